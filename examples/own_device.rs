@@ -8,7 +8,7 @@
 //! for each packet.
 
 use doorbell_hal::{Device, DropReason, EventSource, Iova, Port, RxVerdict, Time};
-use doorbell_lab::own::{self, prelude::*};
+use doorbell_lab::custom::{self, prelude::*};
 use doorbell_lab::result::Measured;
 use std::collections::VecDeque;
 
@@ -146,9 +146,15 @@ impl<H: Host> Driver<H> for Mine {
 }
 
 fn metered(per_doorbell: bool) -> Result<Measured, Box<dyn std::error::Error>> {
-    let mut machine = own::on_pcie(3, 4, Nic { per_doorbell, ..Nic::default() })?;
+    let mut machine = custom::on_pcie(3, 4, Nic { per_doorbell, ..Nic::default() })?;
     let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
-    Ok(own::meter(&mut machine, Mine::open, Mine::close, (Interrupt::Message(0), RING - 1), &load)?)
+    Ok(custom::meter(
+        &mut machine,
+        Mine::open,
+        Mine::close,
+        (Interrupt::Message(0), RING - 1),
+        &load,
+    )?)
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -4,7 +4,7 @@
 //! for every eighth status only, and see which counts move.
 
 use doorbell_devices::e1000::{Config, E1000};
-use doorbell_lab::own::{self, prelude::*};
+use doorbell_lab::custom::{self, prelude::*};
 use doorbell_layout::e1000::{self as nic, DD, LegacyTx, reg};
 
 struct Mine(TxRing);
@@ -55,16 +55,16 @@ impl<H: Host> Driver<H> for Mine {
 }
 
 pub(crate) fn bill() -> Result<String, Box<dyn std::error::Error>> {
-    let mut machine = own::on_pcie(1, 4, E1000::new(Config::I82545EM))?;
+    let mut machine = custom::on_pcie(1, 4, E1000::new(Config::I82545EM))?;
     let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
-    let metered = own::meter(
+    let metered = custom::meter(
         &mut machine,
         open,
         |mine, m| mine.0.release(m),
         (Interrupt::Line(0), 255),
         &load,
     )?;
-    Ok(own::bill(&metered)?)
+    Ok(custom::bill(&metered)?)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

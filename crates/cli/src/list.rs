@@ -4,7 +4,7 @@ use crate::args::List;
 use crate::output::print;
 use crate::render::{Format, json};
 use crate::{DONE, Error};
-use doorbell_lab::rig::{RIGS, Rig};
+use doorbell_lab::system::{SYSTEMS, System};
 use doorbell_lab::{Profile, Scenario, profile, scenario};
 use serde::Serialize;
 
@@ -42,14 +42,14 @@ struct Setting {
 pub(crate) fn list(args: &List) -> Result<u8, Error> {
     let scenarios = scenario::builtin().map(Scenario::load).collect::<Result<Vec<_>, _>>()?;
     let profiles = profile::builtin().map(Profile::load).collect::<Result<Vec<_>, _>>()?;
-    let devices = RIGS.iter().flat_map(|r| r.devices.iter().map(|d| (*d, r.name)));
+    let devices = SYSTEMS.iter().flat_map(|r| r.devices.iter().map(|d| (*d, r.name)));
     print(&if args.output.format == Format::Json {
         let named = |s: Scenario| {
             let Scenario { name, profile, about, .. } = s;
-            Named { name, system: s.rig.name, profile, about }
+            Named { name, system: s.system.name, profile, about }
         };
         json(&All {
-            systems: RIGS.iter().map(|r| r.name).collect(),
+            systems: SYSTEMS.iter().map(|r| r.name).collect(),
             scenarios: scenarios.into_iter().map(named).collect(),
             profiles: profiles.into_iter().map(|p| p.name).collect(),
             devices: devices.map(|d| d.0).collect(),
@@ -60,7 +60,7 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
     } else {
         let row = |name: &str, about: &str| format!(" {name:<22} {about}\n");
         heading("systems")
-            + &RIGS.iter().map(|r| row(r.name, r.about)).collect::<String>()
+            + &SYSTEMS.iter().map(|r| row(r.name, r.about)).collect::<String>()
             + &heading("scenarios")
             + &scenarios.iter().map(|s| row(&s.name, &s.about)).collect::<String>()
             + &heading("profiles")
@@ -76,10 +76,10 @@ fn heading(title: &str) -> String {
 }
 
 fn settings() -> Vec<Setting> {
-    let of = |keys: Vec<&'static doorbell_lab::key::Key>, of, rig: &'static Rig| {
-        let all = rig.keys();
+    let of = |keys: Vec<&'static doorbell_lab::key::Key>, of, system: &'static System| {
+        let all = system.keys();
         keys.into_iter().map(move |k| Setting {
-            system: rig.name,
+            system: system.name,
             key: k.name,
             of,
             allowed: k.allowed(),
@@ -88,7 +88,8 @@ fn settings() -> Vec<Setting> {
             about: k.about,
         })
     };
-    RIGS.iter()
+    SYSTEMS
+        .iter()
         .flat_map(|r| of(r.scenario(), "scenario", r).chain(of(r.platform(), "profile", r)))
         .collect()
 }

@@ -4,7 +4,7 @@ use crate::args::{Changes, FileKind, New};
 use crate::output::{begun_beside, print};
 use crate::{DONE, Error, check, failed, input, plan};
 use doorbell_lab::result::{Group, RunResult, rounded};
-use doorbell_lab::{Profile, schema as schemas, start};
+use doorbell_lab::{Profile, schema as schemas, templates};
 use std::io;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
         New::Scenario { file, on } => {
             let profile = Profile::load(on)?;
             let (name, on) = (name(file.as_deref(), "my-scenario")?, beside(file.as_deref(), on));
-            (file, start::scenario(profile.rig, &name, &on))
+            (file, templates::scenario(profile.system, &name, &on))
         }
         New::Budget { file, of } => {
             name(file.as_deref(), "")?;
@@ -23,7 +23,7 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
         }
         New::Profile { file, from } => {
             let from = Profile::load(from)?;
-            (file, start::profile(&from, &name(file.as_deref(), "my-profile")?))
+            (file, templates::profile(&from, &name(file.as_deref(), "my-profile")?))
         }
     };
     match file {

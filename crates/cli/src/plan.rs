@@ -2,7 +2,7 @@
 
 use crate::args::Changes;
 use crate::output::Capture;
-use crate::progress::{Interrupt, Observer, Progress, Recording};
+use crate::progress::{Interrupt, Observer, Progress, Recorder};
 use crate::{Error, failed, input};
 use doorbell_hal::Span;
 use doorbell_host_io::pcap;
@@ -137,7 +137,7 @@ pub(crate) fn capture_sha256(plan: &Plan) -> Result<Option<String>, Error> {
 /// Returns the SHA-256 of the plan's profile: a line `key=value` for each of its keys.
 fn profile_sha256(plan: &Plan) -> String {
     let mut hash = Sha256::new();
-    for key in plan.rig.platform() {
+    for key in plan.system.platform() {
         hash.update(format!("{}={}\n", key.name, plan.platform.get(key.name)));
     }
     format!("{:x}", hash.finalize())
@@ -170,14 +170,14 @@ pub(crate) fn execute(plan: &Plan, quiet: bool) -> Result<RunResult, Error> {
 /// Runs a plan, captures or records it if requested, and ends early when interrupted.
 pub(crate) fn execute_with(
     plan: &Plan,
-    (capture, recording): (Option<&mut Capture>, Option<&mut Recording>),
+    (capture, recording): (Option<&mut Capture>, Option<&mut Recorder>),
     interrupt: &Interrupt,
     quiet: bool,
 ) -> Result<RunResult, Error> {
     let (frames, recorded) = (frames(plan)?, recording.is_some());
     let mut observer =
         Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
-    let measured = (plan.rig.run)(&plan.values, frames.as_ref(), &mut observer);
+    let measured = (plan.system.run)(&plan.values, frames.as_ref(), &mut observer);
     result(
         plan,
         measured.map_err(|e| match e {

@@ -3,8 +3,8 @@
 use crate::error::plain;
 use crate::output::Capture;
 use doorbell_hal::Time;
+use doorbell_lab::Recording;
 use doorbell_lab::Watch;
-use doorbell_lab::trace::Traced;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
@@ -104,9 +104,9 @@ impl Drop for Interrupt {
 
 /// A recording of the first packets.
 #[derive(Debug)]
-pub(crate) struct Recording {
+pub(crate) struct Recorder {
     pub(crate) packets: u32,
-    pub(crate) traced: Option<Traced>,
+    pub(crate) traced: Option<Recording>,
 }
 
 /// Follows a run: shows its progress, captures and records it.
@@ -114,7 +114,7 @@ pub(crate) struct Recording {
 pub(crate) struct Observer<'a> {
     pub(crate) progress: Progress,
     pub(crate) capture: Option<&'a mut Capture>,
-    pub(crate) recording: Option<&'a mut Recording>,
+    pub(crate) recording: Option<&'a mut Recorder>,
     pub(crate) interrupt: &'a Interrupt,
 }
 
@@ -136,7 +136,7 @@ impl Watch for Observer<'_> {
         self.recording.as_ref().map(|r| r.packets)
     }
 
-    fn trace(&mut self, traced: Traced) {
+    fn trace(&mut self, traced: Recording) {
         if let Some(r) = &mut self.recording {
             r.traced = Some(traced);
         }

@@ -8,9 +8,11 @@ use crate::progress::Progress;
 use crate::render::{Format, json};
 use crate::summary::{self, Sides};
 use crate::{DONE, Error, MISSED, failed, input, report};
-use doorbell_lab::figures::{self, Doing, Given, Options, SetError, Setting, System, Verdict};
+use doorbell_lab::figures::{
+    self, Given, Options, PublishedFigures, SetError, Setting, Stage, Verdict,
+};
 use doorbell_lab::key::{Value, parse_setting};
-use doorbell_lab::rig::RIGS;
+use doorbell_lab::system::SYSTEMS;
 
 pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     let mut systems = chosen(doorbell_lab::systems()?, &args.systems)?;
@@ -26,12 +28,12 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
         };
         line.doing(p.to_string());
         match p.doing {
-            Doing::Row { done, total, .. }
-            | Doing::Combination { done, total }
-            | Doing::Sensitivity { done, total, .. } => {
+            Stage::Row { done, total, .. }
+            | Stage::Combination { done, total }
+            | Stage::Sensitivity { done, total, .. } => {
                 line.at(done as u64, total as u64);
             }
-            Doing::Fit { .. } => {}
+            Stage::Fit { .. } => {}
         }
     });
     let found = found.map_err(|e| input!("{e}"))?;
@@ -72,7 +74,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
 
 /// Runs the summary of each system that has one, in parallel.
 fn summaries(
-    systems: &[Box<dyn System>],
+    systems: &[Box<dyn PublishedFigures>],
     lines: &[Progress],
     set: &[Setting],
     all: bool,
@@ -97,7 +99,7 @@ fn summaries(
 /// Parses one `--set`: with a unit if the constant or choice is a key of a system, else a bare
 /// number.
 fn setting(text: &str) -> Result<Setting, Error> {
-    let keys = RIGS.iter().flat_map(|r| r.keys()).collect::<Vec<_>>();
+    let keys = SYSTEMS.iter().flat_map(|r| r.keys()).collect::<Vec<_>>();
     let name = text.split('=').next().unwrap_or("").trim();
     if keys.iter().any(|k| k.name == name) {
         let (key, value) = parse_setting(&keys, text)?;
@@ -111,7 +113,10 @@ fn setting(text: &str) -> Result<Setting, Error> {
 }
 
 /// Returns the named systems in that order, or all.
-fn chosen(mut all: Vec<Box<dyn System>>, names: &[String]) -> Result<Vec<Box<dyn System>>, Error> {
+fn chosen(
+    mut all: Vec<Box<dyn PublishedFigures>>,
+    names: &[String],
+) -> Result<Vec<Box<dyn PublishedFigures>>, Error> {
     let there = all.iter().map(|s| s.name().to_owned()).collect::<Vec<_>>();
     if there.is_empty() {
         return Err(input!("no system has published figures yet"));

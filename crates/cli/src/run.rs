@@ -2,7 +2,7 @@
 
 use crate::args::Run;
 use crate::output::{Files, print};
-use crate::progress::{Interrupt, Recording};
+use crate::progress::{Interrupt, Recorder};
 use crate::render::{Document, NUMBER, amount, count, each, numbers, rate, rate_name};
 use crate::{DONE, Error, MISSED, plan, trace};
 use doorbell_lab::Plan;
@@ -12,7 +12,7 @@ use std::io::Write;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     let plan = plan::plan(&args.scenario, &args.changes)?;
-    let port = plan.values.bits_per_second(plan.rig.port_rate);
+    let port = plan.values.bits_per_second(plan.system.port_rate);
     // Without files there is nothing to remove, and a signal ends the process as usual.
     let interrupt = if args.out.is_some() || args.capture.is_some() || args.trace.is_some() {
         Interrupt::watched().map_err(Error::at("signals"))?
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     let mut files =
         Files::begin(args.out.as_deref(), args.capture.as_deref(), args.trace.as_deref(), port)?;
     let mut recording =
-        args.trace.as_ref().map(|_| Recording { packets: args.trace_packets, traced: None });
+        args.trace.as_ref().map(|_| Recorder { packets: args.trace_packets, traced: None });
     let observed = (files.capture.as_mut(), recording.as_mut());
     let result = plan::execute_with(&plan, observed, &interrupt, args.output.quiet);
     let traced = recording.and_then(|r| r.traced);

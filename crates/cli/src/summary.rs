@@ -96,7 +96,7 @@ fn ran(scenario: &str, side: &str, more: &str, sets: &[Setting]) -> Result<Ran, 
     if !more.is_empty() {
         plan.set(more)?;
     }
-    let measured = (plan.rig.run)(&plan.values, None, &mut Unwatched)
+    let measured = (plan.system.run)(&plan.values, None, &mut Unwatched)
         .map_err(|e| Error::of_run(scenario, e))?;
     Ok(Ran { result: plan::result(&plan, measured)?, plan })
 }

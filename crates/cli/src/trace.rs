@@ -14,7 +14,7 @@ use doorbell_bus::trace::{
     CpuStep, DmaStage, DriverCall, Event, EventKind, Link, MappedRange, Transfer,
 };
 use doorbell_hal::{Direction, Time};
-use doorbell_lab::trace::Traced;
+use doorbell_lab::Recording;
 use flows::Place;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -75,7 +75,7 @@ pub(crate) struct Written {
 
 /// Writes the first packets of a run, on a wire of this rate.
 pub(crate) fn write(
-    traced: &Traced,
+    traced: &Recording,
     bits_per_second: u64,
     out: impl io::Write,
 ) -> io::Result<Written> {
@@ -146,7 +146,7 @@ pub(crate) fn write(
 }
 
 /// Returns the first frames on the wire, in the order in which they left.
-fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
+fn frames(traced: &Recording, bits_per_second: u64) -> Vec<Flight<'_>> {
     let mut all: Vec<Flight<'_>> = match &traced.wires {
         Some(wires) => [true, false]
             .into_iter()
@@ -172,7 +172,7 @@ fn frames(traced: &Traced, bits_per_second: u64) -> Vec<Flight<'_>> {
                         out: true,
                         from: e.from,
                         until: e.from
-                            + doorbell_lab::clock::link::takes(bits_per_second, t.bytes(b)?.len()),
+                            + doorbell_lab::link::takes(bits_per_second, t.bytes(b)?.len()),
                         bytes: t.bytes(b)?,
                     }),
                     _ => None,

@@ -42,7 +42,7 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
         ));
     }
     let operation = if args.read { Operation::Read } else { Operation::Write };
-    let transactions = (profile.rig.transfer)(&profile.values, operation, at, bytes)
+    let transactions = (profile.system.transfer)(&profile.values, operation, at, bytes)
         .map_err(|e| input!("{e}"))?
         .map(|t| Transaction {
             address: format!("{:#x}", t.addr),

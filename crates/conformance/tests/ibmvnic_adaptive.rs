@@ -7,12 +7,12 @@
 //! states are. What is left is within 2 % of the best.
 
 use doorbell_lab::ibmvnic::{RunStats, run, settings};
-use doorbell_lab::traffic::arrivals::Draw;
+use doorbell_lab::traffic::arrivals::Rng;
 use doorbell_lab::{Scenario, Unwatched};
 
 /// A machine and its traffic.
 fn drawn(seed: u64) -> (Vec<String>, &'static [&'static str]) {
-    let mut d = Draw::new(0x1b_0000 + seed);
+    let mut d = Rng::new(0x1b_0000 + seed);
     let mut sets = Vec::new();
     let mut set = |key: &str, value: f64| sets.push(format!("{key}={value:.3}"));
     set("cpu.sum", d.between(0.05, 8.0));

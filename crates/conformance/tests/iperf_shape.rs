@@ -15,7 +15,7 @@ use doorbell_bus::Costs;
 use doorbell_conformance::full;
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::netns::NetNs;
-use doorbell_lab::clock::napi::{Cpu, Rules, Station, run};
+use doorbell_lab::napi::{Cpu, NapiContext, Rules, run};
 use doorbell_lab::traffic::tcp::{App, Config, Offloads, Prices, Stack, frame, pair};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -59,7 +59,7 @@ fn ours() -> Shape {
     m.device.capture = Some(vec![]);
     let driver = toy::ToyDriver::open(&mut m, true);
     let stack = Stack::new(connections, Offloads::ALL, Prices::default(), false, Span::from_ms(3));
-    let mut stations = [Station::new(driver, stack, toy::interrupt(true), 0, 0)];
+    let mut stations = [NapiContext::new(driver, stack, toy::interrupt(true), 0, 0)];
     let until = Time::ZERO + Span::from_ms(10_000);
     run(&mut m, &mut [Cpu::default()], &mut stations, &Rules::LINUX, until).expect("it runs");
     let frames = m.device.capture.take().unwrap_or_default();

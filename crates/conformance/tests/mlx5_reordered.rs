@@ -7,7 +7,7 @@ use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config, Hca};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
 use doorbell_hal::{CpuWork, Host, Span, Time, WorkKind};
-use doorbell_lab::mlx5::System;
+use doorbell_lab::mlx5::Board;
 use doorbell_lab::traffic::{Next, Pktgen, Rate, Traffic};
 use doorbell_testkit::reorder::{Order, Reorder};
 use std::cell::RefCell;
@@ -20,7 +20,7 @@ fn run(
     order: Order,
     mpwqe: bool,
     nic: Nic,
-    reached: Option<fn(&mut System)>,
+    reached: Option<fn(&mut Board)>,
 ) -> (u64, u64, u64, u64) {
     let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Byte);
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
@@ -49,7 +49,7 @@ fn run(
         {
             while channel.poll(&mut h, 64, &mut source) == Poll::Again {}
         }
-        if Driver::<Reorder<System>>::stopped(&channel) {
+        if Driver::<Reorder<Board>>::stopped(&channel) {
             h.relax();
             continue;
         }
@@ -101,7 +101,7 @@ fn every_packet_leaves_in_every_order_of_stores() {
 }
 
 /// A device that looks at doorbell records, whenever a store has changed memory.
-fn look(m: &mut System) {
+fn look(m: &mut Board) {
     m.outside(|device, bus, at| {
         let memory = &bus.platform().memory;
         device.look_again(at, |record| memory.peek(record.0, 4).first_chunk().copied());

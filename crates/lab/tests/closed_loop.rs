@@ -5,7 +5,7 @@ mod toy;
 
 use doorbell_bus::{Costs, Price};
 use doorbell_hal::{Span, Time, WorkKind};
-use doorbell_lab::clock::napi::{Busy, Cpu, End, Rules, Station, run};
+use doorbell_lab::napi::{Busy, Cpu, End, NapiContext, Rules, run};
 use doorbell_lab::traffic::tcp::frame::{self, SYN};
 use doorbell_lab::traffic::tcp::{App, Config, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 use toy::{System, ToyDriver, interrupt, machine};
@@ -69,7 +69,7 @@ fn started(
     machine(hosts, costs, cores, rate, delay, line)
 }
 
-type Queue = Station<ToyDriver, Stack>;
+type Queue = NapiContext<ToyDriver, Stack>;
 
 fn bulk(s: &Setup) -> (System, Vec<Cpu>, Queue, End) {
     let (ours, hosts) = pair(MAC, 1, !s.sends, |_| {
@@ -88,7 +88,7 @@ fn bulk(s: &Setup) -> (System, Vec<Cpu>, Queue, End) {
     let mut stack = Stack::new(ours, Offloads::ALL, s.prices, s.gro, Span::from_ms(3));
     stack.merges_backlog = s.merges;
     let mut cpus: Vec<Cpu> = (0..s.cores).map(|_| Cpu::default()).collect();
-    let mut stations = [Station::new(driver, stack, interrupt(s.line), 0, s.cores - 1)];
+    let mut stations = [NapiContext::new(driver, stack, interrupt(s.line), 0, s.cores - 1)];
     let end = run(&mut m, &mut cpus, &mut stations, &Rules::LINUX, s.until).unwrap();
     let [station] = stations;
     let c = station.endpoint.counters;
@@ -277,7 +277,7 @@ fn transactions_take_two_frames_and_two_delays_each() {
         let mut m = started(hosts, Costs::FREE, 1, GIGABIT, Span::from_us(20), true);
         let driver = ToyDriver::open(&mut m, true);
         let stack = Stack::new(ours, Offloads::ALL, Prices::default(), true, Span::from_ms(3));
-        let mut stations = [Station::new(driver, stack, interrupt(true), 0, 0)];
+        let mut stations = [NapiContext::new(driver, stack, interrupt(true), 0, 0)];
         let until = Time::ZERO + Span::from_ms(60);
         run(&mut m, &mut [Cpu::default()], &mut stations, &Rules::LINUX, until).unwrap();
         let [s] = stations;

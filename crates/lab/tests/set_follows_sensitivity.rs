@@ -5,7 +5,7 @@
 //! full rate, one core), and what is no run.
 
 use doorbell_lab::figures::{
-    Constant, Constants, KnownMiss, MeasureError, Options, Report, Row, Setting, System,
+    Constant, Constants, KnownMiss, MeasureError, Options, PublishedFigures, Report, Row, Setting,
 };
 
 const ROWS: [&str; 5] = [
@@ -18,11 +18,11 @@ const ROWS: [&str; 5] = [
 
 /// A system with some of its rows and constants.
 struct Part {
-    whole: Box<dyn System>,
+    whole: Box<dyn PublishedFigures>,
     constants: Option<&'static [&'static str]>,
 }
 
-impl System for Part {
+impl PublishedFigures for Part {
     fn name(&self) -> &str {
         self.whole.name()
     }

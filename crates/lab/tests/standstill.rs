@@ -2,7 +2,7 @@
 //! of its own.
 
 use doorbell_devices::e1000::{Config, E1000};
-use doorbell_lab::own::{self, prelude::*};
+use doorbell_lab::custom::{self, prelude::*};
 use doorbell_layout::e1000::{self as nic, DD, LegacyTx, reg};
 
 /// What is wrong with the driver.
@@ -90,7 +90,7 @@ impl<H: Host> Driver<H> for Mine {
 
 /// What becomes of 2,000 packets of so many bytes.
 fn told(bug: Bug, size: u32) -> String {
-    let mut machine = own::on_pcie(1, 4, E1000::new(Config::I82545EM)).unwrap();
+    let mut machine = custom::on_pcie(1, 4, E1000::new(Config::I82545EM)).unwrap();
     let load = Load::Pktgen { size, burst: 8, rate: None, packets: 2_000, checksum: false };
     let close = |mine: Mine, m: &mut _| {
         mine.kept.into_iter().for_each(|p| p.release(m));
@@ -98,8 +98,10 @@ fn told(bug: Bug, size: u32) -> String {
             mine.ring.release(m);
         }
     };
-    match own::meter(&mut machine, |m| open(m, bug), close, (Interrupt::Line(0), 255), &load) {
-        Ok(metered) => own::bill(&metered).map_or_else(|e| e.to_string(), |_| "sound".to_owned()),
+    match custom::meter(&mut machine, |m| open(m, bug), close, (Interrupt::Line(0), 255), &load) {
+        Ok(metered) => {
+            custom::bill(&metered).map_or_else(|e| e.to_string(), |_| "sound".to_owned())
+        }
         Err(why) => why.to_string(),
     }
 }

@@ -5,7 +5,7 @@
 use super::budget::{FORMS, GROUPS, HEADS};
 use crate::serve;
 use doorbell_bus::Ledger;
-use doorbell_lab::rig::RIGS;
+use doorbell_lab::system::SYSTEMS;
 use doorbell_lab::{Scenario, profile, scenario, schema as schemas};
 use serde_json::{Map, Value, json};
 
@@ -15,17 +15,19 @@ const WHOLE: [&str; 5] = ["packets", "seconds", "seed", "frames", "clients"];
 /// Returns the schema of budget files.
 pub(crate) fn schema() -> Value {
     let of_system = |name: &str| json!({ "$ref": format!("#/definitions/{name}") });
-    let mut definitions: Map<String, Value> =
-        RIGS.iter().map(|rig| (rig.name.to_owned(), schemas::of_settings(rig))).collect();
+    let mut definitions: Map<String, Value> = SYSTEMS
+        .iter()
+        .map(|system| (system.name.to_owned(), schemas::of_settings(system)))
+        .collect();
     definitions.insert("bound".to_owned(), bound());
-    let systems: Vec<Value> = RIGS.iter().map(|rig| of_system(rig.name)).collect();
+    let systems: Vec<Value> = SYSTEMS.iter().map(|system| of_system(system.name)).collect();
     // The system is known for built-in scenarios only.
-    let known = RIGS.iter().map(|rig| {
-        let of = |name: &&str| Scenario::load(name).is_ok_and(|s| s.rig == *rig);
+    let known = SYSTEMS.iter().map(|system| {
+        let of = |name: &&str| Scenario::load(name).is_ok_and(|s| s.system == *system);
         let names: Vec<&str> = scenario::builtin().filter(of).collect();
         json!({
             "if": { "properties": { "scenario": { "enum": names } }, "required": ["scenario"] },
-            "then": { "properties": { "set": of_system(rig.name) } },
+            "then": { "properties": { "set": of_system(system.name) } },
         })
     });
     let known: Vec<Value> = known.collect();

@@ -10,7 +10,7 @@
 use super::Flight;
 use doorbell_bus::trace::{CpuStep, DmaStage, EventKind, MappedRange};
 use doorbell_hal::{Direction, Time};
-use doorbell_lab::trace::Traced;
+use doorbell_lab::Recording;
 use std::collections::BTreeMap;
 
 /// A slice that a packet passed.
@@ -47,7 +47,7 @@ struct Fetched {
 const AHEAD: usize = 256;
 
 /// Returns the paths of all packets that crossed, in the order of their begin.
-pub(super) fn find(traced: &Traced, frames: &[Flight<'_>]) -> Vec<Vec<Place>> {
+pub(super) fn find(traced: &Recording, frames: &[Flight<'_>]) -> Vec<Vec<Place>> {
     let mut packets = Vec::new();
     let mut fetched = Vec::new();
     for platform in 0..traced.platforms.len() {
@@ -72,7 +72,12 @@ fn cross(p: &mut Packet, place: Place) {
 }
 
 /// Finds calls, fetches and unmappings of sent packets.
-fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &mut Vec<Fetched>) {
+fn sent(
+    traced: &Recording,
+    platform: usize,
+    packets: &mut Vec<Packet>,
+    fetched: &mut Vec<Fetched>,
+) {
     let trace = &traced.platforms[platform];
     // Areas that the device may read: begin, end, and packet.
     let mut lent: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
@@ -139,7 +144,7 @@ fn sent(traced: &Traced, platform: usize, packets: &mut Vec<Packet>, fetched: &m
 
 /// Finds deliveries to a platform and their receivers.
 fn received(
-    traced: &Traced,
+    traced: &Recording,
     platform: usize,
     frames: &[Flight<'_>],
     flying: &mut Vec<usize>,

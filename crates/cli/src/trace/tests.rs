@@ -1,7 +1,7 @@
 use super::*;
 use doorbell_bus::Trace;
 use doorbell_hal::{CpuWork, Iova, Span};
-use doorbell_lab::clock::link::Flown;
+use doorbell_lab::link::FrameRecord;
 use serde_json::Value;
 
 fn t(ns: u64) -> Time {
@@ -40,11 +40,11 @@ fn lent(at: u64, len: u32, dir: Direction) -> MappedRange {
     MappedRange { at: Iova(at), len, dir }
 }
 
-fn flown(at: u64, frame: Vec<u8>) -> Flown {
-    Flown { left: t(at), arrived: t(at + 10), took: Span::from_ns(10), frame }
+fn flown(at: u64, frame: Vec<u8>) -> FrameRecord {
+    FrameRecord { left: t(at), arrived: t(at + 10), took: Span::from_ns(10), frame }
 }
 
-fn written(traced: &Traced) -> Vec<Value> {
+fn written(traced: &Recording) -> Vec<Value> {
     let mut out = Vec::new();
     write(traced, 1_000_000_000, &mut out).unwrap();
     serde_json::from_slice(&out).unwrap()
@@ -87,7 +87,7 @@ fn equal_packets_are_told_apart_by_their_order() {
     }
     let r = r.step(95, 120, CpuStep::Call(DriverCall::Poll));
     let out = (0..3).map(|i| flown(20 + 20 * i, f.clone())).collect();
-    let traced = Traced { packets: 3, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
+    let traced = Recording { packets: 3, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
     let way = ["transmit", "fetch data", "frame", "unmap"];
     let events = written(&traced);
     assert_eq!(ways(&events), [way; 3]);
@@ -118,7 +118,7 @@ fn a_large_send_is_many_frames() {
     let out = [0..40, 40..80, 80..90]
         .map(|range| flown(20 + range.start as u64 / 2, frame(&payload[range])))
         .into();
-    let traced = Traced { packets: 3, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
+    let traced = Recording { packets: 3, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
     let way = ["transmit", "fetch data", "fetch data", "frame", "frame", "frame", "unmap"];
     assert_eq!(ways(&written(&traced)), [way]);
 }
@@ -133,7 +133,7 @@ fn a_padded_frame_with_a_new_checksum_is_found() {
         .step(0, 0, CpuStep::Copy(Iova(0x1000), 54))
         .step(0, 5, CpuStep::Call(DriverCall::Transmit))
         .moved(6, 9, 0x1000, &sent, ToDevice);
-    let traced = Traced {
+    let traced = Recording {
         packets: 1,
         platforms: vec![r.0],
         wires: Some([vec![flown(20, on_wire)], Vec::new()]),
@@ -151,8 +151,11 @@ fn a_received_frame_in_two_buffers_is_one_packet() {
         .step(50, 50, CpuStep::Unmap(lent(0x1000, 100, FromDevice)))
         .step(50, 50, CpuStep::Unmap(lent(0x2000, 100, FromDevice)))
         .step(45, 60, CpuStep::Call(DriverCall::Poll));
-    let traced =
-        Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
+    let traced = Recording {
+        packets: 1,
+        platforms: vec![r.0],
+        wires: Some([Vec::new(), vec![flown(10, f)]]),
+    };
     let way = ["frame", "deliver data", "deliver data", "unmap", "unmap"];
     assert_eq!(ways(&written(&traced)), [way]);
 }
@@ -168,8 +171,11 @@ fn a_frame_that_is_copied_out_of_a_ring_was_received() {
         40,
         CpuStep::Call(DriverCall::Poll),
     );
-    let traced =
-        Traced { packets: 1, platforms: vec![r.0], wires: Some([Vec::new(), vec![flown(10, f)]]) };
+    let traced = Recording {
+        packets: 1,
+        platforms: vec![r.0],
+        wires: Some([Vec::new(), vec![flown(10, f)]]),
+    };
     let events = written(&traced);
     assert_eq!(ways(&events), [["frame", "deliver data", "copy out"]]);
     assert_eq!(spans(&events, "write back"), [(24, 25, 2)]);
@@ -186,7 +192,7 @@ fn between_partitions_what_one_gets_the_other_sent() {
         .moved(4, 6, 0x1000, &[&[9; 8][..], &f].concat(), FromDevice)
         .step(20, 20, CpuStep::Unmap(lent(0x1000, 2000, FromDevice)))
         .step(15, 30, CpuStep::Call(DriverCall::Poll));
-    let traced = Traced { packets: 1, platforms: vec![from.0, to.0], wires: None };
+    let traced = Recording { packets: 1, platforms: vec![from.0, to.0], wires: None };
     let events = written(&traced);
     assert_eq!(ways(&events), [["transmit", "fetch data", "deliver data", "unmap"]]);
     let groups: Vec<_> =
@@ -220,7 +226,7 @@ fn steps_without_a_length_share_the_work_beside_them() {
         20,
         CpuStep::Call(DriverCall::Poll),
     );
-    let traced = Traced { packets: 1, platforms: vec![r.0], wires: None };
+    let traced = Recording { packets: 1, platforms: vec![r.0], wires: None };
     let events = written(&traced);
     assert_eq!(spans(&events, "unmap"), [(10, 12, 1), (12, 14, 1), (14, 16, 1), (16, 18, 1)]);
     // The exact time is with them.
@@ -234,7 +240,7 @@ fn what_overlaps_gets_rows_and_what_is_over_gives_its_own_back() {
     for (from, until) in [(0, 10), (5, 15), (10, 20), (16, 17)] {
         r = r.moved(from, until, 0, b"x", ToDevice);
     }
-    let traced = Traced { packets: 1, platforms: vec![r.0], wires: None };
+    let traced = Recording { packets: 1, platforms: vec![r.0], wires: None };
     let mut all = spans(&written(&traced), "fetch data");
     all.sort_unstable();
     assert_eq!(all, [(0, 10, 1), (5, 15, 2), (10, 20, 1), (16, 17, 2)]);
@@ -247,7 +253,7 @@ fn nothing_after_the_last_packet_is_shown() {
         .step(29, 40, CpuStep::Call(DriverCall::Transmit))
         .step(31, 40, CpuStep::Call(DriverCall::Transmit));
     let out = vec![flown(20, frame(&[])), flown(40, frame(&[]))];
-    let traced = Traced { packets: 1, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
+    let traced = Recording { packets: 1, platforms: vec![r.0], wires: Some([out, Vec::new()]) };
     let events = written(&traced);
     assert_eq!(spans(&events, "frame"), [(20, 30, 2)]);
     assert_eq!(spans(&events, "transmit"), [(0, 5, 1), (29, 40, 1)]);

@@ -9,8 +9,8 @@ use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Device, Direction, DropReason, EventSource, Fence, Host,
     Iova, Mapped, Port, Reg, RxVerdict, Span, Time,
 };
-use doorbell_lab::clock::link::{SharedWire, Wired};
-use doorbell_lab::clock::napi::Interrupt;
+use doorbell_lab::link::{SharedWire, Wired};
+use doorbell_lab::napi::Interrupt;
 use doorbell_lab::traffic::tcp::Hosts;
 use doorbell_packet::segment::Segments;
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, Packet};

@@ -1,6 +1,6 @@
 use super::super::budget::{Budget, Subject};
 use super::*;
-use doorbell_lab::{Unwatched, rig};
+use doorbell_lab::{Unwatched, system};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -113,7 +113,7 @@ fn what_the_command_refuses_does_not_fit() {
 fn a_results_numbers_are_known() {
     let mut plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
     plan.set("traffic.packets=32").unwrap();
-    let run = rig::find("mlx5").unwrap().run;
+    let run = system::find("mlx5").unwrap().run;
     let measured = run(&plan.values, None, &mut Unwatched).unwrap();
     let result = doorbell_lab::result::RunResult {
         scenario: plan.scenario.clone(),
@@ -166,7 +166,7 @@ proptest! {
             "\\{ exact = [0-9] \\})"
         ),
     ) {
-        let keys = Scenario::load(scenario).unwrap().rig.keys();
+        let keys = Scenario::load(scenario).unwrap().system.keys();
         let key = at.get(&keys);
         let default = key.default.unwrap_or(key.words.first().copied().unwrap_or("1"));
         let value = match pick {

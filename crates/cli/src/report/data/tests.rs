@@ -1,12 +1,12 @@
 use super::*;
 use doorbell_lab::figures::{
-    self, Choice, Constant, Constants, MeasureError, Options, Row, System, Tolerance,
+    self, Choice, Constant, Constants, MeasureError, Options, PublishedFigures, Row, Tolerance,
 };
 
 /// Passengers an hour, full.
 struct Ferry;
 
-impl System for Ferry {
+impl PublishedFigures for Ferry {
     fn name(&self) -> &str {
         "ferry"
     }

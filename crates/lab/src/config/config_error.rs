@@ -1,0 +1,226 @@
+//! What a person wrote (profiles, scenarios, `--set`), and how its faults are told.
+//!
+//! Both kinds of file are a head of strings (`name`, `about`, …) and tables of
+//! keys. [`Document`] reads that shape and knows the line of everything, so that
+//! each message can begin with `profiles/x.toml:12:`.
+
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Something a person gave that cannot be used: where it is, and what is allowed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}{what}", if place.is_empty() { String::new() } else { format!("{place}: ") })]
+pub struct InputError {
+    /// `profiles/x.toml:12`, a file, or an option such as `--set pcie.mps=3`.
+    pub place: String,
+    /// What is wrong, and what is allowed.
+    pub what: String,
+}
+
+/// A setting, or a combination of settings, that is refused. The text names what is allowed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SettingError(pub String);
+
+impl From<String> for SettingError {
+    fn from(what: String) -> SettingError {
+        SettingError(what)
+    }
+}
+impl From<&str> for SettingError {
+    fn from(what: &str) -> SettingError {
+        SettingError(what.to_owned())
+    }
+}
+impl From<SettingError> for String {
+    fn from(e: SettingError) -> String {
+        e.0
+    }
+}
+
+macro_rules! rules_errors {
+    ($($bus:ident)*) => {$(
+        impl From<doorbell_bus::$bus::RulesError> for SettingError {
+            fn from(e: doorbell_bus::$bus::RulesError) -> SettingError {
+                SettingError(e.to_string())
+            }
+        }
+    )*};
+}
+rules_errors!(pci pcie axi);
+
+/// Returns a [`SettingError`] with this text.
+macro_rules! refuse {
+    ($($text:tt)*) => {
+        return Err($crate::config::SettingError(format!($($text)*)))
+    };
+}
+pub(crate) use refuse;
+
+impl InputError {
+    /// At this place.
+    pub fn new(place: impl Into<String>, what: impl Into<String>) -> InputError {
+        InputError { place: place.into(), what: what.into() }
+    }
+}
+
+/// The name that `wanted` was probably meant to be: one that it is a part of, or the closest by
+/// edit distance if it is similar at all: a third of its letters wrong, or a Jaro-Winkler
+/// similarity of 0.8. The first of equals.
+pub fn nearest<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |name: &str| {
+        let edits = strsim::damerau_levenshtein(wanted, name);
+        let is_part = wanted.chars().count() > 2 && name.contains(wanted);
+        let letters = wanted.chars().count().max(name.chars().count());
+        let is_similar = 3 * edits <= letters || strsim::jaro_winkler(wanted, name) >= 0.8;
+        (is_part || is_similar).then_some((!is_part, edits))
+    };
+    among
+        .filter_map(|name| Some((distance(name)?, name)))
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, name)| name)
+}
+
+/// ``; the nearest is `x` ``, if something is near.
+pub fn hint<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> String {
+    nearest(wanted, among).map_or(String::new(), |n| format!("; the nearest is `{n}`"))
+}
+
+/// A file built into the binary: its name without ending, and its text.
+pub(crate) type Builtin = (&'static str, &'static str);
+
+/// The text that `given` names: a file if it ends in `.toml`, else one of the
+/// built-in ones. Returns what messages call it, and the text.
+pub(crate) fn open(
+    given: &str,
+    kind: &str,
+    builtin: &[Builtin],
+) -> Result<(String, String), InputError> {
+    if given.ends_with(".toml") {
+        let text =
+            std::fs::read_to_string(given).map_err(|e| InputError::new(given, e.to_string()))?;
+        return Ok((given.to_owned(), text));
+    }
+    match builtin.iter().find(|(name, _)| *name == given) {
+        Some((name, text)) => Ok((format!("{kind}s/{name}.toml"), (*text).to_owned())),
+        None => {
+            let near = hint(given, builtin.iter().map(|b| b.0));
+            let what = format!(
+                "no {kind} is called `{given}`{near}; `doorbell list` has all; a path that ends in .toml is read as a file"
+            );
+            Err(InputError::new("", what))
+        }
+    }
+}
+
+/// A parsed file.
+pub(crate) struct Document<'t> {
+    file: String,
+    text: &'t str,
+    root: DeTable<'t>,
+}
+
+/// A key of a table, with its table's name before it, and what stands there.
+pub(crate) struct Field<'d, 't> {
+    pub(crate) name: String,
+    pub(crate) span: Range<usize>,
+    pub(crate) value: &'d Spanned<DeValue<'t>>,
+}
+
+impl<'t> Document<'t> {
+    pub(crate) fn parse(file: &str, text: &'t str) -> Result<Document<'t>, InputError> {
+        match DeTable::parse(text) {
+            Ok(root) => Ok(Document { file: file.to_owned(), text, root: root.into_inner() }),
+            Err(e) => {
+                let empty = Document { file: file.to_owned(), text, root: DeTable::new() };
+                Err(empty.error(e.span().unwrap_or(0..0), e.message().to_owned()))
+            }
+        }
+    }
+
+    /// A fault at this place of the text.
+    pub(crate) fn error(&self, at: Range<usize>, what: impl Into<String>) -> InputError {
+        InputError::new(format!("{}:{}", self.file, self.line(at)), what)
+    }
+
+    /// A fault of the file as a whole.
+    pub(crate) fn missing(&self, what: impl Into<String>) -> InputError {
+        InputError::new(self.file.clone(), what)
+    }
+
+    fn line(&self, at: Range<usize>) -> usize {
+        self.text.as_bytes()[..at.start.min(self.text.len())]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1
+    }
+
+    /// A string of the head.
+    pub(crate) fn head(&self, name: &str) -> Result<String, InputError> {
+        let Some(value) = self.root.get(name) else {
+            return Err(self.missing(format!("`{name} = \"…\"` is missing")));
+        };
+        match value.get_ref().as_str() {
+            Some(s) if !s.trim().is_empty() => Ok(s.to_owned()),
+            _ => {
+                Err(self
+                    .error(value.span(), format!("`{name}` must be a string that says something")))
+            }
+        }
+    }
+
+    /// Where a string of the head stands.
+    pub(crate) fn head_span(&self, name: &str) -> Range<usize> {
+        self.root.get(name).map_or(0..0, Spanned::span)
+    }
+
+    /// Everything in the tables, in the file's order. `heads` are the strings
+    /// that may stand before them.
+    pub(crate) fn fields(&self, heads: &[&str]) -> Result<Vec<Field<'_, 't>>, InputError> {
+        let mut fields = Vec::new();
+        let mut stray: Option<(Range<usize>, String)> = None;
+        for (name, value) in &self.root {
+            let DeValue::Table(table) = value.get_ref() else {
+                if !heads.contains(&name.get_ref().as_ref()) {
+                    let what = format!(
+                        "`{}` is not allowed here; allowed: {}, and tables",
+                        name.get_ref(),
+                        heads.join(", ")
+                    );
+                    if stray.as_ref().is_none_or(|(at, _)| name.span().start < at.start) {
+                        stray = Some((name.span(), what));
+                    }
+                }
+                continue;
+            };
+            fields.extend(table.iter().map(|(key, value)| Field {
+                name: format!("{}.{}", name.get_ref(), key.get_ref()),
+                span: key.span(),
+                value,
+            }));
+        }
+        if let Some((at, what)) = stray {
+            return Err(self.error(at, what));
+        }
+        fields.sort_by_key(|f| f.span.start);
+        Ok(fields)
+    }
+}
+
+/// The number that a TOML value is, if it is one.
+pub(crate) fn number(v: &DeValue<'_>) -> Option<f64> {
+    match v {
+        DeValue::Integer(i) => {
+            i64::from_str_radix(&i.as_str().replace('_', ""), i.radix()).ok().map(|n| n as f64)
+        }
+        DeValue::Float(f) => {
+            f.as_str().replace('_', "").parse().ok().filter(|x: &f64| x.is_finite())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

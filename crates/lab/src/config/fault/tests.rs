@@ -1,0 +1,52 @@
+use super::*;
+use doorbell_hal::Time;
+
+#[test]
+fn what_is_asked_for_is_understood() {
+    let p =
+        parse("lost-interrupt@3, late-completion@every=50:200us,dma-fault@random=1000,link-flap@every=2ms:0.5 ms")
+            .unwrap();
+    let kinds: Vec<_> = p.rules.iter().map(|r| (r.kind, r.when)).collect();
+    assert_eq!(
+        kinds,
+        [
+            (Kind::LostInterrupt, When::Nth(3)),
+            (Kind::LateCompletion(Span::from_us(200)), When::Every(50)),
+            (Kind::DmaFault, When::OneIn(1000)),
+        ]
+    );
+    assert_eq!(p.flaps, [Flap { after: Span::from_ms(2), lasts: Span::from_us(500), again: true }]);
+    assert!(parse("").unwrap().is_empty());
+}
+
+#[test]
+fn refusals_say_what_is_allowed() {
+    let e = |t: &str| {
+        let e = parse(t).unwrap_err().to_string();
+        e.strip_suffix(&format!("; allowed: {ALLOWED}")).unwrap().to_owned()
+    };
+    insta::assert_snapshot!(e("lost-irq@3"), @"`lost-irq@3`: no fault is called `lost-irq`; the nearest is `lost-interrupt`");
+    insta::assert_snapshot!(e("lost-interrupt"), @"`lost-interrupt`: it does not say which, counted from 1: @3, @every=3 or @random=3");
+    insta::assert_snapshot!(e("lost-interrupt@0"), @"`lost-interrupt@0`: it does not say which, counted from 1: @3, @every=3 or @random=3");
+    insta::assert_snapshot!(e("lost-interrupt@often=3"), @"`lost-interrupt@often=3`: it does not say which, counted from 1: @3, @every=3 or @random=3");
+    insta::assert_snapshot!(e("dma-fault@3:1us"), @"`dma-fault@3:1us`: dma-fault takes no time");
+    insta::assert_snapshot!(e("late-completion@3"), @"`late-completion@3`: late-completion takes a time behind a colon, such as :200us");
+    insta::assert_snapshot!(e("late-completion@3:200"), @"`late-completion@3:200`: `200` is no time such as 200us");
+    insta::assert_snapshot!(e("link-flap@3:1ms"), @"`link-flap@3:1ms`: `3` is no time such as 2ms");
+    insta::assert_snapshot!(e("link-flap@every=1ms:1ms"), @"`link-flap@every=1ms:1ms`: the link would never be up");
+}
+
+#[test]
+fn a_link_is_down_while_any_flap_lasts() {
+    let at = |us: u64| Time::ZERO + Span::from_us(us);
+    let p = parse("link-flap@10us:5us,link-flap@12us:9us,link-flap@every=40us:1us").unwrap();
+    let mut f = p.flaps(Time::ZERO);
+    let mut seen = Vec::new();
+    while f.next() <= at(85) {
+        let t = f.next();
+        seen.extend(f.step(t).map(|up| (t, up)));
+    }
+    let all = [(10, false), (21, true), (40, false), (41, true), (80, false), (81, true)];
+    assert_eq!(seen, all.map(|(t, up)| (at(t), up)));
+    assert_eq!(f.times, 3);
+}

@@ -1,0 +1,203 @@
+//! The host of a run, by key: prices of CPU work, softirq, checks of memory, link and faults.
+//!
+//! A system declares the keys it has; a price without a key is free. Prices of work are in cycles,
+//! so that a faster core makes all of them shorter.
+
+use super::fault;
+use crate::config::key::{Key, Needs, Values};
+use crate::config::{SettingError, refuse};
+use crate::sim::fault::Plan;
+use crate::sim::napi::Rules as Softirq;
+use crate::sim::traffic::tcp;
+use doorbell_bus::{Costs, Latencies, Ledger, Price, ProtectionGranularity, pcie};
+use doorbell_hal::{Span, WorkKind};
+
+/// The parts of a setup that all systems have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostConfig {
+    /// Prices of the drivers' work.
+    pub costs: Costs,
+    /// Prices of TCP, or of handling received frames.
+    pub prices: tcp::Prices,
+    /// Scheduling of softirq.
+    pub softirq: Softirq,
+    /// Granularity of the checks of device accesses.
+    pub guard: ProtectionGranularity,
+    /// Rate of the link in bits a second; 0 where the device has it.
+    pub link_rate: u64,
+    /// Delay of the link, one way.
+    pub link_delay: Span,
+    /// Faults to inject.
+    pub faults: Plan,
+}
+
+impl HostConfig {
+    /// A host with these prices of drivers' work. TCP is free, and nothing fails.
+    pub fn new(costs: Costs) -> HostConfig {
+        HostConfig {
+            costs,
+            prices: tcp::Prices::default(),
+            softirq: Softirq::LINUX,
+            guard: ProtectionGranularity::Page,
+            link_rate: 0,
+            link_delay: Span::ZERO,
+            faults: Plan::default(),
+        }
+    }
+
+    /// Returns the rate of the link in bits a second, and its delay one way.
+    pub(crate) const fn link(&self) -> (u64, Span) {
+        (self.link_rate, self.link_delay)
+    }
+
+    /// Reads the values. `watchdog` is the transmit timeout of the driver in Linux.
+    pub fn of(v: &Values, watchdog: Span) -> HostConfig {
+        let faults = fault::plan(v, watchdog);
+        let budget = v.number_if_any("run.budget").map_or(Softirq::LINUX.budget, |n| n as u32);
+        HostConfig {
+            costs: costs(v),
+            prices: tcp_prices(v),
+            softirq: Softirq { budget, watchdog: faults.watchdog(), ..Softirq::LINUX },
+            guard: match v.word("run.guard") {
+                "byte" => ProtectionGranularity::Byte,
+                _ => ProtectionGranularity::Page,
+            },
+            link_rate: v.bits_per_second("link.rate"),
+            link_delay: span(v, "link.delay"),
+            faults,
+        }
+    }
+
+    /// Refuses a run whose simulated memory, with its guard, exceeds `most` bytes. `advice` names
+    /// what makes it smaller.
+    ///
+    /// # Errors
+    /// The memory that would be needed.
+    pub(crate) fn fits(&self, bytes: usize, most: u64, advice: &str) -> Result<(), SettingError> {
+        let guard = if self.guard == ProtectionGranularity::Byte { 5 } else { 1 };
+        let needs = bytes as u64 * guard;
+        if needs <= most {
+            return Ok(());
+        }
+        let (unit, shift) = if most >> 30 > 3 { ("GiB", 30) } else { ("MiB", 20) };
+        refuse!(
+            "{} {unit} of simulated memory would be needed, and {} are the most; take {advice} or \
+             `run.guard=page`",
+            needs >> shift,
+            most >> shift
+        )
+    }
+}
+
+/// Each kind of work with the keys of its price: of an occurrence, and of a unit.
+const WORK: [(WorkKind, &str, &str); WorkKind::ALL.len()] = [
+    (WorkKind::Stack, "cpu.stack", ""),
+    (WorkKind::Copy, "", "cpu.copy"),
+    (WorkKind::Sum, "", "cpu.sum"),
+    (WorkKind::TxDescriptor, "cpu.tx_descriptor", "cpu.tx_descriptor_entry"),
+    (WorkKind::TxShared, "cpu.tx_shared", ""),
+    (WorkKind::TxSession, "cpu.tx_session", ""),
+    (WorkKind::TxPad, "cpu.tx_pad", "cpu.tx_pad_entry"),
+    (WorkKind::TxNotify, "cpu.tx_notify", ""),
+    (WorkKind::TxDone, "cpu.tx_done", "cpu.tx_done_packet"),
+    (WorkKind::Completion, "cpu.completion", ""),
+    (WorkKind::RxPost, "cpu.rx_post", ""),
+    (WorkKind::RxPacket, "cpu.rx_packet", ""),
+    (WorkKind::Interrupt, "cpu.interrupt", ""),
+    (WorkKind::Poll, "cpu.poll", ""),
+    (WorkKind::Wake, "cpu.wake", ""),
+    (WorkKind::Map, "cpu.map", ""),
+];
+
+/// Returns the prices of drivers' work.
+fn costs(v: &Values) -> Costs {
+    let mut work = Costs::FREE.work;
+    for (kind, each, per_unit) in WORK {
+        work[kind as usize] = Price { each: cycles(v, each), per_unit: cycles(v, per_unit) };
+    }
+    Costs {
+        work,
+        mmio_write: cycles(v, "cpu.mmio_write"),
+        mmio_write_spacing: span(v, "cpu.mmio_write_spacing"),
+        fence: cycles(v, "cpu.fence"),
+        relax: cycles(v, "cpu.relax"),
+    }
+}
+
+/// Returns the prices of TCP: [`TCP`].
+fn tcp_prices(v: &Values) -> tcp::Prices {
+    let cycles = |key: &str| cycles(v, key);
+    tcp::Prices {
+        gro: cycles("cpu.tcp_gro"),
+        receive: cycles("cpu.tcp_receive"),
+        acknowledgment: cycles("cpu.tcp_ack"),
+        send: cycles("cpu.tcp_send"),
+        sum: cycles("cpu.sum"),
+        wake: cycles("cpu.tcp_wake"),
+        sleep: cycles("cpu.tcp_sleep"),
+        call: Price { each: cycles("cpu.call"), per_unit: cycles("cpu.call_byte") },
+        switch: cycles("cpu.switch"),
+    }
+}
+
+const CARRIED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
+/// Frames that arrive go up to an application, too.
+const RECEIVED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "arrivals"])];
+
+/// The keys of the TCP above a driver.
+pub static TCP: [Key; 8] = [
+    Key::cycles("cpu.tcp_gro", "a received frame through GRO").when(RECEIVED),
+    Key::cycles("cpu.tcp_receive", "a segment, merged or not, through IP and TCP on receive")
+        .when(RECEIVED),
+    Key::cycles("cpu.tcp_ack", "an acknowledgment without data that came").when(CARRIED),
+    Key::cycles("cpu.tcp_send", "a segment or large send made by TCP and IP").when(CARRIED),
+    Key::cycles("cpu.tcp_wake", "an application woken").when(RECEIVED),
+    Key::cycles("cpu.call", "a system call").when(RECEIVED),
+    Key::number("cpu.call_byte", "cycles/B", 0.0, 1e3, "each byte that a system call copies")
+        .when(RECEIVED),
+    Key::cycles("cpu.switch", "a change from one application to another").when(CARRIED),
+];
+
+/// Returns a price in cycles as a time; zero where the system has no such key.
+pub(crate) fn cycles(v: &Values, key: &str) -> Span {
+    let cycles = v.number_if_any(key).unwrap_or(0.0);
+    Span::from_ps((cycles / v.number("cpu.frequency") * 1e3).round() as u64)
+}
+
+/// Returns a key in nanoseconds; zero where the system has no such key.
+pub(crate) fn span(v: &Values, key: &str) -> Span {
+    Span::from_ps((v.number_if_any(key).unwrap_or(0.0) * 1e3).round() as u64)
+}
+
+/// Returns the PCI Express link of these values, and the latencies around it.
+pub(crate) fn pcie(v: &Values) -> (pcie::Settings, Latencies) {
+    let settings = pcie::Settings {
+        generation: v.number("pcie.generation") as u32,
+        lanes: v.number("pcie.lanes") as u32,
+        mps: v.number("pcie.mps") as u32,
+        mrrs: v.number("pcie.mrrs") as u32,
+        completions: match v.word("pcie.completions") {
+            "rcb64" => pcie::Completions::Rcb(64),
+            "rcb128" => pcie::Completions::Rcb(128),
+            _ => pcie::Completions::Merged,
+        },
+        ecrc: v.is_on("pcie.ecrc"),
+        dllp: match v.word("pcie.dllp") {
+            "none" => pcie::DllpRule::None,
+            "timer" => pcie::DllpRule::Timer,
+            "flat" => pcie::DllpRule::Flat,
+            _ => pcie::DllpRule::PerRequest,
+        },
+        ack_limit: None,
+        fc_limit: None,
+        usable_ppm: (v.number("pcie.usable_share") * 1e6).round() as u32,
+    };
+    let latencies =
+        Latencies { link: span(v, "pcie.link_latency"), memory: span(v, "pcie.memory_latency") };
+    (settings, latencies)
+}
+
+/// Returns the bytes on a PCI Express link, toward the device and toward the host.
+pub(crate) fn link_bytes(l: &Ledger) -> Vec<u64> {
+    vec![l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes, l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes]
+}

@@ -1,0 +1,718 @@
+//! Keys: everything that a run is a function of has a name, a unit and a range.
+//!
+//! A system declares its keys once. Profiles give values to those that describe a
+//! platform, scenarios to those that describe a run, and `--set` to either. So
+//! what is allowed is said in one place, and every refusal can say it.
+//!
+//! A number is kept in its key's unit. It may be given in any unit that converts
+//! ([`convert`]); a unit of another dimension is refused, never guessed at.
+
+use crate::config::config_error::{InputError, hint};
+use crate::config::{SettingError, refuse};
+use doorbell_hal::Span;
+use std::fmt;
+
+/// Units that convert into each other, with their size in the first.
+const DIMENSIONS: &[&[(&str, f64)]] = &[
+    &[("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12)],
+    &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)],
+    &[("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0)],
+    &[("pps", 1.0), ("kpps", 1e3), ("Mpps", 1e6)],
+    &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
+];
+
+/// The units that a number whose own unit is `unit` may be given in.
+pub fn units(unit: &'static str) -> Vec<&'static str> {
+    let dimension = DIMENSIONS.iter().find(|d| d.iter().any(|(name, _)| *name == unit));
+    match dimension {
+        Some(d) => d.iter().map(|(name, _)| *name).collect(),
+        None if unit.is_empty() => Vec::new(),
+        None => vec![unit],
+    }
+}
+
+/// `value`, given in unit `from`, in unit `to`; `None` if that has no meaning.
+pub fn convert(value: f64, from: &str, to: &str) -> Option<f64> {
+    if from == to {
+        return Some(value);
+    }
+    let from = if from == "µs" { "us" } else { from };
+    let size = |d: &[(&str, f64)], unit: &str| {
+        d.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size)
+    };
+    let (from, to) = DIMENSIONS.iter().find_map(|d| Some((size(d, from)?, size(d, to)?)))?;
+    // Sizes are whole multiples of each other: multiplied or divided once, the result is as exact
+    // as it can be.
+    Some(if from >= to { value * (from / to) } else { value / (to / from) })
+}
+
+/// What may stand behind a key.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    /// A number from `min` to `max`.
+    Number {
+        /// Its unit; empty for a pure number.
+        unit: &'static str,
+        /// The least.
+        min: f64,
+        /// The greatest.
+        max: f64,
+        /// A multiple of this; 0: any number.
+        step: f64,
+    },
+    /// One of a few numbers, in rising order.
+    Among {
+        /// Their unit.
+        unit: &'static str,
+        /// The numbers.
+        values: &'static [f64],
+    },
+    /// One of the key's words.
+    Choice,
+    /// The path of a file.
+    File,
+    /// Faults, as [`crate::sim::fault`] has them.
+    Faults,
+}
+
+/// A condition on the value of one key.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Is {
+    /// It is one of these words.
+    Word(&'static [&'static str]),
+    /// It is a number above zero.
+    Positive,
+    /// It is a number, not a word.
+    Number,
+    /// It is not empty.
+    Given,
+}
+
+impl Is {
+    fn holds(self, v: &Value) -> bool {
+        match (self, v) {
+            (Is::Word(words), Value::Word(w)) => words.contains(w),
+            (Is::Positive, Value::Number(n)) => *n > 0.0,
+            (Is::Number, Value::Number(_)) => true,
+            (Is::Given, Value::Text(t)) => !t.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+impl Is {
+    /// The condition in words, of a key that may not have all of its words.
+    fn said(self, key: &Key) -> String {
+        match self {
+            Is::Word(words) => {
+                let own: Vec<&str> =
+                    words.iter().copied().filter(|w| key.words.contains(w)).collect();
+                match own.split_last() {
+                    Some((last, all)) if !all.is_empty() => format!("{} or {last}", all.join(", ")),
+                    _ => own.join(""),
+                }
+            }
+            Is::Positive => "above 0".to_owned(),
+            Is::Number => "a number".to_owned(),
+            Is::Given => "given".to_owned(),
+        }
+    }
+}
+
+/// A condition under which a key has an effect: a value of another key, or of a second one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Needs {
+    key: &'static str,
+    is: Is,
+    or: Option<(&'static str, Is)>,
+}
+
+impl Needs {
+    /// The value of `key`.
+    pub const fn new(key: &'static str, is: Is) -> Needs {
+        Needs { key, is, or: None }
+    }
+    /// One of these words as the value of `key`.
+    pub const fn word(key: &'static str, words: &'static [&'static str]) -> Needs {
+        Needs::new(key, Is::Word(words))
+    }
+    /// One of these kinds of traffic.
+    pub const fn kind(words: &'static [&'static str]) -> Needs {
+        Needs::word("traffic.kind", words)
+    }
+    /// Or this value of `key`.
+    pub const fn or(self, key: &'static str, is: Is) -> Needs {
+        Needs { or: Some((key, is)), ..self }
+    }
+
+    fn conditions(&self) -> impl Iterator<Item = (&'static str, Is)> {
+        [(self.key, self.is)].into_iter().chain(self.or)
+    }
+
+    /// The condition in words, as far as these keys are concerned.
+    fn said(&self, keys: &[&'static Key]) -> String {
+        let one = |(name, is): (&str, Is)| {
+            let key = keys.iter().find(|k| k.name == name)?;
+            Some(format!("`{name}` is {}", is.said(key))).filter(|_| key.can_meet(is))
+        };
+        self.conditions().filter_map(one).collect::<Vec<_>>().join(" or ")
+    }
+}
+
+/// A key of a system.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Key {
+    /// `pcie.memory_latency`.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// What may stand there.
+    pub kind: Kind,
+    /// Words that may stand there: all there is for a choice, beside the number for a number.
+    pub words: &'static [&'static str],
+    /// The value of a key that nobody gave, as one would write it. `None`: it must be given.
+    pub default: Option<&'static str>,
+    /// Conditions under which it has an effect: all of them. None: it always has.
+    pub needs: &'static [Needs],
+}
+
+impl Key {
+    const fn new(name: &'static str, kind: Kind, about: &'static str) -> Key {
+        Key { name, about, kind, words: &[], default: None, needs: &[] }
+    }
+    /// A number in `unit` (empty: a pure number) from `min` to `max`.
+    pub const fn number(
+        name: &'static str,
+        unit: &'static str,
+        min: f64,
+        max: f64,
+        about: &'static str,
+    ) -> Key {
+        Key::new(name, Kind::Number { unit, min, max, step: 0.0 }, about)
+    }
+    /// A price of CPU work.
+    pub const fn cycles(name: &'static str, about: &'static str) -> Key {
+        Key::number(name, "cycles", 0.0, 1e6, about)
+    }
+    /// A time of a bus or a device.
+    pub const fn ns(name: &'static str, about: &'static str) -> Key {
+        Key::number(name, "ns", 0.0, 1e6, about)
+    }
+    /// A whole number of something.
+    pub const fn whole(
+        name: &'static str,
+        unit: &'static str,
+        min: f64,
+        max: f64,
+        about: &'static str,
+    ) -> Key {
+        Key::steps(name, unit, (min, max, 1.0), about)
+    }
+    /// A number that is a multiple of `step`.
+    pub const fn steps(
+        name: &'static str,
+        unit: &'static str,
+        (min, max, step): (f64, f64, f64),
+        about: &'static str,
+    ) -> Key {
+        Key::new(name, Kind::Number { unit, min, max, step }, about)
+    }
+    /// One of these numbers.
+    pub const fn among(
+        name: &'static str,
+        unit: &'static str,
+        values: &'static [f64],
+        about: &'static str,
+    ) -> Key {
+        Key::new(name, Kind::Among { unit, values }, about)
+    }
+    /// One of these words.
+    pub const fn choice(
+        name: &'static str,
+        words: &'static [&'static str],
+        about: &'static str,
+    ) -> Key {
+        Key::new(name, Kind::Choice, about).or(words)
+    }
+    /// A file.
+    pub const fn file(name: &'static str, about: &'static str) -> Key {
+        Key::new(name, Kind::File, about).default("")
+    }
+    /// Faults.
+    pub const fn faults(name: &'static str, about: &'static str) -> Key {
+        Key::new(name, Kind::Faults, about).default("")
+    }
+    /// Or one of these words.
+    pub const fn or(mut self, words: &'static [&'static str]) -> Key {
+        self.words = words;
+        self
+    }
+    /// What it is if nobody says.
+    pub const fn default(mut self, text: &'static str) -> Key {
+        self.default = Some(text);
+        self
+    }
+
+    /// Has an effect only under all of these conditions.
+    ///
+    /// # Panics
+    /// When it has some already.
+    pub const fn when(mut self, needs: &'static [Needs]) -> Key {
+        assert!(self.needs.is_empty(), "all conditions are given at once");
+        self.needs = needs;
+        self
+    }
+
+    /// The conditions under which it has an effect, for tables, where these are all keys; empty if
+    /// it always has.
+    pub fn conditions(&self, keys: &[&'static Key]) -> String {
+        let all = self.needs.iter().map(|n| n.said(keys)).filter(|n| !n.is_empty());
+        all.collect::<Vec<_>>().join(" and ")
+    }
+
+    /// Whether some value of it meets the condition.
+    fn can_meet(&self, is: Is) -> bool {
+        match is {
+            Is::Word(words) => words.iter().any(|w| self.words.contains(w)),
+            _ => true,
+        }
+    }
+
+    /// Values to try, as one would write them.
+    #[cfg(test)]
+    pub(crate) fn others(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.words.iter().map(|w| (*w).to_owned()).collect();
+        match self.kind {
+            Kind::Number { min, max, step, .. } => {
+                let step = if step > 0.0 { step } else { (max - min) / 1000.0 };
+                all.extend(
+                    [min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()),
+                );
+            }
+            Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
+            Kind::Faults => all.push("dma-fault@1".to_owned()),
+            Kind::Choice | Kind::File => {}
+        }
+        all
+    }
+
+    /// The unit of its number; empty if it has none.
+    pub fn unit(&self) -> &'static str {
+        match self.kind {
+            Kind::Number { unit, .. } | Kind::Among { unit, .. } => unit,
+            Kind::Choice | Kind::File | Kind::Faults => "",
+        }
+    }
+
+    /// Whether its unit is only the name of what is counted (`cores`, `packets`).
+    pub fn is_count(&self) -> bool {
+        let unit = self.unit();
+        !unit.is_empty() && units(unit) == [unit] && !unit.contains("cycles")
+    }
+
+    /// A value of this key with its unit.
+    pub fn said(&self, v: &Value) -> String {
+        match v {
+            Value::Number(n) if !self.unit().is_empty() => format!("{n} {}", self.unit()),
+            Value::Text(t) if t.is_empty() => "not given".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
+    /// What may stand there, for messages and tables.
+    pub fn allowed(&self) -> String {
+        let unit = self.unit();
+        let space = if unit.is_empty() { "" } else { " " };
+        let mut all = match self.kind {
+            Kind::Number { min, max, step, .. } => vec![match step {
+                0.0 => format!("{min} to {max}{space}{unit}"),
+                1.0 => format!("whole numbers from {min} to {max}{space}{unit}"),
+                _ => format!("multiples of {step} from {min} to {max}{space}{unit}"),
+            }],
+            Kind::Among { values, .. } => {
+                let values: Vec<String> = values.iter().map(f64::to_string).collect();
+                vec![format!("{}{space}{unit}", values.join(", "))]
+            }
+            Kind::Choice => Vec::new(),
+            Kind::File => vec!["the path of a file".to_owned()],
+            Kind::Faults => vec![super::fault::ALLOWED.to_owned()],
+        };
+        all.extend(self.words.iter().map(|w| (*w).to_owned()));
+        all.join(", ")
+    }
+
+    /// The value that `text` says: `300`, `300 ns`, `0.3us`, `full`.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is allowed.
+    pub fn parse(&self, text: &str) -> Result<Value, SettingError> {
+        let text = text.trim();
+        if self.kind == Kind::File {
+            return Ok(Value::Text(text.to_owned()));
+        }
+        if self.kind == Kind::Faults {
+            return super::fault::parse(text).map(|_| Value::Text(text.to_owned()));
+        }
+        if let Some(word) = self.words.iter().find(|w| **w == text) {
+            return Ok(Value::Word(word));
+        }
+        match leading_number(text) {
+            Some((value, unit)) if self.kind != Kind::Choice => {
+                self.quantity(value, if unit.is_empty() { self.unit() } else { unit })
+            }
+            _ => Err(self.refusal(&format!("cannot be `{text}`"))),
+        }
+    }
+
+    fn refusal(&self, why: &str) -> SettingError {
+        SettingError(format!("`{}` {why}; allowed: {}", self.name, self.allowed()))
+    }
+
+    /// The value that a number in a unit says.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what is allowed.
+    pub fn quantity(&self, given: f64, unit: &str) -> Result<Value, SettingError> {
+        let own = self.unit();
+        if matches!(self.kind, Kind::Choice | Kind::File | Kind::Faults) {
+            return Err(self.refusal(&format!("cannot be {}", written(given))));
+        }
+        let Some(value) = convert(given, unit, own) else {
+            let units = units(own);
+            if units.is_empty() {
+                refuse!(
+                    "`{}` is a pure number, but the unit is `{unit}`; allowed: no unit",
+                    self.name
+                );
+            }
+            let all = units.join(", ");
+            refuse!("`{}` cannot be in `{unit}`; allowed units: {all}", self.name);
+        };
+        let fits = match self.kind {
+            Kind::Number { min, max, step, .. } => {
+                (min..=max).contains(&value) && (step == 0.0 || (value / step).fract() == 0.0)
+            }
+            Kind::Among { values, .. } => values.contains(&value),
+            Kind::Choice | Kind::File | Kind::Faults => false,
+        };
+        if fits {
+            Ok(Value::Number(value))
+        } else {
+            Err(self.refusal(format!("cannot be {} {unit}", written(given)).trim_end()))
+        }
+    }
+}
+
+/// A number as a person would write it: with an exponent where it has very many digits.
+fn written(n: f64) -> String {
+    if n != 0.0 && !(1e-9..1e16).contains(&n.abs()) { format!("{n:e}") } else { n.to_string() }
+}
+
+/// A number at the start of a text, and the rest. Underscores may group digits.
+fn leading_number(text: &str) -> Option<(f64, &str)> {
+    if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
+        return None;
+    }
+    if let Some(hex) = text.strip_prefix("0x") {
+        return u32::from_str_radix(hex, 16).ok().map(|n| (f64::from(n), ""));
+    }
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).rev();
+    ends.filter_map(|end| {
+        let number: f64 = text[..end].replace('_', "").parse().ok()?;
+        number.is_finite().then_some((number, text[end..].trim()))
+    })
+    .next()
+}
+
+/// Declares keys once: the struct with a field for each, the key itself, and the parse of values.
+/// The doc comment of a field is the sentence of its key.
+///
+/// `field: Type = "name", kind(arguments of the [`Key`] constructor after the name).default(…);`
+macro_rules! settings {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {$(
+            $(#[doc = $about:literal])+
+            $field:ident: $type:ty = $key:literal,
+                $kind:ident($($arg:expr),*) $(.$more:ident($with:expr))*;
+        )*}
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $name {$(
+            $(#[doc = $about])+
+            $vis $field: $type,
+        )*}
+
+        impl $name {
+            /// The keys, in the order of their declaration.
+            $vis const KEYS: &'static [$crate::config::key::Key] = &[$(
+                $crate::config::key::Key::$kind(
+                    $key, $($arg,)* $crate::config::key::sentence(concat!($($about),+)),
+                )$(.$more($with))*,
+            )*];
+
+            /// Reads the values.
+            $vis fn of(v: &$crate::config::key::Values) -> $name {
+                $name { $($field: $crate::config::key::Field::of(v, $key),)* }
+            }
+        }
+    };
+}
+pub(crate) use settings;
+
+/// Returns a doc comment without the space in front.
+pub(crate) const fn sentence(doc: &'static str) -> &'static str {
+    doc.split_at(1).1
+}
+
+/// The type of a field that [`settings!`] declares.
+pub(crate) trait Field {
+    /// Reads the value of a key.
+    fn of(v: &Values, key: &str) -> Self;
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {$(
+        impl Field for $type {
+            fn of(v: &Values, key: &str) -> $type {
+                v.number(key) as $type
+            }
+        }
+        impl Field for Option<$type> {
+            fn of(v: &Values, key: &str) -> Option<$type> {
+                v.number_or_word(key).map(|n| n as $type)
+            }
+        }
+    )*};
+}
+numbers!(u8 u16 u32 u64 usize f64);
+
+impl Field for bool {
+    fn of(v: &Values, key: &str) -> bool {
+        v.is_on(key)
+    }
+}
+impl Field for &'static str {
+    fn of(v: &Values, key: &str) -> &'static str {
+        v.word(key)
+    }
+}
+impl Field for String {
+    fn of(v: &Values, key: &str) -> String {
+        v.text(key).to_owned()
+    }
+}
+impl Field for Span {
+    /// Converts a time, or a time for each unit of something.
+    fn of(v: &Values, key: &str) -> Span {
+        let unit = find(&v.keys(), key).map_or("", |k| k.unit());
+        let ps = convert(v.number(key), unit.split('/').next().unwrap_or(unit), "ps");
+        Span::from_ps(ps.unwrap_or_else(|| panic!("`{key}` is no time")).round() as u64)
+    }
+}
+
+/// What stands behind a key.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// A number in the key's unit.
+    Number(f64),
+    /// One of the key's words.
+    Word(&'static str),
+    /// A path.
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(n) => n.fmt(f),
+            Value::Word(w) => f.write_str(w),
+            Value::Text(t) => f.write_str(t),
+        }
+    }
+}
+
+/// The key called `name`, or why there is none.
+///
+/// # Errors
+/// The nearest name that exists.
+pub fn find(keys: &[&'static Key], name: &str) -> Result<&'static Key, SettingError> {
+    keys.iter().find(|k| k.name == name).copied().ok_or_else(|| {
+        let near = hint(name, keys.iter().map(|k| k.name));
+        SettingError(format!("no key is called `{name}`{near}"))
+    })
+}
+
+/// A value for every key of a system.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Values(pub(crate) Vec<(&'static Key, Value)>);
+
+impl Values {
+    /// All keys at their defaults. A key without one has the least that is
+    /// allowed, until a profile says more.
+    pub fn defaults<'a>(keys: impl IntoIterator<Item = &'a &'static Key>) -> Values {
+        Values(keys.into_iter().map(|key| (*key, default_of(key))).collect())
+    }
+
+    /// Every key with its value, in the system's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Key, &Value)> {
+        self.0.iter().map(|(k, v)| (*k, v))
+    }
+
+    /// All keys.
+    pub fn keys(&self) -> Vec<&'static Key> {
+        self.0.iter().map(|(k, _)| *k).collect()
+    }
+
+    /// The value of a key.
+    ///
+    /// # Panics
+    /// When the system has no such key: a fault of its author, as in all getters.
+    pub fn get(&self, name: &str) -> &Value {
+        match self.0.iter().find(|(k, _)| k.name == name) {
+            Some((_, v)) => v,
+            None => panic!("the system declares no key `{name}`"),
+        }
+    }
+
+    /// A number in its key's unit; `None` if a word stands there.
+    pub fn number_or_word(&self, name: &str) -> Option<f64> {
+        match self.get(name) {
+            Value::Number(n) => Some(*n),
+            Value::Word(_) | Value::Text(_) => None,
+        }
+    }
+
+    /// A number in its key's unit.
+    ///
+    /// # Panics
+    /// When the key is not a number.
+    pub fn number(&self, name: &str) -> f64 {
+        self.number_or_word(name).unwrap_or_else(|| panic!("`{name}` is not a number"))
+    }
+
+    /// A number in its key's unit; `None` if the system has no such key.
+    pub fn number_if_any(&self, name: &str) -> Option<f64> {
+        self.0.iter().any(|(k, _)| k.name == name).then(|| self.number(name))
+    }
+
+    /// A rate of a link in bits a second; 0 if the system has no such key.
+    pub fn bits_per_second(&self, name: &str) -> u64 {
+        let Some((key, _)) = self.0.iter().find(|(k, _)| k.name == name) else { return 0 };
+        (self.number(name) * convert(1.0, key.unit(), "bit/s").unwrap_or(1.0)) as u64
+    }
+
+    /// The word of a choice; empty if a number stands there.
+    pub fn word(&self, name: &str) -> &'static str {
+        match self.get(name) {
+            Value::Word(w) => w,
+            Value::Number(_) | Value::Text(_) => "",
+        }
+    }
+
+    /// The word of a choice; `None` if the system has no such key.
+    pub fn word_if_any(&self, name: &str) -> Option<&'static str> {
+        self.0.iter().any(|(k, _)| k.name == name).then(|| self.word(name))
+    }
+
+    /// Whether an on/off or yes/no key is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        matches!(self.word(name), "on" | "yes")
+    }
+
+    /// A path.
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            Value::Text(t) => t,
+            Value::Number(_) | Value::Word(_) => "",
+        }
+    }
+
+    /// The condition of `key` that these values do not meet, in words; `None` if the key has an
+    /// effect. A condition on a key that has no effect itself is not met. One on a key that the
+    /// system does not have is no condition.
+    pub fn idle(&self, key: &Key) -> Option<String> {
+        let value = |name: &str| self.0.iter().find(|(k, _)| k.name == name);
+        for needs in key.needs {
+            let mut open =
+                needs.conditions().filter_map(|(name, is)| Some((is, value(name)?))).peekable();
+            if open.peek().is_none() || needs.conditions().any(|(name, is)| self.meets(name, is)) {
+                continue;
+            }
+            let found = open.map(|(_, (k, v))| match self.idle(k) {
+                Some(_) if !matches!(v, Value::Text(t) if t.is_empty()) => {
+                    format!("`{}` has no effect either", k.name)
+                }
+                _ => format!("`{}` is {}", k.name, k.said(v)),
+            });
+            let found: Vec<String> = found.collect();
+            let (wanted, found) = (needs.said(&self.keys()), found.join(" and "));
+            return Some(format!("it has an effect where {wanted}, and here {found}"));
+        }
+        None
+    }
+
+    /// Whether the key called `name` has an effect and meets a condition.
+    fn meets(&self, name: &str, is: Is) -> bool {
+        self.0.iter().any(|(k, v)| k.name == name && is.holds(v) && self.idle(k).is_none())
+    }
+
+    /// Puts a value that was made by this key.
+    pub fn put(&mut self, key: &Key, value: Value) {
+        if let Some((_, v)) = self.0.iter_mut().find(|(k, _)| k.name == key.name) {
+            *v = value;
+        }
+    }
+
+    /// `key=value`, the value with or without a unit.
+    ///
+    /// # Errors
+    /// Not of this form, no such key, or a value that is not allowed.
+    pub fn set(&mut self, setting: &str) -> Result<(), InputError> {
+        let (key, value) = parse_setting(&self.keys(), setting)?;
+        self.put(key, value);
+        Ok(())
+    }
+}
+
+fn default_of(key: &Key) -> Value {
+    match (key.default, key.kind) {
+        (Some(text), _) => key.parse(text).unwrap_or_else(|e| panic!("default of {e}")),
+        (None, Kind::Number { min, .. }) => Value::Number(min),
+        (None, Kind::Among { values, .. }) => Value::Number(values[0]),
+        (None, Kind::Choice) => Value::Word(key.words[0]),
+        (None, Kind::File | Kind::Faults) => Value::Text(String::new()),
+    }
+}
+
+/// Understands one `key=value` that was given with `--set`.
+///
+/// # Errors
+/// Not of this form, no such key, or a value that is not allowed.
+pub fn parse_setting(
+    keys: &[&'static Key],
+    setting: &str,
+) -> Result<(&'static Key, Value), InputError> {
+    parse_setting_at(keys, setting, &format!("--set {setting}"))
+}
+
+/// Understands one `key=value` that stands at `place`.
+///
+/// # Errors
+/// As [`parse_setting`].
+pub(crate) fn parse_setting_at(
+    keys: &[&'static Key],
+    setting: &str,
+    place: &str,
+) -> Result<(&'static Key, Value), InputError> {
+    let wrong = |what: SettingError| InputError::new(place, what);
+    let Some((name, value)) = setting.split_once('=') else {
+        return Err(wrong("expected key=value, such as pcie.memory_latency=300ns".into()));
+    };
+    let key = find(keys, name.trim()).map_err(wrong)?;
+    Ok((key, key.parse(value).map_err(wrong)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! Configuration: keys and their values, profiles, scenarios, and files to start from.
+
+mod config_error;
+pub(crate) mod fault;
+pub mod host;
+pub mod key;
+pub mod profile;
+pub mod scenario;
+pub mod schema;
+pub mod templates;
+
+pub(crate) use config_error::refuse;
+pub use config_error::{InputError, SettingError, hint, nearest};
+pub use profile::Profile;
+pub use scenario::{Plan, Scenario, Setting};

@@ -1,0 +1,264 @@
+//! Profiles: the platforms that runs happen on.
+//!
+//! A profile gives every platform key of a system a value, a unit and a source:
+//!
+//! ```toml
+//! name = "mlx5-gen2"
+//! system = "mlx5"
+//! about = "ConnectX-6 Dx on PCIe Gen2 x16"
+//!
+//! [pcie]
+//! memory_latency = { value = 250, unit = "ns", source = "assumed: …" }
+//! completions = { value = "merged", source = "https://… : the sentence" }
+//! usable_share = { value = 1, range = [0.5, 1], source = "fit:mlx5.rate_gen2_off" }
+//! ```
+//!
+//! A source is a URL or data sheet with its figure, or `assumed:` with the reason,
+//! or `fit:` with the published row that the constant is solved for (`range` is
+//! where the search goes; without it, all that the key allows). There is no fourth
+//! kind, and no value without one: what a model rests on should be readable.
+
+use crate::config::config_error::{
+    Builtin, Document, Field, InputError, SettingError, hint, number, open,
+};
+use crate::config::key::{Key, Value, Values, find, units};
+use crate::experiment::system::{self, System};
+use std::fmt;
+use toml::de::DeValue;
+
+const BUILTIN: &[Builtin] = &[
+    ("mlx5-gen2", include_str!("../../../../profiles/mlx5-gen2.toml")),
+    ("mlx5-gen3", include_str!("../../../../profiles/mlx5-gen3.toml")),
+    ("axienet-zynqmp", include_str!("../../../../profiles/axienet-zynqmp.toml")),
+    ("e1000-power4", include_str!("../../../../profiles/e1000-power4.toml")),
+    ("ibmveth-power8", include_str!("../../../../profiles/ibmveth-power8.toml")),
+    ("ibmvnic-power9", include_str!("../../../../profiles/ibmvnic-power9.toml")),
+];
+
+/// Names of the profiles that are part of the binary.
+pub fn builtin() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().map(|(name, _)| *name)
+}
+
+/// Where a value comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Source {
+    /// A URL or data sheet, with its figure.
+    Cited(String),
+    /// Nobody says; the reason for the value.
+    Assumed(String),
+    /// Solved for.
+    Fit {
+        /// The published row that comes out right with it.
+        row: String,
+        /// Where the search goes, in the key's unit.
+        range: (f64, f64),
+    },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Cited(what) => f.write_str(what),
+            Source::Assumed(why) => write!(f, "assumed: {why}"),
+            Source::Fit { row, .. } => write!(f, "fit:{row}"),
+        }
+    }
+}
+
+/// A platform.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// The file that it was read from, as messages call it.
+    pub file: String,
+    /// The system that it is a platform of.
+    pub system: &'static System,
+    /// A value for each platform key.
+    pub values: Values,
+    sources: Vec<(&'static str, Source)>,
+}
+
+impl Profile {
+    /// The built-in profile of this name, or the file at this path if it ends in `.toml`.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line.
+    pub fn load(given: &str) -> Result<Profile, InputError> {
+        let (file, text) = open(given, "profile", BUILTIN)?;
+        Profile::parse(&file, &text)
+    }
+
+    /// Reads a profile; `file` is for messages.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line.
+    pub fn parse(file: &str, text: &str) -> Result<Profile, InputError> {
+        const HEADS: [&str; 3] = ["name", "system", "about"];
+        let d = Document::parse(file, text)?;
+        let system =
+            system::find(&d.head("system")?).map_err(|e| d.error(d.head_span("system"), e))?;
+        let keys = system.platform();
+        let mut profile = Profile {
+            name: d.head("name")?,
+            about: d.head("about")?,
+            file: file.to_owned(),
+            system,
+            values: Values::defaults(&keys),
+            sources: Vec::new(),
+        };
+        for field in d.fields(&HEADS)? {
+            let key = find(&keys, &field.name).map_err(|e| d.error(field.span.clone(), e))?;
+            let (value, source) = entry(&d, key, &field)?;
+            profile.values.put(key, value);
+            profile.sources.push((key.name, source));
+        }
+        let missing: Vec<&str> = keys
+            .iter()
+            .filter(|k| k.default.is_none() && profile.source(k.name).is_none())
+            .map(|k| k.name)
+            .collect();
+        if !missing.is_empty() {
+            let s = if missing.len() == 1 { "a key is" } else { "keys are" };
+            return Err(d.missing(format!("{s} missing: {}", missing.join(", "))));
+        }
+        Ok(profile)
+    }
+
+    /// Where the value of a key comes from; `None` for one that nobody gave.
+    pub fn source(&self, key: &str) -> Option<&Source> {
+        self.sources.iter().find(|(k, _)| *k == key).map(|(_, s)| s)
+    }
+
+    /// A value for every key of its system: what a scenario would say is at its default.
+    pub fn all_values(&self) -> Values {
+        let mut all = Values::defaults(&self.system.keys());
+        for (key, value) in self.values.iter() {
+            all.put(key, value.clone());
+        }
+        all
+    }
+}
+
+/// `{ value = …, unit = "…", source = "…", range = […] }`.
+fn entry(
+    d: &Document<'_>,
+    key: &'static Key,
+    field: &Field<'_, '_>,
+) -> Result<(Value, Source), InputError> {
+    const PARTS: [&str; 4] = ["value", "unit", "source", "range"];
+    let name = key.name;
+    let DeValue::Table(table) = field.value.get_ref() else {
+        let unit = if key.unit().is_empty() {
+            String::new()
+        } else {
+            format!(", unit = \"{}\"", key.unit())
+        };
+        let what = format!("`{name}` needs a source: {{ value = …{unit}, source = \"…\" }}");
+        return Err(d.error(field.span.clone(), what));
+    };
+    if let Some((part, _)) =
+        table.iter().find(|(part, _)| !PARTS.contains(&part.get_ref().as_ref()))
+    {
+        let what = format!(
+            "`{name}` has no `{}`{}; allowed: {}",
+            part.get_ref(),
+            hint(part.get_ref(), PARTS.into_iter()),
+            PARTS.join(", ")
+        );
+        return Err(d.error(part.span(), what));
+    }
+    let Some(given) = table.get("value") else {
+        return Err(d.error(field.span.clone(), format!("`{name}` has no value")));
+    };
+    let unit = match table.get("unit") {
+        None => None,
+        Some(u) => {
+            Some(u.get_ref().as_str().ok_or_else(|| d.error(u.span(), "a unit is a string"))?)
+        }
+    };
+    let value = match (number(given.get_ref()), given.get_ref().as_str()) {
+        (Some(_), _) if unit.is_none() && !key.unit().is_empty() => {
+            let what =
+                format!("`{name}` needs a unit; allowed units: {}", units(key.unit()).join(", "));
+            return Err(d.error(field.span.clone(), what));
+        }
+        (Some(n), _) => key.quantity(n, unit.unwrap_or("")),
+        (None, Some(word)) => key.parse(word),
+        (None, None) => Err(SettingError(format!(
+            "the value of `{name}` is a {}; allowed: {}",
+            given.get_ref().type_str(),
+            key.allowed()
+        ))),
+    };
+    let value = value.map_err(|e| d.error(given.span(), e))?;
+    let Some(said) = table.get("source") else {
+        let what = format!(
+            "`{name}` has no source; allowed: a URL or data sheet with its figure, `assumed: why`, `fit:ROW`"
+        );
+        return Err(d.error(field.span.clone(), what));
+    };
+    let text = said.get_ref().as_str().unwrap_or("").trim();
+    let source = if let Some(row) = text.strip_prefix("fit:") {
+        let all = match key.kind {
+            crate::config::key::Kind::Number { min, max, .. } => (min, max),
+            _ => {
+                return Err(d.error(
+                    said.span(),
+                    format!("`{name}` cannot be fitted: it is not a number of a range"),
+                ));
+            }
+        };
+        let range = match table.get("range") {
+            None => all,
+            Some(r) => {
+                let ends: Vec<f64> = r
+                    .get_ref()
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|v| number(v.get_ref()))
+                    .collect();
+                let ends: Vec<f64> = ends
+                    .iter()
+                    .filter_map(|n| match key.quantity(*n, unit.unwrap_or("")) {
+                        Ok(Value::Number(n)) => Some(n),
+                        _ => None,
+                    })
+                    .collect();
+                match ends[..] {
+                    [low, high] if low < high => (low, high),
+                    _ => {
+                        let what = format!(
+                            "a range is [low, high] in the value's unit, within {}",
+                            key.allowed()
+                        );
+                        return Err(d.error(r.span(), what));
+                    }
+                }
+            }
+        };
+        Source::Fit { row: row.trim().to_owned(), range }
+    } else if let Some(why) = text.strip_prefix("assumed:") {
+        Source::Assumed(why.trim().to_owned())
+    } else {
+        Source::Cited(text.to_owned())
+    };
+    let empty = match &source {
+        Source::Cited(s) => ["", "assumed", "fit"].contains(&s.as_str()),
+        Source::Assumed(s) | Source::Fit { row: s, .. } => s.is_empty(),
+    };
+    if empty {
+        return Err(d.error(said.span(), format!("the source of `{name}` says nothing")));
+    }
+    if let (Some(r), false) = (table.get("range"), matches!(source, Source::Fit { .. })) {
+        return Err(d.error(r.span(), format!("`{name}` is not fitted, so it has no range")));
+    }
+    Ok((value, source))
+}
+
+#[cfg(test)]
+mod tests;

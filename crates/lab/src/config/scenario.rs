@@ -1,0 +1,319 @@
+//! Scenarios: what is run, on which platform.
+//!
+//! ```toml
+//! name = "mlx5-pktgen-64"
+//! about = "one line"
+//! system = "mlx5"
+//! profile = "mlx5-gen2"
+//!
+//! [traffic]
+//! size = "64 B"          # a number with its unit is a string
+//! packets = 240000       # a pure number is a number
+//! ```
+//!
+//! A scenario may set platform keys too; they then hold instead of the profile's.
+//! Keys that it does not name have the system's defaults. A [`Plan`] is a scenario
+//! on its profile, ready to run.
+//!
+//! What changes a run comes in layers: the scenario's file, then perhaps a budget's, then the
+//! command line. A setting of a layer has to have an effect on the run as that layer leaves it
+//! ([`Values::idle`]), or it is refused. So a scenario may name the size of generated packets, and
+//! `--pcap` may replace them by a capture, but whoever asks for a capture cannot ask for a size
+//! too.
+
+use crate::config::config_error::{Builtin, Document, InputError, SettingError, number, open};
+use crate::config::key::{Key, Kind, Value, Values, find, parse_setting_at};
+use crate::config::profile::Profile;
+use crate::experiment::system::{self, System};
+use std::path::Path;
+use toml::de::DeValue;
+
+const BUILTIN: &[Builtin] = &[
+    ("mlx5-pktgen-64", include_str!("../../../../scenarios/mlx5-pktgen-64.toml")),
+    ("mlx5-pktgen-64-gen3", include_str!("../../../../scenarios/mlx5-pktgen-64-gen3.toml")),
+    ("mlx5-full-rate", include_str!("../../../../scenarios/mlx5-full-rate.toml")),
+    ("mlx5-single-stream", include_str!("../../../../scenarios/mlx5-single-stream.toml")),
+    ("mlx5-replay", include_str!("../../../../scenarios/mlx5-replay.toml")),
+    ("axienet-receive", include_str!("../../../../scenarios/axienet-receive.toml")),
+    ("axienet-receive-fixed", include_str!("../../../../scenarios/axienet-receive-fixed.toml")),
+    ("axienet-steps", include_str!("../../../../scenarios/axienet-steps.toml")),
+    ("axienet-saturated", include_str!("../../../../scenarios/axienet-saturated.toml")),
+    ("axienet-bursts", include_str!("../../../../scenarios/axienet-bursts.toml")),
+    ("axienet-sporadic", include_str!("../../../../scenarios/axienet-sporadic.toml")),
+    ("axienet-on-off", include_str!("../../../../scenarios/axienet-on-off.toml")),
+    ("axienet-beside", include_str!("../../../../scenarios/axienet-beside.toml")),
+    ("axienet-jumbo", include_str!("../../../../scenarios/axienet-jumbo.toml")),
+    ("axienet-paced", include_str!("../../../../scenarios/axienet-paced.toml")),
+    ("axienet-random", include_str!("../../../../scenarios/axienet-random.toml")),
+    ("e1000-send", include_str!("../../../../scenarios/e1000-send.toml")),
+    ("e1000-send-aligned", include_str!("../../../../scenarios/e1000-send-aligned.toml")),
+    ("e1000-receive", include_str!("../../../../scenarios/e1000-receive.toml")),
+    ("e1000-transactions", include_str!("../../../../scenarios/e1000-transactions.toml")),
+    ("e1000-pktgen", include_str!("../../../../scenarios/e1000-pktgen.toml")),
+    ("ibmveth-send", include_str!("../../../../scenarios/ibmveth-send.toml")),
+    ("ibmveth-send-trunk", include_str!("../../../../scenarios/ibmveth-send-trunk.toml")),
+    ("ibmveth-receive", include_str!("../../../../scenarios/ibmveth-receive.toml")),
+    ("ibmveth-paced", include_str!("../../../../scenarios/ibmveth-paced.toml")),
+    (
+        "ibmveth-receive-fraglist",
+        include_str!("../../../../scenarios/ibmveth-receive-fraglist.toml"),
+    ),
+    ("ibmveth-transactions", include_str!("../../../../scenarios/ibmveth-transactions.toml")),
+    ("ibmveth-packets", include_str!("../../../../scenarios/ibmveth-packets.toml")),
+    ("ibmvnic-transactions", include_str!("../../../../scenarios/ibmvnic-transactions.toml")),
+    (
+        "ibmvnic-transactions-never",
+        include_str!("../../../../scenarios/ibmvnic-transactions-never.toml"),
+    ),
+    ("ibmvnic-paced", include_str!("../../../../scenarios/ibmvnic-paced.toml")),
+    (
+        "ibmvnic-transactions-ignored",
+        include_str!("../../../../scenarios/ibmvnic-transactions-ignored.toml"),
+    ),
+    (
+        "ibmvnic-transactions-small",
+        include_str!("../../../../scenarios/ibmvnic-transactions-small.toml"),
+    ),
+    ("ibmvnic-bulk", include_str!("../../../../scenarios/ibmvnic-bulk.toml")),
+    ("ibmvnic-adaptive", include_str!("../../../../scenarios/ibmvnic-adaptive.toml")),
+    ("ibmvnic-break-even", include_str!("../../../../scenarios/ibmvnic-break-even.toml")),
+];
+
+/// Names of the scenarios that are part of the binary.
+pub fn builtin() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().map(|(name, _)| *name)
+}
+
+/// A description of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    /// The file that it was read from, as messages call it.
+    pub file: String,
+    /// The system that runs.
+    pub system: &'static System,
+    /// The profile's name or path.
+    pub profile: String,
+    /// What it sets, in its order.
+    pub settings: Vec<(&'static Key, Value)>,
+    /// File and line of each.
+    places: Vec<String>,
+    /// File and line where the profile is named.
+    profile_at: String,
+}
+
+impl Scenario {
+    /// The built-in scenario of this name, or the file at this path if it ends in `.toml`. Files
+    /// that it names lie beside it.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line.
+    pub fn load(given: &str) -> Result<Scenario, InputError> {
+        let (file, text) = open(given, "scenario", BUILTIN)?;
+        let mut scenario = Scenario::parse(&file, &text)?;
+        if let Some(dir) = Path::new(given).parent().filter(|_| given.ends_with(".toml")) {
+            let beside = |name: &str| dir.join(name).to_string_lossy().into_owned();
+            if scenario.profile.ends_with(".toml") {
+                scenario.profile = beside(&scenario.profile);
+            }
+            for (key, value) in &mut scenario.settings {
+                if let (Kind::File, Value::Text(name)) = (key.kind, value) {
+                    *name = beside(name);
+                }
+            }
+        }
+        Ok(scenario)
+    }
+
+    /// Reads a scenario; `file` is for messages.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line.
+    pub fn parse(file: &str, text: &str) -> Result<Scenario, InputError> {
+        const HEADS: [&str; 4] = ["name", "about", "system", "profile"];
+        let d = Document::parse(file, text)?;
+        let system =
+            system::find(&d.head("system")?).map_err(|e| d.error(d.head_span("system"), e))?;
+        let keys = system.keys();
+        let (mut settings, mut places) = (Vec::new(), Vec::new());
+        for field in d.fields(&HEADS)? {
+            let key = find(&keys, &field.name).map_err(|e| d.error(field.span.clone(), e))?;
+            let given = field.value.get_ref();
+            let value = match (given, number(given)) {
+                (_, Some(n)) if !key.unit().is_empty() && !key.is_count() => {
+                    let (name, unit) = (key.name, key.unit());
+                    Err(SettingError(format!("`{name}` needs a unit, such as \"{n} {unit}\"")))
+                }
+                (_, Some(n)) => key.quantity(n, key.unit()),
+                (DeValue::String(text), _) => key.parse(text),
+                (DeValue::Boolean(true), _) if key.words.contains(&"on") => key.parse("on"),
+                (DeValue::Boolean(false), _) if key.words.contains(&"off") => key.parse("off"),
+                _ => Err(SettingError(format!(
+                    "`{}` cannot be a {}; allowed: {}",
+                    key.name,
+                    given.type_str(),
+                    key.allowed()
+                ))),
+            };
+            settings.push((key, value.map_err(|e| d.error(field.value.span(), e))?));
+            places.push(d.error(field.span, "").place);
+        }
+        Ok(Scenario {
+            name: d.head("name")?,
+            about: d.head("about")?,
+            file: file.to_owned(),
+            system,
+            profile: d.head("profile")?,
+            profile_at: d.error(d.head_span("profile"), "").place,
+            settings,
+            places,
+        })
+    }
+
+    /// The scenario on its own profile.
+    ///
+    /// # Errors
+    /// A profile that cannot be used, or is another system's.
+    pub fn plan(&self) -> Result<Plan, InputError> {
+        let profile = Profile::load(&self.profile).map_err(|e| {
+            if e.place.is_empty() { InputError::new(&*self.profile_at, e.what) } else { e }
+        })?;
+        self.plan_on(&profile)
+    }
+
+    /// The scenario on a profile.
+    ///
+    /// # Errors
+    /// When it is another system's, or a setting has no effect on it.
+    pub fn plan_on(&self, profile: &Profile) -> Result<Plan, InputError> {
+        if profile.system.name != self.system.name {
+            let what = format!(
+                "system {}, but profile {} is for {}",
+                self.system.name, profile.name, profile.system.name
+            );
+            return Err(InputError::new(&*self.file, what));
+        }
+        let mut values = profile.all_values();
+        for (key, value) in &self.settings {
+            values.put(key, value.clone());
+        }
+        for ((key, _), place) in self.settings.iter().zip(&self.places) {
+            effective(&values, key, place)?;
+        }
+        let (name, about) = (self.name.clone(), self.about.clone());
+        Ok(Plan {
+            scenario: name,
+            about,
+            profile: profile.name.clone(),
+            platform: profile.all_values(),
+            system: self.system,
+            values,
+            set: Vec::new(),
+        })
+    }
+}
+
+/// One `key=value` of a layer, and where it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// An option such as `--set pcie.mps=3`, or file and line: for messages.
+    pub place: String,
+    /// `key=value`.
+    pub text: String,
+}
+
+impl Setting {
+    /// What an option was given: `option` is `--set`.
+    pub fn given(option: &str, text: &str) -> Setting {
+        Setting { place: format!("{option} {text}"), text: text.to_owned() }
+    }
+    /// `text`, which stands at `place` in other words.
+    pub fn at(place: impl Into<String>, text: impl Into<String>) -> Setting {
+        Setting { place: place.into(), text: text.into() }
+    }
+}
+
+fn effective(values: &Values, key: &Key, place: &str) -> Result<(), InputError> {
+    match values.idle(key) {
+        None => Ok(()),
+        Some(why) => {
+            Err(InputError::new(place, format!("`{}` has no effect on this run: {why}", key.name)))
+        }
+    }
+}
+
+/// Everything that a run is a function of.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What it shows.
+    pub about: String,
+    /// The profile's name.
+    pub profile: String,
+    /// What the profile says, and the defaults of what it does not.
+    pub platform: Values,
+    /// The system.
+    pub system: &'static System,
+    /// A value for every key.
+    pub values: Values,
+    /// What was set on top of the files, as it was given.
+    pub set: Vec<String>,
+}
+
+impl Plan {
+    /// Takes one `key=value`, whether it has an effect or not; later ones win.
+    ///
+    /// # Errors
+    /// Not of this form, no such key, or a value that is not allowed.
+    pub fn set(&mut self, setting: &str) -> Result<(), InputError> {
+        self.take(&Setting::given("--set", setting)).map(|_| ())
+    }
+
+    fn take(&mut self, setting: &Setting) -> Result<&'static Key, InputError> {
+        let (key, value) = parse_setting_at(&self.values.keys(), &setting.text, &setting.place)?;
+        self.values.put(key, value);
+        self.set.push(setting.text.clone());
+        Ok(key)
+    }
+
+    /// Takes all settings of a layer; later ones win. Each has to have an effect on what they make
+    /// of the run together.
+    ///
+    /// # Errors
+    /// As [`Plan::set`], and a setting without effect.
+    pub fn layer(&mut self, settings: &[Setting]) -> Result<(), InputError> {
+        self.lay(settings)?.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The same, for one of several runs: a setting may have its effect on another of them. Returns
+    /// why each of those without one here has none.
+    ///
+    /// # Errors
+    /// As [`Plan::set`].
+    pub fn lay(&mut self, settings: &[Setting]) -> Result<Vec<InputError>, InputError> {
+        let keys = settings.iter().map(|s| self.take(s)).collect::<Result<Vec<_>, _>>()?;
+        let idle = keys
+            .iter()
+            .zip(settings)
+            .filter_map(|(key, s)| effective(&self.values, key, &s.place).err());
+        Ok(idle.collect())
+    }
+
+    /// The capture file that its traffic comes from, if it does.
+    pub fn capture(&self) -> Option<&str> {
+        (self.values.word("traffic.kind") == "pcap").then(|| self.values.text("traffic.file"))
+    }
+
+    /// The seed: recorded with the result. It drives whatever a run draws at
+    /// random; pktgen and captures draw nothing.
+    pub fn seed(&self) -> u64 {
+        self.values.number("run.seed") as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;

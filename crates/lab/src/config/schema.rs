@@ -1,0 +1,228 @@
+//! JSON Schemas of what people write, out of the keys themselves.
+//!
+//! An editor that knows JSON Schema for TOML completes names, shows what they are, and marks
+//! what is not allowed while one writes; other programs check files they generate. What a schema
+//! cannot say (a number inside a string such as `"64 B"`, checked against a range; a
+//! profile of the same system) is said by the command when it reads the file. So
+//! everything that the command takes fits the schema, and most of what it refuses does not.
+//!
+//! Draft 7, which is what editors understand.
+
+use crate::config::key::{Key, Kind, units};
+use crate::config::profile;
+use crate::experiment::system::{SYSTEMS, System};
+use serde_json::{Map, Value, json};
+
+const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
+
+/// The schema of scenario files.
+pub fn of_scenarios() -> Value {
+    let about = "What is run, on which platform: doorbell run FILE";
+    let profiles: Vec<&str> = profile::builtin().collect();
+    let profile = json!({
+        "type": "string", "minLength": 1, "examples": profiles,
+        "description": "Name of a profile, or path of a .toml file beside this one",
+    });
+    document(
+        "Doorbell scenario",
+        about,
+        &["name", "about", "system", "profile"],
+        &profile,
+        |system| tables(&system.keys(), &|key| setting(key, false), &[]),
+    )
+}
+
+/// The schema of profile files.
+pub fn of_profiles() -> Value {
+    document(
+        "Doorbell profile",
+        "A platform",
+        &["name", "about", "system"],
+        &Value::Null,
+        |system| {
+            let keys = system.platform();
+            let must: Vec<&str> =
+                keys.iter().filter(|k| k.default.is_none()).map(|k| k.name).collect();
+            tables(&keys, &|key| entry(key), &must)
+        },
+    )
+}
+
+/// What may be set of `system` where a number that stands alone is in its key's own unit, as with
+/// `--set`: a table of `"traffic.burst" = 8`, or of tables with `burst = 8` in `[traffic]`.
+pub fn of_settings(system: &System) -> Value {
+    let keys = system.keys();
+    let (mut properties, _) = tables(&keys, &|key| setting(key, true), &[]);
+    properties.extend(keys.iter().map(|key| (key.name.to_owned(), setting(key, true))));
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+/// Heads, and the tables of the system that is named among them.
+fn document(
+    title: &str,
+    about: &str,
+    heads: &[&str],
+    profile: &Value,
+    tables: impl Fn(&System) -> (Map<String, Value>, Vec<String>),
+) -> Value {
+    let names: Vec<&str> = SYSTEMS.iter().map(|r| r.name).collect();
+    let systems = SYSTEMS.iter().map(|system| {
+        let (mut properties, mut required) = tables(system);
+        for head in heads {
+            properties.insert((*head).to_owned(), Value::Bool(true));
+        }
+        required.extend(heads.iter().map(|h| (*h).to_owned()));
+        json!({
+            "if": { "properties": { "system": { "const": system.name } }, "required": ["system"] },
+            "then": { "properties": properties, "required": required, "additionalProperties": false },
+        })
+    });
+    let systems: Vec<Value> = systems.collect();
+    let mut properties = json!({
+        "name": { "type": "string", "minLength": 1, "description": "What tables and results call it" },
+        "about": { "type": "string", "minLength": 1, "description": "One line" },
+        "system": { "enum": names, "description": "Whose driver and device" },
+    });
+    if !profile.is_null() {
+        properties["profile"] = profile.clone();
+    }
+    json!({
+        "$schema": DRAFT, "title": title, "description": about, "type": "object",
+        "properties": properties, "required": heads, "allOf": systems,
+    })
+}
+
+/// The keys by their tables, and the tables that must be there for the keys that must.
+fn tables(
+    keys: &[&'static Key],
+    of: &dyn Fn(&Key) -> Value,
+    must: &[&str],
+) -> (Map<String, Value>, Vec<String>) {
+    let mut all = Map::new();
+    for key in keys {
+        let Some((table, name)) = key.name.split_once('.') else {
+            unreachable!("a key is in a table")
+        };
+        let empty = || json!({ "type": "object", "properties": {}, "additionalProperties": false });
+        let at = all.entry(table).or_insert_with(empty);
+        at["properties"][name] = of(key);
+        if must.contains(&key.name) {
+            let required =
+                at.as_object_mut().map(|o| o.entry("required").or_insert_with(|| json!([])));
+            required.and_then(Value::as_array_mut).into_iter().for_each(|r| r.push(json!(name)));
+        }
+    }
+    let required = all
+        .iter()
+        .filter(|(_, t)| t.get("required").is_some())
+        .map(|(name, _)| name.clone())
+        .collect();
+    (all, required)
+}
+
+/// `"64 B"`, `24`, `"full"`, `true`; and any number without its unit, if it may stand alone.
+fn setting(key: &Key, alone: bool) -> Value {
+    let mut any = Vec::new();
+    if !key.words.is_empty() {
+        any.push(json!({ "enum": key.words }));
+    }
+    // A file says `true` for `on` and `false` for `off`.
+    match ["on", "off"].map(|word| key.words.contains(&word)) {
+        [true, true] => any.push(json!({ "type": "boolean" })),
+        [true, false] => any.push(json!({ "const": true })),
+        [false, true] => any.push(json!({ "const": false })),
+        [false, false] => {}
+    }
+    match key.kind {
+        Kind::Number { .. } | Kind::Among { .. } => {
+            any.push(json!({ "type": "string", "pattern": quantity(key.unit()) }));
+            if alone || key.unit().is_empty() || key.is_count() {
+                any.push(plain_number(key));
+            }
+        }
+        Kind::Choice => {}
+        // What stands alone is taken as it is written, so `7` is a file's name, too.
+        Kind::File if alone => any.push(json!({ "type": ["string", "number", "boolean"] })),
+        Kind::File | Kind::Faults => any.push(json!({ "type": "string" })),
+    }
+    described(key, json!({ "anyOf": any }))
+}
+
+/// `{ value = 250, unit = "ns", source = "…" }`.
+fn entry(key: &Key) -> Value {
+    let unit = key.unit();
+    let mut value = vec![json!({ "enum": key.words })];
+    if key.kind != Kind::Choice {
+        value.push(json!({ "type": "string", "pattern": quantity(unit) }));
+        value.push(if unit.is_empty() { plain_number(key) } else { json!({ "type": "number" }) });
+    }
+    if key.words.is_empty() {
+        value.remove(0);
+    }
+    let mut properties = json!({
+        "value": { "anyOf": value },
+        "source": {
+            "type": "string", "minLength": 1,
+            "description": "A URL or data sheet with its figure; `assumed: why`; or `fit:ROW`, solved for",
+        },
+        "range": {
+            "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2,
+            "description": "Of a fitted constant: where the search goes",
+        },
+    });
+    // A number in a unit names it.
+    let mut whole =
+        json!({ "type": "object", "required": ["value", "source"], "additionalProperties": false });
+    if !unit.is_empty() {
+        properties["unit"] = json!({ "enum": units(unit) });
+        whole["if"] = json!({ "properties": { "value": { "type": "number" } } });
+        whole["then"] = json!({ "required": ["unit"] });
+    }
+    whole["properties"] = properties;
+    described(key, whole)
+}
+
+fn described(key: &Key, mut schema: Value) -> Value {
+    schema["description"] = json!(format!("{}. Allowed: {}", key.about, key.allowed()));
+    if let Some(default) = key.default.filter(|d| !d.is_empty()) {
+        schema["default"] = json!(default);
+    }
+    schema
+}
+
+/// A number that stands alone is in the key's own unit, so that its range can be said.
+fn plain_number(key: &Key) -> Value {
+    match key.kind {
+        Kind::Among { values, .. } => {
+            json!({ "enum": values.iter().map(|v| whole(*v)).collect::<Vec<_>>() })
+        }
+        Kind::Number { min, max, step, .. } if step > 0.0 => {
+            json!({ "type": "number", "minimum": whole(min), "maximum": whole(max), "multipleOf": whole(step) })
+        }
+        Kind::Number { min, max, .. } => {
+            json!({ "type": "number", "minimum": whole(min), "maximum": whole(max) })
+        }
+        Kind::Choice | Kind::File | Kind::Faults => Value::Bool(false),
+    }
+}
+
+/// 64 rather than 64.0.
+fn whole(n: f64) -> Value {
+    if n.fract() == 0.0 && n.abs() < 9e15 { json!(n as i64) } else { json!(n) }
+}
+
+/// A number in a string, with or without one of its units.
+fn quantity(unit: &'static str) -> String {
+    let mut names: Vec<String> =
+        units(unit).iter().map(|u| u.replace('/', "\\/").replace('.', "\\.")).collect();
+    if names.iter().any(|n| n == "us") {
+        names.push("µs".to_owned());
+    }
+    format!(
+        "^\\s*(0x[0-9a-fA-F]+|[+-]?[0-9._]+([eE][+-]?[0-9]+)?\\s*{})\\s*$",
+        if names.is_empty() { String::new() } else { format!("({})?", names.join("|")) }
+    )
+}
+
+#[cfg(test)]
+mod tests;

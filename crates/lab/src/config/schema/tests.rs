@@ -1,0 +1,117 @@
+use super::*;
+use crate::config::key::Values;
+use proptest::prelude::*;
+
+fn checker(schema: &Value) -> jsonschema::Validator {
+    jsonschema::draft7::new(schema).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn files(dir: &str) -> Vec<(String, String)> {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(dir);
+    let paths = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+    let mut all: Vec<_> =
+        paths.map(|p| (p.display().to_string(), std::fs::read_to_string(&p).unwrap())).collect();
+    all.sort();
+    assert!(!all.is_empty());
+    all
+}
+
+fn json_of(text: &str) -> Value {
+    toml::from_str(text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn schemas_are_schemas() {
+    for schema in [of_scenarios(), of_profiles()] {
+        jsonschema::draft7::meta::validate(&schema).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+#[test]
+fn every_scenario_and_profile_here_fits() {
+    for (schema, dir) in [(of_scenarios(), "scenarios"), (of_profiles(), "profiles")] {
+        let checker = checker(&schema);
+        for (name, text) in files(dir) {
+            let all: Vec<String> = checker
+                .iter_errors(&json_of(&text))
+                .map(|e| format!("{} at {}", e, e.instance_path()))
+                .collect();
+            assert!(all.is_empty(), "{name}: {all:#?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_command_refuses_does_not_fit() {
+    let (scenarios, profiles) = (checker(&of_scenarios()), checker(&of_profiles()));
+    let head = "name = \"x\"\nabout = \"x\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n";
+    assert!(scenarios.is_valid(&json_of(head)));
+    for wrong in [
+        "[traffic]\nsise = \"64 B\"",
+        "[traffic]\nsize = 64",
+        "[traffic]\nsize = \"64 ns\"",
+        "[traffic]\nkind = true",
+        "[traffic]\nkind = \"pktgn\"",
+        "[traffic]\nburst = 0.5",
+        "[driver]\nmpwqe = \"maybe\"",
+        "[pcie]\nmps = 100",
+        "color = 3",
+        "[colors]\nred = 3",
+    ] {
+        let text = format!("{head}{wrong}");
+        assert!(crate::Scenario::parse("x", &text).is_err(), "{wrong}");
+        assert!(!scenarios.is_valid(&json_of(&text)), "{wrong}");
+    }
+    let whole =
+        files("profiles").into_iter().find(|(name, _)| name.ends_with("mlx5-gen2.toml")).unwrap().1;
+    for (from, to) in [
+        ("unit = \"GHz\"", "unit = \"ns\""),
+        ("unit = \"GHz\", ", ""),
+        ("frequency", "frequncy"),
+        ("system = \"mlx5\"", "system = \"mlx4\""),
+        ("[pcie]", "[pcix]"),
+        ("source = ", "sauce = "),
+    ] {
+        let text = whole.replacen(from, to, 1);
+        assert_ne!(text, whole);
+        assert!(crate::Profile::parse("x", &text).is_err(), "{from}");
+        assert!(!profiles.is_valid(&json_of(&text)), "{from}");
+    }
+}
+
+proptest! {
+    /// A value as a person may write it: what the command takes, fits.
+    #[test]
+    fn what_the_command_takes_fits(system in 0..SYSTEMS.len(), at in any::<prop::sample::Index>(), n in 0.0f64..1e4,
+                                   form in "[0-9_]{1,3}(\\.[0-9]{1,2})?(e[0-9])?[ ]?(ns|us|µs|B|KiB|Mpps|GHz)?", pick in 0usize..3) {
+        let system = SYSTEMS[system];
+        let keys = system.keys();
+        let key = at.get(&keys);
+        let own = key.unit();
+        let text = match pick {
+            0 => form,
+            1 => format!("{} {own}", n.floor()),
+            _ => key.default.filter(|d| !d.is_empty()).unwrap_or("1").to_owned(),
+        };
+        prop_assume!(key.parse(&text).is_ok());
+        let (table, name) = key.name.split_once('.').unwrap();
+        let mut file = json!({ "name": "x", "about": "x", "system": system.name, "profile": "p" });
+        file[table] = json!({ name: text });
+        static CHECKER: std::sync::LazyLock<jsonschema::Validator> = std::sync::LazyLock::new(|| checker(&of_scenarios()));
+        prop_assert!(CHECKER.is_valid(&file), "{}", file);
+    }
+}
+
+#[test]
+fn defaults_fit_their_own_schema() {
+    for system in SYSTEMS {
+        for (key, _) in Values::defaults(&system.keys()).iter() {
+            let Some(default) = key.default.filter(|d| !d.is_empty()) else { continue };
+            assert!(
+                checker(&setting(key, false)).is_valid(&json!(default)),
+                "{}: {default}",
+                key.name
+            );
+        }
+    }
+}

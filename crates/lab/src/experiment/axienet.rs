@@ -1,0 +1,433 @@
+//! The axienet system: AXI Ethernet with AXI DMA on an AXI bus, driver and device, and
+//! a run of it.
+//!
+//! The loads are TCP ([`crate::experiment::closed_loop`]), frames that come by a pattern
+//! ([`crate::sim::traffic::arrivals`]), frames at a fixed rate ([`crate::experiment::fixed_rate`]) and frames sent
+//! ([`crate::experiment::open_loop`]). The queue's interrupts and softirq have a core, applications another. The
+//! other cores of the platform only count in a share of all cores.
+
+mod audit;
+mod controllers;
+mod figures;
+pub mod settings;
+
+pub use controllers::Any;
+pub use figures::Figures;
+
+use crate::config::SettingError;
+use crate::config::host::{self, HostConfig};
+use crate::config::key::Values;
+use crate::experiment::audit::CrossCheck;
+use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::system::{self, System, Transactions};
+use crate::experiment::{
+    self, Entries, Experiment, Probe, RunError, Snapshot, closed_loop, fixed_rate, open_loop,
+};
+use crate::sim::Watch;
+use crate::sim::fault::FaultSchedule;
+use crate::sim::histogram::Histogram;
+use crate::sim::link::{Peer, SharedWire, Wired};
+use crate::sim::napi::NapiContext;
+use crate::sim::scheduler::{Core, Interrupt};
+use crate::sim::traffic::Frames;
+use crate::sim::traffic::arrivals::{Arrivals as Source, Meter, Phase};
+use doorbell_bus::axi::{Latencies, Rules, Settings};
+use doorbell_bus::pcie::Operation;
+use doorbell_bus::{Axi, Bus, Machine, Platform};
+use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
+use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
+use doorbell_hal::{Host, Span};
+use doorbell_layout::axienet::line;
+use doorbell_moderation::Controller;
+use settings::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
+use std::sync::Arc;
+
+/// AXI Ethernet with AXI DMA.
+pub static SYSTEM: System = System {
+    name: "axienet",
+    about: "AXI Ethernet with AXI DMA: interrupts coalesced by a controller, or not",
+    devices: &["axi-ethernet"],
+    platform_keys: &[&CPU, &host::TCP, BusKeys::KEYS, NicKeys::KEYS],
+    run_keys: &[
+        &KIND,
+        closed_loop::Keys::KEYS,
+        ArrivalKeys::KEYS,
+        open_loop::Keys::KEYS,
+        fixed_rate::Keys::KEYS,
+        DriverKeys::KEYS,
+        &system::RUN,
+    ],
+    run: run_values,
+    transfer,
+    port_rate: "link.rate",
+};
+
+/// The driver, with any controller.
+pub type Driver = Axienet<Any>;
+
+/// The inputs of a run, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Host and link.
+    pub host: HostConfig,
+    /// The bus.
+    pub axi: Settings,
+    /// Latencies around it.
+    pub latencies: Latencies,
+    /// The device.
+    pub nic: Nic,
+    /// The driver.
+    pub driver: DriverConfig,
+    /// The controller of coalescing.
+    pub controller: Any,
+    /// Cores of the platform.
+    pub cores: usize,
+}
+
+/// Frames that come by phases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals {
+    /// Time before anything is counted.
+    pub warmup: Span,
+    /// Time that is measured.
+    pub duration: Span,
+    /// The phases.
+    pub phases: Vec<Phase>,
+    /// Seed of random arrivals.
+    pub seed: u64,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// TCP.
+    Closed(closed_loop::Load),
+    /// Frames that come.
+    Arrivals(Arrivals),
+    /// Frames that are sent.
+    Open(open_loop::Load),
+}
+
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// The driver's.
+    pub driver: Stats,
+    /// The device's.
+    pub device: Counters,
+    /// Received packets an interrupt, as the device was told at the end.
+    pub threshold: u32,
+}
+
+/// Statistics of a run: core 0 takes the interrupts, core 1 has the applications; interrupts are
+/// those of reception and of transmission.
+pub type RunStats = experiment::RunStats<Totals>;
+
+/// Address of host memory: below 2 GiB, as on a Zynq UltraScale+.
+const MEMORY_BASE: u64 = 64 << 20;
+
+fn lines() -> Vec<Interrupt> {
+    [line::RX, line::TX, line::MAC].map(Interrupt::Line).to_vec()
+}
+
+fn bus(setup: &Setup, memory: usize) -> Result<Axi, RunError> {
+    let platform = Platform::new(MEMORY_BASE, memory, setup.host.guard);
+    let rules = Rules::new(setup.axi)?;
+    Ok(Axi::new(platform, rules, setup.latencies))
+}
+
+/// A machine whose device is on a link to a peer.
+type Board<Pr> = Machine<Axi<SharedWire>, Wired<Device, Pr>>;
+
+/// Builds a machine on a link to `peer`, with its driver open.
+fn machine<Pr: Peer>(
+    bus: Axi,
+    setup: &Setup,
+    peer: Pr,
+    cores: usize,
+) -> Result<(Board<Pr>, Driver), RunError> {
+    let (bus, device) = Wired::new(bus, Device::new(setup.nic), peer, setup.host.link());
+    let mut m = Machine::new(bus, device, setup.host.costs, cores);
+    let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    Ok((m, driver))
+}
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let bus = bus(setup, memory_size(setup, load))?;
+    let mut o = match load {
+        Load::Closed(load) => tcp(bus, setup, load, watch),
+        Load::Arrivals(load) => arrivals(bus, setup, load, watch),
+        Load::Open(load) => packets(bus, setup, load, watch),
+    }?;
+    let clocks =
+        |time: Span| (u128::from(time.ps()) * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
+    // A burst under way at either end of the measured time counts for the side it began on.
+    o.use_of_bus("beats", 4096, clocks, |l| vec![l.axi_read_beats, l.axi_write_beats]);
+    Ok(o)
+}
+
+/// Adds the totals to `o`, and audits it.
+fn finish<Pr: Peer>(
+    o: experiment::RunStats,
+    m: &Board<Pr>,
+    (driver, threshold): (Stats, u32),
+) -> RunStats {
+    let mut o = o.with(Totals { driver, device: m.device.device.counters, threshold });
+    let (sent, received) = (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut);
+    o.audit.extend(audit::audit(&o, m, (sent, received)));
+    o
+}
+
+fn tcp(
+    bus: Axi,
+    setup: &Setup,
+    load: &closed_loop::Load,
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError> {
+    let host = &setup.host;
+    let (connections, hosts) = load.connect(setup.driver.mac);
+    let (mut m, driver) = machine(bus, setup, hosts, 2)?;
+    let stack = load.stack(connections, host.prices, host.softirq.slice);
+    let stations = vec![NapiContext::new(driver, stack, lines(), 0, 1)];
+    let mut x = Experiment::new(&mut m, stations, 2, host.softirq, &host.faults, watch);
+    let tell = |d: &mut Device, at, up| d.set_cable(at, up);
+    let o = closed_loop::run(&mut x, load, tell, |m, s| look(&s[0].driver, &m.device.device))?;
+    let mut driver = (Stats::default(), 0);
+    for s in x.stations {
+        s.endpoint.release(&mut m);
+        let threshold = s.driver.coalesce().rx_frames;
+        driver = (s.driver.close(&mut m), threshold);
+    }
+    m.flush_posted();
+    Ok(finish(o, &m, driver))
+}
+
+fn look(driver: &Driver, device: &Device) -> [Entries; 2] {
+    [driver.stats().entries().collect(), device.counters.entries().collect()]
+}
+
+/// Runs frames at a fixed rate.
+fn fixed_rate(
+    setup: &Setup,
+    load: &fixed_rate::Load,
+    watch: &mut dyn Watch,
+) -> Result<experiment::RunStats, RunError> {
+    let bus = bus(setup, (rings(setup) + load.memory()).next_multiple_of(1 << 20))?;
+    let peer = fixed_rate::Peer::new(load, setup.driver.mac);
+    let (mut m, driver) = machine(bus, setup, peer, 1)?;
+    let tested = fixed_rate::DeviceUnderTest {
+        driver,
+        mac: setup.driver.mac,
+        lines: lines(),
+        look: |driver: &Driver, m: &Board<fixed_rate::Peer>| look(driver, &m.device.device),
+        reclaim: |_: &mut Driver,
+                  _: &mut Board<fixed_rate::Peer>,
+                  _: &mut fixed_rate::UpperLayer| {},
+    };
+    let (mut o, driver) = fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
+    driver.close(&mut m);
+    m.flush_posted();
+    let mut b = CrossCheck::new(None);
+    b.platform("", m.bus.platform(), 0);
+    o.audit.extend(b.wrong);
+    Ok(o)
+}
+
+/// Counts the frames handed up, and follows the controller.
+#[derive(Default)]
+struct Handed {
+    latency: Histogram,
+}
+
+impl Probe<Board<Source>, NapiContext<Driver, Meter>> for Handed {
+    fn done(&self, _: &Board<Source>, s: &[NapiContext<Driver, Meter>]) -> (u64, u64) {
+        (s[0].endpoint.frames, s[0].endpoint.bytes)
+    }
+    fn counters(&self, m: &Board<Source>, s: &[NapiContext<Driver, Meter>]) -> [Entries; 2] {
+        look(&s[0].driver, &m.device.device)
+    }
+    fn series(
+        &mut self,
+        [packets, interrupts]: [f64; 2],
+        _: &Board<Source>,
+        s: &mut [NapiContext<Driver, Meter>],
+    ) -> Vec<(&'static str, f64)> {
+        let lately = std::mem::take(&mut s[0].endpoint.lately);
+        let driver = &s[0].driver;
+        vec![
+            ("setting_packets", f64::from(driver.coalesce().rx_frames)),
+            ("setting_delay_us", f64::from(driver.controller().setting().delay_ns) * 1e-3),
+            ("packets_per_s", packets),
+            ("interrupts_per_s", interrupts),
+            ("latency_p99_us", lately.quantile(990).map_or(0.0, |t| t.as_ns_f64() * 1e-3)),
+        ]
+    }
+    fn snapped(&mut self, _: &mut Board<Source>, s: &mut [NapiContext<Driver, Meter>]) {
+        // The latency of the warm-up is replaced by that of the measured time.
+        self.latency = std::mem::take(&mut s[0].endpoint.latency);
+    }
+}
+
+fn arrivals(
+    bus: Axi,
+    setup: &Setup,
+    load: &Arrivals,
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError> {
+    let host = &setup.host;
+    let source = Source::new(setup.driver.mac, load.phases.clone(), load.seed);
+    let (mut m, driver) = machine(bus, setup, source, 2)?;
+    let meter = Meter::new(host.prices, host.link_rate, host.link_delay);
+    let stations = vec![NapiContext::new(driver, meter, lines(), 0, 1)];
+    let mut x = Experiment::new(&mut m, stations, 2, host.softirq, &host.faults, watch);
+    x.may_idle = true;
+    let begin = x.m.now();
+    x.begin(|d, at, up| d.set_cable(at, up));
+    x.m.outside(|device, _, at| device.peer.start(at));
+    let mut handed = Handed::default();
+    let (mut o, at) = x.measure(begin, (load.warmup, load.duration), &mut handed)?;
+    // Frames on their way arrive.
+    x.slice(at + Span::from_ms(50))?;
+    o.faults = x.end();
+    o.latency = handed.latency;
+    let mut driver = (Stats::default(), 0);
+    for s in x.stations {
+        let threshold = s.driver.coalesce().rx_frames;
+        driver = (s.driver.close(&mut m), threshold);
+        m.flush_posted();
+        if s.endpoint.unknown > 0 {
+            let unknown = s.endpoint.unknown;
+            o.audit.push(format!("{unknown} frames were handed up that nobody sent"));
+        }
+        s.endpoint.release(&mut m);
+    }
+    Ok(finish(o, &m, driver))
+}
+
+fn packets(
+    bus: Axi,
+    setup: &Setup,
+    load: &open_loop::Load,
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError> {
+    let mut m: Machine<Axi, Device> =
+        Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
+    if watch.wants_frames() {
+        m.bus.sink_mut().start();
+    }
+    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let buffers = setup.driver.tx_ring;
+    let source = load.source(&mut m, 1, 0, buffers)?;
+    let mut cores: Vec<_> =
+        source.map(|s| Core::new(driver, s, lines(), buffers as usize)).into_iter().collect();
+    let before = Snapshot::of(&m);
+    let trouble = FaultSchedule::begin(&setup.host.faults, &mut m, Vec::new(), |d, _, at, up| {
+        d.set_cable(at, up);
+    });
+    let mut o = open_loop::run(&mut m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
+    let (mut driver, mut threshold) = (Stats::default(), 0);
+    open_loop::close(&mut m, cores, &mut o, |m, d: Driver| {
+        threshold = d.coalesce().rx_frames;
+        driver = d.close(m);
+    });
+    m.flush_posted();
+    let device = m.device.counters;
+    o.counts.payload = o.counts.ledger.wire_bytes;
+    o.steady.payload = o.steady.ledger.wire_bytes;
+    // Nothing is received: all interrupts are of transmission.
+    o.steady.interrupts.insert(0, 0);
+    o.counts.interrupts = vec![driver.rx_irqs, driver.tx_irqs];
+    o.counts.counters = [driver.entries().collect(), device.entries().collect()];
+    let mut o = o.with(Totals { driver, device, threshold });
+    let sent = m.ledger().wire_frames;
+    o.audit.extend(audit::audit(&o, &m, (sent, 0)));
+    Ok(o)
+}
+
+/// Returns the host memory for the rings.
+fn rings(setup: &Setup) -> usize {
+    let d = &setup.driver;
+    let slot = (d.rx_buffer() + 64).next_power_of_two() as usize;
+    d.rx_ring as usize * 4 * slot + d.tx_ring as usize * 4096 + (4 << 20)
+}
+
+/// Returns the host memory for the rings and all that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
+    let traffic = match load {
+        Load::Closed(l) => 2 * l.memory(),
+        Load::Arrivals(_) => 0,
+        Load::Open(l) => l.memory(setup.driver.tx_ring),
+    };
+    (rings(setup) + traffic).next_multiple_of(1 << 20)
+}
+
+fn run_values(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError> {
+    let setup = settings::setup(v)?;
+    let ghz = v.number("cpu.frequency");
+    if v.word("traffic.kind") == fixed_rate::KIND {
+        let load = fixed_rate::Load::of(v, setup.driver.mtu, "driver.mtu")?;
+        return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
+    }
+    let load = settings::load(v, &setup, frames)?;
+    let o = run(&setup, &load, watch)?;
+    let s = &o.steady;
+    let by_time = |name, about: &'static str, n: f64| Rate::new(name, about, s.by_time(n));
+    let whose = format!("of the platform's {} cores", setup.cores);
+    let apps = "of the core with applications";
+    let share = s.all_busy_share() / setup.cores as f64;
+    let rates = [
+        vec![
+            Rate::new("packets_per_s", "frames received or sent, or transactions", o.window.rate()),
+            by_time("payload_bits_per_s", "TCP payload, or frames", 8.0 * s.payload as f64),
+        ],
+        s.wire_rates(s.seconds()),
+        vec![
+            by_time("rx_interrupts_per_s", "interrupts of reception", s.interrupts[0] as f64),
+            by_time("tx_interrupts_per_s", "interrupts of transmission", s.interrupts[1] as f64),
+            by_time("polls_per_s", "polls made", s.polls as f64),
+            Rate::of_cores(whose, share),
+            Rate::new(
+                "irq_core_busy_share",
+                "of the core with interrupts and softirq",
+                s.busy_share(0),
+            ),
+            Rate::new("app_core_busy_share", apps, s.busy_share(1)),
+            Rate::new("read_bus_busy_share", "of the clocks of read data", o.bus_share[0]),
+            Rate::new("write_bus_busy_share", "of the clocks of write data", o.bus_share[1]),
+        ],
+    ];
+    let (of, latency) = match load {
+        Load::Closed(_) => (CountsOf::Window, "from request to response"),
+        Load::Arrivals(_) => (CountsOf::Window, "from a frame's last bit to its being handed up"),
+        Load::Open(_) => (CountsOf::Run, HANDED),
+    };
+    Ok(o.measured(rates.concat(), of, latency, ghz))
+}
+
+fn transfer(
+    v: &Values,
+    what: Operation,
+    at: u64,
+    bytes: u32,
+) -> Result<Transactions, SettingError> {
+    let rules = Rules::new(settings::axi(v))?;
+    let command = if what == Operation::Read { "AR" } else { "AW" };
+    let row = move |b: doorbell_bus::axi::Burst| system::Transaction {
+        addr: b.addr,
+        command,
+        bytes: b.bytes,
+        packet: None,
+    };
+    Ok(Box::new(rules.bursts(at, bytes).map(row)))
+}
+
+#[cfg(test)]
+mod tests;

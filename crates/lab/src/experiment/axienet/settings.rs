@@ -1,0 +1,196 @@
+//! What an axienet run is a function of, by name.
+
+mod keys;
+
+pub(super) use keys::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
+
+use super::controllers::Any;
+use super::{Load, Setup};
+use crate::config::host::HostConfig;
+use crate::config::key::Values;
+use crate::config::{SettingError, refuse};
+use crate::experiment::open_loop::Limits;
+use crate::experiment::{closed_loop, open_loop};
+use crate::sim::traffic::Frames;
+use crate::sim::traffic::arrivals::{Pattern, Phase, Rng};
+use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
+use doorbell_devices::axi_ethernet as device;
+use doorbell_drivers::axienet as driver;
+use doorbell_drivers::axienet::Coalesce;
+use doorbell_hal::{Alignment, Span};
+use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
+use std::sync::Arc;
+
+/// Simulated memory that a run may take, with its guard, in bytes.
+const MAX_MEMORY: u64 = 3 << 30;
+/// The station's address.
+const MAC: [u8; 6] = [0x00, 0x0a, 0x35, 0x01, 0x02, 0x03];
+
+/// The [`Setup`] of these values.
+///
+/// # Errors
+/// Values that are allowed each, but not together.
+pub fn setup(v: &Values) -> Result<Setup, SettingError> {
+    let axi = axi(v);
+    Rules::new(axi)?;
+    let (b, n, d) = (BusKeys::of(v), NicKeys::of(v), DriverKeys::of(v));
+    let latencies = Latencies { read: b.read_latency, write: b.write_latency, cpu: b.cpu_latency };
+    let (controller, adaptive_rx) = Any::of(&d, &n);
+    let coalesce = Coalesce {
+        rx_frames: d.rx_frames,
+        rx_usecs: d.rx_usecs,
+        tx_frames: d.tx_frames,
+        tx_usecs: d.tx_usecs,
+        adaptive_rx,
+    };
+    Ok(Setup {
+        host: HostConfig::of(v, Span::from_ms(5_000)),
+        axi,
+        latencies,
+        nic: device::Config {
+            tx_memory: n.tx_memory << 10,
+            rx_memory: n.rx_memory << 10,
+            tx_checksum: checksum(n.tx_checksum).0,
+            rx_checksum: checksum(n.rx_checksum).0,
+            clock_mhz: n.clock,
+            delay_clocks: n.delay_clocks,
+            speed: match n.rate {
+                10 => device::Speed::M10,
+                100 => device::Speed::M100,
+                _ => device::Speed::G1,
+            },
+            phy: None,
+            ..device::Config::ZYNQMP
+        },
+        driver: driver::Config {
+            tx_ring: d.tx_ring,
+            rx_ring: d.rx_ring,
+            mtu: d.mtu,
+            rx_memory: n.rx_memory << 10,
+            tx_checksum: checksum(n.tx_checksum).1,
+            rx_checksum: checksum(n.rx_checksum).1,
+            address_bits: device::Config::ZYNQMP.address_bits as u8,
+            rx_place: Alignment { align: 64, offset: if d.rx_align { 2 } else { 0 } },
+            clock_hz: n.clock * 1_000_000,
+            speed: match n.rate {
+                10 => driver::Speed::M10,
+                100 => driver::Speed::M100,
+                _ => driver::Speed::M1000,
+            },
+            batch: d.batch,
+            coalesce,
+            ..driver::Config::new(MAC)
+        },
+        controller,
+        cores: v.number("cpu.cores") as usize,
+    })
+}
+
+/// The bus alone.
+pub fn axi(v: &Values) -> Settings {
+    let b = BusKeys::of(v);
+    Settings {
+        protocol: if b.protocol == "axi3" { Protocol::Axi3 } else { Protocol::Axi4 },
+        mhz: b.clock,
+        bits: b.width,
+        beats: b.burst,
+        reads: b.reads,
+        writes: b.writes,
+        lite_clocks: b.lite_clocks,
+    }
+}
+
+fn checksum(word: &str) -> (device::Checksum, driver::Checksum) {
+    match word {
+        "full" => (device::Checksum::Full, driver::Checksum::Full),
+        "none" => (device::Checksum::None, driver::Checksum::None),
+        _ => (device::Checksum::CsumPartial, driver::Checksum::CsumPartial),
+    }
+}
+
+/// The [`Load`] of these values; `frames` are those of the capture they name.
+///
+/// # Errors
+/// Traffic that this machine cannot carry.
+pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
+    let longest = setup.driver.mtu + HEADER as u32;
+    let load = match v.word("traffic.kind") {
+        "pktgen" | "pcap" => {
+            let limits =
+                Limits { frame: (longest, "driver.mtu"), large_send: (0, "AXI Ethernet has none") };
+            Load::Open(open_loop::Load::of(v, &limits, frames)?)
+        }
+        "arrivals" => Load::Arrivals(arrivals(v, longest)?),
+        _ => {
+            let mut load = closed_loop::Load::of(v, setup.driver.mtu - 40)?;
+            if load.socket.large_send != crate::sim::traffic::tcp::LargeSend::Off {
+                refuse!("AXI Ethernet cannot cut large sends; set `traffic.large_send` off");
+            }
+            load.beside = ArrivalKeys::of(v).beside;
+            load.merges_backlog = ArrivalKeys::of(v).backlog == "merged";
+            Load::Closed(load)
+        }
+    };
+    let advice = "fewer connections (`traffic.connections`), a smaller window (`traffic.window`), \
+                  shorter rings";
+    setup.host.fits(super::memory_size(setup, &load), MAX_MEMORY, advice)?;
+    Ok(load)
+}
+
+fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, SettingError> {
+    let (t, n) = (ArrivalKeys::of(v), NicKeys::of(v));
+    let (size, closed_loop::Keys { warmup, duration, .. }) =
+        (t.arrival_size, closed_loop::Keys::of(v));
+    if size > longest {
+        refuse!("`traffic.arrival_size` is {size} B, but `driver.mtu` allows {longest}");
+    }
+    let all = warmup + duration;
+    // A frame with preamble, FCS and gap, at this share of the link.
+    let gap = |load: f64, size: u32| {
+        let ps =
+            f64::from(8 * (size.max(MIN_FRAME as u32) + OVERHEAD as u32)) / f64::from(n.rate) * 1e6;
+        Span::from_ps((ps * 100.0 / load).round() as u64)
+    };
+    let (high, low) = (gap(t.load, size), gap(t.low, size));
+    let always = |pattern| vec![Phase { lasts: all, pattern, size }];
+    let in_turn = |a: Pattern, b: Pattern| {
+        let turns = all.ps().div_ceil(t.hold.ps().max(1));
+        (0..turns)
+            .map(|i| Phase { lasts: t.hold, pattern: if i % 2 == 0 { a } else { b }, size })
+            .collect()
+    };
+    let seed = v.number("run.seed") as u64;
+    let phases = match t.pattern {
+        "poisson" => always(Pattern::Random(high)),
+        "bursts" => always(Pattern::Bursts(t.frames, t.every)),
+        "steps" => in_turn(Pattern::Random(high), Pattern::Random(low)),
+        "on_off" => in_turn(Pattern::Random(high), Pattern::Silence),
+        "random" => random(all, longest, &gap, &mut Rng::new(seed)),
+        _ => always(Pattern::Even(high)),
+    };
+    Ok(super::Arrivals { warmup, duration, phases, seed })
+}
+
+/// Phases by the seed: 2 to 40 ms each, of any kind, size and load.
+fn random(all: Span, longest: u32, gap: &impl Fn(f64, u32) -> Span, draw: &mut Rng) -> Vec<Phase> {
+    let mut phases = Vec::new();
+    let mut left = all.ps();
+    while left > 0 {
+        let lasts = ((draw.between(2.0, 40.0) * 1e9) as u64).min(left);
+        left -= lasts;
+        let size = [60, 256, 590, longest][draw.one_of(4) as usize].min(longest);
+        let load = draw.between(0.05, 100.0);
+        let pattern = match draw.one_of(5) {
+            0 => Pattern::Silence,
+            1 => Pattern::Even(gap(load, size)),
+            2 => {
+                let frames = draw.between(2.0, 200.0) as u32;
+                let every = Span::from_ps(gap(load, size).ps() * u64::from(frames));
+                Pattern::Bursts(frames, every)
+            }
+            _ => Pattern::Random(gap(load, size)),
+        };
+        phases.push(Phase { lasts: Span::from_ps(lasts), pattern, size });
+    }
+    phases
+}

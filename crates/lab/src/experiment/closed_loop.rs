@@ -1,0 +1,394 @@
+//! A closed-loop run: TCP over one NIC, for a time.
+//!
+//! A system makes a machine with a link ([`Wired`]) and opens its driver; here the
+//! connections are made ([`Load::connect`]), run to a steady state ([`Load::warmup`]), measured
+//! for [`Load::duration`], and brought to their end, so that an audit can hold what was
+//! taken against what was given back. Rates and counts are those of the measured time.
+//!
+//! A packet is a frame with data on the wire: sent where the machine sends, received
+//! where it receives. In request-response traffic it is a transaction.
+//!
+//! Other stations may work beside the one with the connections ([`run_among`]): a machine of
+//! several partitions, one of which carries what another sends. Counts are then those of all of
+//! them.
+
+use crate::config::key::{Is, Key, Needs, Values, settings};
+use crate::config::{SettingError, refuse};
+use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats, SLICE};
+use crate::sim::histogram::Histogram;
+use crate::sim::link::{Tell, Wired};
+use crate::sim::napi::{End, Endpoint, NapiContext};
+use crate::sim::traffic::tcp::{
+    App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair,
+};
+use doorbell_bus::{Bus, Machine};
+use doorbell_drivers::Driver;
+use doorbell_hal::{Alignment, Device, Host, Span, Time};
+
+/// What the connections do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The machine sends in bulk.
+    Send,
+    /// It receives in bulk.
+    Receive,
+    /// It answers requests.
+    Serve,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Which way.
+    pub kind: Kind,
+    /// How many connections.
+    pub connections: u16,
+    /// Time before anything is counted.
+    pub warmup: Span,
+    /// Time in which it is.
+    pub duration: Span,
+    /// Both ends' sockets; the peers' send single segments.
+    pub socket: Config,
+    /// What the driver gets to do.
+    pub offloads: Offloads,
+    /// Whether received segments are merged.
+    pub gro: bool,
+    /// Bytes of a request, and of a response.
+    pub transaction: (u32, u32),
+    /// Whether applications have a core of their own.
+    pub own_core: bool,
+    /// Bits a second that each source writes at the most.
+    pub source_rate: Option<u64>,
+    /// Connections beside bulk traffic that the machine serves.
+    pub beside: u16,
+    /// Segments that wait for a socket's owner are merged.
+    pub merges_backlog: bool,
+}
+
+const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
+const BULK: &[Needs] = &[Needs::kind(&["send", "receive"])];
+const TIMED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "arrivals"])];
+const SEGMENTS: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "packets"])];
+const SCHEDULED: &[Needs] =
+    &[Needs::kind(&["send", "receive", "transactions", "arrivals", "paced"])];
+const SERVES: &[Needs] = &[Needs::kind(&["transactions"]).or("traffic.beside", Is::Positive)];
+
+settings! {
+    /// TCP, as a scenario describes it.
+    pub struct Keys {
+        /// TCP: connections, each with a peer of its own
+        connections: u16 = "traffic.connections",
+            whole("connections", 1.0, 4096.0).default("1").when(TCP);
+        /// TCP: time before anything is counted
+        warmup: Span = "traffic.warmup", number("ms", 0.0, 1e5).default("10").when(TIMED);
+        /// TCP: time that is measured
+        duration: Span = "traffic.duration", number("ms", 0.001, 1e5).default("50").when(TIMED);
+        /// TCP: payload of a full segment
+        mss: u32 = "traffic.mss", whole("B", 64.0, 9148.0).default("1448").when(SEGMENTS);
+        /// TCP: the timestamp option, 12 bytes
+        timestamps: bool = "traffic.timestamps", choice(&["on", "off"]).default("on").when(TCP);
+        /// TCP: payload handed to the driver at a time
+        large_send: Option<u32> = "traffic.large_send",
+            whole("B", 1.0, 65455.0).or(&["off", "auto"]).default("off").when(TCP);
+        /// TCP: buffer of a socket, each way
+        window: u32 = "traffic.window", whole("KiB", 4.0, 65536.0).default("256").when(TCP);
+        /// TCP: payload in fragments, or all in one buffer
+        scatter: bool = "traffic.scatter", choice(&["on", "off"]).default("on").when(TCP);
+        /// TCP: checksums left to the device
+        tx_checksum: bool = "traffic.tx_checksum", choice(&["on", "off"]).default("on").when(TCP);
+        /// TCP: a buffer that holds all of a frame starts at a multiple of this
+        align: u32 = "traffic.align",
+            among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
+                .default("64")
+                .when(TCP);
+        /// TCP: and this many bytes after it
+        offset: u32 = "traffic.offset", whole("B", 0.0, 8191.0).default("0").when(TCP);
+        /// TCP: received segments merged
+        gro: bool = "traffic.gro", choice(&["on", "off"]).default("on").when(TCP);
+        /// transactions: bytes of a request
+        request: u32 = "traffic.request", whole("B", 1.0, 65536.0).default("1").when(SERVES);
+        /// transactions: bytes of a response
+        response: u32 = "traffic.response", whole("B", 1.0, 65536.0).default("1").when(SERVES);
+        /// bulk: what each source writes at the most, evenly
+        source_rate: Option<f64> = "traffic.source_rate",
+            number("Mbit/s", 0.001, 1e5).or(&["full"]).default("full").when(BULK);
+        /// TCP: packets in one softirq action (netdev_budget)
+        budget: u32 = "run.budget", whole("packets", 1.0, 1e6).default("300").when(SCHEDULED);
+    }
+}
+
+/// The core of the applications, in systems that have a choice.
+pub static APPLICATION: [Key; 1] =
+    [Key::choice("run.application", &["same_core", "own_core"], "TCP: where applications run")
+        .default("same_core")
+        .when(TCP)];
+
+impl Load {
+    /// The load of these values, whose `traffic.kind` is `send`, `receive` or `transactions`.
+    ///
+    /// # Errors
+    /// Values that are allowed each, but not together.
+    pub fn of(v: &Values, max_mss: u32) -> Result<Load, SettingError> {
+        let k = Keys::of(v);
+        let Keys { mss, timestamps, align, offset, .. } = k;
+        let window = k.window * 1024;
+        let most = max_mss - if timestamps { 12 } else { 0 };
+        if mss > most {
+            refuse!("`traffic.mss` is {mss} B, but the device's longest frame holds {most}");
+        }
+        if offset >= align {
+            refuse!("`traffic.offset` is {offset} B, which is not below `traffic.align`, {align}");
+        }
+        let large_send = match (k.large_send, v.word("traffic.large_send")) {
+            (Some(bytes), _) => LargeSend::Fixed(bytes),
+            (None, "auto") => LargeSend::Auto(65_455),
+            (None, _) => LargeSend::Off,
+        };
+        if large_send != LargeSend::Off && !k.tx_checksum {
+            refuse!(
+                "a large send leaves its checksums to the device; set `traffic.tx_checksum` on"
+            );
+        }
+        let kind = match v.word("traffic.kind") {
+            "receive" => Kind::Receive,
+            "transactions" => Kind::Serve,
+            _ => Kind::Send,
+        };
+        Ok(Load {
+            kind,
+            connections: k.connections,
+            warmup: k.warmup,
+            duration: k.duration,
+            socket: Config {
+                mss,
+                timestamps,
+                receive_buffer: window,
+                send_buffer: window,
+                large_send,
+                no_delay: kind == Kind::Serve,
+            },
+            offloads: Offloads {
+                checksum: k.tx_checksum,
+                scatter: k.scatter,
+                place: Alignment { align, offset },
+            },
+            gro: k.gro,
+            transaction: (k.request, k.response),
+            own_core: v.word_if_any("run.application") == Some("own_core"),
+            source_rate: k.source_rate.map(|mbits| (mbits * 1e6) as u64),
+            beside: 0,
+            merges_backlog: true,
+        })
+    }
+
+    /// Cores that the machine needs.
+    pub fn cores(&self) -> usize {
+        if self.own_core { 2 } else { 1 }
+    }
+
+    /// Host memory for what the connections can have under way.
+    pub fn memory(&self) -> usize {
+        // A segment in a window takes a buffer of its own, at the least a power of two.
+        let frame = (self.socket.mss as usize + 128)
+            .next_power_of_two()
+            .max(self.offloads.place.align as usize);
+        let window = self.socket.receive_buffer.max(self.socket.send_buffer) as usize;
+        let each = (window / self.socket.mss as usize + 64) * frame + 4 * window.max(64 << 10);
+        usize::from(self.connections + self.beside) * each
+    }
+
+    /// Returns the machine's side of the connections.
+    pub(crate) fn stack(&self, c: Vec<Connection>, prices: Prices, slice: Span) -> Stack {
+        let mut stack = Stack::new(c, self.offloads, prices, self.gro, slice);
+        stack.merges_backlog = self.merges_backlog;
+        stack
+    }
+
+    fn source(&self) -> App {
+        match self.source_rate {
+            None => App::source(u64::MAX),
+            // Two segments at a time: as evenly as a paced sender.
+            rate => {
+                App::Source { left: u64::MAX, write: 2 * self.socket.mss, rate, next: Time::ZERO }
+            }
+        }
+    }
+
+    /// Both ends of the connections, for a machine with this address.
+    pub fn connect(&self, mac: [u8; 6]) -> (Vec<Connection>, Hosts) {
+        // A peer that asks opens its connection; then all do.
+        let peer_opens = self.kind == Kind::Serve || self.beside > 0;
+        pair(mac, self.connections + self.beside, peer_opens, |i| {
+            let kind = if i < self.connections { self.kind } else { Kind::Serve };
+            let ends = match kind {
+                Kind::Send => (self.source(), App::drain()),
+                Kind::Receive => (App::drain(), self.source()),
+                Kind::Serve => {
+                    let (request, response) = self.transaction;
+                    // Not all at the same instant.
+                    let first = Time::ZERO + Span::from_us(u64::from(i));
+                    (
+                        App::server(request, response),
+                        App::client(request, response, Span::ZERO, u64::MAX, first),
+                    )
+                }
+            };
+            let socket = Config { no_delay: kind == Kind::Serve, ..self.socket };
+            ((socket, ends.0), (socket, ends.1))
+        })
+    }
+}
+
+/// Packets and payload so far.
+fn arrived<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack, kind: Kind) -> (u64, u64) {
+    let peers = || m.device.peer.ends.iter();
+    let sum = |f: &dyn Fn(&crate::sim::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
+    match kind {
+        Kind::Send => (sum(&|e| e.socket.counters.data_received), sum(&|e| e.socket.received())),
+        Kind::Receive => (
+            stack.connections.iter().map(|c| c.socket.counters.data_received).sum(),
+            stack.connections.iter().map(|c| c.socket.received()).sum(),
+        ),
+        Kind::Serve => {
+            let done = sum(&|e| if let App::Client(c) = &e.app { c.latency.count() } else { 0 });
+            (done, sum(&|e| e.socket.received()))
+        }
+    }
+}
+
+/// The longest time that connections take to close.
+const LONGEST_END: Span = Span::from_ms(600_000);
+
+/// The first station's endpoint, which has the connections.
+pub trait HasStack {
+    /// The connections of the first station; of others it is not asked for.
+    fn stack(&self) -> &Stack;
+    /// The same.
+    fn stack_mut(&mut self) -> &mut Stack;
+}
+
+impl HasStack for Stack {
+    fn stack(&self) -> &Stack {
+        self
+    }
+    fn stack_mut(&mut self) -> &mut Stack {
+        self
+    }
+}
+
+/// Counts what the connections carry; `L` reads the counters of drivers and devices.
+struct Carried<L> {
+    kind: Kind,
+    look: L,
+}
+
+impl<B, D, Dr, E, L> Probe<Machine<B, Wired<D, Hosts>>, NapiContext<Dr, E>> for Carried<L>
+where
+    B: Bus,
+    E: HasStack,
+    L: Fn(&Machine<B, Wired<D, Hosts>>, &[NapiContext<Dr, E>]) -> [Entries; 2],
+{
+    fn done(&self, m: &Machine<B, Wired<D, Hosts>>, stations: &[NapiContext<Dr, E>]) -> (u64, u64) {
+        arrived(m, stations[0].endpoint.stack(), self.kind)
+    }
+    fn counters(
+        &self,
+        m: &Machine<B, Wired<D, Hosts>>,
+        stations: &[NapiContext<Dr, E>],
+    ) -> [Entries; 2] {
+        (self.look)(m, stations)
+    }
+}
+
+/// Runs `load` over the stations of `x`, the first of which has the connections. Nothing is left in
+/// their queues. `look` reads the counters of drivers and devices.
+///
+/// # Errors
+/// It gets stuck, or the watcher ends it.
+pub(crate) fn run<B, D, Dr, E>(
+    x: &mut Experiment<'_, B, D, Hosts, Dr, E>,
+    load: &Load,
+    tell: Tell<D>,
+    look: impl Fn(&Machine<B, Wired<D, Hosts>>, &[NapiContext<Dr, E>]) -> [Entries; 2],
+) -> Result<RunStats, RunError>
+where
+    B: Bus,
+    Wired<D, Hosts>: Device<B>,
+    Dr: Driver<Machine<B, Wired<D, Hosts>>>,
+    E: Endpoint<Machine<B, Wired<D, Hosts>>> + HasStack,
+{
+    x.begin(tell);
+    x.m.outside(|device, _, at| device.peer.start(at));
+    let mut probe = Carried { kind: load.kind, look };
+    let begin = x.m.now();
+    let (mut o, mut at) = x.measure(begin, (load.warmup, load.duration), &mut probe)?;
+    for c in &mut x.stations[0].endpoint.stack_mut().connections {
+        c.app.finish();
+    }
+    for e in &mut x.m.device.peer.ends {
+        e.app.finish();
+    }
+    let last = at + LONGEST_END;
+    // The last acknowledgment may be lost, and the peer asks for it.
+    x.rules.lingers = x.rules.watchdog.is_some();
+    loop {
+        at += SLICE;
+        let done = x.slice(at)? == End::Done || x.stations.iter().all(|s| s.endpoint.is_done());
+        if done {
+            // The last frame may still be in the device.
+            x.settle(at)?;
+        }
+        if done && x.m.device.peer.all_closed() {
+            break;
+        }
+        if at >= last {
+            return Err(RunError::Unclosed);
+        }
+    }
+    o.audit = wrong(x.m, x.stations[0].endpoint.stack());
+    for s in &mut x.stations {
+        // Its buffers are its partition's.
+        x.m.enter(s.irq_core);
+        let rest: Vec<_> = s.drain_queue().collect();
+        if !rest.is_empty() {
+            o.audit.push(format!("{} packets wait in the qdisc of closed connections", rest.len()));
+        }
+        rest.into_iter().for_each(|p| p.release(x.m));
+    }
+    x.m.enter(x.stations[0].irq_core);
+    o.latency = latency(&x.m.device.peer);
+    x.settle(at + Span::from_ms(10))?;
+    o.faults = x.end();
+    Ok(o)
+}
+
+fn latency(peers: &Hosts) -> Histogram {
+    let mut all = Histogram::default();
+    for e in &peers.ends {
+        if let App::Client(c) = &e.app {
+            all.add(&c.latency);
+        }
+    }
+    all
+}
+
+/// What both ends found wrong with each other's frames.
+fn wrong<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack) -> Vec<String> {
+    let (here, there) = (stack.counters, &m.device.peer);
+    [
+        ("frames with a bad checksum came", here.bad_checksums),
+        ("frames with a bad payload came", here.bad_payloads),
+        ("frames for nobody came", here.unknown),
+        ("packets could not be made for want of memory", here.exhausted),
+        ("frames with a bad checksum were sent", there.bad_checksums),
+        ("frames with a bad payload were sent", there.bad_payloads),
+        ("frames for nobody were sent", there.unknown),
+    ]
+    .into_iter()
+    .filter(|(_, n)| *n > 0)
+    .map(|(what, n)| format!("{n} {what}"))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! A driver or a device of one's own, metered.
+//!
+//! The systems of the command line are machines with a profile, many keys and an audit of
+//! their own. Somebody who writes a driver wants less: this driver, on this device, so
+//! many packets, what did each of them cost at each crossing. [`meter`] is that: packets of the
+//! generator through a driver on a machine that one puts together out of `doorbell_bus`, or that
+//! [`on_pcie`] has put together. It counts with the same ledger, and it looks for the same leaks.
+//! [`bill`] prints what it counted; [`TxRing`] is the account of descriptors that every such driver
+//! keeps.
+//!
+//! `examples/own_driver.rs` is a driver written for it, `examples/own_device.rs` a device with its
+//! driver.
+
+mod ring;
+
+pub use ring::TxRing;
+
+use crate::experiment::open_loop::{self, Load};
+use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::{RunError, Snapshot};
+use crate::sim::scheduler::{Core, Interrupt};
+use crate::sim::{Unwatched, Watch, standstill};
+use doorbell_bus::{
+    Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, pcie,
+};
+use doorbell_drivers::Driver;
+use doorbell_hal::{Device, Span};
+use std::fmt::Write;
+
+/// What the file of a driver speaks of: the traits, their types, and what runs it.
+pub mod prelude {
+    pub use super::TxRing;
+    pub use crate::Unwatched;
+    pub use crate::experiment::open_loop::Load;
+    pub use crate::sim::scheduler::Interrupt;
+    pub use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
+    pub use doorbell_hal::{Coherent, CpuWork, Direction, Fence, Host, Mapped, Reg, Span};
+    pub use doorbell_packet::Packet;
+}
+
+/// A machine with one core and `device` on a link of PCI Express: 64 MiB of memory, each access
+/// checked to the byte, 150 ns each way over the link and 250 ns to memory. The CPU's work is
+/// counted and costs nothing.
+///
+/// # Errors
+/// A generation or a number of lanes that there is not.
+pub fn on_pcie<D: Device<Pcie>>(
+    generation: u32,
+    lanes: u32,
+    device: D,
+) -> Result<Machine<Pcie, D>, pcie::RulesError> {
+    let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes))?;
+    let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
+    let bus = Pcie::new(
+        Platform::new(1 << 26, 64 << 20, ProtectionGranularity::Byte),
+        rules,
+        latencies,
+        0xfeb0_0000,
+    );
+    Ok(Machine::new(bus, device, Costs::FREE, 1))
+}
+
+/// Sends `load` through the driver that `open` makes, whose interrupt is `line` and whose ring has
+/// room for `in_flight` packets, on core 0. `close` takes the driver down afterwards; what it
+/// leaves behind is in the audit. What `open` costs is not counted. A pace counts from when it has
+/// returned.
+///
+/// The work is priced by the machine's [`Costs`], and shown in cycles of a clock of 1 GHz:
+/// nanoseconds.
+///
+/// # Errors
+/// When the memory is too small, or the run gets stuck: the driver waits for an interrupt that
+/// cannot come. Then the error has all that is known of the cause ([`crate::sim::standstill`]).
+pub fn meter<B, D, Dr>(
+    m: &mut Machine<B, D>,
+    open: impl FnOnce(&mut Machine<B, D>) -> Dr,
+    close: impl Fn(Dr, &mut Machine<B, D>),
+    on: (Interrupt, u32),
+    load: &Load,
+) -> Result<Measured, RunError>
+where
+    B: Bus<Sink = Capture>,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+{
+    meter_watched(m, open, close, on, load, 1.0, &mut Unwatched)
+}
+
+/// As [`meter`], with a clock of `ghz`, and somebody who sees the frames or the progress.
+///
+/// # Errors
+/// As [`meter`].
+pub fn meter_watched<B, D, Dr>(
+    m: &mut Machine<B, D>,
+    open: impl FnOnce(&mut Machine<B, D>) -> Dr,
+    close: impl Fn(Dr, &mut Machine<B, D>),
+    (line, in_flight): (Interrupt, u32),
+    load: &Load,
+    ghz: f64,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError>
+where
+    B: Bus<Sink = Capture>,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+{
+    let driver = open(m);
+    if watch.wants_frames() {
+        m.bus.sink_mut().start();
+    }
+    let source = load.source(m, 1, 0, in_flight)?;
+    let mut cores: Vec<_> =
+        source.map(|s| Core::new(driver, s, line, in_flight as usize)).into_iter().collect();
+    let before = Snapshot::of(m);
+    let mut o = open_loop::run(m, &mut cores, load, None, &before, |_, end| end, watch)?;
+    open_loop::close(m, cores, &mut o, |m, driver| close(driver, m));
+    m.flush_posted();
+    o.audit.extend(leaks(m, load.packets(1)));
+    let rates = vec![Rate::new("packets_per_s", "packets sent", o.window.rate())];
+    Ok(o.measured(rates, CountsOf::Run, HANDED, ghz))
+}
+
+/// Each count of a packet that is not zero, a line each.
+///
+/// # Errors
+/// What does not add up: then it is no bill.
+pub fn bill(m: &Measured) -> Result<String, RunError> {
+    if !m.is_sound() {
+        return Err(RunError::Audit(m.audit.join("\n")));
+    }
+    let mut text = format!("{} packets in {}\n", m.packets, m.elapsed);
+    for (name, each) in m.per_packet().into_iter().filter(|(_, each)| *each > 0.0) {
+        let _ = writeln!(text, "{name:24}{each:10.3}");
+    }
+    Ok(text)
+}
+
+/// What was taken and not given back, packets that did not leave, and accesses outside of what may
+/// be reached.
+fn leaks<B: Bus, D: Device<B>>(m: &Machine<B, D>, packets: u64) -> Vec<String> {
+    let l = m.ledger();
+    let mut all = Vec::new();
+    let mut unlike = |what: &str, a: u64, b: u64| {
+        if a != b {
+            all.push(format!("{what}: {a} and {b}"));
+        }
+    };
+    unlike("maps and unmaps", l.maps, l.unmaps);
+    unlike("buffers taken and released", l.buffers_taken, l.buffers_released);
+    unlike("packets handed over and frames on the wire", packets, l.wire_frames);
+    let p = m.bus.platform();
+    all.extend(p.refused().map(|last| standstill::failed(l.dma_faults, &last)));
+    all.extend(standstill::of_coherent(p));
+    all
+}

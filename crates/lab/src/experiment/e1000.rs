@@ -1,0 +1,297 @@
+//! The e1000 system: a gigabit controller of the 8254x family, driver and device, on
+//! conventional PCI, PCI-X or PCI Express, and a run of it.
+//!
+//! The loads are closed-loop TCP ([`crate::experiment::closed_loop`]) over a gigabit link, and open-loop
+//! packets ([`crate::experiment::open_loop`]). One queue, one interrupt line, one core; applications may
+//! have a second.
+
+mod audit;
+mod figures;
+pub mod settings;
+
+pub use figures::Figures;
+
+use crate::config::SettingError;
+use crate::config::host::{self, HostConfig};
+use crate::config::key::Values;
+use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::system::{self, System, Transactions};
+use crate::experiment::{self, Experiment, RunError, Snapshot, closed_loop, open_loop};
+use crate::sim::Watch;
+use crate::sim::fault::FaultSchedule;
+use crate::sim::link::Wired;
+use crate::sim::napi::NapiContext;
+use crate::sim::scheduler::{Core, Interrupt};
+use crate::sim::traffic::Frames;
+use doorbell_bus::pcie::Operation;
+use doorbell_bus::tce::{Table, Window};
+use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pcie};
+use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
+use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, Stats};
+use doorbell_hal::Span;
+use settings::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, PciKeys};
+use std::sync::Arc;
+
+/// A gigabit controller on PCI, PCI-X or PCI Express.
+pub static SYSTEM: System = System {
+    name: "e1000",
+    about: "Intel 8254x on PCI, PCI-X or PCI Express: frames copied to aligned buffers, or not",
+    devices: &["e1000", "e1000-82544gc", "e1000-82545em"],
+    platform_keys: &[
+        &CPU,
+        &host::TCP,
+        BusKeys::KEYS,
+        PciKeys::KEYS,
+        &PCIE,
+        IommuKeys::KEYS,
+        NicKeys::KEYS,
+    ],
+    run_keys: &[
+        &KIND,
+        closed_loop::Keys::KEYS,
+        &closed_loop::APPLICATION,
+        open_loop::Keys::KEYS,
+        DriverKeys::KEYS,
+        &system::RUN,
+    ],
+    run: run_values,
+    transfer,
+    port_rate: "link.rate",
+};
+
+/// The slot of the card.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Slot {
+    /// Conventional PCI or PCI-X.
+    Parallel(pci::Settings, pci::Latencies),
+    /// PCI Express.
+    Express(pcie::Settings, pcie::Latencies),
+}
+
+/// The inputs of a run, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Host and link.
+    pub host: HostConfig,
+    /// The bus.
+    pub slot: Slot,
+    /// Translation of the device's addresses; `None`: they are physical.
+    pub tce: Option<Window>,
+    /// The device.
+    pub nic: Nic,
+    /// The driver.
+    pub driver: DriverConfig,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// TCP.
+    Closed(closed_loop::Load),
+    /// Packets of a generator or a capture.
+    Open(open_loop::Load),
+}
+
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// The driver's.
+    pub driver: Stats,
+    /// The device's.
+    pub device: Counters,
+}
+
+/// Statistics of a run.
+pub type RunStats = experiment::RunStats<Totals>;
+
+/// Addresses of registers and memory: below 4 GiB, as these controllers hang on dual address
+/// cycles.
+const BAR: u64 = 0xfeb0_0000;
+const MEMORY_BASE: u64 = 64 << 20;
+/// The most memory that fits below the registers.
+const MOST_MEMORY: usize = 3 << 30;
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let memory = memory_size(setup, load).min(MOST_MEMORY);
+    let mut platform = Platform::new(MEMORY_BASE, memory, setup.host.guard);
+    if let Some(window) = setup.tce {
+        platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
+    }
+    match setup.slot {
+        Slot::Parallel(settings, latencies) => {
+            let rules = pci::Rules::new(settings)?;
+            let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
+            let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
+            // A transaction under way at either end of the measured time counts for the side it
+            // began on.
+            o.use_of_bus("clocks", 4096, clocks, |l| vec![l.pci_clocks]);
+            Ok(o)
+        }
+        Slot::Express(settings, latencies) => {
+            let rules = pcie::Rules::new(settings)?;
+            let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
+            let capacity = |time: Span| rules.raw_byte_time().capacity(time).max(1);
+            o.use_of_bus("bytes", 65_536, capacity, host::link_bytes);
+            Ok(o)
+        }
+    }
+}
+
+fn on<B: Bus<Sink = Capture>>(
+    bus: B,
+    setup: &Setup,
+    load: &Load,
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError> {
+    match load {
+        Load::Closed(load) => tcp(bus, setup, load, watch),
+        Load::Open(load) => packets(bus, setup, load, watch),
+    }
+}
+
+/// The interrupt line of the card.
+const LINE: Interrupt = Interrupt::Line(0);
+
+fn tcp<B: Bus>(
+    bus: B,
+    setup: &Setup,
+    load: &closed_loop::Load,
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError> {
+    let host = &setup.host;
+    let (connections, hosts) = load.connect(setup.nic.mac);
+    let (bus, device) = Wired::new(bus, Device::new(setup.nic), hosts, host.link());
+    let mut m = Machine::new(bus, device, host.costs, load.cores());
+    let driver = Driver::open(&mut m, &setup.driver)?;
+    let stack = load.stack(connections, host.prices, host.softirq.slice);
+    let stations = vec![NapiContext::new(driver, stack, LINE, 0, load.cores() - 1)];
+    let mut x = Experiment::new(&mut m, stations, load.cores(), host.softirq, &host.faults, watch);
+    let o = closed_loop::run(
+        &mut x,
+        load,
+        |d, at, up| d.set_cable(at, up),
+        |m, s| {
+            let driver = s[0].driver.stats();
+            [driver.entries().collect(), m.device.device.counters.entries().collect()]
+        },
+    )?;
+    let mut driver = Stats::default();
+    for s in x.stations {
+        s.endpoint.release(&mut m);
+        driver = s.driver.close(&mut m);
+    }
+    m.flush_posted();
+    let mut o = o.with(Totals { driver, device: m.device.device.counters });
+    let lost = m.device.dropped;
+    let (sent, received) =
+        (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut - lost);
+    o.audit.extend(audit::audit(&o, &m, (sent, received)));
+    Ok(o)
+}
+
+fn packets<B: Bus<Sink = Capture>>(
+    bus: B,
+    setup: &Setup,
+    load: &open_loop::Load,
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError> {
+    let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
+    if watch.wants_frames() {
+        m.bus.sink_mut().start();
+    }
+    let driver = Driver::open(&mut m, &setup.driver)?;
+    let buffers = setup.driver.tx_ring;
+    let source = load.source(&mut m, 1, 0, buffers)?;
+    let mut cores: Vec<_> =
+        source.map(|s| Core::new(driver, s, LINE, buffers as usize)).into_iter().collect();
+    let before = Snapshot::of(&m);
+    let trouble = FaultSchedule::begin(&setup.host.faults, &mut m, Vec::new(), |d, _, at, up| {
+        d.set_cable(at, up);
+    });
+    let mut o = open_loop::run(&mut m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
+    let mut driver = Stats::default();
+    open_loop::close(&mut m, cores, &mut o, |m, d: Driver| driver = d.close(m));
+    m.flush_posted();
+    let device = m.device.counters;
+    o.counts.counters = [driver.entries().collect(), device.entries().collect()];
+    let mut o = o.with(Totals { driver, device });
+    let sent = m.ledger().wire_frames;
+    o.audit.extend(audit::audit(&o, &m, (sent, 0)));
+    Ok(o)
+}
+
+/// Returns the host memory for the rings and all that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
+    let d = &setup.driver;
+    let slot = (d.rx_buffer + d.rx_align).next_power_of_two().max(d.rx_place.align) as usize;
+    let rings = (d.rx_ring as usize) * 4 * slot + (d.tx_ring as usize) * 4096 + (4 << 20);
+    let traffic = match load {
+        Load::Closed(l) => 2 * l.memory(),
+        Load::Open(l) => l.memory(d.tx_ring),
+    };
+    (rings + traffic).next_multiple_of(1 << 20)
+}
+
+fn run_values(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError> {
+    let setup = settings::setup(v)?;
+    let load = settings::load(v, &setup, frames)?;
+    let o = run(&setup, &load, watch)?;
+    let (cores, is_tcp) = match load {
+        Load::Closed(load) => (load.cores(), true),
+        Load::Open(_) => (1, false),
+    };
+    let s = &o.steady;
+    let what = if is_tcp { "frames with data, or transactions" } else { "packets sent" };
+    let whose = match cores {
+        1 => "of its one core",
+        _ => "of the core with interrupts and that with applications",
+    };
+    let payload = s.by_time(8.0 * s.payload as f64);
+    let bus: &[(&str, &str)] = match setup.slot {
+        Slot::Express(..) => &[
+            ("inbound_link_share", "link toward the device"),
+            ("outbound_link_share", "link toward the host"),
+        ],
+        Slot::Parallel(..) => &[("bus_busy_share", "of the bus's clocks")],
+    };
+    let rates = [
+        vec![
+            Rate::new("packets_per_s", what, o.window.rate()),
+            Rate::new("payload_bits_per_s", "TCP payload that arrived", payload),
+        ],
+        s.wire_rates(s.seconds()),
+        s.event_rates(s.seconds()),
+        vec![Rate::of_cores(whose, s.all_busy_share() / cores as f64)],
+        bus.iter().zip(&o.bus_share).map(|(b, share)| Rate::new(b.0, b.1, *share)).collect(),
+    ];
+    // Packets of an open loop are counted from the first to the last.
+    let (of, latency) = match is_tcp {
+        true => (CountsOf::Window, "from request to response"),
+        false => (CountsOf::Run, HANDED),
+    };
+    Ok(o.measured(rates.concat(), of, latency, v.number("cpu.frequency")))
+}
+
+fn transfer(
+    v: &Values,
+    what: Operation,
+    at: u64,
+    bytes: u32,
+) -> Result<Transactions, SettingError> {
+    if v.word("bus.kind") == "pcie" {
+        return system::pcie_transfer(v, what, at, bytes);
+    }
+    let rules = pci::Rules::new(settings::pci(v))?;
+    Ok(Box::new(pci::transactions(&rules, what, at, bytes).map(Into::into)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! The two-party audit of a whole run: driver, device, ledger and wire say the same.
+//!
+//! With faults a packet that was queued and not sent is one that the driver says it dropped, and a
+//! frame that came and was not handed up one that the driver or the device says was lost in a
+//! reset.
+
+use super::RunStats;
+use crate::experiment::audit::{ANY, CrossCheck};
+use doorbell_bus::{Bus, Machine};
+use doorbell_hal::Device;
+
+/// What does not add up. `wire`: frames that the link carried from the card, and to it.
+pub(super) fn audit<B: Bus, D: Device<B>>(
+    o: &RunStats,
+    m: &Machine<B, D>,
+    wire: (u64, u64),
+) -> Vec<String> {
+    let (d, n) = (&o.totals.driver, &o.totals.device);
+    let struck = o.faults.map_or(0, |f| f.struck.dma);
+    let mut b = CrossCheck::new(o.faults.as_ref());
+    b.same("frames out", ("device sent", n.tx_packets), ("wire saw", wire.0));
+    let dropped = ("driver dropped", d.tx_dropped);
+    if d.tx_tso == 0 {
+        b.less("packets", ("driver queued", d.tx_queued), ("device sent", n.tx_packets), dropped);
+    }
+    b.less("large sends", ("driver queued", d.tx_tso), ("device cut", n.large_sends), dropped);
+    let any = ("of packets dropped", if d.tx_dropped > 0 { ANY } else { 0 });
+    b.less(
+        "TX descriptors",
+        ("driver wrote", d.tx_descriptors),
+        ("device used", n.tx_descriptors),
+        any,
+    );
+    b.less("contexts", ("driver wrote", d.tx_contexts), ("device loaded", n.contexts), any);
+    // Each tail is written once before, whenever the ring is set up: after each reset but the one
+    // that closes it.
+    let starts = n.resets.saturating_sub(1);
+    b.same("TX doorbells", ("driver rang", d.tx_tail + starts), ("device heard", n.tx_doorbells));
+    b.same("RX doorbells", ("driver rang", d.rx_tail + starts), ("device heard", n.rx_doorbells));
+    let gone = n.rx_missed + n.rx_filtered + n.rx_dropped;
+    b.same(
+        "frames in",
+        ("device took or lost", n.rx_packets + n.rx_lost + gone),
+        ("wire brought", wire.1 + gone),
+    );
+    let ended = d.rx_packets + d.rx_errors + d.rx_malformed + d.rx_lost;
+    let unreported = ("not reported before a reset", n.rx_unreported);
+    b.less(
+        "frames in",
+        ("device wrote", n.rx_packets),
+        ("driver handed up, refused or lost", ended),
+        unreported,
+    );
+    let unfinished = n.tx_discarded + n.hangs + n.bad_descriptors;
+    b.same("transmit", ("given up by the device", unfinished), ("allowed", 0));
+    b.none(
+        "transmit",
+        ("dropped or timed out by the driver", d.tx_dropped + d.tx_timeout_count),
+        ANY,
+    );
+    b.none("reset", ("lost by the device", n.tx_lost + n.rx_lost + n.rx_unreported), ANY);
+    b.same("nonsense", ("driver wrote", 0), ("device refused", n.bad_doorbells + n.ignored_writes));
+    b.none("DMA", ("faults that the device met", n.dma_faults), struck);
+    b.platform("", m.bus.platform(), struck);
+    b.wrong
+}

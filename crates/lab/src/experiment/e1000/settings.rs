@@ -1,0 +1,198 @@
+//! What an e1000 run is a function of, by name: how the values of keys become a
+//! [`Setup`] and a [`Load`], and which do not go together.
+
+mod keys;
+
+pub(super) use keys::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, PciKeys};
+
+use super::{Load, Setup, Slot};
+use crate::config::host::{self, HostConfig};
+use crate::config::key::Values;
+use crate::config::{SettingError, refuse};
+use crate::experiment::open_loop::Limits;
+use crate::experiment::{closed_loop, open_loop};
+use crate::sim::traffic::Frames;
+use doorbell_bus::pci::{Devsel, Protocol, Settings};
+use doorbell_bus::tce::{Prices, Window};
+use doorbell_bus::{Price, pci};
+use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot, Speed};
+use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
+use doorbell_hal::{Alignment, Span};
+use doorbell_packet::ethernet::HEADER;
+use std::sync::Arc;
+
+/// Simulated memory that a run may take, with its guard, in bytes.
+const MAX_MEMORY: u64 = 3 << 30;
+/// Longest frame that these controllers send, without FCS.
+const LONGEST_FRAME: u32 = 16_110;
+
+/// The [`Setup`] of these values.
+///
+/// # Errors
+/// Values that are allowed each, but not together.
+pub fn setup(v: &Values) -> Result<Setup, SettingError> {
+    let kind = BusKeys::of(v).kind;
+    let (p, i) = (PciKeys::of(v), IommuKeys::of(v));
+    let latencies = pci::Latencies {
+        cpu: p.cpu_latency,
+        memory: p.memory_latency,
+        register: p.register_latency,
+    };
+    let slot = if kind == "pcie" {
+        let (settings, latencies) = host::pcie(v);
+        Slot::Express(settings, latencies)
+    } else {
+        let settings = pci(v);
+        doorbell_bus::pci::Rules::new(settings)?;
+        Slot::Parallel(settings, latencies)
+    };
+    let prices = Prices { put: i.call, put_indirect: i.call, stuff: i.call, entry: Span::ZERO };
+    let tce = (i.kind == "tce").then_some(Window {
+        base: 1 << 28,
+        pages: 1 << 16,
+        multi: i.multi,
+        prices,
+    });
+    Ok(Setup {
+        host: HostConfig::of(v, Span::from_ms(5_000)),
+        slot,
+        tce,
+        nic: nic(v, kind),
+        driver: driver(v, kind)?,
+    })
+}
+
+/// The bus alone, where it is PCI or PCI-X.
+pub fn pci(v: &Values) -> Settings {
+    let p = PciKeys::of(v);
+    Settings {
+        protocol: if BusKeys::of(v).kind == "pcix" {
+            Protocol::X { mmrbc: p.mmrbc, outstanding: p.outstanding }
+        } else {
+            Protocol::Conventional { delayed: p.delayed_reads }
+        },
+        mhz: p.clock,
+        bits: p.width,
+        line: p.line,
+        boundary: p.boundary,
+        devsel: match p.devsel {
+            "fast" => Devsel::Fast,
+            "slow" => Devsel::Slow,
+            "subtractive" => Devsel::Subtractive,
+            _ => Devsel::Medium,
+        },
+        latency_timer: p.latency_timer,
+        mwi: p.mwi,
+        read: Price { each: p.read_command, per_unit: p.read_byte },
+        write: Price { each: p.write_command, per_unit: p.write_byte },
+    }
+}
+
+fn part(n: &NicKeys) -> Part {
+    match n.part {
+        "82544gc" => Part::I82544,
+        "82540em" => Part::I82540,
+        _ => Part::I82545,
+    }
+}
+
+fn nic(v: &Values, bus: &str) -> Nic {
+    let (n, p) = (NicKeys::of(v), PciKeys::of(v));
+    let base = match part(&n) {
+        Part::I82540 => Nic::I82540EM,
+        Part::I82544 => Nic::I82544GC,
+        Part::I82545 => Nic::I82545EM,
+    };
+    Nic {
+        slot: if bus == "pcix" {
+            NicSlot::PciX { clock: if p.clock > 100 { 2 } else { u8::from(p.clock > 66) } }
+        } else {
+            NicSlot::Pci { mhz66: p.clock == 66, wide: p.width == 64 }
+        },
+        speed: match n.rate {
+            10 => Speed::M10,
+            100 => Speed::M100,
+            _ => Speed::G1,
+        },
+        cache_line: p.line,
+        max_read: n.max_read,
+        read_across: n.read_across,
+        packet_gap: n.packet_gap,
+        errata: n.errata,
+        ..base
+    }
+}
+
+fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
+    let d = DriverKeys::of(v);
+    let base =
+        DriverConfig::new(part(&NicKeys::of(v)), if bus == "pcix" { Bus::PciX } else { Bus::Pci });
+    let (align, offset, rx_align) = (d.rx_buffer_align, d.rx_buffer_offset, d.rx_align);
+    if offset + rx_align >= align {
+        refuse!(
+            "`driver.rx_buffer_offset` is {offset} B; with `driver.rx_align` it is to stay below `driver.rx_buffer_align`, {align}"
+        );
+    }
+    for (key, n) in [("driver.tx_ring", d.tx_ring), ("driver.rx_ring", d.rx_ring)] {
+        if n % 8 != 0 {
+            refuse!("`{key}` is {n}; allowed: multiples of 8 from 48 to 4096");
+        }
+    }
+    Ok(DriverConfig {
+        copy_align: d.copy_align,
+        rx_align,
+        rx_place: Alignment { align, offset },
+        rx_buffer: d.rx_buffer,
+        max_frame: d.mtu + HEADER as u32,
+        copybreak: d.copybreak,
+        throttle: match (d.throttle, v.word("driver.throttle")) {
+            (Some(rate), _) => Throttle::Fixed(rate),
+            (None, "off") => Throttle::Off,
+            (None, "dynamic") => Throttle::Dynamic,
+            (None, _) => Throttle::Conservative,
+        },
+        tx_ring: d.tx_ring,
+        rx_ring: d.rx_ring,
+        tx_delay: d.tx_delay,
+        tx_absolute: d.tx_absolute,
+        rx_delay: d.rx_delay,
+        rx_absolute: d.rx_absolute,
+        tx_thresholds: Thresholds {
+            prefetch: d.tx_prefetch,
+            host: d.tx_host,
+            write_back: d.tx_write_back.unwrap_or(base.tx_thresholds.write_back),
+        },
+        rx_thresholds: d.rx_prefetch.map(|prefetch| Thresholds {
+            prefetch,
+            host: d.rx_host,
+            write_back: d.rx_write_back,
+        }),
+        ..base
+    })
+}
+
+/// The [`Load`] of these values; `frames` are those of the capture they name.
+///
+/// # Errors
+/// Traffic that this machine cannot carry.
+pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
+    let load = match v.word("traffic.kind") {
+        "pktgen" | "pcap" => {
+            // A large send's total length is an IP packet's: 16 bits.
+            let limits = Limits {
+                frame: (LONGEST_FRAME, "8254x manual"),
+                large_send: (65_535, "8254x manual"),
+            };
+            Load::Open(open_loop::Load::of(v, &limits, frames)?)
+        }
+        _ => {
+            // IP and TCP headers without options.
+            let mss = setup.driver.max_frame - HEADER as u32 - 40;
+            Load::Closed(closed_loop::Load::of(v, mss)?)
+        }
+    };
+    let advice = "fewer connections (`traffic.connections`), a smaller window (`traffic.window`), \
+                  shorter rings";
+    setup.host.fits(super::memory_size(setup, &load), MAX_MEMORY, advice)?;
+    Ok(load)
+}

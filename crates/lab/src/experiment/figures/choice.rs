@@ -1,0 +1,136 @@
+//! Choices: one model among several, taken by looking at published figures.
+//!
+//! A rule of a bus or a driver that nobody published is a degree of freedom, as a fitted constant
+//! is. A system declares it with its alternatives and with the rows that were looked at when it was
+//! chosen. A run counts it, and tries every combination of the alternatives: how many do as well
+//! says how much the rows say about the choice.
+
+use super::Given;
+
+/// A choice between models.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    /// The key that takes the alternatives, such as `pcie.completions`.
+    pub key: String,
+    /// What can stand there, as one would write it with `--set`.
+    pub alternatives: Vec<String>,
+    /// Which of them does.
+    taken: usize,
+    /// Unit of alternatives that are numbers; empty for others.
+    pub unit: String,
+    /// Why this one.
+    pub source: String,
+    /// The rows that were looked at when it was chosen.
+    pub rows: Vec<String>,
+    /// What it was before the user set it by hand, and thereby answers for it.
+    pub set_from: Option<String>,
+}
+
+impl Choice {
+    /// `chosen` out of `alternatives`, by looking at `rows`. A value that is not among the
+    /// alternatives is added to them, in front.
+    pub fn new(
+        key: &str,
+        chosen: &str,
+        alternatives: &[&str],
+        source: &str,
+        rows: &[&str],
+    ) -> Choice {
+        let mut all: Vec<String> = alternatives.iter().map(|a| (*a).to_owned()).collect();
+        let taken = all.iter().position(|a| a == chosen).unwrap_or_else(|| {
+            all.insert(0, chosen.to_owned());
+            0
+        });
+        Choice {
+            key: key.into(),
+            alternatives: all,
+            taken,
+            unit: String::new(),
+            source: source.into(),
+            rows: rows.iter().map(|r| (*r).to_owned()).collect(),
+            set_from: None,
+        }
+    }
+
+    /// The same with a unit.
+    pub fn unit(mut self, unit: &str) -> Choice {
+        self.unit = unit.into();
+        self
+    }
+
+    /// The alternative that is taken.
+    pub fn value(&self) -> &str {
+        &self.alternatives[self.taken]
+    }
+
+    /// The alternatives that are not taken.
+    pub fn others(&self) -> impl Iterator<Item = &str> {
+        self.alternatives
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != self.taken)
+            .map(|(_, a)| a.as_str())
+    }
+
+    /// Whether it is still a choice of the system's author: not set by hand.
+    pub fn is_free(&self) -> bool {
+        self.set_from.is_none()
+    }
+
+    /// The source as tables print it.
+    pub fn from(&self) -> String {
+        match &self.set_from {
+            Some(was) => format!("set by hand; instead of {was}: {}", self.source),
+            None => self.source.clone(),
+        }
+    }
+
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    pub(super) fn take(&mut self, alternative: usize) {
+        self.taken = alternative;
+    }
+
+    /// Takes what the user gave. A number need not be among the alternatives, if these are numbers.
+    ///
+    /// # Errors
+    /// The value is not among the alternatives.
+    pub(super) fn set(&mut self, given: &Given) -> Result<(), NoAlternative> {
+        let text = given.to_string();
+        let same = |a: &String| match given {
+            Given::Number(n) => a.parse() == Ok(*n),
+            Given::Word(word) => a == word,
+        };
+        let number = matches!(given, Given::Number(_))
+            && self.alternatives.iter().any(|a| a.parse::<f64>().is_ok());
+        let at = match self.alternatives.iter().position(same) {
+            Some(at) => at,
+            None if number => {
+                self.alternatives.push(text);
+                self.alternatives.len() - 1
+            }
+            None => {
+                let allowed = self.alternatives.clone();
+                return Err(NoAlternative { key: self.key.clone(), value: text, allowed });
+            }
+        };
+        let was = self.value().to_owned();
+        self.taken = at;
+        self.set_from.get_or_insert(was);
+        Ok(())
+    }
+}
+
+/// A value that a choice does not have.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{key}` cannot be `{value}`; allowed: {}", allowed.join(", "))]
+pub struct NoAlternative {
+    /// The choice.
+    pub key: String,
+    /// What was asked for.
+    pub value: String,
+    /// What there is.
+    pub allowed: Vec<String>,
+}

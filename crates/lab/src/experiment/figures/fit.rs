@@ -1,0 +1,287 @@
+//! Fits: constants solved for, one row each.
+//!
+//! Each fitted constant is searched, in the order of the sheet, for the value at which its row
+//! comes out as published, while the others stay where they are. If that spoils a row fitted
+//! before, everything is swept again, until all rows come out at once (Gauss-Seidel). Rows that
+//! lean on each other's constants would take many sweeps, or never settle if each leans more on the
+//! other's than on its own; so after a sweep, Newton steps on all constants together are tried, and
+//! kept while each at least halves the worst residual. One set of constants has to serve: if none
+//! is found, the fit has failed, and the report says so. Where rows are curved, several sets may
+//! serve; the bounds should leave one.
+//!
+//! A fit is done when its row is within [`RESIDUAL`] of the published value. A simulation that
+//! counts whole packets may be unable to come that close; where its steps straddle the published
+//! value by less than [`GRAIN`], the closer step is taken, and the residual is in the report.
+
+use super::bench::{Bench, Stage};
+use super::solve::{Found, Precision, linear, root};
+use super::{Constants, MeasureError, Row, Source};
+
+/// A fit is done at this residual, relative to the published value, unless the system says less
+/// ([`PublishedFigures::precision`](super::PublishedFigures::precision)).
+pub const RESIDUAL: f64 = 1e-7;
+/// The largest residual, relative to the published value, that the steps of a simulation may leave.
+pub const GRAIN: f64 = 1e-3;
+/// So many sweeps over all fits of a system, and no more.
+pub const SWEEPS: u32 = 60;
+/// One search within a sweep. Finer than the residual, so that the sweeps settle; and narrow enough
+/// that a steep row is not taken for a jump.
+const fn search(residual: f64) -> Precision {
+    Precision { residual: residual * 0.1, width: residual * 1e-5 }
+}
+/// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand
+/// above the rounding of a simulation to its clock.
+const PROBE: f64 = 1e-4;
+
+/// How one constant was fitted.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fit {
+    /// The constant.
+    pub constant: String,
+    /// The row that it consumed.
+    pub row: String,
+    /// The value found; for a failed fit, the last one tried.
+    pub value: f64,
+    /// What is left between the row and the published value, relative to the latter. `None` if the
+    /// row could not be measured.
+    pub residual: Option<f64>,
+    /// Evaluations of the row, over all sweeps.
+    pub evaluations: u32,
+    /// Sweeps over all fits of the system.
+    pub sweeps: u32,
+    /// Why it failed, if it did.
+    pub failed: Option<FitError>,
+}
+
+/// Why a fit failed.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum FitError {
+    /// No value within the bounds reaches the published figure.
+    #[error(
+        "not bracketed: published is {published}, but computed is {} at {} and {} at {}",
+        short(low.1), short(low.0), short(high.1), short(high.0)
+    )]
+    NotBracketed {
+        /// Lower bound, and what the row is there.
+        low: (f64, f64),
+        /// Upper bound, and what the row is there.
+        high: (f64, f64),
+        /// The published figure.
+        published: f64,
+    },
+    /// The row jumps across the published figure.
+    #[error("jumps from {} to {} at {}", short(*below), short(*above), short(*at))]
+    Jumps {
+        /// The value of the constant.
+        at: f64,
+        /// The row on the lower side of the jump.
+        below: f64,
+        /// The row on its upper side.
+        above: f64,
+    },
+    /// Fitting the others undid this one, in every sweep.
+    #[error(
+        "not converged after {sweeps} sweeps over all fits: {:+} % are left",
+        short(residual * 100.0)
+    )]
+    NotConverged {
+        /// Sweeps made.
+        sweeps: u32,
+        /// The residual left, relative to the published value.
+        residual: f64,
+    },
+    /// The row could not be measured.
+    #[error("not measured: {0}")]
+    Measure(MeasureError),
+}
+
+/// Four significant digits, for a message.
+fn short(x: f64) -> f64 {
+    super::report::round_significant(x, 4)
+}
+
+/// Solves all fits of the bench's sheet. `constants` are left at the values found.
+pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
+    solve_those(bench, constants, |_| true)
+}
+
+/// Solves the fits on the rows that `wanted` takes. The others' constants stay where they are.
+pub(super) fn solve_those(
+    bench: &mut Bench<'_>,
+    constants: &mut Constants,
+    wanted: impl Fn(&Row) -> bool,
+) -> Vec<Fit> {
+    let rows = &bench.sheet.rows;
+    let those = bench.sheet.fits().into_iter().filter(|(_, row)| wanted(&rows[*row]));
+    let mut fits: Vec<Search> = those.filter_map(|fit| Search::new(fit, constants)).collect();
+    let mut sweeps = 0;
+    while sweeps < SWEEPS && !fits.is_empty() {
+        sweeps += 1;
+        let before = constants.fingerprint();
+        for fit in &mut fits {
+            fit.search(bench, constants);
+        }
+        let mut worst = look(&mut fits, bench, constants);
+        while worst > bench.sheet.precision && fits.len() > 1 {
+            let swept = constants.clone();
+            let stepped =
+                newton(&mut fits, bench, constants).then(|| look(&mut fits, bench, constants));
+            match stepped {
+                Some(better) if better <= worst / 2.0 => worst = better,
+                _ => {
+                    *constants = swept;
+                    look(&mut fits, bench, constants);
+                    break;
+                }
+            }
+        }
+        if worst <= bench.sheet.precision || constants.fingerprint() == before {
+            break;
+        }
+    }
+    fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
+}
+
+/// The worst residual, with all constants in place: that is what counts. Infinite if one cannot be
+/// measured.
+fn look(fits: &mut [Search], bench: &mut Bench<'_>, constants: &Constants) -> f64 {
+    for fit in fits.iter_mut() {
+        fit.residual = fit.evaluate(bench, constants);
+    }
+    fits.iter()
+        .map(|fit| fit.residual.as_ref().map_or(f64::INFINITY, |r| r.abs()))
+        .fold(0.0, f64::max)
+}
+
+/// One Newton step on all fitted constants, from residuals just looked at. Returns whether there
+/// was one to make.
+fn newton(fits: &mut [Search], bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
+    let mut downhill = Vec::with_capacity(fits.len());
+    for fit in fits.iter() {
+        let Ok(residual) = fit.residual else { return false };
+        downhill.push(-residual);
+    }
+    let mut slopes = vec![vec![0.0; fits.len()]; fits.len()];
+    for column in 0..fits.len() {
+        let at = fits[column].constant;
+        let (low, high) = fits[column].bounds;
+        let here = constants.at(at).value;
+        let step = if here + PROBE * (high - low) <= high { PROBE } else { -PROBE } * (high - low);
+        constants.put(at, here + step);
+        for row in 0..fits.len() {
+            match fits[row].evaluate(bench, constants) {
+                Ok(moved) => slopes[row][column] = (moved + downhill[row]) / step,
+                Err(_) => return false,
+            }
+        }
+        constants.put(at, here);
+    }
+    let Some(steps) = linear(slopes, downhill) else { return false };
+    for (fit, step) in fits.iter().zip(steps) {
+        let (low, high) = fit.bounds;
+        constants.put(fit.constant, (constants.at(fit.constant).value + step).clamp(low, high));
+    }
+    true
+}
+
+/// One fit, while the sweeps go on.
+struct Search {
+    constant: usize,
+    row: usize,
+    bounds: (f64, f64),
+    evaluations: u32,
+    residual: Result<f64, MeasureError>,
+    obstacle: Option<FitError>,
+}
+
+impl Search {
+    fn new((constant, row): (usize, usize), constants: &Constants) -> Option<Search> {
+        let Source::Fit { low, high, .. } = constants.at(constant).source else { return None };
+        let residual = Ok(f64::INFINITY);
+        Some(Search {
+            constant,
+            row,
+            bounds: (low, high),
+            evaluations: 0,
+            residual,
+            obstacle: None,
+        })
+    }
+
+    /// The row's distance from its published value, relative to the latter.
+    fn evaluate(
+        &mut self,
+        bench: &mut Bench<'_>,
+        constants: &Constants,
+    ) -> Result<f64, MeasureError> {
+        self.evaluations += 1;
+        let constant = &constants.at(self.constant).key;
+        bench.tell(Stage::Fit { constant, evaluations: self.evaluations });
+        let measured = bench.measure(constants, self.row)?;
+        let row = &bench.sheet.rows[self.row];
+        Ok((measured - row.published.value) / row.scale())
+    }
+
+    /// Moves the constant to where the row is as published, or, where it never is, as close as it
+    /// gets.
+    fn search(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) {
+        let (start, (low, high)) = (constants.at(self.constant).value, self.bounds);
+        self.obstacle = None;
+        let precision = search(bench.sheet.precision);
+        if self
+            .evaluate(bench, constants)
+            .is_ok_and(|residual| residual.abs() <= precision.residual)
+        {
+            return;
+        }
+        let found = root((low, high), precision, |x| {
+            constants.put(self.constant, x);
+            self.evaluate(bench, constants)
+        });
+        let row = &bench.sheet.rows[self.row];
+        let value = |residual: f64| row.published.value + residual * row.scale();
+        let (at, obstacle) = match found {
+            Ok(Found::Root { at }) => (at, None),
+            Ok(Found::Jump { at, below, above }) => {
+                (at, Some(FitError::Jumps { at, below: value(below), above: value(above) }))
+            }
+            Ok(Found::NotBracketed { at_low, at_high }) => {
+                let obstacle = FitError::NotBracketed {
+                    low: (low, value(at_low)),
+                    high: (high, value(at_high)),
+                    published: row.published.value,
+                };
+                (if at_low.abs() <= at_high.abs() { low } else { high }, Some(obstacle))
+            }
+            Err(why) => (start, Some(FitError::Measure(why))),
+        };
+        constants.put(self.constant, at);
+        self.obstacle = obstacle;
+    }
+
+    fn finish(self, bench: &Bench<'_>, constants: &Constants, sweeps: u32) -> Fit {
+        let failed = match (&self.residual, self.obstacle) {
+            (Err(why), _) => Some(FitError::Measure(why.clone())),
+            (Ok(residual), _) if residual.abs() <= bench.sheet.precision => None,
+            // Still moving: what stood in the way in the last sweep was only where the others
+            // happened to be.
+            (Ok(residual), _) if sweeps == SWEEPS => {
+                Some(FitError::NotConverged { sweeps, residual: *residual })
+            }
+            (Ok(residual), Some(FitError::Jumps { .. })) if residual.abs() <= GRAIN => None,
+            (Ok(residual), obstacle) => {
+                Some(obstacle.unwrap_or(FitError::NotConverged { sweeps, residual: *residual }))
+            }
+        };
+        let constant = constants.at(self.constant);
+        Fit {
+            constant: constant.key.clone(),
+            row: bench.sheet.rows[self.row].figure.clone(),
+            value: constant.value,
+            residual: self.residual.ok(),
+            evaluations: self.evaluations,
+            sweeps,
+            failed,
+        }
+    }
+}

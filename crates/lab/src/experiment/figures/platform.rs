@@ -1,0 +1,85 @@
+//! A profile as constants and choices of a reproduction.
+
+use super::{Choice, Constant, Constants, Perturbation, Source as ConstantSource};
+use crate::config::key::{Key, Kind, Value, Values};
+use crate::config::profile::{Profile, Source};
+
+impl Profile {
+    /// The same with these constants.
+    pub fn with(&self, constants: &Constants) -> Values {
+        let mut all = self.all_values();
+        apply(constants, &mut all);
+        all
+    }
+
+    /// One of its values as a choice between models, made by looking at `rows`.
+    ///
+    /// # Panics
+    /// When its system has no such key: a fault of the author of the choice.
+    pub fn choice(&self, key: &str, alternatives: &[&str], rows: &[&str]) -> Choice {
+        let all = self.all_values();
+        let unit = all.keys().iter().find(|k| k.name == key).map_or("", |k| k.unit());
+        let source = self.source(key).map_or("default".to_owned(), Source::to_string);
+        Choice::new(key, &all.get(key).to_string(), alternatives, &source, rows).unit(unit)
+    }
+
+    /// Its numbers as constants of a reproduction, in the system's order. Words
+    /// are no constants: they choose between models.
+    pub fn constants(&self) -> Vec<Constant> {
+        let numbers = self.values.iter().filter_map(|(k, v)| match v {
+            Value::Number(n) => Some((k, *n)),
+            Value::Word(_) | Value::Text(_) => None,
+        });
+        let constants = numbers.map(|(key, value)| Constant {
+            key: key.name.to_owned(),
+            value,
+            unit: key.unit().to_owned(),
+            source: match self.source(key.name) {
+                Some(Source::Fit { row, range: (low, high) }) => {
+                    ConstantSource::Fit { row: row.clone(), low: *low, high: *high }
+                }
+                Some(other) => ConstantSource::Cited(other.to_string()),
+                None => ConstantSource::Cited("default".to_owned()),
+            },
+            nudge: nudge(key, value),
+        });
+        constants.collect()
+    }
+}
+
+/// Returns the step of a value of this key in a sensitivity run: 1 %, or to the next allowed value.
+pub(crate) fn nudge(key: &Key, value: f64) -> Perturbation {
+    match key.kind {
+        Kind::Among { values, .. } => {
+            let at = values.iter().position(|v| *v == value).unwrap_or(0);
+            let next = values.get(at + 1).or_else(|| values.get(at.wrapping_sub(1)));
+            Perturbation::Abs(next.map_or(0.0, |n| n - value))
+        }
+        Kind::Number { max, step, .. } if step > 0.0 => {
+            Perturbation::Abs(if value + step <= max { step } else { -step })
+        }
+        Kind::Number { min, max, .. } if value == 0.0 => {
+            Perturbation::Abs(((max - min) * 0.01).min(1.0))
+        }
+        Kind::Number { max, .. } if value * 1.01 > max => Perturbation::Rel(-0.01),
+        _ => Perturbation::Rel(0.01),
+    }
+}
+
+/// Sets every key that has a constant or a choice. A solver or a sensitivity run may leave the steps
+/// of a key, which a user may not.
+///
+/// # Panics
+/// The alternative of a choice is not allowed: a fault of its author.
+pub(crate) fn apply(constants: &Constants, values: &mut Values) {
+    for choice in constants.choices() {
+        if let Some((key, v)) = values.0.iter_mut().find(|(k, _)| k.name == choice.key) {
+            *v = key.parse(choice.value()).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+    for c in constants.iter() {
+        if let Some((_, v)) = values.0.iter_mut().find(|(k, _)| k.name == c.key) {
+            *v = Value::Number(c.value);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The run: check, swap, set, fit, measure, judge, move.
+
+use super::bench::{Bench, Progress, Stage};
+use super::report::{DegreesOfFreedom, Outcome, Report, SystemReport, round_significant, settle};
+use super::{
+    FigureSet, FigureSetError, Fit, MeasureError, PublishedFigures, SetError, Setting,
+    UnknownConstant,
+};
+use super::{combinations, fit, sensitivity};
+use crate::config::nearest;
+use std::sync::{Mutex, PoisonError};
+
+/// What `doorbell reproduce` was asked for, beside the systems.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Options {
+    /// Fit on the swap partners, predict the rows otherwise fitted.
+    pub swap: bool,
+    /// Move each constant and see which rows follow.
+    pub sensitivity: bool,
+    /// Constants and choices set by hand, in order. A key applies to every system that has it.
+    pub set: Vec<Setting>,
+}
+
+/// Why nothing was run.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum Refused {
+    /// A system's declarations contradict themselves: its author's fault.
+    #[error(transparent)]
+    FigureSet(FigureSetError),
+    /// A `--set` that no system understands: the user's.
+    #[error(transparent)]
+    Set(SetError),
+}
+
+/// Measures every row of every system and says which hold, all systems in parallel. `progress`
+/// hears what is about to be done; of one system in order.
+///
+/// # Errors
+/// An inconsistent sheet or an unknown constant, before anything runs. What goes wrong later (a fit
+/// that fails, a figure that cannot be measured) is in the report.
+pub fn reproduce(
+    systems: &mut [Box<dyn PublishedFigures>],
+    options: &Options,
+    progress: &mut (dyn FnMut(Progress<'_>) + Send),
+) -> Result<Report, Refused> {
+    let mut sheets = systems
+        .iter()
+        .map(|s| FigureSet::of(&**s))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(Refused::FigureSet)?;
+    if options.swap {
+        for (sheet, system) in sheets.iter_mut().zip(systems.iter()) {
+            sheet.swap(&**system).map_err(Refused::FigureSet)?;
+        }
+    }
+    for setting in &options.set {
+        let key = &setting.key;
+        let mut known = false;
+        for sheet in &mut sheets {
+            match sheet.set(setting) {
+                Ok(()) => known = true,
+                Err(SetError::Unknown(_)) => {}
+                Err(refused) => return Err(Refused::Set(refused)),
+            }
+        }
+        if !known {
+            let keys = sheets.iter().flat_map(|s| s.constants.keys());
+            let nearest = nearest(key, keys).map(str::to_owned);
+            return Err(Refused::Set(SetError::Unknown(UnknownConstant {
+                key: key.clone(),
+                nearest,
+            })));
+        }
+    }
+    // A system shares nothing with another, so what it measures does not depend on who else runs.
+    let heard = Mutex::new(progress);
+    let tell = |p: Progress<'_>| (heard.lock().unwrap_or_else(PoisonError::into_inner))(p);
+    let systems = std::thread::scope(|threads| {
+        let runs: Vec<_> = sheets
+            .iter()
+            .zip(systems)
+            .map(|(sheet, system)| {
+                threads.spawn(|| run(sheet, &mut **system, options, &mut |p| tell(p)))
+            })
+            .collect();
+        runs.into_iter()
+            .map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    Ok(Report { systems })
+}
+
+fn run(
+    sheet: &FigureSet,
+    system: &mut dyn PublishedFigures,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> SystemReport {
+    let mut bench = Bench::new(sheet, system, progress);
+    let mut constants = sheet.constants.clone();
+    let fits = fit::solve(&mut bench, &mut constants);
+
+    let mut measured = Vec::with_capacity(sheet.rows.len());
+    for (at, row) in sheet.rows.iter().enumerate() {
+        bench.tell(Stage::Row { figure: &row.figure, done: at, total: sheet.rows.len() });
+        measured.push(bench.measure(&constants, at));
+    }
+    let sensitivity =
+        options.sensitivity.then(|| sensitivity::measure(&mut bench, &constants, &fits));
+
+    let rows = sheet.rows.iter().zip(measured).enumerate().map(|(at, (row, measured))| {
+        let inputs = match &sensitivity {
+            Some(found) => Some(found.inputs(at)),
+            None => sheet.declared_inputs(row),
+        };
+        judge(sheet, at, measured, inputs, &fits)
+    });
+    let rows: Vec<Outcome> = rows.collect();
+    let combinations = combinations::count(&mut bench, &constants, &rows);
+    SystemReport {
+        name: sheet.system.clone(),
+        about: sheet.about.clone(),
+        swapped: sheet.swapped,
+        rows,
+        constants,
+        freedom: DegreesOfFreedom::of(sheet),
+        combinations,
+        fits,
+        sensitivity,
+    }
+}
+
+/// What a fit found, and what it left, if a simulation's steps left something.
+fn fitted(fit: &Fit) -> String {
+    let found = format!("fits {} = {}", fit.constant, round_significant(fit.value, 6));
+    match fit.residual {
+        Some(left) if left.abs() > fit::RESIDUAL => {
+            format!(
+                "{found}, as close as its steps allow: {:+} %",
+                round_significant(left * 100.0, 2)
+            )
+        }
+        _ => found,
+    }
+}
+
+/// One row's verdict, and everything that must be said beside it.
+pub(super) fn judge(
+    sheet: &FigureSet,
+    at: usize,
+    measured: Result<f64, MeasureError>,
+    inputs: Option<Vec<String>>,
+    fits: &[Fit],
+) -> Outcome {
+    let row = sheet.rows[at].clone();
+    // Judged is what is printed, so that a reader of the table or the JSON can check the verdict.
+    let measured = measured.map(|m| settle(m, row.role));
+    let mut holds = match &measured {
+        Ok(m) => row.judge(*m),
+        Err(_) => row.role.judged().then_some(false),
+    };
+    let mut notes = Vec::new();
+    if let Err(why) = &measured {
+        notes.push(format!("not measured: {why}"));
+    }
+    if let Some(derived) = &row.derived {
+        notes.push(format!(
+            "computed: {} {} {}",
+            derived.from[0],
+            derived.rule.sign(),
+            derived.from[1]
+        ));
+    }
+    let chosen =
+        sheet.constants.choices().iter().filter(|c| c.is_free() && c.rows.contains(&row.figure));
+    let chosen: Vec<&str> = chosen.map(|c| c.key.as_str()).collect();
+    if !chosen.is_empty() {
+        notes.push(format!("looked at to choose {}", chosen.join(", ")));
+    }
+    let remarks = sheet.remarks.iter().filter(|(figure, _)| *figure == row.figure);
+    notes.extend(remarks.map(|(_, remark)| remark.clone()));
+    for fit in fits {
+        let rests_on_it = inputs.as_ref().is_none_or(|keys| keys.contains(&fit.constant));
+        match &fit.failed {
+            _ if fit.row == row.figure => notes.push(match &fit.failed {
+                None => fitted(fit),
+                Some(why) => format!("the fit of {} failed: {why}", fit.constant),
+            }),
+            Some(_) if holds == Some(true) && row.role != super::Role::Exact && rests_on_it => {
+                holds = Some(false);
+                notes.push(format!("rests on {}, whose fit failed", fit.constant));
+            }
+            Some(_) | None => {}
+        }
+    }
+    let known = sheet.known_misses.iter().find(|k| k.figure == row.figure).map(|k| k.why.clone());
+    let mut known_miss = None;
+    match (holds, known) {
+        (Some(false), Some(why)) => known_miss = Some(why),
+        // With constants set by hand, a listed miss may well hold.
+        (Some(true), Some(_)) if !sheet.set_by_hand => {
+            notes.push("listed as a known miss, but it holds: the list is stale".into());
+        }
+        _ => {}
+    }
+    Outcome { inputs: inputs.unwrap_or_default(), row, measured, holds, known_miss, notes }
+}

@@ -1,0 +1,365 @@
+//! The report as text: a section a system, for a terminal of 120 columns.
+
+use super::report::round_significant;
+use super::{
+    Combinations, DegreesOfFreedom, MIN_EFFECT, Outcome, Report, Role, Sensitivity, Side,
+    SystemReport, Verdict,
+};
+use crate::table::Table;
+use std::fmt::Write as _;
+
+/// Columns of the terminal that the text is made for.
+const WIDTH: usize = 120;
+/// Constants a block of the sensitivity matrix.
+const MATRIX_COLUMNS: usize = 9;
+
+impl Report {
+    /// The report as text, without colour. Lines have at most 120 columns unless a single word is
+    /// longer.
+    pub fn to_table(&self) -> String {
+        let mut text = String::new();
+        for system in &self.systems {
+            section(&mut text, system);
+        }
+        text.push_str(&closing(&self.verdict()));
+        text
+    }
+}
+
+fn section(text: &mut String, system: &SystemReport) {
+    let swapped = match system.swapped {
+        None => "",
+        Some(0) => "  (nothing to swap)",
+        Some(_) => "  (swapped)",
+    };
+    let title = format!("{}{swapped}  {}", system.name, system.about);
+    heading(text, &title, '═');
+    let documents = documents(&system.rows);
+    // A row stays one line, even if a name is long.
+    *text += &figures(system, &documents).text(usize::MAX);
+    text.push('\n');
+    for line in tally(&system.rows).into_iter().chain(freedom(system)) {
+        let _ = writeln!(text, " {line}");
+    }
+
+    let mut remarks = Table::default();
+    for row in &system.rows {
+        let said = row.remarks();
+        if !said.is_empty() {
+            remarks.row([short_name(system, &row.row.figure), &said.join("; ")]);
+        }
+    }
+    block(text, "Remarks", remarks);
+    block(text, "Constants", constants(system));
+    if !system.constants.choices().is_empty() {
+        block(text, "Choices between models", choices(system));
+    }
+    if let Some(found) = &system.sensitivity {
+        sensitivity(text, system, found);
+    }
+    let mut sources = Table::default();
+    for (at, document) in documents.iter().enumerate() {
+        sources.row([&format!("[{}]", at + 1), *document]);
+    }
+    block(text, "Published in", sources);
+    text.push('\n');
+}
+
+/// The rows with their verdicts.
+fn figures(system: &SystemReport, documents: &[&str]) -> Table {
+    let heads =
+        ["figure", "unit", "published", "measured", "off by", "tolerance", "role", "verdict"];
+    let mut out = Table::new(heads.into_iter().chain([""])).right(2..5).gap(3);
+    let numbers: Vec<(String, String)> = system.rows.iter().map(numbers).collect();
+    let published = aligned(numbers.iter().map(|n| n.0.as_str()));
+    let measured = aligned(numbers.iter().map(|n| n.1.as_str()));
+    for ((row, published), measured) in system.rows.iter().zip(published).zip(measured) {
+        let document = documents.iter().position(|d| *d == row.row.source.document);
+        out.row([
+            short_name(system, &row.row.figure).to_owned(),
+            row.row.unit.clone(),
+            published,
+            measured,
+            off_by(row),
+            tolerance(row),
+            row.row.role.name().to_owned(),
+            verdict(system, row).to_owned(),
+            document.map_or(String::new(), |at| format!("[{}]", at + 1)),
+        ]);
+    }
+    out
+}
+
+/// Published and measured, as text. The measured value shows four digits, and no fewer decimals
+/// than the published one; where it has to be equal, a count is whole and a quotient shows all that
+/// results keep.
+fn numbers(row: &Outcome) -> (String, String) {
+    let published = row.row.published.value.to_string();
+    let measured = match row.measured {
+        Err(_) => "?".to_owned(),
+        Ok(m) if row.row.role == Role::Definition && m.fract() == 0.0 => m.to_string(),
+        Ok(m) if row.row.role == Role::Exact && row.row.tolerance.is_none() => {
+            if m.fract() == 0.0 { m } else { round_significant(m, 9) }.to_string()
+        }
+        Ok(m) => {
+            let decimals = published.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            let before = if m.abs() < 1.0 { 1 } else { m.abs().log10().floor() as usize + 1 };
+            format!("{m:.*}", decimals.max(4usize.saturating_sub(before)))
+        }
+    };
+    (published, measured)
+}
+
+/// Pads numbers on the right, so that flushed right their decimal points stand in one column.
+fn aligned<'a>(numbers: impl Iterator<Item = &'a str> + Clone) -> impl Iterator<Item = String> {
+    let after = |n: &str| n.find('.').map_or(0, |point| n.len() - point);
+    let widest = numbers.clone().map(after).max().unwrap_or(0);
+    numbers.map(move |n| format!("{n}{:pad$}", "", pad = widest - after(n)))
+}
+
+fn off_by(row: &Outcome) -> String {
+    match row.off_by() {
+        Some(0.0) => "=".into(),
+        Some(off) => percent(off, 1),
+        None if row.measured == Ok(0.0) => "=".into(),
+        None => String::new(),
+    }
+}
+
+fn percent(share: f64, decimals: usize) -> String {
+    let text = format!("{:+.decimals$}", share * 100.0);
+    // What rounds to zero has no sign.
+    let zero = text.bytes().all(|b| !(b'1'..=b'9').contains(&b));
+    format!("{} %", if zero { &text[1..] } else { &text })
+}
+
+fn tolerance(row: &Outcome) -> String {
+    match (row.row.tolerance, row.row.role) {
+        (Some(tolerance), _) => tolerance.to_string(),
+        (None, Role::Exact) => "none".into(),
+        (None, Role::Bound(Side::AtOrBelow)) => "≤ measured".into(),
+        (None, Role::Bound(Side::AtOrAbove)) => "≥ measured".into(),
+        (None, _) => String::new(),
+    }
+}
+
+fn verdict(system: &SystemReport, row: &Outcome) -> &'static str {
+    match (row.holds, row.row.role) {
+        (Some(true), _) => "holds",
+        (Some(false), _) if row.known_miss.is_some() => "MISS (known)",
+        (Some(false), _) => "MISS",
+        (None, Role::Fit)
+            if system.fits.iter().any(|f| f.row == row.row.figure && f.failed.is_some()) =>
+        {
+            "FIT FAILED"
+        }
+        (None, Role::Fit) => "(fitted)",
+        (None, Role::Definition) if row.is_broken() => "BROKEN",
+        (None, _) => "",
+    }
+}
+
+/// What holds, and what claims nothing.
+fn tally(rows: &[Outcome]) -> Vec<String> {
+    let judged: Vec<bool> = rows.iter().filter_map(|r| r.holds).collect();
+    let held = judged.iter().filter(|h| **h).count();
+    let defined = rows.iter().filter(|r| r.row.role == Role::Definition);
+    let (definitions, broken) =
+        (defined.clone().count(), defined.filter(|r| r.is_broken()).count());
+    let unjudged = rows.len() - judged.len() - definitions;
+    let claims = format!("{unjudged} more are fitted or shown and claim nothing");
+    let mut lines = vec![format!("{held} of {} judged rows hold; {claims}.", judged.len())];
+    if definitions > 0 {
+        let how = match broken {
+            0 => "which cannot come out otherwise: not judged".to_owned(),
+            n => format!("of which {n} came out otherwise: a fault of the model"),
+        };
+        lines.push(format!("{}, {how}.", count(definitions, "definition")));
+    }
+    lines
+}
+
+/// Degrees of freedom, and how many combinations of the choices do as well.
+fn freedom(system: &SystemReport) -> Vec<String> {
+    let DegreesOfFreedom { predicted, derived, looked_at, fitted, choices } = system.freedom;
+    let parts = [(derived, "arithmetic on other rows"), (looked_at, "looked at to choose a model")];
+    let of_them: Vec<String> = parts
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{n} of them {what}"))
+        .collect();
+    let of_them =
+        if of_them.is_empty() { String::new() } else { format!(" ({})", of_them.join(", ")) };
+    let between = if choices == 0 {
+        String::new()
+    } else {
+        format!(" and {} between models", count(choices, "choice"))
+    };
+    let mut lines = vec![format!(
+        "Degrees of freedom: {}{of_them} against {}{between}.",
+        count(predicted, "predicted row"),
+        count(fitted, "fitted constant")
+    )];
+    if let Some(Combinations { hold, of }) = system.combinations {
+        lines.push(format!(
+            "{hold} of {of} combinations hold, the chosen one included: every row that it holds."
+        ));
+    }
+    lines
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn constants(system: &SystemReport) -> Table {
+    let mut out = Table::new(["constant", "value", "unit", "from"]).right([1]).gap(3);
+    let values: Vec<String> =
+        system.constants.iter().map(|c| round_significant(c.value, 6).to_string()).collect();
+    for (constant, value) in system.constants.iter().zip(aligned(values.iter().map(String::as_str)))
+    {
+        out.row([&constant.key, &value, &constant.unit, &constant.source.to_string()]);
+    }
+    out
+}
+
+fn choices(system: &SystemReport) -> Table {
+    let mut out = Table::new(["choice", "chosen", "unit", "or", "looking at", "from"]).gap(3);
+    for choice in system.constants.choices() {
+        let rows: Vec<&str> = choice.rows.iter().map(|row| short_name(system, row)).collect();
+        out.row([
+            choice.key.clone(),
+            choice.value().to_owned(),
+            choice.unit.clone(),
+            choice.others().collect::<Vec<_>>().join(", "),
+            rows.join(", "),
+            choice.from(),
+        ]);
+    }
+    out
+}
+
+/// The matrix, a block of columns at a time, and what the columns stand for.
+fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
+    heading(text, "Sensitivity: change of each row in % when one constant is moved", '─');
+    let mut legend = Table::default();
+    for (at, c) in found.constants.iter().enumerate() {
+        let how = if c.fitted { "fitted: moved alone" } else { "fits re-run" };
+        legend.row([&format!("[{}]", at + 1), &c.key, &c.nudge.to_string(), how]);
+    }
+    *text += &legend.text(WIDTH);
+    let constants = found.constants.iter().map(|c| {
+        let cell = |at: usize| match c.rests(at) {
+            Some(true) => "·".to_owned(),
+            _ => change(c.refitted[at], 0.0),
+        };
+        (0..found.figures.len()).map(cell).collect()
+    });
+    matrix(text, system, found, &constants.collect::<Vec<_>>());
+    if !found.choices.is_empty() {
+        heading(text, "Choices: change of each row in % when another alternative is taken", '─');
+        let mut legend = Table::default();
+        for (at, c) in found.choices.iter().enumerate() {
+            legend.row([&format!("[{}]", at + 1), &c.key, &c.alternative, "alone"]);
+        }
+        *text += &legend.text(WIDTH);
+        let choices = found
+            .choices
+            .iter()
+            .map(|c| c.alone.iter().map(|moved| change(*moved, MIN_EFFECT)).collect());
+        matrix(text, system, found, &choices.collect::<Vec<_>>());
+    }
+    for figure in &found.disguised {
+        let _ = writeln!(
+            text,
+            "\n {} moves with nothing: a constant in disguise.",
+            short_name(system, figure)
+        );
+    }
+    for d in found.disagreements() {
+        let name = short_name(system, &d.figure);
+        if !d.idle.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n {name} is said to depend on {}, but does not move with it.",
+                d.idle.join(", ")
+            );
+        }
+        if !d.undeclared.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n {name} moves with {}, but does not say so.",
+                d.undeclared.join(", ")
+            );
+        }
+    }
+}
+
+/// A change in percent; a dot for one of `still` or below.
+fn change(moved: Option<f64>, still: f64) -> String {
+    match moved {
+        None => "lost".to_owned(),
+        Some(change) if change.abs() <= still && still > 0.0 => "·".to_owned(),
+        Some(change) => format!("{:+.3}", change * 100.0),
+    }
+}
+
+/// Columns of cells, a block at a time, a line for each figure.
+fn matrix(text: &mut String, system: &SystemReport, found: &Sensitivity, cells: &[Vec<String>]) {
+    for (block, columns) in cells.chunks(MATRIX_COLUMNS).enumerate() {
+        let numbers = (1..=columns.len()).map(|n| format!("[{}]", block * MATRIX_COLUMNS + n));
+        let heads = std::iter::once(String::new()).chain(numbers);
+        let mut matrix = Table::new(heads).right(1..=columns.len()).gap(3);
+        for (at, figure) in found.figures.iter().enumerate() {
+            let cells = columns.iter().map(|column| column[at].clone());
+            matrix.row(std::iter::once(short_name(system, figure).to_owned()).chain(cells));
+        }
+        text.push('\n');
+        *text += &matrix.text(WIDTH);
+    }
+}
+
+fn closing(verdict: &Verdict) -> String {
+    let Verdict::Misses { known, unknown, broken, failed_fits } = verdict else {
+        return "Everything that was claimed holds.\n".into();
+    };
+    let mut text = String::new();
+    let lines = [
+        ("Missed", unknown),
+        ("Missed, with an explanation", known),
+        ("Definitions that came out otherwise", broken),
+        ("Fits that failed", failed_fits),
+    ];
+    for (what, figures) in lines.into_iter().filter(|(_, figures)| !figures.is_empty()) {
+        let _ = writeln!(text, "{what}: {}.", figures.join(", "));
+    }
+    text
+}
+
+fn documents(rows: &[Outcome]) -> Vec<&str> {
+    let mut documents: Vec<&str> = Vec::new();
+    for row in rows {
+        let document = row.row.source.document.as_str();
+        if !document.is_empty() && !documents.contains(&document) {
+            documents.push(document);
+        }
+    }
+    documents
+}
+
+/// A figure's name without its system's.
+fn short_name<'a>(system: &SystemReport, figure: &'a str) -> &'a str {
+    figure.strip_prefix(&system.name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(figure)
+}
+
+fn heading(text: &mut String, title: &str, line: char) {
+    let rule: String = std::iter::repeat_n(line, title.chars().count().min(WIDTH - 2)).collect();
+    let _ = writeln!(text, "\n {title}\n {rule}");
+}
+
+fn block(text: &mut String, title: &str, table: Table) {
+    if !table.is_empty() {
+        heading(text, title, '─');
+        *text += &table.text(WIDTH);
+    }
+}

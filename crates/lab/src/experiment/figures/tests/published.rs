@@ -1,0 +1,121 @@
+//! The published rows of mlx5, and how a bad file is refused.
+
+use crate::experiment::figures::published::{mlx5, parse};
+use crate::experiment::figures::*;
+
+/// The mlx5 rows with a model that knows nothing: for what the rows say among themselves.
+struct Blank;
+
+impl PublishedFigures for Blank {
+    fn name(&self) -> &str {
+        "mlx5"
+    }
+
+    fn about(&self) -> &str {
+        "rows without a model"
+    }
+
+    fn constants(&self) -> Vec<Constant> {
+        vec![Constant::fitted("pcie.usable_share", 0.9, "", "mlx5.rate_gen2_off", (0.5, 1.0))]
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        mlx5().unwrap()
+    }
+
+    fn measure(&mut self, _: &Constants, figure: &str) -> Result<f64, MeasureError> {
+        Err(MeasureError::unknown_figure(figure))
+    }
+}
+
+#[test]
+fn the_mlx5_rows_are_consistent() {
+    let sheet = FigureSet::of(&Blank).unwrap();
+    assert!(
+        sheet.rows().iter().all(|r| !r.source.document.is_empty() && !r.source.passage.is_empty())
+    );
+}
+
+#[test]
+fn the_mlx5_rows_are_those_published() {
+    let list: Vec<String> = mlx5()
+        .unwrap()
+        .iter()
+        .map(|r| {
+            let spread = r.published.spread.map_or(String::new(), |s| format!(" ±{s}"));
+            let tolerance = r.tolerance.map_or(String::new(), |t| format!(" {t}"));
+            format!(
+                "{} {}{spread} {} {}{tolerance}",
+                r.figure,
+                r.published.value,
+                r.unit,
+                r.role.name()
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(list.join("\n"), @r"
+    mlx5.pcie_inbound_gen2_off 80.3 % predicted ±5 %
+    mlx5.pcie_inbound_gen2_on 59 % predicted ±5 %
+    mlx5.pcie_inbound_gen3_off 65.4 % predicted ±8 %
+    mlx5.pcie_inbound_gen3_on 49.3 % predicted ±8 %
+    mlx5.inbound_bytes_gen2_off 174.3 B/packet shown
+    mlx5.inbound_bytes_gen2_on 128 B/packet shown
+    mlx5.inbound_bytes_gen3_off 183.8 B/packet shown
+    mlx5.inbound_bytes_gen3_on 138.5 B/packet shown
+    mlx5.saved_bytes_gen2 46.2 B/packet predicted ±5 %
+    mlx5.saved_bytes_gen3 45.2 B/packet predicted ±5 %
+    mlx5.rate_gen2_off 37.5 Mpps fit
+    mlx5.rate_gen2_on 49 Mpps predicted ±6 %
+    mlx5.rate_gen3_off 57 Mpps shown
+    mlx5.rate_gen3_on 66.8 Mpps shown
+    mlx5.single_stream_off 17.01 ±0.2 Mpps shown
+    mlx5.single_stream_on 20.94 ±0.33 Mpps shown
+    mlx5.instructions_off 429 instr/packet shown
+    mlx5.instructions_on 329 instr/packet shown
+    mlx5.cycles_off 161 cycles/packet shown
+    mlx5.cycles_on 123 cycles/packet shown
+    mlx5.ipc_off 2.67 instr/cycle shown
+    mlx5.ipc_on 2.67 instr/cycle shown
+    mlx5.tso_sessions 0 sessions exact
+    mlx5.nonlinear_sessions 0 sessions exact
+    mlx5.small_linear_tcp_sessions 1 sessions exact
+    ");
+}
+
+#[test]
+fn saved_bytes_are_what_the_published_utilizations_say() {
+    let rows = mlx5().unwrap();
+    let published = |name: &str| {
+        rows.iter().find(|r| r.figure == format!("mlx5.{name}")).unwrap().published.value
+    };
+    for (generation, bytes_a_second, rate) in
+        [("gen2", 8e9, 36.864e6), ("gen3", 128.0 / 130.0 * 16e9, 56.064e6)]
+    {
+        let bytes = |state: &str| {
+            published(&format!("pcie_inbound_{generation}_{state}")) / 100.0 * bytes_a_second / rate
+        };
+        for state in ["off", "on"] {
+            let row = published(&format!("inbound_bytes_{generation}_{state}"));
+            assert!(
+                (bytes(state) - row).abs() < 0.06,
+                "{generation} {state}: {} {row}",
+                bytes(state)
+            );
+        }
+        let saved = published(&format!("saved_bytes_{generation}"));
+        assert!((bytes("off") - bytes("on") - saved).abs() < 0.06, "{generation}: {saved}");
+    }
+}
+
+#[test]
+fn a_bad_file_is_refused_with_its_line() {
+    let file = |row: &str| format!("[documents]\nd = \"somewhere\"\n\n[[row]]\n{row}");
+    let refusal = |row: &str| parse("rows.toml", &file(row)).unwrap_err().to_string();
+    let good = "figure = \"x.a\"\nunit = \"\"\npublished = 1.0\nrole = \"exact\"\ndocument = \"d\"\npassage = \"p\"\n";
+    assert_eq!(parse("rows.toml", &file(good)).unwrap().len(), 1);
+    insta::assert_snapshot!(refusal(&good.replace("exact", "sure")), @"rows.toml:8: unknown variant `sure`, expected one of `exact`, `predicted`, `at_or_below`, `at_or_above`, `definition`, `fit`, `shown`");
+    insta::assert_snapshot!(refusal(&good.replace("\"d\"", "\"e\"")), @"rows.toml:4: no document is called `e`; there are: d");
+    insta::assert_snapshot!(refusal(&good.replace("unit", "units")), @"rows.toml:6: unknown field `units`, expected one of `figure`, `unit`, `published`, `spread`, `role`, `tolerance`, `document`, `passage`, `note`, `swap`, `derived`");
+    insta::assert_snapshot!(refusal(&good.replace("published = 1.0\n", "")), @"rows.toml:4: missing field `published`");
+    insta::assert_snapshot!(refusal(&format!("{good}tolerance = {{ percent = 5.0 }}\n")), @"rows.toml:11: unknown variant `percent`, expected `rel` or `abs`");
+}

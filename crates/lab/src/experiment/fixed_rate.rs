@@ -1,0 +1,457 @@
+//! Frames at a pace, for one driver alone with its wire: what each costs, whatever the machine's
+//! speed.
+//!
+//! Bursts of equal UDP frames at equal distances are sent, or come, or come and are answered one by
+//! one. What is sent in a burst is announced with "more" on all but its last packet, as the
+//! kernel's pktgen does it; an answer is not, for each comes down from its socket by itself. The
+//! frames are in one piece.
+//!
+//! A guest's own driver can be given the same traffic, by pktgen in the guest and by frames that
+//! the host sends. So what both cost by the frame can be held against each other (docs/guests.md),
+//! and this is what it is for. Copies in the ledger are the driver's alone: whoever makes a frame
+//! here copies nothing.
+
+use crate::config::key::{Needs, Values, settings};
+use crate::config::{SettingError, refuse};
+use crate::experiment::audit::CrossCheck;
+use crate::experiment::result::{CountsOf, Measured, Rate};
+use crate::experiment::window::{Marks, Window};
+use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats};
+use crate::sim::Watch;
+use crate::sim::fault::Plan;
+use crate::sim::link::{Peer as Other, Wire, Wired};
+use crate::sim::napi::{Endpoint, Interrupt, NapiContext, Rules};
+use crate::sim::traffic::udp;
+use doorbell_bus::{Bus, Machine};
+use doorbell_drivers::{Driver, Sink};
+use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet};
+use std::collections::VecDeque;
+
+/// Which way frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Bursts are sent.
+    Send,
+    /// Bursts come.
+    Receive,
+    /// Bursts come, and each frame is answered by one.
+    Answer,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Which way.
+    pub way: Direction,
+    /// Bytes of a frame without FCS.
+    pub size: u32,
+    /// Frames of a burst.
+    pub burst: u32,
+    /// From one burst to the next.
+    pub every: Span,
+    /// How many bursts.
+    pub bursts: u64,
+    /// UDP checksums of what is sent are left to the driver; else there is none.
+    pub checksum: bool,
+}
+
+/// What `traffic.kind` says of it.
+pub const KIND: &str = "paced";
+
+const PACED: &[Needs] = &[Needs::kind(&[KIND])];
+const SENT: &[Needs] = &[Needs::kind(&[KIND]), Needs::word("paced.way", &["send", "answer"])];
+
+settings! {
+    /// Frames at a fixed rate, as a scenario describes them.
+    pub struct Keys {
+        /// paced: frames are sent; or come; or come and are answered, one by one
+        way: &'static str = "paced.way",
+            choice(&["send", "receive", "answer"]).default("send").when(PACED);
+        /// paced: frame without FCS
+        size: u32 = "paced.size", whole("B", 60.0, 9014.0).default("60").when(PACED);
+        /// paced: frames of a burst, one right behind the other
+        burst: u32 = "paced.burst", whole("packets", 1.0, 4096.0).default("1").when(PACED);
+        /// paced: from one burst to the next
+        every: Span = "paced.every", number("us", 1.0, 1e6).default("1000").when(PACED);
+        /// paced: how many
+        bursts: u64 = "paced.bursts", whole("bursts", 1.0, 1e6).default("400").when(PACED);
+        /// paced: UDP checksums of what is sent are left to the driver
+        checksum: bool = "paced.checksum", choice(&["off", "on"]).default("off").when(SENT);
+    }
+}
+
+/// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.
+const UNDER_WAY: usize = 4096;
+
+impl Load {
+    /// The load of these values, for a driver whose longest IP packet is `mtu`, which is called
+    /// `key`.
+    ///
+    /// # Errors
+    /// A frame that is too long, or faults that are asked for.
+    pub fn of(v: &Values, mtu: u32, key: &str) -> Result<Load, SettingError> {
+        if !crate::config::fault::plan(v, Span::ZERO).is_empty() {
+            refuse!(
+                "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, without faults"
+            );
+        }
+        let k = Keys::of(v);
+        let (size, longest) = (k.size, mtu + HEADER as u32);
+        if size > longest {
+            refuse!("`paced.size` is {size} B, but `{key}` allows {longest}");
+        }
+        Ok(Load {
+            way: match k.way {
+                "receive" => Direction::Receive,
+                "answer" => Direction::Answer,
+                _ => Direction::Send,
+            },
+            size,
+            burst: k.burst,
+            every: k.every,
+            bursts: k.bursts,
+            checksum: k.checksum,
+        })
+    }
+
+    /// Host memory for its frames.
+    pub fn memory(&self) -> usize {
+        (UNDER_WAY + self.burst as usize) * (self.size as usize).next_power_of_two()
+    }
+
+    /// How long all of it takes, and what is then under way comes to its end.
+    fn lasts(&self) -> Span {
+        self.every * self.bursts + REST
+    }
+}
+
+/// The longest time that a frame is under way.
+const REST: Span = Span::from_ms(20);
+const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+
+/// A burst, again and again.
+#[derive(Clone, Copy, Debug)]
+struct BurstTimer {
+    next: Time,
+    left: u64,
+    every: Span,
+}
+
+impl BurstTimer {
+    fn new(load: &Load, beats: bool) -> BurstTimer {
+        BurstTimer {
+            next: Time::NEVER,
+            left: if beats { load.bursts } else { 0 },
+            every: load.every,
+        }
+    }
+    fn start(&mut self, at: Time) {
+        self.next = if self.left > 0 { at } else { Time::NEVER };
+    }
+    /// When the burst that is due by `now` was due.
+    fn due(&mut self, now: Time) -> Option<Time> {
+        let at = Some(self.next).filter(|at| *at <= now && self.left > 0)?;
+        self.left -= 1;
+        self.start(at + self.every);
+        Some(at)
+    }
+}
+
+/// What is on the other end of the wire.
+#[derive(Debug)]
+pub struct Peer {
+    frame: Vec<u8>,
+    burst: u32,
+    beat: BurstTimer,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that came.
+    pub came: u64,
+    /// Of those, not of the size that all have.
+    pub strange: u64,
+}
+
+impl Peer {
+    /// The peer of a station.
+    pub fn new(load: &Load, mac: [u8; 6]) -> Peer {
+        let mut frame = udp(mac, PEER, load.size, true);
+        // Both are in the frame.
+        let _ = CHECKSUM.complete(&mut frame);
+        let beat = BurstTimer::new(load, load.way != Direction::Send);
+        Peer { frame, burst: load.burst, beat, sent: 0, came: 0, strange: 0 }
+    }
+}
+
+/// Where the UDP checksum is.
+const CHECKSUM: CsumPartial = CsumPartial { start: 34, offset: 6 };
+
+impl EventSource for Peer {
+    fn next_due(&self) -> Option<Time> {
+        Some(self.beat.next).filter(|t| *t < Time::NEVER)
+    }
+}
+
+impl Other for Peer {
+    fn receive(&mut self, _: Time, frame: &[u8], _: &mut Wire) {
+        self.came += 1;
+        self.strange += u64::from(frame.len() != self.frame.len());
+    }
+    fn advance(&mut self, until: Time, wire: &mut Wire) {
+        while let Some(at) = self.beat.due(until) {
+            for _ in 0..self.burst {
+                wire.send(at, &self.frame);
+                self.sent += 1;
+            }
+        }
+    }
+}
+
+/// What is above the driver.
+#[derive(Debug)]
+pub struct UpperLayer {
+    load: Load,
+    frame: Vec<u8>,
+    beat: BurstTimer,
+    ready: VecDeque<Packet>,
+    came: Vec<Packet>,
+    spare: Vec<Buf>,
+    made: u64,
+    received: u64,
+    dropped: u64,
+    exhausted: u64,
+}
+
+impl UpperLayer {
+    fn new(load: &Load, mac: [u8; 6]) -> UpperLayer {
+        UpperLayer {
+            load: *load,
+            frame: udp(PEER, mac, load.size, load.checksum),
+            beat: BurstTimer::new(load, load.way == Direction::Send),
+            ready: VecDeque::new(),
+            came: Vec::new(),
+            spare: Vec::new(),
+            made: 0,
+            received: 0,
+            dropped: 0,
+            exhausted: 0,
+        }
+    }
+
+    fn make<H: Host>(&mut self, h: &mut H) {
+        let Ok(buf) = h.buffer(self.load.size, Alignment::ANY) else {
+            self.exhausted += 1;
+            return;
+        };
+        h.bytes_mut(&buf, 0..self.load.size, |b| b.copy_from_slice(&self.frame));
+        let checksum = self.load.checksum.then_some(CHECKSUM);
+        self.made += 1;
+        self.ready.push_back(Packet {
+            todo: OffloadRequest { checksum, ..OffloadRequest::NONE },
+            ..Packet::linear(Fragment::whole(buf))
+        });
+    }
+}
+
+impl Sink for UpperLayer {
+    fn sent(&mut self, b: Buf, _: u32, _: bool) {
+        self.spare.push(b);
+    }
+    fn received(&mut self, p: Packet, _: bool) {
+        self.came.push(p);
+    }
+}
+
+impl<H: Host> Endpoint<H> for UpperLayer {
+    fn softirq(&mut self, h: &mut H) {
+        self.spare.drain(..).for_each(|b| h.release(b));
+        for p in std::mem::take(&mut self.came) {
+            p.release(h);
+            self.received += 1;
+            if self.load.way == Direction::Answer {
+                self.make(h);
+            }
+        }
+    }
+    fn timers(&mut self, h: &mut H) {
+        if self.beat.due(h.now()).is_some() {
+            for _ in 0..self.load.burst {
+                self.make(h);
+            }
+        }
+    }
+    fn next_timer(&self) -> Time {
+        self.beat.next
+    }
+    fn output(&mut self, _: &mut H) -> Option<Packet> {
+        self.ready.pop_front()
+    }
+    fn more(&self) -> bool {
+        self.load.way == Direction::Send && !self.ready.is_empty()
+    }
+    fn dropped(&mut self, h: &mut H, p: Packet) {
+        self.dropped += 1;
+        p.release(h);
+    }
+    fn is_ready(&self) -> bool {
+        false
+    }
+    fn run(&mut self, _: &mut H) {}
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// A driver that is open, and the ways to deal with it.
+#[derive(Debug)]
+pub(crate) struct DeviceUnderTest<Dr, L, R> {
+    /// The driver.
+    pub(crate) driver: Dr,
+    /// Its station's address.
+    pub(crate) mac: [u8; 6],
+    /// Its interrupts.
+    pub(crate) lines: Vec<Interrupt>,
+    /// Reads the counters of driver and device.
+    pub(crate) look: L,
+    /// Has the driver return what was sent, where no interrupt makes it.
+    pub(crate) reclaim: R,
+}
+
+/// Counts the frames that reached their end: the peer, or the machine's stack.
+struct Frames<L, R> {
+    way: Direction,
+    look: L,
+    reclaim: R,
+    /// The time of the first burst, until it is started.
+    begin: Option<Time>,
+    marks: Marks,
+}
+
+type Under<D> = Wired<D, Peer>;
+
+impl<B, D, Dr, L, R> Probe<Machine<B, Under<D>>, NapiContext<Dr, UpperLayer>> for Frames<L, R>
+where
+    B: Bus,
+    Under<D>: Device<B>,
+    Dr: Driver<Machine<B, Under<D>>>,
+    L: Fn(&Dr, &Machine<B, Under<D>>) -> [Entries; 2],
+    R: Fn(&mut Dr, &mut Machine<B, Under<D>>, &mut UpperLayer),
+{
+    fn done(&self, m: &Machine<B, Under<D>>, s: &[NapiContext<Dr, UpperLayer>]) -> (u64, u64) {
+        let received = s[0].endpoint.received;
+        (if self.way == Direction::Receive { received } else { m.device.peer.came }, 0)
+    }
+    fn counters(
+        &self,
+        m: &Machine<B, Under<D>>,
+        s: &[NapiContext<Dr, UpperLayer>],
+    ) -> [Entries; 2] {
+        (self.look)(&s[0].driver, m)
+    }
+    fn sliced(
+        &mut self,
+        at: Time,
+        m: &mut Machine<B, Under<D>>,
+        s: &mut [NapiContext<Dr, UpperLayer>],
+    ) {
+        let s = &mut s[0];
+        (self.reclaim)(&mut s.driver, m, &mut s.endpoint);
+        s.endpoint.spare.drain(..).for_each(|b| m.release(b));
+        s.send(m);
+        // Slices without a frame are left out: the rate is that from the first burst to the last.
+        let done = self.done(m, std::slice::from_ref(s)).0;
+        if done > self.marks.last().map_or(0, |m| m.1) {
+            self.marks.push((at, done));
+        }
+    }
+    fn snapped(&mut self, m: &mut Machine<B, Under<D>>, s: &mut [NapiContext<Dr, UpperLayer>]) {
+        if let Some(begin) = self.begin.take() {
+            m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
+            s[0].endpoint.beat.start(begin);
+        }
+    }
+    fn series(
+        &mut self,
+        _: [f64; 2],
+        _: &Machine<B, Under<D>>,
+        _: &mut [NapiContext<Dr, UpperLayer>],
+    ) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+}
+
+/// Runs `load` over a driver that is open, and returns it. Counts begin when it is open, and end
+/// before it is closed.
+///
+/// # Errors
+/// It gets stuck, or the watcher ends it.
+pub(crate) fn run<B, D, Dr>(
+    m: &mut Machine<B, Under<D>>,
+    tested: DeviceUnderTest<
+        Dr,
+        impl Fn(&Dr, &Machine<B, Under<D>>) -> [Entries; 2],
+        impl Fn(&mut Dr, &mut Machine<B, Under<D>>, &mut UpperLayer),
+    >,
+    load: &Load,
+    rules: &Rules,
+    watch: &mut dyn Watch,
+) -> Result<(RunStats, Dr), RunError>
+where
+    B: Bus,
+    Under<D>: Device<B>,
+    Dr: Driver<Machine<B, Under<D>>>,
+{
+    let DeviceUnderTest { driver, mac, lines, look, reclaim } = tested;
+    let stations = vec![NapiContext::new(driver, UpperLayer::new(load, mac), lines, 0, 0)];
+    let none = Plan::default();
+    let mut x = Experiment::new(m, stations, 1, *rules, &none, watch);
+    x.may_idle = true;
+    // What opening set going is not of the traffic.
+    let begin = x.m.now() + REST;
+    x.slice(begin)?;
+    x.begin(|_, _, _| {});
+    let mut probe =
+        Frames { way: load.way, look, reclaim, begin: Some(begin), marks: Marks::new() };
+    let (mut o, _) = x.measure(begin, (Span::ZERO, load.lasts()), &mut probe)?;
+    x.end();
+    let mut stations = x.stations;
+    let mut s = stations.remove(0);
+    let waiting: Vec<_> = s.drain_queue().collect();
+    let (above, peer) = (&s.endpoint, &m.device.peer);
+    let mut b = CrossCheck::new(None);
+    b.same("frames sent", ("made", above.made), ("peer took", peer.came));
+    b.same("frames sent", ("of another size", peer.strange), ("allowed", 0));
+    b.same("frames received", ("peer sent", peer.sent), ("driver handed up", above.received));
+    b.same("frames", ("for which there was no memory", above.exhausted), ("allowed", 0));
+    let lost = above.dropped + waiting.len() as u64;
+    b.same("frames", ("dropped by the driver or waiting", lost), ("allowed", 0));
+    let all = load.bursts * u64::from(load.burst);
+    b.same("frames", ("made or received", above.made.max(above.received)), ("asked for", all));
+    o.audit = b.wrong;
+    o.counts.packets = all;
+    o.window = match Window::given(begin, &probe.marks, true) {
+        w if w.error.is_some() => w,
+        _ => Window::whole(load.every * load.bursts, all),
+    };
+    waiting.into_iter().for_each(|p| p.release(m));
+    Ok((o, s.driver))
+}
+
+/// Returns a run under the names of results; the clock is of `ghz`.
+pub(crate) fn measured(o: RunStats, ghz: f64) -> Measured {
+    // Counts are of all frames. The time is that of the bursts, without rest and end.
+    let (c, seconds) = (&o.counts, o.counts.packets as f64 / o.window.rate().max(1e-12));
+    let each = "frames, of which each is answered where that is asked for";
+    let busy = c.busy[0].as_secs_f64() / seconds;
+    let rates = [
+        vec![Rate::new("packets_per_s", each, o.window.rate())],
+        c.wire_rates(seconds),
+        c.event_rates(seconds),
+        vec![Rate::of_cores("of its one core", busy)],
+    ];
+    o.measured(rates.concat(), CountsOf::Run, "nothing of it is measured", ghz)
+}
+
+#[cfg(test)]
+mod tests;

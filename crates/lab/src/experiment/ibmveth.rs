@@ -1,0 +1,468 @@
+//! The ibmveth system: a partition that reaches the network through an I/O server, and a run of it.
+//!
+//! ```text
+//! client partition           hypervisor                I/O server partition
+//! TCP - ibmveth driver -> logical LAN, switch -> ibmveth driver (trunk) - bridge - physical port -> network
+//! ```
+//!
+//! Each partition has one core (the client may have two) and its own memory behind a translation
+//! table. The hypervisor copies on the sender's core while that waits. The bridge forwards what it
+//! gets; what the outgoing port does not take is brought into a form that it takes, by the CPU: for
+//! the logical LAN by its driver (a large send with a fragment list is the case in point), for the
+//! physical port by [`server`].
+//!
+//! Loads are closed-loop TCP ([`crate::experiment::closed_loop`]) between the client and hosts on the network, and
+//! single large sends from the server to the client, one at a time ([`packets`]), to see what each
+//! costs either side.
+
+mod audit;
+mod bridge;
+mod figures;
+mod lan;
+mod packets;
+mod server;
+pub mod settings;
+
+pub use bridge::{BridgePrices, Counters as BridgeCounters};
+pub use figures::Figures;
+pub use lan::{Lan, PortConfig, PortCounters};
+pub use packets::{Form, Load as PacketsLoad};
+pub use server::Stats as PortStats;
+
+use crate::config::host::{self, HostConfig};
+use crate::config::key::Values;
+use crate::experiment::audit::fault_counts;
+use crate::experiment::papr::{self, Call, Papr};
+use crate::experiment::result::{Count, CountsOf, Group, Measured, Rate};
+use crate::experiment::system::{self, System};
+use crate::experiment::{self, Entries, Experiment, RunError, closed_loop, fixed_rate};
+use crate::sim::Watch;
+use crate::sim::link::Wired;
+use crate::sim::napi::NapiContext;
+use crate::sim::scheduler::Interrupt;
+use crate::sim::traffic::Frames;
+use crate::sim::traffic::tcp::Hosts;
+use bridge::{Bridge, UpperLayer};
+use doorbell_bus::{HypervisorDevice, Machine};
+use doorbell_devices::veth::{Config as LanConfig, Counters, Uplink, Veth};
+use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, Stats};
+use doorbell_hal::{Host, Span};
+use doorbell_layout::ibmveth as layout;
+use lan::{CLIENT, PORT_VECTOR, SERVER};
+use server::{Lpars, Server, Side};
+use settings::{CALLS as CALL_KEYS, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
+use std::sync::Arc;
+
+/// A partition that reaches the network through an I/O server.
+pub static SYSTEM: System = System {
+    name: "ibmveth",
+    about: "IBM logical LAN of POWER partitions: large send and checksums through a trunk and a bridge, or not",
+    devices: &["veth"],
+    platform_keys: &[
+        &CPU,
+        &host::TCP,
+        papr::Keys::KEYS,
+        &CALL_KEYS,
+        HypervisorKeys::KEYS,
+        PortKeys::KEYS,
+    ],
+    run_keys: &[
+        TrafficKeys::KEYS,
+        closed_loop::Keys::KEYS,
+        &closed_loop::APPLICATION,
+        fixed_rate::Keys::KEYS,
+        DriverKeys::KEYS,
+        &system::RUN,
+    ],
+    run: run_values,
+    transfer: |_, _, _, _| {
+        Err("ibmveth has no bus: the hypervisor copies, and what that costs is `hypervisor.copy`"
+            .into())
+    },
+    port_rate: "link.rate",
+};
+
+const fn call(number: u64, name: &'static str, key: &'static str, serial: &'static str) -> Call {
+    Call { number, name, key, serial, each: None }
+}
+
+/// The calls of the drivers, in the order of a packet's life.
+static CALLS: [Call; 9] = [
+    call(layout::H_SEND_LOGICAL_LAN, "hcall_send", "hcall.send", "hcall.send_serial"),
+    call(layout::H_ADD_LOGICAL_LAN_BUFFER, "hcall_add_buffer", "hcall.add_buffer", ""),
+    call(layout::H_ADD_LOGICAL_LAN_BUFFERS, "hcall_add_buffers", "hcall.add_buffers", ""),
+    call(layout::H_VIO_SIGNAL, "hcall_signal", "hcall.signal", ""),
+    call(layout::H_REGISTER_LOGICAL_LAN, "hcall_register", "", ""),
+    call(layout::H_FREE_LOGICAL_LAN, "hcall_free", "", ""),
+    call(layout::H_ILLAN_ATTRIBUTES, "hcall_attributes", "", ""),
+    call(layout::H_MULTICAST_CTRL, "hcall_multicast", "", ""),
+    call(layout::H_CHANGE_LOGICAL_LAN_MAC, "hcall_change_mac", "", ""),
+];
+
+/// The inputs of a run, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Host and link.
+    pub host: HostConfig,
+    /// Prices of the bridge.
+    pub bridge: BridgePrices,
+    /// Prices of calls and translation.
+    pub papr: Papr,
+    /// The logical LAN; adapter 0 is the client's, adapter 1 the server's.
+    pub lan: LanConfig,
+    /// The physical port.
+    pub port: PortConfig,
+    /// Whether the bridge merges frames that come from the port.
+    pub gro: bool,
+    /// The drivers of both adapters.
+    pub drivers: [DriverConfig; 2],
+    /// The time within which hosts on the network merge frames.
+    pub network_gro: Option<Span>,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// TCP between the client and the network.
+    Closed(closed_loop::Load),
+    /// Large sends from the server to the client, one at a time.
+    Packets(PacketsLoad),
+}
+
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// Both drivers' counters.
+    pub drivers: [Stats; 2],
+    /// The adapters'.
+    pub adapters: [Counters; 2],
+    /// The server's other counters.
+    pub port_driver: PortStats,
+    /// The physical port's.
+    pub port: PortCounters,
+    /// The bridge's.
+    pub bridge: BridgeCounters,
+}
+
+/// Statistics of a run. Cores are the client's, the server's and the client's second; interrupts
+/// those of the client's adapter, the server's and the port.
+pub type RunStats = experiment::RunStats<Totals>;
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let mut o = match load {
+        Load::Closed(load) => tcp(setup, load, watch),
+        Load::Packets(load) => packets::run(setup, load, watch),
+    }?;
+    let (rate, elapsed) = (u128::from(setup.host.link_rate), u128::from(o.counts.elapsed.ps()));
+    let capacity = (rate * elapsed / 8_000_000_000_000) as u64;
+    // Frames under way at either end of the measured time count for the side they began on: the
+    // device runs as far as a core's step, and one may send a handful of large packets.
+    let wire = o.counts.wire;
+    for bytes in [wire.0, wire.1].into_iter().filter(|b| *b > capacity + 262_144) {
+        o.audit.push(format!("link: {bytes} bytes in a time that carries {capacity}"));
+    }
+    Ok(o)
+}
+
+/// The client's second core, if it has one.
+const SECOND: usize = 2;
+
+/// A machine with both adapters open, all cores at the same time. With `own_core` the client has a
+/// second one.
+fn machine(
+    setup: &Setup,
+    hosts: Hosts,
+    memory: [usize; 2],
+    own_core: bool,
+) -> Result<(Lpars, Ibmveth, Server), RunError> {
+    let lan = Lan::new(Veth::new(setup.lan.clone()), setup.port);
+    let of_core = if own_core { vec![CLIENT, SERVER, CLIENT] } else { vec![CLIENT, SERVER] };
+    let cores = of_core.len();
+    let partitions = setup.papr.partitions(&memory, of_core, setup.host.guard);
+    let (partitions, device) = Wired::new(partitions, lan, hosts, setup.host.link());
+    let mut m: Lpars = Machine::new(partitions, device, setup.host.costs, cores);
+    let mut opened = m.now();
+    let mut open = |m: &mut Lpars, i: usize| {
+        m.enter(i);
+        m.idle_until(opened);
+        let driver = Ibmveth::open(m, &setup.drivers[i]);
+        opened = m.now();
+        driver
+    };
+    // The trunk first: it is there when its clients come.
+    let server = open(&mut m, SERVER)?;
+    let client = open(&mut m, CLIENT)?;
+    for core in (0..cores).rev() {
+        m.enter(core);
+        m.idle_until(opened);
+    }
+    Ok((m, client, Server::new(server)))
+}
+
+fn tcp(
+    setup: &Setup,
+    load: &closed_loop::Load,
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError> {
+    let host = &setup.host;
+    let (connections, mut hosts) = load.connect(setup.drivers[CLIENT].mac);
+    hosts.gro = setup.network_gro;
+    let (mut m, client, server) = machine(setup, hosts, memory(setup, Some(load)), load.own_core)?;
+    let stack =
+        UpperLayer::Stack(Box::new(load.stack(connections, host.prices, host.softirq.slice)));
+    let bridge = UpperLayer::Bridge(Box::new(Bridge::new(setup.bridge, setup.gro)));
+    let applications = if load.own_core { SECOND } else { CLIENT };
+    let line = |i: usize| Interrupt::Message(setup.drivers[i].vector);
+    let server_lines = vec![line(SERVER), Interrupt::Message(PORT_VECTOR)];
+    let stations = vec![
+        NapiContext::new(Side::Client(client), stack, line(CLIENT), CLIENT, applications),
+        NapiContext::new(Side::Server(server), bridge, server_lines, SERVER, SERVER),
+    ];
+    let cores = 1 + load.cores();
+    let mut x = Experiment::new(&mut m, stations, cores, host.softirq, &host.faults, watch);
+    let look =
+        |m: &Lpars, s: &[NapiContext<Side, UpperLayer>]| [driver_counters(s), device_counters(m)];
+    // The LAN has no link that goes down: the port behind it has.
+    let o = closed_loop::run(&mut x, load, |_, _, _| {}, look)?;
+    let mut totals = Totals::of(x.m);
+    for s in x.stations {
+        close(&mut m, s.driver, &mut totals);
+        match s.endpoint {
+            UpperLayer::Stack(s) => s.release(&mut m),
+            UpperLayer::Bridge(b) => {
+                totals.bridge = b.counters;
+                b.release(&mut m);
+            }
+        }
+    }
+    m.flush_posted();
+    let mut o = o.with(totals);
+    o.audit.extend(audit::audit(setup, &o, &m));
+    o.audit.extend(papr::audit(&m.bus, o.faults.as_ref()));
+    Ok(o)
+}
+
+/// Runs frames at a fixed rate between the client alone and a network right behind the switch.
+fn fixed_rate(
+    setup: &Setup,
+    load: &fixed_rate::Load,
+    watch: &mut dyn Watch,
+) -> Result<experiment::RunStats, RunError> {
+    type Client = papr::Hosted<HypervisorDevice<Veth>, fixed_rate::Peer>;
+    let (d, host) = (&setup.drivers[CLIENT], &setup.host);
+    let adapters = setup.lan.adapters[..=CLIENT].to_vec();
+    let lan =
+        LanConfig { adapters, uplink: Some(Uplink { port: CLIENT, pvid: 1 }), ..setup.lan.clone() };
+    let peer = fixed_rate::Peer::new(load, d.mac);
+    let lan = HypervisorDevice(Veth::new(lan));
+    let memory = memory(setup, None)[CLIENT] + load.memory();
+    let partitions = setup.papr.partitions(&[memory], vec![CLIENT], host.guard);
+    let (partitions, device) = Wired::new(partitions, lan, peer, host.link());
+    let mut m: Client = Machine::new(partitions, device, host.costs, 1);
+    let tested = fixed_rate::DeviceUnderTest {
+        driver: Ibmveth::open(&mut m, d)?,
+        mac: d.mac,
+        lines: vec![Interrupt::Message(d.vector)],
+        look: |nic: &Ibmveth, m: &Client| {
+            let adapter = m.device.device.0.counters(CLIENT).entries();
+            [nic.stats().entries().collect(), adapter.chain(papr::made(&m.bus, &CALLS)).collect()]
+        },
+        reclaim: |nic: &mut Ibmveth, m: &mut Client, above: &mut fixed_rate::UpperLayer| {
+            nic.reclaim(m, above);
+        },
+    };
+    let (mut o, nic) = fixed_rate::run(&mut m, tested, load, &host.softirq, watch)?;
+    nic.close(&mut m);
+    m.flush_posted();
+    o.audit.extend(papr::audit(&m.bus, None));
+    Ok(o)
+}
+
+impl Totals {
+    /// The counters of the devices; those of the drivers come when they are closed.
+    fn of(m: &Lpars) -> Totals {
+        Totals {
+            drivers: [Stats::default(); 2],
+            adapters: [CLIENT, SERVER].map(|i| *m.device.device.veth.0.counters(i)),
+            port_driver: PortStats::default(),
+            port: m.device.device.port.counters,
+            bridge: BridgeCounters::default(),
+        }
+    }
+}
+
+/// Closes a partition's driver, in its own partition, and keeps its counters.
+fn close(m: &mut Lpars, driver: Side, o: &mut Totals) {
+    match driver {
+        Side::Client(d) => {
+            m.enter(CLIENT);
+            o.drivers[CLIENT] = d.close(m);
+        }
+        Side::Server(s) => {
+            m.enter(SERVER);
+            (o.drivers[SERVER], o.port_driver) = s.close(m);
+        }
+    }
+}
+
+/// The drivers' counters: the client's, the server's, its port's and its bridge's.
+fn driver_counters(stations: &[NapiContext<Side, UpperLayer>]) -> Entries {
+    let mut all = Entries::new();
+    for s in stations {
+        all.extend(s.driver.veth().stats().entries());
+        if let Side::Server(s) = &s.driver {
+            all.extend(s.stats.entries());
+        }
+        if let UpperLayer::Bridge(b) = &s.endpoint {
+            all.extend(b.counters.entries());
+        }
+    }
+    all
+}
+
+/// The devices': both adapters', the port's, and the calls made by kind.
+fn device_counters(m: &Lpars) -> Entries {
+    let lan = &m.device.device;
+    let mut all: Entries =
+        [CLIENT, SERVER].into_iter().flat_map(|i| lan.veth.0.counters(i).entries()).collect();
+    all.extend(lan.port.counters.entries());
+    all.extend(papr::made(&m.bus, &CALLS));
+    all
+}
+
+impl PortStats {
+    fn entries(&self) -> [(&'static str, u64); 7] {
+        let s = self;
+        [
+            ("port_tx_packets", s.tx_packets),
+            ("port_tx_segmented", s.tx_segmented),
+            ("port_tx_segments", s.tx_segments),
+            ("port_tx_csum_software", s.tx_csum_software),
+            ("port_tx_dropped", s.tx_dropped),
+            ("port_rx_packets", s.rx_packets),
+            ("port_rx_no_memory", s.rx_no_memory),
+        ]
+    }
+}
+
+impl BridgeCounters {
+    fn entries(&self) -> [(&'static str, u64); 6] {
+        let c = self;
+        [
+            ("bridge_to_port", c.to_port),
+            ("bridge_to_port_segments", c.to_port_segments),
+            ("bridge_to_lan", c.to_lan),
+            ("bridge_to_lan_segments", c.to_lan_segments),
+            ("bridge_merged", c.merged),
+            ("bridge_dropped", c.dropped),
+        ]
+    }
+}
+
+impl PortCounters {
+    fn entries(&self) -> [(&'static str, u64); 7] {
+        let c = self;
+        [
+            ("port_tx_frames", c.tx_frames),
+            ("port_tx_large", c.tx_large),
+            ("port_tx_checksums", c.tx_checksums),
+            ("port_tx_too_long", c.tx_too_long),
+            ("port_rx_frames", c.rx_frames),
+            ("port_rx_missed", c.rx_missed),
+            ("port_interrupts", c.interrupts),
+        ]
+    }
+}
+
+/// Memory of both partitions: receive buffers, queues, and what can be under way.
+fn memory(setup: &Setup, load: Option<&closed_loop::Load>) -> [usize; 2] {
+    let rings = |d: &DriverConfig| {
+        let pools: usize =
+            d.pools.iter().map(|p| (p.size.next_power_of_two() * p.count) as usize).sum();
+        2 * pools + (8 << 20)
+    };
+    let (client, server) = load.map_or((8 << 20, 8 << 20), |l| {
+        let window = l.socket.receive_buffer.max(l.socket.send_buffer) as usize;
+        let connections = usize::from(l.connections + l.beside);
+        // Frames of a window, each in a buffer of its own, once more as segments; in the client
+        // also as they wait to be read.
+        (
+            4 * l.memory() + connections * 4 * window,
+            connections * 8 * window.max(64 << 10) + (4096 << 11),
+        )
+    });
+    let up = |n: usize| n.next_multiple_of(1 << 20);
+    [up(rings(&setup.drivers[CLIENT]) + client), up(rings(&setup.drivers[SERVER]) + server)]
+}
+
+/// Returns the counts of `entries`, the first `n` of which are the client's, the next `n` the
+/// server's.
+fn sides(group: Group, n: usize, entries: &[(&'static str, u64)]) -> impl Iterator<Item = Count> {
+    let prefix = if group == Group::Driver { "driver" } else { "device" };
+    let (of, others) = entries.split_at(2 * n);
+    let of = of.iter().enumerate().map(move |(i, (name, value))| {
+        let side = if i < n { "client" } else { "server" };
+        Count { group, name: format!("{prefix}_{side}_{name}"), about: "", value: *value }
+    });
+    of.chain(Count::of(group, others.iter().copied()))
+}
+
+fn run_values(
+    v: &Values,
+    _: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError> {
+    let setup = settings::setup(v)?;
+    let ghz = v.number("cpu.frequency");
+    if v.word("traffic.kind") == fixed_rate::KIND {
+        let load = fixed_rate::Load::of(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")?;
+        return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
+    }
+    let load = settings::load(v, &setup)?;
+    let o = run(&setup, &load, watch)?;
+    let c = &o.counts;
+    let by_packet = |busy: Span| match c.packets {
+        0 => 0.0,
+        n => busy.as_ns_f64() / n as f64,
+    };
+    let client = c.busy[CLIENT] + c.busy.get(SECOND).copied().unwrap_or(Span::ZERO);
+    let server = c.busy[SERVER];
+    let share = |busy: Span| c.by_time(busy.as_secs_f64());
+    let payload = c.by_time(8.0 * c.payload as f64);
+    let mut events = c.event_rates(c.seconds());
+    events[0].about = "interrupts taken, of both partitions".into();
+    let of_client = "of one core's time, of the client's one or two";
+    let rates = [
+        vec![
+            Rate::new(
+                "packets_per_s",
+                "frames with data on the wire, transactions, or large sends",
+                c.rate(),
+            ),
+            Rate::new("payload_bits_per_s", "TCP payload that arrived", payload),
+        ],
+        c.wire_rates(c.seconds()),
+        events,
+        vec![
+            Rate::new("client_busy_share", of_client, share(client)),
+            Rate::new("server_busy_share", "of its core's time", share(server)),
+            Rate::new("client_ns_a_packet", "time of its cores, calls included", by_packet(client)),
+            Rate::new("server_ns_a_packet", "time of its core, calls included", by_packet(server)),
+        ],
+    ];
+    let [drivers, devices] = &c.counters;
+    let others = PortStats::default().entries().len() + BridgeCounters::default().entries().len();
+    let mut counts = Count::of_ledger(&c.ledger);
+    counts.extend(sides(Group::Driver, (drivers.len() - others) / 2, drivers));
+    counts.extend(sides(Group::Device, o.totals.adapters[CLIENT].entries().count(), devices));
+    counts.extend(o.faults.iter().flat_map(fault_counts));
+    let measured = o.measured(rates.concat(), CountsOf::Window, "from request to response", ghz);
+    Ok(Measured { counts, ..measured })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! The bridge of the I/O server, and what is above either driver.
+//!
+//! What came by one port leaves by the other: the place of Open vSwitch, reduced to what it costs a
+//! packet. Frames from the physical port are merged first (GRO), those of one poll: a merged packet
+//! has its first frame as head and the payload of the others as its fragment list, as from a driver
+//! that puts each frame into a buffer of its own. Such a list is what ibmveth took only since it
+//! says that it does.
+//!
+//! Simplified: what is merged ends with the poll, where Linux goes on while polls follow each
+//! other.
+
+use super::server::{FROM_PORT, Lpars};
+use crate::experiment::closed_loop::HasStack;
+use crate::sim::napi::Endpoint;
+use crate::sim::traffic::tcp::Stack;
+use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, Host, Span, Time};
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::merge::Merge;
+use doorbell_packet::{Fragment, NonLinear, Packet};
+use std::collections::VecDeque;
+
+/// The longest merged packet: 64 KiB of IP and an Ethernet header.
+const MERGED: usize = HEADER + 0xffff;
+
+/// What the bridge counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets toward the network.
+    pub to_port: u64,
+    /// Frames on the wire that they are.
+    pub to_port_segments: u64,
+    /// Packets toward the logical LAN.
+    pub to_lan: u64,
+    /// Frames from the wire that they were.
+    pub to_lan_segments: u64,
+    /// Packets among those that were merged of several frames.
+    pub merged: u64,
+    /// Packets that a driver did not send.
+    pub dropped: u64,
+}
+
+/// What a packet costs here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BridgePrices {
+    /// A packet from one port to the other.
+    pub forward: Span,
+    /// A frame through GRO.
+    pub gro: Span,
+}
+
+/// The bridge.
+#[derive(Debug)]
+pub(super) struct Bridge {
+    prices: BridgePrices,
+    gro: bool,
+    backlog: Vec<Packet>,
+    out: VecDeque<Packet>,
+    back: Vec<Buf>,
+    /// Memory of a merged packet, and of the frame that is looked at.
+    merged: Vec<u8>,
+    frame: Vec<u8>,
+    pub(super) counters: Counters,
+}
+
+/// Wire frames that a packet is.
+fn segments(p: &Packet) -> u64 {
+    let large =
+        p.todo.gso.map_or(1, |g| (p.len() - u32::from(g.header)).div_ceil(u32::from(g.size)));
+    u64::from(large)
+}
+
+impl Bridge {
+    pub(super) fn new(prices: BridgePrices, gro: bool) -> Bridge {
+        Bridge {
+            prices,
+            gro,
+            backlog: Vec::new(),
+            out: VecDeque::new(),
+            back: Vec::new(),
+            merged: vec![0; MERGED],
+            frame: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Gives all buffers back.
+    pub(super) fn release(self, m: &mut Lpars) {
+        self.backlog.into_iter().chain(self.out).for_each(|p| p.release(m));
+        self.back.into_iter().for_each(|b| m.release(b));
+    }
+
+    fn look(&mut self, m: &mut Lpars, p: &Packet) {
+        let Fragment { buf, start, len } = &p.head;
+        self.frame.clear();
+        let frame = &mut self.frame;
+        m.bytes(buf, *start..start + len, |b| frame.extend_from_slice(b));
+    }
+
+    /// Merges the first of these frames with those that follow it, and takes them.
+    fn merge(&mut self, m: &mut Lpars, waiting: &mut VecDeque<Packet>) -> Option<Packet> {
+        let first = waiting.pop_front()?;
+        self.look(m, &first);
+        let mut memory = core::mem::take(&mut self.merged);
+        let mut list: Vec<Fragment> = Vec::new();
+        let mut todo = None;
+        if let Some(mut merge) = Merge::start(&mut memory, &self.frame) {
+            while let Some(next) = waiting.front() {
+                m.delay(self.prices.gro);
+                let Fragment { buf, start, len } = &next.head;
+                self.frame.clear();
+                let frame = &mut self.frame;
+                m.bytes(buf, *start..start + len, |b| frame.extend_from_slice(b));
+                if !merge.add(&self.frame) {
+                    break;
+                }
+                list.extend(waiting.pop_front().map(|p| p.head));
+            }
+            let merged = merge.segments();
+            let (_, left) = merge.finish();
+            todo = Some(left).filter(|_| merged > 1);
+        }
+        let mut p = first;
+        if let Some(gso) = todo.and_then(|t| t.gso) {
+            let header = u32::from(gso.header);
+            let at = p.head.start;
+            m.bytes_mut(&p.head.buf, at..at + header, |b| {
+                b.copy_from_slice(&memory[..header as usize]);
+            });
+            for q in &mut list {
+                (q.start, q.len) = (q.start + header, q.len - header);
+            }
+            p.more = Some(Box::new(NonLinear { frags: Vec::new(), list }));
+            p.todo = todo.unwrap_or_default();
+            self.counters.merged += 1;
+        }
+        self.merged = memory;
+        Some(p)
+    }
+
+    fn forward(&mut self, m: &mut Lpars, p: Packet) {
+        m.delay(self.prices.forward);
+        let n = segments(&p);
+        let c = &mut self.counters;
+        let (packets, frames) = match p.cookie {
+            FROM_PORT => (&mut c.to_lan, &mut c.to_lan_segments),
+            _ => (&mut c.to_port, &mut c.to_port_segments),
+        };
+        *packets += 1;
+        *frames += n;
+        self.out.push_back(p);
+    }
+}
+
+impl Sink for Bridge {
+    fn sent(&mut self, b: Buf, _: u32, _: bool) {
+        self.back.push(b);
+    }
+    fn received(&mut self, p: Packet, _: bool) {
+        self.backlog.push(p);
+    }
+}
+
+impl Endpoint<Lpars> for Bridge {
+    fn softirq(&mut self, m: &mut Lpars) {
+        self.back.drain(..).for_each(|b| m.release(b));
+        let mut from_port = VecDeque::new();
+        for p in core::mem::take(&mut self.backlog) {
+            if p.cookie == FROM_PORT && self.gro {
+                from_port.push_back(p);
+            } else {
+                self.forward(m, p);
+            }
+        }
+        if !from_port.is_empty() {
+            m.delay(self.prices.gro);
+        }
+        while let Some(p) = self.merge(m, &mut from_port) {
+            self.forward(m, p);
+        }
+    }
+    fn timers(&mut self, _: &mut Lpars) {}
+    fn next_timer(&self) -> Time {
+        Time::NEVER
+    }
+    fn output(&mut self, _: &mut Lpars) -> Option<Packet> {
+        self.out.pop_front()
+    }
+    fn dropped(&mut self, m: &mut Lpars, p: Packet) {
+        self.counters.dropped += 1;
+        p.release(m);
+    }
+    fn is_ready(&self) -> bool {
+        false
+    }
+    fn run(&mut self, _: &mut Lpars) {}
+    fn is_done(&self) -> bool {
+        self.backlog.is_empty() && self.out.is_empty()
+    }
+}
+
+/// What is above a partition's driver.
+#[derive(Debug)]
+pub(super) enum UpperLayer {
+    Stack(Box<Stack>),
+    Bridge(Box<Bridge>),
+}
+
+impl HasStack for UpperLayer {
+    fn stack(&self) -> &Stack {
+        match self {
+            UpperLayer::Stack(s) => s,
+            UpperLayer::Bridge(_) => unreachable!("the client's station is the first"),
+        }
+    }
+    fn stack_mut(&mut self) -> &mut Stack {
+        match self {
+            UpperLayer::Stack(s) => s,
+            UpperLayer::Bridge(_) => unreachable!("the client's station is the first"),
+        }
+    }
+}
+
+macro_rules! either {
+    ($self:ident, $it:ident => $what:expr) => {
+        match $self {
+            UpperLayer::Stack($it) => $what,
+            UpperLayer::Bridge($it) => $what,
+        }
+    };
+}
+
+impl Sink for UpperLayer {
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        either!(self, it => it.sent(b, cookie, last));
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        either!(self, it => it.received(p, verified));
+    }
+}
+
+impl Endpoint<Lpars> for UpperLayer {
+    fn softirq(&mut self, m: &mut Lpars) {
+        either!(self, it => it.softirq(m));
+    }
+    fn timers(&mut self, m: &mut Lpars) {
+        either!(self, it => it.timers(m));
+    }
+    fn next_timer(&self) -> Time {
+        either!(self, it => <_ as Endpoint<Lpars>>::next_timer(&**it))
+    }
+    fn output(&mut self, m: &mut Lpars) -> Option<Packet> {
+        either!(self, it => it.output(m))
+    }
+    fn dropped(&mut self, m: &mut Lpars, p: Packet) {
+        either!(self, it => it.dropped(m, p));
+    }
+    fn is_ready(&self) -> bool {
+        either!(self, it => <_ as Endpoint<Lpars>>::is_ready(&**it))
+    }
+    fn run(&mut self, m: &mut Lpars) {
+        either!(self, it => it.run(m));
+    }
+    fn is_done(&self) -> bool {
+        either!(self, it => <_ as Endpoint<Lpars>>::is_done(&**it))
+    }
+}

@@ -1,0 +1,229 @@
+//! Large sends from the I/O server to the client, one at a time: what each costs its sender and its
+//! receiver, by size and by pieces.
+//!
+//! A large send is one header and payload in so many pieces of equal size. How it leaves is the
+//! load's ([`Form`]); the driver is set up so, and otherwise does what it always does. The sender's
+//! time is that of the call of the driver; the receiver's that from its interrupt until its poll
+//! has nothing left. Between two of them both cores rest.
+
+use super::lan::{CLIENT, SERVER};
+use super::server::{Lpars, Side};
+use super::{
+    BridgeCounters, PortStats, RunStats, Server, Setup, Totals, audit, close, device_counters,
+    machine, memory,
+};
+use crate::experiment::window::{Marks, Window};
+use crate::experiment::{self, Counts, RunError, Snapshot, papr};
+use crate::sim::Watch;
+use crate::sim::histogram::Histogram;
+use crate::sim::traffic::tcp::Hosts;
+use crate::sim::traffic::tcp::frame::{ACK, Header, SocketAddress, TCP};
+use doorbell_bus::Bus;
+use doorbell_bus::trace::DriverCall;
+use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
+use doorbell_drivers::{Driver, Poll, Sink, Tx};
+use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
+use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
+
+/// How a large send leaves its driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Page fragments, each mapped, with a descriptor each: up to five; more are linearised.
+    Scatter,
+    /// A fragment list, copied to a buffer of its own that is mapped for the send.
+    Linearise,
+    /// A fragment list, cut into segments, each of which is copied, summed, mapped and sent.
+    Segment,
+    /// A fragment list, copied to a buffer that is mapped for good.
+    Copy,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Payload bytes.
+    pub size: u32,
+    /// Pieces of it.
+    pub pieces: u32,
+    /// How it leaves.
+    pub form: Form,
+    /// Payload of a segment.
+    pub mss: u16,
+    /// How many are sent.
+    pub packets: u64,
+}
+
+/// Headers of TCP without options.
+const HEADERS: u32 = TCP as u32 + 20;
+/// Between two large sends: long enough for whatever the last one set going.
+const REST: Span = Span::from_ms(1);
+
+/// Keeps what comes.
+#[derive(Default)]
+struct Up {
+    packets: Vec<Packet>,
+    sent: Vec<Buf>,
+}
+
+impl Sink for Up {
+    fn sent(&mut self, b: Buf, _: u32, _: bool) {
+        self.sent.push(b);
+    }
+    fn received(&mut self, p: Packet, _: bool) {
+        self.packets.push(p);
+    }
+}
+
+/// A large send for the client.
+fn packet(m: &mut Lpars, load: &Load, to: [u8; 6], seq: u32) -> Result<Packet, OutOfMemory> {
+    let here = SocketAddress { mac: [2, 0xdb, 0, 1, 0, 1], ip: [198, 19, 0, 1], port: 20_000 };
+    let there = SocketAddress { mac: to, ip: [198, 18, 0, 1], port: 5201 };
+    let head = m.buffer(HEADERS, Alignment::ANY)?;
+    let header = Header { seq, ack: 1, flags: ACK, window: 1000, ..Header::default() };
+    m.bytes_mut(&head, 0..HEADERS, |b| header.write(&here, &there, 1, load.size, b));
+    let mut pieces = Vec::with_capacity(load.pieces as usize);
+    let mut left = load.size;
+    for i in (1..=load.pieces).rev() {
+        let len = left / i;
+        left -= len;
+        pieces.push(Fragment::whole(m.buffer(len, Alignment { align: 4096, offset: 0 })?));
+    }
+    let (frags, list) = match load.form {
+        Form::Scatter => (pieces, Vec::new()),
+        _ => (Vec::new(), pieces),
+    };
+    let large = load.size > u32::from(load.mss);
+    let gso = large.then_some(Gso { kind: GsoKind::Tcp4, size: load.mss, header: HEADERS as u16 });
+    Ok(Packet {
+        head: Fragment::whole(head),
+        todo: OffloadRequest {
+            checksum: Some(CsumPartial { start: TCP as u16, offset: 16 }),
+            gso,
+            ..OffloadRequest::NONE
+        },
+        more: Some(Box::new(NonLinear { frags, list })),
+        cookie: 0,
+    })
+}
+
+/// The client takes what has come; how long its core worked.
+fn receive(m: &mut Lpars, client: &mut Ibmveth, setup: &Setup, up: &mut Up) -> (Span, u64) {
+    let (begin, mut polls) = (m.now(), 0);
+    let vector = setup.drivers[CLIENT].vector;
+    while m.bus.platform_mut().take_message(vector).is_some() {
+        let from = m.now();
+        client.interrupt(m, vector);
+        m.mark(from, DriverCall::Interrupt(vector));
+        loop {
+            polls += 1;
+            let from = m.now();
+            let more = client.poll(m, 16, up) == Poll::Again;
+            m.mark(from, DriverCall::Poll);
+            if !more {
+                break;
+            }
+        }
+    }
+    (m.now().since(begin), polls)
+}
+
+pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let mut setup = setup.clone();
+    let sender = &mut setup.drivers[SERVER];
+    sender.fraglist = load.form != Form::Segment;
+    sender.transmit = match (load.form, sender.transmit) {
+        (Form::Copy, _) => Transmit::Copy,
+        (_, Transmit::Copy) => Transmit::Map { copybreak: 0 },
+        (_, map) => map,
+    };
+    let setup = &setup;
+    let (mut m, mut client, mut server) =
+        machine(setup, Hosts::default(), memory(setup, None), false)?;
+    let look = |client: &Ibmveth, server: &Ibmveth, m: &Lpars| {
+        let drivers = client.stats().entries().chain(server.stats().entries());
+        let others =
+            PortStats::default().entries().into_iter().chain(BridgeCounters::default().entries());
+        [drivers.chain(others).collect(), device_counters(m)]
+    };
+    let look_at = |client: &Ibmveth, server: &Server, m: &Lpars| Snapshot {
+        counters: look(client, &server.veth, m),
+        ..Snapshot::of(m)
+    };
+    let before = look_at(&client, &server, &m);
+    crate::sim::watch::begin(&mut m, watch);
+    let (mut busy, mut polls, mut interrupts, mut payload) = ([Span::ZERO; 2], 0, 0, 0);
+    // Each send is measured by itself: its sender's time is all the time there is.
+    let mut looks: Marks = vec![(Time::ZERO, 0)];
+    let mut at = m.now();
+    for i in 0..load.packets {
+        m.enter(SERVER);
+        m.idle_until(at);
+        let p = packet(&mut m, load, setup.drivers[CLIENT].mac, i as u32 * load.size)?;
+        let begin = m.now();
+        let sent = server.veth.transmit(&mut m, p, false);
+        m.mark(begin, DriverCall::Transmit);
+        match sent {
+            Tx::Ok => {}
+            Tx::Busy(p) | Tx::Dropped(p) => p.release(&mut m),
+        }
+        busy[SERVER] += m.now().since(begin);
+        looks.push((Time::ZERO + busy[SERVER], i + 1));
+        let mut up = Up::default();
+        server.veth.reclaim(&mut m, &mut up);
+        up.sent.into_iter().for_each(|b| m.release(b));
+        let sent = m.now();
+        at = sent + REST;
+        m.run_device(at);
+        m.enter(CLIENT);
+        m.idle_until(at);
+        let mut up = Up::default();
+        let (took, polled) = receive(&mut m, &mut client, setup, &mut up);
+        busy[CLIENT] += took;
+        polls += polled;
+        interrupts += u64::from(polled > 0);
+        for p in up.packets {
+            payload += u64::from(p.len() - HEADERS);
+            p.release(&mut m);
+        }
+        at = m.now() + REST;
+        if !watch.progress(i + 1, load.packets) {
+            return Err(RunError::Stopped);
+        }
+    }
+    crate::sim::watch::end(&mut m, watch);
+    let after = look_at(&client, &server, &m);
+    let counts = Counts {
+        packets: load.packets,
+        elapsed: busy[SERVER],
+        payload,
+        wire: (0, 0),
+        busy: busy.into(),
+        interrupts: vec![interrupts, 0, 0],
+        polls,
+        ..before.until(&after)
+    };
+    let mut totals = Totals::of(&m);
+    close(&mut m, Side::Client(client), &mut totals);
+    close(&mut m, Side::Server(server), &mut totals);
+    m.flush_posted();
+    let mut o = experiment::RunStats {
+        steady: counts.clone(),
+        counts,
+        window: Window::given(Time::ZERO, &looks, true),
+        latency: Histogram::default(),
+        series: Vec::new(),
+        faults: None,
+        bus_share: Vec::new(),
+        audit: Vec::new(),
+        totals,
+    };
+    if payload != load.packets * u64::from(load.size) {
+        o.audit.push(format!(
+            "payload: {} bytes sent, {payload} arrived",
+            load.packets * u64::from(load.size)
+        ));
+    }
+    o.audit.extend(audit::audit(setup, &o, &m));
+    o.audit.extend(papr::audit(&m.bus, None));
+    Ok(o)
+}

@@ -1,0 +1,261 @@
+//! The partitions' drivers: the client's adapter; the I/O server's, and its physical port's.
+//!
+//! The server has one poll for both of its ports, as if they were one NAPI instance. What comes
+//! from either is marked with the port, and goes out by the other ([`super::bridge`]).
+//!
+//! A packet that goes out by the physical port and wants more than that can do is brought into a
+//! form it takes: cut, or summed, by the CPU. That is what a stack does above any device
+//! (`validate_xmit_skb`).
+
+use super::lan::{Lan, PORT_VECTOR, transmit};
+use crate::experiment::papr::Hosted;
+use crate::sim::traffic::tcp::Hosts;
+use doorbell_drivers::ibmveth::{self as veth, Ibmveth};
+use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use doorbell_hal::{Alignment, Buf, CpuWork, Host};
+use doorbell_packet::{Fragment, Packet};
+
+/// The machine of both partitions.
+pub(super) type Lpars = Hosted<Lan, Hosts>;
+
+/// Entries that one poll of a logical LAN adapter handles: the driver's NAPI weight.
+const WEIGHT: u32 = 16;
+/// Bytes of a receive buffer of the physical port.
+const BUFFER: u32 = 2048;
+
+/// Mark of a packet that came from the logical LAN.
+pub(super) const FROM_LAN: u32 = 1;
+/// Mark of a packet that came from the physical port.
+pub(super) const FROM_PORT: u32 = 2;
+
+/// What the driver of the physical port counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets sent; a large send is one.
+    pub tx_packets: u64,
+    /// Packets cut by the CPU, because the port cannot.
+    pub tx_segmented: u64,
+    /// Segments of those.
+    pub tx_segments: u64,
+    /// Checksums made by the CPU, because the port cannot; segments not counted.
+    pub tx_csum_software: u64,
+    /// Packets that could not be brought into a form that it takes.
+    pub tx_dropped: u64,
+    /// Frames handed up.
+    pub rx_packets: u64,
+    /// Frames lost for want of memory.
+    pub rx_no_memory: u64,
+}
+
+/// The I/O server's drivers.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) veth: Ibmveth,
+    pub(super) stats: Stats,
+    done: Vec<(Buf, bool)>,
+    scratch: Vec<u8>,
+}
+
+/// Marks what comes up with the port that it came from.
+struct Marked<'a, S> {
+    up: &'a mut S,
+    mark: u32,
+}
+
+impl<S: Sink> Sink for Marked<'_, S> {
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        self.up.sent(b, cookie, last);
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        self.up.received(Packet { cookie: self.mark, ..p }, verified);
+    }
+}
+
+impl Server {
+    pub(super) fn new(veth: Ibmveth) -> Server {
+        Server { veth, stats: Stats::default(), done: Vec::new(), scratch: Vec::new() }
+    }
+
+    /// Closes the adapter; buffers that were sent are released. What both drivers have counted.
+    pub(super) fn close(self, m: &mut Lpars) -> (veth::Stats, Stats) {
+        let veth = self.veth.close(m);
+        self.done.into_iter().for_each(|(b, _)| m.release(b));
+        (veth, self.stats)
+    }
+
+    /// Out by the physical port.
+    fn out(&mut self, m: &mut Lpars, mut p: Packet) -> Tx {
+        let port = m.device.device.port.cfg;
+        if p.todo.gso.is_some() && !port.tso {
+            let mut segments = 0;
+            let cut = p.segment(m, Alignment::ANY, |m, segment| {
+                segments += 1;
+                self.put(m, segment);
+            });
+            self.stats.tx_segments += segments;
+            return match cut {
+                Ok(_) => {
+                    self.stats.tx_segmented += 1;
+                    Tx::Ok
+                }
+                Err(e) => {
+                    self.stats.tx_dropped += 1;
+                    Tx::Dropped(e.packet)
+                }
+            };
+        }
+        if p.todo.checksum.is_some() && !port.checksum && p.todo.gso.is_none() {
+            if p.complete_checksum(m).is_err() {
+                self.stats.tx_dropped += 1;
+                return Tx::Dropped(p);
+            }
+            self.stats.tx_csum_software += 1;
+        }
+        self.put(m, p);
+        Tx::Ok
+    }
+
+    /// To the port, which can do what is left to do.
+    fn put(&mut self, m: &mut Lpars, p: Packet) {
+        m.charge(CpuWork::TxDescriptor(p.pieces().count() as u32));
+        m.charge(CpuWork::TxNotify);
+        self.scratch.clear();
+        for q in p.pieces() {
+            m.bytes(&q.buf, q.start..q.start + q.len, |b| self.scratch.extend_from_slice(b));
+        }
+        let (frame, todo) = (&mut self.scratch, p.todo);
+        m.outside(|wired, bus, at| {
+            transmit(&mut wired.device, bus, at, frame, todo);
+        });
+        self.stats.tx_packets += 1;
+        let more = p.more.map(|m| *m).unwrap_or_default();
+        let mut bufs: Vec<Buf> =
+            [p.head].into_iter().chain(more.frags).chain(more.list).map(|q| q.buf).collect();
+        let last = bufs.pop();
+        self.done.extend(bufs.into_iter().map(|b| (b, false)).chain(last.map(|b| (b, true))));
+    }
+
+    /// What the physical port has. Whether there may be more.
+    fn fetch<S: Sink>(&mut self, m: &mut Lpars, budget: u32, up: &mut Marked<'_, S>) -> bool {
+        m.charge(CpuWork::Poll);
+        let packets = self.done.iter().filter(|(_, last)| *last).count() as u32;
+        if packets > 0 {
+            m.charge(CpuWork::TxDone(packets));
+        }
+        for (b, last) in self.done.drain(..) {
+            up.sent(b, 0, last);
+        }
+        for _ in 0..budget {
+            let frame = m.outside(|wired, _, at| wired.device.port.fetch(at));
+            let Some(frame) = frame else {
+                m.outside(|wired, _, at| wired.device.port.arm(at));
+                return false;
+            };
+            m.charge(CpuWork::Completion);
+            m.charge(CpuWork::RxPost);
+            let Ok(buf) = m.buffer(BUFFER.max(frame.len() as u32), Alignment::ANY) else {
+                self.stats.rx_no_memory += 1;
+                continue;
+            };
+            m.bytes_mut(&buf, 0..frame.len() as u32, |b| b.copy_from_slice(&frame));
+            m.charge(CpuWork::RxPacket);
+            self.stats.rx_packets += 1;
+            up.received(Packet::linear(Fragment { buf, start: 0, len: frame.len() as u32 }), true);
+        }
+        true
+    }
+}
+
+impl Driver<Lpars> for Server {
+    fn transmit(&mut self, m: &mut Lpars, p: Packet, more: bool) -> Tx {
+        if p.cookie == FROM_LAN { self.out(m, p) } else { self.veth.transmit(m, p, more) }
+    }
+
+    fn poll<S: Sink>(&mut self, m: &mut Lpars, budget: u32, up: &mut S) -> Poll {
+        let lan =
+            self.veth.poll(m, budget.min(WEIGHT), &mut Marked { up: &mut *up, mark: FROM_LAN });
+        let more = self.fetch(m, budget, &mut Marked { up, mark: FROM_PORT });
+        match lan {
+            Poll::Again => Poll::Again,
+            _ if more => Poll::Again,
+            other => other,
+        }
+    }
+
+    fn interrupt(&mut self, m: &mut Lpars, vector: u16) -> Irq {
+        if vector == PORT_VECTOR {
+            m.charge(CpuWork::Interrupt);
+            return Irq::Poll;
+        }
+        self.veth.interrupt(m, vector)
+    }
+
+    fn work(&mut self, m: &mut Lpars) {
+        self.veth.work(m);
+    }
+
+    fn alarm(&mut self, m: &mut Lpars, why: Alarm) -> Irq {
+        // What fails is the client's.
+        if why == Alarm::IoError { Irq::None } else { self.veth.alarm(m, why) }
+    }
+
+    fn stopped(&self) -> bool {
+        <Ibmveth as Driver<Lpars>>::stopped(&self.veth)
+    }
+}
+
+/// A partition's driver.
+#[derive(Debug)]
+pub(super) enum Side {
+    Client(Ibmveth),
+    Server(Server),
+}
+
+impl Side {
+    /// The logical LAN adapter's driver.
+    pub(super) fn veth(&self) -> &Ibmveth {
+        match self {
+            Side::Client(d) => d,
+            Side::Server(s) => &s.veth,
+        }
+    }
+}
+
+impl Driver<Lpars> for Side {
+    fn transmit(&mut self, m: &mut Lpars, p: Packet, more: bool) -> Tx {
+        match self {
+            Side::Client(d) => d.transmit(m, p, more),
+            Side::Server(s) => s.transmit(m, p, more),
+        }
+    }
+    fn poll<S: Sink>(&mut self, m: &mut Lpars, budget: u32, up: &mut S) -> Poll {
+        match self {
+            Side::Client(d) => d.poll(m, budget.min(WEIGHT), up),
+            Side::Server(s) => s.poll(m, budget, up),
+        }
+    }
+    fn interrupt(&mut self, m: &mut Lpars, vector: u16) -> Irq {
+        match self {
+            Side::Client(d) => d.interrupt(m, vector),
+            Side::Server(s) => s.interrupt(m, vector),
+        }
+    }
+    fn work(&mut self, m: &mut Lpars) {
+        match self {
+            Side::Client(d) => d.work(m),
+            Side::Server(s) => s.work(m),
+        }
+    }
+    fn alarm(&mut self, m: &mut Lpars, why: Alarm) -> Irq {
+        match self {
+            Side::Client(d) => d.alarm(m, why),
+            Side::Server(s) => s.alarm(m, why),
+        }
+    }
+    fn stopped(&self) -> bool {
+        match self {
+            Side::Client(d) => <Ibmveth as Driver<Lpars>>::stopped(d),
+            Side::Server(s) => s.stopped(),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What an ibmveth run is a function of, by name: how the values of keys become a
+//! [`Setup`] and a [`Load`], and which do not go together.
+
+mod keys;
+
+pub(super) use keys::{CALLS, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
+
+use super::lan::{CLIENT, SERVER};
+use super::{BridgePrices, Form, Load, PacketsLoad, PortConfig, Setup};
+use crate::config::host::{HostConfig, cycles};
+use crate::config::key::Values;
+use crate::config::{SettingError, refuse};
+use crate::experiment::closed_loop;
+use crate::experiment::papr::Papr;
+use doorbell_devices::veth::{Adapter, Config as LanConfig};
+use doorbell_drivers::ibmveth::{Config as DriverConfig, LargeSend, Transmit};
+use doorbell_hal::Span;
+use doorbell_layout::ibmveth::attribute;
+use doorbell_packet::ethernet;
+
+/// Simulated memory that a run may take, with its guard, in bytes.
+const MAX_MEMORY: u64 = 3 << 30;
+/// IP packets on the physical network; the adapters' own.
+const MTU: u32 = ethernet::MTU as u32;
+
+/// The [`Setup`] of these values.
+///
+/// # Errors
+/// Values that are allowed each, but not together.
+pub fn setup(v: &Values) -> Result<Setup, SettingError> {
+    let papr = Papr::of(v, &super::CALLS);
+    let (h, p, d) = (HypervisorKeys::of(v), PortKeys::of(v), DriverKeys::of(v));
+    let multi = d.multi_buffer;
+    let adapters: Vec<Adapter> = [CLIENT, SERVER].map(|i| adapter(i, multi)).into();
+    let drivers = [CLIENT, SERVER].map(|i| driver(&d, &adapters[i], i));
+    let lan = LanConfig {
+        slice: h.slice.map_or(u32::MAX, |kib| (kib * 1024.0) as u32),
+        sum_per_kib: h.sum,
+        interrupt: papr.interrupt,
+        ..LanConfig::new(adapters)
+    };
+    let host = HostConfig::of(v, Span::from_ms(5_000));
+    if !host.faults.is_empty() && v.word("traffic.kind") == "packets" {
+        refuse!(
+            "`run.fault` is for connections, which send again what is lost; `traffic.kind` is packets"
+        );
+    }
+    Ok(Setup {
+        host,
+        bridge: BridgePrices { forward: cycles(v, "cpu.bridge"), gro: cycles(v, "cpu.tcp_gro") },
+        papr,
+        lan,
+        port: PortConfig {
+            tso: p.tso,
+            checksum: p.checksum,
+            ring: p.ring,
+            interrupt_gap: p.interrupt_gap,
+            longest: ethernet::MAX_FRAME,
+        },
+        gro: p.gro,
+        drivers,
+        network_gro: Some(p.network_gro).filter(|t| *t > Span::ZERO),
+    })
+}
+
+/// The adapter of partition `i`; the server's is the trunk.
+fn adapter(i: usize, multi_buffer: bool) -> Adapter {
+    let a = Adapter::new(i, i as u8);
+    let multi = if multi_buffer { attribute::RX_MULTI_BUFF } else { 0 };
+    Adapter {
+        trunk: u8::from(i == SERVER),
+        options: Some(Adapter::ALL & !attribute::RX_MULTI_BUFF | multi),
+        ..a
+    }
+}
+
+fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
+    let mut c = DriverConfig::new(a.unit as u32, a.mac);
+    c.vector = a.vector;
+    c.mtu = MTU;
+    c.pools[1].count = d.pool_2k;
+    c.pools[4].count = d.pool_64k;
+    c.rx_copybreak = d.rx_copybreak;
+    c.fraglist = d.fraglist;
+    c.transmit = match d.transmit {
+        "copy" => Transmit::Copy,
+        _ => Transmit::Map { copybreak: d.copybreak },
+    };
+    if i == SERVER {
+        let on = d.trunk_offload;
+        c.trunk_checksum = on;
+        c.large_send = if on { LargeSend::Firmware } else { LargeSend::Off };
+    } else {
+        c.checksum = d.checksum;
+        c.large_send = match d.large_send {
+            "old" => LargeSend::Old,
+            "off" => LargeSend::Off,
+            _ => LargeSend::Firmware,
+        };
+    }
+    c
+}
+
+/// The [`Load`] of these values.
+///
+/// # Errors
+/// Traffic that this machine cannot carry.
+pub fn load(v: &Values, setup: &Setup) -> Result<Load, SettingError> {
+    let t = TrafficKeys::of(v);
+    if t.kind == "packets" {
+        let TrafficKeys { size, pieces, packets, .. } = t;
+        if pieces > size {
+            refuse!(
+                "`traffic.pieces` is {pieces}, but there are only {size} bytes (`traffic.size`)"
+            );
+        }
+        let form = match t.form {
+            "scatter" => Form::Scatter,
+            "segment" => Form::Segment,
+            "copy" => Form::Copy,
+            _ => Form::Linearise,
+        };
+        return Ok(Load::Packets(PacketsLoad {
+            size,
+            pieces,
+            form,
+            mss: closed_loop::Keys::of(v).mss as u16,
+            packets,
+        }));
+    }
+    let load = closed_loop::Load::of(v, MTU - 40)?;
+    let advice = "fewer connections (`traffic.connections`), a smaller window (`traffic.window`), \
+                  smaller pools";
+    setup.host.fits(super::memory(setup, Some(&load)).iter().sum(), MAX_MEMORY, advice)?;
+    Ok(Load::Closed(load))
+}

@@ -1,0 +1,127 @@
+//! The keys of an ibmveth run.
+
+use crate::config::key::{Key, Needs, settings};
+use doorbell_hal::Span;
+
+const PACKETS: &[Needs] = &[Needs::kind(&["packets"])];
+const MAP: &[Needs] = &[Needs::word("driver.transmit", &["map"])];
+
+/// What a profile says of its CPU; [`crate::config::host::TCP`] has the rest.
+pub(in crate::experiment::ibmveth) static CPU: [Key; 18] = [
+    Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
+    Key::cycles("cpu.stack", "one packet handed to a driver: qdisc and the way there"),
+    Key::number(
+        "cpu.copy",
+        "cycles/B",
+        0.0,
+        1e3,
+        "one byte copied by a driver, or by what segments and linearises",
+    ),
+    Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed"),
+    Key::cycles("cpu.tx_descriptor", "descriptors for one packet, beside each"),
+    Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, 1e6, "each descriptor"),
+    Key::cycles("cpu.tx_notify", "the physical port told of a packet"),
+    Key::cycles("cpu.tx_done", "packets found sent, beside each"),
+    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each packet of them"),
+    Key::cycles("cpu.completion", "an entry of the receive queue looked at"),
+    Key::cycles("cpu.rx_post", "a receive buffer allocated and given away, without its call"),
+    Key::cycles("cpu.rx_packet", "a received packet prepared and handed up"),
+    Key::cycles("cpu.interrupt", "an interrupt handler entered"),
+    Key::cycles("cpu.poll", "a poll routine entered"),
+    Key::cycles("cpu.map", "a buffer mapped, beside the hypervisor's calls"),
+    Key::cycles("cpu.fence", "a fence"),
+    Key::cycles("cpu.relax", "a turn of a polling loop"),
+    Key::cycles("cpu.bridge", "a packet forwarded by the bridge, large or small"),
+];
+
+/// Prices of the calls of a logical LAN, beside that of any call.
+pub(in crate::experiment::ibmveth) static CALLS: [Key; 5] = [
+    Key::ns("hcall.send", "H_SEND_LOGICAL_LAN, without the copy"),
+    Key::ns("hcall.send_serial", "its part that calls of all partitions do one after another")
+        .default("0"),
+    Key::ns("hcall.add_buffer", "H_ADD_LOGICAL_LAN_BUFFER"),
+    Key::ns("hcall.add_buffers", "H_ADD_LOGICAL_LAN_BUFFERS: up to eight"),
+    Key::ns("hcall.signal", "H_VIO_SIGNAL"),
+];
+
+settings! {
+    /// Work of the hypervisor.
+    pub(in crate::experiment::ibmveth) struct HypervisorKeys {
+        /// a checksum made for a receiver that has not agreed to do without
+        sum: Span = "hypervisor.sum", number("ns/KiB", 0.0, 1e5);
+        /// copied by one send before it answers H_BUSY
+        slice: Option<f64> = "hypervisor.slice",
+            number("KiB", 1.0, 1e5).or(&["unlimited"]).default("unlimited");
+    }
+}
+
+settings! {
+    /// The physical port and its link.
+    pub(in crate::experiment::ibmveth) struct PortKeys {
+        /// it cuts large sends
+        tso: bool = "port.tso", choice(&["on", "off"]);
+        /// it makes TCP checksums
+        checksum: bool = "port.checksum", choice(&["on", "off"]);
+        /// what comes from it is merged
+        gro: bool = "port.gro", choice(&["on", "off"]);
+        /// receive ring
+        ring: usize = "port.ring", whole("frames", 16.0, 8192.0);
+        /// least time between two interrupts
+        interrupt_gap: Span = "port.interrupt_gap", ns();
+        /// of the port
+        rate: f64 = "link.rate", number("Gbit/s", 0.1, 400.0);
+        /// hosts on the network merge what comes within so much; 0: not at all
+        network_gro: Span = "network.gro", ns().default("0");
+        /// of the cable and what is behind it, one way
+        delay: Span = "link.delay", ns().default("5000");
+    }
+}
+
+settings! {
+    /// The traffic.
+    pub(in crate::experiment::ibmveth) struct TrafficKeys {
+        /// TCP in bulk from or to the client; TCP transactions that it serves; single large sends
+        /// from server to client; frames at a pace, the client alone behind the switch
+        kind: &'static str = "traffic.kind",
+            choice(&["send", "receive", "transactions", "packets", "paced"]);
+        /// packets: payload of a large send
+        size: u32 = "traffic.size", whole("B", 1.0, 65_481.0).default("65160").when(PACKETS);
+        /// packets: pieces of that payload, of equal size
+        pieces: u32 = "traffic.pieces", whole("pieces", 1.0, 64.0).default("17").when(PACKETS);
+        /// packets: how it leaves: copied to one buffer and mapped; up to five pieces mapped, each
+        /// for itself; as segments; or copied to a buffer that is mapped for good
+        form: &'static str = "traffic.form",
+            choice(&["linearise", "scatter", "segment", "copy"]).default("linearise").when(PACKETS);
+        /// packets: how many
+        packets: u64 = "traffic.packets", whole("packets", 1.0, 1e6).default("100").when(PACKETS);
+    }
+}
+
+settings! {
+    /// Settings of the drivers and the firmware. Defaults are those of Linux since 4.13.
+    pub(in crate::experiment::ibmveth) struct DriverKeys {
+        /// the switch: the trunk adapter too may leave out checksums and send and receive large
+        trunk_offload: bool = "driver.trunk_offload", choice(&["on", "off"]);
+        /// the switch: the trunk takes large sends with a fragment list, linearised; otherwise they
+        /// are segmented
+        fraglist: bool = "driver.fraglist", choice(&["on", "off"]).default("on");
+        /// the client leaves TCP checksums out
+        checksum: bool = "driver.checksum", choice(&["on", "off"]).default("on");
+        /// how the client's large sends go: by the firmware, the segment size in the checksum
+        /// field, or segmented
+        large_send: &'static str = "driver.large_send",
+            choice(&["firmware", "old", "off"]).default("firmware");
+        /// each piece mapped, up to six; or all copied to a buffer that is mapped for good
+        transmit: &'static str = "driver.transmit", choice(&["map", "copy"]).default("map");
+        /// map: shorter linear frames are copied
+        copybreak: u32 = "driver.copybreak", whole("B", 0.0, 65536.0).default("128").when(MAP);
+        /// received frames below it are copied out
+        rx_copybreak: u32 = "driver.rx_copybreak", whole("B", 0.0, 2048.0).default("128");
+        /// receive buffers are lent up to eight in a call
+        multi_buffer: bool = "driver.multi_buffer", choice(&["on", "off"]).default("off");
+        /// receive buffers of 2 KiB
+        pool_2k: u32 = "driver.pool_2k", whole("buffers", 16.0, 4096.0).default("512");
+        /// receive buffers of 64 KiB
+        pool_64k: u32 = "driver.pool_64k", whole("buffers", 16.0, 1024.0).default("256");
+    }
+}

@@ -1,0 +1,393 @@
+//! The ibmvnic system: a partition with a virtual NIC, the vNIC server behind it, and a run of it.
+//!
+//! ```text
+//! application - ibmvnic driver -> hypervisor call -> [time line: hypervisor, server] -> wire -> peers
+//! a core for each queue pair      the caller's CPU     one for all calls
+//! ```
+//!
+//! A call costs its caller what the profile says of its kind ([`crate::experiment::papr`]). Behind it
+//! hypervisor and server work one thing after another: each call, each descriptor, each byte of
+//! headers, each frame received. The caller does not wait for that, but it is what limits the rate
+//! of transactions in the published runs: there the time in `ibmvnic_xmit` stays, and
+//! the rate rises by a third.
+//!
+//! The loads are transactions with many peers, and frames in bulk ([`traffic`]).
+
+mod audit;
+mod figures;
+mod queue;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+pub mod traffic;
+
+pub use figures::Figures;
+pub use traffic::{Kind, Load};
+
+use crate::config::host::HostConfig;
+use crate::config::key::Values;
+use crate::experiment::papr::{self, Call, Papr};
+use crate::experiment::result::{CountsOf, Measured, Rate};
+use crate::experiment::system::{self, System};
+use crate::experiment::{self, Entries, Experiment, Probe, RunError, SLICE, fixed_rate};
+use crate::sim::histogram::Histogram;
+use crate::sim::link::{Peer, Wired};
+use crate::sim::napi::NapiContext;
+use crate::sim::scheduler::Interrupt;
+use crate::sim::traffic::Frames;
+use crate::sim::{Watch, fault};
+use doorbell_bus::{HypervisorDevice, Machine};
+use doorbell_devices::vnic::{Config as Nic, VnicServer};
+use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, QueueStats, Stats};
+use doorbell_drivers::{Driver, Poll};
+use doorbell_hal::{Host, Span};
+use doorbell_layout::ibmvnic::{MAX_INDIRECT, hcall};
+use queue::Queue;
+use settings::{CALL_KEYS, CPU, DriverKeys, NicKeys, SerialKeys, TrafficKeys};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use traffic::{RequestClients, Server};
+
+/// A virtual NIC under PowerVM.
+pub static SYSTEM: System = System {
+    name: "ibmvnic",
+    about: "IBM virtual NIC: a descriptor in registers or an array with headers, and the checksum that buys the former",
+    devices: &["vnic"],
+    platform_keys: &[&CPU, papr::Keys::KEYS, &CALL_KEYS, SerialKeys::KEYS, NicKeys::KEYS],
+    run_keys: &[TrafficKeys::KEYS, fixed_rate::Keys::KEYS, DriverKeys::KEYS, &system::RUN],
+    run: run_values,
+    transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
+    port_rate: "link.rate",
+};
+
+const fn call(number: u64, name: &'static str, key: &'static str) -> Call {
+    Call { number, name, key, serial: "", each: None }
+}
+
+/// The call that takes an array, with the argument that says of how many descriptors.
+const INDIRECT: Call = Call {
+    each: Some((3, MAX_INDIRECT, "hcall.indirect_descriptor")),
+    ..call(
+        hcall::SEND_SUB_CRQ_INDIRECT,
+        "hcall_send_sub_crq_indirect",
+        "hcall.send_sub_crq_indirect",
+    )
+};
+
+/// The calls of the driver.
+static CALLS: [Call; 11] = [
+    call(hcall::SEND_SUB_CRQ, "hcall_send_sub_crq", "hcall.send_sub_crq"),
+    INDIRECT,
+    call(hcall::VIOCTL, "hcall_vioctl", "hcall.vioctl"),
+    call(hcall::SEND_CRQ, "hcall_send_crq", ""),
+    call(hcall::VIO_SIGNAL, "hcall_vio_signal", ""),
+    call(hcall::REG_CRQ, "hcall_reg_crq", ""),
+    call(hcall::FREE_CRQ, "hcall_free_crq", ""),
+    call(hcall::ENABLE_CRQ, "hcall_enable_crq", ""),
+    call(hcall::REG_SUB_CRQ, "hcall_reg_sub_crq", ""),
+    call(hcall::FREE_SUB_CRQ, "hcall_free_sub_crq", ""),
+    call(hcall::EOI, "hcall_eoi", ""),
+];
+
+/// The inputs of a run, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Host and link.
+    pub host: HostConfig,
+    /// An application's time for a transaction, besides copying.
+    pub application: Span,
+    /// Prices of calls and translation.
+    pub papr: Papr,
+    /// The adapter, its servers, and their serial work.
+    pub nic: Nic,
+    /// The driver; a core for each of its queue pairs.
+    pub driver: DriverConfig,
+}
+
+/// Totals that only this system has.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// Time in the driver's transmit in the measured time, all queues.
+    pub transmit: Span,
+    /// The callers' time in H_SEND_SUB_CRQ_INDIRECT in the measured time.
+    pub indirect: Span,
+    /// With `adaptive`, the bytes up to which a checksum is worth it, at the end.
+    pub break_even: Option<u32>,
+}
+
+/// Statistics of a run.
+pub type RunStats = experiment::RunStats<Totals>;
+
+/// A machine of this system, on a link to `Pr`.
+type Partition<Pr> = papr::Hosted<HypervisorDevice<VnicServer>, Pr>;
+
+/// The longest time that a frame is under way.
+const REST: Span = Span::from_ms(50);
+/// Where something may be lost, a peer asks again after so long without an answer.
+const PATIENCE: Span = Span::from_ms(10);
+
+/// Returns the bytes of a queue pair's long-term buffers and rings.
+fn rings(d: &DriverConfig) -> usize {
+    let slot = (d.mtu as usize + 700).next_multiple_of(256);
+    (d.tx_entries + d.rx_entries) as usize * slot + d.tso_buffers as usize * 65_536 + (256 << 10)
+}
+
+/// Returns the memory of the partition: long-term buffers, rings, and frames under way.
+fn memory(setup: &Setup, load: &Load) -> usize {
+    let d = &setup.driver;
+    let frame =
+        (load.request.max(load.response).max(load.other) as usize + 128).next_power_of_two();
+    let flying = usize::from(load.peers) * 4
+        + d.queues as usize * (load.window as usize + d.rx_entries as usize + 64);
+    // Areas are rounded up to powers of two.
+    2 * d.queues as usize * rings(d) + flying * frame + (8 << 20)
+}
+
+/// A machine on a link to `peer`, with a core for each queue pair and its driver open.
+fn machine<Pr: Peer>(
+    setup: &Setup,
+    driver: &DriverConfig,
+    peer: Pr,
+    memory: usize,
+) -> Result<(Partition<Pr>, Rc<RefCell<Ibmvnic>>), RunError> {
+    let (host, queues) = (&setup.host, driver.queues as usize);
+    let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
+    let partitions = setup.papr.partitions(&[memory], vec![0; queues], host.guard);
+    let (partitions, device) = Wired::new(partitions, device, peer, host.link());
+    let mut m = Machine::new(partitions, device, host.costs, queues);
+    let nic = Ibmvnic::open(&mut m, driver)?;
+    Ok((m, Rc::new(RefCell::new(nic))))
+}
+
+fn counters<Pr>(nic: &Ibmvnic, m: &Partition<Pr>) -> [Entries; 2] {
+    let calls = papr::made(&m.bus, &CALLS);
+    [
+        nic.totals().entries().chain(nic.stats().entries()).collect(),
+        m.device.device.0.counters.entries().chain(calls).collect(),
+    ]
+}
+
+/// Counts the peers' frames, and the time in calls.
+struct Answered {
+    nic: Rc<RefCell<Ibmvnic>>,
+    /// Time in transmit and in indirect calls, of each snapshot.
+    spent: Vec<(Span, Span)>,
+}
+
+type Queues = NapiContext<Queue, Server>;
+
+impl Probe<Partition<RequestClients>, Queues> for Answered {
+    fn done(&self, m: &Partition<RequestClients>, _: &[Queues]) -> (u64, u64) {
+        (m.device.peer.frames, m.device.peer.bytes)
+    }
+    fn counters(&self, m: &Partition<RequestClients>, _: &[Queues]) -> [Entries; 2] {
+        counters(&self.nic.borrow(), m)
+    }
+    fn series(
+        &mut self,
+        rates: [f64; 2],
+        _: &Partition<RequestClients>,
+        _: &mut [Queues],
+    ) -> Vec<(&'static str, f64)> {
+        let bytes = self.nic.borrow().break_even().map_or(-1.0, f64::from);
+        vec![("packets_per_s", rates[0]), ("break_even_bytes", bytes)]
+    }
+    fn snapped(&mut self, m: &mut Partition<RequestClients>, stations: &mut [Queues]) {
+        let transmit = stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent);
+        self.spent.push((transmit, papr::spent(&m.bus, &INDIRECT)));
+        if self.spent.len() == 1 {
+            // The latency of the warm-up is not of the measured time.
+            m.device.peer.latency = Histogram::default();
+        }
+    }
+}
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let (host, queues) = (&setup.host, setup.driver.queues as usize);
+    let peer = RequestClients::new(load, setup.driver.mac);
+    let (mut m, nic) = machine(setup, &setup.driver, peer, memory(setup, load))?;
+    let begin = m.now();
+    let granted =
+        nic.borrow().negotiated().tx_queues.min(nic.borrow().negotiated().rx_queues) as usize;
+    if granted < queues {
+        let what = format!("the server grants {granted} queues of {queues}");
+        return Err(RunError::Input(what.into()));
+    }
+    let station = |q: usize| {
+        m.enter(q);
+        m.idle_until(begin);
+        let control = (q == 0).then_some(setup.driver.crq_vector);
+        let vectors = control.into_iter().chain(nic.borrow().vectors(q));
+        let lines: Vec<Interrupt> = vectors.map(Interrupt::Message).collect();
+        let driver = Queue { nic: Rc::clone(&nic), number: q, spent: Span::ZERO };
+        let server = Server::new(load, setup.driver.mac, setup.application, q);
+        NapiContext::new(driver, server, lines, q, q)
+    };
+    let stations = (0..queues).map(station).collect();
+    let mut x = Experiment::new(&mut m, stations, queues, host.softirq, &host.faults, watch);
+    x.may_idle = true;
+    x.begin(|d, at, up| d.0.set_link(0, at, up));
+    if !host.faults.is_empty() {
+        x.m.device.peer.insist(PATIENCE);
+    }
+    x.m.outside(|device, _, at| device.peer.start(at));
+    let mut probe = Answered { nic: Rc::clone(&nic), spent: Vec::new() };
+    let (mut o, mut at) = x.measure(begin, (load.warmup, load.duration), &mut probe)?;
+    let spent = probe.spent;
+    drop(probe.nic);
+    o.latency = x.m.device.peer.latency.clone();
+    x.m.device.peer.stopping = true;
+    for s in &mut x.stations {
+        s.endpoint.stop();
+    }
+    // Frames under way end, and those held back go.
+    let last = at + REST;
+    while at < last {
+        at += SLICE;
+        for (q, s) in x.stations.iter_mut().enumerate() {
+            x.m.enter(q);
+            s.send(x.m);
+        }
+        x.slice(at)?;
+    }
+    o.faults = x.end();
+    let stations = x.stations;
+    let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
+    let mut o = o.with(Totals {
+        transmit: less(spent[0].0, spent[1].0),
+        indirect: less(spent[0].1, spent[1].1),
+        break_even: nic.borrow().break_even(),
+    });
+    o.audit = close(m, stations, nic, o.faults);
+    Ok(o)
+}
+
+/// Runs frames at a fixed rate over one queue pair: counts, and none of the other queues' interrupts
+/// among them.
+fn fixed_rate(
+    setup: &Setup,
+    load: &fixed_rate::Load,
+    watch: &mut dyn Watch,
+) -> Result<experiment::RunStats, RunError> {
+    type Board = Partition<fixed_rate::Peer>;
+    let d = &DriverConfig { queues: 1, ..setup.driver };
+    let memory = 2 * rings(d) + load.memory() + (8 << 20);
+    let (mut m, nic) = machine(setup, d, fixed_rate::Peer::new(load, d.mac), memory)?;
+    let vectors = [d.crq_vector].into_iter().chain(nic.borrow().vectors(0));
+    let lines = vectors.map(Interrupt::Message).collect();
+    let tested = fixed_rate::DeviceUnderTest {
+        driver: Queue { nic, number: 0, spent: Span::ZERO },
+        mac: d.mac,
+        lines,
+        look: |q: &Queue, m: &Board| counters(&q.nic.borrow(), m),
+        reclaim: |_: &mut Queue, _: &mut Board, _: &mut fixed_rate::UpperLayer| {},
+    };
+    let (mut o, queue) = fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
+    let Some(nic) = Rc::into_inner(queue.nic) else {
+        unreachable!("the queue was its only holder")
+    };
+    nic.into_inner().close(&mut m);
+    m.flush_posted();
+    o.audit.extend(papr::audit(&m.bus, None));
+    Ok(o)
+}
+
+/// Closes and releases everything. Returns what does not add up.
+fn close(
+    mut m: Partition<RequestClients>,
+    stations: Vec<NapiContext<Queue, Server>>,
+    nic: Rc<RefCell<Ibmvnic>>,
+    faults: Option<fault::Report>,
+) -> Vec<String> {
+    let mut above = audit::UpperLayer::default();
+    let now = m.now();
+    m.enter(0);
+    m.idle_until(now);
+    for mut s in stations {
+        // What came with an interrupt that was lost.
+        while faults.is_some() && s.driver.poll(&mut m, 64, &mut s.endpoint) == Poll::Again {}
+        let rest: Vec<_> = s.drain_queue().collect();
+        above.waiting += rest.len() as u64;
+        rest.into_iter().for_each(|p| p.release(&mut m));
+        above.dropped += s.endpoint.dropped;
+        above.unverified += s.endpoint.unverified;
+        above.exhausted += s.endpoint.exhausted;
+        above.waiting += s.endpoint.release(&mut m);
+    }
+    let Some(nic) = Rc::into_inner(nic) else { unreachable!("all stations are gone") };
+    let nic = nic.into_inner();
+    let (stats, queues) = nic.close(&mut m);
+    m.flush_posted();
+    audit::audit(&m, &above, (&stats, &queues), faults.as_ref())
+}
+
+fn run_values(
+    v: &Values,
+    _: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError> {
+    let setup = settings::setup(v);
+    let ghz = v.number("cpu.frequency");
+    if v.word("traffic.kind") == fixed_rate::KIND {
+        let load = fixed_rate::Load::of(v, setup.driver.mtu, "driver.mtu")?;
+        return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
+    }
+    let load = settings::load(v, &setup)?;
+    let o = run(&setup, &load, watch)?;
+    let c = &o.counts;
+    let share = |name, of: &str| match c.counter(0, of) {
+        0 => 0.0,
+        n => c.counter(0, name) as f64 / n as f64,
+    };
+    let sent = c.counter(0, "tx_packets").max(1) as f64;
+    let cores = c.busy.len();
+    let busy: f64 = (0..cores).map(|i| c.busy_share(i)).sum();
+    let whose = match cores {
+        0..=1 => "of its one core".to_owned(),
+        n => format!("of the {n} cores, one for each queue"),
+    };
+    let payload = c.by_time(8.0 * c.payload as f64);
+    let rates = [
+        vec![
+            Rate::new("packets_per_s", "transactions, or frames sent", c.rate()),
+            Rate::new("payload_bits_per_s", "frames sent", payload),
+        ],
+        c.wire_rates(c.seconds()),
+        vec![
+            Rate::new("direct_share", "of the packets sent", share("tx_direct", "tx_packets")),
+            Rate::new(
+                "indirect_call_share",
+                "arrays of packets, of the packets sent",
+                share("tx_arrays", "tx_packets"),
+            ),
+            Rate::new(
+                "software_checksum_share",
+                "of the packets sent",
+                share("tx_csum_direct", "tx_packets"),
+            ),
+            Rate::new(
+                "received_per_replenish",
+                "frames received for each array of buffers",
+                share("rx_packets", "rx_add_arrays"),
+            ),
+            Rate::new(
+                "transmit_us",
+                "in the driver's transmit, each packet",
+                o.totals.transmit.as_ns_f64() * 1e-3 / sent,
+            ),
+            Rate::new(
+                "break_even_bytes",
+                "adaptive: bytes up to which a checksum is made, at the end; -1: none",
+                o.totals.break_even.map_or(-1.0, f64::from),
+            ),
+        ],
+        c.event_rates(c.seconds()),
+        vec![Rate::of_cores(whose, busy / cores.max(1) as f64)],
+    ];
+    Ok(o.measured(rates.concat(), CountsOf::Window, "from request to response", ghz))
+}

@@ -1,0 +1,413 @@
+//! What a vNIC carries here: transactions with many peers, or frames in bulk.
+//!
+//! Frames stand for what TCP would make of it: a request and its response are one segment each,
+//! with their acknowledgments in them, and nobody loses any. The peers' own time costs nothing;
+//! each asks again when it has been answered.
+//!
+//! A response is handed to the driver alone, as an application that writes it does. Some find their
+//! queue's lock taken by another CPU, and go out with what comes behind them: `host.together` of
+//! them, `traffic.burst` at a time.
+
+use crate::sim::histogram::Histogram;
+use crate::sim::link::{Peer, Wire};
+use crate::sim::napi::Endpoint;
+use crate::sim::traffic::arrivals::Rng;
+use doorbell_hal::{Alignment, Buf, CpuWork, EventSource, Host, Span, Time};
+use doorbell_packet::checksum::Sum;
+use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
+use doorbell_packet::{Fragment, OffloadRequest, Packet};
+use std::collections::VecDeque;
+
+/// Ethernet, IPv4, TCP.
+pub(super) const HEADERS: usize = 54;
+/// Sizes of a spread.
+const SIZES: u64 = 16;
+/// Frames that an application in bulk writes at a time.
+const WRITE: usize = 16;
+/// Where the ports are.
+const PORTS: u32 = 34;
+const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+/// First port of the peers.
+const FIRST: u16 = 1024;
+
+/// What is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Requests come, and are answered.
+    Transactions,
+    /// Frames are sent.
+    Bulk,
+}
+
+/// Traffic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// What is carried.
+    pub kind: Kind,
+    /// Peers that ask, one request each at a time.
+    pub peers: u16,
+    /// Bytes of a request's frame.
+    pub request: u32,
+    /// Bytes of a response's frame, or of one in bulk.
+    pub response: u32,
+    /// The same, of a share of the peers, or of the frames in bulk.
+    pub other: u32,
+    /// That share, 0 to 1.
+    pub other_share: f64,
+    /// Sizes are spread evenly from `response` to `other` instead.
+    pub spread: bool,
+    /// Share of responses that go out together, 0 to 1.
+    pub together: f64,
+    /// How many of those go out at a time. With their headers four fill an array.
+    pub burst: usize,
+    /// Frames in bulk under way for each queue.
+    pub window: u32,
+    /// Time before anything is counted.
+    pub warmup: Span,
+    /// Time in which it is.
+    pub duration: Span,
+    /// For what is drawn.
+    pub seed: u64,
+}
+
+impl Load {
+    /// Bytes of peer `i`'s responses, or of the `i`th frame.
+    fn size(&self, i: u64) -> u32 {
+        if self.spread {
+            let (low, high) = (self.response.min(self.other), self.response.max(self.other));
+            return low + (high - low) * (i % SIZES) as u32 / (SIZES as u32 - 1);
+        }
+        // Spread evenly.
+        let share = |i: u64| (i as f64 * self.other_share) as u64;
+        if share(i + 1) > share(i) { self.other } else { self.response }
+    }
+}
+
+/// A frame of so many bytes, its checksums right.
+fn frame(to: [u8; 6], from: [u8; 6], ports: [u16; 2], bytes: u32) -> Vec<u8> {
+    let mut f = [&to[..], &from, &[8, 0, 0x45, 0]].concat();
+    f.extend(((bytes - 14) as u16).to_be_bytes());
+    f.extend([0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let check = Sum::of(&f[14..34]).checksum();
+    f[24..26].copy_from_slice(&check.to_be_bytes());
+    f.extend(ports[0].to_be_bytes());
+    f.extend(ports[1].to_be_bytes());
+    f.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0]);
+    f.extend((f.len()..bytes as usize).map(|i| i as u8));
+    if let Some(p) = prepare_partial(&mut f) {
+        // Both are in the frame.
+        let _ = p.complete(&mut f);
+    }
+    f
+}
+
+/// The peers.
+#[derive(Debug)]
+pub struct RequestClients {
+    requests: Vec<Vec<u8>>,
+    asked: Vec<Time>,
+    start: VecDeque<(Time, usize)>,
+    /// They do not ask again.
+    pub stopping: bool,
+    /// Answers, or frames.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Requests that are under way.
+    pub waiting: u64,
+    /// Frames that are not what they should be.
+    pub bad: u64,
+    /// Answers to requests that had one already, or were given up.
+    pub again: u64,
+    /// Requests given up, and asked again: the one or its answer was lost.
+    pub lost: u64,
+    /// When a request is given up, in order; only where something may be lost.
+    deadlines: VecDeque<(Time, usize)>,
+    /// After how long.
+    patience: Option<Span>,
+    /// From a request's first bit to its answer's last.
+    pub latency: Histogram,
+    sizes: Vec<u32>,
+}
+
+impl RequestClients {
+    pub(super) fn new(load: &Load, mac: [u8; 6]) -> RequestClients {
+        let n = if load.kind == Kind::Transactions { load.peers } else { 0 };
+        let request = |i: u16| frame(mac, PEER, [FIRST + i, 7], load.request);
+        RequestClients {
+            requests: (0..n).map(request).collect(),
+            asked: vec![Time::ZERO; n.into()],
+            start: VecDeque::new(),
+            stopping: false,
+            frames: 0,
+            bytes: 0,
+            waiting: 0,
+            bad: 0,
+            again: 0,
+            lost: 0,
+            deadlines: VecDeque::new(),
+            patience: None,
+            latency: Histogram::default(),
+            sizes: (0..n).map(|i| load.size(i.into())).collect(),
+        }
+    }
+
+    /// They ask again after so long without an answer.
+    pub(super) fn insist(&mut self, patience: Span) {
+        self.patience = Some(patience);
+    }
+
+    /// All ask for the first time, not all at the same instant.
+    pub(super) fn start(&mut self, at: Time) {
+        self.start = (0..self.requests.len()).map(|i| (at + Span::from_us(i as u64), i)).collect();
+    }
+
+    fn ask(&mut self, i: usize, at: Time, wire: &mut Wire) {
+        self.asked[i] = at;
+        self.waiting += 1;
+        if let Some(patience) = self.patience {
+            self.deadlines.push_back((at + patience, i));
+        }
+        wire.send(at, &self.requests[i]);
+    }
+}
+
+impl EventSource for RequestClients {
+    fn next_due(&self) -> Option<Time> {
+        let deadline = self.deadlines.front().map(|s| s.0);
+        self.start.front().map(|s| s.0).into_iter().chain(deadline).min()
+    }
+}
+
+impl Peer for RequestClients {
+    fn receive(&mut self, at: Time, f: &[u8], wire: &mut Wire) {
+        let v = verify(f);
+        if v.ip != Check::Good || v.transport != Check::Good || Layers::of(f).is_err() {
+            self.bad += 1;
+            return;
+        }
+        if self.requests.is_empty() {
+            self.frames += 1;
+            self.bytes += f.len() as u64;
+            return;
+        }
+        let i = usize::from(u16::from_be_bytes([f[36], f[37]]).wrapping_sub(FIRST));
+        if self.sizes.get(i).is_none_or(|n| *n as usize != f.len()) {
+            self.bad += 1;
+            return;
+        }
+        if self.asked[i] == Time::NEVER {
+            self.again += 1;
+            return;
+        }
+        self.frames += 1;
+        self.bytes += f.len() as u64;
+        self.waiting -= 1;
+        self.latency.record(at.since(self.asked[i]));
+        self.asked[i] = Time::NEVER;
+        if !self.stopping {
+            self.ask(i, at, wire);
+        }
+    }
+
+    fn advance(&mut self, until: Time, wire: &mut Wire) {
+        while let Some((at, i)) = self.start.front().copied().filter(|s| s.0 <= until) {
+            self.start.pop_front();
+            self.ask(i, at, wire);
+        }
+        while let Some((at, i)) = self.deadlines.front().copied().filter(|s| s.0 <= until) {
+            self.deadlines.pop_front();
+            // Answered since, or asked again since.
+            if self.asked[i] == Time::NEVER
+                || self.patience.is_none_or(|p| self.asked[i] + p != at)
+                || self.stopping
+            {
+                continue;
+            }
+            self.lost += 1;
+            self.waiting -= 1;
+            self.ask(i, at, wire);
+        }
+    }
+}
+
+/// What is above one queue pair.
+#[derive(Debug)]
+pub struct Server {
+    load: Load,
+    /// What the application does for a transaction, besides copying.
+    application: Span,
+    requests: VecDeque<Packet>,
+    /// For the driver.
+    ready: VecDeque<Packet>,
+    /// For the driver, when there are enough.
+    held: Vec<Packet>,
+    holding: bool,
+    returned: Vec<Buf>,
+    draw: Rng,
+    templates: Vec<(u32, Vec<u8>)>,
+    made: u64,
+    /// Frames with the driver.
+    under_way: u32,
+    /// Nothing new is begun.
+    pub stopping: bool,
+    /// Packets that the driver dropped.
+    pub dropped: u64,
+    /// Received without the device's word.
+    pub unverified: u64,
+    /// Buffers that could not be had.
+    pub exhausted: u64,
+}
+
+impl Server {
+    pub(super) fn new(load: &Load, mac: [u8; 6], application: Span, queue: usize) -> Server {
+        let template = |bytes: u32| {
+            let mut f = frame(PEER, mac, [7, 0], bytes);
+            let partial = prepare_partial(&mut f);
+            debug_assert!(partial.is_some_and(|p| usize::from(p.start) == PORTS as usize));
+            f.truncate(HEADERS);
+            (bytes, f)
+        };
+        Server {
+            load: *load,
+            application,
+            requests: VecDeque::new(),
+            ready: VecDeque::new(),
+            held: Vec::new(),
+            holding: false,
+            returned: Vec::new(),
+            draw: Rng::new(load.seed.wrapping_mul(64).wrapping_add(queue as u64)),
+            templates: if load.spread {
+                (0..SIZES).map(|i| template(load.size(i))).collect()
+            } else {
+                [load.response, load.other].map(template).into()
+            },
+            made: 0,
+            under_way: 0,
+            stopping: false,
+            dropped: 0,
+            unverified: 0,
+            exhausted: 0,
+        }
+    }
+
+    /// A response: an application has written it, and TCP made a segment of it.
+    fn make<H: Host>(&mut self, h: &mut H, bytes: u32, port: u16) -> Option<Packet> {
+        let Ok(buf) = h.buffer(bytes, Alignment::ANY) else {
+            self.exhausted += 1;
+            return None;
+        };
+        let template = &self.templates.iter().find(|t| t.0 == bytes)?.1;
+        h.bytes_mut(&buf, 0..HEADERS as u32, |b| b.copy_from_slice(template));
+        h.bytes_mut(&buf, PORTS + 2..PORTS + 4, |b| b.copy_from_slice(&port.to_be_bytes()));
+        h.charge(CpuWork::Copy(bytes - HEADERS as u32));
+        let checksum = Some(doorbell_packet::CsumPartial { start: PORTS as u16, offset: 16 });
+        self.under_way += 1;
+        Some(Packet {
+            todo: OffloadRequest { checksum, ..OffloadRequest::NONE },
+            ..Packet::linear(Fragment::whole(buf))
+        })
+    }
+
+    fn answer<H: Host>(&mut self, h: &mut H) {
+        let Some(request) = self.requests.pop_front() else { return };
+        let from = request.head.start + PORTS;
+        let port = h.bytes(&request.head.buf, from..from + 2, |b| u16::from_be_bytes([b[0], b[1]]));
+        h.charge(CpuWork::Copy(request.len().saturating_sub(HEADERS as u32)));
+        request.release(h);
+        h.delay(self.application);
+        let bytes = self.load.size(port.wrapping_sub(FIRST).into());
+        let Some(p) = self.make(h, bytes, port) else { return };
+        // One of so many begins a group; the others of the group are not asked.
+        let burst = self.load.burst as f64;
+        let starts = self.load.together / (burst - (burst - 1.0) * self.load.together);
+        if !self.holding && !self.stopping && self.draw.unit() < starts {
+            self.holding = true;
+        }
+        if !self.holding {
+            self.ready.push_back(p);
+            return;
+        }
+        self.held.push(p);
+        if self.held.len() >= self.load.burst || self.stopping {
+            self.holding = false;
+            self.ready.extend(self.held.drain(..));
+        }
+    }
+
+    /// What it holds back goes, too.
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+        self.holding = false;
+        self.ready.extend(self.held.drain(..));
+    }
+
+    /// Gives all back; how many requests and answers it had.
+    pub(super) fn release<H: Host>(self, h: &mut H) -> u64 {
+        let mut had = 0;
+        for p in self.requests.into_iter().chain(self.ready).chain(self.held) {
+            had += 1;
+            p.release(h);
+        }
+        self.returned.into_iter().for_each(|b| h.release(b));
+        had
+    }
+}
+
+impl doorbell_drivers::Sink for Server {
+    fn sent(&mut self, b: Buf, _: u32, last: bool) {
+        self.under_way -= u32::from(last);
+        self.returned.push(b);
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        self.unverified += u64::from(!verified);
+        self.requests.push_back(p);
+    }
+}
+
+impl<H: Host> Endpoint<H> for Server {
+    fn softirq(&mut self, h: &mut H) {
+        for b in self.returned.drain(..) {
+            h.release(b);
+        }
+    }
+    fn timers(&mut self, _: &mut H) {}
+    fn next_timer(&self) -> Time {
+        Time::NEVER
+    }
+    fn output(&mut self, _: &mut H) -> Option<Packet> {
+        self.ready.pop_front()
+    }
+    fn more(&self) -> bool {
+        !self.ready.is_empty()
+    }
+    fn dropped(&mut self, h: &mut H, p: Packet) {
+        self.under_way -= 1;
+        self.dropped += 1;
+        p.release(h);
+    }
+    fn is_ready(&self) -> bool {
+        match self.load.kind {
+            Kind::Transactions => !self.requests.is_empty(),
+            Kind::Bulk => !self.stopping && self.under_way + WRITE as u32 <= self.load.window,
+        }
+    }
+    fn run(&mut self, h: &mut H) {
+        match self.load.kind {
+            Kind::Transactions => self.answer(h),
+            Kind::Bulk if self.stopping => {}
+            Kind::Bulk => {
+                h.delay(self.application);
+                for _ in 0..WRITE {
+                    let bytes = self.load.size(self.made);
+                    self.made += 1;
+                    let p = self.make(h, bytes, FIRST);
+                    self.ready.extend(p);
+                }
+            }
+        }
+    }
+    fn is_done(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,185 @@
+//! The mlx5 system: ConnectX on PCI Express, driver and device, and a run of it.
+
+mod audit;
+mod figures;
+pub mod settings;
+
+pub use crate::experiment::open_loop::Load;
+pub use figures::{Figures, MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
+
+use crate::config::host::{HostConfig, link_bytes};
+use crate::config::key::Values;
+use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::system::{self, System};
+use crate::experiment::{self, RunError, Snapshot, open_loop};
+use crate::sim::Watch;
+use crate::sim::fault::FaultSchedule;
+use crate::sim::scheduler::{Core, Interrupt};
+use crate::sim::traffic::Frames;
+use doorbell_bus::pcie::{Rules, Settings};
+use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
+use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
+use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
+use settings::{CPU, KIND, NicKeys, PCIE, RunKeys};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// ConnectX on PCI Express.
+pub static SYSTEM: System = System {
+    name: "mlx5",
+    about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
+    devices: &["mlx5"],
+    platform_keys: &[&CPU, &PCIE, NicKeys::KEYS],
+    run_keys: &[&KIND, open_loop::Keys::KEYS, RunKeys::KEYS, &system::RUN],
+    run: run_values,
+    transfer: system::pcie_transfer,
+    port_rate: "nic.port_rate",
+};
+
+/// The machine of this system.
+pub type Board = Machine<Pcie, Mlx5>;
+
+/// The inputs of a run, but its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// The host.
+    pub host: HostConfig,
+    /// Cores, each with a channel of its own.
+    pub cores: u16,
+    /// The link.
+    pub pcie: Settings,
+    /// Latencies around it.
+    pub latencies: Latencies,
+    /// Bus address of the registers.
+    pub bar: u64,
+    /// Bus address of host memory: a multiple of 64 MiB.
+    pub memory_base: u64,
+    /// The device.
+    pub nic: Nic,
+    /// Each channel; the vector is the core's number.
+    pub driver: DriverConfig,
+}
+
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// Counters of all channels together.
+    pub driver: Stats,
+    /// The device's.
+    pub device: Counters,
+}
+
+/// Statistics of a run.
+pub type RunStats = experiment::RunStats<Totals>;
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+    let rules = Rules::new(setup.pcie)?;
+    let (cores, costs) = (usize::from(setup.cores.max(1)), setup.host.costs);
+    let platform = Platform::new(setup.memory_base, memory_size(setup, load), setup.host.guard);
+    let link = |platform| Pcie::new(platform, rules, setup.latencies, setup.bar);
+    let mut m = Machine::new(link(platform), Mlx5::new(setup.nic), costs, cores);
+    let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
+    let functions = m.bus.platform().areas();
+    let mut running = Vec::with_capacity(cores);
+    for i in 0..cores {
+        m.enter(i);
+        let Some(source) = load.source(&mut m, setup.cores, i, in_flight(setup) as u32)? else {
+            continue;
+        };
+        let config = DriverConfig { vector: i as u16, ..setup.driver };
+        let channel = Channel::create(&mut m, Rc::clone(&hca), &config)?;
+        running.push(Core::new(channel, source, Interrupt::Message(i as u16), in_flight(setup)));
+    }
+    // The clock starts at zero here: firmware commands are no part of the run.
+    m.flush_posted();
+    let Machine { bus, device, .. } = m;
+    let mut m = Machine::new(link(bus.into_platform()), device, costs, cores);
+    if watch.wants_frames() {
+        m.bus.sink_mut().start();
+    }
+    let zero = Snapshot::of(&m);
+    for (i, core) in running.iter_mut().enumerate() {
+        m.enter(i);
+        core.driver.start(&mut m);
+    }
+    let before = Snapshot { ledger: m.ledger().clone(), done: (m.ledger().wire_frames, 0), ..zero };
+    let trouble = FaultSchedule::begin(&setup.host.faults, &mut m, functions, |d, b, at, up| {
+        d.set_carrier(b, at, up);
+    });
+    let end = |m: &Board, _| m.bus.booked_until().max(m.device.wire_free());
+    let mut o = open_loop::run(&mut m, &mut running, load, trouble, &before, end, watch)?;
+    let mut driver = Stats::default();
+    open_loop::close(&mut m, running, &mut o, |m, channel| {
+        driver.add(&channel.stats());
+        channel.close(m);
+    });
+    if let Some(hca) = Rc::into_inner(hca) {
+        hca.into_inner().close(&mut m);
+    }
+    let device = m.device.counters;
+    o.counts.counters = [driver.entries().collect(), device.entries().collect()];
+    o.use_of_bus("bytes", 0, |time| m.bus.raw_capacity(time).max(1), link_bytes);
+    let mut o = o.with(Totals { driver, device });
+    o.audit.extend(audit::audit(&o, &m));
+    Ok(o)
+}
+
+/// Returns the packets of one channel between driver and device at the most: one for each data
+/// segment of its ring.
+fn in_flight(setup: &Setup) -> usize {
+    4usize << setup.driver.log_sq
+}
+
+/// Returns the host memory for all rings and all packets that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
+    let block = |bytes: u32| (bytes.max(64) as usize).next_power_of_two();
+    let cores = usize::from(setup.cores.max(1));
+    let packets = match load {
+        Load::Pktgen { size, burst, .. } => {
+            cores * (in_flight(setup) + *burst as usize) * block(*size)
+        }
+        // Replayed frames differ in size, so that freed blocks do not always fit.
+        Load::Replay { frames, .. } => {
+            in_flight(setup).min(2 * frames.len() + 64) * 2 * block(frames.longest())
+        }
+    };
+    let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
+    let rings =
+        cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + others + (64 << 10));
+    (packets + rings + (4 << 20)).next_multiple_of(1 << 20)
+}
+
+fn run_values(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured, RunError> {
+    let setup = settings::setup(v)?;
+    let load = settings::load(v, &setup, frames)?;
+    let o = run(&setup, &load, watch)?;
+    let s = &o.steady;
+    let whose = match setup.cores {
+        0..=1 => "of the one core that sends".to_owned(),
+        n => format!("of the {n} cores that send"),
+    };
+    let frames = s.by_time(8.0 * s.ledger.wire_bytes as f64);
+    let wire = s.by_time(8.0 * s.wire.0 as f64);
+    let share = s.all_busy_share() / f64::from(setup.cores.max(1));
+    let rates = vec![
+        Rate::new("packets_per_s", "packets sent", o.window.rate()),
+        Rate::new("frame_bits_per_s", "frames, without FCS", frames),
+        Rate::new("wire_bits_per_s", "frames with preamble, FCS and gap", wire),
+        Rate::new("inbound_link_share", "bus toward the device, of the raw link", o.bus_share[0]),
+        Rate::new("outbound_link_share", "bus toward the host, of the raw link", o.bus_share[1]),
+        Rate::of_cores(whose, share),
+    ];
+    Ok(o.measured(rates, CountsOf::Run, HANDED, v.number("cpu.frequency")))
+}
+
+#[cfg(test)]
+mod tests;

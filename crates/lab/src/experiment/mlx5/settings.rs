@@ -1,0 +1,116 @@
+//! What an mlx5 run is a function of, by name: how the values of keys become a
+//! [`Setup`] and a [`Load`], and which do not go together.
+
+mod keys;
+
+pub(super) use keys::{CPU, KIND, NicKeys, PCIE, RunKeys};
+
+use super::{Load, Setup};
+use crate::config::host::{self, HostConfig};
+use crate::config::key::Values;
+use crate::config::{SettingError, refuse};
+use crate::experiment::open_loop::Limits;
+use crate::sim::traffic::Frames;
+use doorbell_devices::mlx5::Config as Nic;
+use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Sizing};
+use doorbell_hal::Span;
+use doorbell_layout::mlx5::Caps;
+use std::sync::Arc;
+
+/// Simulated memory that a run may take, with its guard, in bytes.
+const MAX_MEMORY: u64 = 16 << 30;
+
+/// The [`Setup`] of these values. It does not depend on the capture.
+///
+/// # Errors
+/// Values that are allowed each, but not together.
+pub fn setup(v: &Values) -> Result<Setup, SettingError> {
+    let there = v.number("cpu.cores") as u16;
+    let cores = match v.number_or_word("run.cores") {
+        _ if v.word("traffic.kind") == "pcap" => 1,
+        None => there,
+        Some(wanted) if wanted as u16 > there => {
+            refuse!("`run.cores` is {wanted}, but the platform has {there} (`cpu.cores`)");
+        }
+        Some(wanted) => wanted as u16,
+    };
+    let (bar, memory_base) = (
+        if v.word("pcie.bar") == "below_4gib" { 0xf000_0000 } else { 0x3800_0000_0000 },
+        if v.word("cpu.memory") == "below_4gib" { 64 << 20 } else { 4 << 30 },
+    );
+    let (d, (pcie, latencies)) = (RunKeys::of(v), host::pcie(v));
+    Ok(Setup {
+        host: HostConfig::of(v, Span::from_ms(15_000)),
+        cores,
+        pcie,
+        latencies,
+        bar,
+        memory_base,
+        nic: nic(&NicKeys::of(v)),
+        driver: DriverConfig {
+            mpwqe: d.mpwqe,
+            sizing: if d.sizing == "fit" { Sizing::Fit } else { Sizing::Padded },
+            log_sq: log2(d.queue),
+            log_cq: log2(d.cq),
+            cq_period_us: d.moderation_period,
+            cq_max_count: d.moderation_count,
+            cqs: match d.armed_cqs {
+                1 => Cqs::Send,
+                3 => Cqs::Three,
+                _ => Cqs::Five,
+            },
+            bql: d.bql,
+            vector: 0,
+        },
+    })
+}
+
+fn nic(n: &NicKeys) -> Nic {
+    Nic {
+        caps: Caps {
+            enhanced_mpw: n.enhanced_mpw,
+            max_wqe_sz_sq: n.max_wqe,
+            min_inline: match n.min_inline {
+                "l2" => 1,
+                "ip" => 2,
+                "tcp_udp" => 3,
+                _ => 0,
+            },
+            log_max_lso: if n.max_lso > 0.0 { log2(n.max_lso * 1024.0) } else { 0 },
+            csum: true,
+            vlan: true,
+        },
+        fetch_chunk: n.fetch_chunk,
+        fetch_ahead: n.fetch_ahead,
+        refetch: n.refetch,
+        reads_outstanding: n.reads_outstanding,
+        packet_time: n.packet_time,
+        pipeline_delay: n.pipeline_delay,
+        // 8 bits take 8000 ps at 1 Gbit/s.
+        wire_byte_1024th_ps: (8000.0 * 1024.0 / n.port_rate).round() as u32,
+        max_frame: n.max_frame,
+        ..Nic::CONNECTX
+    }
+}
+
+fn log2(power: f64) -> u8 {
+    (power as u64).max(1).ilog2() as u8
+}
+
+/// The [`Load`] of these values; `frames` are those of the capture they name.
+///
+/// # Errors
+/// Traffic that this machine cannot send, with the frame where it is one.
+pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
+    let most = if setup.nic.caps.log_max_lso == 0 { 0 } else { 1 << setup.nic.caps.log_max_lso };
+    let limits =
+        Limits { frame: (setup.nic.max_frame, "nic.max_frame"), large_send: (most, "nic.max_lso") };
+    let load = Load::of(v, &limits, frames)?;
+    let advice = "fewer cores (`run.cores`), a shorter queue (`driver.queue`), smaller packets \
+                  (`traffic.size`)";
+    setup.host.fits(super::memory_size(setup, &load), MAX_MEMORY, advice)?;
+    Ok(load)
+}
+
+#[cfg(test)]
+mod tests;

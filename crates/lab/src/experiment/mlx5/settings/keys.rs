@@ -1,0 +1,156 @@
+//! The keys of an mlx5 run.
+//!
+//! Prices of CPU work are in cycles, so that a faster core makes all of them
+//! shorter; what a bus or a device takes is in nanoseconds.
+
+use crate::config::key::{Key, Needs, settings};
+use doorbell_hal::Span;
+
+/// Each core has an EQ; EQ numbers have 8 bits, and the device keeps the first four.
+const MAX_CORES: f64 = 252.0;
+
+const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
+
+const CQ_SIZES: &[f64] =
+    &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0];
+
+const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
+const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
+/// Packets share a WQE.
+const SESSIONS: &[Needs] =
+    &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
+
+/// Prices of CPU work, and the cores.
+pub(in crate::experiment::mlx5) static CPU: [Key; 24] = [
+    Key::number("cpu.frequency", "GHz", 0.1, 10.0, "clock of every core"),
+    Key::whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores there are"),
+    Key::choice(
+        "cpu.memory",
+        &["above_4gib", "below_4gib"],
+        "where host memory lies: above, a read request's header is 4 bytes longer",
+    ),
+    Key::cycles("cpu.stack", "one packet handed to the driver by what is above it"),
+    Key::number("cpu.copy", "cycles/B", 0.0, 1e3, "one byte copied"),
+    Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed").default("0"),
+    Key::cycles("cpu.tx_descriptor", "a send WQE for one packet, beside its entries"),
+    Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, 1e6, "each data segment of it"),
+    Key::cycles("cpu.tx_shared", "a packet added to a session").when(SESSIONS),
+    Key::cycles("cpu.tx_session", "a session opened and closed").when(SESSIONS),
+    Key::cycles("cpu.tx_pad", "ring space filled with NOPs, beside its blocks"),
+    Key::number("cpu.tx_pad_entry", "cycles/entry", 0.0, 1e6, "each block of it"),
+    Key::cycles("cpu.tx_notify", "a doorbell, without the register write itself"),
+    Key::cycles("cpu.tx_done", "packets found sent, beside each packet"),
+    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each packet of them"),
+    Key::cycles("cpu.completion", "a CQE examined"),
+    Key::cycles("cpu.interrupt", "an interrupt handler entered"),
+    Key::cycles("cpu.poll", "a poll routine entered"),
+    Key::cycles("cpu.wake", "a stopped queue started again"),
+    Key::cycles("cpu.map", "a buffer mapped for the device"),
+    Key::cycles("cpu.mmio_write", "a register write, for the core that makes it"),
+    Key::ns("cpu.mmio_write_spacing", "the least time between two register writes of one core"),
+    Key::cycles("cpu.fence", "a memory barrier"),
+    Key::number("cpu.relax", "cycles", 1.0, 1e6, "one turn of a polling loop"),
+];
+
+/// The link.
+pub(in crate::experiment::mlx5) static PCIE: [Key; 11] = [
+    Key::among("pcie.generation", "", &[1.0, 2.0, 3.0, 4.0, 5.0], "PCI Express generation"),
+    Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "width of the link"),
+    Key::among("pcie.mps", "B", PCIE_SIZES, "Max_Payload_Size"),
+    Key::among("pcie.mrrs", "B", PCIE_SIZES, "Max_Read_Request_Size"),
+    Key::choice(
+        "pcie.completions",
+        &["merged", "rcb64", "rcb128"],
+        "how the host cuts the completions of a read: at MPS, or at each 64 or 128 bytes",
+    ),
+    Key::choice(
+        "pcie.dllp",
+        &["none", "per_request", "timer", "flat"],
+        "which Acks and UpdateFCs are booked",
+    ),
+    Key::choice("pcie.ecrc", &["on", "off"], "whether TLPs carry the optional digest"),
+    Key::number(
+        "pcie.usable_share",
+        "",
+        0.01,
+        1.0,
+        "share of the link's byte rate that traffic can use",
+    ),
+    Key::ns("pcie.link_latency", "from the last bit sent to the packet being usable, one way"),
+    Key::ns("pcie.memory_latency", "from a read request at the root complex to its data"),
+    Key::choice(
+        "pcie.bar",
+        &["above_4gib", "below_4gib"],
+        "where the registers lie: above, a doorbell's header is 4 bytes longer",
+    ),
+];
+
+settings! {
+    /// The device.
+    pub(in crate::experiment::mlx5) struct NicKeys {
+        /// largest read of WQEs
+        fetch_chunk: u32 = "nic.fetch_chunk", steps("B", (64.0, 4096.0, 64.0));
+        /// WQEs fetched and not yet executed, over all queues
+        fetch_ahead: u32 = "nic.fetch_ahead", steps("B", (64.0, 1_048_576.0, 64.0));
+        /// whether a WQE cut by the end of a chunk is read again from its start
+        refetch: bool = "nic.refetch", choice(&["no", "yes"]);
+        /// data reads in flight at the most
+        reads_outstanding: u16 = "nic.reads_outstanding", whole("reads", 1.0, 4096.0);
+        /// least time between two packets' starts of execution
+        packet_time: Span = "nic.packet_time", ns();
+        /// from a packet's last byte on chip to its first bit on the wire
+        pipeline_delay: Span = "nic.pipeline_delay", ns();
+        /// rate of the Ethernet port
+        port_rate: f64 = "nic.port_rate", number("Gbit/s", 0.01, 1000.0);
+        /// largest frame, without FCS
+        max_frame: u32 = "nic.max_frame", steps("B", (60.0, 16384.0, 1.0));
+        /// capability: multi-packet WQEs
+        enhanced_mpw: bool = "nic.enhanced_mpw", choice(&["on", "off"]);
+        /// headers that a WQE must carry inline
+        min_inline: &'static str = "nic.min_inline", choice(&["none", "l2", "ip", "tcp_udp"]);
+        /// capability max_wqe_sz_sq: the longest send WQE
+        max_wqe: u16 = "nic.max_wqe", among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0]);
+        /// capability max_lso_cap: the largest large send's payload; 0: no LSO
+        max_lso: f64 = "nic.max_lso", among("KiB", &[0.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
+    }
+}
+
+/// What is sent.
+pub(in crate::experiment::mlx5) static KIND: [Key; 1] =
+    [Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture")];
+
+settings! {
+    /// Settings of the driver, the stack and the run. Defaults are those of Linux, where it has
+    /// them.
+    pub(in crate::experiment::mlx5) struct RunKeys {
+        /// the switch: ethtool --set-priv-flags skb_tx_mpwqe
+        mpwqe: bool = "driver.mpwqe", choice(&["on", "off"]).default("on");
+        /// sessions padded to their longest (linux 5.10), or fit to what is left of a page
+        sizing: &'static str = "driver.sizing",
+            choice(&["padded", "fit"]).default("padded").when(SESSIONS);
+        /// send queue
+        queue: f64 = "driver.queue",
+            among("blocks", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
+                .default("1024");
+        /// completion queue
+        cq: f64 = "driver.cq",
+            among("CQEs", CQ_SIZES)
+                .default("1024");
+        /// completion queues of a channel, all armed when a poll ends: the send queue's alone; with
+        /// receive and internal operations (newest Linux); with XDP and asynchronous operations too
+        /// (linux 5.10)
+        armed_cqs: u32 = "driver.armed_cqs", among("CQs", &[1.0, 3.0, 5.0]).default("5");
+        /// the stack limits the bytes in a transmit queue and so where a batch ends; pktgen does
+        /// not look at it
+        bql: bool = "stack.bql", choice(&["on", "off"]).default("on").when(PCAP);
+        /// an event waits for this long
+        moderation_period: u16 = "driver.moderation_period",
+            steps("us", (0.0, 4095.0, 1.0)).default("16");
+        /// or for so many completions
+        moderation_count: u16 = "driver.moderation_count",
+            whole("CQEs", 0.0, 65535.0).default("32");
+        /// cores that send; a capture goes through one
+        cores: Option<u16> = "run.cores",
+            whole("cores", 1.0, MAX_CORES).or(&["all"]).default("all").when(PKTGEN);
+    }
+}

@@ -1,0 +1,38 @@
+//! Experiments: loads, runs and their statistics, the five systems, and published figures.
+
+mod audit;
+pub mod axienet;
+pub mod bill;
+pub mod closed_loop;
+pub mod custom;
+pub mod e1000;
+pub mod figures;
+pub mod fixed_rate;
+pub mod ibmveth;
+pub mod ibmvnic;
+pub mod mlx5;
+pub mod open_loop;
+pub mod papr;
+pub mod result;
+mod run;
+pub mod system;
+pub mod window;
+
+pub use run::{Counts, Entries, OpenError, RunError, RunStats, Snapshot, WorkTotals};
+pub(crate) use run::{Experiment, Probe, SLICE};
+
+use crate::config::InputError;
+
+/// Returns every system with published figures.
+///
+/// # Errors
+/// A built-in profile that does not parse.
+pub fn systems() -> Result<Vec<Box<dyn figures::PublishedFigures>>, InputError> {
+    Ok(vec![
+        Box::new(mlx5::Figures::new()?),
+        Box::new(e1000::Figures::new()?),
+        Box::new(axienet::Figures::new()?),
+        Box::new(ibmveth::Figures::new()?),
+        Box::new(ibmvnic::Figures::new()?),
+    ])
+}

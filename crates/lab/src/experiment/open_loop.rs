@@ -1,0 +1,458 @@
+//! An open-loop run: the packet generator on every core, or a capture through one.
+//!
+//! What a scenario says of it ([`KEYS`]), the [`Load`] that comes of it, and the
+//! loop that drives it to its end, for any system.
+
+use crate::config::key::{Is, Needs, Values, settings};
+use crate::config::{SettingError, refuse};
+use crate::experiment::window::Window;
+use crate::experiment::{Counts, RunError, RunStats, Snapshot};
+use crate::sim::fault::{FaultSchedule, WatchdogEvents};
+use crate::sim::histogram::Histogram;
+use crate::sim::link::on_wire;
+use crate::sim::scheduler::{self, Core};
+use crate::sim::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
+use crate::sim::{Watch, watch};
+use doorbell_bus::{Bus, Capture, Ledger, Machine, keep_every_other};
+use doorbell_drivers::Driver;
+use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
+use doorbell_packet::{ethernet, vlan};
+use std::sync::Arc;
+
+/// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
+const MAX_SECONDS: f64 = 1e6;
+
+const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
+const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
+/// Frames at their own times are not announced together.
+const IN_BURSTS: &[Needs] = &[
+    Needs::kind(&["pktgen", "pcap"]),
+    Needs::kind(&["pktgen"]).or("traffic.times", Is::Word(&["full"])),
+];
+
+settings! {
+    /// Packets of a generator or a capture, as a scenario describes them.
+    pub struct Keys {
+        /// pktgen: packet without FCS
+        size: u32 = "traffic.size", steps("B", (42.0, 16384.0, 1.0)).default("64").when(PKTGEN);
+        /// packets announced together
+        burst: u32 = "traffic.burst", whole("packets", 1.0, 4096.0).default("32").when(IN_BURSTS);
+        /// pktgen: over all cores
+        rate: Option<f64> = "traffic.rate",
+            number("Mpps", 0.001, 1e4).or(&["full"]).default("full").when(PKTGEN);
+        /// pktgen: in all; rounded up to a multiple of the cores
+        packets: u64 = "traffic.packets", whole("packets", 1.0, 1e9).default("240000").when(PKTGEN);
+        /// pktgen: whether the UDP checksum is left to the device
+        checksum: bool = "traffic.checksum", choice(&["off", "on"]).default("off").when(PKTGEN);
+        /// pcap: the capture
+        file: String = "traffic.file", file().when(PCAP);
+        /// pcap: as fast as the queue takes frames, or at their own times
+        times: &'static str = "traffic.times", choice(&["full", "own"]).default("full").when(PCAP);
+        /// pcap: how often it is sent
+        rounds: u32 = "traffic.rounds", whole("rounds", 1.0, 1e6).default("1").when(PCAP);
+        /// pcap: whether TCP and UDP checksums are left to the device
+        offload: &'static str = "traffic.offload",
+            choice(&["csum", "none"]).default("csum").when(PCAP);
+        /// pcap: frames over the MTU are large sends with segments of this payload
+        gso: Option<u16> = "traffic.gso",
+            steps("B", (1.0, 65535.0, 1.0)).or(&["none"]).default("none").when(PCAP);
+        /// pcap: the largest IP packet
+        mtu: u32 = "traffic.mtu", steps("B", (68.0, 65535.0, 1.0)).default("1500").when(PCAP);
+    }
+}
+
+/// What driver and device can send: bytes, and the key that says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest frame, without FCS.
+    pub frame: (u32, &'static str),
+    /// Most payload of a large send; 0: none is possible.
+    pub large_send: (u32, &'static str),
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// The packet generator on every core.
+    Pktgen {
+        /// Bytes without FCS.
+        size: u32,
+        /// Packets in a burst.
+        burst: u32,
+        /// Packets a second over all cores; `None`: full speed.
+        rate: Option<f64>,
+        /// Packets in all, dealt out evenly: rounded up to a multiple of the cores.
+        packets: u64,
+        /// Whether the UDP checksum is left to the device.
+        checksum: bool,
+    },
+    /// Frames from elsewhere, on core 0.
+    Replay {
+        /// The frames.
+        frames: Arc<Frames>,
+        /// How they are sent.
+        options: ReplayOptions,
+    },
+}
+
+impl Load {
+    /// Frames that it will send, as far as that is known beforehand: large sends count once.
+    pub fn packets(&self, cores: u16) -> u64 {
+        match self {
+            Load::Pktgen { packets, .. } => {
+                packets.div_ceil(u64::from(cores.max(1))) * u64::from(cores.max(1))
+            }
+            Load::Replay { frames, options } => frames.len() as u64 * u64::from(options.rounds),
+        }
+    }
+
+    /// Returns the packets that leave together. Departures are looked at in multiples of them, so
+    /// that a pace is seen between bursts and not within one.
+    fn announced(&self) -> u64 {
+        match self {
+            Load::Pktgen { burst, .. } => u64::from(*burst),
+            Load::Replay { options, .. } if options.own_times => 1,
+            Load::Replay { options, .. } => u64::from(options.burst),
+        }
+    }
+
+    /// The load of these values; `frames` are those of the capture they name.
+    ///
+    /// # Errors
+    /// Traffic that this machine cannot send, with the frame where it is one.
+    pub fn of(
+        v: &Values,
+        limits: &Limits,
+        frames: Option<&Arc<Frames>>,
+    ) -> Result<Load, SettingError> {
+        if v.word("traffic.kind") == "pcap" { replay(v, limits, frames) } else { pktgen(v, limits) }
+    }
+
+    /// Host memory for what one queue of `ring` packets has under way.
+    pub fn memory(&self, ring: u32) -> usize {
+        let block = |bytes: u32| bytes.next_power_of_two() as usize;
+        match self {
+            Load::Pktgen { size, burst, .. } => (ring + burst) as usize * 2 * block(*size),
+            // Replayed frames differ in size, so that freed blocks do not always fit.
+            Load::Replay { frames, .. } => ring as usize * 4 * block(frames.longest()),
+        }
+    }
+
+    /// The source of core `i` of `cores`, if it has one; `in_flight` packets fit its queue.
+    ///
+    /// # Errors
+    /// No host memory.
+    pub fn source<H: Host>(
+        &self,
+        h: &mut H,
+        cores: u16,
+        i: usize,
+        in_flight: u32,
+    ) -> Result<Option<Source>, OutOfMemory> {
+        match self {
+            Load::Replay { frames, options } => {
+                Ok((i == 0).then(|| Source::Replay(Replay::new(Arc::clone(frames), *options))))
+            }
+            &Load::Pktgen { size, burst, rate, checksum, .. } => {
+                let cores = u64::from(cores.max(1));
+                let packets = self.packets(cores as u16) / cores;
+                let (rate, first) = match rate {
+                    None => (Rate::Full, Span::ZERO),
+                    Some(pps) => {
+                        // Each core starts at its own share of the distance between bursts.
+                        let every = f64::from(burst) * cores as f64 / pps * 1e12;
+                        let first = every * i as f64 / cores as f64;
+                        (
+                            Rate::Burst(Span::from_ps(every.round() as u64)),
+                            Span::from_ps(first.round() as u64),
+                        )
+                    }
+                };
+                let buffers = in_flight + burst;
+                let p =
+                    Pktgen::new(h, size, burst, packets, rate, first, buffers, i as u16, checksum)?;
+                Ok(Some(Source::Pktgen(p)))
+            }
+        }
+    }
+}
+
+fn pktgen(v: &Values, limits: &Limits) -> Result<Load, SettingError> {
+    let k = Keys::of(v);
+    let size = k.size;
+    let (most, key) = limits.frame;
+    if size > most {
+        refuse!("`traffic.size` is {size} B, but the device sends {most} at the most (`{key}`)");
+    }
+    Ok(Load::Pktgen {
+        size,
+        burst: k.burst,
+        rate: k.rate.map(|mpps| mpps * 1e6),
+        packets: k.packets,
+        checksum: k.checksum,
+    })
+}
+
+fn replay(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
+    let Some(frames) = frames.filter(|f| !f.is_empty()) else {
+        refuse!("the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
+    };
+    let k = Keys::of(v);
+    let file = &k.file;
+    let options = ReplayOptions {
+        own_times: k.times == "own",
+        rounds: k.rounds,
+        burst: k.burst,
+        checksum_offload: k.offload == "csum",
+        gso: k.gso,
+        mtu: k.mtu,
+    };
+    if options.own_times {
+        let seconds = frames.span().as_secs_f64() * f64::from(options.rounds);
+        if seconds > MAX_SECONDS {
+            refuse!(
+                "{file}: at its own times it lasts {seconds:.0} s, and {MAX_SECONDS} are the most; send it with --times full"
+            );
+        }
+    }
+    let mut scratch = Vec::new();
+    for (i, (_, frame)) in frames.iter().enumerate() {
+        sendable(frame, &options, limits, &mut scratch).map_err(|why| {
+            let bytes = frame.len();
+            SettingError(format!("{file}: frame {} has {bytes} bytes, {why}", i + 1))
+        })?;
+    }
+    Ok(Load::Replay { frames: Arc::clone(frames), options })
+}
+
+/// Whether driver and device can send a frame; if not, why, and what to do.
+fn sendable(
+    frame: &[u8],
+    options: &ReplayOptions,
+    limits: &Limits,
+    scratch: &mut Vec<u8>,
+) -> Result<(), SettingError> {
+    let mtu = options.mtu;
+    if !options.is_over(frame) {
+        let (most, key) = limits.frame;
+        if frame.len() > most as usize {
+            refuse!("more than the device's {most} (`{key}`)");
+        }
+        return Ok(());
+    }
+    let Some(size) = options.gso else {
+        refuse!(
+            "more than an MTU of {mtu} allows; --gso MSS sends it as a large send, --set traffic.mtu=N allows longer frames"
+        );
+    };
+    scratch.clear();
+    scratch.extend_from_slice(frame);
+    let gso = options.prepare(scratch).and_then(|todo| todo.gso);
+    let Some(gso) = gso else {
+        refuse!(
+            "more than an MTU of {mtu} allows, and cannot be cut into segments of {size}; only whole TCP and UDP datagrams with \
+             more payload than that can, no fragments"
+        );
+    };
+    let payload = frame.len() - usize::from(gso.header);
+    let (most, key) = limits.large_send;
+    if payload > most as usize {
+        refuse!("and its payload is over the device's limit of {most} for a large send (`{key}`)");
+    }
+    let segment = usize::from(gso.header) + usize::from(size);
+    let tagged = scratch.get(12..14).is_some_and(|t| matches!(t, [0x81, 0x00] | [0x88, 0xa8]));
+    let header = ethernet::HEADER + if tagged { vlan::TAG } else { 0 };
+    if segment > mtu as usize + header {
+        refuse!(
+            "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} allows"
+        );
+    }
+    Ok(())
+}
+
+/// Counts when so many frames had left.
+#[derive(Clone, Debug)]
+struct Look {
+    frames: u64,
+    ledger: Ledger,
+    busy: Span,
+    interrupts: u64,
+    polls: u64,
+}
+
+/// Looks at a run, at about equal numbers of frames; of a long run, every other of these, and so
+/// on.
+#[derive(Debug)]
+struct Looks {
+    sent: u64,
+    next: u64,
+    stride: u64,
+    all: Vec<Look>,
+    /// Frames that had left when the first source had handed over everything.
+    dry: Option<u64>,
+}
+
+/// Looks at which every other goes.
+const MOST_LOOKS: usize = 128;
+
+impl Looks {
+    fn new<B: Bus, D: Device<B>>(m: &Machine<B, D>, stride: u64) -> Looks {
+        let sent = m.ledger().wire_frames;
+        Looks { sent, next: sent + stride, stride, all: Vec::with_capacity(MOST_LOOKS), dry: None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look<B: Bus, D: Device<B>>(&mut self, m: &Machine<B, D>) {
+        let ledger = m.ledger().clone();
+        self.next = ledger.wire_frames + self.stride;
+        self.all.push(Look {
+            frames: ledger.wire_frames - self.sent,
+            ledger,
+            busy: WorkKind::ALL.iter().fold(m.stalled(), |sum, k| sum + m.spent(*k)),
+            interrupts: m.done(WorkKind::Interrupt).times,
+            polls: m.done(WorkKind::Poll).times,
+        });
+        if self.all.len() == MOST_LOOKS {
+            keep_every_other(&mut self.all);
+            self.stride *= 2;
+        }
+    }
+
+    /// Returns the steady window of a run that began at `began` and had these departures, with its
+    /// counts. A device counts ahead of the wire, so the counts are those between two looks, over
+    /// the time that as many departures took in the window.
+    fn steady(&self, began: Time, departures: &[(Time, u64)]) -> Option<(Window, Counts)> {
+        let dry = self.dry.unwrap_or(u64::MAX);
+        let window = Window::found(began, departures, dry)?;
+        let last = departures[..departures.partition_point(|d| d.1 <= dry)].last()?.1;
+        let first = last - window.packets;
+        let a = self.all.iter().find(|l| l.frames >= first)?;
+        let b = self.all.iter().rfind(|l| l.frames <= last).filter(|b| b.frames > a.frames)?;
+        let (ledger, packets) = (b.ledger.since(&a.ledger), b.frames - a.frames);
+        let counts = Counts {
+            elapsed: Span::from_ps((packets as f64 / window.rate() * 1e12).round() as u64),
+            packets,
+            payload: 0,
+            wire: (on_wire((packets, ledger.wire_bytes)), 0),
+            ledger,
+            work: Vec::new(),
+            stalled: Span::ZERO,
+            busy: vec![Span::from_ps(b.busy.ps() - a.busy.ps())],
+            interrupts: vec![b.interrupts - a.interrupts],
+            polls: b.polls - a.polls,
+            counters: [Vec::new(), Vec::new()],
+        };
+        Some((window, counts))
+    }
+}
+
+/// Drives all cores to the end of their traffic, and what they sent out of the device. The traffic
+/// begins now: a pace counts from here on. Counts are those since `before`; the run ends at
+/// `end(machine, time of the last event)`.
+///
+/// # Errors
+/// A core gets stuck, or the watcher ends the run.
+pub(crate) fn run<B, D, Dr>(
+    m: &mut Machine<B, D>,
+    cores: &mut [Core<Dr, Source>],
+    load: &Load,
+    mut trouble: Option<FaultSchedule<B, D>>,
+    before: &Snapshot,
+    end: impl FnOnce(&Machine<B, D>, Time) -> Time,
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError>
+where
+    B: Bus<Sink = Capture>,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+{
+    watch::begin(m, watch);
+    let (began, total) = (m.now(), load.packets(cores.len() as u16));
+    for core in cores.iter_mut() {
+        core.traffic.start(began);
+    }
+    m.bus.platform_mut().mark_departures(load.announced());
+    let mut looks = Looks::new(m, load.announced());
+    let (mut steps, mut failed) = (0u64, None);
+    let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, traffic| {
+        steps += 1;
+        if m.ledger().wire_frames >= looks.next {
+            looks.look(m);
+        }
+        if looks.dry.is_none() && traffic.is_dry() {
+            looks.dry = Some(m.ledger().wire_frames - looks.sent);
+        }
+        if failed.is_none() {
+            failed = m.bus.sink_mut().drain(|at, f| watch.frame(at, f)).err();
+        }
+        let go_on = !steps.is_multiple_of(4096) || watch.progress(m.ledger().wire_frames, total);
+        go_on && failed.is_none()
+    });
+    if stuck_or_ended.is_err() {
+        // The trace shows what led to it.
+        watch::end(m, watch);
+    }
+    let ended = stuck_or_ended?;
+    if let Some(why) = failed {
+        return Err(RunError::Capture(why));
+    }
+    if ended == scheduler::Ended::Stopped {
+        return Err(RunError::Stopped);
+    }
+    // Moderated events may still be on their way.
+    let mut last = m.now();
+    loop {
+        while m.next_event() < Time::NEVER {
+            last = last.max(m.next_event());
+            m.run_device(m.next_event());
+        }
+        // Frames that wait for a link leave when it is up again.
+        match &mut trouble {
+            Some(t) if t.flaps.is_down() => t.mend(m),
+            _ => break,
+        }
+    }
+    m.bus.sink_mut().drain(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
+    watch.progress(m.ledger().wire_frames, total);
+    watch::end(m, watch);
+    let steady = looks.steady(began, &m.bus.platform().departures());
+    let mut alarms = WatchdogEvents::default();
+    cores.iter().for_each(|c| alarms.add(c.alarms()));
+    let faults = trouble.map(|t| t.end(m, alarms));
+    let mut counts = before.until(&Snapshot { at: end(m, last), ..Snapshot::of(m) });
+    counts.busy = vec![counts.work.iter().fold(counts.stalled, |sum, w| sum + w.2)];
+    let mut latency = Histogram::default();
+    cores.iter().for_each(|c| latency.add(&c.latency));
+    let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone());
+    let (window, steady) = steady.unwrap_or_else(whole);
+    Ok(RunStats {
+        counts,
+        window,
+        steady,
+        latency,
+        series: Vec::new(),
+        faults,
+        bus_share: Vec::new(),
+        audit: Vec::new(),
+        totals: (),
+    })
+}
+
+/// Closes the drivers of all cores, each on its core, and releases their traffic's buffers.
+pub(crate) fn close<B: Bus, D: Device<B>, Dr>(
+    m: &mut Machine<B, D>,
+    cores: Vec<Core<Dr, Source>>,
+    o: &mut RunStats,
+    mut close: impl FnMut(&mut Machine<B, D>, Dr),
+) {
+    let mut skipped = 0;
+    for (i, core) in cores.into_iter().enumerate() {
+        m.enter(i);
+        close(m, core.driver);
+        skipped += core.traffic.release(m);
+    }
+    if skipped > 0 {
+        o.audit.push(format!("{skipped} frames were skipped for want of memory or form"));
+    }
+}

@@ -1,0 +1,336 @@
+//! Results: what a run measured, under the same names for people and programs.
+//!
+//! A result holds counts and virtual time only. No clock, no host name: the same
+//! plan gives the same bytes. Quotients are rounded to nine digits, so that the
+//! last bits of a division do not show.
+
+use crate::experiment::WorkTotals;
+use crate::experiment::window::Window;
+use crate::sim::histogram::Histogram;
+use doorbell_bus::{Ledger, ledger};
+use doorbell_hal::Span;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::borrow::Cow;
+
+/// Where a count belongs in a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// The bus between CPU and device.
+    Bus,
+    /// What the CPU did besides.
+    Cpu,
+    /// The driver's own counters.
+    Driver,
+    /// The device's.
+    Device,
+    /// Frames that left.
+    Wire,
+    /// What went wrong because it was asked to.
+    Fault,
+}
+
+impl Group {
+    /// All, in the order of a table.
+    pub const ALL: [Group; 6] =
+        [Group::Bus, Group::Cpu, Group::Driver, Group::Device, Group::Wire, Group::Fault];
+}
+
+/// A count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Count {
+    /// Where it belongs.
+    pub group: Group,
+    /// Unique; a driver's and a device's counters have `driver_` and `device_` before it.
+    pub name: String,
+    /// What it counts; empty where the name is its manual's.
+    pub about: &'static str,
+    /// How many.
+    pub value: u64,
+}
+
+impl Count {
+    /// Every count of the ledger.
+    pub fn of_ledger(l: &Ledger) -> Vec<Count> {
+        let group = |group| match group {
+            ledger::Group::Bus => Group::Bus,
+            ledger::Group::Cpu => Group::Cpu,
+            ledger::Group::Wire => Group::Wire,
+        };
+        l.counters()
+            .map(|(c, value)| Count {
+                group: group(c.group),
+                name: c.name.to_owned(),
+                about: c.about,
+                value,
+            })
+            .collect()
+    }
+
+    /// A driver's counters, or a device's. Calls of the hypervisor among them (`hcall_`) are
+    /// crossings, by the names that `serve` has for them.
+    pub fn of(
+        group: Group,
+        entries: impl Iterator<Item = (&'static str, u64)>,
+    ) -> impl Iterator<Item = Count> {
+        let prefix = if group == Group::Device { "device" } else { "driver" };
+        entries.map(move |(name, value)| match name.starts_with("hcall_") {
+            true => Count { group: Group::Bus, name: name.to_owned(), about: "", value },
+            false => Count { group, name: format!("{prefix}_{name}"), about: "", value },
+        })
+    }
+}
+
+/// A rate or a share.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rate {
+    /// Its name, with the unit.
+    pub name: &'static str,
+    /// What it is.
+    pub about: Cow<'static, str>,
+    /// How much.
+    pub value: f64,
+}
+
+impl Rate {
+    /// A rate, with its meaning.
+    pub fn new(name: &'static str, about: impl Into<Cow<'static, str>>, value: f64) -> Rate {
+        Rate { name, about: about.into(), value }
+    }
+
+    /// The share of time that cores were busy. `whose`: which cores, and how many.
+    pub fn of_cores(whose: impl Into<Cow<'static, str>>, value: f64) -> Rate {
+        Rate::new("cpu_busy_share", whose, value)
+    }
+}
+
+/// The part of a run that counts and costs are of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CountsOf {
+    /// All of it, start and end included: nothing that was begun is left out.
+    Run,
+    /// The window of the rates.
+    Window,
+}
+
+impl CountsOf {
+    /// The word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CountsOf::Run => "run",
+            CountsOf::Window => "window",
+        }
+    }
+}
+
+/// CPU time spent on one kind of work.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cost {
+    /// The kind.
+    pub name: &'static str,
+    /// How often it was done.
+    pub times: u64,
+    /// How many units of it.
+    pub units: u64,
+    /// What it cost.
+    pub cycles: f64,
+}
+
+/// A number over time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// Its name, with the unit.
+    pub name: &'static str,
+    /// Milliseconds, and the number.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Cost {
+    /// Returns the costs of `work`, and of the register accesses and fences in `l` that cores
+    /// waited for, at a clock of `ghz`.
+    pub fn of(work: &WorkTotals, l: &Ledger, stalled: Span, ghz: f64) -> Vec<Cost> {
+        let stores = l.mmio_writes + l.mmio_reads + l.fences;
+        let cycles = |s: Span| s.as_ns_f64() * ghz;
+        let work = work.iter().map(|(kind, done, spent)| Cost {
+            name: kind.name(),
+            times: done.times,
+            units: done.units,
+            cycles: cycles(*spent),
+        });
+        let stalled = Cost {
+            name: "registers_and_fences",
+            times: stores,
+            units: stores,
+            cycles: cycles(stalled),
+        };
+        work.chain([stalled]).collect()
+    }
+}
+
+/// The latency of a packet that is sent.
+pub const HANDED: &str = "from the call of the driver to the buffer's return";
+
+/// What a run of any system measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    /// Packets sent, large sends counted as their segments.
+    pub packets: u64,
+    /// Virtual time from the start to the last packet on link or wire.
+    pub elapsed: Span,
+    /// The time over which rates are taken.
+    pub window: Window,
+    /// What counts, costs and quotients by packet are of.
+    pub counts_of: CountsOf,
+    /// Rates and shares.
+    pub rates: Vec<Rate>,
+    /// Every count.
+    pub counts: Vec<Count>,
+    /// CPU time by cause.
+    pub costs: Vec<Cost>,
+    /// What changes over the run.
+    pub series: Vec<Series>,
+    /// How long what took.
+    pub latency: Histogram,
+    /// What that was: [`HANDED`], or another's words.
+    pub latency_of: &'static str,
+    /// What does not add up; empty when all does.
+    pub audit: Vec<String>,
+}
+
+impl Measured {
+    /// Every count by packet, and the cycles by cause and in all (`cycles`,
+    /// `cycles_stack`, …). A run of no packets has none.
+    pub fn per_packet(&self) -> Vec<(String, f64)> {
+        if self.packets == 0 {
+            return Vec::new();
+        }
+        let packets = self.packets as f64;
+        let counts = self.counts.iter().map(|c| (c.name.clone(), c.value as f64 / packets));
+        let causes = self.costs.iter().map(|c| (format!("cycles_{}", c.name), c.cycles / packets));
+        let all = self.costs.iter().map(|c| c.cycles).sum::<f64>() / packets;
+        counts
+            .chain([("cycles".to_owned(), all)])
+            .chain(causes)
+            .map(|(name, v)| (name, rounded(v)))
+            .collect()
+    }
+
+    /// Quantiles of the latency, in nanoseconds.
+    pub fn latency_ns(&self) -> Vec<(&'static str, f64)> {
+        let h = &self.latency;
+        let quantile = |per_mille| h.quantile(per_mille);
+        let all = [
+            ("min", h.min()),
+            ("p50", quantile(500)),
+            ("p90", quantile(900)),
+            ("p99", quantile(990)),
+            ("p999", quantile(999)),
+            ("max", h.max()),
+        ];
+        all.into_iter().filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
+    }
+
+    /// Whether all counts agree with each other.
+    pub fn is_sound(&self) -> bool {
+        self.audit.is_empty()
+    }
+}
+
+/// A run's plan by name, and what it measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunResult {
+    /// The scenario.
+    pub scenario: String,
+    /// The profile.
+    pub profile: String,
+    /// SHA-256 of what the profile says, in hexadecimal.
+    pub profile_sha256: String,
+    /// What was set on top of the two, as it was given.
+    pub set: Vec<String>,
+    /// The value of every key in the end, with its unit.
+    pub settings: Vec<(&'static str, String)>,
+    /// SHA-256 of the capture that was sent, in hexadecimal, if one was.
+    pub capture_sha256: Option<String>,
+    /// The seed.
+    pub seed: u64,
+    /// What came of it.
+    pub measured: Measured,
+}
+
+impl RunResult {
+    /// One object:
+    ///
+    /// ```json
+    /// {"scenario", "profile", "profile_sha256", "set": […], "settings": {…}, "capture_sha256", "seed",
+    ///  "packets", "seconds", "rates": {…}, "rates_error": {…},
+    ///  "window": {"start_ns", "end_ns", "packets", "batches", "steady", "note"},
+    ///  "counts_of": "run" | "window", "ledger": {…}, "per_packet": {…}, "latency_ns": {…}, "latency_of",
+    ///  "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
+    /// ```
+    ///
+    /// `rates` are those of the window, and `rates_error` half of their 95 % interval in the same
+    /// unit. It is empty where the run is too short for one, and `note` says what a window that
+    /// is not `steady` lacks. `latency_histogram_ns` has the buckets that are not empty, each
+    /// 1/32 of a power of two wide. `series` holds what changes over a run: name, and pairs of
+    /// milliseconds and number.
+    pub fn to_json(&self) -> String {
+        // Strings and numbers have no way to fail, and neither has a String that is written to.
+        serde_json::to_string_pretty(self)
+            .unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"))
+    }
+}
+
+impl Serialize for RunResult {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let m = &self.measured;
+        let mut out = s.serialize_map(None)?;
+        out.serialize_entry("scenario", &self.scenario)?;
+        out.serialize_entry("profile", &self.profile)?;
+        out.serialize_entry("profile_sha256", &self.profile_sha256)?;
+        out.serialize_entry("set", &self.set)?;
+        out.serialize_entry("settings", &Object(self.settings.iter().map(|(k, v)| (k, v))))?;
+        out.serialize_entry("capture_sha256", &self.capture_sha256)?;
+        out.serialize_entry("seed", &self.seed)?;
+        out.serialize_entry("packets", &m.packets)?;
+        out.serialize_entry("seconds", &m.elapsed.as_secs_f64())?;
+        out.serialize_entry("rates", &Object(m.rates.iter().map(|r| (r.name, rounded(r.value)))))?;
+        let errors = m.rates.iter().filter(|r| r.name == "packets_per_s");
+        let errors = errors.filter_map(|r| Some((r.name, rounded(m.window.error? * r.value))));
+        out.serialize_entry("rates_error", &Object(errors))?;
+        out.serialize_entry("window", &m.window)?;
+        out.serialize_entry("counts_of", m.counts_of.name())?;
+        out.serialize_entry("ledger", &Object(m.counts.iter().map(|c| (&c.name, c.value))))?;
+        out.serialize_entry("per_packet", &Object(m.per_packet().into_iter()))?;
+        out.serialize_entry("latency_ns", &Object(m.latency_ns().into_iter()))?;
+        out.serialize_entry("latency_of", m.latency_of)?;
+        let buckets: Vec<(f64, u64)> =
+            m.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n)).collect();
+        out.serialize_entry("latency_histogram_ns", &buckets)?;
+        let points =
+            |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
+        out.serialize_entry("series", &Object(m.series.iter().map(|s| (s.name, points(s)))))?;
+        if m.is_sound() {
+            out.serialize_entry("audit", "ok")?;
+        } else {
+            out.serialize_entry("audit", &m.audit)?;
+        }
+        out.end()
+    }
+}
+
+/// A JSON object whose members stay in order.
+#[derive(Debug)]
+pub struct Object<I>(pub I);
+
+impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize for Object<I> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_map(self.0.clone())
+    }
+}
+
+/// Nine significant digits. Through text, because that rounds correctly.
+pub fn rounded(x: f64) -> f64 {
+    format!("{x:.8e}").parse().unwrap_or(x)
+}
+
+#[cfg(test)]
+mod tests;

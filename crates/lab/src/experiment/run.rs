@@ -1,0 +1,539 @@
+//! One run of a system: snapshots, the measured window, and the statistics that come of them.
+//!
+//! A system builds a machine, opens its driver and says what its load counts ([`Probe`]); here the
+//! load runs, first for its warm-up and then for the time that is measured. Both ends of that time
+//! are a [`Snapshot`], and their difference is the [`Counts`] of [`RunStats`]. Loads of packets that
+//! end by themselves are driven by [`crate::experiment::open_loop`], with the same snapshots and statistics.
+
+use crate::config::SettingError;
+use crate::experiment::audit::fault_counts;
+use crate::experiment::result::{Cost, Count, CountsOf, Group, Measured, Rate, Series};
+use crate::experiment::window::{Marks, Window};
+use crate::sim::fault::{self, Plan, Report, WatchdogEvents};
+use crate::sim::histogram::Histogram;
+use crate::sim::link::{Peer, Tell, Wired, on_wire};
+use crate::sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
+use crate::sim::standstill::Cause;
+use crate::sim::{Watch, watch};
+use doorbell_bus::machine::Done;
+use doorbell_bus::{Bus, Ledger, Machine, axi, pci, pcie};
+use doorbell_drivers::Driver;
+use doorbell_drivers::{axienet, e1000, ibmveth, ibmvnic, mlx5};
+use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
+use thiserror::Error;
+
+/// Counters with their names.
+pub type Entries = Vec<(&'static str, u64)>;
+
+/// Times, units and cost of drivers' work, by kind.
+pub type WorkTotals = Vec<(WorkKind, Done, Span)>;
+
+/// A driver that could not be opened.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum OpenError {
+    /// The machine's memory or translation table is too small.
+    #[error("the machine's memory, or its translation table, does not hold it")]
+    OutOfMemory,
+    /// The driver rejects a setting.
+    #[error("the driver does not take this: {0}")]
+    Setting(&'static str),
+    /// The device did not answer as the driver expects.
+    #[error("the {0} device could not be opened: {1}")]
+    Device(&'static str, String),
+}
+
+impl From<OutOfMemory> for OpenError {
+    fn from(_: OutOfMemory) -> OpenError {
+        OpenError::OutOfMemory
+    }
+}
+
+impl From<mlx5::OpenError> for OpenError {
+    fn from(e: mlx5::OpenError) -> OpenError {
+        match e {
+            mlx5::OpenError::OutOfMemory => OpenError::OutOfMemory,
+            mlx5::OpenError::Size => {
+                OpenError::Setting("a queue size is out of range: 64 to 8192 blocks, CQ 2 to 65536")
+            }
+            e => OpenError::Device("mlx5", e.to_string()),
+        }
+    }
+}
+
+macro_rules! open_errors {
+    ($($driver:ident)*) => {$(
+        impl From<$driver::OpenError> for OpenError {
+            fn from(e: $driver::OpenError) -> OpenError {
+                match e {
+                    $driver::OpenError::OutOfMemory => OpenError::OutOfMemory,
+                    $driver::OpenError::Setting(what) => OpenError::Setting(what),
+                    e => OpenError::Device(stringify!($driver), e.to_string()),
+                }
+            }
+        }
+    )*};
+}
+open_errors!(e1000 axienet ibmveth ibmvnic);
+
+/// A run without a result.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RunError {
+    /// The settings do not go together, or do not fit the machine.
+    #[error(transparent)]
+    Input(SettingError),
+    /// The driver could not be opened.
+    #[error(transparent)]
+    Open(OpenError),
+    /// A core waits for an interrupt and nothing is under way.
+    #[error(transparent)]
+    Core(#[from] crate::sim::scheduler::Stuck),
+    /// Nothing is under way, or an interrupt line is high that nobody serves.
+    #[error("{0}{1}")]
+    Stuck(Stuck, Cause),
+    /// The connections did not close.
+    #[error("connections were still open ten minutes after their end")]
+    Unclosed,
+    /// The receiver of the captured frames failed.
+    #[error("{0}")]
+    Capture(String),
+    /// The audit failed.
+    #[error("{0}")]
+    Audit(String),
+    /// The watcher ended the run.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl RunError {
+    /// Returns whether the user can correct it by other settings.
+    pub fn is_input(&self) -> bool {
+        matches!(self, RunError::Input(_) | RunError::Open(_))
+    }
+}
+
+macro_rules! input_errors {
+    ($($error:ty)*) => {$(
+        impl From<$error> for RunError {
+            fn from(e: $error) -> RunError {
+                RunError::Input(e.into())
+            }
+        }
+    )*};
+}
+input_errors!(SettingError pci::RulesError pcie::RulesError axi::RulesError);
+
+impl<E: Into<OpenError>> From<E> for RunError {
+    fn from(e: E) -> RunError {
+        RunError::Open(e.into())
+    }
+}
+
+/// Counters of a machine at an instant.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(crate) at: Time,
+    /// Packets and payload bytes so far.
+    pub(crate) done: (u64, u64),
+    /// Frames and bytes that arrived, from the machine and at it.
+    pub(crate) wire: [(u64, u64); 2],
+    pub(crate) ledger: Ledger,
+    pub(crate) work: WorkTotals,
+    pub(crate) stalled: Span,
+    pub(crate) busy: Vec<Span>,
+    pub(crate) interrupts: Vec<u64>,
+    pub(crate) polls: u64,
+    pub(crate) counters: [Entries; 2],
+}
+
+impl Snapshot {
+    /// Reads a machine whose device sends to the wire by itself.
+    pub(crate) fn of<B: Bus, D: Device<B>>(m: &Machine<B, D>) -> Snapshot {
+        let work: WorkTotals = WorkKind::ALL.map(|k| (k, m.done(k), m.spent(k))).into();
+        let ledger = m.bus.ledger();
+        Snapshot {
+            at: m.now(),
+            done: (ledger.wire_frames, 0),
+            wire: [(ledger.wire_frames, ledger.wire_bytes), (0, 0)],
+            busy: vec![work.iter().fold(m.stalled(), |sum, w| sum + w.2)],
+            interrupts: vec![m.done(WorkKind::Interrupt).times],
+            polls: m.done(WorkKind::Poll).times,
+            stalled: m.stalled(),
+            ledger,
+            work,
+            counters: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// Returns what was counted from this snapshot to `later`.
+    pub(crate) fn until(&self, later: &Snapshot) -> Counts {
+        let (a, b) = (self, later);
+        let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
+        let wire = |i: usize| on_wire((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
+        let work = |(a, b): (&(WorkKind, Done, Span), &(WorkKind, Done, Span))| {
+            let done = Done { times: b.1.times - a.1.times, units: b.1.units - a.1.units };
+            (b.0, done, less(a.2, b.2))
+        };
+        let entries = |i: usize| {
+            let both = a.counters[i].iter().zip(&b.counters[i]);
+            both.map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect()
+        };
+        Counts {
+            packets: b.done.0 - a.done.0,
+            elapsed: b.at.since(a.at),
+            payload: b.done.1 - a.done.1,
+            wire: (wire(0), wire(1)),
+            ledger: b.ledger.since(&a.ledger),
+            work: a.work.iter().zip(&b.work).map(work).collect(),
+            stalled: less(a.stalled, b.stalled),
+            busy: a.busy.iter().zip(&b.busy).map(|(a, b)| less(*a, *b)).collect(),
+            interrupts: a.interrupts.iter().zip(&b.interrupts).map(|(a, b)| b - a).collect(),
+            polls: b.polls - a.polls,
+            counters: [entries(0), entries(1)],
+        }
+    }
+}
+
+/// Counts over a time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Counts {
+    /// Packets sent or received, or transactions, as the load counts them.
+    pub packets: u64,
+    /// The time they took.
+    pub elapsed: Span,
+    /// Payload bytes; 0 where the load has none.
+    pub payload: u64,
+    /// Bytes on the wire, from the machine and to it, with preamble, FCS and gap.
+    pub wire: (u64, u64),
+    /// Crossings.
+    pub ledger: Ledger,
+    /// The drivers' work.
+    pub work: WorkTotals,
+    /// Time that cores waited for register accesses, fences and mappings.
+    pub stalled: Span,
+    /// Time that each core was busy.
+    pub busy: Vec<Span>,
+    /// Interrupts taken, by line.
+    pub interrupts: Vec<u64>,
+    /// Polls made.
+    pub polls: u64,
+    /// Counters of driver and device.
+    pub counters: [Entries; 2],
+}
+
+impl Counts {
+    /// Returns the time in seconds, never 0.
+    pub fn seconds(&self) -> f64 {
+        self.elapsed.as_secs_f64().max(1e-12)
+    }
+
+    /// Returns `n` divided by the time in seconds.
+    pub fn by_time(&self, n: f64) -> f64 {
+        n / self.seconds()
+    }
+
+    /// Returns the packets a second.
+    pub fn rate(&self) -> f64 {
+        self.by_time(self.packets as f64)
+    }
+
+    /// Returns the busy time of core `i` as a share of the time; 0 if there is no such core.
+    pub fn busy_share(&self, i: usize) -> f64 {
+        self.busy.get(i).map_or(0.0, |b| self.by_time(b.as_secs_f64()))
+    }
+
+    /// Returns the busy time of all cores as a share of one core's time.
+    pub fn all_busy_share(&self) -> f64 {
+        self.by_time(self.busy.iter().fold(Span::ZERO, |sum, b| sum + *b).as_secs_f64())
+    }
+
+    /// Returns a counter by its name: of the drivers (0) or of the devices (1).
+    pub fn counter(&self, of: usize, name: &str) -> u64 {
+        self.counters[of].iter().find(|c| c.0 == name).map_or(0, |c| c.1)
+    }
+
+    /// Returns the rates of the wire in both directions, over a time in seconds.
+    pub fn wire_rates(&self, seconds: f64) -> Vec<Rate> {
+        let names = [
+            ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", self.wire.0),
+            ("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", self.wire.1),
+        ];
+        names.map(|(name, about, n)| Rate::new(name, about, 8.0 * n as f64 / seconds)).into()
+    }
+
+    /// Returns the rates of interrupts and polls, over a time in seconds.
+    pub fn event_rates(&self, seconds: f64) -> Vec<Rate> {
+        let names = [
+            ("interrupts_per_s", "interrupts taken", self.interrupts.iter().sum()),
+            ("polls_per_s", "polls made", self.polls),
+        ];
+        names.map(|(name, about, n)| Rate::new(name, about, n as f64 / seconds)).into()
+    }
+}
+
+/// Statistics of a run. `T` are totals of the whole run that only its system knows.
+#[derive(Clone, Debug)]
+pub struct RunStats<T = ()> {
+    /// The counts that costs and quotients by packet are taken from.
+    pub counts: Counts,
+    /// The time over which rates are taken.
+    pub window: Window,
+    /// The counts of that time.
+    pub steady: Counts,
+    /// Latency of packets or transactions.
+    pub latency: Histogram,
+    /// Numbers that change over the run.
+    pub series: Vec<Series>,
+    /// Injected faults, if the plan has any.
+    pub faults: Option<Report>,
+    /// Share of the bus in use: of one direction after the other, where it has two.
+    pub bus_share: Vec<f64>,
+    /// Failed checks; empty if all counts agree.
+    pub audit: Vec<String>,
+    /// The system's own totals.
+    pub totals: T,
+}
+
+impl<T> RunStats<T> {
+    /// Adds the system's totals.
+    pub(crate) fn with<U>(self, totals: U) -> RunStats<U> {
+        let RunStats { counts, window, steady, latency, series, faults, bus_share, audit, .. } =
+            self;
+        RunStats { counts, window, steady, latency, series, faults, bus_share, audit, totals }
+    }
+
+    /// Returns the statistics, if no check failed.
+    ///
+    /// # Errors
+    /// The first failed check.
+    pub fn sound(self) -> Result<RunStats<T>, RunError> {
+        match self.audit.first() {
+            None => Ok(self),
+            Some(why) => Err(RunError::Audit(format!("the audit failed: {why}"))),
+        }
+    }
+
+    /// Sets the share of the bus in use, and checks that no direction carried more than it can.
+    /// `used` are the counts of each direction in `unit`; `slack` are those of a transfer that is
+    /// under way at an end of the time.
+    pub(crate) fn use_of_bus(
+        &mut self,
+        unit: &str,
+        slack: u64,
+        capacity: impl Fn(Span) -> u64,
+        used: impl Fn(&Ledger) -> Vec<u64>,
+    ) {
+        let steady = capacity(self.steady.elapsed) as f64;
+        self.bus_share = used(&self.steady.ledger).iter().map(|n| *n as f64 / steady).collect();
+        let most = capacity(self.counts.elapsed);
+        for n in used(&self.counts.ledger).into_iter().filter(|n| *n > most + slack) {
+            self.audit.push(format!("bus: {n} {unit} in a time that has {most}"));
+        }
+    }
+
+    /// Returns the run under the names of results, at a clock of `ghz`.
+    pub(crate) fn measured(
+        self,
+        rates: Vec<Rate>,
+        counts_of: CountsOf,
+        latency_of: &'static str,
+        ghz: f64,
+    ) -> Measured {
+        let of = self.counts;
+        let [driver, device] = of.counters;
+        let mut counts = Count::of_ledger(&of.ledger);
+        counts.extend(Count::of(Group::Driver, driver.into_iter()));
+        counts.extend(Count::of(Group::Device, device.into_iter()));
+        counts.extend(self.faults.iter().flat_map(fault_counts));
+        Measured {
+            packets: of.packets,
+            elapsed: of.elapsed,
+            window: self.window,
+            counts_of,
+            rates,
+            counts,
+            costs: Cost::of(&of.work, &of.ledger, of.stalled, ghz),
+            series: self.series,
+            latency: self.latency,
+            latency_of,
+            audit: self.audit,
+        }
+    }
+}
+
+/// A load's own counts, for an [`Experiment`]: `M` is the machine, `S` a station.
+pub(crate) trait Probe<M, S> {
+    /// Returns packets and payload bytes so far.
+    fn done(&self, m: &M, stations: &[S]) -> (u64, u64);
+    /// Returns the counters of drivers and devices.
+    fn counters(&self, m: &M, stations: &[S]) -> [Entries; 2];
+    /// Acts after a slice that ended at `at`.
+    fn sliced(&mut self, _at: Time, _m: &mut M, _stations: &mut [S]) {}
+    /// Returns the numbers of a slice, given its packets and interrupts a second.
+    fn series(&mut self, rates: [f64; 2], _m: &M, _: &mut [S]) -> Vec<(&'static str, f64)> {
+        vec![("packets_per_s", rates[0]), ("interrupts_per_s", rates[1])]
+    }
+    /// Acts when a snapshot has been taken.
+    fn snapped(&mut self, _m: &mut M, _stations: &mut [S]) {}
+}
+
+/// The longest time between two looks at a run.
+pub(crate) const SLICE: Span = Span::from_ms(1);
+
+/// A machine on a link with its stations, under a load of a given duration.
+pub(crate) struct Experiment<'a, B, D, Pr, Dr, E> {
+    pub(crate) m: &'a mut Machine<B, Wired<D, Pr>>,
+    pub(crate) stations: Vec<NapiContext<Dr, E>>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) rules: Rules,
+    /// The load goes on although nothing is under way: its peer decides when it ends.
+    pub(crate) may_idle: bool,
+    pub(crate) faults: &'a Plan,
+    pub(crate) watch: &'a mut dyn Watch,
+}
+
+impl<'a, B, D, Pr, Dr, E> Experiment<'a, B, D, Pr, Dr, E>
+where
+    B: Bus,
+    Pr: Peer,
+    Wired<D, Pr>: Device<B>,
+    Dr: Driver<Machine<B, Wired<D, Pr>>>,
+    E: Endpoint<Machine<B, Wired<D, Pr>>>,
+{
+    /// An experiment on `cores` idle cores.
+    pub(crate) fn new(
+        m: &'a mut Machine<B, Wired<D, Pr>>,
+        stations: Vec<NapiContext<Dr, E>>,
+        cores: usize,
+        rules: Rules,
+        faults: &'a Plan,
+        watch: &'a mut dyn Watch,
+    ) -> Experiment<'a, B, D, Pr, Dr, E> {
+        let cpus = (0..cores).map(|_| Cpu::default()).collect();
+        Experiment { m, stations, cpus, rules, may_idle: false, faults, watch }
+    }
+
+    /// Starts faults, trace and capture. `tell` tells the device that its link goes up or down.
+    pub(crate) fn begin(&mut self, tell: Tell<D>) {
+        self.m.device.capture = self.watch.wants_frames().then(Vec::new);
+        watch::begin_linked(self.m, self.watch);
+        let faults = self.faults;
+        if !faults.is_empty() {
+            faults.begin(&mut self.m.bus, Vec::new());
+            self.m.outside(|linked, _, at| linked.flap(faults, at, tell));
+        }
+    }
+
+    /// Runs until `until`.
+    pub(crate) fn slice(&mut self, until: Time) -> Result<End, RunError> {
+        let end = match run(self.m, &mut self.cpus, &mut self.stations, &self.rules, until) {
+            Err(Stuck::Nothing(_)) if self.may_idle => End::Time,
+            Err(stuck) => {
+                // The trace shows what led to it.
+                watch::end_linked(self.m, self.watch);
+                return Err(RunError::Stuck(stuck, Cause::of(self.m, None)));
+            }
+            Ok(end) => end,
+        };
+        self.hand_over_frames()?;
+        Ok(end)
+    }
+
+    fn hand_over_frames(&mut self) -> Result<(), RunError> {
+        let (m, watch) = (&mut *self.m, &mut *self.watch);
+        m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)
+    }
+
+    /// Runs what is on its way to the wire until `until`, without the CPU.
+    pub(crate) fn settle(&mut self, until: Time) -> Result<(), RunError> {
+        while self.m.next_event() <= until {
+            self.m.run_device(self.m.next_event());
+        }
+        self.hand_over_frames()
+    }
+
+    fn snapshot(
+        &self,
+        at: Time,
+        probe: &impl Probe<Machine<B, Wired<D, Pr>>, NapiContext<Dr, E>>,
+    ) -> Snapshot {
+        Snapshot {
+            at,
+            done: probe.done(self.m, &self.stations),
+            wire: [self.m.device.out.borrow().landed, self.m.device.back.landed],
+            busy: self.cpus.iter().map(|c| c.busy.total()).collect(),
+            interrupts: self.stations.iter().flat_map(|s| s.taken.iter().copied()).collect(),
+            polls: self.stations.iter().map(|s| s.polls).sum(),
+            counters: probe.counters(self.m, &self.stations),
+            ..Snapshot::of(self.m)
+        }
+    }
+
+    /// Runs the warm-up from `begin` on, then the time that is measured. Returns the statistics of
+    /// the latter, and the time at which it ended.
+    pub(crate) fn measure(
+        &mut self,
+        begin: Time,
+        (warmup, duration): (Span, Span),
+        probe: &mut impl Probe<Machine<B, Wired<D, Pr>>, NapiContext<Dr, E>>,
+    ) -> Result<(RunStats, Time), RunError> {
+        let ends = [begin + warmup, begin + warmup + duration];
+        let mut snapshots: Vec<Snapshot> = Vec::with_capacity(2);
+        let mut series: Vec<Series> = Vec::new();
+        let (mut at, mut last, mut marks) = (begin, (0, 0), Marks::new());
+        while snapshots.len() < 2 {
+            let goal = ends[snapshots.len()];
+            let from = at;
+            at = goal.min(at + SLICE);
+            self.slice(at)?;
+            probe.sliced(at, self.m, &mut self.stations);
+            if !self.watch.progress(at.since(begin).ps(), ends[1].since(begin).ps()) {
+                return Err(RunError::Stopped);
+            }
+            let packets = probe.done(self.m, &self.stations).0;
+            let interrupts = self.stations.iter().filter_map(|s| s.taken.first()).sum::<u64>();
+            let seconds = at.since(from).as_secs_f64().max(1e-12);
+            let rates = [packets - last.0, interrupts - last.1].map(|n| n as f64 / seconds);
+            last = (packets, interrupts);
+            let ms = at.since(begin).ps() as f64 / 1e9;
+            let points = probe.series(rates, self.m, &mut self.stations);
+            if series.is_empty() {
+                series = points.iter().map(|p| Series { name: p.0, points: Vec::new() }).collect();
+            }
+            series.iter_mut().zip(points).for_each(|(s, (_, value))| s.points.push((ms, value)));
+            if at == goal {
+                // Steps of cores that end later count for the other side at both ends alike.
+                snapshots.push(self.snapshot(at, probe));
+                probe.snapped(self.m, &mut self.stations);
+            }
+            if !snapshots.is_empty() {
+                marks.push((at, packets));
+            }
+        }
+        let counts = snapshots[0].until(&snapshots[1]);
+        let stats = RunStats {
+            window: Window::given(begin, &marks, warmup > Span::ZERO),
+            steady: counts.clone(),
+            counts,
+            latency: Histogram::default(),
+            series,
+            faults: None,
+            bus_share: Vec::new(),
+            audit: Vec::new(),
+            totals: (),
+        };
+        Ok((stats, at))
+    }
+
+    /// Ends trace and faults. Returns the injected ones, if the plan has any.
+    pub(crate) fn end(&mut self) -> Option<Report> {
+        watch::end_linked(self.m, self.watch);
+        let mut alarms = WatchdogEvents::default();
+        let watchdogs = self.stations.iter().filter_map(|s| s.watchdog.as_ref());
+        watchdogs.for_each(|w| alarms.add(w.alarms));
+        if self.faults.is_empty() {
+            return None;
+        }
+        let (flaps, cut) = self.m.outside(|linked, _, at| linked.mend(at));
+        Some(Report { struck: fault::end(&mut self.m.bus), flaps, cut, alarms })
+    }
+}

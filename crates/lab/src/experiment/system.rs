@@ -1,0 +1,176 @@
+//! Rigs: a system as the command line sees it.
+//!
+//! What a system can be told (its keys), and what it can be asked (a run, the
+//! transactions of a transfer). Everything above this speaks of keys and results
+//! only, so that a new system is one more entry of [`SYSTEMS`].
+
+use crate::config::SettingError;
+use crate::config::key::{Is, Key, Needs, Values};
+use crate::config::{hint, host};
+use crate::experiment::RunError;
+use crate::experiment::result::Measured;
+use crate::sim::Watch;
+use crate::sim::traffic::Frames;
+use doorbell_bus::pcie::{LinkDirection, Operation};
+use doorbell_bus::{pci, pcie};
+use std::sync::Arc;
+
+/// Runs a system. The frames are those of the capture that `traffic.file` names.
+pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measured, RunError>;
+
+/// The bus transactions of one transfer by the device: what, where, how many bytes.
+pub type Transfer = fn(&Values, Operation, u64, u32) -> Result<Transactions, SettingError>;
+
+/// Bus transactions, one after the other.
+pub type Transactions = Box<dyn Iterator<Item = Transaction>>;
+
+/// A bus transaction as people read it, whichever the bus: a row of `doorbell transfer`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    /// Of the first byte it asks for or carries.
+    pub addr: u64,
+    /// The bus's name for it: `MRd`, `MWI`.
+    pub command: &'static str,
+    /// Bytes it asks for or carries.
+    pub bytes: u32,
+    /// The packet that it is, on a bus of packets.
+    pub packet: Option<Packet>,
+}
+
+/// What a packet on a link has beside a transaction on a shared bus.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Bytes it takes on the wire.
+    pub wire_bytes: u32,
+    /// Which way it goes.
+    pub toward: LinkDirection,
+}
+
+impl From<pcie::Transaction> for Transaction {
+    fn from(t: pcie::Transaction) -> Transaction {
+        let packet = Some(Packet { wire_bytes: t.wire_bytes, toward: t.toward });
+        Transaction { addr: t.addr, command: t.command.name(), bytes: t.bytes, packet }
+    }
+}
+
+impl From<pci::Transaction> for Transaction {
+    fn from(t: pci::Transaction) -> Transaction {
+        Transaction { addr: t.addr, command: t.command.name(), bytes: t.bytes, packet: None }
+    }
+}
+
+/// Lists the transactions of a transfer over the PCI Express link of these values.
+pub(crate) fn pcie_transfer(
+    v: &Values,
+    what: Operation,
+    at: u64,
+    bytes: u32,
+) -> Result<Transactions, SettingError> {
+    let rules = pcie::Rules::new(host::pcie(v).0)?;
+    Ok(Box::new(pcie::transactions(&rules, what, at, bytes).map(Into::into)))
+}
+
+/// A system.
+#[derive(Debug)]
+pub struct System {
+    /// Its name: `mlx5`.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// The devices that are modelled.
+    pub devices: &'static [&'static str],
+    /// What a profile says.
+    pub platform_keys: &'static [&'static [Key]],
+    /// What a scenario says.
+    pub run_keys: &'static [&'static [Key]],
+    /// Runs it.
+    pub run: Run,
+    /// Lists the transactions of a transfer.
+    pub transfer: Transfer,
+    /// The key of its port's rate, for the head of a capture.
+    pub port_rate: &'static str,
+}
+
+impl PartialEq for System {
+    fn eq(&self, other: &System) -> bool {
+        self.name == other.name
+    }
+}
+
+impl System {
+    /// What a profile says.
+    pub fn platform(&self) -> Vec<&'static Key> {
+        self.platform_keys.iter().copied().flatten().collect()
+    }
+
+    /// What a scenario says.
+    pub fn scenario(&self) -> Vec<&'static Key> {
+        self.run_keys.iter().copied().flatten().collect()
+    }
+
+    /// All keys: the run's, then the platform's.
+    pub fn keys(&self) -> Vec<&'static Key> {
+        self.run_keys.iter().chain(self.platform_keys).copied().flatten().collect()
+    }
+}
+
+const FAULTS: &[Needs] = &[Needs::new("run.fault", Is::Given)];
+
+/// What a scenario of any system says.
+pub static RUN: [Key; 4] = [
+    Key::choice(
+        "run.guard",
+        &["page", "byte"],
+        "how exactly the device's accesses to memory are checked",
+    )
+    .default("page"),
+    Key::whole(
+        "run.seed",
+        "",
+        0.0,
+        9_007_199_254_740_991.0,
+        "recorded, and for faults drawn at random; pktgen, captures and TCP draw nothing",
+    )
+    .default("0"),
+    Key::faults("run.fault", "what goes wrong while the traffic lasts"),
+    Key::number(
+        "run.watchdog",
+        "ms",
+        0.01,
+        60_000.0,
+        "with faults: how long a queue is stopped before it has hung",
+    )
+    .or(&["linux"])
+    .default("linux")
+    .when(FAULTS),
+];
+
+/// All systems.
+pub static SYSTEMS: [&System; 5] = [
+    &crate::experiment::mlx5::SYSTEM,
+    &crate::experiment::e1000::SYSTEM,
+    &crate::experiment::axienet::SYSTEM,
+    &crate::experiment::ibmveth::SYSTEM,
+    &crate::experiment::ibmvnic::SYSTEM,
+];
+
+/// The system called `name`.
+///
+/// # Errors
+/// The nearest name, and all of them.
+pub fn find(name: &str) -> Result<&'static System, SettingError> {
+    SYSTEMS.iter().find(|r| r.name == name).copied().ok_or_else(|| {
+        let names: Vec<&str> = SYSTEMS.iter().map(|r| r.name).collect();
+        SettingError(format!(
+            "no system is called `{name}`{}; there are: {}",
+            hint(name, names.iter().copied()),
+            names.join(", ")
+        ))
+    })
+}
+
+#[cfg(test)]
+mod idle;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,334 @@
+//! Frames that come when they come: open-loop reception.
+//!
+//! [`Arrivals`] is the peer on the other end of a link ([`Peer`]). It sends what its
+//! [`Phase`]s say, one after another, whatever the machine does; a frame that finds the
+//! wire busy waits for it. Each frame says when its first bit left, so that the
+//! machine's end, a [`Meter`], knows how long it has been there when it is handed up.
+//!
+//! What is drawn at random comes from the seed alone (SplitMix64).
+
+use crate::sim::histogram::Histogram;
+use crate::sim::link::{Peer, Wire};
+use crate::sim::napi::Endpoint;
+use crate::sim::traffic::tcp::Prices;
+use doorbell_drivers::Sink;
+use doorbell_hal::{Buf, EventSource, Host, Span, Time};
+use doorbell_packet::Packet;
+use doorbell_packet::ethernet::{FCS, MIN_FRAME, PREAMBLE};
+
+/// How frames of a phase follow each other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pattern {
+    /// None come.
+    Silence,
+    /// Evenly, one every so long.
+    Even(Span),
+    /// At random, one every so long in the mean (Poisson).
+    Random(Span),
+    /// So many back to back, every so long.
+    Bursts(u32, Span),
+}
+
+/// A time in which one pattern holds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Phase {
+    /// How long.
+    pub lasts: Span,
+    /// What comes.
+    pub pattern: Pattern,
+    /// Bytes of a frame without FCS.
+    pub size: u32,
+}
+
+/// A generator of numbers (SplitMix64): the same seed, the same numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// From a seed.
+    pub const fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    /// From 0 to 1, without 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+    /// From `low` to `high`, evenly on a logarithmic scale.
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.unit())
+    }
+    /// One of `n`.
+    pub fn one_of(&mut self, n: u64) -> u64 {
+        self.bits() % n.max(1)
+    }
+}
+
+/// Where the stamp stands in a frame: behind the header.
+const STAMP: usize = 14;
+/// The shortest frame with a stamp; one of 60 has it too.
+const SHORTEST: usize = STAMP + 8;
+/// Local experimental EtherType (IEEE 802).
+const TYPE: [u8; 2] = [0x88, 0xb5];
+
+/// The peer.
+#[derive(Clone, Debug)]
+pub struct Arrivals {
+    phases: Vec<Phase>,
+    draw: Rng,
+    mac: [u8; 6],
+    /// The phase under way, and when it ends.
+    phase: usize,
+    ends: Time,
+    /// Frames of a burst that are still to come.
+    left: u32,
+    next: Time,
+    frame: Vec<u8>,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that came from the machine.
+    pub came: u64,
+}
+
+impl Arrivals {
+    /// Phases one after another for a machine with address `mac`, silent until they are started.
+    pub fn new(mac: [u8; 6], phases: Vec<Phase>, seed: u64) -> Arrivals {
+        Arrivals {
+            phases,
+            draw: Rng::new(seed),
+            mac,
+            phase: 0,
+            ends: Time::NEVER,
+            left: 0,
+            next: Time::NEVER,
+            frame: Vec::new(),
+            sent: 0,
+            came: 0,
+        }
+    }
+
+    /// The first phase begins.
+    pub fn start(&mut self, at: Time) {
+        self.phase = 0;
+        self.begin(at);
+    }
+
+    fn begin(&mut self, at: Time) {
+        let Some(p) = self.phases.get(self.phase) else {
+            self.next = Time::NEVER;
+            return;
+        };
+        self.ends = at + p.lasts;
+        self.left = 0;
+        self.next = match p.pattern {
+            Pattern::Silence => self.ends,
+            Pattern::Even(_) | Pattern::Bursts(..) => at,
+            Pattern::Random(mean) => at + self.exponential(mean),
+        };
+        self.over(at);
+    }
+
+    /// A phase is over when its next frame would come after its end.
+    fn over(&mut self, at: Time) {
+        if self.next >= self.ends && self.left == 0 {
+            let ends = self.ends.max(at);
+            self.phase += 1;
+            self.begin(ends);
+        }
+    }
+
+    fn exponential(&mut self, mean: Span) -> Span {
+        Span::from_ps((-(1.0 - self.draw.unit()).ln() * mean.ps() as f64) as u64)
+    }
+
+    /// A frame leaves; when the next one does.
+    fn send(&mut self, at: Time, wire: &mut Wire) {
+        let Some(&Phase { pattern, size, .. }) = self.phases.get(self.phase) else { return };
+        let len = (size as usize).max(SHORTEST);
+        self.frame.clear();
+        self.frame.resize(len, 0);
+        self.frame[..6].copy_from_slice(&self.mac);
+        self.frame[6..12].copy_from_slice(&[2, 0xdb, 0, 2, 0, 1]);
+        self.frame[12..14].copy_from_slice(&TYPE);
+        let first_bit = wire.free().max(at);
+        self.frame[STAMP..SHORTEST]
+            .copy_from_slice(&first_bit.since(Time::ZERO).ps().to_be_bytes());
+        wire.send(at, &self.frame);
+        self.sent += 1;
+        self.next = match pattern {
+            Pattern::Silence => self.ends,
+            Pattern::Even(gap) => at + gap,
+            Pattern::Random(mean) => at + self.exponential(mean),
+            Pattern::Bursts(n, every) => {
+                if self.left == 0 {
+                    self.left = n.max(1);
+                }
+                self.left -= 1;
+                // The rest of a burst waits for the wire; the next one comes when it is due.
+                if self.left > 0 { wire.free() } else { at.max(self.due_burst(every)) }
+            }
+        };
+        self.over(at);
+    }
+
+    /// Bursts begin at multiples of their distance from the phase's begin.
+    fn due_burst(&self, every: Span) -> Time {
+        let Some(p) = self.phases.get(self.phase) else { return self.next };
+        let begin = Time::from_ps(self.ends.since(Time::ZERO).ps() - p.lasts.ps());
+        let since = self.next.since(begin).ps();
+        begin + Span::from_ps((since / every.ps().max(1) + 1) * every.ps().max(1))
+    }
+}
+
+impl EventSource for Arrivals {
+    fn next_due(&self) -> Option<Time> {
+        (self.next < Time::NEVER).then_some(self.next)
+    }
+}
+
+impl Peer for Arrivals {
+    fn receive(&mut self, _at: Time, _frame: &[u8], _wire: &mut Wire) {
+        self.came += 1;
+    }
+    fn advance(&mut self, until: Time, wire: &mut Wire) {
+        while self.next <= until && self.phase < self.phases.len() {
+            let at = self.next;
+            if matches!(self.phases[self.phase].pattern, Pattern::Silence) {
+                self.over(at);
+            } else {
+                self.send(at, wire);
+            }
+        }
+    }
+}
+
+/// The machine's end: what is handed up is metered and dropped.
+#[derive(Debug)]
+pub struct Meter {
+    prices: Prices,
+    bits_per_second: u64,
+    delay: Span,
+    waiting: Vec<Packet>,
+    spare: Vec<Buf>,
+    /// Bytes that the application has not read.
+    unread: u64,
+    /// From the last bit's arrival to being handed up, of all frames.
+    pub latency: Histogram,
+    /// The same since it was last taken.
+    pub lately: Histogram,
+    /// Frames handed up.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames that are none of [`Arrivals`]'.
+    pub unknown: u64,
+}
+
+impl Meter {
+    /// At the end of a link of this rate and delay.
+    pub fn new(prices: Prices, bits_per_second: u64, delay: Span) -> Meter {
+        Meter {
+            prices,
+            bits_per_second,
+            delay,
+            waiting: Vec::new(),
+            spare: Vec::new(),
+            unread: 0,
+            latency: Histogram::default(),
+            lately: Histogram::default(),
+            frames: 0,
+            bytes: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Gives all buffers back, when the driver has been closed.
+    pub fn release<H: Host>(self, h: &mut H) {
+        self.waiting.into_iter().for_each(|p| p.release(h));
+        self.spare.into_iter().for_each(|b| h.release(b));
+    }
+
+    /// When a frame of `len` bytes whose first bit left at `first_bit` had arrived.
+    fn arrived(&self, first_bit: u64, len: u64) -> Time {
+        let bits = 8 * u128::from((PREAMBLE + FCS) as u64 + len.max(MIN_FRAME as u64));
+        let ps = bits * 1_000_000_000_000 / u128::from(self.bits_per_second);
+        Time::from_ps(first_bit) + Span::from_ps(ps as u64) + self.delay
+    }
+}
+
+impl Sink for Meter {
+    fn sent(&mut self, b: Buf, _cookie: u32, _last: bool) {
+        self.spare.push(b);
+    }
+    fn received(&mut self, p: Packet, _verified: bool) {
+        self.waiting.push(p);
+    }
+}
+
+impl<H: Host> Endpoint<H> for Meter {
+    fn softirq(&mut self, h: &mut H) {
+        for b in self.spare.drain(..) {
+            h.release(b);
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for p in waiting.drain(..) {
+            h.delay(self.prices.gro + self.prices.receive);
+            let (start, len) = (p.head.start, p.len());
+            let mut stamp = None;
+            if p.head.len >= SHORTEST as u32 {
+                stamp = h.bytes(&p.head.buf, start..start + SHORTEST as u32, |b| {
+                    let at: [u8; 8] = b[STAMP..SHORTEST].try_into().ok()?;
+                    (b[12..14] == TYPE).then_some(u64::from_be_bytes(at))
+                });
+            }
+            match stamp {
+                Some(first_bit) => {
+                    let took = h.now().since(self.arrived(first_bit, u64::from(len)));
+                    self.latency.record(took);
+                    self.lately.record(took);
+                    self.frames += 1;
+                    self.bytes += u64::from(len);
+                    if self.unread == 0 {
+                        h.delay(self.prices.wake);
+                    }
+                    self.unread += u64::from(len);
+                }
+                None => self.unknown += 1,
+            }
+            p.release(h);
+        }
+        self.waiting = waiting;
+    }
+    fn timers(&mut self, _h: &mut H) {}
+    fn next_timer(&self) -> Time {
+        Time::NEVER
+    }
+    fn output(&mut self, _h: &mut H) -> Option<Packet> {
+        None
+    }
+    fn dropped(&mut self, h: &mut H, p: Packet) {
+        p.release(h);
+    }
+    fn is_ready(&self) -> bool {
+        self.unread > 0
+    }
+    fn run(&mut self, h: &mut H) {
+        let bytes = std::mem::take(&mut self.unread);
+        // It waits whenever it has read all there is.
+        let Prices { sleep, call, .. } = self.prices;
+        h.delay(sleep * 2 + call.each + call.per_unit * bytes);
+    }
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

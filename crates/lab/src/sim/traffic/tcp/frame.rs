@@ -1,0 +1,190 @@
+//! TCP over IPv4 over Ethernet, as bytes: RFC 9293, 3.1; RFC 7323 for window
+//! scale and timestamps; option layout as Linux writes it.
+//!
+//! The payload follows a fixed pattern of the stream's offset, so that a
+//! receiver can tell whether a device has cut or placed it wrongly.
+
+use doorbell_packet::checksum::Sum;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// FIN.
+pub const FIN: u8 = 0x01;
+/// SYN.
+pub const SYN: u8 = 0x02;
+/// RST.
+pub const RST: u8 = 0x04;
+/// PSH.
+pub const PSH: u8 = 0x08;
+/// ACK.
+pub const ACK: u8 = 0x10;
+
+/// Where the TCP header begins.
+pub const TCP: usize = 34;
+/// The longest headers that are written here: a SYN's.
+pub const LONGEST: usize = TCP + 40;
+/// Window scale that both ends announce: windows up to 64 MiB less 1 KiB.
+pub const SCALE: u8 = 10;
+
+/// One end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketAddress {
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// IPv4 address.
+    pub ip: [u8; 4],
+    /// TCP port.
+    pub port: u16,
+}
+
+/// What a TCP header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Header {
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Flags.
+    pub flags: u8,
+    /// The window field.
+    pub window: u16,
+    /// Only in a SYN: the largest segment.
+    pub mss: Option<u16>,
+    /// Timestamp and echo.
+    pub timestamps: Option<(u32, u32)>,
+}
+
+impl Header {
+    /// Length of all headers.
+    pub fn length(&self) -> usize {
+        let options = if self.flags & SYN != 0 { 8 } else { 0 }
+            + if self.timestamps.is_some() { 12 } else { 0 };
+        TCP + 20 + options
+    }
+
+    /// Writes all headers for `payload` bytes; in the checksum's field is the
+    /// pseudo-header's sum.
+    ///
+    /// # Panics
+    /// When `out` is shorter than [`Header::len`].
+    pub fn write(
+        &self,
+        from: &SocketAddress,
+        to: &SocketAddress,
+        id: u16,
+        payload: u32,
+        out: &mut [u8],
+    ) {
+        let len = self.length();
+        let out = &mut out[..len];
+        out[..6].copy_from_slice(&to.mac);
+        out[6..12].copy_from_slice(&from.mac);
+        out[12..14].copy_from_slice(&[8, 0]);
+        let tcp_len = (len - TCP) as u32 + payload;
+        let ip = &mut out[14..TCP];
+        ip.copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        ip[2..4].copy_from_slice(&((20 + tcp_len) as u16).to_be_bytes());
+        ip[4..6].copy_from_slice(&id.to_be_bytes());
+        ip[12..16].copy_from_slice(&from.ip);
+        ip[16..20].copy_from_slice(&to.ip);
+        let check = Sum::of(ip).checksum();
+        ip[10..12].copy_from_slice(&check.to_be_bytes());
+        let tcp = &mut out[TCP..];
+        tcp[..2].copy_from_slice(&from.port.to_be_bytes());
+        tcp[2..4].copy_from_slice(&to.port.to_be_bytes());
+        tcp[4..8].copy_from_slice(&self.seq.to_be_bytes());
+        tcp[8..12].copy_from_slice(&self.ack.to_be_bytes());
+        tcp[12] = (((len - TCP) / 4) << 4) as u8;
+        tcp[13] = self.flags;
+        tcp[14..16].copy_from_slice(&self.window.to_be_bytes());
+        tcp[16..18]
+            .copy_from_slice(&Sum::pseudo_v4(from.ip, to.ip, 6, tcp_len).value().to_be_bytes());
+        tcp[18..20].fill(0);
+        let mut at = 20;
+        if self.flags & SYN != 0 {
+            let [hi, lo] = self.mss.unwrap_or(536).to_be_bytes();
+            tcp[at..at + 8].copy_from_slice(&[2, 4, hi, lo, 1, 3, 3, SCALE]);
+            at += 8;
+        }
+        if let Some((value, echo)) = self.timestamps {
+            tcp[at..at + 4].copy_from_slice(&[1, 1, 8, 10]);
+            tcp[at + 4..at + 8].copy_from_slice(&value.to_be_bytes());
+            tcp[at + 8..at + 12].copy_from_slice(&echo.to_be_bytes());
+        }
+    }
+}
+
+/// A frame of TCP that was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Read {
+    /// Who sent it.
+    pub source_port: u16,
+    /// For whom it is.
+    pub destination_port: u16,
+    /// Its TCP header.
+    pub header: Header,
+    /// Where the payload is in the frame; the frame may end before it does, for
+    /// payload in other pieces.
+    pub payload: Range<usize>,
+}
+
+/// Reads the headers in `b`, the start of a frame. `None` for anything else than TCP
+/// over IPv4 without a tag. Checksums are not looked at.
+pub fn read(b: &[u8]) -> Option<Read> {
+    let be16 = |at: usize| Some(u16::from_be_bytes(b.get(at..at + 2)?.try_into().ok()?));
+    let be32 = |at: usize| Some(u32::from_be_bytes(b.get(at..at + 4)?.try_into().ok()?));
+    if be16(12)? != 0x0800 || *b.get(14)? != 0x45 || *b.get(23)? != 6 || be16(20)? & 0x3fff != 0 {
+        return None;
+    }
+    let offset = usize::from(*b.get(TCP + 12)? >> 4) * 4;
+    let (start, end) = (TCP + offset, 14 + usize::from(be16(16)?));
+    if offset < 20 || start > b.len() || start > end {
+        return None;
+    }
+    let mut header = Header {
+        seq: be32(TCP + 4)?,
+        ack: be32(TCP + 8)?,
+        flags: b[TCP + 13],
+        window: be16(TCP + 14)?,
+        mss: None,
+        timestamps: None,
+    };
+    let mut at = TCP + 20;
+    while at < start {
+        let len = match b[at] {
+            0 => break,
+            1 => 1,
+            _ => usize::from(*b.get(at + 1)?).max(2),
+        };
+        match (b[at], len) {
+            (2, 4) => header.mss = be16(at + 2),
+            (8, 10) => header.timestamps = Some((be32(at + 2)?, be32(at + 6)?)),
+            _ => {}
+        }
+        at += len;
+    }
+    Some(Read {
+        source_port: be16(TCP)?,
+        destination_port: be16(TCP + 2)?,
+        header,
+        payload: start..end,
+    })
+}
+
+/// Period of the payload's pattern: a prime, so that no power of two of bytes repeats it.
+const PERIOD: usize = 251;
+/// Enough of the pattern for the longest large send from any phase.
+static PATTERN: LazyLock<Vec<u8>> =
+    LazyLock::new(|| (0..PERIOD + 0x1_0000).map(|i| (i % PERIOD) as u8).collect());
+
+/// The payload from the stream's byte `offset`.
+///
+/// # Panics
+/// When `len` is over 64 KiB.
+pub fn payload(offset: u64, len: usize) -> &'static [u8] {
+    let phase = (offset % PERIOD as u64) as usize;
+    &PATTERN[phase..phase + len]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+use super::*;
+
+#[test]
+fn what_is_written_is_read() {
+    let a = SocketAddress { mac: [2, 0, 0, 0, 0, 1], ip: [10, 0, 0, 1], port: 5201 };
+    let b = SocketAddress { mac: [2, 0, 0, 0, 0, 2], ip: [10, 0, 0, 2], port: 40000 };
+    for (flags, mss) in [(SYN, Some(1460)), (ACK | PSH, None)] {
+        for timestamps in [None, Some((7, 9))] {
+            let h = Header { seq: 1, ack: u32::MAX, flags, window: 77, mss, timestamps };
+            let mut f = vec![0; h.length() + 100];
+            h.write(&a, &b, 3, 100, &mut f);
+            let r = read(&f).unwrap();
+            assert_eq!((r.header, r.source_port, r.destination_port), (h, 5201, 40000));
+            assert_eq!(r.payload, h.length()..f.len());
+        }
+    }
+}
+
+#[test]
+fn no_start_of_a_frame_makes_it_panic() {
+    let a = SocketAddress { mac: [0; 6], ip: [0; 4], port: 0 };
+    let h = Header { flags: SYN, timestamps: Some((1, 2)), ..Header::default() };
+    let mut f = vec![0; h.length()];
+    h.write(&a, &a, 0, 0, &mut f);
+    for cut in 0..f.len() {
+        for wrong in 0..f.len() {
+            let mut f = f[..cut].to_vec();
+            if let Some(b) = f.get_mut(wrong) {
+                *b ^= 0xff;
+            }
+            let _ = read(&f);
+        }
+    }
+}

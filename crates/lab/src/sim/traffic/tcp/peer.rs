@@ -1,0 +1,204 @@
+//! The hosts on the other end of the link: any number of connections, each with
+//! an application, on CPUs that cost nothing.
+//!
+//! A peer acknowledges each frame as it comes, without GRO, and checks all of it:
+//! both checksums and the payload's pattern. What is wrong is counted and not taken.
+//!
+//! With [`Hosts::gro`] a peer is a host with interrupt moderation and GRO: what follows each other
+//! is handed to TCP as one when that time is over, or when something else comes, and acknowledged
+//! so.
+
+use super::app::App;
+use super::frame::{self, Header, LONGEST, SocketAddress};
+use super::socket::Socket;
+use super::timers::Timers;
+use crate::sim::link::{Peer, Wire};
+use doorbell_hal::{EventSource, Span, Time};
+use doorbell_packet::checksum::Sum;
+use doorbell_packet::headers::{Check, verify};
+use std::collections::VecDeque;
+
+/// One connection's end.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// The connection.
+    pub socket: Socket,
+    /// What uses it.
+    pub app: App,
+    /// Its address; ports tell connections apart, so no two are alike.
+    pub here: SocketAddress,
+    /// The other end's.
+    pub there: SocketAddress,
+    asleep: bool,
+    id: u16,
+    /// Frames that were merged so far, and when they are handed up.
+    run: Option<(Run, Time)>,
+}
+
+/// Frames that follow each other: the first one's header, with the last one's flags and window;
+/// payload; how many.
+type Run = (Header, u32, u32);
+
+/// The most payload that is merged.
+const MERGED: u32 = 64_000;
+
+impl End {
+    /// A connection's end.
+    pub fn new(socket: Socket, app: App, here: SocketAddress, there: SocketAddress) -> End {
+        End { socket, app, here, there, asleep: false, id: 0, run: None }
+    }
+}
+
+/// The hosts on the other end.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts {
+    /// Their connections.
+    pub ends: Vec<End>,
+    timers: Timers,
+    frame: Vec<u8>,
+    /// For how long frames with data are merged; `None`: not at all.
+    pub gro: Option<Span>,
+    /// When runs are handed up, in order; of some that went earlier, too.
+    runs: VecDeque<(Time, usize)>,
+    /// Frames that were for nobody here.
+    pub unknown: u64,
+    /// Frames with a bad checksum, of IP or TCP.
+    pub bad_checksums: u64,
+    /// Frames whose payload was not the stream's.
+    pub bad_payloads: u64,
+}
+
+impl Hosts {
+    /// Hosts with these connections, which are silent until they are started.
+    pub fn new(ends: Vec<End>) -> Hosts {
+        Hosts { ends, ..Hosts::default() }
+    }
+
+    /// From `at` on they do what they are there for: the NIC at the other end is open.
+    pub fn start(&mut self, at: Time) {
+        for (i, end) in self.ends.iter_mut().enumerate() {
+            if let App::Client(c) = &mut end.app {
+                c.next = c.next.map(|first| at + first.since(Time::ZERO));
+            }
+            self.timers.set(i, Some(at));
+        }
+    }
+
+    /// Whether all connections are closed.
+    pub fn all_closed(&self) -> bool {
+        self.ends.iter().all(|e| e.socket.is_closed())
+    }
+
+    /// Hands up what was merged for connection `i`.
+    fn hand_up(&mut self, i: usize, now: Time) {
+        if let Some(((header, len, count), _)) = self.ends[i].run.take() {
+            self.ends[i].socket.segment(now, &header, len, count);
+        }
+    }
+
+    /// Keeps a frame with data for later, if it may be merged with what comes. Whether it was kept.
+    fn merge(&mut self, i: usize, at: Time, header: &Header, len: u32) -> bool {
+        let Some(wait) = self.gro else { return false };
+        let plain = len > 0 && header.flags & !frame::PSH == frame::ACK;
+        if let Some(((first, so_far, count), _)) = &mut self.ends[i].run
+            && plain
+            && header.seq == first.seq.wrapping_add(*so_far)
+            && header.ack == first.ack
+            && *so_far + len <= MERGED
+        {
+            (first.flags, first.window) = (first.flags | header.flags, header.window);
+            (*so_far, *count) = (*so_far + len, *count + 1);
+            return true;
+        }
+        self.hand_up(i, at);
+        if plain {
+            self.ends[i].run = Some(((*header, len, 1), at + wait));
+            self.runs.push_back((at + wait, i));
+        }
+        plain
+    }
+
+    fn serve(&mut self, i: usize, now: Time, wire: &mut Wire) {
+        let end = &mut self.ends[i];
+        end.socket.tick(now);
+        while end.app.is_ready(&end.socket, now, end.asleep) {
+            end.asleep = false;
+            end.app.step(&mut end.socket, now);
+        }
+        end.asleep = true;
+        while let Some(s) = end.socket.output(now) {
+            // What is larger than a segment is cut here: a peer sends frames.
+            self.frame.resize(LONGEST + s.len as usize, 0);
+            let h: Header = s.header;
+            let at = h.length();
+            h.write(&end.here, &end.there, end.id, s.len, &mut self.frame);
+            end.id = end.id.wrapping_add(1);
+            let all = at + s.len as usize;
+            self.frame[at..all].copy_from_slice(frame::payload(s.offset, s.len as usize));
+            let sum = Sum::of(&self.frame[frame::TCP..all]).checksum();
+            self.frame[frame::TCP + 16..frame::TCP + 18].copy_from_slice(&sum.to_be_bytes());
+            wire.send(now, &self.frame[..all]);
+        }
+        let end = &self.ends[i];
+        let app = end.app.deadline(&end.socket).map(|t| t.max(now));
+        self.timers.set(i, end.socket.deadline().into_iter().chain(app).min());
+    }
+}
+
+impl EventSource for Hosts {
+    fn next_due(&self) -> Option<Time> {
+        let runs = self.runs.front().map_or(Time::NEVER, |r| r.0);
+        Some(self.timers.next().min(runs)).filter(|t| *t < Time::NEVER)
+    }
+}
+
+impl Peer for Hosts {
+    fn receive(&mut self, at: Time, bytes: &[u8], wire: &mut Wire) {
+        let found = frame::read(bytes).and_then(|r| {
+            let wanted =
+                |e: &End| (e.here.port, e.there.port) == (r.destination_port, r.source_port);
+            // Connections are numbered by their ports as a rule.
+            let guess = usize::from(r.destination_port.wrapping_sub(self.ends.first()?.here.port));
+            let i = match self.ends.get(guess) {
+                Some(e) if wanted(e) => guess,
+                _ => self.ends.iter().position(wanted)?,
+            };
+            Some((i, r))
+        });
+        let Some((i, r)) = found else {
+            self.unknown += 1;
+            return;
+        };
+        let verdict = verify(bytes);
+        if verdict.ip == Check::Bad
+            || verdict.transport != Check::Good
+            || r.payload.end > bytes.len()
+        {
+            self.bad_checksums += 1;
+            return;
+        }
+        let payload = &bytes[r.payload];
+        let socket = &self.ends[i].socket;
+        if payload != frame::payload(socket.place(&r.header), payload.len()) {
+            self.bad_payloads += 1;
+            return;
+        }
+        let len = payload.len() as u32;
+        if !self.merge(i, at, &r.header, len) {
+            self.ends[i].socket.segment(at, &r.header, len, 1);
+        }
+        self.serve(i, at, wire);
+    }
+
+    fn advance(&mut self, until: Time, wire: &mut Wire) {
+        while let Some(i) = self.timers.due(until) {
+            self.serve(i, until, wire);
+        }
+        while let Some((due, i)) = self.runs.pop_front_if(|r| r.0 <= until) {
+            if self.ends[i].run.is_some_and(|r| r.1 == due) {
+                self.hand_up(i, until);
+                self.serve(i, until, wire);
+            }
+        }
+    }
+}
