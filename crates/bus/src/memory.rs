@@ -282,9 +282,27 @@ impl Memory {
     /// counted, so one beside them may be meant.
     #[inline(always)]
     pub(crate) fn may_be_posted(&self, at: Iova, len: usize) -> bool {
+        self.posted_to(at, len).iter().fold(0, |all, n| all | n) != 0
+    }
+
+    /// Returns the counts of posted writes of the lines of these bytes, those outside memory left
+    /// out.
+    #[inline(always)]
+    fn posted_to(&self, at: Iova, len: usize) -> &[u16] {
         let lines = self.lines(at, len);
         let (start, end) = (lines.start.min(self.posted.len()), lines.end.min(self.posted.len()));
-        self.posted[start..end.max(start)].iter().fold(0, |all, n| all | n) != 0
+        &self.posted[start..end.max(start)]
+    }
+
+    /// Returns the sum, over the lines of these bytes, of the posted writes that have not arrived.
+    pub(crate) fn posted_to_lines(&self, at: Iova, len: usize) -> usize {
+        self.posted_to(at, len).iter().map(|n| usize::from(*n)).sum()
+    }
+
+    /// Returns the lines that two ranges have in common.
+    pub(crate) fn lines_in_common(&self, a: (Iova, usize), b: (Iova, usize)) -> usize {
+        let (a, b) = (self.lines(a.0, a.1), self.lines(b.0, b.1));
+        a.end.min(b.end).saturating_sub(a.start.max(b.start))
     }
 
     #[inline(always)]

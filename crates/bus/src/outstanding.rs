@@ -34,7 +34,10 @@ impl OutstandingRequests {
     #[inline]
     pub(crate) fn take(&mut self, over: Time) {
         self.over[self.oldest] = over;
-        self.oldest = (self.oldest + 1) % self.count;
+        self.oldest += 1;
+        if self.oldest == self.count {
+            self.oldest = 0;
+        }
     }
 }
 

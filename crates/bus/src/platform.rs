@@ -385,9 +385,18 @@ impl Platform {
     }
 
     /// Delivers everything that arrives up to `until`.
+    #[inline(always)]
     pub fn deliver(&mut self, until: Time) {
-        while self.next_arrival() <= until {
-            let Some(Posted { arrival, kind }) = self.in_flight.pop_front() else { break };
+        // Mostly nothing has arrived.
+        if self.next_arrival() <= until {
+            self.deliver_arrived(until);
+        }
+    }
+
+    fn deliver_arrived(&mut self, until: Time) {
+        while let Some(Posted { arrival, kind }) =
+            self.in_flight.pop_front_if(|p| p.arrival <= until)
+        {
             match kind {
                 PostedKind::Write { to, len } => {
                     let (a, b) = self.payload.as_slices();
@@ -508,12 +517,21 @@ impl Platform {
     #[cold]
     #[inline(never)]
     fn overlaps_exactly(&self, at: Iova, len: usize) -> bool {
-        self.in_flight.iter().any(|p| match p.kind {
-            PostedKind::Write { to, len: l } => {
-                to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l))
+        // Newest first, until all writes to the lines of these bytes were seen: a device reads
+        // beside what it has just written, and much may be in flight before that.
+        let mut unseen = self.memory.posted_to_lines(at, len);
+        for p in self.in_flight.iter().rev() {
+            let PostedKind::Write { to, len: l } = p.kind else { continue };
+            if to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l)) {
+                return true;
             }
-            PostedKind::Message(_) => false,
-        })
+            let common = self.memory.lines_in_common((at, len), (to, l as usize));
+            unseen = unseen.saturating_sub(common);
+            if unseen == 0 {
+                break;
+            }
+        }
+        false
     }
 
     // ---- interrupts ----

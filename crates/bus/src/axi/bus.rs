@@ -92,7 +92,7 @@ impl<S: FrameSink> Axi<S> {
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
         let mut response = at;
         for burst in self.rules.bursts(to.0, len) {
-            let took = self.rules.clocks(burst.beats.into());
+            let took = self.rules.burst_time(&burst);
             let done = self.write_data.book(self.writes.free(at), took) + took;
             self.note(Link::AxiWrite, (done, took), "write", (burst.addr, burst.bytes, 1));
             response = response.max(done + self.latencies.write);
@@ -133,7 +133,7 @@ impl<S: FrameSink> Port for Axi<S> {
         self.platform.fetch(from, into)?;
         let mut done = at;
         for burst in self.rules.bursts(from.0, into.len() as u32) {
-            let took = self.rules.clocks(burst.beats.into());
+            let took = self.rules.burst_time(&burst);
             let ready = self.reads.free(at) + self.latencies.read;
             // Data come in the order of the requests.
             done = self.read_data.book(ready.max(done), took) + took;

@@ -107,6 +107,8 @@ pub struct Rules {
     beat_shift: u32,
     /// A burst ends at the latest at a multiple of this.
     boundary: u32,
+    /// The time of a burst of `boundary` bytes, which is most of them.
+    full: Span,
 }
 
 impl Rules {
@@ -131,7 +133,10 @@ impl Rules {
         check((1..=32).contains(&writes), "writes", writes, "1 to 32")?;
         check((1..=255).contains(&lite_clocks), "lite_clocks", lite_clocks, "1 to 255")?;
         let boundary = (bits / 8 * beats).min(PAGE);
-        Ok(Rules { settings, beat_shift: (bits / 8).trailing_zeros(), boundary })
+        let beat_shift = (bits / 8).trailing_zeros();
+        let mut rules = Rules { settings, beat_shift, boundary, full: Span::ZERO };
+        rules.full = rules.clocks(u64::from(boundary >> beat_shift));
+        Ok(rules)
     }
 
     /// Returns the settings that the rules were made from.
@@ -143,6 +148,12 @@ impl Rules {
     #[inline]
     pub const fn clocks(&self, n: u64) -> Span {
         Span::from_ps((n * 1_000_000).div_ceil(self.settings.mhz as u64))
+    }
+
+    /// The time of a burst's data.
+    #[inline]
+    pub const fn burst_time(&self, burst: &Burst) -> Span {
+        if burst.bytes == self.boundary { self.full } else { self.clocks(burst.beats as u64) }
     }
 
     /// Beats of `bytes` at `addr`: words of the bus that they touch.
