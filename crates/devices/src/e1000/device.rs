@@ -91,6 +91,8 @@ pub struct E1000 {
     /// Up to when everything has been done.
     now: Time,
     due: Time,
+    /// The part of `due` that only reception moves: see [`E1000::update_next_event`].
+    rx_due: Time,
     /// Frames' memory, to be used again.
     pub(super) spare: SpareFrames,
 }
@@ -120,6 +122,7 @@ impl E1000 {
             link: false,
             now: Time::ZERO,
             due: Time::NEVER,
+            rx_due: Time::NEVER,
             spare: SpareFrames::new(),
         }
     }
@@ -218,17 +221,24 @@ impl E1000 {
 
     /// Finds the time of the next event of any kind.
     pub(super) fn update_next_event(&mut self) {
+        self.rx_due = self.rx.delay.due().min(self.rx_write_due().min(self.rx_data_due()));
+        self.update_due();
+    }
+
+    /// Finds the time of the next event where reception has not moved.
+    fn update_due(&mut self) {
         self.due = (self.irq.due().min(self.link_due()))
             .min(self.tx_arrival_due().min(self.wire_due()))
-            .min(self.tx.delay.due().min(self.rx.delay.due()))
-            .min(self.rx_write_due().min(self.rx_data_due()))
+            .min(self.tx.delay.due().min(self.rx_due))
             .min(self.tx_work_due().min(self.tx_fetch_due()))
             .min(self.rx_fetch_due())
             .max(self.now);
     }
 
-    /// Does what is due at `t`, each kind once, what has come first.
+    /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
     fn step<P: Port>(&mut self, p: &mut P, t: Time) {
+        // Transmission moves reception only by frames that come back, and by a fault.
+        let receives = self.rx_due <= t || self.loops();
         if self.link_due() <= t {
             self.negotiating = Time::NEVER;
             self.follow_link(t);
@@ -236,19 +246,19 @@ impl E1000 {
         if self.tx_arrival_due() <= t {
             self.tx_arrived(p, t);
         }
-        if self.rx_write_due() <= t {
+        if receives && self.rx_write_due() <= t {
             self.rx_written(p, t);
         }
         if self.wire_due() <= t {
             self.wire(p, t);
         }
-        if self.rx.delay.due() <= t {
+        if receives && self.rx.delay.due() <= t {
             self.rx_delay_over(p, t);
         }
         if self.tx.delay.due() <= t {
             self.tx_delay_over(p, t);
         }
-        if self.rx_data_due() <= t {
+        if receives && self.rx_data_due() <= t {
             self.rx_data(p, t);
         }
         let fetch = self.rx_fetch_due();
@@ -262,6 +272,12 @@ impl E1000 {
             self.rx_fetch(p, t);
         }
         self.line_rises(p, t);
+        // What was fetched may be what a frame waits for.
+        if receives || fetch <= t || self.halted {
+            self.update_next_event();
+        } else {
+            self.update_due();
+        }
     }
 
     /// The line rises, if it is time.
@@ -331,7 +347,6 @@ impl<P: Port> Device<P> for E1000 {
         while self.due <= until {
             self.now = self.now.max(self.due);
             self.step(p, self.now);
-            self.update_next_event();
         }
         self.now = self.now.max(until);
     }

@@ -417,5 +417,6 @@ fn write_ring(ring: &mut super::ring::Ring, at: Time, offset: u32, v: u32) -> bo
         TAIL => ring.announce(at, v),
         _ => ring.control = v,
     }
+    ring.update();
     offset <= HEAD
 }

@@ -61,6 +61,9 @@ pub(super) struct Ring {
     told: Time,
     /// Next to fetch.
     fetched: u32,
+    /// Descriptors that the chip would fetch now ([`Ring::wants`]). Looked at far more often than
+    /// it changes.
+    wanted: u32,
     /// On chip, and when they arrived.
     chip: VecDeque<(Time, Desc)>,
     /// Used, and not yet written back.
@@ -78,6 +81,7 @@ impl Ring {
             line,
             told: Time::ZERO,
             fetched: 0,
+            wanted: 0,
             chip: VecDeque::with_capacity(ON_CHIP),
             waiting: VecDeque::with_capacity(ON_CHIP),
         }
@@ -123,6 +127,13 @@ impl Ring {
     pub(super) fn announce(&mut self, at: Time, tail: u32) {
         self.tail = tail & 0xffff;
         self.told = at;
+        self.update();
+    }
+
+    /// Counts anew what the chip would fetch: a register of the ring was written, or descriptors
+    /// came or went.
+    pub(super) fn update(&mut self) {
+        self.wanted = self.wants();
     }
 
     /// The driver moved the ring, or the chip's place in it.
@@ -130,6 +141,7 @@ impl Ring {
         self.fetched = self.head;
         self.chip.clear();
         self.waiting.clear();
+        self.update();
     }
 
     /// Returns the number of descriptors that the chip would fetch now.
@@ -156,7 +168,7 @@ impl Ring {
 
     /// Returns the time of the next fetch if the bus interface is free from `free` on.
     pub(super) fn fetch_due(&self, free: Time) -> Time {
-        if self.wants() == 0 { Time::NEVER } else { self.told.max(free) }
+        if self.wanted == 0 { Time::NEVER } else { self.told.max(free) }
     }
 
     /// Returns true if all work waits for a fetch.
@@ -181,6 +193,7 @@ impl Ring {
         if self.fetched >= self.size() {
             self.fetched = 0;
         }
+        self.update();
         Ok((arrived, n as u64))
     }
 
@@ -197,12 +210,14 @@ impl Ring {
         if self.head >= self.size() {
             self.head = 0;
         }
+        self.update();
         Some((place, d))
     }
 
     /// Lets a used descriptor wait for its write-back. Returns how many wait.
     pub(super) fn wait(&mut self, place: Iova, d: Desc) -> u32 {
         self.waiting.push_back((place, d));
+        self.update();
         self.waiting.len() as u32
     }
 
@@ -226,28 +241,27 @@ impl Ring {
         poisoned: u64,
     ) -> Result<(u64, u64), DmaFault> {
         let mut done = (0, 0);
-        while let Some(&(start, _)) = self.waiting.front() {
-            let mut bytes = [0; ON_CHIP * DESC];
-            let mut n = 0;
-            while let Some(&(place, d)) = self.waiting.get(n)
-                && n < ON_CHIP
-                && place == start + (n * DESC) as u64
-            {
-                bytes[n * DESC..][..DESC].copy_from_slice(&d.to_bytes());
-                n += 1;
-            }
+        while let Some(&(start, mut first)) = self.waiting.front() {
+            let follows =
+                |n: &usize| self.waiting.get(*n).is_some_and(|w| w.0 == start + (n * DESC) as u64);
+            let n = (1..ON_CHIP).take_while(follows).count() + 1;
             done = (done.0 + 1, done.1 + n as u64);
             if p.begin_completion(at) {
-                for (b, s) in bytes[8..DESC].iter_mut().zip(poisoned.to_le_bytes()) {
-                    *b |= s;
-                }
+                first.high |= poisoned;
             }
-            match n {
-                1 => p.write(at, start + 8, &bytes[8..DESC])?,
-                _ => p.write(at, start, &bytes[..n * DESC])?,
-            };
+            if n == 1 {
+                p.write(at, start + 8, &first.high.to_le_bytes())?;
+            } else {
+                let mut bytes = [0; ON_CHIP * DESC];
+                let run = core::iter::once(first).chain(self.waiting.range(1..n).map(|w| w.1));
+                for (b, d) in bytes.as_chunks_mut::<DESC>().0.iter_mut().zip(run) {
+                    *b = d.to_bytes();
+                }
+                p.write(at, start, &bytes[..n * DESC])?;
+            }
             // What could not be written waits on.
             self.waiting.drain(..n);
+            self.update();
         }
         Ok(done)
     }

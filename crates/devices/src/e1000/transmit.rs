@@ -200,6 +200,10 @@ impl E1000 {
         } else {
             least
         };
+        if packet.ahead.capacity() == 0 {
+            // All of it is written over.
+            packet.ahead = self.spare.reuse();
+        }
         packet.ahead.resize(n as usize, 0);
         let from = Iova(d.low) + u64::from(self.tx.offset);
         match p.read(t, from, &mut packet.ahead) {
@@ -233,12 +237,12 @@ impl E1000 {
 
     fn open_packet(&mut self, d: Desc, word: u32, extended: bool) {
         let large = extended && word & tx_word::TSE != 0;
-        let bytes = self.spare.take();
+        // One that is not cut gets its first piece by exchange.
+        let bytes = if large { self.spare.take() } else { Vec::new() };
         let p = &mut self.tx.packet;
         let mut header = core::mem::take(&mut p.header);
-        let mut ahead = core::mem::take(&mut p.ahead);
+        let ahead = core::mem::take(&mut p.ahead);
         header.clear();
-        ahead.clear();
         *p = Packet {
             open: true,
             large,
@@ -280,7 +284,12 @@ impl E1000 {
         let c = &self.tx.contexts[1];
         let goal =
             if self.tx.packet.large { usize::from(c.header) + usize::from(c.mss) } else { MAX };
-        let mut ahead = core::mem::take(&mut self.tx.packet.ahead);
+        let packet = &mut self.tx.packet;
+        let mut ahead = core::mem::take(&mut packet.ahead);
+        let whole = !packet.large && !packet.discard && packet.bytes.is_empty();
+        if whole {
+            core::mem::swap(&mut packet.bytes, &mut ahead);
+        }
         let mut rest = &ahead[..];
         // What comes after PAYLEN is read and not sent.
         while !rest.is_empty() && !self.tx.packet.discard {
@@ -292,7 +301,6 @@ impl E1000 {
                 self.segment(t, d, ends && end && rest.is_empty());
             }
         }
-        ahead.clear();
         self.tx.packet.ahead = ahead;
         if ends {
             self.tx_data_done(p, t);
