@@ -85,6 +85,9 @@ pub struct AxiEthernet {
     /// Up to when everything has been done.
     now: Time,
     due: Time,
+    /// The parts of `due` that only one direction moves: see [`AxiEthernet::update_next_event`].
+    tx_due: Time,
+    rx_due: Time,
     /// Frames' memory, to be used again.
     pub(super) spare: SpareFrames,
 }
@@ -112,6 +115,8 @@ impl AxiEthernet {
             lines: [false; 3],
             now: Time::ZERO,
             due: Time::NEVER,
+            tx_due: Time::NEVER,
+            rx_due: Time::NEVER,
             spare: SpareFrames::new(),
         }
     }
@@ -234,8 +239,8 @@ impl AxiEthernet {
         self.rx.ch.fetch_due(self.fetch_free)
     }
 
-    /// Fetches a descriptor for the channel that has fewer.
-    fn fetch<P: Port>(&mut self, p: &mut P, t: Time) {
+    /// Fetches a descriptor for the channel that has fewer. Returns true if that receives.
+    fn fetch<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
         let (tx, rx) = (self.tx_fetch_due() <= t, self.rx_fetch_due() <= t);
         let receives = rx && (!tx || self.rx.ch.queue.len() <= self.tx.ch.queue.len());
         let c = &mut self.counters;
@@ -254,22 +259,93 @@ impl AxiEthernet {
                 if receives { self.rx_stopped() } else { self.tx_drop_packet() }
             }
         }
+        receives
     }
 
     /// Finds the time of the next event of any kind.
     fn update_next_event(&mut self) {
-        self.due = (self.phy_reset.min(self.link_due()).min(self.mac.mdio_due()))
-            .min(self.tx_arrival_due().min(self.tx.ch.update_due()).min(self.wire_due()))
-            .min(self.rx_write_due().min(self.rx.ch.update_due()))
-            .min(self.tx.ch.delay_due().min(self.rx.ch.delay_due()))
-            .min(self.tx_work_due().min(self.rx_data_due()))
+        self.update_tx_due();
+        self.update_rx_due();
+        self.update_due();
+        if self.lines_wanted() != self.lines {
+            self.due = self.now;
+        }
+    }
+
+    fn update_tx_due(&mut self) {
+        self.tx_due = (self.tx_arrival_due().min(self.tx.ch.update_due()).min(self.wire_due()))
+            .min(self.tx.ch.delay_due().min(self.tx_work_due()));
+    }
+
+    fn update_rx_due(&mut self) {
+        self.rx_due = (self.rx_write_due().min(self.rx.ch.update_due()))
+            .min(self.rx.ch.delay_due().min(self.rx_data_due()));
+    }
+
+    /// Returns the time of the next event of neither direction: the link's, the PHY's.
+    fn link_or_phy_due(&self) -> Time {
+        self.phy_reset.min(self.link_due()).min(self.mac.mdio_due())
+    }
+
+    /// Finds the time of the next event where the lines are as they should be.
+    fn update_due(&mut self) {
+        self.due = (self.tx_due.min(self.rx_due))
             .min(self.tx_fetch_due().min(self.rx_fetch_due()))
-            .min(if self.lines_wanted() == self.lines { Time::NEVER } else { self.now })
+            .min(self.link_or_phy_due())
             .max(self.now);
     }
 
-    /// Does what is due at `t`, each kind once, what has come first.
+    /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
     fn step<P: Port>(&mut self, p: &mut P, t: Time) {
+        let others = self.link_or_phy_due() <= t;
+        if others {
+            self.link_or_phy(t);
+        }
+        // A direction moves the other only by an error.
+        let (mut tx, mut rx) = (others || self.tx_due <= t, others || self.rx_due <= t);
+        if tx && self.tx.ch.update_due() <= t {
+            self.tx_updated(t);
+        }
+        if rx && self.rx.ch.update_due() <= t {
+            self.rx_updated(t);
+        }
+        if tx && self.tx_arrival_due() <= t {
+            self.tx_arrived(p, t);
+        }
+        if rx && self.rx_write_due() <= t {
+            self.rx_written(p, t);
+        }
+        if tx && self.wire_due() <= t {
+            self.wire(p, t);
+        }
+        if rx && self.rx_data_due() <= t {
+            self.rx_data(p, t);
+        }
+        if tx && self.tx_work_due() <= t {
+            self.tx_work(p, t);
+        }
+        if self.tx_fetch_due().min(self.rx_fetch_due()) <= t {
+            let receives = self.fetch(p, t);
+            (tx, rx) = (tx || !receives, rx || receives);
+        }
+        if tx && self.tx.ch.delay_due() <= t {
+            self.tx.ch.delay_over();
+        }
+        if rx && self.rx.ch.delay_due() <= t {
+            self.rx.ch.delay_over();
+        }
+        let failed = self.has_failed();
+        self.settle_lines(p, t);
+        if tx || failed {
+            self.update_tx_due();
+        }
+        if rx || failed {
+            self.update_rx_due();
+        }
+        self.update_due();
+    }
+
+    fn link_or_phy(&mut self, t: Time) {
         if self.phy_reset <= t {
             self.phy_reset_over(t);
         }
@@ -280,37 +356,6 @@ impl AxiEthernet {
         if self.mac.mdio_due() <= t {
             self.mac.mdio_done();
         }
-        if self.tx.ch.update_due() <= t {
-            self.tx_updated(t);
-        }
-        if self.rx.ch.update_due() <= t {
-            self.rx_updated(t);
-        }
-        if self.tx_arrival_due() <= t {
-            self.tx_arrived(p, t);
-        }
-        if self.rx_write_due() <= t {
-            self.rx_written(p, t);
-        }
-        if self.wire_due() <= t {
-            self.wire(p, t);
-        }
-        if self.rx_data_due() <= t {
-            self.rx_data(p, t);
-        }
-        if self.tx_work_due() <= t {
-            self.tx_work(p, t);
-        }
-        if self.tx_fetch_due().min(self.rx_fetch_due()) <= t {
-            self.fetch(p, t);
-        }
-        if self.tx.ch.delay_due() <= t {
-            self.tx.ch.delay_over();
-        }
-        if self.rx.ch.delay_due() <= t {
-            self.rx.ch.delay_over();
-        }
-        self.settle(p, t);
     }
 
     /// The lines as they should be.
@@ -346,8 +391,13 @@ impl AxiEthernet {
         }
     }
 
-    /// States and lines follow what has happened.
+    /// States and lines follow what has happened, and the next event is found.
     pub(super) fn settle<P: Port>(&mut self, p: &mut P, t: Time) {
+        self.settle_lines(p, t);
+        self.update_next_event();
+    }
+
+    fn settle_lines<P: Port>(&mut self, p: &mut P, t: Time) {
         if self.has_failed() {
             self.halt_both(t);
         }
@@ -365,7 +415,6 @@ impl AxiEthernet {
                 p.set_irq_line(t, n, wanted);
             }
         }
-        self.update_next_event();
     }
 }
 
