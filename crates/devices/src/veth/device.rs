@@ -42,6 +42,8 @@ pub struct Veth {
     pub(super) tokens: u64,
     /// From the uplink, in order.
     arrivals: VecDeque<(Time, Vec<u8>)>,
+    /// Time of the next event.
+    due: Option<Time>,
     /// Calls with a unit address that is not the caller's.
     strangers: u64,
 }
@@ -70,7 +72,14 @@ impl Veth {
             head: vec![0; HEADERS],
             out: Vec::new(),
         };
-        Veth { parts, spare: Vec::new(), tokens: 0, arrivals: VecDeque::new(), strangers: 0 }
+        Veth {
+            parts,
+            spare: Vec::new(),
+            tokens: 0,
+            arrivals: VecDeque::new(),
+            due: None,
+            strangers: 0,
+        }
     }
 
     /// Returns the counters of adapter `i` of the configuration.
@@ -101,12 +110,7 @@ impl Veth {
 
 impl EventSource for Veth {
     fn next_due(&self) -> Option<Time> {
-        let interrupts = self
-            .parts
-            .adapters
-            .iter()
-            .flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
-        interrupts.chain(self.arrivals.front().map(|a| a.0)).min()
+        self.due
     }
 
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
@@ -123,8 +127,18 @@ impl EventSource for Veth {
     }
 }
 
-impl<P: Port> HcallDevice<P> for Veth {
-    fn hcall(
+impl Veth {
+    /// Finds the time of the next event: an interrupt, the arrival of an entry, a frame.
+    fn update_due(&mut self) {
+        let interrupts = self
+            .parts
+            .adapters
+            .iter()
+            .flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
+        self.due = interrupts.chain(self.arrivals.front().map(|a| a.0)).min();
+    }
+
+    fn call<P: Port>(
         &mut self,
         ports: &mut [P],
         from: usize,
@@ -184,6 +198,21 @@ impl<P: Port> HcallDevice<P> for Veth {
         }
         (answer, done)
     }
+}
+
+impl<P: Port> HcallDevice<P> for Veth {
+    fn hcall(
+        &mut self,
+        ports: &mut [P],
+        from: usize,
+        at: Time,
+        c: Hcall,
+        a: &[u64; 9],
+    ) -> (HcallReturn, Time) {
+        let answer = self.call(ports, from, at, c, a);
+        self.update_due();
+        answer
+    }
 
     /// From the uplink.
     fn receive(&mut self, _: &mut [P], at: Time, frame: &[u8]) -> RxVerdict {
@@ -201,11 +230,12 @@ impl<P: Port> HcallDevice<P> for Veth {
         bytes.clear();
         bytes.extend_from_slice(frame);
         self.arrivals.push_back((at, bytes));
+        self.update_due();
         RxVerdict::Yes
     }
 
     fn advance(&mut self, ports: &mut [P], until: Time) {
-        while let Some(due) = <Veth as EventSource>::next_due(self).filter(|t| *t <= until) {
+        while let Some(due) = self.due.filter(|t| *t <= until) {
             if self.arrivals.front().is_some_and(|a| a.0 == due)
                 && let Some((at, frame)) = self.arrivals.pop_front()
             {
@@ -226,6 +256,7 @@ impl<P: Port> HcallDevice<P> for Veth {
                     port.raise_msi(due, a.cfg.vector);
                 }
             }
+            self.update_due();
         }
     }
 

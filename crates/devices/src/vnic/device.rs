@@ -216,6 +216,8 @@ pub struct VnicServer {
     pub(super) serial_free: Time,
     /// Up to when everything has been done.
     now: Time,
+    /// Time of the next event.
+    next_due: Time,
     /// Frames' memory, to be used again.
     pub(super) spare: SpareFrames,
 }
@@ -233,6 +235,7 @@ impl VnicServer {
             sessions: 0,
             serial_free: Time::ZERO,
             now: Time::ZERO,
+            next_due: Time::NEVER,
             spare: SpareFrames::new(),
         };
         d.clients = (0..partitions).map(|i| d.client(i)).collect();
@@ -333,13 +336,9 @@ impl VnicServer {
     pub(super) fn later(&mut self, client: usize, at: Time, event: Event) {
         self.seq += 1;
         let session = self.clients[client].session.number;
-        self.due.push(ScheduledEvent {
-            at: at.max(self.now),
-            seq: self.seq,
-            client,
-            session,
-            event,
-        });
+        let at = at.max(self.now);
+        self.next_due = self.next_due.min(at);
+        self.due.push(ScheduledEvent { at, seq: self.seq, client, session, event });
     }
 
     /// Returns the time at which the next frame of a client can be fetched.
@@ -355,7 +354,16 @@ impl VnicServer {
         heap.into_iter().chain(fetch).min_by_key(|n| n.0)
     }
 
+    /// Finds the time of the next event: a client has other frames to be fetched.
+    fn update_next_due(&mut self) {
+        self.next_due = self.next().map_or(Time::NEVER, |n| n.0);
+    }
+
     fn run<P: Port>(&mut self, ports: &mut [P], until: Time) {
+        if self.next_due > until {
+            self.now = self.now.max(until);
+            return;
+        }
         while let Some((at, fetch)) = self.next().filter(|n| n.0 <= until) {
             self.now = self.now.max(at);
             match fetch {
@@ -369,6 +377,7 @@ impl VnicServer {
             }
         }
         self.now = self.now.max(until);
+        self.update_next_due();
     }
 
     fn handle<P: Port>(&mut self, p: &mut P, d: ScheduledEvent) {
@@ -554,7 +563,7 @@ impl VnicServer {
 
 impl EventSource for VnicServer {
     fn next_due(&self) -> Option<Time> {
-        self.next().map(|n| n.0)
+        (self.next_due < Time::NEVER).then_some(self.next_due)
     }
 
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
@@ -586,7 +595,9 @@ impl<P: Port> HcallDevice<P> for VnicServer {
         a: &[u64; 9],
     ) -> (HcallReturn, Time) {
         HcallDevice::<P>::advance(self, ports, at);
-        self.call(ports, from, at, c, a)
+        let answer = self.call(ports, from, at, c, a);
+        self.update_next_due();
+        answer
     }
     fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict {
         self.run(ports, at);
@@ -607,6 +618,7 @@ impl<P: Port> HcallDevice<P> for VnicServer {
         self.counters.rx_lost +=
             self.due.iter().filter(|d| matches!(d.event, Event::Deliver { .. })).count() as u64;
         self.due.clear();
+        self.update_next_due();
         self.serial_free = Time::ZERO;
     }
 }
