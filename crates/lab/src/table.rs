@@ -1,10 +1,10 @@
 //! Tables of text: for a terminal, as Markdown and as CSV. A column is as wide as its longest cell
 //! unless the table has fixed widths or the lines have to be broken.
 
-/// The most columns of a terminal's line that a note may reach.
+/// Largest width of a line with a note, in columns.
 const WIDTH: usize = 100;
 
-/// A cell: as people read it, and as data.
+/// A cell, with its text and its value as data.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cell {
     shown: String,
@@ -18,7 +18,7 @@ impl<S: Into<String>> From<S> for Cell {
 }
 
 impl Cell {
-    /// A cell that stands for `exact` where the table is data.
+    /// Creates a cell with `exact` as its value in CSV.
     pub fn exact(shown: impl Into<String>, exact: impl ToString) -> Cell {
         Cell { shown: shown.into(), exact: Some(exact.to_string()) }
     }
@@ -45,7 +45,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table with these column heads. Without heads there is no line for them.
+    /// Creates an empty table with these column heads. Without heads there is no head line.
     pub fn new(heads: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
         Table { heads: heads.into_iter().map(Into::into).collect(), ..Table::default() }
     }

@@ -1,24 +1,23 @@
-//! What a person wrote (profiles, scenarios, `--set`), and how its faults are told.
+//! Input files (profiles, scenarios) and errors in them.
 //!
-//! Both kinds of file are a head of strings (`name`, `about`, …) and tables of
-//! keys. [`Document`] reads that shape and knows the line of everything, so that
-//! each message can begin with `profiles/x.toml:12:`.
+//! Both kinds of file have a head of strings (`name`, `about`, …) and tables of keys. [`Document`]
+//! reads them and keeps line numbers, so that a message can begin with `profiles/x.toml:12:`.
 
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Something a person gave that cannot be used: where it is, and what is allowed.
+/// An error in a file or an option.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}{what}", if place.is_empty() { String::new() } else { format!("{place}: ") })]
 pub struct InputError {
     /// `profiles/x.toml:12`, a file, or an option such as `--set pcie.mps=3`.
     pub place: String,
-    /// What is wrong, and what is allowed.
+    /// The error, and what is allowed.
     pub what: String,
 }
 
-/// A setting, or a combination of settings, that is refused. The text names what is allowed.
+/// A setting, or a combination of settings, that is not allowed. The text names what is.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingError(pub String);
@@ -59,15 +58,15 @@ macro_rules! refuse {
 pub(crate) use refuse;
 
 impl InputError {
-    /// At this place.
+    /// Creates an error at this place.
     pub fn new(place: impl Into<String>, what: impl Into<String>) -> InputError {
         InputError { place: place.into(), what: what.into() }
     }
 }
 
-/// The name that `wanted` was probably meant to be: one that it is a part of, or the closest by
-/// edit distance if it is similar at all: a third of its letters wrong, or a Jaro-Winkler
-/// similarity of 0.8. The first of equals.
+/// Returns the name most similar to `wanted`: one that contains it, else the one with the smallest
+/// edit distance among those with at most a third of the letters wrong or a Jaro-Winkler similarity
+/// of at least 0.8. The first of equals wins.
 pub fn nearest<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |name: &str| {
         let edits = strsim::damerau_levenshtein(wanted, name);
@@ -82,16 +81,16 @@ pub fn nearest<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> Option
         .map(|(_, name)| name)
 }
 
-/// ``; the nearest is `x` ``, if something is near.
+/// Returns ``; the nearest is `x` ``, or nothing without a similar name.
 pub fn hint<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> String {
     nearest(wanted, among).map_or(String::new(), |n| format!("; the nearest is `{n}`"))
 }
 
-/// A file built into the binary: its name without ending, and its text.
+/// A file in the binary: its name without extension, and its text.
 pub(crate) type Builtin = (&'static str, &'static str);
 
-/// The text that `given` names: a file if it ends in `.toml`, else one of the
-/// built-in ones. Returns what messages call it, and the text.
+/// Reads the file `given` if it ends in `.toml`, else the built-in file of that name. Returns its
+/// name for messages, and its text.
 pub(crate) fn open(
     given: &str,
     kind: &str,
@@ -107,7 +106,8 @@ pub(crate) fn open(
         None => {
             let near = hint(given, builtin.iter().map(|b| b.0));
             let what = format!(
-                "no {kind} is called `{given}`{near}; `doorbell list` has all; a path that ends in .toml is read as a file"
+                "no {kind} is called `{given}`{near}; `doorbell list` has all; \
+                a path that ends in .toml is read as a file"
             );
             Err(InputError::new("", what))
         }
@@ -121,7 +121,7 @@ pub(crate) struct Document<'t> {
     root: DeTable<'t>,
 }
 
-/// A key of a table, with its table's name before it, and what stands there.
+/// A key, as `table.key`, with its position and value.
 pub(crate) struct Field<'d, 't> {
     pub(crate) name: String,
     pub(crate) span: Range<usize>,
@@ -139,12 +139,12 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// A fault at this place of the text.
+    /// Creates an error at this position of the text.
     pub(crate) fn error(&self, at: Range<usize>, what: impl Into<String>) -> InputError {
         InputError::new(format!("{}:{}", self.file, self.line(at)), what)
     }
 
-    /// A fault of the file as a whole.
+    /// Creates an error of the file as a whole.
     pub(crate) fn missing(&self, what: impl Into<String>) -> InputError {
         InputError::new(self.file.clone(), what)
     }
@@ -157,7 +157,7 @@ impl<'t> Document<'t> {
             + 1
     }
 
-    /// A string of the head.
+    /// Returns a string of the head.
     pub(crate) fn head(&self, name: &str) -> Result<String, InputError> {
         let Some(value) = self.root.get(name) else {
             return Err(self.missing(format!("`{name} = \"…\"` is missing")));
@@ -171,13 +171,13 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Where a string of the head stands.
+    /// Returns the position of a string of the head.
     pub(crate) fn head_span(&self, name: &str) -> Range<usize> {
         self.root.get(name).map_or(0..0, Spanned::span)
     }
 
-    /// Everything in the tables, in the file's order. `heads` are the strings
-    /// that may stand before them.
+    /// Returns the fields of all tables in the file's order. `heads` are the strings allowed in the
+    /// head.
     pub(crate) fn fields(&self, heads: &[&str]) -> Result<Vec<Field<'_, 't>>, InputError> {
         let mut fields = Vec::new();
         let mut stray: Option<(Range<usize>, String)> = None;
@@ -209,7 +209,7 @@ impl<'t> Document<'t> {
     }
 }
 
-/// The number that a TOML value is, if it is one.
+/// Returns the value of a TOML number.
 pub(crate) fn number(v: &DeValue<'_>) -> Option<f64> {
     match v {
         DeValue::Integer(i) => {

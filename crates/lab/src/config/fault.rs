@@ -32,22 +32,23 @@ const KINDS: [(&str, Meaning); 5] = [
 ];
 
 /// The syntax, for messages.
-pub(super) const ALLOWED: &str = "KIND@WHEN, several with commas: lost-interrupt@N, late-completion@N:SPAN, poisoned-completion@N, \
-     dma-fault@N, link-flap@TIME:SPAN; N may be every=N or random=N (one in N), TIME every=TIME";
+pub(super) const ALLOWED: &str = "KIND@WHEN, several with commas: lost-interrupt@N, \
+   late-completion@N:SPAN, poisoned-completion@N, dma-fault@N, link-flap@TIME:SPAN; \
+   N may be every=N or random=N (one in N), TIME every=TIME";
 
-/// A time with its unit.
+/// Parses a time with its unit, above zero and less than a day.
 fn span(text: &str) -> Option<Span> {
     let end = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ')?;
     let (number, unit) = text.split_at(end);
     let ps = convert(number.trim().parse().ok().filter(|n: &f64| *n >= 0.0)?, unit, "ps")?;
-    // A day, and less than a picosecond is none.
+    // Less than half a picosecond rounds to zero.
     (ps < 8.64e16).then(|| Span::from_ps(ps.round() as u64)).filter(|s| *s > Span::ZERO)
 }
 
 /// Parses `text`.
 ///
 /// # Errors
-/// The part that is wrong, and the syntax.
+/// Returns the wrong part and the syntax.
 pub(super) fn parse(text: &str) -> Result<Plan, SettingError> {
     let mut plan = Plan::default();
     for one in text.split(',').map(str::trim).filter(|t| !t.is_empty()) {
@@ -109,7 +110,7 @@ pub(super) fn parse(text: &str) -> Result<Plan, SettingError> {
 
 /// Returns the faults of these values. `watchdog` is the timeout of the driver's queues in Linux.
 pub(crate) fn plan(v: &Values, watchdog: Span) -> Plan {
-    // The key has checked it.
+    // The key checked the text when it was set.
     let plan = parse(v.text("run.fault")).unwrap_or_default();
     if plan.is_empty() {
         return plan;

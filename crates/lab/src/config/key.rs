@@ -1,18 +1,15 @@
-//! Keys: everything that a run is a function of has a name, a unit and a range.
+//! Keys: the named parameters of a run, each with a unit and a range.
 //!
-//! A system declares its keys once. Profiles give values to those that describe a
-//! platform, scenarios to those that describe a run, and `--set` to either. So
-//! what is allowed is said in one place, and every refusal can say it.
-//!
-//! A number is kept in its key's unit. It may be given in any unit that converts
-//! ([`convert`]); a unit of another dimension is refused, never guessed at.
+//! A system declares its keys once. Profiles set those of the platform, scenarios those of the run,
+//! `--set` either. A number is stored in its key's unit. It may be given in any unit of the same
+//! dimension ([`convert`]).
 
 use crate::config::config_error::{InputError, hint};
 use crate::config::{SettingError, refuse};
 use doorbell_hal::Span;
 use std::fmt;
 
-/// Units that convert into each other, with their size in the first.
+/// Units by dimension, with their size in the first one.
 const DIMENSIONS: &[&[(&str, f64)]] = &[
     &[("ps", 1.0), ("ns", 1e3), ("us", 1e6), ("ms", 1e9), ("s", 1e12)],
     &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)],
@@ -21,7 +18,7 @@ const DIMENSIONS: &[&[(&str, f64)]] = &[
     &[("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9)],
 ];
 
-/// The units that a number whose own unit is `unit` may be given in.
+/// Returns the units that convert to `unit`.
 pub fn units(unit: &'static str) -> Vec<&'static str> {
     let dimension = DIMENSIONS.iter().find(|d| d.iter().any(|(name, _)| *name == unit));
     match dimension {
@@ -31,7 +28,7 @@ pub fn units(unit: &'static str) -> Vec<&'static str> {
     }
 }
 
-/// `value`, given in unit `from`, in unit `to`; `None` if that has no meaning.
+/// Converts `value` from unit `from` to unit `to`. Returns `None` for different dimensions.
 pub fn convert(value: f64, from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(value);
@@ -41,26 +38,26 @@ pub fn convert(value: f64, from: &str, to: &str) -> Option<f64> {
         d.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size)
     };
     let (from, to) = DIMENSIONS.iter().find_map(|d| Some((size(d, from)?, size(d, to)?)))?;
-    // Sizes are whole multiples of each other: multiplied or divided once, the result is as exact
-    // as it can be.
+    // Sizes are whole multiples of each other, so one multiplication or division is exact to
+    // rounding.
     Some(if from >= to { value * (from / to) } else { value / (to / from) })
 }
 
-/// What may stand behind a key.
+/// The values that a key allows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
     /// A number from `min` to `max`.
     Number {
-        /// Its unit; empty for a pure number.
+        /// Its unit, empty for a pure number.
         unit: &'static str,
-        /// The least.
+        /// The smallest value.
         min: f64,
-        /// The greatest.
+        /// The largest value.
         max: f64,
-        /// A multiple of this; 0: any number.
+        /// Values are multiples of this. 0 allows any number.
         step: f64,
     },
-    /// One of a few numbers, in rising order.
+    /// One of a few numbers in rising order.
     Among {
         /// Their unit.
         unit: &'static str,
@@ -71,20 +68,20 @@ pub enum Kind {
     Choice,
     /// The path of a file.
     File,
-    /// Faults, as [`crate::sim::fault`] has them.
+    /// Faults to inject ([`crate::sim::fault`]).
     Faults,
 }
 
 /// A condition on the value of one key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Is {
-    /// It is one of these words.
+    /// One of these words.
     Word(&'static [&'static str]),
-    /// It is a number above zero.
+    /// A number above zero.
     Positive,
-    /// It is a number, not a word.
+    /// A number, not a word.
     Number,
-    /// It is not empty.
+    /// Text that is not empty.
     Given,
 }
 
@@ -101,7 +98,7 @@ impl Is {
 }
 
 impl Is {
-    /// The condition in words, of a key that may not have all of its words.
+    /// Formats the condition with those of its words that `key` has.
     fn said(self, key: &Key) -> String {
         match self {
             Is::Word(words) => {
@@ -119,7 +116,7 @@ impl Is {
     }
 }
 
-/// A condition under which a key has an effect: a value of another key, or of a second one.
+/// A condition under which a key has an effect: the value of one or of two other keys.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Needs {
     key: &'static str,
@@ -128,19 +125,19 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// The value of `key`.
+    /// Requires this value of `key`.
     pub const fn new(key: &'static str, is: Is) -> Needs {
         Needs { key, is, or: None }
     }
-    /// One of these words as the value of `key`.
+    /// Requires one of these words as the value of `key`.
     pub const fn word(key: &'static str, words: &'static [&'static str]) -> Needs {
         Needs::new(key, Is::Word(words))
     }
-    /// One of these kinds of traffic.
+    /// Requires one of these kinds of traffic.
     pub const fn kind(words: &'static [&'static str]) -> Needs {
         Needs::word("traffic.kind", words)
     }
-    /// Or this value of `key`.
+    /// Accepts also this value of `key`.
     pub const fn or(self, key: &'static str, is: Is) -> Needs {
         Needs { or: Some((key, is)), ..self }
     }
@@ -149,7 +146,7 @@ impl Needs {
         [(self.key, self.is)].into_iter().chain(self.or)
     }
 
-    /// The condition in words, as far as these keys are concerned.
+    /// Formats the condition as far as it concerns these keys.
     fn said(&self, keys: &[&'static Key]) -> String {
         let one = |(name, is): (&str, Is)| {
             let key = keys.iter().find(|k| k.name == name)?;
@@ -162,17 +159,17 @@ impl Needs {
 /// A key of a system.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Key {
-    /// `pcie.memory_latency`.
+    /// Name, such as `pcie.memory_latency`.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Description in one line.
     pub about: &'static str,
-    /// What may stand there.
+    /// Allowed values.
     pub kind: Kind,
-    /// Words that may stand there: all there is for a choice, beside the number for a number.
+    /// Allowed words: all values of a choice, an alternative to a number.
     pub words: &'static [&'static str],
-    /// The value of a key that nobody gave, as one would write it. `None`: it must be given.
+    /// Default value as text. `None` for a key that must be set.
     pub default: Option<&'static str>,
-    /// Conditions under which it has an effect: all of them. None: it always has.
+    /// Conditions that must all hold for the key to have an effect.
     pub needs: &'static [Needs],
 }
 
@@ -180,7 +177,7 @@ impl Key {
     const fn new(name: &'static str, kind: Kind, about: &'static str) -> Key {
         Key { name, about, kind, words: &[], default: None, needs: &[] }
     }
-    /// A number in `unit` (empty: a pure number) from `min` to `max`.
+    /// Declares a number in `unit` (empty for a pure number) from `min` to `max`.
     pub const fn number(
         name: &'static str,
         unit: &'static str,
@@ -190,15 +187,15 @@ impl Key {
     ) -> Key {
         Key::new(name, Kind::Number { unit, min, max, step: 0.0 }, about)
     }
-    /// A price of CPU work.
+    /// Declares a price of CPU work in cycles.
     pub const fn cycles(name: &'static str, about: &'static str) -> Key {
         Key::number(name, "cycles", 0.0, 1e6, about)
     }
-    /// A time of a bus or a device.
+    /// Declares a time of a bus or a device in nanoseconds.
     pub const fn ns(name: &'static str, about: &'static str) -> Key {
         Key::number(name, "ns", 0.0, 1e6, about)
     }
-    /// A whole number of something.
+    /// Declares a whole number.
     pub const fn whole(
         name: &'static str,
         unit: &'static str,
@@ -208,7 +205,7 @@ impl Key {
     ) -> Key {
         Key::steps(name, unit, (min, max, 1.0), about)
     }
-    /// A number that is a multiple of `step`.
+    /// Declares a number that is a multiple of `step`.
     pub const fn steps(
         name: &'static str,
         unit: &'static str,
@@ -217,7 +214,7 @@ impl Key {
     ) -> Key {
         Key::new(name, Kind::Number { unit, min, max, step }, about)
     }
-    /// One of these numbers.
+    /// Declares a choice of numbers.
     pub const fn among(
         name: &'static str,
         unit: &'static str,
@@ -226,7 +223,7 @@ impl Key {
     ) -> Key {
         Key::new(name, Kind::Among { unit, values }, about)
     }
-    /// One of these words.
+    /// Declares a choice of words.
     pub const fn choice(
         name: &'static str,
         words: &'static [&'static str],
@@ -234,43 +231,42 @@ impl Key {
     ) -> Key {
         Key::new(name, Kind::Choice, about).or(words)
     }
-    /// A file.
+    /// Declares the path of a file.
     pub const fn file(name: &'static str, about: &'static str) -> Key {
         Key::new(name, Kind::File, about).default("")
     }
-    /// Faults.
+    /// Declares a list of faults.
     pub const fn faults(name: &'static str, about: &'static str) -> Key {
         Key::new(name, Kind::Faults, about).default("")
     }
-    /// Or one of these words.
+    /// Allows also these words.
     pub const fn or(mut self, words: &'static [&'static str]) -> Key {
         self.words = words;
         self
     }
-    /// What it is if nobody says.
+    /// Sets the default value.
     pub const fn default(mut self, text: &'static str) -> Key {
         self.default = Some(text);
         self
     }
 
-    /// Has an effect only under all of these conditions.
+    /// Sets the conditions that must all hold for the key to have an effect.
     ///
     /// # Panics
-    /// When it has some already.
+    /// Panics if conditions are already set.
     pub const fn when(mut self, needs: &'static [Needs]) -> Key {
         assert!(self.needs.is_empty(), "all conditions are given at once");
         self.needs = needs;
         self
     }
 
-    /// The conditions under which it has an effect, for tables, where these are all keys; empty if
-    /// it always has.
+    /// Formats the conditions under which the key has an effect, as far as they concern `keys`.
     pub fn conditions(&self, keys: &[&'static Key]) -> String {
         let all = self.needs.iter().map(|n| n.said(keys)).filter(|n| !n.is_empty());
         all.collect::<Vec<_>>().join(" and ")
     }
 
-    /// Whether some value of it meets the condition.
+    /// Returns whether some value meets the condition.
     fn can_meet(&self, is: Is) -> bool {
         match is {
             Is::Word(words) => words.iter().any(|w| self.words.contains(w)),
@@ -278,7 +274,7 @@ impl Key {
         }
     }
 
-    /// Values to try, as one would write them.
+    /// Returns values to try, as text.
     #[cfg(test)]
     pub(crate) fn others(&self) -> Vec<String> {
         let mut all: Vec<String> = self.words.iter().map(|w| (*w).to_owned()).collect();
@@ -296,7 +292,7 @@ impl Key {
         all
     }
 
-    /// The unit of its number; empty if it has none.
+    /// Returns the unit, empty for a key without one.
     pub fn unit(&self) -> &'static str {
         match self.kind {
             Kind::Number { unit, .. } | Kind::Among { unit, .. } => unit,
@@ -304,13 +300,13 @@ impl Key {
         }
     }
 
-    /// Whether its unit is only the name of what is counted (`cores`, `packets`).
+    /// Returns whether the unit names counted things (`cores`, `packets`).
     pub fn is_count(&self) -> bool {
         let unit = self.unit();
         !unit.is_empty() && units(unit) == [unit] && !unit.contains("cycles")
     }
 
-    /// A value of this key with its unit.
+    /// Formats a value with its unit.
     pub fn said(&self, v: &Value) -> String {
         match v {
             Value::Number(n) if !self.unit().is_empty() => format!("{n} {}", self.unit()),
@@ -319,7 +315,7 @@ impl Key {
         }
     }
 
-    /// What may stand there, for messages and tables.
+    /// Formats the allowed values for messages and tables.
     pub fn allowed(&self) -> String {
         let unit = self.unit();
         let space = if unit.is_empty() { "" } else { " " };
@@ -341,10 +337,10 @@ impl Key {
         all.join(", ")
     }
 
-    /// The value that `text` says: `300`, `300 ns`, `0.3us`, `full`.
+    /// Parses a value: `300`, `300 ns`, `0.3us`, `full`.
     ///
     /// # Errors
-    /// What is wrong with it, and what is allowed.
+    /// Returns the error and the allowed values.
     pub fn parse(&self, text: &str) -> Result<Value, SettingError> {
         let text = text.trim();
         if self.kind == Kind::File {
@@ -368,10 +364,10 @@ impl Key {
         SettingError(format!("`{}` {why}; allowed: {}", self.name, self.allowed()))
     }
 
-    /// The value that a number in a unit says.
+    /// Converts a number with a unit into a value.
     ///
     /// # Errors
-    /// What is wrong with it, and what is allowed.
+    /// Returns the error and the allowed values.
     pub fn quantity(&self, given: f64, unit: &str) -> Result<Value, SettingError> {
         let own = self.unit();
         if matches!(self.kind, Kind::Choice | Kind::File | Kind::Faults) {
@@ -403,12 +399,12 @@ impl Key {
     }
 }
 
-/// A number as a person would write it: with an exponent where it has very many digits.
+/// Formats a number, with an exponent if it has many digits.
 fn written(n: f64) -> String {
     if n != 0.0 && !(1e-9..1e16).contains(&n.abs()) { format!("{n:e}") } else { n.to_string() }
 }
 
-/// A number at the start of a text, and the rest. Underscores may group digits.
+/// Splits a text into the number at its start and the rest. Underscores may group digits.
 fn leading_number(text: &str) -> Option<(f64, &str)> {
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         return None;
@@ -512,14 +508,14 @@ impl Field for Span {
     }
 }
 
-/// What stands behind a key.
+/// The value of a key.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// A number in the key's unit.
     Number(f64),
     /// One of the key's words.
     Word(&'static str),
-    /// A path.
+    /// A path or faults.
     Text(String),
 }
 
@@ -533,10 +529,10 @@ impl fmt::Display for Value {
     }
 }
 
-/// The key called `name`, or why there is none.
+/// Returns the key called `name`.
 ///
 /// # Errors
-/// The nearest name that exists.
+/// Returns an error with the nearest name if there is no such key.
 pub fn find(keys: &[&'static Key], name: &str) -> Result<&'static Key, SettingError> {
     keys.iter().find(|k| k.name == name).copied().ok_or_else(|| {
         let near = hint(name, keys.iter().map(|k| k.name));
@@ -549,26 +545,26 @@ pub fn find(keys: &[&'static Key], name: &str) -> Result<&'static Key, SettingEr
 pub struct Values(pub(crate) Vec<(&'static Key, Value)>);
 
 impl Values {
-    /// All keys at their defaults. A key without one has the least that is
-    /// allowed, until a profile says more.
+    /// Creates the values of all keys at their defaults. A key without default has its smallest
+    /// value until a profile sets it.
     pub fn defaults<'a>(keys: impl IntoIterator<Item = &'a &'static Key>) -> Values {
         Values(keys.into_iter().map(|key| (*key, default_of(key))).collect())
     }
 
-    /// Every key with its value, in the system's order.
+    /// Iterates over the keys and values in the system's order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Key, &Value)> {
         self.0.iter().map(|(k, v)| (*k, v))
     }
 
-    /// All keys.
+    /// Returns all keys.
     pub fn keys(&self) -> Vec<&'static Key> {
         self.0.iter().map(|(k, _)| *k).collect()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Panics
-    /// When the system has no such key: a fault of its author, as in all getters.
+    /// Panics if the system has no such key, as do all getters.
     pub fn get(&self, name: &str) -> &Value {
         match self.0.iter().find(|(k, _)| k.name == name) {
             Some((_, v)) => v,
@@ -576,7 +572,7 @@ impl Values {
         }
     }
 
-    /// A number in its key's unit; `None` if a word stands there.
+    /// Returns a number in its key's unit, or `None` for a word.
     pub fn number_or_word(&self, name: &str) -> Option<f64> {
         match self.get(name) {
             Value::Number(n) => Some(*n),
@@ -584,26 +580,26 @@ impl Values {
         }
     }
 
-    /// A number in its key's unit.
+    /// Returns a number in its key's unit.
     ///
     /// # Panics
-    /// When the key is not a number.
+    /// Panics if the key is not a number.
     pub fn number(&self, name: &str) -> f64 {
         self.number_or_word(name).unwrap_or_else(|| panic!("`{name}` is not a number"))
     }
 
-    /// A number in its key's unit; `None` if the system has no such key.
+    /// Returns a number in its key's unit, or `None` if the system has no such key.
     pub fn number_if_any(&self, name: &str) -> Option<f64> {
         self.0.iter().any(|(k, _)| k.name == name).then(|| self.number(name))
     }
 
-    /// A rate of a link in bits a second; 0 if the system has no such key.
+    /// Returns the rate of a link in bits a second, or 0 if the system has no such key.
     pub fn bits_per_second(&self, name: &str) -> u64 {
         let Some((key, _)) = self.0.iter().find(|(k, _)| k.name == name) else { return 0 };
         (self.number(name) * convert(1.0, key.unit(), "bit/s").unwrap_or(1.0)) as u64
     }
 
-    /// The word of a choice; empty if a number stands there.
+    /// Returns the word of a choice, empty for a number.
     pub fn word(&self, name: &str) -> &'static str {
         match self.get(name) {
             Value::Word(w) => w,
@@ -611,17 +607,17 @@ impl Values {
         }
     }
 
-    /// The word of a choice; `None` if the system has no such key.
+    /// Returns the word of a choice, or `None` if the system has no such key.
     pub fn word_if_any(&self, name: &str) -> Option<&'static str> {
         self.0.iter().any(|(k, _)| k.name == name).then(|| self.word(name))
     }
 
-    /// Whether an on/off or yes/no key is on.
+    /// Returns whether an on/off or yes/no key is on.
     pub fn is_on(&self, name: &str) -> bool {
         matches!(self.word(name), "on" | "yes")
     }
 
-    /// A path.
+    /// Returns the text of a path or of faults.
     pub fn text(&self, name: &str) -> &str {
         match self.get(name) {
             Value::Text(t) => t,
@@ -629,9 +625,9 @@ impl Values {
         }
     }
 
-    /// The condition of `key` that these values do not meet, in words; `None` if the key has an
-    /// effect. A condition on a key that has no effect itself is not met. One on a key that the
-    /// system does not have is no condition.
+    /// Formats the first condition of `key` that is not met, or returns `None` if the key has an
+    /// effect. A condition on a key without effect is not met. One on a key that the system does
+    /// not have is ignored.
     pub fn idle(&self, key: &Key) -> Option<String> {
         let value = |name: &str| self.0.iter().find(|(k, _)| k.name == name);
         for needs in key.needs {
@@ -653,22 +649,22 @@ impl Values {
         None
     }
 
-    /// Whether the key called `name` has an effect and meets a condition.
+    /// Returns whether the key called `name` has an effect and meets a condition.
     fn meets(&self, name: &str, is: Is) -> bool {
         self.0.iter().any(|(k, v)| k.name == name && is.holds(v) && self.idle(k).is_none())
     }
 
-    /// Puts a value that was made by this key.
+    /// Sets a value that this key parsed.
     pub fn put(&mut self, key: &Key, value: Value) {
         if let Some((_, v)) = self.0.iter_mut().find(|(k, _)| k.name == key.name) {
             *v = value;
         }
     }
 
-    /// `key=value`, the value with or without a unit.
+    /// Parses and sets `key=value`, the value with or without a unit.
     ///
     /// # Errors
-    /// Not of this form, no such key, or a value that is not allowed.
+    /// Returns an error for another form, an unknown key, or a value that is not allowed.
     pub fn set(&mut self, setting: &str) -> Result<(), InputError> {
         let (key, value) = parse_setting(&self.keys(), setting)?;
         self.put(key, value);
@@ -686,10 +682,10 @@ fn default_of(key: &Key) -> Value {
     }
 }
 
-/// Understands one `key=value` that was given with `--set`.
+/// Parses a `key=value` given with `--set`.
 ///
 /// # Errors
-/// Not of this form, no such key, or a value that is not allowed.
+/// Returns an error for another form, an unknown key, or a value that is not allowed.
 pub fn parse_setting(
     keys: &[&'static Key],
     setting: &str,
@@ -697,7 +693,7 @@ pub fn parse_setting(
     parse_setting_at(keys, setting, &format!("--set {setting}"))
 }
 
-/// Understands one `key=value` that stands at `place`.
+/// Parses a `key=value` given at `place`.
 ///
 /// # Errors
 /// As [`parse_setting`].

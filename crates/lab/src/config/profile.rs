@@ -1,4 +1,4 @@
-//! Profiles: the platforms that runs happen on.
+//! Profiles: descriptions of platforms.
 //!
 //! A profile gives every platform key of a system a value, a unit and a source:
 //!
@@ -13,10 +13,8 @@
 //! usable_share = { value = 1, range = [0.5, 1], source = "fit:mlx5.rate_gen2_off" }
 //! ```
 //!
-//! A source is a URL or data sheet with its figure, or `assumed:` with the reason,
-//! or `fit:` with the published row that the constant is solved for (`range` is
-//! where the search goes; without it, all that the key allows). There is no fourth
-//! kind, and no value without one: what a model rests on should be readable.
+//! A source is a URL or data sheet with its figure, `assumed:` with the reason, or `fit:` with the
+//! published row that the constant is solved for. `range` limits the search of a fit.
 
 use crate::config::config_error::{
     Builtin, Document, Field, InputError, SettingError, hint, number, open,
@@ -35,23 +33,23 @@ const BUILTIN: &[Builtin] = &[
     ("ibmvnic-power9", include_str!("../../../../profiles/ibmvnic-power9.toml")),
 ];
 
-/// Names of the profiles that are part of the binary.
+/// Returns the names of the profiles in the binary.
 pub fn builtin() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|(name, _)| *name)
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Source {
     /// A URL or data sheet, with its figure.
     Cited(String),
-    /// Nobody says; the reason for the value.
+    /// Assumed, with the reason.
     Assumed(String),
-    /// Solved for.
+    /// Solved for a published row.
     Fit {
-        /// The published row that comes out right with it.
+        /// The published row that it reproduces.
         row: String,
-        /// Where the search goes, in the key's unit.
+        /// Range of the search, in the key's unit.
         range: (f64, f64),
     },
 }
@@ -71,11 +69,11 @@ impl fmt::Display for Source {
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub about: String,
-    /// The file that it was read from, as messages call it.
+    /// Its file, as named in messages.
     pub file: String,
-    /// The system that it is a platform of.
+    /// The system that it is for.
     pub system: &'static System,
     /// A value for each platform key.
     pub values: Values,
@@ -83,19 +81,19 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The built-in profile of this name, or the file at this path if it ends in `.toml`.
+    /// Loads the built-in profile of this name, or the file at this path if it ends in `.toml`.
     ///
     /// # Errors
-    /// What is wrong, with file and line.
+    /// Returns the error with file and line.
     pub fn load(given: &str) -> Result<Profile, InputError> {
         let (file, text) = open(given, "profile", BUILTIN)?;
         Profile::parse(&file, &text)
     }
 
-    /// Reads a profile; `file` is for messages.
+    /// Parses a profile. `file` is for messages.
     ///
     /// # Errors
-    /// What is wrong, with file and line.
+    /// Returns the error with file and line.
     pub fn parse(file: &str, text: &str) -> Result<Profile, InputError> {
         const HEADS: [&str; 3] = ["name", "system", "about"];
         let d = Document::parse(file, text)?;
@@ -128,12 +126,12 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Where the value of a key comes from; `None` for one that nobody gave.
+    /// Returns the source of a key's value, or `None` if the profile does not set the key.
     pub fn source(&self, key: &str) -> Option<&Source> {
         self.sources.iter().find(|(k, _)| *k == key).map(|(_, s)| s)
     }
 
-    /// A value for every key of its system: what a scenario would say is at its default.
+    /// Returns the values of all keys of its system, those of scenarios at their defaults.
     pub fn all_values(&self) -> Values {
         let mut all = Values::defaults(&self.system.keys());
         for (key, value) in self.values.iter() {
@@ -143,7 +141,7 @@ impl Profile {
     }
 }
 
-/// `{ value = …, unit = "…", source = "…", range = […] }`.
+/// Reads `{ value = …, unit = "…", source = "…", range = […] }`.
 fn entry(
     d: &Document<'_>,
     key: &'static Key,
@@ -197,7 +195,8 @@ fn entry(
     let value = value.map_err(|e| d.error(given.span(), e))?;
     let Some(said) = table.get("source") else {
         let what = format!(
-            "`{name}` has no source; allowed: a URL or data sheet with its figure, `assumed: why`, `fit:ROW`"
+            "`{name}` has no source; allowed: a URL or data sheet with its figure, `assumed: why`, \
+            `fit:ROW`"
         );
         return Err(d.error(field.span.clone(), what));
     };

@@ -1,4 +1,4 @@
-//! Scenarios: what is run, on which platform.
+//! Scenarios: descriptions of runs.
 //!
 //! ```toml
 //! name = "mlx5-pktgen-64"
@@ -11,15 +11,9 @@
 //! packets = 240000       # a pure number is a number
 //! ```
 //!
-//! A scenario may set platform keys too; they then hold instead of the profile's.
-//! Keys that it does not name have the system's defaults. A [`Plan`] is a scenario
-//! on its profile, ready to run.
-//!
-//! What changes a run comes in layers: the scenario's file, then perhaps a budget's, then the
-//! command line. A setting of a layer has to have an effect on the run as that layer leaves it
-//! ([`Values::idle`]), or it is refused. So a scenario may name the size of generated packets, and
-//! `--pcap` may replace them by a capture, but whoever asks for a capture cannot ask for a size
-//! too.
+//! A scenario may override keys of its profile. A [`Plan`] is a scenario on its profile. Settings
+//! come in layers: the scenario's file, a budget's, the command line. One without effect on the
+//! run of its own layer is an error ([`Values::idle`]).
 
 use crate::config::config_error::{Builtin, Document, InputError, SettingError, number, open};
 use crate::config::key::{Key, Kind, Value, Values, find, parse_setting_at};
@@ -79,7 +73,7 @@ const BUILTIN: &[Builtin] = &[
     ("ibmvnic-break-even", include_str!("../../../../scenarios/ibmvnic-break-even.toml")),
 ];
 
-/// Names of the scenarios that are part of the binary.
+/// Returns the names of the scenarios in the binary.
 pub fn builtin() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|(name, _)| *name)
 }
@@ -89,28 +83,28 @@ pub fn builtin() -> impl Iterator<Item = &'static str> {
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// What it shows.
+    /// Description.
     pub about: String,
-    /// The file that it was read from, as messages call it.
+    /// Its file, as named in messages.
     pub file: String,
-    /// The system that runs.
+    /// The system to run.
     pub system: &'static System,
     /// The profile's name or path.
     pub profile: String,
-    /// What it sets, in its order.
+    /// Its settings, in order.
     pub settings: Vec<(&'static Key, Value)>,
     /// File and line of each.
     places: Vec<String>,
-    /// File and line where the profile is named.
+    /// File and line of the profile's name.
     profile_at: String,
 }
 
 impl Scenario {
-    /// The built-in scenario of this name, or the file at this path if it ends in `.toml`. Files
-    /// that it names lie beside it.
+    /// Loads the built-in scenario of this name, or the file at this path if it ends in `.toml`.
+    /// Paths in a file are relative to it.
     ///
     /// # Errors
-    /// What is wrong, with file and line.
+    /// Returns the error with file and line.
     pub fn load(given: &str) -> Result<Scenario, InputError> {
         let (file, text) = open(given, "scenario", BUILTIN)?;
         let mut scenario = Scenario::parse(&file, &text)?;
@@ -128,10 +122,10 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Reads a scenario; `file` is for messages.
+    /// Parses a scenario. `file` is for messages.
     ///
     /// # Errors
-    /// What is wrong, with file and line.
+    /// Returns the error with file and line.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, InputError> {
         const HEADS: [&str; 4] = ["name", "about", "system", "profile"];
         let d = Document::parse(file, text)?;
@@ -173,10 +167,10 @@ impl Scenario {
         })
     }
 
-    /// The scenario on its own profile.
+    /// Returns the plan of the scenario on its own profile.
     ///
     /// # Errors
-    /// A profile that cannot be used, or is another system's.
+    /// Returns an error if the profile cannot be loaded, and as [`Scenario::plan_on`].
     pub fn plan(&self) -> Result<Plan, InputError> {
         let profile = Profile::load(&self.profile).map_err(|e| {
             if e.place.is_empty() { InputError::new(&*self.profile_at, e.what) } else { e }
@@ -184,10 +178,10 @@ impl Scenario {
         self.plan_on(&profile)
     }
 
-    /// The scenario on a profile.
+    /// Returns the plan of the scenario on `profile`.
     ///
     /// # Errors
-    /// When it is another system's, or a setting has no effect on it.
+    /// Returns an error if the profile is for another system, or if a setting has no effect.
     pub fn plan_on(&self, profile: &Profile) -> Result<Plan, InputError> {
         if profile.system.name != self.system.name {
             let what = format!(
@@ -216,21 +210,21 @@ impl Scenario {
     }
 }
 
-/// One `key=value` of a layer, and where it stands.
+/// A `key=value` of a layer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// An option such as `--set pcie.mps=3`, or file and line: for messages.
+    /// An option such as `--set pcie.mps=3`, or file and line, for messages.
     pub place: String,
     /// `key=value`.
     pub text: String,
 }
 
 impl Setting {
-    /// What an option was given: `option` is `--set`.
+    /// Creates the setting of an option such as `--set`.
     pub fn given(option: &str, text: &str) -> Setting {
         Setting { place: format!("{option} {text}"), text: text.to_owned() }
     }
-    /// `text`, which stands at `place` in other words.
+    /// Creates a setting that `place` has in another form.
     pub fn at(place: impl Into<String>, text: impl Into<String>) -> Setting {
         Setting { place: place.into(), text: text.into() }
     }
@@ -245,30 +239,30 @@ fn effective(values: &Values, key: &Key, place: &str) -> Result<(), InputError> 
     }
 }
 
-/// Everything that a run is a function of.
+/// All inputs of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// The scenario's name.
     pub scenario: String,
-    /// What it shows.
+    /// Description.
     pub about: String,
     /// The profile's name.
     pub profile: String,
-    /// What the profile says, and the defaults of what it does not.
+    /// Values of the profile, with defaults for the other keys.
     pub platform: Values,
     /// The system.
     pub system: &'static System,
     /// A value for every key.
     pub values: Values,
-    /// What was set on top of the files, as it was given.
+    /// Settings on top of the files, as given.
     pub set: Vec<String>,
 }
 
 impl Plan {
-    /// Takes one `key=value`, whether it has an effect or not; later ones win.
+    /// Applies a `key=value`, with or without effect. Later ones win.
     ///
     /// # Errors
-    /// Not of this form, no such key, or a value that is not allowed.
+    /// Returns an error for another form, an unknown key, or a value that is not allowed.
     pub fn set(&mut self, setting: &str) -> Result<(), InputError> {
         self.take(&Setting::given("--set", setting)).map(|_| ())
     }
@@ -280,17 +274,17 @@ impl Plan {
         Ok(key)
     }
 
-    /// Takes all settings of a layer; later ones win. Each has to have an effect on what they make
-    /// of the run together.
+    /// Applies all settings of a layer. Later ones win. Each must have an effect on the resulting
+    /// run.
     ///
     /// # Errors
-    /// As [`Plan::set`], and a setting without effect.
+    /// As [`Plan::set`], and for a setting without effect.
     pub fn layer(&mut self, settings: &[Setting]) -> Result<(), InputError> {
         self.lay(settings)?.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// The same, for one of several runs: a setting may have its effect on another of them. Returns
-    /// why each of those without one here has none.
+    /// Applies all settings of a layer to one of several runs. Returns an error for each setting
+    /// without effect on this run, because it may have one on another.
     ///
     /// # Errors
     /// As [`Plan::set`].
@@ -303,13 +297,13 @@ impl Plan {
         Ok(idle.collect())
     }
 
-    /// The capture file that its traffic comes from, if it does.
+    /// Returns the path of the capture to replay, if any.
     pub fn capture(&self) -> Option<&str> {
         (self.values.word("traffic.kind") == "pcap").then(|| self.values.text("traffic.file"))
     }
 
-    /// The seed: recorded with the result. It drives whatever a run draws at
-    /// random; pktgen and captures draw nothing.
+    /// Returns the seed of the run's random numbers, recorded with the result. pktgen and captures
+    /// use none.
     pub fn seed(&self) -> u64 {
         self.values.number("run.seed") as u64
     }

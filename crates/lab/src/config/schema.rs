@@ -1,12 +1,7 @@
-//! JSON Schemas of what people write, out of the keys themselves.
+//! JSON Schemas of scenario and profile files (draft 7, for editors), generated from the keys.
 //!
-//! An editor that knows JSON Schema for TOML completes names, shows what they are, and marks
-//! what is not allowed while one writes; other programs check files they generate. What a schema
-//! cannot say (a number inside a string such as `"64 B"`, checked against a range; a
-//! profile of the same system) is said by the command when it reads the file. So
-//! everything that the command takes fits the schema, and most of what it refuses does not.
-//!
-//! Draft 7, which is what editors understand.
+//! Every file that the command accepts fits the schema, and most that it rejects do not. A schema
+//! cannot check the range of a number in a string such as `"64 B"`, or a profile's system.
 
 use crate::config::key::{Key, Kind, units};
 use crate::config::profile;
@@ -15,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// The schema of scenario files.
+/// Returns the schema of scenario files.
 pub fn of_scenarios() -> Value {
     let about = "What is run, on which platform: doorbell run FILE";
     let profiles: Vec<&str> = profile::builtin().collect();
@@ -32,7 +27,7 @@ pub fn of_scenarios() -> Value {
     )
 }
 
-/// The schema of profile files.
+/// Returns the schema of profile files.
 pub fn of_profiles() -> Value {
     document(
         "Doorbell profile",
@@ -48,8 +43,8 @@ pub fn of_profiles() -> Value {
     )
 }
 
-/// What may be set of `system` where a number that stands alone is in its key's own unit, as with
-/// `--set`: a table of `"traffic.burst" = 8`, or of tables with `burst = 8` in `[traffic]`.
+/// Returns the schema of settings of `system` as with `--set`, where a number without unit is in
+/// its key's: a table of `"traffic.burst" = 8`, or of tables with `burst = 8` in `[traffic]`.
 pub fn of_settings(system: &System) -> Value {
     let keys = system.keys();
     let (mut properties, _) = tables(&keys, &|key| setting(key, true), &[]);
@@ -57,7 +52,7 @@ pub fn of_settings(system: &System) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-/// Heads, and the tables of the system that is named among them.
+/// Returns the schema of a file with these heads and the tables of the system that it names.
 fn document(
     title: &str,
     about: &str,
@@ -74,12 +69,16 @@ fn document(
         required.extend(heads.iter().map(|h| (*h).to_owned()));
         json!({
             "if": { "properties": { "system": { "const": system.name } }, "required": ["system"] },
-            "then": { "properties": properties, "required": required, "additionalProperties": false },
+            "then": {
+               "properties": properties, "required": required, "additionalProperties": false,
+            },
         })
     });
     let systems: Vec<Value> = systems.collect();
     let mut properties = json!({
-        "name": { "type": "string", "minLength": 1, "description": "What tables and results call it" },
+        "name": {
+           "type": "string", "minLength": 1, "description": "What tables and results call it",
+        },
         "about": { "type": "string", "minLength": 1, "description": "One line" },
         "system": { "enum": names, "description": "Whose driver and device" },
     });
@@ -92,7 +91,7 @@ fn document(
     })
 }
 
-/// The keys by their tables, and the tables that must be there for the keys that must.
+/// Returns the keys by table, and the tables with keys in `must`.
 fn tables(
     keys: &[&'static Key],
     of: &dyn Fn(&Key) -> Value,
@@ -120,13 +119,14 @@ fn tables(
     (all, required)
 }
 
-/// `"64 B"`, `24`, `"full"`, `true`; and any number without its unit, if it may stand alone.
+/// Returns the schema of `"64 B"`, `24`, `"full"` or `true`, and with `alone` of any number without
+/// unit.
 fn setting(key: &Key, alone: bool) -> Value {
     let mut any = Vec::new();
     if !key.words.is_empty() {
         any.push(json!({ "enum": key.words }));
     }
-    // A file says `true` for `on` and `false` for `off`.
+    // A file may have `true` for `on` and `false` for `off`.
     match ["on", "off"].map(|word| key.words.contains(&word)) {
         [true, true] => any.push(json!({ "type": "boolean" })),
         [true, false] => any.push(json!({ "const": true })),
@@ -141,14 +141,14 @@ fn setting(key: &Key, alone: bool) -> Value {
             }
         }
         Kind::Choice => {}
-        // What stands alone is taken as it is written, so `7` is a file's name, too.
+        // Without quotes, `7` is a file's name too.
         Kind::File if alone => any.push(json!({ "type": ["string", "number", "boolean"] })),
         Kind::File | Kind::Faults => any.push(json!({ "type": "string" })),
     }
     described(key, json!({ "anyOf": any }))
 }
 
-/// `{ value = 250, unit = "ns", source = "…" }`.
+/// Returns the schema of `{ value = 250, unit = "ns", source = "…" }`.
 fn entry(key: &Key) -> Value {
     let unit = key.unit();
     let mut value = vec![json!({ "enum": key.words })];
@@ -163,14 +163,15 @@ fn entry(key: &Key) -> Value {
         "value": { "anyOf": value },
         "source": {
             "type": "string", "minLength": 1,
-            "description": "A URL or data sheet with its figure; `assumed: why`; or `fit:ROW`, solved for",
+            "description":
+               "A URL or data sheet with its figure; `assumed: why`; or `fit:ROW`, solved for",
         },
         "range": {
             "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2,
             "description": "Of a fitted constant: where the search goes",
         },
     });
-    // A number in a unit names it.
+    // A number of a key with a unit needs one.
     let mut whole =
         json!({ "type": "object", "required": ["value", "source"], "additionalProperties": false });
     if !unit.is_empty() {
@@ -190,14 +191,17 @@ fn described(key: &Key, mut schema: Value) -> Value {
     schema
 }
 
-/// A number that stands alone is in the key's own unit, so that its range can be said.
+/// Returns the schema of a number without unit, in the key's unit and range.
 fn plain_number(key: &Key) -> Value {
     match key.kind {
         Kind::Among { values, .. } => {
             json!({ "enum": values.iter().map(|v| whole(*v)).collect::<Vec<_>>() })
         }
         Kind::Number { min, max, step, .. } if step > 0.0 => {
-            json!({ "type": "number", "minimum": whole(min), "maximum": whole(max), "multipleOf": whole(step) })
+            json!({
+               "type": "number", "minimum": whole(min), "maximum": whole(max),
+               "multipleOf": whole(step),
+            })
         }
         Kind::Number { min, max, .. } => {
             json!({ "type": "number", "minimum": whole(min), "maximum": whole(max) })
@@ -206,12 +210,12 @@ fn plain_number(key: &Key) -> Value {
     }
 }
 
-/// 64 rather than 64.0.
+/// Returns 64 rather than 64.0.
 fn whole(n: f64) -> Value {
     if n.fract() == 0.0 && n.abs() < 9e15 { json!(n as i64) } else { json!(n) }
 }
 
-/// A number in a string, with or without one of its units.
+/// Returns the pattern of a number in a string, with or without one of its units.
 fn quantity(unit: &'static str) -> String {
     let mut names: Vec<String> =
         units(unit).iter().map(|u| u.replace('/', "\\/").replace('.', "\\.")).collect();

@@ -1,20 +1,22 @@
-//! Files to start from: every key with what it is, what is allowed, and what holds if nobody says.
+//! Templates of scenarios and profiles, with description, allowed values and default of each key.
 //!
-//! A scenario starts with its traffic and nothing else set; all that could be is there as a
-//! comment. A profile starts as one that exists, with its sources: who measures a value
-//! anew replaces both.
+//! A scenario sets its kind of traffic and has all other keys as comments. A profile is a copy of
+//! an existing one with its sources.
 
 use crate::config::key::{Key, Value};
 use crate::config::profile::{Profile, Source};
 use crate::experiment::system::System;
 use std::fmt::Write;
 
-/// A scenario of this system on this profile, that runs as it is.
+/// Returns a scenario of this system on this profile that runs as it is.
 pub fn scenario(system: &System, name: &str, profile: &str) -> String {
     let mut text = format!(
-        "# A scenario: doorbell run FILE. A line such as `# burst = 32` says what holds without it; take the `# ` away to\n\
-         # change it. A number with a unit is a string, in any unit of its kind; a count is a number. What the profile says\n\
-         # of the platform may be set here too, in its own tables ([cpu], …): doorbell list --keys.\n\n\
+        "# A scenario: doorbell run FILE. A line such as `# burst = 32` says what holds without \
+         it; take the `# ` away to\n\
+         # change it. A number with a unit is a string, in any unit of its kind; a count is a \
+         number. What the profile says\n\
+         # of the platform may be set here too, in its own tables ([cpu], …): \
+         doorbell list --keys.\n\n\
          name = {}\nabout = \"one line of what it shows\"\nsystem = \"{}\"\nprofile = {}\n",
         quoted(name),
         system.name,
@@ -22,18 +24,20 @@ pub fn scenario(system: &System, name: &str, profile: &str) -> String {
     );
     tables(&mut text, &system.scenario(), |text, key| {
         let value = key.default.unwrap_or(key.words.first().copied().unwrap_or("0"));
-        // What is sent is where one begins.
+        // The kind of traffic is set, all else is a comment.
         let hidden = if key.name == "traffic.kind" { "" } else { "# " };
         _ = writeln!(text, "{hidden}{} = {}", own_name(key), literal(key, value));
     });
     text
 }
 
-/// A profile that says what `from` says.
+/// Returns a copy of `from` with the name `name`.
 pub fn profile(from: &Profile, name: &str) -> String {
     let mut text = format!(
-        "# A profile: `profile = \"this file\"` in a scenario beside it. Begun as {}; change a value together with its source,\n\
-         # which is a URL or data sheet with its figure, `assumed: why`, or `fit:ROW` with a range.\n\n\
+        "# A profile: `profile = \"this file\"` in a scenario beside it. Begun as {}; \
+         change a value together with its source,\n\
+         # which is a URL or data sheet with its figure, `assumed: why`, or `fit:ROW` with a \
+         range.\n\n\
          name = {}\nsystem = \"{}\"\nabout = \"one line of what it is\"\n",
         from.name,
         quoted(name),
@@ -67,7 +71,7 @@ pub fn profile(from: &Profile, name: &str) -> String {
     text
 }
 
-/// A table for each prefix of the keys, each key under what is said of it.
+/// Writes a table for each prefix of the keys, with a comment above each key.
 fn tables(
     text: &mut String,
     keys: &[&'static Key],
@@ -95,7 +99,7 @@ fn own_name(key: &Key) -> &'static str {
     key.name.split_once('.').map_or(key.name, |(_, name)| name)
 }
 
-/// A value as a scenario has it: a count or a pure number stands alone, all else is a string.
+/// Formats a value for a scenario: a count or pure number as a number, all else as a string.
 fn literal(key: &Key, value: &str) -> String {
     match key.parse(value) {
         Ok(Value::Number(n)) if key.unit().is_empty() || key.is_count() => n.to_string(),

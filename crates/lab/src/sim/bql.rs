@@ -25,7 +25,7 @@ impl Batch {
         self.room.is_some()
     }
 
-    /// Ends it: nothing waits.
+    /// Ends the batch, because nothing waits.
     pub fn end(&mut self) {
         self.room = None;
     }

@@ -1,13 +1,13 @@
-//! Faults of a run: what strikes, when the link goes down, and the watchdog of the queues.
+//! Faults of a run: injected failures, link flaps, and the watchdog of the queues.
 //!
-//! Faults between device and host strike in [`doorbell_bus::fault`], on the machine's first
-//! platform: of two partitions it is the client's. They strike from the start of the traffic until
-//! its end, so that nothing fails while drivers are opened and closed.
+//! [`doorbell_bus::fault`] injects failures between device and host on the machine's first
+//! platform (of two partitions, the client's) while there is traffic. Opening and closing a driver
+//! never fails.
 //!
-//! A stack checks its queues (`dev_watchdog`): one that has been stopped for `run.watchdog` without
-//! a packet taken has hung, and its driver is told ([`Alarm::TxTimeout`]). A driver's periodic work
-//! runs twice as often ([`Alarm::Tick`]), and a platform that saw an access fail tells the driver
-//! so ([`Alarm::IoError`]), as EEH and AER do. Without faults there is no watchdog.
+//! The watchdog follows `dev_watchdog`. A queue that was stopped for `run.watchdog` without taking
+//! a packet has hung, and its driver receives [`Alarm::TxTimeout`]. [`Alarm::Tick`] comes twice as
+//! often. A failed access raises [`Alarm::IoError`], as EEH and AER do. A run without faults has
+//! no watchdog.
 
 use doorbell_bus::fault::{FaultCounts, Faults, Rule};
 use doorbell_bus::{Bus, Machine};
@@ -18,15 +18,15 @@ use std::collections::BTreeSet;
 /// A link that goes down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flap {
-    /// When, since the traffic began.
+    /// Time from the start of the traffic.
     pub after: Span,
-    /// For how long.
+    /// Duration.
     pub lasts: Span,
-    /// Whether so long after it once more, and so on.
+    /// Repeats the flap after each further `after`.
     pub again: bool,
 }
 
-/// What is asked for.
+/// The faults to inject in a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     pub(crate) rules: Vec<Rule>,
@@ -36,19 +36,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether anything is.
+    /// Returns whether the plan has no faults.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.flaps.is_empty()
     }
 
-    /// How long a queue may be stopped, where anybody looks.
+    /// Returns the time limit of the watchdog, or `None` for a plan without faults.
     pub fn watchdog(&self) -> Option<Span> {
         (!self.is_empty()).then_some(self.watchdog)
     }
 
-    /// From now on what is asked for goes wrong on the machine's first platform. Accesses to
-    /// `spared` areas do not fail: a function whose command queue cannot be reached is lost
-    /// with all that it has.
+    /// Starts to inject faults on the machine's first platform. Accesses to `spared` areas never
+    /// fail, because a function is lost without its command queue.
     pub fn begin<B: Bus>(&self, bus: &mut B, spared: Vec<(Iova, u32)>) {
         if !self.rules.is_empty()
             && let Some(p) = bus.platforms().next()
@@ -57,7 +56,7 @@ impl Plan {
         }
     }
 
-    /// When the link goes down and up, of traffic that begins at `at`.
+    /// Returns the schedule of link flaps for traffic that begins at `at`.
     pub fn flaps(&self, at: Time) -> Flaps {
         let mut f = Flaps { due: BTreeSet::new(), down: 0, times: 0 };
         for flap in &self.flaps {
@@ -67,16 +66,16 @@ impl Plan {
     }
 }
 
-/// A change: when, whether up, and after which time a further flap begins, of so long.
+/// A change of the link: its time, `true` for up, and `after` and `lasts` of a repeated flap.
 type Due = (Time, bool, Option<(Span, Span)>);
 
-/// When a link goes down and up.
+/// The schedule of a link's flaps.
 #[derive(Clone, Debug, Default)]
 pub struct Flaps {
     due: BTreeSet<Due>,
-    /// Flaps that overlap.
+    /// Number of overlapping flaps now.
     down: u32,
-    /// Times it went down.
+    /// Number of times that the link went down.
     pub times: u64,
 }
 
@@ -86,12 +85,12 @@ impl Flaps {
         self.due.insert((at + f.lasts, true, None));
     }
 
-    /// When it next does either.
+    /// Returns the time of the next change, or [`Time::NEVER`].
     pub fn next(&self) -> Time {
         self.due.first().map_or(Time::NEVER, |f| f.0)
     }
 
-    /// What is due at `at`: whether the link is up from then on, if that is another state.
+    /// Makes the changes due at `at`. Returns the link's new state (`true` for up) if it differs.
     pub fn step(&mut self, at: Time) -> Option<bool> {
         let was = self.down > 0;
         while let Some((t, up, again)) = self.due.first().copied().filter(|f| f.0 <= at) {
@@ -106,50 +105,50 @@ impl Flaps {
         (is != was).then_some(!is)
     }
 
-    /// Whether it is down.
+    /// Returns whether the link is down.
     pub fn is_down(&self) -> bool {
         self.down > 0
     }
 
-    /// No more of it: whether the link has to be brought up.
+    /// Cancels all further flaps. Returns whether the link was down and has to come up.
     pub fn end(&mut self) -> bool {
         self.due.clear();
         core::mem::take(&mut self.down) > 0
     }
 }
 
-/// What was done about it.
+/// Counters of the alarms that watchdogs raised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WatchdogEvents {
-    /// Queues that had hung.
+    /// Queues that hung.
     pub timeouts: u64,
-    /// Times that a driver was told of failed accesses.
+    /// Reports of failed accesses to a driver.
     pub io_errors: u64,
 }
 
 impl WatchdogEvents {
-    /// And another's.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: WatchdogEvents) {
         self.timeouts += other.timeouts;
         self.io_errors += other.io_errors;
     }
 }
 
-/// When a queue is looked after, and what was seen last.
+/// The watchdog of one queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Watchdog {
     limit: Span,
-    /// When it looks next.
+    /// Time of the next check.
     pub next: Time,
-    /// When the queue last took a packet.
+    /// Time at which the queue last took a packet.
     pub sent: Time,
     failed: u64,
-    /// What it has raised.
+    /// Alarms raised so far.
     pub alarms: WatchdogEvents,
 }
 
 impl Watchdog {
-    /// One that begins at `at`.
+    /// Creates a watchdog that starts at `at`.
     pub fn new(limit: Span, at: Time) -> Watchdog {
         let mut w =
             Watchdog { limit, next: at, sent: at, failed: 0, alarms: WatchdogEvents::default() };
@@ -161,8 +160,8 @@ impl Watchdog {
         self.next += Span::from_ps((self.limit.ps() / 2).max(1));
     }
 
-    /// It looks, at `now`: at a queue that is stopped or not, and at the accesses that have failed
-    /// so far.
+    /// Checks the queue at `now`, given its state and the number of failed accesses so far.
+    /// Returns the alarm for the driver.
     pub fn look(&mut self, now: Time, stopped: bool, failed: u64) -> Alarm {
         while self.next <= now {
             self.wait();
@@ -173,7 +172,7 @@ impl Watchdog {
         }
         if stopped && now.since(self.sent) >= self.limit {
             self.alarms.timeouts += 1;
-            // It has as long to recover.
+            // The driver has the same time to recover.
             self.sent = now;
             return Alarm::TxTimeout;
         }
@@ -181,7 +180,7 @@ impl Watchdog {
     }
 }
 
-/// What goes wrong in an open-loop run, where the wire is the device's own.
+/// The faults of an open-loop run, in which the device has its own wire.
 #[derive(Debug)]
 pub struct FaultSchedule<B, D> {
     pub(crate) flaps: Flaps,
@@ -190,7 +189,8 @@ pub struct FaultSchedule<B, D> {
 }
 
 impl<B: Bus, D: Device<B>> FaultSchedule<B, D> {
-    /// The plan's, if it has any; `tell` tells the device of its link.
+    /// Starts the faults of `plan`. Returns `None` if it has none. `tell` reports the link's state
+    /// to the device.
     pub fn begin(
         plan: &Plan,
         m: &mut Machine<B, D>,
@@ -203,7 +203,7 @@ impl<B: Bus, D: Device<B>> FaultSchedule<B, D> {
         Some(FaultSchedule { flaps: plan.flaps(at), tell, limit })
     }
 
-    /// The link goes up or down, at its time.
+    /// Runs the device to the next change of the link and makes it.
     pub(crate) fn flap(&mut self, m: &mut Machine<B, D>) {
         let at = self.flaps.next();
         m.run_device(at);
@@ -212,20 +212,20 @@ impl<B: Bus, D: Device<B>> FaultSchedule<B, D> {
         }
     }
 
-    /// It goes down no more, and is up.
+    /// Cancels all further flaps and brings the link up.
     pub(crate) fn mend(&mut self, m: &mut Machine<B, D>) {
         if self.flaps.end() {
             m.outside(|d, b, at| (self.tell)(d, b, at, true));
         }
     }
 
-    /// It is over: nothing goes wrong any more. What has.
+    /// Stops all faults. Returns a report.
     pub fn end(self, m: &mut Machine<B, D>, alarms: WatchdogEvents) -> Report {
         Report { struck: end(&mut m.bus), flaps: self.flaps.times, cut: 0, alarms }
     }
 }
 
-/// Nothing goes wrong any more on any platform; what has.
+/// Stops the injection on all platforms. Returns the sum of their counters.
 pub(crate) fn end<B: Bus>(bus: &mut B) -> FaultCounts {
     bus.platforms().map(doorbell_bus::Platform::end_faults).fold(FaultCounts::default(), |a, b| {
         FaultCounts {
@@ -237,21 +237,21 @@ pub(crate) fn end<B: Bus>(bus: &mut B) -> FaultCounts {
     })
 }
 
-/// Accesses that have failed so far, as a platform's error handler sees them.
+/// Returns the number of failed accesses so far, as a platform's error handler sees them.
 pub(crate) fn failed<B: Bus>(bus: &mut B) -> u64 {
     bus.platforms().map(|p| p.struck().dma).sum()
 }
 
-/// What went wrong in a run, and what was done about it.
+/// The faults of a run and the alarms they raised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Between device and host.
+    /// Faults between device and host.
     pub struck: FaultCounts,
-    /// Times that the link went down.
+    /// Number of times that the link went down.
     pub flaps: u64,
-    /// Frames that were on a wire when it was cut, or were sent on it before it was mended.
+    /// Frames lost on a link that was down: in flight when it failed, or sent before it came up.
     pub cut: u64,
-    /// What the stack found.
+    /// Alarms that watchdogs raised.
     pub alarms: WatchdogEvents,
 }
 

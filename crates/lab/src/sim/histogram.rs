@@ -1,9 +1,9 @@
-//! Latencies: a histogram whose buckets are 1/32 of a power of two wide, so that
-//! any quantile is right to 3 per cent.
+//! A histogram of latencies. Its buckets are 1/32 of a power of two wide, so a quantile is off by
+//! at most 3 per cent.
 
 use doorbell_hal::Span;
 
-/// log2 of the buckets in each power of two.
+/// log2 of the number of buckets in each power of two.
 const FINE: u32 = 5;
 
 /// Counts of spans.
@@ -27,7 +27,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One more.
+    /// Counts a span.
     #[inline]
     pub fn record(&mut self, s: Span) {
         self.counts[bucket(s.ps())] += 1;
@@ -36,7 +36,7 @@ impl Histogram {
         self.max = self.max.max(s);
     }
 
-    /// All of another's.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Histogram) {
         for (a, b) in self.counts.iter_mut().zip(&other.counts) {
             *a += b;
@@ -46,29 +46,29 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many there are.
+    /// Returns the number of spans.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// The shortest; `None` if there are none.
+    /// Returns the shortest span, or `None` without spans.
     pub fn min(&self) -> Option<Span> {
         (self.total > 0).then_some(self.min)
     }
 
-    /// The longest.
+    /// Returns the longest span, or `None` without spans.
     pub fn max(&self) -> Option<Span> {
         (self.total > 0).then_some(self.max)
     }
 
-    /// The buckets that are not empty: the longest span that each takes, and how many it has.
+    /// Returns the largest span and the count of each bucket that is not empty.
     pub fn buckets(&self) -> impl Iterator<Item = (Span, u64)> {
         let filled = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
         filled.map(|(i, n)| (Span::from_ps(upper(i)).min(self.max), *n))
     }
 
-    /// The span that `per_mille` of 1000 do not exceed: the upper end of its
-    /// bucket, but not above the longest.
+    /// Returns a quantile: the span that `per_mille` of 1000 do not exceed, as the upper end of its
+    /// bucket, at most the longest span.
     pub fn quantile(&self, per_mille: u64) -> Option<Span> {
         if self.total == 0 {
             return None;
@@ -95,7 +95,7 @@ fn bucket(ps: u64) -> usize {
     (((log - FINE + 1) as usize) << FINE) + fine
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket, in picoseconds.
 fn upper(bucket: usize) -> u64 {
     if bucket < 1 << FINE {
         return bucket as u64;

@@ -1,25 +1,13 @@
-//! A link between the machine's NIC and whatever is on its other end.
+//! A full-duplex link between the machine's NIC and a [`Peer`].
 //!
-//! Each direction is a wire of one rate that carries one frame at a time, in
-//! order, and a propagation delay. A frame occupies the wire for its bytes, the
-//! FCS, preamble and gap: 24 bytes more than a driver sees, and never less than
-//! 84 (IEEE 802.3, 4.4.2: 1 Gbit/s and below 100 Gbit/s alike). It has arrived
-//! when its FCS has; the gap comes after. Remainders of picoseconds are carried.
+//! Each direction is a [`Wire`] with a rate and a propagation delay. A frame takes 24 bytes more
+//! than the driver sees (FCS, preamble, gap) and at least 84 (IEEE 802.3, 4.4.2). It arrives with
+//! its FCS, before the gap. Remainders of picoseconds are carried.
 //!
-//! [`Wired`] is a device with a link and a [`Peer`] on it, and is itself a
-//! [`Device`]: frames in flight and the peer's timers are among the things it
-//! has to do, so that a machine needs to know nothing of them. What happens at
-//! one instant happens in this order: the device, then the peer, then arrivals
-//! at the peer, then arrivals at the device. Nothing else decides.
-//!
-//! The bus of the device sends on the wire itself ([`FrameSink`]): all its ports on one, where
-//! several partitions share the device. A [`Wired`] device of theirs answers their calls, too.
-//!
-//! A link may go down and up ([`Wired::flap`]): the device is told, what is on its way is cut off,
-//! and what is sent meanwhile goes nowhere.
-//!
-//! Not modelled: bit errors, pause frames, a switch with a queue of its own. A
-//! device that holds a frame back ([`RxVerdict::Hold`]) stops what is behind it.
+//! [`Wired`] joins device, link and peer into one [`Device`]. Events of one instant come in this
+//! order: device, peer, arrivals at the peer, arrivals at the device. All ports of the device's
+//! bus share the outgoing wire ([`FrameSink`]). Not modelled: bit errors, pause frames, queues of
+//! a switch. A frame that the device holds back ([`RxVerdict::Hold`]) blocks the ones behind it.
 
 use crate::sim::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, FrameSink, Hypercalls, Partitions};
@@ -31,13 +19,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Returns the bytes of wire that so many frames of `bytes` in all take, with preamble, FCS and gap.
-/// Short frames count as they are, although the wire pads them.
+/// Returns the bytes that `frames` frames of `bytes` bytes in all take on the wire, with preamble,
+/// FCS and gap. The padding of short frames is not counted.
 pub const fn on_wire((frames, bytes): (u64, u64)) -> u64 {
     ethernet::wire_bytes(frames, bytes)
 }
 
-/// Returns how long a frame takes on a wire of so many bits a second, rounded down.
+/// Returns the time that a frame takes on a wire of `bits_per_second`, rounded down.
 pub fn takes(bits_per_second: u64, frame: usize) -> Span {
     let bits = 8 * (PREAMBLE + frame.max(MIN_FRAME) + FCS) as u64;
     Span::from_ps(
@@ -45,23 +33,23 @@ pub fn takes(bits_per_second: u64, frame: usize) -> Span {
     )
 }
 
-/// A frame that was held back is offered again after this.
+/// Time after which a frame that was held back is offered again.
 const HOLD: Span = Span::from_us(1);
 
 /// A frame that was on a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameRecord {
-    /// When its preamble left.
+    /// Time at which its preamble left.
     pub left: Time,
-    /// When its FCS arrived.
+    /// Time at which its FCS arrived.
     pub arrived: Time,
-    /// How long the wire carried it, at any one place.
+    /// Serialization time.
     pub took: Span,
-    /// Without FCS.
+    /// Bytes without FCS.
     pub frame: Vec<u8>,
 }
 
-/// The first frames that are sent, for a trace.
+/// The first `most` frames sent, for a trace.
 #[derive(Clone, Debug)]
 struct Record {
     most: usize,
@@ -74,25 +62,25 @@ pub struct Wire {
     bits_per_second: u64,
     delay: Span,
     free: Time,
-    /// What is left over of a picosecond, in 1/`bits_per_second` of it.
+    /// Remainder of a picosecond, in units of 1/`bits_per_second` of it.
     rest: u64,
     flying: VecDeque<(Time, Vec<u8>)>,
-    /// Buffers of frames that have landed.
+    /// Buffers of frames that arrived.
     spare: Vec<Vec<u8>>,
-    /// Frames that were sent.
+    /// Frames sent.
     pub frames: u64,
     /// Their bytes, without FCS.
     pub bytes: u64,
-    /// Frames that have arrived, and their bytes.
+    /// Frames that arrived, and their bytes.
     pub landed: (u64, u64),
-    /// Frames that were cut off, or sent while the wire was.
+    /// Frames lost while the wire was down.
     pub cut: u64,
     down: bool,
     record: Option<Record>,
 }
 
 impl Wire {
-    /// An idle wire.
+    /// Creates an idle wire.
     ///
     /// # Panics
     /// When the rate is zero.
@@ -116,17 +104,17 @@ impl Wire {
         }
     }
 
-    /// Keeps the next `most` frames.
+    /// Starts to record the next `most` frames.
     pub fn record(&mut self, most: u32) {
         self.record = Some(Record { most: most as usize, frames: Vec::new() });
     }
 
-    /// What was kept.
+    /// Ends the recording. Returns its frames.
     pub fn take_record(&mut self) -> Vec<FrameRecord> {
         self.record.take().map_or_else(Vec::new, |r| r.frames)
     }
 
-    /// How long so many bytes take, less what is left over.
+    /// Returns the time that `bytes` bytes take, and carries the remainder.
     fn takes(&mut self, bytes: u64) -> Span {
         let ps = u128::from(bytes * 8) * 1_000_000_000_000 + u128::from(self.rest);
         let rate = u128::from(self.bits_per_second);
@@ -134,7 +122,7 @@ impl Wire {
         Span::from_ps((ps / rate) as u64)
     }
 
-    /// A frame's first bit wants to leave at `at`. Says when its last arrives.
+    /// Queues a frame at `at`. Returns the time at which its last bit arrives.
     pub fn send(&mut self, at: Time, frame: &[u8]) -> Time {
         let start = self.free.max(at);
         let last = start + self.takes((PREAMBLE + frame.len().max(MIN_FRAME) + FCS) as u64);
@@ -162,7 +150,7 @@ impl Wire {
         arrival
     }
 
-    /// It is cut, or whole again.
+    /// Takes the wire down, which loses the frames in flight, or up.
     fn set_down(&mut self, down: bool) {
         self.down = down;
         if down {
@@ -171,12 +159,12 @@ impl Wire {
         }
     }
 
-    /// When the next frame arrives; [`Time::NEVER`] if none is under way.
+    /// Returns the time at which the next frame arrives, or [`Time::NEVER`].
     pub fn next_arrival(&self) -> Time {
         self.flying.front().map_or(Time::NEVER, |f| f.0)
     }
 
-    /// From when a frame could leave at once.
+    /// Returns the time from which the wire is idle.
     pub fn free(&self) -> Time {
         self.free
     }
@@ -189,7 +177,7 @@ impl Wire {
         Some(frame)
     }
 
-    /// The frame could not land: it stays the first, until `at`.
+    /// Puts a frame that was held back in front again, to arrive at `at`.
     fn hover(&mut self, at: Time, frame: Vec<u8>) {
         self.landed.0 -= 1;
         self.landed.1 -= frame.len() as u64;
@@ -197,7 +185,7 @@ impl Wire {
     }
 }
 
-/// A wire that a bus sends on and a link carries.
+/// A wire shared by the bus that sends on it and the link.
 pub type SharedWire = Rc<RefCell<Wire>>;
 
 impl FrameSink for Wire {
@@ -206,11 +194,11 @@ impl FrameSink for Wire {
     }
 }
 
-/// What is on the other end of a link. Its own CPU costs nothing.
+/// The other end of a link. Its CPU costs nothing.
 pub trait Peer: EventSource {
-    /// A frame has arrived; answers go to `wire`.
+    /// Handles a frame that arrived, and sends answers on `wire`.
     fn receive(&mut self, at: Time, frame: &[u8], wire: &mut Wire);
-    /// Does what is due by `until`.
+    /// Handles all events due by `until`.
     fn advance(&mut self, until: Time, wire: &mut Wire);
 }
 
@@ -219,30 +207,30 @@ pub trait Peer: EventSource {
 pub struct Wired<D, Pr> {
     /// The device.
     pub device: D,
-    /// What is on the other end.
+    /// The other end.
     pub peer: Pr,
-    /// From the device to the peer: the receiver of what the device sends.
+    /// Wire from the device to the peer.
     pub out: SharedWire,
-    /// From the peer to the device.
+    /// Wire from the peer to the device.
     pub back: Wire,
-    /// Frames that the device dropped.
+    /// Frames dropped by the device.
     pub dropped: u64,
     /// Times that the device held a frame back.
     pub held: u64,
-    /// All frames of both directions, with the time of their arrival, if they are kept.
+    /// All frames of both directions with the time of their arrival, if a capture was asked for.
     pub capture: Option<Vec<(Time, Vec<u8>)>>,
-    /// When the link goes down and up, and how the device is told.
+    /// Schedule of the link's flaps, and the function that reports them to the device.
     flaps: Option<(Flaps, Tell<D>)>,
-    /// The latest time that was seen.
+    /// Latest time of an event.
     now: Time,
 }
 
-/// Tells a device that its link is up from a time on, or down.
+/// Reports the link's state (`true` for up) to a device.
 pub type Tell<D> = fn(&mut D, Time, bool);
 
 impl<D, Pr> Wired<D, Pr> {
-    /// Puts `device` and the ports of its `bus` on an idle link of one rate both ways; `delay` is
-    /// one way's.
+    /// Connects `device` and the ports of its `bus` to an idle link with the same rate and one-way
+    /// delay in both directions.
     pub fn new<B: Bus>(
         bus: B,
         device: D,
@@ -256,7 +244,7 @@ impl<D, Pr> Wired<D, Pr> {
         (bus, Wired { device, peer, out, back, dropped, held, capture, flaps, now: Time::ZERO })
     }
 
-    /// The link goes down and up as the plan says, of traffic that begins at `at`.
+    /// Schedules the flaps of `plan` for traffic that begins at `at`.
     pub fn flap(&mut self, plan: &Plan, at: Time, tell: Tell<D>) {
         let flaps = plan.flaps(at);
         self.flaps = (flaps.next() < Time::NEVER).then_some((flaps, tell));
@@ -270,7 +258,8 @@ impl<D, Pr> Wired<D, Pr> {
         }
     }
 
-    /// It goes down no more, and is up. How often it went down, and the frames that were lost so.
+    /// Cancels all further flaps and brings the link up. Returns the number of flaps and of lost
+    /// frames.
     pub fn mend(&mut self, at: Time) -> (u64, u64) {
         if self.flaps.as_mut().is_some_and(|f| f.0.end()) {
             self.set_up(at, true);
@@ -278,10 +267,10 @@ impl<D, Pr> Wired<D, Pr> {
         (self.flaps.take().map_or(0, |f| f.0.times), self.out.borrow().cut + self.back.cut)
     }
 
-    /// Hands over what was captured since the last time.
+    /// Passes the frames captured since the last call to `to`.
     ///
     /// # Errors
-    /// The first of `to`'s.
+    /// Returns the first error of `to`.
     pub fn drain_capture<E>(
         &mut self,
         mut to: impl FnMut(Time, &[u8]) -> Result<(), E>,

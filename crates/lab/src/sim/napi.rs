@@ -1,34 +1,13 @@
-//! Cores as Linux uses them: interrupts before softirq, softirq before applications.
+//! The NAPI scheduler of Linux. A step of a core is the first of: (1) a pending interrupt, (2) the
+//! watchdog, (3) an endpoint's timer, (4) softirq, one poll of the list, (5) a thread: a system
+//! call, or a poll by `ksoftirqd` once softirq has used up its budget and restarts ([`Rules`]).
+//! Threads share the core by time slices.
 //!
-//! A [`NapiContext`] is one queue pair: a driver, its interrupts (messages or level lines), what
-//! is above it (an [`Endpoint`]), the core that takes its interrupts and the one its
-//! applications run on. One step of a core is the first of these that there is:
-//!
-//! 1. an interrupt that has arrived: the handler; if it asks for a poll, the station joins the
-//!    core's poll list;
-//! 2. a timer of an endpoint;
-//! 3. softirq: one poll of 64. A station that wants more goes to the list's end. After 300 packets
-//!    or 2 ms (`netdev_budget`, `netdev_budget_usecs`) the action ends; it restarts up to 10 times
-//!    within 2 ms (`MAX_SOFTIRQ_RESTART`), then `ksoftirqd` takes over;
-//! 4. a thread: an application's system call, or, while it has the list, one poll by `ksoftirqd`.
-//!    They share the core by turns of a time slice.
-//!
-//! The core with the smallest time makes the next step; among equals the one with the
-//! smaller number. A core with nothing to do waits until the next interrupt, timer or
-//! wake-up. The device, and with it the link and the peer, runs up to a step before it is made.
-//!
-//! What is sent goes to the driver at once (an empty qdisc is bypassed, no "more"); while the
-//! queue is stopped, or over its byte limit, it waits, and goes out after the poll that woke it, in
-//! batches with "more" on all but the last ([`crate::sim::bql`]).
-//!
-//! With faults ([`crate::sim::fault`]) each station has a watchdog, whose time comes right after
-//! interrupts.
-//!
-//! Not modelled: interrupts in the middle of a poll or a system call (they wait for its
-//! end); locks between cores, but for a socket's owner; preemption on wake-up; RPS/RFS; idle
-//! states. With two cores, one may see what the other did within a step that ends later: at most
-//! one poll ahead. A system call on a core of its own does not take the device along, and sends
-//! when it has ended.
+//! The core with the smallest time steps next, the lower number first among equals, after the
+//! device has run to that time. A stopped queue sends after the poll that woke it ([`super::bql`]).
+//! Not modelled: interrupts within a poll or a system call, locks other than a socket's owner,
+//! preemption on wake-up, RPS/RFS, idle states. A core may see effects of the other core's current
+//! step, at most one poll early. A system call on its own core sends when it ends.
 
 use crate::sim::bql::Batch;
 use crate::sim::fault::{Watchdog, failed};
@@ -39,36 +18,36 @@ use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};
 use doorbell_packet::Packet;
 use std::collections::VecDeque;
 
-/// What is above a driver.
+/// The stack and its applications above a driver.
 pub trait Endpoint<H: Host>: Sink {
-    /// After a poll, in softirq: handles what was received or sent.
+    /// Handles received and sent packets in softirq, after a poll.
     fn softirq(&mut self, h: &mut H);
-    /// Timers that have ended, in softirq.
+    /// Handles expired timers in softirq.
     fn timers(&mut self, h: &mut H);
-    /// When the next timer ends; [`Time::NEVER`] if none runs.
+    /// Returns the expiry of the next timer, or [`Time::NEVER`].
     fn next_timer(&self) -> Time;
-    /// The next packet for the driver.
+    /// Returns the next packet for the driver.
     fn output(&mut self, h: &mut H) -> Option<Packet>;
-    /// Whether another packet follows that one at once.
+    /// Returns whether another packet follows at once.
     fn more(&self) -> bool {
         false
     }
-    /// The driver dropped a packet.
+    /// Takes back a packet that the driver dropped.
     fn dropped(&mut self, h: &mut H, p: Packet);
-    /// Whether an application has something to do.
+    /// Returns whether an application can run.
     fn is_ready(&self) -> bool;
-    /// One system call of an application.
+    /// Makes one system call of an application.
     fn run(&mut self, h: &mut H);
-    /// Whether nothing is to be done any more.
+    /// Returns whether all work is done.
     fn is_done(&self) -> bool;
 }
 
-/// How a queue asks for attention.
+/// An interrupt of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// A message; taken when the handler runs.
+    /// A message, cleared when the handler runs.
     Message(u16),
-    /// A level line; the handler runs while it is high.
+    /// A level line. The handler runs while it is high.
     Line(u16),
 }
 
@@ -79,7 +58,7 @@ impl From<Interrupt> for Vec<Interrupt> {
 }
 
 impl Interrupt {
-    /// Since when it asks for attention.
+    /// Returns the time since which the interrupt is pending.
     pub fn pending(self, p: &Platform) -> Option<Time> {
         match self {
             Interrupt::Message(v) => p.message_pending(v),
@@ -87,7 +66,7 @@ impl Interrupt {
         }
     }
 
-    /// Its handler runs: a message is taken. Its number.
+    /// Clears a message before its handler runs. Returns the number of the message or line.
     pub fn take(self, p: &mut Platform) -> u16 {
         match self {
             Interrupt::Message(v) => {
@@ -99,32 +78,32 @@ impl Interrupt {
     }
 }
 
-/// One queue pair and what is above it.
+/// A queue pair: its driver, its interrupts, its cores, and the endpoint above it.
 #[derive(Debug)]
 pub struct NapiContext<Dr, E> {
     /// The driver.
     pub driver: Dr,
-    /// What is above it.
+    /// The stack above it.
     pub endpoint: E,
-    /// Its interrupts; a queue pair with more than one polls for all of them.
+    /// Its interrupts. A poll serves all of them.
     pub lines: Vec<Interrupt>,
-    /// How often each was taken.
+    /// Number of times that each was taken.
     pub taken: Vec<u64>,
-    /// The core that takes it.
+    /// The core that takes the interrupts.
     pub irq_core: usize,
     /// The core that the applications run on.
     pub app_core: usize,
     /// The qdisc.
     queue: VecDeque<Packet>,
-    /// The batch that is being handed over.
+    /// The batch being handed to the driver.
     batch: Batch,
-    /// Whether it is on a poll list.
+    /// Set while it is on a poll list.
     scheduled: bool,
-    /// From when the applications may run; `None` while they sleep.
+    /// Time from which the applications may run. `None` while they sleep.
     awake: Option<Time>,
-    /// A system call has ended, and what it has to send has not been sent.
+    /// Set after a system call until its packets are sent.
     ended: bool,
-    /// Handlers that found nothing to do, one after another.
+    /// Consecutive interrupts that the handler did not claim.
     unhandled: u32,
     /// Interrupts taken.
     pub interrupts: u64,
@@ -132,12 +111,12 @@ pub struct NapiContext<Dr, E> {
     pub polls: u64,
     /// Packets received.
     pub received: u64,
-    /// Who looks after it, if faults are asked for.
+    /// The queue's watchdog in a run with faults.
     pub watchdog: Option<Watchdog>,
 }
 
 impl<Dr, E> NapiContext<Dr, E> {
-    /// A station whose applications are awake at time zero.
+    /// Creates a context whose applications are awake at time zero.
     pub fn new(
         driver: Dr,
         endpoint: E,
@@ -166,7 +145,7 @@ impl<Dr, E> NapiContext<Dr, E> {
         }
     }
 
-    /// Hands the driver what there is to send, as after a poll.
+    /// Passes waiting packets to the driver, as after a poll.
     pub fn send<B, D>(&mut self, m: &mut Machine<B, D>)
     where
         B: Bus,
@@ -177,36 +156,35 @@ impl<Dr, E> NapiContext<Dr, E> {
         send(m, self);
     }
 
-    /// Gives back what still waits in the qdisc: for taking a system down.
+    /// Drains the qdisc at the end of a run.
     pub fn drain_queue(&mut self) -> impl Iterator<Item = Packet> {
         self.queue.drain(..)
     }
 }
 
-/// What the scheduler is told.
+/// Parameters of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// A poll's weight.
+    /// Weight of a poll.
     pub weight: u32,
-    /// Packets in one softirq action.
+    /// Packets in one softirq action (`netdev_budget`).
     pub budget: u32,
-    /// Its longest time, and that of all restarts together.
+    /// Longest time of an action, and of all restarts together (`netdev_budget_usecs`).
     pub time: Span,
-    /// Restarts before `ksoftirqd`.
+    /// Restarts before `ksoftirqd` takes over (`MAX_SOFTIRQ_RESTART`).
     pub restarts: u32,
-    /// A thread's turn when another is ready.
+    /// Time slice of a thread when another is ready.
     pub slice: Span,
-    /// A change from one thread to another.
+    /// Time of a switch between threads.
     pub switch: Span,
-    /// How long a queue may be stopped, if anybody looks.
+    /// Longest time that a queue may be stopped, if there is a watchdog.
     pub watchdog: Option<Span>,
-    /// Whether interrupts are served and queues looked after when all endpoints are done: others
-    /// may still ask for what was lost.
+    /// Goes on when all endpoints are done, because peers may still ask for lost frames.
     pub lingers: bool,
 }
 
 impl Rules {
-    /// Linux's defaults; slice as of EEVDF with HZ=1000, rounded. Changing threads is free.
+    /// Linux's defaults, with the slice of EEVDF at HZ=1000, rounded. A switch of threads is free.
     pub const LINUX: Rules = Rules {
         weight: 64,
         budget: 300,
@@ -219,12 +197,12 @@ impl Rules {
     };
 }
 
-/// Where a core's time went.
+/// The busy time of a core by context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Busy {
     /// Interrupt handlers.
     pub hardirq: Span,
-    /// Softirq on the back of interrupts, and timers.
+    /// Softirq after interrupts, and timers.
     pub softirq: Span,
     /// Softirq in `ksoftirqd`.
     pub ksoftirqd: Span,
@@ -237,7 +215,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// What has come since `before`.
+    /// Returns the difference to `before`.
     pub fn since(&self, before: &Busy) -> Busy {
         let less = |a: Span, b: Span| Span::from_ps(a.ps() - b.ps());
         Busy {
@@ -250,7 +228,7 @@ impl Busy {
         }
     }
 
-    /// All of it.
+    /// Returns the sum of all times.
     pub fn total(&self) -> Span {
         self.hardirq + self.softirq + self.ksoftirqd + self.application
     }
@@ -278,34 +256,34 @@ pub struct Cpu {
     action: Option<Action>,
     ksoftirqd: bool,
     current: Option<(Thread, Time)>,
-    /// Where its time went.
+    /// Its busy time.
     pub busy: Busy,
 }
 
-/// Why a run ended.
+/// The reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// All endpoints are done.
     Done,
-    /// The time is over.
+    /// `until` was reached.
     Time,
 }
 
-/// Why a run cannot go on.
+/// The reason why a run cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// Nothing is under way, and the endpoints are not done.
+    /// No event is due, and the endpoints are not done.
     #[error("connections wait for something that cannot come, at {0}")]
     Nothing(Time),
-    /// A line is high and its handler says that it is not its device's ("nobody cared").
+    /// A line stays high and its handler does not claim it ("nobody cared").
     #[error("interrupt line {0} is high, and nobody cares")]
     Line(u16),
 }
 
-/// As Linux, of 100,000.
+/// Limit of unclaimed interrupts, as in Linux (of 100,000).
 const NOBODY_CARED: u32 = 99_900;
 
-/// Counts what goes up.
+/// Counts the packets received in a poll.
 struct Counted<'a, E> {
     up: &'a mut E,
     received: u32,
@@ -326,7 +304,7 @@ impl<E: Sink> Sink for Counted<'_, E> {
 /// Runs until all endpoints are done or `until` is reached.
 ///
 /// # Errors
-/// When it gets stuck.
+/// Returns [`Stuck`] if no event is due and the endpoints are not done, or nobody claims a line.
 ///
 /// # Panics
 /// When a station names a core that `cpus` does not have.
@@ -358,10 +336,10 @@ where
     let mut wanted = vec![Time::NEVER; cpus.len()];
     loop {
         let next = first_ready(m, cpus, stations, &mut wanted);
-        // Looked at now and then: it walks over all connections. One station may still have to
-        // carry what another has sent.
+        // Checked only now and then, because it walks over all connections. One station may still
+        // have to carry packets that another has sent.
         let carried = stations.len() == 1 || next.0 > until;
-        // A watchdog always has something to do: then it is looked at also when nobody else has.
+        // A watchdog always has an event, so the check is also made when nothing else is due.
         let look =
             steps.is_multiple_of(64) || rules.watchdog.is_some() && m.next_event() == Time::NEVER;
         if !rules.lingers && carried && look && stations.iter().all(|s| s.endpoint.is_done()) {
@@ -392,7 +370,7 @@ where
     }
 }
 
-/// Since when a station asks for attention.
+/// Returns the time since which one of the station's interrupts is pending.
 fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &NapiContext<Dr, E>) -> Time {
     s.lines
         .iter()
@@ -401,8 +379,8 @@ fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &NapiContext<Dr, E>) -> Time {
         .unwrap_or(Time::NEVER)
 }
 
-/// Returns the first time at which a core has something to do, and the core. `wanted` is scratch
-/// space, a time for each core.
+/// Returns the earliest time at which a core can step, and the core. `wanted` is scratch space, a
+/// time for each core.
 fn first_ready<B: Bus, D, Dr, E, H: Host>(
     m: &Machine<B, D>,
     cpus: &[Cpu],
@@ -534,8 +512,8 @@ where
                     if core::mem::take(&mut s.ended) {
                         send(m, s);
                     } else {
-                        // Neither the call nor its sends take the device ahead of the core with the
-                        // interrupts, whose polls would find frames that have not come yet.
+                        // Neither the call nor its sends run the device ahead of the interrupt
+                        // core, whose polls would then find frames too early.
                         s.ended = s.app_core != s.irq_core;
                         if s.ended {
                             m.ahead(|m| s.endpoint.run(m));
@@ -557,7 +535,7 @@ where
     Ok(())
 }
 
-/// The watchdogs of core `i`'s stations look, as far as their time has come. Whether one's had.
+/// Runs the due watchdogs of core `i`'s stations. Returns whether there was any.
 #[cold]
 fn look_after<B, D, Dr, E>(
     m: &mut Machine<B, D>,
@@ -585,7 +563,7 @@ where
     any
 }
 
-/// The thread whose turn it is, and whether that is a change.
+/// Returns the thread that runs next, and whether this is a switch.
 fn choose<Dr, E>(
     c: &mut Cpu,
     i: usize,
@@ -593,7 +571,7 @@ fn choose<Dr, E>(
     now: Time,
     rules: &Rules,
 ) -> Option<(Thread, bool)> {
-    // Numbered for the turns: applications by their stations, then ksoftirqd.
+    // Turns go round applications by station, then ksoftirqd.
     let all = stations.len() + 1;
     let ready = |n: usize| match stations.get(n) {
         Some(s) => s.app_core == i && s.awake.is_some_and(|t| t <= now),
@@ -616,7 +594,7 @@ fn choose<Dr, E>(
     Some((thread(next), switched))
 }
 
-/// One poll of the list's first; how much of the budget it took.
+/// Polls the first of the list. Returns the part of the budget used.
 fn poll<B, D, Dr, E>(
     m: &mut Machine<B, D>,
     list: &mut VecDeque<usize>,
@@ -660,7 +638,7 @@ where
 }
 
 impl<Dr, E> NapiContext<Dr, E> {
-    /// The applications may run from now, if they have something to do.
+    /// Wakes the applications if they can run.
     fn wake<H: Host>(&mut self, h: &H)
     where
         E: Endpoint<H>,
@@ -671,7 +649,7 @@ impl<Dr, E> NapiContext<Dr, E> {
     }
 }
 
-/// Hands packets to the driver: those that waited, then new ones.
+/// Passes packets to the driver: waiting ones, then new ones.
 fn send<B, D, Dr, E>(m: &mut Machine<B, D>, s: &mut NapiContext<Dr, E>)
 where
     B: Bus,
@@ -681,7 +659,7 @@ where
 {
     loop {
         if s.driver.stopped() || !s.batch.may_go(s.driver.byte_room()) {
-            // New packets wait too; how many is limited by their sockets.
+            // New packets wait too. Their sockets limit the number.
             while let Some(p) = s.endpoint.output(m) {
                 s.queue.push_back(p);
             }

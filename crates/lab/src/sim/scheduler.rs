@@ -1,14 +1,11 @@
-//! Cores, interrupts and polling: who runs next.
+//! The scheduler of open-loop runs: each core has one driver and one traffic source.
 //!
-//! Each core runs one driver and one traffic source. The core whose time is
-//! smallest runs next, for one burst; a core with nothing to do is parked and
-//! woken by its interrupt or at a time. The device runs along with whoever runs,
-//! and alone when all are parked. Nothing else decides the order, so a run is a
-//! function of its inputs.
+//! The core with the smallest time runs next, for one burst. A core with nothing to do is parked
+//! until its interrupt or a given time. The device runs along with the core, and alone when all
+//! cores are parked. Nothing else decides the order, so a run is a function of its inputs.
 //!
-//! This is the loop of open-loop sources, which hand packets to a driver from the
-//! core's only thread. Where interrupts, softirq and applications compete, and what is sent
-//! follows from what comes, [`napi`] schedules, and [`link`] has the wire.
+//! [`napi`](super::napi) schedules runs in which interrupts, softirq and applications compete for
+//! a core.
 
 pub use super::napi::Interrupt;
 
@@ -28,7 +25,7 @@ use doorbell_packet::Packet;
 pub struct Core<Dr, Tr> {
     /// The driver of this core's queue.
     pub driver: Dr,
-    /// What it sends.
+    /// The source of its packets.
     pub traffic: Tr,
     /// Interrupts of the queue.
     pub lines: Vec<Interrupt>,
@@ -37,17 +34,17 @@ pub struct Core<Dr, Tr> {
     held: Option<(Packet, bool)>,
     /// The batch that a stack is handing over.
     batch: Batch,
-    /// From the call of the driver to the buffer's return.
+    /// Time from the call of the driver to the return of the buffer.
     pub latency: Histogram,
-    /// When the packet with a cookie was handed to the driver.
+    /// Time at which the packet with a cookie was handed to the driver.
     handed: Box<[Time]>,
-    /// Who looks after it, if faults are asked for.
+    /// The queue's watchdog in a run with faults.
     watchdog: Option<Watchdog>,
-    /// What that found, for the driver.
+    /// The alarm to pass to the driver.
     alarm: Option<Alarm>,
 }
 
-/// Notes latencies on the way of buffers to their source.
+/// Records latencies of buffers on their way back to the source.
 struct Metered<'a, Tr> {
     traffic: &'a mut Tr,
     latency: &'a mut Histogram,
@@ -71,32 +68,32 @@ impl<Tr: Sink> Sink for Metered<'_, Tr> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// At this time.
+    /// Runs at this time.
     Runnable(Time),
-    /// The next thing to happen to it is its interrupt.
+    /// Waits for its interrupt.
     Parked,
     Finished,
 }
 
 impl<Dr, Tr> Core<Dr, Tr> {
-    /// What its watchdog has raised.
+    /// Returns the alarms that its watchdog raised.
     pub fn alarms(&self) -> WatchdogEvents {
         self.watchdog.as_ref().map_or(WatchdogEvents::default(), |w| w.alarms)
     }
 
-    /// Since when one of its interrupts asks for attention.
+    /// Returns the time since which one of its interrupts is pending.
     fn pending(&self, p: &Platform) -> Option<Time> {
         self.lines.iter().filter_map(|i| i.pending(p)).min()
     }
 
-    /// Nothing is to be sent now: a batch that has begun ends.
+    /// Ends the batch, because there is nothing to send now. Returns `state`.
     fn rest(&mut self, state: State) -> State {
         self.batch.end();
         state
     }
 
-    /// A core that starts at time zero, with at most `in_flight` packets between
-    /// driver and device (rounded up to a power of two).
+    /// Creates a core that starts at time zero, with at most `in_flight` packets between driver and
+    /// device (rounded up to a power of two).
     pub fn new(
         driver: Dr,
         traffic: Tr,
@@ -124,14 +121,14 @@ impl<Dr, Tr> Core<Dr, Tr> {
 pub struct Stuck {
     /// The first core that waits.
     pub core: usize,
-    /// When the last thing happened.
+    /// Time of the last event.
     pub at: Time,
-    /// What is known of the cause.
+    /// The evidence.
     pub cause: Cause,
 }
 
 impl Stuck {
-    /// Core `core` of a machine that stands still.
+    /// Collects the evidence of a standstill in which `core` waits.
     fn of<B: Bus, D: Device<B>, Dr, Tr>(
         m: &mut Machine<B, D>,
         cores: &[Core<Dr, Tr>],
@@ -142,31 +139,29 @@ impl Stuck {
     }
 }
 
-/// Packets a core sends, at the most, before the next core gets its turn.
+/// Largest number of packets in a turn of a core.
 const TURN: u32 = 64;
-/// How far the device runs on alone past its next event when all cores are parked.
+/// Time for which the device runs past its next event when all cores are parked.
 const QUANTUM: Span = Span::from_ns(100);
 /// Completions handled in one poll (NAPI's weight).
 const BUDGET: u32 = 64;
-/// Looks of all watchdogs together, without a frame between them, after which nothing comes any
-/// more.
+/// Checks by all watchdogs, without a frame between them, after which a run is stuck.
 const LOOKS: u64 = 4096;
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All traffic has ended.
     Done,
-    /// Somebody did not want to go on.
+    /// `after_step` stopped the run.
     Stopped,
 }
 
-/// Runs all cores until their traffic has ended and everything sent has been
-/// reclaimed. `after_step` is called after every turn of a core, with its traffic,
-/// and says whether to go on.
+/// Runs all cores until their traffic has ended and all packets are reclaimed. Calls `after_step`
+/// with the core's traffic after every turn. It returns whether to go on.
 ///
 /// # Errors
-/// When it gets stuck.
+/// Returns [`Stuck`] if cores wait and no event is due.
 pub fn run<B, D, Dr, Tr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Tr>],
@@ -221,7 +216,7 @@ where
                 m.run_device(due);
                 let failed = failed(&mut m.bus);
                 for c in cores.iter_mut().filter(|c| watched(c) <= due) {
-                    // One that waits for its buffers waits as one does whose queue is full.
+                    // A core that waits for its buffers counts as one with a full queue.
                     let stopped = c.state == State::Parked || c.driver.stopped();
                     c.alarm = c.watchdog.as_mut().map(|w| w.look(due, stopped, failed));
                     if c.state == State::Parked {
@@ -236,7 +231,7 @@ where
             // A parked core's interrupt may come before the next core's turn.
             (Some((_, t)), Some(_)) if event < t => m.run_device(t.min(event + QUANTUM)),
             (Some((i, t)), _) => {
-                // What the device starts before the floor it must have started.
+                // The device must have started everything due before `retire_before`.
                 m.run_device(t);
                 m.retire_before(t);
                 m.enter(i);
@@ -260,9 +255,9 @@ where
     }
 }
 
-/// Parked cores whose interrupt has arrived run from then on.
+/// Makes parked cores runnable from the time of their interrupt.
 fn wake<Dr, Tr>(cores: &mut [Core<Dr, Tr>], platform: &mut Platform) {
-    // A vector is taken by its core when it runs; here it is only looked at.
+    // The core takes the vector when it runs. Here it is only checked.
     let mut raised = [0u16; 64];
     let mut n = 0;
     for v in platform.drain_raised().take(raised.len()) {
@@ -280,7 +275,7 @@ fn wake<Dr, Tr>(cores: &mut [Core<Dr, Tr>], platform: &mut Platform) {
     }
 }
 
-/// One turn of one core: its interrupt if there is one, else a burst of packets.
+/// Runs one turn of a core: its interrupts, then a burst of packets. Returns its next state.
 fn step<B, D, Dr, Tr>(m: &mut Machine<B, D>, c: &mut Core<Dr, Tr>) -> State
 where
     B: Bus,
@@ -326,7 +321,7 @@ where
         }
         let (packet, more) = match c.held.take() {
             Some(held) => held,
-            // Over the byte limit, something is in the queue whose completion ends the wait.
+            // A queue over its byte limit is not empty: a completion ends the wait.
             None if !c.traffic.is_generator() && !c.batch.may_go(c.driver.byte_room()) => {
                 return State::Parked;
             }

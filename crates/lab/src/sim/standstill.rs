@@ -1,15 +1,13 @@
-//! A machine that stands still: what is known of the cause.
+//! Diagnosis of a machine that stands still.
 //!
-//! A run is stuck when its cores wait and nothing is under way. By then driver and device have each
-//! other's words in front of them: what the device was refused, what the driver reached for outside
-//! its memory, how far the rings are, which interrupt is masked. [`Cause`] puts it side by side, so
-//! that different mistakes of a driver read differently.
+//! A run is stuck when its cores wait and no event is due. [`Cause`] collects the evidence:
+//! refused DMA, accesses of the driver outside its coherent memory, ring indices, interrupt masks.
 
 use doorbell_bus::{Bus, Ledger, Machine, Platform, Refused};
 use doorbell_hal::{Device, Fact, WorkKind};
 use std::fmt;
 
-/// What is known when nothing moves any more, a line each.
+/// The evidence of a standstill, one line for each fact.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause(Vec<String>);
 
@@ -20,8 +18,8 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    /// Asks a machine that stands still. `back`: packets whose buffers have come back, where that
-    /// is known.
+    /// Collects the evidence from a machine that stands still. `back` is the number of packets
+    /// whose buffers came back, if known.
     pub fn of<B: Bus, D: Device<B>>(m: &mut Machine<B, D>, back: Option<u64>) -> Cause {
         let mut lines = Vec::new();
         let l = m.bus.ledger();
@@ -37,7 +35,8 @@ impl Cause {
             format!("{n} of the packets are with the driver, neither mapped nor given back")
         }));
         lines.push(format!(
-            "registers: {} writes, {} reads; hypervisor calls: {}; interrupts: {} messages, {} rises of a line",
+            "registers: {} writes, {} reads; hypervisor calls: {}; \
+            interrupts: {} messages, {} rises of a line",
             l.mmio_writes, l.mmio_reads, l.hcalls, l.messages, l.line_interrupts
         ));
         let mut facts = Vec::new();
@@ -61,25 +60,26 @@ impl Cause {
     }
 }
 
-/// Packets that the driver has and the device cannot reach. A packet has one mapping or more.
+/// Returns the number of packets that the driver has and the device cannot reach, if above zero.
+/// A packet has at least one mapping.
 fn packets_kept(handed: u64, back: Option<u64>, mapped: u64) -> Option<u64> {
     let there = handed.checked_sub(back?)?;
     there.checked_sub(mapped).filter(|n| *n > 0)
 }
 
-/// What the driver has lent to the device.
+/// Formats the memory that the driver has mapped for the device.
 fn lent(l: &Ledger) -> String {
     let live = |taken: u64, given: u64| taken.saturating_sub(given);
     let (maps, buffers) = (live(l.maps, l.unmaps), live(l.buffers_taken, l.buffers_released));
     format!("memory: {maps} buffers are mapped for the device, of {buffers} in use")
 }
 
-/// Accesses of the device that failed.
+/// Formats the failed accesses of the device.
 pub(crate) fn failed(times: u64, last: &Refused) -> String {
     format!("DMA: accesses that failed: {times}, the last {last}")
 }
 
-/// The driver's accesses outside its coherent areas, for a run's audit.
+/// Formats the driver's accesses outside its coherent areas, if any.
 pub(crate) fn strays(p: &Platform) -> Option<String> {
     let s = p.strays();
     let first = s.first?;
@@ -89,14 +89,18 @@ pub(crate) fn strays(p: &Platform) -> Option<String> {
     ))
 }
 
-/// What is wrong with a platform's coherent memory at the end of a run: areas that were not
-/// released, and accesses outside of them.
+/// Formats the faults of a platform's coherent memory at the end of a run: areas not released and
+/// accesses outside of them.
 pub(crate) fn of_coherent(p: &Platform) -> impl Iterator<Item = String> {
     let areas = p.areas();
     let bytes: u64 = areas.iter().map(|a| u64::from(a.1)).sum();
     let first = areas.first().map(|(at, len)| {
         let n = areas.len();
-        format!("coherent memory: {bytes} bytes in {n} areas not released, the first at {:#x} of {len} bytes", at.0)
+        format!(
+            "coherent memory: {bytes} bytes in {n} areas not released, \
+            the first at {:#x} of {len} bytes",
+            at.0
+        )
     });
     first.into_iter().chain(strays(p))
 }

@@ -1,65 +1,64 @@
-//! The watcher of a run: a progress bar, a capture, or a trace of its first packets.
-//!
-//! A trace is [`doorbell_bus::trace`]'s. Nothing is recorded unless [`Watch::wants_trace`].
+//! Observers of a run: a progress bar, a capture, or a trace ([`doorbell_bus::trace`]) of its
+//! first packets.
 
 use super::link::{FrameRecord, Wired};
 use doorbell_bus::{Bus, Machine, Trace};
 use doorbell_hal::Time;
 
-/// Follows a run from outside.
+/// An observer of a run.
 pub trait Watch {
-    /// Whether frames are to be handed over.
+    /// Returns whether [`Watch::frame`] is to be called.
     fn wants_frames(&self) -> bool {
         false
     }
-    /// A frame left on the wire.
+    /// Handles a frame that left on the wire.
     ///
     /// # Errors
-    /// Whatever keeps it from being stored ends the run.
+    /// An error ends the run.
     fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
         let _ = (at, frame);
         Ok(())
     }
-    /// Of how many packets everything that happens is to be recorded, if it is.
+    /// Returns the number of packets to trace, or `None` for no trace.
     fn wants_trace(&self) -> Option<u32> {
         None
     }
-    /// What was recorded, when the traffic is over.
+    /// Handles the recording at the end of the traffic.
     fn trace(&mut self, traced: Recording) {
         let _ = traced;
     }
-    /// So much of all has been done. Whether to go on.
+    /// Handles progress: `done` of `of` packets. Returns whether to go on.
     fn progress(&mut self, done: u64, of: u64) -> bool {
         let _ = (done, of);
         true
     }
 }
 
-/// Nobody watches.
+/// An observer that does nothing.
 #[derive(Debug)]
 pub struct Unwatched;
 impl Watch for Unwatched {}
 
-/// What was recorded in a run.
+/// The recording of a run.
 #[derive(Debug)]
 pub struct Recording {
-    /// How many packets it was asked for.
+    /// Number of packets asked for.
     pub packets: u32,
-    /// One for each platform: each partition has its own.
+    /// Traces of the platforms, one for each partition.
     pub platforms: Vec<Trace>,
-    /// Frames on the link, out and in. `None` where the wire has no other end: then a platform's
-    /// [`Frame`](doorbell_bus::trace::What::Frame)s are those that left.
+    /// Frames on the link, out and in. `None` for a wire without a peer: the frames that left are
+    /// then a platform's [`Frame`](doorbell_bus::trace::What::Frame)s.
     pub wires: Option<[Vec<FrameRecord>; 2]>,
 }
 
-/// Records from now on, if that is wanted.
+/// Starts the trace if the observer wants one.
 pub(crate) fn begin<B: Bus, D>(m: &mut Machine<B, D>, watch: &dyn Watch) {
     if let Some(packets) = watch.wants_trace() {
         m.bus.platforms().for_each(|p| p.record(packets));
     }
 }
 
-/// Hands over what was recorded.
+/// Passes the recording to the observer.
 pub(crate) fn end<B: Bus, D>(m: &mut Machine<B, D>, watch: &mut dyn Watch) {
     hand_over(m, watch, None);
 }

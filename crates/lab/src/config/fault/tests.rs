@@ -3,9 +3,9 @@ use doorbell_hal::Time;
 
 #[test]
 fn what_is_asked_for_is_understood() {
-    let p =
-        parse("lost-interrupt@3, late-completion@every=50:200us,dma-fault@random=1000,link-flap@every=2ms:0.5 ms")
-            .unwrap();
+    let text = "lost-interrupt@3, late-completion@every=50:200us,dma-fault@random=1000,\
+                link-flap@every=2ms:0.5 ms";
+    let p = parse(text).unwrap();
     let kinds: Vec<_> = p.rules.iter().map(|r| (r.kind, r.when)).collect();
     assert_eq!(
         kinds,
@@ -25,15 +25,37 @@ fn refusals_say_what_is_allowed() {
         let e = parse(t).unwrap_err().to_string();
         e.strip_suffix(&format!("; allowed: {ALLOWED}")).unwrap().to_owned()
     };
-    insta::assert_snapshot!(e("lost-irq@3"), @"`lost-irq@3`: no fault is called `lost-irq`; the nearest is `lost-interrupt`");
-    insta::assert_snapshot!(e("lost-interrupt"), @"`lost-interrupt`: it does not say which, counted from 1: @3, @every=3 or @random=3");
-    insta::assert_snapshot!(e("lost-interrupt@0"), @"`lost-interrupt@0`: it does not say which, counted from 1: @3, @every=3 or @random=3");
-    insta::assert_snapshot!(e("lost-interrupt@often=3"), @"`lost-interrupt@often=3`: it does not say which, counted from 1: @3, @every=3 or @random=3");
+    insta::assert_snapshot!(
+        e("lost-irq@3"),
+        @"`lost-irq@3`: no fault is called `lost-irq`; the nearest is `lost-interrupt`"
+    );
+    insta::assert_snapshot!(
+        e("lost-interrupt"),
+        @"`lost-interrupt`: it does not say which, counted from 1: @3, @every=3 or @random=3"
+    );
+    insta::assert_snapshot!(
+        e("lost-interrupt@0"),
+        @"`lost-interrupt@0`: it does not say which, counted from 1: @3, @every=3 or @random=3"
+    );
+    insta::assert_snapshot!(
+        e("lost-interrupt@often=3"),
+        @"`lost-interrupt@often=3`: it does not say which, counted from 1: @3, @every=3 or \
+          @random=3"
+    );
     insta::assert_snapshot!(e("dma-fault@3:1us"), @"`dma-fault@3:1us`: dma-fault takes no time");
-    insta::assert_snapshot!(e("late-completion@3"), @"`late-completion@3`: late-completion takes a time behind a colon, such as :200us");
-    insta::assert_snapshot!(e("late-completion@3:200"), @"`late-completion@3:200`: `200` is no time such as 200us");
+    insta::assert_snapshot!(
+        e("late-completion@3"),
+        @"`late-completion@3`: late-completion takes a time behind a colon, such as :200us"
+    );
+    insta::assert_snapshot!(
+        e("late-completion@3:200"),
+        @"`late-completion@3:200`: `200` is no time such as 200us"
+    );
     insta::assert_snapshot!(e("link-flap@3:1ms"), @"`link-flap@3:1ms`: `3` is no time such as 2ms");
-    insta::assert_snapshot!(e("link-flap@every=1ms:1ms"), @"`link-flap@every=1ms:1ms`: the link would never be up");
+    insta::assert_snapshot!(
+        e("link-flap@every=1ms:1ms"),
+        @"`link-flap@every=1ms:1ms`: the link would never be up"
+    );
 }
 
 #[test]

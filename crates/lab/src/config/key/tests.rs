@@ -21,14 +21,38 @@ fn units_convert_and_numbers_may_stand_alone() {
 #[test]
 fn refusals_say_what_is_allowed() {
     let e = |k: &Key, text| k.parse(text).unwrap_err();
-    insta::assert_snapshot!(e(&LATENCY, "300 MHz"), @"`pcie.memory_latency` cannot be in `MHz`; allowed units: ps, ns, us, ms, s");
-    insta::assert_snapshot!(e(&LATENCY, "-1 ns"), @"`pcie.memory_latency` cannot be -1 ns; allowed: 0 to 100000 ns");
-    insta::assert_snapshot!(e(&LATENCY, "soon"), @"`pcie.memory_latency` cannot be `soon`; allowed: 0 to 100000 ns");
-    insta::assert_snapshot!(e(&LATENCY, "nan"), @"`pcie.memory_latency` cannot be `nan`; allowed: 0 to 100000 ns");
-    insta::assert_snapshot!(e(&MPS, "300 B"), @"`pcie.mps` cannot be 300 B; allowed: 128, 256, 512 B");
-    insta::assert_snapshot!(e(&RATE, "fast"), @"`traffic.rate` cannot be `fast`; allowed: 0.000001 to 10000 Mpps, full");
-    insta::assert_snapshot!(e(&CHUNK, "100 B"), @"`nic.fetch_chunk` cannot be 100 B; allowed: multiples of 64 from 64 to 4096 B");
-    insta::assert_snapshot!(e(&SHARE, "0.9 ns"), @"`pcie.usable_share` is a pure number, but the unit is `ns`; allowed: no unit");
+    insta::assert_snapshot!(
+        e(&LATENCY, "300 MHz"),
+        @"`pcie.memory_latency` cannot be in `MHz`; allowed units: ps, ns, us, ms, s"
+    );
+    insta::assert_snapshot!(
+        e(&LATENCY, "-1 ns"),
+        @"`pcie.memory_latency` cannot be -1 ns; allowed: 0 to 100000 ns"
+    );
+    insta::assert_snapshot!(
+        e(&LATENCY, "soon"),
+        @"`pcie.memory_latency` cannot be `soon`; allowed: 0 to 100000 ns"
+    );
+    insta::assert_snapshot!(
+        e(&LATENCY, "nan"),
+        @"`pcie.memory_latency` cannot be `nan`; allowed: 0 to 100000 ns"
+    );
+    insta::assert_snapshot!(
+        e(&MPS, "300 B"),
+        @"`pcie.mps` cannot be 300 B; allowed: 128, 256, 512 B"
+    );
+    insta::assert_snapshot!(
+        e(&RATE, "fast"),
+        @"`traffic.rate` cannot be `fast`; allowed: 0.000001 to 10000 Mpps, full"
+    );
+    insta::assert_snapshot!(
+        e(&CHUNK, "100 B"),
+        @"`nic.fetch_chunk` cannot be 100 B; allowed: multiples of 64 from 64 to 4096 B"
+    );
+    insta::assert_snapshot!(
+        e(&SHARE, "0.9 ns"),
+        @"`pcie.usable_share` is a pure number, but the unit is `ns`; allowed: no unit"
+    );
     insta::assert_snapshot!(e(&SWITCH, "1"), @"`driver.mpwqe` cannot be `1`; allowed: on, off");
 }
 
@@ -38,7 +62,8 @@ proptest! {
         let unit = units("ns")[unit];
         let there = convert(ns, "ns", unit).unwrap();
         let back = LATENCY.parse(&format!("{there} {unit}"));
-        prop_assert!(matches!(back, Ok(Value::Number(n)) if (n - ns).abs() <= ns * 1e-12), "{there} {unit}: {back:?}");
+        let same = matches!(back, Ok(Value::Number(n)) if (n - ns).abs() <= ns * 1e-12);
+        prop_assert!(same, "{there} {unit}: {back:?}");
     }
 
     #[test]
@@ -57,7 +82,10 @@ proptest! {
 
 #[test]
 fn a_number_of_many_digits_is_short() {
-    insta::assert_snapshot!(LATENCY.parse("1e308").unwrap_err(), @"`pcie.memory_latency` cannot be 1e308 ns; allowed: 0 to 100000 ns");
+    insta::assert_snapshot!(
+        LATENCY.parse("1e308").unwrap_err(),
+        @"`pcie.memory_latency` cannot be 1e308 ns; allowed: 0 to 100000 ns"
+    );
 }
 
 #[test]
@@ -78,14 +106,28 @@ fn conditions_follow_each_other() {
     let mut v = Values::defaults(&[&KIND, &RATE, &PAUSE, &SHARE, &OTHER]);
     let idle = |v: &Values, key| v.idle(key).unwrap_or_default();
     insta::assert_snapshot!(idle(&v, &RATE), @"");
-    insta::assert_snapshot!(idle(&v, &PAUSE), @"it has an effect where `traffic.rate` is a number, and here `traffic.rate` is full");
-    insta::assert_snapshot!(idle(&v, &SHARE), @"it has an effect where `traffic.pause` is above 0 or `traffic.kind` is pcap, and here `traffic.pause` has no effect either and `traffic.kind` is pktgen");
+    insta::assert_snapshot!(
+        idle(&v, &PAUSE),
+        @"it has an effect where `traffic.rate` is a number, and here `traffic.rate` is full"
+    );
+    insta::assert_snapshot!(
+        idle(&v, &SHARE),
+        @"it has an effect where `traffic.pause` is above 0 or `traffic.kind` is pcap, and here \
+          `traffic.pause` has no effect either and `traffic.kind` is pktgen"
+    );
     insta::assert_snapshot!(idle(&v, &OTHER), @"");
     v.set("traffic.rate=3").unwrap();
     insta::assert_snapshot!(idle(&v, &PAUSE), @"");
     v.set("traffic.kind=pcap").unwrap();
-    insta::assert_snapshot!(idle(&v, &RATE), @"it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-    insta::assert_snapshot!(idle(&v, &PAUSE), @"it has an effect where `traffic.rate` is a number, and here `traffic.rate` has no effect either");
+    insta::assert_snapshot!(
+        idle(&v, &RATE),
+        @"it has an effect where `traffic.kind` is pktgen, and here `traffic.kind` is pcap"
+    );
+    insta::assert_snapshot!(
+        idle(&v, &PAUSE),
+        @"it has an effect where `traffic.rate` is a number, and here `traffic.rate` has no effect \
+          either"
+    );
     insta::assert_snapshot!(idle(&v, &SHARE), @"");
 }
 

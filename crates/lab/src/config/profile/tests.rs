@@ -35,31 +35,76 @@ fn built_in_profiles_are_whole_and_named_as_their_files() {
 
 #[test]
 fn faults_are_told_with_their_line() {
-    let text = "name = \"x\"\nsystem = \"mlx5\"\nabout = \"x\"\n\n[pcie]\nmps = { value = 300, unit = \"B\", source = \"s\" }\n";
-    insta::assert_snapshot!(Profile::parse("p/x.toml", text).unwrap_err(), @"p/x.toml:6: `pcie.mps` cannot be 300 B; allowed: 128, 256, 512, 1024, 2048, 4096 B");
-    insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \n").unwrap_err(), @"p/x.toml:1: string values must be quoted, expected literal string");
-    insta::assert_snapshot!(Profile::parse("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(), @"p/x.toml:2: no system is called `mlx4`; the nearest is `mlx5`; there are: mlx5, e1000, axienet, ibmveth, ibmvnic");
+    let text = "name = \"x\"\nsystem = \"mlx5\"\nabout = \"x\"\n\n[pcie]\n\
+                mps = { value = 300, unit = \"B\", source = \"s\" }\n";
+    insta::assert_snapshot!(
+        Profile::parse("p/x.toml", text).unwrap_err(),
+        @"p/x.toml:6: `pcie.mps` cannot be 300 B; allowed: 128, 256, 512, 1024, 2048, 4096 B"
+    );
+    insta::assert_snapshot!(
+        Profile::parse("p/x.toml", "name = \n").unwrap_err(),
+        @"p/x.toml:1: string values must be quoted, expected literal string"
+    );
+    insta::assert_snapshot!(
+        Profile::parse("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(),
+        @"p/x.toml:2: no system is called `mlx4`; the nearest is `mlx5`; there are: mlx5, e1000, \
+          axienet, ibmveth, ibmvnic"
+    );
 }
 
 #[test]
 fn wrong_entries_are_refused_with_what_is_allowed() {
-    insta::assert_snapshot!(with("mps", "mpx = { value = 256, unit = \"B\", source = \"s\" }"), @"x.toml:N: no key is called `pcie.mpx`; the nearest is `pcie.mps`");
+    insta::assert_snapshot!(
+        with("mps", "mpx = { value = 256, unit = \"B\", source = \"s\" }"),
+        @"x.toml:N: no key is called `pcie.mpx`; the nearest is `pcie.mps`"
+    );
     insta::assert_snapshot!(with("mps", ""), @"x.toml: a key is missing: pcie.mps");
-    insta::assert_snapshot!(with("memory_latency", "memory_latency = 250"), @r#"x.toml:N: `pcie.memory_latency` needs a source: { value = …, unit = "ns", source = "…" }"#);
-    insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, source = \"s\" }"), @"x.toml:N: `pcie.memory_latency` needs a unit; allowed units: ps, ns, us, ms, s");
-    insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, unit = \"GHz\", source = \"s\" }"), @"x.toml:N: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s");
-    insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, unit = \"ns\" }"), @"x.toml:N: `pcie.memory_latency` has no source; allowed: a URL or data sheet with its figure, `assumed: why`, `fit:ROW`");
-    insta::assert_snapshot!(with("memory_latency", "memory_latency = { value = 250, unit = \"ns\", source = \"assumed:\" }"), @"x.toml:N: the source of `pcie.memory_latency` says nothing");
-    insta::assert_snapshot!(with("completions", "completions = { value = \"odd\", source = \"s\" }"), @"x.toml:N: `pcie.completions` cannot be `odd`; allowed: merged, rcb64, rcb128");
-    insta::assert_snapshot!(with("usable_share", "usable_share = { value = 1, sauce = \"s\" }"), @"x.toml:N: `pcie.usable_share` has no `sauce`; the nearest is `source`; allowed: value, unit, source, range");
+    insta::assert_snapshot!(
+        with("memory_latency", "memory_latency = 250"),
+        @"x.toml:N: `pcie.memory_latency` needs a source: { value = …, unit = \"ns\", source = \
+          \"…\" }"
+    );
+    insta::assert_snapshot!(
+        with("memory_latency", "memory_latency = { value = 250, source = \"s\" }"),
+        @"x.toml:N: `pcie.memory_latency` needs a unit; allowed units: ps, ns, us, ms, s"
+    );
+    insta::assert_snapshot!(
+        with("memory_latency", "memory_latency = { value = 250, unit = \"GHz\", source = \"s\" }"),
+        @"x.toml:N: `pcie.memory_latency` cannot be in `GHz`; allowed units: ps, ns, us, ms, s"
+    );
+    insta::assert_snapshot!(
+        with("memory_latency", "memory_latency = { value = 250, unit = \"ns\" }"),
+        @"x.toml:N: `pcie.memory_latency` has no source; allowed: a URL or data sheet with its \
+          figure, `assumed: why`, `fit:ROW`"
+    );
+    insta::assert_snapshot!(
+        with(
+            "memory_latency",
+            "memory_latency = { value = 250, unit = \"ns\", source = \"assumed:\" }"
+        ),
+        @"x.toml:N: the source of `pcie.memory_latency` says nothing"
+    );
+    insta::assert_snapshot!(
+        with("completions", "completions = { value = \"odd\", source = \"s\" }"),
+        @"x.toml:N: `pcie.completions` cannot be `odd`; allowed: merged, rcb64, rcb128"
+    );
+    insta::assert_snapshot!(
+        with("usable_share", "usable_share = { value = 1, sauce = \"s\" }"),
+        @"x.toml:N: `pcie.usable_share` has no `sauce`; the nearest is `source`; allowed: value, \
+          unit, source, range"
+    );
 }
 
 proptest! {
-    /// Cut, or with some characters in the middle replaced: told with a place, or taken.
+    /// Replaces some characters. The result is accepted, or the error has a place.
     #[test]
-    fn a_damaged_profile_is_refused_and_nothing_worse(at in 0usize..6000, gone in 0usize..40, put in "[\\[\\]{}=\"'a0.\n#-]{0,4}") {
+    fn a_damaged_profile_is_refused_and_nothing_worse(
+        at in 0usize..6000,
+        gone in 0usize..40,
+        put in "[\\[\\]{}=\"'a0.\n#-]{0,4}",
+    ) {
         let text = BUILTIN[0].1;
-        let floor = |mut i: usize| { i = i.min(text.len()); while !text.is_char_boundary(i) { i -= 1; } i };
+        let floor = |i: usize| text.floor_char_boundary(i);
         let damaged = format!("{}{put}{}", &text[..floor(at)], &text[floor(at + gone)..]);
         if let Err(e) = Profile::parse("x.toml", &damaged) {
             prop_assert!(e.place.starts_with("x.toml"), "{e}");
@@ -69,10 +114,9 @@ proptest! {
 
 #[test]
 fn a_fit_becomes_a_fitted_constant_with_its_range() {
-    let text = BUILTIN[0].1.lines().map(|l| match l.starts_with("usable_share") {
-        true => "usable_share = { value = 0.9, range = [0.5, 1.0], source = \"fit:mlx5.rate_gen2_off\" }",
-        false => l,
-    });
+    let fit = "usable_share = { value = 0.9, range = [0.5, 1.0], \
+               source = \"fit:mlx5.rate_gen2_off\" }";
+    let text = BUILTIN[0].1.lines().map(|l| if l.starts_with("usable_share") { fit } else { l });
     let p = Profile::parse("x.toml", &text.collect::<Vec<_>>().join("\n")).unwrap();
     let constants = p.constants();
     let share = constants.iter().find(|c| c.key == "pcie.usable_share").unwrap();

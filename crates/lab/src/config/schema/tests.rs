@@ -1,6 +1,7 @@
 use super::*;
 use crate::config::key::Values;
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 fn checker(schema: &Value) -> jsonschema::Validator {
     jsonschema::draft7::new(schema).unwrap_or_else(|e| panic!("{e}"))
@@ -80,10 +81,15 @@ fn what_the_command_refuses_does_not_fit() {
 }
 
 proptest! {
-    /// A value as a person may write it: what the command takes, fits.
+    /// Every value that the command accepts fits the schema.
     #[test]
-    fn what_the_command_takes_fits(system in 0..SYSTEMS.len(), at in any::<prop::sample::Index>(), n in 0.0f64..1e4,
-                                   form in "[0-9_]{1,3}(\\.[0-9]{1,2})?(e[0-9])?[ ]?(ns|us|µs|B|KiB|Mpps|GHz)?", pick in 0usize..3) {
+    fn what_the_command_takes_fits(
+        system in 0..SYSTEMS.len(),
+        at in any::<prop::sample::Index>(),
+        n in 0.0f64..1e4,
+        form in "[0-9_]{1,3}(\\.[0-9]{1,2})?(e[0-9])?[ ]?(ns|us|µs|B|KiB|Mpps|GHz)?",
+        pick in 0usize..3,
+    ) {
         let system = SYSTEMS[system];
         let keys = system.keys();
         let key = at.get(&keys);
@@ -97,7 +103,8 @@ proptest! {
         let (table, name) = key.name.split_once('.').unwrap();
         let mut file = json!({ "name": "x", "about": "x", "system": system.name, "profile": "p" });
         file[table] = json!({ name: text });
-        static CHECKER: std::sync::LazyLock<jsonschema::Validator> = std::sync::LazyLock::new(|| checker(&of_scenarios()));
+        static CHECKER: LazyLock<jsonschema::Validator> =
+            LazyLock::new(|| checker(&of_scenarios()));
         prop_assert!(CHECKER.is_valid(&file), "{}", file);
     }
 }

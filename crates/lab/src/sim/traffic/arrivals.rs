@@ -1,11 +1,9 @@
-//! Frames that come when they come: open-loop reception.
+//! Open-loop reception.
 //!
-//! [`Arrivals`] is the peer on the other end of a link ([`Peer`]). It sends what its
-//! [`Phase`]s say, one after another, whatever the machine does; a frame that finds the
-//! wire busy waits for it. Each frame says when its first bit left, so that the
-//! machine's end, a [`Meter`], knows how long it has been there when it is handed up.
-//!
-//! What is drawn at random comes from the seed alone (SplitMix64).
+//! [`Arrivals`] is a [`Peer`] that sends the frames of its [`Phase`]s whatever the machine does. A
+//! frame waits while the wire is busy. Each frame carries the time at which its first bit left,
+//! from which the machine's end, a [`Meter`], computes its latency. Random numbers depend on the
+//! seed alone (SplitMix64).
 
 use crate::sim::histogram::Histogram;
 use crate::sim::link::{Peer, Wire};
@@ -16,40 +14,40 @@ use doorbell_hal::{Buf, EventSource, Host, Span, Time};
 use doorbell_packet::Packet;
 use doorbell_packet::ethernet::{FCS, MIN_FRAME, PREAMBLE};
 
-/// How frames of a phase follow each other.
+/// The distribution of a phase's frames in time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pattern {
-    /// None come.
+    /// No frames.
     Silence,
-    /// Evenly, one every so long.
+    /// One frame in each interval.
     Even(Span),
-    /// At random, one every so long in the mean (Poisson).
+    /// Poisson arrivals with this mean interval.
     Random(Span),
-    /// So many back to back, every so long.
+    /// A number of frames back to back in each interval.
     Bursts(u32, Span),
 }
 
-/// A time in which one pattern holds.
+/// A period with one pattern.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Phase {
-    /// How long.
+    /// Duration.
     pub lasts: Span,
-    /// What comes.
+    /// Distribution of the frames.
     pub pattern: Pattern,
     /// Bytes of a frame without FCS.
     pub size: u32,
 }
 
-/// A generator of numbers (SplitMix64): the same seed, the same numbers.
+/// A random number generator (SplitMix64).
 #[derive(Clone, Copy, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub const fn new(seed: u64) -> Rng {
         Rng(seed)
     }
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -57,48 +55,48 @@ impl Rng {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    /// From 0 to 1, without 1.
+    /// Returns a number from 0 to below 1.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
-    /// From `low` to `high`, evenly on a logarithmic scale.
+    /// Returns a number from `low` to `high`, uniform on a logarithmic scale.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
-    /// One of `n`.
+    /// Returns a number below `n`.
     pub fn one_of(&mut self, n: u64) -> u64 {
         self.bits() % n.max(1)
     }
 }
 
-/// Where the stamp stands in a frame: behind the header.
+/// Offset of the timestamp in a frame: behind the header.
 const STAMP: usize = 14;
-/// The shortest frame with a stamp; one of 60 has it too.
+/// Length of the shortest frame with a timestamp.
 const SHORTEST: usize = STAMP + 8;
 /// Local experimental EtherType (IEEE 802).
 const TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// The peer.
+/// The peer that sends the frames of its phases.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     phases: Vec<Phase>,
     draw: Rng,
     mac: [u8; 6],
-    /// The phase under way, and when it ends.
+    /// Index and end of the current phase.
     phase: usize,
     ends: Time,
-    /// Frames of a burst that are still to come.
+    /// Remaining frames of the burst.
     left: u32,
     next: Time,
     frame: Vec<u8>,
     /// Frames sent.
     pub sent: u64,
-    /// Frames that came from the machine.
+    /// Frames received from the machine.
     pub came: u64,
 }
 
 impl Arrivals {
-    /// Phases one after another for a machine with address `mac`, silent until they are started.
+    /// Creates a peer of the machine with address `mac`. It is silent until it is started.
     pub fn new(mac: [u8; 6], phases: Vec<Phase>, seed: u64) -> Arrivals {
         Arrivals {
             phases,
@@ -114,7 +112,7 @@ impl Arrivals {
         }
     }
 
-    /// The first phase begins.
+    /// Starts the first phase.
     pub fn start(&mut self, at: Time) {
         self.phase = 0;
         self.begin(at);
@@ -135,7 +133,7 @@ impl Arrivals {
         self.over(at);
     }
 
-    /// A phase is over when its next frame would come after its end.
+    /// Begins the next phase if the next frame would come after the end of this one.
     fn over(&mut self, at: Time) {
         if self.next >= self.ends && self.left == 0 {
             let ends = self.ends.max(at);
@@ -148,7 +146,7 @@ impl Arrivals {
         Span::from_ps((-(1.0 - self.draw.unit()).ln() * mean.ps() as f64) as u64)
     }
 
-    /// A frame leaves; when the next one does.
+    /// Sends a frame and sets the time of the next one.
     fn send(&mut self, at: Time, wire: &mut Wire) {
         let Some(&Phase { pattern, size, .. }) = self.phases.get(self.phase) else { return };
         let len = (size as usize).max(SHORTEST);
@@ -171,14 +169,14 @@ impl Arrivals {
                     self.left = n.max(1);
                 }
                 self.left -= 1;
-                // The rest of a burst waits for the wire; the next one comes when it is due.
+                // The rest of a burst waits for the wire. The next burst comes when it is due.
                 if self.left > 0 { wire.free() } else { at.max(self.due_burst(every)) }
             }
         };
         self.over(at);
     }
 
-    /// Bursts begin at multiples of their distance from the phase's begin.
+    /// Returns the time of the next burst, a multiple of `every` after the start of the phase.
     fn due_burst(&self, every: Span) -> Time {
         let Some(p) = self.phases.get(self.phase) else { return self.next };
         let begin = Time::from_ps(self.ends.since(Time::ZERO).ps() - p.lasts.ps());
@@ -209,7 +207,7 @@ impl Peer for Arrivals {
     }
 }
 
-/// The machine's end: what is handed up is metered and dropped.
+/// The machine's end: measures the latency of frames and drops them.
 #[derive(Debug)]
 pub struct Meter {
     prices: Prices,
@@ -217,22 +215,22 @@ pub struct Meter {
     delay: Span,
     waiting: Vec<Packet>,
     spare: Vec<Buf>,
-    /// Bytes that the application has not read.
+    /// Bytes not yet read by the application.
     unread: u64,
-    /// From the last bit's arrival to being handed up, of all frames.
+    /// Time from the arrival of a frame's last bit until softirq handles it, of all frames.
     pub latency: Histogram,
-    /// The same since it was last taken.
+    /// The same since this histogram was last taken.
     pub lately: Histogram,
-    /// Frames handed up.
+    /// Frames received.
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Frames that are none of [`Arrivals`]'.
+    /// Frames not sent by [`Arrivals`].
     pub unknown: u64,
 }
 
 impl Meter {
-    /// At the end of a link of this rate and delay.
+    /// Creates the end of a link with this rate and delay.
     pub fn new(prices: Prices, bits_per_second: u64, delay: Span) -> Meter {
         Meter {
             prices,
@@ -249,13 +247,13 @@ impl Meter {
         }
     }
 
-    /// Gives all buffers back, when the driver has been closed.
+    /// Releases all buffers after the driver was closed.
     pub fn release<H: Host>(self, h: &mut H) {
         self.waiting.into_iter().for_each(|p| p.release(h));
         self.spare.into_iter().for_each(|b| h.release(b));
     }
 
-    /// When a frame of `len` bytes whose first bit left at `first_bit` had arrived.
+    /// Returns the arrival of a frame of `len` bytes whose first bit left at `first_bit`.
     fn arrived(&self, first_bit: u64, len: u64) -> Time {
         let bits = 8 * u128::from((PREAMBLE + FCS) as u64 + len.max(MIN_FRAME as u64));
         let ps = bits * 1_000_000_000_000 / u128::from(self.bits_per_second);
@@ -321,7 +319,7 @@ impl<H: Host> Endpoint<H> for Meter {
     }
     fn run(&mut self, h: &mut H) {
         let bytes = std::mem::take(&mut self.unread);
-        // It waits whenever it has read all there is.
+        // The application sleeps whenever it has read all bytes.
         let Prices { sleep, call, .. } = self.prices;
         h.delay(sleep * 2 + call.each + call.per_unit * bytes);
     }

@@ -1,4 +1,4 @@
-//! What is sent: packet generators and captures.
+//! Traffic sources: packet generators, captures, arrivals and TCP.
 
 pub mod arrivals;
 mod pktgen;
@@ -12,33 +12,33 @@ use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Time};
 use doorbell_packet::Packet;
 
-/// A source of packets for one core; it gets its buffers back as a [`Sink`].
+/// A source of packets for one core. Its buffers come back through [`Sink`].
 pub trait Traffic<H: Host>: Sink {
-    /// What to do next.
+    /// Returns the next packet, or the reason to wait.
     fn next(&mut self, h: &mut H) -> Next;
-    /// Whether it calls the driver past the stack, as pktgen does. What goes through the stack
-    /// keeps to the queue's byte limit.
+    /// Returns whether the source calls the driver directly, as pktgen does, without regard to the
+    /// queue's byte limit.
     fn is_generator(&self) -> bool {
         false
     }
-    /// The driver dropped a packet; its buffers come back.
+    /// Takes back a packet that the driver dropped.
     fn dropped(&mut self, h: &mut H, p: Packet);
 }
 
-/// What a source wants.
+/// The next action of a source.
 #[derive(Debug)]
 pub enum Next {
-    /// Send this; with `true`, another follows at once.
+    /// Send this packet. With `true`, another follows at once.
     Packet(Packet, bool),
-    /// Nothing before this time.
+    /// Wait until this time.
     At(Time),
-    /// Nothing before a buffer has come back.
+    /// Wait until a buffer comes back.
     Reclaim,
-    /// Nothing any more, and all buffers are back.
+    /// The traffic has ended, and all buffers are back.
     Done,
 }
 
-/// Any of the sources, so that cores of one run may differ.
+/// One of the sources, so that the cores of a run may differ.
 #[derive(Debug)]
 pub enum Source {
     /// [`Pktgen`]
@@ -48,7 +48,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The traffic begins at `at`: what is sent at a pace is due from then on.
+    /// Starts the traffic at `at`.
     pub fn start(&mut self, at: Time) {
         match self {
             Source::Pktgen(s) => s.start(at),
@@ -56,7 +56,7 @@ impl Source {
         }
     }
 
-    /// Returns whether everything has been handed over.
+    /// Returns whether all packets have been handed over.
     #[inline(always)]
     pub fn is_dry(&self) -> bool {
         match self {
@@ -65,7 +65,7 @@ impl Source {
         }
     }
 
-    /// Gives all buffers back. How many frames were skipped for want of memory or form.
+    /// Releases all buffers. Returns the number of frames skipped for lack of memory or wrong form.
     pub fn release<H: Host>(self, h: &mut H) -> u64 {
         match self {
             Source::Pktgen(s) => {

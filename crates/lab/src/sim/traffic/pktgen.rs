@@ -1,23 +1,21 @@
-//! The packet generator: one UDP packet, over and over, as Linux's pktgen sends it.
+//! A packet generator that sends one UDP packet over and over, as Linux's pktgen.
 //!
-//! A burst is announced to the driver with "more" on all but its last packet. At
-//! a rate, bursts start at equal distances from when the driver is open, and each core's first one
-//! at its own share of that distance, so that cores do not beat in step. At full speed the
-//! next burst starts when the last one has been queued. The byte limit of the queue
-//! (BQL) does not hold it back: pktgen looks at the driver's own stop alone
-//! (net/core/pktgen.c `pktgen_xmit`).
+//! All packets of a burst but the last have "more" set. At a rate, bursts start at equal intervals
+//! after the driver opened, offset for each core so that cores do not run in step. At full speed a
+//! burst starts when the previous one is queued. The queue's byte limit (BQL) does not apply:
+//! pktgen checks the driver's own stop alone (net/core/pktgen.c, `pktgen_xmit`).
 
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, checksum::Sum, ethernet};
 
-/// How fast.
+/// The rate of a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// As fast as the queue takes packets.
     Full,
-    /// One burst every so often.
+    /// One burst in each interval.
     Burst(Span),
 }
 
@@ -31,7 +29,7 @@ pub struct Pktgen {
     in_burst: u32,
     left: u64,
     rate: Rate,
-    /// From the start of the traffic to the first burst.
+    /// Time from the start of the traffic to the first burst.
     first_burst: Span,
     next_burst: Time,
     cookie: u32,
@@ -42,13 +40,12 @@ pub struct Pktgen {
 const HEADERS: u32 = ethernet::HEADER as u32 + 20 + 8;
 
 impl Pktgen {
-    /// A generator that sends `packets` packets of `size` bytes (without FCS)
-    /// in bursts, from `buffers` buffers. `flow` makes addresses and ports
-    /// differ between cores. With `partial`, the UDP checksum is left to the
-    /// device; else there is none, as pktgen has it by default.
+    /// Creates a generator that sends `packets` packets of `size` bytes (without FCS) in bursts
+    /// from `buffers` buffers. `flow` makes addresses differ between cores. With `partial`, the
+    /// device computes the UDP checksum. Without, there is none, as in pktgen by default.
     ///
     /// # Errors
-    /// When the host's memory does not hold the buffers.
+    /// Returns [`OutOfMemory`] if the host's memory does not hold the buffers.
     #[expect(
         clippy::too_many_arguments,
         reason = "one constructor call in one place, all of it plain numbers"
@@ -90,18 +87,18 @@ impl Pktgen {
         })
     }
 
-    /// The traffic begins at `at`: bursts are due from then on.
+    /// Starts the traffic at `at`: bursts are due from then on.
     pub fn start(&mut self, at: Time) {
         self.next_burst = at + self.first_burst;
     }
 
-    /// Returns whether every packet has been handed over.
+    /// Returns whether all packets have been handed over.
     #[inline(always)]
     pub fn is_dry(&self) -> bool {
         self.left == 0
     }
 
-    /// Gives the buffers back.
+    /// Releases the buffers.
     pub fn release<H: Host>(self, h: &mut H) {
         for b in self.pool {
             h.release(b);
@@ -109,8 +106,8 @@ impl Pktgen {
     }
 }
 
-/// A frame of so many bytes between these two, as the generator makes it: with `partial` the
-/// checksum field has the pseudo-header's sum, else nothing.
+/// Returns a generator's frame of `size` bytes with these addresses. With `partial`, the checksum
+/// field holds the pseudo-header's sum, else zero.
 pub fn udp(to: [u8; 6], from: [u8; 6], size: u32, partial: bool) -> Vec<u8> {
     let mut frame = vec![0; size.max(HEADERS) as usize];
     fill(&mut frame, 0, partial);

@@ -1,9 +1,8 @@
-//! Captured frames, sent again.
+//! Replay of captured frames.
 //!
-//! A frame goes in as a stack would hand it down: with checksum offload a TCP or
-//! UDP frame's checksum is taken back to the pseudo-header's sum and left to the
-//! device; without, the frame passes untouched. A frame longer than the MTU
-//! allows can only go as a large send.
+//! Frames are prepared as a stack would pass them on. With checksum offload the TCP or UDP checksum
+//! is reset to the pseudo-header's sum for the device to complete. Without, the frame is unchanged.
+//! A frame over the MTU is sent as a large send only.
 
 use super::{Next, Traffic};
 use doorbell_drivers::Sink;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// Time after the first, start, length.
+    /// Time after the first frame, start, length.
     frames: Vec<(Span, usize, u32)>,
 }
 
@@ -27,52 +26,52 @@ impl Frames {
         self.frames.push((after_first, self.bytes.len(), frame.len() as u32));
         self.bytes.extend_from_slice(frame);
     }
-    /// How many there are.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
-    /// Whether there are none.
+    /// Returns whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
-    /// Frame `i`: when, and its bytes.
+    /// Returns the time after the first frame, and the bytes, of frame `i`.
     pub fn get(&self, i: usize) -> Option<(Span, &[u8])> {
         let &(at, start, len) = self.frames.get(i)?;
         Some((at, &self.bytes[start..start + len as usize]))
     }
-    /// All of them.
+    /// Iterates over all frames.
     pub fn iter(&self) -> impl Iterator<Item = (Span, &[u8])> {
         (0..self.len()).filter_map(|i| self.get(i))
     }
-    /// From the first to the last.
+    /// Returns the time from the first to the last frame.
     pub fn span(&self) -> Span {
         self.frames.iter().map(|f| f.0).max().unwrap_or(Span::ZERO)
     }
-    /// The bytes of the longest.
+    /// Returns the length of the longest frame in bytes.
     pub fn longest(&self) -> u32 {
         self.frames.iter().map(|f| f.2).max().unwrap_or(0)
     }
 }
 
-/// How frames are sent.
+/// Options of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayOptions {
-    /// At the capture's own times, or as fast as the queue takes them.
+    /// Sends at the capture's times, else as fast as the queue takes packets.
     pub own_times: bool,
-    /// How often the capture is sent; at its own times each round starts where the last ended.
+    /// Number of repetitions. At the capture's times, each round starts at the end of the last.
     pub rounds: u32,
     /// Packets announced together at full speed.
     pub burst: u32,
-    /// TCP and UDP checksums are left to the device.
+    /// Leaves TCP and UDP checksums to the device.
     pub checksum_offload: bool,
-    /// Frames over the MTU are large sends with segments of this many payload bytes.
+    /// Payload bytes of a segment, for frames over the MTU sent as large sends.
     pub gso: Option<u16>,
-    /// Largest IP packet; a frame may be 14 bytes longer, and 4 more with each 802.1Q tag.
+    /// Largest IP packet. A frame may be 14 bytes longer, and 4 more with each 802.1Q tag.
     pub mtu: u32,
 }
 
 impl ReplayOptions {
-    /// Full speed, once, checksums to the device, Ethernet's MTU.
+    /// One round at full speed with checksum offload and Ethernet's MTU.
     pub const DEFAULT: ReplayOptions = ReplayOptions {
         own_times: false,
         rounds: 1,
@@ -82,7 +81,7 @@ impl ReplayOptions {
         mtu: ethernet::MTU as u32,
     };
 
-    /// Whether a frame is longer than the MTU allows.
+    /// Returns whether a frame is over the MTU.
     pub fn is_over(&self, frame: &[u8]) -> bool {
         let mut header = ethernet::HEADER;
         while header <= ethernet::HEADER + vlan::TAG
@@ -93,9 +92,8 @@ impl ReplayOptions {
         frame.len() > header + self.mtu as usize
     }
 
-    /// What a frame becomes: its bytes changed as a sender with offload hands
-    /// them down, and what is left to do. `None`: it is over the MTU and is not
-    /// something that can be cut.
+    /// Changes the bytes of a frame to those that a stack with offload passes on. Returns the
+    /// offloads to request, or `None` for a frame over the MTU that cannot be segmented.
     pub fn prepare(&self, frame: &mut [u8]) -> Option<OffloadRequest> {
         if self.is_over(frame) {
             let todo = prepare_gso(frame, self.gso?)?;
@@ -105,7 +103,7 @@ impl ReplayOptions {
         Some(OffloadRequest { checksum, ..OffloadRequest::NONE })
     }
 
-    /// The first frame that is over the MTU and cannot be cut; its index from 0.
+    /// Returns the index of the first frame over the MTU that cannot be segmented.
     pub fn first_unsendable(&self, frames: &Frames) -> Option<usize> {
         let mut scratch = Vec::new();
         frames.iter().position(|(_, f)| {
@@ -116,12 +114,12 @@ impl ReplayOptions {
     }
 }
 
-/// The frames of a capture on their way through one core.
+/// The source that replays a capture on one core.
 #[derive(Debug)]
 pub struct Replay {
     frames: Arc<Frames>,
     options: ReplayOptions,
-    /// When the traffic began: the first frame's time.
+    /// Start of the traffic: the first frame's time.
     began: Time,
     /// Length of a round.
     span: Span,
@@ -131,12 +129,12 @@ pub struct Replay {
     cookie: u32,
     outstanding: u32,
     returned: Vec<Buf>,
-    /// Frames that found no memory, or could not be prepared.
+    /// Frames skipped for lack of memory, or because they could not be prepared.
     pub skipped: u64,
 }
 
 impl Replay {
-    /// From the first frame.
+    /// Creates a source that starts with the first frame.
     pub fn new(frames: Arc<Frames>, options: ReplayOptions) -> Replay {
         Replay {
             began: Time::ZERO,
@@ -153,17 +151,17 @@ impl Replay {
         }
     }
 
-    /// The traffic begins at `at`: at its own times, the first frame is due then.
+    /// Starts the traffic at `at`, when the first frame is due.
     pub fn start(&mut self, at: Time) {
         self.began = at;
     }
 
-    /// Returns whether every frame of every round has been handed over.
+    /// Returns whether all frames of all rounds have been handed over.
     pub fn is_dry(&self) -> bool {
         self.round >= self.options.rounds
     }
 
-    /// Gives the buffers back; how many frames were skipped.
+    /// Releases the buffers. Returns the number of skipped frames.
     pub fn release<H: Host>(self, h: &mut H) -> u64 {
         for b in self.returned {
             h.release(b);
@@ -176,7 +174,7 @@ impl Replay {
         Some(self.began + at + self.span * u64::from(round))
     }
 
-    /// What is sent after the frame at `next` in `round`.
+    /// Returns frame index and round after the current frame.
     fn following(&self) -> (usize, u32) {
         if self.next + 1 < self.frames.len() {
             (self.next + 1, self.round)

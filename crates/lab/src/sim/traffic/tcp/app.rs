@@ -1,8 +1,6 @@
-//! What uses a connection: a source or a drain of bytes (iperf3's two ends), a
-//! client or a server of transactions (netperf's TCP_RR).
-//!
-//! One [`App::step`] is one system call. The same applications run on both ends
-//! of a link; on the machine's they cost CPU time, on a peer's none.
+//! Applications: a source or drain of bytes (iperf3's two ends), a client or server of transactions
+//! (netperf's TCP_RR). One [`App::step`] is one system call. It costs CPU time on the machine, none
+//! on a peer.
 
 use super::socket::Socket;
 use crate::sim::histogram::Histogram;
@@ -11,27 +9,27 @@ use doorbell_hal::{Span, Time};
 /// An application on one connection.
 #[derive(Clone, Debug)]
 pub enum App {
-    /// Writes, `write` bytes at a time, until `left` are written; then closes.
+    /// Writes up to `write` bytes a call, and closes once `left` bytes are written.
     Source {
-        /// Bytes to go; `u64::MAX` is for ever.
+        /// Bytes to go. `u64::MAX` means no end.
         left: u64,
         /// Bytes in one call.
         write: u32,
-        /// Not faster than this many bits a second.
+        /// Rate limit in bits a second.
         rate: Option<u64>,
-        /// When it next writes; `Time::ZERO` to begin with.
+        /// Time of the next write, at first `Time::ZERO`.
         next: Time,
     },
-    /// Reads up to `read` bytes at a time, and closes when the other end has.
+    /// Reads up to `read` bytes a call, and closes after the other end has.
     Drain {
         /// Bytes in one call.
         read: u32,
-        /// Not faster than this many bits a second.
+        /// Rate limit in bits a second.
         rate: Option<u64>,
-        /// When it next reads; `Time::ZERO` to begin with.
+        /// Time of the next read, at first `Time::ZERO`.
         next: Time,
     },
-    /// Sends a request, waits for the response, thinks, and does so again.
+    /// Sends a request, waits for the response, pauses, and repeats.
     Client(Box<Client>),
     /// Answers each request.
     Server {
@@ -39,55 +37,55 @@ pub enum App {
         request: u32,
         /// Bytes of a response.
         response: u32,
-        /// Bytes of the request that were read.
+        /// Bytes of the current request read so far.
         read: u32,
-        /// Bytes of responses still to be written.
+        /// Bytes of the response to write.
         owed: u32,
     },
 }
 
-/// A client's side of transactions.
+/// The client of transactions.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Bytes of a request.
     pub request: u32,
     /// Bytes of a response.
     pub response: u32,
-    /// From a response to the next request.
+    /// Pause between a response and the next request.
     pub think: Span,
-    /// Transactions to go; `u64::MAX` is for ever.
+    /// Transactions to go. `u64::MAX` means no end.
     pub left: u64,
-    /// When the next request goes out; `None` while a response is awaited.
+    /// Time of the next request. `None` while it waits for a response.
     pub next: Option<Time>,
-    /// When the last request went out.
+    /// Time of the last request.
     pub asked: Time,
-    /// Bytes of the response that were read.
+    /// Bytes of the current response read so far.
     pub read: u32,
-    /// From the write of a request to the read of its response.
+    /// Time from the write of a request to the read of its response.
     pub latency: Histogram,
 }
 
-/// One system call's bytes.
+/// The bytes of one system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Bytes that were read.
+    /// Bytes read.
     pub read: u32,
-    /// Bytes that were written.
+    /// Bytes written.
     pub written: u32,
 }
 
 impl App {
-    /// A source of `bytes` bytes, 128 KiB at a time as iperf3.
+    /// Creates a source of `bytes` bytes that writes 128 KiB a call, as iperf3.
     pub fn source(bytes: u64) -> App {
         App::Source { left: bytes, write: 128 << 10, rate: None, next: Time::ZERO }
     }
 
-    /// A drain that reads 128 KiB at a time as iperf3.
+    /// Creates a drain that reads 128 KiB a call, as iperf3.
     pub fn drain() -> App {
         App::Drain { read: 128 << 10, rate: None, next: Time::ZERO }
     }
 
-    /// A client of `transactions`, the first at `first`.
+    /// Creates a client that makes `transactions` transactions, the first at `first`.
     pub fn client(request: u32, response: u32, think: Span, transactions: u64, first: Time) -> App {
         let (asked, latency) = (first, Histogram::default());
         App::Client(Box::new(Client {
@@ -102,12 +100,13 @@ impl App {
         }))
     }
 
-    /// A server.
+    /// Creates a server of transactions.
     pub fn server(request: u32, response: u32) -> App {
         App::Server { request: request.max(1), response: response.max(1), read: 0, owed: 0 }
     }
 
-    /// Comes to an end: a source writes once more and closes, a client makes one more transaction.
+    /// Ends the application: a source writes one more byte and closes, a client makes one more
+    /// transaction.
     pub fn finish(&mut self) {
         match self {
             App::Source { left, .. } => *left = (*left).min(1),
@@ -116,8 +115,8 @@ impl App {
         }
     }
 
-    /// Whether a step would do something now. `asleep`: it waits inside a call, and
-    /// a writer is woken only when there is much room.
+    /// Returns whether a step would make progress now. A writer that sleeps in a call (`asleep`) is
+    /// woken only once there is much room.
     pub fn is_ready(&self, s: &Socket, now: Time, asleep: bool) -> bool {
         match self {
             App::Source { left: 0, .. } => false,
@@ -135,12 +134,12 @@ impl App {
         }
     }
 
-    /// Whether a call that has copied `copied` bytes goes on with what comes.
+    /// Returns whether a call that has copied `copied` bytes goes on with bytes that arrive.
     pub fn reads_on(&self, copied: u32) -> bool {
         matches!(self, App::Drain { read, .. } if copied > 0 && copied < *read)
     }
 
-    /// When it becomes ready by itself.
+    /// Returns the time at which the application becomes ready without an event.
     pub fn deadline(&self, s: &Socket) -> Option<Time> {
         match self {
             App::Source { left: 1.., rate: Some(_), next, .. } => s.is_writable().then_some(*next),
@@ -150,7 +149,7 @@ impl App {
         }
     }
 
-    /// One system call.
+    /// Makes one system call.
     pub fn step(&mut self, s: &mut Socket, now: Time) -> Step {
         let mut step = Step { read: 0, written: 0 };
         match self {
@@ -214,12 +213,12 @@ impl App {
     }
 }
 
-/// How long so many bytes take at a rate.
+/// Returns the time that `bytes` take at `rate` bits a second.
 fn takes(bytes: u32, rate: u64) -> Span {
     Span::from_ps((u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.max(1))) as u64)
 }
 
-/// Whether the other end has closed and this one has not.
+/// Returns whether the other end has closed and this one has not.
 fn closes(s: &Socket) -> bool {
     s.at_end() && !s.is_closing()
 }

@@ -1,8 +1,8 @@
-//! TCP over IPv4 over Ethernet, as bytes: RFC 9293, 3.1; RFC 7323 for window
-//! scale and timestamps; option layout as Linux writes it.
+//! Frames of TCP over IPv4 over Ethernet (RFC 9293, 3.1), with window scale and timestamps (RFC
+//! 7323) in Linux's option layout.
 //!
-//! The payload follows a fixed pattern of the stream's offset, so that a
-//! receiver can tell whether a device has cut or placed it wrongly.
+//! The payload is a fixed pattern of the stream's offset, so a receiver notices a device that cuts
+//! or places it wrongly.
 
 use doorbell_packet::checksum::Sum;
 use std::ops::Range;
@@ -19,11 +19,11 @@ pub const PSH: u8 = 0x08;
 /// ACK.
 pub const ACK: u8 = 0x10;
 
-/// Where the TCP header begins.
+/// Offset of the TCP header.
 pub const TCP: usize = 34;
-/// The longest headers that are written here: a SYN's.
+/// Length of the longest headers, those of a SYN.
 pub const LONGEST: usize = TCP + 40;
-/// Window scale that both ends announce: windows up to 64 MiB less 1 KiB.
+/// Window scale announced by both ends: windows up to 64 MiB less 1 KiB.
 pub const SCALE: u8 = 10;
 
 /// One end of a connection.
@@ -37,7 +37,7 @@ pub struct SocketAddress {
     pub port: u16,
 }
 
-/// What a TCP header says.
+/// The fields of a TCP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Header {
     /// Sequence number.
@@ -48,25 +48,25 @@ pub struct Header {
     pub flags: u8,
     /// The window field.
     pub window: u16,
-    /// Only in a SYN: the largest segment.
+    /// The largest segment, in a SYN only.
     pub mss: Option<u16>,
     /// Timestamp and echo.
     pub timestamps: Option<(u32, u32)>,
 }
 
 impl Header {
-    /// Length of all headers.
+    /// Returns the length of all headers.
     pub fn length(&self) -> usize {
         let options = if self.flags & SYN != 0 { 8 } else { 0 }
             + if self.timestamps.is_some() { 12 } else { 0 };
         TCP + 20 + options
     }
 
-    /// Writes all headers for `payload` bytes; in the checksum's field is the
-    /// pseudo-header's sum.
+    /// Writes all headers for `payload` bytes. The TCP checksum field holds the pseudo-header's
+    /// sum.
     ///
     /// # Panics
-    /// When `out` is shorter than [`Header::len`].
+    /// Panics if `out` is shorter than [`Header::length`].
     pub fn write(
         &self,
         from: &SocketAddress,
@@ -114,22 +114,21 @@ impl Header {
     }
 }
 
-/// A frame of TCP that was read.
+/// The headers of a TCP frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Read {
-    /// Who sent it.
+    /// Source port.
     pub source_port: u16,
-    /// For whom it is.
+    /// Destination port.
     pub destination_port: u16,
-    /// Its TCP header.
+    /// TCP header.
     pub header: Header,
-    /// Where the payload is in the frame; the frame may end before it does, for
-    /// payload in other pieces.
+    /// Range of the payload. It may end past the bytes read, if the rest is in other pieces.
     pub payload: Range<usize>,
 }
 
-/// Reads the headers in `b`, the start of a frame. `None` for anything else than TCP
-/// over IPv4 without a tag. Checksums are not looked at.
+/// Reads the headers in `b`, the start of a frame. Returns `None` unless it is TCP over IPv4
+/// without a tag. Checksums are not verified.
 pub fn read(b: &[u8]) -> Option<Read> {
     let be16 = |at: usize| Some(u16::from_be_bytes(b.get(at..at + 2)?.try_into().ok()?));
     let be32 = |at: usize| Some(u32::from_be_bytes(b.get(at..at + 4)?.try_into().ok()?));
@@ -171,16 +170,16 @@ pub fn read(b: &[u8]) -> Option<Read> {
     })
 }
 
-/// Period of the payload's pattern: a prime, so that no power of two of bytes repeats it.
+/// Period of the payload's pattern, a prime, so that no power of two of bytes repeats it.
 const PERIOD: usize = 251;
-/// Enough of the pattern for the longest large send from any phase.
+/// The pattern, long enough for the longest large send from any phase.
 static PATTERN: LazyLock<Vec<u8>> =
     LazyLock::new(|| (0..PERIOD + 0x1_0000).map(|i| (i % PERIOD) as u8).collect());
 
-/// The payload from the stream's byte `offset`.
+/// Returns `len` bytes of payload from the stream's byte `offset`.
 ///
 /// # Panics
-/// When `len` is over 64 KiB.
+/// Panics if `len` is over 64 KiB.
 pub fn payload(offset: u64, len: usize) -> &'static [u8] {
     let phase = (offset % PERIOD as u64) as usize;
     &PATTERN[phase..phase + len]

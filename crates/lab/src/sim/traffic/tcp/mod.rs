@@ -1,13 +1,9 @@
 //! Closed-loop traffic: bulk TCP and request-response, on both ends of a link.
 //!
-//! Open-loop sources send what they are told; here what is sent follows from what comes back.
 //! A connection is two [`Socket`]s, each with an [`App`]: the machine's in a [`Stack`] above its
-//! driver (an [`Endpoint`](crate::sim::napi::Endpoint), scheduled by [`crate::sim::napi`]), the
-//! peer's in [`Hosts`] on the other end of a [`Wired`](crate::sim::link::Wired) device. Between
-//! them travel real frames, so that a capture can be read with any tool, and either end checks
-//! them.
-//!
-//! No NIC is known here: a system gives its driver, its device and its prices.
+//! driver (an [`Endpoint`](crate::sim::napi::Endpoint)), the peer's in [`Hosts`] on the other end
+//! of a [`Wired`](crate::sim::link::Wired) device. They exchange real frames, and both ends check
+//! them. The code is independent of the NIC.
 
 mod app;
 pub mod frame;
@@ -23,12 +19,12 @@ pub use stack::{Connection, Counters as StackCounters, Offloads, Prices, Stack};
 
 use frame::SocketAddress;
 
-/// First port of the peers; connection `i` has the `i`-th after it.
+/// Port of the peer of connection 0. Connection `i` has the `i`-th port after it.
 pub const PEER_PORT: u16 = 20_000;
 /// Port of the machine.
 pub const MACHINE_PORT: u16 = 5201;
 
-/// Addresses of connection `i`: the machine's, with `mac`, and a peer's of its own.
+/// Returns the addresses of connection `i`: the machine's, with `mac`, and its peer's.
 pub fn stations(mac: [u8; 6], i: u16) -> (SocketAddress, SocketAddress) {
     let [hi, lo] = (i + 1).to_be_bytes();
     let machine = SocketAddress { mac, ip: [198, 18, 0, 1], port: MACHINE_PORT };
@@ -37,10 +33,9 @@ pub fn stations(mac: [u8; 6], i: u16) -> (SocketAddress, SocketAddress) {
     (machine, peer)
 }
 
-/// A machine's stack and the hosts on the other end for a number of connections.
-/// `ends(i)` gives the socket settings and application of connection `i`, first the
-/// machine's, then the peer's. The peer opens the connections if `peer_opens`, once it
-/// has been started ([`Hosts::start`]).
+/// Creates both ends of `connections` connections. `ends(i)` returns the socket settings and
+/// applications of connection `i`, first the machine's, then the peer's. If `peer_opens`, the peer
+/// opens the connections once it is started ([`Hosts::start`]).
 pub fn pair(
     mac: [u8; 6],
     connections: u16,
@@ -52,7 +47,7 @@ pub fn pair(
     for i in 0..connections {
         let (here, there) = stations(mac, i);
         let ((config, app), (peer_config, peer_app)) = ends(i);
-        // Any numbers do; those that wrap soon find more.
+        // Initial sequence numbers that wrap soon, to test the wrap.
         let (a, b) = (0xffff_0000u32.wrapping_add(u32::from(i) << 20), 0x1000_0000 + u32::from(i));
         let peer_config = Config { large_send: LargeSend::Off, ..peer_config };
         let (mine, other) = if peer_opens {

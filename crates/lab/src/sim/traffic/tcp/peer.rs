@@ -1,12 +1,9 @@
-//! The hosts on the other end of the link: any number of connections, each with
-//! an application, on CPUs that cost nothing.
+//! The hosts on the other end of the link. Their CPUs cost nothing.
 //!
-//! A peer acknowledges each frame as it comes, without GRO, and checks all of it:
-//! both checksums and the payload's pattern. What is wrong is counted and not taken.
-//!
-//! With [`Hosts::gro`] a peer is a host with interrupt moderation and GRO: what follows each other
-//! is handed to TCP as one when that time is over, or when something else comes, and acknowledged
-//! so.
+//! A peer verifies both checksums and the payload's pattern of each frame. Bad frames are counted
+//! and dropped. With [`Hosts::gro`], a peer has interrupt moderation and GRO: consecutive segments
+//! are merged for that time or until another frame arrives, and acknowledged as one. Without, each
+//! frame is acknowledged as it arrives.
 
 use super::app::App;
 use super::frame::{self, Header, LONGEST, SocketAddress};
@@ -18,32 +15,31 @@ use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, verify};
 use std::collections::VecDeque;
 
-/// One connection's end.
+/// One end of a connection.
 #[derive(Clone, Debug)]
 pub struct End {
     /// The connection.
     pub socket: Socket,
-    /// What uses it.
+    /// The application.
     pub app: App,
-    /// Its address; ports tell connections apart, so no two are alike.
+    /// Its address. The pair of ports identifies the connection.
     pub here: SocketAddress,
-    /// The other end's.
+    /// Address of the other end.
     pub there: SocketAddress,
     asleep: bool,
     id: u16,
-    /// Frames that were merged so far, and when they are handed up.
+    /// Frames merged so far, and the time at which they are passed to TCP.
     run: Option<(Run, Time)>,
 }
 
-/// Frames that follow each other: the first one's header, with the last one's flags and window;
-/// payload; how many.
+/// Merged frames: the first header with the last window and all flags, payload bytes, number.
 type Run = (Header, u32, u32);
 
-/// The most payload that is merged.
+/// Largest payload of merged frames.
 const MERGED: u32 = 64_000;
 
 impl End {
-    /// A connection's end.
+    /// Creates an end.
     pub fn new(socket: Socket, app: App, here: SocketAddress, there: SocketAddress) -> End {
         End { socket, app, here, there, asleep: false, id: 0, run: None }
     }
@@ -56,25 +52,25 @@ pub struct Hosts {
     pub ends: Vec<End>,
     timers: Timers,
     frame: Vec<u8>,
-    /// For how long frames with data are merged; `None`: not at all.
+    /// Time for which frames with data are merged. `None` means never.
     pub gro: Option<Span>,
-    /// When runs are handed up, in order; of some that went earlier, too.
+    /// Times at which runs are passed to TCP, in order. Entries of runs that went earlier stay.
     runs: VecDeque<(Time, usize)>,
-    /// Frames that were for nobody here.
+    /// Frames for no connection.
     pub unknown: u64,
-    /// Frames with a bad checksum, of IP or TCP.
+    /// Frames with a bad IP or TCP checksum.
     pub bad_checksums: u64,
-    /// Frames whose payload was not the stream's.
+    /// Frames with wrong payload.
     pub bad_payloads: u64,
 }
 
 impl Hosts {
-    /// Hosts with these connections, which are silent until they are started.
+    /// Creates hosts with these connections. They are silent until they are started.
     pub fn new(ends: Vec<End>) -> Hosts {
         Hosts { ends, ..Hosts::default() }
     }
 
-    /// From `at` on they do what they are there for: the NIC at the other end is open.
+    /// Starts all connections at `at`, once the machine's NIC is open.
     pub fn start(&mut self, at: Time) {
         for (i, end) in self.ends.iter_mut().enumerate() {
             if let App::Client(c) = &mut end.app {
@@ -84,19 +80,19 @@ impl Hosts {
         }
     }
 
-    /// Whether all connections are closed.
+    /// Returns whether all connections are closed.
     pub fn all_closed(&self) -> bool {
         self.ends.iter().all(|e| e.socket.is_closed())
     }
 
-    /// Hands up what was merged for connection `i`.
+    /// Passes the merged frames of connection `i` to TCP.
     fn hand_up(&mut self, i: usize, now: Time) {
         if let Some(((header, len, count), _)) = self.ends[i].run.take() {
             self.ends[i].socket.segment(now, &header, len, count);
         }
     }
 
-    /// Keeps a frame with data for later, if it may be merged with what comes. Whether it was kept.
+    /// Keeps a frame with data if it may be merged with later ones. Returns whether it was kept.
     fn merge(&mut self, i: usize, at: Time, header: &Header, len: u32) -> bool {
         let Some(wait) = self.gro else { return false };
         let plain = len > 0 && header.flags & !frame::PSH == frame::ACK;
@@ -127,7 +123,7 @@ impl Hosts {
         }
         end.asleep = true;
         while let Some(s) = end.socket.output(now) {
-            // What is larger than a segment is cut here: a peer sends frames.
+            // A peer has no offloads: each segment is one frame.
             self.frame.resize(LONGEST + s.len as usize, 0);
             let h: Header = s.header;
             let at = h.length();
@@ -157,7 +153,7 @@ impl Peer for Hosts {
         let found = frame::read(bytes).and_then(|r| {
             let wanted =
                 |e: &End| (e.here.port, e.there.port) == (r.destination_port, r.source_port);
-            // Connections are numbered by their ports as a rule.
+            // Connections are usually numbered by their ports.
             let guess = usize::from(r.destination_port.wrapping_sub(self.ends.first()?.here.port));
             let i = match self.ends.get(guess) {
                 Some(e) if wanted(e) => guess,

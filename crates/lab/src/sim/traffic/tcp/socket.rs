@@ -1,50 +1,44 @@
-//! One end of a TCP connection as a pure state machine: no memory, no frames, no CPU.
+//! One end of a TCP connection as a pure state machine: no memory, no frames, no CPU. Stream
+//! offsets are 64 bits: the SYN is 0, data begins at 1, the FIN follows it.
 //!
-//! Places in a stream are counted from 0 in 64 bits: the SYN is 0, data begins at
-//! 1, the FIN follows it. On the wire they wrap.
+//! Modelled: handshake, slow start and congestion avoidance (RFC 5681, in bytes; like Linux only
+//! while limited by cwnd), fast retransmit and NewReno (RFC 6582), the retransmission timer (RFC
+//! 6298, at least 200 ms) with go-back-N, zero-window probes, Nagle's algorithm, Linux's delayed
+//! and "quick" acknowledgments, window updates, `tcp_tso_autosize` and `tcp_tso_should_defer`.
 //!
-//! Modelled: the handshake, slow start and congestion avoidance (RFC 5681, in
-//! bytes, growing only while the congestion window is what limits, as Linux),
-//! fast retransmit and NewReno recovery (RFC 6582), the retransmission timer (RFC
-//! 6298 with Linux's least 200 ms) with go-back-N, zero-window probes, Nagle's rule,
-//! delayed acknowledgments as Linux gives them (at once while "quick", for more than one
-//! full segment, for anything out of order; else after 40 ms, or with the data that goes the other
-//! way), window updates when reading has doubled what was left, the size of large sends
-//! (`tcp_tso_autosize`) and their deferral (`tcp_tso_should_defer`).
-//!
-//! Not modelled: SACK, RACK and tail-loss probes, pacing, ECN, CUBIC and HyStart (cwnd
-//! grows to what the windows allow), buffer autotuning, TIME-WAIT, urgent data, resets.
+//! Not modelled: SACK, RACK and tail-loss probes, pacing, ECN, CUBIC and HyStart, buffer
+//! autotuning, TIME-WAIT, urgent data, resets.
 
 use super::frame::{ACK, FIN, Header, PSH, SCALE, SYN};
 use doorbell_hal::{Span, Time};
 use std::collections::VecDeque;
 
-/// How large sends are sized.
+/// The size of large sends (TSO).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LargeSend {
-    /// One segment at a time.
+    /// One segment.
     Off,
-    /// Always up to so many bytes.
+    /// At most this many bytes.
     Fixed(u32),
-    /// What Linux's pacing rate gives in a millisecond, more on short paths (5.18
-    /// and later), at least two segments and at most so many bytes.
+    /// A millisecond at Linux's pacing rate, more on short paths (5.18 and later): at least two
+    /// segments, and at most this many bytes.
     Auto(u32),
 }
 
-/// What a socket is told.
+/// Options of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Payload bytes of a full segment, timestamps already taken off.
+    /// Payload bytes of a full segment, without timestamps.
     pub mss: u32,
-    /// Whether timestamps are sent.
+    /// Sends timestamps.
     pub timestamps: bool,
-    /// Bytes that may wait to be read: the largest window.
+    /// Receive buffer in bytes: the largest window.
     pub receive_buffer: u32,
-    /// Bytes that may wait to be acknowledged.
+    /// Send buffer in bytes.
     pub send_buffer: u32,
     /// Size of large sends.
     pub large_send: LargeSend,
-    /// Send small segments at once (`TCP_NODELAY`).
+    /// Sends small segments at once (`TCP_NODELAY`).
     pub no_delay: bool,
 }
 
@@ -67,33 +61,33 @@ const QUICK: u32 = 16;
 const DELAYED_ACK: Span = Span::from_ms(40);
 const LEAST_RTO: Span = Span::from_ms(200);
 const FIRST_RTO: Span = Span::from_ms(1000);
-/// Payload that fits an IPv4 packet behind the longest headers.
+/// Largest payload of an IPv4 packet with the longest headers.
 const LARGEST: u32 = 0xffff - 80;
 const LONGEST_RTO: Span = Span::from_ms(120_000);
 
-/// A segment, or a large send, to be put into a frame.
+/// A segment or large send to put into a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Its header.
     pub header: Header,
-    /// Place of its first byte in the stream; data bytes count from 0 here.
+    /// Offset of its first byte in the stream's data, from 0.
     pub offset: u64,
     /// Payload bytes.
     pub len: u32,
 }
 
-/// What was counted.
+/// Counters of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Segments or large sends with data.
     pub data_sent: u64,
     /// Segments without data.
     pub acks_sent: u64,
-    /// Data segments that came (merged ones count each).
+    /// Data segments received, before merging.
     pub data_received: u64,
-    /// Segments without data that came.
+    /// Segments without data received.
     pub acks_received: u64,
-    /// Sent again, by timer or duplicate acknowledgments.
+    /// Retransmissions by timer or duplicate acknowledgments.
     pub retransmitted: u64,
     /// Timeouts.
     pub timeouts: u64,
@@ -128,7 +122,7 @@ pub struct Socket {
     recover: Option<u64>,
     resend: bool,
     probe: bool,
-    /// End, time, and whether it counts for the round trip.
+    /// End, time, and whether it counts for the round-trip time.
     sent: VecDeque<(u64, Time, bool)>,
     last_sent: Time,
     srtt: Option<(Span, Span)>,
@@ -139,7 +133,7 @@ pub struct Socket {
     theirs: u32,
     got: u64,
     read: u64,
-    /// Right edge of the window that was announced.
+    /// Right edge of the announced window.
     announced: u64,
     acked: u64,
     pieces: Vec<(u64, u64)>,
@@ -149,7 +143,7 @@ pub struct Socket {
     quick: u32,
     interactive: bool,
     echo: u32,
-    /// What was counted.
+    /// Counters.
     pub counters: Counters,
 }
 
@@ -197,24 +191,24 @@ impl Socket {
         }
     }
 
-    /// Opens the connection. `initial` is the first sequence number.
+    /// Creates a socket that opens the connection. `initial` is the first sequence number.
     pub fn connect(config: Config, initial: u32) -> Socket {
         Socket::new(config, initial, State::Opening)
     }
 
-    /// Waits for the other end to open it.
+    /// Creates a socket that waits for the other end to open the connection.
     pub fn listen(config: Config, initial: u32) -> Socket {
         Socket::new(config, initial, State::Listen)
     }
 
     // ---- the application's side ----
 
-    /// Whether the handshake is over.
+    /// Returns whether the handshake is complete.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
-    /// Bytes that can be written now.
+    /// Returns the bytes that can be written now.
     pub fn room(&self) -> u32 {
         let used = self.written - self.una.max(1);
         if self.is_open() && !self.closing {
@@ -224,37 +218,38 @@ impl Socket {
         }
     }
 
-    /// Whether a writer that found no room is woken: a third is free (`sk_stream_is_writeable`).
+    /// Returns whether a sleeping writer is woken: a third is free (`sk_stream_is_writeable`).
     pub fn is_writable(&self) -> bool {
         self.room() >= self.config.send_buffer / 3
     }
 
-    /// Takes `n` bytes, at most [`Socket::room`].
+    /// Writes `n` bytes, at most [`Socket::room`].
     pub fn write(&mut self, n: u32) {
         self.written += u64::from(n.min(self.room()));
     }
 
-    /// Nothing will be written any more.
+    /// Closes this end for writing.
     pub fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Whether this end has closed.
+    /// Returns whether this end has closed.
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Bytes that can be read.
+    /// Returns the bytes that can be read.
     pub fn readable(&self) -> u32 {
         (self.got.min(self.fin.unwrap_or(u64::MAX)).max(1) - self.read) as u32
     }
 
-    /// Whether the other end has closed and all was read.
+    /// Returns whether the other end has closed and all bytes are read.
     pub fn at_end(&self) -> bool {
         self.fin.is_some_and(|f| self.got > f && self.read == f)
     }
 
-    /// Takes `n` bytes, at most [`Socket::readable`]; may make an update of the window due.
+    /// Reads `n` bytes, at most [`Socket::readable`]. Sends a window update once reading has
+    /// doubled the window that was left.
     pub fn read(&mut self, n: u32) {
         self.read += u64::from(n.min(self.readable()));
         let left = self.announced.saturating_sub(self.got);
@@ -264,57 +259,56 @@ impl Socket {
         }
     }
 
-    /// Whether both ends have closed and both know.
+    /// Returns whether both ends have closed and acknowledged it.
     pub fn is_closed(&self) -> bool {
         self.closing && self.una > self.written && self.fin.is_some_and(|f| self.got > f)
     }
 
-    /// Bytes that the other end has acknowledged.
+    /// Returns the bytes that the other end has acknowledged.
     pub fn delivered(&self) -> u64 {
         self.una.clamp(1, self.written) - 1
     }
 
-    /// Bytes that came in order.
+    /// Returns the bytes received in order.
     pub fn received(&self) -> u64 {
         self.got.min(self.fin.unwrap_or(u64::MAX)).max(1) - 1
     }
 
-    /// Bytes that were read.
+    /// Returns the bytes read.
     pub fn consumed(&self) -> u64 {
         self.read - 1
     }
 
-    /// Payload bytes of a full segment, as agreed.
+    /// Returns the payload bytes of a full segment, as negotiated.
     pub fn segment_size(&self) -> u32 {
         self.config.mss
     }
 
-    /// The congestion window in bytes.
+    /// Returns the congestion window in bytes.
     pub fn cwnd(&self) -> u64 {
         self.cwnd
     }
 
-    /// The smoothed round trip.
+    /// Returns the smoothed round-trip time.
     pub fn round_trip(&self) -> Option<Span> {
         self.srtt.map(|s| s.0)
     }
 
-    /// Bytes of this connection that may be with qdisc and driver (TCP small queues):
-    /// about a millisecond's, at least two large sends, at most 1 MiB.
+    /// Returns the limit of bytes in qdisc and driver (TCP small queues): about a millisecond's, at
+    /// least two large sends, at most 1 MiB.
     pub fn queue_limit(&self) -> u64 {
         self.millisecond().max(2 * u64::from(self.burst())).min(1 << 20)
     }
 
     // ---- a segment came ----
 
-    /// Where the payload of a segment belongs: data bytes count from 0.
+    /// Returns the offset of a segment's payload in the stream's data, from 0.
     pub fn place(&self, h: &Header) -> u64 {
         let ahead = h.seq.wrapping_sub(self.theirs.wrapping_add(self.got as u32)).cast_signed();
         self.got.saturating_add_signed(i64::from(ahead)).saturating_sub(1)
     }
 
-    /// Handles a segment with `len` bytes of payload, that is, if it is long, several
-    /// that were merged: `count` of them.
+    /// Handles a segment with `len` bytes of payload, merged from `count` segments.
     pub fn segment(&mut self, now: Time, h: &Header, len: u32, count: u32) {
         if len > 0 {
             self.counters.data_received += u64::from(count);
@@ -385,7 +379,7 @@ impl Socket {
                 self.recover = None;
             }
             Some(_) => {
-                // A partial acknowledgment: the next hole.
+                // A partial acknowledgment: retransmit at the next hole.
                 self.cwnd = self.cwnd.saturating_sub(acked).max(mss) + mss;
                 self.resend = true;
             }
@@ -437,7 +431,7 @@ impl Socket {
         let fin = h.flags & FIN != 0;
         let end = start + u64::from(len) + u64::from(fin);
         if len == 0 && !fin {
-            // A probe: it wants an answer.
+            // A zero-window probe wants an answer.
             self.ack_now |= ahead < 0;
             return;
         }
@@ -476,12 +470,12 @@ impl Socket {
 
     // ---- time ----
 
-    /// When [`Socket::tick`] has something to do.
+    /// Returns the expiry of the next timer ([`Socket::tick`]).
     pub fn deadline(&self) -> Option<Time> {
         self.timer.into_iter().chain(self.delayed).min()
     }
 
-    /// Handles timers that have ended.
+    /// Handles expired timers.
     pub fn tick(&mut self, now: Time) {
         if self.delayed.is_some_and(|t| t <= now) {
             self.delayed = None;
@@ -505,9 +499,9 @@ impl Socket {
         }
     }
 
-    // ---- what to send ----
+    // ---- transmission ----
 
-    /// What 1/1024 s of Linux's pacing rate is, in bytes.
+    /// Returns the bytes of 1/1024 s at Linux's pacing rate.
     fn millisecond(&self) -> u64 {
         let Some((srtt, _)) = self.srtt else { return 0 };
         let percent = if self.cwnd < self.threshold / 2 { 200 } else { 120 };
@@ -518,7 +512,7 @@ impl Socket {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// The size of a large send now, in bytes: whole segments.
+    /// Returns the current size of a large send in bytes, a multiple of the segment size.
     pub fn burst(&self) -> u32 {
         let mss = self.config.mss;
         let bytes = match self.config.large_send {
@@ -535,7 +529,7 @@ impl Socket {
         (bytes.min(LARGEST) / mss).max(1) * mss
     }
 
-    /// `tcp_tso_should_defer`: whether it is better to wait for the next acknowledgment.
+    /// Returns whether it is better to wait for the next acknowledgment (`tcp_tso_should_defer`).
     fn defers(&self, now: Time, allowed: u64, burst: u64) -> bool {
         if self.config.large_send == LargeSend::Off || self.recover.is_some() || allowed >= burst {
             return false;
@@ -544,14 +538,14 @@ impl Socket {
         if allowed >= window / 3 || now.since(self.last_sent) > Span::from_ms(1) {
             return false;
         }
-        // If that will come soon: the oldest flight is at least half a round trip old.
+        // It will come soon if the oldest flight is at least half a round trip old.
         match (self.sent.front(), self.srtt) {
             (Some(&(_, at, _)), Some((srtt, _))) => now.since(at) * 2 >= srtt,
             _ => false,
         }
     }
 
-    /// The next segment to be sent, if any is due now.
+    /// Returns the next segment to send now, if any.
     pub fn output(&mut self, now: Time) -> Option<Segment> {
         match self.state {
             State::Listen => return None,
@@ -564,7 +558,7 @@ impl Socket {
         }
         let mss = u64::from(self.config.mss);
         if self.next == 0 {
-            // The SYN was lost, its acknowledgment not: it counts as sent.
+            // The SYN counts as sent once the handshake is complete.
             self.next = 1;
         }
         if core::mem::take(&mut self.resend) && self.una < self.max {
@@ -621,7 +615,7 @@ impl Socket {
             }
             self.timer.get_or_insert(now + self.rto);
             self.last_sent = now;
-            // Data that goes the other way soon carries acknowledgments: no need to be quick.
+            // Data in the other direction will carry acknowledgments: no need to be quick.
             self.interactive |= len > 0 && self.delayed.is_some();
         }
         self.next = self.next.max(end);
@@ -633,7 +627,7 @@ impl Socket {
         }
         let syn = flags & SYN != 0;
         let scale = if syn { 0 } else { SCALE };
-        // Rounded down to what the field can say; the right edge never moves back.
+        // Rounded down to the field's unit. The right edge never moves back.
         let free =
             (self.read + u64::from(self.config.receive_buffer)).saturating_sub(self.got.max(1));
         let window =

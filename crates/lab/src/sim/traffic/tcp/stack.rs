@@ -1,21 +1,13 @@
-//! The machine's end: many connections above one driver, priced.
+//! The machine's TCP stack: many connections above one driver, with CPU prices ([`Prices`], not in
+//! the ledger).
 //!
-//! What a driver hands up is handled after its poll, in order: headers are read from
-//! the bytes that the device really wrote, a checksum that the device has not verified is
-//! summed, payload is held against the stream's pattern. With GRO, segments of one
-//! connection that follow each other in one poll count as one for TCP above. Buffers stay with
-//! the socket until the application has read them.
+//! Frames are handled in order after a poll: headers are read from the bytes that the device wrote,
+//! unverified checksums are summed, payload is compared with the stream's pattern, GRO merges
+//! consecutive segments of a poll. Buffers stay with the socket until they are read.
 //!
-//! A system call owns its socket while it lasts. What softirq on another core brings meanwhile
-//! waits in the socket's backlog, and TCP's work on it is the application's core's
-//! (`sock_owned_by_user`, `tcp_add_backlog`, `release_sock`). Segments that follow each other there
-//! become one, as since Linux 5.0, unless [`Stack::merges_backlog`] is off.
-//!
-//! What goes down are real packets: linear, or headers and fragments of up to 32 KiB,
-//! checksum and segmentation left undone as far as [`Offloads`] says. Buffers that come back
-//! are used again.
-//!
-//! Prices are the lab's own, [`Prices`]: they are not a driver's work and not in the ledger.
+//! A system call owns its socket. Segments that softirq on another core brings meanwhile go to the
+//! socket's backlog, for the application's core (`sock_owned_by_user`, `tcp_add_backlog`,
+//! `release_sock`).
 
 use super::app::App;
 use super::frame::{self, LONGEST, SocketAddress, TCP};
@@ -29,14 +21,14 @@ use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use std::collections::VecDeque;
 
-/// What is left to the driver.
+/// The offloads that the stack uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offloads {
-    /// The TCP checksum.
+    /// TCP checksum.
     pub checksum: bool,
-    /// Packets may have fragments; else all is in the head. Large sends do in any case.
+    /// Packets in fragments of up to 32 KiB. Large sends have them in any case.
     pub scatter: bool,
-    /// Where a linear packet starts.
+    /// Alignment of a linear packet's start.
     pub place: Alignment,
 }
 
@@ -45,26 +37,26 @@ impl Offloads {
     pub const ALL: Offloads = Offloads { checksum: true, scatter: true, place: Alignment::ANY };
 }
 
-/// What the CPU charges above the driver.
+/// CPU time of work above the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Prices {
     /// A frame through GRO.
     pub gro: Span,
     /// A segment, merged or not, through IP and TCP on receive.
     pub receive: Span,
-    /// An acknowledgment without data that came.
+    /// An acknowledgment without data received.
     pub acknowledgment: Span,
-    /// A segment or large send made.
+    /// A segment or large send.
     pub send: Span,
-    /// A byte summed where the device has not.
+    /// A byte summed because the device did not.
     pub sum: Span,
-    /// An application woken, in softirq.
+    /// The wake-up of an application, in softirq.
     pub wake: Span,
-    /// An application that waited, on its core: out of idle and to it, and as long again back.
+    /// The switch of a core from idle to an application, and the switch back.
     pub sleep: Span,
-    /// A system call, and each byte it copies.
+    /// A system call, and each byte that it copies.
     pub call: Price,
-    /// A change from one application of this stack to another.
+    /// A switch between applications of this stack.
     pub switch: Span,
 }
 
@@ -73,34 +65,34 @@ pub struct Prices {
 pub struct Connection {
     /// The connection.
     pub socket: Socket,
-    /// What uses it.
+    /// The application.
     pub app: App,
     /// The machine's address.
     pub here: SocketAddress,
-    /// The peer's.
+    /// The peer's address.
     pub there: SocketAddress,
-    /// Whether the application waits in a call.
+    /// Set while the application waits in a call.
     asleep: bool,
-    /// Whether it was woken and its core has not yet turned to it.
+    /// Set after a wake-up until the core runs the application.
     woken: bool,
-    /// The last system call owned the socket from then until then.
+    /// Start and end of the last system call, which owned the socket.
     owned: (Time, Time),
-    /// Bytes that this system call has copied.
+    /// Bytes copied by the current system call.
     copied: u32,
-    /// Segments that came while the socket was owned: header, payload, frames.
+    /// Segments received while the socket was owned: header, payload bytes, frames.
     backlog: VecDeque<(frame::Header, u32, u32)>,
     queued: bool,
     dirty: bool,
     id: u16,
-    /// Payload bytes with qdisc, driver and device.
+    /// Payload bytes in qdisc, driver and device.
     below: u64,
-    /// Packets not yet read, and where in the stream each ends.
+    /// Packets not yet read, and the stream offset of each one's end.
     held: VecDeque<(Packet, u64)>,
 }
 
 impl Connection {
-    /// Keeps a segment for the socket's owner; part of the last one if it `merges` with that
-    /// (`tcp_add_backlog`).
+    /// Appends a segment to the backlog (`tcp_add_backlog`). With `merges`, joins it to the last
+    /// one if it follows it.
     fn postpone(&mut self, header: &frame::Header, len: u32, count: u32, merges: bool) {
         let plain = |f: u8| f & !frame::PSH == frame::ACK;
         if merges
@@ -121,7 +113,7 @@ impl Connection {
         self.backlog.push_back((*header, len, count));
     }
 
-    /// A connection.
+    /// Creates a connection.
     pub fn new(socket: Socket, app: App, here: SocketAddress, there: SocketAddress) -> Connection {
         Connection {
             socket,
@@ -142,33 +134,33 @@ impl Connection {
     }
 }
 
-/// What was counted.
+/// Counters of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames that were for no connection.
+    /// Frames for no connection.
     pub unknown: u64,
     /// Frames with a bad checksum.
     pub bad_checksums: u64,
-    /// Frames whose payload was not the stream's.
+    /// Frames with wrong payload.
     pub bad_payloads: u64,
-    /// Frames that were summed by the CPU.
+    /// Frames summed by the CPU.
     pub summed: u64,
-    /// Packets that the driver dropped.
+    /// Packets dropped by the driver.
     pub dropped: u64,
-    /// Packets that could not be made for want of memory.
+    /// Packets not built for lack of memory.
     pub exhausted: u64,
     /// Wake-ups of applications.
     pub wakes: u64,
     /// System calls.
     pub calls: u64,
-    /// Segments, merged or not, that a socket's owner handled.
+    /// Segments, merged or not, handled by a socket's owner.
     pub owned: u64,
 }
 
-/// Frames that one entry of a backlog holds: MAX_SKB_FRAGS behind the first.
+/// Largest number of frames in an entry of a backlog: MAX_SKB_FRAGS after the first.
 const MERGED: u32 = 18;
 
-/// Size of a fragment: what `skb_page_frag_refill` takes at a time.
+/// Size of a fragment, that of `skb_page_frag_refill`.
 const FRAGMENT: u32 = 32 << 10;
 
 /// The machine's TCP above one driver.
@@ -183,25 +175,25 @@ pub struct Stack {
     timers: Timers,
     backlog: Vec<(Packet, bool)>,
     dirty: VecDeque<usize>,
-    /// Connections whose application is to run, in the order of their turns.
+    /// Connections whose application can run, in order.
     turns: VecDeque<usize>,
     turn: Option<(usize, Time)>,
-    /// By cookie: connection and payload of packets below.
+    /// Connection and payload bytes of packets in qdisc, driver and device, by cookie.
     below: Vec<(usize, u32)>,
     cookies: Vec<u32>,
-    /// Buffers to be used again: heads, fragments, others.
+    /// Buffers to reuse: heads, fragments, others.
     heads: Vec<Buf>,
     fragments: Vec<Buf>,
     back: Vec<Buf>,
-    /// Segments in a socket's backlog are merged.
+    /// Merges segments in a backlog, as since Linux 5.0.
     pub merges_backlog: bool,
-    /// What was counted.
+    /// Counters.
     pub counters: Counters,
 }
 
 impl Stack {
-    /// A stack with these connections. `slice` is an application's turn when
-    /// another of this stack is ready.
+    /// Creates a stack with these connections. `slice` is the time slice of an application while
+    /// another one of this stack is ready.
     pub fn new(
         connections: Vec<Connection>,
         offloads: Offloads,
@@ -234,7 +226,7 @@ impl Stack {
         s
     }
 
-    /// Gives all buffers back, when the driver has been closed.
+    /// Releases all buffers after the driver was closed.
     pub fn release<H: Host>(self, h: &mut H) {
         for (p, _) in self.backlog {
             p.release(h);
@@ -249,7 +241,7 @@ impl Stack {
         }
     }
 
-    /// After anything has changed in connection `i`.
+    /// Schedules output, application and timer of connection `i` after a change.
     fn touched(&mut self, i: usize, now: Time) {
         let c = &mut self.connections[i];
         if !c.dirty {
@@ -258,7 +250,7 @@ impl Stack {
         }
         if !c.queued && (!c.backlog.is_empty() || c.app.is_ready(&c.socket, now, c.asleep)) {
             c.queued = true;
-            // A call that has not returned yet looks once more before it waits.
+            // A call that has not returned yet checks again before it sleeps.
             c.woken = c.asleep && now >= c.owned.1;
             self.counters.wakes += u64::from(c.woken);
             c.asleep = false;
@@ -273,7 +265,7 @@ impl Stack {
         self.timers.set(i, c.socket.deadline().into_iter().chain(app).min());
     }
 
-    /// Sorts out buffers that came back.
+    /// Sorts returned buffers by size for reuse.
     fn collect<H: Host>(&mut self, h: &mut H) {
         for b in self.back.drain(..) {
             match b.len() {
@@ -338,7 +330,7 @@ impl Stack {
         Some((i, read, p))
     }
 
-    /// Whether the payload is what belongs there.
+    /// Returns whether the payload matches the stream's pattern.
     fn is_stream<H: Host>(&self, h: &mut H, i: usize, read: &frame::Read, p: &Packet) -> bool {
         let mut place = self.connections[i].socket.place(&read.header);
         let (mut skip, mut left) = (read.payload.start as u32, read.payload.len() as u32);
@@ -356,7 +348,7 @@ impl Stack {
         same
     }
 
-    /// Hands a run of `count` frames with `len` bytes to connection `i`.
+    /// Passes `count` merged frames with `len` bytes to connection `i`.
     fn up<H: Host>(&mut self, h: &mut H, i: usize, header: &frame::Header, len: u32, count: u32) {
         let c = &mut self.connections[i];
         if (c.owned.0..c.owned.1).contains(&h.now()) {
@@ -385,8 +377,7 @@ impl Stack {
         self.connections[i].socket.segment(h.now(), header, len, count);
     }
 
-    /// The owner of connection `i`'s socket handles what came meanwhile. Returns whether there was
-    /// any.
+    /// Handles the backlog of connection `i` for the socket's owner. Returns whether there was any.
     fn release_backlog<H: Host>(&mut self, h: &mut H, i: usize) -> bool {
         let mut any = false;
         while let Some((header, len, count)) = self.connections[i].backlog.pop_front() {
@@ -397,7 +388,7 @@ impl Stack {
         any
     }
 
-    /// A packet for `s`.
+    /// Builds the packet of `s`.
     fn packet<H: Host>(&mut self, h: &mut H, i: usize, s: &Segment) -> Result<Packet, OutOfMemory> {
         let c = &self.connections[i];
         let (headers, mss) = (s.header.length() as u32, c.socket.segment_size());
@@ -453,13 +444,13 @@ impl Stack {
         let mut p =
             Packet { head: Fragment { buf: head, start: 0, len: size }, todo, more, cookie };
         if !self.offloads.checksum && !large {
-            // The fields are inside: it was written a few lines above.
+            // Cannot fail: the fields are inside the packet written above.
             let _ = p.complete_checksum(h);
         }
         Ok(p)
     }
 
-    /// A packet is no longer below.
+    /// Accounts for a packet that left qdisc, driver and device.
     fn back_from_below(&mut self, cookie: u32) {
         let Some(slot) = self.below.get_mut(cookie as usize) else { return };
         let (i, len) = core::mem::take(slot);
@@ -490,21 +481,26 @@ impl<H: Host> Endpoint<H> for Stack {
     fn softirq(&mut self, h: &mut H) {
         self.collect(h);
         let mut backlog = core::mem::take(&mut self.backlog);
-        // Frames that were merged: connection, header, payload, frames.
+        // Merged frames: connection, header, payload bytes, frames.
         let mut run: Option<(usize, frame::Header, u32, u32)> = None;
         for (p, verified) in backlog.drain(..) {
             h.delay(self.prices.gro);
-            // One that came whole is as many frames as it would have been.
+            // A packet merged by the device counts as its frames.
             let size = p.todo.gso.map(|g| u32::from(g.size));
             let Some((i, read, p)) = self.one(h, p, verified) else { continue };
             let (header, len) = (read.header, read.payload.len() as u32);
             let frames = size.map_or(1, |size| len.div_ceil(size).max(1));
             let follows = run.is_some_and(|(j, first, so_far, _)| {
                 let plain = |f: u8| f & !frame::PSH == frame::ACK;
-                self.gro && i == j && len > 0 && so_far > 0 && plain(first.flags) && plain(header.flags)
+                self.gro
+                   && i == j
+                   && len > 0
+                   && so_far > 0
+                   && plain(first.flags)
+                   && plain(header.flags)
                     && first.flags & frame::PSH == 0
                     && header.seq == first.seq.wrapping_add(so_far)
-                    // A change in what is acknowledged ends a run, as in `tcp_gro_receive`.
+                    // A new acknowledgment number ends a run, as in `tcp_gro_receive`.
                     && header.ack == first.ack
                     && so_far + len < 0x1_0000
             });
@@ -554,7 +550,7 @@ impl<H: Host> Endpoint<H> for Stack {
         self.collect(h);
         while let Some(&i) = self.dirty.front() {
             let c = &mut self.connections[i];
-            // Small queues: what is below is enough, until some of it has been sent.
+            // TCP small queues: no more until some of it has been sent.
             let segment =
                 if c.below >= c.socket.queue_limit() { None } else { c.socket.output(h.now()) };
             let Some(segment) = segment else {
@@ -588,7 +584,7 @@ impl<H: Host> Endpoint<H> for Stack {
     fn run(&mut self, h: &mut H) {
         let Some(&i) = self.turns.front() else { return };
         if core::mem::take(&mut self.connections[i].woken) && self.prices.sleep > Span::ZERO {
-            // Not in the call: the socket is nobody's meanwhile.
+            // Before the call: nobody owns the socket.
             h.delay(self.prices.sleep);
             return;
         }
@@ -605,7 +601,7 @@ impl<H: Host> Endpoint<H> for Stack {
         let began = h.now();
         let late = self.release_backlog(h, i);
         let c = &mut self.connections[i];
-        // A read goes on with what came while it copied, up to what was asked for.
+        // A read goes on with bytes that arrived meanwhile, up to its size.
         let goes_on = late && c.app.reads_on(c.copied);
         let step = c.app.step(&mut c.socket, h.now());
         let Price { each, per_unit } = self.prices.call;

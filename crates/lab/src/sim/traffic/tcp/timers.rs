@@ -3,7 +3,7 @@
 use doorbell_hal::Time;
 use std::collections::BTreeSet;
 
-/// One deadline, or none, for each of a number of things.
+/// At most one deadline for each connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timers {
     at: Vec<Time>,
@@ -29,7 +29,7 @@ impl Timers {
         self.order.first().map_or(Time::NEVER, |t| t.0)
     }
 
-    /// Takes the first that is due at `now`.
+    /// Removes and returns the first connection that is due at `now`.
     pub(super) fn due(&mut self, now: Time) -> Option<usize> {
         let &(at, i) = self.order.first().filter(|t| t.0 <= now)?;
         self.order.remove(&(at, i));
