@@ -1,26 +1,25 @@
-//! A NIC of one's own with the driver for it, and what each packet costs between them.
+//! A NIC of your own with its driver, and the cost of their packets.
 //!
 //! `cargo run --release --example own_device`
 //!
-//! The idea to be tried: the device writes no status into descriptors. It writes how far it
-//! has come into one word of memory, once for all packets that a doorbell announced, and sends its
-//! interrupt then. The bill shows what that saves, beside the same with a write and an interrupt
-//! for each packet.
+//! The device writes no status into descriptors. It writes the index of its last descriptor into
+//! one word of memory, once for all packets of a doorbell, and then sends its interrupt. The bill
+//! compares this with a write and an interrupt for each packet.
 
 use doorbell_hal::{Device, DropReason, EventSource, Iova, Port, RxVerdict, Time};
 use doorbell_lab::custom::{self, prelude::*};
 use doorbell_lab::result::Measured;
 use std::collections::VecDeque;
 
-/// Registers: where the ring is, where the word is, and the doorbell.
+/// Registers: addresses of ring and word, and the doorbell.
 const BASE: Reg = Reg::at(0x00);
 const WORD: Reg = Reg::at(0x08);
 const TAIL: Reg = Reg::at(0x10);
 
-/// Descriptors of 16 bytes: address, length.
+/// Descriptors of the ring, each of 16 bytes: address, length.
 const RING: u32 = 256;
 
-/// The device. What it has begun and not finished is in `wire`, by the time it ends.
+/// The device. `wire` holds unfinished packets by the time they end.
 #[derive(Default)]
 pub(crate) struct Nic {
     base: Iova,
@@ -63,7 +62,7 @@ impl<P: Port> Device<P> for Nic {
                         self.bad_reads += 1;
                         return;
                     };
-                    // In order: what is ready earlier than the packet before it waits for it.
+                    // In order: a packet waits for the one before it.
                     let ready = self.wire.back().map_or(ready, |(before, ..)| ready.max(*before));
                     self.wire.push_back((
                         ready,
@@ -95,7 +94,7 @@ impl<P: Port> Device<P> for Nic {
     }
 }
 
-/// Its driver. The device has come as far as the word says.
+/// The driver of the device.
 pub(crate) struct Mine {
     ring: TxRing,
     word: Coherent,

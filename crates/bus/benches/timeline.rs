@@ -13,7 +13,7 @@ use std::time::Instant;
 
 const BOOKINGS: usize = 200_000;
 
-/// Nanoseconds for each of `count`, the best of five rounds.
+/// Returns nanoseconds for each of `count` operations, the best of five rounds.
 fn best(count: usize, mut round: impl FnMut() -> u64) -> f64 {
     (0..5)
         .map(|_| {
@@ -24,8 +24,7 @@ fn best(count: usize, mut round: impl FnMut() -> u64) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// What a link sees: `every` ps a packet asks for its time, each `ahead`-th for some 500 ns later;
-/// the floor follows `lag` behind.
+/// Bookings of a link: one every `every` ps, each `ahead`-th about 500 ns ahead.
 fn bookings(every: u64, ahead: usize) -> Vec<(u64, u64)> {
     let mut seed = 1u64;
     (0..BOOKINGS)
@@ -38,8 +37,8 @@ fn bookings(every: u64, ahead: usize) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// What many cores make of it: each runs a burst of 32 packets, the slowest core next, so that
-/// times sweep forward and fall back; each packet books now and 500 ns ahead.
+/// Bookings of many cores: each runs a burst of 32 packets in turn, so that times sweep forward and
+/// fall back. Each packet books now and 500 ns ahead.
 fn bursts(cores: u64, every: u64) -> Vec<(u64, u64)> {
     let packets = BOOKINGS as u64 / 2;
     let mut all = Vec::new();
@@ -79,7 +78,8 @@ fn compare(name: &str, bookings: &[(u64, u64)], lag: u64) {
         sum
     });
     println!(
-        "{name:34} {line:7.2} ns a booking, naive {naive:9.2}, ratio {:7.1}; {longest} intervals at most",
+        "{name:34} {line:7.2} ns a booking, naive {naive:9.2}, ratio {:7.1}; \
+         {longest} intervals at most",
         naive / line
     );
 }

@@ -174,8 +174,12 @@ proptest! {
         }
         let l = p.platform().ledger.clone();
         let room = p.capacity(p.booked_until().since(Time::ZERO));
-        prop_assert!(l.axi_read_beats <= room && l.axi_write_beats <= room, "{} {} in {room}", l.axi_read_beats, l.axi_write_beats);
-        prop_assert!(l.axi_read_bytes <= l.axi_read_beats * 8 && l.axi_write_bytes <= l.axi_write_beats * 8);
+        for (beats, bytes) in
+            [(l.axi_read_beats, l.axi_read_bytes), (l.axi_write_beats, l.axi_write_bytes)]
+        {
+            prop_assert!(beats <= room, "{beats} in {room}");
+            prop_assert!(bytes <= beats * 8);
+        }
         prop_assert!(l.axi_read_beats <= l.axi_reads * u64::from(s.beats));
     }
 }

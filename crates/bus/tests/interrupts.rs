@@ -17,31 +17,31 @@ const LINK: Span = Span::from_ns(100);
 
 // ---- the device ----
 
-/// What happened; reading clears it and lowers the line.
+/// Cause bits. A read clears them and lowers the line.
 const CAUSE: Reg = Reg::at(0x00);
 /// 1 unmasks.
 const ENABLE: Reg = Reg::at(0x04);
 /// 1 masks.
 const DISABLE: Reg = Reg::at(0x08);
-/// Where the ring is.
+/// Address of the ring.
 const RING: Reg = Reg::at(0x10);
 
 const SLOTS: u32 = 256;
-/// A frame's number, and at 4 the word that says that it is there.
+/// A slot: the frame's number, and at offset 4 its valid word.
 const SLOT: u32 = 8;
 const VALID: u32 = 4;
 
 const THRESHOLD: u32 = 8;
 const DELAY: Span = Span::from_us(10);
 
-/// How the device tells.
+/// The kind of interrupt of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signal {
-    /// A level: high while a cause is set and not masked.
+    /// A level, high while a cause is set and not masked.
     Line,
-    /// A message; one that is masked is sent when it is unmasked.
+    /// A message. One that is masked is sent when it is unmasked.
     Message,
-    /// A message; one that is masked is lost.
+    /// A message. One that is masked is lost.
     Forgetful,
 }
 
@@ -205,13 +205,13 @@ impl<P: Port, D: Device<P>> Device<P> for Wired<D> {
 
 // ---- the driver ----
 
-/// What the driver does after it has unmasked.
+/// The check that the driver makes after unmasking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recheck {
     Nothing,
-    /// Looks at the ring once more.
+    /// Checks the ring once more.
     Look,
-    /// Waits until the unmasking has arrived, by a read, and looks then.
+    /// Flushes the unmasking by a read, then checks the ring.
     FlushAndLook,
 }
 

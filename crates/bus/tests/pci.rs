@@ -172,7 +172,7 @@ proptest! {
         }
     }
 
-    /// What carries data ends there; a PCI-X request may ask for more.
+    /// Transfers of data end there. A PCI-X request may ask for more.
     #[test]
     fn no_piece_crosses_the_prefetch_boundary(s in settings(), (addr, len) in range()) {
         let rules = Rules::new(s).unwrap();
@@ -225,12 +225,16 @@ proptest! {
         prop_assert_eq!(rules.reads(addr, len).count() as u64, read_commands(&s, addr, len));
     }
 
-    /// Without a latency timer every cut lies between lines, so that a line is counted once at
-    /// most.
+    /// Without a latency timer every cut lies between lines, so no line is counted twice.
     #[test]
-    fn partial_lines_are_those_not_filled(addr in 0u64..20_000, len in 1u32..9_000, mwi in any::<bool>()) {
+    fn partial_lines_are_those_not_filled(
+        addr in 0u64..20_000,
+        len in 1u32..9_000,
+        mwi in any::<bool>(),
+    ) {
         let s = Settings { mwi, ..Settings::POWER4 };
-        let counted: u32 = Rules::new(s).unwrap().writes(addr, len).map(|t| t.partial_lines(s.line)).sum();
+        let writes = Rules::new(s).unwrap().writes(addr, len);
+        let counted: u32 = writes.map(|t| t.partial_lines(s.line)).sum();
         let end = addr + u64::from(len);
         let lines = addr / 128..=(end - 1) / 128;
         let naive = lines.filter(|l| l * 128 < addr || (l + 1) * 128 > end).count();

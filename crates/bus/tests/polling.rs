@@ -13,7 +13,7 @@ use doorbell_testkit::reorder::{Order, Reorder};
 
 // ---- the device ----
 
-/// Where a word is to be written when the device is ready; 0: nowhere.
+/// Address of the word that the device writes when it is ready. 0 means none.
 const WORD: Reg = Reg::at(0x00);
 /// A write starts the device.
 const START: Reg = Reg::at(0x08);
@@ -85,7 +85,7 @@ enum Failed {
     Gone,
 }
 
-/// What happens between two looks.
+/// The pause between two polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
     Relax,

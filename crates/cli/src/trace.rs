@@ -208,13 +208,11 @@ fn slice(platform: usize, e: &Event, then: &[Event]) -> Option<Slice> {
     };
     let until = match e.what {
         // A message is pending until its handler runs.
-        EventKind::Message(n) => then
-            .iter()
-            .find(|t| {
-                t.from >= e.from
-                    && matches!(t.what, EventKind::Core(_, CpuStep::Call(DriverCall::Interrupt(v))) if v == n)
-            })
-            .map_or(e.until, |t| t.from),
+        EventKind::Message(n) => {
+            let handler = CpuStep::Call(DriverCall::Interrupt(n));
+            let runs = |w: &EventKind| matches!(w, EventKind::Core(_, step) if *step == handler);
+            then.iter().find(|t| t.from >= e.from && runs(&t.what)).map_or(e.until, |t| t.from)
+        }
         _ => e.until,
     };
     let call = matches!(e.what, EventKind::Core(_, CpuStep::Call(_)));

@@ -1,9 +1,8 @@
-//! Simulated packets a second of a whole run: driver, guard, ledger, link,
-//! device, wire, on one core of this machine. Printed, not asserted; compare rows
-//! of one invocation only.
+//! Simulated packets a second of a whole run (driver, guard, ledger, link, device, wire) on one
+//! core. Printed, not asserted. Compare rows of one invocation only.
 //!
-//! `cargo bench -p doorbell-lab --bench whole_run [-- count]`: with `count`, one
-//! small run per row and no timing, for Callgrind.
+//! `cargo bench -p doorbell-lab --bench whole_run [-- count]`: `count` makes one small run per row
+//! without timing, for Callgrind.
 
 use doorbell_bus::pcie::Settings;
 use doorbell_bus::{Costs, Latencies};
@@ -34,7 +33,8 @@ fn main() {
     let count = std::env::args().any(|a| a == "count");
     let (packets, rounds) = if count { (200_000, 1) } else { (4_000_000, 3) };
     println!(
-        "whole run, 64-byte packets in bursts of 32; millions of simulated packets a second, best of {rounds}"
+        "whole run, 64-byte packets in bursts of 32; \
+        millions of simulated packets a second, best of {rounds}"
     );
     for (cores, rate, what) in [
         (1, None, "1 queue, full speed"),

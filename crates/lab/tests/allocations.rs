@@ -1,5 +1,5 @@
-//! No allocation on the packet path: ten times the packets, no more calls of the allocator. The
-//! whole path is counted: traffic, driver, bus and ledger, guard, device, wire.
+//! The packet path does not allocate: ten times the packets make no more calls of the allocator, in
+//! traffic, driver, bus, ledger, guard, device and wire together.
 #![allow(
     unsafe_code,
     reason = "a global allocator is an unsafe trait; this one counts and passes on"
@@ -18,7 +18,7 @@ thread_local! {
 }
 
 fn count() {
-    // A thread that is ending has no counter any more, and is not the one that asks.
+    // A thread that is ending has no counter, and is not the one that counts.
     let _ = CALLS.try_with(|c| c.set(c.get() + 1));
 }
 
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Calls of the allocator during a run of so many packets.
+/// Returns the number of calls of the allocator in a run of `packets` packets.
 fn calls(cores: u16, mpwqe: bool, rate: Option<f64>, packets: u64) -> u64 {
     let mut values =
         Scenario::load("mlx5-pktgen-64").expect("built in").plan().expect("sound").values;
@@ -67,7 +67,7 @@ fn ten_times_the_packets_make_no_more_allocations() {
         for mpwqe in [false, true] {
             let few = calls(cores, mpwqe, rate, 76_800);
             let many = calls(cores, mpwqe, rate, 768_000);
-            // What grows by doubling may do so once or twice more, on every core.
+            // A vector that doubles may do so once or twice more on every core.
             let slack = 16 + 2 * u64::from(cores);
             assert!(few > 0, "the allocator is counted");
             assert!(many <= few + slack, "{cores} cores, MPWQE {mpwqe}: {few} calls, then {many}");

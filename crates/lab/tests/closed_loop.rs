@@ -1,4 +1,4 @@
-//! The clock and closed-loop traffic, over a toy NIC: what arithmetic says must come out.
+//! The scheduler and closed-loop traffic over a toy NIC, compared with arithmetic.
 
 #[expect(unreachable_pub, dead_code, reason = "shared with other test crates")]
 mod toy;
@@ -56,7 +56,7 @@ const SETUP: Setup = Setup {
     until: Time::from_ps(60_000_000_000_000),
 };
 
-/// A machine whose peers are at work from the beginning.
+/// Creates a machine whose peers start at time zero.
 fn started(
     mut hosts: Hosts,
     costs: Costs,
@@ -98,7 +98,7 @@ fn bulk(s: &Setup) -> (System, Vec<Cpu>, Queue, End) {
     (m, cpus, station, end)
 }
 
-/// Bit/s of payload on the wire, over the middle half of the data; and data frames per
+/// Returns bit/s of payload on the wire over the middle half of the data, and data frames per
 /// acknowledgment.
 fn measured(m: &System, sends: bool) -> (f64, f64) {
     let data: Vec<(Time, bool, usize)> = m

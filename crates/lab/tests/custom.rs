@@ -1,5 +1,4 @@
-//! The examples run, and what they print of themselves is sound: they say so by an assertion of
-//! their own.
+//! The examples run, and their own assertions hold.
 #![allow(dead_code, reason = "an example has more than its test")]
 
 #[path = "../../../examples/own_device.rs"]
@@ -13,7 +12,7 @@ use doorbell_lab::custom::{self, prelude::*};
 use doorbell_packet::{Fragment, NonLinear};
 use doorbell_testkit::Fixed;
 
-/// A sink that keeps what it gets.
+/// A sink that keeps all packets and buffers.
 #[derive(Default)]
 struct Kept(Vec<(Buf, u32)>);
 
@@ -39,13 +38,13 @@ fn the_device_example_runs() {
     own_device::main().unwrap();
 }
 
-/// A newcomer reads the example on one page.
+/// The example fits on one page.
 #[test]
 fn a_driver_fits_on_a_page() {
     assert!(include_str!("../../../examples/own_driver.rs").lines().count() <= 75);
 }
 
-/// What a careless driver leaves behind is told, and is no bill.
+/// A leak of the driver is reported, and there is no bill.
 #[test]
 fn a_leak_is_told() {
     let bus = Fixed::new(
@@ -69,7 +68,7 @@ fn a_leak_is_told() {
     assert!(why.contains("buffers taken and released"), "{why}");
 }
 
-/// Its link takes five seconds; a pace begins behind that.
+/// The link takes five seconds to come up. The rate counts from then.
 #[test]
 fn an_own_drivers_pace_counts_from_open() {
     let bus = Fixed::new(
@@ -92,8 +91,8 @@ fn an_own_drivers_pace_counts_from_open() {
     );
 }
 
-/// What a ring does not take comes back whole; what it takes comes back in order, as far as it is
-/// done.
+/// A packet that a ring does not accept comes back whole. Accepted ones come back in order once
+/// they are done.
 #[test]
 fn a_ring_loses_no_packet() {
     let bus = Fixed::new(
@@ -106,7 +105,7 @@ fn a_ring_loses_no_packet() {
         let piece = Fragment { buf: m.buffer(64, Alignment::ANY).unwrap(), start, len: 60 };
         Packet { cookie, ..Packet::linear(piece) }
     };
-    // Beyond its buffer, and not linear.
+    // Past the end of its buffer, and not linear.
     let beyond = made(&mut m, 8, 9);
     let back = ring.push(&mut m, beyond, |_| 0u64);
     let Tx::Dropped(Packet { head: Fragment { buf, start: 8, len: 60 }, cookie: 9, .. }) = back

@@ -1,9 +1,6 @@
-//! What `docs/e1000.md` concludes from its tables, asserted: where the copy to aligned slots pays,
-//! where it has broken even, and what the other questions of 2003 come to.
-//!
-//! The document's numbers are made anew from runs, and a reader believes its sentences. So a change
-//! of the models that makes a sentence wrong fails here. Runs are short, and what is asserted has
-//! room for that.
+//! The conclusions of `docs/e1000.md`: gains and break-even points of the copy to aligned slots,
+//! and the answers to the other questions of 2003. A change of the models that makes a sentence of
+//! the document wrong fails here. Runs are short, so limits have a margin.
 
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_hal::WorkKind;
@@ -11,11 +8,11 @@ use doorbell_lab::e1000::settings::{load, setup};
 use doorbell_lab::e1000::{RunStats, run};
 use doorbell_lab::{Scenario, Unwatched};
 
-/// Where the trace's frame begins within the bridge's 512 bytes.
+/// Offset of the trace's frame within the bridge's 512 bytes.
 const TRACE: u64 = 0xa8;
-/// Where 64 descriptors more or less at either end of the measured time would show.
+/// Duration of runs in which 64 descriptors more or less at either end would show.
 const LONG: &str = "traffic.duration=50";
-/// The same path behind another bus, which puts no waits between the data of a write.
+/// The same path on PCI-X, which has no wait states between the data phases of a write.
 const PCI_X: [&str; 3] = ["bus.kind=pcix", "pci.clock=133", "pci.write_byte=0"];
 /// Headers before the payload: Ethernet, IP, TCP.
 const HEADERS: u32 = 54;
@@ -32,7 +29,7 @@ fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     o
 }
 
-/// The sending scenario with the copy, and without.
+/// Runs the sending scenario with the copy and without.
 fn both(sets: &[&str]) -> [RunStats; 2] {
     ["on", "off"].map(|copy| {
         outcome("e1000-send", &[sets, &[&format!("driver.copy_align={copy}")]].concat())
@@ -47,7 +44,7 @@ fn each(o: &RunStats, n: u64) -> f64 {
     n as f64 / o.counts.packets as f64
 }
 
-/// Read commands a packet on PCI.
+/// Returns read commands on PCI for each packet.
 fn reads(o: &RunStats) -> f64 {
     each(o, o.counts.ledger.pci_mr + o.counts.ledger.pci_mrl + o.counts.ledger.pci_mrm)
 }
@@ -59,7 +56,7 @@ fn device(o: &RunStats, name: &str) -> f64 {
     )
 }
 
-/// Nanoseconds a packet of one kind of work.
+/// Returns nanoseconds of one kind of work for each packet.
 fn spent(o: &RunStats, kind: WorkKind) -> f64 {
     o.counts.work.iter().filter(|w| w.0 == kind).map(|w| w.2.as_ns_f64()).sum::<f64>()
         / o.counts.packets as f64
@@ -69,7 +66,7 @@ fn near(a: f64, b: f64, tolerance: f64) -> bool {
     (a - b).abs() <= tolerance
 }
 
-/// Commands for a frame of `len` bytes that begins `at` within the bridge's 512 bytes.
+/// Returns the commands for a frame of `len` bytes at offset `at` within the bridge's 512 bytes.
 fn commands(at: u64, len: u32) -> i64 {
     Rules::new(Settings::POWER4).unwrap().reads(at, len).count() as i64
 }

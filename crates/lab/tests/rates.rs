@@ -1,5 +1,5 @@
-//! What is asked for at a pace is sent at that pace, counted from when the driver is open; and a
-//! rate is that of the steady part of a run, whatever its length.
+//! Traffic at a rate keeps that rate from the opening of the driver on, and a reported rate is that
+//! of the steady part of a run, whatever its length.
 
 use doorbell_hal::Span;
 use doorbell_lab::result::Measured;
@@ -31,7 +31,7 @@ fn near(got: f64, asked: f64, within: f64, what: &str) {
     assert!((got / asked - 1.0).abs() < within, "{what}: {got} instead of {asked}");
 }
 
-/// Scenarios whose system has the packet generator.
+/// Scenarios of the systems with a packet generator.
 const GENERATORS: [&str; 3] = ["mlx5-pktgen-64", "e1000-pktgen", "axienet-saturated"];
 
 #[test]
@@ -59,7 +59,7 @@ fn the_generator_keeps_its_rate_on_every_system() {
                 "{what}: {:?}",
                 m.window
             );
-            // From the first burst to the last; two cores' last bursts may be short.
+            // From the first burst to the last. The last bursts of two cores may be short.
             let seconds = m.elapsed.as_secs_f64();
             let least = (1000.0 - 2.0 * f64::from(burst)) / asked;
             assert!((least..0.101).contains(&seconds), "{what}: {seconds} s");

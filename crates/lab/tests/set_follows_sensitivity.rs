@@ -1,8 +1,8 @@
-//! `--set` does what `--sensitivity` says: each constant, set by hand to where the sensitivity run
-//! moves it, moves the same rows by the same amount, and no others.
+//! `--set` has the effect that `--sensitivity` reports: each constant moves the same rows by the
+//! same amount, and no others.
 //!
-//! On a part of the published rows, so that it takes seconds: one run of each kind (fixed rate,
-//! full rate, one core), and what is no run.
+//! Tested on a part of the published rows to take seconds: one run of each kind (fixed rate, full
+//! rate, one core), and rows that are no run.
 
 use doorbell_lab::figures::{
     Constant, Constants, KnownMiss, MeasureError, Options, PublishedFigures, Report, Row, Setting,
@@ -37,7 +37,7 @@ impl PublishedFigures for Part {
     fn rows(&self) -> Vec<Row> {
         let mut all = self.whole.rows();
         all.retain(|r| ROWS.contains(&r.figure.as_str()));
-        // What a row is said to rest on may be missing here.
+        // Constants that a row rests on may be missing here.
         all.iter_mut().for_each(|r| r.inputs = None);
         all
     }

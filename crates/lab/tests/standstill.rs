@@ -1,27 +1,26 @@
-//! A driver with one mistake: the run ends with a message that names it, and each mistake has one
-//! of its own.
+//! Drivers with one mistake: the run ends with a message that names the mistake.
 
 use doorbell_devices::e1000::{Config, E1000};
 use doorbell_lab::custom::{self, prelude::*};
 use doorbell_layout::e1000::{self as nic, DD, LegacyTx, reg};
 
-/// What is wrong with the driver.
+/// The mistake of the driver.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Bug {
     None,
     /// Interrupts stay masked after a poll.
     Masked,
-    /// The tail is not written.
+    /// The tail register is not written.
     NoDoorbell,
-    /// Descriptors name the byte 4,096 behind the packet's first.
+    /// Descriptors point 4096 bytes past the packet.
     Address,
     /// Each 1000th packet is kept and not sent.
     Kept,
-    /// A status is looked for behind the ring.
+    /// A status is loaded past the end of the ring.
     Load,
-    /// A status is cleared behind the ring.
+    /// A status is cleared past the end of the ring.
     Store,
-    /// The ring is not given back.
+    /// The ring is not released.
     Ring,
 }
 
@@ -88,7 +87,7 @@ impl<H: Host> Driver<H> for Mine {
     }
 }
 
-/// What becomes of 2,000 packets of so many bytes.
+/// Returns the error of a run of 2,000 packets of `size` bytes, or `sound`.
 fn told(bug: Bug, size: u32) -> String {
     let mut machine = custom::on_pcie(1, 4, E1000::new(Config::I82545EM)).unwrap();
     let load = Load::Pktgen { size, burst: 8, rate: None, packets: 2_000, checksum: false };

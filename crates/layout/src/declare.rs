@@ -1,6 +1,6 @@
-//! `layout!` declares registers, records and messages, documented before (`///`) or, as a string,
-//! behind them: `mod` and `impl` make constants there, `const` in place; `struct` makes a record,
-//! `message` a type with named bits, eight bytes, or messages inside.
+//! `layout!` declares registers, records and messages. Documentation stands before an item (`///`)
+//! or behind it as a string. `mod` and `impl` declare constants there, `const` in place. `struct`
+//! declares a record, `message` a type of named bits, eight bytes, or nested messages.
 //! ```text
 //! layout! {
 //!     mod cr: u32 { RS = 1 << 0, "Run."; RESET = 1 << 2, "Reset."; WIDTH: usize = 4; }

@@ -8,13 +8,34 @@ fn error(change: impl FnOnce(&mut Settings)) -> String {
 
 #[test]
 fn a_wrong_setting_is_named_with_what_is_allowed() {
-    insta::assert_snapshot!(error(|s| s.mhz = 0), @"mhz = 0 is not an AXI setting; allowed: 1 to 1000");
-    insta::assert_snapshot!(error(|s| s.bits = 48), @"bits = 48 is not an AXI setting; allowed: 32, 64, 128, 256, 512, 1024");
-    insta::assert_snapshot!(error(|s| s.beats = 512), @"beats = 512 is not an AXI setting; allowed: 2, 4, 8, 16, 32, 64, 128, 256");
-    insta::assert_snapshot!(error(|s| (s.protocol, s.beats) = (Protocol::Axi3, 32)), @"beats = 32 is not an AXI setting; allowed: 2, 4, 8, 16");
-    insta::assert_snapshot!(error(|s| s.reads = 33), @"reads = 33 is not an AXI setting; allowed: 1 to 32");
-    insta::assert_snapshot!(error(|s| s.writes = 0), @"writes = 0 is not an AXI setting; allowed: 1 to 32");
-    insta::assert_snapshot!(error(|s| s.lite_clocks = 256), @"lite_clocks = 256 is not an AXI setting; allowed: 1 to 255");
+    insta::assert_snapshot!(
+        error(|s| s.mhz = 0),
+        @"mhz = 0 is not an AXI setting; allowed: 1 to 1000"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.bits = 48),
+        @"bits = 48 is not an AXI setting; allowed: 32, 64, 128, 256, 512, 1024"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.beats = 512),
+        @"beats = 512 is not an AXI setting; allowed: 2, 4, 8, 16, 32, 64, 128, 256"
+    );
+    insta::assert_snapshot!(
+        error(|s| (s.protocol, s.beats) = (Protocol::Axi3, 32)),
+        @"beats = 32 is not an AXI setting; allowed: 2, 4, 8, 16"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.reads = 33),
+        @"reads = 33 is not an AXI setting; allowed: 1 to 32"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.writes = 0),
+        @"writes = 0 is not an AXI setting; allowed: 1 to 32"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.lite_clocks = 256),
+        @"lite_clocks = 256 is not an AXI setting; allowed: 1 to 255"
+    );
 }
 
 #[test]

@@ -64,12 +64,36 @@ fn error(change: impl FnOnce(&mut Settings)) -> String {
 #[test]
 fn a_wrong_setting_is_named_with_what_is_allowed() {
     let x = |mmrbc, outstanding| Protocol::X { mmrbc, outstanding };
-    insta::assert_snapshot!(error(|s| s.line = 8), @"line = 8 is not a PCI setting; allowed: 16, 32, 64, 128, 256");
-    insta::assert_snapshot!(error(|s| s.mhz = 100), @"mhz = 100 is not a PCI setting; allowed: 33, 66 (66, 100, 133 on PCI-X)");
-    insta::assert_snapshot!(error(|s| s.boundary = 64), @"boundary = 64 is not a PCI setting; allowed: a power of two from a cache line to 4096");
-    insta::assert_snapshot!(error(|s| s.bits = 16), @"bits = 16 is not a PCI setting; allowed: 32, 64");
-    insta::assert_snapshot!(error(|s| s.latency_timer = Some(0)), @"latency_timer = 0 is not a PCI setting; allowed: 16 to 255 clocks");
-    insta::assert_snapshot!(error(|s| (s.mhz, s.protocol) = (33, x(512, 1))), @"mhz = 33 is not a PCI setting; allowed: 66, 100, 133 (33, 66 on conventional PCI)");
-    insta::assert_snapshot!(error(|s| (s.mhz, s.protocol) = (133, x(256, 1))), @"mmrbc = 256 is not a PCI setting; allowed: 512, 1024, 2048, 4096");
-    insta::assert_snapshot!(error(|s| (s.mhz, s.protocol) = (133, x(512, 5))), @"outstanding = 5 is not a PCI setting; allowed: 1, 2, 3, 4, 8, 12, 16, 32");
+    insta::assert_snapshot!(
+        error(|s| s.line = 8),
+        @"line = 8 is not a PCI setting; allowed: 16, 32, 64, 128, 256"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.mhz = 100),
+        @"mhz = 100 is not a PCI setting; allowed: 33, 66 (66, 100, 133 on PCI-X)"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.boundary = 64),
+        @"boundary = 64 is not a PCI setting; allowed: a power of two from a cache line to 4096"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.bits = 16),
+        @"bits = 16 is not a PCI setting; allowed: 32, 64"
+    );
+    insta::assert_snapshot!(
+        error(|s| s.latency_timer = Some(0)),
+        @"latency_timer = 0 is not a PCI setting; allowed: 16 to 255 clocks"
+    );
+    insta::assert_snapshot!(
+        error(|s| (s.mhz, s.protocol) = (33, x(512, 1))),
+        @"mhz = 33 is not a PCI setting; allowed: 66, 100, 133 (33, 66 on conventional PCI)"
+    );
+    insta::assert_snapshot!(
+        error(|s| (s.mhz, s.protocol) = (133, x(256, 1))),
+        @"mmrbc = 256 is not a PCI setting; allowed: 512, 1024, 2048, 4096"
+    );
+    insta::assert_snapshot!(
+        error(|s| (s.mhz, s.protocol) = (133, x(512, 5))),
+        @"outstanding = 5 is not a PCI setting; allowed: 1, 2, 3, 4, 8, 12, 16, 32"
+    );
 }

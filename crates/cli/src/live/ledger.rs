@@ -1,11 +1,11 @@
-//! What is counted where a partition meets its hypervisor. There is no virtual time here, so
-//! these are counts and bytes, never rates.
+//! Counts at the boundary between a partition and its hypervisor. Without virtual time there are
+//! counts and bytes, no rates.
 
 use doorbell_hal::{CpuWork, Hcall, WorkKind};
 use doorbell_layout::ibmveth as l;
 use std::ops::{AddAssign, Sub};
 
-/// The adapter's calls, in the order they are shown.
+/// The adapter's calls in the order of the table.
 const CALLS: [(u64, &str, &str); 10] = [
     (l::H_SEND_LOGICAL_LAN, "h_send_logical_lan", "A frame each"),
     (l::H_ADD_LOGICAL_LAN_BUFFER, "h_add_logical_lan_buffer", "One receive buffer"),
@@ -19,24 +19,23 @@ const CALLS: [(u64, &str, &str); 10] = [
     (l::H_FREE_LOGICAL_LAN_BUFFER, "h_free_logical_lan_buffer", "Buffers taken back"),
 ];
 
-/// The counts.
+/// The counts of a partition.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     /// Calls, mappings, translation entries and faults.
     pub(super) bus: doorbell_bus::Ledger,
     hcalls: [u64; CALLS.len()],
-    /// How often, and how much.
+    /// Occurrences and amount of each kind of work.
     work: [[u64; 2]; WorkKind::ALL.len()],
-    /// Frames that came from outside, bytes of those, and segments they are on a wire.
+    /// Frames from outside, their bytes, and their segments on a wire.
     pub(super) frames: u64,
     pub(super) bytes: u64,
     pub(super) segments: u64,
     pub(super) hypervisor_read_bytes: u64,
     pub(super) hypervisor_write_bytes: u64,
-    /// Frames for outside that the kernel did not take, and frames from there that could not be
-    /// handed on.
+    /// Frames that the kernel did not accept, and frames from it that could not be forwarded.
     pub(super) refused: u64,
-    /// Frames that the receiving partition had no buffer for.
+    /// Frames without a buffer in the receiving partition.
     pub(super) no_buffer: u64,
     pub(super) dropped: u64,
 }
@@ -50,7 +49,7 @@ impl Ledger {
         }
     }
 
-    /// Calls of H_SEND_LOGICAL_LAN.
+    /// Returns the number of H_SEND_LOGICAL_LAN calls.
     pub(super) fn sends(&self) -> u64 {
         self.hcalls[0]
     }
@@ -62,7 +61,7 @@ impl Ledger {
         *amount += u64::from(w.amount());
     }
 
-    /// All counts, with names and a word about each.
+    /// Returns the name, description and value of each count.
     pub(super) fn entries(&self) -> Vec<(&'static str, &'static str, u64)> {
         let work = |kind: WorkKind| self.work[kind as usize];
         let mut all = vec![
@@ -120,7 +119,7 @@ impl AddAssign<&Ledger> for Ledger {
     }
 }
 
-/// What was counted since `before`.
+/// Subtracts the counts of `before`.
 impl Sub<&Ledger> for Ledger {
     type Output = Ledger;
     fn sub(mut self, before: &Ledger) -> Ledger {

@@ -1,9 +1,8 @@
-//! A partition in real time: plain memory, a translation table, and counts.
+//! A partition in real time: memory in an array, a translation table, and counts.
 //!
-//! The driver's side is [`Cpu`], the hypervisor's is the [`Partition`] as a [`Port`]. Nothing is
-//! priced and nothing waits: a call works at once, on the thread that makes it, as a hypervisor's
-//! does. The table guards as the lab's does, by page, so that a driver that forgets a mapping fails
-//! here too; the memory behind it is an array.
+//! [`Cpu`] is the driver's side, [`Partition`] as a [`Port`] the hypervisor's. A call runs at once
+//! on its caller's thread and has no price. The table guards memory by page as in the lab, so a
+//! driver that forgets a mapping fails here too.
 
 use super::ledger::Ledger;
 use doorbell_bus::tce::{self, Table};
@@ -18,7 +17,7 @@ use std::ops::Range;
 use std::time::Instant;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Where memory begins, and how much there is.
+/// Address and size of memory.
 const BASE: u64 = 1 << 32;
 const SIZE: usize = 48 << 20;
 /// The table's window: 128 MiB of bus addresses.
@@ -56,12 +55,12 @@ impl Partition {
         }
     }
 
-    /// Table entries that are in use.
+    /// Returns the number of table entries in use.
     pub(super) fn live_entries(&self) -> u32 {
         self.table.live()
     }
 
-    /// Whether all of `len` bytes may be accessed.
+    /// Checks access to `len` bytes.
     fn allowed(&self, at: Iova, len: usize, dir: Direction) -> Result<(), DmaFault> {
         let mut done = 0;
         while done < len {
@@ -70,7 +69,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Where in memory each part of an access is, once it is allowed.
+    /// Checks an access, then calls `f` with the address and range of each part in memory.
     fn parts(
         &mut self,
         at: Iova,

@@ -1,7 +1,5 @@
-//! The least NIC that TCP can be run over: a ring each way, checksum and
-//! segmentation offload, one interrupt, on a bus that takes 100 ns each way.
-//!
-//! It belongs to no published system. It judges the clock and the traffic.
+//! A minimal NIC to test scheduler and traffic: a ring each way, checksum and segmentation offload,
+//! one interrupt, on a bus with 100 ns latency each way.
 
 use doorbell_bus::{Costs, Machine, Platform, ProtectionGranularity};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
@@ -21,7 +19,7 @@ const LINK: Span = Span::from_ns(100);
 
 const TX_TAIL: Reg = Reg::at(0x00);
 const RX_TAIL: Reg = Reg::at(0x04);
-/// Reading clears it and lowers the line.
+/// Cause bit. A read clears it and lowers the line.
 const CAUSE: Reg = Reg::at(0x08);
 const UNMASK: Reg = Reg::at(0x0c);
 const MASK: Reg = Reg::at(0x10);
@@ -29,7 +27,8 @@ const TX_RING: Reg = Reg::at(0x18);
 const RX_RING: Reg = Reg::at(0x20);
 
 const SLOTS: u32 = 256;
-/// Address 8, length 4, flags 4, segment size 4, header 4; for receive the first two and a status.
+/// Bytes of a slot: address 8, length 4, flags 4, segment size 4, header 4. A receive slot has the
+/// first two and a status.
 const SLOT: u32 = 32;
 const LAST: u32 = 1;
 const DONE: u32 = 2;
@@ -48,11 +47,11 @@ pub struct Toy {
     ps_per_byte: u64,
     free: Time,
     large: Vec<u8>,
-    /// Frames to come onto the wire, and slots to be marked done after them.
+    /// Frames to send, and slots to mark done after them.
     due: VecDeque<(Time, Result<Vec<u8>, u32>)>,
     cause: bool,
     unmasked: bool,
-    /// Every so many frames one is lost on the way in: the test's fault.
+    /// Drops each n-th received frame.
     pub lose_every: Option<u64>,
     seen: u64,
 }
@@ -179,7 +178,7 @@ impl<P: Port> Device<P> for Toy {
     }
 }
 
-/// Its driver, as NAPI has it.
+/// The driver of the NIC.
 #[derive(Debug)]
 pub struct ToyDriver {
     line: bool,
@@ -218,7 +217,7 @@ impl ToyDriver {
         h.charge(CpuWork::RxPost);
     }
 
-    /// Takes all back, without a look at what is done.
+    /// Takes all packets back, done or not.
     pub fn close<H: Host>(self, h: &mut H) {
         for m in self.sending.into_iter().map(|s| s.1).chain(self.receiving) {
             let b: Buf = h.unmap(m);
@@ -268,7 +267,7 @@ impl<H: Host> Driver<H> for ToyDriver {
             }
             h.charge(CpuWork::TxDone(1));
         }
-        // In `sent` without `last`, the cookie is not looked at.
+        // `sent` without `last` ignores the cookie.
         self.stopped &= self.sending.len() as u32 + 40 > SLOTS;
         let mut n = 0;
         while n < budget && h.load::<u32>(&self.rx, self.rx_next * SLOT + 12) == DONE {
@@ -278,7 +277,7 @@ impl<H: Host> Driver<H> for ToyDriver {
             h.charge(CpuWork::RxPacket);
             up.received(Packet::linear(Fragment { buf, start: 0, len }), false);
             self.post(h, (self.rx_next + SLOTS - 1) % SLOTS);
-            // The slot's own status is cleared when it is posted again, one round later.
+            // The slot's status is cleared when it is posted again, one round later.
             self.rx_next = (self.rx_next + 1) % SLOTS;
             n += 1;
         }
@@ -311,7 +310,7 @@ impl<H: Host> Driver<H> for ToyDriver {
 
 pub type System = Machine<Fixed<SharedWire>, Wired<Toy, Hosts>>;
 
-/// A machine with the toy on a link of this rate and one-way delay.
+/// Creates a machine with the NIC on a link of this rate and one-way delay.
 pub fn machine(
     hosts: Hosts,
     costs: Costs,

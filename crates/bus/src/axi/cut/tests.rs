@@ -34,7 +34,10 @@ fn long_bursts_end_at_4_kib() {
 #[test]
 fn a_descriptor_is_one_burst() {
     insta::assert_snapshot!(list(Settings::ZYNQMP, 0x1040, 52), @"0x1040   52   7");
-    insta::assert_snapshot!(list(Settings { bits: 32, ..Settings::ZYNQMP }, 0x1040, 52), @"0x1040   52  13");
+    insta::assert_snapshot!(
+        list(Settings { bits: 32, ..Settings::ZYNQMP }, 0x1040, 52),
+        @"0x1040   52  13"
+    );
 }
 
 #[test]
@@ -76,9 +79,12 @@ proptest! {
         prop_assert_eq!(beats, rules.beats(addr, len));
     }
 
-    /// No fewer bursts would do for a master that keeps them aligned.
     #[test]
-    fn all_but_the_first_burst_are_aligned(s in settings(), addr in 0u64..1 << 40, len in 0u32..70_000) {
+    fn all_but_the_first_burst_are_aligned(
+        s in settings(),
+        addr in 0u64..1 << 40,
+        len in 0u32..70_000,
+    ) {
         let rules = Rules::new(s).unwrap();
         let size = u64::from((s.bits / 8 * s.beats).min(PAGE));
         for b in rules.bursts(addr, len).skip(1) {

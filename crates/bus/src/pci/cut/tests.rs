@@ -57,7 +57,8 @@ fn a_read_within_a_double_word_is_a_double_word_read() {
 
 #[test]
 fn without_leave_for_mwi_an_aligned_write_is_mw() {
-    insta::assert_snapshot!(list(Settings { mwi: false, ..Settings::POWER4 }, Operation::Write, 0xEE800, 1514), @r"
+    let settings = Settings { mwi: false, ..Settings::POWER4 };
+    insta::assert_snapshot!(list(settings, Operation::Write, 0xEE800, 1514), @r"
         0xee800 MW   512 0
         0xeea00 MW   512 0
         0xeec00 MW   490 1

@@ -103,8 +103,8 @@ proptest! {
     ) {
         times.sort_unstable();
         let mut state = state(DllpRule::Timer);
-        let acks: u32 =
-            times.iter().map(|&t| state.tlps(LinkDirection::Upstream, Class::Posted, 1, ns(t)).acks).sum();
+        let mut acks_at = |t| state.tlps(LinkDirection::Upstream, Class::Posted, 1, ns(t)).acks;
+        let acks: u32 = times.iter().map(|&t| acks_at(t)).sum();
         // Points stabbed by the fewest intervals of 168 ns: greedy from the left is optimal.
         let (mut fewest, mut end) = (0, None);
         for t in times {

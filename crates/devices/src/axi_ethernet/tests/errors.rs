@@ -1,4 +1,4 @@
-//! What halts a channel, and what helps.
+//! Errors that halt a channel, and the recovery by a reset.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What fails, what is taken away, and that nothing is written after it.
+//! Failed accesses and destroyed objects, after which nothing is written.
 
 use super::super::super::tests::frames::{Frame, udp};
 use super::*;

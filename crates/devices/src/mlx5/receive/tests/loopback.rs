@@ -1,4 +1,4 @@
-//! What the function sends to itself (`ethtool -t`).
+//! Loopback of the function to itself (`ethtool -t`).
 
 use super::super::super::tests::frames::{Frame, ME, PEER, udp};
 use super::*;
