@@ -2,22 +2,22 @@
 
 use doorbell_hal::Time;
 
-/// Marks at which every other goes and their distance doubles.
+/// Largest number of marks. At that number every other one goes and the distance doubles.
 const MOST: usize = 256;
 
-/// The times of every so many-th frame's departure: a run of any length in a few hundred marks.
+/// Departure times of every `stride`-th frame: at most a few hundred marks for a run of any length.
 #[derive(Debug)]
 pub(crate) struct Departures {
-    /// The frame whose departure is marked next.
+    /// Number of the frame to mark next.
     pub(crate) next: u64,
     stride: u64,
-    /// Frames before the marks began.
+    /// Frames before the first mark.
     sent: u64,
     marks: Vec<(Time, u64)>,
 }
 
 impl Departures {
-    /// No frame is marked.
+    /// Creates a recorder that marks no frame.
     pub(crate) const fn none() -> Departures {
         Departures { next: u64::MAX, stride: 0, sent: 0, marks: Vec::new() }
     }
@@ -28,12 +28,12 @@ impl Departures {
         Departures { next: sent + stride, stride, sent, marks: Vec::with_capacity(MOST) }
     }
 
-    /// The times so far, each with the frames that had left since the marks began.
+    /// Returns the marked times, each with the frames that had left since the marks began.
     pub(crate) fn marks(&self) -> Vec<(Time, u64)> {
         self.marks.iter().map(|(at, n)| (*at, n - self.sent)).collect()
     }
 
-    /// The frame that is due leaves.
+    /// Records the departure of the frame to mark.
     #[cold]
     #[inline(never)]
     pub(crate) fn mark(&mut self, at: Time) {
@@ -46,7 +46,7 @@ impl Departures {
     }
 }
 
-/// Keeps the second of all, the fourth, and so on: marks at twice the distance.
+/// Keeps every second mark.
 pub fn keep_every_other<T>(marks: &mut Vec<T>) {
     let mut odd = false;
     marks.retain(|_| {

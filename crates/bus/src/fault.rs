@@ -14,7 +14,7 @@ use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Span, Time};
 pub enum Kind {
     /// An interrupt is lost.
     LostInterrupt,
-    /// A completion is late, by so much.
+    /// A completion is late by this time.
     LateCompletion(Span),
     /// A completion is spoiled.
     PoisonedCompletion,
@@ -25,15 +25,15 @@ pub enum Kind {
 /// The occasions at which a fault occurs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// This one, from 1.
+    /// Occasion n, counted from 1.
     Nth(u64),
-    /// Each nth.
+    /// Each n-th occasion.
     Every(u64),
-    /// One in so many, drawn.
+    /// One in n at random.
     OneIn(u64),
 }
 
-/// A fault that is asked for.
+/// A fault to inject.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// The fault.
@@ -84,7 +84,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// These, drawing from `seed`.
+    /// Creates the faults of `rules`, with random numbers from `seed`.
     pub fn new(rules: Vec<Rule>, seed: u64) -> Faults {
         Faults {
             rules,
@@ -100,7 +100,7 @@ impl Faults {
         }
     }
 
-    /// Accesses to these areas do not fail, and are not counted.
+    /// Exempts accesses to these areas. They are not counted.
     pub fn sparing(mut self, areas: Vec<(Iova, u32)>) -> Faults {
         self.spared = areas;
         self
@@ -133,7 +133,7 @@ impl Faults {
         lost
     }
 
-    /// A message is lost.
+    /// Returns whether a message is lost.
     #[cold]
     pub(crate) fn loses_message(&mut self) -> bool {
         self.loses_interrupt()
@@ -194,7 +194,7 @@ impl Faults {
         self.stuck
     }
 
-    /// An access to memory.
+    /// Counts an access to memory, and fails it if a fault is due.
     #[cold]
     pub(crate) fn access(&mut self, at: Iova) -> Result<(), DmaFault> {
         if self.spared.iter().any(|&(a, len)| (a.0..a.0 + u64::from(len)).contains(&at.0)) {

@@ -1,11 +1,9 @@
-//! The CPU's side: cores with their own time, and the costs that a platform's
-//! profile gives to what drivers do.
+//! The CPU: cores with their own time, and the prices of drivers' work.
 //!
-//! One [`Machine`] is one platform with one device. It has one or more cores;
-//! [`Machine::enter`] says whose view the next driver call gets. Each core's time
-//! moves by what its driver spends. The device catches up whenever the entered
-//! core could see one of its effects: before a register access and before a load
-//! from device-writable memory, if something is due by then.
+//! A [`Machine`] is a platform with one device and one or more cores. [`Machine::enter`] selects
+//! the core of the next driver call. Each core's time moves by the work of its driver. The device
+//! catches up before the entered core could see one of its effects: before a register access, and
+//! before a load from device-writable memory.
 
 use crate::platform::Stray;
 use crate::trace::{CpuStep, DriverCall, EventKind, MappedRange};
@@ -17,7 +15,7 @@ use doorbell_hal::{
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A bus: the device's way out, and the CPU's way in.
+/// A bus between CPU, memory and device.
 pub trait Bus: Port {
     /// The receiver of the frames that the device sends.
     type Sink: FrameSink;
@@ -34,11 +32,11 @@ pub trait Bus: Port {
     fn platform_mut(&mut self) -> &mut Platform;
     /// Writes `size` bytes to a register at `at`. Returns their arrival at the device.
     fn register_write(&mut self, at: Time, size: u8) -> Time;
-    /// Asks for a register at `at`. Returns the request's arrival at the device.
+    /// Requests a register at `at`. Returns the request's arrival at the device.
     fn register_read(&mut self, at: Time, size: u8) -> Time;
     /// Answers a register read at `at`. Returns the answer's arrival at the CPU.
     fn register_answer(&mut self, at: Time, size: u8) -> Time;
-    /// Retires the time before `floor`: nothing will be booked there any more.
+    /// Retires the time before `floor`, where nothing will be booked any more.
     fn retire_before(&mut self, floor: Time);
     /// Gives the next accesses to core `n`.
     #[inline(always)]
@@ -93,7 +91,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Nothing costs any time, but a polling turn of 100 ns so that time moves.
+    /// All work is free, but a polling turn takes 100 ns so that time moves.
     pub const FREE: Costs = Costs {
         work: [Price { each: Span::ZERO, per_unit: Span::ZERO }; WorkKind::ALL.len()],
         mmio_write: Span::ZERO,
@@ -121,7 +119,7 @@ struct Core {
 /// A platform with one device; a [`Host`] for the core that was entered last.
 #[derive(Debug)]
 pub struct Machine<B, D> {
-    /// The bus and what hangs on it.
+    /// The bus with its platform.
     pub bus: B,
     /// The device.
     pub device: D,
@@ -164,13 +162,13 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.bus.enter(n);
     }
 
-    /// Moves the entered core's time to `t`, if that is ahead: it has nothing to do until then.
+    /// Moves the entered core's time forward to `t`, until which it is idle.
     #[inline]
     pub fn idle_until(&mut self, t: Time) {
         self.core.now = self.core.now.max(t);
     }
 
-    /// The device catches up with the entered core, and what it wrote by then arrives.
+    /// Lets the device catch up with the entered core, and delivers its writes up to then.
     #[inline]
     pub fn catch_up(&mut self) {
         if self.due <= self.core.now {
@@ -199,15 +197,15 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.look_ahead();
     }
 
-    /// Notes when the device next does something that could be seen.
+    /// Updates the time of the device's next visible effect.
     #[inline(always)]
     fn look_ahead(&mut self) {
         let device = self.device.next_due().unwrap_or(Time::NEVER);
         self.due = device.min(self.bus.next_arrival());
     }
 
-    /// The device catches up to `until`, whatever the cores' times are: for a
-    /// scheduler when no core has anything to do before.
+    /// Runs the device up to `until`, whatever the cores' times are. For a scheduler whose cores
+    /// are all idle until then.
     pub fn run_device(&mut self, until: Time) {
         if self.due <= until {
             self.advance(until);
@@ -219,7 +217,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.due
     }
 
-    /// No core will ask for anything before `floor` any more.
+    /// Declares that no core will book anything before `floor` any more.
     #[inline]
     pub fn retire_before(&mut self, floor: Time) {
         self.bus.retire_before(floor);
@@ -234,8 +232,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         r
     }
 
-    /// Everything that the device has written arrives: the answer to a firmware
-    /// command comes behind it.
+    /// Delivers all writes of the device, as before the answer to a firmware command.
     pub fn flush_posted(&mut self) {
         self.bus.deliver(Time::NEVER);
         self.look_ahead();
@@ -263,27 +260,27 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.stalled
     }
 
-    /// Notes for the trace that the entered core made a call, which began at `from` and is over.
+    /// Records in the trace a call of the entered core that began at `from` and ends now.
     #[inline(always)]
     pub fn mark(&mut self, from: Time, call: DriverCall) {
         self.note(from, || CpuStep::Call(call));
     }
 
-    /// Notes for the trace a step of the entered core since `from`.
+    /// Records in the trace a step of the entered core since `from`.
     #[inline(always)]
     pub(crate) fn note(&mut self, from: Time, step: impl FnOnce() -> CpuStep) {
         let (core, until) = (self.entered as u16, self.core.now);
         self.bus.platform_mut().note(from, until, || EventKind::Core(core, step()));
     }
 
-    /// Lets the entered core wait.
+    /// Advances the entered core's time by a wait.
     #[inline(always)]
     fn stall(&mut self, took: Span) {
         self.stalled += took;
         self.core.now += took;
     }
 
-    /// Mapping takes hypervisor calls; out of the way of machines where it does not.
+    /// Maps by hypervisor calls. Apart, so that machines without them stay small.
     #[cold]
     #[inline(never)]
     fn map_translated(

@@ -39,16 +39,16 @@ pub struct Memory {
     live: Vec<[u16; 2]>,
     /// Posted writes that have not arrived, per line of 32 bytes.
     posted: Vec<u16>,
-    /// First byte never handed out.
+    /// First byte that was never allocated.
     fresh: usize,
     free: [Vec<u64>; (MAX_CLASS + 1) as usize],
 }
 
 impl Memory {
-    /// `size` bytes of zeroes at physical address `base`.
+    /// Creates `size` bytes of zeroes at physical address `base`.
     ///
     /// # Panics
-    /// When `base` is not on a 64-MiB boundary.
+    /// Panics if `base` is not on a 64-MiB boundary.
     pub fn new(base: u64, size: usize, guard: ProtectionGranularity) -> Memory {
         assert_eq!(base % (1 << MAX_CLASS), 0, "memory starts on a 64-MiB boundary");
         let shift = match guard {
@@ -85,7 +85,7 @@ impl Memory {
         if start + size > self.bytes.len() {
             return Err(OutOfMemory);
         }
-        // What alignment skips is kept as smaller blocks.
+        // The space that alignment skips becomes smaller free blocks.
         let mut gap = self.fresh;
         while gap < start {
             let class = gap.trailing_zeros().min(MAX_CLASS);
@@ -103,7 +103,7 @@ impl Memory {
         if class > MAX_CLASS { Err(OutOfMemory) } else { Ok(class) }
     }
 
-    /// A buffer; see [`Host::buffer`](doorbell_hal::Host::buffer).
+    /// Allocates a buffer; see [`Host::buffer`](doorbell_hal::Host::buffer).
     pub fn buffer(&mut self, len: u32, place: Alignment) -> Result<Buf, OutOfMemory> {
         let class = Memory::class(len.checked_add(place.offset).ok_or(OutOfMemory)?, place.align)?;
         let block = self.block(class)?;
@@ -117,14 +117,14 @@ impl Memory {
         self.free[class as usize].push(block);
     }
 
-    /// Zeroed memory that the device may use until it is released.
+    /// Allocates zeroed memory that the device may use until it is released.
     pub fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         let class = Memory::class(len, align)?;
         let fresh = self.fresh;
         let addr = self.block(class)?;
         let at = self.index(addr);
-        // Pages that nobody has had are zero. A part of a page may have been written by a device
-        // that was lent another part.
+        // New pages are zero. A device that could write one part of a page may have written the
+        // whole page.
         if at < fresh || class < PAGE_SHIFT {
             self.bytes[at..at + len as usize].fill(0);
         }
@@ -150,7 +150,7 @@ impl Memory {
     /// Returns the bytes at `addr`, for the CPU.
     ///
     /// # Panics
-    /// Outside memory: no `Buf` or `Coherent` says so.
+    /// Panics outside memory, where no `Buf` or `Coherent` lies.
     #[inline(always)]
     pub fn cpu(&mut self, addr: u64, len: usize) -> &mut [u8] {
         let at = self.index(addr);

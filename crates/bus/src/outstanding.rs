@@ -1,14 +1,14 @@
-//! The limit of transfers that may be under way at a time.
+//! The limit of outstanding transfers.
 
 use doorbell_hal::Time;
 
 /// The highest limit of any bus here: PCI-X knows 32.
 const MOST: usize = 32;
 
-/// Transfers under way, up to a limit. Each takes the slot that was taken longest ago.
+/// Outstanding transfers, up to a limit. Each takes the slot that was taken longest ago.
 #[derive(Clone, Debug)]
 pub(crate) struct OutstandingRequests {
-    /// The ends of the transfers that took each slot last; the oldest is at `oldest`.
+    /// End of the last transfer in each slot. The oldest is at `oldest`.
     over: [Time; MOST],
     oldest: usize,
     count: usize,

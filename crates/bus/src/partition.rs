@@ -85,11 +85,11 @@ pub struct Partitions<B> {
 }
 
 impl<B: Bus> Partitions<B> {
-    /// One partition for each of `ports`; core `i` belongs to partition
-    /// `of_core[i]`, and each call costs `price`.
+    /// Creates a partition for each of `ports`. Core `i` belongs to partition `of_core[i]`. Each
+    /// call costs `price`.
     ///
     /// # Panics
-    /// When a core belongs to no partition, or there is no core.
+    /// Panics if a core belongs to no partition, or there is no core.
     pub fn new(ports: Vec<B>, of_core: Vec<usize>, price: Span) -> Partitions<B> {
         assert!(
             !of_core.is_empty() && of_core.iter().all(|&p| p < ports.len()),
@@ -105,7 +105,7 @@ impl<B: Bus> Partitions<B> {
         }
     }
 
-    /// Gives call `call` a price of its own.
+    /// Sets the price of call `call`.
     pub fn price(&mut self, call: Hcall, price: Span) {
         self.entry(call).price = price;
     }
@@ -205,8 +205,7 @@ impl<D: EventSource> EventSource for HypervisorDevice<D> {
     }
 }
 
-/// Registers it has none: reads are ones and writes are lost, as where no device
-/// answers.
+/// Register accesses without a device: reads return ones and writes are lost.
 impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for HypervisorDevice<D> {
     fn mmio_read(&mut self, _: &mut Partitions<B>, _: Time, _: Reg, _: u8) -> u64 {
         u64::MAX
@@ -223,7 +222,7 @@ impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for HypervisorDevice<D> {
     }
 }
 
-/// Writes arrive in every partition. All else is the entered partition's.
+/// Delivers writes in every partition. All else is the entered partition's.
 impl<B: Bus> Bus for Partitions<B> {
     type Sink = B::Sink;
     type With<T: FrameSink + Clone> = Partitions<B::With<T>>;
@@ -324,7 +323,7 @@ impl<S: FrameSink> HypervisorPort<S> {
         at + Span::from_ps(self.per_kib.ps() * bytes as u64 / 1024)
     }
 
-    /// Notes for the trace a copy of the hypervisor.
+    /// Records in the trace a copy by the hypervisor.
     fn copied(&mut self, (at, until): (Time, Time), place: Iova, bytes: &[u8], dir: Direction) {
         self.platform.note(at, until, || {
             let name = match dir {

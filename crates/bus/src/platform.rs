@@ -19,9 +19,9 @@ use std::fmt;
 /// The device's addresses of mapped buffers.
 #[derive(Debug)]
 pub enum Mapping {
-    /// At its physical address; mapping it costs nothing but what the driver says.
+    /// The physical address. Mapping costs only the driver's own work.
     Identity,
-    /// In a POWER translation table; mapping it costs hypervisor calls.
+    /// An address in a POWER translation table. Mapping costs hypervisor calls.
     Tce(Box<Table>),
 }
 
@@ -30,7 +30,7 @@ pub enum Mapping {
 pub struct Platform {
     /// Host memory.
     pub memory: Memory,
-    /// The counts.
+    /// The counters.
     pub ledger: Ledger,
     mapping: Mapping,
     in_flight: VecDeque<Posted>,
@@ -63,7 +63,7 @@ pub struct Refused {
     pub len: usize,
     /// The direction.
     pub dir: Direction,
-    /// Why.
+    /// The reason.
     pub fault: DmaFault,
 }
 
@@ -153,10 +153,10 @@ impl Platform {
         }
     }
 
-    /// The same platform with another mapping.
+    /// Replaces the mapping.
     ///
     /// # Panics
-    /// When something is mapped already: it would be lost.
+    /// Panics if something is mapped already.
     pub fn with_mapping(mut self, mapping: Mapping) -> Platform {
         assert_eq!(self.memory.mapped(), (0, 0), "the mapping is chosen before anything is mapped");
         self.mapping = mapping;
@@ -547,14 +547,14 @@ impl Platform {
         self.messages.get_mut(usize::from(vector)).and_then(Option::take)
     }
 
-    /// Hands out the vectors raised since the last call, in order of arrival.
+    /// Drains the vectors raised since the last call, in order of arrival.
     #[inline]
     pub fn drain_raised(&mut self) -> impl Iterator<Item = u16> {
         self.raised.drain(..)
     }
 
-    /// Since when interrupt line `n` is high, if it is. The time may lie ahead of a
-    /// core that has not got there yet.
+    /// Returns the time since which interrupt line `n` is high, if it is. It may be later than the
+    /// time of a core.
     pub fn line(&self, n: u16) -> Option<Time> {
         self.lines.get(usize::from(n)).copied().flatten()
     }
@@ -581,13 +581,12 @@ impl Platform {
 
     // ---- the wire ----
 
-    /// Notes from now on when every `stride`-th frame leaves; of many frames, every other of these,
-    /// and so on.
+    /// Starts to record the departure of every `stride`-th frame, and of fewer in a long run.
     pub fn mark_departures(&mut self, stride: u64) {
         self.departures = Departures::every(stride, self.ledger.wire_frames);
     }
 
-    /// The times of departure that were noted, in order, each with the frames that had left since
+    /// Returns the recorded times of departure in order, each with the frames that had left since
     /// [`Platform::mark_departures`].
     pub fn departures(&self) -> Vec<(Time, u64)> {
         self.departures.marks()
@@ -607,7 +606,7 @@ impl Platform {
     }
 }
 
-/// Faults that are asked for.
+/// Injection of faults.
 impl Platform {
     /// Injects these faults from now on.
     pub fn inject(&mut self, faults: Faults) {
@@ -619,7 +618,7 @@ impl Platform {
         self.shared.clone()
     }
 
-    /// Injects no more faults. Returns those that occurred.
+    /// Stops the injection. Returns the counts of faults that occurred.
     pub fn end_faults(&mut self) -> FaultCounts {
         self.faults.take().map_or(FaultCounts::default(), |f| f.struck)
     }
@@ -669,9 +668,9 @@ impl Platform {
     }
 }
 
-/// The recorder's side.
+/// Recording of a trace.
 impl Platform {
-    /// Records what happens from now on, for so many packets.
+    /// Starts to record the events of `packets` packets.
     pub fn record(&mut self, packets: u32) {
         self.trace = Some(Box::new(Trace::new(packets)));
     }
@@ -681,8 +680,7 @@ impl Platform {
         self.trace.take().map(|t| *t)
     }
 
-    /// Notes an event. It is put together only where somebody records it: a value that
-    /// is handed over would be made on every path.
+    /// Records an event. A closure makes it, so that it costs nothing without a recording.
     #[inline(always)]
     pub fn note(&mut self, from: Time, until: Time, what: impl FnOnce() -> EventKind) {
         if let Some(t) = &mut self.trace {
@@ -690,7 +688,7 @@ impl Platform {
         }
     }
 
-    /// Notes a transfer that the device began at `at` and that ended at `until`.
+    /// Records a transfer that the device began at `at` and that ended at `until`.
     #[inline(always)]
     pub(crate) fn note_transfer(
         &mut self,

@@ -11,7 +11,7 @@
 use doorbell_hal::{Span, Time};
 use std::collections::VecDeque;
 
-/// Busy from `start` up to `end`, which is the first free instant.
+/// A busy interval from `start` up to `end`, the first free instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interval {
     /// First busy picosecond.
@@ -20,13 +20,13 @@ pub struct Interval {
     pub end: Time,
 }
 
-/// See the module's documentation.
+/// The reservations of a resource.
 #[derive(Clone, Debug)]
 pub struct Reservations {
     floor: Time,
-    /// The latest interval; empty, at zero, before the first booking.
+    /// The latest interval, empty at zero before the first booking.
     last: Interval,
-    /// All before `last`. No two intervals of the line touch.
+    /// All intervals before `last`. No two touch.
     older: Sorted,
     busy: Span,
 }
@@ -38,7 +38,7 @@ impl Default for Reservations {
 }
 
 impl Reservations {
-    /// A resource that is free from the start of the run.
+    /// Creates a resource that is free from the start of the run.
     pub const fn new() -> Reservations {
         Reservations {
             floor: Time::ZERO,
@@ -52,8 +52,8 @@ impl Reservations {
         }
     }
 
-    /// Books `duration` in the first gap that holds it at or after `at`, and answers its start.
-    /// An empty booking takes no gap and starts at `at`; neither is before the floor.
+    /// Books `duration` in the first gap that holds it at or after `at` and the floor. Returns its
+    /// start. An empty booking takes no gap.
     #[inline]
     pub fn book(&mut self, at: Time, duration: Span) -> Time {
         let at = at.max(self.floor);
@@ -70,32 +70,32 @@ impl Reservations {
         start
     }
 
-    /// Forgets what ends at or before `floor` and books nothing before it from now on. A floor
-    /// below the present one changes nothing.
+    /// Forgets intervals that end at or before `floor`, and books nothing before it any more. A
+    /// floor below the current one changes nothing.
     #[inline]
     pub fn retire_before(&mut self, floor: Time) {
         self.floor = self.floor.max(floor);
         self.older.forget(self.floor);
     }
 
-    /// The time before which nothing is booked any more.
+    /// Returns the time before which nothing is booked any more.
     pub fn floor(&self) -> Time {
         self.floor
     }
 
-    /// All time booked since the start, forgotten intervals included.
+    /// Returns the time booked since the start, forgotten intervals included.
     #[inline]
     pub fn busy(&self) -> Span {
         self.busy
     }
 
-    /// The end of the last booking: free for ever from here on.
+    /// Returns the end of the last interval, after which all is free.
     #[inline]
     pub fn horizon(&self) -> Time {
         self.last.end
     }
 
-    /// The busy intervals still remembered, in order, touching ones merged.
+    /// Iterates over the intervals not yet forgotten, in order, touching ones merged.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> + '_ {
         let last = (self.last.start < self.last.end).then_some(self.last);
         self.older.leaves.iter().flat_map(|leaf| leaf.items.iter().copied()).chain(last)
@@ -103,7 +103,7 @@ impl Reservations {
 
     #[inline]
     fn follow_last(&mut self, next: Interval) {
-        // What ends at the floor no gap search will meet; this also drops the empty first one.
+        // No search meets an interval that ends at the floor. Also drops the empty first one.
         if self.last.end > self.floor {
             self.older.push(self.last);
         }
@@ -152,19 +152,19 @@ impl Reservations {
     }
 }
 
-/// Intervals of a leaf: what an insertion moves at most. Measured: 32 and 64 are alike.
+/// Largest number of intervals in a leaf, which an insertion moves. Measured: 32 and 64 are alike.
 const LEAF: usize = 32;
 
 /// The intervals after the finger that are tried before bisecting.
 const NEAR: usize = 6;
 
-/// Some intervals in order, never none.
+/// One or more intervals in order.
 #[derive(Clone, Debug)]
 struct Leaf {
-    /// The end of the last of them, here for the bisection.
+    /// End of the last interval, for the bisection.
     end: Time,
-    /// No gap before any of them is wider. Gaps only shrink, so this stays true; a search that
-    /// finds nothing here lowers it, and later ones pass by.
+    /// Upper bound of the gaps before its intervals. Gaps only shrink, so it stays valid. A search
+    /// that finds no gap lowers it, and later ones skip the leaf.
     gap: Span,
     items: Vec<Interval>,
 }
@@ -180,9 +180,9 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Sorted {
     leaves: VecDeque<Leaf>,
-    /// The place of the last booking: the next is often just after it. A guess, checked before use.
+    /// Place of the last booking, often just before the next. A hint, checked before use.
     finger: Place,
-    /// The empty vectors of leaves gone by.
+    /// Empty vectors of dropped leaves, for reuse.
     spare: Vec<Vec<Interval>>,
 }
 
@@ -191,7 +191,7 @@ impl Sorted {
         Some(self.leaves.get(place.leaf)?.items[place.item])
     }
 
-    /// The first interval that ends after `at`.
+    /// Returns the first interval that ends after `at`.
     #[inline]
     fn ends_after(&self, at: Time) -> Place {
         if let Some(leaf) = self.leaves.get(self.finger.leaf)
@@ -212,7 +212,7 @@ impl Sorted {
     }
 
     /// Returns the start of a booking of `duration` at or after `at`, and the interval behind it.
-    /// If no gap before the last interval fits, the earliest start after that interval.
+    /// Returns the earliest start after the last interval if no gap before it fits.
     fn first_fit(&mut self, at: Time, duration: Span) -> (Time, Place) {
         let Place { leaf: first, item: from } = self.ends_after(at);
         let mut start = at;
@@ -301,7 +301,7 @@ impl Sorted {
         }
     }
 
-    /// Drops the leaves that end at or before the floor. The rest of a leaf can wait: it is short.
+    /// Drops the leaves that end at or before the floor. A leaf goes as a whole.
     #[inline]
     fn forget(&mut self, floor: Time) {
         while let Some(leaf) = self.leaves.front()

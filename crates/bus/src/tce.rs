@@ -35,7 +35,7 @@ pub struct Prices {
     pub entry: Span,
 }
 
-/// A window of I/O bus addresses, and what managing it costs.
+/// A window of I/O bus addresses, and the cost of its management.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Its first address, on a page.
@@ -81,10 +81,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with nothing mapped.
+    /// Creates a table without mappings.
     ///
     /// # Panics
-    /// When the window does not start on a page, or goes beyond 2^64.
+    /// Panics if the window does not start on a page, or goes beyond 2^64.
     pub fn new(window: Window) -> Table {
         assert_eq!(window.base % PAGE, 0, "a window starts on a page");
         assert!(
@@ -108,7 +108,7 @@ impl Table {
         self.live
     }
 
-    /// Pages that `len` bytes at `addr` touch; a mapping of nothing has one.
+    /// Returns the number of pages that `len` bytes at `addr` touch, at least one.
     fn pages(addr: u64, len: u32) -> u32 {
         (((addr & (PAGE - 1)) + u64::from(len.max(1))).div_ceil(PAGE)) as u32
     }

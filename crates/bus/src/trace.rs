@@ -1,22 +1,22 @@
 //! A recorder of the first packets: each event with its time.
 //!
-//! It hangs on the [`Platform`](crate::Platform), and recording changes nothing. The lab's clocks
-//! note the driver's calls, the [`Machine`](crate::Machine) CPU work and accesses, the buses
-//! transfers, the device's [`Port`](doorbell_hal::Port) its reads and writes. The place of the
-//! bytes tells the device's work ([`DmaStage`]): rings are in coherent memory, packets elsewhere or
-//! in a slot that the driver copies to or from. The bytes of packets are kept. The number of
-//! packets bounds the memory.
+//! The [`Platform`](crate::Platform) holds it. Recording does not change a run. The lab's
+//! schedulers record the driver's calls, the [`Machine`](crate::Machine) CPU work and accesses, the
+//! buses transfers, the device's [`Port`](doorbell_hal::Port) its reads and writes. The address
+//! tells the stage of the device's work ([`DmaStage`]): rings are in coherent memory, packets
+//! elsewhere or in a slot that the driver copies to or from. The bytes of packets are kept. The
+//! number of packets bounds the memory.
 
 use doorbell_hal::{CpuWork, Direction, Hcall, Iova, Reg, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Something that happened, from one time to another.
+/// An event, from its start to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Time of its beginning.
     pub from: Time,
-    /// Time of its end; the same where it takes no time.
+    /// Time of its end, the same for an instant.
     pub until: Time,
     /// Its kind.
     pub what: EventKind,
@@ -44,7 +44,7 @@ pub enum EventKind {
 pub enum CpuStep {
     /// A call, which the other steps are part of.
     Call(DriverCall),
-    /// Work that the driver declared, or what is above it.
+    /// Work that the driver or the stack declared.
     CpuWork(CpuWork),
     /// A register is read: `size` bytes.
     Read(Reg, u8),
@@ -66,7 +66,7 @@ pub enum CpuStep {
     Hcall(Hcall),
 }
 
-/// Calls of a driver, and of what is above it.
+/// Calls of a driver and of the stack above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverCall {
     /// `Driver::transmit`.
@@ -77,7 +77,7 @@ pub enum DriverCall {
     Interrupt(u16),
     /// `Driver::work`.
     Work,
-    /// The stack takes what was received.
+    /// The stack handles received packets.
     Stack,
     /// Timers of the stack.
     Timers,
@@ -149,7 +149,7 @@ pub struct Bytes {
     kept: Option<u32>,
 }
 
-/// See the module's documentation.
+/// The recorder of a platform.
 #[derive(Debug)]
 pub struct Trace {
     events: Vec<Event>,
@@ -172,7 +172,7 @@ const BYTES: usize = 1 << 20;
 const BYTES_A_PACKET: usize = 64 << 10;
 
 impl Trace {
-    /// For `packets` packets.
+    /// Creates a recorder for `packets` packets.
     pub fn new(packets: u32) -> Trace {
         let (events, data, slots, written) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
         Trace { events, data, slots, written, frames: 0, packets, full: false }
@@ -183,7 +183,7 @@ impl Trace {
         &self.events
     }
 
-    /// The bytes of a packet; `None` for those that were read from rings.
+    /// Returns the bytes of a packet, or `None` for bytes read from rings.
     pub fn bytes(&self, b: Bytes) -> Option<&[u8]> {
         let start = b.kept? as usize;
         self.data.get(start..start + b.len as usize)
@@ -201,7 +201,7 @@ impl Trace {
         !self.full
     }
 
-    /// Notes something.
+    /// Records an event.
     #[cold]
     #[inline(never)]
     pub fn add(&mut self, from: Time, until: Time, what: EventKind) {
@@ -235,7 +235,7 @@ impl Trace {
         Bytes { len: bytes.len() as u32, kept }
     }
 
-    /// The device moved `bytes`; `shared` says whether they lie in coherent memory.
+    /// Records that the device moved `bytes`, which lie in coherent memory if `shared`.
     #[cold]
     #[inline(never)]
     pub fn transfer(
@@ -267,7 +267,7 @@ impl Trace {
         self.events.push(Event { from, until, what: EventKind::Device(stage, at, bytes) });
     }
 
-    /// A frame leaves. More than were asked for are not noted.
+    /// Records the departure of a frame, up to the number asked for.
     #[cold]
     #[inline(never)]
     pub fn frame(&mut self, at: Time, frame: &[u8]) {

@@ -12,14 +12,14 @@ use crate::trace::{EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
-/// Time between things, beside what [`Rules`] has of beats.
+/// Latencies beside the beats of [`Rules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
     /// The time from a read's address to its first data.
     pub read: Span,
     /// The time from a write's last data to its response, when it is in memory.
     pub write: Span,
-    /// Between CPU and the AXI4-Lite slave, one way.
+    /// The time between CPU and AXI4-Lite slave, one way.
     pub cpu: Span,
 }
 
@@ -36,7 +36,7 @@ impl Latencies {
         cpu: Span::from_ns(42),
     };
 
-    /// Nothing takes any time but what the rules say.
+    /// No latency beside that of the rules.
     pub const NONE: Latencies = Latencies { read: Span::ZERO, write: Span::ZERO, cpu: Span::ZERO };
 }
 
@@ -55,7 +55,7 @@ pub struct Axi<S = Capture> {
 }
 
 impl Axi {
-    /// A bus by `rules`.
+    /// Creates a bus with these rules.
     pub fn new(platform: Platform, rules: Rules, latencies: Latencies) -> Axi {
         Axi {
             platform,
@@ -110,7 +110,7 @@ impl<S: FrameSink> Axi<S> {
         done
     }
 
-    /// Notes for the trace a transfer that ended at `done` and took `took`.
+    /// Records in the trace a transfer that ended at `done` and took `took`.
     #[inline(always)]
     fn note(
         &mut self,
@@ -204,7 +204,7 @@ impl<S: FrameSink> Bus for Axi<S> {
         self.lite(at + self.latencies.cpu, size, accesses, "write")
     }
 
-    /// The slave has it all done when it looks at the register: the answer only travels.
+    /// Books the request and the slave's time. The answer takes only the way back.
     fn register_read(&mut self, at: Time, size: u8) -> Time {
         let accesses = Rules::lite_accesses(size);
         self.platform.ledger.axi_lite_reads += accesses;

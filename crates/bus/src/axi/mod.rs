@@ -25,7 +25,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The longest burst, in beats.
+    /// Returns the longest burst in beats.
     pub const fn most_beats(self) -> u32 {
         match self {
             Protocol::Axi3 => 16,
@@ -144,26 +144,26 @@ impl Rules {
         &self.settings
     }
 
-    /// The time of `n` clocks, rounded up to a picosecond.
+    /// Returns the time of `n` clocks, rounded up to a picosecond.
     #[inline]
     pub const fn clocks(&self, n: u64) -> Span {
         Span::from_ps((n * 1_000_000).div_ceil(self.settings.mhz as u64))
     }
 
-    /// The time of a burst's data.
+    /// Returns the time of a burst's data.
     #[inline]
     pub const fn burst_time(&self, burst: &Burst) -> Span {
         if burst.bytes == self.boundary { self.full } else { self.clocks(burst.beats as u64) }
     }
 
-    /// Beats of `bytes` at `addr`: words of the bus that they touch.
+    /// Returns the beats of `bytes` at `addr`: the words of the bus that they touch.
     #[inline]
     pub const fn beats(&self, addr: u64, bytes: u32) -> u64 {
         let mask = (1u64 << self.beat_shift) - 1;
         ((addr & mask) + bytes as u64 + mask) >> self.beat_shift
     }
 
-    /// AXI4-Lite accesses that one register access of `size` bytes becomes.
+    /// Returns the number of AXI4-Lite accesses for a register access of `size` bytes.
     #[inline]
     pub const fn lite_accesses(size: u8) -> u64 {
         (size as u64).div_ceil(4)

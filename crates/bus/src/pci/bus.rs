@@ -13,10 +13,10 @@ use crate::trace::{EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
-/// Time and place of things around the bus, beside what [`Rules`] has of commands.
+/// Latencies and addresses beside the commands of [`Rules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latencies {
-    /// Between CPU and bus, one way: register accesses.
+    /// The time of a register access between CPU and bus, one way.
     pub cpu: Span,
     /// The time from a write's last data on the bus to memory.
     pub memory: Span,
@@ -41,7 +41,7 @@ pub struct Pci<S = Capture> {
 }
 
 impl Pci {
-    /// A bus by `rules`, with the device's registers at bus address `bar`.
+    /// Creates a bus with these rules and the device's registers at bus address `bar`.
     pub fn new(platform: Platform, rules: Rules, latencies: Latencies, bar: u64) -> Pci {
         let outstanding = match rules.settings().protocol {
             Protocol::Conventional { .. } => 1,
@@ -259,7 +259,7 @@ impl<S: FrameSink> Bus for Pci<S> {
         self.book(at + self.latencies.cpu, self.rules.clocks(&t), &t, t.command.name())
     }
 
-    /// Books all of it: nobody else has the bus until the device has answered.
+    /// Books the whole access, because the bus is held until the device has answered.
     fn register_read(&mut self, at: Time, size: u8) -> Time {
         let (t, asking, all) = self.register_read_clocks(size);
         let free = self.book(at + self.latencies.cpu, all, &t, t.command.name());

@@ -6,9 +6,9 @@
 //!  bare: eth0 (TAP) ───────────────────────┘
 //! ```
 //!
-//! `bare` has the same switch, port and NIC, and nothing of ours. The offloads of the NIC's
-//! stand-in are off, so that frames at the far side are as on a wire; in state "off", those of the
-//! TAP devices and of the switch are off as well.
+//! `bare` has the same switch, port and NIC without Doorbell. The offloads of the veth are off, so
+//! that frames at the far side are as on a wire. State "off" turns off those of TAPs and switch
+//! too.
 
 use super::State;
 use super::data_path::{DataPath, Shared};

@@ -1,15 +1,8 @@
-//! Profiles: descriptions of platforms.
-//!
-//! A profile gives every platform key of a system a value, a unit and a source:
+//! Profiles: descriptions of platforms. Each platform key has a value, a unit and a source:
 //!
 //! ```toml
-//! name = "mlx5-gen2"
-//! system = "mlx5"
-//! about = "ConnectX-6 Dx on PCIe Gen2 x16"
-//!
 //! [pcie]
 //! memory_latency = { value = 250, unit = "ns", source = "assumed: …" }
-//! completions = { value = "merged", source = "https://… : the sentence" }
 //! usable_share = { value = 1, range = [0.5, 1], source = "fit:mlx5.rate_gen2_off" }
 //! ```
 //!

@@ -1,15 +1,7 @@
 //! Scenarios: descriptions of runs.
 //!
-//! ```toml
-//! name = "mlx5-pktgen-64"
-//! about = "one line"
-//! system = "mlx5"
-//! profile = "mlx5-gen2"
-//!
-//! [traffic]
-//! size = "64 B"          # a number with its unit is a string
-//! packets = 240000       # a pure number is a number
-//! ```
+//! A scenario names a system and a profile, and sets keys in tables: `size = "64 B"` (a number with
+//! its unit is a string) or `packets = 240000` in `[traffic]`. Other keys keep their defaults.
 //!
 //! A scenario may override keys of its profile. A [`Plan`] is a scenario on its profile. Settings
 //! come in layers: the scenario's file, a budget's, the command line. One without effect on the

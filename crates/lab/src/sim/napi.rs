@@ -649,7 +649,8 @@ impl<Dr, E> NapiContext<Dr, E> {
     }
 }
 
-/// Passes packets to the driver: waiting ones, then new ones.
+/// Passes packets to the driver: waiting ones, then new ones. An empty qdisc is bypassed without
+/// "more". Packets that waited go in batches with "more" on all but the last.
 fn send<B, D, Dr, E>(m: &mut Machine<B, D>, s: &mut NapiContext<Dr, E>)
 where
     B: Bus,

@@ -6,13 +6,12 @@
 //! seed alone (SplitMix64).
 
 use crate::sim::histogram::Histogram;
-use crate::sim::link::{Peer, Wire};
+use crate::sim::link::{Peer, Wire, takes};
 use crate::sim::napi::Endpoint;
 use crate::sim::traffic::tcp::Prices;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, EventSource, Host, Span, Time};
 use doorbell_packet::Packet;
-use doorbell_packet::ethernet::{FCS, MIN_FRAME, PREAMBLE};
 
 /// The distribution of a phase's frames in time.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -255,9 +254,7 @@ impl Meter {
 
     /// Returns the arrival of a frame of `len` bytes whose first bit left at `first_bit`.
     fn arrived(&self, first_bit: u64, len: u64) -> Time {
-        let bits = 8 * u128::from((PREAMBLE + FCS) as u64 + len.max(MIN_FRAME as u64));
-        let ps = bits * 1_000_000_000_000 / u128::from(self.bits_per_second);
-        Time::from_ps(first_bit) + Span::from_ps(ps as u64) + self.delay
+        Time::from_ps(first_bit) + takes(self.bits_per_second, len as usize) + self.delay
     }
 }
 

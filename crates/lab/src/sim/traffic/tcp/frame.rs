@@ -62,6 +62,11 @@ impl Header {
         TCP + 20 + options
     }
 
+    /// Returns whether only ACK and perhaps PSH are set, as merging requires.
+    pub fn is_plain(&self) -> bool {
+        self.flags & !PSH == ACK
+    }
+
     /// Writes all headers for `payload` bytes. The TCP checksum field holds the pseudo-header's
     /// sum.
     ///

@@ -95,7 +95,7 @@ impl Hosts {
     /// Keeps a frame with data if it may be merged with later ones. Returns whether it was kept.
     fn merge(&mut self, i: usize, at: Time, header: &Header, len: u32) -> bool {
         let Some(wait) = self.gro else { return false };
-        let plain = len > 0 && header.flags & !frame::PSH == frame::ACK;
+        let plain = len > 0 && header.is_plain();
         if let Some(((first, so_far, count), _)) = &mut self.ends[i].run
             && plain
             && header.seq == first.seq.wrapping_add(*so_far)

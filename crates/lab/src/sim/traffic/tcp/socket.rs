@@ -56,8 +56,9 @@ impl Config {
 
 /// Linux's initial window, in segments.
 const INITIAL: u32 = 10;
-/// `TCP_MAX_QUICKACKS`.
+/// Number of segments acknowledged at once (`TCP_MAX_QUICKACKS`).
 const QUICK: u32 = 16;
+/// Delay of an acknowledgment of at most one full segment in order.
 const DELAYED_ACK: Span = Span::from_ms(40);
 const LEAST_RTO: Span = Span::from_ms(200);
 const FIRST_RTO: Span = Span::from_ms(1000);

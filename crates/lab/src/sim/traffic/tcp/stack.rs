@@ -94,13 +94,12 @@ impl Connection {
     /// Appends a segment to the backlog (`tcp_add_backlog`). With `merges`, joins it to the last
     /// one if it follows it.
     fn postpone(&mut self, header: &frame::Header, len: u32, count: u32, merges: bool) {
-        let plain = |f: u8| f & !frame::PSH == frame::ACK;
         if merges
             && let Some((last, so_far, n)) = self.backlog.back_mut()
             && len > 0
             && *so_far > 0
-            && plain(last.flags)
-            && plain(header.flags)
+            && last.is_plain()
+            && header.is_plain()
             && header.seq == last.seq.wrapping_add(*so_far)
             && header.timestamps == last.timestamps
             && *n + count <= MERGED
@@ -490,17 +489,15 @@ impl<H: Host> Endpoint<H> for Stack {
             let Some((i, read, p)) = self.one(h, p, verified) else { continue };
             let (header, len) = (read.header, read.payload.len() as u32);
             let frames = size.map_or(1, |size| len.div_ceil(size).max(1));
+            // A new acknowledgment number ends a run, as in `tcp_gro_receive`.
             let follows = run.is_some_and(|(j, first, so_far, _)| {
-                let plain = |f: u8| f & !frame::PSH == frame::ACK;
                 self.gro
-                   && i == j
-                   && len > 0
-                   && so_far > 0
-                   && plain(first.flags)
-                   && plain(header.flags)
-                    && first.flags & frame::PSH == 0
+                    && i == j
+                    && len > 0
+                    && so_far > 0
+                    && first.flags == frame::ACK
+                    && header.is_plain()
                     && header.seq == first.seq.wrapping_add(so_far)
-                    // A new acknowledgment number ends a run, as in `tcp_gro_receive`.
                     && header.ack == first.ack
                     && so_far + len < 0x1_0000
             });
