@@ -242,8 +242,8 @@ impl Ranking<'_> {
         let data = json!({ "judged": first, "runs": runs.len(), "dominated": any, "sides": rows });
 
         let share = |k: usize| {
-            let share = k as f64 / runs.len() as f64;
-            Cell::exact(format!("{:.1} %", 100.0 * share), share)
+            let (k, of) = (k as f64, runs.len() as f64);
+            Cell::exact(format!("{:.1} %", 100.0 * k / of), k / of)
         };
         let heads = [format!("dominates {first}"), format!("dominated by {first}")];
         let ratios = by.iter().map(|what| format!("{}, {first} / other", what.text));
