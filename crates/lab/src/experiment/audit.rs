@@ -1,4 +1,4 @@
-//! Audits: counts of two parties that must agree, and what faults explain.
+//! Audits: comparisons of the counts of two parties, with the differences that faults explain.
 
 use super::result::{Count, Group};
 use crate::sim::fault::Report;
@@ -23,12 +23,11 @@ pub(crate) fn fault_counts(report: &Report) -> Vec<Count> {
     .collect()
 }
 
-/// Holds counts of two parties against each other: alike, or, where something was to go wrong,
-/// apart by what has a name.
+/// Compares counts of two parties. Where faults were injected, counts may differ by a named loss.
 #[derive(Debug)]
 pub(crate) struct CrossCheck {
     lossy: bool,
-    /// What does not add up.
+    /// The checks that failed, a message each.
     pub(crate) wrong: Vec<String>,
 }
 
@@ -37,14 +36,14 @@ impl CrossCheck {
         CrossCheck { lossy: faults.is_some(), wrong: Vec::new() }
     }
 
-    /// Alike, whatever went wrong.
+    /// Checks that two counts are equal, with or without faults.
     pub(crate) fn same(&mut self, what: &str, a: (&str, u64), b: (&str, u64)) {
         if a.1 != b.1 {
             self.wrong.push(format!("{what}: {} {}, {} {}", a.0, a.1, b.0, b.1));
         }
     }
 
-    /// Alike; but of `a` as many as `lost` may be missing in `b`.
+    /// Checks that `b` equals `a`, less at most `lost` where faults were injected.
     pub(crate) fn less(&mut self, what: &str, a: (&str, u64), b: (&str, u64), lost: (&str, u64)) {
         if !self.lossy {
             self.same(what, a, b);
@@ -54,8 +53,8 @@ impl CrossCheck {
         }
     }
 
-    /// A platform on which everything has been closed and released. `struck`: accesses that were
-    /// made to fail. `place` stands before each message.
+    /// Checks that everything on a platform has been closed and released. `struck` is the number of
+    /// accesses that were made to fail. `place` goes in front of each message.
     pub(crate) fn platform(&mut self, place: &str, p: &Platform, struck: u64) {
         let l = &p.ledger;
         let (readable, writable) = p.memory.mapped();
@@ -72,7 +71,7 @@ impl CrossCheck {
         self.wrong.extend(standstill::of_coherent(p).map(|w| format!("{place}{w}")));
     }
 
-    /// None, unless something was to go wrong; then `most`.
+    /// Checks that `a` is zero, or at most `most` where faults were injected.
     pub(crate) fn none(&mut self, what: &str, a: (&str, u64), most: u64) {
         let most = if self.lossy { most } else { 0 };
         if a.1 > most {
@@ -81,5 +80,5 @@ impl CrossCheck {
     }
 }
 
-/// As many as there are: a loss with a name of its own, which others count.
+/// A limit for losses that another check counts.
 pub(crate) const ANY: u64 = u64::MAX;

@@ -1,10 +1,9 @@
-//! The axienet system: AXI Ethernet with AXI DMA on an AXI bus, driver and device, and
-//! a run of it.
+//! The axienet system: AXI Ethernet with AXI DMA on an AXI bus, its driver, and a run of it.
 //!
-//! The loads are TCP ([`crate::experiment::closed_loop`]), frames that come by a pattern
-//! ([`crate::sim::traffic::arrivals`]), frames at a fixed rate ([`crate::experiment::fixed_rate`]) and frames sent
-//! ([`crate::experiment::open_loop`]). The queue's interrupts and softirq have a core, applications another. The
-//! other cores of the platform only count in a share of all cores.
+//! Loads are TCP ([`super::closed_loop`]), frames received in a pattern
+//! ([`crate::sim::traffic::arrivals`]), frames at a fixed rate ([`super::fixed_rate`]) and frames
+//! sent ([`super::open_loop`]). One core takes the queue's interrupts and softirq, another runs the
+//! applications. The platform's other cores only count in the share of all cores.
 
 mod audit;
 mod controllers;
@@ -65,7 +64,7 @@ pub static SYSTEM: System = System {
 /// The driver, with any controller.
 pub type Driver = Axienet<Any>;
 
-/// The inputs of a run, but its traffic.
+/// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Host and link.
@@ -84,14 +83,14 @@ pub struct Setup {
     pub cores: usize,
 }
 
-/// Frames that come by phases.
+/// Frames received in phases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
-    /// Time before anything is counted.
+    /// Time before the measurement.
     pub warmup: Span,
-    /// Time that is measured.
+    /// Time of the measurement.
     pub duration: Span,
-    /// The phases.
+    /// The phases, in order.
     pub phases: Vec<Phase>,
     /// Seed of random arrivals.
     pub seed: u64,
@@ -102,25 +101,25 @@ pub struct Arrivals {
 pub enum Load {
     /// TCP.
     Closed(closed_loop::Load),
-    /// Frames that come.
+    /// Frames received.
     Arrivals(Arrivals),
-    /// Frames that are sent.
+    /// Frames sent.
     Open(open_loop::Load),
 }
 
 /// Totals of the whole run.
 #[derive(Clone, Copy, Debug)]
 pub struct Totals {
-    /// The driver's.
+    /// The driver's counters.
     pub driver: Stats,
-    /// The device's.
+    /// The device's counters.
     pub device: Counters,
-    /// Received packets an interrupt, as the device was told at the end.
+    /// Received packets an interrupt: the device's last setting.
     pub threshold: u32,
 }
 
-/// Statistics of a run: core 0 takes the interrupts, core 1 has the applications; interrupts are
-/// those of reception and of transmission.
+/// Statistics of a run. Core 0 takes the interrupts and core 1 runs the applications. Interrupts
+/// are those of reception, then of transmission.
 pub type RunStats = experiment::RunStats<Totals>;
 
 /// Address of host memory: below 2 GiB, as on a Zynq UltraScale+.
@@ -155,7 +154,7 @@ fn machine<Pr: Peer>(
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
     let bus = bus(setup, memory_size(setup, load))?;
     let mut o = match load {
@@ -165,7 +164,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     }?;
     let clocks =
         |time: Span| (u128::from(time.ps()) * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
-    // A burst under way at either end of the measured time counts for the side it began on.
+    // A burst in flight at either end of the measured time counts for the side it began on.
     o.use_of_bus("beats", 4096, clocks, |l| vec![l.axi_read_beats, l.axi_write_beats]);
     Ok(o)
 }
@@ -237,7 +236,7 @@ fn fixed_rate(
     Ok(o)
 }
 
-/// Counts the frames handed up, and follows the controller.
+/// Counts the frames passed up, and samples the controller.
 #[derive(Default)]
 struct Handed {
     latency: Histogram,
@@ -290,7 +289,7 @@ fn arrivals(
     x.m.outside(|device, _, at| device.peer.start(at));
     let mut handed = Handed::default();
     let (mut o, at) = x.measure(begin, (load.warmup, load.duration), &mut handed)?;
-    // Frames on their way arrive.
+    // Frames in flight arrive.
     x.slice(at + Span::from_ms(50))?;
     o.faults = x.end();
     o.latency = handed.latency;
@@ -338,7 +337,7 @@ fn packets(
     let device = m.device.counters;
     o.counts.payload = o.counts.ledger.wire_bytes;
     o.steady.payload = o.steady.ledger.wire_bytes;
-    // Nothing is received: all interrupts are of transmission.
+    // Nothing is received, so all interrupts are those of transmission.
     o.steady.interrupts.insert(0, 0);
     o.counts.interrupts = vec![driver.rx_irqs, driver.tx_irqs];
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];

@@ -1,24 +1,24 @@
-//! The bill: what a packet costs at each crossing, in five parts.
+//! The bill: the cost of a packet at each crossing, in five parts.
 //!
-//! Of all that a run counts, these add up: CPU cycles by cause, and the parts that the ledger
-//! declares with its counters ([`ledger::Part`]).
+//! The parts are CPU cycles by cause, and those that the ledger declares with its counters
+//! ([`ledger::Part`]).
 
 use doorbell_bus::{Ledger, ledger};
 
 /// A part of the bill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Its name: `cycles`.
+    /// The name: `cycles`.
     pub name: &'static str,
-    /// For people.
+    /// The heading that people read.
     pub title: &'static str,
     /// The unit of its items.
     pub unit: &'static str,
-    /// The part of the ledger; cycles are none.
+    /// The part of the ledger; `None` for cycles.
     counters: Option<ledger::Part>,
 }
 
-/// Names of costs, as a result has them: `cycles_stack`.
+/// The prefix of costs in a result: `cycles_stack`.
 const CYCLES: &str = "cycles_";
 
 const fn part(name: &'static str, title: &'static str, counters: Option<ledger::Part>) -> Part {
@@ -44,7 +44,7 @@ impl Part {
         counter.part.filter(|p| p.0 == part).map(|(_, title)| title.to_owned())
     }
 
-    /// Returns the items of a packet that are not zero: name, title, value.
+    /// Returns name, title and value of each item of a packet that is not zero.
     pub fn of(&self, per_packet: &[(String, f64)]) -> Vec<(String, String, f64)> {
         let all = per_packet.iter().filter(|(_, v)| *v != 0.0);
         all.filter_map(|(name, v)| Some((name.clone(), self.item(name)?, *v))).collect()

@@ -1,16 +1,10 @@
-//! A closed-loop run: TCP over one NIC, for a time.
+//! A closed-loop run: TCP over one NIC, for a given time.
 //!
-//! A system makes a machine with a link ([`Wired`]) and opens its driver; here the
-//! connections are made ([`Load::connect`]), run to a steady state ([`Load::warmup`]), measured
-//! for [`Load::duration`], and brought to their end, so that an audit can hold what was
-//! taken against what was given back. Rates and counts are those of the measured time.
-//!
-//! A packet is a frame with data on the wire: sent where the machine sends, received
-//! where it receives. In request-response traffic it is a transaction.
-//!
-//! Other stations may work beside the one with the connections ([`run_among`]): a machine of
-//! several partitions, one of which carries what another sends. Counts are then those of all of
-//! them.
+//! A system builds a machine with a link ([`Wired`]) and opens its driver. This module makes the
+//! connections ([`Load::connect`]), runs them to a steady state ([`Load::warmup`]), measures them
+//! for [`Load::duration`] and closes them, so that an audit can compare what was taken with what
+//! was given back. Rates and counts are those of the measured time. A packet is a frame with data
+//! on the wire, or a transaction in request-response traffic.
 
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
@@ -25,43 +19,43 @@ use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Alignment, Device, Host, Span, Time};
 
-/// What the connections do.
+/// The direction of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// The machine sends in bulk.
     Send,
-    /// It receives in bulk.
+    /// The machine receives in bulk.
     Receive,
-    /// It answers requests.
+    /// The machine answers requests.
     Serve,
 }
 
 /// The traffic of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Which way.
+    /// The direction.
     pub kind: Kind,
-    /// How many connections.
+    /// Number of connections.
     pub connections: u16,
-    /// Time before anything is counted.
+    /// Time before the measurement.
     pub warmup: Span,
-    /// Time in which it is.
+    /// Time of the measurement.
     pub duration: Span,
-    /// Both ends' sockets; the peers' send single segments.
+    /// Settings of the sockets at both ends; the peers' send single segments.
     pub socket: Config,
-    /// What the driver gets to do.
+    /// Work that is left to the driver and its device.
     pub offloads: Offloads,
-    /// Whether received segments are merged.
+    /// GRO: received segments are merged.
     pub gro: bool,
-    /// Bytes of a request, and of a response.
+    /// Bytes of a request and of a response.
     pub transaction: (u32, u32),
-    /// Whether applications have a core of their own.
+    /// The applications have a core of their own.
     pub own_core: bool,
-    /// Bits a second that each source writes at the most.
+    /// Limit of each source, in bits a second.
     pub source_rate: Option<u64>,
     /// Connections beside bulk traffic that the machine serves.
     pub beside: u16,
-    /// Segments that wait for a socket's owner are merged.
+    /// Merges the segments that wait for a socket's owner.
     pub merges_backlog: bool,
 }
 
@@ -124,7 +118,7 @@ pub static APPLICATION: [Key; 1] =
         .when(TCP)];
 
 impl Load {
-    /// The load of these values, whose `traffic.kind` is `send`, `receive` or `transactions`.
+    /// Reads the load from `v`, whose `traffic.kind` is `send`, `receive` or `transactions`.
     ///
     /// # Errors
     /// Values that are allowed each, but not together.
@@ -181,14 +175,14 @@ impl Load {
         })
     }
 
-    /// Cores that the machine needs.
+    /// Returns the number of cores that the machine needs.
     pub fn cores(&self) -> usize {
         if self.own_core { 2 } else { 1 }
     }
 
-    /// Host memory for what the connections can have under way.
+    /// Returns the host memory in bytes for everything that the connections can have in flight.
     pub fn memory(&self) -> usize {
-        // A segment in a window takes a buffer of its own, at the least a power of two.
+        // Each segment in a window takes a buffer of its own, of at least a power of two bytes.
         let frame = (self.socket.mss as usize + 128)
             .next_power_of_two()
             .max(self.offloads.place.align as usize);
@@ -197,7 +191,6 @@ impl Load {
         usize::from(self.connections + self.beside) * each
     }
 
-    /// Returns the machine's side of the connections.
     pub(crate) fn stack(&self, c: Vec<Connection>, prices: Prices, slice: Span) -> Stack {
         let mut stack = Stack::new(c, self.offloads, prices, self.gro, slice);
         stack.merges_backlog = self.merges_backlog;
@@ -214,9 +207,9 @@ impl Load {
         }
     }
 
-    /// Both ends of the connections, for a machine with this address.
+    /// Returns both ends of the connections, for a machine with the address `mac`.
     pub fn connect(&self, mac: [u8; 6]) -> (Vec<Connection>, Hosts) {
-        // A peer that asks opens its connection; then all do.
+        // A peer that asks opens its connection. With one such peer all connections are opened.
         let peer_opens = self.kind == Kind::Serve || self.beside > 0;
         pair(mac, self.connections + self.beside, peer_opens, |i| {
             let kind = if i < self.connections { self.kind } else { Kind::Serve };
@@ -225,7 +218,7 @@ impl Load {
                 Kind::Receive => (App::drain(), self.source()),
                 Kind::Serve => {
                     let (request, response) = self.transaction;
-                    // Not all at the same instant.
+                    // The first requests are 1 us apart.
                     let first = Time::ZERO + Span::from_us(u64::from(i));
                     (
                         App::server(request, response),
@@ -239,7 +232,7 @@ impl Load {
     }
 }
 
-/// Packets and payload so far.
+/// Returns the packets and payload bytes so far.
 fn arrived<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack, kind: Kind) -> (u64, u64) {
     let peers = || m.device.peer.ends.iter();
     let sum = |f: &dyn Fn(&crate::sim::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
@@ -259,11 +252,11 @@ fn arrived<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack, kind: Kind
 /// The longest time that connections take to close.
 const LONGEST_END: Span = Span::from_ms(600_000);
 
-/// The first station's endpoint, which has the connections.
+/// Gives access to the endpoint of the first station, which has the connections.
 pub trait HasStack {
-    /// The connections of the first station; of others it is not asked for.
+    /// Returns the connections. Panics at any other station.
     fn stack(&self) -> &Stack;
-    /// The same.
+    /// Returns the connections. Panics at any other station.
     fn stack_mut(&mut self) -> &mut Stack;
 }
 
@@ -300,11 +293,11 @@ where
     }
 }
 
-/// Runs `load` over the stations of `x`, the first of which has the connections. Nothing is left in
+/// Runs `load` over the stations of `x`, the first of which has the connections. Leaves nothing in
 /// their queues. `look` reads the counters of drivers and devices.
 ///
 /// # Errors
-/// It gets stuck, or the watcher ends it.
+/// The run is stuck, or the watcher ends it.
 pub(crate) fn run<B, D, Dr, E>(
     x: &mut Experiment<'_, B, D, Hosts, Dr, E>,
     load: &Load,
@@ -329,7 +322,7 @@ where
         e.app.finish();
     }
     let last = at + LONGEST_END;
-    // The last acknowledgment may be lost, and the peer asks for it.
+    // The last acknowledgment may be lost; the peer then repeats its segment.
     x.rules.lingers = x.rules.watchdog.is_some();
     loop {
         at += SLICE;
@@ -347,7 +340,7 @@ where
     }
     o.audit = wrong(x.m, x.stations[0].endpoint.stack());
     for s in &mut x.stations {
-        // Its buffers are its partition's.
+        // The buffers belong to the partition of this core.
         x.m.enter(s.irq_core);
         let rest: Vec<_> = s.drain_queue().collect();
         if !rest.is_empty() {
@@ -372,7 +365,7 @@ fn latency(peers: &Hosts) -> Histogram {
     all
 }
 
-/// What both ends found wrong with each other's frames.
+/// Returns the faults that both ends found in each other's frames.
 fn wrong<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack) -> Vec<String> {
     let (here, there) = (stack.counters, &m.device.peer);
     [

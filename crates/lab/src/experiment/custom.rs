@@ -1,15 +1,11 @@
-//! A driver or a device of one's own, metered.
+//! Measures a driver or a device of one's own.
 //!
-//! The systems of the command line are machines with a profile, many keys and an audit of
-//! their own. Somebody who writes a driver wants less: this driver, on this device, so
-//! many packets, what did each of them cost at each crossing. [`meter`] is that: packets of the
-//! generator through a driver on a machine that one puts together out of `doorbell_bus`, or that
-//! [`on_pcie`] has put together. It counts with the same ledger, and it looks for the same leaks.
-//! [`bill`] prints what it counted; [`TxRing`] is the account of descriptors that every such driver
-//! keeps.
+//! [`meter`] sends packets of the generator through one driver on one device and reports the cost
+//! of each packet at each crossing. It needs no profile, keys or audit of a system. The machine is
+//! put together out of `doorbell_bus`, or by [`on_pcie`]. Ledger and leak checks are those of the
+//! built-in systems. [`bill`] prints the counts; [`TxRing`] keeps the ring of such a driver.
 //!
-//! `examples/own_driver.rs` is a driver written for it, `examples/own_device.rs` a device with its
-//! driver.
+//! Examples: `examples/own_driver.rs`, `examples/own_device.rs`.
 
 mod ring;
 
@@ -27,7 +23,7 @@ use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Span};
 use std::fmt::Write;
 
-/// What the file of a driver speaks of: the traits, their types, and what runs it.
+/// The names that the file of a driver needs: traits, their types, and [`meter`].
 pub mod prelude {
     pub use super::TxRing;
     pub use crate::Unwatched;
@@ -38,12 +34,12 @@ pub mod prelude {
     pub use doorbell_packet::Packet;
 }
 
-/// A machine with one core and `device` on a link of PCI Express: 64 MiB of memory, each access
-/// checked to the byte, 150 ns each way over the link and 250 ns to memory. The CPU's work is
-/// counted and costs nothing.
+/// Builds a machine with one core and `device` on a PCI Express link. It has 64 MiB of memory,
+/// checks each access to the byte, and takes 150 ns each way over the link and 250 ns to memory.
+/// The CPU's work is counted and costs nothing.
 ///
 /// # Errors
-/// A generation or a number of lanes that there is not.
+/// There is no such PCIe generation or number of lanes.
 pub fn on_pcie<D: Device<Pcie>>(
     generation: u32,
     lanes: u32,
@@ -60,17 +56,16 @@ pub fn on_pcie<D: Device<Pcie>>(
     Ok(Machine::new(bus, device, Costs::FREE, 1))
 }
 
-/// Sends `load` through the driver that `open` makes, whose interrupt is `line` and whose ring has
-/// room for `in_flight` packets, on core 0. `close` takes the driver down afterwards; what it
-/// leaves behind is in the audit. What `open` costs is not counted. A pace counts from when it has
+/// Sends `load` on core 0 through the driver that `open` makes. `line` is its interrupt, and its
+/// ring has room for `in_flight` packets. `close` takes the driver down afterwards; the audit lists
+/// what it leaves behind. The cost of `open` is not counted, and a pace starts when it has
 /// returned.
 ///
-/// The work is priced by the machine's [`Costs`], and shown in cycles of a clock of 1 GHz:
-/// nanoseconds.
+/// The machine's [`Costs`] price the work. It is shown in cycles of a 1 GHz clock, that is in ns.
 ///
 /// # Errors
-/// When the memory is too small, or the run gets stuck: the driver waits for an interrupt that
-/// cannot come. Then the error has all that is known of the cause ([`crate::sim::standstill`]).
+/// The memory is too small, or the run is stuck because the driver waits for an interrupt that
+/// cannot come. The error then names the cause as far as it is known ([`crate::sim::standstill`]).
 pub fn meter<B, D, Dr>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,
@@ -86,10 +81,10 @@ where
     meter_watched(m, open, close, on, load, 1.0, &mut Unwatched)
 }
 
-/// As [`meter`], with a clock of `ghz`, and somebody who sees the frames or the progress.
+/// Does the same as [`meter`], with a clock of `ghz` and a watcher of frames or progress.
 ///
 /// # Errors
-/// As [`meter`].
+/// As for [`meter`].
 pub fn meter_watched<B, D, Dr>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,
@@ -120,10 +115,10 @@ where
     Ok(o.measured(rates, CountsOf::Run, HANDED, ghz))
 }
 
-/// Each count of a packet that is not zero, a line each.
+/// Returns the counts of a packet that are not zero, a line each.
 ///
 /// # Errors
-/// What does not add up: then it is no bill.
+/// A check of the audit failed, so the counts are no bill.
 pub fn bill(m: &Measured) -> Result<String, RunError> {
     if !m.is_sound() {
         return Err(RunError::Audit(m.audit.join("\n")));
@@ -135,8 +130,8 @@ pub fn bill(m: &Measured) -> Result<String, RunError> {
     Ok(text)
 }
 
-/// What was taken and not given back, packets that did not leave, and accesses outside of what may
-/// be reached.
+/// Returns resources that were not given back, packets that did not leave, and accesses outside of
+/// the allowed memory.
 fn leaks<B: Bus, D: Device<B>>(m: &Machine<B, D>, packets: u64) -> Vec<String> {
     let l = m.ledger();
     let mut all = Vec::new();

@@ -1,9 +1,9 @@
-//! The e1000 system: a gigabit controller of the 8254x family, driver and device, on
-//! conventional PCI, PCI-X or PCI Express, and a run of it.
+//! The e1000 system: a gigabit controller of the 8254x family on PCI, PCI-X or PCI Express, its
+//! driver, and a run of it.
 //!
-//! The loads are closed-loop TCP ([`crate::experiment::closed_loop`]) over a gigabit link, and open-loop
-//! packets ([`crate::experiment::open_loop`]). One queue, one interrupt line, one core; applications may
-//! have a second.
+//! Loads are closed-loop TCP ([`super::closed_loop`]) over a gigabit link, and open-loop packets
+//! ([`super::open_loop`]). There is one queue, one interrupt line and one core. Applications may
+//! have a second core.
 
 mod audit;
 mod figures;
@@ -68,14 +68,14 @@ pub enum Slot {
     Express(pcie::Settings, pcie::Latencies),
 }
 
-/// The inputs of a run, but its traffic.
+/// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Host and link.
     pub host: HostConfig,
     /// The bus.
     pub slot: Slot,
-    /// Translation of the device's addresses; `None`: they are physical.
+    /// Translation of the device's addresses; `None` if they are physical.
     pub tce: Option<Window>,
     /// The device.
     pub nic: Nic,
@@ -95,26 +95,24 @@ pub enum Load {
 /// Totals of the whole run.
 #[derive(Clone, Copy, Debug)]
 pub struct Totals {
-    /// The driver's.
+    /// The driver's counters.
     pub driver: Stats,
-    /// The device's.
+    /// The device's counters.
     pub device: Counters,
 }
 
 /// Statistics of a run.
 pub type RunStats = experiment::RunStats<Totals>;
 
-/// Addresses of registers and memory: below 4 GiB, as these controllers hang on dual address
-/// cycles.
+/// Address of the registers, below 4 GiB: these controllers hang on dual address cycles.
 const BAR: u64 = 0xfeb0_0000;
 const MEMORY_BASE: u64 = 64 << 20;
-/// The most memory that fits below the registers.
 const MOST_MEMORY: usize = 3 << 30;
 
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
     let memory = memory_size(setup, load).min(MOST_MEMORY);
     let mut platform = Platform::new(MEMORY_BASE, memory, setup.host.guard);
@@ -126,7 +124,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
             let rules = pci::Rules::new(settings)?;
             let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
-            // A transaction under way at either end of the measured time counts for the side it
+            // A transaction in flight at either end of the measured time counts for the side it
             // began on.
             o.use_of_bus("clocks", 4096, clocks, |l| vec![l.pci_clocks]);
             Ok(o)
@@ -153,7 +151,6 @@ fn on<B: Bus<Sink = Capture>>(
     }
 }
 
-/// The interrupt line of the card.
 const LINE: Interrupt = Interrupt::Line(0);
 
 fn tcp<B: Bus>(

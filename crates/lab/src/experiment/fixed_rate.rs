@@ -1,14 +1,12 @@
-//! Frames at a pace, for one driver alone with its wire: what each costs, whatever the machine's
+//! Frames at a fixed rate, for one driver with its wire: the cost of each, whatever the machine's
 //! speed.
 //!
-//! Bursts of equal UDP frames at equal distances are sent, or come, or come and are answered one by
-//! one. What is sent in a burst is announced with "more" on all but its last packet, as the
-//! kernel's pktgen does it; an answer is not, for each comes down from its socket by itself. The
-//! frames are in one piece.
+//! Bursts of equal UDP frames at equal intervals are sent, received, or received and answered one
+//! by one. All but the last packet of a sent burst carry "more", as with the kernel's pktgen. An
+//! answer does not, since its socket sends each by itself. Frames are linear.
 //!
-//! A guest's own driver can be given the same traffic, by pktgen in the guest and by frames that
-//! the host sends. So what both cost by the frame can be held against each other (docs/guests.md),
-//! and this is what it is for. Copies in the ledger are the driver's alone: whoever makes a frame
+//! A guest's own driver gets the same traffic from pktgen and from the host, so that the costs a
+//! frame can be compared (docs/guests.md). The ledger counts the driver's copies only.
 //! here copies nothing.
 
 use crate::config::key::{Needs, Values, settings};
@@ -29,35 +27,35 @@ use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet};
 use std::collections::VecDeque;
 
-/// Which way frames go.
+/// The direction of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Bursts are sent.
     Send,
-    /// Bursts come.
+    /// Bursts are received.
     Receive,
-    /// Bursts come, and each frame is answered by one.
+    /// Bursts are received, and each frame is answered with one.
     Answer,
 }
 
 /// The traffic of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Which way.
+    /// The direction.
     pub way: Direction,
     /// Bytes of a frame without FCS.
     pub size: u32,
-    /// Frames of a burst.
+    /// Frames in a burst.
     pub burst: u32,
-    /// From one burst to the next.
+    /// Time from one burst to the next.
     pub every: Span,
-    /// How many bursts.
+    /// Number of bursts.
     pub bursts: u64,
-    /// UDP checksums of what is sent are left to the driver; else there is none.
+    /// UDP checksums of sent frames are left to the driver; otherwise frames have none.
     pub checksum: bool,
 }
 
-/// What `traffic.kind` says of it.
+/// The value of `traffic.kind` for this load.
 pub const KIND: &str = "paced";
 
 const PACED: &[Needs] = &[Needs::kind(&[KIND])];
@@ -82,19 +80,20 @@ settings! {
     }
 }
 
-/// Frames under way at the most, beside the driver's own: a burst, and what nobody took back yet.
+/// Frames in flight at the most, beside the driver's own: a burst and those not yet taken back.
 const UNDER_WAY: usize = 4096;
 
 impl Load {
-    /// The load of these values, for a driver whose longest IP packet is `mtu`, which is called
-    /// `key`.
+    /// Reads the load from `v`, for a driver whose longest IP packet is `mtu`. `key` names its
+    /// setting.
     ///
     /// # Errors
-    /// A frame that is too long, or faults that are asked for.
+    /// A frame is too long, or the scenario injects faults.
     pub fn of(v: &Values, mtu: u32, key: &str) -> Result<Load, SettingError> {
         if !crate::config::fault::plan(v, Span::ZERO).is_empty() {
             refuse!(
-                "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, without faults"
+                "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, \
+                 without faults"
             );
         }
         let k = Keys::of(v);
@@ -116,22 +115,21 @@ impl Load {
         })
     }
 
-    /// Host memory for its frames.
+    /// Returns the host memory for the frames, in bytes.
     pub fn memory(&self) -> usize {
         (UNDER_WAY + self.burst as usize) * (self.size as usize).next_power_of_two()
     }
 
-    /// How long all of it takes, and what is then under way comes to its end.
+    /// Returns the time from the first burst until the last frames have ended.
     fn lasts(&self) -> Span {
         self.every * self.bursts + REST
     }
 }
 
-/// The longest time that a frame is under way.
+/// The longest time that a frame is in flight.
 const REST: Span = Span::from_ms(20);
 const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 
-/// A burst, again and again.
 #[derive(Clone, Copy, Debug)]
 struct BurstTimer {
     next: Time,
@@ -150,7 +148,7 @@ impl BurstTimer {
     fn start(&mut self, at: Time) {
         self.next = if self.left > 0 { at } else { Time::NEVER };
     }
-    /// When the burst that is due by `now` was due.
+    /// Returns the due time of the burst that is due by `now`.
     fn due(&mut self, now: Time) -> Option<Time> {
         let at = Some(self.next).filter(|at| *at <= now && self.left > 0)?;
         self.left -= 1;
@@ -159,7 +157,7 @@ impl BurstTimer {
     }
 }
 
-/// What is on the other end of the wire.
+/// The other end of the wire.
 #[derive(Debug)]
 pub struct Peer {
     frame: Vec<u8>,
@@ -167,24 +165,24 @@ pub struct Peer {
     beat: BurstTimer,
     /// Frames sent.
     pub sent: u64,
-    /// Frames that came.
+    /// Frames received.
     pub came: u64,
-    /// Of those, not of the size that all have.
+    /// Received frames of another size than the load's.
     pub strange: u64,
 }
 
 impl Peer {
-    /// The peer of a station.
+    /// Makes the peer of a station with the address `mac`.
     pub fn new(load: &Load, mac: [u8; 6]) -> Peer {
         let mut frame = udp(mac, PEER, load.size, true);
-        // Both are in the frame.
+        // Both fields are inside the frame.
         let _ = CHECKSUM.complete(&mut frame);
         let beat = BurstTimer::new(load, load.way != Direction::Send);
         Peer { frame, burst: load.burst, beat, sent: 0, came: 0, strange: 0 }
     }
 }
 
-/// Where the UDP checksum is.
+/// The UDP checksum's place in a frame.
 const CHECKSUM: CsumPartial = CsumPartial { start: 34, offset: 6 };
 
 impl EventSource for Peer {
@@ -208,7 +206,7 @@ impl Other for Peer {
     }
 }
 
-/// What is above the driver.
+/// The layer above the driver.
 #[derive(Debug)]
 pub struct UpperLayer {
     load: Load,
@@ -303,18 +301,17 @@ impl<H: Host> Endpoint<H> for UpperLayer {
     }
 }
 
-/// A driver that is open, and the ways to deal with it.
+/// An open driver, and the functions to handle it.
 #[derive(Debug)]
 pub(crate) struct DeviceUnderTest<Dr, L, R> {
-    /// The driver.
     pub(crate) driver: Dr,
-    /// Its station's address.
+    /// The address of its station.
     pub(crate) mac: [u8; 6],
-    /// Its interrupts.
+    /// The interrupts.
     pub(crate) lines: Vec<Interrupt>,
     /// Reads the counters of driver and device.
     pub(crate) look: L,
-    /// Has the driver return what was sent, where no interrupt makes it.
+    /// Makes the driver return sent frames where no interrupt does.
     pub(crate) reclaim: R,
 }
 
@@ -381,11 +378,11 @@ where
     }
 }
 
-/// Runs `load` over a driver that is open, and returns it. Counts begin when it is open, and end
-/// before it is closed.
+/// Runs `load` over an open driver, and returns it. Counts start when it is open and end before it
+/// is closed.
 ///
 /// # Errors
-/// It gets stuck, or the watcher ends it.
+/// The run is stuck, or the watcher ends it.
 pub(crate) fn run<B, D, Dr>(
     m: &mut Machine<B, Under<D>>,
     tested: DeviceUnderTest<
@@ -407,7 +404,7 @@ where
     let none = Plan::default();
     let mut x = Experiment::new(m, stations, 1, *rules, &none, watch);
     x.may_idle = true;
-    // What opening set going is not of the traffic.
+    // The effects of opening are not part of the traffic.
     let begin = x.m.now() + REST;
     x.slice(begin)?;
     x.begin(|_, _, _| {});
@@ -438,9 +435,9 @@ where
     Ok((o, s.driver))
 }
 
-/// Returns a run under the names of results; the clock is of `ghz`.
+/// Returns a run under the names of results, at a clock of `ghz`.
 pub(crate) fn measured(o: RunStats, ghz: f64) -> Measured {
-    // Counts are of all frames. The time is that of the bursts, without rest and end.
+    // Counts are those of all frames. The time is that of the bursts, without rest and end.
     let (c, seconds) = (&o.counts, o.counts.packets as f64 / o.window.rate().max(1e-12));
     let each = "frames, of which each is answered where that is asked for";
     let busy = c.busy[0].as_secs_f64() / seconds;

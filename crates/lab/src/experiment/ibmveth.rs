@@ -1,19 +1,13 @@
-//! The ibmveth system: a partition that reaches the network through an I/O server, and a run of it.
+//! The ibmveth system: a partition on the network through an I/O server, and a run of it.
 //!
 //! ```text
-//! client partition           hypervisor                I/O server partition
-//! TCP - ibmveth driver -> logical LAN, switch -> ibmveth driver (trunk) - bridge - physical port -> network
+//! client partition     hypervisor            I/O server partition
+//! TCP - ibmveth driver -> logical LAN, switch -> ibmveth driver (trunk) - bridge - port -> network
 //! ```
 //!
-//! Each partition has one core (the client may have two) and its own memory behind a translation
-//! table. The hypervisor copies on the sender's core while that waits. The bridge forwards what it
-//! gets; what the outgoing port does not take is brought into a form that it takes, by the CPU: for
-//! the logical LAN by its driver (a large send with a fragment list is the case in point), for the
-//! physical port by [`server`].
-//!
-//! Loads are closed-loop TCP ([`crate::experiment::closed_loop`]) between the client and hosts on the network, and
-//! single large sends from the server to the client, one at a time ([`packets`]), to see what each
-//! costs either side.
+//! Each partition has a core (the client may have two) and its own memory. The hypervisor copies on
+//! the sender's core. The CPU converts forwarded packets that a port does not take (`server`).
+//! Loads are TCP ([`super::closed_loop`]) and single large sends to the client ([`packets`]).
 
 mod audit;
 mod bridge;
@@ -56,7 +50,8 @@ use std::sync::Arc;
 /// A partition that reaches the network through an I/O server.
 pub static SYSTEM: System = System {
     name: "ibmveth",
-    about: "IBM logical LAN of POWER partitions: large send and checksums through a trunk and a bridge, or not",
+    about: "IBM logical LAN of POWER partitions: large send and checksums through a trunk and a \
+        bridge, or not",
     devices: &["veth"],
     platform_keys: &[
         &CPU,
@@ -99,7 +94,7 @@ static CALLS: [Call; 9] = [
     call(layout::H_CHANGE_LOGICAL_LAN_MAC, "hcall_change_mac", "", ""),
 ];
 
-/// The inputs of a run, but its traffic.
+/// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Host and link.
@@ -112,7 +107,7 @@ pub struct Setup {
     pub lan: LanConfig,
     /// The physical port.
     pub port: PortConfig,
-    /// Whether the bridge merges frames that come from the port.
+    /// The bridge merges frames that come from the port.
     pub gro: bool,
     /// The drivers of both adapters.
     pub drivers: [DriverConfig; 2],
@@ -134,24 +129,24 @@ pub enum Load {
 pub struct Totals {
     /// Both drivers' counters.
     pub drivers: [Stats; 2],
-    /// The adapters'.
+    /// The counters of the adapters.
     pub adapters: [Counters; 2],
-    /// The server's other counters.
+    /// The counters of the server's port driver.
     pub port_driver: PortStats,
-    /// The physical port's.
+    /// The counters of the physical port.
     pub port: PortCounters,
-    /// The bridge's.
+    /// The counters of the bridge.
     pub bridge: BridgeCounters,
 }
 
-/// Statistics of a run. Cores are the client's, the server's and the client's second; interrupts
-/// those of the client's adapter, the server's and the port.
+/// Statistics of a run. Cores are the client's, the server's and the client's second. Interrupts
+/// are those of the client's adapter, the server's adapter and the port.
 pub type RunStats = experiment::RunStats<Totals>;
 
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
     let mut o = match load {
         Load::Closed(load) => tcp(setup, load, watch),
@@ -159,8 +154,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     }?;
     let (rate, elapsed) = (u128::from(setup.host.link_rate), u128::from(o.counts.elapsed.ps()));
     let capacity = (rate * elapsed / 8_000_000_000_000) as u64;
-    // Frames under way at either end of the measured time count for the side they began on: the
-    // device runs as far as a core's step, and one may send a handful of large packets.
+    // Frames in flight at either end of the measured time count for the side they began on. The
+    // device runs as far as a core's step, and one step may send a handful of large packets.
     let wire = o.counts.wire;
     for bytes in [wire.0, wire.1].into_iter().filter(|b| *b > capacity + 262_144) {
         o.audit.push(format!("link: {bytes} bytes in a time that carries {capacity}"));
@@ -171,8 +166,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
 /// The client's second core, if it has one.
 const SECOND: usize = 2;
 
-/// A machine with both adapters open, all cores at the same time. With `own_core` the client has a
-/// second one.
+/// Builds a machine with both adapters open, all cores at the same time. With `own_core` the client
+/// has a second core.
 fn machine(
     setup: &Setup,
     hosts: Hosts,
@@ -193,7 +188,7 @@ fn machine(
         opened = m.now();
         driver
     };
-    // The trunk first: it is there when its clients come.
+    // The trunk opens first, so that it is there when its clients open.
     let server = open(&mut m, SERVER)?;
     let client = open(&mut m, CLIENT)?;
     for core in (0..cores).rev() {
@@ -226,7 +221,7 @@ fn tcp(
     let mut x = Experiment::new(&mut m, stations, cores, host.softirq, &host.faults, watch);
     let look =
         |m: &Lpars, s: &[NapiContext<Side, UpperLayer>]| [driver_counters(s), device_counters(m)];
-    // The LAN has no link that goes down: the port behind it has.
+    // The LAN has no link state. The port's link can go down.
     let o = closed_loop::run(&mut x, load, |_, _, _| {}, look)?;
     let mut totals = Totals::of(x.m);
     for s in x.stations {
@@ -283,7 +278,7 @@ fn fixed_rate(
 }
 
 impl Totals {
-    /// The counters of the devices; those of the drivers come when they are closed.
+    /// Reads the counters of the devices. Those of the drivers are added when they are closed.
     fn of(m: &Lpars) -> Totals {
         Totals {
             drivers: [Stats::default(); 2],
@@ -309,7 +304,7 @@ fn close(m: &mut Lpars, driver: Side, o: &mut Totals) {
     }
 }
 
-/// The drivers' counters: the client's, the server's, its port's and its bridge's.
+/// Returns the drivers' counters: the client's, the server's, its port's and its bridge's.
 fn driver_counters(stations: &[NapiContext<Side, UpperLayer>]) -> Entries {
     let mut all = Entries::new();
     for s in stations {
@@ -324,7 +319,7 @@ fn driver_counters(stations: &[NapiContext<Side, UpperLayer>]) -> Entries {
     all
 }
 
-/// The devices': both adapters', the port's, and the calls made by kind.
+/// Returns the devices' counters: both adapters', the port's, and the calls made by kind.
 fn device_counters(m: &Lpars) -> Entries {
     let lan = &m.device.device;
     let mut all: Entries =
@@ -378,7 +373,7 @@ impl PortCounters {
     }
 }
 
-/// Memory of both partitions: receive buffers, queues, and what can be under way.
+/// Returns the memory of both partitions in bytes: receive buffers, queues, and frames in flight.
 fn memory(setup: &Setup, load: Option<&closed_loop::Load>) -> [usize; 2] {
     let rings = |d: &DriverConfig| {
         let pools: usize =
@@ -388,8 +383,8 @@ fn memory(setup: &Setup, load: Option<&closed_loop::Load>) -> [usize; 2] {
     let (client, server) = load.map_or((8 << 20, 8 << 20), |l| {
         let window = l.socket.receive_buffer.max(l.socket.send_buffer) as usize;
         let connections = usize::from(l.connections + l.beside);
-        // Frames of a window, each in a buffer of its own, once more as segments; in the client
-        // also as they wait to be read.
+        // Frames of a window, each in a buffer of its own, and once more as segments. In the client
+        // they also wait to be read.
         (
             4 * l.memory() + connections * 4 * window,
             connections * 8 * window.max(64 << 10) + (4096 << 11),

@@ -1,17 +1,14 @@
 //! The ibmvnic system: a partition with a virtual NIC, the vNIC server behind it, and a run of it.
 //!
 //! ```text
-//! application - ibmvnic driver -> hypervisor call -> [time line: hypervisor, server] -> wire -> peers
-//! a core for each queue pair      the caller's CPU     one for all calls
+//! application - ibmvnic driver -> hypervisor call -> [serial: hypervisor, server] -> wire -> peers
+//! a core for each queue pair    the caller's CPU    one for all calls
 //! ```
 //!
-//! A call costs its caller what the profile says of its kind ([`crate::experiment::papr`]). Behind it
-//! hypervisor and server work one thing after another: each call, each descriptor, each byte of
-//! headers, each frame received. The caller does not wait for that, but it is what limits the rate
-//! of transactions in the published runs: there the time in `ibmvnic_xmit` stays, and
-//! the rate rises by a third.
-//!
-//! The loads are transactions with many peers, and frames in bulk ([`traffic`]).
+//! The caller pays a call's price ([`super::papr`]). Behind it hypervisor and server work serially:
+//! each call, descriptor, byte of headers and received frame. That work does not delay the caller,
+//! but it limits the rate of transactions in the published runs. Loads are transactions with many
+//! peers, and frames in bulk ([`traffic`]).
 
 mod audit;
 mod figures;
@@ -52,7 +49,8 @@ use traffic::{RequestClients, Server};
 /// A virtual NIC under PowerVM.
 pub static SYSTEM: System = System {
     name: "ibmvnic",
-    about: "IBM virtual NIC: a descriptor in registers or an array with headers, and the checksum that buys the former",
+    about: "IBM virtual NIC: a descriptor in registers or an array with headers, and the checksum \
+        that buys the former",
     devices: &["vnic"],
     platform_keys: &[&CPU, papr::Keys::KEYS, &CALL_KEYS, SerialKeys::KEYS, NicKeys::KEYS],
     run_keys: &[TrafficKeys::KEYS, fixed_rate::Keys::KEYS, DriverKeys::KEYS, &system::RUN],
@@ -65,7 +63,7 @@ const fn call(number: u64, name: &'static str, key: &'static str) -> Call {
     Call { number, name, key, serial: "", each: None }
 }
 
-/// The call that takes an array, with the argument that says of how many descriptors.
+/// The call that takes an array, with the argument that counts descriptors.
 const INDIRECT: Call = Call {
     each: Some((3, MAX_INDIRECT, "hcall.indirect_descriptor")),
     ..call(
@@ -90,7 +88,7 @@ static CALLS: [Call; 11] = [
     call(hcall::EOI, "hcall_eoi", ""),
 ];
 
-/// The inputs of a run, but its traffic.
+/// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Host and link.
@@ -108,11 +106,11 @@ pub struct Setup {
 /// Totals that only this system has.
 #[derive(Clone, Copy, Debug)]
 pub struct Totals {
-    /// Time in the driver's transmit in the measured time, all queues.
+    /// Time in the driver's transmit in the measured time, over all queues.
     pub transmit: Span,
     /// The callers' time in H_SEND_SUB_CRQ_INDIRECT in the measured time.
     pub indirect: Span,
-    /// With `adaptive`, the bytes up to which a checksum is worth it, at the end.
+    /// With `adaptive`, the largest size at the end for which a checksum pays, in bytes.
     pub break_even: Option<u32>,
 }
 
@@ -122,9 +120,9 @@ pub type RunStats = experiment::RunStats<Totals>;
 /// A machine of this system, on a link to `Pr`.
 type Partition<Pr> = papr::Hosted<HypervisorDevice<VnicServer>, Pr>;
 
-/// The longest time that a frame is under way.
+/// The longest time that a frame is in flight.
 const REST: Span = Span::from_ms(50);
-/// Where something may be lost, a peer asks again after so long without an answer.
+/// Time without an answer after which a peer repeats a request, in runs that may lose frames.
 const PATIENCE: Span = Span::from_ms(10);
 
 /// Returns the bytes of a queue pair's long-term buffers and rings.
@@ -133,7 +131,7 @@ fn rings(d: &DriverConfig) -> usize {
     (d.tx_entries + d.rx_entries) as usize * slot + d.tso_buffers as usize * 65_536 + (256 << 10)
 }
 
-/// Returns the memory of the partition: long-term buffers, rings, and frames under way.
+/// Returns the memory of the partition in bytes: long-term buffers, rings, and frames in flight.
 fn memory(setup: &Setup, load: &Load) -> usize {
     let d = &setup.driver;
     let frame =
@@ -144,7 +142,7 @@ fn memory(setup: &Setup, load: &Load) -> usize {
     2 * d.queues as usize * rings(d) + flying * frame + (8 << 20)
 }
 
-/// A machine on a link to `peer`, with a core for each queue pair and its driver open.
+/// Builds a machine on a link to `peer`, with a core for each queue pair and its driver open.
 fn machine<Pr: Peer>(
     setup: &Setup,
     driver: &DriverConfig,
@@ -171,7 +169,7 @@ fn counters<Pr>(nic: &Ibmvnic, m: &Partition<Pr>) -> [Entries; 2] {
 /// Counts the peers' frames, and the time in calls.
 struct Answered {
     nic: Rc<RefCell<Ibmvnic>>,
-    /// Time in transmit and in indirect calls, of each snapshot.
+    /// Time in transmit and in indirect calls, for each snapshot.
     spent: Vec<(Span, Span)>,
 }
 
@@ -197,7 +195,7 @@ impl Probe<Partition<RequestClients>, Queues> for Answered {
         let transmit = stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent);
         self.spent.push((transmit, papr::spent(&m.bus, &INDIRECT)));
         if self.spent.len() == 1 {
-            // The latency of the warm-up is not of the measured time.
+            // Drops the latency of the warm-up.
             m.device.peer.latency = Histogram::default();
         }
     }
@@ -206,7 +204,7 @@ impl Probe<Partition<RequestClients>, Queues> for Answered {
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
     let (host, queues) = (&setup.host, setup.driver.queues as usize);
     let peer = RequestClients::new(load, setup.driver.mac);
@@ -245,7 +243,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     for s in &mut x.stations {
         s.endpoint.stop();
     }
-    // Frames under way end, and those held back go.
+    // Frames in flight end, and those held back are sent.
     let last = at + REST;
     while at < last {
         at += SLICE;
@@ -267,8 +265,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     Ok(o)
 }
 
-/// Runs frames at a fixed rate over one queue pair: counts, and none of the other queues' interrupts
-/// among them.
+/// Runs frames at a fixed rate over one queue pair, so that no other queue's interrupts are
+/// counted.
 fn fixed_rate(
     setup: &Setup,
     load: &fixed_rate::Load,
@@ -297,7 +295,7 @@ fn fixed_rate(
     Ok(o)
 }
 
-/// Closes and releases everything. Returns what does not add up.
+/// Closes and releases everything. Returns the failed checks.
 fn close(
     mut m: Partition<RequestClients>,
     stations: Vec<NapiContext<Queue, Server>>,
@@ -309,7 +307,7 @@ fn close(
     m.enter(0);
     m.idle_until(now);
     for mut s in stations {
-        // What came with an interrupt that was lost.
+        // Frames whose interrupt was lost.
         while faults.is_some() && s.driver.poll(&mut m, 64, &mut s.endpoint) == Poll::Again {}
         let rest: Vec<_> = s.drain_queue().collect();
         above.waiting += rest.len() as u64;

@@ -40,7 +40,7 @@ pub static SYSTEM: System = System {
 /// The machine of this system.
 pub type Board = Machine<Pcie, Mlx5>;
 
-/// The inputs of a run, but its traffic.
+/// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// The host.
@@ -66,7 +66,7 @@ pub struct Setup {
 pub struct Totals {
     /// Counters of all channels together.
     pub driver: Stats,
-    /// The device's.
+    /// The device's counters.
     pub device: Counters,
 }
 
@@ -76,7 +76,7 @@ pub type RunStats = experiment::RunStats<Totals>;
 /// Runs `load` on `setup` to its end.
 ///
 /// # Errors
-/// It cannot be set up or gets stuck. A failed audit is no error here: it is in the statistics.
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
     let rules = Rules::new(setup.pcie)?;
     let (cores, costs) = (usize::from(setup.cores.max(1)), setup.host.costs);
@@ -95,7 +95,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         let channel = Channel::create(&mut m, Rc::clone(&hca), &config)?;
         running.push(Core::new(channel, source, Interrupt::Message(i as u16), in_flight(setup)));
     }
-    // The clock starts at zero here: firmware commands are no part of the run.
+    // The clock starts at zero here: firmware commands are not part of the run.
     m.flush_posted();
     let Machine { bus, device, .. } = m;
     let mut m = Machine::new(link(bus.into_platform()), device, costs, cores);
@@ -129,8 +129,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     Ok(o)
 }
 
-/// Returns the packets of one channel between driver and device at the most: one for each data
-/// segment of its ring.
+/// Returns the most packets of one channel between driver and device: one for each data segment of
+/// its ring.
 fn in_flight(setup: &Setup) -> usize {
     4usize << setup.driver.log_sq
 }
@@ -143,7 +143,7 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
         Load::Pktgen { size, burst, .. } => {
             cores * (in_flight(setup) + *burst as usize) * block(*size)
         }
-        // Replayed frames differ in size, so that freed blocks do not always fit.
+        // Replayed frames differ in size, so freed blocks do not always fit.
         Load::Replay { frames, .. } => {
             in_flight(setup).min(2 * frames.len() + 64) * 2 * block(frames.longest())
         }

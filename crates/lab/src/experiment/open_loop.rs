@@ -1,7 +1,6 @@
-//! An open-loop run: the packet generator on every core, or a capture through one.
+//! An open-loop run: the packet generator on every core, or a capture on one.
 //!
-//! What a scenario says of it ([`KEYS`]), the [`Load`] that comes of it, and the
-//! loop that drives it to its end, for any system.
+//! Reads a scenario ([`KEYS`]) into a [`Load`], and drives it to its end on any system.
 
 use crate::config::key::{Is, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
@@ -19,7 +18,7 @@ use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use doorbell_packet::{ethernet, vlan};
 use std::sync::Arc;
 
-/// Simulated time that a run may take: 10^18 ps are well inside a `Time`.
+/// The longest simulated time of a run; 10^18 ps fit well into a `Time`.
 const MAX_SECONDS: f64 = 1e6;
 
 const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
@@ -61,16 +60,16 @@ settings! {
     }
 }
 
-/// What driver and device can send: bytes, and the key that says so.
+/// The limits of driver and device, in bytes, each with the key that sets it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest frame, without FCS.
+    /// The longest frame, without FCS.
     pub frame: (u32, &'static str),
-    /// Most payload of a large send; 0: none is possible.
+    /// The largest payload of a large send; 0 if none is possible.
     pub large_send: (u32, &'static str),
 }
 
-/// What is sent.
+/// The traffic of a run.
 #[derive(Clone, Debug)]
 pub enum Load {
     /// The packet generator on every core.
@@ -79,24 +78,25 @@ pub enum Load {
         size: u32,
         /// Packets in a burst.
         burst: u32,
-        /// Packets a second over all cores; `None`: full speed.
+        /// Packets a second over all cores; `None` for full speed.
         rate: Option<f64>,
-        /// Packets in all, dealt out evenly: rounded up to a multiple of the cores.
+        /// Packets over all cores, rounded up to a multiple of the cores.
         packets: u64,
-        /// Whether the UDP checksum is left to the device.
+        /// The UDP checksum is left to the device.
         checksum: bool,
     },
-    /// Frames from elsewhere, on core 0.
+    /// Captured frames, on core 0.
     Replay {
         /// The frames.
         frames: Arc<Frames>,
-        /// How they are sent.
+        /// The way they are sent.
         options: ReplayOptions,
     },
 }
 
 impl Load {
-    /// Frames that it will send, as far as that is known beforehand: large sends count once.
+    /// Returns the number of frames to send as far as it is known beforehand: large sends count
+    /// once.
     pub fn packets(&self, cores: u16) -> u64 {
         match self {
             Load::Pktgen { packets, .. } => {
@@ -106,8 +106,8 @@ impl Load {
         }
     }
 
-    /// Returns the packets that leave together. Departures are looked at in multiples of them, so
-    /// that a pace is seen between bursts and not within one.
+    /// Returns the packets that leave together. Departures are sampled in multiples of them, so
+    /// that a pace shows between bursts and not within one.
     fn announced(&self) -> u64 {
         match self {
             Load::Pktgen { burst, .. } => u64::from(*burst),
@@ -116,10 +116,10 @@ impl Load {
         }
     }
 
-    /// The load of these values; `frames` are those of the capture they name.
+    /// Reads the load from `v`. `frames` are those of the capture that it names.
     ///
     /// # Errors
-    /// Traffic that this machine cannot send, with the frame where it is one.
+    /// This machine cannot send the traffic. The error names the frame, if it is one.
     pub fn of(
         v: &Values,
         limits: &Limits,
@@ -128,20 +128,21 @@ impl Load {
         if v.word("traffic.kind") == "pcap" { replay(v, limits, frames) } else { pktgen(v, limits) }
     }
 
-    /// Host memory for what one queue of `ring` packets has under way.
+    /// Returns the host memory in bytes for the packets in flight of one queue of `ring` entries.
     pub fn memory(&self, ring: u32) -> usize {
         let block = |bytes: u32| bytes.next_power_of_two() as usize;
         match self {
             Load::Pktgen { size, burst, .. } => (ring + burst) as usize * 2 * block(*size),
-            // Replayed frames differ in size, so that freed blocks do not always fit.
+            // Replayed frames differ in size, so freed blocks do not always fit.
             Load::Replay { frames, .. } => ring as usize * 4 * block(frames.longest()),
         }
     }
 
-    /// The source of core `i` of `cores`, if it has one; `in_flight` packets fit its queue.
+    /// Returns the source of core `i` of `cores`, if it has one. Its queue holds `in_flight`
+    /// packets.
     ///
     /// # Errors
-    /// No host memory.
+    /// There is not enough host memory.
     pub fn source<H: Host>(
         &self,
         h: &mut H,
@@ -159,7 +160,7 @@ impl Load {
                 let (rate, first) = match rate {
                     None => (Rate::Full, Span::ZERO),
                     Some(pps) => {
-                        // Each core starts at its own share of the distance between bursts.
+                        // Each core starts at its own share of the interval between bursts.
                         let every = f64::from(burst) * cores as f64 / pps * 1e12;
                         let first = every * i as f64 / cores as f64;
                         (
@@ -211,7 +212,8 @@ fn replay(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<L
         let seconds = frames.span().as_secs_f64() * f64::from(options.rounds);
         if seconds > MAX_SECONDS {
             refuse!(
-                "{file}: at its own times it lasts {seconds:.0} s, and {MAX_SECONDS} are the most; send it with --times full"
+                "{file}: at its own times it lasts {seconds:.0} s, and {MAX_SECONDS} are the most; \
+                 send it with --times full"
             );
         }
     }
@@ -225,7 +227,7 @@ fn replay(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<L
     Ok(Load::Replay { frames: Arc::clone(frames), options })
 }
 
-/// Whether driver and device can send a frame; if not, why, and what to do.
+/// Checks that driver and device can send a frame. The error says why not, and what to do.
 fn sendable(
     frame: &[u8],
     options: &ReplayOptions,
@@ -242,7 +244,8 @@ fn sendable(
     }
     let Some(size) = options.gso else {
         refuse!(
-            "more than an MTU of {mtu} allows; --gso MSS sends it as a large send, --set traffic.mtu=N allows longer frames"
+            "more than an MTU of {mtu} allows; --gso MSS sends it as a large send, --set \
+             traffic.mtu=N allows longer frames"
         );
     };
     scratch.clear();
@@ -250,8 +253,8 @@ fn sendable(
     let gso = options.prepare(scratch).and_then(|todo| todo.gso);
     let Some(gso) = gso else {
         refuse!(
-            "more than an MTU of {mtu} allows, and cannot be cut into segments of {size}; only whole TCP and UDP datagrams with \
-             more payload than that can, no fragments"
+            "more than an MTU of {mtu} allows, and cannot be cut into segments of {size}; only \
+             whole TCP and UDP datagrams with more payload than that can, no fragments"
         );
     };
     let payload = frame.len() - usize::from(gso.header);
@@ -264,13 +267,14 @@ fn sendable(
     let header = ethernet::HEADER + if tagged { vlan::TAG } else { 0 };
     if segment > mtu as usize + header {
         refuse!(
-            "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} allows"
+            "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} \
+             allows"
         );
     }
     Ok(())
 }
 
-/// Counts when so many frames had left.
+/// The counts at the time when `frames` frames had left.
 #[derive(Clone, Debug)]
 struct Look {
     frames: u64,
@@ -280,19 +284,19 @@ struct Look {
     polls: u64,
 }
 
-/// Looks at a run, at about equal numbers of frames; of a long run, every other of these, and so
-/// on.
+/// Samples of a run at about equal numbers of frames. In a long run every other sample is dropped
+/// each time that they are too many.
 #[derive(Debug)]
 struct Looks {
     sent: u64,
     next: u64,
     stride: u64,
     all: Vec<Look>,
-    /// Frames that had left when the first source had handed over everything.
+    /// Frames that had left when the first source had handed over all of its own.
     dry: Option<u64>,
 }
 
-/// Looks at which every other goes.
+/// The number of samples at which every other is dropped.
 const MOST_LOOKS: usize = 128;
 
 impl Looks {
@@ -320,7 +324,7 @@ impl Looks {
     }
 
     /// Returns the steady window of a run that began at `began` and had these departures, with its
-    /// counts. A device counts ahead of the wire, so the counts are those between two looks, over
+    /// counts. A device counts ahead of the wire, so the counts are those between two samples, over
     /// the time that as many departures took in the window.
     fn steady(&self, began: Time, departures: &[(Time, u64)]) -> Option<(Window, Counts)> {
         let dry = self.dry.unwrap_or(u64::MAX);
@@ -347,12 +351,12 @@ impl Looks {
     }
 }
 
-/// Drives all cores to the end of their traffic, and what they sent out of the device. The traffic
-/// begins now: a pace counts from here on. Counts are those since `before`; the run ends at
+/// Drives all cores to the end of their traffic, until everything sent has left the device. The
+/// traffic, and any pace, starts now. Counts are those since `before`; the run ends at
 /// `end(machine, time of the last event)`.
 ///
 /// # Errors
-/// A core gets stuck, or the watcher ends the run.
+/// A core is stuck, or the watcher ends the run.
 pub(crate) fn run<B, D, Dr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Source>],
@@ -390,7 +394,7 @@ where
         go_on && failed.is_none()
     });
     if stuck_or_ended.is_err() {
-        // The trace shows what led to it.
+        // The trace shows the events that led to it.
         watch::end(m, watch);
     }
     let ended = stuck_or_ended?;
@@ -400,14 +404,14 @@ where
     if ended == scheduler::Ended::Stopped {
         return Err(RunError::Stopped);
     }
-    // Moderated events may still be on their way.
+    // Moderated events may still be in flight.
     let mut last = m.now();
     loop {
         while m.next_event() < Time::NEVER {
             last = last.max(m.next_event());
             m.run_device(m.next_event());
         }
-        // Frames that wait for a link leave when it is up again.
+        // Frames that wait for the link leave when it is up again.
         match &mut trouble {
             Some(t) if t.flaps.is_down() => t.mend(m),
             _ => break,
@@ -439,7 +443,7 @@ where
     })
 }
 
-/// Closes the drivers of all cores, each on its core, and releases their traffic's buffers.
+/// Closes the drivers, each on its core, and releases the buffers of their traffic.
 pub(crate) fn close<B: Bus, D: Device<B>, Dr>(
     m: &mut Machine<B, D>,
     cores: Vec<Core<Dr, Source>>,

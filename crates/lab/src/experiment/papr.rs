@@ -1,19 +1,13 @@
 //! POWER partitions under one hypervisor, as profiles describe them.
 //!
-//! What systems with a device in the hypervisor have in common: what its calls cost, by kind; the
-//! partitions with their translation tables; and what must be true of them at the end of a run. The
-//! machine is a [`Hosted`] one: partitions beneath, a device of theirs, a link with a peer.
+//! Shared by systems with a device in the hypervisor: prices of its calls, partitions with
+//! translation tables, and the checks at the end of a run. The machine is a [`Hosted`] one:
+//! partitions, their shared device, and a link with a peer.
 //!
-//! | what a call costs | key | who pays |
-//! |---|---|---|
-//! | getting in and out of the hypervisor | `hypervisor.call` | the caller |
-//! | what a kind of call does besides | [`Call::key`] | the caller |
-//! | what it does for each thing that it is told to take | [`Call::each`] | the caller |
-//! | what all partitions' calls do one after another | [`Call::serial`] | the caller, who also waits for its turn |
-//! | each KiB copied between partitions | `hypervisor.copy` | the caller |
-//! | a translation entry written | `tce.*` | the caller |
-//!
-//! A time line that the caller does not wait for (a server behind the call) is the device's own.
+//! The caller pays for each call: entry and exit (`hypervisor.call`), the call's own work
+//! ([`Call::key`], [`Call::each`]), its turn among all partitions' calls ([`Call::serial`]), each
+//! KiB copied (`hypervisor.copy`) and each translation entry (`tce.*`). Work that the caller does
+//! not wait for is the device's own.
 
 use crate::config::host::span;
 use crate::config::key::{Values, settings};
@@ -27,36 +21,35 @@ use doorbell_bus::{
 };
 use doorbell_hal::{Hcall, Span};
 
-/// A machine of partitions: `D` is the device that they share, `Pr` what is on the other end of the
-/// link.
+/// A machine of partitions. `D` is the device that they share, `Pr` the other end of the link.
 pub type Hosted<D, Pr> = Machine<Partitions<HypervisorPort<SharedWire>>, Wired<D, Pr>>;
 
 /// A hypervisor call that a system's drivers make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its number.
+    /// The call's number.
     pub number: u64,
-    /// What it is counted as: `hcall_send`.
+    /// The name of its counter: `hcall_send`.
     pub name: &'static str,
-    /// The key of what it costs beside `hypervisor.call`; empty: nothing.
+    /// The key of its price beside `hypervisor.call`; empty if there is none.
     pub key: &'static str,
-    /// The key of what it does one after another with all partitions' calls; empty: nothing.
+    /// The key of its work that is serial over all partitions' calls; empty if there is none.
     pub serial: &'static str,
-    /// What it does for each thing that an argument counts: the argument, the most that the call
-    /// takes, the key.
+    /// The price of each item that an argument counts: the argument's index, the most items that
+    /// the call takes, the key.
     pub each: Option<(usize, u64, &'static str)>,
 }
 
-/// A call's prices.
+/// The prices of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priced {
-    /// Which call.
+    /// The call.
     pub call: Hcall,
-    /// All that the caller pays, whatever the arguments.
+    /// The caller's fixed price.
     pub price: Span,
-    /// What the caller pays by an argument.
+    /// The caller's price by an argument.
     pub each: Each,
-    /// The serial part beside these.
+    /// The serial work, in addition to these.
     pub serial: Span,
 }
 
@@ -84,27 +77,27 @@ settings! {
     }
 }
 
-/// The hypervisor of these values.
+/// The hypervisor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Papr {
-    /// Any call.
+    /// Price of any call.
     pub call: Span,
     /// Calls with prices of their own.
     pub calls: Vec<Priced>,
-    /// A KiB copied between partitions.
+    /// Price of a KiB copied between partitions.
     pub copy: Span,
-    /// From the end of a copy to an interrupt.
+    /// Time from the end of a copy to an interrupt.
     pub interrupt: Span,
-    /// A partition's translation window.
+    /// The translation window of a partition.
     pub window: Window,
 }
 
-/// Where each partition's memory and window begin: the same in all, for they are different places.
+/// Start of each partition's memory and window. Partitions have separate address spaces.
 const MEMORY_BASE: u64 = 1 << 32;
 const WINDOW_BASE: u64 = 1 << 28;
 
 impl Papr {
-    /// The hypervisor of these values, for a system that makes `calls`.
+    /// Reads the hypervisor from `v`, for a system that makes `calls`.
     pub fn of(v: &Values, calls: &[Call]) -> Papr {
         let k = Keys::of(v);
         let prices =
@@ -130,7 +123,7 @@ impl Papr {
         }
     }
 
-    /// Partitions with so many bytes of memory each; core `i` belongs to partition `of_core[i]`.
+    /// Builds partitions with `memory` bytes each. Core `i` belongs to partition `of_core[i]`.
     pub fn partitions(
         &self,
         memory: &[usize],
@@ -154,19 +147,19 @@ impl Papr {
     }
 }
 
-/// How often each of `calls` was made so far, under its name.
+/// Returns the number of times that each of `calls` was made so far, under its name.
 pub fn made<B: Bus>(p: &Partitions<B>, calls: &[Call]) -> Entries {
     let times = |number| p.calls().iter().find(|c| c.call == Hcall(number)).map_or(0, |c| c.times);
     calls.iter().map(|c| (c.name, times(c.number))).collect()
 }
 
-/// The callers' time in a call so far.
+/// Returns the callers' time in a call so far.
 pub fn spent<B: Bus>(p: &Partitions<B>, call: &Call) -> Span {
     p.calls().iter().find(|c| c.call == Hcall(call.number)).map_or(Span::ZERO, |c| c.spent)
 }
 
-/// Returns what does not add up in the partitions, when everything has been closed and released.
-/// Accesses that were made to fail did so in the first.
+/// Returns the failed checks on the partitions after everything has been closed and released.
+/// Injected access faults are those of the first partition.
 pub fn audit<B: Bus>(p: &Partitions<B>, faults: Option<&Report>) -> Vec<String> {
     let mut all = CrossCheck::new(faults);
     for (i, port) in p.ports.iter().enumerate() {

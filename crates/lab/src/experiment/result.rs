@@ -1,8 +1,8 @@
-//! Results: what a run measured, under the same names for people and programs.
+//! Results: the measurements of a run, under the same names for people and programs.
 //!
-//! A result holds counts and virtual time only. No clock, no host name: the same
-//! plan gives the same bytes. Quotients are rounded to nine digits, so that the
-//! last bits of a division do not show.
+//! A result holds counts and virtual time only, no clock and no host name: the same plan gives the
+//! same bytes. Quotients are rounded to nine digits, so that the last bits of a division do not
+//! show.
 
 use crate::experiment::WorkTotals;
 use crate::experiment::window::Window;
@@ -12,25 +12,25 @@ use doorbell_hal::Span;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 
-/// Where a count belongs in a table.
+/// The section of a table that a count belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
     /// The bus between CPU and device.
     Bus,
-    /// What the CPU did besides.
+    /// The CPU's other work.
     Cpu,
     /// The driver's own counters.
     Driver,
-    /// The device's.
+    /// The device's counters.
     Device,
     /// Frames that left.
     Wire,
-    /// What went wrong because it was asked to.
+    /// Injected faults and their effects.
     Fault,
 }
 
 impl Group {
-    /// All, in the order of a table.
+    /// All groups, in the order of a table.
     pub const ALL: [Group; 6] =
         [Group::Bus, Group::Cpu, Group::Driver, Group::Device, Group::Wire, Group::Fault];
 }
@@ -38,18 +38,18 @@ impl Group {
 /// A count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Count {
-    /// Where it belongs.
+    /// The section.
     pub group: Group,
-    /// Unique; a driver's and a device's counters have `driver_` and `device_` before it.
+    /// A unique name. Counters of drivers and devices begin with `driver_` and `device_`.
     pub name: String,
-    /// What it counts; empty where the name is its manual's.
+    /// The meaning; empty where the name is that of a manual.
     pub about: &'static str,
-    /// How many.
+    /// The count.
     pub value: u64,
 }
 
 impl Count {
-    /// Every count of the ledger.
+    /// Returns every count of the ledger.
     pub fn of_ledger(l: &Ledger) -> Vec<Count> {
         let group = |group| match group {
             ledger::Group::Bus => Group::Bus,
@@ -66,8 +66,8 @@ impl Count {
             .collect()
     }
 
-    /// A driver's counters, or a device's. Calls of the hypervisor among them (`hcall_`) are
-    /// crossings, by the names that `serve` has for them.
+    /// Returns the counters of a driver or a device. Hypervisor calls (`hcall_`) among them become
+    /// crossings, under the names that `serve` has for them.
     pub fn of(
         group: Group,
         entries: impl Iterator<Item = (&'static str, u64)>,
@@ -83,37 +83,37 @@ impl Count {
 /// A rate or a share.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rate {
-    /// Its name, with the unit.
+    /// The name, with the unit.
     pub name: &'static str,
-    /// What it is.
+    /// The meaning.
     pub about: Cow<'static, str>,
-    /// How much.
+    /// The value in this unit.
     pub value: f64,
 }
 
 impl Rate {
-    /// A rate, with its meaning.
+    /// Makes a rate with its meaning.
     pub fn new(name: &'static str, about: impl Into<Cow<'static, str>>, value: f64) -> Rate {
         Rate { name, about: about.into(), value }
     }
 
-    /// The share of time that cores were busy. `whose`: which cores, and how many.
+    /// Returns the share of time that cores were busy. `whose` says which cores, and how many.
     pub fn of_cores(whose: impl Into<Cow<'static, str>>, value: f64) -> Rate {
         Rate::new("cpu_busy_share", whose, value)
     }
 }
 
-/// The part of a run that counts and costs are of.
+/// The part of a run that counts and costs refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CountsOf {
-    /// All of it, start and end included: nothing that was begun is left out.
+    /// The whole run, start and end included.
     Run,
     /// The window of the rates.
     Window,
 }
 
 impl CountsOf {
-    /// The word for programs.
+    /// Returns the name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             CountsOf::Run => "run",
@@ -125,22 +125,22 @@ impl CountsOf {
 /// CPU time spent on one kind of work.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
-    /// The kind.
+    /// The kind of work.
     pub name: &'static str,
-    /// How often it was done.
+    /// The number of times it was done.
     pub times: u64,
-    /// How many units of it.
+    /// The number of units processed.
     pub units: u64,
-    /// What it cost.
+    /// The cost in cycles.
     pub cycles: f64,
 }
 
 /// A number over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// Its name, with the unit.
+    /// The name, with the unit.
     pub name: &'static str,
-    /// Milliseconds, and the number.
+    /// Pairs of time in ms and value.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -166,10 +166,10 @@ impl Cost {
     }
 }
 
-/// The latency of a packet that is sent.
+/// The meaning of the latency of a sent packet.
 pub const HANDED: &str = "from the call of the driver to the buffer's return";
 
-/// What a run of any system measured.
+/// The measurements of a run of any system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
     /// Packets sent, large sends counted as their segments.
@@ -178,7 +178,7 @@ pub struct Measured {
     pub elapsed: Span,
     /// The time over which rates are taken.
     pub window: Window,
-    /// What counts, costs and quotients by packet are of.
+    /// The part of the run that counts, costs and quotients by packet refer to.
     pub counts_of: CountsOf,
     /// Rates and shares.
     pub rates: Vec<Rate>,
@@ -186,19 +186,19 @@ pub struct Measured {
     pub counts: Vec<Count>,
     /// CPU time by cause.
     pub costs: Vec<Cost>,
-    /// What changes over the run.
+    /// Values over the time of the run.
     pub series: Vec<Series>,
-    /// How long what took.
+    /// The latencies.
     pub latency: Histogram,
-    /// What that was: [`HANDED`], or another's words.
+    /// Their meaning: [`HANDED`], or a system's own words.
     pub latency_of: &'static str,
-    /// What does not add up; empty when all does.
+    /// The checks that failed; empty if all counts agree.
     pub audit: Vec<String>,
 }
 
 impl Measured {
-    /// Every count by packet, and the cycles by cause and in all (`cycles`,
-    /// `cycles_stack`, …). A run of no packets has none.
+    /// Returns every count by packet, and the cycles by cause and in all (`cycles`, `cycles_stack`,
+    /// …). A run without packets has none.
     pub fn per_packet(&self) -> Vec<(String, f64)> {
         if self.packets == 0 {
             return Vec::new();
@@ -214,7 +214,7 @@ impl Measured {
             .collect()
     }
 
-    /// Quantiles of the latency, in nanoseconds.
+    /// Returns quantiles of the latency, in ns.
     pub fn latency_ns(&self) -> Vec<(&'static str, f64)> {
         let h = &self.latency;
         let quantile = |per_mille| h.quantile(per_mille);
@@ -229,51 +229,52 @@ impl Measured {
         all.into_iter().filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
     }
 
-    /// Whether all counts agree with each other.
+    /// Returns whether all counts agree with each other.
     pub fn is_sound(&self) -> bool {
         self.audit.is_empty()
     }
 }
 
-/// A run's plan by name, and what it measured.
+/// A run's plan by name, and its measurements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunResult {
-    /// The scenario.
+    /// The scenario's name.
     pub scenario: String,
-    /// The profile.
+    /// The profile's name.
     pub profile: String,
-    /// SHA-256 of what the profile says, in hexadecimal.
+    /// SHA-256 of the profile's content, in hexadecimal.
     pub profile_sha256: String,
-    /// What was set on top of the two, as it was given.
+    /// The settings given on top of the two, as they were written.
     pub set: Vec<String>,
-    /// The value of every key in the end, with its unit.
+    /// The final value of every key, with its unit.
     pub settings: Vec<(&'static str, String)>,
-    /// SHA-256 of the capture that was sent, in hexadecimal, if one was.
+    /// SHA-256 of the capture that was sent, in hexadecimal, if there was one.
     pub capture_sha256: Option<String>,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What came of it.
+    /// The measurements.
     pub measured: Measured,
 }
 
 impl RunResult {
-    /// One object:
+    /// Returns one object:
     ///
     /// ```json
-    /// {"scenario", "profile", "profile_sha256", "set": […], "settings": {…}, "capture_sha256", "seed",
-    ///  "packets", "seconds", "rates": {…}, "rates_error": {…},
-    ///  "window": {"start_ns", "end_ns", "packets", "batches", "steady", "note"},
-    ///  "counts_of": "run" | "window", "ledger": {…}, "per_packet": {…}, "latency_ns": {…}, "latency_of",
-    ///  "latency_histogram_ns": [[upto, count], …], "series": {…}, "audit": "ok" | [why]}
+    /// {"scenario", "profile", "profile_sha256", "set": […], "settings": {…},
+    /// "capture_sha256", "seed", "packets", "seconds", "rates": {…}, "rates_error": {…},
+    /// "window": {"start_ns", "end_ns", "packets", "batches", "steady", "note"},
+    /// "counts_of": "run" | "window", "ledger": {…}, "per_packet": {…}, "latency_ns": {…},
+    /// "latency_of", "latency_histogram_ns": [[upto, count], …], "series": {…},
+    /// "audit": "ok" | [why]}
     /// ```
     ///
     /// `rates` are those of the window, and `rates_error` half of their 95 % interval in the same
-    /// unit. It is empty where the run is too short for one, and `note` says what a window that
-    /// is not `steady` lacks. `latency_histogram_ns` has the buckets that are not empty, each
-    /// 1/32 of a power of two wide. `series` holds what changes over a run: name, and pairs of
-    /// milliseconds and number.
+    /// unit. It is empty where the run is too short for one, and `note` says what a window that is
+    /// not `steady` lacks. `latency_histogram_ns` has the buckets that are not empty, each 1/32 of
+    /// a power of two wide. `series` holds values over the time of a run: name, and pairs of time
+    /// in ms and value.
     pub fn to_json(&self) -> String {
-        // Strings and numbers have no way to fail, and neither has a String that is written to.
+        // Strings and numbers cannot fail to serialize, and writing to a String cannot fail.
         serde_json::to_string_pretty(self)
             .unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"))
     }
@@ -327,7 +328,7 @@ impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize f
     }
 }
 
-/// Nine significant digits. Through text, because that rounds correctly.
+/// Rounds to nine significant digits. Formatting as text rounds correctly.
 pub fn rounded(x: f64) -> f64 {
     format!("{x:.8e}").parse().unwrap_or(x)
 }

@@ -1,9 +1,9 @@
-//! One run of a system: snapshots, the measured window, and the statistics that come of them.
+//! One run of a system: snapshots, the measured window, and their statistics.
 //!
-//! A system builds a machine, opens its driver and says what its load counts ([`Probe`]); here the
-//! load runs, first for its warm-up and then for the time that is measured. Both ends of that time
-//! are a [`Snapshot`], and their difference is the [`Counts`] of [`RunStats`]. Loads of packets that
-//! end by themselves are driven by [`crate::experiment::open_loop`], with the same snapshots and statistics.
+//! A system builds a machine, opens its driver and counts its load ([`Probe`]). This module runs
+//! the load, first for its warm-up and then for the measured time. A [`Snapshot`] is taken at both
+//! ends of that time, and their difference is the [`Counts`] of [`RunStats`]. Loads that end by
+//! themselves are driven by [`super::open_loop`], with the same snapshots and statistics.
 
 use crate::config::SettingError;
 use crate::experiment::audit::fault_counts;
@@ -399,7 +399,7 @@ where
     Dr: Driver<Machine<B, Wired<D, Pr>>>,
     E: Endpoint<Machine<B, Wired<D, Pr>>>,
 {
-    /// An experiment on `cores` idle cores.
+    /// Makes an experiment on `cores` idle cores.
     pub(crate) fn new(
         m: &'a mut Machine<B, Wired<D, Pr>>,
         stations: Vec<NapiContext<Dr, E>>,
@@ -428,7 +428,7 @@ where
         let end = match run(self.m, &mut self.cpus, &mut self.stations, &self.rules, until) {
             Err(Stuck::Nothing(_)) if self.may_idle => End::Time,
             Err(stuck) => {
-                // The trace shows what led to it.
+                // The trace shows the events that led to it.
                 watch::end_linked(self.m, self.watch);
                 return Err(RunError::Stuck(stuck, Cause::of(self.m, None)));
             }

@@ -1,8 +1,7 @@
-//! Rigs: a system as the command line sees it.
+//! The systems as the command line sees them.
 //!
-//! What a system can be told (its keys), and what it can be asked (a run, the
-//! transactions of a transfer). Everything above this speaks of keys and results
-//! only, so that a new system is one more entry of [`SYSTEMS`].
+//! A system has keys, a run, and the bus transactions of a transfer. Code above this module only
+//! uses keys and results, so a new system is one more entry of [`SYSTEMS`].
 
 use crate::config::SettingError;
 use crate::config::key::{Is, Key, Needs, Values};
@@ -18,31 +17,31 @@ use std::sync::Arc;
 /// Runs a system. The frames are those of the capture that `traffic.file` names.
 pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measured, RunError>;
 
-/// The bus transactions of one transfer by the device: what, where, how many bytes.
+/// Lists the bus transactions of one transfer by the device: operation, address, bytes.
 pub type Transfer = fn(&Values, Operation, u64, u32) -> Result<Transactions, SettingError>;
 
 /// Bus transactions, one after the other.
 pub type Transactions = Box<dyn Iterator<Item = Transaction>>;
 
-/// A bus transaction as people read it, whichever the bus: a row of `doorbell transfer`.
+/// A bus transaction as people read it, on any bus: a row of `doorbell transfer`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Of the first byte it asks for or carries.
+    /// The address of the first byte that it requests or carries.
     pub addr: u64,
     /// The bus's name for it: `MRd`, `MWI`.
     pub command: &'static str,
-    /// Bytes it asks for or carries.
+    /// Bytes that it requests or carries.
     pub bytes: u32,
-    /// The packet that it is, on a bus of packets.
+    /// The TLP, on PCI Express.
     pub packet: Option<Packet>,
 }
 
-/// What a packet on a link has beside a transaction on a shared bus.
+/// The properties of a TLP that a transaction on a shared bus does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// Bytes it takes on the wire.
+    /// Bytes on the wire.
     pub wire_bytes: u32,
-    /// Which way it goes.
+    /// The direction.
     pub toward: LinkDirection,
 }
 
@@ -73,21 +72,21 @@ pub(crate) fn pcie_transfer(
 /// A system.
 #[derive(Debug)]
 pub struct System {
-    /// Its name: `mlx5`.
+    /// The name: `mlx5`.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// One line about it.
     pub about: &'static str,
     /// The devices that are modelled.
     pub devices: &'static [&'static str],
-    /// What a profile says.
+    /// The keys of its profiles.
     pub platform_keys: &'static [&'static [Key]],
-    /// What a scenario says.
+    /// The keys of its scenarios.
     pub run_keys: &'static [&'static [Key]],
-    /// Runs it.
+    /// Runs the system.
     pub run: Run,
     /// Lists the transactions of a transfer.
     pub transfer: Transfer,
-    /// The key of its port's rate, for the head of a capture.
+    /// The key of its port's rate, for the header of a capture.
     pub port_rate: &'static str,
 }
 
@@ -98,17 +97,17 @@ impl PartialEq for System {
 }
 
 impl System {
-    /// What a profile says.
+    /// Returns the keys of its profiles.
     pub fn platform(&self) -> Vec<&'static Key> {
         self.platform_keys.iter().copied().flatten().collect()
     }
 
-    /// What a scenario says.
+    /// Returns the keys of its scenarios.
     pub fn scenario(&self) -> Vec<&'static Key> {
         self.run_keys.iter().copied().flatten().collect()
     }
 
-    /// All keys: the run's, then the platform's.
+    /// Returns all keys: the run's, then the platform's.
     pub fn keys(&self) -> Vec<&'static Key> {
         self.run_keys.iter().chain(self.platform_keys).copied().flatten().collect()
     }
@@ -116,7 +115,7 @@ impl System {
 
 const FAULTS: &[Needs] = &[Needs::new("run.fault", Is::Given)];
 
-/// What a scenario of any system says.
+/// The keys of a scenario of any system.
 pub static RUN: [Key; 4] = [
     Key::choice(
         "run.guard",
@@ -154,10 +153,10 @@ pub static SYSTEMS: [&System; 5] = [
     &crate::experiment::ibmvnic::SYSTEM,
 ];
 
-/// The system called `name`.
+/// Returns the system called `name`.
 ///
 /// # Errors
-/// The nearest name, and all of them.
+/// There is none. The error has the nearest name, and all of them.
 pub fn find(name: &str) -> Result<&'static System, SettingError> {
     SYSTEMS.iter().find(|r| r.name == name).copied().ok_or_else(|| {
         let names: Vec<&str> = SYSTEMS.iter().map(|r| r.name).collect();

@@ -1,30 +1,27 @@
-//! The steady window of a run, and how sure its packet rate is.
+//! The steady window of a run, and the error of its packet rate.
 //!
-//! A rate is packets over time between two instants, with what begins and ends a run left out. Both
-//! kinds of load hand over the same thing, [`Marks`]: instants, each with the packets until then.
+//! Both kinds of load hand over [`Marks`]: instants, each with the packets until then.
 //!
-//! * An open-loop run has no warm-up of its own. Its marks are departures, and [`Window::found`]
-//!   looks for the window: the end is the last departure before the first source ran dry, the start
-//!   is what MSER finds (K. P. White, "An effective truncation heuristic", Simulation 69:6, 1997).
-//! * A closed-loop run is measured between `traffic.warmup` and the end of `traffic.duration`. Its
-//!   marks are looks at that time, and [`Window::given`] takes all of them: the warm-up is the
-//!   asker's.
+//! * Open loop: marks are departures. [`Window::found`] ends the window at the last departure
+//!   before the first source ran dry, and starts it where MSER says (K. P. White, "An effective
+//!   truncation heuristic", Simulation 69:6, 1997).
+//! * Closed loop: marks are samples of the measured time. [`Window::given`] takes all of them.
 //!
-//! The error comes from batch means: the window is cut into 10 to 20 batches, and the half width of
-//! the 95 % interval is Student's t times the standard error of the ratio of packets to time. A run
+//! The error comes from batch means over 10 to 20 batches: Student's t for 95 % times the standard
+//! error of packets over time. It tells how far the rate would move in a longer run.
 //! is not sampled, so the interval says how far the rate would move with a longer run, and no more.
 
 use crate::experiment::result::rounded;
 use doorbell_hal::{Span, Time};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Batches of a window: fewest that carry an error, and most.
+/// Fewest batches that give an error, and most.
 const FEWEST: usize = 10;
 const MOST: usize = 20;
-/// Blocks among which the end of the start is looked for.
+/// Blocks among which the end of the start is searched.
 const BLOCKS: usize = 64;
-/// Differences of a block's time a packet that are none, relative to the mean. Without it a
-/// generator that is exact to the picosecond would have its start cut at random.
+/// Smallest difference of a block's time a packet, relative to the mean. Without it the start of a
+/// generator that is exact to the picosecond would be cut at random.
 const RESOLUTION: f64 = 1e-4;
 /// Student's t for 95 %, two-sided, of 9 to 19 degrees of freedom.
 const T: [f64; MOST - FEWEST + 1] =
@@ -33,7 +30,7 @@ const T: [f64; MOST - FEWEST + 1] =
 /// Instants of a run in order, each with the packets until then.
 pub type Marks = Vec<(Time, u64)>;
 
-/// Why a rate is not one of a steady state.
+/// Reasons why a rate is not that of a steady state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
     /// No packet was counted.
@@ -49,7 +46,7 @@ pub enum Lack {
 }
 
 impl Lack {
-    /// The sentence for people.
+    /// Returns the sentence for people.
     pub const fn about(self) -> &'static str {
         match self {
             Lack::Nothing => "no packets",
@@ -64,23 +61,23 @@ impl Lack {
 /// The time over which rates are taken.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
-    /// When it begins, since the traffic did.
+    /// Start, relative to that of the traffic.
     pub start: Span,
-    /// When it ends.
+    /// End, relative to the start of the traffic.
     pub end: Span,
-    /// Packets in it.
+    /// Packets between start and end.
     pub packets: u64,
-    /// Batches that its error comes from; 0 without one.
+    /// Batches that the error comes from; 0 without one.
     pub batches: usize,
     /// Half of the packet rate's 95 % interval, relative to the rate.
     pub error: Option<f64>,
-    /// Why the rate is not a steady one, if it is not.
+    /// The reason why the rate is not a steady one, if it is not.
     pub lacks: Option<Lack>,
 }
 
 impl Window {
-    /// The steady part of a run whose traffic began at `began`. Marks after `dry` packets are the
-    /// run's end. `None`: there is none.
+    /// Finds the steady part of a run whose traffic began at `began`. Marks after `dry` packets
+    /// belong to the end of the run. Returns `None` if there is no steady part.
     pub fn found(began: Time, marks: &[(Time, u64)], dry: u64) -> Option<Window> {
         let marks = &marks[..marks.partition_point(|m| m.1 <= dry)];
         let (skipped, settled) = truncation(marks);
@@ -92,7 +89,7 @@ impl Window {
         Some(w)
     }
 
-    /// A time that was measured as the scenario says, after a warm-up if there was one.
+    /// Returns the measured time of a scenario, `warm` if there was a warm-up before it.
     pub fn given(began: Time, marks: &[(Time, u64)], warm: bool) -> Window {
         let Some(mut w) = Window::between(began, marks) else {
             return Window::whole(Span::ZERO, 0);
@@ -108,7 +105,7 @@ impl Window {
         w
     }
 
-    /// All of a run that is too short.
+    /// Returns the whole of a run that is too short for a window.
     pub fn whole(elapsed: Span, packets: u64) -> Window {
         let lacks = Some(if packets > 0 { Lack::Short } else { Lack::Nothing });
         Window { start: Span::ZERO, end: elapsed, packets, batches: 0, error: None, lacks }
@@ -127,23 +124,23 @@ impl Window {
         })
     }
 
-    /// Packets a second.
+    /// Returns packets a second.
     pub fn rate(&self) -> f64 {
         let seconds = self.length().as_secs_f64();
         if seconds > 0.0 { self.packets as f64 / seconds } else { 0.0 }
     }
 
-    /// How long it is.
+    /// Returns the length of the window.
     pub fn length(&self) -> Span {
         Span::from_ps(self.end.ps() - self.start.ps())
     }
 
-    /// Whether its rate is that of a steady state, and carries an error.
+    /// Returns whether the rate is that of a steady state, with an error.
     pub fn is_steady(&self) -> bool {
         self.lacks.is_none()
     }
 
-    /// The packet rate's error for people: ±0.02 %, or why there is none.
+    /// Returns the packet rate's error for people: ±0.02 %, or the reason why there is none.
     pub fn certainty(&self) -> String {
         let error = self.error.map(|e| match e * 100.0 {
             percent if percent < 0.005 => "±0.01 %".to_owned(),
@@ -170,21 +167,21 @@ impl Serialize for Window {
     }
 }
 
-/// Time and packets from one mark to the next.
+/// Returns time and packets from one mark to the next.
 fn step(a: (Time, u64), b: (Time, u64)) -> (f64, f64) {
     (b.0.since(a.0).as_secs_f64(), (b.1 - a.1) as f64)
 }
 
-/// The marks of the start, and whether the rate settles behind them, by MSER: of all truncations in
-/// the first half that with the least standard error of what is left. At the end of that half
-/// nothing has settled.
+/// Finds the marks of the start by MSER: of all truncations in the first half, that with the least
+/// standard error of the rest. Also returns whether the rate settles behind them, which it does not
+/// if they reach the end of that half.
 fn truncation(marks: &[(Time, u64)]) -> (usize, bool) {
     let each = marks.len().div_ceil(BLOCKS).max(1);
     let edges: Vec<(Time, u64)> = marks.iter().step_by(each).copied().collect();
     let rates: Vec<f64> =
         edges.windows(2).map(|e| step(e[0], e[1])).map(|(t, n)| n / t.max(1e-15)).collect();
     let half = rates.len() / 2;
-    // From the back, so that one pass knows all sums.
+    // From the back, so that one pass computes all sums.
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
     for (d, rate) in rates.iter().enumerate().rev() {
         sum += rate;
@@ -199,8 +196,8 @@ fn truncation(marks: &[(Time, u64)]) -> (usize, bool) {
     (best.1 * each, best.1 < half || half == 0)
 }
 
-/// The packet rate's relative error by batch means, and of how many batches. `None`: too few, or no
-/// packets.
+/// Returns the packet rate's relative error by batch means, and the number of batches. `None` if
+/// there are too few, or no packets.
 fn errors(marks: &[(Time, u64)]) -> Option<(f64, usize)> {
     let steps = marks.len().checked_sub(1)?;
     let each = steps.div_ceil(MOST).max(1);
@@ -208,7 +205,7 @@ fn errors(marks: &[(Time, u64)]) -> Option<(f64, usize)> {
     if batches < FEWEST {
         return None;
     }
-    // What does not fill a batch is left out at the front, where the start is nearer.
+    // Marks that do not fill a batch are left out at the front, which is closer to the start.
     let edges: Vec<(Time, u64)> =
         marks[steps - batches * each..].iter().step_by(each).copied().collect();
     let all: Vec<(f64, f64)> = edges.windows(2).map(|e| step(e[0], e[1])).collect();
@@ -216,7 +213,7 @@ fn errors(marks: &[(Time, u64)]) -> Option<(f64, usize)> {
     if packets == 0.0 || time == 0.0 {
         return None;
     }
-    // Batches are of equal packets or of equal time: the error of a ratio holds for both.
+    // Batches have equal packets or equal time: the error of a ratio holds for both.
     let rate = packets / time;
     let n = batches as f64;
     let squares: f64 = all.iter().map(|(t, packets)| (packets - rate * t).powi(2)).sum();

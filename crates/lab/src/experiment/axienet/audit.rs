@@ -1,15 +1,14 @@
-//! The two-party audit of a whole run: driver, device, ledger and wire say the same.
+//! The audit of a whole run: counts of driver, device, ledger and wire agree.
 //!
-//! With faults a packet that was queued and not sent is one that the driver says it dropped, and a
-//! frame that came and was not handed up one that the driver or the device says was lost in a
-//! reset.
+//! With faults, the driver accounts for each packet queued and not sent, and driver or device for
+//! each frame lost in a reset.
 
 use super::RunStats;
 use crate::experiment::audit::{ANY, CrossCheck};
 use doorbell_bus::{Bus, Machine};
 use doorbell_hal::Device;
 
-/// What does not add up. `wire`: frames that the link carried from the device, and to it.
+/// Returns the failed checks. `wire`: frames on the link from the device, and to it.
 pub(super) fn audit<B: Bus, D: Device<B>>(
     o: &RunStats,
     m: &Machine<B, D>,
@@ -28,7 +27,7 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
         ("device used", n.tx_descriptors),
         any,
     );
-    // A channel that has halted does not hear.
+    // A halted channel ignores doorbells.
     let deaf = ("not heard", n.lost_doorbells);
     b.less("TX doorbells", ("driver rang", d.tx_tail), ("device heard", n.tx_doorbells), deaf);
     b.less("RX doorbells", ("driver rang", d.rx_tail), ("device heard", n.rx_doorbells), deaf);
@@ -38,8 +37,8 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
         ("device took or lost", n.rx_packets + n.rx_lost + gone),
         ("wire brought", wire.1),
     );
-    // A descriptor whose buffer could not be written has an error, and no frame; one with a spoilt
-    // report has both.
+    // A descriptor whose buffer could not be written has an error, and no frame; one with a
+    // corrupted report has both.
     let ended = d.rx_packets + d.rx_malformed + d.rx_lost;
     let unknown = ("in error, or not reported before a reset", d.rx_errors + n.rx_unreported);
     b.less(
@@ -60,7 +59,7 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
         ("driver wrote", 0),
         ("device refused", n.bad_descriptors + n.ignored_writes),
     );
-    // One that rises while a poll is under way may find its cause gone, so some are not taken.
+    // An interrupt raised during a poll may find its cause gone, so some are not taken.
     if d.rx_irqs > n.rx_interrupts {
         b.wrong.push(format!(
             "RX interrupts: device raised {}, driver took {}",

@@ -1,4 +1,4 @@
-//! Any of the controllers, so that runs may differ in it.
+//! Controllers of interrupt coalescing, any of which a run may have.
 
 use super::settings::{DriverKeys, NicKeys};
 use crate::sim::link::on_wire;
@@ -9,21 +9,21 @@ use doorbell_moderation::{
 };
 use doorbell_packet::ethernet::HEADER;
 
-/// A controller.
+/// Any of the controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Any {
-    /// `ethtool -C`.
+    /// The driver's fixed values, as by `ethtool -C`.
     Fixed(Fixed),
-    /// Linux's, over a table.
+    /// Linux's net_dim, over a table.
     NetDim(NetDim),
     /// e1000's classes, each a rate.
     Classes(Classes),
-    /// Ours.
+    /// This project's controller.
     Trains(Trains),
 }
 
 impl Any {
-    /// The controller of these values, and what it may change.
+    /// Makes the controller of these settings. Also returns the values that it may change.
     pub(super) fn of(d: &DriverKeys, n: &NicKeys) -> (Any, Adaptive) {
         let (usec, frames) = (d.rx_usecs as u16, d.rx_frames as u16);
         let dim = |table| Any::NetDim(NetDim::new(table, Direction::Rx));
@@ -48,7 +48,7 @@ impl Any {
             }
             "trains" => {
                 let link = Link { mbit_s: n.rate, mtu: d.mtu };
-                // What the driver takes a unit for.
+                // The length in ns that the driver assumes for a unit.
                 let unit_ns = 125_000 / n.clock;
                 let trains =
                     Trains::new(Direction::Rx, link, Period::Completion, unit_ns, Limits::AXIENET);
@@ -88,8 +88,8 @@ impl Controller for Any {
     }
 }
 
-/// e1000's classes for a device that has no interval between interrupts: so many full
-/// packets as fit into the interval, or a silence of one and a quarter of them.
+/// e1000's classes for a device without an interval between interrupts. A class sets the number of
+/// full packets that fit into the interval, or a silence of one and a quarter of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes {
     inner: ItrClasses,

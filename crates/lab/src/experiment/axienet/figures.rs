@@ -1,14 +1,13 @@
 //! The published figures of adaptive coalescing, measured on the models.
 //!
-//! All rows come from one platform, the profile `axienet-zynqmp`. Two prices are
-//! fitted, on the two shares of CPU: what an interrupt costs and what a packet costs on
-//! the core that takes them. What the application's core pays, to be woken and to copy, is
-//! assumed: with both on one core the published 43 % of four would be more than there is.
-//! The fit of the first is made at the published 840 Mbit/s, which its runs are given; no other row
-//! is.
+//! All rows come from the profile `axienet-zynqmp`. Two prices are fitted to the two shares of CPU:
+//! that of an interrupt, and that of a packet on the core that takes them. The application core's
+//! price to wake up and copy is assumed, since with both on one core the published 43 % of four
+//! cores would be out of reach. The first fit's runs are fed at the published 840 Mbit/s; no other
+//! row's are.
 //!
-//! "Before" is an interrupt for every packet; "after" is net_dim over 4^i packets and a
-//! silence of 16 us.
+//! "Before" is an interrupt for every packet. "After" is net_dim over 4^i packets and a silence of
+//! 16 us.
 
 use super::settings::setup;
 use super::{Load, run};
@@ -24,8 +23,8 @@ use crate::sim::Unwatched;
 /// The platform of all rows.
 const PROFILE: &str = "axienet-zynqmp";
 
-/// What the runs have in common. A source writes as fast as it can; the window is not what limits;
-/// and net_dim is where it stays after some 70 ms: each step is 64 interrupts.
+/// The settings of all runs. A source writes as fast as it can, and the window does not limit it.
+/// net_dim settles after some 70 ms: each step takes 64 interrupts.
 const RUN: [&str; 5] = [
     "traffic.kind=receive",
     "traffic.source_rate=full",
@@ -33,9 +32,9 @@ const RUN: [&str; 5] = [
     "traffic.warmup=120",
     "traffic.duration=250",
 ];
-/// What the source sends where CPU shares before are fitted: the published rate, fed in.
+/// The key of the source's rate: the fit of the CPU share before feeds in the published one.
 const SOURCE: &str = "traffic.source_rate";
-/// Nothing has to settle: a shorter run does.
+/// Nothing has to settle, so a shorter run is enough.
 const BEFORE: [&str; 4] =
     ["driver.controller=fixed", "driver.rx_frames=1", "traffic.warmup=20", "traffic.duration=100"];
 
@@ -43,7 +42,7 @@ const BEFORE: [&str; 4] =
 #[derive(Debug)]
 pub struct Figures(ProfileRuns<Seen>);
 
-/// What the figures need of a run.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     mbits: f64,
@@ -53,10 +52,10 @@ struct Seen {
 }
 
 impl Figures {
-    /// With the built-in profile.
+    /// Loads the built-in profile.
     ///
     /// # Errors
-    /// A profile that does not parse.
+    /// The profile does not parse.
     pub fn new() -> Result<Figures, InputError> {
         Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
@@ -68,7 +67,7 @@ impl Figures {
             let o = run(&setup, &load, &mut Unwatched)?.sound()?;
             let s = o.counts.elapsed.as_secs_f64();
             Ok(Seen {
-                // Of frames as they arrive: they are handed up in lumps of 255.
+                // Rate by received frames, which are passed up in lumps of 255.
                 mbits: 8e-6 * o.counts.wire.1 as f64 / s * 1448.0 / 1538.0,
                 interrupts: o.counts.interrupts[0] as f64 / s,
                 cpu: 100.0 * (o.counts.busy[0] + o.counts.busy[1]).as_secs_f64()
@@ -91,7 +90,7 @@ impl PublishedFigures for Figures {
 
     fn constants(&self) -> Vec<Constant> {
         let mut all = self.0.profile.constants();
-        // The next slower link is another experiment.
+        // The next slower link is a different experiment.
         all.retain(|c| c.key != "link.rate");
         all
     }
@@ -108,7 +107,7 @@ impl PublishedFigures for Figures {
         let source = format!("{SOURCE}={}", c.choice(SOURCE)?);
         let given = [&BEFORE[..], &[&source]].concat();
         let all = c;
-        // Only the run at a given rate has a source that is held back.
+        // Only the run at a given rate limits its source.
         let c = &c.without(&[SOURCE]);
         Ok(match figure.strip_prefix("axienet.").unwrap_or(figure) {
             "threshold_after" => self.seen(c, "after", &[])?.threshold,
@@ -151,22 +150,25 @@ impl PublishedFigures for Figures {
         vec![
             KnownMiss::new(
                 "axienet.throughput_before",
-                "by the published 9 % no packet costs more than 4.4 us that it does not share with others, and the line \
-                 brings one in 12.3; what falls behind shares the rest: polls, GRO, the socket's backlog, the reader's \
-                 calls. So no prices of these cores give 840 (docs/moderation.md); its cause is not in the source",
+                "by the published 9 % no packet costs more than 4.4 us that it does not share with \
+                 others, and the line brings one in 12.3; what falls behind shares the rest: \
+                 polls, GRO, the socket's backlog, the reader's calls. So no prices of these cores \
+                 give 840 (docs/moderation.md); its cause is not in the source",
             ),
             KnownMiss::new(
                 "axienet.interrupts_before",
-                "as throughput_before: 12 % more packets come, each with its interrupt, as in the published run",
+                "as throughput_before: 12 % more packets come, each with its interrupt, as in the \
+                 published run",
             ),
         ]
     }
 }
 
-/// What was chosen so that 43 % of four cores are within reach of a fit, and what is fed in for it.
+/// The prices chosen so that a fit can reach 43 % of four cores, and the rate fed in for it.
 fn choices(profile: &Profile) -> Vec<Choice> {
     let rows = ["axienet.cpu_before"];
-    let given = "the published 840 Mbit/s, fed in: the model's own rate before is a miss (throughput_before)";
+    let given = "the published 840 Mbit/s, fed in: the model's own rate before is a miss \
+        (throughput_before)";
     vec![
         profile.choice("cpu.tcp_sleep", &["4000", "5500", "7000", "8500"], &rows),
         Choice::new(SOURCE, "840", &["840", "full"], given, &rows).unit("Mbit/s"),

@@ -1,4 +1,4 @@
-//! What an axienet run is a function of, by name.
+//! Reads the inputs of an axienet run from the values of its keys.
 
 mod keys;
 
@@ -21,12 +21,12 @@ use doorbell_hal::{Alignment, Span};
 use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
 use std::sync::Arc;
 
-/// Simulated memory that a run may take, with its guard, in bytes.
+/// Limit of a run's simulated memory with its guard, in bytes.
 const MAX_MEMORY: u64 = 3 << 30;
 /// The station's address.
 const MAC: [u8; 6] = [0x00, 0x0a, 0x35, 0x01, 0x02, 0x03];
 
-/// The [`Setup`] of these values.
+/// Reads the [`Setup`] from `v`.
 ///
 /// # Errors
 /// Values that are allowed each, but not together.
@@ -86,7 +86,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     })
 }
 
-/// The bus alone.
+/// Reads the settings of the bus alone.
 pub fn axi(v: &Values) -> Settings {
     let b = BusKeys::of(v);
     Settings {
@@ -108,10 +108,10 @@ fn checksum(word: &str) -> (device::Checksum, driver::Checksum) {
     }
 }
 
-/// The [`Load`] of these values; `frames` are those of the capture they name.
+/// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
 ///
 /// # Errors
-/// Traffic that this machine cannot carry.
+/// This machine cannot carry the traffic.
 pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
     let longest = setup.driver.mtu + HEADER as u32;
     let load = match v.word("traffic.kind") {
@@ -145,7 +145,7 @@ fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, SettingError> {
         refuse!("`traffic.arrival_size` is {size} B, but `driver.mtu` allows {longest}");
     }
     let all = warmup + duration;
-    // A frame with preamble, FCS and gap, at this share of the link.
+    // The interval of frames with preamble, FCS and gap at a share of the link.
     let gap = |load: f64, size: u32| {
         let ps =
             f64::from(8 * (size.max(MIN_FRAME as u32) + OVERHEAD as u32)) / f64::from(n.rate) * 1e6;
@@ -171,7 +171,7 @@ fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, SettingError> {
     Ok(super::Arrivals { warmup, duration, phases, seed })
 }
 
-/// Phases by the seed: 2 to 40 ms each, of any kind, size and load.
+/// Draws phases: 2 to 40 ms each, of any kind, size and load.
 fn random(all: Span, longest: u32, gap: &impl Fn(f64, u32) -> Span, draw: &mut Rng) -> Vec<Phase> {
     let mut phases = Vec::new();
     let mut left = all.ps();

@@ -1,4 +1,4 @@
-//! Runs of every kind: sound, repeatable, and every key turns something.
+//! Runs of every kind are sound and repeatable, and every key has an effect.
 
 use super::settings::{load, setup};
 use super::*;
@@ -47,7 +47,7 @@ fn every_controller_carries_every_kind_of_traffic() {
             ]
             .concat();
             let o = outcome("axienet-receive", &sets);
-            // By this seed the random phases begin with silence.
+            // With this seed the random phases begin with silence.
             assert!(
                 (o.counts.packets > 10 || pattern == "random")
                     && o.latency.count() == o.counts.packets,
@@ -94,8 +94,8 @@ fn the_same_plan_gives_the_same_counts() {
     }
 }
 
-/// Its buffer fills, and it sleeps until there is much room: it is not woken again and again at one
-/// instant.
+/// The buffer fills and the source sleeps until there is much room: it is not woken again and again
+/// at one instant.
 #[test]
 fn a_source_that_would_write_more_than_the_link_carries_fills_the_link() {
     let packets = |rate: &str| {
@@ -115,7 +115,7 @@ fn a_source_that_would_write_more_than_the_link_carries_fills_the_link() {
     }
 }
 
-/// Two NAPI instances: where both wait for one turn, each is entered.
+/// Two NAPI instances that wait for one turn are both entered.
 #[test]
 fn a_turn_for_both_channels_is_two_polls() {
     let o = outcome(
@@ -137,8 +137,8 @@ fn the_seed_decides_what_comes_at_random() {
     assert_ne!(packets("run.seed=1"), packets("run.seed=2"));
 }
 
-/// A frame that is alone is there after its transfer and one interrupt; the last of a burst below
-/// the threshold waits for the silence.
+/// A lone frame is there after its transfer and one interrupt. The last of a burst below the
+/// threshold waits for the silence.
 #[test]
 fn a_lone_frame_waits_for_the_silence_if_the_threshold_is_above_one() {
     let p50 = |frames: &str| {
@@ -156,7 +156,7 @@ fn a_lone_frame_waits_for_the_silence_if_the_threshold_is_above_one() {
     assert!((95.0..105.0).contains(&(many - one)), "{one} {many} us");
 }
 
-/// A key that is declared and not read would be a knob that turns nothing.
+/// A key that is declared and not read would have no effect.
 #[test]
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let mut frames = Frames::default();

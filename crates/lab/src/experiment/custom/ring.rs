@@ -1,4 +1,4 @@
-//! A ring of transmit descriptors, and the packets that they speak of.
+//! A ring of transmit descriptors, and the packets that they describe.
 
 use doorbell_drivers::{Sink, Tx};
 use doorbell_hal::{Coherent, Direction, Host, Iova, Mapped, OutOfMemory};
@@ -9,24 +9,24 @@ use zerocopy::{Immutable, IntoBytes};
 /// A ring of transmit descriptors in memory that the device reads, one for each packet, used and
 /// reclaimed in order.
 ///
-/// It keeps the account of what is under way and no more: what a descriptor says, when the device
-/// is told, and how it shows that it is done, are the driver's. One slot stays empty, so that head
-/// and tail of a full ring differ.
+/// It only tracks the packets in flight. The driver defines the descriptor's contents, rings the
+/// doorbell and detects completion. One slot stays empty, so that head and tail of a full ring
+/// differ.
 #[derive(Debug)]
 pub struct TxRing {
     area: Coherent,
     descriptor: u32,
     slots: u32,
     tail: u32,
-    /// By slot: what is mapped, and the packet's cookie.
+    /// By slot: the mapping, and the packet's cookie.
     under_way: VecDeque<(u32, Mapped, u32)>,
 }
 
 impl TxRing {
-    /// A ring of `slots` descriptors of so many bytes, aligned to 4 KiB, zeroed.
+    /// Allocates a zeroed ring of `slots` descriptors of `descriptor` bytes, aligned to 4 KiB.
     ///
     /// # Errors
-    /// No memory.
+    /// There is not enough memory.
     pub fn new<H: Host>(h: &mut H, slots: u32, descriptor: u32) -> Result<TxRing, OutOfMemory> {
         let area = h.coherent(slots * descriptor, 4096)?;
         Ok(TxRing {
@@ -38,31 +38,31 @@ impl TxRing {
         })
     }
 
-    /// Where the device finds the first descriptor.
+    /// Returns the bus address of the first descriptor.
     pub fn iova(&self) -> Iova {
         self.area.iova()
     }
 
-    /// Bytes of all descriptors.
+    /// Returns the size of all descriptors in bytes.
     pub fn bytes(&self) -> u32 {
         self.area.len()
     }
 
-    /// The slot of the next descriptor.
+    /// Returns the slot of the next descriptor.
     pub fn tail(&self) -> u32 {
         self.tail
     }
 
-    /// Whether no packet fits in.
+    /// Returns whether there is no room for another packet.
     pub fn is_full(&self) -> bool {
         self.under_way.len() as u32 + 1 >= self.slots
     }
 
-    /// Maps a linear packet for the device, and writes the descriptor that is made of where it is.
+    /// Maps a linear packet for the device, and writes the descriptor made for its address.
     ///
-    /// A packet for which there is no slot comes back as busy; one that is not linear or that
-    /// cannot be mapped, as dropped. What its sender left undone ([`Packet::todo`]) is the
-    /// driver's to say.
+    /// A packet without a free slot comes back as busy. One that is not linear or that cannot be
+    /// mapped comes back as dropped. The driver handles the work that the sender left undone
+    /// ([`Packet::todo`]).
     pub fn push<H: Host, T: IntoBytes + Immutable>(
         &mut self,
         h: &mut H,
@@ -87,8 +87,8 @@ impl TxRing {
         }
     }
 
-    /// Hands back the oldest packets for as long as they are done, and says how many were.
-    /// `is_done` is told where the descriptor is: the ring's memory, and the offset in it.
+    /// Hands back the oldest packets as long as they are done. Returns how many. `is_done` gets the
+    /// ring's memory and the offset of the descriptor in it.
     pub fn reclaim<H: Host, S: Sink>(
         &mut self,
         h: &mut H,
@@ -105,7 +105,7 @@ impl TxRing {
         (before - self.under_way.len()) as u32
     }
 
-    /// Gives the memory back, and what is still under way.
+    /// Frees the ring, and the packets still in flight.
     pub fn release<H: Host>(self, h: &mut H) {
         for (_, mapped, _) in self.under_way {
             let buf = h.unmap(mapped);

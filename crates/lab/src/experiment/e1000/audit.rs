@@ -1,15 +1,14 @@
-//! The two-party audit of a whole run: driver, device, ledger and wire say the same.
+//! The audit of a whole run: counts of driver, device, ledger and wire agree.
 //!
-//! With faults a packet that was queued and not sent is one that the driver says it dropped, and a
-//! frame that came and was not handed up one that the driver or the device says was lost in a
-//! reset.
+//! With faults, the driver accounts for each packet queued and not sent, and driver or device for
+//! each frame lost in a reset.
 
 use super::RunStats;
 use crate::experiment::audit::{ANY, CrossCheck};
 use doorbell_bus::{Bus, Machine};
 use doorbell_hal::Device;
 
-/// What does not add up. `wire`: frames that the link carried from the card, and to it.
+/// Returns the failed checks. `wire`: frames on the link from the card, and to it.
 pub(super) fn audit<B: Bus, D: Device<B>>(
     o: &RunStats,
     m: &Machine<B, D>,
@@ -32,8 +31,7 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
         any,
     );
     b.less("contexts", ("driver wrote", d.tx_contexts), ("device loaded", n.contexts), any);
-    // Each tail is written once before, whenever the ring is set up: after each reset but the one
-    // that closes it.
+    // The setup of the ring writes each tail once: after each reset but the closing one.
     let starts = n.resets.saturating_sub(1);
     b.same("TX doorbells", ("driver rang", d.tx_tail + starts), ("device heard", n.tx_doorbells));
     b.same("RX doorbells", ("driver rang", d.rx_tail + starts), ("device heard", n.rx_doorbells));

@@ -1,14 +1,11 @@
 //! The published figures of the copy to aligned buffers, measured on the models.
 //!
-//! All rows come from one platform, the profile `e1000-power4`. The transactions are
-//! those of the bus rules; that a run of driver and device makes the same ones is a
-//! test. Three constants are fitted: what a byte costs beside the bus clocks, read and
-//! written, each on its trace's time; and what a packet costs the controller beside its
-//! reads, on the rate of unaligned frames. The rate of aligned ones and what new firmware gave
-//! are predicted from these and from what a command costs, which is above the source's own
-//! "at least 700 nanosec": it is the figure at which a large send reaches what was seen.
-//!
-//! A rate is TCP payload over the steady part of a run, one connection, MSS 1460.
+//! All rows come from the profile `e1000-power4`. Transactions follow the bus rules; a test
+//! compares them with those of a run. Three constants are fitted: the price of a byte beside the
+//! bus clocks, read and written, on the time of its trace; and a packet's price in the controller
+//! beside its reads, on the rate of unaligned frames. The other rates are predicted. A command's
+//! price is above the source's own "at least 700 nanosec", to match the published large send. A
+//! rate is TCP payload over the steady part of a run, one connection, MSS 1460.
 
 use super::settings::{pci, setup};
 use super::{BAR, Load, MEMORY_BASE, Slot, run};
@@ -34,7 +31,7 @@ const PROFILE: &str = "e1000-power4";
 /// A full frame without FCS.
 const FRAME: u32 = 1514;
 
-/// Trace: address, command where the published one can be right, bytes.
+/// A trace: address, command unless the published one cannot be right, bytes.
 type Trace = &'static [(u64, Option<Command>, u32)];
 const TX_ALIGNED: Trace = &[
     (0x4800, Some(Command::Mrm), 512),
@@ -65,7 +62,7 @@ const RATE: [&str; 14] = [
     "traffic.gro=off",
     "traffic.align=2048",
     "traffic.offset=168",
-    // Not what limits.
+    // Large enough not to limit the rate.
     "traffic.window=1024",
     "traffic.duration=100",
     "run.application=same_core",
@@ -75,17 +72,17 @@ const RATE: [&str; 14] = [
     "driver.rx_buffer_offset=16",
 ];
 
-/// The switch.
+/// The setting that switches the copy on.
 const ALIGNED: [&str; 1] = ["driver.copy_align=on"];
 
-/// How far the bridges read ahead with the old firmware.
+/// The read-ahead of the bridges with the old firmware.
 const OLD_FIRMWARE: &str = "pci.boundary=256";
 
 /// The e1000 figures.
 #[derive(Debug)]
 pub struct Figures(ProfileRuns<Seen>);
 
-/// What the figures need of a run.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     mbits: f64,
@@ -93,10 +90,10 @@ struct Seen {
 }
 
 impl Figures {
-    /// With the built-in profile.
+    /// Loads the built-in profile.
     ///
     /// # Errors
-    /// A profile that does not parse.
+    /// The profile does not parse.
     pub fn new() -> Result<Figures, InputError> {
         Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
@@ -113,7 +110,7 @@ impl Figures {
     }
 }
 
-/// What the rules make of a frame at the trace's address.
+/// Returns the transactions by the bus rules for a frame at the trace's address.
 fn made(
     settings: Settings,
     what: Operation,
@@ -123,7 +120,7 @@ fn made(
     Ok(transactions(&rules, what, trace[0].0, FRAME).collect())
 }
 
-/// How many of them are the trace's.
+/// Returns the number of these transactions that equal the trace's.
 fn as_traced(settings: Settings, what: Operation, trace: Trace) -> Result<f64, MeasureError> {
     let made = made(settings, what, trace)?;
     let same = |(t, m): &(&(u64, Option<Command>, u32), &Transaction)| {
@@ -137,13 +134,13 @@ fn partial_lines(settings: Settings, trace: Trace) -> Result<f64, MeasureError> 
     Ok(made.iter().map(|t| f64::from(t.partial_lines(settings.line))).sum())
 }
 
-/// From the first attempt to the last byte, on an idle bus, in us.
+/// Returns the time in us from the first attempt to the last byte, on an idle bus.
 fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureError> {
     let setup = setup(values)?;
     let Slot::Parallel(settings, mut latencies) = setup.slot else {
         return Err(MeasureError::new("the traces are of a PCI bus"));
     };
-    // An analyser on the bus does not see what is behind it.
+    // An analyser on the bus does not see the memory behind it.
     latencies.memory = doorbell_hal::Span::ZERO;
     let rules = Rules::new(settings)?;
     let mut platform = Platform::new(MEMORY_BASE, 1 << 20, ProtectionGranularity::Page);
@@ -163,7 +160,7 @@ fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureErr
         .map_err(|_| MeasureError::new("a DMA fault"))
 }
 
-/// Translation entries that opening the driver writes.
+/// Returns the translation entries that opening the driver writes, and the ring's length.
 fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureError> {
     let mut values = values.clone();
     values.set(&format!("driver.copy_align={}", if copy { "on" } else { "off" }))?;
@@ -193,14 +190,14 @@ impl PublishedFigures for Figures {
     }
 
     fn about(&self) -> &str {
-        "frames copied to aligned buffers: POWER4 I/O drawer, conventional PCI, read ahead 512 bytes"
+        "frames copied to aligned buffers: POWER4 I/O drawer, conventional PCI, read ahead 512 \
+         bytes"
     }
 
     fn constants(&self) -> Vec<Constant> {
         let mut all = self.0.profile.constants();
-        // Those of other buses do nothing here; and what comes in steps has a neighbour that is
-        // another experiment: there is no conventional PCI at 100 MHz, and a link of 100
-        // Mbit/s is slower than any bus.
+        // Constants of other buses have no effect here. Those in steps lead to another experiment:
+        // there is no PCI at 100 MHz, and a link of 100 Mbit/s is slower than any bus.
         let others = ["pci.mmrbc", "pci.outstanding", "pci.clock", "link.rate"];
         all.retain(|c| !c.key.starts_with("pcie.") && !others.contains(&&*c.key));
         all
@@ -242,7 +239,7 @@ impl PublishedFigures for Figures {
             "copy_entries" => {
                 let (with, ring) = entries_at_open(&values, true)?;
                 let (without, _) = entries_at_open(&values, false)?;
-                // Two slots fill a page: an entry for every two means that none lies in two.
+                // Two slots fill a page: one entry for two slots means that no slot crosses a page.
                 Ok((with - without) as f64 / f64::from(ring) * 2.0)
             }
             "bus_time_tx" => bus_time(&values, Operation::Read, TX_UNALIGNED[0].0),
@@ -280,9 +277,8 @@ impl PublishedFigures for Figures {
     }
 }
 
-/// What was chosen so that a large send comes to the published rate. Of a read command, the source
-/// says 700 ns at least: 565 is that less the clocks that are counted beside it, 700 has them on
-/// top.
+/// Returns the choices that bring a large send to the published rate. The source gives at least 700
+/// ns for a read command: 565 is that less the clocks counted beside it, and 700 has them on top.
 fn choices(profile: &Profile) -> Vec<Choice> {
     const ROWS: [&str; 1] = ["e1000.rate_large_send"];
     vec![
@@ -291,8 +287,7 @@ fn choices(profile: &Profile) -> Vec<Choice> {
     ]
 }
 
-/// What a row rests on: the constants that move it by more than the jitter when they are moved a
-/// little.
+/// Returns the constants that move a row by more than the jitter when moved a little.
 fn inputs(figure: &str) -> Option<&'static [&'static str]> {
     Some(match figure.strip_prefix("e1000.")? {
         "tx_aligned_commands"

@@ -1,5 +1,5 @@
-//! What an e1000 run is a function of, by name: how the values of keys become a
-//! [`Setup`] and a [`Load`], and which do not go together.
+//! Reads the [`Setup`] and [`Load`] of an e1000 run from the values of its keys, and refuses values
+//! that do not go together.
 
 mod keys;
 
@@ -21,12 +21,12 @@ use doorbell_hal::{Alignment, Span};
 use doorbell_packet::ethernet::HEADER;
 use std::sync::Arc;
 
-/// Simulated memory that a run may take, with its guard, in bytes.
+/// Limit of a run's simulated memory with its guard, in bytes.
 const MAX_MEMORY: u64 = 3 << 30;
 /// Longest frame that these controllers send, without FCS.
 const LONGEST_FRAME: u32 = 16_110;
 
-/// The [`Setup`] of these values.
+/// Reads the [`Setup`] from `v`.
 ///
 /// # Errors
 /// Values that are allowed each, but not together.
@@ -62,7 +62,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     })
 }
 
-/// The bus alone, where it is PCI or PCI-X.
+/// Reads the settings of the bus alone, if it is PCI or PCI-X.
 pub fn pci(v: &Values) -> Settings {
     let p = PciKeys::of(v);
     Settings {
@@ -130,7 +130,8 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
     let (align, offset, rx_align) = (d.rx_buffer_align, d.rx_buffer_offset, d.rx_align);
     if offset + rx_align >= align {
         refuse!(
-            "`driver.rx_buffer_offset` is {offset} B; with `driver.rx_align` it is to stay below `driver.rx_buffer_align`, {align}"
+            "`driver.rx_buffer_offset` is {offset} B; with `driver.rx_align` it is to stay below \
+             `driver.rx_buffer_align`, {align}"
         );
     }
     for (key, n) in [("driver.tx_ring", d.tx_ring), ("driver.rx_ring", d.rx_ring)] {
@@ -171,14 +172,14 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
     })
 }
 
-/// The [`Load`] of these values; `frames` are those of the capture they name.
+/// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
 ///
 /// # Errors
-/// Traffic that this machine cannot carry.
+/// This machine cannot carry the traffic.
 pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => {
-            // A large send's total length is an IP packet's: 16 bits.
+            // A large send's total length is that of an IP packet: 16 bits.
             let limits = Limits {
                 frame: (LONGEST_FRAME, "8254x manual"),
                 large_send: (65_535, "8254x manual"),

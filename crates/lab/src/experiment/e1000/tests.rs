@@ -1,4 +1,4 @@
-//! Runs of every kind: sound, repeatable, and with the transactions that the rules say.
+//! Runs of every kind are sound and repeatable, with the transactions of the bus rules.
 
 use super::settings::{load, setup};
 use super::*;
@@ -84,7 +84,7 @@ fn the_same_plan_gives_the_same_counts() {
     }
 }
 
-/// The traces of the source, made by driver and device and not by the rules alone.
+/// The traces of the source come from driver and device, not from the rules alone.
 #[test]
 fn a_run_makes_the_transactions_of_the_traces() {
     let per_packet = |o: &RunStats, n: u64| n as f64 / o.counts.packets as f64;
@@ -113,7 +113,7 @@ fn a_run_makes_the_transactions_of_the_traces() {
     assert!((0.98..1.02).contains(&partial(&["driver.rx_align=0", "driver.rx_buffer_offset=0"])));
 }
 
-/// A key that is declared and not read would be a knob that turns nothing.
+/// A key that is declared and not read would have no effect.
 #[test]
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let mut frames = Frames::default();
@@ -164,10 +164,31 @@ fn values_that_do_not_go_together_are_refused() {
             Ok(s) => load(&plan.values, &s, None).unwrap_err(),
         }
     };
-    insta::assert_snapshot!(refused(&["pci.clock=100"]), @"mhz = 100 is not a PCI setting; allowed: 33, 66 (66, 100, 133 on PCI-X)");
-    insta::assert_snapshot!(refused(&["driver.tx_ring=52"]), @"`driver.tx_ring` is 52; allowed: multiples of 8 from 48 to 4096");
-    insta::assert_snapshot!(refused(&["driver.rx_buffer_offset=2047", "driver.rx_buffer_align=2048"]), @"`driver.rx_buffer_offset` is 2047 B; with `driver.rx_align` it is to stay below `driver.rx_buffer_align`, 2048");
-    insta::assert_snapshot!(refused(&["traffic.mss=1461"]), @"`traffic.mss` is 1461 B, but the device's longest frame holds 1460");
-    insta::assert_snapshot!(refused(&["traffic.kind=pcap"]), @"the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
-    insta::assert_snapshot!(refused(&["traffic.connections=4096", "traffic.window=65536"]), @"2833609 MiB of simulated memory would be needed, and 3072 are the most; take fewer connections (`traffic.connections`), a smaller window (`traffic.window`), shorter rings or `run.guard=page`");
+    insta::assert_snapshot!(
+        refused(&["pci.clock=100"]),
+        @"mhz = 100 is not a PCI setting; allowed: 33, 66 (66, 100, 133 on PCI-X)"
+    );
+    insta::assert_snapshot!(
+        refused(&["driver.tx_ring=52"]),
+        @"`driver.tx_ring` is 52; allowed: multiples of 8 from 48 to 4096"
+    );
+    insta::assert_snapshot!(
+        refused(&["driver.rx_buffer_offset=2047", "driver.rx_buffer_align=2048"]),
+        @"`driver.rx_buffer_offset` is 2047 B; with `driver.rx_align` it is to stay below \
+          `driver.rx_buffer_align`, 2048"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.mss=1461"]),
+        @"`traffic.mss` is 1461 B, but the device's longest frame holds 1460"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.kind=pcap"]),
+        @"the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.connections=4096", "traffic.window=65536"]),
+        @"2833609 MiB of simulated memory would be needed, and 3072 are the most; take fewer \
+          connections (`traffic.connections`), a smaller window (`traffic.window`), shorter rings \
+          or `run.guard=page`"
+    );
 }

@@ -210,7 +210,8 @@ impl FigureSet {
                         && (*low..=*high).contains(&c.value))
                     {
                         faults.push(format!(
-                            "the fit of {key} starts at {} and searches {low} to {high}: not inside a finite interval",
+                            "the fit of {key} starts at {} and searches {low} to {high}: not \
+                             inside a finite interval",
                             c.value
                         ));
                     }
@@ -222,7 +223,8 @@ impl FigureSet {
                     match self.row(row) {
                         None => faults.push(format!("the fit of {key} {}", self.no_such_row(row))),
                         Some(r) if r.role != Role::Fit => faults.push(format!(
-                            "the fit of {key} consumes {row}, which says it is {}: a row cannot calibrate and count",
+                            "the fit of {key} consumes {row}, which says it is {}: a row cannot \
+                             calibrate and count",
                             r.role.name()
                         )),
                         Some(_) => {}

@@ -40,7 +40,7 @@ fn every_way_is_audited_on_every_system() {
     }
 }
 
-/// What a guest's driver does, too (docs/guests.md).
+/// Same counts as of a guest's driver (docs/guests.md).
 #[test]
 fn what_a_frame_costs_is_known() {
     let vnic = |sets: &[&str], name| {

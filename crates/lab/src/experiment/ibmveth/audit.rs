@@ -1,8 +1,8 @@
-//! The audit of a whole run: drivers, adapters, port, bridge, ledger and wire say the same, in
+//! The audit of a whole run: counts of drivers, adapters, port, bridge, ledger and wire agree, in
 //! frames of the wire.
 //!
-//! With faults a frame that was sent and did not arrive is one that the LAN says it lost; a send
-//! that failed one that the driver says it dropped.
+//! With faults, the LAN accounts for each frame that was sent and did not arrive, and the driver
+//! for each send that failed.
 
 use super::lan::{CLIENT, SERVER};
 use super::server::Lpars;
@@ -12,7 +12,7 @@ use crate::experiment::papr;
 use doorbell_bus::Bus;
 use doorbell_drivers::ibmveth::LargeSend;
 
-/// What does not add up.
+/// Returns the failed checks.
 pub(super) fn audit(setup: &Setup, o: &RunStats, m: &Lpars) -> Vec<String> {
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::new(o.faults.as_ref());
@@ -61,13 +61,12 @@ pub(super) fn audit(setup: &Setup, o: &RunStats, m: &Lpars) -> Vec<String> {
             ("driver counted", d.replenish_add_buff_success),
             ("LAN counted", a.buffers_added),
         );
-        // A count that could not be written is not read.
+        // A counter that could not be written is not read.
         let unwritten = ("not written", if struck > 0 { ANY } else { 0 });
         let (counted, read) = (("LAN counted", a.rx_no_buffer), ("driver read", d.rx_no_buffer));
         b.less(&of("frames without a buffer"), counted, read, unwritten);
         b.none(&of("sends"), ("failed", d.tx_send_failed), struck);
-        // One that is refused may bring others with it: an adapter that could not be opened is
-        // closed.
+        // A refused call may cause others: an adapter that could not be opened is closed.
         b.none(
             &of("calls"),
             ("refused", a.refused + a.tx_refused),
@@ -96,7 +95,7 @@ pub(super) fn audit(setup: &Setup, o: &RunStats, m: &Lpars) -> Vec<String> {
     let strangers = m.device.device.veth.0.strangers();
     b.same("unit addresses", ("of others", strangers), ("allowed", 0));
 
-    // From one partition to the other, segments that the LAN cut among them.
+    // From one partition to the other, with the segments that the LAN cut.
     for (from, to) in [(CLIENT, SERVER), (SERVER, CLIENT)] {
         let (a, r) = (&o.totals.adapters[from], &o.totals.adapters[to]);
         let nobody = a.drop_unowned + a.drop_gone + a.drop_source + a.drop_closed;
@@ -107,7 +106,7 @@ pub(super) fn audit(setup: &Setup, o: &RunStats, m: &Lpars) -> Vec<String> {
             if o.faults.is_none() {
                 b.same("frames on the LAN", sent, ("arrived or lost", r.rx_packets + lost));
             } else {
-                // One whose entry was lost, too, is lost twice.
+                // A frame whose entry was lost as well counts as lost twice.
                 b.less(
                     "frames on the LAN",
                     sent,
@@ -118,7 +117,7 @@ pub(super) fn audit(setup: &Setup, o: &RunStats, m: &Lpars) -> Vec<String> {
         }
     }
 
-    // Through the bridge, by the wire.
+    // Through the bridge, in frames of the wire.
     let (bridge, p, d) = (&o.totals.bridge, &o.totals.port, &o.totals.port_driver);
     b.same(
         "from the LAN",

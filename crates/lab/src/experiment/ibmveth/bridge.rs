@@ -1,13 +1,11 @@
-//! The bridge of the I/O server, and what is above either driver.
+//! The bridge of the I/O server, and the layer above either driver.
 //!
-//! What came by one port leaves by the other: the place of Open vSwitch, reduced to what it costs a
-//! packet. Frames from the physical port are merged first (GRO), those of one poll: a merged packet
-//! has its first frame as head and the payload of the others as its fragment list, as from a driver
-//! that puts each frame into a buffer of its own. Such a list is what ibmveth took only since it
-//! says that it does.
+//! It forwards packets from one port to the other and has the price of Open vSwitch for each.
+//! Frames from the physical port that are in one poll are merged first (GRO): the first frame is
+//! the head, the payload of the others the fragment list, as from a driver with a buffer for each
+//! frame.
 //!
-//! Simplified: what is merged ends with the poll, where Linux goes on while polls follow each
-//! other.
+//! Simplified: merging ends with the poll, where Linux goes on while polls follow each other.
 
 use super::server::{FROM_PORT, Lpars};
 use crate::experiment::closed_loop::HasStack;
@@ -23,24 +21,24 @@ use std::collections::VecDeque;
 /// The longest merged packet: 64 KiB of IP and an Ethernet header.
 const MERGED: usize = HEADER + 0xffff;
 
-/// What the bridge counted.
+/// Counters of the bridge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets toward the network.
     pub to_port: u64,
-    /// Frames on the wire that they are.
+    /// Frames on the wire for these.
     pub to_port_segments: u64,
     /// Packets toward the logical LAN.
     pub to_lan: u64,
-    /// Frames from the wire that they were.
+    /// Frames from the wire for these.
     pub to_lan_segments: u64,
-    /// Packets among those that were merged of several frames.
+    /// Packets toward the LAN that were merged from several frames.
     pub merged: u64,
-    /// Packets that a driver did not send.
+    /// Packets dropped by a driver.
     pub dropped: u64,
 }
 
-/// What a packet costs here.
+/// Prices of the bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BridgePrices {
     /// A packet from one port to the other.
@@ -49,7 +47,6 @@ pub struct BridgePrices {
     pub gro: Span,
 }
 
-/// The bridge.
 #[derive(Debug)]
 pub(super) struct Bridge {
     prices: BridgePrices,
@@ -57,13 +54,13 @@ pub(super) struct Bridge {
     backlog: Vec<Packet>,
     out: VecDeque<Packet>,
     back: Vec<Buf>,
-    /// Memory of a merged packet, and of the frame that is looked at.
+    /// Memory of a merged packet, and of the frame being examined.
     merged: Vec<u8>,
     frame: Vec<u8>,
     pub(super) counters: Counters,
 }
 
-/// Wire frames that a packet is.
+/// Returns the frames on the wire for a packet.
 fn segments(p: &Packet) -> u64 {
     let large =
         p.todo.gso.map_or(1, |g| (p.len() - u32::from(g.header)).div_ceil(u32::from(g.size)));
@@ -84,7 +81,7 @@ impl Bridge {
         }
     }
 
-    /// Gives all buffers back.
+    /// Frees all buffers.
     pub(super) fn release(self, m: &mut Lpars) {
         self.backlog.into_iter().chain(self.out).for_each(|p| p.release(m));
         self.back.into_iter().for_each(|b| m.release(b));
@@ -97,7 +94,7 @@ impl Bridge {
         m.bytes(buf, *start..start + len, |b| frame.extend_from_slice(b));
     }
 
-    /// Merges the first of these frames with those that follow it, and takes them.
+    /// Takes the first of these frames and those that can follow it, and merges them.
     fn merge(&mut self, m: &mut Lpars, waiting: &mut VecDeque<Packet>) -> Option<Packet> {
         let first = waiting.pop_front()?;
         self.look(m, &first);
@@ -199,7 +196,7 @@ impl Endpoint<Lpars> for Bridge {
     }
 }
 
-/// What is above a partition's driver.
+/// The layer above a partition's driver.
 #[derive(Debug)]
 pub(super) enum UpperLayer {
     Stack(Box<Stack>),

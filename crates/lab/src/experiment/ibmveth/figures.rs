@@ -1,10 +1,9 @@
 //! The published figures of large send and checksums through a trunk, measured on the models.
 //!
-//! All rows come from one platform, the profile `ibmveth-power8`, and one TCP connection. One
-//! constant is fitted: what a packet costs the bridge, on the rate of a partition that sends single
-//! segments through it. Both rates in the other direction are predicted from it and from what is
-//! sourced or assumed. What happens to packets, which are cut and which are copied, follows from
-//! the switches.
+//! All rows come from the profile `ibmveth-power8` and one TCP connection. One constant is fitted:
+//! a packet's price in the bridge, on the rate of a partition that sends single segments through
+//! it. Both rates in the other direction are predicted from it and from sourced or assumed prices.
+//! The switches decide which packets are cut or copied.
 //!
 //! A rate is TCP payload over the steady part of a run.
 
@@ -37,23 +36,23 @@ const RECEIVE_AFTER: [&str; 3] =
 #[derive(Debug)]
 pub struct Figures(ProfileRuns<Seen>);
 
-/// What the figures need of a run.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     gbits: f64,
-    /// Frames from the wire for each packet that the client got.
+    /// Frames on the wire for each packet that the client received.
     frames_a_packet: f64,
     /// Segments that the trunk's driver cut.
     segments: f64,
-    /// Packets linearised, of those that were merged.
+    /// The share of merged packets that were linearised.
     linearised: f64,
 }
 
 impl Figures {
-    /// With the built-in profile.
+    /// Loads the built-in profile.
     ///
     /// # Errors
-    /// A profile that does not parse.
+    /// The profile does not parse.
     pub fn new() -> Result<Figures, InputError> {
         Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
@@ -80,7 +79,8 @@ impl PublishedFigures for Figures {
     }
 
     fn about(&self) -> &str {
-        "large send and checksums through a trunk: PowerVM, Open vSwitch, a 10-Gbit/s port, MTU 1500"
+        "large send and checksums through a trunk: PowerVM, Open vSwitch, a 10-Gbit/s port, MTU \
+         1500"
     }
 
     fn constants(&self) -> Vec<Constant> {
@@ -113,9 +113,10 @@ impl PublishedFigures for Figures {
             if swapped { "ibmveth.vm_to_network_before" } else { "ibmveth.network_to_vm_before" };
         vec![KnownMiss::new(
             figure,
-            "published are 7.7 us a segment sent and 5.3 us a segment received. Here a packet that was merged crosses the \
-             bridge once, and the bridge is most of what a segment costs; what Linux does for each segment that it cuts, \
-             beyond allocation, copy, sum, mapping and call, is not in the model",
+            "published are 7.7 us a segment sent and 5.3 us a segment received. Here a packet that \
+             was merged crosses the bridge once, and the bridge is most of what a segment costs; \
+             what Linux does for each segment that it cuts, beyond allocation, copy, sum, mapping \
+             and call, is not in the model",
         )]
     }
 

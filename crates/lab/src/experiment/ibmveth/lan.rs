@@ -1,10 +1,9 @@
-//! What the partitions share: the logical LAN, and the physical port of the I/O server.
+//! The devices that the partitions share: the logical LAN, and the physical port of the I/O server.
 //!
-//! The port is no NIC's model: which one it was is not published, and nothing hangs on it. It takes
-//! large sends and checksums or does not, as told, and puts what it gets on the wire; what comes
-//! from there waits in its ring until the driver fetches it, announced by an interrupt at most so
-//! often. Its memory accesses cost nobody anything: a direct-mapped DMA window needs no call for
-//! each packet.
+//! The port models no particular NIC; the published one is unknown. It takes large sends and
+//! checksums if its settings say so, and puts frames on the wire. Received frames wait in its ring
+//! until the driver fetches them, announced by a limited rate of interrupts. Its memory accesses
+//! cost nothing: a direct-mapped DMA window needs no call for each packet.
 
 use doorbell_bus::{Bus, Hypercalls, HypervisorDevice, Partitions};
 use doorbell_devices::veth::Veth;
@@ -17,19 +16,19 @@ use std::collections::VecDeque;
 
 /// The client's partition, and its core.
 pub(super) const CLIENT: usize = 0;
-/// The I/O server's.
+/// The I/O server's partition, and its core.
 pub(super) const SERVER: usize = 1;
 /// The interrupt of the physical port, in the server's partition.
 pub(super) const PORT_VECTOR: u16 = 200;
 
-/// What the physical port is.
+/// Settings of the physical port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortConfig {
-    /// Large sends are cut by the port; otherwise the bridge has to.
+    /// The port cuts large sends; otherwise the bridge has to.
     pub tso: bool,
-    /// TCP checksums are made by it.
+    /// The port makes TCP checksums.
     pub checksum: bool,
-    /// Frames that wait for the driver.
+    /// Receive ring in frames.
     pub ring: usize,
     /// The least time between two interrupts.
     pub interrupt_gap: Span,
@@ -37,18 +36,18 @@ pub struct PortConfig {
     pub longest: usize,
 }
 
-/// What the port counted.
+/// Counters of the physical port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames put on the wire.
     pub tx_frames: u64,
     /// Large sends that it cut.
     pub tx_large: u64,
-    /// Checksums that it made, segments not counted.
+    /// Checksums that it made, without those of segments.
     pub tx_checksums: u64,
-    /// Frames refused: longer than the wire takes.
+    /// Frames refused as longer than the wire takes.
     pub tx_too_long: u64,
-    /// Frames that came.
+    /// Frames received.
     pub rx_frames: u64,
     /// Frames lost because the ring was full.
     pub rx_missed: u64,
@@ -56,7 +55,6 @@ pub struct PortCounters {
     pub interrupts: u64,
 }
 
-/// The physical port.
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) cfg: PortConfig,
@@ -104,12 +102,12 @@ impl Port {
         RxVerdict::Yes
     }
 
-    /// The next frame that has come, by `now`.
+    /// Takes the next frame received by `now`.
     pub(super) fn fetch(&mut self, now: Time) -> Option<Vec<u8>> {
         self.waiting.pop_front_if(|f| f.0 <= now).map(|f| f.1)
     }
 
-    /// Interrupts are on again; what waits is announced.
+    /// Enables interrupts, and raises one if frames wait.
     pub(super) fn arm(&mut self, now: Time) {
         self.armed = true;
         if let Some(first) = self.waiting.front() {
@@ -118,8 +116,7 @@ impl Port {
         }
     }
 
-    /// A frame with what is left to do, all of which this port can. What goes on the wire is
-    /// handed to `wire` one after the other.
+    /// Sends a packet. The port can do all work left in it. Passes its frames to `wire` in order.
     pub(super) fn send(
         &mut self,
         frame: &mut [u8],
@@ -182,7 +179,7 @@ impl<B: Bus> Device<Partitions<B>> for Lan {
     fn mmio_write(&mut self, p: &mut Partitions<B>, at: Time, r: Reg, size: u8, v: u64) {
         self.veth.mmio_write(p, at, r, size, v);
     }
-    /// From the wire: the port's.
+    /// Passes a frame from the wire to the port.
     fn receive(&mut self, _: &mut Partitions<B>, at: Time, frame: &[u8]) -> RxVerdict {
         self.port.take(at, frame)
     }
@@ -191,7 +188,7 @@ impl<B: Bus> Device<Partitions<B>> for Lan {
             self.veth.advance(p, due);
             if self.port.notify == Some(due) {
                 self.port.notify = None;
-                // NAPI turns interrupts off in the handler; here they go off by themselves.
+                // NAPI disables interrupts in the handler; here this is automatic.
                 self.port.armed = false;
                 self.port.last = due;
                 self.port.counters.interrupts += 1;
@@ -219,7 +216,7 @@ impl<B: Bus> Hypercalls<B> for Lan {
     }
 }
 
-/// A frame leaves the server's partition through the port.
+/// Sends a packet of the server's partition through the port.
 pub(super) fn transmit<B: Bus>(
     lan: &mut Lan,
     p: &mut Partitions<B>,

@@ -1,10 +1,9 @@
-//! Large sends from the I/O server to the client, one at a time: what each costs its sender and its
-//! receiver, by size and by pieces.
+//! Single large sends from the I/O server to the client: the cost to sender and receiver, by size
+//! and number of pieces.
 //!
-//! A large send is one header and payload in so many pieces of equal size. How it leaves is the
-//! load's ([`Form`]); the driver is set up so, and otherwise does what it always does. The sender's
-//! time is that of the call of the driver; the receiver's that from its interrupt until its poll
-//! has nothing left. Between two of them both cores rest.
+//! A large send is one header and payload in pieces of equal size. [`Form`] sets up the driver. The
+//! sender's time is that of the call of the driver; the receiver's lasts from its interrupt until
+//! its poll is empty. Both cores rest between two sends.
 
 use super::lan::{CLIENT, SERVER};
 use super::server::{Lpars, Side};
@@ -25,40 +24,40 @@ use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 
-/// How a large send leaves its driver.
+/// The form in which a large send leaves its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Page fragments, each mapped, with a descriptor each: up to five; more are linearised.
+    /// Page fragments, each mapped with its own descriptor: up to five, more are linearised.
     Scatter,
-    /// A fragment list, copied to a buffer of its own that is mapped for the send.
+    /// A fragment list, copied to a buffer that is mapped for the send.
     Linearise,
     /// A fragment list, cut into segments, each of which is copied, summed, mapped and sent.
     Segment,
-    /// A fragment list, copied to a buffer that is mapped for good.
+    /// A fragment list, copied to a permanently mapped buffer.
     Copy,
 }
 
-/// What is sent.
+/// The traffic of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Payload bytes.
     pub size: u32,
-    /// Pieces of it.
+    /// Number of pieces.
     pub pieces: u32,
-    /// How it leaves.
+    /// The form.
     pub form: Form,
     /// Payload of a segment.
     pub mss: u16,
-    /// How many are sent.
+    /// Number of large sends.
     pub packets: u64,
 }
 
 /// Headers of TCP without options.
 const HEADERS: u32 = TCP as u32 + 20;
-/// Between two large sends: long enough for whatever the last one set going.
+/// Pause between two large sends, long enough for all effects of the last one.
 const REST: Span = Span::from_ms(1);
 
-/// Keeps what comes.
+/// Keeps received packets.
 #[derive(Default)]
 struct Up {
     packets: Vec<Packet>,
@@ -74,7 +73,7 @@ impl Sink for Up {
     }
 }
 
-/// A large send for the client.
+/// Makes a large send for the client.
 fn packet(m: &mut Lpars, load: &Load, to: [u8; 6], seq: u32) -> Result<Packet, OutOfMemory> {
     let here = SocketAddress { mac: [2, 0xdb, 0, 1, 0, 1], ip: [198, 19, 0, 1], port: 20_000 };
     let there = SocketAddress { mac: to, ip: [198, 18, 0, 1], port: 5201 };
@@ -106,7 +105,7 @@ fn packet(m: &mut Lpars, load: &Load, to: [u8; 6], seq: u32) -> Result<Packet, O
     })
 }
 
-/// The client takes what has come; how long its core worked.
+/// Lets the client receive. Returns the busy time of its core, and the number of polls.
 fn receive(m: &mut Lpars, client: &mut Ibmveth, setup: &Setup, up: &mut Up) -> (Span, u64) {
     let (begin, mut polls) = (m.now(), 0);
     let vector = setup.drivers[CLIENT].vector;
@@ -152,7 +151,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     let before = look_at(&client, &server, &m);
     crate::sim::watch::begin(&mut m, watch);
     let (mut busy, mut polls, mut interrupts, mut payload) = ([Span::ZERO; 2], 0, 0, 0);
-    // Each send is measured by itself: its sender's time is all the time there is.
+    // Each send is measured by itself, so the marks carry the senders' time.
     let mut looks: Marks = vec![(Time::ZERO, 0)];
     let mut at = m.now();
     for i in 0..load.packets {

@@ -1,11 +1,8 @@
-//! The partitions' drivers: the client's adapter; the I/O server's, and its physical port's.
+//! The partitions' drivers: the client's adapter, the I/O server's, and its physical port's.
 //!
-//! The server has one poll for both of its ports, as if they were one NAPI instance. What comes
-//! from either is marked with the port, and goes out by the other ([`super::bridge`]).
-//!
-//! A packet that goes out by the physical port and wants more than that can do is brought into a
-//! form it takes: cut, or summed, by the CPU. That is what a stack does above any device
-//! (`validate_xmit_skb`).
+//! The server polls both of its ports together, like one NAPI instance. A received packet is marked
+//! with its port and leaves by the other ([`super::bridge`]). The CPU cuts or sums a packet that
+//! the physical port cannot take, as a stack does above any device (`validate_xmit_skb`).
 
 use super::lan::{Lan, PORT_VECTOR, transmit};
 use crate::experiment::papr::Hosted;
@@ -28,26 +25,25 @@ pub(super) const FROM_LAN: u32 = 1;
 /// Mark of a packet that came from the physical port.
 pub(super) const FROM_PORT: u32 = 2;
 
-/// What the driver of the physical port counted.
+/// Counters of the physical port's driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Packets sent; a large send is one.
+    /// Packets sent; a large send counts as one.
     pub tx_packets: u64,
-    /// Packets cut by the CPU, because the port cannot.
+    /// Packets cut by the CPU because the port cannot.
     pub tx_segmented: u64,
-    /// Segments of those.
+    /// Segments cut by the CPU.
     pub tx_segments: u64,
-    /// Checksums made by the CPU, because the port cannot; segments not counted.
+    /// Checksums made by the CPU because the port cannot, without those of segments.
     pub tx_csum_software: u64,
-    /// Packets that could not be brought into a form that it takes.
+    /// Packets that could not be converted for the port.
     pub tx_dropped: u64,
-    /// Frames handed up.
+    /// Frames passed up.
     pub rx_packets: u64,
-    /// Frames lost for want of memory.
+    /// Frames lost for lack of memory.
     pub rx_no_memory: u64,
 }
 
-/// The I/O server's drivers.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) veth: Ibmveth,
@@ -56,7 +52,7 @@ pub(super) struct Server {
     scratch: Vec<u8>,
 }
 
-/// Marks what comes up with the port that it came from.
+/// Marks received packets with their port.
 struct Marked<'a, S> {
     up: &'a mut S,
     mark: u32,
@@ -76,14 +72,14 @@ impl Server {
         Server { veth, stats: Stats::default(), done: Vec::new(), scratch: Vec::new() }
     }
 
-    /// Closes the adapter; buffers that were sent are released. What both drivers have counted.
+    /// Closes the adapter and frees sent buffers. Returns the counters of both drivers.
     pub(super) fn close(self, m: &mut Lpars) -> (veth::Stats, Stats) {
         let veth = self.veth.close(m);
         self.done.into_iter().for_each(|(b, _)| m.release(b));
         (veth, self.stats)
     }
 
-    /// Out by the physical port.
+    /// Sends a packet by the physical port.
     fn out(&mut self, m: &mut Lpars, mut p: Packet) -> Tx {
         let port = m.device.device.port.cfg;
         if p.todo.gso.is_some() && !port.tso {
@@ -115,7 +111,7 @@ impl Server {
         Tx::Ok
     }
 
-    /// To the port, which can do what is left to do.
+    /// Passes a packet to the port, which can do all work left in it.
     fn put(&mut self, m: &mut Lpars, p: Packet) {
         m.charge(CpuWork::TxDescriptor(p.pieces().count() as u32));
         m.charge(CpuWork::TxNotify);
@@ -135,7 +131,7 @@ impl Server {
         self.done.extend(bufs.into_iter().map(|b| (b, false)).chain(last.map(|b| (b, true))));
     }
 
-    /// What the physical port has. Whether there may be more.
+    /// Passes up to `budget` frames of the physical port to `up`. Returns whether more may wait.
     fn fetch<S: Sink>(&mut self, m: &mut Lpars, budget: u32, up: &mut Marked<'_, S>) -> bool {
         m.charge(CpuWork::Poll);
         let packets = self.done.iter().filter(|(_, last)| *last).count() as u32;
@@ -195,7 +191,7 @@ impl Driver<Lpars> for Server {
     }
 
     fn alarm(&mut self, m: &mut Lpars, why: Alarm) -> Irq {
-        // What fails is the client's.
+        // Failed accesses are the client's.
         if why == Alarm::IoError { Irq::None } else { self.veth.alarm(m, why) }
     }
 

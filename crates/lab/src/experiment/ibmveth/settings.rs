@@ -1,5 +1,5 @@
-//! What an ibmveth run is a function of, by name: how the values of keys become a
-//! [`Setup`] and a [`Load`], and which do not go together.
+//! Reads the [`Setup`] and [`Load`] of an ibmveth run from the values of its keys, and refuses
+//! values that do not go together.
 
 mod keys;
 
@@ -18,12 +18,12 @@ use doorbell_hal::Span;
 use doorbell_layout::ibmveth::attribute;
 use doorbell_packet::ethernet;
 
-/// Simulated memory that a run may take, with its guard, in bytes.
+/// Limit of a run's simulated memory with its guard, in bytes.
 const MAX_MEMORY: u64 = 3 << 30;
-/// IP packets on the physical network; the adapters' own.
+/// The longest IP packet on the physical network. The adapters have their own.
 const MTU: u32 = ethernet::MTU as u32;
 
-/// The [`Setup`] of these values.
+/// Reads the [`Setup`] from `v`.
 ///
 /// # Errors
 /// Values that are allowed each, but not together.
@@ -42,7 +42,8 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     let host = HostConfig::of(v, Span::from_ms(5_000));
     if !host.faults.is_empty() && v.word("traffic.kind") == "packets" {
         refuse!(
-            "`run.fault` is for connections, which send again what is lost; `traffic.kind` is packets"
+            "`run.fault` is for connections, which send again what is lost; `traffic.kind` is \
+             packets"
         );
     }
     Ok(Setup {
@@ -63,7 +64,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     })
 }
 
-/// The adapter of partition `i`; the server's is the trunk.
+/// Returns the adapter of partition `i`. The server's is the trunk.
 fn adapter(i: usize, multi_buffer: bool) -> Adapter {
     let a = Adapter::new(i, i as u8);
     let multi = if multi_buffer { attribute::RX_MULTI_BUFF } else { 0 };
@@ -101,10 +102,10 @@ fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
     c
 }
 
-/// The [`Load`] of these values.
+/// Reads the [`Load`] from `v`.
 ///
 /// # Errors
-/// Traffic that this machine cannot carry.
+/// This machine cannot carry the traffic.
 pub fn load(v: &Values, setup: &Setup) -> Result<Load, SettingError> {
     let t = TrafficKeys::of(v);
     if t.kind == "packets" {

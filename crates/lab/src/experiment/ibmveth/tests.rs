@@ -1,4 +1,4 @@
-//! Runs of every kind: sound, repeatable, and what the switches do.
+//! Runs of every kind are sound and repeatable, and the switches have their effects.
 
 use super::settings::{load, setup};
 use super::*;
@@ -92,7 +92,7 @@ fn the_same_plan_gives_the_same_counts() {
     }
 }
 
-/// What the note concludes: where a large send stays whole and where it does not.
+/// The note's conclusion: the places where a large send stays whole and where it is cut.
 #[test]
 fn a_large_send_is_cut_where_the_next_port_does_not_take_it() {
     // The hypervisor cuts for a trunk that has agreed to nothing.
@@ -118,7 +118,7 @@ fn a_large_send_is_cut_where_the_next_port_does_not_take_it() {
     );
 }
 
-/// Scatter, linearise or segment: what the note concludes from its curves.
+/// The note's conclusion from its curves: scatter, linearise or segment.
 #[test]
 fn which_form_is_better_when() {
     let cost = |form: &str, pieces: u32, size: u32| {
@@ -159,7 +159,7 @@ fn which_form_is_better_when() {
     assert!(cost("copy", 5, 65_160) < cost("linearise", 5, 65_160), "a mapping less");
 }
 
-/// A key that is declared and not read would be a knob that turns nothing.
+/// A key that is declared and not read would have no effect.
 #[test]
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let fingerprint = |plan: &Plan| {
@@ -210,13 +210,23 @@ fn values_that_do_not_go_together_are_refused() {
             Ok(s) => load(&plan.values, &s).unwrap_err(),
         }
     };
-    insta::assert_snapshot!(refused(&["traffic.kind=packets", "traffic.size=5", "traffic.pieces=6"]), @"`traffic.pieces` is 6, but there are only 5 bytes (`traffic.size`)");
-    insta::assert_snapshot!(refused(&["traffic.mss=1461", "traffic.timestamps=off"]), @"`traffic.mss` is 1461 B, but the device's longest frame holds 1460");
+    insta::assert_snapshot!(
+        refused(&["traffic.kind=packets", "traffic.size=5", "traffic.pieces=6"]),
+        @"`traffic.pieces` is 6, but there are only 5 bytes (`traffic.size`)"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.mss=1461", "traffic.timestamps=off"]),
+        @"`traffic.mss` is 1461 B, but the device's longest frame holds 1460"
+    );
 }
 
 #[test]
 fn the_published_rows_are_there() {
     let rows = crate::experiment::figures::published::ibmveth().unwrap();
     let names: Vec<&str> = rows.iter().map(|r| r.figure.trim_start_matches("ibmveth.")).collect();
-    insta::assert_snapshot!(names.join(" "), @"vm_to_network_before vm_to_network_after line_rate frames_a_packet_before segments_after linearised_after network_to_vm_before network_to_vm_after network_to_vm_ratio");
+    insta::assert_snapshot!(
+        names.join(" "),
+        @"vm_to_network_before vm_to_network_after line_rate frames_a_packet_before segments_after \
+          linearised_after network_to_vm_before network_to_vm_after network_to_vm_ratio"
+    );
 }

@@ -1,8 +1,7 @@
-//! The two-party audit of a whole run: driver, device, ledger and wire say the same.
+//! The audit of a whole run: counts of driver, device, ledger and wire agree.
 //!
-//! With faults a packet that was given and whose end is not known is one of a completion that could
-//! not be written; a request without an answer is one that somebody says was lost on its way, or
-//! its answer.
+//! With faults, a packet without a known end belongs to a completion that could not be written, and
+//! somebody counts the loss of each request without an answer, or of its answer.
 
 use super::{Partition, QueueStats, RequestClients, Stats};
 use crate::experiment::audit::{ANY, CrossCheck};
@@ -11,7 +10,7 @@ use crate::sim::fault::Report;
 use doorbell_devices::vnic::Counters;
 use doorbell_layout::ibmvnic::MAX_COMPLETIONS;
 
-/// What was found above the driver.
+/// The counts above the driver.
 #[derive(Debug, Default)]
 pub(super) struct UpperLayer {
     pub(super) waiting: u64,
@@ -74,7 +73,7 @@ pub(super) fn audit(
     let named = named + q.rx_unread + q.rx_no_memory + above.dropped + above.waiting + peers.again;
     b.none("transactions", ("without an answer", peers.waiting + peers.lost), named);
     b.same("buffers to receive", ("driver gave", q.rx_added), ("server took", d.rx_buffers));
-    // What is in a call that is refused is given and not taken.
+    // The driver counts packets in a refused call as given; the device does not take them.
     let refused = (
         "of calls refused",
         if d.refused_parameter + d.refused_closed + d.refused_resource > 0 { ANY } else { 0 },

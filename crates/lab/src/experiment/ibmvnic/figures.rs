@@ -1,15 +1,12 @@
-//! The published figures of direct sends and the checksum that buys them, measured on the models.
+//! The published figures of direct sends with checksums in software, measured on the models.
 //!
-//! The three cases are three states of one driver: `never`, `ignore_headers`, `software_checksum`.
-//! All rows come from one platform, the profile `ibmvnic-power9`. Five numbers are fitted: the
-//! serial cost of an indirect call and that of a received frame on the rates of the first two
-//! cases, how often responses go out together on the share of arrays in the second, and what an
-//! array and each of its descriptors cost the caller on the mean times of the call in the first
-//! two.
-//!
-//! The pool of the published machine is not known. Frames for each array of buffers are counted in
-//! a run of their own, with one of [`POOL`]. In the runs of the rates, 12 ms long, such a pool
-//! would not be filled up once; they have its average over a long time, [`LONG_RUN`].
+//! The three cases are states of one driver: `never`, `ignore_headers`, `software_checksum`. All
+//! rows come from the profile `ibmvnic-power9`. Five numbers are fitted: the serial cost of an
+//! indirect call and of a received frame (rates of the first two cases), the share of responses
+//! sent together (share of arrays in the second), and the caller's price of an array and of a
+//! descriptor (mean call times in the first two). The published pool is unknown: runs with [`POOL`]
+//! count frames for each array of buffers. Runs of the rates, 12 ms long, use its long-time average
+//! ([`LONG_RUN`]).
 
 use super::settings::{load, setup};
 use super::{RunStats, run};
@@ -29,12 +26,12 @@ const PROFILE: &str = "ibmvnic-power9";
 #[derive(Debug)]
 pub struct Figures(ProfileRuns<Seen>);
 
-/// The largest pool that there is. With less than half of it out, a poll fills it up with 2049
-/// buffers in 129 arrays, and that is the published quotient; 2048 would give 15.77.
+/// The largest pool. With less than half of it available, a poll fills it up with 2049 buffers in
+/// 129 arrays, which is the published quotient; 2048 would give 15.77.
 const POOL: &str = "pool.entries";
-/// When buffers are given.
+/// The rule for giving buffers.
 const RULE: &str = "driver.replenish";
-/// Packets that go out together where they do.
+/// Packets sent together.
 const BURST: &str = "traffic.burst";
 
 /// Sixteen buffers a call, where a pool of 4096 has 15.88.
@@ -52,23 +49,23 @@ const ONE_QUEUE: [&str; 5] = [
 /// The source's other load.
 const SMALL: [&str; 2] = ["traffic.request=66", "traffic.response=66"];
 
-/// What the figures need of a run.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     rate: f64,
-    /// Calls of either kind for packets, of packets.
+    /// Calls of either kind for packets, a packet.
     flushes: f64,
-    /// Arrays of packets, of packets.
+    /// Arrays of packets, a packet.
     arrays: f64,
-    /// Checksums made for direct sends, of those.
+    /// Checksums made for direct sends, a direct send.
     checksums: f64,
-    /// The same, of packets.
+    /// The same, a packet.
     checksum_share: f64,
-    /// Buffers for each array of them: frames received, in the long run. Free of when in the run a
-    /// pool was filled.
+    /// Frames received for each array of buffers in the long run, independent of the time at which
+    /// a pool was filled.
     replenish: f64,
     transmit_us: f64,
-    /// Descriptors in arrays of packets, of packets.
+    /// Descriptors in arrays of packets, a packet.
     descriptors: f64,
 }
 
@@ -87,15 +84,15 @@ impl Seen {
         }
     }
 
-    /// The mean time of H_SEND_SUB_CRQ_INDIRECT in us, arrays of packets and of buffers, where a
-    /// transaction receives as many frames as it sends.
+    /// Returns the mean time of H_SEND_SUB_CRQ_INDIRECT in us, over arrays of packets and of
+    /// buffers. A transaction receives as many frames as it sends.
     fn indirect_us(&self, one: impl Fn(f64) -> f64, frames_a_replenish: f64) -> f64 {
         let (packets, buffers) = (self.arrays / 100.0, 1.0 / frames_a_replenish);
         one((self.descriptors + 1.0) / (packets + buffers))
     }
 }
 
-/// What an array of `n` descriptors costs its caller, in us.
+/// Returns the caller's time for an array of `n` descriptors, in us.
 fn array_us(v: &Values, n: f64) -> f64 {
     // Half of a copy is a read.
     let read = v.number("hypervisor.copy") / 2.0 * DESCRIPTOR as f64 / 1024.0;
@@ -104,22 +101,21 @@ fn array_us(v: &Values, n: f64) -> f64 {
 }
 
 impl Figures {
-    /// With the built-in profile.
+    /// Loads the built-in profile.
     ///
     /// # Errors
-    /// A profile that does not parse.
+    /// The profile does not parse.
     pub fn new() -> Result<Figures, InputError> {
         Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
 
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
-        // The long run's rule of giving buffers is its own.
+        // The long run has its own rule for giving buffers.
         self.0.get(&c.without(&[POOL, RULE]), name, &[sets], measure)
     }
 
-    /// What is counted in a case. Of all constants the workload's has a part in it, and no price
-    /// has: a run with the profile's prices counts for all, and one fitted to a count stays
-    /// where it is while prices are fitted.
+    /// Returns the counts of a case. They depend on the constant of the workload and on no price,
+    /// so one run with the profile's prices serves all fits of prices.
     fn counted(&mut self, c: &Constants, direct: &str) -> Result<Seen, MeasureError> {
         let sets = [LONG_RUN, direct];
         let ProfileRuns { profile, runs } = &mut self.0;
@@ -129,9 +125,9 @@ impl Figures {
         run.copied()
     }
 
-    /// The frames received for each array of buffers.
+    /// Returns the frames received for each array of buffers.
     fn replenish(&mut self, c: &Constants) -> Result<f64, MeasureError> {
-        // What is given when is counted, and no price has a part in it.
+        // The counts do not depend on prices.
         let ProfileRuns { profile, runs } = &mut self.0;
         let pool = format!("driver.rx_entries={}", c.choice(POOL)?);
         let sets = [&ONE_QUEUE[..], &[&pool]].concat();
@@ -139,7 +135,7 @@ impl Figures {
         Ok(runs.get("replenish", c, &[], |none| with(profile.with(none), &sets))?.replenish)
     }
 
-    /// What direct sends give where frames are small, in percent.
+    /// Returns the gain of direct sends with small frames, in percent.
     fn small_gain(&mut self, c: &Constants) -> Result<f64, MeasureError> {
         let mut rate = |name: &str, direct: &str| {
             self.seen(c, name, &[&SMALL[..], &[LONG_RUN, direct]].concat()).map(|s| s.rate)
@@ -171,7 +167,7 @@ impl PublishedFigures for Figures {
 
     fn constants(&self) -> Vec<Constant> {
         let mut all = self.0.profile.constants();
-        // The next slower link is another experiment.
+        // The next slower link is a different experiment.
         all.retain(|c| c.key != "link.rate");
         all
     }
@@ -251,14 +247,15 @@ impl PublishedFigures for Figures {
     }
 
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
-        // Fitted on the first case, which batches more, the share of the third comes out.
+        // Fitted on the first case, which batches more, the share of the third matches.
         if swapped {
             return Vec::new();
         }
         vec![KnownMiss::new(
             "ibmvnic.indirect_share_3",
-            "the share of responses that find their queue's lock taken is the same in all cases here. In the source it grows \
-             with the time in ibmvnic_xmit, under the lock: 7.03 us for 5.98 (x1.18), and arrays 3.2 % for 2.7 (x1.2)",
+            "the share of responses that find their queue's lock taken is the same in all cases \
+             here. In the source it grows with the time in ibmvnic_xmit, under the lock: 7.03 us \
+             for 5.98 (x1.18), and arrays 3.2 % for 2.7 (x1.2)",
         )]
     }
 

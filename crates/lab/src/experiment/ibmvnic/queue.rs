@@ -1,7 +1,7 @@
 //! One queue pair of an adapter, as a station has it.
 //!
-//! The queue pairs of an adapter share a session, so the driver is one value; here each of its
-//! cores holds it, in turn.
+//! The queue pairs of an adapter share a session, so there is one driver. Each of its cores holds a
+//! reference to it.
 
 use doorbell_drivers::ibmvnic::Ibmvnic;
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
@@ -10,12 +10,11 @@ use doorbell_packet::Packet;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A queue pair.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     /// The adapter's driver.
     pub(super) nic: Rc<RefCell<Ibmvnic>>,
-    /// Which.
+    /// The number of the pair.
     pub(super) number: usize,
     /// Time in the driver's transmit.
     pub(super) spent: Span,

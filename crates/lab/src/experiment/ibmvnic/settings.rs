@@ -1,4 +1,4 @@
-//! What an ibmvnic run is a function of, by name.
+//! Reads the inputs of an ibmvnic run from the values of its keys.
 
 use super::{CALLS, Kind, Load, Setup};
 use crate::config::host::{HostConfig, cycles};
@@ -19,7 +19,7 @@ const SHARED: &[Needs] =
 const MIXED: &[Needs] =
     &[Needs::new("traffic.other_share", Is::Positive).or("traffic.spread", Is::Word(&["on"]))];
 
-/// What a profile says of its CPU and of what runs on it.
+/// The keys of a profile's CPU and of its application.
 pub(super) static CPU: [Key; 19] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::cycles(
@@ -61,7 +61,7 @@ pub(super) static CPU: [Key; 19] = [
     .when(ASKED),
 ];
 
-/// Prices of the calls, beside that of any call: the time of the caller.
+/// Prices of the calls in the caller's time, beside that of any call.
 pub(super) static CALL_KEYS: [Key; 4] = [
     Key::ns("hcall.send_sub_crq", "a direct send, besides `hypervisor.call`: its caller's time"),
     Key::ns(
@@ -156,10 +156,10 @@ settings! {
     }
 }
 
-/// Simulated memory that a run may take, with its guard, in bytes.
+/// Limit of a run's simulated memory with its guard, in bytes.
 const MAX_MEMORY: u64 = 3 << 30;
 
-/// The [`Setup`] of these values.
+/// Reads the [`Setup`] from `v`.
 pub fn setup(v: &Values) -> Setup {
     let (n, d, serial) = (NicKeys::of(v), DriverKeys::of(v), SerialKeys::of(v));
     let headers = match n.headers {
@@ -170,7 +170,7 @@ pub fn setup(v: &Values) -> Setup {
     let server = device::Server {
         desc_req: headers,
         backing_needs_headers: n.needs_headers,
-        // As many as Linux has room for: what a queue gets is the driver's wish.
+        // As many as Linux has room for: the driver decides how many a queue gets.
         entries: (16, MAX_ENTRIES),
         ..device::Server::POWERVM
     };
@@ -215,14 +215,14 @@ pub fn setup(v: &Values) -> Setup {
     }
 }
 
-/// The [`Load`] of these values.
+/// Reads the [`Load`] from `v`.
 ///
 /// # Errors
-/// Traffic that this machine cannot carry.
+/// This machine cannot carry the traffic.
 pub fn load(v: &Values, setup: &Setup) -> Result<Load, SettingError> {
     let t = TrafficKeys::of(v);
     let longest = setup.driver.mtu + HEADER as u32;
-    // A default is left alone where nothing of the kind is carried.
+    // A default is not checked for a load that does not carry it.
     for (key, bytes, used) in [
         ("traffic.request", t.request, t.kind == "transactions"),
         ("traffic.response", t.response, true),

@@ -1,4 +1,4 @@
-//! Runs of every kind: sound, repeatable, and as the source's three cases say.
+//! Runs of every kind are sound and repeatable, and match the source's three cases.
 
 use super::settings::{load, setup};
 use super::*;
@@ -121,7 +121,10 @@ fn what_does_not_fit_is_refused() {
         sets.iter().for_each(|s| plan.set(s).unwrap());
         load(&plan.values, &setup(&plan.values)).unwrap_err()
     };
-    insta::assert_snapshot!(refused(&["driver.mtu=1500"]), @"`traffic.request` is 9014 B, but `driver.mtu` allows 1514");
+    insta::assert_snapshot!(
+        refused(&["driver.mtu=1500"]),
+        @"`traffic.request` is 9014 B, but `driver.mtu` allows 1514"
+    );
 }
 
 #[test]

@@ -1,12 +1,11 @@
-//! What a vNIC carries here: transactions with many peers, or frames in bulk.
+//! The traffic of a vNIC: transactions with many peers, or frames in bulk.
 //!
-//! Frames stand for what TCP would make of it: a request and its response are one segment each,
-//! with their acknowledgments in them, and nobody loses any. The peers' own time costs nothing;
-//! each asks again when it has been answered.
+//! Frames stand for TCP: request and response are one segment each that also acknowledges, and none
+//! is lost. The peers' own time costs nothing; each asks again when it has been answered.
 //!
-//! A response is handed to the driver alone, as an application that writes it does. Some find their
-//! queue's lock taken by another CPU, and go out with what comes behind them: `host.together` of
-//! them, `traffic.burst` at a time.
+//! An application hands each response to the driver alone. A share `host.together` finds the
+//! queue's lock taken by another CPU and leaves with the responses behind it, `traffic.burst` at a
+//! time.
 
 use crate::sim::histogram::Histogram;
 use crate::sim::link::{Peer, Wire};
@@ -18,72 +17,72 @@ use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use std::collections::VecDeque;
 
-/// Ethernet, IPv4, TCP.
+/// Bytes of the Ethernet, IPv4 and TCP headers.
 pub(super) const HEADERS: usize = 54;
-/// Sizes of a spread.
+/// Number of sizes in a spread.
 const SIZES: u64 = 16;
 /// Frames that an application in bulk writes at a time.
 const WRITE: usize = 16;
-/// Where the ports are.
+/// Offset of the ports in a frame.
 const PORTS: u32 = 34;
 const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 /// First port of the peers.
 const FIRST: u16 = 1024;
 
-/// What is carried.
+/// The kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Requests come, and are answered.
+    /// Requests are received and answered.
     Transactions,
     /// Frames are sent.
     Bulk,
 }
 
-/// Traffic.
+/// The traffic of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// What is carried.
+    /// The kind.
     pub kind: Kind,
-    /// Peers that ask, one request each at a time.
+    /// Peers, each with one request at a time.
     pub peers: u16,
     /// Bytes of a request's frame.
     pub request: u32,
     /// Bytes of a response's frame, or of one in bulk.
     pub response: u32,
-    /// The same, of a share of the peers, or of the frames in bulk.
+    /// The same for a share of the peers, or of the frames in bulk.
     pub other: u32,
     /// That share, 0 to 1.
     pub other_share: f64,
-    /// Sizes are spread evenly from `response` to `other` instead.
+    /// Spreads sizes evenly from `response` to `other` instead.
     pub spread: bool,
-    /// Share of responses that go out together, 0 to 1.
+    /// Share of responses that leave together, 0 to 1.
     pub together: f64,
-    /// How many of those go out at a time. With their headers four fill an array.
+    /// Number of responses that leave together. With their headers four fill an array.
     pub burst: usize,
-    /// Frames in bulk under way for each queue.
+    /// Frames in bulk in flight for each queue.
     pub window: u32,
-    /// Time before anything is counted.
+    /// Time before the measurement.
     pub warmup: Span,
-    /// Time in which it is.
+    /// Time of the measurement.
     pub duration: Span,
-    /// For what is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
 impl Load {
-    /// Bytes of peer `i`'s responses, or of the `i`th frame.
+    /// Returns the bytes of peer `i`'s responses, or of frame `i`.
     fn size(&self, i: u64) -> u32 {
         if self.spread {
             let (low, high) = (self.response.min(self.other), self.response.max(self.other));
             return low + (high - low) * (i % SIZES) as u32 / (SIZES as u32 - 1);
         }
-        // Spread evenly.
+        // The share is spread evenly over all peers.
         let share = |i: u64| (i as f64 * self.other_share) as u64;
         if share(i + 1) > share(i) { self.other } else { self.response }
     }
 }
 
-/// A frame of so many bytes, its checksums right.
+/// Makes a frame of `bytes` bytes with correct checksums.
 fn frame(to: [u8; 6], from: [u8; 6], ports: [u16; 2], bytes: u32) -> Vec<u8> {
     let mut f = [&to[..], &from, &[8, 0, 0x45, 0]].concat();
     f.extend(((bytes - 14) as u16).to_be_bytes());
@@ -95,37 +94,37 @@ fn frame(to: [u8; 6], from: [u8; 6], ports: [u16; 2], bytes: u32) -> Vec<u8> {
     f.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 0x20, 0, 0, 0, 0, 0]);
     f.extend((f.len()..bytes as usize).map(|i| i as u8));
     if let Some(p) = prepare_partial(&mut f) {
-        // Both are in the frame.
+        // Both fields are inside the frame.
         let _ = p.complete(&mut f);
     }
     f
 }
 
-/// The peers.
+/// The peers, which make the requests.
 #[derive(Debug)]
 pub struct RequestClients {
     requests: Vec<Vec<u8>>,
     asked: Vec<Time>,
     start: VecDeque<(Time, usize)>,
-    /// They do not ask again.
+    /// Sends no further requests.
     pub stopping: bool,
-    /// Answers, or frames.
+    /// Answers, or frames in bulk.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of these.
     pub bytes: u64,
-    /// Requests that are under way.
+    /// Requests in flight.
     pub waiting: u64,
-    /// Frames that are not what they should be.
+    /// Invalid frames.
     pub bad: u64,
-    /// Answers to requests that had one already, or were given up.
+    /// Answers to requests that were answered already, or given up.
     pub again: u64,
-    /// Requests given up, and asked again: the one or its answer was lost.
+    /// Requests given up and repeated: the request or its answer was lost.
     pub lost: u64,
-    /// When a request is given up, in order; only where something may be lost.
+    /// Times at which requests are given up, in order; only in runs that may lose frames.
     deadlines: VecDeque<(Time, usize)>,
-    /// After how long.
+    /// Time without an answer after which a request is given up.
     patience: Option<Span>,
-    /// From a request's first bit to its answer's last.
+    /// Latency from a request's first bit to its answer's last.
     pub latency: Histogram,
     sizes: Vec<u32>,
 }
@@ -152,12 +151,12 @@ impl RequestClients {
         }
     }
 
-    /// They ask again after so long without an answer.
+    /// Makes the peers repeat requests without an answer after `patience`.
     pub(super) fn insist(&mut self, patience: Span) {
         self.patience = Some(patience);
     }
 
-    /// All ask for the first time, not all at the same instant.
+    /// Starts the first requests, at different times.
     pub(super) fn start(&mut self, at: Time) {
         self.start = (0..self.requests.len()).map(|i| (at + Span::from_us(i as u64), i)).collect();
     }
@@ -217,7 +216,7 @@ impl Peer for RequestClients {
         }
         while let Some((at, i)) = self.deadlines.front().copied().filter(|s| s.0 <= until) {
             self.deadlines.pop_front();
-            // Answered since, or asked again since.
+            // Answered or repeated in the meantime.
             if self.asked[i] == Time::NEVER
                 || self.patience.is_none_or(|p| self.asked[i] + p != at)
                 || self.stopping
@@ -231,31 +230,30 @@ impl Peer for RequestClients {
     }
 }
 
-/// What is above one queue pair.
+/// The layer above one queue pair.
 #[derive(Debug)]
 pub struct Server {
     load: Load,
-    /// What the application does for a transaction, besides copying.
+    /// The application's time for a transaction, besides copying.
     application: Span,
     requests: VecDeque<Packet>,
-    /// For the driver.
+    /// Packets for the driver.
     ready: VecDeque<Packet>,
-    /// For the driver, when there are enough.
     held: Vec<Packet>,
     holding: bool,
     returned: Vec<Buf>,
     draw: Rng,
     templates: Vec<(u32, Vec<u8>)>,
     made: u64,
-    /// Frames with the driver.
+    /// Frames in the driver.
     under_way: u32,
-    /// Nothing new is begun.
+    /// Begins nothing new.
     pub stopping: bool,
     /// Packets that the driver dropped.
     pub dropped: u64,
-    /// Received without the device's word.
+    /// Frames received without a verified checksum.
     pub unverified: u64,
-    /// Buffers that could not be had.
+    /// Failed allocations of buffers.
     pub exhausted: u64,
 }
 
@@ -291,7 +289,7 @@ impl Server {
         }
     }
 
-    /// A response: an application has written it, and TCP made a segment of it.
+    /// Makes a response: the application writes it, and TCP makes one segment of it.
     fn make<H: Host>(&mut self, h: &mut H, bytes: u32, port: u16) -> Option<Packet> {
         let Ok(buf) = h.buffer(bytes, Alignment::ANY) else {
             self.exhausted += 1;
@@ -318,7 +316,7 @@ impl Server {
         h.delay(self.application);
         let bytes = self.load.size(port.wrapping_sub(FIRST).into());
         let Some(p) = self.make(h, bytes, port) else { return };
-        // One of so many begins a group; the others of the group are not asked.
+        // A response drawn as first of a group begins it; the group's others are not drawn.
         let burst = self.load.burst as f64;
         let starts = self.load.together / (burst - (burst - 1.0) * self.load.together);
         if !self.holding && !self.stopping && self.draw.unit() < starts {
@@ -335,14 +333,14 @@ impl Server {
         }
     }
 
-    /// What it holds back goes, too.
+    /// Stops, and sends the responses held back.
     pub(super) fn stop(&mut self) {
         self.stopping = true;
         self.holding = false;
         self.ready.extend(self.held.drain(..));
     }
 
-    /// Gives all back; how many requests and answers it had.
+    /// Frees everything. Returns the number of requests and answers held.
     pub(super) fn release<H: Host>(self, h: &mut H) -> u64 {
         let mut had = 0;
         for p in self.requests.into_iter().chain(self.ready).chain(self.held) {

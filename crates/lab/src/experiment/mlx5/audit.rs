@@ -1,14 +1,12 @@
-//! The two-party audit: what the driver says it did, what the device says it did,
-//! what crossed between them, and what was on the wire must be the same.
+//! The audit of a whole run: counts of driver, device, ledger and wire agree.
 //!
-//! With faults a packet that was queued and neither sent nor discarded is one that the driver says
-//! it dropped.
+//! With faults, the driver accounts for each packet queued and neither sent nor discarded.
 
 use super::{Board, RunStats};
 use crate::experiment::audit::{ANY, CrossCheck};
 use doorbell_bus::Bus;
 
-/// What does not add up.
+/// Returns the failed checks.
 pub(super) fn audit(o: &RunStats, m: &Board) -> Vec<String> {
     let (d, n, l) = (&o.totals.driver, &o.totals.device, &o.counts.ledger);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
@@ -25,7 +23,7 @@ pub(super) fn audit(o: &RunStats, m: &Board) -> Vec<String> {
             ("device sent", n.mpwqe_packets),
         );
     }
-    // What a queue had that was started again, or made anew.
+    // Entries of a queue that was restarted or made anew.
     let over = ("of queues started again", if d.recover + d.timeouts > 0 { ANY } else { 0 });
     b.less("WQEs", ("driver posted", d.wqes), ("device executed", n.wqes), over);
     b.less("NOPs", ("driver posted", d.nop), ("device executed", n.nops), over);

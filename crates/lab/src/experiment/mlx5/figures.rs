@@ -1,15 +1,13 @@
 //! The published figures of Enhanced TX MPWQE, measured on the models.
 //!
-//! All rows come from one platform, the profile `mlx5-gen2`: the Gen3 rows are the
-//! same machine with `pcie.generation` 3 and nothing else changed. One constant is
-//! fitted, the usable share of the link, on the full rate with the switch off.
+//! All rows come from the profile `mlx5-gen2`; Gen3 rows only change `pcie.generation`. One
+//! constant is fitted: the usable share of the link, on the full rate with the switch off.
 //!
-//! * Inbound bytes a packet are the ledger's, TLPs and DLLPs toward the device, over the packets of
-//!   a run at the published fixed rate; a utilization is those bytes at that rate over the raw
-//!   link.
-//! * Rates are packets over time in the steady window of runs at full speed.
-//! * Instructions are those of our own driver alone, as Callgrind counts them; the source's are of
-//!   the whole kernel path, so only the differences compare.
+//! * Inbound bytes a packet are TLPs and DLLPs toward the device at the published rate. A
+//!   utilization is those bytes at that rate over the raw link.
+//! * Rates are those of the steady window at full speed.
+//! * Instructions are those of this driver alone, by Callgrind; the source's are of the whole
+//!   kernel path, so only the differences compare.
 
 use super::settings::setup;
 use super::{Board as Machine, Load, Setup, run};
@@ -33,17 +31,17 @@ use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, Packet};
 const PROFILE: &str = "mlx5-gen2";
 /// Packets of a run at a fixed rate: 200 bursts on each of 24 cores.
 const PACKETS: u64 = 24 * 32 * 200;
-/// Packets of a run at full speed: more, because what a fit looks for must not
-/// move by the accident of which queue stops when.
+/// Packets of a run at full speed: more, because a fit's result must not depend on which queue
+/// happens to stop first.
 const PACKETS_AT_FULL_SPEED: u64 = 24 * 32 * 500;
 const MESSAGE: &str =
     "linux commit message \"net/mlx5e: Enhanced TX MPWQE for SKBs\" (Maxim Mikityanskiy, 2020-09)";
-/// What the published runs have in common.
+/// The frame size of the published runs, in bytes.
 const SIZE: u32 = 64;
 const BURST: u32 = 32;
 
-/// Our own driver's instructions a packet at this size and burst, by
-/// `cargo bench -p doorbell-drivers --bench instructions`.
+/// Instructions a packet of this driver at that size and burst, by `cargo bench -p doorbell-drivers
+/// --bench instructions`.
 pub const SEND_INSTRUCTIONS: f64 = 197.0;
 /// The same with sessions.
 pub const MPWQE_INSTRUCTIONS: f64 = 145.8;
@@ -52,7 +50,7 @@ pub const MPWQE_INSTRUCTIONS: f64 = 145.8;
 #[derive(Debug)]
 pub struct Figures(ProfileRuns<Seen>);
 
-/// What the figures need of a run.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     inbound_bytes: f64,
@@ -66,15 +64,15 @@ struct Case {
     generation: f64,
     mpwqe: bool,
     cores: Option<f64>,
-    /// Packets a second; `None`: full speed.
+    /// Packets a second; `None` for full speed.
     rate: Option<f64>,
 }
 
 impl Figures {
-    /// With the built-in profile.
+    /// Loads the built-in profile.
     ///
     /// # Errors
-    /// A profile that does not parse.
+    /// The profile does not parse.
     pub fn new() -> Result<Figures, InputError> {
         Ok(Figures(ProfileRuns::new(PROFILE)?))
     }
@@ -89,7 +87,7 @@ impl Figures {
         self.0.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
     }
 
-    /// Sessions opened by packets of a kind: 64 in one batch, or a small one alone.
+    /// Returns the sessions opened by packets of a kind: 64 in one batch, or a small one alone.
     fn sessions(&self, c: &Constants, kind: Kind) -> Result<f64, MeasureError> {
         let setup = setup(&self.0.profile.with(c))?;
         count_sessions(&setup, kind)
@@ -122,7 +120,7 @@ fn measure(values: &Values, case: Case) -> Result<Seen, MeasureError> {
     })
 }
 
-/// Packets that a TCP stream makes.
+/// The packets that a TCP stream makes.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Large sends.
@@ -181,7 +179,7 @@ fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
     Some(p)
 }
 
-/// Rules that nobody published, chosen as docs/mlx5.md compares them: by the bytes of Gen2.
+/// Returns the rules that nobody published, chosen by the bytes of Gen2 (docs/mlx5.md).
 fn choices(profile: &Profile) -> Vec<Choice> {
     const ROWS: [&str; 3] =
         ["mlx5.pcie_inbound_gen2_off", "mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2"];
@@ -196,8 +194,8 @@ fn choices(profile: &Profile) -> Vec<Choice> {
     ]
 }
 
-/// What a row rests on: the constants that move it by more than the jitter when
-/// they are moved by 1 %, or by their next step. `--sensitivity` says where this list is wrong.
+/// Returns the constants that move a row by more than the jitter when moved by 1 %, or by their
+/// next step. `--sensitivity` reports errors in this list.
 fn inputs(figure: &str) -> Option<&'static [&'static str]> {
     Some(match figure.strip_prefix("mlx5.")? {
         "pcie_inbound_gen2_off" | "inbound_bytes_gen2_off" => {
@@ -226,8 +224,8 @@ fn inputs(figure: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The choices that it rests on, in the same sense. Without sessions there is none to size or to
-/// read again.
+/// Returns the choices that a row rests on, in the same sense. Without sessions there is none to
+/// size or to read again.
 fn chosen(figure: &str) -> &'static [&'static str] {
     let name = figure.strip_prefix("mlx5.").unwrap_or(figure);
     match name.split('_').next() {
@@ -248,12 +246,13 @@ impl PublishedFigures for Figures {
     }
 
     fn about(&self) -> &str {
-        "Enhanced TX MPWQE: ConnectX-6 Dx, pktgen, UDP, 64 bytes, burst 32; linux 5.10 session sizing"
+        "Enhanced TX MPWQE: ConnectX-6 Dx, pktgen, UDP, 64 bytes, burst 32; linux 5.10 session \
+         sizing"
     }
 
     fn constants(&self) -> Vec<Constant> {
         let mut all = self.0.profile.constants();
-        // The generation is each row's own. The longest WQE is a capability: with a smaller one the
+        // The generation is each row's own. The longest WQE is a capability without which the
         // driver does not attach.
         all.retain(|c| c.key != "pcie.generation" && c.key != "nic.max_wqe");
         let callgrind = "Callgrind: cargo bench -p doorbell-drivers --bench instructions, burst 32";
@@ -270,7 +269,10 @@ impl PublishedFigures for Figures {
         let mut rows = published::mlx5().unwrap_or_default();
         let saved = Row::new("mlx5.instructions_saved", 100.0, "instr/packet", Role::Shown)
             .source(MESSAGE, "instructions per packet: 429 off, 329 on")
-            .note("ours is the driver alone, the source's the whole kernel path: what the switch saves compares")
+            .note(
+                "ours is the driver alone, the source's the whole kernel path: what the switch \
+                saves compares",
+            )
             .derived(Rule::Difference, "mlx5.instructions_off", "mlx5.instructions_on");
         let at = rows
             .iter()
@@ -321,7 +323,7 @@ impl PublishedFigures for Figures {
             "single_stream" => self.seen(c, single)?.mpps,
             "cycles" => cycles(self.seen(c, single)?.mpps)?,
             "ipc" => {
-                // The source's instructions over our modelled cycles.
+                // The source's instructions over the modelled cycles.
                 let instructions = if mpwqe { 329.0 } else { 429.0 };
                 instructions / cycles(self.seen(c, single)?.mpps)?
             }
@@ -346,21 +348,22 @@ impl PublishedFigures for Figures {
     }
 
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
-        // The same miss, on whichever side is not fitted.
+        // The same miss, on the side that is not fitted.
         let figure = if swapped { "mlx5.rate_gen2_off" } else { "mlx5.rate_gen2_on" };
         let saved = KnownMiss::new(
             "mlx5.saved_bytes_gen2",
-            "a poll arms five completion queues, as linux 5.10 does; in the model the nearly full Gen2 link makes two bursts \
-             share an interrupt with the switch off, and none with it on, so that the arms fall on the one side twice as \
-             often (3.3 of 46.2 bytes); with driver.armed_cqs=1, which no Linux does, the row would hold",
+            "a poll arms five completion queues, as linux 5.10 does; in the model the nearly full \
+             Gen2 link makes two bursts share an interrupt with the switch off, and none with it \
+             on, so that the arms fall on the one side twice as often (3.3 of 46.2 bytes); with \
+             driver.armed_cqs=1, which no Linux does, the row would hold",
         );
         vec![
             saved,
             KnownMiss::new(
                 figure,
-                "the source's own bytes a packet (174.3 and 128.0) make the rates of a full link differ by 1.36, its rates \
-             differ by 1.31: with the switch on something besides the link limits, and a model of the link alone makes \
-             too much of the switch",
+                "the source's own bytes a packet (174.3 and 128.0) make the rates of a full link \
+                 differ by 1.36, its rates differ by 1.31: with the switch on something besides \
+                 the link limits, and a model of the link alone makes too much of the switch",
             ),
         ]
     }

@@ -1,5 +1,5 @@
-//! What an mlx5 run is a function of, by name: how the values of keys become a
-//! [`Setup`] and a [`Load`], and which do not go together.
+//! Reads the [`Setup`] and [`Load`] of an mlx5 run from the values of its keys, and refuses values
+//! that do not go together.
 
 mod keys;
 
@@ -17,10 +17,10 @@ use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
 use std::sync::Arc;
 
-/// Simulated memory that a run may take, with its guard, in bytes.
+/// Limit of a run's simulated memory with its guard, in bytes.
 const MAX_MEMORY: u64 = 16 << 30;
 
-/// The [`Setup`] of these values. It does not depend on the capture.
+/// Reads the [`Setup`] from `v`. It does not depend on the capture.
 ///
 /// # Errors
 /// Values that are allowed each, but not together.
@@ -97,10 +97,10 @@ fn log2(power: f64) -> u8 {
     (power as u64).max(1).ilog2() as u8
 }
 
-/// The [`Load`] of these values; `frames` are those of the capture they name.
+/// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
 ///
 /// # Errors
-/// Traffic that this machine cannot send, with the frame where it is one.
+/// This machine cannot send the traffic. The error names the frame, if it is one.
 pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
     let most = if setup.nic.caps.log_max_lso == 0 { 0 } else { 1 << setup.nic.caps.log_max_lso };
     let limits =

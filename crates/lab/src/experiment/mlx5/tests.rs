@@ -5,7 +5,7 @@ use doorbell_drivers::Driver;
 use doorbell_hal::{Alignment, Host, Time};
 use doorbell_packet::{Fragment, Packet};
 
-/// A channel closed while a completion is on its way leaves nothing in flight.
+/// A channel closed with a completion in flight leaves nothing in flight.
 #[test]
 fn nothing_arrives_after_destroy() {
     let setup = settings::setup(&Profile::load("mlx5-gen2").unwrap().all_values()).unwrap();

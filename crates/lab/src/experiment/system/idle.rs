@@ -1,4 +1,4 @@
-//! A key that is said to have no effect has none: nothing that a run measures follows it.
+//! Checks that a key declared without effect has none on any result of a run.
 
 use super::SYSTEMS;
 use crate::config::key::Key;
@@ -30,7 +30,7 @@ fn plans() -> Vec<Plan> {
         let kinds = system.keys().into_iter().find(|k| k.name == "traffic.kind").unwrap().words;
         let mut states: Vec<Vec<String>> =
             kinds.iter().map(|k| vec![format!("traffic.kind={k}")]).collect();
-        // What else decides which keys have an effect.
+        // Other settings that decide which keys have an effect.
         for (name, words) in [
             ("bus.kind", &["pci", "pcix", "pcie"][..]),
             ("iommu.kind", &["tce"]),
@@ -56,7 +56,7 @@ fn plans() -> Vec<Plan> {
             plan.set.clear();
             let sets: Vec<crate::Setting> =
                 sets.iter().map(|s| crate::Setting::given("", s)).collect();
-            // A state that has no effect is none of its own.
+            // A refused setting is no setup to check.
             if plan.layer(&sets).is_ok() {
                 all.push(plan);
             }
@@ -94,7 +94,7 @@ fn a_key_without_effect_changes_nothing() {
             measured(&plan, &frames)
         };
         tried += others.len();
-        // All at once. If that is another run, or is refused, one by one.
+        // All keys at once. If the result differs or is refused, one by one.
         if after(&others).as_ref() != Some(&before) {
             let moves = |s: &&String| after(std::slice::from_ref(*s)).is_none_or(|m| m != before);
             wrong.extend(

@@ -4,7 +4,7 @@ fn rows<T: Into<Transaction>>(all: impl Iterator<Item = T>) -> Vec<(u64, &'stati
     all.map(Into::into).map(|t: Transaction| (t.addr, t.command, t.bytes)).collect()
 }
 
-/// The same transfer, cut by each bus's own rules, in the same row. The PCI rows are the trace
+/// Cuts the same transfer by each bus's own rules, into the same rows. The PCI rows are the trace
 /// of the POWER4 note from 0x2012.
 #[test]
 fn rows_of_both_buses_read_alike() {

@@ -15,7 +15,7 @@ const ONE_SIZE: &[Needs] =
 const FIXED: &[Needs] = &[Needs::word("driver.controller", &["fixed"])];
 const TIMED: &[Needs] = &[Needs::word("driver.controller", &["fixed", "dim", "classes"])];
 
-/// What a profile says of its CPU; [`crate::config::host::TCP`] has the rest.
+/// The CPU keys of a profile that [`crate::config::host::TCP`] does not have.
 pub(in crate::experiment::axienet) static CPU: [Key; 21] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::whole("cpu.cores", "cores", 2.0, 64.0, "cores there are, of which a run uses two"),
@@ -94,12 +94,12 @@ settings! {
     }
 }
 
-/// What is sent or received.
+/// The traffic's kinds.
 pub(in crate::experiment::axienet) static KIND: [Key; 1] = [Key::choice(
     "traffic.kind",
     &["receive", "send", "transactions", "arrivals", "pktgen", "pcap", "paced"],
-    "TCP in bulk, either way; TCP transactions that the machine serves; frames that come by a pattern; frames sent; \
-     frames at a pace",
+    "TCP in bulk, either way; TCP transactions that the machine serves; frames that come by a \
+     pattern; frames sent; frames at a pace",
 )];
 
 settings! {

@@ -14,7 +14,7 @@ const EXPRESS: &[Needs] = &[Needs::word("bus.kind", &["pcie"])];
 const TCE: &[Needs] = &[Needs::word("iommu.kind", &["tce"])];
 const OWN_RX: &[Needs] = &[Needs::new("driver.rx_prefetch", Is::Number)];
 
-/// What a profile says of its CPU; [`crate::config::host::TCP`] has the rest.
+/// The CPU keys of a profile that [`crate::config::host::TCP`] does not have.
 pub(in crate::experiment::e1000) static CPU: [Key; 19] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::cycles("cpu.stack", "one packet handed to the driver: qdisc and the way there"),
@@ -161,11 +161,12 @@ settings! {
     }
 }
 
-/// What is sent or received.
+/// The traffic's kinds.
 pub(in crate::experiment::e1000) static KIND: [Key; 1] = [Key::choice(
     "traffic.kind",
     &["send", "receive", "transactions", "pktgen", "pcap"],
-    "TCP in bulk, either way; TCP transactions that the machine serves; the packet generator; a capture",
+    "TCP in bulk, either way; TCP transactions that the machine serves; the packet generator; a \
+     capture",
 )];
 
 settings! {

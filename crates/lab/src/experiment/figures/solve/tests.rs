@@ -71,7 +71,8 @@ proptest! {
             (0..3).map(|r| (0..3).map(|c| rows[r][c] + if (r + 1) % 3 == c { 5.0 } else { 0.0 }).collect()).collect();
         let right = matrix.iter().map(|row| row.iter().zip(x).map(|(m, x)| m * x).sum()).collect();
         let solved = linear(matrix, right).unwrap();
-        prop_assert!(solved.iter().zip(x).all(|(a, b)| (a - b).abs() < 1e-9), "{:?} {:?}", solved, x);
+        prop_assert!(solved.iter().zip(x).all(|(a, b)| (a - b).abs() < 1e-9), "{:?} \
+            {:?}", solved, x);
     }
 
     #[test]

@@ -128,7 +128,8 @@ fn choices_are_degrees_of_freedom() {
     assert_eq!(report.systems[0].freedom, freedom);
     let text = report.to_table();
     assert!(text.contains(
-        "2 predicted rows (2 of them looked at to choose a model) against 1 fitted constant and 2 choices between models."
+        "2 predicted rows (2 of them looked at to choose a model) against 1 fitted constant and 2 \
+         choices between models."
     ));
     assert!(text.contains("3 of 6 combinations hold"));
     assert!(
@@ -231,7 +232,8 @@ fn a_choice_without_alternatives_rows_or_reason_is_refused() {
             "the choice bus.cost is between 1",
             "the choice bus.cost was made by looking at no row: it is an assumption",
             "the choice bus.cost is declared twice",
-            "the choice bus.cost names the row toy.waits, which does not exist; the nearest is toy.wait",
+            "the choice bus.cost names the row toy.waits, which does not exist; the nearest is \
+             toy.wait",
         ]
     );
 }

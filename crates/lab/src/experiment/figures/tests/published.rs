@@ -111,11 +111,29 @@ fn saved_bytes_are_what_the_published_utilizations_say() {
 fn a_bad_file_is_refused_with_its_line() {
     let file = |row: &str| format!("[documents]\nd = \"somewhere\"\n\n[[row]]\n{row}");
     let refusal = |row: &str| parse("rows.toml", &file(row)).unwrap_err().to_string();
-    let good = "figure = \"x.a\"\nunit = \"\"\npublished = 1.0\nrole = \"exact\"\ndocument = \"d\"\npassage = \"p\"\n";
+    let good = "figure = \"x.a\"\nunit = \"\"\npublished = 1.0\nrole = \"exact\"\ndocument = \
+        \"d\"\npassage = \"p\"\n";
     assert_eq!(parse("rows.toml", &file(good)).unwrap().len(), 1);
-    insta::assert_snapshot!(refusal(&good.replace("exact", "sure")), @"rows.toml:8: unknown variant `sure`, expected one of `exact`, `predicted`, `at_or_below`, `at_or_above`, `definition`, `fit`, `shown`");
-    insta::assert_snapshot!(refusal(&good.replace("\"d\"", "\"e\"")), @"rows.toml:4: no document is called `e`; there are: d");
-    insta::assert_snapshot!(refusal(&good.replace("unit", "units")), @"rows.toml:6: unknown field `units`, expected one of `figure`, `unit`, `published`, `spread`, `role`, `tolerance`, `document`, `passage`, `note`, `swap`, `derived`");
-    insta::assert_snapshot!(refusal(&good.replace("published = 1.0\n", "")), @"rows.toml:4: missing field `published`");
-    insta::assert_snapshot!(refusal(&format!("{good}tolerance = {{ percent = 5.0 }}\n")), @"rows.toml:11: unknown variant `percent`, expected `rel` or `abs`");
+    insta::assert_snapshot!(
+        refusal(&good.replace("exact", "sure")),
+        @"rows.toml:8: unknown variant `sure`, expected one of `exact`, `predicted`, \
+          `at_or_below`, `at_or_above`, `definition`, `fit`, `shown`"
+    );
+    insta::assert_snapshot!(
+        refusal(&good.replace("\"d\"", "\"e\"")),
+        @"rows.toml:4: no document is called `e`; there are: d"
+    );
+    insta::assert_snapshot!(
+        refusal(&good.replace("unit", "units")),
+        @"rows.toml:6: unknown field `units`, expected one of `figure`, `unit`, `published`, \
+          `spread`, `role`, `tolerance`, `document`, `passage`, `note`, `swap`, `derived`"
+    );
+    insta::assert_snapshot!(
+        refusal(&good.replace("published = 1.0\n", "")),
+        @"rows.toml:4: missing field `published`"
+    );
+    insta::assert_snapshot!(
+        refusal(&format!("{good}tolerance = {{ percent = 5.0 }}\n")),
+        @"rows.toml:11: unknown variant `percent`, expected `rel` or `abs`"
+    );
 }

@@ -34,9 +34,8 @@ fn a_row_cannot_calibrate_and_count() {
     system.constants.push(Constant::fitted("second", 1.0, "", "queue.rate_on", (0.0, 2.0)));
     assert_eq!(
         faults(system),
-        [
-            "the fit of second consumes queue.rate_on, which says it is predicted: a row cannot calibrate and count"
-        ]
+        ["the fit of second consumes queue.rate_on, which says it is predicted: a row cannot \
+             calibrate and count"]
     );
 }
 
@@ -56,9 +55,8 @@ fn a_fit_names_a_row_that_exists() {
     system.constants.push(Constant::fitted("second", 1.0, "", "queue.rate_of", (0.0, 2.0)));
     assert_eq!(
         faults(system),
-        [
-            "the fit of second names the row queue.rate_of, which does not exist; the nearest is queue.rate_off"
-        ]
+        ["the fit of second names the row queue.rate_of, which does not exist; the nearest is \
+             queue.rate_off"]
     );
 }
 
@@ -102,8 +100,10 @@ fn names_lead_somewhere() {
         [
             "the constant free names no source",
             "the row other.figure must be called queue.something",
-            "the row queue.line: no constant or choice is called `line.rat`; the nearest is `line.rate`",
-            "the row queue.latency names the row queue.latency_on, which does not exist; the nearest is queue.latency",
+            "the row queue.line: no constant or choice is called `line.rat`; the nearest is \
+             `line.rate`",
+            "the row queue.latency names the row queue.latency_on, which does not exist; the \
+             nearest is queue.latency",
             "queue.rate_off is fit: it cannot miss",
         ]
     );

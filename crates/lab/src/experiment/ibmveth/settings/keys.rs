@@ -6,7 +6,7 @@ use doorbell_hal::Span;
 const PACKETS: &[Needs] = &[Needs::kind(&["packets"])];
 const MAP: &[Needs] = &[Needs::word("driver.transmit", &["map"])];
 
-/// What a profile says of its CPU; [`crate::config::host::TCP`] has the rest.
+/// The CPU keys of a profile that [`crate::config::host::TCP`] does not have.
 pub(in crate::experiment::ibmveth) static CPU: [Key; 18] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::cycles("cpu.stack", "one packet handed to a driver: qdisc and the way there"),

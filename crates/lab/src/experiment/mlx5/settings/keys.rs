@@ -1,7 +1,7 @@
 //! The keys of an mlx5 run.
 //!
-//! Prices of CPU work are in cycles, so that a faster core makes all of them
-//! shorter; what a bus or a device takes is in nanoseconds.
+//! Prices of CPU work are in cycles, so that a faster core shortens all of them. Prices of a bus or
+//! a device are in ns.
 
 use crate::config::key::{Key, Needs, settings};
 use doorbell_hal::Span;
@@ -16,7 +16,7 @@ const CQ_SIZES: &[f64] =
 
 const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
 const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
-/// Packets share a WQE.
+/// Needs a setup in which packets share a WQE.
 const SESSIONS: &[Needs] =
     &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
 
@@ -115,7 +115,7 @@ settings! {
     }
 }
 
-/// What is sent.
+/// The traffic's kinds.
 pub(in crate::experiment::mlx5) static KIND: [Key; 1] =
     [Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture")];
 

@@ -44,7 +44,7 @@ fn the_profile_is_the_machine_of_the_published_figures() {
     assert_eq!(s.host.costs.mmio_write_spacing, Span::from_ns(50));
 }
 
-/// A key that is declared and not read would be a knob that turns nothing.
+/// A key that is declared and not read would have no effect.
 #[test]
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let mut base = plan(&[
@@ -68,7 +68,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         for key in base.values.keys() {
             let about_kind = key.about.split(':').next().unwrap_or("");
             let silent = match key.name {
-                // Bounds of others, and names.
+                // Keys that bound others, and names.
                 "cpu.cores" | "traffic.file" => true,
                 "run.cores" => kind == "pcap",
                 _ => ["pktgen", "pcap"].contains(&about_kind) && about_kind != kind,
@@ -114,14 +114,40 @@ fn constants_reach_the_setup() {
 
 #[test]
 fn values_that_do_not_go_together_are_refused() {
-    insta::assert_snapshot!(refused(&["run.cores=48"], &[]), @"`run.cores` is 48, but the platform has 24 (`cpu.cores`)");
-    insta::assert_snapshot!(refused(&["traffic.size=10000"], &[]), @"`traffic.size` is 10000 B, but the device sends 9974 at the most (`nic.max_frame`)");
-    insta::assert_snapshot!(refused(&["traffic.size=9000", "driver.queue=8192", "driver.cq=8192", "cpu.cores=252"], &[]), @"126 GiB of simulated memory would be needed, and 16 are the most; take fewer cores (`run.cores`), a shorter queue (`driver.queue`), smaller packets (`traffic.size`) or `run.guard=page`");
-    insta::assert_snapshot!(refused(&["traffic.kind=pcap"], &[]), @"the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
+    insta::assert_snapshot!(
+        refused(&["run.cores=48"], &[]),
+        @"`run.cores` is 48, but the platform has 24 (`cpu.cores`)"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.size=10000"], &[]),
+        @"`traffic.size` is 10000 B, but the device sends 9974 at the most (`nic.max_frame`)"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.size=9000", "driver.queue=8192", "driver.cq=8192", "cpu.cores=252"], &[]),
+        @"126 GiB of simulated memory would be needed, and 16 are the most; take fewer cores \
+          (`run.cores`), a shorter queue (`driver.queue`), smaller packets (`traffic.size`) or \
+          `run.guard=page`"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.kind=pcap"], &[]),
+        @"the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`"
+    );
     let long = ["traffic.kind=pcap", "traffic.file=a.pcap"];
-    insta::assert_snapshot!(refused(&long, &[&[0; 60], &[0; 1515]]), @"a.pcap: frame 2 has 1515 bytes, more than an MTU of 1500 allows; --gso MSS sends it as a large send, --set traffic.mtu=N allows longer frames");
-    insta::assert_snapshot!(refused(&["traffic.kind=pcap", "traffic.file=a.pcap", "traffic.gso=1448"], &[&[0; 1515]]), @"a.pcap: frame 1 has 1515 bytes, more than an MTU of 1500 allows, and cannot be cut into segments of 1448; only whole TCP and UDP datagrams with more payload than that can, no fragments");
-    insta::assert_snapshot!(refused(&["traffic.kind=pcap", "traffic.file=a.pcap", "traffic.mtu=60000"], &[&[0; 9975]]), @"a.pcap: frame 1 has 9975 bytes, more than the device's 9974 (`nic.max_frame`)");
+    insta::assert_snapshot!(
+        refused(&long, &[&[0; 60], &[0; 1515]]),
+        @"a.pcap: frame 2 has 1515 bytes, more than an MTU of 1500 allows; --gso MSS sends it as a \
+          large send, --set traffic.mtu=N allows longer frames"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.kind=pcap", "traffic.file=a.pcap", "traffic.gso=1448"], &[&[0; 1515]]),
+        @"a.pcap: frame 1 has 1515 bytes, more than an MTU of 1500 allows, and cannot be cut into \
+          segments of 1448; only whole TCP and UDP datagrams with more payload than that can, no \
+          fragments"
+    );
+    insta::assert_snapshot!(
+        refused(&["traffic.kind=pcap", "traffic.file=a.pcap", "traffic.mtu=60000"], &[&[0; 9975]]),
+        @"a.pcap: frame 1 has 9975 bytes, more than the device's 9974 (`nic.max_frame`)"
+    );
 }
 
 #[test]
