@@ -1,10 +1,10 @@
-//! The bench: a system, its sheet, and what was already measured.
+//! The bench: a system, its sheet, and the measurements made so far.
 
 use super::{Constants, FigureSet, MeasureError, PublishedFigures};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What the machine is about to do; for a progress bar.
+/// The next step of a reproduction, for a progress bar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress<'a> {
     /// The system.
@@ -16,7 +16,7 @@ pub struct Progress<'a> {
 /// A stage of a reproduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage<'a> {
-    /// Solving for a constant. How many evaluations it takes is not known beforehand.
+    /// Solving for a constant. The number of evaluations is not known beforehand.
     Fit {
         /// The constant.
         constant: &'a str,
@@ -70,7 +70,7 @@ impl fmt::Display for Progress<'_> {
     }
 }
 
-/// A system on the bench. Remembers every measurement, so that nothing is simulated twice.
+/// A system on the bench. It remembers every measurement, so that nothing is simulated twice.
 pub(super) struct Bench<'a> {
     pub(super) sheet: &'a FigureSet,
     system: &'a mut dyn PublishedFigures,
@@ -91,7 +91,7 @@ impl<'a> Bench<'a> {
         (self.progress)(Progress { system: &self.sheet.system, doing });
     }
 
-    /// The value of a row, measured or derived. Always finite.
+    /// Returns the value of a row, measured or derived. It is always finite.
     pub(super) fn measure(
         &mut self,
         constants: &Constants,

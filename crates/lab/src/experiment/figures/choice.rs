@@ -1,34 +1,34 @@
-//! Choices: one model among several, taken by looking at published figures.
+//! Choices: one model among several, taken with published figures in view.
 //!
-//! A rule of a bus or a driver that nobody published is a degree of freedom, as a fitted constant
-//! is. A system declares it with its alternatives and with the rows that were looked at when it was
-//! chosen. A run counts it, and tries every combination of the alternatives: how many do as well
-//! says how much the rows say about the choice.
+//! A rule of a bus or a driver that nobody published is a degree of freedom, like a fitted
+//! constant. A system declares it with its alternatives and with the rows that were looked at when
+//! it was chosen. A run counts it, and tries every combination of the alternatives: the number that
+//! do as well shows how much the rows say about the choice.
 
 use super::Given;
 
 /// A choice between models.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Choice {
-    /// The key that takes the alternatives, such as `pcie.completions`.
+    /// The key that takes the alternatives: `pcie.completions`.
     pub key: String,
-    /// What can stand there, as one would write it with `--set`.
+    /// The possible values, as written with `--set`.
     pub alternatives: Vec<String>,
-    /// Which of them does.
+    /// The index of the alternative taken.
     taken: usize,
     /// Unit of alternatives that are numbers; empty for others.
     pub unit: String,
-    /// Why this one.
+    /// The reason for this one.
     pub source: String,
     /// The rows that were looked at when it was chosen.
     pub rows: Vec<String>,
-    /// What it was before the user set it by hand, and thereby answers for it.
+    /// The value before the user set it by hand.
     pub set_from: Option<String>,
 }
 
 impl Choice {
-    /// `chosen` out of `alternatives`, by looking at `rows`. A value that is not among the
-    /// alternatives is added to them, in front.
+    /// Makes the choice of `chosen` out of `alternatives`, taken with `rows` in view. A value that
+    /// is not among the alternatives is added in front.
     pub fn new(
         key: &str,
         chosen: &str,
@@ -52,18 +52,18 @@ impl Choice {
         }
     }
 
-    /// The same with a unit.
+    /// Returns the choice with a unit.
     pub fn unit(mut self, unit: &str) -> Choice {
         self.unit = unit.into();
         self
     }
 
-    /// The alternative that is taken.
+    /// Returns the alternative that is taken.
     pub fn value(&self) -> &str {
         &self.alternatives[self.taken]
     }
 
-    /// The alternatives that are not taken.
+    /// Returns the alternatives that are not taken.
     pub fn others(&self) -> impl Iterator<Item = &str> {
         self.alternatives
             .iter()
@@ -72,12 +72,12 @@ impl Choice {
             .map(|(_, a)| a.as_str())
     }
 
-    /// Whether it is still a choice of the system's author: not set by hand.
+    /// Returns whether the author made the choice, that is, it was not set by hand.
     pub fn is_free(&self) -> bool {
         self.set_from.is_none()
     }
 
-    /// The source as tables print it.
+    /// Returns the source as tables print it.
     pub fn from(&self) -> String {
         match &self.set_from {
             Some(was) => format!("set by hand; instead of {was}: {}", self.source),
@@ -93,7 +93,7 @@ impl Choice {
         self.taken = alternative;
     }
 
-    /// Takes what the user gave. A number need not be among the alternatives, if these are numbers.
+    /// Takes the user's value. A number need not be among the alternatives, if these are numbers.
     ///
     /// # Errors
     /// The value is not among the alternatives.
@@ -127,10 +127,10 @@ impl Choice {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{key}` cannot be `{value}`; allowed: {}", allowed.join(", "))]
 pub struct NoAlternative {
-    /// The choice.
+    /// The choice's key.
     pub key: String,
-    /// What was asked for.
+    /// The value asked for.
     pub value: String,
-    /// What there is.
+    /// The alternatives.
     pub allowed: Vec<String>,
 }

@@ -1,30 +1,27 @@
-//! Combinations of choices: how many of them do as well as the one that was chosen.
+//! Combinations of choices: the number that do as well as the chosen one.
 //!
-//! A combination does as well if every row that holds with the chosen one holds with it too. Rows
-//! that the chosen one misses are not asked for. The fits are solved again for each combination, as
-//! its author would have done; a row that rests on a fit that fails does not hold.
+//! A combination does as well if every row that holds with the chosen one holds with it too. The
+//! fits are solved again for each. A row that rests on a failed fit does not hold.
 //!
-//! Every combination is tried. What keeps that short is that a combination is given up at its first
-//! row that does not hold. Rows that declare no fitted constant among their inputs come first,
-//! before anything is fitted; then rows that depend on their inputs alone
-//! ([`Row::alone`](super::Row::alone)), with the fits on such rows; among equals, the row that gave
-//! up a combination before. The order decides how long it takes and not what is counted.
+//! Each combination is given up at its first row that does not hold. Rows without a fitted constant
+//! among their inputs are measured first, then rows that depend on their inputs alone
+//! ([`Row::alone`](super::Row::alone)), with their fits; among equals, the row that last gave up a
+//! combination. The order affects the time and not the count.
 
 use super::bench::{Bench, Stage};
 use super::reproduce::judge;
 use super::{Constants, FigureSet, Outcome, fit};
 
-/// How many combinations of a system's choices hold what the chosen one holds.
+/// The number of combinations of a system's choices that hold every row that the chosen one holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Combinations {
-    /// Combinations under which every row holds that holds with the chosen one, which is one of
-    /// them.
+    /// Combinations that do as well, the chosen one included.
     pub hold: usize,
-    /// Combinations there are.
+    /// All combinations.
     pub of: usize,
 }
 
-/// Rows that are looked at together.
+/// Rows that are measured together.
 struct FitGroup {
     fits: Fits,
     rows: Vec<usize>,
@@ -34,13 +31,13 @@ struct FitGroup {
 #[derive(Clone, Copy, PartialEq)]
 enum Fits {
     None,
-    /// Those on rows that depend on their inputs alone.
+    /// Fits on rows that depend on their inputs alone.
     Alone,
     All,
 }
 
-/// Tries every combination of the choices that are not set by hand. `None` if there is no choice,
-/// or if nothing holds.
+/// Tries every combination of the choices that are not set by hand. Returns `None` if there is no
+/// choice, or if no row holds.
 pub(super) fn count(
     bench: &mut Bench<'_>,
     base: &Constants,
@@ -70,9 +67,9 @@ pub(super) fn count(
     Some(Combinations { hold, of })
 }
 
-/// The rows that hold: those that rest on no fit, those that depend on their inputs alone, then the
-/// others. An input is what moves a row when it moves a little; a fit may move its constant far, so
-/// the others wait for all fits.
+/// Returns the rows that hold, in stages: those that rest on no fit, those that depend on their
+/// inputs alone, then the others. A fit may move its constant far beyond the small step that finds
+/// inputs, so the others wait for all fits.
 fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
     let held = (0..rows.len()).filter(|at| rows[*at].holds == Some(true));
     let needs = |at: &usize| match &sheet.rows[*at] {
@@ -93,8 +90,8 @@ fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
 }
 
 impl FitGroup {
-    /// Whether all its rows hold, its fits solved. The first that does not comes to the front: it
-    /// is likely to fail the next combination too.
+    /// Solves the fits and returns whether all rows hold. Moves the first row that does not to the
+    /// front: it is likely to fail the next combination too.
     fn holds(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
         let sheet = bench.sheet;
         let fits = match self.fits {

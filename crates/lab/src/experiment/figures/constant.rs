@@ -1,19 +1,18 @@
-//! Constants: a number, its unit, and where it comes from.
+//! Constants: a number, its unit, and its source.
 //!
-//! A [`Constants`] is the ordered set that one system computes with, its choices between models
-//! included. The order is the author's; it is the order in which fits are solved and tables are
-//! printed.
+//! [`Constants`] is the ordered set that one system computes with, its choices between models
+//! included. Fits are solved and tables printed in this order.
 
 use super::{Choice, NoAlternative};
 use crate::config::nearest;
 use std::fmt;
 
-/// Where a constant's value comes from.
+/// The source of a constant's value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Source {
     /// A URL or data sheet, with the figure that it gives.
     Cited(String),
-    /// Solved for, so that one row comes out as published.
+    /// Solved for, so that one row equals the published figure.
     Fit {
         /// The row that the fit consumes.
         row: String,
@@ -22,7 +21,7 @@ pub enum Source {
         /// Upper end of the search.
         high: f64,
     },
-    /// Set by the user, who thereby answers for it. Holds what it replaced.
+    /// Set by the user. Holds the source that it replaced.
     Set {
         /// The source that the constant had.
         instead_of: Box<Source>,
@@ -44,18 +43,18 @@ impl fmt::Display for Source {
     }
 }
 
-/// How far the sensitivity run moves a constant.
+/// The step by which the sensitivity run moves a constant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Perturbation {
     /// By this share of its value.
     Rel(f64),
-    /// By this much: for a constant that is zero, or that only takes certain values (a payload
-    /// size, a count).
+    /// By this amount, for a constant that is zero or only takes certain values (a payload size, a
+    /// count).
     Abs(f64),
 }
 
 impl Perturbation {
-    /// `value`, moved.
+    /// Returns `value` moved by the step.
     pub fn apply(self, value: f64) -> f64 {
         match self {
             Perturbation::Rel(share) => value * (1.0 + share),
@@ -82,14 +81,14 @@ pub struct Constant {
     pub value: f64,
     /// Unit, in words a reader knows (`ns`, `cycles/packet`); empty for a pure number.
     pub unit: String,
-    /// Where the value comes from.
+    /// The source of the value.
     pub source: Source,
-    /// How far the sensitivity run moves it.
+    /// The step of the sensitivity run.
     pub nudge: Perturbation,
 }
 
 impl Constant {
-    /// A constant that a URL or data sheet gives.
+    /// Makes a constant that a URL or data sheet gives.
     pub fn cited(key: &str, value: f64, unit: &str, source: &str) -> Constant {
         Constant {
             key: key.into(),
@@ -100,8 +99,8 @@ impl Constant {
         }
     }
 
-    /// A constant to be solved for within `low..=high`, so that `row` comes out as published.
-    /// `start` is the first guess.
+    /// Makes a constant to be solved for within `low..=high`, so that `row` equals the published
+    /// figure. `start` is the first guess.
     pub fn fitted(
         key: &str,
         start: f64,
@@ -118,13 +117,13 @@ impl Constant {
         }
     }
 
-    /// The same constant, moved by `nudge` in the sensitivity run.
+    /// Returns the constant with `nudge` as its step in the sensitivity run.
     pub fn nudged(mut self, nudge: Perturbation) -> Constant {
         self.nudge = nudge;
         self
     }
 
-    /// The row that this constant is fitted on, if it is fitted.
+    /// Returns the row that this constant is fitted on, if it is fitted.
     pub fn fit_row(&self) -> Option<&str> {
         match &self.source {
             Source::Fit { row, .. } => Some(row),
@@ -141,20 +140,19 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// The constants, in this order. [`super::FigureSet`] refuses duplicates.
+    /// Makes the set in this order. [`super::FigureSet`] refuses duplicates.
     pub fn new(constants: Vec<Constant>) -> Constants {
         Constants { numbers: constants, choices: Vec::new() }
     }
 
-    /// The same with these choices. A constant of the same key is no constant then.
+    /// Returns the set with these choices. They replace constants of the same key.
     pub fn choosing(mut self, choices: Vec<Choice>) -> Constants {
         self.numbers.retain(|c| choices.iter().all(|choice| choice.key != c.key));
         self.choices = choices;
         self
     }
 
-    /// The value of the constant `key`. An error is a fault of the system's author, and is reported
-    /// as such.
+    /// Returns the value of the constant `key`. An error is a fault of the system's author.
     pub fn get(&self, key: &str) -> Result<f64, UnknownConstant> {
         match self.position(key) {
             Some(at) => Ok(self.numbers[at].value),
@@ -162,29 +160,30 @@ impl Constants {
         }
     }
 
-    /// The alternative that the choice `key` takes. An error is a fault of the system's author.
+    /// Returns the alternative that the choice `key` takes. An error is a fault of the system's
+    /// author.
     pub fn choice(&self, key: &str) -> Result<&str, UnknownConstant> {
         let choice = self.choices.iter().find(|c| c.key == key);
         choice.map(Choice::value).ok_or_else(|| self.unknown(key))
     }
 
-    /// All constants, in order.
+    /// Returns all constants, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Constant> {
         self.numbers.iter()
     }
 
-    /// All choices, in order.
+    /// Returns all choices, in order.
     pub fn choices(&self) -> &[Choice] {
         &self.choices
     }
 
-    /// The keys of constants and choices, in order.
+    /// Returns the keys of constants and choices, in order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.iter().map(|c| c.key.as_str()).chain(self.choices.iter().map(|c| c.key.as_str()))
     }
 
-    /// Only the constants named, in the order of `self`, and all choices: every run is made by some
-    /// model. A run that is cached by these alone cannot read another.
+    /// Returns only the named constants, in the order of `self`, and all choices. A run that is
+    /// cached by these alone cannot read another.
     pub fn only(&self, keys: &[&str]) -> Result<Constants, UnknownConstant> {
         for key in keys {
             self.known(key)?;
@@ -193,25 +192,25 @@ impl Constants {
         Ok(Constants { numbers, choices: self.choices.clone() })
     }
 
-    /// The same without these choices: for a run that they cannot reach.
+    /// Returns the set without these choices, for a run that they do not affect.
     pub fn without(&self, choices: &[&str]) -> Constants {
         let mut rest = self.clone();
         rest.choices.retain(|c| !choices.contains(&c.key.as_str()));
         rest
     }
 
-    /// The values' bits and the choices' alternatives: equal exactly when the same system would
-    /// compute the same.
+    /// Returns the values' bits and the choices' alternatives. Two sets are equal exactly if the
+    /// same system computes the same with both.
     pub fn fingerprint(&self) -> Vec<u64> {
         let taken = self.choices.iter().map(|c| c.taken() as u64);
         self.iter().map(|c| c.value.to_bits()).chain(taken).collect()
     }
 
-    /// Overrides a constant or takes an alternative by hand. A fitted constant is no longer fitted,
-    /// and a choice no longer chosen.
+    /// Sets a constant or takes an alternative by hand. A constant is then no longer fitted, and a
+    /// choice no longer the author's.
     ///
     /// # Errors
-    /// No such key, or a value that it cannot have.
+    /// There is no such key, or it cannot have this value.
     pub fn set(&mut self, key: &str, given: &Given) -> Result<(), SetError> {
         self.known(key).map_err(SetError::Unknown)?;
         if let Some(choice) = self.choices.iter_mut().find(|c| c.key == key) {
@@ -222,7 +221,7 @@ impl Constants {
         };
         for c in self.numbers.iter_mut().filter(|c| c.key == key) {
             c.value = value;
-            // Setting it twice must not bury the source that the sheet gave.
+            // A second setting must not hide the source that the sheet gave.
             if !matches!(c.source, Source::Set { .. }) {
                 let was = std::mem::replace(&mut c.source, Source::Cited(String::new()));
                 c.source = Source::Set { instead_of: Box::new(was) };
@@ -231,12 +230,12 @@ impl Constants {
         Ok(())
     }
 
-    /// The key that `key` was most likely meant to be.
+    /// Returns the key closest to `key`.
     pub fn nearest(&self, key: &str) -> Option<&str> {
         nearest(key, self.keys())
     }
 
-    /// Whether `key` is a constant or a choice; the error says what it may have been meant to be.
+    /// Checks that `key` is a constant or a choice. The error has the closest key.
     pub(super) fn known(&self, key: &str) -> Result<(), UnknownConstant> {
         if self.keys().any(|k| k == key) { Ok(()) } else { Err(self.unknown(key)) }
     }
@@ -274,7 +273,7 @@ impl Constants {
     nearest.as_ref().map_or(String::new(), |n| format!("; the nearest is `{n}`"))
 )]
 pub struct UnknownConstant {
-    /// What was asked for.
+    /// The key asked for.
     pub key: String,
     /// The closest key that exists.
     pub nearest: Option<String>,
@@ -332,7 +331,7 @@ impl std::str::FromStr for Setting {
     }
 }
 
-/// Why a `--set` was refused.
+/// The reasons to refuse a `--set`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetError {
     /// Not of the form `key=value`.
@@ -343,7 +342,7 @@ pub enum SetError {
     NotANumber {
         /// The key.
         key: String,
-        /// What stood behind the `=`.
+        /// The text behind the `=`.
         value: String,
     },
     /// The value is none of a choice's alternatives.

@@ -1,31 +1,28 @@
 //! Fits: constants solved for, one row each.
 //!
 //! Each fitted constant is searched, in the order of the sheet, for the value at which its row
-//! comes out as published, while the others stay where they are. If that spoils a row fitted
-//! before, everything is swept again, until all rows come out at once (Gauss-Seidel). Rows that
-//! lean on each other's constants would take many sweeps, or never settle if each leans more on the
-//! other's than on its own; so after a sweep, Newton steps on all constants together are tried, and
-//! kept while each at least halves the worst residual. One set of constants has to serve: if none
-//! is found, the fit has failed, and the report says so. Where rows are curved, several sets may
-//! serve; the bounds should leave one.
+//! equals the published figure, while the others stay. If that spoils a row fitted before, all are
+//! swept again (Gauss-Seidel). After each sweep, Newton steps on all constants are tried, and kept
+//! while each at least halves the worst residual. If no set of constants serves all rows, the fit
+//! has failed. If several do, narrower bounds should leave one.
 //!
-//! A fit is done when its row is within [`RESIDUAL`] of the published value. A simulation that
-//! counts whole packets may be unable to come that close; where its steps straddle the published
-//! value by less than [`GRAIN`], the closer step is taken, and the residual is in the report.
+//! A fit is done when its row is within [`RESIDUAL`] of the published value. If a simulation's
+//! steps straddle that value by less than [`GRAIN`], the closer step is taken and its residual
+//! reported.
 
 use super::bench::{Bench, Stage};
 use super::solve::{Found, Precision, linear, root};
 use super::{Constants, MeasureError, Row, Source};
 
-/// A fit is done at this residual, relative to the published value, unless the system says less
-/// ([`PublishedFigures::precision`](super::PublishedFigures::precision)).
+/// The residual at which a fit is done, relative to the published value, unless the system sets
+/// [`PublishedFigures::precision`](super::PublishedFigures::precision).
 pub const RESIDUAL: f64 = 1e-7;
 /// The largest residual, relative to the published value, that the steps of a simulation may leave.
 pub const GRAIN: f64 = 1e-3;
-/// So many sweeps over all fits of a system, and no more.
+/// The most sweeps over all fits of a system.
 pub const SWEEPS: u32 = 60;
-/// One search within a sweep. Finer than the residual, so that the sweeps settle; and narrow enough
-/// that a steep row is not taken for a jump.
+/// Returns the precision of one search within a sweep: finer than the residual, so that the sweeps
+/// settle, and narrow enough that a steep row is not taken for a jump.
 const fn search(residual: f64) -> Precision {
     Precision { residual: residual * 0.1, width: residual * 1e-5 }
 }
@@ -33,7 +30,7 @@ const fn search(residual: f64) -> Precision {
 /// above the rounding of a simulation to its clock.
 const PROBE: f64 = 1e-4;
 
-/// How one constant was fitted.
+/// The result of fitting one constant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fit {
     /// The constant.
@@ -42,18 +39,18 @@ pub struct Fit {
     pub row: String,
     /// The value found; for a failed fit, the last one tried.
     pub value: f64,
-    /// What is left between the row and the published value, relative to the latter. `None` if the
-    /// row could not be measured.
+    /// The remaining difference from the published value, relative to it. `None` if the row could
+    /// not be measured.
     pub residual: Option<f64>,
     /// Evaluations of the row, over all sweeps.
     pub evaluations: u32,
     /// Sweeps over all fits of the system.
     pub sweeps: u32,
-    /// Why it failed, if it did.
+    /// The reason for a failure.
     pub failed: Option<FitError>,
 }
 
-/// Why a fit failed.
+/// The reasons for a failed fit.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum FitError {
     /// No value within the bounds reaches the published figure.
@@ -62,9 +59,9 @@ pub enum FitError {
         short(low.1), short(low.0), short(high.1), short(high.0)
     )]
     NotBracketed {
-        /// Lower bound, and what the row is there.
+        /// Lower bound, and the row's value there.
         low: (f64, f64),
-        /// Upper bound, and what the row is there.
+        /// Upper bound, and the row's value there.
         high: (f64, f64),
         /// The published figure.
         published: f64,
@@ -79,7 +76,7 @@ pub enum FitError {
         /// The row on its upper side.
         above: f64,
     },
-    /// Fitting the others undid this one, in every sweep.
+    /// In every sweep, fitting the others undid this one.
     #[error(
         "not converged after {sweeps} sweeps over all fits: {:+} % are left",
         short(residual * 100.0)
@@ -95,7 +92,7 @@ pub enum FitError {
     Measure(MeasureError),
 }
 
-/// Four significant digits, for a message.
+/// Rounds to four significant digits, for a message.
 fn short(x: f64) -> f64 {
     super::report::round_significant(x, 4)
 }
@@ -142,7 +139,7 @@ pub(super) fn solve_those(
     fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
 }
 
-/// The worst residual, with all constants in place: that is what counts. Infinite if one cannot be
+/// Returns the worst residual with all constants in place. It is infinite if one cannot be
 /// measured.
 fn look(fits: &mut [Search], bench: &mut Bench<'_>, constants: &Constants) -> f64 {
     for fit in fits.iter_mut() {
@@ -153,8 +150,8 @@ fn look(fits: &mut [Search], bench: &mut Bench<'_>, constants: &Constants) -> f6
         .fold(0.0, f64::max)
 }
 
-/// One Newton step on all fitted constants, from residuals just looked at. Returns whether there
-/// was one to make.
+/// Makes one Newton step on all fitted constants, from residuals just measured. Returns whether
+/// there was one to make.
 fn newton(fits: &mut [Search], bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
     let mut downhill = Vec::with_capacity(fits.len());
     for fit in fits.iter() {
@@ -208,7 +205,7 @@ impl Search {
         })
     }
 
-    /// The row's distance from its published value, relative to the latter.
+    /// Returns the row's distance from its published value, relative to the latter.
     fn evaluate(
         &mut self,
         bench: &mut Bench<'_>,
@@ -222,8 +219,7 @@ impl Search {
         Ok((measured - row.published.value) / row.scale())
     }
 
-    /// Moves the constant to where the row is as published, or, where it never is, as close as it
-    /// gets.
+    /// Moves the constant to where its row equals the published figure, or comes closest to it.
     fn search(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) {
         let (start, (low, high)) = (constants.at(self.constant).value, self.bounds);
         self.obstacle = None;
@@ -263,8 +259,7 @@ impl Search {
         let failed = match (&self.residual, self.obstacle) {
             (Err(why), _) => Some(FitError::Measure(why.clone())),
             (Ok(residual), _) if residual.abs() <= bench.sheet.precision => None,
-            // Still moving: what stood in the way in the last sweep was only where the others
-            // happened to be.
+            // Still moving: the last sweep only failed at the others' values of that time.
             (Ok(residual), _) if sweeps == SWEEPS => {
                 Some(FitError::NotConverged { sweeps, residual: *residual })
             }

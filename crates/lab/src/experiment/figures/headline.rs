@@ -1,10 +1,8 @@
-//! A system's headline: the scenario that shows its switch best, and what else is worth a picture.
+//! A system's headline: the scenario and settings that show the effect of its switch.
 //!
-//! The published rows say whether the models are right; the headline says what the switch does to a
-//! packet. It names scenarios and settings only, so whoever shows it runs the same as `doorbell
-//! run`, `compare` and `sweep` would.
+//! `doorbell run`, `compare` and `sweep` give the same results for them.
 
-/// What shows a system's switch.
+/// The scenarios and settings that show a system's switch.
 ///
 /// ```
 /// use doorbell_lab::figures::Headline;
@@ -21,18 +19,18 @@ pub struct Headline {
     pub off: &'static str,
     /// The setting after.
     pub on: &'static str,
-    /// Where the switch begins to pay.
+    /// The curve that shows where the switch begins to pay.
     pub curve: Option<Curve>,
-    /// A scenario whose series over time is worth seeing.
+    /// A scenario with series over time to show.
     pub moving: Option<&'static str>,
-    /// A scenario whose latencies are.
+    /// A scenario with latencies to show.
     pub waiting: Option<&'static str>,
 }
 
-/// A number of both sides over a key's values.
+/// A number of both sides over the values of a key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Curve {
-    /// What is shown, for people: `bytes toward the device a packet`.
+    /// The heading that people read: `bytes toward the device a packet`.
     pub title: &'static str,
     /// The scenario.
     pub scenario: &'static str,
@@ -40,32 +38,32 @@ pub struct Curve {
     pub key: &'static str,
     /// Its values: numbers in the key's unit.
     pub values: &'static [f64],
-    /// The number that is shown, or a sum of such, as `doorbell sweep --show` takes it.
+    /// The number shown, or a sum, as `doorbell sweep --show` takes it.
     pub show: &'static str,
 }
 
 impl Headline {
-    /// A scenario, with one setting before and one after.
+    /// Makes the headline of a scenario, with one setting before and one after.
     pub const fn of(scenario: &'static str, off: &'static str, on: &'static str) -> Headline {
         Headline { scenario, off, on, curve: None, moving: None, waiting: None }
     }
 
-    /// With a curve.
+    /// Returns it with a curve.
     pub const fn over(self, curve: Curve) -> Headline {
         Headline { curve: Some(curve), ..self }
     }
 
-    /// With the series of this scenario.
+    /// Returns it with the series of this scenario.
     pub const fn moving(self, scenario: &'static str) -> Headline {
         Headline { moving: Some(scenario), ..self }
     }
 
-    /// With the latencies of this scenario.
+    /// Returns it with the latencies of this scenario.
     pub const fn waiting(self, scenario: &'static str) -> Headline {
         Headline { waiting: Some(scenario), ..self }
     }
 
-    /// Before and after.
+    /// Returns the settings before and after.
     pub const fn sides(&self) -> [&'static str; 2] {
         [self.off, self.on]
     }

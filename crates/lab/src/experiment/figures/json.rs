@@ -55,20 +55,22 @@ struct JsonCombinations {
 }
 
 impl Report {
-    /// An array with one object a row:
+    /// Returns an array with one object a row:
     ///
     /// ```json
-    /// {"system", "figure", "unit", "published", "measured", "role": "exact|predicted|bound|definition|fit|shown",
-    ///  "tolerance": {"rel": x} | {"abs": x} | null, "holds": bool | null, "source", "inputs": [constants and choices],
-    ///  "choices": [{"key", "value", "alternatives", "rows": [figures], "source", "set": bool}],
-    ///  "combinations": {"hold", "of"} | null, "note"}
+    /// {"system", "figure", "unit", "published", "measured",
+    /// "role": "exact|predicted|bound|definition|fit|shown",
+    /// "tolerance": {"rel": x} | {"abs": x} | null, "holds": bool | null, "source",
+    /// "inputs": [constants and choices],
+    /// "choices": [{"key", "value", "alternatives", "rows": [figures], "source", "set": bool}],
+    /// "combinations": {"hold", "of"} | null, "note"}
     /// ```
     ///
     /// `choices` and `combinations` are those of the row's system.
     ///
     /// `measured` is null if the figure could not be measured. After a sensitivity run there is
-    /// also `"sensitivity"`: for each constant the row's relative change when it is moved and
-    /// the fits are re-run, and for each `choice=alternative` the change when that is taken.
+    /// also `"sensitivity"`: for each constant the row's relative change when it is moved and the
+    /// fits are re-run, and for each `choice=alternative` the change when that is taken.
     pub fn to_json(&self) -> String {
         let rows: Vec<JsonRow<'_>> = self
             .systems
@@ -80,8 +82,7 @@ impl Report {
                 })
             })
             .collect();
-        // The only failures serde_json knows for plain structs are those of the writer; a String
-        // has none.
+        // Plain structs only fail to serialize if the writer fails, and a String does not.
         serde_json::to_string_pretty(&rows)
             .unwrap_or_else(|e| unreachable!("plain rows serialise: {e}"))
     }

@@ -5,17 +5,17 @@ use crate::config::key::{Key, Kind, Value, Values};
 use crate::config::profile::{Profile, Source};
 
 impl Profile {
-    /// The same with these constants.
+    /// Returns the values with these constants.
     pub fn with(&self, constants: &Constants) -> Values {
         let mut all = self.all_values();
         apply(constants, &mut all);
         all
     }
 
-    /// One of its values as a choice between models, made by looking at `rows`.
+    /// Returns one of the values as a choice between models, made by looking at `rows`.
     ///
     /// # Panics
-    /// When its system has no such key: a fault of the author of the choice.
+    /// The system has no such key: a fault of the author of the choice.
     pub fn choice(&self, key: &str, alternatives: &[&str], rows: &[&str]) -> Choice {
         let all = self.all_values();
         let unit = all.keys().iter().find(|k| k.name == key).map_or("", |k| k.unit());
@@ -23,8 +23,8 @@ impl Profile {
         Choice::new(key, &all.get(key).to_string(), alternatives, &source, rows).unit(unit)
     }
 
-    /// Its numbers as constants of a reproduction, in the system's order. Words
-    /// are no constants: they choose between models.
+    /// Returns the numbers as constants of a reproduction, in the system's order. Words are not
+    /// constants: they choose between models.
     pub fn constants(&self) -> Vec<Constant> {
         let numbers = self.values.iter().filter_map(|(k, v)| match v {
             Value::Number(n) => Some((k, *n)),
@@ -66,8 +66,8 @@ pub(crate) fn nudge(key: &Key, value: f64) -> Perturbation {
     }
 }
 
-/// Sets every key that has a constant or a choice. A solver or a sensitivity run may leave the steps
-/// of a key, which a user may not.
+/// Sets every key that has a constant or a choice. Unlike a user, a solver or a sensitivity run may
+/// leave the steps of a key.
 ///
 /// # Panics
 /// The alternative of a choice is not allowed: a fault of its author.

@@ -1,78 +1,43 @@
-//! The published rows, as data.
+//! The published rows: quotations in TOML, one file a system, built into the binary.
 //!
-//! They live in TOML, one file a system, and not in Rust: they are quotations, to be held against
-//! their sources by people who need not read the model, and a change to one should show in a
-//! history as a change to a figure and not to code. The file is part of the binary. It says nothing
-//! of a system's constants: a system adds with [`find`] what its model knows, such as a row's
-//! inputs.
+//! `[documents]` names each source. A `[[row]]` has `figure` (a stable name), `unit`, `published`,
+//! `role` (`exact`, `predicted`, `at_or_below`, `at_or_above`, `definition`, `fit` or `shown`),
+//! `document` and `passage`. Optional are `spread` (± in the row's unit), `tolerance` (`{ rel }` or
+//! `{ abs }`: predicted rows need one, exact rows and definitions may have one), `note`, `swap` (a
+//! figure) and `derived` (`{ rule, from }`: the `difference` or `ratio` of two figures).
 //!
-//! ```toml
-//! [documents]
-//! mpwqe = "where the figures come from, so that it can be found"
-//!
-//! [[row]]
-//! figure = "mlx5.rate_gen2_on"      # stable
-//! unit = "Mpps"
-//! published = 49.0
-//! spread = 0.3                      # optional: as published, ± in the row's unit
-//! role = "predicted"                # exact, predicted, at_or_below, at_or_above, definition, fit, shown
-//! tolerance = { rel = 0.06 }        # or { abs = 1.0 }; predicted rows need one, exact rows and definitions may have one
-//! document = "mpwqe"
-//! passage = "the sentence"
-//! note = "what a reader should know"               # optional
-//! swap = "mlx5.rate_gen2_off"                      # optional
-//! derived = { rule = "difference", from = ["mlx5.a", "mlx5.b"] }   # optional; or "ratio"
-//! ```
+//! A system adds with [`find`] what its model knows, such as a row's inputs.
 
 use super::{Citation, Derived, Published, Role, Row, Rule, Side, Tolerance};
 use std::collections::BTreeMap;
 
-/// The rows of the mlx5 experiment: Enhanced TX MPWQE, off and on.
-///
-/// # Errors
-/// None as the file stands; a test sees to it.
-pub fn mlx5() -> Result<Vec<Row>, PublishedError> {
-    parse("published/mlx5.toml", include_str!("published/mlx5.toml"))
+macro_rules! systems {
+    ($($system:ident: $rows:literal;)*) => {$(
+        #[doc = concat!("Returns the rows of the ", stringify!($system), " experiment: ", $rows)]
+        ///
+        /// # Errors
+        /// The built-in file is invalid, which a test excludes.
+        pub fn $system() -> Result<Vec<Row>, PublishedError> {
+            let text = include_str!(concat!("published/", stringify!($system), ".toml"));
+            parse(concat!("published/", stringify!($system), ".toml"), text)
+        }
+    )*};
 }
 
-/// The rows of the e1000 experiment: frames copied to aligned buffers on POWER4.
-///
-/// # Errors
-/// None as the file stands; a test sees to it.
-pub fn e1000() -> Result<Vec<Row>, PublishedError> {
-    parse("published/e1000.toml", include_str!("published/e1000.toml"))
+systems! {
+    mlx5: "Enhanced TX MPWQE, off and on.";
+    e1000: "frames copied to aligned buffers on POWER4.";
+    axienet: "adaptive interrupt coalescing.";
+    ibmveth: "large send and checksums through a trunk.";
+    ibmvnic: "checksums made in the driver for direct sends.";
 }
 
-/// The rows of the axienet experiment: adaptive interrupt coalescing.
-///
-/// # Errors
-/// None as the file stands; a test sees to it.
-pub fn axienet() -> Result<Vec<Row>, PublishedError> {
-    parse("published/axienet.toml", include_str!("published/axienet.toml"))
-}
-
-/// The rows of the ibmveth experiment: large send and checksums through a trunk.
-///
-/// # Errors
-/// None as the file stands; a test sees to it.
-pub fn ibmveth() -> Result<Vec<Row>, PublishedError> {
-    parse("published/ibmveth.toml", include_str!("published/ibmveth.toml"))
-}
-
-/// The rows of the ibmvnic experiment: checksums made in the driver for direct sends.
-///
-/// # Errors
-/// None as the file stands; a test sees to it.
-pub fn ibmvnic() -> Result<Vec<Row>, PublishedError> {
-    parse("published/ibmvnic.toml", include_str!("published/ibmvnic.toml"))
-}
-
-/// The row called `figure`, to be completed by the system that measures it.
+/// Returns the row called `figure`, to be completed by the system that measures it.
 pub fn find<'a>(rows: &'a mut [Row], figure: &str) -> Option<&'a mut Row> {
     rows.iter_mut().find(|row| row.figure == figure)
 }
 
-/// A file of published rows that cannot be used: where, and why.
+/// A file of published rows that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}{}: {what}", line.map_or(String::new(), |line| format!(":{line}")))]
 pub struct PublishedError {
@@ -80,7 +45,7 @@ pub struct PublishedError {
     pub file: String,
     /// Line, from 1; `None` if the parser names none.
     pub line: Option<usize>,
-    /// What is wrong, and what is allowed.
+    /// The fault, and the allowed values.
     pub what: String,
 }
 
@@ -127,11 +92,10 @@ struct FileDerived {
     from: [String; 2],
 }
 
-/// Reads a file of published rows. `name` is for messages. What the rows say is checked by
-/// [`super::FigureSet`].
+/// Reads a file of published rows. `name` is for messages. [`super::FigureSet`] checks the rows.
 ///
 /// # Errors
-/// The first thing that is not as the module describes, with its line.
+/// The first violation of the format, with its line.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Row>, PublishedError> {
     let at_line = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
     let file: File = toml::from_str(text).map_err(|e| PublishedError {

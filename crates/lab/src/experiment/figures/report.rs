@@ -3,31 +3,31 @@
 
 use super::{Combinations, Constants, FigureSet, Fit, MeasureError, Role, Row, Sensitivity};
 
-/// What a run found, system by system.
+/// The results of a run, by system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// In the order asked for.
+    /// The systems in the order asked for.
     pub systems: Vec<SystemReport>,
 }
 
-/// What a run found for one system.
+/// The results of one system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SystemReport {
     /// The system's name.
     pub name: String,
-    /// What was measured, on what.
+    /// The measured setup, in one line.
     pub about: String,
-    /// How many fits were made on the swap partners; `None` if that was not asked for.
+    /// The number of fits made on swap partners; `None` without `--swap`.
     pub swapped: Option<usize>,
     /// The rows, in the sheet's order.
     pub rows: Vec<Outcome>,
-    /// The constants as the rows were computed with: fitted, or set by hand, where they were.
+    /// The final constants: fitted or set by hand, if they were.
     pub constants: Constants,
     /// Predicted rows against fitted constants and choices.
     pub freedom: DegreesOfFreedom,
-    /// How many combinations of the choices do as well; `None` without choices.
+    /// The combinations of choices that do as well; `None` without choices.
     pub combinations: Option<Combinations>,
-    /// How each fit went.
+    /// The result of each fit.
     pub fits: Vec<Fit>,
     /// The sensitivity run, if it was asked for.
     pub sensitivity: Option<Sensitivity>,
@@ -38,36 +38,35 @@ pub struct SystemReport {
 pub struct Outcome {
     /// The row, with its role in this run (after `--swap` and `--set`).
     pub row: Row,
-    /// What was computed, rounded as it is printed.
+    /// The computed value, rounded as it is printed.
     pub measured: Result<f64, MeasureError>,
-    /// Whether it holds; `None` for definitions, fitted and shown rows.
+    /// The verdict; `None` for definitions, fitted and shown rows.
     pub holds: Option<bool>,
-    /// For a miss that has one: the explanation.
+    /// The explanation of a miss, if there is one.
     pub known_miss: Option<String>,
-    /// Constants and choices that it depends on directly: found, if there was a sensitivity run;
-    /// else as declared.
+    /// Constants and choices that it depends on directly: found by a sensitivity run, or else as
+    /// declared.
     pub inputs: Vec<String>,
-    /// What else must be said beside it.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// Distance of the measured from the published value, relative to the latter; `None` where
-    /// there is none.
+    /// Returns the distance from the published value, relative to it; `None` if there is none.
     pub fn off_by(&self) -> Option<f64> {
         let published = self.row.published.value;
         let measured = *self.measured.as_ref().ok()?;
         (published != 0.0).then(|| (measured - published) / published.abs())
     }
 
-    /// Whether it is a definition that came out otherwise, or did not come out at all.
+    /// Returns whether it is a definition that was not met or not measured.
     pub fn is_broken(&self) -> bool {
         self.row.role == Role::Definition
             && self.measured.as_ref().map_or(true, |m| self.row.departs(*m))
     }
 
-    /// The row's own note, the explanation of a miss, and all remarks of the run: sentence after
-    /// sentence.
+    /// Returns the row's own note, the explanation of a miss, and all remarks of the run, a
+    /// sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut all = Vec::new();
         if let Some(why) = &self.known_miss {
@@ -84,14 +83,14 @@ impl Outcome {
     }
 }
 
-/// How much a system predicts, and with how much freedom.
+/// The degrees of freedom of a system, against its predictions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DegreesOfFreedom {
     /// Predicted rows.
     pub predicted: usize,
-    /// How many of these are only arithmetic on other rows: no evidence of their own.
+    /// Those that are only arithmetic on other rows and no evidence of their own.
     pub derived: usize,
-    /// How many of the others were looked at when a choice was made.
+    /// Those of the others that were looked at for a choice.
     pub looked_at: usize,
     /// Constants that were fitted.
     pub fitted: usize,
@@ -115,27 +114,27 @@ impl DegreesOfFreedom {
     }
 }
 
-/// The end of a run, for its exit code.
+/// The outcome of a run, for its exit code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Every exact, predicted and bounded row holds, every definition is kept, and every fit was
+    /// Every exact, predicted and bounded row holds, every definition is met, and every fit was
     /// found.
     AllHold,
-    /// Something does not.
+    /// Something misses.
     Misses {
         /// Rows that miss and have an explanation.
         known: Vec<String>,
         /// Rows that miss and have none.
         unknown: Vec<String>,
-        /// Definitions that came out otherwise.
+        /// Definitions that were not met.
         broken: Vec<String>,
-        /// Rows that a fit should have reproduced, but could not.
+        /// Rows that a fit failed to reproduce.
         failed_fits: Vec<String>,
     },
 }
 
 impl Report {
-    /// Whether everything holds that should.
+    /// Returns the outcome over all systems.
     pub fn verdict(&self) -> Verdict {
         let missed = |explained: bool| -> Vec<String> {
             let rows = self.systems.iter().flat_map(|s| &s.rows).filter(|r| r.holds == Some(false));
@@ -157,8 +156,8 @@ impl Report {
     }
 }
 
-/// A measured value as it is judged and printed: six significant digits, so that the last bits of a
-/// platform's `libm` do not show; what must be exact keeps twelve, and all of them if it is whole.
+/// Rounds a measured value as it is judged and printed: to six significant digits, which hides the
+/// last bits of a platform's `libm`. Exact rows keep twelve, or all digits of a whole number.
 pub(super) fn settle(measured: f64, role: Role) -> f64 {
     if matches!(role, Role::Exact | Role::Definition) && measured.fract() == 0.0 {
         return measured;
@@ -166,8 +165,8 @@ pub(super) fn settle(measured: f64, role: Role) -> f64 {
     round_significant(measured, if role == Role::Exact { 12 } else { 6 })
 }
 
-/// `x` to so many significant digits. Through text, because that rounds correctly and ends at the
-/// shortest number.
+/// Rounds `x` to significant digits. Formatting as text rounds correctly and gives the shortest
+/// number.
 pub(super) fn round_significant(x: f64, digits: usize) -> f64 {
     format!("{x:.*e}", digits - 1)
         .parse()

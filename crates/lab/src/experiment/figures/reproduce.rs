@@ -10,10 +10,10 @@ use super::{combinations, fit, sensitivity};
 use crate::config::nearest;
 use std::sync::{Mutex, PoisonError};
 
-/// What `doorbell reproduce` was asked for, beside the systems.
+/// The options of `doorbell reproduce`, except the systems.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Options {
-    /// Fit on the swap partners, predict the rows otherwise fitted.
+    /// Fit on the swap partners, and predict the rows fitted otherwise.
     pub swap: bool,
     /// Move each constant and see which rows follow.
     pub sensitivity: bool,
@@ -21,23 +21,23 @@ pub struct Options {
     pub set: Vec<Setting>,
 }
 
-/// Why nothing was run.
+/// The reasons not to run.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// A system's declarations contradict themselves: its author's fault.
+    /// A system's declarations contradict each other: its author's fault.
     #[error(transparent)]
     FigureSet(FigureSetError),
-    /// A `--set` that no system understands: the user's.
+    /// A `--set` that no system accepts: the user's fault.
     #[error(transparent)]
     Set(SetError),
 }
 
-/// Measures every row of every system and says which hold, all systems in parallel. `progress`
-/// hears what is about to be done; of one system in order.
+/// Measures and judges every row of every system, all systems in parallel. `progress` gets each
+/// step before it starts, in order for each system.
 ///
 /// # Errors
-/// An inconsistent sheet or an unknown constant, before anything runs. What goes wrong later (a fit
-/// that fails, a figure that cannot be measured) is in the report.
+/// A sheet is inconsistent or a constant unknown; nothing has run then. Later failures (of a fit,
+/// of a measurement) are in the report.
 pub fn reproduce(
     systems: &mut [Box<dyn PublishedFigures>],
     options: &Options,
@@ -72,7 +72,7 @@ pub fn reproduce(
             })));
         }
     }
-    // A system shares nothing with another, so what it measures does not depend on who else runs.
+    // Systems share nothing, so their results do not depend on each other.
     let heard = Mutex::new(progress);
     let tell = |p: Progress<'_>| (heard.lock().unwrap_or_else(PoisonError::into_inner))(p);
     let systems = std::thread::scope(|threads| {
@@ -130,7 +130,7 @@ fn run(
     }
 }
 
-/// What a fit found, and what it left, if a simulation's steps left something.
+/// Describes the result of a fit, and a residual that a simulation's steps left.
 fn fitted(fit: &Fit) -> String {
     let found = format!("fits {} = {}", fit.constant, round_significant(fit.value, 6));
     match fit.residual {
@@ -144,7 +144,7 @@ fn fitted(fit: &Fit) -> String {
     }
 }
 
-/// One row's verdict, and everything that must be said beside it.
+/// Returns one row's verdict, with all remarks on it.
 pub(super) fn judge(
     sheet: &FigureSet,
     at: usize,
@@ -153,7 +153,7 @@ pub(super) fn judge(
     fits: &[Fit],
 ) -> Outcome {
     let row = sheet.rows[at].clone();
-    // Judged is what is printed, so that a reader of the table or the JSON can check the verdict.
+    // The printed value is judged, so that a reader of the table or the JSON can check the verdict.
     let measured = measured.map(|m| settle(m, row.role));
     let mut holds = match &measured {
         Ok(m) => row.judge(*m),

@@ -1,28 +1,28 @@
-//! A row: one published figure, and what a run claims about it.
+//! A row: one published figure, and the claim that a run makes about it.
 
 use std::fmt;
 
-/// What a run claims about a figure.
+/// The claim of a run about a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Must come out equal (or, for a figure that was itself counted on a noisy machine, within its
-    /// tolerance).
+    /// Must equal the figure, or lie within its tolerance if that was itself counted on a noisy
+    /// machine.
     Exact,
     /// Computed from constants that other rows or data sheets fixed; a tolerance on the figure.
     Predicted,
-    /// The published figure must lie on this side of what is computed.
+    /// The published figure must lie on this side of the computed value.
     Bound(Side),
-    /// Cannot come out otherwise: it restates a switch, another row, or what was fed in. Not
-    /// judged, but a departure is a fault of the model.
+    /// Cannot differ: it restates a switch, another row, or an input. It is not judged, but a
+    /// deviation is a fault of the model.
     Definition,
     /// Calibrates one constant. Never a success.
     Fit,
-    /// Printed side by side; nothing is claimed.
+    /// Printed for comparison, without a claim.
     Shown,
 }
 
 impl Role {
-    /// The name in tables, JSON and TOML.
+    /// Returns the name in tables, JSON and TOML.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Exact => "exact",
@@ -34,13 +34,14 @@ impl Role {
         }
     }
 
-    /// Whether rows of this role hold or miss. Definitions, fitted and shown rows do neither.
+    /// Returns whether rows of this role hold or miss. Definitions, fitted and shown rows do
+    /// neither.
     pub const fn judged(self) -> bool {
         matches!(self, Role::Exact | Role::Predicted | Role::Bound(_))
     }
 }
 
-/// On which side of the computed value a bounded figure must lie.
+/// The side of the computed value on which a bounded figure must lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Published at or below the computed value: a throughput under a line rate.
@@ -49,7 +50,7 @@ pub enum Side {
     AtOrAbove,
 }
 
-/// How far a measured value may lie from the published one.
+/// The allowed distance of a measured value from the published one.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tolerance {
@@ -60,7 +61,7 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
-    /// Whether `measured` is close enough to `published`.
+    /// Returns whether `measured` is close enough to `published`.
     pub fn admits(self, published: f64, measured: f64) -> bool {
         let allowed = match self {
             Tolerance::Rel(share) => share * published.abs(),
@@ -84,9 +85,9 @@ impl fmt::Display for Tolerance {
 /// A row that is arithmetic on other rows' measured values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Derived {
-    /// What to compute.
+    /// The arithmetic.
     pub rule: Rule,
-    /// From which two rows.
+    /// The two rows.
     pub from: [String; 2],
 }
 
@@ -109,7 +110,7 @@ impl Rule {
         }
     }
 
-    /// The sign between the two.
+    /// Returns the sign between the two.
     pub const fn sign(self) -> char {
         match self {
             Rule::Difference => '−',
@@ -118,7 +119,7 @@ impl Rule {
     }
 }
 
-/// What was published.
+/// The published value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Published {
     /// The figure.
@@ -133,7 +134,7 @@ impl From<f64> for Published {
     }
 }
 
-/// Where a figure was published.
+/// The place of publication.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Citation {
     /// The document, so that it can be found.
@@ -159,23 +160,21 @@ pub struct Row {
     pub figure: String,
     /// Unit of the published and the measured value.
     pub unit: String,
-    /// What was published.
+    /// The published value.
     pub published: Published,
-    /// What a run claims.
+    /// The claim of a run.
     pub role: Role,
-    /// How close is close enough. Predicted rows have one, exact rows and definitions may, the
-    /// others do not.
+    /// The tolerance. Predicted rows have one, exact rows and definitions may have one, the others
+    /// have none.
     pub tolerance: Option<Tolerance>,
-    /// Where it was published.
+    /// The place of publication.
     pub source: Citation,
-    /// What a reader should know.
+    /// A note for the reader.
     pub note: String,
-    /// Keys of the constants that it depends on directly; `None` while nobody has said. A
-    /// sensitivity run finds them, and [`super::Sensitivity::disagreements`] holds the two
-    /// against each other.
+    /// Keys of the constants that it depends on directly; `None` if undeclared. A sensitivity run
+    /// finds them, and [`super::Sensitivity::disagreements`] compares the two.
     pub inputs: Option<Vec<String>>,
-    /// Depends on its inputs and on nothing else however far they move: its run is given no other
-    /// constant.
+    /// Depends on nothing but its inputs, however far they move. Its run gets no other constant.
     pub alone: bool,
     /// Set for a row that is computed from other rows instead of being measured.
     pub derived: Option<Derived>,
@@ -185,7 +184,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row without tolerance, source or note.
+    /// Makes a row without tolerance, source or note.
     pub fn new(figure: &str, published: f64, unit: &str, role: Role) -> Row {
         Row {
             figure: figure.into(),
@@ -202,36 +201,36 @@ impl Row {
         }
     }
 
-    /// With this tolerance.
+    /// Returns it with this tolerance.
     pub fn within(mut self, tolerance: Tolerance) -> Row {
         self.tolerance = Some(tolerance);
         self
     }
 
-    /// Published in this document, in this passage.
+    /// Returns it with this document and passage as its source.
     pub fn source(mut self, document: &str, passage: &str) -> Row {
         self.source = Citation { document: document.into(), passage: passage.into() };
         self
     }
 
-    /// With a note.
+    /// Returns it with a note.
     pub fn note(mut self, note: &str) -> Row {
         self.note = note.into();
         self
     }
 
-    /// Depends on these constants, directly, and on no other.
+    /// Returns it depending directly on these constants and on no other.
     pub fn depends_on(mut self, keys: &[&str]) -> Row {
         self.inputs = Some(keys.iter().map(|k| (*k).to_owned()).collect());
         self
     }
 
-    /// Depends on these constants and on nothing else, however far they move.
+    /// Returns it depending on nothing but these constants, however far they move.
     pub fn depends_alone_on(self, keys: &[&str]) -> Row {
         Row { alone: true, ..self.depends_on(keys) }
     }
 
-    /// Computed from two other rows.
+    /// Returns it computed from two other rows.
     pub fn derived(mut self, rule: Rule, first: &str, second: &str) -> Row {
         self.derived = Some(Derived { rule, from: [first.into(), second.into()] });
         self
@@ -243,13 +242,12 @@ impl Row {
         self
     }
 
-    /// Whether `measured` satisfies what this row claims; `None` if it claims nothing.
+    /// Returns whether `measured` satisfies the row's claim; `None` without a claim.
     pub fn judge(&self, measured: f64) -> Option<bool> {
         let published = self.published.value;
         match self.role {
             Role::Definition | Role::Fit | Role::Shown => None,
-            // Equal up to what floating point does to a count that was divided and multiplied
-            // again.
+            // Equal within the rounding of a count that was divided and multiplied again.
             Role::Exact => {
                 Some(self.tolerance.unwrap_or(Tolerance::Rel(1e-9)).admits(published, measured))
             }
@@ -259,14 +257,14 @@ impl Row {
         }
     }
 
-    /// Whether a definition came out otherwise. One without a tolerance is compared with nothing.
+    /// Returns whether a definition was not met. One without a tolerance always is met.
     pub fn departs(&self, measured: f64) -> bool {
         let compared = self.tolerance.filter(|_| self.role == Role::Definition);
         compared.is_some_and(|t| !t.admits(self.published.value, measured))
     }
 
-    /// What residuals and relative changes of this row are relative to: the published value, or 1
-    /// where that is 0.
+    /// Returns the reference of residuals and relative changes: the published value, or 1 if that
+    /// is 0.
     pub fn scale(&self) -> f64 {
         if self.published.value == 0.0 { 1.0 } else { self.published.value.abs() }
     }

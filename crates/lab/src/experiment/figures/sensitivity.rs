@@ -1,44 +1,33 @@
-//! Sensitivity: which rows follow which constants.
+//! Sensitivity: the rows that follow each constant.
 //!
-//! Each constant is moved by its [`super::Perturbation`] (1 % unless it says otherwise), and every row is
-//! measured again, twice:
+//! Each constant is moved by its [`super::Perturbation`], and every row is measured again:
+//! **alone**, with everything else held, which finds a row's direct *inputs*; and **with the fits
+//! re-run**, which shows what the conclusion depends on. A fitted constant is only moved alone,
+//! since its fit would move it back. For a choice, each other alternative is taken alone.
 //!
-//! * **alone**: everything else held. This finds the constants that a row directly depends on, its
-//!   *inputs*.
-//! * **with the fits re-run**, for a constant that is not fitted: what the conclusion depends on. A
-//!   fitted constant takes up part of the change, as it would have done had the cited value been
-//!   another; the rows consumed by the fits stay put. A fitted constant cannot be moved that way
-//!   (its fit would move it back), so it is moved alone.
-//!
-//! A fit on a simulation leaves a residual, and so moves the rows that rest on the fitted constant
-//! a little, each in proportion to how it follows that constant. Below that a change with the fits
-//! re-run says nothing. Rows that do not rest on a fitted constant have no such floor.
-//!
-//! A choice has no direction to be moved in. Each of its other alternatives is taken, alone, and
-//! shows which rows it moves.
-//!
-//! The effects are local: a constant behind a limit that is not reached does not show.
+//! Changes below the residuals that the fits leave say nothing; rows that do not rest on a fit have
+//! no such floor. The effects are local: a constant behind a limit that is not reached has none.
 
 use super::bench::{Bench, Stage};
 use super::{Constants, FigureSet, Fit, Perturbation, Role, fit};
 
-/// A relative change of this size or below, with everything else held, is rounding.
+/// The largest relative change, with everything else held, that counts as rounding.
 pub const MIN_EFFECT: f64 = 1e-9;
 
-/// A relative change of this size or below, with the fits re-run, is no change.
+/// The largest relative change, with the fits re-run, that counts as none.
 const NEGLIGIBLE: f64 = 1e-6;
-/// Rows follow a fitted constant in proportion only nearly, so the floor stands above what the
-/// residual alone would do.
+/// Factor on the effect of the residual alone: rows follow a fitted constant in proportion only
+/// nearly.
 const MARGIN: f64 = 2.0;
 
-/// What one constant does to the rows.
+/// The effect of one constant on the rows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Moved {
     /// The constant.
     pub key: String,
-    /// By how much it was moved.
+    /// The step by which it was moved.
     pub nudge: Perturbation,
-    /// Whether it is a fitted one, which is moved alone.
+    /// The constant is fitted, so it is moved alone.
     pub fitted: bool,
     /// Relative change of each row with everything else held, in the rows' order; `None` where it
     /// could not be measured.
@@ -46,19 +35,19 @@ pub struct Moved {
     /// Relative change of each row with the fits re-run; the same as `alone` for a fitted
     /// constant. `None` where it could not be measured or a fit was lost.
     pub refitted: Vec<Option<f64>>,
-    /// A change in `refitted` of this size or below is what the fits leave: one a row.
+    /// The largest change in `refitted` that the fits' residuals explain, for each row.
     pub noise: Vec<f64>,
 }
 
 impl Moved {
-    /// Whether row `at` rests, fits re-run; `None` where it could not be measured or a fit was
+    /// Returns whether row `at` stays, fits re-run; `None` if it could not be measured or a fit was
     /// lost.
     pub fn rests(&self, at: usize) -> Option<bool> {
         self.refitted[at].map(|change| change.abs() <= self.noise[at])
     }
 }
 
-/// What another alternative of a choice does to the rows, everything else held.
+/// The effect of another alternative of a choice on the rows, everything else held.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Taken {
     /// The choice.
@@ -69,7 +58,7 @@ pub struct Taken {
     pub alone: Vec<Option<f64>>,
 }
 
-/// Rows against constants.
+/// The effects of all constants on all rows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sensitivity {
     /// The rows' names.
@@ -78,25 +67,25 @@ pub struct Sensitivity {
     pub constants: Vec<Moved>,
     /// Each alternative of each choice that is not taken, with its effects.
     pub choices: Vec<Taken>,
-    /// Rows that no constant moves though they should: constants in disguise.
+    /// Rows that no constant moves though one should: constants in disguise.
     pub disguised: Vec<String>,
     declared: Vec<Option<Vec<String>>>,
     jitter: f64,
 }
 
-/// A row whose declared inputs are not those found.
+/// A row whose declared inputs differ from those found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disagreement {
-    /// The row.
+    /// The row's name.
     pub figure: String,
-    /// Constants that it declares, but that do not move it.
+    /// Declared constants that do not move it.
     pub idle: Vec<String>,
-    /// Constants that move it, but that it does not declare.
+    /// Undeclared constants that move it.
     pub undeclared: Vec<String>,
 }
 
 impl Sensitivity {
-    /// Keys of the constants and choices that move row `at` directly.
+    /// Returns keys of the constants and choices that move row `at` directly.
     pub fn inputs(&self, at: usize) -> Vec<String> {
         let constants = self.constants.iter().map(|c| (&c.key, c.alone[at]));
         let moves = |change: Option<f64>| change.is_none_or(|change| change.abs() > self.jitter);
@@ -107,8 +96,9 @@ impl Sensitivity {
         keys
     }
 
-    /// Rows that declare other inputs than were found. Rows that say nothing are left out; so is a
-    /// derived row that merely inherits, since what its two parts share may cancel.
+    /// Returns the rows that declare other inputs than were found. Rows without a declaration are
+    /// left out, and so are derived rows that inherit one, since the common inputs of their two
+    /// parts may cancel.
     pub fn disagreements(&self) -> Vec<Disagreement> {
         let mut list = Vec::new();
         for (at, (figure, declared)) in self.figures.iter().zip(&self.declared).enumerate() {
@@ -149,7 +139,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
         };
         let alone = changes(bench, &constants);
         let fitted = constant.fit_row().is_some();
-        // What the fits leave, before and after.
+        // The residuals of the fits, before and after.
         let mut left: Vec<f64> = fits.iter().map(residual).collect();
         let refitted = if fitted || fits.is_empty() {
             left.fill(0.0);
@@ -204,8 +194,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
     };
     let accountable = |at: &usize| {
         let row = &sheet.rows[*at];
-        // A shown row may be counted or measured natively, and says so by declaring that it has no
-        // inputs.
+        // A shown row that is counted or measured natively declares that it has no inputs.
         let counted = row.role == Role::Shown && row.inputs.as_ref().is_some_and(Vec::is_empty);
         !matches!(row.role, Role::Exact | Role::Definition) && row.derived.is_none() && !counted
     };
@@ -226,7 +215,7 @@ fn change(from: f64, to: f64) -> Option<f64> {
     relative.is_finite().then_some(relative)
 }
 
-/// What a fit left of its row, relative to the published value.
+/// Returns the residual of a fit, relative to the published value.
 fn residual(fit: &Fit) -> f64 {
     fit.residual.unwrap_or(0.0).abs()
 }

@@ -1,14 +1,14 @@
 //! A system's constants and rows, checked against each other.
 //!
-//! Everything that would let a model look better than it is, or a name point nowhere, is refused
-//! here, before anything runs: a constant fitted on two rows or two on one, a tolerance on a fitted
-//! row, a derived row in a circle.
+//! Declarations that would flatter a model, or names that do not exist, are refused before anything
+//! runs: a constant fitted on two rows or two on one, a tolerance on a fitted row, a derived row in
+//! a circle.
 
 use super::{Constants, KnownMiss, PublishedFigures, Role, Row, SetError, Setting, Source};
 use crate::config::nearest;
 use std::collections::BTreeSet;
 
-/// The declarations of one system, known to be consistent.
+/// The declarations of one system, checked for consistency.
 #[derive(Clone, Debug)]
 pub struct FigureSet {
     pub(super) system: String,
@@ -16,16 +16,16 @@ pub struct FigureSet {
     pub(super) constants: Constants,
     pub(super) rows: Vec<Row>,
     pub(super) known_misses: Vec<KnownMiss>,
-    /// What `--swap` and `--set` did to a row, by figure.
+    /// The changes by `--swap` and `--set`, by figure.
     pub(super) remarks: Vec<(String, String)>,
-    /// How many fits `--swap` moved to the partner; `None` if it was not asked for.
+    /// The number of fits that `--swap` moved to the partner; `None` without it.
     pub(super) swapped: Option<usize>,
     pub(super) set_by_hand: bool,
     pub(super) jitter: f64,
     pub(super) precision: f64,
 }
 
-/// Everything that is wrong with a system's declarations. A fault of its author, not of the user.
+/// All faults of a system's declarations. Its author made them, not the user.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the sheet of {system} is inconsistent:\n  {}", faults.join("\n  "))]
 pub struct FigureSetError {
@@ -61,17 +61,17 @@ impl FigureSet {
         }
     }
 
-    /// The constants.
+    /// Returns the constants.
     pub fn constants(&self) -> &Constants {
         &self.constants
     }
 
-    /// The rows.
+    /// Returns the rows.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// The row called `figure`.
+    /// Returns the row called `figure`.
     pub fn row(&self, figure: &str) -> Option<&Row> {
         self.rows.iter().find(|r| r.figure == figure)
     }
@@ -80,15 +80,15 @@ impl FigureSet {
         self.rows.iter().position(|r| r.figure == figure)
     }
 
-    /// The constants to solve for, each with the row that its fit consumes: indices, in the
+    /// Returns the constants to solve for, each with the row that its fit consumes: indices, in the
     /// constants' order.
     pub(super) fn fits(&self) -> Vec<(usize, usize)> {
         let fits = self.constants.iter().enumerate();
         fits.filter_map(|(c, constant)| Some((c, self.index(constant.fit_row()?)?))).collect()
     }
 
-    /// Constants and choices that a row says it depends on: its own declaration, or that of the
-    /// rows it is derived from. `None` if one of these says nothing.
+    /// Returns the constants and choices that a row declares to depend on: its own declaration, or
+    /// that of the rows it is derived from. `None` if one of these declares nothing.
     pub(super) fn declared_inputs(&self, row: &Row) -> Option<Vec<String>> {
         if row.inputs.is_some() {
             return row.inputs.clone();
@@ -100,7 +100,7 @@ impl FigureSet {
         Some(self.constants.keys().filter(|k| keys.contains(*k)).map(str::to_owned).collect())
     }
 
-    /// Whether a row declares a fitted constant among its inputs, or declares nothing.
+    /// Returns whether a row declares a fitted constant among its inputs, or declares nothing.
     pub(super) fn rests_on_a_fit(&self, row: &Row) -> bool {
         let fits = self.fits();
         let fitted =
@@ -149,11 +149,10 @@ impl FigureSet {
         }
     }
 
-    /// Sets a constant or takes an alternative by hand. The row that the constant was fitted on is
-    /// then only shown.
+    /// Sets a constant or takes an alternative by hand. The row of its fit is then only shown.
     ///
     /// # Errors
-    /// This system has no such key, or the value is none that it can have.
+    /// This system has no such key, or it cannot have the value.
     pub(super) fn set(&mut self, Setting { key, value }: &Setting) -> Result<(), SetError> {
         let row = self
             .constants
@@ -170,7 +169,7 @@ impl FigureSet {
         Ok(())
     }
 
-    /// The swap partner of a row, whichever of the two declares it.
+    /// Returns the swap partner of a row, whichever of the two declares it.
     fn partner(&self, row: usize) -> Option<usize> {
         match &self.rows[row].swap {
             Some(figure) => self.index(figure),

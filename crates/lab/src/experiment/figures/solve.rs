@@ -1,32 +1,29 @@
 //! Solvers: a bracketing root finder, and linear equations.
 //!
-//! The root finder is the Illinois variant of false position, with bisection as a safeguard.
-//!
-//! Illinois (Dowell and Jarratt, BIT 11, 1971) converges faster than linearly and never leaves its
-//! bracket. A simulation is not smooth, though: a count jumps, a `min` has a corner, and false
-//! position may then creep. So whenever three steps have not halved the bracket, the next one
-//! bisects. An evaluation may be a whole simulation, so this beats plain bisection by a factor of
-//! three or more on the smooth functions that are the rule.
+//! The root finder is the Illinois variant of false position (Dowell and Jarratt, BIT 11, 1971). It
+//! converges faster than linearly and never leaves its bracket. A simulation may jump or have
+//! corners, where false position creeps, so if three steps have not halved the bracket, the next
+//! one bisects. On smooth functions it needs a third of bisection's evaluations or fewer.
 
-/// When to stop.
+/// The conditions to stop a search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Precision {
-    /// A residual of this size or below is a root.
+    /// The largest residual of a root.
     pub residual: f64,
-    /// A bracket of this share of the interval is closed: what remains is a jump.
+    /// The width of a closed bracket, as a share of the interval. It holds a jump.
     pub width: f64,
 }
 
-/// How a search ended.
+/// The end of a search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Found {
-    /// The function is as good as zero at `at`.
+    /// The function is zero at `at`, within the precision.
     Root {
         /// The argument.
         at: f64,
     },
-    /// The function jumps across zero: it is `below` and `above` zero at two arguments that are as
-    /// good as equal.
+    /// The function jumps across zero: it is `below` and `above` zero at two arguments that are
+    /// equal within the precision.
     Jump {
         /// The argument of the smaller of the two residuals.
         at: f64,
@@ -37,9 +34,9 @@ pub enum Found {
     },
     /// The function has the same sign at both ends.
     NotBracketed {
-        /// Its value at the lower end.
+        /// The value at the lower end.
         at_low: f64,
-        /// Its value at the upper end.
+        /// The value at the upper end.
         at_high: f64,
     },
 }
@@ -47,7 +44,7 @@ pub enum Found {
 /// Searches `low..=high` for a zero of `f`.
 ///
 /// # Errors
-/// The first error of `f`, which is expected to be finite otherwise.
+/// The first error of `f`. Its values must be finite otherwise.
 pub fn root<E>(
     (low, high): (f64, f64),
     precision: Precision,
@@ -70,7 +67,7 @@ pub fn root<E>(
     for step in 1u64.. {
         let width = right.x - left.x;
         let middle = left.x + width / 2.0;
-        // Halving ends at neighbouring floats, whatever the precision asked for.
+        // Halving ends at neighbouring floats, whatever the precision.
         if width <= precision.width * (high - low) || middle <= left.x || middle >= right.x {
             break;
         }
@@ -93,7 +90,7 @@ pub fn root<E>(
         let (moved, kept) =
             if moves_left { (&mut left, &mut right) } else { (&mut right, &mut left) };
         *moved = End { x, f: fx, weight: fx };
-        // Illinois: an end that stays twice pulls half as hard, so that the next step overshoots
+        // Illinois: an end that stays twice gets half the weight, so that the next step overshoots
         // the root.
         if last_moved_left == Some(moves_left) {
             kept.weight /= 2.0;
@@ -106,8 +103,8 @@ pub fn root<E>(
     Ok(Found::Jump { at: closer.x, below: negative.f, above: positive.f })
 }
 
-/// Solves a square system of linear equations by elimination with row pivoting; `None` if it is
-/// singular.
+/// Solves a square system of linear equations by elimination with row pivoting. Returns `None` if
+/// it is singular.
 pub fn linear(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
     let n = right.len();
     for column in 0..n {

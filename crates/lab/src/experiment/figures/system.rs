@@ -1,4 +1,4 @@
-//! What a system brings: its constants, its rows, and the means to measure.
+//! A system's part in a reproduction: its constants, its rows, and their measurement.
 
 use super::{Choice, Constant, Constants, Headline, MIN_EFFECT, Row, UnknownConstant};
 use crate::config::key::Values;
@@ -34,7 +34,8 @@ use std::collections::BTreeMap;
 ///     fn rows(&self) -> Vec<Row> {
 ///         vec![
 ///             Row::new("ferry.half_full", 40.0, "passengers/hour", Role::Fit),
-///             Row::new("ferry.full", 78.0, "passengers/hour", Role::Predicted).within(Tolerance::Rel(0.05)),
+///             Row::new("ferry.full", 78.0, "passengers/hour", Role::Predicted)
+///                 .within(Tolerance::Rel(0.05)),
 ///         ]
 ///     }
 ///     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
@@ -56,14 +57,14 @@ pub trait PublishedFigures: Send {
     /// Short name, the first part of each figure's name: `mlx5`.
     fn name(&self) -> &str;
 
-    /// One line: what was measured, on what.
+    /// The measured setup, in one line.
     fn about(&self) -> &str;
 
     /// The constants that [`PublishedFigures::measure`] reads.
     fn constants(&self) -> Vec<Constant>;
 
-    /// The choices between models that were made by looking at rows. A constant of the same key is
-    /// the choice's then.
+    /// The choices between models that were made by looking at rows. They replace constants of the
+    /// same key.
     fn choices(&self) -> Vec<Choice> {
         Vec::new()
     }
@@ -71,70 +72,69 @@ pub trait PublishedFigures: Send {
     /// The published figures.
     fn rows(&self) -> Vec<Row>;
 
-    /// What the models compute for `figure`, in the row's unit, at these constants.
+    /// Returns the models' value for `figure`, in the row's unit, at these constants.
     ///
-    /// Deterministic: the same constants give the same number. It may be a whole simulation. The
-    /// machine never asks twice for the same figure at the same constants; several figures of
-    /// one run share it through a [`Runs`] in the system. Derived rows are not asked for.
+    /// It may be a whole simulation, and the same constants give the same number. No figure is
+    /// asked for twice at the same constants, and no derived row at all. Figures of one run share
+    /// it through [`Runs`].
     ///
     /// # Errors
-    /// Whatever keeps the figure from being measured. The row is then reported as not measured; a
-    /// judged one misses.
+    /// The figure cannot be measured. The row is reported as such; a judged one misses.
     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError>;
 
-    /// A relative change of a row of this size or below is the simulation's jitter: it answers to
-    /// any change of any time a little. A row rests on the constants that move it by more.
+    /// The largest relative change of a row that is jitter: a simulation reacts a little to any
+    /// change of a time. A row rests on the constants that move it by more.
     fn jitter(&self) -> f64 {
         MIN_EFFECT
     }
 
-    /// How close a fit comes to the published value, relative to it. A simulation of whole packets
-    /// in a short time has nothing to say below some part of it, and each step closer is a run.
+    /// The residual of a fit, relative to the published value. A simulation of whole packets in a
+    /// short time means nothing below it, and each step closer is a run.
     fn precision(&self) -> f64 {
         super::fit::RESIDUAL
     }
 
-    /// What shows its switch best; `None` if there is no such scenario.
+    /// The scenarios that show the switch best, if there are any.
     fn headline(&self) -> Option<Headline> {
         None
     }
 
-    /// Rows that are known to miss, and why. `swapped` asks for those of a `--swap` run, where
-    /// other rows are predicted.
+    /// Rows that are known to miss, with the reasons. `swapped` asks for those of a `--swap` run,
+    /// which predicts other rows.
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
         let _ = swapped;
         Vec::new()
     }
 }
 
-/// A miss that has an explanation. It remains a miss.
+/// A miss with an explanation. It remains a miss.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownMiss {
     /// The row.
     pub figure: String,
-    /// The best explanation there is.
+    /// The best explanation known.
     pub why: String,
 }
 
 impl KnownMiss {
-    /// `figure` misses, because.
+    /// Makes the explanation of `figure`'s miss.
     pub fn new(figure: &str, why: &str) -> KnownMiss {
         KnownMiss { figure: figure.into(), why: why.into() }
     }
 }
 
-/// Why a figure could not be measured.
+/// The reason why a figure could not be measured.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct MeasureError(pub String);
 
 impl MeasureError {
-    /// With this explanation.
+    /// Makes the error with this explanation.
     pub fn new(why: impl Into<String>) -> MeasureError {
         MeasureError(why.into())
     }
 
-    /// For the last arm of a system's `match figure`.
+    /// Makes the error for the last arm of a system's `match figure`.
     pub fn unknown_figure(figure: &str) -> MeasureError {
         MeasureError(format!("the system has a row `{figure}` but does not measure it"))
     }
@@ -153,10 +153,9 @@ measure_errors!(UnknownConstant InputError SettingError RunError pci::RulesError
 
 /// Finished runs, so that the figures of one run cost one run.
 ///
-/// A run is known by its name, by the values of the constants that it reads, and by all choices.
-/// Name only the constants that it reads: then moving another does not repeat the run. The run gets
-/// to see no others, so the list cannot be too short unnoticed. Results are kept as long as the
-/// system, so `T` should be what the figures need, not the whole run.
+/// A run is identified by its name, by the values of the constants that it reads, and by all
+/// choices. Moving a constant that it does not read does not repeat it, and it cannot see such
+/// constants. Results live as long as the system, so `T` should only hold what the figures need.
 #[derive(Debug)]
 pub struct Runs<T> {
     done: BTreeMap<(String, Vec<u64>), T>,
@@ -169,11 +168,11 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T> Runs<T> {
-    /// The result of `run`, which is started only if it was not yet done with these values of the
-    /// constants it `reads`.
+    /// Returns the result of `run`, which only starts if it was not yet done with these values of
+    /// the constants it `reads`.
     ///
     /// # Errors
-    /// An unknown constant in `reads`, or whatever `run` fails with. Failures are not kept.
+    /// A constant in `reads` is unknown, or `run` fails. Failures are not kept.
     pub fn get(
         &mut self,
         name: &str,
@@ -203,8 +202,8 @@ impl<T: Copy> ProfileRuns<T> {
         Ok(ProfileRuns { profile: Profile::load(name)?, runs: Runs::default() })
     }
 
-    /// Returns what `measure` makes of the run called `name`: the profile with these constants and
-    /// settings.
+    /// Returns the result of `measure` for the run called `name`: the profile with these constants
+    /// and settings.
     pub(crate) fn get(
         &mut self,
         c: &Constants,

@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 
 /// Columns of the terminal that the text is made for.
 const WIDTH: usize = 120;
-/// Constants a block of the sensitivity matrix.
+/// Number of constants in a block of the sensitivity matrix.
 const MATRIX_COLUMNS: usize = 9;
 
 impl Report {
-    /// The report as text, without colour. Lines have at most 120 columns unless a single word is
-    /// longer.
+    /// Returns the report as text, without colour. Lines have at most 120 columns unless a single
+    /// word is longer.
     pub fn to_table(&self) -> String {
         let mut text = String::new();
         for system in &self.systems {
@@ -35,7 +35,7 @@ fn section(text: &mut String, system: &SystemReport) {
     let title = format!("{}{swapped}  {}", system.name, system.about);
     heading(text, &title, '═');
     let documents = documents(&system.rows);
-    // A row stays one line, even if a name is long.
+    // A row stays one line, even with a long name.
     *text += &figures(system, &documents).text(usize::MAX);
     text.push('\n');
     for line in tally(&system.rows).into_iter().chain(freedom(system)) {
@@ -90,9 +90,9 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
     out
 }
 
-/// Published and measured, as text. The measured value shows four digits, and no fewer decimals
-/// than the published one; where it has to be equal, a count is whole and a quotient shows all that
-/// results keep.
+/// Formats published and measured value. The measured value has four digits, and at least the
+/// decimals of the published one. If it must be equal, a count is whole and a quotient has all
+/// digits that results keep.
 fn numbers(row: &Outcome) -> (String, String) {
     let published = row.row.published.value.to_string();
     let measured = match row.measured {
@@ -110,7 +110,7 @@ fn numbers(row: &Outcome) -> (String, String) {
     (published, measured)
 }
 
-/// Pads numbers on the right, so that flushed right their decimal points stand in one column.
+/// Pads numbers on the right, so that decimal points of right-aligned numbers line up.
 fn aligned<'a>(numbers: impl Iterator<Item = &'a str> + Clone) -> impl Iterator<Item = String> {
     let after = |n: &str| n.find('.').map_or(0, |point| n.len() - point);
     let widest = numbers.clone().map(after).max().unwrap_or(0);
@@ -128,7 +128,7 @@ fn off_by(row: &Outcome) -> String {
 
 fn percent(share: f64, decimals: usize) -> String {
     let text = format!("{:+.decimals$}", share * 100.0);
-    // What rounds to zero has no sign.
+    // A value that rounds to zero has no sign.
     let zero = text.bytes().all(|b| !(b'1'..=b'9').contains(&b));
     format!("{} %", if zero { &text[1..] } else { &text })
 }
@@ -159,7 +159,7 @@ fn verdict(system: &SystemReport, row: &Outcome) -> &'static str {
     }
 }
 
-/// What holds, and what claims nothing.
+/// Lists the rows that hold or miss, and those without a claim.
 fn tally(rows: &[Outcome]) -> Vec<String> {
     let judged: Vec<bool> = rows.iter().filter_map(|r| r.holds).collect();
     let held = judged.iter().filter(|h| **h).count();
@@ -179,7 +179,7 @@ fn tally(rows: &[Outcome]) -> Vec<String> {
     lines
 }
 
-/// Degrees of freedom, and how many combinations of the choices do as well.
+/// Describes the degrees of freedom, and the combinations of choices that do as well.
 fn freedom(system: &SystemReport) -> Vec<String> {
     let DegreesOfFreedom { predicted, derived, looked_at, fitted, choices } = system.freedom;
     let parts = [(derived, "arithmetic on other rows"), (looked_at, "looked at to choose a model")];
@@ -239,7 +239,7 @@ fn choices(system: &SystemReport) -> Table {
     out
 }
 
-/// The matrix, a block of columns at a time, and what the columns stand for.
+/// Writes the matrix, a block of columns at a time, with a legend of the columns.
 fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
     heading(text, "Sensitivity: change of each row in % when one constant is moved", '─');
     let mut legend = Table::default();
@@ -295,7 +295,7 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
     }
 }
 
-/// A change in percent; a dot for one of `still` or below.
+/// Formats a change in percent, or a dot if it is `still` or below.
 fn change(moved: Option<f64>, still: f64) -> String {
     match moved {
         None => "lost".to_owned(),
@@ -304,7 +304,7 @@ fn change(moved: Option<f64>, still: f64) -> String {
     }
 }
 
-/// Columns of cells, a block at a time, a line for each figure.
+/// Writes columns of cells, a block at a time, a line for each figure.
 fn matrix(text: &mut String, system: &SystemReport, found: &Sensitivity, cells: &[Vec<String>]) {
     for (block, columns) in cells.chunks(MATRIX_COLUMNS).enumerate() {
         let numbers = (1..=columns.len()).map(|n| format!("[{}]", block * MATRIX_COLUMNS + n));
@@ -347,7 +347,7 @@ fn documents(rows: &[Outcome]) -> Vec<&str> {
     documents
 }
 
-/// A figure's name without its system's.
+/// Returns a figure's name without its system's.
 fn short_name<'a>(system: &SystemReport, figure: &'a str) -> &'a str {
     figure.strip_prefix(&system.name).and_then(|rest| rest.strip_prefix('.')).unwrap_or(figure)
 }

@@ -67,19 +67,22 @@ proptest! {
         x in prop::array::uniform3(-9.0f64..9.0),
     ) {
         // A heavy diagonal, out of order: solvable, and in need of pivoting.
-        let matrix: Vec<Vec<f64>> =
-            (0..3).map(|r| (0..3).map(|c| rows[r][c] + if (r + 1) % 3 == c { 5.0 } else { 0.0 }).collect()).collect();
+        let mut matrix = rows.map(Vec::from).to_vec();
+        (0..3).for_each(|r| matrix[r][(r + 1) % 3] += 5.0);
         let right = matrix.iter().map(|row| row.iter().zip(x).map(|(m, x)| m * x).sum()).collect();
         let solved = linear(matrix, right).unwrap();
-        prop_assert!(solved.iter().zip(x).all(|(a, b)| (a - b).abs() < 1e-9), "{:?} \
-            {:?}", solved, x);
+        prop_assert!(solved.iter().zip(x).all(|(a, b)| (a - b).abs() < 1e-9), "{solved:?} {x:?}");
     }
 
     #[test]
     fn any_monotone_curve_is_solved(root_at in 0.01f64..9.99, power in 1i32..6, falls: bool) {
         let sign = if falls { -1.0 } else { 1.0 };
-        let (found, evaluations) = count((0.0, 10.0), |x| sign * (x.powi(power) - root_at.powi(power)));
-        let Found::Root { at } = found else { return Err(TestCaseError::fail(format!("{found:?}"))) };
+        let (found, evaluations) = count((0.0, 10.0), |x| {
+            sign * (x.powi(power) - root_at.powi(power))
+        });
+        let Found::Root { at } = found else {
+            return Err(TestCaseError::fail(format!("{found:?}")));
+        };
         prop_assert!((at.powi(power) - root_at.powi(power)).abs() <= 1e-9);
         prop_assert!(evaluations < 140, "{}", evaluations);
     }

@@ -192,7 +192,8 @@ fn sensitivity_finds_the_choices_that_a_row_rests_on() {
 fn json_has_choices_and_combinations() {
     let json: serde_json::Value = serde_json::from_str(&run(transfer()).to_json()).unwrap();
     let wait = serde_json::json!({
-        "key": "bus.wait", "value": "short", "alternatives": ["short", "long"], "rows": ["toy.total", "toy.wait"],
+        "key": "bus.wait", "value": "short", "alternatives": ["short", "long"],
+        "rows": ["toy.total", "toy.wait"],
         "source": "nobody published it", "set": false,
     });
     assert_eq!(

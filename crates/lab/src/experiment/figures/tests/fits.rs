@@ -186,7 +186,8 @@ proptest! {
         let report = run(toy);
         let fit = fit_of(&report, "x");
         prop_assert_eq!(&fit.failed, &None);
-        prop_assert!((f(fit.value) - published).abs() <= crate::experiment::figures::fit::RESIDUAL * published.abs());
+        let residual = crate::experiment::figures::fit::RESIDUAL * published.abs();
+        prop_assert!((f(fit.value) - published).abs() <= residual);
         prop_assert_eq!(outcome(&report, "toy.f").holds, None);
     }
 
@@ -198,7 +199,9 @@ proptest! {
     ) {
         let [a, b, c, d, e, g] = beside;
         let matrix = [[diagonal[0], a, b], [c, diagonal[1], d], [e, g, diagonal[2]]];
-        let row = move |at: usize, v: [f64; 3]| -> f64 { matrix[at].iter().zip(v).map(|(m, v)| m * v).sum() };
+        let row = move |at: usize, v: [f64; 3]| -> f64 {
+            matrix[at].iter().zip(v).map(|(m, v)| m * v).sum()
+        };
         let keys = ["x", "y", "z"];
         let figures = ["toy.f", "toy.g", "toy.h"];
         prop_assume!((0..3).all(|at| row(at, hidden).abs() > 1.0));

@@ -1,4 +1,4 @@
-//! What is refused before anything runs.
+//! Sheets and settings that are refused before anything runs.
 
 use super::toy::{Toy, refuse};
 use super::*;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 type Measure = Box<dyn Fn(&Constants) -> Result<f64, MeasureError> + Send>;
 
-/// What was asked of a system: figure, and the constants' values.
+/// Calls of a system: figure, and the constants' values.
 pub(super) type Asked = Arc<Mutex<Vec<(String, Vec<u64>)>>>;
 
 pub(super) struct Toy {

@@ -123,7 +123,10 @@ fn values_that_do_not_go_together_are_refused() {
         @"`traffic.size` is 10000 B, but the device sends 9974 at the most (`nic.max_frame`)"
     );
     insta::assert_snapshot!(
-        refused(&["traffic.size=9000", "driver.queue=8192", "driver.cq=8192", "cpu.cores=252"], &[]),
+        refused(
+            &["traffic.size=9000", "driver.queue=8192", "driver.cq=8192", "cpu.cores=252"],
+            &[]
+        ),
         @"126 GiB of simulated memory would be needed, and 16 are the most; take fewer cores \
           (`run.cores`), a shorter queue (`driver.queue`), smaller packets (`traffic.size`) or \
           `run.guard=page`"
@@ -229,7 +232,11 @@ proptest! {
             plan.set(&format!("{}={}", key.name, pick(key, *x))).unwrap_or_else(|e| panic!("{e}"));
         }
         // Not too long, and what the driver cannot do without.
-        for s in ["driver.queue=128", "traffic.size=1514", "cpu.cores=3", "run.cores=2", "traffic.rounds=2", "traffic.packets=300", "nic.max_wqe=1024", "nic.max_lso=256", "nic.max_frame=9974"] {
+        for s in [
+            "driver.queue=128", "traffic.size=1514", "cpu.cores=3", "run.cores=2",
+            "traffic.rounds=2", "traffic.packets=300", "nic.max_wqe=1024", "nic.max_lso=256",
+            "nic.max_frame=9974",
+        ] {
             plan.set(s).unwrap();
         }
         let mut frames = Frames::default();
