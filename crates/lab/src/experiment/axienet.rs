@@ -11,7 +11,7 @@ mod figures;
 pub mod settings;
 
 pub use controllers::Any;
-pub use figures::Figures;
+pub(crate) use figures::Figures;
 
 use crate::config::SettingError;
 use crate::config::host::{self, HostConfig};

@@ -9,7 +9,7 @@ mod audit;
 mod figures;
 pub mod settings;
 
-pub use figures::Figures;
+pub(crate) use figures::Figures;
 
 use crate::config::SettingError;
 use crate::config::host::{self, HostConfig};

@@ -18,7 +18,7 @@ mod server;
 pub mod settings;
 
 pub use bridge::{BridgePrices, Counters as BridgeCounters};
-pub use figures::Figures;
+pub(crate) use figures::Figures;
 pub use lan::{Lan, PortConfig, PortCounters};
 pub use packets::{Form, Load as PacketsLoad};
 pub use server::Stats as PortStats;

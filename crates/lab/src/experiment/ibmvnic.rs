@@ -18,7 +18,7 @@ pub mod settings;
 mod tests;
 pub mod traffic;
 
-pub use figures::Figures;
+pub(crate) use figures::Figures;
 pub use traffic::{Kind, Load};
 
 use crate::config::host::HostConfig;

@@ -5,7 +5,8 @@ mod figures;
 pub mod settings;
 
 pub use crate::experiment::open_loop::Load;
-pub use figures::{Figures, MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
+pub(crate) use figures::Figures;
+pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 
 use crate::config::host::{HostConfig, link_bytes};
 use crate::config::key::Values;

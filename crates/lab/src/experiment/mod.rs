@@ -26,13 +26,16 @@ use crate::config::InputError;
 /// Returns every system with published figures.
 ///
 /// # Errors
-/// A built-in profile that does not parse.
+/// A built-in profile does not parse.
 pub fn systems() -> Result<Vec<Box<dyn figures::PublishedFigures>>, InputError> {
     Ok(vec![
-        Box::new(mlx5::Figures::new()?),
-        Box::new(e1000::Figures::new()?),
-        Box::new(axienet::Figures::new()?),
-        Box::new(ibmveth::Figures::new()?),
-        Box::new(ibmvnic::Figures::new()?),
+        Box::new(mlx5::Figures::new("mlx5-gen2")?),
+        Box::new(e1000::Figures::new("e1000-power4")?),
+        Box::new(axienet::Figures::new("axienet-zynqmp")?),
+        Box::new(ibmveth::Figures::new("ibmveth-power8")?),
+        Box::new(ibmvnic::Figures::new("ibmvnic-power9")?),
     ])
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,6 @@
 
 use super::settings::setup;
 use super::{Load, run};
-use crate::config::InputError;
 use crate::config::profile::Profile;
 use crate::experiment::closed_loop;
 use crate::experiment::figures::{
@@ -19,9 +18,6 @@ use crate::experiment::figures::{
     PublishedFigures, Row, published,
 };
 use crate::sim::Unwatched;
-
-/// The platform of all rows.
-const PROFILE: &str = "axienet-zynqmp";
 
 /// The settings of all runs. A source writes as fast as it can, and the window does not limit it.
 /// net_dim settles after some 70 ms: each step takes 64 interrupts.
@@ -39,12 +35,11 @@ const BEFORE: [&str; 4] =
     ["driver.controller=fixed", "driver.rx_frames=1", "traffic.warmup=20", "traffic.duration=100"];
 
 /// The axienet figures.
-#[derive(Debug)]
-pub struct Figures(ProfileRuns<Seen>);
+pub(crate) type Figures = ProfileRuns<Seen>;
 
 /// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     mbits: f64,
     interrupts: f64,
     cpu: f64,
@@ -52,16 +47,8 @@ struct Seen {
 }
 
 impl Figures {
-    /// Loads the built-in profile.
-    ///
-    /// # Errors
-    /// The profile does not parse.
-    pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures(ProfileRuns::new(PROFILE)?))
-    }
-
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
-        self.0.get(c, name, &[&RUN, sets], |values| {
+        self.get(c, name, &[&RUN, sets], |values| {
             let setup = setup(values)?;
             let load = Load::Closed(closed_loop::Load::of(values, setup.driver.mtu - 40)?);
             let o = run(&setup, &load, &mut Unwatched)?.sound()?;
@@ -89,14 +76,14 @@ impl PublishedFigures for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        let mut all = self.0.profile.constants();
+        let mut all = self.profile.constants();
         // The next slower link is a different experiment.
         all.retain(|c| c.key != "link.rate");
         all
     }
 
     fn choices(&self) -> Vec<Choice> {
-        choices(&self.0.profile)
+        choices(&self.profile)
     }
 
     fn rows(&self) -> Vec<Row> {

@@ -9,7 +9,6 @@
 
 use super::settings::{pci, setup};
 use super::{BAR, Load, MEMORY_BASE, Slot, run};
-use crate::config::InputError;
 use crate::config::key::Values;
 use crate::config::profile::Profile;
 use crate::experiment::closed_loop;
@@ -26,8 +25,6 @@ use doorbell_devices::e1000::E1000 as Device;
 use doorbell_drivers::e1000::E1000 as Driver;
 use doorbell_hal::{Alignment, Direction, Iova, Port, Time};
 
-/// The platform of all rows.
-const PROFILE: &str = "e1000-power4";
 /// A full frame without FCS.
 const FRAME: u32 = 1514;
 
@@ -79,27 +76,18 @@ const ALIGNED: [&str; 1] = ["driver.copy_align=on"];
 const OLD_FIRMWARE: &str = "pci.boundary=256";
 
 /// The e1000 figures.
-#[derive(Debug)]
-pub struct Figures(ProfileRuns<Seen>);
+pub(crate) type Figures = ProfileRuns<Seen>;
 
 /// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     mbits: f64,
     maps_a_packet: f64,
 }
 
 impl Figures {
-    /// Loads the built-in profile.
-    ///
-    /// # Errors
-    /// The profile does not parse.
-    pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures(ProfileRuns::new(PROFILE)?))
-    }
-
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
-        self.0.get(c, name, &[&RATE, sets], |values| {
+        self.get(c, name, &[&RATE, sets], |values| {
             let load = Load::Closed(closed_loop::Load::of(values, 1460)?);
             let o = run(&setup(values)?, &load, &mut Unwatched)?.sound()?.counts;
             Ok(Seen {
@@ -195,7 +183,7 @@ impl PublishedFigures for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        let mut all = self.0.profile.constants();
+        let mut all = self.profile.constants();
         // Constants of other buses have no effect here. Those in steps lead to another experiment:
         // there is no PCI at 100 MHz, and a link of 100 Mbit/s is slower than any bus.
         let others = ["pci.mmrbc", "pci.outstanding", "pci.clock", "link.rate"];
@@ -204,7 +192,7 @@ impl PublishedFigures for Figures {
     }
 
     fn choices(&self) -> Vec<Choice> {
-        choices(&self.0.profile)
+        choices(&self.profile)
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -218,7 +206,7 @@ impl PublishedFigures for Figures {
     }
 
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        let values = self.0.profile.with(c);
+        let values = self.profile.with(c);
         let s = pci(&values);
         let name = figure.strip_prefix("e1000.").unwrap_or(figure);
         let count = |what, trace| made(s, what, trace).map(|t| t.len() as f64);

@@ -2,26 +2,13 @@
 
 use super::settings::{load, setup};
 use super::*;
-use crate::sim::traffic::Frames;
-use crate::{Plan, Scenario, Unwatched};
-use std::sync::Arc;
-
-fn plan(scenario: &str, sets: &[&str]) -> Plan {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
-    for s in sets {
-        plan.set(s).unwrap_or_else(|e| panic!("{e}"));
-    }
-    plan
-}
+use crate::experiment::tests::{every_key_moves, frames, plan};
+use crate::{Plan, Unwatched};
 
 fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let plan = plan(scenario, sets);
     let s = setup(&plan.values).unwrap();
-    let mut frames = Frames::default();
-    for i in 0..40u64 {
-        frames.push(Span::from_us(20 * i), &[0x5a; 1000]);
-    }
-    let l = load(&plan.values, &s, Some(&Arc::new(frames))).unwrap();
+    let l = load(&plan.values, &s, Some(&frames(40, 1000))).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
     assert!(o.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.audit);
     o
@@ -113,12 +100,9 @@ fn a_run_makes_the_transactions_of_the_traces() {
     assert!((0.98..1.02).contains(&partial(&["driver.rx_align=0", "driver.rx_buffer_offset=0"])));
 }
 
-/// A key that is declared and not read would have no effect.
 #[test]
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
-    let mut frames = Frames::default();
-    frames.push(Span::ZERO, &[0; 60]);
-    let frames = Arc::new(frames);
+    let frames = frames(1, 60);
     let fingerprint = |plan: &Plan| {
         let s = setup(&plan.values)?;
         load(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?}"))
@@ -141,18 +125,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             plan("e1000-send", &sets)
         })
         .collect();
-    for key in bases[0].values.keys() {
-        let silent = ["traffic.file"].contains(&key.name);
-        let moves = bases.iter().any(|base| {
-            let before = fingerprint(base).unwrap();
-            key.others().into_iter().any(|text| {
-                let mut plan = base.clone();
-                plan.set(&format!("{}={text}", key.name)).is_ok()
-                    && fingerprint(&plan).is_ok_and(|now| now != before)
-            })
-        });
-        assert_eq!(moves, !silent, "{}", key.name);
-    }
+    every_key_moves(&bases, &["traffic.file"], fingerprint);
 }
 
 #[test]

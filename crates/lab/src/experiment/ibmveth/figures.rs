@@ -10,16 +10,12 @@
 use super::lan::SERVER;
 use super::settings::setup;
 use super::{Load, run};
-use crate::config::InputError;
 use crate::experiment::closed_loop;
 use crate::experiment::figures::{
     Constant, Constants, Curve, Headline, KnownMiss, MeasureError, ProfileRuns, PublishedFigures,
     Row, published,
 };
 use crate::sim::Unwatched;
-
-/// The platform of all rows.
-const PROFILE: &str = "ibmveth-power8";
 
 /// The scenario of all rows.
 const RUN: [&str; 4] =
@@ -33,12 +29,11 @@ const RECEIVE_AFTER: [&str; 3] =
     ["traffic.kind=receive", "driver.trunk_offload=on", "driver.fraglist=on"];
 
 /// The ibmveth figures.
-#[derive(Debug)]
-pub struct Figures(ProfileRuns<Seen>);
+pub(crate) type Figures = ProfileRuns<Seen>;
 
 /// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     gbits: f64,
     /// Frames on the wire for each packet that the client received.
     frames_a_packet: f64,
@@ -49,16 +44,8 @@ struct Seen {
 }
 
 impl Figures {
-    /// Loads the built-in profile.
-    ///
-    /// # Errors
-    /// The profile does not parse.
-    pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures(ProfileRuns::new(PROFILE)?))
-    }
-
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
-        self.0.get(c, name, &[&RUN, sets], |values| {
+        self.get(c, name, &[&RUN, sets], |values| {
             let load = Load::Closed(closed_loop::Load::of(values, 1460)?);
             let o = run(&setup(values)?, &load, &mut Unwatched)?.sound()?;
             let (server, bridge) = (&o.totals.drivers[SERVER], &o.totals.bridge);
@@ -84,7 +71,7 @@ impl PublishedFigures for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        self.0.profile.constants()
+        self.profile.constants()
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -95,7 +82,7 @@ impl PublishedFigures for Figures {
         Ok(match figure.strip_prefix("ibmveth.").unwrap_or(figure) {
             "vm_to_network_before" => self.seen(c, "send_before", &SEND_BEFORE)?.gbits,
             "vm_to_network_after" => self.seen(c, "send_after", &SEND_AFTER)?.gbits,
-            "line_rate" => self.0.profile.with(c).number("link.rate") * 1448.0 / 1538.0,
+            "line_rate" => self.profile.with(c).number("link.rate") * 1448.0 / 1538.0,
             "frames_a_packet_before" => {
                 self.seen(c, "receive_before", &RECEIVE_BEFORE)?.frames_a_packet
             }

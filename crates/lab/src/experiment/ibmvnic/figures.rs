@@ -10,7 +10,6 @@
 
 use super::settings::{load, setup};
 use super::{RunStats, run};
-use crate::config::InputError;
 use crate::config::key::Values;
 use crate::experiment::figures::{
     Choice, Constant, Constants, Headline, KnownMiss, MeasureError, ProfileRuns, PublishedFigures,
@@ -19,12 +18,8 @@ use crate::experiment::figures::{
 use crate::sim::Unwatched;
 use doorbell_layout::ibmvnic::DESCRIPTOR;
 
-/// The platform of all rows.
-const PROFILE: &str = "ibmvnic-power9";
-
 /// The ibmvnic figures.
-#[derive(Debug)]
-pub struct Figures(ProfileRuns<Seen>);
+pub(crate) type Figures = ProfileRuns<Seen>;
 
 /// The largest pool. With less than half of it available, a poll fills it up with 2049 buffers in
 /// 129 arrays, which is the published quotient; 2048 would give 15.77.
@@ -51,7 +46,7 @@ const SMALL: [&str; 2] = ["traffic.request=66", "traffic.response=66"];
 
 /// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     rate: f64,
     /// Calls of either kind for packets, a packet.
     flushes: f64,
@@ -101,24 +96,16 @@ fn array_us(v: &Values, n: f64) -> f64 {
 }
 
 impl Figures {
-    /// Loads the built-in profile.
-    ///
-    /// # Errors
-    /// The profile does not parse.
-    pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures(ProfileRuns::new(PROFILE)?))
-    }
-
     fn seen(&mut self, c: &Constants, name: &str, sets: &[&str]) -> Result<Seen, MeasureError> {
         // The long run has its own rule for giving buffers.
-        self.0.get(&c.without(&[POOL, RULE]), name, &[sets], measure)
+        self.get(&c.without(&[POOL, RULE]), name, &[sets], measure)
     }
 
     /// Returns the counts of a case. They depend on the constant of the workload and on no price,
     /// so one run with the profile's prices serves all fits of prices.
     fn counted(&mut self, c: &Constants, direct: &str) -> Result<Seen, MeasureError> {
         let sets = [LONG_RUN, direct];
-        let ProfileRuns { profile, runs } = &mut self.0;
+        let ProfileRuns { profile, runs } = self;
         let c = &c.without(&[POOL, RULE]);
         let name = format!("counts {direct}");
         let run = runs.get(&name, c, &["host.together"], |c| with(profile.with(c), &sets));
@@ -128,7 +115,7 @@ impl Figures {
     /// Returns the frames received for each array of buffers.
     fn replenish(&mut self, c: &Constants) -> Result<f64, MeasureError> {
         // The counts do not depend on prices.
-        let ProfileRuns { profile, runs } = &mut self.0;
+        let ProfileRuns { profile, runs } = self;
         let pool = format!("driver.rx_entries={}", c.choice(POOL)?);
         let sets = [&ONE_QUEUE[..], &[&pool]].concat();
         let c = &c.without(&[BURST]);
@@ -166,7 +153,7 @@ impl PublishedFigures for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        let mut all = self.0.profile.constants();
+        let mut all = self.profile.constants();
         // The next slower link is a different experiment.
         all.retain(|c| c.key != "link.rate");
         all
@@ -239,7 +226,7 @@ impl PublishedFigures for Figures {
             "checksums_per_direct" => s.checksums,
             "checksum_share" => s.checksum_share,
             "indirect_us" => {
-                let values = self.0.profile.with(c);
+                let values = self.profile.with(c);
                 s.indirect_us(|n| array_us(&values, n), self.replenish(c)?)
             }
             _ => return Err(MeasureError::unknown_figure(figure)),

@@ -2,6 +2,7 @@
 
 use super::settings::{load, setup};
 use super::*;
+use crate::experiment::tests::plan;
 use crate::{Scenario, Unwatched};
 
 const SHORT: [&str; 5] = [
@@ -13,10 +14,7 @@ const SHORT: [&str; 5] = [
 ];
 
 fn unaudited(scenario: &str, sets: &[&str]) -> RunStats {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
-    for s in SHORT.iter().chain(sets) {
-        plan.set(s).unwrap_or_else(|e| panic!("{e}"));
-    }
+    let plan = plan(scenario, &[&SHORT[..], sets].concat());
     let s = setup(&plan.values);
     let l = load(&plan.values, &s).unwrap();
     run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"))

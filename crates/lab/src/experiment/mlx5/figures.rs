@@ -11,7 +11,6 @@
 
 use super::settings::setup;
 use super::{Board as Machine, Load, Setup, run};
-use crate::config::InputError;
 use crate::config::key::Values;
 use crate::config::profile::Profile;
 use crate::experiment::figures::{
@@ -27,8 +26,6 @@ use doorbell_drivers::{Driver, Tx};
 use doorbell_hal::{Alignment, Host, Span};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, Packet};
 
-/// The platform of all rows.
-const PROFILE: &str = "mlx5-gen2";
 /// Packets of a run at a fixed rate: 200 bursts on each of 24 cores.
 const PACKETS: u64 = 24 * 32 * 200;
 /// Packets of a run at full speed: more, because a fit's result must not depend on which queue
@@ -47,12 +44,11 @@ pub const SEND_INSTRUCTIONS: f64 = 197.0;
 pub const MPWQE_INSTRUCTIONS: f64 = 145.8;
 
 /// The mlx5 figures.
-#[derive(Debug)]
-pub struct Figures(ProfileRuns<Seen>);
+pub(crate) type Figures = ProfileRuns<Seen>;
 
 /// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     inbound_bytes: f64,
     mpps: f64,
     raw_bytes_per_s: f64,
@@ -69,27 +65,19 @@ struct Case {
 }
 
 impl Figures {
-    /// Loads the built-in profile.
-    ///
-    /// # Errors
-    /// The profile does not parse.
-    pub fn new() -> Result<Figures, InputError> {
-        Ok(Figures(ProfileRuns::new(PROFILE)?))
-    }
-
     fn seen(&mut self, c: &Constants, case: Case) -> Result<Seen, MeasureError> {
         // Without sessions there is none to size.
         let c = &if case.mpwqe { c.clone() } else { c.without(&["driver.sizing"]) };
         let reads: Vec<&str> =
             c.iter().map(|c| c.key.as_str()).filter(|k| !k.starts_with("native.")).collect();
-        let values = self.0.profile.with(c);
+        let values = self.profile.with(c);
         let name = format!("{case:?}");
-        self.0.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
+        self.runs.get(&name, c, &reads, |_| measure(&values, case)).copied()
     }
 
     /// Returns the sessions opened by packets of a kind: 64 in one batch, or a small one alone.
     fn sessions(&self, c: &Constants, kind: Kind) -> Result<f64, MeasureError> {
-        let setup = setup(&self.0.profile.with(c))?;
+        let setup = setup(&self.profile.with(c))?;
         count_sessions(&setup, kind)
             .ok_or_else(|| MeasureError::new("the packets could not be queued"))
     }
@@ -251,7 +239,7 @@ impl PublishedFigures for Figures {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        let mut all = self.0.profile.constants();
+        let mut all = self.profile.constants();
         // The generation is each row's own. The longest WQE is a capability without which the
         // driver does not attach.
         all.retain(|c| c.key != "pcie.generation" && c.key != "nic.max_wqe");
@@ -262,7 +250,7 @@ impl PublishedFigures for Figures {
     }
 
     fn choices(&self) -> Vec<Choice> {
-        choices(&self.0.profile)
+        choices(&self.profile)
     }
 
     fn rows(&self) -> Vec<Row> {

@@ -3,17 +3,14 @@
 use super::*;
 use crate::config::key::Key;
 use crate::experiment::mlx5::run;
-use crate::{Plan, Profile, Scenario, Unwatched};
+use crate::experiment::tests;
+use crate::{Plan, Profile, Unwatched};
 use doorbell_bus::pcie::Settings;
 use doorbell_hal::{Span, WorkKind};
 use proptest::prelude::*;
 
 fn plan(sets: &[&str]) -> Plan {
-    let mut plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
-    for s in sets {
-        plan.set(s).unwrap_or_else(|e| panic!("{e}"));
-    }
-    plan
+    tests::plan("mlx5-pktgen-64", sets)
 }
 
 fn refused(sets: &[&str], frames: &[&[u8]]) -> String {
