@@ -20,14 +20,14 @@ use crate::experiment::audit::CrossCheck;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, System, Transactions};
 use crate::experiment::{
-    self, Entries, Experiment, Probe, RunError, Snapshot, closed_loop, fixed_rate, open_loop,
+    self, Entries, Experiment, Probe, RunError, closed_loop, fixed_rate, open_loop,
 };
 use crate::sim::Watch;
 use crate::sim::fault::FaultSchedule;
 use crate::sim::histogram::Histogram;
 use crate::sim::link::{Peer, SharedWire, Wired};
 use crate::sim::napi::NapiContext;
-use crate::sim::scheduler::{Core, Interrupt};
+use crate::sim::scheduler::Interrupt;
 use crate::sim::traffic::Frames;
 use crate::sim::traffic::arrivals::{Arrivals as Source, Meter, Phase};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
@@ -315,25 +315,17 @@ fn packets(
 ) -> Result<RunStats, RunError> {
     let mut m: Machine<Axi, Device> =
         Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
-    if watch.wants_frames() {
-        m.bus.sink_mut().start();
-    }
-    let driver: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
-    let buffers = setup.driver.tx_ring;
-    let source = load.source(&mut m, 1, 0, buffers)?;
-    let mut cores: Vec<_> =
-        source.map(|s| Core::new(driver, s, lines(), buffers as usize)).into_iter().collect();
-    let before = Snapshot::of(&m);
-    let trouble = FaultSchedule::begin(&setup.host.faults, &mut m, Vec::new(), |d, _, at, up| {
-        d.set_cable(at, up);
-    });
-    let mut o = open_loop::run(&mut m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
+    let open: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let on = (lines(), setup.driver.tx_ring);
+    let trouble = |m: &mut Machine<Axi, Device>| {
+        FaultSchedule::begin(&setup.host.faults, m, Vec::new(), |d, _, at, up| d.set_cable(at, up))
+    };
     let (mut driver, mut threshold) = (Stats::default(), 0);
-    open_loop::close(&mut m, cores, &mut o, |m, d: Driver| {
+    let close = |m: &mut _, d: Driver| {
         threshold = d.coalesce().rx_frames;
         driver = d.close(m);
-    });
-    m.flush_posted();
+    };
+    let mut o = open_loop::run_alone(&mut m, open, on, load, trouble, close, watch)?;
     let device = m.device.counters;
     o.counts.payload = o.counts.ledger.wire_bytes;
     o.steady.payload = o.steady.ledger.wire_bytes;

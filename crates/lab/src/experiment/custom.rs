@@ -11,10 +11,10 @@ mod ring;
 
 pub use ring::TxRing;
 
+use crate::experiment::RunError;
 use crate::experiment::open_loop::{self, Load};
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::{RunError, Snapshot};
-use crate::sim::scheduler::{Core, Interrupt};
+use crate::sim::scheduler::Interrupt;
 use crate::sim::{Unwatched, Watch, standstill};
 use doorbell_bus::{
     Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, pcie,
@@ -89,7 +89,7 @@ pub fn meter_watched<B, D, Dr>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,
     close: impl Fn(Dr, &mut Machine<B, D>),
-    (line, in_flight): (Interrupt, u32),
+    on: (Interrupt, u32),
     load: &Load,
     ghz: f64,
     watch: &mut dyn Watch,
@@ -100,16 +100,8 @@ where
     Dr: Driver<Machine<B, D>>,
 {
     let driver = open(m);
-    if watch.wants_frames() {
-        m.bus.sink_mut().start();
-    }
-    let source = load.source(m, 1, 0, in_flight)?;
-    let mut cores: Vec<_> =
-        source.map(|s| Core::new(driver, s, line, in_flight as usize)).into_iter().collect();
-    let before = Snapshot::of(m);
-    let mut o = open_loop::run(m, &mut cores, load, None, &before, |_, end| end, watch)?;
-    open_loop::close(m, cores, &mut o, |m, driver| close(driver, m));
-    m.flush_posted();
+    let close = |m: &mut _, driver| close(driver, m);
+    let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;
     o.audit.extend(leaks(m, load.packets(1)));
     let rates = vec![Rate::new("packets_per_s", "packets sent", o.window.rate())];
     Ok(o.measured(rates, CountsOf::Run, HANDED, ghz))

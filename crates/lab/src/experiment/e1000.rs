@@ -16,12 +16,12 @@ use crate::config::host::{self, HostConfig};
 use crate::config::key::Values;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, System, Transactions};
-use crate::experiment::{self, Experiment, RunError, Snapshot, closed_loop, open_loop};
+use crate::experiment::{self, Experiment, RunError, closed_loop, open_loop};
 use crate::sim::Watch;
 use crate::sim::fault::FaultSchedule;
 use crate::sim::link::Wired;
 use crate::sim::napi::NapiContext;
-use crate::sim::scheduler::{Core, Interrupt};
+use crate::sim::scheduler::Interrupt;
 use crate::sim::traffic::Frames;
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::{Table, Window};
@@ -197,22 +197,13 @@ fn packets<B: Bus<Sink = Capture>>(
     watch: &mut dyn Watch,
 ) -> Result<RunStats, RunError> {
     let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
-    if watch.wants_frames() {
-        m.bus.sink_mut().start();
-    }
-    let driver = Driver::open(&mut m, &setup.driver)?;
-    let buffers = setup.driver.tx_ring;
-    let source = load.source(&mut m, 1, 0, buffers)?;
-    let mut cores: Vec<_> =
-        source.map(|s| Core::new(driver, s, LINE, buffers as usize)).into_iter().collect();
-    let before = Snapshot::of(&m);
-    let trouble = FaultSchedule::begin(&setup.host.faults, &mut m, Vec::new(), |d, _, at, up| {
-        d.set_cable(at, up);
-    });
-    let mut o = open_loop::run(&mut m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
+    let (open, on) = (Driver::open(&mut m, &setup.driver)?, (LINE, setup.driver.tx_ring));
+    let trouble = |m: &mut Machine<B, Device>| {
+        FaultSchedule::begin(&setup.host.faults, m, Vec::new(), |d, _, at, up| d.set_cable(at, up))
+    };
     let mut driver = Stats::default();
-    open_loop::close(&mut m, cores, &mut o, |m, d: Driver| driver = d.close(m));
-    m.flush_posted();
+    let close = |m: &mut _, d: Driver| driver = d.close(m);
+    let mut o = open_loop::run_alone(&mut m, open, on, load, trouble, close, watch)?;
     let device = m.device.counters;
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
     let mut o = o.with(Totals { driver, device });

@@ -9,7 +9,7 @@ use crate::experiment::{Counts, RunError, RunStats, Snapshot};
 use crate::sim::fault::{FaultSchedule, WatchdogEvents};
 use crate::sim::histogram::Histogram;
 use crate::sim::link::on_wire;
-use crate::sim::scheduler::{self, Core};
+use crate::sim::scheduler::{self, Core, Interrupt};
 use crate::sim::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use crate::sim::{Watch, watch};
 use doorbell_bus::{Bus, Capture, Ledger, Machine, keep_every_other};
@@ -441,6 +441,39 @@ where
         audit: Vec::new(),
         totals: (),
     })
+}
+
+/// Runs `load` through one driver on core 0, and takes it down with `end`. `lines` are its
+/// interrupts, and its queue holds `in_flight` packets. `trouble` starts the faults.
+///
+/// # Errors
+/// There is not enough host memory, or as for [`run`].
+pub(crate) fn run_alone<B, D, Dr>(
+    m: &mut Machine<B, D>,
+    driver: Dr,
+    (lines, in_flight): (impl Into<Vec<Interrupt>>, u32),
+    load: &Load,
+    trouble: impl FnOnce(&mut Machine<B, D>) -> Option<FaultSchedule<B, D>>,
+    end: impl FnMut(&mut Machine<B, D>, Dr),
+    watch: &mut dyn Watch,
+) -> Result<RunStats, RunError>
+where
+    B: Bus<Sink = Capture>,
+    D: Device<B>,
+    Dr: Driver<Machine<B, D>>,
+{
+    if watch.wants_frames() {
+        m.bus.sink_mut().start();
+    }
+    let source = load.source(m, 1, 0, in_flight)?;
+    let core = source.map(|s| Core::new(driver, s, lines, in_flight as usize));
+    let mut cores = Vec::from_iter(core);
+    let before = Snapshot::of(m);
+    let trouble = trouble(m);
+    let mut o = run(m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
+    close(m, cores, &mut o, end);
+    m.flush_posted();
+    Ok(o)
 }
 
 /// Closes the drivers, each on its core, and releases the buffers of their traffic.
