@@ -7,7 +7,7 @@
 //!
 //! Each partition has a core (the client may have two) and its own memory. The hypervisor copies on
 //! the sender's core. The CPU converts forwarded packets that a port does not take (`server`).
-//! Loads are TCP ([`super::closed_loop`]) and single large sends to the client ([`packets`]).
+//! Loads are TCP ([`super::closed_loop`]) and single large sends to the client (`packets`).
 
 mod audit;
 mod bridge;

@@ -1,6 +1,6 @@
 //! An open-loop run: the packet generator on every core, or a capture on one.
 //!
-//! Reads a scenario ([`KEYS`]) into a [`Load`], and drives it to its end on any system.
+//! Reads a scenario ([`Keys`]) into a [`Load`], and drives it to its end on any system.
 
 use crate::config::key::{Is, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
