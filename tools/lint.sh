@@ -1,6 +1,7 @@
 #!/bin/sh
-# Lints the Python files (ruff) and the shell scripts (shellcheck), and looks for names of package
-# registries. Part of `make check`. ruff comes from PyPI once.
+# Lints the Python files (ruff) and the shell scripts (shellcheck), checks the form of prose
+# (tools/prose.py), and looks for names of package registries. Part of `make check`. ruff comes from
+# PyPI once.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
@@ -10,6 +11,7 @@ ruff=$kept/ruff-0.17.5.wheel/ruff-0.17.5.data/scripts/ruff
 chmod 755 "$ruff"
 code=0
 "$ruff" check --quiet --no-cache . || code=1
+tools/prose.py || code=1
 
 # All scripts, by their names or by their first lines.
 files() { git ls-files --cached --others --exclude-standard -- "$@"; }
