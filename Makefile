@@ -9,12 +9,15 @@ test:
 test-guest:
 	tools/test-guest.sh
 
-# Form and lints of Rust, Python and the shell scripts, without running anything. Installs what it needs, too.
+# Form and lints of Rust, Python and the shell scripts, and the crates that can be published, without
+# running anything. Installs what it needs, too.
 check:
 	tools/install-test-deps.sh check
 	cargo fmt --all --check
 	tools/lint.sh
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo package --quiet --allow-dirty --no-verify -p doorbell-hal -p doorbell-layout \
+	    -p doorbell-packet -p doorbell-moderation
 
 build:
 	cargo build --workspace --release --locked
