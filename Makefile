@@ -16,6 +16,7 @@ check:
 	cargo fmt --all --check
 	tools/lint.sh
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
 	cargo package --quiet --allow-dirty --no-verify -p doorbell-hal -p doorbell-layout \
 	    -p doorbell-packet -p doorbell-moderation
 

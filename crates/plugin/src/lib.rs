@@ -5,7 +5,7 @@
 //! ([`doorbell_papr_io::Adapter`]), and the CPU continues behind them; all others are QEMU's.
 //! Without a server the answer is H_CLOSED. Each socket is a server with its own unit; QEMU loads a
 //! file once and passes the arguments of all `-plugin` together. Calls and registers are QEMU's
-//! plug-in interface, version 7; interrupts and device types are not in it ([`internals`]).
+//! plug-in interface, version 7; interrupts and device types are not in it (`internals`).
 
 mod calls;
 mod internals;

@@ -7,7 +7,6 @@
 //!
 //! A guest's own driver gets the same traffic from pktgen and from the host, so that the costs a
 //! frame can be compared (docs/guests.md). The ledger counts the driver's copies only.
-//! here copies nothing.
 
 use crate::config::key::{Needs, Values, settings};
 use crate::config::{SettingError, refuse};

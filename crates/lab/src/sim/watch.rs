@@ -47,7 +47,7 @@ pub struct Recording {
     /// Traces of the platforms, one for each partition.
     pub platforms: Vec<Trace>,
     /// Frames on the link, out and in. `None` for a wire without a peer: the frames that left are
-    /// then a platform's [`Frame`](doorbell_bus::trace::What::Frame)s.
+    /// then a platform's [`Frame`](doorbell_bus::trace::EventKind::Frame)s.
     pub wires: Option<[Vec<FrameRecord>; 2]>,
 }
 
