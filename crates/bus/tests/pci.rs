@@ -73,7 +73,7 @@ fn read_ahead_of_256_takes_seven_commands_on_a_line() {
     assert_eq!((all.iter().min(), all.iter().max()), (Some(&7), Some(&8)));
 }
 
-/// facts, conventional PCI: five commands for 1514 bytes are 190 data clocks at 64 bits.
+/// Conventional PCI: five commands for 1514 bytes are 190 data clocks at 64 bits.
 #[test]
 fn the_unaligned_frame_is_190_data_clocks_in_five_commands() {
     let rules = power4();

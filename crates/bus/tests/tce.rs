@@ -101,7 +101,7 @@ fn a_write_in_flight_is_not_seen_before_it_arrives() {
     assert_eq!(m.load::<[u8; 4]>(&c, 0), [9; 4]);
 }
 
-/// facts, TCE: a frame in one page is two calls a packet, across a page four; a slot that stays
+/// TCE: a frame in one page is two calls a packet, across a page four; a slot that stays
 /// mapped none.
 #[test]
 fn calls_and_entries_are_counted_and_take_the_callers_time() {

@@ -60,7 +60,7 @@ impl Settings {
         // UG1085, "AXI FIFO Interface": the PL's side of a port is AXI4.
         protocol: Protocol::Axi4,
         // Of the AXI Ethernet's 1 Gbit/s designs, and what Linux assumes when the device tree has
-        // no clock (facts, axienet: 125 MHz).
+        // no clock (axienet: 125 MHz).
         mhz: 125,
         // UG1085, "AXI FIFO Interface": a port is 32, 64 or 128 bits wide. 64 carry 8 Gbit/s in
         // either direction; the DMA's default of 32 would do as well.

@@ -4,7 +4,7 @@ fn clocks(settings: Settings, command: Command, addr: u64, bytes: u32) -> u64 {
     Rules::new(settings).unwrap().clocks(&Transaction { addr, command, bytes })
 }
 
-/// facts, conventional PCI: the worked examples at 64 bits, medium decode.
+/// Conventional PCI: the worked examples at 64 bits, medium decode.
 #[test]
 fn a_burst_of_512_is_68_clocks_read_and_67_written() {
     assert_eq!(clocks(Settings::POWER4, Command::Mrm, 0x4800, 512), 68);
