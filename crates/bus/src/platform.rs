@@ -13,8 +13,7 @@ use crate::{Ledger, Memory, ProtectionGranularity};
 use doorbell_hal::{
     Coherent, Direction, DmaFault, DmaFaultKind, Iova, MapFault, OutOfMemory, Span, Time,
 };
-use std::collections::VecDeque;
-use std::fmt;
+use std::{collections::VecDeque, fmt};
 
 /// The device's addresses of mapped buffers.
 #[derive(Debug)]

@@ -5,8 +5,7 @@
 //! wire share one sink.
 
 use doorbell_hal::Time;
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::{cell::RefCell, rc::Rc};
 
 /// A receiver of the frames that a device sends.
 pub trait FrameSink {

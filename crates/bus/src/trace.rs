@@ -8,8 +8,7 @@
 //! number of packets bounds the memory.
 
 use doorbell_hal::{CpuWork, Direction, Hcall, Iova, Reg, Time};
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 /// An event, from its start to its end.
 #[derive(Clone, Debug, PartialEq)]

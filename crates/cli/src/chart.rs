@@ -4,8 +4,7 @@
 //! on dark pages; each line has a mark of its own shape. The viewer chooses the font. The same
 //! numbers give the same bytes.
 
-use crate::render::amount;
-use crate::{Error, failed};
+use crate::{Error, failed, render::amount};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

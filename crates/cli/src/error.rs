@@ -1,9 +1,7 @@
 //! The errors that end a command, each with its exit code.
 
-use doorbell_lab::InputError;
-use doorbell_lab::experiment::RunError;
-use std::fmt::Display;
-use std::io;
+use doorbell_lab::{InputError, experiment::RunError};
+use std::{fmt::Display, io};
 
 /// A command that has no result, or none that can be shown.
 #[derive(Debug, thiserror::Error)]

@@ -29,8 +29,7 @@ mod vnet;
 use args::{Args, Command};
 use clap::Parser;
 use error::{Error, failed, input};
-use std::io::Write;
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 /// Exit code: everything was done, and every claim holds.
 const DONE: u8 = 0;

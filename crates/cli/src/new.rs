@@ -5,8 +5,7 @@ use crate::output::{begun_beside, print};
 use crate::{DONE, Error, check, failed, input, plan};
 use doorbell_lab::result::{Group, RunResult, rounded};
 use doorbell_lab::{Profile, schema as schemas, templates};
-use std::io;
-use std::path::Path;
+use std::{io, path::Path};
 
 pub(crate) fn new(args: &New) -> Result<u8, Error> {
     let (file, text) = match args {

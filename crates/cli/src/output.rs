@@ -1,7 +1,6 @@
 //! Destinations of results: stdout, and files that are written as a whole or not at all.
 
-use crate::error::plain;
-use crate::{Error, input};
+use crate::{Error, error::plain, input};
 use doorbell_hal::Time;
 use doorbell_host_io::pcap::{InterfaceId, Writer};
 use std::fs::Permissions;

@@ -1,10 +1,8 @@
 //! Progress of a run, and its interruption by signals.
 
-use crate::error::plain;
-use crate::output::Capture;
+use crate::{error::plain, output::Capture};
 use doorbell_hal::Time;
-use doorbell_lab::Recording;
-use doorbell_lab::Watch;
+use doorbell_lab::{Recording, Watch};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};

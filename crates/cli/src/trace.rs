@@ -16,10 +16,7 @@ use doorbell_bus::trace::{
 use doorbell_hal::{Direction, Time};
 use doorbell_lab::Recording;
 use flows::Place;
-use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::io;
+use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, io};
 
 /// A frame on the wire.
 #[derive(Debug)]

@@ -3,8 +3,7 @@
 //! taken from the frame itself.
 
 use doorbell_host_io::tap::VnetHeader;
-use doorbell_packet::headers::Layers;
-use doorbell_packet::{CsumPartial, Gso, GsoKind, OffloadRequest};
+use doorbell_packet::{CsumPartial, Gso, GsoKind, OffloadRequest, headers::Layers};
 
 /// Offset of the flags in the TCP header, and the CWR flag.
 const FLAGS: usize = 13;

@@ -5,8 +5,7 @@
 //! carries large sends and deferred checksums only with `userspace-tso-enable`, which is read once,
 //! before the first port is added (OVS, "Userspace Datapath - TSO").
 
-use crate::child::ChildGuard;
-use crate::netns::NetNs;
+use crate::{child::ChildGuard, netns::NetNs};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};

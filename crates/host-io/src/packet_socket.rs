@@ -8,8 +8,7 @@
 //! header has the machine's byte order, which must be little-endian ([`VnetHeader`]). VLAN tags
 //! that the kernel takes out are not restored. [`Oversize`] counts frames over a length limit.
 
-use crate::check;
-use crate::tap::VnetHeader;
+use crate::{check, tap::VnetHeader};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force};
 use rustix::net::{

@@ -14,8 +14,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use zerocopy::little_endian::U16;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, little_endian::U16};
 
 /// Offloads that the kernel may defer in frames read from it (`TUN_F_…`).
 pub mod offload {

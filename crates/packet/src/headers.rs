@@ -9,9 +9,7 @@
 //! segments left in an IPv6 routing header is not touched, because its final destination is unknown
 //! (RFC 8200, 8.1).
 
-use crate::checksum::Sum;
-use crate::ethernet::HEADER;
-use crate::{CsumPartial, GsoKind};
+use crate::{CsumPartial, GsoKind, checksum::Sum, ethernet::HEADER};
 use core::ops::Range;
 use etherparse::{
     EtherType, Ethernet2HeaderSlice, IpAuthHeaderSlice, IpNumber, Ipv4HeaderSlice,

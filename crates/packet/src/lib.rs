@@ -16,8 +16,7 @@ pub mod vlan;
 
 pub use software::{MAX_HEADER, NoBuffer, Unsegmented, WhyUnsegmented};
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Buf, Host};
 
 /// A range of an owned buffer.

@@ -7,9 +7,7 @@
 
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova};
 use doorbell_host_io::shared::{Window, memfd};
-use std::fs::File;
-use std::io;
-use std::ops::Range;
+use std::{fs::File, io, ops::Range};
 
 /// Entries of an adapter's window: 256 MiB, as for QEMU's logical LAN.
 const ENTRIES: u64 = 65_536;

@@ -22,8 +22,7 @@ use doorbell_host_io::shared::Access;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use zerocopy::IntoBytes;
-use zerocopy::native_endian::U64;
+use zerocopy::{IntoBytes, native_endian::U64};
 
 /// Flags of `struct vfio_device_info`.
 const DEVICE_RESETS: u32 = 1;

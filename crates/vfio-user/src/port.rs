@@ -7,13 +7,10 @@
 //! Without bus mastering, in D3hot or without a client each access is a [`DmaFault`], as for an
 //! unmapped address.
 
-use super::channel::Channel;
-use super::irq::Irqs;
-use super::message::Errno;
+use super::{channel::Channel, irq::Irqs, message::Errno};
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time};
 use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
-use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::{fs::File, os::fd::OwnedFd};
 
 /// Observes every crossing between guest and device, and takes the frames. Times are those of the
 /// server's clock.

@@ -3,13 +3,9 @@
 //! A dotted key may also be a table (`[budget.ledger]`); names joined by `+` are a sum.
 //! `doorbell new budget` writes one. `--update` changes the numbers in place and keeps comments.
 
-use crate::error::plain;
-use crate::output::begun_beside;
-use crate::{Error, input, serve};
-use doorbell_lab::result::rounded;
-use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, hint};
-use std::ops::Range;
-use std::path::Path;
+use crate::{Error, error::plain, input, output::begun_beside, serve};
+use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, hint, result::rounded};
+use std::{ops::Range, path::Path};
 use toml_edit::{Document, Item, TableLike, Value};
 
 /// Groups of numbers in a result.

@@ -1,14 +1,10 @@
 //! The numbers of a result, as `run --format json` and `serve --format json` print it.
 
 use super::budget::{Budget, Line, Subject};
-use crate::render::count;
-use crate::{Error, failed, input, plan};
-use doorbell_lab::result::rounded;
-use doorbell_lab::{Plan, hint};
+use crate::{Error, failed, input, plan, render::count};
+use doorbell_lab::{Plan, hint, result::rounded};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::Path;
+use std::{collections::BTreeMap, io::Read, path::Path};
 
 /// A number that a result does not have: its name, and the nearest one.
 #[derive(Debug, thiserror::Error)]

@@ -11,10 +11,7 @@ mod measured;
 mod schema;
 mod show;
 
-use crate::args::Check;
-use crate::output::print;
-use crate::render::count;
-use crate::{DONE, Error, MISSED, failed, input, plan};
+use crate::{DONE, Error, MISSED, args::Check, failed, input, output::print, plan, render::count};
 use budget::{Bounds, Budget, Line, Subject};
 use doorbell_lab::result::rounded;
 use measured::Measured;

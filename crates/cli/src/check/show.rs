@@ -1,7 +1,6 @@
 //! The verdict of a check for people, for the summary of a CI run, and for programs.
 
-use super::budget::Bounds;
-use super::{Row, Verdict};
+use super::{Row, Verdict, budget::Bounds};
 use crate::render::{Cell, Document, Table, amount};
 use serde_json::{Value, json};
 

@@ -19,11 +19,9 @@ mod testbed;
 mod transfer;
 mod wire;
 
-use crate::args::Live;
-use crate::error::plain;
-use crate::output::print;
-use crate::progress::Interrupt;
-use crate::{DONE, Error, failed, input};
+use crate::{
+    DONE, Error, args::Live, error::plain, failed, input, output::print, progress::Interrupt,
+};
 use doorbell_host_io::pcap::{InterfaceId, Writer};
 use indicatif::{ProgressBar, ProgressStyle};
 use ledger::Ledger;

@@ -12,9 +12,7 @@ use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Direction, DmaFault, Fence, Hcall, HcallDevice, HcallReturn,
     Host, Hypervisor, Iova, MapError, MapFault, Mapped, OutOfMemory, Port, Reg, Span, Time,
 };
-use std::hint;
-use std::ops::Range;
-use std::time::Instant;
+use std::{hint, ops::Range, time::Instant};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Address and size of memory.

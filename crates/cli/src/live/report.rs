@@ -1,8 +1,6 @@
 //! The result, for people and for programs.
 
-use super::ledger::Ledger;
-use super::wire::AMOUNT;
-use super::{LEAST, Measured};
+use super::{LEAST, Measured, ledger::Ledger, wire::AMOUNT};
 use crate::args::Live;
 use crate::render::{Document, NUMBER, count, each, numbers};
 use serde_json::{Map, Value, json};

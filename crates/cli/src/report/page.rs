@@ -5,8 +5,7 @@
 //! scripts by their hashes, and no network. Styles may be inline, because the chart library brings
 //! a style element with each chart. `tools/vendor.sh` fetches and checks the libraries.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

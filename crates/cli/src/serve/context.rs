@@ -1,8 +1,6 @@
 //! The surroundings of a served device: sockets, output, clock, and the bill that all parts share.
 
-use super::bill::Bill;
-use super::control::Control;
-use super::metrics::Metrics;
+use super::{bill::Bill, control::Control, metrics::Metrics};
 use crate::render::Format;
 use doorbell_hal::{DmaFault, Iova, Reg, Span, Time};
 use doorbell_vfio_user::{Listener, Observer};

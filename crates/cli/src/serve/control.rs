@@ -3,8 +3,7 @@
 //! The pipe is the caller's (`mkfifo PATH`). It is opened for reading and writing, so that it does
 //! not end when a writer leaves, and is polled a hundred times a second.
 
-use crate::error::plain;
-use crate::{Error, input};
+use crate::{Error, error::plain, input};
 use doorbell_vfio_user::readable;
 use std::fs::{File, OpenOptions};
 use std::io::Read;

@@ -3,8 +3,7 @@
 //! longer than 4 KiB, is dropped.
 
 use super::report::Report;
-use crate::error::plain;
-use crate::{Error, input};
+use crate::{Error, error::plain, input};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

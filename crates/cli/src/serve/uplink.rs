@@ -6,8 +6,7 @@
 
 mod large;
 
-use crate::error::plain;
-use crate::{Error, input};
+use crate::{Error, error::plain, input};
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap;
 use doorbell_vfio_user::Listener;

@@ -7,8 +7,7 @@
 //!
 //! Source: PG021, "Descriptor Management", DMACR, DMASR, CURDESC, TAILDESC; PG034.
 
-use super::coalesce::Coalescer;
-use super::config::Config;
+use super::{coalesce::Coalescer, config::Config};
 use alloc::collections::VecDeque;
 use doorbell_hal::{DmaFault, DmaFaultKind, Fact, Iova, Port, Time};
 use doorbell_layout::axienet::{Descriptor, cr, sr};

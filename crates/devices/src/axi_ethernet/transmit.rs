@@ -13,8 +13,7 @@ use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
 use super::wire::TxFrame;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::axienet::{Descriptor, sr};
 

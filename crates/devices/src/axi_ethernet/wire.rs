@@ -7,9 +7,7 @@
 //!
 //! Source: PG138, TC; IEEE 802.3, 4.2.
 
-use super::config::Speed;
-use super::device::AxiEthernet;
-use super::mac::is_tagged;
+use super::{config::Speed, device::AxiEthernet, mac::is_tagged};
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Span, Time};
 use doorbell_layout::axienet::{int, stat, tc};

@@ -13,13 +13,11 @@ use super::device::E1000;
 use super::filter::{self, Pass};
 use super::interrupt::{Delay, TIMER};
 use super::ring::{Desc, Ring};
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{DropReason, Iova, Port, RxVerdict, Time};
-use doorbell_layout::e1000::reg::stat;
 use doorbell_layout::e1000::{
     CTRL_RFCE, CTRL_VME, DCTL_WTHRESH_SHIFT, INT_RXDMT0, INT_RXO, INT_RXT0, INT_SRPD, RCTL_BSEX,
-    RCTL_DPF, RCTL_EN, RCTL_LPE, RCTL_RDMTS_SHIFT, RCTL_SECRC, RCTL_SZ_SHIFT, Rx,
+    RCTL_DPF, RCTL_EN, RCTL_LPE, RCTL_RDMTS_SHIFT, RCTL_SECRC, RCTL_SZ_SHIFT, Rx, reg::stat,
 };
 use doorbell_packet::ethernet::{self, Cast, FCS, HEADER, MIN_FRAME};
 use doorbell_packet::vlan::TAG;

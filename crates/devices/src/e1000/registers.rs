@@ -6,11 +6,7 @@
 //!
 //! Source: SDM chapter 13; 13.2 for narrow accesses.
 
-use super::config::Slot;
-use super::device::E1000;
-use super::filter::RAH_MASK;
-use super::interrupt::TIMER;
-use super::ring::LEN_MASK;
+use super::{config::Slot, device::E1000, filter::RAH_MASK, interrupt::TIMER, ring::LEN_MASK};
 use crate::common::PhyAction;
 use doorbell_hal::{Port, Reg, Time};
 use doorbell_layout::e1000::{

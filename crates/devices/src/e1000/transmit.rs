@@ -13,13 +13,11 @@ use super::interrupt::{Delay, TIMER};
 use super::offload::{self, Context};
 use super::ring::{Desc, Ring};
 use super::wire::TxFrame;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Iova, Port, Time};
-use doorbell_layout::e1000::reg::stat;
 use doorbell_layout::e1000::{
     CTRL_VME, ContextTx, DD, DataTx, INT_TXD_LOW, INT_TXDW, INT_TXQE, LegacyTx, TCTL_EN, TCTL_PSP,
-    TXDCTL_LWTHRESH_SHIFT, tx_word,
+    TXDCTL_LWTHRESH_SHIFT, reg::stat, tx_word,
 };
 use doorbell_packet::ethernet::{self, ADDRESSES, FCS, MIN_FRAME};
 use zerocopy::FromBytes;

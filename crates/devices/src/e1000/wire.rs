@@ -7,13 +7,10 @@
 //!
 //! Source: SDM 3.4.3, 8.5 (flow control), 13.7.
 
-use super::device::E1000;
-use super::ring::Desc;
-use super::transmit::Transmitter;
+use super::{device::E1000, ring::Desc, transmit::Transmitter};
 use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Span, Time};
-use doorbell_layout::e1000::TCTL_EN;
-use doorbell_layout::e1000::reg::stat;
+use doorbell_layout::e1000::{TCTL_EN, reg::stat};
 use doorbell_packet::ethernet::{Cast, FCS, OVERHEAD};
 
 /// FCRTL: send XON when the FIFO has fallen.

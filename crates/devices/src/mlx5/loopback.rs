@@ -7,8 +7,7 @@
 //! them, they leave like all others. Multicast is not given back.
 
 use super::device::Mlx5;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::Time;
 use doorbell_layout::mlx5::receive::self_lb_block;
 

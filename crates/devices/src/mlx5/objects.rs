@@ -1,8 +1,6 @@
 //! Objects changed and destroyed by commands, and their limits.
 
-use super::Config;
-use super::command::unused;
-use super::device::Mlx5;
+use super::{Config, command::unused, device::Mlx5};
 use doorbell_layout::mlx5::{CmdStatus, SqState};
 
 /// Objects of a kind at the most.

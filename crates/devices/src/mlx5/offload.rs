@@ -6,9 +6,7 @@
 //! queue that allows it.
 
 use doorbell_layout::mlx5::{EthSeg, cs_flags, swp_flags};
-use doorbell_packet::checksum::Sum;
-use doorbell_packet::ethernet::HEADER;
-use doorbell_packet::vlan::TAG;
+use doorbell_packet::{checksum::Sum, ethernet::HEADER, vlan::TAG};
 
 /// Offsets of a frame's layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

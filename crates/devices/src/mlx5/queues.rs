@@ -1,8 +1,7 @@
 //! Send, completion and event queues as the device keeps them.
 
 use super::ring::Ring;
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::{boxed::Box, collections::VecDeque};
 use doorbell_hal::{Iova, Span, Time};
 use doorbell_layout::mlx5::command::{Sqc, Tisc};
 use doorbell_layout::mlx5::{

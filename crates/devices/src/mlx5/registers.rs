@@ -5,8 +5,7 @@
 
 use super::device::Mlx5;
 use doorbell_hal::{Port, Time};
-use doorbell_layout::mlx5::command::init_segment as seg;
-use doorbell_layout::mlx5::uar;
+use doorbell_layout::mlx5::{command::init_segment as seg, uar};
 
 /// The device's clock, as capability `device_frequency_khz` says.
 pub(super) const CLOCK_KHZ: u32 = 156_250;

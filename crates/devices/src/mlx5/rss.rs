@@ -6,8 +6,7 @@
 //! index has the bits reversed (`mlx5e_bits_invert`). Inner headers and IPsec SPI are not modelled.
 
 use super::steering::Fields;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use doorbell_layout::mlx5::receive::{hash_field, rss_type};
 use doorbell_packet::headers::{Ip, Transport};
 

@@ -1,10 +1,6 @@
 //! One adapter: what its partition has registered, and what was counted.
 
-use super::attributes;
-use super::config;
-use super::multicast::Multicast;
-use super::pools::Pools;
-use super::send::SendRequest;
+use super::{attributes, config, multicast::Multicast, pools::Pools, send::SendRequest};
 use alloc::collections::VecDeque;
 use doorbell_hal::Time;
 use doorbell_layout::ibmveth::attribute;

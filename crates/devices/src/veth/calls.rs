@@ -7,8 +7,7 @@ use super::multicast::{self, Multicast};
 use super::pools::{Buffer, Pools};
 use doorbell_hal::{Direction, HcallReturn, Iova, Port, Span, Time};
 use doorbell_layout::ibmveth::*;
-use zerocopy::IntoBytes;
-use zerocopy::big_endian::U64;
+use zerocopy::{IntoBytes, big_endian::U64};
 
 /// Bits of a command of H_MULTICAST_CTRL.
 const COMMAND: u64 = {

@@ -4,8 +4,7 @@
 //! PAPR lets a buffer list have 254 pools and chains the buffers of each through
 //! their own memory. Here the hypervisor keeps them, and so has a limit.
 
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec::Vec};
 
 /// Descriptors of pools that fit the architected buffer list.
 const MAX_POOLS: usize = 254;

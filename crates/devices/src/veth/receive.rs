@@ -6,8 +6,7 @@
 //! reached. A queue that cannot be reached or is overwritten keeps its place (PAPR, "Receive
 //! Queue").
 
-use super::adapter::Adapter;
-use super::pools::Buffer;
+use super::{adapter::Adapter, pools::Buffer};
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmveth::{CORRELATOR, Descriptor, ENTRY, Entry, MSS_LEN, buffer_list};
 use doorbell_packet::ethernet::ADDRESSES;

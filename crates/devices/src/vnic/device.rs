@@ -1,9 +1,6 @@
 //! The device: its clients, what is due when, and what happens to a session from outside.
 
-use super::Config;
-use super::queue::Ring;
-use super::session::Session;
-use super::transmit::TxRequest;
+use super::{Config, queue::Ring, session::Session, transmit::TxRequest};
 use crate::common::SpareFrames;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;

@@ -6,8 +6,7 @@ use super::mdio::{Speed, divisor};
 use crate::common::within;
 use doorbell_hal::Alignment;
 use doorbell_moderation::{Direction, NetDim, profiles};
-use doorbell_packet::vlan::TAG;
-use doorbell_packet::{MAX_FRAGS, ethernet};
+use doorbell_packet::{MAX_FRAGS, ethernet, vlan::TAG};
 
 /// The core's checksum support (`xlnx,txcsum`, `xlnx,rxcsum`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

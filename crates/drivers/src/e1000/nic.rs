@@ -13,8 +13,7 @@ use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_moderation::{Class, Controller, Flow, ItrClasses, ItrMode, Sample};
-use doorbell_packet::ethernet::MAX_FRAME;
-use doorbell_packet::{Packet, vlan};
+use doorbell_packet::{Packet, ethernet::MAX_FRAME, vlan};
 
 /// Interrupt causes that are enabled.
 const CAUSES: u32 = l::INT_TXDW | l::INT_LSC | l::INT_RXSEQ | l::INT_RXDMT0 | l::INT_RXT0;

@@ -11,12 +11,10 @@ use super::call;
 use super::config::{POOLS, Pool, reachable};
 use super::stats::Stats;
 use crate::common::{discard, map_rx};
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::{boxed::Box, collections::VecDeque};
 use doorbell_hal::{Alignment, CpuWork, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{ADD_BUFFERS, CORRELATOR, Descriptor, status};
-use zerocopy::IntoBytes;
-use zerocopy::big_endian::U64;
+use zerocopy::{IntoBytes, big_endian::U64};
 
 #[derive(Debug, Default)]
 struct PoolEntry {

@@ -17,8 +17,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, RxAdd, RxComp, rc, rx, status};
-use doorbell_packet::ethernet::HEADER;
-use doorbell_packet::{Fragment, OffloadRequest, Packet};
+use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet::HEADER};
 
 const ARRAY: u32 = MAX_INDIRECT as u32;
 

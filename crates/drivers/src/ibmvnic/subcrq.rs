@@ -1,8 +1,6 @@
 //! A completion queue that is registered with the hypervisor.
 
-use super::call;
-use super::config::OpenError;
-use super::ring::Ring;
+use super::{call, config::OpenError, ring::Ring};
 use doorbell_hal::{Host, Hypervisor};
 use doorbell_layout::ibmvnic::SUB_CRQ_BYTES;
 use zerocopy::{FromBytes, Immutable, IntoBytes};

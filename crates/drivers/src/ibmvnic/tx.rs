@@ -17,10 +17,8 @@ use super::negotiate::Negotiated;
 use super::ring::coherent;
 use super::stats::QueueStats;
 use super::{call, subcrq::SubCrq};
-use crate::common::DoneList;
-use crate::{Sink, Tx};
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use crate::{Sink, Tx, common::DoneList};
+use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,

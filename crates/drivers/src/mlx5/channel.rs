@@ -6,8 +6,7 @@ use super::session::max_wqebbs;
 use super::settings::{Config, Cqs, OpenError, Stats};
 use super::sq::Sq;
 use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use core::hint::cold_path;
 use doorbell_hal::{CpuWork, Host, OutOfMemory};
 use doorbell_layout::mlx5::{

@@ -8,14 +8,12 @@ use super::settings::{Config, Stats};
 use crate::common::{map, unmap, vacant};
 use crate::{Bql, Tx};
 use alloc::boxed::Box;
-use core::hint::cold_path;
-use core::mem;
+use core::{hint::cold_path, mem};
 use doorbell_hal::{Buf, Coherent, CpuWork, Fence, Host, Mapped, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, EthSeg, MAX_WQEBBS, WQEBB, dbr, opcode, uar,
 };
-use doorbell_packet::ethernet::MIN_FRAME;
-use doorbell_packet::{Fragment, OffloadRequest, Packet};
+use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet::MIN_FRAME};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 

@@ -1,7 +1,6 @@
 //! pcap, the older format: one header, then packets, all of one link type.
 
-use super::input::Input;
-use super::{Arena, FCS, Fault, MAX_FRAME, Packet};
+use super::{Arena, FCS, Fault, MAX_FRAME, Packet, input::Input};
 use pcap_parser::{parse_pcap_frame, parse_pcap_frame_be, parse_pcap_header};
 use std::io::Read;
 

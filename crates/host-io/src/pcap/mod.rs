@@ -23,9 +23,7 @@ pub use error::{CaptureError, Fault};
 pub use write::{InterfaceId, Writer};
 
 use input::Input;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::{fs::File, io::Read, path::Path};
 
 /// The longest frame that is read or written, in bytes: libpcap's limit (`MAXIMUM_SNAPLEN`).
 pub const MAX_FRAME: u32 = 262_144;

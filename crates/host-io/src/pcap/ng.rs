@@ -1,8 +1,7 @@
 //! pcapng: sections of blocks. Section, interface and the three kinds of packet blocks are read;
 //! all others are skipped. Section numbers are those of draft-ietf-opsawg-pcapng.
 
-use super::input::Input;
-use super::{Arena, FCS, Fault, MAX_FRAME, Packet};
+use super::{Arena, FCS, Fault, MAX_FRAME, Packet, input::Input};
 use pcap_parser::pcapng::{Block, OptionCode, PcapNGOption, parse_block_be, parse_block_le};
 use std::io::Read;
 

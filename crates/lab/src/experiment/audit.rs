@@ -1,8 +1,7 @@
 //! Audits: comparisons of the counts of two parties, with the differences that faults explain.
 
 use super::result::{Count, Group};
-use crate::sim::fault::Report;
-use crate::sim::standstill;
+use crate::sim::{fault::Report, standstill};
 use doorbell_bus::Platform;
 
 /// Returns the injected faults under the names of results.

@@ -22,8 +22,7 @@ use crate::sim::traffic::udp;
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
-use doorbell_packet::ethernet::HEADER;
-use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet};
+use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, ethernet::HEADER};
 use std::collections::VecDeque;
 
 /// The direction of the frames.

@@ -41,9 +41,7 @@ use doorbell_hal::{Host, Span};
 use doorbell_layout::ibmvnic::{MAX_INDIRECT, hcall};
 use queue::Queue;
 use settings::{CALL_KEYS, CPU, DriverKeys, NicKeys, SerialKeys, TrafficKeys};
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 use traffic::{RequestClients, Server};
 
 /// A virtual NIC under PowerVM.

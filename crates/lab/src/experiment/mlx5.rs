@@ -22,9 +22,7 @@ use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
 use settings::{CPU, KIND, NicKeys, PCIE, RunKeys};
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// ConnectX on PCI Express.
 pub static SYSTEM: System = System {

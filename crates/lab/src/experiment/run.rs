@@ -15,10 +15,8 @@ use crate::sim::link::{Peer, Tell, Wired, on_wire};
 use crate::sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
 use crate::sim::standstill::Cause;
 use crate::sim::{Watch, watch};
-use doorbell_bus::machine::Done;
-use doorbell_bus::{Bus, Ledger, Machine, axi, pci, pcie};
-use doorbell_drivers::Driver;
-use doorbell_drivers::{axienet, e1000, ibmveth, ibmvnic, mlx5};
+use doorbell_bus::{Bus, Ledger, Machine, axi, machine::Done, pci, pcie};
+use doorbell_drivers::{Driver, axienet, e1000, ibmveth, ibmvnic, mlx5};
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use thiserror::Error;
 

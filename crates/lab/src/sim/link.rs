@@ -15,9 +15,7 @@ use doorbell_hal::{
     Device, EventSource, Fact, Hcall, HcallReturn, Port, Reg, RxVerdict, Span, Time,
 };
 use doorbell_packet::ethernet::{self, FCS, GAP, MIN_FRAME, PREAMBLE};
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::rc::Rc;
+use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 
 /// Returns the bytes that `frames` frames of `bytes` bytes in all take on the wire, with preamble,
 /// FCS and gap. The padding of short frames is not counted.

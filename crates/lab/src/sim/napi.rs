@@ -11,8 +11,7 @@
 
 use crate::sim::bql::Batch;
 use crate::sim::fault::{Watchdog, failed};
-use doorbell_bus::trace::DriverCall;
-use doorbell_bus::{Bus, Machine, Platform};
+use doorbell_bus::{Bus, Machine, Platform, trace::DriverCall};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};
 use doorbell_packet::Packet;

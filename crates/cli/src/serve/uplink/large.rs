@@ -6,10 +6,9 @@
 
 use crate::vnet::header;
 use doorbell_host_io::tap::{Tap, VnetHeader, offload};
-use doorbell_packet::headers::Layers;
-use doorbell_packet::merge::Merge;
-use doorbell_packet::segment::Segments;
-use doorbell_packet::{CsumPartial, Gso, GsoKind};
+use doorbell_packet::{
+    CsumPartial, Gso, GsoKind, headers::Layers, merge::Merge, segment::Segments,
+};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 

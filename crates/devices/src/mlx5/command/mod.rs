@@ -20,10 +20,8 @@ mod vport;
 
 pub(super) use vport::CastCounters;
 
-use super::device::Mlx5;
-use super::ring::Ring;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use super::{device::Mlx5, ring::Ring};
+use alloc::{collections::VecDeque, vec::Vec};
 use delivery::Fetched;
 use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{

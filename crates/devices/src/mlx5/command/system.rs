@@ -1,7 +1,6 @@
 //! Up and down: function, ISSI, pages, initialization.
 
-use super::super::device::Mlx5;
-use super::{Answer, Phase, answer, check, input, tail};
+use super::{super::device::Mlx5, Answer, Phase, answer, check, input, tail};
 use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{
     FunctionIn, ISSI_1, ManagePagesIn, ManagePagesOut, QueryAdapterOut, QueryIssiOut,

@@ -3,8 +3,7 @@
 //! Address lists and promiscuous modes are kept and told again; what is received
 //! is for flow tables to say, as on the card.
 
-use super::super::device::Mlx5;
-use super::{Answer, CmdStatus, answer, answer_prefix, check, input, tail};
+use super::{super::device::Mlx5, Answer, CmdStatus, answer, answer_prefix, check, input, tail};
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{

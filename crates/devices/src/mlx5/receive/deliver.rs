@@ -1,7 +1,6 @@
 //! From the FIFO to memory: data, completions, and what is said of queues that failed.
 
-use super::super::device::Mlx5;
-use super::{RxError, RxFrame};
+use super::{super::device::Mlx5, RxError, RxFrame};
 use doorbell_hal::{Port, RxVerdict, Time};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
 use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};

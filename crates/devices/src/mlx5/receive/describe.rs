@@ -9,8 +9,7 @@
 //! **L3 ok**: IPv4's header checksum is right, or it is IPv6. **L4 ok**: TCP's or UDP's
 //! checksum is right, or the sender of UDP over IPv4 made none. A fragment has none.
 
-use super::super::rss::Hash;
-use super::super::steering::Fields;
+use super::super::{rss::Hash, steering::Fields};
 use alloc::vec::Vec;
 use doorbell_hal::Time;
 use doorbell_layout::mlx5::receive::{

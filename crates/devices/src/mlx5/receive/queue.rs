@@ -1,10 +1,7 @@
 //! A receive queue, and how its WQEs come on chip.
 
-use super::super::ring::Ring;
-use super::Counters;
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use super::{super::ring::Ring, Counters};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::mlx5::command::{Rqc, Wq};
 use doorbell_layout::mlx5::receive::{DBR_RECEIVE, RqContext, RqState};

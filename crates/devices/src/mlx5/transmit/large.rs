@@ -3,10 +3,7 @@
 use super::{Execution, Failed, Outcome, segment};
 use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::{EthSeg, INLINE_SEG, syndrome};
-use doorbell_packet::Gso;
-use doorbell_packet::checksum::Sum;
-use doorbell_packet::headers::Layers;
-use doorbell_packet::segment::SegmentPlan;
+use doorbell_packet::{Gso, checksum::Sum, headers::Layers, segment::SegmentPlan};
 
 /// A place in the data segments of a WQE, while payload is being gathered.
 #[derive(Clone, Copy)]

@@ -3,8 +3,7 @@
 use super::super::firmware::{Firmware, Objects};
 use super::super::settings::OpenError;
 use super::queue::CommandQueue;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Coherent, Host};
 use doorbell_layout::mlx5::command::{
     AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateSqIn, Eqc,

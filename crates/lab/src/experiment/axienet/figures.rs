@@ -9,8 +9,7 @@
 //! "Before" is an interrupt for every packet. "After" is net_dim over 4^i packets and a silence of
 //! 16 us.
 
-use super::settings::setup;
-use super::{Load, run};
+use super::{Load, run, settings::setup};
 use crate::config::profile::Profile;
 use crate::experiment::closed_loop;
 use crate::experiment::figures::{

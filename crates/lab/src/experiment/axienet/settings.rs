@@ -4,8 +4,7 @@ mod keys;
 
 pub(super) use keys::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 
-use super::controllers::Any;
-use super::{Load, Setup};
+use super::{Load, Setup, controllers::Any};
 use crate::config::host::HostConfig;
 use crate::config::key::Values;
 use crate::config::{SettingError, refuse};
@@ -15,8 +14,7 @@ use crate::sim::traffic::Frames;
 use crate::sim::traffic::arrivals::{Pattern, Phase, Rng};
 use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
 use doorbell_devices::axi_ethernet as device;
-use doorbell_drivers::axienet as driver;
-use doorbell_drivers::axienet::Coalesce;
+use doorbell_drivers::{axienet as driver, axienet::Coalesce};
 use doorbell_hal::{Alignment, Span};
 use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! The bench: a system, its sheet, and the measurements made so far.
 
 use super::{Constants, FigureSet, MeasureError, PublishedFigures};
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// The next step of a reproduction, for a progress bar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

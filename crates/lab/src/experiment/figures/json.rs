@@ -1,7 +1,6 @@
 //! The report as JSON: an array of rows, as other programs read them.
 
-use super::sensitivity::Moved;
-use super::{Choice, Outcome, Report, Sensitivity, SystemReport, Tolerance};
+use super::{Choice, Outcome, Report, Sensitivity, SystemReport, Tolerance, sensitivity::Moved};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -1,9 +1,8 @@
 //! The report as text: a section a system, for a terminal of 120 columns.
 
-use super::report::round_significant;
 use super::{
     Combinations, DegreesOfFreedom, MIN_EFFECT, Outcome, Report, Role, Sensitivity, Side,
-    SystemReport, Verdict,
+    SystemReport, Verdict, report::round_significant,
 };
 use crate::table::Table;
 use std::fmt::Write as _;

@@ -13,9 +13,7 @@ use crate::sim::napi::Endpoint;
 use crate::sim::traffic::tcp::Stack;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Span, Time};
-use doorbell_packet::ethernet::HEADER;
-use doorbell_packet::merge::Merge;
-use doorbell_packet::{Fragment, NonLinear, Packet};
+use doorbell_packet::{Fragment, NonLinear, Packet, ethernet::HEADER, merge::Merge};
 use std::collections::VecDeque;
 
 /// The longest merged packet: 64 KiB of IP and an Ethernet header.

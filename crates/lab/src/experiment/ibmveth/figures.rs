@@ -7,9 +7,7 @@
 //!
 //! A rate is TCP payload over the steady part of a run.
 
-use super::lan::SERVER;
-use super::settings::setup;
-use super::{Load, run};
+use super::{Load, lan::SERVER, run, settings::setup};
 use crate::experiment::closed_loop;
 use crate::experiment::figures::{
     Constant, Constants, Curve, Headline, KnownMiss, MeasureError, ProfileRuns, PublishedFigures,

@@ -10,8 +10,7 @@ use doorbell_devices::veth::Veth;
 use doorbell_hal::{
     Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Reg, RxVerdict, Span, Time,
 };
-use doorbell_packet::OffloadRequest;
-use doorbell_packet::segment::Segments;
+use doorbell_packet::{OffloadRequest, segment::Segments};
 use std::collections::VecDeque;
 
 /// The client's partition, and its core.

@@ -5,8 +5,7 @@
 //! the physical port cannot take, as a stack does above any device (`validate_xmit_skb`).
 
 use super::lan::{Lan, PORT_VECTOR, transmit};
-use crate::experiment::papr::Hosted;
-use crate::sim::traffic::tcp::Hosts;
+use crate::{experiment::papr::Hosted, sim::traffic::tcp::Hosts};
 use doorbell_drivers::ibmveth::{self as veth, Ibmveth};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, CpuWork, Host};

@@ -3,12 +3,10 @@
 //! The queue pairs of an adapter share a session, so there is one driver. Each of its cores holds a
 //! reference to it.
 
-use doorbell_drivers::ibmvnic::Ibmvnic;
-use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx, ibmvnic::Ibmvnic};
 use doorbell_hal::{Hypervisor, Span};
 use doorbell_packet::Packet;
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::{cell::RefCell, rc::Rc};
 
 #[derive(Clone, Debug)]
 pub(super) struct Queue {

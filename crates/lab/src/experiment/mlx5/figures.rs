@@ -9,8 +9,7 @@
 //! * Instructions are those of this driver alone, by Callgrind; the source's are of the whole
 //!   kernel path, so only the differences compare.
 
-use super::settings::setup;
-use super::{Board as Machine, Load, Setup, run};
+use super::{Board as Machine, Load, Setup, run, settings::setup};
 use crate::config::key::Values;
 use crate::config::profile::Profile;
 use crate::experiment::figures::{
@@ -18,8 +17,7 @@ use crate::experiment::figures::{
     PublishedFigures, Role, Row, Rule, published,
 };
 use crate::sim::Unwatched;
-use doorbell_bus::pcie::Rules;
-use doorbell_bus::{Pcie, Platform};
+use doorbell_bus::{Pcie, Platform, pcie::Rules};
 use doorbell_devices::mlx5::Mlx5 as Device;
 use doorbell_drivers::mlx5::{Channel, Hca};
 use doorbell_drivers::{Driver, Tx};

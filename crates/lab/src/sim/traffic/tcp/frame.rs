@@ -5,8 +5,7 @@
 //! or places it wrongly.
 
 use doorbell_packet::checksum::Sum;
-use std::ops::Range;
-use std::sync::LazyLock;
+use std::{ops::Range, sync::LazyLock};
 
 /// FIN.
 pub const FIN: u8 = 0x01;
