@@ -23,9 +23,9 @@ pub mod pci;
 pub mod pcie;
 pub mod platform;
 pub mod reservations;
+mod rules;
 mod sink;
 pub mod tce;
-
 pub mod trace;
 
 pub use axi::Axi;
@@ -39,5 +39,6 @@ pub use pci::Pci;
 pub use pcie::{Latencies, Pcie};
 pub use platform::{Mapping, Platform, Refused, Stray, Strays};
 pub use reservations::Reservations;
+pub use rules::RulesError;
 pub use sink::{Capture, FrameSink};
 pub use trace::Trace;

@@ -66,6 +66,48 @@ pub trait Bus: Port {
     }
 }
 
+/// Declares the functions of a [`Port`] that a bus passes to its `platform` and its `sink`.
+macro_rules! port_of_platform {
+    () => {
+        #[inline(always)]
+        fn begin_completion(&mut self, at: Time) -> bool {
+            self.platform.begin_completion(at)
+        }
+
+        fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
+            self.platform.set_irq_line(at, n, high);
+        }
+
+        #[inline]
+        fn emit(&mut self, at: Time, frame: &[u8]) {
+            self.platform.count_frame(at, frame);
+            self.sink.emit(at, frame);
+        }
+    };
+}
+
+/// Declares the functions of a [`Bus`] that return its `platform` and its `sink`.
+macro_rules! bus_of_platform {
+    () => {
+        #[inline(always)]
+        fn platform(&self) -> &Platform {
+            &self.platform
+        }
+
+        #[inline(always)]
+        fn platform_mut(&mut self) -> &mut Platform {
+            &mut self.platform
+        }
+
+        #[inline(always)]
+        fn sink_mut(&mut self) -> &mut S {
+            &mut self.sink
+        }
+    };
+}
+
+pub(crate) use {bus_of_platform, port_of_platform};
+
 /// The price of one kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Price {

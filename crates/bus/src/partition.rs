@@ -6,6 +6,7 @@
 //! several buses; a machine of them implements [`Hypervisor`] beside [`Host`]. The same address in
 //! two partitions is two places.
 
+use crate::machine::{bus_of_platform, port_of_platform};
 use crate::trace::{CpuStep, EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Ledger, Machine, Platform, Reservations};
 use doorbell_hal::{
@@ -123,11 +124,6 @@ impl<B: Bus> Partitions<B> {
     /// Returns the time for which the hypervisor's lock was held.
     pub fn held(&self) -> Span {
         self.serial.busy()
-    }
-
-    /// Returns the partition of core `n`.
-    pub fn partition_of(&self, n: usize) -> usize {
-        self.of_core[n]
     }
 
     /// Returns the calls made or priced so far, in order of their first mention.
@@ -356,18 +352,10 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
     fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)
     }
-    fn begin_completion(&mut self, at: Time) -> bool {
-        self.platform.begin_completion(at)
-    }
-    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_irq_line(at, n, high);
-    }
+    port_of_platform!();
+
     fn raise_msi(&mut self, at: Time, vector: u16) {
         self.platform.post_message(at, vector);
-    }
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.count_frame(at, frame);
-        self.sink.emit(at, frame);
     }
 }
 
@@ -379,15 +367,8 @@ impl<S: FrameSink> Bus for HypervisorPort<S> {
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> HypervisorPort<T> {
         HypervisorPort { platform: self.platform, sink, per_kib: self.per_kib }
     }
-    fn sink_mut(&mut self) -> &mut S {
-        &mut self.sink
-    }
-    fn platform(&self) -> &Platform {
-        &self.platform
-    }
-    fn platform_mut(&mut self) -> &mut Platform {
-        &mut self.platform
-    }
+    bus_of_platform!();
+
     fn register_write(&mut self, at: Time, _: u8) -> Time {
         at
     }

@@ -6,6 +6,7 @@
 //! bytes.
 
 use super::Rules;
+use crate::machine::{bus_of_platform, port_of_platform};
 use crate::outstanding::OutstandingRequests;
 use crate::reservations::Reservations;
 use crate::trace::{EventKind, Link, Transfer};
@@ -151,24 +152,11 @@ impl<S: FrameSink> Port for Axi<S> {
         Ok(self.platform.post_write_since(at, arrival, to, from))
     }
 
-    #[inline(always)]
-    fn begin_completion(&mut self, at: Time) -> bool {
-        self.platform.begin_completion(at)
-    }
-
-    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_irq_line(at, n, high);
-    }
+    port_of_platform!();
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
         let arrival = self.send_write(at, MESSAGE_ADDRESS, 4);
         self.platform.post_message(arrival, vector);
-    }
-
-    #[inline]
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.count_frame(at, frame);
-        self.sink.emit(at, frame);
     }
 }
 
@@ -183,20 +171,7 @@ impl<S: FrameSink> Bus for Axi<S> {
         Axi { platform, rules, latencies, read_data, write_data, registers, reads, writes, sink }
     }
 
-    #[inline(always)]
-    fn platform(&self) -> &Platform {
-        &self.platform
-    }
-
-    #[inline(always)]
-    fn platform_mut(&mut self) -> &mut Platform {
-        &mut self.platform
-    }
-
-    #[inline(always)]
-    fn sink_mut(&mut self) -> &mut S {
-        &mut self.sink
-    }
+    bus_of_platform!();
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {
         let accesses = Rules::lite_accesses(size);

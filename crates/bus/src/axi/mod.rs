@@ -9,7 +9,7 @@ mod cut;
 pub use bus::{Axi, Latencies};
 pub use cut::{Burst, Bursts};
 
-use core::fmt;
+use crate::rules::{RulesError, checker};
 use doorbell_hal::Span;
 
 /// A burst does not cross a multiple of this.
@@ -76,29 +76,6 @@ impl Settings {
     };
 }
 
-/// A setting outside what AXI, or these rules, allow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RulesError {
-    /// The setting, by its field name in [`Settings`].
-    pub setting: &'static str,
-    /// The value given.
-    pub given: u32,
-    /// The values allowed.
-    pub allowed: &'static str,
-}
-
-impl fmt::Display for RulesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} = {} is not an AXI setting; allowed: {}",
-            self.setting, self.given, self.allowed
-        )
-    }
-}
-
-impl std::error::Error for RulesError {}
-
 /// The checked rules of one bus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
@@ -118,9 +95,7 @@ impl Rules {
     /// The first setting that is out of range.
     pub fn new(settings: Settings) -> Result<Rules, RulesError> {
         let Settings { protocol, mhz, bits, beats, reads, writes, lite_clocks } = settings;
-        let check = |holds, setting, given, allowed| {
-            if holds { Ok(()) } else { Err(RulesError { setting, given, allowed }) }
-        };
+        let check = checker("an AXI");
         let power = |v: u32, least, most| v.is_power_of_two() && (least..=most).contains(&v);
         check((1..=1000).contains(&mhz), "mhz", mhz, "1 to 1000")?;
         check(power(bits, 32, 1024), "bits", bits, "32, 64, 128, 256, 512, 1024")?;

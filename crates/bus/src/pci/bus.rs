@@ -7,6 +7,7 @@
 //! beside the bus.
 
 use super::{Command, Protocol, Rules, Transaction};
+use crate::machine::{bus_of_platform, port_of_platform};
 use crate::outstanding::OutstandingRequests;
 use crate::reservations::Reservations;
 use crate::trace::{EventKind, Link, Transfer};
@@ -183,14 +184,7 @@ impl<S: FrameSink> Port for Pci<S> {
         Ok(self.platform.post_write_since(at, arrival, to, from))
     }
 
-    #[inline(always)]
-    fn begin_completion(&mut self, at: Time) -> bool {
-        self.platform.begin_completion(at)
-    }
-
-    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_irq_line(at, n, high);
-    }
+    port_of_platform!();
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
         let t = Transaction { addr: MESSAGE_ADDRESS.0, command: self.write_command(), bytes: 4 };
@@ -198,12 +192,6 @@ impl<S: FrameSink> Port for Pci<S> {
         let taken = self.book(at, self.rules.clocks(&t), &t, t.command.name());
         self.posted = self.posted.max(taken + self.latencies.memory);
         self.platform.post_message(self.posted, vector);
-    }
-
-    #[inline]
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.count_frame(at, frame);
-        self.sink.emit(at, frame);
     }
 }
 
@@ -239,20 +227,7 @@ impl<S: FrameSink> Bus for Pci<S> {
         Pci { platform, rules, latencies, bar, line, reads, fetched, posted, sink }
     }
 
-    #[inline(always)]
-    fn platform(&self) -> &Platform {
-        &self.platform
-    }
-
-    #[inline(always)]
-    fn platform_mut(&mut self) -> &mut Platform {
-        &mut self.platform
-    }
-
-    #[inline(always)]
-    fn sink_mut(&mut self) -> &mut S {
-        &mut self.sink
-    }
+    bus_of_platform!();
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {
         let t = self.access(self.write_command(), size);

@@ -14,7 +14,7 @@ pub use bus::{Latencies, Pci};
 pub use cut::{Command, Transaction, Transactions, transactions};
 
 use crate::Price;
-use core::fmt;
+use crate::rules::{RulesError, checker};
 use doorbell_hal::Span;
 
 /// Conventional PCI or PCI-X, with what only the one has.
@@ -93,38 +93,6 @@ impl Settings {
     };
 }
 
-/// A setting outside what PCI, or these rules, allow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RulesError {
-    /// The setting, by its field name in [`Settings`] or [`Protocol`].
-    pub setting: &'static str,
-    /// The value given.
-    pub given: u32,
-    /// The values allowed.
-    pub allowed: &'static str,
-}
-
-impl fmt::Display for RulesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} = {} is not a PCI setting; allowed: {}",
-            self.setting, self.given, self.allowed
-        )
-    }
-}
-
-impl std::error::Error for RulesError {}
-
-fn check(
-    holds: bool,
-    setting: &'static str,
-    given: u32,
-    allowed: &'static str,
-) -> Result<(), RulesError> {
-    if holds { Ok(()) } else { Err(RulesError { setting, given, allowed }) }
-}
-
 /// The checked rules of one bus segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
@@ -144,6 +112,7 @@ impl Rules {
     /// # Errors
     /// The first setting that is not allowed, with what is.
     pub fn new(settings: Settings) -> Result<Rules, RulesError> {
+        let check = checker("a PCI");
         let Settings { mhz, bits, line, boundary, latency_timer, .. } = settings;
         let fits = |bytes: u32, least: u32, most: u32| {
             bytes.is_power_of_two() && (least..=most).contains(&bytes)

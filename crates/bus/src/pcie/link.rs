@@ -9,6 +9,7 @@
 //! acknowledgement moves nothing else.
 
 use super::{ByteClock, ByteTime, DllpState, LinkDirection, Rules, Tlps};
+use crate::machine::{bus_of_platform, port_of_platform};
 use crate::reservations::{Interval, Reservations};
 use crate::trace::{EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Platform};
@@ -147,24 +148,11 @@ impl<S: FrameSink> Port for Pcie<S> {
         Ok(self.platform.post_write_since(at, arrival, to, from))
     }
 
-    #[inline(always)]
-    fn begin_completion(&mut self, at: Time) -> bool {
-        self.platform.begin_completion(at)
-    }
-
-    fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
-        self.platform.set_irq_line(at, n, high);
-    }
+    port_of_platform!();
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
         let arrival = self.send(at, self.rules.device_write(MESSAGE_ADDRESS, 4));
         self.platform.post_message(arrival, vector);
-    }
-
-    #[inline]
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.platform.count_frame(at, frame);
-        self.sink.emit(at, frame);
     }
 }
 
@@ -177,20 +165,7 @@ impl<S: FrameSink> Bus for Pcie<S> {
         Pcie { platform, rules, latencies, bar, raw, up, down, dllps, sink }
     }
 
-    #[inline(always)]
-    fn platform(&self) -> &Platform {
-        &self.platform
-    }
-
-    #[inline(always)]
-    fn platform_mut(&mut self) -> &mut Platform {
-        &mut self.platform
-    }
-
-    #[inline(always)]
-    fn sink_mut(&mut self) -> &mut S {
-        &mut self.sink
-    }
+    bus_of_platform!();
 
     fn register_write(&mut self, at: Time, size: u8) -> Time {
         self.send(at, self.rules.cpu_write(self.bar, size))

@@ -5,15 +5,16 @@
 //! ([`Rules::read_cost`], [`Rules::write_cost`]). [`ByteClock`] turns bytes into picoseconds,
 //! [`DllpState`] says which link-layer packets answer. docs/buses.md has the rules. Sources: PCI
 //! Express base specification 3.0 chapters 2 to 4; AMD PG213, PG346; Intel AN 456 and AN 829
-//! (protocol overhead); pcie-bench/pcie-model, whose own arithmetic [`model`] has.
+//! (protocol overhead); pcie-bench/pcie-model, whose own arithmetic the tests compare with.
 
 mod dllp;
 mod link;
-pub mod model;
 mod rate;
 mod split;
 mod tlp;
 mod transactions;
+
+use crate::rules::{RulesError, checker};
 
 pub use dllp::{Class, DLLP_BYTES, DllpRule, DllpState, Dllps, ack_limit};
 pub use link::{Latencies, Pcie};
@@ -21,8 +22,6 @@ pub use rate::{ByteClock, ByteTime};
 pub use split::{Piece, Pieces, ReadCost, WriteCost};
 pub use tlp::{Framing, Tlps};
 pub use transactions::{Command, Operation, Transaction, Transactions, transactions};
-
-use core::fmt;
 
 /// A direction of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,39 +99,7 @@ impl Settings {
     }
 }
 
-/// A setting outside what PCI Express, or these rules, allow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RulesError {
-    /// The setting, by its field name in [`Settings`] or [`model::Config`].
-    pub setting: &'static str,
-    /// The value given.
-    pub given: u32,
-    /// The values allowed.
-    pub allowed: &'static str,
-}
-
-impl fmt::Display for RulesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} = {} is not a PCI Express setting; allowed: {}",
-            self.setting, self.given, self.allowed
-        )
-    }
-}
-
-impl std::error::Error for RulesError {}
-
 const SIZES: &str = "128, 256, 512, 1024, 2048, 4096";
-
-fn check(
-    holds: bool,
-    setting: &'static str,
-    given: u32,
-    allowed: &'static str,
-) -> Result<(), RulesError> {
-    if holds { Ok(()) } else { Err(RulesError { setting, given, allowed }) }
-}
 
 fn is_size(bytes: u32) -> bool {
     bytes.is_power_of_two() && (128..=4096).contains(&bytes)
@@ -161,6 +128,7 @@ impl Rules {
     /// # Errors
     /// The first setting that is not allowed, with what is.
     pub fn new(settings: Settings) -> Result<Rules, RulesError> {
+        let check = checker("a PCI Express");
         let Settings { generation, lanes, mps, mrrs, usable_ppm, .. } = settings;
         check(
             (1..=5).contains(&generation),

@@ -1,3 +1,5 @@
+mod model;
+
 use super::*;
 
 fn error(change: impl FnOnce(&mut Settings)) -> String {

@@ -3,6 +3,7 @@
 //! Both kinds of file have a head of strings (`name`, `about`, …) and tables of keys. [`Document`]
 //! reads them and keeps line numbers, so that a message can begin with `profiles/x.toml:12:`.
 
+use doorbell_bus::RulesError;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -38,16 +39,11 @@ impl From<SettingError> for String {
     }
 }
 
-macro_rules! rules_errors {
-    ($($bus:ident)*) => {$(
-        impl From<doorbell_bus::$bus::RulesError> for SettingError {
-            fn from(e: doorbell_bus::$bus::RulesError) -> SettingError {
-                SettingError(e.to_string())
-            }
-        }
-    )*};
+impl From<RulesError> for SettingError {
+    fn from(e: RulesError) -> SettingError {
+        SettingError(e.to_string())
+    }
 }
-rules_errors!(pci pcie axi);
 
 /// Returns a [`SettingError`] with this text.
 macro_rules! refuse {

@@ -17,7 +17,8 @@ use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::sim::scheduler::Interrupt;
 use crate::sim::{Unwatched, Watch, standstill};
 use doorbell_bus::{
-    Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, pcie,
+    Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, RulesError,
+    pcie,
 };
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Span};
@@ -44,7 +45,7 @@ pub fn on_pcie<D: Device<Pcie>>(
     generation: u32,
     lanes: u32,
     device: D,
-) -> Result<Machine<Pcie, D>, pcie::RulesError> {
+) -> Result<Machine<Pcie, D>, RulesError> {
     let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes))?;
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
     let bus = Pcie::new(

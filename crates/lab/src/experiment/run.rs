@@ -15,7 +15,7 @@ use crate::sim::link::{Peer, Tell, Wired, on_wire};
 use crate::sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
 use crate::sim::standstill::Cause;
 use crate::sim::{Watch, watch};
-use doorbell_bus::{Bus, Ledger, Machine, axi, machine::Done, pci, pcie};
+use doorbell_bus::{Bus, Ledger, Machine, RulesError, machine::Done};
 use doorbell_drivers::{Driver, axienet, e1000, ibmveth, ibmvnic, mlx5};
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use thiserror::Error;
@@ -118,7 +118,7 @@ macro_rules! input_errors {
         }
     )*};
 }
-input_errors!(SettingError pci::RulesError pcie::RulesError axi::RulesError);
+input_errors!(SettingError RulesError);
 
 impl<E: Into<OpenError>> From<E> for RunError {
     fn from(e: E) -> RunError {

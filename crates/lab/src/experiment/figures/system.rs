@@ -5,7 +5,7 @@ use crate::config::key::Values;
 use crate::config::profile::Profile;
 use crate::config::{InputError, SettingError};
 use crate::experiment::RunError;
-use doorbell_bus::{pci, pcie};
+use doorbell_bus::RulesError;
 use std::collections::BTreeMap;
 
 /// A system whose published figures can be reproduced.
@@ -149,7 +149,7 @@ macro_rules! measure_errors {
         }
     )*};
 }
-measure_errors!(UnknownConstant InputError SettingError RunError pci::RulesError pcie::RulesError);
+measure_errors!(UnknownConstant InputError SettingError RunError RulesError);
 
 /// Finished runs, so that the figures of one run cost one run.
 ///

@@ -7,42 +7,43 @@
 //! generations 6 and 7. Sources: `model/pcie.py`, `model/mem_bw.py` of pcie-bench/pcie-model;
 //! "Understanding PCIe performance for end host networking" (SIGCOMM 2018).
 
-use super::tlp::{ECRC, Framing, HEADER_3DW, HEADER_4DW};
-use super::{RulesError, SIZES, ack_limit, check, is_size};
+use crate::pcie::tlp::{ECRC, Framing, HEADER_3DW, HEADER_4DW};
+use crate::pcie::{SIZES, ack_limit, is_size};
+use crate::rules::{RulesError, checker};
 
 /// A configuration as pcie-model's `Cfg` takes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub(super) struct Config {
     /// 1 to 7.
-    pub generation: u32,
+    pub(super) generation: u32,
     /// 1, 2, 4, 8, 16 or 32.
-    pub lanes: u32,
+    pub(super) lanes: u32,
     /// 32 or 64: the header form of every request.
-    pub address_bits: u32,
+    pub(super) address_bits: u32,
     /// Every TLP carries the digest.
-    pub ecrc: bool,
+    pub(super) ecrc: bool,
     /// Max_Payload_Size, bytes.
-    pub mps: u32,
+    pub(super) mps: u32,
     /// Max_Read_Request_Size, bytes.
-    pub mrrs: u32,
+    pub(super) mrrs: u32,
     /// Read completion boundary: 64, 128, 256 or 512 bytes.
-    pub rcb: u32,
+    pub(super) rcb: u32,
     /// Completions are cut at RCB rather than MPS.
-    pub rcb_chunks: bool,
+    pub(super) rcb_chunks: bool,
 }
 
 /// Bandwidth of payload in each direction, in Gb/s.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Effective {
+pub(super) struct Effective {
     /// Written by the device.
-    pub toward_host: f64,
+    pub(super) toward_host: f64,
     /// Read by the device.
-    pub toward_device: f64,
+    pub(super) toward_device: f64,
 }
 
 /// A checked configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Model(Config);
+pub(super) struct Model(Config);
 
 /// Bytes on the wire in each direction.
 #[derive(Clone, Copy)]
@@ -56,7 +57,8 @@ impl Model {
     ///
     /// # Errors
     /// The first setting that the model does not know, with those it does.
-    pub fn new(config: Config) -> Result<Model, RulesError> {
+    pub(super) fn new(config: Config) -> Result<Model, RulesError> {
+        let check = checker("a PCI Express");
         let Config { generation, lanes, address_bits, mps, mrrs, rcb, .. } = config;
         check((1..=7).contains(&generation), "generation", generation, "1 to 7")?;
         check(lanes.is_power_of_two() && lanes <= 32, "lanes", lanes, "1, 2, 4, 8, 16, 32")?;
@@ -68,7 +70,7 @@ impl Model {
     }
 
     /// Bandwidth of the link after coding, Gb/s in each direction.
-    pub fn raw_gbps(&self) -> f64 {
+    pub(super) fn raw_gbps(&self) -> f64 {
         let transfers = 2.5 * f64::from(1u32 << (self.0.generation - 1));
         let per_lane = match self.0.generation {
             1 | 2 => transfers * 8.0 / 10.0,
@@ -80,7 +82,7 @@ impl Model {
     }
 
     /// Bandwidth left for TLPs, Gb/s in each direction.
-    pub fn tlp_gbps(&self) -> f64 {
+    pub(super) fn tlp_gbps(&self) -> f64 {
         let Config { generation, lanes, mps, .. } = self.0;
         let limit = ack_limit(generation, lanes, mps);
         let ack = if (generation, lanes, mps) == (2, 32, 4096) { 237 } else { limit };
@@ -89,19 +91,19 @@ impl Model {
     }
 
     /// Payload bandwidth of back-to-back writes of `size` bytes, which is not zero.
-    pub fn write(&self, size: u32) -> Effective {
+    pub(super) fn write(&self, size: u32) -> Effective {
         let gbps = self.payload_gbps(size, self.write_wire(size));
         Effective { toward_host: gbps, toward_device: 0.0 }
     }
 
     /// Payload bandwidth of back-to-back reads of `size` bytes, which is not zero.
-    pub fn read(&self, size: u32) -> Effective {
+    pub(super) fn read(&self, size: u32) -> Effective {
         let gbps = self.payload_gbps(size, self.read_wire(size));
         Effective { toward_host: 0.0, toward_device: gbps }
     }
 
     /// Payload bandwidth when each read is paired with a write of the same `size`, not zero.
-    pub fn read_write(&self, size: u32) -> Effective {
+    pub(super) fn read_write(&self, size: u32) -> Effective {
         let (read, write) = (self.read_wire(size), self.write_wire(size));
         let wire = Wire { toward_host: read.toward_host + write.toward_host, ..read };
         let gbps = self.payload_gbps(size, wire);
@@ -137,5 +139,4 @@ impl Model {
     }
 }
 
-#[cfg(test)]
 mod tests;
