@@ -360,6 +360,54 @@ pub fn a_refused_send_drops_its_batch<M: Model>(make: impl Fn(Config) -> M) {
     }
 }
 
+/// Bytes count from transmit to completion. With more to come they flush nothing
+/// (`__netdev_tx_sent_queue`).
+pub fn bytes_count_until_completion<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b = Harness::up(make, PVM, &Driver { direct: Direct::Never, ..small() });
+    assert_eq!(b.nic.byte_room_on(0), 0, "one packet may go");
+    let frame = ip(TO, true, false, 100);
+    let len = frame.len() as i32;
+    for i in 1..=5 {
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
+        assert_eq!((b.nic.byte_room_on(0), b.nic.totals().tx_flushes), (-len * i, 0));
+    }
+    assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), Tx::Ok);
+    assert_eq!((b.nic.byte_room_on(0), b.nic.totals().tx_flushes), (-len * 6, 1));
+    b.settle();
+    assert_eq!(b.nic.byte_room_on(0), len * 6, "it ran dry with six");
+    // A short packet counts as long as it goes.
+    assert_eq!(b.transmit(&frame[..40], OffloadRequest::NONE, false), Tx::Ok);
+    let shortest = b.nic.negotiated().min_mtu as i32;
+    assert_eq!((b.nic.byte_room_on(0), shortest > 40), (len * 6 - shortest, true));
+    b.settle();
+    b.close();
+}
+
+/// Packets without a server owe no bytes: those of a refused array, and of a session that is over.
+pub fn what_is_lost_owes_no_bytes<M: Model>(make: impl Fn(Config) -> M) {
+    let frame = ip(TO, true, false, 10);
+    let mut b = Harness::up(&make, PVM, &Driver { direct: Direct::Never, ..small() });
+    b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::DROPPED, 1));
+    assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
+    assert!(b.nic.byte_room_on(0) < 0);
+    assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), Tx::Ok);
+    assert_eq!(b.nic.totals().tx_refused, 2);
+    assert!(b.nic.byte_room_on(0) >= 0);
+    b.poll();
+    assert_eq!(b.reclaim(), 2);
+    b.close();
+    let hung = Config { wire_byte: Span::from_ms(10_000), ..PVM };
+    let mut b = Harness::up(&make, hung, &Driver { direct: Direct::Never, ..small() });
+    assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), Tx::Ok);
+    assert!(b.nic.byte_room_on(0) < 0 && !b.nic.stopped_on(0));
+    b.h.delay(Span::from_ms(5_000));
+    assert!(b.nic.watchdog(&mut b.h), "a queue that is held back so long hangs");
+    b.nic.work(&mut b.h);
+    assert_eq!((b.nic.byte_room_on(0), b.nic.stats().timeouts), (0, 1));
+    b.poll();
+    b.close();
+}
+
 /// An error in a completion is counted, and the slot comes back.
 pub fn an_error_in_a_completion_gives_the_slot_back<M: Model>(make: impl Fn(Config) -> M) {
     // A server that says it cuts more than its large sends may have: what it takes, it refuses in

@@ -57,6 +57,8 @@ pub struct Config {
     pub batch: bool,
     /// Interrupts.
     pub coalesce: Coalesce,
+    /// The stack limits the bytes in the transmit ring (BQL).
+    pub bql: bool,
 }
 
 /// Ethernet header with a tag.
@@ -88,6 +90,7 @@ impl Config {
             statistics: None,
             batch: false,
             coalesce: Coalesce::LINUX,
+            bql: true,
         }
     }
 

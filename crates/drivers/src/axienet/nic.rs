@@ -556,4 +556,9 @@ impl<C: Controller, H: Host> Driver<H> for Axienet<C> {
     fn stopped(&self) -> bool {
         self.tx.stopped || self.failed
     }
+
+    #[inline]
+    fn byte_room(&self) -> i32 {
+        self.tx.bql.room()
+    }
 }

@@ -7,14 +7,15 @@
 //! EOF is in its last. TAILDESC names the last descriptor that the device takes; it then idles with
 //! CURDESC one further. Cmplt in a descriptor is the only sign that it is done; descriptors are
 //! done in order. Mapping and cookie of a descriptor are beside the ring, not in its software area,
-//! which the device would fetch.
+//! which the device would fetch. The byte limit ([`Bql`], in Linux since c900e49d58eb) gets a
+//! packet's bytes back with its last descriptor, as in Linux since d1978d03e867.
 
 use super::config::{Checksum, Config, HEADER, PIECES};
 use super::error::OpenError;
 use super::hw;
 use super::stats::Stats;
 use crate::common::{self, DoneList, coherent, next, previous, unmap, vacant};
-use crate::{Sink, Tx};
+use crate::{Bql, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
@@ -28,6 +29,8 @@ struct DmaEntry {
     cookie: u32,
     /// The packet's last.
     last: bool,
+    /// At the packet's last: [`Bql::queued`] with the packet.
+    queued: u32,
 }
 
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub(super) struct TxRing {
     /// There are descriptors beyond TAILDESC.
     unannounced: bool,
     pub(super) stopped: bool,
+    /// The limit of the bytes in the ring.
+    pub(super) bql: Bql,
     /// Dropped by a reset.
     dropped: DoneList,
 }
@@ -80,6 +85,7 @@ impl TxRing {
             used: 0,
             unannounced: false,
             stopped: false,
+            bql: Bql::new(c.bql),
             dropped: DoneList::default(),
         })
     }
@@ -128,7 +134,7 @@ impl TxRing {
         let Some(app) = self.application_words(h, &mut p) else {
             return self.drop_packet(h, p, more);
         };
-        let app_at = self.next * DESCRIPTOR + Descriptor::APP_AT;
+        let (app_at, len) = (self.next * DESCRIPTOR + Descriptor::APP_AT, p.len());
         if let Err(p) = self.map_packet(h, p) {
             return self.drop_packet(h, p, more);
         }
@@ -137,6 +143,8 @@ impl TxRing {
             [0, ..] => h.store(&self.ring, app_at, U32::ZERO),
             words => h.store(&self.ring, app_at, words.map(U32::new)),
         }
+        self.bql.queue(len);
+        self.entries[previous(self.next, self.count) as usize].queued = self.bql.queued();
         h.charge(CpuWork::TxDescriptor(pieces));
         self.stats.tx_descriptors += u64::from(pieces);
         self.stats.tx_queued += 1;
@@ -231,7 +239,7 @@ impl TxRing {
         // With a status of zero: the device stops at a descriptor that is done.
         h.store(&self.ring, at + Descriptor::CONTROL_AT, [U32::new(len | flags), U32::ZERO]);
         let last = flags & Descriptor::EOF != 0;
-        self.entries[i as usize] = DmaEntry { mapped: Some(m), cookie, last };
+        self.entries[i as usize] = DmaEntry { mapped: Some(m), cookie, last, queued: 0 };
         self.next = next(i, self.count);
         self.used += 1;
         Ok(())
@@ -277,7 +285,7 @@ impl TxRing {
     /// Passes the buffers of at most `budget` packets that are done to `up`. Returns how many
     /// packets.
     pub(super) fn reclaim<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> u32 {
-        let (mut packets, mut found) = (0, 0);
+        let (mut packets, mut found, mut sent) = (0, 0, 0);
         while packets < budget && self.used > 0 {
             let i = self.clean;
             let status = h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
@@ -295,13 +303,17 @@ impl TxRing {
                 self.stats.tx_bytes += u64::from(m.len());
                 up.sent(h.unmap(m), cookie, last);
             }
-            packets += u32::from(last);
+            if last {
+                packets += 1;
+                sent = entry.queued;
+            }
             self.free(h, i);
             self.clean = next(i, self.count);
             self.used -= 1;
         }
         if packets > 0 {
             h.charge(CpuWork::TxDone(packets));
+            self.bql.complete_to(h.now(), sent);
             self.stats.tx_packets += u64::from(packets);
         }
         if found > 0 && self.stopped && self.fits(PIECES) {
@@ -339,6 +351,7 @@ impl TxRing {
         }
         (self.next, self.clean, self.used) = (0, 0, 0);
         (self.unannounced, self.stopped) = (false, false);
+        self.bql.reset(h.now());
     }
 
     pub(super) fn release<H: Host>(self, h: &mut H) {

@@ -91,6 +91,8 @@ pub struct Config {
     pub rx_low: u8,
     /// Transmit time that counts as a hang.
     pub hang: Span,
+    /// The stack limits the bytes in the transmit ring (BQL).
+    pub bql: bool,
 }
 
 /// Longest frame that `copy_align` copies.
@@ -126,6 +128,7 @@ impl Config {
             rx_thresholds: None,
             rx_low: 0,
             hang: Span::from_ms(2000),
+            bql: true,
         }
     }
 

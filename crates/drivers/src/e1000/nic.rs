@@ -377,4 +377,9 @@ impl<H: Host> Driver<H> for E1000 {
     fn stopped(&self) -> bool {
         self.tx.stopped || self.failed
     }
+
+    #[inline]
+    fn byte_room(&self) -> i32 {
+        self.tx.bql.room()
+    }
 }

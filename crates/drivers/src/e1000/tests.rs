@@ -283,7 +283,9 @@ fn a_short_frame_is_padded_in_its_buffer_or_in_another() {
 
 #[test]
 fn copy_align_sends_from_a_2048_byte_slot_and_maps_nothing() {
-    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| c.copy_align = true);
+    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| {
+        (c.copy_align, c.bql) = (true, false);
+    });
     for i in 0..3u32 {
         let p = packet(&mut h, &[i as u8 + 1; 1514]);
         let old = p.head.buf.addr();
@@ -350,7 +352,7 @@ fn a_packet_is_done_when_its_last_descriptor_is() {
 
 #[test]
 fn tdt_is_written_when_the_batch_ends_or_the_queue_stops() {
-    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| c.tx_ring = 48);
+    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| (c.tx_ring, c.bql) = (48, false));
     let before = h.device.count(reg::TDT);
     let mut n = 0;
     while !Driver::<Host>::stopped(&nic) {
@@ -369,6 +371,85 @@ fn tdt_is_written_when_the_batch_ends_or_the_queue_stops() {
     done(&mut h, 8);
     let _ = nic.poll(&mut h, 64, &mut up);
     assert!(!Driver::<Host>::stopped(&nic), "32 are");
+}
+
+fn room(nic: &E1000) -> i32 {
+    Driver::<Host>::byte_room(nic)
+}
+
+#[test]
+fn over_the_byte_limit_each_packet_writes_tdt() {
+    // e1000_xmit_frame: `netif_xmit_stopped(txq) || !xmit_more`.
+    let (mut h, mut nic) = open();
+    for i in 0..3 {
+        let p = packet(&mut h, &[1; 100]);
+        assert_eq!(nic.transmit(&mut h, p, true), Tx::Ok);
+        assert_eq!((room(&nic), nic.stats().tx_tail), (-100 * (i + 1), i as u64 + 1));
+    }
+    (0..3).for_each(|i| done(&mut h, i));
+    let _ = nic.poll(&mut h, 64, &mut Up::default());
+    assert_eq!(room(&nic), 300, "it ran dry with 300");
+    for _ in 0..3 {
+        let p = packet(&mut h, &[1; 100]);
+        assert_eq!(nic.transmit(&mut h, p, true), Tx::Ok);
+        assert_eq!(nic.stats().tx_tail, 3, "more follows, and there is room");
+    }
+    let p = packet(&mut h, &[1; 100]);
+    assert_eq!(nic.transmit(&mut h, p, true), Tx::Ok);
+    assert_eq!((room(&nic), nic.stats().tx_tail), (-100, 4));
+}
+
+#[test]
+fn only_whole_packets_give_bytes_back() {
+    let (mut h, mut nic) = open();
+    let mut p = packet(&mut h, &[1; 100]);
+    let frag = packet(&mut h, &[2; 9]).head;
+    p.more = Some(Box::new(NonLinear { frags: vec![frag], list: Vec::new() }));
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    let p = packet(&mut h, &[1; 200]);
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    assert_eq!(room(&nic), -309);
+    done(&mut h, 0);
+    let _ = nic.poll(&mut h, 64, &mut Up::default());
+    assert_eq!(room(&nic), -309, "the first has another descriptor");
+    done(&mut h, 1);
+    let _ = nic.poll(&mut h, 64, &mut Up::default());
+    assert_eq!(room(&nic), -200, "not dry: the limit stays");
+}
+
+#[test]
+fn a_packet_counts_as_long_as_it_is_sent() {
+    // skb->len behind eth_skb_pad. A tag that the device inserts is not in it, and a large send's
+    // headers are in it once.
+    let (mut h, mut nic) = open();
+    let mut sent = 0;
+    for (copy, len, tag, bytes) in
+        [(false, 20, false, 60), (false, 100, true, 100), (true, 20, false, 60)]
+    {
+        if copy {
+            (h, nic) = open_with(Part::I82540, Bus::Pci, |c| c.copy_align = true);
+            sent = 0;
+        }
+        let mut p = packet(&mut h, &vec![7; len]);
+        p.todo.vlan = tag.then_some(5);
+        assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+        sent += bytes;
+        assert_eq!(room(&nic), -sent, "{copy} {len}");
+    }
+    let (mut h, mut nic) = open();
+    let mut p = packet(&mut h, &tcp(3000));
+    p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1000, header: 54 });
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    assert_eq!(room(&nic), -3054);
+}
+
+#[test]
+fn a_restart_forgets_the_bytes() {
+    let (mut h, mut nic) = open();
+    let p = packet(&mut h, &[1; 100]);
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    assert_eq!(nic.alarm(&mut h, crate::Alarm::IoError), Irq::Poll);
+    assert_eq!((room(&nic), nic.is_drained()), (0, true));
 }
 
 #[test]

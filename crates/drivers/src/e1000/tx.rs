@@ -5,14 +5,15 @@
 //!
 //! head == tail is an empty ring. TDT is one past the last descriptor; writing it is the doorbell,
 //! once a batch. Only the last descriptor of a packet asks for status: the packet is done when that
-//! one has DD.
+//! one has DD. In a queue over its byte limit ([`Bql`]) each packet writes TDT, whatever follows
+//! (`netif_xmit_stopped`).
 
 use super::config::{COPY_MAX, Config, OpenError};
 use super::errata::{Errata, MAX_LENGTH, Split};
 use super::hw::{on_bus, put, reachable};
 use super::stats::Stats;
 use crate::common::{self, DoneList, coherent, complete_packet, next, previous, unmap, vacant};
-use crate::{Sink, Tx};
+use crate::{Bql, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped, Time};
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
@@ -47,11 +48,13 @@ struct DmaEntry {
     watch: u32,
     /// At a packet's first descriptor: the time of queueing.
     since: Time,
+    /// At a packet's first descriptor: [`Bql::queued`] with the packet.
+    queued: u32,
 }
 
 impl DmaEntry {
     const EMPTY: DmaEntry =
-        DmaEntry { held: None, cookie: 0, last: false, watch: NONE, since: Time::ZERO };
+        DmaEntry { held: None, cookie: 0, last: false, watch: NONE, since: Time::ZERO, queued: 0 };
 }
 
 #[derive(Debug)]
@@ -73,6 +76,8 @@ pub(super) struct TxRing {
     last_cmd: u32,
     /// Free descriptors below which the queue stops.
     keep: u32,
+    /// The limit of the bytes in the ring.
+    pub(super) bql: Bql,
     /// Packets and bytes reclaimed.
     pub(super) reclaimed: Flow,
     /// Dropped by a restart.
@@ -120,6 +125,7 @@ impl TxRing {
             after_tso: false,
             last_cmd: w::EOP | w::IFCS | w::RS | delayed,
             keep: MAX_FRAGS as u32 + 7 + more,
+            bql: Bql::new(c.bql),
             reclaimed: Flow::default(),
             dropped: DoneList::default(),
         })
@@ -178,7 +184,7 @@ impl TxRing {
             Ok(p) => p,
             Err(p) => return self.drop_packet(h, p, more),
         };
-        let first = self.next;
+        let (first, len) = (self.next, p.len().max(MIN_FRAME));
         let Some(common) = self.write_context(h, &mut p) else {
             return self.drop_packet(h, p, more);
         };
@@ -196,11 +202,11 @@ impl TxRing {
             return self.drop_packet(h, p, more);
         }
         self.after_tso = self.after_tso && !after_tso || large && errata.after_tso;
-        self.end_packet(h, first);
+        self.end_packet(h, first, len);
         if self.unused() < self.keep {
             self.stop();
         }
-        if !more || self.stopped {
+        if !more || self.stopped || self.bql.is_over() {
             self.write_tail(h);
         }
         Tx::Ok
@@ -230,14 +236,15 @@ impl TxRing {
         pad(h, p)
     }
 
-    /// Completes the packet that begins at descriptor `first`.
+    /// Completes the packet of `len` bytes that begins at descriptor `first`.
     #[inline(always)]
-    fn end_packet<H: Host>(&mut self, h: &mut H, first: u32) {
+    fn end_packet<H: Host>(&mut self, h: &mut H, first: u32, len: u32) {
         let last = previous(self.next, self.count);
         let word: u32 = h.load::<U32>(&self.ring, last * DESCRIPTOR + 8).get();
         h.store(&self.ring, last * DESCRIPTOR + 8, U32::new(word | self.last_cmd));
+        self.bql.queue(len);
         let entry = &mut self.entries[first as usize];
-        (entry.watch, entry.since) = (last, h.now());
+        (entry.watch, entry.since, entry.queued) = (last, h.now(), self.bql.queued());
         let used = (self.next + self.count - first) % self.count;
         h.charge(CpuWork::TxDescriptor(used));
         self.stats.tx_descriptors += u64::from(used);
@@ -440,15 +447,16 @@ impl TxRing {
         if !self.dropped.is_empty() {
             self.dropped.complete_tx(up);
         }
-        let (mut packets, mut done) = (0, 0);
+        let (mut packets, mut done, mut sent) = (0, 0, 0);
         while self.clean != self.next && done < self.count {
-            let last = self.entries[self.clean as usize].watch;
+            let DmaEntry { watch: last, queued, .. } = self.entries[self.clean as usize];
             if last == NONE || h.load::<u8>(&self.ring, last * DESCRIPTOR + STATUS_AT) & DD == 0 {
                 break;
             }
             h.fence(Fence::DmaRead);
             h.charge(CpuWork::Completion);
             self.entries[self.clean as usize].watch = NONE;
+            sent = queued;
             loop {
                 let at = self.clean;
                 let entry = &mut self.entries[at as usize];
@@ -474,6 +482,7 @@ impl TxRing {
         }
         if packets > 0 {
             h.charge(CpuWork::TxDone(packets));
+            self.bql.complete_to(h.now(), sent);
             self.reclaimed.packets += u64::from(packets);
             if self.stopped && self.unused() >= WAKE {
                 self.stopped = false;
@@ -508,6 +517,7 @@ impl TxRing {
         }
         (self.next, self.clean, self.announced) = (0, 0, 0);
         (self.stopped, self.after_tso) = (false, false);
+        self.bql.reset(h.now());
     }
 
     pub(super) fn release<H: Host>(self, h: &mut H) {

@@ -102,6 +102,8 @@ pub struct Config {
     pub direct: Direct,
     /// Rule for posting receive buffers.
     pub replenish: Replenish,
+    /// The stack limits the bytes in a transmit queue (BQL).
+    pub bql: bool,
     /// Limit for the answer to INIT.
     pub init_timeout: Span,
     /// Limit for the response to another command.
@@ -125,6 +127,7 @@ impl Config {
             promisc: false,
             direct: Direct::Inspect,
             replenish: Replenish::BelowHalf,
+            bql: true,
             init_timeout: Span::from_ms(20_000),
             command_timeout: Span::from_ms(10_000),
         }

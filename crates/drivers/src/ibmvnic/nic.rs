@@ -68,6 +68,7 @@ pub struct Filter {
 ///   to be inserted.
 /// - Completions are polled with received frames, not in a handler of their own.
 /// - A tag, checksum or large send that the server cannot do is done here, as the stack would.
+/// - The byte limit gets the bytes of refused packets back at once, Linux's with the next session.
 /// - Queue pairs share a session, so one value owns all of them.
 #[derive(Debug)]
 pub struct Ibmvnic {
@@ -221,7 +222,7 @@ impl Ibmvnic {
     fn register_queues<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         let (tx, rx) = (self.negotiated.tx_queues as usize, self.negotiated.rx_queues as usize);
         while self.tx.len() < tx {
-            self.tx.push(TxQueue::allocate(h)?);
+            self.tx.push(TxQueue::allocate(h, &self.config)?);
         }
         while self.rx.len() < rx {
             self.rx.push(RxQueue::allocate(h)?);
@@ -385,11 +386,11 @@ impl Ibmvnic {
             && !self.control.failover_pending
     }
 
-    /// Checks for queues that have been stopped for five seconds, as the stack's watchdog does.
-    /// Returns whether [`Driver::work`] must be called.
+    /// Checks for queues that have been stopped, or over their byte limit, for five seconds, as the
+    /// stack's watchdog does. Returns whether [`Driver::work`] must be called.
     pub fn watchdog<H: Hypervisor>(&mut self, h: &mut H) -> bool {
         let now = h.now();
-        let hung = |q: usize| self.tx[q].stopped && now.since(self.taken[q]) >= WATCHDOG;
+        let hung = |q: usize| self.tx[q].is_held() && now.since(self.taken[q]) >= WATCHDOG;
         let gone = self.closed
             && !self.control.failover_pending
             && self.taken.iter().all(|t| now.since(*t) >= WATCHDOG);
@@ -643,7 +644,7 @@ impl Ibmvnic {
     pub fn alarm_on<H: Hypervisor>(&mut self, h: &mut H, q: usize, why: Alarm) -> Irq {
         let hangs = why == Alarm::TxTimeout
             && self.is_running()
-            && self.tx.get(q).is_some_and(|t| t.stopped);
+            && self.tx.get(q).is_some_and(TxQueue::is_held);
         if hangs {
             self.control.stats.timeouts += 1;
             self.control.reset.get_or_insert(Reset::Timeout);
@@ -661,6 +662,12 @@ impl Ibmvnic {
     pub fn stopped_on(&self, q: usize) -> bool {
         let q = q % (self.negotiated.tx_queues as usize).max(1);
         !self.is_running() || self.tx[q].stopped
+    }
+
+    /// Returns the bytes that queue pair `q` may still take; see [`Driver::byte_room`].
+    pub fn byte_room_on(&self, q: usize) -> i32 {
+        let q = q % (self.negotiated.tx_queues as usize).max(1);
+        self.tx.get(q).map_or(i32::MAX, |t| t.bql.room())
     }
 }
 
@@ -735,5 +742,9 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
 
     fn stopped(&self) -> bool {
         self.stopped_on(0)
+    }
+
+    fn byte_room(&self) -> i32 {
+        self.byte_room_on(0)
     }
 }

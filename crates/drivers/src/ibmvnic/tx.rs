@@ -17,9 +17,9 @@ use super::negotiate::Negotiated;
 use super::ring::coherent;
 use super::stats::QueueStats;
 use super::{call, subcrq::SubCrq};
-use crate::{Sink, Tx, common::DoneList};
+use crate::{Bql, Sink, Tx, common::DoneList};
 use alloc::{collections::VecDeque, vec::Vec};
-use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor, Time};
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,
     offload, status, tx,
@@ -41,6 +41,8 @@ struct TxBuff {
     packet: Option<Packet>,
     /// Number of descriptors.
     entries: u32,
+    /// Length with padding, as the byte limit counts it.
+    bytes: u32,
     /// The server has it.
     sent: bool,
 }
@@ -65,12 +67,10 @@ impl TxPool {
         Ok(TxPool { set, slots, free: (0..count).collect() })
     }
 
-    /// Frees a slot. Returns its packet and the number of its descriptors.
-    fn free(&mut self, index: u32) -> (Option<Packet>, u32) {
+    /// Frees a slot. Returns its content.
+    fn free(&mut self, index: u32) -> TxBuff {
         self.free.push_back(index);
-        let slot = &mut self.slots[index as usize];
-        slot.sent = false;
-        (slot.packet.take(), slot.entries)
+        core::mem::take(&mut self.slots[index as usize])
     }
 }
 
@@ -124,6 +124,8 @@ pub(super) struct TxQueue {
     used: u32,
     limit: u32,
     pub(super) stopped: bool,
+    /// The limit of the bytes under way.
+    pub(super) bql: Bql,
     /// A call found the server gone.
     pub(super) disconnected: bool,
     done: DoneList,
@@ -137,7 +139,7 @@ pub(super) struct Context<'a> {
 }
 
 impl TxQueue {
-    pub(super) fn allocate<H: Host>(h: &mut H) -> Result<TxQueue, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<TxQueue, OpenError> {
         let crq = SubCrq::allocate(h)?;
         match coherent(h, (ARRAY * DESCRIPTOR) as u32, 4096) {
             Ok(array) => Ok(TxQueue {
@@ -151,6 +153,7 @@ impl TxQueue {
                 used: 0,
                 limit: 0,
                 stopped: false,
+                bql: Bql::new(c.bql),
                 disconnected: false,
                 done: DoneList::default(),
             }),
@@ -204,6 +207,11 @@ impl TxQueue {
         Ok(())
     }
 
+    /// Returns whether the stack waits: the queue is stopped, or over its byte limit.
+    pub(super) fn is_held(&self) -> bool {
+        self.stopped || self.bql.is_over()
+    }
+
     pub(super) fn sets(&mut self) -> impl Iterator<Item = &mut LtbSet> {
         self.pools.iter_mut().flatten().map(|p| &mut p.set)
     }
@@ -237,6 +245,7 @@ impl TxQueue {
         }
         self.batch.clear();
         (self.batched, self.used) = (0, 0);
+        self.bql.reset(h.now());
     }
 
     /// Returns whether there are buffers to pass up.
@@ -354,8 +363,13 @@ impl TxQueue {
         self.stats.tx_descriptors += count as u64;
         self.stats.tx_csum += u64::from(o.flags1 & tx::CHKSUM_OFFLOAD != 0);
         self.stats.tx_large += u64::from(large);
-        let slot = TxBuff { packet: Some(p), entries: count as u32, sent: false };
+        let bytes = d.sge_len.get();
+        let slot = TxBuff { packet: Some(p), entries: count as u32, bytes, sent: false };
         self.pool(correlator).expect("a slot was taken").0.slots[index as usize] = slot;
+        if !direct && self.batched as usize + count > ARRAY {
+            self.flush(h, x.config.unit);
+        }
+        self.bql.queue(bytes);
         self.submit(h, x.config.unit, correlator, &entries[..count], direct, more);
         Tx::Ok
     }
@@ -407,8 +421,8 @@ impl TxQueue {
         Some((pool, correlator & !TSO_POOL))
     }
 
-    /// Sends the descriptors of a packet directly, or adds them to the array and sends that if it
-    /// is due.
+    /// Sends the descriptors of a packet directly, or adds them to the array, which has room, and
+    /// sends that if it is due.
     fn submit<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -418,16 +432,13 @@ impl TxQueue {
         direct: bool,
         more: bool,
     ) {
-        if !direct && self.batched as usize + entries.len() > ARRAY {
-            self.flush(h, unit);
-        }
         self.used += entries.len() as u32;
         self.batch.push(correlator);
         if direct {
             h.charge(CpuWork::TxNotify);
             self.stats.tx_flushes += 1;
             let answer = call::send(h, unit, self.handle, entries[0]);
-            self.sent(answer, true);
+            self.sent(h.now(), answer, true);
         } else {
             for e in entries {
                 h.store(&self.array, self.batched * DESCRIPTOR as u32, *e);
@@ -496,12 +507,13 @@ impl TxQueue {
         self.stats.tx_arrays += 1;
         let answer = call::send_indirect(h, unit, self.handle, self.array.iova().0, self.batched);
         self.batched = 0;
-        self.sent(answer, false);
+        self.sent(h.now(), answer, false);
     }
 
     /// Notes the result of a call: the server has its packets, or they are dropped.
-    fn sent(&mut self, answer: i64, direct: bool) {
+    fn sent(&mut self, now: Time, answer: i64, direct: bool) {
         let s = &mut self.stats;
+        let mut refused = 0;
         for correlator in self.batch.drain(..) {
             let Some(pools) = &mut self.pools else { continue };
             let pool = &mut pools[usize::from(correlator & TSO_POOL != 0)];
@@ -518,10 +530,12 @@ impl TxQueue {
             s.tx_refused += 1;
             // A lost server, or a handle from before a reset, is not a failure.
             s.tx_send_failed += u64::from(answer != status::CLOSED && answer != status::PARAMETER);
-            let (packet, entries) = pool.free(index);
-            self.used -= entries;
-            packet.into_iter().for_each(|p| self.done.push_packet(p));
+            let slot = pool.free(index);
+            self.used -= slot.entries;
+            refused += slot.bytes;
+            slot.packet.into_iter().for_each(|p| self.done.push_packet(p));
         }
+        self.bql.complete(now, refused);
         self.disconnected |= answer == status::CLOSED;
     }
 
@@ -581,12 +595,12 @@ impl TxQueue {
     }
 
     fn take_completions<H: Hypervisor>(&mut self, h: &mut H) {
-        let mut packets = 0;
+        let (mut packets, mut bytes) = (0, 0);
         while let Some(m) = self.crq.ring.next(h) {
             h.charge(CpuWork::Completion);
             self.stats.tx_comp_messages += 1;
             for i in 0..usize::from(m.num_comps).min(MAX_COMPLETIONS) {
-                let Some((packet, entries)) = self
+                let Some(slot) = self
                     .pool(m.correlators[i].get())
                     .filter(|(p, i)| p.slots.get(*i as usize).is_some_and(|s| s.sent))
                     .map(|(p, i)| p.free(i))
@@ -594,8 +608,9 @@ impl TxQueue {
                     self.stats.tx_bad_correlator += 1;
                     continue;
                 };
-                self.used -= entries;
-                packet.into_iter().for_each(|p| self.done.push_packet(p));
+                self.used -= slot.entries;
+                bytes += slot.bytes;
+                slot.packet.into_iter().for_each(|p| self.done.push_packet(p));
                 packets += 1;
                 let s = &mut self.stats;
                 *(if m.rcs[i].get() == 0 { &mut s.tx_completed } else { &mut s.tx_errors }) += 1;
@@ -603,6 +618,7 @@ impl TxQueue {
         }
         if packets > 0 {
             h.charge(CpuWork::TxDone(packets));
+            self.bql.complete(h.now(), bytes);
         }
     }
 }

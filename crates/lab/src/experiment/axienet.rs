@@ -18,7 +18,7 @@ use crate::config::host::{self, HostConfig};
 use crate::config::key::Values;
 use crate::experiment::audit::CrossCheck;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, System, Transactions};
+use crate::experiment::system::{self, StackKeys, System, Transactions};
 use crate::experiment::{
     self, Entries, Experiment, Probe, RunError, closed_loop, fixed_rate, open_loop,
 };
@@ -54,6 +54,7 @@ pub static SYSTEM: System = System {
         open_loop::Keys::KEYS,
         fixed_rate::Keys::KEYS,
         DriverKeys::KEYS,
+        StackKeys::KEYS,
         &system::RUN,
     ],
     run: run_values,

@@ -15,7 +15,7 @@ use crate::config::SettingError;
 use crate::config::host::{self, HostConfig};
 use crate::config::key::Values;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, System, Transactions};
+use crate::experiment::system::{self, StackKeys, System, Transactions};
 use crate::experiment::{self, Experiment, RunError, closed_loop, open_loop};
 use crate::sim::Watch;
 use crate::sim::fault::FaultSchedule;
@@ -52,6 +52,7 @@ pub static SYSTEM: System = System {
         &closed_loop::APPLICATION,
         open_loop::Keys::KEYS,
         DriverKeys::KEYS,
+        StackKeys::KEYS,
         &system::RUN,
     ],
     run: run_values,

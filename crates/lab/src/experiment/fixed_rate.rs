@@ -286,6 +286,9 @@ impl<H: Host> Endpoint<H> for UpperLayer {
     fn more(&self) -> bool {
         self.load.way == Direction::Send && !self.ready.is_empty()
     }
+    fn is_generator(&self) -> bool {
+        self.load.way == Direction::Send
+    }
     fn dropped(&mut self, h: &mut H, p: Packet) {
         self.dropped += 1;
         p.release(h);

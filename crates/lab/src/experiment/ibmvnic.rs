@@ -25,7 +25,7 @@ use crate::config::host::HostConfig;
 use crate::config::key::Values;
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{CountsOf, Measured, Rate};
-use crate::experiment::system::{self, System};
+use crate::experiment::system::{self, StackKeys, System};
 use crate::experiment::{self, Entries, Experiment, Probe, RunError, SLICE, fixed_rate};
 use crate::sim::histogram::Histogram;
 use crate::sim::link::{Peer, Wired};
@@ -51,7 +51,13 @@ pub static SYSTEM: System = System {
         that buys the former",
     devices: &["vnic"],
     platform_keys: &[&CPU, papr::Keys::KEYS, &CALL_KEYS, SerialKeys::KEYS, NicKeys::KEYS],
-    run_keys: &[TrafficKeys::KEYS, fixed_rate::Keys::KEYS, DriverKeys::KEYS, &system::RUN],
+    run_keys: &[
+        TrafficKeys::KEYS,
+        fixed_rate::Keys::KEYS,
+        DriverKeys::KEYS,
+        StackKeys::KEYS,
+        &system::RUN,
+    ],
     run: run_values,
     transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
     port_rate: "link.rate",

@@ -11,7 +11,7 @@ pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 use crate::config::host::{HostConfig, link_bytes};
 use crate::config::key::Values;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, System};
+use crate::experiment::system::{self, StackKeys, System};
 use crate::experiment::{self, RunError, Snapshot, open_loop};
 use crate::sim::Watch;
 use crate::sim::fault::FaultSchedule;
@@ -21,7 +21,7 @@ use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
-use settings::{CPU, KIND, NicKeys, PCIE, RunKeys};
+use settings::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// ConnectX on PCI Express.
@@ -30,7 +30,14 @@ pub static SYSTEM: System = System {
     about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
     devices: &["mlx5"],
     platform_keys: &[&CPU, &PCIE, NicKeys::KEYS],
-    run_keys: &[&KIND, open_loop::Keys::KEYS, RunKeys::KEYS, &system::RUN],
+    run_keys: &[
+        &KIND,
+        open_loop::Keys::KEYS,
+        QueueKeys::KEYS,
+        StackKeys::KEYS,
+        RunKeys::KEYS,
+        &system::RUN,
+    ],
     run: run_values,
     transfer: system::pcie_transfer,
     port_rate: "nic.port_rate",

@@ -4,7 +4,7 @@
 //! uses keys and results, so a new system is one more entry of [`SYSTEMS`].
 
 use crate::config::SettingError;
-use crate::config::key::{Is, Key, Needs, Values};
+use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{hint, host};
 use crate::experiment::RunError;
 use crate::experiment::result::Measured;
@@ -114,6 +114,19 @@ impl System {
 }
 
 const FAULTS: &[Needs] = &[Needs::new("run.fault", Is::Given)];
+
+/// Needs packets that come down through the stack.
+const STACK: &[Needs] = &[Needs::kind(&["pcap", "send", "receive", "transactions", "bulk"])
+    .or("paced.way", Is::Word(&["answer"]))];
+
+settings! {
+    /// Settings of the stack above a driver that reports its bytes.
+    pub(crate) struct StackKeys {
+        /// the stack limits the bytes in a transmit queue and so where a batch ends; pktgen does
+        /// not look at it
+        bql: bool = "stack.bql", choice(&["on", "off"]).default("on").when(STACK);
+    }
+}
 
 /// The keys of a scenario of any system.
 pub static RUN: [Key; 4] = [

@@ -8,6 +8,15 @@
 //! pktgen is no such stack: it calls the driver directly and looks at nothing but the driver's own
 //! stop (net/core/pktgen.c, `netif_xmit_frozen_or_drv_stopped`).
 
+use doorbell_drivers::Driver;
+use doorbell_hal::Host;
+
+/// Returns whether the stack waits for a driver's queue: it is stopped, or over its byte limit. A
+/// watchdog checks the same (`netif_xmit_stopped`).
+pub fn is_stopped<H: Host>(driver: &impl Driver<H>) -> bool {
+    driver.stopped() || driver.byte_room() < 0
+}
+
 /// A batch of packets on its way to a driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {

@@ -9,7 +9,7 @@
 //! preemption on wake-up, RPS/RFS, idle states. A core may see effects of the other core's current
 //! step, at most one poll early. A system call on its own core sends when it ends.
 
-use crate::sim::bql::Batch;
+use crate::sim::bql::{self, Batch};
 use crate::sim::fault::{Watchdog, failed};
 use doorbell_bus::{Bus, Machine, Platform, trace::DriverCall};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
@@ -29,6 +29,11 @@ pub trait Endpoint<H: Host>: Sink {
     fn output(&mut self, h: &mut H) -> Option<Packet>;
     /// Returns whether another packet follows at once.
     fn more(&self) -> bool {
+        false
+    }
+    /// Returns whether it calls the driver directly, as pktgen does, without regard to the byte
+    /// limit of the queue.
+    fn is_generator(&self) -> bool {
         false
     }
     /// Takes back a packet that the driver dropped.
@@ -552,7 +557,7 @@ where
     for (n, s) in stations.iter_mut().enumerate().filter(|(_, s)| s.irq_core == i) {
         let Some(w) = s.watchdog.as_mut().filter(|w| w.next <= m.now()) else { continue };
         any = true;
-        let alarm = w.look(m.now(), s.driver.stopped(), failed(&mut m.bus));
+        let alarm = w.look(m.now(), bql::is_stopped(&s.driver), failed(&mut m.bus));
         if s.driver.alarm(m, alarm) == Irq::Poll && !s.scheduled {
             s.scheduled = true;
             c.list.push_back(n);
@@ -658,7 +663,8 @@ where
     E: Endpoint<Machine<B, D>>,
 {
     loop {
-        if s.driver.stopped() || !s.batch.may_go(s.driver.byte_room()) {
+        let room = if s.endpoint.is_generator() { i32::MAX } else { s.driver.byte_room() };
+        if s.driver.stopped() || !s.batch.may_go(room) {
             // New packets wait too. Their sockets limit the number.
             while let Some(p) = s.endpoint.output(m) {
                 s.queue.push_back(p);

@@ -313,3 +313,45 @@ proptest::proptest! {
         nic.close(&mut h);
     }
 }
+
+fn room(nic: &Axienet) -> i32 {
+    Driver::<Host>::byte_room(nic)
+}
+
+#[test]
+fn bytes_count_until_their_packet_is_done() {
+    let (mut h, mut nic) = open();
+    let p = pieces(&mut h, 2);
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    let p = packet(&mut h, &[7; 100]);
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    assert_eq!(room(&nic), -180, "80 in two pieces, and 100");
+    sent(&mut h, 0);
+    let _ = nic.poll(&mut h, 64, &mut Up::default());
+    assert_eq!(room(&nic), -180, "the first has another piece");
+    sent(&mut h, 1);
+    let _ = nic.poll(&mut h, 64, &mut Up::default());
+    assert_eq!(room(&nic), -100, "not dry: the limit stays");
+    sent(&mut h, 2);
+    let _ = nic.poll(&mut h, 64, &mut Up::default());
+    assert!(room(&nic) > 0);
+}
+
+#[test]
+fn a_reset_forgets_the_bytes() {
+    let (mut h, mut nic) = open();
+    let p = packet(&mut h, &[7; 100]);
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    nic.restart(&mut h).unwrap();
+    assert_eq!((room(&nic), nic.is_drained()), (0, true));
+}
+
+#[test]
+fn without_a_byte_limit_there_is_always_room() {
+    let (mut h, mut nic) = open_with(|c| c.bql = false);
+    for _ in 0..3 {
+        let p = packet(&mut h, &[7; 100]);
+        assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    }
+    assert!(room(&nic) > 1 << 30);
+}

@@ -9,6 +9,7 @@ use crate::config::host::HostConfig;
 use crate::config::key::Values;
 use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
+use crate::experiment::system::StackKeys;
 use crate::experiment::{closed_loop, open_loop};
 use crate::sim::traffic::Frames;
 use crate::sim::traffic::arrivals::{Pattern, Phase, Rng};
@@ -76,6 +77,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
                 _ => driver::Speed::M1000,
             },
             batch: d.batch,
+            bql: StackKeys::of(v).bql,
             coalesce,
             ..driver::Config::new(MAC)
         },

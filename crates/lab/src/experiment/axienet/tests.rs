@@ -178,3 +178,18 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
     // Large sends are refused.
     every_key_moves(&bases, &["traffic.file", "traffic.large_send"], fingerprint);
 }
+
+#[test]
+fn the_byte_limit_holds_a_stack_back_before_the_ring_is_full() {
+    let run = |kind: &str, bql: &str| {
+        let (kind, bql) = (format!("traffic.kind={kind}"), format!("stack.bql={bql}"));
+        let sets = [&kind[..], &bql, "traffic.rounds=20", "traffic.size=1000"];
+        let o = outcome("axienet-receive", &[&sets[..], &SHORT[..]].concat());
+        (o.counts.counter(0, "tx_stopped"), o.counts.ledger)
+    };
+    assert!(run("pcap", "off").0 > 0);
+    assert_eq!(run("pcap", "on").0, 0);
+    let pktgen = run("pktgen", "on");
+    assert!(pktgen.0 > 0, "the packet generator fills it");
+    assert_eq!(pktgen, run("pktgen", "off"));
+}

@@ -10,6 +10,7 @@ use crate::config::host::{self, HostConfig};
 use crate::config::key::Values;
 use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
+use crate::experiment::system::StackKeys;
 use crate::experiment::{closed_loop, open_loop};
 use crate::sim::traffic::Frames;
 use doorbell_bus::pci::{Devsel, Protocol, Settings};
@@ -152,6 +153,8 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
             (None, "dynamic") => Throttle::Dynamic,
             (None, _) => Throttle::Conservative,
         },
+        // Linux writes TDT for each packet of pktgen over the limit (docs/limits.md).
+        bql: StackKeys::of(v).bql && v.word("traffic.kind") != "pktgen",
         tx_ring: d.tx_ring,
         rx_ring: d.rx_ring,
         tx_delay: d.tx_delay,

@@ -165,3 +165,39 @@ fn values_that_do_not_go_together_are_refused() {
           or `run.guard=page`"
     );
 }
+
+/// Doorbells, stops and the ledger of 2000 frames of 1514 bytes at full speed, in bursts of 64.
+fn at_full_speed(kind: &str, bql: &str) -> (u64, u64, doorbell_bus::Ledger) {
+    let (kind, bql) = (format!("traffic.kind={kind}"), format!("stack.bql={bql}"));
+    let plan = plan("e1000-pktgen", &[&kind, &bql, "traffic.packets=2000", "traffic.burst=64"]);
+    let s = setup(&plan.values).unwrap();
+    let l = load(&plan.values, &s, Some(&frames(2000, 1514))).unwrap();
+    let o = run(&s, &l, &mut Unwatched).unwrap();
+    assert_eq!((o.totals.driver.tx_queued, &o.audit[..]), (2000, &[][..]));
+    (o.totals.driver.tx_tail, o.totals.driver.tx_stopped, o.counts.ledger)
+}
+
+#[test]
+fn the_byte_limit_ends_batches_of_a_stack() {
+    let (off, stopped, _) = at_full_speed("pcap", "off");
+    assert!(stopped > 0, "the ring fills");
+    let (on, stopped, _) = at_full_speed("pcap", "on");
+    assert!(on > off, "{on} doorbells, {off} without a limit");
+    assert_eq!(stopped, 0, "the limit holds the stack back before the ring is full");
+}
+
+#[test]
+fn pktgen_does_not_look_at_the_byte_limit() {
+    assert_eq!(at_full_speed("pktgen", "on"), at_full_speed("pktgen", "off"));
+}
+
+#[test]
+fn what_the_limit_held_back_goes_in_batches() {
+    let per_packet = |bql| {
+        let d = outcome("e1000-send", &[SHORT, "traffic.warmup=20", bql]).totals.driver;
+        (d.tx_tail as f64 / d.tx_queued as f64, d.tx_stopped)
+    };
+    let (tails, stopped) = per_packet("stack.bql=on");
+    assert!(tails < 0.5 && stopped == 0, "{tails} doorbells a packet, stopped {stopped} times");
+    assert!(per_packet("stack.bql=off").1 > 0);
+}

@@ -68,6 +68,18 @@ fn what_a_frame_costs_is_known() {
     assert_eq!((axi("device_tx_doorbells"), axi("device_tx_interrupts")), (10, 10));
 }
 
+/// Nor are those of pktgen. An answer comes down through the stack.
+#[test]
+fn a_burst_is_not_held_by_the_byte_limit() {
+    for scenario in ["ibmvnic-paced", "axienet-paced"] {
+        let of =
+            |way: &str, bql: &str| run(scenario, &["paced.burst=40", "paced.bursts=10", way, bql]);
+        let (send, answer) = ("paced.way=send", "paced.way=answer");
+        assert_eq!(of(send, "stack.bql=on"), of(send, "stack.bql=off"), "{scenario}");
+        assert_ne!(of(answer, "stack.bql=on"), of(answer, "stack.bql=off"), "{scenario}");
+    }
+}
+
 #[test]
 fn a_frame_over_the_mtu_is_refused() {
     let mut plan = Scenario::load("ibmvnic-paced").unwrap().plan().unwrap();

@@ -40,4 +40,7 @@ impl<H: Hypervisor> Driver<H> for Queue {
     fn stopped(&self) -> bool {
         self.nic.borrow().stopped_on(self.number)
     }
+    fn byte_room(&self) -> i32 {
+        self.nic.borrow().byte_room_on(self.number)
+    }
 }

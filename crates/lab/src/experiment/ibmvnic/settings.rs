@@ -5,6 +5,7 @@ use crate::config::host::{HostConfig, cycles};
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
 use crate::experiment::papr::Papr;
+use crate::experiment::system::StackKeys;
 use doorbell_devices::vnic::{self as device, Serial};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
 use doorbell_hal::Span;
@@ -202,6 +203,7 @@ pub fn setup(v: &Values) -> Setup {
             tso_buffers: 1,
             checksum: d.checksum,
             large_send: false,
+            bql: StackKeys::of(v).bql,
             direct: Direct::ALL
                 .into_iter()
                 .find(|one| one.name() == d.direct)

@@ -186,3 +186,23 @@ fn bursts_go_out_together() {
         );
     }
 }
+
+#[test]
+fn the_byte_limit_ends_batches_of_a_stack() {
+    let bulk = |bql| {
+        let o = outcome("ibmvnic-bulk", &["driver.direct=never", "nic.headers=never", bql]);
+        o.counts.counter(0, "tx_packets") as f64 / o.counts.counter(0, "tx_arrays") as f64
+    };
+    let (on, off) = (bulk("stack.bql=on"), bulk("stack.bql=off"));
+    assert!(off > 15.9 && on < 12.0, "{on} packets an array, {off} without a limit");
+}
+
+#[test]
+fn a_watchdog_sees_a_queue_over_its_byte_limit() {
+    // The limit of an empty queue admits one packet, and nobody hears of its completion.
+    let sets = ["driver.queues=1", "run.fault=lost-interrupt@1", "run.watchdog=0.5"];
+    let o = outcome("ibmvnic-bulk", &sets);
+    assert!(o.counts.packets > 300, "{}", o.counts.packets);
+    assert_eq!(o.faults.unwrap().alarms.timeouts, 1);
+    assert_eq!(o.counts.counter(0, "tx_stopped"), 0);
+}

@@ -3,13 +3,14 @@
 
 mod keys;
 
-pub(super) use keys::{CPU, KIND, NicKeys, PCIE, RunKeys};
+pub(super) use keys::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
 
 use super::{Load, Setup};
 use crate::config::host::{self, HostConfig};
 use crate::config::key::Values;
 use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
+use crate::experiment::system::StackKeys;
 use crate::sim::traffic::Frames;
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Sizing};
@@ -38,7 +39,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         if v.word("pcie.bar") == "below_4gib" { 0xf000_0000 } else { 0x3800_0000_0000 },
         if v.word("cpu.memory") == "below_4gib" { 64 << 20 } else { 4 << 30 },
     );
-    let (d, (pcie, latencies)) = (RunKeys::of(v), host::pcie(v));
+    let (d, r, (pcie, latencies)) = (QueueKeys::of(v), RunKeys::of(v), host::pcie(v));
     Ok(Setup {
         host: HostConfig::of(v, Span::from_ms(15_000)),
         cores,
@@ -52,14 +53,14 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
             sizing: if d.sizing == "fit" { Sizing::Fit } else { Sizing::Padded },
             log_sq: log2(d.queue),
             log_cq: log2(d.cq),
-            cq_period_us: d.moderation_period,
-            cq_max_count: d.moderation_count,
+            cq_period_us: r.moderation_period,
+            cq_max_count: r.moderation_count,
             cqs: match d.armed_cqs {
                 1 => Cqs::Send,
                 3 => Cqs::Three,
                 _ => Cqs::Five,
             },
-            bql: d.bql,
+            bql: StackKeys::of(v).bql,
             vector: 0,
         },
     })

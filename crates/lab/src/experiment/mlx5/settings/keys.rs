@@ -15,7 +15,6 @@ const CQ_SIZES: &[f64] =
     &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0];
 
 const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
-const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
 /// Needs a setup in which packets share a WQE.
 const SESSIONS: &[Needs] =
     &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
@@ -120,9 +119,8 @@ pub(in crate::experiment::mlx5) static KIND: [Key; 1] =
     [Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture")];
 
 settings! {
-    /// Settings of the driver, the stack and the run. Defaults are those of Linux, where it has
-    /// them.
-    pub(in crate::experiment::mlx5) struct RunKeys {
+    /// Settings of the driver's queues. Defaults are those of Linux, where it has them.
+    pub(in crate::experiment::mlx5) struct QueueKeys {
         /// the switch: ethtool --set-priv-flags skb_tx_mpwqe
         mpwqe: bool = "driver.mpwqe", choice(&["on", "off"]).default("on");
         /// sessions padded to their longest (linux 5.10), or fit to what is left of a page
@@ -140,9 +138,12 @@ settings! {
         /// receive and internal operations (newest Linux); with XDP and asynchronous operations too
         /// (linux 5.10)
         armed_cqs: u32 = "driver.armed_cqs", among("CQs", &[1.0, 3.0, 5.0]).default("5");
-        /// the stack limits the bytes in a transmit queue and so where a batch ends; pktgen does
-        /// not look at it
-        bql: bool = "stack.bql", choice(&["on", "off"]).default("on").when(PCAP);
+    }
+}
+
+settings! {
+    /// Settings of the driver's events and of the run. Defaults are those of Linux.
+    pub(in crate::experiment::mlx5) struct RunKeys {
         /// an event waits for this long
         moderation_period: u16 = "driver.moderation_period",
             steps("us", (0.0, 4095.0, 1.0)).default("16");

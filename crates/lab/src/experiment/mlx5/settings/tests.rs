@@ -213,7 +213,7 @@ fn pick(key: &crate::config::key::Key, x: f64) -> String {
 }
 
 fn own_keys() -> impl Iterator<Item = &'static Key> {
-    CPU.iter().chain(&PCIE).chain(NicKeys::KEYS).chain(RunKeys::KEYS)
+    CPU.iter().chain(&PCIE).chain(NicKeys::KEYS).chain(QueueKeys::KEYS).chain(RunKeys::KEYS)
 }
 
 proptest! {
