@@ -102,12 +102,8 @@ fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
         "name": s.name,
         "about": s.about,
         "swapped": s.swapped.is_some_and(|fits| fits > 0),
-        "freedom": {
-            "predicted": s.freedom.predicted, "derived": s.freedom.derived,
-            "looked_at": s.freedom.looked_at, "fitted": s.freedom.fitted,
-            "choices": s.freedom.choices,
-        },
-        "combinations": s.combinations.map(|c| json!({ "hold": c.hold, "of": c.of })),
+        "freedom": s.freedom,
+        "combinations": s.combinations,
         "rows": s.rows.iter().map(|r| row(r, &short(&r.row.figure))).collect::<Vec<_>>(),
         "constants": constants.collect::<Vec<_>>(),
         "choices": choices.collect::<Vec<_>>(),
@@ -128,7 +124,7 @@ fn row(o: &Outcome, short: &str) -> Value {
         "off_by": o.off_by().map(rounded),
         "role": r.role.name(),
         "side": match r.role {
-            Role::Bound(side) => json!(format!("{side:?}")),
+            side @ (Role::AtOrBelow | Role::AtOrAbove) => json!(format!("{side:?}")),
             _ => Value::Null,
         },
         "tolerance": r.tolerance,

@@ -85,6 +85,14 @@ pub fn hint<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> String {
 /// A file in the binary: its name without extension, and its text.
 pub(crate) type Builtin = (&'static str, &'static str);
 
+/// Lists the files of these names in a directory of the repository.
+macro_rules! builtin {
+    ($dir:literal: $($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../../", $dir, "/", $name, ".toml")))),*]
+    };
+}
+pub(crate) use builtin;
+
 /// Reads the file `given` if it ends in `.toml`, else the built-in file of that name. Returns its
 /// name for messages, and its text.
 pub(crate) fn open(
@@ -161,8 +169,8 @@ impl<'t> Document<'t> {
         match value.get_ref().as_str() {
             Some(s) if !s.trim().is_empty() => Ok(s.to_owned()),
             _ => {
-                Err(self
-                    .error(value.span(), format!("`{name}` must be a string that says something")))
+                let what = format!("`{name}` must be a string that says something");
+                Err(self.error(value.span(), what))
             }
         }
     }

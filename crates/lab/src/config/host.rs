@@ -4,7 +4,7 @@
 //! so that a faster core makes all of them shorter.
 
 use super::fault;
-use crate::config::key::{Key, Needs, Values};
+use crate::config::key::{Field, Key, Needs, Values, words};
 use crate::config::{SettingError, refuse};
 use crate::sim::fault::Plan;
 use crate::sim::napi::Rules as Softirq;
@@ -58,10 +58,7 @@ impl HostConfig {
             costs: costs(v),
             prices: tcp_prices(v),
             softirq: Softirq { budget, watchdog: faults.watchdog(), ..Softirq::LINUX },
-            guard: match v.word("run.guard") {
-                "byte" => ProtectionGranularity::Byte,
-                _ => ProtectionGranularity::Page,
-            },
+            guard: Field::of(v, "run.guard"),
             link_rate: v.bits_per_second("link.rate"),
             link_delay: span(v, "link.delay"),
             faults,
@@ -88,6 +85,20 @@ impl HostConfig {
         )
     }
 }
+
+words! {
+    ProtectionGranularity { "page" => Self::Page, "byte" => Self::Byte }
+    pcie::Completions {
+        "merged" => Self::Merged, "rcb64" => Self::Rcb(64), "rcb128" => Self::Rcb(128),
+    }
+    pcie::DllpRule {
+        "none" => Self::None, "timer" => Self::Timer, "flat" => Self::Flat,
+        "per_request" => Self::PerRequest,
+    }
+}
+
+/// Limit of most runs' simulated memory with its guard, in bytes.
+pub(crate) const MAX_MEMORY: u64 = 3 << 30;
 
 /// Each kind of work with the keys of its price: of an occurrence, and of a unit.
 const WORK: [(WorkKind, &str, &str); WorkKind::ALL.len()] = [
@@ -176,18 +187,9 @@ pub(crate) fn pcie(v: &Values) -> (pcie::Settings, Latencies) {
         lanes: v.number("pcie.lanes") as u32,
         mps: v.number("pcie.mps") as u32,
         mrrs: v.number("pcie.mrrs") as u32,
-        completions: match v.word("pcie.completions") {
-            "rcb64" => pcie::Completions::Rcb(64),
-            "rcb128" => pcie::Completions::Rcb(128),
-            _ => pcie::Completions::Merged,
-        },
+        completions: Field::of(v, "pcie.completions"),
         ecrc: v.is_on("pcie.ecrc"),
-        dllp: match v.word("pcie.dllp") {
-            "none" => pcie::DllpRule::None,
-            "timer" => pcie::DllpRule::Timer,
-            "flat" => pcie::DllpRule::Flat,
-            _ => pcie::DllpRule::PerRequest,
-        },
+        dllp: Field::of(v, "pcie.dllp"),
         ack_limit: None,
         fc_limit: None,
         usable_ppm: (v.number("pcie.usable_share") * 1e6).round() as u32,

@@ -274,24 +274,6 @@ impl Key {
         }
     }
 
-    /// Returns values to try, as text.
-    #[cfg(test)]
-    pub(crate) fn others(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.words.iter().map(|w| (*w).to_owned()).collect();
-        match self.kind {
-            Kind::Number { min, max, step, .. } => {
-                let step = if step > 0.0 { step } else { (max - min) / 1000.0 };
-                all.extend(
-                    [min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()),
-                );
-            }
-            Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
-            Kind::Faults => all.push("dma-fault@1".to_owned()),
-            Kind::Choice | Kind::File => {}
-        }
-        all
-    }
-
     /// Returns the unit, empty for a key without one.
     pub fn unit(&self) -> &'static str {
         match self.kind {
@@ -376,10 +358,8 @@ impl Key {
         let Some(value) = convert(given, unit, own) else {
             let units = units(own);
             if units.is_empty() {
-                refuse!(
-                    "`{}` is a pure number, but the unit is `{unit}`; allowed: no unit",
-                    self.name
-                );
+                let name = self.name;
+                refuse!("`{name}` is a pure number, but the unit is `{unit}`; allowed: no unit");
             }
             let all = units.join(", ");
             refuse!("`{}` cannot be in `{unit}`; allowed units: {all}", self.name);
@@ -483,6 +463,27 @@ macro_rules! numbers {
     )*};
 }
 numbers!(u8 u16 u32 u64 usize f64);
+
+/// Reads types whose values a key names, by words or by numbers.
+macro_rules! words {
+    ($($type:ty { $($word:literal => $value:expr),+ $(,)? })+) => {$(
+        impl $crate::config::key::Field for $type {
+            fn of(v: &$crate::config::key::Values, key: &str) -> $type {
+                match &*v.get(key).to_string() {
+                    $($word => $value,)+
+                    other => unreachable!("`{key}` has no value `{other}`"),
+                }
+            }
+        }
+    )+};
+}
+pub(crate) use words;
+
+/// Copies fields of the same name.
+macro_rules! take {
+    ($to:expr; $from:ident: $($field:ident)+) => { $($to.$field = $from.$field;)+ };
+}
+pub(crate) use take;
 
 impl Field for bool {
     fn of(v: &Values, key: &str) -> bool {

@@ -10,21 +10,16 @@
 //! published row that the constant is solved for. `range` limits the search of a fit.
 
 use crate::config::config_error::{
-    Builtin, Document, Field, InputError, SettingError, hint, number, open,
+    Builtin, Document, Field, InputError, SettingError, builtin, hint, number, open,
 };
 use crate::config::key::{Key, Value, Values, find, units};
 use crate::experiment::system::{self, System};
 use std::fmt;
 use toml::de::DeValue;
 
-const BUILTIN: &[Builtin] = &[
-    ("mlx5-gen2", include_str!("../../../../profiles/mlx5-gen2.toml")),
-    ("mlx5-gen3", include_str!("../../../../profiles/mlx5-gen3.toml")),
-    ("axienet-zynqmp", include_str!("../../../../profiles/axienet-zynqmp.toml")),
-    ("e1000-power4", include_str!("../../../../profiles/e1000-power4.toml")),
-    ("ibmveth-power8", include_str!("../../../../profiles/ibmveth-power8.toml")),
-    ("ibmvnic-power9", include_str!("../../../../profiles/ibmvnic-power9.toml")),
-];
+const BUILTIN: &[Builtin] = builtin!("profiles":
+    "mlx5-gen2" "mlx5-gen3" "axienet-zynqmp" "e1000-power4" "ibmveth-power8" "ibmvnic-power9"
+);
 
 /// Returns the names of the profiles in the binary.
 pub fn builtin() -> impl Iterator<Item = &'static str> {

@@ -7,63 +7,25 @@
 //! come in layers: the scenario's file, a budget's, the command line. One without effect on the
 //! run of its own layer is an error ([`Values::idle`]).
 
-use crate::config::config_error::{Builtin, Document, InputError, SettingError, number, open};
+use crate::config::config_error::{
+    Builtin, Document, InputError, SettingError, builtin, number, open,
+};
 use crate::config::key::{Key, Kind, Value, Values, find, parse_setting_at};
 use crate::config::profile::Profile;
 use crate::experiment::system::{self, System};
 use std::path::Path;
 use toml::de::DeValue;
 
-const BUILTIN: &[Builtin] = &[
-    ("mlx5-pktgen-64", include_str!("../../../../scenarios/mlx5-pktgen-64.toml")),
-    ("mlx5-pktgen-64-gen3", include_str!("../../../../scenarios/mlx5-pktgen-64-gen3.toml")),
-    ("mlx5-full-rate", include_str!("../../../../scenarios/mlx5-full-rate.toml")),
-    ("mlx5-single-stream", include_str!("../../../../scenarios/mlx5-single-stream.toml")),
-    ("mlx5-replay", include_str!("../../../../scenarios/mlx5-replay.toml")),
-    ("axienet-receive", include_str!("../../../../scenarios/axienet-receive.toml")),
-    ("axienet-receive-fixed", include_str!("../../../../scenarios/axienet-receive-fixed.toml")),
-    ("axienet-steps", include_str!("../../../../scenarios/axienet-steps.toml")),
-    ("axienet-saturated", include_str!("../../../../scenarios/axienet-saturated.toml")),
-    ("axienet-bursts", include_str!("../../../../scenarios/axienet-bursts.toml")),
-    ("axienet-sporadic", include_str!("../../../../scenarios/axienet-sporadic.toml")),
-    ("axienet-on-off", include_str!("../../../../scenarios/axienet-on-off.toml")),
-    ("axienet-beside", include_str!("../../../../scenarios/axienet-beside.toml")),
-    ("axienet-jumbo", include_str!("../../../../scenarios/axienet-jumbo.toml")),
-    ("axienet-paced", include_str!("../../../../scenarios/axienet-paced.toml")),
-    ("axienet-random", include_str!("../../../../scenarios/axienet-random.toml")),
-    ("e1000-send", include_str!("../../../../scenarios/e1000-send.toml")),
-    ("e1000-send-aligned", include_str!("../../../../scenarios/e1000-send-aligned.toml")),
-    ("e1000-receive", include_str!("../../../../scenarios/e1000-receive.toml")),
-    ("e1000-transactions", include_str!("../../../../scenarios/e1000-transactions.toml")),
-    ("e1000-pktgen", include_str!("../../../../scenarios/e1000-pktgen.toml")),
-    ("ibmveth-send", include_str!("../../../../scenarios/ibmveth-send.toml")),
-    ("ibmveth-send-trunk", include_str!("../../../../scenarios/ibmveth-send-trunk.toml")),
-    ("ibmveth-receive", include_str!("../../../../scenarios/ibmveth-receive.toml")),
-    ("ibmveth-paced", include_str!("../../../../scenarios/ibmveth-paced.toml")),
-    (
-        "ibmveth-receive-fraglist",
-        include_str!("../../../../scenarios/ibmveth-receive-fraglist.toml"),
-    ),
-    ("ibmveth-transactions", include_str!("../../../../scenarios/ibmveth-transactions.toml")),
-    ("ibmveth-packets", include_str!("../../../../scenarios/ibmveth-packets.toml")),
-    ("ibmvnic-transactions", include_str!("../../../../scenarios/ibmvnic-transactions.toml")),
-    (
-        "ibmvnic-transactions-never",
-        include_str!("../../../../scenarios/ibmvnic-transactions-never.toml"),
-    ),
-    ("ibmvnic-paced", include_str!("../../../../scenarios/ibmvnic-paced.toml")),
-    (
-        "ibmvnic-transactions-ignored",
-        include_str!("../../../../scenarios/ibmvnic-transactions-ignored.toml"),
-    ),
-    (
-        "ibmvnic-transactions-small",
-        include_str!("../../../../scenarios/ibmvnic-transactions-small.toml"),
-    ),
-    ("ibmvnic-bulk", include_str!("../../../../scenarios/ibmvnic-bulk.toml")),
-    ("ibmvnic-adaptive", include_str!("../../../../scenarios/ibmvnic-adaptive.toml")),
-    ("ibmvnic-break-even", include_str!("../../../../scenarios/ibmvnic-break-even.toml")),
-];
+const BUILTIN: &[Builtin] = builtin!("scenarios":
+    "mlx5-pktgen-64" "mlx5-pktgen-64-gen3" "mlx5-full-rate" "mlx5-single-stream" "mlx5-replay"
+    "axienet-receive" "axienet-receive-fixed" "axienet-steps" "axienet-saturated" "axienet-bursts"
+    "axienet-sporadic" "axienet-on-off" "axienet-beside" "axienet-jumbo" "axienet-paced"
+    "axienet-random" "e1000-send" "e1000-send-aligned" "e1000-receive" "e1000-transactions"
+    "e1000-pktgen" "ibmveth-send" "ibmveth-send-trunk" "ibmveth-receive" "ibmveth-paced"
+    "ibmveth-receive-fraglist" "ibmveth-transactions" "ibmveth-packets" "ibmvnic-transactions"
+    "ibmvnic-transactions-never" "ibmvnic-paced" "ibmvnic-transactions-ignored"
+    "ibmvnic-transactions-small" "ibmvnic-bulk" "ibmvnic-adaptive" "ibmvnic-break-even"
+);
 
 /// Returns the names of the scenarios in the binary.
 pub fn builtin() -> impl Iterator<Item = &'static str> {

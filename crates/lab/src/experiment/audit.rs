@@ -23,59 +23,72 @@ pub(crate) fn fault_counts(report: &Report) -> Vec<Count> {
 }
 
 /// Compares counts of two parties. Where faults were injected, counts may differ by a named loss.
+///
+/// The text of a check has a `{}` for each count: `frames out: device sent {}, wire saw {}`.
 #[derive(Debug)]
 pub(crate) struct CrossCheck {
     lossy: bool,
+    /// Goes in front of each message: `partition 1: `.
+    pub(crate) place: String,
     /// The checks that failed, a message each.
     pub(crate) wrong: Vec<String>,
 }
 
 impl CrossCheck {
     pub(crate) fn new(faults: Option<&Report>) -> CrossCheck {
-        CrossCheck { lossy: faults.is_some(), wrong: Vec::new() }
+        CrossCheck { lossy: faults.is_some(), place: String::new(), wrong: Vec::new() }
+    }
+
+    fn fail(&mut self, text: &str, counts: [u64; 2], more: &str) {
+        let [a, b] = counts.map(|n| n.to_string());
+        let text = text.replacen("{}", &a, 1).replacen("{}", &b, 1);
+        self.wrong.push(format!("{}{text}{more}", self.place));
     }
 
     /// Checks that two counts are equal, with or without faults.
-    pub(crate) fn same(&mut self, what: &str, a: (&str, u64), b: (&str, u64)) {
-        if a.1 != b.1 {
-            self.wrong.push(format!("{what}: {} {}, {} {}", a.0, a.1, b.0, b.1));
+    pub(crate) fn same(&mut self, text: &str, a: u64, b: u64) {
+        if a != b {
+            self.fail(text, [a, b], "");
         }
     }
 
     /// Checks that `b` equals `a`, less at most `lost` where faults were injected.
-    pub(crate) fn less(&mut self, what: &str, a: (&str, u64), b: (&str, u64), lost: (&str, u64)) {
+    pub(crate) fn less(&mut self, text: &str, [a, b]: [u64; 2], lost: (&str, u64)) {
         if !self.lossy {
-            self.same(what, a, b);
-        } else if a.1 < b.1 || a.1 - b.1 > lost.1 {
-            self.wrong
-                .push(format!("{what}: {} {}, {} {}, {} {}", a.0, a.1, b.0, b.1, lost.0, lost.1));
+            self.same(text, a, b);
+        } else if a < b || a - b > lost.1 {
+            self.fail(text, [a, b], &format!(", {} {}", lost.0, lost.1));
+        }
+    }
+
+    /// Checks that a count is zero, or at most `most` where faults were injected.
+    pub(crate) fn none(&mut self, text: &str, count: u64, most: u64) {
+        let most = if self.lossy { most } else { 0 };
+        if count > most {
+            self.fail(text, [count, 0], &format!(", allowed {most}"));
+        }
+    }
+
+    /// Checks that a count is zero, with or without faults.
+    pub(crate) fn never(&mut self, text: &str, count: u64) {
+        if count > 0 {
+            self.fail(text, [count, 0], ", allowed 0");
         }
     }
 
     /// Checks that everything on a platform has been closed and released. `struck` is the number of
-    /// accesses that were made to fail. `place` goes in front of each message.
-    pub(crate) fn platform(&mut self, place: &str, p: &Platform, struck: u64) {
+    /// accesses that were made to fail.
+    pub(crate) fn platform(&mut self, p: &Platform, struck: u64) {
         let l = &p.ledger;
         let (readable, writable) = p.memory.mapped();
-        for (what, a, b) in [
-            ("mappings", ("made", l.maps), ("ended", l.unmaps)),
-            ("buffers", ("taken", l.buffers_taken), ("released", l.buffers_released)),
-            ("translation entries", ("live", p.live_entries().into()), ("expected", 0)),
-            ("pages still lent", ("to read", readable as u64), ("expected", 0)),
-            ("pages still lent", ("to write", writable as u64), ("expected", 0)),
-            ("DMA", ("faults allowed", struck), ("faults", l.dma_faults)),
-        ] {
-            self.same(&format!("{place}{what}"), a, b);
-        }
+        self.same("mappings: made {}, ended {}", l.maps, l.unmaps);
+        self.same("buffers: taken {}, released {}", l.buffers_taken, l.buffers_released);
+        self.same("translation entries: live {}, expected {}", p.live_entries().into(), 0);
+        self.same("pages still lent: to read {}, expected {}", readable as u64, 0);
+        self.same("pages still lent: to write {}, expected {}", writable as u64, 0);
+        self.same("DMA: faults allowed {}, faults {}", struck, l.dma_faults);
+        let place = &self.place;
         self.wrong.extend(standstill::of_coherent(p).map(|w| format!("{place}{w}")));
-    }
-
-    /// Checks that `a` is zero, or at most `most` where faults were injected.
-    pub(crate) fn none(&mut self, what: &str, a: (&str, u64), most: u64) {
-        let most = if self.lossy { most } else { 0 };
-        if a.1 > most {
-            self.wrong.push(format!("{what}: {} {}, allowed {most}", a.0, a.1));
-        }
     }
 }
 

@@ -52,7 +52,7 @@ pub static SYSTEM: System = System {
         closed_loop::Keys::KEYS,
         ArrivalKeys::KEYS,
         open_loop::Keys::KEYS,
-        fixed_rate::Keys::KEYS,
+        fixed_rate::Load::KEYS,
         DriverKeys::KEYS,
         StackKeys::KEYS,
         &system::RUN,
@@ -232,7 +232,7 @@ fn fixed_rate(
     driver.close(&mut m);
     m.flush_posted();
     let mut b = CrossCheck::new(None);
-    b.platform("", m.bus.platform(), 0);
+    b.platform(m.bus.platform(), 0);
     o.audit.extend(b.wrong);
     Ok(o)
 }
@@ -365,36 +365,35 @@ fn run_values(
     let setup = settings::setup(v)?;
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
-        let load = fixed_rate::Load::of(v, setup.driver.mtu, "driver.mtu")?;
+        let load = fixed_rate::Load::within(v, setup.driver.mtu, "driver.mtu")?;
         return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
     }
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;
     let s = &o.steady;
-    let by_time = |name, about: &'static str, n: f64| Rate::new(name, about, s.by_time(n));
     let whose = format!("of the platform's {} cores", setup.cores);
-    let apps = "of the core with applications";
     let share = s.all_busy_share() / setup.cores as f64;
+    let (packets, payload) = (o.window.rate(), s.by_time(8.0 * s.payload as f64));
+    let by_time = |n: u64| s.by_time(n as f64);
+    let [received, sent] = [0, 1].map(|line| by_time(s.interrupts[line]));
     let rates = [
-        vec![
-            Rate::new("packets_per_s", "frames received or sent, or transactions", o.window.rate()),
-            by_time("payload_bits_per_s", "TCP payload, or frames", 8.0 * s.payload as f64),
-        ],
+        Rate::all([
+            ("packets_per_s", "frames received or sent, or transactions", packets),
+            ("payload_bits_per_s", "TCP payload, or frames", payload),
+        ]),
         s.wire_rates(s.seconds()),
-        vec![
-            by_time("rx_interrupts_per_s", "interrupts of reception", s.interrupts[0] as f64),
-            by_time("tx_interrupts_per_s", "interrupts of transmission", s.interrupts[1] as f64),
-            by_time("polls_per_s", "polls made", s.polls as f64),
-            Rate::of_cores(whose, share),
-            Rate::new(
-                "irq_core_busy_share",
-                "of the core with interrupts and softirq",
-                s.busy_share(0),
-            ),
-            Rate::new("app_core_busy_share", apps, s.busy_share(1)),
-            Rate::new("read_bus_busy_share", "of the clocks of read data", o.bus_share[0]),
-            Rate::new("write_bus_busy_share", "of the clocks of write data", o.bus_share[1]),
-        ],
+        Rate::all([
+            ("rx_interrupts_per_s", "interrupts of reception", received),
+            ("tx_interrupts_per_s", "interrupts of transmission", sent),
+            ("polls_per_s", "polls made", by_time(s.polls)),
+        ]),
+        vec![Rate::of_cores(whose, share)],
+        Rate::all([
+            ("irq_core_busy_share", "of the core with interrupts and softirq", s.busy_share(0)),
+            ("app_core_busy_share", "of the core with applications", s.busy_share(1)),
+            ("read_bus_busy_share", "of the clocks of read data", o.bus_share[0]),
+            ("write_bus_busy_share", "of the clocks of write data", o.bus_share[1]),
+        ]),
     ];
     let (of, latency) = match load {
         Load::Closed(_) => (CountsOf::Window, "from request to response"),

@@ -104,7 +104,7 @@ where
     let close = |m: &mut _, driver| close(driver, m);
     let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;
     o.audit.extend(leaks(m, load.packets(1)));
-    let rates = vec![Rate::new("packets_per_s", "packets sent", o.window.rate())];
+    let rates = Rate::all([("packets_per_s", "packets sent", o.window.rate())]);
     Ok(o.measured(rates, CountsOf::Run, HANDED, ghz))
 }
 

@@ -244,22 +244,22 @@ fn run_values(
         _ => "of the core with interrupts and that with applications",
     };
     let payload = s.by_time(8.0 * s.payload as f64);
-    let bus: &[(&str, &str)] = match setup.slot {
-        Slot::Express(..) => &[
-            ("inbound_link_share", "link toward the device"),
-            ("outbound_link_share", "link toward the host"),
-        ],
-        Slot::Parallel(..) => &[("bus_busy_share", "of the bus's clocks")],
+    let bus = match o.bus_share[..] {
+        [inbound, outbound] => Rate::all([
+            ("inbound_link_share", "link toward the device", inbound),
+            ("outbound_link_share", "link toward the host", outbound),
+        ]),
+        _ => Rate::all([("bus_busy_share", "of the bus's clocks", o.bus_share[0])]),
     };
     let rates = [
-        vec![
-            Rate::new("packets_per_s", what, o.window.rate()),
-            Rate::new("payload_bits_per_s", "TCP payload that arrived", payload),
-        ],
+        Rate::all([
+            ("packets_per_s", what, o.window.rate()),
+            ("payload_bits_per_s", "TCP payload that arrived", payload),
+        ]),
         s.wire_rates(s.seconds()),
         s.event_rates(s.seconds()),
         vec![Rate::of_cores(whose, s.all_busy_share() / cores as f64)],
-        bus.iter().zip(&o.bus_share).map(|(b, share)| Rate::new(b.0, b.1, *share)).collect(),
+        bus,
     ];
     // Packets of an open loop are counted from the first to the last.
     let (of, latency) = match is_tcp {

@@ -8,7 +8,7 @@
 //! A guest's own driver gets the same traffic from pktgen and from the host, so that the costs a
 //! frame can be compared (docs/guests.md). The ledger counts the driver's copies only.
 
-use crate::config::key::{Needs, Values, settings};
+use crate::config::key::{Needs, Values, settings, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::audit::CrossCheck;
 use crate::experiment::result::{CountsOf, Measured, Rate};
@@ -36,34 +36,22 @@ pub enum Direction {
     Answer,
 }
 
-/// The traffic of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// The direction.
-    pub way: Direction,
-    /// Bytes of a frame without FCS.
-    pub size: u32,
-    /// Frames in a burst.
-    pub burst: u32,
-    /// Time from one burst to the next.
-    pub every: Span,
-    /// Number of bursts.
-    pub bursts: u64,
-    /// UDP checksums of sent frames are left to the driver; otherwise frames have none.
-    pub checksum: bool,
-}
-
 /// The value of `traffic.kind` for this load.
 pub const KIND: &str = "paced";
 
 const PACED: &[Needs] = &[Needs::kind(&[KIND])];
 const SENT: &[Needs] = &[Needs::kind(&[KIND]), Needs::word("paced.way", &["send", "answer"])];
 
+words! {
+    Direction { "send" => Self::Send, "receive" => Self::Receive, "answer" => Self::Answer }
+}
+
 settings! {
-    /// Frames at a fixed rate, as a scenario describes them.
-    pub struct Keys {
+    /// The traffic of a run.
+    #[derive(Copy, Eq)]
+    pub struct Load {
         /// paced: frames are sent; or come; or come and are answered, one by one
-        way: &'static str = "paced.way",
+        way: Direction = "paced.way",
             choice(&["send", "receive", "answer"]).default("send").when(PACED);
         /// paced: frame without FCS
         size: u32 = "paced.size", whole("B", 60.0, 9014.0).default("60").when(PACED);
@@ -87,30 +75,19 @@ impl Load {
     ///
     /// # Errors
     /// A frame is too long, or the scenario injects faults.
-    pub fn of(v: &Values, mtu: u32, key: &str) -> Result<Load, SettingError> {
+    pub fn within(v: &Values, mtu: u32, key: &str) -> Result<Load, SettingError> {
         if !crate::config::fault::plan(v, Span::ZERO).is_empty() {
             refuse!(
                 "`run.fault`: with `traffic.kind` \"{KIND}\" what a frame costs is counted, \
                  without faults"
             );
         }
-        let k = Keys::of(v);
-        let (size, longest) = (k.size, mtu + HEADER as u32);
+        let load = Load::of(v);
+        let (size, longest) = (load.size, mtu + HEADER as u32);
         if size > longest {
             refuse!("`paced.size` is {size} B, but `{key}` allows {longest}");
         }
-        Ok(Load {
-            way: match k.way {
-                "receive" => Direction::Receive,
-                "answer" => Direction::Answer,
-                _ => Direction::Send,
-            },
-            size,
-            burst: k.burst,
-            every: k.every,
-            bursts: k.bursts,
-            checksum: k.checksum,
-        })
+        Ok(load)
     }
 
     /// Returns the host memory for the frames, in bytes.
@@ -137,11 +114,8 @@ struct BurstTimer {
 
 impl BurstTimer {
     fn new(load: &Load, beats: bool) -> BurstTimer {
-        BurstTimer {
-            next: Time::NEVER,
-            left: if beats { load.bursts } else { 0 },
-            every: load.every,
-        }
+        let left = if beats { load.bursts } else { 0 };
+        BurstTimer { next: Time::NEVER, left, every: load.every }
     }
     fn start(&mut self, at: Time) {
         self.next = if self.left > 0 { at } else { Time::NEVER };
@@ -418,14 +392,14 @@ where
     let waiting: Vec<_> = s.drain_queue().collect();
     let (above, peer) = (&s.endpoint, &m.device.peer);
     let mut b = CrossCheck::new(None);
-    b.same("frames sent", ("made", above.made), ("peer took", peer.came));
-    b.same("frames sent", ("of another size", peer.strange), ("allowed", 0));
-    b.same("frames received", ("peer sent", peer.sent), ("driver handed up", above.received));
-    b.same("frames", ("for which there was no memory", above.exhausted), ("allowed", 0));
+    b.same("frames sent: made {}, peer took {}", above.made, peer.came);
+    b.never("frames sent: of another size {}", peer.strange);
+    b.same("frames received: peer sent {}, driver handed up {}", peer.sent, above.received);
+    b.never("frames: for which there was no memory {}", above.exhausted);
     let lost = above.dropped + waiting.len() as u64;
-    b.same("frames", ("dropped by the driver or waiting", lost), ("allowed", 0));
+    b.never("frames: dropped by the driver or waiting {}", lost);
     let all = load.bursts * u64::from(load.burst);
-    b.same("frames", ("made or received", above.made.max(above.received)), ("asked for", all));
+    b.same("frames: made or received {}, asked for {}", above.made.max(above.received), all);
     o.audit = b.wrong;
     o.counts.packets = all;
     o.window = match Window::given(begin, &probe.marks, true) {
@@ -443,7 +417,7 @@ pub(crate) fn measured(o: RunStats, ghz: f64) -> Measured {
     let each = "frames, of which each is answered where that is asked for";
     let busy = c.busy[0].as_secs_f64() / seconds;
     let rates = [
-        vec![Rate::new("packets_per_s", each, o.window.rate())],
+        Rate::all([("packets_per_s", each, o.window.rate())]),
         c.wire_rates(seconds),
         c.event_rates(seconds),
         vec![Rate::of_cores("of its one core", busy)],

@@ -65,7 +65,7 @@ pub static SYSTEM: System = System {
         TrafficKeys::KEYS,
         closed_loop::Keys::KEYS,
         &closed_loop::APPLICATION,
-        fixed_rate::Keys::KEYS,
+        fixed_rate::Load::KEYS,
         DriverKeys::KEYS,
         &system::RUN,
     ],
@@ -414,7 +414,7 @@ fn run_values(
     let setup = settings::setup(v)?;
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
-        let load = fixed_rate::Load::of(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")?;
+        let load = fixed_rate::Load::within(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")?;
         return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
     }
     let load = settings::load(v, &setup)?;
@@ -432,22 +432,22 @@ fn run_values(
     events[0].about = "interrupts taken, of both partitions".into();
     let of_client = "of one core's time, of the client's one or two";
     let rates = [
-        vec![
-            Rate::new(
+        Rate::all([
+            (
                 "packets_per_s",
                 "frames with data on the wire, transactions, or large sends",
                 c.rate(),
             ),
-            Rate::new("payload_bits_per_s", "TCP payload that arrived", payload),
-        ],
+            ("payload_bits_per_s", "TCP payload that arrived", payload),
+        ]),
         c.wire_rates(c.seconds()),
         events,
-        vec![
-            Rate::new("client_busy_share", of_client, share(client)),
-            Rate::new("server_busy_share", "of its core's time", share(server)),
-            Rate::new("client_ns_a_packet", "time of its cores, calls included", by_packet(client)),
-            Rate::new("server_ns_a_packet", "time of its core, calls included", by_packet(server)),
-        ],
+        Rate::all([
+            ("client_busy_share", of_client, share(client)),
+            ("server_busy_share", "of its core's time", share(server)),
+            ("client_ns_a_packet", "time of its cores, calls included", by_packet(client)),
+            ("server_ns_a_packet", "time of its core, calls included", by_packet(server)),
+        ]),
     ];
     let [drivers, devices] = &c.counters;
     let others = PortStats::default().entries().len() + BridgeCounters::default().entries().len();

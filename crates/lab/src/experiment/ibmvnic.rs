@@ -19,7 +19,7 @@ mod tests;
 pub mod traffic;
 
 pub(crate) use figures::Figures;
-pub use traffic::{Kind, Load};
+pub use traffic::Load;
 
 use crate::config::host::HostConfig;
 use crate::config::key::Values;
@@ -53,7 +53,7 @@ pub static SYSTEM: System = System {
     platform_keys: &[&CPU, papr::Keys::KEYS, &CALL_KEYS, SerialKeys::KEYS, NicKeys::KEYS],
     run_keys: &[
         TrafficKeys::KEYS,
-        fixed_rate::Keys::KEYS,
+        fixed_rate::Load::KEYS,
         DriverKeys::KEYS,
         StackKeys::KEYS,
         &system::RUN,
@@ -138,10 +138,10 @@ fn rings(d: &DriverConfig) -> usize {
 /// Returns the memory of the partition in bytes: long-term buffers, rings, and frames in flight.
 fn memory(setup: &Setup, load: &Load) -> usize {
     let d = &setup.driver;
-    let frame =
-        (load.request.max(load.response).max(load.other) as usize + 128).next_power_of_two();
-    let flying = usize::from(load.peers) * 4
-        + d.queues as usize * (load.window as usize + d.rx_entries as usize + 64);
+    let t = &load.traffic;
+    let frame = (t.request.max(t.response).max(t.other) as usize + 128).next_power_of_two();
+    let flying = usize::from(t.peers) * 4
+        + d.queues as usize * (t.window as usize + d.rx_entries as usize + 64);
     // Areas are rounded up to powers of two.
     2 * d.queues as usize * rings(d) + flying * frame + (8 << 20)
 }
@@ -239,7 +239,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     }
     x.m.outside(|device, _, at| device.peer.start(at));
     let mut probe = Answered { nic: Rc::clone(&nic), spent: Vec::new() };
-    let (mut o, mut at) = x.measure(begin, (load.warmup, load.duration), &mut probe)?;
+    let (mut o, mut at) =
+        x.measure(begin, (load.traffic.warmup, load.traffic.duration), &mut probe)?;
     let spent = probe.spent;
     drop(probe.nic);
     o.latency = x.m.device.peer.latency.clone();
@@ -336,7 +337,7 @@ fn run_values(
     let setup = settings::setup(v);
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
-        let load = fixed_rate::Load::of(v, setup.driver.mtu, "driver.mtu")?;
+        let load = fixed_rate::Load::within(v, setup.driver.mtu, "driver.mtu")?;
         return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
     }
     let load = settings::load(v, &setup)?;
@@ -355,39 +356,39 @@ fn run_values(
     };
     let payload = c.by_time(8.0 * c.payload as f64);
     let rates = [
-        vec![
-            Rate::new("packets_per_s", "transactions, or frames sent", c.rate()),
-            Rate::new("payload_bits_per_s", "frames sent", payload),
-        ],
+        Rate::all([
+            ("packets_per_s", "transactions, or frames sent", c.rate()),
+            ("payload_bits_per_s", "frames sent", payload),
+        ]),
         c.wire_rates(c.seconds()),
-        vec![
-            Rate::new("direct_share", "of the packets sent", share("tx_direct", "tx_packets")),
-            Rate::new(
+        Rate::all([
+            ("direct_share", "of the packets sent", share("tx_direct", "tx_packets")),
+            (
                 "indirect_call_share",
                 "arrays of packets, of the packets sent",
                 share("tx_arrays", "tx_packets"),
             ),
-            Rate::new(
+            (
                 "software_checksum_share",
                 "of the packets sent",
                 share("tx_csum_direct", "tx_packets"),
             ),
-            Rate::new(
+            (
                 "received_per_replenish",
                 "frames received for each array of buffers",
                 share("rx_packets", "rx_add_arrays"),
             ),
-            Rate::new(
+            (
                 "transmit_us",
                 "in the driver's transmit, each packet",
                 o.totals.transmit.as_ns_f64() * 1e-3 / sent,
             ),
-            Rate::new(
+            (
                 "break_even_bytes",
                 "adaptive: bytes up to which a checksum is made, at the end; -1: none",
                 o.totals.break_even.map_or(-1.0, f64::from),
             ),
-        ],
+        ]),
         c.event_rates(c.seconds()),
         vec![Rate::of_cores(whose, busy / cores.max(1) as f64)],
     ];

@@ -176,14 +176,14 @@ fn run_values(
     let frames = s.by_time(8.0 * s.ledger.wire_bytes as f64);
     let wire = s.by_time(8.0 * s.wire.0 as f64);
     let share = s.all_busy_share() / f64::from(setup.cores.max(1));
-    let rates = vec![
-        Rate::new("packets_per_s", "packets sent", o.window.rate()),
-        Rate::new("frame_bits_per_s", "frames, without FCS", frames),
-        Rate::new("wire_bits_per_s", "frames with preamble, FCS and gap", wire),
-        Rate::new("inbound_link_share", "bus toward the device, of the raw link", o.bus_share[0]),
-        Rate::new("outbound_link_share", "bus toward the host, of the raw link", o.bus_share[1]),
-        Rate::of_cores(whose, share),
-    ];
+    let mut rates = Rate::all([
+        ("packets_per_s", "packets sent", o.window.rate()),
+        ("frame_bits_per_s", "frames, without FCS", frames),
+        ("wire_bits_per_s", "frames with preamble, FCS and gap", wire),
+        ("inbound_link_share", "bus toward the device, of the raw link", o.bus_share[0]),
+        ("outbound_link_share", "bus toward the host, of the raw link", o.bus_share[1]),
+    ]);
+    rates.push(Rate::of_cores(whose, share));
     Ok(o.measured(rates, CountsOf::Run, HANDED, v.number("cpu.frequency")))
 }
 

@@ -8,13 +8,12 @@ use crate::experiment::window::Window;
 use crate::experiment::{Counts, RunError, RunStats, Snapshot};
 use crate::sim::fault::{FaultSchedule, WatchdogEvents};
 use crate::sim::histogram::Histogram;
-use crate::sim::link::on_wire;
 use crate::sim::scheduler::{self, Core, Interrupt};
 use crate::sim::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
 use crate::sim::{Watch, watch};
-use doorbell_bus::{Bus, Capture, Ledger, Machine, keep_every_other};
+use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
+use doorbell_hal::{Device, Host, OutOfMemory, Span, Time};
 use doorbell_packet::{ethernet, vlan};
 use std::sync::Arc;
 
@@ -274,16 +273,6 @@ fn sendable(
     Ok(())
 }
 
-/// The counts at the time when `frames` frames had left.
-#[derive(Clone, Debug)]
-struct Look {
-    frames: u64,
-    ledger: Ledger,
-    busy: Span,
-    interrupts: u64,
-    polls: u64,
-}
-
 /// Samples of a run at about equal numbers of frames. In a long run every other sample is dropped
 /// each time that they are too many.
 #[derive(Debug)]
@@ -291,7 +280,7 @@ struct Looks {
     sent: u64,
     next: u64,
     stride: u64,
-    all: Vec<Look>,
+    all: Vec<Snapshot>,
     /// Frames that had left when the first source had handed over all of its own.
     dry: Option<u64>,
 }
@@ -308,15 +297,8 @@ impl Looks {
     #[cold]
     #[inline(never)]
     fn look<B: Bus, D: Device<B>>(&mut self, m: &Machine<B, D>) {
-        let ledger = m.ledger().clone();
-        self.next = ledger.wire_frames + self.stride;
-        self.all.push(Look {
-            frames: ledger.wire_frames - self.sent,
-            ledger,
-            busy: WorkKind::ALL.iter().fold(m.stalled(), |sum, k| sum + m.spent(*k)),
-            interrupts: m.done(WorkKind::Interrupt).times,
-            polls: m.done(WorkKind::Poll).times,
-        });
+        self.next = m.ledger().wire_frames + self.stride;
+        self.all.push(Snapshot::of(m));
         if self.all.len() == MOST_LOOKS {
             keep_every_other(&mut self.all);
             self.stride *= 2;
@@ -331,22 +313,12 @@ impl Looks {
         let window = Window::found(began, departures, dry)?;
         let last = departures[..departures.partition_point(|d| d.1 <= dry)].last()?.1;
         let first = last - window.packets;
-        let a = self.all.iter().find(|l| l.frames >= first)?;
-        let b = self.all.iter().rfind(|l| l.frames <= last).filter(|b| b.frames > a.frames)?;
-        let (ledger, packets) = (b.ledger.since(&a.ledger), b.frames - a.frames);
-        let counts = Counts {
-            elapsed: Span::from_ps((packets as f64 / window.rate() * 1e12).round() as u64),
-            packets,
-            payload: 0,
-            wire: (on_wire((packets, ledger.wire_bytes)), 0),
-            ledger,
-            work: Vec::new(),
-            stalled: Span::ZERO,
-            busy: vec![Span::from_ps(b.busy.ps() - a.busy.ps())],
-            interrupts: vec![b.interrupts - a.interrupts],
-            polls: b.polls - a.polls,
-            counters: [Vec::new(), Vec::new()],
-        };
+        let frames = |s: &Snapshot| s.done.0 - self.sent;
+        let a = self.all.iter().find(|s| frames(s) >= first)?;
+        let b = self.all.iter().rfind(|s| frames(s) <= last).filter(|b| b.done > a.done)?;
+        let mut counts = a.until(b);
+        let seconds = counts.packets as f64 / window.rate();
+        counts.elapsed = Span::from_ps((seconds * 1e12).round() as u64);
         Some((window, counts))
     }
 }

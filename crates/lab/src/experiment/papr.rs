@@ -164,7 +164,8 @@ pub fn audit<B: Bus>(p: &Partitions<B>, faults: Option<&Report>) -> Vec<String> 
     let mut all = CrossCheck::new(faults);
     for (i, port) in p.ports.iter().enumerate() {
         let struck = faults.filter(|_| i == 0).map_or(0, |f| f.struck.dma);
-        all.platform(&format!("partition {i}: "), port.platform(), struck);
+        all.place = format!("partition {i}: ");
+        all.platform(port.platform(), struck);
     }
     all.wrong
 }

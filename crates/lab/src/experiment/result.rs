@@ -92,14 +92,14 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Makes a rate with its meaning.
-    pub fn new(name: &'static str, about: impl Into<Cow<'static, str>>, value: f64) -> Rate {
-        Rate { name, about: about.into(), value }
+    /// Makes rates of names, meanings and values.
+    pub fn all<const N: usize>(rates: [(&'static str, &'static str, f64); N]) -> Vec<Rate> {
+        rates.map(|(name, about, value)| Rate { name, about: about.into(), value }).into()
     }
 
     /// Returns the share of time that cores were busy. `whose` says which cores, and how many.
     pub fn of_cores(whose: impl Into<Cow<'static, str>>, value: f64) -> Rate {
-        Rate::new("cpu_busy_share", whose, value)
+        Rate { name: "cpu_busy_share", about: whose.into(), value }
     }
 }
 

@@ -251,20 +251,24 @@ impl Counts {
 
     /// Returns the rates of the wire in both directions, over a time in seconds.
     pub fn wire_rates(&self, seconds: f64) -> Vec<Rate> {
-        let names = [
-            ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", self.wire.0),
-            ("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", self.wire.1),
-        ];
-        names.map(|(name, about, n)| Rate::new(name, about, 8.0 * n as f64 / seconds)).into()
+        let rate = |n: u64| 8.0 * n as f64 / seconds;
+        Rate::all([
+            ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", rate(self.wire.0)),
+            (
+                "wire_in_bits_per_s",
+                "frames received, with preamble, FCS and gap",
+                rate(self.wire.1),
+            ),
+        ])
     }
 
     /// Returns the rates of interrupts and polls, over a time in seconds.
     pub fn event_rates(&self, seconds: f64) -> Vec<Rate> {
-        let names = [
-            ("interrupts_per_s", "interrupts taken", self.interrupts.iter().sum()),
-            ("polls_per_s", "polls made", self.polls),
-        ];
-        names.map(|(name, about, n)| Rate::new(name, about, n as f64 / seconds)).into()
+        let interrupts = self.interrupts.iter().sum::<u64>();
+        Rate::all([
+            ("interrupts_per_s", "interrupts taken", interrupts as f64 / seconds),
+            ("polls_per_s", "polls made", self.polls as f64 / seconds),
+        ])
     }
 }
 

@@ -182,7 +182,4 @@ pub fn find(name: &str) -> Result<&'static System, SettingError> {
 }
 
 #[cfg(test)]
-mod idle;
-
-#[cfg(test)]
 mod tests;

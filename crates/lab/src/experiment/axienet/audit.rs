@@ -17,48 +17,33 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
     let (d, n) = (&o.totals.driver, &o.totals.device);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::new(o.faults.as_ref());
-    b.same("frames out", ("device sent", n.tx_packets), ("wire saw", wire.0));
+    b.same("frames out: device sent {}, wire saw {}", n.tx_packets, wire.0);
     let dropped = ("driver dropped", d.tx_dropped + d.tx_errors);
-    b.less("packets", ("driver queued", d.tx_queued), ("device sent", n.tx_packets), dropped);
+    b.less("packets: driver queued {}, device sent {}", [d.tx_queued, n.tx_packets], dropped);
     let any = ("of packets dropped", if dropped.1 > 0 { ANY } else { 0 });
-    b.less(
-        "TX descriptors",
-        ("driver wrote", d.tx_descriptors),
-        ("device used", n.tx_descriptors),
-        any,
-    );
+    let text = "TX descriptors: driver wrote {}, device used {}";
+    b.less(text, [d.tx_descriptors, n.tx_descriptors], any);
     // A halted channel ignores doorbells.
     let deaf = ("not heard", n.lost_doorbells);
-    b.less("TX doorbells", ("driver rang", d.tx_tail), ("device heard", n.tx_doorbells), deaf);
-    b.less("RX doorbells", ("driver rang", d.rx_tail), ("device heard", n.rx_doorbells), deaf);
+    b.less("TX doorbells: driver rang {}, device heard {}", [d.tx_tail, n.tx_doorbells], deaf);
+    b.less("RX doorbells: driver rang {}, device heard {}", [d.rx_tail, n.rx_doorbells], deaf);
     let gone = n.rx_missed + n.rx_filtered + n.rx_dropped;
-    b.same(
-        "frames in",
-        ("device took or lost", n.rx_packets + n.rx_lost + gone),
-        ("wire brought", wire.1),
-    );
+    let text = "frames in: device took or lost {}, wire brought {}";
+    b.same(text, n.rx_packets + n.rx_lost + gone, wire.1);
     // A descriptor whose buffer could not be written has an error, and no frame; one with a
     // corrupted report has both.
     let ended = d.rx_packets + d.rx_malformed + d.rx_lost;
     let unknown = ("in error, or not reported before a reset", d.rx_errors + n.rx_unreported);
-    b.less(
-        "frames in",
-        ("device wrote", n.rx_packets),
-        ("driver handed up or lost", ended),
-        unknown,
-    );
+    let text = "frames in: device wrote {}, driver handed up or lost {}";
+    b.less(text, [n.rx_packets, ended], unknown);
     let unfinished = n.tx_garbled + n.hangs;
-    b.same("transmit", ("given up by the device", unfinished), ("allowed", 0));
-    b.none("transmit", ("cut off in the device", n.tx_discarded), d.tx_dropped + d.tx_errors);
-    b.none("transmit", ("dropped or timed out by the driver", d.tx_dropped + d.tx_timeouts), ANY);
-    b.none("reset", ("lost by the device", n.tx_lost + n.rx_lost + n.rx_unreported), ANY);
-    b.none("errors", ("of DMA", n.dma_errors), ANY);
-    b.none("nonsense", ("doorbells not heard", n.lost_doorbells), ANY);
-    b.same(
-        "nonsense",
-        ("driver wrote", 0),
-        ("device refused", n.bad_descriptors + n.ignored_writes),
-    );
+    b.never("transmit: given up by the device {}", unfinished);
+    b.none("transmit: cut off in the device {}", n.tx_discarded, d.tx_dropped + d.tx_errors);
+    b.none("transmit: dropped or timed out by the driver {}", d.tx_dropped + d.tx_timeouts, ANY);
+    b.none("reset: lost by the device {}", n.tx_lost + n.rx_lost + n.rx_unreported, ANY);
+    b.none("errors: of DMA {}", n.dma_errors, ANY);
+    b.none("nonsense: doorbells not heard {}", n.lost_doorbells, ANY);
+    b.same("nonsense: driver wrote {}, device refused {}", 0, n.bad_descriptors + n.ignored_writes);
     // An interrupt raised during a poll may find its cause gone, so some are not taken.
     if d.rx_irqs > n.rx_interrupts {
         b.wrong.push(format!(
@@ -66,6 +51,6 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
             n.rx_interrupts, d.rx_irqs
         ));
     }
-    b.platform("", m.bus.platform(), struck);
+    b.platform(m.bus.platform(), struck);
     b.wrong
 }

@@ -10,11 +10,9 @@
 //! 16 us.
 
 use super::{Load, run, settings::setup};
-use crate::config::profile::Profile;
 use crate::experiment::closed_loop;
 use crate::experiment::figures::{
-    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, ProfileRuns,
-    PublishedFigures, Row, published,
+    Choice, Constants, Curve, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
 use crate::sim::Unwatched;
 
@@ -67,28 +65,31 @@ impl Figures {
     }
 }
 
-impl PublishedFigures for Figures {
-    fn name(&self) -> &str {
-        "axienet"
-    }
+impl SystemFigures for Figures {
+    const HEADLINE: Headline =
+        Headline::of("axienet-receive", "driver.controller=fixed", "driver.controller=dim")
+            .over(Curve {
+                title: "CPU cycles a frame",
+                scenario: "axienet-saturated",
+                key: "traffic.load",
+                values: &[1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0],
+                show: "cycles",
+            })
+            .moving("axienet-steps")
+            .waiting("axienet-steps");
+    /// The next slower link is a different experiment.
+    const LEFT_OUT: &[&str] = &["link.rate"];
 
-    fn about(&self) -> &str {
-        "adaptive interrupt coalescing: AXI Ethernet at 1 Gbit/s, iperf3 receive, 4 x Cortex-A53"
-    }
-
-    fn constants(&self) -> Vec<Constant> {
-        let mut all = self.profile.constants();
-        // The next slower link is a different experiment.
-        all.retain(|c| c.key != "link.rate");
-        all
-    }
-
+    /// Returns the prices chosen so that a fit can reach 43 % of four cores, and the rate fed in
+    /// for it.
     fn choices(&self) -> Vec<Choice> {
-        choices(&self.profile)
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        published::axienet().unwrap_or_default()
+        let rows = ["axienet.cpu_before"];
+        let given = "the published 840 Mbit/s, fed in: the model's own rate before is a miss \
+            (throughput_before)";
+        vec![
+            self.profile.choice("cpu.tcp_sleep", &["4000", "5500", "7000", "8500"], &rows),
+            Choice::new(SOURCE, "840", &["840", "full"], given, &rows).unit("Mbit/s"),
+        ]
     }
 
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
@@ -97,7 +98,7 @@ impl PublishedFigures for Figures {
         let all = c;
         // Only the run at a given rate limits its source.
         let c = &c.without(&[SOURCE]);
-        Ok(match figure.strip_prefix("axienet.").unwrap_or(figure) {
+        Ok(match figure {
             "threshold_after" => self.seen(c, "after", &[])?.threshold,
             "interrupts_before" => self.seen(c, "before", &BEFORE)?.interrupts,
             "packets_an_interrupt_before" => {
@@ -112,53 +113,4 @@ impl PublishedFigures for Figures {
             _ => return Err(MeasureError::unknown_figure(figure)),
         })
     }
-
-    fn headline(&self) -> Option<Headline> {
-        let curve = Curve {
-            title: "CPU cycles a frame",
-            scenario: "axienet-saturated",
-            key: "traffic.load",
-            values: &[1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0],
-            show: "cycles",
-        };
-        let headline =
-            Headline::of("axienet-receive", "driver.controller=fixed", "driver.controller=dim");
-        Some(headline.over(curve).moving("axienet-steps").waiting("axienet-steps"))
-    }
-
-    fn jitter(&self) -> f64 {
-        2e-3
-    }
-
-    fn precision(&self) -> f64 {
-        1e-4
-    }
-
-    fn known_misses(&self, _swapped: bool) -> Vec<KnownMiss> {
-        vec![
-            KnownMiss::new(
-                "axienet.throughput_before",
-                "by the published 9 % no packet costs more than 4.4 us that it does not share with \
-                 others, and the line brings one in 12.3; what falls behind shares the rest: \
-                 polls, GRO, the socket's backlog, the reader's calls. So no prices of these cores \
-                 give 840 (docs/moderation.md); its cause is not in the source",
-            ),
-            KnownMiss::new(
-                "axienet.interrupts_before",
-                "as throughput_before: 12 % more packets come, each with its interrupt, as in the \
-                 published run",
-            ),
-        ]
-    }
-}
-
-/// The prices chosen so that a fit can reach 43 % of four cores, and the rate fed in for it.
-fn choices(profile: &Profile) -> Vec<Choice> {
-    let rows = ["axienet.cpu_before"];
-    let given = "the published 840 Mbit/s, fed in: the model's own rate before is a miss \
-        (throughput_before)";
-    vec![
-        profile.choice("cpu.tcp_sleep", &["4000", "5500", "7000", "8500"], &rows),
-        Choice::new(SOURCE, "840", &["840", "full"], given, &rows).unit("Mbit/s"),
-    ]
 }

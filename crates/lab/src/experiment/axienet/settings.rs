@@ -5,8 +5,8 @@ mod keys;
 pub(super) use keys::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 
 use super::{Load, Setup, controllers::Any};
-use crate::config::host::HostConfig;
-use crate::config::key::Values;
+use crate::config::host::{HostConfig, MAX_MEMORY};
+use crate::config::key::{Field, Values, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
 use crate::experiment::system::StackKeys;
@@ -15,13 +15,11 @@ use crate::sim::traffic::Frames;
 use crate::sim::traffic::arrivals::{Pattern, Phase, Rng};
 use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
 use doorbell_devices::axi_ethernet as device;
-use doorbell_drivers::{axienet as driver, axienet::Coalesce};
+use doorbell_drivers::axienet as driver;
 use doorbell_hal::{Alignment, Span};
 use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
 use std::sync::Arc;
 
-/// Limit of a run's simulated memory with its guard, in bytes.
-const MAX_MEMORY: u64 = 3 << 30;
 /// The station's address.
 const MAC: [u8; 6] = [0x00, 0x0a, 0x35, 0x01, 0x02, 0x03];
 
@@ -35,52 +33,27 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     let (b, n, d) = (BusKeys::of(v), NicKeys::of(v), DriverKeys::of(v));
     let latencies = Latencies { read: b.read_latency, write: b.write_latency, cpu: b.cpu_latency };
     let (controller, adaptive_rx) = Any::of(&d, &n);
-    let coalesce = Coalesce {
-        rx_frames: d.rx_frames,
-        rx_usecs: d.rx_usecs,
-        tx_frames: d.tx_frames,
-        tx_usecs: d.tx_usecs,
-        adaptive_rx,
-    };
+    let mut nic = device::Config::ZYNQMP;
+    (nic.tx_memory, nic.rx_memory) = (n.tx_memory << 10, n.rx_memory << 10);
+    (nic.clock_mhz, nic.speed, nic.phy) = (n.clock, Field::of(v, "link.rate"), None);
+    take!(nic; n: tx_checksum rx_checksum delay_clocks);
+    let mut c = driver::Config::new(MAC);
+    take!(c; d: tx_ring rx_ring mtu batch);
+    c.rx_memory = nic.rx_memory;
+    c.tx_checksum = Field::of(v, "nic.tx_checksum");
+    c.rx_checksum = Field::of(v, "nic.rx_checksum");
+    c.address_bits = nic.address_bits as u8;
+    c.rx_place = Alignment { align: 64, offset: if d.rx_align { 2 } else { 0 } };
+    (c.clock_hz, c.speed) = (n.clock * 1_000_000, Field::of(v, "link.rate"));
+    take!(c.coalesce; d: rx_frames rx_usecs tx_frames tx_usecs);
+    c.coalesce.adaptive_rx = adaptive_rx;
+    c.bql = StackKeys::of(v).bql;
     Ok(Setup {
         host: HostConfig::of(v, Span::from_ms(5_000)),
         axi,
         latencies,
-        nic: device::Config {
-            tx_memory: n.tx_memory << 10,
-            rx_memory: n.rx_memory << 10,
-            tx_checksum: checksum(n.tx_checksum).0,
-            rx_checksum: checksum(n.rx_checksum).0,
-            clock_mhz: n.clock,
-            delay_clocks: n.delay_clocks,
-            speed: match n.rate {
-                10 => device::Speed::M10,
-                100 => device::Speed::M100,
-                _ => device::Speed::G1,
-            },
-            phy: None,
-            ..device::Config::ZYNQMP
-        },
-        driver: driver::Config {
-            tx_ring: d.tx_ring,
-            rx_ring: d.rx_ring,
-            mtu: d.mtu,
-            rx_memory: n.rx_memory << 10,
-            tx_checksum: checksum(n.tx_checksum).1,
-            rx_checksum: checksum(n.rx_checksum).1,
-            address_bits: device::Config::ZYNQMP.address_bits as u8,
-            rx_place: Alignment { align: 64, offset: if d.rx_align { 2 } else { 0 } },
-            clock_hz: n.clock * 1_000_000,
-            speed: match n.rate {
-                10 => driver::Speed::M10,
-                100 => driver::Speed::M100,
-                _ => driver::Speed::M1000,
-            },
-            batch: d.batch,
-            bql: StackKeys::of(v).bql,
-            coalesce,
-            ..driver::Config::new(MAC)
-        },
+        nic,
+        driver: c,
         controller,
         cores: v.number("cpu.cores") as usize,
     })
@@ -100,12 +73,14 @@ pub fn axi(v: &Values) -> Settings {
     }
 }
 
-fn checksum(word: &str) -> (device::Checksum, driver::Checksum) {
-    match word {
-        "full" => (device::Checksum::Full, driver::Checksum::Full),
-        "none" => (device::Checksum::None, driver::Checksum::None),
-        _ => (device::Checksum::CsumPartial, driver::Checksum::CsumPartial),
+words! {
+    device::Checksum {
+        "partial" => Self::CsumPartial, "full" => Self::Full, "none" => Self::None,
     }
+    driver::Checksum {
+        "partial" => Self::CsumPartial, "full" => Self::Full, "none" => Self::None,
+    }
+    driver::Speed { "10" => Self::M10, "100" => Self::M100, "1000" => Self::M1000 }
 }
 
 /// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.

@@ -149,7 +149,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let frames = frames(1, 60);
     let fingerprint = |plan: &Plan| {
         let s = setup(&plan.values)?;
-        let paced = crate::experiment::fixed_rate::Load::of(&plan.values, s.driver.mtu, "");
+        let paced = crate::experiment::fixed_rate::Load::within(&plan.values, s.driver.mtu, "");
         load(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?} {paced:?}"))
     };
     let kinds = ["send", "receive", "transactions", "pktgen", "pcap"]

@@ -29,13 +29,8 @@ impl TxRing {
     /// There is not enough memory.
     pub fn new<H: Host>(h: &mut H, slots: u32, descriptor: u32) -> Result<TxRing, OutOfMemory> {
         let area = h.coherent(slots * descriptor, 4096)?;
-        Ok(TxRing {
-            area,
-            descriptor,
-            slots,
-            tail: 0,
-            under_way: VecDeque::with_capacity(slots as usize),
-        })
+        let under_way = VecDeque::with_capacity(slots as usize);
+        Ok(TxRing { area, descriptor, slots, tail: 0, under_way })
     }
 
     /// Returns the bus address of the first descriptor.

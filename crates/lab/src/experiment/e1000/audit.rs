@@ -17,48 +17,34 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
     let (d, n) = (&o.totals.driver, &o.totals.device);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::new(o.faults.as_ref());
-    b.same("frames out", ("device sent", n.tx_packets), ("wire saw", wire.0));
+    b.same("frames out: device sent {}, wire saw {}", n.tx_packets, wire.0);
     let dropped = ("driver dropped", d.tx_dropped);
     if d.tx_tso == 0 {
-        b.less("packets", ("driver queued", d.tx_queued), ("device sent", n.tx_packets), dropped);
+        b.less("packets: driver queued {}, device sent {}", [d.tx_queued, n.tx_packets], dropped);
     }
-    b.less("large sends", ("driver queued", d.tx_tso), ("device cut", n.large_sends), dropped);
+    b.less("large sends: driver queued {}, device cut {}", [d.tx_tso, n.large_sends], dropped);
     let any = ("of packets dropped", if d.tx_dropped > 0 { ANY } else { 0 });
-    b.less(
-        "TX descriptors",
-        ("driver wrote", d.tx_descriptors),
-        ("device used", n.tx_descriptors),
-        any,
-    );
-    b.less("contexts", ("driver wrote", d.tx_contexts), ("device loaded", n.contexts), any);
+    let text = "TX descriptors: driver wrote {}, device used {}";
+    b.less(text, [d.tx_descriptors, n.tx_descriptors], any);
+    b.less("contexts: driver wrote {}, device loaded {}", [d.tx_contexts, n.contexts], any);
     // The setup of the ring writes each tail once: after each reset but the closing one.
     let starts = n.resets.saturating_sub(1);
-    b.same("TX doorbells", ("driver rang", d.tx_tail + starts), ("device heard", n.tx_doorbells));
-    b.same("RX doorbells", ("driver rang", d.rx_tail + starts), ("device heard", n.rx_doorbells));
+    b.same("TX doorbells: driver rang {}, device heard {}", d.tx_tail + starts, n.tx_doorbells);
+    b.same("RX doorbells: driver rang {}, device heard {}", d.rx_tail + starts, n.rx_doorbells);
     let gone = n.rx_missed + n.rx_filtered + n.rx_dropped;
-    b.same(
-        "frames in",
-        ("device took or lost", n.rx_packets + n.rx_lost + gone),
-        ("wire brought", wire.1 + gone),
-    );
+    let text = "frames in: device took or lost {}, wire brought {}";
+    b.same(text, n.rx_packets + n.rx_lost + gone, wire.1 + gone);
     let ended = d.rx_packets + d.rx_errors + d.rx_malformed + d.rx_lost;
     let unreported = ("not reported before a reset", n.rx_unreported);
-    b.less(
-        "frames in",
-        ("device wrote", n.rx_packets),
-        ("driver handed up, refused or lost", ended),
-        unreported,
-    );
+    let text = "frames in: device wrote {}, driver handed up, refused or lost {}";
+    b.less(text, [n.rx_packets, ended], unreported);
     let unfinished = n.tx_discarded + n.hangs + n.bad_descriptors;
-    b.same("transmit", ("given up by the device", unfinished), ("allowed", 0));
-    b.none(
-        "transmit",
-        ("dropped or timed out by the driver", d.tx_dropped + d.tx_timeout_count),
-        ANY,
-    );
-    b.none("reset", ("lost by the device", n.tx_lost + n.rx_lost + n.rx_unreported), ANY);
-    b.same("nonsense", ("driver wrote", 0), ("device refused", n.bad_doorbells + n.ignored_writes));
-    b.none("DMA", ("faults that the device met", n.dma_faults), struck);
-    b.platform("", m.bus.platform(), struck);
+    b.never("transmit: given up by the device {}", unfinished);
+    let text = "transmit: dropped or timed out by the driver {}";
+    b.none(text, d.tx_dropped + d.tx_timeout_count, ANY);
+    b.none("reset: lost by the device {}", n.tx_lost + n.rx_lost + n.rx_unreported, ANY);
+    b.same("nonsense: driver wrote {}, device refused {}", 0, n.bad_doorbells + n.ignored_writes);
+    b.none("DMA: faults that the device met {}", n.dma_faults, struck);
+    b.platform(m.bus.platform(), struck);
     b.wrong
 }

@@ -6,24 +6,22 @@ mod keys;
 pub(super) use keys::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, PciKeys};
 
 use super::{Load, Setup, Slot};
-use crate::config::host::{self, HostConfig};
-use crate::config::key::Values;
+use crate::config::host::{self, HostConfig, MAX_MEMORY};
+use crate::config::key::{Values, take};
 use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
 use crate::experiment::system::StackKeys;
 use crate::experiment::{closed_loop, open_loop};
 use crate::sim::traffic::Frames;
-use doorbell_bus::pci::{Devsel, Protocol, Settings};
+use doorbell_bus::pci::{Protocol, Settings};
 use doorbell_bus::tce::{Prices, Window};
 use doorbell_bus::{Price, pci};
-use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot, Speed};
+use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot};
 use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
 use doorbell_hal::{Alignment, Span};
 use doorbell_packet::ethernet::HEADER;
 use std::sync::Arc;
 
-/// Limit of a run's simulated memory with its guard, in bytes.
-const MAX_MEMORY: u64 = 3 << 30;
 /// Longest frame that these controllers send, without FCS.
 const LONGEST_FRAME: u32 = 16_110;
 
@@ -48,12 +46,8 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         Slot::Parallel(settings, latencies)
     };
     let prices = Prices { put: i.call, put_indirect: i.call, stuff: i.call, entry: Span::ZERO };
-    let tce = (i.kind == "tce").then_some(Window {
-        base: 1 << 28,
-        pages: 1 << 16,
-        multi: i.multi,
-        prices,
-    });
+    let (base, pages, multi) = (1 << 28, 1 << 16, i.multi);
+    let tce = (i.kind == "tce").then_some(Window { base, pages, multi, prices });
     Ok(Setup {
         host: HostConfig::of(v, Span::from_ms(5_000)),
         slot,
@@ -76,12 +70,7 @@ pub fn pci(v: &Values) -> Settings {
         bits: p.width,
         line: p.line,
         boundary: p.boundary,
-        devsel: match p.devsel {
-            "fast" => Devsel::Fast,
-            "slow" => Devsel::Slow,
-            "subtractive" => Devsel::Subtractive,
-            _ => Devsel::Medium,
-        },
+        devsel: p.devsel,
         latency_timer: p.latency_timer,
         mwi: p.mwi,
         read: Price { each: p.read_command, per_unit: p.read_byte },
@@ -89,45 +78,27 @@ pub fn pci(v: &Values) -> Settings {
     }
 }
 
-fn part(n: &NicKeys) -> Part {
-    match n.part {
-        "82544gc" => Part::I82544,
-        "82540em" => Part::I82540,
-        _ => Part::I82545,
-    }
-}
-
 fn nic(v: &Values, bus: &str) -> Nic {
     let (n, p) = (NicKeys::of(v), PciKeys::of(v));
-    let base = match part(&n) {
+    let mut nic = match n.part {
         Part::I82540 => Nic::I82540EM,
         Part::I82544 => Nic::I82544GC,
         Part::I82545 => Nic::I82545EM,
     };
-    Nic {
-        slot: if bus == "pcix" {
-            NicSlot::PciX { clock: if p.clock > 100 { 2 } else { u8::from(p.clock > 66) } }
-        } else {
-            NicSlot::Pci { mhz66: p.clock == 66, wide: p.width == 64 }
-        },
-        speed: match n.rate {
-            10 => Speed::M10,
-            100 => Speed::M100,
-            _ => Speed::G1,
-        },
-        cache_line: p.line,
-        max_read: n.max_read,
-        read_across: n.read_across,
-        packet_gap: n.packet_gap,
-        errata: n.errata,
-        ..base
-    }
+    nic.slot = if bus == "pcix" {
+        NicSlot::PciX { clock: if p.clock > 100 { 2 } else { u8::from(p.clock > 66) } }
+    } else {
+        NicSlot::Pci { mhz66: p.clock == 66, wide: p.width == 64 }
+    };
+    (nic.speed, nic.cache_line) = (n.rate, p.line);
+    take!(nic; n: max_read read_across packet_gap errata);
+    nic
 }
 
 fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
     let d = DriverKeys::of(v);
-    let base =
-        DriverConfig::new(part(&NicKeys::of(v)), if bus == "pcix" { Bus::PciX } else { Bus::Pci });
+    let bus = if bus == "pcix" { Bus::PciX } else { Bus::Pci };
+    let mut c = DriverConfig::new(NicKeys::of(v).part, bus);
     let (align, offset, rx_align) = (d.rx_buffer_align, d.rx_buffer_offset, d.rx_align);
     if offset + rx_align >= align {
         refuse!(
@@ -140,39 +111,23 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
             refuse!("`{key}` is {n}; allowed: multiples of 8 from 48 to 4096");
         }
     }
-    Ok(DriverConfig {
-        copy_align: d.copy_align,
-        rx_align,
-        rx_place: Alignment { align, offset },
-        rx_buffer: d.rx_buffer,
-        max_frame: d.mtu + HEADER as u32,
-        copybreak: d.copybreak,
-        throttle: match (d.throttle, v.word("driver.throttle")) {
-            (Some(rate), _) => Throttle::Fixed(rate),
-            (None, "off") => Throttle::Off,
-            (None, "dynamic") => Throttle::Dynamic,
-            (None, _) => Throttle::Conservative,
-        },
-        // Linux writes TDT for each packet of pktgen over the limit (docs/limits.md).
-        bql: StackKeys::of(v).bql && v.word("traffic.kind") != "pktgen",
-        tx_ring: d.tx_ring,
-        rx_ring: d.rx_ring,
-        tx_delay: d.tx_delay,
-        tx_absolute: d.tx_absolute,
-        rx_delay: d.rx_delay,
-        rx_absolute: d.rx_absolute,
-        tx_thresholds: Thresholds {
-            prefetch: d.tx_prefetch,
-            host: d.tx_host,
-            write_back: d.tx_write_back.unwrap_or(base.tx_thresholds.write_back),
-        },
-        rx_thresholds: d.rx_prefetch.map(|prefetch| Thresholds {
-            prefetch,
-            host: d.rx_host,
-            write_back: d.rx_write_back,
-        }),
-        ..base
-    })
+    c.rx_place = Alignment { align, offset };
+    c.max_frame = d.mtu + HEADER as u32;
+    c.throttle = match (d.throttle, v.word("driver.throttle")) {
+        (Some(rate), _) => Throttle::Fixed(rate),
+        (None, "off") => Throttle::Off,
+        (None, "dynamic") => Throttle::Dynamic,
+        (None, _) => Throttle::Conservative,
+    };
+    // Linux writes TDT for each packet of pktgen over the limit (docs/limits.md).
+    c.bql = StackKeys::of(v).bql && v.word("traffic.kind") != "pktgen";
+    take!(c; d: copy_align rx_align rx_buffer copybreak tx_ring rx_ring);
+    take!(c; d: tx_delay tx_absolute rx_delay rx_absolute);
+    let write_back = d.tx_write_back.unwrap_or(c.tx_thresholds.write_back);
+    c.tx_thresholds = Thresholds { prefetch: d.tx_prefetch, host: d.tx_host, write_back };
+    let (host, write_back) = (d.rx_host, d.rx_write_back);
+    c.rx_thresholds = d.rx_prefetch.map(|prefetch| Thresholds { prefetch, host, write_back });
+    Ok(c)
 }
 
 /// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.

@@ -13,7 +13,7 @@ use super::reproduce::judge;
 use super::{Constants, FigureSet, Outcome, fit};
 
 /// The number of combinations of a system's choices that hold every row that the chosen one holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Combinations {
     /// Combinations that do as well, the chosen one included.
     pub hold: usize,
@@ -60,9 +60,8 @@ pub(super) fn count(
             rest /= alternatives;
         }
         let chosen = constants.fingerprint() == base.fingerprint();
-        hold += usize::from(
-            chosen || stages.iter_mut().all(|stage| stage.holds(bench, &mut constants)),
-        );
+        let holds = chosen || stages.iter_mut().all(|stage| stage.holds(bench, &mut constants));
+        hold += usize::from(holds);
     }
     Some(Combinations { hold, of })
 }

@@ -117,12 +117,6 @@ impl Constant {
         }
     }
 
-    /// Returns the constant with `nudge` as its step in the sensitivity run.
-    pub fn nudged(mut self, nudge: Perturbation) -> Constant {
-        self.nudge = nudge;
-        self
-    }
-
     /// Returns the row that this constant is fitted on, if it is fitted.
     pub fn fit_row(&self) -> Option<&str> {
         match &self.source {

@@ -194,15 +194,8 @@ struct Search {
 impl Search {
     fn new((constant, row): (usize, usize), constants: &Constants) -> Option<Search> {
         let Source::Fit { low, high, .. } = constants.at(constant).source else { return None };
-        let residual = Ok(f64::INFINITY);
-        Some(Search {
-            constant,
-            row,
-            bounds: (low, high),
-            evaluations: 0,
-            residual,
-            obstacle: None,
-        })
+        let (bounds, residual) = ((low, high), Ok(f64::INFINITY));
+        Some(Search { constant, row, bounds, evaluations: 0, residual, obstacle: None })
     }
 
     /// Returns the row's distance from its published value, relative to the latter.

@@ -1,6 +1,8 @@
 //! The report as JSON: an array of rows, as other programs read them.
 
-use super::{Choice, Outcome, Report, Sensitivity, SystemReport, Tolerance, sensitivity::Moved};
+use super::{
+    Choice, Combinations, Outcome, Report, Sensitivity, SystemReport, Tolerance, sensitivity::Moved,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,7 +19,7 @@ struct JsonRow<'a> {
     source: String,
     inputs: &'a [String],
     choices: Vec<JsonChoice<'a>>,
-    combinations: Option<JsonCombinations>,
+    combinations: Option<Combinations>,
     note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     sensitivity: Option<BTreeMap<String, Option<f64>>>,
@@ -45,12 +47,6 @@ impl<'a> JsonChoice<'a> {
             set: !choice.is_free(),
         }
     }
-}
-
-#[derive(Serialize)]
-struct JsonCombinations {
-    hold: usize,
-    of: usize,
 }
 
 impl Report {
@@ -104,7 +100,7 @@ fn json_row<'a>(
         source: outcome.row.source.to_string(),
         inputs: &outcome.inputs,
         choices: system.constants.choices().iter().map(JsonChoice::of).collect(),
-        combinations: system.combinations.map(|c| JsonCombinations { hold: c.hold, of: c.of }),
+        combinations: system.combinations,
         note: outcome.remarks().join("; "),
         sensitivity,
     }

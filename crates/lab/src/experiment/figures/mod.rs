@@ -16,7 +16,7 @@ mod constant;
 pub mod fit;
 mod headline;
 mod json;
-mod platform;
+pub(crate) mod platform;
 pub mod published;
 mod report;
 mod reproduce;
@@ -37,12 +37,10 @@ pub use constant::{
 };
 pub use fit::{Fit, FitError};
 pub use headline::{Curve, Headline};
-#[cfg(test)]
-pub(crate) use platform::{apply, nudge};
 pub use report::{DegreesOfFreedom, Outcome, Report, SystemReport, Verdict};
 pub use reproduce::{Options, Refused, reproduce};
-pub use row::{Citation, Derived, Published, Role, Row, Rule, Side, Tolerance};
+pub use row::{Citation, Derived, Published, Role, Row, Rule, Tolerance};
 pub use sensitivity::{MIN_EFFECT, Sensitivity};
 pub use sheet::{FigureSet, FigureSetError};
-pub(crate) use system::ProfileRuns;
 pub use system::{KnownMiss, MeasureError, PublishedFigures, Runs};
+pub(crate) use system::{ProfileRuns, SystemFigures};

@@ -1,23 +1,28 @@
 //! The published rows: quotations in TOML, one file a system, built into the binary.
 //!
-//! `[documents]` names each source. A `[[row]]` has `figure` (a stable name), `unit`, `published`,
-//! `role` (`exact`, `predicted`, `at_or_below`, `at_or_above`, `definition`, `fit` or `shown`),
-//! `document` and `passage`. Optional are `spread` (± in the row's unit), `tolerance` (`{ rel }` or
-//! `{ abs }`: predicted rows need one, exact rows and definitions may have one), `note`, `swap` (a
-//! figure) and `derived` (`{ rule, from }`: the `difference` or `ratio` of two figures).
-//!
-//! A system adds with [`find`] what its model knows, such as a row's inputs.
+//! A file begins with `about` (the measured setup, in one line) and optional `jitter` and
+//! `precision` ([`PublishedFigures`](super::PublishedFigures)). `[documents]` names each source. A
+//! `[[row]]` has `figure` (a stable name), `unit`, `published`, `role` (`exact`, `predicted`,
+//! `at_or_below`, `at_or_above`, `definition`, `fit` or `shown`), `document` and `passage`.
+//! Optional are `spread` (± in the row's unit), `tolerance` (`{ rel }` or `{ abs }`: predicted rows
+//! need one, exact rows and definitions may have one), `note`, `swap` (a figure), `derived`
+//! (`{ rule, from }`: the `difference` or `ratio` of two figures), `inputs` (the constants and
+//! choices that move the row by more than the jitter when moved by 1 %, or by their next step;
+//! `--sensitivity` reports errors in them) and `alone` ([`Row::alone`]). A `[[known_miss]]` has
+//! `figure`, `why`, and `swapped` if another figure misses under `--swap`; empty, none does.
 
-use super::{Citation, Derived, Published, Role, Row, Rule, Side, Tolerance};
+use super::{Citation, Derived, KnownMiss, MIN_EFFECT, Published, Role, Row, Tolerance, fit};
+use crate::config::InputError;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 macro_rules! systems {
     ($($system:ident: $rows:literal;)*) => {$(
-        #[doc = concat!("Returns the rows of the ", stringify!($system), " experiment: ", $rows)]
+        #[doc = concat!("Returns the figures of the ", stringify!($system), " experiment: ", $rows)]
         ///
         /// # Errors
         /// The built-in file is invalid, which a test excludes.
-        pub fn $system() -> Result<Vec<Row>, PublishedError> {
+        pub fn $system() -> Result<Sheet, InputError> {
             let text = include_str!(concat!("published/", stringify!($system), ".toml"));
             parse(concat!("published/", stringify!($system), ".toml"), text)
         }
@@ -32,112 +37,110 @@ systems! {
     ibmvnic: "checksums made in the driver for direct sends.";
 }
 
-/// Returns the row called `figure`, to be completed by the system that measures it.
-pub fn find<'a>(rows: &'a mut [Row], figure: &str) -> Option<&'a mut Row> {
-    rows.iter_mut().find(|row| row.figure == figure)
+/// A file of published rows.
+#[derive(Clone, Debug)]
+pub struct Sheet {
+    /// The measured setup, in one line.
+    pub about: String,
+    /// The largest relative change of a row that is jitter.
+    pub jitter: f64,
+    /// The residual of a fit, relative to the published value.
+    pub precision: f64,
+    /// The rows.
+    pub rows: Vec<Row>,
+    misses: Vec<FileMiss>,
 }
 
-/// A file of published rows that cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{file}{}: {what}", line.map_or(String::new(), |line| format!(":{line}")))]
-pub struct PublishedError {
-    /// The file.
-    pub file: String,
-    /// Line, from 1; `None` if the parser names none.
-    pub line: Option<usize>,
-    /// The fault, and the allowed values.
-    pub what: String,
+impl Sheet {
+    /// Returns the rows that are known to miss, in a `--swap` run if `swapped`.
+    pub fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+        let figure = |m: &FileMiss| match &m.swapped {
+            Some(other) if swapped => other.clone(),
+            _ => m.figure.clone(),
+        };
+        let all = self.misses.iter().map(|m| KnownMiss { figure: figure(m), why: m.why.clone() });
+        all.filter(|m| !m.figure.is_empty()).collect()
+    }
 }
 
-#[derive(serde::Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    about: String,
+    jitter: Option<f64>,
+    precision: Option<f64>,
     documents: BTreeMap<String, String>,
     row: Vec<toml::Spanned<FileRow>>,
+    #[serde(default)]
+    known_miss: Vec<FileMiss>,
 }
 
-#[derive(serde::Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileRow {
     figure: String,
     unit: String,
     published: f64,
     spread: Option<f64>,
-    role: FileRole,
+    role: Role,
     tolerance: Option<Tolerance>,
     document: String,
     passage: String,
     #[serde(default)]
     note: String,
     swap: Option<String>,
-    derived: Option<FileDerived>,
+    derived: Option<Derived>,
+    inputs: Option<Vec<String>>,
+    #[serde(default)]
+    alone: bool,
 }
 
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum FileRole {
-    Exact,
-    Predicted,
-    AtOrBelow,
-    AtOrAbove,
-    Definition,
-    Fit,
-    Shown,
-}
-
-#[derive(serde::Deserialize)]
+#[derive(Deserialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
-struct FileDerived {
-    rule: Rule,
-    from: [String; 2],
+struct FileMiss {
+    figure: String,
+    swapped: Option<String>,
+    why: String,
 }
 
 /// Reads a file of published rows. `name` is for messages. [`super::FigureSet`] checks the rows.
 ///
 /// # Errors
 /// The first violation of the format, with its line.
-pub fn parse(name: &str, text: &str) -> Result<Vec<Row>, PublishedError> {
-    let at_line = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
-    let file: File = toml::from_str(text).map_err(|e| PublishedError {
-        file: name.into(),
-        line: e.span().map(|span| at_line(span.start)),
-        what: e.message().into(),
-    })?;
-    file.row
-        .into_iter()
-        .map(|spanned| {
-            let line = at_line(spanned.span().start);
-            let row = spanned.into_inner();
-            let Some(document) = file.documents.get(&row.document) else {
-                let allowed: Vec<&str> = file.documents.keys().map(String::as_str).collect();
-                let what = format!(
-                    "no document is called `{}`; there are: {}",
-                    row.document,
-                    allowed.join(", ")
-                );
-                return Err(PublishedError { file: name.into(), line: Some(line), what });
-            };
-            Ok(Row {
-                figure: row.figure,
-                unit: row.unit,
-                published: Published { value: row.published, spread: row.spread },
-                role: match row.role {
-                    FileRole::Exact => Role::Exact,
-                    FileRole::Predicted => Role::Predicted,
-                    FileRole::AtOrBelow => Role::Bound(Side::AtOrBelow),
-                    FileRole::AtOrAbove => Role::Bound(Side::AtOrAbove),
-                    FileRole::Definition => Role::Definition,
-                    FileRole::Fit => Role::Fit,
-                    FileRole::Shown => Role::Shown,
-                },
-                tolerance: row.tolerance,
-                source: Citation { document: document.clone(), passage: row.passage },
-                note: row.note,
-                inputs: None,
-                alone: false,
-                derived: row.derived.map(|d| Derived { rule: d.rule, from: d.from }),
-                swap: row.swap,
-            })
+pub fn parse(name: &str, text: &str) -> Result<Sheet, InputError> {
+    let wrong = |offset: Option<usize>, what: String| {
+        let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+        InputError::new(offset.map_or(name.into(), |at| format!("{name}:{}", line(at))), what)
+    };
+    let file: File = toml::from_str(text)
+        .map_err(|e| wrong(e.span().map(|span| span.start), e.message().into()))?;
+    let row = |spanned: toml::Spanned<FileRow>| {
+        let (start, row) = (spanned.span().start, spanned.into_inner());
+        let Some(document) = file.documents.get(&row.document) else {
+            let allowed: Vec<&str> = file.documents.keys().map(String::as_str).collect();
+            let (given, allowed) = (&row.document, allowed.join(", "));
+            let what = format!("no document is called `{given}`; there are: {allowed}");
+            return Err(wrong(Some(start), what));
+        };
+        Ok(Row {
+            figure: row.figure,
+            unit: row.unit,
+            published: Published { value: row.published, spread: row.spread },
+            role: row.role,
+            tolerance: row.tolerance,
+            source: Citation { document: document.clone(), passage: row.passage },
+            note: row.note,
+            inputs: row.inputs,
+            alone: row.alone,
+            derived: row.derived,
+            swap: row.swap,
         })
-        .collect()
+    };
+    Ok(Sheet {
+        about: file.about,
+        jitter: file.jitter.unwrap_or(MIN_EFFECT),
+        precision: file.precision.unwrap_or(fit::RESIDUAL),
+        rows: file.row.into_iter().map(row).collect::<Result<_, _>>()?,
+        misses: file.known_miss,
+    })
 }

@@ -84,7 +84,7 @@ impl Outcome {
 }
 
 /// The degrees of freedom of a system, against its predictions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct DegreesOfFreedom {
     /// Predicted rows.
     pub predicted: usize,

@@ -164,12 +164,8 @@ pub(super) fn judge(
         notes.push(format!("not measured: {why}"));
     }
     if let Some(derived) = &row.derived {
-        notes.push(format!(
-            "computed: {} {} {}",
-            derived.from[0],
-            derived.rule.sign(),
-            derived.from[1]
-        ));
+        let ([a, b], sign) = (&derived.from, derived.rule.sign());
+        notes.push(format!("computed: {a} {sign} {b}"));
     }
     let chosen =
         sheet.constants.choices().iter().filter(|c| c.is_free() && c.rows.contains(&row.figure));

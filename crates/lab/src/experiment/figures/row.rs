@@ -3,15 +3,18 @@
 use std::fmt;
 
 /// The claim of a run about a figure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Must equal the figure, or lie within its tolerance if that was itself counted on a noisy
     /// machine.
     Exact,
     /// Computed from constants that other rows or data sheets fixed; a tolerance on the figure.
     Predicted,
-    /// The published figure must lie on this side of the computed value.
-    Bound(Side),
+    /// The published figure must lie at or below the computed value: a throughput under a line rate.
+    AtOrBelow,
+    /// The published figure must lie at or above the computed value: a cost above a floor.
+    AtOrAbove,
     /// Cannot differ: it restates a switch, another row, or an input. It is not judged, but a
     /// deviation is a fault of the model.
     Definition,
@@ -27,7 +30,7 @@ impl Role {
         match self {
             Role::Exact => "exact",
             Role::Predicted => "predicted",
-            Role::Bound(_) => "bound",
+            Role::AtOrBelow | Role::AtOrAbove => "bound",
             Role::Definition => "definition",
             Role::Fit => "fit",
             Role::Shown => "shown",
@@ -37,17 +40,8 @@ impl Role {
     /// Returns whether rows of this role hold or miss. Definitions, fitted and shown rows do
     /// neither.
     pub const fn judged(self) -> bool {
-        matches!(self, Role::Exact | Role::Predicted | Role::Bound(_))
+        !matches!(self, Role::Definition | Role::Fit | Role::Shown)
     }
-}
-
-/// The side of the computed value on which a bounded figure must lie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
-    /// Published at or below the computed value: a throughput under a line rate.
-    AtOrBelow,
-    /// Published at or above the computed value: a cost above a floor.
-    AtOrAbove,
 }
 
 /// The allowed distance of a measured value from the published one.
@@ -83,7 +77,8 @@ impl fmt::Display for Tolerance {
 }
 
 /// A row that is arithmetic on other rows' measured values.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Derived {
     /// The arithmetic.
     pub rule: Rule,
@@ -207,41 +202,6 @@ impl Row {
         self
     }
 
-    /// Returns it with this document and passage as its source.
-    pub fn source(mut self, document: &str, passage: &str) -> Row {
-        self.source = Citation { document: document.into(), passage: passage.into() };
-        self
-    }
-
-    /// Returns it with a note.
-    pub fn note(mut self, note: &str) -> Row {
-        self.note = note.into();
-        self
-    }
-
-    /// Returns it depending directly on these constants and on no other.
-    pub fn depends_on(mut self, keys: &[&str]) -> Row {
-        self.inputs = Some(keys.iter().map(|k| (*k).to_owned()).collect());
-        self
-    }
-
-    /// Returns it depending on nothing but these constants, however far they move.
-    pub fn depends_alone_on(self, keys: &[&str]) -> Row {
-        Row { alone: true, ..self.depends_on(keys) }
-    }
-
-    /// Returns it computed from two other rows.
-    pub fn derived(mut self, rule: Rule, first: &str, second: &str) -> Row {
-        self.derived = Some(Derived { rule, from: [first.into(), second.into()] });
-        self
-    }
-
-    /// Exchanges roles with `partner` under `--swap`.
-    pub fn swaps_with(mut self, partner: &str) -> Row {
-        self.swap = Some(partner.into());
-        self
-    }
-
     /// Returns whether `measured` satisfies the row's claim; `None` without a claim.
     pub fn judge(&self, measured: f64) -> Option<bool> {
         let published = self.published.value;
@@ -252,8 +212,8 @@ impl Row {
                 Some(self.tolerance.unwrap_or(Tolerance::Rel(1e-9)).admits(published, measured))
             }
             Role::Predicted => Some(self.tolerance.is_some_and(|t| t.admits(published, measured))),
-            Role::Bound(Side::AtOrBelow) => Some(published <= measured),
-            Role::Bound(Side::AtOrAbove) => Some(published >= measured),
+            Role::AtOrBelow => Some(published <= measured),
+            Role::AtOrAbove => Some(published >= measured),
         }
     }
 

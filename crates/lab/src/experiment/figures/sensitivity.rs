@@ -124,12 +124,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
     let mut moved = Vec::new();
     let mut residuals = Vec::new();
     for at in 0..base.iter().len() {
-        let constant = base.at(at);
-        bench.tell(Stage::Sensitivity {
-            constant: &constant.key,
-            done: at,
-            total: base.iter().len(),
-        });
+        let (constant, total) = (base.at(at), base.iter().len());
+        bench.tell(Stage::Sensitivity { constant: &constant.key, done: at, total });
         let mut constants = base.clone();
         constants.put(at, constant.nudge.apply(constant.value));
         let changes = |bench: &mut Bench<'_>, constants: &Constants| -> Vec<Option<f64>> {
@@ -155,15 +151,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
                 changes(bench, &constants)
             }
         };
-        let noise = Vec::new();
-        moved.push(Moved {
-            key: constant.key.clone(),
-            nudge: constant.nudge,
-            fitted,
-            alone,
-            refitted,
-            noise,
-        });
+        let (key, nudge) = (constant.key.clone(), constant.nudge);
+        moved.push(Moved { key, nudge, fitted, alone, refitted, noise: Vec::new() });
         residuals.push(left);
     }
     let mut choices = Vec::new();

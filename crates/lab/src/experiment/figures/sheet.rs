@@ -252,10 +252,8 @@ impl FigureSet {
             }
             let alternatives: BTreeSet<&String> = choice.alternatives.iter().collect();
             if alternatives.len() < 2 || alternatives.len() < choice.alternatives.len() {
-                faults.push(format!(
-                    "the choice {key} is between {}",
-                    choice.alternatives.join(", ")
-                ));
+                let all = choice.alternatives.join(", ");
+                faults.push(format!("the choice {key} is between {all}"));
             }
             if choice.rows.is_empty() {
                 faults.push(format!(
@@ -289,11 +287,9 @@ impl FigureSet {
                 (Role::Predicted, None) => {
                     faults.push(format!("the row {figure} is predicted but has no tolerance"));
                 }
-                (Role::Bound(_) | Role::Fit | Role::Shown, Some(_)) => {
-                    faults.push(format!(
-                        "the row {figure} is {}: it can have no tolerance",
-                        row.role.name()
-                    ));
+                (Role::AtOrBelow | Role::AtOrAbove | Role::Fit | Role::Shown, Some(_)) => {
+                    let role = row.role.name();
+                    faults.push(format!("the row {figure} is {role}: it can have no tolerance"));
                 }
                 (_, Some(super::Tolerance::Rel(x) | super::Tolerance::Abs(x)))
                     if !(x.is_finite() && x >= 0.0) =>

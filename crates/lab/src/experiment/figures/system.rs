@@ -1,5 +1,6 @@
 //! A system's part in a reproduction: its constants, its rows, and their measurement.
 
+use super::published::Sheet;
 use super::{Choice, Constant, Constants, Headline, MIN_EFFECT, Row, UnknownConstant};
 use crate::config::key::Values;
 use crate::config::profile::Profile;
@@ -189,17 +190,91 @@ impl<T> Runs<T> {
     }
 }
 
-/// A profile, and the finished runs on it.
+/// The published figures of a system, a profile, and the finished runs on it.
 #[derive(Debug)]
 pub(crate) struct ProfileRuns<T> {
+    sheet: Sheet,
     pub(crate) profile: Profile,
     pub(crate) runs: Runs<T>,
 }
 
+/// The part of a system's figures that is not in its file of published rows.
+pub(crate) trait SystemFigures {
+    /// The scenarios that show the switch best.
+    const HEADLINE: Headline;
+    /// First letters of the profile's keys that are no constants here.
+    const LEFT_OUT: &[&str] = &[];
+
+    /// Returns constants that are not in the profile.
+    fn other_constants(&self) -> Vec<Constant> {
+        Vec::new()
+    }
+
+    /// Returns the choices between models that were made by looking at rows.
+    fn choices(&self) -> Vec<Choice> {
+        Vec::new()
+    }
+
+    /// Returns the models' value for a figure, which is named without the system.
+    fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError>;
+}
+
+impl<T: Send> PublishedFigures for ProfileRuns<T>
+where
+    ProfileRuns<T>: SystemFigures,
+{
+    fn name(&self) -> &str {
+        self.profile.system.name
+    }
+
+    fn about(&self) -> &str {
+        &self.sheet.about
+    }
+
+    fn constants(&self) -> Vec<Constant> {
+        let mut all = self.profile.constants();
+        all.retain(|c| !Self::LEFT_OUT.iter().any(|letters| c.key.starts_with(letters)));
+        all.extend(self.other_constants());
+        all
+    }
+
+    fn choices(&self) -> Vec<Choice> {
+        SystemFigures::choices(self)
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        self.sheet.rows.clone()
+    }
+
+    fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
+        let name = figure.split_once('.').map_or(figure, |(_, name)| name);
+        SystemFigures::measure(self, c, name)
+    }
+
+    fn jitter(&self) -> f64 {
+        self.sheet.jitter
+    }
+
+    fn precision(&self) -> f64 {
+        self.sheet.precision
+    }
+
+    fn headline(&self) -> Option<Headline> {
+        Some(Self::HEADLINE)
+    }
+
+    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+        self.sheet.known_misses(swapped)
+    }
+}
+
 impl<T: Copy> ProfileRuns<T> {
-    /// Loads the built-in profile called `name`.
-    pub(crate) fn new(name: &str) -> Result<ProfileRuns<T>, InputError> {
-        Ok(ProfileRuns { profile: Profile::load(name)?, runs: Runs::default() })
+    /// Measures the figures of `sheet` on the built-in profile called `name`.
+    pub(crate) fn new(
+        sheet: Result<Sheet, InputError>,
+        name: &str,
+    ) -> Result<ProfileRuns<T>, InputError> {
+        Ok(ProfileRuns { sheet: sheet?, profile: Profile::load(name)?, runs: Runs::default() })
     }
 
     /// Returns the result of `measure` for the run called `name`: the profile with these constants

@@ -1,8 +1,8 @@
 //! The report as text: a section a system, for a terminal of 120 columns.
 
 use super::{
-    Combinations, DegreesOfFreedom, MIN_EFFECT, Outcome, Report, Role, Sensitivity, Side,
-    SystemReport, Verdict, report::round_significant,
+    Combinations, DegreesOfFreedom, MIN_EFFECT, Outcome, Report, Role, Sensitivity, SystemReport,
+    Verdict, report::round_significant,
 };
 use crate::table::Table;
 use std::fmt::Write as _;
@@ -136,8 +136,8 @@ fn tolerance(row: &Outcome) -> String {
     match (row.row.tolerance, row.row.role) {
         (Some(tolerance), _) => tolerance.to_string(),
         (None, Role::Exact) => "none".into(),
-        (None, Role::Bound(Side::AtOrBelow)) => "≤ measured".into(),
-        (None, Role::Bound(Side::AtOrAbove)) => "≥ measured".into(),
+        (None, Role::AtOrBelow) => "≤ measured".into(),
+        (None, Role::AtOrAbove) => "≥ measured".into(),
         (None, _) => String::new(),
     }
 }
@@ -269,11 +269,8 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
         matrix(text, system, found, &choices.collect::<Vec<_>>());
     }
     for figure in &found.disguised {
-        let _ = writeln!(
-            text,
-            "\n {} moves with nothing: a constant in disguise.",
-            short_name(system, figure)
-        );
+        let name = short_name(system, figure);
+        let _ = writeln!(text, "\n {name} moves with nothing: a constant in disguise.");
     }
     for d in found.disagreements() {
         let name = short_name(system, &d.figure);
@@ -285,11 +282,8 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
             );
         }
         if !d.undeclared.is_empty() {
-            let _ = writeln!(
-                text,
-                "\n {name} moves with {}, but does not say so.",
-                d.undeclared.join(", ")
-            );
+            let keys = d.undeclared.join(", ");
+            let _ = writeln!(text, "\n {name} moves with {keys}, but does not say so.");
         }
     }
 }

@@ -10,8 +10,7 @@
 use super::{Load, lan::SERVER, run, settings::setup};
 use crate::experiment::closed_loop;
 use crate::experiment::figures::{
-    Constant, Constants, Curve, Headline, KnownMiss, MeasureError, ProfileRuns, PublishedFigures,
-    Row, published,
+    Constants, Curve, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
 use crate::sim::Unwatched;
 
@@ -58,26 +57,23 @@ impl Figures {
     }
 }
 
-impl PublishedFigures for Figures {
-    fn name(&self) -> &str {
-        "ibmveth"
-    }
-
-    fn about(&self) -> &str {
-        "large send and checksums through a trunk: PowerVM, Open vSwitch, a 10-Gbit/s port, MTU \
-         1500"
-    }
-
-    fn constants(&self) -> Vec<Constant> {
-        self.profile.constants()
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        published::ibmveth().unwrap_or_default()
-    }
+impl SystemFigures for Figures {
+    const HEADLINE: Headline =
+        Headline::of("ibmveth-send-trunk", "driver.trunk_offload=off", "driver.trunk_offload=on")
+            .over(Curve {
+                title: "CPU cycles a packet of one piece",
+                scenario: "ibmveth-packets",
+                key: "traffic.size",
+                values: &[
+                    256.0, 1024.0, 1448.0, 2896.0, 8192.0, 16384.0, 24576.0, 32768.0, 49152.0,
+                    65160.0,
+                ],
+                show: "cycles",
+            })
+            .waiting("ibmveth-transactions");
 
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        Ok(match figure.strip_prefix("ibmveth.").unwrap_or(figure) {
+        Ok(match figure {
             "vm_to_network_before" => self.seen(c, "send_before", &SEND_BEFORE)?.gbits,
             "vm_to_network_after" => self.seen(c, "send_after", &SEND_AFTER)?.gbits,
             "line_rate" => self.profile.with(c).number("link.rate") * 1448.0 / 1538.0,
@@ -90,44 +86,5 @@ impl PublishedFigures for Figures {
             "network_to_vm_after" => self.seen(c, "receive_after", &RECEIVE_AFTER)?.gbits,
             _ => return Err(MeasureError::unknown_figure(figure)),
         })
-    }
-
-    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
-        // One constant for both directions: fitted on either, it misses the other's rate.
-        let figure =
-            if swapped { "ibmveth.vm_to_network_before" } else { "ibmveth.network_to_vm_before" };
-        vec![KnownMiss::new(
-            figure,
-            "published are 7.7 us a segment sent and 5.3 us a segment received. Here a packet that \
-             was merged crosses the bridge once, and the bridge is most of what a segment costs; \
-             what Linux does for each segment that it cuts, beyond allocation, copy, sum, mapping \
-             and call, is not in the model",
-        )]
-    }
-
-    fn headline(&self) -> Option<Headline> {
-        let curve = Curve {
-            title: "CPU cycles a packet of one piece",
-            scenario: "ibmveth-packets",
-            key: "traffic.size",
-            values: &[
-                256.0, 1024.0, 1448.0, 2896.0, 8192.0, 16384.0, 24576.0, 32768.0, 49152.0, 65160.0,
-            ],
-            show: "cycles",
-        };
-        let headline = Headline::of(
-            "ibmveth-send-trunk",
-            "driver.trunk_offload=off",
-            "driver.trunk_offload=on",
-        );
-        Some(headline.over(curve).waiting("ibmveth-transactions"))
-    }
-
-    fn jitter(&self) -> f64 {
-        2e-3
-    }
-
-    fn precision(&self) -> f64 {
-        1e-4
     }
 }

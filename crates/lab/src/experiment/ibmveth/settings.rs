@@ -7,8 +7,8 @@ pub(super) use keys::{CALLS, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficK
 
 use super::lan::{CLIENT, SERVER};
 use super::{BridgePrices, Form, Load, PacketsLoad, PortConfig, Setup};
-use crate::config::host::{HostConfig, cycles};
-use crate::config::key::Values;
+use crate::config::host::{HostConfig, MAX_MEMORY, cycles};
+use crate::config::key::{Values, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::closed_loop;
 use crate::experiment::papr::Papr;
@@ -18,8 +18,6 @@ use doorbell_hal::Span;
 use doorbell_layout::ibmveth::attribute;
 use doorbell_packet::ethernet;
 
-/// Limit of a run's simulated memory with its guard, in bytes.
-const MAX_MEMORY: u64 = 3 << 30;
 /// The longest IP packet on the physical network. The adapters have their own.
 const MTU: u32 = ethernet::MTU as u32;
 
@@ -64,6 +62,14 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     })
 }
 
+words! {
+    Form {
+        "scatter" => Self::Scatter, "linearise" => Self::Linearise, "segment" => Self::Segment,
+        "copy" => Self::Copy,
+    }
+    LargeSend { "firmware" => Self::Firmware, "old" => Self::Old, "off" => Self::Off }
+}
+
 /// Returns the adapter of partition `i`. The server's is the trunk.
 fn adapter(i: usize, multi_buffer: bool) -> Adapter {
     let a = Adapter::new(i, i as u8);
@@ -81,8 +87,7 @@ fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
     c.mtu = MTU;
     c.pools[1].count = d.pool_2k;
     c.pools[4].count = d.pool_64k;
-    c.rx_copybreak = d.rx_copybreak;
-    c.fraglist = d.fraglist;
+    take!(c; d: rx_copybreak fraglist);
     c.transmit = match d.transmit {
         "copy" => Transmit::Copy,
         _ => Transmit::Map { copybreak: d.copybreak },
@@ -93,11 +98,7 @@ fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
         c.large_send = if on { LargeSend::Firmware } else { LargeSend::Off };
     } else {
         c.checksum = d.checksum;
-        c.large_send = match d.large_send {
-            "old" => LargeSend::Old,
-            "off" => LargeSend::Off,
-            _ => LargeSend::Firmware,
-        };
+        c.large_send = d.large_send;
     }
     c
 }
@@ -109,25 +110,14 @@ fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
 pub fn load(v: &Values, setup: &Setup) -> Result<Load, SettingError> {
     let t = TrafficKeys::of(v);
     if t.kind == "packets" {
-        let TrafficKeys { size, pieces, packets, .. } = t;
+        let TrafficKeys { size, pieces, form, packets, .. } = t;
         if pieces > size {
             refuse!(
                 "`traffic.pieces` is {pieces}, but there are only {size} bytes (`traffic.size`)"
             );
         }
-        let form = match t.form {
-            "scatter" => Form::Scatter,
-            "segment" => Form::Segment,
-            "copy" => Form::Copy,
-            _ => Form::Linearise,
-        };
-        return Ok(Load::Packets(PacketsLoad {
-            size,
-            pieces,
-            form,
-            mss: closed_loop::Keys::of(v).mss as u16,
-            packets,
-        }));
+        let mss = closed_loop::Keys::of(v).mss as u16;
+        return Ok(Load::Packets(PacketsLoad { size, pieces, form, mss, packets }));
     }
     let load = closed_loop::Load::of(v, MTU - 40)?;
     let advice = "fewer connections (`traffic.connections`), a smaller window (`traffic.window`), \

@@ -156,7 +156,7 @@ fn which_form_is_better_when() {
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let fingerprint = |plan: &Plan| {
         let s = setup(&plan.values)?;
-        let paced = crate::experiment::fixed_rate::Load::of(&plan.values, s.drivers[0].mtu, "");
+        let paced = crate::experiment::fixed_rate::Load::within(&plan.values, s.drivers[0].mtu, "");
         load(&plan.values, &s).map(|l| format!("{s:?} {l:?} {paced:?}"))
     };
     let large = [
@@ -204,7 +204,7 @@ fn values_that_do_not_go_together_are_refused() {
 
 #[test]
 fn the_published_rows_are_there() {
-    let rows = crate::experiment::figures::published::ibmveth().unwrap();
+    let rows = crate::experiment::figures::published::ibmveth().unwrap().rows;
     let names: Vec<&str> = rows.iter().map(|r| r.figure.trim_start_matches("ibmveth.")).collect();
     insta::assert_snapshot!(
         names.join(" "),

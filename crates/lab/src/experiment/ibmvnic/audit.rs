@@ -31,85 +31,47 @@ pub(super) fn audit(
     let (peers, out, back) = (&m.device.peer, m.device.out.borrow(), &m.device.back);
     let unwritten = d.queue_faults + d.entries_lost;
     let reports = ("in messages that were not written", unwritten * MAX_COMPLETIONS as u64);
-    b.same("packets", ("driver gave", q.tx_packets), ("server took", d.tx_taken));
+    b.same("packets: driver gave {}, server took {}", q.tx_packets, d.tx_taken);
     let known = q.tx_completed + q.tx_errors + q.tx_lost;
-    b.less("packets", ("driver gave", q.tx_packets), ("driver knows the end of", known), reports);
+    b.less("packets: driver gave {}, driver knows the end of {}", [q.tx_packets, known], reports);
     let ended = d.tx_sent + d.tx_errors + d.tx_discarded + d.tx_lost;
-    b.same("packets", ("server took", d.tx_taken), ("server ended", ended));
-    b.less(
-        "reports",
-        ("server made", d.completions),
-        ("driver read", q.tx_completed + q.tx_errors),
-        reports,
-    );
-    b.same("frames out", ("server sent", d.tx_frames), ("wire saw", out.frames));
-    b.same(
-        "frames out",
-        ("wire saw", out.frames),
-        ("peers took, or cut", peers.frames + peers.bad + peers.again + out.cut),
-    );
-    b.same("frames out", ("bad", peers.bad), ("allowed", 0));
+    b.same("packets: server took {}, server ended {}", d.tx_taken, ended);
+    let read = q.tx_completed + q.tx_errors;
+    b.less("reports: server made {}, driver read {}", [d.completions, read], reports);
+    b.same("frames out: server sent {}, wire saw {}", d.tx_frames, out.frames);
+    let took = peers.frames + peers.bad + peers.again + out.cut;
+    b.same("frames out: wire saw {}, peers took, or cut {}", out.frames, took);
+    b.never("frames out: bad {}", peers.bad);
     let lost = d.rx_no_buffer + d.rx_malformed + d.rx_faults + d.rx_off + d.rx_lost + d.rx_filtered;
-    b.same(
-        "frames in",
-        ("server took or lost", d.rx_packets + lost),
-        ("wire brought", back.frames - back.cut),
-    );
+    let (took, brought) = (d.rx_packets + lost, back.frames - back.cut);
+    b.same("frames in: server took or lost {}, wire brought {}", took, brought);
     let handed = q.rx_packets + q.rx_unread + q.rx_no_memory;
-    b.less(
-        "frames in",
-        ("server wrote", d.rx_packets),
-        ("driver handed up", handed),
-        ("not reported", unwritten),
-    );
-    let named = out.cut
-        + back.cut
-        + lost
-        + unwritten
-        + d.tx_errors
-        + d.tx_discarded
-        + d.tx_lost
-        + q.tx_dropped;
-    let named = named + q.rx_unread + q.rx_no_memory + above.dropped + above.waiting + peers.again;
-    b.none("transactions", ("without an answer", peers.waiting + peers.lost), named);
-    b.same("buffers to receive", ("driver gave", q.rx_added), ("server took", d.rx_buffers));
+    let late = ("not reported", unwritten);
+    b.less("frames in: server wrote {}, driver handed up {}", [d.rx_packets, handed], late);
+    let ended = d.tx_errors + d.tx_discarded + d.tx_lost + q.tx_dropped + q.rx_unread;
+    let named = out.cut + back.cut + lost + unwritten + ended + q.rx_no_memory;
+    let named = named + above.dropped + above.waiting + peers.again;
+    b.none("transactions: without an answer {}", peers.waiting + peers.lost, named);
+    b.same("buffers to receive: driver gave {}, server took {}", q.rx_added, d.rx_buffers);
     // The driver counts packets in a refused call as given; the device does not take them.
-    let refused = (
-        "of calls refused",
-        if d.refused_parameter + d.refused_closed + d.refused_resource > 0 { ANY } else { 0 },
-    );
-    b.less(
-        "descriptors",
-        ("driver gave", q.tx_descriptors + q.rx_added),
-        ("server took", d.descriptors),
-        refused,
-    );
-    b.less(
-        "header bytes",
-        ("driver gave", q.tx_header_bytes),
-        ("server took", d.header_bytes),
-        refused,
-    );
-    b.same("direct calls", ("driver made", q.tx_direct), ("server saw", d.direct_calls));
-    b.less(
-        "indirect calls",
-        ("driver made", q.tx_arrays + q.rx_add_arrays),
-        ("server saw", d.indirect_calls),
-        refused,
-    );
-    b.less(
-        "long-term buffers",
-        ("server mapped", d.maps),
-        ("driver mapped", s.maps),
-        ("not answered", unwritten),
-    );
-    b.same("long-term buffers", ("server mapped", d.maps), ("server unmapped", d.unmaps));
-    b.none("packets", ("dropped by the driver", q.tx_dropped + above.dropped), ANY);
-    b.none("packets", ("not sent", above.waiting), ANY);
-    b.same("frames", ("without the server's word", above.unverified), ("allowed", 0));
-    b.same("buffers", ("not to be had", above.exhausted), ("allowed", 0));
+    let refused = d.refused_parameter + d.refused_closed + d.refused_resource;
+    let refused = ("of calls refused", if refused > 0 { ANY } else { 0 });
+    let given = q.tx_descriptors + q.rx_added;
+    b.less("descriptors: driver gave {}, server took {}", [given, d.descriptors], refused);
+    let given = q.tx_header_bytes;
+    b.less("header bytes: driver gave {}, server took {}", [given, d.header_bytes], refused);
+    b.same("direct calls: driver made {}, server saw {}", q.tx_direct, d.direct_calls);
+    let made = q.tx_arrays + q.rx_add_arrays;
+    b.less("indirect calls: driver made {}, server saw {}", [made, d.indirect_calls], refused);
+    let unanswered = ("not answered", unwritten);
+    b.less("long-term buffers: server mapped {}, driver mapped {}", [d.maps, s.maps], unanswered);
+    b.same("long-term buffers: server mapped {}, server unmapped {}", d.maps, d.unmaps);
+    b.none("packets: dropped by the driver {}", q.tx_dropped + above.dropped, ANY);
+    b.none("packets: not sent {}", above.waiting, ANY);
+    b.never("frames: without the server's word {}", above.unverified);
+    b.never("buffers: not to be had {}", above.exhausted);
     let nonsense = q.tx_bad_correlator + q.rx_bad_correlator + q.rx_malformed + d.headers_bad;
-    b.same("nonsense", ("found", nonsense), ("allowed", 0));
-    b.none("queue entries", ("not written", d.queue_faults), faults.map_or(0, |f| f.struck.dma));
+    b.never("nonsense: found {}", nonsense);
+    b.none("queue entries: not written {}", d.queue_faults, faults.map_or(0, |f| f.struck.dma));
     b.wrong
 }

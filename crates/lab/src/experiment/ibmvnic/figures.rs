@@ -12,8 +12,7 @@ use super::settings::{load, setup};
 use super::{RunStats, run};
 use crate::config::key::Values;
 use crate::experiment::figures::{
-    Choice, Constant, Constants, Headline, KnownMiss, MeasureError, ProfileRuns, PublishedFigures,
-    Row, published,
+    Choice, Constants, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
 use crate::sim::Unwatched;
 use doorbell_layout::ibmvnic::DESCRIPTOR;
@@ -108,7 +107,7 @@ impl Figures {
     /// so one run with the profile's prices serves all fits of prices.
     fn counted(&mut self, c: &Constants, direct: &str) -> Result<Seen, MeasureError> {
         let sets = [LONG_RUN, direct];
-        let ProfileRuns { profile, runs } = self;
+        let ProfileRuns { profile, runs, .. } = self;
         let c = &c.without(&[POOL, RULE]);
         let name = format!("counts {direct}");
         let run = runs.get(&name, c, &["host.together"], |c| with(profile.with(c), &sets));
@@ -118,7 +117,7 @@ impl Figures {
     /// Returns the frames received for each array of buffers.
     fn replenish(&mut self, c: &Constants) -> Result<f64, MeasureError> {
         // The counts do not depend on prices.
-        let ProfileRuns { profile, runs } = self;
+        let ProfileRuns { profile, runs, .. } = self;
         let pool = format!("driver.rx_entries={}", c.choice(POOL)?);
         let sets = [&ONE_QUEUE[..], &[&pool]].concat();
         let c = &c.without(&[BURST]);
@@ -148,21 +147,15 @@ fn measure(values: &Values) -> Result<Seen, MeasureError> {
     Ok(Seen::of(&run(&setup, &load(&values, &setup)?, &mut Unwatched)?.sound()?))
 }
 
-impl PublishedFigures for Figures {
-    fn name(&self) -> &str {
-        "ibmvnic"
-    }
-
-    fn about(&self) -> &str {
-        "direct sends for a checksum made in the driver: vNIC, TCP_RR, MTU 9000, TSO off"
-    }
-
-    fn constants(&self) -> Vec<Constant> {
-        let mut all = self.profile.constants();
-        // The next slower link is a different experiment.
-        all.retain(|c| c.key != "link.rate");
-        all
-    }
+impl SystemFigures for Figures {
+    const HEADLINE: Headline = Headline::of(
+        "ibmvnic-transactions",
+        "driver.direct=never",
+        "driver.direct=software_checksum",
+    )
+    .waiting("ibmvnic-transactions");
+    /// The next slower link is a different experiment.
+    const LEFT_OUT: &[&str] = &["link.rate"];
 
     fn choices(&self) -> Vec<Choice> {
         let together = "four packets of four descriptors fill an array; not published";
@@ -189,28 +182,13 @@ impl PublishedFigures for Figures {
         ]
     }
 
-    fn rows(&self) -> Vec<Row> {
-        let mut rows = published::ibmvnic().unwrap_or_default();
-        if let Some(row) = published::find(&mut rows, "ibmvnic.receives_per_replenish_1") {
-            row.inputs = Some(vec![RULE.into(), POOL.into()]);
-        }
-        for row in ["ibmvnic.call_share_1", "ibmvnic.indirect_share_2"] {
-            if let Some(row) = published::find(&mut rows, row) {
-                row.inputs = Some(vec!["host.together".into(), BURST.into()]);
-                row.alone = true;
-            }
-        }
-        rows
-    }
-
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        let short = figure.strip_prefix("ibmvnic.").unwrap_or(figure);
-        match short {
+        match figure {
             "small_gain" => return self.small_gain(c),
             "receives_per_replenish_1" => return self.replenish(c),
             _ => {}
         }
-        let Some((what, case)) = short.rsplit_once('_') else {
+        let Some((what, case)) = figure.rsplit_once('_') else {
             return Err(MeasureError::unknown_figure(figure));
         };
         let direct = match case {
@@ -236,35 +214,5 @@ impl PublishedFigures for Figures {
             }
             _ => return Err(MeasureError::unknown_figure(figure)),
         })
-    }
-
-    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
-        // Fitted on the first case, which batches more, the share of the third matches.
-        if swapped {
-            return Vec::new();
-        }
-        vec![KnownMiss::new(
-            "ibmvnic.indirect_share_3",
-            "the share of responses that find their queue's lock taken is the same in all cases \
-             here. In the source it grows with the time in ibmvnic_xmit, under the lock: 7.03 us \
-             for 5.98 (x1.18), and arrays 3.2 % for 2.7 (x1.2)",
-        )]
-    }
-
-    fn headline(&self) -> Option<Headline> {
-        let headline = Headline::of(
-            "ibmvnic-transactions",
-            "driver.direct=never",
-            "driver.direct=software_checksum",
-        );
-        Some(headline.waiting("ibmvnic-transactions"))
-    }
-
-    fn jitter(&self) -> f64 {
-        5e-3
-    }
-
-    fn precision(&self) -> f64 {
-        2e-3
     }
 }

@@ -1,8 +1,8 @@
 //! Reads the inputs of an ibmvnic run from the values of its keys.
 
-use super::{CALLS, Kind, Load, Setup};
-use crate::config::host::{HostConfig, cycles};
-use crate::config::key::{Is, Key, Needs, Values, settings};
+use super::{CALLS, Load, Setup};
+use crate::config::host::{HostConfig, MAX_MEMORY, cycles};
+use crate::config::key::{Is, Key, Needs, Values, settings, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::papr::Papr;
 use crate::experiment::system::StackKeys;
@@ -19,6 +19,17 @@ const SHARED: &[Needs] =
     &[Needs::kind(&["transactions", "bulk"]), Needs::word("traffic.spread", &["off"])];
 const MIXED: &[Needs] =
     &[Needs::new("traffic.other_share", Is::Positive).or("traffic.spread", Is::Word(&["on"]))];
+
+words! {
+    Direct {
+        "never" => Self::Never, "inspect" => Self::Inspect, "ignore_headers" => Self::IgnoreHeaders,
+        "software_checksum" => Self::SoftwareChecksum, "adaptive" => Self::Adaptive,
+    }
+    Replenish {
+        "below_half" => Self::BelowHalf, "each_poll" => Self::EachPoll,
+        "whole_arrays" => Self::WholeArrays,
+    }
+}
 
 /// The keys of a profile's CPU and of its application.
 pub(super) static CPU: [Key; 19] = [
@@ -108,7 +119,8 @@ settings! {
 
 settings! {
     /// The traffic.
-    pub(super) struct TrafficKeys {
+    #[derive(Copy)]
+    pub struct TrafficKeys {
         /// transactions that the machine serves; frames that it sends; frames at a pace
         kind: &'static str = "traffic.kind", choice(&["transactions", "bulk", "paced"]);
         /// transactions: peers that ask, one request each at a time
@@ -138,7 +150,7 @@ settings! {
     /// Settings of the driver.
     pub(super) struct DriverKeys {
         /// the switch: when a lone packet goes by H_SEND_SUB_CRQ
-        direct: &'static str = "driver.direct",
+        direct: Direct = "driver.direct",
             choice(&["inspect", "never", "ignore_headers", "software_checksum", "adaptive"]);
         /// queue pairs, each with a core
         queues: u64 = "driver.queues", whole("queues", 1.0, 16.0).default("16");
@@ -148,7 +160,7 @@ settings! {
         rx_entries: u64 = "driver.rx_entries", whole("descriptors", 16.0, 4096.0).default("256");
         /// when buffers are given: below half of the pool, all that are missing (Linux since 6.12);
         /// at each poll that had budget left, too (before); sixteen at a time
-        replenish: &'static str = "driver.replenish",
+        replenish: Replenish = "driver.replenish",
             choice(&["below_half", "each_poll", "whole_arrays"]);
         /// longest IP packet
         mtu: u32 = "driver.mtu", whole("B", 576.0, 9000.0).default("9000");
@@ -157,12 +169,9 @@ settings! {
     }
 }
 
-/// Limit of a run's simulated memory with its guard, in bytes.
-const MAX_MEMORY: u64 = 3 << 30;
-
 /// Reads the [`Setup`] from `v`.
 pub fn setup(v: &Values) -> Setup {
-    let (n, d, serial) = (NicKeys::of(v), DriverKeys::of(v), SerialKeys::of(v));
+    let (n, d) = (NicKeys::of(v), DriverKeys::of(v));
     let headers = match n.headers {
         "never" => [0; 8],
         "always" => [0xf0, 0, 0xf0, 0, 0xf0, 0, 0, 0],
@@ -175,45 +184,25 @@ pub fn setup(v: &Values) -> Setup {
         entries: (16, MAX_ENTRIES),
         ..device::Server::POWERVM
     };
+    let SerialKeys { direct, indirect, descriptor, header_byte, receive } = SerialKeys::of(v);
     let nic = device::Config {
         servers: [server; 2],
-        serial: Serial {
-            direct: serial.direct,
-            indirect: serial.indirect,
-            descriptor: serial.descriptor,
-            header_byte: serial.header_byte,
-            receive: serial.receive,
-        },
+        serial: Serial { direct, indirect, descriptor, header_byte, receive },
         command: Span::from_us(5),
         completion_wait: n.completion_wait,
         wire_byte: Span::from_ps((8e3 / n.rate).round() as u64),
         ..device::Config::POWERVM
     };
+    let mut driver = DriverConfig::new(nic.unit_address, nic.mac);
+    (driver.crq_vector, driver.tso_buffers, driver.large_send) = (nic.crq_vector, 1, false);
+    driver.bql = StackKeys::of(v).bql;
+    take!(driver; d: mtu queues tx_entries rx_entries checksum direct replenish);
     Setup {
         host: HostConfig::of(v, Span::from_ms(5_000)),
         application: cycles(v, "cpu.application"),
         papr: Papr::of(v, &CALLS),
         nic,
-        driver: DriverConfig {
-            crq_vector: nic.crq_vector,
-            mtu: d.mtu,
-            queues: d.queues,
-            tx_entries: d.tx_entries,
-            rx_entries: d.rx_entries,
-            tso_buffers: 1,
-            checksum: d.checksum,
-            large_send: false,
-            bql: StackKeys::of(v).bql,
-            direct: Direct::ALL
-                .into_iter()
-                .find(|one| one.name() == d.direct)
-                .unwrap_or(Direct::Inspect),
-            replenish: Replenish::ALL
-                .into_iter()
-                .find(|r| r.name() == d.replenish)
-                .unwrap_or(Replenish::BelowHalf),
-            ..DriverConfig::new(nic.unit_address, nic.mac)
-        },
+        driver,
     }
 }
 
@@ -234,21 +223,8 @@ pub fn load(v: &Values, setup: &Setup) -> Result<Load, SettingError> {
             refuse!("`{key}` is {bytes} B, but `driver.mtu` allows {longest}");
         }
     }
-    let load = Load {
-        kind: if t.kind == "bulk" { Kind::Bulk } else { Kind::Transactions },
-        peers: t.peers,
-        request: t.request,
-        response: t.response,
-        other: t.other,
-        other_share: t.other_share / 100.0,
-        spread: t.spread,
-        together: v.number("host.together") / 100.0,
-        burst: t.burst,
-        window: t.window,
-        warmup: t.warmup,
-        duration: t.duration,
-        seed: v.number("run.seed") as u64,
-    };
+    let (together, seed) = (v.number("host.together") / 100.0, v.number("run.seed") as u64);
+    let load = Load { traffic: t, together, seed };
     let advice = "fewer queues (`driver.queues`), peers (`traffic.peers`), entries";
     setup.host.fits(super::memory(setup, &load), MAX_MEMORY, advice)?;
     Ok(load)

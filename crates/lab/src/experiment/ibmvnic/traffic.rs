@@ -7,6 +7,7 @@
 //! queue's lock taken by another CPU and leaves with the responses behind it, `traffic.burst` at a
 //! time.
 
+use super::settings::TrafficKeys;
 use crate::sim::histogram::Histogram;
 use crate::sim::link::{Peer, Wire};
 use crate::sim::napi::Endpoint;
@@ -29,42 +30,13 @@ const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 /// First port of the peers.
 const FIRST: u16 = 1024;
 
-/// The kind of traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Requests are received and answered.
-    Transactions,
-    /// Frames are sent.
-    Bulk,
-}
-
 /// The traffic of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// The kind.
-    pub kind: Kind,
-    /// Peers, each with one request at a time.
-    pub peers: u16,
-    /// Bytes of a request's frame.
-    pub request: u32,
-    /// Bytes of a response's frame, or of one in bulk.
-    pub response: u32,
-    /// The same for a share of the peers, or of the frames in bulk.
-    pub other: u32,
-    /// That share, 0 to 1.
-    pub other_share: f64,
-    /// Spreads sizes evenly from `response` to `other` instead.
-    pub spread: bool,
-    /// Share of responses that leave together, 0 to 1.
+    /// The frames, as the scenario describes them.
+    pub traffic: TrafficKeys,
+    /// Share of responses that leave together, 0 to 1. With their headers four fill an array.
     pub together: f64,
-    /// Number of responses that leave together. With their headers four fill an array.
-    pub burst: usize,
-    /// Frames in bulk in flight for each queue.
-    pub window: u32,
-    /// Time before the measurement.
-    pub warmup: Span,
-    /// Time of the measurement.
-    pub duration: Span,
     /// Seed of all random draws.
     pub seed: u64,
 }
@@ -72,13 +44,19 @@ pub struct Load {
 impl Load {
     /// Returns the bytes of peer `i`'s responses, or of frame `i`.
     fn size(&self, i: u64) -> u32 {
-        if self.spread {
-            let (low, high) = (self.response.min(self.other), self.response.max(self.other));
+        let TrafficKeys { response, other, other_share, spread, .. } = self.traffic;
+        if spread {
+            let (low, high) = (response.min(other), response.max(other));
             return low + (high - low) * (i % SIZES) as u32 / (SIZES as u32 - 1);
         }
         // The share is spread evenly over all peers.
-        let share = |i: u64| (i as f64 * self.other_share) as u64;
-        if share(i + 1) > share(i) { self.other } else { self.response }
+        let share = |i: u64| (i as f64 * (other_share / 100.0)) as u64;
+        if share(i + 1) > share(i) { other } else { response }
+    }
+
+    /// Returns whether frames are sent in bulk; otherwise requests are received and answered.
+    fn is_bulk(&self) -> bool {
+        self.traffic.kind == "bulk"
     }
 }
 
@@ -131,8 +109,8 @@ pub struct RequestClients {
 
 impl RequestClients {
     pub(super) fn new(load: &Load, mac: [u8; 6]) -> RequestClients {
-        let n = if load.kind == Kind::Transactions { load.peers } else { 0 };
-        let request = |i: u16| frame(mac, PEER, [FIRST + i, 7], load.request);
+        let n = if load.is_bulk() { 0 } else { load.traffic.peers };
+        let request = |i: u16| frame(mac, PEER, [FIRST + i, 7], load.traffic.request);
         RequestClients {
             requests: (0..n).map(request).collect(),
             asked: vec![Time::ZERO; n.into()],
@@ -275,10 +253,10 @@ impl Server {
             holding: false,
             returned: Vec::new(),
             draw: Rng::new(load.seed.wrapping_mul(64).wrapping_add(queue as u64)),
-            templates: if load.spread {
+            templates: if load.traffic.spread {
                 (0..SIZES).map(|i| template(load.size(i))).collect()
             } else {
-                [load.response, load.other].map(template).into()
+                [load.traffic.response, load.traffic.other].map(template).into()
             },
             made: 0,
             under_way: 0,
@@ -317,7 +295,7 @@ impl Server {
         let bytes = self.load.size(port.wrapping_sub(FIRST).into());
         let Some(p) = self.make(h, bytes, port) else { return };
         // A response drawn as first of a group begins it; the group's others are not drawn.
-        let burst = self.load.burst as f64;
+        let burst = self.load.traffic.burst as f64;
         let starts = self.load.together / (burst - (burst - 1.0) * self.load.together);
         if !self.holding && !self.stopping && self.draw.unit() < starts {
             self.holding = true;
@@ -327,7 +305,7 @@ impl Server {
             return;
         }
         self.held.push(p);
-        if self.held.len() >= self.load.burst || self.stopping {
+        if self.held.len() >= self.load.traffic.burst || self.stopping {
             self.holding = false;
             self.ready.extend(self.held.drain(..));
         }
@@ -385,16 +363,16 @@ impl<H: Host> Endpoint<H> for Server {
         p.release(h);
     }
     fn is_ready(&self) -> bool {
-        match self.load.kind {
-            Kind::Transactions => !self.requests.is_empty(),
-            Kind::Bulk => !self.stopping && self.under_way + WRITE as u32 <= self.load.window,
+        if self.load.is_bulk() {
+            return !self.stopping && self.under_way + WRITE as u32 <= self.load.traffic.window;
         }
+        !self.requests.is_empty()
     }
     fn run(&mut self, h: &mut H) {
-        match self.load.kind {
-            Kind::Transactions => self.answer(h),
-            Kind::Bulk if self.stopping => {}
-            Kind::Bulk => {
+        match self.load.is_bulk() {
+            false => self.answer(h),
+            true if self.stopping => {}
+            true => {
                 h.delay(self.application);
                 for _ in 0..WRITE {
                     let bytes = self.load.size(self.made);

@@ -11,10 +11,8 @@
 
 use super::{Board as Machine, Load, Setup, run, settings::setup};
 use crate::config::key::Values;
-use crate::config::profile::Profile;
 use crate::experiment::figures::{
-    Choice, Constant, Constants, Curve, Headline, KnownMiss, MeasureError, ProfileRuns,
-    PublishedFigures, Role, Row, Rule, published,
+    Choice, Constant, Constants, Curve, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
 use crate::sim::Unwatched;
 use doorbell_bus::{Pcie, Platform, pcie::Rules};
@@ -29,8 +27,6 @@ const PACKETS: u64 = 24 * 32 * 200;
 /// Packets of a run at full speed: more, because a fit's result must not depend on which queue
 /// happens to stop first.
 const PACKETS_AT_FULL_SPEED: u64 = 24 * 32 * 500;
-const MESSAGE: &str =
-    "linux commit message \"net/mlx5e: Enhanced TX MPWQE for SKBs\" (Maxim Mikityanskiy, 2020-09)";
 /// The frame size of the published runs, in bytes.
 const SIZE: u32 = 64;
 const BURST: u32 = 32;
@@ -165,120 +161,47 @@ fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
     Some(p)
 }
 
-/// Returns the rules that nobody published, chosen by the bytes of Gen2 (docs/mlx5.md).
-fn choices(profile: &Profile) -> Vec<Choice> {
-    const ROWS: [&str; 3] =
-        ["mlx5.pcie_inbound_gen2_off", "mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2"];
-    let mut sizing = profile.choice("driver.sizing", &["padded", "fit"], &ROWS);
-    sizing.source = "linux v5.10 pads; docs/mlx5.md compares".into();
-    vec![
-        profile.choice("pcie.dllp", &["none", "timer", "per_request", "flat"], &ROWS),
-        profile.choice("pcie.completions", &["merged", "rcb128", "rcb64"], &ROWS),
-        profile.choice("nic.fetch_chunk", &["64", "256", "512", "1024"], &ROWS),
-        sizing,
-        profile.choice("nic.refetch", &["no", "yes"], &ROWS),
-    ]
-}
-
-/// Returns the constants that move a row by more than the jitter when moved by 1 %, or by their
-/// next step. `--sensitivity` reports errors in this list.
-fn inputs(figure: &str) -> Option<&'static [&'static str]> {
-    Some(match figure.strip_prefix("mlx5.")? {
-        "pcie_inbound_gen2_off" | "inbound_bytes_gen2_off" => {
-            &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.mrrs"]
-        }
-        "pcie_inbound_gen2_on" | "pcie_inbound_gen3_on" => &["pcie.lanes", "pcie.mps", "pcie.mrrs"],
-        "inbound_bytes_gen2_on" | "inbound_bytes_gen3_on" => &["pcie.mps", "pcie.mrrs"],
-        "pcie_inbound_gen3_off" => &["pcie.lanes", "pcie.mps", "pcie.mrrs"],
-        "inbound_bytes_gen3_off" => &["pcie.mps", "pcie.mrrs"],
-        "saved_bytes_gen2" => &["cpu.cores", "pcie.lanes", "pcie.mps", "pcie.usable_share"],
-        "saved_bytes_gen3" => &["pcie.mps"],
-        "rate_gen2_off" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"],
-        "rate_gen2_on" | "rate_gen3_on" => {
-            &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"]
-        }
-        "rate_gen3_off" => &["pcie.lanes", "pcie.usable_share", "pcie.mps", "pcie.mrrs"],
-        "single_stream_off" => &["cpu.frequency", "cpu.stack", "cpu.map", "cpu.tx_descriptor"],
-        "single_stream_on" => &["cpu.frequency", "cpu.stack", "cpu.map", "cpu.tx_shared"],
-        "cycles_off" | "ipc_off" => &["cpu.stack", "cpu.map", "cpu.tx_descriptor"],
-        "cycles_on" | "ipc_on" => &["cpu.stack", "cpu.map", "cpu.tx_shared"],
-        "instructions_off" => &["native.send"],
-        "instructions_on" => &["native.mpwqe"],
-        "instructions_saved" => &["native.send", "native.mpwqe"],
-        "tso_sessions" | "nonlinear_sessions" | "small_linear_tcp_sessions" => &[],
-        _ => return None,
-    })
-}
-
-/// Returns the choices that a row rests on, in the same sense. Without sessions there is none to
-/// size or to read again.
-fn chosen(figure: &str) -> &'static [&'static str] {
-    let name = figure.strip_prefix("mlx5.").unwrap_or(figure);
-    match name.split('_').next() {
-        Some("pcie" | "inbound" | "rate") if name.ends_with("_off") => {
-            &["pcie.dllp", "pcie.completions", "nic.fetch_chunk"]
-        }
-        Some("pcie" | "inbound" | "rate" | "saved") => {
-            &["pcie.dllp", "pcie.completions", "nic.fetch_chunk", "driver.sizing", "nic.refetch"]
-        }
-        Some("single" | "cycles" | "ipc") if name.ends_with("_on") => &["driver.sizing"],
-        _ => &[],
-    }
-}
-
-impl PublishedFigures for Figures {
-    fn name(&self) -> &str {
-        "mlx5"
-    }
-
-    fn about(&self) -> &str {
-        "Enhanced TX MPWQE: ConnectX-6 Dx, pktgen, UDP, 64 bytes, burst 32; linux 5.10 session \
-         sizing"
-    }
-
-    fn constants(&self) -> Vec<Constant> {
-        let mut all = self.profile.constants();
-        // The generation is each row's own. The longest WQE is a capability without which the
-        // driver does not attach.
-        all.retain(|c| c.key != "pcie.generation" && c.key != "nic.max_wqe");
-        let callgrind = "Callgrind: cargo bench -p doorbell-drivers --bench instructions, burst 32";
-        all.push(Constant::cited("native.send", SEND_INSTRUCTIONS, "instructions", callgrind));
-        all.push(Constant::cited("native.mpwqe", MPWQE_INSTRUCTIONS, "instructions", callgrind));
-        all
-    }
-
-    fn choices(&self) -> Vec<Choice> {
-        choices(&self.profile)
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let mut rows = published::mlx5().unwrap_or_default();
-        let saved = Row::new("mlx5.instructions_saved", 100.0, "instr/packet", Role::Shown)
-            .source(MESSAGE, "instructions per packet: 429 off, 329 on")
-            .note(
-                "ours is the driver alone, the source's the whole kernel path: what the switch \
-                saves compares",
-            )
-            .derived(Rule::Difference, "mlx5.instructions_off", "mlx5.instructions_on");
-        let at = rows
-            .iter()
-            .position(|r| r.figure == "mlx5.instructions_on")
-            .map_or(rows.len(), |i| i + 1);
-        rows.insert(at, saved);
-        rows.into_iter()
-            .map(|r| match inputs(&r.figure) {
-                Some(keys) => {
-                    let all = [keys, chosen(&r.figure)].concat();
-                    r.depends_on(&all)
-                }
-                None => r,
+impl SystemFigures for Figures {
+    const HEADLINE: Headline =
+        Headline::of("mlx5-pktgen-64", "driver.mpwqe=off", "driver.mpwqe=on")
+            .over(Curve {
+                title: "bytes toward the device, a packet",
+                scenario: "mlx5-pktgen-64",
+                key: "traffic.burst",
+                values: &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0],
+                show: "pcie_down_tlp_bytes+pcie_down_dllp_bytes",
             })
-            .collect()
+            .waiting("mlx5-pktgen-64");
+    /// The generation is each row's own. The longest WQE is a capability without which the driver
+    /// does not attach.
+    const LEFT_OUT: &[&str] = &["pcie.generation", "nic.max_wqe"];
+
+    fn other_constants(&self) -> Vec<Constant> {
+        let callgrind = "Callgrind: cargo bench -p doorbell-drivers --bench instructions, burst 32";
+        vec![
+            Constant::cited("native.send", SEND_INSTRUCTIONS, "instructions", callgrind),
+            Constant::cited("native.mpwqe", MPWQE_INSTRUCTIONS, "instructions", callgrind),
+        ]
+    }
+
+    /// Returns the rules that nobody published, chosen by the bytes of Gen2 (docs/mlx5.md).
+    fn choices(&self) -> Vec<Choice> {
+        const ROWS: [&str; 3] =
+            ["mlx5.pcie_inbound_gen2_off", "mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2"];
+        let choice = |key, alternatives: &[&str]| self.profile.choice(key, alternatives, &ROWS);
+        let mut sizing = choice("driver.sizing", &["padded", "fit"]);
+        sizing.source = "linux v5.10 pads; docs/mlx5.md compares".into();
+        vec![
+            choice("pcie.dllp", &["none", "timer", "per_request", "flat"]),
+            choice("pcie.completions", &["merged", "rcb128", "rcb64"]),
+            choice("nic.fetch_chunk", &["64", "256", "512", "1024"]),
+            sizing,
+            choice("nic.refetch", &["no", "yes"]),
+        ]
     }
 
     fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        let name = figure.strip_prefix("mlx5.").unwrap_or(figure);
-        match name {
+        match figure {
             "tso_sessions" => return self.sessions(c, Kind::Tso),
             "nonlinear_sessions" => return self.sessions(c, Kind::Nonlinear),
             "small_linear_tcp_sessions" => return self.sessions(c, Kind::SmallLinear),
@@ -287,7 +210,7 @@ impl PublishedFigures for Figures {
             _ => {}
         }
         let unknown = || MeasureError::unknown_figure(figure);
-        let (what, switch) = name.rsplit_once('_').ok_or_else(unknown)?;
+        let (what, switch) = figure.rsplit_once('_').ok_or_else(unknown)?;
         let mpwqe = switch == "on";
         let single = Case { generation: 3.0, mpwqe, cores: Some(1.0), rate: None };
         let fixed = |generation| {
@@ -315,42 +238,5 @@ impl PublishedFigures for Figures {
             }
             _ => return Err(unknown()),
         })
-    }
-
-    fn jitter(&self) -> f64 {
-        2e-3
-    }
-
-    fn headline(&self) -> Option<Headline> {
-        let curve = Curve {
-            title: "bytes toward the device, a packet",
-            scenario: "mlx5-pktgen-64",
-            key: "traffic.burst",
-            values: &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0],
-            show: "pcie_down_tlp_bytes+pcie_down_dllp_bytes",
-        };
-        let headline = Headline::of("mlx5-pktgen-64", "driver.mpwqe=off", "driver.mpwqe=on");
-        Some(headline.over(curve).waiting("mlx5-pktgen-64"))
-    }
-
-    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
-        // The same miss, on the side that is not fitted.
-        let figure = if swapped { "mlx5.rate_gen2_off" } else { "mlx5.rate_gen2_on" };
-        let saved = KnownMiss::new(
-            "mlx5.saved_bytes_gen2",
-            "a poll arms five completion queues, as linux 5.10 does; in the model the nearly full \
-             Gen2 link makes two bursts share an interrupt with the switch off, and none with it \
-             on, so that the arms fall on the one side twice as often (3.3 of 46.2 bytes); with \
-             driver.armed_cqs=1, which no Linux does, the row would hold",
-        );
-        vec![
-            saved,
-            KnownMiss::new(
-                figure,
-                "the source's own bytes a packet (174.3 and 128.0) make the rates of a full link \
-                 differ by 1.36, its rates differ by 1.31: with the switch on something besides \
-                 the link limits, and a model of the link alone makes too much of the switch",
-            ),
-        ]
     }
 }

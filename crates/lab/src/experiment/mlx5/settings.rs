@@ -7,7 +7,7 @@ pub(super) use keys::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
 
 use super::{Load, Setup};
 use crate::config::host::{self, HostConfig};
-use crate::config::key::Values;
+use crate::config::key::{Values, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
 use crate::experiment::system::StackKeys;
@@ -50,24 +50,25 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         nic: nic(&NicKeys::of(v)),
         driver: DriverConfig {
             mpwqe: d.mpwqe,
-            sizing: if d.sizing == "fit" { Sizing::Fit } else { Sizing::Padded },
+            sizing: d.sizing,
             log_sq: log2(d.queue),
             log_cq: log2(d.cq),
             cq_period_us: r.moderation_period,
             cq_max_count: r.moderation_count,
-            cqs: match d.armed_cqs {
-                1 => Cqs::Send,
-                3 => Cqs::Three,
-                _ => Cqs::Five,
-            },
+            cqs: d.armed_cqs,
             bql: StackKeys::of(v).bql,
             vector: 0,
         },
     })
 }
 
+words! {
+    Sizing { "padded" => Self::Padded, "fit" => Self::Fit }
+    Cqs { "1" => Self::Send, "3" => Self::Three, "5" => Self::Five }
+}
+
 fn nic(n: &NicKeys) -> Nic {
-    Nic {
+    let mut nic = Nic {
         caps: Caps {
             enhanced_mpw: n.enhanced_mpw,
             max_wqe_sz_sq: n.max_wqe,
@@ -81,17 +82,13 @@ fn nic(n: &NicKeys) -> Nic {
             csum: true,
             vlan: true,
         },
-        fetch_chunk: n.fetch_chunk,
-        fetch_ahead: n.fetch_ahead,
-        refetch: n.refetch,
-        reads_outstanding: n.reads_outstanding,
-        packet_time: n.packet_time,
-        pipeline_delay: n.pipeline_delay,
         // 8 bits take 8000 ps at 1 Gbit/s.
         wire_byte_1024th_ps: (8000.0 * 1024.0 / n.port_rate).round() as u32,
-        max_frame: n.max_frame,
         ..Nic::CONNECTX
-    }
+    };
+    take!(nic; n: fetch_chunk fetch_ahead refetch reads_outstanding);
+    take!(nic; n: packet_time pipeline_delay max_frame);
+    nic
 }
 
 fn log2(power: f64) -> u8 {

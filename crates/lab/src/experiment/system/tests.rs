@@ -1,3 +1,5 @@
+mod idle;
+
 use super::*;
 
 fn rows<T: Into<Transaction>>(all: impl Iterator<Item = T>) -> Vec<(u64, &'static str, u32)> {

@@ -1,6 +1,7 @@
 //! The keys of an axienet run.
 
 use crate::config::key::{Key, Needs, settings};
+use doorbell_devices::axi_ethernet::Checksum;
 use doorbell_hal::Span;
 
 const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
@@ -84,9 +85,9 @@ settings! {
         /// transmit memory of the MAC
         tx_memory: u32 = "nic.tx_memory", whole("KiB", 2.0, 32.0);
         /// what the core does about received checksums
-        rx_checksum: &'static str = "nic.rx_checksum", choice(&["partial", "full", "none"]);
+        rx_checksum: Checksum = "nic.rx_checksum", choice(&["partial", "full", "none"]);
         /// and about transmitted ones
-        tx_checksum: &'static str = "nic.tx_checksum", choice(&["partial", "full", "none"]);
+        tx_checksum: Checksum = "nic.tx_checksum", choice(&["partial", "full", "none"]);
         /// of the link
         rate: u32 = "link.rate", among("Mbit/s", &[10.0, 100.0, 1000.0]);
         /// of the cable and what is behind it, one way

@@ -1,6 +1,9 @@
 //! The keys of an e1000 run.
 
-use crate::config::key::{Is, Key, Needs, settings};
+use crate::config::key::{Is, Key, Needs, settings, words};
+use doorbell_bus::pci::Devsel;
+use doorbell_devices::e1000::Speed;
+use doorbell_drivers::e1000::Part;
 use doorbell_hal::Span;
 
 const CLOCKS: &[f64] = &[33.0, 66.0, 100.0, 133.0];
@@ -13,6 +16,15 @@ const PCIX: &[Needs] = &[Needs::word("bus.kind", &["pcix"])];
 const EXPRESS: &[Needs] = &[Needs::word("bus.kind", &["pcie"])];
 const TCE: &[Needs] = &[Needs::word("iommu.kind", &["tce"])];
 const OWN_RX: &[Needs] = &[Needs::new("driver.rx_prefetch", Is::Number)];
+
+words! {
+    Devsel {
+        "fast" => Self::Fast, "medium" => Self::Medium, "slow" => Self::Slow,
+        "subtractive" => Self::Subtractive,
+    }
+    Part { "82544gc" => Self::I82544, "82540em" => Self::I82540, "82545em" => Self::I82545 }
+    Speed { "10" => Self::M10, "100" => Self::M100, "1000" => Self::G1 }
+}
 
 /// The CPU keys of a profile that [`crate::config::host::TCP`] does not have.
 pub(in crate::experiment::e1000) static CPU: [Key; 19] = [
@@ -57,7 +69,7 @@ settings! {
         /// the bridge ends a burst at multiples of this: how far it reads ahead
         boundary: u32 = "pci.boundary", among("B", POWERS).default("512").when(PARALLEL);
         /// how soon a target decodes
-        devsel: &'static str = "pci.devsel",
+        devsel: Devsel = "pci.devsel",
             choice(&["medium", "fast", "slow", "subtractive"]).default("medium").when(PARALLEL);
         /// clocks of a tenure when others want the bus
         latency_timer: Option<u32> = "pci.latency_timer",
@@ -145,7 +157,7 @@ settings! {
     /// The controller and its link.
     pub(in crate::experiment::e1000) struct NicKeys {
         /// which controller
-        part: &'static str = "nic.part", choice(&["82545em", "82544gc", "82540em"]);
+        part: Part = "nic.part", choice(&["82545em", "82544gc", "82540em"]);
         /// most packet data that it reads at a time
         max_read: u32 = "nic.max_read", whole("B", 64.0, 16384.0).default("16384");
         /// whether one read of a large send's data goes beyond a segment's end
@@ -155,7 +167,7 @@ settings! {
         /// the parts' faults that touch buffers
         errata: bool = "nic.errata", choice(&["on", "off"]).default("on");
         /// what the link partner agrees to
-        rate: u32 = "link.rate", among("Mbit/s", &[10.0, 100.0, 1000.0]).default("1000");
+        rate: Speed = "link.rate", among("Mbit/s", &[10.0, 100.0, 1000.0]).default("1000");
         /// of the cable and what is behind it, one way
         delay: Span = "link.delay", ns().default("5000");
     }

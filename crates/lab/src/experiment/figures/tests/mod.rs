@@ -174,12 +174,12 @@ fn a_figure_that_cannot_be_measured_is_reported_and_misses_if_it_was_claimed() {
 
 #[test]
 fn a_bound_has_two_sides() {
-    let below = Row::new("x.a", 9.4, "", Role::Bound(Side::AtOrBelow));
+    let below = Row::new("x.a", 9.4, "", Role::AtOrBelow);
     assert_eq!(
         (below.judge(9.41), below.judge(9.4), below.judge(9.39)),
         (Some(true), Some(true), Some(false))
     );
-    let above = Row::new("x.a", 9.4, "", Role::Bound(Side::AtOrAbove));
+    let above = Row::new("x.a", 9.4, "", Role::AtOrAbove);
     assert_eq!(
         (above.judge(9.41), above.judge(9.4), above.judge(9.39)),
         (Some(false), Some(true), Some(true))

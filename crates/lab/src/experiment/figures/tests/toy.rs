@@ -137,7 +137,7 @@ pub(super) fn queue() -> Toy {
         |_| Err(MeasureError::new("a derived row is not measured")),
     );
     toy.add(
-        Row::new("queue.line", 4.9, "Mpps", Role::Bound(Side::AtOrBelow))
+        Row::new("queue.line", 4.9, "Mpps", Role::AtOrBelow)
             .source("B. Author, \"Lines\"", "4.9 Mpps were seen")
             .depends_on(&["line.rate"]),
         |c| Ok(c.get("line.rate")?),
@@ -167,4 +167,44 @@ pub(super) fn run_with(system: Toy, options: &Options) -> Report {
 
 pub(super) fn refuse(system: Toy, options: &Options) -> Result<Report, Refused> {
     reproduce(&mut [Box::new(system)], options, &mut |_| {})
+}
+
+impl Row {
+    /// Returns it with this document and passage as its source.
+    pub(crate) fn source(mut self, document: &str, passage: &str) -> Row {
+        self.source = Citation { document: document.into(), passage: passage.into() };
+        self
+    }
+
+    /// Returns it with a note.
+    pub(crate) fn note(mut self, note: &str) -> Row {
+        self.note = note.into();
+        self
+    }
+
+    /// Returns it depending directly on these constants and on no other.
+    pub(crate) fn depends_on(mut self, keys: &[&str]) -> Row {
+        self.inputs = Some(keys.iter().map(|k| (*k).to_owned()).collect());
+        self
+    }
+
+    /// Returns it computed from two other rows.
+    pub(crate) fn derived(mut self, rule: Rule, first: &str, second: &str) -> Row {
+        self.derived = Some(Derived { rule, from: [first.into(), second.into()] });
+        self
+    }
+
+    /// Exchanges roles with `partner` under `--swap`.
+    pub(crate) fn swaps_with(mut self, partner: &str) -> Row {
+        self.swap = Some(partner.into());
+        self
+    }
+}
+
+impl Constant {
+    /// Returns the constant with `nudge` as its step in the sensitivity run.
+    pub(crate) fn nudged(mut self, nudge: Perturbation) -> Constant {
+        self.nudge = nudge;
+        self
+    }
 }

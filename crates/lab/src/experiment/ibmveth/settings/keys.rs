@@ -1,6 +1,8 @@
 //! The keys of an ibmveth run.
 
 use crate::config::key::{Key, Needs, settings};
+use crate::experiment::ibmveth::Form;
+use doorbell_drivers::ibmveth::LargeSend;
 use doorbell_hal::Span;
 
 const PACKETS: &[Needs] = &[Needs::kind(&["packets"])];
@@ -90,7 +92,7 @@ settings! {
         pieces: u32 = "traffic.pieces", whole("pieces", 1.0, 64.0).default("17").when(PACKETS);
         /// packets: how it leaves: copied to one buffer and mapped; up to five pieces mapped, each
         /// for itself; as segments; or copied to a buffer that is mapped for good
-        form: &'static str = "traffic.form",
+        form: Form = "traffic.form",
             choice(&["linearise", "scatter", "segment", "copy"]).default("linearise").when(PACKETS);
         /// packets: how many
         packets: u64 = "traffic.packets", whole("packets", 1.0, 1e6).default("100").when(PACKETS);
@@ -109,7 +111,7 @@ settings! {
         checksum: bool = "driver.checksum", choice(&["on", "off"]).default("on");
         /// how the client's large sends go: by the firmware, the segment size in the checksum
         /// field, or segmented
-        large_send: &'static str = "driver.large_send",
+        large_send: LargeSend = "driver.large_send",
             choice(&["firmware", "old", "off"]).default("firmware");
         /// each piece mapped, up to six; or all copied to a buffer that is mapped for good
         transmit: &'static str = "driver.transmit", choice(&["map", "copy"]).default("map");

@@ -4,6 +4,7 @@
 //! a device are in ns.
 
 use crate::config::key::{Key, Needs, settings};
+use doorbell_drivers::mlx5::{Cqs, Sizing};
 use doorbell_hal::Span;
 
 /// Each core has an EQ; EQ numbers have 8 bits, and the device keeps the first four.
@@ -124,7 +125,7 @@ settings! {
         /// the switch: ethtool --set-priv-flags skb_tx_mpwqe
         mpwqe: bool = "driver.mpwqe", choice(&["on", "off"]).default("on");
         /// sessions padded to their longest (linux 5.10), or fit to what is left of a page
-        sizing: &'static str = "driver.sizing",
+        sizing: Sizing = "driver.sizing",
             choice(&["padded", "fit"]).default("padded").when(SESSIONS);
         /// send queue
         queue: f64 = "driver.queue",
@@ -137,7 +138,7 @@ settings! {
         /// completion queues of a channel, all armed when a poll ends: the send queue's alone; with
         /// receive and internal operations (newest Linux); with XDP and asynchronous operations too
         /// (linux 5.10)
-        armed_cqs: u32 = "driver.armed_cqs", among("CQs", &[1.0, 3.0, 5.0]).default("5");
+        armed_cqs: Cqs = "driver.armed_cqs", among("CQs", &[1.0, 3.0, 5.0]).default("5");
     }
 }
 

@@ -74,7 +74,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             match base.values.get(key.name) {
                 crate::config::key::Value::Number(n) => {
                     // A tenth: a price by the byte is kept in whole picoseconds.
-                    let n = match crate::experiment::figures::nudge(key, *n) {
+                    let n = match crate::experiment::figures::platform::nudge(key, *n) {
                         crate::experiment::figures::Perturbation::Rel(share) => {
                             n * (1.0 + 10.0 * share)
                         }
@@ -105,7 +105,7 @@ fn constants_reach_the_setup() {
     let mut constants = crate::experiment::figures::Constants::new(profile.constants());
     constants.set("pcie.usable_share", &0.25.into()).unwrap();
     let mut plan = plan(&[]);
-    crate::experiment::figures::apply(&constants, &mut plan.values);
+    crate::experiment::figures::platform::apply(&constants, &mut plan.values);
     assert_eq!(setup(&plan.values).unwrap().pcie.usable_ppm, 250_000);
 }
 

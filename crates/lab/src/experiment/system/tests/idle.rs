@@ -1,10 +1,10 @@
 //! Checks that a key declared without effect has none on any result of a run.
 
-use super::SYSTEMS;
 use crate::config::key::Key;
 use crate::config::profile::{self, Profile};
 use crate::config::templates;
 use crate::experiment::result::Measured;
+use crate::experiment::system::SYSTEMS;
 use crate::sim::traffic::Frames;
 use crate::{Plan, Scenario, Unwatched};
 use doorbell_hal::Span;
