@@ -54,22 +54,21 @@ impl<W: Write> Writer<W> {
 
     /// Names a group of lanes. Groups are sorted by number.
     pub(crate) fn group(&mut self, group: usize, name: &str) -> io::Result<()> {
-        let at = format_args!("\"ph\":\"M\",\"pid\":{group}").to_string();
-        self.event(format_args!(
-            "\"name\":\"process_name\",{at},\"args\":{{\"name\":\"{name}\"}}"
-        ))?;
-        self.event(format_args!(
-            "\"name\":\"process_sort_index\",{at},\"args\":{{\"sort_index\":{group}}}"
-        ))
+        self.named("process", format_args!("\"pid\":{group}"), group, name)
+    }
+
+    fn named(&mut self, what: &str, at: Arguments<'_>, n: usize, name: &str) -> io::Result<()> {
+        let mut meta = |key: &str, args: Arguments<'_>| {
+            let name = format_args!("\"name\":\"{what}_{key}\",\"ph\":\"M\"");
+            self.event(format_args!("{name},{at},\"args\":{{{args}}}"))
+        };
+        meta("name", format_args!("\"name\":\"{name}\""))?;
+        meta("sort_index", format_args!("\"sort_index\":{n}"))
     }
 
     /// Names a lane. Lanes are sorted by number.
     pub(crate) fn lane(&mut self, Lane { group, number }: Lane, name: &str) -> io::Result<()> {
-        let at = format_args!("\"ph\":\"M\",\"pid\":{group},\"tid\":{number}").to_string();
-        self.event(format_args!("\"name\":\"thread_name\",{at},\"args\":{{\"name\":\"{name}\"}}"))?;
-        self.event(format_args!(
-            "\"name\":\"thread_sort_index\",{at},\"args\":{{\"sort_index\":{number}}}"
-        ))
+        self.named("thread", format_args!("\"pid\":{group},\"tid\":{number}"), number, name)
     }
 
     /// Writes an instant event. `args` are the inside of a JSON object.

@@ -71,12 +71,8 @@ fn budget(of: &str, result: &RunResult) -> Result<String, Error> {
     let of_packet = |name: &str| each.iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v);
     for c in m.counts.iter().filter(|c| [Group::Bus, Group::Cpu].contains(&c.group) && c.value > 0)
     {
-        text += &format!(
-            "# {}\n\"per_packet.{}\" = {{ exact = {} }}\n",
-            c.about,
-            c.name,
-            of_packet(&c.name)
-        );
+        let (about, name, n) = (c.about, &c.name, of_packet(&c.name));
+        text += &format!("# {about}\n\"per_packet.{name}\" = {{ exact = {n} }}\n");
     }
     let cycles = of_packet("cycles");
     if cycles > 0.0 {

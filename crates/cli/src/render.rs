@@ -4,6 +4,7 @@
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 pub(crate) use doorbell_lab::table::{Cell, Table};
+use indicatif::HumanCount;
 use serde::Serialize;
 
 /// The most columns of a line in a terminal.
@@ -169,15 +170,7 @@ pub(crate) fn wrapped(first: &str, things: &[String]) -> String {
 
 /// Formats a count with its digits in groups of three.
 pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, d) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(d);
-    }
-    out
+    HumanCount(n).to_string()
 }
 
 /// Formats a quotient with five digits, and at most three after the point.

@@ -45,11 +45,8 @@ pub(crate) fn todo(h: &VnetHeader, frame: &[u8]) -> Option<OffloadRequest> {
     let header = Layers::of(frame).ok()?.end;
     let size = h.gso_size.get();
     // One segment is not large.
-    let gso = (frame.len() > usize::from(header) + usize::from(size)).then_some(Gso {
-        kind,
-        size,
-        header,
-    });
+    let large = frame.len() > usize::from(header) + usize::from(size);
+    let gso = large.then_some(Gso { kind, size, header });
     (size > 0).then_some(OffloadRequest { checksum, gso, ..OffloadRequest::NONE })
 }
 

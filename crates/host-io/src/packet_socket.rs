@@ -36,10 +36,8 @@ impl PacketSocket {
     /// it sends. Needs CAP_NET_RAW and CAP_NET_ADMIN.
     pub fn open(interface: &str) -> io::Result<PacketSocket> {
         if cfg!(target_endian = "big") {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the header is in the machine's byte order",
-            ));
+            let why = "the header is in the machine's byte order";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let socket = raw_socket(Self::QUEUE)?;
         set_socket_send_buffer_size_force(&socket, Self::QUEUE)?;

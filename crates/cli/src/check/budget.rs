@@ -131,11 +131,8 @@ impl Budget {
                 let scenario = Scenario::load(&beside(file, &given))
                     .map_err(|e| if e.place.is_empty() { r.error(line, e.what) } else { e })?;
                 let profile = head("profile")?.map(|(name, line)| (beside(file, &name), line));
-                Subject::Scenario {
-                    scenario: Box::new(scenario),
-                    profile,
-                    set: settings(&r, d.as_table())?,
-                }
+                let set = settings(&r, d.as_table())?;
+                Subject::Scenario { scenario: Box::new(scenario), profile, set }
             }
             (None, Some((device, line))) => {
                 not_with(&["profile", "seed", "set"], "device")?;
@@ -301,10 +298,8 @@ fn flatten(
 /// Returns the lines of `[budget]` in order.
 fn lines(r: &Reader<'_>, d: &Document<&str>) -> Result<Vec<Line>, InputError> {
     let nothing = || {
-        InputError::new(
-            r.file,
-            "`[budget]` must name a number, such as \"per_packet.pcie_read_bytes\" = 128",
-        )
+        let what = "`[budget]` must name a number, such as \"per_packet.pcie_read_bytes\" = 128";
+        InputError::new(r.file, what)
     };
     let table = d.get("budget").ok_or_else(nothing)?.as_table_like().ok_or_else(nothing)?;
     let mut all = Vec::new();

@@ -170,14 +170,8 @@ impl DataPath {
             let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me };
             let nic = Ibmveth::open(&mut cpu, &drivers[me])?;
             let got = Vec::with_capacity(2 * BUDGET as usize);
-            Ok(End {
-                nic,
-                kernel,
-                scheduled: false,
-                more: false,
-                spare: Vec::with_capacity(FRAMES),
-                got,
-            })
+            let spare = Vec::with_capacity(FRAMES);
+            Ok(End { nic, kernel, scheduled: false, more: false, spare, got })
         };
         let ends = [end(VM, Kernel::Tap(vm))?, end(TRUNK, Kernel::Socket(trunk))?];
         Ok(DataPath { lan, partitions, ends })

@@ -150,6 +150,7 @@ fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
     let (mac, fail_every) = (card.mac.unwrap_or(Config::CONNECTX.mac), card.fail_every);
     let cfg = Config { mac, polled_doorbells: polled, fail_every, ..Config::CONNECTX };
     let at = |offset| BarOffset { bar: 0, offset };
+    let pages = PolledPages { first: at(MLX5_DOORBELLS), pages: 4, words: &MLX5_WORDS };
     let identity = Identity {
         vendor: 0x15b3,
         device: 0x1017,
@@ -163,11 +164,7 @@ fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
             Capability::Express { speed: 3, width: 16 },
             Capability::MsiX { vectors: 64, table: at(0x2000), pending: at(0x3000) },
         ],
-        polled: polled.then_some(PolledPages {
-            first: at(MLX5_DOORBELLS),
-            pages: 4,
-            words: &MLX5_WORDS,
-        }),
+        polled: polled.then_some(pages),
     };
     let function = Function::new(identity, Mlx5::new(cfg), bill.clone());
     serve(card, function.map(|f| f.with_doorbell_handler(mlx5_rung)), bill, c)

@@ -79,14 +79,8 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
         unreachable!("a device that can be served is in one of the tables");
     };
     let name = entry.name;
-    without(
-        name,
-        &[
-            (args.trunk, "--trunk"),
-            (args.control.is_some(), "--control"),
-            (args.unit.is_some(), "--unit"),
-        ],
-    )?;
+    let (control, unit) = (args.control.is_some(), args.unit.is_some());
+    without(name, &[(args.trunk, "--trunk"), (control, "--control"), (unit, "--unit")])?;
     let Some(path) = &args.socket else {
         return Err(input!("{name} is a PCI device: --socket, and vfio-user"));
     };
@@ -196,20 +190,5 @@ fn mac(text: &str) -> Result<[u8; 6], Error> {
     })
 }
 
-/// Returns a report with one of everything, as a program reads it.
 #[cfg(test)]
-pub(crate) fn a_report() -> String {
-    let ledger = vec![("wire_frames", "", 1)];
-    let report = report::Report {
-        device: "e1000",
-        bus: "",
-        connected: true,
-        clients: 1,
-        ledger,
-        counters: vec![("x", 1)],
-    };
-    report.show(crate::render::Format::Json)
-}
-
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;

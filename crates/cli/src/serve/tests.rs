@@ -24,3 +24,17 @@ fn a_mac_address_is_unicast() {
         assert!(mac(wrong).is_err(), "{wrong}");
     }
 }
+
+/// Returns a report with one of everything, as a program reads it.
+pub(crate) fn a_report() -> String {
+    let ledger = vec![("wire_frames", "", 1)];
+    let report = report::Report {
+        device: "e1000",
+        bus: "",
+        connected: true,
+        clients: 1,
+        ledger,
+        counters: vec![("x", 1)],
+    };
+    report.show(crate::render::Format::Json)
+}

@@ -231,16 +231,11 @@ impl Replay {
 
 impl Stream {
     fn open(path: &Path) -> io::Result<Stream> {
-        let mut s = Stream {
-            peer: None,
-            listener: None,
-            path: path.to_owned(),
-            input: vec![],
-            output: vec![],
-        };
-        match UnixStream::connect(path) {
+        let (peer, listener, path) = (None, None, path.to_owned());
+        let mut s = Stream { peer, listener, path, input: Vec::new(), output: Vec::new() };
+        match UnixStream::connect(&s.path) {
             Ok(peer) => s.adopt(peer)?,
-            Err(_) => s.listener = Some(Listener::bind(path)?),
+            Err(_) => s.listener = Some(Listener::bind(&s.path)?),
         }
         Ok(s)
     }

@@ -11,6 +11,7 @@ use super::Flight;
 use doorbell_bus::trace::{CpuStep, DmaStage, EventKind, MappedRange};
 use doorbell_hal::{Direction, Time};
 use doorbell_lab::Recording;
+use doorbell_packet::headers::Layers;
 use std::collections::BTreeMap;
 
 /// A slice that a packet passed.
@@ -125,15 +126,8 @@ fn sent(
                         f.bytes.extend_from_slice(bytes);
                     }
                     None => {
-                        let bytes = bytes.to_vec();
-                        fetched.push(Fetched {
-                            packet,
-                            platform,
-                            end,
-                            from: e.from,
-                            bytes,
-                            found: 0,
-                        });
+                        let (bytes, from) = (bytes.to_vec(), e.from);
+                        fetched.push(Fetched { packet, platform, end, from, bytes, found: 0 });
                     }
                 }
             }
@@ -286,17 +280,5 @@ fn unpadded(frame: &[u8]) -> &[u8] {
 
 /// Returns the length of the headers before a TCP or UDP payload; 0 for other frames.
 fn headers(frame: &[u8]) -> usize {
-    let word = |at: usize| frame.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
-    let byte = |at: usize| frame.get(at).copied().unwrap_or(0);
-    let ip = if word(12) == 0x8100 { 18 } else { 14 };
-    let (transport, protocol) = match word(ip - 2) {
-        0x0800 => (ip + 4 * usize::from(byte(ip) & 15), byte(ip + 9)),
-        0x86dd => (ip + 40, byte(ip + 6)),
-        _ => return 0,
-    };
-    match protocol {
-        6 => transport + 4 * usize::from(byte(transport + 12) >> 4),
-        17 => transport + 8,
-        _ => 0,
-    }
+    Layers::of(frame).ok().filter(|l| l.transport.is_some()).map_or(0, |l| l.end.into())
 }

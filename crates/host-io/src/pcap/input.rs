@@ -14,12 +14,8 @@ pub(super) struct Input<R> {
 
 impl<R: Read> Input<R> {
     pub(super) fn new(from: R) -> Input<R> {
-        Input {
-            from: BufReader::with_capacity(1 << 18, from),
-            offset: 0,
-            start: 0,
-            bytes: Vec::new(),
-        }
+        let from = BufReader::with_capacity(1 << 18, from);
+        Input { from, offset: 0, start: 0, bytes: Vec::new() }
     }
 
     /// Returns the offset in bytes of the current record.

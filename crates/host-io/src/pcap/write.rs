@@ -146,10 +146,8 @@ impl Writer {
     /// If writing or renaming fails, or an earlier write did. An older file then stays.
     pub fn finish(self) -> io::Result<PathBuf> {
         if self.broken {
-            return Err(at_path(
-                &self.target,
-                &io::Error::other("an earlier write to this capture failed"),
-            ));
+            let e = io::Error::other("an earlier write to this capture failed");
+            return Err(at_path(&self.target, &e));
         }
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.persist(&self.target).map_err(|e| at_path(&self.target, &e.error))?;

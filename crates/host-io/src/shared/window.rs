@@ -145,11 +145,8 @@ impl Window {
 
     fn inside(&self, offset: usize, len: usize) {
         let inside = offset.checked_add(len).is_some_and(|end| end <= self.len());
-        assert!(
-            inside,
-            "{len:#x} bytes at {offset:#x} are not inside a window of {:#x}",
-            self.len()
-        );
+        let own = self.len();
+        assert!(inside, "{len:#x} bytes at {offset:#x} are not inside a window of {own:#x}");
     }
 }
 

@@ -125,7 +125,7 @@ fn a_results_numbers_are_known() {
         seed: 0,
         measured,
     };
-    let results = [result.to_json(), serve::a_report()];
+    let results = [result.to_json(), serve::tests::a_report()];
     let (mut whole, mut parts) = (Vec::new(), Vec::new());
     for (name, value) in
         results.iter().flat_map(|r| serde_json::from_str::<Map<String, Value>>(r).unwrap())

@@ -59,12 +59,8 @@ impl Kernel {
         let tap =
             Tap::open(name, offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN)?;
         tap.set_nonblocking(true)?;
-        Ok(Kernel {
-            tap,
-            out: Frames::default(),
-            into: Frames::default(),
-            whole: vec![0; LARGEST].into(),
-        })
+        let (out, into, whole) = (Frames::default(), Frames::default(), vec![0; LARGEST].into());
+        Ok(Kernel { tap, out, into, whole })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
