@@ -2,12 +2,12 @@
 
 use super::Config;
 use super::command::{CastCounters, Firmware, Phase};
-use super::queues::{Cq, Eq, Mkey, Sq, Table, Tis};
+use super::queues::{Cq, Eq, Mkey, Sq, Table};
 use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
 use alloc::collections::VecDeque;
 use doorbell_hal::{Device, DropReason, EventSource, Fact, Iova, Port, Reg, RxVerdict, Time};
-use doorbell_layout::mlx5::command::init_segment;
+use doorbell_layout::mlx5::command::{Tisc, init_segment};
 use doorbell_layout::mlx5::{
     Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, syndrome, uar,
 };
@@ -61,7 +61,8 @@ pub struct Mlx5 {
     pub(super) uars: Table<()>,
     pub(super) pds: Table<()>,
     pub(super) tds: Table<()>,
-    pub(super) tis: Table<Tis>,
+    /// Transport interfaces of send queues.
+    pub(super) tis: Table<Tisc>,
     pub(super) counter_sets: Table<()>,
     /// The command interface.
     pub(super) firmware: Firmware,
@@ -119,6 +120,11 @@ impl Mlx5 {
             events_due: Time::NEVER,
             due: Time::NEVER,
         }
+    }
+
+    /// Returns its configuration.
+    pub fn config(&self) -> &Config {
+        &self.cfg
     }
 
     /// Returns the time at which the last bit of the last frame leaves.
@@ -298,13 +304,9 @@ impl Mlx5 {
         if overrun || p.write(at, to, cqe.as_bytes()).is_err() {
             cq.dead = true;
             self.counters.lost_entries += 1;
-            self.asynchronous_event(
-                p,
-                at,
-                event::CQ_ERROR,
-                0,
-                &[(EQE_ERROR_CQN, cqn), (EQE_ERROR_CQN + 2, if overrun { 1 } else { 2 })],
-            );
+            let why = if overrun { 1 } else { 2 };
+            let cq = [(EQE_ERROR_CQN, cqn), (EQE_ERROR_CQN + 2, why)];
+            self.asynchronous_event(p, at, event::CQ_ERROR, 0, &cq);
             return;
         }
         let before = cq.event_due();

@@ -12,7 +12,6 @@ mod command;
 mod config;
 mod device;
 mod loopback;
-mod objects;
 mod offload;
 mod polled;
 mod queues;
@@ -28,4 +27,20 @@ mod transmit;
 pub use command::{CommandCounters, Unknown};
 pub use config::Config;
 pub use device::{Counters, Mlx5};
-use objects::{LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};
+use doorbell_layout::mlx5::CmdStatus;
+
+/// Result of a step of a command. A refused command changes nothing.
+type Answer<T = ()> = Result<T, CmdStatus>;
+
+/// Objects of a kind at the most.
+const LIMIT: usize = 1024;
+/// EQs at the most: an arm has eight bits for the number, and it starts at 4.
+const MAX_EQS: usize = 124;
+/// MSI-X vectors.
+const VECTORS: u32 = 64;
+/// The BAR's 32 MiB in pages.
+const BAR_PAGES: u32 = 8192;
+/// log2 of the longest work queue in entries, and of the longest CQ and EQ.
+const LOG_MAX_WQ: u32 = 15;
+const LOG_MAX_CQ_SZ: u32 = 18;
+const LOG_MAX_EQ_SZ: u32 = 18;

@@ -1,9 +1,9 @@
 //! Send, completion and event queues as the device keeps them.
 
-use super::ring::Ring;
+use super::{Answer, ring::Ring};
 use alloc::{boxed::Box, collections::VecDeque};
 use doorbell_hal::{Iova, Span, Time};
-use doorbell_layout::mlx5::command::{Sqc, Tisc};
+use doorbell_layout::mlx5::command::Sqc;
 use doorbell_layout::mlx5::{
     CmdStatus, CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
 };
@@ -116,17 +116,8 @@ impl Cq {
     /// Armed from its creation: see `polled`.
     pub(super) fn new(ctx: CqContext, ring: Ring, armed: bool) -> Cq {
         let armed = armed.then_some((0, Time::ZERO));
-        Cq {
-            ctx,
-            ring,
-            pi: 0,
-            ci: 0,
-            armed,
-            report_by: None,
-            last_written: Time::ZERO,
-            dead: false,
-            seen: 0,
-        }
+        let last_written = Time::ZERO;
+        Cq { ctx, ring, pi: 0, ci: 0, armed, report_by: None, last_written, dead: false, seen: 0 }
     }
 
     /// An entry was written.
@@ -202,20 +193,6 @@ pub(super) struct Mkey {
 }
 
 impl Mkey {
-    /// All of memory, for all.
-    #[cfg(test)]
-    pub(super) const EVERYTHING: Mkey = Mkey {
-        pd: 0,
-        key: 0,
-        start: 0,
-        length: u64::MAX,
-        log_page: 0,
-        readable: true,
-        writable: true,
-        everything: true,
-        pages: None,
-    };
-
     /// Returns true if a queue of domain `pd` may use it, under the number `lkey`.
     #[inline(always)]
     pub(super) fn admits(&self, pd: u32, lkey: u32) -> bool {
@@ -239,18 +216,6 @@ impl Mkey {
     }
 }
 
-/// A transport interface of send queues.
-#[derive(Debug)]
-pub(super) struct Tis {
-    pub(super) context: Tisc,
-}
-
-impl Tis {
-    pub(super) fn transport_domain(&self) -> u32 {
-        self.context.get(Tisc::TRANSPORT_DOMAIN)
-    }
-}
-
 /// Objects of one kind, by their number.
 #[derive(Debug)]
 pub(super) struct Table<T> {
@@ -267,7 +232,7 @@ impl<T> Table<T> {
     ///
     /// # Errors
     /// `NoResources` when there are `limit`.
-    pub(super) fn insert(&mut self, t: T, limit: usize) -> Result<u32, CmdStatus> {
+    pub(super) fn insert(&mut self, t: T, limit: usize) -> Answer<u32> {
         let i = match self.slots.iter().position(Option::is_none) {
             Some(i) => i,
             None if self.slots.len() < limit => {
@@ -282,17 +247,27 @@ impl<T> Table<T> {
     /// Returns an object that a command names.
     ///
     /// # Errors
-    /// `BadResource` when it does not exist, as for [`Table::find_mut`] and [`Table::take`].
-    pub(super) fn find(&self, n: u32) -> Result<&T, CmdStatus> {
+    /// `BadResource` when it does not exist, as for [`Table::find_mut`] and [`Table::destroy`].
+    pub(super) fn find(&self, n: u32) -> Answer<&T> {
         self.get(n).ok_or(CmdStatus::BadResource)
     }
     /// Returns an object that a command changes.
-    pub(super) fn find_mut(&mut self, n: u32) -> Result<&mut T, CmdStatus> {
+    pub(super) fn find_mut(&mut self, n: u32) -> Answer<&mut T> {
         self.get_mut(n).ok_or(CmdStatus::BadResource)
     }
-    /// Removes an object that a command destroys.
-    pub(super) fn take(&mut self, n: u32) -> Result<T, CmdStatus> {
-        self.remove(n).ok_or(CmdStatus::BadResource)
+    /// Removes an object. One that others refer to stays: `BadResourceState`.
+    pub(super) fn destroy(&mut self, n: u32, referred: bool) -> Answer {
+        let slot = self.slots.get_mut(n.wrapping_sub(self.base) as usize);
+        let slot = slot.filter(|slot| slot.is_some()).ok_or(CmdStatus::BadResource)?;
+        if referred {
+            return Err(CmdStatus::BadResourceState);
+        }
+        *slot = None;
+        Ok(())
+    }
+    /// Returns true if an object is such.
+    pub(super) fn any(&self, is: impl Fn(&T) -> bool) -> bool {
+        self.slots.iter().flatten().any(is)
     }
     #[inline(always)]
     pub(super) fn get(&self, n: u32) -> Option<&T> {
@@ -301,9 +276,6 @@ impl<T> Table<T> {
     #[inline(always)]
     pub(super) fn get_mut(&mut self, n: u32) -> Option<&mut T> {
         self.slots.get_mut(n.wrapping_sub(self.base) as usize)?.as_mut()
-    }
-    pub(super) fn remove(&mut self, n: u32) -> Option<T> {
-        self.slots.get_mut(n.wrapping_sub(self.base) as usize)?.take()
     }
     /// Returns the count of numbers given out.
     pub(super) fn len(&self) -> usize {
@@ -314,14 +286,10 @@ impl<T> Table<T> {
         Some((self.base + i as u32, self.slots.get_mut(i)?.as_mut()?))
     }
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
-        let base = self.base;
-        self.slots
-            .iter_mut()
-            .enumerate()
-            .filter_map(move |(i, t)| Some((base + i as u32, t.as_mut()?)))
+        let numbered = (self.base..).zip(&mut self.slots);
+        numbered.filter_map(|(n, t)| Some((n, t.as_mut()?)))
     }
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let base = self.base;
-        self.slots.iter().enumerate().filter_map(move |(i, t)| Some((base + i as u32, t.as_ref()?)))
+        (self.base..).zip(&self.slots).filter_map(|(n, t)| Some((n, t.as_ref()?)))
     }
 }

@@ -8,14 +8,13 @@
 //!
 //! Sources: en_rx.c, en/params.c, en/reporter_rx.c; assumptions are values of [`Config`].
 
+mod commands;
 mod deliver;
 mod describe;
-mod objects;
 mod queue;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub(super) use objects::{LOG_MAX_RQ, LOG_MAX_STRIDE};
 pub(super) use queue::Rq;
 
 use super::Config;
@@ -138,7 +137,7 @@ impl Receiver {
 
     /// Returns true if a receive queue completes to this CQ.
     pub(super) fn uses_cq(&self, cqn: u32) -> bool {
-        self.rqs.iter().any(|(_, rq)| rq.ctx.cqn == cqn)
+        self.rqs.any(|rq| rq.ctx.cqn == cqn)
     }
 
     /// The queue that a TIR sends a frame to, and the frame's hash.
@@ -174,7 +173,7 @@ impl Receiver {
             None => frame,
         };
         let fields = Fields::of(frame);
-        let verdict = self.steering.classify(&fields, frame.len());
+        let verdict = self.steering.classify(&fields);
         self.counters.endless_walks += u64::from(verdict.endless);
         let mut fate = Err(DropReason::Filter);
         self.counters.not_steered += u64::from(verdict.tirs().is_empty());
@@ -311,12 +310,6 @@ impl Receiver {
 }
 
 impl Mlx5 {
-    /// The receive side, for tests that build tables themselves.
-    #[cfg(test)]
-    pub(crate) fn receiver(&mut self) -> &mut Receiver {
-        &mut self.rx
-    }
-
     /// Counters of the receive side.
     pub fn received(&self) -> &Counters {
         &self.rx.counters

@@ -3,6 +3,7 @@
 //! A list is kept as it came, unless its pages follow each other: then the ring is
 //! one piece, and a read of it need not be cut where a page happens to end.
 
+use super::Answer;
 use alloc::boxed::Box;
 use doorbell_hal::Iova;
 use doorbell_layout::mlx5::CmdStatus;
@@ -21,18 +22,12 @@ pub(super) struct Ring {
 pub(super) const LOG_PAGE: u32 = 12;
 
 impl Ring {
-    /// In one piece.
-    #[cfg(test)]
-    pub(super) fn at_address(first: u64) -> Ring {
-        Ring { first, pages: Box::default(), log_page: LOG_PAGE }
-    }
-
     /// `bytes` in pages of `1 << log_page` from a list of big-endian addresses, of
     /// which the low 12 bits are not part.
     ///
     /// # Errors
     /// Too few pages, or one that is not aligned to its size.
-    pub(super) fn new(list: &[u8], log_page: u32, bytes: u64) -> Result<Ring, CmdStatus> {
+    pub(super) fn new(list: &[u8], log_page: u32, bytes: u64) -> Answer<Ring> {
         let needed = bytes.div_ceil(1 << log_page) as usize;
         let list = list.get(..needed * 8).ok_or(CmdStatus::BadInputLength)?;
         let page = |b: &[u8]| u64::from_be_bytes(core::array::from_fn(|i| b[i])) & !0xfff;

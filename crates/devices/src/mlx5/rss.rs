@@ -43,17 +43,16 @@ pub(crate) enum Dispatch {
 pub(crate) struct TirContext {
     /// Destination of frames.
     pub(crate) dispatch: Dispatch,
-    /// Hash function.
     pub(crate) function: HashFn,
     /// Fields to hash: `rx_hash_field_selector_outer`, see [`hash_field`].
     pub(crate) fields: u32,
     /// Both directions alike.
     pub(crate) symmetric: bool,
-    /// The key.
     pub(crate) key: [u8; KEY],
     /// Frames of the function itself that are let in:
     /// [`self_lb_block`](doorbell_layout::mlx5::receive::self_lb_block).
     pub(crate) self_lb_block: u8,
+    pub(crate) transport_domain: u32,
 }
 
 impl TirContext {
@@ -66,6 +65,7 @@ impl TirContext {
             symmetric: false,
             key: [0; KEY],
             self_lb_block: 0,
+            transport_domain: 0,
         }
     }
 }
@@ -74,18 +74,12 @@ impl TirContext {
 #[derive(Debug)]
 pub(crate) struct Tir {
     pub(super) ctx: TirContext,
-    pub(super) transport_domain: u32,
     toeplitz: Option<Toeplitz>,
 }
 
 impl Tir {
-    /// From its context.
     pub(crate) fn new(ctx: TirContext) -> Tir {
-        Tir {
-            ctx,
-            transport_domain: 0,
-            toeplitz: (ctx.function == HashFn::Toeplitz).then(|| Toeplitz::new(&ctx.key)),
-        }
+        Tir { ctx, toeplitz: (ctx.function == HashFn::Toeplitz).then(|| Toeplitz::new(&ctx.key)) }
     }
 }
 
@@ -136,7 +130,6 @@ fn window(key: &[u8; KEY], at: usize) -> u32 {
 /// Hash of a frame: fields and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hash {
-    /// The hash.
     pub(crate) value: u32,
     /// [`rss_type`] bits; 0: nothing was hashed.
     pub(crate) kind: u8,
@@ -222,7 +215,6 @@ pub(crate) fn select(t: &Tir, f: &Fields) -> Hash {
 }
 
 impl Rqt {
-    /// The queue for a hash.
     #[inline]
     pub(crate) fn queue(&self, function: HashFn, hash: Hash) -> Option<u32> {
         let len = self.rqns.len() as u32;

@@ -15,7 +15,7 @@ mod tests;
 
 pub(crate) use fields::Fields;
 
-use super::queues::Table as Objects;
+use super::{Answer, queues::Table as Objects};
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::flow_action;
@@ -25,7 +25,6 @@ use doorbell_layout::mlx5::steering::{MISC, OUTER, PARAM, SET, criteria};
 pub(crate) const STEPS: usize = 64;
 /// TIRs that one frame is delivered to at the most (`log_max_destination`).
 pub(crate) const COPIES: usize = 1 << LOG_COPIES;
-/// log2 of [`COPIES`].
 pub(crate) const LOG_COPIES: u8 = 3;
 /// log2 of the largest table (`log_max_ft_size`).
 pub(crate) const LOG_MAX_SIZE: u8 = 24;
@@ -41,7 +40,6 @@ pub(crate) struct Table {
     /// `table_type`; frames from the wire walk those of type
     /// [`NIC_RX`](doorbell_layout::mlx5::steering::NIC_RX).
     pub(crate) kind: u8,
-    /// Its level.
     pub(crate) level: u8,
     /// log2 of its entries.
     pub(crate) log_size: u8,
@@ -98,13 +96,9 @@ impl Match {
 pub(crate) struct Criteria(Match);
 
 impl Criteria {
-    /// No field: every frame matches.
-    #[cfg(test)]
-    pub(crate) const ANY: Criteria = Criteria(Match::EMPTY);
-
     /// From `match_criteria_enable` and `match_criteria`. [`CmdStatus::BadParam`]
     /// when a set that is enabled asks for a field that is not compared here.
-    pub(crate) fn new(enable: u8, mask: &[u8; PARAM]) -> Result<Criteria, CmdStatus> {
+    pub(crate) fn new(enable: u8, mask: &[u8; PARAM]) -> Answer<Criteria> {
         let mut outer = [0; SET];
         let mut misc = [0; SET];
         let (sets, _) = mask.as_chunks::<SET>();
@@ -145,8 +139,14 @@ pub(crate) enum Destination {
     Tir(u32),
     /// On to a flow table.
     Table(u32),
-    /// Nowhere: it is counted there ([`flow_action::COUNT`]).
+    /// A counter ([`flow_action::COUNT`]), which no command can allocate and nothing counts in.
     Counter(u32),
+}
+
+impl Destination {
+    pub(crate) fn is_counter(&self) -> bool {
+        matches!(self, Destination::Counter(_))
+    }
 }
 
 /// An entry (`flow_context`).
@@ -158,19 +158,10 @@ pub(crate) struct Entry {
     pub(crate) flow_tag: u32,
     /// [`flow_action`] bits.
     pub(crate) action: u32,
-    /// Required values of the group's fields.
+    /// Required values of the group's fields; of an installed entry, of these alone.
     pub(crate) value: Match,
     /// For [`flow_action::FORWARD`] and [`flow_action::COUNT`].
     pub(crate) destinations: Vec<Destination>,
-}
-
-/// A flow counter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlowCounter {
-    /// Frames.
-    pub(crate) packets: u64,
-    /// Their bytes, without FCS.
-    pub(crate) bytes: u64,
 }
 
 /// Result of the walk for a frame.
@@ -214,18 +205,14 @@ struct InstalledGroup {
 
 #[derive(Debug)]
 struct InstalledEntry {
-    value: Match,
     index: u32,
-    flow_tag: u32,
-    action: u32,
-    destinations: Vec<Destination>,
+    entry: Entry,
 }
 
 /// All tables of a function.
 #[derive(Debug)]
 pub(crate) struct Steering {
     tables: Objects<Installed>,
-    counters: Objects<FlowCounter>,
     next_group: u32,
     groups: usize,
     entries: usize,
@@ -245,7 +232,6 @@ impl Steering {
     pub(crate) const fn new() -> Steering {
         Steering {
             tables: Objects::new(0x8000),
-            counters: Objects::new(0x1),
             next_group: 1,
             groups: 0,
             entries: 0,
@@ -254,8 +240,8 @@ impl Steering {
         }
     }
 
-    /// Walks a frame of `bytes` bytes through the tables.
-    pub(crate) fn classify(&mut self, f: &Fields, bytes: usize) -> Verdict {
+    /// Walks a frame through the tables.
+    pub(crate) fn classify(&self, f: &Fields) -> Verdict {
         let key = Match::of(f.outer_bytes(), f.misc_bytes());
         let mut verdict = Verdict { tirs: [(0, 0); COPIES], copies: 0, endless: false };
         let mut walk = Walk { tables: [0; STEPS], planned: 0, cut: false };
@@ -273,12 +259,8 @@ impl Steering {
                 if let Miss::Table(next) = t.table.miss {
                     walk.plan(next);
                 }
-                if let Some(e) = entry {
-                    e.count(&mut self.counters, bytes);
-                }
                 continue;
             };
-            e.count(&mut self.counters, bytes);
             if e.action & flow_action::FORWARD == 0 {
                 continue;
             }
@@ -315,28 +297,12 @@ impl Walk {
     }
 }
 
-impl InstalledEntry {
-    fn count(&self, counters: &mut Objects<FlowCounter>, bytes: usize) {
-        if self.action & flow_action::COUNT == 0 {
-            return;
-        }
-        for d in &self.destinations {
-            if let Destination::Counter(n) = *d
-                && let Some(c) = counters.get_mut(n)
-            {
-                c.packets += 1;
-                c.bytes += bytes as u64;
-            }
-        }
-    }
-}
-
 impl InstalledGroup {
     /// The entry with these fields, the first of several.
     #[inline]
-    fn find(&self, key: &Match) -> Option<&InstalledEntry> {
+    fn find(&self, key: &Match) -> Option<&Entry> {
         let key = key.masked(&self.group.criteria.0);
-        let at = self.entries.partition_point(|e| e.value < key);
-        self.entries.get(at).filter(|e| e.value == key)
+        let at = self.entries.partition_point(|e| e.entry.value < key);
+        self.entries.get(at).map(|e| &e.entry).filter(|e| e.value == key)
     }
 }

@@ -115,13 +115,8 @@ impl Mlx5 {
                 sq.announced.clear();
                 sq.in_round = false;
                 self.counters.errors += 1;
-                self.asynchronous_event(
-                    p,
-                    t,
-                    event::WQ_CATAS,
-                    0,
-                    &[(EQE_CQN, sqn), (EQE_QUEUE_KIND, KIND_SQ)],
-                );
+                let queue = [(EQE_CQN, sqn), (EQE_QUEUE_KIND, KIND_SQ)];
+                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &queue);
             }
         }
     }

@@ -24,9 +24,8 @@ impl Mlx5 {
         let mut c = Box::new(G::ZERO);
         c.set(G::LOG_MAX_QP_SZ, 15).set(G::LOG_MAX_QP, LOG_OBJECTS);
         c.set(G::LOG_MAX_CQ_SZ, LOG_MAX_CQ_SZ).set(G::LOG_MAX_CQ, LOG_OBJECTS);
-        c.set(G::LOG_MAX_EQ_SZ, LOG_MAX_EQ_SZ)
-            .set(G::LOG_MAX_EQ, 7)
-            .set(G::MAX_NUM_EQS, MAX_EQS as u32);
+        c.set(G::LOG_MAX_EQ_SZ, LOG_MAX_EQ_SZ).set(G::LOG_MAX_EQ, 7);
+        c.set(G::MAX_NUM_EQS, MAX_EQS as u32);
         c.set(G::LOG_MAX_MKEY, LOG_OBJECTS);
         c.set(G::NIC_FLOW_TABLE, 1).set(G::PORT_TYPE, 1).set(G::NUM_PORTS, 1).set(G::MAX_TC, 8);
         c.set(G::CQE_VERSION, 1).set(G::ETH_NET_OFFLOADS, 1);
@@ -34,13 +33,10 @@ impl Mlx5 {
         c.set(G::LOG_PG_SZ, 12).set(G::BF, 1).set(G::LOG_BF_REG_SIZE, 9);
         c.set(G::MAX_WQE_SZ_SQ, u32::from(self.cfg.caps.max_wqe_sz_sq)).set(G::MAX_WQE_SZ_RQ, 512);
         c.set(G::LOG_MAX_TD, LOG_OBJECTS).set(G::LOG_MAX_PD, LOG_OBJECTS);
-        c.set(G::LOG_MAX_RQ, LOG_OBJECTS)
-            .set(G::LOG_MAX_SQ, LOG_OBJECTS)
-            .set(G::LOG_MAX_TIR, LOG_OBJECTS);
-        c.set(G::LOG_MAX_TIS, LOG_OBJECTS).set(G::BASIC_CYCLIC_RCV_WQE, 1);
-        c.set(G::LOG_MAX_RQT, LOG_OBJECTS)
-            .set(G::LOG_MAX_RQT_SIZE, 11)
-            .set(G::LOG_MAX_WQ_SZ, LOG_MAX_WQ);
+        c.set(G::LOG_MAX_RQ, LOG_OBJECTS).set(G::LOG_MAX_SQ, LOG_OBJECTS);
+        c.set(G::LOG_MAX_TIR, LOG_OBJECTS).set(G::LOG_MAX_TIS, LOG_OBJECTS);
+        c.set(G::BASIC_CYCLIC_RCV_WQE, 1).set(G::LOG_MAX_WQ_SZ, LOG_MAX_WQ);
+        c.set(G::LOG_MAX_RQT, LOG_OBJECTS).set(G::LOG_MAX_RQT_SIZE, 11);
         c.set(G::LOG_MAX_VLAN_LIST, 12).set(G::LOG_MAX_MC_LIST, 11).set(G::LOG_MAX_UC_LIST, 7);
         c.set(G::FREQUENCY_MHZ, CLOCK_KHZ / 1000).set(G::FREQUENCY_KHZ, CLOCK_KHZ);
         c.set(G::CMDIF_CHECKSUM, if current { self.firmware.checksum } else { checksum::ENABLED });
@@ -52,9 +48,8 @@ impl Mlx5 {
         let caps = &self.cfg.caps;
         let mut c = Box::new(E::ZERO);
         c.set(E::CSUM, u32::from(caps.csum)).set(E::VLAN, u32::from(caps.vlan));
-        c.set(E::SELF_LB_MODIFIABLE, 1)
-            .set(E::MAX_LSO, u32::from(caps.log_max_lso))
-            .set(E::RSS_IND_TBL, u32::from(LOG_MAX_RQT));
+        c.set(E::SELF_LB_MODIFIABLE, 1).set(E::MAX_LSO, caps.log_max_lso.into());
+        c.set(E::RSS_IND_TBL, LOG_MAX_RQT.into());
         // Not for large sends, so Linux does not offer GENEVE's offloads on it.
         c.set(E::SWP, 1).set(E::SWP_CSUM, 1);
         c.set(E::CHECKSUM_FULL, u32::from(self.cfg.checksum_full));
@@ -71,12 +66,9 @@ impl Mlx5 {
     fn flow_table(&self) -> Box<[u8]> {
         use FlowTableCaps as F;
         let mut c = Box::new(F::ZERO);
-        c.set(F::RX_SUPPORT, 1)
-            .set(F::RX_LOG_MAX_SIZE, u32::from(LOG_MAX_SIZE))
-            .set(F::RX_MAX_LEVEL, 64);
-        c.set(F::RX_LOG_MAX_TABLES, 10)
-            .set(F::RX_LOG_MAX_DESTINATIONS, u32::from(LOG_COPIES))
-            .set(F::RX_LOG_MAX_FLOWS, 16);
+        c.set(F::RX_SUPPORT, 1).set(F::RX_LOG_MAX_SIZE, LOG_MAX_SIZE.into());
+        c.set(F::RX_MAX_LEVEL, 64).set(F::RX_LOG_MAX_TABLES, 10);
+        c.set(F::RX_LOG_MAX_DESTINATIONS, LOG_COPIES.into()).set(F::RX_LOG_MAX_FLOWS, 16);
         c.0[F::RX_FIELDS..F::RX_FIELDS + 4].copy_from_slice(&FIELD_SUPPORT.to_be_bytes());
         Box::from(&c.0[..])
     }

@@ -68,15 +68,8 @@ impl Mlx5 {
         if entry.status_own & own::HARDWARE == 0 {
             return None;
         }
-        let mut c = Fetched {
-            slot,
-            at,
-            status: delivery::OK,
-            from,
-            entry,
-            input: Vec::new(),
-            outputs: Vec::new(),
-        };
+        let (input, outputs) = (Vec::new(), Vec::new());
+        let mut c = Fetched { slot, at, status: delivery::OK, from, entry, input, outputs };
         if let Err(why) = self.collect(p, &mut c) {
             c.status = why;
         }

@@ -15,17 +15,17 @@ use doorbell_layout::mlx5::steering::NIC_RX;
 /// that is looked at.
 const LONGEST: usize = 64;
 
-fn param(bytes: &[u8]) -> Result<&[u8; MATCH_LEN], CmdStatus> {
+fn param(bytes: &[u8]) -> Answer<&[u8; MATCH_LEN]> {
     bytes.first_chunk().ok_or(CmdStatus::BadInputLength)
 }
 
 /// There are tables for what is received, and no others.
-fn receive_table(kind: u32) -> Result<u8, CmdStatus> {
+fn receive_table(kind: u32) -> Answer<u8> {
     check(kind == u32::from(NIC_RX))?;
     Ok(NIC_RX)
 }
 
-fn miss(c: &FlowTableContext) -> Result<Miss, CmdStatus> {
+fn miss(c: &FlowTableContext) -> Answer<Miss> {
     match c.get(FlowTableContext::MISS_ACTION) {
         miss_action::DEFAULT => Ok(Miss::Default),
         miss_action::TABLE => Ok(Miss::Table(c.get(FlowTableContext::MISS_TABLE))),
@@ -34,7 +34,7 @@ fn miss(c: &FlowTableContext) -> Result<Miss, CmdStatus> {
 }
 
 impl Mlx5 {
-    pub(super) fn create_flow_table(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn create_flow_table(&mut self, bytes: &[u8]) -> Answer<u32> {
         let m = input::<CreateFlowTableIn>(bytes)?;
         check(m.get(CreateFlowTableIn::OTHER_VPORT) == 0)?;
         let c = m.part(CreateFlowTableIn::CONTEXT);
@@ -66,17 +66,14 @@ impl Mlx5 {
         self.rx.steering.destroy_table(m.get(FlowTableIn::TABLE))
     }
 
-    pub(super) fn create_flow_group(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn create_flow_group(&mut self, bytes: &[u8]) -> Answer<u32> {
         let m = input::<CreateFlowGroupIn>(bytes)?;
         receive_table(m.get(CreateFlowGroupIn::TYPE))?;
-        let criteria = Criteria::new(
-            m.get(CreateFlowGroupIn::CRITERIA) as u8,
-            param(tail(bytes, CRITERIA_LIST))?,
-        )?;
+        let enable = m.get(CreateFlowGroupIn::CRITERIA) as u8;
+        let criteria = Criteria::new(enable, param(tail(bytes, CRITERIA_LIST))?)?;
         let (start, end) = (m.get(CreateFlowGroupIn::START), m.get(CreateFlowGroupIn::END));
-        self.rx
-            .steering
-            .create_group(m.get(CreateFlowGroupIn::TABLE), Group { start, end, criteria })
+        let table = m.get(CreateFlowGroupIn::TABLE);
+        self.rx.steering.create_group(table, Group { start, end, criteria })
     }
 
     pub(super) fn destroy_flow_group(&mut self, bytes: &[u8]) -> Answer {
@@ -86,14 +83,13 @@ impl Mlx5 {
     }
 
     /// Parses a list of destinations, all of which must exist.
-    fn destinations(&self, c: &FlowContext, bytes: &[u8]) -> Result<Vec<Destination>, CmdStatus> {
+    fn destinations(&self, c: &FlowContext, bytes: &[u8]) -> Answer<Vec<Destination>> {
         check(c.get(FlowContext::EXTENDED_DESTINATION) == 0)?;
-        let (n, counters) =
-            (c.get(FlowContext::DESTINATIONS) as usize, c.get(FlowContext::COUNTERS) as usize);
+        let n = c.get(FlowContext::DESTINATIONS) as usize;
+        let counters = c.get(FlowContext::COUNTERS) as usize;
         check(n <= LONGEST && counters <= LONGEST)?;
-        let list = tail(bytes, DESTINATION_LIST)
-            .get(..(n + counters) * 8)
-            .ok_or(CmdStatus::BadInputLength)?;
+        let list = tail(bytes, DESTINATION_LIST).get(..(n + counters) * 8);
+        let list = list.ok_or(CmdStatus::BadInputLength)?;
         let mut all = Vec::with_capacity(n + counters);
         for (i, b) in list.chunks_exact(8).enumerate() {
             let (kind, id) = (u32::from(b[0]), u32::from_be_bytes([0, b[1], b[2], b[3]]));
@@ -139,18 +135,12 @@ impl Mlx5 {
     pub(super) fn query_fte(&self, bytes: &[u8], out: &mut [u8]) -> Answer {
         let m = input::<FteIn>(bytes)?;
         receive_table(m.get(FteIn::TYPE))?;
-        let e = self
-            .rx
-            .steering
-            .entry(m.get(FteIn::TABLE), m.get(FteIn::INDEX))
-            .ok_or(CmdStatus::BadResource)?;
+        let e = self.rx.steering.entry(m.get(FteIn::TABLE), m.get(FteIn::INDEX))?;
         let mut m = QueryFteOut::ZERO;
-        let counters =
-            e.destinations.iter().filter(|d| matches!(d, Destination::Counter(_))).count();
+        let counters = e.destinations.iter().filter(|d| d.is_counter()).count();
         let c = m.part_mut(QueryFteOut::CONTEXT);
-        c.set(FlowContext::GROUP, e.group)
-            .set(FlowContext::TAG, e.flow_tag)
-            .set(FlowContext::ACTION, e.action);
+        c.set(FlowContext::GROUP, e.group).set(FlowContext::TAG, e.flow_tag);
+        c.set(FlowContext::ACTION, e.action);
         c.set(FlowContext::DESTINATIONS, (e.destinations.len() - counters) as u32);
         c.set(FlowContext::COUNTERS, counters as u32);
         super::answer(out, &m)?;

@@ -13,19 +13,18 @@ mod delivery;
 mod flow;
 mod port;
 mod queues;
-mod receive;
 mod resources;
 mod system;
 mod vport;
 
 pub(super) use vport::CastCounters;
 
-use super::{device::Mlx5, ring::Ring};
+use super::{Answer, device::Mlx5, ring::Ring};
 use alloc::{collections::VecDeque, vec::Vec};
 use delivery::Fetched;
 use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{
-    CURRENT, InHeader, Numbered, OutHeader, SLOTS, access, delivery as status, op,
+    CURRENT, InHeader, Numbered, OutHeader, PAS_LIST, SLOTS, access, delivery as status, op,
 };
 use doorbell_layout::mlx5::{CmdStatus, event};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -81,7 +80,6 @@ pub(super) struct Firmware {
     pub(super) port: port::PortState,
     pub(super) vport: vport::Vport,
     unknown: Vec<Unknown>,
-    /// Counters.
     counters: CommandCounters,
 }
 
@@ -124,23 +122,21 @@ impl Firmware {
     }
 }
 
-/// Result of a handler. A refused command changes nothing.
-type Answer = Result<(), CmdStatus>;
-
 /// The fixed part of an input.
-fn input<T: FromBytes + Immutable + KnownLayout + Unaligned>(
-    bytes: &[u8],
-) -> Result<&T, CmdStatus> {
+pub(super) fn input<T>(bytes: &[u8]) -> Answer<&T>
+where
+    T: FromBytes + Immutable + KnownLayout + Unaligned,
+{
     T::ref_from_prefix(bytes).map(|(t, _)| t).map_err(|_| CmdStatus::BadInputLength)
 }
 
 /// Returns the input from `at` on, for lists; empty when it ends before.
-fn tail(bytes: &[u8], at: usize) -> &[u8] {
+pub(super) fn tail(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
 
 /// Writes an output whole.
-fn answer<T: IntoBytes + Immutable>(out: &mut [u8], message: &T) -> Answer {
+pub(super) fn answer<T: IntoBytes + Immutable>(out: &mut [u8], message: &T) -> Answer {
     let bytes = message.as_bytes();
     out.get_mut(..bytes.len()).ok_or(CmdStatus::BadOutputLength)?.copy_from_slice(bytes);
     Ok(())
@@ -156,35 +152,26 @@ fn answer_prefix(out: &mut [u8], at: usize, bytes: &[u8]) {
 
 /// Answers with the number of a new object. The room for it is looked for first, so
 /// that a refusal leaves no object behind.
-fn answer_number(out: &mut [u8], make: impl FnOnce() -> Result<u32, CmdStatus>) -> Answer {
+fn answer_number(out: &mut [u8], make: impl FnOnce() -> Answer<u32>) -> Answer {
     let out = out.get_mut(8..12).ok_or(CmdStatus::BadOutputLength)?;
     out.copy_from_slice(&make()?.to_be_bytes());
     Ok(())
 }
 
-fn number(bytes: &[u8]) -> Result<u32, CmdStatus> {
+fn number(bytes: &[u8]) -> Answer<u32> {
     // The last four bytes of the message are reserved, and not sent by everybody.
     let head = bytes.get(8..12).ok_or(CmdStatus::BadInputLength)?;
     Ok(u32::from_be_bytes(core::array::from_fn(|i| head[i])) & 0xff_ffff)
 }
 const _: () = assert!(Numbered::NUMBER.at == 8);
 
-/// An object goes when nobody refers to it any more.
-pub(super) fn unused(referred: bool) -> Answer {
-    if referred { Err(CmdStatus::BadResourceState) } else { Ok(()) }
-}
-
-fn check(ok: bool) -> Answer {
+pub(super) fn check(ok: bool) -> Answer {
     if ok { Ok(()) } else { Err(CmdStatus::BadParam) }
 }
 
 /// A ring that a command names by its page list.
-fn ring(bytes: &[u8], log_page_size: u32, size: u64) -> Result<Ring, CmdStatus> {
-    Ring::new(
-        tail(bytes, doorbell_layout::mlx5::command::PAS_LIST),
-        log_page_size + super::ring::LOG_PAGE,
-        size,
-    )
+pub(super) fn ring(bytes: &[u8], log_page_size: u32, size: u64) -> Answer<Ring> {
+    Ring::new(tail(bytes, PAS_LIST), log_page_size + super::ring::LOG_PAGE, size)
 }
 
 impl Mlx5 {
@@ -269,9 +256,8 @@ impl Mlx5 {
         out.fill(0);
         let mut header = OutHeader::ZERO;
         // Firmware's syndromes are not documented; this one says which command it was.
-        header
-            .set(OutHeader::STATUS, why as u32)
-            .set(OutHeader::SYNDROME, 0xd0_0000 | u32::from(opcode));
+        header.set(OutHeader::STATUS, why as u32);
+        header.set(OutHeader::SYNDROME, 0xd0_0000 | u32::from(opcode));
         out[..OutHeader::LEN].copy_from_slice(&header.0);
     }
 }
@@ -339,7 +325,7 @@ commands! { self, p, at, op_mod, bytes, out;
         DEALLOC_TRANSPORT_DOMAIN => self.dealloc_td(number(bytes)?),
         CREATE_MKEY => answer_number(out, || self.on_create_mkey(bytes)),
         QUERY_MKEY => self.query_mkey(number(bytes)?, out),
-        DESTROY_MKEY => self.destroy_mkey(number(bytes)? << 8),
+        DESTROY_MKEY => self.destroy_mkey(number(bytes)?),
         CREATE_TIS => answer_number(out, || self.create_tis(bytes)),
         MODIFY_TIS => self.modify_tis(bytes),
         QUERY_TIS => self.query_tis(number(bytes)?, out),

@@ -5,7 +5,7 @@
 //! the driver's word alone.
 
 use super::super::device::Mlx5;
-use super::vport::{CastCounters, WireCounters};
+use super::vport::WireCounters;
 use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
 use alloc::boxed::Box;
 use doorbell_hal::{Port, Time};
@@ -14,6 +14,7 @@ use doorbell_layout::mlx5::command::{
 };
 use doorbell_layout::mlx5::{event, port_change};
 use doorbell_packet::ethernet::FCS;
+use zerocopy::{FromBytes, IntoBytes, KnownLayout};
 
 /// Requested state of the port, by the driver and from outside.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,6 @@ impl PortState {
     }
 }
 
-/// Lanes of the port.
 const LANES: u32 = 4;
 
 impl Mlx5 {
@@ -60,12 +60,11 @@ impl Mlx5 {
         self.rx.port_mtu = port.mtu.unwrap_or(self.cfg.max_frame + FCS as u32);
     }
 
-    pub(super) fn change_port<P: Port>(
-        &mut self,
-        p: &mut P,
-        at: Time,
-        change: impl FnOnce(&mut PortState),
-    ) {
+    pub(super) fn change_port<P, F>(&mut self, p: &mut P, at: Time, change: F)
+    where
+        P: Port,
+        F: FnOnce(&mut PortState),
+    {
         let before = self.firmware.port.is_up();
         change(&mut self.firmware.port);
         let up = self.firmware.port.is_up();
@@ -88,15 +87,15 @@ impl Mlx5 {
         let r = head.get(AccessReg::REGISTER) as u16;
         let data = tail(bytes, AccessReg::LEN);
         // The answer is what was asked with, where the register says nothing else.
-        let mut content = Box::new([0; 0x100]);
+        let mut content: Box<Content> = Box::new([0; 0x100]);
         let n = data.len().min(content.len());
         content[..n].copy_from_slice(&data[..n]);
         match r {
-            register::PMLP => self.pmlp(&mut content),
+            register::PMLP => Mlx5::pmlp(&mut content)?,
             register::PMTU => self.pmtu(write, &mut content)?,
-            register::PTYS => self.ptys(write, &mut content),
+            register::PTYS => self.ptys(write, &mut content)?,
             register::PAOS => self.paos(p, at, write, &mut content)?,
-            register::PPCNT => self.ppcnt(&mut content),
+            register::PPCNT => self.ppcnt(&mut content)?,
             // The host's byte order: what is said is taken.
             register::HOST_ENDIANNESS => {}
             // Flow control, buffers, FEC, cables, what management could do: nothing to say.
@@ -117,21 +116,21 @@ impl Mlx5 {
         Ok(())
     }
 
-    fn pmlp(&self, content: &mut [u8; 0x100]) {
-        let mut m = Pmlp::ZERO;
+    fn pmlp(content: &mut Content) -> Answer {
+        let m = register_in::<Pmlp>(content)?;
+        *m = Pmlp::ZERO;
         m.set(Pmlp::PORT, 1).set(Pmlp::WIDTH, LANES);
-        content[..Pmlp::LEN].copy_from_slice(&m.0);
         // Each lane of the module, in its place.
         for lane in 0..LANES as usize {
             let word = (lane as u32) << 16 | (lane as u32) << 8;
             content[4 + 4 * lane..8 + 4 * lane].copy_from_slice(&word.to_be_bytes());
         }
+        Ok(())
     }
 
-    fn pmtu(&mut self, write: bool, content: &mut [u8; 0x100]) -> Answer {
+    fn pmtu(&mut self, write: bool, content: &mut Content) -> Answer {
         let max = self.cfg.max_frame + FCS as u32;
-        let mut m = Pmtu::ZERO;
-        m.0.copy_from_slice(&content[..Pmtu::LEN]);
+        let m = register_in::<Pmtu>(content)?;
         if write {
             let mtu = m.get(Pmtu::ADMIN);
             check((64..=max).contains(&mtu))?;
@@ -140,32 +139,23 @@ impl Mlx5 {
         }
         let mtu = self.rx.port_mtu;
         m.set(Pmtu::PORT, 1).set(Pmtu::MAX, max).set(Pmtu::ADMIN, mtu).set(Pmtu::OPER, mtu);
-        content[..Pmtu::LEN].copy_from_slice(&m.0);
         Ok(())
     }
 
     /// There is one speed: what is asked for is noted nowhere.
-    fn ptys(&self, write: bool, content: &mut [u8; 0x100]) {
+    fn ptys(&self, write: bool, content: &mut Content) -> Answer {
         if write {
-            return;
+            return Ok(());
         }
         let oper = if self.firmware.port.is_up() { ptys::CR4_100G } else { 0 };
-        let mut m = Ptys::ZERO;
-        m.0.copy_from_slice(&content[..Ptys::LEN]);
+        let m = register_in::<Ptys>(content)?;
         m.set(Ptys::PORT, 1).set(Ptys::ETH_CAPABILITY, ptys::CR4_100G);
         m.set(Ptys::ETH_ADMIN, ptys::CR4_100G).set(Ptys::ETH_OPER, oper);
-        content[..Ptys::LEN].copy_from_slice(&m.0);
+        Ok(())
     }
 
-    fn paos<P: Port>(
-        &mut self,
-        p: &mut P,
-        at: Time,
-        write: bool,
-        content: &mut [u8; 0x100],
-    ) -> Answer {
-        let mut m = Paos::ZERO;
-        m.0.copy_from_slice(&content[..Paos::LEN]);
+    fn paos<P: Port>(&mut self, p: &mut P, at: Time, write: bool, c: &mut Content) -> Answer {
+        let m = register_in::<Paos>(c)?;
         if write {
             let up = match m.get(Paos::ADMIN) {
                 paos::UP => true,
@@ -176,70 +166,57 @@ impl Mlx5 {
         }
         let status = |up| if up { paos::UP } else { paos::DOWN };
         let port = self.firmware.port;
-        m.set(Paos::PORT, 1)
-            .set(Paos::ADMIN, status(port.admin_up))
-            .set(Paos::OPER, status(port.is_up()));
-        content[..Paos::LEN].copy_from_slice(&m.0);
+        m.set(Paos::PORT, 1).set(Paos::ADMIN, status(port.admin_up));
+        m.set(Paos::OPER, status(port.is_up()));
         Ok(())
     }
 
     /// Counters of the wire, in the groups that have any.
-    fn ppcnt(&self, content: &mut [u8; 0x100]) {
-        let mut m = Ppcnt::ZERO;
-        m.0.copy_from_slice(content);
+    fn ppcnt(&self, content: &mut Content) -> Answer {
+        let group = input::<Ppcnt>(&content[..])?.get(Ppcnt::GROUP);
         // The port counts whatever came; `wire_counters` what was for somebody here.
         let w = WireCounters { rx: self.rx_wire, ..self.wire_counters() };
+        let (tx, rx) = (w.tx.packets(), w.rx.packets());
         // The port counts what is on the wire, and so the FCS.
-        let octets = |k: &CastCounters| k.octets() + FCS as u64 * k.packets();
-        let (tx_octets, rx_octets) = (octets(&w.tx), octets(&w.rx));
-        let mut set =
-            |i: usize, v: u64| content[8 + 8 * i..16 + 8 * i].copy_from_slice(&v.to_be_bytes());
-        match m.get(Ppcnt::GROUP) {
+        let (tx_octets, rx_octets) =
+            (w.tx.octets() + FCS as u64 * tx, w.rx.octets() + FCS as u64 * rx);
+        let (tx_uni, tx_multi, tx_broad) = w.tx.frames();
+        let (rx_uni, rx_multi, rx_broad) = w.rx.frames();
+        let (tx_lost, rx_lost) = (w.tx_discards, w.rx_discards);
+        let mut set = |all: &[u64]| {
+            for (place, v) in content[8..].as_chunks_mut().0.iter_mut().zip(all) {
+                *place = v.to_be_bytes();
+            }
+        };
+        match group {
             // a_frames_transmitted_ok, a_frames_received_ok, FCS and alignment errors,
             // octets both ways, multicast and broadcast both ways.
             ppcnt::IEEE_802_3 => {
-                let (tx, rx) = (w.tx, w.rx);
-                let all = [
-                    tx.packets(),
-                    rx.packets(),
-                    0,
-                    0,
-                    tx_octets,
-                    rx_octets,
-                    tx.multicast.0,
-                    tx.broadcast.0,
-                    rx.multicast.0,
-                    rx.broadcast.0,
-                ];
-                all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
+                set(&[tx, rx, 0, 0, tx_octets, rx_octets, tx_multi, tx_broad, rx_multi, rx_broad]);
             }
             // if_in_octets, ucast, discards, errors, unknown; if_out_octets, ucast,
             // discards, errors; then in multicast and broadcast, out likewise.
             ppcnt::RFC_2863 => {
-                let all = [
-                    rx_octets,
-                    w.rx.unicast.0,
-                    w.rx_discards,
-                    0,
-                    0,
-                    tx_octets,
-                    w.tx.unicast.0,
-                    w.tx_discards,
-                    0,
-                    w.rx.multicast.0,
-                    w.rx.broadcast.0,
-                    w.tx.multicast.0,
-                    w.tx.broadcast.0,
-                ];
-                all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
+                set(&[
+                    rx_octets, rx_uni, rx_lost, 0, 0, tx_octets, tx_uni, tx_lost, 0, rx_multi,
+                    rx_broad, tx_multi, tx_broad,
+                ]);
             }
             // ether_stats_drop_events, octets, pkts, broadcast, multicast: received ones.
-            ppcnt::RFC_2819 => {
-                let all =
-                    [w.rx_discards, rx_octets, w.rx.packets(), w.rx.broadcast.0, w.rx.multicast.0];
-                all.into_iter().enumerate().for_each(|(i, v)| set(i, v));
-            }
+            ppcnt::RFC_2819 => set(&[rx_lost, rx_octets, rx, rx_broad, rx_multi]),
             _ => {}
         }
+        Ok(())
     }
+}
+
+/// Contents of a register.
+type Content = [u8; 0x100];
+
+/// Returns a register that its contents begin with.
+fn register_in<T>(content: &mut Content) -> Answer<&mut T>
+where
+    T: FromBytes + IntoBytes + KnownLayout,
+{
+    T::mut_from_prefix(content).map(|(t, _)| t).map_err(|_| CmdStatus::BadInputLength)
 }

@@ -2,8 +2,8 @@
 
 use super::super::device::Mlx5;
 use super::super::queues::{Cq, Eq, Sq};
-use super::super::{LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};
-use super::{Answer, answer, check, input, ring};
+use super::super::{Answer, LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};
+use super::{answer, check, input, ring};
 use doorbell_layout::mlx5::command::{
     Cqc, CreateCqIn, CreateEqIn, CreateSqIn, Eqc, ModifyCqIn, ModifySqIn, QueryCqOut, QueryEqOut,
     QuerySqOut, Sqc, Wq, modify_cq, wq_type,
@@ -24,13 +24,12 @@ impl Mlx5 {
         self.uars.find(n).copied()
     }
 
-    pub(super) fn on_create_eq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn on_create_eq(&mut self, bytes: &[u8]) -> Answer<u32> {
         let m = input::<CreateEqIn>(bytes)?;
         let c = m.part(CreateEqIn::EQC);
         let log_size = c.get(Eqc::LOG_SIZE);
-        check(
-            log_size <= LOG_MAX_EQ_SZ && c.get(Eqc::PAGE_OFFSET) == 0 && c.get(Eqc::INTR) < VECTORS,
-        )?;
+        check(log_size <= LOG_MAX_EQ_SZ && c.get(Eqc::PAGE_OFFSET) == 0)?;
+        check(c.get(Eqc::INTR) < VECTORS)?;
         self.uar_exists(c.get(Eqc::UAR))?;
         let ring = ring(bytes, c.get(Eqc::LOG_PAGE_SIZE), ENTRY << log_size)?;
         let ctx = EqContext {
@@ -47,14 +46,18 @@ impl Mlx5 {
         let eq = self.eqs.find(n)?;
         let mut m = QueryEqOut::ZERO;
         let c = m.part_mut(QueryEqOut::EQC);
-        c.set(Eqc::STATE, if eq.armed.is_some() { ARMED } else { FIRED })
-            .set(Eqc::LOG_SIZE, u32::from(eq.ctx.log_size));
-        c.set(Eqc::UAR, eq.ctx.uar).set(Eqc::INTR, u32::from(eq.ctx.vector));
+        c.set(Eqc::STATE, if eq.armed.is_some() { ARMED } else { FIRED });
+        c.set(Eqc::LOG_SIZE, eq.ctx.log_size.into());
+        c.set(Eqc::UAR, eq.ctx.uar).set(Eqc::INTR, eq.ctx.vector.into());
         c.set(Eqc::CONSUMER, eq.ci & 0xff_ffff).set(Eqc::PRODUCER, eq.pi & 0xff_ffff);
         answer(out, &m)
     }
 
-    pub(super) fn on_create_cq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn destroy_eq(&mut self, eqn: u32) -> Answer {
+        self.eqs.destroy(eqn, self.cqs.any(|cq| cq.ctx.eqn == eqn))
+    }
+
+    pub(super) fn on_create_cq(&mut self, bytes: &[u8]) -> Answer<u32> {
         let c = input::<CreateCqIn>(bytes)?.part(CreateCqIn::CQC);
         let (log_size, dbr) = (c.get(Cqc::LOG_SIZE), c.quad(Cqc::DBR));
         // Entries of 64 bytes, not compressed.
@@ -97,27 +100,31 @@ impl Mlx5 {
         let mut m = QueryCqOut::ZERO;
         let c = m.part_mut(QueryCqOut::CQC);
         c.set(Cqc::STATUS, if cq.dead { OVERFLOW } else { 0 });
-        c.set(Cqc::STATE, if cq.armed.is_some() { ARMED } else { FIRED })
-            .set(Cqc::LOG_SIZE, u32::from(cq.ctx.log_size));
-        c.set(Cqc::UAR, cq.ctx.uar).set(Cqc::EQN, cq.ctx.eqn);
-        c.set(Cqc::PERIOD, u32::from(cq.ctx.period_us))
-            .set(Cqc::MAX_COUNT, u32::from(cq.ctx.max_count));
-        c.set(Cqc::CONSUMER, cq.ci & 0xff_ffff)
-            .set(Cqc::PRODUCER, cq.pi & 0xff_ffff)
-            .set_quad(Cqc::DBR, cq.ctx.dbr);
+        c.set(Cqc::STATE, if cq.armed.is_some() { ARMED } else { FIRED });
+        c.set(Cqc::LOG_SIZE, cq.ctx.log_size.into());
+        c.set(Cqc::UAR, cq.ctx.uar).set(Cqc::EQN, cq.ctx.eqn).set_quad(Cqc::DBR, cq.ctx.dbr);
+        c.set(Cqc::PERIOD, cq.ctx.period_us.into()).set(Cqc::MAX_COUNT, cq.ctx.max_count.into());
+        c.set(Cqc::CONSUMER, cq.ci & 0xff_ffff).set(Cqc::PRODUCER, cq.pi & 0xff_ffff);
         answer(out, &m)
     }
 
+    /// Work in flight for it is dropped.
+    pub(in super::super) fn destroy_cq(&mut self, cqn: u32) -> Answer {
+        let used = self.rx.uses_cq(cqn) || self.sqs.any(|sq| sq.ctx.cqn == cqn);
+        self.cqs.destroy(cqn, used)?;
+        self.purge_cq(cqn);
+        Ok(())
+    }
+
     /// In state RST.
-    pub(super) fn on_create_sq(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn on_create_sq(&mut self, bytes: &[u8]) -> Answer<u32> {
         let context = *input::<CreateSqIn>(bytes)?.part(CreateSqIn::SQC);
         let wq = context.part(Sqc::WQ);
         let (log_size, dbr) = (wq.get(Wq::LOG_SIZE), wq.quad(Wq::DBR));
         check(wq.get(Wq::TYPE) == wq_type::CYCLIC && wq.get(Wq::LOG_STRIDE) == WQEBB.ilog2())?;
         check(log_size <= LOG_MAX_WQ && wq.get(Wq::PAGE_OFFSET) == 0 && dbr.is_multiple_of(8))?;
-        check(
-            context.get(Sqc::MIN_INLINE) <= 3 && context.get(Sqc::STATE) == SqState::Reset as u32,
-        )?;
+        check(context.get(Sqc::MIN_INLINE) <= 3)?;
+        check(context.get(Sqc::STATE) == SqState::Reset as u32)?;
         self.uar_exists(wq.get(Wq::UAR))?;
         self.pds.find(wq.get(Wq::PD))?;
         self.cqs.find(context.get(Sqc::CQN))?;
@@ -153,10 +160,29 @@ impl Mlx5 {
     pub(super) fn on_modify_sq(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<ModifySqIn>(bytes)?;
         let n = m.get(ModifySqIn::NUMBER);
-        let from = SqState::from_bits(m.get(ModifySqIn::FROM)).ok_or(CmdStatus::BadParam)?;
-        let to = SqState::from_bits(m.part(ModifySqIn::SQC).get(Sqc::STATE))
-            .ok_or(CmdStatus::BadParam)?;
-        self.modify_sq(n, from, to)
+        let state = |bits| SqState::from_bits(bits).ok_or(CmdStatus::BadParam);
+        let from = state(m.get(ModifySqIn::FROM))?;
+        self.modify_sq(n, from, state(m.part(ModifySqIn::SQC).get(Sqc::STATE))?)
+    }
+
+    pub(in super::super) fn modify_sq(&mut self, sqn: u32, from: SqState, to: SqState) -> Answer {
+        let sq = self.sqs.find_mut(sqn)?;
+        if sq.state != from || (from == SqState::Error && to == SqState::Ready) {
+            return Err(CmdStatus::BadResourceState);
+        }
+        sq.state = to;
+        if to == SqState::Reset {
+            sq.reset();
+            self.purge(sqn);
+        }
+        Ok(())
+    }
+
+    /// Work in flight for it is dropped.
+    pub(in super::super) fn destroy_sq(&mut self, sqn: u32) -> Answer {
+        self.sqs.destroy(sqn, false)?;
+        self.purge(sqn);
+        Ok(())
     }
 
     pub(super) fn on_query_sq(&self, n: u32, out: &mut [u8]) -> Answer {
@@ -165,9 +191,8 @@ impl Mlx5 {
         let c = m.part_mut(QuerySqOut::SQC);
         *c = *sq.context;
         c.set(Sqc::STATE, sq.state as u32);
-        c.part_mut(Sqc::WQ)
-            .set(Wq::HW_COUNTER, u32::from(sq.executed))
-            .set(Wq::SW_COUNTER, u32::from(sq.fetched));
+        let wq = c.part_mut(Sqc::WQ);
+        wq.set(Wq::HW_COUNTER, sq.executed.into()).set(Wq::SW_COUNTER, sq.fetched.into());
         answer(out, &m)
     }
 }

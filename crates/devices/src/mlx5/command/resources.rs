@@ -1,11 +1,10 @@
 //! Objects that queues refer to: doorbell pages, protection and transport domains, memory keys,
 //! transport interfaces, counter sets.
 
-use super::super::LIMIT;
-use super::super::device::Mlx5;
-use super::super::queues::{Mkey, Tis};
+use super::super::queues::Mkey;
 use super::super::ring::{LOG_PAGE, Ring};
-use super::{Answer, answer, answer_prefix, check, input, tail, unused};
+use super::super::{Answer, BAR_PAGES, LIMIT, device::Mlx5};
+use super::{answer, answer_prefix, check, input, tail};
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
     CreateMkeyIn, Mkc, PAS_LIST, QueryMkeyOut, QueryQCounterIn, QueryQCounterOut, QueryTisOut,
@@ -16,45 +15,36 @@ use doorbell_layout::mlx5::command::{
 const COUNTER_SETS: usize = 255;
 
 impl Mlx5 {
-    pub(super) fn dealloc_uar(&mut self, n: u32) -> Answer {
-        self.uars.find(n)?;
-        let queues = self.eqs.iter().any(|(_, q)| q.ctx.uar == n)
-            || self.cqs.iter().any(|(_, q)| q.ctx.uar == n);
-        unused(
-            queues
-                || self.rx.rqs.iter().any(|(_, q)| q.uar == n)
-                || self.sqs.iter().any(|(_, q)| q.ctx.uar == n),
-        )?;
-        self.uars.remove(n);
-        Ok(())
+    /// The index of a doorbell page.
+    pub(in super::super) fn alloc_uar(&mut self) -> Answer<u32> {
+        self.uars.insert((), (BAR_PAGES - Mlx5::FIRST_UAR) as usize)
     }
 
-    pub(super) fn alloc_pd(&mut self) -> Result<u32, CmdStatus> {
+    pub(super) fn dealloc_uar(&mut self, n: u32) -> Answer {
+        let events = self.eqs.any(|q| q.ctx.uar == n) || self.cqs.any(|q| q.ctx.uar == n);
+        let work = self.rx.rqs.any(|q| q.uar == n) || self.sqs.any(|q| q.ctx.uar == n);
+        self.uars.destroy(n, events || work)
+    }
+
+    pub(super) fn alloc_pd(&mut self) -> Answer<u32> {
         self.pds.insert((), LIMIT)
     }
 
     pub(super) fn dealloc_pd(&mut self, n: u32) -> Answer {
-        self.pds.find(n)?;
-        let queues =
-            self.sqs.iter().any(|(_, q)| q.pd == n) || self.rx.rqs.iter().any(|(_, q)| q.pd == n);
-        unused(queues || self.mkeys.iter().any(|(_, k)| k.pd == n))?;
-        self.pds.remove(n);
-        Ok(())
+        let queues = self.sqs.any(|q| q.pd == n) || self.rx.rqs.any(|q| q.pd == n);
+        self.pds.destroy(n, queues || self.mkeys.any(|k| k.pd == n))
     }
 
-    pub(super) fn alloc_td(&mut self) -> Result<u32, CmdStatus> {
+    pub(super) fn alloc_td(&mut self) -> Answer<u32> {
         self.tds.insert((), LIMIT)
     }
 
     pub(super) fn dealloc_td(&mut self, n: u32) -> Answer {
-        self.tds.find(n)?;
-        let tirs = self.rx.tirs.iter().any(|(_, t)| t.transport_domain == n);
-        unused(tirs || self.tis.iter().any(|(_, t)| t.transport_domain() == n))?;
-        self.tds.remove(n);
-        Ok(())
+        let tirs = self.rx.tirs.any(|t| t.ctx.transport_domain == n);
+        self.tds.destroy(n, tirs || self.tis.any(|t| t.get(Tisc::TRANSPORT_DOMAIN) == n))
     }
 
-    pub(super) fn on_create_mkey(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn on_create_mkey(&mut self, bytes: &[u8]) -> Answer<u32> {
         let m = input::<CreateMkeyIn>(bytes)?;
         let c = m.part(CreateMkeyIn::MKC);
         let pd = c.get(Mkc::PD);
@@ -94,57 +84,54 @@ impl Mlx5 {
 
     pub(super) fn query_mkey(&self, n: u32, out: &mut [u8]) -> Answer {
         let k = self.mkeys.find(n)?;
+        let whole = k.length == u64::MAX;
         let mut m = QueryMkeyOut::ZERO;
         let c = m.part_mut(QueryMkeyOut::MKC);
-        c.set(Mkc::PD, k.pd)
-            .set(Mkc::KEY, u32::from(k.key))
-            .set(Mkc::LENGTH64, u32::from(k.length == u64::MAX));
-        c.set(Mkc::LOCAL_READ, u32::from(k.readable)).set(Mkc::LOCAL_WRITE, u32::from(k.writable));
+        c.set(Mkc::PD, k.pd).set(Mkc::KEY, k.key.into()).set(Mkc::LENGTH64, whole.into());
+        c.set(Mkc::LOCAL_READ, k.readable.into()).set(Mkc::LOCAL_WRITE, k.writable.into());
         c.set(Mkc::ACCESS_MODE, if k.pages.is_some() { access_mode::MTT } else { access_mode::PA });
         c.set(Mkc::QPN, 0xff_ffff).set(Mkc::LOG_PAGE_SIZE, k.log_page);
-        c.set_quad(Mkc::START, k.start)
-            .set_quad(Mkc::LENGTH, if k.length == u64::MAX { 0 } else { k.length });
+        c.set_quad(Mkc::START, k.start).set_quad(Mkc::LENGTH, if whole { 0 } else { k.length });
         answer(out, &m)
     }
 
-    pub(super) fn create_tis(&mut self, bytes: &[u8]) -> Result<u32, CmdStatus> {
+    pub(super) fn destroy_mkey(&mut self, n: u32) -> Answer {
+        self.mkeys.destroy(n, false)
+    }
+
+    pub(super) fn create_tis(&mut self, bytes: &[u8]) -> Answer<u32> {
         let context = *input::<TisIn>(bytes)?.part(TisIn::TISC);
         self.tds.find(context.get(Tisc::TRANSPORT_DOMAIN))?;
-        self.tis.insert(Tis { context }, LIMIT)
+        self.tis.insert(context, LIMIT)
     }
 
     /// Its priority can be changed.
     pub(super) fn modify_tis(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<TisIn>(bytes)?;
         let tis = self.tis.find_mut(m.get(TisIn::TISN))?;
-        tis.context.set(Tisc::PRIO, m.part(TisIn::TISC).get(Tisc::PRIO));
+        tis.set(Tisc::PRIO, m.part(TisIn::TISC).get(Tisc::PRIO));
         Ok(())
     }
 
     pub(super) fn query_tis(&self, n: u32, out: &mut [u8]) -> Answer {
         let mut m = QueryTisOut::ZERO;
-        *m.part_mut(QueryTisOut::TISC) = self.tis.find(n)?.context;
+        *m.part_mut(QueryTisOut::TISC) = *self.tis.find(n)?;
         answer(out, &m)
     }
 
     pub(super) fn destroy_tis(&mut self, n: u32) -> Answer {
-        self.tis.find(n)?;
-        unused(self.sqs.iter().any(|(_, q)| q.tis == Some(n)))?;
-        self.tis.remove(n);
-        Ok(())
+        self.tis.destroy(n, self.sqs.any(|q| q.tis == Some(n)))
     }
 
-    pub(super) fn alloc_q_counter(&mut self) -> Result<u32, CmdStatus> {
+    pub(super) fn alloc_q_counter(&mut self) -> Answer<u32> {
         let n = self.counter_sets.insert((), COUNTER_SETS)?;
         self.rx.out_of_buffer(n as u8, true);
         Ok(n)
     }
 
     pub(super) fn dealloc_q_counter(&mut self, n: u32) -> Answer {
-        self.counter_sets.find(n)?;
-        unused(self.rx.rqs.iter().any(|(_, q)| u32::from(q.ctx.counter_set) == n))?;
-        self.counter_sets.remove(n);
-        Ok(())
+        let used = self.rx.rqs.any(|q| u32::from(q.ctx.counter_set) == n);
+        self.counter_sets.destroy(n, used)
     }
 
     pub(super) fn query_q_counter(&mut self, bytes: &[u8], out: &mut [u8]) -> Answer {

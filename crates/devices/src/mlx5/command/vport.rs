@@ -3,7 +3,8 @@
 //! Address lists and promiscuous modes are kept and told again; what is received
 //! is for flow tables to say, as on the card.
 
-use super::{super::device::Mlx5, Answer, CmdStatus, answer, answer_prefix, check, input, tail};
+use super::super::{Answer, device::Mlx5};
+use super::{CmdStatus, answer, answer_prefix, check, input, tail};
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::command::{
@@ -71,6 +72,10 @@ impl CastCounters {
     pub(in super::super) fn packets(&self) -> u64 {
         self.unicast.0 + self.multicast.0 + self.broadcast.0
     }
+    /// Unicast, multicast and broadcast packets.
+    pub(super) fn frames(&self) -> (u64, u64, u64) {
+        (self.unicast.0, self.multicast.0, self.broadcast.0)
+    }
     pub(super) fn octets(&self) -> u64 {
         self.unicast.1 + self.multicast.1 + self.broadcast.1
     }
@@ -92,12 +97,8 @@ impl Mlx5 {
         let (c, mut tx) = (&self.counters, self.pipe.casts);
         tx.unicast = (c.packets - tx.packets(), self.pipe.octets - tx.octets());
         let r = &self.rx.counters;
-        WireCounters {
-            tx,
-            rx: self.rx_casts,
-            tx_discards: c.discarded,
-            rx_discards: r.out_of_buffer + r.fifo_full,
-        }
+        let (tx_discards, rx_discards) = (c.discarded, r.out_of_buffer + r.fifo_full);
+        WireCounters { tx, rx: self.rx_casts, tx_discards, rx_discards }
     }
 
     pub(super) fn query_vport_state(&self, out: &mut [u8]) -> Answer {
@@ -109,13 +110,8 @@ impl Mlx5 {
         answer(out, &m)
     }
 
-    pub(super) fn modify_vport_state<P: Port>(
-        &mut self,
-        p: &mut P,
-        at: Time,
-        bytes: &[u8],
-    ) -> Answer {
-        let admin = input::<VportState>(bytes)?.get(VportState::ADMIN);
+    pub(super) fn modify_vport_state<P: Port>(&mut self, p: &mut P, at: Time, b: &[u8]) -> Answer {
+        let admin = input::<VportState>(b)?.get(VportState::ADMIN);
         // 0 down, 1 up, 2 follow the port.
         check(admin <= 2)?;
         self.change_port(p, at, |port| port.admin_up = admin != 0);
@@ -174,17 +170,17 @@ impl Mlx5 {
         use VportCounters as V;
         let w = self.wire_counters();
         let mut m = alloc::boxed::Box::new(V::ZERO);
-        let mut put = |f: doorbell_layout::mlx5::command::Quad<V>,
-                       (packets, octets): (u64, u64)| {
+        for (f, (packets, octets)) in [
+            (V::TX_UNICAST, w.tx.unicast),
+            (V::TX_MULTICAST, w.tx.multicast),
+            (V::TX_BROADCAST, w.tx.broadcast),
+            (V::RX_UNICAST, w.rx.unicast),
+            (V::RX_MULTICAST, w.rx.multicast),
+            (V::RX_BROADCAST, w.rx.broadcast),
+        ] {
             m.0[f.at..f.at + 8].copy_from_slice(&packets.to_be_bytes());
             m.0[f.at + 8..f.at + 16].copy_from_slice(&octets.to_be_bytes());
-        };
-        put(V::TX_UNICAST, w.tx.unicast);
-        put(V::TX_MULTICAST, w.tx.multicast);
-        put(V::TX_BROADCAST, w.tx.broadcast);
-        put(V::RX_UNICAST, w.rx.unicast);
-        put(V::RX_MULTICAST, w.rx.multicast);
-        put(V::RX_BROADCAST, w.rx.broadcast);
+        }
         answer_prefix(out, 0, &m.0);
         Ok(())
     }

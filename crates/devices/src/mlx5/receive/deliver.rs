@@ -111,21 +111,12 @@ impl Mlx5 {
         let taken = rq.taken;
         match mishap {
             RxError::Unreadable => {
-                self.asynchronous_event(
-                    p,
-                    t,
-                    event::WQ_CATAS,
-                    0,
-                    &[(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)],
-                );
+                let queue = [(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)];
+                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &queue);
             }
             RxError::Flush => {
-                let first = self
-                    .rx
-                    .fifo
-                    .iter()
-                    .find(|f| f.rqn == rqn)
-                    .map_or(taken, |f| f.cqe.wqe_counter.get());
+                let waiting = self.rx.fifo.iter().find(|f| f.rqn == rqn);
+                let first = waiting.map_or(taken, |f| f.cqe.wqe_counter.get());
                 self.flush(p, t, rqn, first);
             }
         }

@@ -7,17 +7,21 @@ mod loopback;
 mod polled;
 mod queues;
 
-use super::super::Config;
+use super::super::command::check;
 use super::super::device::Mlx5;
+use super::super::ring::Ring;
 use super::super::rss::TirContext;
 use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
 use super::super::tests::frames::Frame;
+use super::super::{Answer, Config, LIMIT};
+use super::Rq;
+use super::commands::{LOG_MAX_RQ, LOG_MAX_STRIDE};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{
     Device, DmaFault, DmaFaultKind, EventSource, Iova, Port, Reg, RxVerdict, Span, Time,
 };
-use doorbell_layout::mlx5::command::flow_action;
+use doorbell_layout::mlx5::command::{Rqc, flow_action};
 use doorbell_layout::mlx5::receive::{RqContext, RqState, RxCqe};
 use doorbell_layout::mlx5::steering::NIC_RX;
 use doorbell_layout::mlx5::{
@@ -130,6 +134,22 @@ fn ns(n: u64) -> Time {
     Time::ZERO + Span::from_ns(n)
 }
 
+impl Mlx5 {
+    /// A receive queue without a command, in state RST, with its ring in one piece.
+    fn create_rq(&mut self, c: &RqContext) -> Answer<u32> {
+        let (log_size, log_stride) = (u32::from(c.log_size), u32::from(c.log_stride));
+        check(log_size <= LOG_MAX_RQ && (4..=LOG_MAX_STRIDE).contains(&log_stride))?;
+        check(c.ring.is_multiple_of(4096) && c.dbr.is_multiple_of(4))?;
+        self.cqs.find(c.cqn)?;
+        let rq = Rq::new(*c, Ring::at_address(c.ring), &Rqc::ZERO, self.cfg.rx_fetch_chunk);
+        self.rx.rqs.insert(rq, LIMIT)
+    }
+
+    fn query_rq(&self, rqn: u32) -> Answer<RqState> {
+        Ok(self.rx.rqs.find(rqn)?.state)
+    }
+}
+
 impl Bench {
     /// An armed CQ without moderation, a ready queue, and everything steered to it.
     fn new(cfg: Config, rq: RqContext) -> Bench {
@@ -173,7 +193,7 @@ impl Bench {
         let rq = RqContext { cqn, ..rq };
         let rqn = d.create_rq(&rq).unwrap();
         d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
-        let tirn = d.create_tir(&TirContext::direct(rqn)).unwrap();
+        let tirn = d.create_tir(TirContext::direct(rqn)).unwrap();
         steer_all(&mut d, tirn, 0xabc);
         let mut b =
             Bench { d, p, now: Time::ZERO, rq, rqn, cqn, uar, lkey, posted: 0, seen: 0, sq: None };
@@ -188,7 +208,7 @@ impl Bench {
     /// Points the TIR at a queue that is never ready, and destroys ours.
     fn destroy_queue(&mut self) {
         let drop = self.d.create_rq(&RqContext { log_size: 0, ..self.rq }).unwrap();
-        self.d.modify_tir(0x2000, &TirContext::direct(drop)).unwrap();
+        self.d.modify_tir(0x2000, TirContext::direct(drop)).unwrap();
         self.d.destroy_rq(self.rqn).unwrap();
     }
 
@@ -330,7 +350,7 @@ impl Bench {
 
 /// One table whose only entry sends everything to a TIR.
 fn steer_all(d: &mut Mlx5, tirn: u32, flow_tag: u32) -> (u32, u32) {
-    let s = &mut d.receiver().steering;
+    let s = &mut d.rx.steering;
     let table = s
         .create_table(Table { kind: NIC_RX, level: 60, log_size: 0, miss: Miss::Default })
         .unwrap();

@@ -1,6 +1,13 @@
 use super::*;
 use alloc::vec::Vec;
 
+impl Ring {
+    /// In one piece.
+    pub(in super::super) fn at_address(first: u64) -> Ring {
+        Ring { first, pages: Box::default(), log_page: LOG_PAGE }
+    }
+}
+
 fn list(pages: &[u64]) -> Vec<u8> {
     pages.iter().flat_map(|a| a.to_be_bytes()).collect()
 }

@@ -21,7 +21,7 @@ fn tir(fields: u32, symmetric: bool) -> Tir {
         symmetric,
         key: MICROSOFT,
         dispatch,
-        self_lb_block: 0,
+        ..TirContext::direct(0)
     })
 }
 

@@ -1,27 +1,23 @@
 //! Tables, groups and entries as the commands make and change them. Checks and
 //! statuses are the firmware's.
 
-#[cfg(test)]
-use super::FlowCounter;
 use super::{
-    COPIES, Destination, Entry, Group, Installed, InstalledEntry, InstalledGroup, LOG_MAX_SIZE,
-    Miss, STEPS, Steering, Table,
+    Answer, COPIES, Destination, Entry, Group, Installed, InstalledEntry, InstalledGroup,
+    LOG_MAX_SIZE, Miss, STEPS, Steering, Table,
 };
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{flow_action, modify_fte};
 use doorbell_layout::mlx5::steering::NIC_RX;
 
-/// Tables, groups, entries, counters at the most.
+/// Tables, groups, entries at the most.
 const TABLES: usize = 4096;
 const GROUPS: usize = 16384;
 const ENTRIES: usize = 1 << 16;
-#[cfg(test)]
-const COUNTERS: usize = 4096;
 
 impl Steering {
     /// `CREATE_FLOW_TABLE`: its number.
-    pub(crate) fn create_table(&mut self, table: Table) -> Result<u32, CmdStatus> {
+    pub(crate) fn create_table(&mut self, table: Table) -> Answer<u32> {
         if table.log_size > LOG_MAX_SIZE || usize::from(table.level) >= STEPS {
             return Err(CmdStatus::BadParam);
         }
@@ -31,21 +27,16 @@ impl Steering {
     }
 
     /// `MODIFY_FLOW_TABLE`: another miss.
-    pub(crate) fn modify_table(&mut self, table: u32, miss: Miss) -> Result<(), CmdStatus> {
+    pub(crate) fn modify_table(&mut self, table: u32, miss: Miss) -> Answer {
         self.table(table)?.table.miss = miss;
         Ok(())
     }
 
     /// `DESTROY_FLOW_TABLE`; its groups have to be gone, and no entry and
     /// no other table may lead to it.
-    pub(crate) fn destroy_table(&mut self, table: u32) -> Result<(), CmdStatus> {
-        if !self.table(table)?.groups.is_empty() {
-            return Err(CmdStatus::BadResourceState);
-        }
-        if self.names(Destination::Table(table)) {
-            return Err(CmdStatus::BadResourceState);
-        }
-        self.tables.remove(table);
+    pub(crate) fn destroy_table(&mut self, table: u32) -> Answer {
+        let used = !self.table(table)?.groups.is_empty() || self.names(Destination::Table(table));
+        self.tables.destroy(table, used)?;
         if self.root == Some(table) {
             self.root = None;
         }
@@ -54,7 +45,7 @@ impl Steering {
     }
 
     /// `SET_FLOW_TABLE_ROOT`.
-    pub(crate) fn set_root(&mut self, table: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn set_root(&mut self, table: u32) -> Answer {
         self.table(table)?;
         self.root = Some(table);
         self.find_first();
@@ -62,7 +53,7 @@ impl Steering {
     }
 
     /// `CREATE_FLOW_GROUP`: its number. Groups do not overlap.
-    pub(crate) fn create_group(&mut self, table: u32, group: Group) -> Result<u32, CmdStatus> {
+    pub(crate) fn create_group(&mut self, table: u32, group: Group) -> Answer<u32> {
         let (id, full) = (self.next_group, self.groups >= GROUPS);
         let t = self.table(table)?;
         let fits = group.start <= group.end && group.end >> t.table.log_size == 0;
@@ -80,7 +71,7 @@ impl Steering {
     }
 
     /// `DESTROY_FLOW_GROUP`; its entries have to be gone.
-    pub(crate) fn destroy_group(&mut self, table: u32, group: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn destroy_group(&mut self, table: u32, group: u32) -> Answer {
         let t = self.table(table)?;
         let at = t.groups.iter().position(|g| g.id == group).ok_or(CmdStatus::BadResource)?;
         if !t.groups[at].entries.is_empty() {
@@ -93,7 +84,7 @@ impl Steering {
 
     /// `SET_FLOW_TABLE_ENTRY` with op_mod 0: a new entry at `index`, or another in
     /// the place of the one there.
-    pub(crate) fn set_entry(&mut self, table: u32, index: u32, e: Entry) -> Result<(), CmdStatus> {
+    pub(crate) fn set_entry(&mut self, table: u32, index: u32, e: Entry) -> Answer {
         check(e.action, &e.destinations)?;
         let full = self.entries >= ENTRIES;
         let t = self.table(table)?;
@@ -108,36 +99,27 @@ impl Steering {
         if let Some(old) = old {
             g.entries.remove(old);
         }
-        let Entry { flow_tag, action, destinations, .. } = e;
         let value = e.value.masked(&g.group.criteria.0);
-        let at = g.entries.partition_point(|o| (o.value, o.index) < (value, index));
-        g.entries.insert(at, InstalledEntry { value, index, flow_tag, action, destinations });
+        let at = g.entries.partition_point(|o| (o.entry.value, o.index) < (value, index));
+        g.entries.insert(at, InstalledEntry { index, entry: Entry { value, ..e } });
         self.entries += usize::from(old.is_none());
         Ok(())
     }
 
     /// `SET_FLOW_TABLE_ENTRY` with op_mod 1: of the entry at `index`, what `what`
     /// names ([`modify_fte`]) becomes as in `e`. Value and group stay.
-    pub(crate) fn modify_entry(
-        &mut self,
-        table: u32,
-        index: u32,
-        what: u32,
-        e: Entry,
-    ) -> Result<(), CmdStatus> {
+    pub(crate) fn modify_entry(&mut self, table: u32, index: u32, what: u32, e: Entry) -> Answer {
         let old = self
             .table(table)?
             .groups
             .iter_mut()
             .find_map(|g| g.entries.iter_mut().find(|o| o.index == index))
+            .map(|o| &mut o.entry)
             .ok_or(CmdStatus::BadResource)?;
-        let counts = |d: &Destination| matches!(d, Destination::Counter(_));
-        let mut destinations: Vec<Destination> =
-            Vec::with_capacity(old.destinations.len() + e.destinations.len());
-        let from =
-            |modified| if what & modified != 0 { &e.destinations } else { &old.destinations };
-        destinations.extend(from(modify_fte::DESTINATIONS).iter().filter(|d| !counts(d)));
-        destinations.extend(from(modify_fte::COUNTERS).iter().filter(|d| counts(d)));
+        let of = |modified| if what & modified != 0 { &e.destinations } else { &old.destinations };
+        let places = of(modify_fte::DESTINATIONS).iter().filter(|d| !d.is_counter());
+        let counters = of(modify_fte::COUNTERS).iter().filter(|d| d.is_counter());
+        let destinations: Vec<Destination> = places.chain(counters).copied().collect();
         let action = if what & modify_fte::ACTION != 0 { e.action } else { old.action };
         check(action, &destinations)?;
         old.action = action;
@@ -149,7 +131,7 @@ impl Steering {
     }
 
     /// `DELETE_FLOW_TABLE_ENTRY`.
-    pub(crate) fn delete_entry(&mut self, table: u32, index: u32) -> Result<(), CmdStatus> {
+    pub(crate) fn delete_entry(&mut self, table: u32, index: u32) -> Answer {
         let t = self.table(table)?;
         for g in &mut t.groups {
             if let Some(at) = g.entries.iter().position(|e| e.index == index) {
@@ -161,29 +143,6 @@ impl Steering {
         Err(CmdStatus::BadResource)
     }
 
-    /// `ALLOC_FLOW_COUNTER`.
-    #[cfg(test)]
-    pub(crate) fn alloc_counter(&mut self) -> Result<u32, CmdStatus> {
-        self.counters.insert(FlowCounter::default(), COUNTERS)
-    }
-
-    /// `DEALLOC_FLOW_COUNTER`.
-    #[cfg(test)]
-    pub(crate) fn dealloc_counter(&mut self, n: u32) -> Result<(), CmdStatus> {
-        self.counters.take(n).map(|_| ())
-    }
-
-    /// `QUERY_FLOW_COUNTER`; with `clear`, it begins again at zero.
-    #[cfg(test)]
-    pub(crate) fn counter(&mut self, n: u32, clear: bool) -> Result<FlowCounter, CmdStatus> {
-        let counter = self.counters.find_mut(n)?;
-        let was = *counter;
-        if clear {
-            *counter = FlowCounter::default();
-        }
-        Ok(was)
-    }
-
     /// Returns true if the table exists.
     pub(crate) fn has_table(&self, n: u32) -> bool {
         self.tables.get(n).is_some()
@@ -191,48 +150,37 @@ impl Steering {
 
     /// Returns true if an entry, or a table's miss, leads there.
     pub(crate) fn names(&self, to: Destination) -> bool {
-        self.tables.iter().any(|(_, t)| {
+        self.tables.any(|t| {
             let miss =
                 matches!((t.table.miss, to), (Miss::Table(a), Destination::Table(b)) if a == b);
-            miss || t.groups.iter().any(|g| g.entries.iter().any(|e| e.destinations.contains(&to)))
+            let mut entries = t.groups.iter().flat_map(|g| &g.entries);
+            miss || entries.any(|e| e.entry.destinations.contains(&to))
         })
     }
 
     /// `QUERY_FLOW_TABLE_ENTRY`: the entry at `index`, its value as the group compares it.
-    pub(crate) fn entry(&self, table: u32, index: u32) -> Option<Entry> {
-        let groups = &self.tables.get(table)?.groups;
-        groups.iter().find_map(|g| {
-            let e = g.entries.iter().find(|e| e.index == index)?;
-            let destinations = e.destinations.clone();
-            Some(Entry {
-                group: g.id,
-                flow_tag: e.flow_tag,
-                action: e.action,
-                value: e.value,
-                destinations,
-            })
-        })
+    pub(crate) fn entry(&self, table: u32, index: u32) -> Answer<&Entry> {
+        let groups = self.tables.find(table)?.groups.iter();
+        let found = groups.flat_map(|g| &g.entries).find(|e| e.index == index);
+        found.map(|e| &e.entry).ok_or(CmdStatus::BadResource)
     }
 
-    fn table(&mut self, n: u32) -> Result<&mut Installed, CmdStatus> {
+    fn table(&mut self, n: u32) -> Answer<&mut Installed> {
         self.tables.find_mut(n)
     }
 
     fn find_first(&mut self) {
-        let lowest = self
-            .tables
-            .iter()
-            .filter(|(_, t)| t.table.kind == NIC_RX)
-            .min_by_key(|(_, t)| t.table.level);
+        let receiving = self.tables.iter().filter(|(_, t)| t.table.kind == NIC_RX);
+        let lowest = receiving.min_by_key(|(_, t)| t.table.level);
         self.first = self.root.or(lowest.map(|(n, _)| n));
     }
 }
 
 /// Checks that an action is consistent and has the destinations it needs.
-fn check(action: u32, destinations: &[Destination]) -> Result<(), CmdStatus> {
+fn check(action: u32, destinations: &[Destination]) -> Answer {
     let known = flow_action::ALLOW | flow_action::DROP | flow_action::FORWARD | flow_action::COUNT;
     let both = flow_action::DROP | flow_action::FORWARD;
-    let somewhere = destinations.iter().filter(|d| !matches!(d, Destination::Counter(_))).count();
+    let somewhere = destinations.iter().filter(|d| !d.is_counter()).count();
     let counters = destinations.len() - somewhere;
     let sane = action & !known == 0
         && action & known != 0

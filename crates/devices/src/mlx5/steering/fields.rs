@@ -38,9 +38,7 @@ pub(super) const MISC_FIELDS: [u8; SET] = {
 /// A frame as steering sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
-    /// Layers 2 to 4.
     pub(crate) outer: Layers,
-    /// The rest.
     pub(crate) misc: Misc,
     /// Offsets of its IP headers, if it has them.
     pub(crate) headers: Option<headers::Layers>,

@@ -213,7 +213,7 @@ fn a_c_tag_is_taken_off_unless_it_is_kept() {
     let (rqn, s_tag) = (b.rqn, Frame::v4(tcp(100)).tagged(0x88a8, 0x6123).build());
     let (cqe, bytes) = one(&mut b, &s_tag);
     assert_eq!((cqe.l4_l3_hdr_type & VLAN_STRIPPED, bytes), (0, s_tag), "an S-tag stays");
-    b.d.keep_vlan(rqn, true).unwrap();
+    b.d.rx.rqs.find_mut(rqn).unwrap().ctx.keep_vlan = true;
     let (cqe, bytes) = one(&mut b, &tagged.build());
     assert_eq!((cqe.l4_l3_hdr_type & VLAN_STRIPPED, bytes), (0, tagged.build()));
 }
@@ -232,10 +232,10 @@ fn the_hash_and_its_type_are_told() {
         fields,
         symmetric: true,
         key,
-        self_lb_block: 0,
+        ..TirContext::direct(0)
     };
-    let tirn = b.d.create_tir(&c).unwrap();
-    let table = &mut b.d.receiver().steering;
+    let tirn = b.d.create_tir(c).unwrap();
+    let table = &mut b.d.rx.steering;
     let e = Entry {
         group: 1,
         flow_tag: 0,
@@ -255,11 +255,11 @@ fn the_hash_and_its_type_are_told() {
 fn the_port_has_a_longest_frame_and_a_switch() {
     let mut b = Bench::plain();
     b.post(4);
-    b.d.receiver().port_mtu = 1522;
+    b.d.rx.port_mtu = 1522;
     assert_eq!(b.receive(&Frame::v4(udp(1518 - 42))), RxVerdict::Yes);
     assert_eq!(b.receive(&Frame::v4(udp(1519 - 42))), RxVerdict::Dropped(DropReason::Malformed));
     assert_eq!(b.receive_bytes(&[0; 13]), RxVerdict::Dropped(DropReason::Malformed));
-    b.d.receiver().port_up = false;
+    b.d.rx.port_up = false;
     assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::Off));
     let c = b.d.received();
     assert_eq!((c.arrived, c.bad_length, c.port_down), (4, 2, 1));

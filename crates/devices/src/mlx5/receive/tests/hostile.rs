@@ -128,7 +128,7 @@ fn play(acts: &[Act], chunk: u32) {
                 // Rings of this size lie within the lower memory.
                 let c = RqContext { log_size: c.log_size.min(14 - c.log_stride), ..c };
                 b.rqn = b.d.create_rq(&c).unwrap();
-                b.d.modify_tir(0x2000, &TirContext::direct(b.rqn)).unwrap();
+                b.d.modify_tir(0x2000, TirContext::direct(b.rqn)).unwrap();
                 b.d.destroy_rq(old).unwrap();
                 b.rq = c;
                 fill(&mut b);
@@ -137,7 +137,7 @@ fn play(acts: &[Act], chunk: u32) {
         }
     }
     b.settle();
-    assert!(b.d.receiver().held == 0, "the FIFO is empty");
+    assert!(b.d.rx.held == 0, "the FIFO is empty");
     let c = *b.d.received();
     let fates = c.packets
         + c.port_down

@@ -84,7 +84,7 @@ fn a_frame_to_our_own_address_comes_back_when_a_tir_takes_it() {
     assert_eq!(b.poll(), None);
 
     let c = TirContext { self_lb_block: self_lb_block::UNICAST, ..TirContext::direct(b.rqn) };
-    b.d.modify_tir(0x2000, &c).unwrap();
+    b.d.modify_tir(0x2000, c).unwrap();
     send(&mut b, &mine);
     assert_eq!(b.p.frames.len(), 1, "it did not leave");
     let kinds: Vec<u8> = core::iter::from_fn(|| b.poll()).map(|c| c.op_own >> 4).collect();
@@ -93,7 +93,7 @@ fn a_frame_to_our_own_address_comes_back_when_a_tir_takes_it() {
     send(&mut b, &other);
     assert_eq!(b.p.frames.len(), 2, "others leave as ever");
 
-    b.d.modify_tir(0x2000, &TirContext::direct(b.rqn)).unwrap();
+    b.d.modify_tir(0x2000, TirContext::direct(b.rqn)).unwrap();
     send(&mut b, &mine);
     assert_eq!(b.p.frames.len(), 3);
     assert_eq!(b.d.received().packets, 1);
@@ -105,7 +105,7 @@ fn what_comes_from_the_wire_needs_no_such_leave() {
     b.post(2);
     tell_address(&mut b, ME);
     let c = TirContext { self_lb_block: self_lb_block::UNICAST, ..TirContext::direct(b.rqn) };
-    b.d.create_tir(&c).unwrap();
+    b.d.create_tir(c).unwrap();
     assert_eq!(b.receive(&Frame::v4(udp(80))), RxVerdict::Yes);
     send(&mut b, &Frame::v4(udp(80)).build());
     assert_eq!(
@@ -121,7 +121,7 @@ fn a_reset_forgets_what_is_on_its_way_back() {
     b.post(2);
     tell_address(&mut b, ME);
     let c = TirContext { self_lb_block: self_lb_block::UNICAST, ..TirContext::direct(b.rqn) };
-    b.d.modify_tir(0x2000, &c).unwrap();
+    b.d.modify_tir(0x2000, c).unwrap();
     let f = Frame::v4(udp(1400)).build();
     b.put(BUFFERS + 0x8000, &f);
     let rest = [&[0; 16][..], &b.data(BUFFERS + 0x8000, f.len())].concat();

@@ -79,9 +79,9 @@ fn without_a_wqe_a_frame_is_lost_and_counted_in_the_queues_set() {
     assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Yes);
     assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::NoBuffer));
     assert_eq!(b.d.received().out_of_buffer, 2);
-    assert_eq!(b.d.receiver().out_of_buffer(4, true), 0);
-    assert_eq!(b.d.receiver().out_of_buffer(3, true), 2);
-    assert_eq!(b.d.receiver().out_of_buffer(3, false), 0);
+    assert_eq!(b.d.rx.out_of_buffer(4, true), 0);
+    assert_eq!(b.d.rx.out_of_buffer(3, true), 2);
+    assert_eq!(b.d.rx.out_of_buffer(3, false), 0);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn events_are_moderated_like_those_of_sends() {
     let cqn = b.d.create_cq(&c).unwrap();
     let rqn = b.d.create_rq(&RqContext { cqn, ..b.rq }).unwrap();
     b.d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
-    b.d.modify_tir(0x2000, &TirContext::direct(rqn)).unwrap();
+    b.d.modify_tir(0x2000, TirContext::direct(rqn)).unwrap();
     b.cqn = cqn;
     b.arm(0);
     b.post(8);
@@ -187,9 +187,9 @@ fn rss_spreads_flows_over_queues_and_keeps_each_in_one() {
         fields,
         symmetric: true,
         key,
-        self_lb_block: 0,
+        ..TirContext::direct(0)
     };
-    b.d.modify_tir(0x2000, &c).unwrap();
+    b.d.modify_tir(0x2000, c).unwrap();
     let mut queues = vec![];
     for flow in 0..24u8 {
         let f = Frame::ip(&[10, 0, 0, flow], &[10, 0, 1, 1], tcp(4));
@@ -226,7 +226,7 @@ fn a_frame_that_two_tirs_want_is_received_twice() {
             Destination::Tir(0x2000),
         ],
     };
-    b.d.receiver().steering.set_entry(0x8000, 0, e).unwrap();
+    b.d.rx.steering.set_entry(0x8000, 0, e).unwrap();
     assert_eq!(b.receive(&Frame::v4(udp(9))), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.poll().unwrap().wqe_counter.get(), 0);
@@ -287,15 +287,15 @@ fn statuses_are_the_firmwares() {
     assert_eq!(b.d.create_rqt(vec![0; 2049]), Err(BadParam));
     let rqt = b.d.create_rqt(vec![b.rqn]).unwrap();
     let indirect = TirContext { dispatch: Dispatch::Indirect(rqt), ..TirContext::direct(0) };
-    let tir = b.d.create_tir(&indirect).unwrap();
-    assert_eq!(b.d.query_tir(tir), Ok(indirect));
+    let tir = b.d.create_tir(indirect).unwrap();
+    assert_eq!(b.d.rx.tirs.find(tir).map(|t| t.ctx), Ok(indirect));
     assert_eq!(b.d.destroy_rqt(rqt), Err(BadResourceState));
-    assert_eq!(b.d.create_tir(&TirContext::direct(1)), Err(BadResource));
+    assert_eq!(b.d.create_tir(TirContext::direct(1)), Err(BadResource));
     b.d.destroy_tir(tir).unwrap();
     b.d.destroy_rqt(rqt).unwrap();
     assert_eq!(b.d.destroy_rq(b.rqn), Err(BadResourceState), "a TIR sends frames to it");
     assert_eq!(b.d.destroy_tir(0x2000), Err(BadResourceState), "an entry sends frames to it");
-    b.d.receiver().steering.delete_entry(0x8000, 0).unwrap();
+    b.d.rx.steering.delete_entry(0x8000, 0).unwrap();
     b.d.destroy_tir(0x2000).unwrap();
     b.d.destroy_rq(b.rqn).unwrap();
     assert_eq!(b.d.query_rq(b.rqn), Err(BadResource));
