@@ -1,7 +1,7 @@
 //! Parts that several models share: counters, link speed, the PHY's link status, frame buffers.
 
 use alloc::vec::Vec;
-use doorbell_hal::Span;
+use doorbell_hal::{HcallReturn, Span, Time};
 
 /// Makes a struct of counts, one a row with its documentation, and lists them by name.
 macro_rules! counters {
@@ -25,6 +25,9 @@ macro_rules! counters {
     };
 }
 
+/// Answer of a hypervisor call, and the time at which the call is done.
+pub(crate) type Reply = (HcallReturn, Time);
+
 /// Link speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Speed {
@@ -39,11 +42,11 @@ pub enum Speed {
 impl Speed {
     /// Returns the time of one byte on the wire.
     pub const fn byte(self) -> Span {
-        Span::from_ps(match self {
-            Speed::M10 => 800_000,
-            Speed::M100 => 80_000,
-            Speed::G1 => 8_000,
-        })
+        match self {
+            Speed::M10 => Span::from_ns(800),
+            Speed::M100 => Span::from_ns(80),
+            Speed::G1 => Span::from_ns(8),
+        }
     }
 
     /// Returns a PHY's LPA of a partner with all modes up to this speed: acknowledge, pause in both

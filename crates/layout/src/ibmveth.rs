@@ -95,6 +95,23 @@ layout! {
     }
 }
 
+/// Returns true for a call of a logical LAN adapter.
+pub const fn is_call(number: u64) -> bool {
+    matches!(
+        number,
+        H_VIO_SIGNAL
+            | H_REGISTER_LOGICAL_LAN
+            | H_FREE_LOGICAL_LAN
+            | H_ADD_LOGICAL_LAN_BUFFER
+            | H_ADD_LOGICAL_LAN_BUFFERS
+            | H_FREE_LOGICAL_LAN_BUFFER
+            | H_SEND_LOGICAL_LAN
+            | H_MULTICAST_CTRL
+            | H_CHANGE_LOGICAL_LAN_MAC
+            | H_ILLAN_ATTRIBUTES
+    )
+}
+
 /// A MAC as a call argument: its first byte highest of the low 48 bits.
 pub const fn mac(a: [u8; 6]) -> u64 {
     u64::from_be_bytes([0, 0, a[0], a[1], a[2], a[3], a[4], a[5]])

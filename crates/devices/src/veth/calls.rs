@@ -5,6 +5,7 @@ use super::attributes::{self, Change};
 use super::device::{H_CONSTRAINED, Veth};
 use super::multicast::{self, Multicast};
 use super::pools::{Buffer, Pools};
+use crate::common::Reply;
 use doorbell_hal::{Direction, HcallReturn, Iova, Port, Span, Time};
 use doorbell_layout::ibmveth::*;
 use zerocopy::{IntoBytes, big_endian::U64};
@@ -19,12 +20,11 @@ const COMMAND: u64 = {
 /// ways.
 fn mapped<P: Port>(p: &P, ioba: u64, len: u32, align: u32) -> bool {
     let inside = ioba.checked_add(len.into()).is_some_and(|end| end <= 1 << 32);
+    let both = || [Direction::ToDevice, Direction::FromDevice].into_iter();
     inside
         && ioba.is_multiple_of(u64::from(align))
         && len.is_multiple_of(align)
-        && [Direction::ToDevice, Direction::FromDevice]
-            .iter()
-            .all(|d| p.check_access(Iova(ioba), len, *d).is_ok())
+        && both().all(|d| p.check_access(Iova(ioba), len, d).is_ok())
 }
 
 impl Adapter {
@@ -126,7 +126,7 @@ impl Adapter {
         at: Time,
         command: u64,
         address: u64,
-    ) -> (HcallReturn, Time) {
+    ) -> Reply {
         if command & !COMMAND != 0 || address >> 48 != 0 {
             return (HcallReturn::status(status::H_PARAMETER), at);
         }

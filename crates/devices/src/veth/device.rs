@@ -4,6 +4,7 @@ use super::adapter::{Adapter, Counters};
 use super::config::Config;
 use super::send::HEADERS;
 use super::switch::Learned;
+use crate::common::Reply;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -72,14 +73,8 @@ impl Veth {
             head: vec![0; HEADERS],
             out: Vec::new(),
         };
-        Veth {
-            parts,
-            spare: Vec::new(),
-            tokens: 0,
-            arrivals: VecDeque::new(),
-            due: None,
-            strangers: 0,
-        }
+        let (spare, arrivals) = (Vec::new(), VecDeque::new());
+        Veth { parts, spare, tokens: 0, arrivals, due: None, strangers: 0 }
     }
 
     /// Returns the counters of adapter `i` of the configuration.
@@ -130,11 +125,8 @@ impl EventSource for Veth {
 impl Veth {
     /// Finds the time of the next event: an interrupt, the arrival of an entry, a frame.
     fn update_due(&mut self) {
-        let interrupts = self
-            .parts
-            .adapters
-            .iter()
-            .flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
+        let adapters = self.parts.adapters.iter();
+        let interrupts = adapters.flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
         self.due = interrupts.chain(self.arrivals.front().map(|a| a.0)).min();
     }
 
@@ -145,21 +137,8 @@ impl Veth {
         at: Time,
         c: Hcall,
         a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
-        let ours = matches!(
-            c.0,
-            H_VIO_SIGNAL
-                | H_REGISTER_LOGICAL_LAN
-                | H_FREE_LOGICAL_LAN
-                | H_ADD_LOGICAL_LAN_BUFFER
-                | H_ADD_LOGICAL_LAN_BUFFERS
-                | H_FREE_LOGICAL_LAN_BUFFER
-                | H_SEND_LOGICAL_LAN
-                | H_MULTICAST_CTRL
-                | H_CHANGE_LOGICAL_LAN_MAC
-                | H_ILLAN_ATTRIBUTES
-        );
-        if !ours {
+    ) -> Reply {
+        if !is_call(c.0) {
             return (HcallReturn::status(status::H_FUNCTION), at);
         }
         let Some((i, port)) = self.find(from, a[0]).zip(ports.get_mut(from)) else {
@@ -169,8 +148,7 @@ impl Veth {
         if c.0 == H_SEND_LOGICAL_LAN {
             return self.send(ports, i, at, a);
         }
-        let (release, interrupt, max) =
-            (self.parts.cfg.release, self.parts.cfg.interrupt, self.parts.cfg.max_buffers);
+        let Config { release, interrupt, max_buffers: max, .. } = self.parts.cfg;
         let ad = &mut self.parts.adapters[i];
         let plain = |(code, at)| (HcallReturn::status(code), at);
         let (answer, done) = match c.0 {
@@ -201,14 +179,7 @@ impl Veth {
 }
 
 impl<P: Port> HcallDevice<P> for Veth {
-    fn hcall(
-        &mut self,
-        ports: &mut [P],
-        from: usize,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> Reply {
         let answer = self.call(ports, from, at, c, a);
         self.update_due();
         answer

@@ -63,11 +63,8 @@ impl Marks {
 
     /// Plans a frame of `len` bytes for a receiver with these attributes.
     pub(super) fn plan(&self, attributes: u64, len: usize) -> Plan {
-        let agreed = self
-            .layers
-            .as_ref()
-            .and_then(checksum_attribute)
-            .is_some_and(|bit| attributes & bit != 0);
+        let bit = self.layers.as_ref().and_then(checksum_attribute);
+        let agreed = bit.is_some_and(|bit| attributes & bit != 0);
         let takes_large = attributes & attribute::LRG_SR_ENABLED != 0;
         let payload = len - self.layers.map_or(0, |l| usize::from(l.end)).min(len);
         let cut = self.mss != 0 && !takes_large && payload > usize::from(self.mss);

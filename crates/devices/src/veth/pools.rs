@@ -15,7 +15,6 @@ struct Pool {
     buffers: VecDeque<u32>,
 }
 
-/// A buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Buffer {
     pub(super) ioba: u32,
@@ -30,12 +29,6 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// Returns the number of buffers.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> u32 {
-        self.count
-    }
-
     /// Adds one; whether there was room among `max`.
     pub(super) fn add(&mut self, b: Buffer, max: u32) -> bool {
         if self.count >= max {

@@ -7,7 +7,7 @@
 //! Queue").
 
 use super::{adapter::Adapter, pools::Buffer};
-use doorbell_hal::{Iova, Port, Time};
+use doorbell_hal::{DmaFault, Iova, Port, Time};
 use doorbell_layout::ibmveth::{CORRELATOR, Descriptor, ENTRY, Entry, MSS_LEN, buffer_list};
 use doorbell_packet::ethernet::ADDRESSES;
 use doorbell_packet::vlan::{TAG, TPID};
@@ -132,12 +132,7 @@ impl Adapter {
 }
 
 /// Writes a frame, and the mss of a large one, behind the correlator.
-fn fill<P: Port>(
-    p: &mut P,
-    at: Time,
-    b: Buffer,
-    f: &Frame<'_>,
-) -> Result<Time, doorbell_hal::DmaFault> {
+fn fill<P: Port>(p: &mut P, at: Time, b: Buffer, f: &Frame<'_>) -> Result<Time, DmaFault> {
     let mut to = Iova(u64::from(b.ioba) + u64::from(CORRELATOR));
     let mut done = at;
     if let Some(mss) = f.large {

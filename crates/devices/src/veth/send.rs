@@ -14,6 +14,7 @@ use super::device::{Parts, Veth};
 use super::offload::{self, Marks, checksum_attribute};
 use super::receive::Frame;
 use super::switch::{self, To};
+use crate::common::Reply;
 use alloc::vec::Vec;
 use doorbell_hal::{HcallReturn, Iova, Port, Span, Time};
 use doorbell_layout::ibmveth::{Descriptor, attribute, send, status};
@@ -29,7 +30,7 @@ pub(super) const HEADERS: usize = 4096;
 const MSS_MIN: u64 = 16;
 
 /// A frame on its way to its receivers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SendRequest {
     /// The sender; `None`: the uplink.
     from: Option<usize>,
@@ -44,7 +45,6 @@ pub(super) struct SendRequest {
     to: To,
     /// The receiver that is next.
     next: usize,
-    /// Segments that it has.
     segment: u32,
     /// A receiver did not get it.
     dropped: bool,
@@ -87,7 +87,7 @@ impl Veth {
         i: usize,
         at: Time,
         a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    ) -> Reply {
         let sender = &mut self.parts.adapters[i];
         if !sender.is_open() {
             sender.counters.drop_closed += 1;
@@ -152,32 +152,22 @@ impl Veth {
         at: Time,
         a: &[u64; 9],
     ) -> Result<(SendRequest, Time), (i64, Time)> {
-        let mut frame = core::mem::take(&mut self.spare);
         if let Some(old) = self.parts.adapters[i].suspended.take() {
-            frame = old.frame;
+            self.spare = old.frame;
         }
-        let result = self.check(ports, i, at, a, &mut frame);
-        match result {
-            Ok((mut job, at)) => {
-                job.frame = frame;
-                Ok((job, at))
-            }
-            Err(e) => {
-                self.spare = frame;
-                Err(e)
-            }
-        }
+        let (job, at) = self.check(ports, i, at, a)?;
+        Ok((SendRequest { frame: core::mem::take(&mut self.spare), ..job }, at))
     }
 
+    /// Reads a frame into `spare`, and checks it.
     fn check<P: Port>(
         &mut self,
         ports: &mut [P],
         i: usize,
         at: Time,
         a: &[u64; 9],
-        frame: &mut Vec<u8>,
     ) -> Result<(SendRequest, Time), (i64, Time)> {
-        let Parts { adapters, learned, cfg, .. } = &mut self.parts;
+        let Veth { parts: Parts { adapters, cfg, .. }, spare: frame, .. } = self;
         let sender = &adapters[i];
         let all =
             a[send::DESCRIPTORS..send::DESCRIPTORS + send::MAX].iter().map(|d| Descriptor(*d));
@@ -219,17 +209,16 @@ impl Veth {
             return Err((status::H_DROPPED, at));
         }
 
-        let addresses = [address(frame, 0), source];
-        switch::learn(adapters, learned, Some(i), vlan, addresses);
-        let to =
-            switch::find(adapters, learned, cfg.uplink.is_some(), Some(i), vlan, address(frame, 0));
-        let c = &mut adapters[i].counters;
+        let destination = address(frame, 0);
+        self.parts.learn(Some(i), vlan, [destination, source]);
+        let to = self.parts.find(Some(i), vlan, destination);
+        let c = &mut self.parts.adapters[i].counters;
         c.tx_packets += 1;
         c.tx_bytes += total;
         c.tx_large += u64::from(marks.large || marks.mss != 0);
         c.tx_descriptors += descriptors().count() as u64;
-        let job = SendRequest::new(Some(i), *a, vlan, priority, marks, to);
-        Ok((job, at))
+        let (from, args) = (Some(i), *a);
+        Ok((SendRequest { from, args, vlan, priority, marks, to, ..SendRequest::default() }, at))
     }
 
     /// A frame from the uplink.
@@ -239,15 +228,14 @@ impl Veth {
         at: Time,
         mut frame: Vec<u8>,
     ) -> Vec<u8> {
-        let Parts { adapters, learned, cfg, uplink, .. } = &mut self.parts;
-        let Some(up) = cfg.uplink else { return frame };
+        let Some(up) = self.parts.cfg.uplink else { return frame };
         let Some((vlan, priority)) = untag(&mut frame, up.pvid, |_| true) else { return frame };
-        switch::learn(adapters, learned, None, vlan, [address(&frame, 0), address(&frame, 6)]);
-        let to = switch::find(adapters, learned, true, None, vlan, address(&frame, 0));
-        uplink.tx_packets += 1;
-        uplink.tx_bytes += frame.len() as u64;
-        let mut job = SendRequest::new(None, [0; 9], vlan, priority, Marks::default(), to);
-        job.frame = frame;
+        let destination = address(&frame, 0);
+        self.parts.learn(None, vlan, [destination, address(&frame, 6)]);
+        let to = self.parts.find(None, vlan, destination);
+        self.parts.uplink.tx_packets += 1;
+        self.parts.uplink.tx_bytes += frame.len() as u64;
+        let mut job = SendRequest { vlan, priority, to, frame, ..SendRequest::default() };
         // It is nobody's call, so nobody is told to come back.
         let mut at = at;
         while let Progress::Busy(t) = job.run(&mut self.parts, ports, at, 0) {
@@ -280,29 +268,6 @@ fn marks(sender: &Adapter, flags: u64, mss: u64, frame: &[u8]) -> Option<Marks> 
 }
 
 impl SendRequest {
-    fn new(
-        from: Option<usize>,
-        args: [u64; 9],
-        vlan: u16,
-        priority: u16,
-        marks: Marks,
-        to: To,
-    ) -> SendRequest {
-        SendRequest {
-            from,
-            args,
-            token: 0,
-            frame: Vec::new(),
-            vlan,
-            priority,
-            marks,
-            to,
-            next: 0,
-            segment: 0,
-            dropped: false,
-        }
-    }
-
     /// Counts for whoever sent it.
     fn sender<'a>(&self, parts: &'a mut Parts) -> &'a mut Counters {
         match self.from {
@@ -369,22 +334,15 @@ impl SendRequest {
                 }
             } else {
                 let mut frame = core::mem::take(&mut self.frame);
-                let made = match self.marks.layers {
-                    Some(l) if plan.sum => {
+                let made =
+                    self.marks.layers.filter(|_| plan.sum).and_then(|l| {
                         offload::complete(&mut frame, &l).map(|(old, n)| (l, old, n))
-                    }
-                    _ => None,
-                };
+                    });
                 if let Some((_, _, n)) = made {
                     at += summing(parts.cfg.sum_per_kib, n);
                 }
-                let f = Frame {
-                    head: &frame,
-                    payload: &[],
-                    tag: None,
-                    flags: plan.flags,
-                    large: plan.large,
-                };
+                let (flags, large) = (plan.flags, plan.large);
+                let f = Frame { head: &frame, payload: &[], tag: None, flags, large };
                 at = self.deliver(parts, ports, r, at, f, made.is_some());
                 spent += frame.len() as u64;
                 // The next receiver may want it as the sender left it.
@@ -414,9 +372,8 @@ impl SendRequest {
         let (header, payload) = frame.split_at(usize::from(end).min(frame.len()));
         let kind = self.marks.layers.and_then(|l| l.gso_kind());
         let gso = kind.map(|kind| Gso { kind, size: self.marks.mss, header: end });
-        let Some(mut cut) =
-            gso.and_then(|gso| SegmentPlan::new(header, payload.len() as u32, gso).ok())
-        else {
+        let cut = gso.and_then(|gso| SegmentPlan::new(header, payload.len() as u32, gso).ok());
+        let Some(mut cut) = cut else {
             self.sender(parts).drop_uncut += 1;
             self.dropped = true;
             self.frame = frame;
@@ -441,19 +398,15 @@ impl SendRequest {
                 let field = segment.partial.field();
                 head[field..field + 2].fill(0);
             }
-            let f = Frame {
-                head: &head[..header.len()],
-                payload: piece,
-                tag: None,
-                flags: plan.flags,
-                large: None,
-            };
+            let whole = &head[..header.len()];
+            let f =
+                Frame { head: whole, payload: piece, tag: None, flags: plan.flags, large: None };
             at = self.deliver(parts, ports, r, at, f, plan.sum);
-            if let Receiver::Adapter(i) = r {
-                parts.adapters[i].counters.rx_segments += 1;
-            } else {
-                parts.uplink.rx_segments += 1;
-            }
+            let counters = match r {
+                Receiver::Adapter(i) => &mut parts.adapters[i].counters,
+                Receiver::Uplink => &mut parts.uplink,
+            };
+            counters.rx_segments += 1;
             *spent += (header.len() + piece.len()) as u64;
             self.segment += 1;
         }
@@ -496,9 +449,8 @@ impl SendRequest {
                 done
             }
             Receiver::Uplink => {
-                let Some((up, port)) =
-                    parts.cfg.uplink.and_then(|up| Some((up, ports.get_mut(up.port)?)))
-                else {
+                let up = parts.cfg.uplink.and_then(|up| Some((up, ports.get_mut(up.port)?)));
+                let Some((up, port)) = up else {
                     self.dropped = true;
                     return at;
                 };

@@ -9,16 +9,17 @@
 //! adapter has registered nobody learns. The table is of fixed size: sets of four, the one replaced
 //! that was learned first.
 
-use super::adapter::Adapter;
+use super::{adapter::Adapter, device::Parts};
 use alloc::boxed::Box;
 
 /// Receivers of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum To {
     One(usize),
     /// All on the VLAN but the sender.
     All,
     Uplink,
+    #[default]
     Nobody,
 }
 
@@ -98,44 +99,34 @@ fn owner(adapters: &[Adapter], vlan: u16, mac: [u8; 6]) -> Option<usize> {
     adapters.iter().position(|a| a.is_open() && a.mac == mac && a.is_on(vlan))
 }
 
-/// A frame to one address from another came by: `from` an adapter or the uplink. One to itself says
-/// nothing of where it is.
-pub(super) fn learn(
-    adapters: &[Adapter],
-    learned: &mut Learned,
-    from: Option<usize>,
-    vlan: u16,
-    [to, source]: [[u8; 6]; 2],
-) {
-    if source[0] & 1 != 0 || source == to || owner(adapters, vlan, source).is_some() {
-        return;
+impl Parts {
+    /// A frame to one address from another came by: `from` an adapter or the uplink. One to itself
+    /// says nothing of where it is.
+    pub(super) fn learn(&mut self, from: Option<usize>, vlan: u16, [to, source]: [[u8; 6]; 2]) {
+        if source[0] & 1 != 0 || source == to || owner(&self.adapters, vlan, source).is_some() {
+            return;
+        }
+        match from {
+            Some(i) if !self.adapters[i].is_trunk() => self.learned.learn(vlan, source, i),
+            _ => self.learned.unlearn(vlan, source),
+        }
     }
-    match from {
-        Some(i) if !adapters[i].is_trunk() => learned.learn(vlan, source, i),
-        _ => learned.unlearn(vlan, source),
-    }
-}
 
-/// Returns the receivers of a frame of `from` for `mac`.
-pub(super) fn find(
-    adapters: &[Adapter],
-    learned: &Learned,
-    uplink: bool,
-    from: Option<usize>,
-    vlan: u16,
-    mac: [u8; 6],
-) -> To {
-    if mac[0] & 1 != 0 {
-        return To::All;
-    }
-    let here = |i: &usize| adapters.get(*i).is_some_and(|a| a.is_open() && a.is_on(vlan));
-    if let Some(i) = owner(adapters, vlan, mac).or_else(|| learned.find(vlan, mac).filter(here)) {
-        return if from == Some(i) { To::Nobody } else { To::One(i) };
-    }
-    match trunk(adapters, vlan) {
-        Some(i) if from != Some(i) => To::One(i),
-        None if uplink && from.is_some() => To::Uplink,
-        _ => To::Nobody,
+    /// Returns the receivers of a frame of `from` for `mac`.
+    pub(super) fn find(&self, from: Option<usize>, vlan: u16, mac: [u8; 6]) -> To {
+        if mac[0] & 1 != 0 {
+            return To::All;
+        }
+        let here = |i: &usize| self.adapters.get(*i).is_some_and(|a| a.is_open() && a.is_on(vlan));
+        let learned = || self.learned.find(vlan, mac).filter(here);
+        if let Some(i) = owner(&self.adapters, vlan, mac).or_else(learned) {
+            return if from == Some(i) { To::Nobody } else { To::One(i) };
+        }
+        match trunk(&self.adapters, vlan) {
+            Some(i) if from != Some(i) => To::One(i),
+            None if self.cfg.uplink.is_some() && from.is_some() => To::Uplink,
+            _ => To::Nobody,
+        }
     }
 }
 

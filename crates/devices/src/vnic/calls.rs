@@ -1,7 +1,8 @@
 //! The hypervisor calls: queues, interrupts, and sends.
 
 use super::device::{Event, VnicServer};
-use super::queue::Ring;
+use super::{Entry, queue::Ring};
+use crate::common::Reply;
 use doorbell_hal::{Hcall, HcallReturn, Iova, Port, Time};
 use doorbell_layout::ibmvnic::{
     CRQ_BYTES, DESCRIPTOR, MAX_ENTRIES, MAX_INDIRECT, MESSAGE, first, hcall, status, vioctl,
@@ -20,7 +21,7 @@ impl VnicServer {
         at: Time,
         c: Hcall,
         a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    ) -> Reply {
         let plain = |s| (HcallReturn::status(s), at);
         if c.0 == hcall::EOI {
             return plain(status::SUCCESS);
@@ -64,8 +65,8 @@ impl VnicServer {
             hcall::FREE_SUB_CRQ => plain(self.free_sub_crq(from, a[1])),
             hcall::SEND_SUB_CRQ => {
                 let mut d = [0; DESCRIPTOR];
-                for (bytes, word) in d.chunks_exact_mut(8).zip(&a[2..6]) {
-                    bytes.copy_from_slice(&word.to_be_bytes());
+                for (bytes, word) in d.as_chunks_mut().0.iter_mut().zip(&a[2..6]) {
+                    *bytes = word.to_be_bytes();
                 }
                 plain(self.send(from, at, a[1], &[d], true))
             }
@@ -141,13 +142,7 @@ impl VnicServer {
         status::SUCCESS
     }
 
-    fn vioctl<P: Port>(
-        &mut self,
-        p: &mut P,
-        from: usize,
-        at: Time,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn vioctl<P: Port>(&mut self, p: &mut P, from: usize, at: Time, a: &[u64; 9]) -> Reply {
         let c = &mut self.clients[from];
         let status = match a[1] {
             vioctl::DISABLE_ALL_VIO_INTERRUPTS => {
@@ -157,14 +152,10 @@ impl VnicServer {
                 }
                 status::SUCCESS
             }
-            vioctl::DISABLE_VIO_INTERRUPT | vioctl::ENABLE_VIO_INTERRUPT => {
-                match c.sub.iter_mut().flatten().find(|r| u64::from(r.vector) == a[2]) {
-                    Some(ring) => {
-                        ring.enable(p, at, a[1] == vioctl::ENABLE_VIO_INTERRUPT);
-                        status::SUCCESS
-                    }
-                    None => status::PARAMETER,
-                }
+            what @ (vioctl::DISABLE_VIO_INTERRUPT | vioctl::ENABLE_VIO_INTERRUPT) => {
+                let ring = c.sub.iter_mut().flatten().find(|r| u64::from(r.vector) == a[2]);
+                let found = ring.map(|r| r.enable(p, at, what == vioctl::ENABLE_VIO_INTERRUPT));
+                found.map_or(status::PARAMETER, |()| status::SUCCESS)
             }
             vioctl::GET_SESSION_TOKEN => {
                 let mut ret = [0; 9];
@@ -224,13 +215,7 @@ impl VnicServer {
         }
     }
 
-    fn send_indirect<P: Port>(
-        &mut self,
-        p: &mut P,
-        from: usize,
-        at: Time,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn send_indirect<P: Port>(&mut self, p: &mut P, from: usize, at: Time, a: &[u64; 9]) -> Reply {
         let [_, handle, ioba, count, ..] = *a;
         let refused = |d: &mut VnicServer| {
             d.counters.refused_parameter += 1;
@@ -249,14 +234,7 @@ impl VnicServer {
     }
 
     /// Descriptors for one of the server's queues.
-    fn send(
-        &mut self,
-        from: usize,
-        at: Time,
-        handle: u64,
-        entries: &[[u8; DESCRIPTOR]],
-        direct: bool,
-    ) -> i64 {
+    fn send(&mut self, from: usize, at: Time, handle: u64, entries: &[Entry], direct: bool) -> i64 {
         let c = &self.clients[from];
         let status = if c.crq.is_none() || c.migrated || !c.ready || c.session.failed {
             status::CLOSED

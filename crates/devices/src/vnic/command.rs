@@ -66,10 +66,8 @@ impl VnicServer {
     }
 
     fn handshake<P: Port>(&mut self, p: &mut P, client: usize, at: Time, what: u8) {
-        let fresh = {
-            let s = &self.clients[client].session;
-            !s.initialised && !s.failed
-        };
+        let s = &self.clients[client].session;
+        let fresh = !s.initialised && !s.failed;
         match what {
             first::INIT => {
                 // A client that begins again has forgotten what it had.
@@ -78,7 +76,7 @@ impl VnicServer {
                 }
                 self.clients[client].session.initialised = true;
                 self.counters.sessions += 1;
-                self.signal(p, client, at, first::HANDSHAKE, first::INIT_COMPLETE);
+                self.signal(p, client, at, (first::HANDSHAKE, first::INIT_COMPLETE));
             }
             first::INIT_COMPLETE if fresh => {
                 self.clients[client].session.initialised = true;
@@ -121,10 +119,10 @@ impl VnicServer {
             }
             cmd::QUERY_CAPABILITY => {
                 let mut q = Capability::of(m);
-                let Some(n) = value(&server, c, q.capability.get()) else {
-                    return (m, rc::PARAMETER);
-                };
-                q.number = n;
+                match value(&server, c, q.capability.get()) {
+                    Some(n) => q.number = n,
+                    None => return (m, rc::PARAMETER),
+                }
                 (q.bytes(), rc::SUCCESS)
             }
             cmd::REQUEST_CAPABILITY => request(&server, c, Capability::of(m)),
@@ -151,18 +149,8 @@ impl VnicServer {
             }
             cmd::REQUEST_STATISTICS => {
                 let r = RequestStatistics::of(m);
-                let all = statistics(c);
-                (
-                    m,
-                    self.write(
-                        p,
-                        at,
-                        r.ioba.get(),
-                        r.len.get(),
-                        &all.bytes(),
-                        size_of::<Statistics>(),
-                    ),
-                )
+                let all = statistics(c).bytes();
+                (m, self.write(p, at, (r.ioba, r.len), &all, all.len()))
             }
             cmd::CHANGE_MAC_ADDR => {
                 let mut a = ChangeMac::of(m);
@@ -187,22 +175,12 @@ impl VnicServer {
                 let a = AddressLength::of(m);
                 let mut vpd = [0; VPD_LEN];
                 vpd[..VPD.len()].copy_from_slice(VPD);
-                (m, self.write(p, at, a.ioba.get(), a.len.get(), &vpd, 1))
+                (m, self.write(p, at, (a.ioba, a.len), &vpd, 1))
             }
             cmd::QUERY_IP_OFFLOAD => {
                 let a = LengthAddress::of(m);
-                let can = query_offload(&server);
-                (
-                    m,
-                    self.write(
-                        p,
-                        at,
-                        a.ioba.get(),
-                        a.len.get(),
-                        &can.bytes(),
-                        size_of::<QueryIpOffload>(),
-                    ),
-                )
+                let can = query_offload(&server).bytes();
+                (m, self.write(p, at, (a.ioba, a.len), &can, can.len()))
             }
             cmd::CONTROL_IP_OFFLOAD => {
                 (m, self.control_offload(p, client, at, AddressLength::of(m)))
@@ -215,17 +193,8 @@ impl VnicServer {
                     mac_acls_restrict: server.mac_locked.into(),
                     ..AclBuffer::default()
                 };
-                (
-                    m,
-                    self.write(
-                        p,
-                        at,
-                        a.ioba.get(),
-                        a.len.get(),
-                        &acl.bytes(),
-                        size_of::<AclBuffer>(),
-                    ),
-                )
+                let acl = acl.bytes();
+                (m, self.write(p, at, (a.ioba, a.len), &acl, acl.len()))
             }
             cmd::QUERY_MAP => {
                 let q = QueryMap {
@@ -249,24 +218,21 @@ impl VnicServer {
         }
     }
 
-    /// Writes `bytes` to a buffer of `len`, of which the client must offer `least`.
+    /// Writes `bytes` to the client's buffer, of which it must offer `least`.
     fn write<P: Port>(
-        &mut self,
+        &self,
         p: &mut P,
         at: Time,
-        ioba: u32,
-        len: u32,
+        to: (U32, U32),
         bytes: &[u8],
         least: usize,
     ) -> u8 {
-        let n = bytes.len().min(len as usize);
+        let n = bytes.len().min(to.1.get() as usize);
         if n < least {
             return rc::INVALID_LENGTH;
         }
-        match p.write(at, Iova(ioba.into()), &bytes[..n]) {
-            Ok(_) => rc::SUCCESS,
-            Err(_) => rc::INVALID_IOBA,
-        }
+        let written = p.write(at, Iova(to.0.get().into()), &bytes[..n]);
+        if written.is_ok() { rc::SUCCESS } else { rc::INVALID_IOBA }
     }
 
     /// Switches offloads. A request for one that is not offered is refused and changes nothing.
@@ -333,13 +299,10 @@ impl VnicServer {
 fn value(s: &Server, c: &mut Client, id: u16) -> Option<U64> {
     let queues = s.queues.min(c.queue_limit);
     let n = match id {
-        cap::MIN_TX_QUEUES
-        | cap::MIN_RX_QUEUES
-        | cap::MIN_RX_ADD_QUEUES
-        | cap::MAX_RX_ADD_QUEUES => 1,
+        cap::MIN_TX_QUEUES | cap::MIN_RX_QUEUES => 1,
+        cap::MIN_RX_ADD_QUEUES | cap::MAX_RX_ADD_QUEUES | cap::OPT_RX_BUFADD_QUEUES => 1,
         cap::MAX_TX_QUEUES | cap::MAX_RX_QUEUES => queues,
         cap::OPT_TX_COMP_QUEUES | cap::OPT_RX_COMP_QUEUES => queues,
-        cap::OPT_RX_BUFADD_QUEUES => 1,
         cap::MIN_TX_ENTRIES | cap::MIN_RX_ADD_ENTRIES => s.entries.0,
         cap::MAX_TX_ENTRIES | cap::MAX_RX_ADD_ENTRIES => s.entries.1,
         cap::OPT_TX_ENTRIES | cap::OPT_RXBA_ENTRIES => s.entries.1,

@@ -88,7 +88,7 @@ impl PortCounters {
 }
 
 /// One partition's adapter.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) crq: Option<Ring<MESSAGE>>,
     /// By number.
@@ -116,49 +116,39 @@ pub(super) struct Client {
     pub(super) tx: VecDeque<TxRequest>,
     /// Frames fetched and not yet on the wire, large sends once.
     pub(super) leaving: u64,
-    /// Time at which the wire is free.
     pub(super) wire_free: Time,
     pub(super) errors: u32,
     pub(super) sent: PortCounters,
     pub(super) received: PortCounters,
 }
 
-/// Scheduled events.
+/// Scheduled events. From outside, whatever the session, come `Failover` to `Error`.
 #[derive(Debug)]
 pub(super) enum Event {
     Command([u8; MESSAGE]),
     Respond([u8; MESSAGE]),
-    /// A frame's first bit leaves; `last`: of its packet.
-    Frame {
-        bytes: Vec<u8>,
-        last: bool,
-    },
-    Done {
-        queue: usize,
-        correlator: u32,
-        rc: u16,
-        entries: u64,
-        report: bool,
-    },
-    Report {
-        queue: usize,
-    },
-    Deliver {
-        queue: usize,
-        buffer: RxAdd,
-        frame: Vec<u8>,
-    },
-    /// From outside: whatever the session.
+    // A frame's first bit leaves; `last`: of its packet.
+    Frame { bytes: Vec<u8>, last: bool },
+    Done(Completion),
+    Report { queue: usize },
+    Deliver { queue: usize, buffer: RxAdd, frame: Vec<u8> },
     Failover,
-    Ready {
-        switch: u64,
-    },
+    Ready { switch: u64 },
     Migrate,
     Carrier(bool),
-    Error {
-        cause: u16,
-        fatal: bool,
-    },
+    Error { cause: u16, fatal: bool },
+}
+
+/// A sent frame's completion.
+#[derive(Debug)]
+pub(super) struct Completion {
+    pub(super) queue: usize,
+    pub(super) correlator: u32,
+    pub(super) rc: u16,
+    /// Descriptors of the frame.
+    pub(super) entries: u64,
+    /// It is wanted.
+    pub(super) report: bool,
 }
 
 #[derive(Debug)]
@@ -243,27 +233,9 @@ impl VnicServer {
         let mut mac = self.cfg.mac;
         mac[5] = mac[5].wrapping_add(i as u8);
         self.sessions += 1;
-        Client {
-            crq: None,
-            sub: Vec::new(),
-            migrated: false,
-            active: 0,
-            ready: true,
-            switches: 0,
-            busy: 0,
-            queue_limit: u64::MAX,
-            mac,
-            carrier: true,
-            commands: 0,
-            command_free: Time::ZERO,
-            session: Session::new(self.sessions, &self.cfg.servers[0]),
-            tx: VecDeque::new(),
-            leaving: 0,
-            wire_free: Time::ZERO,
-            errors: 0,
-            sent: PortCounters::default(),
-            received: PortCounters::default(),
-        }
+        let session = Session::new(self.sessions, &self.cfg.servers[0]);
+        let queue_limit = u64::MAX;
+        Client { ready: true, queue_limit, mac, carrier: true, session, ..Client::default() }
     }
 
     // ---- from outside ----
@@ -404,14 +376,10 @@ impl VnicServer {
                 }
                 self.spare.push(bytes);
             }
-            Event::Done { .. } | Event::Report { .. } if !live => {
-                self.counters.completions_lost +=
-                    u64::from(matches!(event, Event::Done { report: true, .. }));
-            }
-            Event::Done { queue, correlator, rc, entries, report } => {
-                self.done(p, client, at, queue, (correlator, rc), entries, report);
-            }
-            Event::Report { queue } => self.report(p, client, at, queue),
+            Event::Done(c) if live => self.done(p, client, at, &c),
+            Event::Done(c) => self.counters.completions_lost += u64::from(c.report),
+            Event::Report { queue } if live => self.report(p, client, at, queue),
+            Event::Report { .. } => {}
             Event::Deliver { queue, buffer, frame } => {
                 if live {
                     self.deliver(p, client, at, queue, buffer, &frame);
@@ -440,34 +408,28 @@ impl VnicServer {
         }
     }
 
-    pub(super) fn signal<P: Port>(
-        &mut self,
-        p: &mut P,
-        client: usize,
-        at: Time,
-        kind: u8,
-        what: u8,
-    ) {
-        self.tell(p, client, at, Message { first: kind, cmd: what, ..Message::default() }.bytes());
+    /// Writes a message that is only its first byte and its command.
+    pub(super) fn signal<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: (u8, u8)) {
+        let m = Message { first: m.0, cmd: m.1, ..Message::default() };
+        self.tell(p, client, at, m.bytes());
     }
 
     /// Ends the session: everything that it had is gone, and counted.
     pub(super) fn end_session(&mut self, client: usize) {
         self.sessions += 1;
         let c = &mut self.clients[client];
-        let old = core::mem::replace(
-            &mut c.session,
-            Session::new(self.sessions, &self.cfg.servers[c.active]),
-        );
+        let new = Session::new(self.sessions, &self.cfg.servers[c.active]);
+        let old = core::mem::replace(&mut c.session, new);
         let lost: u64 = c.sub.iter_mut().flatten().map(|r| r.purge() as u64).sum();
         self.counters.entries_lost += lost + c.crq.as_mut().map_or(0, |r| r.purge() as u64);
         self.counters.tx_lost += c.tx.len() as u64;
         self.counters.unmaps += old.maps.len() as u64;
         self.counters.sessions_ended += u64::from(old.initialised);
         if let Some(q) = old.queues {
-            self.counters.completions_lost += q.tx.iter().map(|t| t.done.len() as u64).sum::<u64>();
-            self.counters.rx_buffers_lost +=
-                q.rx.iter().map(|r| r.posted.len() as u64).sum::<u64>();
+            let unreported: usize = q.tx.iter().map(|t| t.done.len()).sum();
+            let posted: usize = q.rx.iter().map(|r| r.posted.len()).sum();
+            self.counters.completions_lost += unreported as u64;
+            self.counters.rx_buffers_lost += posted as u64;
         }
         while let Some(job) = self.clients[client].tx.pop_front() {
             self.counters.completions_lost += u64::from(job.wants_report());
@@ -483,7 +445,7 @@ impl VnicServer {
         c.ready = false;
         c.switches += 1;
         let switch = c.switches;
-        self.signal(p, client, at, first::TRANSPORT, first::FAILOVER);
+        self.signal(p, client, at, (first::TRANSPORT, first::FAILOVER));
         self.later(client, at + self.cfg.failover, Event::Ready { switch });
     }
 
@@ -495,7 +457,7 @@ impl VnicServer {
         }
         c.ready = true;
         if c.crq.is_some() && !c.migrated && !c.session.initialised {
-            self.signal(p, client, at, first::HANDSHAKE, first::INIT);
+            self.signal(p, client, at, (first::HANDSHAKE, first::INIT));
         }
     }
 
@@ -503,7 +465,7 @@ impl VnicServer {
         self.counters.migrations += 1;
         self.end_session(client);
         if self.clients[client].crq.is_some() {
-            self.signal(p, client, at, first::TRANSPORT, first::MIGRATED);
+            self.signal(p, client, at, (first::TRANSPORT, first::MIGRATED));
             self.clients[client].migrated = true;
         }
     }
@@ -575,10 +537,8 @@ impl EventSource for VnicServer {
         tell("receive buffers given", Fact::Number(c.rx_buffers));
         tell("frames without a buffer", Fact::Number(c.rx_no_buffer));
         tell("queue entries not written", Fact::Number(c.queue_faults + c.entries_lost));
-        tell(
-            "calls refused",
-            Fact::Number(c.refused_parameter + c.refused_closed + c.refused_resource),
-        );
+        let refused = c.refused_parameter + c.refused_closed + c.refused_resource;
+        tell("calls refused", Fact::Number(refused));
     }
 }
 
@@ -609,12 +569,13 @@ impl<P: Port> HcallDevice<P> for VnicServer {
             self.clients[c] = self.client(c);
         }
         // Frames that were fetched are lost, too, with all else that was to come.
-        let lost =
-            self.due.iter().filter(|d| matches!(d.event, Event::Frame { last: true, .. })).count();
-        self.counters.tx_lost += lost as u64;
-        self.counters.rx_lost +=
-            self.due.iter().filter(|d| matches!(d.event, Event::Deliver { .. })).count() as u64;
-        self.due.clear();
+        for d in self.due.drain() {
+            match d.event {
+                Event::Frame { last, .. } => self.counters.tx_lost += u64::from(last),
+                Event::Deliver { .. } => self.counters.rx_lost += 1,
+                _ => {}
+            }
+        }
         self.update_next_due();
         self.serial_free = Time::ZERO;
     }

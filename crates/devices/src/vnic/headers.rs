@@ -1,8 +1,9 @@
 //! Header descriptors of sent frames: parsing, and comparison with the server's request.
 
+use super::Entry;
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::headers::{lengths, selected};
-use doorbell_layout::ibmvnic::{DESCRIPTOR, HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, desc, first};
+use doorbell_layout::ibmvnic::{HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, desc, first};
 
 /// Returns the header bytes of `frame` that the byte `wanted` asks for; `None`: no descriptors.
 pub(super) fn demanded(wanted: u8, frame: &[u8]) -> Option<usize> {
@@ -10,10 +11,10 @@ pub(super) fn demanded(wanted: u8, frame: &[u8]) -> Option<usize> {
 }
 
 /// Returns true if the descriptors behind a transmit descriptor can be header descriptors.
-pub(super) fn are_headers(entries: &[[u8; DESCRIPTOR]]) -> bool {
+pub(super) fn are_headers(entries: &[Entry]) -> bool {
     let Some((head, more)) = entries.split_first() else { return true };
     let h = Hdr::of(*head);
-    let next = |e: &[u8; DESCRIPTOR]| {
+    let next = |e: &Entry| {
         let x = HdrExt::of(*e);
         x.first == first::VALID && x.kind == desc::HDR_EXT && usize::from(x.len) <= HDR_EXT_DATA
     };
@@ -39,7 +40,7 @@ pub(super) struct Headers {
 impl Headers {
     /// Reads the descriptors behind a transmit descriptor into `data`, which is empty.
     /// `None` when they cannot be header descriptors.
-    pub(super) fn parse(entries: &[[u8; DESCRIPTOR]], mut data: Vec<u8>) -> Option<Headers> {
+    pub(super) fn parse(entries: &[Entry], mut data: Vec<u8>) -> Option<Headers> {
         let Some((head, more)) = entries.split_first() else { return Some(Headers::default()) };
         if !are_headers(entries) {
             return None;

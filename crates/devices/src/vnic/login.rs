@@ -79,14 +79,12 @@ impl VnicServer {
         if head.version.get() == 0 {
             return Err(rc::PARAMETER);
         }
-        let tx = numbers(&buffer, head.num_txcomp_subcrqs, head.off_txcomp_subcrqs)
-            .ok_or(rc::PARAMETER)?;
-        let rx = numbers(&buffer, head.num_rxcomp_subcrqs, head.off_rxcomp_subcrqs)
-            .ok_or(rc::PARAMETER)?;
+        let list = |n, offset| numbers(&buffer, n, offset).ok_or(rc::PARAMETER);
+        let tx = list(head.num_txcomp_subcrqs, head.off_txcomp_subcrqs)?;
+        let rx = list(head.num_rxcomp_subcrqs, head.off_rxcomp_subcrqs)?;
         let data = head.client_data_offset.get() as usize;
-        let data = data
-            .checked_add(head.client_data_len.get() as usize)
-            .and_then(|end| buffer.get(data..end));
+        let end = data.checked_add(head.client_data_len.get() as usize);
+        let data = end.and_then(|end| buffer.get(data..end));
         data.and_then(client_data).ok_or(rc::PARAMETER)?;
 
         let c = &mut self.clients[client];

@@ -19,6 +19,9 @@ mod receive;
 mod session;
 mod transmit;
 
+/// A descriptor as it comes.
+type Entry = [u8; doorbell_layout::ibmvnic::DESCRIPTOR];
+
 pub use config::{Config, Serial, Server};
 pub use device::{Counters, OpenQueue, VnicServer};
 pub use transmit::well_formed;

@@ -25,15 +25,8 @@ pub(super) struct Ring<const N: usize> {
 impl<const N: usize> Ring<N> {
     pub(super) fn new(at: Iova, bytes: u64, vector: u16) -> Ring<N> {
         let entries = (bytes / N as u64).max(1) as u32;
-        Ring {
-            at,
-            entries,
-            next: 0,
-            vector,
-            enabled: false,
-            pending: false,
-            waiting: VecDeque::new(),
-        }
+        let waiting = VecDeque::new();
+        Ring { at, entries, next: 0, vector, enabled: false, pending: false, waiting }
     }
 
     /// Entries for which there was no room.

@@ -6,10 +6,11 @@
 //! Checksum flags tell only of protocols that the client switched on. IPv6's header flag goes with
 //! the switch, for a driver trusts both flags or none.
 
+use super::Entry;
 use super::device::{Event, VnicServer};
 use super::transmit::well_formed;
 use doorbell_hal::{DropReason, Port, RxVerdict, Time};
-use doorbell_layout::ibmvnic::{DESCRIPTOR, RxAdd, RxComp, first, offload, rc, rx, status};
+use doorbell_layout::ibmvnic::{RxAdd, RxComp, first, offload, rc, rx, status};
 use doorbell_packet::ethernet::{Cast, HEADER};
 use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 use doorbell_packet::vlan;
@@ -22,7 +23,7 @@ impl VnicServer {
         client: usize,
         at: Time,
         queue: usize,
-        entries: &[[u8; DESCRIPTOR]],
+        entries: &[Entry],
         direct: bool,
     ) -> i64 {
         let s = &mut self.clients[client].session;
@@ -183,12 +184,8 @@ impl VnicServer {
         for q in &mut queues.rx {
             for buffer in q.posted.drain(..) {
                 let rc = U16::new(rc::ABORTED.into());
-                let m = RxComp {
-                    first: first::VALID,
-                    correlator: buffer.correlator,
-                    rc,
-                    ..RxComp::default()
-                };
+                let (first, correlator) = (first::VALID, buffer.correlator);
+                let m = RxComp { first, correlator, rc, ..RxComp::default() };
                 self.counters.rx_buffers_returned += 1;
                 match c.sub.get_mut(q.ring).and_then(Option::as_mut) {
                     Some(ring) => self.counters.queue_faults += ring.put(p, at, m.bytes()),

@@ -45,7 +45,6 @@ pub(super) struct RxQueue {
     pub(super) posted: VecDeque<RxAdd>,
 }
 
-/// The queues.
 #[derive(Debug)]
 pub(super) struct Queues {
     pub(super) tx: Vec<TxQueue>,
@@ -53,7 +52,7 @@ pub(super) struct Queues {
 }
 
 /// Capabilities requested and granted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Granted {
     pub(super) tx_queues: u64,
     pub(super) rx_queues: u64,
@@ -82,8 +81,7 @@ impl Granted {
     }
 }
 
-/// The session.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Session {
     /// Never used twice.
     pub(super) number: u64,
@@ -105,29 +103,16 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(number: u64, s: &Server) -> Session {
-        Session {
-            number,
-            initialised: false,
-            versioned: false,
-            failed: false,
-            granted: Granted {
-                tx_queues: 1,
-                rx_queues: 1,
-                rx_add_queues: 1,
-                tx_entries: s.entries.0,
-                rx_entries: s.entries.0,
-                mtu: s.mtu.1.min(1514),
-                promisc: 0,
-                rx_sg: 0,
-            },
-            offloads: [false; 8],
-            queues: None,
-            maps: BTreeMap::new(),
-            mapped_pages: 0,
-            link_up: false,
-            multicast: Vec::new(),
-            all_multicast: false,
-        }
+        let granted = Granted {
+            tx_queues: 1,
+            rx_queues: 1,
+            rx_add_queues: 1,
+            tx_entries: s.entries.0,
+            rx_entries: s.entries.0,
+            mtu: s.mtu.1.min(1514),
+            ..Granted::default()
+        };
+        Session { number, granted, ..Session::default() }
     }
 
     /// Handle of transmit queue `i`. It has more than 32 bits and follows from no other, so that

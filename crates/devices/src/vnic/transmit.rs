@@ -5,13 +5,14 @@
 //! descriptor with `COMP_NEEDED` has. A queue takes what was granted and one array more: the driver
 //! looks for room only after it has added an array.
 
-use super::device::{Event, VnicServer};
+use super::Entry;
+use super::device::{Completion, Event, VnicServer};
 use super::headers::{Headers, are_headers};
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Time};
 use doorbell_layout::ibmvnic::{
-    DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, Tx, TxComp, cause, desc, desc_req, first, offload,
-    rc, status, tx,
+    MAX_COMPLETIONS, MAX_INDIRECT, Tx, TxComp, cause, desc, desc_req, first, offload, rc, status,
+    tx,
 };
 use doorbell_packet::ethernet::{self, HEADER};
 use doorbell_packet::headers::{Ip, Layers, Transport};
@@ -30,9 +31,6 @@ pub(super) struct TxRequest {
 }
 
 impl TxRequest {
-    fn entries(&self) -> u64 {
-        self.desc.n_crq_elem.into()
-    }
     /// Returns true if its completion is wanted.
     pub(super) fn wants_report(&self) -> bool {
         self.desc.flags1 & tx::COMP_NEEDED != 0
@@ -52,7 +50,7 @@ impl TxRequest {
 }
 
 /// Returns true if a queue takes this array: of receive buffers, or else of frames.
-pub fn well_formed(entries: &[[u8; DESCRIPTOR]], buffers: bool) -> bool {
+pub fn well_formed(entries: &[Entry], buffers: bool) -> bool {
     if buffers {
         return entries.iter().all(|e| e[0] == first::VALID);
     }
@@ -60,12 +58,8 @@ pub fn well_formed(entries: &[[u8; DESCRIPTOR]], buffers: bool) -> bool {
     while let Some(&d) = rest.first() {
         let d = Tx::of(d);
         let n = usize::from(d.n_crq_elem);
-        if d.first != first::VALID
-            || d.kind != desc::TX
-            || n == 0
-            || n > rest.len()
-            || !are_headers(&rest[1..n])
-        {
+        let sized = (1..=rest.len()).contains(&n);
+        if d.first != first::VALID || d.kind != desc::TX || !sized || !are_headers(&rest[1..n]) {
             return false;
         }
         rest = &rest[n..];
@@ -80,7 +74,7 @@ impl VnicServer {
         client: usize,
         at: Time,
         queue: usize,
-        entries: &[[u8; DESCRIPTOR]],
+        entries: &[Entry],
         direct: bool,
     ) -> i64 {
         if !well_formed(entries, false) {
@@ -123,10 +117,9 @@ impl VnicServer {
         let fetched = self.read(p, client, at, &job, &mut frame);
         let outcome =
             fetched.and_then(|t| self.process(client, &job, &mut frame).map(|gso| (t, gso)));
+        let c = &mut self.clients[client];
         match outcome {
-            Ok((t, gso))
-                if self.clients[client].carrier && self.clients[client].session.link_up =>
-            {
+            Ok((t, gso)) if c.carrier && c.session.link_up => {
                 let frame = core::mem::take(&mut frame);
                 let end = self.put_on_wire(client, t, &job, frame, gso);
                 self.finish(client, end, &job, rc::SUCCESS);
@@ -143,7 +136,7 @@ impl VnicServer {
             }
             Err(Refusal::Code(code)) => {
                 self.counters.tx_errors += 1;
-                self.clients[client].sent.errors += 1;
+                c.sent.errors += 1;
                 self.finish(client, at, &job, code);
             }
         }
@@ -152,9 +145,14 @@ impl VnicServer {
     }
 
     fn finish(&mut self, client: usize, at: Time, job: &TxRequest, code: u8) {
-        let (queue, correlator, entries) = (job.queue, job.desc.correlator.get(), job.entries());
-        let report = job.wants_report();
-        self.later(client, at, Event::Done { queue, correlator, rc: code.into(), entries, report });
+        let done = Completion {
+            queue: job.queue,
+            correlator: job.desc.correlator.get(),
+            rc: code.into(),
+            entries: job.desc.n_crq_elem.into(),
+            report: job.wants_report(),
+        };
+        self.later(client, at, Event::Done(done));
     }
 
     /// Reads the frame; nothing outside its long-term buffer.
@@ -209,11 +207,8 @@ impl VnicServer {
             }
         } else if !job.headers.are(wanted, frame) {
             self.counters.headers_bad += 1;
-            return Err(if server.backing_needs_headers {
-                Refusal::Adapter
-            } else {
-                Refusal::Code(rc::PARAMETER)
-            });
+            let ends = server.backing_needs_headers;
+            return Err(if ends { Refusal::Adapter } else { Refusal::Code(rc::PARAMETER) });
         }
         let d = &job.desc;
         if d.flags2 & tx::VLAN_INSERT != 0 && !server.vlan_insert {
@@ -320,28 +315,17 @@ impl VnicServer {
 
     // ---- completions ----
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "an event's fields, taken apart by its dispatcher"
-    )]
-    pub(super) fn done<P: Port>(
-        &mut self,
-        p: &mut P,
-        client: usize,
-        at: Time,
-        queue: usize,
-        done: (u32, u16),
-        entries: u64,
-        report: bool,
-    ) {
+    /// A frame's descriptors are free again, and its completion is to be reported if it is wanted.
+    pub(super) fn done<P: Port>(&mut self, p: &mut P, client: usize, at: Time, c: &Completion) {
+        let queue = c.queue;
         let Some(q) = self.clients[client].session.queues.as_mut().map(|q| &mut q.tx[queue]) else {
             return;
         };
-        q.outstanding -= entries;
-        if !report {
+        q.outstanding -= c.entries;
+        if !c.report {
             return;
         }
-        q.done.push(done);
+        q.done.push((c.correlator, c.rc));
         match q.done.len() {
             MAX_COMPLETIONS => self.report(p, client, at, queue),
             1 => self.later(client, at + self.cfg.completion_wait, Event::Report { queue }),

@@ -1,5 +1,12 @@
 use super::*;
 
+impl Pools {
+    /// Returns the number of buffers.
+    pub(in super::super) fn len(&self) -> u32 {
+        self.count
+    }
+}
+
 fn b(size: u32, ioba: u32) -> Buffer {
     Buffer { ioba, size }
 }
