@@ -9,7 +9,7 @@
 
 use super::{coalesce::Coalescer, config::Config};
 use alloc::collections::VecDeque;
-use doorbell_hal::{DmaFault, DmaFaultKind, Fact, Iova, Port, Time};
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Time};
 use doorbell_layout::axienet::{Descriptor, cr, sr};
 use zerocopy::IntoBytes;
 
@@ -134,15 +134,9 @@ impl Channel {
         self.control | CR_ONE
     }
 
-    /// Control, status, current and tail descriptor, by these names.
-    pub(super) fn diagnose(
-        &self,
-        at: Time,
-        names: [&'static str; 4],
-        tell: &mut dyn FnMut(&'static str, Fact),
-    ) {
-        let values = [self.control.into(), self.read_status(at).into(), self.current, self.tail];
-        names.into_iter().zip(values).for_each(|(name, v)| tell(name, Fact::Bits(v)));
+    /// Control, status, current and tail descriptor.
+    pub(super) fn facts(&self, at: Time) -> [u64; 4] {
+        [self.control.into(), self.read_status(at).into(), self.current, self.tail]
     }
 
     pub(super) fn read_status(&self, at: Time) -> u32 {

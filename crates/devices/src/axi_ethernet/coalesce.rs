@@ -33,13 +33,9 @@ const fn delay(control: u32) -> u64 {
 
 impl Coalescer {
     pub(super) fn new(cfg: &Config, control: u32) -> Coalescer {
-        let reload_on_any_write = cfg.reload_on_any_write;
-        Coalescer {
-            left: threshold(control),
-            since: None,
-            unit: cfg.delay_unit(),
-            reload_on_any_write,
-        }
+        let Config { reload_on_any_write, .. } = *cfg;
+        let (left, unit) = (threshold(control), cfg.delay_unit());
+        Coalescer { left, since: None, unit, reload_on_any_write }
     }
 
     /// CR was `old` and is `new`.
@@ -54,7 +50,6 @@ impl Coalescer {
         }
     }
 
-    /// A packet begins.
     pub(super) fn packet_begins(&mut self) {
         self.since = None;
     }

@@ -92,7 +92,6 @@ impl Config {
         Span::from_ps((n * 1_000_000).div_ceil(self.clock_mhz as u64))
     }
 
-    /// A unit of the delay.
     pub(super) const fn delay_unit(&self) -> Span {
         self.clocks(self.delay_clocks as u64)
     }

@@ -426,16 +426,12 @@ impl EventSource for AxiEthernet {
 
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         tell("link up", Fact::State(self.link));
-        self.tx.ch.diagnose(
-            self.now,
-            ["MM2S_DMACR", "MM2S_DMASR", "MM2S_CURDESC", "MM2S_TAILDESC"],
-            tell,
-        );
-        self.rx.ch.diagnose(
-            self.now,
-            ["S2MM_DMACR", "S2MM_DMASR", "S2MM_CURDESC", "S2MM_TAILDESC"],
-            tell,
-        );
+        let tx = ["MM2S_DMACR", "MM2S_DMASR", "MM2S_CURDESC", "MM2S_TAILDESC"];
+        let rx = ["S2MM_DMACR", "S2MM_DMASR", "S2MM_CURDESC", "S2MM_TAILDESC"];
+        for (ch, names) in [(&self.tx.ch, tx), (&self.rx.ch, rx)] {
+            let facts = names.into_iter().zip(ch.facts(self.now));
+            facts.for_each(|(name, v)| tell(name, Fact::Bits(v)));
+        }
     }
 }
 

@@ -36,12 +36,8 @@ pub(super) struct Filter {
 impl Filter {
     pub(super) const fn new() -> Filter {
         let entry = Entry { on: false, pattern: [0; 2], mask: [!0, 0xffff] };
-        Filter {
-            unicast: [0; 2],
-            index: 0,
-            entries: [entry; mac::FILTERS as usize],
-            table: Vec::new(),
-        }
+        let entries = [entry; mac::FILTERS as usize];
+        Filter { unicast: [0; 2], index: 0, entries, table: Vec::new() }
     }
 
     fn entry(&mut self) -> Option<&mut Entry> {

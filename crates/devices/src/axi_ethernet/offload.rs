@@ -23,11 +23,8 @@ pub(super) fn transmit(built: Checksum, app: [u32; 3], frame: &mut [u8]) {
         (Checksum::CsumPartial, tx_app::PARTIAL) => {
             let start = (app[1] >> tx_app::START_SHIFT) as usize;
             let insert = (app[1] & tx_app::INSERT) as usize;
-            let sum = frame
-                .get(start..)
-                .map_or(Sum::ZERO, Sum::of)
-                .plus_be16((app[2] & tx_app::SEED) as u16);
-            store(frame, insert, sum.checksum());
+            let sum = frame.get(start..).map_or(Sum::ZERO, Sum::of);
+            store(frame, insert, sum.plus_be16((app[2] & tx_app::SEED) as u16).checksum());
         }
         (Checksum::Full, tx_app::FULL) => complete(frame),
         _ => {}

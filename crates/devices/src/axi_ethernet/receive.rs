@@ -252,14 +252,8 @@ impl AxiEthernet {
         self.rx.pending.push_back(PendingWrite { at, fetched, status, bytes: n, app });
     }
 
-    fn rx_data_fails<P: Port>(
-        &mut self,
-        p: &mut P,
-        t: Time,
-        f: &Fetched,
-        (status, errors): (u32, u32),
-    ) {
-        let status = status | Descriptor::CMPLT;
+    fn rx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, why: (u32, u32)) {
+        let (status, errors) = (why.0 | Descriptor::CMPLT, why.1);
         // If not even that can be written, there is one error more; it halts anyway.
         let _ = self.rx.ch.update(p, t, f, Report { status, app: None, eof: false });
         self.rx_fail(t, f.place, errors);

@@ -47,7 +47,6 @@ const fn high(v: u64, half: u32) -> u64 {
 }
 
 impl AxiEthernet {
-    /// A read of any size.
     pub(super) fn read_any(&mut self, at: Time, r: Reg, size: u8) -> u64 {
         let word = r.offset & !3;
         let bits = u32::from(size) * 8;
@@ -61,7 +60,6 @@ impl AxiEthernet {
         if bits >= 64 { v } else { v & ((1 << bits) - 1) }
     }
 
-    /// A write of any size.
     pub(super) fn write_any<P: Port>(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
         match size {
             4 if r.offset & 3 == 0 => self.write_word(at, r.region, r.offset, v as u32),
@@ -95,10 +93,7 @@ impl AxiEthernet {
 
     fn read_dma(&self, at: Time, offset: u32) -> u32 {
         let Some((side, r)) = split(offset) else { return 0 };
-        let ch = match side {
-            Side::Tx => &self.tx.ch,
-            Side::Rx => &self.rx.ch,
-        };
+        let ch = if side == Side::Tx { &self.tx.ch } else { &self.rx.ch };
         match r {
             dma::CR => ch.read_control() | if self.in_reset(at) { cr::RESET } else { 0 },
             dma::SR => ch.read_status(at),
@@ -122,14 +117,8 @@ impl AxiEthernet {
         }
         let cfg = self.cfg;
         let failed = self.has_failed();
-        let working = match side {
-            Side::Tx => self.tx.is_working(),
-            Side::Rx => false,
-        };
-        let ch = match side {
-            Side::Tx => &mut self.tx.ch,
-            Side::Rx => &mut self.rx.ch,
-        };
+        let working = side == Side::Tx && self.tx.is_working();
+        let ch = if side == Side::Tx { &mut self.tx.ch } else { &mut self.rx.ch };
         let tail = match r {
             dma::TAILDESC => Some((low(ch.tail(), v), !cfg.wide())),
             dma::TAILDESC_MSB if cfg.wide() => Some((high(ch.tail(), v), true)),

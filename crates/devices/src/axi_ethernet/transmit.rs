@@ -84,10 +84,8 @@ impl AxiEthernet {
 
     /// Returns address and length of the next piece.
     fn tx_piece(&self, f: &Fetched) -> (u64, u32) {
-        let at = self
-            .cfg
-            .address(f.d.buffer.get(), f.d.buffer_msb.get())
-            .wrapping_add(self.tx.offset.into());
+        let start = self.cfg.address(f.d.buffer.get(), f.d.buffer_msb.get());
+        let at = start.wrapping_add(self.tx.offset.into());
         let left = (f.d.control.get() & Descriptor::LENGTH).saturating_sub(self.tx.offset);
         (at, left.min((PAGE - at % PAGE) as u32))
     }
@@ -155,14 +153,8 @@ impl AxiEthernet {
     }
 
     /// The descriptor's data are in error: it is told so, and the channel halts.
-    fn tx_data_fails<P: Port>(
-        &mut self,
-        p: &mut P,
-        t: Time,
-        f: &Fetched,
-        (status, errors): (u32, u32),
-    ) {
-        let status = self.tx.offset | status | Descriptor::CMPLT;
+    fn tx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, why: (u32, u32)) {
+        let (status, errors) = (self.tx.offset | why.0 | Descriptor::CMPLT, why.1);
         // If not even that can be written, there is one error more; it halts anyway.
         let _ = self.tx.ch.update(p, t, f, Report { status, app: None, eof: false });
         self.tx_fail(t, f.place, errors);

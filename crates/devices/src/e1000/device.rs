@@ -280,7 +280,6 @@ impl E1000 {
         }
     }
 
-    /// The line rises, if it is time.
     pub(super) fn line_rises<P: Port>(&mut self, p: &mut P, t: Time) {
         if self.irq.due() <= t {
             self.irq.rise(t);
@@ -307,10 +306,8 @@ impl EventSource for E1000 {
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         tell("link up", Fact::State(self.link));
         tell("stopped by a DMA fault", Fact::State(self.halted));
-        tell(
-            "hung by a packet beyond its FIFO or by an erratum",
-            Fact::State(self.counters.hangs > 0),
-        );
+        let hung = Fact::State(self.counters.hangs > 0);
+        tell("hung by a packet beyond its FIFO or by an erratum", hung);
         for (names, ring) in [
             (["TX descriptors", "TDH", "TDT"], &self.tx.ring),
             (["RX descriptors", "RDH", "RDT"], &self.rx.ring),

@@ -10,7 +10,6 @@
 use doorbell_hal::{Span, Time};
 use doorbell_layout::e1000::TIMER_FPD;
 
-/// Unit of ITR.
 const ITR_UNIT: Span = Span::from_ns(256);
 /// Unit of the delay timers.
 const DELAY_UNIT: Span = Span::from_ns(1024);
@@ -46,7 +45,6 @@ impl Interrupts {
         }
     }
 
-    /// Sets causes.
     pub(super) fn raise(&mut self, at: Time, causes: u32) {
         self.causes |= causes;
         self.consider(at);

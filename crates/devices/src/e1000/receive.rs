@@ -194,15 +194,8 @@ impl E1000 {
             bytes.extend_from_slice(&fcs);
         }
         self.rx.used += bytes.len();
-        self.rx.fifo.push_back(RxFrame {
-            ready: at,
-            bytes,
-            done: 0,
-            status,
-            errors,
-            checksum,
-            special,
-        });
+        let frame = RxFrame { ready: at, bytes, done: 0, status, errors, checksum, special };
+        self.rx.fifo.push_back(frame);
     }
 
     /// A MAC control frame: a pause, or one that nobody knows.

@@ -226,7 +226,6 @@ impl Ring {
         self.waiting.iter().filter(|w| w.1.high & bit != 0).count() as u64
     }
 
-    /// Returns true if any waits.
     pub(super) fn any_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -24,7 +24,6 @@ impl Stats {
         Stats([0; 64])
     }
 
-    /// Counts one.
     pub(super) fn count(&mut self, r: u32) {
         let c = &mut self.0[index(r)];
         *c = c.saturating_add(1);
@@ -53,11 +52,6 @@ impl Stats {
             self.0[index(r - 4)] = 0;
         }
         v
-    }
-
-    #[cfg(test)]
-    fn set(&mut self, r: u32, v: u32) {
-        self.0[index(r)] = v;
     }
 }
 

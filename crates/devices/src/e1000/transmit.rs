@@ -376,12 +376,8 @@ impl E1000 {
                 c.insert_ip(&mut bytes);
             }
             if packet.options & DataTx::TXSM != 0 {
-                let extra = if packet.large {
-                    bytes.len().saturating_sub(c.start.into()) as u32
-                } else {
-                    0
-                };
-                c.insert_transport(&mut bytes, extra);
+                let behind = bytes.len().saturating_sub(c.start.into()) as u32;
+                c.insert_transport(&mut bytes, if packet.large { behind } else { 0 });
             }
         }
         if word & tx_word::VLE != 0 && self.regs.ctrl & CTRL_VME != 0 && bytes.len() >= ADDRESSES {

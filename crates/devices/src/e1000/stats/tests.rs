@@ -1,5 +1,11 @@
 use super::*;
 
+impl Stats {
+    fn set(&mut self, r: u32, v: u32) {
+        self.0[index(r)] = v;
+    }
+}
+
 #[test]
 fn reading_clears() {
     let mut s = Stats::new();
