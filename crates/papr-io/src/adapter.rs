@@ -85,9 +85,8 @@ impl Handshake {
     /// # Errors
     /// If the server has no partition left, or speaks another version.
     pub fn finish(self, socket: &UnixStream, well_formed: WellFormed) -> io::Result<Adapter> {
-        let (what, unit) = read_message(socket).map_err(|_| {
-            io::Error::other("the server has no partition left, or is of another version")
-        })?;
+        let refused = "the server has no partition left, or is of another version";
+        let (what, unit) = read_message(socket).map_err(|_| io::Error::other(refused))?;
         let (unit, kind) = (unit as u32, (unit >> 32) as u32);
         if what != WELCOME || !matches!(kind, VNIC | VETH) {
             return Err(io::Error::other("the server sent an unknown kind of adapter"));
@@ -172,20 +171,19 @@ impl Adapter {
     }
 
     /// Reads or writes translation entries.
-    fn change_table<'m>(
-        &self,
-        call: u64,
-        a: &[u64; 9],
-        memory: impl Fn() -> Option<&'m Window>,
-    ) -> Answer {
+    fn change_table<'m, M>(&self, call: u64, a: &[u64; 9], memory: M) -> Answer
+    where
+        M: Fn() -> Option<&'m Window>,
+    {
         let (ioba, value) = (a[1], a[2]);
         let count = if call >= H_STUFF_TCE { a[3] } else { 1 };
         let refused = ibmvnic::status::PARAMETER;
         let answer = match call {
             H_GET_TCE => self.table.entry(ioba).map_or(Answer::Status(refused), Answer::Value),
-            H_PUT_TCE_INDIRECT => Answer::Status(
-                memory().map_or(refused, |m| self.table.put_list(m, ioba, value, count)),
-            ),
+            H_PUT_TCE_INDIRECT => {
+                let done = memory().map(|m| self.table.put_list(m, ioba, value, count));
+                Answer::Status(done.unwrap_or(refused))
+            }
             _ => Answer::Status(self.table.put(ioba, value, count)),
         };
         self.area.count_table(if answer == Answer::Status(0) { count } else { 0 });
@@ -194,9 +192,8 @@ impl Adapter {
 
     /// Changes masks if the call requests it. Returns true if the server need not see the call.
     fn change_masks(&self, call: u64, a: &[u64; 9], raise: impl Fn(u16)) -> bool {
-        let Some(change) = irq_masks::mask_change(self.kind, self.unit, call, a) else {
-            return false;
-        };
+        let change = irq_masks::mask_change(self.kind, self.unit, call, a);
+        let Some(change) = change else { return false };
         let raise = |n| raise(irq_masks::vector(self.unit, n));
         let done = self.area.change_masks(change, raise).is_some() && !self.area.entries_pending();
         if done {
@@ -207,15 +204,14 @@ impl Adapter {
 
     /// Posts a send whose success is certain. Returns true if it did.
     fn post(&self, call: u64, a: &[u64; 9], memory: &Window) -> bool {
-        let Some(n) = send_ring::descriptors(call, a).filter(|_| self.kind == VNIC) else {
-            return false;
-        };
+        let n = send_ring::descriptors(call, a).filter(|_| self.kind == VNIC);
+        let Some(n) = n else { return false };
         let Some((row, buffers)) = self.area.row_of(a[1]) else { return false };
         let mut array = [[0; DESCRIPTOR]; MAX_INDIRECT as usize];
         let array = &mut array[..n];
         if call == hcall::SEND_SUB_CRQ {
-            for (bytes, word) in array[0].chunks_exact_mut(8).zip(&a[2..6]) {
-                bytes.copy_from_slice(&word.to_be_bytes());
+            for (bytes, word) in array[0].as_chunks_mut().0.iter_mut().zip(&a[2..6]) {
+                *bytes = word.to_be_bytes();
             }
         } else if self.table.read(memory, Iova(a[2]), array.as_flattened_mut()).is_err() {
             return false;
@@ -249,24 +245,11 @@ pub const fn arguments(call: u64) -> usize {
     }
 }
 
-/// Returns true for a call of that kind of adapter.
 fn has_call(kind: u32, call: u64) -> bool {
     if kind == VNIC {
         return [hcall::VIOCTL, hcall::ENABLE_CRQ].contains(&call)
             || (hcall::REG_CRQ..=hcall::SEND_CRQ).contains(&call)
             || (hcall::REG_SUB_CRQ..=hcall::SEND_SUB_CRQ_INDIRECT).contains(&call);
     }
-    matches!(
-        call,
-        ibmveth::H_VIO_SIGNAL
-            | ibmveth::H_REGISTER_LOGICAL_LAN
-            | ibmveth::H_FREE_LOGICAL_LAN
-            | ibmveth::H_ADD_LOGICAL_LAN_BUFFER
-            | ibmveth::H_ADD_LOGICAL_LAN_BUFFERS
-            | ibmveth::H_FREE_LOGICAL_LAN_BUFFER
-            | ibmveth::H_SEND_LOGICAL_LAN
-            | ibmveth::H_MULTICAST_CTRL
-            | ibmveth::H_CHANGE_LOGICAL_LAN_MAC
-            | ibmveth::H_ILLAN_ATTRIBUTES
-    )
+    ibmveth::is_call(call)
 }

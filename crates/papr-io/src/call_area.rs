@@ -68,24 +68,16 @@ pub(super) struct CallArea(MmapRaw);
 
 impl CallArea {
     /// Creates a call area. Returns it and the file to share.
-    ///
-    /// # Errors
-    /// If the system has no memory or descriptors left.
     pub(super) fn create() -> io::Result<(CallArea, File)> {
         let file = memfd(c"hcalls", CALL_AREA_BYTES as u64)?;
         Ok((CallArea::open(&file)?, file))
     }
 
     /// Maps the call area of another process.
-    ///
-    /// # Errors
-    /// If the file is too short or cannot be mapped.
     pub(super) fn open(file: &File) -> io::Result<CallArea> {
         if file.metadata()?.len() < CALL_AREA_BYTES as u64 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a call area that is too short",
-            ));
+            let why = "a call area that is too short";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         Ok(CallArea(MmapOptions::new().len(CALL_AREA_BYTES).map_raw(file)?))
     }
@@ -101,6 +93,24 @@ impl CallArea {
         assert!(at.is_multiple_of(8) && at < CALL_AREA_BYTES);
         // SAFETY: as in `word32`.
         unsafe { &*self.0.as_mut_ptr().add(at).cast() }
+    }
+
+    pub(super) fn load(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    pub(super) fn store(&self, at: usize, v: u64) {
+        self.word(at).store(v, Ordering::Relaxed);
+    }
+
+    /// Loads the words from `at` on.
+    pub(super) fn load_all<const N: usize>(&self, at: usize) -> [u64; N] {
+        std::array::from_fn(|i| self.load(at + 8 * i))
+    }
+
+    /// Stores words from `at` on.
+    pub(super) fn store_all(&self, at: usize, words: impl IntoIterator<Item = u64>) {
+        words.into_iter().enumerate().for_each(|(i, v)| self.store(at + 8 * i, v));
     }
 
     const fn slot_of(cpu: usize) -> usize {
@@ -153,10 +163,8 @@ impl CallArea {
         if state.compare_exchange(IDLE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        self.word(at + CALL).store(call, Ordering::Relaxed);
-        for (i, a) in arguments.iter().enumerate() {
-            self.word(at + ARGUMENTS + 8 * i).store(*a, Ordering::Relaxed);
-        }
+        self.store(at + CALL, call);
+        self.store_all(at + ARGUMENTS, *arguments);
         state.store(ASKED, Ordering::Release);
         true
     }
@@ -168,11 +176,8 @@ impl CallArea {
         if state.load(Ordering::Acquire) != ANSWERED {
             return None;
         }
-        let mut answer =
-            HcallReturn::status(self.word(at + STATUS).load(Ordering::Relaxed).cast_signed());
-        for (i, r) in answer.ret.iter_mut().enumerate() {
-            *r = self.word(at + RETURNED + 8 * i).load(Ordering::Relaxed);
-        }
+        let status = self.load(at + STATUS).cast_signed();
+        let answer = HcallReturn { status, ret: self.load_all(at + RETURNED) };
         state.store(IDLE, Ordering::Release);
         Some(answer)
     }
@@ -199,18 +204,14 @@ impl CallArea {
         if !matches!(self.word32(at + STATE).load(Ordering::Acquire), ASKED | WAITED) {
             return None;
         }
-        let arguments =
-            std::array::from_fn(|i| self.word(at + ARGUMENTS + 8 * i).load(Ordering::Relaxed));
-        Some((Hcall(self.word(at + CALL).load(Ordering::Relaxed)), arguments))
+        let arguments = self.load_all(at + ARGUMENTS);
+        Some((Hcall(self.load(at + CALL)), arguments))
     }
 
-    /// Answers the call of CPU `cpu`.
     pub(super) fn answer(&self, cpu: usize, answer: &HcallReturn) {
         let at = CallArea::slot_of(cpu);
-        self.word(at + STATUS).store(answer.status.cast_unsigned(), Ordering::Relaxed);
-        for (i, r) in answer.ret.iter().enumerate() {
-            self.word(at + RETURNED + 8 * i).store(*r, Ordering::Relaxed);
-        }
+        self.store(at + STATUS, answer.status.cast_unsigned());
+        self.store_all(at + RETURNED, answer.ret);
         let state = self.word32(at + STATE);
         if state.swap(ANSWERED, Ordering::AcqRel) == WAITED {
             // The CPU checks the state at the latest after its sleep.
@@ -227,10 +228,7 @@ impl CallArea {
 
     /// Returns the number of calls that wrote translation entries, and of those entries.
     pub(super) fn table_counts(&self) -> (u64, u64) {
-        (
-            self.word(TABLE_CALLS).load(Ordering::Relaxed),
-            self.word(TABLE_ENTRIES).load(Ordering::Relaxed),
-        )
+        (self.load(TABLE_CALLS), self.load(TABLE_ENTRIES))
     }
 }
 

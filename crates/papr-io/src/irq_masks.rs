@@ -12,8 +12,8 @@ use super::call_area::{
     CallArea, ENTRIES_PENDING, HELD, MASKS, RAISED, SIGNAL_CALLS, VIOCTL_CALLS,
 };
 use super::{SUB_CRQS, VNIC, sub_crq_interrupts, unit_interrupt};
-use doorbell_layout::ibmvnic::vioctl;
-use doorbell_layout::{ibmveth, ibmvnic};
+use doorbell_layout::ibmveth;
+use doorbell_layout::ibmvnic::{hcall, vioctl};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// The queue or adapter is registered. Written by the server.
@@ -55,15 +55,12 @@ pub(super) fn mask_change(kind: u32, unit: u32, call: u64, a: &[u64; 9]) -> Opti
     match (call, a[1]) {
         (ibmveth::H_VIO_SIGNAL, ibmveth::SIGNAL_OFF) => Some(MaskChange::One(0, false)),
         (ibmveth::H_VIO_SIGNAL, ibmveth::SIGNAL_ON) => Some(MaskChange::One(0, true)),
-        (ibmvnic::hcall::VIOCTL, vioctl::DISABLE_ALL_VIO_INTERRUPTS) if kind == VNIC => {
-            Some(MaskChange::AllOff)
-        }
-        (ibmvnic::hcall::VIOCTL, vioctl::DISABLE_VIO_INTERRUPT) if kind == VNIC => {
-            Some(MaskChange::One(sub(a[2])?, false))
-        }
-        (ibmvnic::hcall::VIOCTL, vioctl::ENABLE_VIO_INTERRUPT) if kind == VNIC => {
-            Some(MaskChange::One(sub(a[2])?, true))
-        }
+        (hcall::VIOCTL, what) if kind == VNIC => match what {
+            vioctl::DISABLE_ALL_VIO_INTERRUPTS => Some(MaskChange::AllOff),
+            vioctl::DISABLE_VIO_INTERRUPT => Some(MaskChange::One(sub(a[2])?, false)),
+            vioctl::ENABLE_VIO_INTERRUPT => Some(MaskChange::One(sub(a[2])?, true)),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -88,29 +85,27 @@ impl CallArea {
         self.word(MASKS + n % INTERRUPTS * 8)
     }
 
+    /// Changes a mask in one step. Returns the old one, as the error too.
+    fn update(&self, n: usize, change: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
+        self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, change)
+    }
+
     // ---- the guest's side ----
 
     /// Applies a change and calls `raise` for each latched interrupt. Returns `None` if none of the
     /// interrupts is registered.
-    pub(super) fn change_masks(
-        &self,
-        what: MaskChange,
-        mut raise: impl FnMut(usize),
-    ) -> Option<()> {
-        let (range, on) = match what {
+    pub(super) fn change_masks(&self, c: MaskChange, mut raise: impl FnMut(usize)) -> Option<()> {
+        let (range, on) = match c {
             MaskChange::One(n, on) => (n..n + 1, on),
             MaskChange::AllOff => (0..INTERRUPTS, false),
         };
-        let mut any = what == MaskChange::AllOff;
+        let mut any = c == MaskChange::AllOff;
         for n in range {
             let change = |m: u64| {
                 let new = if on { (m | ENABLED) & !PENDING } else { m & !ENABLED };
                 (m & REGISTERED != 0).then_some(new)
             };
-            let Ok(old) = self.mask(n).fetch_update(Ordering::SeqCst, Ordering::SeqCst, change)
-            else {
-                continue;
-            };
+            let Ok(old) = self.update(n, change) else { continue };
             any = true;
             if on && old & PENDING != 0 {
                 self.word(RAISED).fetch_add(1, Ordering::Relaxed);
@@ -123,10 +118,7 @@ impl CallArea {
     /// Checks an interrupt that has arrived from the server. Returns true if the guest gets it.
     pub(super) fn admit_arrived(&self, n: usize) -> bool {
         let arrive = |m: u64| Some(if m & ENABLED != 0 { m } else { latched(m) } & !IN_FLIGHT);
-        let old = self
-            .mask(n)
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, arrive)
-            .unwrap_or_default();
+        let old = self.update(n, arrive).unwrap_or_default();
         self.word(HELD).fetch_add(u64::from(old & ENABLED == 0), Ordering::Relaxed);
         old & ENABLED != 0
     }
@@ -140,7 +132,7 @@ impl CallArea {
     /// Returns true if the device has entries for which a queue had no room.
     pub(super) fn entries_pending(&self) -> bool {
         fence(Ordering::SeqCst);
-        self.word(ENTRIES_PENDING).load(Ordering::Relaxed) != 0
+        self.load(ENTRIES_PENDING) != 0
     }
 
     // ---- the server's side ----
@@ -163,23 +155,21 @@ impl CallArea {
             0 => Some(latched(m)),
             _ => (m & IN_FLIGHT == 0).then_some(m | IN_FLIGHT),
         };
-        self.mask(n)
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, send)
-            .is_ok_and(|old| old & ENABLED != 0)
+        self.update(n, send).is_ok_and(|old| old & ENABLED != 0)
     }
 
     /// Announces whether the device has entries for which a queue had no room. Mask changes then go
     /// to the server, since any call makes the device retry. After announcing that it has, it must
     /// retry once: the guest may have made room before.
     pub(super) fn set_entries_pending(&self, pending: bool) {
-        self.word(ENTRIES_PENDING).store(pending.into(), Ordering::Relaxed);
+        self.store(ENTRIES_PENDING, pending.into());
         fence(Ordering::SeqCst);
     }
 
     /// Returns the numbers of H_VIO_SIGNAL and H_VIOCTL answered in the plug-in, and of interrupts
     /// that it raised and held back.
     pub(super) fn mask_counts(&self) -> [u64; 4] {
-        [SIGNAL_CALLS, VIOCTL_CALLS, RAISED, HELD].map(|at| self.word(at).load(Ordering::Relaxed))
+        [SIGNAL_CALLS, VIOCTL_CALLS, RAISED, HELD].map(|at| self.load(at))
     }
 }
 

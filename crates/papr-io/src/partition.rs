@@ -69,19 +69,16 @@ impl Guest {
         let (mut input, mut fds) = ([0; MESSAGE], Vec::new());
         let n = receive_with_fds(&socket, &mut input, &mut fds)?;
         if n != MESSAGE || parse(&input) != (HELLO, VERSION) {
-            return Err(ConnectionError::Protocol(format!(
-                "it is no plug-in of version {VERSION}"
-            )));
+            let how = format!("it is no plug-in of version {VERSION}");
+            return Err(ConnectionError::Protocol(how));
         }
         let mut fds = fds.into_iter();
         let (Some(area), Some(table), Some(bell)) = (fds.next(), fds.next(), fds.next()) else {
-            return Err(ConnectionError::Protocol(
-                "call area, table and doorbell are missing".into(),
-            ));
+            return Err(ConnectionError::protocol("call area, table and doorbell are missing"));
         };
         let (area, table) = (CallArea::open(&File::from(area))?, Table::open(&File::from(table))?);
-        (&socket)
-            .write_all(&message(WELCOME, u64::from(unit.kind) << 32 | u64::from(unit.address)))?;
+        let welcome = u64::from(unit.kind) << 32 | u64::from(unit.address);
+        (&socket).write_all(&message(WELCOME, welcome))?;
         socket.set_nonblocking(true)?;
         let g = Guest {
             unit,
@@ -111,9 +108,7 @@ impl Guest {
         while let Some(vector) = self.unsent.front() {
             match (&self.socket).write(&message(INTERRUPT, (*vector).into())) {
                 Ok(MESSAGE) => drop(self.unsent.pop_front()),
-                Ok(_) => {
-                    return Err(ConnectionError::Protocol("a message was sent in part".into()));
-                }
+                Ok(_) => return Err(ConnectionError::protocol("a message was sent in part")),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) => return Err(e.into()),
             }
@@ -127,12 +122,10 @@ impl Guest {
         match receive_with_fds(&self.socket, &mut bytes, &mut fds) {
             Ok(0) => return Err(ConnectionError::Closed),
             Ok(n) => self.input.extend_from_slice(&bytes[..n]),
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
-            {
-                return Ok(());
-            }
-            Err(e) => return Err(e.into()),
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
+                _ => return Err(e.into()),
+            },
         }
         self.fds.extend(fds);
         while let Some(m) = self.input.first_chunk() {
@@ -141,8 +134,8 @@ impl Guest {
             let fd = self.fds.pop_front();
             match (what, fd) {
                 (MEMORY, Some(fd)) => {
-                    let len = usize::try_from(len)
-                        .map_err(|_| ConnectionError::Protocol("memory without end".into()))?;
+                    let endless = |_| ConnectionError::protocol("memory without end");
+                    let len = usize::try_from(len).map_err(endless)?;
                     self.memory = Some(Window::map(&File::from(fd), 0, len, true)?);
                 }
                 _ => return Err(ConnectionError::Protocol(format!("message {what} is not known"))),

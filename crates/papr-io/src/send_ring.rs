@@ -24,7 +24,6 @@ pub(super) const SEND_QUEUES: usize = 64;
 /// Bytes of a row: handle, flag for receive buffers, limit of descriptors.
 const ROW: usize = 32;
 
-/// An array of descriptors.
 pub(super) type Array = [[u8; DESCRIPTOR]; MAX_INDIRECT as usize];
 
 /// A queue of the device that accepts sends.
@@ -60,15 +59,12 @@ impl CallArea {
     }
 
     fn put_bytes(&self, at: usize, bytes: &[u8]) {
-        for (i, b) in bytes.chunks_exact(8).enumerate() {
-            let word = b.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
-            self.word(at + 8 * i).store(word, Ordering::Relaxed);
-        }
+        self.store_all(at, bytes.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b)));
     }
 
     fn get_bytes(&self, at: usize, bytes: &mut [u8]) {
-        for (i, b) in bytes.chunks_exact_mut(8).enumerate() {
-            b.copy_from_slice(&self.word(at + 8 * i).load(Ordering::Relaxed).to_le_bytes());
+        for (i, b) in bytes.as_chunks_mut().0.iter_mut().enumerate() {
+            *b = self.load(at + 8 * i).to_le_bytes();
         }
     }
 
@@ -78,7 +74,7 @@ impl CallArea {
     pub(super) fn row_of(&self, handle: u64) -> Option<(usize, bool)> {
         let handle_of = |n: usize| self.word(CallArea::row(n)).load(Ordering::Acquire);
         let n = (0..SEND_QUEUES).find(|n| handle != 0 && handle_of(*n) == handle)?;
-        Some((n, self.word(CallArea::row(n) + 8).load(Ordering::Relaxed) != 0))
+        Some((n, self.load(CallArea::row(n) + 8) != 0))
     }
 
     /// Posts a send for a row's handle. Returns false if ring or credit is exhausted.
@@ -102,10 +98,8 @@ impl CallArea {
             return false;
         }
         let slot = CallArea::slot(at);
-        self.word(slot).store(call, Ordering::Relaxed);
-        for (i, a) in a.iter().enumerate() {
-            self.word(slot + 8 + 8 * i).store(*a, Ordering::Relaxed);
-        }
+        self.store(slot, call);
+        self.store_all(slot + 8, *a);
         self.put_bytes(slot + ARRAY, array.as_flattened());
         tail.store(at.wrapping_add(1), Ordering::Release);
         count.1 = new;
@@ -117,8 +111,7 @@ impl CallArea {
     /// Returns true if the ring has sends. An impossible tail counts as an empty ring.
     pub(super) fn has_sends(&self) -> bool {
         let tail = self.word(TAIL).load(Ordering::Acquire);
-        (1..=SENDS as u64)
-            .contains(&tail.wrapping_sub(self.word(HEAD_OF_RING).load(Ordering::Relaxed)))
+        (1..=SENDS as u64).contains(&tail.wrapping_sub(self.load(HEAD_OF_RING)))
     }
 
     /// Takes the next send and writes its descriptors to `array`.
@@ -129,14 +122,9 @@ impl CallArea {
         let head = self.word(HEAD_OF_RING);
         let at = head.load(Ordering::Relaxed);
         let slot = CallArea::slot(at);
-        let call = self.word(slot).load(Ordering::Relaxed);
-        let a: [u64; 9] =
-            std::array::from_fn(|i| self.word(slot + 8 + 8 * i).load(Ordering::Relaxed));
-        let n = if call == hcall::SEND_SUB_CRQ_INDIRECT {
-            descriptors(call, &a).unwrap_or(0)
-        } else {
-            0
-        };
+        let (call, a) = (self.load(slot), self.load_all(slot + 8));
+        let indirect = call == hcall::SEND_SUB_CRQ_INDIRECT;
+        let n = descriptors(call, &a).filter(|_| indirect).unwrap_or(0);
         self.get_bytes(slot + ARRAY, array[..n].as_flattened_mut());
         head.store(at.wrapping_add(1), Ordering::Release);
         Some((Hcall(call), a))
@@ -147,7 +135,7 @@ impl CallArea {
         let (handle, buffers, limit) =
             queue.map_or((0, false, 0), |(q, limit)| (q.handle, q.buffers, limit));
         let row = CallArea::row(n);
-        if self.word(row).load(Ordering::Relaxed) != handle {
+        if self.load(row) != handle {
             self.word(row).store(0, Ordering::Release);
             self.word(row + 8).store(buffers.into(), Ordering::Release);
         }

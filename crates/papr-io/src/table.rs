@@ -27,18 +27,12 @@ pub(super) struct Table(Window);
 
 impl Table {
     /// Creates an empty table. Returns it and the file to share.
-    ///
-    /// # Errors
-    /// If the system has no memory or descriptors left.
     pub(super) fn create() -> io::Result<(Table, File)> {
         let file = memfd(c"tces", ENTRIES * 8)?;
         Ok((Table::open(&file)?, file))
     }
 
     /// Maps the table of another process.
-    ///
-    /// # Errors
-    /// If the file is too short or cannot be mapped.
     pub(super) fn open(file: &File) -> io::Result<Table> {
         Ok(Table(Window::map(file, 0, (ENTRIES * 8) as usize, true)?))
     }
@@ -96,10 +90,8 @@ impl Table {
         (entry & wanted != 0).then_some(((entry & !(PAGE - 1)) + offset, PAGE - offset))
     }
 
-    /// Calls `f` for each part of an access: memory, offset in it, range of the access.
-    ///
-    /// # Errors
-    /// The fault of the first address out of reach.
+    /// Calls `f` for each part of an access: memory, offset in it, range of the access. The fault
+    /// is that of the first address out of reach.
     pub(super) fn walk(
         &self,
         memory: Option<&Window>,
@@ -115,11 +107,8 @@ impl Table {
             let found = here.and_then(|ioba| self.translate(ioba, write));
             let Some((to, on_page)) = found else {
                 let readable = here.and_then(|ioba| self.translate(ioba, false)).is_some();
-                return Err(fault(if readable {
-                    DmaFaultKind::Direction
-                } else {
-                    DmaFaultKind::Unmapped
-                }));
+                let why = if readable { DmaFaultKind::Direction } else { DmaFaultKind::Unmapped };
+                return Err(fault(why));
             };
             let n = on_page.min((len - done) as u64) as usize;
             let memory = memory
@@ -132,9 +121,6 @@ impl Table {
     }
 
     /// Reads guest memory with the device's rights.
-    ///
-    /// # Errors
-    /// The fault of the first address out of reach.
     pub(super) fn read(&self, memory: &Window, at: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.walk(Some(memory), at, into.len(), false, |m, offset, bytes| {
             m.read(offset, &mut into[bytes]);

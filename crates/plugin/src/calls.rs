@@ -23,8 +23,8 @@ pub(crate) extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
             let mut bytes = [0u8; 4];
             let got = qemu::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), 4);
             if got == 4 && SC1.contains(&bytes) {
-                let at =
-                    std::ptr::without_provenance_mut(qemu::qemu_plugin_insn_vaddr(insn) as usize);
+                let at = qemu::qemu_plugin_insn_vaddr(insn) as usize;
+                let at = std::ptr::without_provenance_mut(at);
                 qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, called, qemu::CB_RW_REGS_PC, at);
             }
         }
@@ -56,16 +56,14 @@ fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
     let arguments = std::array::from_fn(|i| if i < known { r.get(4 + i, little) } else { 0 });
     // The server needs the guest's memory before its first call.
     let memory = || c.memory(&p.internals);
-    let answer = match c
-        .adapter
-        .answer_locally(number, &arguments, memory, |vector| p.internals.pulse(vector.into()))
-    {
+    let raise = |vector: u16| p.internals.pulse(vector.into());
+    let answer = match c.adapter.answer_locally(number, &arguments, memory, raise) {
         LocalResult::NotOurs => return false,
         LocalResult::Answered(answer) => answer,
-        LocalResult::Forward => c
-            .adapter
-            .forward(cpu, number, &arguments)
-            .map_or(Answer::Status(status::CLOSED), Answer::All),
+        LocalResult::Forward => {
+            let answer = c.adapter.forward(cpu, number, &arguments);
+            answer.map_or(Answer::Status(status::CLOSED), Answer::All)
+        }
     };
     let code = match answer {
         Answer::Status(code) => code,
@@ -124,9 +122,8 @@ impl Registers {
                 if name == b"msr" {
                     self.msr.set(r.handle);
                 }
-                let number = name
-                    .strip_prefix(b"r")
-                    .and_then(|n| std::str::from_utf8(n).ok()?.parse::<usize>().ok());
+                let number = name.strip_prefix(b"r").and_then(|n| std::str::from_utf8(n).ok());
+                let number = number.and_then(|n| n.parse::<usize>().ok());
                 if let Some(cell) = number.and_then(|n| self.general.get(n)) {
                     cell.set(r.handle);
                 }

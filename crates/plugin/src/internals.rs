@@ -49,10 +49,7 @@ macro_rules! function {
 }
 
 impl Internals {
-    /// Looks up all functions.
-    ///
-    /// # Errors
-    /// The name of a missing one.
+    /// Looks up all functions. The error is the name of a missing one.
     pub(crate) fn find() -> Result<Internals, &'static str> {
         Ok(Internals {
             lock: function!(Lock, c"bql_lock_impl"),

@@ -88,18 +88,13 @@ impl Connection {
     fn find_memory(&self) -> io::Result<Window> {
         for entry in std::fs::read_dir("/proc/self/fd")? {
             let path = entry?.path();
-            let named = |p: &std::path::Path| {
-                p.as_os_str().to_string_lossy().contains("memory-backend-memfd")
-            };
-            if std::fs::read_link(&path).is_ok_and(|to| named(&to)) {
+            let to = std::fs::read_link(&path).unwrap_or_default();
+            if to.as_os_str().to_string_lossy().contains("memory-backend-memfd") {
                 let file = File::options().read(true).write(true).open(&path)?;
                 let len = file.metadata()?.len();
                 let memory = Window::map(&file, 0, len as usize, true)?;
-                send_with_fds(
-                    &self.socket,
-                    &doorbell_papr_io::message(MEMORY, len),
-                    &[file.as_fd()],
-                )?;
+                let announced = doorbell_papr_io::message(MEMORY, len);
+                send_with_fds(&self.socket, &announced, &[file.as_fd()])?;
                 return Ok(memory);
             }
         }
@@ -135,10 +130,8 @@ unsafe fn sockets<'a>(argc: c_int, argv: *const *const c_char) -> Result<Vec<&'a
     (0..argc as usize).map(argument).collect()
 }
 
-/// Connects to each server.
-///
-/// # Errors
-/// The failed path, or two units that a guest cannot tell apart.
+/// Connects to each server. The error names the failed path, or two units that a guest cannot tell
+/// apart.
 fn connect(paths: &[&str]) -> Result<Vec<Connection>, String> {
     let mut all: Vec<Connection> = Vec::new();
     for path in paths {
@@ -151,10 +144,8 @@ fn connect(paths: &[&str]) -> Result<Vec<Connection>, String> {
         if let Some(old) = all.iter().find(|c| (c.adapter.unit ^ unit) & bits(c) == 0) {
             let why = "units of one guest differ in bits 12 to 15, and two vNICs in bit 12: \
                        doorbell serve --unit";
-            return Err(format!(
-                "{path}: its unit {unit:#x} is beside {:#x}; {why}",
-                old.adapter.unit
-            ));
+            let beside = old.adapter.unit;
+            return Err(format!("{path}: its unit {unit:#x} is beside {beside:#x}; {why}"));
         }
         all.push(new);
     }
@@ -182,9 +173,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     let paths = match unsafe { sockets(argc, argv) } {
         Ok(paths) if !paths.is_empty() => paths,
         Ok(_) => {
-            say!(
-                "it needs socket=PATH, the path of `doorbell serve vnic|veth --plugin-socket PATH`"
-            );
+            let path = "the path of `doorbell serve vnic|veth --plugin-socket PATH`";
+            say!("it needs socket=PATH, {path}");
             return -1;
         }
         Err(other) => {
@@ -213,11 +203,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     }
     // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
     unsafe {
-        qemu::qemu_plugin_register_vcpu_tb_trans_cb(
-            id,
-            calls::translated,
-            std::ptr::null_mut::<c_void>(),
-        );
+        let none = std::ptr::null_mut::<c_void>();
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, calls::translated, none);
     };
     0
 }

@@ -68,10 +68,8 @@ static NODE: OnceLock<Node> = OnceLock::new();
 
 /// Registers the types with QEMU.
 pub(crate) fn register(internals: &Internals) {
-    CONTEXT.get_or_init(|| ClassContext {
-        near: internals.near,
-        set_property: internals.set_property,
-    });
+    let Internals { near, set_property, .. } = *internals;
+    CONTEXT.get_or_init(|| ClassContext { near, set_property });
     for t in &TYPES.0 {
         (internals.register_type)(std::ptr::from_ref(t).cast());
     }
@@ -121,9 +119,8 @@ extern "C" fn veth_class(class: *mut c_void, _: *const c_void) {
     let slot = compatible.wrapping_add(TO_NODE).cast::<Option<Node>>();
     // SAFETY: as above, and that word is `devnode`.
     let Some(inherited) = (unsafe { slot.replace(Some(veth_node)) }) else { missing() };
-    if inherited as usize != 0
-        && (inherited as usize).abs_diff(CONTEXT.get().map_or(0, |k| k.near)) >= FAR
-    {
+    let (to, near) = (inherited as usize, CONTEXT.get().map_or(0, |k| k.near));
+    if to != 0 && to.abs_diff(near) >= FAR {
         missing();
     }
     NODE.get_or_init(|| inherited);

@@ -44,6 +44,13 @@ pub enum ConnectionError {
     Io(io::Error),
 }
 
+impl ConnectionError {
+    /// Returns the error of a client that violated the protocol.
+    pub fn protocol(how: impl Into<String>) -> ConnectionError {
+        ConnectionError::Protocol(how.into())
+    }
+}
+
 impl From<io::Error> for ConnectionError {
     fn from(e: io::Error) -> ConnectionError {
         match e.kind() {
@@ -129,7 +136,7 @@ impl Channel {
         }
         let Some(m) = self.message()? else { return Ok(None) };
         if m.header.flags.get() & flag::TYPE != 0 {
-            return Err(ConnectionError::Protocol("a reply that nobody asked for".into()));
+            return Err(ConnectionError::protocol("a reply that nobody asked for"));
         }
         self.messages += 1;
         Ok(Some(m))
@@ -164,9 +171,8 @@ impl Channel {
         let Ok((header, _)) = Header::read_from_prefix(there) else { return Ok(None) };
         let size = header.size.get() as usize;
         if !(HEADER..=MAX_MESSAGE).contains(&size) {
-            return Err(ConnectionError::Protocol(format!(
-                "a message of {size} bytes; allowed are {HEADER} to {MAX_MESSAGE}"
-            )));
+            let how = format!("a message of {size} bytes; allowed are {HEADER} to {MAX_MESSAGE}");
+            return Err(ConnectionError::Protocol(how));
         }
         let Some(bytes) = there.get(..size) else { return Ok(None) };
         let mut body = std::mem::take(&mut self.spare);
@@ -235,10 +241,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits until the socket is ready.
-    ///
-    /// # Errors
-    /// `TimedOut` after `until`.
+    /// Waits until the socket is ready; `TimedOut` after `until`.
     fn wait(&self, events: PollFlags, until: Instant) -> Result<(), ConnectionError> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -253,32 +256,25 @@ impl Channel {
     /// Reads client memory that has no descriptor. Returns true if it succeeded.
     pub(super) fn dma_read(&mut self, at: u64, into: &mut [u8]) -> bool {
         let step = self.max_data.min(MAX_DATA) as usize;
-        let mut address = at;
-        for part in into.chunks_mut(step) {
-            let ask = Dma { address: address.into(), count: (part.len() as u64).into() };
+        into.chunks_mut(step).enumerate().all(|(i, part)| {
+            let ask = Dma::new(at, i * step, part.len());
             match self.ask(command::DMA_READ, &[ask.as_bytes()]) {
                 Some(m) if m.body.len() == size_of::<Dma>() + part.len() => {
                     part.copy_from_slice(&m.body[size_of::<Dma>()..]);
+                    true
                 }
-                _ => return false,
+                _ => false,
             }
-            address = address.wrapping_add(part.len() as u64);
-        }
-        true
+        })
     }
 
     /// Writes client memory that has no descriptor. Returns true if it succeeded.
     pub(super) fn dma_write(&mut self, at: u64, from: &[u8]) -> bool {
         let step = self.max_data.min(MAX_DATA) as usize;
-        let mut address = at;
-        for part in from.chunks(step) {
-            let ask = Dma { address: address.into(), count: (part.len() as u64).into() };
-            if self.ask(command::DMA_WRITE, &[ask.as_bytes(), part]).is_none() {
-                return false;
-            }
-            address = address.wrapping_add(part.len() as u64);
-        }
-        true
+        from.chunks(step).enumerate().all(|(i, part)| {
+            let ask = Dma::new(at, i * step, part.len());
+            self.ask(command::DMA_WRITE, &[ask.as_bytes(), part]).is_some()
+        })
     }
 
     /// Sends a request and waits for its reply. Returns `None` on an error reply or a lost client.
@@ -315,15 +311,13 @@ impl Channel {
                 return Ok(m);
             }
             if is_reply {
-                return Err(ConnectionError::Protocol(
-                    "a reply to another request than was made".into(),
-                ));
+                return Err(ConnectionError::protocol("a reply to another request than was made"));
             }
             self.messages += 1;
             self.waiting_bytes += HEADER + m.body.len();
             if self.waiting_bytes > MAX_WAITING {
-                return Err(ConnectionError::Protocol(
-                    "too many requests while a DMA is under way".into(),
+                return Err(ConnectionError::protocol(
+                    "too many requests while a DMA is under way",
                 ));
             }
             self.waiting.push_back(m);

@@ -240,7 +240,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         let request = parse(m.header.command.get(), &m.body);
         let is_version = matches!(request, Ok(Request::Version(..)));
         if is_version == self.negotiated {
-            return Err(ConnectionError::Protocol("the version comes first, and once".into()));
+            return Err(ConnectionError::protocol("the version comes first, and once"));
         }
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
@@ -280,22 +280,16 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             let why = format!("version {}.{}; allowed is {}.x", v.major, v.minor, VERSION.0);
             return Err(ConnectionError::Protocol(why));
         }
-        if let (Some(max), Some(channel)) =
-            (number(json, "max_data_xfer_size"), &mut self.port.channel)
-        {
+        let max = number(json, "max_data_xfer_size");
+        if let (Some(max), Some(channel)) = (max, &mut self.port.channel) {
             channel.max_data = u32::try_from(max).unwrap_or(MAX_DATA).clamp(4096, MAX_DATA);
         }
         self.negotiated = true;
         let minor = v.minor.get().min(VERSION.1);
         out.extend_from_slice(Version { major: VERSION.0.into(), minor: minor.into() }.as_bytes());
-        let capabilities = format!(
-            concat!(
-                r#"{{"capabilities":{{"max_msg_fds":{},"max_data_xfer_size":{},"#,
-                r#""pgsizes":4096,"write_multiple":true}}}}"#
-            ),
-            MAX_FDS, MAX_DATA
-        );
-        out.extend_from_slice(capabilities.as_bytes());
+        let limits = format!(r#""max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA}"#);
+        let pages = r#""pgsizes":4096,"write_multiple":true"#;
+        out.extend_from_slice(format!(r#"{{"capabilities":{{{limits},{pages}}}}}"#).as_bytes());
         out.push(0);
         Ok(())
     }
@@ -314,15 +308,11 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 self.unmap(&m)?;
                 out.extend_from_slice(m.as_bytes());
             }
-            Request::DeviceInfo => out.extend_from_slice(
-                DeviceInfo {
-                    argsz: 16.into(),
-                    flags: (DEVICE_RESETS | DEVICE_PCI).into(),
-                    regions: REGIONS.into(),
-                    irqs: KINDS.into(),
-                }
-                .as_bytes(),
-            ),
+            Request::DeviceInfo => {
+                let flags = (DEVICE_RESETS | DEVICE_PCI).into();
+                let (argsz, regions, irqs) = (16.into(), REGIONS.into(), KINDS.into());
+                out.extend_from_slice(DeviceInfo { argsz, flags, regions, irqs }.as_bytes());
+            }
             Request::RegionInfo { argsz, index } => return self.region_info(argsz, index, out),
             Request::RegionIoFds { index } => {
                 if index >= REGIONS {
@@ -351,12 +341,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             }
             Request::WriteMulti(writes) => {
                 for w in writes {
-                    self.write(
-                        at,
-                        w.region.get(),
-                        w.offset.get(),
-                        &w.data[..w.count.get() as usize],
-                    )?;
+                    let data = &w.data[..w.count.get() as usize];
+                    self.write(at, w.region.get(), w.offset.get(), data)?;
                 }
                 out.extend_from_slice(U64::new(writes.len() as u64).as_bytes());
             }
@@ -430,8 +416,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     /// Checks an access to a BAR.
     fn bar(&self, region: u32, offset: u64, len: usize) -> Result<(), Errno> {
         let size = if region < 6 { self.identity.region_size(region) } else { 0 };
-        let fits = offset.checked_add(len as u64).is_some_and(|end| end <= size);
-        if !fits {
+        if offset.checked_add(len as u64).is_none_or(|end| end > size) {
             return Err(libc::EINVAL);
         }
         if len > MAX_BAR_ACCESS as usize { Err(libc::E2BIG) } else { Ok(()) }

@@ -167,10 +167,8 @@ impl Irqs {
         }
     }
 
-    /// Carries out a `SET_IRQS` request.
-    ///
-    /// # Errors
-    /// EINVAL if the kind or range does not exist, or flags contradict each other.
+    /// Carries out a `SET_IRQS` request; EINVAL if the kind or range does not exist, or flags
+    /// contradict each other.
     pub(super) fn set(
         &mut self,
         ask: &SetIrqs,
@@ -185,12 +183,8 @@ impl Irqs {
         let inside = start.checked_add(count).is_some_and(|end| end <= there);
         let fds_fit =
             fds.is_empty() || (what == irq_set::DATA_EVENTFD && fds.len() == count as usize);
-        if index >= KINDS
-            || !inside
-            || what.count_ones() != 1
-            || action.count_ones() != 1
-            || !fds_fit
-        {
+        let sensible = what.count_ones() == 1 && action.count_ones() == 1;
+        if index >= KINDS || !inside || !sensible || !fds_fit {
             return Err(libc::EINVAL);
         }
         let range = start as usize..(start + count) as usize;

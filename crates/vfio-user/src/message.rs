@@ -61,7 +61,6 @@ pub(super) mod irq_set {
     pub(crate) const TRIGGER: u32 = 32;
 }
 
-/// The header of a message.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Header {
@@ -115,6 +114,14 @@ impl IrqInfo {
     }
 }
 
+impl Dma {
+    /// Of `count` bytes, `offset` bytes behind `at`.
+    pub(super) fn new(at: u64, offset: usize, count: usize) -> Dma {
+        let address = at.wrapping_add(offset as u64);
+        Dma { address: address.into(), count: (count as u64).into() }
+    }
+}
+
 /// A request of a client.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Request<'a> {
@@ -123,8 +130,8 @@ pub(super) enum Request<'a> {
     Map(Map),
     Unmap(Unmap),
     DeviceInfo,
+    // `argsz`: bytes of reply that the client has room for.
     RegionInfo {
-        /// Bytes of reply that the client has room for.
         argsz: u32,
         index: u32,
     },
@@ -147,17 +154,12 @@ pub(super) enum Request<'a> {
 /// The errno of a reply.
 pub(super) type Errno = i32;
 
-fn fixed<T: FromBytes + KnownLayout + Immutable + Unaligned>(
-    body: &[u8],
-) -> Result<(T, &[u8]), Errno> {
+fn fixed<T: FromBytes + KnownLayout>(body: &[u8]) -> Result<(T, &[u8]), Errno> {
     T::read_from_prefix(body).map_err(|_| libc::EINVAL)
 }
 
-/// Decodes the request of a message.
-///
-/// # Errors
-/// EINVAL if the body is too short or contradicts itself, E2BIG if the reply would exceed a
-/// message, ENOTSUP for a command that a client may not send.
+/// Decodes the request of a message. EINVAL if the body is too short or contradicts itself, E2BIG
+/// if the reply would exceed a message, ENOTSUP for a command that a client may not send.
 pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
     Ok(match command {
         command::VERSION => {

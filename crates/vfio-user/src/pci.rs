@@ -162,10 +162,7 @@ impl Identity {
         })
     }
 
-    /// Checks that it can be laid out.
-    ///
-    /// # Errors
-    /// The description of an impossible BAR, capability or page.
+    /// Checks that it can be laid out. The error describes an impossible BAR, capability or page.
     pub(super) fn check(&self) -> Result<(), String> {
         for (i, bar) in self.bars.iter().enumerate() {
             let last = i == 5 && matches!(bar, Bar::Memory64(_));
@@ -199,11 +196,8 @@ impl Identity {
         }
         if let Some(p) = self.polled {
             let words = p.words.iter().all(|w| w % 8 == 0 && u32::from(*w) < PAGE);
-            if p.first.offset % PAGE != 0
-                || !words
-                || p.pages == 0
-                || !inside(p.first, u64::from(p.pages) * 4096)
-            {
+            let pages = p.pages > 0 && p.first.offset % PAGE == 0;
+            if !words || !pages || !inside(p.first, u64::from(p.pages) * 4096) {
                 return Err(format!("{p:?} is not pages of a BAR"));
             }
         }
@@ -233,13 +227,8 @@ const PIN: usize = 0x3d;
 
 impl ConfigSpace {
     pub(super) fn new(id: &Identity) -> ConfigSpace {
-        let mut c = ConfigSpace {
-            bytes: vec![0; id.config_size()],
-            mask: vec![0; id.config_size()],
-            initial: vec![],
-            power: None,
-            express: None,
-        };
+        let (bytes, mask) = (vec![0; id.config_size()], vec![0; id.config_size()]);
+        let mut c = ConfigSpace { bytes, mask, initial: vec![], power: None, express: None };
         c.put(0x00, &id.vendor.to_le_bytes(), &[]);
         c.put(0x02, &id.device.to_le_bytes(), &[]);
         // I/O, memory, master, special cycles to MWI, parity, SERR, line disable.
@@ -318,11 +307,8 @@ impl ConfigSpace {
                 // 64-bit addresses; how many vectors.
                 let control = 0x80 | (n.trailing_zeros() as u8) << 1;
                 self.put(at, &[0x05, 0, control, 0], &[0, 0, 0x71]);
-                self.put(
-                    at + 4,
-                    &[0; 10],
-                    &[0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-                );
+                self.put(at + 4, &[0; 10], &[0xff; 10]);
+                self.mask[at + 4] = 0xfc;
                 14
             }
             Capability::MsiX { vectors, table, pending } => {

@@ -65,16 +65,14 @@ struct Part {
     remote: bool,
 }
 
+const fn unmapped(at: Iova) -> DmaFault {
+    DmaFault { at, kind: DmaFaultKind::Unmapped }
+}
+
 impl<W: Observer> GuestPort<W> {
     pub(super) fn new(irqs: Irqs, observer: W) -> GuestPort<W> {
-        GuestPort {
-            memory: Regions::new(),
-            remote: Vec::new(),
-            channel: None,
-            irqs,
-            bus_master: false,
-            observer,
-        }
+        let (memory, remote) = (Regions::new(), Vec::new());
+        GuestPort { memory, remote, channel: None, irqs, bus_master: false, observer }
     }
 
     /// Reads memory as the device would, but unobserved. Returns true if the device could read it.
@@ -158,7 +156,7 @@ impl<W: Observer> GuestPort<W> {
     }
 
     fn check_bus_master(&self, at: Iova) -> Result<(), DmaFault> {
-        if self.bus_master { Ok(()) } else { Err(DmaFault { at, kind: DmaFaultKind::Unmapped }) }
+        if self.bus_master { Ok(()) } else { Err(unmapped(at)) }
     }
 
     /// Splits an access at the borders between mapped and remote memory.
@@ -190,7 +188,7 @@ impl<W: Observer> GuestPort<W> {
             done += n;
             // An access does not wrap.
             if done < len && next.checked_add(n as u64).is_none() {
-                return Err(DmaFault { at: Iova(0), kind: DmaFaultKind::Unmapped });
+                return Err(unmapped(Iova(0)));
             }
         }
         Ok(parts)
@@ -198,32 +196,26 @@ impl<W: Observer> GuestPort<W> {
 
     #[cold]
     fn read_in_parts(&mut self, at: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        for p in self.parts(at, into.len(), false)? {
-            let ok = match &mut self.channel {
+        self.parts(at, into.len(), false)?.into_iter().try_for_each(|p| {
+            let done = match &mut self.channel {
                 _ if !p.remote => self.memory.read(Iova(p.at), &mut into[p.bytes]).is_ok(),
                 Some(c) => c.dma_read(p.at, &mut into[p.bytes]),
                 None => false,
             };
-            if !ok {
-                return Err(DmaFault { at: Iova(p.at), kind: DmaFaultKind::Unmapped });
-            }
-        }
-        Ok(())
+            done.then_some(()).ok_or(unmapped(Iova(p.at)))
+        })
     }
 
     #[cold]
     fn write_in_parts(&mut self, at: Iova, from: &[u8]) -> Result<(), DmaFault> {
-        for p in self.parts(at, from.len(), true)? {
-            let ok = match &mut self.channel {
+        self.parts(at, from.len(), true)?.into_iter().try_for_each(|p| {
+            let done = match &mut self.channel {
                 _ if !p.remote => self.memory.write(Iova(p.at), &from[p.bytes]).is_ok(),
                 Some(c) => c.dma_write(p.at, &from[p.bytes]),
                 None => false,
             };
-            if !ok {
-                return Err(DmaFault { at: Iova(p.at), kind: DmaFaultKind::Unmapped });
-            }
-        }
-        Ok(())
+            done.then_some(()).ok_or(unmapped(Iova(p.at)))
+        })
     }
 }
 

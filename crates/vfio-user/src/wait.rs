@@ -93,22 +93,16 @@ impl Listener {
                 format!("a socket's path has at most {most} bytes, and this one has {length}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        match path.symlink_metadata() {
-            Ok(m) if !m.file_type().is_socket() => {
-                return Err(io::Error::new(
-                    io::ErrorKind::AddrInUse,
-                    "it exists and is not a socket",
-                ));
+        if let Ok(m) = path.symlink_metadata() {
+            let taken = |why| Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+            if !m.file_type().is_socket() {
+                return taken("it exists and is not a socket");
             }
-            Ok(_) => {
-                let refused = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
-                if UnixStream::connect(path).err().as_ref().is_some_and(refused) {
-                    std::fs::remove_file(path)?;
-                } else {
-                    return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there"));
-                }
+            let refused = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
+            if !UnixStream::connect(path).err().as_ref().is_some_and(refused) {
+                return taken("somebody listens there");
             }
-            Err(_) => {}
+            std::fs::remove_file(path)?;
         }
         let socket = UnixListener::bind(path)?;
         socket.set_nonblocking(true)?;
@@ -122,15 +116,10 @@ impl Listener {
     pub fn accept(&self) -> io::Result<Option<UnixStream>> {
         match self.socket.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(e) => Err(e),
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted => Ok(None),
+                _ => Err(e),
+            },
         }
     }
 }

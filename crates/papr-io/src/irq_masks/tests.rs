@@ -34,7 +34,7 @@ fn calls_of_other_interrupts_and_other_adapters_switch_nothing() {
     let a = |x, y| [0x3000_0003, x, y, 0, 0, 0, 0, 0, 0];
     let vnic = |call, x, y| mask_change(VNIC, 0x3000_0003, call, &a(x, y));
     let first = u64::from(sub_crq_interrupts(0x3000_0003));
-    let vioctl = ibmvnic::hcall::VIOCTL;
+    let vioctl = hcall::VIOCTL;
     assert_eq!(vnic(vioctl, vioctl::ENABLE_VIO_INTERRUPT, first), Some(MaskChange::One(1, true)));
     assert_eq!(
         vnic(vioctl, vioctl::DISABLE_VIO_INTERRUPT, first + 63),
