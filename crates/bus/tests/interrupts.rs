@@ -10,7 +10,7 @@ use doorbell_hal::{
     Coherent, CpuWork, Device, DropReason, EventSource, Fence, Host, Iova, Port, Reg, RxVerdict,
     Span, Time, WorkKind,
 };
-use doorbell_testkit::Fixed;
+use doorbell_testkit::ConstantLatencyBus;
 use std::collections::VecDeque;
 
 const LINK: Span = Span::from_ns(100);
@@ -285,14 +285,15 @@ impl Napi {
 
 // ---- the CPU ----
 
-type System = Machine<Fixed, Wired<Coalescer>>;
+type System = Machine<ConstantLatencyBus, Wired<Coalescer>>;
 
 fn us(n: u64) -> Time {
     Time::ZERO + Span::from_us(n)
 }
 
 fn system(signal: Signal, frames: impl IntoIterator<Item = Time>) -> System {
-    let bus = Fixed::new(Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte), LINK);
+    let bus =
+        ConstantLatencyBus::new(Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte), LINK);
     let wired =
         Wired { device: Coalescer::new(signal), frames: frames.into_iter().collect(), arrived: 0 };
     let mut costs = Costs { mmio_write: Span::from_ns(40), ..Costs::FREE };

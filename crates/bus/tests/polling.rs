@@ -8,7 +8,7 @@ use doorbell_bus::{Costs, Latencies, Machine, Pcie, Platform, ProtectionGranular
 use doorbell_hal::{
     Coherent, Device, DropReason, EventSource, Fence, Host, Iova, Port, Reg, RxVerdict, Span, Time,
 };
-use doorbell_testkit::flat::{Flat, NoDevice};
+use doorbell_testkit::direct::{DirectHost, NoDevice};
 use doorbell_testkit::reorder::{Order, Reorder};
 
 // ---- the device ----
@@ -151,8 +151,8 @@ fn machine(takes: Option<Span>) -> Machine<Pcie, Slow> {
     Machine::new(pcie, Slow::new(takes), Costs { relax: TURN, ..Costs::FREE }, 1)
 }
 
-fn bare(takes: Option<Span>) -> Flat<Slow> {
-    Flat::new(64 << 10, Slow::new(takes))
+fn bare(takes: Option<Span>) -> DirectHost<Slow> {
+    DirectHost::new(64 << 10, Slow::new(takes))
 }
 
 /// A round trip, at the most.
@@ -264,7 +264,7 @@ fn polling_memory_costs_no_round_trip_and_sees_the_word_when_it_arrives() {
 
 #[test]
 fn a_device_that_is_gone_is_told_from_one_that_is_slow() {
-    let mut h = Flat::new(64 << 10, NoDevice);
+    let mut h = DirectHost::new(64 << 10, NoDevice);
     assert_eq!(wait_by_register(&mut h, Span::from_ms(1), Pause::Relax), Err(Failed::Gone));
     assert_eq!(wait_by_memory(&mut h, Span::from_ms(1), Pause::Relax), Err(Failed::Timeout));
     assert_eq!(h.now(), Time::ZERO + Span::from_ms(1));

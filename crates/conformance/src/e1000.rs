@@ -9,14 +9,15 @@ mod list;
 pub mod model;
 
 use crate::frames::{PEER, ip, plain};
+use crate::packets::{self, Frame, TestSink};
 use crate::{Unsupported, supports};
 use doorbell_drivers::e1000::{Bus, Config, E1000, Eeprom, Errata, Filter, Stats, Throttle};
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, Host, Reg, Span, Time};
+use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_hal::{Host, Reg, Span, Time};
 use doorbell_layout::e1000::{self as l, phy, reg};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::{Segments, prepare_gso};
-use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet, headers};
+use doorbell_packet::{OffloadRequest, Packet, headers};
 
 /// A capability that a device may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,31 +64,6 @@ pub trait Backend<H: Host> {
     }
 }
 
-/// Collects the buffers and packets of a driver.
-#[derive(Debug, Default)]
-pub struct TestSink {
-    sent: Vec<(Buf, u32, bool)>,
-    received: Vec<(Packet, bool)>,
-}
-
-impl Sink for TestSink {
-    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
-        self.sent.push((b, cookie, last));
-    }
-    fn received(&mut self, p: Packet, verified: bool) {
-        self.received.push((p, verified));
-    }
-}
-
-/// A frame as received.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Frame {
-    bytes: Vec<u8>,
-    vlan: Option<u16>,
-    verified: bool,
-    pieces: usize,
-}
-
 /// A driver with its machine and backend.
 struct Harness<'a, H: Host, A: Backend<H>> {
     h: &'a mut H,
@@ -130,37 +106,12 @@ impl<'a, H: Host, A: Backend<H>> Harness<'a, H, A> {
         while self.nic.poll(self.h, 64, &mut self.up) == Poll::Again {}
     }
 
-    fn packet(
-        &mut self,
-        bytes: &[u8],
-        cuts: &[usize],
-        todo: OffloadRequest,
-        cookie: u32,
-    ) -> Packet {
-        let mut ends: Vec<usize> = cuts.to_vec();
-        ends.push(bytes.len());
-        let mut from = 0;
-        let mut pieces = Vec::new();
-        for end in ends {
-            // Anywhere but on a line.
-            let buf = self
-                .h
-                .buffer((end - from) as u32 + 10, Alignment { align: 64, offset: 42 })
-                .unwrap();
-            let len = (end - from) as u32;
-            self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
-            pieces.push(Fragment { buf, start: 6, len });
-            from = end;
-        }
-        let mut pieces = pieces.into_iter();
-        let head = pieces.next().unwrap();
-        let frags: Vec<Fragment> = pieces.collect();
-        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
-        Packet { head, todo, more, cookie }
+    fn packet(&mut self, bytes: &[u8], cuts: &[usize], todo: OffloadRequest) -> Packet {
+        packets::packet(self.h, 42, bytes, cuts, 0, todo)
     }
 
     fn send(&mut self, bytes: &[u8], cuts: &[usize], todo: OffloadRequest) {
-        let p = self.packet(bytes, cuts, todo, 7);
+        let p = self.packet(bytes, cuts, todo);
         assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);
     }
 
@@ -187,26 +138,11 @@ impl<'a, H: Host, A: Backend<H>> Harness<'a, H, A> {
 
     /// Releases what was sent: how many pieces of how many packets.
     fn sent(&mut self) -> (usize, usize) {
-        let sent = std::mem::take(&mut self.up.sent);
-        let n = (sent.len(), sent.iter().filter(|s| s.2).count());
-        for (b, ..) in sent {
-            self.h.release(b);
-        }
-        n
+        self.up.release_sent(self.h)
     }
 
     fn came(&mut self) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        for (p, verified) in std::mem::take(&mut self.up.received) {
-            let mut bytes = Vec::new();
-            let pieces = p.pieces().count();
-            for q in p.pieces() {
-                self.h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
-            }
-            frames.push(Frame { bytes, vlan: p.todo.vlan, verified, pieces });
-            p.release(self.h);
-        }
-        frames
+        self.up.take_received(self.h)
     }
 
     fn receive(&mut self, frame: &[u8]) -> Vec<Frame> {
@@ -251,7 +187,7 @@ pub fn transmit<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for batch in lengths.chunks(5) {
         let frames: Vec<_> = batch.iter().map(|n| plain(PEER, *n)).collect();
         for (i, f) in frames.iter().enumerate() {
-            let p = b.packet(f, &[], OffloadRequest::NONE, i as u32);
+            let p = Packet { cookie: i as u32, ..b.packet(f, &[], OffloadRequest::NONE) };
             assert_eq!(b.nic.transmit(b.h, p, i + 1 < frames.len()), Tx::Ok);
         }
         batches += 1;
@@ -400,7 +336,7 @@ pub fn vlan<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let came = b.receive(&tagged);
     assert_eq!(came.len(), 1);
     let expected = if c.vlan { (f, Some(tci)) } else { (tagged.clone(), None) };
-    assert_eq!((came[0].bytes.clone(), came[0].vlan), expected);
+    assert_eq!((came[0].bytes.clone(), came[0].todo.vlan), expected);
     // Only VLAN 6, then 5 as well.
     for (only, passes) in [(&[6u16][..], false), (&[5, 6], true)] {
         b.nic.set_vlans(b.h, Some(only));
@@ -544,13 +480,13 @@ pub fn ring_wrap_and_stop<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Conf
             assert!(n > 0 && !Driver::<H>::stopped(&b.nic), "a poll wakes it");
             b.sent();
         }
-        let p = b.packet(&f, &[], OffloadRequest::NONE, sent);
+        let p = Packet { cookie: sent, ..b.packet(&f, &[], OffloadRequest::NONE) };
         match b.nic.transmit(b.h, p, true) {
             Tx::Ok => sent += 1,
             Tx::Busy(p) | Tx::Dropped(p) => p.release(b.h),
         }
     }
-    let p = b.packet(&f, &[], OffloadRequest::NONE, sent);
+    let p = Packet { cookie: sent, ..b.packet(&f, &[], OffloadRequest::NONE) };
     if let Tx::Busy(p) | Tx::Dropped(p) = b.nic.transmit(b.h, p, false) {
         p.release(b.h);
     }
@@ -681,7 +617,7 @@ pub fn reset_and_reopen<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config
         let mut b = Harness::open(h, a, &Config { bql: false, ..*c });
         let f = plain(PEER, 400);
         // Queued, and never announced.
-        let p = b.packet(&f, &[], OffloadRequest::NONE, 0);
+        let p = Packet { cookie: 0, ..b.packet(&f, &[], OffloadRequest::NONE) };
         assert_eq!(b.nic.transmit(b.h, p, true), Tx::Ok);
         b.nic.restart(b.h).unwrap();
         assert!(b.nic.is_drained());

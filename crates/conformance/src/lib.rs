@@ -8,6 +8,7 @@ pub mod hcalls;
 pub mod ibmveth;
 pub mod ibmvnic;
 pub mod mlx5;
+pub mod packets;
 pub mod tshark;
 pub mod vfio_user;
 

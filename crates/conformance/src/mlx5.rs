@@ -5,8 +5,8 @@
 //! * [`DeviceHarness`]: the device alone, with a port that records every access and fails the test
 //!   on a forbidden one. Tests write WQEs.
 //! * [`CommandHarness`]: the device's firmware alone. Tests write commands byte by byte.
-//! * [`Backend`]: driver and device together on any host. The [`cases`] run on each: the flat one,
-//!   and the lab's machine with memory protection by page and by byte.
+//! * [`Backend`]: driver and device together on any host. The [`cases`] run on each: the direct
+//!   one, and the lab's machine with memory protection by page and by byte.
 
 pub mod cases;
 mod command_harness;
@@ -30,7 +30,7 @@ use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Span, Time};
 use doorbell_packet::Packet;
-use doorbell_testkit::Flat;
+use doorbell_testkit::DirectHost;
 
 /// A host with an mlx5 device.
 pub trait Backend: Host {
@@ -49,12 +49,12 @@ pub trait Backend: Host {
     fn guard(&self) -> (usize, u64);
 }
 
-impl Backend for Flat<Mlx5> {
+impl Backend for DirectHost<Mlx5> {
     fn device(&self) -> &Mlx5 {
         &self.device
     }
     fn settle(&mut self) {
-        Flat::settle(self);
+        DirectHost::settle(self);
     }
     fn keep_frames(&mut self) {
         self.port.wire.get_or_insert_default();
@@ -104,9 +104,9 @@ impl Backend for Machine<Pcie, Mlx5> {
     }
 }
 
-/// Returns the flat backend.
-pub fn flat(nic: Nic) -> Flat<Mlx5> {
-    Flat::new(32 << 20, Mlx5::new(nic))
+/// Returns the direct backend.
+pub fn direct(nic: Nic) -> DirectHost<Mlx5> {
+    DirectHost::new(32 << 20, Mlx5::new(nic))
 }
 
 /// Returns the lab's machine: PCIe Gen3 x16, one core, free CPU work.

@@ -9,10 +9,11 @@ use doorbell_bus::{Axi, Bus, Costs, Machine, Platform, ProtectionGranularity};
 use doorbell_conformance::Unsupported;
 use doorbell_conformance::axienet::{self as cases, Backend, Capability};
 use doorbell_conformance::axienet_cases;
+use doorbell_conformance::packets::TestSink;
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config};
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, Device, Host, RxVerdict, Span, Time};
+use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_hal::{Alignment, Device, Host, RxVerdict, Span, Time};
 use doorbell_layout::axienet::line;
 use doorbell_packet::{Fragment, NonLinear, Packet};
 use doorbell_testkit::reorder::{Order, Reorder};
@@ -204,31 +205,9 @@ fn full_checksums() {
 
 // ---- what a crossing costs ----
 
-/// Collects the buffers and packets of the driver.
-#[derive(Default)]
-struct TestSink {
-    sent: Vec<Buf>,
-    received: Vec<(Packet, bool)>,
-}
-
-impl Sink for TestSink {
-    fn sent(&mut self, b: Buf, _cookie: u32, _last: bool) {
-        self.sent.push(b);
-    }
-    fn received(&mut self, p: Packet, verified: bool) {
-        self.received.push((p, verified));
-    }
-}
-
-impl TestSink {
-    fn release(&mut self, h: &mut System) {
-        for (p, _) in self.received.drain(..) {
-            p.release(h);
-        }
-        for b in self.sent.drain(..) {
-            h.release(b);
-        }
-    }
+fn release(up: &mut TestSink, h: &mut System) {
+    up.take_received(h);
+    up.release_sent(h);
 }
 
 fn frame(len: usize) -> Vec<u8> {
@@ -281,7 +260,7 @@ fn crossings_of_a_packet() {
     a.wait(&mut h, Span::from_ms(1));
     assert_eq!(h.device.counters.rx_interrupts, 1, "the delay");
     while nic.poll(&mut h, 64, &mut up) == Poll::Again {}
-    up.release(&mut h);
+    release(&mut up, &mut h);
     nic.close(&mut h);
     audit(&mut h, 0);
 }
@@ -309,7 +288,7 @@ fn transmission_keeps_the_link_busy() {
         let gap = Span::from_ns(8 * (u64::from(len) + 24));
         assert!(left.windows(2).all(|w| w[1].since(w[0]) == gap), "{len}: {left:?}");
         while nic.poll(&mut h, 64, &mut up) == Poll::Again {}
-        up.release(&mut h);
+        release(&mut up, &mut h);
         nic.close(&mut h);
         audit(&mut h, 0);
     }
@@ -339,14 +318,14 @@ fn a_saturated_link_interrupts_every_255_packets() {
         if h.bus.platform().line(line::RX).is_some_and(|since| since <= h.now()) {
             assert_eq!(nic.interrupt(&mut h, line::RX), Irq::Poll);
             while nic.poll(&mut h, 64, &mut up) == Poll::Again {}
-            up.release(&mut h);
+            release(&mut up, &mut h);
         }
     }
     let interrupts = h.device.counters.rx_interrupts - before.rx_interrupts;
     assert!((7..=8).contains(&interrupts), "{interrupts}");
     a.wait(&mut h, Span::from_us(100));
     while nic.poll(&mut h, 64, &mut up) == Poll::Again {}
-    up.release(&mut h);
+    release(&mut up, &mut h);
     assert_eq!((nic.stats().rx_packets, h.device.counters.rx_missed), (2040, 0));
     nic.close(&mut h);
     audit(&mut h, 0);

@@ -11,10 +11,11 @@ use doorbell_bus::{
 };
 use doorbell_conformance::Unsupported;
 use doorbell_conformance::ibmveth::{self as cases, Backend, Capability};
+use doorbell_conformance::packets::TestSink;
 use doorbell_devices::veth::{self as device, Adapter, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth};
-use doorbell_drivers::{Driver, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, HcallDevice, Host, RxVerdict, Span, Time};
+use doorbell_drivers::{Driver, Poll, Tx};
+use doorbell_hal::{Alignment, HcallDevice, Host, RxVerdict, Span, Time};
 use doorbell_packet::headers::{Check, verify};
 use doorbell_packet::segment::prepare_gso;
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
@@ -155,9 +156,9 @@ impl Backend<System> for Neighbour {
         self.there(h, |nic, h| {
             let p = packet(h, frame, OffloadRequest::NONE);
             assert_eq!(nic.transmit(h, p, false), Tx::Ok);
-            let mut up = Sent::default();
+            let mut up = TestSink::default();
             nic.reclaim(h, &mut up);
-            up.0.into_iter().for_each(|b| h.release(b));
+            up.release_sent(h);
         });
         h.delay(Span::from_us(50));
     }
@@ -165,18 +166,9 @@ impl Backend<System> for Neighbour {
         let came = self.there(h, |nic, h| {
             let mut up = TestSink::default();
             while nic.poll(h, 64, &mut up) == Poll::Again {}
-            let mut came = vec![];
-            for (p, _) in up.0 {
-                let mut bytes = vec![];
-                for q in p.pieces() {
-                    h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
-                }
-                came.push(bytes);
-                p.release(h);
-            }
-            came
+            up.take_received(h)
         });
-        self.got.extend(came);
+        self.got.extend(came.into_iter().map(|f| f.bytes));
         if self.got.is_empty() { None } else { Some(self.got.remove(0)) }
     }
     fn interrupt(&mut self, h: &mut System) -> bool {
@@ -184,18 +176,6 @@ impl Backend<System> for Neighbour {
     }
     fn unsupported(&self) -> Unsupported<Capability> {
         self.lacks
-    }
-}
-
-#[derive(Default)]
-struct Sent(Vec<Buf>);
-
-impl Sink for Sent {
-    fn sent(&mut self, b: Buf, _: u32, _: bool) {
-        self.0.push(b);
-    }
-    fn received(&mut self, _: Packet, _: bool) {
-        panic!("nothing was polled");
     }
 }
 
@@ -220,18 +200,6 @@ fn a_trunk_among_neighbours() {
         h.enter(1);
         arm.nic.close(&mut h);
         is_clean(&mut h);
-    }
-}
-
-#[derive(Default)]
-struct TestSink(Vec<(Packet, bool)>);
-
-impl Sink for TestSink {
-    fn sent(&mut self, b: Buf, _: u32, _: bool) {
-        drop(b);
-    }
-    fn received(&mut self, p: Packet, verified: bool) {
-        self.0.push((p, verified));
     }
 }
 
@@ -289,23 +257,16 @@ fn large_send(
     m.idle_until(sent);
     let mut up = TestSink::default();
     while b.poll(&mut m, 64, &mut up) == Poll::Again {}
-    let (mut frames, mut todos) = (vec![], vec![]);
-    for (p, _) in up.0 {
-        let mut bytes = vec![];
-        for q in p.pieces() {
-            m.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
-        }
-        todos.push(p.todo);
-        frames.push(bytes);
-        p.release(&mut m);
-    }
+    let came = up.take_received(&mut m).into_iter().map(|f| (f.bytes, f.todo));
+    let (frames, todos): (Vec<Vec<u8>>, Vec<OffloadRequest>) = came.unzip();
     let payload: Vec<u8> = frames.iter().flat_map(|f| f[54..].iter().copied()).collect();
     assert_eq!(payload, whole[54..]);
     b.close(&mut m);
     let closed = m.now();
     m.enter(0);
     m.idle_until(closed);
-    a.reclaim(&mut m, &mut TestSink::default());
+    a.reclaim(&mut m, &mut up);
+    up.release_sent(&mut m);
     a.close(&mut m);
     is_clean(&mut m);
     (frames, todos, calls)

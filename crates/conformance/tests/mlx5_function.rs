@@ -7,7 +7,7 @@ use doorbell_drivers::mlx5::{Channel, Config, Firmware, Hca, OpenError};
 use doorbell_hal::{Device, EventSource, Host, Iova, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::mlx5::command::{Entry, InHeader, init_segment as seg, op, own};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState};
-use doorbell_testkit::flat::{Flat, FlatPort};
+use doorbell_testkit::direct::{DirectHost, DirectPort};
 use doorbell_testkit::reorder::{Order, Reorder};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -44,18 +44,18 @@ struct Odd {
 }
 
 impl Odd {
-    fn host(nic: Nic, wrong: Wrong) -> LeakCheckHost<Flat<Odd>> {
+    fn host(nic: Nic, wrong: Wrong) -> LeakCheckHost<DirectHost<Odd>> {
         let odd = Odd { device: Mlx5::new(nic), wrong, cmdq: 0, opcodes: Vec::new() };
-        LeakCheckHost::new(Flat::new(16 << 20, odd))
+        LeakCheckHost::new(DirectHost::new(16 << 20, odd))
     }
 
-    fn entry(&self, p: &mut FlatPort, at: Time) -> Entry {
+    fn entry(&self, p: &mut DirectPort, at: Time) -> Entry {
         let mut e = Entry::new_zeroed();
         p.read(at, Iova(self.cmdq), e.as_mut_bytes()).expect("the queue");
         e
     }
 
-    fn give_back(&self, p: &mut FlatPort, at: Time, mut e: Entry, status: u8) {
+    fn give_back(&self, p: &mut DirectPort, at: Time, mut e: Entry, status: u8) {
         e.status_own = status << 1 | own::HARDWARE;
         e.sign();
         e.status_own &= !own::HARDWARE;
@@ -69,15 +69,15 @@ impl EventSource for Odd {
     }
 }
 
-impl Device<FlatPort> for Odd {
-    fn mmio_read(&mut self, p: &mut FlatPort, at: Time, r: Reg, size: u8) -> u64 {
+impl Device<DirectPort> for Odd {
+    fn mmio_read(&mut self, p: &mut DirectPort, at: Time, r: Reg, size: u8) -> u64 {
         match self.wrong {
             Wrong::Gone => u64::MAX,
             Wrong::Reads(offset, v) if r.offset == offset => u64::from(v.swap_bytes()),
             _ => self.device.mmio_read(p, at, r, size),
         }
     }
-    fn mmio_write(&mut self, p: &mut FlatPort, at: Time, r: Reg, size: u8, v: u64) {
+    fn mmio_write(&mut self, p: &mut DirectPort, at: Time, r: Reg, size: u8, v: u64) {
         if r.offset == seg::CMDQ_LO {
             self.cmdq = u64::from((v as u32).swap_bytes() & !0xfff);
         }
@@ -105,13 +105,13 @@ impl Device<FlatPort> for Odd {
         }
         self.device.mmio_write(p, at, r, size, v);
     }
-    fn receive(&mut self, p: &mut FlatPort, at: Time, frame: &[u8]) -> RxVerdict {
+    fn receive(&mut self, p: &mut DirectPort, at: Time, frame: &[u8]) -> RxVerdict {
         self.device.receive(p, at, frame)
     }
-    fn advance(&mut self, p: &mut FlatPort, until: Time) {
+    fn advance(&mut self, p: &mut DirectPort, until: Time) {
         self.device.advance(p, until);
     }
-    fn reset(&mut self, p: &mut FlatPort, at: Time) {
+    fn reset(&mut self, p: &mut DirectPort, at: Time) {
         self.device.reset(p, at);
     }
 }

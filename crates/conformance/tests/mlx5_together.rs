@@ -3,7 +3,7 @@
 use doorbell_bus::ProtectionGranularity;
 use doorbell_conformance::mlx5::cases::{Came, recovers, sends};
 use doorbell_conformance::mlx5::traffic::{Offload, Spec, any_spec};
-use doorbell_conformance::mlx5::{flat, hostile, hostile_guest, machine};
+use doorbell_conformance::mlx5::{direct, hostile, hostile_guest, machine};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config, Sizing};
 use doorbell_layout::mlx5::Caps;
@@ -60,7 +60,7 @@ proptest! {
     ) {
         let expected = expected(&specs);
         for (what, config) in ways() {
-            let came = sends(flat(Nic::CONNECTX), config, &specs);
+            let came = sends(direct(Nic::CONNECTX), config, &specs);
             assert_frames(&came, &expected, what);
             prop_assert_eq!(came.driver.mpwqe_blks > 0, config.mpwqe && came.driver.mpwqe_pkts > 0);
         }
@@ -102,7 +102,7 @@ proptest! {
     #[test]
     fn a_refused_packet_costs_no_buffer(specs in prop::collection::vec(any_spec(), 3..100)) {
         for (_, config) in ways() {
-            recovers(flat(Nic::CONNECTX), config, &specs);
+            recovers(direct(Nic::CONNECTX), config, &specs);
             recovers(machine(Nic::CONNECTX, ProtectionGranularity::Byte), config, &specs);
         }
     }
@@ -134,7 +134,7 @@ fn a_long_run_wraps_every_counter() {
     let specs: Vec<Spec> = (0..150_000).map(|i| Spec { more: i % 32 != 31, ..SMALL }).collect();
     let config = Config { log_sq: 8, log_cq: 4, ..Config::DEFAULT };
     for mpwqe in [false, true] {
-        let came = sends(flat(Nic::CONNECTX), Config { mpwqe, ..config }, &specs);
+        let came = sends(direct(Nic::CONNECTX), Config { mpwqe, ..config }, &specs);
         assert_eq!(came.frames.len(), specs.len());
     }
 }

@@ -17,7 +17,7 @@ use doorbell_layout::mlx5::{
     CQE_TAIL, Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, cqe_opcode,
 };
 use doorbell_packet::{Fragment, Packet};
-use doorbell_testkit::{Flat, NoDevice};
+use doorbell_testkit::{DirectHost, NoDevice};
 use std::cell::Cell;
 use std::process::Command;
 use std::rc::Rc;
@@ -86,7 +86,11 @@ type Under = Channel<Yes>;
 
 /// Sends `packets`, last first, as one batch; whether all were taken.
 #[inline(never)]
-fn counted_transmit(c: &mut Under, h: &mut Flat<NoDevice>, packets: &mut Vec<Packet>) -> bool {
+fn counted_transmit(
+    c: &mut Under,
+    h: &mut DirectHost<NoDevice>,
+    packets: &mut Vec<Packet>,
+) -> bool {
     while let Some(p) = packets.pop() {
         let more = !packets.is_empty();
         if !matches!(c.transmit(h, p, more), Tx::Ok) {
@@ -97,13 +101,13 @@ fn counted_transmit(c: &mut Under, h: &mut Flat<NoDevice>, packets: &mut Vec<Pac
 }
 
 #[inline(never)]
-fn counted_poll(c: &mut Under, h: &mut Flat<NoDevice>, pool: &mut Pool) {
+fn counted_poll(c: &mut Under, h: &mut DirectHost<NoDevice>, pool: &mut Pool) {
     c.poll(h, 64, pool);
 }
 
 /// Sends `packets` packets in bursts of `burst`; polls after each burst.
 fn send(mpwqe: bool, burst: u32, packets: u32) -> Option<u64> {
-    let mut h = Flat::new(4 << 20, NoDevice);
+    let mut h = DirectHost::new(4 << 20, NoDevice);
     let fw = Yes::default();
     let cq = Rc::clone(&fw.cq);
     let config = Config { mpwqe, ..Config::DEFAULT };

@@ -10,7 +10,7 @@ use doorbell_bus::{Costs, Machine, Platform, ProtectionGranularity};
 use doorbell_hal::{Alignment, Buf};
 use doorbell_lab::custom::{self, prelude::*};
 use doorbell_packet::{Fragment, NonLinear};
-use doorbell_testkit::Fixed;
+use doorbell_testkit::ConstantLatencyBus;
 
 /// A sink that keeps all packets and buffers.
 #[derive(Default)]
@@ -47,7 +47,7 @@ fn a_driver_fits_on_a_page() {
 /// A leak of the driver is reported, and there is no bill.
 #[test]
 fn a_leak_is_told() {
-    let bus = Fixed::new(
+    let bus = ConstantLatencyBus::new(
         Platform::new(1 << 32, 16 << 20, ProtectionGranularity::Byte),
         Span::from_ns(100),
     );
@@ -71,7 +71,7 @@ fn a_leak_is_told() {
 /// The link takes five seconds to come up. The rate counts from then.
 #[test]
 fn an_own_drivers_pace_counts_from_open() {
-    let bus = Fixed::new(
+    let bus = ConstantLatencyBus::new(
         Platform::new(1 << 32, 16 << 20, ProtectionGranularity::Byte),
         Span::from_ns(100),
     );
@@ -95,7 +95,7 @@ fn an_own_drivers_pace_counts_from_open() {
 /// they are done.
 #[test]
 fn a_ring_loses_no_packet() {
-    let bus = Fixed::new(
+    let bus = ConstantLatencyBus::new(
         Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Byte),
         Span::from_ns(100),
     );

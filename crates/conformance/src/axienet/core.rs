@@ -9,7 +9,7 @@ use doorbell_hal::{Fence, Host, Reg, Span};
 use doorbell_layout::axienet::{
     DESCRIPTOR, DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr,
 };
-use doorbell_packet::OffloadRequest;
+use doorbell_packet::{OffloadRequest, Packet};
 
 /// The PHY `c.phy`, with identifier `id`, whose link is up.
 pub fn mdio<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config, id: u32) {
@@ -176,7 +176,7 @@ fn recovers<H: Host, A: Backend<H>>(mut b: Harness<'_, H, A>, error: u32) {
     assert!(b.line(line::TX));
     assert_eq!(b.nic.interrupt(b.h, line::TX), Irq::Poll);
     assert!(Driver::<H>::stopped(&b.nic));
-    let p = b.packet(&plain(PEER, 60), &[], OffloadRequest::NONE, 0);
+    let p = Packet { cookie: 0, ..b.packet(&plain(PEER, 60), &[], OffloadRequest::NONE) };
     match b.nic.transmit(b.h, p, false) {
         Tx::Busy(p) => p.release(b.h),
         other => panic!("{other:?}"),

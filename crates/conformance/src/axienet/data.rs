@@ -8,7 +8,7 @@ use doorbell_drivers::{Driver, Tx};
 use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::{S2MM, dma, sr};
 use doorbell_packet::headers::{self, Check, verify};
-use doorbell_packet::{MAX_FRAGS, OffloadRequest};
+use doorbell_packet::{MAX_FRAGS, OffloadRequest, Packet};
 
 fn padded<H: Host, A: Backend<H>>(a: &A, body: &str, mut frame: Vec<u8>) -> Vec<u8> {
     if frame.len() < 60 && a.has(body, Capability::Padding) {
@@ -26,7 +26,7 @@ pub fn transmit<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     for batch in lengths.chunks(5) {
         let frames: Vec<_> = batch.iter().map(|n| plain(PEER, *n)).collect();
         for (i, f) in frames.iter().enumerate() {
-            let p = b.packet(f, &[], OffloadRequest::NONE, i as u32);
+            let p = Packet { cookie: i as u32, ..b.packet(f, &[], OffloadRequest::NONE) };
             assert_eq!(b.nic.transmit(b.h, p, i + 1 < frames.len()), Tx::Ok);
         }
         let expected: Vec<_> = frames.into_iter().map(|f| padded(b.a, "transmit", f)).collect();
@@ -215,7 +215,7 @@ pub fn ring_wrap_and_stop<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Conf
                 b.sent();
             }
             let f = plain(PEER, 60 + sent as usize);
-            let p = b.packet(&f, &[30], OffloadRequest::NONE, sent);
+            let p = Packet { cookie: sent, ..b.packet(&f, &[30], OffloadRequest::NONE) };
             match b.nic.transmit(b.h, p, true) {
                 Tx::Ok => sent += 1,
                 Tx::Busy(p) | Tx::Dropped(p) => p.release(b.h),

@@ -1,35 +1,13 @@
 //! A driver with its machine and backend.
 
 use super::Backend;
+use crate::packets::{self, Frame, TestSink};
 use doorbell_drivers::axienet::{Adaptive, Axienet, Coalesce, Config, Stats};
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, Host, Reg, Span};
+use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_hal::{Host, Reg, Span};
 use doorbell_layout::axienet::{DMA, line};
 use doorbell_moderation::NetDim;
-use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
-
-/// Collects the buffers and packets of a driver.
-#[derive(Debug, Default)]
-pub(super) struct TestSink {
-    pub(super) sent: Vec<(Buf, u32, bool)>,
-    pub(super) received: Vec<(Packet, bool)>,
-}
-
-impl Sink for TestSink {
-    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
-        self.sent.push((b, cookie, last));
-    }
-    fn received(&mut self, p: Packet, verified: bool) {
-        self.received.push((p, verified));
-    }
-}
-
-/// A frame as received.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Frame {
-    pub(super) bytes: Vec<u8>,
-    pub(super) verified: bool,
-}
+use doorbell_packet::{OffloadRequest, Packet};
 
 pub(super) struct Harness<'a, H: Host, A: Backend<H>> {
     pub(super) h: &'a mut H,
@@ -105,36 +83,12 @@ impl<'a, H: Host, A: Backend<H>> Harness<'a, H, A> {
         self.a.delay_unit() * n
     }
 
-    pub(super) fn packet(
-        &mut self,
-        bytes: &[u8],
-        cuts: &[usize],
-        todo: OffloadRequest,
-        cookie: u32,
-    ) -> Packet {
-        let mut ends: Vec<usize> = cuts.to_vec();
-        ends.push(bytes.len());
-        let (mut from, mut pieces) = (0, Vec::new());
-        for end in ends {
-            // Anywhere but on a line.
-            let buf = self
-                .h
-                .buffer((end - from) as u32 + 10, Alignment { align: 64, offset: 41 })
-                .unwrap();
-            let len = (end - from) as u32;
-            self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
-            pieces.push(Fragment { buf, start: 6, len });
-            from = end;
-        }
-        let mut pieces = pieces.into_iter();
-        let head = pieces.next().unwrap();
-        let frags: Vec<Fragment> = pieces.collect();
-        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
-        Packet { head, todo, more, cookie }
+    pub(super) fn packet(&mut self, bytes: &[u8], cuts: &[usize], todo: OffloadRequest) -> Packet {
+        packets::packet(self.h, 41, bytes, cuts, 0, todo)
     }
 
     pub(super) fn send(&mut self, bytes: &[u8], cuts: &[usize], todo: OffloadRequest) {
-        let p = self.packet(bytes, cuts, todo, 7);
+        let p = self.packet(bytes, cuts, todo);
         assert_eq!(self.nic.transmit(self.h, p, false), Tx::Ok);
     }
 
@@ -161,25 +115,11 @@ impl<'a, H: Host, A: Backend<H>> Harness<'a, H, A> {
 
     /// Releases what was sent: how many pieces of how many packets.
     pub(super) fn sent(&mut self) -> (usize, usize) {
-        let sent = std::mem::take(&mut self.up.sent);
-        let n = (sent.len(), sent.iter().filter(|s| s.2).count());
-        for (b, ..) in sent {
-            self.h.release(b);
-        }
-        n
+        self.up.release_sent(self.h)
     }
 
     pub(super) fn came(&mut self) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        for (p, verified) in std::mem::take(&mut self.up.received) {
-            let mut bytes = Vec::new();
-            for q in p.pieces() {
-                self.h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
-            }
-            frames.push(Frame { bytes, verified });
-            p.release(self.h);
-        }
-        frames
+        self.up.take_received(self.h)
     }
 
     pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<Frame> {

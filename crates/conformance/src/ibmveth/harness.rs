@@ -1,26 +1,11 @@
 //! A driver with its machine and backend.
 
 use super::Backend;
+use crate::packets::{self, TestSink};
 use doorbell_drivers::ibmveth::{Config, Ibmveth, Stats};
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, Hypervisor};
-use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
-
-/// Collects the buffers and packets of a driver.
-#[derive(Debug, Default)]
-pub(super) struct TestSink {
-    pub(super) sent: Vec<(Buf, u32, bool)>,
-    pub(super) received: Vec<(Packet, bool)>,
-}
-
-impl Sink for TestSink {
-    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
-        self.sent.push((b, cookie, last));
-    }
-    fn received(&mut self, p: Packet, verified: bool) {
-        self.received.push((p, verified));
-    }
-}
+use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_hal::Hypervisor;
+use doorbell_packet::{OffloadRequest, Packet};
 
 pub(super) struct Harness<'a, H: Hypervisor, A: Backend<H>> {
     pub(super) h: &'a mut H,
@@ -77,24 +62,7 @@ impl<'a, H: Hypervisor, A: Backend<H>> Harness<'a, H, A> {
         listed: usize,
         todo: OffloadRequest,
     ) -> Packet {
-        let mut ends: Vec<usize> = cuts.to_vec();
-        ends.push(bytes.len());
-        let (mut from, mut pieces) = (0, Vec::new());
-        for end in ends {
-            // Anywhere but on a line.
-            let len = (end - from) as u32;
-            let buf = self.h.buffer(len + 10, Alignment { align: 64, offset: 41 }).unwrap();
-            self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
-            pieces.push(Fragment { buf, start: 6, len });
-            from = end;
-        }
-        let list = pieces.split_off(pieces.len() - listed);
-        let mut pieces = pieces.into_iter();
-        let head = pieces.next().unwrap();
-        let frags: Vec<Fragment> = pieces.collect();
-        let more =
-            (!frags.is_empty() || !list.is_empty()).then(|| Box::new(NonLinear { frags, list }));
-        Packet { head, todo, more, cookie: 7 }
+        packets::packet(self.h, 41, bytes, cuts, listed, todo)
     }
 
     /// Sends a packet; what came out on the wire.
@@ -117,26 +85,13 @@ impl<'a, H: Hypervisor, A: Backend<H>> Harness<'a, H, A> {
     /// Releases what was sent: how many pieces of how many packets.
     pub(super) fn sent(&mut self) -> (usize, usize) {
         self.nic.reclaim(self.h, &mut self.up);
-        let sent = std::mem::take(&mut self.up.sent);
-        let n = (sent.len(), sent.iter().filter(|s| s.2).count());
-        for (b, ..) in sent {
-            self.h.release(b);
-        }
-        n
+        self.up.release_sent(self.h)
     }
 
     pub(super) fn came(&mut self) -> Vec<Vec<u8>> {
-        let mut frames = Vec::new();
-        for (p, verified) in std::mem::take(&mut self.up.received) {
-            assert!(!verified, "nobody vouched for it");
-            let mut bytes = Vec::new();
-            for q in p.pieces() {
-                self.h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
-            }
-            frames.push(bytes);
-            p.release(self.h);
-        }
-        frames
+        let came = self.up.take_received(self.h);
+        assert!(!came.iter().any(|f| f.verified), "nobody vouched for it");
+        came.into_iter().map(|f| f.bytes).collect()
     }
 
     pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {

@@ -235,15 +235,15 @@ pub fn failover_under_load<M: Model>(make: impl Fn(Config) -> M, span: Span) {
             assert!(f == expected, "packet {n} is not what was sent");
             on_wire.push(n);
         }
-        for (f, _, _) in b.came() {
-            let n = number(&f);
-            assert!(f == numbered(to, n), "packet {n} is not what was received");
+        for f in b.came() {
+            let n = number(&f.bytes);
+            assert!(f.bytes == numbered(to, n), "packet {n} is not what was received");
             handed_up.push(n);
         }
     }
     b.wait(Span::from_ms(5));
     on_wire.extend(b.wire().iter().map(|f| number(f)));
-    handed_up.extend(b.came().iter().map(|f| number(&f.0)));
+    handed_up.extend(b.came().iter().map(|f| number(&f.bytes)));
     for all in [&on_wire, &handed_up] {
         assert!(all.is_sorted_by(|a, b| a < b), "in order, and none twice");
     }

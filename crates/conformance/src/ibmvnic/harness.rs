@@ -1,6 +1,7 @@
 //! A driver with its machine and server.
 
 use super::recording_server::RecordingServer;
+use crate::packets::{self, Frame, TestSink};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
     Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Mapping, Partitions, Platform,
@@ -8,10 +9,10 @@ use doorbell_bus::{
 };
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_drivers::ibmvnic::{Config, Ibmvnic};
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, Fence, Hcall, Hypervisor, RxVerdict, Span, Time, WorkKind};
+use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_hal::{Fence, Hcall, Hypervisor, RxVerdict, Span, Time, WorkKind};
 use doorbell_layout::ibmvnic::hcall;
-use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
+use doorbell_packet::{OffloadRequest, Packet};
 use doorbell_testkit::reorder::{Order, Reorder};
 use std::collections::VecDeque;
 
@@ -72,22 +73,6 @@ pub fn reordered(order: Order, ignored: Option<Fence>) -> impl Fn(vnic::Config) 
             Hcall(hcall::SEND_SUB_CRQ_INDIRECT),
         ];
         h
-    }
-}
-
-/// Collects the buffers and packets of a driver.
-#[derive(Debug, Default)]
-pub(super) struct TestSink {
-    pub(super) sent: Vec<(Buf, u32, bool)>,
-    pub(super) received: Vec<(Packet, bool)>,
-}
-
-impl Sink for TestSink {
-    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
-        self.sent.push((b, cookie, last));
-    }
-    fn received(&mut self, p: Packet, verified: bool) {
-        self.received.push((p, verified));
     }
 }
 
@@ -196,21 +181,7 @@ impl<M: Model> Harness<M> {
         todo: OffloadRequest,
         cookie: u32,
     ) -> Packet {
-        let mut ends: Vec<usize> = cuts.to_vec();
-        ends.push(bytes.len());
-        let (mut from, mut pieces) = (0, Vec::new());
-        for end in ends {
-            let len = (end - from) as u32;
-            let buf = self.h.buffer(len + 10, Alignment { align: 64, offset: 41 }).unwrap();
-            self.h.bytes_mut(&buf, 6..6 + len, |b| b.copy_from_slice(&bytes[from..end]));
-            pieces.push(Fragment { buf, start: 6, len });
-            from = end;
-        }
-        let mut pieces = pieces.into_iter();
-        let head = pieces.next().unwrap();
-        let frags: Vec<Fragment> = pieces.collect();
-        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: vec![] }));
-        Packet { head, todo, more, cookie }
+        Packet { cookie, ..packets::packet(&mut self.h, 41, bytes, cuts, 0, todo) }
     }
 
     pub(super) fn transmit(&mut self, bytes: &[u8], todo: OffloadRequest, more: bool) -> Tx {
@@ -250,21 +221,11 @@ impl<M: Model> Harness<M> {
         })
     }
 
-    /// Returns the received frames, and whether their checksums were verified.
-    pub(super) fn came(&mut self) -> Vec<(Vec<u8>, bool, OffloadRequest)> {
-        let mut frames = Vec::new();
-        for (p, verified) in std::mem::take(&mut self.up.received) {
-            let mut bytes = Vec::new();
-            for q in p.pieces() {
-                self.h.bytes(&q.buf, q.start..q.start + q.len, |b| bytes.extend_from_slice(b));
-            }
-            frames.push((bytes, verified, p.todo));
-            p.release(&mut self.h);
-        }
-        frames
+    pub(super) fn came(&mut self) -> Vec<Frame> {
+        self.up.take_received(&mut self.h)
     }
 
-    pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<(Vec<u8>, bool, OffloadRequest)> {
+    pub(super) fn receive(&mut self, frame: &[u8]) -> Vec<Frame> {
         assert_eq!(self.inject(frame), RxVerdict::Yes);
         self.settle();
         self.came()
@@ -272,12 +233,7 @@ impl<M: Model> Harness<M> {
 
     /// Releases what came back; how many packets.
     pub(super) fn reclaim(&mut self) -> usize {
-        let sent = std::mem::take(&mut self.up.sent);
-        let n = sent.iter().filter(|s| s.2).count();
-        for (b, ..) in sent {
-            self.h.release(b);
-        }
-        n
+        self.up.release_sent(&mut self.h).1
     }
 
     /// Closes the adapter, and sees that nothing is left and every packet accounted for.

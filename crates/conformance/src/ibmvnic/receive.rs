@@ -22,7 +22,7 @@ pub fn frames_come_up<M: Model>(make: impl Fn(Config) -> M) {
             let frame = ip(to, true, false, payload);
             let came = b.receive(&frame);
             assert_eq!(came.len(), 1);
-            assert!(came[0].0 == frame && came[0].1);
+            assert!(came[0].bytes == frame && came[0].verified);
         }
         assert_eq!(b.inject(&ip(to, true, false, 1475)), RxVerdict::Dropped(DropReason::Malformed));
         b.close();
@@ -41,11 +41,11 @@ pub fn verified_takes_both_flags<M: Model>(make: impl Fn(Config) -> M) {
     for (f, verified) in
         [(good, true), (bad_transport, false), (bad_ip, false), (ip(to, false, true, 9), true)]
     {
-        assert_eq!(b.receive(&f)[0].1, verified);
+        assert_eq!(b.receive(&f)[0].verified, verified);
     }
     b.close();
     let mut b = Harness::up(&make, PVM, &Driver { checksum: false, ..small() });
-    assert!(!b.receive(&ip(to, true, false, 100))[0].1, "not asked for");
+    assert!(!b.receive(&ip(to, true, false, 100))[0].verified, "not asked for");
     b.close();
 }
 
@@ -57,9 +57,9 @@ pub fn a_stripped_tag_comes_beside<M: Model>(make: impl Fn(Config) -> M) {
         let frame = ip(b.nic.config().mac, true, false, 100);
         let came = b.receive(&tagged(&frame, 0x6004));
         if vlan_strip {
-            assert_eq!((&came[0].0, came[0].2.vlan), (&frame, Some(0x6004)));
+            assert_eq!((&came[0].bytes, came[0].todo.vlan), (&frame, Some(0x6004)));
         } else {
-            assert_eq!((&came[0].0, came[0].2.vlan), (&tagged(&frame, 0x6004), None));
+            assert_eq!((&came[0].bytes, came[0].todo.vlan), (&tagged(&frame, 0x6004), None));
         }
         b.close();
     }
@@ -211,7 +211,7 @@ pub fn what_lands_before_the_interrupt_is_on_is_found<M: Model>(make: impl Fn(Co
     b.spy().frame_at = Some((hcall::VIOCTL, v.into(), frame.clone()));
     b.poll();
     let came = b.came();
-    assert!(came.len() == 2 && came.iter().all(|f| f.0 == frame), "{}", came.len());
+    assert!(came.len() == 2 && came.iter().all(|f| f.bytes == frame), "{}", came.len());
     let what: Vec<u64> = b.spy().called(hcall::VIOCTL).iter().map(|a| a[1]).collect();
     use vioctl::{DISABLE_VIO_INTERRUPT as OFF, ENABLE_VIO_INTERRUPT as ON};
     assert_eq!((what, b.nic.totals().poll_rechecks), (vec![ON, OFF, ON], 1));
@@ -252,11 +252,9 @@ pub fn receive_during_a_poll<M: Model>(make: impl Fn(Config) -> M) {
         b.settle();
         let came = b.came();
         assert_eq!(came.len(), 12, "landed during a poll");
-        for (i, (f, verified, _)) in came.iter().enumerate() {
-            assert!(
-                *verified && *f == ip(to, true, false, 100 + i * 50 + round),
-                "landed during a poll"
-            );
+        for (i, f) in came.iter().enumerate() {
+            let frame = ip(to, true, false, 100 + i * 50 + round);
+            assert!(f.verified && f.bytes == frame, "landed during a poll");
         }
     }
     b.close();

@@ -316,7 +316,7 @@ pub fn long_term_buffers<M: Model>(make: impl Fn(Config) -> M) {
         b.wait(Span::from_us(5));
         let came = b.came();
         assert_eq!(came.len(), 1);
-        assert!(came[0].0 == frame);
+        assert!(came[0].bytes == frame);
     }
     b.close();
 }

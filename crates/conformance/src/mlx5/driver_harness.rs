@@ -8,7 +8,7 @@ use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
 };
 use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
-use doorbell_testkit::flat::{Flat, FlatPort};
+use doorbell_testkit::direct::{DirectHost, DirectPort};
 use std::cell::RefCell;
 use std::rc::Rc;
 use zerocopy::FromBytes;
@@ -137,18 +137,18 @@ impl EventSource for Registers {
     }
 }
 
-impl Device<FlatPort> for Registers {
-    fn mmio_read(&mut self, _p: &mut FlatPort, _at: Time, _r: Reg, _size: u8) -> u64 {
+impl Device<DirectPort> for Registers {
+    fn mmio_read(&mut self, _p: &mut DirectPort, _at: Time, _r: Reg, _size: u8) -> u64 {
         panic!("a send path reads no register")
     }
-    fn mmio_write(&mut self, _p: &mut FlatPort, _at: Time, r: Reg, size: u8, v: u64) {
+    fn mmio_write(&mut self, _p: &mut DirectPort, _at: Time, r: Reg, size: u8, v: u64) {
         self.0.push((r.offset, size, v));
     }
-    fn receive(&mut self, _p: &mut FlatPort, _at: Time, _frame: &[u8]) -> RxVerdict {
+    fn receive(&mut self, _p: &mut DirectPort, _at: Time, _frame: &[u8]) -> RxVerdict {
         RxVerdict::Dropped(DropReason::Off)
     }
-    fn advance(&mut self, _p: &mut FlatPort, _until: Time) {}
-    fn reset(&mut self, _p: &mut FlatPort, _at: Time) {}
+    fn advance(&mut self, _p: &mut DirectPort, _until: Time) {}
+    fn reset(&mut self, _p: &mut DirectPort, _at: Time) {}
 }
 
 /// A WQE as it stands in the ring.
@@ -178,7 +178,7 @@ impl Wqe {
 }
 
 /// A flat host that records register writes, with leak checks.
-pub type HarnessHost = LeakCheckHost<Flat<Registers>>;
+pub type HarnessHost = LeakCheckHost<DirectHost<Registers>>;
 
 /// The driver on fake firmware.
 #[derive(Debug)]
@@ -221,7 +221,7 @@ impl DriverHarness {
         coherent: Option<u64>,
         command: Option<u32>,
     ) -> Result<DriverHarness, (OpenError, Box<HarnessHost>)> {
-        let mut host = LeakCheckHost::new(Flat::new(16 << 20, Registers::default()));
+        let mut host = LeakCheckHost::new(DirectHost::new(16 << 20, Registers::default()));
         host.fail_coherent_after = coherent;
         let paper = FakeFirmware::new(caps);
         paper.0.borrow_mut().refuse_after = command;

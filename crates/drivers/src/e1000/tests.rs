@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Port, Reg, RxVerdict, Time};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
-use doorbell_testkit::Flat;
+use doorbell_testkit::DirectHost;
 
 /// Registers that keep what is written, an EEPROM behind EERD, and a PHY.
 struct Board {
@@ -113,7 +113,7 @@ impl<P: Port> Device<P> for Board {
     fn reset(&mut self, _: &mut P, _: Time) {}
 }
 
-type Host = Flat<Board>;
+type Host = DirectHost<Board>;
 
 #[derive(Default)]
 struct Up {
@@ -130,7 +130,7 @@ impl Sink for Up {
 }
 
 fn open_with(part: Part, bus: Bus, change: impl FnOnce(&mut Config)) -> (Host, E1000) {
-    let mut h = Flat::new(16 << 20, Board::new());
+    let mut h = DirectHost::new(16 << 20, Board::new());
     let mut c = Config { eeprom: Eeprom::Eerd, ..Config::new(part, bus) };
     change(&mut c);
     let nic = E1000::open(&mut h, &c).unwrap();
@@ -595,10 +595,10 @@ fn icr_of_zero_is_another_devices_and_nothing_is_masked() {
 #[test]
 fn a_card_that_is_gone_or_whose_phy_is_dead_is_an_error_and_not_a_hang() {
     let c = Config { eeprom: Eeprom::Eerd, ..Config::new(Part::I82540, Bus::Pci) };
-    let mut h = Flat::new(16 << 20, Board::new());
+    let mut h = DirectHost::new(16 << 20, Board::new());
     h.device.gone = true;
     assert_eq!(E1000::open(&mut h, &c).err(), Some(OpenError::Timeout("reset")));
-    let mut h = Flat::new(16 << 20, Board::new());
+    let mut h = DirectHost::new(16 << 20, Board::new());
     h.device.mdic_dead = true;
     assert_eq!(E1000::open(&mut h, &c).err(), Some(OpenError::Timeout("MDIC")));
 }

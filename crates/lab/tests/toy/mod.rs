@@ -12,7 +12,7 @@ use doorbell_lab::napi::Interrupt;
 use doorbell_lab::traffic::tcp::Hosts;
 use doorbell_packet::segment::Segments;
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, Packet};
-use doorbell_testkit::Fixed;
+use doorbell_testkit::ConstantLatencyBus;
 use std::collections::VecDeque;
 
 const LINK: Span = Span::from_ns(100);
@@ -308,7 +308,7 @@ impl<H: Host> Driver<H> for ToyDriver {
     }
 }
 
-pub type System = Machine<Fixed<SharedWire>, Wired<Toy, Hosts>>;
+pub type System = Machine<ConstantLatencyBus<SharedWire>, Wired<Toy, Hosts>>;
 
 /// Creates a machine with the NIC on a link of this rate and one-way delay.
 pub fn machine(
@@ -337,7 +337,7 @@ pub fn machine(
         seen: 0,
     };
     let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Page);
-    let (bus, toy) = Wired::new(Fixed::new(platform, LINK), toy, hosts, (rate, delay));
+    let (bus, toy) = Wired::new(ConstantLatencyBus::new(platform, LINK), toy, hosts, (rate, delay));
     Machine::new(bus, toy, costs, cores)
 }
 

@@ -92,7 +92,7 @@ fn settings_out_of_range_are_refused_with_what_is_allowed() {
         Config { coalesce: Coalesce { tx_frames: 0, ..Coalesce::LINUX }, ..c },
     ];
     for c in bad {
-        let mut h = Flat::new(16 << 20, Board::new());
+        let mut h = DirectHost::new(16 << 20, Board::new());
         assert!(
             matches!(Axienet::open(&mut h, &c, c.net_dim()), Err(OpenError::Setting(_))),
             "{c:?}"
@@ -104,7 +104,7 @@ fn settings_out_of_range_are_refused_with_what_is_allowed() {
 
 #[test]
 fn mdio_is_off_while_the_core_is_reset() {
-    let mut h = Flat::new(16 << 20, Board::new());
+    let mut h = DirectHost::new(16 << 20, Board::new());
     // As a boot loader may leave it.
     *h.device.mac(mac::MDIO_MC) = mdio::ENABLE | 29;
     let c = config();
@@ -130,7 +130,7 @@ fn a_core_that_does_not_answer_is_an_error_and_not_a_hang() {
         ("DMA reset", |b| b.reset_hangs = true),
         ("PHY reset", |b| b.phy_reset_hangs = true),
     ] {
-        let mut h = Flat::new(16 << 20, Board::new());
+        let mut h = DirectHost::new(16 << 20, Board::new());
         dead(&mut h.device);
         let start = h.now();
         assert_eq!(Axienet::open(&mut h, &c, c.net_dim()).err(), Some(OpenError::Timeout(what)));
@@ -142,7 +142,7 @@ fn a_core_that_does_not_answer_is_an_error_and_not_a_hang() {
 #[test]
 fn options_follow_the_mtu_and_the_mac_makes_and_strips_the_fcs() {
     for (mtu, jumbo) in [(1500, 0), (1501, rcw1::JUMBO)] {
-        let mut h = Flat::new(16 << 20, Board::new());
+        let mut h = DirectHost::new(16 << 20, Board::new());
         // What a model has after reset.
         *h.device.mac(mac::RCW1) = rcw1::FCS | rcw1::RX | 0x5544;
         *h.device.mac(mac::TC) = tc::FCS;
@@ -511,7 +511,7 @@ fn four_groups_are_filtered_exactly_and_five_are_all_multicast() {
 
 #[test]
 fn counters_go_on_over_a_wrap_of_32_bits_and_over_a_reset() {
-    let mut h = Flat::new(16 << 20, Board::new());
+    let mut h = DirectHost::new(16 << 20, Board::new());
     *h.device.mac(stat::RX_BYTES) = 0xffff_fff0;
     h.device.phy_reset_hangs = false;
     let c = config();

@@ -5,7 +5,7 @@ use doorbell_hal::Span;
 use doorbell_layout::axienet::{rcw1, tc};
 
 fn open_on(board: Board) -> (Host, Axienet) {
-    let mut h = Flat::new(16 << 20, board);
+    let mut h = DirectHost::new(16 << 20, board);
     let nic = Axienet::open(&mut h, &config(), config().net_dim()).unwrap();
     (h, nic)
 }

@@ -18,7 +18,7 @@ use doorbell_layout::axienet::{
     self as l, Descriptor, MM2S, S2MM, ability, cr, dma, int, line, mac, mdio, sr,
 };
 use doorbell_packet::{CsumPartial, Fragment, NonLinear, OffloadRequest, Packet};
-use doorbell_testkit::Flat;
+use doorbell_testkit::DirectHost;
 
 /// Registers that keep what is written, and a PHY that answers.
 struct Board {
@@ -128,7 +128,7 @@ impl<P: Port> Device<P> for Board {
     fn reset(&mut self, _: &mut P, _: Time) {}
 }
 
-type Host = Flat<Board>;
+type Host = DirectHost<Board>;
 
 #[derive(Default)]
 struct Up {
@@ -150,7 +150,7 @@ fn config() -> Config {
     Config { rx_ring: 8, ..Config::new(MAC) }
 }
 fn open_with(change: impl FnOnce(&mut Config)) -> (Host, Axienet) {
-    let mut h = Flat::new(16 << 20, Board::new());
+    let mut h = DirectHost::new(16 << 20, Board::new());
     let mut c = config();
     change(&mut c);
     let nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();

@@ -27,7 +27,7 @@ impl Controller for Told {
 }
 
 fn open_told(change: impl FnOnce(&mut Coalesce)) -> (Host, Axienet<Told>) {
-    let mut h = Flat::new(16 << 20, Board::new());
+    let mut h = DirectHost::new(16 << 20, Board::new());
     let mut c = config();
     change(&mut c.coalesce);
     let nic = Axienet::open(&mut h, &c, Told::default()).unwrap();

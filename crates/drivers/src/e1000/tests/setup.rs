@@ -44,7 +44,7 @@ fn ctrl_keeps_duplex_and_loses_what_was_forced() {
     for (on, expected) in [(true, offloads), (false, 0)] {
         let mut board = Board::new();
         board.regs[(reg::CTRL / 4) as usize] = inherited | offloads;
-        let mut h = Flat::new(16 << 20, board);
+        let mut h = DirectHost::new(16 << 20, board);
         let mut c = Config { eeprom: Eeprom::Eerd, ..Config::new(Part::I82540, Bus::Pci) };
         (c.vlan, c.flow_control) = (on, on);
         E1000::open(&mut h, &c).unwrap();
@@ -107,7 +107,7 @@ fn an_82544_reloads_its_eeprom_and_others_stop_arp() {
     for (part, older) in [(Part::I82544, true), (Part::I82540, false)] {
         let mut board = Board::new();
         board.regs[(reg::MANC / 4) as usize] = !0;
-        let mut h = Flat::new(16 << 20, board);
+        let mut h = DirectHost::new(16 << 20, board);
         let c = Config { eeprom: Eeprom::Eerd, ..Config::new(part, Bus::Pci) };
         E1000::open(&mut h, &c).unwrap();
         let reload = older.then_some(l::CTRL_EXT_EE_RST);

@@ -39,7 +39,7 @@ fn icr_is_read_first_then_all_is_masked_and_the_mask_has_arrived() {
 fn a_ring_that_is_no_multiple_of_128_bytes_is_refused() {
     for (tx_ring, rx_ring) in [(52, 48), (48, 52), (47, 48), (48, 40), (4104, 48)] {
         let c = Config { tx_ring, rx_ring, ..Config::new(Part::I82540, Bus::Pci) };
-        let e = E1000::open(&mut Flat::new(16 << 20, Board::new()), &c).err();
+        let e = E1000::open(&mut DirectHost::new(16 << 20, Board::new()), &c).err();
         assert!(matches!(e, Some(OpenError::Setting(_))), "{tx_ring}, {rx_ring}: {e:?}");
     }
     for n in [48, 56, 4096] {
@@ -110,7 +110,7 @@ fn rings_and_receive_buffers_of_the_82545_stay_within_64_kib() {
         ..Config::new(Part::I82545, Bus::Pci)
     };
     assert_eq!(
-        E1000::open(&mut Flat::new(16 << 20, Board::new()), &c).err(),
+        E1000::open(&mut DirectHost::new(16 << 20, Board::new()), &c).err(),
         Some(OpenError::Address)
     );
 }
@@ -119,7 +119,7 @@ fn rings_and_receive_buffers_of_the_82545_stay_within_64_kib() {
 #[test]
 fn a_card_in_pcix_is_not_driven_as_if_it_were_on_conventional_pci() {
     for (bus, expected) in [(Bus::Pci, Some(OpenError::Bus)), (Bus::PciX, None)] {
-        let mut h = Flat::new(16 << 20, Board::new());
+        let mut h = DirectHost::new(16 << 20, Board::new());
         h.device.regs[(reg::STATUS / 4) as usize] = l::STATUS_PCIX_MODE;
         let c = Config { eeprom: Eeprom::Eerd, ..Config::new(Part::I82545, bus) };
         assert_eq!(E1000::open(&mut h, &c).err(), expected);

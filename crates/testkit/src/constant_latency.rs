@@ -7,20 +7,20 @@ use doorbell_hal::{DmaFault, Iova, Port, Span, Time};
 
 /// A bus with one latency; the device's [`Port`].
 #[derive(Debug)]
-pub struct Fixed<S = Capture> {
+pub struct ConstantLatencyBus<S = Capture> {
     platform: Platform,
     sink: S,
     link: Span,
 }
 
-impl Fixed {
+impl ConstantLatencyBus {
     /// Creates a bus with latency `link` each way.
-    pub fn new(platform: Platform, link: Span) -> Fixed {
-        Fixed { platform, sink: Capture::default(), link }
+    pub fn new(platform: Platform, link: Span) -> ConstantLatencyBus {
+        ConstantLatencyBus { platform, sink: Capture::default(), link }
     }
 }
 
-impl<S: FrameSink> Port for Fixed<S> {
+impl<S: FrameSink> Port for ConstantLatencyBus<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into).map(|()| at + self.link * 2)
     }
@@ -44,12 +44,12 @@ impl<S: FrameSink> Port for Fixed<S> {
     }
 }
 
-impl<S: FrameSink> Bus for Fixed<S> {
+impl<S: FrameSink> Bus for ConstantLatencyBus<S> {
     type Sink = S;
-    type With<T: FrameSink + Clone> = Fixed<T>;
+    type With<T: FrameSink + Clone> = ConstantLatencyBus<T>;
 
-    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Fixed<T> {
-        Fixed { platform: self.platform, sink, link: self.link }
+    fn with_sink<T: FrameSink + Clone>(self, sink: T) -> ConstantLatencyBus<T> {
+        ConstantLatencyBus { platform: self.platform, sink, link: self.link }
     }
     fn sink_mut(&mut self) -> &mut S {
         &mut self.sink

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn pieces_are_placed_used_again_and_end() {
-    let mut h = Flat::new(16 << 10, NoDevice);
+    let mut h = DirectHost::new(16 << 10, NoDevice);
     let b = h.buffer(100, Alignment { align: 64, offset: 2 }).unwrap();
     assert_eq!(b.addr() % 64, 2);
     let at = b.addr();
@@ -13,7 +13,7 @@ fn pieces_are_placed_used_again_and_end() {
 
 #[test]
 fn cpu_and_device_see_the_same_bytes() {
-    let mut h = Flat::new(16 << 10, NoDevice);
+    let mut h = DirectHost::new(16 << 10, NoDevice);
     let c = h.coherent(64, 64).unwrap();
     h.store(&c, 8, 0x1122_3344u32);
     let mut seen = [0; 4];
@@ -25,7 +25,7 @@ fn cpu_and_device_see_the_same_bytes() {
 
 #[test]
 fn a_device_reaches_neither_address_zero_nor_past_the_end() {
-    let mut h = Flat::new(16 << 10, NoDevice);
+    let mut h = DirectHost::new(16 << 10, NoDevice);
     for at in [0, 4095, (16 << 10) - 3, u64::MAX - 1] {
         assert!(h.port.read(Time::ZERO, Iova(at), &mut [0; 4]).is_err());
         assert!(h.port.write(Time::ZERO, Iova(at), &[0; 4]).is_err());

@@ -3,8 +3,8 @@
 //!
 //! An address is an index into the array, for CPU and device alike. A run on it consists of the
 //! driver's own instructions (Callgrind benches) or shows its bytes (ring tests). Time advances
-//! only in [`relax`](Host::relax), [`delay`](Host::delay) and [`Flat::settle`], in which the device
-//! does its due work. [`NoDevice`] stands for a missing device and costs no instructions.
+//! only in [`relax`](Host::relax), [`delay`](Host::delay) and [`DirectHost::settle`], in which the
+//! device does its due work. [`NoDevice`] stands for a missing device and costs no instructions.
 
 use core::hint::cold_path;
 use core::ops::Range;
@@ -15,9 +15,9 @@ use doorbell_hal::{
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Memory, messages and wire of a flat host; its device's [`Port`].
+/// Memory, messages and wire of a direct host; its device's [`Port`].
 #[derive(Debug)]
-pub struct FlatPort {
+pub struct DirectPort {
     memory: Vec<u8>,
     /// First byte never allocated.
     fresh: usize,
@@ -35,9 +35,9 @@ pub struct FlatPort {
 
 /// A host with a device `D` on the same memory.
 #[derive(Debug)]
-pub struct Flat<D> {
+pub struct DirectHost<D> {
     /// The device's side.
-    pub port: FlatPort,
+    pub port: DirectPort,
     /// The device.
     pub device: D,
     now: Time,
@@ -46,14 +46,14 @@ pub struct Flat<D> {
 /// The first allocated address, so that address zero is invalid.
 const FIRST: usize = 4096;
 
-impl<D> Flat<D> {
+impl<D> DirectHost<D> {
     /// Creates a host with `size` zeroed bytes of memory.
     ///
     /// # Panics
     /// If `size` is 4 GiB or more.
-    pub fn new(size: usize, device: D) -> Flat<D> {
+    pub fn new(size: usize, device: D) -> DirectHost<D> {
         assert!(u32::try_from(size).is_ok(), "{size} bytes: less than 4 GiB");
-        let port = FlatPort {
+        let port = DirectPort {
             memory: vec![0; size],
             fresh: FIRST,
             free: Vec::new(),
@@ -62,13 +62,13 @@ impl<D> Flat<D> {
             frame_bytes: 0,
             wire: None,
         };
-        Flat { port, device, now: Time::ZERO }
+        DirectHost { port, device, now: Time::ZERO }
     }
 
     /// Advances time until the device has no more due work.
     pub fn settle(&mut self)
     where
-        D: Device<FlatPort>,
+        D: Device<DirectPort>,
     {
         while let Some(due) = self.device.next_due() {
             self.now = self.now.max(due);
@@ -77,7 +77,7 @@ impl<D> Flat<D> {
     }
 }
 
-impl FlatPort {
+impl DirectPort {
     /// Returns the `len` bytes at `addr`.
     ///
     /// # Panics
@@ -117,7 +117,7 @@ impl FlatPort {
     }
 }
 
-impl Port for FlatPort {
+impl Port for DirectPort {
     #[inline(always)]
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         let start = self.check(from, into.len())?;
@@ -152,7 +152,7 @@ impl Port for FlatPort {
     }
 }
 
-impl<D: Device<FlatPort>> Host for Flat<D> {
+impl<D: Device<DirectPort>> Host for DirectHost<D> {
     #[inline(always)]
     fn read32(&mut self, r: Reg) -> u32 {
         self.device.mmio_read(&mut self.port, self.now, r, 4) as u32
