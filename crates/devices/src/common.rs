@@ -113,6 +113,13 @@ impl LinkStatus {
     }
 }
 
+/// Returns a hash in `0..n` of some bytes: FNV-1a, so that neighbours spread.
+pub(crate) fn spread(bytes: impl IntoIterator<Item = u8>, n: usize) -> usize {
+    let mix = |h: u32, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193);
+    let hash = bytes.into_iter().fold(0x811c_9dc5, mix);
+    (hash ^ hash >> 16) as usize % n
+}
+
 /// Memory of frames, to be used again; so many are kept.
 #[derive(Debug)]
 pub(crate) struct SpareFrames(Vec<Vec<u8>>);

@@ -10,7 +10,7 @@ use super::registers::Registers;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use crate::common::SpareFrames;
-use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
+use doorbell_hal::{Device, DmaFault, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC};
 
 counters! {
@@ -194,7 +194,8 @@ impl E1000 {
         self.filter = Filter::new();
         self.filter.set_address(self.eeprom.mac());
         self.irq = Interrupts::new();
-        let until = self.tx.sending_until();
+        // A frame on the wire has it until its end.
+        let quiet = self.tx.sending.unwrap_or(Time::ZERO).max(self.tx.quiet);
         let on_wire = usize::from(self.tx.sending.is_some());
         self.counters.tx_packets += on_wire as u64;
         self.counters.tx_bytes +=
@@ -204,12 +205,27 @@ impl E1000 {
         self.counters.rx_lost += waiting;
         self.counters.rx_unreported += unreported;
         self.tx = Transmitter::new(&self.cfg);
-        self.tx.quiet_until(until);
+        self.tx.quiet = quiet;
         self.rx = Receiver::new(&self.cfg);
         self.read_free = at;
         self.halted = false;
         self.link = false;
         self.update_next_event();
+    }
+
+    /// Descriptors were fetched: until when, and how many.
+    pub(super) fn fetched(&mut self, read: Result<(Time, u64), DmaFault>) {
+        let Ok((arrived, n)) = read else { return self.fault() };
+        self.read_free = arrived;
+        self.counters.fetches += 1;
+        self.counters.fetched_descriptors += n;
+    }
+
+    /// Descriptors were written back: in how many writes, and how many.
+    pub(super) fn flushed(&mut self, written: Result<(u64, u64), DmaFault>) {
+        let Ok((writes, descriptors)) = written else { return self.fault() };
+        self.counters.write_backs += writes;
+        self.counters.written_descriptors += descriptors;
     }
 
     /// An access to memory failed.
@@ -355,7 +371,7 @@ impl<P: Port> Device<P> for E1000 {
         self.phy.agree(self.cfg.speed);
         self.negotiating = Time::NEVER;
         self.phy.set_link(self.cable);
-        self.tx.reset_wire();
+        (self.tx.sending, self.tx.quiet) = (None, Time::ZERO);
         self.reset_chip(p, at);
     }
 }

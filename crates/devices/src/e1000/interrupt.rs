@@ -77,11 +77,13 @@ pub(super) struct Delay {
     absolute: Time,
 }
 
-impl Delay {
-    pub(super) const fn new() -> Delay {
+impl Default for Delay {
+    fn default() -> Delay {
         Delay { packet: Time::NEVER, absolute: Time::NEVER }
     }
+}
 
+impl Delay {
     /// Returns the end of the first of them.
     pub(super) fn due(&self) -> Time {
         self.packet.min(self.absolute)
@@ -103,7 +105,7 @@ impl Delay {
     }
 
     pub(super) fn stop(&mut self) {
-        *self = Delay::new();
+        *self = Delay::default();
     }
 }
 

@@ -72,7 +72,7 @@ impl Receiver {
         Receiver {
             // "Descriptors are normally written back as soon as one cache line is available."
             ring: Ring::new(cfg.cache_line, 1 << DCTL_WTHRESH_SHIFT),
-            delay: Delay::new(),
+            delay: Delay::default(),
             fifo: VecDeque::new(),
             used: 0,
             pending: VecDeque::with_capacity(IN_FLIGHT),
@@ -223,14 +223,8 @@ impl E1000 {
     }
 
     pub(super) fn rx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {
-        match self.rx.ring.fetch(p, t) {
-            Ok((arrived, n)) => {
-                self.read_free = arrived;
-                self.counters.fetches += 1;
-                self.counters.fetched_descriptors += n;
-            }
-            Err(_) => self.fault(),
-        }
+        let read = self.rx.ring.fetch(p, t);
+        self.fetched(read);
     }
 
     pub(super) fn rx_data_due(&self) -> Time {
@@ -327,13 +321,8 @@ impl E1000 {
     }
 
     fn rx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        match self.rx.ring.flush(p, t, ERROR_BITS) {
-            Ok((writes, descriptors)) => {
-                self.counters.write_backs += writes;
-                self.counters.written_descriptors += descriptors;
-            }
-            Err(_) => self.fault(),
-        }
+        let written = self.rx.ring.flush(p, t, ERROR_BITS);
+        self.flushed(written);
     }
 
     /// RDTR or RADV has ended.

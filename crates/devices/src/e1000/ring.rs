@@ -48,7 +48,7 @@ pub(super) struct Thresholds {
     pub(super) write_back: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ring {
     pub(super) base: u64,
     pub(super) len: u32,
@@ -72,19 +72,8 @@ pub(super) struct Ring {
 
 impl Ring {
     pub(super) fn new(line: u32, control: u32) -> Ring {
-        Ring {
-            base: 0,
-            len: 0,
-            head: 0,
-            tail: 0,
-            control,
-            line,
-            told: Time::ZERO,
-            fetched: 0,
-            wanted: 0,
-            chip: VecDeque::with_capacity(ON_CHIP),
-            waiting: VecDeque::with_capacity(ON_CHIP),
-        }
+        let (chip, waiting) = (VecDeque::with_capacity(ON_CHIP), VecDeque::with_capacity(ON_CHIP));
+        Ring { control, line, chip, waiting, ..Ring::default() }
     }
 
     /// Descriptors in the ring.

@@ -52,7 +52,7 @@ struct Packet {
 }
 
 /// The transmit side.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Transmitter {
     pub(super) ring: Ring,
     pub(super) delay: Delay,
@@ -83,23 +83,7 @@ pub(super) struct Transmitter {
 
 impl Transmitter {
     pub(super) fn new(cfg: &Config) -> Transmitter {
-        Transmitter {
-            ring: Ring::new(cfg.cache_line, 0),
-            delay: Delay::new(),
-            contexts: [Context::default(); 2],
-            packet: Packet::default(),
-            offset: 0,
-            arriving: None,
-            fifo: VecDeque::new(),
-            used: 0,
-            blocked: false,
-            hung: false,
-            sending: None,
-            quiet: Time::ZERO,
-            paused: Time::ZERO,
-            pause: None,
-            immediate: false,
-        }
+        Transmitter { ring: Ring::new(cfg.cache_line, 0), ..Transmitter::default() }
     }
 
     /// The driver has moved the ring: a packet half read is lost with it.
@@ -125,14 +109,8 @@ impl E1000 {
     }
 
     pub(super) fn tx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {
-        match self.tx.ring.fetch(p, t) {
-            Ok((arrived, n)) => {
-                self.read_free = arrived;
-                self.counters.fetches += 1;
-                self.counters.fetched_descriptors += n;
-            }
-            Err(_) => self.fault(),
-        }
+        let read = self.tx.ring.fetch(p, t);
+        self.fetched(read);
     }
 
     // ---- data ----
@@ -474,13 +452,8 @@ impl E1000 {
     }
 
     fn tx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
-        match self.tx.ring.flush(p, t, ERROR_BITS) {
-            Ok((writes, descriptors)) => {
-                self.counters.write_backs += writes;
-                self.counters.written_descriptors += descriptors;
-            }
-            Err(_) => self.fault(),
-        }
+        let written = self.tx.ring.flush(p, t, ERROR_BITS);
+        self.flushed(written);
         if core::mem::take(&mut self.tx.immediate) {
             self.tx.delay.stop();
             self.irq.raise(t, INT_TXDW);

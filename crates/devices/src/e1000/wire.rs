@@ -7,7 +7,7 @@
 //!
 //! Source: SDM 3.4.3, 8.5 (flow control), 13.7.
 
-use super::{device::E1000, ring::Desc, transmit::Transmitter};
+use super::{device::E1000, ring::Desc};
 use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::e1000::{TCTL_EN, reg::stat};
@@ -24,24 +24,6 @@ pub(super) struct TxFrame {
     pub(super) bytes: Vec<u8>,
     /// To be reported when it has been sent.
     pub(super) report: Option<(Iova, Desc)>,
-}
-
-impl Transmitter {
-    /// Returns the time until which the wire has the last frame given to it.
-    pub(super) fn sending_until(&self) -> Time {
-        self.sending.unwrap_or(Time::ZERO).max(self.quiet)
-    }
-
-    /// The wire is occupied until then.
-    pub(super) fn quiet_until(&mut self, t: Time) {
-        self.quiet = t;
-    }
-
-    /// Resets the wire to its state after power-on: nothing is on it.
-    pub(super) fn reset_wire(&mut self) {
-        self.sending = None;
-        self.quiet = Time::ZERO;
-    }
 }
 
 impl E1000 {

@@ -35,6 +35,9 @@ counters! {
     lost_entries: "CQEs or EQEs that could not be written.",
 }
 
+/// Type and subtype of an event, and some double words of its data by their places.
+pub(super) type Event<'a> = (u8, u8, &'a [(usize, u32)]);
+
 /// Something that becomes visible at a time of its own.
 #[derive(Debug)]
 pub(super) struct PendingCompletion {
@@ -306,7 +309,7 @@ impl Mlx5 {
             self.counters.lost_entries += 1;
             let why = if overrun { 1 } else { 2 };
             let cq = [(EQE_ERROR_CQN, cqn), (EQE_ERROR_CQN + 2, why)];
-            self.asynchronous_event(p, at, event::CQ_ERROR, 0, &cq);
+            self.asynchronous_event(p, at, (event::CQ_ERROR, 0, &cq));
             return;
         }
         let before = cq.event_due();
@@ -326,7 +329,7 @@ impl Mlx5 {
             (cqn, cq.ctx.eqn)
         });
         if let Some((cqn, eqn)) = next {
-            self.write_eqe(p, at, eqn, event::COMPLETION, 0, &[(EQE_CQN, cqn)]);
+            self.write_eqe(p, at, eqn, (event::COMPLETION, 0, &[(EQE_CQN, cqn)]));
         }
         self.find_events();
     }
@@ -338,34 +341,17 @@ impl Mlx5 {
 
     /// An event that is no completion; lost when no queue takes its type.
     #[cold]
-    pub(super) fn asynchronous_event<P: Port>(
-        &mut self,
-        p: &mut P,
-        at: Time,
-        event_type: u8,
-        sub_type: u8,
-        data: &[(usize, u32)],
-    ) {
-        if let Some(eqn) = self.eqs_for(event_type) {
-            self.write_eqe(p, at, eqn, event_type, sub_type, data);
+    pub(super) fn asynchronous_event<P: Port>(&mut self, p: &mut P, at: Time, e: Event<'_>) {
+        if let Some(eqn) = self.eqs_for(e.0) {
+            self.write_eqe(p, at, eqn, e);
         }
     }
 
-    /// Writes an event: its type, and some of its data's double words.
-    pub(super) fn write_eqe<P: Port>(
-        &mut self,
-        p: &mut P,
-        at: Time,
-        eqn: u32,
-        event_type: u8,
-        sub_type: u8,
-        data: &[(usize, u32)],
-    ) {
+    pub(super) fn write_eqe<P: Port>(&mut self, p: &mut P, at: Time, eqn: u32, e: Event<'_>) {
         let Some(eq) = self.eqs.get_mut(eqn) else { return };
         let mut eqe = Eqe::new_zeroed();
-        eqe.event_type = event_type;
-        eqe.sub_type = sub_type;
-        for &(i, v) in data {
+        (eqe.event_type, eqe.sub_type) = (e.0, e.1);
+        for &(i, v) in e.2 {
             eqe.data[i] = U32::new(v);
         }
         eqe.owner = (eq.pi >> eq.ctx.log_size & 1) as u8;

@@ -228,10 +228,7 @@ impl<T> Table<T> {
     pub(super) const fn new(base: u32) -> Table<T> {
         Table { base, slots: alloc::vec::Vec::new() }
     }
-    /// Adds an object. Returns its number.
-    ///
-    /// # Errors
-    /// `NoResources` when there are `limit`.
+    /// Adds an object. Returns its number, or `NoResources` when there are `limit`.
     pub(super) fn insert(&mut self, t: T, limit: usize) -> Answer<u32> {
         let i = match self.slots.iter().position(Option::is_none) {
             Some(i) => i,
@@ -244,10 +241,8 @@ impl<T> Table<T> {
         self.slots[i] = Some(t);
         Ok(self.base + i as u32)
     }
-    /// Returns an object that a command names.
-    ///
-    /// # Errors
-    /// `BadResource` when it does not exist, as for [`Table::find_mut`] and [`Table::destroy`].
+    /// Returns an object that a command names; `BadResource` when it does not exist, as for
+    /// [`Table::find_mut`] and [`Table::destroy`].
     pub(super) fn find(&self, n: u32) -> Answer<&T> {
         self.get(n).ok_or(CmdStatus::BadResource)
     }

@@ -223,15 +223,9 @@ impl Receiver {
         let why = match wqe {
             Ok(Some(wqe)) => {
                 let start = bytes.len();
-                let mut cqe = describe::cqe(frame, f, hash, self.cfg.checksum_full);
-                describe::strip(
-                    &mut cqe,
-                    frame,
-                    f,
-                    rq.ctx.keep_vlan,
-                    self.cfg.checksum_full,
-                    &mut bytes,
-                );
+                let full = self.cfg.checksum_full;
+                let mut cqe = describe::cqe(frame, f, hash, full);
+                describe::strip(&mut cqe, frame, f, rq.ctx.keep_vlan, full, &mut bytes);
                 describe::place(&mut cqe, at, rqn, flow_tag, wqe.counter, bytes.len() - start);
                 let ready = wqe.ready.max(at + self.cfg.pipeline_delay);
                 self.held += bytes.len() - start;

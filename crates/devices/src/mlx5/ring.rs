@@ -22,11 +22,8 @@ pub(super) struct Ring {
 pub(super) const LOG_PAGE: u32 = 12;
 
 impl Ring {
-    /// `bytes` in pages of `1 << log_page` from a list of big-endian addresses, of
-    /// which the low 12 bits are not part.
-    ///
-    /// # Errors
-    /// Too few pages, or one that is not aligned to its size.
+    /// `bytes` in pages of `1 << log_page` from a list of big-endian addresses, of which the low 12
+    /// bits are not part. Refused are too few pages, and one that is not aligned to its size.
     pub(super) fn new(list: &[u8], log_page: u32, bytes: u64) -> Answer<Ring> {
         let needed = bytes.div_ceil(1 << log_page) as usize;
         let list = list.get(..needed * 8).ok_or(CmdStatus::BadInputLength)?;

@@ -169,11 +169,9 @@ impl Input {
         let mut input = Input { bytes: [0; INPUT], len: 0, kind: 0 };
         let Some(h) = f.headers else { return input };
         let o = &f.outer;
-        let (start, ip) = match h.ip {
-            Ip::V4 => (12, rss_type::IPV4),
-            Ip::V6 => (0, rss_type::IPV6),
-        };
-        if (h.ip == Ip::V6) != (t.fields & hash_field::IPV6 != 0) {
+        let v4 = h.ip == Ip::V4;
+        let (start, ip) = if v4 { (12, rss_type::IPV4) } else { (0, rss_type::IPV6) };
+        if v4 == (t.fields & hash_field::IPV6 != 0) {
             return input;
         }
         if input.pair(

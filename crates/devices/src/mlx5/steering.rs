@@ -230,14 +230,8 @@ impl Default for Steering {
 impl Steering {
     /// No tables: every frame is dropped.
     pub(crate) const fn new() -> Steering {
-        Steering {
-            tables: Objects::new(0x8000),
-            next_group: 1,
-            groups: 0,
-            entries: 0,
-            root: None,
-            first: None,
-        }
+        let tables = Objects::new(0x8000);
+        Steering { tables, next_group: 1, groups: 0, entries: 0, root: None, first: None }
     }
 
     /// Walks a frame through the tables.

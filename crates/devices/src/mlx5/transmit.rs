@@ -116,7 +116,7 @@ impl Mlx5 {
                 sq.in_round = false;
                 self.counters.errors += 1;
                 let queue = [(EQE_CQN, sqn), (EQE_QUEUE_KIND, KIND_SQ)];
-                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &queue);
+                self.asynchronous_event(p, t, (event::WQ_CATAS, 0, &queue));
             }
         }
     }

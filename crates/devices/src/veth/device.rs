@@ -82,11 +82,6 @@ impl Veth {
         &self.parts.adapters[i].counters
     }
 
-    /// Returns the uplink's counters, as of an adapter: `tx` came from the network.
-    pub fn uplink_counters(&self) -> &Counters {
-        &self.parts.uplink
-    }
-
     /// Calls with a unit address that is not the caller's.
     pub fn strangers(&self) -> u64 {
         self.strangers

@@ -10,6 +10,7 @@
 //! that was learned first.
 
 use super::{adapter::Adapter, device::Parts};
+use crate::common::spread;
 use alloc::boxed::Box;
 
 /// Receivers of a frame.
@@ -47,11 +48,8 @@ impl Learned {
         Learned { sets: Box::new([[None; WAYS]; SETS]), next: Box::new([0; SETS]) }
     }
 
-    /// FNV-1a, so that neighbours' addresses spread.
     fn set(vlan: u16, mac: [u8; 6]) -> usize {
-        let bytes = mac.into_iter().chain(vlan.to_be_bytes());
-        let h = bytes.fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
-        (h ^ h >> 16) as usize % SETS
+        spread(mac.into_iter().chain(vlan.to_be_bytes()), SETS)
     }
 
     fn slot(&mut self, vlan: u16, mac: [u8; 6]) -> Option<&mut Option<Station>> {

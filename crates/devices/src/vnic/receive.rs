@@ -9,6 +9,7 @@
 use super::Entry;
 use super::device::{Event, VnicServer};
 use super::transmit::well_formed;
+use crate::common::spread;
 use doorbell_hal::{DropReason, Port, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{RxAdd, RxComp, first, offload, rc, rx, status};
 use doorbell_packet::ethernet::{Cast, HEADER};
@@ -92,7 +93,7 @@ impl VnicServer {
             c.received.errors += 1;
             return RxVerdict::Dropped(DropReason::Malformed);
         }
-        let queue = spread(frame, queues.rx.len());
+        let queue = queue_of(frame, queues.rx.len());
         let server = &self.cfg.servers[c.active];
         let needed = frame.len() + usize::from(server.rx_offset);
         let posted = &mut queues.rx[queue].posted;
@@ -214,7 +215,7 @@ fn checked(frame: &[u8], on: &[bool; 8]) -> u8 {
 }
 
 /// Returns which of `n` queues a frame goes to: one flow, one queue.
-fn spread(frame: &[u8], n: usize) -> usize {
+fn queue_of(frame: &[u8], n: usize) -> usize {
     if n <= 1 {
         return 0;
     }
@@ -222,10 +223,6 @@ fn spread(frame: &[u8], n: usize) -> usize {
     let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
     let addresses = if layers.ip == Ip::V6 { l3 + 8..l3 + 40 } else { l3 + 12..l3 + 20 };
     let ports = if layers.transport.is_some() { l4..l4 + 4 } else { l4..l4 };
-    // FNV-1a: the servers' hash is not public.
-    let hash = frame[addresses]
-        .iter()
-        .chain(&frame[ports])
-        .fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
-    (hash ^ hash >> 16) as usize % n
+    // The servers' hash is not public.
+    spread(frame[addresses].iter().chain(&frame[ports]).copied(), n)
 }

@@ -35,7 +35,7 @@ fn a_masked_cause_waits_for_its_mask() {
 
 #[test]
 fn the_packet_timer_starts_again_and_the_absolute_one_does_not() {
-    let mut d = Delay::new();
+    let mut d = Delay::default();
     d.start(ns(0), 10, 25);
     assert_eq!(d.due(), ns(10_240));
     d.start(ns(10_000), 10, 25);

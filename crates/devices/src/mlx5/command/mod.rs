@@ -239,7 +239,7 @@ impl Mlx5 {
         }
         // The command that makes the event queue is still polled for.
         if let Some(eqn) = self.eqs_for(event::CMD).filter(|eqn| before == Some(*eqn)) {
-            self.write_eqe(p, at, eqn, event::CMD, 0, &[(0, 1 << c.slot)]);
+            self.write_eqe(p, at, eqn, (event::CMD, 0, &[(0, 1 << c.slot)]));
         }
     }
 
@@ -247,11 +247,11 @@ impl Mlx5 {
     fn execute<P: Port>(&mut self, p: &mut P, at: Time, bytes: &[u8], out: &mut [u8]) {
         let Ok(header) = input::<InHeader>(bytes) else { return };
         let (opcode, op_mod) = (header.get(InHeader::OPCODE) as u16, header.get(InHeader::OP_MOD));
-        let refused = match self.firmware.phase >= phase_for(opcode) {
-            true => self.dispatch(p, at, (opcode, op_mod), bytes, out).err(),
-            false => Some(CmdStatus::BadSystemState),
+        let done = match self.firmware.phase >= phase_for(opcode) {
+            true => self.dispatch(p, at, (opcode, op_mod), bytes, out),
+            false => Err(CmdStatus::BadSystemState),
         };
-        let Some(why) = refused else { return };
+        let Err(why) = done else { return };
         self.firmware.counters.refused += 1;
         out.fill(0);
         let mut header = OutHeader::ZERO;

@@ -71,7 +71,7 @@ impl Mlx5 {
         self.apply_port();
         if up != before {
             let sub = if up { port_change::ACTIVE } else { port_change::DOWN };
-            self.asynchronous_event(p, at, event::PORT_CHANGE, sub, &[(2, 1 << 28)]);
+            self.asynchronous_event(p, at, (event::PORT_CHANGE, sub, &[(2, 1 << 28)]));
         }
     }
 

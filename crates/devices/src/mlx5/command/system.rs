@@ -142,7 +142,7 @@ impl Mlx5 {
         let f = &mut self.firmware;
         f.asked = f.asked.saturating_add_signed(i32::from(pages)).min(LIMIT);
         let n = i32::from(pages) as u32;
-        self.asynchronous_event(p, at, event::PAGE_REQUEST, 0, &[(0, 0), (1, n)]);
+        self.asynchronous_event(p, at, (event::PAGE_REQUEST, 0, &[(0, 0), (1, n)]));
     }
 
     /// Pages that the driver has given and not got back.

@@ -112,7 +112,7 @@ impl Mlx5 {
         match mishap {
             RxError::Unreadable => {
                 let queue = [(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)];
-                self.asynchronous_event(p, t, event::WQ_CATAS, 0, &queue);
+                self.asynchronous_event(p, t, (event::WQ_CATAS, 0, &queue));
             }
             RxError::Flush => {
                 let waiting = self.rx.fifo.iter().find(|f| f.rqn == rqn);

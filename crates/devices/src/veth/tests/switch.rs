@@ -196,7 +196,7 @@ fn the_uplink_gets_what_has_no_owner_and_gives_what_arrives() {
     let stranger = plain([10; 6], OUTSIDE, 60);
     b.d.receive(&mut b.p, b.now, &stranger);
     b.settle();
-    assert_eq!(b.d.uplink_counters().drop_unowned, 1);
+    assert_eq!(b.d.parts.uplink.drop_unowned, 1);
     assert_eq!(
         b.d.receive(&mut b.p, b.now, &stranger[..13]),
         RxVerdict::Dropped(DropReason::Malformed)
