@@ -8,6 +8,7 @@
 //! in between. Whatever a slot has, the server takes at most one call from it and writes nothing
 //! but the answer.
 
+use super::PluginStats;
 use doorbell_hal::{Hcall, HcallReturn};
 use doorbell_host_io::shared::memfd;
 use memmap2::{MmapOptions, MmapRaw};
@@ -226,9 +227,17 @@ impl CallArea {
         fence(Ordering::SeqCst);
     }
 
-    /// Returns the number of calls that wrote translation entries, and of those entries.
-    pub(super) fn table_counts(&self) -> (u64, u64) {
-        (self.load(TABLE_CALLS), self.load(TABLE_ENTRIES))
+    /// Returns what the plug-in counted.
+    pub(super) fn counts(&self) -> PluginStats {
+        PluginStats {
+            table_calls: self.load(TABLE_CALLS),
+            table_entries: self.load(TABLE_ENTRIES),
+            signal_calls: self.load(SIGNAL_CALLS),
+            vioctl_calls: self.load(VIOCTL_CALLS),
+            raised: self.load(RAISED),
+            held: self.load(HELD),
+            ..PluginStats::default()
+        }
     }
 }
 

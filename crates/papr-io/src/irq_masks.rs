@@ -165,12 +165,6 @@ impl CallArea {
         self.store(ENTRIES_PENDING, pending.into());
         fence(Ordering::SeqCst);
     }
-
-    /// Returns the numbers of H_VIO_SIGNAL and H_VIOCTL answered in the plug-in, and of interrupts
-    /// that it raised and held back.
-    pub(super) fn mask_counts(&self) -> [u64; 4] {
-        [SIGNAL_CALLS, VIOCTL_CALLS, RAISED, HELD].map(|at| self.load(at))
-    }
 }
 
 #[cfg(test)]

@@ -169,19 +169,8 @@ impl Guest {
     }
 
     fn stats(&self) -> PluginStats {
-        let (table_calls, table_entries) = self.area.table_counts();
-        let [signal_calls, vioctl_calls, raised, held] = self.area.mask_counts();
         let (posted, posted_refused) = self.posted;
-        PluginStats {
-            table_calls,
-            table_entries,
-            signal_calls,
-            vioctl_calls,
-            raised,
-            held,
-            posted,
-            posted_refused,
-        }
+        PluginStats { posted, posted_refused, ..self.area.counts() }
     }
 
     /// Returns the next call and its CPU, or no CPU for a posted send.

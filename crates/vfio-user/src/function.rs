@@ -313,15 +313,15 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 let (argsz, regions, irqs) = (16.into(), REGIONS.into(), KINDS.into());
                 out.extend_from_slice(DeviceInfo { argsz, flags, regions, irqs }.as_bytes());
             }
-            Request::RegionInfo { argsz, index } => return self.region_info(argsz, index, out),
-            Request::RegionIoFds { index } => {
+            Request::RegionInfo(argsz, index) => return self.region_info(argsz, index, out),
+            Request::RegionIoFds(index) => {
                 if index >= REGIONS {
                     return Err(libc::EINVAL);
                 }
                 // No ioeventfds: they lose the written value, and pages can be polled.
                 out.extend_from_slice(IrqInfo::new(index, 0, 0).as_bytes());
             }
-            Request::IrqInfo { index } => {
+            Request::IrqInfo(index) => {
                 if index >= KINDS || index == ERRORS {
                     return Err(libc::EINVAL);
                 }

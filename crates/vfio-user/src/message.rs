@@ -130,17 +130,12 @@ pub(super) enum Request<'a> {
     Map(Map),
     Unmap(Unmap),
     DeviceInfo,
-    // `argsz`: bytes of reply that the client has room for.
-    RegionInfo {
-        argsz: u32,
-        index: u32,
-    },
-    RegionIoFds {
-        index: u32,
-    },
-    IrqInfo {
-        index: u32,
-    },
+    /// Bytes of reply that the client has room for, and the region's index.
+    RegionInfo(u32, u32),
+    /// The region's index.
+    RegionIoFds(u32),
+    /// The index of the kind.
+    IrqInfo(u32),
     /// With the bytes of its bool array, if the flags announce one.
     SetIrqs(SetIrqs, &'a [u8]),
     Read(Access),
@@ -174,14 +169,12 @@ pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
         }
         command::DEVICE_GET_REGION_INFO => {
             let (r, _) = fixed::<RegionInfo>(body)?;
-            Request::RegionInfo { argsz: r.argsz.get(), index: r.index.get() }
+            Request::RegionInfo(r.argsz.get(), r.index.get())
         }
         command::DEVICE_GET_REGION_IO_FDS => {
-            Request::RegionIoFds { index: fixed::<IrqInfo>(body)?.0.index.get() }
+            Request::RegionIoFds(fixed::<IrqInfo>(body)?.0.index.get())
         }
-        command::DEVICE_GET_IRQ_INFO => {
-            Request::IrqInfo { index: fixed::<IrqInfo>(body)?.0.index.get() }
-        }
+        command::DEVICE_GET_IRQ_INFO => Request::IrqInfo(fixed::<IrqInfo>(body)?.0.index.get()),
         command::DEVICE_SET_IRQS => {
             let (set, data) = fixed::<SetIrqs>(body)?;
             let bools = set.flags.get() & irq_set::DATA_BOOL != 0;

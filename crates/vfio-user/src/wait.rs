@@ -13,9 +13,6 @@ use std::time::Duration;
 
 /// Waits until `events` occur on one of `fds`, a signal comes, or `timeout` is over (`None`: no
 /// limit). Returns for each descriptor whether it is ready, at its end, or broken.
-///
-/// # Errors
-/// As poll(2).
 pub(super) fn poll<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     events: PollFlags,
