@@ -73,18 +73,20 @@ impl Ledger {
         self.pci_write_bytes += u64::from(t.bytes);
     }
 
-    /// Counts a read burst of the device.
-    pub(crate) fn count_axi_read(&mut self, burst: &axi::Burst) {
-        self.axi_reads += 1;
-        self.axi_read_beats += u64::from(burst.beats);
-        self.axi_read_bytes += u64::from(burst.bytes);
+    /// Counts the bursts of a read of the device.
+    #[inline]
+    pub(crate) fn count_axi_read(&mut self, rules: &axi::Rules, from: u64, len: u32) {
+        self.axi_reads += rules.count(from, len);
+        self.axi_read_beats += rules.beats(from, len);
+        self.axi_read_bytes += u64::from(len);
     }
 
-    /// Counts a write burst of the device.
-    pub(crate) fn count_axi_write(&mut self, burst: &axi::Burst) {
-        self.axi_writes += 1;
-        self.axi_write_beats += u64::from(burst.beats);
-        self.axi_write_bytes += u64::from(burst.bytes);
+    /// Counts the bursts of a write of the device.
+    #[inline]
+    pub(crate) fn count_axi_write(&mut self, rules: &axi::Rules, to: u64, len: u32) {
+        self.axi_writes += rules.count(to, len);
+        self.axi_write_beats += rules.beats(to, len);
+        self.axi_write_bytes += u64::from(len);
     }
 
     /// Counts the entries and calls that a mapping took. Returns the caller's time.
@@ -148,12 +150,8 @@ impl Meter {
                 }
             }
             Meter::Axi(rules) => match access {
-                Access::Read(from, len) => {
-                    rules.bursts(from, len).for_each(|b| l.count_axi_read(&b));
-                }
-                Access::Write(to, len) => {
-                    rules.bursts(to, len).for_each(|b| l.count_axi_write(&b));
-                }
+                Access::Read(from, len) => l.count_axi_read(rules, from, len),
+                Access::Write(to, len) => l.count_axi_write(rules, to, len),
                 Access::RegisterRead(size) => l.axi_lite_reads += axi::Rules::lite_accesses(size),
                 Access::RegisterWrite(size) => l.axi_lite_writes += axi::Rules::lite_accesses(size),
             },

@@ -674,6 +674,12 @@ impl Platform {
         self.trace = Some(Box::new(Trace::new(packets)));
     }
 
+    /// Returns true if events are recorded.
+    #[inline(always)]
+    pub(crate) fn is_recording(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Returns the record, if there is one. A line that is still high is no event.
     pub fn take_trace(&mut self) -> Option<Trace> {
         self.trace.take().map(|t| *t)

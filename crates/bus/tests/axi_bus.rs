@@ -152,6 +152,31 @@ fn bursts_beats_and_bytes_are_counted() {
 }
 
 proptest! {
+    /// A trace books burst by burst.
+    #[test]
+    fn bursts_at_once_are_bursts_in_turn(
+        beats in 1u32..9, slots in 1u32..9, mhz in 50u32..400, slow in any::<bool>(),
+        steps in prop::collection::vec(
+            (any::<bool>(), 0u64..30_000, 0u64..60_000, 0usize..9_000), 1..60,
+        ),
+    ) {
+        let s = Settings { beats: 1 << beats, reads: slots, writes: slots, mhz,
+            ..Settings::ZYNQMP };
+        let latencies = if slow { SLOW } else { Latencies::ZYNQMP };
+        let (mut whole, mut traced) = (bus(s, latencies), bus(s, latencies));
+        traced.platform_mut().record(u32::MAX);
+        for (reads, ns, offset, len) in steps {
+            // Also back in time.
+            let at = Time::ZERO + Span::from_ns(ns);
+            let access = if reads { read } else { write };
+            prop_assert_eq!(
+                access(&mut whole, at, offset, len), access(&mut traced, at, offset, len)
+            );
+        }
+        prop_assert_eq!(&whole.platform().ledger, &traced.platform().ledger);
+        prop_assert_eq!(whole.booked_until(), traced.booked_until());
+    }
+
     /// Beats fit into the time there is, and what is asked for later is not done before it is asked
     /// for.
     #[test]

@@ -5,7 +5,8 @@
 //! does not push the device's writes before it. Interrupts are wires; a message is a write of four
 //! bytes.
 
-use super::Rules;
+use super::cut::Run;
+use super::{Burst, Rules};
 use crate::machine::{bus_of_platform, port_of_platform};
 use crate::outstanding::OutstandingRequests;
 use crate::reservations::Reservations;
@@ -41,6 +42,56 @@ impl Latencies {
     pub const NONE: Latencies = Latencies { read: Span::ZERO, write: Span::ZERO, cpu: Span::ZERO };
 }
 
+/// One direction of data: its reservations, and the slots of its bursts.
+#[derive(Debug)]
+struct Lane {
+    data: Reservations,
+    slots: OutstandingRequests,
+    /// The time from a burst's slot to its data.
+    lead: Span,
+    /// The time from a burst's last data to its end, which frees its slot.
+    tail: Span,
+}
+
+impl Lane {
+    fn new(slots: u32, lead: Span, tail: Span) -> Lane {
+        Lane { data: Reservations::new(), slots: OutstandingRequests::new(slots), lead, tail }
+    }
+
+    /// Books a burst whose data take `took`, wanted at `at`, its data not before `after`. It ends
+    /// at `end` at the earliest. Returns the end of its data and its own.
+    #[inline]
+    fn book(&mut self, at: Time, took: Span, after: Time, end: Time) -> (Time, Time) {
+        let ready = self.slots.free(at) + self.lead;
+        let done = self.data.book(ready.max(after), took) + took;
+        let end = end.max(done + self.tail);
+        self.slots.take(end);
+        (done, end)
+    }
+
+    /// Books all bursts of `run` at once where [`Lane::book`] would book one behind the other
+    /// without a gap. Returns the end of the last, or nothing if a burst may have to wait.
+    #[inline]
+    fn book_run(&mut self, at: Time, run: &Run) -> Option<Time> {
+        // All data booked so far have gone, and all slots are free. A burst that takes the slot of
+        // an earlier one of the run finds it free too, after full bursts of all other slots.
+        let ahead = run.full * (self.slots.count() as u64 - 1);
+        if self.slots.all_over() > at || ahead < self.lead + self.tail {
+            return None;
+        }
+        let start = self.data.book(at + self.lead, run.total());
+        let reused = self.slots.skip_reused(run.bursts);
+        let mut end = start + run.first + run.full * reused + self.tail;
+        for _ in reused..run.bursts - 1 {
+            self.slots.take(end);
+            end += run.full;
+        }
+        let end = start + run.total() + self.tail;
+        self.slots.take(end);
+        Some(end)
+    }
+}
+
 /// An AXI bus with a platform behind it; the device's [`Port`].
 #[derive(Debug)]
 pub struct Axi<S = Capture> {
@@ -48,11 +99,9 @@ pub struct Axi<S = Capture> {
     sink: S,
     rules: Rules,
     latencies: Latencies,
-    read_data: Reservations,
-    write_data: Reservations,
+    reads: Lane,
+    writes: Lane,
     registers: Reservations,
-    reads: OutstandingRequests,
-    writes: OutstandingRequests,
 }
 
 impl Axi {
@@ -63,11 +112,9 @@ impl Axi {
             sink: Capture::default(),
             rules,
             latencies,
-            read_data: Reservations::new(),
-            write_data: Reservations::new(),
+            reads: Lane::new(rules.settings().reads, latencies.read, Span::ZERO),
+            writes: Lane::new(rules.settings().writes, Span::ZERO, latencies.write),
             registers: Reservations::new(),
-            reads: OutstandingRequests::new(rules.settings().reads),
-            writes: OutstandingRequests::new(rules.settings().writes),
         }
     }
 }
@@ -86,21 +133,45 @@ impl<S: FrameSink> Axi<S> {
 
     /// Returns the end of the last data booked, in either direction.
     pub fn booked_until(&self) -> Time {
-        self.read_data.horizon().max(self.write_data.horizon())
+        self.reads.data.horizon().max(self.writes.data.horizon())
+    }
+
+    /// Books a read of the device. Returns the time of the last data, which come in the order of
+    /// the requests.
+    fn send_read(&mut self, at: Time, from: Iova, len: u32) -> Time {
+        self.platform.ledger.count_axi_read(&self.rules, from.0, len);
+        if let Some(end) = self.in_one(from, len).and_then(|run| self.reads.book_run(at, &run)) {
+            return end;
+        }
+        let mut end = at;
+        for burst in self.rules.bursts(from.0, len) {
+            let took = self.rules.burst_time(&burst);
+            (_, end) = self.reads.book(at, took, end, end);
+            self.note_burst(Link::AxiRead, (end, took), "read", burst);
+        }
+        end
     }
 
     /// Books a write of the device. Returns the time of the last response.
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
-        let mut response = at;
+        self.platform.ledger.count_axi_write(&self.rules, to.0, len);
+        if let Some(end) = self.in_one(to, len).and_then(|run| self.writes.book_run(at, &run)) {
+            return end;
+        }
+        let mut end = at;
         for burst in self.rules.bursts(to.0, len) {
             let took = self.rules.burst_time(&burst);
-            let done = self.write_data.book(self.writes.free(at), took) + took;
-            self.note(Link::AxiWrite, (done, took), "write", (burst.addr, burst.bytes, 1));
-            response = response.max(done + self.latencies.write);
-            self.writes.take(response);
-            self.platform.ledger.count_axi_write(&burst);
+            let done;
+            (done, end) = self.writes.book(at, took, Time::ZERO, end);
+            self.note_burst(Link::AxiWrite, (done, took), "write", burst);
         }
-        response
+        end
+    }
+
+    /// Returns the bursts of a range if they may be booked at once: no trace wants each of them.
+    #[inline]
+    fn in_one(&self, at: Iova, len: u32) -> Option<Run> {
+        if self.platform.is_recording() { None } else { self.rules.run(at.0, len) }
     }
 
     /// Books a register access of `size` bytes. Returns the time at which the slave has done it.
@@ -109,6 +180,12 @@ impl<S: FrameSink> Axi<S> {
         let done = self.registers.book(at, took) + took;
         self.note(Link::AxiLite, (done, took), name, (0, size.into(), accesses));
         done
+    }
+
+    /// Records a burst in the trace.
+    #[inline(always)]
+    fn note_burst(&mut self, link: Link, when: (Time, Span), name: &'static str, b: Burst) {
+        self.note(link, when, name, (b.addr, b.bytes, 1));
     }
 
     /// Records in the trace a transfer that ended at `done` and took `took`.
@@ -132,16 +209,7 @@ const MESSAGE_ADDRESS: Iova = Iova(0xf920_0040);
 impl<S: FrameSink> Port for Axi<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
-        let mut done = at;
-        for burst in self.rules.bursts(from.0, into.len() as u32) {
-            let took = self.rules.burst_time(&burst);
-            let ready = self.reads.free(at) + self.latencies.read;
-            // Data come in the order of the requests.
-            done = self.read_data.book(ready.max(done), took) + took;
-            self.note(Link::AxiRead, (done, took), "read", (burst.addr, burst.bytes, 1));
-            self.reads.take(done);
-            self.platform.ledger.count_axi_read(&burst);
-        }
+        let done = self.send_read(at, from, into.len() as u32);
         self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)
     }
@@ -165,10 +233,8 @@ impl<S: FrameSink> Bus for Axi<S> {
     type With<T: FrameSink + Clone> = Axi<T>;
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Axi<T> {
-        let Axi {
-            platform, rules, latencies, read_data, write_data, registers, reads, writes, ..
-        } = self;
-        Axi { platform, rules, latencies, read_data, write_data, registers, reads, writes, sink }
+        let Axi { platform, rules, latencies, reads, writes, registers, .. } = self;
+        Axi { platform, rules, latencies, reads, writes, registers, sink }
     }
 
     bus_of_platform!();
@@ -191,8 +257,8 @@ impl<S: FrameSink> Bus for Axi<S> {
     }
 
     fn retire_before(&mut self, floor: Time) {
-        self.read_data.retire_before(floor);
-        self.write_data.retire_before(floor);
+        self.reads.data.retire_before(floor);
+        self.writes.data.retire_before(floor);
         self.registers.retire_before(floor);
     }
 }

@@ -1,6 +1,7 @@
-//! Cutting a transfer into bursts, one by one.
+//! Cutting a transfer into bursts, one by one or as a whole.
 
 use super::Rules;
+use doorbell_hal::Span;
 
 /// One burst of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +22,58 @@ pub struct Bursts {
     left: u32,
 }
 
+/// Two or more bursts of a range as a whole. Those between the first and the last are full.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// Their number.
+    pub(super) bursts: u64,
+    /// The time of the first one's data.
+    pub(super) first: Span,
+    /// The time of a full one's data.
+    pub(super) full: Span,
+    /// The time of the last one's data.
+    last: Span,
+}
+
+impl Run {
+    /// Returns the time of all data.
+    #[inline]
+    pub(super) fn total(&self) -> Span {
+        self.first + self.full * (self.bursts - 2) + self.last
+    }
+}
+
 impl Rules {
+    /// Returns the number of bursts of `len` bytes at `addr`.
+    #[inline]
+    pub(crate) fn count(&self, addr: u64, len: u32) -> u64 {
+        let (boundary, end) = (self.boundary, self.end(addr, len));
+        if len == 0 { 0 } else { (end + u64::from(boundary - 1)) >> boundary.trailing_zeros() }
+    }
+
+    /// Returns the end of `len` bytes at `addr`, counted from the boundary before their first.
+    #[inline]
+    fn end(&self, addr: u64, len: u32) -> u64 {
+        (addr & u64::from(self.boundary - 1)) + u64::from(len)
+    }
+
+    /// The bursts of `len` bytes at `addr` as a whole, if there are several.
+    #[inline]
+    pub(super) fn run(&self, addr: u64, len: u32) -> Option<Run> {
+        let bursts = self.count(addr, len);
+        let boundary = u64::from(self.boundary);
+        let time = |bytes: u64| {
+            if bytes == boundary { self.full } else { self.clocks(self.beats(0, bytes as u32)) }
+        };
+        // The first ends on a boundary, the last begins on one, so either has whole beats there.
+        (bursts > 1).then(|| Run {
+            bursts,
+            first: time(boundary - (addr & (boundary - 1))),
+            full: self.full,
+            last: time(self.end(addr, len) - (bursts - 1) * boundary),
+        })
+    }
+
     /// The bursts of `len` bytes at `addr`. Reads and writes are cut alike.
     #[inline]
     pub fn bursts(&self, addr: u64, len: u32) -> Bursts {

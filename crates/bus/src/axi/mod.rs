@@ -134,6 +134,9 @@ impl Rules {
     /// Returns the beats of `bytes` at `addr`: the words of the bus that they touch.
     #[inline]
     pub const fn beats(&self, addr: u64, bytes: u32) -> u64 {
+        if bytes == 0 {
+            return 0;
+        }
         let mask = (1u64 << self.beat_shift) - 1;
         ((addr & mask) + bytes as u64 + mask) >> self.beat_shift
     }
