@@ -199,9 +199,9 @@ impl Files {
     }
 
     /// Puts all files in their places.
-    pub(crate) fn finish(mut self, json: &str) -> Result<(), Error> {
+    pub(crate) fn finish(mut self, json: impl FnOnce() -> String) -> Result<(), Error> {
         if let Some((file, path)) = &mut self.result {
-            file.write_all(json.as_bytes()).map_err(Error::at(path.display()))?;
+            file.write_all(json().as_bytes()).map_err(Error::at(path.display()))?;
         }
         // The result comes last: if it exists, so do capture and trace.
         if let Some(capture) = self.capture.take() {

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         return result.map(|_| DONE);
     }
     let result = result?;
-    files.finish(&(result.to_json() + "\n"))?;
+    files.finish(|| result.to_json() + "\n")?;
     print(&document(&plan, &result).show(args.output.format, &result))?;
     Ok(if result.measured.is_sound() { DONE } else { MISSED })
 }

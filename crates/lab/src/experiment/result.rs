@@ -328,9 +328,33 @@ impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize f
     }
 }
 
-/// Rounds to nine significant digits. Formatting as text rounds correctly.
+/// Rounds to nine significant digits.
 pub fn rounded(x: f64) -> f64 {
-    format!("{x:.8e}").parse().unwrap_or(x)
+    significant(x, 9)
+}
+
+/// Rounds to 1 to 12 significant digits, as [`significant_by_text`] does.
+///
+/// Powers of ten up to 10^19 and whole numbers of 12 digits are exact in an `f64`, so the quotient
+/// of two is rounded correctly. The logarithm only has to find the right digits mostly.
+pub(crate) fn significant(x: f64, digits: u32) -> f64 {
+    let power = |n: u32| 10u64.pow(n) as f64;
+    let places = f64::from(digits) - 1.0 - x.abs().log10().floor();
+    if places.abs() <= 19.0 {
+        let (up, down) = (power(places.max(0.0) as u32), power((-places).max(0.0) as u32));
+        let scaled = x * up / down;
+        let whole = scaled.round();
+        let near_middle = (scaled - whole).abs() > 0.499;
+        if !near_middle && (power(digits - 1)..=power(digits)).contains(&scaled.abs()) {
+            return whole / up * down;
+        }
+    }
+    significant_by_text(x, digits)
+}
+
+/// Rounds to significant digits. Formatting as text rounds correctly.
+fn significant_by_text(x: f64, digits: u32) -> f64 {
+    format!("{x:.*e}", digits as usize - 1).parse().unwrap_or(x)
 }
 
 #[cfg(test)]

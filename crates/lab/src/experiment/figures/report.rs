@@ -2,6 +2,7 @@
 //! freedom.
 
 use super::{Combinations, Constants, FigureSet, Fit, MeasureError, Role, Row, Sensitivity};
+use crate::experiment::result::significant;
 
 /// The results of a run, by system.
 #[derive(Clone, PartialEq, Debug)]
@@ -165,10 +166,7 @@ pub(super) fn settle(measured: f64, role: Role) -> f64 {
     round_significant(measured, if role == Role::Exact { 12 } else { 6 })
 }
 
-/// Rounds `x` to significant digits. Formatting as text rounds correctly and gives the shortest
-/// number.
-pub(super) fn round_significant(x: f64, digits: usize) -> f64 {
-    format!("{x:.*e}", digits - 1)
-        .parse()
-        .map_or(x, |rounded: f64| if rounded == 0.0 { 0.0 } else { rounded })
+/// Rounds `x` to significant digits. Zero has no sign.
+pub(super) fn round_significant(x: f64, digits: u32) -> f64 {
+    significant(x, digits) + 0.0
 }
