@@ -83,6 +83,12 @@ macro_rules! port_of_platform {
             self.platform.count_frame(at, frame);
             self.sink.emit(at, frame);
         }
+
+        #[inline]
+        fn emit_buffer(&mut self, at: Time, frame: &mut Vec<u8>) {
+            self.platform.count_frame(at, frame);
+            self.sink.emit_buffer(at, frame);
+        }
     };
 }
 

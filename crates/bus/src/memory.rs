@@ -267,15 +267,13 @@ impl Memory {
         self.posted[lines].iter_mut().for_each(|n| *n = n.wrapping_add(1));
     }
 
-    /// Completes a posted write, whose bytes are `head` and then `tail`.
+    /// Completes a posted write.
     #[inline(always)]
-    pub(crate) fn arrive(&mut self, to: Iova, head: &[u8], tail: &[u8]) {
-        let lines = self.lines(to, head.len() + tail.len());
+    pub(crate) fn arrive(&mut self, to: Iova, bytes: &[u8]) {
+        let lines = self.lines(to, bytes.len());
         self.posted[lines].iter_mut().for_each(|n| *n = n.wrapping_sub(1));
         let at = self.index(to.0);
-        self.bytes[at..at + head.len()].copy_from_slice(head);
-        let at = at + head.len();
-        self.bytes[at..at + tail.len()].copy_from_slice(tail);
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     /// Returns true if a posted write that has not arrived may touch these bytes. Lines are

@@ -210,6 +210,14 @@ impl<B: Bus, D: HcallDevice<B>> Device<Partitions<B>> for HypervisorDevice<D> {
     fn receive(&mut self, p: &mut Partitions<B>, at: Time, frame: &[u8]) -> RxVerdict {
         self.0.receive(&mut p.ports, at, frame)
     }
+    fn receive_buffer(
+        &mut self,
+        p: &mut Partitions<B>,
+        at: Time,
+        frame: &mut Vec<u8>,
+    ) -> RxVerdict {
+        self.0.receive_buffer(&mut p.ports, at, frame)
+    }
     fn advance(&mut self, p: &mut Partitions<B>, until: Time) {
         self.0.advance(&mut p.ports, until);
     }
@@ -348,6 +356,13 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
         let posted = self.platform.post_write(arrival, to, from);
         self.copied((at, arrival), to, from, Direction::FromDevice);
         Ok(posted)
+    }
+    fn write_buffer(&mut self, at: Time, to: Iova, from: &mut Vec<u8>) -> Result<Time, DmaFault> {
+        if self.platform.is_recording() {
+            return self.write(at, to, from);
+        }
+        self.platform.check_dma_write(to, from.len())?;
+        Ok(self.platform.post_buffer(self.moved(at, from.len()), to, from))
     }
     fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)

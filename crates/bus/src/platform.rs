@@ -34,7 +34,9 @@ pub struct Platform {
     mapping: Mapping,
     in_flight: VecDeque<Posted>,
     /// The bytes of all writes in flight, in order.
-    payload: VecDeque<u8>,
+    payload: VecDeque<Vec<u8>>,
+    /// Buffers of writes that arrived.
+    spare: Vec<Vec<u8>>,
     /// Vectors that were raised and not yet taken, with the time of arrival of the first.
     messages: Vec<Option<Time>>,
     /// The vectors raised since the last call of [`Platform::drain_raised`], in order.
@@ -124,7 +126,13 @@ struct Posted {
 
 #[derive(Debug)]
 enum PostedKind {
-    Write { to: Iova, len: u32 },
+    /// Bytes of the oldest payload, from `start` on; its `last` ones, or more follow.
+    Write {
+        to: Iova,
+        start: u32,
+        len: u32,
+        last: bool,
+    },
     Message(u16),
 }
 
@@ -139,7 +147,8 @@ impl Platform {
             ledger: Ledger::default(),
             mapping: Mapping::Identity,
             in_flight: VecDeque::with_capacity(256),
-            payload: VecDeque::with_capacity(16 * 1024),
+            payload: VecDeque::with_capacity(256),
+            spare: Vec::new(),
             messages: vec![None; VECTORS],
             raised: Vec::with_capacity(VECTORS),
             lines: vec![None; VECTORS],
@@ -338,20 +347,33 @@ impl Platform {
     /// When a page that the write needs has no translation: the write was not checked.
     #[inline]
     pub fn post_write(&mut self, arrival: Time, to: Iova, from: &[u8]) -> Time {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(from);
+        self.post(arrival, to, bytes)
+    }
+
+    /// Posts a write as [`Platform::post_write`]. Keeps the buffer and leaves another with any
+    /// bytes.
+    pub(crate) fn post_buffer(&mut self, arrival: Time, to: Iova, from: &mut Vec<u8>) -> Time {
+        let other = self.spare.pop().unwrap_or_default();
+        self.post(arrival, to, std::mem::replace(from, other))
+    }
+
+    fn post(&mut self, arrival: Time, to: Iova, bytes: Vec<u8>) -> Time {
         let arrival = match &mut self.faults {
             None => arrival,
             Some(f) => f.delay(arrival),
         };
         let arrival = self.in_order(arrival);
-        self.payload.extend(from);
+        let len = bytes.len();
+        self.payload.push_back(bytes);
         if self.is_identity() {
-            self.memory.post(to, from.len());
-            self.in_flight.push_back(Posted {
-                arrival,
-                kind: PostedKind::Write { to, len: from.len() as u32 },
-            });
+            self.memory.post(to, len);
+            let kind = PostedKind::Write { to, start: 0, len: len as u32, last: true };
+            self.in_flight.push_back(Posted { arrival, kind });
         } else {
-            self.post_translated(arrival, to, from.len());
+            self.post_translated(arrival, to, len);
         }
         arrival
     }
@@ -362,10 +384,9 @@ impl Platform {
         let Mapping::Tce(table) = &self.mapping else { return };
         let posted = by_page(table, to, len, Direction::FromDevice, |to, range| {
             self.memory.post(to, range.len());
-            self.in_flight.push_back(Posted {
-                arrival,
-                kind: PostedKind::Write { to, len: range.len() as u32 },
-            });
+            let (start, last) = (range.start as u32, range.end == len);
+            let kind = PostedKind::Write { to, start, len: range.len() as u32, last };
+            self.in_flight.push_back(Posted { arrival, kind });
             Ok(())
         });
         assert!(posted.is_ok(), "a posted write was checked before");
@@ -397,11 +418,13 @@ impl Platform {
             self.in_flight.pop_front_if(|p| p.arrival <= until)
         {
             match kind {
-                PostedKind::Write { to, len } => {
-                    let (a, b) = self.payload.as_slices();
-                    let in_a = a.len().min(len as usize);
-                    self.memory.arrive(to, &a[..in_a], &b[..len as usize - in_a]);
-                    self.payload.drain(..len as usize);
+                PostedKind::Write { to, start, len, last } => {
+                    if let Some(bytes) = self.payload.front() {
+                        self.memory.arrive(to, &bytes[start as usize..][..len as usize]);
+                    }
+                    if last {
+                        self.spare.extend(self.payload.pop_front());
+                    }
                 }
                 PostedKind::Message(v) => {
                     self.note(arrival, arrival, || EventKind::Message(v));
@@ -520,7 +543,7 @@ impl Platform {
         // beside what it has just written, and much may be in flight before that.
         let mut unseen = self.memory.posted_to_lines(at, len);
         for p in self.in_flight.iter().rev() {
-            let PostedKind::Write { to, len: l } = p.kind else { continue };
+            let PostedKind::Write { to, len: l, .. } = p.kind else { continue };
             if to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l)) {
                 return true;
             }

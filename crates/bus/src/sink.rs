@@ -11,12 +11,21 @@ use std::{cell::RefCell, rc::Rc};
 pub trait FrameSink {
     /// Takes a frame without FCS, whose first bit leaves at `at`.
     fn emit(&mut self, at: Time, frame: &[u8]);
+    /// Takes a frame as [`FrameSink::emit`]. May keep the buffer and leave another with any bytes.
+    fn emit_buffer(&mut self, at: Time, frame: &mut Vec<u8>) {
+        self.emit(at, frame);
+    }
 }
 
 impl<S: FrameSink> FrameSink for Rc<RefCell<S>> {
     #[inline]
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.borrow_mut().emit(at, frame);
+    }
+
+    #[inline]
+    fn emit_buffer(&mut self, at: Time, frame: &mut Vec<u8>) {
+        self.borrow_mut().emit_buffer(at, frame);
     }
 }
 

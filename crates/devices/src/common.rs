@@ -144,6 +144,18 @@ impl SpareFrames {
         self.0.pop().unwrap_or_default()
     }
 
+    /// Returns `frame`, and leaves other memory in its place.
+    pub(crate) fn exchange(&mut self, frame: &mut Vec<u8>) -> Vec<u8> {
+        core::mem::replace(frame, self.reuse())
+    }
+
+    /// Returns a copy of a frame.
+    pub(crate) fn copy(&mut self, frame: &[u8]) -> Vec<u8> {
+        let mut v = self.take();
+        v.extend_from_slice(frame);
+        v
+    }
+
     /// Keeps the memory of a frame.
     pub(crate) fn push(&mut self, frame: Vec<u8>) {
         if frame.capacity() > 0 && self.0.len() < SPARE_FRAMES {

@@ -1,6 +1,7 @@
 //! The device's side: NIC models and their port.
 
 use crate::{Direction, Hcall, HcallReturn, Iova, Reg, Time};
+use alloc::vec::Vec;
 
 /// A value of a device that helps to diagnose a standstill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +40,11 @@ pub trait Device<P: Port>: EventSource {
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64);
     /// Receives a frame without FCS from the wire.
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict;
+    /// Receives a frame as [`Device::receive`]. Unless it holds the frame back, the device may keep
+    /// the buffer, so that no byte is copied, and leave another with any bytes.
+    fn receive_buffer(&mut self, p: &mut P, at: Time, frame: &mut Vec<u8>) -> RxVerdict {
+        self.receive(p, at, frame)
+    }
     /// Does everything that is due up to and including `until`.
     fn advance(&mut self, p: &mut P, until: Time);
     /// Resets the device as power-on or a function-level reset does: nothing pending, no DMA.
@@ -66,6 +72,10 @@ pub trait HcallDevice<P: Port>: EventSource {
     ) -> (HcallReturn, Time);
     /// Receives a frame, as [`Device::receive`].
     fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict;
+    /// Receives a frame, as [`Device::receive_buffer`].
+    fn receive_buffer(&mut self, ports: &mut [P], at: Time, frame: &mut Vec<u8>) -> RxVerdict {
+        self.receive(ports, at, frame)
+    }
     /// Advances the device, as [`Device::advance`].
     fn advance(&mut self, ports: &mut [P], until: Time);
     /// Resets the device to the hypervisor's start, without registrations.
@@ -79,6 +89,11 @@ pub trait Port {
     /// Writes host memory, posted. Returns the time at which the last byte arrives in memory.
     /// Writes of one port arrive in order.
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault>;
+    /// Writes host memory as [`Port::write`]. Unless it refuses the write, the port may keep the
+    /// buffer, so that no byte is copied on the way, and leave another with any bytes.
+    fn write_buffer(&mut self, at: Time, to: Iova, from: &mut Vec<u8>) -> Result<Time, DmaFault> {
+        self.write(at, to, from)
+    }
     /// Checks that `len` bytes at `at` could be read (`ToDevice`) or written now, as a hypervisor
     /// does before it accepts a partition's buffer. Takes no time. A port that cannot check returns
     /// `Ok`; the access itself faults.
@@ -96,6 +111,11 @@ pub trait Port {
     fn raise_msi(&mut self, at: Time, vector: u16);
     /// Sends a frame without FCS on the wire. `at` is the time of its first bit.
     fn emit(&mut self, at: Time, frame: &[u8]);
+    /// Sends a frame as [`Port::emit`]. The port may keep the buffer and leave another with any
+    /// bytes.
+    fn emit_buffer(&mut self, at: Time, frame: &mut Vec<u8>) {
+        self.emit(at, frame);
+    }
 }
 
 /// A refused access of a device. Nothing was transferred.

@@ -11,6 +11,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod device;
 mod hcall;
 mod host;

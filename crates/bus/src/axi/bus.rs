@@ -220,6 +220,15 @@ impl<S: FrameSink> Port for Axi<S> {
         Ok(self.platform.post_write_since(at, arrival, to, from))
     }
 
+    fn write_buffer(&mut self, at: Time, to: Iova, from: &mut Vec<u8>) -> Result<Time, DmaFault> {
+        if self.platform.is_recording() {
+            return self.write(at, to, from);
+        }
+        self.platform.check_dma_write(to, from.len())?;
+        let arrival = self.send_write(at, to, from.len() as u32);
+        Ok(self.platform.post_buffer(arrival, to, from))
+    }
+
     port_of_platform!();
 
     fn raise_msi(&mut self, at: Time, vector: u16) {

@@ -10,6 +10,7 @@ use super::registers::Side;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use crate::common::{PhyAction, SpareFrames};
+use alloc::vec::Vec;
 use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::axienet::{int, line};
 
@@ -445,7 +446,14 @@ impl<P: Port> Device<P> for AxiEthernet {
         self.write_any(p, self.now, r, size, v);
     }
 
-    fn receive(&mut self, _p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
+    fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
+        let mut copy = self.spare.copy(frame);
+        let taken = self.receive_buffer(p, at, &mut copy);
+        self.spare.push(copy);
+        taken
+    }
+
+    fn receive_buffer(&mut self, _p: &mut P, at: Time, frame: &mut Vec<u8>) -> RxVerdict {
         let taken = self.arrive(at.max(self.now), frame);
         self.update_next_event();
         taken

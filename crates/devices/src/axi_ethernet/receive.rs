@@ -104,7 +104,7 @@ impl AxiEthernet {
     // ---- arrival ----
 
     /// A frame arrives from the wire.
-    pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
+    pub(super) fn arrive(&mut self, at: Time, frame: &mut Vec<u8>) -> RxVerdict {
         if !self.carries() || self.mac.rcw1 & rcw1::RX == 0 {
             self.counters.rx_dropped += 1;
             return RxVerdict::Dropped(DropReason::Off);
@@ -138,7 +138,8 @@ impl AxiEthernet {
             self.mac.is |= int::RX_FIFO_OVERFLOW | int::RX_REJECT;
             return RxVerdict::Dropped(DropReason::Fifo);
         }
-        self.store(at, frame, fcs);
+        let bytes = self.spare.exchange(frame);
+        self.store(at, bytes, fcs);
         self.mac.is |= int::RX_COMPLETE;
         RxVerdict::Yes
     }
@@ -166,9 +167,7 @@ impl AxiEthernet {
     }
 
     /// Puts an accepted frame into the receive memory, with its application words.
-    fn store(&mut self, at: Time, frame: &[u8], with_fcs: bool) {
-        let mut bytes = self.spare.take();
-        bytes.extend_from_slice(frame);
+    fn store(&mut self, at: Time, mut bytes: Vec<u8>, with_fcs: bool) {
         if bytes.len() < MIN_FRAME {
             bytes.resize(MIN_FRAME, 0);
         }
@@ -222,8 +221,14 @@ impl AxiEthernet {
         let size = (fetched.d.control.get() & Descriptor::LENGTH) as usize;
         let at = self.cfg.address(fetched.d.buffer.get(), fetched.d.buffer_msb.get());
         let Some(f) = self.rx.fifo.front_mut() else { return };
-        let n = size.min(f.bytes.len() - f.done);
-        let landed = match p.write(t, Iova(at), &f.bytes[f.done..f.done + n]) {
+        let len = f.bytes.len();
+        let n = size.min(len - f.done);
+        let written = if n == len {
+            p.write_buffer(t, Iova(at), &mut f.bytes)
+        } else {
+            p.write(t, Iova(at), &f.bytes[f.done..f.done + n])
+        };
+        let landed = match written {
             Ok(landed) => landed.max(t),
             Err(fault) => return self.rx_data_fails(p, t, &fetched, data_error(fault)),
         };
@@ -236,13 +241,13 @@ impl AxiEthernet {
             self.rx.ch.coalescer.packet_begins();
         }
         f.done += n;
-        let ends = f.done == f.bytes.len();
+        let ends = f.done == len;
         let app = ends.then_some(f.app);
         if ends {
             status |= Descriptor::EOF;
             if let Some(f) = self.rx.fifo.pop_front() {
                 self.counters.rx_packets += 1;
-                self.counters.rx_bytes += f.bytes.len() as u64;
+                self.counters.rx_bytes += len as u64;
                 self.spare.push(f.bytes);
             }
         }

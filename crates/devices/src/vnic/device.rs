@@ -80,10 +80,10 @@ pub(super) struct PortCounters {
 }
 
 impl PortCounters {
-    pub(super) fn count(&mut self, frame: &[u8]) {
+    pub(super) fn count(&mut self, bytes: usize, cast: Cast) {
         self.packets += 1;
-        self.bytes += frame.len() as u64;
-        self.casts[Cast::of(frame) as usize] += 1;
+        self.bytes += bytes as u64;
+        self.casts[cast as usize] += 1;
     }
 }
 
@@ -363,13 +363,13 @@ impl VnicServer {
             }
             Event::Respond(m) if live => self.tell(p, client, at, m),
             Event::Respond(_) => self.counters.commands_lost += 1,
-            Event::Frame { bytes, last } => {
+            Event::Frame { mut bytes, last } => {
                 self.clients[client].leaving -= u64::from(last);
                 if live {
-                    p.emit(at, &bytes);
                     self.counters.tx_frames += 1;
                     self.counters.tx_bytes += bytes.len() as u64;
-                    self.clients[client].sent.count(&bytes);
+                    self.clients[client].sent.count(bytes.len(), Cast::of(&bytes));
+                    p.emit_buffer(at, &mut bytes);
                     self.counters.tx_sent += u64::from(last);
                 } else {
                     self.counters.tx_lost += u64::from(last);
@@ -380,9 +380,9 @@ impl VnicServer {
             Event::Done(c) => self.counters.completions_lost += u64::from(c.report),
             Event::Report { queue } if live => self.report(p, client, at, queue),
             Event::Report { .. } => {}
-            Event::Deliver { queue, buffer, frame } => {
+            Event::Deliver { queue, buffer, mut frame } => {
                 if live {
-                    self.deliver(p, client, at, queue, buffer, &frame);
+                    self.deliver(p, client, at, queue, buffer, &mut frame);
                 } else {
                     self.counters.rx_lost += 1;
                     self.counters.rx_buffers_lost += 1;
@@ -557,6 +557,12 @@ impl<P: Port> HcallDevice<P> for VnicServer {
         answer
     }
     fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict {
+        let mut copy = self.spare.copy(frame);
+        let taken = HcallDevice::<P>::receive_buffer(self, ports, at, &mut copy);
+        self.spare.push(copy);
+        taken
+    }
+    fn receive_buffer(&mut self, ports: &mut [P], at: Time, frame: &mut Vec<u8>) -> RxVerdict {
         self.run(ports, at);
         self.arrive(at, frame)
     }

@@ -10,9 +10,10 @@ use super::Entry;
 use super::device::{Event, VnicServer};
 use super::transmit::well_formed;
 use crate::common::spread;
+use alloc::vec::Vec;
 use doorbell_hal::{DropReason, Port, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{RxAdd, RxComp, first, offload, rc, rx, status};
-use doorbell_packet::ethernet::{Cast, HEADER};
+use doorbell_packet::ethernet::{ADDRESSES, Cast, HEADER};
 use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 use doorbell_packet::vlan;
 use zerocopy::byteorder::big_endian::{U16, U32};
@@ -45,17 +46,17 @@ impl VnicServer {
     }
 
     /// A frame from the wire, for every client that wants it.
-    pub(super) fn arrive(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
+    pub(super) fn arrive(&mut self, at: Time, frame: &mut Vec<u8>) -> RxVerdict {
         if frame.len() < HEADER {
             return RxVerdict::Dropped(DropReason::Malformed);
         }
         let mut outcome = RxVerdict::Dropped(DropReason::Filter);
-        for client in 0..self.clients.len() {
-            if !self.wants(client, frame) {
-                continue;
-            }
+        let clients = self.clients.len();
+        let mut next = (0..clients).find(|c| self.wants(*c, frame));
+        while let Some(client) = next {
+            next = (client + 1..clients).find(|c| self.wants(*c, frame));
             self.counters.rx_offered += 1;
-            let taken = self.arrive_at(client, at, frame);
+            let taken = self.arrive_at(client, at, frame, next.is_none());
             if outcome != RxVerdict::Yes {
                 outcome = taken;
             }
@@ -79,7 +80,8 @@ impl VnicServer {
         }
     }
 
-    fn arrive_at(&mut self, client: usize, at: Time, frame: &[u8]) -> RxVerdict {
+    /// A frame for a client. After the `last` one its buffer is not needed.
+    fn arrive_at(&mut self, client: usize, at: Time, frame: &mut Vec<u8>, last: bool) -> RxVerdict {
         let c = &mut self.clients[client];
         let s = &mut c.session;
         let up = c.carrier && s.link_up;
@@ -105,9 +107,8 @@ impl VnicServer {
         posted.pop_front();
         self.serial_free = self.serial_free.max(at) + self.cfg.serial.receive;
         let due = self.serial_free;
-        let mut bytes = self.spare.take();
-        bytes.extend_from_slice(frame);
-        self.later(client, due, Event::Deliver { queue, buffer, frame: bytes });
+        let frame = if last { self.spare.exchange(frame) } else { self.spare.copy(frame) };
+        self.later(client, due, Event::Deliver { queue, buffer, frame });
         RxVerdict::Yes
     }
 
@@ -119,45 +120,40 @@ impl VnicServer {
         at: Time,
         queue: usize,
         buffer: RxAdd,
-        frame: &[u8],
+        frame: &mut Vec<u8>,
     ) {
         let c = &mut self.clients[client];
         let server = self.cfg.servers[c.active];
-        let mut untagged = None;
         let tci = vlan::tag(frame).filter(|_| server.vlan_strip);
         if tci.is_some() {
-            let mut f = self.spare.take();
-            f.extend_from_slice(&frame[..12]);
-            f.extend_from_slice(&frame[12 + vlan::TAG..]);
-            untagged = Some(f);
+            frame.drain(ADDRESSES..ADDRESSES + vlan::TAG);
         }
-        let data = untagged.as_deref().unwrap_or(frame);
         let s = &c.session;
         let offset = u64::from(server.rx_offset);
-        let len = data.len() as u64;
+        let (len, cast) = (frame.len(), Cast::of(frame));
+        let exact = s.multicast.iter().any(|a| a == &frame[..6]);
+        let flags = checked(frame, &s.offloads) | if exact { rx::EXACT_MC } else { 0 };
         // Inside its buffer, which is inside the long-term buffer.
         let place = s.maps.get(&buffer.map_id).and_then(|m| {
             m.range(buffer.ioba.get().into(), buffer.len().into())?;
-            m.range(u64::from(buffer.ioba.get()) + offset, len)
+            m.range(u64::from(buffer.ioba.get()) + offset, len as u64)
         });
-        let written = place.and_then(|to| p.write(at, to, data).ok());
+        let written = place.and_then(|to| p.write_buffer(at, to, frame).ok());
         let poisoned = p.begin_completion(at);
         let written = written.filter(|_| !poisoned);
         let mut m =
             RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::default() };
         if let Some(_arrival) = written {
-            let exact = s.multicast.iter().any(|a| a == &data[..6]);
-            m.flags =
-                rx::END_FRAME | checked(data, &s.offloads) | if exact { rx::EXACT_MC } else { 0 };
+            m.flags = rx::END_FRAME | flags;
             m.off_frame_data = U16::new(server.rx_offset);
-            m.len = U32::new(data.len() as u32);
+            m.len = U32::new(len as u32);
             if let Some(tci) = tci {
                 m.flags |= rx::VLAN_STRIPPED;
                 m.vlan_tci = U16::new(tci);
             }
             self.counters.rx_packets += 1;
-            self.counters.rx_bytes += len;
-            c.received.count(data);
+            self.counters.rx_bytes += len as u64;
+            c.received.count(len, cast);
         } else {
             m.rc = U16::new(rc::INVALID_IOBA.into());
             self.counters.rx_faults += 1;
@@ -169,9 +165,6 @@ impl VnicServer {
                 self.counters.queue_faults += ring.put(p, written.unwrap_or(at), m.bytes());
             }
             None => self.counters.entries_lost += 1,
-        }
-        if let Some(f) = untagged {
-            self.spare.push(f);
         }
     }
 }

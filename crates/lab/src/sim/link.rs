@@ -15,7 +15,7 @@ use doorbell_hal::{
     Device, EventSource, Fact, Hcall, HcallReturn, Port, Reg, RxVerdict, Span, Time,
 };
 use doorbell_packet::ethernet::{self, FCS, GAP, MIN_FRAME, PREAMBLE};
-use std::{cell::RefCell, collections::VecDeque, rc::Rc};
+use std::{cell::RefCell, collections::VecDeque, mem, rc::Rc};
 
 /// Returns the bytes that `frames` frames of `bytes` bytes in all take on the wire, with preamble,
 /// FCS and gap. The padding of short frames is not counted.
@@ -122,6 +122,26 @@ impl Wire {
 
     /// Queues a frame at `at`. Returns the time at which its last bit arrives.
     pub fn send(&mut self, at: Time, frame: &[u8]) -> Time {
+        let mut copy = self.buffer();
+        copy.extend_from_slice(frame);
+        self.send_owned(at, copy)
+    }
+
+    /// Returns an empty buffer for a frame.
+    pub fn buffer(&mut self) -> Vec<u8> {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer
+    }
+
+    /// Queues a frame as [`Wire::send`]. Keeps the buffer and leaves another with any bytes.
+    pub fn send_buffer(&mut self, at: Time, frame: &mut Vec<u8>) -> Time {
+        let other = self.spare.pop().unwrap_or_default();
+        self.send_owned(at, mem::replace(frame, other))
+    }
+
+    /// Queues a frame as [`Wire::send`], in a buffer of [`Wire::buffer`].
+    pub fn send_owned(&mut self, at: Time, frame: Vec<u8>) -> Time {
         let start = self.free.max(at);
         let last = start + self.takes((PREAMBLE + frame.len().max(MIN_FRAME) + FCS) as u64);
         self.free = last + self.takes(GAP as u64);
@@ -132,19 +152,17 @@ impl Wire {
                 left: start,
                 arrived: arrival,
                 took,
-                frame: frame.to_vec(),
+                frame: frame.clone(),
             });
         }
         self.frames += 1;
         self.bytes += frame.len() as u64;
         if self.down {
             self.cut += 1;
+            self.spare.push(frame);
             return arrival;
         }
-        let mut copy = self.spare.pop().unwrap_or_default();
-        copy.clear();
-        copy.extend_from_slice(frame);
-        self.flying.push_back((arrival, copy));
+        self.flying.push_back((arrival, frame));
         arrival
     }
 
@@ -189,6 +207,10 @@ pub type SharedWire = Rc<RefCell<Wire>>;
 impl FrameSink for Wire {
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.send(at, frame);
+    }
+
+    fn emit_buffer(&mut self, at: Time, frame: &mut Vec<u8>) {
+        self.send_buffer(at, frame);
     }
 }
 
@@ -304,6 +326,10 @@ impl<P: Port, D: Device<P>, Pr: Peer> Device<P> for Wired<D, Pr> {
         self.device.receive(p, at, frame)
     }
 
+    fn receive_buffer(&mut self, p: &mut P, at: Time, frame: &mut Vec<u8>) -> RxVerdict {
+        self.device.receive_buffer(p, at, frame)
+    }
+
     fn advance(&mut self, p: &mut P, until: Time) {
         while let Some(at) = self.next_due().filter(|at| *at <= until) {
             let at = at.max(self.now);
@@ -318,18 +344,19 @@ impl<P: Port, D: Device<P>, Pr: Peer> Device<P> for Wired<D, Pr> {
             let landed = self.out.borrow_mut().land_by(at);
             if let Some(frame) = landed {
                 self.peer.receive(at, &frame, &mut self.back);
-                keep(&mut self.capture, at, &frame);
+                self.capture.iter_mut().for_each(|c| c.push((at, frame.clone())));
                 self.out.borrow_mut().spare.push(frame);
             }
-            if let Some(frame) = self.back.land_by(at) {
-                let taken = self.device.receive(p, at, &frame);
+            if let Some(mut frame) = self.back.land_by(at) {
+                let captured = self.capture.is_some().then(|| frame.clone());
+                let taken = self.device.receive_buffer(p, at, &mut frame);
                 if taken == RxVerdict::Hold {
                     self.held += 1;
                     self.back.hover(at + HOLD, frame);
                     continue;
                 }
                 self.dropped += u64::from(taken != RxVerdict::Yes);
-                keep(&mut self.capture, at, &frame);
+                self.capture.iter_mut().zip(captured).for_each(|(c, f)| c.push((at, f)));
                 self.back.spare.push(frame);
             }
         }
@@ -351,12 +378,6 @@ impl<B: Bus, D: Hypercalls<B>, Pr> Hypercalls<B> for Wired<D, Pr> {
         a: &[u64; 9],
     ) -> (HcallReturn, Time) {
         self.device.hcall(p, at, c, a)
-    }
-}
-
-fn keep(capture: &mut Option<Vec<(Time, Vec<u8>)>>, at: Time, frame: &[u8]) {
-    if let Some(c) = capture {
-        c.push((at, frame.to_vec()));
     }
 }
 

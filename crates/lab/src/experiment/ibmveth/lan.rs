@@ -90,13 +90,13 @@ impl Port {
         }
     }
 
-    fn take(&mut self, at: Time, frame: &[u8]) -> RxVerdict {
+    fn take(&mut self, at: Time, frame: Vec<u8>) -> RxVerdict {
         if self.waiting.len() >= self.cfg.ring {
             self.counters.rx_missed += 1;
             return RxVerdict::Dropped(DropReason::NoBuffer);
         }
         self.counters.rx_frames += 1;
-        self.waiting.push_back((at, frame.to_vec()));
+        self.waiting.push_back((at, frame));
         self.announce(at);
         RxVerdict::Yes
     }
@@ -180,7 +180,15 @@ impl<B: Bus> Device<Partitions<B>> for Lan {
     }
     /// Passes a frame from the wire to the port.
     fn receive(&mut self, _: &mut Partitions<B>, at: Time, frame: &[u8]) -> RxVerdict {
-        self.port.take(at, frame)
+        self.port.take(at, frame.to_vec())
+    }
+    fn receive_buffer(
+        &mut self,
+        _: &mut Partitions<B>,
+        at: Time,
+        frame: &mut Vec<u8>,
+    ) -> RxVerdict {
+        self.port.take(at, std::mem::take(frame))
     }
     fn advance(&mut self, p: &mut Partitions<B>, until: Time) {
         while let Some(due) = self.next_due().filter(|t| *t <= until) {

@@ -87,7 +87,6 @@ pub struct Arrivals {
     /// Remaining frames of the burst.
     left: u32,
     next: Time,
-    frame: Vec<u8>,
     /// Frames sent.
     pub sent: u64,
     /// Frames received from the machine.
@@ -105,7 +104,6 @@ impl Arrivals {
             ends: Time::NEVER,
             left: 0,
             next: Time::NEVER,
-            frame: Vec::new(),
             sent: 0,
             came: 0,
         }
@@ -149,15 +147,14 @@ impl Arrivals {
     fn send(&mut self, at: Time, wire: &mut Wire) {
         let Some(&Phase { pattern, size, .. }) = self.phases.get(self.phase) else { return };
         let len = (size as usize).max(SHORTEST);
-        self.frame.clear();
-        self.frame.resize(len, 0);
-        self.frame[..6].copy_from_slice(&self.mac);
-        self.frame[6..12].copy_from_slice(&[2, 0xdb, 0, 2, 0, 1]);
-        self.frame[12..14].copy_from_slice(&TYPE);
+        let mut frame = wire.buffer();
+        frame.resize(len, 0);
+        frame[..6].copy_from_slice(&self.mac);
+        frame[6..12].copy_from_slice(&[2, 0xdb, 0, 2, 0, 1]);
+        frame[12..14].copy_from_slice(&TYPE);
         let first_bit = wire.free().max(at);
-        self.frame[STAMP..SHORTEST]
-            .copy_from_slice(&first_bit.since(Time::ZERO).ps().to_be_bytes());
-        wire.send(at, &self.frame);
+        frame[STAMP..SHORTEST].copy_from_slice(&first_bit.since(Time::ZERO).ps().to_be_bytes());
+        wire.send_owned(at, frame);
         self.sent += 1;
         self.next = match pattern {
             Pattern::Silence => self.ends,

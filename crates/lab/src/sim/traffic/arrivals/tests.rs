@@ -6,12 +6,13 @@ fn times(phases: Vec<Phase>, seed: u64) -> Vec<(u64, usize)> {
     let mut a = Arrivals::new([2; 6], phases, seed);
     a.start(Time::ZERO);
     let mut all = Vec::new();
-    let mut before = 0;
+    let (mut before, mut bytes) = (0, 0);
     while let Some(at) = a.next_due() {
         a.advance(at, &mut wire);
         if a.sent > before {
             before = a.sent;
-            all.push((at.since(Time::ZERO).ps() / 1_000_000, a.frame.len()));
+            let size = (wire.bytes - std::mem::replace(&mut bytes, wire.bytes)) as usize;
+            all.push((at.since(Time::ZERO).ps() / 1_000_000, size));
         }
         assert!(all.len() < 100_000);
     }

@@ -6,7 +6,7 @@
 //! frame is acknowledged as it arrives.
 
 use super::app::App;
-use super::frame::{self, Header, LONGEST, SocketAddress};
+use super::frame::{self, Header, SocketAddress};
 use super::socket::Socket;
 use super::timers::Timers;
 use crate::sim::link::{Peer, Wire};
@@ -51,7 +51,6 @@ pub struct Hosts {
     /// Their connections.
     pub ends: Vec<End>,
     timers: Timers,
-    frame: Vec<u8>,
     /// Time for which frames with data are merged. `None` means never.
     pub gro: Option<Span>,
     /// Times at which runs are passed to TCP, in order. Entries of runs that went earlier stay.
@@ -124,16 +123,14 @@ impl Hosts {
         end.asleep = true;
         while let Some(s) = end.socket.output(now) {
             // A peer has no offloads: each segment is one frame.
-            self.frame.resize(LONGEST + s.len as usize, 0);
-            let h: Header = s.header;
-            let at = h.length();
-            h.write(&end.here, &end.there, end.id, s.len, &mut self.frame);
+            let mut frame = wire.buffer();
+            frame.resize(s.header.length(), 0);
+            s.header.write(&end.here, &end.there, end.id, s.len, &mut frame);
             end.id = end.id.wrapping_add(1);
-            let all = at + s.len as usize;
-            self.frame[at..all].copy_from_slice(frame::payload(s.offset, s.len as usize));
-            let sum = Sum::of(&self.frame[frame::TCP..all]).checksum();
-            self.frame[frame::TCP + 16..frame::TCP + 18].copy_from_slice(&sum.to_be_bytes());
-            wire.send(now, &self.frame[..all]);
+            frame.extend_from_slice(frame::payload(s.offset, s.len as usize));
+            let sum = Sum::of(&frame[frame::TCP..]).checksum();
+            frame[frame::TCP + 16..frame::TCP + 18].copy_from_slice(&sum.to_be_bytes());
+            wire.send_owned(now, frame);
         }
         let end = &self.ends[i];
         let app = end.app.deadline(&end.socket).map(|t| t.max(now));
