@@ -2,7 +2,7 @@
 
 use super::adapter::{Adapter, Counters};
 use super::config::Config;
-use super::send::HEADERS;
+use super::send::{FrameMemory, HEADERS};
 use super::switch::Learned;
 use crate::common::Reply;
 use alloc::collections::VecDeque;
@@ -39,10 +39,10 @@ pub(super) struct Parts {
 pub struct Veth {
     pub(super) parts: Parts,
     /// Memory of a frame, to be used again.
-    pub(super) spare: Vec<u8>,
+    pub(super) spare: FrameMemory,
     pub(super) tokens: u64,
     /// From the uplink, in order.
-    arrivals: VecDeque<(Time, Vec<u8>)>,
+    arrivals: VecDeque<(Time, FrameMemory)>,
     /// Time of the next event.
     due: Option<Time>,
     /// Calls with a unit address that is not the caller's.
@@ -73,7 +73,7 @@ impl Veth {
             head: vec![0; HEADERS],
             out: Vec::new(),
         };
-        let (spare, arrivals) = (Vec::new(), VecDeque::new());
+        let (spare, arrivals) = (FrameMemory::default(), VecDeque::new());
         Veth { parts, spare, tokens: 0, arrivals, due: None, strangers: 0 }
     }
 
@@ -192,10 +192,10 @@ impl<P: Port> HcallDevice<P> for Veth {
             return RxVerdict::Dropped(DropReason::Fifo);
         }
         let at = self.arrivals.back().map_or(at, |last| last.0.max(at));
-        let mut bytes = core::mem::take(&mut self.spare);
-        bytes.clear();
-        bytes.extend_from_slice(frame);
-        self.arrivals.push_back((at, bytes));
+        let mut copy = core::mem::take(&mut self.spare);
+        copy.fit(frame.len());
+        copy.copy_from_slice(frame);
+        self.arrivals.push_back((at, copy));
         self.update_due();
         RxVerdict::Yes
     }

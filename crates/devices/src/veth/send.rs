@@ -16,6 +16,7 @@ use super::receive::Frame;
 use super::switch::{self, To};
 use crate::common::Reply;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 use doorbell_hal::{HcallReturn, Iova, Port, Span, Time};
 use doorbell_layout::ibmveth::{Descriptor, attribute, send, status};
 use doorbell_packet::checksum::Sum;
@@ -29,6 +30,43 @@ pub(super) const HEADERS: usize = 4096;
 /// PAPR: the least mss.
 const MSS_MIN: u64 = 16;
 
+/// A frame in memory that is used again. It keeps its bytes behind a short frame, so that a long
+/// one after it zeroes nothing that its reads overwrite.
+#[derive(Debug, Default)]
+pub(super) struct FrameMemory {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl FrameMemory {
+    /// Makes it a frame of `len` bytes, whatever they are.
+    pub(super) fn fit(&mut self, len: usize) {
+        if self.bytes.len() < len {
+            self.bytes.resize(len, 0);
+        }
+        self.len = len;
+    }
+
+    /// Takes the tag out.
+    fn untag(&mut self) {
+        self.copy_within(ADDRESSES + TAG.., ADDRESSES);
+        self.len -= TAG;
+    }
+}
+
+impl Deref for FrameMemory {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl DerefMut for FrameMemory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.len]
+    }
+}
+
 /// A frame on its way to its receivers.
 #[derive(Debug, Default)]
 pub(super) struct SendRequest {
@@ -37,7 +75,7 @@ pub(super) struct SendRequest {
     args: [u64; 9],
     token: u64,
     /// Without its tag.
-    frame: Vec<u8>,
+    frame: FrameMemory,
     vlan: u16,
     /// Priority of the sender's tag, in its place.
     priority: u16,
@@ -65,13 +103,13 @@ enum Progress {
 
 /// The VLAN of a frame, and the priority in its tag, which is taken out. `None`: not a VLAN of the
 /// port.
-fn untag(frame: &mut Vec<u8>, pvid: u16, allowed: impl Fn(u16) -> bool) -> Option<(u16, u16)> {
+fn untag(frame: &mut FrameMemory, pvid: u16, allowed: impl Fn(u16) -> bool) -> Option<(u16, u16)> {
     let Some(tci) = vlan::tag(frame) else { return Some((pvid, 0)) };
     let vid = tci & 0xfff;
     if vid != 0 && !allowed(vid) {
         return None;
     }
-    frame.drain(ADDRESSES..ADDRESSES + TAG);
+    frame.untag();
     Some((if vid == 0 { pvid } else { vid }, tci & 0xf000))
 }
 
@@ -181,8 +219,7 @@ impl Veth {
         }
         let mut at = at;
         let refused = |at: Time| (status::H_PARAMETER, at);
-        // What was there is overwritten by the reads: only what is new is zeroed.
-        frame.resize(total as usize, 0);
+        frame.fit(total as usize);
         let port = ports.get_mut(sender.cfg.partition).ok_or(refused(at))?;
         let mut start = 0;
         for d in descriptors().filter(|d| !d.is_empty()) {
@@ -226,8 +263,8 @@ impl Veth {
         &mut self,
         ports: &mut [P],
         at: Time,
-        mut frame: Vec<u8>,
-    ) -> Vec<u8> {
+        mut frame: FrameMemory,
+    ) -> FrameMemory {
         let Some(up) = self.parts.cfg.uplink else { return frame };
         let Some((vlan, priority)) = untag(&mut frame, up.pvid, |_| true) else { return frame };
         let destination = address(&frame, 0);
