@@ -11,7 +11,7 @@ use doorbell_hal::{
     Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Reg, RxVerdict, Span, Time,
 };
 use doorbell_packet::{OffloadRequest, segment::Segments};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 
 /// The client's partition, and its core.
 pub(super) const CLIENT: usize = 0;
@@ -58,6 +58,8 @@ pub struct PortCounters {
 pub(super) struct Port {
     pub(super) cfg: PortConfig,
     waiting: VecDeque<(Time, Vec<u8>)>,
+    /// Buffers of frames that were fetched.
+    spare: Vec<Vec<u8>>,
     /// Interrupts are enabled.
     armed: bool,
     notify: Option<Time>,
@@ -71,6 +73,7 @@ impl Port {
         Port {
             cfg,
             waiting: VecDeque::new(),
+            spare: Vec::new(),
             armed: true,
             notify: None,
             last: Time::ZERO,
@@ -90,13 +93,14 @@ impl Port {
         }
     }
 
-    fn take(&mut self, at: Time, frame: Vec<u8>) -> RxVerdict {
+    fn take(&mut self, at: Time, frame: &mut Vec<u8>) -> RxVerdict {
         if self.waiting.len() >= self.cfg.ring {
             self.counters.rx_missed += 1;
             return RxVerdict::Dropped(DropReason::NoBuffer);
         }
         self.counters.rx_frames += 1;
-        self.waiting.push_back((at, frame));
+        let other = self.spare.pop().unwrap_or_default();
+        self.waiting.push_back((at, mem::replace(frame, other)));
         self.announce(at);
         RxVerdict::Yes
     }
@@ -104,6 +108,11 @@ impl Port {
     /// Takes the next frame received by `now`.
     pub(super) fn fetch(&mut self, now: Time) -> Option<Vec<u8>> {
         self.waiting.pop_front_if(|f| f.0 <= now).map(|f| f.1)
+    }
+
+    /// Takes back the buffer of a frame.
+    pub(super) fn recycle(&mut self, frame: Vec<u8>) {
+        self.spare.push(frame);
     }
 
     /// Enables interrupts, and raises one if frames wait.
@@ -118,20 +127,23 @@ impl Port {
     /// Sends a packet. The port can do all work left in it. Passes its frames to `wire` in order.
     pub(super) fn send(
         &mut self,
-        frame: &mut [u8],
+        frame: &mut Vec<u8>,
         todo: OffloadRequest,
-        mut wire: impl FnMut(&[u8]),
+        mut wire: impl FnMut(&mut Vec<u8>),
     ) {
         if let Some(gso) = todo.gso {
             let Ok(mut segments) = Segments::new(frame, gso) else {
                 self.counters.tx_too_long += 1;
                 return;
             };
-            self.out.resize(segments.plan().longest(), 0);
+            let longest = segments.plan().longest();
             self.counters.tx_large += 1;
+            self.out.resize(longest, 0);
             while let Some(n) = segments.next_into(&mut self.out) {
                 self.counters.tx_frames += 1;
-                wire(&self.out[..n]);
+                self.out.truncate(n);
+                wire(&mut self.out);
+                self.out.resize(longest, 0);
             }
             return;
         }
@@ -180,7 +192,7 @@ impl<B: Bus> Device<Partitions<B>> for Lan {
     }
     /// Passes a frame from the wire to the port.
     fn receive(&mut self, _: &mut Partitions<B>, at: Time, frame: &[u8]) -> RxVerdict {
-        self.port.take(at, frame.to_vec())
+        self.port.take(at, &mut frame.to_vec())
     }
     fn receive_buffer(
         &mut self,
@@ -188,7 +200,7 @@ impl<B: Bus> Device<Partitions<B>> for Lan {
         at: Time,
         frame: &mut Vec<u8>,
     ) -> RxVerdict {
-        self.port.take(at, std::mem::take(frame))
+        self.port.take(at, frame)
     }
     fn advance(&mut self, p: &mut Partitions<B>, until: Time) {
         while let Some(due) = self.next_due().filter(|t| *t <= until) {
@@ -228,9 +240,9 @@ pub(super) fn transmit<B: Bus>(
     lan: &mut Lan,
     p: &mut Partitions<B>,
     at: Time,
-    frame: &mut [u8],
+    frame: &mut Vec<u8>,
     todo: OffloadRequest,
 ) {
     let server = &mut p.ports[SERVER];
-    lan.port.send(frame, todo, |f| server.emit(at, f));
+    lan.port.send(frame, todo, |f| server.emit_buffer(at, f));
 }

@@ -124,10 +124,9 @@ impl Server {
         });
         self.stats.tx_packets += 1;
         let more = p.more.map(|m| *m).unwrap_or_default();
-        let mut bufs: Vec<Buf> =
-            [p.head].into_iter().chain(more.frags).chain(more.list).map(|q| q.buf).collect();
-        let last = bufs.pop();
-        self.done.extend(bufs.into_iter().map(|b| (b, false)).chain(last.map(|b| (b, true))));
+        let pieces = [p.head].into_iter().chain(more.frags).chain(more.list);
+        self.done.extend(pieces.map(|q| (q.buf, false)));
+        self.done.iter_mut().rev().take(1).for_each(|(_, last)| *last = true);
     }
 
     /// Passes up to `budget` frames of the physical port to `up`. Returns whether more may wait.
@@ -156,6 +155,7 @@ impl Server {
             m.charge(CpuWork::RxPacket);
             self.stats.rx_packets += 1;
             up.received(Packet::linear(Fragment { buf, start: 0, len: frame.len() as u32 }), true);
+            m.device.device.port.recycle(frame);
         }
         true
     }
