@@ -288,7 +288,7 @@ impl Platform {
     #[inline(never)]
     fn may_write_translated(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
         let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
-        by_page(table, to, len, Direction::FromDevice, |at, range| {
+        by_run(table, to, len, Direction::FromDevice, |at, range| {
             self.memory.device_may_write(at, range.len())
         })
     }
@@ -463,7 +463,7 @@ impl Platform {
     fn read_translated(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         if !self.in_flight.is_empty() {
             let mut own = false;
-            self.pages(from, into.len(), Direction::ToDevice, |at, range| {
+            self.runs(from, into.len(), Direction::ToDevice, |at, range| {
                 own |= self.overlaps(at, range.len());
                 Ok(())
             })?;
@@ -488,7 +488,7 @@ impl Platform {
     fn read_mapped(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         if !self.in_flight.is_empty() {
             let mut own = false;
-            self.pages(from, into.len(), Direction::ToDevice, |at, range| {
+            self.runs(from, into.len(), Direction::ToDevice, |at, range| {
                 own |= self.overlaps(at, range.len());
                 self.memory.check_mapped(at, range.len()).map(|_| ())
             })?;
@@ -496,9 +496,14 @@ impl Platform {
                 self.deliver(self.in_order(Time::ZERO));
             }
         }
-        self.pages(from, into.len(), Direction::ToDevice, |at, range| {
-            self.memory.hypervisor_read(at, &mut into[range])
-        })
+        match &self.mapping {
+            Mapping::Identity => self.memory.hypervisor_read(from, into),
+            Mapping::Tce(table) => {
+                by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
+                    self.memory.hypervisor_read(at, &mut into[range])
+                })
+            }
+        }
     }
 
     /// Checks that the hypervisor could read or write there.
@@ -508,14 +513,14 @@ impl Platform {
         len: usize,
         dir: Direction,
     ) -> Result<(), DmaFault> {
-        self.pages(at, len, dir, |at, range| match dir {
+        self.runs(at, len, dir, |at, range| match dir {
             Direction::ToDevice => self.memory.check_mapped(at, range.len()).map(|_| ()),
             Direction::FromDevice => self.memory.device_may_write(at, range.len()),
         })
     }
 
     /// Calls `f` with the physical address of each part of a range that lies in one piece.
-    fn pages(
+    fn runs(
         &self,
         at: Iova,
         len: usize,
@@ -524,7 +529,7 @@ impl Platform {
     ) -> Result<(), DmaFault> {
         match &self.mapping {
             Mapping::Identity => f(at, 0..len),
-            Mapping::Tce(table) => by_page(table, at, len, dir, f),
+            Mapping::Tce(table) => by_run(table, at, len, dir, f),
         }
     }
 
@@ -755,13 +760,36 @@ fn by_page(
     at: Iova,
     len: usize,
     dir: Direction,
+    f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
+) -> Result<(), DmaFault> {
+    by_part(at, len, |here, _| table.translate(here, dir), f)
+}
+
+/// Calls `f` as [`by_page`], for pages that follow each other in memory at once.
+#[inline]
+fn by_run(
+    table: &Table,
+    at: Iova,
+    len: usize,
+    dir: Direction,
+    f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
+) -> Result<(), DmaFault> {
+    by_part(at, len, |here, left| table.translate_run(here, left, dir), f)
+}
+
+/// Calls `f` for the parts of `len` bytes at `at`, each as long as `translate` says.
+#[inline]
+fn by_part(
+    at: Iova,
+    len: usize,
+    translate: impl Fn(Iova, usize) -> Result<(u64, usize), DmaFault>,
     mut f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
 ) -> Result<(), DmaFault> {
     let mut done = 0;
     while done < len {
         let here = at + done as u64;
-        let (physical, in_page) = table.translate(here, dir)?;
-        let end = len.min(done + in_page);
+        let (physical, part) = translate(here, len - done)?;
+        let end = len.min(done + part);
         f(Iova(physical), done..end).map_err(|fault| DmaFault {
             at: here + fault.at.0.wrapping_sub(physical),
             kind: fault.kind,

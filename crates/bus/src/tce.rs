@@ -186,6 +186,25 @@ impl Table {
         Ok(((entry & !(PAGE - 1)) + offset, (PAGE - offset) as usize))
     }
 
+    /// Returns the real address of `at`, and how many of `len` bytes from there lie in one piece.
+    ///
+    /// # Errors
+    /// As [`Table::translate`], for the first page.
+    pub(crate) fn translate_run(
+        &self,
+        at: Iova,
+        len: usize,
+        dir: Direction,
+    ) -> Result<(u64, usize), DmaFault> {
+        let (physical, mut run) = self.translate(at, dir)?;
+        let first = (at.0.wrapping_sub(self.window.base) >> PAGE_SHIFT) as usize;
+        let mut pages = self.entries[first..].windows(2);
+        while run < len && pages.next().is_some_and(|p| p[1] == p[0] + PAGE) {
+            run += PAGE as usize;
+        }
+        Ok((physical, run.min(len)))
+    }
+
     // ---- the bitmap ----
 
     fn take(&mut self, n: u32) -> Option<u32> {

@@ -47,6 +47,11 @@ fn each_page_has_its_own_real_address() {
     assert_eq!(t.translate(at + 4, Direction::ToDevice), Ok((0x5000_1000, 4096)));
     let fault = |at, kind| Err(DmaFault { at, kind });
     assert_eq!(t.translate(at, Direction::FromDevice), fault(at, DmaFaultKind::Direction));
+    let run = |t: &Table, len| t.translate_run(at, len, Direction::ToDevice);
+    assert_eq!([3, 8].map(|len| run(&t, len)), [Ok((0x5000_0FFC, 3)), Ok((0x5000_0FFC, 8))]);
+    assert_eq!(run(&t, 9000), Ok((0x5000_0FFC, 4100)), "the entries end there");
+    let (apart, _) = t.map(0x9000_0000, 4096, TO).unwrap();
+    assert_eq!(apart.0 & !4095, (at.0 & !4095) + 16 * 4096, "the next line of the table");
     for outside in
         [Iova(at.0 + 4 + 4096), Iova(0), Iova(0x7FFF_FFFF), Iova(0x8004_0000), Iova(u64::MAX)]
     {
