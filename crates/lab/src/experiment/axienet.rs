@@ -256,14 +256,16 @@ impl Probe<Board<Source>, NapiContext<Driver, Meter>> for Handed {
         _: &Board<Source>,
         s: &mut [NapiContext<Driver, Meter>],
     ) -> Vec<(&'static str, f64)> {
-        let lately = std::mem::take(&mut s[0].endpoint.lately);
+        let lately = &mut s[0].endpoint.lately;
+        let latency = lately.quantile(990).map_or(0.0, |t| t.as_ns_f64() * 1e-3);
+        lately.clear();
         let driver = &s[0].driver;
         vec![
             ("setting_packets", f64::from(driver.coalesce().rx_frames)),
             ("setting_delay_us", f64::from(driver.controller().setting().delay_ns) * 1e-3),
             ("packets_per_s", packets),
             ("interrupts_per_s", interrupts),
-            ("latency_p99_us", lately.quantile(990).map_or(0.0, |t| t.as_ns_f64() * 1e-3)),
+            ("latency_p99_us", latency),
         ]
     }
     fn snapped(&mut self, _: &mut Board<Source>, s: &mut [NapiContext<Driver, Meter>]) {

@@ -2,6 +2,7 @@
 //! at most 3 per cent.
 
 use doorbell_hal::Span;
+use std::ops::Range;
 
 /// log2 of the number of buckets in each power of two.
 const FINE: u32 = 5;
@@ -46,6 +47,18 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// Forgets all spans.
+    pub fn clear(&mut self) {
+        let used = self.used();
+        self.counts[used].fill(0);
+        (self.total, self.min, self.max) = (0, Span::from_ps(u64::MAX), Span::ZERO);
+    }
+
+    /// Returns the buckets of the shortest to the longest span. All others are empty.
+    fn used(&self) -> Range<usize> {
+        if self.total == 0 { 0..0 } else { bucket(self.min.ps())..bucket(self.max.ps()) + 1 }
+    }
+
     /// Returns the number of spans.
     pub fn count(&self) -> u64 {
         self.total
@@ -75,8 +88,8 @@ impl Histogram {
         }
         let want = (self.total * per_mille).div_ceil(1000).max(1);
         let mut seen = 0;
-        for (i, n) in self.counts.iter().enumerate() {
-            seen += n;
+        for i in self.used() {
+            seen += self.counts[i];
             if seen >= want {
                 return Some(Span::from_ps(upper(i)).min(self.max));
             }

@@ -28,3 +28,11 @@ fn quantiles_of_a_ramp() {
     assert_eq!(h.min(), Some(Span::from_ns(1)));
     assert_eq!(Histogram::default().quantile(500), None);
 }
+
+#[test]
+fn a_cleared_histogram_is_a_new_one() {
+    let mut h = Histogram::default();
+    [1, 40, 40_000].iter().for_each(|ps| h.record(Span::from_ps(*ps)));
+    h.clear();
+    assert_eq!(h, Histogram::default());
+}
