@@ -238,7 +238,7 @@ impl Channel {
 
     /// Returns the time of the next fetch if the engine is free from `free` on.
     pub(super) fn fetch_due(&self, free: Time) -> Time {
-        let wants = self.runs() && !self.paused && self.queue.len() < DEPTH;
+        let wants = !self.paused && self.runs() && self.queue.len() < DEPTH;
         if wants { self.told.max(free) } else { Time::NEVER }
     }
 

@@ -266,6 +266,11 @@ impl AxiEthernet {
     /// Finds the time of the next event of any kind.
     fn update_next_event(&mut self) {
         self.update_tx_due();
+        self.update_after_arrival();
+    }
+
+    /// Finds the time of the next event after a frame came, which moves nothing of transmission.
+    fn update_after_arrival(&mut self) {
         self.update_rx_due();
         self.update_due();
         if self.lines_wanted() != self.lines {
@@ -294,6 +299,15 @@ impl AxiEthernet {
             .min(self.tx_fetch_due().min(self.rx_fetch_due()))
             .min(self.link_or_phy_due())
             .max(self.now);
+    }
+
+    /// Does all that is due up to `until`.
+    #[inline(never)]
+    fn run<P: Port>(&mut self, p: &mut P, until: Time) {
+        while self.due <= until {
+            self.now = self.now.max(self.due);
+            self.step(p, self.now);
+        }
     }
 
     /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
@@ -455,14 +469,15 @@ impl<P: Port> Device<P> for AxiEthernet {
 
     fn receive_buffer(&mut self, _p: &mut P, at: Time, frame: &mut Vec<u8>) -> RxVerdict {
         let taken = self.arrive(at.max(self.now), frame);
-        self.update_next_event();
+        self.update_after_arrival();
         taken
     }
 
+    #[inline]
     fn advance(&mut self, p: &mut P, until: Time) {
-        while self.due <= until {
-            self.now = self.now.max(self.due);
-            self.step(p, self.now);
+        // Mostly nothing is due.
+        if self.due <= until {
+            self.run(p, until);
         }
         self.now = self.now.max(until);
     }
