@@ -40,8 +40,11 @@ struct Setting {
 }
 
 pub(crate) fn list(args: &List) -> Result<u8, Error> {
-    let scenarios = scenario::builtin().map(Scenario::load).collect::<Result<Vec<_>, _>>()?;
-    let profiles = profile::builtin().map(Profile::load).collect::<Result<Vec<_>, _>>()?;
+    let place = |of: &System| SYSTEMS.iter().position(|s| *s == of);
+    let mut scenarios = scenario::builtin().map(Scenario::load).collect::<Result<Vec<_>, _>>()?;
+    scenarios.sort_by_key(|s| place(s.system));
+    let mut profiles = profile::builtin().map(Profile::load).collect::<Result<Vec<_>, _>>()?;
+    profiles.sort_by_key(|p| place(p.system));
     let devices = SYSTEMS.iter().flat_map(|r| r.devices.iter().map(|d| (*d, r.name)));
     print(&if args.output.format == Format::Json {
         let named = |s: Scenario| {

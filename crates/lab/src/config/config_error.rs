@@ -85,10 +85,10 @@ pub fn hint<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> String {
 /// A file in the binary: its name without extension, and its text.
 pub(crate) type Builtin = (&'static str, &'static str);
 
-/// Lists the files of these names in a directory of the repository.
+/// Includes the list of the files in a directory of the repository, by name.
 macro_rules! builtin {
-    ($dir:literal: $($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../../../../", $dir, "/", $name, ".toml")))),*]
+    ($dir:literal) => {
+        include!(concat!(env!("OUT_DIR"), "/", $dir))
     };
 }
 pub(crate) use builtin;

@@ -17,9 +17,7 @@ use crate::experiment::system::{self, System};
 use std::fmt;
 use toml::de::DeValue;
 
-const BUILTIN: &[Builtin] = builtin!("profiles":
-    "mlx5-gen2" "mlx5-gen3" "axienet-zynqmp" "e1000-power4" "ibmveth-power8" "ibmvnic-power9"
-);
+const BUILTIN: &[Builtin] = builtin!("profiles");
 
 /// Returns the names of the profiles in the binary.
 pub fn builtin() -> impl Iterator<Item = &'static str> {

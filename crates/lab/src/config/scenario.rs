@@ -16,16 +16,7 @@ use crate::experiment::system::{self, System};
 use std::path::Path;
 use toml::de::DeValue;
 
-const BUILTIN: &[Builtin] = builtin!("scenarios":
-    "mlx5-pktgen-64" "mlx5-pktgen-64-gen3" "mlx5-full-rate" "mlx5-single-stream" "mlx5-replay"
-    "axienet-receive" "axienet-receive-fixed" "axienet-steps" "axienet-saturated" "axienet-bursts"
-    "axienet-sporadic" "axienet-on-off" "axienet-beside" "axienet-jumbo" "axienet-paced"
-    "axienet-random" "e1000-send" "e1000-send-aligned" "e1000-receive" "e1000-transactions"
-    "e1000-pktgen" "ibmveth-send" "ibmveth-send-trunk" "ibmveth-receive" "ibmveth-paced"
-    "ibmveth-receive-fraglist" "ibmveth-transactions" "ibmveth-packets" "ibmvnic-transactions"
-    "ibmvnic-transactions-never" "ibmvnic-paced" "ibmvnic-transactions-ignored"
-    "ibmvnic-transactions-small" "ibmvnic-bulk" "ibmvnic-adaptive" "ibmvnic-break-even"
-);
+const BUILTIN: &[Builtin] = builtin!("scenarios");
 
 /// Returns the names of the scenarios in the binary.
 pub fn builtin() -> impl Iterator<Item = &'static str> {

@@ -11,7 +11,6 @@ mod figures;
 pub mod settings;
 
 pub use controllers::Any;
-pub(crate) use figures::Figures;
 
 use crate::config::SettingError;
 use crate::config::host::{self, HostConfig};
@@ -55,11 +54,12 @@ pub static SYSTEM: System = System {
         fixed_rate::Load::KEYS,
         DriverKeys::KEYS,
         StackKeys::KEYS,
-        &system::RUN,
+        system::RUN,
     ],
     run: run_values,
     transfer,
     port_rate: "link.rate",
+    figures: Some(figures::Figures::open),
 };
 
 /// The driver, with any controller.

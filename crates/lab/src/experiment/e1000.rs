@@ -9,8 +9,6 @@ mod audit;
 mod figures;
 pub mod settings;
 
-pub(crate) use figures::Figures;
-
 use crate::config::SettingError;
 use crate::config::host::{self, HostConfig};
 use crate::config::key::Values;
@@ -53,11 +51,12 @@ pub static SYSTEM: System = System {
         open_loop::Keys::KEYS,
         DriverKeys::KEYS,
         StackKeys::KEYS,
-        &system::RUN,
+        system::RUN,
     ],
     run: run_values,
     transfer,
     port_rate: "link.rate",
+    figures: Some(figures::Figures::open),
 };
 
 /// The slot of the card.

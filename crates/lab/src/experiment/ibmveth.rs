@@ -18,7 +18,6 @@ mod server;
 pub mod settings;
 
 pub use bridge::{BridgePrices, Counters as BridgeCounters};
-pub(crate) use figures::Figures;
 pub use lan::{Lan, PortConfig, PortCounters};
 pub use packets::{Form, Load as PacketsLoad};
 pub use server::Stats as PortStats;
@@ -67,7 +66,7 @@ pub static SYSTEM: System = System {
         &closed_loop::APPLICATION,
         fixed_rate::Load::KEYS,
         DriverKeys::KEYS,
-        &system::RUN,
+        system::RUN,
     ],
     run: run_values,
     transfer: |_, _, _, _| {
@@ -75,6 +74,7 @@ pub static SYSTEM: System = System {
             .into())
     },
     port_rate: "link.rate",
+    figures: Some(figures::Figures::open),
 };
 
 const fn call(number: u64, name: &'static str, key: &'static str, serial: &'static str) -> Call {

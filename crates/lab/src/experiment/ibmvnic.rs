@@ -18,7 +18,6 @@ pub mod settings;
 mod tests;
 pub mod traffic;
 
-pub(crate) use figures::Figures;
 pub use traffic::Load;
 
 use crate::config::host::HostConfig;
@@ -56,11 +55,12 @@ pub static SYSTEM: System = System {
         fixed_rate::Load::KEYS,
         DriverKeys::KEYS,
         StackKeys::KEYS,
-        &system::RUN,
+        system::RUN,
     ],
     run: run_values,
     transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
     port_rate: "link.rate",
+    figures: Some(figures::Figures::open),
 };
 
 const fn call(number: u64, name: &'static str, key: &'static str) -> Call {

@@ -5,7 +5,6 @@ mod figures;
 pub mod settings;
 
 pub use crate::experiment::open_loop::Load;
-pub(crate) use figures::Figures;
 pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 
 use crate::config::host::{HostConfig, link_bytes};
@@ -36,11 +35,12 @@ pub static SYSTEM: System = System {
         QueueKeys::KEYS,
         StackKeys::KEYS,
         RunKeys::KEYS,
-        &system::RUN,
+        system::RUN,
     ],
     run: run_values,
     transfer: system::pcie_transfer,
     port_rate: "nic.port_rate",
+    figures: Some(figures::Figures::open),
 };
 
 /// The machine of this system.

@@ -3,10 +3,11 @@
 //! A system has keys, a run, and the bus transactions of a transfer. Code above this module only
 //! uses keys and results, so a new system is one more entry of [`SYSTEMS`].
 
-use crate::config::SettingError;
 use crate::config::key::{Is, Key, Needs, Values, settings};
+use crate::config::{InputError, SettingError};
 use crate::config::{hint, host};
 use crate::experiment::RunError;
+use crate::experiment::figures::PublishedFigures;
 use crate::experiment::result::Measured;
 use crate::sim::Watch;
 use crate::sim::traffic::Frames;
@@ -19,6 +20,9 @@ pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measu
 
 /// Lists the bus transactions of one transfer by the device: operation, address, bytes.
 pub type Transfer = fn(&Values, Operation, u64, u32) -> Result<Transactions, SettingError>;
+
+/// Opens the published figures of a system.
+pub type OpenFigures = fn() -> Result<Box<dyn PublishedFigures>, InputError>;
 
 /// Bus transactions, one after the other.
 pub type Transactions = Box<dyn Iterator<Item = Transaction>>;
@@ -88,6 +92,8 @@ pub struct System {
     pub transfer: Transfer,
     /// The key of its port's rate, for the header of a capture.
     pub port_rate: &'static str,
+    /// Its published figures, if it has any.
+    pub figures: Option<OpenFigures>,
 }
 
 impl PartialEq for System {
@@ -129,7 +135,7 @@ settings! {
 }
 
 /// The keys of a scenario of any system.
-pub static RUN: [Key; 4] = [
+pub static RUN: &[Key] = &[
     Key::choice(
         "run.guard",
         &["page", "byte"],
@@ -158,7 +164,7 @@ pub static RUN: [Key; 4] = [
 ];
 
 /// All systems.
-pub static SYSTEMS: [&System; 5] = [
+pub static SYSTEMS: &[&System] = &[
     &crate::experiment::mlx5::SYSTEM,
     &crate::experiment::e1000::SYSTEM,
     &crate::experiment::axienet::SYSTEM,

@@ -1,10 +1,15 @@
 use super::*;
 use proptest::prelude::*;
 
+/// Returns the text of the Gen2 profile.
+fn gen2() -> &'static str {
+    open("mlx5-gen2", "profile", BUILTIN).unwrap().1.leak()
+}
+
 /// Parses the Gen2 profile with the entry that starts with `key` replaced; an entry goes on with
 /// indented lines.
 fn with(key: &str, line: &str) -> String {
-    let text = BUILTIN[0].1;
+    let text = gen2();
     assert!(text.lines().any(|l| l.starts_with(key)), "{key}");
     let mut inside = false;
     let text: Vec<&str> = text
@@ -103,7 +108,7 @@ proptest! {
         gone in 0usize..40,
         put in "[\\[\\]{}=\"'a0.\n#-]{0,4}",
     ) {
-        let text = BUILTIN[0].1;
+        let text = gen2();
         let floor = |i: usize| text.floor_char_boundary(i);
         let damaged = format!("{}{put}{}", &text[..floor(at)], &text[floor(at + gone)..]);
         if let Err(e) = Profile::parse("x.toml", &damaged) {
@@ -116,7 +121,7 @@ proptest! {
 fn a_fit_becomes_a_fitted_constant_with_its_range() {
     let fit = "usable_share = { value = 0.9, range = [0.5, 1.0], \
                source = \"fit:mlx5.rate_gen2_off\" }";
-    let text = BUILTIN[0].1.lines().map(|l| if l.starts_with("usable_share") { fit } else { l });
+    let text = gen2().lines().map(|l| if l.starts_with("usable_share") { fit } else { l });
     let p = Profile::parse("x.toml", &text.collect::<Vec<_>>().join("\n")).unwrap();
     let constants = p.constants();
     let share = constants.iter().find(|c| c.key == "pcie.usable_share").unwrap();

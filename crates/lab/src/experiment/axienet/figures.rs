@@ -66,6 +66,8 @@ impl Figures {
 }
 
 impl SystemFigures for Figures {
+    const PROFILE: &str = "axienet-zynqmp";
+    const ROWS: &str = include_str!("../figures/published/axienet.toml");
     const HEADLINE: Headline =
         Headline::of("axienet-receive", "driver.controller=fixed", "driver.controller=dim")
             .over(Curve {

@@ -173,6 +173,8 @@ fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureErr
 }
 
 impl SystemFigures for Figures {
+    const PROFILE: &str = "e1000-power4";
+    const ROWS: &str = include_str!("../figures/published/e1000.toml");
     const HEADLINE: Headline =
         Headline::of("e1000-send", "driver.copy_align=off", "driver.copy_align=on")
             .over(Curve {

@@ -16,27 +16,6 @@ use crate::config::InputError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-macro_rules! systems {
-    ($($system:ident: $rows:literal;)*) => {$(
-        #[doc = concat!("Returns the figures of the ", stringify!($system), " experiment: ", $rows)]
-        ///
-        /// # Errors
-        /// The built-in file is invalid, which a test excludes.
-        pub fn $system() -> Result<Sheet, InputError> {
-            let text = include_str!(concat!("published/", stringify!($system), ".toml"));
-            parse(concat!("published/", stringify!($system), ".toml"), text)
-        }
-    )*};
-}
-
-systems! {
-    mlx5: "Enhanced TX MPWQE, off and on.";
-    e1000: "frames copied to aligned buffers on POWER4.";
-    axienet: "adaptive interrupt coalescing.";
-    ibmveth: "large send and checksums through a trunk.";
-    ibmvnic: "checksums made in the driver for direct sends.";
-}
-
 /// A file of published rows.
 #[derive(Clone, Debug)]
 pub struct Sheet {

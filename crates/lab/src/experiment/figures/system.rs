@@ -1,6 +1,6 @@
 //! A system's part in a reproduction: its constants, its rows, and their measurement.
 
-use super::published::Sheet;
+use super::published::{Sheet, parse};
 use super::{Choice, Constant, Constants, Headline, MIN_EFFECT, Row, UnknownConstant};
 use crate::config::key::Values;
 use crate::config::profile::Profile;
@@ -200,6 +200,10 @@ pub(crate) struct ProfileRuns<T> {
 
 /// The part of a system's figures that is not in its file of published rows.
 pub(crate) trait SystemFigures {
+    /// The built-in profile of the measured machine.
+    const PROFILE: &str;
+    /// The text of the file of published rows.
+    const ROWS: &str;
     /// The scenarios that show the switch best.
     const HEADLINE: Headline;
     /// First letters of the profile's keys that are no constants here.
@@ -268,13 +272,15 @@ where
     }
 }
 
-impl<T: Copy> ProfileRuns<T> {
-    /// Measures the figures of `sheet` on the built-in profile called `name`.
-    pub(crate) fn new(
-        sheet: Result<Sheet, InputError>,
-        name: &str,
-    ) -> Result<ProfileRuns<T>, InputError> {
-        Ok(ProfileRuns { sheet: sheet?, profile: Profile::load(name)?, runs: Runs::default() })
+impl<T: Copy + Send + 'static> ProfileRuns<T>
+where
+    ProfileRuns<T>: SystemFigures,
+{
+    /// Opens the figures.
+    pub(crate) fn open() -> Result<Box<dyn PublishedFigures>, InputError> {
+        let profile = Profile::load(Self::PROFILE)?;
+        let sheet = parse(&format!("published/{}.toml", profile.system.name), Self::ROWS)?;
+        Ok(Box::new(ProfileRuns { sheet, profile, runs: Runs::default() }))
     }
 
     /// Returns the result of `measure` for the run called `name`: the profile with these constants

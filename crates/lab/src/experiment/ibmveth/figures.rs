@@ -58,6 +58,8 @@ impl Figures {
 }
 
 impl SystemFigures for Figures {
+    const PROFILE: &str = "ibmveth-power8";
+    const ROWS: &str = include_str!("../figures/published/ibmveth.toml");
     const HEADLINE: Headline =
         Headline::of("ibmveth-send-trunk", "driver.trunk_offload=off", "driver.trunk_offload=on")
             .over(Curve {

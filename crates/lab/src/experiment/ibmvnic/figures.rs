@@ -148,6 +148,8 @@ fn measure(values: &Values) -> Result<Seen, MeasureError> {
 }
 
 impl SystemFigures for Figures {
+    const PROFILE: &str = "ibmvnic-power9";
+    const ROWS: &str = include_str!("../figures/published/ibmvnic.toml");
     const HEADLINE: Headline = Headline::of(
         "ibmvnic-transactions",
         "driver.direct=never",

@@ -162,6 +162,8 @@ fn tcp_packet(m: &mut Machine, kind: Kind) -> Option<Packet> {
 }
 
 impl SystemFigures for Figures {
+    const PROFILE: &str = "mlx5-gen2";
+    const ROWS: &str = include_str!("../figures/published/mlx5.toml");
     const HEADLINE: Headline =
         Headline::of("mlx5-pktgen-64", "driver.mpwqe=off", "driver.mpwqe=on")
             .over(Curve {

@@ -1,7 +1,12 @@
 //! The published rows of mlx5, and how a bad file is refused.
 
-use crate::experiment::figures::published::{mlx5, parse};
+use crate::experiment::figures::published::{Sheet, parse};
 use crate::experiment::figures::*;
+
+/// Returns the mlx5 rows.
+fn mlx5() -> Sheet {
+    parse("published/mlx5.toml", include_str!("../published/mlx5.toml")).unwrap()
+}
 
 /// The mlx5 rows with a model that knows nothing: for what the rows say among themselves.
 struct Blank;
@@ -20,7 +25,7 @@ impl PublishedFigures for Blank {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let mut rows = mlx5().unwrap().rows;
+        let mut rows = mlx5().rows;
         rows.iter_mut().for_each(|row| row.inputs = None);
         rows
     }
@@ -41,7 +46,6 @@ fn the_mlx5_rows_are_consistent() {
 #[test]
 fn the_mlx5_rows_are_those_published() {
     let list: Vec<String> = mlx5()
-        .unwrap()
         .rows
         .iter()
         .map(|r| {
@@ -88,7 +92,7 @@ fn the_mlx5_rows_are_those_published() {
 
 #[test]
 fn saved_bytes_are_what_the_published_utilizations_say() {
-    let rows = mlx5().unwrap().rows;
+    let rows = mlx5().rows;
     let published = |name: &str| {
         rows.iter().find(|r| r.figure == format!("mlx5.{name}")).unwrap().published.value
     };
