@@ -8,6 +8,17 @@
 //!
 //! A [`Machine`] is the CPU's side of one platform with one device. A bus such as [`Pcie`], [`Pci`]
 //! or [`Axi`] is the device's side. [`meter`] counts what an access becomes.
+//!
+//! ```
+//! use doorbell_bus::pcie::{Operation, Rules, Settings, transactions};
+//!
+//! // A device reads a frame over PCI Express 2.0 x8: requests to the host, completions back.
+//! let rules = Rules::new(Settings::link(2, 8))?;
+//! let commands: Vec<_> = transactions(&rules, Operation::Read, 0x1000, 300).collect();
+//! assert_eq!(commands[0].command.name(), "MRd");
+//! assert!(commands.iter().map(|t| t.wire_bytes).sum::<u32>() > 300);
+//! # Ok::<(), doorbell_bus::RulesError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod axi;

@@ -5,6 +5,14 @@
 //! process, emit, write back, each with its limits. It never panics on what a
 //! driver does, never touches memory but through its port, and does a bounded
 //! amount of work for a bounded amount of input.
+//!
+//! ```
+//! use doorbell_devices::e1000::{Config, E1000};
+//! use doorbell_hal::EventSource;
+//!
+//! let device = E1000::new(Config::I82545EM);
+//! assert_eq!(device.next_due(), None, "nothing happens before a driver opens it");
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -6,6 +6,19 @@
 //!
 //! [`Driver`] is the interface that the lab's NAPI loop, the benches and out-of-tree drivers use.
 //! It is here and not in `hal` because it speaks of packets, which a device does not know.
+//!
+//! ```
+//! use doorbell_drivers::{Driver, Tx};
+//! use doorbell_hal::Host;
+//! use doorbell_packet::Packet;
+//!
+//! /// Sends packets, the last of which rings the doorbell. Returns how many the driver took.
+//! fn send<H: Host>(driver: &mut impl Driver<H>, h: &mut H, packets: Vec<Packet>) -> usize {
+//!     let last = packets.len();
+//!     let sent = (1..).zip(packets).map(|(n, p)| driver.transmit(h, p, n < last));
+//!     sent.take_while(|t| matches!(t, Tx::Ok)).count()
+//! }
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

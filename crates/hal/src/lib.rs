@@ -8,6 +8,18 @@
 //! [`Port`], its only access to memory, interrupts and the wire. Every crossing goes through them,
 //! so an implementation can count it. Register values are those of a little-endian access. The
 //! crate has no behaviour but the arithmetic of time.
+//!
+//! ```
+//! use doorbell_hal::{Host, Reg, Span};
+//!
+//! /// Resets a device by its control register, and waits.
+//! fn reset<H: Host>(h: &mut H) -> Span {
+//!     let before = h.now();
+//!     h.write32(Reg::at(0x0), 1 << 26);
+//!     h.delay(Span::from_us(10));
+//!     h.now().since(before)
+//! }
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

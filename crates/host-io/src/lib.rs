@@ -1,5 +1,18 @@
 //! The host side of an experiment: capture files, TAP devices, network namespaces, raw sockets,
 //! Open vSwitch, child processes, memory shared with another process. Nothing here knows a NIC.
+//!
+//! ```
+//! use doorbell_host_io::pcap::{Writer, read};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let file = dir.path().join("frames.pcapng");
+//! let mut capture = Writer::create(&file)?;
+//! let wire = capture.interface("wire", 1_000_000_000)?;
+//! capture.frame(wire, doorbell_hal::Time::ZERO, &[0; 60])?;
+//! capture.finish()?;
+//! assert_eq!(read(&file).expect("a capture").frames.len(), 1);
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 pub mod child;
 pub mod netns;

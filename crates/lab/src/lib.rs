@@ -1,4 +1,14 @@
 //! The laboratory: simulation, configuration, experiments and published figures.
+//!
+//! ```
+//! use doorbell_lab::{Scenario, Unwatched};
+//!
+//! let mut plan = Scenario::load("mlx5-pktgen-64")?.plan()?;
+//! plan.set("traffic.packets=2400")?;
+//! let result = (plan.system.run)(&plan.values, None, &mut Unwatched).expect("the run ends");
+//! assert!(result.is_sound() && result.packets == 2400);
+//! # Ok::<(), doorbell_lab::InputError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -3,6 +3,13 @@
 //! Driver and device both take their formats from here, so a format is declared once:
 //! its size is asserted at compile time and its endianness is in its types.
 //! There is no behaviour in this crate.
+//!
+//! ```
+//! use doorbell_layout::e1000::{DESCRIPTOR, LegacyTx};
+//!
+//! let descriptor = LegacyTx::new(0x10_0000, 60, LegacyTx::EOP | LegacyTx::RS);
+//! assert_eq!(size_of_val(&descriptor), DESCRIPTOR as usize);
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

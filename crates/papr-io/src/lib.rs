@@ -8,6 +8,15 @@
 //!
 //! The device checks the guest's arguments, the table its addresses. The plug-in's process belongs
 //! to the server's user; all that it can write are calls with any arguments.
+//!
+//! ```
+//! use doorbell_papr_io::{sub_crq_interrupts, unit_interrupt};
+//!
+//! // The second vNIC of a guest: its interrupts do not meet those of the first.
+//! let [first, second] = [0x3000_0003, 0x3000_1003];
+//! assert_eq!(unit_interrupt(second), unit_interrupt(first) + 1);
+//! assert_eq!(sub_crq_interrupts(second), sub_crq_interrupts(first) + 64);
+//! ```
 
 mod adapter;
 mod call_area;

@@ -8,6 +8,26 @@
 //!
 //! Source: QEMU's docs/interop/vfio-user.rst, protocol 0.1, and linux/vfio.h. One thread calls
 //! [`Function`], so an unmap or reset is complete when it returns. SECURITY.md: who trusts whom.
+//!
+//! ```
+//! use doorbell_hal::{Device, Time};
+//! use doorbell_vfio_user::{Function, GuestPort, Identity, Listener, Observer};
+//!
+//! /// Serves `device` to the next virtual machine that connects. (The loop needs one to end.)
+//! fn serve<D: Device<GuestPort<W>>, W: Observer>(
+//!     identity: Identity,
+//!     device: D,
+//!     observer: W,
+//!     socket: &Listener,
+//! ) -> std::io::Result<()> {
+//!     let mut function = Function::new(identity, device, observer)?;
+//!     if let Some(client) = socket.accept()? {
+//!         function.connect(Time::ZERO, client)?;
+//!     }
+//!     while function.connected() && function.serve(|| Time::ZERO).is_ok() {}
+//!     Ok(())
+//! }
+//! ```
 
 // Not rust-vmm's crate `vfio_user` 0.1.7: its run loop blocks on one client, it has no DMA by
 // message, and it cannot order an unmap with a device on another thread.
