@@ -52,8 +52,8 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
 
 /// Pairs the numbers of both runs, in the order of the first; a missing one is zero.
 fn pairs<N: Into<String>>(a: Vec<(N, f64)>, b: Vec<(N, f64)>) -> Pairs {
-    let owned = |v: Vec<(N, f64)>| {
-        v.into_iter().map(|(n, x)| (n.into(), x)).collect::<Vec<(String, f64)>>()
+    let owned = |v: Vec<(N, f64)>| -> Vec<(String, f64)> {
+        v.into_iter().map(|(n, x)| (n.into(), x)).collect()
     };
     let (a, b) = (owned(a), owned(b));
     let find = |v: &[(String, f64)], name: &str| {

@@ -90,9 +90,8 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
         }
         all.push(Setting::at(format!("{flag} {value}"), format!("{key}={value}")));
     }
-    all.extend(
-        changes.seed.map(|seed| Setting::at(format!("--seed {seed}"), format!("run.seed={seed}"))),
-    );
+    let seed = |n| Setting::at(format!("--seed {n}"), format!("run.seed={n}"));
+    all.extend(changes.seed.map(seed));
     if !changes.fault.is_empty() {
         let place = format!("--fault {}", changes.fault.join(" --fault "));
         all.push(Setting::at(place, format!("run.fault={}", changes.fault.join(","))));

@@ -261,12 +261,11 @@ impl Ranking<'_> {
         let all = [share(any.len()), share(count(&|r| (1..n).any(|i| won(r, i))))];
         let none = by.iter().map(|_| "".into());
         table.row(once("any".into()).chain(all).chain(none));
+        let listed = any[..any.len().min(20)].join(", ");
         let which = match any.len() {
             0 => String::new(),
-            k if k > 20 => {
-                format!("; the first 20 where {first} is dominated: {}", any[..20].join(", "))
-            }
-            _ => format!("; {first} is dominated in: {}", any.join(", ")),
+            1..=20 => format!("; {first} is dominated in: {listed}"),
+            _ => format!("; the first 20 where {first} is dominated: {listed}"),
         };
         let mut doc = Document::from(table);
         doc.gap();

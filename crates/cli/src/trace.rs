@@ -13,7 +13,7 @@ use crate::chrome::{Flow, Lane, Writer};
 use doorbell_bus::trace::{
     CpuStep, DmaStage, DriverCall, Event, EventKind, Link, MappedRange, Transfer,
 };
-use doorbell_hal::{Direction, Time};
+use doorbell_hal::{Direction, Iova, Time};
 use doorbell_lab::Recording;
 use flows::Place;
 use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, io};
@@ -195,7 +195,7 @@ fn slice(platform: usize, e: &Event, then: &[Event]) -> Option<Slice> {
         }
         EventKind::Device(stage, at, b) => {
             let args = format!(",\"address\":\"{:#x}\",\"bytes\":{}", at.0, b.len);
-            (Group::Device, *stage as u32, stage_name(*stage).into(), args)
+            (Group::Device, *stage as u32, stage_name(*stage as u32).into(), args)
         }
         EventKind::Line(n) => (Group::Interrupts, 2 * u32::from(*n), "high".into(), String::new()),
         EventKind::Message(n) => {
@@ -216,19 +216,23 @@ fn slice(platform: usize, e: &Event, then: &[Event]) -> Option<Slice> {
     Some(Slice { key: Key { group, platform, number }, from: e.from, until, name, args, call })
 }
 
-fn stage_name(s: DmaStage) -> &'static str {
-    match s {
-        DmaStage::FetchDescriptors => "fetch descriptors",
-        DmaStage::FetchData => "fetch data",
-        DmaStage::WriteBack => "write back",
-        DmaStage::DeliverData => "deliver data",
-    }
+/// The stages of a device with their names.
+const STAGES: [(DmaStage, &str); 4] = [
+    (DmaStage::FetchDescriptors, "fetch descriptors"),
+    (DmaStage::FetchData, "fetch data"),
+    (DmaStage::WriteBack, "write back"),
+    (DmaStage::DeliverData, "deliver data"),
+];
+
+fn stage_name(number: u32) -> &'static str {
+    STAGES.iter().find(|s| s.0 as u32 == number).map_or("", |s| s.1)
 }
 
 fn core(step: &CpuStep) -> (Cow<'static, str>, String) {
+    let area = |at: Iova, len: u32| format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0);
     let lent = |l: &MappedRange| {
         let dir = if l.dir == Direction::ToDevice { "to the device" } else { "from the device" };
-        format!(",\"address\":\"{:#x}\",\"bytes\":{},\"direction\":\"{dir}\"", l.at.0, l.len)
+        format!("{},\"direction\":\"{dir}\"", area(l.at, l.len))
     };
     let register = |r: &doorbell_hal::Reg, size: u8| {
         format!(",\"register\":\"{}+{:#x}\",\"bytes\":{size}", r.region, r.offset)
@@ -253,12 +257,8 @@ fn core(step: &CpuStep) -> (Cow<'static, str>, String) {
         CpuStep::Map(l) => ("map".into(), lent(l)),
         CpuStep::Unmap(l) => ("unmap".into(), lent(l)),
         CpuStep::Look(l) => ("look".into(), lent(l)),
-        CpuStep::Copy(at, len) => {
-            ("copy".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0))
-        }
-        CpuStep::CopyOut(at, len) => {
-            ("copy out".into(), format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0))
-        }
+        CpuStep::Copy(at, len) => ("copy".into(), area(*at, *len)),
+        CpuStep::CopyOut(at, len) => ("copy out".into(), area(*at, *len)),
         CpuStep::Hcall(c) => ("hcall".into(), format!(",\"call\":\"{:#x}\"", c.0)),
     }
 }
@@ -407,18 +407,10 @@ fn lane_name(key: &Key) -> String {
         (Link::AxiLite, "AXI4-Lite registers"),
         (Link::Hypervisor, "hypervisor's copies"),
     ];
-    let stages = [
-        DmaStage::FetchDescriptors,
-        DmaStage::FetchData,
-        DmaStage::WriteBack,
-        DmaStage::DeliverData,
-    ];
     match key.group {
         Group::Cpu => format!("core {n}"),
         Group::Bus => links.iter().find(|l| l.0 as u32 == n).map_or("bus", |l| l.1).to_owned(),
-        Group::Device => {
-            stages.iter().find(|s| **s as u32 == n).map_or("", |s| stage_name(*s)).to_owned()
-        }
+        Group::Device => stage_name(n).to_owned(),
         Group::Interrupts if n.is_multiple_of(2) => format!("line {}", n / 2),
         Group::Interrupts => format!("message {}", n / 2),
         Group::Wire => if n == 0 { "wire out" } else { "wire in" }.to_owned(),

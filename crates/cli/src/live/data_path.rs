@@ -15,7 +15,7 @@ use crate::vnet;
 use doorbell_devices::veth::{self, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth, OpenError};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::Buf;
+use doorbell_hal::{Alignment, Buf};
 use doorbell_host_io::packet_socket::PacketSocket;
 use doorbell_host_io::tap::{Tap, VnetHeader};
 use doorbell_packet::{Fragment, Packet};
@@ -66,11 +66,8 @@ impl Kernel {
             Kernel::Tap(t) => {
                 let mut refused = 0;
                 for (header, frame) in frames {
-                    match t.send(&header, frame) {
-                        Ok(()) => {}
-                        // The interface is down, or the frame is not what its header says.
-                        Err(_) => refused += 1,
-                    }
+                    // The interface is down, or the frame is not what its header says.
+                    refused += u64::from(t.send(&header, frame).is_err());
                 }
                 Ok(refused)
             }
@@ -206,11 +203,11 @@ impl DataPath {
     }
 
     fn ledgers(&self) -> [Ledger; 2] {
-        let mut both = [VM, TRUNK].map(|i| self.partitions[i].ledger.clone());
-        both.iter_mut()
-            .zip([VM, TRUNK])
-            .for_each(|(l, i)| l.no_buffer = self.lan.counters(i).rx_no_buffer);
-        both
+        [VM, TRUNK].map(|i| {
+            let mut ledger = self.partitions[i].ledger.clone();
+            ledger.no_buffer = self.lan.counters(i).rx_no_buffer;
+            ledger
+        })
     }
 
     fn close(self) -> io::Result<()> {
@@ -220,12 +217,9 @@ impl DataPath {
             end.nic.reclaim(&mut cpu, &mut RxSink { spare: &mut end.spare, got: &mut end.got });
             end.nic.close(&mut cpu);
         }
-        match partitions.iter().map(Partition::live_entries).sum() {
-            0 => Ok(()),
-            n => Err(io::Error::other(format!(
-                "{n} table entries are still in use though both adapters are closed"
-            ))),
-        }
+        let live: u32 = partitions.iter().map(Partition::live_entries).sum();
+        let why = format!("{live} table entries are still in use though both adapters are closed");
+        if live == 0 { Ok(()) } else { Err(io::Error::other(why)) }
     }
 
     /// Reads frames from the kernel's side of `me`, and sends them.
@@ -236,11 +230,11 @@ impl DataPath {
             let memory = &mut self.partitions[me].memory;
             let buf = match end.spare.pop() {
                 Some(b) => b,
-                None => memory
-                    .buffer(READ, doorbell_hal::Alignment { align: 4096, offset: 0 })
-                    .map_err(|_| {
+                None => {
+                    memory.buffer(READ, Alignment { align: 4096, offset: 0 }).map_err(|_| {
                         io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up")
-                    })?,
+                    })?
+                }
             };
             let (header, len) = match end.kernel.receive(memory.cpu(buf.addr(), READ as usize)) {
                 Ok(read) => read,
@@ -275,10 +269,8 @@ impl DataPath {
             match end.nic.transmit(&mut cpu, p, true) {
                 // A send is over when it returns.
                 Tx::Ok => {
-                    end.nic.reclaim(
-                        &mut cpu,
-                        &mut RxSink { spare: &mut end.spare, got: &mut end.got },
-                    );
+                    let mut up = RxSink { spare: &mut end.spare, got: &mut end.got };
+                    end.nic.reclaim(&mut cpu, &mut up);
                 }
                 Tx::Busy(p) | Tx::Dropped(p) => {
                     self.partitions[me].ledger.dropped += 1;

@@ -236,9 +236,8 @@ fn one(
     }
     bed.ovs.version().clone_into(version);
     let (name, pid, namespace) = (state.name(), bed.ovs.ids()[0], bed.switch_name());
-    watch.report(&format!(
-        "offloads {name}: Open vSwitch {version} (pid {pid}) in namespace {namespace}"
-    ));
+    let switch = format!("Open vSwitch {version} (pid {pid}) in namespace {namespace}");
+    watch.report(&format!("offloads {name}: {switch}"));
     let rounds = args.seconds.min(ROUNDS);
     let mut slices = vec![[Slice::default(); 2]; rounds as usize];
     let before = bed.counts()?;

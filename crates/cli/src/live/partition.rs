@@ -19,17 +19,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 const BASE: u64 = 1 << 32;
 const SIZE: usize = 48 << 20;
 /// The table's window: 128 MiB of bus addresses.
-const WINDOW: tce::Window = tce::Window {
-    base: 0x1000_0000,
-    pages: 32 << 10,
-    multi: true,
-    prices: tce::Prices {
-        put: Span::ZERO,
-        put_indirect: Span::ZERO,
-        stuff: Span::ZERO,
-        entry: Span::ZERO,
-    },
-};
+const WINDOW: tce::Window =
+    tce::Window { base: 0x1000_0000, pages: 32 << 10, multi: true, prices: FREE };
+const ZERO: Span = Span::ZERO;
+const FREE: tce::Prices = tce::Prices { put: ZERO, put_indirect: ZERO, stuff: ZERO, entry: ZERO };
 
 /// One partition's memory and interrupt.
 #[derive(Debug)]

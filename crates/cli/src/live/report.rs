@@ -28,9 +28,8 @@ fn document(all: &[Measured], args: &Live, version: &str) -> Document {
     let (way, seconds) = (direction(args), args.seconds);
     let mut doc =
         Document::titled(format!("ibmveth live, {way}, {seconds} s of TCP in each state"));
-    doc.line(format!(
-        "Open vSwitch {version}, userspace datapath; measured on this machine, in this run"
-    ));
+    let measured = "measured on this machine, in this run";
+    doc.line(format!("Open vSwitch {version}, userspace datapath; {measured}"));
     let mut t = numbers("Gbit/s", &["ibmveth", "bare TAP", "ratio", "holds"], 10);
     for m in all {
         let ratios = m.rounds.iter().map(|r| r[0].rate() / r[1].rate().max(f64::MIN_POSITIVE));

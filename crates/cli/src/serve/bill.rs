@@ -95,6 +95,12 @@ impl Bill {
         }
     }
 
+    fn trace_register(&mut self, at: Time, what: &'static str, r: Reg, size: u8, v: u64) {
+        let Reg { region, offset } = r;
+        let place = format_args!("\"at\":\"{region}+{offset:#x}\",\"bytes\":{size}");
+        self.trace(at, what, format_args!("{place},\"value\":\"{v:#x}\""));
+    }
+
     /// Puts the files in their places.
     pub(super) fn finish(&mut self) -> Result<(), Error> {
         if let Some(c) = self.capture.take() {
@@ -127,36 +133,20 @@ impl Observer for Bill {
 
     fn fault(&mut self, at: Time, fault: &DmaFault) {
         self.ledger.dma_faults += 1;
-        self.trace(
-            at,
-            "DMA fault",
-            format_args!("\"address\":\"{:#x}\",\"why\":\"{:?}\"", fault.at.0, fault.kind),
-        );
+        let DmaFault { at: Iova(address), kind } = fault;
+        let args = format_args!("\"address\":\"{address:#x}\",\"why\":\"{kind:?}\"");
+        self.trace(at, "DMA fault", args);
     }
 
     fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64) {
         self.register(at, r, Access::RegisterRead(size));
-        self.trace(
-            at,
-            "register read",
-            format_args!(
-                "\"at\":\"{}+{:#x}\",\"bytes\":{size},\"value\":\"{v:#x}\"",
-                r.region, r.offset
-            ),
-        );
+        self.trace_register(at, "register read", r, size, v);
     }
 
     fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, trapped: bool) {
         self.register(at, r, Access::RegisterWrite(size));
         self.trapped += u64::from(trapped);
-        self.trace(
-            at,
-            "register write",
-            format_args!(
-                "\"at\":\"{}+{:#x}\",\"bytes\":{size},\"value\":\"{v:#x}\"",
-                r.region, r.offset
-            ),
-        );
+        self.trace_register(at, "register write", r, size, v);
     }
 
     fn line(&mut self, at: Time, high: bool) {

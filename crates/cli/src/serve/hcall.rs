@@ -214,18 +214,11 @@ impl<D: Backend> Transport for Hcalls<D> {
         let names = self.adapter.calls.iter().map(|c| c.1).chain([other]);
         let mut ledger = entries(&l);
         ledger.extend(names.zip(&made).map(|(Name(name, about), v)| (name, about, *v)));
+        let (refused, switches) = (stats.posted_refused, stats.signal_calls + stats.vioctl_calls);
         ledger.extend([
             ("posted", "Sends among those that the guest did not wait for.", stats.posted),
-            (
-                "posted_refused",
-                "Of those, refused because their session had ended.",
-                stats.posted_refused,
-            ),
-            (
-                "switches",
-                "H_VIO_SIGNAL and H_VIOCTL that were answered in the plug-in.",
-                stats.signal_calls + stats.vioctl_calls,
-            ),
+            ("posted_refused", "Of those, refused because their session had ended.", refused),
+            ("switches", "H_VIO_SIGNAL and H_VIOCTL that were answered in the plug-in.", switches),
             ("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0),
             ("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1),
             ("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped),

@@ -138,25 +138,19 @@ impl<D: Served> Transport for Vfio<D> {
     fn report(&self) -> Report {
         let bill = self.bill.0.borrow();
         let mut ledger = entries(&bill.ledger);
+        let (trapped, missed) = (bill.trapped, bill.missed_after_pause);
+        let lost = self.function.lost_interrupts();
         ledger.extend([
-            (
-                "trapped_writes",
-                "Of the register writes, those that left the guest's CPU.",
-                bill.trapped,
-            ),
+            ("trapped_writes", "Of the register writes, those that left the guest's CPU.", trapped),
             ("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0),
             ("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1),
             (
                 "missed_after_pause",
                 "Frames that the device had no room for after the end of its pause.",
-                bill.missed_after_pause,
+                missed,
             ),
             ("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped),
-            (
-                "lost_interrupts",
-                "Interrupts that the guest had not asked for.",
-                self.function.lost_interrupts(),
-            ),
+            ("lost_interrupts", "Interrupts that the guest had not asked for.", lost),
         ]);
         Report {
             device: self.card.name,

@@ -157,16 +157,16 @@ const RECEIVED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "a
 
 /// The keys of the TCP above a driver.
 pub static TCP: [Key; 8] = [
-    Key::cycles("cpu.tcp_gro", "a received frame through GRO").when(RECEIVED),
-    Key::cycles("cpu.tcp_receive", "a segment, merged or not, through IP and TCP on receive")
+    Key::cycles("cpu.tcp_gro", "a received frame in GRO").when(RECEIVED),
+    Key::cycles("cpu.tcp_receive", "a received segment, merged or not, in IP and TCP")
         .when(RECEIVED),
-    Key::cycles("cpu.tcp_ack", "an acknowledgment without data that came").when(CARRIED),
+    Key::cycles("cpu.tcp_ack", "a received acknowledgment without data").when(CARRIED),
     Key::cycles("cpu.tcp_send", "a segment or large send made by TCP and IP").when(CARRIED),
     Key::cycles("cpu.tcp_wake", "an application woken").when(RECEIVED),
     Key::cycles("cpu.call", "a system call").when(RECEIVED),
     Key::number("cpu.call_byte", "cycles/B", 0.0, 1e3, "each byte that a system call copies")
         .when(RECEIVED),
-    Key::cycles("cpu.switch", "a change from one application to another").when(CARRIED),
+    Key::cycles("cpu.switch", "a switch from one application to another").when(CARRIED),
 ];
 
 /// Returns a price in cycles as a time; zero where the system has no such key.

@@ -70,10 +70,10 @@ const SERVES: &[Needs] = &[Needs::kind(&["transactions"]).or("traffic.beside", I
 settings! {
     /// TCP, as a scenario describes it.
     pub struct Keys {
-        /// TCP: connections, each with a peer of its own
+        /// TCP: number of connections, each with its own peer
         connections: u16 = "traffic.connections",
             whole("connections", 1.0, 4096.0).default("1").when(TCP);
-        /// TCP: time before anything is counted
+        /// TCP: time before the measurement
         warmup: Span = "traffic.warmup", number("ms", 0.0, 1e5).default("10").when(TIMED);
         /// TCP: time that is measured
         duration: Span = "traffic.duration", number("ms", 0.001, 1e5).default("50").when(TIMED);
@@ -81,39 +81,39 @@ settings! {
         mss: u32 = "traffic.mss", whole("B", 64.0, 9148.0).default("1448").when(SEGMENTS);
         /// TCP: the timestamp option, 12 bytes
         timestamps: bool = "traffic.timestamps", choice(&["on", "off"]).default("on").when(TCP);
-        /// TCP: payload handed to the driver at a time
+        /// TCP: maximum payload passed to the driver at a time
         large_send: Option<u32> = "traffic.large_send",
             whole("B", 1.0, 65455.0).or(&["off", "auto"]).default("off").when(TCP);
-        /// TCP: buffer of a socket, each way
+        /// TCP: buffer of a socket in each direction
         window: u32 = "traffic.window", whole("KiB", 4.0, 65536.0).default("256").when(TCP);
-        /// TCP: payload in fragments, or all in one buffer
+        /// TCP: payload is in fragments; otherwise a frame is in one buffer
         scatter: bool = "traffic.scatter", choice(&["on", "off"]).default("on").when(TCP);
-        /// TCP: checksums left to the device
+        /// TCP: the device computes checksums
         tx_checksum: bool = "traffic.tx_checksum", choice(&["on", "off"]).default("on").when(TCP);
-        /// TCP: a buffer that holds all of a frame starts at a multiple of this
+        /// TCP: alignment of a buffer that holds a whole frame
         align: u32 = "traffic.align",
             among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
                 .default("64")
                 .when(TCP);
-        /// TCP: and this many bytes after it
+        /// TCP: offset of such a buffer from that alignment
         offset: u32 = "traffic.offset", whole("B", 0.0, 8191.0).default("0").when(TCP);
-        /// TCP: received segments merged
+        /// TCP: received segments are merged
         gro: bool = "traffic.gro", choice(&["on", "off"]).default("on").when(TCP);
-        /// transactions: bytes of a request
+        /// transactions: size of a request
         request: u32 = "traffic.request", whole("B", 1.0, 65536.0).default("1").when(SERVES);
-        /// transactions: bytes of a response
+        /// transactions: size of a response
         response: u32 = "traffic.response", whole("B", 1.0, 65536.0).default("1").when(SERVES);
-        /// bulk: what each source writes at the most, evenly
+        /// bulk: limit of each source, which writes evenly
         source_rate: Option<f64> = "traffic.source_rate",
             number("Mbit/s", 0.001, 1e5).or(&["full"]).default("full").when(BULK);
-        /// TCP: packets in one softirq action (netdev_budget)
+        /// TCP: maximum packets in one softirq action (netdev_budget)
         budget: u32 = "run.budget", whole("packets", 1.0, 1e6).default("300").when(SCHEDULED);
     }
 }
 
 /// The core of the applications, in systems that have a choice.
 pub static APPLICATION: [Key; 1] =
-    [Key::choice("run.application", &["same_core", "own_core"], "TCP: where applications run")
+    [Key::choice("run.application", &["same_core", "own_core"], "TCP: core of the applications")
         .default("same_core")
         .when(TCP)];
 

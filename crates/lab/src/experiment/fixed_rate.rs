@@ -50,18 +50,18 @@ settings! {
     /// The traffic of a run.
     #[derive(Copy, Eq)]
     pub struct Load {
-        /// paced: frames are sent; or come; or come and are answered, one by one
+        /// paced: frames are sent; received; or received and answered one by one
         way: Direction = "paced.way",
             choice(&["send", "receive", "answer"]).default("send").when(PACED);
-        /// paced: frame without FCS
+        /// paced: size of a frame without FCS
         size: u32 = "paced.size", whole("B", 60.0, 9014.0).default("60").when(PACED);
-        /// paced: frames of a burst, one right behind the other
+        /// paced: frames in a burst, back to back
         burst: u32 = "paced.burst", whole("packets", 1.0, 4096.0).default("1").when(PACED);
-        /// paced: from one burst to the next
+        /// paced: time from one burst to the next
         every: Span = "paced.every", number("us", 1.0, 1e6).default("1000").when(PACED);
-        /// paced: how many
+        /// paced: number of bursts
         bursts: u64 = "paced.bursts", whole("bursts", 1.0, 1e6).default("400").when(PACED);
-        /// paced: UDP checksums of what is sent are left to the driver
+        /// paced: the driver or its device computes the UDP checksums of sent frames
         checksum: bool = "paced.checksum", choice(&["off", "on"]).default("off").when(SENT);
     }
 }

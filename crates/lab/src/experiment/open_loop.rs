@@ -31,30 +31,30 @@ const IN_BURSTS: &[Needs] = &[
 settings! {
     /// Packets of a generator or a capture, as a scenario describes them.
     pub struct Keys {
-        /// pktgen: packet without FCS
+        /// pktgen: size of a packet without FCS
         size: u32 = "traffic.size", steps("B", (42.0, 16384.0, 1.0)).default("64").when(PKTGEN);
-        /// packets announced together
+        /// packets in a burst, announced by one doorbell
         burst: u32 = "traffic.burst", whole("packets", 1.0, 4096.0).default("32").when(IN_BURSTS);
-        /// pktgen: over all cores
+        /// pktgen: packet rate over all cores
         rate: Option<f64> = "traffic.rate",
             number("Mpps", 0.001, 1e4).or(&["full"]).default("full").when(PKTGEN);
-        /// pktgen: in all; rounded up to a multiple of the cores
+        /// pktgen: number of packets, rounded up to a multiple of the cores
         packets: u64 = "traffic.packets", whole("packets", 1.0, 1e9).default("240000").when(PKTGEN);
-        /// pktgen: whether the UDP checksum is left to the device
+        /// pktgen: the device computes the UDP checksum
         checksum: bool = "traffic.checksum", choice(&["off", "on"]).default("off").when(PKTGEN);
-        /// pcap: the capture
+        /// pcap: path of the capture
         file: String = "traffic.file", file().when(PCAP);
-        /// pcap: as fast as the queue takes frames, or at their own times
+        /// pcap: send frames as fast as the queue accepts them, or at their own times
         times: &'static str = "traffic.times", choice(&["full", "own"]).default("full").when(PCAP);
-        /// pcap: how often it is sent
+        /// pcap: number of times that the capture is sent
         rounds: u32 = "traffic.rounds", whole("rounds", 1.0, 1e6).default("1").when(PCAP);
-        /// pcap: whether TCP and UDP checksums are left to the device
+        /// pcap: who computes TCP and UDP checksums: the device, or nobody
         offload: &'static str = "traffic.offload",
             choice(&["csum", "none"]).default("csum").when(PCAP);
-        /// pcap: frames over the MTU are large sends with segments of this payload
+        /// pcap: treat frames over the MTU as large sends with segments of this payload
         gso: Option<u16> = "traffic.gso",
             steps("B", (1.0, 65535.0, 1.0)).or(&["none"]).default("none").when(PCAP);
-        /// pcap: the largest IP packet
+        /// pcap: MTU, the largest IP packet
         mtu: u32 = "traffic.mtu", steps("B", (68.0, 65535.0, 1.0)).default("1500").when(PCAP);
     }
 }

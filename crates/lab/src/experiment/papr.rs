@@ -56,11 +56,11 @@ pub struct Priced {
 settings! {
     /// The hypervisor and translation, as a profile describes them.
     pub struct Keys {
-        /// getting in and out of the hypervisor, whatever the call
+        /// entry and exit of any hypervisor call
         call: Span = "hypervisor.call", ns();
-        /// copying from one partition to another, in the caller's time
+        /// copy from one partition to another, in the caller's time
         copy: Span = "hypervisor.copy", number("ns/KiB", 0.0, 1e5);
-        /// from the end of a copy to the other partition's interrupt
+        /// time from the end of a copy to the interrupt in the other partition
         interrupt: Span = "hypervisor.interrupt", ns();
         /// H_PUT_TCE: one translation entry, the call included
         put: Span = "tce.put", ns();
@@ -68,11 +68,11 @@ settings! {
         put_indirect: Span = "tce.put_indirect", ns();
         /// H_STUFF_TCE: entries cleared, the call included
         stuff: Span = "tce.stuff", ns();
-        /// each entry of the latter two
+        /// each entry of H_PUT_TCE_INDIRECT and H_STUFF_TCE
         entry: Span = "tce.entry", number("ns", 0.0, 1e5);
-        /// whether the hypervisor takes several entries in a call
+        /// the hypervisor accepts several entries in one call
         multi: bool = "tce.multi", choice(&["on", "off"]).default("on");
-        /// the window of a partition's adapter
+        /// size of the window of a partition's adapter
         pages: u32 = "tce.pages", whole("pages", 1024.0, 262_144.0).default("65536");
     }
 }

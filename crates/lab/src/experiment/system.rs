@@ -128,8 +128,8 @@ const STACK: &[Needs] = &[Needs::kind(&["pcap", "send", "receive", "transactions
 settings! {
     /// Settings of the stack above a driver that reports its bytes.
     pub(crate) struct StackKeys {
-        /// the stack limits the bytes in a transmit queue and so where a batch ends; pktgen does
-        /// not look at it
+        /// the stack limits the bytes in a transmit queue and so where a batch ends; pktgen ignores
+        /// the limit
         bql: bool = "stack.bql", choice(&["on", "off"]).default("on").when(STACK);
     }
 }
@@ -139,7 +139,7 @@ pub static RUN: &[Key] = &[
     Key::choice(
         "run.guard",
         &["page", "byte"],
-        "how exactly the device's accesses to memory are checked",
+        "granularity of the checks of the device's memory accesses",
     )
     .default("page"),
     Key::whole(
@@ -147,16 +147,16 @@ pub static RUN: &[Key] = &[
         "",
         0.0,
         9_007_199_254_740_991.0,
-        "recorded, and for faults drawn at random; pktgen, captures and TCP draw nothing",
+        "seed of random faults and arrivals, recorded; pktgen, captures and TCP draw nothing",
     )
     .default("0"),
-    Key::faults("run.fault", "what goes wrong while the traffic lasts"),
+    Key::faults("run.fault", "faults injected during the traffic"),
     Key::number(
         "run.watchdog",
         "ms",
         0.01,
         60_000.0,
-        "with faults: how long a queue is stopped before it has hung",
+        "with faults: time after which a stopped queue counts as hung",
     )
     .or(&["linux"])
     .default("linux")

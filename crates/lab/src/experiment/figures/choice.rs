@@ -5,7 +5,7 @@
 //! it was chosen. A run counts it, and tries every combination of the alternatives: the number that
 //! do as well shows how much the rows say about the choice.
 
-use super::Given;
+use super::{Given, SetError};
 
 /// A choice between models.
 #[derive(Clone, PartialEq, Debug)]
@@ -97,7 +97,7 @@ impl Choice {
     ///
     /// # Errors
     /// The value is not among the alternatives.
-    pub(super) fn set(&mut self, given: &Given) -> Result<(), NoAlternative> {
+    pub(super) fn set(&mut self, given: &Given) -> Result<(), SetError> {
         let text = given.to_string();
         let same = |a: &String| match given {
             Given::Number(n) => a.parse() == Ok(*n),
@@ -113,7 +113,11 @@ impl Choice {
             }
             None => {
                 let allowed = self.alternatives.clone();
-                return Err(NoAlternative { key: self.key.clone(), value: text, allowed });
+                return Err(SetError::NoAlternative {
+                    key: self.key.clone(),
+                    value: text,
+                    allowed,
+                });
             }
         };
         let was = self.value().to_owned();
@@ -121,16 +125,4 @@ impl Choice {
         self.set_from.get_or_insert(was);
         Ok(())
     }
-}
-
-/// A value that a choice does not have.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{key}` cannot be `{value}`; allowed: {}", allowed.join(", "))]
-pub struct NoAlternative {
-    /// The choice's key.
-    pub key: String,
-    /// The value asked for.
-    pub value: String,
-    /// The alternatives.
-    pub allowed: Vec<String>,
 }

@@ -3,7 +3,7 @@
 //! [`Constants`] is the ordered set that one system computes with, its choices between models
 //! included. Fits are solved and tables printed in this order.
 
-use super::{Choice, NoAlternative};
+use super::Choice;
 use crate::config::nearest;
 use std::fmt;
 
@@ -208,7 +208,7 @@ impl Constants {
     pub fn set(&mut self, key: &str, given: &Given) -> Result<(), SetError> {
         self.known(key).map_err(SetError::Unknown)?;
         if let Some(choice) = self.choices.iter_mut().find(|c| c.key == key) {
-            return choice.set(given).map_err(SetError::NoAlternative);
+            return choice.set(given);
         }
         let Given::Number(value) = *given else {
             return Err(SetError::NotANumber { key: key.into(), value: given.to_string() });
@@ -340,8 +340,15 @@ pub enum SetError {
         value: String,
     },
     /// The value is none of a choice's alternatives.
-    #[error("--set {key}={value}: {0}", key = .0.key, value = .0.value)]
-    NoAlternative(NoAlternative),
+    #[error("--set {key}={value}: `{key}` cannot be `{value}`; allowed: {}", allowed.join(", "))]
+    NoAlternative {
+        /// The choice's key.
+        key: String,
+        /// The value asked for.
+        value: String,
+        /// The alternatives.
+        allowed: Vec<String>,
+    },
     /// None of the systems in the run has this constant or choice.
     #[error("--set {key}: {0}", key = .0.key)]
     Unknown(UnknownConstant),

@@ -30,7 +30,7 @@ mod table;
 mod tests;
 
 pub use bench::{Progress, Stage};
-pub use choice::{Choice, NoAlternative};
+pub use choice::Choice;
 pub use combinations::Combinations;
 pub use constant::{
     Constant, Constants, Given, Perturbation, SetError, Setting, Source, UnknownConstant,

@@ -36,66 +36,66 @@ pub(super) static CPU: [Key; 19] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
     Key::cycles(
         "cpu.application",
-        "an application's part of a transaction or a write, and TCP's, without copying",
+        "a transaction or a write in application and TCP, without copying",
     ),
-    Key::cycles("cpu.stack", "one packet handed to the driver: qdisc and the way there"),
+    Key::cycles("cpu.stack", "one packet passed to the driver: qdisc and the path to it"),
     Key::number("cpu.copy", "cycles/B", 0.0, 1e3, "one byte copied by application or driver"),
     Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed by the driver"),
-    Key::cycles("cpu.tx_descriptor", "descriptors for one packet, beside each"),
+    Key::cycles("cpu.tx_descriptor", "descriptors for one packet, without the price of each"),
     Key::number(
         "cpu.tx_descriptor_entry",
         "cycles/entry",
         0.0,
         1e6,
-        "each descriptor, those of headers too",
+        "each descriptor, header descriptors included",
     ),
     Key::cycles("cpu.tx_notify", "a send, without the call itself"),
-    Key::cycles("cpu.tx_done", "packets found sent, beside each"),
-    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each packet of them"),
-    Key::cycles("cpu.completion", "a completion entry looked at"),
+    Key::cycles("cpu.tx_done", "completed packets found, without the price of each"),
+    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each completed packet"),
+    Key::cycles("cpu.completion", "a completion entry examined"),
     Key::cycles("cpu.rx_post", "a receive buffer put in an array"),
-    Key::cycles("cpu.rx_packet", "a received packet prepared and handed up, without the copy"),
+    Key::cycles("cpu.rx_packet", "a received packet prepared and passed up, without the copy"),
     Key::cycles(
         "cpu.interrupt",
-        "an interrupt taken, its handler and the way to the poll, without calls",
+        "an interrupt: handler and path to the poll routine, without calls",
     ),
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
     Key::cycles("cpu.fence", "a fence"),
-    Key::cycles("cpu.relax", "a turn of a polling loop"),
+    Key::cycles("cpu.relax", "one iteration of a polling loop"),
     Key::number(
         "host.together",
         "%",
         0.0,
         90.0,
-        "responses that find their queue's lock taken and go out `traffic.burst` at a time",
+        "responses that find their queue's lock taken and are sent `traffic.burst` at a time",
     )
     .when(ASKED),
 ];
 
 /// Prices of the calls in the caller's time, beside that of any call.
 pub(super) static CALL_KEYS: [Key; 4] = [
-    Key::ns("hcall.send_sub_crq", "a direct send, besides `hypervisor.call`: its caller's time"),
     Key::ns(
-        "hcall.send_sub_crq_indirect",
-        "an array sent, besides its descriptors: its caller's time",
+        "hcall.send_sub_crq",
+        "caller's time of a direct send, in addition to `hypervisor.call`",
     ),
-    Key::ns("hcall.indirect_descriptor", "each descriptor of an array: its caller's time"),
-    Key::ns("hcall.vioctl", "an interrupt switched on or off: its caller's time"),
+    Key::ns("hcall.send_sub_crq_indirect", "caller's time of an array, without its descriptors"),
+    Key::ns("hcall.indirect_descriptor", "caller's time of each descriptor of an array"),
+    Key::ns("hcall.vioctl", "caller's time to enable or disable an interrupt"),
 ];
 
 settings! {
     /// Serial work of hypervisor and server, behind the calls.
     pub(super) struct SerialKeys {
-        /// behind the calls, one after another: a direct send
+        /// serial time of a direct send, after the call
         direct: Span = "serial.direct", ns();
-        /// an array, of packets or receive buffers
+        /// serial time of an array of packets or receive buffers
         indirect: Span = "serial.indirect", ns();
-        /// each descriptor
+        /// serial time of each descriptor
         descriptor: Span = "serial.descriptor", number("ns", 0.0, 1e5);
-        /// each byte in header descriptors
+        /// serial time of each byte in header descriptors
         header_byte: Span = "serial.header_byte", number("ns", 0.0, 1e4);
-        /// each frame received
+        /// serial time of each received frame
         receive: Span = "serial.receive", ns();
     }
 }
@@ -103,16 +103,16 @@ settings! {
 settings! {
     /// The server and the link.
     pub(super) struct NicKeys {
-        /// packets whose headers the server asks for: those with a checksum to make and large ones;
-        /// none; all
+        /// packets whose headers the server requests: large ones and those with a checksum to
+        /// compute; none; all
         headers: &'static str = "nic.headers", choice(&["checksum", "never", "always"]);
-        /// whether the server's device means it: without them the session ends
+        /// the server's device requires these headers: without them the session ends
         needs_headers: bool = "nic.needs_headers", choice(&["off", "on"]);
-        /// for how long a completion waits for others in its message
+        /// time that a completion waits for others in its message
         completion_wait: Span = "nic.completion_wait", ns();
-        /// of the link
+        /// rate of the link
         rate: f64 = "link.rate", number("Gbit/s", 1.0, 400.0);
-        /// of the network, one way
+        /// delay of the network, one way
         delay: Span = "link.delay", ns();
     }
 }
@@ -121,27 +121,27 @@ settings! {
     /// The traffic.
     #[derive(Copy)]
     pub struct TrafficKeys {
-        /// transactions that the machine serves; frames that it sends; frames at a pace
+        /// transactions that the machine serves; frames that it sends; frames at a fixed rate
         kind: &'static str = "traffic.kind", choice(&["transactions", "bulk", "paced"]);
-        /// transactions: peers that ask, one request each at a time
+        /// transactions: number of peers, each with one request at a time
         peers: u16 = "traffic.peers", whole("peers", 1.0, 4096.0).default("512").when(ASKED);
-        /// transactions: a request's frame without FCS
+        /// transactions: size of a request's frame without FCS
         request: u32 = "traffic.request", whole("B", 60.0, 9014.0).default("9014").when(ASKED);
-        /// a response's frame, or one in bulk
+        /// size of a response's frame, or of a frame in bulk
         response: u32 = "traffic.response", whole("B", 60.0, 9014.0).default("9014").when(CARRIED);
-        /// the same of other peers, or of other frames in bulk
+        /// size of the response to other peers, or of other frames in bulk
         other: u32 = "traffic.other", whole("B", 60.0, 9014.0).default("9014").when(MIXED);
-        /// how many those are
+        /// share of these other peers or frames
         other_share: f64 = "traffic.other_share", number("%", 0.0, 100.0).default("0").when(SHARED);
-        /// sizes spread evenly from the one to the other instead, 16 of them
+        /// use 16 sizes instead, spread evenly from `traffic.response` to `traffic.other`
         spread: bool = "traffic.spread", choice(&["off", "on"]).when(CARRIED);
-        /// responses that go out together where they do
+        /// number of responses that are sent together (`host.together`)
         burst: usize = "traffic.burst", whole("packets", 1.0, 64.0).default("4").when(ASKED);
-        /// bulk: frames under way for each queue
+        /// bulk: frames in flight for each queue
         window: u32 = "traffic.window", whole("packets", 16.0, 4096.0).default("64").when(BULK);
-        /// before anything is counted
+        /// time before the measurement
         warmup: Span = "traffic.warmup", number("ms", 0.0, 1e5).default("3").when(CARRIED);
-        /// how long is counted
+        /// time that is measured
         duration: Span = "traffic.duration", number("ms", 0.1, 1e5).default("12").when(CARRIED);
     }
 }
@@ -149,22 +149,22 @@ settings! {
 settings! {
     /// Settings of the driver.
     pub(super) struct DriverKeys {
-        /// the switch: when a lone packet goes by H_SEND_SUB_CRQ
+        /// the switch: condition under which a single packet is sent by H_SEND_SUB_CRQ
         direct: Direct = "driver.direct",
             choice(&["inspect", "never", "ignore_headers", "software_checksum", "adaptive"]);
-        /// queue pairs, each with a core
+        /// number of queue pairs, each with a core
         queues: u64 = "driver.queues", whole("queues", 1.0, 16.0).default("16");
-        /// of a transmit queue
+        /// size of a transmit queue
         tx_entries: u64 = "driver.tx_entries", whole("descriptors", 16.0, 1024.0).default("256");
-        /// of a receive queue
+        /// size of a receive queue
         rx_entries: u64 = "driver.rx_entries", whole("descriptors", 16.0, 4096.0).default("256");
-        /// when buffers are given: below half of the pool, all that are missing (Linux since 6.12);
-        /// at each poll that had budget left, too (before); sixteen at a time
+        /// when receive buffers are added: all missing ones below half of the pool (Linux since
+        /// 6.12); also at each poll with budget left (before); sixteen at a time
         replenish: Replenish = "driver.replenish",
             choice(&["below_half", "each_poll", "whole_arrays"]);
         /// longest IP packet
         mtu: u32 = "driver.mtu", whole("B", 576.0, 9000.0).default("9000");
-        /// checksums are left to the server
+        /// the server computes checksums
         checksum: bool = "driver.checksum", choice(&["on", "off"]).default("on");
     }
 }

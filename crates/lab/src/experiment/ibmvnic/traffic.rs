@@ -79,7 +79,7 @@ fn frame(to: [u8; 6], from: [u8; 6], ports: [u16; 2], bytes: u32) -> Vec<u8> {
 }
 
 /// The peers, which make the requests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RequestClients {
     requests: Vec<Vec<u8>>,
     asked: Vec<Time>,
@@ -114,18 +114,8 @@ impl RequestClients {
         RequestClients {
             requests: (0..n).map(request).collect(),
             asked: vec![Time::ZERO; n.into()],
-            start: VecDeque::new(),
-            stopping: false,
-            frames: 0,
-            bytes: 0,
-            waiting: 0,
-            bad: 0,
-            again: 0,
-            lost: 0,
-            deadlines: VecDeque::new(),
-            patience: None,
-            latency: Histogram::default(),
             sizes: (0..n).map(|i| load.size(i.into())).collect(),
+            ..RequestClients::default()
         }
     }
 

@@ -11,35 +11,35 @@ const MAP: &[Needs] = &[Needs::word("driver.transmit", &["map"])];
 /// The CPU keys of a profile that [`crate::config::host::TCP`] does not have.
 pub(in crate::experiment::ibmveth) static CPU: [Key; 18] = [
     Key::number("cpu.frequency", "GHz", 0.01, 10.0, "clock of every core"),
-    Key::cycles("cpu.stack", "one packet handed to a driver: qdisc and the way there"),
+    Key::cycles("cpu.stack", "one packet passed to a driver: qdisc and the path to it"),
     Key::number(
         "cpu.copy",
         "cycles/B",
         0.0,
         1e3,
-        "one byte copied by a driver, or by what segments and linearises",
+        "one byte copied by a driver, or to segment or linearise a packet",
     ),
     Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed"),
-    Key::cycles("cpu.tx_descriptor", "descriptors for one packet, beside each"),
+    Key::cycles("cpu.tx_descriptor", "descriptors for one packet, without the price of each"),
     Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, 1e6, "each descriptor"),
-    Key::cycles("cpu.tx_notify", "the physical port told of a packet"),
-    Key::cycles("cpu.tx_done", "packets found sent, beside each"),
-    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each packet of them"),
-    Key::cycles("cpu.completion", "an entry of the receive queue looked at"),
-    Key::cycles("cpu.rx_post", "a receive buffer allocated and given away, without its call"),
-    Key::cycles("cpu.rx_packet", "a received packet prepared and handed up"),
+    Key::cycles("cpu.tx_notify", "the physical port notified of a packet"),
+    Key::cycles("cpu.tx_done", "completed packets found, without the price of each"),
+    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each completed packet"),
+    Key::cycles("cpu.completion", "an entry of the receive queue examined"),
+    Key::cycles("cpu.rx_post", "a receive buffer allocated and added, without its call"),
+    Key::cycles("cpu.rx_packet", "a received packet prepared and passed up"),
     Key::cycles("cpu.interrupt", "an interrupt handler entered"),
     Key::cycles("cpu.poll", "a poll routine entered"),
-    Key::cycles("cpu.map", "a buffer mapped, beside the hypervisor's calls"),
+    Key::cycles("cpu.map", "a buffer mapped, without the hypervisor's calls"),
     Key::cycles("cpu.fence", "a fence"),
-    Key::cycles("cpu.relax", "a turn of a polling loop"),
+    Key::cycles("cpu.relax", "one iteration of a polling loop"),
     Key::cycles("cpu.bridge", "a packet forwarded by the bridge, large or small"),
 ];
 
 /// Prices of the calls of a logical LAN, beside that of any call.
 pub(in crate::experiment::ibmveth) static CALLS: [Key; 5] = [
     Key::ns("hcall.send", "H_SEND_LOGICAL_LAN, without the copy"),
-    Key::ns("hcall.send_serial", "its part that calls of all partitions do one after another")
+    Key::ns("hcall.send_serial", "the part of it that is serial over the calls of all partitions")
         .default("0"),
     Key::ns("hcall.add_buffer", "H_ADD_LOGICAL_LAN_BUFFER"),
     Key::ns("hcall.add_buffers", "H_ADD_LOGICAL_LAN_BUFFERS: up to eight"),
@@ -49,9 +49,9 @@ pub(in crate::experiment::ibmveth) static CALLS: [Key; 5] = [
 settings! {
     /// Work of the hypervisor.
     pub(in crate::experiment::ibmveth) struct HypervisorKeys {
-        /// a checksum made for a receiver that has not agreed to do without
+        /// time of a checksum made for a receiver that requires one
         sum: Span = "hypervisor.sum", number("ns/KiB", 0.0, 1e5);
-        /// copied by one send before it answers H_BUSY
+        /// data that one send copies before it returns H_BUSY
         slice: Option<f64> = "hypervisor.slice",
             number("KiB", 1.0, 1e5).or(&["unlimited"]).default("unlimited");
     }
@@ -60,21 +60,21 @@ settings! {
 settings! {
     /// The physical port and its link.
     pub(in crate::experiment::ibmveth) struct PortKeys {
-        /// it cuts large sends
+        /// the port segments large sends
         tso: bool = "port.tso", choice(&["on", "off"]);
-        /// it makes TCP checksums
+        /// the port computes TCP checksums
         checksum: bool = "port.checksum", choice(&["on", "off"]);
-        /// what comes from it is merged
+        /// the server merges frames that arrive at the port (GRO)
         gro: bool = "port.gro", choice(&["on", "off"]);
-        /// receive ring
+        /// size of the receive ring
         ring: usize = "port.ring", whole("frames", 16.0, 8192.0);
-        /// least time between two interrupts
+        /// minimum time between two interrupts
         interrupt_gap: Span = "port.interrupt_gap", ns();
-        /// of the port
+        /// rate of the port
         rate: f64 = "link.rate", number("Gbit/s", 0.1, 400.0);
-        /// hosts on the network merge what comes within so much; 0: not at all
+        /// hosts on the network merge frames that arrive within this time; 0: they do not merge
         network_gro: Span = "network.gro", ns().default("0");
-        /// of the cable and what is behind it, one way
+        /// delay of the cable and what is behind it, one way
         delay: Span = "link.delay", ns().default("5000");
     }
 }
@@ -83,18 +83,18 @@ settings! {
     /// The traffic.
     pub(in crate::experiment::ibmveth) struct TrafficKeys {
         /// TCP in bulk from or to the client; TCP transactions that it serves; single large sends
-        /// from server to client; frames at a pace, the client alone behind the switch
+        /// from server to client; frames at a fixed rate, with the client alone behind the switch
         kind: &'static str = "traffic.kind",
             choice(&["send", "receive", "transactions", "packets", "paced"]);
         /// packets: payload of a large send
         size: u32 = "traffic.size", whole("B", 1.0, 65_481.0).default("65160").when(PACKETS);
-        /// packets: pieces of that payload, of equal size
+        /// packets: number of pieces of that payload, of equal size
         pieces: u32 = "traffic.pieces", whole("pieces", 1.0, 64.0).default("17").when(PACKETS);
-        /// packets: how it leaves: copied to one buffer and mapped; up to five pieces mapped, each
-        /// for itself; as segments; or copied to a buffer that is mapped for good
+        /// packets: form of a send: copied to one buffer that is mapped; up to five pieces, each
+        /// mapped; as segments; or copied to a permanently mapped buffer
         form: Form = "traffic.form",
             choice(&["linearise", "scatter", "segment", "copy"]).default("linearise").when(PACKETS);
-        /// packets: how many
+        /// packets: number of large sends
         packets: u64 = "traffic.packets", whole("packets", 1.0, 1e6).default("100").when(PACKETS);
     }
 }
@@ -102,28 +102,29 @@ settings! {
 settings! {
     /// Settings of the drivers and the firmware. Defaults are those of Linux since 4.13.
     pub(in crate::experiment::ibmveth) struct DriverKeys {
-        /// the switch: the trunk adapter too may leave out checksums and send and receive large
+        /// the switch: the trunk adapter, too, leaves out checksums and sends and receives large
+        /// packets
         trunk_offload: bool = "driver.trunk_offload", choice(&["on", "off"]);
-        /// the switch: the trunk takes large sends with a fragment list, linearised; otherwise they
-        /// are segmented
+        /// the switch: the trunk linearises large sends with a fragment list; otherwise they are
+        /// segmented
         fraglist: bool = "driver.fraglist", choice(&["on", "off"]).default("on");
         /// the client leaves TCP checksums out
         checksum: bool = "driver.checksum", choice(&["on", "off"]).default("on");
-        /// how the client's large sends go: by the firmware, the segment size in the checksum
-        /// field, or segmented
+        /// large sends of the client: by the firmware, with the segment size in the checksum field,
+        /// or segmented
         large_send: LargeSend = "driver.large_send",
             choice(&["firmware", "old", "off"]).default("firmware");
-        /// each piece mapped, up to six; or all copied to a buffer that is mapped for good
+        /// transmit: map each piece, up to six, or copy all to a permanently mapped buffer
         transmit: &'static str = "driver.transmit", choice(&["map", "copy"]).default("map");
         /// map: shorter linear frames are copied
         copybreak: u32 = "driver.copybreak", whole("B", 0.0, 65536.0).default("128").when(MAP);
-        /// received frames below it are copied out
+        /// received frames shorter than this are copied out of their buffers
         rx_copybreak: u32 = "driver.rx_copybreak", whole("B", 0.0, 2048.0).default("128");
-        /// receive buffers are lent up to eight in a call
+        /// one call adds up to eight receive buffers
         multi_buffer: bool = "driver.multi_buffer", choice(&["on", "off"]).default("off");
-        /// receive buffers of 2 KiB
+        /// number of receive buffers of 2 KiB
         pool_2k: u32 = "driver.pool_2k", whole("buffers", 16.0, 4096.0).default("512");
-        /// receive buffers of 64 KiB
+        /// number of receive buffers of 64 KiB
         pool_64k: u32 = "driver.pool_64k", whole("buffers", 16.0, 1024.0).default("256");
     }
 }

@@ -23,33 +23,33 @@ const SESSIONS: &[Needs] =
 /// Prices of CPU work, and the cores.
 pub(in crate::experiment::mlx5) static CPU: [Key; 24] = [
     Key::number("cpu.frequency", "GHz", 0.1, 10.0, "clock of every core"),
-    Key::whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores there are"),
+    Key::whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores of the platform"),
     Key::choice(
         "cpu.memory",
         &["above_4gib", "below_4gib"],
-        "where host memory lies: above, a read request's header is 4 bytes longer",
+        "address of host memory; above 4 GiB, the header of a read request is 4 bytes longer",
     ),
-    Key::cycles("cpu.stack", "one packet handed to the driver by what is above it"),
+    Key::cycles("cpu.stack", "one packet passed to the driver by the layer above it"),
     Key::number("cpu.copy", "cycles/B", 0.0, 1e3, "one byte copied"),
     Key::number("cpu.sum", "cycles/B", 0.0, 1e3, "one byte summed").default("0"),
-    Key::cycles("cpu.tx_descriptor", "a send WQE for one packet, beside its entries"),
+    Key::cycles("cpu.tx_descriptor", "a send WQE for one packet, without its entries"),
     Key::number("cpu.tx_descriptor_entry", "cycles/entry", 0.0, 1e6, "each data segment of it"),
     Key::cycles("cpu.tx_shared", "a packet added to a session").when(SESSIONS),
     Key::cycles("cpu.tx_session", "a session opened and closed").when(SESSIONS),
-    Key::cycles("cpu.tx_pad", "ring space filled with NOPs, beside its blocks"),
-    Key::number("cpu.tx_pad_entry", "cycles/entry", 0.0, 1e6, "each block of it"),
+    Key::cycles("cpu.tx_pad", "ring space filled with NOPs, without the price of each block"),
+    Key::number("cpu.tx_pad_entry", "cycles/entry", 0.0, 1e6, "each block filled with NOPs"),
     Key::cycles("cpu.tx_notify", "a doorbell, without the register write itself"),
-    Key::cycles("cpu.tx_done", "packets found sent, beside each packet"),
-    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each packet of them"),
+    Key::cycles("cpu.tx_done", "completed packets found, without the price of each"),
+    Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each completed packet"),
     Key::cycles("cpu.completion", "a CQE examined"),
     Key::cycles("cpu.interrupt", "an interrupt handler entered"),
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
     Key::cycles("cpu.map", "a buffer mapped for the device"),
-    Key::cycles("cpu.mmio_write", "a register write, for the core that makes it"),
-    Key::ns("cpu.mmio_write_spacing", "the least time between two register writes of one core"),
+    Key::cycles("cpu.mmio_write", "a register write, on the core that makes it"),
+    Key::ns("cpu.mmio_write_spacing", "the minimum time between two register writes of one core"),
     Key::cycles("cpu.fence", "a memory barrier"),
-    Key::number("cpu.relax", "cycles", 1.0, 1e6, "one turn of a polling loop"),
+    Key::number("cpu.relax", "cycles", 1.0, 1e6, "one iteration of a polling loop"),
 ];
 
 /// The link.
@@ -61,14 +61,14 @@ pub(in crate::experiment::mlx5) static PCIE: [Key; 11] = [
     Key::choice(
         "pcie.completions",
         &["merged", "rcb64", "rcb128"],
-        "how the host cuts the completions of a read: at MPS, or at each 64 or 128 bytes",
+        "where the host splits the completions of a read: at MPS, or at each 64 or 128 bytes",
     ),
     Key::choice(
         "pcie.dllp",
         &["none", "per_request", "timer", "flat"],
-        "which Acks and UpdateFCs are booked",
+        "which Acks and UpdateFCs are counted",
     ),
-    Key::choice("pcie.ecrc", &["on", "off"], "whether TLPs carry the optional digest"),
+    Key::choice("pcie.ecrc", &["on", "off"], "TLPs carry the optional digest"),
     Key::number(
         "pcie.usable_share",
         "",
@@ -76,29 +76,29 @@ pub(in crate::experiment::mlx5) static PCIE: [Key; 11] = [
         1.0,
         "share of the link's byte rate that traffic can use",
     ),
-    Key::ns("pcie.link_latency", "from the last bit sent to the packet being usable, one way"),
-    Key::ns("pcie.memory_latency", "from a read request at the root complex to its data"),
+    Key::ns("pcie.link_latency", "latency from the last bit sent to a usable packet, one way"),
+    Key::ns("pcie.memory_latency", "latency from a read request at the root complex to its data"),
     Key::choice(
         "pcie.bar",
         &["above_4gib", "below_4gib"],
-        "where the registers lie: above, a doorbell's header is 4 bytes longer",
+        "address of the registers; above 4 GiB, the header of a doorbell is 4 bytes longer",
     ),
 ];
 
 settings! {
     /// The device.
     pub(in crate::experiment::mlx5) struct NicKeys {
-        /// largest read of WQEs
+        /// maximum size of a read of WQEs
         fetch_chunk: u32 = "nic.fetch_chunk", steps("B", (64.0, 4096.0, 64.0));
-        /// WQEs fetched and not yet executed, over all queues
+        /// maximum size of WQEs fetched and not yet executed, over all queues
         fetch_ahead: u32 = "nic.fetch_ahead", steps("B", (64.0, 1_048_576.0, 64.0));
-        /// whether a WQE cut by the end of a chunk is read again from its start
+        /// a WQE that crosses the end of a chunk is read again from its start
         refetch: bool = "nic.refetch", choice(&["no", "yes"]);
-        /// data reads in flight at the most
+        /// maximum number of data reads in flight
         reads_outstanding: u16 = "nic.reads_outstanding", whole("reads", 1.0, 4096.0);
-        /// least time between two packets' starts of execution
+        /// minimum time between the starts of two packets
         packet_time: Span = "nic.packet_time", ns();
-        /// from a packet's last byte on chip to its first bit on the wire
+        /// time from a packet's last byte on the chip to its first bit on the wire
         pipeline_delay: Span = "nic.pipeline_delay", ns();
         /// rate of the Ethernet port
         port_rate: f64 = "nic.port_rate", number("Gbit/s", 0.01, 1000.0);
@@ -124,20 +124,20 @@ settings! {
     pub(in crate::experiment::mlx5) struct QueueKeys {
         /// the switch: ethtool --set-priv-flags skb_tx_mpwqe
         mpwqe: bool = "driver.mpwqe", choice(&["on", "off"]).default("on");
-        /// sessions padded to their longest (linux 5.10), or fit to what is left of a page
+        /// size of a session: padded to the maximum (Linux 5.10), or fit to the rest of a page
         sizing: Sizing = "driver.sizing",
             choice(&["padded", "fit"]).default("padded").when(SESSIONS);
-        /// send queue
+        /// size of the send queue
         queue: f64 = "driver.queue",
             among("blocks", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
                 .default("1024");
-        /// completion queue
+        /// size of the completion queue
         cq: f64 = "driver.cq",
             among("CQEs", CQ_SIZES)
                 .default("1024");
-        /// completion queues of a channel, all armed when a poll ends: the send queue's alone; with
+        /// completion queues that a channel arms at the end of a poll: the send queue's alone; with
         /// receive and internal operations (newest Linux); with XDP and asynchronous operations too
-        /// (linux 5.10)
+        /// (Linux 5.10)
         armed_cqs: Cqs = "driver.armed_cqs", among("CQs", &[1.0, 3.0, 5.0]).default("5");
     }
 }
@@ -145,13 +145,13 @@ settings! {
 settings! {
     /// Settings of the driver's events and of the run. Defaults are those of Linux.
     pub(in crate::experiment::mlx5) struct RunKeys {
-        /// an event waits for this long
+        /// event moderation: maximum time until an event
         moderation_period: u16 = "driver.moderation_period",
             steps("us", (0.0, 4095.0, 1.0)).default("16");
-        /// or for so many completions
+        /// event moderation: number of completions until an event
         moderation_count: u16 = "driver.moderation_count",
             whole("CQEs", 0.0, 65535.0).default("32");
-        /// cores that send; a capture goes through one
+        /// number of cores that send; a capture is sent by one
         cores: Option<u16> = "run.cores",
             whole("cores", 1.0, MAX_CORES).or(&["all"]).default("all").when(PKTGEN);
     }
