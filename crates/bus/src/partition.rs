@@ -352,8 +352,8 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let arrival = self.moved(at, from.len());
-        self.platform.check_dma_write(to, from.len())?;
-        let posted = self.platform.post_write(arrival, to, from);
+        let place = self.platform.check_dma_write(to, from.len())?;
+        let posted = self.platform.post_write(arrival, place, from);
         self.copied((at, arrival), to, from, Direction::FromDevice);
         Ok(posted)
     }
@@ -361,8 +361,8 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
         if self.platform.is_recording() {
             return self.write(at, to, from);
         }
-        self.platform.check_dma_write(to, from.len())?;
-        Ok(self.platform.post_buffer(self.moved(at, from.len()), to, from))
+        let place = self.platform.check_dma_write(to, from.len())?;
+        Ok(self.platform.post_buffer(self.moved(at, from.len()), place, from))
     }
     fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)

@@ -55,6 +55,15 @@ pub struct Platform {
     strays: Strays,
 }
 
+/// A place that the device may write, as [`Platform::check_dma_write`] found. Writes are posted
+/// there before a mapping changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Admitted {
+    at: Iova,
+    /// The physical address, of a range that lies in one page or needs no translation.
+    physical: Option<Iova>,
+}
+
 /// An access of the device that was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
@@ -276,27 +285,44 @@ impl Platform {
 
     /// Checks that the device may write `len` bytes at `to`.
     #[inline(always)]
-    fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
+    fn device_may_write(&self, to: Iova, len: usize) -> Result<Admitted, DmaFault> {
         if self.is_identity() {
-            self.memory.device_may_write(to, len)
+            self.memory.device_may_write(to, len)?;
+            Ok(Admitted { at: to, physical: Some(to) })
         } else {
             self.may_write_translated(to, len)
         }
     }
 
-    #[cold]
     #[inline(never)]
-    fn may_write_translated(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
-        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
-        by_run(table, to, len, Direction::FromDevice, |at, range| {
-            self.memory.device_may_write(at, range.len())
-        })
+    fn may_write_translated(&self, to: Iova, len: usize) -> Result<Admitted, DmaFault> {
+        let physical = self.in_one_page(to, len, Direction::FromDevice)?;
+        match physical {
+            Some(place) => self.memory.device_may_write(place, len).map_err(seen_at(to, place))?,
+            None => self.runs(to, len, Direction::FromDevice, |at, range| {
+                self.memory.device_may_write(at, range.len())
+            })?,
+        }
+        Ok(Admitted { at: to, physical })
+    }
+
+    /// Returns the physical address of a range if it lies in one page or needs no translation.
+    #[inline]
+    fn in_one_page(&self, at: Iova, len: usize, dir: Direction) -> Result<Option<Iova>, DmaFault> {
+        match &self.mapping {
+            Mapping::Identity => Ok(Some(at)),
+            Mapping::Tce(_) if len == 0 => Ok(None),
+            Mapping::Tce(table) => {
+                let (physical, in_page) = table.translate(at, dir)?;
+                Ok((len <= in_page).then_some(Iova(physical)))
+            }
+        }
     }
 
     /// Checks a write of the device before it is posted. Counts a fault, and injects those that
     /// were asked for.
     #[inline(always)]
-    pub fn check_dma_write(&mut self, to: Iova, len: usize) -> Result<(), DmaFault> {
+    pub fn check_dma_write(&mut self, to: Iova, len: usize) -> Result<Admitted, DmaFault> {
         let admitted = self.struck_at(to).and_then(|()| self.device_may_write(to, len));
         admitted.inspect_err(|fault| self.refuse(to, len, Direction::FromDevice, *fault))
     }
@@ -340,13 +366,13 @@ impl Platform {
         self.in_flight.back().map_or(arrival, |p| p.arrival.max(arrival))
     }
 
-    /// Posts a write of the device that passed [`Platform::check_dma_write`]. It arrives at
-    /// `arrival`, or after everything posted before it. Returns the time of arrival.
+    /// Posts a write of the device to where it may write. It arrives at `arrival`, or after
+    /// everything posted before it. Returns the time of arrival.
     ///
     /// # Panics
     /// When a page that the write needs has no translation: the write was not checked.
     #[inline]
-    pub fn post_write(&mut self, arrival: Time, to: Iova, from: &[u8]) -> Time {
+    pub fn post_write(&mut self, arrival: Time, to: Admitted, from: &[u8]) -> Time {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(from);
@@ -355,12 +381,12 @@ impl Platform {
 
     /// Posts a write as [`Platform::post_write`]. Keeps the buffer and leaves another with any
     /// bytes.
-    pub(crate) fn post_buffer(&mut self, arrival: Time, to: Iova, from: &mut Vec<u8>) -> Time {
+    pub(crate) fn post_buffer(&mut self, arrival: Time, to: Admitted, from: &mut Vec<u8>) -> Time {
         let other = self.spare.pop().unwrap_or_default();
         self.post(arrival, to, std::mem::replace(from, other))
     }
 
-    fn post(&mut self, arrival: Time, to: Iova, bytes: Vec<u8>) -> Time {
+    fn post(&mut self, arrival: Time, to: Admitted, bytes: Vec<u8>) -> Time {
         let arrival = match &mut self.faults {
             None => arrival,
             Some(f) => f.delay(arrival),
@@ -368,19 +394,19 @@ impl Platform {
         let arrival = self.in_order(arrival);
         let len = bytes.len();
         self.payload.push_back(bytes);
-        if self.is_identity() {
+        if let Some(to) = to.physical {
             self.memory.post(to, len);
             let kind = PostedKind::Write { to, start: 0, len: len as u32, last: true };
             self.in_flight.push_back(Posted { arrival, kind });
         } else {
-            self.post_translated(arrival, to, len);
+            self.post_by_page(arrival, to.at, len);
         }
         arrival
     }
 
     #[cold]
     #[inline(never)]
-    fn post_translated(&mut self, arrival: Time, to: Iova, len: usize) {
+    fn post_by_page(&mut self, arrival: Time, to: Iova, len: usize) {
         let Mapping::Tce(table) = &self.mapping else { return };
         let posted = by_page(table, to, len, Direction::FromDevice, |to, range| {
             self.memory.post(to, range.len());
@@ -486,6 +512,13 @@ impl Platform {
     }
 
     fn read_mapped(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        if let Some(place) = self.in_one_page(from, into.len(), Direction::ToDevice)? {
+            self.memory.check_mapped(place, into.len()).map_err(seen_at(from, place))?;
+            if self.overlaps(place, into.len()) {
+                self.deliver(self.in_order(Time::ZERO));
+            }
+            return self.memory.hypervisor_read(place, into);
+        }
         if !self.in_flight.is_empty() {
             let mut own = false;
             self.runs(from, into.len(), Direction::ToDevice, |at, range| {
@@ -496,14 +529,10 @@ impl Platform {
                 self.deliver(self.in_order(Time::ZERO));
             }
         }
-        match &self.mapping {
-            Mapping::Identity => self.memory.hypervisor_read(from, into),
-            Mapping::Tce(table) => {
-                by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
-                    self.memory.hypervisor_read(at, &mut into[range])
-                })
-            }
-        }
+        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
+        by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
+            self.memory.hypervisor_read(at, &mut into[range])
+        })
     }
 
     /// Checks that the hypervisor could read or write there.
@@ -744,13 +773,18 @@ impl Platform {
         &mut self,
         at: Time,
         arrival: Time,
-        to: Iova,
+        to: Admitted,
         from: &[u8],
     ) -> Time {
         let arrival = self.post_write(arrival, to, from);
-        self.note_transfer(at, arrival, to, from, Direction::FromDevice);
+        self.note_transfer(at, arrival, to.at, from, Direction::FromDevice);
         arrival
     }
+}
+
+/// Turns a fault in a range at `physical` into the device's, which sees the range at `at`.
+fn seen_at(at: Iova, physical: Iova) -> impl Fn(DmaFault) -> DmaFault {
+    move |fault| DmaFault { at: at + fault.at.0.wrapping_sub(physical.0), kind: fault.kind }
 }
 
 /// Calls `f` with the physical address of each page's part of `len` bytes at `at`, and the part's
@@ -790,10 +824,7 @@ fn by_part(
         let here = at + done as u64;
         let (physical, part) = translate(here, len - done)?;
         let end = len.min(done + part);
-        f(Iova(physical), done..end).map_err(|fault| DmaFault {
-            at: here + fault.at.0.wrapping_sub(physical),
-            kind: fault.kind,
-        })?;
+        f(Iova(physical), done..end).map_err(seen_at(here, Iova(physical)))?;
         done = end;
     }
     Ok(())

@@ -25,8 +25,8 @@ impl<S: FrameSink> Port for ConstantLatencyBus<S> {
         self.platform.fetch(from, into).map(|()| at + self.link * 2)
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.platform.check_dma_write(to, from.len())?;
-        Ok(self.platform.post_write(at + self.link, to, from))
+        let place = self.platform.check_dma_write(to, from.len())?;
+        Ok(self.platform.post_write(at + self.link, place, from))
     }
     fn begin_completion(&mut self, at: Time) -> bool {
         self.platform.begin_completion(at)

@@ -5,8 +5,8 @@
 //! does not push the device's writes before it. Interrupts are wires; a message is a write of four
 //! bytes.
 
+use super::Rules;
 use super::cut::Run;
-use super::{Burst, Rules};
 use crate::machine::{bus_of_platform, port_of_platform};
 use crate::outstanding::OutstandingRequests;
 use crate::reservations::Reservations;
@@ -51,18 +51,17 @@ struct Lane {
     lead: Span,
     /// The time from a burst's last data to its end, which frees its slot.
     tail: Span,
+    /// Data come in the order of the requests.
+    in_order: bool,
 }
 
 impl Lane {
-    fn new(slots: u32, lead: Span, tail: Span) -> Lane {
-        Lane { data: Reservations::new(), slots: OutstandingRequests::new(slots), lead, tail }
-    }
-
-    /// Books a burst whose data take `took`, wanted at `at`, its data not before `after`. It ends
-    /// at `end` at the earliest. Returns the end of its data and its own.
+    /// Books a burst whose data take `took`, wanted at `at`, behind one that ends at `end`. Returns
+    /// the end of its data and its own.
     #[inline]
-    fn book(&mut self, at: Time, took: Span, after: Time, end: Time) -> (Time, Time) {
+    fn book(&mut self, at: Time, took: Span, end: Time) -> (Time, Time) {
         let ready = self.slots.free(at) + self.lead;
+        let after = if self.in_order { end } else { Time::ZERO };
         let done = self.data.book(ready.max(after), took) + took;
         let end = end.max(done + self.tail);
         self.slots.take(end);
@@ -107,15 +106,17 @@ pub struct Axi<S = Capture> {
 impl Axi {
     /// Creates a bus with these rules.
     pub fn new(platform: Platform, rules: Rules, latencies: Latencies) -> Axi {
-        Axi {
-            platform,
-            sink: Capture::default(),
-            rules,
-            latencies,
-            reads: Lane::new(rules.settings().reads, latencies.read, Span::ZERO),
-            writes: Lane::new(rules.settings().writes, Span::ZERO, latencies.write),
-            registers: Reservations::new(),
-        }
+        let lane = |slots, lead, tail, in_order| Lane {
+            data: Reservations::new(),
+            slots: OutstandingRequests::new(slots),
+            lead,
+            tail,
+            in_order,
+        };
+        let reads = lane(rules.settings().reads, latencies.read, Span::ZERO, true);
+        let writes = lane(rules.settings().writes, Span::ZERO, latencies.write, false);
+        let (sink, registers) = (Capture::default(), Reservations::new());
+        Axi { platform, sink, rules, latencies, reads, writes, registers }
     }
 }
 
@@ -136,18 +137,25 @@ impl<S: FrameSink> Axi<S> {
         self.reads.data.horizon().max(self.writes.data.horizon())
     }
 
-    /// Books a read of the device. Returns the time of the last data, which come in the order of
-    /// the requests.
-    fn send_read(&mut self, at: Time, from: Iova, len: u32) -> Time {
-        self.platform.ledger.count_axi_read(&self.rules, from.0, len);
-        if let Some(end) = self.in_one(from, len).and_then(|run| self.reads.book_run(at, &run)) {
+    /// Books a transfer of the device. Returns the time of the last data read, or of the last
+    /// response.
+    fn transfer(&mut self, link: Link, at: Time, place: Iova, len: u32) -> Time {
+        let (lane, name) = match link {
+            Link::AxiRead => (&mut self.reads, "read"),
+            _ => (&mut self.writes, "write"),
+        };
+        // A trace wants each burst.
+        if !self.platform.is_recording()
+            && let Some(end) = self.rules.run(place.0, len).and_then(|run| lane.book_run(at, &run))
+        {
             return end;
         }
         let mut end = at;
-        for burst in self.rules.bursts(from.0, len) {
+        for burst in self.rules.bursts(place.0, len) {
             let took = self.rules.burst_time(&burst);
-            (_, end) = self.reads.book(at, took, end, end);
-            self.note_burst(Link::AxiRead, (end, took), "read", burst);
+            let done;
+            (done, end) = lane.book(at, took, end);
+            note(&mut self.platform, link, (done, took), name, (burst.addr, burst.bytes, 1));
         }
         end
     }
@@ -155,52 +163,29 @@ impl<S: FrameSink> Axi<S> {
     /// Books a write of the device. Returns the time of the last response.
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
         self.platform.ledger.count_axi_write(&self.rules, to.0, len);
-        if let Some(end) = self.in_one(to, len).and_then(|run| self.writes.book_run(at, &run)) {
-            return end;
-        }
-        let mut end = at;
-        for burst in self.rules.bursts(to.0, len) {
-            let took = self.rules.burst_time(&burst);
-            let done;
-            (done, end) = self.writes.book(at, took, Time::ZERO, end);
-            self.note_burst(Link::AxiWrite, (done, took), "write", burst);
-        }
-        end
-    }
-
-    /// Returns the bursts of a range if they may be booked at once: no trace wants each of them.
-    #[inline]
-    fn in_one(&self, at: Iova, len: u32) -> Option<Run> {
-        if self.platform.is_recording() { None } else { self.rules.run(at.0, len) }
+        self.transfer(Link::AxiWrite, at, to, len)
     }
 
     /// Books a register access of `size` bytes. Returns the time at which the slave has done it.
     fn lite(&mut self, at: Time, size: u8, accesses: u64, name: &'static str) -> Time {
         let took = self.rules.clocks(accesses * u64::from(self.rules.settings().lite_clocks));
         let done = self.registers.book(at, took) + took;
-        self.note(Link::AxiLite, (done, took), name, (0, size.into(), accesses));
+        note(&mut self.platform, Link::AxiLite, (done, took), name, (0, size.into(), accesses));
         done
     }
+}
 
-    /// Records a burst in the trace.
-    #[inline(always)]
-    fn note_burst(&mut self, link: Link, when: (Time, Span), name: &'static str, b: Burst) {
-        self.note(link, when, name, (b.addr, b.bytes, 1));
-    }
-
-    /// Records in the trace a transfer that ended at `done` and took `took`.
-    #[inline(always)]
-    fn note(
-        &mut self,
-        link: Link,
-        (done, took): (Time, Span),
-        name: &'static str,
-        (addr, bytes, count): (u64, u32, u64),
-    ) {
-        let crossing = || Transfer { name, at: Iova(addr), bytes: bytes.into(), count };
-        self.platform
-            .note(Time::from_ps(done.ps() - took.ps()), done, || EventKind::Bus(link, crossing()));
-    }
+/// Records in the trace a transfer that ended at `done` and took `took`.
+#[inline(always)]
+fn note(
+    platform: &mut Platform,
+    link: Link,
+    (done, took): (Time, Span),
+    name: &'static str,
+    (addr, bytes, count): (u64, u32, u64),
+) {
+    let crossing = || Transfer { name, at: Iova(addr), bytes: bytes.into(), count };
+    platform.note(Time::from_ps(done.ps() - took.ps()), done, || EventKind::Bus(link, crossing()));
 }
 
 /// The address of messages: the frame of an interrupt controller that takes them (GICv2m).
@@ -209,24 +194,25 @@ const MESSAGE_ADDRESS: Iova = Iova(0xf920_0040);
 impl<S: FrameSink> Port for Axi<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
-        let done = self.send_read(at, from, into.len() as u32);
+        self.platform.ledger.count_axi_read(&self.rules, from.0, into.len() as u32);
+        let done = self.transfer(Link::AxiRead, at, from, into.len() as u32);
         self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.platform.check_dma_write(to, from.len())?;
+        let place = self.platform.check_dma_write(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
-        Ok(self.platform.post_write_since(at, arrival, to, from))
+        Ok(self.platform.post_write_since(at, arrival, place, from))
     }
 
     fn write_buffer(&mut self, at: Time, to: Iova, from: &mut Vec<u8>) -> Result<Time, DmaFault> {
         if self.platform.is_recording() {
             return self.write(at, to, from);
         }
-        self.platform.check_dma_write(to, from.len())?;
+        let place = self.platform.check_dma_write(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
-        Ok(self.platform.post_buffer(arrival, to, from))
+        Ok(self.platform.post_buffer(arrival, place, from))
     }
 
     port_of_platform!();

@@ -2,6 +2,11 @@ use super::*;
 use crate::{Platform, ProtectionGranularity};
 use doorbell_hal::{Alignment, Direction};
 
+fn post(p: &mut Platform, arrival: Time, to: Iova, from: &[u8]) -> Time {
+    let place = p.check_dma_write(to, from.len()).unwrap();
+    p.post_write(arrival, place, from)
+}
+
 fn t(ns: u64) -> Time {
     Time::from_ps(ns * 1000)
 }
@@ -55,10 +60,10 @@ fn a_line_that_was_missed_is_seen_with_the_next_completion_or_when_it_is_driven_
 fn a_late_completion_keeps_what_is_behind_it() {
     let (mut p, at) = platform(&[(Kind::LateCompletion(Span::from_us(1)), When::Nth(1))], 0);
     p.begin_completion(t(0));
-    assert_eq!(p.post_write(t(100), at, &[1]), t(1100));
+    assert_eq!(post(&mut p, t(100), at, &[1]), t(1100));
     p.post_message(t(200), 0);
     p.begin_completion(t(300));
-    assert_eq!(p.post_write(t(300), at, &[2]), t(1100));
+    assert_eq!(post(&mut p, t(300), at, &[2]), t(1100));
     p.deliver(t(1099));
     assert_eq!(p.take_message(0), None);
     assert_eq!((p.struck().late, p.answer_behind_posted(t(400))), (1, t(1100)));

@@ -143,9 +143,9 @@ impl<S: FrameSink> Port for Pcie<S> {
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        self.platform.check_dma_write(to, from.len())?;
+        let place = self.platform.check_dma_write(to, from.len())?;
         let arrival = self.send(at, self.rules.device_write(to.0, from.len() as u32));
-        Ok(self.platform.post_write_since(at, arrival, to, from))
+        Ok(self.platform.post_write_since(at, arrival, place, from))
     }
 
     port_of_platform!();

@@ -10,6 +10,11 @@ fn platform() -> (Platform, Iova) {
     (p, at)
 }
 
+fn post(p: &mut Platform, arrival: Time, to: Iova, from: &[u8]) -> Time {
+    let place = p.check_dma_write(to, from.len()).unwrap();
+    p.post_write(arrival, place, from)
+}
+
 fn t(ns: u64) -> Time {
     Time::from_ps(ns * 1000)
 }
@@ -17,7 +22,7 @@ fn t(ns: u64) -> Time {
 #[test]
 fn a_write_is_not_seen_before_it_arrives() {
     let (mut p, at) = platform();
-    p.post_write(t(100), at, &[7; 4]);
+    post(&mut p, t(100), at, &[7; 4]);
     p.deliver(t(99));
     assert_eq!(p.memory.cpu(at.0, 4), [0; 4]);
     p.deliver(t(100));
@@ -27,7 +32,7 @@ fn a_write_is_not_seen_before_it_arrives() {
 #[test]
 fn a_message_does_not_overtake_the_write_before_it() {
     let (mut p, at) = platform();
-    p.post_write(t(100), at, &[7; 4]);
+    post(&mut p, t(100), at, &[7; 4]);
     p.post_message(t(50), 3);
     p.deliver(t(99));
     assert_eq!(p.take_message(3), None);
@@ -49,7 +54,7 @@ fn a_line_is_high_since_its_first_rise() {
 #[test]
 fn a_device_reads_what_it_wrote() {
     let (mut p, at) = platform();
-    p.post_write(t(100), at, &[7; 4]);
+    post(&mut p, t(100), at, &[7; 4]);
     let mut into = [0; 2];
     p.device_read(at + 2, &mut into).unwrap();
     assert_eq!(into, [7; 2]);
