@@ -55,7 +55,7 @@ struct Record {
 }
 
 /// One direction: a wire and the frames on it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Wire {
     bits_per_second: u64,
     delay: Span,
@@ -84,22 +84,7 @@ impl Wire {
     /// When the rate is zero.
     pub fn new(bits_per_second: u64, delay: Span) -> Wire {
         assert!(bits_per_second > 0, "a wire without a rate");
-        let (flying, spare) = (VecDeque::new(), Vec::new());
-        let (free, landed, record) = (Time::ZERO, (0, 0), None);
-        Wire {
-            bits_per_second,
-            delay,
-            free,
-            rest: 0,
-            flying,
-            spare,
-            frames: 0,
-            bytes: 0,
-            landed,
-            cut: 0,
-            down: false,
-            record,
-        }
+        Wire { bits_per_second, delay, ..Wire::default() }
     }
 
     /// Starts to record the next `most` frames.

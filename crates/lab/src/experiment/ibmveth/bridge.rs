@@ -88,8 +88,7 @@ impl Bridge {
     fn look(&mut self, m: &mut Lpars, p: &Packet) {
         let Fragment { buf, start, len } = &p.head;
         self.frame.clear();
-        let frame = &mut self.frame;
-        m.bytes(buf, *start..start + len, |b| frame.extend_from_slice(b));
+        m.bytes(buf, *start..start + len, |b| self.frame.extend_from_slice(b));
     }
 
     /// Takes the first of these frames and those that can follow it, and merges them.
@@ -102,10 +101,7 @@ impl Bridge {
         if let Some(mut merge) = Merge::start(&mut memory, &self.frame) {
             while let Some(next) = waiting.front() {
                 m.delay(self.prices.gro);
-                let Fragment { buf, start, len } = &next.head;
-                self.frame.clear();
-                let frame = &mut self.frame;
-                m.bytes(buf, *start..start + len, |b| frame.extend_from_slice(b));
+                self.look(m, next);
                 if !merge.add(&self.frame) {
                     break;
                 }
