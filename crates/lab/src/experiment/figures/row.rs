@@ -11,7 +11,7 @@ pub enum Role {
     Exact,
     /// Computed from constants that other rows or data sheets fixed; a tolerance on the figure.
     Predicted,
-    /// The published figure must lie at or below the computed value: a throughput under a line rate.
+    /// The published figure must lie at or below the computed value: a rate under a line rate.
     AtOrBelow,
     /// The published figure must lie at or above the computed value: a cost above a floor.
     AtOrAbove,

@@ -134,8 +134,8 @@ fn a_bad_file_is_refused_with_its_line() {
     insta::assert_snapshot!(
         refusal(&good.replace("unit", "units")),
         @"rows.toml:6: unknown field `units`, expected one of `figure`, `unit`, `published`, \
-          `spread`, `role`, `tolerance`, `document`, `passage`, `note`, `swap`, `derived`, `inputs`, \
-          `alone`"
+          `spread`, `role`, `tolerance`, `document`, `passage`, `note`, `swap`, `derived`, \
+          `inputs`, `alone`"
     );
     insta::assert_snapshot!(
         refusal(&good.replace("published = 1.0\n", "")),
