@@ -46,6 +46,11 @@ pub trait Bus: Port {
     fn platform_of(&self, _n: usize) -> &Platform {
         self.platform()
     }
+    /// Returns the sum of [`Platform::interrupt_changes`] of all platforms.
+    #[inline(always)]
+    fn interrupt_changes(&self) -> u64 {
+        self.platform().interrupt_changes()
+    }
     /// Returns all platforms.
     fn platforms(&mut self) -> impl Iterator<Item = &mut Platform> {
         core::iter::once(self.platform_mut())

@@ -261,6 +261,9 @@ impl<B: Bus> Bus for Partitions<B> {
     fn platform_of(&self, n: usize) -> &Platform {
         self.ports[self.of_core[n]].platform()
     }
+    fn interrupt_changes(&self) -> u64 {
+        self.ports.iter().map(B::interrupt_changes).sum()
+    }
     fn ledger(&self) -> Ledger {
         self.ports.iter().fold(Ledger::default(), |sum, p| sum.plus(&p.platform().ledger))
     }

@@ -39,8 +39,8 @@ pub struct Platform {
     spare: Vec<Vec<u8>>,
     /// Vectors that were raised and not yet taken, with the time of arrival of the first.
     messages: Vec<Option<Time>>,
-    /// The vectors raised since the last call of [`Platform::drain_raised`], in order.
-    raised: Vec<u16>,
+    /// Messages that became pending, and rising and falling edges of lines.
+    interrupt_changes: u64,
     /// Lines that are high, with the time since when.
     lines: Vec<Option<Time>>,
     departures: Departures,
@@ -159,7 +159,7 @@ impl Platform {
             payload: VecDeque::with_capacity(256),
             spare: Vec::new(),
             messages: vec![None; VECTORS],
-            raised: Vec::with_capacity(VECTORS),
+            interrupt_changes: 0,
             lines: vec![None; VECTORS],
             departures: Departures::none(),
             trace: None,
@@ -456,7 +456,7 @@ impl Platform {
                     self.note(arrival, arrival, || EventKind::Message(v));
                     if let Some(m) = self.messages.get_mut(usize::from(v)).filter(|m| m.is_none()) {
                         *m = Some(arrival);
-                        self.raised.push(v);
+                        self.interrupt_changes += 1;
                     }
                 }
             }
@@ -603,10 +603,11 @@ impl Platform {
         self.messages.get_mut(usize::from(vector)).and_then(Option::take)
     }
 
-    /// Drains the vectors raised since the last call, in order of arrival.
-    #[inline]
-    pub fn drain_raised(&mut self) -> impl Iterator<Item = u16> {
-        self.raised.drain(..)
+    /// Returns the number of changes of messages and lines so far. While it stays the same, the
+    /// pending interrupts are the same, but for messages taken.
+    #[inline(always)]
+    pub fn interrupt_changes(&self) -> u64 {
+        self.interrupt_changes
     }
 
     /// Returns the time since which interrupt line `n` is high, if it is. It may be later than the
@@ -627,8 +628,9 @@ impl Platform {
             }
         }
         let Some(l) = self.lines.get_mut(usize::from(n)) else { return };
-        self.ledger.line_interrupts += u64::from(high && l.is_none());
         let was = *l;
+        self.ledger.line_interrupts += u64::from(high && was.is_none());
+        self.interrupt_changes += u64::from(high == was.is_none());
         *l = if high { was.or(Some(at)) } else { None };
         if let (Some(since), false) = (was, high) {
             self.note(since, at, || EventKind::Line(n));
@@ -708,6 +710,7 @@ impl Platform {
         for n in missed {
             if let Some(l) = self.lines.get_mut(usize::from(n)) {
                 self.ledger.line_interrupts += 1;
+                self.interrupt_changes += 1;
                 *l = Some(at);
             }
         }

@@ -288,11 +288,13 @@ impl<D: EventSource, Pr: Peer> EventSource for Wired<D, Pr> {
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         self.device.diagnose(tell);
     }
+    #[inline]
     fn next_due(&self) -> Option<Time> {
         let wires = self.out.borrow().next_arrival().min(self.back.next_arrival());
         let wires = wires.min(self.flaps.as_ref().map_or(Time::NEVER, |f| f.0.next()));
-        let ends = self.device.next_due().into_iter().chain(self.peer.next_due()).min();
-        Some(ends.unwrap_or(Time::NEVER).min(wires)).filter(|t| *t < Time::NEVER)
+        let device = self.device.next_due().unwrap_or(Time::NEVER);
+        let peer = self.peer.next_due().unwrap_or(Time::NEVER);
+        Some(device.min(peer).min(wires)).filter(|t| *t < Time::NEVER)
     }
 }
 

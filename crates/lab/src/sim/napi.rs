@@ -105,6 +105,9 @@ pub struct NapiContext<Dr, E> {
     scheduled: bool,
     /// Time from which the applications may run. `None` while they sleep.
     awake: Option<Time>,
+    /// Time from which interrupts, timers or the watchdog want its interrupt core. [`run`] finds it
+    /// anew after each step of its cores and each change of an interrupt.
+    asks: Time,
     /// Set after a system call until its packets are sent.
     ended: bool,
     /// Consecutive interrupts that the handler did not claim.
@@ -140,6 +143,7 @@ impl<Dr, E> NapiContext<Dr, E> {
             batch: Batch::default(),
             scheduled: false,
             awake: Some(Time::ZERO),
+            asks: Time::NEVER,
             ended: false,
             unhandled: 0,
             interrupts: 0,
@@ -256,6 +260,8 @@ struct Action {
 #[derive(Debug, Default)]
 pub struct Cpu {
     now: Time,
+    /// Scratch space of [`first_ready`].
+    wanted: Time,
     list: VecDeque<usize>,
     action: Option<Action>,
     ksoftirqd: bool,
@@ -337,9 +343,11 @@ where
         }
     }
     let mut steps = 0u64;
-    let mut wanted = vec![Time::NEVER; cpus.len()];
+    // The device moves nothing that decides between cores but interrupts.
+    let mut changes = m.bus.interrupt_changes();
+    stations.iter_mut().for_each(|s| ask(m, s));
+    let mut next = first_ready(cpus, stations);
     loop {
-        let next = first_ready(m, cpus, stations, &mut wanted);
         // Checked only now and then, because it walks over all connections. One station may still
         // have to carry packets that another has sent.
         let carried = stations.len() == 1 || next.0 > until;
@@ -352,6 +360,11 @@ where
         let event = m.next_event();
         if event < next.0 && event <= until {
             m.run_device(event);
+            if m.bus.interrupt_changes() != changes {
+                changes = m.bus.interrupt_changes();
+                stations.iter_mut().for_each(|s| ask(m, s));
+                next = first_ready(cpus, stations);
+            }
             continue;
         }
         let (at, i) = next;
@@ -371,39 +384,42 @@ where
         m.idle_until(at);
         step(m, &mut cpus[i], i, stations, rules)?;
         cpus[i].now = m.now();
+        let before = core::mem::replace(&mut changes, m.bus.interrupt_changes());
+        for s in stations.iter_mut() {
+            if s.irq_core == i || s.app_core == i || changes != before {
+                ask(m, s);
+            }
+        }
+        next = first_ready(cpus, stations);
     }
 }
 
-/// Returns the time since which one of the station's interrupts is pending.
-fn asked<B: Bus, D, Dr, E>(m: &Machine<B, D>, s: &NapiContext<Dr, E>) -> Time {
-    s.lines
-        .iter()
-        .filter_map(|i| i.pending(m.bus.platform_of(s.irq_core)))
-        .min()
-        .unwrap_or(Time::NEVER)
-}
-
-/// Returns the earliest time at which a core can step, and the core. `wanted` is scratch space, a
-/// time for each core.
-fn first_ready<B: Bus, D, Dr, E, H: Host>(
-    m: &Machine<B, D>,
-    cpus: &[Cpu],
-    stations: &[NapiContext<Dr, E>],
-    wanted: &mut [Time],
-) -> (Time, usize)
+/// Finds the time from which a station wants its interrupt core.
+fn ask<B: Bus, D, Dr, E, H: Host>(m: &Machine<B, D>, s: &mut NapiContext<Dr, E>)
 where
     E: Endpoint<H>,
 {
-    wanted.fill(Time::NEVER);
+    let platform = m.bus.platform_of(s.irq_core);
+    s.asks = s.endpoint.next_timer().min(s.watchdog.as_ref().map_or(Time::NEVER, |w| w.next));
+    for at in s.lines.iter().filter_map(|i| i.pending(platform)) {
+        s.asks = s.asks.min(at);
+    }
+}
+
+/// Returns the earliest time at which a core can step, and the core.
+fn first_ready<Dr, E>(cpus: &mut [Cpu], stations: &[NapiContext<Dr, E>]) -> (Time, usize) {
+    for c in cpus.iter_mut() {
+        c.wanted = Time::NEVER;
+    }
     for s in stations {
-        let interrupt = asked(m, s).min(s.endpoint.next_timer());
-        let interrupt = interrupt.min(s.watchdog.as_ref().map_or(Time::NEVER, |w| w.next));
-        wanted[s.irq_core] = wanted[s.irq_core].min(interrupt);
-        wanted[s.app_core] = wanted[s.app_core].min(s.awake.unwrap_or(Time::NEVER));
+        let core = &mut cpus[s.irq_core];
+        core.wanted = core.wanted.min(s.asks);
+        let core = &mut cpus[s.app_core];
+        core.wanted = core.wanted.min(s.awake.unwrap_or(Time::NEVER));
     }
     let mut next = (Time::NEVER, 0);
-    for (i, (c, wanted)) in cpus.iter().zip(wanted).enumerate() {
-        let at = match *wanted {
+    for (i, c) in cpus.iter().enumerate() {
+        let at = match c.wanted {
             _ if !c.list.is_empty() => c.now,
             Time::NEVER => Time::NEVER,
             at => at.max(c.now),

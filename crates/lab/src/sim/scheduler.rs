@@ -29,8 +29,8 @@ pub struct Core<Dr, Tr> {
     /// Interrupts of the queue.
     pub lines: Vec<Interrupt>,
     state: State,
-    /// A packet that the queue had no room for.
-    held: Option<(Packet, bool)>,
+    /// A packet that the queue had no room for. Boxed, because it is rare and looked for each time.
+    held: Option<Box<(Packet, bool)>>,
     /// The batch that a stack is handing over.
     batch: Batch,
     /// Time from the call of the driver to the return of the buffer.
@@ -179,6 +179,7 @@ where
         }
     }
     let (mut looks, mut frames) = (0, 0);
+    let mut changes = 0;
     loop {
         let mut next = None;
         let mut parked = None;
@@ -197,7 +198,7 @@ where
                 && (next, parked) != (None, None)
             {
                 t.flap(m);
-                wake(cores, m.bus.platform_mut());
+                wake(cores, m, &mut changes);
                 continue;
             }
             let watched = |c: &Core<Dr, Tr>| match c.state {
@@ -248,28 +249,32 @@ where
                 }
             }
             (None, Some(i)) if event == Time::NEVER => return Err(Stuck::of(m, cores, i)),
-            (None, Some(_)) => m.run_device(event + QUANTUM),
+            (None, Some(_)) => {
+                m.run_device(event + QUANTUM);
+                // Only an interrupt ends the wait, or a fault.
+                while trouble.is_none()
+                    && m.bus.interrupt_changes() == changes
+                    && m.next_event() < Time::NEVER
+                {
+                    m.run_device(m.next_event() + QUANTUM);
+                }
+            }
         }
-        wake(cores, m.bus.platform_mut());
+        wake(cores, m, &mut changes);
     }
 }
 
-/// Makes parked cores runnable from the time of their interrupt.
-fn wake<Dr, Tr>(cores: &mut [Core<Dr, Tr>], platform: &mut Platform) {
-    // The core takes the vector when it runs. Here it is only checked.
-    let mut raised = [0u16; 64];
-    let mut n = 0;
-    for v in platform.drain_raised().take(raised.len()) {
-        raised[n] = v;
-        n += 1;
-    }
-    for c in cores.iter_mut().filter(|c| c.state == State::Parked) {
-        let asks = c.lines.iter().any(|i| match i {
-            Interrupt::Message(v) => raised[..n].contains(v),
-            Interrupt::Line(_) => true,
-        });
-        if asks && let Some(at) = c.pending(platform) {
-            c.state = State::Runnable(at);
+/// Makes parked cores runnable from the time of their interrupt, which they take when they run.
+/// `changes` is [`Bus::interrupt_changes`] at the last call. While it stays the same, no core that
+/// was parked then has an interrupt.
+#[inline(always)]
+fn wake<B: Bus, D, Dr, Tr>(cores: &mut [Core<Dr, Tr>], m: &Machine<B, D>, changes: &mut u64) {
+    let before = core::mem::replace(changes, m.bus.interrupt_changes());
+    if before != *changes {
+        for c in cores.iter_mut().filter(|c| c.state == State::Parked) {
+            if let Some(at) = c.pending(m.bus.platform()) {
+                c.state = State::Runnable(at);
+            }
         }
     }
 }
@@ -319,7 +324,7 @@ where
             return State::Parked;
         }
         let (packet, more) = match c.held.take() {
-            Some(held) => held,
+            Some(held) => *held,
             // A queue over its byte limit is not empty: a completion ends the wait.
             None if !c.traffic.is_generator() && !c.batch.may_go(c.driver.byte_room()) => {
                 return State::Parked;
@@ -351,7 +356,7 @@ where
                 }
             }
             Tx::Busy(p) => {
-                c.held = Some((p, more));
+                c.held = Some(Box::new((p, more)));
                 return State::Parked;
             }
             Tx::Dropped(p) => c.traffic.dropped(m, p),
