@@ -84,7 +84,7 @@ pub struct E1000 {
     pub(super) halted: bool,
     /// The cable is in, and the partner alive.
     cable: bool,
-    /// End of the negotiation; `NEVER`: none is under way.
+    /// End of the negotiation; `NEVER`: none is under way, or the cable is out.
     negotiating: Time,
     /// STATUS.LU.
     pub(super) link: bool,
@@ -93,8 +93,19 @@ pub struct E1000 {
     due: Time,
     /// The part of `due` that only reception moves: see [`E1000::update_next_event`].
     rx_due: Time,
+    /// Found anew after every event and register access: see [`E1000::find_upcoming`].
+    upcoming: Upcoming,
     /// Frames' memory, to be used again.
     pub(super) spare: SpareFrames,
+}
+
+/// Times of the next events that follow from the state of several parts.
+#[derive(Clone, Copy, Debug)]
+struct Upcoming {
+    wire: Time,
+    tx_work: Time,
+    tx_fetch: Time,
+    rx_fetch: Time,
 }
 
 impl E1000 {
@@ -104,6 +115,7 @@ impl E1000 {
         let eeprom = Eeprom::new(cfg.variant.device_id(), cfg.mac);
         let mut filter = Filter::new();
         filter.set_address(eeprom.mac());
+        let never = Time::NEVER;
         E1000 {
             cfg,
             counters: Counters::default(),
@@ -123,6 +135,7 @@ impl E1000 {
             now: Time::ZERO,
             due: Time::NEVER,
             rx_due: Time::NEVER,
+            upcoming: Upcoming { wire: never, tx_work: never, tx_fetch: never, rx_fetch: never },
             spare: SpareFrames::new(),
         }
     }
@@ -146,8 +159,8 @@ impl E1000 {
 
     /// The link goes down, and comes up when it has been negotiated.
     pub(super) fn negotiate(&mut self, at: Time) {
-        self.negotiating =
-            if self.cfg.negotiation > Span::ZERO { at + self.cfg.negotiation } else { Time::NEVER };
+        let negotiates = self.cable && self.cfg.negotiation > Span::ZERO;
+        self.negotiating = if negotiates { at + self.cfg.negotiation } else { Time::NEVER };
         self.phy.set_link(false);
         self.phy.agree(self.cfg.speed);
         self.follow_link(at);
@@ -177,10 +190,6 @@ impl E1000 {
             _ => Speed::G1,
         };
         Mode { speed, full: if ctrl & CTRL_FRCDPX == 0 { phy.full } else { ctrl & CTRL_FD != 0 } }
-    }
-
-    fn link_due(&self) -> Time {
-        if self.cable { self.negotiating } else { Time::NEVER }
     }
 
     /// CTRL.RST: everything but the EEPROM and the PHY. No DMA, nothing pending.
@@ -233,67 +242,88 @@ impl E1000 {
     pub(super) fn fault(&mut self) {
         self.counters.dma_faults += 1;
         self.halted = true;
+        self.tx.arrives = Time::NEVER;
     }
 
     /// Finds the time of the next event of any kind.
     pub(super) fn update_next_event(&mut self) {
+        self.find_upcoming();
         self.rx_due = self.rx.delay.due().min(self.rx_write_due().min(self.rx_data_due()));
         self.update_due();
     }
 
-    /// Finds the time of the next event where reception has not moved.
+    fn find_upcoming(&mut self) {
+        let (tx_work, tx_fetch) = self.tx_dma_due();
+        let (wire, rx_fetch) = (self.wire_due(), self.rx_fetch_due());
+        self.upcoming = Upcoming { wire, tx_work, tx_fetch, rx_fetch };
+    }
+
+    /// Finds the time of the next event where neither reception nor what is upcoming has moved.
     fn update_due(&mut self) {
-        self.due = (self.irq.due().min(self.link_due()))
-            .min(self.tx_arrival_due().min(self.wire_due()))
+        let Upcoming { wire, tx_work, tx_fetch, rx_fetch } = self.upcoming;
+        self.due = (self.irq.due().min(self.negotiating))
+            .min(self.tx.arrives.min(wire))
             .min(self.tx.delay.due().min(self.rx_due))
-            .min(self.tx_work_due().min(self.tx_fetch_due()))
-            .min(self.rx_fetch_due())
+            .min(tx_work.min(tx_fetch))
+            .min(rx_fetch)
             .max(self.now);
     }
 
     /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
+    #[inline(never)]
     fn step<P: Port>(&mut self, p: &mut P, t: Time) {
         // Transmission moves reception only by frames that come back, and by a fault.
         let receives = self.rx_due <= t || self.loops();
-        if self.link_due() <= t {
+        if self.negotiating <= t {
             self.negotiating = Time::NEVER;
             self.follow_link(t);
         }
-        if self.tx_arrival_due() <= t {
+        if self.tx.arrives <= t {
             self.tx_arrived(p, t);
+            self.find_upcoming();
         }
         if receives && self.rx_write_due() <= t {
             self.rx_written(p, t);
+            self.find_upcoming();
         }
-        if self.wire_due() <= t {
+        if self.upcoming.wire <= t {
             self.wire(p, t);
+            self.find_upcoming();
         }
         if receives && self.rx.delay.due() <= t {
             self.rx_delay_over(p, t);
+            self.find_upcoming();
         }
         if self.tx.delay.due() <= t {
+            let writes = self.tx.ring.any_waiting();
             self.tx_delay_over(p, t);
+            if writes {
+                self.find_upcoming();
+            }
         }
         if receives && self.rx_data_due() <= t {
             self.rx_data(p, t);
+            self.find_upcoming();
         }
-        let fetch = self.rx_fetch_due();
-        if fetch <= t && self.rx.ring.is_dry() {
+        let Upcoming { tx_work, tx_fetch, rx_fetch, .. } = self.upcoming;
+        if rx_fetch <= t && self.rx.ring.is_dry() {
             self.rx_fetch(p, t);
-        } else if self.tx_work_due() <= t {
+        } else if tx_work <= t {
             self.tx_work(p, t);
-        } else if self.tx_fetch_due() <= t {
+        } else if tx_fetch <= t {
             self.tx_fetch(p, t);
-        } else if fetch <= t {
+        } else if rx_fetch <= t {
             self.rx_fetch(p, t);
         }
         self.line_rises(p, t);
         // What was fetched may be what a frame waits for.
-        if receives || fetch <= t || self.halted {
-            self.update_next_event();
-        } else {
-            self.update_due();
+        if receives || rx_fetch <= t || self.halted {
+            return self.update_next_event();
         }
+        if tx_work.min(tx_fetch) <= t {
+            self.find_upcoming();
+        }
+        self.update_due();
     }
 
     pub(super) fn line_rises<P: Port>(&mut self, p: &mut P, t: Time) {
@@ -356,6 +386,7 @@ impl<P: Port> Device<P> for E1000 {
         taken
     }
 
+    #[inline]
     fn advance(&mut self, p: &mut P, until: Time) {
         while self.due <= until {
             self.now = self.now.max(self.due);

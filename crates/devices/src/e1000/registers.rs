@@ -228,13 +228,13 @@ impl E1000 {
             reg::RDLEN => self.rx.ring.len,
             reg::RDH => self.rx.ring.head,
             reg::RDT => self.rx.ring.tail,
-            reg::RXDCTL => self.rx.ring.control,
+            reg::RXDCTL => self.rx.ring.control(),
             reg::TDBAL => self.tx.ring.base as u32,
             reg::TDBAH => (self.tx.ring.base >> 32) as u32,
             reg::TDLEN => self.tx.ring.len,
             reg::TDH => self.tx.ring.head,
             reg::TDT => self.tx.ring.tail,
-            reg::TXDCTL => self.tx.ring.control,
+            reg::TXDCTL => self.tx.ring.control(),
             reg::stat::FIRST..=reg::stat::LAST => self.stats.read(offset),
             _ => {
                 if let Some(i) = within(offset, reg::MTA, reg::MTA_LEN) {
@@ -411,7 +411,7 @@ fn write_ring(ring: &mut super::ring::Ring, at: Time, offset: u32, v: u32) -> bo
         LEN => ring.len = v & LEN_MASK,
         HEAD => ring.head = v & 0xffff,
         TAIL => ring.announce(at, v),
-        _ => ring.control = v,
+        _ => ring.set_control(v),
     }
     ring.update();
     offset <= HEAD

@@ -41,11 +41,26 @@ impl Desc {
 }
 
 /// Fields of RXDCTL and TXDCTL, in descriptors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Thresholds {
     pub(super) prefetch: u32,
     pub(super) host: u32,
     pub(super) write_back: u32,
+}
+
+impl Thresholds {
+    /// Returns the fields of `control`, on a chip with cache lines of `line` bytes.
+    fn of(control: u32, line: u32) -> Thresholds {
+        let unit = |shift: u32| {
+            let v = control >> shift & 0x3f;
+            if control & DCTL_GRAN != 0 { v } else { (v * line / DESC as u32).min(MAX_BY_LINE) }
+        };
+        Thresholds {
+            prefetch: unit(DCTL_PTHRESH_SHIFT),
+            host: unit(DCTL_HTHRESH_SHIFT),
+            write_back: unit(DCTL_WTHRESH_SHIFT),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -55,7 +70,9 @@ pub(super) struct Ring {
     /// The chip's next descriptor.
     pub(super) head: u32,
     pub(super) tail: u32,
-    pub(super) control: u32,
+    control: u32,
+    /// The fields of `control`.
+    thresholds: Thresholds,
     line: u32,
     /// Time of the driver's last tail write.
     told: Time,
@@ -73,7 +90,8 @@ pub(super) struct Ring {
 impl Ring {
     pub(super) fn new(line: u32, control: u32) -> Ring {
         let (chip, waiting) = (VecDeque::with_capacity(ON_CHIP), VecDeque::with_capacity(ON_CHIP));
-        Ring { control, line, chip, waiting, ..Ring::default() }
+        let thresholds = Thresholds::of(control, line);
+        Ring { control, thresholds, line, chip, waiting, ..Ring::default() }
     }
 
     /// Descriptors in the ring.
@@ -96,20 +114,18 @@ impl Ring {
         self.to_tail(self.head)
     }
 
+    /// RXDCTL or TXDCTL.
+    pub(super) fn control(&self) -> u32 {
+        self.control
+    }
+
+    pub(super) fn set_control(&mut self, control: u32) {
+        self.control = control;
+        self.thresholds = Thresholds::of(control, self.line);
+    }
+
     pub(super) fn thresholds(&self) -> Thresholds {
-        let unit = |shift: u32| {
-            let v = self.control >> shift & 0x3f;
-            if self.control & DCTL_GRAN != 0 {
-                v
-            } else {
-                (v * self.line / DESC as u32).min(MAX_BY_LINE)
-            }
-        };
-        Thresholds {
-            prefetch: unit(DCTL_PTHRESH_SHIFT),
-            host: unit(DCTL_HTHRESH_SHIFT),
-            write_back: unit(DCTL_WTHRESH_SHIFT),
-        }
+        self.thresholds
     }
 
     /// The driver wrote the tail.
@@ -135,15 +151,13 @@ impl Ring {
 
     /// Returns the number of descriptors that the chip would fetch now.
     fn wants(&self) -> u32 {
-        let announced = self.to_tail(self.fetched);
-        if announced == 0 {
+        let (dry, t) = (self.chip.is_empty(), self.thresholds);
+        if !dry && self.chip.len() as u32 >= t.prefetch {
             return 0;
         }
-        if !self.chip.is_empty() {
-            let t = self.thresholds();
-            if self.chip.len() as u32 >= t.prefetch || announced < t.host.max(1) {
-                return 0;
-            }
+        let announced = self.to_tail(self.fetched);
+        if announced == 0 || !dry && announced < t.host {
+            return 0;
         }
         let room = (ON_CHIP - self.chip.len()).saturating_sub(self.waiting.len()) as u32;
         let there = announced.min(self.size() - self.fetched);
@@ -171,7 +185,7 @@ impl Ring {
 
     /// Fetches; when the descriptors are there, and how many.
     pub(super) fn fetch<P: Port>(&mut self, p: &mut P, at: Time) -> Result<(Time, u64), DmaFault> {
-        let n = self.wants() as usize;
+        let n = self.wanted as usize;
         let mut bytes = [0; ON_CHIP * DESC];
         let bytes = &mut bytes[..n * DESC];
         let arrived = p.read(at, self.place(self.fetched), bytes)?;
@@ -240,18 +254,32 @@ impl Ring {
             if n == 1 {
                 p.write(at, start + 8, &first.high.to_le_bytes())?;
             } else {
-                let mut bytes = [0; ON_CHIP * DESC];
-                let run = core::iter::once(first).chain(self.waiting.range(1..n).map(|w| w.1));
-                for (b, d) in bytes.as_chunks_mut::<DESC>().0.iter_mut().zip(run) {
-                    *b = d.to_bytes();
-                }
-                p.write(at, start, &bytes[..n * DESC])?;
+                self.write_run(p, at, (start, first), n)?;
             }
             // What could not be written waits on.
-            self.waiting.drain(..n);
+            for _ in 0..n {
+                self.waiting.pop_front();
+            }
             self.update();
         }
         Ok(done)
+    }
+
+    /// Writes the `n` neighbours that wait longest, of which `first` is the first.
+    #[inline(never)]
+    fn write_run<P: Port>(
+        &self,
+        p: &mut P,
+        at: Time,
+        (start, first): (Iova, Desc),
+        n: usize,
+    ) -> Result<Time, DmaFault> {
+        let mut bytes = [0; ON_CHIP * DESC];
+        let run = core::iter::once(first).chain(self.waiting.range(1..n).map(|w| w.1));
+        for (b, d) in bytes.as_chunks_mut::<DESC>().0.iter_mut().zip(run) {
+            *b = d.to_bytes();
+        }
+        p.write(at, start, &bytes[..n * DESC])
     }
 }
 

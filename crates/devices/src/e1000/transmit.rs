@@ -61,8 +61,10 @@ pub(super) struct Transmitter {
     packet: Packet,
     /// Bytes of the current descriptor that have been read.
     offset: u32,
-    /// A read under way: when it arrives, and how many bytes.
-    arriving: Option<(Time, u32)>,
+    /// The arrival of the read under way; `NEVER`: none is, or DMA has failed.
+    pub(super) arrives: Time,
+    /// Bytes of that read.
+    arriving: u32,
     pub(super) fifo: VecDeque<TxFrame>,
     pub(super) used: usize,
     /// Waits for room.
@@ -83,14 +85,15 @@ pub(super) struct Transmitter {
 
 impl Transmitter {
     pub(super) fn new(cfg: &Config) -> Transmitter {
-        Transmitter { ring: Ring::new(cfg.cache_line, 0), ..Transmitter::default() }
+        let ring = Ring::new(cfg.cache_line, 0);
+        Transmitter { ring, arrives: Time::NEVER, ..Transmitter::default() }
     }
 
     /// The driver has moved the ring: a packet half read is lost with it.
     pub(super) fn restart(&mut self) {
         self.ring.restart();
         self.offset = 0;
-        self.arriving = None;
+        self.arrives = Time::NEVER;
         self.packet = Packet::default();
         self.blocked = false;
         self.immediate = false;
@@ -104,8 +107,18 @@ impl E1000 {
         !self.halted && !self.tx.hung && (self.regs.tctl & TCTL_EN != 0 || self.tx.packet.open)
     }
 
-    pub(super) fn tx_fetch_due(&self) -> Time {
-        if self.tx_runs() { self.tx.ring.fetch_due(self.read_free) } else { Time::NEVER }
+    /// Returns the times of the next piece of work and of the next fetch.
+    #[inline]
+    pub(super) fn tx_dma_due(&self) -> (Time, Time) {
+        if !self.tx_runs() {
+            return (Time::NEVER, Time::NEVER);
+        }
+        let free = !self.tx.blocked && self.tx.arrives == Time::NEVER;
+        let work = match self.tx.ring.front() {
+            Some((arrived, _)) if free => arrived.max(self.read_free),
+            _ => Time::NEVER,
+        };
+        (work, self.tx.ring.fetch_due(self.read_free))
     }
 
     pub(super) fn tx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {
@@ -114,13 +127,6 @@ impl E1000 {
     }
 
     // ---- data ----
-
-    pub(super) fn tx_work_due(&self) -> Time {
-        if !self.tx_runs() || self.tx.blocked || self.tx.arriving.is_some() {
-            return Time::NEVER;
-        }
-        self.tx.ring.front().map_or(Time::NEVER, |(arrived, _)| arrived.max(self.read_free))
-    }
 
     /// Begins with the next piece of the next descriptor.
     pub(super) fn tx_work<P: Port>(&mut self, p: &mut P, t: Time) {
@@ -187,7 +193,7 @@ impl E1000 {
                 self.counters.data_reads += 1;
                 self.counters.data_read_bytes += u64::from(n);
                 self.read_free = arrived;
-                self.tx.arriving = Some((arrived, n));
+                (self.tx.arrives, self.tx.arriving) = (arrived, n);
             }
             Err(_) => self.fault(),
         }
@@ -241,18 +247,11 @@ impl E1000 {
         }
     }
 
-    pub(super) fn tx_arrival_due(&self) -> Time {
-        match self.tx.arriving {
-            Some((at, _)) if !self.halted => at,
-            _ => Time::NEVER,
-        }
-    }
-
     /// A piece is on the chip.
     pub(super) fn tx_arrived<P: Port>(&mut self, p: &mut P, t: Time) {
-        let Some((_, n)) = self.tx.arriving.take() else { return };
+        self.tx.arrives = Time::NEVER;
         let Some((_, d)) = self.tx.ring.front() else { return };
-        self.tx.offset += n;
+        self.tx.offset += self.tx.arriving;
         self.tx.packet.fresh = false;
         let word = d.high as u32;
         let length = word & if word & tx_word::DEXT != 0 { tx_word::LENGTH } else { LEGACY_LENGTH };
@@ -337,9 +336,10 @@ impl E1000 {
     /// The packet's bytes are a frame, described by `d` at its end.
     fn finish(&mut self, t: Time, d: Desc) {
         let word = d.high as u32;
-        let spare = self.spare.take();
+        // One that is not cut is whole, and has no further use of its memory.
+        let next = if self.tx.packet.large { self.spare.take() } else { Vec::new() };
         let packet = &mut self.tx.packet;
-        let mut bytes = core::mem::replace(&mut packet.bytes, spare);
+        let mut bytes = core::mem::replace(&mut packet.bytes, next);
         if bytes.is_empty() {
             self.spare.push(bytes);
             return;
@@ -396,7 +396,7 @@ impl E1000 {
         if left == 0 {
             self.irq.raise(t, INT_TXQE);
         }
-        let low = self.tx.ring.control >> TXDCTL_LWTHRESH_SHIFT;
+        let low = self.tx.ring.control() >> TXDCTL_LWTHRESH_SHIFT;
         if low != 0 && left == low * 8 && self.cfg.variant.moderates() {
             self.irq.raise(t, INT_TXD_LOW);
         }
@@ -463,7 +463,7 @@ impl E1000 {
     /// TIDV or TADV has ended.
     pub(super) fn tx_delay_over<P: Port>(&mut self, p: &mut P, t: Time) {
         self.tx.delay.stop();
-        if !self.halted {
+        if !self.halted && self.tx.ring.any_waiting() {
             self.tx_flush(p, t);
         }
         self.irq.raise(t, INT_TXDW);
