@@ -52,6 +52,7 @@ impl Ledger {
     }
 
     /// Counts a command of the device on PCI or PCI-X. The clocks are counted apart.
+    #[inline]
     pub(crate) fn count_command(&mut self, command: pci::Command) {
         use pci::Command;
         *match command {

@@ -3,7 +3,12 @@
 //! The rows are from a note of 16 March 2003 in Dierks, "RE: e1000 performance
 //! hack for ppc64 (Power4)", linux-kernel, 13 June 2003.
 
-use doorbell_bus::pci::{Command, Operation, Protocol, Rules, Settings, Transaction, transactions};
+use doorbell_bus::pci::{
+    Command, Latencies, Operation, Pci, Protocol, Rules, Settings, Transaction, transactions,
+};
+use doorbell_bus::{Access, Bus, Ledger, Meter, Platform, ProtectionGranularity};
+use doorbell_hal::{Direction, Iova, Port, Span, Time};
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 const FRAME: u32 = 1514;
@@ -259,5 +264,27 @@ proptest! {
             prop_assert_eq!(all, requests);
         }
         prop_assert!(transactions(&rules, Operation::Write, addr, len).eq(rules.writes(addr, len)));
+    }
+
+    /// One bus makes many reads, of which some are alike, below and above 4 GiB and across it.
+    #[test]
+    fn reads_in_any_order_count_as_the_meter(
+        s in settings(),
+        reads in vec((0u64..4, 0u64..3, prop_oneof![Just(FRAME), 0u32..6000]), 1..20),
+    ) {
+        let rules = Rules::new(s).unwrap();
+        let (base, size) = ((1 << 32) - (64 << 20), 65 << 20);
+        let mut platform = Platform::new(base, size, ProtectionGranularity::Page);
+        let low = (1 << 32) - 0x2000;
+        platform.memory.map(Iova(low), 0x6000, Direction::ToDevice);
+        let free = Latencies { cpu: Span::ZERO, memory: Span::ZERO, register: Span::ZERO };
+        let mut bus = Pci::new(platform, rules, free, 0);
+        let (mut metered, mut meter) = (Ledger::default(), Meter::Pci(rules));
+        for (page, offset, len) in reads {
+            let from = low + page * 0x1000 + offset * 200;
+            bus.read(Time::ZERO, Iova(from), &mut vec![0; len as usize]).unwrap();
+            meter.count(&mut metered, Time::ZERO, Access::Read(from, len));
+            prop_assert_eq!(&bus.ledger(), &metered, "{:#x}, {} B", from, len);
+        }
     }
 }

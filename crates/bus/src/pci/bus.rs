@@ -39,6 +39,64 @@ pub struct Pci<S = Capture> {
     fetched: Time,
     /// The arrival of the last write in memory.
     posted: Time,
+    /// The plan of the last conventional read. Reads of equal packets have the same.
+    plan: ReadPlan,
+}
+
+/// The commands of a conventional read, with their durations.
+#[derive(Debug, Default)]
+struct ReadPlan {
+    /// The reads that it holds for. `None`: for one that crosses a multiple of 4 GiB alone, because
+    /// addresses above take a clock more.
+    key: Option<ReadKey>,
+    commands: Vec<PlannedRead>,
+}
+
+/// All that the commands of a read depend on: its address within the bridge's window, whether that
+/// is above 4 GiB, and its length.
+type ReadKey = (u64, bool, usize);
+
+/// A command of a read, and the time for which it holds the bus.
+#[derive(Clone, Copy, Debug)]
+struct PlannedRead {
+    /// Its address is an offset from that of the read.
+    transaction: Transaction,
+    /// The clocks of the attempt that is answered with Retry, if reads are delayed.
+    retry: u64,
+    clocks: u64,
+}
+
+impl ReadPlan {
+    /// Makes the plan of a read, unless it is the same already.
+    #[inline]
+    fn make(&mut self, rules: &Rules, from: u64, len: usize) {
+        let boundary = u64::from(rules.settings().boundary);
+        let end = from.wrapping_add((len as u64).saturating_sub(1));
+        let key =
+            (from >> 32 == end >> 32).then_some((from & (boundary - 1), from >> 32 != 0, len));
+        if key.is_none() || key != self.key {
+            self.commands.clear();
+            let delayed = rules.delays_reads();
+            self.commands.extend(
+                rules.reads(from, len as u32).map(|t| PlannedRead::of(rules, &t, from, delayed)),
+            );
+            self.key = key;
+        }
+    }
+}
+
+impl PlannedRead {
+    fn of(rules: &Rules, t: &Transaction, from: u64, delayed: bool) -> PlannedRead {
+        let price = rules.settings().read;
+        let data = price.per_unit * t.bytes.into();
+        let (retry, wait) =
+            if delayed { (rules.retry_clocks(t), data) } else { (0, data + price.each) };
+        PlannedRead {
+            transaction: Transaction { addr: t.addr.wrapping_sub(from), ..*t },
+            retry,
+            clocks: rules.clocks(t) + rules.clocks_in(wait),
+        }
+    }
 }
 
 impl Pci {
@@ -58,6 +116,7 @@ impl Pci {
             reads: OutstandingRequests::new(outstanding),
             fetched: Time::ZERO,
             posted: Time::ZERO,
+            plan: ReadPlan::default(),
         }
     }
 }
@@ -95,24 +154,26 @@ impl<S: FrameSink> Pci<S> {
         start + duration
     }
 
-    /// Books a conventional read command. Returns when its data is there.
-    fn read_command(&mut self, at: Time, t: Transaction, delayed: bool) -> Time {
-        let price = self.rules.settings().read;
-        self.platform.ledger.count_command(t.command);
-        let mut wait = price.per_unit * t.bytes.into();
-        let mut start = self.reads.free(at);
-        if delayed {
-            self.platform.ledger.pci_retries += 1;
-            start = self.book(start, self.rules.retry_clocks(&t), &t, "retry") + price.each;
-        } else {
-            wait += price.each;
+    /// Books the commands of a conventional read, of which one is under way at a time. Returns when
+    /// its data is there.
+    #[inline]
+    fn conventional_read(&mut self, at: Time, from: u64, len: usize, delayed: bool) -> Time {
+        self.plan.make(&self.rules, from, len);
+        let answer = self.rules.settings().read.each;
+        let mut done = self.reads.free(at);
+        for i in 0..self.plan.commands.len() {
+            let PlannedRead { transaction: mut t, retry, clocks } = self.plan.commands[i];
+            t.addr = t.addr.wrapping_add(from);
+            self.platform.ledger.count_command(t.command);
+            if delayed {
+                self.platform.ledger.pci_retries += 1;
+                done = self.book(done, retry, &t, "retry") + answer;
+            }
+            done = self.book(done, clocks, &t, t.command.name());
         }
-        let done = self.book(
-            start,
-            self.rules.clocks(&t) + self.rules.clocks_in(wait),
-            &t,
-            t.command.name(),
-        );
+        if self.plan.commands.is_empty() {
+            return at;
+        }
         self.reads.take(done);
         done
     }
@@ -165,14 +226,16 @@ const MESSAGE_ADDRESS: Iova = Iova(0xfee0_0000);
 impl<S: FrameSink> Port for Pci<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
-        let mut done = at;
-        for t in self.rules.reads(from.0, into.len() as u32) {
-            done = match self.rules.settings().protocol {
-                Protocol::Conventional { delayed } => self.read_command(done, t, delayed),
-                // All requests may leave at once; how many do, the limit says.
-                Protocol::X { .. } => self.split_read(at, t).max(done),
-            };
-        }
+        let done = match self.rules.settings().protocol {
+            Protocol::Conventional { delayed } => {
+                self.conventional_read(at, from.0, into.len(), delayed)
+            }
+            // All requests may leave at once; how many do, the limit says.
+            Protocol::X { .. } => self
+                .rules
+                .reads(from.0, into.len() as u32)
+                .fold(at, |done, t| self.split_read(at, t).max(done)),
+        };
         self.platform.ledger.pci_read_bytes += into.len() as u64;
         self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)
@@ -223,8 +286,8 @@ impl<S: FrameSink> Bus for Pci<S> {
     type With<T: FrameSink + Clone> = Pci<T>;
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Pci<T> {
-        let Pci { platform, rules, latencies, bar, line, reads, fetched, posted, .. } = self;
-        Pci { platform, rules, latencies, bar, line, reads, fetched, posted, sink }
+        let Pci { platform, rules, latencies, bar, line, reads, fetched, posted, plan, .. } = self;
+        Pci { platform, rules, latencies, bar, line, reads, fetched, posted, plan, sink }
     }
 
     bus_of_platform!();

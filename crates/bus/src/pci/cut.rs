@@ -106,34 +106,39 @@ enum Cut {
 
 /// The transactions of a range in address order. An empty range has none.
 #[derive(Clone, Copy, Debug)]
-pub struct Transactions {
+pub struct Pieces {
     rules: Rules,
     cut: Cut,
     addr: u64,
     left: u32,
-    /// The rest of the PCI-X request before, whose answers are still to be listed.
-    answers: Option<(u64, u32)>,
-    /// Answers are listed, too.
-    answered: bool,
+}
+
+/// See [`transactions`].
+#[derive(Clone, Copy, Debug)]
+pub struct Transactions {
+    pieces: Pieces,
+    /// The answers to the PCI-X request before, still to be listed.
+    answers: Option<Pieces>,
 }
 
 /// Every transaction of a transfer by the device, each PCI-X request followed by its completions.
 /// Sizes and counts are those of [`Rules::reads`] and [`Rules::writes`], which the bus books.
 pub fn transactions(rules: &Rules, operation: Operation, addr: u64, len: u32) -> Transactions {
-    match operation {
-        Operation::Read => Transactions { answered: true, ..rules.reads(addr, len) },
+    let pieces = match operation {
+        Operation::Read => rules.reads(addr, len),
         Operation::Write => rules.writes(addr, len),
-    }
+    };
+    Transactions { pieces, answers: None }
 }
 
 impl Rules {
-    fn cut(&self, cut: Cut, addr: u64, left: u32) -> Transactions {
-        Transactions { rules: *self, cut, addr, left, answers: None, answered: false }
+    fn cut(&self, cut: Cut, addr: u64, left: u32) -> Pieces {
+        Pieces { rules: *self, cut, addr, left }
     }
 
     /// The read commands of a transfer; on PCI-X, its requests.
     #[inline]
-    pub fn reads(&self, addr: u64, len: u32) -> Transactions {
+    pub fn reads(&self, addr: u64, len: u32) -> Pieces {
         let cut = match self.settings.protocol {
             Protocol::Conventional { .. } => Cut::Lines,
             Protocol::X { mmrbc, .. } => Cut::Requests(mmrbc),
@@ -143,7 +148,7 @@ impl Rules {
 
     /// The write commands of a transfer.
     #[inline]
-    pub fn writes(&self, addr: u64, len: u32) -> Transactions {
+    pub fn writes(&self, addr: u64, len: u32) -> Pieces {
         let line = self.settings.line;
         let cut = match self.settings.protocol {
             Protocol::X { .. } => Cut::Blocks,
@@ -157,7 +162,7 @@ impl Rules {
 
     /// The Split Completions that answer one PCI-X request.
     #[inline]
-    pub fn completions(&self, addr: u64, len: u32) -> Transactions {
+    pub fn completions(&self, addr: u64, len: u32) -> Pieces {
         self.cut(Cut::Completions, addr, len)
     }
 }
@@ -168,26 +173,31 @@ const fn to_end(addr: u64, window: u32) -> u32 {
     window - (addr as u32 & (window - 1))
 }
 
-impl Iterator for Transactions {
+impl Iterator for Pieces {
     type Item = Transaction;
 
     #[inline]
     fn next(&mut self) -> Option<Transaction> {
-        if let Some((addr, left)) = self.answers {
-            let answer = self.rules.piece(Cut::Completions, addr, left);
-            let rest = left - answer.bytes;
-            self.answers = (rest > 0).then_some((addr.wrapping_add(answer.bytes.into()), rest));
-            return Some(answer);
-        }
         if self.left == 0 {
             return None;
         }
         let t = self.rules.piece(self.cut, self.addr, self.left);
         self.addr = t.addr.wrapping_add(t.bytes.into());
         self.left -= t.bytes;
-        if self.answered && matches!(self.cut, Cut::Requests(_)) {
-            self.answers = Some((t.addr, t.bytes));
+        Some(t)
+    }
+}
+
+impl Iterator for Transactions {
+    type Item = Transaction;
+
+    fn next(&mut self) -> Option<Transaction> {
+        if let Some(answer) = self.answers.as_mut().and_then(Pieces::next) {
+            return Some(answer);
         }
+        let t = self.pieces.next()?;
+        self.answers = matches!(self.pieces.cut, Cut::Requests(_))
+            .then(|| self.pieces.rules.completions(t.addr, t.bytes));
         Some(t)
     }
 }

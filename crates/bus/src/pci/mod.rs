@@ -11,7 +11,7 @@ mod cut;
 
 pub use crate::pcie::Operation;
 pub use bus::{Latencies, Pci};
-pub use cut::{Command, Transaction, Transactions, transactions};
+pub use cut::{Command, Pieces, Transaction, Transactions, transactions};
 
 use crate::Price;
 use crate::rules::{RulesError, checker};
