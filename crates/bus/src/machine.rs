@@ -483,7 +483,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.note(self.core.now, || CpuStep::CopyOut(from.iova() + u64::from(offset), len));
     }
 
-    #[inline]
+    #[inline(always)]
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
         if range.start > range.end || range.end > b.len() {
             return Err(MapError { buf: b, why: MapFault::Range });

@@ -45,6 +45,9 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Bytes of a line in which posted writes are counted.
+    pub(crate) const LINE: usize = 1 << LINE_SHIFT;
+
     /// Creates `size` bytes of zeroes at physical address `base`.
     ///
     /// # Panics
@@ -178,16 +181,16 @@ impl Memory {
 
     // ---- the guard ----
 
+    /// Returns the granules of `len` bytes from `start` on.
     #[inline(always)]
-    fn granules(&self, at: Iova, len: u32) -> core::ops::Range<usize> {
-        let start = self.index(at.0);
-        start >> self.shift..(start + len as usize).div_ceil(1 << self.shift)
+    fn granules(&self, start: usize, len: usize) -> core::ops::Range<usize> {
+        start >> self.shift..(start + len + (1 << self.shift) - 1) >> self.shift
     }
 
     /// Maps bytes for the device.
     #[inline(always)]
     pub fn map(&mut self, at: Iova, len: u32, dir: Direction) {
-        let granules = self.granules(at, len);
+        let granules = self.granules(self.index(at.0), len as usize);
         for g in &mut self.live[granules] {
             g[dir as usize] += 1;
         }
@@ -196,7 +199,7 @@ impl Memory {
     /// Ends a mapping.
     #[inline(always)]
     pub fn unmap(&mut self, at: Iova, len: u32, dir: Direction) {
-        let granules = self.granules(at, len);
+        let granules = self.granules(self.index(at.0), len as usize);
         for g in &mut self.live[granules] {
             g[dir as usize] -= 1;
         }
@@ -209,7 +212,7 @@ impl Memory {
         if end.is_none_or(|end| end > self.bytes.len()) {
             return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
         }
-        let granules = start >> self.shift..(start + len).div_ceil(1 << self.shift);
+        let granules = self.granules(start, len);
         for (i, g) in self.live[granules].iter().enumerate() {
             if g[dir as usize] == 0 {
                 return Err(self.fault(start, i, g));
@@ -247,7 +250,7 @@ impl Memory {
         if start.checked_add(len).is_none_or(|end| end > self.bytes.len()) {
             return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
         }
-        let granules = start >> self.shift..(start + len).div_ceil(1 << self.shift);
+        let granules = self.granules(start, len);
         match self.live[granules].iter().position(|g| *g == [0; 2]) {
             Some(i) => Err(self.fault(start, i, &[0; 2])),
             None => Ok(start),

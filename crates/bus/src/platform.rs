@@ -145,6 +145,15 @@ enum PostedKind {
     Message(u16),
 }
 
+impl Posted {
+    /// Returns true if it is a write to one of `len` bytes at `at`.
+    #[inline(always)]
+    fn touches(&self, at: Iova, len: usize) -> bool {
+        matches!(self.kind, PostedKind::Write { to, len: l, .. }
+            if to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l)))
+    }
+}
+
 /// Interrupt vectors and lines a platform has.
 const VECTORS: usize = 256;
 
@@ -565,9 +574,11 @@ impl Platform {
     /// Returns true if a write in flight touches these bytes.
     #[inline(always)]
     fn overlaps(&self, at: Iova, len: usize) -> bool {
-        !self.in_flight.is_empty()
-            && self.memory.may_be_posted(at, len)
-            && self.overlaps_exactly(at, len)
+        // A few writes are compared faster than the lines of a long range are summed.
+        if self.in_flight.len() <= len / (4 * Memory::LINE) {
+            return self.in_flight.iter().any(|p| p.touches(at, len));
+        }
+        self.memory.may_be_posted(at, len) && self.overlaps_exactly(at, len)
     }
 
     #[cold]
@@ -578,7 +589,7 @@ impl Platform {
         let mut unseen = self.memory.posted_to_lines(at, len);
         for p in self.in_flight.iter().rev() {
             let PostedKind::Write { to, len: l, .. } = p.kind else { continue };
-            if to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l)) {
+            if p.touches(at, len) {
                 return true;
             }
             let common = self.memory.lines_in_common((at, len), (to, l as usize));

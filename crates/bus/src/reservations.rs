@@ -54,7 +54,7 @@ impl Reservations {
 
     /// Books `duration` in the first gap that holds it at or after `at` and the floor. Returns its
     /// start. An empty booking takes no gap.
-    #[inline]
+    #[inline(always)]
     pub fn book(&mut self, at: Time, duration: Span) -> Time {
         let at = at.max(self.floor);
         if at < self.last.start || duration == Span::ZERO {
@@ -101,7 +101,7 @@ impl Reservations {
         self.older.leaves.iter().flat_map(|leaf| leaf.items.iter().copied()).chain(last)
     }
 
-    #[inline]
+    #[inline(never)]
     fn follow_last(&mut self, next: Interval) {
         // No search meets an interval that ends at the floor. Also drops the empty first one.
         if self.last.end > self.floor {
@@ -252,20 +252,25 @@ impl Sorted {
         }
     }
 
+    #[inline]
     fn push(&mut self, interval: Interval) {
-        let gap = interval.start.since(self.leaves.back().map_or(Time::ZERO, |leaf| leaf.end));
         match self.leaves.back_mut() {
             Some(leaf) if leaf.items.len() < LEAF => {
+                leaf.gap = leaf.gap.max(interval.start.since(leaf.end));
                 leaf.end = interval.end;
-                leaf.gap = leaf.gap.max(gap);
                 leaf.items.push(interval);
             }
-            _ => {
-                let mut items = self.empty_leaf();
-                items.push(interval);
-                self.leaves.push_back(Leaf { end: interval.end, gap, items });
-            }
+            _ => self.push_leaf(interval),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_leaf(&mut self, interval: Interval) {
+        let gap = interval.start.since(self.leaves.back().map_or(Time::ZERO, |leaf| leaf.end));
+        let mut items = self.empty_leaf();
+        items.push(interval);
+        self.leaves.push_back(Leaf { end: interval.end, gap, items });
     }
 
     fn insert(&mut self, mut place: Place, interval: Interval) {

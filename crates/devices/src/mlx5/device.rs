@@ -313,7 +313,6 @@ impl Mlx5 {
             return;
         }
         let before = cq.event_due();
-        cq.pi = cq.pi.wrapping_add(1);
         cq.written(at);
         let now = cq.event_due();
         self.counters.cqes += 1;
@@ -324,8 +323,7 @@ impl Mlx5 {
     fn report<P: Port>(&mut self, p: &mut P) {
         let at = self.events_due;
         let next = self.cqs.iter_mut().find(|(_, cq)| cq.event_due() <= at).map(|(cqn, cq)| {
-            cq.armed = None;
-            cq.report_by = None;
+            cq.reported();
             (cqn, cq.ctx.eqn)
         });
         if let Some((cqn, eqn)) = next {

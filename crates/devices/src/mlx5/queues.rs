@@ -106,6 +106,8 @@ pub(super) struct Cq {
     pub(super) report_by: Option<Time>,
     /// Time at which the last entry was written.
     last_written: Time,
+    /// See [`Cq::event_due`]. Follows from the fields above and the moderation.
+    event_due: Time,
     /// It overran; nothing is written any more.
     pub(super) dead: bool,
     /// The arm in its doorbell record as last looked at.
@@ -116,14 +118,40 @@ impl Cq {
     /// Armed from its creation: see `polled`.
     pub(super) fn new(ctx: CqContext, ring: Ring, armed: bool) -> Cq {
         let armed = armed.then_some((0, Time::ZERO));
-        let last_written = Time::ZERO;
-        Cq { ctx, ring, pi: 0, ci: 0, armed, report_by: None, last_written, dead: false, seen: 0 }
+        Cq {
+            ctx,
+            ring,
+            pi: 0,
+            ci: 0,
+            armed,
+            report_by: None,
+            last_written: Time::ZERO,
+            event_due: Time::NEVER,
+            dead: false,
+            seen: 0,
+        }
     }
 
     /// An entry was written.
     pub(super) fn written(&mut self, at: Time) {
+        self.pi = self.pi.wrapping_add(1);
         self.last_written = at;
         self.report_by.get_or_insert(at + Span::from_us(u64::from(self.ctx.period_us)));
+        self.update_event();
+    }
+
+    /// Its event was written.
+    pub(super) fn reported(&mut self) {
+        self.armed = None;
+        self.report_by = None;
+        self.update_event();
+    }
+
+    /// Changes the moderation.
+    pub(super) fn moderate(&mut self, period_us: Option<u16>, max_count: Option<u16>) {
+        self.ctx.period_us = period_us.unwrap_or(self.ctx.period_us);
+        self.ctx.max_count = max_count.unwrap_or(self.ctx.max_count);
+        self.update_event();
     }
 
     /// It has been read up to `ci`; one event is wanted for what is beyond.
@@ -137,22 +165,30 @@ impl Cq {
             // once; one that no event spoke of yet has its moderation.
             self.report_by.get_or_insert(at);
         }
+        self.update_event();
     }
 
     /// Returns the time of its next event by moderation: with the entry that makes `max_count` of
     /// those beyond the armed counter, or `period_us` after the first unreported one.
+    #[inline(always)]
     pub(super) fn event_due(&self) -> Time {
-        let (Some((armed, since)), Some(report_by)) = (self.armed, self.report_by) else {
-            return Time::NEVER;
+        self.event_due
+    }
+
+    fn update_event(&mut self) {
+        self.event_due = match (self.armed, self.report_by) {
+            (Some((armed, since)), Some(report_by)) => {
+                let waiting = self.pi.wrapping_sub(armed) & 0xff_ffff;
+                if waiting == 0 {
+                    Time::NEVER
+                } else if waiting >= u32::from(self.ctx.max_count) {
+                    since.max(self.last_written)
+                } else {
+                    since.max(report_by)
+                }
+            }
+            _ => Time::NEVER,
         };
-        let waiting = self.pi.wrapping_sub(armed) & 0xff_ffff;
-        if waiting == 0 {
-            Time::NEVER
-        } else if waiting >= u32::from(self.ctx.max_count) {
-            since.max(self.last_written)
-        } else {
-            since.max(report_by)
-        }
     }
 }
 

@@ -85,12 +85,10 @@ impl Mlx5 {
         let cq = self.cqs.find_mut(m.get(ModifyCqIn::CQN))?;
         check(fields & !(modify_cq::PERIOD | modify_cq::MAX_COUNT | modify_cq::PERIOD_MODE) == 0)?;
         let c = m.part(ModifyCqIn::CQC);
-        if fields & modify_cq::PERIOD != 0 {
-            cq.ctx.period_us = c.get(Cqc::PERIOD) as u16;
-        }
-        if fields & modify_cq::MAX_COUNT != 0 {
-            cq.ctx.max_count = c.get(Cqc::MAX_COUNT) as u16;
-        }
+        cq.moderate(
+            (fields & modify_cq::PERIOD != 0).then(|| c.get(Cqc::PERIOD) as u16),
+            (fields & modify_cq::MAX_COUNT != 0).then(|| c.get(Cqc::MAX_COUNT) as u16),
+        );
         self.find_events();
         Ok(())
     }
