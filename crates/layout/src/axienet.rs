@@ -104,8 +104,7 @@ layout! {
         buffer_msb: U32, "Its upper half.";
         multichannel: U32, "Multichannel: 0.";
         stride: U32, "Stride: 0.";
-        /// Length of the buffer, and on transmit [`Descriptor::SOF`] and
-        /// [`Descriptor::EOF`].
+        /// Length of the buffer, and on transmit [`Descriptor::SOF`] and [`Descriptor::EOF`].
         control: U32;
         status: U32, "Result, written by the engine; 0 before.";
         /// Application words. Transmit: of the packet, taken from its first descriptor
@@ -212,8 +211,7 @@ layout! {
         PHY_RESET_COMPLETE = 1 << 8, "The PHY's reset is over.";
     }
 
-    /// Receive configuration 1. Its lower 16 bits are bytes 4 and 5 of the pause frames'
-    /// source.
+    /// Receive configuration 1. Its lower 16 bits are bytes 4 and 5 of the pause frames' source.
     mod rcw1: u32 {
         CONTROL_LENGTH_DISABLE = 1 << 24, "The length of control frames is not checked.";
         LENGTH_TYPE_DISABLE = 1 << 25, "The length/type field is not checked.";

@@ -76,8 +76,7 @@ pub mod reg {
             TDBAH = 0x3804, "Transmit ring: address, high half.";
             TDLEN = 0x3808, "Transmit ring: bytes, a multiple of 128.";
             TDH = 0x3810, "Transmit ring: the device's next descriptor.";
-            /// Transmit ring: one past the driver's last descriptor. Writing it is the
-            /// doorbell.
+            /// Transmit ring: one past the driver's last descriptor. Writing it is the doorbell.
             TDT = 0x3818;
             TIDV = 0x3820, "Transmit delay timer, in 1.024 us.";
             TXDCTL = 0x3828, "Transmit descriptor control: thresholds.";

@@ -66,8 +66,7 @@ layout! {
         LARGE = 9, "Arguments with it.";
     }
 
-    /// Commands of H_MULTICAST_CTRL: what to modify, to which state, and one of the table
-    /// commands.
+    /// Commands of H_MULTICAST_CTRL: what to modify, to which state, and one of the table commands.
     mod multicast: u64 {
         RECEIVE_MODIFY = 0x8_0000, "RecvModify: change whether multicast is received.";
         RECEIVE_ENABLE = 0x2_0000, "RecvEnable: it is.";

@@ -203,42 +203,46 @@ impl Rc {
     }
 }
 
-layout! {
+/// Declares messages: byte 0 and the command, then the fields of each.
+macro_rules! messages {
+    ($($(#[$a:meta])* $T:ident { $($fields:tt)* })*) => {
+        layout! {$(
+            $(#[$a])*
+            struct $T[16] {
+                first: u8, "See [`first`].";
+                cmd: u8, "See [`cmd`].";
+                $($fields)*
+            }
+        )*}
+    };
+}
+
+messages! {
     /// Fields common to all messages. Many responses have no others.
-    struct Message[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "See [`cmd`].";
+    Message {
         params: [u8; 10], "The command's own.";
         rc: Rc, "In responses.";
     }
     /// The version that the client offers, and the one it gets.
-    struct VersionExchange[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::VERSION_EXCHANGE`].";
+    VersionExchange {
         version: U16, "Version.";
         reserved: [u8; 8], "Reserved.";
         rc: Rc, "In the response.";
     }
     /// A capability's value, asked for or requested.
-    struct Capability[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::QUERY_CAPABILITY`], [`cmd::REQUEST_CAPABILITY`].";
+    Capability {
         capability: U16, "See [`cap`].";
         number: U64, "Its value.";
         rc: Rc, "In the response.";
     }
     /// Address of the login buffer. The response is a [`Message`].
-    struct Login[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::LOGIN`].";
+    Login {
         reserved: [u8; 6], "Reserved.";
         ioba: U32, "Address of a [`LoginBuffer`].";
         len: U32, "Its bytes, everything in it included.";
     }
     /// The port.
-    struct PhysParms[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::QUERY_PHYS_PARMS`] and the like.";
+    PhysParms {
         flags1: u8, "See [`phys`].";
         flags2: u8, "See [`phys`].";
         speed: U32, "See [`speed`].";
@@ -246,35 +250,27 @@ layout! {
         rc: Rc, "In the response.";
     }
     /// Up, down, or what is it.
-    struct LogicalLinkState[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::LOGICAL_LINK_STATE`].";
+    LogicalLinkState {
         link_state: u8, "See [`link`].";
         reserved: [u8; 9], "Reserved.";
         rc: Rc, "In the response.";
     }
     /// Length, then address: [`cmd::QUERY_IP_OFFLOAD`] alone has them so.
-    struct LengthAddress[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "The command.";
+    LengthAddress {
         reserved: [u8; 2], "Reserved.";
         len: U32, "Bytes.";
         ioba: U32, "Address.";
         rc: Rc, "In the response.";
     }
     /// Address, then length.
-    struct AddressLength[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "The command.";
+    AddressLength {
         reserved: [u8; 2], "Reserved.";
         ioba: U32, "Address.";
         len: U32, "Bytes.";
         rc: Rc, "In the response.";
     }
     /// Asks for [`Statistics`] at an address.
-    struct RequestStatistics[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::REQUEST_STATISTICS`].";
+    RequestStatistics {
         flags: u8, "0x80: of the physical port.";
         reserved: u8, "Reserved.";
         ioba: U32, "Address.";
@@ -282,9 +278,7 @@ layout! {
         rc: Rc, "In the response.";
     }
     /// Something broke.
-    struct ErrorIndication[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::ERROR_INDICATION`].";
+    ErrorIndication {
         flags: u8, "[`ERROR_FATAL`].";
         reserved: u8, "Reserved.";
         error_id: U32, "Number of the error.";
@@ -293,50 +287,38 @@ layout! {
         reserved2: [u8; 2], "Reserved.";
     }
     /// The link has changed.
-    struct LinkStateIndication[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::LINK_STATE_INDICATION`].";
+    LinkStateIndication {
         reserved: [u8; 2], "Reserved.";
         phys_link_state: u8, "Of the port: see [`link`].";
         logical_link_state: u8, "Of the adapter: see [`link`].";
         reserved2: [u8; 10], "Reserved.";
     }
     /// A station address; the response has the one in force.
-    struct ChangeMac[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::CHANGE_MAC_ADDR`].";
+    ChangeMac {
         mac_addr: [u8; 6], "Address.";
         reserved: [u8; 4], "Reserved.";
         rc: Rc, "In the response.";
     }
     /// A multicast address to be received or not.
-    struct MulticastCtrl[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::MULTICAST_CTRL`].";
+    MulticastCtrl {
         mac_addr: [u8; 6], "Address.";
         flags: u8, "See [`multicast`].";
         reserved: [u8; 3], "Reserved.";
         rc: Rc, "In the response.";
     }
     /// Length of the vital product data.
-    struct VpdSize[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::GET_VPD_SIZE`].";
+    VpdSize {
         reserved: [u8; 2], "Reserved.";
         len: U64, "Bytes.";
         rc: Rc, "Return code.";
     }
     /// The client's permissions have changed.
-    struct AclChange[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::ACL_CHANGE_INDICATION`].";
+    AclChange {
         change_type: U16, "0 MAC addresses, 1 VLANs.";
         reserved: [u8; 12], "Reserved.";
     }
     /// Pages that long-term buffers may have.
-    struct QueryMap[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::QUERY_MAP`].";
+    QueryMap {
         reserved: u8, "Reserved.";
         page_size: u8, "Of a page, log2.";
         tot_pages: U32, "In all.";
@@ -344,16 +326,16 @@ layout! {
         rc: Rc, "Return code.";
     }
     /// A long-term buffer.
-    struct RequestMap[16] {
-        first: u8, "See [`first`].";
-        cmd: u8, "[`cmd::REQUEST_MAP`], [`cmd::REQUEST_UNMAP`].";
+    RequestMap {
         reserved: u8, "Reserved.";
         map_id: u8, "The client's choice, 1 to [`MAX_MAP_ID`].";
         ioba: U32, "Address.";
         len: U32, "Bytes.";
         rc: Rc, "In the response.";
     }
+}
 
+layout! {
     /// Flags of [`PhysParms`].
     mod phys: u8 {
         PROMISC = 0x20, "`flags1`: promiscuous.";

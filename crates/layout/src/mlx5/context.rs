@@ -1,5 +1,7 @@
 //! Contexts of queues as plain values. [`super::command`] has their form in commands.
 
+use zerocopy::TryFromBytes;
+
 /// Context of a completion queue (the fields used of `cqc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CqContext {
@@ -52,7 +54,7 @@ pub struct SqContext {
 }
 
 /// States of a send queue (`sqc.state`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u8)]
 pub enum SqState {
     /// Doorbells are ignored; counters are zero.
@@ -66,17 +68,12 @@ pub enum SqState {
 impl SqState {
     /// From a context.
     pub fn from_bits(v: u32) -> Option<SqState> {
-        match v {
-            0 => Some(SqState::Reset),
-            1 => Some(SqState::Ready),
-            3 => Some(SqState::Error),
-            _ => None,
-        }
+        SqState::try_read_from_bytes(&[u8::try_from(v).ok()?]).ok()
     }
 }
 
 /// Capabilities of the device for send queues (`QUERY_HCA_CAP`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     /// ETH `enhanced_multi_pkt_send_wqe`.
     pub enhanced_mpw: bool,
@@ -93,7 +90,7 @@ pub struct Caps {
 }
 
 /// Status of a firmware command (cmd.c `mlx5_cmd_status`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, TryFromBytes)]
 #[repr(u8)]
 pub enum CmdStatus {
     /// The device failed inside.
@@ -127,24 +124,8 @@ pub enum CmdStatus {
 impl CmdStatus {
     /// From a command's output; `None` is success. An unknown status is [`CmdStatus::Internal`].
     pub fn from_byte(b: u8) -> Option<CmdStatus> {
-        use CmdStatus::*;
-        if b == 0 {
-            return None;
-        }
-        let all = [
-            Internal,
-            BadOp,
-            BadParam,
-            BadSystemState,
-            BadResource,
-            ResourceBusy,
-            ExceedLimit,
-            BadResourceState,
-            BadIndex,
-            NoResources,
-            BadInputLength,
-            BadOutputLength,
-        ];
-        Some(all.into_iter().find(|&s| s as u8 == b).unwrap_or(Internal))
+        let known = CmdStatus::try_read_from_bytes(&[b]).ok();
+        let answer = known.filter(|s| *s != CmdStatus::Undelivered).unwrap_or(CmdStatus::Internal);
+        (b != 0).then_some(answer)
     }
 }

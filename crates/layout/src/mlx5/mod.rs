@@ -2,10 +2,9 @@
 //! the doorbell page, the initialization segment, and the firmware commands with
 //! the contexts that objects are created from.
 //!
-//! Everything in host memory and in BAR0 is big-endian. The unit of a WQE is the
-//! data segment (DS, 16 bytes); the unit of a send queue is the basic block
-//! (WQEBB, 64 bytes, 4 DS). Names follow linux/mlx5/{device,qp,cq}.h and, for
-//! commands, mlx5_ifc.h.
+//! Everything in host memory and in BAR0 is big-endian. The unit of a WQE is the data segment (DS,
+//! 16 bytes); the unit of a send queue is the basic block (WQEBB, 64 bytes, 4 DS). Names follow
+//! linux/mlx5/{device,qp,cq}.h and, for commands, mlx5_ifc.h.
 
 pub mod command;
 mod context;

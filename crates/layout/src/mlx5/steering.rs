@@ -1,5 +1,4 @@
-//! Flow steering: what a flow group and a flow table entry compare
-//! (mlx5_ifc.h `fte_match_param`).
+//! Flow steering: what a flow group and a flow table entry compare (mlx5_ifc.h `fte_match_param`).
 //!
 //! A match parameter is 512 bytes in sets of 64: outer headers, miscellaneous,
 //! inner headers, and further ones. A group gives a mask, an entry a value; a frame

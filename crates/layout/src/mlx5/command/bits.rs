@@ -48,21 +48,18 @@ impl<T> Bits<T> {
         assert!(at.is_multiple_of(4) && hi >= lo && hi < 32);
         Bits { at, hi, lo, of: PhantomData }
     }
-    const fn mask(&self) -> u32 {
-        u32::MAX >> (31 - (self.hi - self.lo))
-    }
     /// Returns the largest value it holds.
     pub const fn max(&self) -> u32 {
-        self.mask()
+        u32::MAX >> (31 - (self.hi - self.lo))
     }
     pub(crate) fn read(&self, bytes: &[u8]) -> u32 {
-        be32(bytes, self.at) >> self.lo & self.mask()
+        be32(bytes, self.at) >> self.lo & self.max()
     }
     pub(crate) fn write(&self, bytes: &mut [u8], v: u32) {
-        debug_assert!(v <= self.mask(), "{v:#x} in bits {}:{} at {:#x}", self.hi, self.lo, self.at);
-        let old = be32(bytes, self.at) & !(self.mask() << self.lo);
+        debug_assert!(v <= self.max(), "{v:#x} in bits {}:{} at {:#x}", self.hi, self.lo, self.at);
+        let old = be32(bytes, self.at) & !(self.max() << self.lo);
         bytes[self.at..self.at + 4]
-            .copy_from_slice(&(old | (v & self.mask()) << self.lo).to_be_bytes());
+            .copy_from_slice(&(old | (v & self.max()) << self.lo).to_be_bytes());
     }
 }
 
@@ -83,16 +80,10 @@ impl<T, U> Part<T, U> {
 
 impl<T, U: Inner> Part<T, U> {
     pub(crate) fn get<'a>(&self, bytes: &'a [u8]) -> &'a U {
-        match U::ref_from_bytes(&bytes[self.at..self.at + size_of::<U>()]) {
-            Ok(u) => u,
-            Err(_) => unreachable!("the slice has the size of U, which has no alignment"),
-        }
+        U::ref_from_prefix(&bytes[self.at..]).expect("it is inside and has no alignment").0
     }
     pub(crate) fn get_mut<'a>(&self, bytes: &'a mut [u8]) -> &'a mut U {
-        match U::mut_from_bytes(&mut bytes[self.at..self.at + size_of::<U>()]) {
-            Ok(u) => u,
-            Err(_) => unreachable!("the slice has the size of U, which has no alignment"),
-        }
+        U::mut_from_prefix(&mut bytes[self.at..]).expect("it is inside and has no alignment").0
     }
 }
 
