@@ -10,6 +10,7 @@
 //! 10.9 percent is not, and 100 to 111 is a change where 111 to 100 is none.
 
 use crate::controller::{Flow, Sample};
+use core::cmp::Ordering;
 
 /// Events after which an epoch ends (`DIM_NEVENTS`).
 pub const EVENTS_PER_EPOCH: u16 = 64;
@@ -40,14 +41,6 @@ pub enum Tune {
     GoingRight = 2,
     /// Moves towards less moderation, a smaller index (`DIM_GOING_LEFT`).
     GoingLeft = 3,
-}
-
-/// Comparison of an epoch with the one before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
-    Worse,
-    Same,
-    Better,
 }
 
 /// The counters at an edge of an epoch, in Linux's widths.
@@ -116,16 +109,12 @@ impl Rates {
     }
 }
 
-/// Compares `now` with `before`: `Same` without a significant difference (`IS_SIGNIFICANT_DIFF`;
-/// nothing differs from zero), else `Better` if it is higher.
-pub(crate) fn higher_is_better(now: i32, before: i32) -> Verdict {
+/// Compares `now` with `before`: equal without a significant difference (`IS_SIGNIFICANT_DIFF`;
+/// nothing differs from zero). Greater is better.
+pub(crate) fn compare(now: i32, before: i32) -> Ordering {
     let difference = i64::from(now.wrapping_sub(before).wrapping_abs()) as u64;
     let significant = before != 0 && difference.wrapping_mul(100) / (i64::from(before) as u64) > 10;
-    match significant {
-        false => Verdict::Same,
-        true if now > before => Verdict::Better,
-        true => Verdict::Worse,
-    }
+    if significant { now.cmp(&before) } else { Ordering::Equal }
 }
 
 #[cfg(test)]

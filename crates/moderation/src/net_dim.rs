@@ -8,8 +8,9 @@
 //! epoch opens; here an epoch opens at the time of the sample.
 
 use crate::controller::{Controller, Direction, Sample, Setting};
-use crate::epoch::{EVENTS_PER_EPOCH, Edge, Rates, State, Tune, Verdict, higher_is_better};
+use crate::epoch::{EVENTS_PER_EPOCH, Edge, Rates, State, Tune, compare};
 use crate::profiles::{DEFAULT_INDEX, Profiles};
+use core::cmp::Ordering;
 
 /// Last index of a table.
 const LAST: u8 = crate::profiles::COUNT as u8 - 1;
@@ -119,7 +120,7 @@ impl NetDim {
         let (was, was_at) = (self.tune, self.index);
         match self.tune {
             Tune::ParkingOnTop => {
-                if compare(&rates, &self.previous) != Verdict::Same {
+                if compare_epochs(&rates, &self.previous).is_ne() {
                     self.leave_parking();
                 }
             }
@@ -130,7 +131,7 @@ impl NetDim {
                 }
             }
             Tune::GoingRight | Tune::GoingLeft => {
-                if compare(&rates, &self.previous) != Verdict::Better {
+                if compare_epochs(&rates, &self.previous).is_le() {
                     self.turn();
                 }
                 if self.on_top() {
@@ -212,12 +213,10 @@ impl Controller for NetDim {
             return None;
         }
         let now = Edge::new(sample, sample.flow(self.direction), events);
-        if self.state == State::MeasureInProgress {
-            let rates = Rates::between(&self.start, &now)?;
-            if self.decide(rates) {
-                self.state = State::ApplyNewProfile;
-                return Some(self.setting());
-            }
+        if self.state == State::MeasureInProgress && self.decide(Rates::between(&self.start, &now)?)
+        {
+            self.state = State::ApplyNewProfile;
+            return Some(self.setting());
         }
         self.start = now;
         self.state = State::MeasureInProgress;
@@ -234,26 +233,16 @@ impl Controller for NetDim {
     }
 }
 
-/// Compares bytes, then packets, then interrupts (`net_dim_stats_compare`).
-fn compare(now: &Rates, before: &Rates) -> Verdict {
-    let some = |n: i32| if n == 0 { Verdict::Same } else { Verdict::Better };
+/// Compares bytes, then packets, then interrupts (`net_dim_stats_compare`). Greater is better.
+fn compare_epochs(now: &Rates, before: &Rates) -> Ordering {
+    let some = |n: i32| if n == 0 { Ordering::Equal } else { Ordering::Greater };
     if before.bytes == 0 {
         return some(now.bytes);
     }
-    match higher_is_better(now.bytes, before.bytes) {
-        Verdict::Same => {}
-        verdict => return verdict,
-    }
-    if before.packets == 0 {
+    let bytes = compare(now.bytes, before.bytes);
+    if bytes.is_eq() && before.packets == 0 {
         return some(now.packets);
     }
-    match higher_is_better(now.packets, before.packets) {
-        Verdict::Same => {}
-        verdict => return verdict,
-    }
-    match higher_is_better(now.events, before.events) {
-        Verdict::Same => Verdict::Same,
-        Verdict::Better => Verdict::Worse,
-        Verdict::Worse => Verdict::Better,
-    }
+    let packets = || compare(now.packets, before.packets);
+    bytes.then_with(packets).then_with(|| compare(now.events, before.events).reverse())
 }

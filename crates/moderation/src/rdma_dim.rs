@@ -8,7 +8,8 @@
 //! at the next call: it is short and its event rate too high, once in 65536 polls.
 
 use crate::controller::{Controller, Flow, Period, Sample, Setting};
-use crate::epoch::{EVENTS_PER_EPOCH, Edge, Rates, State, Tune, Verdict, higher_is_better};
+use crate::epoch::{EVENTS_PER_EPOCH, Edge, Rates, State, Tune, compare};
+use core::cmp::Ordering;
 
 /// Linux's rdma_dim, for one completion queue.
 ///
@@ -70,17 +71,17 @@ impl RdmaDim {
     /// Decides after an epoch (`rdma_dim_decision`). Returns whether the profile changed.
     fn decide(&mut self, rates: Rates) -> bool {
         let was_at = self.index;
-        match compare(&rates, &self.previous) {
-            Verdict::Same => {
+        match compare_epochs(&rates, &self.previous) {
+            Ordering::Equal => {
                 if rates.per_event <= 50 * i32::from(self.index) {
                     self.index = 0;
                 }
             }
-            Verdict::Worse => {
+            Ordering::Less => {
                 self.turn();
                 self.step();
             }
-            Verdict::Better => self.step(),
+            Ordering::Greater => self.step(),
         }
         self.previous = rates;
         self.index != was_at
@@ -113,24 +114,22 @@ impl Controller for RdmaDim {
     fn sample(&mut self, sample: &Sample) -> Option<Setting> {
         // Polls are counted also while a profile is being applied.
         self.polls = self.polls.wrapping_add(1);
-        match self.state {
-            State::ApplyNewProfile => return None,
-            State::MeasureInProgress => {
-                // At the wrap this is a very large number; see the opening.
-                let events = u32::from(self.polls).wrapping_sub(u32::from(self.start.events));
-                if events < u32::from(EVENTS_PER_EPOCH) {
-                    return None;
-                }
-                let rates =
-                    Rates::between(&self.start, &Edge::new(sample, Flow::default(), self.polls))?;
-                if self.decide(rates) {
-                    self.state = State::ApplyNewProfile;
-                    return Some(self.setting());
-                }
-            }
-            State::StartMeasure => {}
+        if self.state == State::ApplyNewProfile {
+            return None;
         }
-        self.start = Edge::new(sample, Flow::default(), self.polls);
+        let now = Edge::new(sample, Flow::default(), self.polls);
+        if self.state == State::MeasureInProgress {
+            // At the wrap this is a very large number; see the opening.
+            let events = u32::from(self.polls).wrapping_sub(u32::from(self.start.events));
+            if events < u32::from(EVENTS_PER_EPOCH) {
+                return None;
+            }
+            if self.decide(Rates::between(&self.start, &now)?) {
+                self.state = State::ApplyNewProfile;
+                return Some(self.setting());
+            }
+        }
+        self.start = now;
         self.state = State::MeasureInProgress;
         None
     }
@@ -144,13 +143,11 @@ impl Controller for RdmaDim {
     }
 }
 
-/// Compares completions, then completions per event (`rdma_dim_stats_compare`).
-fn compare(now: &Rates, before: &Rates) -> Verdict {
+/// Compares completions, then completions per event (`rdma_dim_stats_compare`). Greater is better.
+fn compare_epochs(now: &Rates, before: &Rates) -> Ordering {
     if before.completions == 0 {
-        return Verdict::Same;
+        return Ordering::Equal;
     }
-    match higher_is_better(now.completions, before.completions) {
-        Verdict::Same => higher_is_better(now.per_event, before.per_event),
-        verdict => verdict,
-    }
+    let completions = compare(now.completions, before.completions);
+    completions.then_with(|| compare(now.per_event, before.per_event))
 }

@@ -6,18 +6,18 @@ fn edge(time_ns: u64, packets: u32, bytes: u32, completions: u32) -> Edge {
 
 #[test]
 fn a_change_counts_from_eleven_percent_of_the_previous_rate() {
-    assert_eq!(higher_is_better(1_109, 1_000), Verdict::Same);
-    assert_eq!(higher_is_better(1_110, 1_000), Verdict::Better);
-    assert_eq!(higher_is_better(891, 1_000), Verdict::Same);
-    assert_eq!(higher_is_better(890, 1_000), Verdict::Worse);
-    assert_eq!(higher_is_better(111, 100), Verdict::Better);
-    assert_eq!(higher_is_better(100, 111), Verdict::Same, "measured against the previous rate");
+    assert_eq!(compare(1_109, 1_000), Ordering::Equal);
+    assert_eq!(compare(1_110, 1_000), Ordering::Greater);
+    assert_eq!(compare(891, 1_000), Ordering::Equal);
+    assert_eq!(compare(890, 1_000), Ordering::Less);
+    assert_eq!(compare(111, 100), Ordering::Greater);
+    assert_eq!(compare(100, 111), Ordering::Equal, "measured against the previous rate");
 }
 
 #[test]
 fn nothing_is_significant_measured_against_zero() {
-    assert_eq!(higher_is_better(i32::MAX, 0), Verdict::Same);
-    assert_eq!(higher_is_better(0, 0), Verdict::Same);
+    assert_eq!(compare(i32::MAX, 0), Ordering::Equal);
+    assert_eq!(compare(0, 0), Ordering::Equal);
 }
 
 #[test]
@@ -65,6 +65,6 @@ fn the_largest_counts_in_the_shortest_epoch_do_not_panic() {
     for (a, b) in
         [(i32::MIN, i32::MAX), (i32::MAX, i32::MIN), (0, i32::MIN), (i32::MIN, 0), (i32::MIN, -1)]
     {
-        higher_is_better(a, b);
+        compare(a, b);
     }
 }
