@@ -11,8 +11,8 @@ pub mod model;
 use crate::frames::{PEER, ip, plain};
 use crate::packets::{self, Frame, TestSink};
 use crate::{Unsupported, supports};
-use doorbell_drivers::e1000::{Bus, Config, E1000, Eeprom, Errata, Filter, Stats, Throttle};
-use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_drivers::e1000::{Bus, Config, E1000, Eeprom, Errata, Stats, Throttle};
+use doorbell_drivers::{Driver, Filter, Irq, Poll, Tx};
 use doorbell_hal::{Host, Reg, Span, Time};
 use doorbell_layout::e1000::{self as l, phy, reg};
 use doorbell_packet::headers::{Check, verify};
@@ -447,7 +447,7 @@ pub fn filter<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let cases = [
         (Filter::default(), [true, true, false, false, false, false]),
         (
-            Filter { multicast: &groups, ..Filter::default() },
+            Filter { multicast: groups.clone(), ..Filter::default() },
             [true, true, false, true, true, false],
         ),
         (

@@ -3,7 +3,8 @@
 use doorbell_bus::{Bus, ProtectionGranularity};
 use doorbell_conformance::mlx5::{LeakCheckHost, machine};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Firmware, Hca, OpenError};
+use doorbell_drivers::OpenError;
+use doorbell_drivers::mlx5::{Channel, Config, Firmware, Hca};
 use doorbell_hal::{Device, EventSource, Host, Iova, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::mlx5::command::{Entry, InHeader, init_segment as seg, op, own};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState};

@@ -1,9 +1,9 @@
 //! Parts that several drivers share: ring indices, memory within reach of a device, fragments
 //! that are mapped and taken back, packets that are done, and counters.
 
-use crate::Sink;
+use crate::{OpenError, Sink};
 use alloc::vec::Vec;
-use doorbell_hal::{Buf, Coherent, CpuWork, Direction, Host, Mapped, OutOfMemory};
+use doorbell_hal::{Buf, Coherent, CpuWork, Direction, Host, Mapped, Span};
 use doorbell_packet::{Fragment, Packet};
 
 /// Declares a type of counters: each field with its documentation, and all of them by name.
@@ -57,20 +57,35 @@ pub(crate) const fn previous(i: u32, count: u32) -> u32 {
     if i == 0 { count - 1 } else { i - 1 }
 }
 
-/// Allocates memory that both sides use. Fails with `unreachable` where `reachable` says that the
-/// device cannot address it.
-pub(crate) fn coherent<H: Host, E: From<OutOfMemory>>(
+/// Returns the free descriptors of a ring of `count`: one always stays empty.
+pub(crate) const fn unused(next: u32, clean: u32, count: u32) -> u32 {
+    (if clean > next { 0 } else { count }) + clean - next - 1
+}
+
+/// Allocates memory that both sides use. Fails where `reachable` says that the device cannot
+/// address it.
+pub(crate) fn coherent<H: Host>(
     h: &mut H,
     (len, align): (u32, u32),
     reachable: impl FnOnce(u64, u32) -> bool,
-    unreachable: E,
-) -> Result<Coherent, E> {
+) -> Result<Coherent, OpenError> {
     let area = h.coherent(len, align)?;
     if reachable(area.iova().0, area.len()) {
         return Ok(area);
     }
     h.release_coherent(area);
-    Err(unreachable)
+    Err(OpenError::Address)
+}
+
+/// Returns both values, or undoes `a` if `b` is an error.
+pub(crate) fn both<A, B, E>(a: A, b: Result<B, E>, undo: impl FnOnce(A)) -> Result<(A, B), E> {
+    match b {
+        Ok(b) => Ok((a, b)),
+        Err(e) => {
+            undo(a);
+            Err(e)
+        }
+    }
 }
 
 /// Returns whether `len` bytes at `at` end within an address space of `bits` bits.
@@ -79,6 +94,33 @@ pub(crate) const fn within(bits: u8, at: u64, len: u32) -> bool {
         Some(end) => bits >= 64 || (end - 1) >> bits == 0,
         None => false,
     }
+}
+
+/// Polls until `done`, with `pause` in between. Returns whether that was within `limit` of the
+/// host's time.
+pub(crate) fn wait<H: Host>(
+    h: &mut H,
+    limit: Span,
+    pause: impl Fn(&mut H),
+    mut done: impl FnMut(&mut H) -> bool,
+) -> bool {
+    let limit = h.now() + limit;
+    while !done(h) {
+        if h.now() >= limit {
+            return false;
+        }
+        pause(h);
+    }
+    true
+}
+
+/// Copies a packet to a coherent area, from `at` on.
+pub(crate) fn copy_packet<H: Host>(h: &mut H, p: &Packet, area: &Coherent, mut at: u32) {
+    for f in p.pieces() {
+        h.copy(&f.buf, f.start..f.start + f.len, area, at);
+        at += f.len;
+    }
+    h.charge(CpuWork::Copy(p.len()));
 }
 
 /// Maps a fragment for transmission. Returns it when that fails.
@@ -91,8 +133,6 @@ pub(crate) fn map<H: Host>(h: &mut H, f: Fragment) -> Result<Mapped, Fragment> {
         len,
     })
 }
-
-/// Unmaps a fragment.
 pub(crate) fn unmap<H: Host>(h: &mut H, m: Mapped) -> Fragment {
     let (start, len) = (m.range().start, m.len());
     Fragment { buf: h.unmap(m), start, len }

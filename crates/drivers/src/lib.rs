@@ -26,6 +26,7 @@ extern crate alloc;
 
 mod bql;
 mod common;
+mod error;
 
 pub mod axienet;
 pub mod e1000;
@@ -33,9 +34,24 @@ pub mod ibmveth;
 pub mod ibmvnic;
 pub mod mlx5;
 
+use alloc::vec::Vec;
 pub use bql::Bql;
 use doorbell_hal::{Buf, Host};
 use doorbell_packet::Packet;
+pub use error::OpenError;
+pub(crate) use error::check;
+
+/// Frames received besides unicast to the own address and broadcast.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Everything. Virtual adapters (ibmveth, ibmvnic) do not have it here.
+    pub promiscuous: bool,
+    /// All multicast; implied when there are more groups than a filter holds exactly. On ibmveth
+    /// Linux uses it in the place of `promiscuous`.
+    pub all_multicast: bool,
+    /// These groups.
+    pub multicast: Vec<[u8; 6]>,
+}
 
 /// A driver for one queue pair, owned by one CPU.
 pub trait Driver<H: Host> {

@@ -145,8 +145,7 @@ impl Buf {
     }
 }
 
-/// The start of a buffer: an address that leaves `offset` when divided
-/// by `align`.
+/// The start of a buffer: an address that leaves `offset` when divided by `align`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alignment {
     /// A power of two.

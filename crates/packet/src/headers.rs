@@ -196,7 +196,7 @@ impl Layers {
     }
 
     /// Returns the range of transport header and payload by the length fields, for UDP its own.
-    fn segment(&self, frame: &[u8]) -> Option<Range<usize>> {
+    pub fn segment(&self, frame: &[u8]) -> Option<Range<usize>> {
         let (l4, end) = (self.l4 as usize, self.datagram(frame)?.end);
         match self.transport? {
             Transport::Tcp => Some(l4..end),

@@ -3,8 +3,8 @@
 use super::harness::Harness;
 use super::{Backend, Capability};
 use crate::frames::{PEER, plain};
-use doorbell_drivers::axienet::{Config, Filter, MdioError};
-use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_drivers::axienet::{Config, MdioError};
+use doorbell_drivers::{Driver, Filter, Irq, Poll, Tx};
 use doorbell_hal::{Fence, Host, Reg, Span};
 use doorbell_layout::axienet::{
     DESCRIPTOR, DMA, Descriptor, MAC, MM2S, S2MM, cr, dma, line, mac, rcw1, sr,
@@ -40,7 +40,7 @@ pub fn filter<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let other = [0x02, 0, 0, 0, 0, 0x55];
     let stranger = [0x01, 0, 0x5e, 0x7f, 0x11, 0xfb];
     let to = [mac, [0xff; 6], other, groups[0], groups[3], stranger];
-    let check = |b: &mut Harness<'_, H, A>, f: &Filter<'_>, expected: [bool; 6]| {
+    let check = |b: &mut Harness<'_, H, A>, f: &Filter, expected: [bool; 6]| {
         b.nic.set_filter(b.h, f);
         assert_eq!(to.map(|to| !b.receive(&plain(to, 100)).is_empty()), expected, "{f:?}");
     };
@@ -48,17 +48,17 @@ pub fn filter<H: Host, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     check(&mut b, &Filter::default(), own);
     check(
         &mut b,
-        &Filter { multicast: &groups[..4], ..Filter::default() },
+        &Filter { multicast: groups[..4].to_vec(), ..Filter::default() },
         [true, true, false, true, true, false],
     );
     check(&mut b, &Filter { promiscuous: true, ..Filter::default() }, [true; 6]);
     if b.a.has("filter", Capability::FilterMask) {
         let all = [true, true, false, true, true, true];
-        check(&mut b, &Filter { multicast: &groups, ..Filter::default() }, all);
+        check(&mut b, &Filter { multicast: groups.clone(), ..Filter::default() }, all);
         check(&mut b, &Filter { all_multicast: true, ..Filter::default() }, all);
         check(
             &mut b,
-            &Filter { multicast: &groups[..1], ..Filter::default() },
+            &Filter { multicast: groups[..1].to_vec(), ..Filter::default() },
             [true, true, false, true, false, false],
         );
         check(&mut b, &Filter::default(), own);

@@ -3,8 +3,8 @@
 use super::harness::{Harness, small};
 use super::{Backend, Capability};
 use crate::frames::{PEER, plain};
-use doorbell_drivers::Driver;
-use doorbell_drivers::ibmveth::{Config, Filter, Ibmveth};
+use doorbell_drivers::ibmveth::{Config, Ibmveth};
+use doorbell_drivers::{Driver, Filter};
 use doorbell_hal::Hypervisor;
 
 /// Frames of all lengths arrive as they were.
@@ -178,7 +178,7 @@ pub fn reopen<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
 pub fn mac_and_filter<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Config) {
     let mut b = Harness::open(h, a, &small(c));
     let group = [0x01, 0x00, 0x5e, 0, 0, 7];
-    b.nic.set_filter(b.h, &Filter { all_multicast: false, multicast: &[group] }).unwrap();
+    b.nic.set_filter(b.h, &Filter { multicast: vec![group], ..Filter::default() }).unwrap();
     let frame = plain(group, 80);
     assert_eq!(b.receive(&frame), [frame]);
     let other = [0x02, 0, 0, 0, 0, 0x55];
@@ -189,7 +189,7 @@ pub fn mac_and_filter<H: Hypervisor, A: Backend<H>>(h: &mut H, a: &mut A, c: &Co
         assert_eq!(b.receive(&plain(c.mac, 80)), Vec::<Vec<u8>>::new());
         assert_eq!(b.receive(&plain([0x01, 0, 0x5e, 0, 0, 8], 80)), Vec::<Vec<u8>>::new());
     }
-    b.nic.set_filter(b.h, &Filter { all_multicast: true, multicast: &[] }).unwrap();
+    b.nic.set_filter(b.h, &Filter { all_multicast: true, ..Filter::default() }).unwrap();
     let frame = plain([0x01, 0, 0x5e, 0, 0, 8], 80);
     assert_eq!(b.receive(&frame), [frame]);
     b.close();

@@ -3,7 +3,8 @@
 use super::harness::{Harness, Model, small};
 use crate::frames;
 use doorbell_devices::vnic::{Config, Server};
-use doorbell_drivers::ibmvnic::{Config as Driver, Ibmvnic, OpenError};
+use doorbell_drivers::ibmvnic::{Config as Driver, Ibmvnic};
+use doorbell_drivers::{Filter, OpenError};
 use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{self as l, cap, cmd, hcall, status};
 use doorbell_packet::OffloadRequest;
@@ -348,8 +349,8 @@ pub fn address_filter_and_statistics<M: Model>(make: impl Fn(Config) -> M) {
     assert_eq!(b.receive(&frames::ip(mac, true, false, 10)).len(), 1);
     let group = [0x01, 0, 0x5e, 0, 0, 5];
     assert_ne!(b.inject(&frames::ip(group, true, true, 10)), doorbell_hal::RxVerdict::Yes);
-    let f = doorbell_drivers::ibmvnic::Filter { all_multicast: false, multicast: vec![group] };
-    b.nic.set_filter(&mut b.h, f).unwrap();
+    let f = Filter { multicast: vec![group], ..Filter::default() };
+    b.nic.set_filter(&mut b.h, &f).unwrap();
     assert_eq!(b.receive(&frames::ip(group, true, true, 10)).len(), 1);
     b.event(|s, now| s.fail_over(0, now));
     b.wait(Span::from_ms(3));

@@ -1,8 +1,8 @@
 //! The driver alone: fake firmware, recorded register writes, completions written by tests.
 
 use super::{LeakCheckHost, Returned};
-use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects, OpenError, Stats};
-use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects, Stats};
+use doorbell_drivers::{Driver, Irq, OpenError, Poll, Tx};
 use doorbell_hal::{Alignment, Device, DropReason, EventSource, Host, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,

@@ -2,7 +2,7 @@
 //!
 //! Source: xilinx_axienet_main.c `axienet_calc_cr`, `axienet_ethtools_set_coalesce`.
 
-use super::error::OpenError;
+use crate::{OpenError, check};
 use doorbell_layout::axienet::{COALESCE_MAX, DELAY_UNIT_CLOCKS, cr};
 
 /// The settings of the receive channel that a controller may change.
@@ -44,13 +44,12 @@ impl Coalesce {
 
     /// Checks the ranges. The counts are checked even when a controller decides, as in Linux.
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
         let counts = [self.rx_frames, self.tx_frames];
-        bad(counts.iter().all(|n| *n <= COALESCE_MAX), "frames: less than 256")?;
-        bad(counts.iter().all(|n| *n > 0), "frames: not zero")?;
+        check(counts.iter().all(|n| *n <= COALESCE_MAX), "frames: less than 256")?;
+        check(counts.iter().all(|n| *n > 0), "frames: not zero")?;
         let rx_waits = self.rx_frames > 1 || self.adaptive_rx != Adaptive::Off;
         let timed = (!rx_waits || self.rx_usecs > 0) && (self.tx_frames == 1 || self.tx_usecs > 0);
-        bad(timed, "usecs: not zero when frames is more than one or adaptive")
+        check(timed, "usecs: not zero when frames is more than one or adaptive")
     }
 }
 

@@ -1,9 +1,8 @@
 //! Configuration: the core's properties from the device tree, and the user's choices.
 
 use super::coalesce::Coalesce;
-use super::error::OpenError;
 use super::mdio::{Speed, divisor};
-use crate::common::within;
+use crate::{OpenError, check, common::within};
 use doorbell_hal::Alignment;
 use doorbell_moderation::{Direction, NetDim, profiles};
 use doorbell_packet::{MAX_FRAGS, ethernet, vlan::TAG};
@@ -113,24 +112,21 @@ impl Config {
     pub(super) const fn is_jumbo(&self) -> bool {
         self.mtu > MTU
     }
-
-    /// Checks the ranges.
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
-        bad((PIECES..=4096).contains(&self.tx_ring), "tx_ring: 18 to 4096")?;
-        bad((1..=4096).contains(&self.rx_ring), "rx_ring: 1 to 4096")?;
-        bad((64..=9000).contains(&self.mtu), "mtu: 64 to 9000")?;
-        bad(
+        check((PIECES..=4096).contains(&self.tx_ring), "tx_ring: 18 to 4096")?;
+        check((1..=4096).contains(&self.rx_ring), "rx_ring: 1 to 4096")?;
+        check((64..=9000).contains(&self.mtu), "mtu: 64 to 9000")?;
+        check(
             self.mtu + HEADER + FCS <= self.rx_memory,
             "mtu: with 22 bytes of header and FCS within rx_memory",
         )?;
-        bad((32..=64).contains(&self.address_bits), "address_bits: 32 to 64")?;
+        check((32..=64).contains(&self.address_bits), "address_bits: 32 to 64")?;
         let p = self.rx_place;
-        bad(p.align.is_power_of_two() && p.offset < p.align, "rx_place: offset below align")?;
-        bad(self.clock_hz > 0, "clock_hz: not zero")?;
-        bad(self.phy.is_none_or(|a| a < 32), "phy: 0 to 31")?;
+        check(p.align.is_power_of_two() && p.offset < p.align, "rx_place: offset below align")?;
+        check(self.clock_hz > 0, "clock_hz: not zero")?;
+        check(self.phy.is_none_or(|a| a < 32), "phy: 0 to 31")?;
         let clock = self.phy.is_none() || divisor(self.mdio_clock_hz).is_some();
-        bad(clock, "mdio_clock_hz: at most 320 MHz, and not zero")?;
+        check(clock, "mdio_clock_hz: at most 320 MHz, and not zero")?;
         self.coalesce.check()
     }
 

@@ -5,9 +5,9 @@
 //! Every loop has a limit in the host's time.
 
 use super::config::Config;
-use super::error::OpenError;
 use super::mdio::{self, Speed};
 use super::regs::{dma_get, dma_put, get, put};
+use crate::{Filter, OpenError, common};
 use doorbell_hal::{Host, Reg, Span};
 use doorbell_layout::axienet::{DMA, MM2S, S2MM, cr, dma, emmc, fcc, fmi, int, mac, rcw1, sr, tc};
 
@@ -36,16 +36,10 @@ const RESET: Span = Span::from_ms(50);
 fn wait<H: Host>(
     h: &mut H,
     what: &'static str,
-    mut done: impl FnMut(&mut H) -> bool,
+    done: impl FnMut(&mut H) -> bool,
 ) -> Result<(), OpenError> {
-    let limit = h.now() + RESET;
-    while !done(h) {
-        if h.now() >= limit {
-            return Err(OpenError::Timeout(what));
-        }
-        h.delay(Span::from_ms(1));
-    }
-    Ok(())
+    let done = common::wait(h, RESET, |h| h.delay(Span::from_ms(1)), done);
+    if done { Ok(()) } else { Err(OpenError::Timeout(what)) }
 }
 
 /// Resets both channels and the MAC. The reset bit of either channel resets all.
@@ -72,7 +66,7 @@ pub(super) fn stop<H: Host>(h: &mut H) -> Result<(), OpenError> {
 }
 
 /// Sets the MAC up after a reset, receiver and transmitter still off.
-pub(super) fn init<H: Host>(h: &mut H, c: &Config, speed: Speed, filter: &Filter<'_>) {
+pub(super) fn init<H: Host>(h: &mut H, c: &Config, speed: Speed, filter: &Filter) {
     let word = get(h, mac::RCW1);
     put(h, mac::RCW1, word & !rcw1::RX);
     if get(h, mac::IP) & int::RX_REJECT != 0 {
@@ -97,8 +91,6 @@ pub(super) fn options<H: Host>(h: &mut H, c: &Config, on: bool) {
     let word = get(h, mac::RCW1) & !clear;
     put(h, mac::RCW1, word | rcw1::VLAN | choose(rcw1::JUMBO, c.is_jumbo()) | choose(rcw1::RX, on));
 }
-
-/// Sets the MAC's speed.
 pub(super) fn set_speed<H: Host>(h: &mut H, speed: Speed) {
     let bits = match speed {
         Speed::M10 => emmc::SPEED_10,
@@ -123,19 +115,8 @@ fn set_address<H: Host>(h: &mut H, address: [u8; 6]) {
     put(h, mac::UAW1, word | high);
 }
 
-/// Frames received besides unicast to the own address and broadcast.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Filter<'a> {
-    /// Everything.
-    pub promiscuous: bool,
-    /// All multicast; implied when there are more groups than the filter's four entries.
-    pub all_multicast: bool,
-    /// These groups.
-    pub multicast: &'a [[u8; 6]],
-}
-
-/// Sets the frame filter.
-pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
+/// Sets the frame filter. More groups than its four entries imply all multicast.
+pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter) {
     let mut index = get(h, mac::FMI) & !(fmi::PROMISCUOUS | fmi::INDEX);
     if f.promiscuous {
         index |= fmi::PROMISCUOUS;
@@ -154,7 +135,7 @@ pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
         // Matches the group bit alone.
         entry(h, (1, 0), (1, 0));
     } else {
-        for group in f.multicast {
+        for group in &f.multicast {
             entry(h, words(*group), (!0, 0xffff));
         }
     }

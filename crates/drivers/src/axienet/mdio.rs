@@ -3,10 +3,11 @@
 //! The management clock runs only during an access. It is off while the core is reset, because a
 //! reset during an access leaves that access incomplete.
 
-use super::error::MdioError;
-use super::regs::{get, put};
+use super::regs::{get, is_absent, put};
+use crate::common::wait;
 use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::{mac, mdio};
+use thiserror::Error;
 
 /// The speed of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,17 @@ impl Speed {
     }
 }
 
+/// Why an access to a PHY register failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MdioError {
+    /// MCR was not ready within 20 ms.
+    #[error("MDIO is not ready")]
+    Timeout,
+    /// There is no such PHY or register, or no clock that is slow enough.
+    #[error("no such PHY or register, or no MDIO clock")]
+    Address,
+}
+
 /// Linux's limit for an access, which takes about 26 us.
 const LIMIT: Span = Span::from_ms(20);
 
@@ -51,18 +63,11 @@ pub(super) fn off<H: Host>(h: &mut H) {
 }
 
 fn ready<H: Host>(h: &mut H) -> Result<(), MdioError> {
-    let limit = h.now() + LIMIT;
-    loop {
+    let done = wait(h, LIMIT, H::relax, |h| {
         let mcr = get(h, mac::MDIO_MCR);
-        // A device that is gone reads as ones.
-        if mcr & mdio::READY != 0 && mcr != !0 {
-            return Ok(());
-        }
-        if h.now() >= limit {
-            return Err(MdioError::Timeout);
-        }
-        h.relax();
-    }
+        mcr & mdio::READY != 0 && !is_absent(mcr)
+    });
+    if done { Ok(()) } else { Err(MdioError::Timeout) }
 }
 
 /// Reads register `reg` of PHY `phy`, or writes `value` to it and returns 0.

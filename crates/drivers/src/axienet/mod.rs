@@ -11,7 +11,6 @@
 
 mod coalesce;
 mod config;
-mod error;
 mod hw;
 mod mdio;
 mod nic;
@@ -24,8 +23,6 @@ mod tx;
 
 pub use coalesce::{Adaptive, Coalesce};
 pub use config::{Checksum, Config};
-pub use error::{MdioError, OpenError};
-pub use hw::Filter;
-pub use mdio::{Link, Speed};
+pub use mdio::{Link, MdioError, Speed};
 pub use nic::Axienet;
 pub use stats::{Hardware, Stats};

@@ -6,15 +6,13 @@
 
 use super::coalesce::{Adaptive, Coalesce, clamp, control, delay_units, thresholds};
 use super::config::Config;
-use super::error::{MdioError, OpenError};
-use super::hw::{self, Filter};
-use super::mdio::{self, Link};
+use super::hw;
+use super::mdio::{self, Link, MdioError};
 use super::regs::{dma_get, dma_put, get, is_absent, put};
 use super::rx::RxRing;
 use super::stats::{Hardware, Stats, StatsBaseline};
 use super::tx::TxRing;
-use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
-use alloc::vec::Vec;
+use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, common::both};
 use doorbell_hal::{CpuWork, Fence, Host, Span, Time};
 use doorbell_layout::axienet::{MM2S, S2MM, ability, cr, dma, int, line, mac, sr};
 use doorbell_moderation::{Controller, Flow, NetDim, Sample, Setting};
@@ -65,20 +63,13 @@ pub struct Axienet<C = NetDim> {
     channels: [Channel; 2],
     /// The controller's decision that the device does not have yet.
     pending: Option<Setting>,
-    filter: FilterConfig,
+    filter: Filter,
     link: Option<Link>,
     link_checked: Option<Time>,
     /// All counts but those of the rings.
     stats: Stats,
     baseline: Option<StatsBaseline>,
     failed: bool,
-}
-
-#[derive(Debug, Default)]
-struct FilterConfig {
-    promiscuous: bool,
-    all_multicast: bool,
-    multicast: Vec<[u8; 6]>,
 }
 
 const TX: usize = 0;
@@ -97,13 +88,8 @@ impl<C: Controller> Axienet<C> {
         c.check()?;
         hw::reset(h)?;
         let tx = TxRing::allocate(h, c)?;
-        let rx = match RxRing::allocate(h, c) {
-            Ok(rx) => rx,
-            Err(e) => {
-                tx.release(h);
-                return Err(e);
-            }
-        };
+        let rx = RxRing::allocate(h, c);
+        let (tx, rx) = both(tx, rx, |tx| tx.release(h))?;
         let has_counters = c.statistics.unwrap_or_else(|| {
             let abilities = get(h, mac::ABILITY);
             !is_absent(abilities) && abilities & ability::STATISTICS != 0
@@ -116,7 +102,7 @@ impl<C: Controller> Axienet<C> {
             rx,
             channels: [channel(MM2S), channel(S2MM)],
             pending: None,
-            filter: FilterConfig::default(),
+            filter: Filter::default(),
             link: c.phy.is_none().then_some(Link { speed: c.speed, full_duplex: true }),
             link_checked: None,
             stats: Stats::default(),
@@ -160,12 +146,7 @@ impl<C: Controller> Axienet<C> {
                 self.rx.write_tail(h);
             }
         }
-        let filter = Filter {
-            promiscuous: self.filter.promiscuous,
-            all_multicast: self.filter.all_multicast,
-            multicast: &self.filter.multicast,
-        };
-        hw::init(h, &c, self.link.map_or(c.speed, |l| l.speed), &filter);
+        hw::init(h, &c, self.link.map_or(c.speed, |l| l.speed), &self.filter);
         hw::options(h, &c, true);
     }
 
@@ -298,8 +279,6 @@ impl<C: Controller> Axienet<C> {
             dma_put(h, channel.at, dma::CR, channel.cr);
         }
     }
-
-    /// Handles a channel's interrupt.
     fn channel_irq<H: Host>(&mut self, h: &mut H, i: usize) -> Irq {
         let at = self.channels[i].at;
         let status = dma_get(h, at, dma::SR);
@@ -437,12 +416,8 @@ impl<C: Controller> Axienet<C> {
         self.tx.is_empty()
     }
     /// Sets the receive filter; it outlives a reset.
-    pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter<'_>) {
-        self.filter = FilterConfig {
-            promiscuous: f.promiscuous,
-            all_multicast: f.all_multicast,
-            multicast: f.multicast.to_vec(),
-        };
+    pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter) {
+        self.filter = f.clone();
         hw::set_filter(h, f);
     }
 }

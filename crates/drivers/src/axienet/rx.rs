@@ -8,12 +8,11 @@
 //! descriptor can lack one; if that descriptor is done it is not a frame and only refilled.
 
 use super::config::{Checksum, Config};
-use super::error::OpenError;
 use super::hw;
 use super::stats::Stats;
 use super::tx::{halves, ring};
-use crate::Sink;
 use crate::common::{discard, map_rx, next, previous};
+use crate::{OpenError, Sink};
 use alloc::boxed::Box;
 use doorbell_hal::{Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, S2MM, rx_app};
@@ -247,16 +246,9 @@ pub(super) fn partial_checksum(sum: u16, frame: &[u8]) -> (Option<bool>, u32) {
 
 /// Returns the end of the transport's data; `None` if it has no usable checksum.
 fn transport_end(l: &Layers, frame: &[u8]) -> Option<usize> {
-    let end = l.datagram(frame)?.end;
-    let l4 = usize::from(l.l4);
-    let field = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
-    match l.transport.filter(|_| !l.source_routed)? {
-        Transport::Tcp => Some(end),
-        // Zero is no checksum; IPv6 does not allow it.
-        Transport::Udp if l.ip == Ip::V4 && field(l4 + 6) == 0 => None,
-        Transport::Udp => {
-            let len = field(l4 + 4);
-            (len >= 8 && l4 + len <= end).then_some(l4 + len)
-        }
-    }
+    let segment = l.segment(frame).filter(|_| !l.source_routed)?;
+    // Zero is no checksum; IPv6 does not allow it.
+    let may_lack = l.transport == Some(Transport::Udp) && l.ip == Ip::V4;
+    let absent = may_lack && frame[segment.start + 6..segment.start + 8] == [0; 2];
+    (!absent).then_some(segment.end)
 }

@@ -11,11 +11,10 @@
 //! packet's bytes back with its last descriptor, as in Linux since d1978d03e867.
 
 use super::config::{Checksum, Config, HEADER, PIECES};
-use super::error::OpenError;
 use super::hw;
 use super::stats::Stats;
 use crate::common::{self, DoneList, coherent, next, previous, unmap, vacant};
-use crate::{Bql, Sink, Tx};
+use crate::{Bql, OpenError, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
@@ -27,7 +26,6 @@ use zerocopy::little_endian::U32;
 struct DmaEntry {
     mapped: Option<Mapped>,
     cookie: u32,
-    /// The packet's last.
     last: bool,
     /// At the packet's last: [`Bql::queued`] with the packet.
     queued: u32,
@@ -49,7 +47,6 @@ pub(super) struct TxRing {
     /// There are descriptors beyond TAILDESC.
     unannounced: bool,
     pub(super) stopped: bool,
-    /// The limit of the bytes in the ring.
     pub(super) bql: Bql,
     /// Dropped by a reset.
     dropped: DoneList,
@@ -58,7 +55,7 @@ pub(super) struct TxRing {
 /// Allocates a ring of `count` descriptors, each linked to the next and the last to the first.
 pub(super) fn ring<H: Host>(h: &mut H, c: &Config, count: u32) -> Result<Coherent, OpenError> {
     let size = (count * DESCRIPTOR, DESCRIPTOR);
-    let ring = coherent(h, size, |at, len| c.reachable(at, len), OpenError::Address)?;
+    let ring = coherent(h, size, |at, len| c.reachable(at, len))?;
     for i in 0..count {
         let next = ring.iova().0 + u64::from(next(i, count) * DESCRIPTOR);
         h.store(&ring, i * DESCRIPTOR + Descriptor::NEXT_AT, halves(next));

@@ -2,8 +2,8 @@
 
 use super::errata::Errata;
 use super::part::{Bus, Part};
-use doorbell_hal::{Alignment, OutOfMemory, Span};
-use thiserror::Error;
+use crate::{OpenError, check};
+use doorbell_hal::{Alignment, Span};
 
 /// Method of reading the EEPROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,26 +131,26 @@ impl Config {
             bql: true,
         }
     }
-
-    /// Checks the ranges.
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let ring = |n: u32| (48..=4096).contains(&n) && n.is_multiple_of(8);
-        let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
-        bad(ring(self.tx_ring), "tx_ring: a multiple of 8 from 48 to 4096")?;
-        bad(ring(self.rx_ring), "rx_ring: a multiple of 8 from 48 to 4096")?;
-        bad(matches!(self.rx_align, 0 | 2), "rx_align: 0 or 2")?;
+        check(ring(self.tx_ring), "tx_ring: a multiple of 8 from 48 to 4096")?;
+        check(ring(self.rx_ring), "rx_ring: a multiple of 8 from 48 to 4096")?;
+        check(matches!(self.rx_align, 0 | 2), "rx_align: 0 or 2")?;
         let size = self.rx_buffer.is_power_of_two() && (256..=16384).contains(&self.rx_buffer);
-        bad(size, "rx_buffer: a power of two from 256 to 16384")?;
-        bad(self.copybreak <= 256, "copybreak: at most 256")?;
-        bad((60..=16110).contains(&self.max_frame), "max_frame: 60 to 16110")?;
-        bad(self.rx_low <= 2, "rx_low: 0, 1 or 2")?;
+        check(size, "rx_buffer: a power of two from 256 to 16384")?;
+        check(self.copybreak <= 256, "copybreak: at most 256")?;
+        check((60..=16110).contains(&self.max_frame), "max_frame: 60 to 16110")?;
+        check(self.rx_low <= 2, "rx_low: 0, 1 or 2")?;
         let p = self.rx_place;
-        bad(
+        check(
             p.align.is_power_of_two() && p.offset + self.rx_align < p.align,
             "rx_place: offset below align",
         )?;
         let most = |t: Thresholds| t.prefetch.max(t.host).max(t.write_back) < 64;
-        bad(most(self.tx_thresholds) && self.rx_thresholds.is_none_or(most), "thresholds: below 64")
+        check(
+            most(self.tx_thresholds) && self.rx_thresholds.is_none_or(most),
+            "thresholds: below 64",
+        )
     }
 }
 
@@ -163,36 +163,4 @@ pub const fn interval(rate: u32) -> u32 {
         r => 1_000_000_000 / (r as u64 * 256),
     };
     if n > 0xffff { 0xffff } else { n as u32 }
-}
-
-/// Why a controller could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// A setting is out of range: its name and its range.
-    #[error("setting out of range: {0}")]
-    Setting(&'static str),
-    /// No host memory.
-    #[error("out of memory")]
-    OutOfMemory,
-    /// A ring or slot is where the part cannot reach it.
-    #[error("the controller cannot address its ring")]
-    Address,
-    /// The card reports PCI-X, where it has errata, and [`Config::bus`] does not.
-    #[error("the card is on PCI-X")]
-    Bus,
-    /// The device did not finish this step in time.
-    #[error("timeout: {0}")]
-    Timeout(&'static str),
-    /// The EEPROM's words sum to this and not to 0xbaba.
-    #[error("the EEPROM's checksum is {0:#06x}")]
-    Checksum(u16),
-    /// The MDI has another PHY.
-    #[error("unknown PHY {0:#010x}")]
-    Phy(u32),
-}
-
-impl From<OutOfMemory> for OpenError {
-    fn from(_: OutOfMemory) -> OpenError {
-        OpenError::OutOfMemory
-    }
 }

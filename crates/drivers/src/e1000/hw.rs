@@ -1,11 +1,11 @@
 //! The controller without its rings: reset, EEPROM, PHY, filters, bring-up.
 //!
-//! Source: e1000_hw.c `e1000_reset_hw`, `e1000_init_hw`, `e1000_read_eeprom`,
-//! `e1000_read_phy_reg`; developer's manual 5.6 (EEPROM), 13.4.
-//! Every loop has a limit in the host's time.
+//! Source: e1000_hw.c `e1000_reset_hw`, `e1000_init_hw`, `e1000_read_eeprom`, `e1000_read_phy_reg`;
+//! developer's manual 5.6 (EEPROM), 13.4. Every loop has a limit in the host's time.
 
-use super::config::{Config, Eeprom, OpenError};
+use super::config::{Config, Eeprom};
 use super::part::{Bus, Part};
+use crate::{Filter, OpenError, common};
 use doorbell_hal::{Host, Reg, Span};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
 use doorbell_packet::ethernet::{FCS, MAX_FRAME};
@@ -26,16 +26,9 @@ fn wait<H: Host>(
     h: &mut H,
     step: &'static str,
     limit: Span,
-    mut done: impl FnMut(&mut H) -> bool,
+    done: impl FnMut(&mut H) -> bool,
 ) -> Result<(), OpenError> {
-    let limit = h.now() + limit;
-    while !done(h) {
-        if h.now() >= limit {
-            return Err(OpenError::Timeout(step));
-        }
-        h.relax();
-    }
-    Ok(())
+    if common::wait(h, limit, H::relax, done) { Ok(()) } else { Err(OpenError::Timeout(step)) }
 }
 
 /// Resets the controller, all interrupts masked.
@@ -160,13 +153,9 @@ fn mdi<H: Host>(h: &mut H, word: u32) -> Result<u16, OpenError> {
     }
     Ok(read as u16)
 }
-
-/// Reads PHY register `r`.
 pub(super) fn phy_read<H: Host>(h: &mut H, r: u8) -> Result<u16, OpenError> {
     mdi(h, u32::from(r) << l::MDIC_REG_SHIFT | phy::ADDRESS << l::MDIC_PHY_SHIFT | l::MDIC_OP_READ)
 }
-
-/// Writes PHY register `r`.
 pub(super) fn phy_write<H: Host>(h: &mut H, r: u8, v: u16) -> Result<(), OpenError> {
     let to = u32::from(r) << l::MDIC_REG_SHIFT | phy::ADDRESS << l::MDIC_PHY_SHIFT;
     mdi(h, u32::from(v) | to | l::MDIC_OP_WRITE).map(drop)
@@ -199,8 +188,6 @@ pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Result<[u8; 6], OpenEr
     }
     if sum == eeprom::SUM { Ok(mac) } else { Err(OpenError::Checksum(sum)) }
 }
-
-/// Reads a word of the EEPROM.
 pub(super) fn eeprom_word<H: Host>(h: &mut H, how: Eeprom, word: u8) -> Result<u16, OpenError> {
     match how {
         Eeprom::Eerd => {
@@ -265,17 +252,6 @@ impl Pins {
 
 // ---- filters ----
 
-/// Frames received besides unicast to the own address and broadcast.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Filter<'a> {
-    /// Everything.
-    pub promiscuous: bool,
-    /// All multicast.
-    pub all_multicast: bool,
-    /// These groups.
-    pub multicast: &'a [[u8; 6]],
-}
-
 /// Returns the index of a multicast address in the table, with multicast offset 0: its bits 47 to
 /// 36.
 pub const fn hash(mac: [u8; 6]) -> u32 {
@@ -283,7 +259,7 @@ pub const fn hash(mac: [u8; 6]) -> u32 {
 }
 
 /// Sets RCTL's filter bits, receive addresses and multicast table.
-pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter<'_>) {
+pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter) {
     let mut rctl = get(h, reg::RCTL) & !(l::RCTL_UPE | l::RCTL_MPE);
     if f.promiscuous {
         rctl |= l::RCTL_UPE | l::RCTL_MPE;

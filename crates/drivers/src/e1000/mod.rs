@@ -20,9 +20,9 @@ mod stats;
 mod tests;
 mod tx;
 
-pub use config::{Config, Eeprom, OpenError, Thresholds, Throttle, interval};
+pub use config::{Config, Eeprom, Thresholds, Throttle, interval};
 pub use errata::Errata;
-pub use hw::{Filter, hash};
+pub use hw::hash;
 pub use nic::{E1000, Link};
 pub use part::{Bus, Part};
 pub use stats::{Hardware, Stats};

@@ -3,13 +3,13 @@
 //! Source: e1000_main.c `e1000_probe`, `e1000_open`, `e1000_configure`,
 //! `e1000_intr`, `e1000_clean`, `e1000_watchdog`, `e1000_reinit_locked`.
 
-use super::config::{Config, Eeprom, OpenError, Thresholds, Throttle, interval};
-use super::hw::{self, Filter, flush, get, put};
+use super::config::{Config, Eeprom, Thresholds, Throttle, interval};
+use super::hw::{self, flush, get, put};
 use super::part::Bus;
 use super::rx::RxRing;
 use super::stats::{self, Hardware, Stats};
 use super::tx::TxRing;
-use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, common::both};
 use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_moderation::{Class, Controller, Flow, ItrClasses, ItrMode, Sample};
@@ -78,13 +78,8 @@ impl E1000 {
         }
         let mac = hw::read_mac(h, c)?;
         let tx = TxRing::allocate(h, c)?;
-        let rx = match RxRing::allocate(h, c) {
-            Ok(rx) => rx,
-            Err(e) => {
-                tx.release(h);
-                return Err(e);
-            }
-        };
+        let rx = RxRing::allocate(h, c);
+        let (tx, rx) = both(tx, rx, |tx| tx.release(h))?;
         let mut nic = E1000 {
             config: *c,
             mac,
@@ -97,13 +92,8 @@ impl E1000 {
             check_link: false,
             failed: false,
         };
-        match nic.start(h) {
-            Ok(()) => Ok(nic),
-            Err(e) => {
-                nic.close(h);
-                Err(e)
-            }
-        }
+        let started = nic.start(h);
+        Ok(both(nic, started, |nic| _ = nic.close(h))?.0)
     }
 
     /// Stops the controller and releases all memory, with packets still queued. Returns the final
@@ -225,7 +215,7 @@ impl E1000 {
         self.tx.is_empty()
     }
     /// Sets the receive filter.
-    pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter<'_>) {
+    pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter) {
         hw::set_filter(h, f);
     }
     /// Receives only these VLANs, or all with `None`.

@@ -8,11 +8,11 @@
 //! buffer before the last. A frame of one buffer is passed up without an allocation; a longer one
 //! needs a list of fragments.
 
-use super::config::{Config, OpenError};
+use super::config::Config;
 use super::hw::{put, reachable};
 use super::stats::Stats;
-use crate::Sink;
-use crate::common::{coherent, discard, map_rx, next, previous};
+use crate::common::{coherent, discard, map_rx, next, previous, unused};
+use crate::{OpenError, Sink};
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::e1000::{DESCRIPTOR, Rx, reg};
@@ -43,7 +43,7 @@ pub(super) struct RxRing {
 impl RxRing {
     pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<RxRing, OpenError> {
         let size = (c.rx_ring * DESCRIPTOR, 4096);
-        let ring = coherent(h, size, |at, len| reachable(c, at, len), OpenError::Address)?;
+        let ring = coherent(h, size, |at, len| reachable(c, at, len))?;
         Ok(RxRing {
             config: *c,
             stats: Stats::default(),
@@ -68,7 +68,7 @@ impl RxRing {
     }
 
     fn unused(&self) -> u32 {
-        (if self.clean > self.next { 0 } else { self.count }) + self.clean - self.next - 1
+        unused(self.next, self.clean, self.count)
     }
 
     /// Gives a buffer to each descriptor that has none, and writes RDT.

@@ -5,6 +5,7 @@ mod setup;
 mod traps;
 
 use super::*;
+use crate::OpenError;
 use crate::{Driver, Irq, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::vec;

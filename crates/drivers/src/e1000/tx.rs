@@ -8,12 +8,14 @@
 //! one has DD. In a queue over its byte limit ([`Bql`]) each packet writes TDT, whatever follows
 //! (`netif_xmit_stopped`).
 
-use super::config::{COPY_MAX, Config, OpenError};
+use super::config::{COPY_MAX, Config};
 use super::errata::{Errata, MAX_LENGTH, Split};
 use super::hw::{on_bus, put, reachable};
 use super::stats::Stats;
-use crate::common::{self, DoneList, coherent, complete_packet, next, previous, unmap, vacant};
-use crate::{Bql, Sink, Tx};
+use crate::common::{
+    self, DoneList, both, coherent, complete_packet, next, previous, unmap, vacant,
+};
+use crate::{Bql, OpenError, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped, Time};
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
@@ -76,9 +78,7 @@ pub(super) struct TxRing {
     last_cmd: u32,
     /// Free descriptors below which the queue stops.
     keep: u32,
-    /// The limit of the bytes in the ring.
     pub(super) bql: Bql,
-    /// Packets and bytes reclaimed.
     pub(super) reclaimed: Flow,
     /// Dropped by a restart.
     dropped: DoneList,
@@ -95,20 +95,16 @@ struct Common {
 impl TxRing {
     pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<TxRing, OpenError> {
         let size = (c.tx_ring * DESCRIPTOR, 4096);
-        let ring = coherent(h, size, |at, len| reachable(c, at, len), OpenError::Address)?;
-        let mut slots = None;
-        if c.copy_align {
+        let ring = coherent(h, size, |at, len| reachable(c, at, len))?;
+        let slots = if c.copy_align {
             // Slots are 2048 bytes on a boundary of that, so none crosses 64 KiB.
             let plain = Config { errata: Errata::NONE, ..*c };
             let size = (c.tx_ring * COPY_MAX, COPY_MAX);
-            match coherent(h, size, |at, len| reachable(&plain, at, len), OpenError::Address) {
-                Ok(s) => slots = Some(s),
-                Err(e) => {
-                    h.release_coherent(ring);
-                    return Err(e);
-                }
-            }
-        }
+            coherent(h, size, |at, len| reachable(&plain, at, len)).map(Some)
+        } else {
+            Ok(None)
+        };
+        let (ring, slots) = both(ring, slots, |ring| h.release_coherent(ring))?;
         let delayed = if c.tx_delay > 0 { w::IDE } else { 0 };
         let more = if c.errata.even_dword { MAX_FRAGS as u32 + 1 } else { 0 };
         Ok(TxRing {
@@ -141,7 +137,7 @@ impl TxRing {
     }
 
     fn unused(&self) -> u32 {
-        (if self.clean > self.next { 0 } else { self.count }) + self.clean - self.next - 1
+        common::unused(self.next, self.clean, self.count)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -334,12 +330,7 @@ impl TxRing {
             self.stats.tx_padded += 1;
             h.store(slots, slot, [0u8; MIN_FRAME as usize]);
         }
-        let mut at = slot;
-        for f in p.pieces() {
-            h.copy(&f.buf, f.start..f.start + f.len, slots, at);
-            at += f.len;
-        }
-        h.charge(CpuWork::Copy(len));
+        common::copy_packet(h, &p, slots, slot);
         self.stats.tx_copied += 1;
         let from = slots.iova().0 + u64::from(slot);
         self.describe(h, from, len.max(MIN_FRAME), common, &mut split);

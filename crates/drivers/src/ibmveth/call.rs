@@ -116,8 +116,6 @@ pub(super) fn change_mac<H: Hypervisor>(h: &mut H, unit: u32, mac: [u8; 6]) -> i
 fn multicast_call<H: Hypervisor>(h: &mut H, unit: u32, command: u64, mac: u64) -> i64 {
     call(h, l::H_MULTICAST_CTRL, &[unit.into(), command, mac]).status
 }
-
-/// Receives all multicast.
 pub(super) fn all_multicast<H: Hypervisor>(h: &mut H, unit: u32) -> i64 {
     let receive = multicast::RECEIVE_MODIFY | multicast::RECEIVE_ENABLE;
     multicast_call(h, unit, receive | multicast::FILTER_MODIFY, 0)

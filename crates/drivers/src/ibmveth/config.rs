@@ -1,9 +1,7 @@
 //! Configuration: the adapter's properties from the device tree, and the user's choices.
 
-use crate::common::within;
-use doorbell_hal::OutOfMemory;
+use crate::{OpenError, check, common::within};
 use doorbell_layout::ibmveth::OVERHEAD;
-use thiserror::Error;
 
 /// Number of receive buffer pools.
 pub(super) const POOLS: usize = 5;
@@ -39,8 +37,7 @@ pub enum LargeSend {
     Off,
     /// By the firmware's large send, if negotiated; otherwise the old way.
     Firmware,
-    /// The old way (`old_large_send`): the segment size in the checksum fields, TCP over
-    /// IPv4 only.
+    /// The old way (`old_large_send`): the segment size in the checksum fields, TCP over IPv4 only.
     Old,
 }
 
@@ -123,22 +120,19 @@ impl Config {
         }
         sum
     }
-
-    /// Checks the ranges.
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
         for p in self.pools {
             let sized = p.size % 4 == 0 && (16..=1 << 20).contains(&p.size);
-            bad(sized, "pools: buffers of 16 bytes to 1 MiB, in multiples of 4")?;
-            bad((1..=4096).contains(&p.count), "pools: 1 to 4096 buffers")?;
+            check(sized, "pools: buffers of 16 bytes to 1 MiB, in multiples of 4")?;
+            check((1..=4096).contains(&p.count), "pools: 1 to 4096 buffers")?;
         }
-        bad(self.pools.is_sorted_by_key(|p| p.size), "pools: the smallest buffers first")?;
-        bad(self.mtu >= 68, "mtu: 68 at least")?;
-        bad(
+        check(self.pools.is_sorted_by_key(|p| p.size), "pools: the smallest buffers first")?;
+        check(self.mtu >= 68, "mtu: 68 at least")?;
+        check(
             self.fitting_pool(self.mtu).is_some(),
             "mtu: with 22 bytes within the largest pool's buffers",
         )?;
-        bad(
+        check(
             self.pools.iter().any(|p| p.active && self.mtu + OVERHEAD <= p.size),
             "mtu: an active pool that holds it",
         )
@@ -153,27 +147,4 @@ impl Config {
 /// Returns whether an I/O bus address of 32 bits can name `len` bytes at `at`.
 pub(super) const fn reachable(at: u64, len: u32) -> bool {
     within(32, at, len)
-}
-
-/// Why an adapter could not be opened, or a setting not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// A setting is out of range: its name and its range.
-    #[error("setting out of range: {0}")]
-    Setting(&'static str),
-    /// No host memory.
-    #[error("out of memory")]
-    OutOfMemory,
-    /// Memory lies where the adapter cannot address it: an ioba has 32 bits.
-    #[error("the adapter cannot address its memory")]
-    Address,
-    /// The hypervisor refused this call with this return code.
-    #[error("{0} returned {1}")]
-    Refused(&'static str, i64),
-}
-
-impl From<OutOfMemory> for OpenError {
-    fn from(_: OutOfMemory) -> OpenError {
-        OpenError::OutOfMemory
-    }
 }

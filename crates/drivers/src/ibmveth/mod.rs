@@ -15,7 +15,7 @@ mod stats;
 mod tests;
 mod tx;
 
-pub use config::{Config, LargeSend, OpenError, Pool, Transmit};
+pub use config::{Config, LargeSend, Pool, Transmit};
 pub use negotiate::Negotiated;
-pub use nic::{Filter, Ibmveth};
+pub use nic::Ibmveth;
 pub use stats::Stats;

@@ -1,18 +1,17 @@
 //! An adapter: opening, changes while it is open, its interrupt and poll.
 //!
-//! Source: ibmveth.c `ibmveth_open`, `ibmveth_close`, `ibmveth_poll`,
-//! `ibmveth_interrupt`, `ibmveth_change_mtu`, `ibmveth_set_multicast_list`,
-//! `ibmveth_set_features`.
+//! Source: ibmveth.c `ibmveth_open`, `ibmveth_close`, `ibmveth_poll`, `ibmveth_interrupt`,
+//! `ibmveth_change_mtu`, `ibmveth_set_multicast_list`, `ibmveth_set_features`.
 
 use super::call::{self, Registration};
-use super::config::{Config, LargeSend, OpenError, POOLS, reachable};
+use super::config::{Config, LargeSend, POOLS, reachable};
 use super::negotiate::{self, Negotiated};
 use super::pool::Pools;
 use super::rx::{self, RxQueue};
 use super::stats::Stats;
-use super::tx::{Context, TxQueue};
-use crate::{Alarm, Driver, Irq, Poll, Sink, Tx, common::coherent};
-use alloc::vec::Vec;
+use super::tx::TxQueue;
+use crate::common::{both, coherent};
+use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, check};
 use doorbell_hal::{Coherent, CpuWork, Hypervisor, Span};
 use doorbell_layout::ibmveth::{PAGE, buffer_list, status};
 use doorbell_packet::Packet;
@@ -28,16 +27,6 @@ struct OpenState {
     filter_list: Coherent,
     queue: RxQueue,
     pools: Pools,
-}
-
-/// Frames received besides unicast to the own address and broadcast.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Filter<'a> {
-    /// All multicast; implied when there are more groups than the filter holds. An adapter has no
-    /// promiscuous mode, and Linux uses this instead.
-    pub all_multicast: bool,
-    /// These groups.
-    pub multicast: &'a [[u8; 6]],
 }
 
 /// A logical LAN adapter.
@@ -79,17 +68,15 @@ pub struct Filter<'a> {
 /// - There is one transmit queue, of the CPU that owns the driver.
 #[derive(Debug)]
 pub struct Ibmveth {
-    config: Config,
-    negotiated: Negotiated,
+    pub(super) config: Config,
+    pub(super) negotiated: Negotiated,
     /// `None` after a reopening that failed.
     open: Option<OpenState>,
-    tx: TxQueue,
-    /// All counts but those of the transmit queue.
-    stats: Stats,
+    pub(super) tx: TxQueue,
+    pub(super) stats: Stats,
     /// Frames that the hypervisor could not place, before the last opening.
     no_buffer_before: u64,
-    all_multicast: bool,
-    multicast: Vec<[u8; 6]>,
+    filter: Filter,
     /// Interrupts are off, and a poll follows.
     scheduled: bool,
 }
@@ -109,18 +96,12 @@ impl Ibmveth {
             tx: TxQueue::allocate(h)?,
             stats: Stats::default(),
             no_buffer_before: 0,
-            all_multicast: false,
-            multicast: Vec::new(),
+            filter: Filter::default(),
             scheduled: false,
         };
         nic.negotiated = negotiate::negotiate(h, c);
-        match nic.up(h) {
-            Ok(()) => Ok(nic),
-            Err(e) => {
-                nic.tx.release(h);
-                Err(e)
-            }
-        }
+        let up = nic.up(h);
+        Ok(both(nic, up, |nic| nic.tx.release(h))?.0)
     }
 
     /// Closes the adapter and releases all memory, with sent buffers not yet passed up. Returns the
@@ -135,21 +116,13 @@ impl Ibmveth {
     fn up<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {
         let unit = self.config.unit;
         let buffer_list = page(h)?;
-        let filter_list = match page(h) {
-            Ok(p) => p,
-            Err(e) => {
-                h.release_coherent(buffer_list);
-                return Err(e);
-            }
-        };
-        let queue = match RxQueue::allocate(h, self.config.slots()) {
-            Ok(q) => q,
-            Err(e) => {
-                h.release_coherent(filter_list);
-                h.release_coherent(buffer_list);
-                return Err(e);
-            }
-        };
+        let filter_list = page(h);
+        let pages = both(buffer_list, filter_list, |p| h.release_coherent(p))?;
+        let queue = RxQueue::allocate(h, self.config.slots());
+        let ((buffer_list, filter_list), queue) = both(pages, queue, |(buffers, filters)| {
+            h.release_coherent(filters);
+            h.release_coherent(buffers);
+        })?;
         let registration = Registration {
             buffer_list: buffer_list.iova().0 as u32,
             queue: queue.descriptor(),
@@ -163,20 +136,20 @@ impl Ibmveth {
         let answer = call::register(h, unit, &registration);
         if answer != status::H_SUCCESS {
             self.release(h);
-            return Err(OpenError::Refused("H_REGISTER_LOGICAL_LAN", answer));
+            return Err(OpenError::Call("H_REGISTER_LOGICAL_LAN", answer));
         }
         self.scheduled = false;
         let answer = self.apply_filter(h);
         // Firmware without the call receives all multicast, which is acceptable.
         if answer != status::H_SUCCESS && answer != status::H_FUNCTION {
             self.down(h);
-            return Err(OpenError::Refused("H_MULTICAST_CTRL", answer));
+            return Err(OpenError::Call("H_MULTICAST_CTRL", answer));
         }
         // Before buffers are lent, so that no frame arrives without an interrupt.
         let answer = call::signal(h, unit, true);
         if answer != status::H_SUCCESS {
             self.down(h);
-            return Err(OpenError::Refused("H_VIO_SIGNAL", answer));
+            return Err(OpenError::Call("H_VIO_SIGNAL", answer));
         }
         if let Some(o) = &mut self.open {
             o.pools.replenish(h, unit, &mut self.stats);
@@ -233,9 +206,7 @@ impl Ibmveth {
     /// Returns [`OpenError::Setting`], with nothing changed, when no pool holds it. Other errors
     /// are those of [`Ibmveth::open`] and leave the adapter closed; a further change may open it.
     pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Result<(), OpenError> {
-        if mtu < 68 {
-            return Err(OpenError::Setting("mtu: 68 at least"));
-        }
+        check(mtu >= 68, "mtu: 68 at least")?;
         let Some(last) = self.config.fitting_pool(mtu) else {
             return Err(OpenError::Setting("mtu: with 22 bytes within the largest pool's buffers"));
         };
@@ -268,7 +239,7 @@ impl Ibmveth {
     pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Result<(), OpenError> {
         match call::change_mac(h, self.config.unit, mac) {
             status::H_SUCCESS => self.config.mac = mac,
-            e => return Err(OpenError::Refused("H_CHANGE_LOGICAL_LAN_MAC", e)),
+            e => return Err(OpenError::Call("H_CHANGE_LOGICAL_LAN_MAC", e)),
         }
         Ok(())
     }
@@ -277,25 +248,20 @@ impl Ibmveth {
     ///
     /// # Errors
     /// Fails when the hypervisor refuses; the filter is then undefined.
-    pub fn set_filter<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        f: &Filter<'_>,
-    ) -> Result<(), OpenError> {
-        self.all_multicast = f.all_multicast;
-        self.multicast = f.multicast.to_vec();
+    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: &Filter) -> Result<(), OpenError> {
+        self.filter = f.clone();
         match self.apply_filter(h) {
             status::H_SUCCESS => Ok(()),
-            e => Err(OpenError::Refused("H_MULTICAST_CTRL", e)),
+            e => Err(OpenError::Call("H_MULTICAST_CTRL", e)),
         }
     }
 
     fn apply_filter<H: Hypervisor>(&self, h: &mut H) -> i64 {
-        let unit = self.config.unit;
-        if self.all_multicast || self.multicast.len() > self.config.filters as usize {
+        let (unit, f) = (self.config.unit, &self.filter);
+        if f.all_multicast || f.multicast.len() > self.config.filters as usize {
             call::all_multicast(h, unit)
         } else {
-            call::some_multicast(h, unit, &self.multicast)
+            call::some_multicast(h, unit, &f.multicast)
         }
     }
 
@@ -310,10 +276,8 @@ impl Ibmveth {
         &self.negotiated
     }
     /// Returns the driver's counters.
-    pub fn stats(&self) -> Stats {
-        let mut all = self.stats;
-        all.add(&self.tx.stats);
-        all
+    pub const fn stats(&self) -> Stats {
+        self.stats
     }
     /// Returns the buffers lent by each pool; none if the adapter is closed.
     pub fn lent(&self) -> [u32; POOLS] {
@@ -348,7 +312,7 @@ impl Ibmveth {
 }
 
 fn page<H: Hypervisor>(h: &mut H) -> Result<Coherent, OpenError> {
-    coherent(h, (PAGE, PAGE), reachable, OpenError::Address)
+    coherent(h, (PAGE, PAGE), reachable)
 }
 
 impl<H: Hypervisor> Driver<H> for Ibmveth {
@@ -362,7 +326,7 @@ impl<H: Hypervisor> Driver<H> for Ibmveth {
             self.stats.tx_dropped += 1;
             return Tx::Dropped(p);
         }
-        self.tx.transmit(h, &Context { config: &self.config, negotiated: &self.negotiated }, p)
+        self.send_packet(h, p)
     }
 
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {

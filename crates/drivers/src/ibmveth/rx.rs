@@ -7,9 +7,10 @@
 //! fence. The toggle begins as 1, so a queue of zeros is empty. In the second lap zero means new,
 //! so entries are never cleared.
 
-use super::config::{Config, OpenError, reachable};
+use super::config::{Config, reachable};
 use super::pool::Pools;
 use super::stats::Stats;
+use crate::OpenError;
 use crate::common::{coherent, next};
 use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Fence, Host, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{
@@ -41,7 +42,7 @@ pub(super) struct RxEntry {
 
 impl RxQueue {
     pub(super) fn allocate<H: Host>(h: &mut H, count: u32) -> Result<RxQueue, OpenError> {
-        let entries = coherent(h, (count * ENTRY, PAGE), reachable, OpenError::Address)?;
+        let entries = coherent(h, (count * ENTRY, PAGE), reachable)?;
         Ok(RxQueue { entries, count, index: 0, toggle: true })
     }
 

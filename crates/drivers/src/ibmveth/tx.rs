@@ -6,11 +6,10 @@
 //! queue can be full. They wait in a list until [`TxQueue::reclaim`].
 
 use super::call;
-use super::config::{Config, OpenError, Transmit, reachable};
-use super::negotiate::Negotiated;
-use super::stats::Stats;
-use crate::common::{DoneList, coherent, map, unmap, vacant};
-use crate::{Sink, Tx};
+use super::config::{Transmit, reachable};
+use super::nic::Ibmveth;
+use crate::common::{DoneList, coherent, copy_packet, map, unmap, vacant};
+use crate::{OpenError, Sink, Tx};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{Descriptor, OLD_LARGE_SEND, PAGE, send, status};
 use doorbell_packet::ethernet::HEADER;
@@ -24,16 +23,9 @@ const MAX_DONE: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct TxQueue {
-    pub(super) stats: Stats,
     /// The buffer that stays mapped.
     buffer: Coherent,
     done: DoneList,
-}
-
-/// The settings of the adapter.
-pub(super) struct Context<'a> {
-    pub(super) config: &'a Config,
-    pub(super) negotiated: &'a Negotiated,
 }
 
 /// The fields of a send that request offloads.
@@ -45,8 +37,8 @@ struct SendOffload {
 
 impl TxQueue {
     pub(super) fn allocate<H: Hypervisor>(h: &mut H) -> Result<TxQueue, OpenError> {
-        let buffer = coherent(h, (COPY, PAGE), reachable, OpenError::Address)?;
-        Ok(TxQueue { stats: Stats::default(), buffer, done: DoneList::default() })
+        let buffer = coherent(h, (COPY, PAGE), reachable)?;
+        Ok(TxQueue { buffer, done: DoneList::default() })
     }
 
     pub(super) fn release<H: Hypervisor>(self, h: &mut H) {
@@ -73,15 +65,16 @@ impl TxQueue {
             h.charge(CpuWork::Wake);
         }
     }
+}
 
-    // ---- transmit ----
-
-    pub(super) fn transmit<H: Hypervisor>(&mut self, h: &mut H, x: &Context<'_>, p: Packet) -> Tx {
+/// Transmission.
+impl Ibmveth {
+    pub(super) fn send_packet<H: Hypervisor>(&mut self, h: &mut H, p: Packet) -> Tx {
         if p.head.len < HEADER as u32 || p.len() > Descriptor::LENGTH_MAX {
             return self.drop_packet(p);
         }
         let start = p.head.start;
-        if h.bytes(&p.head.buf, start..start + 6, |to| *to == x.config.mac) {
+        if h.bytes(&p.head.buf, start..start + 6, |to| *to == self.config.mac) {
             self.stats.tx_loopback += 1;
             return self.drop_packet(p);
         }
@@ -90,10 +83,10 @@ impl TxQueue {
             Err(e) => return self.drop_packet(e.0),
         };
         match p.todo.gso {
-            Some(gso) if !takes_large(x, &p, gso) => self.segment(h, x, p),
-            _ => match self.send(h, x, p) {
+            Some(gso) if !takes_large(self, &p, gso) => self.segment(h, p),
+            _ => match self.send(h, p) {
                 Ok(p) => {
-                    self.done.push_packet(p);
+                    self.tx.done.push_packet(p);
                     Tx::Ok
                 }
                 Err(p) => self.drop_packet(p),
@@ -109,11 +102,11 @@ impl TxQueue {
 
     /// Segments a large send that the firmware does not take. The buffer of the last segment stands
     /// for the packet.
-    fn segment<H: Hypervisor>(&mut self, h: &mut H, x: &Context<'_>, p: Packet) -> Tx {
+    fn segment<H: Hypervisor>(&mut self, h: &mut H, p: Packet) -> Tx {
         let mut last: Option<Packet> = None;
         let result = p.segment(h, Alignment::ANY, |h, segment| {
             let (Ok(sent) | Err(sent)) = self
-                .send(h, x, segment)
+                .send(h, segment)
                 .inspect(|_| self.stats.tx_segments += 1)
                 .inspect_err(|_| self.stats.tx_dropped += 1);
             if let Some(before) = last.replace(sent) {
@@ -123,7 +116,7 @@ impl TxQueue {
         match result {
             Ok(_) => {
                 self.stats.tx_segmented += 1;
-                last.into_iter().for_each(|p| self.done.push_packet(p));
+                last.into_iter().for_each(|p| self.tx.done.push_packet(p));
                 Tx::Ok
             }
             Err(e) => {
@@ -134,28 +127,18 @@ impl TxQueue {
     }
 
     /// Sends a packet as one call; it comes back either way.
-    fn send<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        x: &Context<'_>,
-        mut p: Packet,
-    ) -> Result<Packet, Packet> {
-        let Some(o) = self.offload(h, x, &mut p) else { return Err(p) };
-        match x.config.transmit {
-            Transmit::Copy => self.send_copied(h, x, p, o),
-            Transmit::Map { copybreak } => self.send_mapped(h, x, p, o, copybreak),
+    fn send<H: Hypervisor>(&mut self, h: &mut H, mut p: Packet) -> Result<Packet, Packet> {
+        let Some(o) = self.offload(h, &mut p) else { return Err(p) };
+        match self.config.transmit {
+            Transmit::Copy => self.send_copied(h, p, o),
+            Transmit::Map { copybreak } => self.send_mapped(h, p, o, copybreak),
         }
     }
 
     /// Returns the descriptor fields for checksum and segmentation. Completes a checksum that the
     /// firmware does not. Returns `None` when the headers do not match the request.
-    fn offload<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        x: &Context<'_>,
-        p: &mut Packet,
-    ) -> Option<SendOffload> {
-        let n = x.negotiated;
+    fn offload<H: Hypervisor>(&mut self, h: &mut H, p: &mut Packet) -> Option<SendOffload> {
+        let n = self.negotiated;
         let Some(partial) = p.todo.checksum else { return Some(SendOffload::default()) };
         let (start, looked) = (p.head.start, p.head.len.min(MAX_HEADER as u32));
         let layers = h.bytes(&p.head.buf, start..start + looked, |b| Layers::of(b).ok());
@@ -197,7 +180,6 @@ impl TxQueue {
     fn send_copied<H: Hypervisor>(
         &mut self,
         h: &mut H,
-        x: &Context<'_>,
         p: Packet,
         o: SendOffload,
     ) -> Result<Packet, Packet> {
@@ -205,22 +187,16 @@ impl TxQueue {
         if len > COPY {
             return Err(p);
         }
-        let mut at = 0;
-        for f in p.pieces() {
-            h.copy(&f.buf, f.start..f.start + f.len, &self.buffer, at);
-            at += f.len;
-        }
-        h.charge(CpuWork::Copy(len));
+        copy_packet(h, &p, &self.tx.buffer, 0);
         self.stats.tx_copied += 1;
         let mut d = [Descriptor::default(); send::MAX];
-        d[0] = Descriptor::new(o.flags, len, self.buffer.iova().0 as u32);
-        if self.submit(h, x, &d, len, o.mss) { Ok(p) } else { Err(p) }
+        d[0] = Descriptor::new(o.flags, len, self.tx.buffer.iova().0 as u32);
+        if self.submit(h, &d, len, o.mss) { Ok(p) } else { Err(p) }
     }
 
     fn send_mapped<H: Hypervisor>(
         &mut self,
         h: &mut H,
-        x: &Context<'_>,
         p: Packet,
         o: SendOffload,
         copybreak: u32,
@@ -230,12 +206,12 @@ impl TxQueue {
         // A descriptor of no bytes would end the others.
         let p = if scattered || p.pieces().any(|f| f.len == 0) { self.linearise(h, p)? } else { p };
         if p.is_linear() && p.len() < copybreak {
-            return self.send_copied(h, x, p, o);
+            return self.send_copied(h, p, o);
         }
         let p = match map_all(h, o, p) {
             Ok(mapped) => {
                 let len = mapped.fragments.iter().flatten().map(Mapped::len).sum();
-                let sent = self.submit(h, x, &mapped.descriptors, len, o.mss);
+                let sent = self.submit(h, &mapped.descriptors, len, o.mss);
                 let p = mapped.unmap(h);
                 return if sent { Ok(p) } else { Err(p) };
             }
@@ -244,7 +220,7 @@ impl TxQueue {
         // No translation entries are left; the buffer that stays mapped needs none.
         self.stats.tx_map_failed += 1;
         let p = if p.is_linear() { p } else { self.linearise(h, p)? };
-        self.send_copied(h, x, p, o)
+        self.send_copied(h, p, o)
     }
 
     fn linearise<H: Hypervisor>(&mut self, h: &mut H, p: Packet) -> Result<Packet, Packet> {
@@ -256,7 +232,6 @@ impl TxQueue {
     fn submit<H: Hypervisor>(
         &mut self,
         h: &mut H,
-        x: &Context<'_>,
         d: &[Descriptor; send::MAX],
         len: u32,
         mss: u16,
@@ -264,8 +239,8 @@ impl TxQueue {
         let used = d.iter().take_while(|d| d.is_valid()).count() as u32;
         h.charge(CpuWork::TxDescriptor(used));
         self.stats.tx_descriptors += u64::from(used);
-        let mss = x.negotiated.large_send.then_some(mss);
-        let (answer, retries) = call::send(h, x.config.unit, d, mss);
+        let mss = self.negotiated.large_send.then_some(mss);
+        let (answer, retries) = call::send(h, self.config.unit, d, mss);
         self.stats.tx_busy += u64::from(retries);
         match answer {
             status::H_SUCCESS => {}
@@ -283,15 +258,15 @@ impl TxQueue {
 }
 
 /// Returns whether the firmware takes a large send as it is.
-fn takes_large(x: &Context<'_>, p: &Packet, gso: Gso) -> bool {
-    let n = x.negotiated;
+fn takes_large(nic: &Ibmveth, p: &Packet, gso: Gso) -> bool {
+    let n = &nic.negotiated;
     let tcp = match gso.kind {
         GsoKind::Tcp4 => n.tso(true),
         GsoKind::Tcp6 => n.tso(false),
         GsoKind::Udp4 | GsoKind::Udp6 => false,
     };
     let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty());
-    let allowed = !listed || n.fraglist(x.config);
+    let allowed = !listed || n.fraglist(&nic.config);
     tcp && p.todo.checksum.is_some() && !p.todo.encapsulated && allowed
 }
 

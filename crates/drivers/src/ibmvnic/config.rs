@@ -1,8 +1,8 @@
 //! Configuration: the adapter's properties from the device tree, and the user's choices.
 
-use doorbell_hal::{OutOfMemory, Span};
+use crate::{OpenError, check};
+use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{MAX_ENTRIES, MAX_QUEUES};
-use thiserror::Error;
 
 /// The rule for sending a packet by H_SEND_SUB_CRQ: one descriptor in registers, without room for
 /// headers. All rules require that nothing is batched, that no more is coming, and that the packet
@@ -132,49 +132,11 @@ impl Config {
             command_timeout: Span::from_ms(10_000),
         }
     }
-
-    /// Checks the ranges.
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let bad = |ok: bool, what| if ok { Ok(()) } else { Err(OpenError::Setting(what)) };
-        bad((1..=MAX_QUEUES).contains(&self.queues), "queues: 1 to 16")?;
-        bad((1..=MAX_ENTRIES).contains(&self.tx_entries), "tx_entries: 1 to 4096")?;
-        bad((1..=MAX_ENTRIES).contains(&self.rx_entries), "rx_entries: 1 to 4096")?;
-        bad((1..=128).contains(&self.tso_buffers), "tso_buffers: 1 to 128")?;
-        bad((68..=64_000).contains(&self.mtu), "mtu: 68 to 64000")
-    }
-}
-
-/// Why an adapter could not be opened, or a setting not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// A setting is out of range: its name and its range.
-    #[error("setting out of range: {0}")]
-    Setting(&'static str),
-    /// No host memory, or no map ids left.
-    #[error("out of memory or map ids")]
-    OutOfMemory,
-    /// Memory lies where a message cannot address it: an ioba has 32 bits.
-    #[error("the adapter cannot address its memory")]
-    Address,
-    /// The hypervisor refused this call with this return code.
-    #[error("{0} returned {1}")]
-    Call(&'static str, i64),
-    /// The server refused this command with this return code.
-    #[error("the server refused {0} with {1}")]
-    Refused(&'static str, u8),
-    /// The server did not answer this command in time.
-    #[error("timeout: {0}")]
-    Timeout(&'static str),
-    /// The server's response to this command is invalid.
-    #[error("invalid response to {0}")]
-    Answer(&'static str),
-    /// The servers went away one after another before the adapter was up.
-    #[error("no server stays")]
-    Unsteady,
-}
-
-impl From<OutOfMemory> for OpenError {
-    fn from(_: OutOfMemory) -> OpenError {
-        OpenError::OutOfMemory
+        check((1..=MAX_QUEUES).contains(&self.queues), "queues: 1 to 16")?;
+        check((1..=MAX_ENTRIES).contains(&self.tx_entries), "tx_entries: 1 to 4096")?;
+        check((1..=MAX_ENTRIES).contains(&self.rx_entries), "rx_entries: 1 to 4096")?;
+        check((1..=128).contains(&self.tso_buffers), "tso_buffers: 1 to 128")?;
+        check((68..=64_000).contains(&self.mtu), "mtu: 68 to 64000")
     }
 }

@@ -7,13 +7,14 @@
 //! that come meanwhile are noted; those that end the session end the wait.
 
 use super::call;
-use super::config::{Config, OpenError};
+use super::config::Config;
 use super::ring::{Ring, coherent};
 use super::stats::Stats;
+use crate::{OpenError, common::both};
 use doorbell_hal::{Coherent, Hypervisor, Span, Time};
 use doorbell_layout::ibmvnic::{
     CRQ_BYTES, ERROR_FATAL, ErrorIndication, LinkStateIndication, MESSAGE, Message, RESPONSE, cmd,
-    first, status,
+    first, rc, status,
 };
 
 /// Tries of INIT while the server is not up, with a pause between them.
@@ -74,25 +75,21 @@ pub(super) const SCRATCH: u32 = 2 * 4096;
 impl Control {
     pub(super) fn allocate<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Control, OpenError> {
         let crq = Ring::allocate(h, CRQ_BYTES as u32)?;
-        match coherent(h, SCRATCH, 4096) {
-            Ok(scratch) => Ok(Control {
-                stats: Stats::default(),
-                unit: c.unit,
-                crq,
-                scratch,
-                init_timeout: c.init_timeout,
-                command_timeout: c.command_timeout,
-                reset: None,
-                failover_pending: false,
-                init: false,
-                complete: false,
-                link: None,
-            }),
-            Err(e) => {
-                crq.release(h);
-                Err(e)
-            }
-        }
+        let scratch = coherent(h, SCRATCH, 4096);
+        let (crq, scratch) = both(crq, scratch, |crq| crq.release(h))?;
+        Ok(Control {
+            stats: Stats::default(),
+            unit: c.unit,
+            crq,
+            scratch,
+            init_timeout: c.init_timeout,
+            command_timeout: c.command_timeout,
+            reset: None,
+            failover_pending: false,
+            init: false,
+            complete: false,
+            link: None,
+        })
     }
 
     pub(super) fn release<H: Hypervisor>(self, h: &mut H) {
@@ -302,6 +299,19 @@ impl Control {
         self.send(h, m)?;
         self.wait(h, m[1])
     }
+
+    /// Sends a command, waits for its response, and checks that it reports success.
+    pub(super) fn demand<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        m: [u8; MESSAGE],
+    ) -> Result<Message, Fault> {
+        let answer = self.ask(h, m)?;
+        match answer.rc.code {
+            rc::SUCCESS => Ok(answer),
+            code => Err(OpenError::Refused(name(m[1]), code).into()),
+        }
+    }
 }
 
 fn handshake(command: u8) -> [u8; MESSAGE] {
@@ -309,7 +319,7 @@ fn handshake(command: u8) -> [u8; MESSAGE] {
 }
 
 /// Returns a command's name, for errors.
-pub(super) const fn name(c: u8) -> &'static str {
+const fn name(c: u8) -> &'static str {
     match c {
         cmd::VERSION_EXCHANGE => "VERSION_EXCHANGE",
         cmd::QUERY_CAPABILITY => "QUERY_CAPABILITY",

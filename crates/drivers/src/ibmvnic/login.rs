@@ -4,8 +4,8 @@
 //!
 //! The response finds its arrays by offsets, all of which are checked. Handles are opaque.
 
-use super::config::OpenError;
 use super::control::{Control, Fault, SCRATCH};
+use crate::OpenError;
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, Hypervisor};
 use doorbell_layout::ibmvnic::{

@@ -5,7 +5,8 @@
 //! A buffer is contiguous, of at most 8 MiB, rounded down to whole slots. A set of them makes a
 //! pool. The server knows a buffer by its map id, 1 to 254, and a slot by its address in it.
 
-use super::{config::OpenError, ring::coherent};
+use super::ring::coherent;
+use crate::OpenError;
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, Host};
 use doorbell_layout::ibmvnic::{MAX_LTB, MAX_MAP_ID};

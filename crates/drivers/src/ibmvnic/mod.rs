@@ -19,7 +19,7 @@ mod stats;
 mod subcrq;
 mod tx;
 
-pub use config::{Config, Direct, OpenError, Replenish};
+pub use config::{Config, Direct, Replenish};
 pub use negotiate::Negotiated;
-pub use nic::{Filter, Ibmvnic};
+pub use nic::Ibmvnic;
 pub use stats::{QueueStats, Stats};

@@ -6,12 +6,13 @@
 //! After a request that is granted in part, **all** requests are repeated with the granted value,
 //! because earlier grants may depend on it.
 
-use super::config::{Config, OpenError};
+use super::config::Config;
 use super::control::{Control, Fault};
+use crate::OpenError;
 use doorbell_hal::Hypervisor;
 use doorbell_layout::ibmvnic::{
-    AddressLength, Capability, ControlIpOffload, LengthAddress, MESSAGE, Message, QueryIpOffload,
-    VERSION, VersionExchange, cap, cmd, first, offload, rc,
+    AddressLength, Capability, ControlIpOffload, LengthAddress, MESSAGE, QueryIpOffload, VERSION,
+    VersionExchange, cap, cmd, first, offload, rc,
 };
 use doorbell_packet::ethernet::HEADER;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
@@ -42,8 +43,7 @@ pub struct Negotiated {
     pub vlan_insert: bool,
     /// Multicast addresses that it filters.
     pub multicast_filters: u64,
-    /// Headers that the server requests, in wire order:
-    /// [`doorbell_layout::ibmvnic::desc_req`].
+    /// Headers that the server requests, in wire order: [`doorbell_layout::ibmvnic::desc_req`].
     pub desc_req: [u8; 8],
     /// Checksums and large sends that are on: [`doorbell_layout::ibmvnic::offload`].
     pub offloads: [bool; 8],
@@ -74,7 +74,7 @@ pub(super) fn version<H: Hypervisor>(h: &mut H, k: &mut Control) -> Result<u16, 
         version: U16::new(VERSION),
         ..VersionExchange::default()
     };
-    let answer = accepted(k.ask(h, m.bytes())?, "VERSION_EXCHANGE")?;
+    let answer = k.demand(h, m.bytes())?;
     Ok(VersionExchange::of(answer.bytes()).version.get())
 }
 
@@ -183,7 +183,7 @@ pub(super) fn offloads<H: Hypervisor>(
         ioba,
         ..LengthAddress::default()
     };
-    accepted(k.ask(h, m.bytes())?, "QUERY_IP_OFFLOAD")?;
+    k.demand(h, m.bytes())?;
     let can: QueryIpOffload = h.load(&k.scratch, 0);
     n.max_large_tx = can.max_large_tx_size.get();
     let mut want = [0; 8];
@@ -206,14 +206,9 @@ pub(super) fn offloads<H: Hypervisor>(
         len: U32::new(size_of::<ControlIpOffload>() as u32),
         ..AddressLength::default()
     };
-    accepted(k.ask(h, m.bytes())?, "CONTROL_IP_OFFLOAD")?;
+    k.demand(h, m.bytes())?;
     n.offloads = want.map(|w| w != 0);
     Ok(())
-}
-
-/// Returns the response if it reports success.
-pub(super) fn accepted(m: Message, what: &'static str) -> Result<Message, Fault> {
-    if m.rc.code == rc::SUCCESS { Ok(m) } else { Err(OpenError::Refused(what, m.rc.code).into()) }
 }
 
 fn capability(command: u8, id: u16, n: u64) -> [u8; MESSAGE] {

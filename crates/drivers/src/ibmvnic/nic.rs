@@ -4,16 +4,16 @@
 //! `ibmvnic_poll`, `ibmvnic_interrupt_tx`, `ibmvnic_change_mtu`, `ibmvnic_set_multi`.
 
 use super::adaptive::AdaptiveDirect;
-use super::config::{Config, Direct, OpenError};
+use super::config::{Config, Direct};
 use super::control::{Control, Fault, Reset};
 use super::login;
 use super::ltb::{Ltb, LtbSet, MapIds};
-use super::negotiate::{self, Negotiated, accepted};
+use super::negotiate::{self, Negotiated};
 use super::rx::RxQueue;
 use super::stats::{QueueStats, Stats};
 use super::tx::{Context, TxQueue};
 use super::{call, control};
-use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_hal::{CpuWork, Hypervisor, Span, Time};
 use doorbell_layout::ibmvnic::{
@@ -27,15 +27,6 @@ use zerocopy::byteorder::big_endian::U32;
 const WATCHDOG: Span = Span::from_ms(5_000);
 /// Consecutive sessions that may be lost before the adapter is given up.
 const SESSIONS: u32 = 64;
-
-/// Frames received besides unicast to the own address and broadcast.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    /// All multicast; implied when there are more groups than the server filters.
-    pub all_multicast: bool,
-    /// These groups.
-    pub multicast: Vec<[u8; 6]>,
-}
 
 /// A virtual NIC, with all its queues.
 ///
@@ -246,15 +237,15 @@ impl Ibmvnic {
     /// Reads the vital product data, in which Linux looks for the firmware's version.
     fn vital_product_data<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
         let k = &mut self.control;
-        let m = accepted(k.ask(h, plain(cmd::GET_VPD_SIZE))?, control::name(cmd::GET_VPD_SIZE))?;
+        let m = k.demand(h, plain(cmd::GET_VPD_SIZE))?;
         let len = (VpdSize::of(m.bytes()).len.get() as u32).min(control::SCRATCH);
         let m = AddressLength {
             ioba: U32::new(k.scratch.iova().0 as u32),
             len: U32::new(len),
             ..AddressLength::of(plain(cmd::GET_VPD))
         };
-        accepted(k.ask(h, m.bytes())?, control::name(cmd::GET_VPD))?;
-        let m = accepted(k.ask(h, plain(cmd::QUERY_MAP))?, control::name(cmd::QUERY_MAP))?;
+        k.demand(h, m.bytes())?;
+        let m = k.demand(h, plain(cmd::QUERY_MAP))?;
         self.negotiated.free_pages = QueryMap::of(m.bytes()).free_pages.get();
         Ok(())
     }
@@ -270,8 +261,7 @@ impl Ibmvnic {
             r.prepare(h, &mut self.ids, n.rx_entries as u32)?;
         }
         for ltb in sets(&mut self.tx[..tx], &mut self.rx[..rx]) {
-            let m = request_map(cmd::REQUEST_MAP, ltb);
-            accepted(self.control.ask(h, m)?, control::name(cmd::REQUEST_MAP))?;
+            self.control.demand(h, request_map(cmd::REQUEST_MAP, ltb))?;
             ltb.mapped = true;
             self.control.stats.maps += 1;
         }
@@ -294,8 +284,7 @@ impl Ibmvnic {
             link_state: state,
             ..LogicalLinkState::of(plain(cmd::LOGICAL_LINK_STATE))
         };
-        let answer = self.control.ask(h, m.bytes())?;
-        accepted(answer, control::name(cmd::LOGICAL_LINK_STATE)).map(|_| ())
+        self.control.demand(h, m.bytes()).map(drop)
     }
 
     /// Ends a session that is over: counts its packets and buffers as lost, and frees its queues.
@@ -425,7 +414,7 @@ impl Ibmvnic {
     /// Fails, with the address unchanged, when the server refuses or goes away.
     pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Result<(), OpenError> {
         let m = ChangeMac { mac_addr: mac, ..ChangeMac::of(plain(cmd::CHANGE_MAC_ADDR)) };
-        self.command(h, m.bytes())?;
+        self.control.demand(h, m.bytes()).map_err(error)?;
         self.config.mac = mac;
         Ok(())
     }
@@ -434,8 +423,8 @@ impl Ibmvnic {
     ///
     /// # Errors
     /// Fails when the server refuses or goes away.
-    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: Filter) -> Result<(), OpenError> {
-        self.filter = Some(f);
+    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: &Filter) -> Result<(), OpenError> {
+        self.filter = Some(f.clone());
         self.apply_filter(h).map_err(error)
     }
 
@@ -453,7 +442,7 @@ impl Ibmvnic {
             all.extend(f.multicast.iter().map(|g| say(multicast::ENABLE, *g)));
         }
         for m in all {
-            accepted(self.control.ask(h, m.bytes())?, control::name(cmd::MULTICAST_CTRL))?;
+            self.control.demand(h, m.bytes())?;
         }
         Ok(())
     }
@@ -468,7 +457,7 @@ impl Ibmvnic {
             len: U32::new(size_of::<Statistics>() as u32),
             ..RequestStatistics::of(plain(cmd::REQUEST_STATISTICS))
         };
-        self.command(h, m.bytes())?;
+        self.control.demand(h, m.bytes()).map_err(error)?;
         Ok(h.load(&self.control.scratch, 0))
     }
 
@@ -483,15 +472,6 @@ impl Ibmvnic {
             0 => Ok(()),
             e => Err(OpenError::Call("H_VIOCTL", e)),
         }
-    }
-
-    fn command<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        m: [u8; MESSAGE],
-    ) -> Result<Message, OpenError> {
-        let answer = self.control.ask(h, m).map_err(error)?;
-        accepted(answer, control::name(m[1])).map_err(error)
     }
 
     // ---- state ----

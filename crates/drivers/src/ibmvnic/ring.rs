@@ -3,7 +3,7 @@
 //! An entry is valid when its first byte is not zero. That byte is read alone, and the rest behind
 //! a fence; clearing it frees the entry. There is no producer index.
 
-use super::config::OpenError;
+use crate::OpenError;
 use crate::common::{self, within};
 use doorbell_hal::{Coherent, Fence, Host};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -68,5 +68,5 @@ impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
 
 /// Allocates memory that both sides use, where a message can address it: below 4 GiB.
 pub(super) fn coherent<H: Host>(h: &mut H, len: u32, align: u32) -> Result<Coherent, OpenError> {
-    common::coherent(h, (len, align), |at, len| within(32, at, len), OpenError::Address)
+    common::coherent(h, (len, align), |at, len| within(32, at, len))
 }

@@ -7,11 +7,12 @@
 //! [`Replenish`] says. A frame is copied out of its slot, which is then free.
 
 use super::call;
-use super::config::{OpenError, Replenish};
+use super::config::Replenish;
 use super::ltb::{LtbSet, MapIds};
 use super::ring::coherent;
 use super::stats::QueueStats;
 use super::subcrq::SubCrq;
+use crate::{OpenError, common::both};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -38,22 +39,18 @@ pub(super) struct RxQueue {
 impl RxQueue {
     pub(super) fn allocate<H: Host>(h: &mut H) -> Result<RxQueue, OpenError> {
         let crq = SubCrq::allocate(h)?;
-        match coherent(h, ARRAY * DESCRIPTOR as u32, 4096) {
-            Ok(array) => Ok(RxQueue {
-                stats: QueueStats::default(),
-                crq,
-                handle: 0,
-                size: 0,
-                set: None,
-                posted: vec![],
-                free: VecDeque::new(),
-                array,
-            }),
-            Err(e) => {
-                crq.release(h);
-                Err(e)
-            }
-        }
+        let array = coherent(h, ARRAY * DESCRIPTOR as u32, 4096);
+        let (crq, array) = both(crq, array, |crq| crq.release(h))?;
+        Ok(RxQueue {
+            stats: QueueStats::default(),
+            crq,
+            handle: 0,
+            size: 0,
+            set: None,
+            posted: vec![],
+            free: VecDeque::new(),
+            array,
+        })
     }
 
     pub(super) fn release<H: Host>(mut self, h: &mut H, ids: &mut MapIds) {

@@ -1,6 +1,7 @@
 //! A completion queue that is registered with the hypervisor.
 
-use super::{call, config::OpenError, ring::Ring};
+use super::{call, ring::Ring};
+use crate::OpenError;
 use doorbell_hal::{Host, Hypervisor};
 use doorbell_layout::ibmvnic::SUB_CRQ_BYTES;
 use zerocopy::{FromBytes, Immutable, IntoBytes};

@@ -10,14 +10,15 @@
 //! each packet that it took in one completion, in any order, by its correlator.
 
 use super::adaptive::AdaptiveDirect;
-use super::config::{Config, Direct, OpenError};
+use super::config::{Config, Direct};
 use super::headers;
 use super::ltb::{LtbSet, MapIds};
 use super::negotiate::Negotiated;
 use super::ring::coherent;
 use super::stats::QueueStats;
 use super::{call, subcrq::SubCrq};
-use crate::{Bql, Sink, Tx, common::DoneList};
+use crate::common::{DoneList, both, copy_packet};
+use crate::{Bql, OpenError, Sink, Tx};
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor, Time};
 use doorbell_layout::ibmvnic::{
@@ -141,27 +142,23 @@ pub(super) struct Context<'a> {
 impl TxQueue {
     pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<TxQueue, OpenError> {
         let crq = SubCrq::allocate(h)?;
-        match coherent(h, (ARRAY * DESCRIPTOR) as u32, 4096) {
-            Ok(array) => Ok(TxQueue {
-                stats: QueueStats::default(),
-                crq,
-                handle: 0,
-                pools: None,
-                array,
-                batched: 0,
-                batch: Vec::with_capacity(ARRAY),
-                used: 0,
-                limit: 0,
-                stopped: false,
-                bql: Bql::new(c.bql),
-                disconnected: false,
-                done: DoneList::default(),
-            }),
-            Err(e) => {
-                crq.release(h);
-                Err(e)
-            }
-        }
+        let array = coherent(h, (ARRAY * DESCRIPTOR) as u32, 4096);
+        let (crq, array) = both(crq, array, |crq| crq.release(h))?;
+        Ok(TxQueue {
+            stats: QueueStats::default(),
+            crq,
+            handle: 0,
+            pools: None,
+            array,
+            batched: 0,
+            batch: Vec::with_capacity(ARRAY),
+            used: 0,
+            limit: 0,
+            stopped: false,
+            bql: Bql::new(c.bql),
+            disconnected: false,
+            done: DoneList::default(),
+        })
     }
 
     pub(super) fn release<H: Host>(mut self, h: &mut H, ids: &mut MapIds) {
@@ -197,13 +194,9 @@ impl TxQueue {
         }
         self.release_pools(h, ids);
         let plain = TxPool::allocate(h, ids, self.limit, slot)?;
-        match TxPool::allocate(h, ids, c.tso_buffers, TSO_SLOT) {
-            Ok(tso) => self.pools = Some([plain, tso]),
-            Err(e) => {
-                plain.set.release(h, ids);
-                return Err(e);
-            }
-        }
+        let tso = TxPool::allocate(h, ids, c.tso_buffers, TSO_SLOT);
+        let (plain, tso) = both(plain, tso, |plain| plain.set.release(h, ids))?;
+        self.pools = Some([plain, tso]);
         Ok(())
     }
 
@@ -385,12 +378,7 @@ impl TxQueue {
         let len = p.len();
         let (pool, index) = self.pool(correlator).expect("a slot was taken");
         let (ltb, offset) = pool.set.at(index);
-        let mut at = offset;
-        for f in p.pieces() {
-            h.copy(&f.buf, f.start..f.start + f.len, &ltb.area, at);
-            at += f.len;
-        }
-        h.charge(CpuWork::Copy(len));
+        copy_packet(h, p, &ltb.area, offset);
         // Bytes behind a short packet are another packet's.
         let padded = len.max((n.min_mtu as u32).min(pool.set.slot));
         for i in len..padded {

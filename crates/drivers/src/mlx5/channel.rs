@@ -3,9 +3,9 @@
 use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
 use super::session::max_wqebbs;
-use super::settings::{Config, Cqs, OpenError, Stats};
+use super::settings::{Config, Stats};
 use super::sq::Sq;
-use crate::{Alarm, Driver, Irq, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx, check, common::both};
 use alloc::{boxed::Box, vec::Vec};
 use core::hint::cold_path;
 use doorbell_hal::{CpuWork, Host, OutOfMemory};
@@ -80,38 +80,19 @@ impl<F> Channel<F> {
         F: Firmware<H>,
     {
         let caps = fw.caps(h);
-        check(&caps)?;
-        if !(6..=13).contains(&c.log_sq) || !(1..=16).contains(&c.log_cq) {
-            return Err(OpenError::Size);
-        }
+        check_capabilities(&caps)?;
+        check((6..=13).contains(&c.log_sq), "log_sq: 6 to 13")?;
+        check((1..=16).contains(&c.log_cq), "log_cq: 1 to 16")?;
         let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
         // All memory before any object, so that running out of it leaves no objects.
         let eq = Eq::allocate(h, LOG_EQ)?;
-        let cq = match Cq::allocate(h, c.log_cq) {
-            Ok(cq) => cq,
-            Err(e) => {
-                eq.release(h);
-                return Err(e.into());
-            }
-        };
-        let others = match allocate_others(h, c.cqs) {
-            Ok(others) => others,
-            Err(e) => {
-                cq.release(h);
-                eq.release(h);
-                return Err(e.into());
-            }
-        };
-        let sq = match Sq::allocate(h, c, caps.min_inline, mpw_wqebbs) {
-            Ok(sq) => sq,
-            Err(e) => {
-                others.into_iter().for_each(|cq| cq.release(h));
-                cq.release(h);
-                eq.release(h);
-                return Err(e.into());
-            }
-        };
+        let cqs = allocate_cqs(h, c);
+        let (eq, (cq, others)) = both(eq, cqs, |eq| eq.release(h))?;
+        let sq = Sq::allocate(h, c, caps.min_inline, mpw_wqebbs);
+        let ((eq, cq, others), sq) = both((eq, cq, others), sq, |(eq, cq, others)| {
+            release_queues(h, eq, cq, others);
+        })?;
         let mut channel = Channel { sq, cq, others, eq, fw, config: *c, reopening: false };
         channel.create_objects(h, c, caps.min_inline)?;
         Ok(channel)
@@ -203,9 +184,7 @@ impl<F> Channel<F> {
             self.destroy(h);
         }
         self.sq.release(h);
-        self.cq.release(h);
-        self.others.into_iter().for_each(|cq| cq.release(h));
-        self.eq.release(h);
+        release_queues(h, self.eq, self.cq, self.others);
     }
 
     fn destroy<H: Host>(&mut self, h: &mut H)
@@ -311,22 +290,28 @@ impl<F> Channel<F> {
     }
 }
 
-/// Allocates the CQs beside the send queue's.
-fn allocate_others<H: Host>(h: &mut H, cqs: Cqs) -> Result<Box<[Cq]>, OutOfMemory> {
-    let mut others = Vec::with_capacity(cqs.others().len());
-    for &log_size in cqs.others() {
-        match Cq::allocate(h, log_size) {
-            Ok(cq) => others.push(cq),
-            Err(e) => {
-                others.into_iter().for_each(|cq: Cq| cq.release(h));
-                return Err(e);
-            }
-        }
+/// Allocates the send queue's CQ and the others.
+fn allocate_cqs<H: Host>(h: &mut H, c: &Config) -> Result<(Cq, Box<[Cq]>), OutOfMemory> {
+    let mut cqs = (Cq::allocate(h, c.log_cq)?, Vec::with_capacity(c.cqs.others().len()));
+    for &log_size in c.cqs.others() {
+        let next = Cq::allocate(h, log_size);
+        let (all, next) = both(cqs, next, |(cq, others)| {
+            cq.release(h);
+            others.into_iter().for_each(|cq: Cq| cq.release(h));
+        })?;
+        cqs = all;
+        cqs.1.push(next);
     }
-    Ok(others.into_boxed_slice())
+    Ok((cqs.0, cqs.1.into_boxed_slice()))
 }
 
-fn check(caps: &Caps) -> Result<(), OpenError> {
+fn release_queues<H: Host>(h: &mut H, eq: Eq, cq: Cq, others: Box<[Cq]>) {
+    cq.release(h);
+    others.into_iter().for_each(|cq| cq.release(h));
+    eq.release(h);
+}
+
+fn check_capabilities(caps: &Caps) -> Result<(), OpenError> {
     let missing = |have: bool, what| if have { Ok(()) } else { Err(OpenError::Capability(what)) };
     missing(caps.csum, "csum_cap")?;
     missing(caps.vlan, "vlan_cap")?;

@@ -1,5 +1,6 @@
 //! Completion and event queues: rings whose owner bit flips each lap.
 
+use crate::common::both;
 use doorbell_hal::{Coherent, Fence, Host, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
     CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode, dbr, event, uar,
@@ -21,16 +22,19 @@ pub(super) struct Cq {
 
 const ENTRY: u32 = size_of::<Cqe>() as u32;
 
+/// Allocates a ring of `bytes` and its doorbell record.
+pub(super) fn ring_and_record<H: Host>(
+    h: &mut H,
+    bytes: u32,
+) -> Result<(Coherent, Coherent), OutOfMemory> {
+    let ring = h.coherent(bytes, 4096)?;
+    let record = h.coherent(dbr::SIZE, 64);
+    both(ring, record, |ring| h.release_coherent(ring))
+}
+
 impl Cq {
     pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Cq, OutOfMemory> {
-        let ring = h.coherent(ENTRY << log_size, 4096)?;
-        let dbr = match h.coherent(dbr::SIZE, 64) {
-            Ok(dbr) => dbr,
-            Err(e) => {
-                h.release_coherent(ring);
-                return Err(e);
-            }
-        };
+        let (ring, dbr) = ring_and_record(h, ENTRY << log_size)?;
         let mut cq = Cq { ring, dbr, cqn: 0, log_size, ci: 0, arm_sn: 0 };
         cq.restart(h);
         Ok(cq)

@@ -20,4 +20,4 @@ pub use channel::Channel;
 pub use command::Hca;
 pub use firmware::{Firmware, Objects};
 pub use session::Sizing;
-pub use settings::{Config, Cqs, OpenError, Stats};
+pub use settings::{Config, Cqs, Stats};

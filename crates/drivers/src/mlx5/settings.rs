@@ -1,10 +1,7 @@
-//! Configuration, errors and counters of a channel.
+//! Configuration and counters of a channel.
 
 use super::session::Sizing;
 use crate::common::counters;
-use doorbell_hal::OutOfMemory;
-use doorbell_layout::mlx5::CmdStatus;
-use thiserror::Error;
 
 /// Completion queues of a channel, all armed at the end of every poll (en_txrx.c
 /// `mlx5e_napi_poll`). Those beside the send queue's stay empty: nothing is received, and no
@@ -70,37 +67,6 @@ impl Config {
         bql: true,
         vector: 0,
     };
-}
-
-/// Why a channel could not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// No host memory.
-    #[error("out of memory")]
-    OutOfMemory,
-    /// No device, or one that this driver does not know.
-    #[error("{0}")]
-    Device(&'static str),
-    /// The firmware refused.
-    #[error("the firmware refused: {0:?}")]
-    Firmware(CmdStatus),
-    /// The device lacks a capability that the driver needs: checksum, VLAN, LSO, WQEs of 1 KiB.
-    #[error("the device lacks {0}")]
-    Capability(&'static str),
-    /// `log_sq` or `log_cq` is out of range.
-    #[error("log_sq or log_cq out of range")]
-    Size,
-}
-
-impl From<OutOfMemory> for OpenError {
-    fn from(_: OutOfMemory) -> OpenError {
-        OpenError::OutOfMemory
-    }
-}
-impl From<CmdStatus> for OpenError {
-    fn from(s: CmdStatus) -> OpenError {
-        OpenError::Firmware(s)
-    }
 }
 
 counters! {

@@ -3,6 +3,7 @@
 mod long;
 mod retire;
 
+use super::cq::ring_and_record;
 use super::session::{EsegKey, Session, Sizing, contiguous};
 use super::settings::{Config, Stats};
 use crate::common::{map, unmap, vacant};
@@ -127,14 +128,7 @@ impl Sq {
         mpw_wqebbs: u32,
     ) -> Result<Sq, OutOfMemory> {
         let blocks = 1u32 << c.log_sq;
-        let ring = h.coherent(blocks * WQEBB, 4096)?;
-        let dbr = match h.coherent(dbr::SIZE, 64) {
-            Ok(dbr) => dbr,
-            Err(e) => {
-                h.release_coherent(ring);
-                return Err(e);
-            }
-        };
+        let (ring, dbr) = ring_and_record(h, blocks * WQEBB)?;
         // A WQE may need nearly as many blocks of padding (params.c mlx5e_calc_sq_stop_room).
         let mut stop_room = 2 * MAX_WQEBBS - 1;
         if mpw_wqebbs > 0 {

@@ -16,7 +16,7 @@ use crate::sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
 use crate::sim::standstill::Cause;
 use crate::sim::{Watch, watch};
 use doorbell_bus::{Bus, Ledger, Machine, RulesError, machine::Done};
-use doorbell_drivers::{Driver, axienet, e1000, ibmveth, ibmvnic, mlx5};
+use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use thiserror::Error;
 
@@ -36,8 +36,8 @@ pub enum OpenError {
     #[error("the driver does not take this: {0}")]
     Setting(&'static str),
     /// The device did not answer as the driver expects.
-    #[error("the {0} device could not be opened: {1}")]
-    Device(&'static str, String),
+    #[error("the device could not be opened: {0}")]
+    Device(doorbell_drivers::OpenError),
 }
 
 impl From<OutOfMemory> for OpenError {
@@ -46,32 +46,15 @@ impl From<OutOfMemory> for OpenError {
     }
 }
 
-impl From<mlx5::OpenError> for OpenError {
-    fn from(e: mlx5::OpenError) -> OpenError {
+impl From<doorbell_drivers::OpenError> for OpenError {
+    fn from(e: doorbell_drivers::OpenError) -> OpenError {
         match e {
-            mlx5::OpenError::OutOfMemory => OpenError::OutOfMemory,
-            mlx5::OpenError::Size => {
-                OpenError::Setting("a queue size is out of range: 64 to 8192 blocks, CQ 2 to 65536")
-            }
-            e => OpenError::Device("mlx5", e.to_string()),
+            doorbell_drivers::OpenError::OutOfMemory => OpenError::OutOfMemory,
+            doorbell_drivers::OpenError::Setting(what) => OpenError::Setting(what),
+            e => OpenError::Device(e),
         }
     }
 }
-
-macro_rules! open_errors {
-    ($($driver:ident)*) => {$(
-        impl From<$driver::OpenError> for OpenError {
-            fn from(e: $driver::OpenError) -> OpenError {
-                match e {
-                    $driver::OpenError::OutOfMemory => OpenError::OutOfMemory,
-                    $driver::OpenError::Setting(what) => OpenError::Setting(what),
-                    e => OpenError::Device(stringify!($driver), e.to_string()),
-                }
-            }
-        }
-    )*};
-}
-open_errors!(e1000 axienet ibmveth ibmvnic);
 
 /// A run without a result.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -1,6 +1,7 @@
 //! Bring-up, interrupts, errors, PHY, filter, counters.
 
 use super::*;
+use crate::{Filter, OpenError};
 use doorbell_hal::Span;
 use doorbell_layout::axienet::{emmc, fmi, rcw1, stat, tc};
 
@@ -272,7 +273,10 @@ fn where_the_device_is_is_never_read_from_a_register() {
 fn an_error_resets_the_core_drops_what_was_queued_and_starts_both_rings_anew() {
     let (mut h, mut nic) = open();
     let groups = [[1, 0, 0x5e, 0, 0, 1]];
-    nic.set_filter(&mut h, &Filter { multicast: &groups, promiscuous: true, ..Filter::default() });
+    nic.set_filter(
+        &mut h,
+        &Filter { multicast: groups.to_vec(), promiscuous: true, ..Filter::default() },
+    );
     for _ in 0..3 {
         let p = pieces(&mut h, 2);
         assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
@@ -466,7 +470,7 @@ fn the_link_is_what_both_ends_can_and_is_looked_at_once_a_second() {
 /// off.
 type Entries = (Vec<(u32, u64, u64)>, Vec<u32>);
 
-fn filtered(f: &Filter<'_>) -> (u32, Entries) {
+fn filtered(f: &Filter) -> (u32, Entries) {
     let (mut h, mut nic) = open();
     let before = h.device.writes.len();
     nic.set_filter(&mut h, f);
@@ -492,15 +496,19 @@ fn four_groups_are_filtered_exactly_and_five_are_all_multicast() {
     let group = |n| [0x01, 0, 0x5e, 0, 0, n];
     let groups: Vec<[u8; 6]> = (1..=5).map(group).collect();
     let exact = |n: u64| 0x0000_005e_0001 | n << 40;
-    let (promiscuous, entries) = filtered(&Filter { multicast: &groups[..2], ..Filter::default() });
+    let (promiscuous, entries) =
+        filtered(&Filter { multicast: groups[..2].to_vec(), ..Filter::default() });
     assert_eq!(promiscuous, 0);
     let all = 0xffff_ffff_ffff;
     assert_eq!(entries, (alloc::vec![(0, exact(1), all), (1, exact(2), all)], alloc::vec![2, 3]));
-    let (_, entries) = filtered(&Filter { multicast: &groups[..4], ..Filter::default() });
+    let (_, entries) = filtered(&Filter { multicast: groups[..4].to_vec(), ..Filter::default() });
     assert_eq!((entries.0.len(), entries.1.len()), (4, 0));
     // The group bit of the first byte, for any address.
     let many = (alloc::vec![(0, 1, 1)], alloc::vec![1, 2, 3]);
-    assert_eq!(filtered(&Filter { multicast: &groups, ..Filter::default() }), (0, many.clone()));
+    assert_eq!(
+        filtered(&Filter { multicast: groups.clone(), ..Filter::default() }),
+        (0, many.clone())
+    );
     assert_eq!(filtered(&Filter { all_multicast: true, ..Filter::default() }), (0, many));
     let none = (Vec::new(), alloc::vec![0, 1, 2, 3]);
     assert_eq!(

@@ -1,6 +1,7 @@
 //! Adaptive reception, and settings by hand.
 
 use super::*;
+use crate::OpenError;
 use core::cell::Cell;
 use doorbell_hal::Span;
 use doorbell_moderation::{Controller, NetDim, Period, Sample, Setting};

@@ -1,6 +1,7 @@
 //! Every register that opening a controller sets, and the filters.
 
 use super::*;
+use crate::Filter;
 use doorbell_layout::e1000::reg::stat;
 
 /// Returns the values last written to registers.
@@ -125,7 +126,7 @@ fn the_filter_takes_fifteen_groups_exactly_and_hashes_the_rest() {
     let (mut h, mut nic) = open();
     let kept = last(&h, [reg::RCTL])[0];
     let groups: Vec<[u8; 6]> = (0..17).map(|i| [1, 0, 0x5e, i, 0xa7, 0x3c]).collect();
-    nic.set_filter(&mut h, &Filter { multicast: &groups, ..Filter::default() });
+    nic.set_filter(&mut h, &Filter { multicast: groups.to_vec(), ..Filter::default() });
     assert_eq!(last(&h, [reg::RCTL]), [kept]);
     for i in 1..reg::RAR_LEN {
         let low = u32::from_le_bytes([1, 0, 0x5e, i as u8 - 1]);

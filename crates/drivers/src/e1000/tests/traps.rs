@@ -1,6 +1,7 @@
 //! Pitfalls that the manual and the specification updates name, beyond those of the other tests.
 
 use super::*;
+use crate::{Filter, OpenError};
 use doorbell_bus::pci::Latencies;
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_bus::{Costs, Machine, Pci, Platform, ProtectionGranularity};
@@ -220,7 +221,10 @@ fn writes_of_tables_and_addresses_are_pushed_one_by_one() {
 fn every_register_write_is_of_32_bits() {
     let (mut h, mut nic) = open_with(Part::I82545, Bus::PciX, |c| c.io = Some(2));
     let mut up = Up::default();
-    nic.set_filter(&mut h, &Filter { multicast: &[[1, 0, 0x5e, 0, 0, 1]], ..Filter::default() });
+    nic.set_filter(
+        &mut h,
+        &Filter { multicast: alloc::vec![[1, 0, 0x5e, 0, 0, 1]], ..Filter::default() },
+    );
     nic.set_vlans(&mut h, Some(&[5]));
     let p = packet(&mut h, &[1; 100]);
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);

@@ -1,6 +1,7 @@
 //! Opening, negotiation, changes, closing.
 
 use super::*;
+use crate::{Filter, OpenError};
 
 #[test]
 fn slots_count_all_five_pools_the_inactive_too() {
@@ -33,7 +34,7 @@ fn a_refusal_is_an_error_with_its_code_and_leaves_nothing_behind() {
         let mut h = host(Some(ALL));
         firmware(&mut h).refuse.push((call, status::H_HARDWARE, 9));
         let e = Ibmveth::open(&mut h, &config()).unwrap_err();
-        assert_eq!(e, OpenError::Refused(name, status::H_HARDWARE));
+        assert_eq!(e, OpenError::Call(name, status::H_HARDWARE));
         assert_eq!(h.bus.ports[0].platform().memory.mapped(), (0, 0));
         assert!(!firmware(&mut h).open);
     }
@@ -209,7 +210,7 @@ fn the_table_is_filled_while_nothing_is_filtered_and_survives_a_reopening() {
     let (mut h, mut nic) = open();
     let groups = [[1, 0, 0x5e, 0, 0, 1], [1, 0, 0x5e, 0, 0, 2]];
     let before = firmware(&mut h).called(l::H_MULTICAST_CTRL).len();
-    nic.set_filter(&mut h, &Filter { all_multicast: false, multicast: &groups }).unwrap();
+    nic.set_filter(&mut h, &Filter { multicast: groups.to_vec(), ..Filter::default() }).unwrap();
     let expected = [(0xe0003, 0), (1, l::mac(groups[0])), (1, l::mac(groups[1])), (0x50000, 0)];
     let calls = |h: &mut Host, from: usize| -> Vec<(u64, u64)> {
         firmware(h).called(l::H_MULTICAST_CTRL)[from..].iter().map(|a| (a[1], a[2])).collect()
@@ -218,7 +219,7 @@ fn the_table_is_filled_while_nothing_is_filtered_and_survives_a_reopening() {
     nic.set_mtu(&mut h, 1400).unwrap();
     assert_eq!(calls(&mut h, before + 4), expected);
     let many = [[3; 6]; 9];
-    nic.set_filter(&mut h, &Filter { all_multicast: false, multicast: &many }).unwrap();
+    nic.set_filter(&mut h, &Filter { multicast: many.to_vec(), ..Filter::default() }).unwrap();
     assert_eq!(calls(&mut h, before + 8), [(0xe0000, 0)], "more than it holds are all");
 }
 

@@ -1,8 +1,8 @@
 //! The function: bring-up, objects for channels, teardown.
 
 use super::super::firmware::{Firmware, Objects};
-use super::super::settings::OpenError;
 use super::queue::CommandQueue;
+use crate::{OpenError, common::both};
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Coherent, Host};
 use doorbell_layout::mlx5::command::{
@@ -13,6 +13,7 @@ use doorbell_layout::mlx5::command::{
     pages, paos, register, wq_type,
 };
 use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A ConnectX function that is up.
 #[derive(Debug)]
@@ -51,32 +52,19 @@ impl Hca {
     /// too and the device may still use the memory.
     pub fn open<H: Host>(h: &mut H) -> Result<Hca, OpenError> {
         let queue = CommandQueue::open(h)?;
-        let caps = Caps {
-            enhanced_mpw: false,
-            max_wqe_sz_sq: 0,
-            min_inline: 0,
-            log_max_lso: 0,
-            csum: false,
-            vlan: false,
-        };
         let mut hca = Hca {
             queue,
             granted: Vec::new(),
             pages: 0,
-            caps,
+            caps: Caps::default(),
             swp: false,
             mac: [0; 6],
             pd: 0,
             transport_domain: 0,
             tisn: 0,
         };
-        match hca.start(h).and_then(|()| Ok(hca.create_common(h)?)) {
-            Ok(()) => Ok(hca),
-            Err(why) => {
-                hca.close(h);
-                Err(why)
-            }
-        }
+        let started = hca.start(h).and_then(|()| Ok(hca.create_common(h)?));
+        Ok(both(hca, started, |hca| hca.close(h))?.0)
     }
 
     /// Takes the function down and releases all memory. Channels must be closed before.
@@ -101,14 +89,24 @@ impl Hca {
 
     // ---- commands ----
 
+    /// Executes a command without lists. Returns its response.
+    fn query<H: Host, I: IntoBytes + Immutable, O: FromBytes>(
+        &mut self,
+        h: &mut H,
+        command: Command,
+        message: &I,
+    ) -> Result<O, CmdStatus> {
+        self.queue.execute(h, command, message, &[], 0).map(|(out, _)| out)
+    }
+
     /// Executes a command whose response is a status alone.
-    fn execute_plain<H: Host, I: zerocopy::IntoBytes + zerocopy::Immutable>(
+    fn execute_plain<H: Host, I: IntoBytes + Immutable>(
         &mut self,
         h: &mut H,
         command: Command,
         message: &I,
     ) -> Result<(), CmdStatus> {
-        self.queue.execute::<H, I, OutHeader>(h, command, message, &[], 0).map(|_| ())
+        self.query::<H, I, OutHeader>(h, command, message).map(drop)
     }
 
     /// Executes a command on object `n`.
@@ -119,7 +117,7 @@ impl Hca {
     }
 
     /// Executes a command that creates an object. Returns its number.
-    fn create<H: Host, I: zerocopy::IntoBytes + zerocopy::Immutable>(
+    fn create<H: Host, I: IntoBytes + Immutable>(
         &mut self,
         h: &mut H,
         opcode: u16,
@@ -146,8 +144,7 @@ impl Hca {
 
     fn start<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
         self.execute_plain(h, (op::ENABLE_HCA, 0), &FunctionIn::ZERO)?;
-        let (issi, _): (QueryIssiOut, _) =
-            self.queue.execute(h, (op::QUERY_ISSI, 0), &Numbered::ZERO, &[], 0)?;
+        let issi: QueryIssiOut = self.query(h, (op::QUERY_ISSI, 0), &Numbered::ZERO)?;
         if issi.get(QueryIssiOut::SUPPORTED) & ISSI_1 == 0 {
             return Err(OpenError::Capability("ISSI 1"));
         }
@@ -158,13 +155,8 @@ impl Hca {
         let mut m = AccessReg::ZERO;
         m.set(AccessReg::REGISTER, u32::from(register::HOST_ENDIANNESS));
         // 0: little-endian; no structure used here depends on it.
-        self.queue.execute::<H, _, AccessReg>(
-            h,
-            (op::ACCESS_REG, access::WRITE),
-            &m,
-            &[0; 16],
-            16,
-        )?;
+        let write = (op::ACCESS_REG, access::WRITE);
+        self.queue.execute::<H, _, AccessReg>(h, write, &m, &[0; 16], 16)?;
         self.choose_capabilities(h)?;
         self.give_pages(h, pages::INIT)?;
         self.execute_plain(h, (op::INIT_HCA, 0), &Numbered::ZERO)?;
@@ -193,13 +185,8 @@ impl Hca {
         let mut eth = Box::new(EthCaps::ZERO);
         copy(&mut eth.0, &self.capability(h, cap_type::ETH, CURRENT)?);
         self.swp = eth.get(EthCaps::SWP) == 1 && eth.get(EthCaps::SWP_CSUM) == 1;
-        let (vport, _): (QueryNicVportOut, _) = self.queue.execute(
-            h,
-            (op::QUERY_NIC_VPORT_CONTEXT, 0),
-            &QueryNicVportIn::ZERO,
-            &[],
-            0,
-        )?;
+        let query = (op::QUERY_NIC_VPORT_CONTEXT, 0);
+        let vport: QueryNicVportOut = self.query(h, query, &QueryNicVportIn::ZERO)?;
         let vport = vport.part(QueryNicVportOut::CONTEXT);
         self.mac = core::array::from_fn(|i| vport.0[NicVport::ADDRESS + i]);
         self.caps = Caps {
@@ -236,8 +223,7 @@ impl Hca {
 
     /// Gives the firmware the pages that it requests.
     fn give_pages<H: Host>(&mut self, h: &mut H, which: u32) -> Result<(), OpenError> {
-        let (wanted, _): (QueryPagesOut, _) =
-            self.queue.execute(h, (op::QUERY_PAGES, which), &Numbered::ZERO, &[], 0)?;
+        let wanted: QueryPagesOut = self.query(h, (op::QUERY_PAGES, which), &Numbered::ZERO)?;
         let mut wanted = wanted.get(QueryPagesOut::PAGES) as i32;
         if wanted > (MAX_PAGES - self.pages) as i32 {
             return Err(OpenError::OutOfMemory);
@@ -251,13 +237,8 @@ impl Hca {
                 (0..n).flat_map(|i| (at + u64::from(i * PAGE)).to_be_bytes()).collect();
             let mut m = ManagePagesIn::ZERO;
             m.set(ManagePagesIn::ENTRIES, n);
-            self.queue.execute::<H, _, OutHeader>(
-                h,
-                (op::MANAGE_PAGES, pages::GIVE),
-                &m,
-                &list,
-                0,
-            )?;
+            let give = (op::MANAGE_PAGES, pages::GIVE);
+            self.queue.execute::<H, _, OutHeader>(h, give, &m, &list, 0)?;
             self.pages += n;
             wanted -= n as i32;
         }
@@ -370,7 +351,7 @@ impl<H: Host> Firmware<H> for Hca {
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
         let mut m = Numbered::ZERO;
         m.set(Numbered::NUMBER, sqn);
-        let (out, _): (QuerySqOut, _) = self.queue.execute(h, (op::QUERY_SQ, 0), &m, &[], 0)?;
+        let out: QuerySqOut = self.query(h, (op::QUERY_SQ, 0), &m)?;
         SqState::from_bits(out.part(QuerySqOut::SQC).get(Sqc::STATE)).ok_or(CmdStatus::Internal)
     }
 

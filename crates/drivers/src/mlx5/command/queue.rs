@@ -1,6 +1,9 @@
 //! The command queue.
 
-use crate::mlx5::settings::OpenError;
+use crate::{
+    OpenError,
+    common::{both, wait},
+};
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, Fence, Host, Reg, Span};
 use doorbell_layout::mlx5::CmdStatus;
@@ -46,14 +49,10 @@ fn write<H: Host>(h: &mut H, offset: u32, v: u32) {
 
 /// Waits until the device has started.
 fn wait_started<H: Host>(h: &mut H) -> Result<(), OpenError> {
-    let end = h.now() + Span::from_ms(120_000);
-    while read(h, seg::INITIALIZING) >> 31 != 0 {
-        if h.now() >= end {
-            return Err(OpenError::Device("it does not come out of initialization"));
-        }
-        h.delay(Span::from_ms(2));
-    }
-    Ok(())
+    let pause = |h: &mut H| h.delay(Span::from_ms(2));
+    let started = wait(h, Span::from_ms(120_000), pause, |h| read(h, seg::INITIALIZING) >> 31 == 0);
+    let stuck = OpenError::Device("it does not come out of initialization");
+    if started { Ok(()) } else { Err(stuck) }
 }
 
 impl CommandQueue {
@@ -69,13 +68,8 @@ impl CommandQueue {
             return Err(OpenError::Device("its command queue has a shape that cannot be"));
         }
         let entries = h.coherent(4096, 4096)?;
-        let boxes = match h.coherent((INPUTS + OUTPUTS) * mailbox::ALIGN, mailbox::ALIGN) {
-            Ok(boxes) => boxes,
-            Err(e) => {
-                h.release_coherent(entries);
-                return Err(e.into());
-            }
-        };
+        let boxes = h.coherent((INPUTS + OUTPUTS) * mailbox::ALIGN, mailbox::ALIGN);
+        let (entries, boxes) = both(entries, boxes, |entries| h.release_coherent(entries))?;
         let at = entries.iova().0;
         h.fence(Fence::Write);
         write(h, seg::CMDQ_HI, (at >> 32) as u32);
@@ -88,13 +82,8 @@ impl CommandQueue {
             checksum: checksum::DISABLED,
             dead: false,
         };
-        match wait_started(h) {
-            Ok(()) => Ok(q),
-            Err(e) => {
-                q.release(h);
-                Err(e)
-            }
-        }
+        let started = wait_started(h);
+        Ok(both(q, started, |q| q.release(h))?.0)
     }
 
     pub(super) fn set_checksum(&mut self, checksum: u32) {
