@@ -203,9 +203,7 @@ impl RxRing {
         let mut frags = core::mem::take(&mut self.frags);
         // The FCS is the last four bytes, which may span buffers.
         let mut trim = FCS;
-        while trim > 0
-            && let Some(last) = frags.pop_if(|f| f.len <= trim)
-        {
+        while let Some(last) = frags.pop_if(|f| f.len <= trim) {
             trim -= last.len;
             h.release(last.buf);
         }
