@@ -18,7 +18,7 @@ use crate::{Bql, OpenError, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
-use doorbell_packet::{Fragment, MAX_FRAGS, OffloadRequest, Packet, ethernet};
+use doorbell_packet::{Fragment, MAX_FRAGS, Packet, ethernet};
 use zerocopy::little_endian::U32;
 
 /// The driver's part of a descriptor.
@@ -191,7 +191,6 @@ impl TxRing {
                 return Some([0; 3]);
             }
         };
-        p.todo = OffloadRequest { checksum: None, ..p.todo };
         self.stats.tx_csum += 1;
         Some(words)
     }
