@@ -1,6 +1,8 @@
 //! The driver's writes, byte by byte, and pitfalls of the part, on a machine
 //! of plain memory whose device takes what it is told and does nothing by itself.
 
+mod counts;
+mod limits;
 mod setup;
 mod traps;
 

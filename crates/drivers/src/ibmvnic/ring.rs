@@ -70,3 +70,6 @@ impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
 pub(super) fn coherent<H: Host>(h: &mut H, len: u32, align: u32) -> Result<Coherent, OpenError> {
     common::coherent(h, (len, align), |at, len| within(32, at, len))
 }
+
+#[cfg(test)]
+mod tests;

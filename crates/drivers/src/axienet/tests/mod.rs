@@ -5,6 +5,7 @@ mod anything;
 mod counters;
 mod device;
 mod inherited;
+mod limits;
 mod moderation;
 mod rx;
 mod tx;

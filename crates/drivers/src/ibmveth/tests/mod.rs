@@ -2,6 +2,7 @@
 //! call, and refuses what the test says.
 
 mod lifecycle;
+mod limits;
 mod rx;
 mod tx;
 

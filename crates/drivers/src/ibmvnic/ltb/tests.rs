@@ -1,3 +1,5 @@
+mod limits;
+
 use super::*;
 
 #[test]
