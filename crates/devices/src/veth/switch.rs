@@ -70,8 +70,9 @@ impl Learned {
         }
         let i = Learned::set(vlan, mac);
         let way = self.sets[i].iter().position(Option::is_none).unwrap_or_else(|| {
-            self.next[i] = (self.next[i] + 1) % WAYS as u8;
-            usize::from(self.next[i])
+            let oldest = self.next[i];
+            self.next[i] = (oldest + 1) % WAYS as u8;
+            usize::from(oldest)
         });
         self.sets[i][way] = station;
     }

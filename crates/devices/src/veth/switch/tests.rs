@@ -1,3 +1,5 @@
+mod replaced;
+
 use super::*;
 
 #[test]
