@@ -176,3 +176,6 @@ pub(crate) const fn size_class(len: usize) -> u32 {
         _ => 5,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ pub(crate) struct Record {
     pub(crate) wraps: bool,
     /// An access that touches this address fails so.
     pub(crate) trap: Option<(u64, DmaFaultKind)>,
+    /// Every completion is to report a fault.
+    pub(crate) poisoned: bool,
     latest: Time,
 }
 
@@ -35,6 +37,7 @@ impl Record {
             frames: vec![],
             wraps: false,
             trap: None,
+            poisoned: false,
             latest: Time::ZERO,
         }
     }
@@ -80,6 +83,9 @@ impl Port for Record {
         self.memory[start..start + from.len()].copy_from_slice(from);
         self.writes.push((at, to.0, from.len()));
         Ok(at + self.write_time)
+    }
+    fn begin_completion(&mut self, _: Time) -> bool {
+        self.poisoned
     }
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
         let last = self.lines.iter().rev().find(|l| l.1 == n);

@@ -64,3 +64,6 @@ impl Mlx5 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -324,3 +324,6 @@ impl<T> Table<T> {
         (self.base..).zip(&self.slots).filter_map(|(n, t)| Some((n, t.as_ref()?)))
     }
 }
+
+#[cfg(test)]
+mod tests;

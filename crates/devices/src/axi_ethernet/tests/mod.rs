@@ -7,6 +7,7 @@ mod engine;
 mod errors;
 mod held;
 mod hostile;
+mod limits;
 mod offloads;
 mod receive;
 mod registers;

@@ -1,3 +1,5 @@
+mod limits;
+
 use super::*;
 
 const GRAN: u32 = DCTL_GRAN;

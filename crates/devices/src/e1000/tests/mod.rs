@@ -5,6 +5,7 @@ mod ends;
 mod held;
 mod hostile;
 mod interrupts;
+mod limits;
 mod offloads;
 mod receive;
 mod registers;

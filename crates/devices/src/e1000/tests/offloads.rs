@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const AT: u64 = 0x8000;
 
 /// An IP frame with right checksums.
-fn ip(v6: bool, udp: bool, payload: usize) -> Vec<u8> {
+pub(super) fn ip(v6: bool, udp: bool, payload: usize) -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     let l4 = if udp { 8 } else { 20 };
     let len = (l4 + payload) as u16;
@@ -50,19 +50,19 @@ fn ip(v6: bool, udp: bool, payload: usize) -> Vec<u8> {
 }
 
 /// A context: (low, high) quadwords.
-fn context(c: ContextTx) -> (u64, u64) {
+pub(super) fn context(c: ContextTx) -> (u64, u64) {
     use zerocopy::IntoBytes;
     let b: [u8; 16] = c.as_bytes().try_into().unwrap();
     let v = u128::from_le_bytes(b);
     (v as u64, (v >> 64) as u64)
 }
 
-fn data(len: usize, word: u32, popts: u8) -> u64 {
+pub(super) fn data(len: usize, word: u32, popts: u8) -> u64 {
     u64::from(len as u32 | DEXT | DTYP_DATA | word) | u64::from(popts) << 40
 }
 
 /// The context and the frame that Linux's e1000_tso prepares.
-fn large_send(f: &[u8], mss: u16) -> ((u64, u64), Vec<u8>, u8) {
+pub(super) fn large_send(f: &[u8], mss: u16) -> ((u64, u64), Vec<u8>, u8) {
     let mut f = f.to_vec();
     let l = Layers::of(&f).unwrap();
     let (l3, l4) = (l.l3 as usize, l.l4 as usize);

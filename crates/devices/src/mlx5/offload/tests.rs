@@ -1,6 +1,7 @@
 use super::*;
 use alloc::vec::Vec;
 
+mod limits;
 mod tunnels;
 mod wqes;
 

@@ -3,6 +3,7 @@
 mod data;
 mod faults;
 mod hostile;
+mod limits;
 mod loopback;
 mod polled;
 mod queues;

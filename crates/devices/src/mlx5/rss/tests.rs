@@ -1,3 +1,5 @@
+mod selected;
+
 use super::super::tests::frames::{Frame, Transport, tcp, udp};
 use super::*;
 use doorbell_layout::mlx5::receive::hash_field::*;

@@ -1,3 +1,5 @@
+mod addresses;
+
 use super::super::tests::frames::{ALL, Frame, ME, PEER, Transport, tcp, udp};
 use super::*;
 use alloc::vec;

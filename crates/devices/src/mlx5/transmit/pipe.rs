@@ -127,3 +127,6 @@ impl Pipe {
         self.wire_free
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 mod calls;
 mod counters;
 mod hostile;
+mod limits;
 mod offloads;
 mod send;
 mod switch;
@@ -40,6 +41,8 @@ pub(super) struct Part {
     pub(super) frames: Vec<Vec<u8>>,
     /// Time of a write of any length.
     pub(super) price: Span,
+    /// Every completion is to report a fault.
+    pub(super) poisoned: bool,
     latest: Time,
 }
 
@@ -54,6 +57,7 @@ impl Part {
             messages: vec![],
             frames: vec![],
             price: Span::ZERO,
+            poisoned: false,
             latest: Time::ZERO,
         }
     }
@@ -88,6 +92,9 @@ impl Port for Part {
     fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         let pages = if dir == Direction::ToDevice { &self.mapped } else { &self.writable };
         self.check(at, len as usize, pages).map(|_| ())
+    }
+    fn begin_completion(&mut self, _: Time) -> bool {
+        self.poisoned
     }
     fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {
         panic!("it has no line");

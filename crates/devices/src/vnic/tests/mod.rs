@@ -3,6 +3,7 @@
 mod answers;
 mod counters;
 mod failover;
+mod fates;
 mod hostile;
 mod receive;
 mod send;

@@ -1,0 +1,57 @@
+use super::*;
+use crate::tests::{Record, ns};
+
+#[test]
+fn so_many_reads_are_in_flight_at_the_most() {
+    let mut p = Record::new();
+    p.read_time = Span::from_ns(100);
+    let mut pipe = Pipe::new(&Config { reads_outstanding: 3, ..Config::CONNECTX });
+    let arrivals: Vec<Time> = (0..7)
+        .map(|_| pipe.read(&mut p, Time::ZERO, Iova(0x1000), 0, 64).expect("memory"))
+        .collect();
+    assert_eq!(arrivals, [100, 100, 100, 200, 200, 200, 300].map(ns));
+    assert_eq!(pipe.ready(), ns(200), "when the oldest has arrived");
+}
+
+#[test]
+fn parts_of_a_picosecond_add_up_while_the_wire_is_busy() {
+    let mut p = Record::new();
+    // A byte takes 80 ps and 512 of 1024 parts; a frame of 60 is 84 bytes on the wire.
+    let half = Config { wire_byte_1024th_ps: 80 * 1024 + 512, ..Config::CONNECTX };
+    let odd = Config { wire_byte_1024th_ps: 80 * 1024 + 1, ..half };
+    for (cfg, three) in [(half, 3 * 84 * 80 + 3 * 42), (odd, 3 * 84 * 80)] {
+        let mut pipe = Pipe::new(&Config { pipeline_delay: Span::ZERO, ..cfg });
+        let mut end = Time::ZERO;
+        for _ in 0..3 {
+            end = pipe.send(&mut p, Time::ZERO, 60);
+        }
+        assert_eq!(end.ps(), three);
+    }
+    // 13 frames of 84 bytes have 1092 parts of 1024: one picosecond. A gap forgets them.
+    let mut pipe = Pipe::new(&Config { pipeline_delay: Span::ZERO, ..odd });
+    let mut end = Time::ZERO;
+    for _ in 0..13 {
+        end = pipe.send(&mut p, Time::ZERO, 60);
+    }
+    assert_eq!((end.ps(), pipe.wire_rest), (13 * 84 * 80 + 1, 1092 - 1024));
+    let begin = end + Span::from_ns(1);
+    end = pipe.send(&mut p, begin, 60);
+    assert_eq!((end.since(begin).ps(), pipe.wire_rest), (84 * 80, 84));
+    // What is there when the wire becomes free is no gap.
+    let begin = end;
+    end = pipe.send(&mut p, begin, 60);
+    assert_eq!((end.since(begin).ps(), pipe.wire_rest), (84 * 80, 168));
+}
+
+#[test]
+fn a_reset_keeps_what_is_on_the_wire_and_what_has_left() {
+    let mut p = Record::new();
+    let cfg = Config { pipeline_delay: Span::ZERO, ..Config::CONNECTX };
+    let mut before = Pipe::new(&cfg);
+    let end = before.send(&mut p, Time::ZERO, 1000);
+    before.link_up = false;
+    let mut after = Pipe::new(&cfg);
+    after.inherit(&before);
+    assert_eq!((after.octets, after.link_up), (1000, false));
+    assert_eq!(after.send(&mut p, Time::ZERO, 60), end + Span::from_ps(84 * 80));
+}
