@@ -8,6 +8,7 @@
 mod direct;
 mod failover;
 mod harness;
+mod limits;
 mod receive;
 mod recording_server;
 mod session;
@@ -16,6 +17,7 @@ mod transmit;
 pub use direct::*;
 pub use failover::*;
 pub use harness::{Model, System, reordered, system};
+pub use limits::*;
 pub use receive::*;
 pub use recording_server::{Call, RecordingServer};
 pub use session::*;

@@ -81,7 +81,10 @@ impl<H: Host> Firmware<H> for FakeFirmware {
         self.grant(FakeFirmware::LKEY)
     }
     fn create_eq(&mut self, _h: &mut H, c: &EqContext) -> Result<u32, CmdStatus> {
-        self.0.borrow_mut().eq = Some(*c);
+        let mut log = self.0.borrow_mut();
+        // The first of the objects: those before it were destroyed.
+        (log.eq, log.cqs, log.states) = (Some(*c), vec![], vec![]);
+        drop(log);
         self.grant(FakeFirmware::EQN)
     }
     fn create_cq(&mut self, _h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
@@ -392,6 +395,11 @@ impl DriverHarness {
     /// The channel's interrupt.
     pub fn interrupt(&mut self) -> Irq {
         self.channel.interrupt(&mut self.host, 0)
+    }
+
+    /// Returns the context of the EQ.
+    pub fn eq(&self) -> EqContext {
+        self.paper.0.borrow().eq.expect("an EQ")
     }
 
     /// Returns the contexts of the CQs in the order of their creation.
