@@ -5,7 +5,7 @@
 
 The mutants are those of `cargo mutants --list` (27.1). A copy of the tree in DIR has each of them
 in its place, as `if ::mutant_switch::on(N) { mutant } else { original }`. A mutant that does not
-compile there is unviable. One in a constant or in the length of a type is left to cargo-mutants
+compile there is unviable. One in a constant or in the length of an array is left to cargo-mutants
 ("apart"). Each test runs once alone and notes which mutants it reaches. Then each mutant meets the
 tests that reach it until one fails: alone with a few quick ones, and with other mutants in all that
 are left. A test that fails with many mutants runs again with half of them, down to one. First come
@@ -87,6 +87,9 @@ class Source:
         genre, new = mutant["genre"], mutant["replacement"].encode()
         node, above = None, self.tree.root_node.descendant_for_byte_range(start, end)
         while above and above.type not in CONSTANT:
+            length = above.child_by_field_name("length")
+            if above.type == "array_expression" and length and length.start_byte <= start:
+                return "apart"
             if node is None and above.type in NODES[genre]:
                 node = above
             if above.type == "function_item":
