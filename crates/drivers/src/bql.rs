@@ -108,15 +108,15 @@ impl Bql {
         let completed = self.completed.wrapping_add(bytes);
         let mut over = ahead(held, self.limit);
         let left = held - bytes;
-        let left_before = self.before.queued.wrapping_sub(self.completed);
-        // Sent of what was queued since the last completion.
+        // All that the queue held at the last completion has been sent, and so much more.
+        let all_before = completed.wrapping_sub(self.before.queued) as i32 >= 0;
         let fresh = ahead(completed, self.before.queued);
         let mut limit = self.limit;
-        if (over > 0 && left == 0) || (self.before.over > 0 && fresh > 0) {
+        if (over > 0 && left == 0) || (self.before.over > 0 && all_before) {
             // The queue ran dry while the stack was held back, or may have.
             limit = limit.wrapping_add(fresh).wrapping_add(self.before.over);
             self.watch_slack(now);
-        } else if left > 0 && left_before > 0 && fresh == 0 {
+        } else if !all_before {
             // Busy all the time since: bytes that were never needed are slack.
             let unneeded = ahead(limit.wrapping_add(self.before.over), bytes.wrapping_mul(2));
             let rounding =

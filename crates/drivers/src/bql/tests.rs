@@ -1,3 +1,5 @@
+mod rule;
+
 use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
