@@ -33,7 +33,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CRATES = ["packet", "moderation", "drivers", "devices"]
-STAGES = [CRATES, ["conformance"], ["lab"]]
+STAGES = [CRATES, ["conformance"], ["sim", "lab"]]
 # The tests that a mutant meets alone and the seconds that one may take, the mutants in one run, and
 # the seconds that any test may take.
 FEW, SHORT, GROUP, LONG = 20, 0.05, 48, 20

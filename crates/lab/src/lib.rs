@@ -1,4 +1,4 @@
-//! The laboratory: simulation, configuration, experiments and published figures.
+//! The laboratory: configuration, experiments and published figures.
 //!
 //! ```
 //! use doorbell_lab::{Scenario, Unwatched};
@@ -13,13 +13,14 @@
 
 pub mod config;
 pub mod experiment;
-pub mod sim;
 pub mod table;
 
 pub use config::{InputError, Plan, Profile, Scenario, Setting, hint, nearest};
 pub use config::{host, key, profile, scenario, schema, templates};
+pub use doorbell_sim::{
+    Recording, Unwatched, Watch, fault, histogram, link, napi, scheduler, traffic,
+};
 pub use experiment::{
     axienet, bill, closed_loop, custom, e1000, figures, fixed_rate, ibmveth, ibmvnic, mlx5,
     open_loop, papr, result, system, systems, window,
 };
-pub use sim::{Recording, Unwatched, Watch, fault, histogram, link, napi, scheduler, traffic};

@@ -7,9 +7,9 @@
 use super::config_error::hint;
 use super::key::{Values, convert};
 use crate::config::SettingError;
-use crate::sim::fault::{Flap, Plan};
 use doorbell_bus::fault::{Kind, Rule, When};
 use doorbell_hal::Span;
+use doorbell_sim::fault::{Flap, Plan};
 
 /// The effect of a kind.
 #[derive(Clone, Copy)]

@@ -6,11 +6,11 @@
 use super::fault;
 use crate::config::key::{Field, Key, Needs, Values, words};
 use crate::config::{SettingError, refuse};
-use crate::sim::fault::Plan;
-use crate::sim::napi::Rules as Softirq;
-use crate::sim::traffic::tcp;
 use doorbell_bus::{Costs, Latencies, Ledger, Price, ProtectionGranularity, pcie};
 use doorbell_hal::{Span, WorkKind};
+use doorbell_sim::fault::Plan;
+use doorbell_sim::napi::Rules as Softirq;
+use doorbell_sim::traffic::tcp;
 
 /// The parts of a setup that all systems have.
 #[derive(Clone, Debug, PartialEq)]

@@ -68,7 +68,7 @@ pub enum Kind {
     Choice,
     /// The path of a file.
     File,
-    /// Faults to inject ([`crate::sim::fault`]).
+    /// Faults to inject ([`doorbell_sim::fault`]).
     Faults,
 }
 

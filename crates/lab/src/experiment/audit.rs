@@ -1,8 +1,8 @@
 //! Audits: comparisons of the counts of two parties, with the differences that faults explain.
 
 use super::result::{Count, Group};
-use crate::sim::{fault::Report, standstill};
 use doorbell_bus::Platform;
+use doorbell_sim::{fault::Report, standstill};
 
 /// Returns the injected faults under the names of results.
 pub(crate) fn fault_counts(report: &Report) -> Vec<Count> {

@@ -1,7 +1,7 @@
 //! The axienet system: AXI Ethernet with AXI DMA on an AXI bus, its driver, and a run of it.
 //!
 //! Loads are TCP ([`super::closed_loop`]), frames received in a pattern
-//! ([`crate::sim::traffic::arrivals`]), frames at a fixed rate ([`super::fixed_rate`]) and frames
+//! ([`doorbell_sim::traffic::arrivals`]), frames at a fixed rate ([`super::fixed_rate`]) and frames
 //! sent ([`super::open_loop`]). One core takes the queue's interrupts and softirq, another runs the
 //! applications. The platform's other cores only count in the share of all cores.
 
@@ -21,14 +21,6 @@ use crate::experiment::system::{self, StackKeys, System, Transactions};
 use crate::experiment::{
     self, Entries, Experiment, Probe, RunError, closed_loop, fixed_rate, open_loop,
 };
-use crate::sim::Watch;
-use crate::sim::fault::FaultSchedule;
-use crate::sim::histogram::Histogram;
-use crate::sim::link::{Peer, SharedWire, Wired};
-use crate::sim::napi::NapiContext;
-use crate::sim::scheduler::Interrupt;
-use crate::sim::traffic::Frames;
-use crate::sim::traffic::arrivals::{Arrivals as Source, Meter, Phase};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::{Axi, Bus, Machine, Platform};
@@ -37,6 +29,14 @@ use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
 use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::line;
 use doorbell_moderation::Controller;
+use doorbell_sim::Watch;
+use doorbell_sim::fault::FaultSchedule;
+use doorbell_sim::histogram::Histogram;
+use doorbell_sim::link::{Peer, SharedWire, Wired};
+use doorbell_sim::napi::NapiContext;
+use doorbell_sim::scheduler::Interrupt;
+use doorbell_sim::traffic::Frames;
+use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter, Phase};
 use settings::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 use std::sync::Arc;
 

@@ -9,15 +9,15 @@
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
 use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats, SLICE};
-use crate::sim::histogram::Histogram;
-use crate::sim::link::{Tell, Wired};
-use crate::sim::napi::{End, Endpoint, NapiContext};
-use crate::sim::traffic::tcp::{
-    App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair,
-};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Alignment, Device, Host, Span, Time};
+use doorbell_sim::histogram::Histogram;
+use doorbell_sim::link::{Tell, Wired};
+use doorbell_sim::napi::{End, Endpoint, NapiContext};
+use doorbell_sim::traffic::tcp::{
+    App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair,
+};
 
 /// The direction of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -235,7 +235,7 @@ impl Load {
 /// Returns the packets and payload bytes so far.
 fn arrived<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack, kind: Kind) -> (u64, u64) {
     let peers = || m.device.peer.ends.iter();
-    let sum = |f: &dyn Fn(&crate::sim::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
+    let sum = |f: &dyn Fn(&doorbell_sim::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
     match kind {
         Kind::Send => (sum(&|e| e.socket.counters.data_received), sum(&|e| e.socket.received())),
         Kind::Receive => (

@@ -14,14 +14,14 @@ pub use ring::TxRing;
 use crate::experiment::RunError;
 use crate::experiment::open_loop::{self, Load};
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::sim::scheduler::Interrupt;
-use crate::sim::{Unwatched, Watch, standstill};
 use doorbell_bus::{
     Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, RulesError,
     pcie,
 };
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Span};
+use doorbell_sim::scheduler::Interrupt;
+use doorbell_sim::{Unwatched, Watch, standstill};
 use std::fmt::Write;
 
 /// The names that the file of a driver needs: traits, their types, and [`meter`].
@@ -29,10 +29,10 @@ pub mod prelude {
     pub use super::TxRing;
     pub use crate::Unwatched;
     pub use crate::experiment::open_loop::Load;
-    pub use crate::sim::scheduler::Interrupt;
     pub use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
     pub use doorbell_hal::{Coherent, CpuWork, Direction, Fence, Host, Mapped, Reg, Span};
     pub use doorbell_packet::Packet;
+    pub use doorbell_sim::scheduler::Interrupt;
 }
 
 /// Builds a machine with one core and `device` on a PCI Express link. It has 64 MiB of memory,
@@ -66,7 +66,7 @@ pub fn on_pcie<D: Device<Pcie>>(
 ///
 /// # Errors
 /// The memory is too small, or the run is stuck because the driver waits for an interrupt that
-/// cannot come. The error then names the cause as far as it is known ([`crate::sim::standstill`]).
+/// cannot come. The error then names the cause as far as it is known ([`doorbell_sim::standstill`]).
 pub fn meter<B, D, Dr>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,

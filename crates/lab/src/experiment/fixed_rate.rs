@@ -14,15 +14,15 @@ use crate::experiment::audit::CrossCheck;
 use crate::experiment::result::{CountsOf, Measured, Rate};
 use crate::experiment::window::{Marks, Window};
 use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats};
-use crate::sim::Watch;
-use crate::sim::fault::Plan;
-use crate::sim::link::{Peer as Other, Wire, Wired};
-use crate::sim::napi::{Endpoint, Interrupt, NapiContext, Rules};
-use crate::sim::traffic::udp;
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, ethernet::HEADER};
+use doorbell_sim::Watch;
+use doorbell_sim::fault::Plan;
+use doorbell_sim::link::{Peer as Other, Wire, Wired};
+use doorbell_sim::napi::{Endpoint, Interrupt, NapiContext, Rules};
+use doorbell_sim::traffic::udp;
 use std::collections::VecDeque;
 
 /// The direction of the frames.

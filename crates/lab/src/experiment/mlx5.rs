@@ -12,14 +12,14 @@ use crate::config::key::Values;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System};
 use crate::experiment::{self, RunError, Snapshot, open_loop};
-use crate::sim::Watch;
-use crate::sim::fault::FaultSchedule;
-use crate::sim::scheduler::{Core, Interrupt};
-use crate::sim::traffic::Frames;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
+use doorbell_sim::Watch;
+use doorbell_sim::fault::FaultSchedule;
+use doorbell_sim::scheduler::{Core, Interrupt};
+use doorbell_sim::traffic::Frames;
 use settings::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 

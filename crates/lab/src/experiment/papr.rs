@@ -13,13 +13,13 @@ use crate::config::host::span;
 use crate::config::key::{Values, settings};
 use crate::experiment::Entries;
 use crate::experiment::audit::CrossCheck;
-use crate::sim::fault::Report;
-use crate::sim::link::{SharedWire, Wired};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
     Bus, Each, HypervisorPort, Machine, Mapping, Partitions, Platform, ProtectionGranularity,
 };
 use doorbell_hal::{Hcall, Span};
+use doorbell_sim::fault::Report;
+use doorbell_sim::link::{SharedWire, Wired};
 
 /// A machine of partitions. `D` is the device that they share, `Pr` the other end of the link.
 pub type Hosted<D, Pr> = Machine<Partitions<HypervisorPort<SharedWire>>, Wired<D, Pr>>;

@@ -6,9 +6,9 @@
 
 use crate::experiment::WorkTotals;
 use crate::experiment::window::Window;
-use crate::sim::histogram::Histogram;
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
+use doorbell_sim::histogram::Histogram;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 

@@ -9,15 +9,15 @@ use crate::config::SettingError;
 use crate::experiment::audit::fault_counts;
 use crate::experiment::result::{Cost, Count, CountsOf, Group, Measured, Rate, Series};
 use crate::experiment::window::{Marks, Window};
-use crate::sim::fault::{self, Plan, Report, WatchdogEvents};
-use crate::sim::histogram::Histogram;
-use crate::sim::link::{Peer, Tell, Wired, on_wire};
-use crate::sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
-use crate::sim::standstill::Cause;
-use crate::sim::{Watch, watch};
 use doorbell_bus::{Bus, Ledger, Machine, RulesError, machine::Done};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
+use doorbell_sim::fault::{self, Plan, Report, WatchdogEvents};
+use doorbell_sim::histogram::Histogram;
+use doorbell_sim::link::{Peer, Tell, Wired, on_wire};
+use doorbell_sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
+use doorbell_sim::standstill::Cause;
+use doorbell_sim::{Watch, watch};
 use thiserror::Error;
 
 /// Counters with their names.
@@ -67,7 +67,7 @@ pub enum RunError {
     Open(OpenError),
     /// A core waits for an interrupt and nothing is under way.
     #[error(transparent)]
-    Core(#[from] crate::sim::scheduler::Stuck),
+    Core(#[from] doorbell_sim::scheduler::Stuck),
     /// Nothing is under way, or an interrupt line is high that nobody serves.
     #[error("{0}{1}")]
     Stuck(Stuck, Cause),

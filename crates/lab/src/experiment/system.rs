@@ -9,10 +9,10 @@ use crate::config::{hint, host};
 use crate::experiment::RunError;
 use crate::experiment::figures::PublishedFigures;
 use crate::experiment::result::Measured;
-use crate::sim::Watch;
-use crate::sim::traffic::Frames;
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
+use doorbell_sim::Watch;
+use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
 
 /// Runs a system. The frames are those of the capture that `traffic.file` names.

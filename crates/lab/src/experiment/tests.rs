@@ -1,9 +1,9 @@
 //! Plans, frames and a check of keys that the tests of the systems share.
 
 use crate::config::SettingError;
-use crate::sim::traffic::Frames;
 use crate::{Plan, Scenario};
 use doorbell_hal::Span;
+use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
 
 pub(super) fn plan(scenario: &str, sets: &[&str]) -> Plan {

@@ -1,13 +1,13 @@
 //! Controllers of interrupt coalescing, any of which a run may have.
 
 use super::settings::{DriverKeys, NicKeys};
-use crate::sim::link::on_wire;
 use doorbell_drivers::axienet::Adaptive;
 use doorbell_moderation::{
     Controller, Direction, Fixed, ItrClasses, ItrMode, Limits, Link, NetDim, Period, Sample,
     Setting, Trains, profiles,
 };
 use doorbell_packet::ethernet::HEADER;
+use doorbell_sim::link::on_wire;
 
 /// Any of the controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::experiment::closed_loop;
 use crate::experiment::figures::{
     Choice, Constants, Curve, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
-use crate::sim::Unwatched;
+use doorbell_sim::Unwatched;
 
 /// The settings of all runs. A source writes as fast as it can, and the window does not limit it.
 /// net_dim settles after some 70 ms: each step takes 64 interrupts.

@@ -11,13 +11,13 @@ use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
 use crate::experiment::system::StackKeys;
 use crate::experiment::{closed_loop, open_loop};
-use crate::sim::traffic::Frames;
-use crate::sim::traffic::arrivals::{Pattern, Phase, Rng};
 use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet as driver;
 use doorbell_hal::{Alignment, Span};
 use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
+use doorbell_sim::traffic::Frames;
+use doorbell_sim::traffic::arrivals::{Pattern, Phase, Rng};
 use std::sync::Arc;
 
 /// The station's address.
@@ -98,7 +98,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
         "arrivals" => Load::Arrivals(arrivals(v, longest)?),
         _ => {
             let mut load = closed_loop::Load::of(v, setup.driver.mtu - 40)?;
-            if load.socket.large_send != crate::sim::traffic::tcp::LargeSend::Off {
+            if load.socket.large_send != doorbell_sim::traffic::tcp::LargeSend::Off {
                 refuse!("AXI Ethernet cannot cut large sends; set `traffic.large_send` off");
             }
             load.beside = ArrivalKeys::of(v).beside;

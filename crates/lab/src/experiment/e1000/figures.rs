@@ -14,7 +14,6 @@ use crate::experiment::closed_loop;
 use crate::experiment::figures::{
     Choice, Constants, Curve, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
-use crate::sim::Unwatched;
 use doorbell_bus::pci::{Command, Rules, Settings, Transaction, transactions};
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::Table;
@@ -22,6 +21,7 @@ use doorbell_bus::{Machine, Mapping, Pci, Platform, ProtectionGranularity};
 use doorbell_devices::e1000::E1000 as Device;
 use doorbell_drivers::e1000::E1000 as Driver;
 use doorbell_hal::{Alignment, Direction, Iova, Port, Time};
+use doorbell_sim::Unwatched;
 
 /// A full frame without FCS.
 const FRAME: u32 = 1514;

@@ -12,7 +12,6 @@ use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
 use crate::experiment::system::StackKeys;
 use crate::experiment::{closed_loop, open_loop};
-use crate::sim::traffic::Frames;
 use doorbell_bus::pci::{Protocol, Settings};
 use doorbell_bus::tce::{Prices, Window};
 use doorbell_bus::{Price, pci};
@@ -20,6 +19,7 @@ use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot};
 use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
 use doorbell_hal::{Alignment, Span};
 use doorbell_packet::ethernet::HEADER;
+use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
 
 /// Longest frame that these controllers send, without FCS.

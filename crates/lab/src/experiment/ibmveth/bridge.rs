@@ -9,11 +9,11 @@
 
 use super::server::{FROM_PORT, Lpars};
 use crate::experiment::closed_loop::HasStack;
-use crate::sim::napi::Endpoint;
-use crate::sim::traffic::tcp::Stack;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Span, Time};
 use doorbell_packet::{Fragment, NonLinear, Packet, ethernet::HEADER, merge::Merge};
+use doorbell_sim::napi::Endpoint;
+use doorbell_sim::traffic::tcp::Stack;
 use std::collections::VecDeque;
 
 /// The longest merged packet: 64 KiB of IP and an Ethernet header.

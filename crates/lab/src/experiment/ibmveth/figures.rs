@@ -12,7 +12,7 @@ use crate::experiment::closed_loop;
 use crate::experiment::figures::{
     Constants, Curve, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
-use crate::sim::Unwatched;
+use doorbell_sim::Unwatched;
 
 /// The scenario of all rows.
 const RUN: [&str; 4] =

@@ -13,15 +13,15 @@ use super::{
 };
 use crate::experiment::window::{Marks, Window};
 use crate::experiment::{self, Counts, RunError, Snapshot, papr};
-use crate::sim::Watch;
-use crate::sim::histogram::Histogram;
-use crate::sim::traffic::tcp::Hosts;
-use crate::sim::traffic::tcp::frame::{ACK, Header, SocketAddress, TCP};
 use doorbell_bus::{Bus, trace::DriverCall};
 use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
+use doorbell_sim::Watch;
+use doorbell_sim::histogram::Histogram;
+use doorbell_sim::traffic::tcp::Hosts;
+use doorbell_sim::traffic::tcp::frame::{ACK, Header, SocketAddress, TCP};
 
 /// The form in which a large send leaves its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         ..Snapshot::of(m)
     };
     let before = look_at(&client, &server, &m);
-    crate::sim::watch::begin(&mut m, watch);
+    doorbell_sim::watch::begin(&mut m, watch);
     let (mut busy, mut polls, mut interrupts, mut payload) = ([Span::ZERO; 2], 0, 0, 0);
     // Each send is measured by itself, so the marks carry the senders' time.
     let mut looks: Marks = vec![(Time::ZERO, 0)];
@@ -188,7 +188,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
             return Err(RunError::Stopped);
         }
     }
-    crate::sim::watch::end(&mut m, watch);
+    doorbell_sim::watch::end(&mut m, watch);
     let after = look_at(&client, &server, &m);
     let counts = Counts {
         packets: load.packets,

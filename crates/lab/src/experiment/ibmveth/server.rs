@@ -5,11 +5,12 @@
 //! the physical port cannot take, as a stack does above any device (`validate_xmit_skb`).
 
 use super::lan::{Lan, PORT_VECTOR, transmit};
-use crate::{experiment::papr::Hosted, sim::traffic::tcp::Hosts};
+use crate::experiment::papr::Hosted;
 use doorbell_drivers::ibmveth::{self as veth, Ibmveth};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, CpuWork, Host};
 use doorbell_packet::{Fragment, Packet};
+use doorbell_sim::traffic::tcp::Hosts;
 
 /// The machine of both partitions.
 pub(super) type Lpars = Hosted<Lan, Hosts>;

@@ -6,9 +6,9 @@
 use super::{Partition, QueueStats, RequestClients, Stats};
 use crate::experiment::audit::{ANY, CrossCheck};
 use crate::experiment::papr;
-use crate::sim::fault::Report;
 use doorbell_devices::vnic::Counters;
 use doorbell_layout::ibmvnic::MAX_COMPLETIONS;
+use doorbell_sim::fault::Report;
 
 /// The counts above the driver.
 #[derive(Debug, Default)]

@@ -14,8 +14,8 @@ use crate::config::key::Values;
 use crate::experiment::figures::{
     Choice, Constants, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
-use crate::sim::Unwatched;
 use doorbell_layout::ibmvnic::DESCRIPTOR;
+use doorbell_sim::Unwatched;
 
 /// The ibmvnic figures.
 pub(crate) type Figures = ProfileRuns<Seen>;

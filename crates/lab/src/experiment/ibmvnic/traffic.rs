@@ -8,14 +8,14 @@
 //! time.
 
 use super::settings::TrafficKeys;
-use crate::sim::histogram::Histogram;
-use crate::sim::link::{Peer, Wire};
-use crate::sim::napi::Endpoint;
-use crate::sim::traffic::arrivals::Rng;
 use doorbell_hal::{Alignment, Buf, CpuWork, EventSource, Host, Span, Time};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
+use doorbell_sim::histogram::Histogram;
+use doorbell_sim::link::{Peer, Wire};
+use doorbell_sim::napi::Endpoint;
+use doorbell_sim::traffic::arrivals::Rng;
 use std::collections::VecDeque;
 
 /// Bytes of the Ethernet, IPv4 and TCP headers.

@@ -14,13 +14,13 @@ use crate::config::key::Values;
 use crate::experiment::figures::{
     Choice, Constant, Constants, Curve, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
-use crate::sim::Unwatched;
 use doorbell_bus::{Pcie, Platform, pcie::Rules};
 use doorbell_devices::mlx5::Mlx5 as Device;
 use doorbell_drivers::mlx5::{Channel, Hca};
 use doorbell_drivers::{Driver, Tx};
 use doorbell_hal::{Alignment, Host, Span};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, Packet};
+use doorbell_sim::Unwatched;
 
 /// Packets of a run at a fixed rate: 200 bursts on each of 24 cores.
 const PACKETS: u64 = 24 * 32 * 200;

@@ -11,11 +11,11 @@ use crate::config::key::{Values, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::open_loop::Limits;
 use crate::experiment::system::StackKeys;
-use crate::sim::traffic::Frames;
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Sizing};
 use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
+use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
 
 /// Limit of a run's simulated memory with its guard, in bytes.

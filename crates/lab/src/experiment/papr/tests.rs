@@ -1,6 +1,5 @@
 use super::*;
 use crate::config::key::Key;
-use crate::sim::link::Peer;
 use doorbell_bus::{Costs, HypervisorDevice};
 use doorbell_devices::veth::{Adapter, Config, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as Settings, Ibmveth};
@@ -8,6 +7,7 @@ use doorbell_drivers::{Driver, Tx};
 use doorbell_hal::{Alignment, EventSource, Host, Hypervisor, Time};
 use doorbell_layout::ibmveth::{H_SEND_LOGICAL_LAN, H_VIO_SIGNAL};
 use doorbell_packet::{Fragment, Packet};
+use doorbell_sim::link::Peer;
 
 static SEND: [Call; 2] = [
     Call {
@@ -30,10 +30,10 @@ impl EventSource for Far {
     }
 }
 impl Peer for Far {
-    fn receive(&mut self, at: Time, frame: &[u8], _: &mut crate::sim::link::Wire) {
+    fn receive(&mut self, at: Time, frame: &[u8], _: &mut doorbell_sim::link::Wire) {
         self.0.push((at, frame.len()));
     }
-    fn advance(&mut self, _: Time, _: &mut crate::sim::link::Wire) {}
+    fn advance(&mut self, _: Time, _: &mut doorbell_sim::link::Wire) {}
 }
 
 /// Two partitions, each with a core, on one LAN with a wire of 1 Gbit/s.

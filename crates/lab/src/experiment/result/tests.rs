@@ -1,5 +1,5 @@
 use super::*;
-use crate::sim::traffic::arrivals::Rng;
+use doorbell_sim::traffic::arrivals::Rng;
 
 #[test]
 fn a_run_without_packets_divides_by_nothing() {

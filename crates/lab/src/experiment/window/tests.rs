@@ -1,5 +1,5 @@
 use super::*;
-use crate::sim::traffic::arrivals::Rng;
+use doorbell_sim::traffic::arrivals::Rng;
 
 /// Marks of 32 packets each, so many nanoseconds apart.
 fn marks(gaps: impl IntoIterator<Item = f64>) -> Marks {

@@ -5,9 +5,9 @@ use crate::config::profile::{self, Profile};
 use crate::config::templates;
 use crate::experiment::result::Measured;
 use crate::experiment::system::SYSTEMS;
-use crate::sim::traffic::Frames;
 use crate::{Plan, Scenario, Unwatched};
 use doorbell_hal::Span;
+use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
 
 /// Loads of every kind on every bus, each a few milliseconds long.

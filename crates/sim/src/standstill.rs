@@ -75,12 +75,12 @@ fn lent(l: &Ledger) -> String {
 }
 
 /// Formats the failed accesses of the device.
-pub(crate) fn failed(times: u64, last: &Refused) -> String {
+pub fn failed(times: u64, last: &Refused) -> String {
     format!("DMA: accesses that failed: {times}, the last {last}")
 }
 
 /// Formats the driver's accesses outside its coherent areas, if any.
-pub(crate) fn strays(p: &Platform) -> Option<String> {
+pub fn strays(p: &Platform) -> Option<String> {
     let s = p.strays();
     let first = s.first?;
     Some(format!(
@@ -91,7 +91,7 @@ pub(crate) fn strays(p: &Platform) -> Option<String> {
 
 /// Formats the faults of a platform's coherent memory at the end of a run: areas not released and
 /// accesses outside of them.
-pub(crate) fn of_coherent(p: &Platform) -> impl Iterator<Item = String> {
+pub fn of_coherent(p: &Platform) -> impl Iterator<Item = String> {
     let areas = p.areas();
     let bytes: u64 = areas.iter().map(|a| u64::from(a.1)).sum();
     let first = areas.first().map(|(at, len)| {

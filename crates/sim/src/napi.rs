@@ -9,8 +9,8 @@
 //! preemption on wake-up, RPS/RFS, idle states. A core may see effects of the other core's current
 //! step, at most one poll early. A system call on its own core sends when it ends.
 
-use crate::sim::bql::{self, Batch};
-use crate::sim::fault::{Watchdog, failed};
+use crate::bql::{self, Batch};
+use crate::fault::{Watchdog, failed};
 use doorbell_bus::{Bus, Machine, Platform, trace::DriverCall};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};

@@ -52,19 +52,19 @@ pub struct Recording {
 }
 
 /// Starts the trace if the observer wants one.
-pub(crate) fn begin<B: Bus, D>(m: &mut Machine<B, D>, watch: &dyn Watch) {
+pub fn begin<B: Bus, D>(m: &mut Machine<B, D>, watch: &dyn Watch) {
     if let Some(packets) = watch.wants_trace() {
         m.bus.platforms().for_each(|p| p.record(packets));
     }
 }
 
 /// Passes the recording to the observer.
-pub(crate) fn end<B: Bus, D>(m: &mut Machine<B, D>, watch: &mut dyn Watch) {
+pub fn end<B: Bus, D>(m: &mut Machine<B, D>, watch: &mut dyn Watch) {
     hand_over(m, watch, None);
 }
 
 /// [`begin`], with the link.
-pub(crate) fn begin_linked<B: Bus, D, Pr>(m: &mut Machine<B, Wired<D, Pr>>, watch: &dyn Watch) {
+pub fn begin_linked<B: Bus, D, Pr>(m: &mut Machine<B, Wired<D, Pr>>, watch: &dyn Watch) {
     if let Some(packets) = watch.wants_trace() {
         m.device.out.borrow_mut().record(packets);
         m.device.back.record(packets);
@@ -73,7 +73,7 @@ pub(crate) fn begin_linked<B: Bus, D, Pr>(m: &mut Machine<B, Wired<D, Pr>>, watc
 }
 
 /// [`end`], with the link.
-pub(crate) fn end_linked<B: Bus, D, Pr>(m: &mut Machine<B, Wired<D, Pr>>, watch: &mut dyn Watch) {
+pub fn end_linked<B: Bus, D, Pr>(m: &mut Machine<B, Wired<D, Pr>>, watch: &mut dyn Watch) {
     let wires = [m.device.out.borrow_mut().take_record(), m.device.back.take_record()];
     hand_over(m, watch, Some(wires));
 }

@@ -9,11 +9,11 @@
 
 pub use super::napi::Interrupt;
 
-use crate::sim::bql::Batch;
-use crate::sim::fault::{FaultSchedule, Watchdog, WatchdogEvents, failed};
-use crate::sim::histogram::Histogram;
-use crate::sim::standstill::Cause;
-use crate::sim::traffic::{Next, Traffic};
+use crate::bql::Batch;
+use crate::fault::{FaultSchedule, Watchdog, WatchdogEvents, failed};
+use crate::histogram::Histogram;
+use crate::standstill::Cause;
+use crate::traffic::{Next, Traffic};
 use doorbell_bus::{Bus, Machine, Platform, trace::DriverCall};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};

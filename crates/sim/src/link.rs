@@ -9,7 +9,7 @@
 //! bus share the outgoing wire ([`FrameSink`]). Not modelled: bit errors, pause frames, queues of
 //! a switch. A frame that the device holds back ([`RxVerdict::Hold`]) blocks the ones behind it.
 
-use crate::sim::fault::{Flaps, Plan};
+use crate::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, FrameSink, Hypercalls, Partitions};
 use doorbell_hal::{
     Device, EventSource, Fact, Hcall, HcallReturn, Port, Reg, RxVerdict, Span, Time,

@@ -9,7 +9,7 @@ use super::app::App;
 use super::frame::{self, Header, SocketAddress};
 use super::socket::Socket;
 use super::timers::Timers;
-use crate::sim::link::{Peer, Wire};
+use crate::link::{Peer, Wire};
 use doorbell_hal::{EventSource, Span, Time};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, verify};

@@ -29,10 +29,14 @@ pub struct Flap {
 /// The faults to inject in a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) flaps: Vec<Flap>,
-    pub(crate) seed: u64,
-    pub(crate) watchdog: Span,
+    /// Rules of the accesses that fail.
+    pub rules: Vec<Rule>,
+    /// Changes of the link.
+    pub flaps: Vec<Flap>,
+    /// Seed of the random rules.
+    pub seed: u64,
+    /// Time after which a stopped queue raises its alarm.
+    pub watchdog: Span,
 }
 
 impl Plan {
@@ -183,9 +187,12 @@ impl Watchdog {
 /// The faults of an open-loop run, in which the device has its own wire.
 #[derive(Debug)]
 pub struct FaultSchedule<B, D> {
-    pub(crate) flaps: Flaps,
-    pub(crate) tell: fn(&mut D, &mut B, Time, bool),
-    pub(crate) limit: Span,
+    /// Changes of the link.
+    pub flaps: Flaps,
+    /// Reports the state of the link to the device.
+    pub tell: fn(&mut D, &mut B, Time, bool),
+    /// Time limit of the watchdog.
+    pub limit: Span,
 }
 
 impl<B: Bus, D: Device<B>> FaultSchedule<B, D> {
@@ -204,7 +211,7 @@ impl<B: Bus, D: Device<B>> FaultSchedule<B, D> {
     }
 
     /// Runs the device to the next change of the link and makes it.
-    pub(crate) fn flap(&mut self, m: &mut Machine<B, D>) {
+    pub fn flap(&mut self, m: &mut Machine<B, D>) {
         let at = self.flaps.next();
         m.run_device(at);
         if let Some(up) = self.flaps.step(at) {
@@ -213,7 +220,7 @@ impl<B: Bus, D: Device<B>> FaultSchedule<B, D> {
     }
 
     /// Cancels all further flaps and brings the link up.
-    pub(crate) fn mend(&mut self, m: &mut Machine<B, D>) {
+    pub fn mend(&mut self, m: &mut Machine<B, D>) {
         if self.flaps.end() {
             m.outside(|d, b, at| (self.tell)(d, b, at, true));
         }
@@ -226,7 +233,7 @@ impl<B: Bus, D: Device<B>> FaultSchedule<B, D> {
 }
 
 /// Stops the injection on all platforms. Returns the sum of their counters.
-pub(crate) fn end<B: Bus>(bus: &mut B) -> FaultCounts {
+pub fn end<B: Bus>(bus: &mut B) -> FaultCounts {
     bus.platforms().map(doorbell_bus::Platform::end_faults).fold(FaultCounts::default(), |a, b| {
         FaultCounts {
             interrupts: a.interrupts + b.interrupts,
@@ -238,7 +245,7 @@ pub(crate) fn end<B: Bus>(bus: &mut B) -> FaultCounts {
 }
 
 /// Returns the number of failed accesses so far, as a platform's error handler sees them.
-pub(crate) fn failed<B: Bus>(bus: &mut B) -> u64 {
+pub fn failed<B: Bus>(bus: &mut B) -> u64 {
     bus.platforms().map(|p| p.struck().dma).sum()
 }
 

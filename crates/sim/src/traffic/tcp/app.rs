@@ -3,7 +3,7 @@
 //! on a peer.
 
 use super::socket::Socket;
-use crate::sim::histogram::Histogram;
+use crate::histogram::Histogram;
 use doorbell_hal::{Span, Time};
 
 /// An application on one connection.

@@ -13,7 +13,7 @@ use super::app::App;
 use super::frame::{self, LONGEST, SocketAddress, TCP};
 use super::socket::{Segment, Socket};
 use super::timers::Timers;
-use crate::sim::napi::Endpoint;
+use crate::napi::Endpoint;
 use doorbell_bus::Price;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};

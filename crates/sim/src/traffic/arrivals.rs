@@ -5,10 +5,10 @@
 //! from which the machine's end, a [`Meter`], computes its latency. Random numbers depend on the
 //! seed alone (SplitMix64).
 
-use crate::sim::histogram::Histogram;
-use crate::sim::link::{Peer, Wire, takes};
-use crate::sim::napi::Endpoint;
-use crate::sim::traffic::tcp::Prices;
+use crate::histogram::Histogram;
+use crate::link::{Peer, Wire, takes};
+use crate::napi::Endpoint;
+use crate::traffic::tcp::Prices;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, EventSource, Host, Span, Time};
 use doorbell_packet::Packet;

@@ -1,8 +1,8 @@
 //! Closed-loop traffic: bulk TCP and request-response, on both ends of a link.
 //!
 //! A connection is two [`Socket`]s, each with an [`App`]: the machine's in a [`Stack`] above its
-//! driver (an [`Endpoint`](crate::sim::napi::Endpoint)), the peer's in [`Hosts`] on the other end
-//! of a [`Wired`](crate::sim::link::Wired) device. They exchange real frames, and both ends check
+//! driver (an [`Endpoint`](crate::napi::Endpoint)), the peer's in [`Hosts`] on the other end
+//! of a [`Wired`](crate::link::Wired) device. They exchange real frames, and both ends check
 //! them. The code is independent of the NIC.
 
 mod app;
