@@ -1,9 +1,10 @@
 //! Simulated time: schedulers of cores, the link, traffic sources and faults.
 //!
-//! Two schedulers, because they answer different questions. [`scheduler`] runs an open loop: a core
-//! calls its driver in bursts, and nothing competes for the core. [`napi`] runs interrupts, softirq,
-//! timers and system calls of Linux that compete for it, and sends after the poll. A generator has no
-//! sockets, timers or softirq: as an endpoint of [`napi`] it would take steps that are not its own.
+//! There are two schedulers, because they answer different questions. [`scheduler`] runs an open
+//! loop: a core calls its driver in bursts, and nothing competes for the core. [`napi`] runs
+//! interrupts, softirq, timers and system calls of Linux that compete for it, and sends after the
+//! poll. A generator has no sockets, timers or softirq: as an endpoint of [`napi`] it would take
+//! steps that are not its own.
 //!
 //! ```
 //! use doorbell_hal::Span;

@@ -66,7 +66,8 @@ pub fn on_pcie<D: Device<Pcie>>(
 ///
 /// # Errors
 /// The memory is too small, or the run is stuck because the driver waits for an interrupt that
-/// cannot come. The error then names the cause as far as it is known ([`doorbell_sim::standstill`]).
+/// cannot come. The error then names the cause as far as it is known
+/// ([`doorbell_sim::standstill`]).
 pub fn meter<B, D, Dr>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,

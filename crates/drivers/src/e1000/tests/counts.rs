@@ -169,7 +169,7 @@ fn a_poll_that_finds_nothing_sent_charges_nothing() {
 #[test]
 fn long_frames_sent_make_the_traffic_bulk() {
     let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| {
-        (c.throttle, c.max_frame) = (Throttle::Dynamic, 9014)
+        (c.throttle, c.max_frame) = (Throttle::Dynamic, 9014);
     });
     let p = packet(&mut h, &[7; 9000]);
     assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);

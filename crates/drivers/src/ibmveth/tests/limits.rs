@@ -42,7 +42,7 @@ fn a_frame_has_a_header_of_fourteen_bytes() {
     let up = poll(&mut h, &mut nic);
     assert_eq!((up.received.len(), nic.stats().rx_malformed), (1, 0));
     for (len, queued) in [(14, true), (13, false)] {
-        let p = packet(&mut h, &vec![7; 60], &[len], 0, OffloadRequest::NONE);
+        let p = packet(&mut h, &[7; 60], &[len], 0, OffloadRequest::NONE);
         assert_eq!(nic.transmit(&mut h, p, false) == Tx::Ok, queued, "a head of {len}");
     }
 }

@@ -45,7 +45,8 @@ fn the_xor_of_eight_bits_is_over_every_byte() {
         self_lb_block: 0,
         transport_domain: 0,
     });
-    let f = Frame::ip(&[0x81, 0x42, 0x24, 0x18], &[0xff, 0x0f, 0xf0, 0x55], tcp(1));
-    let expected = 0x81 ^ 0x42 ^ 0x24 ^ 0x18 ^ 0xff ^ 0x0f ^ 0xf0 ^ 0x55;
+    let (from, to) = ([0x81, 0x42, 0x24, 0x18], [0xff, 0x0f, 0xf0, 0x55]);
+    let f = Frame::ip(&from, &to, tcp(1));
+    let expected = from.iter().chain(&to).fold(0, |all, byte| all ^ u32::from(*byte));
     assert_eq!(hash(&f, &t).value, expected);
 }

@@ -87,7 +87,7 @@ struct Script<'a> {
     width: u32,
     /// The classes of packets that could go directly, from the first.
     classes: Vec<usize>,
-    /// Where the last period of 4096 of these and the one before it began.
+    /// Begins of the last period of 4096 of these and of the one before it.
     periods: [usize; 2],
     clock: u64,
     now: u64,
