@@ -785,6 +785,11 @@ fn a_key_with_pages_translates_and_ends() {
     assert_eq!(s.send(start + 0x1000 - 60, 60), [s.data(0x7c4, 60)], "up to its end");
     assert_eq!(s.send(start + 0x1000 - 59, 60), Vec::<Vec<u8>>::new(), "and not beyond");
     assert_eq!(s.cqe(3), (13, 4), "LOCAL_PROT");
+    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let m = mtt_key(&mut s.c, &s.o, start, 0x900, &pages);
+    s.lkey = s.c.ok(op::CREATE_MKEY, 0, &m, &CommandHarness::pas(&pages)).number() << 8 | 0x5a;
+    let across = [s.data(0x2fc0, 64), s.data(0, 256)].concat();
+    assert_eq!(s.send(start + 0x7c0, 320), [across], "over the end of a page, up to its end");
 }
 
 #[test]

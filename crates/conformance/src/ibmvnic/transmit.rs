@@ -4,8 +4,8 @@ use super::harness::{Harness, Model, small};
 use super::session::unmaps;
 use crate::frames::{ip, large, partial, tagged};
 use doorbell_devices::vnic::{Config, Server};
-use doorbell_drivers::Tx;
 use doorbell_drivers::ibmvnic::{Config as Driver, Direct};
+use doorbell_drivers::{Alarm, Driver as _, Irq, Tx};
 use doorbell_hal::{Iova, Port, Span};
 use doorbell_layout::ibmvnic::{TSO_POOL, TxComp, first, hcall, status, tx};
 use doorbell_packet::OffloadRequest;
@@ -42,8 +42,6 @@ pub fn frames_arrive_intact<M: Model>(make: impl Fn(Config) -> M) {
         b.close();
     }
 }
-
-use doorbell_drivers::Driver as _;
 
 /// A frame shorter than the server's shortest is padded with zeros, not with what was in the slot
 /// before.
@@ -387,14 +385,17 @@ pub fn bytes_count_until_completion<M: Model>(make: impl Fn(Config) -> M) {
 pub fn what_is_lost_owes_no_bytes<M: Model>(make: impl Fn(Config) -> M) {
     let frame = ip(TO, true, false, 10);
     let mut b = Harness::up(&make, PVM, &Driver { direct: Direct::Never, ..small() });
-    b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::DROPPED, 1));
-    assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
-    assert!(b.nic.byte_room_on(0) < 0);
-    assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), Tx::Ok);
-    assert_eq!(b.nic.totals().tx_refused, 2);
-    assert!(b.nic.byte_room_on(0) >= 0);
-    b.poll();
-    assert_eq!(b.reclaim(), 2);
+    // More often than the queue has entries.
+    for refused in (2..=100).step_by(2) {
+        b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::DROPPED, 1));
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
+        assert!(refused > 2 || b.nic.byte_room_on(0) < 0);
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, false), Tx::Ok);
+        assert_eq!(b.nic.totals().tx_refused, refused);
+        assert!(b.nic.byte_room_on(0) >= 0 && !b.nic.stopped_on(0));
+        b.poll();
+        assert_eq!(b.reclaim(), 2);
+    }
     b.close();
     let hung = Config { wire_byte: Span::from_ms(10_000), ..PVM };
     let mut b = Harness::up(&make, hung, &Driver { direct: Direct::Never, ..small() });
@@ -454,6 +455,9 @@ pub fn a_hung_queue_is_reset<M: Model>(make: impl Fn(Config) -> M) {
     let hung = Config { wire_byte: Span::from_ms(10_000), ..PVM };
     let mut b = Harness::up(make, hung, &small());
     let frame = ip(TO, true, false, 10);
+    b.h.delay(Span::from_ms(6_000));
+    assert!(!b.nic.watchdog(&mut b.h), "a queue that is not held does not hang");
+    assert_eq!(b.nic.alarm(&mut b.h, Alarm::TxTimeout), Irq::None);
     while !b.nic.stopped_on(0) {
         assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
     }
@@ -466,5 +470,14 @@ pub fn a_hung_queue_is_reset<M: Model>(make: impl Fn(Config) -> M) {
     assert!(b.nic.is_running() && !b.nic.stopped_on(0));
     assert_eq!((b.nic.stats().timeouts, b.nic.totals().tx_lost), (1, 64));
     assert_eq!(unmaps(&mut b), 0, "the server unmaps");
+    b.poll();
+    // The stack's own watchdog tells of a queue.
+    while !b.nic.stopped_on(0) {
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
+    }
+    assert_eq!(b.nic.alarm(&mut b.h, Alarm::TxTimeout), Irq::Poll, "lost packets come up");
+    assert_eq!((b.nic.stats().timeouts, b.nic.totals().tx_lost), (2, 128));
+    b.poll();
+    assert_eq!(b.nic.alarm(&mut b.h, Alarm::Tick), Irq::None);
     b.close();
 }

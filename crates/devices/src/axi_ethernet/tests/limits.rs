@@ -117,6 +117,22 @@ fn a_report_that_fails_halts_its_channel() {
 }
 
 #[test]
+fn a_report_that_fails_adds_its_error_to_that_of_the_data() {
+    for (kind, error) in [
+        (DmaFaultKind::Injected, Descriptor::SLV_ERR),
+        (DmaFaultKind::Unmapped, Descriptor::DEC_ERR),
+    ] {
+        let mut b = Bench::up(QUICK);
+        b.p.poisoned = true;
+        b.p.trap = Some((0x8010, kind));
+        let at = b.send(&frame(60));
+        b.settle();
+        let status = Descriptor::CMPLT | Descriptor::SLV_ERR | error;
+        assert_eq!(b.status_of(at), status, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_channel_is_halted_when_its_data_have_arrived() {
     let mut b = Bench::up(QUICK);
     b.p.write_time = Span::from_us(5);

@@ -583,6 +583,21 @@ fn only_the_end_of_a_frame_with_rps_waits_for_the_wire() {
 }
 
 #[test]
+fn rps_without_the_end_of_a_frame_does_not_wait_for_the_frame_before() {
+    let mut b = Bench::up(Config::I82544GC);
+    b.put(AT, &frame(1514));
+    b.desc(AT, u64::from(1514 | IFCS | EOP | RS));
+    b.desc(AT, u64::from(1000 | IFCS | RS | RPS));
+    b.desc(AT + 1000, u64::from(514 | IFCS | EOP | RS));
+    b.kick();
+    b.settle();
+    let written: Vec<_> = b.p.writes.iter().map(|w| (w.1 - TX_RING) / 16).collect();
+    assert_eq!(written, [0, 1, 2]);
+    let last = b.p.writes.last().map(|w| w.0);
+    assert!(last < Some(ns(1538 * 8)), "the first frame is still on the wire");
+}
+
+#[test]
 fn collected_reports_interrupt_once_and_count_each() {
     let mut b = Bench::up(Config::I82540EM);
     b.write(reg::TXDCTL, DCTL_GRAN | 3 << DCTL_WTHRESH_SHIFT);

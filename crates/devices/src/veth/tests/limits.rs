@@ -129,11 +129,13 @@ fn each_kind_of_large_send_is_counted() {
 #[test]
 fn segments_for_one_that_has_agreed_have_no_checksum() {
     let mut b = agreed(lan(2), &[IPV4_TCP_CSUM | LRG_SR_ENABLED, IPV4_TCP_CSUM]);
-    let f = bare(&b, 2500);
+    let mut f = bare(&b, 2500);
+    // The urgent pointer is behind the checksum.
+    f[52..54].copy_from_slice(&[0xab, 0xcd]);
     assert_eq!(b.send_marked(0, &f, LARGE | NO | GOOD, 1000), H_SUCCESS);
     for len in [1054, 1054, 554] {
         let got = b.received(1).unwrap();
-        assert_eq!((got.bytes.len(), &got.bytes[50..52]), (len, &[0, 0][..]));
+        assert_eq!((got.bytes.len(), &got.bytes[50..54]), (len, &[0, 0, 0xab, 0xcd][..]));
         assert_eq!(got.flags & Entry::NO_CSUM, Entry::NO_CSUM);
         assert_eq!(verify(&got.bytes).ip, Check::Good);
     }

@@ -232,3 +232,17 @@ fn a_reset_closes_everything_and_keeps_the_counts() {
     assert_eq!((b.d.counters(0).tx_packets, b.d.counters(0).drop_closed), (1, 1));
     b.register(0);
 }
+
+#[test]
+fn a_tag_from_the_uplink_keeps_its_priority() {
+    let adapters = vec![Adapter { pvid: 1, tagged: vec![5], ..Adapter::new(0, 0) }];
+    let uplink = Some(Uplink { port: 1, pvid: 1 });
+    let mut b = Bench::new(Config { uplink, ..Config::new(adapters) });
+    b.p.push(Part::new());
+    let mut b = b.open();
+    let f = tagged(&plain(b.mac(0), [2, 0, 0, 9, 9, 9], 60), 3 << 13 | 5);
+    let now = b.now;
+    assert_eq!(b.d.receive(&mut b.p, now, &f), RxVerdict::Yes);
+    b.settle();
+    assert_eq!(b.bytes(0), Some(f));
+}

@@ -58,6 +58,29 @@ fn a_fetch_ends_at_the_rings_end() {
 }
 
 #[test]
+fn a_fetch_ends_where_the_rings_piece_ends() {
+    let cfg = Config { rx_fetch_chunk: 8192, ..Config::CONNECTX };
+    let mut b = Bench::new(cfg, RqContext { log_size: 9, ..PLAIN });
+    let second = RQ + 0x2000;
+    let pages = [RQ, second].map(u64::to_be_bytes).concat();
+    let rq = Rq::new(b.rq, Ring::new(&pages, 12, 0x2000).unwrap(), &Rqc::ZERO, 8192);
+    b.rqn = b.d.rx.rqs.insert(rq, LIMIT).unwrap();
+    b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
+    b.d.modify_tir(0x2000, TirContext::direct(b.rqn)).unwrap();
+    b.post(300);
+    let moved = b.memory(RQ + 0x1000, 0x1000).to_vec();
+    b.put(second, &moved);
+    b.put(RQ + 0x1000, &[0; 0x1000]);
+    for i in 0..300 {
+        assert_eq!(b.receive(&Frame::v4(udp(10))), RxVerdict::Yes);
+        b.settle();
+        assert_eq!(b.poll().unwrap().wqe_counter.get(), i);
+    }
+    let wqes: Vec<_> = b.p.reads.iter().filter(|r| r.1 >= RQ).map(|r| (r.1, r.2)).collect();
+    assert_eq!(wqes, [(RQ, 4096), (second, 44 * 16)]);
+}
+
+#[test]
 fn a_frame_waits_for_its_wqe() {
     let mut b = Bench::plain();
     b.p.read_time = Span::from_ns(700);
