@@ -6,7 +6,7 @@ use super::{BUFFERS, Bench, RX_RING, TX_RING, frame, ns};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{Device, DmaFaultKind, DropReason, RxVerdict, Span};
-use doorbell_layout::e1000::tx_word::{DEXT, EOP, IFCS, RPS, RS, TCP, TSE};
+use doorbell_layout::e1000::tx_word::{DEXT, EOP, IDE, IFCS, RPS, RS, TCP, TSE};
 use doorbell_layout::e1000::*;
 use doorbell_packet::checksum::Sum;
 
@@ -205,6 +205,22 @@ fn at_most_two_buffers_are_on_their_way() {
     b.settle();
     let times: Vec<_> = b.p.writes.iter().filter(|w| w.1 >= BUFFERS).map(|w| w.0).collect();
     assert_eq!(times, [ns(0), ns(0), ns(1000), ns(1000), ns(2000)]);
+}
+
+#[test]
+fn after_a_fault_a_timers_end_writes_nothing_back() {
+    let mut b = Bench::up(Config::I82540EM);
+    b.write(reg::TXDCTL, DCTL_GRAN | 8 << DCTL_WTHRESH_SHIFT);
+    b.write(reg::TIDV, 8);
+    b.send(AT, &frame(60), RS | IDE);
+    b.kick();
+    b.at(ns(4000));
+    b.p.trap = Some((AT, DmaFaultKind::Unmapped));
+    b.send(AT, &frame(60), RS | IDE);
+    b.kick();
+    b.settle();
+    assert!(b.now >= ns(8192) && b.d.counters.dma_faults == 1);
+    assert!(b.p.writes.is_empty() && !b.tx_done(0));
 }
 
 #[test]

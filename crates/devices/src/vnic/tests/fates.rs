@@ -372,8 +372,8 @@ fn a_standstill_is_told_in_its_sums() {
 
 #[test]
 fn a_reset_loses_all_that_was_on_its_way() {
-    // Nothing has left or been delivered, one frame leaves and two wait, one waits for the wire.
-    for us in [1, 100, 250] {
+    // The first frame leaves, the second, the third, and the segments of the last.
+    for us in [1, 250, 400, 1000] {
         let serial = Serial { receive: Span::from_us(10), ..Serial::FREE };
         let mut b = Bench::up(Config { serial, wire_byte: Span::from_us(1), ..PVM }, 1);
         b.post(b.rx[0], 0, 5);
@@ -382,10 +382,13 @@ fn a_reset_loses_all_that_was_on_its_way() {
             send(&mut b, d);
             assert_eq!(b.receive(&tcp(100)), RxVerdict::Yes);
         }
+        // Its segments are on their way together.
+        let cut = Tx { mss: U16::new(1000), ..b.desc(3, &partial(3500), tx::LSO | CSUM) };
+        send(&mut b, cut);
         b.at(b.now + Span::from_us(us));
         HcallDevice::<Partition>::reset(&mut b.d, &mut b.p, b.now);
         let c = b.d.counters;
-        assert_eq!((c.tx_taken, c.tx_sent + c.tx_lost), (3, 3), "after {us} us");
+        assert_eq!((c.tx_taken, c.tx_sent + c.tx_lost), (4, 4), "after {us} us");
         assert_eq!((c.rx_packets + c.rx_lost, b.d.next_due()), (3, None), "after {us} us");
         assert_eq!((b.d.in_flight(0), b.d.live_maps(0), b.d.open_queues(0).count()), (0, 0, 0));
     }
@@ -401,6 +404,41 @@ fn a_completion_that_comes_after_its_session_is_lost() {
     b.settle();
     let c = b.d.counters;
     assert_eq!((c.tx_taken, c.completions_lost, c.completions), (1, 1, 0));
+}
+
+#[test]
+fn a_session_does_not_report_when_the_one_before_would_have() {
+    let wait = Span::from_ms(10_000);
+    let mut b = Bench::up(Config { completion_wait: wait, ..PVM }, 1);
+    let one = |b: &mut Bench| {
+        let d = b.desc(0, &tcp(100), 0);
+        send(b, d);
+        b.at(b.now + Span::from_ms(1));
+        assert_eq!((b.d.counters.tx_sent, b.d.counters.completions), (1, 0));
+        b.now
+    };
+    let before = one(&mut b);
+    b.d.fail_over(0, b.now);
+    b.at(b.now);
+    assert_eq!(b.message().map(|m| m[1]), Some(first::FAILOVER));
+    b.call(hcall::FREE_CRQ, &[]);
+    b.reg_crq();
+    let init = loop {
+        match b.message() {
+            Some(m) => break m,
+            None => b.now = b.d.next_due().expect("the other server's INIT"),
+        }
+        b.at(b.now);
+    };
+    assert_eq!((init[0], init[1]), (first::HANDSHAKE, first::INIT));
+    b.bring_up(1);
+    b.d.counters.tx_sent = 0;
+    let after = one(&mut b);
+    assert!(before < after && after < before + wait);
+    b.at(before + wait);
+    assert_eq!(b.d.counters.completions, 0);
+    b.at(after + wait);
+    assert_eq!(b.d.counters.completions, 1);
 }
 
 /// Frames that differ in an address or a port share two queues; others go to one.

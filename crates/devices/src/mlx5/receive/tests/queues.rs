@@ -67,17 +67,19 @@ fn a_fetch_ends_where_the_rings_piece_ends() {
     b.rqn = b.d.rx.rqs.insert(rq, LIMIT).unwrap();
     b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
     b.d.modify_tir(0x2000, TirContext::direct(b.rqn)).unwrap();
-    b.post(300);
-    let moved = b.memory(RQ + 0x1000, 0x1000).to_vec();
-    b.put(second, &moved);
-    b.put(RQ + 0x1000, &[0; 0x1000]);
-    for i in 0..300 {
-        assert_eq!(b.receive(&Frame::v4(udp(10))), RxVerdict::Yes);
-        b.settle();
-        assert_eq!(b.poll().unwrap().wqe_counter.get(), i);
+    for n in [100, 200] {
+        let first = b.post(n).posted - n;
+        let beyond = b.memory(RQ + 0x1000, 0x1000).to_vec();
+        b.put(second, &beyond);
+        b.put(RQ + 0x1000, &[0; 0x1000]);
+        for i in first..first + n {
+            assert_eq!(b.receive(&Frame::v4(udp(10))), RxVerdict::Yes);
+            b.settle();
+            assert_eq!(b.poll().unwrap().wqe_counter.get(), i);
+        }
     }
     let wqes: Vec<_> = b.p.reads.iter().filter(|r| r.1 >= RQ).map(|r| (r.1, r.2)).collect();
-    assert_eq!(wqes, [(RQ, 4096), (second, 44 * 16)]);
+    assert_eq!(wqes, [(RQ, 100 * 16), (RQ + 100 * 16, 156 * 16), (second, 44 * 16)]);
 }
 
 #[test]
