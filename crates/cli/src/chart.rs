@@ -5,9 +5,8 @@
 //! numbers give the same bytes.
 
 use crate::{Error, failed, render::amount};
-use plotters::coord::Shift;
-use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::{coord::Shift, prelude::*};
 
 /// The most lines: the pairs of colour and mark that can be told apart.
 pub(crate) const MOST: usize = 8;
@@ -25,7 +24,6 @@ const COLOURS: [RGBColor; MOST] = [
     RGBColor(122, 124, 128),
 ];
 
-/// A line of the chart.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// Its name in the legend.
@@ -34,7 +32,6 @@ pub(crate) struct Line {
     pub(crate) values: Vec<f64>,
 }
 
-/// A chart.
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
@@ -49,7 +46,6 @@ pub(crate) struct Chart {
 /// Positions on the horizontal axis.
 #[derive(Debug)]
 pub(crate) enum Places {
-    /// At their numbers.
     Numbers(Vec<f64>),
     /// Side by side, with their names.
     Words(Vec<String>),
@@ -63,7 +59,6 @@ impl Places {
         }
     }
 
-    /// Returns the label of a tick.
     fn tick(&self, x: f64) -> String {
         match self {
             Places::Numbers(_) => number(x),
@@ -95,7 +90,6 @@ fn range(values: impl Iterator<Item = f64>, zero: bool) -> (f64, f64) {
 }
 
 impl Chart {
-    /// Draws the chart.
     pub(crate) fn svg(&self) -> Result<String, Error> {
         let mut text = String::new();
         draw(self, &SVGBackend::with_string(&mut text, SIZE).into_drawing_area())

@@ -1,11 +1,9 @@
 //! `doorbell compare`: two runs, side by side.
 
-use crate::args::Compare;
-use crate::output::print;
-use crate::plan::Plans;
 use crate::render::{Document, Table, amount, numbers, rate, rate_name, wrapped};
 use crate::run::{GROUPS, audit, short};
 use crate::{DONE, Error, MISSED, plan};
+use crate::{args::Compare, output::print, plan::Plans};
 use doorbell_lab::result::{Group, Measured, Object, RunResult, rounded};
 use doorbell_lab::{Plan, Setting};
 use serde::Serialize;

@@ -24,7 +24,6 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Error::Input(_) | Error::Lab(_) | Error::Io { .. } => 2,

@@ -1,9 +1,7 @@
 //! `doorbell list`.
 
-use crate::args::List;
-use crate::output::print;
 use crate::render::{Format, json};
-use crate::{DONE, Error};
+use crate::{DONE, Error, args::List, output::print};
 use doorbell_lab::system::{SYSTEMS, System};
 use doorbell_lab::{Profile, Scenario, profile, scenario};
 use serde::Serialize;

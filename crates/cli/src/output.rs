@@ -3,10 +3,9 @@
 use crate::{Error, error::plain, input};
 use doorbell_hal::Time;
 use doorbell_host_io::pcap::{InterfaceId, Writer};
-use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 use tempfile::NamedTempFile;
 
 /// Prints to stdout. A closed pipe is no error.
@@ -33,7 +32,6 @@ impl Capture {
         Ok(Capture { writer, wire })
     }
 
-    /// Adds a frame.
     pub(crate) fn frame(&mut self, at: Time, frame: &[u8]) -> io::Result<()> {
         self.writer.frame(self.wire, at, frame)
     }

@@ -1,19 +1,14 @@
 //! From arguments to a run: the scenario, its changes, and its capture.
 
-use crate::args::Changes;
-use crate::output::Capture;
 use crate::progress::{Interrupt, Observer, Progress, Recorder};
-use crate::{Error, failed, input};
+use crate::{Error, args::Changes, failed, input, output::Capture};
 use doorbell_hal::Span;
 use doorbell_host_io::pcap;
 use doorbell_lab::result::{Measured, RunResult};
-use doorbell_lab::traffic::Frames;
-use doorbell_lab::{InputError, Plan, Scenario, Setting};
+use doorbell_lab::{InputError, Plan, Scenario, Setting, traffic::Frames};
 use sha2::{Digest, Sha256};
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
-use std::sync::Arc;
+use std::{fs::File, path::Path, sync::Arc};
 
 /// Returns the scenario that `given` names, changed.
 pub(crate) fn plan(given: &str, changes: &Changes) -> Result<Plan, Error> {
@@ -57,7 +52,6 @@ impl Plans {
         Ok(())
     }
 
-    /// Returns all plans in order.
     pub(crate) fn finish(self) -> Result<Vec<Plan>, Error> {
         match self.idle.into_iter().find_map(|(_, why)| why) {
             Some(why) => Err(why.into()),
@@ -147,7 +141,6 @@ pub(crate) fn values(plan: &Plan) -> Vec<(&'static str, String)> {
     plan.values.iter().map(|(key, value)| (key.name, key.said(value))).collect()
 }
 
-/// Returns the result of a plan.
 pub(crate) fn result(plan: &Plan, measured: Measured) -> Result<RunResult, Error> {
     Ok(RunResult {
         scenario: plan.scenario.clone(),

@@ -37,7 +37,6 @@ impl Progress {
         Progress(Some(bar))
     }
 
-    /// Shows that `done` of `of` are done.
     pub(crate) fn at(&self, done: u64, of: u64) {
         if let Some(bar) = &self.0 {
             bar.set_length(of);
@@ -86,7 +85,6 @@ impl Interrupt {
         Ok(Interrupt { came, ids })
     }
 
-    /// Returns true if a signal came.
     pub(crate) fn came(&self) -> bool {
         self.came.load(Ordering::Relaxed)
     }

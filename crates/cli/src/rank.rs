@@ -6,20 +6,16 @@
 //! `--series` it is a number over time, side by side. Runs are spread over the machine's cores; the
 //! result does not depend on their number.
 
-use crate::args::Rank;
 use crate::chart::{self, Chart, Line, Places};
-use crate::output::print;
 use crate::plan::{self, Plans};
-use crate::progress::Progress;
 use crate::render::{Cell, Document, Format, Table, amount};
 use crate::sweep::{Number, Shown};
-use crate::{DONE, Error, MISSED, input};
+use crate::{DONE, Error, MISSED, args::Rank, input, output::print, progress::Progress};
 use doorbell_lab::result::{RunResult, rounded};
 use doorbell_lab::{Plan, Setting};
 use serde_json::{Value, json};
-use std::iter::once;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{iter::once, sync::Mutex};
 
 /// A choice of settings.
 struct Side {

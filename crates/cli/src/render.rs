@@ -72,7 +72,6 @@ impl Document {
         Document(vec![Block::Heading(title.into())])
     }
 
-    /// Adds a line.
     pub(crate) fn line(&mut self, text: impl Into<String>) {
         self.0.push(Block::Line(text.into()));
     }
@@ -104,7 +103,6 @@ impl Document {
         }
     }
 
-    /// Renders the document for a terminal.
     pub(crate) fn text(&self) -> String {
         let block = |(n, b): (usize, &Block)| match b {
             Block::Heading(title) => {
@@ -190,7 +188,6 @@ pub(crate) fn each(all: f64, n: f64) -> String {
     if n > 0.0 { amount(all / n) } else { "-".to_owned() }
 }
 
-/// Returns the name of a rate for people.
 pub(crate) fn rate_name(name: &str) -> String {
     match name {
         "packets_per_s" => "packet rate".to_owned(),

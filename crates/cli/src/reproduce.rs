@@ -2,12 +2,10 @@
 //! optimisation. Systems are measured in parallel. With `--out` there are more runs (curves,
 //! series, latencies), and a page shows all of it.
 
-use crate::args::Reproduce;
 use crate::output::{Folder, print};
-use crate::progress::Progress;
 use crate::render::{Format, json};
 use crate::summary::{self, Sides};
-use crate::{DONE, Error, MISSED, failed, input, report};
+use crate::{DONE, Error, MISSED, args::Reproduce, failed, input, progress::Progress, report};
 use doorbell_lab::figures::{
     self, Given, Options, PublishedFigures, SetError, Setting, Stage, Verdict,
 };

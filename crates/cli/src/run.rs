@@ -1,13 +1,11 @@
 //! `doorbell run`.
 
-use crate::args::Run;
 use crate::output::{Files, print};
 use crate::progress::{Interrupt, Recorder};
 use crate::render::{Document, NUMBER, amount, count, each, numbers, rate, rate_name};
-use crate::{DONE, Error, MISSED, plan, trace};
-use doorbell_lab::Plan;
+use crate::{DONE, Error, MISSED, args::Run, plan, trace};
 use doorbell_lab::result::{CountsOf, Group, Measured, RunResult};
-use doorbell_lab::window::Window;
+use doorbell_lab::{Plan, window::Window};
 use std::io::Write;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {

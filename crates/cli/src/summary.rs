@@ -2,15 +2,10 @@
 //! that a page draws besides. Each run is that of `doorbell run`, with the switch and with every
 //! `--set` that the system has.
 
-use crate::Error;
-use crate::plan;
-use crate::progress::Progress;
 use crate::render::{Document, NUMBER, amount, numbers};
-use crate::sweep::Shown;
-use doorbell_lab::bill::PARTS;
+use crate::{Error, plan, progress::Progress, sweep::Shown};
 use doorbell_lab::figures::{Headline, Setting};
-use doorbell_lab::result::RunResult;
-use doorbell_lab::{Plan, Scenario, Unwatched};
+use doorbell_lab::{Plan, Scenario, Unwatched, bill::PARTS, result::RunResult};
 
 /// A run with its plan.
 #[derive(Debug)]
@@ -22,11 +17,9 @@ pub(crate) struct Ran {
 /// A curve's numbers.
 #[derive(Debug)]
 pub(crate) struct Points {
-    /// The unit of the key.
     pub(crate) unit: &'static str,
     /// The description of the key.
     pub(crate) about: &'static str,
-    /// True if a larger number is better.
     pub(crate) more_is_better: bool,
     /// For each value of the key, before and after.
     pub(crate) at: Vec<(f64, [f64; 2])>,

@@ -4,21 +4,16 @@
 //! side; two values also with their difference, the second minus the first. People get rates in
 //! the units of `run`, programs in units of one.
 
-use crate::args::Sweep;
 use crate::chart::{self, Chart, Line, Places};
-use crate::output::print;
 use crate::plan::{self, Plans};
-use crate::progress::Progress;
 use crate::render::{Cell, Document, Format, Table, amount, people, rate_name};
-use crate::{DONE, Error, MISSED, input};
-use doorbell_lab::key::Value as Set;
+use crate::{DONE, Error, MISSED, args::Sweep, input, output::print, progress::Progress};
 use doorbell_lab::result::{Measured, rounded};
-use doorbell_lab::{Plan, Setting, hint};
+use doorbell_lab::{Plan, Setting, hint, key::Value as Set};
 use serde_json::{Value, json};
 
 /// A key and its values.
 struct Axis {
-    /// The option that gave it.
     option: &'static str,
     key: String,
     values: Vec<String>,
@@ -46,7 +41,6 @@ impl Axis {
     }
 }
 
-/// A number of a run.
 #[derive(Clone)]
 pub(crate) struct Number {
     name: String,

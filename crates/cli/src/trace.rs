@@ -61,7 +61,6 @@ struct Slice {
 /// The position of a slice: its number, its row in the lane, begin and end in nanoseconds.
 type Placed = (usize, usize, (u64, u64));
 
-/// The extent of a trace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     /// Packets on the wire or between partitions.

@@ -1,9 +1,7 @@
 //! `doorbell transfer`: the bus transactions of one DMA transfer.
 
-use crate::args::Transfer;
-use crate::output::print;
 use crate::render::{Format, json};
-use crate::{DONE, Error, input};
+use crate::{DONE, Error, args::Transfer, input, output::print};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_lab::Profile;
 use doorbell_lab::key::{Key, Value};
@@ -11,7 +9,6 @@ use serde::Serialize;
 
 const BYTES: Key = Key::steps("--bytes", "B", (1.0, 16_777_216.0, 1.0), "length of the transfer");
 
-/// One transaction for programs.
 #[derive(Serialize)]
 struct Transaction {
     address: String,

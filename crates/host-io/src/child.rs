@@ -8,9 +8,8 @@
 //! live as long as the child may.
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
+use std::{io, os::unix::process::CommandExt};
 
 /// A running program; it is killed and reaped when the guard is dropped.
 #[derive(Debug)]

@@ -12,12 +12,10 @@
 use crate::packet_socket::{bind, enable, raw_socket, truncated};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::{fs::File, io, time::Duration};
 
 /// A network namespace that lives as long as the value.
 #[derive(Debug)]

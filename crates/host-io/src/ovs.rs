@@ -7,11 +7,10 @@
 
 use crate::{child::ChildGuard, netns::NetNs};
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{io, thread::sleep};
 use tempfile::TempDir;
 
 /// Paths of the database's schema in Debian and other systems.

@@ -9,11 +9,10 @@
 //! that the kernel takes out are not restored. [`Oversize`] counts frames over a length limit.
 
 use crate::{check, tap::VnetHeader};
-use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SocketFlags, SocketType, recvmsg,
-    socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SocketFlags, SocketType,
+    netdevice::name_to_index, recvmsg, socket_with,
 };
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -210,7 +209,6 @@ pub(crate) fn raw_socket(queue: usize) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Binds a packet socket to all protocols on one interface.
 pub(crate) fn bind(socket: &OwnedFd, interface: &str) -> io::Result<()> {
     let index = name_to_index(socket, interface).map_err(|e| {
         let e = io::Error::from(e);
@@ -226,7 +224,6 @@ pub(crate) fn bind(socket: &OwnedFd, interface: &str) -> io::Result<()> {
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Switches on a packet socket option.
 pub(crate) fn enable(socket: &OwnedFd, option: libc::c_int) -> io::Result<()> {
     static ON: libc::c_int = 1;
     let (fd, len) = (socket.as_raw_fd(), size_of::<libc::c_int>() as libc::socklen_t);

@@ -10,10 +10,9 @@
 //! is gone when the [`Tap`] is dropped.
 
 use crate::check;
-use std::ffi::CString;
-use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::{ffi::CString, fs::File};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, little_endian::U16};
 
 /// Offloads that the kernel may defer in frames read from it (`TUN_F_…`).
@@ -145,7 +144,6 @@ impl AsFd for Tap {
     }
 }
 
-/// Returns an interface request that has only a name.
 fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     let c = CString::new(name)?;
     // SAFETY: all zeros is a valid `ifreq`: an empty name and no flags.

@@ -48,7 +48,6 @@ pub struct Trains {
     direction: Direction,
     /// Largest count of the device.
     max_count: u16,
-    /// Credit of a packet.
     per_packet_ns: u64,
     /// Largest credit.
     cap_ns: u64,
@@ -102,7 +101,6 @@ impl Trains {
         self.until_ns.saturating_sub(time_ns)
     }
 
-    /// Returns the setting that waits for `packets`.
     fn waiting_for(&self, packets: u16) -> Setting {
         let period = self.setting.period;
         let delay_ns = match (packets, period) {

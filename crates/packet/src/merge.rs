@@ -9,11 +9,9 @@
 //! The result is in a sender's form: lengths of the whole, the pseudo-header's sum in the checksum
 //! field, and an [`OffloadRequest`] by which segmentation gives the same segments again.
 
-use crate::checksum::Sum;
 use crate::headers::tcp::{CWR, FIN, FLAGS, PSH, RST, SYN, URG};
 use crate::headers::{Check, Ip, Layers, Transport, be16, be32, put16, verify};
-use crate::segment::write_ipv4_checksum;
-use crate::{Gso, OffloadRequest};
+use crate::{Gso, OffloadRequest, checksum::Sum, segment::write_ipv4_checksum};
 
 /// A merge in progress, in the caller's memory.
 #[derive(Debug)]

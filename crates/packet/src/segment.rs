@@ -9,12 +9,11 @@
 //! [`SegmentPlan`] works on the header alone, for payload that is not in one piece; [`Segments`] on
 //! a frame that is.
 
-use crate::checksum::Sum;
 use crate::headers::tcp::{CWR, FIN, FLAGS, PSH};
 use crate::headers::{
     Ip, Layers, Transport, be16, be32, header_len_v4, prepare_partial, put16, put32,
 };
-use crate::{CsumPartial, Gso, OffloadRequest};
+use crate::{CsumPartial, Gso, OffloadRequest, checksum::Sum};
 use core::ops::Range;
 
 /// Why a large send cannot be segmented.
@@ -159,7 +158,6 @@ impl Segment {
     }
 }
 
-/// Writes the checksum of the IPv4 header at `l3`.
 pub(crate) fn write_ipv4_checksum(frame: &mut [u8], l3: usize) {
     put16(frame, l3 + 10, 0);
     let check = Sum::of(&frame[l3..l3 + header_len_v4(frame, l3)]).checksum();

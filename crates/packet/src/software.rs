@@ -180,7 +180,6 @@ impl Packet {
         SegmentPlan::new(header, self.len() - len, gso).map_err(WhyUnsegmented::Invalid)
     }
 
-    /// Returns the next segment in a buffer of its own.
     fn next_segment<H: Host>(
         &self,
         h: &mut H,

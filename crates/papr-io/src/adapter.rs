@@ -9,22 +9,18 @@
 //!
 //! H_SEND_LOGICAL_LAN is not posted: its status depends on the switching of the frame.
 
-use super::call_area::CallArea;
-use super::irq_masks;
 use super::send_ring::{self, PostedCounts, SEND_QUEUES};
-use super::table::Table;
 use super::{HELLO, VERSION, VETH, VNIC, WELCOME, message, read_message};
+use super::{call_area::CallArea, irq_masks, table::Table};
 use doorbell_hal::{HcallReturn, Iova};
 use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall};
 use doorbell_layout::{ibmveth, ibmvnic};
 use doorbell_vfio_user::send_with_fds;
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::{fs::File, io, os::fd::AsFd};
 
 const H_GET_TCE: u64 = 0x1c;
 const H_PUT_TCE: u64 = 0x20;

@@ -13,11 +13,9 @@ use doorbell_hal::{Hcall, HcallReturn};
 use doorbell_host_io::shared::memfd;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::thread::futex::{self, Flags, Timespec};
-use std::fs::File;
-use std::hint::spin_loop;
-use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
+use std::{fs::File, hint::spin_loop, io};
 
 /// The most CPUs of a guest.
 pub const CPUS: usize = 64;
@@ -104,12 +102,10 @@ impl CallArea {
         self.word(at).store(v, Ordering::Relaxed);
     }
 
-    /// Loads the words from `at` on.
     pub(super) fn load_all<const N: usize>(&self, at: usize) -> [u64; N] {
         std::array::from_fn(|i| self.load(at + 8 * i))
     }
 
-    /// Stores words from `at` on.
     pub(super) fn store_all(&self, at: usize, words: impl IntoIterator<Item = u64>) {
         words.into_iter().enumerate().for_each(|(i, v)| self.store(at + 8 * i, v));
     }
@@ -199,7 +195,6 @@ impl CallArea {
 
     // ---- the server's side ----
 
-    /// Returns the pending call of CPU `cpu`, if there is one.
     pub(super) fn pending_call(&self, cpu: usize) -> Option<(Hcall, [u64; 9])> {
         let at = CallArea::slot_of(cpu);
         if !matches!(self.word32(at + STATE).load(Ordering::Acquire), ASKED | WAITED) {
@@ -227,7 +222,6 @@ impl CallArea {
         fence(Ordering::SeqCst);
     }
 
-    /// Returns what the plug-in counted.
     pub(super) fn counts(&self) -> PluginStats {
         PluginStats {
             table_calls: self.load(TABLE_CALLS),

@@ -41,7 +41,6 @@ pub(super) const INTERRUPTS: usize = 1 + SUB_CRQS as usize;
 pub(super) enum MaskChange {
     /// Enables (true) or masks one interrupt.
     One(usize, bool),
-    /// Masks all interrupts.
     AllOff,
 }
 
@@ -142,7 +141,6 @@ impl CallArea {
         self.mask(n).store(REGISTERED | if latches { LATCHES } else { 0 }, Ordering::SeqCst);
     }
 
-    /// Unregisters an interrupt.
     pub(super) fn unregister(&self, n: usize) {
         self.mask(n).store(0, Ordering::SeqCst);
     }

@@ -35,11 +35,9 @@ pub use send_ring::{SENDS, SendQueue};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 
-/// Bytes of a message.
 const MESSAGE: usize = 16;
 /// First message of the plug-in: version, with the descriptors of call area, table and doorbell.
 const HELLO: u64 = 0x6c6c_6562_726f_6f44;
-/// Version of the protocol.
 const VERSION: u64 = 2;
 /// The server's answer: unit address, and in the upper half the kind, [`VNIC`] or [`VETH`].
 const WELCOME: u64 = 1;

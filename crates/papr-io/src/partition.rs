@@ -19,11 +19,9 @@ use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmveth;
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
 use doorbell_vfio_user::{ConnectionError, Observer, receive_with_fds};
-use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::{collections::VecDeque, fs::File, os::unix::net::UnixStream};
 
 /// The adapter of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

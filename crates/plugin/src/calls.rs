@@ -4,9 +4,8 @@ use crate::qemu::{self, ByteArray};
 use crate::{PLUGIN, Plugin};
 use doorbell_layout::ibmvnic::status;
 use doorbell_papr_io::{self, Answer, LocalResult};
-use std::cell::Cell;
 use std::ffi::{CStr, c_void};
-use std::ptr::null_mut;
+use std::{cell::Cell, ptr::null_mut};
 
 /// `sc 1` in either byte order.
 const SC1: [[u8; 4]; 2] = [[0x22, 0, 0, 0x44], [0x44, 0, 0, 0x22]];

@@ -17,7 +17,6 @@ type RegisterType = extern "C" fn(*const c_void) -> *mut c_void;
 pub(crate) type SetProperty =
     extern "C" fn(*mut c_void, c_int, *const c_char, *const c_void, c_int) -> c_int;
 
-/// The functions.
 #[derive(Debug)]
 pub(crate) struct Internals {
     lock: Lock,
@@ -32,7 +31,6 @@ pub(crate) struct Internals {
     pub(crate) near: usize,
 }
 
-/// Returns the address of a symbol.
 fn address(name: &'static CStr) -> Result<*mut c_void, &'static str> {
     // SAFETY: a C string; nothing is called.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -87,7 +85,6 @@ impl Internals {
         });
     }
 
-    /// Pulses an interrupt.
     pub(crate) fn pulse(&self, interrupt: c_int) {
         self.locked(|machine| {
             let line = (self.line)(machine, interrupt);

@@ -18,11 +18,8 @@ use doorbell_papr_io::{self, Adapter, Handshake, INTERRUPT, MEMORY, VNIC};
 use doorbell_vfio_user::send_with_fds;
 use internals::Internals;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
+use std::{fs::File, io, os::fd::AsFd, sync::OnceLock};
 
 /// Version of the plug-in interface.
 #[unsafe(no_mangle)]
@@ -61,7 +58,6 @@ macro_rules! say {
 pub(crate) use say;
 
 impl Connection {
-    /// Connects to the server.
     fn open(path: &str) -> io::Result<Connection> {
         let socket = UnixStream::connect(path)?;
         let adapter = Handshake::send(&socket)?.finish(&socket, vnic::well_formed)?;

@@ -15,12 +15,10 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+use std::{collections::VecDeque, mem::MaybeUninit, os::unix::net::UnixStream};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The longest wait for a client.
@@ -62,7 +60,6 @@ impl From<io::Error> for ConnectionError {
     }
 }
 
-/// A received message.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) header: Header,

@@ -19,9 +19,8 @@ use super::polled::Pages;
 use super::port::{GuestPort, Observer};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
 use doorbell_host_io::shared::Access;
-use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::{io, os::unix::net::UnixStream};
 use zerocopy::{IntoBytes, native_endian::U64};
 
 /// Flags of `struct vfio_device_info`.

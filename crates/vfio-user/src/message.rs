@@ -21,10 +21,8 @@ pub(super) const MAX_FDS: usize = 16;
 pub(super) const MAX_MESSAGE: usize = HEADER + size_of::<Access>() + MAX_DATA as usize;
 /// The most bytes of a BAR that one message may access. A guest's instruction accesses 64 at most.
 pub(super) const MAX_BAR_ACCESS: u32 = 4096;
-/// Bytes of a header.
 pub(super) const HEADER: usize = size_of::<Header>();
 
-/// Command numbers.
 pub(super) mod command {
     pub(crate) const VERSION: u16 = 1;
     pub(crate) const DMA_MAP: u16 = 2;
@@ -42,7 +40,6 @@ pub(super) mod command {
     pub(crate) const REGION_WRITE_MULTI: u16 = 15;
 }
 
-/// Flags of a header.
 pub(super) mod flag {
     /// Mask of the message type: request (0) or reply (1).
     pub(crate) const TYPE: u32 = 0xf;
@@ -122,7 +119,6 @@ impl Dma {
     }
 }
 
-/// A request of a client.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Request<'a> {
     /// The client's version and its capabilities in JSON.
@@ -146,7 +142,6 @@ pub(super) enum Request<'a> {
     Reset,
 }
 
-/// The errno of a reply.
 pub(super) type Errno = i32;
 
 fn fixed<T: FromBytes + KnownLayout>(body: &[u8]) -> Result<(T, &[u8]), Errno> {

@@ -133,7 +133,6 @@ impl Identity {
         n
     }
 
-    /// Returns the size of region `index` in bytes.
     pub(super) fn region_size(&self, index: u32) -> u64 {
         match index {
             0..=5 => self.bars[index as usize].size(),
@@ -321,7 +320,6 @@ impl ConfigSpace {
         }
     }
 
-    /// Returns the range of `len` bytes at `offset`, if it is inside.
     pub(super) fn inside(&self, offset: u64, len: usize) -> Option<Range<usize>> {
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(len)?;

@@ -3,9 +3,8 @@
 use super::pci::{PAGE, PolledPages};
 use doorbell_hal::Reg;
 use doorbell_host_io::shared::{Window, memfd};
-use std::fs::File;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::{fs::File, io};
 
 /// A function's polled pages.
 ///

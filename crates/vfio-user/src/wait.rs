@@ -1,15 +1,11 @@
 //! Waits for descriptors, and a listening socket that removes its path.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
-use rustix::thread::set_current_timer_slack;
-use std::io;
-use std::num::NonZeroU64;
+use rustix::{io::Errno, thread::set_current_timer_slack};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{io, num::NonZeroU64, os::unix::fs::FileTypeExt, time::Duration};
 
 /// Waits until `events` occur on one of `fds`, a signal comes, or `timeout` is over (`None`: no
 /// limit). Returns for each descriptor whether it is ready, at its end, or broken.

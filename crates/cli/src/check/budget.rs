@@ -37,22 +37,18 @@ pub(super) enum Bounds {
     Between { min: Option<f64>, max: Option<f64> },
 }
 
-/// A line of the budget.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Line {
     /// `per_packet.pcie_read_bytes`; a sum has more names after it, with `+` between.
     pub(super) name: String,
-    /// Its line in the file.
     pub(super) at: usize,
     /// Keys that lead to it, from `[budget]`.
     pub(super) path: Vec<String>,
     pub(super) bounds: Bounds,
 }
 
-/// The subject of a budget.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Subject {
-    /// A run of a scenario.
     Scenario {
         scenario: Box<Scenario>,
         profile: Option<(String, usize)>,
@@ -62,7 +58,6 @@ pub(super) enum Subject {
     Device { device: String, bus: Option<&'static str> },
 }
 
-/// A budget.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) file: String,
@@ -91,7 +86,6 @@ impl Reader<'_> {
 }
 
 impl Budget {
-    /// Reads the file.
     pub(super) fn read(file: &str) -> Result<Budget, Error> {
         let text = std::fs::read_to_string(file).map_err(|e| InputError::new(file, plain(&e)))?;
         Ok(Budget::parse(file, text)?)
@@ -240,7 +234,6 @@ fn number(v: f64) -> Value {
     if v.fract() == 0.0 && v.abs() < 9e15 { Value::from(v as i64) } else { Value::from(v) }
 }
 
-/// Returns the number of an item, if it is one.
 fn as_number(item: &Item) -> Option<f64> {
     item.as_integer().map(|n| n as f64).or(item.as_float()).filter(|n| n.is_finite())
 }

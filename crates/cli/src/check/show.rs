@@ -70,7 +70,6 @@ fn reason(r: &Row<'_>) -> String {
     format!("{} is {}: {by}{percent} {over} {}", r.line.name, measured(r.measured), against.bound)
 }
 
-/// Returns the verdict with all digits.
 pub(super) fn data(v: &Verdict<'_>) -> Value {
     let row = |r: &Row<'_>| -> Value {
         let against = r.against();

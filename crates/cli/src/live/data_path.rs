@@ -22,9 +22,8 @@ use doorbell_packet::{Fragment, Packet};
 use doorbell_vfio_user::ready;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 
 /// The VM's partition, and the trunk's.
 const VM: usize = 0;
@@ -138,7 +137,6 @@ impl Shared {
     }
 }
 
-/// The data path.
 #[derive(Debug)]
 pub(super) struct DataPath {
     lan: Veth,

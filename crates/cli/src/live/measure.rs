@@ -28,7 +28,6 @@ pub(super) struct Amount {
 /// The result of a slice, by iperf3.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slice {
-    /// Received bits.
     pub(super) bits: f64,
     pub(super) seconds: f64,
     pub(super) retransmits: u64,

@@ -29,8 +29,7 @@ use measure::{Amount, Slice};
 use priority::Priority;
 use setup::Setup;
 use std::io::{self, IsTerminal, Write, stderr};
-use std::path::Path;
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 use testbed::{Arm, Testbed};
 use wire::Sample;
 
@@ -76,7 +75,6 @@ impl State {
     }
 }
 
-/// The measurements of one state.
 #[derive(Debug)]
 struct Measured {
     state: State,

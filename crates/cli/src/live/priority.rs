@@ -3,9 +3,8 @@
 //! With autogroups (sched(7)) a nice value counts within a session only, so the session's own is
 //! set as well, and restored at the end.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::{fs, path::PathBuf};
 
 /// The nice value; nice(2) has -20 to 19.
 const NICE: &str = "-15";

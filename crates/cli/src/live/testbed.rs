@@ -10,26 +10,19 @@
 //! that frames at the far side are as on a wire. State "off" turns off those of TAPs and switch
 //! too.
 
-use super::State;
 use super::data_path::{DataPath, Shared};
-use super::ledger::Ledger;
 use super::setup::{self, Setup};
-use doorbell_host_io::child::ChildGuard;
-use doorbell_host_io::netns::NetNs;
-use doorbell_host_io::ovs::Ovs;
+use super::{State, ledger::Ledger};
 use doorbell_host_io::packet_socket::{Oversize, PacketSocket};
 use doorbell_host_io::tap::{Tap, offload};
+use doorbell_host_io::{child::ChildGuard, netns::NetNs, ovs::Ovs};
 use doorbell_packet::ethernet;
-use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use std::{fs, io};
+use std::{fs, io, process::Stdio, sync::Arc, thread::JoinHandle};
 
 /// The NIC's MTU, and all others'.
 pub(super) const MTU: u32 = ethernet::MTU as u32;
-/// With the Ethernet header.
 pub(super) const LONGEST: u32 = ethernet::MAX_FRAME as u32;
 /// The largest frame that is not segmented; with mss and correlator it fits a receive buffer.
 const LARGE: u32 = 65_000;
@@ -215,7 +208,6 @@ impl Testbed {
         self.sw.name()
     }
 
-    /// Returns the host of an arm.
     pub(super) fn host(&self, arm: Arm) -> &NetNs {
         match arm {
             Arm::Ibmveth => &self.vm,

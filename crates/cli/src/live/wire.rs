@@ -2,9 +2,8 @@
 //! side is off meanwhile, or it would merge frames first. The stand-in for the NIC completes all
 //! checksums, so that a missing checksum is a wrong one here.
 
-use super::setup::VM_MAC;
 use super::testbed::{LONGEST, Testbed};
-use super::{Recording, State, Watcher, transfer};
+use super::{Recording, State, Watcher, setup::VM_MAC, transfer};
 use doorbell_hal::Time;
 use doorbell_host_io::netns;
 use doorbell_packet::headers::{Check, verify};

@@ -4,9 +4,8 @@
 
 use crate::summary::{Ran, Sides};
 use doorbell_bus::Ledger;
-use doorbell_lab::bill::PARTS;
 use doorbell_lab::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
-use doorbell_lab::result::rounded;
+use doorbell_lab::{bill::PARTS, result::rounded};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

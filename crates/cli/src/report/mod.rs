@@ -7,9 +7,8 @@ mod page;
 pub(crate) use data::of_reproduction;
 pub(crate) use page::page;
 
-use crate::args::Report;
 use crate::output::{Folder, print};
-use crate::{DONE, Error, input};
+use crate::{DONE, Error, args::Report, input};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,6 @@ use std::path::{Path, PathBuf};
 /// The name of the page in its directory.
 pub(crate) const PAGE: &str = "report.html";
 
-/// `doorbell report`.
 pub(crate) fn report(args: &Report) -> Result<u8, Error> {
     let data = collected(&args.dir)?;
     let page = page(&data);

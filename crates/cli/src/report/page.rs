@@ -27,7 +27,6 @@ const SCRIPTS: [&str; 3] = [
 const STYLE: &str = include_str!("page/style.css");
 const FRAME: &str = include_str!("page/page.html");
 
-/// Returns a page of this data.
 pub(crate) fn page(data: &Value) -> String {
     let hashes: Vec<String> = SCRIPTS
         .iter()

@@ -4,16 +4,13 @@
 //! trace and the capture.
 
 use super::uplink::Uplink;
-use crate::Error;
 use crate::chrome::{Lane, Writer};
-use crate::error::plain;
-use crate::output::Capture;
+use crate::{Error, error::plain, output::Capture};
 use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
 use doorbell_vfio_user::Observer;
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::{fs::File, io::BufWriter};
 
 /// The BAR with the bus of the AXI cores, and the first offset beyond the cores.
 pub(super) const AXI_BUS: u8 = 1;

@@ -4,11 +4,8 @@ use super::{bill::Bill, control::Control, metrics::Metrics};
 use crate::render::Format;
 use doorbell_hal::{DmaFault, Iova, Reg, Span, Time};
 use doorbell_vfio_user::{Listener, Observer};
-use std::cell::RefCell;
-use std::fmt::Arguments;
 use std::io::{Write, stderr};
-use std::rc::Rc;
-use std::time::Instant;
+use std::{cell::RefCell, fmt::Arguments, rc::Rc, time::Instant};
 
 /// Everything around a served device except its wire.
 #[derive(Debug)]
@@ -21,7 +18,6 @@ pub(super) struct ServeContext {
 }
 
 impl ServeContext {
-    /// Prints a notice.
     pub(super) fn notice(&self, what: Arguments<'_>) {
         if !self.quiet {
             // A closed stderr is no error.

@@ -6,11 +6,9 @@
 use crate::{Error, error::plain, input};
 use doorbell_vfio_user::readable;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{io::Read, os::unix::fs::FileTypeExt, path::Path};
 
 const EVERY: Duration = Duration::from_millis(10);
 const LONGEST: usize = 256;
@@ -24,7 +22,6 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Opens the pipe of `--control`.
     pub(super) fn open(path: &Path) -> Result<Control, Error> {
         let wrong = |why: String| {
             let path = path.display();

@@ -86,7 +86,6 @@ fn pcie(generation: u32, lanes: u32) -> Meter {
 }
 
 impl Platform {
-    /// Returns the bus of this name.
     pub(super) fn find(name: &str) -> Option<&'static Platform> {
         PLATFORMS.iter().find(|p| p.name == name)
     }
@@ -96,7 +95,6 @@ impl Platform {
     }
 }
 
-/// All devices.
 pub(super) static DEVICES: [Entry; 5] = [
     Entry {
         name: "e1000",

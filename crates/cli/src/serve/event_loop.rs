@@ -9,22 +9,17 @@
 //! off waits here. Pause frames are obeyed: later frames wait in the queue of the uplink.
 
 use super::context::{Clock, ServeContext, SharedBill};
-use super::control::Control;
-use super::metrics::Metrics;
-use super::report::Report;
-use super::uplink::MAX_FRAME;
+use super::{control::Control, metrics::Metrics, report::Report, uplink::MAX_FRAME};
 use crate::{Error, failed, output::print, progress::Interrupt};
 use doorbell_hal::{DropReason, RxVerdict, Span, Time};
 use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
 use doorbell_vfio_user::{exact_timers, readable};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::flag;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use std::{io, os::unix::net::UnixStream, sync::Arc};
 
 /// The guests of a device, and their way to it.
 pub(super) trait Transport {
@@ -39,9 +34,7 @@ pub(super) trait Transport {
     }
     /// Returns true if new guests may connect.
     fn listens(&self) -> bool;
-    /// Takes a new connection.
     fn connect(&mut self, at: Time, socket: UnixStream, c: &ServeContext) -> io::Result<()>;
-    /// Returns true if a guest is connected.
     fn connected(&self) -> bool;
     /// Serves requests and advances the device. Returns true if there was any request.
     fn serve(&mut self, clock: &Clock, c: &ServeContext) -> bool;
@@ -59,7 +52,6 @@ pub(super) trait Transport {
     }
     /// Returns the descriptors of guests.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
-    /// Returns the counts.
     fn report(&self) -> Report;
     /// Serves the last requests and disconnects guests.
     fn close(&mut self, clock: &Clock);

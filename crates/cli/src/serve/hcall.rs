@@ -12,15 +12,12 @@ use doorbell_layout::ibmvnic::hcall;
 use doorbell_papr_io::{
     DeviceCallbacks, Guest, Partition, PluginStats, PollCursor, Unit, publish_credits, step,
 };
-use std::io;
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::{io, os::fd::BorrowedFd, time::Duration};
 
 /// Turns after which a busy server also checks the sockets of its guests.
 const LISTENS: u32 = 256;
 
-/// The port of a partition.
 pub(super) type Port = Partition<SharedBill>;
 
 /// A device model that partitions reach by hypervisor calls.
@@ -61,7 +58,6 @@ struct Hcalls<D> {
     made: Vec<u64>,
     /// Guests so far.
     guests: u64,
-    /// The last call.
     called: Time,
     turns: u32,
 }

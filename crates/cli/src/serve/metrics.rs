@@ -24,7 +24,6 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Listens at the address of `--metrics`.
     pub(super) fn listen(address: &str) -> Result<Metrics, Error> {
         let wrong = |e: std::io::Error| {
             let e = plain(&e);

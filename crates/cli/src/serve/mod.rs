@@ -18,8 +18,7 @@ mod vfio;
 mod vio_devices;
 
 use crate::args::{Output, Serve};
-use crate::output::Capture;
-use crate::{DONE, Error, input};
+use crate::{DONE, Error, input, output::Capture};
 use bill::Bill;
 use context::{ServeContext, SharedBill};
 use control::Control;

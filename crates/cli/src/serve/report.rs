@@ -18,7 +18,6 @@ pub(super) struct Report {
     pub(super) counters: Vec<(&'static str, u64)>,
 }
 
-/// Numbers by name.
 type Named<T> = Object<std::vec::IntoIter<(&'static str, T)>>;
 
 #[derive(serde::Serialize)]

@@ -11,13 +11,11 @@ use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap;
 use doorbell_vfio_user::Listener;
 use large::Kernel;
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::{collections::VecDeque, os::unix::net::UnixStream};
 
-/// The longest frame.
 pub(super) const MAX_FRAME: usize = 65_550;
 /// Frames kept for a guest that does not take them, as many as in the queue of a TAP device.
 const KEPT: usize = 1000;
@@ -63,7 +61,6 @@ struct Stream {
 }
 
 impl Uplink {
-    /// Opens the uplink of `--uplink`.
     pub(super) fn open(text: &str) -> Result<Uplink, Error> {
         let wrong = |why: String| input!("--uplink {text}: {why}");
         let kind = match text.split_once(':') {
@@ -111,7 +108,6 @@ impl Uplink {
         }
     }
 
-    /// Sends a frame from the guest.
     pub(super) fn send(&mut self, frame: &[u8]) {
         let sent = match &mut self.kind {
             Kind::None | Kind::Replay(_) => true,

@@ -9,10 +9,8 @@ use super::report::{Report, entries};
 use crate::{Error, input};
 use doorbell_hal::{Device, EventSource, RxVerdict, Time};
 use doorbell_vfio_user::{Bar, Function, GuestPort};
-use std::io;
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::{io, os::fd::BorrowedFd, time::Duration};
 
 /// A device model that can be served.
 pub(super) trait Served: Device<GuestPort<SharedBill>> {

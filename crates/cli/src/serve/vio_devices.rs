@@ -14,7 +14,6 @@ use doorbell_papr_io::{
     DeviceCallbacks, SendQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt,
 };
 
-/// A kind of adapter.
 #[derive(Debug)]
 pub(super) struct Kind {
     /// Its description. Each partition has its own device tree, so that all adapters may have the
@@ -33,7 +32,6 @@ pub(super) struct Setup {
     pub(super) trunk: bool,
 }
 
-/// All kinds of adapters.
 pub(super) static KINDS: [Kind; 2] = [
     Kind {
         adapter: Adapter {

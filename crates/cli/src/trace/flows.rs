@@ -19,11 +19,9 @@ use std::collections::BTreeMap;
 pub(super) enum Place {
     /// Numbers of a platform and of its event.
     Event(usize, usize),
-    /// Number of a frame.
     Frame(usize),
 }
 
-/// A packet with its slices.
 #[derive(Debug, Default)]
 struct Packet {
     places: Vec<Place>,

@@ -1,10 +1,9 @@
 //! The device: doorbells in, time passing, completions out.
 
-use super::Config;
 use super::command::{CastCounters, Firmware, Phase};
 use super::queues::{Cq, Eq, Mkey, Sq, Table};
-use super::receive::Receiver;
 use super::transmit::{Chunk, Pipe};
+use super::{Config, receive::Receiver};
 use alloc::collections::VecDeque;
 use doorbell_hal::{Device, DropReason, EventSource, Fact, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::command::{Tisc, init_segment};
@@ -45,7 +44,6 @@ pub(super) struct PendingCompletion {
     pub(super) cqn: u32,
     pub(super) sqn: u32,
     pub(super) wqe_counter: u16,
-    /// Opcode of the WQE.
     pub(super) opcode: u8,
     /// 0: no error.
     pub(super) syndrome: u8,
@@ -74,10 +72,8 @@ pub struct Mlx5 {
     /// WQEs on chip, in the order they are executed.
     pub(super) chunks: VecDeque<Chunk>,
     pub(super) on_chip: u32,
-    /// Time at which the fetcher is free.
     pub(super) fetch_free: Time,
     pub(super) pipe: Pipe,
-    /// The receive side.
     pub(super) rx: Receiver,
     /// Frames from the wire that were taken.
     pub(super) rx_casts: CastCounters,

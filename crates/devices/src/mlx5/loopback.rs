@@ -45,7 +45,6 @@ impl Loopback {
         self.frames.front().map_or(Time::NEVER, |f| f.0)
     }
 
-    /// The next one.
     pub(super) fn pop(&mut self) -> Option<(Time, Vec<u8>)> {
         let f = self.frames.pop_front()?;
         self.held -= f.1.len();

@@ -28,7 +28,6 @@ fn be16(b: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes([*b.get(at)?, *b.get(at + 1)?])))
 }
 
-/// The layers from an Ethernet header at `l2`.
 #[inline]
 fn ethernet(b: &[u8], l2: usize) -> Option<Layers> {
     let mut at = l2 + 12;

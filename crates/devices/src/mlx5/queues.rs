@@ -3,12 +3,10 @@
 use super::{Answer, ring::Ring};
 use alloc::{boxed::Box, collections::VecDeque};
 use doorbell_hal::{Iova, Span, Time};
-use doorbell_layout::mlx5::command::Sqc;
 use doorbell_layout::mlx5::{
-    CmdStatus, CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
+    CmdStatus, CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, command::Sqc,
 };
 
-/// A send queue.
 #[derive(Debug)]
 pub(super) struct Sq {
     pub(super) ctx: SqContext,
@@ -90,7 +88,6 @@ impl Sq {
     }
 }
 
-/// A completion queue.
 #[derive(Debug)]
 pub(super) struct Cq {
     pub(super) ctx: CqContext,
@@ -147,7 +144,6 @@ impl Cq {
         self.update_event();
     }
 
-    /// Changes the moderation.
     pub(super) fn moderate(&mut self, period_us: Option<u16>, max_count: Option<u16>) {
         self.ctx.period_us = period_us.unwrap_or(self.ctx.period_us);
         self.ctx.max_count = max_count.unwrap_or(self.ctx.max_count);
@@ -192,7 +188,6 @@ impl Cq {
     }
 }
 
-/// An event queue.
 #[derive(Debug)]
 pub(super) struct Eq {
     pub(super) ctx: EqContext,

@@ -17,11 +17,9 @@ pub(super) mod tests;
 
 pub(super) use queue::Rq;
 
-use super::Config;
-use super::device::Mlx5;
-use super::queues::Table as Objects;
 use super::rss::{Dispatch, Rqt, Tir, select};
 use super::steering::{Fields, Steering};
+use super::{Config, device::Mlx5, queues::Table as Objects};
 use crate::common::SpareFrames;
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time};
@@ -56,7 +54,6 @@ struct RxFrame {
     rqn: u32,
     /// The WQE, then the frame as it goes to memory.
     bytes: Vec<u8>,
-    /// First WQE of the frame.
     wqe: usize,
     cqe: RxCqe,
 }
@@ -309,7 +306,6 @@ impl Mlx5 {
         &self.rx.counters
     }
 
-    /// A frame arrives from the wire.
     pub(super) fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {
         let taken = self.rx.arrive(p, at, frame, false);
         self.update_next_event();

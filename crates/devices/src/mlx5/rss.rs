@@ -25,7 +25,6 @@ pub(crate) enum HashFn {
     None = 0,
     /// All bytes XORed.
     InvertedXor8 = 1,
-    /// Toeplitz.
     Toeplitz = 2,
 }
 
@@ -95,7 +94,6 @@ pub(crate) struct Rqt {
 pub(crate) struct Toeplitz(Box<[[u32; 16]; 2 * INPUT]>);
 
 impl Toeplitz {
-    /// Makes a key ready.
     pub(crate) fn new(key: &[u8; KEY]) -> Toeplitz {
         let mut tables = Box::new([[0; 16]; 2 * INPUT]);
         for (place, table) in tables.iter_mut().enumerate() {

@@ -17,9 +17,8 @@ pub(crate) use fields::Fields;
 
 use super::{Answer, queues::Table as Objects};
 use alloc::vec::Vec;
-use doorbell_layout::mlx5::CmdStatus;
-use doorbell_layout::mlx5::command::flow_action;
 use doorbell_layout::mlx5::steering::{MISC, OUTER, PARAM, SET, criteria};
+use doorbell_layout::mlx5::{CmdStatus, command::flow_action};
 
 /// Tables that one frame visits at the most: as many as there are levels.
 pub(crate) const STEPS: usize = 64;
@@ -64,7 +63,6 @@ impl Match {
     /// The empty value: it compares no field.
     pub(crate) const EMPTY: Match = Match([0; 2 * SET / 8]);
 
-    /// From the sets' bytes.
     pub(crate) fn of(outer: &[u8; SET], misc: &[u8; SET]) -> Match {
         let mut m = Match::EMPTY;
         let bytes = outer.as_chunks().0.iter().chain(misc.as_chunks().0);
@@ -128,16 +126,13 @@ pub(crate) struct Group {
     pub(crate) start: u32,
     /// Last index.
     pub(crate) end: u32,
-    /// The fields.
     pub(crate) criteria: Criteria,
 }
 
 /// Destination of an entry's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// To a TIR.
     Tir(u32),
-    /// On to a flow table.
     Table(u32),
     /// A counter ([`flow_action::COUNT`]), which no command can allocate and nothing counts in.
     Counter(u32),
@@ -152,7 +147,6 @@ impl Destination {
 /// An entry (`flow_context`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The group it belongs to.
     pub(crate) group: u32,
     /// Told in the CQE.
     pub(crate) flow_tag: u32,

@@ -24,7 +24,6 @@ pub(super) struct Chunk {
     /// Counter after its last block.
     pub(super) end: u16,
     pub(super) bytes: u32,
-    /// Time of its arrival.
     pub(super) at: Time,
 }
 

@@ -5,13 +5,10 @@
 //! `axienet_rx_dim_work`, `axienet_update_coalesce_rx`, `axienet_dma_err_handler`.
 
 use super::coalesce::{Adaptive, Coalesce, clamp, control, delay_units, thresholds};
-use super::config::Config;
-use super::hw;
 use super::mdio::{self, Link, MdioError};
 use super::regs::{dma_get, dma_put, get, is_absent, put};
-use super::rx::RxRing;
 use super::stats::{Hardware, Stats, StatsBaseline};
-use super::tx::TxRing;
+use super::{config::Config, hw, rx::RxRing, tx::TxRing};
 use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, common::both};
 use doorbell_hal::{CpuWork, Fence, Host, Span, Time};
 use doorbell_layout::axienet::{MM2S, S2MM, ability, cr, dma, int, line, mac, sr};

@@ -8,18 +8,15 @@
 //! descriptor can lack one; if that descriptor is done it is not a frame and only refilled.
 
 use super::config::{Checksum, Config};
-use super::hw;
-use super::stats::Stats;
 use super::tx::{halves, ring};
+use super::{hw, stats::Stats};
 use crate::common::{discard, map_rx, next, previous};
 use crate::{OpenError, Sink};
 use alloc::boxed::Box;
 use doorbell_hal::{Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, S2MM, rx_app};
-use doorbell_packet::checksum::Sum;
-use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::headers::{Ip, Layers, Transport};
-use doorbell_packet::{Fragment, Packet};
+use doorbell_packet::{Fragment, Packet, checksum::Sum, ethernet::HEADER};
 use zerocopy::little_endian::U32;
 
 #[derive(Debug)]
@@ -36,7 +33,6 @@ pub(super) struct RxRing {
 }
 
 impl RxRing {
-    /// Allocates the ring with all its buffers.
     pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<RxRing, OpenError> {
         let mut rx = RxRing {
             config: *c,

@@ -11,8 +11,7 @@
 //! packet's bytes back with its last descriptor, as in Linux since d1978d03e867.
 
 use super::config::{Checksum, Config, HEADER, PIECES};
-use super::hw;
-use super::stats::Stats;
+use super::{hw, stats::Stats};
 use crate::common::{self, DoneList, coherent, next, previous, unmap, vacant};
 use crate::{Bql, OpenError, Sink, Tx};
 use alloc::boxed::Box;

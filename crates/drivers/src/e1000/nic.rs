@@ -5,10 +5,8 @@
 
 use super::config::{Config, Eeprom, Thresholds, Throttle, interval};
 use super::hw::{self, flush, get, put};
-use super::part::Bus;
-use super::rx::RxRing;
 use super::stats::{self, Hardware, Stats};
-use super::tx::TxRing;
+use super::{part::Bus, rx::RxRing, tx::TxRing};
 use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, common::both};
 use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::e1000::{self as l, reg};

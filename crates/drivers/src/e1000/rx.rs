@@ -8,9 +8,8 @@
 //! buffer before the last. A frame of one buffer is passed up without an allocation; a longer one
 //! needs a list of fragments.
 
-use super::config::Config;
 use super::hw::{put, reachable};
-use super::stats::Stats;
+use super::{config::Config, stats::Stats};
 use crate::common::{coherent, discard, map_rx, next, previous, unused};
 use crate::{OpenError, Sink};
 use alloc::{boxed::Box, vec::Vec};

@@ -6,10 +6,8 @@
 use super::call::{self, Registration};
 use super::config::{Config, LargeSend, POOLS, reachable};
 use super::negotiate::{self, Negotiated};
-use super::pool::Pools;
 use super::rx::{self, RxQueue};
-use super::stats::Stats;
-use super::tx::TxQueue;
+use super::{pool::Pools, stats::Stats, tx::TxQueue};
 use crate::common::{both, coherent};
 use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, check};
 use doorbell_hal::{Coherent, CpuWork, Hypervisor, Span};
@@ -20,7 +18,6 @@ use zerocopy::big_endian::U64;
 /// Time after H_FREE_LOGICAL_LAN until all outstanding writes have arrived.
 const SETTLE: Span = Span::from_ms(1);
 
-/// The state of an open adapter.
 #[derive(Debug)]
 struct OpenState {
     buffer_list: Coherent,

@@ -7,9 +7,8 @@
 //! its buffer, still mapped, after a frame was copied out. The correlator in a buffer names its
 //! entry, so the buffer can be lent again unchanged.
 
-use super::call;
 use super::config::{POOLS, Pool, reachable};
-use super::stats::Stats;
+use super::{call, stats::Stats};
 use crate::common::{discard, map_rx};
 use alloc::{boxed::Box, collections::VecDeque};
 use doorbell_hal::{Alignment, CpuWork, Hypervisor, Mapped};
@@ -22,7 +21,6 @@ struct PoolEntry {
     lent: bool,
 }
 
-/// One pool with its buffers.
 #[derive(Debug)]
 struct BufferPool {
     entries: Box<[PoolEntry]>,

@@ -8,31 +8,26 @@
 //! so entries are never cleared.
 
 use super::config::{Config, reachable};
-use super::pool::Pools;
-use super::stats::Stats;
+use super::{pool::Pools, stats::Stats};
 use crate::OpenError;
 use crate::common::{coherent, next};
 use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Fence, Host, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{
     CORRELATOR, Descriptor, ENTRY, Entry, MSS_AT, MSS_LEN, OLD_LARGE_SEND, PAGE,
 };
-use doorbell_packet::checksum::Sum;
-use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::{CsumPartial, Fragment, Gso, OffloadRequest, Packet};
+use doorbell_packet::{checksum::Sum, ethernet::HEADER};
 use zerocopy::big_endian::{U32, U64};
 
-/// The receive queue.
 #[derive(Debug)]
 pub(super) struct RxQueue {
     entries: Coherent,
     count: u32,
     index: u32,
-    /// The toggle of new entries.
     toggle: bool,
 }
 
-/// A received entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RxEntry {
     flags: u32,
@@ -72,7 +67,6 @@ impl RxQueue {
         (0..self.count).map(new).filter(|new| *new).count() as u64
     }
 
-    /// Takes the next entry, if it is new.
     #[inline]
     pub(super) fn next<H: Host>(&mut self, h: &mut H) -> Option<RxEntry> {
         let flags = self.flags(h, self.index);
@@ -181,7 +175,6 @@ struct Tcp {
     check: u16,
     /// The pseudo-header's sum.
     pseudo: u16,
-    /// End of the datagram.
     end: u32,
 }
 

@@ -5,16 +5,14 @@
 //! The call gathers the fragments before it returns, so a packet's buffers are free then, and no
 //! queue can be full. They wait in a list until [`TxQueue::reclaim`].
 
-use super::call;
 use super::config::{Transmit, reachable};
-use super::nic::Ibmveth;
+use super::{call, nic::Ibmveth};
 use crate::common::{DoneList, coherent, copy_packet, map, unmap, vacant};
 use crate::{OpenError, Sink, Tx};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{Descriptor, OLD_LARGE_SEND, PAGE, send, status};
-use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::headers::{Ip, Layers, Transport};
-use doorbell_packet::{Fragment, Gso, GsoKind, MAX_HEADER, Packet};
+use doorbell_packet::{Fragment, Gso, GsoKind, MAX_HEADER, Packet, ethernet::HEADER};
 
 /// Bytes of the buffer that stays mapped: the longest large send.
 pub(super) const COPY: u32 = 64 << 10;

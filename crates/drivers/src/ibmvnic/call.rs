@@ -52,7 +52,6 @@ pub(super) fn send_crq<H: Hypervisor>(h: &mut H, unit: u64, m: [u8; MESSAGE]) ->
         .status
 }
 
-/// Registers a sub-CRQ. Returns its number and interrupt.
 pub(super) fn register_sub_crq<H: Hypervisor>(
     h: &mut H,
     unit: u64,

@@ -6,10 +6,8 @@
 //! One command at a time waits for its response; capability queries are all sent at once. Events
 //! that come meanwhile are noted; those that end the session end the wait.
 
-use super::call;
-use super::config::Config;
 use super::ring::{Ring, coherent};
-use super::stats::Stats;
+use super::{call, config::Config, stats::Stats};
 use crate::{OpenError, common::both};
 use doorbell_hal::{Coherent, Hypervisor, Span, Time};
 use doorbell_layout::ibmvnic::{

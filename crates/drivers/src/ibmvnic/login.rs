@@ -16,7 +16,6 @@ use zerocopy::byteorder::big_endian::{U32, U64};
 /// Offset of the response: the scratch memory's second page.
 const ANSWER: u32 = SCRATCH / 2;
 
-/// The result of a login.
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     pub(super) tx: Vec<u64>,

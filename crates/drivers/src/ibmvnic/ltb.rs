@@ -16,7 +16,6 @@ const MAX_SET: u64 = 38 << 20;
 /// Slots begin on a cache line of the platform.
 const LINE: u32 = 128;
 
-/// The map ids in use.
 #[derive(Debug)]
 pub(super) struct MapIds([u64; 4]);
 

@@ -3,16 +3,13 @@
 //! Source: ibmvnic.c `ibmvnic_probe`, `ibmvnic_open`, `ibmvnic_login`, `ibmvnic_close`,
 //! `ibmvnic_poll`, `ibmvnic_interrupt_tx`, `ibmvnic_change_mtu`, `ibmvnic_set_multi`.
 
-use super::adaptive::AdaptiveDirect;
 use super::config::{Config, Direct};
 use super::control::{Control, Fault, Reset};
-use super::login;
 use super::ltb::{Ltb, LtbSet, MapIds};
 use super::negotiate::{self, Negotiated};
-use super::rx::RxQueue;
 use super::stats::{QueueStats, Stats};
 use super::tx::{Context, TxQueue};
-use super::{call, control};
+use super::{adaptive::AdaptiveDirect, call, control, login, rx::RxQueue};
 use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_hal::{CpuWork, Hypervisor, Span, Time};
@@ -74,7 +71,6 @@ pub struct Ibmvnic {
     taken: Vec<Time>,
     adaptive: AdaptiveDirect,
     filter: Option<Filter>,
-    /// Logged in.
     pub(super) up: bool,
     /// A send found the server gone; an event will give the reason.
     pub(super) closed: bool,

@@ -6,16 +6,11 @@
 //! Buffers are slots of long-term buffers. They are posted in arrays of up to sixteen, when
 //! [`Replenish`] says. A frame is copied out of its slot, which is then free.
 
-use super::call;
-use super::config::Replenish;
 use super::ltb::{LtbSet, MapIds};
-use super::ring::coherent;
-use super::stats::QueueStats;
-use super::subcrq::SubCrq;
+use super::{call, config::Replenish, ring::coherent, stats::QueueStats, subcrq::SubCrq};
 use crate::{OpenError, common::both};
-use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
+use alloc::{collections::VecDeque, vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, RxAdd, RxComp, rc, rx, status};
 use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet::HEADER};

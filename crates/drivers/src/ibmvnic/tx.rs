@@ -9,14 +9,10 @@
 //! A refused call has **no status per packet**, so all its packets are dropped. The server reports
 //! each packet that it took in one completion, in any order, by its correlator.
 
-use super::adaptive::AdaptiveDirect;
 use super::config::{Config, Direct};
-use super::headers;
 use super::ltb::{LtbSet, MapIds};
-use super::negotiate::Negotiated;
-use super::ring::coherent;
-use super::stats::QueueStats;
-use super::{call, subcrq::SubCrq};
+use super::{adaptive::AdaptiveDirect, headers, negotiate::Negotiated};
+use super::{call, ring::coherent, stats::QueueStats, subcrq::SubCrq};
 use crate::common::{DoneList, both, copy_packet};
 use crate::{Bql, OpenError, Sink, Tx};
 use alloc::{collections::VecDeque, vec::Vec};
@@ -25,9 +21,8 @@ use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,
     offload, status, tx,
 };
-use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::headers::{Ip, Layers, Transport};
-use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, vlan};
+use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, ethernet::HEADER, vlan};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Bytes of a large send's slot.
@@ -40,7 +35,6 @@ const ARRAY: usize = MAX_INDIRECT as usize;
 #[derive(Debug, Default)]
 struct TxBuff {
     packet: Option<Packet>,
-    /// Number of descriptors.
     entries: u32,
     /// Length with padding, as the byte limit counts it.
     bytes: u32,
@@ -108,7 +102,6 @@ impl FrameStart {
     }
 }
 
-/// A transmit queue.
 #[derive(Debug)]
 pub(super) struct TxQueue {
     pub(super) stats: QueueStats,

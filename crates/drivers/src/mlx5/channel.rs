@@ -2,9 +2,8 @@
 
 use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
-use super::session::max_wqebbs;
 use super::settings::{Config, Stats};
-use super::sq::Sq;
+use super::{session::max_wqebbs, sq::Sq};
 use crate::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx, check, common::both};
 use alloc::{boxed::Box, vec::Vec};
 use core::hint::cold_path;

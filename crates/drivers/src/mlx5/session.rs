@@ -140,7 +140,6 @@ pub(super) struct Session {
     pub(super) next: u32,
     /// Value of `next` at which the session is full.
     end: u32,
-    /// The key of its packets.
     pub(super) key: EsegKey,
 }
 

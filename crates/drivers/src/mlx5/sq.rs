@@ -51,7 +51,6 @@ enum DmaEntry {
 enum FastPath {
     /// None: the queue is stopped or recovering, or needs inline headers.
     None,
-    /// Join a session.
     Session,
     /// Take a WQE of its own.
     Plain,

@@ -1,11 +1,9 @@
 //! Errors of a capture file, worded for the person who gave it.
 
 use super::{MAX_FRAME, MIN_FRAME};
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
-/// LINKTYPE_ETHERNET.
 pub(super) const ETHERNET: u32 = 1;
 
 /// A capture file that cannot be used, and the place of the fault.

@@ -2,10 +2,9 @@
 
 use super::{MAX_FRAME, MIN_FRAME};
 use doorbell_hal::Time;
-use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 use tempfile::NamedTempFile;
 
 /// if_tsresol: 10^-9 s. See the module for the reason.
@@ -176,7 +175,6 @@ fn padding(len: usize) -> &'static [u8] {
     &[0; 3][..len.next_multiple_of(4) - len]
 }
 
-/// Adds the path to an error.
 fn at_path(path: &Path, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{}: {e}", path.display()))
 }

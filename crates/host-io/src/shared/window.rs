@@ -8,10 +8,8 @@
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::ffi::CStr;
-use std::fs::File;
-use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use std::{ffi::CStr, fs::File, io};
 
 /// A mapped part of a file that other processes have mapped too.
 #[derive(Debug)]

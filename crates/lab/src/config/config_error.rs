@@ -161,7 +161,6 @@ impl<'t> Document<'t> {
             + 1
     }
 
-    /// Returns a string of the head.
     pub(crate) fn head(&self, name: &str) -> Result<String, InputError> {
         let Some(value) = self.root.get(name) else {
             return Err(self.missing(format!("`{name} = \"…\"` is missing")));
@@ -213,7 +212,6 @@ impl<'t> Document<'t> {
     }
 }
 
-/// Returns the value of a TOML number.
 pub(crate) fn number(v: &DeValue<'_>) -> Option<f64> {
     match v {
         DeValue::Integer(i) => {

@@ -14,7 +14,6 @@ use doorbell_sim::fault::{Flap, Plan};
 /// The effect of a kind.
 #[derive(Clone, Copy)]
 enum Meaning {
-    /// A fault of the platform.
     Platform(Kind),
     /// A fault of the platform that lasts for the span behind the colon.
     Lasting(fn(Span) -> Kind),

@@ -8,9 +8,7 @@ use crate::config::key::{Field, Key, Needs, Values, words};
 use crate::config::{SettingError, refuse};
 use doorbell_bus::{Costs, Latencies, Ledger, Price, ProtectionGranularity, pcie};
 use doorbell_hal::{Span, WorkKind};
-use doorbell_sim::fault::Plan;
-use doorbell_sim::napi::Rules as Softirq;
-use doorbell_sim::traffic::tcp;
+use doorbell_sim::{fault::Plan, napi::Rules as Softirq, traffic::tcp};
 
 /// The parts of a setup that all systems have.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,7 +133,6 @@ fn costs(v: &Values) -> Costs {
     }
 }
 
-/// Returns the prices of TCP: [`TCP`].
 fn tcp_prices(v: &Values) -> tcp::Prices {
     let cycles = |key: &str| cycles(v, key);
     tcp::Prices {

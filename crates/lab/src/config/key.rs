@@ -444,7 +444,6 @@ pub(crate) const fn sentence(doc: &'static str) -> &'static str {
 
 /// The type of a field that [`settings!`] declares.
 pub(crate) trait Field {
-    /// Reads the value of a key.
     fn of(v: &Values, key: &str) -> Self;
 }
 

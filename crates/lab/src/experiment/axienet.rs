@@ -12,9 +12,8 @@ pub mod settings;
 
 pub use controllers::Any;
 
-use crate::config::SettingError;
 use crate::config::host::{self, HostConfig};
-use crate::config::key::Values;
+use crate::config::{SettingError, key::Values};
 use crate::experiment::audit::CrossCheck;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System, Transactions};
@@ -22,21 +21,16 @@ use crate::experiment::{
     self, Entries, Experiment, Probe, RunError, closed_loop, fixed_rate, open_loop,
 };
 use doorbell_bus::axi::{Latencies, Rules, Settings};
-use doorbell_bus::pcie::Operation;
-use doorbell_bus::{Axi, Bus, Machine, Platform};
+use doorbell_bus::{Axi, Bus, Machine, Platform, pcie::Operation};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
 use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
 use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::line;
 use doorbell_moderation::Controller;
-use doorbell_sim::Watch;
-use doorbell_sim::fault::FaultSchedule;
-use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Peer, SharedWire, Wired};
-use doorbell_sim::napi::NapiContext;
-use doorbell_sim::scheduler::Interrupt;
-use doorbell_sim::traffic::Frames;
 use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter, Phase};
+use doorbell_sim::{Watch, fault::FaultSchedule, histogram::Histogram};
+use doorbell_sim::{napi::NapiContext, scheduler::Interrupt, traffic::Frames};
 use settings::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 use std::sync::Arc;
 

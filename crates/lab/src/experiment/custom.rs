@@ -20,8 +20,7 @@ use doorbell_bus::{
 };
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Span};
-use doorbell_sim::scheduler::Interrupt;
-use doorbell_sim::{Unwatched, Watch, standstill};
+use doorbell_sim::{Unwatched, Watch, scheduler::Interrupt, standstill};
 use std::fmt::Write;
 
 /// The names that the file of a driver needs: traits, their types, and [`meter`].

@@ -9,9 +9,8 @@ mod audit;
 mod figures;
 pub mod settings;
 
-use crate::config::SettingError;
 use crate::config::host::{self, HostConfig};
-use crate::config::key::Values;
+use crate::config::{SettingError, key::Values};
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System, Transactions};
 use crate::experiment::{self, Experiment, RunError, closed_loop, open_loop};
@@ -21,12 +20,8 @@ use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pci
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, Stats};
 use doorbell_hal::Span;
-use doorbell_sim::Watch;
-use doorbell_sim::fault::FaultSchedule;
-use doorbell_sim::link::Wired;
-use doorbell_sim::napi::NapiContext;
 use doorbell_sim::scheduler::Interrupt;
-use doorbell_sim::traffic::Frames;
+use doorbell_sim::{Watch, fault::FaultSchedule, link::Wired, napi::NapiContext, traffic::Frames};
 use settings::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, PciKeys};
 use std::sync::Arc;
 

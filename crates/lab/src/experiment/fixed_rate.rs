@@ -10,19 +10,16 @@
 
 use crate::config::key::{Needs, Values, settings, words};
 use crate::config::{SettingError, refuse};
-use crate::experiment::audit::CrossCheck;
 use crate::experiment::result::{CountsOf, Measured, Rate};
 use crate::experiment::window::{Marks, Window};
-use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats};
+use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats, audit::CrossCheck};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, ethernet::HEADER};
-use doorbell_sim::Watch;
-use doorbell_sim::fault::Plan;
 use doorbell_sim::link::{Peer as Other, Wire, Wired};
 use doorbell_sim::napi::{Endpoint, Interrupt, NapiContext, Rules};
-use doorbell_sim::traffic::udp;
+use doorbell_sim::{Watch, fault::Plan, traffic::udp};
 use std::collections::VecDeque;
 
 /// The direction of the frames.
@@ -282,7 +279,6 @@ pub(crate) struct DeviceUnderTest<Dr, L, R> {
     pub(crate) driver: Dr,
     /// The address of its station.
     pub(crate) mac: [u8; 6],
-    /// The interrupts.
     pub(crate) lines: Vec<Interrupt>,
     /// Reads the counters of driver and device.
     pub(crate) look: L,

@@ -20,8 +20,7 @@ pub mod traffic;
 
 pub use traffic::Load;
 
-use crate::config::host::HostConfig;
-use crate::config::key::Values;
+use crate::config::{host::HostConfig, key::Values};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{CountsOf, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System};
@@ -32,12 +31,9 @@ use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, QueueStats, Sta
 use doorbell_drivers::{Driver, Poll};
 use doorbell_hal::{Host, Span};
 use doorbell_layout::ibmvnic::{MAX_INDIRECT, hcall};
-use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Peer, Wired};
-use doorbell_sim::napi::NapiContext;
-use doorbell_sim::scheduler::Interrupt;
 use doorbell_sim::traffic::Frames;
-use doorbell_sim::{Watch, fault};
+use doorbell_sim::{Watch, fault, histogram::Histogram, napi::NapiContext, scheduler::Interrupt};
 use queue::Queue;
 use settings::{CALL_KEYS, CPU, DriverKeys, NicKeys, SerialKeys, TrafficKeys};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
@@ -77,7 +73,6 @@ const INDIRECT: Call = Call {
     )
 };
 
-/// The calls of the driver.
 static CALLS: [Call; 11] = [
     call(hcall::SEND_SUB_CRQ, "hcall_send_sub_crq", "hcall.send_sub_crq"),
     INDIRECT,

@@ -16,10 +16,8 @@ use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
-use doorbell_sim::Watch;
-use doorbell_sim::fault::FaultSchedule;
 use doorbell_sim::scheduler::{Core, Interrupt};
-use doorbell_sim::traffic::Frames;
+use doorbell_sim::{Watch, fault::FaultSchedule, traffic::Frames};
 use settings::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 

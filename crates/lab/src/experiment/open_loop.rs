@@ -4,17 +4,15 @@
 
 use crate::config::key::{Is, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
-use crate::experiment::window::Window;
-use crate::experiment::{Counts, RunError, RunStats, Snapshot};
+use crate::experiment::{Counts, RunError, RunStats, Snapshot, window::Window};
 use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time};
 use doorbell_packet::{ethernet, vlan};
 use doorbell_sim::fault::{FaultSchedule, WatchdogEvents};
-use doorbell_sim::histogram::Histogram;
 use doorbell_sim::scheduler::{self, Core, Interrupt};
 use doorbell_sim::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
-use doorbell_sim::{Watch, watch};
+use doorbell_sim::{Watch, histogram::Histogram, watch};
 use std::sync::Arc;
 
 /// The longest simulated time of a run; 10^18 ps fit well into a `Time`.

@@ -9,10 +9,9 @@
 //! KiB copied (`hypervisor.copy`) and each translation entry (`tce.*`). Work that the caller does
 //! not wait for is the device's own.
 
-use crate::config::host::span;
 use crate::config::key::{Values, settings};
-use crate::experiment::Entries;
 use crate::experiment::audit::CrossCheck;
+use crate::{config::host::span, experiment::Entries};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
     Bus, Each, HypervisorPort, Machine, Mapping, Partitions, Platform, ProtectionGranularity,

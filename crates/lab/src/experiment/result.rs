@@ -4,8 +4,7 @@
 //! same bytes. Quotients are rounded to nine digits, so that the last bits of a division do not
 //! show.
 
-use crate::experiment::WorkTotals;
-use crate::experiment::window::Window;
+use crate::experiment::{WorkTotals, window::Window};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;

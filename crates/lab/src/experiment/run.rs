@@ -5,19 +5,16 @@
 //! ends of that time, and their difference is the [`Counts`] of [`RunStats`]. Loads that end by
 //! themselves are driven by [`super::open_loop`], with the same snapshots and statistics.
 
-use crate::config::SettingError;
-use crate::experiment::audit::fault_counts;
 use crate::experiment::result::{Cost, Count, CountsOf, Group, Measured, Rate, Series};
 use crate::experiment::window::{Marks, Window};
+use crate::{config::SettingError, experiment::audit::fault_counts};
 use doorbell_bus::{Bus, Ledger, Machine, RulesError, machine::Done};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use doorbell_sim::fault::{self, Plan, Report, WatchdogEvents};
-use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Peer, Tell, Wired, on_wire};
 use doorbell_sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
-use doorbell_sim::standstill::Cause;
-use doorbell_sim::{Watch, watch};
+use doorbell_sim::{Watch, histogram::Histogram, standstill::Cause, watch};
 use thiserror::Error;
 
 /// Counters with their names.
@@ -408,7 +405,6 @@ where
         }
     }
 
-    /// Runs until `until`.
     pub(crate) fn slice(&mut self, until: Time) -> Result<End, RunError> {
         let end = match run(self.m, &mut self.cpus, &mut self.stations, &self.rules, until) {
             Err(Stuck::Nothing(_)) if self.may_idle => End::Time,

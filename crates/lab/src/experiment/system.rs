@@ -4,15 +4,11 @@
 //! uses keys and results, so a new system is one more entry of [`SYSTEMS`].
 
 use crate::config::key::{Is, Key, Needs, Values, settings};
-use crate::config::{InputError, SettingError};
-use crate::config::{hint, host};
-use crate::experiment::RunError;
-use crate::experiment::figures::PublishedFigures;
-use crate::experiment::result::Measured;
+use crate::config::{InputError, SettingError, hint, host};
+use crate::experiment::{RunError, figures::PublishedFigures, result::Measured};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
-use doorbell_sim::Watch;
-use doorbell_sim::traffic::Frames;
+use doorbell_sim::{Watch, traffic::Frames};
 use std::sync::Arc;
 
 /// Runs a system. The frames are those of the capture that `traffic.file` names.

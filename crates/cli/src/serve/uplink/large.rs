@@ -26,12 +26,10 @@ pub(super) struct Kernel {
     whole: Box<[u8]>,
 }
 
-/// Concatenated frames.
 #[derive(Debug, Default)]
 struct Frames {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// Number of frames taken out.
     taken: usize,
 }
 

@@ -4,11 +4,9 @@
 //! device does not do: no striding receive queues, no UMR, no LRO, no tunnels, no
 //! RDMA, no embedded switch. The software parser serves checksums alone.
 
-use super::super::device::Mlx5;
-use super::super::registers::CLOCK_KHZ;
-use super::super::rss::LOG_MAX_RQT;
 use super::super::steering::{FIELD_SUPPORT, LOG_COPIES, LOG_MAX_SIZE};
 use super::super::{LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS};
+use super::super::{device::Mlx5, registers::CLOCK_KHZ, rss::LOG_MAX_RQT};
 use super::{Answer, CmdStatus, answer_prefix, check, input};
 use alloc::boxed::Box;
 use doorbell_layout::mlx5::command::{

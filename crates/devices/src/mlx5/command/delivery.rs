@@ -23,7 +23,6 @@ const HEADER: usize = 8;
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub(super) slot: u8,
-    /// Time of its execution.
     pub(super) at: Time,
     /// Delivery status; if it is not OK, it is not executed.
     pub(super) status: u8,

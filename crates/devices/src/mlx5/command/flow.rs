@@ -1,8 +1,7 @@
 //! Flow tables, groups and entries: from messages to what steering walks.
 
-use super::super::device::Mlx5;
 use super::super::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
-use super::{Answer, CmdStatus, answer_prefix, check, input, tail};
+use super::{super::device::Mlx5, Answer, CmdStatus, answer_prefix, check, input, tail};
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::command::{
     CRITERIA_LIST, CreateFlowGroupIn, CreateFlowTableIn, DESTINATION_LIST, FlowContext,

@@ -206,7 +206,6 @@ impl Mlx5 {
         }
     }
 
-    /// The step that is due at `at`.
     #[cold]
     pub(super) fn command_step<P: Port>(&mut self, p: &mut P, at: Time) {
         if let Some(c) = self.firmware.current.take() {

@@ -4,8 +4,7 @@
 //! is whoever owns the device to say ([`Mlx5::set_carrier`]). It does not come up by
 //! the driver's word alone.
 
-use super::super::device::Mlx5;
-use super::vport::WireCounters;
+use super::{super::device::Mlx5, vport::WireCounters};
 use super::{Answer, CmdStatus, Unknown, answer_prefix, check, input, tail};
 use alloc::boxed::Box;
 use doorbell_hal::{Port, Time};
@@ -19,7 +18,6 @@ use zerocopy::{FromBytes, IntoBytes, KnownLayout};
 /// Requested state of the port, by the driver and from outside.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct PortState {
-    /// `PAOS` administrative state.
     pub(in super::super) admin_up: bool,
     /// Somebody is there.
     pub(in super::super) carrier: bool,
@@ -210,7 +208,6 @@ impl Mlx5 {
     }
 }
 
-/// Contents of a register.
 type Content = [u8; 0x100];
 
 /// Returns a register that its contents begin with.

@@ -1,9 +1,8 @@
 //! Event, completion and send queues.
 
-use super::super::device::Mlx5;
 use super::super::queues::{Cq, Eq, Sq};
 use super::super::{Answer, LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};
-use super::{answer, check, input, ring};
+use super::{super::device::Mlx5, answer, check, input, ring};
 use doorbell_layout::mlx5::command::{
     Cqc, CreateCqIn, CreateEqIn, CreateSqIn, Eqc, ModifyCqIn, ModifySqIn, QueryCqOut, QueryEqOut,
     QuerySqOut, Sqc, Wq, modify_cq, wq_type,

@@ -1,9 +1,8 @@
 //! Objects that queues refer to: doorbell pages, protection and transport domains, memory keys,
 //! transport interfaces, counter sets.
 
-use super::super::queues::Mkey;
 use super::super::ring::{LOG_PAGE, Ring};
-use super::super::{Answer, BAR_PAGES, LIMIT, device::Mlx5};
+use super::super::{Answer, BAR_PAGES, LIMIT, device::Mlx5, queues::Mkey};
 use super::{answer, answer_prefix, check, input, tail};
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{

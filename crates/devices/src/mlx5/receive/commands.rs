@@ -52,7 +52,6 @@ impl Mlx5 {
         self.rx.rqs.insert(Rq::new(ctx, ring, &context, self.cfg.rx_fetch_chunk), LIMIT)
     }
 
-    /// `MODIFY_RQ`.
     pub(in super::super) fn on_modify_rq(&mut self, bytes: &[u8]) -> Answer {
         let m = input::<ModifyRqIn>(bytes)?;
         let (n, c, fields) =
@@ -95,7 +94,6 @@ impl Mlx5 {
         Ok(())
     }
 
-    /// `QUERY_RQ`.
     pub(in super::super) fn on_query_rq(&self, n: u32, out: &mut [u8]) -> Answer {
         let rq = self.rx.rqs.find(n)?;
         let mut m = QueryRqOut::ZERO;
@@ -176,7 +174,6 @@ impl Mlx5 {
         Ok(())
     }
 
-    /// `CREATE_TIR`.
     pub(in super::super) fn on_create_tir(&mut self, bytes: &[u8]) -> Answer<u32> {
         let c = input::<CreateTirIn>(bytes)?.part(CreateTirIn::TIRC);
         let mut ctx = TirContext::direct(c.get(Tirc::INLINE_RQN));
@@ -227,7 +224,6 @@ impl Mlx5 {
         Ok(())
     }
 
-    /// `QUERY_TIR`.
     pub(in super::super) fn on_query_tir(&self, n: u32, out: &mut [u8]) -> Answer {
         let ctx = &self.rx.tirs.find(n)?.ctx;
         let mut m = QueryTirOut::ZERO;

@@ -16,10 +16,8 @@ use doorbell_layout::mlx5::receive::{
     CQE_RECEIVED, IP_FRAGMENT, L2_OK, L3_OK, L4_OK, RxCqe, VLAN_STRIPPED, l3_type, l4_type,
 };
 use doorbell_layout::mlx5::steering::CVLAN;
-use doorbell_packet::checksum::Sum;
-use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::headers::{self, Check, Ip, Layers, Transport};
-use doorbell_packet::vlan;
+use doorbell_packet::{checksum::Sum, ethernet::HEADER, vlan};
 use zerocopy::FromZeros;
 
 /// TCP's ACK.

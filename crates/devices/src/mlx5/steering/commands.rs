@@ -6,9 +6,8 @@ use super::{
     LOG_MAX_SIZE, Miss, STEPS, Steering, Table,
 };
 use alloc::vec::Vec;
-use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{flow_action, modify_fte};
-use doorbell_layout::mlx5::steering::NIC_RX;
+use doorbell_layout::mlx5::{CmdStatus, steering::NIC_RX};
 
 /// Tables, groups, entries at the most.
 const TABLES: usize = 4096;
@@ -44,7 +43,6 @@ impl Steering {
         Ok(())
     }
 
-    /// `SET_FLOW_TABLE_ROOT`.
     pub(crate) fn set_root(&mut self, table: u32) -> Answer {
         self.table(table)?;
         self.root = Some(table);
@@ -130,7 +128,6 @@ impl Steering {
         Ok(())
     }
 
-    /// `DELETE_FLOW_TABLE_ENTRY`.
     pub(crate) fn delete_entry(&mut self, table: u32, index: u32) -> Answer {
         let t = self.table(table)?;
         for g in &mut t.groups {
@@ -143,7 +140,6 @@ impl Steering {
         Err(CmdStatus::BadResource)
     }
 
-    /// Returns true if the table exists.
     pub(crate) fn has_table(&self, n: u32) -> bool {
         self.tables.get(n).is_some()
     }

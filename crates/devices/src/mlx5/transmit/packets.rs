@@ -1,7 +1,6 @@
 //! Packets of a WQE: sessions, and one by one.
 
-use super::super::offload;
-use super::super::queues::Mkey;
+use super::super::{offload, queues::Mkey};
 use super::{Execution, Failed, Outcome, segment};
 use core::hint::cold_path;
 use doorbell_hal::{Iova, Port, Time};

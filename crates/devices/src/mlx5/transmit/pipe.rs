@@ -1,9 +1,7 @@
 //! The send pipe: how many reads are in flight, when the next packet may start, and
 //! the wire.
 
-use super::super::Config;
-use super::super::command::CastCounters;
-use super::super::loopback::Loopback;
+use super::super::{Config, command::CastCounters, loopback::Loopback};
 use super::Failed;
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Iova, Port, Span, Time};
@@ -70,7 +68,6 @@ impl Pipe {
         self.start_free.max(self.reads[self.next_read])
     }
 
-    /// A packet starts at `t`.
     #[inline(always)]
     pub(super) fn start(&mut self, t: Time) {
         self.start_free = t + self.packet_time;

@@ -21,7 +21,6 @@ pub struct Hca {
     queue: CommandQueue,
     /// Memory given to the firmware, in areas of contiguous pages.
     granted: Vec<Coherent>,
-    /// Pages in these areas.
     pages: u32,
     caps: Caps,
     /// The device takes header offsets from WQEs for checksums.
@@ -270,7 +269,6 @@ fn general(bytes: &[u8]) -> Box<GeneralCaps> {
     caps
 }
 
-/// Returns the page list of a ring.
 fn page_list(ring: u64, bytes: u64) -> Vec<u8> {
     (0..bytes.div_ceil(u64::from(PAGE)))
         .flat_map(|i| (ring + i * u64::from(PAGE)).to_be_bytes())

@@ -232,7 +232,6 @@ fn limited_bytes(len: u32, gso: Option<Gso>, segments: u64) -> u32 {
     }
 }
 
-/// Returns the packets and bytes of `p` on the wire.
 fn on_the_wire(p: &Packet) -> (u64, u64) {
     let len = u64::from(p.len());
     let (segments, header) = match p.todo.gso {

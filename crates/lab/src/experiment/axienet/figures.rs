@@ -33,10 +33,8 @@ const SOURCE: &str = "traffic.source_rate";
 const BEFORE: [&str; 4] =
     ["driver.controller=fixed", "driver.rx_frames=1", "traffic.warmup=20", "traffic.duration=100"];
 
-/// The axienet figures.
 pub(crate) type Figures = ProfileRuns<Seen>;
 
-/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     mbits: f64,

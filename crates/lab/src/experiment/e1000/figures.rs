@@ -9,15 +9,13 @@
 
 use super::settings::{pci, setup};
 use super::{BAR, Load, MEMORY_BASE, Slot, run};
-use crate::config::key::Values;
-use crate::experiment::closed_loop;
 use crate::experiment::figures::{
     Choice, Constants, Curve, Headline, MeasureError, ProfileRuns, SystemFigures,
 };
+use crate::{config::key::Values, experiment::closed_loop};
 use doorbell_bus::pci::{Command, Rules, Settings, Transaction, transactions};
-use doorbell_bus::pcie::Operation;
-use doorbell_bus::tce::Table;
 use doorbell_bus::{Machine, Mapping, Pci, Platform, ProtectionGranularity};
+use doorbell_bus::{pcie::Operation, tce::Table};
 use doorbell_devices::e1000::E1000 as Device;
 use doorbell_drivers::e1000::E1000 as Driver;
 use doorbell_hal::{Alignment, Direction, Iova, Port, Time};
@@ -48,7 +46,6 @@ const RX_ALIGNED: Trace = &[
 ];
 const RX_UNALIGNED: Trace = &[(0x2012, None, 494), (0x2200, None, 512), (0x2400, None, 508)];
 
-/// The scenario of the rates.
 const RATE: [&str; 15] = [
     "traffic.kind=send",
     "traffic.mss=1460",
@@ -75,10 +72,8 @@ const ALIGNED: [&str; 1] = ["driver.copy_align=on"];
 /// The read-ahead of the bridges with the old firmware.
 const OLD_FIRMWARE: &str = "pci.boundary=256";
 
-/// The e1000 figures.
 pub(crate) type Figures = ProfileRuns<Seen>;
 
-/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     mbits: f64,

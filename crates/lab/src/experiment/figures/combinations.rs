@@ -9,8 +9,7 @@
 //! combination. The order affects the time and not the count.
 
 use super::bench::{Bench, Stage};
-use super::reproduce::judge;
-use super::{Constants, FigureSet, Outcome, fit};
+use super::{Constants, FigureSet, Outcome, fit, reproduce::judge};
 
 /// The number of combinations of a system's choices that hold every row that the chosen one holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]

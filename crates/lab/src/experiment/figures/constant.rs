@@ -250,7 +250,6 @@ impl Constants {
         self.numbers[index].value = value;
     }
 
-    /// Takes an alternative of a choice.
     pub(super) fn take(&mut self, choice: usize, alternative: usize) {
         self.choices[choice].take(alternative);
     }

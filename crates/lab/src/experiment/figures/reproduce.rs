@@ -4,9 +4,8 @@ use super::bench::{Bench, Progress, Stage};
 use super::report::{DegreesOfFreedom, Outcome, Report, SystemReport, round_significant, settle};
 use super::{
     FigureSet, FigureSetError, Fit, MeasureError, PublishedFigures, SetError, Setting,
-    UnknownConstant,
+    UnknownConstant, combinations, fit, sensitivity,
 };
-use super::{combinations, fit, sensitivity};
 use crate::config::nearest;
 use std::sync::{Mutex, PoisonError};
 

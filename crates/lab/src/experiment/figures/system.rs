@@ -2,9 +2,7 @@
 
 use super::published::{Sheet, parse};
 use super::{Choice, Constant, Constants, Headline, MIN_EFFECT, Row, UnknownConstant};
-use crate::config::key::Values;
-use crate::config::profile::Profile;
-use crate::config::{InputError, SettingError};
+use crate::config::{InputError, SettingError, key::Values, profile::Profile};
 use crate::experiment::RunError;
 use doorbell_bus::RulesError;
 use std::collections::BTreeMap;
@@ -276,7 +274,6 @@ impl<T: Copy + Send + 'static> ProfileRuns<T>
 where
     ProfileRuns<T>: SystemFigures,
 {
-    /// Opens the figures.
     pub(crate) fn open() -> Result<Box<dyn PublishedFigures>, InputError> {
         let profile = Profile::load(Self::PROFILE)?;
         let sheet = parse(&format!("published/{}.toml", profile.system.name), Self::ROWS)?;

@@ -5,8 +5,7 @@
 //! for each send that failed.
 
 use super::lan::{CLIENT, SERVER};
-use super::server::Lpars;
-use super::{CALLS, RunStats, Setup};
+use super::{CALLS, RunStats, Setup, server::Lpars};
 use crate::experiment::audit::{ANY, CrossCheck};
 use crate::experiment::papr;
 use doorbell_bus::Bus;

@@ -12,8 +12,7 @@ use crate::experiment::closed_loop::HasStack;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Span, Time};
 use doorbell_packet::{Fragment, NonLinear, Packet, ethernet::HEADER, merge::Merge};
-use doorbell_sim::napi::Endpoint;
-use doorbell_sim::traffic::tcp::Stack;
+use doorbell_sim::{napi::Endpoint, traffic::tcp::Stack};
 use std::collections::VecDeque;
 
 /// The longest merged packet: 64 KiB of IP and an Ethernet header.

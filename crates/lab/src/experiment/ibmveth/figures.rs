@@ -25,10 +25,8 @@ const RECEIVE_BEFORE: [&str; 3] =
 const RECEIVE_AFTER: [&str; 3] =
     ["traffic.kind=receive", "driver.trunk_offload=on", "driver.fraglist=on"];
 
-/// The ibmveth figures.
 pub(crate) type Figures = ProfileRuns<Seen>;
 
-/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     gbits: f64,

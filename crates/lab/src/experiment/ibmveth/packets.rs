@@ -18,10 +18,8 @@ use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
-use doorbell_sim::Watch;
-use doorbell_sim::histogram::Histogram;
-use doorbell_sim::traffic::tcp::Hosts;
 use doorbell_sim::traffic::tcp::frame::{ACK, Header, SocketAddress, TCP};
+use doorbell_sim::{Watch, histogram::Histogram, traffic::tcp::Hosts};
 
 /// The form in which a large send leaves its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

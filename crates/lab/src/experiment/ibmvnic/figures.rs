@@ -17,7 +17,6 @@ use crate::experiment::figures::{
 use doorbell_layout::ibmvnic::DESCRIPTOR;
 use doorbell_sim::Unwatched;
 
-/// The ibmvnic figures.
 pub(crate) type Figures = ProfileRuns<Seen>;
 
 /// The largest pool. With less than half of it available, a poll fills it up with 2049 buffers in
@@ -46,7 +45,6 @@ const SMALL: [&str; 2] = ["traffic.request=66", "traffic.response=66"];
 /// `host.together` is fitted on all that was batched, so it has the part of the byte limit too.
 const NO_BYTE_LIMIT: &str = "stack.bql=off";
 
-/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     rate: f64,

@@ -10,9 +10,7 @@ use std::{cell::RefCell, rc::Rc};
 
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    /// The adapter's driver.
     pub(super) nic: Rc<RefCell<Ibmvnic>>,
-    /// The number of the pair.
     pub(super) number: usize,
     /// Time in the driver's transmit.
     pub(super) spent: Span,

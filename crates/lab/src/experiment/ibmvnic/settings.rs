@@ -4,8 +4,7 @@ use super::{CALLS, Load, Setup};
 use crate::config::host::{HostConfig, MAX_MEMORY, cycles};
 use crate::config::key::{Is, Key, Needs, Values, settings, take, words};
 use crate::config::{SettingError, refuse};
-use crate::experiment::papr::Papr;
-use crate::experiment::system::StackKeys;
+use crate::experiment::{papr::Papr, system::StackKeys};
 use doorbell_devices::vnic::{self as device, Serial};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
 use doorbell_hal::Span;
@@ -147,7 +146,6 @@ settings! {
 }
 
 settings! {
-    /// Settings of the driver.
     pub(super) struct DriverKeys {
         /// the switch: condition under which a single packet is sent by H_SEND_SUB_CRQ
         direct: Direct = "driver.direct",

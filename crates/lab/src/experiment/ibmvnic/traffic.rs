@@ -9,18 +9,14 @@
 
 use super::settings::TrafficKeys;
 use doorbell_hal::{Alignment, Buf, CpuWork, EventSource, Host, Span, Time};
-use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, prepare_partial, verify};
-use doorbell_packet::{Fragment, OffloadRequest, Packet};
-use doorbell_sim::histogram::Histogram;
+use doorbell_packet::{Fragment, OffloadRequest, Packet, checksum::Sum};
 use doorbell_sim::link::{Peer, Wire};
-use doorbell_sim::napi::Endpoint;
-use doorbell_sim::traffic::arrivals::Rng;
+use doorbell_sim::{histogram::Histogram, napi::Endpoint, traffic::arrivals::Rng};
 use std::collections::VecDeque;
 
 /// Bytes of the Ethernet, IPv4 and TCP headers.
 pub(super) const HEADERS: usize = 54;
-/// Number of sizes in a spread.
 const SIZES: u64 = 16;
 /// Frames that an application in bulk writes at a time.
 const WRITE: usize = 16;
@@ -205,7 +201,6 @@ pub struct Server {
     /// The application's time for a transaction, besides copying.
     application: Span,
     requests: VecDeque<Packet>,
-    /// Packets for the driver.
     ready: VecDeque<Packet>,
     held: Vec<Packet>,
     holding: bool,

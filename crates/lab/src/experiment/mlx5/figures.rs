@@ -37,10 +37,8 @@ pub const SEND_INSTRUCTIONS: f64 = 190.1;
 /// The same with sessions.
 pub const MPWQE_INSTRUCTIONS: f64 = 148.0;
 
-/// The mlx5 figures.
 pub(crate) type Figures = ProfileRuns<Seen>;
 
-/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     inbound_bytes: f64,

@@ -48,7 +48,6 @@ pub(in crate::experiment::axienet) static CPU: [Key; 21] = [
 ];
 
 settings! {
-    /// The bus.
     pub(in crate::experiment::axienet) struct BusKeys {
         /// protocol; AXI4 has bursts of up to 256 beats, AXI3 of 16
         protocol: &'static str = "axi.protocol", choice(&["axi4", "axi3"]);

@@ -50,7 +50,6 @@ pub(in crate::experiment::e1000) static CPU: [Key; 19] = [
 ];
 
 settings! {
-    /// The bus of the card.
     pub(in crate::experiment::e1000) struct BusKeys {
         /// bus of the card
         kind: &'static str = "bus.kind", choice(&["pci", "pcix", "pcie"]);

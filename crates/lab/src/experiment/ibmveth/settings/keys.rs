@@ -47,7 +47,6 @@ pub(in crate::experiment::ibmveth) static CALLS: [Key; 5] = [
 ];
 
 settings! {
-    /// Work of the hypervisor.
     pub(in crate::experiment::ibmveth) struct HypervisorKeys {
         /// time of a checksum made for a receiver that requires one
         sum: Span = "hypervisor.sum", number("ns/KiB", 0.0, 1e5);
@@ -80,7 +79,6 @@ settings! {
 }
 
 settings! {
-    /// The traffic.
     pub(in crate::experiment::ibmveth) struct TrafficKeys {
         /// TCP in bulk from or to the client; TCP transactions that it serves; single large sends
         /// from server to client; frames at a fixed rate, with the client alone behind the switch

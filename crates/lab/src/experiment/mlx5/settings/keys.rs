@@ -52,7 +52,6 @@ pub(in crate::experiment::mlx5) static CPU: [Key; 24] = [
     Key::number("cpu.relax", "cycles", 1.0, 1e6, "one iteration of a polling loop"),
 ];
 
-/// The link.
 pub(in crate::experiment::mlx5) static PCIE: [Key; 11] = [
     Key::among("pcie.generation", "", &[1.0, 2.0, 3.0, 4.0, 5.0], "PCI Express generation"),
     Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "width of the link"),
@@ -86,7 +85,6 @@ pub(in crate::experiment::mlx5) static PCIE: [Key; 11] = [
 ];
 
 settings! {
-    /// The device.
     pub(in crate::experiment::mlx5) struct NicKeys {
         /// maximum size of a read of WQEs
         fetch_chunk: u32 = "nic.fetch_chunk", steps("B", (64.0, 4096.0, 64.0));
