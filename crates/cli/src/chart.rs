@@ -73,11 +73,7 @@ impl Places {
 /// Formats the number of a tick without trailing zeros.
 fn number(x: f64) -> String {
     let text = if x.fract() == 0.0 { format!("{x:.0}") } else { amount(x) };
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
 /// Returns the range of an axis: the values with a margin, and zero unless all are far above it.

@@ -67,12 +67,8 @@ fn numbers(m: &Measured) -> Vec<Number> {
         |(name, value): (String, f64), unit, of| Number { name, value, shown: value, unit, of };
     let latencies =
         m.latency_ns().into_iter().map(|(n, v)| plain((format!("latency_ns.{n}"), v), "ns", ""));
-    m.per_packet()
-        .into_iter()
-        .map(|n| plain(n, "", " a packet"))
-        .chain(rates)
-        .chain(latencies)
-        .collect()
+    let counts = m.per_packet().into_iter().map(|n| plain(n, "", " a packet"));
+    counts.chain(rates).chain(latencies).collect()
 }
 
 /// A sum of numbers of a run.
@@ -115,11 +111,7 @@ impl<'a> Shown<'a> {
 
     /// Returns its name for the head of a column: rates have their names in `run`.
     fn name(&self, n: &Number) -> String {
-        if n.unit.is_empty() || n.unit == "ns" {
-            self.text.to_owned()
-        } else {
-            rate_name(self.text)
-        }
+        if n.unit.is_empty() || n.unit == "ns" { self.text.into() } else { rate_name(self.text) }
     }
 
     /// Returns its name for a column with this label, with the unit.

@@ -127,11 +127,8 @@ pub(crate) fn copy_packet<H: Host>(h: &mut H, p: &Packet, area: &Coherent, mut a
 #[inline(always)]
 pub(crate) fn map<H: Host>(h: &mut H, f: Fragment) -> Result<Mapped, Fragment> {
     let Fragment { buf, start, len } = f;
-    h.map(buf, start..start + len, Direction::ToDevice).map_err(|e| Fragment {
-        buf: e.buf,
-        start,
-        len,
-    })
+    let mapped = h.map(buf, start..start + len, Direction::ToDevice);
+    mapped.map_err(|e| Fragment { buf: e.buf, start, len })
 }
 pub(crate) fn unmap<H: Host>(h: &mut H, m: Mapped) -> Fragment {
     let (start, len) = (m.range().start, m.len());

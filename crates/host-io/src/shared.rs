@@ -154,12 +154,7 @@ impl Regions {
     }
 
     /// Checks a whole access. Returns the index of the region that it starts in.
-    fn check(
-        &self,
-        at: Iova,
-        len: usize,
-        allowed: impl Fn(Access) -> bool,
-    ) -> Result<usize, DmaFault> {
+    fn check(&self, at: Iova, len: usize, may: impl Fn(Access) -> bool) -> Result<usize, DmaFault> {
         let first = self.by_address.partition_point(|r| r.last < at.0);
         let mut next = at.0;
         let mut left = len as u64;
@@ -167,18 +162,15 @@ impl Regions {
             if left == 0 || region.first > next {
                 break;
             }
-            if !allowed(region.access) {
+            if !may(region.access) {
                 return Err(DmaFault { at: Iova(next), kind: DmaFaultKind::Direction });
             }
             left -= left.min((region.last - next).saturating_add(1));
             // An access does not wrap: past the last address there is no region.
             next = region.last.wrapping_add(1);
         }
-        if left == 0 {
-            Ok(first)
-        } else {
-            Err(DmaFault { at: Iova(next), kind: DmaFaultKind::Unmapped })
-        }
+        let unmapped = DmaFault { at: Iova(next), kind: DmaFaultKind::Unmapped };
+        if left == 0 { Ok(first) } else { Err(unmapped) }
     }
 
     /// Calls `f` for each region of a checked access: window, offset in it, range of the access.

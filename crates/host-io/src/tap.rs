@@ -118,8 +118,8 @@ impl Tap {
     /// that does not match the frame (`InvalidInput`), and any frame while the interface is down
     /// (EIO).
     pub fn send(&self, header: &VnetHeader, frame: &[u8]) -> io::Result<()> {
-        let n =
-            (&self.file).write_vectored(&[IoSlice::new(header.as_bytes()), IoSlice::new(frame)])?;
+        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(frame)];
+        let n = (&self.file).write_vectored(&parts)?;
         if n == VnetHeader::LEN + frame.len() {
             Ok(())
         } else {

@@ -24,13 +24,10 @@ pub type Profiles = [Setting; COUNT];
 /// `Interval`.
 pub const fn linux(direction: Direction, period: Period) -> Profiles {
     use Direction::{Rx, Tx};
+    use Period::Completion;
     match (direction, period) {
-        (Rx, Period::Completion) => {
-            table([(2, 256), (8, 128), (16, 64), (32, 64), (64, 64)], period)
-        }
-        (Tx, Period::Completion) => {
-            table([(5, 128), (8, 64), (16, 32), (32, 32), (64, 32)], period)
-        }
+        (Rx, Completion) => table([(2, 256), (8, 128), (16, 64), (32, 64), (64, 64)], period),
+        (Tx, Completion) => table([(5, 128), (8, 64), (16, 32), (32, 32), (64, 32)], period),
         (Rx, _) => table([(1, 256), (8, 256), (64, 256), (128, 256), (256, 256)], period),
         (Tx, _) => table([(1, 128), (8, 128), (32, 128), (64, 128), (128, 128)], period),
     }

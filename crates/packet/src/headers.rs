@@ -173,14 +173,10 @@ impl Layers {
     /// # Panics
     /// Panics when `frame` is shorter than the headers that were found in it.
     pub fn pseudo_header(&self, frame: &[u8], len: u32) -> Sum {
-        let l3 = self.l3 as usize;
+        let (l3, next) = (self.l3 as usize, self.protocol);
         match self.ip {
-            Ip::V4 => {
-                Sum::pseudo_v4(array(frame, l3 + 12), array(frame, l3 + 16), self.protocol, len)
-            }
-            Ip::V6 => {
-                Sum::pseudo_v6(array(frame, l3 + 8), array(frame, l3 + 24), self.protocol, len)
-            }
+            Ip::V4 => Sum::pseudo_v4(array(frame, l3 + 12), array(frame, l3 + 16), next, len),
+            Ip::V6 => Sum::pseudo_v6(array(frame, l3 + 8), array(frame, l3 + 24), next, len),
         }
     }
 

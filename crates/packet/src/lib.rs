@@ -80,13 +80,8 @@ pub struct OffloadRequest {
 
 impl OffloadRequest {
     /// No offloads.
-    pub const NONE: OffloadRequest = OffloadRequest {
-        checksum: None,
-        gso: None,
-        vlan: None,
-        encapsulated: false,
-        inner_network: 0,
-    };
+    pub const NONE: OffloadRequest =
+        Self { checksum: None, gso: None, vlan: None, encapsulated: false, inner_network: 0 };
 }
 
 /// `CHECKSUM_PARTIAL`: the sum from `start` to the end of the packet, folded and complemented, goes

@@ -92,10 +92,8 @@ impl<'a> Merge<'a> {
             // Between the fields: version to TOS; fragment, TTL, protocol; addresses and options.
             Ip::V4 => {
                 let id = be16(first, l3 + 4).wrapping_add(self.segments as u16);
-                same(0, l3 + 2)
-                    && same(l3 + 6, l3 + 10)
-                    && same(l3 + 12, l4)
-                    && be16(frame, l3 + 4) == id
+                let header = same(0, l3 + 2) && same(l3 + 6, l3 + 10) && same(l3 + 12, l4);
+                header && be16(frame, l3 + 4) == id
             }
             Ip::V6 => same(0, l3 + 4) && same(l3 + 6, l4),
         };

@@ -72,11 +72,8 @@ pub(super) fn index(unit: u32, vector: u16) -> usize {
 
 /// Returns the number in the guest of interrupt `n`.
 pub(super) fn vector(unit: u32, n: usize) -> u16 {
-    if n == 0 {
-        unit_interrupt(unit)
-    } else {
-        sub_crq_interrupts(unit) + (n % INTERRUPTS) as u16 - 1
-    }
+    let nth = (n % INTERRUPTS) as u16;
+    if n == 0 { unit_interrupt(unit) } else { sub_crq_interrupts(unit) + nth - 1 }
 }
 
 impl CallArea {

@@ -57,10 +57,6 @@ unsafe extern "C" {
     );
     pub(crate) fn qemu_plugin_tb_n_insns(block: *mut c_void) -> usize;
     pub(crate) fn qemu_plugin_tb_get_insn(block: *mut c_void, n: usize) -> *mut c_void;
-    pub(crate) fn qemu_plugin_insn_data(
-        insn: *mut c_void,
-        into: *mut c_void,
-        length: usize,
-    ) -> usize;
+    pub(crate) fn qemu_plugin_insn_data(insn: *mut c_void, into: *mut c_void, len: usize) -> usize;
     pub(crate) fn qemu_plugin_insn_vaddr(insn: *mut c_void) -> u64;
 }

@@ -155,19 +155,13 @@ impl Budget {
         let mut plan = match profile {
             None => scenario.plan()?,
             Some((name, line)) => {
-                Profile::load(name).and_then(|p| scenario.plan_on(&p)).map_err(|e| {
-                    if e.place.is_empty() || e.place == scenario.file {
-                        here(*line)(e.what)
-                    } else {
-                        e
-                    }
-                })?
+                let plan = Profile::load(name).and_then(|p| scenario.plan_on(&p));
+                let is_ours = |e: &InputError| e.place.is_empty() || e.place == scenario.file;
+                plan.map_err(|e| if is_ours(&e) { here(*line)(e.what) } else { e })?
             }
         };
-        let set: Vec<Setting> = set
-            .iter()
-            .map(|(text, line)| Setting::at(format!("{}:{line}", self.file), text))
-            .collect();
+        let set: Vec<Setting> =
+            set.iter().map(|(text, n)| Setting::at(format!("{}:{n}", self.file), text)).collect();
         plan.layer(&set)?;
         Ok(plan)
     }

@@ -150,11 +150,8 @@ impl Measured {
         let mut sum = 0.0;
         for (n, part) in line.name.split('+').enumerate() {
             // Later names of a sum may leave out the group.
-            let name = if n == 0 || part.contains('.') {
-                part.to_owned()
-            } else {
-                format!("{group}.{part}")
-            };
+            let name =
+                if n == 0 || part.contains('.') { part.into() } else { format!("{group}.{part}") };
             let Some(v) = self.numbers.get(&name) else {
                 // Most likely only the group is missing.
                 let whole = format!("per_packet.{name}");

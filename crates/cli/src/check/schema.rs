@@ -14,10 +14,8 @@ const WHOLE: [&str; 5] = ["packets", "seconds", "seed", "frames", "clients"];
 /// Returns the schema of budget files.
 pub(crate) fn schema() -> Value {
     let of_system = |name: &str| json!({ "$ref": format!("#/definitions/{name}") });
-    let mut definitions: Map<String, Value> = SYSTEMS
-        .iter()
-        .map(|system| (system.name.to_owned(), schemas::of_settings(system)))
-        .collect();
+    let mut definitions: Map<String, Value> =
+        SYSTEMS.iter().map(|s| (s.name.to_owned(), schemas::of_settings(s))).collect();
     definitions.insert("bound".to_owned(), bound());
     let systems: Vec<Value> = SYSTEMS.iter().map(|system| of_system(system.name)).collect();
     // The system is known for built-in scenarios only.

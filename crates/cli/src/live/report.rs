@@ -105,11 +105,8 @@ fn data(all: &[Measured], args: &Live, version: &str) -> Value {
 fn state(m: &Measured) -> Value {
     let entries = m.ledger.entries();
     let divided = |by: f64| -> Map<String, Value> {
-        entries
-            .iter()
-            .filter(|_| by > 0.0)
-            .map(|e| (e.0.to_owned(), json!(e.2 as f64 / by)))
-            .collect()
+        let each = entries.iter().filter(|_| by > 0.0);
+        each.map(|e| (e.0.to_owned(), json!(e.2 as f64 / by))).collect()
     };
     let [frames, kib] = per(&m.ledger);
     let totals: Map<String, Value> = entries.iter().map(|e| (e.0.to_owned(), json!(e.2))).collect();

@@ -48,13 +48,9 @@ fn receive(mut from: impl Read, way: u8, amount: u64) -> io::Result<u64> {
     Ok(whole)
 }
 
-/// Sends `amount` bytes from the VM to the network host, and as many back. Returns the intact bytes
+/// Sends `bytes` bytes from the VM to the network host, and as many back. Returns the intact bytes
 /// at each. Fails with `Interrupted` after a signal, or with the error of a socket or a daemon.
-pub(super) fn exchange(
-    bed: &mut Testbed,
-    amount: u64,
-    watch: &Watcher<'_>,
-) -> io::Result<[u64; 2]> {
+pub(super) fn exchange(bed: &mut Testbed, bytes: u64, watch: &Watcher<'_>) -> io::Result<[u64; 2]> {
     let address = SocketAddr::new(SERVER.parse().map_err(io::Error::other)?, PORT);
     let listener = bed.net.within(|| TcpListener::bind(address))??;
     let vm = bed.host(Arm::Ibmveth).within(|| TcpStream::connect_timeout(&address, STILL))??;
@@ -64,9 +60,9 @@ pub(super) fn exchange(
         stream.set_write_timeout(Some(STILL))?;
     }
     std::thread::scope(|s| {
-        let at_vm = s.spawn(|| send(&vm, 0, amount).and_then(|()| receive(&vm, 1, amount)));
+        let at_vm = s.spawn(|| send(&vm, 0, bytes).and_then(|()| receive(&vm, 1, bytes)));
         let at_net =
-            s.spawn(|| receive(&net, 0, amount).and_then(|n| send(&net, 1, amount).map(|()| n)));
+            s.spawn(|| receive(&net, 0, bytes).and_then(|n| send(&net, 1, bytes).map(|()| n)));
         let mut ended = Ok(());
         while ended.is_ok() && !(at_vm.is_finished() && at_net.is_finished()) {
             std::thread::sleep(LOOK);

@@ -78,11 +78,8 @@ pub(crate) fn of_reproduction(report: &Report, sides: &[Option<Sides>]) -> Value
 
 fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
     let short = |figure: &str| {
-        figure
-            .strip_prefix(&s.name)
-            .and_then(|f| f.strip_prefix('.'))
-            .unwrap_or(figure)
-            .replace('_', " ")
+        let own = figure.strip_prefix(&s.name).and_then(|f| f.strip_prefix('.'));
+        own.unwrap_or(figure).replace('_', " ")
     };
     let choices = s.constants.choices().iter().map(|c| {
         json!({

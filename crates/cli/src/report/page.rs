@@ -59,10 +59,8 @@ pub(crate) fn page(data: &Value) -> String {
 
 /// Returns JSON that cannot end a script element or begin a comment.
 fn inert(data: &Value) -> String {
-    data.to_string()
-        .replace('<', "\\u003c")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
+    let text = data.to_string().replace('<', "\\u003c");
+    text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
 #[cfg(test)]

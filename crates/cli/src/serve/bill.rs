@@ -10,7 +10,7 @@ use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
 use doorbell_vfio_user::Observer;
 use std::path::{Path, PathBuf};
-use std::{fs::File, io::BufWriter};
+use std::{fmt::Arguments, fs::File, io::BufWriter};
 
 /// The BAR with the bus of the AXI cores, and the first offset beyond the cores.
 pub(super) const AXI_BUS: u8 = 1;
@@ -197,12 +197,7 @@ impl Trace {
         begin().map_err(Error::at(path.display()))
     }
 
-    fn event(
-        &mut self,
-        at: Time,
-        what: &str,
-        args: std::fmt::Arguments<'_>,
-    ) -> std::io::Result<()> {
+    fn event(&mut self, at: Time, what: &str, args: Arguments<'_>) -> std::io::Result<()> {
         let number = match what.split(' ').next() {
             Some("register") => 1,
             Some("DMA") => 2,

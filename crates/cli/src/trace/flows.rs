@@ -71,13 +71,8 @@ fn cross(p: &mut Packet, place: Place) {
 }
 
 /// Finds calls, fetches and unmappings of sent packets.
-fn sent(
-    traced: &Recording,
-    platform: usize,
-    packets: &mut Vec<Packet>,
-    fetched: &mut Vec<Fetched>,
-) {
-    let trace = &traced.platforms[platform];
+fn sent(all: &Recording, platform: usize, packets: &mut Vec<Packet>, fetched: &mut Vec<Fetched>) {
+    let trace = &all.platforms[platform];
     // Areas that the device may read: begin, end, and packet.
     let mut lent: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
     // The packet that each core is sending; its call is recorded at the end.

@@ -169,11 +169,8 @@ impl Mlx5 {
         let last = sq.announced.back().map_or(sq.fetched, |&(_, end)| end);
         let (new, ring) = (end.wrapping_sub(last), u32::from(sq.mask()) + 1);
         let outstanding = end.wrapping_sub(sq.executed);
-        if sq.state == SqState::Reset
-            || new == 0
-            || u32::from(outstanding) > ring
-            || outstanding < new
-        {
+        let lost = u32::from(outstanding) > ring || outstanding < new;
+        if sq.state == SqState::Reset || new == 0 || lost {
             self.counters.bad_doorbells += 1;
             return;
         }

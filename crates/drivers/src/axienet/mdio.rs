@@ -42,6 +42,8 @@ pub enum MdioError {
     Address,
 }
 
+pub(super) type Answer<T = ()> = Result<T, MdioError>;
+
 /// Linux's limit for an access, which takes about 26 us.
 const LIMIT: Span = Span::from_ms(20);
 
@@ -62,7 +64,7 @@ pub(super) fn off<H: Host>(h: &mut H) {
     put(h, mac::MDIO_MC, mc & !mdio::ENABLE);
 }
 
-fn ready<H: Host>(h: &mut H) -> Result<(), MdioError> {
+fn ready<H: Host>(h: &mut H) -> Answer {
     let done = wait(h, LIMIT, H::relax, |h| {
         let mcr = get(h, mac::MDIO_MCR);
         mcr & mdio::READY != 0 && !is_absent(mcr)
@@ -77,7 +79,7 @@ pub(super) fn access<H: Host>(
     phy: u8,
     reg: u8,
     value: Option<u16>,
-) -> Result<u16, MdioError> {
+) -> Answer<u16> {
     let divisor = divisor(clock_hz).filter(|_| phy < 32 && reg < 32).ok_or(MdioError::Address)?;
     put(h, mac::MDIO_MC, divisor | mdio::ENABLE);
     let done = access_clocked(h, phy, reg, value);
@@ -85,12 +87,7 @@ pub(super) fn access<H: Host>(
     done
 }
 
-fn access_clocked<H: Host>(
-    h: &mut H,
-    phy: u8,
-    reg: u8,
-    value: Option<u16>,
-) -> Result<u16, MdioError> {
+fn access_clocked<H: Host>(h: &mut H, phy: u8, reg: u8, value: Option<u16>) -> Answer<u16> {
     ready(h)?;
     let to = u32::from(phy) << mdio::PHY_SHIFT | u32::from(reg) << mdio::REG_SHIFT | mdio::INITIATE;
     match value {
@@ -117,11 +114,7 @@ pub struct Link {
 }
 
 /// Returns what both ends negotiated (IEEE 802.3, clause 28); `None` when the link is down.
-pub(super) fn negotiated<H: Host>(
-    h: &mut H,
-    clock_hz: u32,
-    phy: u8,
-) -> Result<Option<Link>, MdioError> {
+pub(super) fn negotiated<H: Host>(h: &mut H, clock_hz: u32, phy: u8) -> Answer<Option<Link>> {
     const UP: u16 = 1 << 2;
     let mut read = |reg| access(h, clock_hz, phy, reg, None);
     // Latched low: the first read may report a past loss of link.

@@ -5,7 +5,7 @@
 //! `axienet_rx_dim_work`, `axienet_update_coalesce_rx`, `axienet_dma_err_handler`.
 
 use super::coalesce::{Adaptive, Coalesce, clamp, control, delay_units, thresholds};
-use super::mdio::{self, Link, MdioError};
+use super::mdio::{self, Answer, Link};
 use super::regs::{dma_get, dma_put, get, is_absent, put};
 use super::stats::{Hardware, Stats, StatsBaseline};
 use super::{config::Config, hw, rx::RxRing, tx::TxRing};
@@ -348,7 +348,7 @@ impl<C: Controller> Axienet<C> {
     ///
     /// # Errors
     /// Fails when MDIO does not answer in 20 ms, or the register cannot exist.
-    pub fn mdio_read<H: Host>(&mut self, h: &mut H, phy: u8, reg: u8) -> Result<u16, MdioError> {
+    pub fn mdio_read<H: Host>(&mut self, h: &mut H, phy: u8, reg: u8) -> Answer<u16> {
         mdio::access(h, self.config.mdio_clock_hz, phy, reg, None)
     }
 
@@ -356,13 +356,7 @@ impl<C: Controller> Axienet<C> {
     ///
     /// # Errors
     /// As [`Axienet::mdio_read`].
-    pub fn mdio_write<H: Host>(
-        &mut self,
-        h: &mut H,
-        phy: u8,
-        reg: u8,
-        v: u16,
-    ) -> Result<(), MdioError> {
+    pub fn mdio_write<H: Host>(&mut self, h: &mut H, phy: u8, reg: u8, v: u16) -> Answer {
         mdio::access(h, self.config.mdio_clock_hz, phy, reg, Some(v)).map(drop)
     }
 

@@ -147,10 +147,8 @@ impl Config {
             "rx_place: offset below align",
         )?;
         let most = |t: Thresholds| t.prefetch.max(t.host).max(t.write_back) < 64;
-        check(
-            most(self.tx_thresholds) && self.rx_thresholds.is_none_or(most),
-            "thresholds: below 64",
-        )
+        let all = most(self.tx_thresholds) && self.rx_thresholds.is_none_or(most);
+        check(all, "thresholds: below 64")
     }
 }
 

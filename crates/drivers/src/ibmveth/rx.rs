@@ -112,11 +112,8 @@ pub(super) fn receive<H: Hypervisor>(
         return None;
     }
     let mss = large.then(|| mss(h, m));
-    let copy = if len < c.rx_copybreak {
-        h.buffer(len, Alignment { align: 64, offset: 2 }).ok()
-    } else {
-        None
-    };
+    let place = Alignment { align: 64, offset: 2 };
+    let copy = if len < c.rx_copybreak { h.buffer(len, place).ok() } else { None };
     let frame = match copy {
         Some(buf) => {
             copy_out(h, m, offset, &buf);

@@ -135,12 +135,8 @@ impl AdaptiveDirect {
     /// Shortens the pause if the mix of classes has changed.
     fn compare_traffic(&mut self) {
         let (now, before): (u64, u64) = (self.seen.iter().sum(), self.seen_before.iter().sum());
-        let moved: u64 = self
-            .seen
-            .iter()
-            .zip(&self.seen_before)
-            .map(|(a, b)| (a * before).abs_diff(b * now))
-            .sum();
+        let seen = self.seen.iter().zip(&self.seen_before);
+        let moved: u64 = seen.map(|(a, b)| (a * before).abs_diff(b * now)).sum();
         // Half of the sum is the share of packets in other classes.
         if before > 0 && moved / 2 > now * before / 4 {
             self.pause = PAUSE;

@@ -58,12 +58,8 @@ pub(super) fn register_sub_crq<H: Hypervisor>(
     ioba: u64,
     bytes: u64,
 ) -> Result<(u64, u64), i64> {
-    let answer = retry(h, hcall::REG_SUB_CRQ, &[unit, ioba, bytes]);
-    if answer.status == status::SUCCESS {
-        Ok((answer.ret[0], answer.ret[1]))
-    } else {
-        Err(answer.status)
-    }
+    let a = retry(h, hcall::REG_SUB_CRQ, &[unit, ioba, bytes]);
+    if a.status == status::SUCCESS { Ok((a.ret[0], a.ret[1])) } else { Err(a.status) }
 }
 
 pub(super) fn free_sub_crq<H: Hypervisor>(h: &mut H, unit: u64, number: u64) -> i64 {

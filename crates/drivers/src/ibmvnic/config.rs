@@ -27,13 +27,8 @@ pub enum Direct {
 
 impl Direct {
     /// All rules, in order.
-    pub const ALL: [Direct; 5] = [
-        Direct::Never,
-        Direct::IgnoreHeaders,
-        Direct::SoftwareChecksum,
-        Direct::Inspect,
-        Direct::Adaptive,
-    ];
+    pub const ALL: [Direct; 5] =
+        [Self::Never, Self::IgnoreHeaders, Self::SoftwareChecksum, Self::Inspect, Self::Adaptive];
 
     /// Returns its name in scenarios and reports.
     pub const fn name(self) -> &'static str {

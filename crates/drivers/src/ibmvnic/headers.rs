@@ -37,12 +37,8 @@ pub(super) fn build(wanted: u8, b: &[u8], to: &mut [[u8; DESCRIPTOR]]) -> (usize
     let mut n = 1;
     for part in more.chunks(HDR_EXT_DATA) {
         let len = part.len();
-        let mut x = HdrExt {
-            first: first::VALID,
-            kind: desc::HDR_EXT,
-            len: len as u8,
-            data: [0; HDR_EXT_DATA],
-        };
+        let (first, kind, data) = (first::VALID, desc::HDR_EXT, [0; HDR_EXT_DATA]);
+        let mut x = HdrExt { first, kind, len: len as u8, data };
         x.data[..len].copy_from_slice(part);
         to[n] = x.bytes();
         n += 1;

@@ -276,10 +276,8 @@ impl Ibmvnic {
     }
 
     pub(super) fn link_state<H: Hypervisor>(&mut self, h: &mut H, state: u8) -> Result<(), Fault> {
-        let m = LogicalLinkState {
-            link_state: state,
-            ..LogicalLinkState::of(plain(cmd::LOGICAL_LINK_STATE))
-        };
+        let m = LogicalLinkState::of(plain(cmd::LOGICAL_LINK_STATE));
+        let m = LogicalLinkState { link_state: state, ..m };
         self.control.demand(h, m.bytes()).map(drop)
     }
 
@@ -542,11 +540,8 @@ impl Ibmvnic {
         }
         let began = h.now();
         self.taken[q] = began;
-        let mut x = Context {
-            config: &self.config,
-            negotiated: &self.negotiated,
-            adaptive: &mut self.adaptive,
-        };
+        let (config, negotiated) = (&self.config, &self.negotiated);
+        let mut x = Context { config, negotiated, adaptive: &mut self.adaptive };
         let t = self.tx[q].transmit(h, &mut x, p, more);
         if core::mem::take(&mut self.tx[q].disconnected) {
             // All queues stop; an event on the CRQ gives the reason.
@@ -688,16 +683,12 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
             return Irq::Poll;
         }
         let unit = self.config.unit;
-        if let Some(t) = self
-            .tx
-            .iter_mut()
-            .find_map(|t| t.crq.take_interrupt(h, unit, vector).then_some(&mut t.stats))
+        if let Some(t) =
+            self.tx.iter_mut().find_map(|t| t.crq.take_irq(h, unit, vector).then_some(&mut t.stats))
         {
             t.irqs += 1;
-        } else if let Some(r) = self
-            .rx
-            .iter_mut()
-            .find_map(|r| r.crq.take_interrupt(h, unit, vector).then_some(&mut r.stats))
+        } else if let Some(r) =
+            self.rx.iter_mut().find_map(|r| r.crq.take_irq(h, unit, vector).then_some(&mut r.stats))
         {
             r.irqs += 1;
         } else {

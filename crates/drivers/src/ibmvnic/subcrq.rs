@@ -49,12 +49,7 @@ impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
     }
 
     /// Takes the interrupt if it is this queue's, and masks it. Returns whether it was.
-    pub(super) fn take_interrupt<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        unit: u64,
-        vector: u16,
-    ) -> bool {
+    pub(super) fn take_irq<H: Hypervisor>(&mut self, h: &mut H, unit: u64, vector: u16) -> bool {
         if self.number.is_none() || self.irq != u64::from(vector) {
             return false;
         }

@@ -3,14 +3,14 @@
 use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
 use super::settings::{Config, Stats};
-use super::{session::max_wqebbs, sq::Sq};
+use super::{Answer, session::max_wqebbs, sq::Sq};
 use crate::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx, check, common::both};
 use alloc::{boxed::Box, vec::Vec};
 use core::hint::cold_path;
 use doorbell_hal::{CpuWork, Host, OutOfMemory};
 use doorbell_layout::mlx5::{
-    Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
-    cqe_opcode, event, uar,
+    Caps, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, cqe_opcode, event,
+    uar,
 };
 use doorbell_packet::Packet;
 use zerocopy::byteorder::big_endian::U32;
@@ -131,12 +131,7 @@ impl<F> Channel<F> {
 
     /// Has the firmware create the objects. If it refuses one, those before it and all memory stay,
     /// because the device may still use them.
-    fn create_objects<H: Host>(
-        &mut self,
-        h: &mut H,
-        c: &Config,
-        min_inline: u8,
-    ) -> Result<(), CmdStatus>
+    fn create_objects<H: Host>(&mut self, h: &mut H, c: &Config, min_inline: u8) -> Answer
     where
         F: Firmware<H>,
     {

@@ -1,10 +1,11 @@
 //! The firmware's interface to a channel: objects and their states. [`Hca`](super::Hca) uses
 //! commands; tests of the rings answer themselves.
 
+use super::Answer;
 use alloc::rc::Rc;
 use core::cell::RefCell;
 use doorbell_hal::Host;
-use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState};
+use doorbell_layout::mlx5::{Caps, CqContext, EqContext, SqContext, SqState};
 
 /// The numbers of a channel's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,25 +27,19 @@ pub trait Firmware<H: Host> {
     /// `QUERY_HCA_CAP`.
     fn caps(&mut self, h: &mut H) -> Caps;
     /// `ALLOC_UAR`. Returns the index of a doorbell page.
-    fn alloc_uar(&mut self, h: &mut H) -> Result<u32, CmdStatus>;
+    fn alloc_uar(&mut self, h: &mut H) -> Answer<u32>;
     /// `CREATE_MKEY` over all of memory (PA mode). Returns the lkey for data segments.
-    fn create_mkey(&mut self, h: &mut H) -> Result<u32, CmdStatus>;
+    fn create_mkey(&mut self, h: &mut H) -> Answer<u32>;
     /// `CREATE_EQ`.
-    fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Result<u32, CmdStatus>;
+    fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Answer<u32>;
     /// `CREATE_CQ`.
-    fn create_cq(&mut self, h: &mut H, c: &CqContext) -> Result<u32, CmdStatus>;
+    fn create_cq(&mut self, h: &mut H, c: &CqContext) -> Answer<u32>;
     /// `CREATE_SQ`, in state [`SqState::Reset`].
-    fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Result<u32, CmdStatus>;
+    fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Answer<u32>;
     /// `MODIFY_SQ`.
-    fn modify_sq(
-        &mut self,
-        h: &mut H,
-        sqn: u32,
-        from: SqState,
-        to: SqState,
-    ) -> Result<(), CmdStatus>;
+    fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Answer;
     /// `QUERY_SQ`.
-    fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus>;
+    fn query_sq(&mut self, h: &mut H, sqn: u32) -> Answer<SqState>;
     /// `DESTROY_CQ`, of a CQ that no queue refers to.
     fn destroy_cq(&mut self, h: &mut H, cqn: u32);
     /// Destroys a channel's objects, those that refer to others first. The device uses none of them
@@ -65,13 +60,13 @@ macro_rules! forward {
 impl<H: Host, F: Firmware<H>> Firmware<H> for Rc<RefCell<F>> {
     forward! {
         caps() -> Caps,
-        alloc_uar() -> Result<u32, CmdStatus>,
-        create_mkey() -> Result<u32, CmdStatus>,
-        create_eq(c: &EqContext) -> Result<u32, CmdStatus>,
-        create_cq(c: &CqContext) -> Result<u32, CmdStatus>,
-        create_sq(c: &SqContext) -> Result<u32, CmdStatus>,
-        modify_sq(sqn: u32, from: SqState, to: SqState) -> Result<(), CmdStatus>,
-        query_sq(sqn: u32) -> Result<SqState, CmdStatus>,
+        alloc_uar() -> Answer<u32>,
+        create_mkey() -> Answer<u32>,
+        create_eq(c: &EqContext) -> Answer<u32>,
+        create_cq(c: &CqContext) -> Answer<u32>,
+        create_sq(c: &SqContext) -> Answer<u32>,
+        modify_sq(sqn: u32, from: SqState, to: SqState) -> Answer,
+        query_sq(sqn: u32) -> Answer<SqState>,
         destroy_cq(cqn: u32) -> (),
         destroy(o: &Objects) -> (),
     }

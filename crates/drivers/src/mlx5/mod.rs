@@ -16,6 +16,9 @@ mod session;
 mod settings;
 mod sq;
 
+/// The outcome of a command.
+type Answer<T = ()> = Result<T, doorbell_layout::mlx5::CmdStatus>;
+
 pub use channel::Channel;
 pub use command::Hca;
 pub use firmware::{Firmware, Objects};

@@ -235,12 +235,8 @@ fn interface_fcs(options: &[PcapNGOption<'_>]) -> Result<u32, Fault> {
 }
 
 /// Returns the first option of that code, without padding. Options end at `opt_endofopt`.
-fn option<'a>(
-    options: &'a [PcapNGOption<'_>],
-    code: OptionCode,
-) -> Result<Option<&'a [u8]>, Fault> {
-    let found =
-        options.iter().take_while(|o| o.code != OptionCode::EndOfOpt).find(|o| o.code == code);
+fn option<'a>(all: &'a [PcapNGOption<'_>], code: OptionCode) -> Result<Option<&'a [u8]>, Fault> {
+    let found = all.iter().take_while(|o| o.code != OptionCode::EndOfOpt).find(|o| o.code == code);
     found
         .map(|o| o.as_bytes().map_err(|_| Fault::Malformed("an option is longer than its block")))
         .transpose()

@@ -63,12 +63,8 @@ impl Writer {
             .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
             .tempfile_in(directory)
             .map_err(|e| at_path(named, &e))?;
-        let mut writer = Writer {
-            out: BufWriter::with_capacity(1 << 16, file),
-            target,
-            interfaces: 0,
-            broken: false,
-        };
+        let out = BufWriter::with_capacity(1 << 16, file);
+        let mut writer = Writer { out, target, interfaces: 0, broken: false };
         // Byte-order magic, version 1.0, section length not given; no options.
         writer.block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes(), &[1, 0, 0, 0], &[0xff; 8]])?;
         Ok(writer)

@@ -71,10 +71,7 @@ pub fn nearest<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> Option
         let is_similar = 3 * edits <= letters || strsim::jaro_winkler(wanted, name) >= 0.8;
         (is_part || is_similar).then_some((!is_part, edits))
     };
-    among
-        .filter_map(|name| Some((distance(name)?, name)))
-        .min_by_key(|(d, _)| *d)
-        .map(|(_, name)| name)
+    among.filter_map(|name| Some((distance(name)?, name))).min_by_key(|(d, _)| *d).map(|n| n.1)
 }
 
 /// Returns ``; the nearest is `x` ``, or nothing without a similar name.
@@ -154,11 +151,7 @@ impl<'t> Document<'t> {
     }
 
     fn line(&self, at: Range<usize>) -> usize {
-        self.text.as_bytes()[..at.start.min(self.text.len())]
-            .iter()
-            .filter(|b| **b == b'\n')
-            .count()
-            + 1
+        self.text[..at.start.min(self.text.len())].matches('\n').count() + 1
     }
 
     pub(crate) fn head(&self, name: &str) -> Result<String, InputError> {

@@ -54,10 +54,8 @@ pub(super) fn parse(text: &str) -> Result<Plan, SettingError> {
         let wrong = |why: String| Err(SettingError(format!("`{one}`: {why}; allowed: {ALLOWED}")));
         let (kind, rest) = one.split_once('@').unwrap_or((one, ""));
         let Some((kind, meaning)) = KINDS.iter().find(|k| k.0 == kind).copied() else {
-            return wrong(format!(
-                "no fault is called `{kind}`{}",
-                hint(kind, KINDS.iter().map(|k| k.0))
-            ));
+            let near = hint(kind, KINDS.iter().map(|k| k.0));
+            return wrong(format!("no fault is called `{kind}`{near}"));
         };
         let (when, lasts) = match rest.split_once(':') {
             Some((when, lasts)) => (when, Some(lasts)),
@@ -99,7 +97,7 @@ pub(super) fn parse(text: &str) -> Result<Plan, SettingError> {
         };
         let Some(when) = when else {
             return wrong(
-                "it does not say which, counted from 1: @3, @every=3 or @random=3".to_owned(),
+                "it does not say which, counted from 1: @3, @every=3 or @random=3".into(),
             );
         };
         plan.rules.push(Rule { kind, when });

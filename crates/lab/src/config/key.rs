@@ -173,62 +173,38 @@ pub struct Key {
     pub needs: &'static [Needs],
 }
 
+type Str = &'static str;
+
 impl Key {
-    const fn new(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    const fn new(name: Str, kind: Kind, about: Str) -> Key {
         Key { name, about, kind, words: &[], default: None, needs: &[] }
     }
     /// Declares a number in `unit` (empty for a pure number) from `min` to `max`.
-    pub const fn number(
-        name: &'static str,
-        unit: &'static str,
-        min: f64,
-        max: f64,
-        about: &'static str,
-    ) -> Key {
+    pub const fn number(name: Str, unit: Str, min: f64, max: f64, about: Str) -> Key {
         Key::new(name, Kind::Number { unit, min, max, step: 0.0 }, about)
     }
     /// Declares a price of CPU work in cycles.
-    pub const fn cycles(name: &'static str, about: &'static str) -> Key {
+    pub const fn cycles(name: Str, about: Str) -> Key {
         Key::number(name, "cycles", 0.0, 1e6, about)
     }
     /// Declares a time of a bus or a device in nanoseconds.
-    pub const fn ns(name: &'static str, about: &'static str) -> Key {
+    pub const fn ns(name: Str, about: Str) -> Key {
         Key::number(name, "ns", 0.0, 1e6, about)
     }
     /// Declares a whole number.
-    pub const fn whole(
-        name: &'static str,
-        unit: &'static str,
-        min: f64,
-        max: f64,
-        about: &'static str,
-    ) -> Key {
+    pub const fn whole(name: Str, unit: Str, min: f64, max: f64, about: Str) -> Key {
         Key::steps(name, unit, (min, max, 1.0), about)
     }
     /// Declares a number that is a multiple of `step`.
-    pub const fn steps(
-        name: &'static str,
-        unit: &'static str,
-        (min, max, step): (f64, f64, f64),
-        about: &'static str,
-    ) -> Key {
+    pub const fn steps(name: Str, unit: Str, (min, max, step): (f64, f64, f64), about: Str) -> Key {
         Key::new(name, Kind::Number { unit, min, max, step }, about)
     }
     /// Declares a choice of numbers.
-    pub const fn among(
-        name: &'static str,
-        unit: &'static str,
-        values: &'static [f64],
-        about: &'static str,
-    ) -> Key {
+    pub const fn among(name: Str, unit: Str, values: &'static [f64], about: Str) -> Key {
         Key::new(name, Kind::Among { unit, values }, about)
     }
     /// Declares a choice of words.
-    pub const fn choice(
-        name: &'static str,
-        words: &'static [&'static str],
-        about: &'static str,
-    ) -> Key {
+    pub const fn choice(name: Str, words: &'static [&'static str], about: Str) -> Key {
         Key::new(name, Kind::Choice, about).or(words)
     }
     /// Declares the path of a file.
@@ -280,6 +256,11 @@ impl Key {
             Kind::Number { unit, .. } | Kind::Among { unit, .. } => unit,
             Kind::Choice | Kind::File | Kind::Faults => "",
         }
+    }
+
+    /// Returns `, unit = "ns"`, as it stands behind a value in a profile; nothing without a unit.
+    pub(super) fn unit_entry(&self) -> String {
+        if self.unit().is_empty() { String::new() } else { format!(", unit = \"{}\"", self.unit()) }
     }
 
     /// Returns whether the unit names counted things (`cores`, `packets`).
@@ -682,14 +663,14 @@ fn default_of(key: &Key) -> Value {
     }
 }
 
+/// A setting read from text.
+pub type Parsed = Result<(&'static Key, Value), InputError>;
+
 /// Parses a `key=value` given with `--set`.
 ///
 /// # Errors
 /// Returns an error for another form, an unknown key, or a value that is not allowed.
-pub fn parse_setting(
-    keys: &[&'static Key],
-    setting: &str,
-) -> Result<(&'static Key, Value), InputError> {
+pub fn parse_setting(keys: &[&'static Key], setting: &str) -> Parsed {
     parse_setting_at(keys, setting, &format!("--set {setting}"))
 }
 
@@ -697,11 +678,7 @@ pub fn parse_setting(
 ///
 /// # Errors
 /// As [`parse_setting`].
-pub(crate) fn parse_setting_at(
-    keys: &[&'static Key],
-    setting: &str,
-    place: &str,
-) -> Result<(&'static Key, Value), InputError> {
+pub(crate) fn parse_setting_at(keys: &[&'static Key], setting: &str, place: &str) -> Parsed {
     let wrong = |what: SettingError| InputError::new(place, what);
     let Some((name, value)) = setting.split_once('=') else {
         return Err(wrong("expected key=value, such as pcie.memory_latency=300ns".into()));

@@ -12,7 +12,7 @@
 use crate::config::config_error::{
     Builtin, Document, Field, InputError, SettingError, builtin, hint, number, open,
 };
-use crate::config::key::{Key, Value, Values, find, units};
+use crate::config::key::{Key, Kind, Value, Values, find, units};
 use crate::experiment::system::{self, System};
 use std::fmt;
 use toml::de::DeValue;
@@ -136,17 +136,11 @@ fn entry(
     const PARTS: [&str; 4] = ["value", "unit", "source", "range"];
     let name = key.name;
     let DeValue::Table(table) = field.value.get_ref() else {
-        let unit = if key.unit().is_empty() {
-            String::new()
-        } else {
-            format!(", unit = \"{}\"", key.unit())
-        };
+        let unit = key.unit_entry();
         let what = format!("`{name}` needs a source: {{ value = …{unit}, source = \"…\" }}");
         return Err(d.error(field.span.clone(), what));
     };
-    if let Some((part, _)) =
-        table.iter().find(|(part, _)| !PARTS.contains(&part.get_ref().as_ref()))
-    {
+    if let Some((part, _)) = table.iter().find(|(p, _)| !PARTS.contains(&p.get_ref().as_ref())) {
         let what = format!(
             "`{name}` has no `{}`{}; allowed: {}",
             part.get_ref(),
@@ -158,12 +152,10 @@ fn entry(
     let Some(given) = table.get("value") else {
         return Err(d.error(field.span.clone(), format!("`{name}` has no value")));
     };
-    let unit = match table.get("unit") {
-        None => None,
-        Some(u) => {
-            Some(u.get_ref().as_str().ok_or_else(|| d.error(u.span(), "a unit is a string"))?)
-        }
-    };
+    let unit = table
+        .get("unit")
+        .map(|u| u.get_ref().as_str().ok_or_else(|| d.error(u.span(), "a unit is a string")));
+    let unit = unit.transpose()?;
     let value = match (number(given.get_ref()), given.get_ref().as_str()) {
         (Some(_), _) if unit.is_none() && !key.unit().is_empty() => {
             let what =
@@ -188,39 +180,26 @@ fn entry(
     };
     let text = said.get_ref().as_str().unwrap_or("").trim();
     let source = if let Some(row) = text.strip_prefix("fit:") {
-        let all = match key.kind {
-            crate::config::key::Kind::Number { min, max, .. } => (min, max),
-            _ => {
-                return Err(d.error(
-                    said.span(),
-                    format!("`{name}` cannot be fitted: it is not a number of a range"),
-                ));
-            }
+        let Kind::Number { min, max, .. } = key.kind else {
+            let what = format!("`{name}` cannot be fitted: it is not a number of a range");
+            return Err(d.error(said.span(), what));
         };
         let range = match table.get("range") {
-            None => all,
+            None => (min, max),
             Some(r) => {
-                let ends: Vec<f64> = r
-                    .get_ref()
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|v| number(v.get_ref()))
-                    .collect();
-                let ends: Vec<f64> = ends
-                    .iter()
-                    .filter_map(|n| match key.quantity(*n, unit.unwrap_or("")) {
+                let given = r.get_ref().as_array().into_iter().flatten();
+                let ends = given.filter_map(|v| {
+                    match key.quantity(number(v.get_ref())?, unit.unwrap_or("")) {
                         Ok(Value::Number(n)) => Some(n),
                         _ => None,
-                    })
-                    .collect();
-                match ends[..] {
+                    }
+                });
+                match ends.collect::<Vec<_>>()[..] {
                     [low, high] if low < high => (low, high),
                     _ => {
-                        let what = format!(
-                            "a range is [low, high] in the value's unit, within {}",
-                            key.allowed()
-                        );
+                        let allowed = key.allowed();
+                        let what =
+                            format!("a range is [low, high] in the value's unit, within {allowed}");
                         return Err(d.error(r.span(), what));
                     }
                 }

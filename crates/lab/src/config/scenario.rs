@@ -176,12 +176,8 @@ impl Setting {
 }
 
 fn effective(values: &Values, key: &Key, place: &str) -> Result<(), InputError> {
-    match values.idle(key) {
-        None => Ok(()),
-        Some(why) => {
-            Err(InputError::new(place, format!("`{}` has no effect on this run: {why}", key.name)))
-        }
-    }
+    let Some(why) = values.idle(key) else { return Ok(()) };
+    Err(InputError::new(place, format!("`{}` has no effect on this run: {why}", key.name)))
 }
 
 /// All inputs of a run.
@@ -235,11 +231,8 @@ impl Plan {
     /// As [`Plan::set`].
     pub fn lay(&mut self, settings: &[Setting]) -> Result<Vec<InputError>, InputError> {
         let keys = settings.iter().map(|s| self.take(s)).collect::<Result<Vec<_>, _>>()?;
-        let idle = keys
-            .iter()
-            .zip(settings)
-            .filter_map(|(key, s)| effective(&self.values, key, &s.place).err());
-        Ok(idle.collect())
+        let each = keys.iter().zip(settings);
+        Ok(each.filter_map(|(key, s)| effective(&self.values, key, &s.place).err()).collect())
     }
 
     /// Returns the path of the capture to replay, if any.

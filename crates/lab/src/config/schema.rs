@@ -18,29 +18,20 @@ pub fn of_scenarios() -> Value {
         "type": "string", "minLength": 1, "examples": profiles,
         "description": "Name of a profile, or path of a .toml file beside this one",
     });
-    document(
-        "Doorbell scenario",
-        about,
-        &["name", "about", "system", "profile"],
-        &profile,
-        |system| tables(&system.keys(), &|key| setting(key, false), &[]),
-    )
+    let heads = ["name", "about", "system", "profile"];
+    document("Doorbell scenario", about, &heads, &profile, |system| {
+        tables(&system.keys(), &|key| setting(key, false), &[])
+    })
 }
 
 /// Returns the schema of profile files.
 pub fn of_profiles() -> Value {
-    document(
-        "Doorbell profile",
-        "A platform",
-        &["name", "about", "system"],
-        &Value::Null,
-        |system| {
-            let keys = system.platform();
-            let must: Vec<&str> =
-                keys.iter().filter(|k| k.default.is_none()).map(|k| k.name).collect();
-            tables(&keys, &|key| entry(key), &must)
-        },
-    )
+    let heads = ["name", "about", "system"];
+    document("Doorbell profile", "A platform", &heads, &Value::Null, |system| {
+        let keys = system.platform();
+        let must: Vec<&str> = keys.iter().filter(|k| k.default.is_none()).map(|k| k.name).collect();
+        tables(&keys, &|key| entry(key), &must)
+    })
 }
 
 /// Returns the schema of settings of `system` as with `--set`, where a number without unit is in
@@ -111,11 +102,8 @@ fn tables(
             required.and_then(Value::as_array_mut).into_iter().for_each(|r| r.push(json!(name)));
         }
     }
-    let required = all
-        .iter()
-        .filter(|(_, t)| t.get("required").is_some())
-        .map(|(name, _)| name.clone())
-        .collect();
+    let required = all.iter().filter(|(_, t)| t.get("required").is_some());
+    let required = required.map(|(name, _)| name.clone()).collect();
     (all, required)
 }
 

@@ -45,11 +45,7 @@ pub fn profile(from: &Profile, name: &str) -> String {
     );
     tables(&mut text, &from.system.platform(), |text, key| {
         let hidden = if from.source(key.name).is_some() { "" } else { "# " };
-        let unit = if key.unit().is_empty() {
-            String::new()
-        } else {
-            format!(", unit = \"{}\"", key.unit())
-        };
+        let unit = key.unit_entry();
         let (value, unit) = match from.values.get(key.name) {
             Value::Number(n) => (n.to_string(), unit),
             other => (quoted(&other.to_string()), String::new()),
@@ -72,11 +68,7 @@ pub fn profile(from: &Profile, name: &str) -> String {
 }
 
 /// Writes a table for each prefix of the keys, with a comment above each key.
-fn tables(
-    text: &mut String,
-    keys: &[&'static Key],
-    mut line: impl FnMut(&mut String, &'static Key),
-) {
+fn tables(text: &mut String, keys: &[&'static Key], mut line: impl FnMut(&mut String, &Key)) {
     let mut seen: Vec<&str> = Vec::new();
     for table in keys.iter().map(|k| table_of(k)) {
         if seen.contains(&table) {

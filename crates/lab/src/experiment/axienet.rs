@@ -18,7 +18,7 @@ use crate::experiment::audit::CrossCheck;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System, Transactions};
 use crate::experiment::{
-    self, Entries, Experiment, Probe, RunError, closed_loop, fixed_rate, open_loop,
+    self, Entries, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
 };
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::{Axi, Bus, Machine, Platform, pcie::Operation};
@@ -124,7 +124,7 @@ fn lines() -> Vec<Interrupt> {
     [line::RX, line::TX, line::MAC].map(Interrupt::Line).to_vec()
 }
 
-fn bus(setup: &Setup, memory: usize) -> Result<Axi, RunError> {
+fn bus(setup: &Setup, memory: usize) -> Result<Axi> {
     let platform = Platform::new(MEMORY_BASE, memory, setup.host.guard);
     let rules = Rules::new(setup.axi)?;
     Ok(Axi::new(platform, rules, setup.latencies))
@@ -134,12 +134,7 @@ fn bus(setup: &Setup, memory: usize) -> Result<Axi, RunError> {
 type Board<Pr> = Machine<Axi<SharedWire>, Wired<Device, Pr>>;
 
 /// Builds a machine on a link to `peer`, with its driver open.
-fn machine<Pr: Peer>(
-    bus: Axi,
-    setup: &Setup,
-    peer: Pr,
-    cores: usize,
-) -> Result<(Board<Pr>, Driver), RunError> {
+fn machine<P: Peer>(bus: Axi, setup: &Setup, peer: P, cores: usize) -> Result<(Board<P>, Driver)> {
     let (bus, device) = Wired::new(bus, Device::new(setup.nic), peer, setup.host.link());
     let mut m = Machine::new(bus, device, setup.host.costs, cores);
     let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
@@ -150,7 +145,7 @@ fn machine<Pr: Peer>(
 ///
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let bus = bus(setup, memory_size(setup, load))?;
     let mut o = match load {
         Load::Closed(load) => tcp(bus, setup, load, watch),
@@ -181,7 +176,7 @@ fn tcp(
     setup: &Setup,
     load: &closed_loop::Load,
     watch: &mut dyn Watch,
-) -> Result<RunStats, RunError> {
+) -> Result<RunStats> {
     let host = &setup.host;
     let (connections, hosts) = load.connect(setup.driver.mac);
     let (mut m, driver) = machine(bus, setup, hosts, 2)?;
@@ -209,7 +204,7 @@ fn fixed_rate(
     setup: &Setup,
     load: &fixed_rate::Load,
     watch: &mut dyn Watch,
-) -> Result<experiment::RunStats, RunError> {
+) -> Result<experiment::RunStats> {
     let bus = bus(setup, (rings(setup) + load.memory()).next_multiple_of(1 << 20))?;
     let peer = fixed_rate::Peer::new(load, setup.driver.mac);
     let (mut m, driver) = machine(bus, setup, peer, 1)?;
@@ -231,25 +226,27 @@ fn fixed_rate(
     Ok(o)
 }
 
+type Station = NapiContext<Driver, Meter>;
+
 /// Counts the frames passed up, and samples the controller.
 #[derive(Default)]
 struct Handed {
     latency: Histogram,
 }
 
-impl Probe<Board<Source>, NapiContext<Driver, Meter>> for Handed {
-    fn done(&self, _: &Board<Source>, s: &[NapiContext<Driver, Meter>]) -> (u64, u64) {
+impl Probe<Board<Source>, Station> for Handed {
+    fn done(&self, _: &Board<Source>, s: &[Station]) -> (u64, u64) {
         (s[0].endpoint.frames, s[0].endpoint.bytes)
     }
-    fn counters(&self, m: &Board<Source>, s: &[NapiContext<Driver, Meter>]) -> [Entries; 2] {
+    fn counters(&self, m: &Board<Source>, s: &[Station]) -> [Entries; 2] {
         look(&s[0].driver, &m.device.device)
     }
     fn series(
         &mut self,
         [packets, interrupts]: [f64; 2],
         _: &Board<Source>,
-        s: &mut [NapiContext<Driver, Meter>],
-    ) -> Vec<(&'static str, f64)> {
+        s: &mut [Station],
+    ) -> Points {
         let lately = &mut s[0].endpoint.lately;
         let latency = lately.quantile(990).map_or(0.0, |t| t.as_ns_f64() * 1e-3);
         lately.clear();
@@ -262,18 +259,13 @@ impl Probe<Board<Source>, NapiContext<Driver, Meter>> for Handed {
             ("latency_p99_us", latency),
         ]
     }
-    fn snapped(&mut self, _: &mut Board<Source>, s: &mut [NapiContext<Driver, Meter>]) {
+    fn snapped(&mut self, _: &mut Board<Source>, s: &mut [Station]) {
         // The latency of the warm-up is replaced by that of the measured time.
         self.latency = std::mem::take(&mut s[0].endpoint.latency);
     }
 }
 
-fn arrivals(
-    bus: Axi,
-    setup: &Setup,
-    load: &Arrivals,
-    watch: &mut dyn Watch,
-) -> Result<RunStats, RunError> {
+fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<RunStats> {
     let host = &setup.host;
     let source = Source::new(setup.driver.mac, load.phases.clone(), load.seed);
     let (mut m, driver) = machine(bus, setup, source, 2)?;
@@ -309,7 +301,7 @@ fn packets(
     setup: &Setup,
     load: &open_loop::Load,
     watch: &mut dyn Watch,
-) -> Result<RunStats, RunError> {
+) -> Result<RunStats> {
     let mut m: Machine<Axi, Device> =
         Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
     let open: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
@@ -353,11 +345,7 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
     (rings(setup) + traffic).next_multiple_of(1 << 20)
 }
 
-fn run_values(
-    v: &Values,
-    frames: Option<&Arc<Frames>>,
-    watch: &mut dyn Watch,
-) -> Result<Measured, RunError> {
+fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v)?;
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
@@ -399,14 +387,9 @@ fn run_values(
     Ok(o.measured(rates.concat(), of, latency, ghz))
 }
 
-fn transfer(
-    v: &Values,
-    what: Operation,
-    at: u64,
-    bytes: u32,
-) -> Result<Transactions, SettingError> {
+fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Result<Transactions, SettingError> {
     let rules = Rules::new(settings::axi(v))?;
-    let command = if what == Operation::Read { "AR" } else { "AW" };
+    let command = if op == Operation::Read { "AR" } else { "AW" };
     let row = move |b: doorbell_bus::axi::Burst| system::Transaction {
         addr: b.addr,
         command,

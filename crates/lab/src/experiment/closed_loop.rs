@@ -8,7 +8,7 @@
 
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
-use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats, SLICE};
+use crate::experiment::{Entries, Experiment, Probe, Result, RunError, RunStats, SLICE};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Alignment, Device, Host, Span, Time};
@@ -232,8 +232,11 @@ impl Load {
     }
 }
 
+/// A machine on a link to the hosts.
+type Linked<B, D> = Machine<B, Wired<D, Hosts>>;
+
 /// Returns the packets and payload bytes so far.
-fn arrived<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack, kind: Kind) -> (u64, u64) {
+fn arrived<B: Bus, D>(m: &Linked<B, D>, stack: &Stack, kind: Kind) -> (u64, u64) {
     let peers = || m.device.peer.ends.iter();
     let sum = |f: &dyn Fn(&doorbell_sim::traffic::tcp::End) -> u64| peers().map(f).sum::<u64>();
     match kind {
@@ -275,20 +278,16 @@ struct Carried<L> {
     look: L,
 }
 
-impl<B, D, Dr, E, L> Probe<Machine<B, Wired<D, Hosts>>, NapiContext<Dr, E>> for Carried<L>
+impl<B, D, Dr, E, L> Probe<Linked<B, D>, NapiContext<Dr, E>> for Carried<L>
 where
     B: Bus,
     E: HasStack,
-    L: Fn(&Machine<B, Wired<D, Hosts>>, &[NapiContext<Dr, E>]) -> [Entries; 2],
+    L: Fn(&Linked<B, D>, &[NapiContext<Dr, E>]) -> [Entries; 2],
 {
-    fn done(&self, m: &Machine<B, Wired<D, Hosts>>, stations: &[NapiContext<Dr, E>]) -> (u64, u64) {
+    fn done(&self, m: &Linked<B, D>, stations: &[NapiContext<Dr, E>]) -> (u64, u64) {
         arrived(m, stations[0].endpoint.stack(), self.kind)
     }
-    fn counters(
-        &self,
-        m: &Machine<B, Wired<D, Hosts>>,
-        stations: &[NapiContext<Dr, E>],
-    ) -> [Entries; 2] {
+    fn counters(&self, m: &Linked<B, D>, stations: &[NapiContext<Dr, E>]) -> [Entries; 2] {
         (self.look)(m, stations)
     }
 }
@@ -302,13 +301,13 @@ pub(crate) fn run<B, D, Dr, E>(
     x: &mut Experiment<'_, B, D, Hosts, Dr, E>,
     load: &Load,
     tell: Tell<D>,
-    look: impl Fn(&Machine<B, Wired<D, Hosts>>, &[NapiContext<Dr, E>]) -> [Entries; 2],
-) -> Result<RunStats, RunError>
+    look: impl Fn(&Linked<B, D>, &[NapiContext<Dr, E>]) -> [Entries; 2],
+) -> Result<RunStats>
 where
     B: Bus,
     Wired<D, Hosts>: Device<B>,
-    Dr: Driver<Machine<B, Wired<D, Hosts>>>,
-    E: Endpoint<Machine<B, Wired<D, Hosts>>> + HasStack,
+    Dr: Driver<Linked<B, D>>,
+    E: Endpoint<Linked<B, D>> + HasStack,
 {
     x.begin(tell);
     x.m.outside(|device, _, at| device.peer.start(at));
@@ -366,7 +365,7 @@ fn latency(peers: &Hosts) -> Histogram {
 }
 
 /// Returns the faults that both ends found in each other's frames.
-fn wrong<B: Bus, D>(m: &Machine<B, Wired<D, Hosts>>, stack: &Stack) -> Vec<String> {
+fn wrong<B: Bus, D>(m: &Linked<B, D>, stack: &Stack) -> Vec<String> {
     let (here, there) = (stack.counters, &m.device.peer);
     [
         ("frames with a bad checksum came", here.bad_checksums),

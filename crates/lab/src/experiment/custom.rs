@@ -11,9 +11,9 @@ mod ring;
 
 pub use ring::TxRing;
 
-use crate::experiment::RunError;
 use crate::experiment::open_loop::{self, Load};
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::{Result, RunError};
 use doorbell_bus::{
     Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, RulesError,
     pcie,
@@ -73,7 +73,7 @@ pub fn meter<B, D, Dr>(
     close: impl Fn(Dr, &mut Machine<B, D>),
     on: (Interrupt, u32),
     load: &Load,
-) -> Result<Measured, RunError>
+) -> Result<Measured>
 where
     B: Bus<Sink = Capture>,
     D: Device<B>,
@@ -94,7 +94,7 @@ pub fn meter_watched<B, D, Dr>(
     load: &Load,
     ghz: f64,
     watch: &mut dyn Watch,
-) -> Result<Measured, RunError>
+) -> Result<Measured>
 where
     B: Bus<Sink = Capture>,
     D: Device<B>,
@@ -112,7 +112,7 @@ where
 ///
 /// # Errors
 /// A check of the audit failed, so the counts are no bill.
-pub fn bill(m: &Measured) -> Result<String, RunError> {
+pub fn bill(m: &Measured) -> Result<String> {
     if !m.is_sound() {
         return Err(RunError::Audit(m.audit.join("\n")));
     }

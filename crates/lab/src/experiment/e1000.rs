@@ -13,7 +13,7 @@ use crate::config::host::{self, HostConfig};
 use crate::config::{SettingError, key::Values};
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System, Transactions};
-use crate::experiment::{self, Experiment, RunError, closed_loop, open_loop};
+use crate::experiment::{self, Experiment, Result, closed_loop, open_loop};
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::{Table, Window};
 use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pcie};
@@ -108,7 +108,7 @@ const MOST_MEMORY: usize = 3 << 30;
 ///
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let memory = memory_size(setup, load).min(MOST_MEMORY);
     let mut platform = Platform::new(MEMORY_BASE, memory, setup.host.guard);
     if let Some(window) = setup.tce {
@@ -139,7 +139,7 @@ fn on<B: Bus<Sink = Capture>>(
     setup: &Setup,
     load: &Load,
     watch: &mut dyn Watch,
-) -> Result<RunStats, RunError> {
+) -> Result<RunStats> {
     match load {
         Load::Closed(load) => tcp(bus, setup, load, watch),
         Load::Open(load) => packets(bus, setup, load, watch),
@@ -153,7 +153,7 @@ fn tcp<B: Bus>(
     setup: &Setup,
     load: &closed_loop::Load,
     watch: &mut dyn Watch,
-) -> Result<RunStats, RunError> {
+) -> Result<RunStats> {
     let host = &setup.host;
     let (connections, hosts) = load.connect(setup.nic.mac);
     let (bus, device) = Wired::new(bus, Device::new(setup.nic), hosts, host.link());
@@ -190,7 +190,7 @@ fn packets<B: Bus<Sink = Capture>>(
     setup: &Setup,
     load: &open_loop::Load,
     watch: &mut dyn Watch,
-) -> Result<RunStats, RunError> {
+) -> Result<RunStats> {
     let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
     let (open, on) = (Driver::open(&mut m, &setup.driver)?, (LINE, setup.driver.tx_ring));
     let trouble = |m: &mut Machine<B, Device>| {
@@ -219,11 +219,7 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
     (rings + traffic).next_multiple_of(1 << 20)
 }
 
-fn run_values(
-    v: &Values,
-    frames: Option<&Arc<Frames>>,
-    watch: &mut dyn Watch,
-) -> Result<Measured, RunError> {
+fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v)?;
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;
@@ -263,17 +259,12 @@ fn run_values(
     Ok(o.measured(rates.concat(), of, latency, v.number("cpu.frequency")))
 }
 
-fn transfer(
-    v: &Values,
-    what: Operation,
-    at: u64,
-    bytes: u32,
-) -> Result<Transactions, SettingError> {
+fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Result<Transactions, SettingError> {
     if v.word("bus.kind") == "pcie" {
-        return system::pcie_transfer(v, what, at, bytes);
+        return system::pcie_transfer(v, op, at, bytes);
     }
     let rules = pci::Rules::new(settings::pci(v))?;
-    Ok(Box::new(pci::transactions(&rules, what, at, bytes).map(Into::into)))
+    Ok(Box::new(pci::transactions(&rules, op, at, bytes).map(Into::into)))
 }
 
 #[cfg(test)]

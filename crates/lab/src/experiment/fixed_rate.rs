@@ -12,7 +12,7 @@ use crate::config::key::{Needs, Values, settings, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::result::{CountsOf, Measured, Rate};
 use crate::experiment::window::{Marks, Window};
-use crate::experiment::{Entries, Experiment, Probe, RunError, RunStats, audit::CrossCheck};
+use crate::experiment::{Entries, Experiment, Points, Probe, Result, RunStats, audit::CrossCheck};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
@@ -297,32 +297,25 @@ struct Frames<L, R> {
 }
 
 type Under<D> = Wired<D, Peer>;
+type Board<B, D> = Machine<B, Under<D>>;
+type Station<Dr> = NapiContext<Dr, UpperLayer>;
 
-impl<B, D, Dr, L, R> Probe<Machine<B, Under<D>>, NapiContext<Dr, UpperLayer>> for Frames<L, R>
+impl<B, D, Dr, L, R> Probe<Board<B, D>, Station<Dr>> for Frames<L, R>
 where
     B: Bus,
     Under<D>: Device<B>,
-    Dr: Driver<Machine<B, Under<D>>>,
-    L: Fn(&Dr, &Machine<B, Under<D>>) -> [Entries; 2],
-    R: Fn(&mut Dr, &mut Machine<B, Under<D>>, &mut UpperLayer),
+    Dr: Driver<Board<B, D>>,
+    L: Fn(&Dr, &Board<B, D>) -> [Entries; 2],
+    R: Fn(&mut Dr, &mut Board<B, D>, &mut UpperLayer),
 {
-    fn done(&self, m: &Machine<B, Under<D>>, s: &[NapiContext<Dr, UpperLayer>]) -> (u64, u64) {
+    fn done(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> (u64, u64) {
         let received = s[0].endpoint.received;
         (if self.way == Direction::Receive { received } else { m.device.peer.came }, 0)
     }
-    fn counters(
-        &self,
-        m: &Machine<B, Under<D>>,
-        s: &[NapiContext<Dr, UpperLayer>],
-    ) -> [Entries; 2] {
+    fn counters(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> [Entries; 2] {
         (self.look)(&s[0].driver, m)
     }
-    fn sliced(
-        &mut self,
-        at: Time,
-        m: &mut Machine<B, Under<D>>,
-        s: &mut [NapiContext<Dr, UpperLayer>],
-    ) {
+    fn sliced(&mut self, at: Time, m: &mut Board<B, D>, s: &mut [Station<Dr>]) {
         let s = &mut s[0];
         (self.reclaim)(&mut s.driver, m, &mut s.endpoint);
         s.endpoint.spare.drain(..).for_each(|b| m.release(b));
@@ -333,18 +326,13 @@ where
             self.marks.push((at, done));
         }
     }
-    fn snapped(&mut self, m: &mut Machine<B, Under<D>>, s: &mut [NapiContext<Dr, UpperLayer>]) {
+    fn snapped(&mut self, m: &mut Board<B, D>, s: &mut [Station<Dr>]) {
         if let Some(begin) = self.begin.take() {
             m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
             s[0].endpoint.beat.start(begin);
         }
     }
-    fn series(
-        &mut self,
-        _: [f64; 2],
-        _: &Machine<B, Under<D>>,
-        _: &mut [NapiContext<Dr, UpperLayer>],
-    ) -> Vec<(&'static str, f64)> {
+    fn series(&mut self, _: [f64; 2], _: &Board<B, D>, _: &mut [Station<Dr>]) -> Points {
         Vec::new()
     }
 }
@@ -355,20 +343,20 @@ where
 /// # Errors
 /// The run is stuck, or the watcher ends it.
 pub(crate) fn run<B, D, Dr>(
-    m: &mut Machine<B, Under<D>>,
+    m: &mut Board<B, D>,
     tested: DeviceUnderTest<
         Dr,
-        impl Fn(&Dr, &Machine<B, Under<D>>) -> [Entries; 2],
-        impl Fn(&mut Dr, &mut Machine<B, Under<D>>, &mut UpperLayer),
+        impl Fn(&Dr, &Board<B, D>) -> [Entries; 2],
+        impl Fn(&mut Dr, &mut Board<B, D>, &mut UpperLayer),
     >,
     load: &Load,
     rules: &Rules,
     watch: &mut dyn Watch,
-) -> Result<(RunStats, Dr), RunError>
+) -> Result<(RunStats, Dr)>
 where
     B: Bus,
     Under<D>: Device<B>,
-    Dr: Driver<Machine<B, Under<D>>>,
+    Dr: Driver<Board<B, D>>,
 {
     let DeviceUnderTest { driver, mac, lines, look, reclaim } = tested;
     let stations = vec![NapiContext::new(driver, UpperLayer::new(load, mac), lines, 0, 0)];

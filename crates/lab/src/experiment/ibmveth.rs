@@ -26,7 +26,7 @@ use crate::config::host::{self, HostConfig};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{Count, CountsOf, Group, Measured, Rate};
 use crate::experiment::system::{self, System};
-use crate::experiment::{self, Entries, Experiment, RunError, closed_loop, fixed_rate};
+use crate::experiment::{self, Entries, Experiment, Result, closed_loop, fixed_rate};
 use crate::{config::key::Values, experiment::audit::fault_counts};
 use bridge::{Bridge, UpperLayer};
 use doorbell_bus::{HypervisorDevice, Machine};
@@ -142,7 +142,7 @@ pub type RunStats = experiment::RunStats<Totals>;
 ///
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let mut o = match load {
         Load::Closed(load) => tcp(setup, load, watch),
         Load::Packets(load) => packets::run(setup, load, watch),
@@ -168,7 +168,7 @@ fn machine(
     hosts: Hosts,
     memory: [usize; 2],
     own_core: bool,
-) -> Result<(Lpars, Ibmveth, Server), RunError> {
+) -> Result<(Lpars, Ibmveth, Server)> {
     let lan = Lan::new(Veth::new(setup.lan.clone()), setup.port);
     let of_core = if own_core { vec![CLIENT, SERVER, CLIENT] } else { vec![CLIENT, SERVER] };
     let cores = of_core.len();
@@ -193,11 +193,7 @@ fn machine(
     Ok((m, client, Server::new(server)))
 }
 
-fn tcp(
-    setup: &Setup,
-    load: &closed_loop::Load,
-    watch: &mut dyn Watch,
-) -> Result<RunStats, RunError> {
+fn tcp(setup: &Setup, load: &closed_loop::Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let host = &setup.host;
     let (connections, mut hosts) = load.connect(setup.drivers[CLIENT].mac);
     hosts.gro = setup.network_gro;
@@ -241,7 +237,7 @@ fn fixed_rate(
     setup: &Setup,
     load: &fixed_rate::Load,
     watch: &mut dyn Watch,
-) -> Result<experiment::RunStats, RunError> {
+) -> Result<experiment::RunStats> {
     type Client = papr::Hosted<HypervisorDevice<Veth>, fixed_rate::Peer>;
     let (d, host) = (&setup.drivers[CLIENT], &setup.host);
     let adapters = setup.lan.adapters[..=CLIENT].to_vec();
@@ -377,13 +373,10 @@ fn memory(setup: &Setup, load: Option<&closed_loop::Load>) -> [usize; 2] {
     };
     let (client, server) = load.map_or((8 << 20, 8 << 20), |l| {
         let window = l.socket.receive_buffer.max(l.socket.send_buffer) as usize;
-        let connections = usize::from(l.connections + l.beside);
+        let n = usize::from(l.connections + l.beside);
         // Frames of a window, each in a buffer of its own, and once more as segments. In the client
         // they also wait to be read.
-        (
-            4 * l.memory() + connections * 4 * window,
-            connections * 8 * window.max(64 << 10) + (4096 << 11),
-        )
+        (4 * l.memory() + n * 4 * window, n * 8 * window.max(64 << 10) + (4096 << 11))
     });
     let up = |n: usize| n.next_multiple_of(1 << 20);
     [up(rings(&setup.drivers[CLIENT]) + client), up(rings(&setup.drivers[SERVER]) + server)]
@@ -401,11 +394,7 @@ fn sides(group: Group, n: usize, entries: &[(&'static str, u64)]) -> impl Iterat
     of.chain(Count::of(group, others.iter().copied()))
 }
 
-fn run_values(
-    v: &Values,
-    _: Option<&Arc<Frames>>,
-    watch: &mut dyn Watch,
-) -> Result<Measured, RunError> {
+fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v)?;
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
@@ -426,13 +415,10 @@ fn run_values(
     let mut events = c.event_rates(c.seconds());
     events[0].about = "interrupts taken, of both partitions".into();
     let of_client = "of one core's time, of the client's one or two";
+    let what = "frames with data on the wire, transactions, or large sends";
     let rates = [
         Rate::all([
-            (
-                "packets_per_s",
-                "frames with data on the wire, transactions, or large sends",
-                c.rate(),
-            ),
+            ("packets_per_s", what, c.rate()),
             ("payload_bits_per_s", "TCP payload that arrived", payload),
         ]),
         c.wire_rates(c.seconds()),

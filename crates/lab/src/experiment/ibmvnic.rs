@@ -24,7 +24,9 @@ use crate::config::{host::HostConfig, key::Values};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{CountsOf, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System};
-use crate::experiment::{self, Entries, Experiment, Probe, RunError, SLICE, fixed_rate};
+use crate::experiment::{
+    self, Entries, Experiment, Points, Probe, Result, RunError, SLICE, fixed_rate,
+};
 use doorbell_bus::{HypervisorDevice, Machine};
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, QueueStats, Stats};
@@ -147,7 +149,7 @@ fn machine<Pr: Peer>(
     driver: &DriverConfig,
     peer: Pr,
     memory: usize,
-) -> Result<(Partition<Pr>, Rc<RefCell<Ibmvnic>>), RunError> {
+) -> Result<(Partition<Pr>, Rc<RefCell<Ibmvnic>>)> {
     let (host, queues) = (&setup.host, driver.queues as usize);
     let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
     let partitions = setup.papr.partitions(&[memory], vec![0; queues], host.guard);
@@ -186,7 +188,7 @@ impl Probe<Partition<RequestClients>, Queues> for Answered {
         rates: [f64; 2],
         _: &Partition<RequestClients>,
         _: &mut [Queues],
-    ) -> Vec<(&'static str, f64)> {
+    ) -> Points {
         let bytes = self.nic.borrow().break_even().map_or(-1.0, f64::from);
         vec![("packets_per_s", rates[0]), ("break_even_bytes", bytes)]
     }
@@ -204,7 +206,7 @@ impl Probe<Partition<RequestClients>, Queues> for Answered {
 ///
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let (host, queues) = (&setup.host, setup.driver.queues as usize);
     let peer = RequestClients::new(load, setup.driver.mac);
     let (mut m, nic) = machine(setup, &setup.driver, peer, memory(setup, load))?;
@@ -271,7 +273,7 @@ fn fixed_rate(
     setup: &Setup,
     load: &fixed_rate::Load,
     watch: &mut dyn Watch,
-) -> Result<experiment::RunStats, RunError> {
+) -> Result<experiment::RunStats> {
     type Board = Partition<fixed_rate::Peer>;
     let d = &DriverConfig { queues: 1, ..setup.driver };
     let memory = 2 * rings(d) + load.memory() + (8 << 20);
@@ -285,10 +287,8 @@ fn fixed_rate(
         look: |q: &Queue, m: &Board| counters(&q.nic.borrow(), m),
         reclaim: |_: &mut Queue, _: &mut Board, _: &mut fixed_rate::UpperLayer| {},
     };
-    let (mut o, queue) = fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
-    let Some(nic) = Rc::into_inner(queue.nic) else {
-        unreachable!("the queue was its only holder")
-    };
+    let (mut o, q) = fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
+    let Some(nic) = Rc::into_inner(q.nic) else { unreachable!("the queue was its only holder") };
     nic.into_inner().close(&mut m);
     m.flush_posted();
     o.audit.extend(papr::audit(&m.bus, None));
@@ -324,11 +324,7 @@ fn close(
     audit::audit(&m, &above, (&stats, &queues), faults.as_ref())
 }
 
-fn run_values(
-    v: &Values,
-    _: Option<&Arc<Frames>>,
-    watch: &mut dyn Watch,
-) -> Result<Measured, RunError> {
+fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v);
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
@@ -342,7 +338,10 @@ fn run_values(
         0 => 0.0,
         n => c.counter(0, name) as f64 / n as f64,
     };
+    let of_sent = |name| share(name, "tx_packets");
+    let received = share("rx_packets", "rx_add_arrays");
     let sent = c.counter(0, "tx_packets").max(1) as f64;
+    let transmit = o.totals.transmit.as_ns_f64() * 1e-3 / sent;
     let cores = c.busy.len();
     let busy: f64 = (0..cores).map(|i| c.busy_share(i)).sum();
     let whose = match cores {
@@ -357,27 +356,11 @@ fn run_values(
         ]),
         c.wire_rates(c.seconds()),
         Rate::all([
-            ("direct_share", "of the packets sent", share("tx_direct", "tx_packets")),
-            (
-                "indirect_call_share",
-                "arrays of packets, of the packets sent",
-                share("tx_arrays", "tx_packets"),
-            ),
-            (
-                "software_checksum_share",
-                "of the packets sent",
-                share("tx_csum_direct", "tx_packets"),
-            ),
-            (
-                "received_per_replenish",
-                "frames received for each array of buffers",
-                share("rx_packets", "rx_add_arrays"),
-            ),
-            (
-                "transmit_us",
-                "in the driver's transmit, each packet",
-                o.totals.transmit.as_ns_f64() * 1e-3 / sent,
-            ),
+            ("direct_share", "of the packets sent", of_sent("tx_direct")),
+            ("indirect_call_share", "arrays of packets, of the packets sent", of_sent("tx_arrays")),
+            ("software_checksum_share", "of the packets sent", of_sent("tx_csum_direct")),
+            ("received_per_replenish", "frames received for each array of buffers", received),
+            ("transmit_us", "in the driver's transmit, each packet", transmit),
             (
                 "break_even_bytes",
                 "adaptive: bytes up to which a checksum is made, at the end; -1: none",

@@ -11,7 +11,7 @@ use crate::config::host::{HostConfig, link_bytes};
 use crate::config::key::Values;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System};
-use crate::experiment::{self, RunError, Snapshot, open_loop};
+use crate::experiment::{self, Result, Snapshot, open_loop};
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
@@ -81,7 +81,7 @@ pub type RunStats = experiment::RunStats<Totals>;
 ///
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let rules = Rules::new(setup.pcie)?;
     let (cores, costs) = (usize::from(setup.cores.max(1)), setup.host.costs);
     let platform = Platform::new(setup.memory_base, memory_size(setup, load), setup.host.guard);
@@ -142,14 +142,12 @@ fn in_flight(setup: &Setup) -> usize {
 /// Returns the host memory for all rings and all packets that can be under way.
 fn memory_size(setup: &Setup, load: &Load) -> usize {
     let block = |bytes: u32| (bytes.max(64) as usize).next_power_of_two();
-    let cores = usize::from(setup.cores.max(1));
+    let (cores, ring) = (usize::from(setup.cores.max(1)), in_flight(setup));
     let packets = match load {
-        Load::Pktgen { size, burst, .. } => {
-            cores * (in_flight(setup) + *burst as usize) * block(*size)
-        }
+        Load::Pktgen { size, burst, .. } => cores * (ring + *burst as usize) * block(*size),
         // Replayed frames differ in size, so freed blocks do not always fit.
         Load::Replay { frames, .. } => {
-            in_flight(setup).min(2 * frames.len() + 64) * 2 * block(frames.longest())
+            ring.min(2 * frames.len() + 64) * 2 * block(frames.longest())
         }
     };
     let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
@@ -158,11 +156,7 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
     (packets + rings + (4 << 20)).next_multiple_of(1 << 20)
 }
 
-fn run_values(
-    v: &Values,
-    frames: Option<&Arc<Frames>>,
-    watch: &mut dyn Watch,
-) -> Result<Measured, RunError> {
+fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v)?;
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;

@@ -18,8 +18,8 @@ mod run;
 pub mod system;
 pub mod window;
 
-pub use run::{Counts, Entries, OpenError, RunError, RunStats, Snapshot, WorkTotals};
-pub(crate) use run::{Experiment, Probe, SLICE};
+pub use run::{Counts, Entries, OpenError, Result, RunError, RunStats, Snapshot, WorkTotals};
+pub(crate) use run::{Experiment, Points, Probe, SLICE};
 
 use crate::config::InputError;
 

@@ -4,7 +4,7 @@
 
 use crate::config::key::{Is, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
-use crate::experiment::{Counts, RunError, RunStats, Snapshot, window::Window};
+use crate::experiment::{Counts, Result, RunError, RunStats, Snapshot, window::Window};
 use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time};
@@ -335,7 +335,7 @@ pub(crate) fn run<B, D, Dr>(
     before: &Snapshot,
     end: impl FnOnce(&Machine<B, D>, Time) -> Time,
     watch: &mut dyn Watch,
-) -> Result<RunStats, RunError>
+) -> Result<RunStats>
 where
     B: Bus<Sink = Capture>,
     D: Device<B>,
@@ -426,7 +426,7 @@ pub(crate) fn run_alone<B, D, Dr>(
     trouble: impl FnOnce(&mut Machine<B, D>) -> Option<FaultSchedule<B, D>>,
     end: impl FnMut(&mut Machine<B, D>, Dr),
     watch: &mut dyn Watch,
-) -> Result<RunStats, RunError>
+) -> Result<RunStats>
 where
     B: Bus<Sink = Capture>,
     D: Device<B>,

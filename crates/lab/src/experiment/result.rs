@@ -155,12 +155,8 @@ impl Cost {
             units: done.units,
             cycles: cycles(*spent),
         });
-        let stalled = Cost {
-            name: "registers_and_fences",
-            times: stores,
-            units: stores,
-            cycles: cycles(stalled),
-        };
+        let cycles = cycles(stalled);
+        let stalled = Cost { name: "registers_and_fences", times: stores, units: stores, cycles };
         work.chain([stalled]).collect()
     }
 }

@@ -17,6 +17,9 @@ use doorbell_sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
 use doorbell_sim::{Watch, histogram::Histogram, standstill::Cause, watch};
 use thiserror::Error;
 
+/// Numbers over time with their names.
+pub(crate) type Points = Vec<(&'static str, f64)>;
+
 /// Counters with their names.
 pub type Entries = Vec<(&'static str, u64)>;
 
@@ -81,6 +84,9 @@ pub enum RunError {
     #[error("stopped")]
     Stopped,
 }
+
+/// The outcome of a run, or of a part of it.
+pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
 impl RunError {
     /// Returns whether the user can correct it by other settings.
@@ -232,13 +238,10 @@ impl Counts {
     /// Returns the rates of the wire in both directions, over a time in seconds.
     pub fn wire_rates(&self, seconds: f64) -> Vec<Rate> {
         let rate = |n: u64| 8.0 * n as f64 / seconds;
+        let (out, back) = self.wire;
         Rate::all([
-            ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", rate(self.wire.0)),
-            (
-                "wire_in_bits_per_s",
-                "frames received, with preamble, FCS and gap",
-                rate(self.wire.1),
-            ),
+            ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", rate(out)),
+            ("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", rate(back)),
         ])
     }
 
@@ -287,7 +290,7 @@ impl<T> RunStats<T> {
     ///
     /// # Errors
     /// The first failed check.
-    pub fn sound(self) -> Result<RunStats<T>, RunError> {
+    pub fn sound(self) -> Result<RunStats<T>> {
         match self.audit.first() {
             None => Ok(self),
             Some(why) => Err(RunError::Audit(format!("the audit failed: {why}"))),
@@ -351,7 +354,7 @@ pub(crate) trait Probe<M, S> {
     /// Acts after a slice that ended at `at`.
     fn sliced(&mut self, _at: Time, _m: &mut M, _stations: &mut [S]) {}
     /// Returns the numbers of a slice, given its packets and interrupts a second.
-    fn series(&mut self, rates: [f64; 2], _m: &M, _: &mut [S]) -> Vec<(&'static str, f64)> {
+    fn series(&mut self, rates: [f64; 2], _m: &M, _: &mut [S]) -> Points {
         vec![("packets_per_s", rates[0]), ("interrupts_per_s", rates[1])]
     }
     /// Acts when a snapshot has been taken.
@@ -405,7 +408,7 @@ where
         }
     }
 
-    pub(crate) fn slice(&mut self, until: Time) -> Result<End, RunError> {
+    pub(crate) fn slice(&mut self, until: Time) -> Result<End> {
         let end = match run(self.m, &mut self.cpus, &mut self.stations, &self.rules, until) {
             Err(Stuck::Nothing(_)) if self.may_idle => End::Time,
             Err(stuck) => {
@@ -419,13 +422,13 @@ where
         Ok(end)
     }
 
-    fn hand_over_frames(&mut self) -> Result<(), RunError> {
+    fn hand_over_frames(&mut self) -> Result<()> {
         let (m, watch) = (&mut *self.m, &mut *self.watch);
         m.device.drain_capture(|at, f| watch.frame(at, f)).map_err(RunError::Capture)
     }
 
     /// Runs what is on its way to the wire until `until`, without the CPU.
-    pub(crate) fn settle(&mut self, until: Time) -> Result<(), RunError> {
+    pub(crate) fn settle(&mut self, until: Time) -> Result<()> {
         while self.m.next_event() <= until {
             self.m.run_device(self.m.next_event());
         }
@@ -456,7 +459,7 @@ where
         begin: Time,
         (warmup, duration): (Span, Span),
         probe: &mut impl Probe<Machine<B, Wired<D, Pr>>, NapiContext<Dr, E>>,
-    ) -> Result<(RunStats, Time), RunError> {
+    ) -> Result<(RunStats, Time)> {
         let ends = [begin + warmup, begin + warmup + duration];
         let mut snapshots: Vec<Snapshot> = Vec::with_capacity(2);
         let mut series: Vec<Series> = Vec::new();

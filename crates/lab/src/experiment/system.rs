@@ -61,12 +61,12 @@ impl From<pci::Transaction> for Transaction {
 /// Lists the transactions of a transfer over the PCI Express link of these values.
 pub(crate) fn pcie_transfer(
     v: &Values,
-    what: Operation,
+    op: Operation,
     at: u64,
     bytes: u32,
 ) -> Result<Transactions, SettingError> {
     let rules = pcie::Rules::new(host::pcie(v).0)?;
-    Ok(Box::new(pcie::transactions(&rules, what, at, bytes).map(Into::into)))
+    Ok(Box::new(pcie::transactions(&rules, op, at, bytes).map(Into::into)))
 }
 
 /// A system.

@@ -125,10 +125,8 @@ impl Kernel {
                 cut(&header, bytes, &mut self.into).ok_or_else(uncut)?;
             } else {
                 if header.flags & VnetHeader::NEEDS_CSUM != 0 {
-                    let partial = CsumPartial {
-                        start: header.csum_start.get(),
-                        offset: header.csum_offset.get(),
-                    };
+                    let (start, offset) = (header.csum_start.get(), header.csum_offset.get());
+                    let partial = CsumPartial { start, offset };
                     partial.complete(bytes).map_err(|_| uncut())?;
                 }
                 self.into.push(bytes);

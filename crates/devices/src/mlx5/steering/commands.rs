@@ -183,9 +183,6 @@ fn check(action: u32, destinations: &[Destination]) -> Answer {
         && action & both != both
         && (action & flow_action::FORWARD == 0 || somewhere > 0)
         && (action & flow_action::COUNT == 0 || counters > 0);
-    if sane && somewhere <= COPIES && counters <= COPIES {
-        Ok(())
-    } else {
-        Err(CmdStatus::BadParam)
-    }
+    let fits = sane && somewhere <= COPIES && counters <= COPIES;
+    if fits { Ok(()) } else { Err(CmdStatus::BadParam) }
 }

@@ -1,6 +1,6 @@
 //! The function: bring-up, objects for channels, teardown.
 
-use super::super::firmware::{Firmware, Objects};
+use super::super::{Answer, firmware::Firmware, firmware::Objects};
 use super::queue::CommandQueue;
 use crate::{OpenError, common::both};
 use alloc::{boxed::Box, vec::Vec};
@@ -94,7 +94,7 @@ impl Hca {
         h: &mut H,
         command: Command,
         message: &I,
-    ) -> Result<O, CmdStatus> {
+    ) -> Answer<O> {
         self.queue.execute(h, command, message, &[], 0).map(|(out, _)| out)
     }
 
@@ -104,12 +104,12 @@ impl Hca {
         h: &mut H,
         command: Command,
         message: &I,
-    ) -> Result<(), CmdStatus> {
+    ) -> Answer {
         self.query::<H, I, OutHeader>(h, command, message).map(drop)
     }
 
     /// Executes a command on object `n`.
-    fn execute_on<H: Host>(&mut self, h: &mut H, opcode: u16, n: u32) -> Result<(), CmdStatus> {
+    fn execute_on<H: Host>(&mut self, h: &mut H, opcode: u16, n: u32) -> Answer {
         let mut m = Numbered::ZERO;
         m.set(Numbered::NUMBER, n);
         self.execute_plain(h, (opcode, 0), &m)
@@ -122,17 +122,12 @@ impl Hca {
         opcode: u16,
         message: &I,
         list: &[u8],
-    ) -> Result<u32, CmdStatus> {
+    ) -> Answer<u32> {
         let (out, _): (Numbered, _) = self.queue.execute(h, (opcode, 0), message, list, 0)?;
         Ok(out.get(Numbered::NUMBER))
     }
 
-    fn capability<H: Host>(
-        &mut self,
-        h: &mut H,
-        group: u32,
-        which: u32,
-    ) -> Result<Vec<u8>, CmdStatus> {
+    fn capability<H: Host>(&mut self, h: &mut H, group: u32, which: u32) -> Answer<Vec<u8>> {
         let command = (op::QUERY_HCA_CAP, group << 1 | which);
         let (_, caps) =
             self.queue.execute::<H, _, Numbered>(h, command, &Numbered::ZERO, &[], CAP_LEN)?;
@@ -204,7 +199,7 @@ impl Hca {
     }
 
     /// Creates the objects that all channels refer to, and brings the port up.
-    fn create_common<H: Host>(&mut self, h: &mut H) -> Result<(), CmdStatus> {
+    fn create_common<H: Host>(&mut self, h: &mut H) -> Answer {
         self.pd = self.create(h, op::ALLOC_PD, &Numbered::ZERO, &[])?;
         self.transport_domain = self.create(h, op::ALLOC_TRANSPORT_DOMAIN, &Numbered::ZERO, &[])?;
         let mut m = TisIn::ZERO;
@@ -245,7 +240,7 @@ impl Hca {
     }
 
     /// Takes pages back from the firmware. Returns their number.
-    fn take_pages<H: Host>(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
+    fn take_pages<H: Host>(&mut self, h: &mut H) -> Answer<u32> {
         let n = self.pages.min(PAGES_AT_ONCE);
         let mut m = ManagePagesIn::ZERO;
         m.set(ManagePagesIn::ENTRIES, n);
@@ -282,11 +277,11 @@ impl<H: Host> Firmware<H> for Hca {
         self.caps
     }
 
-    fn alloc_uar(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
+    fn alloc_uar(&mut self, h: &mut H) -> Answer<u32> {
         self.create(h, op::ALLOC_UAR, &Numbered::ZERO, &[])
     }
 
-    fn create_mkey(&mut self, h: &mut H) -> Result<u32, CmdStatus> {
+    fn create_mkey(&mut self, h: &mut H) -> Answer<u32> {
         let mut m = CreateMkeyIn::ZERO;
         let c = m.part_mut(CreateMkeyIn::MKC);
         c.set(Mkc::ACCESS_MODE, access_mode::PA).set(Mkc::LOCAL_READ, 1).set(Mkc::LOCAL_WRITE, 1);
@@ -294,7 +289,7 @@ impl<H: Host> Firmware<H> for Hca {
         Ok(self.create(h, op::CREATE_MKEY, &m, &[])? << 8)
     }
 
-    fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Result<u32, CmdStatus> {
+    fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Answer<u32> {
         let mut m = CreateEqIn::ZERO;
         m.set_quad(CreateEqIn::EVENTS, c.events);
         let eqc = m.part_mut(CreateEqIn::EQC);
@@ -304,7 +299,7 @@ impl<H: Host> Firmware<H> for Hca {
         self.create(h, op::CREATE_EQ, &m, &page_list(c.ring, ENTRY << c.log_size)).map(|n| n & 0xff)
     }
 
-    fn create_cq(&mut self, h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
+    fn create_cq(&mut self, h: &mut H, c: &CqContext) -> Answer<u32> {
         let mut m = CreateCqIn::ZERO;
         let cqc = m.part_mut(CreateCqIn::CQC);
         cqc.set(Cqc::LOG_SIZE, u32::from(c.log_size)).set(Cqc::UAR, c.uar).set(Cqc::EQN, c.eqn);
@@ -316,7 +311,7 @@ impl<H: Host> Firmware<H> for Hca {
         self.create(h, op::CREATE_CQ, &m, &page_list(c.ring, ENTRY << c.log_size))
     }
 
-    fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
+    fn create_sq(&mut self, h: &mut H, c: &SqContext) -> Answer<u32> {
         let mut m = CreateSqIn::ZERO;
         let sqc = m.part_mut(CreateSqIn::SQC);
         sqc.set(Sqc::FLUSH_IN_ERROR, 1)
@@ -333,20 +328,14 @@ impl<H: Host> Firmware<H> for Hca {
         self.create(h, op::CREATE_SQ, &m, &page_list(c.ring, u64::from(WQEBB) << c.log_size))
     }
 
-    fn modify_sq(
-        &mut self,
-        h: &mut H,
-        sqn: u32,
-        from: SqState,
-        to: SqState,
-    ) -> Result<(), CmdStatus> {
+    fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Answer {
         let mut m = ModifySqIn::ZERO;
         m.set(ModifySqIn::FROM, from as u32).set(ModifySqIn::NUMBER, sqn);
         m.part_mut(ModifySqIn::SQC).set(Sqc::STATE, to as u32);
         self.execute_plain(h, (op::MODIFY_SQ, 0), &m)
     }
 
-    fn query_sq(&mut self, h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
+    fn query_sq(&mut self, h: &mut H, sqn: u32) -> Answer<SqState> {
         let mut m = Numbered::ZERO;
         m.set(Numbered::NUMBER, sqn);
         let out: QuerySqOut = self.query(h, (op::QUERY_SQ, 0), &m)?;

@@ -1,9 +1,7 @@
 //! The command queue.
 
-use crate::{
-    OpenError,
-    common::{both, wait},
-};
+use super::super::Answer;
+use crate::{OpenError, common::both, common::wait};
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, Fence, Host, Reg, Span};
 use doorbell_layout::mlx5::CmdStatus;
@@ -105,7 +103,7 @@ impl CommandQueue {
         message: &I,
         list: &[u8],
         more: usize,
-    ) -> Result<(O, Vec<u8>), CmdStatus> {
+    ) -> Answer<(O, Vec<u8>)> {
         let mut header = InHeader::ZERO;
         header.set(InHeader::OPCODE, u32::from(opcode)).set(InHeader::OP_MOD, op_mod);
         let mut input = [message.as_bytes(), list].concat();
@@ -123,12 +121,7 @@ impl CommandQueue {
         Ok((o, rest))
     }
 
-    fn run<H: Host>(
-        &mut self,
-        h: &mut H,
-        input: &[u8],
-        wanted: usize,
-    ) -> Result<Vec<u8>, CmdStatus> {
+    fn run<H: Host>(&mut self, h: &mut H, input: &[u8], wanted: usize) -> Answer<Vec<u8>> {
         let (inputs, outputs) = (blocks(input.len()), blocks(wanted));
         if self.dead || inputs > INPUTS || outputs > OUTPUTS {
             return Err(CmdStatus::Undelivered);
@@ -189,7 +182,7 @@ impl CommandQueue {
     }
 
     /// Waits until the driver owns the entry again.
-    fn answered<H: Host>(&mut self, h: &mut H) -> Result<Entry, CmdStatus> {
+    fn answered<H: Host>(&mut self, h: &mut H) -> Answer<Entry> {
         let last = core::mem::offset_of!(Entry, status_own) as u32;
         debug_assert!(self.stride > last);
         let end = h.now() + TIMEOUT;

@@ -32,10 +32,8 @@ impl Any {
             "dim_cqe" => {
                 // The register has 8 bits.
                 let table = profiles::linux(Direction::Rx, Period::Completion);
-                (
-                    dim(table.map(|s| Setting { packets: s.packets.min(255), ..s })),
-                    Adaptive::CountAndDelay,
-                )
+                let table = table.map(|s| Setting { packets: s.packets.min(255), ..s });
+                (dim(table), Adaptive::CountAndDelay)
             }
             "dim_link" => {
                 let link = Link { mbit_s: n.rate, mtu: d.mtu };

@@ -50,13 +50,12 @@ impl Figures {
             let load = Load::Closed(closed_loop::Load::of(values, setup.driver.mtu - 40)?);
             let o = run(&setup, &load, &mut Unwatched)?.sound()?;
             let s = o.counts.elapsed.as_secs_f64();
+            let busy = o.counts.busy[0] + o.counts.busy[1];
             Ok(Seen {
                 // Rate by received frames, which are passed up in lumps of 255.
                 mbits: 8e-6 * o.counts.wire.1 as f64 / s * 1448.0 / 1538.0,
                 interrupts: o.counts.interrupts[0] as f64 / s,
-                cpu: 100.0 * (o.counts.busy[0] + o.counts.busy[1]).as_secs_f64()
-                    / s
-                    / setup.cores as f64,
+                cpu: 100.0 * busy.as_secs_f64() / s / setup.cores as f64,
                 threshold: o.totals.threshold.into(),
             })
         })

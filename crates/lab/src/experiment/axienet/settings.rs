@@ -129,9 +129,8 @@ fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, SettingError> {
     let always = |pattern| vec![Phase { lasts: all, pattern, size }];
     let in_turn = |a: Pattern, b: Pattern| {
         let turns = all.ps().div_ceil(t.hold.ps().max(1));
-        (0..turns)
-            .map(|i| Phase { lasts: t.hold, pattern: if i % 2 == 0 { a } else { b }, size })
-            .collect()
+        let phase = |i| Phase { lasts: t.hold, pattern: if i % 2 == 0 { a } else { b }, size };
+        (0..turns).map(phase).collect()
     };
     let seed = v.number("run.seed") as u64;
     let phases = match t.pattern {

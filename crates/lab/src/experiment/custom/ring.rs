@@ -92,9 +92,7 @@ impl TxRing {
     ) -> u32 {
         let before = self.under_way.len();
         let done = |slot: u32, h: &mut H| is_done(h, &self.area, slot * self.descriptor);
-        while let Some((_, mapped, cookie)) =
-            self.under_way.pop_front_if(|(slot, ..)| done(*slot, h))
-        {
+        while let Some((_, mapped, cookie)) = self.under_way.pop_front_if(|s| done(s.0, h)) {
             up.sent(h.unmap(mapped), cookie, true);
         }
         (before - self.under_way.len()) as u32

@@ -94,12 +94,8 @@ impl Figures {
 }
 
 /// Returns the transactions by the bus rules for a frame at the trace's address.
-fn made(
-    settings: Settings,
-    what: Operation,
-    trace: Trace,
-) -> Result<Vec<Transaction>, MeasureError> {
-    let rules = Rules::new(settings)?;
+fn made(s: Settings, what: Operation, trace: Trace) -> Result<Vec<Transaction>, MeasureError> {
+    let rules = Rules::new(s)?;
     Ok(transactions(&rules, what, trace[0].0, FRAME).collect())
 }
 
@@ -153,12 +149,8 @@ fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureErr
     };
     let rules = Rules::new(settings)?;
     let platform = Platform::new(MEMORY_BASE, 16 << 20, ProtectionGranularity::Page);
-    let bus = Pci::new(
-        platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
-        rules,
-        latencies,
-        BAR,
-    );
+    let platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
+    let bus = Pci::new(platform, rules, latencies, BAR);
     let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
     let driver = Driver::open(&mut m, &setup.driver)
         .map_err(|e| MeasureError::new(format!("the driver did not open: {e:?}")))?;

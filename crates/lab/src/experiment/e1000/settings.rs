@@ -13,7 +13,7 @@ use crate::experiment::{closed_loop, open_loop};
 use crate::experiment::{open_loop::Limits, system::StackKeys};
 use doorbell_bus::pci::{Protocol, Settings};
 use doorbell_bus::tce::{Prices, Window};
-use doorbell_bus::{Price, pci};
+use doorbell_bus::{Price, pci::Latencies};
 use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot};
 use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
 use doorbell_hal::{Alignment, Span};
@@ -22,7 +22,7 @@ use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
 
 /// Longest frame that these controllers send, without FCS.
-const LONGEST_FRAME: u32 = 16_110;
+const LONGEST_FRAME: (u32, &str) = (16_110, "8254x manual");
 
 /// Reads the [`Setup`] from `v`.
 ///
@@ -31,11 +31,8 @@ const LONGEST_FRAME: u32 = 16_110;
 pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     let kind = BusKeys::of(v).kind;
     let (p, i) = (PciKeys::of(v), IommuKeys::of(v));
-    let latencies = pci::Latencies {
-        cpu: p.cpu_latency,
-        memory: p.memory_latency,
-        register: p.register_latency,
-    };
+    let latencies =
+        Latencies { cpu: p.cpu_latency, memory: p.memory_latency, register: p.register_latency };
     let slot = if kind == "pcie" {
         let (settings, latencies) = host::pcie(v);
         Slot::Express(settings, latencies)
@@ -137,10 +134,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => {
             // A large send's total length is that of an IP packet: 16 bits.
-            let limits = Limits {
-                frame: (LONGEST_FRAME, "8254x manual"),
-                large_send: (65_535, "8254x manual"),
-            };
+            let limits = Limits { frame: LONGEST_FRAME, large_send: (65_535, "8254x manual") };
             Load::Open(open_loop::Load::of(v, &limits, frames)?)
         }
         _ => {

@@ -91,35 +91,28 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns the value of a row, measured or derived. It is always finite.
-    pub(super) fn measure(
-        &mut self,
-        constants: &Constants,
-        row: usize,
-    ) -> Result<f64, MeasureError> {
-        let key = (row, constants.fingerprint());
+    pub(super) fn measure(&mut self, c: &Constants, row: usize) -> Result<f64, MeasureError> {
+        let key = (row, c.fingerprint());
         if let Some(known) = self.done.get(&key) {
             return known.clone();
         }
         let sheet = self.sheet;
         let figure = &sheet.rows[row].figure;
         let value = match &sheet.rows[row].derived {
-            None => self.system.measure(constants, figure),
+            None => self.system.measure(c, figure),
             Some(derived) => {
                 let mut parts = [0.0; 2];
                 for (part, parent) in parts.iter_mut().zip(&derived.from) {
                     let at =
                         sheet.index(parent).ok_or_else(|| MeasureError::unknown_figure(parent))?;
-                    *part = self.measure(constants, at)?;
+                    *part = self.measure(c, at)?;
                 }
                 Ok(derived.rule.apply(parts[0], parts[1]))
             }
         };
         let value = value.and_then(|v| {
-            if v.is_finite() {
-                Ok(v)
-            } else {
-                Err(MeasureError::new(format!("{figure} came out as {v}")))
-            }
+            let wrong = || MeasureError::new(format!("{figure} came out as {v}"));
+            v.is_finite().then_some(v).ok_or_else(wrong)
         });
         self.done.insert(key, value.clone());
         value

@@ -27,16 +27,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Makes the choice of `chosen` out of `alternatives`, taken with `rows` in view. A value that
-    /// is not among the alternatives is added in front.
-    pub fn new(
-        key: &str,
-        chosen: &str,
-        alternatives: &[&str],
-        source: &str,
-        rows: &[&str],
-    ) -> Choice {
-        let mut all: Vec<String> = alternatives.iter().map(|a| (*a).to_owned()).collect();
+    /// Makes the choice of `chosen` out of `among`, taken with `rows` in view. A value that
+    /// is not among them is added in front.
+    pub fn new(key: &str, chosen: &str, among: &[&str], source: &str, rows: &[&str]) -> Choice {
+        let mut all: Vec<String> = among.iter().map(|a| (*a).to_owned()).collect();
         let taken = all.iter().position(|a| a == chosen).unwrap_or_else(|| {
             all.insert(0, chosen.to_owned());
             0
@@ -65,11 +59,7 @@ impl Choice {
 
     /// Returns the alternatives that are not taken.
     pub fn others(&self) -> impl Iterator<Item = &str> {
-        self.alternatives
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| *at != self.taken)
-            .map(|(_, a)| a.as_str())
+        self.alternatives.iter().enumerate().filter(|a| a.0 != self.taken).map(|a| a.1.as_str())
     }
 
     /// Returns whether the author made the choice, that is, it was not set by hand.
@@ -112,12 +102,8 @@ impl Choice {
                 self.alternatives.len() - 1
             }
             None => {
-                let allowed = self.alternatives.clone();
-                return Err(SetError::NoAlternative {
-                    key: self.key.clone(),
-                    value: text,
-                    allowed,
-                });
+                let (key, allowed) = (self.key.clone(), self.alternatives.clone());
+                return Err(SetError::NoAlternative { key, value: text, allowed });
             }
         };
         let was = self.value().to_owned();

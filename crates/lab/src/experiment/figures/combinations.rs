@@ -76,10 +76,8 @@ fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
         _ => Fits::All,
     };
     let held: Vec<usize> = held.collect();
-    let stage = |fits| FitGroup {
-        fits,
-        rows: held.iter().copied().filter(|at| needs(at) == fits).collect(),
-    };
+    let of = |fits| held.iter().copied().filter(|at| needs(at) == fits).collect();
+    let stage = |fits| FitGroup { fits, rows: of(fits) };
     [Fits::None, Fits::Alone, Fits::All]
         .map(stage)
         .into_iter()

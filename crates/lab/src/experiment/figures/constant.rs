@@ -88,33 +88,21 @@ pub struct Constant {
 }
 
 impl Constant {
-    /// Makes a constant that a URL or data sheet gives.
-    pub fn cited(key: &str, value: f64, unit: &str, source: &str) -> Constant {
-        Constant {
-            key: key.into(),
-            value,
-            unit: unit.into(),
-            source: Source::Cited(source.into()),
-            nudge: Perturbation::Rel(0.01),
-        }
+    fn new(key: &str, value: f64, unit: &str, source: Source) -> Constant {
+        let (key, unit) = (key.into(), unit.into());
+        Constant { key, value, unit, source, nudge: Perturbation::Rel(0.01) }
     }
 
-    /// Makes a constant to be solved for within `low..=high`, so that `row` equals the published
+    /// Makes a constant that a URL or data sheet gives.
+    pub fn cited(key: &str, value: f64, unit: &str, source: &str) -> Constant {
+        Constant::new(key, value, unit, Source::Cited(source.into()))
+    }
+
+    /// Makes a constant to be solved for between the two `ends`, so that `row` equals the published
     /// figure. `start` is the first guess.
-    pub fn fitted(
-        key: &str,
-        start: f64,
-        unit: &str,
-        row: &str,
-        (low, high): (f64, f64),
-    ) -> Constant {
-        Constant {
-            key: key.into(),
-            value: start,
-            unit: unit.into(),
-            source: Source::Fit { row: row.into(), low, high },
-            nudge: Perturbation::Rel(0.01),
-        }
+    pub fn fitted(key: &str, start: f64, unit: &str, row: &str, ends: (f64, f64)) -> Constant {
+        let (row, (low, high)) = (row.into(), ends);
+        Constant::new(key, start, unit, Source::Fit { row, low, high })
     }
 
     /// Returns the row that this constant is fitted on, if it is fitted.
@@ -316,9 +304,7 @@ impl std::str::FromStr for Setting {
             return Err(SetError::NotKeyValue(text.into()));
         }
         match value.parse::<f64>() {
-            Ok(number) if number.is_finite() => {
-                Ok(Setting { key: key.into(), value: number.into() })
-            }
+            Ok(n) if n.is_finite() => Ok(Setting { key: key.into(), value: n.into() }),
             _ => Err(SetError::NotANumber { key: key.into(), value: value.into() }),
         }
     }

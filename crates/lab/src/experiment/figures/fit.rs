@@ -145,9 +145,7 @@ fn look(fits: &mut [Search], bench: &mut Bench<'_>, constants: &Constants) -> f6
     for fit in fits.iter_mut() {
         fit.residual = fit.evaluate(bench, constants);
     }
-    fits.iter()
-        .map(|fit| fit.residual.as_ref().map_or(f64::INFINITY, |r| r.abs()))
-        .fold(0.0, f64::max)
+    fits.iter().map(|f| f.residual.as_ref().map_or(f64::INFINITY, |r| r.abs())).fold(0.0, f64::max)
 }
 
 /// Makes one Newton step on all fitted constants, from residuals just measured. Returns whether
@@ -199,15 +197,11 @@ impl Search {
     }
 
     /// Returns the row's distance from its published value, relative to the latter.
-    fn evaluate(
-        &mut self,
-        bench: &mut Bench<'_>,
-        constants: &Constants,
-    ) -> Result<f64, MeasureError> {
+    fn evaluate(&mut self, bench: &mut Bench<'_>, c: &Constants) -> Result<f64, MeasureError> {
         self.evaluations += 1;
-        let constant = &constants.at(self.constant).key;
+        let constant = &c.at(self.constant).key;
         bench.tell(Stage::Fit { constant, evaluations: self.evaluations });
-        let measured = bench.measure(constants, self.row)?;
+        let measured = bench.measure(c, self.row)?;
         let row = &bench.sheet.rows[self.row];
         Ok((measured - row.published.value) / row.scale())
     }
@@ -217,10 +211,7 @@ impl Search {
         let (start, (low, high)) = (constants.at(self.constant).value, self.bounds);
         self.obstacle = None;
         let precision = search(bench.sheet.precision);
-        if self
-            .evaluate(bench, constants)
-            .is_ok_and(|residual| residual.abs() <= precision.residual)
-        {
+        if self.evaluate(bench, constants).is_ok_and(|r| r.abs() <= precision.residual) {
             return;
         }
         let found = root((low, high), precision, |x| {

@@ -113,9 +113,7 @@ fn column(found: &Sensitivity, at: usize) -> BTreeMap<String, Option<f64>> {
         false => c.refitted[at].map(short),
     };
     let constants = found.constants.iter().map(|c| (c.key.clone(), cell(c)));
-    let choices = found
-        .choices
-        .iter()
-        .map(|c| (format!("{}={}", c.key, c.alternative), c.alone[at].map(short)));
+    let choices = found.choices.iter();
+    let choices = choices.map(|c| (format!("{}={}", c.key, c.alternative), c.alone[at].map(short)));
     constants.chain(choices).collect()
 }

@@ -49,20 +49,19 @@ impl Profile {
 
 /// Returns the step of a value of this key in a sensitivity run: 1 %, or to the next allowed value.
 pub(crate) fn nudge(key: &Key, value: f64) -> Perturbation {
+    use Perturbation::{Abs, Rel};
     match key.kind {
         Kind::Among { values, .. } => {
             let at = values.iter().position(|v| *v == value).unwrap_or(0);
             let next = values.get(at + 1).or_else(|| values.get(at.wrapping_sub(1)));
-            Perturbation::Abs(next.map_or(0.0, |n| n - value))
+            Abs(next.map_or(0.0, |n| n - value))
         }
         Kind::Number { max, step, .. } if step > 0.0 => {
-            Perturbation::Abs(if value + step <= max { step } else { -step })
+            Abs(if value + step <= max { step } else { -step })
         }
-        Kind::Number { min, max, .. } if value == 0.0 => {
-            Perturbation::Abs(((max - min) * 0.01).min(1.0))
-        }
-        Kind::Number { max, .. } if value * 1.01 > max => Perturbation::Rel(-0.01),
-        _ => Perturbation::Rel(0.01),
+        Kind::Number { min, max, .. } if value == 0.0 => Abs(((max - min) * 0.01).min(1.0)),
+        Kind::Number { max, .. } if value * 1.01 > max => Rel(-0.01),
+        _ => Rel(0.01),
     }
 }
 

@@ -137,15 +137,13 @@ pub enum Verdict {
 impl Report {
     /// Returns the outcome over all systems.
     pub fn verdict(&self) -> Verdict {
+        let name = |r: &Outcome| r.row.figure.clone();
         let missed = |explained: bool| -> Vec<String> {
             let rows = self.systems.iter().flat_map(|s| &s.rows).filter(|r| r.holds == Some(false));
-            rows.filter(|r| r.known_miss.is_some() == explained)
-                .map(|r| r.row.figure.clone())
-                .collect()
+            rows.filter(|r| r.known_miss.is_some() == explained).map(name).collect()
         };
         let rows = self.systems.iter().flat_map(|s| &s.rows);
-        let broken: Vec<String> =
-            rows.filter(|r| r.is_broken()).map(|r| r.row.figure.clone()).collect();
+        let broken: Vec<String> = rows.filter(|r| r.is_broken()).map(name).collect();
         let fits = self.systems.iter().flat_map(|s| &s.fits).filter(|f| f.failed.is_some());
         let (known, unknown, failed_fits) =
             (missed(true), missed(false), fits.map(|f| f.row.clone()).collect::<Vec<_>>());

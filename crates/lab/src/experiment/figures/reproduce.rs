@@ -65,10 +65,8 @@ pub fn reproduce(
         if !known {
             let keys = sheets.iter().flat_map(|s| s.constants.keys());
             let nearest = nearest(key, keys).map(str::to_owned);
-            return Err(Refused::Set(SetError::Unknown(UnknownConstant {
-                key: key.clone(),
-                nearest,
-            })));
+            let unknown = UnknownConstant { key: key.clone(), nearest };
+            return Err(Refused::Set(SetError::Unknown(unknown)));
         }
     }
     // Systems share nothing, so their results do not depend on each other.
@@ -78,9 +76,7 @@ pub fn reproduce(
         let runs: Vec<_> = sheets
             .iter()
             .zip(systems)
-            .map(|(sheet, system)| {
-                threads.spawn(|| run(sheet, &mut **system, options, &mut |p| tell(p)))
-            })
+            .map(|(sheet, s)| threads.spawn(|| run(sheet, &mut **s, options, &mut |p| tell(p))))
             .collect();
         runs.into_iter()
             .map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -134,10 +130,8 @@ fn fitted(fit: &Fit) -> String {
     let found = format!("fits {} = {}", fit.constant, round_significant(fit.value, 6));
     match fit.residual {
         Some(left) if left.abs() > fit::RESIDUAL => {
-            format!(
-                "{found}, as close as its steps allow: {:+} %",
-                round_significant(left * 100.0, 2)
-            )
+            let left = round_significant(left * 100.0, 2);
+            format!("{found}, as close as its steps allow: {left:+} %")
         }
         _ => found,
     }

@@ -53,12 +53,8 @@ impl FigureSet {
             jitter: system.jitter(),
             precision: system.precision(),
         };
-        let faults = sheet.faults();
-        if faults.is_empty() {
-            Ok(sheet)
-        } else {
-            Err(FigureSetError { system: sheet.system, faults })
-        }
+        sheet.check()?;
+        Ok(sheet)
     }
 
     /// Returns the constants.
@@ -119,11 +115,9 @@ impl FigureSet {
                 continue;
             };
             let becomes = self.rows[partner].figure.clone();
-            if self.rows[partner].role != Role::Predicted {
-                let why = format!(
-                    "not swapped: {becomes} is {}, not predicted",
-                    self.rows[partner].role.name()
-                );
+            let role = self.rows[partner].role;
+            if role != Role::Predicted {
+                let why = format!("not swapped: {becomes} is {}, not predicted", role.name());
                 self.remarks.push((was, why));
                 continue;
             }
@@ -141,12 +135,7 @@ impl FigureSet {
         if swapped > 0 {
             self.known_misses = system.known_misses(true);
         }
-        let faults = self.faults();
-        if faults.is_empty() {
-            Ok(())
-        } else {
-            Err(FigureSetError { system: self.system.clone(), faults })
-        }
+        self.check()
     }
 
     /// Sets a constant or takes an alternative by hand. The row of its fit is then only shown.
@@ -154,11 +143,8 @@ impl FigureSet {
     /// # Errors
     /// This system has no such key, or it cannot have the value.
     pub(super) fn set(&mut self, Setting { key, value }: &Setting) -> Result<(), SetError> {
-        let row = self
-            .constants
-            .iter()
-            .find(|c| c.key == *key)
-            .and_then(|c| c.fit_row().map(str::to_owned));
+        let constant = self.constants.iter().find(|c| c.key == *key);
+        let row = constant.and_then(|c| c.fit_row().map(str::to_owned));
         self.constants.set(key, value)?;
         self.set_by_hand = true;
         if let Some(at) = row.and_then(|figure| self.index(&figure)) {
@@ -177,13 +163,14 @@ impl FigureSet {
         }
     }
 
-    fn faults(&self) -> Vec<String> {
+    fn check(&self) -> Result<(), FigureSetError> {
         let mut faults = Vec::new();
         self.check_constants(&mut faults);
         self.check_choices(&mut faults);
         self.check_rows(&mut faults);
         self.check_references(&mut faults);
-        faults
+        let system = self.system.clone();
+        if faults.is_empty() { Ok(()) } else { Err(FigureSetError { system, faults }) }
     }
 
     fn check_constants(&self, faults: &mut Vec<String>) {
@@ -231,12 +218,9 @@ impl FigureSet {
                 }
             }
         }
-        for row in self.rows.iter().filter(|r| r.role == Role::Fit && !consumed.contains(&r.figure))
-        {
-            faults.push(format!(
-                "the row {} says it is a fit, but no constant is fitted on it",
-                row.figure
-            ));
+        let fits = self.rows.iter().filter(|r| r.role == Role::Fit).map(|r| &r.figure);
+        for row in fits.filter(|row| !consumed.contains(row)) {
+            faults.push(format!("the row {row} says it is a fit, but no constant is fitted on it"));
         }
     }
 

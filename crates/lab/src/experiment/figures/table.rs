@@ -182,13 +182,10 @@ fn tally(rows: &[Outcome]) -> Vec<String> {
 fn freedom(system: &SystemReport) -> Vec<String> {
     let DegreesOfFreedom { predicted, derived, looked_at, fitted, choices } = system.freedom;
     let parts = [(derived, "arithmetic on other rows"), (looked_at, "looked at to choose a model")];
-    let of_them: Vec<String> = parts
-        .iter()
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, what)| format!("{n} of them {what}"))
-        .collect();
     let of_them =
-        if of_them.is_empty() { String::new() } else { format!(" ({})", of_them.join(", ")) };
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} of them {what}"));
+    let of_them = of_them.collect::<Vec<_>>().join(", ");
+    let of_them = if of_them.is_empty() { of_them } else { format!(" ({of_them})") };
     let between = if choices == 0 {
         String::new()
     } else {
@@ -262,10 +259,8 @@ fn sensitivity(text: &mut String, system: &SystemReport, found: &Sensitivity) {
             legend.row([&format!("[{}]", at + 1), &c.key, &c.alternative, "alone"]);
         }
         *text += &legend.text(WIDTH);
-        let choices = found
-            .choices
-            .iter()
-            .map(|c| c.alone.iter().map(|moved| change(*moved, MIN_EFFECT)).collect());
+        let choices = found.choices.iter();
+        let choices = choices.map(|c| c.alone.iter().map(|m| change(*m, MIN_EFFECT)).collect());
         matrix(text, system, found, &choices.collect::<Vec<_>>());
     }
     for figure in &found.disguised {

@@ -84,12 +84,9 @@ impl Port {
 
     fn announce(&mut self, at: Time) {
         if self.armed && self.notify.is_none() {
-            let first = if self.counters.interrupts == 0 {
-                at
-            } else {
-                at.max(self.last + self.cfg.interrupt_gap)
-            };
-            self.notify = Some(first);
+            let gap =
+                if self.counters.interrupts == 0 { Span::ZERO } else { self.cfg.interrupt_gap };
+            self.notify = Some(at.max(self.last + gap));
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
     machine, memory,
 };
 use crate::experiment::window::{Marks, Window};
-use crate::experiment::{self, Counts, RunError, Snapshot, papr};
+use crate::experiment::{self, Counts, Result, RunError, Snapshot, papr};
 use doorbell_bus::{Bus, trace::DriverCall};
 use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
@@ -123,7 +123,7 @@ fn receive(m: &mut Lpars, client: &mut Ibmveth, setup: &Setup, up: &mut Up) -> (
     (m.now().since(begin), polls)
 }
 
-pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats, RunError> {
+pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let mut setup = setup.clone();
     let sender = &mut setup.drivers[SERVER];
     sender.fraglist = load.form != Form::Segment;

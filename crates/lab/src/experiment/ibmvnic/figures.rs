@@ -158,25 +158,15 @@ impl SystemFigures for Figures {
     const LEFT_OUT: &[&str] = &["link.rate"];
 
     fn choices(&self) -> Vec<Choice> {
+        let (shared, rules) =
+            (["ibmvnic.call_share_1"], ["below_half", "each_poll", "whole_arrays"]);
         let together = "four packets of four descriptors fill an array; not published";
         let rule = "linux since 6.12, \"Only replenish rx pool when resources are getting low\"";
         let pool = "the largest that there is; not published";
         let buffers = ["ibmvnic.receives_per_replenish_1"];
         vec![
-            Choice::new(
-                BURST,
-                "4",
-                &["2", "3", "4", "6", "8"],
-                together,
-                &["ibmvnic.call_share_1"],
-            ),
-            Choice::new(
-                RULE,
-                "below_half",
-                &["below_half", "each_poll", "whole_arrays"],
-                rule,
-                &buffers,
-            ),
+            Choice::new(BURST, "4", &["2", "3", "4", "6", "8"], together, &shared),
+            Choice::new(RULE, rules[0], &rules, rule, &buffers),
             Choice::new(POOL, "4096", &["512", "1024", "2048", "4096"], pool, &buffers)
                 .unit("buffers"),
         ]
