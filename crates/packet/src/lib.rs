@@ -150,6 +150,9 @@ impl Packet {
 
     /// Releases all buffers.
     pub fn release<H: Host>(self, h: &mut H) {
-        self.into_fragments().for_each(|f| h.release(f.buf));
+        h.release(self.head.buf);
+        if let Some(more) = self.more {
+            more.frags.into_iter().chain(more.list).for_each(|f| h.release(f.buf));
+        }
     }
 }
