@@ -176,17 +176,27 @@ pub fn read(b: &[u8]) -> Option<Read> {
 
 /// Period of the payload's pattern, a prime, so that no power of two of bytes repeats it.
 const PERIOD: usize = 251;
-/// The pattern, long enough for the longest large send from any phase.
-static PATTERN: LazyLock<Vec<u8>> =
-    LazyLock::new(|| (0..PERIOD + 0x1_0000).map(|i| (i % PERIOD) as u8).collect());
+/// Bytes that are copied or compared at once: whole periods, which stay in a cache.
+const BLOCK: usize = 8 * PERIOD;
+/// The pattern, long enough for a block from any phase.
+static PATTERN: LazyLock<[u8; BLOCK + PERIOD]> =
+    LazyLock::new(|| std::array::from_fn(|i| (i % PERIOD) as u8));
 
-/// Returns `len` bytes of payload from the stream's byte `offset`.
-///
-/// # Panics
-/// Panics if `len` is over 64 KiB.
-pub fn payload(offset: u64, len: usize) -> &'static [u8] {
+/// Returns `len` bytes of payload from the stream's byte `offset`, in blocks.
+pub fn payload(offset: u64, len: usize) -> impl Iterator<Item = &'static [u8]> {
     let phase = (offset % PERIOD as u64) as usize;
-    &PATTERN[phase..phase + len]
+    (0..len).step_by(BLOCK).map(move |at| &PATTERN[phase..phase + BLOCK.min(len - at)])
+}
+
+/// Fills `out` with payload from the stream's byte `offset`.
+pub fn fill(offset: u64, out: &mut [u8]) {
+    let blocks = payload(offset, out.len());
+    out.chunks_mut(BLOCK).zip(blocks).for_each(|(to, block)| to.copy_from_slice(block));
+}
+
+/// Returns true if `bytes` are the payload from the stream's byte `offset`.
+pub fn is_payload(offset: u64, bytes: &[u8]) -> bool {
+    bytes.chunks(BLOCK).eq(payload(offset, bytes.len()))
 }
 
 #[cfg(test)]

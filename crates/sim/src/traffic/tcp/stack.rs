@@ -339,10 +339,9 @@ impl Stack {
             skip -= from;
             let n = (piece.len - from).min(left);
             left -= n;
-            let want = frame::payload(place, n as usize);
-            place += u64::from(n);
             let at = piece.start + from;
-            same &= h.bytes(&piece.buf, at..at + n, |b| b == want);
+            same &= h.bytes(&piece.buf, at..at + n, |b| frame::is_payload(place, b));
+            place += u64::from(n);
         }
         same
     }
@@ -412,16 +411,14 @@ impl Stack {
                 self.back.push(head);
                 return Err(OutOfMemory);
             };
-            h.bytes_mut(&buf, 0..n, |b| {
-                b.copy_from_slice(frame::payload(s.offset + u64::from(done), n as usize));
-            });
+            h.bytes_mut(&buf, 0..n, |b| frame::fill(s.offset + u64::from(done), b));
             frags.push(Fragment { buf, start: 0, len: n });
             done += n;
         }
         h.bytes_mut(&head, 0..size, |b| {
             s.header.write(&c.here, &c.there, c.id, s.len, b);
             if linear {
-                b[headers as usize..].copy_from_slice(frame::payload(s.offset, s.len as usize));
+                frame::fill(s.offset, &mut b[headers as usize..]);
             }
         });
         let mut todo = OffloadRequest {

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 pub(super) struct Timers {
     at: Vec<Time>,
     order: BTreeSet<(Time, usize)>,
+    /// The first of them.
+    first: Option<(Time, usize)>,
 }
 
 impl Timers {
@@ -22,18 +24,18 @@ impl Timers {
             if at < Time::NEVER {
                 self.order.insert((at, i));
             }
+            self.first = self.order.first().copied();
         }
     }
 
     pub(super) fn next(&self) -> Time {
-        self.order.first().map_or(Time::NEVER, |t| t.0)
+        self.first.map_or(Time::NEVER, |t| t.0)
     }
 
     /// Removes and returns the first connection that is due at `now`.
     pub(super) fn due(&mut self, now: Time) -> Option<usize> {
-        let &(at, i) = self.order.first().filter(|t| t.0 <= now)?;
-        self.order.remove(&(at, i));
-        self.at[i] = Time::NEVER;
+        let (_, i) = self.first.filter(|t| t.0 <= now)?;
+        self.set(i, None);
         Some(i)
     }
 }

@@ -32,3 +32,21 @@ fn no_start_of_a_frame_makes_it_panic() {
         }
     }
 }
+
+#[test]
+fn payload_repeats_by_the_stream_not_by_the_block() {
+    for (offset, len) in [(0, 0), (0, 251), (250, BLOCK), (251, BLOCK + 1), (1 << 40, 0x1_0000)] {
+        let want: Vec<u8> = (0..len as u64).map(|i| ((offset + i) % 251) as u8).collect();
+        let mut got = vec![0xff; len];
+        fill(offset, &mut got);
+        assert_eq!(
+            (&got, payload(offset, len).collect::<Vec<_>>().concat()),
+            (&want, want.clone())
+        );
+        assert!(is_payload(offset, &got));
+        if let Some(last) = got.last_mut() {
+            *last ^= 1;
+            assert!(!is_payload(offset, &got));
+        }
+    }
+}
