@@ -10,8 +10,6 @@ const MOST: usize = 32;
 pub(crate) struct OutstandingRequests {
     /// End of the last transfer in each slot. The oldest is at `oldest`.
     over: [Time; MOST],
-    /// The latest end of all.
-    all_over: Time,
     oldest: usize,
     count: usize,
 }
@@ -21,7 +19,6 @@ impl OutstandingRequests {
     pub(crate) fn new(count: u32) -> OutstandingRequests {
         OutstandingRequests {
             over: [Time::ZERO; MOST],
-            all_over: Time::ZERO,
             oldest: 0,
             count: (count as usize).clamp(1, MOST),
         }
@@ -33,32 +30,16 @@ impl OutstandingRequests {
         at.max(self.over[self.oldest])
     }
 
-    /// Returns the end of all transfers, when every slot is free.
-    #[inline]
-    pub(crate) fn all_over(&self) -> Time {
-        self.all_over
-    }
-
     /// Returns the number of slots.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Passes by the slots of those of `transfers` transfers that later ones of them take again.
-    /// Returns the number of those.
-    #[inline]
-    pub(crate) fn skip_reused(&mut self, transfers: u64) -> u64 {
-        let reused = transfers.saturating_sub(self.count as u64);
-        self.oldest = (self.oldest + reused as usize) % self.count;
-        reused
-    }
-
     /// Gives the next slot to a transfer that ends at `over`.
     #[inline]
     pub(crate) fn take(&mut self, over: Time) {
         self.over[self.oldest] = over;
-        self.all_over = self.all_over.max(over);
         self.oldest += 1;
         if self.oldest == self.count {
             self.oldest = 0;

@@ -47,6 +47,8 @@ impl Latencies {
 struct Lane {
     data: Reservations,
     slots: OutstandingRequests,
+    /// The end of all bursts, when every slot is free.
+    over: Time,
     /// The time from a burst's slot to its data.
     lead: Span,
     /// The time from a burst's last data to its end, which frees its slot.
@@ -58,13 +60,13 @@ struct Lane {
 impl Lane {
     /// Books a burst whose data take `took`, wanted at `at`, behind one that ends at `end`. Returns
     /// the end of its data and its own.
-    #[inline]
     fn book(&mut self, at: Time, took: Span, end: Time) -> (Time, Time) {
         let ready = self.slots.free(at) + self.lead;
         let after = if self.in_order { end } else { Time::ZERO };
         let done = self.data.book(ready.max(after), took) + took;
         let end = end.max(done + self.tail);
         self.slots.take(end);
+        self.over = self.over.max(end);
         (done, end)
     }
 
@@ -75,19 +77,20 @@ impl Lane {
         // All data booked so far have gone, and all slots are free. A burst that takes the slot of
         // an earlier one of the run finds it free too, after full bursts of all other slots.
         let ahead = run.full * (self.slots.count() as u64 - 1);
-        if self.slots.all_over() > at || ahead < self.lead + self.tail {
+        if self.over > at || run.bursts > 1 && ahead < self.lead + self.tail {
             return None;
         }
-        let start = self.data.book(at + self.lead, run.total());
-        let reused = self.slots.skip_reused(run.bursts);
+        let start = self.data.book(at + self.lead, run.total);
+        self.over = start + run.total + self.tail;
+        // Later bursts take the slots of earlier ones.
+        let reused = run.bursts.saturating_sub(self.slots.count() as u64);
         let mut end = start + run.first + run.full * reused + self.tail;
         for _ in reused..run.bursts - 1 {
             self.slots.take(end);
             end += run.full;
         }
-        let end = start + run.total() + self.tail;
-        self.slots.take(end);
-        Some(end)
+        self.slots.take(self.over);
+        Some(self.over)
     }
 }
 
@@ -109,6 +112,7 @@ impl Axi {
         let lane = |slots, lead, tail, in_order| Lane {
             data: Reservations::new(),
             slots: OutstandingRequests::new(slots),
+            over: Time::ZERO,
             lead,
             tail,
             in_order,

@@ -22,25 +22,17 @@ pub struct Bursts {
     left: u32,
 }
 
-/// Two or more bursts of a range as a whole. Those between the first and the last are full.
+/// All bursts of a range as a whole. Those between the first and the last are full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// Their number.
+    /// Their number, never zero.
     pub(super) bursts: u64,
     /// The time of the first one's data.
     pub(super) first: Span,
     /// The time of a full one's data.
     pub(super) full: Span,
-    /// The time of the last one's data.
-    last: Span,
-}
-
-impl Run {
-    /// Returns the time of all data.
-    #[inline]
-    pub(super) fn total(&self) -> Span {
-        self.first + self.full * (self.bursts - 2) + self.last
-    }
+    /// The time of all data.
+    pub(super) total: Span,
 }
 
 impl Rules {
@@ -57,7 +49,7 @@ impl Rules {
         (addr & u64::from(self.boundary - 1)) + u64::from(len)
     }
 
-    /// The bursts of `len` bytes at `addr` as a whole, if there are several.
+    /// The bursts of `len` bytes at `addr` as a whole, if there are any.
     #[inline]
     pub(super) fn run(&self, addr: u64, len: u32) -> Option<Run> {
         let bursts = self.count(addr, len);
@@ -65,13 +57,15 @@ impl Rules {
         let time = |bytes: u64| {
             if bytes == boundary { self.full } else { self.clocks(self.beats(0, bytes as u32)) }
         };
+        let full = self.full;
+        if bursts < 2 {
+            let first = self.clocks(self.beats(addr, len));
+            return (bursts > 0).then_some(Run { bursts, first, full, total: first });
+        }
         // The first ends on a boundary, the last begins on one, so either has whole beats there.
-        (bursts > 1).then(|| Run {
-            bursts,
-            first: time(boundary - (addr & (boundary - 1))),
-            full: self.full,
-            last: time(self.end(addr, len) - (bursts - 1) * boundary),
-        })
+        let first = time(boundary - (addr & (boundary - 1)));
+        let last = time(self.end(addr, len) - (bursts - 1) * boundary);
+        Some(Run { bursts, first, full, total: first + full * (bursts - 2) + last })
     }
 
     /// The bursts of `len` bytes at `addr`. Reads and writes are cut alike.
