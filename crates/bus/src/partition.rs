@@ -11,7 +11,7 @@ use crate::trace::{CpuStep, EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Ledger, Machine, Platform, Reservations};
 use doorbell_hal::{
     Device, Direction, DmaFault, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Host,
-    Hypervisor, Iova, Port, Reg, RxVerdict, Span, Time,
+    Hypervisor, Iova, Port, Reg, RxVerdict, Span, Time, write_each,
 };
 
 /// A device in the hypervisor, as a [`Machine`] holds it.
@@ -316,12 +316,14 @@ pub struct HypervisorPort<S = Capture> {
     platform: Platform,
     sink: S,
     per_kib: Span,
+    /// The bytes of a write that joins several.
+    joined: Vec<u8>,
 }
 
 impl HypervisorPort {
     /// Reading 1 KiB of `platform`'s memory costs `per_kib`, and writing it the same.
     pub fn new(platform: Platform, per_kib: Span) -> HypervisorPort {
-        HypervisorPort { platform, sink: Capture::default(), per_kib }
+        HypervisorPort { platform, sink: Capture::default(), per_kib, joined: Vec::new() }
     }
 }
 
@@ -367,6 +369,25 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
         let place = self.platform.check_dma_write(to, from.len())?;
         Ok(self.platform.post_buffer(self.moved(at, from.len()), place, from))
     }
+    /// Posts the parts as one write that arrives with the last, unless each is to be seen.
+    fn write_parts(
+        &mut self,
+        at: Time,
+        to: Iova,
+        parts: &[(u64, &[u8])],
+    ) -> Result<Time, DmaFault> {
+        let len = parts.iter().map(|part| part.1.len()).sum();
+        let Some(place) = self.platform.may_join_writes(to, len) else {
+            return write_each(self, at, to, parts);
+        };
+        self.joined.resize(len, 0);
+        let mut arrival = at;
+        for (offset, bytes) in parts {
+            self.joined[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
+            arrival = self.platform.in_order(self.moved(arrival, bytes.len()));
+        }
+        Ok(self.platform.post_buffer(arrival, place, &mut self.joined))
+    }
     fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)
     }
@@ -383,7 +404,8 @@ impl<S: FrameSink> Bus for HypervisorPort<S> {
     type With<T: FrameSink + Clone> = HypervisorPort<T>;
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> HypervisorPort<T> {
-        HypervisorPort { platform: self.platform, sink, per_kib: self.per_kib }
+        let HypervisorPort { platform, per_kib, joined, .. } = self;
+        HypervisorPort { platform, sink, per_kib, joined }
     }
     bus_of_platform!();
 

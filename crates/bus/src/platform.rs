@@ -371,7 +371,7 @@ impl Platform {
     }
 
     /// Returns a time not before all arrivals in flight, so that order is kept.
-    fn in_order(&self, arrival: Time) -> Time {
+    pub(crate) fn in_order(&self, arrival: Time) -> Time {
         self.in_flight.back().map_or(arrival, |p| p.arrival.max(arrival))
     }
 
@@ -393,6 +393,13 @@ impl Platform {
     pub(crate) fn post_buffer(&mut self, arrival: Time, to: Admitted, from: &mut Vec<u8>) -> Time {
         let other = self.spare.pop().unwrap_or_default();
         self.post(arrival, to, std::mem::replace(from, other))
+    }
+
+    /// Returns the place of a write that may be posted in place of several to parts of it:
+    /// nothing is recorded or struck one by one, and the device may write all of it.
+    pub(crate) fn may_join_writes(&self, to: Iova, len: usize) -> Option<Admitted> {
+        let plain = self.trace.is_none() && self.faults.is_none();
+        if plain { self.device_may_write(to, len).ok() } else { None }
     }
 
     fn post(&mut self, arrival: Time, to: Admitted, bytes: Vec<u8>) -> Time {

@@ -94,6 +94,16 @@ pub trait Port {
     fn write_buffer(&mut self, at: Time, to: Iova, from: &mut Vec<u8>) -> Result<Time, DmaFault> {
         self.write(at, to, from)
     }
+    /// Writes parts of an area at `to`, each at its offset, one after another. Together they fill
+    /// the area.
+    fn write_parts(
+        &mut self,
+        at: Time,
+        to: Iova,
+        parts: &[(u64, &[u8])],
+    ) -> Result<Time, DmaFault> {
+        write_each(self, at, to, parts)
+    }
     /// Checks that `len` bytes at `at` could be read (`ToDevice`) or written now, as a hypervisor
     /// does before it accepts a partition's buffer. Takes no time. A port that cannot check returns
     /// `Ok`; the access itself faults.
@@ -116,6 +126,17 @@ pub trait Port {
     fn emit_buffer(&mut self, at: Time, frame: &mut Vec<u8>) {
         self.emit(at, frame);
     }
+}
+
+/// Writes the parts of an area at `to` one by one, as [`Port::write_parts`] does by itself.
+pub fn write_each<P: Port + ?Sized>(
+    p: &mut P,
+    at: Time,
+    to: Iova,
+    parts: &[(u64, &[u8])],
+) -> Result<Time, DmaFault> {
+    let mut parts = parts.iter().filter(|part| !part.1.is_empty());
+    parts.try_fold(at, |at, (offset, bytes)| p.write(at, to + *offset, bytes))
 }
 
 /// A refused access of a device. Nothing was transferred.

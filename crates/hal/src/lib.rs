@@ -33,6 +33,7 @@ mod work;
 
 pub use device::{
     Device, DmaFault, DmaFaultKind, DropReason, EventSource, Fact, HcallDevice, Port, RxVerdict,
+    write_each,
 };
 pub use hcall::{Hcall, HcallReturn, Hypervisor};
 pub use host::{

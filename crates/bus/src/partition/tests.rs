@@ -49,3 +49,40 @@ fn a_price_by_an_argument_ends_at_the_most() {
     assert_eq!([0, 1, 16, 17, u64::MAX].map(cost), [0, 10, 160, 160, 160].map(Span::from_ns));
     assert_eq!(Each::NOTHING.of(&[u64::MAX; 9]), Span::ZERO);
 }
+
+#[test]
+fn joined_parts_take_the_time_of_each() {
+    let run = |at: u64, joined: bool| {
+        let (mut v, to, addr) = lent(Direction::FromDevice);
+        v.per_kib = Span::from_ps(1_000_001);
+        v.write(Time::ZERO, to + 4900, &[9; 100]).unwrap();
+        let parts: [(u64, &[u8]); 4] = [(1, &[1; 15]), (0, &[2]), (16, &[]), (16, &[3; 4500])];
+        let (at, before) = (Time::from_ps(at), v.platform.next_arrival());
+        let done = if joined {
+            v.write_parts(at, to + 80, &parts)
+        } else {
+            write_each(&mut v, at, to + 80, &parts)
+        };
+        v.platform.deliver(before);
+        let next = v.platform.next_arrival();
+        v.platform.deliver(Time::NEVER);
+        (done, v.platform.memory.cpu(addr, 5000).to_vec(), next)
+    };
+    // Before a write in flight arrives, and after.
+    for at in [7, 1_000_000] {
+        let (one, each) = (run(at, true), run(at, false));
+        assert_eq!((one.0, &one.1), (each.0, &each.1));
+        assert_eq!(Ok(one.2), one.0, "all of it arrives at once");
+        assert!(each.2 < one.2);
+    }
+}
+
+#[test]
+fn parts_that_do_not_fit_are_written_as_far_as_they_do() {
+    let (mut v, to, addr) = lent(Direction::FromDevice);
+    let parts: [(u64, &[u8]); 2] = [(0, &[1; 10]), (10, &[2; 11])];
+    assert!(v.write_parts(Time::ZERO, to + 4980, &parts).is_err());
+    v.platform.deliver(Time::NEVER);
+    assert_eq!(v.platform.memory.cpu(addr + 4979, 12), [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+    assert_eq!(v.platform.ledger.dma_faults, 1);
+}

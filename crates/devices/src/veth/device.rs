@@ -44,7 +44,7 @@ pub struct Veth {
     /// From the uplink, in order.
     arrivals: VecDeque<(Time, FrameMemory)>,
     /// Time of the next event.
-    due: Option<Time>,
+    due: Time,
     /// Calls with a unit address that is not the caller's.
     strangers: u64,
 }
@@ -74,7 +74,7 @@ impl Veth {
             out: Vec::new(),
         };
         let (spare, arrivals) = (FrameMemory::default(), VecDeque::new());
-        Veth { parts, spare, tokens: 0, arrivals, due: None, strangers: 0 }
+        Veth { parts, spare, tokens: 0, arrivals, due: Time::NEVER, strangers: 0 }
     }
 
     /// Returns the counters of adapter `i` of the configuration.
@@ -100,7 +100,7 @@ impl Veth {
 
 impl EventSource for Veth {
     fn next_due(&self) -> Option<Time> {
-        self.due
+        (self.due < Time::NEVER).then_some(self.due)
     }
 
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
@@ -120,9 +120,11 @@ impl EventSource for Veth {
 impl Veth {
     /// Finds the time of the next event: an interrupt, the arrival of an entry, a frame.
     fn update_due(&mut self) {
-        let adapters = self.parts.adapters.iter();
-        let interrupts = adapters.flat_map(|a| a.notify.into_iter().chain(a.late.front().copied()));
-        self.due = interrupts.chain(self.arrivals.front().map(|a| a.0)).min();
+        let at = |front: Option<Time>| front.unwrap_or(Time::NEVER);
+        let earlier =
+            |due: Time, a: &Adapter| due.min(at(a.notify)).min(at(a.late.front().copied()));
+        let arrival = at(self.arrivals.front().map(|a| a.0));
+        self.due = self.parts.adapters.iter().fold(arrival, earlier);
     }
 
     fn call<P: Port>(
@@ -201,7 +203,8 @@ impl<P: Port> HcallDevice<P> for Veth {
     }
 
     fn advance(&mut self, ports: &mut [P], until: Time) {
-        while let Some(due) = self.due.filter(|t| *t <= until) {
+        while self.due <= until && self.due < Time::NEVER {
+            let due = self.due;
             if self.arrivals.front().is_some_and(|a| a.0 == due)
                 && let Some((at, frame)) = self.arrivals.pop_front()
             {

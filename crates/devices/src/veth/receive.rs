@@ -113,7 +113,7 @@ impl Adapter {
         };
         let place = Iova(u64::from(self.queue.ioba) + u64::from(self.queue.at));
         let (control, rest) = entry.as_bytes().split_at(1);
-        let written = p.write(read, place + 1, rest).and_then(|t| p.write(t, place, control));
+        let written = p.write_parts(read, place, &[(1, rest), (0, control)]);
         let done = *written.as_ref().unwrap_or(&read);
         self.queue.at += ENTRY;
         if self.queue.at >= self.queue.len {
@@ -133,16 +133,15 @@ impl Adapter {
 
 /// Writes a frame, and the mss of a large one, behind the correlator.
 fn fill<P: Port>(p: &mut P, at: Time, b: Buffer, f: &Frame<'_>) -> Result<Time, DmaFault> {
-    let mut to = Iova(u64::from(b.ioba) + u64::from(CORRELATOR));
-    let mut done = at;
-    if let Some(mss) = f.large {
-        done = p.write(done, to, U64::new(mss.into()).as_bytes())?;
-        to = to + u64::from(MSS_LEN);
-    }
     let mut tag = [0; TAG];
-    for piece in f.pieces(&mut tag).into_iter().filter(|p| !p.is_empty()) {
-        done = p.write(done, to, piece)?;
-        to = to + piece.len() as u64;
-    }
-    Ok(done)
+    let mss = f.large.map(|mss| U64::new(mss.into()));
+    let mss = mss.as_ref().map_or(&[][..], IntoBytes::as_bytes);
+    let [first, second, third, last] = f.pieces(&mut tag);
+    let mut end = 0;
+    let parts = [mss, first, second, third, last].map(|part| {
+        let offset = end;
+        end += part.len() as u64;
+        (offset, part)
+    });
+    p.write_parts(at, Iova(u64::from(b.ioba) + u64::from(CORRELATOR)), &parts)
 }

@@ -116,18 +116,21 @@ impl Server {
         m.charge(CpuWork::TxDescriptor(p.pieces().count() as u32));
         m.charge(CpuWork::TxNotify);
         self.scratch.clear();
-        for q in p.pieces() {
+        p.pieces().for_each(|q| {
             m.bytes(&q.buf, q.start..q.start + q.len, |b| self.scratch.extend_from_slice(b));
-        }
+        });
         let (frame, todo) = (&mut self.scratch, p.todo);
         m.outside(|wired, bus, at| {
             transmit(&mut wired.device, bus, at, frame, todo);
         });
         self.stats.tx_packets += 1;
-        let more = p.more.map(|m| *m).unwrap_or_default();
-        let pieces = [p.head].into_iter().chain(more.frags).chain(more.list);
-        self.done.extend(pieces.map(|q| (q.buf, false)));
-        self.done.iter_mut().rev().take(1).for_each(|(_, last)| *last = true);
+        self.done.push((p.head.buf, false));
+        if let Some(more) = p.more {
+            self.done.extend(more.frags.into_iter().chain(more.list).map(|q| (q.buf, false)));
+        }
+        if let Some((_, last)) = self.done.last_mut() {
+            *last = true;
+        }
     }
 
     /// Passes up to `budget` frames of the physical port to `up`. Returns whether more may wait.
