@@ -265,6 +265,25 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         }
     }
 
+    /// Runs the device as [`Machine::run_device`], but no further than to the first change of an
+    /// interrupt.
+    pub fn run_to_interrupt(&mut self, until: Time) {
+        let changes = self.bus.interrupt_changes();
+        while self.bus.interrupt_changes() == changes {
+            let device = self.device.next_due().unwrap_or(Time::NEVER);
+            let arrival = self.bus.next_arrival();
+            if arrival.min(device) > until {
+                break;
+            } else if arrival < device {
+                self.bus.deliver(arrival);
+            } else {
+                let effect = self.device.advance_to_effect(&mut self.bus, until);
+                self.bus.deliver(effect.unwrap_or(until));
+            }
+        }
+        self.look_ahead();
+    }
+
     /// Returns the time of the next event of the device, or the next arrival.
     pub fn next_event(&self) -> Time {
         self.due

@@ -47,6 +47,14 @@ pub trait Device<P: Port>: EventSource {
     }
     /// Does everything that is due up to and including `until`.
     fn advance(&mut self, p: &mut P, until: Time);
+    /// Does what is due up to `until`, but no more after the first instant with an effect outside
+    /// memory: an interrupt, a frame that leaves. Returns that instant. A device that cannot tell
+    /// stops at each event.
+    fn advance_to_effect(&mut self, p: &mut P, until: Time) -> Option<Time> {
+        let due = self.next_due().filter(|due| *due <= until)?;
+        self.advance(p, due);
+        Some(due)
+    }
     /// Resets the device as power-on or a function-level reset does: nothing pending, no DMA.
     fn reset(&mut self, p: &mut P, at: Time);
 }

@@ -272,6 +272,17 @@ impl<D, Pr> Wired<D, Pr> {
         (self.flaps.take().map_or(0, |f| f.0.times), self.out.borrow().cut + self.back.cut)
     }
 
+    /// Returns the time of the next event that is not the device's own.
+    #[inline(always)]
+    fn link_due(&self) -> Time
+    where
+        Pr: Peer,
+    {
+        let wires = self.out.borrow().next_arrival().min(self.back.next_arrival());
+        let flap = self.flaps.as_ref().map_or(Time::NEVER, |f| f.0.next());
+        wires.min(flap).min(self.peer.next_due().unwrap_or(Time::NEVER))
+    }
+
     /// Passes the frames captured since the last call to `to`.
     ///
     /// # Errors
@@ -290,11 +301,8 @@ impl<D: EventSource, Pr: Peer> EventSource for Wired<D, Pr> {
     }
     #[inline]
     fn next_due(&self) -> Option<Time> {
-        let wires = self.out.borrow().next_arrival().min(self.back.next_arrival());
-        let wires = wires.min(self.flaps.as_ref().map_or(Time::NEVER, |f| f.0.next()));
         let device = self.device.next_due().unwrap_or(Time::NEVER);
-        let peer = self.peer.next_due().unwrap_or(Time::NEVER);
-        Some(device.min(peer).min(wires)).filter(|t| *t < Time::NEVER)
+        Some(device.min(self.link_due())).filter(|t| *t < Time::NEVER)
     }
 }
 
@@ -318,37 +326,54 @@ impl<P: Port, D: Device<P>, Pr: Peer> Device<P> for Wired<D, Pr> {
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
-        while let Some(at) = self.next_due().filter(|at| *at <= until) {
-            let at = at.max(self.now);
-            self.now = at;
-            self.device.advance(p, at);
-            if let Some(up) = self.flaps.as_mut().and_then(|f| f.0.step(at)) {
-                self.set_up(at, up);
-            }
-            if self.peer.next_due().is_some_and(|t| t <= at) {
-                self.peer.advance(at, &mut self.back);
-            }
-            let landed = self.out.borrow_mut().land_by(at);
-            if let Some(frame) = landed {
-                self.peer.receive(at, &frame, &mut self.back);
-                self.capture.iter_mut().for_each(|c| c.push((at, frame.clone())));
-                self.out.borrow_mut().spare.push(frame);
-            }
-            if let Some(mut frame) = self.back.land_by(at) {
-                let captured = self.capture.is_some().then(|| frame.clone());
-                let taken = self.device.receive_buffer(p, at, &mut frame);
-                if taken == RxVerdict::Hold {
-                    self.held += 1;
-                    self.back.hover(at + HOLD, frame);
-                    continue;
-                }
-                self.dropped += u64::from(taken != RxVerdict::Yes);
-                self.capture.iter_mut().zip(captured).for_each(|(c, f)| c.push((at, f)));
-                self.back.spare.push(frame);
-            }
+        while self.next_due().is_some_and(|due| due <= until) {
+            self.advance_to_effect(p, until);
         }
         self.now = self.now.max(until);
         self.device.advance(p, until);
+    }
+
+    fn advance_to_effect(&mut self, p: &mut P, until: Time) -> Option<Time> {
+        let link_due = self.link_due();
+        // What is late happens now.
+        let at = link_due.max(self.now);
+        let effect = if self.device.next_due().is_some_and(|due| due <= until && due < self.now) {
+            self.device.advance(p, self.now);
+            Some(self.now)
+        } else {
+            self.device.advance_to_effect(p, at.min(until))
+        };
+        if link_due > until || effect.is_some_and(|effect| effect < at) {
+            self.now = effect.unwrap_or(self.now);
+            return effect;
+        }
+        self.now = at;
+        self.device.advance(p, at);
+        if let Some(up) = self.flaps.as_mut().and_then(|f| f.0.step(at)) {
+            self.set_up(at, up);
+        }
+        if self.peer.next_due().is_some_and(|t| t <= at) {
+            self.peer.advance(at, &mut self.back);
+        }
+        let landed = self.out.borrow_mut().land_by(at);
+        if let Some(frame) = landed {
+            self.peer.receive(at, &frame, &mut self.back);
+            self.capture.iter_mut().for_each(|c| c.push((at, frame.clone())));
+            self.out.borrow_mut().spare.push(frame);
+        }
+        if let Some(mut frame) = self.back.land_by(at) {
+            let captured = self.capture.is_some().then(|| frame.clone());
+            let taken = self.device.receive_buffer(p, at, &mut frame);
+            if taken == RxVerdict::Hold {
+                self.held += 1;
+                self.back.hover(at + HOLD, frame);
+                return Some(at);
+            }
+            self.dropped += u64::from(taken != RxVerdict::Yes);
+            self.capture.iter_mut().zip(captured).for_each(|(c, f)| c.push((at, f)));
+            self.back.spare.push(frame);
+        }
+        Some(at)
     }
 
     fn reset(&mut self, p: &mut P, at: Time) {

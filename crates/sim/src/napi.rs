@@ -359,7 +359,7 @@ where
         }
         let event = m.next_event();
         if event < next.0 && event <= until {
-            m.run_device(event);
+            m.run_to_interrupt(until.min(Time::from_ps(next.0.ps() - 1)));
             if m.bus.interrupt_changes() != changes {
                 changes = m.bus.interrupt_changes();
                 stations.iter_mut().for_each(|s| ask(m, s));

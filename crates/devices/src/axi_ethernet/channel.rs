@@ -44,6 +44,8 @@ pub(super) struct Fetched {
     /// Time at which work on it can begin.
     pub(super) at: Time,
     pub(super) d: Descriptor,
+    /// It may be one that no frame can use: done before, empty, or at a bad address.
+    pub(super) suspect: bool,
 }
 
 /// A descriptor whose status is being written.
@@ -253,7 +255,11 @@ impl Channel {
                 return Err(Halted);
             }
         };
-        self.queue.push_back(Fetched { place, at: arrived + self.cfg.clocks(FETCHED_TO_DATA), d });
+        let unaligned = !self.cfg.realign && d.buffer.get() % 4 != 0;
+        let empty = d.control.get() & Descriptor::LENGTH == 0;
+        let suspect = unaligned || empty || d.status.get() & Descriptor::CMPLT != 0;
+        let at = arrived + self.cfg.clocks(FETCHED_TO_DATA);
+        self.queue.push_back(Fetched { place, at, d, suspect });
         self.last = place;
         self.next = self.next_of(&d);
         // It is not read past a descriptor that will halt the channel.

@@ -81,8 +81,8 @@ pub struct AxiEthernet {
     /// The cable is in, and the partner alive.
     cable: bool,
     pub(super) link: bool,
-    /// The three lines, as they are.
-    lines: [bool; 3],
+    /// The three lines that are high, by their numbers' bits.
+    lines: u8,
     /// Up to when everything has been done.
     now: Time,
     due: Time,
@@ -113,7 +113,7 @@ impl AxiEthernet {
             negotiating: Time::NEVER,
             cable: true,
             link: true,
-            lines: [false; 3],
+            lines: 0,
             now: Time::ZERO,
             due: Time::NEVER,
             tx_due: Time::NEVER,
@@ -129,7 +129,7 @@ impl AxiEthernet {
 
     /// Interrupt line `n`, as it is now; see `doorbell_layout::axienet::line`.
     pub fn line(&self, n: u16) -> bool {
-        self.lines.get(usize::from(n)).copied().unwrap_or(false)
+        u64::from(self.lines).checked_shr(n.into()).is_some_and(|l| l & 1 != 0)
     }
 
     /// Bytes in the receive memory.
@@ -266,12 +266,14 @@ impl AxiEthernet {
     /// Finds the time of the next event of any kind.
     fn update_next_event(&mut self) {
         self.update_tx_due();
+        self.update_rx_due();
         self.update_after_arrival();
     }
 
-    /// Finds the time of the next event after a frame came, which moves nothing of transmission.
+    /// Finds the time of the next event after a frame came, which moves only the begin of its way
+    /// to memory.
     fn update_after_arrival(&mut self) {
-        self.update_rx_due();
+        self.rx_due = self.rx_due.min(self.rx_data_due());
         self.update_due();
         if self.lines_wanted() != self.lines {
             self.due = self.now;
@@ -301,17 +303,21 @@ impl AxiEthernet {
             .max(self.now);
     }
 
-    /// Does all that is due up to `until`.
+    /// Does what is due up to `until`, or to the first effect outside memory. Returns its time.
     #[inline(never)]
-    fn run<P: Port>(&mut self, p: &mut P, until: Time) {
+    fn run<P: Port>(&mut self, p: &mut P, until: Time) -> Option<Time> {
         while self.due <= until {
             self.now = self.now.max(self.due);
-            self.step(p, self.now);
+            if self.step(p, self.now) {
+                return Some(self.now);
+            }
         }
+        None
     }
 
     /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
-    fn step<P: Port>(&mut self, p: &mut P, t: Time) {
+    /// Returns true if a line changed or a frame left.
+    fn step<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
         let others = self.link_or_phy_due() <= t;
         if others {
             self.link_or_phy(t);
@@ -330,7 +336,8 @@ impl AxiEthernet {
         if rx && self.rx_write_due() <= t {
             self.rx_written(p, t);
         }
-        if tx && self.wire_due() <= t {
+        let on_wire = tx && self.wire_due() <= t;
+        if on_wire {
             self.wire(p, t);
         }
         if rx && self.rx_data_due() <= t {
@@ -350,7 +357,7 @@ impl AxiEthernet {
             self.rx.ch.delay_over();
         }
         let failed = self.has_failed();
-        self.settle_lines(p, t);
+        let changed = self.settle_lines(p, t);
         if tx || failed {
             self.update_tx_due();
         }
@@ -358,6 +365,7 @@ impl AxiEthernet {
             self.update_rx_due();
         }
         self.update_due();
+        changed || on_wire
     }
 
     fn link_or_phy(&mut self, t: Time) {
@@ -373,9 +381,12 @@ impl AxiEthernet {
         }
     }
 
-    /// The lines as they should be.
-    fn lines_wanted(&self) -> [bool; 3] {
-        [self.tx.ch.interrupts(), self.rx.ch.interrupts(), self.mac.interrupts()]
+    /// The lines that should be high.
+    #[inline(always)]
+    fn lines_wanted(&self) -> u8 {
+        u8::from(self.tx.ch.interrupts()) << line::TX
+            | u8::from(self.rx.ch.interrupts()) << line::RX
+            | u8::from(self.mac.interrupts()) << line::MAC
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -412,24 +423,28 @@ impl AxiEthernet {
         self.update_next_event();
     }
 
-    fn settle_lines<P: Port>(&mut self, p: &mut P, t: Time) {
+    /// Returns true if a line changed.
+    fn settle_lines<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
         if self.has_failed() {
             self.halt_both(t);
         }
         self.tx.ch.settle(self.tx.is_working());
         self.rx.ch.settle(self.rx.is_busy());
-        let wanted = self.lines_wanted();
+        let changed = self.lines ^ self.lines_wanted();
+        if changed == 0 {
+            return false;
+        }
+        self.lines ^= changed;
         let c = &mut self.counters;
         let rises = [&mut c.tx_interrupts, &mut c.rx_interrupts, &mut c.mac_interrupts];
-        for (((n, high), wanted), rises) in
-            [line::TX, line::RX, line::MAC].into_iter().zip(&mut self.lines).zip(wanted).zip(rises)
-        {
-            if *high != wanted {
-                *high = wanted;
-                *rises += u64::from(wanted);
-                p.set_irq_line(t, n, wanted);
+        for (n, rises) in [line::TX, line::RX, line::MAC].into_iter().zip(rises) {
+            if changed >> n & 1 != 0 {
+                let high = self.lines >> n & 1 != 0;
+                *rises += u64::from(high);
+                p.set_irq_line(t, n, high);
             }
         }
+        true
     }
 }
 
@@ -476,10 +491,15 @@ impl<P: Port> Device<P> for AxiEthernet {
     #[inline]
     fn advance(&mut self, p: &mut P, until: Time) {
         // Mostly nothing is due.
-        if self.due <= until {
+        while self.due <= until {
             self.run(p, until);
         }
         self.now = self.now.max(until);
+    }
+
+    #[inline]
+    fn advance_to_effect(&mut self, p: &mut P, until: Time) -> Option<Time> {
+        if self.due <= until { self.run(p, until) } else { None }
     }
 
     fn reset(&mut self, p: &mut P, at: Time) {

@@ -26,6 +26,7 @@ const STREAM_TO_DATA: u64 = 39;
 /// A frame in the receive memory.
 #[derive(Debug)]
 struct RxFrame {
+    /// Time at which its first data can be written.
     ready: Time,
     bytes: Vec<u8>,
     /// Bytes of it that have been written.
@@ -178,14 +179,21 @@ impl AxiEthernet {
         }
         let app = [0, 0, status, sum, bytes.len() as u32 & rx_app::LENGTH];
         self.rx.used += bytes.len();
-        self.rx.fifo.push_back(RxFrame { ready: at, bytes, done: 0, app });
+        let ready = at + self.cfg.clocks(STREAM_TO_DATA);
+        self.rx.fifo.push_back(RxFrame { ready, bytes, done: 0, app });
     }
 
     // ---- to memory ----
 
     /// Returns the error of a descriptor that no frame can use: bits of its status, if that is
     /// written, and of SR.
-    fn rx_flaw(&self, d: &Descriptor) -> Option<(Option<u32>, u32)> {
+    #[inline(always)]
+    fn rx_flaw(&self, f: &Fetched) -> Option<(Option<u32>, u32)> {
+        if f.suspect { self.rx_suspect(&f.d) } else { None }
+    }
+
+    #[cold]
+    fn rx_suspect(&self, d: &Descriptor) -> Option<(Option<u32>, u32)> {
         if self.rx.ch.is_stale(d) {
             return Some((None, sr::SG_INT_ERR));
         }
@@ -201,9 +209,8 @@ impl AxiEthernet {
         }
         let Some(d) = r.ch.queue.front() else { return Time::NEVER };
         match r.fifo.front() {
-            _ if self.rx_flaw(&d.d).is_some() => d.at,
-            Some(f) if f.done == 0 => (f.ready + self.cfg.clocks(STREAM_TO_DATA)).max(d.at),
-            Some(_) => d.at,
+            _ if self.rx_flaw(d).is_some() => d.at,
+            Some(f) => f.ready.max(d.at),
             None => Time::NEVER,
         }
     }
@@ -211,7 +218,7 @@ impl AxiEthernet {
     /// The next buffer of the frame in front.
     pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(&fetched) = self.rx.ch.queue.front() else { return };
-        match self.rx_flaw(&fetched.d) {
+        match self.rx_flaw(&fetched) {
             Some((None, errors)) => return self.rx_fail(t, fetched.place, errors),
             Some((Some(status), errors)) => {
                 return self.rx_data_fails(p, t, &fetched, (status, errors));
