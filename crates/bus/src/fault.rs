@@ -133,7 +133,6 @@ impl Faults {
         lost
     }
 
-    /// Returns whether a message is lost.
     #[cold]
     pub(crate) fn loses_message(&mut self) -> bool {
         self.loses_interrupt()
@@ -154,7 +153,6 @@ impl Faults {
         lost
     }
 
-    /// Line `n` is low.
     #[cold]
     pub(crate) fn line_is_low(&mut self, n: u16) {
         self.missed.retain(|m| *m != n);

@@ -24,7 +24,6 @@ const COLOURS: [RGBColor; MOST] = [
     RGBColor(122, 124, 128),
 ];
 
-#[derive(Debug)]
 pub(crate) struct Line {
     /// Its name in the legend.
     pub(crate) label: String,
@@ -32,7 +31,6 @@ pub(crate) struct Line {
     pub(crate) values: Vec<f64>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
     /// Titles of the axes, with units.
@@ -44,7 +42,6 @@ pub(crate) struct Chart {
 }
 
 /// Positions on the horizontal axis.
-#[derive(Debug)]
 pub(crate) enum Places {
     Numbers(Vec<f64>),
     /// Side by side, with their names.

@@ -9,7 +9,6 @@
 use std::fmt::Arguments;
 use std::io::{self, Write};
 
-#[derive(Debug)]
 pub(crate) struct Writer<W> {
     out: W,
     begun: bool,

@@ -89,9 +89,8 @@ fn settings() -> Vec<Setting> {
             about: k.about,
         })
     };
-    SYSTEMS
-        .iter()
-        .flat_map(|r| of(r.scenario(), "scenario", r).chain(of(r.platform(), "profile", r)))
+    let all = SYSTEMS.iter();
+    all.flat_map(|r| of(r.scenario(), "scenario", r).chain(of(r.platform(), "profile", r)))
         .collect()
 }
 

@@ -45,10 +45,8 @@ pub(crate) fn schema(of: FileKind) -> Result<u8, Error> {
 /// Returns the name of a file without `.toml`, which it must end in.
 fn name(file: Option<&Path>, otherwise: &str) -> Result<String, Error> {
     let Some(path) = file else { return Ok(otherwise.to_owned()) };
-    let stem = path
-        .file_stem()
-        .and_then(|s| s.to_str())
-        .filter(|_| path.extension().is_some_and(|e| e == "toml"));
+    let is_toml = path.extension().is_some_and(|e| e == "toml");
+    let stem = path.file_stem().and_then(|s| s.to_str()).filter(|_| is_toml);
     let stem = stem.ok_or_else(|| input!("{}: the name has to end in .toml", path.display()))?;
     Ok(stem.to_owned())
 }

@@ -18,7 +18,6 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
 }
 
 /// A capture being written.
-#[derive(Debug)]
 pub(crate) struct Capture {
     writer: Writer,
     wire: InterfaceId,
@@ -96,7 +95,6 @@ fn begun_trace(path: PathBuf) -> Result<(NamedTempFile, PathBuf), Error> {
 }
 
 /// A directory for results. If it was made for them, it is removed again unless they are written.
-#[derive(Debug)]
 pub(crate) struct Folder {
     dir: PathBuf,
     made: Option<Made>,
@@ -130,7 +128,6 @@ fn keep(file: NamedTempFile, path: &Path) -> Result<(), Error> {
 
 /// The files of a run, opened before it, so that an unwritable one is known at once. Dropped
 /// without [`Files::finish`], nothing is left.
-#[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) capture: Option<Capture>,
     trace: Option<(NamedTempFile, PathBuf)>,
@@ -140,7 +137,6 @@ pub(crate) struct Files {
 }
 
 /// New directories, the innermost first, removed when dropped.
-#[derive(Debug)]
 struct Made(Vec<PathBuf>);
 
 impl Drop for Made {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A line of progress on stderr that goes away; nothing unless stderr is a terminal.
-#[derive(Debug)]
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
@@ -99,14 +98,12 @@ impl Drop for Interrupt {
 }
 
 /// A recording of the first packets.
-#[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) packets: u32,
     pub(crate) traced: Option<Recording>,
 }
 
 /// Follows a run: shows its progress, captures and records it.
-#[derive(Debug)]
 pub(crate) struct Observer<'a> {
     pub(crate) progress: Progress,
     pub(crate) capture: Option<&'a mut Capture>,

@@ -47,10 +47,9 @@ impl Format {
 }
 
 /// A result for people.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Document(Vec<Block>);
 
-#[derive(Debug)]
 enum Block {
     Heading(String),
     Line(String),

@@ -8,14 +8,12 @@ use doorbell_lab::figures::{Headline, Setting};
 use doorbell_lab::{Plan, Scenario, Unwatched, bill::PARTS, result::RunResult};
 
 /// A run with its plan.
-#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) plan: Plan,
     pub(crate) result: RunResult,
 }
 
 /// A curve's numbers.
-#[derive(Debug)]
 pub(crate) struct Points {
     pub(crate) unit: &'static str,
     /// The description of the key.
@@ -26,7 +24,6 @@ pub(crate) struct Points {
 }
 
 /// Both sides of a headline.
-#[derive(Debug)]
 pub(crate) struct Sides {
     pub(crate) headline: Headline,
     pub(crate) bill: [Ran; 2],
@@ -64,12 +61,8 @@ pub(crate) fn run(
             let [off, on] =
                 [shown.of(&sides[0].result.measured)?, shown.of(&sides[1].result.measured)?];
             at.push((*value, [off.shown, on.shown]));
-            key = sides[0]
-                .plan
-                .values
-                .iter()
-                .find(|(k, _)| k.name == c.key)
-                .map_or(key, |(k, _)| (k.unit(), k.about));
+            let found = sides[0].plan.values.iter().find(|(k, _)| k.name == c.key);
+            key = found.map_or(key, |(k, _)| (k.unit(), k.about));
         }
         let more_is_better = c.show.ends_with("_per_s");
         curve = Some(Points { unit: key.0, about: key.1, more_is_better, at });

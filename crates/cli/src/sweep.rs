@@ -9,7 +9,7 @@ use crate::plan::{self, Plans};
 use crate::render::{Cell, Document, Format, Table, amount, people, rate_name};
 use crate::{DONE, Error, MISSED, args::Sweep, input, output::print, progress::Progress};
 use doorbell_lab::result::{Measured, rounded};
-use doorbell_lab::{Plan, Setting, hint, key::Value as Set};
+use doorbell_lab::{Plan, Setting, hint};
 use serde_json::{Value, json};
 
 /// A key and its values.
@@ -271,12 +271,8 @@ impl Swept<'_> {
         let y = format!("{}{}", self.shown[0].with_unit(n[0], ""), n[0].of);
         // The values as the system understood them: with `0.5 KiB` beside `1024`, both are bytes.
         let values = plans.iter().step_by(n.len()).take(axis.values.len());
-        let numbers: Option<Vec<f64>> = values
-            .map(|p| match p.values.get(&axis.key) {
-                Set::Number(n) => Some(*n),
-                _ => None,
-            })
-            .collect();
+        let number = |p: &Plan| p.values.number_or_word(&axis.key);
+        let numbers: Option<Vec<f64>> = values.map(number).collect();
         let unit = plan.values.iter().find(|(k, _)| k.name == axis.key).map(|(k, _)| k.unit());
         let (places, unit) = match numbers {
             Some(n) => (Places::Numbers(n), unit.unwrap_or_default()),

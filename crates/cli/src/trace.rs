@@ -19,7 +19,6 @@ use flows::Place;
 use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, io};
 
 /// A frame on the wire.
-#[derive(Debug)]
 struct Flight<'a> {
     /// It leaves the machine.
     out: bool,
@@ -46,7 +45,6 @@ enum Group {
 }
 
 /// An event on a lane.
-#[derive(Debug)]
 struct Slice {
     key: Key,
     from: Time,
@@ -69,13 +67,9 @@ pub(crate) struct Written {
     pub(crate) cut: bool,
 }
 
-/// Writes the first packets of a run, on a wire of this rate.
-pub(crate) fn write(
-    traced: &Recording,
-    bits_per_second: u64,
-    out: impl io::Write,
-) -> io::Result<Written> {
-    let frames = frames(traced, bits_per_second);
+/// Writes the first packets of a run, on a wire of this rate in bits a second.
+pub(crate) fn write(traced: &Recording, rate: u64, out: impl io::Write) -> io::Result<Written> {
+    let frames = frames(traced, rate);
     let mut flows = flows::find(traced, &frames);
     let span = |place: &Place| match *place {
         Place::Event(platform, i) => {
@@ -123,13 +117,11 @@ pub(crate) fn write(
     }
     let mut flow_of: Vec<Option<Flow>> = vec![None; slices.len()];
     for (n, flow) in flows.iter().enumerate() {
-        let mut on: Vec<usize> = flow
-            .iter()
-            .filter_map(|p| match *p {
-                Place::Event(platform, i) => at[platform][i],
-                Place::Frame(i) => Some(wire + i),
-            })
-            .collect();
+        let number = |p: &Place| match *p {
+            Place::Event(platform, i) => at[platform][i],
+            Place::Frame(i) => Some(wire + i),
+        };
+        let mut on: Vec<usize> = flow.iter().filter_map(number).collect();
         // In the order of Perfetto.
         on.sort_by_key(|s| met[*s]);
         on.dedup();
@@ -268,12 +260,10 @@ fn lay(slices: &[Slice]) -> BTreeMap<Key, Vec<Placed>> {
     for (i, s) in slices.iter().enumerate() {
         lanes.entry(s.key).or_default().push(i);
     }
-    lanes
-        .into_iter()
-        .map(|(key, all)| {
-            (key, if key.group == Group::Cpu { nest(slices, &all) } else { rows(slices, all) })
-        })
-        .collect()
+    let place = |(key, all): (Key, Vec<usize>)| {
+        (key, if key.group == Group::Cpu { nest(slices, &all) } else { rows(slices, all) })
+    };
+    lanes.into_iter().map(place).collect()
 }
 
 fn ns(t: Time) -> u64 {

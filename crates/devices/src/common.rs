@@ -1,29 +1,7 @@
-//! Parts that several models share: counters, link speed, the PHY's link status, frame buffers.
+//! Parts that several models share: link speed, the PHY's link status, frame buffers.
 
 use alloc::vec::Vec;
 use doorbell_hal::{HcallReturn, Span, Time};
-
-/// Makes a struct of counts, one a row with its documentation, and lists them by name.
-macro_rules! counters {
-    ($(#[doc = $about:literal])+ struct $name:ident; $($rows:tt)*) => {
-        counters! { $(#[doc = $about])+ struct $name, names ""; $($rows)* }
-    };
-    ($(#[doc = $about:literal])+ struct $name:ident, names $prefix:literal;
-        $($(#[doc = $doc:literal])* $field:ident $(: $text:literal)?,)*) => {
-        $(#[doc = $about])+
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name {
-            $($(#[doc = $doc])* $(#[doc = $text])? pub $field: u64,)*
-        }
-
-        impl $name {
-            /// Returns every counter with its name.
-            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((concat!($prefix, stringify!($field)), self.$field)),*].into_iter()
-            }
-        }
-    };
-}
 
 /// Answer of a hypervisor call, and the time at which the call is done.
 pub(crate) type Reply = (HcallReturn, Time);
@@ -149,7 +127,6 @@ impl SpareFrames {
         core::mem::replace(frame, self.reuse())
     }
 
-    /// Returns a copy of a frame.
     pub(crate) fn copy(&mut self, frame: &[u8]) -> Vec<u8> {
         let mut v = self.take();
         v.extend_from_slice(frame);

@@ -17,8 +17,9 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[macro_use(counters)]
+extern crate doorbell_hal;
 
-#[macro_use]
 mod common;
 
 pub mod axi_ethernet;

@@ -1,7 +1,7 @@
 //! Parts that several drivers share: ring indices, memory within reach of a device, fragments
 //! that are mapped and taken back, packets that are done, and counters.
 
-use crate::{OpenError, Sink};
+use crate::{OpenError, Opened, Sink};
 use alloc::vec::Vec;
 use doorbell_hal::{Buf, Coherent, CpuWork, Direction, Host, Mapped, Span};
 use doorbell_packet::{Fragment, Packet};
@@ -11,22 +11,7 @@ use doorbell_packet::{Fragment, Packet};
 /// With `from BLOCK`, a field may name its register in that module.
 macro_rules! counters {
     ($(#[$meta:meta])* $name:ident { $($field:ident: $doc:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name {
-            $(#[doc = $doc] pub $field: u64,)*
-        }
-
-        impl $name {
-            /// Adds another's counts.
-            pub fn add(&mut self, other: &$name) {
-                $(self.$field += other.$field;)*
-            }
-            /// Returns every counter with its name.
-            pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-        }
+        doorbell_hal::counters! { $(#[$meta])* struct $name; $($field: $doc,)* }
     };
     (
         $(#[$meta:meta])* $name:ident from $block:ident {
@@ -68,7 +53,7 @@ pub(crate) fn coherent<H: Host>(
     h: &mut H,
     (len, align): (u32, u32),
     reachable: impl FnOnce(u64, u32) -> bool,
-) -> Result<Coherent, OpenError> {
+) -> Opened<Coherent> {
     let area = h.coherent(len, align)?;
     if reachable(area.iova().0, area.len()) {
         return Ok(area);

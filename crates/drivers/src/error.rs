@@ -54,6 +54,9 @@ pub enum OpenError {
     Capability(&'static str),
 }
 
+/// The result of opening a device.
+pub(crate) type Opened<T = ()> = Result<T, OpenError>;
+
 impl From<OutOfMemory> for OpenError {
     fn from(_: OutOfMemory) -> OpenError {
         OpenError::OutOfMemory
@@ -67,6 +70,6 @@ impl From<CmdStatus> for OpenError {
 }
 
 /// Fails with the name and the range of a setting unless it is in range.
-pub(crate) const fn check(in_range: bool, what: &'static str) -> Result<(), OpenError> {
+pub(crate) const fn check(in_range: bool, what: &'static str) -> Opened {
     if in_range { Ok(()) } else { Err(OpenError::Setting(what)) }
 }

@@ -39,7 +39,7 @@ pub use bql::Bql;
 use doorbell_hal::{Buf, Host};
 use doorbell_packet::Packet;
 pub use error::OpenError;
-pub(crate) use error::check;
+pub(crate) use error::{Opened, check};
 
 /// Frames received besides unicast to the own address and broadcast.
 #[derive(Clone, Debug, Default)]

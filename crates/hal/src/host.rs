@@ -32,9 +32,9 @@ pub trait Host {
     /// # Panics
     /// As [`Host::bytes`].
     fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R;
-    /// Copies the bytes `range` of `from` to a coherent area: a slot of a
-    /// permanently mapped ring, an inline header. Declares no work: say
-    /// `spend(Work::Copy)` beside it. Ordered as [`Host::store`].
+    /// Copies the bytes `range` of `from` to a coherent area: a slot of a permanently mapped ring,
+    /// an inline header. Declares no work: say `charge(CpuWork::Copy)` beside it. Ordered as
+    /// [`Host::store`].
     ///
     /// # Panics
     /// When either range is not inside its memory.

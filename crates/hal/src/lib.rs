@@ -7,7 +7,7 @@
 //! A driver is written against [`Host`], one CPU's view of its machine; a device model against
 //! [`Port`], its only access to memory, interrupts and the wire. Every crossing goes through them,
 //! so an implementation can count it. Register values are those of a little-endian access. The
-//! crate has no behaviour but the arithmetic of time.
+//! crate has no behaviour but the arithmetic of time, [`counters!`] and [`fail_if`].
 //!
 //! ```
 //! use doorbell_hal::{Host, Reg, Span};
@@ -25,7 +25,9 @@
 
 extern crate alloc;
 
+mod counters;
 mod device;
+mod fail;
 mod hcall;
 mod host;
 mod time;
@@ -35,6 +37,7 @@ pub use device::{
     Device, DmaFault, DmaFaultKind, DropReason, EventSource, Fact, HcallDevice, Port, RxVerdict,
     write_each,
 };
+pub use fail::fail_if;
 pub use hcall::{Hcall, HcallReturn, Hypervisor};
 pub use host::{
     Alignment, Buf, Coherent, Direction, Fence, Host, MapError, MapFault, Mapped, OutOfMemory,

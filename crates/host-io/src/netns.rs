@@ -83,10 +83,8 @@ impl NetNs {
     pub fn sweep(prefix: &str) -> usize {
         let Ok(names) = std::fs::read_dir("/run/netns") else { return 0 };
         let abandoned = |name: &String| {
-            let pid = name
-                .strip_prefix(prefix)
-                .and_then(|n| n.strip_prefix('-'))
-                .and_then(|n| n.split_once('-'));
+            let own = name.strip_prefix(prefix).and_then(|n| n.strip_prefix('-'));
+            let pid = own.and_then(|n| n.split_once('-'));
             pid.is_some_and(|(pid, n)| {
                 let number = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
                 number(pid) && number(n) && !std::path::Path::new("/proc").join(pid).exists()

@@ -11,7 +11,7 @@ mod window;
 pub use eventfd::EventFd;
 pub use window::{Window, memfd};
 
-use doorbell_hal::{DmaFault, DmaFaultKind, Iova};
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, fail_if};
 
 /// The directions in which a device may access a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,17 +61,11 @@ impl Regions {
     /// region that is there.
     pub fn map(&mut self, iova: Iova, window: Window, access: Access) -> Result<(), RegionError> {
         let len = window.len() as u64;
-        if len == 0 {
-            return Err(RegionError::Empty);
-        }
+        fail_if(len == 0, RegionError::Empty)?;
         let last = iova.0.checked_add(len - 1).ok_or(RegionError::PastTheEnd)?;
-        if access.write && !window.writable() {
-            return Err(RegionError::ReadOnlyWindow);
-        }
+        fail_if(access.write && !window.writable(), RegionError::ReadOnlyWindow)?;
         let at = self.by_address.partition_point(|r| r.last < iova.0);
-        if self.by_address.get(at).is_some_and(|r| r.first <= last) {
-            return Err(RegionError::Overlaps);
-        }
+        fail_if(self.by_address.get(at).is_some_and(|r| r.first <= last), RegionError::Overlaps)?;
         self.by_address.insert(at, Region { first: iova.0, last, access, window });
         Ok(())
     }
@@ -89,12 +83,8 @@ impl Regions {
         let from = self.by_address.partition_point(|r| r.last < iova.0);
         let to = self.by_address.partition_point(|r| r.first <= last);
         let hit = &self.by_address[from..to];
-        if hit.is_empty() {
-            return Err(RegionError::NotMapped);
-        }
-        if hit[0].first < iova.0 || hit[hit.len() - 1].last > last {
-            return Err(RegionError::Cuts);
-        }
+        fail_if(hit.is_empty(), RegionError::NotMapped)?;
+        fail_if(hit[0].first < iova.0 || hit[hit.len() - 1].last > last, RegionError::Cuts)?;
         self.by_address.drain(from..to);
         Ok(to - from)
     }

@@ -10,6 +10,7 @@
 //! `skb_checksum_help` does so for every protocol; its GSO, hardware and this crate for UDP alone.
 
 use crate::CsumPartial;
+use doorbell_hal::fail_if;
 
 /// A one's-complement sum in progress.
 ///
@@ -218,9 +219,7 @@ impl CsumPartial {
     #[inline]
     pub fn complete(self, frame: &mut [u8]) -> Result<u32, OutOfFrame> {
         let field = self.field();
-        if frame.len() < field + 2 {
-            return Err(OutOfFrame);
-        }
+        fail_if(frame.len() < field + 2, OutOfFrame)?;
         let summed = &frame[self.start as usize..];
         let n = summed.len() as u32;
         let check = self.finish(Sum::of(summed));
@@ -236,9 +235,7 @@ impl CsumPartial {
         rest: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<u32, OutOfFrame> {
         let field = self.field();
-        if head.len() < field + 2 {
-            return Err(OutOfFrame);
-        }
+        fail_if(head.len() < field + 2, OutOfFrame)?;
         let mut run = Running::default();
         run.add(&head[self.start as usize..]);
         for piece in rest {

@@ -15,6 +15,7 @@ use crate::headers::{
 };
 use crate::{CsumPartial, Gso, OffloadRequest, checksum::Sum};
 use core::ops::Range;
+use doorbell_hal::fail_if;
 
 /// Why a large send cannot be segmented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -70,12 +71,8 @@ impl<'a> SegmentPlan<'a> {
         // What the IP length field counts besides the payload; a short send never reaches `size`.
         let counted = layers.end - layers.l3 - if layers.ip == Ip::V6 { 40 } else { 0 };
         let largest = payload.min(gso.size as u32);
-        if gso.size == 0 || counted as u32 + largest > 0xffff {
-            return Err(SegmentError::Size);
-        }
-        if payload == 0 {
-            return Err(SegmentError::NoPayload);
-        }
+        fail_if(gso.size == 0 || counted as u32 + largest > 0xffff, SegmentError::Size)?;
+        fail_if(payload == 0, SegmentError::NoPayload)?;
         let id = match layers.ip {
             Ip::V4 => be16(header, layers.l3 as usize + 4),
             Ip::V6 => 0,

@@ -8,7 +8,7 @@
 use crate::checksum::{OutOfFrame, Running, Sum};
 use crate::segment::{SegmentError, SegmentPlan};
 use crate::{CsumPartial, Fragment, OffloadRequest, Packet, vlan};
-use doorbell_hal::{Alignment, Buf, CpuWork, Host, OutOfMemory};
+use doorbell_hal::{Alignment, Buf, CpuWork, Host, OutOfMemory, fail_if};
 
 /// Bytes of the block; even, so that sums of blocks add up.
 const BLOCK: usize = 2048;
@@ -84,9 +84,7 @@ impl Packet {
         let Some(partial) = self.todo.checksum else {
             return Ok(());
         };
-        if (self.head.len as usize) < partial.field() + 2 {
-            return Err(OutOfFrame);
-        }
+        fail_if((self.head.len as usize) < partial.field() + 2, OutOfFrame)?;
         let mut run = Running::default();
         let mut skip = u32::from(partial.start);
         for p in self.pieces() {
@@ -212,17 +210,11 @@ fn write_checksum<H: Host>(h: &mut H, head: &Fragment, partial: CsumPartial, sum
     h.bytes_mut(&head.buf, at..at + 2, |b| b.copy_from_slice(&check));
 }
 
-/// Passes `len` bytes of the packet, from `from` on, to `put` block by block, each with its offset
-/// from `from`.
-fn copy<H: Host>(
-    h: &mut H,
-    p: &Packet,
-    from: u32,
-    len: u32,
-    mut put: impl FnMut(&mut H, u32, &[u8]),
-) {
+/// Passes `len` bytes of the packet, from `at` on, to `f` block by block, each with its offset from
+/// `at`.
+fn copy<H: Host>(h: &mut H, p: &Packet, at: u32, len: u32, mut f: impl FnMut(&mut H, u32, &[u8])) {
     let mut block = [0; BLOCK];
-    let (mut skip, mut done) = (from, 0);
+    let (mut skip, mut done) = (at, 0);
     for piece in p.pieces() {
         let mut at = skip.min(piece.len);
         skip -= at;
@@ -230,7 +222,7 @@ fn copy<H: Host>(
             let n = (piece.len - at).min(BLOCK as u32).min(len - done);
             let (block, start) = (&mut block[..n as usize], piece.start + at);
             h.bytes(&piece.buf, start..start + n, |b| block.copy_from_slice(b));
-            put(h, done, block);
+            f(h, done, block);
             at += n;
             done += n;
         }

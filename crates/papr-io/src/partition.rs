@@ -13,7 +13,7 @@ use super::send_ring::{self, Array, SEND_QUEUES, SENDS, SendQueue};
 use super::table::Table;
 use super::{HELLO, INTERRUPT, MEMORY, MESSAGE, VERSION, VNIC, WELCOME, message, parse};
 use doorbell_hal::{
-    Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Time,
+    Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Time, counters,
 };
 use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmveth;
@@ -378,42 +378,25 @@ pub fn publish_credits<W: Observer, D: HcallDevice<Partition<W>>>(
     }
 }
 
-/// Counts of calls and interrupts that the plug-ins of a partition handled without the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PluginStats {
+counters! {
+    /// Counts of calls and interrupts that the plug-ins of a partition handled without the server.
+    struct PluginStats;
     /// Calls that read or wrote translation entries.
-    pub table_calls: u64,
+    table_calls,
     /// Translation entries written.
-    pub table_entries: u64,
+    table_entries,
     /// H_VIO_SIGNAL calls.
-    pub signal_calls: u64,
+    signal_calls,
     /// H_VIOCTL calls.
-    pub vioctl_calls: u64,
+    vioctl_calls,
     /// Latched interrupts that were raised when unmasked.
-    pub raised: u64,
+    raised,
     /// Interrupts that arrived masked.
-    pub held: u64,
+    held,
     /// Posted sends that are done.
-    pub posted: u64,
+    posted,
     /// Posted sends that the device refused.
-    pub posted_refused: u64,
-}
-
-impl std::ops::Add for PluginStats {
-    type Output = PluginStats;
-
-    fn add(self, o: PluginStats) -> PluginStats {
-        PluginStats {
-            table_calls: self.table_calls + o.table_calls,
-            table_entries: self.table_entries + o.table_entries,
-            signal_calls: self.signal_calls + o.signal_calls,
-            vioctl_calls: self.vioctl_calls + o.vioctl_calls,
-            raised: self.raised + o.raised,
-            held: self.held + o.held,
-            posted: self.posted + o.posted,
-            posted_refused: self.posted_refused + o.posted_refused,
-        }
-    }
+    posted_refused,
 }
 
 /// A partition's port: its guest, if there is one, and an observer.
@@ -451,7 +434,7 @@ impl<W: Observer> Partition<W> {
 
     /// Returns the counts of all guests so far.
     pub fn stats(&self) -> PluginStats {
-        self.guest.as_ref().map(Guest::stats).unwrap_or_default() + self.past
+        self.past.plus(&self.guest.as_ref().map(Guest::stats).unwrap_or_default())
     }
 
     /// Returns the descriptors to wait for: socket and doorbell.

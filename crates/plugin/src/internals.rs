@@ -17,7 +17,6 @@ type RegisterType = extern "C" fn(*const c_void) -> *mut c_void;
 pub(crate) type SetProperty =
     extern "C" fn(*mut c_void, c_int, *const c_char, *const c_void, c_int) -> c_int;
 
-#[derive(Debug)]
 pub(crate) struct Internals {
     lock: Lock,
     unlock: Unlock,

@@ -26,14 +26,12 @@ use std::{fs::File, io, os::fd::AsFd, sync::OnceLock};
 pub static qemu_plugin_version: c_int = 7;
 
 /// The plug-in's state, set once.
-#[derive(Debug)]
 struct Plugin {
     internals: Internals,
     connections: Vec<Connection>,
 }
 
 /// An adapter and the socket to its server.
-#[derive(Debug)]
 struct Connection {
     adapter: Adapter,
     socket: UnixStream,

@@ -10,6 +10,7 @@ use super::message::{
     self, Dma, Errno, HEADER, Header, MAX_DATA, MAX_FDS, MAX_MESSAGE, command, flag,
 };
 use super::wait::poll;
+use doorbell_hal::fail_if;
 use rustix::event::PollFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -241,9 +242,7 @@ impl Channel {
     /// Waits until the socket is ready; `TimedOut` after `until`.
     fn wait(&self, events: PollFlags, until: Instant) -> Result<(), ConnectionError> {
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ConnectionError::Io(io::ErrorKind::TimedOut.into()));
-        }
+        fail_if(left.is_zero(), ConnectionError::Io(io::ErrorKind::TimedOut.into()))?;
         poll([self.socket.as_fd()], events, Some(left))?;
         Ok(())
     }

@@ -17,7 +17,7 @@ use super::message::{
 use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
 use super::polled::Pages;
 use super::port::{GuestPort, Observer};
-use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
+use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time, fail_if};
 use doorbell_host_io::shared::Access;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::{io, os::unix::net::UnixStream};
@@ -314,16 +314,12 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             }
             Request::RegionInfo(argsz, index) => return self.region_info(argsz, index, out),
             Request::RegionIoFds(index) => {
-                if index >= REGIONS {
-                    return Err(libc::EINVAL);
-                }
+                fail_if(index >= REGIONS, libc::EINVAL)?;
                 // No ioeventfds: they lose the written value, and pages can be polled.
                 out.extend_from_slice(IrqInfo::new(index, 0, 0).as_bytes());
             }
             Request::IrqInfo(index) => {
-                if index >= KINDS || index == ERRORS {
-                    return Err(libc::EINVAL);
-                }
+                fail_if(index >= KINDS || index == ERRORS, libc::EINVAL)?;
                 let (flags, count) = self.port.irqs.info(index);
                 out.extend_from_slice(IrqInfo::new(index, flags, count).as_bytes());
             }
@@ -352,9 +348,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
 
     fn map(&mut self, m: &Map, fds: &mut Vec<OwnedFd>) -> Result<(), Errno> {
         let flags = m.flags.get();
-        if flags & !3 != 0 || fds.len() > 1 {
-            return Err(libc::EINVAL);
-        }
+        fail_if(flags & !3 != 0 || fds.len() > 1, libc::EINVAL)?;
         let access = Access { read: flags & 1 != 0, write: flags & 2 != 0 };
         self.port.map(m.address.get(), m.size.get(), access, fds.pop(), m.offset.get())
     }
@@ -372,9 +366,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     }
 
     fn region_info(&self, argsz: u32, index: u32, out: &mut Vec<u8>) -> Result<Answer, Errno> {
-        if index >= REGIONS {
-            return Err(libc::EINVAL);
-        }
+        fail_if(index >= REGIONS, libc::EINVAL)?;
         let size = self.identity.region_size(index);
         let mut info = RegionInfo {
             argsz: (size_of::<RegionInfo>() as u32).into(),
@@ -415,9 +407,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     /// Checks an access to a BAR.
     fn bar(&self, region: u32, offset: u64, len: usize) -> Result<(), Errno> {
         let size = if region < 6 { self.identity.region_size(region) } else { 0 };
-        if offset.checked_add(len as u64).is_none_or(|end| end > size) {
-            return Err(libc::EINVAL);
-        }
+        fail_if(offset.checked_add(len as u64).is_none_or(|end| end > size), libc::EINVAL)?;
         if len > MAX_BAR_ACCESS as usize { Err(libc::E2BIG) } else { Ok(()) }
     }
 

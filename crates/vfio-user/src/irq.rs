@@ -7,6 +7,7 @@
 //! dropped and counted. MSI and MSI-X are never both in use: the one with an eventfd is.
 
 use super::message::{Errno, SetIrqs, irq_set};
+use doorbell_hal::fail_if;
 use doorbell_host_io::shared::EventFd;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -184,9 +185,7 @@ impl Irqs {
         let fds_fit =
             fds.is_empty() || (what == irq_set::DATA_EVENTFD && fds.len() == count as usize);
         let sensible = what.count_ones() == 1 && action.count_ones() == 1;
-        if index >= KINDS || !inside || !sensible || !fds_fit {
-            return Err(libc::EINVAL);
-        }
+        fail_if(index >= KINDS || !inside || !sensible || !fds_fit, libc::EINVAL)?;
         let range = start as usize..(start + count) as usize;
         let of: &mut [Vector] = match index {
             INTX => std::slice::from_mut(&mut self.line),

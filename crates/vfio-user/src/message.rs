@@ -7,6 +7,7 @@
 //!
 //! Source: QEMU, docs/interop/vfio-user.rst (protocol 0.1), and linux/vfio.h.
 
+use doorbell_hal::fail_if;
 use zerocopy::native_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -179,9 +180,7 @@ pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
         }
         command::REGION_READ => {
             let (access, _) = fixed::<Access>(body)?;
-            if access.count.get() > MAX_DATA {
-                return Err(libc::E2BIG);
-            }
+            fail_if(access.count.get() > MAX_DATA, libc::E2BIG)?;
             Request::Read(access)
         }
         command::REGION_WRITE => {
@@ -193,9 +192,7 @@ pub(super) fn parse(command: u16, body: &[u8]) -> Result<Request<'_>, Errno> {
             let n = usize::try_from(n.get()).map_err(|_| libc::EINVAL)?;
             let (writes, _) =
                 <[ShortWrite]>::ref_from_prefix_with_elems(data, n).map_err(|_| libc::EINVAL)?;
-            if writes.iter().any(|w| w.count.get() > 8) {
-                return Err(libc::EINVAL);
-            }
+            fail_if(writes.iter().any(|w| w.count.get() > 8), libc::EINVAL)?;
             Request::WriteMulti(writes)
         }
         command::DEVICE_RESET => Request::Reset,

@@ -8,7 +8,7 @@
 //! unmapped address.
 
 use super::{channel::Channel, irq::Irqs, message::Errno};
-use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time};
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time, fail_if};
 use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
 use std::{fs::File, os::fd::OwnedFd};
 
@@ -112,16 +112,10 @@ impl<W: Observer> GuestPort<W> {
     ) -> Result<(), Errno> {
         let last = size.checked_sub(1).and_then(|n| at.checked_add(n)).ok_or(libc::EINVAL)?;
         let len = usize::try_from(size).map_err(|_| libc::EINVAL)?;
-        if self.maps() >= MAX_MAPS {
-            return Err(libc::ENOSPC);
-        }
-        if self.remote.iter().any(|r| r.first <= last && at <= r.last) {
-            return Err(libc::EEXIST);
-        }
+        fail_if(self.maps() >= MAX_MAPS, libc::ENOSPC)?;
+        fail_if(self.remote.iter().any(|r| r.first <= last && at <= r.last), libc::EEXIST)?;
         let Some(fd) = fd else {
-            if self.memory.touches(Iova(at), size) {
-                return Err(libc::EEXIST);
-            }
+            fail_if(self.memory.touches(Iova(at), size), libc::EEXIST)?;
             self.remote.push(Remote { first: at, last, access });
             return Ok(());
         };

@@ -58,7 +58,6 @@ pub(super) enum Subject {
     Device { device: String, bus: Option<&'static str> },
 }
 
-#[derive(Debug)]
 pub(super) struct Budget {
     pub(super) file: String,
     text: String,

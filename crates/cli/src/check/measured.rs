@@ -15,7 +15,6 @@ pub(super) struct NoNumber {
     near: String,
 }
 
-#[derive(Debug)]
 pub(super) struct Measured {
     /// Its name in messages.
     from: String,

@@ -70,10 +70,8 @@ fn heads(systems: &[Value]) -> Map<String, Value> {
 /// Returns the schema of a bound: a number, which is a ceiling, or a table of forms.
 fn bound() -> Value {
     let part = |name: &str| {
-        FORMS
-            .iter()
-            .find(|f| f.0 == name)
-            .map(|(_, about)| json!({ "type": "number", "description": about }))
+        let form = FORMS.iter().find(|f| f.0 == name);
+        form.map(|(_, about)| json!({ "type": "number", "description": about }))
     };
     let (exact, between): (Vec<_>, Vec<_>) =
         FORMS.iter().map(|f| f.0).partition(|name| *name == "exact");

@@ -44,7 +44,6 @@ const BUDGET: u32 = 64;
 const IDLE: Duration = Duration::from_millis(20);
 
 /// The kernel's side of an adapter.
-#[derive(Debug)]
 enum Kernel {
     Tap(Tap),
     Socket(PacketSocket),
@@ -82,7 +81,6 @@ impl Kernel {
 }
 
 /// One adapter with its driver and the kernel's side.
-#[derive(Debug)]
 struct End {
     nic: Ibmveth,
     kernel: Kernel,
@@ -137,7 +135,6 @@ impl Shared {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct DataPath {
     lan: Veth,
     partitions: [Partition; 2],

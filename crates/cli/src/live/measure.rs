@@ -4,6 +4,7 @@
 
 use super::testbed::{Arm, SERVER, Testbed};
 use super::{State, Watcher, priority};
+use doorbell_hal::fail_if;
 use doorbell_host_io::child::ChildGuard;
 use serde_json::Value;
 use std::io::{self, Read, Seek};
@@ -17,12 +18,15 @@ const LOOK: Duration = Duration::from_millis(40);
 const BUSY: u32 = 25;
 const SHOW: Duration = Duration::from_millis(200);
 
-/// The length and the direction of a slice.
+/// The length, the direction and the host of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Amount {
     pub(super) seconds: u32,
     /// The network sends.
     pub(super) reverse: bool,
+    pub(super) arm: Arm,
+    /// For the progress.
+    pub(super) state: State,
 }
 
 /// The result of a slice, by iperf3.
@@ -42,31 +46,19 @@ impl Slice {
 
 /// Runs a slice. Fails with `Interrupted` after a signal, or with the message of iperf3 or of a
 /// daemon.
-pub(super) fn slice(
-    bed: &mut Testbed,
-    arm: Arm,
-    amount: Amount,
-    watch: &Watcher<'_>,
-    state: State,
-) -> io::Result<Slice> {
+pub(super) fn slice(bed: &mut Testbed, amount: Amount, watch: &Watcher<'_>) -> io::Result<Slice> {
     // The server may still wait for the end of the previous slice.
     for _ in 0..BUSY {
-        match attempt(bed, arm, amount, watch, state) {
+        match attempt(bed, amount, watch) {
             Err(e) if e.to_string().contains("the server is busy") => std::thread::sleep(SHOW),
             other => return other,
         }
     }
-    attempt(bed, arm, amount, watch, state)
+    attempt(bed, amount, watch)
 }
 
-fn attempt(
-    bed: &mut Testbed,
-    arm: Arm,
-    amount: Amount,
-    watch: &Watcher<'_>,
-    state: State,
-) -> io::Result<Slice> {
-    let mut command = bed.host(arm).command("iperf3");
+fn attempt(bed: &mut Testbed, amount: Amount, watch: &Watcher<'_>) -> io::Result<Slice> {
+    let mut command = bed.host(amount.arm).command("iperf3");
     command.args(["-c", SERVER, "-J", "-i", "0", "--connect-timeout", "10000"]);
     command.args(["-t", &amount.seconds.to_string()]);
     if amount.reverse {
@@ -86,9 +78,7 @@ fn attempt(
         if let Some(status) = client.ended()? {
             break status;
         }
-        if watch.interrupted() {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
+        fail_if(watch.interrupted(), io::ErrorKind::Interrupted)?;
         bed.alive()?;
         if began.elapsed() > limit + GRACE {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "iperf3 does not end"));
@@ -96,7 +86,7 @@ fn attempt(
         if watch.shows() && seen.0.elapsed() >= SHOW {
             let now = (Instant::now(), bed.bytes()?[direction]);
             let bits = now.1.saturating_sub(seen.1) as f64 * 8.0;
-            watch.rate(state, arm, bits / now.0.duration_since(seen.0).as_secs_f64());
+            watch.rate(amount.state, amount.arm, bits / now.0.duration_since(seen.0).as_secs_f64());
             seen = now;
         }
         std::thread::sleep(LOOK);

@@ -41,7 +41,6 @@ const ROUNDS: u32 = 10;
 const BITS_PER_SECOND: u64 = 10_000_000_000;
 
 /// An open capture, with a wire for each state.
-#[derive(Debug)]
 struct Recording {
     writer: Writer,
     wires: [InterfaceId; 2],
@@ -75,7 +74,6 @@ impl State {
     }
 }
 
-#[derive(Debug)]
 struct Measured {
     state: State,
     /// Slices through ibmveth and bare, round by round.
@@ -248,8 +246,8 @@ fn one(
             arms.reverse();
         }
         for arm in arms {
-            let amount = Amount { seconds, reverse: args.reverse };
-            let s = measure::slice(&mut bed, arm, amount, watch, state)?;
+            let amount = Amount { seconds, reverse: args.reverse, arm, state };
+            let s = measure::slice(&mut bed, amount, watch)?;
             let (arm_name, rate) = (arm_name(arm), s.rate() / 1e9);
             watch.report(&format!("offloads {name}, {arm_name}: {rate:.2} Gbit/s"));
             round[arm as usize] = s;

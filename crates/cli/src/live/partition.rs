@@ -25,7 +25,6 @@ const ZERO: Span = Span::ZERO;
 const FREE: tce::Prices = tce::Prices { put: ZERO, put_indirect: ZERO, stuff: ZERO, entry: ZERO };
 
 /// One partition's memory and interrupt.
-#[derive(Debug)]
 pub(super) struct Partition {
     pub(super) memory: Memory,
     table: Table,
@@ -117,7 +116,6 @@ impl Port for Partition {
 }
 
 /// Partition `me`'s CPU, under the hypervisor that holds the LAN and all partitions.
-#[derive(Debug)]
 pub(super) struct Cpu<'a> {
     pub(super) lan: &'a mut Veth,
     pub(super) partitions: &'a mut [Partition],

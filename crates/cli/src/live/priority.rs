@@ -10,7 +10,6 @@ use std::{fs, path::PathBuf};
 const NICE: &str = "-15";
 
 /// Raises the priority of our own session while it exists.
-#[derive(Debug)]
 pub(super) struct Priority {
     before: String,
 }

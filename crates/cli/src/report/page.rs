@@ -28,10 +28,8 @@ const STYLE: &str = include_str!("page/style.css");
 const FRAME: &str = include_str!("page/page.html");
 
 pub(crate) fn page(data: &Value) -> String {
-    let hashes: Vec<String> = SCRIPTS
-        .iter()
-        .map(|s| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(s.as_bytes()))))
-        .collect();
+    let hash = |s: &&str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(s.as_bytes())));
+    let hashes: Vec<String> = SCRIPTS.iter().map(hash).collect();
     let policy = format!(
         "default-src 'none'; script-src {}; style-src 'unsafe-inline'; base-uri 'none'; \
          form-action 'none'",

@@ -69,7 +69,6 @@ impl Line {
 }
 
 /// The cores, and the bridge.
-#[derive(Debug)]
 struct Rp1 {
     cores: AxiEthernet,
     lines: [Line; LINES],

@@ -22,7 +22,6 @@ pub(super) fn is_core(r: Reg) -> bool {
 }
 
 /// Counts, and keeps what was asked to be kept.
-#[derive(Debug)]
 pub(super) struct Bill {
     pub(super) ledger: Ledger,
     /// Frames that arrived for the guest, and their bytes, without FCS.
@@ -175,7 +174,6 @@ impl Observer for Bill {
 }
 
 /// Every crossing with its time, for Perfetto.
-#[derive(Debug)]
 pub(super) struct Trace {
     out: Writer<BufWriter<File>>,
     path: PathBuf,

@@ -8,7 +8,6 @@ use std::io::{Write, stderr};
 use std::{cell::RefCell, fmt::Arguments, rc::Rc, time::Instant};
 
 /// Everything around a served device except its wire.
-#[derive(Debug)]
 pub(super) struct ServeContext {
     pub(super) socket: Listener,
     pub(super) metrics: Option<Metrics>,
@@ -37,7 +36,7 @@ impl Clock {
 }
 
 /// The bill, shared by the loop and the ports of all guests.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct SharedBill(pub(super) Rc<RefCell<Bill>>);
 
 impl SharedBill {

@@ -19,7 +19,6 @@ use doorbell_vfio_user::{
 };
 
 /// A device that can be served.
-#[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: &'static str,
     /// The bus of such a card, one of [`PLATFORMS`] by name.
@@ -31,7 +30,6 @@ pub(super) struct Entry {
 }
 
 /// A bus by whose rules a device is counted.
-#[derive(Debug)]
 pub(super) struct Platform {
     pub(super) name: &'static str,
     pub(super) about: &'static str,

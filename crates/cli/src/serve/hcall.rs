@@ -193,7 +193,8 @@ impl<D: Backend> Transport for Hcalls<D> {
     fn report(&self) -> Report {
         let bill = self.bill.0.borrow();
         let mut l = bill.ledger.clone();
-        let stats = self.ports.iter().map(Port::stats).fold(PluginStats::default(), |a, b| a + b);
+        let stats =
+            self.ports.iter().map(Port::stats).fold(PluginStats::default(), |a, b| a.plus(&b));
         (l.tce_hcalls, l.tce_puts) = (stats.table_calls, stats.table_entries);
         // Messages that are still under way are included.
         l.messages = (l.messages + stats.raised).saturating_sub(stats.held);

@@ -17,7 +17,6 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; 
                     Connection: close\r\n";
 
 /// The server of the page.
-#[derive(Debug)]
 pub(super) struct Metrics {
     listener: TcpListener,
     waiting: Vec<(TcpStream, Vec<u8>, Instant)>,

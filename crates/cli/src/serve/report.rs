@@ -5,7 +5,6 @@ use doorbell_bus::Ledger;
 use doorbell_lab::result::Object;
 
 /// All counts of a server.
-#[derive(Debug)]
 pub(super) struct Report {
     pub(super) device: &'static str,
     /// The bus by whose rules it is counted.
@@ -35,11 +34,8 @@ struct Data {
 impl Report {
     /// Returns the frames in both directions, the divisor of counts per frame.
     fn frames(&self) -> u64 {
-        self.ledger
-            .iter()
-            .filter(|(name, ..)| matches!(*name, "wire_frames" | "arrived_frames"))
-            .map(|c| c.2)
-            .sum()
+        let frames = |name: &str| matches!(name, "wire_frames" | "arrived_frames");
+        self.ledger.iter().filter(|c| frames(c.0)).map(|c| c.2).sum()
     }
 
     pub(super) fn show(&self, format: Format) -> String {

@@ -14,7 +14,6 @@ use doorbell_papr_io::{
     DeviceCallbacks, SendQueue, Unit, VETH, VNIC, sub_crq_interrupts, unit_interrupt,
 };
 
-#[derive(Debug)]
 pub(super) struct Kind {
     /// Its description. Each partition has its own device tree, so that all adapters may have the
     /// same unit address.

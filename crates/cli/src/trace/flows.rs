@@ -30,7 +30,6 @@ struct Packet {
 }
 
 /// Bytes of a packet that the device read at contiguous addresses.
-#[derive(Debug)]
 struct Fetched {
     packet: usize,
     platform: usize,

@@ -21,7 +21,6 @@ pub(super) struct Coalescer {
     reload_on_any_write: bool,
 }
 
-/// The threshold of a control word.
 const fn threshold(control: u32) -> u32 {
     control >> cr::THRESHOLD_SHIFT & COALESCE_MAX
 }

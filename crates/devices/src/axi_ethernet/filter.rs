@@ -14,7 +14,6 @@ use doorbell_layout::axienet::{fmi, mac, raf};
 /// Words of the extended multicast table.
 const TABLE: u32 = 1 << 15;
 
-/// An entry of the frame filter.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     on: bool,

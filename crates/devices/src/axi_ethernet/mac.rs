@@ -16,7 +16,6 @@ const MDIO_FRAME: u64 = 64;
 /// IS after power-on, when the PHY has been reset long ago.
 const READY: u32 = int::MGT_READY | int::PHY_RESET_COMPLETE;
 
-/// An access to the PHY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) phy: u8,

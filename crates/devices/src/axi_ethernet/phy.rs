@@ -6,7 +6,6 @@
 use super::config::Speed;
 use crate::common::{LinkStatus, PhyAction, mii};
 
-/// Registers.
 pub(super) mod reg {
     pub(crate) const CONTROL: u8 = 0;
     pub(crate) const STATUS: u8 = 1;

@@ -23,14 +23,12 @@ const IS_CLEAR: u32 = int::HARD_ACCESS
     | int::MGT_READY
     | int::PHY_RESET_COMPLETE;
 
-/// Channel of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Tx,
     Rx,
 }
 
-/// Channel and register of an offset.
 fn split(offset: u32) -> Option<(Side, u32)> {
     match offset {
         MM2S..S2MM => Some((Side::Tx, offset - MM2S)),

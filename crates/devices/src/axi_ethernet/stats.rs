@@ -15,7 +15,6 @@ pub(super) struct Stats {
     high: u32,
 }
 
-/// Returns true if the register is a statistic.
 pub(super) const fn is_statistic(r: u32) -> bool {
     r >= stat::FIRST && r <= stat::LAST + 4
 }
@@ -29,7 +28,6 @@ impl Stats {
         Stats { counts: [0; COUNT], high: 0 }
     }
 
-    /// Adds `n`.
     pub(super) fn add(&mut self, r: u32, n: usize) {
         let c = &mut self.counts[index(r)];
         *c = c.wrapping_add(n as u64);

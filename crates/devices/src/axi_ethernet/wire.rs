@@ -14,7 +14,6 @@ use doorbell_layout::axienet::{int, stat, tc};
 use doorbell_packet::ethernet::{self, Cast, FCS, GAP, MAX_FRAME, MIN_FRAME, PREAMBLE};
 use doorbell_packet::vlan::TAG;
 
-/// A frame on its way to the wire.
 #[derive(Debug)]
 pub(super) struct TxFrame {
     /// Time at which all of it was on the chip.

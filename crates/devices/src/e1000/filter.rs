@@ -14,7 +14,6 @@ use doorbell_layout::e1000::{
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, Transport, verify};
 
-/// The filter tables.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
     pub(super) mta: [u32; reg::MTA_LEN as usize],
@@ -23,7 +22,6 @@ pub(super) struct Filter {
     pub(super) addresses: [[u32; 2]; reg::RAR_LEN as usize],
 }
 
-/// Result of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
     /// The frame does not pass.

@@ -10,7 +10,6 @@
 use doorbell_layout::e1000::{ContextTx, tx_word};
 use doorbell_packet::checksum::Sum;
 
-/// Contents of a context descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Context {
     pub(super) ip_start: u8,

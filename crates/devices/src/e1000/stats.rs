@@ -41,7 +41,6 @@ impl Stats {
         self.count(r + 4 * size_class(len));
     }
 
-    /// Reads a register.
     pub(super) fn read(&mut self, r: u32) -> u32 {
         let v = self.0[index(r)];
         if PAIRS.contains(&r) {

@@ -2,7 +2,7 @@
 
 use super::{Answer, ring::Ring};
 use alloc::{boxed::Box, collections::VecDeque};
-use doorbell_hal::{Iova, Span, Time};
+use doorbell_hal::{Iova, Span, Time, fail_if};
 use doorbell_layout::mlx5::{
     CmdStatus, CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, command::Sqc,
 };
@@ -285,9 +285,7 @@ impl<T> Table<T> {
     pub(super) fn destroy(&mut self, n: u32, referred: bool) -> Answer {
         let slot = self.slots.get_mut(n.wrapping_sub(self.base) as usize);
         let slot = slot.filter(|slot| slot.is_some()).ok_or(CmdStatus::BadResource)?;
-        if referred {
-            return Err(CmdStatus::BadResourceState);
-        }
+        fail_if(referred, CmdStatus::BadResourceState)?;
         *slot = None;
         Ok(())
     }

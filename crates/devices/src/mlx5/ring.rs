@@ -5,7 +5,7 @@
 
 use super::Answer;
 use alloc::boxed::Box;
-use doorbell_hal::Iova;
+use doorbell_hal::{Iova, fail_if};
 use doorbell_layout::mlx5::CmdStatus;
 
 /// Pages of a ring or of a memory region.
@@ -29,9 +29,7 @@ impl Ring {
         let list = list.get(..needed * 8).ok_or(CmdStatus::BadInputLength)?;
         let page = |b: &[u8]| u64::from_be_bytes(core::array::from_fn(|i| b[i])) & !0xfff;
         let mut pages = list.chunks_exact(8).map(page);
-        if pages.clone().any(|a| a & ((1 << log_page) - 1) != 0) {
-            return Err(CmdStatus::BadParam);
-        }
+        fail_if(pages.clone().any(|a| a & ((1 << log_page) - 1) != 0), CmdStatus::BadParam)?;
         let first = pages.clone().next().ok_or(CmdStatus::BadParam)?;
         let one_piece =
             pages.clone().enumerate().all(|(i, a)| a == first.wrapping_add((i as u64) << log_page));

@@ -29,6 +29,8 @@ pub(super) struct Chunk {
 
 /// Reason of a failed WQE: a [`syndrome`].
 type Failed = u8;
+/// The time at which data are there.
+type Arrival = Result<Time, Failed>;
 
 #[inline(always)]
 fn segment<T: FromBytes>(wqe: &[u8], ds: u32) -> Option<T> {

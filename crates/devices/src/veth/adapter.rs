@@ -41,7 +41,6 @@ counters! {
     refused: "Other calls refused for their arguments or the state.",
 }
 
-/// State of the registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     #[default]
@@ -51,7 +50,6 @@ pub(super) enum State {
     Closing,
 }
 
-/// The receive queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queue {
     pub(super) ioba: u32,
@@ -62,7 +60,6 @@ pub(super) struct Queue {
     pub(super) toggle: bool,
 }
 
-/// The state of an adapter.
 #[derive(Debug)]
 pub(super) struct Adapter {
     pub(super) cfg: config::Adapter,
@@ -128,7 +125,6 @@ impl Adapter {
         self.has(attribute::ACTIVE_TRUNK)
     }
 
-    /// Returns true if its port is on that VLAN.
     pub(super) fn is_on(&self, vlan: u16) -> bool {
         self.cfg.pvid == vlan || self.cfg.tagged.binary_search(&vlan).is_ok()
     }

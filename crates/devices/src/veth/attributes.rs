@@ -8,7 +8,6 @@
 
 use doorbell_layout::ibmveth::attribute::*;
 
-/// Result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// All was done.

@@ -53,7 +53,6 @@ impl Multicast {
             | self.table.len() as u64
     }
 
-    /// Returns true if a multicast for `mac` is received.
     pub(super) fn admits(&self, mac: [u8; 6]) -> bool {
         self.receive && (!self.filter || self.table.contains(&mac))
     }

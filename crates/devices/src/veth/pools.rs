@@ -21,7 +21,6 @@ pub(super) struct Buffer {
     pub(super) size: u32,
 }
 
-/// All of an adapter.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     pools: Vec<Pool>,

@@ -81,7 +81,6 @@ pub(super) struct SendRequest {
     priority: u16,
     marks: Marks,
     to: To,
-    /// The receiver that is next.
     next: usize,
     segment: u32,
     /// A receiver did not get it.
@@ -95,7 +94,6 @@ enum Receiver {
     Uplink,
 }
 
-/// Progress of a frame.
 enum Progress {
     Done(Time),
     Busy(Time),

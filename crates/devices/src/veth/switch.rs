@@ -27,7 +27,6 @@ pub(super) enum To {
 const SETS: usize = 256;
 const WAYS: usize = 4;
 
-/// A station that has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Station {
     mac: [u8; 6],
@@ -35,7 +34,6 @@ struct Station {
     adapter: u16,
 }
 
-/// Learned addresses.
 #[derive(Debug)]
 pub(super) struct Learned {
     sets: Box<[[Option<Station>; WAYS]]>,

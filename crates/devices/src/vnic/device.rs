@@ -203,7 +203,6 @@ pub struct VnicServer {
     pub(super) serial_free: Time,
     /// Up to when everything has been done.
     now: Time,
-    /// Time of the next event.
     next_due: Time,
     /// Frames' memory, to be used again.
     pub(super) spare: SpareFrames,

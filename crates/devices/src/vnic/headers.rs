@@ -59,7 +59,6 @@ impl Headers {
         Some(Headers { lengths, flag: h.flag, count: entries.len(), packed, data })
     }
 
-    /// Returns true if there are any.
     pub(super) fn any(&self) -> bool {
         self.count > 0
     }

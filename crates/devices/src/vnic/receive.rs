@@ -190,7 +190,6 @@ impl VnicServer {
     }
 }
 
-/// The checksum flags of a frame.
 fn checked(frame: &[u8], on: &[bool; 8]) -> u8 {
     let Ok(layers) = Layers::of(frame) else { return 0 };
     let verdict = verify(frame);

@@ -27,7 +27,6 @@ impl Map {
     }
 }
 
-/// A transmit queue.
 #[derive(Debug)]
 pub(super) struct TxQueue {
     /// Number of the sub-CRQ for completions.
@@ -38,7 +37,6 @@ pub(super) struct TxQueue {
     pub(super) done: Vec<(u32, u16)>,
 }
 
-/// A receive queue.
 #[derive(Debug)]
 pub(super) struct RxQueue {
     pub(super) ring: usize,

@@ -31,7 +31,6 @@ pub(super) struct TxRequest {
 }
 
 impl TxRequest {
-    /// Returns true if its completion is wanted.
     pub(super) fn wants_report(&self) -> bool {
         self.desc.flags1 & tx::COMP_NEEDED != 0
     }

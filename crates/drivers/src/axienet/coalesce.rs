@@ -2,7 +2,7 @@
 //!
 //! Source: xilinx_axienet_main.c `axienet_calc_cr`, `axienet_ethtools_set_coalesce`.
 
-use crate::{OpenError, check};
+use crate::{Opened, check};
 use doorbell_layout::axienet::{COALESCE_MAX, DELAY_UNIT_CLOCKS, cr};
 
 /// The settings of the receive channel that a controller may change.
@@ -43,7 +43,7 @@ impl Coalesce {
     };
 
     /// Checks the ranges. The counts are checked even when a controller decides, as in Linux.
-    pub(super) fn check(&self) -> Result<(), OpenError> {
+    pub(super) fn check(&self) -> Opened {
         let counts = [self.rx_frames, self.tx_frames];
         check(counts.iter().all(|n| *n <= COALESCE_MAX), "frames: less than 256")?;
         check(counts.iter().all(|n| *n > 0), "frames: not zero")?;

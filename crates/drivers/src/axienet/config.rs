@@ -2,7 +2,7 @@
 
 use super::coalesce::Coalesce;
 use super::mdio::{Speed, divisor};
-use crate::{OpenError, check, common::within};
+use crate::{Opened, check, common::within};
 use doorbell_hal::Alignment;
 use doorbell_moderation::{Direction, NetDim, profiles};
 use doorbell_packet::{MAX_FRAGS, ethernet, vlan::TAG};
@@ -112,7 +112,7 @@ impl Config {
     pub(super) const fn is_jumbo(&self) -> bool {
         self.mtu > MTU
     }
-    pub(super) fn check(&self) -> Result<(), OpenError> {
+    pub(super) fn check(&self) -> Opened {
         check((PIECES..=4096).contains(&self.tx_ring), "tx_ring: 18 to 4096")?;
         check((1..=4096).contains(&self.rx_ring), "rx_ring: 1 to 4096")?;
         check((64..=9000).contains(&self.mtu), "mtu: 64 to 9000")?;

@@ -7,7 +7,7 @@
 use super::config::Config;
 use super::mdio::{self, Speed};
 use super::regs::{dma_get, dma_put, get, put};
-use crate::{Filter, OpenError, common};
+use crate::{Filter, OpenError, Opened, common};
 use doorbell_hal::{Host, Reg, Span};
 use doorbell_layout::axienet::{DMA, MM2S, S2MM, cr, dma, emmc, fcc, fmi, int, mac, rcw1, sr, tc};
 
@@ -33,17 +33,13 @@ pub(super) fn write_tail<H: Host>(h: &mut H, c: &Config, channel: u32, at: u64) 
 /// Linux's limit for each step of a reset.
 const RESET: Span = Span::from_ms(50);
 
-fn wait<H: Host>(
-    h: &mut H,
-    what: &'static str,
-    done: impl FnMut(&mut H) -> bool,
-) -> Result<(), OpenError> {
+fn wait<H: Host>(h: &mut H, what: &'static str, done: impl FnMut(&mut H) -> bool) -> Opened {
     let done = common::wait(h, RESET, |h| h.delay(Span::from_ms(1)), done);
     if done { Ok(()) } else { Err(OpenError::Timeout(what)) }
 }
 
 /// Resets both channels and the MAC. The reset bit of either channel resets all.
-pub(super) fn reset<H: Host>(h: &mut H) -> Result<(), OpenError> {
+pub(super) fn reset<H: Host>(h: &mut H) -> Opened {
     mdio::off(h);
     dma_put(h, MM2S, dma::CR, cr::RESET);
     wait(h, "DMA reset", |h| dma_get(h, MM2S, dma::CR) & cr::RESET == 0)?;
@@ -51,7 +47,7 @@ pub(super) fn reset<H: Host>(h: &mut H) -> Result<(), OpenError> {
 }
 
 /// Stops both channels, waits up to 100 ms for each to halt, then resets all.
-pub(super) fn stop<H: Host>(h: &mut H) -> Result<(), OpenError> {
+pub(super) fn stop<H: Host>(h: &mut H) -> Opened {
     for channel in [S2MM, MM2S] {
         let word = dma_get(h, channel, dma::CR);
         dma_put(h, channel, dma::CR, word & !(cr::RS | cr::IRQ_ALL));

@@ -72,25 +72,19 @@ fn ready<H: Host>(h: &mut H) -> Answer {
     if done { Ok(()) } else { Err(MdioError::Timeout) }
 }
 
-/// Reads register `reg` of PHY `phy`, or writes `value` to it and returns 0.
-pub(super) fn access<H: Host>(
-    h: &mut H,
-    clock_hz: u32,
-    phy: u8,
-    reg: u8,
-    value: Option<u16>,
-) -> Answer<u16> {
-    let divisor = divisor(clock_hz).filter(|_| phy < 32 && reg < 32).ok_or(MdioError::Address)?;
+/// Reads register `reg` of PHY `phy`, or writes `v` to it and returns 0.
+pub(super) fn access<H: Host>(h: &mut H, hz: u32, phy: u8, reg: u8, v: Option<u16>) -> Answer<u16> {
+    let divisor = divisor(hz).filter(|_| phy < 32 && reg < 32).ok_or(MdioError::Address)?;
     put(h, mac::MDIO_MC, divisor | mdio::ENABLE);
-    let done = access_clocked(h, phy, reg, value);
+    let done = access_clocked(h, phy, reg, v);
     put(h, mac::MDIO_MC, divisor);
     done
 }
 
-fn access_clocked<H: Host>(h: &mut H, phy: u8, reg: u8, value: Option<u16>) -> Answer<u16> {
+fn access_clocked<H: Host>(h: &mut H, phy: u8, reg: u8, v: Option<u16>) -> Answer<u16> {
     ready(h)?;
     let to = u32::from(phy) << mdio::PHY_SHIFT | u32::from(reg) << mdio::REG_SHIFT | mdio::INITIATE;
-    match value {
+    match v {
         Some(v) => {
             put(h, mac::MDIO_MWD, v.into());
             put(h, mac::MDIO_MCR, to | mdio::WRITE);
@@ -98,7 +92,7 @@ fn access_clocked<H: Host>(h: &mut H, phy: u8, reg: u8, value: Option<u16>) -> A
         None => put(h, mac::MDIO_MCR, to | mdio::READ),
     }
     ready(h)?;
-    match value {
+    match v {
         Some(_) => Ok(0),
         None => Ok(get(h, mac::MDIO_MRD) as u16),
     }

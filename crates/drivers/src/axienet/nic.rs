@@ -9,8 +9,8 @@ use super::mdio::{self, Answer, Link};
 use super::regs::{dma_get, dma_put, get, is_absent, put};
 use super::stats::{Hardware, Stats, StatsBaseline};
 use super::{config::Config, hw, rx::RxRing, tx::TxRing};
-use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, common::both};
-use doorbell_hal::{CpuWork, Fence, Host, Span, Time};
+use crate::{Alarm, Driver, Filter, Irq, OpenError, Opened, Poll, Sink, Tx, common::both};
+use doorbell_hal::{CpuWork, Fence, Host, Span, Time, fail_if};
 use doorbell_layout::axienet::{MM2S, S2MM, ability, cr, dma, int, line, mac, sr};
 use doorbell_moderation::{Controller, Flow, NetDim, Sample, Setting};
 use doorbell_packet::Packet;
@@ -81,7 +81,7 @@ impl<C: Controller> Axienet<C> {
     /// # Errors
     /// Fails when a setting is out of range, memory runs out, or the core does not answer. Nothing
     /// is left allocated then.
-    pub fn open<H: Host>(h: &mut H, c: &Config, controller: C) -> Result<Axienet<C>, OpenError> {
+    pub fn open<H: Host>(h: &mut H, c: &Config, controller: C) -> Opened<Axienet<C>> {
         c.check()?;
         hw::reset(h)?;
         let tx = TxRing::allocate(h, c)?;
@@ -176,7 +176,7 @@ impl<C: Controller> Axienet<C> {
     ///
     /// # Errors
     /// Returns [`OpenError::Setting`] when a value is out of range.
-    pub fn set_coalesce<H: Host>(&mut self, h: &mut H, new: &Coalesce) -> Result<(), OpenError> {
+    pub fn set_coalesce<H: Host>(&mut self, h: &mut H, new: &Coalesce) -> Opened {
         new.check()?;
         let adaptive = self.config.coalesce.adaptive_rx != Adaptive::Off;
         if adaptive && new.adaptive_rx == Adaptive::Off {
@@ -321,7 +321,7 @@ impl<C: Controller> Axienet<C> {
     ///
     /// # Errors
     /// Fails when the core does not answer, or has no receive buffers.
-    pub fn restart<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    pub fn restart<H: Host>(&mut self, h: &mut H) -> Opened {
         if let Some(baseline) = &mut self.baseline {
             baseline.collect(h);
         }
@@ -333,9 +333,7 @@ impl<C: Controller> Axienet<C> {
         if let Some(baseline) = &mut self.baseline {
             baseline.restarted();
         }
-        if !has_buffers {
-            return Err(OpenError::OutOfMemory);
-        }
+        fail_if(!has_buffers, OpenError::OutOfMemory)?;
         self.stats.recoveries += 1;
         self.failed = false;
         self.start(h);

@@ -11,7 +11,7 @@ use super::config::{Checksum, Config};
 use super::tx::{halves, ring};
 use super::{hw, stats::Stats};
 use crate::common::{discard, map_rx, next, previous};
-use crate::{OpenError, Sink};
+use crate::{OpenError, Opened, Sink};
 use alloc::boxed::Box;
 use doorbell_hal::{Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, S2MM, rx_app};
@@ -33,7 +33,7 @@ pub(super) struct RxRing {
 }
 
 impl RxRing {
-    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<RxRing, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Opened<RxRing> {
         let mut rx = RxRing {
             config: *c,
             stats: Stats::default(),

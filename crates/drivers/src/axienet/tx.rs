@@ -13,7 +13,7 @@
 use super::config::{Checksum, Config, HEADER, PIECES};
 use super::{hw, stats::Stats};
 use crate::common::{self, DoneList, coherent, next, previous, unmap, vacant};
-use crate::{Bql, OpenError, Sink, Tx};
+use crate::{Bql, Opened, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
@@ -52,7 +52,7 @@ pub(super) struct TxRing {
 }
 
 /// Allocates a ring of `count` descriptors, each linked to the next and the last to the first.
-pub(super) fn ring<H: Host>(h: &mut H, c: &Config, count: u32) -> Result<Coherent, OpenError> {
+pub(super) fn ring<H: Host>(h: &mut H, c: &Config, count: u32) -> Opened<Coherent> {
     let size = (count * DESCRIPTOR, DESCRIPTOR);
     let ring = coherent(h, size, |at, len| c.reachable(at, len))?;
     for i in 0..count {
@@ -69,7 +69,7 @@ pub(super) fn halves(at: u64) -> [U32; 2] {
 }
 
 impl TxRing {
-    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<TxRing, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Opened<TxRing> {
         Ok(TxRing {
             config: *c,
             stats: Stats::default(),

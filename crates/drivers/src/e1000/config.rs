@@ -2,7 +2,7 @@
 
 use super::errata::Errata;
 use super::part::{Bus, Part};
-use crate::{OpenError, check};
+use crate::{Opened, check};
 use doorbell_hal::{Alignment, Span};
 
 /// Method of reading the EEPROM.
@@ -131,7 +131,7 @@ impl Config {
             bql: true,
         }
     }
-    pub(super) fn check(&self) -> Result<(), OpenError> {
+    pub(super) fn check(&self) -> Opened {
         let ring = |n: u32| (48..=4096).contains(&n) && n.is_multiple_of(8);
         check(ring(self.tx_ring), "tx_ring: a multiple of 8 from 48 to 4096")?;
         check(ring(self.rx_ring), "rx_ring: a multiple of 8 from 48 to 4096")?;

@@ -5,8 +5,8 @@
 
 use super::config::{Config, Eeprom};
 use super::part::{Bus, Part};
-use crate::{Filter, OpenError, common};
-use doorbell_hal::{Host, Reg, Span};
+use crate::{Filter, OpenError, Opened, common};
+use doorbell_hal::{Host, Reg, Span, fail_if};
 use doorbell_layout::e1000::{self as l, eeprom, phy, reg};
 use doorbell_packet::ethernet::{FCS, MAX_FRAME};
 
@@ -27,12 +27,12 @@ fn wait<H: Host>(
     step: &'static str,
     limit: Span,
     done: impl FnMut(&mut H) -> bool,
-) -> Result<(), OpenError> {
+) -> Opened {
     if common::wait(h, limit, H::relax, done) { Ok(()) } else { Err(OpenError::Timeout(step)) }
 }
 
 /// Resets the controller, all interrupts masked.
-pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
+pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Opened {
     put(h, reg::IMC, !0);
     put(h, reg::RCTL, 0);
     put(h, reg::TCTL, l::TCTL_PSP);
@@ -68,7 +68,7 @@ pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
 }
 
 /// Sets up addresses, tables and flow control, and starts the PHY's negotiation.
-pub(super) fn init<H: Host>(h: &mut H, c: &Config, mac: [u8; 6]) -> Result<(), OpenError> {
+pub(super) fn init<H: Host>(h: &mut H, c: &Config, mac: [u8; 6]) -> Opened {
     put(h, reg::VET, 0);
     for i in 0..reg::VFTA_LEN {
         put(h, reg::VFTA + 4 * i, 0);
@@ -141,27 +141,25 @@ fn flow_control<H: Host>(h: &mut H, c: &Config) {
 
 // ---- PHY ----
 
-fn mdi<H: Host>(h: &mut H, word: u32) -> Result<u16, OpenError> {
+fn mdi<H: Host>(h: &mut H, word: u32) -> Opened<u16> {
     put(h, reg::MDIC, word);
     let mut read = 0;
     wait(h, "MDIC", Span::from_us(3200), |h| {
         read = get(h, reg::MDIC);
         read & l::MDIC_READY != 0
     })?;
-    if read & l::MDIC_ERROR != 0 {
-        return Err(OpenError::Timeout("PHY: no answer"));
-    }
+    fail_if(read & l::MDIC_ERROR != 0, OpenError::Timeout("PHY: no answer"))?;
     Ok(read as u16)
 }
-pub(super) fn phy_read<H: Host>(h: &mut H, r: u8) -> Result<u16, OpenError> {
+pub(super) fn phy_read<H: Host>(h: &mut H, r: u8) -> Opened<u16> {
     mdi(h, u32::from(r) << l::MDIC_REG_SHIFT | phy::ADDRESS << l::MDIC_PHY_SHIFT | l::MDIC_OP_READ)
 }
-pub(super) fn phy_write<H: Host>(h: &mut H, r: u8, v: u16) -> Result<(), OpenError> {
+pub(super) fn phy_write<H: Host>(h: &mut H, r: u8, v: u16) -> Opened {
     let to = u32::from(r) << l::MDIC_REG_SHIFT | phy::ADDRESS << l::MDIC_PHY_SHIFT;
     mdi(h, u32::from(v) | to | l::MDIC_OP_WRITE).map(drop)
 }
 
-fn negotiate<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
+fn negotiate<H: Host>(h: &mut H, c: &Config) -> Opened {
     let id = u32::from(phy_read(h, phy::ID1)?) << 16 | u32::from(phy_read(h, phy::ID2)?);
     if !matches!(id & phy::ID_MASK, phy::ID_M88E1000 | phy::ID_M88E1000_INSIDE | phy::ID_M88E1011) {
         return Err(OpenError::Phy(id));
@@ -176,7 +174,7 @@ fn negotiate<H: Host>(h: &mut H, c: &Config) -> Result<(), OpenError> {
 // ---- EEPROM ----
 
 /// Reads and checks the EEPROM. Returns the MAC address.
-pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Result<[u8; 6], OpenError> {
+pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Opened<[u8; 6]> {
     let (mut sum, mut mac) = (0u16, [0; 6]);
     for i in 0..eeprom::WORDS {
         let word = eeprom_word(h, c.eeprom, i)?;
@@ -188,7 +186,7 @@ pub(super) fn read_mac<H: Host>(h: &mut H, c: &Config) -> Result<[u8; 6], OpenEr
     }
     if sum == eeprom::SUM { Ok(mac) } else { Err(OpenError::Checksum(sum)) }
 }
-pub(super) fn eeprom_word<H: Host>(h: &mut H, how: Eeprom, word: u8) -> Result<u16, OpenError> {
+pub(super) fn eeprom_word<H: Host>(h: &mut H, how: Eeprom, word: u8) -> Opened<u16> {
     match how {
         Eeprom::Eerd => {
             put(h, reg::EERD, u32::from(word) << l::EERD_ADDR_SHIFT | l::EERD_START);

@@ -7,7 +7,7 @@ use super::config::{Config, Eeprom, Thresholds, Throttle, interval};
 use super::hw::{self, flush, get, put};
 use super::stats::{self, Hardware, Stats};
 use super::{part::Bus, rx::RxRing, tx::TxRing};
-use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, common::both};
+use crate::{Alarm, Driver, Filter, Irq, OpenError, Opened, Poll, Sink, Tx, common::both};
 use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_moderation::{Class, Controller, Flow, ItrClasses, ItrMode, Sample};
@@ -66,7 +66,7 @@ impl E1000 {
     /// # Errors
     /// Fails when a setting is out of range, memory runs out, or the device does not answer as
     /// these parts do. Nothing is left allocated then.
-    pub fn open<H: Host>(h: &mut H, c: &Config) -> Result<E1000, OpenError> {
+    pub fn open<H: Host>(h: &mut H, c: &Config) -> Opened<E1000> {
         c.check()?;
         hw::reset(h, c)?;
         // Linux asks the card (`e1000_get_bus_info`); a card that was removed reads as ones.
@@ -108,7 +108,7 @@ impl E1000 {
     }
 
     /// Starts receiving and sending after a reset.
-    fn start<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    fn start<H: Host>(&mut self, h: &mut H) -> Opened {
         let c = self.config;
         hw::init(h, &c, self.mac)?;
         stats::clear(h);
@@ -181,7 +181,7 @@ impl E1000 {
     ///
     /// # Errors
     /// Fails when the device does not answer.
-    pub fn restart<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    pub fn restart<H: Host>(&mut self, h: &mut H) -> Opened {
         self.hardware.collect(h);
         let reset = hw::reset(h, &self.config);
         self.tx.clear(h);
@@ -238,14 +238,14 @@ impl E1000 {
     ///
     /// # Errors
     /// Fails when the PHY does not answer.
-    pub fn phy<H: Host>(&mut self, h: &mut H, r: u8) -> Result<u16, OpenError> {
+    pub fn phy<H: Host>(&mut self, h: &mut H, r: u8) -> Opened<u16> {
         hw::phy_read(h, r)
     }
     /// Reads an EEPROM word.
     ///
     /// # Errors
     /// Fails when the device does not answer.
-    pub fn eeprom<H: Host>(&mut self, h: &mut H, how: Eeprom, word: u8) -> Result<u16, OpenError> {
+    pub fn eeprom<H: Host>(&mut self, h: &mut H, how: Eeprom, word: u8) -> Opened<u16> {
         hw::eeprom_word(h, how, word)
     }
 

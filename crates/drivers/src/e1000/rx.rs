@@ -11,7 +11,7 @@
 use super::hw::{put, reachable};
 use super::{config::Config, stats::Stats};
 use crate::common::{coherent, discard, map_rx, next, previous, unused};
-use crate::{OpenError, Sink};
+use crate::{Opened, Sink};
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
 use doorbell_layout::e1000::{DESCRIPTOR, Rx, reg};
@@ -40,7 +40,7 @@ pub(super) struct RxRing {
 }
 
 impl RxRing {
-    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<RxRing, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Opened<RxRing> {
         let size = (c.rx_ring * DESCRIPTOR, 4096);
         let ring = coherent(h, size, |at, len| reachable(c, at, len))?;
         Ok(RxRing {

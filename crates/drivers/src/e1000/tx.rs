@@ -15,7 +15,7 @@ use super::stats::Stats;
 use crate::common::{
     self, DoneList, both, coherent, complete_packet, next, previous, unmap, vacant,
 };
-use crate::{Bql, OpenError, Sink, Tx};
+use crate::{Bql, Opened, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped, Time};
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
@@ -93,7 +93,7 @@ struct Common {
 }
 
 impl TxRing {
-    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<TxRing, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Opened<TxRing> {
         let size = (c.tx_ring * DESCRIPTOR, 4096);
         let ring = coherent(h, size, |at, len| reachable(c, at, len))?;
         let slots = if c.copy_align {
@@ -176,7 +176,7 @@ impl TxRing {
             self.write_tail(h);
             return Tx::Busy(p);
         }
-        let mut p = match self.complete_frame(h, p, copied) {
+        let mut p = match self.complete(h, p, copied) {
             Ok(p) => p,
             Err(p) => return self.drop_packet(h, p, more),
         };
@@ -215,12 +215,7 @@ impl TxRing {
 
     /// Inserts a tag that the device does not, and pads a short frame that is not copied.
     #[inline(always)]
-    fn complete_frame<H: Host>(
-        &mut self,
-        h: &mut H,
-        p: Packet,
-        copied: bool,
-    ) -> Result<Packet, Packet> {
+    fn complete<H: Host>(&mut self, h: &mut H, p: Packet, copied: bool) -> Result<Packet, Packet> {
         let p = match p.todo.vlan {
             Some(_) if !self.config.vlan => p.insert_tag(h, Alignment::ANY).map_err(|e| e.0)?,
             _ => p,

@@ -1,7 +1,7 @@
 //! The adapter's hypervisor calls, one function each.
 
 use doorbell_hal::{Hcall, HcallReturn, Hypervisor};
-use doorbell_layout::ibmveth::{self as l, Descriptor, multicast, send, status};
+use doorbell_layout::ibmveth::{self as l, ADD_BUFFERS, Descriptor, multicast, send, status};
 
 /// Tries of a call that stays busy.
 const TRIES: u32 = 1024;
@@ -54,12 +54,8 @@ pub(super) fn add<H: Hypervisor>(h: &mut H, unit: u32, d: Descriptor) -> i64 {
 }
 
 /// Lends several buffers. Invalid descriptors come last.
-pub(super) fn add_many<H: Hypervisor>(
-    h: &mut H,
-    unit: u32,
-    d: &[Descriptor; l::ADD_BUFFERS],
-) -> i64 {
-    let mut a = [0; 1 + l::ADD_BUFFERS];
+pub(super) fn add_many<H: Hypervisor>(h: &mut H, unit: u32, d: &[Descriptor; ADD_BUFFERS]) -> i64 {
+    let mut a = [0; 1 + ADD_BUFFERS];
     a[0] = unit.into();
     for (to, d) in a[1..].iter_mut().zip(d) {
         *to = d.0;
@@ -67,12 +63,15 @@ pub(super) fn add_many<H: Hypervisor>(
     call(h, l::H_ADD_LOGICAL_LAN_BUFFERS, &a).status
 }
 
+/// Descriptors of one frame.
+pub(super) type Pieces = [Descriptor; send::MAX];
+
 /// Sends, and retries with the correlator while the hypervisor is busy. `mss` is an argument only
 /// where large send was negotiated. Returns the status and the number of retries.
 pub(super) fn send<H: Hypervisor>(
     h: &mut H,
     unit: u32,
-    d: &[Descriptor; send::MAX],
+    d: &Pieces,
     mss: Option<u16>,
 ) -> (i64, u32) {
     let mut a = [0; send::LARGE];

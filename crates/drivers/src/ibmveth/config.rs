@@ -1,6 +1,6 @@
 //! Configuration: the adapter's properties from the device tree, and the user's choices.
 
-use crate::{OpenError, check, common::within};
+use crate::{Opened, check, common::within};
 use doorbell_layout::ibmveth::OVERHEAD;
 
 /// Number of receive buffer pools.
@@ -120,7 +120,7 @@ impl Config {
         }
         sum
     }
-    pub(super) fn check(&self) -> Result<(), OpenError> {
+    pub(super) fn check(&self) -> Opened {
         for p in self.pools {
             let sized = p.size % 4 == 0 && (16..=1 << 20).contains(&p.size);
             check(sized, "pools: buffers of 16 bytes to 1 MiB, in multiples of 4")?;

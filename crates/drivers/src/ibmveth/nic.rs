@@ -9,7 +9,7 @@ use super::negotiate::{self, Negotiated};
 use super::rx::{self, RxQueue};
 use super::{pool::Pools, stats::Stats, tx::TxQueue};
 use crate::common::{both, coherent};
-use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx, check};
+use crate::{Alarm, Driver, Filter, Irq, OpenError, Opened, Poll, Sink, Tx, check};
 use doorbell_hal::{Coherent, CpuWork, Hypervisor, Span};
 use doorbell_layout::ibmveth::{PAGE, buffer_list, status};
 use doorbell_packet::Packet;
@@ -84,7 +84,7 @@ impl Ibmveth {
     /// # Errors
     /// Fails when a setting is out of range, memory runs out or lies beyond 32 bits, or the
     /// hypervisor refuses. Nothing is left allocated then.
-    pub fn open<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Ibmveth, OpenError> {
+    pub fn open<H: Hypervisor>(h: &mut H, c: &Config) -> Opened<Ibmveth> {
         c.check()?;
         let mut nic = Ibmveth {
             config: *c,
@@ -110,7 +110,7 @@ impl Ibmveth {
         stats
     }
 
-    fn up<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    fn up<H: Hypervisor>(&mut self, h: &mut H) -> Opened {
         let unit = self.config.unit;
         let buffer_list = page(h)?;
         let filter_list = page(h);
@@ -187,7 +187,7 @@ impl Ibmveth {
     }
 
     /// Closes the adapter, negotiates, and opens it again.
-    fn reopen<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    fn reopen<H: Hypervisor>(&mut self, h: &mut H) -> Opened {
         self.down(h);
         self.stats.reopened += 1;
         self.negotiated = negotiate::negotiate(h, &self.config);
@@ -202,7 +202,7 @@ impl Ibmveth {
     /// # Errors
     /// Returns [`OpenError::Setting`], with nothing changed, when no pool holds it. Other errors
     /// are those of [`Ibmveth::open`] and leave the adapter closed; a further change may open it.
-    pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Result<(), OpenError> {
+    pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Opened {
         check(mtu >= 68, "mtu: 68 at least")?;
         let Some(last) = self.config.fitting_pool(mtu) else {
             return Err(OpenError::Setting("mtu: with 22 bytes within the largest pool's buffers"));
@@ -223,7 +223,7 @@ impl Ibmveth {
         h: &mut H,
         checksum: bool,
         large_send: LargeSend,
-    ) -> Result<Negotiated, OpenError> {
+    ) -> Opened<Negotiated> {
         (self.config.checksum, self.config.large_send) = (checksum, large_send);
         self.reopen(h)?;
         Ok(self.negotiated)
@@ -233,7 +233,7 @@ impl Ibmveth {
     ///
     /// # Errors
     /// Fails, with the address unchanged, when the hypervisor refuses.
-    pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Result<(), OpenError> {
+    pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Opened {
         match call::change_mac(h, self.config.unit, mac) {
             status::H_SUCCESS => self.config.mac = mac,
             e => return Err(OpenError::Call("H_CHANGE_LOGICAL_LAN_MAC", e)),
@@ -245,7 +245,7 @@ impl Ibmveth {
     ///
     /// # Errors
     /// Fails when the hypervisor refuses; the filter is then undefined.
-    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: &Filter) -> Result<(), OpenError> {
+    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: &Filter) -> Opened {
         self.filter = f.clone();
         match self.apply_filter(h) {
             status::H_SUCCESS => Ok(()),
@@ -308,7 +308,7 @@ impl Ibmveth {
     }
 }
 
-fn page<H: Hypervisor>(h: &mut H) -> Result<Coherent, OpenError> {
+fn page<H: Hypervisor>(h: &mut H) -> Opened<Coherent> {
     coherent(h, (PAGE, PAGE), reachable)
 }
 

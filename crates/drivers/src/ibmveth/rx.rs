@@ -9,7 +9,7 @@
 
 use super::config::{Config, reachable};
 use super::{pool::Pools, stats::Stats};
-use crate::OpenError;
+use crate::Opened;
 use crate::common::{coherent, next};
 use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Fence, Host, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{
@@ -36,7 +36,7 @@ pub(super) struct RxEntry {
 }
 
 impl RxQueue {
-    pub(super) fn allocate<H: Host>(h: &mut H, count: u32) -> Result<RxQueue, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H, count: u32) -> Opened<RxQueue> {
         let entries = coherent(h, (count * ENTRY, PAGE), reachable)?;
         Ok(RxQueue { entries, count, index: 0, toggle: true })
     }

@@ -6,9 +6,9 @@
 //! queue can be full. They wait in a list until [`TxQueue::reclaim`].
 
 use super::config::{Transmit, reachable};
-use super::{call, nic::Ibmveth};
+use super::{call, call::Pieces, nic::Ibmveth};
 use crate::common::{DoneList, coherent, copy_packet, map, unmap, vacant};
-use crate::{OpenError, Sink, Tx};
+use crate::{Opened, Sink, Tx};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{Descriptor, OLD_LARGE_SEND, PAGE, send, status};
 use doorbell_packet::headers::{Ip, Layers, Transport};
@@ -18,6 +18,9 @@ use doorbell_packet::{Fragment, Gso, GsoKind, MAX_HEADER, Packet, ethernet::HEAD
 pub(super) const COPY: u32 = 64 << 10;
 /// Buffers not yet reclaimed at which the queue stops.
 const MAX_DONE: usize = 1024;
+
+/// A packet that was sent, or was not.
+type Sent = Result<Packet, Packet>;
 
 #[derive(Debug)]
 pub(super) struct TxQueue {
@@ -34,7 +37,7 @@ struct SendOffload {
 }
 
 impl TxQueue {
-    pub(super) fn allocate<H: Hypervisor>(h: &mut H) -> Result<TxQueue, OpenError> {
+    pub(super) fn allocate<H: Hypervisor>(h: &mut H) -> Opened<TxQueue> {
         let buffer = coherent(h, (COPY, PAGE), reachable)?;
         Ok(TxQueue { buffer, done: DoneList::default() })
     }
@@ -125,7 +128,7 @@ impl Ibmveth {
     }
 
     /// Sends a packet as one call; it comes back either way.
-    fn send<H: Hypervisor>(&mut self, h: &mut H, mut p: Packet) -> Result<Packet, Packet> {
+    fn send<H: Hypervisor>(&mut self, h: &mut H, mut p: Packet) -> Sent {
         let Some(o) = self.offload(h, &mut p) else { return Err(p) };
         match self.config.transmit {
             Transmit::Copy => self.send_copied(h, p, o),
@@ -175,12 +178,7 @@ impl Ibmveth {
         Some(SendOffload { flags, mss })
     }
 
-    fn send_copied<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        p: Packet,
-        o: SendOffload,
-    ) -> Result<Packet, Packet> {
+    fn send_copied<H: Hypervisor>(&mut self, h: &mut H, p: Packet, o: SendOffload) -> Sent {
         let len = p.len();
         if len > COPY {
             return Err(p);
@@ -198,7 +196,7 @@ impl Ibmveth {
         p: Packet,
         o: SendOffload,
         copybreak: u32,
-    ) -> Result<Packet, Packet> {
+    ) -> Sent {
         let scattered =
             p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() >= send::MAX);
         // A descriptor of no bytes would end the others.
@@ -221,19 +219,13 @@ impl Ibmveth {
         self.send_copied(h, p, o)
     }
 
-    fn linearise<H: Hypervisor>(&mut self, h: &mut H, p: Packet) -> Result<Packet, Packet> {
+    fn linearise<H: Hypervisor>(&mut self, h: &mut H, p: Packet) -> Sent {
         self.stats.tx_linearized += 1;
         p.linearise(h, Alignment::ANY).map_err(|e| e.0)
     }
 
     /// Makes the call. Returns whether it succeeded.
-    fn submit<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        d: &[Descriptor; send::MAX],
-        len: u32,
-        mss: u16,
-    ) -> bool {
+    fn submit<H: Hypervisor>(&mut self, h: &mut H, d: &Pieces, len: u32, mss: u16) -> bool {
         let used = d.iter().take_while(|d| d.is_valid()).count() as u32;
         h.charge(CpuWork::TxDescriptor(used));
         self.stats.tx_descriptors += u64::from(used);
@@ -271,7 +263,7 @@ fn takes_large(nic: &Ibmveth, p: &Packet, gso: Gso) -> bool {
 /// A packet whose fragments are all mapped.
 struct MappedPacket {
     fragments: [Option<Mapped>; send::MAX],
-    descriptors: [Descriptor; send::MAX],
+    descriptors: Pieces,
     /// The packet without its buffers.
     packet: Packet,
 }

@@ -100,10 +100,10 @@ pub(super) fn send<H: Hypervisor>(h: &mut H, unit: u64, handle: u64, d: [u8; DES
 pub(super) fn send_indirect<H: Hypervisor>(
     h: &mut H,
     unit: u64,
-    handle: u64,
+    to: u64,
     ioba: u64,
     n: u32,
 ) -> i64 {
     h.fence(Fence::DmaWrite);
-    call(h, hcall::SEND_SUB_CRQ_INDIRECT, &[unit, handle, ioba, n.into()]).status
+    call(h, hcall::SEND_SUB_CRQ_INDIRECT, &[unit, to, ioba, n.into()]).status
 }

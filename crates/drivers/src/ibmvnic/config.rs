@@ -1,6 +1,6 @@
 //! Configuration: the adapter's properties from the device tree, and the user's choices.
 
-use crate::{OpenError, check};
+use crate::{Opened, check};
 use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{MAX_ENTRIES, MAX_QUEUES};
 
@@ -127,7 +127,7 @@ impl Config {
             command_timeout: Span::from_ms(10_000),
         }
     }
-    pub(super) fn check(&self) -> Result<(), OpenError> {
+    pub(super) fn check(&self) -> Opened {
         check((1..=MAX_QUEUES).contains(&self.queues), "queues: 1 to 16")?;
         check((1..=MAX_ENTRIES).contains(&self.tx_entries), "tx_entries: 1 to 4096")?;
         check((1..=MAX_ENTRIES).contains(&self.rx_entries), "rx_entries: 1 to 4096")?;

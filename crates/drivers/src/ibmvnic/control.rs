@@ -8,8 +8,8 @@
 
 use super::ring::{Ring, coherent};
 use super::{call, config::Config, stats::Stats};
-use crate::{OpenError, common::both};
-use doorbell_hal::{Coherent, Hypervisor, Span, Time};
+use crate::{OpenError, Opened, common::both};
+use doorbell_hal::{Coherent, Hypervisor, Span, Time, fail_if};
 use doorbell_layout::ibmvnic::{
     CRQ_BYTES, ERROR_FATAL, ErrorIndication, LinkStateIndication, MESSAGE, Message, RESPONSE, cmd,
     first, rc, status,
@@ -38,6 +38,9 @@ pub(super) enum Fault {
     Again,
     Error(OpenError),
 }
+
+/// The result of a step of the bring-up.
+pub(super) type Step<T = ()> = Result<T, Fault>;
 
 impl From<OpenError> for Fault {
     fn from(e: OpenError) -> Fault {
@@ -71,7 +74,7 @@ pub(super) struct Control {
 pub(super) const SCRATCH: u32 = 2 * 4096;
 
 impl Control {
-    pub(super) fn allocate<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Control, OpenError> {
+    pub(super) fn allocate<H: Hypervisor>(h: &mut H, c: &Config) -> Opened<Control> {
         let crq = Ring::allocate(h, CRQ_BYTES as u32)?;
         let scratch = coherent(h, SCRATCH, 4096);
         let (crq, scratch) = both(crq, scratch, |crq| crq.release(h))?;
@@ -101,7 +104,7 @@ impl Control {
     }
 
     /// Registers the CRQ. A server that is not up is not an error.
-    pub(super) fn register<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+    pub(super) fn register<H: Hypervisor>(&mut self, h: &mut H) -> Step {
         let mut answer = status::RESOURCE;
         for _ in 0..2 {
             // A previous owner may have left it registered.
@@ -121,7 +124,7 @@ impl Control {
     }
 
     /// Enables the CRQ after a migration; it continues where it was.
-    pub(super) fn enable<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+    pub(super) fn enable<H: Hypervisor>(&mut self, h: &mut H) -> Step {
         self.clear_events();
         match call::enable_crq(h, self.unit) {
             status::SUCCESS => Ok(()),
@@ -197,16 +200,14 @@ impl Control {
 
     // ---- send ----
 
-    pub(super) fn handshake<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+    pub(super) fn handshake<H: Hypervisor>(&mut self, h: &mut H) -> Step {
         (self.init, self.complete) = (false, false);
         for _ in 0..INITS {
             match call::send_crq(h, self.unit, handshake(first::INIT)) {
                 status::SUCCESS => {
                     let limit = h.now() + self.init_timeout;
-                    return self
-                        .await_init(h, limit)?
-                        .then_some(())
-                        .ok_or(OpenError::Timeout("INIT").into());
+                    let came = self.await_init(h, limit)?;
+                    return came.then_some(()).ok_or(OpenError::Timeout("INIT").into());
                 }
                 // The server is not up. It sends INIT when it is.
                 status::CLOSED => {
@@ -224,13 +225,11 @@ impl Control {
 
     /// Waits until the server has answered INIT, or has sent INIT and was answered. Returns false
     /// after `limit`.
-    fn await_init<H: Hypervisor>(&mut self, h: &mut H, limit: Time) -> Result<bool, Fault> {
+    fn await_init<H: Hypervisor>(&mut self, h: &mut H, limit: Time) -> Step<bool> {
         loop {
             while let Some(m) = self.next(h) {
                 self.stats.stale_answers += u64::from(m.is_some());
-                if self.reset.is_some() {
-                    return Err(Fault::Again);
-                }
+                fail_if(self.reset.is_some(), Fault::Again)?;
                 if core::mem::take(&mut self.init) {
                     self.failover_pending = false;
                     match call::send_crq(h, self.unit, handshake(first::INIT_COMPLETE)) {
@@ -250,7 +249,7 @@ impl Control {
         }
     }
 
-    pub(super) fn send<H: Hypervisor>(&mut self, h: &mut H, m: [u8; MESSAGE]) -> Result<(), Fault> {
+    pub(super) fn send<H: Hypervisor>(&mut self, h: &mut H, m: [u8; MESSAGE]) -> Step {
         self.stats.commands += 1;
         match call::send_crq(h, self.unit, m) {
             status::SUCCESS => Ok(()),
@@ -265,7 +264,7 @@ impl Control {
     }
 
     /// Waits for the response to command `c`.
-    pub(super) fn wait<H: Hypervisor>(&mut self, h: &mut H, c: u8) -> Result<Message, Fault> {
+    pub(super) fn wait<H: Hypervisor>(&mut self, h: &mut H, c: u8) -> Step<Message> {
         let limit = h.now() + self.command_timeout;
         loop {
             while let Some(m) = self.next(h) {
@@ -289,21 +288,13 @@ impl Control {
     }
 
     /// Sends a command and waits for its response.
-    pub(super) fn ask<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        m: [u8; MESSAGE],
-    ) -> Result<Message, Fault> {
+    pub(super) fn ask<H: Hypervisor>(&mut self, h: &mut H, m: [u8; MESSAGE]) -> Step<Message> {
         self.send(h, m)?;
         self.wait(h, m[1])
     }
 
     /// Sends a command, waits for its response, and checks that it reports success.
-    pub(super) fn demand<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        m: [u8; MESSAGE],
-    ) -> Result<Message, Fault> {
+    pub(super) fn demand<H: Hypervisor>(&mut self, h: &mut H, m: [u8; MESSAGE]) -> Step<Message> {
         let answer = self.ask(h, m)?;
         match answer.rc.code {
             rc::SUCCESS => Ok(answer),

@@ -4,10 +4,10 @@
 //!
 //! The response finds its arrays by offsets, all of which are checked. Handles are opaque.
 
-use super::control::{Control, Fault, SCRATCH};
+use super::control::{Control, SCRATCH, Step};
 use crate::OpenError;
 use alloc::vec::Vec;
-use doorbell_hal::{Coherent, Hypervisor};
+use doorbell_hal::{Coherent, Hypervisor, fail_if};
 use doorbell_layout::ibmvnic::{
     Login, LoginBuffer, LoginResponse, VERSION, client_data, cmd, first, rc,
 };
@@ -30,7 +30,7 @@ pub(super) fn login<H: Hypervisor>(
     k: &mut Control,
     tx: &[u64],
     rx: &[u64],
-) -> Result<Option<Handles>, Fault> {
+) -> Step<Option<Handles>> {
     let names = names();
     let off_rx = size_of::<LoginBuffer>() + 8 * tx.len();
     let off_names = off_rx + 8 * rx.len();
@@ -96,12 +96,10 @@ fn numbers<H: Hypervisor>(
     n: U32,
     offset: U32,
     asked: usize,
-) -> Result<Vec<u64>, Fault> {
+) -> Step<Vec<u64>> {
     let start = offset.get();
     let fits = start.checked_add(8 * asked as u32).is_some_and(|end| end <= SCRATCH - ANSWER);
-    if n.get() as usize != asked || !fits {
-        return Err(OpenError::Answer("LOGIN").into());
-    }
+    fail_if(n.get() as usize != asked || !fits, OpenError::Answer("LOGIN"))?;
     Ok((0..asked as u32).map(|i| h.load::<U64>(at, ANSWER + start + 8 * i).get()).collect())
 }
 

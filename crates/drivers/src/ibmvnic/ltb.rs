@@ -6,7 +6,7 @@
 //! pool. The server knows a buffer by its map id, 1 to 254, and a slot by its address in it.
 
 use super::ring::coherent;
-use crate::OpenError;
+use crate::{OpenError, Opened};
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, Host};
 use doorbell_layout::ibmvnic::{MAX_LTB, MAX_MAP_ID};
@@ -61,7 +61,7 @@ impl LtbSet {
         ids: &mut MapIds,
         count: u32,
         slot: u32,
-    ) -> Result<LtbSet, OpenError> {
+    ) -> Opened<LtbSet> {
         let slot = slot.next_multiple_of(LINE);
         if u64::from(count) * u64::from(slot) > MAX_SET || slot > MAX_LTB {
             return Err(OpenError::OutOfMemory);

@@ -7,7 +7,7 @@
 //! because earlier grants may depend on it.
 
 use super::config::Config;
-use super::control::{Control, Fault};
+use super::control::{Control, Step};
 use crate::OpenError;
 use doorbell_hal::Hypervisor;
 use doorbell_layout::ibmvnic::{
@@ -67,7 +67,7 @@ fn number(a: &Answers, id: u16) -> u64 {
     u64::from_be_bytes(a[usize::from(id)])
 }
 
-pub(super) fn version<H: Hypervisor>(h: &mut H, k: &mut Control) -> Result<u16, Fault> {
+pub(super) fn version<H: Hypervisor>(h: &mut H, k: &mut Control) -> Step<u16> {
     let m = VersionExchange {
         first: first::VALID,
         cmd: cmd::VERSION_EXCHANGE,
@@ -84,7 +84,7 @@ pub(super) fn capabilities<H: Hypervisor>(
     k: &mut Control,
     c: &Config,
     previous: Option<u64>,
-) -> Result<Negotiated, Fault> {
+) -> Step<Negotiated> {
     for id in cap::QUERIES {
         k.send(h, capability(cmd::QUERY_CAPABILITY, id, 0))?;
     }
@@ -173,7 +173,7 @@ pub(super) fn offloads<H: Hypervisor>(
     k: &mut Control,
     c: &Config,
     n: &mut Negotiated,
-) -> Result<(), Fault> {
+) -> Step {
     let ioba = U32::new(k.scratch.iova().0 as u32);
     h.store(&k.scratch, 0, QueryIpOffload::default());
     let m = LengthAddress {

@@ -4,13 +4,13 @@
 //! `ibmvnic_poll`, `ibmvnic_interrupt_tx`, `ibmvnic_change_mtu`, `ibmvnic_set_multi`.
 
 use super::config::{Config, Direct};
-use super::control::{Control, Fault, Reset};
+use super::control::{Control, Fault, Reset, Step};
 use super::ltb::{Ltb, LtbSet, MapIds};
 use super::negotiate::{self, Negotiated};
 use super::stats::{QueueStats, Stats};
 use super::tx::{Context, TxQueue};
 use super::{adaptive::AdaptiveDirect, call, control, login, rx::RxQueue};
-use crate::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx};
+use crate::{Alarm, Driver, Filter, Irq, OpenError, Opened, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_hal::{CpuWork, Hypervisor, Span, Time};
 use doorbell_layout::ibmvnic::{
@@ -88,7 +88,7 @@ impl Ibmvnic {
     /// # Errors
     /// Fails when a setting is out of range, memory runs out, the hypervisor or the server refuse,
     /// or no server stays. Nothing is left allocated then.
-    pub fn open<H: Hypervisor>(h: &mut H, c: &Config) -> Result<Ibmvnic, OpenError> {
+    pub fn open<H: Hypervisor>(h: &mut H, c: &Config) -> Opened<Ibmvnic> {
         c.check()?;
         let mut nic = Ibmvnic {
             config: *c,
@@ -150,7 +150,7 @@ impl Ibmvnic {
     // ---- bring-up ----
 
     /// Connects to the server, from the handshake to the link.
-    fn connect<H: Hypervisor>(&mut self, h: &mut H, migrated: bool) -> Result<(), Fault> {
+    fn connect<H: Hypervisor>(&mut self, h: &mut H, migrated: bool) -> Step {
         self.control.handshake(h)?;
         let version = negotiate::version(h, &mut self.control)?;
         self.log_in(h)?;
@@ -177,7 +177,7 @@ impl Ibmvnic {
 
     /// Negotiates capabilities, registers queues and logs in. Repeats all while the server has
     /// fewer queues than it granted.
-    fn log_in<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+    fn log_in<H: Hypervisor>(&mut self, h: &mut H) -> Step {
         for _ in 0..16 {
             let (k, c) = (&mut self.control, &self.config);
             let mut n = negotiate::capabilities(h, k, c, self.previous)?;
@@ -206,7 +206,7 @@ impl Ibmvnic {
         Err(OpenError::Answer("LOGIN").into())
     }
 
-    fn register_queues<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+    fn register_queues<H: Hypervisor>(&mut self, h: &mut H) -> Step {
         let (tx, rx) = (self.negotiated.tx_queues as usize, self.negotiated.rx_queues as usize);
         while self.tx.len() < tx {
             self.tx.push(TxQueue::allocate(h, &self.config)?);
@@ -231,7 +231,7 @@ impl Ibmvnic {
     }
 
     /// Reads the vital product data, in which Linux looks for the firmware's version.
-    fn vital_product_data<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+    fn vital_product_data<H: Hypervisor>(&mut self, h: &mut H) -> Step {
         let k = &mut self.control;
         let m = k.demand(h, plain(cmd::GET_VPD_SIZE))?;
         let len = (VpdSize::of(m.bytes()).len.get() as u32).min(control::SCRATCH);
@@ -247,7 +247,7 @@ impl Ibmvnic {
     }
 
     /// Allocates the pools, and maps their long-term buffers one after another.
-    fn map_all<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+    fn map_all<H: Hypervisor>(&mut self, h: &mut H) -> Step {
         let n = self.negotiated;
         let (tx, rx) = (n.tx_queues as usize, n.rx_queues as usize);
         for t in &mut self.tx[..tx] {
@@ -275,7 +275,7 @@ impl Ibmvnic {
         }
     }
 
-    pub(super) fn link_state<H: Hypervisor>(&mut self, h: &mut H, state: u8) -> Result<(), Fault> {
+    pub(super) fn link_state<H: Hypervisor>(&mut self, h: &mut H, state: u8) -> Step {
         let m = LogicalLinkState::of(plain(cmd::LOGICAL_LINK_STATE));
         let m = LogicalLinkState { link_state: state, ..m };
         self.control.demand(h, m.bytes()).map(drop)
@@ -295,7 +295,7 @@ impl Ibmvnic {
 
     // ---- resets ----
 
-    fn reset<H: Hypervisor>(&mut self, h: &mut H, why: Reset) -> Result<(), Fault> {
+    fn reset<H: Hypervisor>(&mut self, h: &mut H, why: Reset) -> Step {
         self.control.stats.resets += 1;
         match why {
             // The session stays.
@@ -393,7 +393,7 @@ impl Ibmvnic {
     /// # Errors
     /// Returns the errors of [`Ibmvnic::open`]. The adapter is then down until a server sends INIT
     /// or another change succeeds.
-    pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Result<(), OpenError> {
+    pub fn set_mtu<H: Hypervisor>(&mut self, h: &mut H, mtu: u32) -> Opened {
         Config { mtu, ..self.config }.check()?;
         self.config.mtu = mtu;
         self.adaptive = AdaptiveDirect::new(mtu);
@@ -406,7 +406,7 @@ impl Ibmvnic {
     ///
     /// # Errors
     /// Fails, with the address unchanged, when the server refuses or goes away.
-    pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Result<(), OpenError> {
+    pub fn set_mac<H: Hypervisor>(&mut self, h: &mut H, mac: [u8; 6]) -> Opened {
         let m = ChangeMac { mac_addr: mac, ..ChangeMac::of(plain(cmd::CHANGE_MAC_ADDR)) };
         self.control.demand(h, m.bytes()).map_err(error)?;
         self.config.mac = mac;
@@ -417,12 +417,12 @@ impl Ibmvnic {
     ///
     /// # Errors
     /// Fails when the server refuses or goes away.
-    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: &Filter) -> Result<(), OpenError> {
+    pub fn set_filter<H: Hypervisor>(&mut self, h: &mut H, f: &Filter) -> Opened {
         self.filter = Some(f.clone());
         self.apply_filter(h).map_err(error)
     }
 
-    fn apply_filter<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), Fault> {
+    fn apply_filter<H: Hypervisor>(&mut self, h: &mut H) -> Step {
         let Some(f) = &self.filter else { return Ok(()) };
         let say = |flags, mac_addr| MulticastCtrl {
             flags,
@@ -445,7 +445,7 @@ impl Ibmvnic {
     ///
     /// # Errors
     /// Fails when the server refuses or goes away.
-    pub fn server_statistics<H: Hypervisor>(&mut self, h: &mut H) -> Result<Statistics, OpenError> {
+    pub fn server_statistics<H: Hypervisor>(&mut self, h: &mut H) -> Opened<Statistics> {
         let m = RequestStatistics {
             ioba: U32::new(self.control.scratch.iova().0 as u32),
             len: U32::new(size_of::<Statistics>() as u32),
@@ -459,7 +459,7 @@ impl Ibmvnic {
     ///
     /// # Errors
     /// Fails when the hypervisor refuses.
-    pub fn fail_over<H: Hypervisor>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    pub fn fail_over<H: Hypervisor>(&mut self, h: &mut H) -> Opened {
         let unit = self.config.unit;
         let token = call::token(h, unit).ok_or(OpenError::Call("H_VIOCTL", 0))?;
         match call::session_error(h, unit, token) {

@@ -3,7 +3,7 @@
 //! An entry is valid when its first byte is not zero. That byte is read alone, and the rest behind
 //! a fence; clearing it frees the entry. There is no producer index.
 
-use crate::OpenError;
+use crate::Opened;
 use crate::common::{self, within};
 use doorbell_hal::{Coherent, Fence, Host};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -20,7 +20,7 @@ pub(super) struct Ring<T> {
 impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
     const SIZE: u32 = size_of::<T>() as u32;
 
-    pub(super) fn allocate<H: Host>(h: &mut H, bytes: u32) -> Result<Ring<T>, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H, bytes: u32) -> Opened<Ring<T>> {
         let area = coherent(h, bytes, 4096)?;
         Ok(Ring { area, next: 0, entries: bytes / Self::SIZE, _entry: core::marker::PhantomData })
     }
@@ -67,7 +67,7 @@ impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
 }
 
 /// Allocates memory that both sides use, where a message can address it: below 4 GiB.
-pub(super) fn coherent<H: Host>(h: &mut H, len: u32, align: u32) -> Result<Coherent, OpenError> {
+pub(super) fn coherent<H: Host>(h: &mut H, len: u32, align: u32) -> Opened<Coherent> {
     common::coherent(h, (len, align), |at, len| within(32, at, len))
 }
 

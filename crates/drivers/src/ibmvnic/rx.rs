@@ -8,7 +8,7 @@
 
 use super::ltb::{LtbSet, MapIds};
 use super::{call, config::Replenish, ring::coherent, stats::QueueStats, subcrq::SubCrq};
-use crate::{OpenError, common::both};
+use crate::{Opened, common::both};
 use alloc::vec::Vec;
 use alloc::{collections::VecDeque, vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
@@ -32,7 +32,7 @@ pub(super) struct RxQueue {
 }
 
 impl RxQueue {
-    pub(super) fn allocate<H: Host>(h: &mut H) -> Result<RxQueue, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H) -> Opened<RxQueue> {
         let crq = SubCrq::allocate(h)?;
         let array = coherent(h, ARRAY * DESCRIPTOR as u32, 4096);
         let (crq, array) = both(crq, array, |crq| crq.release(h))?;
@@ -57,12 +57,7 @@ impl RxQueue {
     }
 
     /// Allocates the buffers that were granted, or keeps a set that fits.
-    pub(super) fn prepare<H: Host>(
-        &mut self,
-        h: &mut H,
-        ids: &mut MapIds,
-        count: u32,
-    ) -> Result<(), OpenError> {
+    pub(super) fn prepare<H: Host>(&mut self, h: &mut H, ids: &mut MapIds, count: u32) -> Opened {
         if !self.set.as_ref().is_some_and(|s| s.fits(count, self.size)) {
             if let Some(set) = self.set.take() {
                 set.release(h, ids);

@@ -1,7 +1,7 @@
 //! A completion queue that is registered with the hypervisor.
 
 use super::{call, ring::Ring};
-use crate::OpenError;
+use crate::{OpenError, Opened};
 use doorbell_hal::{Host, Hypervisor};
 use doorbell_layout::ibmvnic::SUB_CRQ_BYTES;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -17,7 +17,7 @@ pub(super) struct SubCrq<T> {
 }
 
 impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
-    pub(super) fn allocate<H: Host>(h: &mut H) -> Result<SubCrq<T>, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H) -> Opened<SubCrq<T>> {
         let ring = Ring::allocate(h, SUB_CRQ_BYTES as u32)?;
         Ok(SubCrq { ring, number: None, irq: 0, masked: false })
     }
@@ -26,11 +26,7 @@ impl<T: FromBytes + IntoBytes + Immutable> SubCrq<T> {
         self.ring.release(h);
     }
 
-    pub(super) fn register<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        unit: u64,
-    ) -> Result<(), OpenError> {
+    pub(super) fn register<H: Hypervisor>(&mut self, h: &mut H, unit: u64) -> Opened {
         self.ring.clear(h);
         match call::register_sub_crq(h, unit, self.ring.ioba(), self.ring.bytes().into()) {
             Ok((number, irq)) => {

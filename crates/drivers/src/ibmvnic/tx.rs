@@ -14,7 +14,7 @@ use super::ltb::{LtbSet, MapIds};
 use super::{adaptive::AdaptiveDirect, headers, negotiate::Negotiated};
 use super::{call, ring::coherent, stats::QueueStats, subcrq::SubCrq};
 use crate::common::{DoneList, both, copy_packet};
-use crate::{Bql, OpenError, Sink, Tx};
+use crate::{Bql, Opened, Sink, Tx};
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor, Time};
 use doorbell_layout::ibmvnic::{
@@ -51,12 +51,7 @@ struct TxPool {
 }
 
 impl TxPool {
-    fn allocate<H: Host>(
-        h: &mut H,
-        ids: &mut MapIds,
-        count: u32,
-        slot: u32,
-    ) -> Result<TxPool, OpenError> {
+    fn allocate<H: Host>(h: &mut H, ids: &mut MapIds, count: u32, slot: u32) -> Opened<TxPool> {
         let set = LtbSet::allocate(h, ids, count, slot)?;
         let slots = (0..count).map(|_| TxBuff::default()).collect();
         Ok(TxPool { set, slots, free: (0..count).collect() })
@@ -133,7 +128,7 @@ pub(super) struct Context<'a> {
 }
 
 impl TxQueue {
-    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Result<TxQueue, OpenError> {
+    pub(super) fn allocate<H: Host>(h: &mut H, c: &Config) -> Opened<TxQueue> {
         let crq = SubCrq::allocate(h)?;
         let array = coherent(h, (ARRAY * DESCRIPTOR) as u32, 4096);
         let (crq, array) = both(crq, array, |crq| crq.release(h))?;
@@ -175,7 +170,7 @@ impl TxQueue {
         ids: &mut MapIds,
         c: &Config,
         n: &Negotiated,
-    ) -> Result<(), OpenError> {
+    ) -> Opened {
         (self.batched, self.used, self.stopped) = (0, 0, false);
         self.limit = n.tx_entries as u32;
         let slot = n.mtu() + HEADROOM;

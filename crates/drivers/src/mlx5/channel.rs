@@ -4,7 +4,7 @@ use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
 use super::settings::{Config, Stats};
 use super::{Answer, session::max_wqebbs, sq::Sq};
-use crate::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx, check, common::both};
+use crate::{Alarm, Driver, Irq, OpenError, Opened, Poll, Sink, Tx, check, common::both};
 use alloc::{boxed::Box, vec::Vec};
 use core::hint::cold_path;
 use doorbell_hal::{CpuWork, Host, OutOfMemory};
@@ -61,7 +61,7 @@ impl<F> Channel<F> {
     /// # Errors
     /// Fails when memory runs out, the firmware refuses, a size is out of range, or the device
     /// lacks a capability that mlx5e requires.
-    pub fn open<H: Host>(h: &mut H, fw: F, c: &Config) -> Result<Channel<F>, OpenError>
+    pub fn open<H: Host>(h: &mut H, fw: F, c: &Config) -> Opened<Channel<F>>
     where
         F: Firmware<H>,
     {
@@ -74,7 +74,7 @@ impl<F> Channel<F> {
     ///
     /// # Errors
     /// Returns the errors of [`Channel::open`].
-    pub fn create<H: Host>(h: &mut H, mut fw: F, c: &Config) -> Result<Channel<F>, OpenError>
+    pub fn create<H: Host>(h: &mut H, mut fw: F, c: &Config) -> Opened<Channel<F>>
     where
         F: Firmware<H>,
     {
@@ -305,7 +305,7 @@ fn release_queues<H: Host>(h: &mut H, eq: Eq, cq: Cq, others: Box<[Cq]>) {
     eq.release(h);
 }
 
-fn check_capabilities(caps: &Caps) -> Result<(), OpenError> {
+fn check_capabilities(caps: &Caps) -> Opened {
     let missing = |have: bool, what| if have { Ok(()) } else { Err(OpenError::Capability(what)) };
     missing(caps.csum, "csum_cap")?;
     missing(caps.vlan, "vlan_cap")?;

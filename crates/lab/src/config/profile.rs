@@ -100,11 +100,8 @@ impl Profile {
             profile.values.put(key, value);
             profile.sources.push((key.name, source));
         }
-        let missing: Vec<&str> = keys
-            .iter()
-            .filter(|k| k.default.is_none() && profile.source(k.name).is_none())
-            .map(|k| k.name)
-            .collect();
+        let lacks = |k: &&&Key| k.default.is_none() && profile.source(k.name).is_none();
+        let missing: Vec<&str> = keys.iter().filter(lacks).map(|k| k.name).collect();
         if !missing.is_empty() {
             let s = if missing.len() == 1 { "a key is" } else { "keys are" };
             return Err(d.missing(format!("{s} missing: {}", missing.join(", "))));

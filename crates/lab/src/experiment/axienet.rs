@@ -13,13 +13,14 @@ pub mod settings;
 pub use controllers::Any;
 
 use crate::config::host::{self, HostConfig};
-use crate::config::{SettingError, key::Values};
-use crate::experiment::audit::CrossCheck;
+use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, StackKeys, System, Transactions};
+use crate::experiment::system::{self, StackKeys, System, Transferred};
 use crate::experiment::{
     self, Entries, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
 };
+use crate::experiment::{closed_loop::Load as TcpLoad, fixed_rate::Load as Paced};
+use crate::{config::key::Values, experiment::audit::CrossCheck};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::{Axi, Bus, Machine, Platform, pcie::Operation};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
@@ -45,7 +46,7 @@ pub static SYSTEM: System = System {
         closed_loop::Keys::KEYS,
         ArrivalKeys::KEYS,
         open_loop::Keys::KEYS,
-        fixed_rate::Load::KEYS,
+        Paced::KEYS,
         DriverKeys::KEYS,
         StackKeys::KEYS,
         system::RUN,
@@ -95,11 +96,11 @@ pub struct Arrivals {
 #[derive(Clone, Debug)]
 pub enum Load {
     /// TCP.
-    Closed(closed_loop::Load),
+    Closed(TcpLoad),
     /// Frames received.
     Arrivals(Arrivals),
     /// Frames sent.
-    Open(open_loop::Load),
+    Open(OpenLoad),
 }
 
 /// Totals of the whole run.
@@ -160,23 +161,15 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
 }
 
 /// Adds the totals to `o`, and audits it.
-fn finish<Pr: Peer>(
-    o: experiment::RunStats,
-    m: &Board<Pr>,
-    (driver, threshold): (Stats, u32),
-) -> RunStats {
+fn finish<P: Peer>(o: experiment::RunStats, m: &Board<P>, end: (Stats, u32)) -> RunStats {
+    let (driver, threshold) = end;
     let mut o = o.with(Totals { driver, device: m.device.device.counters, threshold });
     let (sent, received) = (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut);
-    o.audit.extend(audit::audit(&o, m, (sent, received)));
+    o.audit.extend(audit::audit(&o, m.bus.platform(), (sent, received)));
     o
 }
 
-fn tcp(
-    bus: Axi,
-    setup: &Setup,
-    load: &closed_loop::Load,
-    watch: &mut dyn Watch,
-) -> Result<RunStats> {
+fn tcp(bus: Axi, setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> Result<RunStats> {
     let host = &setup.host;
     let (connections, hosts) = load.connect(setup.driver.mac);
     let (mut m, driver) = machine(bus, setup, hosts, 2)?;
@@ -200,11 +193,7 @@ fn look(driver: &Driver, device: &Device) -> [Entries; 2] {
 }
 
 /// Runs frames at a fixed rate.
-fn fixed_rate(
-    setup: &Setup,
-    load: &fixed_rate::Load,
-    watch: &mut dyn Watch,
-) -> Result<experiment::RunStats> {
+fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<experiment::RunStats> {
     let bus = bus(setup, (rings(setup) + load.memory()).next_multiple_of(1 << 20))?;
     let peer = fixed_rate::Peer::new(load, setup.driver.mac);
     let (mut m, driver) = machine(bus, setup, peer, 1)?;
@@ -241,12 +230,7 @@ impl Probe<Board<Source>, Station> for Handed {
     fn counters(&self, m: &Board<Source>, s: &[Station]) -> [Entries; 2] {
         look(&s[0].driver, &m.device.device)
     }
-    fn series(
-        &mut self,
-        [packets, interrupts]: [f64; 2],
-        _: &Board<Source>,
-        s: &mut [Station],
-    ) -> Points {
+    fn series(&mut self, rates: [f64; 2], _: &Board<Source>, s: &mut [Station]) -> Points {
         let lately = &mut s[0].endpoint.lately;
         let latency = lately.quantile(990).map_or(0.0, |t| t.as_ns_f64() * 1e-3);
         lately.clear();
@@ -254,8 +238,8 @@ impl Probe<Board<Source>, Station> for Handed {
         vec![
             ("setting_packets", f64::from(driver.coalesce().rx_frames)),
             ("setting_delay_us", f64::from(driver.controller().setting().delay_ns) * 1e-3),
-            ("packets_per_s", packets),
-            ("interrupts_per_s", interrupts),
+            ("packets_per_s", rates[0]),
+            ("interrupts_per_s", rates[1]),
             ("latency_p99_us", latency),
         ]
     }
@@ -296,12 +280,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     Ok(finish(o, &m, driver))
 }
 
-fn packets(
-    bus: Axi,
-    setup: &Setup,
-    load: &open_loop::Load,
-    watch: &mut dyn Watch,
-) -> Result<RunStats> {
+fn packets(bus: Axi, setup: &Setup, load: &OpenLoad, watch: &mut dyn Watch) -> Result<RunStats> {
     let mut m: Machine<Axi, Device> =
         Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
     let open: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
@@ -324,7 +303,7 @@ fn packets(
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
     let mut o = o.with(Totals { driver, device, threshold });
     let sent = m.ledger().wire_frames;
-    o.audit.extend(audit::audit(&o, &m, (sent, 0)));
+    o.audit.extend(audit::audit(&o, m.bus.platform(), (sent, 0)));
     Ok(o)
 }
 
@@ -349,7 +328,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     let setup = settings::setup(v)?;
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
-        let load = fixed_rate::Load::within(v, setup.driver.mtu, "driver.mtu")?;
+        let load = Paced::within(v, setup.driver.mtu, "driver.mtu")?;
         return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
     }
     let load = settings::load(v, &setup, frames)?;
@@ -387,7 +366,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     Ok(o.measured(rates.concat(), of, latency, ghz))
 }
 
-fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Result<Transactions, SettingError> {
+fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
     let rules = Rules::new(settings::axi(v))?;
     let command = if op == Operation::Read { "AR" } else { "AW" };
     let row = move |b: doorbell_bus::axi::Burst| system::Transaction {

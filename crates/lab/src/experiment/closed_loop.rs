@@ -11,7 +11,7 @@ use crate::config::{SettingError, refuse};
 use crate::experiment::{Entries, Experiment, Probe, Result, RunError, RunStats, SLICE};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Alignment, Device, Host, Span, Time};
+use doorbell_hal::{Alignment, Device, Host, Span, Time, fail_if};
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::{End, Endpoint, NapiContext};
@@ -333,9 +333,7 @@ where
         if done && x.m.device.peer.all_closed() {
             break;
         }
-        if at >= last {
-            return Err(RunError::Unclosed);
-        }
+        fail_if(at >= last, RunError::Unclosed)?;
     }
     o.audit = wrong(x.m, x.stations[0].endpoint.stack());
     for s in &mut x.stations {

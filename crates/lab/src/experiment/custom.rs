@@ -67,18 +67,13 @@ pub fn on_pcie<D: Device<Pcie>>(
 /// The memory is too small, or the run is stuck because the driver waits for an interrupt that
 /// cannot come. The error then names the cause as far as it is known
 /// ([`doorbell_sim::standstill`]).
-pub fn meter<B, D, Dr>(
+pub fn meter<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>>>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,
     close: impl Fn(Dr, &mut Machine<B, D>),
     on: (Interrupt, u32),
     load: &Load,
-) -> Result<Measured>
-where
-    B: Bus<Sink = Capture>,
-    D: Device<B>,
-    Dr: Driver<Machine<B, D>>,
-{
+) -> Result<Measured> {
     meter_watched(m, open, close, on, load, 1.0, &mut Unwatched)
 }
 
@@ -86,7 +81,7 @@ where
 ///
 /// # Errors
 /// As for [`meter`].
-pub fn meter_watched<B, D, Dr>(
+pub fn meter_watched<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>>>(
     m: &mut Machine<B, D>,
     open: impl FnOnce(&mut Machine<B, D>) -> Dr,
     close: impl Fn(Dr, &mut Machine<B, D>),
@@ -94,12 +89,7 @@ pub fn meter_watched<B, D, Dr>(
     load: &Load,
     ghz: f64,
     watch: &mut dyn Watch,
-) -> Result<Measured>
-where
-    B: Bus<Sink = Capture>,
-    D: Device<B>,
-    Dr: Driver<Machine<B, D>>,
-{
+) -> Result<Measured> {
     let driver = open(m);
     let close = |m: &mut _, driver| close(driver, m);
     let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;

@@ -10,10 +10,11 @@ mod figures;
 pub mod settings;
 
 use crate::config::host::{self, HostConfig};
-use crate::config::{SettingError, key::Values};
+use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, StackKeys, System, Transactions};
+use crate::experiment::system::{self, StackKeys, System, Transferred};
 use crate::experiment::{self, Experiment, Result, closed_loop, open_loop};
+use crate::{config::key::Values, experiment::closed_loop::Load as TcpLoad};
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::{Table, Window};
 use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pcie};
@@ -82,9 +83,9 @@ pub struct Setup {
 #[derive(Clone, Debug)]
 pub enum Load {
     /// TCP.
-    Closed(closed_loop::Load),
+    Closed(TcpLoad),
     /// Packets of a generator or a capture.
-    Open(open_loop::Load),
+    Open(OpenLoad),
 }
 
 /// Totals of the whole run.
@@ -148,12 +149,7 @@ fn on<B: Bus<Sink = Capture>>(
 
 const LINE: Interrupt = Interrupt::Line(0);
 
-fn tcp<B: Bus>(
-    bus: B,
-    setup: &Setup,
-    load: &closed_loop::Load,
-    watch: &mut dyn Watch,
-) -> Result<RunStats> {
+fn tcp<B: Bus>(bus: B, setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> Result<RunStats> {
     let host = &setup.host;
     let (connections, hosts) = load.connect(setup.nic.mac);
     let (bus, device) = Wired::new(bus, Device::new(setup.nic), hosts, host.link());
@@ -181,14 +177,14 @@ fn tcp<B: Bus>(
     let lost = m.device.dropped;
     let (sent, received) =
         (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut - lost);
-    o.audit.extend(audit::audit(&o, &m, (sent, received)));
+    o.audit.extend(audit::audit(&o, m.bus.platform(), (sent, received)));
     Ok(o)
 }
 
 fn packets<B: Bus<Sink = Capture>>(
     bus: B,
     setup: &Setup,
-    load: &open_loop::Load,
+    load: &OpenLoad,
     watch: &mut dyn Watch,
 ) -> Result<RunStats> {
     let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
@@ -203,7 +199,7 @@ fn packets<B: Bus<Sink = Capture>>(
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
     let mut o = o.with(Totals { driver, device });
     let sent = m.ledger().wire_frames;
-    o.audit.extend(audit::audit(&o, &m, (sent, 0)));
+    o.audit.extend(audit::audit(&o, m.bus.platform(), (sent, 0)));
     Ok(o)
 }
 
@@ -259,7 +255,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     Ok(o.measured(rates.concat(), of, latency, v.number("cpu.frequency")))
 }
 
-fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Result<Transactions, SettingError> {
+fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
     if v.word("bus.kind") == "pcie" {
         return system::pcie_transfer(v, op, at, bytes);
     }

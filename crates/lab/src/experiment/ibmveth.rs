@@ -22,7 +22,8 @@ pub use lan::{Lan, PortConfig, PortCounters};
 pub use packets::{Form, Load as PacketsLoad};
 pub use server::Stats as PortStats;
 
-use crate::config::host::{self, HostConfig};
+use crate::config::host::{HostConfig, TCP};
+use crate::experiment::fixed_rate::Load as Paced;
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{Count, CountsOf, Group, Measured, Rate};
 use crate::experiment::system::{self, System};
@@ -38,7 +39,7 @@ use doorbell_sim::traffic::tcp::Hosts;
 use doorbell_sim::{Watch, link::Wired, napi::NapiContext, scheduler::Interrupt, traffic::Frames};
 use lan::{CLIENT, PORT_VECTOR, SERVER};
 use server::{Lpars, Server, Side};
-use settings::{CALLS as CALL_KEYS, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
+use settings::{CALLS as PRICES, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
 use std::sync::Arc;
 
 /// A partition that reaches the network through an I/O server.
@@ -47,19 +48,12 @@ pub static SYSTEM: System = System {
     about: "IBM logical LAN of POWER partitions: large send and checksums through a trunk and a \
         bridge, or not",
     devices: &["veth"],
-    platform_keys: &[
-        &CPU,
-        &host::TCP,
-        papr::Keys::KEYS,
-        &CALL_KEYS,
-        HypervisorKeys::KEYS,
-        PortKeys::KEYS,
-    ],
+    platform_keys: &[&CPU, &TCP, papr::Keys::KEYS, &PRICES, HypervisorKeys::KEYS, PortKeys::KEYS],
     run_keys: &[
         TrafficKeys::KEYS,
         closed_loop::Keys::KEYS,
         &closed_loop::APPLICATION,
-        fixed_rate::Load::KEYS,
+        Paced::KEYS,
         DriverKeys::KEYS,
         system::RUN,
     ],
@@ -233,11 +227,7 @@ fn tcp(setup: &Setup, load: &closed_loop::Load, watch: &mut dyn Watch) -> Result
 }
 
 /// Runs frames at a fixed rate between the client alone and a network right behind the switch.
-fn fixed_rate(
-    setup: &Setup,
-    load: &fixed_rate::Load,
-    watch: &mut dyn Watch,
-) -> Result<experiment::RunStats> {
+fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<experiment::RunStats> {
     type Client = papr::Hosted<HypervisorDevice<Veth>, fixed_rate::Peer>;
     let (d, host) = (&setup.drivers[CLIENT], &setup.host);
     let adapters = setup.lan.adapters[..=CLIENT].to_vec();
@@ -320,50 +310,6 @@ fn device_counters(m: &Lpars) -> Entries {
     all
 }
 
-impl PortStats {
-    fn entries(&self) -> [(&'static str, u64); 7] {
-        let s = self;
-        [
-            ("port_tx_packets", s.tx_packets),
-            ("port_tx_segmented", s.tx_segmented),
-            ("port_tx_segments", s.tx_segments),
-            ("port_tx_csum_software", s.tx_csum_software),
-            ("port_tx_dropped", s.tx_dropped),
-            ("port_rx_packets", s.rx_packets),
-            ("port_rx_no_memory", s.rx_no_memory),
-        ]
-    }
-}
-
-impl BridgeCounters {
-    fn entries(&self) -> [(&'static str, u64); 6] {
-        let c = self;
-        [
-            ("bridge_to_port", c.to_port),
-            ("bridge_to_port_segments", c.to_port_segments),
-            ("bridge_to_lan", c.to_lan),
-            ("bridge_to_lan_segments", c.to_lan_segments),
-            ("bridge_merged", c.merged),
-            ("bridge_dropped", c.dropped),
-        ]
-    }
-}
-
-impl PortCounters {
-    fn entries(&self) -> [(&'static str, u64); 7] {
-        let c = self;
-        [
-            ("port_tx_frames", c.tx_frames),
-            ("port_tx_large", c.tx_large),
-            ("port_tx_checksums", c.tx_checksums),
-            ("port_tx_too_long", c.tx_too_long),
-            ("port_rx_frames", c.rx_frames),
-            ("port_rx_missed", c.rx_missed),
-            ("port_interrupts", c.interrupts),
-        ]
-    }
-}
-
 /// Returns the memory of both partitions in bytes: receive buffers, queues, and frames in flight.
 fn memory(setup: &Setup, load: Option<&closed_loop::Load>) -> [usize; 2] {
     let rings = |d: &DriverConfig| {
@@ -398,7 +344,7 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
     let setup = settings::setup(v)?;
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
-        let load = fixed_rate::Load::within(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")?;
+        let load = Paced::within(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")?;
         return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
     }
     let load = settings::load(v, &setup)?;
@@ -431,7 +377,8 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
         ]),
     ];
     let [drivers, devices] = &c.counters;
-    let others = PortStats::default().entries().len() + BridgeCounters::default().entries().len();
+    let others =
+        PortStats::default().entries().count() + BridgeCounters::default().entries().count();
     let mut counts = Count::of_ledger(&c.ledger);
     counts.extend(sides(Group::Driver, (drivers.len() - others) / 2, drivers));
     counts.extend(sides(Group::Device, o.totals.adapters[CLIENT].entries().count(), devices));

@@ -21,6 +21,7 @@ pub mod traffic;
 pub use traffic::Load;
 
 use crate::config::{host::HostConfig, key::Values};
+use crate::experiment::fixed_rate::Load as Paced;
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{CountsOf, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System};
@@ -48,13 +49,7 @@ pub static SYSTEM: System = System {
         that buys the former",
     devices: &["vnic"],
     platform_keys: &[&CPU, papr::Keys::KEYS, &CALL_KEYS, SerialKeys::KEYS, NicKeys::KEYS],
-    run_keys: &[
-        TrafficKeys::KEYS,
-        fixed_rate::Load::KEYS,
-        DriverKeys::KEYS,
-        StackKeys::KEYS,
-        system::RUN,
-    ],
+    run_keys: &[TrafficKeys::KEYS, Paced::KEYS, DriverKeys::KEYS, StackKeys::KEYS, system::RUN],
     run: run_values,
     transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
     port_rate: "link.rate",
@@ -167,6 +162,9 @@ fn counters<Pr>(nic: &Ibmvnic, m: &Partition<Pr>) -> [Entries; 2] {
     ]
 }
 
+/// A machine whose peers make requests.
+type Asked = Partition<RequestClients>;
+
 /// Counts the peers' frames, and the time in calls.
 struct Answered {
     nic: Rc<RefCell<Ibmvnic>>,
@@ -176,23 +174,18 @@ struct Answered {
 
 type Queues = NapiContext<Queue, Server>;
 
-impl Probe<Partition<RequestClients>, Queues> for Answered {
-    fn done(&self, m: &Partition<RequestClients>, _: &[Queues]) -> (u64, u64) {
+impl Probe<Asked, Queues> for Answered {
+    fn done(&self, m: &Asked, _: &[Queues]) -> (u64, u64) {
         (m.device.peer.frames, m.device.peer.bytes)
     }
-    fn counters(&self, m: &Partition<RequestClients>, _: &[Queues]) -> [Entries; 2] {
+    fn counters(&self, m: &Asked, _: &[Queues]) -> [Entries; 2] {
         counters(&self.nic.borrow(), m)
     }
-    fn series(
-        &mut self,
-        rates: [f64; 2],
-        _: &Partition<RequestClients>,
-        _: &mut [Queues],
-    ) -> Points {
+    fn series(&mut self, rates: [f64; 2], _: &Asked, _: &mut [Queues]) -> Points {
         let bytes = self.nic.borrow().break_even().map_or(-1.0, f64::from);
         vec![("packets_per_s", rates[0]), ("break_even_bytes", bytes)]
     }
-    fn snapped(&mut self, m: &mut Partition<RequestClients>, stations: &mut [Queues]) {
+    fn snapped(&mut self, m: &mut Asked, stations: &mut [Queues]) {
         let transmit = stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent);
         self.spent.push((transmit, papr::spent(&m.bus, &INDIRECT)));
         if self.spent.len() == 1 {
@@ -269,11 +262,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
 
 /// Runs frames at a fixed rate over one queue pair, so that no other queue's interrupts are
 /// counted.
-fn fixed_rate(
-    setup: &Setup,
-    load: &fixed_rate::Load,
-    watch: &mut dyn Watch,
-) -> Result<experiment::RunStats> {
+fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<experiment::RunStats> {
     type Board = Partition<fixed_rate::Peer>;
     let d = &DriverConfig { queues: 1, ..setup.driver };
     let memory = 2 * rings(d) + load.memory() + (8 << 20);
@@ -297,7 +286,7 @@ fn fixed_rate(
 
 /// Closes and releases everything. Returns the failed checks.
 fn close(
-    mut m: Partition<RequestClients>,
+    mut m: Asked,
     stations: Vec<NapiContext<Queue, Server>>,
     nic: Rc<RefCell<Ibmvnic>>,
     faults: Option<fault::Report>,
@@ -328,7 +317,7 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
     let setup = settings::setup(v);
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
-        let load = fixed_rate::Load::within(v, setup.driver.mtu, "driver.mtu")?;
+        let load = Paced::within(v, setup.driver.mtu, "driver.mtu")?;
         return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
     }
     let load = settings::load(v, &setup)?;

@@ -10,7 +10,7 @@ pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 use crate::config::host::{HostConfig, link_bytes};
 use crate::config::key::Values;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, StackKeys, System};
+use crate::experiment::system::{self, RUN, StackKeys, System};
 use crate::experiment::{self, Result, Snapshot, open_loop};
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
@@ -27,14 +27,7 @@ pub static SYSTEM: System = System {
     about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
     devices: &["mlx5"],
     platform_keys: &[&CPU, &PCIE, NicKeys::KEYS],
-    run_keys: &[
-        &KIND,
-        open_loop::Keys::KEYS,
-        QueueKeys::KEYS,
-        StackKeys::KEYS,
-        RunKeys::KEYS,
-        system::RUN,
-    ],
+    run_keys: &[&KIND, open_loop::Keys::KEYS, QueueKeys::KEYS, StackKeys::KEYS, RunKeys::KEYS, RUN],
     run: run_values,
     transfer: system::pcie_transfer,
     port_rate: "nic.port_rate",

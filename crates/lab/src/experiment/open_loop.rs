@@ -7,7 +7,7 @@ use crate::config::{SettingError, refuse};
 use crate::experiment::{Counts, Result, RunError, RunStats, Snapshot, window::Window};
 use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Host, OutOfMemory, Span, Time};
+use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, fail_if};
 use doorbell_packet::{ethernet, vlan};
 use doorbell_sim::fault::{FaultSchedule, WatchdogEvents};
 use doorbell_sim::scheduler::{self, Core, Interrupt};
@@ -327,7 +327,7 @@ impl Looks {
 ///
 /// # Errors
 /// A core is stuck, or the watcher ends the run.
-pub(crate) fn run<B, D, Dr>(
+pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>>>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Source>],
     load: &Load,
@@ -335,12 +335,7 @@ pub(crate) fn run<B, D, Dr>(
     before: &Snapshot,
     end: impl FnOnce(&Machine<B, D>, Time) -> Time,
     watch: &mut dyn Watch,
-) -> Result<RunStats>
-where
-    B: Bus<Sink = Capture>,
-    D: Device<B>,
-    Dr: Driver<Machine<B, D>>,
-{
+) -> Result<RunStats> {
     watch::begin(m, watch);
     let (began, total) = (m.now(), load.packets(cores.len() as u16));
     for core in cores.iter_mut() {
@@ -371,9 +366,7 @@ where
     if let Some(why) = failed {
         return Err(RunError::Capture(why));
     }
-    if ended == scheduler::Ended::Stopped {
-        return Err(RunError::Stopped);
-    }
+    fail_if(ended == scheduler::Ended::Stopped, RunError::Stopped)?;
     // Moderated events may still be in flight.
     let mut last = m.now();
     loop {
@@ -418,7 +411,7 @@ where
 ///
 /// # Errors
 /// There is not enough host memory, or as for [`run`].
-pub(crate) fn run_alone<B, D, Dr>(
+pub(crate) fn run_alone<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>>>(
     m: &mut Machine<B, D>,
     driver: Dr,
     (lines, in_flight): (impl Into<Vec<Interrupt>>, u32),
@@ -426,12 +419,7 @@ pub(crate) fn run_alone<B, D, Dr>(
     trouble: impl FnOnce(&mut Machine<B, D>) -> Option<FaultSchedule<B, D>>,
     end: impl FnMut(&mut Machine<B, D>, Dr),
     watch: &mut dyn Watch,
-) -> Result<RunStats>
-where
-    B: Bus<Sink = Capture>,
-    D: Device<B>,
-    Dr: Driver<Machine<B, D>>,
-{
+) -> Result<RunStats> {
     if watch.wants_frames() {
         m.bus.sink_mut().start();
     }

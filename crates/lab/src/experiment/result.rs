@@ -202,11 +202,8 @@ impl Measured {
         let counts = self.counts.iter().map(|c| (c.name.clone(), c.value as f64 / packets));
         let causes = self.costs.iter().map(|c| (format!("cycles_{}", c.name), c.cycles / packets));
         let all = self.costs.iter().map(|c| c.cycles).sum::<f64>() / packets;
-        counts
-            .chain([("cycles".to_owned(), all)])
-            .chain(causes)
-            .map(|(name, v)| (name, rounded(v)))
-            .collect()
+        let all = counts.chain([("cycles".to_owned(), all)]).chain(causes);
+        all.map(|(name, v)| (name, rounded(v))).collect()
     }
 
     /// Returns quantiles of the latency, in ns.

@@ -15,13 +15,16 @@ use std::sync::Arc;
 pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measured, RunError>;
 
 /// Lists the bus transactions of one transfer by the device: operation, address, bytes.
-pub type Transfer = fn(&Values, Operation, u64, u32) -> Result<Transactions, SettingError>;
+pub type Transfer = fn(&Values, Operation, u64, u32) -> Transferred;
 
 /// Opens the published figures of a system.
 pub type OpenFigures = fn() -> Result<Box<dyn PublishedFigures>, InputError>;
 
 /// Bus transactions, one after the other.
 pub type Transactions = Box<dyn Iterator<Item = Transaction>>;
+
+/// The transactions of a transfer.
+pub type Transferred = Result<Transactions, SettingError>;
 
 /// A bus transaction as people read it, on any bus: a row of `doorbell transfer`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,12 +62,7 @@ impl From<pci::Transaction> for Transaction {
 }
 
 /// Lists the transactions of a transfer over the PCI Express link of these values.
-pub(crate) fn pcie_transfer(
-    v: &Values,
-    op: Operation,
-    at: u64,
-    bytes: u32,
-) -> Result<Transactions, SettingError> {
+pub(crate) fn pcie_transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
     let rules = pcie::Rules::new(host::pcie(v).0)?;
     Ok(Box::new(pcie::transactions(&rules, op, at, bytes).map(Into::into)))
 }

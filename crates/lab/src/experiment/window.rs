@@ -9,7 +9,6 @@
 //!
 //! The error comes from batch means over 10 to 20 batches: Student's t for 95 % times the standard
 //! error of packets over time. It tells how far the rate would move in a longer run.
-//! is not sampled, so the interval says how far the rate would move with a longer run, and no more.
 
 use crate::experiment::result::rounded;
 use doorbell_hal::{Span, Time};
@@ -114,14 +113,9 @@ impl Window {
     fn between(began: Time, marks: &[(Time, u64)]) -> Option<Window> {
         let (a, b) = (marks.first()?, marks.last()?);
         let (start, end) = (a.0.since(began), b.0.since(began));
-        (end > start).then(|| Window {
-            start,
-            end,
-            packets: b.1 - a.1,
-            batches: 0,
-            error: None,
-            lacks: None,
-        })
+        let packets = b.1 - a.1;
+        let found = Window { start, end, packets, batches: 0, error: None, lacks: None };
+        (end > start).then_some(found)
     }
 
     /// Returns packets a second.

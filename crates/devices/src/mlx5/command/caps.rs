@@ -9,6 +9,7 @@ use super::super::{LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS};
 use super::super::{device::Mlx5, registers::CLOCK_KHZ, rss::LOG_MAX_RQT};
 use super::{Answer, CmdStatus, answer_prefix, check, input};
 use alloc::boxed::Box;
+use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::command::{
     CAP, CAP_LEN, CURRENT, EthCaps, FlowTableCaps, GeneralCaps, Numbered, cap_type, checksum,
 };
@@ -86,16 +87,12 @@ impl Mlx5 {
     /// Of what a driver sets, only the checking of signatures is its to choose.
     pub(super) fn set_hca_cap(&mut self, group: u32, bytes: &[u8]) -> Answer {
         input::<Numbered>(bytes)?;
-        if self.firmware.phase == super::Phase::Running {
-            return Err(CmdStatus::BadSystemState);
-        }
+        fail_if(self.firmware.phase == super::Phase::Running, CmdStatus::BadSystemState)?;
         check(group == cap_type::GENERAL)?;
         let set = bytes.get(CAP..).ok_or(CmdStatus::BadInputLength)?;
         let mut caps = Box::new(GeneralCaps::ZERO);
         let n = set.len().min(CAP_LEN);
-        if n < GeneralCaps::CMDIF_CHECKSUM.at + 4 {
-            return Err(CmdStatus::BadInputLength);
-        }
+        fail_if(n < GeneralCaps::CMDIF_CHECKSUM.at + 4, CmdStatus::BadInputLength)?;
         caps.0[..n].copy_from_slice(&set[..n]);
         self.firmware.checksum = caps.get(GeneralCaps::CMDIF_CHECKSUM);
         Ok(())

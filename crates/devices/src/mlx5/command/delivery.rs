@@ -6,7 +6,7 @@
 
 use super::super::device::Mlx5;
 use alloc::vec::Vec;
-use doorbell_hal::{DmaFault, Iova, Port, Time};
+use doorbell_hal::{DmaFault, Iova, Port, Time, fail_if};
 use doorbell_layout::mlx5::command::{
     Entry, Mailbox, checksum, delivery, entry_type, mailbox, own, xor,
 };
@@ -55,12 +55,7 @@ fn mailboxes(length: usize) -> usize {
 
 impl Mlx5 {
     /// Reads the command in `slot`; `None` if there is none.
-    pub(super) fn fetch_command<P: Port>(
-        &mut self,
-        p: &mut P,
-        t: Time,
-        slot: u8,
-    ) -> Option<Fetched> {
+    pub(super) fn fetch_entry<P: Port>(&mut self, p: &mut P, t: Time, slot: u8) -> Option<Fetched> {
         let from = Iova(self.firmware.cmdq) + u64::from(slot) * size_of::<Entry>() as u64;
         let mut entry = Entry::new_zeroed();
         let at = p.read(t, from, entry.as_mut_bytes()).ok()?;
@@ -79,23 +74,15 @@ impl Mlx5 {
     /// Checks the entry, and follows both chains of mailboxes as far as the lengths say.
     fn collect<P: Port>(&self, p: &mut P, c: &mut Fetched) -> Result<(), u8> {
         let Entry { kind, rsvd1, rsvd62, token, .. } = c.entry;
-        if kind != entry_type::PCIE {
-            return Err(delivery::DESCRIPTOR);
-        }
+        fail_if(kind != entry_type::PCIE, delivery::DESCRIPTOR)?;
         if self.firmware.checksum >= checksum::ENTRY && xor(c.entry.as_bytes()) != 0xff {
             return Err(delivery::SIGNATURE);
         }
-        if rsvd1 != [0; 3] || rsvd62 != 0 {
-            return Err(delivery::RESERVED);
-        }
+        fail_if(rsvd1 != [0; 3] || rsvd62 != 0, delivery::RESERVED)?;
         let (input, output) =
             (c.entry.input_length.get() as usize, c.entry.output_length.get() as usize);
-        if !(HEADER..=LIMIT).contains(&input) {
-            return Err(delivery::INPUT_LENGTH);
-        }
-        if !(HEADER..=LIMIT).contains(&output) {
-            return Err(delivery::OUTPUT_LENGTH);
-        }
+        fail_if(!(HEADER..=LIMIT).contains(&input), delivery::INPUT_LENGTH)?;
+        fail_if(!(HEADER..=LIMIT).contains(&output), delivery::OUTPUT_LENGTH)?;
         let signed = self.firmware.checksum == checksum::ENABLED;
         c.input.extend_from_slice(&c.entry.input);
         let mut next = c.entry.input_mailbox.get();
@@ -105,12 +92,8 @@ impl Mlx5 {
             c.at = p.read(c.at, from, m.as_mut_bytes()).map_err(|_| delivery::FIRMWARE)?;
             let head = &m.as_bytes()[mailbox::CONTROL..];
             check_head(head, block, token, signed)?;
-            if signed && xor(m.as_bytes()) != 0xff {
-                return Err(delivery::SIGNATURE);
-            }
-            if m.rsvd != [0; 48] {
-                return Err(delivery::RESERVED);
-            }
+            fail_if(signed && xor(m.as_bytes()) != 0xff, delivery::SIGNATURE)?;
+            fail_if(m.rsvd != [0; 48], delivery::RESERVED)?;
             c.input.extend_from_slice(&m.data);
             next = m.next.get();
         }
@@ -162,25 +145,15 @@ impl Mlx5 {
 
 /// A mailbox pointer, followed.
 fn pointer(at: u64, missing: u8, crooked: u8) -> Result<Iova, u8> {
-    if at == 0 {
-        return Err(missing);
-    }
-    if !at.is_multiple_of(u64::from(mailbox::ALIGN)) {
-        return Err(crooked);
-    }
+    fail_if(at == 0, missing)?;
+    fail_if(!at.is_multiple_of(u64::from(mailbox::ALIGN)), crooked)?;
     Ok(Iova(at))
 }
 
 fn check_head(head: &[u8], block: u32, token: u8, signed: bool) -> Result<(), u8> {
-    if signed && xor(&head[..=CONTROL_SIGNATURE]) != 0xff {
-        return Err(delivery::SIGNATURE);
-    }
-    if head[TOKEN] != token {
-        return Err(delivery::TOKEN);
-    }
-    if head[BLOCK..BLOCK + 4] != block.to_be_bytes() {
-        return Err(delivery::BLOCK_NUMBER);
-    }
+    fail_if(signed && xor(&head[..=CONTROL_SIGNATURE]) != 0xff, delivery::SIGNATURE)?;
+    fail_if(head[TOKEN] != token, delivery::TOKEN)?;
+    fail_if(head[BLOCK..BLOCK + 4] != block.to_be_bytes(), delivery::BLOCK_NUMBER)?;
     Ok(())
 }
 

@@ -211,7 +211,7 @@ impl Mlx5 {
         if let Some(c) = self.firmware.current.take() {
             self.finish(p, at, c);
         } else if let Some((_, slot)) = self.firmware.rung.pop_front() {
-            match self.fetch_command(p, at, slot) {
+            match self.fetch_entry(p, at, slot) {
                 Some(c) => self.firmware.current = Some(c),
                 None => {
                     self.firmware.busy &= !(1 << slot);

@@ -3,6 +3,7 @@
 use super::super::queues::{Cq, Eq, Sq};
 use super::super::{Answer, LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};
 use super::{super::device::Mlx5, answer, check, input, ring};
+use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::command::{
     Cqc, CreateCqIn, CreateEqIn, CreateSqIn, Eqc, ModifyCqIn, ModifySqIn, QueryCqOut, QueryEqOut,
     QuerySqOut, Sqc, Wq, modify_cq, wq_type,
@@ -136,9 +137,7 @@ impl Mlx5 {
         }
         let ring = ring(bytes, wq.get(Wq::LOG_PAGE_SIZE), u64::from(WQEBB) << log_size)?;
         let on_chip: u32 = self.sqs.iter().map(|(_, sq)| 1 << sq.ctx.log_size).sum();
-        if on_chip + (1 << log_size) > MAX_BLOCKS {
-            return Err(CmdStatus::NoResources);
-        }
+        fail_if(on_chip + (1 << log_size) > MAX_BLOCKS, CmdStatus::NoResources)?;
         // Where the port needs layer 2 inline, every queue does.
         let least = if self.cfg.caps.min_inline == 1 { 1 } else { 0 };
         let ctx = SqContext {

@@ -1,7 +1,7 @@
 //! Up and down: function, ISSI, pages, initialization.
 
 use super::{super::device::Mlx5, Answer, Phase, answer, check, input, tail};
-use doorbell_hal::{Port, Time};
+use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::mlx5::command::{
     FunctionIn, ISSI_1, ManagePagesIn, ManagePagesOut, QueryAdapterOut, QueryIssiOut,
     QueryPagesOut, SetIssiIn, pages,
@@ -88,9 +88,7 @@ impl Mlx5 {
             list.chunks_exact(8).map(|b| u64::from_be_bytes(core::array::from_fn(|i| b[i])));
         check(given.clone().all(|a| a != 0 && a.is_multiple_of(4096)))?;
         let room = (self.needed(Phase::Running) + LIMIT) as usize;
-        if self.firmware.pages.len() + n > room {
-            return Err(CmdStatus::ExceedLimit);
-        }
+        fail_if(self.firmware.pages.len() + n > room, CmdStatus::ExceedLimit)?;
         self.firmware.pages.extend(given);
         Ok(())
     }
@@ -118,9 +116,7 @@ impl Mlx5 {
 
     pub(super) fn init_hca(&mut self) -> Answer {
         let enough = self.firmware.pages.len() as u32 >= self.needed(Phase::Running);
-        if self.firmware.phase != Phase::Enabled || !enough {
-            return Err(CmdStatus::BadSystemState);
-        }
+        fail_if(self.firmware.phase != Phase::Enabled || !enough, CmdStatus::BadSystemState)?;
         self.firmware.phase = Phase::Running;
         Ok(())
     }

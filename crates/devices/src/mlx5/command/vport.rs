@@ -6,7 +6,7 @@
 use super::super::{Answer, device::Mlx5};
 use super::{CmdStatus, answer, answer_prefix, check, input, tail};
 use alloc::vec::Vec;
-use doorbell_hal::{Port, Time};
+use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::mlx5::command::{
     ModifyNicVportIn, NicVport, QueryNicVportIn, QueryNicVportOut, VportCounters, VportState,
     list_type, vport_field,
@@ -143,9 +143,7 @@ impl Mlx5 {
             let kind = c.get(NicVport::LIST_TYPE) as usize;
             check(kind <= list_type::VLAN as usize)?;
             let n = c.get(NicVport::LIST_SIZE) as usize;
-            if n > 1 << LOG_LISTS[kind] {
-                return Err(CmdStatus::ExceedLimit);
-            }
+            fail_if(n > 1 << LOG_LISTS[kind], CmdStatus::ExceedLimit)?;
             let list =
                 tail(bytes, ModifyNicVportIn::LEN).get(..n * 8).ok_or(CmdStatus::BadInputLength)?;
             vport.lists[kind] = list.to_vec();

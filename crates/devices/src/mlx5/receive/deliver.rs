@@ -1,7 +1,7 @@
 //! From the FIFO to memory: data, completions, and what is said of queues that failed.
 
 use super::{super::device::Mlx5, RxError, RxFrame};
-use doorbell_hal::{Port, RxVerdict, Time};
+use doorbell_hal::{Port, RxVerdict, Time, fail_if};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
 use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
 use zerocopy::{FromBytes, FromZeros, transmute};
@@ -65,9 +65,7 @@ impl Mlx5 {
                 break;
             }
         }
-        if room < frame.len() {
-            return Err(syndrome::LOCAL_LENGTH);
-        }
+        fail_if(room < frame.len(), syndrome::LOCAL_LENGTH)?;
         let mut rest = frame;
         for d in segments(wqe) {
             let n = ((d.byte_count.get() & RX_LEN) as usize).min(rest.len());

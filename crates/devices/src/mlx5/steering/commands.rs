@@ -6,6 +6,7 @@ use super::{
     LOG_MAX_SIZE, Miss, STEPS, Steering, Table,
 };
 use alloc::vec::Vec;
+use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::command::{flow_action, modify_fte};
 use doorbell_layout::mlx5::{CmdStatus, steering::NIC_RX};
 
@@ -59,9 +60,7 @@ impl Steering {
         if !fits || t.groups.get(at).is_some_and(|g| g.group.start <= group.end) {
             return Err(CmdStatus::BadParam);
         }
-        if full {
-            return Err(CmdStatus::NoResources);
-        }
+        fail_if(full, CmdStatus::NoResources)?;
         t.groups.insert(at, InstalledGroup { id, group, entries: Vec::new() });
         self.groups += 1;
         self.next_group = ((self.next_group + 1) & 0xff_ffff).max(1);
@@ -72,9 +71,7 @@ impl Steering {
     pub(crate) fn destroy_group(&mut self, table: u32, group: u32) -> Answer {
         let t = self.table(table)?;
         let at = t.groups.iter().position(|g| g.id == group).ok_or(CmdStatus::BadResource)?;
-        if !t.groups[at].entries.is_empty() {
-            return Err(CmdStatus::BadResourceState);
-        }
+        fail_if(!t.groups[at].entries.is_empty(), CmdStatus::BadResourceState)?;
         t.groups.remove(at);
         self.groups -= 1;
         Ok(())
@@ -87,13 +84,9 @@ impl Steering {
         let full = self.entries >= ENTRIES;
         let t = self.table(table)?;
         let g = t.groups.iter_mut().find(|g| g.id == e.group).ok_or(CmdStatus::BadResource)?;
-        if !(g.group.start..=g.group.end).contains(&index) {
-            return Err(CmdStatus::BadParam);
-        }
+        fail_if(!(g.group.start..=g.group.end).contains(&index), CmdStatus::BadParam)?;
         let old = g.entries.iter().position(|o| o.index == index);
-        if old.is_none() && full {
-            return Err(CmdStatus::NoResources);
-        }
+        fail_if(old.is_none() && full, CmdStatus::NoResources)?;
         if let Some(old) = old {
             g.entries.remove(old);
         }

@@ -1,7 +1,7 @@
 //! Large sends: cut into segments, each read, finished and sent before the next.
 
-use super::{Execution, Failed, Outcome, segment};
-use doorbell_hal::{Port, Time};
+use super::{Arrival, Execution, Failed, Outcome, segment};
+use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::mlx5::{EthSeg, INLINE_SEG, syndrome};
 use doorbell_packet::{Gso, checksum::Sum, headers::Layers, segment::SegmentPlan};
 
@@ -19,16 +19,12 @@ impl<P: Port> Execution<'_, P> {
             .filter(|_| ds > 1)
             .ok_or(syndrome::LOCAL_QP_OP)?;
         let (header, first) = self.inline_header(&eth);
-        if first > ds {
-            return Err(syndrome::LOCAL_QP_OP);
-        }
+        fail_if(first > ds, syndrome::LOCAL_QP_OP)?;
         let mut payload = 0u64;
         for seg in first..ds {
             let d = self.data(at, seg).ok_or(syndrome::LOCAL_QP_OP)?;
             let n = d.byte_count.get();
-            if n == 0 || n & INLINE_SEG != 0 {
-                return Err(syndrome::LOCAL_LENGTH);
-            }
+            fail_if(n == 0 || n & INLINE_SEG != 0, syndrome::LOCAL_LENGTH)?;
             payload += u64::from(n);
         }
         Ok((eth, header, first, payload))
@@ -60,7 +56,7 @@ impl<P: Port> Execution<'_, P> {
 
     /// Reads, finishes and sends one segment after another; each starts when the
     /// pipe can take it.
-    fn try_large_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Time, Failed> {
+    fn try_large_send(&mut self, t: Time, at: usize, ds: u32) -> Arrival {
         let (eth, header, first, payload) = self.large(at, ds)?;
         let mss = eth.mss.get();
         if payload > 1 << self.cfg.caps.log_max_lso
@@ -94,14 +90,7 @@ impl<P: Port> Execution<'_, P> {
     }
 
     /// Reads the next `len` bytes of payload into the frame at `to`; when the last is there.
-    fn gather(
-        &mut self,
-        t: Time,
-        at: usize,
-        from: &mut Gather,
-        to: usize,
-        len: usize,
-    ) -> Result<Time, Failed> {
+    fn gather(&mut self, t: Time, at: usize, from: &mut Gather, to: usize, len: usize) -> Arrival {
         let (mut to, end) = (to, to + len);
         let mut whole_at = t;
         while to < end {

@@ -1,9 +1,9 @@
 //! Packets of a WQE: sessions, and one by one.
 
 use super::super::{offload, queues::Mkey};
-use super::{Execution, Failed, Outcome, segment};
+use super::{Arrival, Execution, Outcome, segment};
 use core::hint::cold_path;
-use doorbell_hal::{Iova, Port, Time};
+use doorbell_hal::{Iova, Port, Time, fail_if};
 use doorbell_layout::mlx5::{
     DS, DataSeg, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, INLINE_LEN, INLINE_SEG, syndrome,
 };
@@ -24,7 +24,7 @@ impl<P: Port> Execution<'_, P> {
         offset: u64,
         to: usize,
         n: usize,
-    ) -> Result<Time, Failed> {
+    ) -> Arrival {
         let lkey = d.lkey.get();
         let key = self.mkeys.get(lkey >> 8).filter(|k| k.admits(self.sq.pd, lkey) && k.readable);
         let Some(key) = key else {
@@ -40,14 +40,7 @@ impl<P: Port> Execution<'_, P> {
 
     /// The same through a key that has an end, or pages.
     #[cold]
-    fn read_pieces(
-        &mut self,
-        t: Time,
-        key: &Mkey,
-        addr: u64,
-        to: usize,
-        n: usize,
-    ) -> Result<Time, Failed> {
+    fn read_pieces(&mut self, t: Time, key: &Mkey, addr: u64, to: usize, n: usize) -> Arrival {
         let (mut done, mut whole_at) = (0, t);
         while done < n {
             let left = (n - done) as u64;
@@ -157,18 +150,14 @@ impl<P: Port> Execution<'_, P> {
     }
 
     #[inline(always)]
-    fn try_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Time, Failed> {
+    fn try_send(&mut self, t: Time, at: usize, ds: u32) -> Arrival {
         let eth = segment::<EthSeg>(&self.sq.wqes[at..], 1)
             .filter(|_| ds > 1)
             .ok_or(syndrome::LOCAL_QP_OP)?;
         let (inline, first) = self.inline_header(&eth);
-        if first > ds || (self.sq.ctx.min_inline > 0 && inline < 14) {
-            return Err(syndrome::LOCAL_QP_OP);
-        }
+        fail_if(first > ds || (self.sq.ctx.min_inline > 0 && inline < 14), syndrome::LOCAL_QP_OP)?;
         let mut len = inline;
-        if inline > self.pipe.max_frame {
-            return Err(syndrome::LOCAL_LENGTH);
-        }
+        fail_if(inline > self.pipe.max_frame, syndrome::LOCAL_LENGTH)?;
         if inline > 0 {
             self.copy_inline(at, &eth, inline);
         }
@@ -180,9 +169,7 @@ impl<P: Port> Execution<'_, P> {
             if count & INLINE_SEG != 0 {
                 let n = (count & INLINE_LEN) as usize;
                 let used = (4 + n).div_ceil(DS as usize) as u32;
-                if seg + used > ds || len + n > self.pipe.max_frame {
-                    return Err(syndrome::LOCAL_LENGTH);
-                }
+                fail_if(seg + used > ds || len + n > self.pipe.max_frame, syndrome::LOCAL_LENGTH)?;
                 let from = at + (seg * DS) as usize + 4;
                 self.pipe.frame[len..len + n].copy_from_slice(&self.sq.wqes[from..from + n]);
                 len += n;
@@ -190,16 +177,12 @@ impl<P: Port> Execution<'_, P> {
                 continue;
             }
             let n = count as usize;
-            if n == 0 || len + n > self.pipe.max_frame {
-                return Err(syndrome::LOCAL_LENGTH);
-            }
+            fail_if(n == 0 || len + n > self.pipe.max_frame, syndrome::LOCAL_LENGTH)?;
             whole_at = whole_at.max(self.read_data(t, &d, 0, len, n)?);
             len += n;
             seg += 1;
         }
-        if len == 0 {
-            return Err(syndrome::LOCAL_LENGTH);
-        }
+        fail_if(len == 0, syndrome::LOCAL_LENGTH)?;
         self.pipe.start(t);
         // Before a tag moves the headers that the WQE may speak of.
         if eth.cs_flags != 0 {

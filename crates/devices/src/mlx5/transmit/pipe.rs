@@ -2,7 +2,7 @@
 //! the wire.
 
 use super::super::{Config, command::CastCounters, loopback::Loopback};
-use super::Failed;
+use super::Arrival;
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::mlx5::syndrome;
@@ -82,7 +82,7 @@ impl Pipe {
         from: Iova,
         at: usize,
         len: usize,
-    ) -> Result<Time, Failed> {
+    ) -> Arrival {
         let t = t.max(self.reads[self.next_read]);
         let arrived =
             p.read(t, from, &mut self.frame[at..at + len]).map_err(|_| syndrome::LOCAL_PROT)?;

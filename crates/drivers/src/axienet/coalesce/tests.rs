@@ -1,4 +1,5 @@
 use super::*;
+use crate::OpenError;
 
 #[test]
 fn a_delay_is_rounded_to_units_of_125_clocks_and_cut_to_255() {

@@ -2,9 +2,9 @@
 
 use super::super::{Answer, firmware::Firmware, firmware::Objects};
 use super::queue::CommandQueue;
-use crate::{OpenError, common::both};
+use crate::{OpenError, Opened, common::both};
 use alloc::{boxed::Box, vec::Vec};
-use doorbell_hal::{Coherent, Host};
+use doorbell_hal::{Coherent, Host, fail_if};
 use doorbell_layout::mlx5::command::{
     AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateSqIn, Eqc,
     EthCaps, FunctionIn, GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc, ModifySqIn,
@@ -49,7 +49,7 @@ impl Hca {
     /// Fails when there is no device that this driver knows, memory runs out, or the firmware
     /// refuses. The function is then disabled again and all memory released, unless disabling fails
     /// too and the device may still use the memory.
-    pub fn open<H: Host>(h: &mut H) -> Result<Hca, OpenError> {
+    pub fn open<H: Host>(h: &mut H) -> Opened<Hca> {
         let queue = CommandQueue::open(h)?;
         let mut hca = Hca {
             queue,
@@ -136,12 +136,10 @@ impl Hca {
 
     // ---- up ----
 
-    fn start<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    fn start<H: Host>(&mut self, h: &mut H) -> Opened {
         self.execute_plain(h, (op::ENABLE_HCA, 0), &FunctionIn::ZERO)?;
         let issi: QueryIssiOut = self.query(h, (op::QUERY_ISSI, 0), &Numbered::ZERO)?;
-        if issi.get(QueryIssiOut::SUPPORTED) & ISSI_1 == 0 {
-            return Err(OpenError::Capability("ISSI 1"));
-        }
+        fail_if(issi.get(QueryIssiOut::SUPPORTED) & ISSI_1 == 0, OpenError::Capability("ISSI 1"))?;
         let mut m = SetIssiIn::ZERO;
         m.set(SetIssiIn::CURRENT, 1);
         self.execute_plain(h, (op::SET_ISSI, 0), &m)?;
@@ -158,7 +156,7 @@ impl Hca {
     }
 
     /// Enables signatures where the device can check them.
-    fn choose_capabilities<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    fn choose_capabilities<H: Host>(&mut self, h: &mut H) -> Opened {
         let max = self.capability(h, cap_type::GENERAL, 0)?;
         let mut caps = general(&self.capability(h, cap_type::GENERAL, CURRENT)?);
         let checks = general(&max).get(GeneralCaps::CMDIF_CHECKSUM);
@@ -169,7 +167,7 @@ impl Hca {
         Ok(())
     }
 
-    fn read_capabilities<H: Host>(&mut self, h: &mut H) -> Result<(), OpenError> {
+    fn read_capabilities<H: Host>(&mut self, h: &mut H) -> Opened {
         let general = general(&self.capability(h, cap_type::GENERAL, CURRENT)?);
         if general.get(GeneralCaps::PORT_TYPE) != 1
             || general.get(GeneralCaps::ETH_NET_OFFLOADS) == 0
@@ -216,12 +214,10 @@ impl Hca {
     // ---- pages ----
 
     /// Gives the firmware the pages that it requests.
-    fn give_pages<H: Host>(&mut self, h: &mut H, which: u32) -> Result<(), OpenError> {
+    fn give_pages<H: Host>(&mut self, h: &mut H, which: u32) -> Opened {
         let wanted: QueryPagesOut = self.query(h, (op::QUERY_PAGES, which), &Numbered::ZERO)?;
         let mut wanted = wanted.get(QueryPagesOut::PAGES) as i32;
-        if wanted > (MAX_PAGES - self.pages) as i32 {
-            return Err(OpenError::OutOfMemory);
-        }
+        fail_if(wanted > (MAX_PAGES - self.pages) as i32, OpenError::OutOfMemory)?;
         while wanted > 0 {
             let n = (wanted as u32).min(PAGES_AT_ONCE);
             let area = h.coherent(n * PAGE, PAGE)?;

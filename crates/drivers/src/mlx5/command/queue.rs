@@ -1,9 +1,9 @@
 //! The command queue.
 
 use super::super::Answer;
-use crate::{OpenError, common::both, common::wait};
+use crate::{OpenError, Opened, common::both, common::wait};
 use alloc::vec::Vec;
-use doorbell_hal::{Coherent, Fence, Host, Reg, Span};
+use doorbell_hal::{Coherent, Fence, Host, Reg, Span, fail_if};
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
     Entry, InHeader, Mailbox, checksum, delivery, entry_type, init_segment as seg, mailbox, own,
@@ -46,7 +46,7 @@ fn write<H: Host>(h: &mut H, offset: u32, v: u32) {
 }
 
 /// Waits until the device has started.
-fn wait_started<H: Host>(h: &mut H) -> Result<(), OpenError> {
+fn wait_started<H: Host>(h: &mut H) -> Opened {
     let pause = |h: &mut H| h.delay(Span::from_ms(2));
     let started = wait(h, Span::from_ms(120_000), pause, |h| read(h, seg::INITIALIZING) >> 31 == 0);
     let stuck = OpenError::Device("it does not come out of initialization");
@@ -55,7 +55,7 @@ fn wait_started<H: Host>(h: &mut H) -> Result<(), OpenError> {
 
 impl CommandQueue {
     /// Checks the device, and sets up the queue.
-    pub(super) fn open<H: Host>(h: &mut H) -> Result<CommandQueue, OpenError> {
+    pub(super) fn open<H: Host>(h: &mut H) -> Opened<CommandQueue> {
         wait_started(h)?;
         if read(h, seg::CMDIF_REV) >> 16 != seg::CMDIF {
             return Err(OpenError::Device("its command interface has another revision than 5"));
@@ -123,9 +123,7 @@ impl CommandQueue {
 
     fn run<H: Host>(&mut self, h: &mut H, input: &[u8], wanted: usize) -> Answer<Vec<u8>> {
         let (inputs, outputs) = (blocks(input.len()), blocks(wanted));
-        if self.dead || inputs > INPUTS || outputs > OUTPUTS {
-            return Err(CmdStatus::Undelivered);
-        }
+        fail_if(self.dead || inputs > INPUTS || outputs > OUTPUTS, CmdStatus::Undelivered)?;
         self.token = self.token.wrapping_add(1).max(1);
         for i in 0..inputs {
             let from = INLINE + i as usize * mailbox::DATA;
@@ -149,9 +147,7 @@ impl CommandQueue {
         h.fence(Fence::Write);
         write(h, seg::DOORBELL, 1);
         let entry = self.answered(h)?;
-        if entry.status_own >> 1 != delivery::OK {
-            return Err(CmdStatus::Undelivered);
-        }
+        fail_if(entry.status_own >> 1 != delivery::OK, CmdStatus::Undelivered)?;
         let mut out = entry.output.to_vec();
         for i in 0..outputs {
             let m: Mailbox = h.load(&self.boxes, (INPUTS + i) * mailbox::ALIGN);
@@ -203,9 +199,7 @@ impl CommandQueue {
         let entry: Entry = h.load(&self.entries, 0);
         // The signature is made while the entry is still the device's.
         let signed = xor(entry.as_bytes()) ^ own::HARDWARE == 0xff;
-        if self.checksum != checksum::DISABLED && !signed {
-            return Err(CmdStatus::Undelivered);
-        }
+        fail_if(self.checksum != checksum::DISABLED && !signed, CmdStatus::Undelivered)?;
         Ok(entry)
     }
 }

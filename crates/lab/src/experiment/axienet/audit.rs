@@ -5,15 +5,10 @@
 
 use super::RunStats;
 use crate::experiment::audit::{ANY, CrossCheck};
-use doorbell_bus::{Bus, Machine};
-use doorbell_hal::Device;
+use doorbell_bus::Platform;
 
 /// Returns the failed checks. `wire`: frames on the link from the device, and to it.
-pub(super) fn audit<B: Bus, D: Device<B>>(
-    o: &RunStats,
-    m: &Machine<B, D>,
-    wire: (u64, u64),
-) -> Vec<String> {
+pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String> {
     let (d, n) = (&o.totals.driver, &o.totals.device);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::new(o.faults.as_ref());
@@ -49,6 +44,6 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
     if took > raised {
         b.wrong.push(format!("RX interrupts: device raised {raised}, driver took {took}"));
     }
-    b.platform(m.bus.platform(), struck);
+    b.platform(p, struck);
     b.wrong
 }

@@ -5,15 +5,10 @@
 
 use super::RunStats;
 use crate::experiment::audit::{ANY, CrossCheck};
-use doorbell_bus::{Bus, Machine};
-use doorbell_hal::Device;
+use doorbell_bus::Platform;
 
 /// Returns the failed checks. `wire`: frames on the link from the card, and to it.
-pub(super) fn audit<B: Bus, D: Device<B>>(
-    o: &RunStats,
-    m: &Machine<B, D>,
-    wire: (u64, u64),
-) -> Vec<String> {
+pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String> {
     let (d, n) = (&o.totals.driver, &o.totals.device);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::new(o.faults.as_ref());
@@ -45,6 +40,6 @@ pub(super) fn audit<B: Bus, D: Device<B>>(
     b.none("reset: lost by the device {}", n.tx_lost + n.rx_lost + n.rx_unreported, ANY);
     b.same("nonsense: driver wrote {}, device refused {}", 0, n.bad_doorbells + n.ignored_writes);
     b.none("DMA: faults that the device met {}", n.dma_faults, struck);
-    b.platform(m.bus.platform(), struck);
+    b.platform(p, struck);
     b.wrong
 }

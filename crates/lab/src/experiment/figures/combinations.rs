@@ -78,11 +78,8 @@ fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
     let held: Vec<usize> = held.collect();
     let of = |fits| held.iter().copied().filter(|at| needs(at) == fits).collect();
     let stage = |fits| FitGroup { fits, rows: of(fits) };
-    [Fits::None, Fits::Alone, Fits::All]
-        .map(stage)
-        .into_iter()
-        .filter(|stage| !stage.rows.is_empty())
-        .collect()
+    let stages = [Fits::None, Fits::Alone, Fits::All].map(stage);
+    stages.into_iter().filter(|stage| !stage.rows.is_empty()).collect()
 }
 
 impl FitGroup {

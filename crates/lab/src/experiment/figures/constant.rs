@@ -5,6 +5,7 @@
 
 use super::Choice;
 use crate::config::nearest;
+use doorbell_hal::fail_if;
 use std::fmt;
 
 /// The source of a constant's value.
@@ -300,9 +301,7 @@ impl std::str::FromStr for Setting {
         let (key, value) =
             text.split_once('=').ok_or_else(|| SetError::NotKeyValue(text.into()))?;
         let (key, value) = (key.trim(), value.trim());
-        if key.is_empty() {
-            return Err(SetError::NotKeyValue(text.into()));
-        }
+        fail_if(key.is_empty(), SetError::NotKeyValue(text.into()))?;
         match value.parse::<f64>() {
             Ok(n) if n.is_finite() => Ok(Setting { key: key.into(), value: n.into() }),
             _ => Err(SetError::NotANumber { key: key.into(), value: value.into() }),

@@ -67,18 +67,12 @@ impl Report {
     /// also `"sensitivity"`: for each constant the row's relative change when it is moved and the
     /// fits are re-run, and for each `choice=alternative` the change when that is taken.
     pub fn to_json(&self) -> String {
-        let rows: Vec<JsonRow<'_>> = self
-            .systems
-            .iter()
-            .flat_map(|s| {
-                let rows = s.rows.iter().enumerate();
-                rows.map(|(at, row)| {
-                    json_row(s, row, s.sensitivity.as_ref().map(|found| column(found, at)))
-                })
-            })
-            .collect();
+        let rows = self.systems.iter().flat_map(|s| {
+            let rows = s.rows.iter().enumerate();
+            rows.map(|(at, row)| json_row(s, row, s.sensitivity.as_ref().map(|f| column(f, at))))
+        });
         // Plain structs only fail to serialize if the writer fails, and a String does not.
-        serde_json::to_string_pretty(&rows)
+        serde_json::to_string_pretty(&rows.collect::<Vec<_>>())
             .unwrap_or_else(|e| unreachable!("plain rows serialise: {e}"))
     }
 }

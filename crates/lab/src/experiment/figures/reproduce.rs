@@ -42,11 +42,8 @@ pub fn reproduce(
     options: &Options,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Result<Report, Refused> {
-    let mut sheets = systems
-        .iter()
-        .map(|s| FigureSet::of(&**s))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(Refused::FigureSet)?;
+    let sheets = systems.iter().map(|s| FigureSet::of(&**s)).collect::<Result<Vec<_>, _>>();
+    let mut sheets = sheets.map_err(Refused::FigureSet)?;
     if options.swap {
         for (sheet, system) in sheets.iter_mut().zip(systems.iter()) {
             sheet.swap(&**system).map_err(Refused::FigureSet)?;
@@ -73,11 +70,11 @@ pub fn reproduce(
     let heard = Mutex::new(progress);
     let tell = |p: Progress<'_>| (heard.lock().unwrap_or_else(PoisonError::into_inner))(p);
     let systems = std::thread::scope(|threads| {
-        let runs: Vec<_> = sheets
+        let runs = sheets
             .iter()
             .zip(systems)
-            .map(|(sheet, s)| threads.spawn(|| run(sheet, &mut **s, options, &mut |p| tell(p))))
-            .collect();
+            .map(|(sheet, s)| threads.spawn(|| run(sheet, &mut **s, options, &mut |p| tell(p))));
+        let runs: Vec<_> = runs.collect();
         runs.into_iter()
             .map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()

@@ -257,11 +257,8 @@ impl FigureSet {
             if !figures.insert(figure) {
                 faults.push(format!("the row {figure} is declared twice"));
             }
-            if figure
-                .strip_prefix(&self.system)
-                .and_then(|rest| rest.strip_prefix('.'))
-                .is_none_or(str::is_empty)
-            {
+            let own = figure.strip_prefix(&self.system).and_then(|rest| rest.strip_prefix('.'));
+            if own.is_none_or(str::is_empty) {
                 faults.push(format!("the row {figure} must be called {}.something", self.system));
             }
             if !row.published.value.is_finite() {

@@ -10,7 +10,7 @@
 use super::server::{FROM_PORT, Lpars};
 use crate::experiment::closed_loop::HasStack;
 use doorbell_drivers::Sink;
-use doorbell_hal::{Buf, Host, Span, Time};
+use doorbell_hal::{Buf, Host, Span, Time, counters};
 use doorbell_packet::{Fragment, NonLinear, Packet, ethernet::HEADER, merge::Merge};
 use doorbell_sim::{napi::Endpoint, traffic::tcp::Stack};
 use std::collections::VecDeque;
@@ -18,21 +18,21 @@ use std::collections::VecDeque;
 /// The longest merged packet: 64 KiB of IP and an Ethernet header.
 const MERGED: usize = HEADER + 0xffff;
 
-/// Counters of the bridge.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+counters! {
+    /// Counters of the bridge.
+    struct Counters, names "bridge_";
     /// Packets toward the network.
-    pub to_port: u64,
+    to_port,
     /// Frames on the wire for these.
-    pub to_port_segments: u64,
+    to_port_segments,
     /// Packets toward the logical LAN.
-    pub to_lan: u64,
+    to_lan,
     /// Frames from the wire for these.
-    pub to_lan_segments: u64,
+    to_lan_segments,
     /// Packets toward the LAN that were merged from several frames.
-    pub merged: u64,
+    merged,
     /// Packets dropped by a driver.
-    pub dropped: u64,
+    dropped,
 }
 
 /// Prices of the bridge.

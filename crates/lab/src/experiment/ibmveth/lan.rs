@@ -8,7 +8,7 @@
 use doorbell_bus::{Bus, Hypercalls, HypervisorDevice, Partitions};
 use doorbell_devices::veth::Veth;
 use doorbell_hal::{
-    Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Reg, RxVerdict, Span, Time,
+    Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Reg, RxVerdict, Span, Time, counters,
 };
 use doorbell_packet::{OffloadRequest, segment::Segments};
 use std::{collections::VecDeque, mem};
@@ -35,23 +35,23 @@ pub struct PortConfig {
     pub longest: usize,
 }
 
-/// Counters of the physical port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortCounters {
+counters! {
+    /// Counters of the physical port.
+    struct PortCounters, names "port_";
     /// Frames put on the wire.
-    pub tx_frames: u64,
+    tx_frames,
     /// Large sends that it cut.
-    pub tx_large: u64,
+    tx_large,
     /// Checksums that it made, without those of segments.
-    pub tx_checksums: u64,
+    tx_checksums,
     /// Frames refused as longer than the wire takes.
-    pub tx_too_long: u64,
+    tx_too_long,
     /// Frames received.
-    pub rx_frames: u64,
+    rx_frames,
     /// Frames lost because the ring was full.
-    pub rx_missed: u64,
+    rx_missed,
     /// Interrupts.
-    pub interrupts: u64,
+    interrupts,
 }
 
 #[derive(Debug)]

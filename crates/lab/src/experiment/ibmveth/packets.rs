@@ -16,7 +16,7 @@ use crate::experiment::{self, Counts, Result, RunError, Snapshot, papr};
 use doorbell_bus::{Bus, trace::DriverCall};
 use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
+use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time, fail_if};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use doorbell_sim::traffic::tcp::frame::{ACK, Header, SocketAddress, TCP};
 use doorbell_sim::{Watch, histogram::Histogram, traffic::tcp::Hosts};
@@ -137,8 +137,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         machine(setup, Hosts::default(), memory(setup, None), false)?;
     let look = |client: &Ibmveth, server: &Ibmveth, m: &Lpars| {
         let drivers = client.stats().entries().chain(server.stats().entries());
-        let others =
-            PortStats::default().entries().into_iter().chain(BridgeCounters::default().entries());
+        let others = PortStats::default().entries().chain(BridgeCounters::default().entries());
         [drivers.chain(others).collect(), device_counters(m)]
     };
     let look_at = |client: &Ibmveth, server: &Server, m: &Lpars| Snapshot {
@@ -182,9 +181,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
             p.release(&mut m);
         }
         at = m.now() + REST;
-        if !watch.progress(i + 1, load.packets) {
-            return Err(RunError::Stopped);
-        }
+        fail_if(!watch.progress(i + 1, load.packets), RunError::Stopped)?;
     }
     doorbell_sim::watch::end(&mut m, watch);
     let after = look_at(&client, &server, &m);

@@ -8,7 +8,7 @@ use super::lan::{Lan, PORT_VECTOR, transmit};
 use crate::experiment::papr::Hosted;
 use doorbell_drivers::ibmveth::{self as veth, Ibmveth};
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, CpuWork, Host};
+use doorbell_hal::{Alignment, Buf, CpuWork, Host, counters};
 use doorbell_packet::{Fragment, Packet};
 use doorbell_sim::traffic::tcp::Hosts;
 
@@ -25,23 +25,23 @@ pub(super) const FROM_LAN: u32 = 1;
 /// Mark of a packet that came from the physical port.
 pub(super) const FROM_PORT: u32 = 2;
 
-/// Counters of the physical port's driver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+counters! {
+    /// Counters of the physical port's driver.
+    struct Stats, names "port_";
     /// Packets sent; a large send counts as one.
-    pub tx_packets: u64,
+    tx_packets,
     /// Packets cut by the CPU because the port cannot.
-    pub tx_segmented: u64,
+    tx_segmented,
     /// Segments cut by the CPU.
-    pub tx_segments: u64,
+    tx_segments,
     /// Checksums made by the CPU because the port cannot, without those of segments.
-    pub tx_csum_software: u64,
+    tx_csum_software,
     /// Packets that could not be converted for the port.
-    pub tx_dropped: u64,
+    tx_dropped,
     /// Frames passed up.
-    pub rx_packets: u64,
+    rx_packets,
     /// Frames lost for lack of memory.
-    pub rx_no_memory: u64,
+    rx_no_memory,
 }
 
 #[derive(Debug)]
