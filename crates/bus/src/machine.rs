@@ -353,7 +353,6 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     }
 
     /// Maps by hypervisor calls. Apart, so that machines without them stay small.
-    #[cold]
     #[inline(never)]
     fn map_translated(
         &mut self,

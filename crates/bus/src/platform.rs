@@ -203,6 +203,7 @@ impl Platform {
     ///
     /// # Errors
     /// [`MapFault::NoEntries`].
+    #[inline]
     pub fn map(&mut self, addr: u64, len: u32, dir: Direction) -> Result<(Iova, Span), MapFault> {
         let (at, took) = if self.is_identity() {
             (Iova(addr), Span::ZERO)
@@ -262,8 +263,7 @@ impl Platform {
         took
     }
 
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn enter(
         &mut self,
         addr: u64,
@@ -276,7 +276,6 @@ impl Platform {
         Ok((at, self.ledger.count_tce(cost)))
     }
 
-    #[cold]
     #[inline(never)]
     fn clear(&mut self, at: Iova, len: u32) -> Span {
         let Mapping::Tce(table) = &mut self.mapping else { return Span::ZERO };
@@ -295,16 +294,6 @@ impl Platform {
     /// Checks that the device may write `len` bytes at `to`.
     #[inline(always)]
     fn device_may_write(&self, to: Iova, len: usize) -> Result<Admitted, DmaFault> {
-        if self.is_identity() {
-            self.memory.device_may_write(to, len)?;
-            Ok(Admitted { at: to, physical: Some(to) })
-        } else {
-            self.may_write_translated(to, len)
-        }
-    }
-
-    #[inline(never)]
-    fn may_write_translated(&self, to: Iova, len: usize) -> Result<Admitted, DmaFault> {
         let physical = self.in_one_page(to, len, Direction::FromDevice)?;
         match physical {
             Some(place) => self.memory.device_may_write(place, len).map_err(seen_at(to, place))?,
@@ -483,13 +472,13 @@ impl Platform {
     /// writes before it.
     #[inline]
     pub fn device_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        if !self.is_identity() {
-            return self.read_translated(from, into);
-        }
-        if self.overlaps(from, into.len()) {
+        let Some(place) = self.in_one_page(from, into.len(), Direction::ToDevice)? else {
+            return self.read_by_page(from, into);
+        };
+        if self.overlaps(place, into.len()) {
             self.deliver(self.in_order(Time::ZERO));
         }
-        self.memory.device_read(from, into)
+        self.memory.device_read(place, into).map_err(seen_at(from, place))
     }
 
     /// [`Platform::device_read`] as a bus makes it: a fault is counted.
@@ -502,7 +491,7 @@ impl Platform {
 
     #[cold]
     #[inline(never)]
-    fn read_translated(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+    fn read_by_page(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         if !self.in_flight.is_empty() {
             let mut own = false;
             self.runs(from, into.len(), Direction::ToDevice, |at, range| {

@@ -9,7 +9,6 @@
 //! knows a bound on its gaps, so a search passes by full ones. Leaves are reused.
 
 use doorbell_hal::{Span, Time};
-use std::collections::VecDeque;
 
 /// A busy interval from `start` up to `end`, the first free instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +43,7 @@ impl Reservations {
             floor: Time::ZERO,
             last: Interval { start: Time::ZERO, end: Time::ZERO },
             older: Sorted {
-                leaves: VecDeque::new(),
+                leaves: Vec::new(),
                 finger: Place { leaf: 0, item: 0 },
                 spare: Vec::new(),
             },
@@ -101,7 +100,30 @@ impl Reservations {
         self.older.leaves.iter().flat_map(|leaf| leaf.items.iter().copied()).chain(last)
     }
 
-    #[inline(never)]
+    /// Books the intervals of `pattern` at once, whose times count from the start of the first. It
+    /// starts at or after `at`, when all is free. Returns its start, or `None` where something is
+    /// booked after `at`: there each part takes the first gap that holds it.
+    #[inline]
+    pub(crate) fn append(&mut self, at: Time, pattern: &[Interval]) -> Option<Time> {
+        let at = at.max(self.floor);
+        if at < self.last.start {
+            return None;
+        }
+        let start = at.max(self.last.end);
+        let later = start.since(Time::ZERO);
+        for part in pattern {
+            let next = Interval { start: part.start + later, end: part.end + later };
+            self.busy += next.end.since(next.start);
+            if next.start == self.last.end {
+                self.last.end = next.end;
+            } else {
+                self.follow_last(next);
+            }
+        }
+        Some(start)
+    }
+
+    #[inline]
     fn follow_last(&mut self, next: Interval) {
         // No search meets an interval that ends at the floor. Also drops the empty first one.
         if self.last.end > self.floor {
@@ -179,7 +201,7 @@ struct Place {
 /// Disjoint intervals in order.
 #[derive(Clone, Debug)]
 struct Sorted {
-    leaves: VecDeque<Leaf>,
+    leaves: Vec<Leaf>,
     /// Place of the last booking, often just before the next. A hint, checked before use.
     finger: Place,
     /// Empty vectors of dropped leaves, for reuse.
@@ -198,12 +220,9 @@ impl Sorted {
             && at < leaf.end
             && let Some(near) = leaf.items.get(self.finger.item..)
             && near.first().is_some_and(|interval| interval.end <= at)
+            && let Some(i) = near.iter().take(NEAR).position(|interval| interval.end > at)
         {
-            for (i, interval) in near.iter().enumerate().take(NEAR).skip(1) {
-                if interval.end > at {
-                    return Place { item: self.finger.item + i, ..self.finger };
-                }
-            }
+            return Place { item: self.finger.item + i, ..self.finger };
         }
         let leaf = self.leaves.partition_point(|leaf| leaf.end <= at);
         let item =
@@ -216,7 +235,7 @@ impl Sorted {
     fn first_fit(&mut self, at: Time, duration: Span) -> (Time, Place) {
         let Place { leaf: first, item: from } = self.ends_after(at);
         let mut start = at;
-        for (i, leaf) in self.leaves.range_mut(first..).enumerate() {
+        for (i, leaf) in self.leaves[first..].iter_mut().enumerate() {
             if duration <= leaf.gap {
                 // `at` lies in or before the first leaf; the others are searched from their start.
                 let from = if i == 0 { from } else { 0 };
@@ -254,7 +273,7 @@ impl Sorted {
 
     #[inline]
     fn push(&mut self, interval: Interval) {
-        match self.leaves.back_mut() {
+        match self.leaves.last_mut() {
             Some(leaf) if leaf.items.len() < LEAF => {
                 leaf.gap = leaf.gap.max(interval.start.since(leaf.end));
                 leaf.end = interval.end;
@@ -267,10 +286,10 @@ impl Sorted {
     #[cold]
     #[inline(never)]
     fn push_leaf(&mut self, interval: Interval) {
-        let gap = interval.start.since(self.leaves.back().map_or(Time::ZERO, |leaf| leaf.end));
+        let gap = interval.start.since(self.leaves.last().map_or(Time::ZERO, |leaf| leaf.end));
         let mut items = self.empty_leaf();
         items.push(interval);
-        self.leaves.push_back(Leaf { end: interval.end, gap, items });
+        self.leaves.push(Leaf { end: interval.end, gap, items });
     }
 
     fn insert(&mut self, mut place: Place, interval: Interval) {
@@ -298,24 +317,17 @@ impl Sorted {
         leaf.items.remove(place.item);
         match leaf.items.last() {
             Some(last) => leaf.end = last.end,
-            None => {
-                if let Some(leaf) = self.leaves.remove(place.leaf) {
-                    self.spare.push(leaf.items);
-                }
-            }
+            None => self.spare.push(self.leaves.remove(place.leaf).items),
         }
     }
 
     /// Drops the leaves that end at or before the floor. A leaf goes as a whole.
     #[inline]
     fn forget(&mut self, floor: Time) {
-        while let Some(leaf) = self.leaves.front()
-            && leaf.end <= floor
-        {
-            if let Some(mut leaf) = self.leaves.pop_front() {
-                leaf.items.clear();
-                self.spare.push(leaf.items);
-            }
+        while self.leaves.first().is_some_and(|leaf| leaf.end <= floor) {
+            let mut items = self.leaves.remove(0).items;
+            items.clear();
+            self.spare.push(items);
         }
     }
 

@@ -117,6 +117,7 @@ impl Table {
     ///
     /// # Errors
     /// [`MapFault::NoEntries`]: no run of free entries is long enough.
+    #[inline]
     pub fn map(
         &mut self,
         addr: u64,
@@ -145,6 +146,7 @@ impl Table {
     ///
     /// # Panics
     /// When it is not one.
+    #[inline]
     pub fn unmap(&mut self, at: Iova, len: u32) -> Cost {
         let n = Table::pages(at.0, len);
         let first = ((at.0 - self.window.base) >> PAGE_SHIFT) as u32;
@@ -207,6 +209,7 @@ impl Table {
 
     // ---- the bitmap ----
 
+    #[inline]
     fn take(&mut self, n: u32) -> Option<u32> {
         let small = n <= SMALL;
         let first = if small {

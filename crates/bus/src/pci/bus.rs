@@ -9,7 +9,7 @@
 use super::{Command, Protocol, Rules, Transaction};
 use crate::machine::{bus_of_platform, port_of_platform};
 use crate::outstanding::OutstandingRequests;
-use crate::reservations::Reservations;
+use crate::reservations::{Interval, Reservations};
 use crate::trace::{EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Platform};
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
@@ -43,13 +43,19 @@ pub struct Pci<S = Capture> {
     plan: ReadPlan,
 }
 
-/// The commands of a conventional read, with their durations.
+/// The commands of a conventional read, and what they come to.
 #[derive(Debug, Default)]
 struct ReadPlan {
     /// The reads that it holds for. `None`: for one that crosses a multiple of 4 GiB alone, because
     /// addresses above take a clock more.
     key: Option<ReadKey>,
     commands: Vec<PlannedRead>,
+    /// The clocks and the attempts answered with Retry, of all commands.
+    clocks: u64,
+    retries: u64,
+    /// The times from the start for which the commands hold a free bus, and until the data is there.
+    held: Vec<Interval>,
+    takes: Span,
 }
 
 /// All that the commands of a read depend on: its address within the bridge's window, whether that
@@ -61,41 +67,72 @@ type ReadKey = (u64, bool, usize);
 struct PlannedRead {
     /// Its address is an offset from that of the read.
     transaction: Transaction,
-    /// The clocks of the attempt that is answered with Retry, if reads are delayed.
-    retry: u64,
-    clocks: u64,
+    /// The time of the attempt that is answered with Retry; none unless reads are delayed.
+    retry: Span,
+    takes: Span,
 }
 
 impl ReadPlan {
     /// Makes the plan of a read, unless it is the same already.
     #[inline]
-    fn make(&mut self, rules: &Rules, from: u64, len: usize) {
+    fn follow(&mut self, rules: &Rules, from: u64, len: usize) {
         let boundary = u64::from(rules.settings().boundary);
         let end = from.wrapping_add((len as u64).saturating_sub(1));
-        let key =
-            (from >> 32 == end >> 32).then_some((from & (boundary - 1), from >> 32 != 0, len));
-        if key.is_none() || key != self.key {
-            self.commands.clear();
-            let delayed = rules.delays_reads();
-            self.commands.extend(
-                rules.reads(from, len as u32).map(|t| PlannedRead::of(rules, &t, from, delayed)),
-            );
-            self.key = key;
+        let key = (from & (boundary - 1), from >> 32 != 0, len);
+        if from >> 32 != end >> 32 || self.key != Some(key) {
+            self.make(rules, from, len);
+            self.key = (from >> 32 == end >> 32).then_some(key);
         }
     }
-}
 
-impl PlannedRead {
-    fn of(rules: &Rules, t: &Transaction, from: u64, delayed: bool) -> PlannedRead {
+    #[cold]
+    fn make(&mut self, rules: &Rules, from: u64, len: usize) {
         let price = rules.settings().read;
-        let data = price.per_unit * t.bytes.into();
-        let (retry, wait) =
-            if delayed { (rules.retry_clocks(t), data) } else { (0, data + price.each) };
-        PlannedRead {
-            transaction: Transaction { addr: t.addr.wrapping_sub(from), ..*t },
-            retry,
-            clocks: rules.clocks(t) + rules.clocks_in(wait),
+        (self.clocks, self.retries) = (0, 0);
+        self.commands.clear();
+        for t in rules.reads(from, len as u32) {
+            let data = price.per_unit * t.bytes.into();
+            let (retry, wait) = match rules.delays_reads() {
+                true => (rules.retry_clocks(&t), data),
+                false => (0, data + price.each),
+            };
+            let clocks = rules.clocks(&t) + rules.clocks_in(wait);
+            self.clocks += retry + clocks;
+            self.retries += u64::from(retry > 0);
+            self.commands.push(PlannedRead {
+                transaction: Transaction { addr: t.addr.wrapping_sub(from), ..t },
+                retry: rules.period() * retry,
+                takes: rules.period() * clocks,
+            });
         }
+        let mut line = Reservations::new();
+        self.takes = self.book(&mut line, Time::ZERO, price.each, |_, _, _| {}).since(Time::ZERO);
+        self.held = line.intervals().collect();
+    }
+
+    /// Books the commands on `line`, one after the other from `at` on. The data comes `answer`
+    /// after a Retry. Tells `note` the command and the interval of each booking. Returns when the
+    /// last data is there.
+    fn book(
+        &self,
+        line: &mut Reservations,
+        at: Time,
+        answer: Span,
+        mut note: impl FnMut(&'static str, &Transaction, Interval),
+    ) -> Time {
+        let mut done = at;
+        for PlannedRead { transaction: t, retry, takes } in &self.commands {
+            let mut hold = |name, at, duration| {
+                let start = line.book(at, duration);
+                note(name, t, Interval { start, end: start + duration });
+                start + duration
+            };
+            if *retry > Span::ZERO {
+                done = hold("retry", done, *retry) + answer;
+            }
+            done = hold(t.command.name(), done, *takes);
+        }
+        done
     }
 }
 
@@ -157,25 +194,38 @@ impl<S: FrameSink> Pci<S> {
     /// Books the commands of a conventional read, of which one is under way at a time. Returns when
     /// its data is there.
     #[inline]
-    fn conventional_read(&mut self, at: Time, from: u64, len: usize, delayed: bool) -> Time {
-        self.plan.make(&self.rules, from, len);
-        let answer = self.rules.settings().read.each;
-        let mut done = self.reads.free(at);
-        for i in 0..self.plan.commands.len() {
-            let PlannedRead { transaction: mut t, retry, clocks } = self.plan.commands[i];
-            t.addr = t.addr.wrapping_add(from);
-            self.platform.ledger.count_command(t.command);
-            if delayed {
-                self.platform.ledger.pci_retries += 1;
-                done = self.book(done, retry, &t, "retry") + answer;
-            }
-            done = self.book(done, clocks, &t, t.command.name());
-        }
+    fn conventional_read(&mut self, at: Time, from: u64, len: usize) -> Time {
+        self.plan.follow(&self.rules, from, len);
         if self.plan.commands.is_empty() {
             return at;
         }
+        let (plan, platform) = (&self.plan, &mut self.platform);
+        plan.commands.iter().for_each(|c| platform.ledger.count_command(c.transaction.command));
+        platform.ledger.pci_retries += plan.retries;
+        platform.ledger.pci_clocks += plan.clocks;
+        let wanted = self.reads.free(at);
+        let at_once = match platform.is_recording() {
+            true => None,
+            false => self.line.append(wanted, &plan.held),
+        };
+        let done = match at_once {
+            Some(start) => start + plan.takes,
+            None => self.book_read(wanted, from),
+        };
         self.reads.take(done);
         done
+    }
+
+    /// Books the commands of the planned read into the gaps of the bus.
+    #[cold]
+    #[inline(never)]
+    fn book_read(&mut self, at: Time, from: u64) -> Time {
+        let answer = self.rules.settings().read.each;
+        self.plan.book(&mut self.line, at, answer, |name, t, Interval { start, end }| {
+            let at = Iova(t.addr.wrapping_add(from));
+            let crossing = Transfer { name, at, bytes: t.bytes.into(), count: 1 };
+            self.platform.note(start, end, || EventKind::Bus(Link::Pci, crossing));
+        })
     }
 
     /// Books a PCI-X read request and its completions. Returns when the last data is there.
@@ -227,9 +277,7 @@ impl<S: FrameSink> Port for Pci<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
         let done = match self.rules.settings().protocol {
-            Protocol::Conventional { delayed } => {
-                self.conventional_read(at, from.0, into.len(), delayed)
-            }
+            Protocol::Conventional { .. } => self.conventional_read(at, from.0, into.len()),
             // All requests may leave at once; how many do, the limit says.
             Protocol::X { .. } => self
                 .rules

@@ -77,3 +77,24 @@ fn an_empty_booking_takes_no_gap() {
     assert_eq!(book(&mut line, 90, 0), 90);
     assert_eq!(intervals(&line), [(10, 20)]);
 }
+
+#[test]
+fn a_pattern_takes_a_free_line_as_its_parts_do() {
+    let part = |start, end| Interval { start: ps(start), end: ps(end) };
+    let pattern = [part(0, 5), part(9, 20), part(30, 31)];
+    for at in [0, 40, 45, 50, 60, 90] {
+        let mut line = Reservations::new();
+        book(&mut line, 10, 5);
+        book(&mut line, 40, 10);
+        line.retire_before(ps(12));
+        let mut parts = line.clone();
+        let start = line.append(ps(at), &pattern).map(|start| start.ps());
+        assert_eq!(start, (at >= 40).then_some(at.max(50)), "something is booked after 0");
+        for p in start.iter().flat_map(|_| &pattern) {
+            let from = at.max(50) + p.start.ps();
+            assert_eq!(book(&mut parts, from, p.end.since(p.start).ps()), from);
+        }
+        assert_eq!(intervals(&line), intervals(&parts));
+        assert_eq!((line.busy(), line.horizon()), (parts.busy(), parts.horizon()));
+    }
+}
