@@ -93,13 +93,13 @@ pub struct E1000 {
     due: Time,
     /// The part of `due` that only reception moves: see [`E1000::update_next_event`].
     rx_due: Time,
-    /// Found anew after every event and register access: see [`E1000::find_upcoming`].
     upcoming: Upcoming,
     /// Frames' memory, to be used again.
     pub(super) spare: SpareFrames,
 }
 
-/// Times of the next events that follow from the state of several parts.
+/// Times of the next events that follow from the state of several parts, found anew when one of
+/// these moves. The bus interface must be free too for all but the first.
 #[derive(Clone, Copy, Debug)]
 struct Upcoming {
     wire: Time,
@@ -243,87 +243,100 @@ impl E1000 {
         self.counters.dma_faults += 1;
         self.halted = true;
         self.tx.arrives = Time::NEVER;
+        self.transmission_moved();
+        self.upcoming.rx_fetch = self.rx_fetch_due();
     }
 
     /// Finds the time of the next event of any kind.
     pub(super) fn update_next_event(&mut self) {
-        self.find_upcoming();
+        self.wire_moved();
+        self.transmission_moved();
+        self.upcoming.rx_fetch = self.rx_fetch_due();
         self.rx_due = self.rx.delay.due().min(self.rx_write_due().min(self.rx_data_due()));
         self.update_due();
     }
 
-    fn find_upcoming(&mut self) {
-        let (tx_work, tx_fetch) = self.tx_dma_due();
-        let (wire, rx_fetch) = (self.wire_due(), self.rx_fetch_due());
-        self.upcoming = Upcoming { wire, tx_work, tx_fetch, rx_fetch };
+    fn wire_moved(&mut self) {
+        self.upcoming.wire = self.wire_due();
+    }
+
+    pub(super) fn transmission_moved(&mut self) {
+        (self.upcoming.tx_work, self.upcoming.tx_fetch) = self.tx_dma_due();
     }
 
     /// Finds the time of the next event where neither reception nor what is upcoming has moved.
+    #[inline]
     fn update_due(&mut self) {
         let Upcoming { wire, tx_work, tx_fetch, rx_fetch } = self.upcoming;
-        self.due = (self.irq.due().min(self.negotiating))
+        self.due = (tx_work.min(tx_fetch).min(rx_fetch).max(self.read_free))
+            .min(self.irq.due().min(self.negotiating))
             .min(self.tx.arrives.min(wire))
             .min(self.tx.delay.due().min(self.rx_due))
-            .min(tx_work.min(tx_fetch))
-            .min(rx_fetch)
             .max(self.now);
     }
 
     /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
     #[inline(never)]
     fn step<P: Port>(&mut self, p: &mut P, t: Time) {
-        // Transmission moves reception only by frames that come back, and by a fault.
-        let receives = self.rx_due <= t || self.loops();
+        let mut receives = self.rx_due <= t;
         if self.negotiating <= t {
             self.negotiating = Time::NEVER;
             self.follow_link(t);
         }
         if self.tx.arrives <= t {
             self.tx_arrived(p, t);
-            self.find_upcoming();
+            self.wire_moved();
+            self.transmission_moved();
         }
         if receives && self.rx_write_due() <= t {
             self.rx_written(p, t);
-            self.find_upcoming();
+            self.wire_moved();
         }
         if self.upcoming.wire <= t {
             self.wire(p, t);
-            self.find_upcoming();
+            // Transmission moves reception only by frames that come back, and by a fault.
+            receives |= self.loops();
+            self.wire_moved();
         }
         if receives && self.rx.delay.due() <= t {
             self.rx_delay_over(p, t);
-            self.find_upcoming();
         }
         if self.tx.delay.due() <= t {
-            let writes = self.tx.ring.any_waiting();
             self.tx_delay_over(p, t);
-            if writes {
-                self.find_upcoming();
-            }
         }
         if receives && self.rx_data_due() <= t {
             self.rx_data(p, t);
-            self.find_upcoming();
         }
+        if receives {
+            self.upcoming.rx_fetch = self.rx_fetch_due();
+        }
+        if self.read_free <= t {
+            receives |= self.bus_is_free(p, t);
+        }
+        self.line_rises(p, t);
+        if receives || self.halted {
+            return self.update_next_event();
+        }
+        self.update_due();
+    }
+
+    /// Begins the read that is wanted first at `t`. Returns true if reception wants one: what was
+    /// fetched may be what a frame waits for.
+    #[inline]
+    fn bus_is_free<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
         let Upcoming { tx_work, tx_fetch, rx_fetch, .. } = self.upcoming;
         if rx_fetch <= t && self.rx.ring.is_dry() {
             self.rx_fetch(p, t);
         } else if tx_work <= t {
             self.tx_work(p, t);
+            self.transmission_moved();
         } else if tx_fetch <= t {
             self.tx_fetch(p, t);
+            self.transmission_moved();
         } else if rx_fetch <= t {
             self.rx_fetch(p, t);
         }
-        self.line_rises(p, t);
-        // What was fetched may be what a frame waits for.
-        if receives || rx_fetch <= t || self.halted {
-            return self.update_next_event();
-        }
-        if tx_work.min(tx_fetch) <= t {
-            self.find_upcoming();
-        }
-        self.update_due();
+        rx_fetch <= t
     }
 
     pub(super) fn line_rises<P: Port>(&mut self, p: &mut P, t: Time) {

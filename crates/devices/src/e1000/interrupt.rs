@@ -38,10 +38,9 @@ impl Interrupts {
     /// Returns the time at which the line is to rise.
     pub(super) fn due(&self) -> Time {
         match self.rose {
-            Some(rose) if self.wanted < Time::NEVER => {
-                self.wanted.max(rose + ITR_UNIT * u64::from(self.itr))
-            }
-            _ => self.wanted,
+            _ if self.wanted == Time::NEVER => Time::NEVER,
+            Some(rose) => self.wanted.max(rose + ITR_UNIT * u64::from(self.itr)),
+            None => self.wanted,
         }
     }
 

@@ -219,7 +219,7 @@ impl E1000 {
 
     pub(super) fn rx_fetch_due(&self) -> Time {
         let runs = !self.halted && self.regs.rctl & RCTL_EN != 0;
-        if runs { self.rx.ring.fetch_due(self.read_free) } else { Time::NEVER }
+        if runs { self.rx.ring.fetch_due() } else { Time::NEVER }
     }
 
     pub(super) fn rx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {

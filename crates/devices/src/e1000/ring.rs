@@ -151,12 +151,15 @@ impl Ring {
 
     /// Returns the number of descriptors that the chip would fetch now.
     fn wants(&self) -> u32 {
-        let (dry, t) = (self.chip.is_empty(), self.thresholds);
-        if !dry && self.chip.len() as u32 >= t.prefetch {
-            return 0;
-        }
+        let enough = !self.is_dry() && self.chip.len() as u32 >= self.thresholds.prefetch;
+        if enough { 0 } else { self.lacks() }
+    }
+
+    /// Returns [`Ring::wants`] of a chip with too few.
+    #[inline(never)]
+    fn lacks(&self) -> u32 {
         let announced = self.to_tail(self.fetched);
-        if announced == 0 || !dry && announced < t.host {
+        if announced == 0 || !self.is_dry() && announced < self.thresholds.host {
             return 0;
         }
         let room = (ON_CHIP - self.chip.len()).saturating_sub(self.waiting.len()) as u32;
@@ -169,9 +172,9 @@ impl Ring {
         if room > beyond { room - beyond } else { room }
     }
 
-    /// Returns the time of the next fetch if the bus interface is free from `free` on.
-    pub(super) fn fetch_due(&self, free: Time) -> Time {
-        if self.wanted == 0 { Time::NEVER } else { self.told.max(free) }
+    /// Returns the time from which it fetches.
+    pub(super) fn fetch_due(&self) -> Time {
+        if self.wanted == 0 { Time::NEVER } else { self.told }
     }
 
     /// Returns true if all work waits for a fetch.

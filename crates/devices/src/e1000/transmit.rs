@@ -107,7 +107,7 @@ impl E1000 {
         !self.halted && !self.tx.hung && (self.regs.tctl & TCTL_EN != 0 || self.tx.packet.open)
     }
 
-    /// Returns the times of the next piece of work and of the next fetch.
+    /// Returns the times from which the next piece of work and the next fetch can begin.
     #[inline]
     pub(super) fn tx_dma_due(&self) -> (Time, Time) {
         if !self.tx_runs() {
@@ -115,10 +115,10 @@ impl E1000 {
         }
         let free = !self.tx.blocked && self.tx.arrives == Time::NEVER;
         let work = match self.tx.ring.front() {
-            Some((arrived, _)) if free => arrived.max(self.read_free),
+            Some((arrived, _)) if free => arrived,
             _ => Time::NEVER,
         };
-        (work, self.tx.ring.fetch_due(self.read_free))
+        (work, self.tx.ring.fetch_due())
     }
 
     pub(super) fn tx_fetch<P: Port>(&mut self, p: &mut P, t: Time) {
@@ -465,6 +465,7 @@ impl E1000 {
         self.tx.delay.stop();
         if !self.halted && self.tx.ring.any_waiting() {
             self.tx_flush(p, t);
+            self.transmission_moved();
         }
         self.irq.raise(t, INT_TXDW);
     }

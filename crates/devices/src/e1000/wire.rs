@@ -82,7 +82,9 @@ impl E1000 {
     fn sent<P: Port>(&mut self, p: &mut P, t: Time, f: TxFrame) {
         let len = f.bytes.len();
         self.tx.used -= len;
-        self.tx.blocked = false;
+        if core::mem::take(&mut self.tx.blocked) {
+            self.transmission_moved();
+        }
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += len as u64;
         for r in [stat::GPTC, stat::TPT] {
