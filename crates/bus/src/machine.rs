@@ -413,6 +413,19 @@ fn holds(at: &Coherent, offset: u32, bytes: usize) -> bool {
     u64::from(offset) + bytes as u64 <= u64::from(at.len())
 }
 
+/// Returns the length of a range of `b`.
+///
+/// # Panics
+/// When it is not inside the buffer, or there is not as much of the area from `offset` on.
+fn common_bytes(b: &Buf, range: &Range<u32>, area: &Coherent, offset: u32) -> u32 {
+    let len = range.end.checked_sub(range.start).filter(|_| range.end <= b.len());
+    let fits = |n: &u32| offset.checked_add(*n).is_some_and(|end| end <= area.len());
+    len.filter(fits).unwrap_or_else(|| {
+        let (buffer, area) = (b.len(), area.len());
+        panic!("{range:?} of a buffer of {buffer} bytes and {offset} of an area of {area}")
+    })
+}
+
 impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     fn read32(&mut self, r: Reg) -> u32 {
         let began = self.core.now;
@@ -465,15 +478,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     }
 
     fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
-        let len = range.end.checked_sub(range.start).filter(|_| range.end <= from.len());
-        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= to.len()))
-        else {
-            panic!(
-                "{range:?} of a buffer of {} bytes to {offset} of an area of {}",
-                from.len(),
-                to.len()
-            );
-        };
+        let len = common_bytes(from, &range, to, offset);
         self.memory().cpu_copy(
             from.addr() + u64::from(range.start),
             to.addr() + u64::from(offset),
@@ -483,15 +488,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     }
 
     fn copy_out(&mut self, from: &Coherent, offset: u32, to: &Buf, range: Range<u32>) {
-        let len = range.end.checked_sub(range.start).filter(|_| range.end <= to.len());
-        let Some(len) = len.filter(|n| offset.checked_add(*n).is_some_and(|end| end <= from.len()))
-        else {
-            panic!(
-                "{offset} of an area of {} to {range:?} of a buffer of {} bytes",
-                from.len(),
-                to.len()
-            );
-        };
+        let len = common_bytes(to, &range, from, offset);
         self.catch_up();
         self.memory().cpu_copy(
             from.addr() + u64::from(offset),

@@ -205,8 +205,14 @@ impl Memory {
         }
     }
 
+    /// Returns the place in memory of `len` bytes of which `allowed` allows each granule.
     #[inline(always)]
-    fn check(&self, at: Iova, len: usize, dir: Direction) -> Result<usize, DmaFault> {
+    fn check(
+        &self,
+        at: Iova,
+        len: usize,
+        allowed: impl Fn(&[u16; 2]) -> bool,
+    ) -> Result<usize, DmaFault> {
         let start = self.index(at.0);
         let end = start.checked_add(len);
         if end.is_none_or(|end| end > self.bytes.len()) {
@@ -214,7 +220,7 @@ impl Memory {
         }
         let granules = self.granules(start, len);
         for (i, g) in self.live[granules].iter().enumerate() {
-            if g[dir as usize] == 0 {
+            if !allowed(g) {
                 return Err(self.fault(start, i, g));
             }
         }
@@ -231,7 +237,7 @@ impl Memory {
     /// Reads for the device.
     #[inline(always)]
     pub fn device_read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        let at = self.check(from, into.len(), Direction::ToDevice)?;
+        let at = self.check(from, into.len(), |g| g[Direction::ToDevice as usize] != 0)?;
         into.copy_from_slice(&self.bytes[at..at + into.len()]);
         Ok(())
     }
@@ -246,21 +252,13 @@ impl Memory {
 
     /// Returns the place in memory of `len` mapped bytes.
     pub(crate) fn check_mapped(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
-        let start = self.index(at.0);
-        if start.checked_add(len).is_none_or(|end| end > self.bytes.len()) {
-            return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
-        }
-        let granules = self.granules(start, len);
-        match self.live[granules].iter().position(|g| *g == [0; 2]) {
-            Some(i) => Err(self.fault(start, i, &[0; 2])),
-            None => Ok(start),
-        }
+        self.check(at, len, |g| *g != [0; 2])
     }
 
     /// Checks that the device may write there.
     #[inline(always)]
     pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
-        self.check(to, len, Direction::FromDevice).map(|_| ())
+        self.check(to, len, |g| g[Direction::FromDevice as usize] != 0).map(|_| ())
     }
 
     /// Notes a write of the device that is posted. The right to write was checked before.

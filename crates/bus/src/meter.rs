@@ -67,11 +67,11 @@ impl Ledger {
         } += 1;
     }
 
-    /// Counts a write of the device to memory on PCI or PCI-X.
-    pub(crate) fn count_pci_write(&mut self, t: &pci::Transaction, line: u32) {
-        self.count_command(t.command);
-        self.pci_partial_lines += u64::from(t.partial_lines(line));
-        self.pci_write_bytes += u64::from(t.bytes);
+    /// Counts the payload of writes of the device to memory on PCI or PCI-X.
+    #[inline]
+    pub(crate) fn count_pci_payload(&mut self, bytes: u64, partial_lines: u64) {
+        self.pci_write_bytes += bytes;
+        self.pci_partial_lines += partial_lines;
     }
 
     /// Counts the bursts of a read of the device.
@@ -177,7 +177,8 @@ fn count_pci(rules: &pci::Rules, l: &mut Ledger, access: Access) {
         }
         Access::Write(to, len) => {
             for t in rules.writes(to, len) {
-                l.count_pci_write(&t, rules.settings().line);
+                l.count_command(t.command);
+                l.count_pci_payload(t.bytes.into(), t.partial_lines(rules.settings().line).into());
                 l.pci_clocks += rules.clocks(&t);
             }
         }

@@ -24,6 +24,32 @@ pub enum Mapping {
     Tce(Box<Table>),
 }
 
+/// Bytes of a translated range that are copied at once: longer copies take longer a byte.
+const COPY: usize = 4096;
+
+impl Mapping {
+    /// Calls `f` with the physical address of each part of `len` bytes at `at` that lies in one
+    /// piece, of up to `most` bytes, and the part's place among them. A fault in `f` is one at the
+    /// device's address.
+    fn runs(
+        &self,
+        at: Iova,
+        (len, most): (usize, usize),
+        dir: Direction,
+        mut f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
+    ) -> Result<(), DmaFault> {
+        let Mapping::Tce(table) = self else { return f(at, 0..len) };
+        let mut done = 0;
+        while done < len {
+            let here = at + done as u64;
+            let (physical, run) = table.translate_run(here, most.min(len - done), dir)?;
+            f(Iova(physical), done..done + run).map_err(seen_at(here, Iova(physical)))?;
+            done += run;
+        }
+        Ok(())
+    }
+}
+
 /// Memory, interrupts, wire and ledger of one machine.
 #[derive(Debug)]
 pub struct Platform {
@@ -203,13 +229,9 @@ impl Platform {
     ///
     /// # Errors
     /// [`MapFault::NoEntries`].
-    #[inline]
+    #[inline(always)]
     pub fn map(&mut self, addr: u64, len: u32, dir: Direction) -> Result<(Iova, Span), MapFault> {
-        let (at, took) = if self.is_identity() {
-            (Iova(addr), Span::ZERO)
-        } else {
-            self.enter(addr, len, &[dir])?
-        };
+        let (at, took) = self.enter(addr, len, &[dir])?;
         self.map_physical(addr, len, dir);
         Ok((at, took))
     }
@@ -236,10 +258,6 @@ impl Platform {
     /// No memory, or no entries for it.
     pub fn coherent(&mut self, len: u32, align: u32) -> Result<(Coherent, Span), OutOfMemory> {
         let c = self.memory.coherent(len, align)?;
-        if matches!(self.mapping, Mapping::Identity) {
-            self.shared.push((c.iova(), len));
-            return Ok((c, Span::ZERO));
-        }
         match self.enter(c.addr(), len, &[Direction::ToDevice, Direction::FromDevice]) {
             Ok((at, took)) => {
                 self.shared.push((at, len));
@@ -255,10 +273,7 @@ impl Platform {
     /// Takes coherent memory back. Returns how long that took.
     pub fn release_coherent(&mut self, c: Coherent) -> Span {
         self.shared.retain(|s| s.0 != c.iova());
-        let took = match self.mapping {
-            Mapping::Identity => Span::ZERO,
-            Mapping::Tce(_) => self.clear(c.iova(), c.len()),
-        };
+        let took = self.clear(c.iova(), c.len());
         self.memory.release_coherent(c);
         took
     }
@@ -297,7 +312,7 @@ impl Platform {
         let physical = self.in_one_page(to, len, Direction::FromDevice)?;
         match physical {
             Some(place) => self.memory.device_may_write(place, len).map_err(seen_at(to, place))?,
-            None => self.runs(to, len, Direction::FromDevice, |at, range| {
+            None => self.mapping.runs(to, (len, len), Direction::FromDevice, |at, range| {
                 self.memory.device_may_write(at, range.len())
             })?,
         }
@@ -391,6 +406,7 @@ impl Platform {
         if plain { self.device_may_write(to, len).ok() } else { None }
     }
 
+    #[inline(always)]
     fn post(&mut self, arrival: Time, to: Admitted, bytes: Vec<u8>) -> Time {
         let arrival = match &mut self.faults {
             None => arrival,
@@ -404,16 +420,15 @@ impl Platform {
             let kind = PostedKind::Write { to, start: 0, len: len as u32, last: true };
             self.in_flight.push_back(Posted { arrival, kind });
         } else {
-            self.post_by_page(arrival, to.at, len);
+            self.post_by_run(arrival, to.at, len);
         }
         arrival
     }
 
     #[cold]
     #[inline(never)]
-    fn post_by_page(&mut self, arrival: Time, to: Iova, len: usize) {
-        let Mapping::Tce(table) = &self.mapping else { return };
-        let posted = by_page(table, to, len, Direction::FromDevice, |to, range| {
+    fn post_by_run(&mut self, arrival: Time, to: Iova, len: usize) {
+        let posted = self.mapping.runs(to, (len, COPY), Direction::FromDevice, |to, range| {
             self.memory.post(to, range.len());
             let (start, last) = (range.start as u32, range.end == len);
             let kind = PostedKind::Write { to, start, len: range.len() as u32, last };
@@ -469,32 +484,50 @@ impl Platform {
     }
 
     /// Reads memory for the device. Its own writes are there: a read pushes the
-    /// writes before it.
-    #[inline]
-    pub fn device_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+    /// writes before it. A fault is counted.
+    #[inline(always)]
+    pub fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        let read =
+            self.struck_at(from).and_then(|()| self.read_by(Memory::device_read, from, into));
+        read.inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
+    }
+
+    /// Reads for the hypervisor what is mapped, in either direction
+    /// ([`Memory::hypervisor_read`]). A fault is counted.
+    pub(crate) fn hypervisor_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        let read = Memory::hypervisor_read;
+        let fetched = self.struck_at(from).and_then(|()| self.read_by(read, from, into));
+        fetched.inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
+    }
+
+    /// Reads memory by `read`, after the writes in flight to the same bytes.
+    #[inline(always)]
+    fn read_by(
+        &mut self,
+        read: impl Fn(&Memory, Iova, &mut [u8]) -> Result<(), DmaFault>,
+        from: Iova,
+        into: &mut [u8],
+    ) -> Result<(), DmaFault> {
         let Some(place) = self.in_one_page(from, into.len(), Direction::ToDevice)? else {
-            return self.read_by_page(from, into);
+            return self.read_by_run(read, from, into);
         };
         if self.overlaps(place, into.len()) {
             self.deliver(self.in_order(Time::ZERO));
         }
-        self.memory.device_read(place, into).map_err(seen_at(from, place))
-    }
-
-    /// [`Platform::device_read`] as a bus makes it: a fault is counted.
-    #[inline(always)]
-    pub fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        let len = into.len();
-        let fetched = self.struck_at(from).and_then(|()| self.device_read(from, into));
-        fetched.inspect_err(|fault| self.refuse(from, len, Direction::ToDevice, *fault))
+        read(&self.memory, place, into).map_err(seen_at(from, place))
     }
 
     #[cold]
     #[inline(never)]
-    fn read_by_page(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+    fn read_by_run(
+        &mut self,
+        read: impl Fn(&Memory, Iova, &mut [u8]) -> Result<(), DmaFault>,
+        from: Iova,
+        into: &mut [u8],
+    ) -> Result<(), DmaFault> {
         if !self.in_flight.is_empty() {
-            let mut own = false;
-            self.runs(from, into.len(), Direction::ToDevice, |at, range| {
+            let (mut own, len) = (false, into.len());
+            self.mapping.runs(from, (len, len), Direction::ToDevice, |at, range| {
                 own |= self.overlaps(at, range.len());
                 Ok(())
             })?;
@@ -502,41 +535,8 @@ impl Platform {
                 self.deliver(self.in_order(Time::ZERO));
             }
         }
-        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
-        by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
-            self.memory.device_read(at, &mut into[range])
-        })
-    }
-
-    /// Reads for the hypervisor what is mapped, in either direction
-    /// ([`Memory::hypervisor_read`]). A fault is counted.
-    pub(crate) fn hypervisor_read(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.struck_at(from)
-            .and_then(|()| self.read_mapped(from, into))
-            .inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
-    }
-
-    fn read_mapped(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        if let Some(place) = self.in_one_page(from, into.len(), Direction::ToDevice)? {
-            self.memory.check_mapped(place, into.len()).map_err(seen_at(from, place))?;
-            if self.overlaps(place, into.len()) {
-                self.deliver(self.in_order(Time::ZERO));
-            }
-            return self.memory.hypervisor_read(place, into);
-        }
-        if !self.in_flight.is_empty() {
-            let mut own = false;
-            self.runs(from, into.len(), Direction::ToDevice, |at, range| {
-                own |= self.overlaps(at, range.len());
-                self.memory.check_mapped(at, range.len()).map(|_| ())
-            })?;
-            if own {
-                self.deliver(self.in_order(Time::ZERO));
-            }
-        }
-        let Mapping::Tce(table) = &self.mapping else { return Ok(()) };
-        by_page(table, from, into.len(), Direction::ToDevice, |at, range| {
-            self.memory.hypervisor_read(at, &mut into[range])
+        self.mapping.runs(from, (into.len(), COPY), Direction::ToDevice, |at, range| {
+            read(&self.memory, at, &mut into[range])
         })
     }
 
@@ -547,24 +547,10 @@ impl Platform {
         len: usize,
         dir: Direction,
     ) -> Result<(), DmaFault> {
-        self.runs(at, len, dir, |at, range| match dir {
+        self.mapping.runs(at, (len, len), dir, |at, range| match dir {
             Direction::ToDevice => self.memory.check_mapped(at, range.len()).map(|_| ()),
             Direction::FromDevice => self.memory.device_may_write(at, range.len()),
         })
-    }
-
-    /// Calls `f` with the physical address of each part of a range that lies in one piece.
-    fn runs(
-        &self,
-        at: Iova,
-        len: usize,
-        dir: Direction,
-        mut f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
-    ) -> Result<(), DmaFault> {
-        match &self.mapping {
-            Mapping::Identity => f(at, 0..len),
-            Mapping::Tce(table) => by_run(table, at, len, dir, f),
-        }
     }
 
     /// Returns true if a write in flight touches these bytes.
@@ -795,49 +781,6 @@ impl Platform {
 /// Turns a fault in a range at `physical` into the device's, which sees the range at `at`.
 fn seen_at(at: Iova, physical: Iova) -> impl Fn(DmaFault) -> DmaFault {
     move |fault| DmaFault { at: at + fault.at.0.wrapping_sub(physical.0), kind: fault.kind }
-}
-
-/// Calls `f` with the physical address of each page's part of `len` bytes at `at`, and the part's
-/// place among them. A fault in `f` is one at the device's address.
-fn by_page(
-    table: &Table,
-    at: Iova,
-    len: usize,
-    dir: Direction,
-    f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
-) -> Result<(), DmaFault> {
-    by_part(at, len, |here, _| table.translate(here, dir), f)
-}
-
-/// Calls `f` as [`by_page`], for pages that follow each other in memory at once.
-#[inline]
-fn by_run(
-    table: &Table,
-    at: Iova,
-    len: usize,
-    dir: Direction,
-    f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
-) -> Result<(), DmaFault> {
-    by_part(at, len, |here, left| table.translate_run(here, left, dir), f)
-}
-
-/// Calls `f` for the parts of `len` bytes at `at`, each as long as `translate` says.
-#[inline]
-fn by_part(
-    at: Iova,
-    len: usize,
-    translate: impl Fn(Iova, usize) -> Result<(u64, usize), DmaFault>,
-    mut f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
-) -> Result<(), DmaFault> {
-    let mut done = 0;
-    while done < len {
-        let here = at + done as u64;
-        let (physical, part) = translate(here, len - done)?;
-        let end = len.min(done + part);
-        f(Iova(physical), done..end).map_err(seen_at(here, Iova(physical)))?;
-        done = end;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!
 //! Most bookings extend or follow the last interval, which lives in two fields. The others are a
 //! sorted list in leaves of a few dozen, found just after the last booking or by bisection. A leaf
-//! knows a bound on its gaps, so a search passes by full ones. Leaves are reused.
+//! knows a bound on its gaps, so a search passes by full ones.
 
 use doorbell_hal::{Span, Time};
 
@@ -42,11 +42,7 @@ impl Reservations {
         Reservations {
             floor: Time::ZERO,
             last: Interval { start: Time::ZERO, end: Time::ZERO },
-            older: Sorted {
-                leaves: Vec::new(),
-                finger: Place { leaf: 0, item: 0 },
-                spare: Vec::new(),
-            },
+            older: Sorted { leaves: Vec::new(), finger: Place { leaf: 0, item: 0 } },
             busy: Span::ZERO,
         }
     }
@@ -100,30 +96,35 @@ impl Reservations {
         self.older.leaves.iter().flat_map(|leaf| leaf.items.iter().copied()).chain(last)
     }
 
-    /// Books the intervals of `pattern` at once, whose times count from the start of the first. It
-    /// starts at or after `at`, when all is free. Returns its start, or `None` where something is
-    /// booked after `at`: there each part takes the first gap that holds it.
-    #[inline]
-    pub(crate) fn append(&mut self, at: Time, pattern: &[Interval]) -> Option<Time> {
+    /// Books the intervals of `pattern`, `busy` in all, whose times count from the first's start.
+    /// Returns its start, at or after `at`, when all is free, or `None` where something is booked
+    /// after `at`: there each part takes the first gap that holds it.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, at: Time, pattern: &[Interval], busy: Span) -> Option<Time> {
         let at = at.max(self.floor);
         if at < self.last.start {
             return None;
         }
         let start = at.max(self.last.end);
         let later = start.since(Time::ZERO);
+        let mut last = self.last;
         for part in pattern {
             let next = Interval { start: part.start + later, end: part.end + later };
-            self.busy += next.end.since(next.start);
-            if next.start == self.last.end {
-                self.last.end = next.end;
-            } else {
-                self.follow_last(next);
+            if next.start == last.end {
+                last.end = next.end;
+                continue;
             }
+            if last.end > self.floor {
+                self.older.push(last);
+            }
+            last = next;
         }
+        self.last = last;
+        self.busy += busy;
         Some(start)
     }
 
-    #[inline]
+    #[inline(never)]
     fn follow_last(&mut self, next: Interval) {
         // No search meets an interval that ends at the floor. Also drops the empty first one.
         if self.last.end > self.floor {
@@ -137,6 +138,17 @@ impl Reservations {
             return at;
         }
         self.busy += duration;
+        // Often busy before the last gap, which it does not fill up.
+        if let Some(leaf) = self.older.leaves.last_mut()
+            && let Some(newest) = leaf.items.last_mut()
+            && (newest.start..=newest.end).contains(&at)
+            && newest.end + duration < self.last.start
+        {
+            let start = newest.end;
+            newest.end += duration;
+            leaf.end = newest.end;
+            return start;
+        }
         let (start, place) = self.older.first_fit(at, duration);
         let next = self.older.get(place).unwrap_or(self.last);
         let end = start + duration;
@@ -146,25 +158,19 @@ impl Reservations {
             return next.end;
         }
         // Join the neighbours that it touches.
-        let previous = self
-            .older
-            .preceding(place)
-            .filter(|&p| self.older.get(p).is_some_and(|i| i.end == start));
-        let mut from = start;
-        if let Some(interval) = previous.and_then(|p| self.older.get(p)) {
-            from = interval.start;
-        }
+        let previous = self.older.preceding(place).filter(|(_, before)| before.end == start);
+        let from = previous.map_or(start, |(_, before)| before.start);
         let next_is_last = place.leaf == self.older.leaves.len();
         match (previous, end == next.start) {
             (None, false) => self.older.insert(place, Interval { start, end }),
-            (Some(p), false) => self.older.set(p, Interval { start: from, end }),
+            (Some((p, _)), false) => self.older.set(p, Interval { start: from, end }),
             (None, true) if next_is_last => self.last.start = from,
             (None, true) => self.older.set(place, Interval { start: from, end: next.end }),
-            (Some(p), true) if next_is_last => {
+            (Some((p, _)), true) if next_is_last => {
                 self.last.start = from;
                 self.older.remove(p);
             }
-            (Some(p), true) => {
+            (Some((p, _)), true) => {
                 // The later one goes: the gap before the earlier is known to its own leaf.
                 self.older.set(p, Interval { start: from, end: next.end });
                 self.older.remove(place);
@@ -204,8 +210,6 @@ struct Sorted {
     leaves: Vec<Leaf>,
     /// Place of the last booking, often just before the next. A hint, checked before use.
     finger: Place,
-    /// Empty vectors of dropped leaves, for reuse.
-    spare: Vec<Vec<Interval>>,
 }
 
 impl Sorted {
@@ -254,12 +258,10 @@ impl Sorted {
         (start, Place { leaf: self.leaves.len(), item: 0 })
     }
 
-    fn preceding(&self, place: Place) -> Option<Place> {
-        if place.item > 0 {
-            return Some(Place { item: place.item - 1, ..place });
-        }
-        let leaf = place.leaf.checked_sub(1)?;
-        Some(Place { leaf, item: self.leaves[leaf].items.len() - 1 })
+    fn preceding(&self, Place { leaf, item }: Place) -> Option<(Place, Interval)> {
+        let leaf = if item > 0 { leaf } else { leaf.checked_sub(1)? };
+        let item = if item > 0 { item } else { self.leaves[leaf].items.len() } - 1;
+        Some((Place { leaf, item }, self.leaves[leaf].items[item]))
     }
 
     fn set(&mut self, place: Place, interval: Interval) {
@@ -287,7 +289,7 @@ impl Sorted {
     #[inline(never)]
     fn push_leaf(&mut self, interval: Interval) {
         let gap = interval.start.since(self.leaves.last().map_or(Time::ZERO, |leaf| leaf.end));
-        let mut items = self.empty_leaf();
+        let mut items = Vec::with_capacity(LEAF);
         items.push(interval);
         self.leaves.push(Leaf { end: interval.end, gap, items });
     }
@@ -297,7 +299,7 @@ impl Sorted {
             return self.push(interval);
         }
         if self.leaves[place.leaf].items.len() == LEAF {
-            let mut items = self.empty_leaf();
+            let mut items = Vec::with_capacity(LEAF);
             let full = &mut self.leaves[place.leaf];
             items.extend(full.items.drain(LEAF / 2..));
             let upper = Leaf { end: full.end, gap: full.gap, items };
@@ -317,7 +319,7 @@ impl Sorted {
         leaf.items.remove(place.item);
         match leaf.items.last() {
             Some(last) => leaf.end = last.end,
-            None => self.spare.push(self.leaves.remove(place.leaf).items),
+            None => drop(self.leaves.remove(place.leaf)),
         }
     }
 
@@ -325,14 +327,8 @@ impl Sorted {
     #[inline]
     fn forget(&mut self, floor: Time) {
         while self.leaves.first().is_some_and(|leaf| leaf.end <= floor) {
-            let mut items = self.leaves.remove(0).items;
-            items.clear();
-            self.spare.push(items);
+            self.leaves.remove(0);
         }
-    }
-
-    fn empty_leaf(&mut self) -> Vec<Interval> {
-        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(LEAF))
     }
 }
 

@@ -6,7 +6,7 @@
 //! in memory later. A register read pushes the device's writes before it. INTx lines are wires
 //! beside the bus.
 
-use super::{Command, Protocol, Rules, Transaction};
+use super::{Command, Operation, Protocol, Rules, Settings, Transaction};
 use crate::machine::{bus_of_platform, port_of_platform};
 use crate::outstanding::OutstandingRequests;
 use crate::reservations::{Interval, Reservations};
@@ -39,100 +39,103 @@ pub struct Pci<S = Capture> {
     fetched: Time,
     /// The arrival of the last write in memory.
     posted: Time,
-    /// The plan of the last conventional read. Reads of equal packets have the same.
-    plan: ReadPlan,
+    /// The plans of the last conventional reads and of the last writes, by length: transfers of
+    /// equal packets have the same, and descriptors have others than data.
+    plans: [[Plan; 4]; 2],
 }
 
-/// The commands of a conventional read, and what they come to.
+/// The commands of a transfer, and what they come to.
 #[derive(Debug, Default)]
-struct ReadPlan {
-    /// The reads that it holds for. `None`: for one that crosses a multiple of 4 GiB alone, because
-    /// addresses above take a clock more.
-    key: Option<ReadKey>,
-    commands: Vec<PlannedRead>,
-    /// The clocks and the attempts answered with Retry, of all commands.
+struct Plan {
+    /// The transfers that it holds for. `None`: for one alone that reaches a multiple of 4 GiB,
+    /// because addresses above take a clock more.
+    key: Option<Key>,
+    commands: Vec<Command>,
+    tenures: Vec<Tenure>,
     clocks: u64,
-    retries: u64,
-    /// The times from the start for which the commands hold a free bus, and until the data is there.
+    /// The lines that are written in part.
+    partial_lines: u64,
+    /// The times from the start for which the tenures hold a free bus, and until the data is there.
     held: Vec<Interval>,
     takes: Span,
 }
 
-/// All that the commands of a read depend on: its address within the bridge's window, whether that
-/// is above 4 GiB, and its length.
-type ReadKey = (u64, bool, usize);
+/// All that the commands of a transfer depend on: its address within the bridge's window (inside a
+/// line, within a data phase), whether that is above 4 GiB, and its length.
+type Key = (u64, bool, usize);
 
-/// A command of a read, and the time for which it holds the bus.
+/// A tenure of the bus: a transaction, or an attempt at it that is answered with Retry.
 #[derive(Clone, Copy, Debug)]
-struct PlannedRead {
-    /// Its address is an offset from that of the read.
+struct Tenure {
+    name: &'static str,
+    /// Its address is an offset from that of the transfer.
     transaction: Transaction,
-    /// The time of the attempt that is answered with Retry; none unless reads are delayed.
-    retry: Span,
     takes: Span,
+    /// The time from its end until the next may begin.
+    pause: Span,
 }
 
-impl ReadPlan {
-    /// Makes the plan of a read, unless it is the same already.
+impl Plan {
+    /// Makes the plan of a transfer, unless it is the same already.
     #[inline]
-    fn follow(&mut self, rules: &Rules, from: u64, len: usize) {
-        let boundary = u64::from(rules.settings().boundary);
-        let end = from.wrapping_add((len as u64).saturating_sub(1));
-        let key = (from & (boundary - 1), from >> 32 != 0, len);
-        if from >> 32 != end >> 32 || self.key != Some(key) {
-            self.make(rules, from, len);
-            self.key = (from >> 32 == end >> 32).then_some(key);
+    fn follow(&mut self, rules: &Rules, operation: Operation, addr: u64, len: usize) {
+        let Settings { bits, line, boundary, .. } = *rules.settings();
+        // No command ends inside a line, nor inside 128 bytes of one.
+        let block = line.min(128) as usize;
+        let inside = len < block && (addr as usize & (block - 1)) + len <= block;
+        let unit = if inside { bits / 8 } else { boundary };
+        let key = (addr & u64::from(unit - 1), addr >> 32 != 0, len);
+        let crosses = !inside && addr >> 32 != addr.wrapping_add(len as u64) >> 32;
+        if crosses || self.key != Some(key) {
+            self.make(rules, operation, addr, len);
+            self.key = (!crosses).then_some(key);
         }
     }
 
     #[cold]
-    fn make(&mut self, rules: &Rules, from: u64, len: usize) {
-        let price = rules.settings().read;
-        (self.clocks, self.retries) = (0, 0);
-        self.commands.clear();
-        for t in rules.reads(from, len as u32) {
-            let data = price.per_unit * t.bytes.into();
-            let (retry, wait) = match rules.delays_reads() {
-                true => (rules.retry_clocks(&t), data),
-                false => (0, data + price.each),
-            };
-            let clocks = rules.clocks(&t) + rules.clocks_in(wait);
-            self.clocks += retry + clocks;
-            self.retries += u64::from(retry > 0);
-            self.commands.push(PlannedRead {
-                transaction: Transaction { addr: t.addr.wrapping_sub(from), ..t },
-                retry: rules.period() * retry,
-                takes: rules.period() * clocks,
-            });
+    fn make(&mut self, rules: &Rules, operation: Operation, addr: u64, len: usize) {
+        let settings = rules.settings();
+        let (price, pieces, delayed) = match operation {
+            Operation::Read => (settings.read, rules.reads(addr, len as u32), rules.delays_reads()),
+            Operation::Write => (settings.write, rules.writes(addr, len as u32), false),
+        };
+        *self = Plan::default();
+        let mut add = |name, t: Transaction, clocks, pause| {
+            let transaction = Transaction { addr: t.addr.wrapping_sub(addr), ..t };
+            self.clocks += clocks;
+            self.tenures.push(Tenure { name, transaction, takes: rules.period() * clocks, pause });
+        };
+        for t in pieces {
+            let mut wait = price.per_unit * t.bytes.into();
+            if delayed {
+                add("retry", t, rules.retry_clocks(&t), price.each);
+            } else {
+                wait += price.each;
+            }
+            add(t.command.name(), t, rules.clocks(&t) + rules.clocks_in(wait), Span::ZERO);
+            self.commands.push(t.command);
+            self.partial_lines += u64::from(t.partial_lines(settings.line));
         }
         let mut line = Reservations::new();
-        self.takes = self.book(&mut line, Time::ZERO, price.each, |_, _, _| {}).since(Time::ZERO);
+        self.takes = self.book(&mut line, Time::ZERO, |_, _| {}).since(Time::ZERO);
         self.held = line.intervals().collect();
     }
 
-    /// Books the commands on `line`, one after the other from `at` on. The data comes `answer`
-    /// after a Retry. Tells `note` the command and the interval of each booking. Returns when the
-    /// last data is there.
+    /// Books the tenures on `line`, one after the other from `at` on. Tells `note` the interval of
+    /// each. Returns when the last data is there.
+    #[cold]
     fn book(
         &self,
         line: &mut Reservations,
         at: Time,
-        answer: Span,
-        mut note: impl FnMut(&'static str, &Transaction, Interval),
+        mut note: impl FnMut(&Tenure, Interval),
     ) -> Time {
-        let mut done = at;
-        for PlannedRead { transaction: t, retry, takes } in &self.commands {
-            let mut hold = |name, at, duration| {
-                let start = line.book(at, duration);
-                note(name, t, Interval { start, end: start + duration });
-                start + duration
-            };
-            if *retry > Span::ZERO {
-                done = hold("retry", done, *retry) + answer;
-            }
-            done = hold(t.command.name(), done, *takes);
-        }
-        done
+        self.tenures.iter().fold(at, |at, tenure| {
+            let start = line.book(at, tenure.takes);
+            let end = start + tenure.takes;
+            note(tenure, Interval { start, end });
+            end + tenure.pause
+        })
     }
 }
 
@@ -153,7 +156,7 @@ impl Pci {
             reads: OutstandingRequests::new(outstanding),
             fetched: Time::ZERO,
             posted: Time::ZERO,
-            plan: ReadPlan::default(),
+            plans: Default::default(),
         }
     }
 }
@@ -191,40 +194,32 @@ impl<S: FrameSink> Pci<S> {
         start + duration
     }
 
-    /// Books the commands of a conventional read, of which one is under way at a time. Returns when
-    /// its data is there.
-    #[inline]
-    fn conventional_read(&mut self, at: Time, from: u64, len: usize) -> Time {
-        self.plan.follow(&self.rules, from, len);
-        if self.plan.commands.is_empty() {
+    /// Books the commands of a transfer, of which one is under way at a time. Returns when its last
+    /// data is over.
+    #[inline(always)]
+    fn transfer(&mut self, operation: Operation, at: Time, addr: u64, len: usize) -> Time {
+        let plans = &mut self.plans[operation as usize];
+        let plan = &mut plans[len % plans.len()];
+        plan.follow(&self.rules, operation, addr, len);
+        if plan.commands.is_empty() {
             return at;
         }
-        let (plan, platform) = (&self.plan, &mut self.platform);
-        plan.commands.iter().for_each(|c| platform.ledger.count_command(c.transaction.command));
-        platform.ledger.pci_retries += plan.retries;
-        platform.ledger.pci_clocks += plan.clocks;
-        let wanted = self.reads.free(at);
-        let at_once = match platform.is_recording() {
-            true => None,
-            false => self.line.append(wanted, &plan.held),
-        };
-        let done = match at_once {
-            Some(start) => start + plan.takes,
-            None => self.book_read(wanted, from),
-        };
-        self.reads.take(done);
-        done
-    }
-
-    /// Books the commands of the planned read into the gaps of the bus.
-    #[cold]
-    #[inline(never)]
-    fn book_read(&mut self, at: Time, from: u64) -> Time {
-        let answer = self.rules.settings().read.each;
-        self.plan.book(&mut self.line, at, answer, |name, t, Interval { start, end }| {
-            let at = Iova(t.addr.wrapping_add(from));
+        let ledger = &mut self.platform.ledger;
+        plan.commands.iter().for_each(|c| ledger.count_command(*c));
+        ledger.pci_retries += (plan.tenures.len() - plan.commands.len()) as u64;
+        ledger.pci_clocks += plan.clocks;
+        if operation == Operation::Write {
+            ledger.count_pci_payload(len as u64, plan.partial_lines);
+        }
+        if !self.platform.is_recording()
+            && let Some(start) = self.line.append(at, &plan.held, self.rules.period() * plan.clocks)
+        {
+            return start + plan.takes;
+        }
+        plan.book(&mut self.line, at, |Tenure { name, transaction: t, .. }, held| {
+            let at = Iova(t.addr.wrapping_add(addr));
             let crossing = Transfer { name, at, bytes: t.bytes.into(), count: 1 };
-            self.platform.note(start, end, || EventKind::Bus(Link::Pci, crossing));
+            self.platform.note(held.start, held.end, || EventKind::Bus(Link::Pci, crossing));
         })
     }
 
@@ -245,25 +240,6 @@ impl<S: FrameSink> Pci<S> {
         done
     }
 
-    /// Books posted bytes toward the host. Returns when the last is in memory.
-    fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
-        let price = self.rules.settings().write;
-        let line = self.rules.settings().line;
-        let mut done = at;
-        for t in self.rules.writes(to.0, len) {
-            self.platform.ledger.count_pci_write(&t, line);
-            let wait = price.each + price.per_unit * t.bytes.into();
-            done = self.book(
-                done,
-                self.rules.clocks(&t) + self.rules.clocks_in(wait),
-                &t,
-                t.command.name(),
-            );
-        }
-        self.posted = self.posted.max(done + self.latencies.memory);
-        self.posted
-    }
-
     /// Returns the transaction of a register access.
     fn access(&self, command: Command, size: u8) -> Transaction {
         Transaction { addr: self.bar, command, bytes: size.into() }
@@ -277,7 +253,13 @@ impl<S: FrameSink> Port for Pci<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
         let done = match self.rules.settings().protocol {
-            Protocol::Conventional { .. } => self.conventional_read(at, from.0, into.len()),
+            Protocol::Conventional { .. } if into.is_empty() => at,
+            Protocol::Conventional { .. } => {
+                let wanted = self.reads.free(at);
+                let done = self.transfer(Operation::Read, wanted, from.0, into.len());
+                self.reads.take(done);
+                done
+            }
             // All requests may leave at once; how many do, the limit says.
             Protocol::X { .. } => self
                 .rules
@@ -291,8 +273,9 @@ impl<S: FrameSink> Port for Pci<S> {
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let place = self.platform.check_dma_write(to, from.len())?;
-        let arrival = self.send_write(at, to, from.len() as u32);
-        Ok(self.platform.post_write_since(at, arrival, place, from))
+        let taken = self.transfer(Operation::Write, at, to.0, from.len());
+        self.posted = self.posted.max(taken + self.latencies.memory);
+        Ok(self.platform.post_write_since(at, self.posted, place, from))
     }
 
     port_of_platform!();
@@ -334,8 +317,8 @@ impl<S: FrameSink> Bus for Pci<S> {
     type With<T: FrameSink + Clone> = Pci<T>;
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Pci<T> {
-        let Pci { platform, rules, latencies, bar, line, reads, fetched, posted, plan, .. } = self;
-        Pci { platform, rules, latencies, bar, line, reads, fetched, posted, plan, sink }
+        let Pci { platform, rules, latencies, bar, line, reads, fetched, posted, plans, .. } = self;
+        Pci { platform, rules, latencies, bar, line, reads, fetched, posted, plans, sink }
     }
 
     bus_of_platform!();

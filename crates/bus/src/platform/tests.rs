@@ -56,6 +56,6 @@ fn a_device_reads_what_it_wrote() {
     let (mut p, at) = platform();
     post(&mut p, t(100), at, &[7; 4]);
     let mut into = [0; 2];
-    p.device_read(at + 2, &mut into).unwrap();
+    p.fetch(at + 2, &mut into).unwrap();
     assert_eq!(into, [7; 2]);
 }
