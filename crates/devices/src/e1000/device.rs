@@ -91,21 +91,13 @@ pub struct E1000 {
     /// Up to when everything has been done.
     now: Time,
     due: Time,
-    /// The part of `due` that only reception moves: see [`E1000::update_next_event`].
-    rx_due: Time,
-    upcoming: Upcoming,
+    /// Parts of `due`: what only reception and the link's negotiation move, the wire, and reads by
+    /// the bus interface, which has to be free too. Each is found anew when it moves.
+    pub(super) rare_due: Time,
+    next_wire: Time,
+    next_read: Time,
     /// Frames' memory, to be used again.
     pub(super) spare: SpareFrames,
-}
-
-/// Times of the next events that follow from the state of several parts, found anew when one of
-/// these moves. The bus interface must be free too for all but the first.
-#[derive(Clone, Copy, Debug)]
-struct Upcoming {
-    wire: Time,
-    tx_work: Time,
-    tx_fetch: Time,
-    rx_fetch: Time,
 }
 
 impl E1000 {
@@ -115,7 +107,6 @@ impl E1000 {
         let eeprom = Eeprom::new(cfg.variant.device_id(), cfg.mac);
         let mut filter = Filter::new();
         filter.set_address(eeprom.mac());
-        let never = Time::NEVER;
         E1000 {
             cfg,
             counters: Counters::default(),
@@ -134,8 +125,9 @@ impl E1000 {
             link: false,
             now: Time::ZERO,
             due: Time::NEVER,
-            rx_due: Time::NEVER,
-            upcoming: Upcoming { wire: never, tx_work: never, tx_fetch: never, rx_fetch: never },
+            rare_due: Time::NEVER,
+            next_wire: Time::NEVER,
+            next_read: Time::NEVER,
             spare: SpareFrames::new(),
         }
     }
@@ -243,78 +235,73 @@ impl E1000 {
         self.counters.dma_faults += 1;
         self.halted = true;
         self.tx.arrives = Time::NEVER;
-        self.transmission_moved();
-        self.upcoming.rx_fetch = self.rx_fetch_due();
     }
 
     /// Finds the time of the next event of any kind.
     pub(super) fn update_next_event(&mut self) {
-        self.wire_moved();
-        self.transmission_moved();
-        self.upcoming.rx_fetch = self.rx_fetch_due();
-        self.rx_due = self.rx.delay.due().min(self.rx_write_due().min(self.rx_data_due()));
+        self.next_wire = self.wire_due();
+        self.reads_moved();
+        let rx_due = self.rx_write_due().min(self.rx_data_due());
+        self.rare_due = self.negotiating.min(self.rx.delay.due()).min(rx_due);
         self.update_due();
     }
 
-    fn wire_moved(&mut self) {
-        self.upcoming.wire = self.wire_due();
+    pub(super) fn reads_moved(&mut self) {
+        let (work, fetch) = self.tx_dma_due();
+        self.next_read = work.min(fetch).min(self.rx_fetch_due());
     }
 
-    pub(super) fn transmission_moved(&mut self) {
-        (self.upcoming.tx_work, self.upcoming.tx_fetch) = self.tx_dma_due();
-    }
-
-    /// Finds the time of the next event where neither reception nor what is upcoming has moved.
+    /// Finds the time of the next event where no part of it has moved.
     #[inline]
-    fn update_due(&mut self) {
-        let Upcoming { wire, tx_work, tx_fetch, rx_fetch } = self.upcoming;
-        self.due = (tx_work.min(tx_fetch).min(rx_fetch).max(self.read_free))
-            .min(self.irq.due().min(self.negotiating))
-            .min(self.tx.arrives.min(wire))
-            .min(self.tx.delay.due().min(self.rx_due))
+    pub(super) fn update_due(&mut self) {
+        self.due = (self.next_read.max(self.read_free))
+            .min(self.next_wire.min(self.tx.arrives))
+            .min(self.tx.delay.due().min(self.irq.due()))
+            .min(self.rare_due)
             .max(self.now);
     }
 
     /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
     #[inline(never)]
     fn step<P: Port>(&mut self, p: &mut P, t: Time) {
-        let mut receives = self.rx_due <= t;
-        if self.negotiating <= t {
+        let rare = self.rare_due <= t;
+        if rare && self.negotiating <= t {
             self.negotiating = Time::NEVER;
             self.follow_link(t);
         }
         if self.tx.arrives <= t {
             self.tx_arrived(p, t);
-            self.wire_moved();
-            self.transmission_moved();
+            self.next_wire = self.wire_due();
+            self.reads_moved();
         }
-        if receives && self.rx_write_due() <= t {
+        if rare && self.rx_write_due() <= t {
             self.rx_written(p, t);
-            self.wire_moved();
+            self.next_wire = self.wire_due();
         }
-        if self.upcoming.wire <= t {
+        if self.next_wire <= t {
             self.wire(p, t);
-            // Transmission moves reception only by frames that come back, and by a fault.
-            receives |= self.loops();
-            self.wire_moved();
+            self.next_wire = self.wire_due();
         }
-        if receives && self.rx.delay.due() <= t {
+        let mut rare = rare || self.rare_due <= t;
+        if rare && self.rx.delay.due() <= t {
             self.rx_delay_over(p, t);
         }
         if self.tx.delay.due() <= t {
             self.tx_delay_over(p, t);
         }
-        if receives && self.rx_data_due() <= t {
+        if rare && self.rx_data_due() <= t {
             self.rx_data(p, t);
         }
-        if receives {
-            self.upcoming.rx_fetch = self.rx_fetch_due();
+        if rare {
+            self.reads_moved();
         }
-        if self.read_free <= t {
-            receives |= self.bus_is_free(p, t);
+        if self.next_read.max(self.read_free) <= t {
+            rare |= self.begin_read(p, t);
+            self.reads_moved();
         }
         self.line_rises(p, t);
-        if receives || self.halted {
+        // Transmission moves reception only by frames that come back, and by a fault.
+        if rare || self.halted {
             return self.update_next_event();
         }
         self.update_due();
@@ -323,16 +310,15 @@ impl E1000 {
     /// Begins the read that is wanted first at `t`. Returns true if reception wants one: what was
     /// fetched may be what a frame waits for.
     #[inline]
-    fn bus_is_free<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
-        let Upcoming { tx_work, tx_fetch, rx_fetch, .. } = self.upcoming;
+    fn begin_read<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
+        let (tx_work, tx_fetch) = self.tx_dma_due();
+        let rx_fetch = self.rx_fetch_due();
         if rx_fetch <= t && self.rx.ring.is_dry() {
             self.rx_fetch(p, t);
         } else if tx_work <= t {
             self.tx_work(p, t);
-            self.transmission_moved();
         } else if tx_fetch <= t {
             self.tx_fetch(p, t);
-            self.transmission_moved();
         } else if rx_fetch <= t {
             self.rx_fetch(p, t);
         }

@@ -27,21 +27,26 @@ pub(super) struct Interrupts {
     /// Time of its last rise.
     rose: Option<Time>,
     /// Time from which it should be high, but for throttling.
-    wanted: Time,
+    pub(super) wanted: Time,
+    /// Time at which it is to rise.
+    due: Time,
 }
 
 impl Interrupts {
     pub(super) const fn new() -> Interrupts {
-        Interrupts { causes: 0, mask: 0, itr: 0, high: false, rose: None, wanted: Time::NEVER }
+        let wanted = Time::NEVER;
+        Interrupts { causes: 0, mask: 0, itr: 0, high: false, rose: None, wanted, due: wanted }
     }
 
     /// Returns the time at which the line is to rise.
     pub(super) fn due(&self) -> Time {
-        match self.rose {
-            _ if self.wanted == Time::NEVER => Time::NEVER,
-            Some(rose) => self.wanted.max(rose + ITR_UNIT * u64::from(self.itr)),
-            None => self.wanted,
-        }
+        self.due
+    }
+
+    /// Lets the line rise at `at`, or when ITR allows it.
+    pub(super) fn want(&mut self, at: Time) {
+        self.wanted = at;
+        self.due = self.rose.map_or(at, |rose| at.max(rose + ITR_UNIT * u64::from(self.itr)));
     }
 
     pub(super) fn raise(&mut self, at: Time, causes: u32) {
@@ -52,11 +57,11 @@ impl Interrupts {
     /// Follows changed causes or mask. Returns true if the line falls at once.
     pub(super) fn consider(&mut self, at: Time) -> bool {
         if self.causes & self.mask == 0 {
-            self.wanted = Time::NEVER;
+            self.want(Time::NEVER);
             return core::mem::take(&mut self.high);
         }
         if !self.high && self.wanted == Time::NEVER {
-            self.wanted = at;
+            self.want(at);
         }
         false
     }
@@ -65,7 +70,7 @@ impl Interrupts {
     pub(super) fn rise(&mut self, at: Time) {
         self.high = true;
         self.rose = Some(at);
-        self.wanted = Time::NEVER;
+        self.want(Time::NEVER);
     }
 }
 

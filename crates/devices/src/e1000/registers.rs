@@ -269,7 +269,7 @@ impl E1000 {
         let asserted = if self.cfg.int_asserted && self.irq.high { INT_ASSERTED } else { 0 };
         let causes = core::mem::take(&mut self.irq.causes);
         self.line_follows(p, at);
-        self.update_next_event();
+        self.update_due();
         causes | asserted
     }
 
@@ -332,7 +332,10 @@ impl E1000 {
                 self.irq.mask &= !v;
                 self.line_follows(p, at);
             }
-            reg::ITR => self.irq.itr = if self.cfg.variant.moderates() { v & 0xffff } else { 0 },
+            reg::ITR => {
+                self.irq.itr = if self.cfg.variant.moderates() { v & 0xffff } else { 0 };
+                self.irq.want(self.irq.wanted);
+            }
             reg::PBA => self.regs.pba = v & 0xffff,
             reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH | reg::RDT | reg::RXDCTL => {
                 self.counters.rx_doorbells += u64::from(offset == reg::RDT);

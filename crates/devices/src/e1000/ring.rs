@@ -151,15 +151,12 @@ impl Ring {
 
     /// Returns the number of descriptors that the chip would fetch now.
     fn wants(&self) -> u32 {
-        let enough = !self.is_dry() && self.chip.len() as u32 >= self.thresholds.prefetch;
-        if enough { 0 } else { self.lacks() }
-    }
-
-    /// Returns [`Ring::wants`] of a chip with too few.
-    #[inline(never)]
-    fn lacks(&self) -> u32 {
+        let (dry, t) = (self.chip.is_empty(), self.thresholds);
+        if !dry && self.chip.len() as u32 >= t.prefetch {
+            return 0;
+        }
         let announced = self.to_tail(self.fetched);
-        if announced == 0 || !self.is_dry() && announced < self.thresholds.host {
+        if announced == 0 || !dry && announced < t.host {
             return 0;
         }
         let room = (ON_CHIP - self.chip.len()).saturating_sub(self.waiting.len()) as u32;
@@ -246,18 +243,15 @@ impl Ring {
         poisoned: u64,
     ) -> Result<(u64, u64), DmaFault> {
         let mut done = (0, 0);
-        while let Some(&(start, mut first)) = self.waiting.front() {
+        while let Some(&(start, first)) = self.waiting.front() {
             let follows =
                 |n: &usize| self.waiting.get(*n).is_some_and(|w| w.0 == start + (n * DESC) as u64);
             let n = (1..ON_CHIP).take_while(follows).count() + 1;
             done = (done.0 + 1, done.1 + n as u64);
-            if p.begin_completion(at) {
-                first.high |= poisoned;
-            }
             if n == 1 {
-                p.write(at, start + 8, &first.high.to_le_bytes())?;
+                Ring::write_one(p, at, (start, first), poisoned)?;
             } else {
-                self.write_run(p, at, (start, first), n)?;
+                self.write_run(p, at, n, poisoned)?;
             }
             // What could not be written waits on.
             for _ in 0..n {
@@ -268,21 +262,33 @@ impl Ring {
         Ok(done)
     }
 
-    /// Writes the `n` neighbours that wait longest, of which `first` is the first.
+    /// Writes a descriptor without its address, as [`Ring::flush`] does.
+    #[inline]
+    pub(super) fn write_one<P: Port>(
+        p: &mut P,
+        at: Time,
+        (place, d): (Iova, Desc),
+        poisoned: u64,
+    ) -> Result<Time, DmaFault> {
+        let poison = if p.begin_completion(at) { poisoned } else { 0 };
+        p.write(at, place + 8, &(d.high | poison).to_le_bytes())
+    }
+
+    /// Writes the `n` neighbours that wait longest.
     #[inline(never)]
     fn write_run<P: Port>(
         &self,
         p: &mut P,
         at: Time,
-        (start, first): (Iova, Desc),
         n: usize,
+        poisoned: u64,
     ) -> Result<Time, DmaFault> {
         let mut bytes = [0; ON_CHIP * DESC];
-        let run = core::iter::once(first).chain(self.waiting.range(1..n).map(|w| w.1));
-        for (b, d) in bytes.as_chunks_mut::<DESC>().0.iter_mut().zip(run) {
-            *b = d.to_bytes();
+        let mut poison = if p.begin_completion(at) { poisoned } else { 0 };
+        for (b, (_, d)) in bytes.as_chunks_mut::<DESC>().0.iter_mut().zip(self.waiting.range(..n)) {
+            *b = Desc { high: d.high | core::mem::take(&mut poison), ..*d }.to_bytes();
         }
-        p.write(at, start, &bytes[..n * DESC])
+        p.write(at, self.waiting[0].0, &bytes[..n * DESC])
     }
 }
 

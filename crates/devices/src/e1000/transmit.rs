@@ -14,7 +14,7 @@ use super::offload::{self, Context};
 use super::ring::{Desc, Ring};
 use super::wire::TxFrame;
 use alloc::{collections::VecDeque, vec::Vec};
-use doorbell_hal::{Iova, Port, Time};
+use doorbell_hal::{DmaFault, Iova, Port, Time};
 use doorbell_layout::e1000::{
     CTRL_VME, ContextTx, DD, DataTx, INT_TXD_LOW, INT_TXDW, INT_TXQE, LegacyTx, TCTL_EN, TCTL_PSP,
     TXDCTL_LWTHRESH_SHIFT, reg::stat, tx_word,
@@ -416,11 +416,16 @@ impl E1000 {
                 self.tx_report_now(p, t, place, d);
             }
         } else if rs || self.tx.ring.any_waiting() {
-            let waiting = self.tx.ring.wait(place, d);
             if rs {
                 self.tx.immediate |= !self.delays(t, word);
             }
-            if waiting >= threshold {
+            if threshold == 1 && !self.tx.ring.any_waiting() {
+                let written = Ring::write_one(p, t, (place, d), ERROR_BITS);
+                if written.is_err() {
+                    self.tx.ring.wait(place, d);
+                }
+                self.tx_flushed(t, written.map(|_| (1, 1)));
+            } else if self.tx.ring.wait(place, d) >= threshold {
                 self.tx_flush(p, t);
             }
         }
@@ -453,6 +458,10 @@ impl E1000 {
 
     fn tx_flush<P: Port>(&mut self, p: &mut P, t: Time) {
         let written = self.tx.ring.flush(p, t, ERROR_BITS);
+        self.tx_flushed(t, written);
+    }
+
+    fn tx_flushed(&mut self, t: Time, written: Result<(u64, u64), DmaFault>) {
         self.flushed(written);
         if core::mem::take(&mut self.tx.immediate) {
             self.tx.delay.stop();
@@ -465,7 +474,7 @@ impl E1000 {
         self.tx.delay.stop();
         if !self.halted && self.tx.ring.any_waiting() {
             self.tx_flush(p, t);
-            self.transmission_moved();
+            self.reads_moved();
         }
         self.irq.raise(t, INT_TXDW);
     }

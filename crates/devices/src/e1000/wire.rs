@@ -83,7 +83,7 @@ impl E1000 {
         let len = f.bytes.len();
         self.tx.used -= len;
         if core::mem::take(&mut self.tx.blocked) {
-            self.transmission_moved();
+            self.reads_moved();
         }
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += len as u64;
@@ -101,6 +101,7 @@ impl E1000 {
         }
         if self.loops() {
             self.arrive(t, &f.bytes, true);
+            self.rare_due = t;
         }
         if let Some((place, d)) = f.report
             && !self.halted
