@@ -1,6 +1,6 @@
 //! The limit of outstanding transfers.
 
-use doorbell_hal::Time;
+use doorbell_hal::{Span, Time};
 
 /// The highest limit of any bus here: PCI-X knows 32.
 const MOST: usize = 32;
@@ -34,6 +34,18 @@ impl OutstandingRequests {
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.count
+    }
+
+    /// Gives the next slots, not more than there are, to `n` transfers. The first ends at `over`,
+    /// each other `step` after the one before.
+    #[inline]
+    pub(crate) fn take_run(&mut self, mut over: Time, step: Span, n: u64) {
+        let (last, next) = self.over[..self.count].split_at_mut(self.oldest);
+        next.iter_mut().chain(last).take(n as usize).for_each(|slot| {
+            *slot = over;
+            over += step;
+        });
+        self.oldest = (self.oldest + n as usize) % self.count;
     }
 
     /// Gives the next slot to a transfer that ends at `over`.

@@ -382,7 +382,7 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
         };
         self.joined.resize(len, 0);
         let mut arrival = at;
-        for (offset, bytes) in parts {
+        for (offset, bytes) in parts.iter().filter(|part| !part.1.is_empty()) {
             self.joined[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
             arrival = self.platform.in_order(self.moved(arrival, bytes.len()));
         }

@@ -84,11 +84,8 @@ impl Lane {
         self.over = start + run.total + self.tail;
         // Later bursts take the slots of earlier ones.
         let reused = run.bursts.saturating_sub(self.slots.count() as u64);
-        let mut end = start + run.first + run.full * reused + self.tail;
-        for _ in reused..run.bursts - 1 {
-            self.slots.take(end);
-            end += run.full;
-        }
+        let end = start + run.first + run.full * reused + self.tail;
+        self.slots.take_run(end, run.full, run.bursts - 1 - reused);
         self.slots.take(self.over);
         Some(self.over)
     }

@@ -50,7 +50,7 @@ impl Rules {
     }
 
     /// The bursts of `len` bytes at `addr` as a whole, if there are any.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run(&self, addr: u64, len: u32) -> Option<Run> {
         let bursts = self.count(addr, len);
         let boundary = u64::from(self.boundary);

@@ -424,6 +424,7 @@ impl AxiEthernet {
     }
 
     /// Returns true if a line changed.
+    #[inline(always)]
     fn settle_lines<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
         if self.has_failed() {
             self.halt_both(t);
