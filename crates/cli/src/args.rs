@@ -75,9 +75,12 @@ pub(crate) struct Changes {
     /// Seed of random faults and random loads; recorded with the result
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Send the frames of this pcap or pcapng file
+    /// Send the frames of this pcap or pcapng file, which may be in gzip or zstd; - is stdin
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
+    /// Capture: fill frames that were captured in part with zeros
+    #[arg(long)]
+    pub(crate) pad: bool,
     /// Capture: who computes TCP and UDP checksums, the device (csum) or nobody (none)
     #[arg(long, value_name = "csum|none")]
     pub(crate) offload: Option<String>,
@@ -105,6 +108,7 @@ impl Changes {
             || !self.fault.is_empty()
             || self.seed.is_some()
             || self.pcap.is_some()
+            || self.pad
             || of_capture.iter().any(|c| c.is_some())
     }
 }

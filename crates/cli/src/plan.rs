@@ -1,14 +1,19 @@
 //! From arguments to a run: the scenario, its changes, and its capture.
 
 use crate::progress::{Interrupt, Observer, Progress, Recorder};
+use crate::render::count;
 use crate::{Error, args::Changes, failed, input, output::Capture};
 use doorbell_hal::Span;
 use doorbell_host_io::pcap;
 use doorbell_lab::result::{Measured, RunResult};
 use doorbell_lab::{InputError, Plan, Scenario, Setting, traffic::Frames};
 use sha2::{Digest, Sha256};
-use std::io::{self, Write};
-use std::{fs::File, path::Path, sync::Arc};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The longest frame of an MTU of 1500 bytes.
+const LONGEST_USUAL: usize = 1514;
 
 /// Returns the scenario that `given` names, changed.
 pub(crate) fn plan(given: &str, changes: &Changes) -> Result<Plan, Error> {
@@ -72,17 +77,23 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
         all.push(Setting::at(place, format!("traffic.file={name}")));
     }
     let flags = [
-        ("--offload", "traffic.offload", &changes.offload),
-        ("--gso", "traffic.gso", &changes.gso),
-        ("--times", "traffic.times", &changes.times),
-        ("--rounds", "traffic.rounds", &changes.rounds),
+        ("--pad", "traffic.pad", changes.pad.then_some("")),
+        ("--offload", "traffic.offload", changes.offload.as_deref()),
+        ("--gso", "traffic.gso", changes.gso.as_deref()),
+        ("--times", "traffic.times", changes.times.as_deref()),
+        ("--rounds", "traffic.rounds", changes.rounds.as_deref()),
     ];
     for (flag, key, value) in flags {
         let Some(value) = value else { continue };
+        // An option without a value switches on.
+        let (given, value) = match value {
+            "" => (flag.to_owned(), "on"),
+            _ => (format!("{flag} {value}"), value),
+        };
         if plan.capture().is_none() && changes.pcap.is_none() {
-            return Err(input!("{flag} {value}: it is for captures; give one with --pcap FILE"));
+            return Err(input!("{given}: it is for captures; give one with --pcap FILE"));
         }
-        all.push(Setting::at(format!("{flag} {value}"), format!("{key}={value}")));
+        all.push(Setting::at(given, format!("{key}={value}")));
     }
     let seed = |n| Setting::at(format!("--seed {n}"), format!("run.seed={n}"));
     all.extend(changes.seed.map(seed));
@@ -94,37 +105,93 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
     Ok(all)
 }
 
-/// Reads the frames of the plan's capture, if it sends one.
-pub(crate) fn frames(plan: &Plan) -> Result<Option<Arc<Frames>>, Error> {
-    let Some(file) = plan.capture() else { return Ok(None) };
-    if file.is_empty() {
-        // The system names the missing file.
-        return Ok(None);
+/// A capture that was read.
+pub(crate) struct Loaded {
+    pub(crate) frames: Arc<Frames>,
+    /// SHA-256 of the file as it is, in hexadecimal.
+    pub(crate) sha256: String,
+    /// Its format, and the number and lengths of its frames, for people.
+    pub(crate) about: String,
+}
+
+/// The capture that was read last, by name and padding: the runs of a sweep send the same one, and
+/// stdin can be read only once.
+static LAST: Mutex<Option<(String, bool, Arc<Loaded>)>> = Mutex::new(None);
+
+/// Returns the plan's capture, if it sends one.
+pub(crate) fn capture(plan: &Plan) -> Result<Option<Arc<Loaded>>, Error> {
+    // Without a name the system says that the file is missing.
+    let Some(file) = plan.capture().filter(|f| !f.is_empty()) else { return Ok(None) };
+    let pad = plan.values.word("traffic.pad") == "on";
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((name, padded, loaded)) = &*last
+        && (name, *padded) == (&file.to_owned(), pad)
+    {
+        return Ok(Some(loaded.clone()));
     }
-    let capture = pcap::read(Path::new(file)).map_err(|e| input!("{e}"))?;
+    let loaded = Arc::new(load(file, pad, plan.values.word("traffic.times") == "own")?);
+    *last = Some((file.to_owned(), pad, loaded.clone()));
+    Ok(Some(loaded))
+}
+
+/// A stream whose bytes are hashed as they are read.
+struct Hashed<R>(R, Sha256);
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.0.read(into)?;
+        self.1.update(&into[..n]);
+        Ok(n)
+    }
+}
+
+fn load(file: &str, pad: bool, own_times: bool) -> Result<Loaded, Error> {
+    let from: Box<dyn Read> = match file {
+        "-" => Box::new(io::stdin().lock()),
+        _ => Box::new(File::open(file).map_err(Error::at(file))?),
+    };
+    let mut from = Hashed(from, Sha256::new());
+    let name = if file == "-" { "stdin" } else { file };
+    let capture = pcap::read_from(name, &mut from, pad).map_err(|e| input!("{e}"))?;
+    io::copy(&mut from, &mut io::sink()).map_err(Error::at(name))?;
+    let n = capture.frames.len() as u64;
     let odd = [
-        (capture.backwards, "earlier than the one before"),
-        (capture.untimed, "without a time of their own"),
+        (capture.backwards, "earlier than the one before", own_times),
+        (capture.untimed, "without a time of their own", own_times),
+        (capture.padded, "captured in part, and filled with zeros", true),
+        (
+            capture.cooked,
+            "of -i any: addresses of receivers are made up, and a forwarded frame \
+          may be there twice",
+            true,
+        ),
     ];
-    let own = plan.values.word("traffic.times") == "own";
-    for (n, how) in odd.into_iter().filter(|(n, _)| *n > 0 && own) {
-        let _ = writeln!(std::io::stderr(), "doorbell: {file}: {n} frames are {how}");
+    let mut notes: Vec<String> = odd
+        .into_iter()
+        .filter(|(n, _, told)| *n > 0 && *told)
+        .map(|(some, how, _)| format!("{some} of {n} frames are {how}"))
+        .collect();
+    notes.extend(capture.cut_short.map(|at| {
+        format!("the file is cut short at byte {at}; sent are the frames before that, {n}")
+    }));
+    for note in notes {
+        let _ = writeln!(io::stderr(), "doorbell: {name}: {note}");
     }
     let mut frames = Frames::default();
+    let (mut shortest, mut longest, mut jumbo) = (usize::MAX, 0, 0);
     for (ns, frame) in capture.iter() {
         // 213 days fit; the system refuses to wait for a clock that jumped by years.
         frames.push(Span::from_ps(ns.saturating_mul(1000)), frame);
+        (shortest, longest) = (shortest.min(frame.len()), longest.max(frame.len()));
+        jumbo += u64::from(frame.len() > LONGEST_USUAL);
     }
-    Ok(Some(Arc::new(frames)))
-}
-
-/// Returns the SHA-256 of the plan's capture, if it sends one.
-pub(crate) fn capture_sha256(plan: &Plan) -> Result<Option<String>, Error> {
-    let Some(file) = plan.capture().filter(|f| !f.is_empty()) else { return Ok(None) };
-    let mut hash = Sha256::new();
-    let hashed = File::open(file).and_then(|mut from| io::copy(&mut from, &mut hash));
-    hashed.map_err(Error::at(file))?;
-    Ok(Some(format!("{:x}", hash.finalize())))
+    let mut about =
+        format!("{}: {} frames of {shortest} to {longest} bytes", capture.format, count(n));
+    if jumbo > 0 {
+        about += &format!(", {} over {LONGEST_USUAL}", count(jumbo));
+    }
+    let sha256 = format!("{:x}", from.1.finalize());
+    Ok(Loaded { frames: Arc::new(frames), sha256, about })
 }
 
 /// Returns the SHA-256 of the plan's profile: a line `key=value` for each of its keys.
@@ -148,7 +215,7 @@ pub(crate) fn result(plan: &Plan, measured: Measured) -> Result<RunResult, Error
         profile_sha256: profile_sha256(plan),
         set: plan.set.clone(),
         settings: values(plan),
-        capture_sha256: capture_sha256(plan)?,
+        capture_sha256: capture(plan)?.map(|c| c.sha256.clone()),
         seed: plan.seed(),
         measured,
     })
@@ -166,10 +233,11 @@ pub(crate) fn execute_with(
     interrupt: &Interrupt,
     quiet: bool,
 ) -> Result<RunResult, Error> {
-    let (frames, recorded) = (frames(plan)?, recording.is_some());
+    let (loaded, recorded) = (self::capture(plan)?, recording.is_some());
     let mut observer =
         Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
-    let measured = (plan.system.run)(&plan.values, frames.as_ref(), &mut observer);
+    let frames = loaded.as_ref().map(|c| &c.frames);
+    let measured = (plan.system.run)(&plan.values, frames, &mut observer);
     result(
         plan,
         measured.map_err(|e| match e {

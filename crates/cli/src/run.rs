@@ -1,6 +1,7 @@
 //! `doorbell run`.
 
 use crate::output::{Files, print};
+use crate::plan::Loaded;
 use crate::progress::{Interrupt, Recorder};
 use crate::render::{Document, NUMBER, amount, count, each, numbers, rate, rate_name};
 use crate::{DONE, Error, MISSED, args::Run, plan, trace};
@@ -41,16 +42,20 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     }
     let result = result?;
     files.finish(|| result.to_json() + "\n")?;
-    print(&document(&plan, &result).show(args.output.format, &result))?;
+    let capture = plan::capture(&plan)?;
+    print(&document(&plan, capture.as_deref(), &result).show(args.output.format, &result))?;
     Ok(if result.measured.is_sound() { DONE } else { MISSED })
 }
 
 /// Returns the result for people, in 100 columns and without counts of zero.
-fn document(plan: &Plan, result: &RunResult) -> Document {
+fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Document {
     let m = &result.measured;
     let mut doc = Document::titled(format!("{} on {}", plan.scenario, plan.profile));
     doc.line(&plan.about);
     plan.set.iter().for_each(|set| doc.line(format!("with {set}")));
+    if let Some(c) = capture {
+        doc.line(format!("capture: {}", c.about));
+    }
     let mut rates = numbers("rates", &[""], 24);
     rates.row(["packets", &count(m.packets)]);
     rates.row(["simulated time", &m.elapsed.to_string()]);

@@ -93,9 +93,12 @@ fn captures_that_cannot_be_replayed() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path();
     let write = |name: &str, bytes: &[u8]| std::fs::write(at.join(name), bytes).unwrap();
-    let whole = pcap(1, &[tcp(100), tcp(200)]);
+    let whole = pcap(1, &[tcp(100)]);
     write("cut.pcap", &whole[..whole.len() - 7]);
-    write("cooked.pcap", &pcap(113, &[tcp(100)]));
+    write("wifi.pcap", &pcap(105, &[tcp(100)]));
+    let mut snapped = whole.clone();
+    snapped[36..40].copy_from_slice(&1514_u32.to_le_bytes());
+    write("snapped.pcap", &snapped);
     write("text.pcap", b"not a capture at all");
     write("empty.pcap", &pcap(1, &[]));
     write("long.pcap", &pcap(1, &[tcp(100), tcp(3000)]));
@@ -110,13 +113,17 @@ fn captures_that_cannot_be_replayed() {
             .collect();
         wrong_in(at, &all)
     };
-    assert_snapshot!(replay(&["--pcap", "cut.pcap"]), @"doorbell: cut.pcap: byte 194, packet 2: \
-        the file is cut short: 263 bytes are left of 270");
-    assert_snapshot!(replay(&["--pcap", "cooked.pcap"]), @"doorbell: cooked.pcap: byte 24, packet \
-        1: link type 113 (Linux cooked, as of tcpdump -i any) cannot be replayed; allowed is 1 \
-        (Ethernet)");
+    assert_snapshot!(replay(&["--pcap", "cut.pcap"]), @"doorbell: cut.pcap: byte 24, packet 1: \
+        the file is cut short: 163 bytes are left of 170");
+    assert_snapshot!(replay(&["--pcap", "wifi.pcap"]), @"doorbell: wifi.pcap: byte 24, packet \
+        1: link type 105 (IEEE 802.11) cannot be replayed; allowed are 1 (Ethernet), 113 and 276 \
+        (Linux cooked)");
+    assert_snapshot!(replay(&["--pcap", "snapped.pcap"]), @"doorbell: snapped.pcap: byte 24, \
+        packet 1: only 154 of the packet's 1514 bytes were captured; fill it with zeros (--pad), \
+        or capture with a larger snap length (tcpdump -s 0)");
     assert_snapshot!(replay(&["--pcap", "text.pcap"]), @"doorbell: text.pcap: not a capture file: \
-        it starts with 6e 6f 74 20; allowed are pcap (microseconds or nanoseconds) and pcapng");
+        it starts with 6e 6f 74 20; allowed are pcap (microseconds or nanoseconds) and pcapng, \
+        each also in gzip or zstd");
     assert_snapshot!(replay(&["--pcap", "empty.pcap"]), @"doorbell: empty.pcap: the capture has no \
         packets");
     assert_snapshot!(replay(&["--pcap", "nowhere.pcap"]), @"doorbell: nowhere.pcap: No such file \
@@ -135,10 +142,12 @@ fn captures_that_cannot_be_replayed() {
         given: --pcap FILE, or `traffic.file`");
     assert_snapshot!(wrong_in(at, &["run", "mlx5-pktgen-64", "--gso", "1448"]), @"doorbell: --gso \
         1448: it is for captures; give one with --pcap FILE");
+    assert_snapshot!(wrong_in(at, &["run", "mlx5-pktgen-64", "--pad"]), @"doorbell: --pad: it is \
+        for captures; give one with --pcap FILE");
     assert_snapshot!(replay(&["--pcap", "long.pcap", "--times", "mine"]), @"doorbell: --times \
         mine: `traffic.times` cannot be `mine`; allowed: full, own");
-    let left = ["cooked.pcap", "cut.pcap", "empty.pcap", "gre.pcap", "long.pcap", "text.pcap"];
-    assert_eq!(names(at), left, "nothing of ours is left behind");
+    let left = ["cut", "empty", "gre", "long", "snapped", "text", "wifi"];
+    assert_eq!(names(at), left.map(|n| format!("{n}.pcap")), "nothing of ours is left behind");
 }
 
 #[test]

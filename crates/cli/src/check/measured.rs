@@ -130,7 +130,7 @@ impl Measured {
                 ));
             }
         }
-        let capture = plan::capture_sha256(plan)?;
+        let capture = plan::capture(plan)?.map(|c| c.sha256.clone());
         if self.capture != capture {
             let named = |hash: &Option<String>| {
                 hash.as_ref().map_or("none".to_owned(), |h| format!("SHA-256 {h}"))

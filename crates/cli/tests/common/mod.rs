@@ -29,10 +29,15 @@ impl From<Output> for Ran {
 
 /// `doorbell` with these arguments, in a directory.
 pub fn doorbell_in(dir: &Path, args: &[&str]) -> Ran {
+    doorbell_from(dir, Stdio::null(), args)
+}
+
+/// The same, with a stdin.
+pub fn doorbell_from(dir: &Path, stdin: impl Into<Stdio>, args: &[&str]) -> Ran {
     let command = Command::new(env!("CARGO_BIN_EXE_doorbell"))
         .args(args)
         .current_dir(dir)
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .output();
     command.expect("the binary starts").into()
 }

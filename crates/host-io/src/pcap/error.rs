@@ -5,13 +5,17 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 pub(super) const ETHERNET: u32 = 1;
+/// LINKTYPE_LINUX_SLL, as of `tcpdump -i any`.
+pub(super) const COOKED: u32 = 113;
+/// LINKTYPE_LINUX_SLL2, the same since libpcap 1.10.
+pub(super) const COOKED_2: u32 = 276;
 
 /// A capture file that cannot be used, and the place of the fault.
 #[derive(Debug)]
 pub struct CaptureError {
     /// The file.
     pub file: PathBuf,
-    /// The offset in bytes of the faulty header, block or packet record.
+    /// The offset in bytes of the faulty header, block or packet record, in the unpacked file.
     pub offset: u64,
     /// The number of the packet being read, or of the next one, from 1 as Wireshark counts; 0 if
     /// the file could not be opened.
@@ -26,13 +30,10 @@ pub enum Fault {
     /// It cannot be read.
     #[error("{0}")]
     Io(io::Error),
-    /// It is compressed.
-    #[error("the file is gzip-compressed, which is not read: unpack it with gunzip first")]
-    Gzip,
     /// It starts with bytes of no kind of capture file.
     #[error(
         "not a capture file: it starts with {:02x} {:02x} {:02x} {:02x}; \
-         allowed are pcap (microseconds or nanoseconds) and pcapng",
+         allowed are pcap (microseconds or nanoseconds) and pcapng, each also in gzip or zstd",
         .0[0], .0[1], .0[2], .0[3]
     )]
     NotACapture([u8; 4]),
@@ -49,14 +50,21 @@ pub enum Fault {
     },
     /// A packet of a link type other than Ethernet.
     #[error(
-        "link type {0}{name} cannot be replayed; allowed is 1 (Ethernet)",
+        "link type {0}{name} cannot be replayed; allowed are 1 (Ethernet), 113 and 276 (Linux \
+         cooked)",
         name = link_name(*.0)
     )]
     LinkType(u32),
+    /// A Linux cooked packet of a device whose packets have no EtherType: its ARPHRD number.
+    #[error(
+        "a Linux cooked packet of a device of type {0} (ARPHRD) cannot be replayed; allowed are \
+         1 (Ethernet), 772 (loopback) and 65534 (none)"
+    )]
+    Cooked(u16),
     /// A packet was not captured whole.
     #[error(
-        "only {captured} of the packet's {original} bytes were captured, so it cannot be \
-         replayed; capture with a larger snap length (tcpdump -s 0)"
+        "only {captured} of the packet's {original} bytes were captured; fill it with zeros \
+         (--pad), or capture with a larger snap length (tcpdump -s 0)"
     )]
     Snapped {
         /// Bytes in the file.
@@ -110,7 +118,7 @@ impl fmt::Display for CaptureError {
         match self.why {
             // Faults of the file as a whole.
             Fault::Io(_) if self.packet == 0 => {}
-            Fault::Gzip | Fault::NotACapture(_) | Fault::Empty => {}
+            Fault::NotACapture(_) | Fault::Empty => {}
             _ => write!(f, "byte {}, packet {}: ", self.offset, self.packet)?,
         }
         self.why.fmt(f)
@@ -135,7 +143,6 @@ fn link_name(n: u32) -> &'static str {
         101 => " (raw IP)",
         105 => " (IEEE 802.11)",
         108 => " (OpenBSD loopback)",
-        113 => " (Linux cooked, as of tcpdump -i any)",
         127 => " (IEEE 802.11 with radiotap)",
         220 => " (Linux USB)",
         228 => " (raw IPv4)",
@@ -143,7 +150,6 @@ fn link_name(n: u32) -> &'static str {
         239 => " (NFLOG)",
         247 => " (InfiniBand)",
         252 => " (Wireshark upper PDU)",
-        276 => " (Linux cooked v2, as of tcpdump -i any)",
         _ => "",
     }
 }

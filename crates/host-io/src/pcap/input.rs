@@ -1,7 +1,7 @@
 //! A stream that keeps the offset of its current record.
 
 use super::Fault;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
 /// A capture file being read, one record (header, packet, block) at a time.
 pub(super) struct Input<R> {
@@ -30,7 +30,10 @@ impl<R: Read> Input<R> {
         loop {
             match self.from.fill_buf() {
                 Ok(b) => return Ok(b.is_empty()),
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
+                    return Err(Fault::Truncated { need: 1, have: 0 });
+                }
                 Err(e) => return Err(Fault::Io(e)),
             }
         }
@@ -47,10 +50,10 @@ impl<R: Read> Input<R> {
         }
         // `take` grows the vector as bytes come, so a wrong length in a short file allocates
         // nothing.
-        let got =
-            self.from.by_ref().take(more as u64).read_to_end(&mut self.bytes).map_err(Fault::Io)?;
-        self.offset += got as u64;
-        if got < more {
+        let before = self.bytes.len();
+        ended(self.from.by_ref().take(more as u64).read_to_end(&mut self.bytes))?;
+        self.offset += (self.bytes.len() - before) as u64;
+        if self.bytes.len() < n {
             return Err(Fault::Truncated { need: n as u64, have: self.bytes.len() as u64 });
         }
         Ok(&self.bytes[..n])
@@ -68,12 +71,19 @@ impl<R: Read> Input<R> {
     /// Skips the rest of a record of `n` bytes.
     pub(super) fn skip_to(&mut self, n: u64) -> Result<(), Fault> {
         let more = n - self.bytes.len() as u64;
-        let got = std::io::copy(&mut self.from.by_ref().take(more), &mut std::io::sink())
-            .map_err(Fault::Io)?;
+        let got = ended(io::copy(&mut self.from.by_ref().take(more), &mut io::sink()))?;
         self.offset += got;
         if got < more {
             return Err(Fault::Truncated { need: n, have: self.bytes.len() as u64 + got });
         }
         Ok(())
+    }
+}
+
+/// Takes the end of a stream within a compressed part for the end of the file.
+fn ended<N: Default>(read: io::Result<N>) -> Result<N, Fault> {
+    match read {
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(N::default()),
+        read => read.map_err(Fault::Io),
     }
 }

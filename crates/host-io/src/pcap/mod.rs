@@ -1,19 +1,22 @@
-//! Capture files: pcap and pcapng in, pcapng out.
+//! Capture files: pcap and pcapng in, compressed or not; pcapng out.
 //!
 //! Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. The crate `pcap-parser` decodes
 //! blocks; the framing is done here, so that a truncated file and a wrong block length are told
 //! apart, carry a byte offset, and cost no memory.
 //!
-//! Invariants: a frame is kept whole or the file is refused (snap length, link type of a packet);
+//! Invariants: a frame that was captured in part is refused or filled with zeros; of a file that is
+//! cut short the frames before the cut are kept; Linux cooked packets get an Ethernet header;
 //! frames carry no FCS; times count from the earliest frame; written bytes depend on frames and
 //! times alone. Written times are in ns, since Wireshark 4.0 overflows on ps (1.234 s is shown as
 //! 1.013 s).
 #![forbid(unsafe_code)]
 
+mod cooked;
 mod error;
 mod input;
 mod legacy;
 mod ng;
+mod packed;
 mod write;
 
 #[cfg(test)]
@@ -23,7 +26,7 @@ pub use error::{CaptureError, Fault};
 pub use write::{InterfaceId, Writer};
 
 use input::Input;
-use std::{fs::File, io::Read, path::Path};
+use std::{fmt, fs::File, io::Read, path::Path};
 
 /// The longest frame that is read or written, in bytes: libpcap's limit (`MAXIMUM_SNAPLEN`).
 pub const MAX_FRAME: u32 = 262_144;
@@ -48,6 +51,30 @@ pub struct Capture {
     pub backwards: u64,
     /// Frames without a time (pcapng simple packets). They take their predecessor's.
     pub untimed: u64,
+    /// Frames that were captured in part and are filled with zeros.
+    pub padded: u64,
+    /// Linux cooked packets (`tcpdump -i any`), with made-up addresses of receivers.
+    pub cooked: u64,
+    /// The offset in bytes of the record in which the file ends, if it is cut short.
+    pub cut_short: Option<u64>,
+    /// The format, and the compression around it.
+    pub format: Format,
+}
+
+/// The format of a capture file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Format {
+    /// `pcap, microseconds`, `pcap, nanoseconds` or `pcapng`.
+    pub name: &'static str,
+    /// `gzip` or `zstd`.
+    pub packing: Option<&'static str>,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.packing.into_iter().try_for_each(|p| write!(f, "{p}, "))?;
+        f.write_str(self.name)
+    }
 }
 
 /// One frame of a [`Capture`].
@@ -77,51 +104,68 @@ impl Capture {
     }
 }
 
-/// Reads the pcap or pcapng file at `path`.
+/// Reads the pcap or pcapng file at `path`; it may be in gzip or zstd.
 ///
 /// # Errors
 /// A [`Fault`] with the file, the byte offset and the packet.
 pub fn read(path: impl AsRef<Path>) -> Result<Capture, CaptureError> {
     let path = path.as_ref();
     let fault = |e| CaptureError::new(path, 0, 0, Fault::Io(e));
-    let file = File::open(path).map_err(fault)?;
-    let about = file.metadata().map_err(fault)?.len();
-    read_within(path, file, about, MAX_BYTES)
+    read_from(path, File::open(path).map_err(fault)?, false)
 }
 
-/// Reads a capture from `from`. Errors call it `name`.
+/// Reads a capture from `from`. Errors call it `name`. With `pad`, frames that were captured in
+/// part are filled with zeros; else they are an error.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_from(name: impl AsRef<Path>, from: impl Read) -> Result<Capture, CaptureError> {
-    read_within(name.as_ref(), from, 0, MAX_BYTES)
+pub fn read_from(
+    name: impl AsRef<Path>,
+    from: impl Read,
+    pad: bool,
+) -> Result<Capture, CaptureError> {
+    read_within(name.as_ref(), from, pad, MAX_BYTES)
 }
 
-/// Reads a capture of about `about` bytes (a hint) with at most `limit` bytes of frames.
+/// Reads a capture with at most `limit` bytes of frames.
 fn read_within(
     name: &Path,
     from: impl Read,
-    about: u64,
+    pad: bool,
     limit: u64,
 ) -> Result<Capture, CaptureError> {
+    let fault = |e| CaptureError::new(name, 0, 0, Fault::Io(e));
+    let (from, packing) = packed::unpacked(from).map_err(fault)?;
     let mut input = Input::new(from);
-    let mut arena = Arena::new(about.min(limit), limit);
+    let mut arena = Arena::new(pad, limit);
+    arena.capture.format.packing = packing;
     match sort(&mut input, &mut arena) {
-        Ok(()) => Ok(arena.finish()),
-        Err(why) => Err(CaptureError::new(name, input.record(), arena.next_packet(), why)),
+        Ok(()) => {}
+        Err(Fault::Truncated { .. }) if !arena.capture.frames.is_empty() => {
+            arena.capture.cut_short = Some(input.record());
+        }
+        Err(why) => {
+            return Err(CaptureError::new(name, input.record(), arena.next_packet(), why));
+        }
     }
+    Ok(arena.finish())
 }
 
 /// Reads a file in the format that its first four bytes name.
 fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
     let magic = *input.peek4()?;
+    let name = &mut arena.capture.format.name;
     match magic {
-        [0x1f, 0x8b, ..] => return Err(Fault::Gzip),
-        [0x0a, 0x0d, 0x0d, 0x0a] => ng::read(input, arena)?,
-        [0xa1, 0xb2, 0xc3, 0xd4]
-        | [0xd4, 0xc3, 0xb2, 0xa1]
-        | [0xa1, 0xb2, 0x3c, 0x4d]
-        | [0x4d, 0x3c, 0xb2, 0xa1] => {
+        [0x0a, 0x0d, 0x0d, 0x0a] => {
+            *name = "pcapng";
+            ng::read(input, arena)?;
+        }
+        [0xa1, 0xb2, 0xc3, 0xd4] | [0xd4, 0xc3, 0xb2, 0xa1] => {
+            *name = "pcap, microseconds";
+            legacy::read(input, arena)?;
+        }
+        [0xa1, 0xb2, 0x3c, 0x4d] | [0x4d, 0x3c, 0xb2, 0xa1] => {
+            *name = "pcap, nanoseconds";
             legacy::read(input, arena)?;
         }
         _ => return Err(Fault::NotACapture(magic)),
@@ -138,6 +182,7 @@ fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
 /// earliest is known only then.
 struct Arena {
     capture: Capture,
+    pad: bool,
     limit: u64,
     first_ns: Option<i128>,
     previous: i64,
@@ -158,11 +203,9 @@ struct Packet<'a> {
 }
 
 impl Arena {
-    fn new(about: u64, limit: u64) -> Arena {
-        let mut capture = Capture::default();
-        // Only a hint: `add` reserves what is needed, and reports a failure.
-        let _ = capture.bytes.try_reserve_exact(about as usize);
-        Arena { capture, limit, first_ns: None, previous: 0, earliest: 0 }
+    fn new(pad: bool, limit: u64) -> Arena {
+        let capture = Capture::default();
+        Arena { capture, pad, limit, first_ns: None, previous: 0, earliest: 0 }
     }
 
     /// Returns the number of the next packet, from 1 as Wireshark counts.
@@ -171,19 +214,30 @@ impl Arena {
     }
 
     fn add(&mut self, p: Packet<'_>) -> Result<(), Fault> {
-        if p.link != error::ETHERNET {
-            return Err(Fault::LinkType(p.link));
-        }
         let captured = p.data.len() as u32;
-        if captured < p.original {
-            return Err(Fault::Snapped { captured, original: p.original });
-        }
         if captured > p.original {
             return Err(Fault::Malformed(
                 "its captured length is more than its length on the wire",
             ));
         }
-        let len = captured.saturating_sub(p.fcs);
+        let snapped = Fault::Snapped { captured, original: p.original };
+        let made;
+        let (head, data) = match p.link {
+            error::ETHERNET => (&[][..], p.data),
+            error::COOKED | error::COOKED_2 => {
+                let Some((head, data)) = cooked::split(p.link, p.data, p.original)? else {
+                    return Err(snapped);
+                };
+                made = head;
+                (&made[..], data)
+            }
+            link => return Err(Fault::LinkType(link)),
+        };
+        if captured < p.original && (!self.pad || captured < MIN_FRAME) {
+            return Err(snapped);
+        }
+        let whole = p.original - captured + (head.len() + data.len()) as u32;
+        let len = whole.saturating_sub(p.fcs);
         if !(MIN_FRAME..=MAX_FRAME).contains(&len) {
             return Err(Fault::Length(len));
         }
@@ -191,12 +245,17 @@ impl Arena {
         if start as u64 + u64::from(len) > self.limit {
             return Err(Fault::TooBig(self.limit));
         }
+        let end = start + len as usize;
         let room =
             self.capture.bytes.try_reserve(len as usize).and(self.capture.frames.try_reserve(1));
         room.map_err(|_| Fault::Memory)?;
         let at = self.since_first(p.ns)?;
-        self.capture.bytes.extend_from_slice(&p.data[..len as usize]);
+        self.capture.bytes.extend_from_slice(head);
+        self.capture.bytes.extend_from_slice(&data[..data.len().min(len as usize - head.len())]);
+        self.capture.bytes.resize(end, 0);
         self.capture.frames.push(Frame { at_ns: at as u64, start, len });
+        self.capture.padded += u64::from(captured < p.original);
+        self.capture.cooked += u64::from(!head.is_empty());
         Ok(())
     }
 

@@ -42,6 +42,8 @@ settings! {
         checksum: bool = "traffic.checksum", choice(&["off", "on"]).default("off").when(PKTGEN);
         /// pcap: path of the capture
         file: String = "traffic.file", file().when(PCAP);
+        /// pcap: fill frames that were captured in part with zeros
+        pad: bool = "traffic.pad", choice(&["off", "on"]).default("off").when(PCAP);
         /// pcap: send frames as fast as the queue accepts them, or at their own times
         times: &'static str = "traffic.times", choice(&["full", "own"]).default("full").when(PCAP);
         /// pcap: number of times that the capture is sent

@@ -1,11 +1,18 @@
 //! Capture files made by hand, byte by byte, so that the reader is held
 //! against the format and not against the writer beside it.
 
+mod cooked;
 mod ng;
+mod packed;
 mod pcap;
 mod write;
 
-use super::{Capture, Fault, read_from};
+use super::{Capture, CaptureError, Fault};
+
+/// Reads a capture whose frames must be whole.
+fn read_from(name: &str, from: impl std::io::Read) -> Result<Capture, CaptureError> {
+    super::read_from(name, from, false)
+}
 
 /// Bytes in either order.
 #[derive(Clone, Copy, Debug)]
@@ -98,8 +105,8 @@ fn content(c: &Capture) -> Vec<(u64, Vec<u8>)> {
     c.iter().map(|(at, b)| (at, b.to_vec())).collect()
 }
 
-/// Checks each prefix of a file: it is a shorter capture if it ends between two records, else an
-/// error at the start of the truncated record.
+/// Checks each prefix of a file. With a frame it is a shorter capture, which says where the file is
+/// cut unless that is between two records; without one it is an error at the truncated record.
 fn cut_anywhere(records: &[Vec<u8>]) {
     let file = records.concat();
     let starts: Vec<usize> = records
@@ -107,20 +114,25 @@ fn cut_anywhere(records: &[Vec<u8>]) {
         .scan(0, |at, r| Some(std::mem::replace(at, *at + r.len())))
         .chain([file.len()])
         .collect();
+    let whole = good(records);
     for n in 1..file.len() {
+        let start = *starts.iter().rfind(|&&s| s < n).expect("0 is a start");
+        let between = starts.contains(&n);
         match read_from("x.cap", &file[..n]) {
-            Ok(_) => assert!(starts.contains(&n), "cut at {n} went unnoticed"),
+            Ok(c) => {
+                assert_eq!(c.cut_short, Some(start as u64).filter(|_| !between), "cut at {n}");
+                assert_eq!(c.frames, whole.frames[..c.frames.len()], "cut at {n}");
+            }
             Err(e) => match e.why {
                 Fault::Truncated { need, have } => {
-                    let start = *starts.iter().rfind(|&&s| s < n).expect("0 is a start");
                     assert_eq!(
                         (e.offset as usize, start + have as usize),
                         (start, n),
                         "cut at {n}"
                     );
-                    assert!(have < need);
+                    assert!(have < need && e.packet == 1);
                 }
-                Fault::Empty => assert!(starts.contains(&n), "cut at {n} is called empty"),
+                Fault::Empty => assert!(between, "cut at {n} is called empty"),
                 why => panic!("cut at {n}: {why}"),
             },
         }

@@ -1,6 +1,6 @@
 //! Reading pcap, and what any file may have wrong.
 
-use super::super::{Fault, Frame, read, read_from, read_within};
+use super::super::{Fault, Frame, read, read_within};
 use super::*;
 use proptest::prelude::*;
 
@@ -72,6 +72,13 @@ fn two(order: Order) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn the_format_is_told() {
+    let of = |magic| good(&[BIG.pcap(magic, ETHERNET), BIG.record(0, 0, &frame(60))]).format;
+    assert_eq!(of(MICRO).to_string(), "pcap, microseconds");
+    assert_eq!(of(NANO).to_string(), "pcap, nanoseconds");
+}
+
+#[test]
 fn frames_lie_one_after_the_other_in_the_arena() {
     let c = good(&two(BIG));
     assert_eq!(
@@ -86,9 +93,12 @@ fn a_file_that_is_cut_short_says_where() {
     cut_anywhere(&two(LITTLE));
     let mut file = two(LITTLE);
     file[2].truncate(50);
+    let c = good(&file);
+    assert_eq!((c.frames.len(), c.cut_short), (1, Some(100)));
+    file.remove(1);
     assert_eq!(
         bad(&file),
-        "x.cap: byte 100, packet 2: the file is cut short: 50 bytes are left of 77"
+        "x.cap: byte 24, packet 1: the file is cut short: 50 bytes are left of 77"
     );
 }
 
@@ -106,12 +116,11 @@ fn a_frame_before_the_first_keeps_its_distance() {
 
 #[test]
 fn a_link_type_other_than_ethernet_is_named() {
-    let file = [LITTLE.pcap(MICRO, 113), LITTLE.record(0, 0, &frame(60))];
+    let file = [LITTLE.pcap(MICRO, 105), LITTLE.record(0, 0, &frame(60))];
     assert_eq!(
         bad(&file),
-        "x.cap: byte 24, packet 1: link type 113 (Linux cooked, as of tcpdump -i any) cannot be \
-         replayed; allowed is \
-         1 (Ethernet)"
+        "x.cap: byte 24, packet 1: link type 105 (IEEE 802.11) cannot be replayed; allowed are \
+         1 (Ethernet), 113 and 276 (Linux cooked)"
     );
 }
 
@@ -121,10 +130,30 @@ fn a_snapped_packet_is_named() {
     file[2] = [BIG.words(&[7, 3, 61, 1514]), frame(61)].concat();
     assert_eq!(
         bad(&file),
-        "x.cap: byte 100, packet 2: only 61 of the packet's 1514 bytes were captured, so it \
-         cannot be replayed; \
-         capture with a larger snap length (tcpdump -s 0)"
+        "x.cap: byte 100, packet 2: only 61 of the packet's 1514 bytes were captured; fill it with \
+         zeros (--pad), or capture with a larger snap length (tcpdump -s 0)"
     );
+    let c = super::super::read_from("x.cap", &file.concat()[..], true).unwrap();
+    let mut filled = frame(61);
+    filled.resize(1514, 0);
+    assert_eq!((content(&c)[1].1.clone(), c.padded), (filled, 1));
+    // A frame's header has to be there.
+    file[2] = [BIG.words(&[7, 3, 13, 1514]), frame(13)].concat();
+    let e = super::super::read_from("x.cap", &file.concat()[..], true).unwrap_err();
+    assert!(matches!(e.why, Fault::Snapped { captured: 13, original: 1514 }), "{e}");
+}
+
+#[test]
+fn an_fcs_that_was_not_captured_is_not_filled_in() {
+    let link = ETHERNET | 1 << 26 | 2 << 28;
+    for (captured, len) in [(61, 1510), (1512, 1510), (1514, 1510)] {
+        let record = [LITTLE.words(&[0, 0, captured, 1514]), frame(captured as usize)].concat();
+        let file = [LITTLE.pcap(MICRO, link), record].concat();
+        let c = super::super::read_from("x.cap", &file[..], true).unwrap();
+        let known = captured.min(len) as usize;
+        assert_eq!((c.frames[0].len, &c.bytes[..known]), (len, &frame(captured as usize)[..known]));
+        assert!(c.bytes[known..].iter().all(|b| *b == 0));
+    }
 }
 
 #[test]
@@ -149,14 +178,9 @@ fn the_header_may_say_that_frames_end_in_an_fcs() {
 #[test]
 fn what_is_no_capture_is_said_to_be_none() {
     assert_eq!(
-        bad(&[vec![0x1f, 0x8b, 8, 0, 0]]),
-        "x.cap: the file is gzip-compressed, which is not read: unpack it with gunzip first"
-    );
-    assert_eq!(
         bad(&[b"# speed = 10\n".to_vec()]),
         "x.cap: not a capture file: it starts with 23 20 73 70; allowed are pcap \
-         (microseconds or nanoseconds) and \
-         pcapng"
+         (microseconds or nanoseconds) and pcapng, each also in gzip or zstd"
     );
     assert_eq!(bad(&[]), "x.cap: the capture has no packets");
     assert_eq!(bad(&two(LITTLE)[..1]), "x.cap: the capture has no packets");
@@ -186,8 +210,8 @@ fn a_length_that_no_frame_has_is_refused_before_it_is_read() {
 #[test]
 fn a_capture_larger_than_the_limit_is_refused() {
     let file = two(LITTLE).concat();
-    assert!(read_within("x.cap".as_ref(), &file[..], 0, 121).is_ok());
-    let e = read_within("x.cap".as_ref(), &file[..], 0, 120).unwrap_err();
+    assert!(read_within("x.cap".as_ref(), &file[..], false, 121).is_ok());
+    let e = read_within("x.cap".as_ref(), &file[..], false, 120).unwrap_err();
     assert!(
         matches!(e, crate::pcap::CaptureError { packet: 2, why: Fault::TooBig(120), .. }),
         "{e}"
