@@ -1,14 +1,20 @@
 //! The arguments of each command.
 
+mod examples;
+
 use crate::render::{CHARTS, Format, PAGES, PLAIN, TABLES};
 use clap::{ArgGroup, Args as Group, Parser, Subcommand, ValueEnum, value_parser};
+use clap_complete::Shell;
 use std::path::PathBuf;
+
+/// The version, and the commit that it was built from if it was built in a repository.
+pub(crate) const VERSION: &str = env!("DOORBELL_VERSION");
 
 /// The command line.
 #[derive(Parser, Debug)]
 #[command(
     name = "doorbell",
-    version,
+    version = VERSION,
     about = "Runs a NIC driver without the NIC, and shows the cost of every packet",
     arg_required_else_help = true,
     max_term_width = 100
@@ -21,28 +27,38 @@ pub(crate) struct Args {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Compute the published figures and say which hold
+    #[command(after_help = examples::REPRODUCE)]
     Reproduce(Reproduce),
     /// Make report.html, a page that opens offline, from the files of `reproduce --out` or `run
     /// --out`
     Report(Report),
     /// Run a scenario and show what crossed between CPU and wire
+    #[command(after_help = examples::RUN)]
     Run(Run),
     /// Run two scenarios, or one with and without a change, side by side
+    #[command(after_help = examples::COMPARE)]
     Compare(Compare),
     /// Run one scenario over all combinations of the values of some keys
+    #[command(after_help = examples::SWEEP)]
     Sweep(Sweep),
     /// Rank one choice of settings against others, over scenarios or seeds
     #[command(alias = "judge")]
+    #[command(after_help = examples::RANK)]
     Rank(Rank),
     /// Check a run, or the report of one, against a budget; exit 1 if the budget is broken
+    #[command(after_help = examples::CHECK)]
     Check(Check),
     /// List the bus transactions of one DMA transfer
+    #[command(after_help = examples::TRANSFER)]
     Transfer(Transfer),
     /// Serve a device to virtual machines, and count what their drivers do
+    #[command(after_help = examples::SERVE)]
     Serve(Serve),
     /// Run ibmveth live: real traffic through Open vSwitch, with and without offloads
+    #[command(after_help = examples::LIVE)]
     Live(Live),
-    /// List systems, scenarios, profiles and devices; with --keys, all keys
+    /// List systems, scenarios, profiles and devices, or keys, of all systems or of one
+    #[command(after_help = examples::LIST)]
     List(List),
     /// Write a commented file to start from: a scenario, a profile or a budget
     #[command(subcommand)]
@@ -52,46 +68,64 @@ pub(crate) enum Command {
         /// The kind of file
         of: FileKind,
     },
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write the pages of all commands
+    Man {
+        /// Write a page for each command into this directory
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
 }
+
+/// The headings of options in help.
+const CAPTURE: &str = "Capture";
+const OUTPUT: &str = "Output";
 
 /// Options for the output. `F` selects the formats: 0 plain, 1 pages, 2 tables, 3 charts.
 #[derive(Group, Clone, Copy, Debug)]
 pub(crate) struct Output<const F: usize> {
     /// Output format
-    #[arg(long, default_value = "table")]
+    #[arg(long, default_value = "table", help_heading = OUTPUT)]
     #[arg(value_parser = Format::among([PLAIN, PAGES, TABLES, CHARTS][F]))]
     pub(crate) format: Format,
     /// No progress and no notices on stderr
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
 }
 
 /// Changes to a scenario.
 #[derive(Group, Debug, Default)]
 pub(crate) struct Changes {
+    /// Run on this profile instead of the scenario's: a name, or the path of a .toml file
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<String>,
     /// Set a key of the scenario or its profile; later ones win. `list --keys` lists them
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
     /// Seed of random faults and random loads; recorded with the result
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Send the frames of this pcap or pcapng file, which may be in gzip or zstd; - is stdin
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = CAPTURE)]
     pub(crate) pcap: Option<PathBuf>,
-    /// Capture: fill frames that were captured in part with zeros
-    #[arg(long)]
+    /// Fill frames that were captured in part with zeros
+    #[arg(long, help_heading = CAPTURE)]
     pub(crate) pad: bool,
-    /// Capture: who computes TCP and UDP checksums, the device (csum) or nobody (none)
-    #[arg(long, value_name = "csum|none")]
+    /// Who computes TCP and UDP checksums, the device (csum) or nobody (none)
+    #[arg(long, value_name = "csum|none", help_heading = CAPTURE)]
     pub(crate) offload: Option<String>,
-    /// Capture: treat frames over the MTU as large sends with segments of this many payload bytes
-    #[arg(long, value_name = "MSS")]
+    /// Treat frames over the MTU as large sends with segments of this many payload bytes
+    #[arg(long, value_name = "MSS", help_heading = CAPTURE)]
     pub(crate) gso: Option<String>,
-    /// Capture: send at the times of the capture, or as fast as the queue accepts frames
-    #[arg(long, value_name = "own|full")]
+    /// Send at the times of the capture, or as fast as the queue accepts frames
+    #[arg(long, value_name = "own|full", help_heading = CAPTURE)]
     pub(crate) times: Option<String>,
-    /// Capture: send it this many times
-    #[arg(long, value_name = "N")]
+    /// Send it this many times
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = CAPTURE)]
     pub(crate) rounds: Option<String>,
     /// Inject a fault; may be repeated: lost-interrupt@N, late-completion@N:SPAN,
     /// poisoned-completion@N, dma-fault@N, link-flap@TIME:SPAN; N may be every=N or random=N
@@ -104,7 +138,8 @@ impl Changes {
     /// Returns true if anything is changed.
     pub(crate) fn any(&self) -> bool {
         let of_capture = [&self.offload, &self.gso, &self.times, &self.rounds];
-        !self.sets.is_empty()
+        self.profile.is_some()
+            || !self.sets.is_empty()
             || !self.fault.is_empty()
             || self.seed.is_some()
             || self.pcap.is_some()
@@ -157,7 +192,8 @@ pub(crate) struct Compare {
 pub(crate) struct Sweep {
     /// Name of a scenario, or path of a .toml file
     pub(crate) scenario: String,
-    /// A key and its values; each combination is a row
+    /// A key and its values; each combination is a row. 1..8 are the numbers from 1 to 8,
+    /// 64..1500:64 those 64 apart, 1..64:x2 each twice the one before
     #[arg(long, value_name = "KEY=V,V,...", required = true)]
     pub(crate) over: Vec<String>,
     /// A key whose values stand side by side; two values also with their difference
@@ -217,6 +253,7 @@ pub(crate) struct Check {
     pub(crate) update: bool,
     /// With --update: leave this much room in ceilings and floors
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "update")]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) room: f64,
     #[command(flatten)]
     pub(crate) changes: Changes,
@@ -390,7 +427,12 @@ pub(crate) struct Live {
 
 #[derive(Group, Debug)]
 pub(crate) struct List {
-    /// Also every key of profiles, scenarios and --set
+    /// Only what belongs to this system
+    pub(crate) system: Option<String>,
+    /// With --keys: only keys with this word in name or description
+    #[arg(requires = "keys")]
+    pub(crate) word: Option<String>,
+    /// Every key of profiles, scenarios and --set
     #[arg(long)]
     pub(crate) keys: bool,
     #[command(flatten)]

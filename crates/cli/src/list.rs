@@ -1,8 +1,8 @@
 //! `doorbell list`.
 
 use crate::render::{Format, json};
-use crate::{DONE, Error, args::List, output::print};
-use doorbell_lab::system::{SYSTEMS, System};
+use crate::{DONE, Error, args::List, input, output::print};
+use doorbell_lab::system::{self, SYSTEMS, System};
 use doorbell_lab::{Profile, Scenario, profile, scenario};
 use serde::Serialize;
 
@@ -37,31 +37,53 @@ struct Setting {
     about: &'static str,
 }
 
+impl Setting {
+    /// Returns whether the name or the description has this word, in any case.
+    fn has(&self, word: &str) -> bool {
+        let word = word.to_lowercase();
+        [self.key, self.about].iter().any(|text| text.to_lowercase().contains(&word))
+    }
+}
+
 pub(crate) fn list(args: &List) -> Result<u8, Error> {
-    let place = |of: &System| SYSTEMS.iter().position(|s| *s == of);
+    let of = match &args.system {
+        None => SYSTEMS.to_vec(),
+        Some(name) => vec![system::find(name).map_err(|e| input!("{e}"))?],
+    };
+    let place = |system: &System| of.iter().position(|s| *s == system);
     let mut scenarios = scenario::builtin().map(Scenario::load).collect::<Result<Vec<_>, _>>()?;
+    scenarios.retain(|s| place(s.system).is_some());
     scenarios.sort_by_key(|s| place(s.system));
     let mut profiles = profile::builtin().map(Profile::load).collect::<Result<Vec<_>, _>>()?;
+    profiles.retain(|p| place(p.system).is_some());
     profiles.sort_by_key(|p| place(p.system));
-    let devices = SYSTEMS.iter().flat_map(|r| r.devices.iter().map(|d| (*d, r.name)));
+    let devices = of.iter().flat_map(|r| r.devices.iter().map(|d| (*d, r.name)));
+    let keys = || {
+        let word = args.word.as_deref().unwrap_or_default();
+        let found: Vec<Setting> = settings(&of).filter(|s| s.has(word)).collect();
+        match found.is_empty() {
+            true => Err(input!("no key has `{word}` in its name or description")),
+            false => Ok(found),
+        }
+    };
     print(&if args.output.format == Format::Json {
         let named = |s: Scenario| {
             let Scenario { name, profile, about, .. } = s;
             Named { name, system: s.system.name, profile, about }
         };
         json(&All {
-            systems: SYSTEMS.iter().map(|r| r.name).collect(),
+            systems: of.iter().map(|r| r.name).collect(),
             scenarios: scenarios.into_iter().map(named).collect(),
             profiles: profiles.into_iter().map(|p| p.name).collect(),
             devices: devices.map(|d| d.0).collect(),
-            keys: args.keys.then(settings),
+            keys: args.keys.then(keys).transpose()?,
         })
     } else if args.keys {
-        keys()
+        shown(&keys()?)
     } else {
         let row = |name: &str, about: &str| format!(" {name:<22} {about}\n");
         heading("systems")
-            + &SYSTEMS.iter().map(|r| row(r.name, r.about)).collect::<String>()
+            + &of.iter().map(|r| row(r.name, r.about)).collect::<String>()
             + &heading("scenarios")
             + &scenarios.iter().map(|s| row(&s.name, &s.about)).collect::<String>()
             + &heading("profiles")
@@ -76,8 +98,9 @@ fn heading(title: &str) -> String {
     format!("\n {title}\n {}\n", "─".repeat(title.len()))
 }
 
-fn settings() -> Vec<Setting> {
-    let of = |keys: Vec<&'static doorbell_lab::key::Key>, of, system: &'static System| {
+/// Returns the keys of systems.
+fn settings(of: &[&'static System]) -> impl Iterator<Item = Setting> {
+    let each = |keys: Vec<&'static doorbell_lab::key::Key>, of, system: &'static System| {
         let all = system.keys();
         keys.into_iter().map(move |k| Setting {
             system: system.name,
@@ -89,15 +112,15 @@ fn settings() -> Vec<Setting> {
             about: k.about,
         })
     };
-    let all = SYSTEMS.iter();
-    all.flat_map(|r| of(r.scenario(), "scenario", r).chain(of(r.platform(), "profile", r)))
-        .collect()
+    of.iter().flat_map(move |r| {
+        each(r.scenario(), "scenario", r).chain(each(r.platform(), "profile", r))
+    })
 }
 
 /// Renders two lines a key, with a third for its conditions.
-fn keys() -> String {
+fn shown(keys: &[Setting]) -> String {
     let (mut text, mut section) = (String::new(), ("", ""));
-    for k in settings() {
+    for k in keys {
         if section != (k.system, k.of) {
             section = (k.system, k.of);
             text += &heading(&format!("{}: keys of a {}", k.system, k.of));

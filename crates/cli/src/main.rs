@@ -10,10 +10,12 @@ mod compare;
 mod error;
 mod list;
 mod live;
+mod manual;
 mod new;
 mod output;
 mod plan;
 mod progress;
+mod range;
 mod rank;
 mod render;
 mod report;
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
         Command::List(a) => list::list(&a),
         Command::New(a) => new::new(&a),
         Command::Schema { of } => new::schema(of),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { out } => manual::pages(out.as_deref()),
     };
     let code = done.unwrap_or_else(|e| {
         // If stderr is gone as well, the exit code has to do.

@@ -6,7 +6,7 @@ use crate::{Error, args::Changes, failed, input, output::Capture};
 use doorbell_hal::Span;
 use doorbell_host_io::pcap;
 use doorbell_lab::result::{Measured, RunResult};
-use doorbell_lab::{InputError, Plan, Scenario, Setting, traffic::Frames};
+use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, traffic::Frames};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,9 +17,18 @@ const LONGEST_USUAL: usize = 1514;
 
 /// Returns the scenario that `given` names, changed.
 pub(crate) fn plan(given: &str, changes: &Changes) -> Result<Plan, Error> {
-    let mut plan = Scenario::load(given)?.plan()?;
+    let mut plan = unchanged(given, changes)?;
     change(&mut plan, changes)?;
     Ok(plan)
+}
+
+/// Returns the scenario that `given` names, on its own profile or on that of the arguments.
+fn unchanged(given: &str, changes: &Changes) -> Result<Plan, Error> {
+    let scenario = Scenario::load(given)?;
+    Ok(match &changes.profile {
+        None => scenario.plan()?,
+        Some(name) => scenario.plan_on(&Profile::load(name)?)?,
+    })
 }
 
 /// Applies the arguments to a plan.
@@ -43,7 +52,7 @@ impl Plans {
         changes: &Changes,
         more: &[Setting],
     ) -> Result<(), Error> {
-        let mut plan = Scenario::load(given)?.plan()?;
+        let mut plan = unchanged(given, changes)?;
         let all = [settings(&plan, changes)?, more.to_vec()].concat();
         let idle = plan.lay(&all)?;
         for s in &all {

@@ -7,7 +7,7 @@
 use crate::chart::{self, Chart, Line, Places};
 use crate::plan::{self, Plans};
 use crate::render::{Cell, Document, Format, Table, amount, people, rate_name};
-use crate::{DONE, Error, MISSED, args::Sweep, input, output::print, progress::Progress};
+use crate::{DONE, Error, MISSED, args::Sweep, input, output::print, progress::Progress, range};
 use doorbell_lab::result::{Measured, rounded};
 use doorbell_lab::{Plan, Setting, hint};
 use serde_json::{Value, json};
@@ -24,7 +24,9 @@ impl Axis {
         let wrong =
             || input!("{option} {text}: expected key=value,value,… such as pcie.mps=128,256");
         let (key, values) = text.split_once('=').ok_or_else(wrong)?;
-        let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
+        let values: Result<Vec<_>, _> =
+            values.split(',').map(|v| range::values(v.trim())).collect();
+        let values = values.map_err(|e| input!("{option} {text}: {e}"))?.concat();
         if key.trim().is_empty() || values.iter().any(String::is_empty) {
             return Err(wrong());
         }

@@ -134,6 +134,10 @@ fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measur
              --report FILE"
         ));
     };
+    if let Some(profile) = &args.changes.profile {
+        let why = format!("the numbers of {file} are of the profile of its scenario");
+        return Err(input!("--profile {profile}: {why}"));
+    }
     let own = budget.plan()?;
     let mut plan = own.clone();
     plan::change(&mut plan, &args.changes)?;

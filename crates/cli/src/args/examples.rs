@@ -1,0 +1,48 @@
+//! Examples at the end of each command's help. The tests run them.
+
+pub(super) const REPRODUCE: &str = "\
+Examples:
+  doorbell reproduce
+  doorbell reproduce mlx5 --sensitivity";
+
+pub(super) const RUN: &str = "\
+Examples:
+  doorbell run mlx5-pktgen-64
+  doorbell run mlx5-replay --pcap mine.pcap.gz --set driver.mpwqe=off";
+
+pub(super) const COMPARE: &str = "\
+Examples:
+  doorbell compare mlx5-replay --pcap mine.pcap.gz --with driver.mpwqe=off
+  doorbell compare e1000-pktgen axienet-saturated";
+
+pub(super) const SWEEP: &str = "\
+Examples:
+  doorbell sweep mlx5-full-rate --over traffic.size=64..1024:x2 --show packets_per_s
+  doorbell sweep mlx5-single-stream --over traffic.burst=1..32:x2 --across driver.mpwqe=off,on";
+
+pub(super) const RANK: &str = "\
+Examples:
+  doorbell rank mlx5-single-stream --side driver.mpwqe=on --side driver.mpwqe=off --by cycles";
+
+pub(super) const CHECK: &str = "\
+Examples:
+  doorbell check budget.toml
+  doorbell run mlx5-pktgen-64 --format json | doorbell check budget.toml --report -";
+
+pub(super) const TRANSFER: &str = "\
+Examples:
+  doorbell transfer --profile mlx5-gen3 --read --at 0x1000 --bytes 1500";
+
+pub(super) const SERVE: &str = "\
+Examples:
+  doorbell serve mlx5 --socket nic.sock --uplink reflect
+  doorbell serve vnic --plugin-socket nic.sock --uplink tap:tap0";
+
+pub(super) const LIVE: &str = "\
+Examples:
+  doorbell live --seconds 10";
+
+pub(super) const LIST: &str = "\
+Examples:
+  doorbell list mlx5
+  doorbell list --keys mlx5 burst";
