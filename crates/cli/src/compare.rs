@@ -1,6 +1,6 @@
 //! `doorbell compare`: two runs, side by side.
 
-use crate::render::{Document, Table, amount, numbers, rate, rate_name, wrapped};
+use crate::render::{Cell, Document, Table, Tone, amount, numbers, rate, rate_name, wrapped};
 use crate::run::{GROUPS, audit, short};
 use crate::{DONE, Error, MISSED, plan};
 use crate::{args::Compare, output::print, plan::Plans};
@@ -24,11 +24,25 @@ impl Pair {
     }
 
     /// Adds a row with both numbers, their difference and their ratio.
-    fn row(&self, table: &mut Table, name: &str, shown: impl Fn(f64) -> String, unit: &str) {
+    fn row(&self, table: &mut Table, name: &str, shown: impl Fn(f64) -> String, of: Shown) {
         let ratio = self.ratio.map_or("-".to_owned(), |r| format!("{r:.3}"));
         let [a, b, difference] = [self.a, self.b, self.difference].map(shown);
-        table.noted([name, &a, &b, &difference, &ratio], unit);
+        let tone = of
+            .better
+            .filter(|_| self.difference != 0.0)
+            .map(|more| if more == (self.difference > 0.0) { Tone::Better } else { Tone::Worse });
+        let cells = [name, &a, &b].map(Cell::from);
+        let change = [difference, ratio].map(|c| Cell::toned(c, tone));
+        table.noted(cells.into_iter().chain(change), of.unit);
     }
+}
+
+/// The unit of a row, and its direction.
+#[derive(Clone, Copy, Default)]
+struct Shown {
+    unit: &'static str,
+    /// True if more is better, false if less is; none if neither.
+    better: Option<bool>,
 }
 
 /// Numbers of both runs, by name.
@@ -113,7 +127,9 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     let mut of_rates = table("rates");
     for (name, p) in pairs(rates(a), rates(b)) {
         let unit = rate(&name, 0.0).1;
-        p.row(&mut of_rates, &rate_name(&name), |x| rate(&name, x).0, unit);
+        // A share may be high for a good reason, and so may a rate of events.
+        let better = (unit == "Mpps" || unit == "Gbit/s").then_some(true);
+        p.row(&mut of_rates, &rate_name(&name), |x| rate(&name, x).0, Shown { unit, better });
     }
     doc.table(of_rates);
 
@@ -129,7 +145,9 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
             if p.a == p.b {
                 same.push(format!("{} {}", short(name), amount(p.a)));
             } else {
-                p.row(&mut differ, short(name), amount, "");
+                // Counters of driver and device tell, they do not judge.
+                let better = matches!(of, Group::Bus | Group::Cpu).then_some(false);
+                p.row(&mut differ, short(name), amount, Shown { unit: "", better });
             }
         }
         let all_same = differ.is_empty();
@@ -143,7 +161,7 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     }
     let mut latency = table("latency, ns");
     for (name, p) in pairs(a.latency_ns(), b.latency_ns()) {
-        p.row(&mut latency, &name, amount, "");
+        p.row(&mut latency, &name, amount, Shown { unit: "", better: Some(false) });
     }
     doc.table(latency);
     for (name, result) in ["A", "B"].into_iter().zip(results) {

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 use tempfile::NamedTempFile;
 
-/// Prints to stdout. A closed pipe is no error.
+/// Prints to stdout. A closed pipe is no error. Escape sequences go to a terminal alone, and not
+/// if `NO_COLOR` is set.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
-    let mut out = io::stdout().lock();
+    let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(Error::at("stdout")),

@@ -3,9 +3,11 @@
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-pub(crate) use doorbell_lab::table::{Cell, Table};
+pub(crate) use doorbell_lab::table::{Cell, Table, Tone};
 use indicatif::HumanCount;
 use serde::Serialize;
+use std::io::stdout;
+use terminal_size::terminal_size_of;
 
 /// The most columns of a line in a terminal.
 const WIDTH: usize = 100;
@@ -103,6 +105,7 @@ impl Document {
     }
 
     pub(crate) fn text(&self) -> String {
+        let room = terminal_size_of(stdout()).map_or(usize::MAX, |(width, _)| width.0.into());
         let block = |(n, b): (usize, &Block)| match b {
             Block::Heading(title) => {
                 format!("\n {title}\n {}\n", "═".repeat(title.chars().count().min(WIDTH - 2)))
@@ -110,7 +113,7 @@ impl Document {
             Block::Line(text) => format!(" {text}\n"),
             Block::Gap => "\n".to_owned(),
             Block::Literal(lines) => lines.iter().map(|l| format!("{l}\n")).collect(),
-            Block::Table(t) => if n > 0 { "\n" } else { "" }.to_owned() + &t.text(usize::MAX),
+            Block::Table(t) => if n > 0 { "\n" } else { "" }.to_owned() + &t.text(room),
         };
         self.0.iter().enumerate().map(block).collect()
     }

@@ -98,3 +98,31 @@ fn the_version_has_the_commit() {
     let commit = words.get(2).expect("built in a repository").trim_matches(['(', ')']);
     assert!(commit.len() == 12 && commit.chars().all(|c| c.is_ascii_hexdigit()), "{version}");
 }
+
+/// What a command prints on a terminal of so many columns.
+fn on_terminal(columns: u32, command: &str) -> String {
+    let doorbell = env!("CARGO_BIN_EXE_doorbell");
+    let script = format!(
+        "stty cols {columns}; export TERM=xterm; {}",
+        command.replace("doorbell", doorbell)
+    );
+    let out = Command::new("script").args(["-qec", &script, "/dev/null"]).output().unwrap();
+    assert!(out.status.success());
+    String::from_utf8(out.stdout).unwrap()
+}
+
+#[test]
+fn a_terminal_gets_colours_and_lines_that_fit() {
+    let compare = "doorbell compare -q mlx5-single-stream --with driver.mpwqe=off";
+    let text = on_terminal(70, compare);
+    assert!(text.contains("\x1b[31m") && text.contains("\x1b[32m"), "{text}");
+    let plain = on_terminal(70, &format!("NO_COLOR=1 {compare}"));
+    assert!(!plain.contains('\x1b'), "{plain}");
+    let tables = plain.lines().filter(|l| !l.contains("same in both") && l.starts_with(' '));
+    for line in tables.filter(|l| l.contains("pcie_") || l.contains("rate")) {
+        assert!(line.trim_end().chars().count() <= 70, "{line}");
+    }
+    assert!(
+        !good(&["compare", "mlx5-single-stream", "--with", "driver.mpwqe=off"]).contains('\x1b')
+    );
+}

@@ -1,26 +1,52 @@
 //! Tables of text: for a terminal, as Markdown and as CSV. A column is as wide as its longest cell
 //! unless the table has fixed widths or the lines have to be broken.
 
+use anstyle::{AnsiColor, Style};
+
 /// Largest width of a line with a note, in columns.
 const WIDTH: usize = 100;
+
+/// A change's direction, which a terminal shows as a colour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tone {
+    /// Shown in green.
+    Better,
+    /// Shown in red.
+    Worse,
+}
 
 /// A cell, with its text and its value as data.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cell {
     shown: String,
     exact: Option<String>,
+    tone: Option<Tone>,
 }
 
 impl<S: Into<String>> From<S> for Cell {
     fn from(shown: S) -> Cell {
-        Cell { shown: shown.into(), exact: None }
+        Cell { shown: shown.into(), ..Cell::default() }
     }
 }
 
 impl Cell {
     /// Creates a cell with `exact` as its value in CSV.
     pub fn exact(shown: impl Into<String>, exact: impl ToString) -> Cell {
-        Cell { shown: shown.into(), exact: Some(exact.to_string()) }
+        Cell { exact: Some(exact.to_string()), ..shown.into().into() }
+    }
+
+    /// Creates a cell with a tone, if there is one.
+    pub fn toned(shown: impl Into<String>, tone: Option<Tone>) -> Cell {
+        Cell { tone, ..shown.into().into() }
+    }
+
+    /// Returns the escape sequences of the tone.
+    fn style(&self) -> Style {
+        match self.tone {
+            None => Style::new(),
+            Some(Tone::Better) => AnsiColor::Green.on_default(),
+            Some(Tone::Worse) => AnsiColor::Red.on_default(),
+        }
     }
 
     fn csv(&self) -> String {
@@ -83,35 +109,42 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Renders the table for a terminal. Cells are broken into several lines where a line would
-    /// be longer than `room` columns.
+    /// Renders the table for a terminal, with escape sequences for tones. Cells are broken into
+    /// several lines, and fixed widths given up, where a line would be longer than `room` columns.
     pub fn text(&self, room: usize) -> String {
         let gap = self.gap.unwrap_or(if self.fixed.is_some() { 1 } else { 2 });
-        let widths = self.fixed.clone().unwrap_or_else(|| self.widths(room, gap));
-        let line = |cells: Vec<&str>| {
-            let padded = cells.into_iter().zip(&widths).enumerate().map(|(i, (c, w))| {
-                if self.right.contains(&i) { format!("{c:>w$}") } else { format!("{c:<w$}") }
+        let wide = |w: &[usize]| w.iter().sum::<usize>() + gap * (w.len() - 1);
+        let fixed = self.fixed.as_ref().filter(|w| wide(w) < room);
+        let widths = fixed.cloned().unwrap_or_else(|| self.widths(room, gap));
+        let line = |cells: Vec<(&str, Style)>| {
+            let padded = cells.into_iter().zip(&widths).enumerate().map(|(i, ((c, style), w))| {
+                let right = self.right.contains(&i);
+                let padded = if right { format!("{c:>w$}") } else { format!("{c:<w$}") };
+                format!("{style}{padded}{style:#}")
             });
             format!(" {}", padded.collect::<Vec<_>>().join(&" ".repeat(gap)))
         };
+        let plain =
+            |cells: &[Cell]| line(cells.iter().map(|c| (c.shown.as_str(), c.style())).collect());
         let mut text = String::new();
         let mut put = |line: &str| text += &format!("{}\n", line.trim_end());
         if !self.heads.is_empty() {
-            put(&line(self.heads.iter().map(|c| c.shown.as_str()).collect()));
-            let wide = widths.iter().sum::<usize>() + gap * (widths.len() - 1);
-            put(&format!(" {}", "─".repeat(wide)));
+            put(&plain(&self.heads));
+            put(&format!(" {}", "─".repeat(wide(&widths))));
         }
         for (cells, note) in &self.rows {
-            if self.fixed.is_some() {
-                let cells = line(cells.iter().map(|c| c.shown.as_str()).collect()) + "  ";
-                let room = WIDTH.saturating_sub(cells.chars().count());
-                put(&format!("{cells}{}", fit(note.trim_end_matches('.'), room)));
+            if fixed.is_some() {
+                let room = WIDTH.min(room).saturating_sub(wide(&widths) + 3);
+                put(&format!("{}  {}", plain(cells), fit(note.trim_end_matches('.'), room)));
                 continue;
             }
             let parts = cells.iter().zip(&widths).map(|(c, w)| broken(&c.shown, *w));
             let parts: Vec<Vec<String>> = parts.collect();
             for n in 0..parts.iter().map(Vec::len).max().unwrap_or(0) {
-                put(&line(parts.iter().map(|p| p.get(n).map_or("", String::as_str)).collect()));
+                let part = |(p, c): (&'_ Vec<String>, &Cell)| (p.get(n).cloned(), c.style());
+                let parts: Vec<_> = parts.iter().zip(cells).map(part).collect();
+                let parts = parts.iter().map(|(p, s)| (p.as_deref().unwrap_or_default(), *s));
+                put(&line(parts.collect()));
             }
         }
         text

@@ -33,3 +33,30 @@ fn columns_align_and_long_cells_break() {
     t.row(["n", "two words and overlongword"]);
     assert_eq!(t.text(16), " n  two words\n    and overlon\n    gword\n");
 }
+
+#[test]
+fn a_tone_is_a_colour_in_text_alone() {
+    let mut t = Table::new(["name", "change"]).right(1..2);
+    t.row([Cell::from("bytes"), Cell::toned("-7", Some(Tone::Better))]);
+    t.row([Cell::from("cycles"), Cell::toned("12", Some(Tone::Worse))]);
+    let text = t.text(usize::MAX);
+    assert!(
+        text.contains("\x1b[32m    -7\x1b[0m") && text.contains("\x1b[31m    12\x1b[0m"),
+        "{text:?}"
+    );
+    assert_eq!(t.csv(), "name,change\nbytes,-7\ncycles,12\n");
+    assert!(!t.markdown().contains('\x1b'));
+}
+
+#[test]
+fn fixed_widths_are_given_up_where_they_do_not_fit() {
+    let mut t = Table::new(["name", "total", "a packet"]).right(1..3).fixed(vec![26, 15, 15]);
+    t.noted(["pcie_read_bytes", "205,056", "85.440"], "Payload bytes that the device read.");
+    assert_eq!(t.text(59).lines().next_back().unwrap().chars().count(), 59);
+    let narrow = t.text(58);
+    assert!(narrow.lines().all(|l| l.chars().count() <= 58), "{narrow}");
+    assert!(narrow.contains("pcie_read_bytes") && narrow.contains("85.440"));
+    // A note takes the room that is left.
+    assert!(t.text(80).lines().all(|l| l.chars().count() <= 80));
+    assert!(t.text(80).contains("Payload bytes"));
+}
