@@ -419,6 +419,8 @@ fn help_names_only_what_exists() {
         "new",
         "schema",
         "report",
+        "completions",
+        "man",
     ];
     for command in all {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");

@@ -103,7 +103,7 @@ fn the_version_has_the_commit() {
 fn on_terminal(columns: u32, command: &str) -> String {
     let doorbell = env!("CARGO_BIN_EXE_doorbell");
     let script = format!(
-        "stty cols {columns}; export TERM=xterm; {}",
+        "stty cols {columns} rows 50; export TERM=xterm; {}",
         command.replace("doorbell", doorbell)
     );
     let out = Command::new("script").args(["-qec", &script, "/dev/null"]).output().unwrap();

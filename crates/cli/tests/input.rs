@@ -287,7 +287,9 @@ fn a_sweep_takes_each_key_once() {
     assert_snapshot!(sweep(&["--across", "driver.mpwqe"]), @"doorbell: --across driver.mpwqe: \
         expected key=value,value,… such as pcie.mps=128,256");
     assert_snapshot!(sweep(&["--across", "driver.mpwqe=1..2"]), @"doorbell: --across \
-        driver.mpwqe=1..2: `driver.mpwqe` cannot be `1..2`; allowed: on, off");
+        driver.mpwqe=1: `driver.mpwqe` cannot be `1`; allowed: on, off");
+    assert_snapshot!(sweep(&["--across", "pcie.mps=on..off"]), @"doorbell: --across \
+        pcie.mps=on..off: a range is of numbers, such as 1..8 or 64..1500:64");
     assert_snapshot!(sweep(&["--show", "speed_of_light"]), @"doorbell: --show speed_of_light: a \
         run has no number `speed_of_light`");
 }

@@ -35,7 +35,7 @@ fn without_the_rights_it_says_so_and_does_nothing() {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let copy = dir.path().join("doorbell");
-        fs::copy(env!("CARGO_BIN_EXE_doorbell"), &copy).unwrap();
+        common::copy_program(&copy);
         let o =
             Command::new(copy).arg("live").current_dir("/").uid(65534).gid(65534).output().unwrap();
         common::Ran::from(o)

@@ -221,7 +221,7 @@ fn a_client_that_vanishes_leaves_no_state() {
 /// Returns a directory of the user nobody, with the program in it, for tests that run as root.
 fn as_nobody() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_doorbell"), dir.path().join("doorbell")).unwrap();
+    common::copy_program(&dir.path().join("doorbell"));
     // Who is not root cannot give it away, and is an ordinary user already.
     let _ = std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY));
     dir

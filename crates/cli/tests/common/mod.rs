@@ -109,6 +109,13 @@ fn fold(mut sum: u64) -> u16 {
     !(sum as u16)
 }
 
+/// Copies the program to `to`, in a process of its own: a child that another test starts while
+/// this one writes would hold the file, and a file that is open for writing cannot be run.
+pub fn copy_program(to: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_doorbell")).arg(to).status();
+    assert!(copied.expect("cp starts").success());
+}
+
 /// The names in a directory, sorted.
 pub fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).expect("readable");
