@@ -99,7 +99,7 @@ fn the_version_has_the_commit() {
     assert!(commit.len() == 12 && commit.chars().all(|c| c.is_ascii_hexdigit()), "{version}");
 }
 
-/// What a command prints on a terminal of so many columns.
+/// Returns the output of a command on a terminal of so many columns.
 fn on_terminal(columns: u32, command: &str) -> String {
     let doorbell = env!("CARGO_BIN_EXE_doorbell");
     let script = format!(
