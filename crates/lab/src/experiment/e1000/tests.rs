@@ -125,7 +125,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             plan("e1000-send", &sets)
         })
         .collect();
-    every_key_moves(&bases, &["traffic.file"], fingerprint);
+    every_key_moves(&bases, &["traffic.file", "traffic.pad"], fingerprint);
 }
 
 #[test]

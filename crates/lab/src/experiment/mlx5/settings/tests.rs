@@ -66,7 +66,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let about_kind = key.about.split(':').next().unwrap_or("");
             let silent = match key.name {
                 // Keys that bound others, and names.
-                "cpu.cores" | "traffic.file" => true,
+                "cpu.cores" | "traffic.file" | "traffic.pad" => true,
                 "run.cores" => kind == "pcap",
                 _ => ["pktgen", "pcap"].contains(&about_kind) && about_kind != kind,
             };
