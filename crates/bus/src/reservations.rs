@@ -6,7 +6,7 @@
 //!
 //! Most bookings extend or follow the last interval, which lives in two fields. The others are a
 //! sorted list in leaves of a few dozen, found just after the last booking or by bisection. A leaf
-//! knows a bound on its gaps, so a search passes by full ones.
+//! knows a bound on its gaps, so a search passes by full ones. Leaves are reused.
 
 use doorbell_hal::{Span, Time};
 
@@ -42,7 +42,11 @@ impl Reservations {
         Reservations {
             floor: Time::ZERO,
             last: Interval { start: Time::ZERO, end: Time::ZERO },
-            older: Sorted { leaves: Vec::new(), finger: Place { leaf: 0, item: 0 } },
+            older: Sorted {
+                leaves: Vec::new(),
+                finger: Place { leaf: 0, item: 0 },
+                spare: Vec::new(),
+            },
             busy: Span::ZERO,
         }
     }
@@ -210,6 +214,8 @@ struct Sorted {
     leaves: Vec<Leaf>,
     /// Place of the last booking, often just before the next. A hint, checked before use.
     finger: Place,
+    /// Empty vectors of dropped leaves, for reuse.
+    spare: Vec<Vec<Interval>>,
 }
 
 impl Sorted {
@@ -289,7 +295,7 @@ impl Sorted {
     #[inline(never)]
     fn push_leaf(&mut self, interval: Interval) {
         let gap = interval.start.since(self.leaves.last().map_or(Time::ZERO, |leaf| leaf.end));
-        let mut items = Vec::with_capacity(LEAF);
+        let mut items = self.empty_leaf();
         items.push(interval);
         self.leaves.push(Leaf { end: interval.end, gap, items });
     }
@@ -299,7 +305,7 @@ impl Sorted {
             return self.push(interval);
         }
         if self.leaves[place.leaf].items.len() == LEAF {
-            let mut items = Vec::with_capacity(LEAF);
+            let mut items = self.empty_leaf();
             let full = &mut self.leaves[place.leaf];
             items.extend(full.items.drain(LEAF / 2..));
             let upper = Leaf { end: full.end, gap: full.gap, items };
@@ -319,7 +325,7 @@ impl Sorted {
         leaf.items.remove(place.item);
         match leaf.items.last() {
             Some(last) => leaf.end = last.end,
-            None => drop(self.leaves.remove(place.leaf)),
+            None => self.drop_leaf(place.leaf),
         }
     }
 
@@ -327,8 +333,18 @@ impl Sorted {
     #[inline]
     fn forget(&mut self, floor: Time) {
         while self.leaves.first().is_some_and(|leaf| leaf.end <= floor) {
-            self.leaves.remove(0);
+            self.drop_leaf(0);
         }
+    }
+
+    fn drop_leaf(&mut self, i: usize) {
+        let Leaf { mut items, .. } = self.leaves.remove(i);
+        items.clear();
+        self.spare.push(items);
+    }
+
+    fn empty_leaf(&mut self) -> Vec<Interval> {
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(LEAF))
     }
 }
 
