@@ -153,17 +153,6 @@ impl<Dr, E> NapiContext<Dr, E> {
         }
     }
 
-    /// Passes waiting packets to the driver, as after a poll.
-    pub fn send<B, D>(&mut self, m: &mut Machine<B, D>)
-    where
-        B: Bus,
-        D: Device<B>,
-        Dr: Driver<Machine<B, D>>,
-        E: Endpoint<Machine<B, D>>,
-    {
-        send(m, self);
-    }
-
     /// Drains the qdisc at the end of a run.
     pub fn drain_queue(&mut self) -> impl Iterator<Item = Packet> {
         self.queue.drain(..)
@@ -345,7 +334,7 @@ where
     let mut steps = 0u64;
     // The device moves nothing that decides between cores but interrupts.
     let mut changes = m.bus.interrupt_changes();
-    stations.iter_mut().for_each(|s| ask(m, s));
+    stations.iter_mut().for_each(|s| s.ask(m));
     let mut next = first_ready(cpus, stations);
     loop {
         // Checked only now and then, because it walks over all connections. One station may still
@@ -362,7 +351,7 @@ where
             m.run_to_interrupt(until.min(Time::from_ps(next.0.ps() - 1)));
             if m.bus.interrupt_changes() != changes {
                 changes = m.bus.interrupt_changes();
-                stations.iter_mut().for_each(|s| ask(m, s));
+                stations.iter_mut().for_each(|s| s.ask(m));
                 next = first_ready(cpus, stations);
             }
             continue;
@@ -382,27 +371,15 @@ where
         m.retire_before(at);
         m.enter(i);
         m.idle_until(at);
-        step(m, &mut cpus[i], i, stations, rules)?;
+        Turn { m, stations, rules, core: i }.step(&mut cpus[i])?;
         cpus[i].now = m.now();
         let before = core::mem::replace(&mut changes, m.bus.interrupt_changes());
         for s in stations.iter_mut() {
             if s.irq_core == i || s.app_core == i || changes != before {
-                ask(m, s);
+                s.ask(m);
             }
         }
         next = first_ready(cpus, stations);
-    }
-}
-
-/// Finds the time from which a station wants its interrupt core.
-fn ask<B: Bus, D, Dr, E, H: Host>(m: &Machine<B, D>, s: &mut NapiContext<Dr, E>)
-where
-    E: Endpoint<H>,
-{
-    let platform = m.bus.platform_of(s.irq_core);
-    s.asks = s.endpoint.next_timer().min(s.watchdog.as_ref().map_or(Time::NEVER, |w| w.next));
-    for at in s.lines.iter().filter_map(|i| i.pending(platform)) {
-        s.asks = s.asks.min(at);
     }
 }
 
@@ -431,230 +408,211 @@ fn first_ready<Dr, E>(cpus: &mut [Cpu], stations: &[NapiContext<Dr, E>]) -> (Tim
     next
 }
 
-fn step<B, D, Dr, E>(
-    m: &mut Machine<B, D>,
-    c: &mut Cpu,
-    i: usize,
-    stations: &mut [NapiContext<Dr, E>],
-    rules: &Rules,
-) -> Result<(), Stuck>
+/// A turn of a core.
+struct Turn<'a, B, D, Dr, E> {
+    m: &'a mut Machine<B, D>,
+    stations: &'a mut [NapiContext<Dr, E>],
+    rules: &'a Rules,
+    core: usize,
+}
+
+impl<B: Bus, D: Device<B>, Dr, E> Turn<'_, B, D, Dr, E>
 where
-    B: Bus,
-    D: Device<B>,
     Dr: Driver<Machine<B, D>>,
     E: Endpoint<Machine<B, D>>,
 {
-    m.catch_up();
-    let began = m.now();
-    let mut interrupted = false;
-    for (n, s) in stations.iter_mut().enumerate().filter(|(_, s)| s.irq_core == i) {
-        for k in 0..s.lines.len() {
-            if s.lines[k].pending(m.bus.platform()).is_none_or(|at| at > m.now()) {
-                continue;
+    fn step(&mut self, c: &mut Cpu) -> Result<(), Stuck> {
+        self.m.catch_up();
+        let began = self.m.now();
+        let mut interrupted = false;
+        for (n, s) in self.stations.iter_mut().enumerate().filter(|(_, s)| s.irq_core == self.core)
+        {
+            for k in 0..s.lines.len() {
+                if s.lines[k].pending(self.m.bus.platform()).is_none_or(|at| at > self.m.now()) {
+                    continue;
+                }
+                interrupted = true;
+                let vector = s.lines[k].take(self.m.bus.platform_mut());
+                s.interrupts += 1;
+                s.taken[k] += 1;
+                let from = self.m.now();
+                let irq = s.driver.interrupt(self.m, vector);
+                self.m.mark(from, DriverCall::Interrupt(vector));
+                s.unhandled = if irq == Irq::None { s.unhandled + 1 } else { 0 };
+                if s.unhandled > NOBODY_CARED {
+                    return Err(Stuck::Line(vector));
+                }
+                if irq == Irq::Poll && !s.scheduled {
+                    s.scheduled = true;
+                    c.list.push_back(n);
+                }
             }
-            interrupted = true;
-            let vector = s.lines[k].take(m.bus.platform_mut());
-            s.interrupts += 1;
-            s.taken[k] += 1;
-            let from = m.now();
-            let irq = s.driver.interrupt(m, vector);
-            m.mark(from, DriverCall::Interrupt(vector));
-            s.unhandled = if irq == Irq::None { s.unhandled + 1 } else { 0 };
-            if s.unhandled > NOBODY_CARED {
-                return Err(Stuck::Line(vector));
+        }
+        if interrupted {
+            c.busy.hardirq += self.m.now().since(began);
+            return Ok(());
+        }
+        if self.rules.watchdog.is_some() && self.look_after(c) {
+            c.busy.softirq += self.m.now().since(began);
+            return Ok(());
+        }
+        let mut timers = false;
+        for s in self
+            .stations
+            .iter_mut()
+            .filter(|s| s.irq_core == self.core && s.endpoint.next_timer() <= began)
+        {
+            timers = true;
+            let from = self.m.now();
+            s.endpoint.timers(self.m);
+            self.m.mark(from, DriverCall::Timers);
+            s.send(self.m);
+            s.wake(self.m);
+        }
+        if timers {
+            c.busy.softirq += self.m.now().since(began);
+            return Ok(());
+        }
+        if !c.list.is_empty() && !c.ksoftirqd {
+            let a = c.action.get_or_insert(Action {
+                entered: began,
+                started: began,
+                left: i64::from(self.rules.budget),
+                restarts: 0,
+            });
+            a.left -= i64::from(self.poll(&mut c.list));
+            let now = self.m.now();
+            if c.list.is_empty() {
+                c.action = None;
+            } else if a.left <= 0 || now.since(a.started) >= self.rules.time {
+                c.busy.squeezed += 1;
+                a.restarts += 1;
+                if a.restarts < self.rules.restarts && now.since(a.entered) < self.rules.time {
+                    (a.started, a.left) = (now, i64::from(self.rules.budget));
+                } else {
+                    c.action = None;
+                    c.ksoftirqd = true;
+                    c.busy.handovers += 1;
+                }
             }
-            if irq == Irq::Poll && !s.scheduled {
+            c.busy.softirq += now.since(began);
+            return Ok(());
+        }
+        match self.choose(c, began) {
+            Some((thread, switched)) => {
+                if switched {
+                    self.m.delay(self.rules.switch);
+                }
+                match thread {
+                    Thread::Ksoftirqd => {
+                        self.poll(&mut c.list);
+                        c.ksoftirqd = !c.list.is_empty();
+                        c.busy.ksoftirqd += self.m.now().since(began);
+                    }
+                    Thread::Application(n) => {
+                        let s = &mut self.stations[n];
+                        let from = self.m.now();
+                        if core::mem::take(&mut s.ended) {
+                            s.send(self.m);
+                        } else {
+                            // Neither the call nor its sends run the device ahead of the interrupt
+                            // core, whose polls would then find frames too early.
+                            s.ended = s.app_core != s.irq_core;
+                            if s.ended {
+                                self.m.ahead(|m| s.endpoint.run(m));
+                            } else {
+                                s.endpoint.run(self.m);
+                            }
+                            self.m.mark(from, DriverCall::Application);
+                            if !s.ended {
+                                s.send(self.m);
+                            }
+                        }
+                        s.awake = (s.ended || s.endpoint.is_ready()).then_some(self.m.now());
+                        c.busy.application += self.m.now().since(began);
+                    }
+                }
+            }
+            None => c.current = None,
+        }
+        Ok(())
+    }
+
+    /// Runs the due watchdogs of the core's stations. Returns whether there was any.
+    #[cold]
+    fn look_after(&mut self, c: &mut Cpu) -> bool {
+        let mut any = false;
+        for (n, s) in self.stations.iter_mut().enumerate().filter(|(_, s)| s.irq_core == self.core)
+        {
+            let Some(w) = s.watchdog.as_mut().filter(|w| w.next <= self.m.now()) else { continue };
+            any = true;
+            let alarm = w.look(self.m.now(), bql::is_stopped(&s.driver), failed(&mut self.m.bus));
+            if s.driver.alarm(self.m, alarm) == Irq::Poll && !s.scheduled {
                 s.scheduled = true;
                 c.list.push_back(n);
             }
+            s.send(self.m);
         }
+        any
     }
-    if interrupted {
-        c.busy.hardirq += m.now().since(began);
-        return Ok(());
-    }
-    if rules.watchdog.is_some() && look_after(m, c, i, stations) {
-        c.busy.softirq += m.now().since(began);
-        return Ok(());
-    }
-    let mut timers = false;
-    for s in stations.iter_mut().filter(|s| s.irq_core == i && s.endpoint.next_timer() <= began) {
-        timers = true;
-        let from = m.now();
-        s.endpoint.timers(m);
-        m.mark(from, DriverCall::Timers);
-        send(m, s);
-        s.wake(m);
-    }
-    if timers {
-        c.busy.softirq += m.now().since(began);
-        return Ok(());
-    }
-    if !c.list.is_empty() && !c.ksoftirqd {
-        let a = c.action.get_or_insert(Action {
-            entered: began,
-            started: began,
-            left: i64::from(rules.budget),
-            restarts: 0,
-        });
-        a.left -= i64::from(poll(m, &mut c.list, stations, rules));
-        let now = m.now();
-        if c.list.is_empty() {
-            c.action = None;
-        } else if a.left <= 0 || now.since(a.started) >= rules.time {
-            c.busy.squeezed += 1;
-            a.restarts += 1;
-            if a.restarts < rules.restarts && now.since(a.entered) < rules.time {
-                (a.started, a.left) = (now, i64::from(rules.budget));
-            } else {
-                c.action = None;
-                c.ksoftirqd = true;
-                c.busy.handovers += 1;
-            }
-        }
-        c.busy.softirq += now.since(began);
-        return Ok(());
-    }
-    match choose(c, i, stations, began, rules) {
-        Some((thread, switched)) => {
-            if switched {
-                m.delay(rules.switch);
-            }
-            match thread {
-                Thread::Ksoftirqd => {
-                    poll(m, &mut c.list, stations, rules);
-                    c.ksoftirqd = !c.list.is_empty();
-                    c.busy.ksoftirqd += m.now().since(began);
-                }
-                Thread::Application(n) => {
-                    let s = &mut stations[n];
-                    let from = m.now();
-                    if core::mem::take(&mut s.ended) {
-                        send(m, s);
-                    } else {
-                        // Neither the call nor its sends run the device ahead of the interrupt
-                        // core, whose polls would then find frames too early.
-                        s.ended = s.app_core != s.irq_core;
-                        if s.ended {
-                            m.ahead(|m| s.endpoint.run(m));
-                        } else {
-                            s.endpoint.run(m);
-                        }
-                        m.mark(from, DriverCall::Application);
-                        if !s.ended {
-                            send(m, s);
-                        }
-                    }
-                    s.awake = (s.ended || s.endpoint.is_ready()).then_some(m.now());
-                    c.busy.application += m.now().since(began);
-                }
-            }
-        }
-        None => c.current = None,
-    }
-    Ok(())
-}
 
-/// Runs the due watchdogs of core `i`'s stations. Returns whether there was any.
-#[cold]
-fn look_after<B, D, Dr, E>(
-    m: &mut Machine<B, D>,
-    c: &mut Cpu,
-    i: usize,
-    stations: &mut [NapiContext<Dr, E>],
-) -> bool
-where
-    B: Bus,
-    D: Device<B>,
-    Dr: Driver<Machine<B, D>>,
-    E: Endpoint<Machine<B, D>>,
-{
-    let mut any = false;
-    for (n, s) in stations.iter_mut().enumerate().filter(|(_, s)| s.irq_core == i) {
-        let Some(w) = s.watchdog.as_mut().filter(|w| w.next <= m.now()) else { continue };
-        any = true;
-        let alarm = w.look(m.now(), bql::is_stopped(&s.driver), failed(&mut m.bus));
-        if s.driver.alarm(m, alarm) == Irq::Poll && !s.scheduled {
-            s.scheduled = true;
-            c.list.push_back(n);
+    /// Returns the thread that runs next, and whether this is a switch.
+    fn choose(&self, c: &mut Cpu, now: Time) -> Option<(Thread, bool)> {
+        // Turns go round applications by station, then ksoftirqd.
+        let all = self.stations.len() + 1;
+        let ready = |n: usize| match self.stations.get(n) {
+            Some(s) => s.app_core == self.core && s.awake.is_some_and(|t| t <= now),
+            None => c.ksoftirqd,
+        };
+        let thread = |n: usize| {
+            if n < self.stations.len() { Thread::Application(n) } else { Thread::Ksoftirqd }
+        };
+        let (last, since) = match c.current {
+            Some((Thread::Application(n), since)) => (n, since),
+            Some((Thread::Ksoftirqd, since)) => (self.stations.len(), since),
+            None => (self.stations.len(), Time::ZERO),
+        };
+        let expired = c.current.is_none() || now.since(since) >= self.rules.slice;
+        if !expired && ready(last) {
+            return Some((thread(last), false));
         }
-        send(m, s);
+        let next = (1..=all).map(|k| (last + k) % all).find(|n| ready(*n))?;
+        let switched = c.current.is_none_or(|(t, _)| t != thread(next));
+        c.current = Some((thread(next), now));
+        Some((thread(next), switched))
     }
-    any
-}
 
-/// Returns the thread that runs next, and whether this is a switch.
-fn choose<Dr, E>(
-    c: &mut Cpu,
-    i: usize,
-    stations: &[NapiContext<Dr, E>],
-    now: Time,
-    rules: &Rules,
-) -> Option<(Thread, bool)> {
-    // Turns go round applications by station, then ksoftirqd.
-    let all = stations.len() + 1;
-    let ready = |n: usize| match stations.get(n) {
-        Some(s) => s.app_core == i && s.awake.is_some_and(|t| t <= now),
-        None => c.ksoftirqd,
-    };
-    let thread =
-        |n: usize| if n < stations.len() { Thread::Application(n) } else { Thread::Ksoftirqd };
-    let (last, since) = match c.current {
-        Some((Thread::Application(n), since)) => (n, since),
-        Some((Thread::Ksoftirqd, since)) => (stations.len(), since),
-        None => (stations.len(), Time::ZERO),
-    };
-    let expired = c.current.is_none() || now.since(since) >= rules.slice;
-    if !expired && ready(last) {
-        return Some((thread(last), false));
-    }
-    let next = (1..=all).map(|k| (last + k) % all).find(|n| ready(*n))?;
-    let switched = c.current.is_none_or(|(t, _)| t != thread(next));
-    c.current = Some((thread(next), now));
-    Some((thread(next), switched))
-}
-
-/// Polls the first of the list. Returns the part of the budget used.
-fn poll<B, D, Dr, E>(
-    m: &mut Machine<B, D>,
-    list: &mut VecDeque<usize>,
-    stations: &mut [NapiContext<Dr, E>],
-    rules: &Rules,
-) -> u32
-where
-    B: Bus,
-    D: Device<B>,
-    Dr: Driver<Machine<B, D>>,
-    E: Endpoint<Machine<B, D>>,
-{
-    let Some(n) = list.pop_front() else { return 0 };
-    let s = &mut stations[n];
-    s.polls += 1;
-    let mut up = Counted { up: &mut s.endpoint, received: 0 };
-    let from = m.now();
-    let result = s.driver.poll(m, rules.weight, &mut up);
-    let received = up.received;
-    m.mark(from, DriverCall::Poll);
-    s.received += u64::from(received);
-    let from = m.now();
-    s.endpoint.softirq(m);
-    m.mark(from, DriverCall::Stack);
-    send(m, s);
-    s.wake(m);
-    match result {
-        Poll::Again => {
-            list.push_back(n);
-            return rules.weight;
+    /// Polls the first of the list. Returns the part of the budget used.
+    fn poll(&mut self, list: &mut VecDeque<usize>) -> u32 {
+        let Some(n) = list.pop_front() else { return 0 };
+        let s = &mut self.stations[n];
+        s.polls += 1;
+        let mut up = Counted { up: &mut s.endpoint, received: 0 };
+        let from = self.m.now();
+        let result = s.driver.poll(self.m, self.rules.weight, &mut up);
+        let received = up.received;
+        self.m.mark(from, DriverCall::Poll);
+        s.received += u64::from(received);
+        let from = self.m.now();
+        s.endpoint.softirq(self.m);
+        self.m.mark(from, DriverCall::Stack);
+        s.send(self.m);
+        s.wake(self.m);
+        match result {
+            Poll::Again => {
+                list.push_back(n);
+                return self.rules.weight;
+            }
+            Poll::Work => {
+                let from = self.m.now();
+                s.driver.work(self.m);
+                self.m.mark(from, DriverCall::Work);
+            }
+            Poll::Idle => {}
         }
-        Poll::Work => {
-            let from = m.now();
-            s.driver.work(m);
-            m.mark(from, DriverCall::Work);
-        }
-        Poll::Idle => {}
+        s.scheduled = false;
+        received
     }
-    s.scheduled = false;
-    received
 }
 
 impl<Dr, E> NapiContext<Dr, E> {
@@ -667,47 +625,59 @@ impl<Dr, E> NapiContext<Dr, E> {
             self.awake = Some(h.now());
         }
     }
-}
 
-/// Passes packets to the driver: waiting ones, then new ones. An empty qdisc is bypassed without
-/// "more". Packets that waited go in batches with "more" on all but the last.
-fn send<B, D, Dr, E>(m: &mut Machine<B, D>, s: &mut NapiContext<Dr, E>)
-where
-    B: Bus,
-    D: Device<B>,
-    Dr: Driver<Machine<B, D>>,
-    E: Endpoint<Machine<B, D>>,
-{
-    loop {
-        let room = if s.endpoint.is_generator() { i32::MAX } else { s.driver.byte_room() };
-        if s.driver.stopped() || !s.batch.may_go(room) {
-            // New packets wait too. Their sockets limit the number.
-            while let Some(p) = s.endpoint.output(m) {
-                s.queue.push_back(p);
-            }
-            return;
+    /// Finds the time from which it wants its interrupt core.
+    fn ask<B: Bus, D, H: Host>(&mut self, m: &Machine<B, D>)
+    where
+        E: Endpoint<H>,
+    {
+        let platform = m.bus.platform_of(self.irq_core);
+        self.asks =
+            self.endpoint.next_timer().min(self.watchdog.as_ref().map_or(Time::NEVER, |w| w.next));
+        for at in self.lines.iter().filter_map(|i| i.pending(platform)) {
+            self.asks = self.asks.min(at);
         }
-        let Some(p) = s.queue.pop_front().or_else(|| s.endpoint.output(m)) else {
-            s.batch.end();
-            return;
-        };
-        m.charge(CpuWork::Stack);
-        let waiting = !s.queue.is_empty() || s.endpoint.more();
-        let more = s.batch.goes(p.len(), waiting);
-        let from = m.now();
-        let result = s.driver.transmit(m, p, more);
-        m.mark(from, DriverCall::Transmit);
-        match result {
-            Tx::Ok => {
-                if let Some(w) = &mut s.watchdog {
-                    w.sent = m.now();
+    }
+
+    /// Passes packets to the driver: waiting ones, then new ones. An empty qdisc is bypassed
+    /// without "more". Packets that waited go in batches with "more" on all but the last.
+    pub fn send<B: Bus, D: Device<B>>(&mut self, m: &mut Machine<B, D>)
+    where
+        Dr: Driver<Machine<B, D>>,
+        E: Endpoint<Machine<B, D>>,
+    {
+        loop {
+            let room =
+                if self.endpoint.is_generator() { i32::MAX } else { self.driver.byte_room() };
+            if self.driver.stopped() || !self.batch.may_go(room) {
+                // New packets wait too. Their sockets limit the number.
+                while let Some(p) = self.endpoint.output(m) {
+                    self.queue.push_back(p);
                 }
-            }
-            Tx::Busy(p) => {
-                s.queue.push_front(p);
                 return;
             }
-            Tx::Dropped(p) => s.endpoint.dropped(m, p),
+            let Some(p) = self.queue.pop_front().or_else(|| self.endpoint.output(m)) else {
+                self.batch.end();
+                return;
+            };
+            m.charge(CpuWork::Stack);
+            let waiting = !self.queue.is_empty() || self.endpoint.more();
+            let more = self.batch.goes(p.len(), waiting);
+            let from = m.now();
+            let result = self.driver.transmit(m, p, more);
+            m.mark(from, DriverCall::Transmit);
+            match result {
+                Tx::Ok => {
+                    if let Some(w) = &mut self.watchdog {
+                        w.sent = m.now();
+                    }
+                }
+                Tx::Busy(p) => {
+                    self.queue.push_front(p);
+                    return;
+                }
+                Tx::Dropped(p) => self.endpoint.dropped(m, p),
+            }
         }
     }
 }
