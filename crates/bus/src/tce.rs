@@ -6,7 +6,7 @@
 //! of memory still holds behind an entry ([`ProtectionGranularity`](crate::ProtectionGranularity)).
 //! Source: Linux, `arch/powerpc/platforms/pseries/iommu.c`.
 
-use doorbell_hal::{Direction, DmaFault, DmaFaultKind, Iova, MapFault, Span};
+use doorbell_hal::{Direction, DmaFault, DmaFaultKind, Iova, MapFault, Span, fail_if};
 
 /// log2 of the page of an entry.
 const PAGE_SHIFT: u32 = 12;
@@ -178,12 +178,8 @@ impl Table {
             Direction::ToDevice => READ,
             Direction::FromDevice => WRITE,
         };
-        if entry == 0 {
-            return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
-        }
-        if entry & needed == 0 {
-            return Err(DmaFault { at, kind: DmaFaultKind::Direction });
-        }
+        fail_if(entry == 0, DmaFault { at, kind: DmaFaultKind::Unmapped })?;
+        fail_if(entry & needed == 0, DmaFault { at, kind: DmaFaultKind::Direction })?;
         let offset = at.0 & (PAGE - 1);
         Ok(((entry & !(PAGE - 1)) + offset, (PAGE - offset) as usize))
     }

@@ -17,7 +17,7 @@ use super::switch::{self, To};
 use crate::common::Reply;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
-use doorbell_hal::{HcallReturn, Iova, Port, Span, Time};
+use doorbell_hal::{HcallReturn, Iova, Port, Span, Time, fail_if};
 use doorbell_layout::ibmveth::{Descriptor, attribute, send, status};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::ethernet::{ADDRESSES, HEADER};
@@ -209,12 +209,8 @@ impl Veth {
             a[send::DESCRIPTORS..send::DESCRIPTORS + send::MAX].iter().map(|d| Descriptor(*d));
         let descriptors = || all.clone().take_while(|d| d.is_valid());
         let total: u64 = descriptors().map(|d| u64::from(d.len())).sum();
-        if total == 0 {
-            return Err((status::H_SUCCESS, at));
-        }
-        if total > u64::from(cfg.max_frame) {
-            return Err((status::H_RESOURCE, at));
-        }
+        fail_if(total == 0, (status::H_SUCCESS, at))?;
+        fail_if(total > u64::from(cfg.max_frame), (status::H_RESOURCE, at))?;
         let mut at = at;
         let refused = |at: Time| (status::H_PARAMETER, at);
         frame.fit(total as usize);
@@ -222,15 +218,11 @@ impl Veth {
         let mut start = 0;
         for d in descriptors().filter(|d| !d.is_empty()) {
             let piece = &mut frame[start..start + d.len() as usize];
-            if u64::from(d.ioba()) + u64::from(d.len()) > 1 << 32 {
-                return Err(refused(at));
-            }
+            fail_if(u64::from(d.ioba()) + u64::from(d.len()) > 1 << 32, refused(at))?;
             at = port.read(at, Iova(d.ioba().into()), piece).map_err(|_| refused(at))?;
             start += d.len() as usize;
         }
-        if frame.len() < HEADER {
-            return Err(refused(at));
-        }
+        fail_if(frame.len() < HEADER, refused(at))?;
         let (pvid, tagged) = (sender.cfg.pvid, !sender.cfg.tagged.is_empty());
         let (vlan, priority) =
             untag(frame, pvid, |v| tagged && sender.is_on(v)).ok_or(refused(at))?;

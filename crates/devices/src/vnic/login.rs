@@ -11,7 +11,7 @@ use super::session::{Queues, RxQueue, TxQueue};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_hal::{Iova, Port, Time};
+use doorbell_hal::{Iova, Port, Time, fail_if};
 use doorbell_layout::ibmvnic::{Login, LoginBuffer, LoginResponse, MAX_COMPLETIONS, MESSAGE, rc};
 use zerocopy::byteorder::big_endian::U32;
 
@@ -64,21 +64,15 @@ impl VnicServer {
         l: Login,
     ) -> Result<(), u8> {
         let len = l.len.get() as usize;
-        if !(size_of::<LoginBuffer>()..=MAX_LOGIN).contains(&len) {
-            return Err(rc::INVALID_LENGTH);
-        }
+        fail_if(!(size_of::<LoginBuffer>()..=MAX_LOGIN).contains(&len), rc::INVALID_LENGTH)?;
         let mut buffer = vec![0; len];
         if p.read(at, Iova(l.ioba.get().into()), &mut buffer).is_err() {
             self.counters.dma_faults += 1;
             return Err(rc::INVALID_IOBA);
         }
         let head = LoginBuffer::of(*buffer.first_chunk().ok_or(rc::INVALID_LENGTH)?);
-        if head.len.get() as usize != len {
-            return Err(rc::INVALID_LENGTH);
-        }
-        if head.version.get() == 0 {
-            return Err(rc::PARAMETER);
-        }
+        fail_if(head.len.get() as usize != len, rc::INVALID_LENGTH)?;
+        fail_if(head.version.get() == 0, rc::PARAMETER)?;
         let list = |n, offset| numbers(&buffer, n, offset).ok_or(rc::PARAMETER);
         let tx = list(head.num_txcomp_subcrqs, head.off_txcomp_subcrqs)?;
         let rx = list(head.num_rxcomp_subcrqs, head.off_rxcomp_subcrqs)?;
@@ -97,9 +91,7 @@ impl VnicServer {
         if tx.len() as u64 != s.granted.tx_queues || rx.len() as u64 != s.granted.rx_queues {
             return Err(rc::PARAMETER);
         }
-        if twice || !all.iter().all(registered) {
-            return Err(rc::PARAMETER);
-        }
+        fail_if(twice || !all.iter().all(registered), rc::PARAMETER)?;
         if s.granted.tx_queues.max(s.granted.rx_queues) > server.queues.min(c.queue_limit) {
             return Err(rc::PARTIAL_SUCCESS);
         }
@@ -109,9 +101,7 @@ impl VnicServer {
         let off_sizes = off_rx + 8 * n_rx;
         let off_versions = off_sizes + 8 * n_rx;
         let total = off_versions + TX_DESC_VERSIONS.len();
-        if (head.login_rsp_len.get() as usize) < total {
-            return Err(rc::INVALID_LENGTH);
-        }
+        fail_if((head.login_rsp_len.get() as usize) < total, rc::INVALID_LENGTH)?;
         let word = |n: usize| U32::new(n as u32);
         let response = LoginResponse {
             len: word(total),

@@ -9,7 +9,7 @@ use super::Entry;
 use super::device::{Completion, Event, VnicServer};
 use super::headers::{Headers, are_headers};
 use alloc::vec::Vec;
-use doorbell_hal::{Port, Time};
+use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::ibmvnic::{
     MAX_COMPLETIONS, MAX_INDIRECT, Tx, TxComp, cause, desc, desc_req, first, offload, rc, status,
     tx,
@@ -171,12 +171,8 @@ impl VnicServer {
         let longest =
             if lso { u64::from(self.cfg.servers[c.active].max_large_tx) } else { s.granted.mtu }
                 + tag;
-        if d.n_sge != 1 {
-            return Err(Refusal::Code(rc::UNSUPPORTED_OPTION));
-        }
-        if len < HEADER as u64 || len > longest {
-            return Err(Refusal::Code(rc::INVALID_LENGTH));
-        }
+        fail_if(d.n_sge != 1, Refusal::Code(rc::UNSUPPORTED_OPTION))?;
+        fail_if(len < HEADER as u64 || len > longest, Refusal::Code(rc::INVALID_LENGTH))?;
         let map = u8::try_from(d.dma_reg.get()).ok().and_then(|id| s.maps.get(&id));
         let map = map.ok_or(Refusal::Code(rc::PARAMETER))?;
         let from = map.range(d.ioba.get(), len).ok_or(Refusal::Code(rc::INVALID_IOBA))?;
@@ -201,9 +197,7 @@ impl VnicServer {
             self.counters.headers_unasked += u64::from(job.headers.any());
         } else if !job.headers.any() {
             self.counters.headers_missing += 1;
-            if server.backing_needs_headers {
-                return Err(Refusal::Adapter);
-            }
+            fail_if(server.backing_needs_headers, Refusal::Adapter)?;
         } else if !job.headers.are(wanted, frame) {
             self.counters.headers_bad += 1;
             let ends = server.backing_needs_headers;
@@ -246,9 +240,7 @@ impl VnicServer {
             (Transport::Udp, false) => offload::UDP4,
             (Transport::Udp, true) => offload::UDP6,
         };
-        if !on[which] {
-            return Err(Refusal::Code(rc::UNSUPPORTED_OPTION));
-        }
+        fail_if(!on[which], Refusal::Code(rc::UNSUPPORTED_OPTION))?;
         // The field's content is not asked for (tcp_pseudosum_req is 0); padding is not summed.
         let end = layers.datagram(frame).ok_or(wrong)?.end;
         let partial = layers.partial().ok_or(wrong)?;

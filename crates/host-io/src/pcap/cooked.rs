@@ -6,6 +6,7 @@
 
 use super::Fault;
 use super::error::COOKED;
+use doorbell_hal::fail_if;
 
 /// Devices whose packets have an EtherType: ARPHRD_ETHER, ARPHRD_LOOPBACK, ARPHRD_NONE.
 const DEVICES: [u16; 3] = [1, 772, 65534];
@@ -30,9 +31,7 @@ pub(super) fn split(link: u32, data: &[u8], original: u32) -> Result<Option<Spli
     } else {
         (word(0), word(8), h[10], &h[12..18])
     };
-    if !DEVICES.contains(&device) {
-        return Err(Fault::Cooked(device));
-    }
+    fail_if(!DEVICES.contains(&device), Fault::Cooked(device))?;
     let receiver = match kind {
         BROADCAST => [0xff; 6],
         MULTICAST => [1, 0, 0x5e, 0, 0, 1],

@@ -25,6 +25,7 @@ mod tests;
 pub use error::{CaptureError, Fault};
 pub use write::{InterfaceId, Writer};
 
+use doorbell_hal::fail_if;
 use input::Input;
 use std::{fmt, fs::File, io::Read, path::Path};
 
@@ -170,9 +171,7 @@ fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
         }
         _ => return Err(Fault::NotACapture(magic)),
     }
-    if arena.capture.frames.is_empty() {
-        return Err(Fault::Empty);
-    }
+    fail_if(arena.capture.frames.is_empty(), Fault::Empty)?;
     Ok(())
 }
 
@@ -238,13 +237,9 @@ impl Arena {
         }
         let whole = p.original - captured + (head.len() + data.len()) as u32;
         let len = whole.saturating_sub(p.fcs);
-        if !(MIN_FRAME..=MAX_FRAME).contains(&len) {
-            return Err(Fault::Length(len));
-        }
+        fail_if(!(MIN_FRAME..=MAX_FRAME).contains(&len), Fault::Length(len))?;
         let start = self.capture.bytes.len();
-        if start as u64 + u64::from(len) > self.limit {
-            return Err(Fault::TooBig(self.limit));
-        }
+        fail_if(start as u64 + u64::from(len) > self.limit, Fault::TooBig(self.limit))?;
         let end = start + len as usize;
         let room =
             self.capture.bytes.try_reserve(len as usize).and(self.capture.frames.try_reserve(1));

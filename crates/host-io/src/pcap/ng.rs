@@ -2,6 +2,7 @@
 //! all others are skipped. Section numbers are those of draft-ietf-opsawg-pcapng.
 
 use super::{Arena, FCS, Fault, MAX_FRAME, Packet, input::Input};
+use doorbell_hal::fail_if;
 use pcap_parser::pcapng::{Block, OptionCode, PcapNGOption, parse_block_be, parse_block_le};
 use std::io::Read;
 
@@ -81,9 +82,7 @@ impl Section {
         if !matches!(kind, SECTION | INTERFACE | OLD_PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
             return input.skip_to(u64::from(len));
         }
-        if len > MAX_BLOCK {
-            return Err(Fault::Malformed("a block is longer than 16 MiB"));
-        }
+        fail_if(len > MAX_BLOCK, Fault::Malformed("a block is longer than 16 MiB"))?;
         let bytes = input.upto(len as usize)?;
         if self.u32(&bytes[bytes.len() - 4..]) != len {
             return Err(Fault::Malformed("a block's two lengths differ"));
@@ -109,9 +108,7 @@ impl Section {
     fn take(&mut self, block: Block<'_>, arena: &mut Arena) -> Result<(), Fault> {
         match block {
             Block::SectionHeader(s) => {
-                if s.major_version != 1 {
-                    return Err(Fault::Version(s.major_version, s.minor_version));
-                }
+                fail_if(s.major_version != 1, Fault::Version(s.major_version, s.minor_version))?;
                 self.interfaces.clear();
                 Ok(())
             }
@@ -194,9 +191,7 @@ impl Section {
     }
 
     fn flags_fcs(&self, v: &[u8]) -> Result<Option<u32>, Fault> {
-        if v.len() != 4 {
-            return Err(Fault::Malformed("a packet's flags are not of 4 bytes"));
-        }
+        fail_if(v.len() != 4, Fault::Malformed("a packet's flags are not of 4 bytes"))?;
         match self.u32(v) >> 5 & 0xf {
             0 => Ok(None),
             4 => Ok(Some(FCS)),
@@ -244,8 +239,6 @@ fn option<'a>(all: &'a [PcapNGOption<'_>], code: OptionCode) -> Result<Option<&'
 
 /// Returns the captured bytes of a packet block, without padding and options.
 fn captured(data: &[u8], caplen: u32) -> Result<&[u8], Fault> {
-    if caplen > MAX_FRAME + FCS {
-        return Err(Fault::Length(caplen));
-    }
+    fail_if(caplen > MAX_FRAME + FCS, Fault::Length(caplen))?;
     data.get(..caplen as usize).ok_or(Fault::Malformed("a packet is longer than its block"))
 }
