@@ -63,7 +63,7 @@ impl FaultCounts {
 }
 
 /// The faults of one platform.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Faults {
     rules: Vec<Rule>,
     draws: u64,
@@ -86,18 +86,7 @@ pub struct Faults {
 impl Faults {
     /// Creates the faults of `rules`, with random numbers from `seed`.
     pub fn new(rules: Vec<Rule>, seed: u64) -> Faults {
-        Faults {
-            rules,
-            draws: seed,
-            interrupts: 0,
-            completions: 0,
-            accesses: 0,
-            struck: FaultCounts::default(),
-            late: Span::ZERO,
-            stuck: Time::ZERO,
-            missed: Vec::new(),
-            spared: Vec::new(),
-        }
+        Faults { rules, draws: seed, ..Faults::default() }
     }
 
     /// Exempts accesses to these areas. They are not counted.

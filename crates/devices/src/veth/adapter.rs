@@ -60,7 +60,7 @@ pub(super) struct Queue {
     pub(super) toggle: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Adapter {
     pub(super) cfg: config::Adapter,
     pub(super) mac: [u8; 6],
@@ -94,18 +94,7 @@ impl Adapter {
             mac: cfg.mac,
             attributes: attributes::initial(cfg.options.unwrap_or(0), cfg.trunk, active),
             cfg,
-            state: State::Closed,
-            signal: false,
-            notify: None,
-            late: VecDeque::new(),
-            list: 0,
-            filter: 0,
-            queue: Queue::default(),
-            no_buffer: 0,
-            pools: Pools::default(),
-            multicast: Multicast::default(),
-            suspended: None,
-            counters: Counters::default(),
+            ..Adapter::default()
         }
     }
 

@@ -5,7 +5,7 @@ use doorbell_hal::Span;
 use doorbell_layout::ibmveth::attribute;
 
 /// An adapter, as the device tree of its partition has it, and its port of the switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adapter {
     /// Its partition: an index of the ports.
     pub partition: usize,

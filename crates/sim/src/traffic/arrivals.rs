@@ -204,7 +204,7 @@ impl Peer for Arrivals {
 }
 
 /// The machine's end: measures the latency of frames and drops them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Meter {
     prices: Prices,
     bits_per_second: u64,
@@ -228,19 +228,7 @@ pub struct Meter {
 impl Meter {
     /// Creates the end of a link with this rate and delay.
     pub fn new(prices: Prices, bits_per_second: u64, delay: Span) -> Meter {
-        Meter {
-            prices,
-            bits_per_second,
-            delay,
-            waiting: Vec::new(),
-            spare: Vec::new(),
-            unread: 0,
-            latency: Histogram::default(),
-            lately: Histogram::default(),
-            frames: 0,
-            bytes: 0,
-            unknown: 0,
-        }
+        Meter { prices, bits_per_second, delay, ..Meter::default() }
     }
 
     /// Releases all buffers after the driver was closed.
