@@ -54,6 +54,12 @@ impl Config {
     };
 }
 
+impl Default for Config {
+    fn default() -> Config {
+        Config::LINUX
+    }
+}
+
 /// Linux's initial window, in segments.
 const INITIAL: u32 = 10;
 /// Number of segments acknowledged at once (`TCP_MAX_QUICKACKS`).
@@ -96,8 +102,9 @@ pub struct Counters {
     pub recoveries: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
+    #[default]
     Listen,
     Opening,
     Answering,
@@ -105,7 +112,7 @@ enum State {
 }
 
 /// One end of a connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Socket {
     config: Config,
     state: State,
@@ -158,37 +165,15 @@ impl Socket {
             config,
             state,
             initial,
-            una: 0,
-            next: 0,
-            max: 0,
             written: 1,
-            closing: false,
             edge: 1,
             cwnd: u64::from(INITIAL * config.mss),
             threshold: u64::MAX,
-            duplicates: 0,
-            recover: None,
-            resend: false,
-            probe: false,
-            sent: VecDeque::new(),
-            last_sent: Time::ZERO,
-            srtt: None,
             least_rtt: Span::from_ms(1_000_000),
             rto: FIRST_RTO,
-            timer: None,
-            theirs: 0,
-            got: 0,
             read: 1,
-            announced: 0,
-            acked: 0,
-            pieces: Vec::new(),
-            fin: None,
-            ack_now: false,
-            delayed: None,
             quick: (config.receive_buffer / (2 * config.mss)).clamp(2, QUICK),
-            interactive: false,
-            echo: 0,
-            counters: Counters::default(),
+            ..Socket::default()
         }
     }
 
