@@ -57,7 +57,7 @@ pub(crate) enum Command {
     /// Run ibmveth live: real traffic through Open vSwitch, with and without offloads
     #[command(after_help = examples::LIVE)]
     Live(Live),
-    /// List systems, scenarios, profiles and devices, or keys, of all systems or of one
+    /// List systems, scenarios, profiles and devices; or keys, or metrics; of all or of one
     #[command(after_help = examples::LIST)]
     List(List),
     /// Write a commented file to start from: a scenario, a profile or a budget
@@ -429,12 +429,15 @@ pub(crate) struct Live {
 pub(crate) struct List {
     /// Only what belongs to this system
     pub(crate) system: Option<String>,
-    /// With --keys: only keys with this word in name or description
-    #[arg(requires = "keys")]
+    /// Only keys or metrics with this word in name or description
+    #[arg(requires = "what")]
     pub(crate) word: Option<String>,
     /// Every key of profiles, scenarios and --set
-    #[arg(long)]
+    #[arg(long, group = "what")]
     pub(crate) keys: bool,
+    /// Every number of a result, by the name that options and files take
+    #[arg(long, group = "what")]
+    pub(crate) metrics: bool,
     #[command(flatten)]
     pub(crate) output: Output<0>,
 }

@@ -2,6 +2,7 @@
 
 use crate::render::{Format, json};
 use crate::{DONE, Error, args::List, input, output::print};
+use doorbell_lab::metrics::{self, Metric};
 use doorbell_lab::system::{self, SYSTEMS, System};
 use doorbell_lab::{Profile, Scenario, profile, scenario};
 use serde::Serialize;
@@ -14,6 +15,8 @@ struct All {
     devices: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<Vec<Setting>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Vec<Number>>,
 }
 
 #[derive(Serialize)]
@@ -37,11 +40,24 @@ struct Setting {
     about: &'static str,
 }
 
-impl Setting {
-    /// Returns whether the name or the description has this word, in any case.
-    fn has(&self, word: &str) -> bool {
-        let word = word.to_lowercase();
-        [self.key, self.about].iter().any(|text| text.to_lowercase().contains(&word))
+#[derive(Serialize)]
+struct Number {
+    system: &'static str,
+    #[serde(flatten)]
+    metric: Metric,
+}
+
+/// Keeps what has a word in its name or description, in any case.
+///
+/// # Errors
+/// Nothing has it.
+fn with_word<T>(all: Vec<T>, word: &str, texts: impl Fn(&T) -> [&str; 2]) -> Result<Vec<T>, Error> {
+    let low = word.to_lowercase();
+    let has = |t: &T| texts(t).iter().any(|text| text.to_lowercase().contains(&low));
+    let found: Vec<T> = all.into_iter().filter(has).collect();
+    match found.is_empty() {
+        true => Err(input!("nothing has `{word}` in its name or description")),
+        false => Ok(found),
     }
 }
 
@@ -58,13 +74,15 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
     profiles.retain(|p| place(p.system).is_some());
     profiles.sort_by_key(|p| place(p.system));
     let devices = of.iter().flat_map(|r| r.devices.iter().map(|d| (*d, r.name)));
-    let keys = || {
-        let word = args.word.as_deref().unwrap_or_default();
-        let found: Vec<Setting> = settings(&of).filter(|s| s.has(word)).collect();
-        match found.is_empty() {
-            true => Err(input!("no key has `{word}` in its name or description")),
-            false => Ok(found),
-        }
+    let word = args.word.as_deref().unwrap_or_default();
+    let keys = || with_word(settings(&of).collect(), word, |s: &Setting| [s.key, s.about]);
+    let numbers = || {
+        let each = |s: &&'static System| {
+            let system = s.name;
+            metrics::of(s).into_iter().map(move |metric| Number { system, metric })
+        };
+        let all: Vec<Number> = of.iter().flat_map(each).collect();
+        with_word(all, word, |n| [&n.metric.name, &n.metric.about])
     };
     print(&if args.output.format == Format::Json {
         let named = |s: Scenario| {
@@ -77,9 +95,12 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
             profiles: profiles.into_iter().map(|p| p.name).collect(),
             devices: devices.map(|d| d.0).collect(),
             keys: args.keys.then(keys).transpose()?,
+            metrics: args.metrics.then(numbers).transpose()?,
         })
     } else if args.keys {
         shown(&keys()?)
+    } else if args.metrics {
+        counted(&numbers()?)
     } else {
         let row = |name: &str, about: &str| format!(" {name:<22} {about}\n");
         heading("systems")
@@ -130,6 +151,21 @@ fn shown(keys: &[Setting]) -> String {
         if !k.needs.is_empty() {
             text += &format!(" {:25} where {}\n", "", k.needs);
         }
+    }
+    text
+}
+
+/// Renders two lines a metric.
+fn counted(numbers: &[Number]) -> String {
+    let (mut text, mut section) = (String::new(), "");
+    for Number { system, metric: m } in numbers {
+        if section != *system {
+            section = system;
+            text += &heading(&format!("{system}: metrics"));
+        }
+        let unit =
+            if m.unit.is_empty() { "counted".to_owned() } else { format!("{}, counted", m.unit) };
+        text += &format!(" {:<33} {}\n {:33} {unit} {}\n", m.name, m.about, "", m.counted);
     }
     text
 }

@@ -217,7 +217,8 @@ pub(crate) fn values(plan: &Plan) -> Vec<(&'static str, String)> {
     plan.values.iter().map(|(key, value)| (key.name, key.said(value))).collect()
 }
 
-pub(crate) fn result(plan: &Plan, measured: Measured) -> Result<RunResult, Error> {
+pub(crate) fn result(plan: &Plan, mut measured: Measured) -> Result<RunResult, Error> {
+    measured.counts.retain(|c| plan.system.numbers.has(&c.name));
     Ok(RunResult {
         scenario: plan.scenario.clone(),
         profile: plan.profile.clone(),

@@ -126,3 +126,26 @@ fn a_terminal_gets_colours_and_lines_that_fit() {
         !good(&["compare", "mlx5-single-stream", "--with", "driver.mpwqe=off"]).contains('\x1b')
     );
 }
+
+#[test]
+fn metrics_are_listed_with_unit_and_origin() {
+    let all: serde_json::Value =
+        serde_json::from_str(&good(&["list", "--metrics", "mlx5", "--format", "json"])).unwrap();
+    let all = all["metrics"].as_array().unwrap();
+    let rate = all.iter().find(|m| m["name"] == "packets_per_s").unwrap();
+    assert_eq!(rate["unit"], "1/s");
+    let bytes = all.iter().find(|m| m["name"] == "pcie_read_bytes").unwrap();
+    assert_eq!(
+        (&bytes["unit"], &bytes["counted"]),
+        (&"B".into(), &"between CPU and device".into())
+    );
+    assert!(all.iter().all(|m| !m["name"].as_str().unwrap().starts_with("axi_")), "not its bus");
+    // A run has the counts of its own buses alone.
+    let run: serde_json::Value =
+        serde_json::from_str(&good(&["run", "mlx5-pktgen-64", "--format", "json"])).unwrap();
+    let ledger = run["ledger"].as_object().unwrap();
+    assert!(ledger.contains_key("pcie_read_bytes") && !ledger.contains_key("axi_reads"));
+    let named = |n: &String| all.iter().any(|m| m["name"] == **n);
+    assert_eq!(ledger.keys().filter(|n| !named(n)).collect::<Vec<_>>(), Vec::<&String>::new());
+    assert!(good(&["list", "--metrics", "e1000", "retries"]).contains("pci_retries"));
+}

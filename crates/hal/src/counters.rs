@@ -16,6 +16,12 @@ macro_rules! counters {
         }
 
         impl $name {
+            /// The name and the sentence of every counter.
+            pub const ABOUT: &[(&'static str, &'static str)] = &[$((
+                concat!($prefix, stringify!($field)),
+                concat!($($doc,)* $($text)?).trim_ascii(),
+            )),*];
+
             /// Adds another's counts.
             pub fn add(&mut self, other: &$name) {
                 $(self.$field += other.$field;)*

@@ -45,4 +45,5 @@ Examples:
 pub(super) const LIST: &str = "\
 Examples:
   doorbell list mlx5
-  doorbell list --keys mlx5 burst";
+  doorbell list --keys mlx5 burst
+  doorbell list --metrics e1000 pci_";

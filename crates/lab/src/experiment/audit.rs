@@ -4,22 +4,29 @@ use super::result::{Count, Group};
 use doorbell_bus::Platform;
 use doorbell_sim::{fault::Report, standstill};
 
-/// Returns the injected faults under the names of results.
-pub(crate) fn fault_counts(report: &Report) -> Vec<Count> {
+/// Injected faults under the names of results, with their meanings.
+pub(crate) const FAULTS: [(&str, &str); 8] = [
+    ("fault_lost_interrupts", "Interrupts that were lost"),
+    ("fault_late_completions", "Completions that came late"),
+    ("fault_poisoned_completions", "Completions that reported a failure"),
+    ("fault_dma_faults", "Accesses to memory that failed"),
+    ("fault_link_flaps", "Times that the link went down"),
+    ("fault_frames_cut", "Frames lost on the wire with it"),
+    ("fault_tx_timeouts", "Queues that the watchdog found hung"),
+    ("fault_io_errors", "Times that a driver was told of failed accesses"),
+];
+
+/// Returns the injected faults, in the order of [`FAULTS`].
+pub(crate) fn fault_counts(report: &Report) -> impl Iterator<Item = Count> + use<> {
     let (s, alarms) = (report.struck, report.alarms);
-    [
-        ("fault_lost_interrupts", "Interrupts that were lost", s.interrupts),
-        ("fault_late_completions", "Completions that came late", s.late),
-        ("fault_poisoned_completions", "Completions that reported a failure", s.poisoned),
-        ("fault_dma_faults", "Accesses to memory that failed", s.dma),
-        ("fault_link_flaps", "Times that the link went down", report.flaps),
-        ("fault_frames_cut", "Frames lost on the wire with it", report.cut),
-        ("fault_tx_timeouts", "Queues that the watchdog found hung", alarms.timeouts),
-        ("fault_io_errors", "Times that a driver was told of failed accesses", alarms.io_errors),
-    ]
-    .into_iter()
-    .map(|(name, about, value)| Count { group: Group::Fault, name: name.to_owned(), about, value })
-    .collect()
+    let struck = [s.interrupts, s.late, s.poisoned, s.dma];
+    let found = [report.flaps, report.cut, alarms.timeouts, alarms.io_errors];
+    FAULTS.iter().zip(struck.into_iter().chain(found)).map(|((name, about), value)| Count {
+        group: Group::Fault,
+        name: (*name).to_owned(),
+        about,
+        value,
+    })
 }
 
 /// Compares counts of two parties. Where faults were injected, counts may differ by a named loss.

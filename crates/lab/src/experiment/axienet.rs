@@ -13,6 +13,7 @@ pub mod settings;
 pub use controllers::Any;
 
 use crate::config::host::{self, HostConfig};
+use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System, Transferred};
@@ -54,6 +55,22 @@ pub static SYSTEM: System = System {
     run: run_values,
     transfer,
     port_rate: "link.rate",
+    numbers: Numbers {
+        buses: &["axi_"],
+        rates: &[
+            metrics::BOTH_WAYS,
+            &[
+                ("rx_interrupts_per_s", "interrupts of reception"),
+                ("tx_interrupts_per_s", "interrupts of transmission"),
+                ("irq_core_busy_share", "of the core with interrupts and softirq"),
+                ("app_core_busy_share", "of the core with applications"),
+                ("read_bus_busy_share", "of the clocks of read data"),
+                ("write_bus_busy_share", "of the clocks of write data"),
+            ],
+        ],
+        counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
+        calls: &[],
+    },
     figures: Some(figures::Figures::open),
 };
 

@@ -10,6 +10,7 @@ mod figures;
 pub mod settings;
 
 use crate::config::host::{self, HostConfig};
+use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System, Transferred};
@@ -52,6 +53,19 @@ pub static SYSTEM: System = System {
     run: run_values,
     transfer,
     port_rate: "link.rate",
+    numbers: Numbers {
+        buses: &["pci_", "pcix_", "pcie_", "tce_"],
+        rates: &[
+            metrics::BOTH_WAYS,
+            &[
+                ("bus_busy_share", "of the bus's clocks"),
+                ("inbound_link_share", "link toward the device"),
+                ("outbound_link_share", "link toward the host"),
+            ],
+        ],
+        counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
+        calls: &[],
+    },
     figures: Some(figures::Figures::open),
 };
 

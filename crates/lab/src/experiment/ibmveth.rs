@@ -24,6 +24,7 @@ pub use server::Stats as PortStats;
 
 use crate::config::host::{HostConfig, TCP};
 use crate::experiment::fixed_rate::Load as Paced;
+use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{Count, CountsOf, Group, Measured, Rate};
 use crate::experiment::system::{self, System};
@@ -63,6 +64,31 @@ pub static SYSTEM: System = System {
             .into())
     },
     port_rate: "link.rate",
+    numbers: Numbers {
+        buses: &["tce_"],
+        rates: &[
+            metrics::BOTH_WAYS,
+            &[
+                ("client_busy_share", "of one core's time, of the client's one or two"),
+                ("server_busy_share", "of its core's time"),
+                ("client_ns_a_packet", "time of its cores, calls included"),
+                ("server_ns_a_packet", "time of its core, calls included"),
+            ],
+        ],
+        counters: &[
+            // At a fixed rate there is one driver, and its adapter.
+            ("driver_", Stats::ABOUT),
+            ("device_", Counters::ABOUT),
+            ("driver_client_", Stats::ABOUT),
+            ("driver_server_", Stats::ABOUT),
+            ("driver_", PortStats::ABOUT),
+            ("driver_", BridgeCounters::ABOUT),
+            ("device_client_", Counters::ABOUT),
+            ("device_server_", Counters::ABOUT),
+            ("device_", PortCounters::ABOUT),
+        ],
+        calls: &CALLS,
+    },
     figures: Some(figures::Figures::open),
 };
 

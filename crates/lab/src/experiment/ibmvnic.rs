@@ -22,6 +22,7 @@ pub use traffic::Load;
 
 use crate::config::{host::HostConfig, key::Values};
 use crate::experiment::fixed_rate::Load as Paced;
+use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{CountsOf, Measured, Rate};
 use crate::experiment::system::{self, StackKeys, System};
@@ -29,6 +30,7 @@ use crate::experiment::{
     self, Entries, Experiment, Points, Probe, Result, RunError, SLICE, fixed_rate,
 };
 use doorbell_bus::{HypervisorDevice, Machine};
+use doorbell_devices::vnic;
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, QueueStats, Stats};
 use doorbell_drivers::{Driver, Poll};
@@ -53,6 +55,26 @@ pub static SYSTEM: System = System {
     run: run_values,
     transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
     port_rate: "link.rate",
+    numbers: Numbers {
+        buses: &[],
+        rates: &[
+            metrics::BOTH_WAYS,
+            &[
+                ("direct_share", "packets sent in registers, of those sent"),
+                ("indirect_call_share", "arrays of packets, of the packets sent"),
+                ("software_checksum_share", "packets with a checksum by the driver, of those sent"),
+                ("received_per_replenish", "frames received for each array of buffers"),
+                ("transmit_us", "time in the driver's transmit, each packet"),
+                ("break_even_bytes", "adaptive: bytes up to which a checksum is made; -1: none"),
+            ],
+        ],
+        counters: &[
+            ("driver_", QueueStats::ABOUT),
+            ("driver_", Stats::ABOUT),
+            ("device_", vnic::Counters::ABOUT),
+        ],
+        calls: &CALLS,
+    },
     figures: Some(figures::Figures::open),
 };
 

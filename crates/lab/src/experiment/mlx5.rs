@@ -9,6 +9,7 @@ pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 
 use crate::config::host::{HostConfig, link_bytes};
 use crate::config::key::Values;
+use crate::experiment::metrics::Numbers;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, RUN, StackKeys, System};
 use crate::experiment::{self, Result, Snapshot, open_loop};
@@ -31,6 +32,17 @@ pub static SYSTEM: System = System {
     run: run_values,
     transfer: system::pcie_transfer,
     port_rate: "nic.port_rate",
+    numbers: Numbers {
+        buses: &["pcie_"],
+        rates: &[&[
+            ("frame_bits_per_s", "frames, without FCS"),
+            ("wire_bits_per_s", "frames with preamble, FCS and gap"),
+            ("inbound_link_share", "bus toward the device, of the raw link"),
+            ("outbound_link_share", "bus toward the host, of the raw link"),
+        ]],
+        counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
+        calls: &[],
+    },
     figures: Some(figures::Figures::open),
 };
 

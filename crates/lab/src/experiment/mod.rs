@@ -10,6 +10,7 @@ pub mod figures;
 pub mod fixed_rate;
 pub mod ibmveth;
 pub mod ibmvnic;
+pub mod metrics;
 pub mod mlx5;
 pub mod open_loop;
 pub mod papr;

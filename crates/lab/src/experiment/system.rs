@@ -5,6 +5,7 @@
 
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{InputError, SettingError, hint, host};
+use crate::experiment::metrics::Numbers;
 use crate::experiment::{RunError, figures::PublishedFigures, result::Measured};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
@@ -86,6 +87,8 @@ pub struct System {
     pub transfer: Transfer,
     /// The key of its port's rate, for the header of a capture.
     pub port_rate: &'static str,
+    /// Numbers of its results that not every system has.
+    pub numbers: Numbers,
     /// Its published figures, if it has any.
     pub figures: Option<OpenFigures>,
 }

@@ -1,0 +1,145 @@
+//! The numbers of a result: their names, units and meanings, and the place where each is counted.
+//!
+//! The names are those of `run --format json`, and those that options, budgets and sweeps take.
+
+use crate::experiment::audit::FAULTS;
+use crate::experiment::papr::Call;
+use crate::experiment::system::System;
+use doorbell_bus::{Ledger, ledger};
+use doorbell_hal::WorkKind;
+
+/// A number of a result.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Metric {
+    /// The name. Counts and cycles are by packet under this name, and in all in `ledger`.
+    pub name: String,
+    /// The unit.
+    pub unit: &'static str,
+    /// The place where it is counted, or its origin.
+    pub counted: &'static str,
+    /// The meaning.
+    pub about: String,
+}
+
+/// Names with their meanings.
+pub type Named = &'static [(&'static str, &'static str)];
+
+/// Numbers that not every system has.
+#[derive(Debug)]
+pub struct Numbers {
+    /// The beginnings of the names of its buses' counts: `pcie_`.
+    pub buses: &'static [&'static str],
+    /// Rates and shares with their meanings, besides [`RATES`].
+    pub rates: &'static [Named],
+    /// Counters of driver and device: the beginning of their names, then names and sentences.
+    pub counters: &'static [(&'static str, Named)],
+    /// Its hypervisor calls.
+    pub calls: &'static [Call],
+}
+
+/// Rates that every system has.
+pub const RATES: Named = &[
+    ("packets_per_s", "packets sent, or received where the load is received"),
+    ("cpu_busy_share", "time that the cores were busy"),
+];
+
+/// Rates of a system whose load goes both ways.
+pub const BOTH_WAYS: Named = &[
+    ("payload_bits_per_s", "payload that arrived"),
+    ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap"),
+    ("wire_in_bits_per_s", "frames received, with preamble, FCS and gap"),
+    ("interrupts_per_s", "interrupts taken"),
+    ("polls_per_s", "polls made"),
+];
+
+const LATENCIES: [(&str, &str); 6] = [
+    ("min", "the least latency"),
+    ("p50", "the median of the latencies"),
+    ("p90", "the latency that 90 % do not exceed"),
+    ("p99", "the latency that 99 % do not exceed"),
+    ("p999", "the latency that 99.9 % do not exceed"),
+    ("max", "the greatest latency"),
+];
+
+/// Buses, by how the names of their counts begin.
+const BUSES: [&str; 5] = ["pcie_", "pci_", "pcix_", "axi_", "tce_"];
+
+/// Returns the unit of a rate or share by the end of its name.
+pub fn unit_of_rate(name: &str) -> &'static str {
+    let ends = [
+        ("bits_per_s", "bit/s"),
+        ("_per_s", "1/s"),
+        ("_share", "of 1"),
+        ("_us", "us"),
+        ("_ns_a_packet", "ns"),
+        ("_bytes", "B"),
+    ];
+    ends.into_iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
+}
+
+fn unit_of_count(name: &str) -> &'static str {
+    if name.ends_with("_bytes") { "B" } else { "" }
+}
+
+impl Numbers {
+    /// Returns whether a system has this count of the ledger.
+    pub fn has(&self, count: &str) -> bool {
+        let bus = BUSES.iter().find(|b| count.starts_with(**b));
+        bus.is_none_or(|b| self.buses.contains(b))
+    }
+}
+
+/// Returns the numbers of a system's results, in the order of tables.
+pub fn of(system: &System) -> Vec<Metric> {
+    let n = &system.numbers;
+    let metric = |name: &str, unit, counted, about: &str| Metric {
+        name: name.to_owned(),
+        unit,
+        counted,
+        about: about.trim_end_matches('.').to_owned(),
+    };
+    let rates = RATES.iter().chain(n.rates.iter().copied().flatten()).map(|(name, about)| {
+        metric(name, unit_of_rate(name), "over the window of the rates", about)
+    });
+    let latencies = LATENCIES.iter().map(|(name, about)| {
+        metric(&format!("latency_ns.{name}"), "ns", "each packet or transaction", about)
+    });
+    let priced = "times the work was done, at the profile's prices";
+    let works = WorkKind::ALL.iter().map(|w| (w.name(), format!("CPU time of {}", w.name())));
+    let stalled = ("registers_and_fences", "time that cores waited for these".to_owned());
+    let cycles = works.chain([stalled]).map(|(name, about)| {
+        metric(&format!("cycles_{name}"), "cycles", priced, &about.replace('_', " "))
+    });
+    let all_cycles = metric("cycles", "cycles", priced, "CPU time in all");
+    let ledger = Ledger::COUNTERS.iter().filter(|c| n.has(c.name)).map(|c| {
+        let counted = match c.group {
+            ledger::Group::Bus => "between CPU and device",
+            ledger::Group::Cpu => "at the host interface of the driver",
+            ledger::Group::Wire => "on the wire",
+        };
+        metric(c.name, unit_of_count(c.name), counted, c.about)
+    });
+    let calls = n.calls.iter().map(|c| {
+        let about = format!("Calls of {}", c.name.trim_start_matches("hcall_").to_uppercase());
+        metric(c.name, "", "between CPU and device", &about)
+    });
+    let counters = n.counters.iter().flat_map(|(begin, all)| {
+        let counted = if begin.starts_with("driver") { "by the driver" } else { "by the device" };
+        all.iter().map(move |(name, about)| {
+            metric(&format!("{begin}{name}"), unit_of_count(name), counted, about)
+        })
+    });
+    let faults = FAULTS.iter().map(|(name, about)| metric(name, "", "with run.fault", about));
+    rates
+        .chain(latencies)
+        .chain([all_cycles])
+        .chain(cycles)
+        .chain(ledger)
+        .chain(calls)
+        .chain(counters)
+        .chain(faults)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
