@@ -20,7 +20,7 @@ use doorbell_hal::fail_if;
 pub struct Sum(u64);
 
 /// Bytes per iteration of the long loop.
-const STRIDE: usize = 128;
+const STRIDE: usize = 256;
 const LANES: usize = 2;
 /// Length below which the long loop does not pay: mostly headers.
 const SHORT: usize = 128;
@@ -30,16 +30,16 @@ impl Sum {
     pub const ZERO: Sum = Sum(0);
 
     /// Returns the sum of `bytes`, the first of which is at an even offset.
-    #[inline]
+    #[inline(always)]
     pub fn of(bytes: &[u8]) -> Sum {
-        if bytes.len() < SHORT {
-            return Sum::ZERO.plus_short(bytes);
-        }
+        if bytes.len() < SHORT { Sum::ZERO.plus_short(bytes) } else { Sum::of_long(bytes) }
+    }
+
+    #[inline(never)]
+    fn of_long(bytes: &[u8]) -> Sum {
         let (chunks, rest) = bytes.as_chunks::<STRIDE>();
         let mut lanes = Lanes::default();
-        for chunk in chunks {
-            lanes.add(chunk);
-        }
+        chunks.iter().for_each(|chunk| lanes.add(chunk));
         lanes.total().plus_short(rest)
     }
 
@@ -152,19 +152,25 @@ impl Sum {
     /// Adds a few bytes; the offset so far is even.
     #[inline(always)]
     fn plus_short(self, bytes: &[u8]) -> Sum {
-        let mut sum = u128::from(self.0);
-        let (words, rest) = bytes.as_chunks::<8>();
+        let mut sum = self;
+        let (runs, rest) = bytes.as_chunks::<32>();
+        for run in runs {
+            let mut carry = false;
+            for w in run.as_chunks::<8>().0 {
+                (sum.0, carry) = sum.0.carrying_add(u64::from_ne_bytes(*w), carry);
+            }
+            sum = sum.plus(Sum(carry.into()));
+        }
+        let (words, rest) = rest.as_chunks::<8>();
         for w in words {
-            sum += u128::from(u64::from_ne_bytes(*w));
+            sum = sum.plus(Sum(u64::from_ne_bytes(*w)));
         }
-        let (words, rest) = rest.as_chunks::<2>();
-        for w in words {
-            sum += u128::from(u16::from_ne_bytes(*w));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            sum = sum.plus(Sum(u64::from_ne_bytes(last)));
         }
-        if let [last] = rest {
-            sum += u128::from(u16::from_ne_bytes([*last, 0]));
-        }
-        Sum(sum as u64).plus(Sum((sum >> 64) as u64))
+        sum
     }
 }
 
@@ -238,9 +244,7 @@ impl CsumPartial {
         fail_if(head.len() < field + 2, OutOfFrame)?;
         let mut run = Running::default();
         run.add(&head[self.start as usize..]);
-        for piece in rest {
-            run.add(piece);
-        }
+        rest.into_iter().for_each(|piece| run.add(piece));
         head[field..field + 2].copy_from_slice(&self.finish(run.sum()).to_be_bytes());
         Ok(run.len() as u32)
     }
