@@ -131,6 +131,17 @@ pub struct Read {
     pub payload: Range<usize>,
 }
 
+impl Read {
+    /// Returns whether the checksums of IPv4 and TCP in `b`, the bytes that were read, are right
+    /// for a payload with this sum.
+    pub fn is_intact(&self, b: &[u8], payload: Sum) -> bool {
+        let segment = (self.payload.end - TCP) as u32;
+        let pseudo = Sum::of(&b[26..TCP]).plus_be16(6).plus_be32(segment);
+        let header = Sum::of(&b[TCP..self.payload.start]);
+        Sum::of(&b[14..TCP]).is_intact() && pseudo.plus(header).plus(payload).is_intact()
+    }
+}
+
 /// Reads the headers in `b`, the start of a frame. Returns `None` unless it is TCP over IPv4
 /// without a tag. Checksums are not verified.
 pub fn read(b: &[u8]) -> Option<Read> {
@@ -181,6 +192,23 @@ const BLOCK: usize = 8 * PERIOD;
 /// The pattern, long enough for a block from any phase.
 static PATTERN: LazyLock<[u8; BLOCK + PERIOD]> =
     LazyLock::new(|| std::array::from_fn(|i| (i % PERIOD) as u8));
+
+/// The sums, as 16-bit words from its first byte on, of all starts of the pattern.
+static SUMS: LazyLock<[u32; BLOCK + PERIOD + 1]> = LazyLock::new(|| {
+    let mut sums = [0; BLOCK + PERIOD + 1];
+    for (i, b) in PATTERN.iter().enumerate() {
+        sums[i + 1] = sums[i] + (u32::from(*b) << if i % 2 == 0 { 8 } else { 0 });
+    }
+    sums
+});
+
+/// Returns the sum of `len` bytes of payload from the stream's byte `offset`, without reading them.
+pub fn payload_sum(offset: u64, len: usize) -> Sum {
+    let phase = (offset % PERIOD as u64) as usize;
+    let block = |at| SUMS[phase + BLOCK.min(len - at)] - SUMS[phase];
+    let blocks = (0..len).step_by(BLOCK);
+    Sum::ZERO.plus_at(phase, blocks.fold(Sum::ZERO, |sum, at| sum.plus_be32(block(at))))
+}
 
 /// Returns `len` bytes of payload from the stream's byte `offset`, in blocks.
 pub fn payload(offset: u64, len: usize) -> impl Iterator<Item = &'static [u8]> {

@@ -12,7 +12,6 @@ use super::timers::Timers;
 use crate::link::{Peer, Wire};
 use doorbell_hal::{EventSource, Span, Time};
 use doorbell_packet::checksum::Sum;
-use doorbell_packet::headers::{Check, verify};
 use std::collections::VecDeque;
 
 /// One end of a connection.
@@ -127,9 +126,10 @@ impl Hosts {
             frame.resize(s.header.length(), 0);
             s.header.write(&end.here, &end.there, end.id, s.len, &mut frame);
             end.id = end.id.wrapping_add(1);
-            frame::payload(s.offset, s.len as usize).for_each(|b| frame.extend_from_slice(b));
-            let sum = Sum::of(&frame[frame::TCP..]).checksum();
+            let payload = frame::payload_sum(s.offset, s.len as usize);
+            let sum = Sum::of(&frame[frame::TCP..]).plus(payload).checksum();
             frame[frame::TCP + 16..frame::TCP + 18].copy_from_slice(&sum.to_be_bytes());
+            frame::payload(s.offset, s.len as usize).for_each(|b| frame.extend_from_slice(b));
             wire.send_owned(now, frame);
         }
         let end = &self.ends[i];
@@ -162,17 +162,17 @@ impl Peer for Hosts {
             self.unknown += 1;
             return;
         };
-        let verdict = verify(bytes);
-        if verdict.ip == Check::Bad
-            || verdict.transport != Check::Good
-            || r.payload.end > bytes.len()
-        {
+        let place = self.ends[i].socket.place(&r.header);
+        let payload = bytes.get(r.payload.clone()).map(|p| (p, frame::is_payload(place, p)));
+        let good = payload.filter(|&(p, is_stream)| {
+            let known = || frame::payload_sum(place, p.len());
+            r.is_intact(bytes, if is_stream { known() } else { Sum::of(p) })
+        });
+        let Some((payload, is_stream)) = good else {
             self.bad_checksums += 1;
             return;
-        }
-        let payload = &bytes[r.payload];
-        let socket = &self.ends[i].socket;
-        if !frame::is_payload(socket.place(&r.header), payload) {
+        };
+        if !is_stream {
             self.bad_payloads += 1;
             return;
         }

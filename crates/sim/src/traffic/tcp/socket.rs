@@ -275,11 +275,6 @@ impl Socket {
         self.cwnd
     }
 
-    /// Returns the smoothed round-trip time.
-    pub fn round_trip(&self) -> Option<Span> {
-        self.srtt.map(|s| s.0)
-    }
-
     /// Returns the limit of bytes in qdisc and driver (TCP small queues): about a millisecond's, at
     /// least two large sends, at most 1 MiB.
     pub fn queue_limit(&self) -> u64 {

@@ -17,7 +17,7 @@ use crate::napi::Endpoint;
 use doorbell_bus::Price;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
-use doorbell_packet::headers::{Check, verify};
+use doorbell_packet::checksum::Sum;
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use std::collections::VecDeque;
 
@@ -219,25 +219,16 @@ impl Stack {
             merges_backlog: true,
             counters: Counters::default(),
         };
-        for i in 0..s.connections.len() {
-            s.timers.set(i, Some(Time::ZERO));
-        }
+        (0..s.connections.len()).for_each(|i| s.timers.set(i, Some(Time::ZERO)));
         s
     }
 
     /// Releases all buffers after the driver was closed.
     pub fn release<H: Host>(self, h: &mut H) {
-        for (p, _) in self.backlog {
-            p.release(h);
-        }
-        for c in self.connections {
-            for (p, _) in c.held {
-                p.release(h);
-            }
-        }
-        for b in self.heads.into_iter().chain(self.fragments).chain(self.back) {
-            h.release(b);
-        }
+        self.backlog.into_iter().for_each(|(p, _)| p.release(h));
+        self.connections.into_iter().flat_map(|c| c.held).for_each(|(p, _)| p.release(h));
+        let buffers = self.heads.into_iter().chain(self.fragments).chain(self.back);
+        buffers.for_each(|b| h.release(b));
     }
 
     /// Schedules output, application and timer of connection `i` after a change.
@@ -275,36 +266,34 @@ impl Stack {
         }
     }
 
-    fn one<H: Host>(
+    /// Returns the connection and the headers of a frame. Counts one that is refused.
+    fn examine<H: Host>(
         &mut self,
         h: &mut H,
-        p: Packet,
+        p: &Packet,
         verified: bool,
-    ) -> Option<(usize, frame::Read, Packet)> {
+    ) -> Option<(usize, frame::Read)> {
         let Fragment { buf, start, len } = &p.head;
         let whole = p.is_linear();
-        let mut sum = Check::Good;
+        let mut intact = true;
         let read = h.bytes(buf, *start..start + len, |b| {
             let r = frame::read(b)?;
             if !verified && whole {
-                let v = verify(b);
-                sum = if v.ip == Check::Good { v.transport } else { Check::Bad };
+                intact = b.get(r.payload.clone()).is_some_and(|p| r.is_intact(b, Sum::of(p)));
             }
             Some(r)
         });
         let len = p.len();
         let Some(read) = read.filter(|r| r.payload.end <= len as usize) else {
             self.counters.unknown += 1;
-            p.release(h);
             return None;
         };
         if !verified {
             self.counters.summed += 1;
             h.delay(self.prices.sum * u64::from(len));
         }
-        if sum != Check::Good {
+        if !intact {
             self.counters.bad_checksums += 1;
-            p.release(h);
             return None;
         }
         let wanted = |c: &Connection| {
@@ -318,15 +307,11 @@ impl Stack {
         };
         let Some(i) = i else {
             self.counters.unknown += 1;
-            p.release(h);
             return None;
         };
-        if !self.is_stream(h, i, &read, &p) {
-            self.counters.bad_payloads += 1;
-            p.release(h);
-            return None;
-        }
-        Some((i, read, p))
+        let good = self.is_stream(h, i, &read, p);
+        self.counters.bad_payloads += u64::from(!good);
+        good.then_some((i, read))
     }
 
     /// Returns whether the payload matches the stream's pattern.
@@ -483,7 +468,10 @@ impl<H: Host> Endpoint<H> for Stack {
             h.delay(self.prices.gro);
             // A packet merged by the device counts as its frames.
             let size = p.todo.gso.map(|g| u32::from(g.size));
-            let Some((i, read, p)) = self.one(h, p, verified) else { continue };
+            let Some((i, read)) = self.examine(h, &p, verified) else {
+                p.release(h);
+                continue;
+            };
             let (header, len) = (read.header, read.payload.len() as u32);
             let frames = size.map_or(1, |size| len.div_ceil(size).max(1));
             // A new acknowledgment number ends a run, as in `tcp_gro_receive`.
@@ -505,23 +493,17 @@ impl<H: Host> Endpoint<H> for Stack {
                 let end = c.socket.place(&header) + u64::from(len);
                 c.held.push_back((p, end));
             }
-            run = match run {
-                Some((j, first, so_far, n)) if follows => {
-                    let flags = first.flags | header.flags;
-                    Some((
-                        j,
-                        frame::Header { flags, window: header.window, ..first },
-                        so_far + len,
-                        n + frames,
-                    ))
+            match &mut run {
+                Some((_, first, so_far, n)) if follows => {
+                    (first.flags, first.window) = (first.flags | header.flags, header.window);
+                    (*so_far, *n) = (*so_far + len, *n + frames);
                 }
-                other => {
-                    if let Some((j, first, so_far, n)) = other {
+                before => {
+                    if let Some((j, first, so_far, n)) = before.replace((i, header, len, frames)) {
                         self.up(h, j, &first, so_far, n);
                     }
-                    Some((i, header, len, frames))
                 }
-            };
+            }
         }
         if let Some((j, first, so_far, n)) = run {
             self.up(h, j, &first, so_far, n);
@@ -583,14 +565,11 @@ impl<H: Host> Endpoint<H> for Stack {
             return;
         }
         let now = h.now();
-        match self.turn {
-            Some((j, _)) if j == i => {}
-            _ => {
-                if self.turn.is_some() {
-                    h.delay(self.prices.switch);
-                }
-                self.turn = Some((i, now));
+        if self.turn.is_none_or(|(j, _)| j != i) {
+            if self.turn.is_some() {
+                h.delay(self.prices.switch);
             }
+            self.turn = Some((i, now));
         }
         let began = h.now();
         let late = self.release_backlog(h, i);
