@@ -5,6 +5,7 @@
 //! MMU knows them, or per byte. Its addresses are physical: the platform translates others first
 //! ([`Mapping`](crate::Mapping)).
 
+use core::ops::Range;
 use doorbell_hal::{
     Alignment, Buf, Coherent, Direction, DmaFault, DmaFaultKind, Iova, OutOfMemory,
 };
@@ -28,13 +29,17 @@ const PAGE_SHIFT: u32 = 12;
 /// log2 of the bytes of a line in which posted writes are counted: a descriptor's.
 const LINE_SHIFT: u32 = 5;
 
+/// Bytes that are copied at once: longer copies take longer a byte.
+pub(crate) const COPY: usize = 4096;
+
 /// Host memory.
 #[derive(Debug)]
 pub struct Memory {
     base: u64,
     bytes: Vec<u8>,
-    /// log2 of the guard's granule.
+    /// log2 of the guard's granule, and its last offset.
     shift: u32,
+    mask: usize,
     /// Live mappings per granule: read by the device, written by it.
     live: Vec<[u16; 2]>,
     /// Posted writes that have not arrived, per line of 32 bytes.
@@ -62,6 +67,7 @@ impl Memory {
             base,
             bytes: vec![0; size],
             shift,
+            mask: (1 << shift) - 1,
             live: vec![[0; 2]; size.div_ceil(1 << shift)],
             posted: vec![0; size.div_ceil(1 << LINE_SHIFT)],
             fresh: 0,
@@ -183,25 +189,28 @@ impl Memory {
 
     /// Returns the granules of `len` bytes from `start` on.
     #[inline(always)]
-    fn granules(&self, start: usize, len: usize) -> core::ops::Range<usize> {
-        start >> self.shift..(start + len + (1 << self.shift) - 1) >> self.shift
+    fn granules(&self, start: usize, len: usize) -> Range<usize> {
+        start >> self.shift..(start + len + self.mask) >> self.shift
     }
 
     /// Maps bytes for the device.
     #[inline(always)]
     pub fn map(&mut self, at: Iova, len: u32, dir: Direction) {
-        let granules = self.granules(self.index(at.0), len as usize);
-        for g in &mut self.live[granules] {
-            g[dir as usize] += 1;
-        }
+        self.each_granule(at, len, |g| g[dir as usize] += 1);
     }
 
     /// Ends a mapping.
     #[inline(always)]
     pub fn unmap(&mut self, at: Iova, len: u32, dir: Direction) {
-        let granules = self.granules(self.index(at.0), len as usize);
-        for g in &mut self.live[granules] {
-            g[dir as usize] -= 1;
+        self.each_granule(at, len, |g| g[dir as usize] -= 1);
+    }
+
+    #[inline(always)]
+    fn each_granule(&mut self, at: Iova, len: u32, count: impl FnMut(&mut [u16; 2])) {
+        let Range { start, end } = self.granules(self.index(at.0), len as usize);
+        match &mut self.live[start..end] {
+            [one] => core::iter::once(one).for_each(count),
+            several => several.iter_mut().for_each(count),
         }
     }
 
@@ -274,7 +283,8 @@ impl Memory {
         let lines = self.lines(to, bytes.len());
         self.posted[lines].iter_mut().for_each(|n| *n = n.wrapping_sub(1));
         let at = self.index(to.0);
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        let to = &mut self.bytes[at..at + bytes.len()];
+        if bytes.len() <= COPY { to.copy_from_slice(bytes) } else { copy_long(to, bytes) }
     }
 
     /// Returns true if a posted write that has not arrived may touch these bytes. Lines are
@@ -305,7 +315,7 @@ impl Memory {
     }
 
     #[inline(always)]
-    fn lines(&self, at: Iova, len: usize) -> core::ops::Range<usize> {
+    fn lines(&self, at: Iova, len: usize) -> Range<usize> {
         let start = self.index(at.0);
         start >> LINE_SHIFT..start.saturating_add(len).div_ceil(1 << LINE_SHIFT)
     }
@@ -315,6 +325,12 @@ impl Memory {
         let count = |d: usize| self.live.iter().filter(|g| g[d] > 0).count();
         (count(0), count(1))
     }
+}
+
+#[cold]
+#[inline(never)]
+fn copy_long(to: &mut [u8], from: &[u8]) {
+    to.chunks_mut(COPY).zip(from.chunks(COPY)).for_each(|(to, from)| to.copy_from_slice(from));
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 use crate::departures::Departures;
 use crate::fault::{FaultCounts, Faults};
+use crate::memory::COPY;
 use crate::tce::Table;
 use crate::trace::{EventKind, Trace};
 use crate::{Ledger, Memory, ProtectionGranularity};
@@ -24,9 +25,6 @@ pub enum Mapping {
     Tce(Box<Table>),
 }
 
-/// Bytes of a translated range that are copied at once: longer copies take longer a byte.
-const COPY: usize = 4096;
-
 impl Mapping {
     /// Calls `f` with the physical address of each part of `len` bytes at `at` that lies in one
     /// piece, of up to `most` bytes, and the part's place among them. A fault in `f` is one at the
@@ -38,15 +36,24 @@ impl Mapping {
         dir: Direction,
         mut f: impl FnMut(Iova, core::ops::Range<usize>) -> Result<(), DmaFault>,
     ) -> Result<(), DmaFault> {
-        let Mapping::Tce(table) = self else { return f(at, 0..len) };
         let mut done = 0;
         while done < len {
             let here = at + done as u64;
-            let (physical, run) = table.translate_run(here, most.min(len - done), dir)?;
-            f(Iova(physical), done..done + run).map_err(seen_at(here, Iova(physical)))?;
+            let (physical, run) = self.run(here, most.min(len - done), dir)?;
+            f(physical, done..done + run).map_err(seen_at(here, physical))?;
             done += run;
         }
         Ok(())
+    }
+
+    /// Returns the physical address of `at`, and how many of `len` bytes lie in one piece.
+    fn run(&self, at: Iova, len: usize, dir: Direction) -> Result<(Iova, usize), DmaFault> {
+        match self {
+            Mapping::Identity => Ok((at, len)),
+            Mapping::Tce(table) => {
+                table.translate_run(at, len, dir).map(|(physical, run)| (Iova(physical), run))
+            }
+        }
     }
 }
 
@@ -59,8 +66,6 @@ pub struct Platform {
     pub ledger: Ledger,
     mapping: Mapping,
     in_flight: VecDeque<Posted>,
-    /// The bytes of all writes in flight, in order.
-    payload: VecDeque<Vec<u8>>,
     /// Buffers of writes that arrived.
     spare: Vec<Vec<u8>>,
     /// Vectors that were raised and not yet taken, with the time of arrival of the first.
@@ -161,13 +166,7 @@ struct Posted {
 
 #[derive(Debug)]
 enum PostedKind {
-    /// Bytes of the oldest payload, from `start` on; its `last` ones, or more follow.
-    Write {
-        to: Iova,
-        start: u32,
-        len: u32,
-        last: bool,
-    },
+    Write { to: Iova, bytes: Vec<u8> },
     Message(u16),
 }
 
@@ -175,8 +174,9 @@ impl Posted {
     /// Returns true if it is a write to one of `len` bytes at `at`.
     #[inline(always)]
     fn touches(&self, at: Iova, len: usize) -> bool {
-        matches!(self.kind, PostedKind::Write { to, len: l, .. }
-            if to.0 < at.0.wrapping_add(len as u64) && at.0 < to.0.wrapping_add(u64::from(l)))
+        matches!(&self.kind, PostedKind::Write { to, bytes }
+            if to.0 < at.0.wrapping_add(len as u64)
+                && at.0 < to.0.wrapping_add(bytes.len() as u64))
     }
 }
 
@@ -191,7 +191,6 @@ impl Platform {
             ledger: Ledger::default(),
             mapping: Mapping::Identity,
             in_flight: VecDeque::with_capacity(256),
-            payload: VecDeque::with_capacity(256),
             spare: Vec::new(),
             messages: vec![None; VECTORS],
             interrupt_changes: 0,
@@ -384,7 +383,7 @@ impl Platform {
     ///
     /// # Panics
     /// When a page that the write needs has no translation: the write was not checked.
-    #[inline]
+    #[inline(always)]
     pub fn post_write(&mut self, arrival: Time, to: Admitted, from: &[u8]) -> Time {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
@@ -394,6 +393,7 @@ impl Platform {
 
     /// Posts a write as [`Platform::post_write`]. Keeps the buffer and leaves another with any
     /// bytes.
+    #[inline]
     pub(crate) fn post_buffer(&mut self, arrival: Time, to: Admitted, from: &mut Vec<u8>) -> Time {
         let other = self.spare.pop().unwrap_or_default();
         self.post(arrival, to, std::mem::replace(from, other))
@@ -413,29 +413,35 @@ impl Platform {
             Some(f) => f.delay(arrival),
         };
         let arrival = self.in_order(arrival);
-        let len = bytes.len();
-        self.payload.push_back(bytes);
-        if let Some(to) = to.physical {
-            self.memory.post(to, len);
-            let kind = PostedKind::Write { to, start: 0, len: len as u32, last: true };
-            self.in_flight.push_back(Posted { arrival, kind });
-        } else {
-            self.post_by_run(arrival, to.at, len);
+        match to.physical {
+            Some(to) => self.post_piece(arrival, to, bytes),
+            None => self.post_by_run(arrival, to.at, bytes),
         }
         arrival
     }
 
+    #[inline(always)]
+    fn post_piece(&mut self, arrival: Time, to: Iova, bytes: Vec<u8>) {
+        self.memory.post(to, bytes.len());
+        self.in_flight.push_back(Posted { arrival, kind: PostedKind::Write { to, bytes } });
+    }
+
     #[cold]
     #[inline(never)]
-    fn post_by_run(&mut self, arrival: Time, to: Iova, len: usize) {
-        let posted = self.mapping.runs(to, (len, COPY), Direction::FromDevice, |to, range| {
-            self.memory.post(to, range.len());
-            let (start, last) = (range.start as u32, range.end == len);
-            let kind = PostedKind::Write { to, start, len: range.len() as u32, last };
-            self.in_flight.push_back(Posted { arrival, kind });
-            Ok(())
-        });
-        assert!(posted.is_ok(), "a posted write was checked before");
+    fn post_by_run(&mut self, arrival: Time, to: Iova, bytes: Vec<u8>) {
+        let mut done = 0;
+        while done < bytes.len() {
+            let (at, left) = (to + done as u64, bytes.len() - done);
+            let Ok((place, run)) = self.mapping.run(at, left, Direction::FromDevice) else {
+                panic!("a posted write was checked before");
+            };
+            // The pages of a buffer follow each other. Only those of several do not.
+            if run == bytes.len() {
+                return self.post_piece(arrival, place, bytes);
+            }
+            self.post_piece(arrival, place, bytes[done..done + run].to_vec());
+            done += run;
+        }
     }
 
     /// Posts a message-signalled interrupt.
@@ -464,13 +470,9 @@ impl Platform {
             self.in_flight.pop_front_if(|p| p.arrival <= until)
         {
             match kind {
-                PostedKind::Write { to, start, len, last } => {
-                    if let Some(bytes) = self.payload.front() {
-                        self.memory.arrive(to, &bytes[start as usize..][..len as usize]);
-                    }
-                    if last {
-                        self.spare.extend(self.payload.pop_front());
-                    }
+                PostedKind::Write { to, bytes } => {
+                    self.memory.arrive(to, &bytes);
+                    self.spare.push(bytes);
                 }
                 PostedKind::Message(v) => {
                     self.note(arrival, arrival, || EventKind::Message(v));
@@ -570,11 +572,11 @@ impl Platform {
         // beside what it has just written, and much may be in flight before that.
         let mut unseen = self.memory.posted_to_lines(at, len);
         for p in self.in_flight.iter().rev() {
-            let PostedKind::Write { to, len: l, .. } = p.kind else { continue };
+            let PostedKind::Write { to, bytes } = &p.kind else { continue };
             if p.touches(at, len) {
                 return true;
             }
-            let common = self.memory.lines_in_common((at, len), (to, l as usize));
+            let common = self.memory.lines_in_common((at, len), (*to, bytes.len()));
             unseen = unseen.saturating_sub(common);
             if unseen == 0 {
                 break;
