@@ -136,9 +136,14 @@ impl<B: Bus> Partitions<B> {
         self.entered
     }
 
-    /// A driver uses a handful of calls, so a search costs less than a table of all.
     fn entry(&mut self, call: Hcall) -> &mut Calls {
-        let i = self.calls.iter().position(|c| c.call == call).unwrap_or_else(|| {
+        let i = self.place(call);
+        &mut self.calls[i]
+    }
+
+    /// A driver uses a handful of calls, so a search costs less than a table of all.
+    fn place(&mut self, call: Hcall) -> usize {
+        self.calls.iter().position(|c| c.call == call).unwrap_or_else(|| {
             self.calls.push(Calls {
                 call,
                 price: self.other,
@@ -148,8 +153,7 @@ impl<B: Bus> Partitions<B> {
                 spent: Span::ZERO,
             });
             self.calls.len() - 1
-        });
-        &mut self.calls[i]
+        })
     }
 
     fn own(&mut self) -> &mut B {
@@ -163,7 +167,8 @@ impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Pa
         all[..a.len()].copy_from_slice(a);
         let called = self.now();
         self.bus.platform_mut().ledger.hcalls += 1;
-        let Calls { price, each, serial, .. } = *self.bus.entry(call);
+        let place = self.bus.place(call);
+        let Calls { price, each, serial, .. } = self.bus.calls[place];
         self.delay(price + each.of(&all));
         if serial > Span::ZERO {
             let turn = self.bus.serial.book(self.now(), serial);
@@ -173,7 +178,7 @@ impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Pa
         self.idle_until(back);
         let spent = self.now().since(called);
         self.note(called, || CpuStep::Hcall(call));
-        let entry = self.bus.entry(call);
+        let entry = &mut self.bus.calls[place];
         entry.times += 1;
         entry.spent += spent;
         answer

@@ -72,7 +72,7 @@ impl Lane {
 
     /// Books all bursts of `run` at once where [`Lane::book`] would book one behind the other
     /// without a gap. Returns the end of the last, or nothing if a burst may have to wait.
-    #[inline]
+    #[inline(always)]
     fn book_run(&mut self, at: Time, run: &Run) -> Option<Time> {
         // All data booked so far have gone, and all slots are free. A burst that takes the slot of
         // an earlier one of the run finds it free too, after full bursts of all other slots.
@@ -82,10 +82,12 @@ impl Lane {
         }
         let start = self.data.book(at + self.lead, run.total);
         self.over = start + run.total + self.tail;
-        // Later bursts take the slots of earlier ones.
-        let reused = run.bursts.saturating_sub(self.slots.count() as u64);
-        let end = start + run.first + run.full * reused + self.tail;
-        self.slots.take_run(end, run.full, run.bursts - 1 - reused);
+        if run.bursts > 1 {
+            // Later bursts take the slots of earlier ones.
+            let reused = run.bursts.saturating_sub(self.slots.count() as u64);
+            let end = start + run.first + run.full * reused + self.tail;
+            self.slots.take_run(end, run.full, run.bursts - 1 - reused);
+        }
         self.slots.take(self.over);
         Some(self.over)
     }
@@ -140,17 +142,25 @@ impl<S: FrameSink> Axi<S> {
 
     /// Books a transfer of the device. Returns the time of the last data read, or of the last
     /// response.
+    #[inline(always)]
     fn transfer(&mut self, link: Link, at: Time, place: Iova, len: u32) -> Time {
+        let lane = if link == Link::AxiRead { &mut self.reads } else { &mut self.writes };
+        // A trace wants each burst.
+        if !self.platform.is_recording()
+            && let Some(run) = self.rules.run(place.0, len)
+            && let Some(end) = lane.book_run(at, &run)
+        {
+            return end;
+        }
+        self.transfer_by_burst(link, at, place, len)
+    }
+
+    #[inline(never)]
+    fn transfer_by_burst(&mut self, link: Link, at: Time, place: Iova, len: u32) -> Time {
         let (lane, name) = match link {
             Link::AxiRead => (&mut self.reads, "read"),
             _ => (&mut self.writes, "write"),
         };
-        // A trace wants each burst.
-        if !self.platform.is_recording()
-            && let Some(end) = self.rules.run(place.0, len).and_then(|run| lane.book_run(at, &run))
-        {
-            return end;
-        }
         let mut end = at;
         for burst in self.rules.bursts(place.0, len) {
             let took = self.rules.burst_time(&burst);

@@ -132,7 +132,8 @@ impl<S: FrameSink> Pcie<S> {
 const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
 
 impl<S: FrameSink> Port for Pcie<S> {
-    #[inline]
+    // Once a packet, from a hot loop.
+    #[inline(always)]
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
         let [request, data] = self.rules.device_read(from.0, into.len() as u32);

@@ -113,6 +113,8 @@ pub struct Rules {
     mps_shift: u32,
     mrrs_shift: u32,
     completion_shift: u32,
+    /// The smaller of MRRS and the completions' window, of which a page is a multiple.
+    finer_shift: u32,
     /// A memory request with a 32-bit address and no payload, link overhead included.
     request_bytes: u32,
     /// A completion without its payload.
@@ -178,6 +180,7 @@ impl Rules {
             mps_shift: mps.trailing_zeros(),
             mrrs_shift: mrrs.trailing_zeros(),
             completion_shift: window.trailing_zeros(),
+            finer_shift: window.min(mrrs).trailing_zeros(),
             request_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
             completion_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
             byte_time,

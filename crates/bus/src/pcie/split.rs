@@ -112,21 +112,12 @@ impl Rules {
         Pieces { addr, left: len, limit: window, window }
     }
 
-    /// The smaller of MRRS and the completions' window, of which a page is a multiple.
-    const fn finer_shift(&self) -> u32 {
-        if self.completion_shift < self.mrrs_shift {
-            self.completion_shift
-        } else {
-            self.mrrs_shift
-        }
-    }
-
     /// Packets and bytes of a read by the device: the sums over [`Rules::split_read`] and
     /// [`Rules::split_completions`] of each, without walking them.
     #[inline(always)]
     pub const fn read_cost(&self, addr: u64, len: u32) -> ReadCost {
         // Short reads mostly lie between two boundaries.
-        let finer = 1 << self.finer_shift();
+        let finer = 1 << self.finer_shift;
         let span = double_words(addr, len as u64);
         if len == 0 || (addr & !3 & (finer - 1)) + span > finer {
             return self.read_cost_of_many(addr, len);
@@ -164,11 +155,11 @@ impl Rules {
         // kind fall on those of the other and are not inside.
         let boundaries = windows(start, head, self.completion_shift) - 1;
         let cuts = head_requests - 1;
-        let finer_mask = (1 << self.finer_shift()) - 1;
+        let finer_mask = (1 << self.finer_shift) - 1;
         let in_phase = ((start & finer_mask == 0) as u64).wrapping_neg();
         let common = (if boundaries < cuts { boundaries } else { cuts }) & in_phase;
         let completions =
-            head_requests + boundaries - common + ((rest + finer_mask) >> self.finer_shift());
+            head_requests + boundaries - common + ((rest + finer_mask) >> self.finer_shift);
 
         ReadCost {
             requests,
