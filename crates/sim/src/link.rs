@@ -23,12 +23,11 @@ pub const fn on_wire((frames, bytes): (u64, u64)) -> u64 {
     ethernet::wire_bytes(frames, bytes)
 }
 
-/// Returns the time that a frame takes on a wire of `bits_per_second`, rounded down.
+/// Returns the time that a frame of fewer than 2^21 bytes takes on a wire of `bits_per_second`,
+/// rounded down.
 pub fn takes(bits_per_second: u64, frame: usize) -> Span {
-    let bits = 8 * (PREAMBLE + frame.max(MIN_FRAME) + FCS) as u64;
-    Span::from_ps(
-        (u128::from(bits) * 1_000_000_000_000 / u128::from(bits_per_second.max(1))) as u64,
-    )
+    let bytes = (PREAMBLE + frame.max(MIN_FRAME) + FCS) as u64;
+    Span::from_ps(bytes * 8_000_000_000_000 / bits_per_second.max(1))
 }
 
 /// Time after which a frame that was held back is offered again.
@@ -97,12 +96,11 @@ impl Wire {
         self.record.take().map_or_else(Vec::new, |r| r.frames)
     }
 
-    /// Returns the time that `bytes` bytes take, and carries the remainder.
+    /// Returns the time that `bytes` bytes take, fewer than 2^21, and carries the remainder.
     fn takes(&mut self, bytes: u64) -> Span {
-        let ps = u128::from(bytes * 8) * 1_000_000_000_000 + u128::from(self.rest);
-        let rate = u128::from(self.bits_per_second);
-        self.rest = (ps % rate) as u64;
-        Span::from_ps((ps / rate) as u64)
+        let ps = bytes * 8_000_000_000_000 + self.rest;
+        self.rest = ps % self.bits_per_second;
+        Span::from_ps(ps / self.bits_per_second)
     }
 
     /// Queues a frame at `at`. Returns the time at which its last bit arrives.
@@ -132,13 +130,8 @@ impl Wire {
         self.free = last + self.takes(GAP as u64);
         let arrival = last + self.delay;
         if let Some(r) = self.record.as_mut().filter(|r| r.frames.len() < r.most) {
-            let took = last.since(start);
-            r.frames.push(FrameRecord {
-                left: start,
-                arrived: arrival,
-                took,
-                frame: frame.clone(),
-            });
+            let (took, frame) = (last.since(start), frame.clone());
+            r.frames.push(FrameRecord { left: start, arrived: arrival, took, frame });
         }
         self.frames += 1;
         self.bytes += frame.len() as u64;
@@ -326,9 +319,7 @@ impl<P: Port, D: Device<P>, Pr: Peer> Device<P> for Wired<D, Pr> {
     }
 
     fn advance(&mut self, p: &mut P, until: Time) {
-        while self.next_due().is_some_and(|due| due <= until) {
-            self.advance_to_effect(p, until);
-        }
+        while self.advance_to_effect(p, until).is_some() {}
         self.now = self.now.max(until);
         self.device.advance(p, until);
     }
@@ -343,7 +334,8 @@ impl<P: Port, D: Device<P>, Pr: Peer> Device<P> for Wired<D, Pr> {
         } else {
             self.device.advance_to_effect(p, at.min(until))
         };
-        if link_due > until || effect.is_some_and(|effect| effect < at) {
+        let idle = link_due > until || link_due == Time::NEVER;
+        if idle || effect.is_some_and(|effect| effect < at) {
             self.now = effect.unwrap_or(self.now);
             return effect;
         }
