@@ -63,9 +63,7 @@ impl Plan {
     /// Returns the schedule of link flaps for traffic that begins at `at`.
     pub fn flaps(&self, at: Time) -> Flaps {
         let mut f = Flaps { due: BTreeSet::new(), down: 0, times: 0 };
-        for flap in &self.flaps {
-            f.add(at + flap.after, *flap);
-        }
+        self.flaps.iter().for_each(|flap| f.add(at + flap.after, *flap));
         f
     }
 }

@@ -22,11 +22,15 @@ pub trait Endpoint<H: Host>: Sink {
     /// Handles received and sent packets in softirq, after a poll.
     fn softirq(&mut self, h: &mut H);
     /// Handles expired timers in softirq.
-    fn timers(&mut self, h: &mut H);
+    fn timers(&mut self, _h: &mut H) {}
     /// Returns the expiry of the next timer, or [`Time::NEVER`].
-    fn next_timer(&self) -> Time;
+    fn next_timer(&self) -> Time {
+        Time::NEVER
+    }
     /// Returns the next packet for the driver.
-    fn output(&mut self, h: &mut H) -> Option<Packet>;
+    fn output(&mut self, _h: &mut H) -> Option<Packet> {
+        None
+    }
     /// Returns whether another packet follows at once.
     fn more(&self) -> bool {
         false
@@ -39,11 +43,15 @@ pub trait Endpoint<H: Host>: Sink {
     /// Takes back a packet that the driver dropped.
     fn dropped(&mut self, h: &mut H, p: Packet);
     /// Returns whether an application can run.
-    fn is_ready(&self) -> bool;
+    fn is_ready(&self) -> bool {
+        false
+    }
     /// Makes one system call of an application.
-    fn run(&mut self, h: &mut H);
+    fn run(&mut self, _h: &mut H) {}
     /// Returns whether all work is done.
-    fn is_done(&self) -> bool;
+    fn is_done(&self) -> bool {
+        false
+    }
 }
 
 /// An interrupt of a queue.
@@ -385,9 +393,7 @@ where
 
 /// Returns the earliest time at which a core can step, and the core.
 fn first_ready<Dr, E>(cpus: &mut [Cpu], stations: &[NapiContext<Dr, E>]) -> (Time, usize) {
-    for c in cpus.iter_mut() {
-        c.wanted = Time::NEVER;
-    }
+    cpus.iter_mut().for_each(|c| c.wanted = Time::NEVER);
     for s in stations {
         let core = &mut cpus[s.irq_core];
         core.wanted = core.wanted.min(s.asks);

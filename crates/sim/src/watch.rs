@@ -15,8 +15,7 @@ pub trait Watch {
     ///
     /// # Errors
     /// An error ends the run.
-    fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
-        let _ = (at, frame);
+    fn frame(&mut self, _at: Time, _frame: &[u8]) -> Result<(), String> {
         Ok(())
     }
     /// Returns the number of packets to trace, or `None` for no trace.
@@ -24,12 +23,9 @@ pub trait Watch {
         None
     }
     /// Handles the recording at the end of the traffic.
-    fn trace(&mut self, traced: Recording) {
-        let _ = traced;
-    }
+    fn trace(&mut self, _traced: Recording) {}
     /// Handles progress: `done` of `of` packets. Returns whether to go on.
-    fn progress(&mut self, done: u64, of: u64) -> bool {
-        let _ = (done, of);
+    fn progress(&mut self, _done: u64, _of: u64) -> bool {
         true
     }
 }

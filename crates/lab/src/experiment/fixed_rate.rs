@@ -264,13 +264,6 @@ impl<H: Host> Endpoint<H> for UpperLayer {
         self.dropped += 1;
         p.release(h);
     }
-    fn is_ready(&self) -> bool {
-        false
-    }
-    fn run(&mut self, _: &mut H) {}
-    fn is_done(&self) -> bool {
-        false
-    }
 }
 
 /// An open driver, and the functions to handle it.

@@ -254,9 +254,7 @@ impl Sink for Meter {
 
 impl<H: Host> Endpoint<H> for Meter {
     fn softirq(&mut self, h: &mut H) {
-        for b in self.spare.drain(..) {
-            h.release(b);
-        }
+        self.spare.drain(..).for_each(|b| h.release(b));
         let mut waiting = std::mem::take(&mut self.waiting);
         for p in waiting.drain(..) {
             h.delay(self.prices.gro + self.prices.receive);
@@ -286,13 +284,6 @@ impl<H: Host> Endpoint<H> for Meter {
         }
         self.waiting = waiting;
     }
-    fn timers(&mut self, _h: &mut H) {}
-    fn next_timer(&self) -> Time {
-        Time::NEVER
-    }
-    fn output(&mut self, _h: &mut H) -> Option<Packet> {
-        None
-    }
     fn dropped(&mut self, h: &mut H, p: Packet) {
         p.release(h);
     }
@@ -304,9 +295,6 @@ impl<H: Host> Endpoint<H> for Meter {
         // The application sleeps whenever it has read all bytes.
         let Prices { sleep, call, .. } = self.prices;
         h.delay(sleep * 2 + call.each + call.per_unit * bytes);
-    }
-    fn is_done(&self) -> bool {
-        false
     }
 }
 

@@ -100,9 +100,7 @@ impl Pktgen {
 
     /// Releases the buffers.
     pub fn release<H: Host>(self, h: &mut H) {
-        for b in self.pool {
-            h.release(b);
-        }
+        self.pool.into_iter().for_each(|b| h.release(b));
     }
 }
 
@@ -166,16 +164,13 @@ impl<H: Host> Traffic<H> for Pktgen {
         if self.left == 0 {
             return if self.outstanding == 0 { Next::Done } else { Next::Reclaim };
         }
-        if self.in_burst == 0 {
-            match self.rate {
-                Rate::Full => {}
-                Rate::Burst(every) => {
-                    if h.now() < self.next_burst {
-                        return Next::At(self.next_burst);
-                    }
-                    self.next_burst += every;
-                }
+        if self.in_burst == 0
+            && let Rate::Burst(every) = self.rate
+        {
+            if h.now() < self.next_burst {
+                return Next::At(self.next_burst);
             }
+            self.next_burst += every;
         }
         let Some(buf) = self.pool.pop() else { return Next::Reclaim };
         self.outstanding += 1;

@@ -163,9 +163,7 @@ impl Replay {
 
     /// Releases the buffers. Returns the number of skipped frames.
     pub fn release<H: Host>(self, h: &mut H) -> u64 {
-        for b in self.returned {
-            h.release(b);
-        }
+        self.returned.into_iter().for_each(|b| h.release(b));
         self.skipped
     }
 
@@ -194,9 +192,7 @@ impl Sink for Replay {
 
 impl<H: Host> Traffic<H> for Replay {
     fn next(&mut self, h: &mut H) -> Next {
-        for b in self.returned.drain(..) {
-            h.release(b);
-        }
+        self.returned.drain(..).for_each(|b| h.release(b));
         loop {
             if self.round >= self.options.rounds || self.frames.is_empty() {
                 return if self.outstanding == 0 { Next::Done } else { Next::Reclaim };

@@ -169,10 +169,6 @@ impl Endpoint<Lpars> for Bridge {
             self.forward(m, p);
         }
     }
-    fn timers(&mut self, _: &mut Lpars) {}
-    fn next_timer(&self) -> Time {
-        Time::NEVER
-    }
     fn output(&mut self, _: &mut Lpars) -> Option<Packet> {
         self.out.pop_front()
     }
@@ -180,10 +176,6 @@ impl Endpoint<Lpars> for Bridge {
         self.counters.dropped += 1;
         p.release(m);
     }
-    fn is_ready(&self) -> bool {
-        false
-    }
-    fn run(&mut self, _: &mut Lpars) {}
     fn is_done(&self) -> bool {
         self.backlog.is_empty() && self.out.is_empty()
     }

@@ -328,13 +328,7 @@ impl doorbell_drivers::Sink for Server {
 
 impl<H: Host> Endpoint<H> for Server {
     fn softirq(&mut self, h: &mut H) {
-        for b in self.returned.drain(..) {
-            h.release(b);
-        }
-    }
-    fn timers(&mut self, _: &mut H) {}
-    fn next_timer(&self) -> Time {
-        Time::NEVER
+        self.returned.drain(..).for_each(|b| h.release(b));
     }
     fn output(&mut self, _: &mut H) -> Option<Packet> {
         self.ready.pop_front()
@@ -367,8 +361,5 @@ impl<H: Host> Endpoint<H> for Server {
                 }
             }
         }
-    }
-    fn is_done(&self) -> bool {
-        false
     }
 }
