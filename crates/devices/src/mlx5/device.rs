@@ -4,7 +4,7 @@ use super::command::{CastCounters, Firmware, Phase};
 use super::queues::{Cq, Eq, Mkey, Sq, Table};
 use super::transmit::{Chunk, Pipe};
 use super::{Config, receive::Receiver};
-use alloc::collections::VecDeque;
+use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Device, DropReason, EventSource, Fact, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::command::{Tisc, init_segment};
 use doorbell_layout::mlx5::{
@@ -81,8 +81,8 @@ pub struct Mlx5 {
     pub(super) rx_wire: CastCounters,
     /// CQEs to be written, in order of time.
     pub(super) completions: VecDeque<PendingCompletion>,
-    /// Earliest end of a CQ's moderation.
-    pub(super) events_due: Time,
+    /// Next events of the CQs that have one ([`Cq::event_due`]), in order, with the CQs' numbers.
+    pub(super) events: Vec<(Time, u32)>,
     /// Time of the next event.
     pub(super) due: Time,
 }
@@ -116,7 +116,7 @@ impl Mlx5 {
             rx_casts: CastCounters::default(),
             rx_wire: CastCounters::default(),
             completions: VecDeque::with_capacity(256),
-            events_due: Time::NEVER,
+            events: Vec::with_capacity(64),
             due: Time::NEVER,
         }
     }
@@ -193,7 +193,7 @@ impl Mlx5 {
         let before = cq.event_due();
         cq.arm(at, request & 0xff_ffff);
         let now = cq.event_due();
-        self.event_moved(before, now);
+        self.event_moved(cqn, before, now);
     }
 
     pub(super) fn arm_eq<P: Port>(&mut self, p: &mut P, at: Time, v: u32, arm: bool) {
@@ -215,18 +215,27 @@ impl Mlx5 {
         }
     }
 
-    /// One CQ's next event is due at another time. All are looked at only if it was the first.
-    fn event_moved(&mut self, before: Time, now: Time) {
-        if now <= self.events_due {
-            self.events_due = now;
-        } else if before <= self.events_due {
-            self.find_events();
+    /// The next event of a CQ is due at another time.
+    fn event_moved(&mut self, cqn: u32, before: Time, now: Time) {
+        if before == now {
+            return;
+        }
+        self.events.retain(|e| e.1 != cqn);
+        if now < Time::NEVER {
+            let place = self.events.partition_point(|e| *e < (now, cqn));
+            self.events.insert(place, (now, cqn));
         }
     }
 
     pub(super) fn find_events(&mut self) {
-        self.events_due =
-            self.cqs.iter().map(|(_, cq)| cq.event_due()).min().unwrap_or(Time::NEVER);
+        let due = self.cqs.iter().map(|(cqn, cq)| (cq.event_due(), cqn));
+        self.events.clear();
+        self.events.extend(due.filter(|e| e.0 < Time::NEVER));
+        self.events.sort_unstable();
+    }
+
+    fn events_due(&self) -> Time {
+        self.events.first().map_or(Time::NEVER, |e| e.0)
     }
 
     /// Writes the completions and the events that are due, in the order of their
@@ -234,7 +243,7 @@ impl Mlx5 {
     fn write_back<P: Port>(&mut self, p: &mut P, until: Time) {
         loop {
             let completion = self.completions.front().map_or(Time::NEVER, |e| e.at);
-            let event = self.events_due;
+            let event = self.events_due();
             let frame = self.receive_due();
             if completion.min(event).min(frame) > until {
                 return;
@@ -309,20 +318,17 @@ impl Mlx5 {
         cq.written(at);
         let now = cq.event_due();
         self.counters.cqes += 1;
-        self.event_moved(before, now);
+        self.event_moved(cqn, before, now);
     }
 
     /// Writes the event that is due next.
     fn report<P: Port>(&mut self, p: &mut P) {
-        let at = self.events_due;
-        let next = self.cqs.iter_mut().find(|(_, cq)| cq.event_due() <= at).map(|(cqn, cq)| {
-            cq.reported();
-            (cqn, cq.ctx.eqn)
-        });
-        if let Some((cqn, eqn)) = next {
-            self.write_eqe(p, at, eqn, (event::COMPLETION, 0, &[(EQE_CQN, cqn)]));
-        }
-        self.find_events();
+        let Some(&(at, cqn)) = self.events.first() else { return };
+        let Some(cq) = self.cqs.get_mut(cqn) else { return };
+        cq.reported();
+        let (eqn, now) = (cq.ctx.eqn, cq.event_due());
+        self.event_moved(cqn, at, now);
+        self.write_eqe(p, at, eqn, (event::COMPLETION, 0, &[(EQE_CQN, cqn)]));
     }
 
     /// The event queue that takes events of this type other than completions.
@@ -378,7 +384,7 @@ impl Mlx5 {
         let completion = self.completions.front().map_or(Time::NEVER, |e| e.at);
         let completion = completion.min(self.command_due());
         self.due = completion
-            .min(self.events_due)
+            .min(self.events_due())
             .min(self.receive_due())
             .min(self.fetch_due())
             .min(self.execute_due());
