@@ -94,9 +94,7 @@ impl Receiver {
     /// The driver has moved the ring.
     pub(super) fn restart(&mut self) {
         self.ring.restart();
-        for l in &mut self.pending {
-            l.place = None;
-        }
+        self.pending.iter_mut().for_each(|l| l.place = None);
     }
 }
 

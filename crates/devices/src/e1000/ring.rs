@@ -83,6 +83,8 @@ pub(super) struct Ring {
     wanted: u32,
     /// On chip, and when they arrived.
     chip: VecDeque<(Time, Desc)>,
+    /// The first one's arrival; `NEVER` if there is none.
+    pub(super) arrived: Time,
     /// Used, and not yet written back.
     waiting: VecDeque<(Iova, Desc)>,
 }
@@ -91,7 +93,8 @@ impl Ring {
     pub(super) fn new(line: u32, control: u32) -> Ring {
         let (chip, waiting) = (VecDeque::with_capacity(ON_CHIP), VecDeque::with_capacity(ON_CHIP));
         let thresholds = Thresholds::of(control, line);
-        Ring { control, thresholds, line, chip, waiting, ..Ring::default() }
+        let arrived = Time::NEVER;
+        Ring { control, thresholds, line, chip, arrived, waiting, ..Ring::default() }
     }
 
     /// Descriptors in the ring.
@@ -139,6 +142,7 @@ impl Ring {
     /// came or went.
     pub(super) fn update(&mut self) {
         self.wanted = self.wants();
+        self.arrived = self.chip.front().map_or(Time::NEVER, |d| d.0);
     }
 
     /// The driver moved the ring, or the chip's place in it.
@@ -206,6 +210,7 @@ impl Ring {
     }
 
     /// Takes the next descriptor off the chip. Its place in memory.
+    #[inline]
     pub(super) fn take(&mut self) -> Option<(Iova, Desc)> {
         let (_, d) = self.chip.pop_front()?;
         let place = self.place(self.head);
@@ -254,9 +259,7 @@ impl Ring {
                 self.write_run(p, at, n, poisoned)?;
             }
             // What could not be written waits on.
-            for _ in 0..n {
-                self.waiting.pop_front();
-            }
+            self.waiting.drain(..n);
             self.update();
         }
         Ok(done)

@@ -114,10 +114,7 @@ impl E1000 {
             return (Time::NEVER, Time::NEVER);
         }
         let free = !self.tx.blocked && self.tx.arrives == Time::NEVER;
-        let work = match self.tx.ring.front() {
-            Some((arrived, _)) if free => arrived,
-            _ => Time::NEVER,
-        };
+        let work = if free { self.tx.ring.arrived } else { Time::NEVER };
         (work, self.tx.ring.fetch_due())
     }
 
@@ -283,6 +280,7 @@ impl E1000 {
     }
 
     /// All of a data descriptor is on the chip.
+    #[inline(always)]
     fn tx_data_done<P: Port>(&mut self, p: &mut P, t: Time) {
         if let Some((_, d)) = self.tx.ring.front()
             && d.high as u32 & tx_word::EOP != 0
@@ -334,6 +332,7 @@ impl E1000 {
     }
 
     /// The packet's bytes are a frame, described by `d` at its end.
+    #[inline(always)]
     fn finish(&mut self, t: Time, d: Desc) {
         let word = d.high as u32;
         // One that is not cut is whole, and has no further use of its memory.
@@ -386,6 +385,7 @@ impl E1000 {
     // ---- write-back ----
 
     /// The descriptor in front is used.
+    #[inline(always)]
     fn tx_done<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some((place, mut d)) = self.tx.ring.take() else { return };
         self.tx.offset = 0;
