@@ -86,9 +86,11 @@ pub struct AxiEthernet {
     /// Up to when everything has been done.
     now: Time,
     due: Time,
-    /// The parts of `due` that only one direction moves: see [`AxiEthernet::update_next_event`].
+    /// The parts of `due` that only one direction moves, and that neither does: see
+    /// [`AxiEthernet::update_next_event`].
     tx_due: Time,
     rx_due: Time,
+    others_due: Time,
     /// Frames' memory, to be used again.
     pub(super) spare: SpareFrames,
 }
@@ -118,6 +120,7 @@ impl AxiEthernet {
             due: Time::NEVER,
             tx_due: Time::NEVER,
             rx_due: Time::NEVER,
+            others_due: Time::NEVER,
             spare: SpareFrames::new(),
         }
     }
@@ -267,6 +270,7 @@ impl AxiEthernet {
     fn update_next_event(&mut self) {
         self.update_tx_due();
         self.update_rx_due();
+        self.others_due = self.link_or_phy_due();
         self.update_after_arrival();
     }
 
@@ -299,7 +303,7 @@ impl AxiEthernet {
     fn update_due(&mut self) {
         self.due = (self.tx_due.min(self.rx_due))
             .min(self.tx_fetch_due().min(self.rx_fetch_due()))
-            .min(self.link_or_phy_due())
+            .min(self.others_due)
             .max(self.now);
     }
 
@@ -318,9 +322,10 @@ impl AxiEthernet {
     /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
     /// Returns true if a line changed or a frame left.
     fn step<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
-        let others = self.link_or_phy_due() <= t;
+        let others = self.others_due <= t;
         if others {
             self.link_or_phy(t);
+            self.others_due = self.link_or_phy_due();
         }
         // A direction moves the other only by an error.
         let (mut tx, mut rx) = (others || self.tx_due <= t, others || self.rx_due <= t);
@@ -357,7 +362,7 @@ impl AxiEthernet {
             self.rx.ch.delay_over();
         }
         let failed = self.has_failed();
-        let changed = self.settle_lines(p, t);
+        let changed = self.settle_lines(p, t, (tx || failed, rx || failed));
         if tx || failed {
             self.update_tx_due();
         }
@@ -419,18 +424,22 @@ impl AxiEthernet {
 
     /// States and lines follow what has happened, and the next event is found.
     pub(super) fn settle<P: Port>(&mut self, p: &mut P, t: Time) {
-        self.settle_lines(p, t);
+        self.settle_lines(p, t, (true, true));
         self.update_next_event();
     }
 
-    /// Returns true if a line changed.
+    /// Settles the directions that moved. Returns true if a line changed.
     #[inline(always)]
-    fn settle_lines<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
-        if self.has_failed() {
+    fn settle_lines<P: Port>(&mut self, p: &mut P, t: Time, (tx, rx): (bool, bool)) -> bool {
+        if tx && rx && self.has_failed() {
             self.halt_both(t);
         }
-        self.tx.ch.settle(self.tx.is_working());
-        self.rx.ch.settle(self.rx.is_busy());
+        if tx {
+            self.tx.ch.settle(self.tx.is_working());
+        }
+        if rx {
+            self.rx.ch.settle(self.rx.is_busy());
+        }
         let changed = self.lines ^ self.lines_wanted();
         if changed == 0 {
             return false;

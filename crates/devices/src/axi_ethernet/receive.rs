@@ -152,6 +152,7 @@ impl AxiEthernet {
         RxVerdict::Dropped(why)
     }
 
+    #[inline(always)]
     fn count_received(&mut self, frame: &[u8], on_wire: usize) {
         let s = &mut self.stats;
         s.add(stat::RX_BYTES, on_wire);
@@ -168,6 +169,7 @@ impl AxiEthernet {
     }
 
     /// Puts an accepted frame into the receive memory, with its application words.
+    #[inline(always)]
     fn store(&mut self, at: Time, mut bytes: Vec<u8>, with_fcs: bool) {
         if bytes.len() < MIN_FRAME {
             bytes.resize(MIN_FRAME, 0);
@@ -202,6 +204,7 @@ impl AxiEthernet {
         bad.then_some((Some(Descriptor::INT_ERR), sr::DMA_INT_ERR))
     }
 
+    #[inline(always)]
     pub(super) fn rx_data_due(&self) -> Time {
         let r = &self.rx;
         if !r.ch.runs() || r.pending.len() >= IN_FLIGHT || !r.ch.has_room() {
