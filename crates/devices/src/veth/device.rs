@@ -233,9 +233,7 @@ impl<P: Port> HcallDevice<P> for Veth {
         let counters: Vec<Counters> = self.parts.adapters.iter().map(|a| a.counters).collect();
         let (uplink, strangers) = (self.parts.uplink, self.strangers);
         *self = Veth::new(self.parts.cfg.clone());
-        for (a, c) in self.parts.adapters.iter_mut().zip(counters) {
-            a.counters = c;
-        }
+        self.parts.adapters.iter_mut().zip(counters).for_each(|(a, c)| a.counters = c);
         (self.parts.uplink, self.strangers) = (uplink, strangers);
     }
 }
