@@ -3,7 +3,7 @@
 //! A client (a virtual machine monitor, QEMU's plug-in) passes file descriptors of the guest's
 //! memory. [`Regions`] maps them by I/O virtual address and checks each access as a whole, so
 //! that a fault transfers nothing. The guest runs meanwhile: memory is copied, never borrowed
-//! ([`Window`]). [`EventFd`] carries the interrupts.
+//! ([`Window`]). Remote regions have no descriptor. [`EventFd`] carries the interrupts.
 
 mod eventfd;
 mod window;
@@ -12,6 +12,7 @@ pub use eventfd::EventFd;
 pub use window::{Window, memfd};
 
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, fail_if};
+use std::ops::Range;
 
 /// The directions in which a device may access a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +45,8 @@ struct Region {
     /// Inclusive, so that a region may end where the address space does.
     last: u64,
     access: Access,
-    window: Window,
+    /// `None` for a remote region.
+    window: Option<Window>,
 }
 
 impl Regions {
@@ -60,10 +62,26 @@ impl Regions {
     /// mapped without the right to write that `access` grants, or overlaps a
     /// region that is there.
     pub fn map(&mut self, iova: Iova, window: Window, access: Access) -> Result<(), RegionError> {
-        let len = window.len() as u64;
-        fail_if(len == 0, RegionError::Empty)?;
-        let last = iova.0.checked_add(len - 1).ok_or(RegionError::PastTheEnd)?;
         fail_if(access.write && !window.writable(), RegionError::ReadOnlyWindow)?;
+        self.insert(iova, window.len() as u64, Some(window), access)
+    }
+
+    /// Makes `len` bytes at `iova` reachable that only their owner can read and write.
+    ///
+    /// # Errors
+    /// As [`Regions::map`].
+    pub fn map_remote(&mut self, iova: Iova, len: u64, access: Access) -> Result<(), RegionError> {
+        self.insert(iova, len, None, access)
+    }
+
+    fn insert(
+        &mut self,
+        iova: Iova,
+        len: u64,
+        window: Option<Window>,
+        access: Access,
+    ) -> Result<(), RegionError> {
+        let last = last(iova, len)?;
         let at = self.by_address.partition_point(|r| r.last < iova.0);
         fail_if(self.by_address.get(at).is_some_and(|r| r.first <= last), RegionError::Overlaps)?;
         self.by_address.insert(at, Region { first: iova.0, last, access, window });
@@ -76,10 +94,7 @@ impl Regions {
     /// When no region is there, or the range covers part of a region only. Nothing is unmapped
     /// then.
     pub fn unmap(&mut self, iova: Iova, len: u64) -> Result<usize, RegionError> {
-        let last = iova
-            .0
-            .checked_add(len.checked_sub(1).ok_or(RegionError::Empty)?)
-            .ok_or(RegionError::PastTheEnd)?;
+        let last = last(iova, len)?;
         let from = self.by_address.partition_point(|r| r.last < iova.0);
         let to = self.by_address.partition_point(|r| r.first <= last);
         let hit = &self.by_address[from..to];
@@ -104,47 +119,35 @@ impl Regions {
         self.by_address.is_empty()
     }
 
-    /// Reads `into.len()` bytes.
+    /// Passes a read, or a write, of `len` bytes to `f` region by region: the address, the window
+    /// with the offset in it unless the region is remote, and the range of the access. `f` returns
+    /// false if it fails.
     ///
     /// # Errors
-    /// The fault of the first address out of reach; nothing is read then.
-    pub fn read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        let first = self.check(from, into.len(), |a| a.read)?;
-        self.each_part(first, from, into.len(), |window, offset, part| {
-            window.read(offset, &mut into[part]);
-        });
+    /// The fault of the first address out of reach, before `f` is called; or that of a part that
+    /// failed.
+    pub fn access<F>(&self, at: Iova, len: usize, write: bool, mut f: F) -> Result<(), DmaFault>
+    where
+        F: FnMut(Iova, Option<(&Window, usize)>, Range<usize>) -> bool,
+    {
+        let first = self.check(at, len, write)?;
+        let mut done = 0;
+        for region in &self.by_address[first..] {
+            if done == len {
+                break;
+            }
+            let here = at + done as u64;
+            let end = done + ((len - done - 1) as u64).min(region.last - here.0) as usize + 1;
+            let memory = region.window.as_ref().map(|w| (w, (here.0 - region.first) as usize));
+            let failed = DmaFault { at: here, kind: DmaFaultKind::Unmapped };
+            fail_if(!f(here, memory, done..end), failed)?;
+            done = end;
+        }
         Ok(())
-    }
-
-    /// Writes `from`.
-    ///
-    /// # Errors
-    /// The fault of the first address out of reach; nothing is written then.
-    pub fn write(&self, to: Iova, from: &[u8]) -> Result<(), DmaFault> {
-        let first = self.check(to, from.len(), |a| a.write)?;
-        self.each_part(first, to, from.len(), |window, offset, part| {
-            window.write(offset, &from[part]);
-        });
-        Ok(())
-    }
-
-    /// Checks a read, or a write, of `len` bytes at `at`.
-    ///
-    /// # Errors
-    /// The fault of the first address out of reach.
-    pub fn check_access(&self, at: Iova, len: usize, write: bool) -> Result<(), DmaFault> {
-        self.check(at, len, |a| if write { a.write } else { a.read }).map(|_| ())
-    }
-
-    /// Returns true if a region overlaps the `len` bytes at `at`.
-    pub fn touches(&self, at: Iova, len: u64) -> bool {
-        let next = self.by_address.partition_point(|r| r.last < at.0);
-        len > 0
-            && self.by_address.get(next).is_some_and(|r| r.first <= at.0.saturating_add(len - 1))
     }
 
     /// Checks a whole access. Returns the index of the region that it starts in.
-    fn check(&self, at: Iova, len: usize, may: impl Fn(Access) -> bool) -> Result<usize, DmaFault> {
+    fn check(&self, at: Iova, len: usize, write: bool) -> Result<usize, DmaFault> {
         let first = self.by_address.partition_point(|r| r.last < at.0);
         let mut next = at.0;
         let mut left = len as u64;
@@ -152,7 +155,7 @@ impl Regions {
             if left == 0 || region.first > next {
                 break;
             }
-            if !may(region.access) {
+            if !(if write { region.access.write } else { region.access.read }) {
                 return Err(DmaFault { at: Iova(next), kind: DmaFaultKind::Direction });
             }
             left -= left.min((region.last - next).saturating_add(1));
@@ -162,26 +165,12 @@ impl Regions {
         let unmapped = DmaFault { at: Iova(next), kind: DmaFaultKind::Unmapped };
         if left == 0 { Ok(first) } else { Err(unmapped) }
     }
+}
 
-    /// Calls `f` for each region of a checked access: window, offset in it, range of the access.
-    fn each_part(
-        &self,
-        first: usize,
-        at: Iova,
-        len: usize,
-        mut f: impl FnMut(&Window, usize, core::ops::Range<usize>),
-    ) {
-        let mut done = 0;
-        for region in &self.by_address[first..] {
-            if done == len {
-                return;
-            }
-            let offset = (at.0 + done as u64 - region.first) as usize;
-            let part = (len - done).min(region.window.len() - offset);
-            f(&region.window, offset, done..done + part);
-            done += part;
-        }
-    }
+/// Returns the last address of `len` bytes at `iova`.
+fn last(iova: Iova, len: u64) -> Result<u64, RegionError> {
+    let behind_first = len.checked_sub(1).ok_or(RegionError::Empty)?;
+    iova.0.checked_add(behind_first).ok_or(RegionError::PastTheEnd)
 }
 
 /// A mapping or unmapping that is refused.

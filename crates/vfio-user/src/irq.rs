@@ -49,7 +49,7 @@ impl Vector {
 }
 
 /// All interrupts of a function.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Irqs {
     line: Vector,
     has_line: bool,
@@ -70,16 +70,7 @@ fn vectors(n: u16) -> Vec<Vector> {
 
 impl Irqs {
     pub(super) fn new(has_line: bool, (msi, msix): (u16, u16)) -> Irqs {
-        Irqs {
-            line: Vector::default(),
-            has_line,
-            high: false,
-            line_disabled: false,
-            unmask: None,
-            msi: vectors(msi),
-            msix: vectors(msix),
-            lost: 0,
-        }
+        Irqs { has_line, msi: vectors(msi), msix: vectors(msix), ..Irqs::default() }
     }
 
     /// Returns flags and count of kind `index`.
@@ -94,9 +85,8 @@ impl Irqs {
 
     /// Drops all eventfds and pending interrupts.
     pub(super) fn disconnect(&mut self) {
-        let lost = self.lost;
-        *self = Irqs::new(self.has_line, (self.msi.len() as u16, self.msix.len() as u16));
-        self.lost = lost;
+        let vectors = (self.msi.len() as u16, self.msix.len() as u16);
+        *self = Irqs { lost: self.lost, ..Irqs::new(self.has_line, vectors) };
     }
 
     /// Lowers the line and clears pending bits, as a device reset does. Eventfds stay.

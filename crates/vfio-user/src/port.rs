@@ -1,8 +1,8 @@
 //! The device's port: the client's memory, its interrupts, and an observer.
 //!
-//! Memory with a descriptor is mapped ([`Regions`]), and a DMA is a copy; other memory is reached
-//! by messages. An access may span both kinds. It is checked as a whole before any of it is made,
-//! except that a message can fail halfway.
+//! Memory with a descriptor is mapped ([`Regions`]), and a DMA is a copy; other memory is remote,
+//! reached by messages. An access may span both kinds. It is checked as a whole before any of it is
+//! made, except that a message can fail halfway.
 //!
 //! Without bus mastering, in D3hot or without a client each access is a [`DmaFault`], as for an
 //! unmapped address.
@@ -33,15 +33,6 @@ pub trait Observer {
     fn frame(&mut self, at: Time, frame: &[u8]);
 }
 
-/// Memory that is reached by messages.
-#[derive(Debug)]
-struct Remote {
-    first: u64,
-    /// Inclusive.
-    last: u64,
-    access: Access,
-}
-
 /// The most mappings of one client, the protocol's default.
 const MAX_MAPS: usize = 65535;
 
@@ -49,7 +40,6 @@ const MAX_MAPS: usize = 65535;
 #[derive(Debug)]
 pub struct GuestPort<W> {
     memory: Regions,
-    remote: Vec<Remote>,
     pub(super) channel: Option<Channel>,
     pub(super) irqs: Irqs,
     /// Bus mastering is on, and the function is in D0.
@@ -58,21 +48,10 @@ pub struct GuestPort<W> {
     pub observer: W,
 }
 
-/// A part of an access, in memory of one kind.
-struct Part {
-    at: u64,
-    bytes: core::ops::Range<usize>,
-    remote: bool,
-}
-
-const fn unmapped(at: Iova) -> DmaFault {
-    DmaFault { at, kind: DmaFaultKind::Unmapped }
-}
-
 impl<W: Observer> GuestPort<W> {
     pub(super) fn new(irqs: Irqs, observer: W) -> GuestPort<W> {
-        let (memory, remote) = (Regions::new(), Vec::new());
-        GuestPort { memory, remote, channel: None, irqs, bus_master: false, observer }
+        let memory = Regions::new();
+        GuestPort { memory, channel: None, irqs, bus_master: false, observer }
     }
 
     /// Reads memory as the device would, but unobserved. Returns true if the device could read it.
@@ -82,21 +61,38 @@ impl<W: Observer> GuestPort<W> {
 
     fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.check_bus_master(from)?;
-        match self.memory.read(from, into) {
-            Err(_) if !self.remote.is_empty() => self.read_in_parts(from, into),
-            other => other,
-        }
+        let channel = &mut self.channel;
+        self.memory.access(from, into.len(), false, |at, memory, part| {
+            let into = &mut into[part];
+            match (memory, channel.as_mut()) {
+                (Some((window, offset)), _) => window.read(offset, into),
+                (None, channel) => return channel.is_some_and(|c| c.dma_read(at.0, into)),
+            }
+            true
+        })
+    }
+
+    fn store(&mut self, to: Iova, from: &[u8]) -> Result<(), DmaFault> {
+        self.check_bus_master(to)?;
+        let channel = &mut self.channel;
+        self.memory.access(to, from.len(), true, |at, memory, part| {
+            let from = &from[part];
+            match (memory, channel.as_mut()) {
+                (Some((window, offset)), _) => window.write(offset, from),
+                (None, channel) => return channel.is_some_and(|c| c.dma_write(at.0, from)),
+            }
+            true
+        })
     }
 
     /// Returns the number of the client's mappings.
     pub fn maps(&self) -> usize {
-        self.memory.len() + self.remote.len()
+        self.memory.len()
     }
 
     /// Drops the client with its memory and eventfds.
     pub(super) fn disconnect(&mut self) {
         self.memory.clear();
-        self.remote.clear();
         self.channel = None;
         self.irqs.disconnect();
         self.bus_master = false;
@@ -110,106 +106,34 @@ impl<W: Observer> GuestPort<W> {
         fd: Option<OwnedFd>,
         offset: u64,
     ) -> Result<(), Errno> {
-        let last = size.checked_sub(1).and_then(|n| at.checked_add(n)).ok_or(libc::EINVAL)?;
         let len = usize::try_from(size).map_err(|_| libc::EINVAL)?;
         fail_if(self.maps() >= MAX_MAPS, libc::ENOSPC)?;
-        fail_if(self.remote.iter().any(|r| r.first <= last && at <= r.last), libc::EEXIST)?;
-        let Some(fd) = fd else {
-            fail_if(self.memory.touches(Iova(at), size), libc::EEXIST)?;
-            self.remote.push(Remote { first: at, last, access });
-            return Ok(());
+        let done = match fd {
+            Some(fd) => {
+                let window = Window::map(&File::from(fd), offset, len, access.write);
+                let window = window.map_err(|e| e.raw_os_error().unwrap_or(libc::EINVAL))?;
+                self.memory.map(Iova(at), window, access)
+            }
+            None => self.memory.map_remote(Iova(at), size, access),
         };
-        let window = Window::map(&File::from(fd), offset, len, access.write)
-            .map_err(|e| e.raw_os_error().unwrap_or(libc::EINVAL))?;
-        self.memory.map(Iova(at), window, access).map_err(|e| match e {
-            RegionError::Overlaps => libc::EEXIST,
-            _ => libc::EINVAL,
-        })
+        done.map_err(|e| if e == RegionError::Overlaps { libc::EEXIST } else { libc::EINVAL })
     }
 
     /// Removes the mappings that make up a range.
     pub(super) fn unmap(&mut self, at: u64, size: u64) -> Result<(), Errno> {
-        let last = size.checked_sub(1).and_then(|n| at.checked_add(n)).ok_or(libc::EINVAL)?;
-        let touched = |r: &Remote| r.first <= last && at <= r.last;
-        if self.remote.iter().any(|r| touched(r) && (r.first < at || r.last > last)) {
-            return Err(libc::EINVAL);
+        match self.memory.unmap(Iova(at), size) {
+            Ok(_) => Ok(()),
+            Err(RegionError::NotMapped) => Err(libc::ENOENT),
+            Err(_) => Err(libc::EINVAL),
         }
-        let mapped = match self.memory.unmap(Iova(at), size) {
-            Ok(_) => true,
-            Err(RegionError::NotMapped) => false,
-            Err(_) => return Err(libc::EINVAL),
-        };
-        let before = self.remote.len();
-        self.remote.retain(|r| !touched(r));
-        if mapped || self.remote.len() < before { Ok(()) } else { Err(libc::ENOENT) }
     }
 
     pub(super) fn unmap_all(&mut self) {
         self.memory.clear();
-        self.remote.clear();
     }
 
     fn check_bus_master(&self, at: Iova) -> Result<(), DmaFault> {
-        if self.bus_master { Ok(()) } else { Err(unmapped(at)) }
-    }
-
-    /// Splits an access at the borders between mapped and remote memory.
-    #[cold]
-    fn parts(&self, at: Iova, len: usize, write: bool) -> Result<Vec<Part>, DmaFault> {
-        let mut parts = Vec::new();
-        let mut done = 0;
-        while done < len {
-            let here = Iova(at.0.wrapping_add(done as u64));
-            let fault = match self.memory.check_access(here, len - done, write) {
-                Ok(()) => {
-                    parts.push(Part { at: here.0, bytes: done..len, remote: false });
-                    break;
-                }
-                Err(fault) => fault,
-            };
-            let reached = (fault.at.0 - here.0) as usize;
-            if reached > 0 {
-                parts.push(Part { at: here.0, bytes: done..done + reached, remote: false });
-                done += reached;
-            }
-            let next = fault.at.0;
-            let r = self.remote.iter().find(|r| r.first <= next && next <= r.last).ok_or(fault)?;
-            if !(if write { r.access.write } else { r.access.read }) {
-                return Err(DmaFault { at: fault.at, kind: DmaFaultKind::Direction });
-            }
-            let n = ((len - done - 1) as u64).min(r.last - next) as usize + 1;
-            parts.push(Part { at: next, bytes: done..done + n, remote: true });
-            done += n;
-            // An access does not wrap.
-            if done < len && next.checked_add(n as u64).is_none() {
-                return Err(unmapped(Iova(0)));
-            }
-        }
-        Ok(parts)
-    }
-
-    #[cold]
-    fn read_in_parts(&mut self, at: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.parts(at, into.len(), false)?.into_iter().try_for_each(|p| {
-            let done = match &mut self.channel {
-                _ if !p.remote => self.memory.read(Iova(p.at), &mut into[p.bytes]).is_ok(),
-                Some(c) => c.dma_read(p.at, &mut into[p.bytes]),
-                None => false,
-            };
-            done.then_some(()).ok_or(unmapped(Iova(p.at)))
-        })
-    }
-
-    #[cold]
-    fn write_in_parts(&mut self, at: Iova, from: &[u8]) -> Result<(), DmaFault> {
-        self.parts(at, from.len(), true)?.into_iter().try_for_each(|p| {
-            let done = match &mut self.channel {
-                _ if !p.remote => self.memory.write(Iova(p.at), &from[p.bytes]).is_ok(),
-                Some(c) => c.dma_write(p.at, &from[p.bytes]),
-                None => false,
-            };
-            done.then_some(()).ok_or(unmapped(Iova(p.at)))
-        })
+        fail_if(!self.bus_master, DmaFault { at, kind: DmaFaultKind::Unmapped })
     }
 }
 
@@ -224,10 +148,7 @@ impl<W: Observer> Port for GuestPort<W> {
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        let done = self.check_bus_master(to).and_then(|()| match self.memory.write(to, from) {
-            Err(_) if !self.remote.is_empty() => self.write_in_parts(to, from),
-            other => other,
-        });
+        let done = self.store(to, from);
         match &done {
             Ok(()) => self.observer.dma_write(at, to, from.len() as u32),
             Err(fault) => self.observer.fault(at, fault),

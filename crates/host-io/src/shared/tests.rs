@@ -10,6 +10,20 @@ fn window(pages: u64, writable: bool) -> Window {
     Window::map(&file, 0, (pages * PAGE) as usize, writable).unwrap()
 }
 
+impl Regions {
+    fn read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.access(from, into.len(), false, |_, memory, part| {
+            memory.map(|(window, offset)| window.read(offset, &mut into[part])).is_some()
+        })
+    }
+
+    fn write(&self, to: Iova, from: &[u8]) -> Result<(), DmaFault> {
+        self.access(to, from.len(), true, |_, memory, part| {
+            memory.map(|(window, offset)| window.write(offset, &from[part])).is_some()
+        })
+    }
+}
+
 fn fault(at: u64, kind: DmaFaultKind) -> Result<(), DmaFault> {
     Err(DmaFault { at: Iova(at), kind })
 }
@@ -39,6 +53,25 @@ fn a_fault_names_the_first_address_out_of_reach_and_transfers_nothing() {
     assert_eq!(seen, [1; 16]);
     assert!(r.read(Iova(2 * PAGE - 8), &mut seen).is_ok());
     assert_eq!(seen, [0; 16], "the refused write left no byte behind");
+}
+
+#[test]
+fn a_remote_region_has_a_place_among_the_others() {
+    let mut r = Regions::new();
+    r.map(Iova(PAGE), window(1, true), Access::READ_WRITE).unwrap();
+    r.map_remote(Iova(2 * PAGE), 8, Access::READ).unwrap();
+    assert_eq!(r.map_remote(Iova(0), 2 * PAGE, Access::READ), Err(RegionError::Overlaps));
+    let mut parts = Vec::new();
+    let done = r.access(Iova(2 * PAGE - 4), 12, false, |at, memory, range| {
+        parts.push((at, memory.map(|m| m.1), range));
+        true
+    });
+    assert_eq!(done, Ok(()));
+    let offset = PAGE as usize - 4;
+    assert_eq!(parts, [(Iova(2 * PAGE - 4), Some(offset), 0..4), (Iova(2 * PAGE), None, 4..12)]);
+    assert_eq!(r.write(Iova(2 * PAGE), &[0]), fault(2 * PAGE, DmaFaultKind::Direction));
+    assert_eq!(r.read(Iova(2 * PAGE), &mut [0]), fault(2 * PAGE, DmaFaultKind::Unmapped));
+    assert_eq!(r.unmap(Iova(PAGE), 2 * PAGE), Ok(2));
 }
 
 #[test]
