@@ -9,7 +9,7 @@ mod eventfd;
 mod window;
 
 pub use eventfd::EventFd;
-pub use window::{Window, memfd};
+pub use window::{Window, memfd, width};
 
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, fail_if};
 use std::ops::Range;

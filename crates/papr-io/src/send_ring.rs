@@ -58,16 +58,6 @@ impl CallArea {
         RING + (n % SENDS as u64) as usize * SEND
     }
 
-    fn put_bytes(&self, at: usize, bytes: &[u8]) {
-        self.store_all(at, bytes.as_chunks().0.iter().map(|b| u64::from_le_bytes(*b)));
-    }
-
-    fn get_bytes(&self, at: usize, bytes: &mut [u8]) {
-        for (i, b) in bytes.as_chunks_mut().0.iter_mut().enumerate() {
-            *b = self.load(at + 8 * i).to_le_bytes();
-        }
-    }
-
     // ---- the guest's side ----
 
     /// Returns the row of a handle, and whether it accepts receive buffers.
@@ -100,7 +90,8 @@ impl CallArea {
         let slot = CallArea::slot(at);
         self.store(slot, call);
         self.store_all(slot + 8, *a);
-        self.put_bytes(slot + ARRAY, array.as_flattened());
+        let words = array.as_flattened().as_chunks().0;
+        self.store_all(slot + ARRAY, words.iter().map(|b| u64::from_le_bytes(*b)));
         tail.store(at.wrapping_add(1), Ordering::Release);
         count.1 = new;
         true
@@ -125,7 +116,10 @@ impl CallArea {
         let (call, a) = (self.load(slot), self.load_all(slot + 8));
         let indirect = call == hcall::SEND_SUB_CRQ_INDIRECT;
         let n = descriptors(call, &a).filter(|_| indirect).unwrap_or(0);
-        self.get_bytes(slot + ARRAY, array[..n].as_flattened_mut());
+        let words = array[..n].as_flattened_mut().as_chunks_mut().0;
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = self.load(slot + ARRAY + 8 * i).to_le_bytes();
+        }
         head.store(at.wrapping_add(1), Ordering::Release);
         Some((Hcall(call), a))
     }

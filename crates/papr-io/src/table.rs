@@ -7,6 +7,7 @@
 
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova};
 use doorbell_host_io::shared::{Window, memfd};
+use doorbell_layout::ibmvnic::status::{PARAMETER, SUCCESS};
 use std::{fs::File, io, ops::Range};
 
 /// Entries of an adapter's window: 256 MiB, as for QEMU's logical LAN.
@@ -16,10 +17,6 @@ const WRITE: u64 = 2;
 const PAGE: u64 = 4096;
 /// The most entries of one H_PUT_TCE_INDIRECT, a page.
 const LIST: u64 = 512;
-
-/// H_SUCCESS and H_PARAMETER.
-const SUCCESS: i64 = 0;
-const PARAMETER: i64 = -4;
 
 /// The shared table of an adapter's entries.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
 use super::polled::Pages;
 use super::port::{GuestPort, Observer};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time, fail_if};
-use doorbell_host_io::shared::Access;
+use doorbell_host_io::shared::{Access, width};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::{io, os::unix::net::UnixStream};
 use zerocopy::{IntoBytes, native_endian::U64};
@@ -56,18 +56,6 @@ pub struct Function<D, W> {
 /// Handles a word of a polled page that the guest has written.
 pub type DoorbellHandler<D, W> = fn(&mut D, &mut GuestPort<W>, Time, Reg, u64);
 
-/// Passes a doorbell to the device as a register write of 8 bytes.
-fn write_register<D: Device<GuestPort<W>>, W: Observer>(
-    d: &mut D,
-    port: &mut GuestPort<W>,
-    at: Time,
-    r: Reg,
-    v: u64,
-) {
-    port.observer.register_write(at, r, 8, v, false);
-    d.mmio_write(port, at, r, 8, v);
-}
-
 /// The kind of a reply.
 enum Answer {
     Body,
@@ -90,7 +78,10 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             identity,
             device,
             pages,
-            doorbell: write_register,
+            doorbell: |device, port, at, r, v| {
+                port.observer.register_write(at, r, 8, v, false);
+                device.mmio_write(port, at, r, 8, v);
+            },
             negotiated: false,
             scratch: Vec::new(),
         })
@@ -372,9 +363,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             argsz: (size_of::<RegionInfo>() as u32).into(),
             flags: if size > 0 { REGION_READ | REGION_WRITE } else { 0 }.into(),
             index: index.into(),
-            cap_offset: 0.into(),
             size: size.into(),
-            offset: 0.into(),
+            ..RegionInfo::default()
         };
         let Some(pages) = self.pages.as_ref().filter(|p| p.is_in(index)) else {
             out.extend_from_slice(info.as_bytes());
@@ -386,11 +376,10 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         let sparse = Sparse {
             id: CAP_SPARSE.0.into(),
             version: CAP_SPARSE.1.into(),
-            next: 0.into(),
             areas: 1.into(),
-            reserved: 0.into(),
             offset: offset.into(),
             size: len.into(),
+            ..Sparse::default()
         };
         // A client without room for the capability asks again with room. QEMU expects the offset
         // even then.
@@ -414,7 +403,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     fn read(&mut self, at: Time, region: u32, offset: u64, out: &mut [u8]) -> Result<(), Errno> {
         if region == CONFIG_REGION {
             let range = self.config.inside(offset, out.len()).ok_or(libc::EINVAL)?;
-            self.config.read(range, self.port.irqs.is_high(), out);
+            self.config.read(range, self.port.irqs.high, out);
             return Ok(());
         }
         self.bar(region, offset, out.len())?;
@@ -422,7 +411,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         let mut done = 0;
         while done < out.len() {
             let here = offset + done as u64;
-            let width = width(here, out.len() - done);
+            let width = width(here as usize, out.len() - done);
             if !self.identity.is_msix(region, here) {
                 let r = Reg { region: region as u8, offset: here as u32 };
                 let v = self.device.mmio_read(&mut self.port, at, r, width as u8);
@@ -448,7 +437,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         let mut done = 0;
         while done < data.len() {
             let here = offset + done as u64;
-            let width = width(here, data.len() - done);
+            let width = width(here as usize, data.len() - done);
             if !self.identity.is_msix(region, here) {
                 let r = Reg { region: region as u8, offset: here as u32 };
                 let mut v = [0; 8];
@@ -478,12 +467,6 @@ fn number(json: &[u8], key: &str) -> Option<u64> {
     let digits = after.trim_start().strip_prefix(':')?.trim_start();
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
     digits[..end].parse().ok()
-}
-
-/// Returns the width of the widest access, up to 8 bytes, that is aligned and fits.
-fn width(offset: u64, left: usize) -> usize {
-    let aligned = 1 << (offset | 8).trailing_zeros();
-    usize::min(aligned, 1 << left.min(8).ilog2())
 }
 
 #[cfg(test)]

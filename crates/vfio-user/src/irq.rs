@@ -53,7 +53,8 @@ impl Vector {
 pub(super) struct Irqs {
     line: Vector,
     has_line: bool,
-    high: bool,
+    /// The level of the line.
+    pub(super) high: bool,
     /// The command register's disable bit.
     line_disabled: bool,
     /// Signalled by the client to unmask the line.
@@ -95,11 +96,6 @@ impl Irqs {
         for v in self.msi.iter_mut().chain(&mut self.msix).chain([&mut self.line]) {
             v.pending = false;
         }
-    }
-
-    /// Returns the level of the line.
-    pub(super) fn is_high(&self) -> bool {
-        self.high
     }
 
     /// Sets the level of the line. Returns true if that signalled the guest.

@@ -73,7 +73,7 @@ pub(super) struct Header {
 macro_rules! body {
     ($($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $t:ty,)* })*) => {$(
         $(#[doc = $doc])+
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
         #[repr(C)]
         pub(super) struct $name { $(pub(super) $field: $t,)* }

@@ -146,7 +146,9 @@ fn read_within(
             arena.capture.cut_short = Some(input.record());
         }
         Err(why) => {
-            return Err(CaptureError::new(name, input.record(), arena.next_packet(), why));
+            // From 1, as Wireshark counts.
+            let next = arena.capture.frames.len() as u64 + 1;
+            return Err(CaptureError::new(name, input.record(), next, why));
         }
     }
     Ok(arena.finish())
@@ -155,21 +157,17 @@ fn read_within(
 /// Reads a file in the format that its first four bytes name.
 fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
     let magic = *input.peek4()?;
-    let name = &mut arena.capture.format.name;
-    match magic {
-        [0x0a, 0x0d, 0x0d, 0x0a] => {
-            *name = "pcapng";
-            ng::read(input, arena)?;
-        }
-        [0xa1, 0xb2, 0xc3, 0xd4] | [0xd4, 0xc3, 0xb2, 0xa1] => {
-            *name = "pcap, microseconds";
-            legacy::read(input, arena)?;
-        }
-        [0xa1, 0xb2, 0x3c, 0x4d] | [0x4d, 0x3c, 0xb2, 0xa1] => {
-            *name = "pcap, nanoseconds";
-            legacy::read(input, arena)?;
-        }
+    let name = match magic {
+        [0x0a, 0x0d, 0x0d, 0x0a] => "pcapng",
+        [0xa1, 0xb2, 0xc3, 0xd4] | [0xd4, 0xc3, 0xb2, 0xa1] => "pcap, microseconds",
+        [0xa1, 0xb2, 0x3c, 0x4d] | [0x4d, 0x3c, 0xb2, 0xa1] => "pcap, nanoseconds",
         _ => return Err(Fault::NotACapture(magic)),
+    };
+    arena.capture.format.name = name;
+    if name == "pcapng" {
+        ng::read(input, arena)?;
+    } else {
+        legacy::read(input, arena)?;
     }
     fail_if(arena.capture.frames.is_empty(), Fault::Empty)?;
     Ok(())
@@ -205,11 +203,6 @@ impl Arena {
     fn new(pad: bool, limit: u64) -> Arena {
         let capture = Capture::default();
         Arena { capture, pad, limit, first_ns: None, previous: 0, earliest: 0 }
-    }
-
-    /// Returns the number of the next packet, from 1 as Wireshark counts.
-    fn next_packet(&self) -> u64 {
-        self.capture.frames.len() as u64 + 1
     }
 
     fn add(&mut self, p: Packet<'_>) -> Result<(), Fault> {

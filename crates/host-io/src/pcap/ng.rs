@@ -125,7 +125,8 @@ impl Section {
             Block::EnhancedPacket(p) => {
                 let i = self.interface(p.if_id)?;
                 let data = captured(p.data, p.caplen)?;
-                let fcs = self.packet_fcs(&p.options)?.unwrap_or(i.fcs);
+                let flags = option(&p.options, OptionCode(FLAGS))?;
+                let fcs = flags.map_or(Ok(None), |v| self.flags_fcs(v))?.unwrap_or(i.fcs);
                 let ns = Some(i.clock.ns(p.ts_high, p.ts_low));
                 arena.add(Packet { ns, data, original: p.origlen, link: i.link, fcs })
             }
@@ -181,15 +182,8 @@ impl Section {
         Ok(clock)
     }
 
-    /// Decodes the FCS length in bytes from `epb_flags`, bits 5 to 8 (section 4.3.1). It overrides
-    /// the interface's; 0 means unknown.
-    fn packet_fcs(&self, options: &[PcapNGOption<'_>]) -> Result<Option<u32>, Fault> {
-        match option(options, OptionCode(FLAGS))? {
-            Some(v) => self.flags_fcs(v),
-            None => Ok(None),
-        }
-    }
-
+    /// Decodes the FCS length in bytes from a packet's flags, bits 5 to 8 (section 4.3.1). It
+    /// overrides the interface's; 0 means unknown.
     fn flags_fcs(&self, v: &[u8]) -> Result<Option<u32>, Fault> {
         fail_if(v.len() != 4, Fault::Malformed("a packet's flags are not of 4 bytes"))?;
         match self.u32(v) >> 5 & 0xf {
@@ -199,7 +193,8 @@ impl Section {
         }
     }
 
-    /// Does the same for an old packet, whose options pcap-parser does not decode.
+    /// Finds the flags of an old packet, whose options pcap-parser does not decode, and in them the
+    /// FCS length.
     fn old_packet_fcs(&self, mut options: &[u8]) -> Result<Option<u32>, Fault> {
         while let Some((head, rest)) = options.split_first_chunk::<4>() {
             let (code, len) = (self.u16(head), usize::from(self.u16(&head[2..])));

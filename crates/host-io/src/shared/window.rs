@@ -150,7 +150,7 @@ impl Window {
 
 /// Returns the width of the widest access, up to 8 bytes, that is aligned at `address` and has at
 /// most `left` bytes.
-fn width(address: usize, left: usize) -> usize {
+pub fn width(address: usize, left: usize) -> usize {
     let aligned = 1 << (address | 8).trailing_zeros();
     let fits = 1 << left.min(8).ilog2();
     usize::min(aligned, fits)
