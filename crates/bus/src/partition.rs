@@ -11,7 +11,7 @@ use crate::trace::{CpuStep, EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Ledger, Machine, Platform, Reservations};
 use doorbell_hal::{
     Device, Direction, DmaFault, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Host,
-    Hypervisor, Iova, Port, Reg, RxVerdict, Span, Time, write_each,
+    Hypervisor, Iova, Port, Reg, Reply, RxVerdict, Span, Time, write_each,
 };
 
 /// A device in the hypervisor, as a [`Machine`] holds it.
@@ -22,13 +22,7 @@ pub struct HypervisorDevice<D>(pub D);
 /// wraps it.
 pub trait Hypercalls<B> {
     /// Makes a call, as [`HcallDevice::hcall`]. The caller is the entered core's partition.
-    fn hcall(
-        &mut self,
-        p: &mut Partitions<B>,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time);
+    fn hcall(&mut self, p: &mut Partitions<B>, at: Time, c: Hcall, a: &[u64; 9]) -> Reply;
 }
 
 /// A hypervisor call, by number.
@@ -186,13 +180,7 @@ impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Pa
 }
 
 impl<B: Bus, D: HcallDevice<B>> Hypercalls<B> for HypervisorDevice<D> {
-    fn hcall(
-        &mut self,
-        p: &mut Partitions<B>,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn hcall(&mut self, p: &mut Partitions<B>, at: Time, c: Hcall, a: &[u64; 9]) -> Reply {
         self.0.hcall(&mut p.ports, p.entered, at, c, a)
     }
 }

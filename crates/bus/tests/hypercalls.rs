@@ -10,7 +10,7 @@ use doorbell_bus::{
 };
 use doorbell_hal::{
     Alignment, Buf, Coherent, Direction, DropReason, EventSource, Fence, Hcall, HcallDevice,
-    HcallReturn, Host, Hypervisor, Iova, Mapped, Port, Reg, RxVerdict, Span, Time,
+    HcallReturn, Host, Hypervisor, Iova, Mapped, Port, Reg, Reply, RxVerdict, Span, Time,
 };
 use doorbell_testkit::reorder::{Order, Reorder};
 
@@ -67,13 +67,7 @@ impl Exchange {
         ports[h.to].write(read, slot + u64::from(FRAME) + range.start, &bytes).ok()
     }
 
-    fn send<P: Port>(
-        &mut self,
-        ports: &mut [P],
-        from: usize,
-        at: Time,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn send<P: Port>(&mut self, ports: &mut [P], from: usize, at: Time, a: &[u64; 9]) -> Reply {
         let [frame, len, to, token, ..] = *a;
         let refused = (HcallReturn::status(H_PARAMETER), at);
         let to = to as usize;
@@ -112,14 +106,7 @@ impl EventSource for Exchange {
 }
 
 impl<P: Port> HcallDevice<P> for Exchange {
-    fn hcall(
-        &mut self,
-        ports: &mut [P],
-        from: usize,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> Reply {
         match c {
             H_REGISTER => {
                 self.slots[from] = Some(Iova(a[0]));

@@ -1,10 +1,7 @@
 //! Parts that several models share: link speed, the PHY's link status, frame buffers.
 
 use alloc::vec::Vec;
-use doorbell_hal::{HcallReturn, Span, Time};
-
-/// Answer of a hypervisor call, and the time at which the call is done.
-pub(crate) type Reply = (HcallReturn, Time);
+use doorbell_hal::Span;
 
 /// Link speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

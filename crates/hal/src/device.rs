@@ -1,6 +1,6 @@
 //! The device's side: NIC models and their port.
 
-use crate::{Direction, Hcall, HcallReturn, Iova, Reg, Time};
+use crate::{Direction, Hcall, Iova, Reg, Reply, Time};
 use alloc::vec::Vec;
 
 /// A value of a device that helps to diagnose a standstill.
@@ -70,14 +70,7 @@ pub trait HcallDevice<P: Port>: EventSource {
     /// Partition `from` makes call `c` with arguments `a`, zero where it gave
     /// none. `advance(at)` has been called. Also says when the caller's CPU comes
     /// back from what the device did; the fixed price of a call is outside.
-    fn hcall(
-        &mut self,
-        ports: &mut [P],
-        from: usize,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time);
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> Reply;
     /// Receives a frame, as [`Device::receive`].
     fn receive(&mut self, ports: &mut [P], at: Time, frame: &[u8]) -> RxVerdict;
     /// Receives a frame, as [`Device::receive_buffer`].

@@ -1,10 +1,13 @@
 //! Calls to a hypervisor, for drivers whose device lives behind one.
 
-use crate::Host;
+use crate::{Host, Time};
 
 /// A hypervisor call number (PAPR: H_SEND_LOGICAL_LAN is 0x120).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hcall(pub u64);
+
+/// The answer of a device to a hypervisor call, and the time at which the call is done.
+pub type Reply = (HcallReturn, Time);
 
 /// The result of a hypervisor call: the status register and the return registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -38,7 +38,7 @@ pub use device::{
     write_each,
 };
 pub use fail::fail_if;
-pub use hcall::{Hcall, HcallReturn, Hypervisor};
+pub use hcall::{Hcall, HcallReturn, Hypervisor, Reply};
 pub use host::{
     Alignment, Buf, Coherent, Direction, Fence, Host, MapError, MapFault, Mapped, OutOfMemory,
 };

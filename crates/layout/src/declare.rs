@@ -74,6 +74,11 @@ macro_rules! layout {
         #[repr(transparent)]
         pub struct $T(pub [u8; $len]);
 
+        impl Default for $T {
+            fn default() -> $T {
+                $T::ZERO
+            }
+        }
         impl $T {
             /// All zero.
             pub const ZERO: $T = $T([0; $len]);

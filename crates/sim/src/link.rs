@@ -11,9 +11,7 @@
 
 use crate::fault::{Flaps, Plan};
 use doorbell_bus::{Bus, FrameSink, Hypercalls, Partitions};
-use doorbell_hal::{
-    Device, EventSource, Fact, Hcall, HcallReturn, Port, Reg, RxVerdict, Span, Time,
-};
+use doorbell_hal::{Device, EventSource, Fact, Hcall, Port, Reg, Reply, RxVerdict, Span, Time};
 use doorbell_packet::ethernet::{self, FCS, GAP, MIN_FRAME, PREAMBLE};
 use std::{cell::RefCell, collections::VecDeque, mem, rc::Rc};
 
@@ -374,13 +372,7 @@ impl<P: Port, D: Device<P>, Pr: Peer> Device<P> for Wired<D, Pr> {
 }
 
 impl<B: Bus, D: Hypercalls<B>, Pr> Hypercalls<B> for Wired<D, Pr> {
-    fn hcall(
-        &mut self,
-        p: &mut Partitions<B>,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn hcall(&mut self, p: &mut Partitions<B>, at: Time, c: Hcall, a: &[u64; 9]) -> Reply {
         self.device.hcall(p, at, c, a)
     }
 }

@@ -1,7 +1,9 @@
 //! A hypervisor that records calls to a vNIC server and refuses some.
 
 use doorbell_devices::vnic::VnicServer;
-use doorbell_hal::{EventSource, Hcall, HcallDevice, HcallReturn, Port, RxVerdict, Span, Time};
+use doorbell_hal::{
+    EventSource, Hcall, HcallDevice, HcallReturn, Port, Reply, RxVerdict, Span, Time,
+};
 
 /// A call: number, arguments, status, time.
 pub type Call = (u64, [u64; 9], i64, Time);
@@ -50,14 +52,7 @@ impl EventSource for RecordingServer {
 }
 
 impl<P: Port> HcallDevice<P> for RecordingServer {
-    fn hcall(
-        &mut self,
-        ports: &mut [P],
-        from: usize,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> Reply {
         if let Some((_, most)) = self.limit_at.take_if(|l| l.0 == c.0) {
             self.server.limit_queues(from, most);
         }

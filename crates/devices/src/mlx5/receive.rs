@@ -216,7 +216,7 @@ impl Receiver {
             return Err(DropReason::Fifo);
         }
         let mut bytes = self.spare.take();
-        let wqe = rq.take(p, at, self.cfg.rx_fetch_chunk, &mut self.counters, &mut bytes);
+        let wqe = rq.take(p, at, &mut self.counters, &mut bytes);
         let why = match wqe {
             Ok(Some(wqe)) => {
                 let start = bytes.len();

@@ -5,8 +5,7 @@ use super::attributes::{self, Change};
 use super::device::{H_CONSTRAINED, Veth};
 use super::multicast::{self, Multicast};
 use super::pools::{Buffer, Pools};
-use crate::common::Reply;
-use doorbell_hal::{Direction, HcallReturn, Iova, Port, Span, Time};
+use doorbell_hal::{Direction, HcallReturn, Iova, Port, Reply, Span, Time};
 use doorbell_layout::ibmveth::*;
 use zerocopy::{IntoBytes, big_endian::U64};
 

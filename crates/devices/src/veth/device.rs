@@ -4,12 +4,11 @@ use super::adapter::{Adapter, Counters};
 use super::config::Config;
 use super::send::{FrameMemory, HEADERS};
 use super::switch::Learned;
-use crate::common::Reply;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{
-    DropReason, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Port, RxVerdict, Time,
+    DropReason, EventSource, Fact, Hcall, HcallDevice, HcallReturn, Port, Reply, RxVerdict, Time,
 };
 use doorbell_layout::ibmveth::*;
 use doorbell_packet::ethernet::HEADER;

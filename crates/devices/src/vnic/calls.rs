@@ -2,8 +2,7 @@
 
 use super::device::{Event, VnicServer};
 use super::{Entry, queue::Ring};
-use crate::common::Reply;
-use doorbell_hal::{Hcall, HcallReturn, Iova, Port, Time};
+use doorbell_hal::{Hcall, HcallReturn, Iova, Port, Reply, Time};
 use doorbell_layout::ibmvnic::{
     CRQ_BYTES, DESCRIPTOR, MAX_ENTRIES, MAX_INDIRECT, MESSAGE, first, hcall, status, vioctl,
 };

@@ -11,9 +11,9 @@ use super::session::Map;
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmvnic::{
     AclBuffer, AddressLength, Capability, ChangeMac, ControlIpOffload, LengthAddress,
-    LogicalLinkState, MAX_MAP_ID, MESSAGE, MulticastCtrl, PhysParms, QueryIpOffload, QueryMap,
-    RESPONSE, Rc, RequestMap, RequestStatistics, Statistics, VERSION, VersionExchange, VpdSize,
-    cap, cmd, first, link, multicast, phys, rc,
+    LogicalLinkState, Login, MAX_MAP_ID, MESSAGE, MulticastCtrl, PhysParms, QueryIpOffload,
+    QueryMap, RESPONSE, Rc, RequestMap, RequestStatistics, Statistics, VERSION, VersionExchange,
+    VpdSize, cap, cmd, first, link, multicast, phys, rc,
 };
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
@@ -21,18 +21,14 @@ use zerocopy::byteorder::big_endian::{U16, U32, U64};
 const VPD: &[u8] = b"\x84\x20\x00RM\x08DBVNIC01";
 const VPD_LEN: usize = 64;
 
+/// A message as its bytes.
+type Raw = [u8; MESSAGE];
 /// Answers come as a message whose return code is still to be set.
-type Answer = ([u8; MESSAGE], u8);
+type Answer = (Raw, u8);
 
 impl VnicServer {
     /// Executes a message of the client.
-    pub(super) fn command<P: Port>(
-        &mut self,
-        p: &mut P,
-        client: usize,
-        at: Time,
-        m: [u8; MESSAGE],
-    ) {
+    pub(super) fn command<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: Raw) {
         let c = &self.clients[client];
         if c.crq.is_none() || c.migrated || !c.ready {
             self.counters.commands_lost += 1;
@@ -86,7 +82,7 @@ impl VnicServer {
         }
     }
 
-    fn execute<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: [u8; MESSAGE]) -> Answer {
+    fn execute<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: Raw) -> Answer {
         let server = self.cfg.servers[self.clients[client].active];
         let c = &mut self.clients[client];
         let s = &mut c.session;
@@ -126,7 +122,7 @@ impl VnicServer {
                 (q.bytes(), rc::SUCCESS)
             }
             cmd::REQUEST_CAPABILITY => request(&server, c, Capability::of(m)),
-            cmd::LOGIN => (m, self.login(p, client, at, m)),
+            cmd::LOGIN => (m, self.login(p, client, at, Login::of(m)).err().unwrap_or(rc::SUCCESS)),
             cmd::QUERY_PHYS_PARMS | cmd::QUERY_PHYS_CAPABILITIES => {
                 let mut f = PhysParms::of(m);
                 f.flags1 = phys::FULL_DUPLEX | if c.carrier { phys::LINK_ACTIVE } else { 0 };
@@ -218,17 +214,10 @@ impl VnicServer {
         }
     }
 
-    /// Writes `bytes` to the client's buffer, of which it must offer `least`.
-    fn write<P: Port>(
-        &self,
-        p: &mut P,
-        at: Time,
-        to: (U32, U32),
-        bytes: &[u8],
-        least: usize,
-    ) -> u8 {
+    /// Writes `bytes` to the client's buffer, of which it must offer `min`.
+    fn write<P: Port>(&self, p: &mut P, at: Time, to: (U32, U32), bytes: &[u8], min: usize) -> u8 {
         let n = bytes.len().min(to.1.get() as usize);
-        if n < least {
+        if n < min {
             return rc::INVALID_LENGTH;
         }
         let written = p.write(at, Iova(to.0.get().into()), &bytes[..n]);

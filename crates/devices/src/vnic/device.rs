@@ -2,10 +2,9 @@
 
 use super::{Config, queue::Ring, session::Session, transmit::TxRequest};
 use crate::common::SpareFrames;
-use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::cmp::Ordering;
-use doorbell_hal::{EventSource, Fact, Hcall, HcallDevice, HcallReturn, Port, RxVerdict, Time};
+use doorbell_hal::{EventSource, Fact, Hcall, HcallDevice, Port, Reply, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{
     ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd,
     first,
@@ -152,30 +151,10 @@ pub(super) struct Completion {
 }
 
 #[derive(Debug)]
-pub(super) struct ScheduledEvent {
-    at: Time,
-    seq: u64,
+struct ScheduledEvent {
     client: usize,
     session: u64,
     event: Event,
-}
-
-impl PartialEq for ScheduledEvent {
-    fn eq(&self, o: &ScheduledEvent) -> bool {
-        (self.at, self.seq) == (o.at, o.seq)
-    }
-}
-impl Eq for ScheduledEvent {}
-impl PartialOrd for ScheduledEvent {
-    fn partial_cmp(&self, o: &ScheduledEvent) -> Option<Ordering> {
-        Some(self.cmp(o))
-    }
-}
-/// The earliest is the greatest, as a heap wants it.
-impl Ord for ScheduledEvent {
-    fn cmp(&self, o: &ScheduledEvent) -> Ordering {
-        (o.at, o.seq).cmp(&(self.at, self.seq))
-    }
 }
 
 /// A queue that a client's sends are taken for.
@@ -196,7 +175,8 @@ pub struct VnicServer {
     /// Counters since it was made.
     pub counters: Counters,
     pub(super) clients: Vec<Client>,
-    due: BinaryHeap<ScheduledEvent>,
+    /// By time, then in the order of scheduling.
+    due: BTreeMap<(Time, u64), ScheduledEvent>,
     seq: u64,
     sessions: u64,
     /// Time at which the time line behind the calls is free.
@@ -216,7 +196,7 @@ impl VnicServer {
             cfg,
             counters: Counters::default(),
             clients: Vec::new(),
-            due: BinaryHeap::new(),
+            due: BTreeMap::new(),
             seq: 0,
             sessions: 0,
             serial_free: Time::ZERO,
@@ -306,7 +286,7 @@ impl VnicServer {
         let session = self.clients[client].session.number;
         let at = at.max(self.now);
         self.next_due = self.next_due.min(at);
-        self.due.push(ScheduledEvent { at, seq: self.seq, client, session, event });
+        self.due.insert((at, self.seq), ScheduledEvent { client, session, event });
     }
 
     /// Returns the time at which the next frame of a client can be fetched.
@@ -316,10 +296,10 @@ impl VnicServer {
     }
 
     fn next(&self) -> Option<(Time, Option<usize>)> {
-        let heap = self.due.peek().map(|d| (d.at, None));
+        let event = self.due.keys().next().map(|d| (d.0, None));
         let fetch = (0..self.clients.len())
             .filter_map(|i| Some((self.fetch_due(&self.clients[i])?, Some(i))));
-        heap.into_iter().chain(fetch).min_by_key(|n| n.0)
+        event.into_iter().chain(fetch).min_by_key(|n| n.0)
     }
 
     /// Finds the time of the next event: a client has other frames to be fetched.
@@ -337,9 +317,9 @@ impl VnicServer {
             match fetch {
                 Some(c) => self.fetch(ports, c, at),
                 None => {
-                    let Some(d) = self.due.pop() else { break };
+                    let Some((_, d)) = self.due.pop_first() else { break };
                     if d.client < ports.len() {
-                        self.handle(&mut ports[d.client], d);
+                        self.handle(&mut ports[d.client], at, d);
                     }
                 }
             }
@@ -348,8 +328,8 @@ impl VnicServer {
         self.update_next_due();
     }
 
-    fn handle<P: Port>(&mut self, p: &mut P, d: ScheduledEvent) {
-        let ScheduledEvent { at, client, session, event, .. } = d;
+    fn handle<P: Port>(&mut self, p: &mut P, at: Time, d: ScheduledEvent) {
+        let ScheduledEvent { client, session, event } = d;
         let live = self.clients[client].session.number == session;
         match event {
             Event::Command(m) => {
@@ -392,7 +372,7 @@ impl VnicServer {
             Event::Ready { switch } => self.ready(p, client, at, switch),
             Event::Migrate => self.migrate_now(p, client, at),
             Event::Carrier(up) => self.carrier(p, client, at, up),
-            Event::Error { cause, fatal } => self.error(p, client, at, cause, fatal),
+            Event::Error { cause, fatal } => self.error(p, client, at, (cause, fatal)),
         }
     }
 
@@ -490,14 +470,8 @@ impl VnicServer {
 
     /// Reports an error; a fatal one is the end of the session, whose queues answer H_CLOSED until
     /// the client begins another.
-    pub(super) fn error<P: Port>(
-        &mut self,
-        p: &mut P,
-        client: usize,
-        at: Time,
-        cause: u16,
-        fatal: bool,
-    ) {
+    pub(super) fn error<P: Port>(&mut self, p: &mut P, client: usize, at: Time, e: (u16, bool)) {
+        let (cause, fatal) = e;
         if !self.clients[client].session.initialised {
             return;
         }
@@ -542,14 +516,7 @@ impl EventSource for VnicServer {
 }
 
 impl<P: Port> HcallDevice<P> for VnicServer {
-    fn hcall(
-        &mut self,
-        ports: &mut [P],
-        from: usize,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> Reply {
         HcallDevice::<P>::advance(self, ports, at);
         let answer = self.call(ports, from, at, c, a);
         self.update_next_due();
@@ -574,7 +541,7 @@ impl<P: Port> HcallDevice<P> for VnicServer {
             self.clients[c] = self.client(c);
         }
         // Frames that were fetched are lost, too, with all else that was to come.
-        for d in self.due.drain() {
+        for (_, d) in core::mem::take(&mut self.due) {
             match d.event {
                 Event::Frame { last, .. } => self.counters.tx_lost += u64::from(last),
                 Event::Deliver { .. } => self.counters.rx_lost += 1,

@@ -12,7 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Time, fail_if};
-use doorbell_layout::ibmvnic::{Login, LoginBuffer, LoginResponse, MAX_COMPLETIONS, MESSAGE, rc};
+use doorbell_layout::ibmvnic::{Login, LoginBuffer, LoginResponse, MAX_COMPLETIONS, rc};
 use zerocopy::byteorder::big_endian::U32;
 
 /// Login buffers of more bytes are refused.
@@ -45,18 +45,8 @@ fn client_data(mut data: &[u8]) -> Option<u32> {
 }
 
 impl VnicServer {
-    /// Logs in; the code of the answer.
+    /// Logs in. The code of the answer, if it is another than success, is the error.
     pub(super) fn login<P: Port>(
-        &mut self,
-        p: &mut P,
-        client: usize,
-        at: Time,
-        m: [u8; MESSAGE],
-    ) -> u8 {
-        self.try_login(p, client, at, Login::of(m)).map_or_else(|code| code, |()| rc::SUCCESS)
-    }
-
-    fn try_login<P: Port>(
         &mut self,
         p: &mut P,
         client: usize,

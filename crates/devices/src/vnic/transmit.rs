@@ -131,7 +131,7 @@ impl VnicServer {
                 // The packet is lost with its session.
                 self.counters.tx_lost += 1;
                 self.counters.completions_lost += u64::from(job.wants_report());
-                self.error(p, client, at, cause::ADAPTER, true);
+                self.error(p, client, at, (cause::ADAPTER, true));
             }
             Err(Refusal::Code(code)) => {
                 self.counters.tx_errors += 1;

@@ -1,6 +1,6 @@
 use super::super::{Adapter, Answer, Handshake, LocalResult, VETH};
 use super::*;
-use doorbell_hal::{DropReason, EventSource, Reg, RxVerdict};
+use doorbell_hal::{DropReason, EventSource, Reg, Reply, RxVerdict};
 use std::cell::RefCell;
 
 const UNIT: u32 = 0x3000_0003;
@@ -36,14 +36,7 @@ impl EventSource for Pen {
 }
 
 impl<P: Port> HcallDevice<P> for Pen {
-    fn hcall(
-        &mut self,
-        ports: &mut [P],
-        from: usize,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn hcall(&mut self, ports: &mut [P], from: usize, at: Time, c: Hcall, a: &[u64; 9]) -> Reply {
         let mut array = [0; DESCRIPTOR];
         if c.0 == hcall::SEND_SUB_CRQ_INDIRECT {
             let _ = ports[from].read(at, Iova(a[2]), &mut array);

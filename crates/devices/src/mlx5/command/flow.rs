@@ -32,6 +32,20 @@ fn miss(c: &FlowTableContext) -> Answer<Miss> {
     }
 }
 
+/// The number of the table that a command is for.
+pub(super) fn table(bytes: &[u8]) -> Answer<u32> {
+    let m = input::<FlowTableIn>(bytes)?;
+    receive_table(m.get(FlowTableIn::TYPE))?;
+    Ok(m.get(FlowTableIn::TABLE))
+}
+
+/// The table and the index of the entry that a command is for.
+pub(super) fn place(bytes: &[u8]) -> Answer<(u32, u32)> {
+    let m = input::<FteIn>(bytes)?;
+    receive_table(m.get(FteIn::TYPE))?;
+    Ok((m.get(FteIn::TABLE), m.get(FteIn::INDEX)))
+}
+
 impl Mlx5 {
     pub(super) fn create_flow_table(&mut self, bytes: &[u8]) -> Answer<u32> {
         let m = input::<CreateFlowTableIn>(bytes)?;
@@ -51,18 +65,6 @@ impl Mlx5 {
         check(m.get(ModifyFlowTableIn::FIELDS) == modify_flow_table::MISS)?;
         let miss = miss(m.part(ModifyFlowTableIn::CONTEXT))?;
         self.rx.steering.modify_table(m.get(ModifyFlowTableIn::TABLE), miss)
-    }
-
-    pub(super) fn set_flow_table_root(&mut self, bytes: &[u8]) -> Answer {
-        let m = input::<FlowTableIn>(bytes)?;
-        receive_table(m.get(FlowTableIn::TYPE))?;
-        self.rx.steering.set_root(m.get(FlowTableIn::TABLE))
-    }
-
-    pub(super) fn destroy_flow_table(&mut self, bytes: &[u8]) -> Answer {
-        let m = input::<FlowTableIn>(bytes)?;
-        receive_table(m.get(FlowTableIn::TYPE))?;
-        self.rx.steering.destroy_table(m.get(FlowTableIn::TABLE))
     }
 
     pub(super) fn create_flow_group(&mut self, bytes: &[u8]) -> Answer<u32> {
@@ -124,17 +126,10 @@ impl Mlx5 {
         }
     }
 
-    pub(super) fn delete_fte(&mut self, bytes: &[u8]) -> Answer {
-        let m = input::<FteIn>(bytes)?;
-        receive_table(m.get(FteIn::TYPE))?;
-        self.rx.steering.delete_entry(m.get(FteIn::TABLE), m.get(FteIn::INDEX))
-    }
-
     /// Group, tag, action and destinations; the match value is the driver's to know.
     pub(super) fn query_fte(&self, bytes: &[u8], out: &mut [u8]) -> Answer {
-        let m = input::<FteIn>(bytes)?;
-        receive_table(m.get(FteIn::TYPE))?;
-        let e = self.rx.steering.entry(m.get(FteIn::TABLE), m.get(FteIn::INDEX))?;
+        let (table, index) = place(bytes)?;
+        let e = self.rx.steering.entry(table, index)?;
         let mut m = QueryFteOut::ZERO;
         let counters = e.destinations.iter().filter(|d| d.is_counter()).count();
         let c = m.part_mut(QueryFteOut::CONTEXT);

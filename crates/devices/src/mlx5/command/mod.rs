@@ -19,7 +19,7 @@ mod vport;
 
 pub(super) use vport::CastCounters;
 
-use super::{Answer, device::Mlx5, ring::Ring};
+use super::{Answer, LIMIT, device::Mlx5, ring::Ring};
 use alloc::{collections::VecDeque, vec::Vec};
 use delivery::Fetched;
 use doorbell_hal::{Port, Time};
@@ -49,15 +49,16 @@ pub struct Unknown {
 }
 
 /// Initialization state of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
 pub(super) enum Phase {
+    #[default]
     Disabled,
     Enabled,
     Running,
 }
 
 /// The state of the command interface, and of what has no queue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Firmware {
     pub(super) cmdq: u64,
     pub(super) cmdq_hi: u32,
@@ -88,23 +89,8 @@ const REMEMBERED: usize = 64;
 
 impl Firmware {
     pub(super) fn new(cfg: &super::Config) -> Firmware {
-        Firmware {
-            cmdq: 0,
-            cmdq_hi: 0,
-            beats: 0,
-            phase: Phase::Disabled,
-            issi: 0,
-            checksum: 0,
-            pages: Vec::new(),
-            asked: 0,
-            rung: VecDeque::with_capacity(SLOTS as usize),
-            busy: 0,
-            current: None,
-            port: port::PortState::default(),
-            vport: vport::Vport::new(cfg),
-            unknown: Vec::new(),
-            counters: CommandCounters::default(),
-        }
+        let rung = VecDeque::with_capacity(SLOTS as usize);
+        Firmware { rung, vport: vport::Vport::new(cfg), ..Firmware::default() }
     }
 
     /// Takes over what outlives a reset: counters and unknown commands.
@@ -318,13 +304,13 @@ commands! { self, p, at, op_mod, bytes, out;
     Running {
         ALLOC_UAR => answer_number(out, || self.alloc_uar()),
         DEALLOC_UAR => self.dealloc_uar(number(bytes)?),
-        ALLOC_PD => answer_number(out, || self.alloc_pd()),
+        ALLOC_PD => answer_number(out, || self.pds.insert((), LIMIT)),
         DEALLOC_PD => self.dealloc_pd(number(bytes)?),
-        ALLOC_TRANSPORT_DOMAIN => answer_number(out, || self.alloc_td()),
+        ALLOC_TRANSPORT_DOMAIN => answer_number(out, || self.tds.insert((), LIMIT)),
         DEALLOC_TRANSPORT_DOMAIN => self.dealloc_td(number(bytes)?),
         CREATE_MKEY => answer_number(out, || self.on_create_mkey(bytes)),
         QUERY_MKEY => self.query_mkey(number(bytes)?, out),
-        DESTROY_MKEY => self.destroy_mkey(number(bytes)?),
+        DESTROY_MKEY => self.mkeys.destroy(number(bytes)?, false),
         CREATE_TIS => answer_number(out, || self.create_tis(bytes)),
         MODIFY_TIS => self.modify_tis(bytes),
         QUERY_TIS => self.query_tis(number(bytes)?, out),
@@ -356,12 +342,12 @@ commands! { self, p, at, op_mod, bytes, out;
         DESTROY_TIR => self.destroy_tir(number(bytes)?),
         CREATE_FLOW_TABLE => answer_number(out, || self.create_flow_table(bytes)),
         MODIFY_FLOW_TABLE => self.modify_flow_table(bytes),
-        SET_FLOW_TABLE_ROOT => self.set_flow_table_root(bytes),
-        DESTROY_FLOW_TABLE => self.destroy_flow_table(bytes),
+        SET_FLOW_TABLE_ROOT => self.rx.steering.set_root(flow::table(bytes)?),
+        DESTROY_FLOW_TABLE => self.rx.steering.destroy_table(flow::table(bytes)?),
         CREATE_FLOW_GROUP => answer_number(out, || self.create_flow_group(bytes)),
         DESTROY_FLOW_GROUP => self.destroy_flow_group(bytes),
         SET_FLOW_TABLE_ENTRY => self.set_fte(op_mod, bytes),
-        DELETE_FLOW_TABLE_ENTRY => self.delete_fte(bytes),
+        DELETE_FLOW_TABLE_ENTRY => self.rx.steering.delete_entry(flow::place(bytes)?),
         QUERY_FLOW_TABLE_ENTRY => self.query_fte(bytes, out),
         QUERY_VPORT_STATE => self.query_vport_state(out),
         MODIFY_VPORT_STATE => self.modify_vport_state(p, at, bytes),

@@ -25,17 +25,9 @@ impl Mlx5 {
         self.uars.destroy(n, events || work)
     }
 
-    pub(super) fn alloc_pd(&mut self) -> Answer<u32> {
-        self.pds.insert((), LIMIT)
-    }
-
     pub(super) fn dealloc_pd(&mut self, n: u32) -> Answer {
         let queues = self.sqs.any(|q| q.pd == n) || self.rx.rqs.any(|q| q.pd == n);
         self.pds.destroy(n, queues || self.mkeys.any(|k| k.pd == n))
-    }
-
-    pub(super) fn alloc_td(&mut self) -> Answer<u32> {
-        self.tds.insert((), LIMIT)
     }
 
     pub(super) fn dealloc_td(&mut self, n: u32) -> Answer {
@@ -92,10 +84,6 @@ impl Mlx5 {
         c.set(Mkc::QPN, 0xff_ffff).set(Mkc::LOG_PAGE_SIZE, k.log_page);
         c.set_quad(Mkc::START, k.start).set_quad(Mkc::LENGTH, if whole { 0 } else { k.length });
         answer(out, &m)
-    }
-
-    pub(super) fn destroy_mkey(&mut self, n: u32) -> Answer {
-        self.mkeys.destroy(n, false)
     }
 
     pub(super) fn create_tis(&mut self, bytes: &[u8]) -> Answer<u32> {

@@ -15,7 +15,7 @@ use doorbell_packet::ethernet::{self, Cast, FCS, MIN_FRAME};
 use doorbell_packet::vlan::TAG;
 
 /// The context, and the lists that do not fit in it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in super::super) struct Vport {
     pub(super) context: NicVport,
     /// Unicast, multicast, VLANs: 8 bytes each.

@@ -22,6 +22,8 @@ pub(in super::super) struct Rq {
     pub(super) fetched: u16,
     /// Counter of the next WQE for a frame.
     pub(super) taken: u16,
+    /// Bytes of one read of WQEs.
+    chunk: u32,
     /// WQEs on chip, from `taken` on, behind `used` bytes of those before.
     chip: Vec<u8>,
     used: usize,
@@ -49,6 +51,7 @@ impl Rq {
             posted: 0,
             fetched: 0,
             taken: 0,
+            chunk,
             chip: Vec::with_capacity(on_chip),
             used: 0,
             arrivals: VecDeque::with_capacity(8),
@@ -91,14 +94,7 @@ impl Rq {
 
     /// Reads more WQEs, at `at`, if there are any: those known of, or those that the
     /// doorbell record tells of.
-    fn fetch<P: Port>(
-        &mut self,
-        p: &mut P,
-        at: Time,
-        chunk: u32,
-        c: &mut Counters,
-    ) -> Result<(), ()> {
-        let mut at = at;
+    fn fetch<P: Port>(&mut self, p: &mut P, mut at: Time, c: &mut Counters) -> Result<(), ()> {
         if self.posted == self.fetched {
             at = self.read_record(p, at, c)?;
         }
@@ -109,8 +105,8 @@ impl Rq {
         let offset = u64::from(place) << self.ctx.log_stride;
         let piece =
             u32::try_from(self.ring.piece(offset) >> self.ctx.log_stride).unwrap_or(u32::MAX);
-        let n =
-            (chunk >> self.ctx.log_stride).max(1).min(posted).min(self.len() - place).min(piece);
+        let chunk = (self.chunk >> self.ctx.log_stride).max(1);
+        let n = chunk.min(posted).min(self.len() - place).min(piece);
         if n == 0 {
             return Ok(());
         }
@@ -132,12 +128,11 @@ impl Rq {
         &mut self,
         p: &mut P,
         at: Time,
-        chunk: u32,
         c: &mut Counters,
         to: &mut Vec<u8>,
     ) -> Result<Option<Wqe>, ()> {
         if self.on_chip() == 0 {
-            self.fetch(p, at, chunk, c)?;
+            self.fetch(p, at, c)?;
         }
         let Some((left, arrived)) = self.arrivals.front_mut() else { return Ok(None) };
         let wqe = Wqe { counter: self.taken, ready: *arrived };
@@ -149,8 +144,8 @@ impl Rq {
         let end = self.used + self.stride();
         to.extend_from_slice(&self.chip[self.used..end]);
         self.used = end;
-        if u32::from(self.on_chip()) << self.ctx.log_stride <= chunk / 2 {
-            self.fetch(p, at, chunk, c)?;
+        if u32::from(self.on_chip()) << self.ctx.log_stride <= self.chunk / 2 {
+            self.fetch(p, at, c)?;
         }
         Ok(Some(wqe))
     }

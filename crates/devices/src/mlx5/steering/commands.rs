@@ -121,7 +121,7 @@ impl Steering {
         Ok(())
     }
 
-    pub(crate) fn delete_entry(&mut self, table: u32, index: u32) -> Answer {
+    pub(crate) fn delete_entry(&mut self, (table, index): (u32, u32)) -> Answer {
         let t = self.table(table)?;
         for g in &mut t.groups {
             if let Some(at) = g.entries.iter().position(|e| e.index == index) {

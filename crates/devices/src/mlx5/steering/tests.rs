@@ -156,7 +156,7 @@ fn a_strangers_address_is_dropped_until_promiscuous() {
     let ttc = Destination::Table(0x8000);
     l.s.set_entry(l.l2, 13, forward(l.l2_groups[2], Match::EMPTY, ttc)).unwrap();
     assert_eq!(tirs(&mut l.s, &stranger), [TCP4]);
-    l.s.delete_entry(l.l2, 13).unwrap();
+    l.s.delete_entry((l.l2, 13)).unwrap();
     assert_eq!(tirs(&mut l.s, &stranger), []);
 }
 
@@ -261,7 +261,7 @@ fn the_walk_begins_at_the_root_or_at_the_lowest_level() {
     s.set_root(high).unwrap();
     assert_eq!(tirs(&mut s, &f), [60]);
     s.set_root(low).unwrap();
-    s.delete_entry(low, 0).unwrap();
+    s.delete_entry((low, 0)).unwrap();
     s.destroy_group(low, group).unwrap();
     s.destroy_table(low).unwrap();
     assert_eq!(tirs(&mut s, &f), [50], "the root is gone");
@@ -430,8 +430,8 @@ fn statuses_are_the_firmwares() {
     s.set_entry(t, 1, e).unwrap();
     assert_eq!(s.destroy_group(t, g), Err(BadResourceState));
     assert_eq!(s.destroy_table(t), Err(BadResourceState));
-    assert_eq!(s.delete_entry(t, 2), Err(BadResource));
-    s.delete_entry(t, 1).unwrap();
+    assert_eq!(s.delete_entry((t, 2)), Err(BadResource));
+    s.delete_entry((t, 1)).unwrap();
     s.destroy_group(t, g).unwrap();
     assert_eq!(s.destroy_group(t, g), Err(BadResource));
 }

@@ -16,8 +16,8 @@ use doorbell_bus::{
     ProtectionGranularity,
 };
 use doorbell_hal::{
-    Alignment, Buf, DropReason, EventSource, Hcall, HcallDevice, HcallReturn, Host as _, RxVerdict,
-    Span, Time,
+    Alignment, Buf, DropReason, EventSource, Hcall, HcallDevice, HcallReturn, Host as _, Reply,
+    RxVerdict, Span, Time,
 };
 use doorbell_layout::ibmveth::{self as l, Descriptor, Entry, attribute, status};
 use doorbell_packet::checksum::Sum;
@@ -73,7 +73,7 @@ impl HcallDevice<HypervisorPort> for Firmware {
         at: Time,
         c: Hcall,
         a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    ) -> Reply {
         self.calls.push((c.0, *a));
         assert_eq!(a[0], u64::from(UNIT));
         let mut answer = HcallReturn::status(status::H_SUCCESS);

@@ -8,7 +8,7 @@
 use doorbell_bus::{Bus, Hypercalls, HypervisorDevice, Partitions};
 use doorbell_devices::veth::Veth;
 use doorbell_hal::{
-    Device, DropReason, EventSource, Fact, Hcall, HcallReturn, Reg, RxVerdict, Span, Time, counters,
+    Device, DropReason, EventSource, Fact, Hcall, Reg, Reply, RxVerdict, Span, Time, counters,
 };
 use doorbell_packet::{OffloadRequest, segment::Segments};
 use std::{collections::VecDeque, mem};
@@ -21,7 +21,7 @@ pub(super) const SERVER: usize = 1;
 pub(super) const PORT_VECTOR: u16 = 200;
 
 /// Settings of the physical port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortConfig {
     /// The port cuts large sends; otherwise the bridge has to.
     pub tso: bool,
@@ -54,7 +54,7 @@ counters! {
     interrupts,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Port {
     pub(super) cfg: PortConfig,
     waiting: VecDeque<(Time, Vec<u8>)>,
@@ -70,16 +70,7 @@ pub(super) struct Port {
 
 impl Port {
     fn new(cfg: PortConfig) -> Port {
-        Port {
-            cfg,
-            waiting: VecDeque::new(),
-            spare: Vec::new(),
-            armed: true,
-            notify: None,
-            last: Time::ZERO,
-            out: Vec::new(),
-            counters: PortCounters::default(),
-        }
+        Port { cfg, armed: true, ..Port::default() }
     }
 
     fn announce(&mut self, at: Time) {
@@ -221,13 +212,7 @@ impl<B: Bus> Device<Partitions<B>> for Lan {
 }
 
 impl<B: Bus> Hypercalls<B> for Lan {
-    fn hcall(
-        &mut self,
-        p: &mut Partitions<B>,
-        at: Time,
-        c: Hcall,
-        a: &[u64; 9],
-    ) -> (HcallReturn, Time) {
+    fn hcall(&mut self, p: &mut Partitions<B>, at: Time, c: Hcall, a: &[u64; 9]) -> Reply {
         self.veth.hcall(p, at, c, a)
     }
 }

@@ -320,7 +320,7 @@ fn statuses_are_the_firmwares() {
     b.d.destroy_rqt(rqt).unwrap();
     assert_eq!(b.d.destroy_rq(b.rqn), Err(BadResourceState), "a TIR sends frames to it");
     assert_eq!(b.d.destroy_tir(0x2000), Err(BadResourceState), "an entry sends frames to it");
-    b.d.rx.steering.delete_entry(0x8000, 0).unwrap();
+    b.d.rx.steering.delete_entry((0x8000, 0)).unwrap();
     b.d.destroy_tir(0x2000).unwrap();
     b.d.destroy_rq(b.rqn).unwrap();
     assert_eq!(b.d.query_rq(b.rqn), Err(BadResource));
