@@ -15,11 +15,18 @@ use zerocopy::byteorder::big_endian::U32;
 
 const PVM: Config = Config::POWERVM;
 const TO: [u8; 6] = [2; 6];
+const RULES: [Direct; 5] = [
+    Direct::Never,
+    Direct::IgnoreHeaders,
+    Direct::SoftwareChecksum,
+    Direct::Inspect,
+    Direct::Adaptive,
+];
 
 /// Every kind of frame arrives as it was, whatever its pieces, with its checksum made by the server
 /// or here.
 pub fn frames_arrive_intact<M: Model>(make: impl Fn(Config) -> M) {
-    for direct in Direct::ALL {
+    for direct in RULES {
         let mut b = Harness::up(&make, PVM, &Driver { direct, ..small() });
         for (v4, udp) in [(true, false), (true, true), (false, false), (false, true)] {
             for payload in [0, 1, 77, 1400] {

@@ -43,7 +43,7 @@ impl RxRing {
             clean: 0,
             discarding: false,
         };
-        if rx.refill_all(h) {
+        if (0..rx.count).all(|i| rx.refill(h, i)) {
             return Ok(rx);
         }
         rx.release(h);
@@ -57,10 +57,6 @@ impl RxRing {
 
     fn status<H: Host>(&self, h: &mut H, i: u32) -> u32 {
         h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get()
-    }
-
-    fn refill_all<H: Host>(&mut self, h: &mut H) -> bool {
-        (0..self.count).all(|i| self.refill(h, i))
     }
 
     /// Gives descriptor `i` a buffer, unless it has one, and clears its status.

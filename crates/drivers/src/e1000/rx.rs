@@ -81,14 +81,7 @@ impl RxRing {
                 self.stats.alloc_rx_buff_failed += 1;
                 break;
             };
-            let d = Rx {
-                address: mapped.iova().0.into(),
-                length: 0.into(),
-                checksum: 0.into(),
-                status: 0,
-                errors: 0,
-                special: 0.into(),
-            };
+            let d = Rx { address: mapped.iova().0.into(), ..Rx::default() };
             h.store(&self.ring, i * DESCRIPTOR, d);
             h.charge(CpuWork::RxPost);
             self.buffers[i as usize] = Some(mapped);

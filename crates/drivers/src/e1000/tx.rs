@@ -508,10 +508,7 @@ impl TxRing {
 
     pub(super) fn release<H: Host>(self, h: &mut H) {
         self.dropped.release(h);
-        h.release_coherent(self.ring);
-        if let Some(slots) = self.slots {
-            h.release_coherent(slots);
-        }
+        self.slots.into_iter().chain([self.ring]).for_each(|area| h.release_coherent(area));
     }
 }
 

@@ -121,7 +121,9 @@ impl Pools {
             }
             s.replenish_add_buff_failure += n as u64;
             for index in taken {
-                p.drop_buffer(h, *index);
+                if let Some(m) = p.entries[*index as usize].buffer.take() {
+                    discard(h, m);
+                }
             }
             return;
         }
@@ -142,22 +144,13 @@ impl Pools {
         entry.buffer.as_ref().filter(|_| entry.lent).map(|m| (c, m))
     }
 
-    /// Takes a buffer out of its entry, which becomes free.
-    pub(super) fn harvest(&mut self, c: Correlator) -> Option<Mapped> {
-        self.free_entry(c).buffer.take()
-    }
-
-    /// Frees an entry that keeps its buffer, to be lent again.
-    pub(super) fn recycle(&mut self, c: Correlator) {
-        self.free_entry(c);
-    }
-
-    fn free_entry(&mut self, c: Correlator) -> &mut PoolEntry {
+    /// Frees an entry. A buffer that is not taken from what is returned is lent again.
+    pub(super) fn free(&mut self, c: Correlator) -> &mut Option<Mapped> {
         let p = &mut self.pools[c.pool as usize];
         p.free.push_back(c.index);
         let entry = &mut p.entries[c.index as usize];
         entry.lent = false;
-        entry
+        &mut entry.buffer
     }
 
     /// Releases all buffers; the adapter is closed.
@@ -182,12 +175,6 @@ impl BufferPool {
         let m = entry.buffer.as_ref()?;
         self.free.pop_front();
         Some((index, Descriptor::new(0, self.size, m.iova().0 as u32)))
-    }
-
-    fn drop_buffer<H: Hypervisor>(&mut self, h: &mut H, index: u32) {
-        if let Some(m) = self.entries[index as usize].buffer.take() {
-            discard(h, m);
-        }
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) fn receive<H: Hypervisor>(
     };
     if e.flags & Entry::VALID == 0 {
         s.rx_invalid_buffer += 1;
-        pools.recycle(at);
+        pools.free(at);
         return None;
     }
     let (offset, len) = (e.flags & Entry::OFFSET, e.length);
@@ -108,7 +108,7 @@ pub(super) fn receive<H: Hypervisor>(
     let fits = len <= m.len() && offset <= m.len() - len;
     if !fits || offset < least || len < HEADER as u32 {
         s.rx_malformed += 1;
-        pools.recycle(at);
+        pools.free(at);
         return None;
     }
     let mss = large.then(|| mss(h, m));
@@ -117,13 +117,13 @@ pub(super) fn receive<H: Hypervisor>(
     let frame = match copy {
         Some(buf) => {
             copy_out(h, m, offset, &buf);
-            pools.recycle(at);
+            pools.free(at);
             s.rx_copied += 1;
             Fragment::whole(buf)
         }
         // Without memory for a copy the frame is passed up in its buffer.
         None => {
-            let m = pools.harvest(at)?;
+            let m = pools.free(at).take()?;
             let start = m.range().start + offset;
             Fragment { buf: h.unmap(m), start, len }
         }

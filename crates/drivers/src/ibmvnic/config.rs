@@ -25,23 +25,6 @@ pub enum Direct {
     Adaptive,
 }
 
-impl Direct {
-    /// All rules, in order.
-    pub const ALL: [Direct; 5] =
-        [Self::Never, Self::IgnoreHeaders, Self::SoftwareChecksum, Self::Inspect, Self::Adaptive];
-
-    /// Returns its name in scenarios and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Direct::Never => "never",
-            Direct::IgnoreHeaders => "ignore_headers",
-            Direct::SoftwareChecksum => "software_checksum",
-            Direct::Inspect => "inspect",
-            Direct::Adaptive => "adaptive",
-        }
-    }
-}
-
 /// The rule for posting receive buffers in a poll. Opening always fills the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replenish {
@@ -51,21 +34,6 @@ pub enum Replenish {
     EachPoll,
     /// Whole arrays of sixteen; a remainder only below half of the pool. Not a rule of Linux.
     WholeArrays,
-}
-
-impl Replenish {
-    /// All rules, the default first.
-    pub const ALL: [Replenish; 3] =
-        [Replenish::BelowHalf, Replenish::EachPoll, Replenish::WholeArrays];
-
-    /// Returns its name in scenarios and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Replenish::BelowHalf => "below_half",
-            Replenish::EachPoll => "each_poll",
-            Replenish::WholeArrays => "whole_arrays",
-        }
-    }
 }
 
 /// The configuration of an adapter.

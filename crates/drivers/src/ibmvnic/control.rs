@@ -307,6 +307,11 @@ fn handshake(command: u8) -> [u8; MESSAGE] {
     Message { first: first::HANDSHAKE, cmd: command, ..Message::default() }.bytes()
 }
 
+/// Returns a command without arguments.
+pub(super) fn plain(c: u8) -> [u8; MESSAGE] {
+    Message { first: first::VALID, cmd: c, ..Message::default() }.bytes()
+}
+
 /// Returns a command's name, for errors.
 const fn name(c: u8) -> &'static str {
     match c {

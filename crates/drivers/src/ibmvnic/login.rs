@@ -4,13 +4,11 @@
 //!
 //! The response finds its arrays by offsets, all of which are checked. Handles are opaque.
 
-use super::control::{Control, SCRATCH, Step};
+use super::control::{Control, SCRATCH, Step, plain};
 use crate::OpenError;
 use alloc::vec::Vec;
 use doorbell_hal::{Coherent, Hypervisor, fail_if};
-use doorbell_layout::ibmvnic::{
-    Login, LoginBuffer, LoginResponse, VERSION, client_data, cmd, first, rc,
-};
+use doorbell_layout::ibmvnic::{Login, LoginBuffer, LoginResponse, VERSION, client_data, cmd, rc};
 use zerocopy::byteorder::big_endian::{U32, U64};
 
 /// Offset of the response: the scratch memory's second page.
@@ -57,13 +55,7 @@ pub(super) fn login<H: Hypervisor>(
         h.store(&k.scratch, (off_names + i) as u32, *b);
     }
     h.store(&k.scratch, ANSWER, LoginResponse::default());
-    let m = Login {
-        first: first::VALID,
-        cmd: cmd::LOGIN,
-        ioba: U32::new(base),
-        len: word(len),
-        ..Login::default()
-    };
+    let m = Login { ioba: U32::new(base), len: word(len), ..Login::of(plain(cmd::LOGIN)) };
     let answer = k.ask(h, m.bytes())?;
     match answer.rc.code {
         rc::SUCCESS => {}

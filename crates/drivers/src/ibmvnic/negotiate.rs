@@ -7,12 +7,12 @@
 //! because earlier grants may depend on it.
 
 use super::config::Config;
-use super::control::{Control, Step};
+use super::control::{Control, Step, plain};
 use crate::OpenError;
 use doorbell_hal::Hypervisor;
 use doorbell_layout::ibmvnic::{
     AddressLength, Capability, ControlIpOffload, LengthAddress, MESSAGE, QueryIpOffload, VERSION,
-    VersionExchange, cap, cmd, first, offload, rc,
+    VersionExchange, cap, cmd, offload, rc,
 };
 use doorbell_packet::ethernet::HEADER;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
@@ -68,12 +68,8 @@ fn number(a: &Answers, id: u16) -> u64 {
 }
 
 pub(super) fn version<H: Hypervisor>(h: &mut H, k: &mut Control) -> Step<u16> {
-    let m = VersionExchange {
-        first: first::VALID,
-        cmd: cmd::VERSION_EXCHANGE,
-        version: U16::new(VERSION),
-        ..VersionExchange::default()
-    };
+    let m = VersionExchange::of(plain(cmd::VERSION_EXCHANGE));
+    let m = VersionExchange { version: U16::new(VERSION), ..m };
     let answer = k.demand(h, m.bytes())?;
     Ok(VersionExchange::of(answer.bytes()).version.get())
 }
@@ -176,13 +172,8 @@ pub(super) fn offloads<H: Hypervisor>(
 ) -> Step {
     let ioba = U32::new(k.scratch.iova().0 as u32);
     h.store(&k.scratch, 0, QueryIpOffload::default());
-    let m = LengthAddress {
-        first: first::VALID,
-        cmd: cmd::QUERY_IP_OFFLOAD,
-        len: U32::new(size_of::<QueryIpOffload>() as u32),
-        ioba,
-        ..LengthAddress::default()
-    };
+    let len = U32::new(size_of::<QueryIpOffload>() as u32);
+    let m = LengthAddress { len, ioba, ..LengthAddress::of(plain(cmd::QUERY_IP_OFFLOAD)) };
     k.demand(h, m.bytes())?;
     let can: QueryIpOffload = h.load(&k.scratch, 0);
     n.max_large_tx = can.max_large_tx_size.get();
@@ -199,13 +190,8 @@ pub(super) fn offloads<H: Hypervisor>(
         ..ControlIpOffload::default()
     };
     h.store(&k.scratch, 0, control);
-    let m = AddressLength {
-        first: first::VALID,
-        cmd: cmd::CONTROL_IP_OFFLOAD,
-        ioba,
-        len: U32::new(size_of::<ControlIpOffload>() as u32),
-        ..AddressLength::default()
-    };
+    let len = U32::new(size_of::<ControlIpOffload>() as u32);
+    let m = AddressLength { ioba, len, ..AddressLength::of(plain(cmd::CONTROL_IP_OFFLOAD)) };
     k.demand(h, m.bytes())?;
     n.offloads = want.map(|w| w != 0);
     Ok(())
@@ -213,6 +199,5 @@ pub(super) fn offloads<H: Hypervisor>(
 
 fn capability(command: u8, id: u16, n: u64) -> [u8; MESSAGE] {
     let (capability, number) = (U16::new(id), U64::new(n));
-    Capability { first: first::VALID, cmd: command, capability, number, ..Capability::default() }
-        .bytes()
+    Capability { capability, number, ..Capability::of(plain(command)) }.bytes()
 }

@@ -4,7 +4,7 @@
 //! `ibmvnic_poll`, `ibmvnic_interrupt_tx`, `ibmvnic_change_mtu`, `ibmvnic_set_multi`.
 
 use super::config::{Config, Direct};
-use super::control::{Control, Fault, Reset, Step};
+use super::control::{Control, Fault, Reset, Step, plain};
 use super::ltb::{Ltb, LtbSet, MapIds};
 use super::negotiate::{self, Negotiated};
 use super::stats::{QueueStats, Stats};
@@ -14,8 +14,8 @@ use crate::{Alarm, Driver, Filter, Irq, OpenError, Opened, Poll, Sink, Tx};
 use alloc::vec::Vec;
 use doorbell_hal::{CpuWork, Hypervisor, Span, Time};
 use doorbell_layout::ibmvnic::{
-    AddressLength, ChangeMac, LogicalLinkState, MESSAGE, Message, MulticastCtrl, QueryMap,
-    RequestMap, RequestStatistics, Statistics, VpdSize, cmd, first, link, multicast,
+    AddressLength, ChangeMac, LogicalLinkState, MESSAGE, MulticastCtrl, QueryMap, RequestMap,
+    RequestStatistics, Statistics, VpdSize, cmd, link, multicast,
 };
 use doorbell_packet::Packet;
 use zerocopy::byteorder::big_endian::U32;
@@ -570,7 +570,7 @@ impl Ibmvnic {
         loop {
             self.poll_crq(h);
             if let Some(t) = self.tx.get_mut(q) {
-                t.complete_done(up);
+                t.done.complete_tx(up);
             }
             if self.control.reset.is_some() {
                 return Poll::Work;
@@ -626,7 +626,7 @@ impl Ibmvnic {
             self.recover(h);
         }
         // The poll passes up the buffers of lost packets.
-        if self.tx.get(q).is_some_and(TxQueue::holds_done) { Irq::Poll } else { Irq::None }
+        if self.tx.get(q).is_some_and(|t| !t.done.is_empty()) { Irq::Poll } else { Irq::None }
     }
 
     /// Returns whether queue pair `q` is stopped; see [`Driver::stopped`].
@@ -653,11 +653,6 @@ fn error(f: Fault) -> OpenError {
         Fault::Again => OpenError::Unsteady,
         Fault::Error(e) => e,
     }
-}
-
-/// Returns a command without arguments.
-fn plain(c: u8) -> [u8; MESSAGE] {
-    Message { first: first::VALID, cmd: c, ..Message::default() }.bytes()
 }
 
 fn request_map(c: u8, ltb: &Ltb) -> [u8; MESSAGE] {

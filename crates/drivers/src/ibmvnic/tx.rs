@@ -117,7 +117,8 @@ pub(super) struct TxQueue {
     pub(super) bql: Bql,
     /// A call found the server gone.
     pub(super) disconnected: bool,
-    done: DoneList,
+    /// Buffers of packets that are done, dropped or lost, until a poll passes them up.
+    pub(super) done: DoneList,
 }
 
 /// The settings of the adapter.
@@ -227,16 +228,6 @@ impl TxQueue {
         self.batch.clear();
         (self.batched, self.used) = (0, 0);
         self.bql.reset(h.now());
-    }
-
-    /// Returns whether there are buffers to pass up.
-    pub(super) fn holds_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
-    /// Passes up the buffers of packets that are done, dropped or lost.
-    pub(super) fn complete_done<S: Sink>(&mut self, up: &mut S) {
-        self.done.complete_tx(up);
     }
 
     // ---- transmit ----
@@ -377,15 +368,13 @@ impl TxQueue {
             kind: desc::TX,
             n_crq_elem: 1,
             n_sge: 1,
-            flags1: 0,
             flags2: if p.todo.vlan.is_some() { tx::VLAN_INSERT } else { 0 },
-            mss: U16::ZERO,
-            reserved: [0; 4],
             correlator: U32::new(correlator),
             vlan_id: U16::new(p.todo.vlan.unwrap_or(0)),
             dma_reg: U16::new(ltb.id.into()),
             sge_len: U32::new(padded),
             ioba: U64::new(ltb.area.iova().0 + u64::from(offset)),
+            ..Desc::default()
         };
         self.stats.tx_padded += u64::from(padded > len);
         d
@@ -562,7 +551,7 @@ impl TxQueue {
     /// Takes completions and passes the buffers of their packets up.
     pub(super) fn reclaim<H: Hypervisor, S: Sink>(&mut self, h: &mut H, up: &mut S) {
         self.take_completions(h);
-        self.complete_done(up);
+        self.done.complete_tx(up);
         if self.stopped && self.used <= self.limit / 2 {
             self.stopped = false;
             self.stats.tx_wakes += 1;

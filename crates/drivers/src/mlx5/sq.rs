@@ -293,7 +293,8 @@ impl Sq {
     fn end_session<H: Host>(&mut self, h: &mut H, more: bool) {
         if more {
             // If the queue stops here no later packet rings the doorbell.
-            let stop = !self.has_room_after(self.session_wqebbs());
+            let wqebbs = self.session.ds(self.offset(self.pc)).div_ceil(DS_PER_WQEBB);
+            let stop = !self.has_room_after(wqebbs);
             self.close_session(h, stop);
         } else {
             self.close_session(h, true);
@@ -367,11 +368,6 @@ impl Sq {
         h.charge(CpuWork::TxSession);
         self.stats.mpwqe_blks += 1;
         self.session = Session::open(key, self.offset(self.pc), room.min(self.mpw_wqebbs));
-    }
-
-    #[inline(always)]
-    fn session_wqebbs(&self) -> u32 {
-        self.session.ds(self.offset(self.pc)).div_ceil(DS_PER_WQEBB)
     }
 
     #[inline(never)]
