@@ -39,7 +39,7 @@ use doorbell_layout::ibmveth as layout;
 use doorbell_sim::traffic::tcp::Hosts;
 use doorbell_sim::{Watch, link::Wired, napi::NapiContext, scheduler::Interrupt, traffic::Frames};
 use lan::{CLIENT, PORT_VECTOR, SERVER};
-use server::{Lpars, Server, Side};
+use server::{Lpars, PartitionDriver, PortDriver};
 use settings::{CALLS as PRICES, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
 use std::sync::Arc;
 
@@ -188,7 +188,7 @@ fn machine(
     hosts: Hosts,
     memory: [usize; 2],
     own_core: bool,
-) -> Result<(Lpars, Ibmveth, Server)> {
+) -> Result<(Lpars, [PartitionDriver; 2])> {
     let lan = Lan::new(Veth::new(setup.lan.clone()), setup.port);
     let of_core = if own_core { vec![CLIENT, SERVER, CLIENT] } else { vec![CLIENT, SERVER] };
     let cores = of_core.len();
@@ -210,14 +210,17 @@ fn machine(
         m.enter(core);
         m.idle_until(opened);
     }
-    Ok((m, client, Server::new(server)))
+    let client = PartitionDriver { veth: client, port: None };
+    let server = PartitionDriver { veth: server, port: Some(PortDriver::default()) };
+    Ok((m, [client, server]))
 }
 
 fn tcp(setup: &Setup, load: &closed_loop::Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let host = &setup.host;
     let (connections, mut hosts) = load.connect(setup.drivers[CLIENT].mac);
     hosts.gro = setup.network_gro;
-    let (mut m, client, server) = machine(setup, hosts, memory(setup, Some(load)), load.own_core)?;
+    let memory = memory(setup, Some(load));
+    let (mut m, [client, server]) = machine(setup, hosts, memory, load.own_core)?;
     let stack =
         UpperLayer::Stack(Box::new(load.stack(connections, host.prices, host.softirq.slice)));
     let bridge = UpperLayer::Bridge(Box::new(Bridge::new(setup.bridge, setup.gro)));
@@ -225,13 +228,12 @@ fn tcp(setup: &Setup, load: &closed_loop::Load, watch: &mut dyn Watch) -> Result
     let line = |i: usize| Interrupt::Message(setup.drivers[i].vector);
     let server_lines = vec![line(SERVER), Interrupt::Message(PORT_VECTOR)];
     let stations = vec![
-        NapiContext::new(Side::Client(client), stack, line(CLIENT), CLIENT, applications),
-        NapiContext::new(Side::Server(server), bridge, server_lines, SERVER, SERVER),
+        NapiContext::new(client, stack, line(CLIENT), CLIENT, applications),
+        NapiContext::new(server, bridge, server_lines, SERVER, SERVER),
     ];
     let cores = 1 + load.cores();
     let mut x = Experiment::new(&mut m, stations, cores, host.softirq, &host.faults, watch);
-    let look =
-        |m: &Lpars, s: &[NapiContext<Side, UpperLayer>]| [driver_counters(s), device_counters(m)];
+    let look = |m: &Lpars, s: &[Station]| [driver_counters(s), device_counters(m)];
     // The LAN has no link state. The port's link can go down.
     let o = closed_loop::run(&mut x, load, |_, _, _| {}, look)?;
     let mut totals = Totals::of(x.m);
@@ -298,27 +300,23 @@ impl Totals {
 }
 
 /// Closes a partition's driver, in its own partition, and keeps its counters.
-fn close(m: &mut Lpars, driver: Side, o: &mut Totals) {
-    match driver {
-        Side::Client(d) => {
-            m.enter(CLIENT);
-            o.drivers[CLIENT] = d.close(m);
-        }
-        Side::Server(s) => {
-            m.enter(SERVER);
-            (o.drivers[SERVER], o.port_driver) = s.close(m);
-        }
+fn close(m: &mut Lpars, driver: PartitionDriver, o: &mut Totals) {
+    let i = if driver.port.is_some() { SERVER } else { CLIENT };
+    m.enter(i);
+    o.drivers[i] = driver.veth.close(m);
+    if let Some(port) = driver.port {
+        o.port_driver = port.close(m);
     }
 }
 
+type Station = NapiContext<PartitionDriver, UpperLayer>;
+
 /// Returns the drivers' counters: the client's, the server's, its port's and its bridge's.
-fn driver_counters(stations: &[NapiContext<Side, UpperLayer>]) -> Entries {
+fn driver_counters(stations: &[Station]) -> Entries {
     let mut all = Entries::new();
     for s in stations {
-        all.extend(s.driver.veth().stats().entries());
-        if let Side::Server(s) = &s.driver {
-            all.extend(s.stats.entries());
-        }
+        all.extend(s.driver.veth.stats().entries());
+        all.extend(s.driver.port.iter().flat_map(|port| port.stats.entries()));
         if let UpperLayer::Bridge(b) = &s.endpoint {
             all.extend(b.counters.entries());
         }

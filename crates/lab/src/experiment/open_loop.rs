@@ -395,17 +395,7 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     cores.iter().for_each(|c| latency.add(&c.latency));
     let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone());
     let (window, steady) = steady.unwrap_or_else(whole);
-    Ok(RunStats {
-        counts,
-        window,
-        steady,
-        latency,
-        series: Vec::new(),
-        faults,
-        bus_share: Vec::new(),
-        audit: Vec::new(),
-        totals: (),
-    })
+    Ok(RunStats { latency, faults, ..RunStats::new(window, steady, counts) })
 }
 
 /// Runs `load` through one driver on core 0, and takes it down with `end`. `lines` are its

@@ -9,7 +9,7 @@ use crate::experiment::result::{Cost, Count, CountsOf, Group, Measured, Rate, Se
 use crate::experiment::window::{Marks, Window};
 use crate::{config::SettingError, experiment::audit::fault_counts};
 use doorbell_bus::{Bus, Ledger, Machine, RulesError, machine::Done};
-use doorbell_drivers::Driver;
+use doorbell_drivers::{Driver, OpenError};
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use doorbell_sim::fault::{self, Plan, Report, WatchdogEvents};
 use doorbell_sim::link::{Peer, Tell, Wired, on_wire};
@@ -26,9 +26,12 @@ pub type Entries = Vec<(&'static str, u64)>;
 /// Times, units and cost of drivers' work, by kind.
 pub type WorkTotals = Vec<(WorkKind, Done, Span)>;
 
-/// A driver that could not be opened.
+/// A run without a result.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum OpenError {
+pub enum RunError {
+    /// The settings do not go together, or do not fit the machine.
+    #[error(transparent)]
+    Input(#[from] SettingError),
     /// The machine's memory or translation table is too small.
     #[error("the machine's memory, or its translation table, does not hold it")]
     OutOfMemory,
@@ -37,34 +40,7 @@ pub enum OpenError {
     Setting(&'static str),
     /// The device did not answer as the driver expects.
     #[error("the device could not be opened: {0}")]
-    Device(doorbell_drivers::OpenError),
-}
-
-impl From<OutOfMemory> for OpenError {
-    fn from(_: OutOfMemory) -> OpenError {
-        OpenError::OutOfMemory
-    }
-}
-
-impl From<doorbell_drivers::OpenError> for OpenError {
-    fn from(e: doorbell_drivers::OpenError) -> OpenError {
-        match e {
-            doorbell_drivers::OpenError::OutOfMemory => OpenError::OutOfMemory,
-            doorbell_drivers::OpenError::Setting(what) => OpenError::Setting(what),
-            e => OpenError::Device(e),
-        }
-    }
-}
-
-/// A run without a result.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum RunError {
-    /// The settings do not go together, or do not fit the machine.
-    #[error(transparent)]
-    Input(SettingError),
-    /// The driver could not be opened.
-    #[error(transparent)]
-    Open(OpenError),
+    Device(OpenError),
     /// A core waits for an interrupt and nothing is under way.
     #[error(transparent)]
     Core(#[from] doorbell_sim::scheduler::Stuck),
@@ -91,24 +67,30 @@ pub type Result<T, E = RunError> = std::result::Result<T, E>;
 impl RunError {
     /// Returns whether the user can correct it by other settings.
     pub fn is_input(&self) -> bool {
-        matches!(self, RunError::Input(_) | RunError::Open(_))
+        use RunError::{Device, Input, OutOfMemory, Setting};
+        matches!(self, Input(_) | OutOfMemory | Setting(_) | Device(_))
     }
 }
 
-macro_rules! input_errors {
-    ($($error:ty)*) => {$(
-        impl From<$error> for RunError {
-            fn from(e: $error) -> RunError {
-                RunError::Input(e.into())
-            }
-        }
-    )*};
+impl From<RulesError> for RunError {
+    fn from(e: RulesError) -> RunError {
+        RunError::Input(e.into())
+    }
 }
-input_errors!(SettingError RulesError);
 
-impl<E: Into<OpenError>> From<E> for RunError {
-    fn from(e: E) -> RunError {
-        RunError::Open(e.into())
+impl From<OutOfMemory> for RunError {
+    fn from(_: OutOfMemory) -> RunError {
+        RunError::OutOfMemory
+    }
+}
+
+impl From<OpenError> for RunError {
+    fn from(e: OpenError) -> RunError {
+        match e {
+            OpenError::OutOfMemory => RunError::OutOfMemory,
+            OpenError::Setting(what) => RunError::Setting(what),
+            e => RunError::Device(e),
+        }
     }
 }
 
@@ -276,6 +258,23 @@ pub struct RunStats<T = ()> {
     pub audit: Vec<String>,
     /// The system's own totals.
     pub totals: T,
+}
+
+impl RunStats {
+    /// Makes statistics of these counts, with nothing else in them.
+    pub(crate) fn new(window: Window, steady: Counts, counts: Counts) -> RunStats {
+        RunStats {
+            counts,
+            window,
+            steady,
+            latency: Histogram::default(),
+            series: Vec::new(),
+            faults: None,
+            bus_share: Vec::new(),
+            audit: Vec::new(),
+            totals: (),
+        }
+    }
 }
 
 impl<T> RunStats<T> {
@@ -494,18 +493,8 @@ where
             }
         }
         let counts = snapshots[0].until(&snapshots[1]);
-        let stats = RunStats {
-            window: Window::given(begin, &marks, warmup > Span::ZERO),
-            steady: counts.clone(),
-            counts,
-            latency: Histogram::default(),
-            series,
-            faults: None,
-            bus_share: Vec::new(),
-            audit: Vec::new(),
-            totals: (),
-        };
-        Ok((stats, at))
+        let window = Window::given(begin, &marks, warmup > Span::ZERO);
+        Ok((RunStats { series, ..RunStats::new(window, counts.clone(), counts) }, at))
     }
 
     /// Ends trace and faults. Returns the injected ones, if the plan has any.

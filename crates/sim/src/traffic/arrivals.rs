@@ -38,7 +38,7 @@ pub struct Phase {
 }
 
 /// A random number generator (SplitMix64).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Rng(u64);
 
 impl Rng {

@@ -36,7 +36,7 @@ counters! {
 }
 
 /// Prices of the bridge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BridgePrices {
     /// A packet from one port to the other.
     pub forward: Span,
@@ -44,7 +44,7 @@ pub struct BridgePrices {
     pub gro: Span,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Bridge {
     prices: BridgePrices,
     gro: bool,
@@ -66,16 +66,7 @@ fn segments(p: &Packet) -> u64 {
 
 impl Bridge {
     pub(super) fn new(prices: BridgePrices, gro: bool) -> Bridge {
-        Bridge {
-            prices,
-            gro,
-            backlog: Vec::new(),
-            out: VecDeque::new(),
-            back: Vec::new(),
-            merged: vec![0; MERGED],
-            frame: Vec::new(),
-            counters: Counters::default(),
-        }
+        Bridge { prices, gro, merged: vec![0; MERGED], ..Bridge::default() }
     }
 
     /// Frees all buffers.

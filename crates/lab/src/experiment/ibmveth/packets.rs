@@ -6,10 +6,10 @@
 //! its poll is empty. Both cores rest between two sends.
 
 use super::lan::{CLIENT, SERVER};
-use super::server::{Lpars, Side};
+use super::server::{Lpars, PartitionDriver};
 use super::{
-    BridgeCounters, PortStats, RunStats, Server, Setup, Totals, audit, close, device_counters,
-    machine, memory,
+    BridgeCounters, PortStats, RunStats, Setup, Totals, audit, close, device_counters, machine,
+    memory,
 };
 use crate::experiment::window::{Marks, Window};
 use crate::experiment::{self, Counts, Result, RunError, Snapshot, papr};
@@ -19,7 +19,7 @@ use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time, fail_if};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use doorbell_sim::traffic::tcp::frame::{ACK, Header, SocketAddress, TCP};
-use doorbell_sim::{Watch, histogram::Histogram, traffic::tcp::Hosts};
+use doorbell_sim::{Watch, traffic::tcp::Hosts};
 
 /// The form in which a large send leaves its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,15 +133,15 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         (_, map) => map,
     };
     let setup = &setup;
-    let (mut m, mut client, mut server) =
+    let (mut m, [mut client, mut server]) =
         machine(setup, Hosts::default(), memory(setup, None), false)?;
-    let look = |client: &Ibmveth, server: &Ibmveth, m: &Lpars| {
-        let drivers = client.stats().entries().chain(server.stats().entries());
+    let look = |client: &PartitionDriver, server: &PartitionDriver, m: &Lpars| {
+        let drivers = client.veth.stats().entries().chain(server.veth.stats().entries());
         let others = PortStats::default().entries().chain(BridgeCounters::default().entries());
         [drivers.chain(others).collect(), device_counters(m)]
     };
-    let look_at = |client: &Ibmveth, server: &Server, m: &Lpars| Snapshot {
-        counters: look(client, &server.veth, m),
+    let look_at = |client: &PartitionDriver, server: &PartitionDriver, m: &Lpars| Snapshot {
+        counters: look(client, server, m),
         ..Snapshot::of(m)
     };
     let before = look_at(&client, &server, &m);
@@ -172,7 +172,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         m.enter(CLIENT);
         m.idle_until(at);
         let mut up = Up::default();
-        let (took, polled) = receive(&mut m, &mut client, setup, &mut up);
+        let (took, polled) = receive(&mut m, &mut client.veth, setup, &mut up);
         busy[CLIENT] += took;
         polls += polled;
         interrupts += u64::from(polled > 0);
@@ -196,20 +196,11 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         ..before.until(&after)
     };
     let mut totals = Totals::of(&m);
-    close(&mut m, Side::Client(client), &mut totals);
-    close(&mut m, Side::Server(server), &mut totals);
+    close(&mut m, client, &mut totals);
+    close(&mut m, server, &mut totals);
     m.flush_posted();
-    let mut o = experiment::RunStats {
-        steady: counts.clone(),
-        counts,
-        window: Window::given(Time::ZERO, &looks, true),
-        latency: Histogram::default(),
-        series: Vec::new(),
-        faults: None,
-        bus_share: Vec::new(),
-        audit: Vec::new(),
-        totals,
-    };
+    let window = Window::given(Time::ZERO, &looks, true);
+    let mut o = experiment::RunStats::new(window, counts.clone(), counts).with(totals);
     if payload != load.packets * u64::from(load.size) {
         o.audit.push(format!(
             "payload: {} bytes sent, {payload} arrived",

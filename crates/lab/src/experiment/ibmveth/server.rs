@@ -6,7 +6,7 @@
 
 use super::lan::{Lan, PORT_VECTOR, transmit};
 use crate::experiment::papr::Hosted;
-use doorbell_drivers::ibmveth::{self as veth, Ibmveth};
+use doorbell_drivers::ibmveth::Ibmveth;
 use doorbell_drivers::{Alarm, Driver, Irq, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, CpuWork, Host, counters};
 use doorbell_packet::{Fragment, Packet};
@@ -44,9 +44,18 @@ counters! {
     rx_no_memory,
 }
 
+/// A partition's driver.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct PartitionDriver {
+    /// That of the logical LAN adapter.
     pub(super) veth: Ibmveth,
+    /// In the I/O server, that of its physical port.
+    pub(super) port: Option<PortDriver>,
+}
+
+/// The driver of the physical port.
+#[derive(Debug, Default)]
+pub(super) struct PortDriver {
     pub(super) stats: Stats,
     done: Vec<(Buf, bool)>,
     scratch: Vec<u8>,
@@ -67,16 +76,11 @@ impl<S: Sink> Sink for Marked<'_, S> {
     }
 }
 
-impl Server {
-    pub(super) fn new(veth: Ibmveth) -> Server {
-        Server { veth, stats: Stats::default(), done: Vec::new(), scratch: Vec::new() }
-    }
-
-    /// Closes the adapter and frees sent buffers. Returns the counters of both drivers.
-    pub(super) fn close(self, m: &mut Lpars) -> (veth::Stats, Stats) {
-        let veth = self.veth.close(m);
+impl PortDriver {
+    /// Frees sent buffers. Returns the counters.
+    pub(super) fn close(self, m: &mut Lpars) -> Stats {
         self.done.into_iter().for_each(|(b, _)| m.release(b));
-        (veth, self.stats)
+        self.stats
     }
 
     /// Sends a packet by the physical port.
@@ -165,15 +169,19 @@ impl Server {
     }
 }
 
-impl Driver<Lpars> for Server {
+impl Driver<Lpars> for PartitionDriver {
     fn transmit(&mut self, m: &mut Lpars, p: Packet, more: bool) -> Tx {
-        if p.cookie == FROM_LAN { self.out(m, p) } else { self.veth.transmit(m, p, more) }
+        match &mut self.port {
+            Some(port) if p.cookie == FROM_LAN => port.out(m, p),
+            _ => self.veth.transmit(m, p, more),
+        }
     }
 
     fn poll<S: Sink>(&mut self, m: &mut Lpars, budget: u32, up: &mut S) -> Poll {
-        let lan =
-            self.veth.poll(m, budget.min(WEIGHT), &mut Marked { up: &mut *up, mark: FROM_LAN });
-        let more = self.fetch(m, budget, &mut Marked { up, mark: FROM_PORT });
+        let weight = budget.min(WEIGHT);
+        let Some(port) = &mut self.port else { return self.veth.poll(m, weight, up) };
+        let lan = self.veth.poll(m, weight, &mut Marked { up: &mut *up, mark: FROM_LAN });
+        let more = port.fetch(m, budget, &mut Marked { up, mark: FROM_PORT });
         match lan {
             Poll::Again => Poll::Again,
             _ if more => Poll::Again,
@@ -195,66 +203,11 @@ impl Driver<Lpars> for Server {
 
     fn alarm(&mut self, m: &mut Lpars, why: Alarm) -> Irq {
         // Failed accesses are the client's.
-        if why == Alarm::IoError { Irq::None } else { self.veth.alarm(m, why) }
+        let others = why == Alarm::IoError && self.port.is_some();
+        if others { Irq::None } else { self.veth.alarm(m, why) }
     }
 
     fn stopped(&self) -> bool {
         <Ibmveth as Driver<Lpars>>::stopped(&self.veth)
-    }
-}
-
-/// A partition's driver.
-#[derive(Debug)]
-pub(super) enum Side {
-    Client(Ibmveth),
-    Server(Server),
-}
-
-impl Side {
-    /// The logical LAN adapter's driver.
-    pub(super) fn veth(&self) -> &Ibmveth {
-        match self {
-            Side::Client(d) => d,
-            Side::Server(s) => &s.veth,
-        }
-    }
-}
-
-impl Driver<Lpars> for Side {
-    fn transmit(&mut self, m: &mut Lpars, p: Packet, more: bool) -> Tx {
-        match self {
-            Side::Client(d) => d.transmit(m, p, more),
-            Side::Server(s) => s.transmit(m, p, more),
-        }
-    }
-    fn poll<S: Sink>(&mut self, m: &mut Lpars, budget: u32, up: &mut S) -> Poll {
-        match self {
-            Side::Client(d) => d.poll(m, budget.min(WEIGHT), up),
-            Side::Server(s) => s.poll(m, budget, up),
-        }
-    }
-    fn interrupt(&mut self, m: &mut Lpars, vector: u16) -> Irq {
-        match self {
-            Side::Client(d) => d.interrupt(m, vector),
-            Side::Server(s) => s.interrupt(m, vector),
-        }
-    }
-    fn work(&mut self, m: &mut Lpars) {
-        match self {
-            Side::Client(d) => d.work(m),
-            Side::Server(s) => s.work(m),
-        }
-    }
-    fn alarm(&mut self, m: &mut Lpars, why: Alarm) -> Irq {
-        match self {
-            Side::Client(d) => d.alarm(m, why),
-            Side::Server(s) => s.alarm(m, why),
-        }
-    }
-    fn stopped(&self) -> bool {
-        match self {
-            Side::Client(d) => <Ibmveth as Driver<Lpars>>::stopped(d),
-            Side::Server(s) => s.stopped(),
-        }
     }
 }

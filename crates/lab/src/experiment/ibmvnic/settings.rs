@@ -118,7 +118,7 @@ settings! {
 
 settings! {
     /// The traffic.
-    #[derive(Copy)]
+    #[derive(Copy, Default)]
     pub struct TrafficKeys {
         /// transactions that the machine serves; frames that it sends; frames at a fixed rate
         kind: &'static str = "traffic.kind", choice(&["transactions", "bulk", "paced"]);

@@ -27,7 +27,7 @@ const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 const FIRST: u16 = 1024;
 
 /// The traffic of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// The frames, as the scenario describes them.
     pub traffic: TrafficKeys,
@@ -195,7 +195,7 @@ impl Peer for RequestClients {
 }
 
 /// The layer above one queue pair.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Server {
     load: Load,
     /// The application's time for a transaction, besides copying.
@@ -232,23 +232,13 @@ impl Server {
         Server {
             load: *load,
             application,
-            requests: VecDeque::new(),
-            ready: VecDeque::new(),
-            held: Vec::new(),
-            holding: false,
-            returned: Vec::new(),
             draw: Rng::new(load.seed.wrapping_mul(64).wrapping_add(queue as u64)),
             templates: if load.traffic.spread {
                 (0..SIZES).map(|i| template(load.size(i))).collect()
             } else {
                 [load.traffic.response, load.traffic.other].map(template).into()
             },
-            made: 0,
-            under_way: 0,
-            stopping: false,
-            dropped: 0,
-            unverified: 0,
-            exhausted: 0,
+            ..Server::default()
         }
     }
 
