@@ -1,7 +1,6 @@
 use super::*;
 use doorbell_lab::figures::{
-    self, Choice, Citation, Constant, Constants, MeasureError, Options, PublishedFigures, Row,
-    Tolerance,
+    self, Choice, Constant, Constants, MeasureError, Options, PublishedFigures, Row, Tolerance,
 };
 
 /// Passengers an hour, full.
@@ -32,8 +31,8 @@ impl PublishedFigures for Ferry {
     }
     fn rows(&self) -> Vec<Row> {
         let row = Row::new("ferry.all_full", 78.0, "passengers/hour", Role::Predicted);
-        let source = Citation { document: "harbour master".into(), passage: "page 3".into() };
-        vec![Row { source, ..row.within(Tolerance::Rel(0.05)) }]
+        let (document, passage) = ("harbour master".into(), "page 3".into());
+        vec![Row { document, passage, ..row.within(Tolerance::Rel(0.05)) }]
     }
     fn measure(&mut self, c: &Constants, _: &str) -> Result<f64, MeasureError> {
         let taken = if c.choice("boat.rule")? == "full" { 1.0 } else { 0.5 };

@@ -203,7 +203,7 @@ impl Search {
         bench.tell(Stage::Fit { constant, evaluations: self.evaluations });
         let measured = bench.measure(c, self.row)?;
         let row = &bench.sheet.rows[self.row];
-        Ok((measured - row.published.value) / row.scale())
+        Ok((measured - row.published) / row.scale())
     }
 
     /// Moves the constant to where its row equals the published figure, or comes closest to it.
@@ -219,7 +219,7 @@ impl Search {
             self.evaluate(bench, constants)
         });
         let row = &bench.sheet.rows[self.row];
-        let value = |residual: f64| row.published.value + residual * row.scale();
+        let value = |residual: f64| row.published + residual * row.scale();
         let (at, obstacle) = match found {
             Ok(Found::Root { at }) => (at, None),
             Ok(Found::Jump { at, below, above }) => {
@@ -229,7 +229,7 @@ impl Search {
                 let obstacle = FitError::NotBracketed {
                     low: (low, value(at_low)),
                     high: (high, value(at_high)),
-                    published: row.published.value,
+                    published: row.published,
                 };
                 (if at_low.abs() <= at_high.abs() { low } else { high }, Some(obstacle))
             }

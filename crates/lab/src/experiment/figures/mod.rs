@@ -39,7 +39,7 @@ pub use fit::{Fit, FitError};
 pub use headline::{Curve, Headline};
 pub use report::{DegreesOfFreedom, Outcome, Report, SystemReport, Verdict};
 pub use reproduce::{Options, Refused, reproduce};
-pub use row::{Citation, Derived, Published, Role, Row, Rule, Tolerance};
+pub use row::{Derived, Role, Row, Rule, Tolerance};
 pub use sensitivity::{MIN_EFFECT, Sensitivity};
 pub use sheet::{FigureSet, FigureSetError};
 pub use system::{KnownMiss, MeasureError, PublishedFigures, Runs};

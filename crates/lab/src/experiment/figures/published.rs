@@ -11,7 +11,7 @@
 //! `--sensitivity` reports errors in them) and `alone` ([`Row::alone`]). A `[[known_miss]]` has
 //! `figure`, `why`, and `swapped` if another figure misses under `--swap`; empty, none does.
 
-use super::{Citation, Derived, KnownMiss, MIN_EFFECT, Published, Role, Row, Tolerance, fit};
+use super::{KnownMiss, MIN_EFFECT, Row, fit};
 use crate::config::InputError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -49,29 +49,9 @@ struct File {
     jitter: Option<f64>,
     precision: Option<f64>,
     documents: BTreeMap<String, String>,
-    row: Vec<toml::Spanned<FileRow>>,
+    row: Vec<toml::Spanned<Row>>,
     #[serde(default)]
     known_miss: Vec<FileMiss>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileRow {
-    figure: String,
-    unit: String,
-    published: f64,
-    spread: Option<f64>,
-    role: Role,
-    tolerance: Option<Tolerance>,
-    document: String,
-    passage: String,
-    #[serde(default)]
-    note: String,
-    swap: Option<String>,
-    derived: Option<Derived>,
-    inputs: Option<Vec<String>>,
-    #[serde(default)]
-    alone: bool,
 }
 
 #[derive(Deserialize, Clone, Debug)]
@@ -93,7 +73,7 @@ pub fn parse(name: &str, text: &str) -> Result<Sheet, InputError> {
     };
     let file: File = toml::from_str(text)
         .map_err(|e| wrong(e.span().map(|span| span.start), e.message().into()))?;
-    let row = |spanned: toml::Spanned<FileRow>| {
+    let row = |spanned: toml::Spanned<Row>| {
         let (start, row) = (spanned.span().start, spanned.into_inner());
         let Some(document) = file.documents.get(&row.document) else {
             let allowed: Vec<&str> = file.documents.keys().map(String::as_str).collect();
@@ -101,19 +81,7 @@ pub fn parse(name: &str, text: &str) -> Result<Sheet, InputError> {
             let what = format!("no document is called `{given}`; there are: {allowed}");
             return Err(wrong(Some(start), what));
         };
-        Ok(Row {
-            figure: row.figure,
-            unit: row.unit,
-            published: Published { value: row.published, spread: row.spread },
-            role: row.role,
-            tolerance: row.tolerance,
-            source: Citation { document: document.clone(), passage: row.passage },
-            note: row.note,
-            inputs: row.inputs,
-            alone: row.alone,
-            derived: row.derived,
-            swap: row.swap,
-        })
+        Ok(Row { document: document.clone(), ..row })
     };
     Ok(Sheet {
         about: file.about,

@@ -55,7 +55,7 @@ pub struct Outcome {
 impl Outcome {
     /// Returns the distance from the published value, relative to it; `None` if there is none.
     pub fn off_by(&self) -> Option<f64> {
-        let published = self.row.published.value;
+        let published = self.row.published;
         let measured = *self.measured.as_ref().ok()?;
         (published != 0.0).then(|| (measured - published) / published.abs())
     }
@@ -74,7 +74,7 @@ impl Outcome {
             all.push(format!("known miss: {why}"));
         }
         all.extend(self.notes.iter().cloned());
-        if let Some(spread) = self.row.published.spread {
+        if let Some(spread) = self.row.spread {
             all.push(format!("published with a spread of ±{spread}"));
         }
         if !self.row.note.is_empty() {

@@ -114,68 +114,41 @@ impl Rule {
     }
 }
 
-/// The published value.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Published {
-    /// The figure.
-    pub value: f64,
-    /// Its spread, where the source gives one (17.01 ±0.20).
-    pub spread: Option<f64>,
-}
-
-impl From<f64> for Published {
-    fn from(value: f64) -> Published {
-        Published { value, spread: None }
-    }
-}
-
-/// The place of publication.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Citation {
-    /// The document, so that it can be found.
-    pub document: String,
-    /// The passage in it, quoted or pointed at.
-    pub passage: String,
-}
-
-impl fmt::Display for Citation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.document.is_empty(), self.passage.is_empty()) {
-            (_, true) => f.write_str(&self.document),
-            (true, false) => f.write_str(&self.passage),
-            (false, false) => write!(f, "{}: {}", self.document, self.passage),
-        }
-    }
-}
-
 /// One published figure. The figure's name starts with its system's: `mlx5.rate_gen2_off`.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Row {
     /// Stable dotted name.
     pub figure: String,
     /// Unit of the published and the measured value.
     pub unit: String,
     /// The published value.
-    pub published: Published,
+    pub published: f64,
+    /// Its spread, where the source gives one (17.01 ±0.20).
+    pub spread: Option<f64>,
     /// The claim of a run.
     pub role: Role,
     /// The tolerance. Predicted rows have one, exact rows and definitions may have one, the others
     /// have none.
     pub tolerance: Option<Tolerance>,
-    /// The place of publication.
-    pub source: Citation,
+    /// The document that it is published in, so that it can be found; in a file its short name.
+    pub document: String,
+    /// The passage in it, quoted or pointed at.
+    pub passage: String,
     /// A note for the reader.
+    #[serde(default)]
     pub note: String,
+    /// The row of the same experiment in the other state (off and on). `--swap` exchanges their
+    /// roles.
+    pub swap: Option<String>,
+    /// Set for a row that is computed from other rows instead of being measured.
+    pub derived: Option<Derived>,
     /// Keys of the constants that it depends on directly; `None` if undeclared. A sensitivity run
     /// finds them, and [`super::Sensitivity::disagreements`] compares the two.
     pub inputs: Option<Vec<String>>,
     /// Depends on nothing but its inputs, however far they move. Its run gets no other constant.
+    #[serde(default)]
     pub alone: bool,
-    /// Set for a row that is computed from other rows instead of being measured.
-    pub derived: Option<Derived>,
-    /// The row of the same experiment in the other state (off and on). `--swap` exchanges their
-    /// roles.
-    pub swap: Option<String>,
 }
 
 impl Row {
@@ -184,16 +157,24 @@ impl Row {
         Row {
             figure: figure.into(),
             unit: unit.into(),
-            published: published.into(),
+            published,
+            spread: None,
             role,
             tolerance: None,
-            source: Citation::default(),
+            document: String::new(),
+            passage: String::new(),
             note: String::new(),
+            swap: None,
+            derived: None,
             inputs: None,
             alone: false,
-            derived: None,
-            swap: None,
         }
+    }
+
+    /// Returns the place of publication.
+    pub fn place(&self) -> String {
+        let parts = [self.document.as_str(), &self.passage];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
     }
 
     /// Returns it with this tolerance.
@@ -204,7 +185,7 @@ impl Row {
 
     /// Returns whether `measured` satisfies the row's claim; `None` without a claim.
     pub fn judge(&self, measured: f64) -> Option<bool> {
-        let published = self.published.value;
+        let published = self.published;
         match self.role {
             Role::Definition | Role::Fit | Role::Shown => None,
             // Equal within the rounding of a count that was divided and multiplied again.
@@ -220,12 +201,12 @@ impl Row {
     /// Returns whether a definition was not met. One without a tolerance always is met.
     pub fn departs(&self, measured: f64) -> bool {
         let compared = self.tolerance.filter(|_| self.role == Role::Definition);
-        compared.is_some_and(|t| !t.admits(self.published.value, measured))
+        compared.is_some_and(|t| !t.admits(self.published, measured))
     }
 
     /// Returns the reference of residuals and relative changes: the published value, or 1 if that
     /// is 0.
     pub fn scale(&self) -> f64 {
-        if self.published.value == 0.0 { 1.0 } else { self.published.value.abs() }
+        if self.published == 0.0 { 1.0 } else { self.published.abs() }
     }
 }

@@ -261,7 +261,7 @@ impl FigureSet {
             if own.is_none_or(str::is_empty) {
                 faults.push(format!("the row {figure} must be called {}.something", self.system));
             }
-            if !row.published.value.is_finite() {
+            if !row.published.is_finite() {
                 faults.push(format!("the row {figure} has no finite published value"));
             }
             match (row.role, row.tolerance) {

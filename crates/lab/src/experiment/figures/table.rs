@@ -73,7 +73,7 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
     let published = aligned(numbers.iter().map(|n| n.0.as_str()));
     let measured = aligned(numbers.iter().map(|n| n.1.as_str()));
     for ((row, published), measured) in system.rows.iter().zip(published).zip(measured) {
-        let document = documents.iter().position(|d| *d == row.row.source.document);
+        let document = documents.iter().position(|d| *d == row.row.document);
         out.row([
             short_name(system, &row.row.figure).to_owned(),
             row.row.unit.clone(),
@@ -93,7 +93,7 @@ fn figures(system: &SystemReport, documents: &[&str]) -> Table {
 /// decimals of the published one. If it must be equal, a count is whole and a quotient has all
 /// digits that results keep.
 fn numbers(row: &Outcome) -> (String, String) {
-    let published = row.row.published.value.to_string();
+    let published = row.row.published.to_string();
     let measured = match row.measured {
         Err(_) => "?".to_owned(),
         Ok(m) if row.row.role == Role::Definition && m.fract() == 0.0 => m.to_string(),
@@ -327,7 +327,7 @@ fn closing(verdict: &Verdict) -> String {
 fn documents(rows: &[Outcome]) -> Vec<&str> {
     let mut documents: Vec<&str> = Vec::new();
     for row in rows {
-        let document = row.row.source.document.as_str();
+        let document = row.row.document.as_str();
         if !document.is_empty() && !documents.contains(&document) {
             documents.push(document);
         }

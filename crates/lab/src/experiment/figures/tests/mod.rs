@@ -120,7 +120,7 @@ fn setting_a_constant_twice_keeps_the_source_it_had() {
 #[test]
 fn a_known_miss_is_a_miss_with_its_explanation() {
     let mut system = queue();
-    system.row("queue.busy_on").published.value = 70.0;
+    system.row("queue.busy_on").published = 70.0;
     system.misses.push(KnownMiss::new("queue.busy_on", "the queue also serves its neighbour"));
     let report = run(system);
     let row = outcome(&report, "queue.busy_on");
@@ -138,7 +138,7 @@ fn a_known_miss_is_a_miss_with_its_explanation() {
 #[test]
 fn a_miss_without_explanation_is_unknown() {
     let mut system = queue();
-    system.row("queue.calls_on").published.value = 0.25;
+    system.row("queue.calls_on").published = 0.25;
     let report = run(system);
     let unknown = vec!["queue.calls_on".to_owned()];
     assert_eq!(

@@ -152,7 +152,7 @@ pub(super) fn queue() -> Toy {
         .source(paper, "figure 7")
         .note("the paper does not say how a packet's wait was measured")
         .depends_on(&["packet.time", "call.time", "batch.size"]);
-    latency.published.spread = Some(0.5);
+    latency.spread = Some(0.5);
     toy.add(latency, |c| Ok(c.get("batch.size")? * service(c, c.get("batch.size")?)?));
     toy
 }
@@ -172,7 +172,7 @@ pub(super) fn refuse(system: Toy, options: &Options) -> Result<Report, Refused> 
 impl Row {
     /// Returns it with this document and passage as its source.
     pub(crate) fn source(mut self, document: &str, passage: &str) -> Row {
-        self.source = Citation { document: document.into(), passage: passage.into() };
+        (self.document, self.passage) = (document.into(), passage.into());
         self
     }
 
