@@ -45,7 +45,7 @@ pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};
 pub use memory::{Memory, ProtectionGranularity};
 pub use meter::{Access, Meter};
-pub use partition::{Each, Hypercalls, HypervisorDevice, HypervisorPort, Partitions};
+pub use partition::{CallPrice, Each, Hypercalls, HypervisorDevice, HypervisorPort, Partitions};
 pub use pci::Pci;
 pub use pcie::{Latencies, Pcie};
 pub use platform::{Mapping, Platform, Refused, Stray, Strays};

@@ -30,21 +30,28 @@ pub trait Hypercalls<B> {
 pub struct Calls {
     /// Which.
     pub call: Hcall,
-    /// The price to the caller, besides what the device does and [`Calls::each`].
-    pub price: Span,
-    /// The price of each thing that the call is told to take.
-    pub each: Each,
-    /// For how much longer it has the hypervisor to itself: the same time line for the
-    /// calls of all partitions, on which the caller waits for its turn and its end.
-    pub serial: Span,
+    /// Its price.
+    pub price: CallPrice,
     /// Times that it was made.
     pub times: u64,
     /// CPU time that callers spent in it, price and waiting included.
     pub spent: Span,
 }
 
-/// The price of a call by the number of things that an argument says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The price of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallPrice {
+    /// The price to the caller, besides what the device does and [`CallPrice::each`].
+    pub fixed: Span,
+    /// The price of each thing that the call is told to take.
+    pub each: Each,
+    /// For how much longer it has the hypervisor to itself: the same time line for the
+    /// calls of all partitions, on which the caller waits for its turn and its end.
+    pub serial: Span,
+}
+
+/// The price of a call by the number of things that an argument says; by default none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Each {
     /// The argument that says how many, from 0.
     pub argument: usize,
@@ -55,9 +62,6 @@ pub struct Each {
 }
 
 impl Each {
-    /// The call costs the same whatever its arguments are.
-    pub const NOTHING: Each = Each { argument: 0, most: 0, price: Span::ZERO };
-
     fn of(self, arguments: &[u64; 9]) -> Span {
         let n = arguments.get(self.argument).map_or(0, |n| *n.min(&self.most));
         Span::from_ps(self.price.ps() * n)
@@ -101,18 +105,8 @@ impl<B: Bus> Partitions<B> {
     }
 
     /// Sets the price of call `call`.
-    pub fn price(&mut self, call: Hcall, price: Span) {
+    pub fn price(&mut self, call: Hcall, price: CallPrice) {
         self.entry(call).price = price;
-    }
-
-    /// Lets call `call` cost by what it is told to take, too.
-    pub fn price_each(&mut self, call: Hcall, each: Each) {
-        self.entry(call).each = each;
-    }
-
-    /// Lets call `call` hold the hypervisor for `serial` ([`Calls::serial`]).
-    pub fn serialise(&mut self, call: Hcall, serial: Span) {
-        self.entry(call).serial = serial;
     }
 
     /// Returns the time for which the hypervisor's lock was held.
@@ -138,14 +132,8 @@ impl<B: Bus> Partitions<B> {
     /// A driver uses a handful of calls, so a search costs less than a table of all.
     fn place(&mut self, call: Hcall) -> usize {
         self.calls.iter().position(|c| c.call == call).unwrap_or_else(|| {
-            self.calls.push(Calls {
-                call,
-                price: self.other,
-                each: Each::NOTHING,
-                serial: Span::ZERO,
-                times: 0,
-                spent: Span::ZERO,
-            });
+            let price = CallPrice { fixed: self.other, ..CallPrice::default() };
+            self.calls.push(Calls { call, price, times: 0, spent: Span::ZERO });
             self.calls.len() - 1
         })
     }
@@ -162,7 +150,7 @@ impl<B: Bus, D: Device<Partitions<B>> + Hypercalls<B>> Hypervisor for Machine<Pa
         let called = self.now();
         self.bus.platform_mut().ledger.hcalls += 1;
         let place = self.bus.place(call);
-        let Calls { price, each, serial, .. } = self.bus.calls[place];
+        let CallPrice { fixed: price, each, serial } = self.bus.calls[place].price;
         self.delay(price + each.of(&all));
         if serial > Span::ZERO {
             let turn = self.bus.serial.book(self.now(), serial);

@@ -5,7 +5,7 @@
 //! which the caller continues. The receiver is interrupted some time after the copy.
 
 use doorbell_bus::{
-    Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Partitions, Platform,
+    Bus, CallPrice, Costs, HypervisorDevice, HypervisorPort, Machine, Partitions, Platform,
     ProtectionGranularity,
 };
 use doorbell_hal::{
@@ -311,7 +311,7 @@ fn the_same_address_in_two_partitions_is_two_places() {
 fn a_call_costs_its_price_and_the_time_of_the_copy() {
     let mut m = system();
     let [mut zero, _] = pair(&mut m);
-    m.bus.price(H_SEND, Span::from_ns(400));
+    m.bus.price(H_SEND, CallPrice { fixed: Span::from_ns(400), ..CallPrice::default() });
     let frame = mapped(&mut m, 1500);
     let before = m.now();
     assert_eq!(zero.send(&mut m, &frame, 1), H_SUCCESS);

@@ -47,7 +47,7 @@ fn a_price_by_an_argument_ends_at_the_most() {
     let each = Each { argument: 3, most: 16, price: Span::from_ns(10) };
     let cost = |n: u64| each.of(&[0, 0, 0, n, 0, 0, 0, 0, 0]);
     assert_eq!([0, 1, 16, 17, u64::MAX].map(cost), [0, 10, 160, 160, 160].map(Span::from_ns));
-    assert_eq!(Each::NOTHING.of(&[u64::MAX; 9]), Span::ZERO);
+    assert_eq!(Each::default().of(&[u64::MAX; 9]), Span::ZERO);
 }
 
 #[test]

@@ -14,7 +14,8 @@ use crate::experiment::audit::CrossCheck;
 use crate::{config::host::span, experiment::Entries};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
-    Bus, Each, HypervisorPort, Machine, Mapping, Partitions, Platform, ProtectionGranularity,
+    Bus, CallPrice, Each, HypervisorPort, Machine, Mapping, Partitions, Platform,
+    ProtectionGranularity,
 };
 use doorbell_hal::{Hcall, Span};
 use doorbell_sim::fault::Report;
@@ -37,19 +38,6 @@ pub struct Call {
     /// The price of each item that an argument counts: the argument's index, the most items that
     /// the call takes, the key.
     pub each: Option<(usize, u64, &'static str)>,
-}
-
-/// The prices of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Priced {
-    /// The call.
-    pub call: Hcall,
-    /// The caller's fixed price.
-    pub price: Span,
-    /// The caller's price by an argument.
-    pub each: Each,
-    /// The serial work, in addition to these.
-    pub serial: Span,
 }
 
 settings! {
@@ -82,7 +70,7 @@ pub struct Papr {
     /// Price of any call.
     pub call: Span,
     /// Calls with prices of their own.
-    pub calls: Vec<Priced>,
+    pub calls: Vec<(Hcall, CallPrice)>,
     /// Price of a KiB copied between partitions.
     pub copy: Span,
     /// Time from the end of a copy to an interrupt.
@@ -101,21 +89,14 @@ impl Papr {
         let k = Keys::of(v);
         let prices =
             Prices { put: k.put, put_indirect: k.put_indirect, stuff: k.stuff, entry: k.entry };
+        let price = |c: &Call| {
+            let each = |(argument, most, key)| Each { argument, most, price: span(v, key) };
+            let (fixed, serial) = (k.call + span(v, c.key), span(v, c.serial));
+            CallPrice { fixed, each: c.each.map(each).unwrap_or_default(), serial }
+        };
         Papr {
             call: k.call,
-            calls: calls
-                .iter()
-                .map(|c| Priced {
-                    call: Hcall(c.number),
-                    price: k.call + span(v, c.key),
-                    each: c.each.map_or(Each::NOTHING, |(argument, most, key)| Each {
-                        argument,
-                        most,
-                        price: span(v, key),
-                    }),
-                    serial: span(v, c.serial),
-                })
-                .collect(),
+            calls: calls.iter().map(|c| (Hcall(c.number), price(c))).collect(),
             copy: k.copy,
             interrupt: k.interrupt,
             window: Window { base: WINDOW_BASE, pages: k.pages, multi: k.multi, prices },
@@ -137,11 +118,7 @@ impl Papr {
             HypervisorPort::new(platform, half)
         });
         let mut all = Partitions::new(ports.collect(), of_core, self.call);
-        for c in &self.calls {
-            all.price(c.call, c.price);
-            all.price_each(c.call, c.each);
-            all.serialise(c.call, c.serial);
-        }
+        self.calls.iter().for_each(|(call, price)| all.price(*call, *price));
         all
     }
 }
