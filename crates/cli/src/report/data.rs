@@ -91,7 +91,7 @@ fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
     let constants = s.constants.iter().map(|c| {
         json!({
             "key": c.key, "value": rounded(c.value), "unit": c.unit,
-            "source": c.source.to_string(), "fitted": c.fit_row().is_some(),
+            "source": c.from(), "fitted": c.fit_row().is_some(),
         })
     });
     json!({

@@ -126,6 +126,6 @@ fn a_fit_becomes_a_fitted_constant_with_its_range() {
     let constants = p.constants();
     let share = constants.iter().find(|c| c.key == "pcie.usable_share").unwrap();
     assert_eq!(share.fit_row(), Some("mlx5.rate_gen2_off"));
-    assert!(matches!(share.source, crate::figures::Source::Fit { low: 0.5, high: 1.0, .. }));
+    assert!(matches!(share.source, Source::Fit { range: (0.5, 1.0), .. }));
     assert_eq!(constants.iter().filter(|c| c.fit_row().is_some()).count(), 1);
 }

@@ -5,44 +5,9 @@
 
 use super::Choice;
 use crate::config::nearest;
+pub use crate::config::profile::Source;
 use doorbell_hal::fail_if;
 use std::fmt;
-
-/// The source of a constant's value.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Source {
-    /// A URL or data sheet, with the figure that it gives.
-    Cited(String),
-    /// Solved for, so that one row equals the published figure.
-    Fit {
-        /// The row that the fit consumes.
-        row: String,
-        /// Lower end of the search.
-        low: f64,
-        /// Upper end of the search.
-        high: f64,
-    },
-    /// Set by the user. Holds the source that it replaced.
-    Set {
-        /// The source that the constant had.
-        instead_of: Box<Source>,
-    },
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Cited(what) => f.write_str(what),
-            Source::Fit { row, low, high } => {
-                write!(f, "fit to {row}, searched in {low} to {high}")
-            }
-            Source::Set { instead_of } => match &**instead_of {
-                Source::Fit { row, .. } => write!(f, "set by hand; not fitted to {row}"),
-                other => write!(f, "set by hand; instead of: {other}"),
-            },
-        }
-    }
-}
 
 /// The step by which the sensitivity run moves a constant.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -82,8 +47,11 @@ pub struct Constant {
     pub value: f64,
     /// Unit, in words a reader knows (`ns`, `cycles/packet`); empty for a pure number.
     pub unit: String,
-    /// The source of the value.
+    /// The source of the value. A fitted one is solved for so that the row equals the published
+    /// figure.
     pub source: Source,
+    /// The user has set the value, instead of the source.
+    pub by_hand: bool,
     /// The step of the sensitivity run.
     pub nudge: Perturbation,
 }
@@ -91,7 +59,7 @@ pub struct Constant {
 impl Constant {
     fn new(key: &str, value: f64, unit: &str, source: Source) -> Constant {
         let (key, unit) = (key.into(), unit.into());
-        Constant { key, value, unit, source, nudge: Perturbation::Rel(0.01) }
+        Constant { key, value, unit, source, by_hand: false, nudge: Perturbation::Rel(0.01) }
     }
 
     /// Makes a constant that a URL or data sheet gives.
@@ -102,15 +70,26 @@ impl Constant {
     /// Makes a constant to be solved for between the two `ends`, so that `row` equals the published
     /// figure. `start` is the first guess.
     pub fn fitted(key: &str, start: f64, unit: &str, row: &str, ends: (f64, f64)) -> Constant {
-        let (row, (low, high)) = (row.into(), ends);
-        Constant::new(key, start, unit, Source::Fit { row, low, high })
+        Constant::new(key, start, unit, Source::Fit { row: row.into(), range: ends })
+    }
+
+    /// Returns the source as tables print it.
+    pub fn from(&self) -> String {
+        match &self.source {
+            Source::Fit { row, .. } if self.by_hand => format!("set by hand; not fitted to {row}"),
+            other if self.by_hand => format!("set by hand; instead of: {other}"),
+            Source::Fit { row, range: (low, high) } => {
+                format!("fit to {row}, searched in {low} to {high}")
+            }
+            other => other.to_string(),
+        }
     }
 
     /// Returns the row that this constant is fitted on, if it is fitted.
     pub fn fit_row(&self) -> Option<&str> {
         match &self.source {
-            Source::Fit { row, .. } => Some(row),
-            Source::Cited(_) | Source::Set { .. } => None,
+            Source::Fit { row, .. } if !self.by_hand => Some(row),
+            _ => None,
         }
     }
 }
@@ -203,12 +182,7 @@ impl Constants {
             return Err(SetError::NotANumber { key: key.into(), value: given.to_string() });
         };
         for c in self.numbers.iter_mut().filter(|c| c.key == key) {
-            c.value = value;
-            // A second setting must not hide the source that the sheet gave.
-            if !matches!(c.source, Source::Set { .. }) {
-                let was = std::mem::replace(&mut c.source, Source::Cited(String::new()));
-                c.source = Source::Set { instead_of: Box::new(was) };
-            }
+            (c.value, c.by_hand) = (value, true);
         }
         Ok(())
     }

@@ -191,7 +191,9 @@ struct Search {
 
 impl Search {
     fn new((constant, row): (usize, usize), constants: &Constants) -> Option<Search> {
-        let Source::Fit { low, high, .. } = constants.at(constant).source else { return None };
+        let Source::Fit { range: (low, high), .. } = constants.at(constant).source else {
+            return None;
+        };
         let (bounds, residual) = ((low, high), Ok(f64::INFINITY));
         Some(Search { constant, row, bounds, evaluations: 0, residual, obstacle: None })
     }

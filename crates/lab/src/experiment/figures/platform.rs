@@ -1,8 +1,8 @@
 //! A profile as constants and choices of a reproduction.
 
-use super::{Choice, Constant, Constants, Perturbation, Source as ConstantSource};
+use super::{Choice, Constant, Constants, Perturbation, Source};
 use crate::config::key::{Key, Kind, Value, Values};
-use crate::config::profile::{Profile, Source};
+use crate::config::profile::Profile;
 
 impl Profile {
     /// Returns the values with these constants.
@@ -34,13 +34,8 @@ impl Profile {
             key: key.name.to_owned(),
             value,
             unit: key.unit().to_owned(),
-            source: match self.source(key.name) {
-                Some(Source::Fit { row, range: (low, high) }) => {
-                    ConstantSource::Fit { row: row.clone(), low: *low, high: *high }
-                }
-                Some(other) => ConstantSource::Cited(other.to_string()),
-                None => ConstantSource::Cited("default".to_owned()),
-            },
+            source: self.source(key.name).cloned().unwrap_or(Source::Cited("default".to_owned())),
+            by_hand: false,
             nudge: nudge(key, value),
         });
         constants.collect()

@@ -188,8 +188,7 @@ impl FigureSet {
                 Source::Cited(source) if source.trim().is_empty() => {
                     faults.push(format!("the constant {key} names no source"));
                 }
-                Source::Cited(_) | Source::Set { .. } => {}
-                Source::Fit { row, low, high } => {
+                Source::Fit { row, range: (low, high) } if !c.by_hand => {
                     if !(low.is_finite()
                         && high.is_finite()
                         && low < high
@@ -216,6 +215,7 @@ impl FigureSet {
                         Some(_) => {}
                     }
                 }
+                _ => {}
             }
         }
         let fits = self.rows.iter().filter(|r| r.role == Role::Fit).map(|r| &r.figure);

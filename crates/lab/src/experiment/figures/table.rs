@@ -214,7 +214,7 @@ fn constants(system: &SystemReport) -> Table {
         system.constants.iter().map(|c| round_significant(c.value, 6).to_string()).collect();
     for (constant, value) in system.constants.iter().zip(aligned(values.iter().map(String::as_str)))
     {
-        out.row([&constant.key, &value, &constant.unit, &constant.source.to_string()]);
+        out.row([&constant.key, &value, &constant.unit, &constant.from()]);
     }
     out
 }
