@@ -11,6 +11,18 @@
 use core::mem::offset_of;
 use zerocopy::little_endian::U32;
 
+/// Checksum offload of the core (C_TXCSUM, C_RXCSUM; `xlnx,txcsum`, `xlnx,rxcsum`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing (0).
+    None,
+    /// Transmit: it sums from where to where it is told. Receive: it sums from byte 14 on;
+    /// software interprets the result (1).
+    CsumPartial,
+    /// It knows IPv4, TCP and UDP (2).
+    Full,
+}
+
 layout! {
     const u32 {
         MAC: u8 = 0, "The MAC's register window: region of `hal::Reg`.";

@@ -2,17 +2,7 @@
 
 pub use crate::common::Speed;
 use doorbell_hal::Span;
-
-/// Checksum offload of the core (C_TXCSUM, C_RXCSUM).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksum {
-    /// Nothing.
-    None,
-    /// Transmit: sums from where to where it is told. Receive: sums from byte 14 on.
-    CsumPartial,
-    /// Knows IPv4, TCP and UDP.
-    Full,
-}
+pub use doorbell_layout::axienet::Checksum;
 
 /// Configuration of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,19 +4,9 @@ use super::coalesce::Coalesce;
 use super::mdio::{Speed, divisor};
 use crate::{Opened, check, common::within};
 use doorbell_hal::Alignment;
+pub use doorbell_layout::axienet::Checksum;
 use doorbell_moderation::{Direction, NetDim, profiles};
 use doorbell_packet::{MAX_FRAGS, ethernet, vlan::TAG};
-
-/// The core's checksum support (`xlnx,txcsum`, `xlnx,rxcsum`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checksum {
-    /// None (0).
-    None,
-    /// It sums; software gives the range and interprets the result (1).
-    CsumPartial,
-    /// It knows IP, TCP and UDP (2).
-    Full,
-}
 
 /// The configuration of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

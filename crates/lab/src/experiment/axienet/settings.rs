@@ -39,8 +39,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     let mut c = driver::Config::new(MAC);
     take!(c; d: tx_ring rx_ring mtu batch);
     c.rx_memory = nic.rx_memory;
-    c.tx_checksum = Field::of(v, "nic.tx_checksum");
-    c.rx_checksum = Field::of(v, "nic.rx_checksum");
+    (c.tx_checksum, c.rx_checksum) = (nic.tx_checksum, nic.rx_checksum);
     c.address_bits = nic.address_bits as u8;
     c.rx_place = Alignment { align: 64, offset: if d.rx_align { 2 } else { 0 } };
     (c.clock_hz, c.speed) = (n.clock * 1_000_000, Field::of(v, "link.rate"));
@@ -74,9 +73,6 @@ pub fn axi(v: &Values) -> Settings {
 
 words! {
     device::Checksum {
-        "partial" => Self::CsumPartial, "full" => Self::Full, "none" => Self::None,
-    }
-    driver::Checksum {
         "partial" => Self::CsumPartial, "full" => Self::Full, "none" => Self::None,
     }
     driver::Speed { "10" => Self::M10, "100" => Self::M100, "1000" => Self::M1000 }
