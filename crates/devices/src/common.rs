@@ -1,36 +1,14 @@
-//! Parts that several models share: link speed, the PHY's link status, frame buffers.
+//! Parts that several models share: the PHY's link status, frame buffers.
 
 use alloc::vec::Vec;
-use doorbell_hal::Span;
+use doorbell_packet::ethernet::Speed;
 
-/// Link speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Speed {
-    /// 10 Mbit/s.
-    M10,
-    /// 100 Mbit/s.
-    M100,
-    /// 1 Gbit/s.
-    G1,
-}
-
-impl Speed {
-    /// Returns the time of one byte on the wire.
-    pub const fn byte(self) -> Span {
-        match self {
-            Speed::M10 => Span::from_ns(800),
-            Speed::M100 => Span::from_ns(80),
-            Speed::G1 => Span::from_ns(8),
-        }
-    }
-
-    /// Returns a PHY's LPA of a partner with all modes up to this speed: acknowledge, pause in both
-    /// directions.
-    pub(crate) const fn partner_ability(self) -> u16 {
-        match self {
-            Speed::M10 => 0x4c61,
-            Speed::M100 | Speed::G1 => 0x4de1,
-        }
+/// Returns a PHY's LPA of a partner with all modes up to this speed: acknowledge, pause in both
+/// directions.
+pub(crate) const fn partner_ability(speed: Speed) -> u16 {
+    match speed {
+        Speed::M10 => 0x4c61,
+        Speed::M100 | Speed::M1000 => 0x4de1,
     }
 }
 

@@ -4,6 +4,8 @@
 //!
 //! Source: IEEE 802.3, 3.1 to 3.2 and 4.4.2.
 
+use doorbell_hal::Span;
+
 /// Bytes of the two addresses.
 pub const ADDRESSES: usize = 12;
 /// Bytes of the header: two addresses and the type.
@@ -22,6 +24,29 @@ pub const PREAMBLE: usize = 8;
 pub const GAP: usize = 12;
 /// Bytes of the wire that a frame takes beyond its own: preamble, FCS and gap.
 pub const OVERHEAD: usize = PREAMBLE + FCS + GAP;
+
+/// Speed of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Speed {
+    /// 10 Mbit/s.
+    M10,
+    /// 100 Mbit/s.
+    M100,
+    /// 1 Gbit/s.
+    M1000,
+}
+
+impl Speed {
+    /// Returns the speed in Mbit/s.
+    pub const fn mbits(self) -> u32 {
+        [10, 100, 1000][self as usize]
+    }
+
+    /// Returns the time of one byte on the wire.
+    pub const fn byte(self) -> Span {
+        Span::from_ns([800, 80, 8][self as usize])
+    }
+}
 
 /// Kind of a destination address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -71,7 +71,7 @@ impl<H: Around> Backend<H> for Model {
     fn inject(&mut self, h: &mut H, frame: &[u8]) {
         // Preamble, delimiter, FCS and the gap between frames; the frame is there when it has
         // ended.
-        h.delay(Speed::G1.byte() * (frame.len().max(60) as u64 + 24));
+        h.delay(Speed::M1000.byte() * (frame.len().max(60) as u64 + 24));
         let taken = h.system().outside(|d, bus, at| d.receive(bus, at, frame));
         assert_ne!(taken, RxVerdict::Hold, "an Ethernet controller cannot hold back the wire");
     }

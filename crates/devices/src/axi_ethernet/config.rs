@@ -1,8 +1,8 @@
 //! Configuration of the cores, and choices that the documents leave open.
 
-pub use crate::common::Speed;
 use doorbell_hal::Span;
 pub use doorbell_layout::axienet::Checksum;
+pub use doorbell_packet::ethernet::Speed;
 
 /// Configuration of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Config {
         delay_clocks: 125,
         reload_on_any_write: false,
         phy: Some(1),
-        speed: Speed::G1,
+        speed: Speed::M1000,
         phy_reset: Span::from_ms(5),
         negotiation: Span::ZERO,
         statistics: true,

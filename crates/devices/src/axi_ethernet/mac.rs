@@ -70,7 +70,7 @@ impl Mac {
         match self.emmc & emmc::SPEED {
             emmc::SPEED_10 => Some(Speed::M10),
             emmc::SPEED_100 => Some(Speed::M100),
-            emmc::SPEED_1000 => Some(Speed::G1),
+            emmc::SPEED_1000 => Some(Speed::M1000),
             _ => None,
         }
     }

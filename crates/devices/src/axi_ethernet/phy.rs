@@ -4,7 +4,7 @@
 //! Source: IEEE 802.3 clause 22 for registers 0 to 15; PHYIDR1 and 2 of the data sheet.
 
 use super::config::Speed;
-use crate::common::{LinkStatus, PhyAction, mii};
+use crate::common::{LinkStatus, PhyAction, mii, partner_ability};
 
 pub(super) mod reg {
     pub(crate) const CONTROL: u8 = 0;
@@ -54,9 +54,9 @@ impl Phy {
             reg::STATUS => self.link.read(link && autoneg),
             reg::ID1 => 0x2000,
             reg::ID2 => 0xa231,
-            reg::PARTNER if link => speed.partner_ability(),
+            reg::PARTNER if link => partner_ability(speed),
             reg::EXPANSION if link => mii::EXPANSION,
-            reg::STATUS_1000 if link && speed == Speed::G1 => mii::STATUS_1000T,
+            reg::STATUS_1000 if link && speed == Speed::M1000 => mii::STATUS_1000T,
             reg::EXTENDED => mii::EXT_STATUS,
             reg::PARTNER | reg::EXPANSION | reg::STATUS_1000 => 0,
             _ => self.regs[usize::from(r & 31)],

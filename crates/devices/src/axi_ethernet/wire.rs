@@ -35,7 +35,7 @@ impl AxiEthernet {
     /// Returns the time that a frame of so many bytes occupies the wire.
     fn wire_time(&self, bytes: usize) -> Span {
         let ifg = if self.mac.tc & tc::IFG != 0 { self.mac.ifgp as usize } else { 0 };
-        let speed = self.mac.speed().unwrap_or(Speed::G1);
+        let speed = self.mac.speed().unwrap_or(Speed::M1000);
         speed.byte() * (PREAMBLE + bytes + FCS + ifg.max(GAP)) as u64
     }
 

@@ -1,8 +1,8 @@
 //! The chip, and choices that the documents leave open.
 
-pub use crate::common::Speed;
 use doorbell_hal::Span;
 use doorbell_layout::e1000::id;
+pub use doorbell_packet::ethernet::Speed;
 
 /// The chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Config {
         variant: Variant::I82540Em,
         mac: [0x00, 0x0e, 0x0c, 0x82, 0x54, 0x01],
         slot: Slot::Pci { mhz66: true, wide: false },
-        speed: Speed::G1,
+        speed: Speed::M1000,
         cache_line: 128,
         max_read: 16 * 1024,
         read_across: true,

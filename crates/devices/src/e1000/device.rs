@@ -179,7 +179,7 @@ impl E1000 {
             _ if ctrl & CTRL_FRCSPD == 0 => phy.speed,
             0 => Speed::M10,
             1 => Speed::M100,
-            _ => Speed::G1,
+            _ => Speed::M1000,
         };
         Mode { speed, full: if ctrl & CTRL_FRCDPX == 0 { phy.full } else { ctrl & CTRL_FD != 0 } }
     }

@@ -7,7 +7,7 @@
 //! Source: IEEE 802.3 clause 22 for registers 0 to 15; e1000_hw.h for the vendor's 16 to 31.
 
 use super::config::{Speed, Variant};
-use crate::common::{LinkStatus, PhyAction, mii};
+use crate::common::{LinkStatus, PhyAction, mii, partner_ability};
 use doorbell_layout::e1000::phy as reg;
 
 const EXPANSION: u8 = 6;
@@ -24,7 +24,7 @@ pub(super) struct Mode {
 /// Modes from best to worst, and their bits: in AUTONEG_ADV, in CTRL_1000T. Gigabit at half duplex
 /// is in no part of the family.
 const MODES: [(Mode, u16, u16); 5] = [
-    (Mode { speed: Speed::G1, full: true }, 0, reg::ADV_1000_FD),
+    (Mode { speed: Speed::M1000, full: true }, 0, reg::ADV_1000_FD),
     (Mode { speed: Speed::M100, full: true }, 1 << 8, 0),
     (Mode { speed: Speed::M100, full: false }, 1 << 7, 0),
     (Mode { speed: Speed::M10, full: true }, 1 << 6, 0),
@@ -61,7 +61,7 @@ impl Phy {
     fn forced(&self) -> Mode {
         let ctrl = self.regs[usize::from(reg::CTRL)];
         let speed = match (ctrl & CTRL_SPEED_HIGH != 0, ctrl & CTRL_SPEED_LOW != 0) {
-            (true, _) => Speed::G1,
+            (true, _) => Speed::M1000,
             (false, true) => Speed::M100,
             (false, false) => Speed::M10,
         };
@@ -111,9 +111,9 @@ impl Phy {
             reg::STATUS => self.link.read(told),
             reg::ID1 => self.variant.phy_id()[0],
             reg::ID2 => self.variant.phy_id()[1],
-            reg::LP_ABILITY if told => speed.partner_ability(),
+            reg::LP_ABILITY if told => partner_ability(speed),
             EXPANSION if told => mii::EXPANSION,
-            reg::STATUS_1000T if told && speed == Speed::G1 => mii::STATUS_1000T,
+            reg::STATUS_1000T if told && speed == Speed::M1000 => mii::STATUS_1000T,
             reg::EXT_STATUS => mii::EXT_STATUS,
             // Speed, duplex, resolved, link.
             reg::M88_STATUS if self.link.up => {

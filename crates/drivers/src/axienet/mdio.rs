@@ -7,29 +7,8 @@ use super::regs::{get, is_absent, put};
 use crate::common::wait;
 use doorbell_hal::{Host, Span};
 use doorbell_layout::axienet::{mac, mdio};
+pub use doorbell_packet::ethernet::Speed;
 use thiserror::Error;
-
-/// The speed of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speed {
-    /// 10 Mbit/s.
-    M10,
-    /// 100 Mbit/s.
-    M100,
-    /// 1000 Mbit/s.
-    M1000,
-}
-
-impl Speed {
-    /// Returns the speed in Mbit/s.
-    pub const fn mbits(self) -> u32 {
-        match self {
-            Speed::M10 => 10,
-            Speed::M100 => 100,
-            Speed::M1000 => 1000,
-        }
-    }
-}
 
 /// Why an access to a PHY register failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

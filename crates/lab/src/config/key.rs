@@ -95,9 +95,7 @@ impl Is {
             _ => false,
         }
     }
-}
 
-impl Is {
     /// Formats the condition with those of its words that `key` has.
     fn said(self, key: &Key) -> String {
         match self {
@@ -547,10 +545,16 @@ impl Values {
     /// # Panics
     /// Panics if the system has no such key, as do all getters.
     pub fn get(&self, name: &str) -> &Value {
-        match self.0.iter().find(|(k, _)| k.name == name) {
-            Some((_, v)) => v,
-            None => panic!("the system declares no key `{name}`"),
-        }
+        let found = self.find(name);
+        &found.unwrap_or_else(|| panic!("the system declares no key `{name}`")).1
+    }
+
+    fn find(&self, name: &str) -> Option<&(&'static Key, Value)> {
+        self.0.iter().find(|(k, _)| k.name == name)
+    }
+
+    pub(crate) fn find_mut(&mut self, name: &str) -> Option<&mut (&'static Key, Value)> {
+        self.0.iter_mut().find(|(k, _)| k.name == name)
     }
 
     /// Returns a number in its key's unit, or `None` for a word.
@@ -571,12 +575,12 @@ impl Values {
 
     /// Returns a number in its key's unit, or `None` if the system has no such key.
     pub fn number_if_any(&self, name: &str) -> Option<f64> {
-        self.0.iter().any(|(k, _)| k.name == name).then(|| self.number(name))
+        self.find(name).map(|_| self.number(name))
     }
 
     /// Returns the rate of a link in bits a second, or 0 if the system has no such key.
     pub fn bits_per_second(&self, name: &str) -> u64 {
-        let Some((key, _)) = self.0.iter().find(|(k, _)| k.name == name) else { return 0 };
+        let Some((key, _)) = self.find(name) else { return 0 };
         (self.number(name) * convert(1.0, key.unit(), "bit/s").unwrap_or(1.0)) as u64
     }
 
@@ -590,7 +594,7 @@ impl Values {
 
     /// Returns the word of a choice, or `None` if the system has no such key.
     pub fn word_if_any(&self, name: &str) -> Option<&'static str> {
-        self.0.iter().any(|(k, _)| k.name == name).then(|| self.word(name))
+        self.find(name).map(|_| self.word(name))
     }
 
     /// Returns whether an on/off or yes/no key is on.
@@ -610,14 +614,12 @@ impl Values {
     /// effect. A condition on a key without effect is not met. One on a key that the system does
     /// not have is ignored.
     pub fn idle(&self, key: &Key) -> Option<String> {
-        let value = |name: &str| self.0.iter().find(|(k, _)| k.name == name);
         for needs in key.needs {
-            let mut open =
-                needs.conditions().filter_map(|(name, is)| Some((is, value(name)?))).peekable();
+            let mut open = needs.conditions().filter_map(|(name, _)| self.find(name)).peekable();
             if open.peek().is_none() || needs.conditions().any(|(name, is)| self.meets(name, is)) {
                 continue;
             }
-            let found = open.map(|(_, (k, v))| match self.idle(k) {
+            let found = open.map(|(k, v)| match self.idle(k) {
                 Some(_) if !matches!(v, Value::Text(t) if t.is_empty()) => {
                     format!("`{}` has no effect either", k.name)
                 }
@@ -632,12 +634,12 @@ impl Values {
 
     /// Returns whether the key called `name` has an effect and meets a condition.
     fn meets(&self, name: &str, is: Is) -> bool {
-        self.0.iter().any(|(k, v)| k.name == name && is.holds(v) && self.idle(k).is_none())
+        self.find(name).is_some_and(|(k, v)| is.holds(v) && self.idle(k).is_none())
     }
 
     /// Sets a value that this key parsed.
     pub fn put(&mut self, key: &Key, value: Value) {
-        if let Some((_, v)) = self.0.iter_mut().find(|(k, _)| k.name == key.name) {
+        if let Some((_, v)) = self.find_mut(key.name) {
             *v = value;
         }
     }

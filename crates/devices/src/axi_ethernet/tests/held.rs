@@ -100,7 +100,7 @@ fn the_phy_tells_the_partner_s_abilities_while_the_link_is_up() {
     // PARTNER, EXPANSION, STATUS_1000, EXTENDED.
     let registers = |b: &mut Bench| [5, 6, 10, 15].map(|r| access(b, PHY, r, None).0);
     for (speed, told) in [
-        (Speed::G1, [0x4de1, 0x000f, 0x7c00, 0x3000]),
+        (Speed::M1000, [0x4de1, 0x000f, 0x7c00, 0x3000]),
         (Speed::M100, [0x4de1, 0x000f, 0, 0x3000]),
         (Speed::M10, [0x4c61, 0x000f, 0, 0x3000]),
     ] {

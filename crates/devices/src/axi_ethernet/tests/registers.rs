@@ -182,5 +182,5 @@ fn settings_out_of_range_are_rounded_into_it() {
     let d = AxiEthernet::new(wild);
     let c = d.config();
     assert_eq!((c.tx_memory, c.address_bits, c.clock_mhz, c.delay_clocks), (2048, 64, 1, 1));
-    assert_eq!(c.speed, Speed::G1);
+    assert_eq!(c.speed, Speed::M1000);
 }

@@ -7,29 +7,30 @@ fn identifiers_are_those_that_the_driver_expects_of_each_chip() {
         (Variant::I82540Em, 0x0141_0c20),
         (Variant::I82545Em, 0x0141_0c20),
     ] {
-        let mut p = Phy::new(v, Speed::G1, true);
-        let read = u32::from(p.read(2, Speed::G1)) << 16 | u32::from(p.read(3, Speed::G1) & 0xfff0);
+        let mut p = Phy::new(v, Speed::M1000, true);
+        let read =
+            u32::from(p.read(2, Speed::M1000)) << 16 | u32::from(p.read(3, Speed::M1000) & 0xfff0);
         assert_eq!(read, id);
     }
 }
 
 #[test]
 fn link_status_latches_low() {
-    let mut p = Phy::new(Variant::I82540Em, Speed::G1, true);
-    assert_eq!(p.read(1, Speed::G1) & 0x24, 0x24);
+    let mut p = Phy::new(Variant::I82540Em, Speed::M1000, true);
+    assert_eq!(p.read(1, Speed::M1000) & 0x24, 0x24);
     p.set_link(false);
     p.set_link(true);
-    assert_eq!(p.read(1, Speed::G1) & 4, 0, "it was down in between");
-    assert_eq!(p.read(1, Speed::G1) & 4, 4);
+    assert_eq!(p.read(1, Speed::M1000) & 4, 0, "it was down in between");
+    assert_eq!(p.read(1, Speed::M1000) & 4, 4);
 }
 
 #[test]
 fn reset_and_restart_clear_themselves() {
-    let mut p = Phy::new(Variant::I82540Em, Speed::G1, true);
+    let mut p = Phy::new(Variant::I82540Em, Speed::M1000, true);
     assert_eq!(p.write(0, 0x9140), PhyAction::Negotiate);
-    assert_eq!(p.read(0, Speed::G1), 0x1140);
+    assert_eq!(p.read(0, Speed::M1000), 0x1140);
     assert_eq!(p.write(0, 0x1340), PhyAction::Negotiate);
-    assert_eq!(p.read(0, Speed::G1), 0x1140);
+    assert_eq!(p.read(0, Speed::M1000), 0x1140);
     assert_eq!(p.write(0, 0x4140), PhyAction::None);
     assert!(p.loops());
 }
@@ -43,10 +44,10 @@ fn the_link_is_the_best_mode_that_both_have() {
         p.agree(partner);
         p.mode().map(|m| (m.speed, m.full))
     };
-    assert_eq!(agreed(Speed::G1, 0x01e1, 0x0300), Some((Speed::G1, true)));
+    assert_eq!(agreed(Speed::M1000, 0x01e1, 0x0300), Some((Speed::M1000, true)));
     assert_eq!(agreed(Speed::M100, 0x01e1, 0x0300), Some((Speed::M100, true)));
-    assert_eq!(agreed(Speed::G1, 0x0081, 0), Some((Speed::M100, false)));
-    assert_eq!(agreed(Speed::G1, 0x0061, 0), Some((Speed::M10, true)));
+    assert_eq!(agreed(Speed::M1000, 0x0081, 0), Some((Speed::M100, false)));
+    assert_eq!(agreed(Speed::M1000, 0x0061, 0), Some((Speed::M10, true)));
     assert_eq!(agreed(Speed::M100, 0x0001, 0x0200), None, "nothing in common");
 }
 
@@ -65,5 +66,5 @@ fn a_forced_mode_needs_a_partner_of_that_speed_and_tells_nothing_of_it() {
     p.agree(Speed::M100);
     assert_eq!(p.mode(), None, "gigabit");
     p.write(reg::CTRL, 0x4140);
-    assert_eq!(p.mode(), Some(Mode { speed: Speed::G1, full: true }), "but in loopback");
+    assert_eq!(p.mode(), Some(Mode { speed: Speed::M1000, full: true }), "but in loopback");
 }

@@ -141,7 +141,7 @@ fn the_phy_tells_the_partner_s_abilities_while_the_link_is_up() {
     // LP_ABILITY, EXPANSION, STATUS_1000T, EXT_STATUS, M88_STATUS, M88_INTERRUPT_STATUS.
     let registers = |b: &mut Bench| [5, 6, 10, 15, 17, 19].map(|r| phy_read(b, r));
     for (speed, told) in [
-        (Speed::G1, [0x4de1, 0x000f, 0x7c00, 0x3000, 0xac08, 0]),
+        (Speed::M1000, [0x4de1, 0x000f, 0x7c00, 0x3000, 0xac08, 0]),
         (Speed::M100, [0x4de1, 0x000f, 0, 0x3000, 0x6c08, 0]),
         (Speed::M10, [0x4c61, 0x000f, 0, 0x3000, 0x2c08, 0]),
     ] {

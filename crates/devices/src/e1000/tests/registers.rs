@@ -129,7 +129,7 @@ fn a_forced_or_advertised_speed_is_the_macs_and_the_wires() {
         z.0.since(a.0)
     };
     let mut b = Bench::up(Config::I82540EM);
-    assert_eq!(sending(&mut b), Speed::G1.byte() * 1024);
+    assert_eq!(sending(&mut b), Speed::M1000.byte() * 1024);
     // Forced, as the driver does it: the MAC follows the PHY's speed by hand.
     b.write(reg::CTRL, CTRL_SLU | CTRL_FRCSPD | CTRL_FRCDPX | CTRL_FD | 1 << 8);
     b.write(reg::MDIC, mdic(phy::CTRL, 0xa100));

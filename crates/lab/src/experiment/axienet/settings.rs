@@ -75,7 +75,6 @@ words! {
     device::Checksum {
         "partial" => Self::CsumPartial, "full" => Self::Full, "none" => Self::None,
     }
-    driver::Speed { "10" => Self::M10, "100" => Self::M100, "1000" => Self::M1000 }
 }
 
 /// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.

@@ -15,7 +15,7 @@ pub struct Choice {
     /// The possible values, as written with `--set`.
     pub alternatives: Vec<String>,
     /// The index of the alternative taken.
-    taken: usize,
+    pub(super) taken: usize,
     /// Unit of alternatives that are numbers; empty for others.
     pub unit: String,
     /// The reason for this one.
@@ -73,14 +73,6 @@ impl Choice {
             Some(was) => format!("set by hand; instead of {was}: {}", self.source),
             None => self.source.clone(),
         }
-    }
-
-    pub(super) fn taken(&self) -> usize {
-        self.taken
-    }
-
-    pub(super) fn take(&mut self, alternative: usize) {
-        self.taken = alternative;
     }
 
     /// Takes the user's value. A number need not be among the alternatives, if these are numbers.

@@ -55,7 +55,7 @@ pub(super) fn count(
         let mut constants = base.clone();
         let mut rest = combination;
         for (choice, alternatives) in &choices {
-            constants.take(*choice, rest % alternatives);
+            constants.choices[*choice].taken = rest % alternatives;
             rest /= alternatives;
         }
         let chosen = constants.fingerprint() == base.fingerprint();

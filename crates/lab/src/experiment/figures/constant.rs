@@ -97,8 +97,8 @@ impl Constant {
 /// The constants of one system, in their author's order, and its choices between models.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Constants {
-    numbers: Vec<Constant>,
-    choices: Vec<Choice>,
+    pub(super) numbers: Vec<Constant>,
+    pub(super) choices: Vec<Choice>,
 }
 
 impl Constants {
@@ -164,7 +164,7 @@ impl Constants {
     /// Returns the values' bits and the choices' alternatives. Two sets are equal exactly if the
     /// same system computes the same with both.
     pub fn fingerprint(&self) -> Vec<u64> {
-        let taken = self.choices.iter().map(|c| c.taken() as u64);
+        let taken = self.choices.iter().map(|c| c.taken as u64);
         self.iter().map(|c| c.value.to_bits()).chain(taken).collect()
     }
 
@@ -187,38 +187,17 @@ impl Constants {
         Ok(())
     }
 
-    /// Returns the key closest to `key`.
-    pub fn nearest(&self, key: &str) -> Option<&str> {
-        nearest(key, self.keys())
-    }
-
     /// Checks that `key` is a constant or a choice. The error has the closest key.
     pub(super) fn known(&self, key: &str) -> Result<(), UnknownConstant> {
         if self.keys().any(|k| k == key) { Ok(()) } else { Err(self.unknown(key)) }
     }
 
     fn unknown(&self, key: &str) -> UnknownConstant {
-        UnknownConstant { key: key.into(), nearest: self.nearest(key).map(str::to_owned) }
+        UnknownConstant { key: key.into(), nearest: nearest(key, self.keys()).map(str::to_owned) }
     }
 
     pub(super) fn position(&self, key: &str) -> Option<usize> {
         self.iter().position(|c| c.key == key)
-    }
-
-    pub(super) fn at(&self, index: usize) -> &Constant {
-        &self.numbers[index]
-    }
-
-    pub(super) fn put(&mut self, index: usize, value: f64) {
-        self.numbers[index].value = value;
-    }
-
-    pub(super) fn take(&mut self, choice: usize, alternative: usize) {
-        self.choices[choice].take(alternative);
-    }
-
-    pub(super) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Constant> {
-        self.numbers.iter_mut()
     }
 }
 

@@ -160,21 +160,22 @@ fn newton(fits: &mut [Search], bench: &mut Bench<'_>, constants: &mut Constants)
     for column in 0..fits.len() {
         let at = fits[column].constant;
         let (low, high) = fits[column].bounds;
-        let here = constants.at(at).value;
+        let here = constants.numbers[at].value;
         let step = if here + PROBE * (high - low) <= high { PROBE } else { -PROBE } * (high - low);
-        constants.put(at, here + step);
+        constants.numbers[at].value = here + step;
         for row in 0..fits.len() {
             match fits[row].evaluate(bench, constants) {
                 Ok(moved) => slopes[row][column] = (moved + downhill[row]) / step,
                 Err(_) => return false,
             }
         }
-        constants.put(at, here);
+        constants.numbers[at].value = here;
     }
     let Some(steps) = linear(slopes, downhill) else { return false };
     for (fit, step) in fits.iter().zip(steps) {
         let (low, high) = fit.bounds;
-        constants.put(fit.constant, (constants.at(fit.constant).value + step).clamp(low, high));
+        let value = &mut constants.numbers[fit.constant].value;
+        *value = (*value + step).clamp(low, high);
     }
     true
 }
@@ -191,7 +192,7 @@ struct Search {
 
 impl Search {
     fn new((constant, row): (usize, usize), constants: &Constants) -> Option<Search> {
-        let Source::Fit { range: (low, high), .. } = constants.at(constant).source else {
+        let Source::Fit { range: (low, high), .. } = constants.numbers[constant].source else {
             return None;
         };
         let (bounds, residual) = ((low, high), Ok(f64::INFINITY));
@@ -201,7 +202,7 @@ impl Search {
     /// Returns the row's distance from its published value, relative to the latter.
     fn evaluate(&mut self, bench: &mut Bench<'_>, c: &Constants) -> Result<f64, MeasureError> {
         self.evaluations += 1;
-        let constant = &c.at(self.constant).key;
+        let constant = &c.numbers[self.constant].key;
         bench.tell(Stage::Fit { constant, evaluations: self.evaluations });
         let measured = bench.measure(c, self.row)?;
         let row = &bench.sheet.rows[self.row];
@@ -210,14 +211,14 @@ impl Search {
 
     /// Moves the constant to where its row equals the published figure, or comes closest to it.
     fn search(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) {
-        let (start, (low, high)) = (constants.at(self.constant).value, self.bounds);
+        let (start, (low, high)) = (constants.numbers[self.constant].value, self.bounds);
         self.obstacle = None;
         let precision = search(bench.sheet.precision);
         if self.evaluate(bench, constants).is_ok_and(|r| r.abs() <= precision.residual) {
             return;
         }
         let found = root((low, high), precision, |x| {
-            constants.put(self.constant, x);
+            constants.numbers[self.constant].value = x;
             self.evaluate(bench, constants)
         });
         let row = &bench.sheet.rows[self.row];
@@ -237,7 +238,7 @@ impl Search {
             }
             Err(why) => (start, Some(FitError::Measure(why))),
         };
-        constants.put(self.constant, at);
+        constants.numbers[self.constant].value = at;
         self.obstacle = obstacle;
     }
 
@@ -254,7 +255,7 @@ impl Search {
                 Some(obstacle.unwrap_or(FitError::NotConverged { sweeps, residual: *residual }))
             }
         };
-        let constant = constants.at(self.constant);
+        let constant = &constants.numbers[self.constant];
         Fit {
             constant: constant.key.clone(),
             row: bench.sheet.rows[self.row].figure.clone(),

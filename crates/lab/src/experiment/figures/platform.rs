@@ -67,12 +67,12 @@ pub(crate) fn nudge(key: &Key, value: f64) -> Perturbation {
 /// The alternative of a choice is not allowed: a fault of its author.
 pub(crate) fn apply(constants: &Constants, values: &mut Values) {
     for choice in constants.choices() {
-        if let Some((key, v)) = values.0.iter_mut().find(|(k, _)| k.name == choice.key) {
+        if let Some((key, v)) = values.find_mut(&choice.key) {
             *v = key.parse(choice.value()).unwrap_or_else(|e| panic!("{e}"));
         }
     }
     for c in constants.iter() {
-        if let Some((_, v)) = values.0.iter_mut().find(|(k, _)| k.name == c.key) {
+        if let Some((_, v)) = values.find_mut(&c.key) {
             *v = Value::Number(c.value);
         }
     }

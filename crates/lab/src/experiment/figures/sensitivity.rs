@@ -124,10 +124,10 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
     let mut moved = Vec::new();
     let mut residuals = Vec::new();
     for at in 0..base.iter().len() {
-        let (constant, total) = (base.at(at), base.iter().len());
+        let (constant, total) = (&base.numbers[at], base.iter().len());
         bench.tell(Stage::Sensitivity { constant: &constant.key, done: at, total });
         let mut constants = base.clone();
-        constants.put(at, constant.nudge.apply(constant.value));
+        constants.numbers[at].value = constant.nudge.apply(constant.value);
         let changes = |bench: &mut Bench<'_>, constants: &Constants| -> Vec<Option<f64>> {
             let each = rows.clone().zip(&still);
             each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?))
@@ -161,7 +161,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
             choice.alternatives.iter().enumerate().filter(|(_, name)| *name != choice.value())
         {
             let mut constants = base.clone();
-            constants.take(at, alternative);
+            constants.choices[at].taken = alternative;
             let each = rows.clone().zip(&still);
             let alone = each
                 .map(|(row, still)| change((*still)?, bench.measure(&constants, row).ok()?))

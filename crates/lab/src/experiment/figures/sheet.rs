@@ -99,8 +99,9 @@ impl FigureSet {
     /// Returns whether a row declares a fitted constant among its inputs, or declares nothing.
     pub(super) fn rests_on_a_fit(&self, row: &Row) -> bool {
         let fits = self.fits();
-        let fitted =
-            |keys: Vec<String>| fits.iter().any(|(c, _)| keys.contains(&self.constants.at(*c).key));
+        let fitted = |keys: Vec<String>| {
+            fits.iter().any(|(c, _)| keys.contains(&self.constants.numbers[*c].key))
+        };
         !fits.is_empty() && self.declared_inputs(row).is_none_or(fitted)
     }
 
@@ -124,9 +125,7 @@ impl FigureSet {
             (self.rows[fitted].role, self.rows[partner].role) = (Role::Predicted, Role::Fit);
             self.rows[fitted].tolerance = self.rows[partner].tolerance.take();
             self.remarks.push((was, format!("swapped: predicted, {becomes} is fitted")));
-            if let Some(Source::Fit { row, .. }) =
-                self.constants.iter_mut().nth(constant).map(|c| &mut c.source)
-            {
+            if let Source::Fit { row, .. } = &mut self.constants.numbers[constant].source {
                 *row = becomes;
             }
             swapped += 1;

@@ -23,7 +23,7 @@ words! {
         "subtractive" => Self::Subtractive,
     }
     Part { "82544gc" => Self::I82544, "82540em" => Self::I82540, "82545em" => Self::I82545 }
-    Speed { "10" => Self::M10, "100" => Self::M100, "1000" => Self::G1 }
+    Speed { "10" => Self::M10, "100" => Self::M100, "1000" => Self::M1000 }
 }
 
 /// The CPU keys of a profile that [`crate::config::host::TCP`] does not have.
