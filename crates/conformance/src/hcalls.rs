@@ -9,7 +9,7 @@
 
 use doorbell_devices::veth::{self, Config, Uplink, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
-use doorbell_hal::{DmaFault, HcallDevice, Iova, Reg, Span, Time};
+use doorbell_hal::{HcallDevice, Span, Time};
 use doorbell_host_io::shared::{Window, memfd};
 use doorbell_layout::ibmveth;
 use doorbell_layout::ibmvnic::{
@@ -21,7 +21,7 @@ use doorbell_papr_io::{
     MEMORY, Partition, PollCursor, SENDS, SendQueue, Unit, VETH, VNIC, publish_credits, step,
     sub_crq_interrupts, unit_interrupt,
 };
-use doorbell_vfio_user::{Observer, send_with_fds};
+use doorbell_vfio_user::{Crossing, Observer, send_with_fds};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -41,15 +41,8 @@ const H_STUFF_TCE: u64 = 0x138;
 struct Nobody;
 
 impl Observer for Nobody {
-    fn dma_read(&mut self, _: Time, _: Iova, _: u32) {}
-    fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
-    fn fault(&mut self, _: Time, _: &DmaFault) {}
-    fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
-    fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, _: bool) {}
-    fn line(&mut self, _: Time, _: bool) {}
-    fn raise_msi(&mut self, _: Time, _: u16) {}
-    fn frame(&mut self, _: Time, frame: &[u8]) {
-        assert!(!frame.is_empty());
+    fn crossed(&mut self, _: Time, what: Crossing<'_>) {
+        assert!(!matches!(what, Crossing::Frame([])));
     }
 }
 

@@ -18,7 +18,7 @@ use doorbell_hal::{
 use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmveth;
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
-use doorbell_vfio_user::{ConnectionError, Observer, receive_with_fds};
+use doorbell_vfio_user::{ConnectionError, Crossing, Observer, receive_with_fds};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::{collections::VecDeque, fs::File, os::unix::net::UnixStream};
@@ -484,9 +484,10 @@ impl<W: Observer> Partition<W> {
 
 impl<W: Observer> Port for Partition<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        let read = Crossing::DmaRead(from, into.len() as u32);
         if let Some(copy) = self.guest.as_ref().and_then(|g| g.posted_bytes(from, into.len())) {
             into.copy_from_slice(copy);
-            self.observer.dma_read(at, from, into.len() as u32);
+            self.observer.crossed(at, read);
             return Ok(at);
         }
         let done = self.access(from, into.len(), false).and_then(|g| {
@@ -494,10 +495,7 @@ impl<W: Observer> Port for Partition<W> {
                 memory.read(offset, &mut into[bytes]);
             })
         });
-        match done {
-            Ok(()) => self.observer.dma_read(at, from, into.len() as u32),
-            Err(fault) => self.observer.fault(at, &fault),
-        }
+        self.observer.crossed(at, done.map_or_else(Crossing::Fault, |()| read));
         done.map(|()| at)
     }
 
@@ -505,10 +503,8 @@ impl<W: Observer> Port for Partition<W> {
         let done = self.access(to, from.len(), true).and_then(|g| {
             g.walk(to, from.len(), true, |memory, offset, bytes| memory.write(offset, &from[bytes]))
         });
-        match done {
-            Ok(()) => self.observer.dma_write(at, to, from.len() as u32),
-            Err(fault) => self.observer.fault(at, &fault),
-        }
+        let written = |()| Crossing::DmaWrite(to, from.len() as u32);
+        self.observer.crossed(at, done.map_or_else(Crossing::Fault, written));
         done.map(|()| at)
     }
 
@@ -526,12 +522,12 @@ impl<W: Observer> Port for Partition<W> {
             self.guest.as_mut().filter(|g| g.area.admit(irq_masks::index(g.unit.address, vector)))
         {
             g.interrupt(vector);
-            self.observer.raise_msi(at, vector);
+            self.observer.crossed(at, Crossing::Message(vector));
         }
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.observer.frame(at, frame);
+        self.observer.crossed(at, Crossing::Frame(frame));
     }
 }
 

@@ -3,10 +3,10 @@
 //!
 //! Registers of 32 bits: 0 doorbells so far, 4 the lower half of the last value.
 
-use doorbell_hal::{Device, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Span, Time};
+use doorbell_hal::{Device, EventSource, Port, Reg, RxVerdict, Span, Time};
 use doorbell_vfio_user::{
-    Bar, BarOffset, Capability, Function, GuestPort, Identity, Listener, Observer, PolledPages,
-    readable,
+    Bar, BarOffset, Capability, Crossing, Function, GuestPort, Identity, Listener, Observer,
+    PolledPages, readable,
 };
 use std::error::Error;
 use std::os::fd::AsFd;
@@ -57,16 +57,11 @@ struct Count {
 }
 
 impl Observer for Count {
-    fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, trapped: bool) {
-        *(if trapped { &mut self.trapped } else { &mut self.rung }) += 1;
+    fn crossed(&mut self, _: Time, what: Crossing<'_>) {
+        if let Crossing::RegisterWrite(_, _, _, trapped) = what {
+            *(if trapped { &mut self.trapped } else { &mut self.rung }) += 1;
+        }
     }
-    fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
-    fn dma_read(&mut self, _: Time, _: Iova, _: u32) {}
-    fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
-    fn fault(&mut self, _: Time, _: &DmaFault) {}
-    fn line(&mut self, _: Time, _: bool) {}
-    fn raise_msi(&mut self, _: Time, _: u16) {}
-    fn frame(&mut self, _: Time, _: &[u8]) {}
 }
 
 fn identity() -> Identity {

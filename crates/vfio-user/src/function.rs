@@ -16,7 +16,7 @@ use super::message::{
 };
 use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
 use super::polled::Pages;
-use super::port::{GuestPort, Observer};
+use super::port::{Crossing, GuestPort, Observer};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time, fail_if};
 use doorbell_host_io::shared::{Access, width};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -79,7 +79,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             device,
             pages,
             doorbell: |device, port, at, r, v| {
-                port.observer.register_write(at, r, 8, v, false);
+                port.observer.crossed(at, Crossing::RegisterWrite(r, 8, v, false));
                 device.mmio_write(port, at, r, 8, v);
             },
             negotiated: false,
@@ -415,7 +415,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             if !self.identity.is_msix(region, here) {
                 let r = Reg { region: region as u8, offset: here as u32 };
                 let v = self.device.mmio_read(&mut self.port, at, r, width as u8);
-                self.port.observer.register_read(at, r, width as u8, v);
+                self.port.observer.crossed(at, Crossing::RegisterRead(r, width as u8, v));
                 out[done..done + width].copy_from_slice(&v.to_le_bytes()[..width]);
             }
             done += width;
@@ -443,7 +443,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 let mut v = [0; 8];
                 v[..width].copy_from_slice(&data[done..done + width]);
                 let v = u64::from_le_bytes(v);
-                self.port.observer.register_write(at, r, width as u8, v, true);
+                let written = Crossing::RegisterWrite(r, width as u8, v, true);
+                self.port.observer.crossed(at, written);
                 self.device.mmio_write(&mut self.port, at, r, width as u8, v);
             }
             done += width;

@@ -43,7 +43,7 @@ mod wait;
 pub use channel::{ConnectionError, receive_with_fds, send_with_fds};
 pub use function::{DoorbellHandler, Function};
 pub use pci::{Bar, BarOffset, Capability, Identity, PolledPages};
-pub use port::{GuestPort, Observer};
+pub use port::{Crossing, GuestPort, Observer};
 pub use wait::{Listener, exact_timers, readable, ready};
 
 #[cfg(test)]

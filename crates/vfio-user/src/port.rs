@@ -10,27 +10,39 @@
 use super::{channel::Channel, irq::Irqs, message::Errno};
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time, fail_if};
 use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
-use std::{fs::File, os::fd::OwnedFd};
+use std::{cell::RefCell, fs::File, os::fd::OwnedFd, rc::Rc};
 
-/// Observes every crossing between guest and device, and takes the frames. Times are those of the
-/// server's clock.
-pub trait Observer {
-    /// The device has read `len` bytes of guest memory.
-    fn dma_read(&mut self, at: Time, from: Iova, len: u32);
-    /// The device has written `len` bytes of guest memory.
-    fn dma_write(&mut self, at: Time, to: Iova, len: u32);
+/// A crossing between guest and device.
+#[derive(Clone, Copy, Debug)]
+pub enum Crossing<'a> {
+    /// The device has read so many bytes of guest memory.
+    DmaRead(Iova, u32),
+    /// The device has written so many bytes of guest memory.
+    DmaWrite(Iova, u32),
     /// An access of the device has failed.
-    fn fault(&mut self, at: Time, fault: &DmaFault);
-    /// The guest has read `v` from a register.
-    fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64);
-    /// The guest has written a register, with a VM exit (`trapped`) or in a polled page.
-    fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, trapped: bool);
+    Fault(DmaFault),
+    /// The guest has read a register: its size and value.
+    RegisterRead(Reg, u8, u64),
+    /// The guest has written a register, with a VM exit (`true`) or in a polled page.
+    RegisterWrite(Reg, u8, u64, bool),
     /// The interrupt line was raised or lowered.
-    fn line(&mut self, at: Time, high: bool);
+    Line(bool),
     /// A message-signalled interrupt was sent.
-    fn raise_msi(&mut self, at: Time, vector: u16);
+    Message(u16),
     /// The device has sent a frame, without FCS.
-    fn frame(&mut self, at: Time, frame: &[u8]);
+    Frame(&'a [u8]),
+}
+
+/// Observes every crossing between guest and device, and takes the frames.
+pub trait Observer {
+    /// Something has crossed, at a time of the server's clock.
+    fn crossed(&mut self, at: Time, what: Crossing<'_>);
+}
+
+impl<W: Observer> Observer for Rc<RefCell<W>> {
+    fn crossed(&mut self, at: Time, what: Crossing<'_>) {
+        self.borrow_mut().crossed(at, what);
+    }
 }
 
 /// The most mappings of one client, the protocol's default.
@@ -140,19 +152,15 @@ impl<W: Observer> GuestPort<W> {
 impl<W: Observer> Port for GuestPort<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         let done = self.fetch(from, into);
-        match &done {
-            Ok(()) => self.observer.dma_read(at, from, into.len() as u32),
-            Err(fault) => self.observer.fault(at, fault),
-        }
+        let read = |()| Crossing::DmaRead(from, into.len() as u32);
+        self.observer.crossed(at, done.map_or_else(Crossing::Fault, read));
         done.map(|()| at)
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let done = self.store(to, from);
-        match &done {
-            Ok(()) => self.observer.dma_write(at, to, from.len() as u32),
-            Err(fault) => self.observer.fault(at, fault),
-        }
+        let written = |()| Crossing::DmaWrite(to, from.len() as u32);
+        self.observer.crossed(at, done.map_or_else(Crossing::Fault, written));
         done.map(|()| at)
     }
 
@@ -161,19 +169,19 @@ impl<W: Observer> Port for GuestPort<W> {
             self.irqs.lost += u64::from(high);
             return;
         }
-        self.observer.line(at, high);
+        self.observer.crossed(at, Crossing::Line(high));
         self.irqs.set_irq_line(high);
     }
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
         // An MSI is a memory write and needs bus mastering.
         if self.bus_master {
-            self.observer.raise_msi(at, vector);
+            self.observer.crossed(at, Crossing::Message(vector));
             self.irqs.raise_msi(vector);
         }
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.observer.frame(at, frame);
+        self.observer.crossed(at, Crossing::Frame(frame));
     }
 }

@@ -4,9 +4,11 @@ mod client;
 mod dma;
 mod protocol;
 
-use super::{Bar, BarOffset, Capability, Function, GuestPort, Identity, Observer, PolledPages};
+use super::{
+    Bar, BarOffset, Capability, Crossing, Function, GuestPort, Identity, Observer, PolledPages,
+};
 use client::Client;
-use doorbell_hal::{Device, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Time};
+use doorbell_hal::{Device, EventSource, Iova, Port, Reg, RxVerdict, Time};
 use std::os::unix::net::UnixStream;
 
 /// Registers of the toy, which copies memory to memory, once or periodically.
@@ -128,25 +130,19 @@ pub(super) struct Seen {
 }
 
 impl Observer for Seen {
-    fn dma_read(&mut self, _: Time, _: Iova, _: u32) {
-        self.reads += 1;
+    fn crossed(&mut self, _: Time, what: Crossing<'_>) {
+        match what {
+            Crossing::DmaRead(..) => self.reads += 1,
+            Crossing::DmaWrite(..) => self.writes += 1,
+            Crossing::Fault(_) => self.faults += 1,
+            Crossing::RegisterRead(..) => self.registers += 1,
+            Crossing::RegisterWrite(_, _, _, trapped) => {
+                self.registers += 1;
+                self.untrapped += u64::from(!trapped);
+            }
+            Crossing::Line(_) | Crossing::Message(_) | Crossing::Frame(_) => {}
+        }
     }
-    fn dma_write(&mut self, _: Time, _: Iova, _: u32) {
-        self.writes += 1;
-    }
-    fn fault(&mut self, _: Time, _: &DmaFault) {
-        self.faults += 1;
-    }
-    fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {
-        self.registers += 1;
-    }
-    fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, trapped: bool) {
-        self.registers += 1;
-        self.untrapped += u64::from(!trapped);
-    }
-    fn line(&mut self, _: Time, _: bool) {}
-    fn raise_msi(&mut self, _: Time, _: u16) {}
-    fn frame(&mut self, _: Time, _: &[u8]) {}
 }
 
 /// Offset of the polled pages.

@@ -15,7 +15,9 @@ use crate::{Error, input};
 use doorbell_devices::axi_ethernet::{AxiEthernet, Config};
 use doorbell_hal::{Device, Direction, DmaFault, EventSource, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::axienet::{DMA, DMA_LEN, MAC, MAC_LEN};
-use doorbell_vfio_user::{Bar, BarOffset, Capability, Function, GuestPort, Identity, Observer};
+use doorbell_vfio_user::{
+    Bar, BarOffset, Capability, Crossing, Function, GuestPort, Identity, Observer,
+};
 
 /// The size of the BAR with the bus of the cores.
 const BUS_LEN: u32 = 2 << 20;
@@ -95,7 +97,7 @@ impl Port for BridgedPort<'_> {
     }
 
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
-        self.port.observer.line(at, high);
+        self.port.observer.crossed(at, Crossing::Line(high));
         if let Some(line) = self.lines.get_mut(usize::from(n))
             && line.set(high)
         {

@@ -8,7 +8,7 @@ use crate::chrome::{Lane, Writer};
 use crate::{Error, error::plain, output::Capture};
 use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
-use doorbell_vfio_user::Observer;
+use doorbell_vfio_user::{Crossing, Observer};
 use std::path::{Path, PathBuf};
 use std::{fmt::Arguments, fs::File, io::BufWriter};
 
@@ -108,6 +108,17 @@ impl Bill {
         Ok(())
     }
 
+    /// Passes a frame of the guest on. The partner at the other end obeys a pause frame, and passes
+    /// it on to nobody.
+    fn departs(&mut self, frame: &[u8]) {
+        match frame {
+            [0x01, 0x80, 0xc2, 0, 0, 1, _, _, _, _, _, _, 0x88, 0x08, 0, 1, high, low, ..] => {
+                self.pause = Some(u16::from_be_bytes([*high, *low]));
+            }
+            _ => self.uplink.send(frame),
+        }
+    }
+
     /// Counts an access to a register. On AXI the bridge's own registers are not on the bus.
     fn register(&mut self, at: Time, r: Reg, access: Access) {
         if !matches!(self.meter, Meter::Axi(_)) || is_core(r) {
@@ -117,58 +128,56 @@ impl Bill {
 }
 
 impl Observer for Bill {
-    fn dma_read(&mut self, at: Time, from: Iova, len: u32) {
-        self.meter.count(&mut self.ledger, at, Access::Read(from.0, len));
-        self.trace(at, "DMA read", format_args!("\"address\":\"{:#x}\",\"bytes\":{len}", from.0));
-    }
-
-    fn dma_write(&mut self, at: Time, to: Iova, len: u32) {
-        self.meter.count(&mut self.ledger, at, Access::Write(to.0, len));
-        self.trace(at, "DMA write", format_args!("\"address\":\"{:#x}\",\"bytes\":{len}", to.0));
-    }
-
-    fn fault(&mut self, at: Time, fault: &DmaFault) {
-        self.ledger.dma_faults += 1;
-        let DmaFault { at: Iova(address), kind } = fault;
-        let args = format_args!("\"address\":\"{address:#x}\",\"why\":\"{kind:?}\"");
-        self.trace(at, "DMA fault", args);
-    }
-
-    fn register_read(&mut self, at: Time, r: Reg, size: u8, v: u64) {
-        self.register(at, r, Access::RegisterRead(size));
-        self.trace_register(at, "register read", r, size, v);
-    }
-
-    fn register_write(&mut self, at: Time, r: Reg, size: u8, v: u64, trapped: bool) {
-        self.register(at, r, Access::RegisterWrite(size));
-        self.trapped += u64::from(trapped);
-        self.trace_register(at, "register write", r, size, v);
-    }
-
-    fn line(&mut self, at: Time, high: bool) {
-        self.ledger.line_interrupts += u64::from(high);
-        self.trace(at, "line", format_args!("\"high\":{high}"));
-    }
-
-    fn raise_msi(&mut self, at: Time, vector: u16) {
-        self.ledger.messages += 1;
-        // On AXI it is the bridge's: the cores have lines.
-        if !matches!(self.meter, Meter::Axi(_)) {
-            self.meter.count(&mut self.ledger, at, Access::Write(MESSAGE_ADDRESS, 4));
-        }
-        self.trace(at, "message", format_args!("\"vector\":{vector}"));
-    }
-
-    fn frame(&mut self, at: Time, frame: &[u8]) {
-        self.ledger.wire_frames += 1;
-        self.ledger.wire_bytes += frame.len() as u64;
-        self.keep(at, "frame out", frame);
-        // The partner at the other end obeys a pause frame, and passes it on to nobody.
-        match frame {
-            [0x01, 0x80, 0xc2, 0, 0, 1, _, _, _, _, _, _, 0x88, 0x08, 0, 1, high, low, ..] => {
-                self.pause = Some(u16::from_be_bytes([*high, *low]));
+    fn crossed(&mut self, at: Time, what: Crossing<'_>) {
+        match what {
+            Crossing::DmaRead(Iova(from), len) => {
+                self.meter.count(&mut self.ledger, at, Access::Read(from, len));
+                self.trace(
+                    at,
+                    "DMA read",
+                    format_args!("\"address\":\"{from:#x}\",\"bytes\":{len}"),
+                );
             }
-            _ => self.uplink.send(frame),
+            Crossing::DmaWrite(Iova(to), len) => {
+                self.meter.count(&mut self.ledger, at, Access::Write(to, len));
+                self.trace(
+                    at,
+                    "DMA write",
+                    format_args!("\"address\":\"{to:#x}\",\"bytes\":{len}"),
+                );
+            }
+            Crossing::Fault(DmaFault { at: Iova(address), kind }) => {
+                self.ledger.dma_faults += 1;
+                let args = format_args!("\"address\":\"{address:#x}\",\"why\":\"{kind:?}\"");
+                self.trace(at, "DMA fault", args);
+            }
+            Crossing::RegisterRead(r, size, v) => {
+                self.register(at, r, Access::RegisterRead(size));
+                self.trace_register(at, "register read", r, size, v);
+            }
+            Crossing::RegisterWrite(r, size, v, trapped) => {
+                self.register(at, r, Access::RegisterWrite(size));
+                self.trapped += u64::from(trapped);
+                self.trace_register(at, "register write", r, size, v);
+            }
+            Crossing::Line(high) => {
+                self.ledger.line_interrupts += u64::from(high);
+                self.trace(at, "line", format_args!("\"high\":{high}"));
+            }
+            Crossing::Message(vector) => {
+                self.ledger.messages += 1;
+                // On AXI it is the bridge's: the cores have lines.
+                if !matches!(self.meter, Meter::Axi(_)) {
+                    self.meter.count(&mut self.ledger, at, Access::Write(MESSAGE_ADDRESS, 4));
+                }
+                self.trace(at, "message", format_args!("\"vector\":{vector}"));
+            }
+            Crossing::Frame(frame) => {
+                self.ledger.wire_frames += 1;
+                self.ledger.wire_bytes += frame.len() as u64;
+                self.keep(at, "frame out", frame);
+                self.departs(frame);
+            }
         }
     }
 }

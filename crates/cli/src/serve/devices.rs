@@ -15,7 +15,7 @@ use doorbell_devices::mlx5::Mlx5;
 use doorbell_hal::{Device, Reg, Time};
 use doorbell_layout::mlx5::uar;
 use doorbell_vfio_user::{
-    Bar, BarOffset, Capability, Function, GuestPort, Identity, Observer, PolledPages,
+    Bar, BarOffset, Capability, Crossing, Function, GuestPort, Identity, Observer, PolledPages,
 };
 
 /// A device that can be served.
@@ -127,7 +127,7 @@ const MLX5_WORDS: [u16; 7] = [0x20, 0x40, 0x48, 0x800, 0x900, 0xa00, 0xb00];
 /// have their values in doorbell records, and may share the word.
 fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<SharedBill>, at: Time, r: Reg, v: u64) {
     if matches!(r.offset % uar::PAGE, uar::EQ_ARM | uar::EQ_UPDATE) {
-        port.observer.register_write(at, r, 4, v, false);
+        port.observer.crossed(at, Crossing::RegisterWrite(r, 4, v, false));
         d.mmio_write(port, at, r, 4, v);
         return;
     }
@@ -136,7 +136,7 @@ fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<SharedBill>, at: Time, r: Reg, v
         port.peek(record, &mut word).then_some(word)
     });
     for _ in 0..found {
-        port.observer.register_write(at, r, 8, v, false);
+        port.observer.crossed(at, Crossing::RegisterWrite(r, 8, v, false));
     }
 }
 

@@ -101,7 +101,7 @@ impl Wire {
         }
         for n in 0..BURST {
             let now = clock.now();
-            let pause = bill.0.borrow_mut().pause.take().filter(|_| T::PAUSES);
+            let pause = bill.borrow_mut().pause.take().filter(|_| T::PAUSES);
             if let Some(quanta) = pause {
                 self.free = now + self.byte * (u64::from(quanta) * 64);
                 self.paused = quanta > 0;
@@ -109,11 +109,11 @@ impl Wire {
             if self.free > now {
                 return n > 0;
             }
-            let next = || bill.0.borrow_mut().uplink.receive(now, &mut self.frame);
+            let next = || bill.borrow_mut().uplink.receive(now, &mut self.frame);
             let Some(len) = self.held.take().or_else(next) else { return n > 0 };
             let frame = &self.frame[..len];
             let verdict = t.receive(now, frame);
-            let mut bill = bill.0.borrow_mut();
+            let mut bill = bill.borrow_mut();
             let waits = bill.uplink.waits_for_receiver();
             let off = verdict == RxVerdict::Dropped(DropReason::Off);
             if self.paused && verdict == RxVerdict::Dropped(DropReason::Fifo) {
@@ -139,7 +139,7 @@ impl Wire {
         if self.held.is_some() || self.free > now {
             return Some(self.free);
         }
-        bill.0.borrow().uplink.due().map(|t| t.max(self.free))
+        bill.borrow().uplink.due().map(|t| t.max(self.free))
     }
 }
 
@@ -186,21 +186,21 @@ pub(super) fn run<T: Transport>(
             && let Some(socket) = c.socket.accept().map_err(system)?
         {
             if !t.connected() {
-                bill.0.borrow_mut().uplink.restart();
+                bill.borrow_mut().uplink.restart();
                 (wire.held, wire.paused) = (None, false);
             }
             t.connect(clock.now(), socket, &c).map_err(system)?;
             busy = true;
         }
         busy |= t.serve(&clock, &c);
-        bill.0.borrow_mut().uplink.flush();
+        bill.borrow_mut().uplink.flush();
         busy |= wire.deliver(&mut t, &bill, &clock);
-        bill.0.borrow_mut().uplink.flush();
+        bill.borrow_mut().uplink.flush();
         t.finish_turn(&clock, busy, &c);
-        if let Some(why) = bill.0.borrow_mut().broken.take() {
+        if let Some(why) = bill.borrow_mut().broken.take() {
             return Err(Error::Failed(why));
         }
-        if let Some(why) = bill.0.borrow_mut().uplink.lost.take() {
+        if let Some(why) = bill.borrow_mut().uplink.lost.take() {
             c.notice(format_args!("the uplink is gone: {why}"));
         }
         let now = clock.now();
@@ -218,7 +218,7 @@ pub(super) fn run<T: Transport>(
         if sleeps && t.set_sleeping(true) {
             wait = Duration::ZERO;
         }
-        let bill = bill.0.borrow();
+        let bill = bill.borrow();
         let mut fds: Vec<_> = c.metrics.iter().flat_map(Metrics::fds).collect();
         let metrics = fds.len();
         fds.extend(t.listens().then(|| c.socket.as_fd()));
@@ -241,5 +241,5 @@ pub(super) fn run<T: Transport>(
     }
     t.close(&clock);
     print(&t.report().show(c.format))?;
-    bill.0.borrow_mut().finish()
+    bill.borrow_mut().finish()
 }

@@ -191,7 +191,7 @@ impl<D: Backend> Transport for Hcalls<D> {
     }
 
     fn report(&self) -> Report {
-        let bill = self.bill.0.borrow();
+        let bill = self.bill.borrow();
         let mut l = bill.ledger.clone();
         let stats =
             self.ports.iter().map(Port::stats).fold(PluginStats::default(), |a, b| a.plus(&b));

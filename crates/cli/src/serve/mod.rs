@@ -26,7 +26,7 @@ use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_bus::Meter;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
-use std::path::Path;
+use std::{cell::RefCell, path::Path, rc::Rc};
 use uplink::Uplink;
 use vfio::Card;
 
@@ -156,7 +156,7 @@ fn surroundings(
     let place = format!("{option} {}", path.display());
     let socket = Listener::bind(path).map_err(Error::at(place))?;
     let Output { format, quiet } = args.output;
-    let bill = SharedBill::new(Bill::new(meter, uplink, capture, trace));
+    let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
     Ok((bill, ServeContext { socket, metrics, control, format, quiet }))
 }
 

@@ -134,7 +134,7 @@ impl<D: Served> Transport for Vfio<D> {
     }
 
     fn report(&self) -> Report {
-        let bill = self.bill.0.borrow();
+        let bill = self.bill.borrow();
         let mut ledger = entries(&bill.ledger);
         let (trapped, missed) = (bill.trapped, bill.missed_after_pause);
         let lost = self.function.lost_interrupts();

@@ -1,6 +1,6 @@
 use super::super::{Adapter, Answer, Handshake, LocalResult, VETH};
 use super::*;
-use doorbell_hal::{DropReason, EventSource, Reg, Reply, RxVerdict};
+use doorbell_hal::{DropReason, EventSource, Reply, RxVerdict};
 use std::cell::RefCell;
 
 const UNIT: u32 = 0x3000_0003;
@@ -9,14 +9,7 @@ const HANDLE: u64 = 0x17000;
 struct Nobody;
 
 impl Observer for Nobody {
-    fn dma_read(&mut self, _: Time, _: Iova, _: u32) {}
-    fn dma_write(&mut self, _: Time, _: Iova, _: u32) {}
-    fn fault(&mut self, _: Time, _: &DmaFault) {}
-    fn register_read(&mut self, _: Time, _: Reg, _: u8, _: u64) {}
-    fn register_write(&mut self, _: Time, _: Reg, _: u8, _: u64, _: bool) {}
-    fn line(&mut self, _: Time, _: bool) {}
-    fn raise_msi(&mut self, _: Time, _: u16) {}
-    fn frame(&mut self, _: Time, _: &[u8]) {}
+    fn crossed(&mut self, _: Time, _: Crossing<'_>) {}
 }
 
 /// A device that records its calls, with the first byte of an indirect send's array.

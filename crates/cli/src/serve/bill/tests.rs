@@ -4,9 +4,9 @@ use super::*;
 fn counted(name: &str) -> Vec<(&'static str, u64)> {
     let bus = Platform::find(name).expect("a bus").rules();
     let mut b = Bill::new(bus, Uplink::open("none").expect("no uplink"), None, None);
-    b.register_write(Time::ZERO, Reg::at(0), 4, 1, true);
-    b.dma_read(Time::ZERO, Iova(0x10002), 1514);
-    b.dma_write(Time::ZERO, Iova(0x2000), 64);
+    b.crossed(Time::ZERO, Crossing::RegisterWrite(Reg::at(0), 4, 1, true));
+    b.crossed(Time::ZERO, Crossing::DmaRead(Iova(0x10002), 1514));
+    b.crossed(Time::ZERO, Crossing::DmaWrite(Iova(0x2000), 64));
     b.ledger.entries().filter(|(_, v)| *v != 0).collect()
 }
 
