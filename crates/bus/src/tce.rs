@@ -185,9 +185,7 @@ impl Table {
     }
 
     /// Returns the real address of `at`, and how many of `len` bytes from there lie in one piece.
-    ///
-    /// # Errors
-    /// As [`Table::translate`], for the first page.
+    /// Fails as [`Table::translate`], for the first page.
     pub(crate) fn translate_run(
         &self,
         at: Iova,

@@ -9,10 +9,8 @@ enum Step {
     Times(f64),
 }
 
-/// Returns the values of a range with the unit of its ends, or the text itself if it is none.
-///
-/// # Errors
-/// Returns what is wrong with a range.
+/// Returns the values of a range with the unit of its ends, or the text itself if it is none. An
+/// error is what is wrong with a range.
 pub(crate) fn values(text: &str) -> Result<Vec<String>, String> {
     let Some((first, rest)) = text.split_once("..") else { return Ok(vec![text.to_owned()]) };
     let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));

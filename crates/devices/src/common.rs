@@ -12,14 +12,6 @@ pub(crate) const fn partner_ability(speed: Speed) -> u16 {
     }
 }
 
-/// Effect of a write to a PHY register besides the changed register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PhyAction {
-    None,
-    /// The link negotiates anew, or has gone with the power.
-    Negotiate,
-}
-
 /// Registers of a PHY at power-on, and bits of STATUS (IEEE 802.3, clause 22).
 pub(crate) mod mii {
     /// CTRL: autonegotiate, full duplex, 1000 Mbit/s.

@@ -152,48 +152,47 @@ impl Testbed {
 
     /// Waits until both hosts reach the network and the server listens.
     fn wait(&mut self) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
         for arm in [Arm::Ibmveth, Arm::Bare] {
-            while let Err(e) = self.host(arm).run(&format!("ping -c 1 -W 1 {SERVER}")) {
-                self.alive()?;
-                if Instant::now() > until {
-                    let what = format!("{arm:?} does not reach the network: {e}");
-                    return Err(io::Error::other(what));
-                }
-            }
+            self.wait_for(|bed| {
+                let ping = bed.host(arm).run(&format!("ping -c 1 -W 1 {SERVER}"));
+                Ok(ping.err().map(|e| format!("{arm:?} does not reach the network: {e}")))
+            })?;
         }
-        loop {
+        self.wait_for(|bed| {
             // Port 5201, state LISTEN.
-            if sockets(&self.net)?.lines().any(|l| l.contains(":1451 00000000:0000 0A")) {
-                return Ok(());
-            }
+            let listens = sockets(&bed.net)?.lines().any(|l| l.contains(":1451 00000000:0000 0A"));
+            Ok((!listens).then(|| "iperf3 -s does not listen".to_owned()))
+        })
+    }
+
+    /// Waits until `lacking` returns nothing. Fails with what it returned last, or if a process or
+    /// the path has ended.
+    fn wait_for(
+        &mut self,
+        lacking: impl Fn(&Testbed) -> io::Result<Option<String>>,
+    ) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while let Some(what) = lacking(self)? {
             self.alive()?;
             if Instant::now() > until {
-                return Err(io::Error::other("iperf3 -s does not listen"));
+                return Err(io::Error::other(what));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+        Ok(())
     }
 
     /// Waits until nothing of an earlier transfer is under way between the VM and the network: no
     /// TCP connection of either host may send any more, and a ping has returned.
     pub(super) fn settle(&mut self) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let tables = [sockets(&self.vm)?, sockets(&self.net)?];
+        self.wait_for(|bed| {
+            let tables = [sockets(&bed.vm)?, sockets(&bed.net)?];
             // LISTEN (0A) and TIME_WAIT (06) send nothing; the first line has names.
-            let state =
+            let sends =
                 |l: &str| l.split_whitespace().nth(3).is_some_and(|s| s != "0A" && s != "06");
-            if !tables.iter().any(|t| t.lines().skip(1).any(state)) {
-                break;
-            }
-            self.alive()?;
-            if Instant::now() > until {
-                let what = format!("a TCP connection does not end:\n{}", tables.concat());
-                return Err(io::Error::other(what));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+            let any = tables.iter().any(|t| t.lines().skip(1).any(sends));
+            Ok(any.then(|| format!("a TCP connection does not end:\n{}", tables.concat())))
+        })?;
         self.vm.run(&format!("ping -c 1 -W {} {SERVER}", PATIENCE.as_secs())).map(drop)
     }
 

@@ -9,7 +9,7 @@ use super::receive::Receiver;
 use super::registers::Side;
 use super::stats::Stats;
 use super::transmit::Transmitter;
-use crate::common::{PhyAction, SpareFrames};
+use crate::common::SpareFrames;
 use alloc::vec::Vec;
 use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::axienet::{int, line};
@@ -185,9 +185,7 @@ impl AxiEthernet {
             // Nobody pulls the wire down.
             None if !here => self.mac.mdio_mrd = 0xffff,
             None => self.mac.mdio_mrd = self.phy.read(a.reg, self.cfg.speed).into(),
-            Some(v) if here && self.phy.write(a.reg, v) == PhyAction::Negotiate => {
-                self.negotiate(at);
-            }
+            Some(v) if here && self.phy.write(a.reg, v) => self.negotiate(at),
             Some(_) => {}
         }
     }

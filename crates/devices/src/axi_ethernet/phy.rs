@@ -4,7 +4,7 @@
 //! Source: IEEE 802.3 clause 22 for registers 0 to 15; PHYIDR1 and 2 of the data sheet.
 
 use super::config::Speed;
-use crate::common::{LinkStatus, PhyAction, mii, partner_ability};
+use crate::common::{LinkStatus, mii, partner_ability};
 
 pub(super) mod reg {
     pub(crate) const CONTROL: u8 = 0;
@@ -63,22 +63,22 @@ impl Phy {
         }
     }
 
-    pub(super) fn write(&mut self, r: u8, v: u16) -> PhyAction {
+    /// Writes a register. Returns whether the link negotiates anew, or has gone with the power.
+    pub(super) fn write(&mut self, r: u8, v: u16) -> bool {
         match r {
             reg::CONTROL if v & RESET != 0 => {
                 let link = self.link.after_reset();
                 *self = Phy { link, ..Phy::new(link.up) };
-                PhyAction::Negotiate
+                true
             }
             reg::CONTROL => {
                 let before = core::mem::replace(&mut self.regs[0], v & !RESTART);
-                let power = (before ^ v) & POWER_DOWN != 0;
-                if v & RESTART != 0 || power { PhyAction::Negotiate } else { PhyAction::None }
+                v & RESTART != 0 || (before ^ v) & POWER_DOWN != 0
             }
-            reg::STATUS | reg::ID1 | reg::ID2 => PhyAction::None,
+            reg::STATUS | reg::ID1 | reg::ID2 => false,
             _ => {
                 self.regs[usize::from(r & 31)] = v;
-                PhyAction::None
+                false
             }
         }
     }

@@ -7,7 +7,7 @@
 //! Source: IEEE 802.3 clause 22 for registers 0 to 15; e1000_hw.h for the vendor's 16 to 31.
 
 use super::config::{Speed, Variant};
-use crate::common::{LinkStatus, PhyAction, mii, partner_ability};
+use crate::common::{LinkStatus, mii, partner_ability};
 use doorbell_layout::e1000::phy as reg;
 
 const EXPANSION: u8 = 6;
@@ -125,21 +125,22 @@ impl Phy {
         }
     }
 
-    pub(super) fn write(&mut self, r: u8, v: u16) -> PhyAction {
+    /// Writes a register. Returns whether the link negotiates anew.
+    pub(super) fn write(&mut self, r: u8, v: u16) -> bool {
         match r {
             reg::CTRL if v & reg::CTRL_RESET != 0 => {
                 // Software reset: the settings stay, the link negotiates anew.
                 self.regs[usize::from(reg::CTRL)] = v & !(reg::CTRL_RESET | reg::CTRL_RESTART);
-                PhyAction::Negotiate
+                true
             }
             reg::CTRL => {
                 self.regs[usize::from(reg::CTRL)] = v & !reg::CTRL_RESTART;
-                if v & reg::CTRL_RESTART != 0 { PhyAction::Negotiate } else { PhyAction::None }
+                v & reg::CTRL_RESTART != 0
             }
-            reg::STATUS | reg::ID1 | reg::ID2 => PhyAction::None,
+            reg::STATUS | reg::ID1 | reg::ID2 => false,
             _ => {
                 self.regs[usize::from(r & 31)] = v;
-                PhyAction::None
+                false
             }
         }
     }

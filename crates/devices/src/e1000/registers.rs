@@ -7,7 +7,6 @@
 //! Source: SDM chapter 13; 13.2 for narrow accesses.
 
 use super::{config::Slot, device::E1000, filter::RAH_MASK, interrupt::TIMER, ring::LEN_MASK};
-use crate::common::PhyAction;
 use doorbell_hal::{Port, Reg, Time};
 use doorbell_layout::e1000::{
     CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SPD_1000, CTRL_TFCE, EECD_DO, EECD_GNT,
@@ -391,8 +390,7 @@ impl E1000 {
             let data = u32::from(self.phy.read(r, self.cfg.speed));
             self.regs.mdic = self.regs.mdic & !MDIC_DATA | data;
         } else {
-            let action = self.phy.write(r, (v & MDIC_DATA) as u16);
-            if action == PhyAction::Negotiate {
+            if self.phy.write(r, (v & MDIC_DATA) as u16) {
                 self.negotiate(at);
             }
             self.follow_link(at);

@@ -44,10 +44,7 @@ fn span(text: &str) -> Option<Span> {
     (ps < 8.64e16).then(|| Span::from_ps(ps.round() as u64)).filter(|s| *s > Span::ZERO)
 }
 
-/// Parses `text`.
-///
-/// # Errors
-/// Returns the wrong part and the syntax.
+/// Parses `text`. An error names the wrong part and the syntax.
 pub(super) fn parse(text: &str) -> Result<Plan, SettingError> {
     let mut plan = Plan::default();
     for one in text.split(',').map(str::trim).filter(|t| !t.is_empty()) {

@@ -63,11 +63,8 @@ impl HostConfig {
         }
     }
 
-    /// Refuses a run whose simulated memory, with its guard, exceeds `most` bytes. `advice` names
-    /// what makes it smaller.
-    ///
-    /// # Errors
-    /// The memory that would be needed.
+    /// Refuses a run whose simulated memory, with its guard, exceeds `most` bytes, with the memory
+    /// that it needs. `advice` names what makes it smaller.
     pub(crate) fn fits(&self, bytes: usize, most: u64, advice: &str) -> Result<(), SettingError> {
         let guard = if self.guard == ProtectionGranularity::Byte { 5 } else { 1 };
         let needs = bytes as u64 * guard;

@@ -676,10 +676,7 @@ pub fn parse_setting(keys: &[&'static Key], setting: &str) -> Parsed {
     parse_setting_at(keys, setting, &format!("--set {setting}"))
 }
 
-/// Parses a `key=value` given at `place`.
-///
-/// # Errors
-/// As [`parse_setting`].
+/// Parses a `key=value` given at `place`, as [`parse_setting`].
 pub(crate) fn parse_setting_at(keys: &[&'static Key], setting: &str, place: &str) -> Parsed {
     let wrong = |what: SettingError| InputError::new(place, what);
     let Some((name, value)) = setting.split_once('=') else {

@@ -331,10 +331,7 @@ where
 }
 
 /// Runs `load` over an open driver, and returns it. Counts start when it is open and end before it
-/// is closed.
-///
-/// # Errors
-/// The run is stuck, or the watcher ends it.
+/// is closed. Fails if the run is stuck, or the watcher ends it.
 pub(crate) fn run<B, D, Dr>(
     m: &mut Board<B, D>,
     tested: DeviceUnderTest<

@@ -325,10 +325,7 @@ impl Looks {
 
 /// Drives all cores to the end of their traffic, until everything sent has left the device. The
 /// traffic, and any pace, starts now. Counts are those since `before`; the run ends at
-/// `end(machine, time of the last event)`.
-///
-/// # Errors
-/// A core is stuck, or the watcher ends the run.
+/// `end(machine, time of the last event)`. Fails if a core is stuck, or the watcher ends the run.
 pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>>>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Source>],
@@ -399,10 +396,8 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
 }
 
 /// Runs `load` through one driver on core 0, and takes it down with `end`. `lines` are its
-/// interrupts, and its queue holds `in_flight` packets. `trouble` starts the faults.
-///
-/// # Errors
-/// There is not enough host memory, or as for [`run`].
+/// interrupts, and its queue holds `in_flight` packets. `trouble` starts the faults. Fails for lack
+/// of host memory, or as [`run`].
 pub(crate) fn run_alone<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>>>(
     m: &mut Machine<B, D>,
     driver: Dr,

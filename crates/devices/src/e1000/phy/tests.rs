@@ -27,11 +27,11 @@ fn link_status_latches_low() {
 #[test]
 fn reset_and_restart_clear_themselves() {
     let mut p = Phy::new(Variant::I82540Em, Speed::M1000, true);
-    assert_eq!(p.write(0, 0x9140), PhyAction::Negotiate);
+    assert!(p.write(0, 0x9140));
     assert_eq!(p.read(0, Speed::M1000), 0x1140);
-    assert_eq!(p.write(0, 0x1340), PhyAction::Negotiate);
+    assert!(p.write(0, 0x1340));
     assert_eq!(p.read(0, Speed::M1000), 0x1140);
-    assert_eq!(p.write(0, 0x4140), PhyAction::None);
+    assert!(!p.write(0, 0x4140));
     assert!(p.loops());
 }
 

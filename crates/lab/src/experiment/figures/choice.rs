@@ -75,10 +75,8 @@ impl Choice {
         }
     }
 
-    /// Takes the user's value. A number need not be among the alternatives, if these are numbers.
-    ///
-    /// # Errors
-    /// The value is not among the alternatives.
+    /// Takes the user's value. It must be among the alternatives, except for a number if these are
+    /// numbers.
     pub(super) fn set(&mut self, given: &Given) -> Result<(), SetError> {
         let text = given.to_string();
         let same = |a: &String| match given {

@@ -61,10 +61,8 @@ pub(crate) fn nudge(key: &Key, value: f64) -> Perturbation {
 }
 
 /// Sets every key that has a constant or a choice. Unlike a user, a solver or a sensitivity run may
-/// leave the steps of a key.
-///
-/// # Panics
-/// The alternative of a choice is not allowed: a fault of its author.
+/// leave the steps of a key. Panics if the alternative of a choice is not allowed: a fault of its
+/// author.
 pub(crate) fn apply(constants: &Constants, values: &mut Values) {
     for choice in constants.choices() {
         if let Some((key, v)) = values.find_mut(&choice.key) {
