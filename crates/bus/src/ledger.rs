@@ -52,10 +52,9 @@ macro_rules! part {
 
 macro_rules! ledger {
     ($($(#[doc = $doc:literal])+ $field:ident: $group:ident $($part:ident $title:literal)?,)*) => {
-        /// All counts of a run.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Ledger {
-            $($(#[doc = $doc])+ pub $field: u64,)*
+        doorbell_hal::counters! {
+            /// All counts of a run.
+            struct Ledger; $($(#[doc = $doc])+ $field,)*
         }
 
         impl Ledger {
@@ -71,28 +70,12 @@ macro_rules! ledger {
             pub fn counters(&self) -> impl Iterator<Item = (&'static Counter, u64)> {
                 Ledger::COUNTERS.iter().zip([$(self.$field),*])
             }
-            /// Returns the sum of two ledgers.
-            pub fn plus(&self, other: &Ledger) -> Ledger {
-                Ledger { $($field: self.$field + other.$field,)* }
-            }
             /// Returns what was counted since `before`.
             pub fn since(&self, before: &Ledger) -> Ledger {
                 Ledger { $($field: self.$field - before.$field,)* }
             }
         }
     };
-}
-
-impl Ledger {
-    /// Returns every value with its counter's name, in a fixed order.
-    pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.counters().map(|(c, value)| (c.name, value))
-    }
-
-    /// Returns the name and the sentence of every counter.
-    pub fn about() -> impl Iterator<Item = (&'static str, &'static str)> {
-        Ledger::COUNTERS.iter().map(|c| (c.name, c.about))
-    }
 }
 
 ledger! {

@@ -57,7 +57,7 @@ pub trait Bus: Port {
     }
     /// Returns the sum of the counts of all platforms.
     fn ledger(&self) -> Ledger {
-        self.platform().ledger.clone()
+        self.platform().ledger
     }
     /// Returns the time of the next arrival; [`Time::NEVER`] if nothing is in flight.
     #[inline(always)]

@@ -197,7 +197,7 @@ proptest! {
             };
             prop_assert!(done >= at);
         }
-        let l = p.platform().ledger.clone();
+        let l = p.platform().ledger;
         let room = p.capacity(p.booked_until().since(Time::ZERO));
         for (beats, bytes) in
             [(l.axi_read_beats, l.axi_read_bytes), (l.axi_write_beats, l.axi_write_bytes)]

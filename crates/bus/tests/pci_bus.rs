@@ -166,7 +166,7 @@ fn commands_bytes_and_partial_lines_are_counted() {
     read(&mut p, Time::ZERO, 0x20A8, 1514);
     write(&mut p, Time::ZERO, 0x800, 1514);
     write(&mut p, Time::ZERO, 0x2012, 1514);
-    let l = p.platform().ledger.clone();
+    let l = p.platform().ledger;
     let expected = Ledger {
         pci_mrm: 3,
         pci_mrl: 1,

@@ -285,7 +285,7 @@ fn two_runs_take_the_same_time_to_the_picosecond() {
     let run = || {
         let mut m = machine(Some(Span::from_us(333)));
         wait_by_register(&mut m, Span::from_ms(1), Pause::Relax).unwrap();
-        (m.now(), m.ledger().clone())
+        (m.now(), *m.ledger())
     };
     assert_eq!(run(), run());
 }

@@ -233,7 +233,7 @@ fn crossings_of_a_packet() {
     let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
     let mut up = TestSink::default();
     a.wait(&mut h, Span::from_us(50));
-    let before = h.ledger().clone();
+    let before = *h.ledger();
     // Three pieces of 500 bytes, each on a line: 4 bursts of 128 bytes at most.
     let pieces = [0; 3].map(|_| {
         let buf = h.buffer(500, Alignment { align: 128, offset: 0 }).unwrap();
@@ -250,7 +250,7 @@ fn crossings_of_a_packet() {
     assert_eq!(l.axi_read_beats, 3 * 7 + 3 * 63);
     assert_eq!((l.axi_writes, l.axi_write_beats, l.axi_write_bytes), (3, 3, 12));
     assert_eq!((l.axi_lite_writes, l.axi_lite_reads, l.line_interrupts), (1, 0, 0));
-    let before = h.ledger().clone();
+    let before = *h.ledger();
     a.inject(&mut h, &frame(1514));
     let l = h.ledger().since(&before);
     // Of the fetches ahead, one is made up for.

@@ -90,7 +90,7 @@ fn bound() -> Value {
 /// group, also in sums.
 fn held() -> Value {
     let bound = || json!({ "$ref": "#/definitions/bound" });
-    let counts: Vec<(&str, &str)> = Ledger::about().collect();
+    let counts = Ledger::ABOUT;
     let described = |about: &str| json!({ "allOf": [bound()], "description": about });
     let mut properties: Map<String, Value> =
         WHOLE.iter().map(|n| ((*n).to_owned(), bound())).collect();

@@ -52,7 +52,7 @@ pub(super) fn empty() -> Value {
         "runs": [],
         "parts": parts.collect::<Vec<_>>(),
         "items": items(),
-        "about": Ledger::about().collect::<BTreeMap<_, _>>(),
+        "about": Ledger::ABOUT.iter().copied().collect::<BTreeMap<_, _>>(),
     })
 }
 
@@ -61,8 +61,8 @@ pub(super) fn empty() -> Value {
 fn items() -> Value {
     let mut all = Map::new();
     for part in &PARTS {
-        let named = Ledger::about()
-            .filter_map(|(name, _)| Some((name.to_owned(), json!(part.item(name)?))));
+        let named = Ledger::ABOUT.iter();
+        let named = named.filter_map(|(n, _)| Some(((*n).to_owned(), json!(part.item(n)?))));
         all.insert(part.name.to_owned(), Value::Object(named.collect()));
     }
     Value::Object(all)

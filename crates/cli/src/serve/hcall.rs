@@ -192,7 +192,7 @@ impl<D: Backend> Transport for Hcalls<D> {
 
     fn report(&self) -> Report {
         let bill = self.bill.borrow();
-        let mut l = bill.ledger.clone();
+        let mut l = bill.ledger;
         let stats =
             self.ports.iter().map(Port::stats).fold(PluginStats::default(), |a, b| a.plus(&b));
         (l.tce_hcalls, l.tce_puts) = (stats.table_calls, stats.table_entries);

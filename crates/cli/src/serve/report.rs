@@ -74,8 +74,7 @@ impl Report {
 
 /// Returns all counts of a ledger with their descriptions.
 pub(super) fn entries(ledger: &Ledger) -> Vec<(&'static str, &'static str, u64)> {
-    let all = Ledger::about().zip(ledger.entries());
-    all.map(|((name, about), (_, v))| (name, about, v)).collect()
+    ledger.counters().map(|(c, v)| (c.name, c.about, v)).collect()
 }
 
 fn object<T: Clone>(members: Vec<(&'static str, T)>) -> Named<T> {

@@ -116,7 +116,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         m.enter(i);
         core.driver.start(&mut m);
     }
-    let before = Snapshot { ledger: m.ledger().clone(), done: (m.ledger().wire_frames, 0), ..zero };
+    let before = Snapshot { ledger: *m.ledger(), done: (m.ledger().wire_frames, 0), ..zero };
     let trouble = FaultSchedule::begin(&setup.host.faults, &mut m, functions, |d, b, at, up| {
         d.set_carrier(b, at, up);
     });
