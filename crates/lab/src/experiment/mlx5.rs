@@ -12,7 +12,7 @@ use crate::config::key::Values;
 use crate::experiment::metrics::Numbers;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, RUN, StackKeys, System};
-use crate::experiment::{self, Result, Snapshot, open_loop};
+use crate::experiment::{self, Counts, Result, open_loop};
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
@@ -111,12 +111,12 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     if watch.wants_frames() {
         m.bus.sink_mut().start();
     }
-    let zero = Snapshot::of(&m);
+    let zero = Counts::of(&m);
     for (i, core) in running.iter_mut().enumerate() {
         m.enter(i);
         core.driver.start(&mut m);
     }
-    let before = Snapshot { ledger: *m.ledger(), done: (m.ledger().wire_frames, 0), ..zero };
+    let before = Counts { ledger: *m.ledger(), packets: m.ledger().wire_frames, ..zero };
     let trouble = FaultSchedule::begin(&setup.host.faults, &mut m, functions, |d, b, at, up| {
         d.set_carrier(b, at, up);
     });

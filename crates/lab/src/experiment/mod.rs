@@ -19,7 +19,7 @@ mod run;
 pub mod system;
 pub mod window;
 
-pub use run::{Counts, Entries, Result, RunError, RunStats, Snapshot, WorkTotals};
+pub use run::{Counts, Entries, Result, RunError, RunStats, WorkTotals};
 pub(crate) use run::{Experiment, Points, Probe, SLICE};
 
 use crate::config::InputError;

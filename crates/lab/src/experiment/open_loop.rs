@@ -4,7 +4,7 @@
 
 use crate::config::key::{Is, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
-use crate::experiment::{Counts, Result, RunError, RunStats, Snapshot, window::Window};
+use crate::experiment::{Counts, Result, RunError, RunStats, window::Window};
 use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, fail_if};
@@ -280,7 +280,7 @@ struct Looks {
     sent: u64,
     next: u64,
     stride: u64,
-    all: Vec<Snapshot>,
+    all: Vec<Counts>,
     /// Frames that had left when the first source had handed over all of its own.
     dry: Option<u64>,
 }
@@ -298,7 +298,7 @@ impl Looks {
     #[inline(never)]
     fn look<B: Bus, D: Device<B>>(&mut self, m: &Machine<B, D>) {
         self.next = m.ledger().wire_frames + self.stride;
-        self.all.push(Snapshot::of(m));
+        self.all.push(Counts::of(m));
         if self.all.len() == MOST_LOOKS {
             keep_every_other(&mut self.all);
             self.stride *= 2;
@@ -313,10 +313,10 @@ impl Looks {
         let window = Window::found(began, departures, dry)?;
         let last = departures[..departures.partition_point(|d| d.1 <= dry)].last()?.1;
         let first = last - window.packets;
-        let frames = |s: &Snapshot| s.done.0 - self.sent;
+        let frames = |s: &Counts| s.packets - self.sent;
         let a = self.all.iter().find(|s| frames(s) >= first)?;
-        let b = self.all.iter().rfind(|s| frames(s) <= last).filter(|b| b.done > a.done)?;
-        let mut counts = a.until(b);
+        let b = self.all.iter().rfind(|s| frames(s) <= last).filter(|b| b.packets > a.packets)?;
+        let mut counts = b.since(a);
         let seconds = counts.packets as f64 / window.rate();
         counts.elapsed = Span::from_ps((seconds * 1e12).round() as u64);
         Some((window, counts))
@@ -331,7 +331,7 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     cores: &mut [Core<Dr, Source>],
     load: &Load,
     mut trouble: Option<FaultSchedule<B, D>>,
-    before: &Snapshot,
+    before: &Counts,
     end: impl FnOnce(&Machine<B, D>, Time) -> Time,
     watch: &mut dyn Watch,
 ) -> Result<RunStats> {
@@ -386,7 +386,8 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     let mut alarms = WatchdogEvents::default();
     cores.iter().for_each(|c| alarms.add(c.alarms()));
     let faults = trouble.map(|t| t.end(m, alarms));
-    let mut counts = before.until(&Snapshot { at: end(m, last), ..Snapshot::of(m) });
+    let elapsed = end(m, last).since(Time::ZERO);
+    let mut counts = Counts { elapsed, ..Counts::of(m) }.since(before);
     counts.busy = vec![counts.work.iter().fold(counts.stalled, |sum, w| sum + w.2)];
     let mut latency = Histogram::default();
     cores.iter().for_each(|c| latency.add(&c.latency));
@@ -413,7 +414,7 @@ pub(crate) fn run_alone<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine
     let source = load.source(m, 1, 0, in_flight)?;
     let core = source.map(|s| Core::new(driver, s, lines, in_flight as usize));
     let mut cores = Vec::from_iter(core);
-    let before = Snapshot::of(m);
+    let before = Counts::of(m);
     let trouble = trouble(m);
     let mut o = run(m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
     close(m, cores, &mut o, end);

@@ -1,9 +1,9 @@
 //! One run of a system: snapshots, the measured window, and their statistics.
 //!
 //! A system builds a machine, opens its driver and counts its load ([`Probe`]). This module runs
-//! the load, first for its warm-up and then for the measured time. A [`Snapshot`] is taken at both
-//! ends of that time, and their difference is the [`Counts`] of [`RunStats`]. Loads that end by
-//! themselves are driven by [`super::open_loop`], with the same snapshots and statistics.
+//! the load, first for its warm-up and then for the measured time. [`Counts`] are read at both ends
+//! of that time, and their difference is that of [`RunStats`]. Loads that end by themselves are
+//! driven by [`super::open_loop`], with the same counts and statistics.
 
 use crate::experiment::result::{Cost, Count, CountsOf, Group, Measured, Rate, Series};
 use crate::experiment::window::{Marks, Window};
@@ -94,72 +94,7 @@ impl From<OpenError> for RunError {
     }
 }
 
-/// Counters of a machine at an instant.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    pub(crate) at: Time,
-    /// Packets and payload bytes so far.
-    pub(crate) done: (u64, u64),
-    /// Frames and bytes that arrived, from the machine and at it.
-    pub(crate) wire: [(u64, u64); 2],
-    pub(crate) ledger: Ledger,
-    pub(crate) work: WorkTotals,
-    pub(crate) stalled: Span,
-    pub(crate) busy: Vec<Span>,
-    pub(crate) interrupts: Vec<u64>,
-    pub(crate) polls: u64,
-    pub(crate) counters: [Entries; 2],
-}
-
-impl Snapshot {
-    /// Reads a machine whose device sends to the wire by itself.
-    pub(crate) fn of<B: Bus, D: Device<B>>(m: &Machine<B, D>) -> Snapshot {
-        let work: WorkTotals = WorkKind::ALL.map(|k| (k, m.done(k), m.spent(k))).into();
-        let ledger = m.bus.ledger();
-        Snapshot {
-            at: m.now(),
-            done: (ledger.wire_frames, 0),
-            wire: [(ledger.wire_frames, ledger.wire_bytes), (0, 0)],
-            busy: vec![work.iter().fold(m.stalled(), |sum, w| sum + w.2)],
-            interrupts: vec![m.done(WorkKind::Interrupt).times],
-            polls: m.done(WorkKind::Poll).times,
-            stalled: m.stalled(),
-            ledger,
-            work,
-            counters: [Vec::new(), Vec::new()],
-        }
-    }
-
-    /// Returns what was counted from this snapshot to `later`.
-    pub(crate) fn until(&self, later: &Snapshot) -> Counts {
-        let (a, b) = (self, later);
-        let less = |a: Span, b: Span| Span::from_ps(b.ps() - a.ps());
-        let wire = |i: usize| on_wire((b.wire[i].0 - a.wire[i].0, b.wire[i].1 - a.wire[i].1));
-        let work = |(a, b): (&(WorkKind, Done, Span), &(WorkKind, Done, Span))| {
-            let done = Done { times: b.1.times - a.1.times, units: b.1.units - a.1.units };
-            (b.0, done, less(a.2, b.2))
-        };
-        let entries = |i: usize| {
-            let both = a.counters[i].iter().zip(&b.counters[i]);
-            both.map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect()
-        };
-        Counts {
-            packets: b.done.0 - a.done.0,
-            elapsed: b.at.since(a.at),
-            payload: b.done.1 - a.done.1,
-            wire: (wire(0), wire(1)),
-            ledger: b.ledger.since(&a.ledger),
-            work: a.work.iter().zip(&b.work).map(work).collect(),
-            stalled: less(a.stalled, b.stalled),
-            busy: a.busy.iter().zip(&b.busy).map(|(a, b)| less(*a, *b)).collect(),
-            interrupts: a.interrupts.iter().zip(&b.interrupts).map(|(a, b)| b - a).collect(),
-            polls: b.polls - a.polls,
-            counters: [entries(0), entries(1)],
-        }
-    }
-}
-
-/// Counts over a time.
+/// Counts over a time, or of a machine so far.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Counts {
     /// Packets sent or received, or transactions, as the load counts them.
@@ -187,6 +122,51 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Reads a machine whose device sends to the wire by itself.
+    pub(crate) fn of<B: Bus, D: Device<B>>(m: &Machine<B, D>) -> Counts {
+        let work: WorkTotals = WorkKind::ALL.map(|k| (k, m.done(k), m.spent(k))).into();
+        let ledger = m.bus.ledger();
+        Counts {
+            packets: ledger.wire_frames,
+            elapsed: m.now().since(Time::ZERO),
+            payload: 0,
+            wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
+            busy: vec![work.iter().fold(m.stalled(), |sum, w| sum + w.2)],
+            interrupts: vec![m.done(WorkKind::Interrupt).times],
+            polls: m.done(WorkKind::Poll).times,
+            stalled: m.stalled(),
+            ledger,
+            work,
+            counters: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// Returns what was counted since `before`.
+    pub(crate) fn since(&self, before: &Counts) -> Counts {
+        let (a, b) = (before, self);
+        let work = |(a, b): (&(WorkKind, Done, Span), &(WorkKind, Done, Span))| {
+            let done = Done { times: b.1.times - a.1.times, units: b.1.units - a.1.units };
+            (b.0, done, b.2 - a.2)
+        };
+        let entries = |i: usize| {
+            let both = a.counters[i].iter().zip(&b.counters[i]);
+            both.map(|(a, b)| (b.0, b.1.saturating_sub(a.1))).collect()
+        };
+        Counts {
+            packets: b.packets - a.packets,
+            elapsed: b.elapsed - a.elapsed,
+            payload: b.payload - a.payload,
+            wire: (b.wire.0 - a.wire.0, b.wire.1 - a.wire.1),
+            ledger: b.ledger.since(&a.ledger),
+            work: a.work.iter().zip(&b.work).map(work).collect(),
+            stalled: b.stalled - a.stalled,
+            busy: a.busy.iter().zip(&b.busy).map(|(a, b)| *b - *a).collect(),
+            interrupts: a.interrupts.iter().zip(&b.interrupts).map(|(a, b)| b - a).collect(),
+            polls: b.polls - a.polls,
+            counters: [entries(0), entries(1)],
+        }
+    }
+
     /// Returns the time in seconds, never 0.
     pub fn seconds(&self) -> f64 {
         self.elapsed.as_secs_f64().max(1e-12)
@@ -438,16 +418,19 @@ where
         &self,
         at: Time,
         probe: &impl Probe<Machine<B, Wired<D, Pr>>, NapiContext<Dr, E>>,
-    ) -> Snapshot {
-        Snapshot {
-            at,
-            done: probe.done(self.m, &self.stations),
-            wire: [self.m.device.out.borrow().landed, self.m.device.back.landed],
+    ) -> Counts {
+        let (packets, payload) = probe.done(self.m, &self.stations);
+        let device = &self.m.device;
+        Counts {
+            packets,
+            elapsed: at.since(Time::ZERO),
+            payload,
+            wire: (on_wire(device.out.borrow().landed), on_wire(device.back.landed)),
             busy: self.cpus.iter().map(|c| c.busy.total()).collect(),
             interrupts: self.stations.iter().flat_map(|s| s.taken.iter().copied()).collect(),
             polls: self.stations.iter().map(|s| s.polls).sum(),
             counters: probe.counters(self.m, &self.stations),
-            ..Snapshot::of(self.m)
+            ..Counts::of(self.m)
         }
     }
 
@@ -460,7 +443,7 @@ where
         probe: &mut impl Probe<Machine<B, Wired<D, Pr>>, NapiContext<Dr, E>>,
     ) -> Result<(RunStats, Time)> {
         let ends = [begin + warmup, begin + warmup + duration];
-        let mut snapshots: Vec<Snapshot> = Vec::with_capacity(2);
+        let mut snapshots: Vec<Counts> = Vec::with_capacity(2);
         let mut series: Vec<Series> = Vec::new();
         let (mut at, mut last, mut marks) = (begin, (0, 0), Marks::new());
         while snapshots.len() < 2 {
@@ -492,7 +475,7 @@ where
                 marks.push((at, packets));
             }
         }
-        let counts = snapshots[0].until(&snapshots[1]);
+        let counts = snapshots[1].since(&snapshots[0]);
         let window = Window::given(begin, &marks, warmup > Span::ZERO);
         Ok((RunStats { series, ..RunStats::new(window, counts.clone(), counts) }, at))
     }

@@ -12,7 +12,7 @@ use super::{
     memory,
 };
 use crate::experiment::window::{Marks, Window};
-use crate::experiment::{self, Counts, Result, RunError, Snapshot, papr};
+use crate::experiment::{self, Counts, Result, RunError, papr};
 use doorbell_bus::{Bus, trace::DriverCall};
 use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
@@ -140,9 +140,9 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         let others = PortStats::default().entries().chain(BridgeCounters::default().entries());
         [drivers.chain(others).collect(), device_counters(m)]
     };
-    let look_at = |client: &PartitionDriver, server: &PartitionDriver, m: &Lpars| Snapshot {
+    let look_at = |client: &PartitionDriver, server: &PartitionDriver, m: &Lpars| Counts {
         counters: look(client, server, m),
-        ..Snapshot::of(m)
+        ..Counts::of(m)
     };
     let before = look_at(&client, &server, &m);
     doorbell_sim::watch::begin(&mut m, watch);
@@ -193,7 +193,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         busy: busy.into(),
         interrupts: vec![interrupts, 0, 0],
         polls,
-        ..before.until(&after)
+        ..after.since(&before)
     };
     let mut totals = Totals::of(&m);
     close(&mut m, client, &mut totals);
