@@ -208,15 +208,22 @@ fn at_its_own_times_a_frame_leaves_when_it_did() {
     }
 }
 
+/// Returns the index of the first frame over the MTU that cannot be segmented.
+fn first_unsendable(options: ReplayOptions, frames: &Frames) -> Option<usize> {
+    frames
+        .iter()
+        .position(|(_, f)| options.is_over(f) && options.prepare(&mut f.to_vec()).is_none())
+}
+
 #[test]
 fn a_frame_over_the_mtu_is_cut_when_asked_for_and_found_when_not() {
     let mut frames = Frames::default();
     frames.push(Span::ZERO, &tcp(100));
     frames.push(Span::ZERO, &tcp(5000));
     let frames = Arc::new(frames);
-    assert_eq!(ReplayOptions::DEFAULT.first_unsendable(&frames), Some(1));
+    assert_eq!(first_unsendable(ReplayOptions::DEFAULT, &frames), Some(1));
     let options = ReplayOptions { gso: Some(1448), ..ReplayOptions::DEFAULT };
-    assert_eq!(options.first_unsendable(&frames), None);
+    assert_eq!(first_unsendable(options, &frames), None);
     let (outcome, sent) = replay(&frames, options, true);
     assert_eq!(outcome.totals.driver.tso_packets, 1);
     assert_eq!(sent.len(), 1 + 4);

@@ -232,22 +232,6 @@ impl CsumPartial {
         frame[field..field + 2].copy_from_slice(&check.to_be_bytes());
         Ok(n)
     }
-
-    /// Completes the checksum of a frame in several pieces. The first holds the headers up to the
-    /// checksum field. Returns the number of bytes summed.
-    pub fn complete_pieces<'a>(
-        self,
-        head: &mut [u8],
-        rest: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<u32, OutOfFrame> {
-        let field = self.field();
-        fail_if(head.len() < field + 2, OutOfFrame)?;
-        let mut run = Running::default();
-        run.add(&head[self.start as usize..]);
-        rest.into_iter().for_each(|piece| run.add(piece));
-        head[field..field + 2].copy_from_slice(&self.finish(run.sum()).to_be_bytes());
-        Ok(run.len() as u32)
-    }
 }
 
 /// A running sum over pieces of any length.

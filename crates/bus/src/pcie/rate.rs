@@ -38,11 +38,6 @@ impl ByteTime {
         ByteTime(((self.0 as u128 * whole as u128 + left as u128 / 2) / left as u128) as u64)
     }
 
-    /// Picoseconds, for printing.
-    pub fn as_ps_f64(self) -> f64 {
-        self.0 as f64 / (1u64 << FRACTION) as f64
-    }
-
     /// The whole bytes that fit a span: the capacity that the audit holds bookings against.
     pub const fn capacity(self, span: Span) -> u64 {
         (((span.ps() as u128) << FRACTION) / self.0 as u128) as u64

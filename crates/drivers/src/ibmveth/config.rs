@@ -103,13 +103,6 @@ impl Config {
         }
     }
 
-    /// Keeps less memory mapped, as where the hypervisor overcommits it (Cooperative Memory
-    /// Overcommitment).
-    pub const fn with_cmo(mut self) -> Config {
-        self.pools[4].count = 64;
-        self
-    }
-
     /// Returns the entries of the receive queue: one more than the buffers of all pools, inactive
     /// ones included, so that it never fills.
     pub const fn slots(&self) -> u32 {

@@ -102,16 +102,6 @@ impl ReplayOptions {
         let checksum = if self.checksum_offload { prepare_partial(frame) } else { None };
         Some(OffloadRequest { checksum, ..OffloadRequest::NONE })
     }
-
-    /// Returns the index of the first frame over the MTU that cannot be segmented.
-    pub fn first_unsendable(&self, frames: &Frames) -> Option<usize> {
-        let mut scratch = Vec::new();
-        frames.iter().position(|(_, f)| {
-            scratch.clear();
-            scratch.extend_from_slice(f);
-            self.is_over(f) && self.prepare(&mut scratch).is_none()
-        })
-    }
 }
 
 /// The source that replays a capture on one core.

@@ -8,7 +8,11 @@ fn slots_count_all_five_pools_the_inactive_too() {
     let (mut h, _) = open();
     assert_eq!(firmware(&mut h).queue.len(), (1 + 5 * 8) * 16);
     assert_eq!(Config::new(UNIT, MAC).slots(), 1 + 256 + 512 + 256 + 256 + 256);
-    assert_eq!(Config::new(UNIT, MAC).with_cmo().slots(), 1 + 256 + 512 + 256 + 256 + 64);
+    // Linux keeps less mapped where the hypervisor overcommits memory (Cooperative Memory
+    // Overcommitment).
+    let mut overcommitted = Config::new(UNIT, MAC);
+    overcommitted.pools[4].count = 64;
+    assert_eq!(overcommitted.slots(), 1 + 256 + 512 + 256 + 256 + 64);
 }
 
 #[test]
