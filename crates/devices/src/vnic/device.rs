@@ -2,7 +2,7 @@
 
 use super::{Config, queue::Ring, session::Session, transmit::TxRequest};
 use crate::common::SpareFrames;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_hal::{EventSource, Fact, Hcall, HcallDevice, Port, Reply, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{
@@ -152,6 +152,7 @@ pub(super) struct Completion {
 
 #[derive(Debug)]
 struct ScheduledEvent {
+    at: Time,
     client: usize,
     session: u64,
     event: Event,
@@ -176,8 +177,7 @@ pub struct VnicServer {
     pub counters: Counters,
     pub(super) clients: Vec<Client>,
     /// By time, then in the order of scheduling.
-    due: BTreeMap<(Time, u64), ScheduledEvent>,
-    seq: u64,
+    due: VecDeque<ScheduledEvent>,
     sessions: u64,
     /// Time at which the time line behind the calls is free.
     pub(super) serial_free: Time,
@@ -196,8 +196,7 @@ impl VnicServer {
             cfg,
             counters: Counters::default(),
             clients: Vec::new(),
-            due: BTreeMap::new(),
-            seq: 0,
+            due: VecDeque::new(),
             sessions: 0,
             serial_free: Time::ZERO,
             now: Time::ZERO,
@@ -282,11 +281,11 @@ impl VnicServer {
     // ---- what is due ----
 
     pub(super) fn later(&mut self, client: usize, at: Time, event: Event) {
-        self.seq += 1;
         let session = self.clients[client].session.number;
         let at = at.max(self.now);
         self.next_due = self.next_due.min(at);
-        self.due.insert((at, self.seq), ScheduledEvent { client, session, event });
+        let place = self.due.partition_point(|d| d.at <= at);
+        self.due.insert(place, ScheduledEvent { at, client, session, event });
     }
 
     /// Returns the time at which the next frame of a client can be fetched.
@@ -296,7 +295,7 @@ impl VnicServer {
     }
 
     fn next(&self) -> Option<(Time, Option<usize>)> {
-        let event = self.due.keys().next().map(|d| (d.0, None));
+        let event = self.due.front().map(|d| (d.at, None));
         let fetch = (0..self.clients.len())
             .filter_map(|i| Some((self.fetch_due(&self.clients[i])?, Some(i))));
         event.into_iter().chain(fetch).min_by_key(|n| n.0)
@@ -317,9 +316,9 @@ impl VnicServer {
             match fetch {
                 Some(c) => self.fetch(ports, c, at),
                 None => {
-                    let Some((_, d)) = self.due.pop_first() else { break };
+                    let Some(d) = self.due.pop_front() else { break };
                     if d.client < ports.len() {
-                        self.handle(&mut ports[d.client], at, d);
+                        self.handle(&mut ports[d.client], d);
                     }
                 }
             }
@@ -328,8 +327,8 @@ impl VnicServer {
         self.update_next_due();
     }
 
-    fn handle<P: Port>(&mut self, p: &mut P, at: Time, d: ScheduledEvent) {
-        let ScheduledEvent { client, session, event } = d;
+    fn handle<P: Port>(&mut self, p: &mut P, d: ScheduledEvent) {
+        let ScheduledEvent { at, client, session, event } = d;
         let live = self.clients[client].session.number == session;
         match event {
             Event::Command(m) => {
@@ -541,7 +540,7 @@ impl<P: Port> HcallDevice<P> for VnicServer {
             self.clients[c] = self.client(c);
         }
         // Frames that were fetched are lost, too, with all else that was to come.
-        for (_, d) in core::mem::take(&mut self.due) {
+        for d in core::mem::take(&mut self.due) {
             match d.event {
                 Event::Frame { last, .. } => self.counters.tx_lost += u64::from(last),
                 Event::Deliver { .. } => self.counters.rx_lost += 1,
