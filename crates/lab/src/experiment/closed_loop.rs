@@ -293,8 +293,8 @@ where
 }
 
 /// Runs `load` over the stations of `x`, the first of which has the connections. Leaves nothing in
-/// their queues. `look` reads the counters of drivers and devices. Fails if the run is stuck, or the
-/// watcher ends it.
+/// their queues. `look` reads the counters of drivers and devices. Fails if the run is stuck, or
+/// the watcher ends it.
 pub(crate) fn run<B, D, Dr, E>(
     x: &mut Experiment<'_, B, D, Hosts, Dr, E>,
     load: &Load,

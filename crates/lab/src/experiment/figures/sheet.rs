@@ -137,8 +137,8 @@ impl FigureSet {
         self.check()
     }
 
-    /// Sets a constant or takes an alternative by hand. The row of its fit is then only shown. Fails
-    /// if this system has no such key, or it cannot have the value.
+    /// Sets a constant or takes an alternative by hand. The row of its fit is then only shown.
+    /// Fails if this system has no such key, or it cannot have the value.
     pub(super) fn set(&mut self, Setting { key, value }: &Setting) -> Result<(), SetError> {
         let constant = self.constants.iter().find(|c| c.key == *key);
         let row = constant.and_then(|c| c.fit_row().map(str::to_owned));
