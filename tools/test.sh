@@ -32,6 +32,7 @@ if [ -z "$reasons" ]; then
     step "documents" tools/docs.py --check docs/*.md
     step "book" tools/test-book.sh
     step "report" tools/test-report.sh
+    step "frames" tools/test-frames.sh
     exit
 fi
 
@@ -40,7 +41,7 @@ fi
     # Each such test asks through this function, so this list is never out of date.
     grep -l '\bfull(' crates/*/tests/*.rs | sed 's|.*/\(.*\)\.rs|    \1|'
     echo '    docs/*.md (tools/docs.py), and the book (tools/test-book.sh)'
-    echo '    the report in a browser (tools/test-report.sh)'
+    echo '    the report in a browser (tools/test-report.sh), and results in pandas and others'
 } >&2
 if [ "${CI:-}" = true ]; then
     echo "test: in CI that is a failure" >&2

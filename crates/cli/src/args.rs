@@ -2,7 +2,7 @@
 
 mod examples;
 
-use crate::render::{CHARTS, Format, PAGES, PLAIN, TABLES};
+use crate::render::{CHARTS, Format, NO_RECORDS, PAGES, PLAIN};
 use clap::{ArgGroup, Args as Group, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -85,12 +85,12 @@ pub(crate) enum Command {
 const CAPTURE: &str = "Capture";
 const OUTPUT: &str = "Output";
 
-/// Options for the output. `F` selects the formats: 0 plain, 1 pages, 2 tables, 3 charts.
+/// Options for the output. `F` selects the formats: 0 plain, 1 pages, 2 charts, 3 no records.
 #[derive(Group, Clone, Copy, Debug)]
 pub(crate) struct Output<const F: usize> {
     /// Output format
     #[arg(long, default_value = "table", help_heading = OUTPUT)]
-    #[arg(value_parser = Format::among([PLAIN, PAGES, TABLES, CHARTS][F]))]
+    #[arg(value_parser = Format::among([PLAIN, PAGES, CHARTS, NO_RECORDS][F]))]
     pub(crate) format: Format,
     /// No progress and no notices on stderr
     #[arg(short, long, help_heading = OUTPUT)]
@@ -151,9 +151,14 @@ impl Changes {
 #[derive(Group, Debug)]
 pub(crate) struct Run {
     /// Name of a scenario, or path of a .toml file
-    pub(crate) scenario: String,
+    #[arg(required_unless_present = "repeat")]
+    pub(crate) scenario: Option<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    /// Run a kept result again (`run --format json`, or result.json), and say what differs; - is
+    /// stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "Changes"])]
+    pub(crate) repeat: Option<PathBuf>,
     /// Write the frames on the wire to this file (pcapng). With --out, a bare name goes there
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
@@ -205,8 +210,11 @@ pub(crate) struct Sweep {
     pub(crate) show: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    /// Write a record of each run, with every number, to this file: .parquet, .csv or .ndjson
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) output: Output<3>,
+    pub(crate) output: Output<2>,
 }
 
 #[derive(Group, Debug)]
@@ -238,7 +246,7 @@ pub(crate) struct Rank {
     #[command(flatten)]
     pub(crate) changes: Changes,
     #[command(flatten)]
-    pub(crate) output: Output<3>,
+    pub(crate) output: Output<2>,
 }
 
 #[derive(Group, Debug)]
@@ -258,7 +266,7 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) changes: Changes,
     #[command(flatten)]
-    pub(crate) output: Output<2>,
+    pub(crate) output: Output<1>,
 }
 
 #[derive(Group, Debug)]
@@ -286,6 +294,9 @@ pub(crate) struct Reproduce {
 pub(crate) struct Report {
     /// A directory with reproduce.json or result.json, or with directories that have such files
     pub(crate) dir: PathBuf,
+    /// Directories in it whose runs are on the page, in this order; the second of two is compared
+    /// with the first. Without any, all in the order of their names
+    pub(crate) runs: Vec<String>,
 }
 
 #[derive(Group, Debug)]
@@ -422,7 +433,7 @@ pub(crate) struct Live {
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) output: Output<1>,
+    pub(crate) output: Output<3>,
 }
 
 #[derive(Group, Debug)]
@@ -451,6 +462,8 @@ pub(crate) enum FileKind {
     Profile,
     /// The allowed cost of a packet
     Budget,
+    /// The output of a command with --format json
+    Result,
 }
 
 #[derive(Subcommand, Debug)]

@@ -1,7 +1,7 @@
 //! `doorbell compare`: two runs, side by side.
 
-use crate::render::{Cell, Document, Table, Tone, amount, numbers, rate, rate_name, wrapped};
-use crate::run::{GROUPS, audit, short};
+use crate::render::{Cell, Document, Record, Table, Tone, amount, flat, numbers, rate, wrapped};
+use crate::run::{GROUPS, audit};
 use crate::{DONE, Error, MISSED, plan};
 use crate::{args::Compare, output::print, plan::Plans};
 use doorbell_lab::result::{Group, Measured, Object, RunResult, rounded};
@@ -58,7 +58,8 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
     let [a, b] = &plans[..] else { unreachable!("two were added") };
     let quiet = args.output.quiet;
     let results = [plan::execute(a, quiet)?, plan::execute(b, quiet)?];
-    print(&document(&plans, &results).show(args.output.format, &data(&plans, &results)))?;
+    let document = document(&plans, &results).with(records(&results));
+    print(&document.show(args.output.format, "compare", &data(&results)))?;
     Ok(if results.iter().all(|r| r.measured.is_sound()) { DONE } else { MISSED })
 }
 
@@ -80,39 +81,39 @@ fn rates(m: &Measured) -> Vec<(&'static str, f64)> {
     m.rates.iter().map(|r| (r.name, rounded(r.value))).collect()
 }
 
-fn data<'a>(plans: &'a [Plan], results: &'a [RunResult; 2]) -> impl Serialize + 'a {
+/// Returns a record for each number, by the name in `list --metrics`.
+fn records([a, b]: &[RunResult; 2]) -> Vec<Record> {
+    let (a, b) = (&a.measured, &b.measured);
+    let latency = pairs(a.latency_ns(), b.latency_ns()).into_iter();
+    let latency = latency.map(|(name, pair)| (format!("latency_ns.{name}"), pair));
+    let all = pairs(rates(a), rates(b)).into_iter().chain(latency);
+    let all = all.chain(pairs(a.per_packet(), b.per_packet()));
     #[derive(Serialize)]
-    struct Side<'a> {
-        scenario: &'a str,
-        profile: &'a str,
-        set: &'a [String],
-        seed: u64,
-        packets: u64,
-        audit: &'a [String],
+    struct Row {
+        name: String,
+        #[serde(flatten)]
+        pair: Pair,
     }
+    flat(all.map(|(name, pair)| Row { name, pair }))
+}
+
+/// Returns both results, and the pairs of their numbers.
+fn data([a, b]: &[RunResult; 2]) -> impl Serialize {
     #[derive(Serialize)]
     struct Comparison<'a> {
-        a: Side<'a>,
-        b: Side<'a>,
+        a: &'a RunResult,
+        b: &'a RunResult,
         rates: Object<std::vec::IntoIter<(String, Pair)>>,
         per_packet: Object<std::vec::IntoIter<(String, Pair)>>,
         latency_ns: Object<std::vec::IntoIter<(String, Pair)>>,
     }
-    let side = |i: usize| Side {
-        scenario: &plans[i].scenario,
-        profile: &plans[i].profile,
-        set: &plans[i].set,
-        seed: results[i].seed,
-        packets: results[i].measured.packets,
-        audit: &results[i].measured.audit,
-    };
-    let [a, b] = results.each_ref().map(|r| &r.measured);
+    let (of_a, of_b) = (&a.measured, &b.measured);
     Comparison {
-        a: side(0),
-        b: side(1),
-        rates: Object(pairs(rates(a), rates(b)).into_iter()),
-        per_packet: Object(pairs(a.per_packet(), b.per_packet()).into_iter()),
-        latency_ns: Object(pairs(a.latency_ns(), b.latency_ns()).into_iter()),
+        a,
+        b,
+        rates: Object(pairs(rates(of_a), rates(of_b)).into_iter()),
+        per_packet: Object(pairs(of_a.per_packet(), of_b.per_packet()).into_iter()),
+        latency_ns: Object(pairs(of_a.latency_ns(), of_b.latency_ns()).into_iter()),
     }
 }
 
@@ -129,7 +130,7 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
         let unit = rate(&name, 0.0).1;
         // A share may be high for a good reason, and so may a rate of events.
         let better = (unit == "Mpps" || unit == "Gbit/s").then_some(true);
-        p.row(&mut of_rates, &rate_name(&name), |x| rate(&name, x).0, Shown { unit, better });
+        p.row(&mut of_rates, &name, |x| rate(&name, x).0, Shown { unit, better });
     }
     doc.table(of_rates);
 
@@ -143,11 +144,11 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
         for (name, p) in counted.iter().filter(|(n, p)| group(n) == of && (p.a, p.b) != (0.0, 0.0))
         {
             if p.a == p.b {
-                same.push(format!("{} {}", short(name), amount(p.a)));
+                same.push(format!("{} {}", name, amount(p.a)));
             } else {
                 // Counters of driver and device tell, they do not judge.
                 let better = matches!(of, Group::Bus | Group::Cpu).then_some(false);
-                p.row(&mut differ, short(name), amount, Shown { unit: "", better });
+                p.row(&mut differ, name, amount, Shown { unit: "", better });
             }
         }
         let all_same = differ.is_empty();
@@ -161,7 +162,12 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     }
     let mut latency = table("latency, ns");
     for (name, p) in pairs(a.latency_ns(), b.latency_ns()) {
-        p.row(&mut latency, &name, amount, Shown { unit: "", better: Some(false) });
+        p.row(
+            &mut latency,
+            &format!("latency_ns.{name}"),
+            amount,
+            Shown { unit: "", better: Some(false) },
+        );
     }
     doc.table(latency);
     for (name, result) in ["A", "B"].into_iter().zip(results) {

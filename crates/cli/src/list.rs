@@ -1,6 +1,6 @@
 //! `doorbell list`.
 
-use crate::render::{Format, json};
+use crate::render::{Format, flat, json, records};
 use crate::{DONE, Error, args::List, input, output::print};
 use doorbell_lab::metrics::{self, Metric};
 use doorbell_lab::system::{self, SYSTEMS, System};
@@ -84,23 +84,31 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
         let all: Vec<Number> = of.iter().flat_map(each).collect();
         with_word(all, word, |n| [&n.metric.name, &n.metric.about])
     };
-    print(&if args.output.format == Format::Json {
-        let named = |s: Scenario| {
-            let Scenario { name, profile, about, .. } = s;
-            Named { name, system: s.system.name, profile, about }
-        };
-        json(&All {
-            systems: of.iter().map(|r| r.name).collect(),
-            scenarios: scenarios.into_iter().map(named).collect(),
-            profiles: profiles.into_iter().map(|p| p.name).collect(),
-            devices: devices.map(|d| d.0).collect(),
-            keys: args.keys.then(keys).transpose()?,
-            metrics: args.metrics.then(numbers).transpose()?,
-        })
+    let named = |s: Scenario| {
+        let Scenario { name, profile, about, .. } = s;
+        Named { name, system: s.system.name, profile, about }
+    };
+    let format = args.output.format;
+    print(&if format == Format::Json {
+        json(
+            "list",
+            &All {
+                systems: of.iter().map(|r| r.name).collect(),
+                scenarios: scenarios.into_iter().map(named).collect(),
+                profiles: profiles.into_iter().map(|p| p.name).collect(),
+                devices: devices.map(|d| d.0).collect(),
+                keys: args.keys.then(keys).transpose()?,
+                metrics: args.metrics.then(numbers).transpose()?,
+            },
+        )
     } else if args.keys {
-        shown(&keys()?)
+        let keys = keys()?;
+        if format == Format::Table { shown(&keys) } else { records(format, &flat(keys)) }
     } else if args.metrics {
-        counted(&numbers()?)
+        let numbers = numbers()?;
+        if format == Format::Table { counted(&numbers) } else { records(format, &flat(numbers)) }
+    } else if format != Format::Table {
+        records(format, &flat(scenarios.into_iter().map(named)))
     } else {
         let row = |name: &str, about: &str| format!(" {name:<22} {about}\n");
         heading("systems")

@@ -37,6 +37,10 @@ pub(crate) fn schema(of: FileKind) -> Result<u8, Error> {
         FileKind::Scenario => schemas::of_scenarios(),
         FileKind::Profile => schemas::of_profiles(),
         FileKind::Budget => check::schema(),
+        FileKind::Result => {
+            print(include_str!("schema/result.json"))?;
+            return Ok(DONE);
+        }
     };
     print(&format!("{schema:#}\n"))?;
     Ok(DONE)

@@ -55,6 +55,15 @@ fn directory(dir: &Path) -> Result<Option<Made>, Error> {
     }
 }
 
+/// Reads a file of text; `-` is stdin. `name` is for messages.
+pub(crate) fn text_of(name: &str, path: &Path) -> Result<String, Error> {
+    let text = match path.as_os_str() == "-" {
+        true => io::read_to_string(io::stdin()),
+        false => std::fs::read_to_string(path),
+    };
+    text.map_err(Error::at(name))
+}
+
 /// Returns the directory of a file.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -80,11 +89,14 @@ pub(crate) fn begun_beside(path: &Path, text: &str) -> io::Result<NamedTempFile>
     Ok(file)
 }
 
-/// Makes a temporary file for a trace at `path`.
-fn begun_trace(path: PathBuf) -> Result<(NamedTempFile, PathBuf), Error> {
+/// Makes a temporary file, to become the file at `path`.
+pub(crate) fn begun_file(path: PathBuf) -> Result<(NamedTempFile, PathBuf), Error> {
     // A device or pipe would be replaced, not written to.
     if path.metadata().is_ok_and(|m| !m.is_file()) {
-        return Err(input!("{}: a trace can replace a regular file only", path.display()));
+        return Err(input!(
+            "{}: it is no regular file, which alone can be replaced",
+            path.display()
+        ));
     }
     let real = path.canonicalize().unwrap_or(path.clone()); // keeps a symbolic link
     let dir = parent(&real);
@@ -123,7 +135,7 @@ impl Folder {
 }
 
 /// Puts a temporary file in its place.
-fn keep(file: NamedTempFile, path: &Path) -> Result<(), Error> {
+pub(crate) fn keep(file: NamedTempFile, path: &Path) -> Result<(), Error> {
     file.persist(path).map(drop).map_err(|e| Error::at(path.display())(e.error))
 }
 
@@ -167,7 +179,7 @@ impl Files {
             let bare = named.parent().is_some_and(|p| p.as_os_str().is_empty());
             out.filter(|_| bare).map_or(named.to_owned(), |dir| dir.join(named))
         };
-        let trace = trace.map(place).map(begun_trace).transpose()?;
+        let trace = trace.map(place).map(begun_file).transpose()?;
         let capture = capture.map(|named| Capture::create(&place(named), bits_per_second));
         let capture = capture.transpose()?;
         Ok(Files { capture, trace, result, made })

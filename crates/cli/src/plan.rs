@@ -5,7 +5,8 @@ use crate::render::count;
 use crate::{Error, args::Changes, failed, input, output::Capture};
 use doorbell_hal::Span;
 use doorbell_host_io::pcap;
-use doorbell_lab::result::{Measured, RunResult};
+use doorbell_lab::key::Value;
+use doorbell_lab::result::{Measured, Provenance, RunResult};
 use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, traffic::Frames};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -134,7 +135,7 @@ pub(crate) fn capture(plan: &Plan) -> Result<Option<Arc<Loaded>>, Error> {
     let pad = plan.values.word("traffic.pad") == "on";
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((name, padded, loaded)) = &*last
-        && (name, *padded) == (&file.to_owned(), pad)
+        && (name.as_str(), *padded) == (file, pad)
     {
         return Ok(Some(loaded.clone()));
     }
@@ -168,12 +169,7 @@ fn load(file: &str, pad: bool, own_times: bool) -> Result<Loaded, Error> {
         (capture.backwards, "earlier than the one before", own_times),
         (capture.untimed, "without a time of their own", own_times),
         (capture.padded, "captured in part, and filled with zeros", true),
-        (
-            capture.cooked,
-            "of -i any: addresses of receivers are made up, and a forwarded frame \
-          may be there twice",
-            true,
-        ),
+        (capture.cooked, "of -i any: receivers have made-up addresses, some are there twice", true),
     ];
     let mut notes: Vec<String> = odd
         .into_iter()
@@ -212,23 +208,37 @@ fn profile_sha256(plan: &Plan) -> String {
     format!("{:x}", hash.finalize())
 }
 
-/// Returns the value of every key, with its unit.
-pub(crate) fn values(plan: &Plan) -> Vec<(&'static str, String)> {
-    plan.values.iter().map(|(key, value)| (key.name, key.said(value))).collect()
+/// Returns the origin of the results of a plan.
+pub(crate) fn provenance(plan: &Plan) -> Result<Provenance, Error> {
+    let settings = plan.values.iter().map(|(key, value)| {
+        let given = !matches!(value, Value::Text(t) if t.is_empty());
+        (key.name.to_owned(), given.then(|| key.said(value)).into())
+    });
+    Ok(Provenance {
+        scenario: plan.scenario.clone(),
+        about: plan.about.clone(),
+        system: plan.system.name.to_owned(),
+        profile: plan.profile.clone(),
+        profile_sha256: profile_sha256(plan),
+        set: plan.set.clone(),
+        settings: settings.collect(),
+        capture_sha256: capture(plan)?.map(|c| c.sha256.clone()),
+        seed: plan.seed(),
+    })
+}
+
+/// Returns the origin that several runs share: that of one of them without what `differs`.
+pub(crate) fn shared(one: &Plan, differs: impl Fn(&str) -> bool) -> Result<Provenance, Error> {
+    let mut of = provenance(one)?;
+    of.settings.retain(|key, _| !differs(key));
+    of.set.retain(|set| !differs(set.split('=').next().unwrap_or(set).trim()));
+    Ok(of)
 }
 
 pub(crate) fn result(plan: &Plan, mut measured: Measured) -> Result<RunResult, Error> {
     measured.counts.retain(|c| plan.system.numbers.has(&c.name));
-    Ok(RunResult {
-        scenario: plan.scenario.clone(),
-        profile: plan.profile.clone(),
-        profile_sha256: profile_sha256(plan),
-        set: plan.set.clone(),
-        settings: values(plan),
-        capture_sha256: capture(plan)?.map(|c| c.sha256.clone()),
-        seed: plan.seed(),
-        measured,
-    })
+    let limits = measured.limits(plan.system, &plan.values);
+    Ok(RunResult { of: provenance(plan)?, limits, measured })
 }
 
 /// Runs a plan that writes no file.

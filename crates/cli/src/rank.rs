@@ -13,7 +13,7 @@ use crate::sweep::{Number, Shown};
 use crate::{DONE, Error, MISSED, args::Rank, input, output::print, progress::Progress};
 use doorbell_lab::result::{RunResult, rounded};
 use doorbell_lab::{Plan, Setting};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter::once, sync::Mutex};
 
@@ -103,10 +103,18 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     drop(progress);
     let sound = samples.iter().all(|s| s.sound);
     let ranking = Ranking { args, sides: &sides, shown: &shown, samples: &samples };
-    print(&match (&args.series, &seeds) {
-        (Some(name), _) => ranking.over_time(name, &plans)?,
+    let (document, found) = match (&args.series, &seeds) {
+        (Some(name), _) => ranking.over_time(name)?,
         (None, Some(seeds)) => ranking.shares(seeds),
         (None, None) => ranking.numbers(),
+    };
+    print(&match (&args.series, args.output.format) {
+        (Some(name), Format::Svg) => ranking.picture(name, &plans[0])?,
+        (_, format) => {
+            let mut data = ranking.given(&plans, seeds.as_deref())?;
+            data.extend(found);
+            document.show(format, "rank", &data)
+        }
     })?;
     Ok(if sound { DONE } else { MISSED })
 }
@@ -164,8 +172,28 @@ impl Ranking<'_> {
         }
     }
 
-    /// Renders a row for each scenario and side.
-    fn numbers(&self) -> String {
+    /// Returns what was asked: origins without the keys that the sides differ in, and the sides.
+    fn given(&self, plans: &[Plan], seeds: Option<&[u64]>) -> Result<Map<String, Value>, Error> {
+        let sets = || self.sides.iter().flat_map(|s| &s.sets);
+        let differs = |key: &str| {
+            let is = |set: &String| set.split_once('=').is_some_and(|(k, _)| k.trim() == key);
+            sets().any(is) || (seeds.is_some() && key == "run.seed")
+        };
+        let each = plans.chunks(plans.len() / self.args.scenario.len());
+        let of = each.map(|p| plan::shared(&p[0], differs)).collect::<Result<Vec<_>, _>>()?;
+        let sides = self.sides.iter().map(|s| json!({ "name": s.name, "set": s.sets }));
+        let all = [
+            ("of", json!(of)),
+            ("sides", sides.collect()),
+            ("by", json!(self.args.by)),
+            ("noise_percent", json!(self.args.noise)),
+            ("seeds", json!(seeds.map(|s| [s[0], s[s.len() - 1]]))),
+        ];
+        Ok(named(all))
+    }
+
+    /// Returns a row for each scenario and side.
+    fn numbers(&self) -> Ranked {
         let n = self.sides.len();
         let row = |(i, s): (usize, &Sample)| {
             let values = self.shown.iter().zip(&s.numbers);
@@ -189,20 +217,20 @@ impl Ranking<'_> {
         for (i, s) in self.samples.iter().enumerate() {
             // The name of a scenario stands once.
             let scenario = &self.args.scenario[i / n];
-            let name = Cell::exact(if i % n == 0 { scenario } else { "" }, scenario);
+            let name = Cell::exact(if i % n == 0 { scenario } else { "" }, scenario.as_str());
             let cells = s.numbers.iter().map(|n| match n {
                 Some(n) => Cell::exact(amount(n.shown), n.value),
-                None => Cell::exact("-", ""),
+                None => Cell::exact("-", Value::Null),
             });
             let side = Cell::from(&self.sides[i % n].name);
             let against = Cell::from(self.against_first(i));
             table.row([name, side].into_iter().chain(cells).chain([against]));
         }
-        Document::from(table).show(self.args.output.format, &json!({ "rows": rows }))
+        (table.into(), named([("rows", json!(rows))]))
     }
 
-    /// Renders the shares of runs in which a side dominates the first, and the reverse.
-    fn shares(&self, seeds: &[u64]) -> String {
+    /// Returns the shares of runs in which a side dominates the first, and the reverse.
+    fn shares(&self, seeds: &[u64]) -> Ranked {
         let n = self.sides.len();
         let runs: Vec<&[Sample]> = self.samples.chunks(n).collect();
         let label = |run: usize| match self.args.scenario.len() {
@@ -235,7 +263,12 @@ impl Ranking<'_> {
             })
         });
         let rows: Vec<Value> = rows.collect();
-        let data = json!({ "judged": first, "runs": runs.len(), "dominated": any, "sides": rows });
+        let data = [
+            ("ranked", json!(first)),
+            ("runs", json!(runs.len())),
+            ("dominated", json!(any)),
+            ("rows", json!(rows)),
+        ];
 
         let share = |k: usize| {
             let (k, of) = (k as f64, runs.len() as f64);
@@ -248,7 +281,7 @@ impl Ranking<'_> {
         for i in 1..n {
             let ratios = (0..by.len()).map(|k| match median(i, k) {
                 Some(ratio) => Cell::exact(amount(ratio), ratio),
-                None => Cell::exact("-", ""),
+                None => Cell::exact("-", Value::Null),
             });
             let shares = [share(count(&|r| lost(r, i))), share(count(&|r| won(r, i)))];
             let side = Cell::from(&self.sides[i].name);
@@ -266,11 +299,11 @@ impl Ranking<'_> {
         let mut doc = Document::from(table);
         doc.gap();
         doc.line(format!("{} runs{which}", runs.len()));
-        doc.show(self.args.output.format, &data)
+        (doc, named(data))
     }
 
-    /// Renders a number over time, each side a column or a line.
-    fn over_time(&self, name: &str, plans: &[Plan]) -> Result<String, Error> {
+    /// Returns the points of each side, each the mean of `--every`, and the times that all have.
+    fn points(&self) -> Result<(Vec<Points>, Vec<f64>), Error> {
         if self.samples.len() != self.sides.len() {
             return Err(input!("--series: one scenario, and no --seeds"));
         }
@@ -278,31 +311,53 @@ impl Ranking<'_> {
             (c[c.len() - 1].0, c.iter().map(|p| p.1).sum::<f64>() / c.len() as f64)
         };
         let thin = |s: &Sample| s.series.chunks(self.args.every.max(1)).map(mean).collect();
-        let all: Vec<Vec<(f64, f64)>> = self.samples.iter().map(thin).collect();
+        let all: Vec<Points> = self.samples.iter().map(thin).collect();
         let shortest = all.iter().min_by_key(|s| s.len());
-        let times: Vec<f64> = shortest.into_iter().flatten().map(|p| p.0).collect();
-        let names = || self.sides.iter().map(|s| s.name.clone());
-        if self.args.output.format == Format::Svg {
-            if self.sides.len() > chart::MOST {
-                return Err(input!("--format svg: a chart has room for {} sides", chart::MOST));
-            }
-            let lines = names().zip(&all).map(|(label, points)| Line {
-                label,
-                values: points.iter().take(times.len()).map(|p| p.1).collect(),
-            });
-            let (lines, x, y) = (lines.collect(), "ms".to_owned(), name.to_owned());
-            let title = format!("{} on {}", plans[0].scenario, plans[0].profile);
-            return Chart { title, x, y, places: Places::Numbers(times), lines }.svg();
+        let times = shortest.into_iter().flatten().map(|p| p.0).collect();
+        Ok((all, times))
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.sides.iter().map(|s| s.name.clone())
+    }
+
+    /// Draws a number over time, each side a line.
+    fn picture(&self, name: &str, plan: &Plan) -> Result<String, Error> {
+        if self.sides.len() > chart::MOST {
+            return Err(input!("--format svg: a chart has room for {} sides", chart::MOST));
         }
-        let heads = once(format!("{name} at ms")).chain(names());
+        let (all, times) = self.points()?;
+        let lines = self.names().zip(&all).map(|(label, points)| Line {
+            label,
+            values: points.iter().take(times.len()).map(|p| p.1).collect(),
+        });
+        let (lines, x, y) = (lines.collect(), "ms".to_owned(), name.to_owned());
+        let title = format!("{} on {}", plan.scenario, plan.profile);
+        Chart { title, x, y, places: Places::Numbers(times), lines }.svg()
+    }
+
+    /// Returns a number over time, each side a column.
+    fn over_time(&self, name: &str) -> Result<Ranked, Error> {
+        let (all, times) = self.points()?;
+        let heads = once(format!("{name} at ms")).chain(self.names());
         let mut table = Table::new(heads).right(1..=self.sides.len());
         for (i, ms) in times.iter().enumerate() {
             let cells = all.iter().map(|points| rounded(points[i].1));
             let cells = cells.map(|v| Cell::exact(amount(v), v));
             table.row(once(Cell::from(ms.to_string())).chain(cells));
         }
-        let sides = names().zip(all.iter().map(|points| json!(points))).collect::<Value>();
-        let data = json!({ "series": name, "sides": sides });
-        Ok(Document::from(table).show(self.args.output.format, &data))
+        let points = self.names().zip(all.iter().map(|points| json!(points)));
+        let data = [("series", json!(name)), ("points", points.collect())];
+        Ok((table.into(), named(data)))
     }
+}
+
+/// Pairs of ms and value.
+type Points = Vec<(f64, f64)>;
+
+/// A result for people, and its members for programs.
+type Ranked = (Document, Map<String, Value>);
+
+fn named<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
+    members.map(|(name, v)| (name.to_owned(), v)).into_iter().collect()
 }

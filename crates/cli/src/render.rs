@@ -1,12 +1,15 @@
 //! Rendering of results: one model of headings, lines and tables, shown as text for a terminal,
 //! Markdown or CSV, and JSON for programs. Also numbers as people read them.
 
+use crate::{Error, input};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-pub(crate) use doorbell_lab::table::{Cell, Table, Tone};
+use doorbell_lab::table::csv;
+pub(crate) use doorbell_lab::table::{Cell, Record, Table, Tone};
 use indicatif::HumanCount;
 use serde::Serialize;
-use std::io::stdout;
+use serde_json::Value;
+use std::{borrow::Cow, io::stdout};
 use terminal_size::terminal_size_of;
 
 /// The most columns of a line in a terminal.
@@ -22,23 +25,26 @@ pub(crate) enum Format {
     Table,
     /// For documents, and for the summary of a CI run
     Markdown,
-    /// For spreadsheets: numbers with all digits
+    /// For spreadsheets: records, numbers with all digits
     Csv,
+    /// For programs: the records of csv, each an object in a line
+    Ndjson,
     /// A line chart; of a sweep, over the last --over key
     Svg,
-    /// For programs
+    /// For programs: the whole result, as `schema result` describes it
     Json,
 }
 
-/// The formats of a command whose result is not one table.
-pub(crate) const PLAIN: &[Format] = &[Format::Table, Format::Json];
-/// The formats of a command whose result is a document of tables.
-pub(crate) const PAGES: &[Format] = &[Format::Table, Format::Markdown, Format::Json];
-/// The formats of a command whose result is one table.
-pub(crate) const TABLES: &[Format] = &[Format::Table, Format::Markdown, Format::Csv, Format::Json];
-/// The formats of a command whose result is one table that can be drawn.
+/// The formats of a command whose result has records.
+pub(crate) const PLAIN: &[Format] = &[Format::Table, Format::Csv, Format::Ndjson, Format::Json];
+/// The formats of a command whose result is a document of tables, with records.
+pub(crate) const PAGES: &[Format] =
+    &[Format::Table, Format::Markdown, Format::Csv, Format::Ndjson, Format::Json];
+/// The formats of a command whose result can be drawn, too.
 pub(crate) const CHARTS: &[Format] =
-    &[Format::Table, Format::Markdown, Format::Csv, Format::Svg, Format::Json];
+    &[Format::Table, Format::Markdown, Format::Csv, Format::Ndjson, Format::Svg, Format::Json];
+/// The formats of a command whose result has no records.
+pub(crate) const NO_RECORDS: &[Format] = &[Format::Table, Format::Markdown, Format::Json];
 
 impl Format {
     /// Returns a parser that accepts the formats that a command offers.
@@ -50,7 +56,11 @@ impl Format {
 
 /// A result for people.
 #[derive(Default)]
-pub(crate) struct Document(Vec<Block>);
+pub(crate) struct Document {
+    blocks: Vec<Block>,
+    /// For programs, instead of the rows of its table.
+    records: Option<Vec<Record>>,
+}
 
 enum Block {
     Heading(String),
@@ -63,42 +73,47 @@ enum Block {
 
 impl From<Table> for Document {
     fn from(table: Table) -> Document {
-        Document(vec![Block::Table(table)])
+        Document { blocks: vec![Block::Table(table)], records: None }
     }
 }
 
 impl Document {
     /// Starts a document with a heading.
     pub(crate) fn titled(title: impl Into<String>) -> Document {
-        Document(vec![Block::Heading(title.into())])
+        Document { blocks: vec![Block::Heading(title.into())], records: None }
+    }
+
+    /// Sets the records for programs.
+    pub(crate) fn with(self, records: Vec<Record>) -> Document {
+        Document { records: Some(records), ..self }
     }
 
     pub(crate) fn line(&mut self, text: impl Into<String>) {
-        self.0.push(Block::Line(text.into()));
+        self.blocks.push(Block::Line(text.into()));
     }
 
     /// Adds an empty line.
     pub(crate) fn gap(&mut self) {
-        self.0.push(Block::Gap);
+        self.blocks.push(Block::Gap);
     }
 
     /// Adds lines that stand as they are.
     pub(crate) fn literal(&mut self, lines: Vec<String>) {
-        self.0.push(Block::Literal(lines));
+        self.blocks.push(Block::Literal(lines));
     }
 
     /// Adds a table unless it has no rows.
     pub(crate) fn table(&mut self, table: Table) {
         if !table.is_empty() {
-            self.0.push(Block::Table(table));
+            self.blocks.push(Block::Table(table));
         }
     }
 
     /// Renders the document, or `data` in the format for programs.
-    pub(crate) fn show(&self, format: Format, data: &impl Serialize) -> String {
+    pub(crate) fn show(&self, format: Format, kind: &str, data: &impl Serialize) -> String {
         match format {
-            Format::Json => json(data),
-            Format::Csv => self.csv(),
+            Format::Json => json(kind, data),
+            Format::Csv | Format::Ndjson => records(format, &self.records()),
             Format::Markdown => self.markdown(),
             Format::Table | Format::Svg => self.text(),
         }
@@ -115,7 +130,7 @@ impl Document {
             Block::Literal(lines) => lines.iter().map(|l| format!("{l}\n")).collect(),
             Block::Table(t) => if n > 0 { "\n" } else { "" }.to_owned() + &t.text(room),
         };
-        self.0.iter().enumerate().map(block).collect()
+        self.blocks.iter().enumerate().map(block).collect()
     }
 
     fn markdown(&self) -> String {
@@ -127,22 +142,69 @@ impl Document {
             Block::Literal(lines) => format!("```\n{}\n```\n\n", lines.join("\n")),
             Block::Table(t) => t.markdown() + "\n",
         };
-        self.0.iter().map(block).collect::<String>().trim_end().to_owned() + "\n"
+        self.blocks.iter().map(block).collect::<String>().trim_end().to_owned() + "\n"
     }
 
-    fn csv(&self) -> String {
-        let tables = self.0.iter().filter_map(|b| match b {
-            Block::Table(t) => Some(t.csv()),
+    fn records(&self) -> Cow<'_, [Record]> {
+        let first = self.blocks.iter().find_map(|b| match b {
+            Block::Table(t) => Some(t.records()),
             _ => None,
         });
-        tables.collect::<Vec<_>>().join("\n")
+        self.records.as_deref().map_or_else(|| first.unwrap_or_default().into(), Cow::Borrowed)
     }
 }
 
-/// Renders a value for programs.
-pub(crate) fn json(data: &impl Serialize) -> String {
-    let text = serde_json::to_string_pretty(data);
+/// Renders records for programs, as CSV or each as an object in a line.
+pub(crate) fn records(format: Format, all: &[Record]) -> String {
+    match format {
+        Format::Csv => csv(all),
+        _ => all.iter().map(|r| Value::Object(r.clone()).to_string() + "\n").collect(),
+    }
+}
+
+/// Returns records of the members of each object that are no lists or objects themselves.
+pub(crate) fn flat(objects: impl IntoIterator<Item = impl Serialize>) -> Vec<Record> {
+    let flat = |object| {
+        let Ok(Value::Object(mut all)) = serde_json::to_value(object) else {
+            unreachable!("plain objects serialise")
+        };
+        all.retain(|_, v| !v.is_array() && !v.is_object());
+        all
+    };
+    objects.into_iter().map(flat).collect()
+}
+
+/// Version of the schema of results. Results of another version are refused.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// Renders an object for programs, behind the schema's version, the program's, and its own kind.
+pub(crate) fn json(kind: &str, data: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Program {
+        version: &'static str,
+        commit: Option<&'static str>,
+    }
+    #[derive(Serialize)]
+    struct Whole<'a, T> {
+        schema: u32,
+        doorbell: Program,
+        kind: &'a str,
+        #[serde(flatten)]
+        data: &'a T,
+    }
+    let commit = Some(env!("DOORBELL_COMMIT")).filter(|c| !c.is_empty());
+    let doorbell = Program { version: env!("CARGO_PKG_VERSION"), commit };
+    let text = serde_json::to_string_pretty(&Whole { schema: SCHEMA, doorbell, kind, data });
     text.unwrap_or_else(|e| unreachable!("plain values serialise: {e}")) + "\n"
+}
+
+/// Refuses a value that is not a result of this schema.
+pub(crate) fn of_this_schema(from: &str, result: &Value) -> Result<(), Error> {
+    match &result["schema"] {
+        v if *v == SCHEMA => Ok(()),
+        Value::Null => Err(input!("{from}: it is no result: its member `schema` is missing")),
+        other => Err(input!("{from}: it has schema {other}, but this doorbell reads {SCHEMA}")),
+    }
 }
 
 /// Returns an empty table of names, numbers of this width, and a note about each.
@@ -188,15 +250,6 @@ pub(crate) fn amount(x: f64) -> String {
 /// Formats `all` divided by `n`, or `-` if `n` is zero.
 pub(crate) fn each(all: f64, n: f64) -> String {
     if n > 0.0 { amount(all / n) } else { "-".to_owned() }
-}
-
-pub(crate) fn rate_name(name: &str) -> String {
-    match name {
-        "packets_per_s" => "packet rate".to_owned(),
-        "frame_bits_per_s" => "frames".to_owned(),
-        "cpu_busy_share" => "CPU busy".to_owned(),
-        _ => name.trim_end_matches("_share").trim_end_matches("_bits_per_s").replace('_', " "),
-    }
 }
 
 /// Converts a rate to the unit that people use, by the end of its name.

@@ -3,7 +3,7 @@
 //! series, latencies), and a page shows all of it.
 
 use crate::output::{Folder, print};
-use crate::render::{Format, json};
+use crate::render::{self, Format};
 use crate::summary::{self, Sides};
 use crate::{DONE, Error, MISSED, args::Reproduce, failed, input, progress::Progress, report};
 use doorbell_lab::figures::{
@@ -11,6 +11,7 @@ use doorbell_lab::figures::{
 };
 use doorbell_lab::key::{Value, parse_setting};
 use doorbell_lab::system::SYSTEMS;
+use serde_json::json;
 
 pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     let mut systems = chosen(doorbell_lab::systems()?, &args.systems)?;
@@ -45,14 +46,24 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     if let Some(folder) = folder {
         let data = report::of_reproduction(&found, &sides);
         let page = report::page(&data);
-        folder.write(&[("reproduce.json", &json(&data)), (report::PAGE, &page)])?;
+        folder
+            .write(&[("reproduce.json", &render::json("report", &data)), (report::PAGE, &page)])?;
     }
     let bills = || {
         let all = names.iter().zip(&sides);
         all.filter_map(|(name, sides)| Some(sides.as_ref()?.document(name).text()))
     };
     print(&match args.output.format {
-        Format::Json => found.to_json() + "\n",
+        Format::Json => {
+            let set = &args.sets;
+            render::json(
+                "reproduce",
+                &json!({ "systems": names, "set": set, "rows": found.json_rows() }),
+            )
+        }
+        format @ (Format::Csv | Format::Ndjson) => {
+            render::records(format, &render::flat(found.json_rows()))
+        }
         _ => found.to_table() + &bills().collect::<String>(),
     })?;
     if let Some(why) = sides.iter().flatten().find_map(Sides::unsound) {

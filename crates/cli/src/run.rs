@@ -3,14 +3,19 @@
 use crate::output::{Files, print};
 use crate::plan::Loaded;
 use crate::progress::{Interrupt, Recorder};
-use crate::render::{Document, NUMBER, amount, count, each, numbers, rate, rate_name};
-use crate::{DONE, Error, MISSED, args::Run, plan, trace};
+use crate::render::{Document, NUMBER, amount, count, each, json, numbers, rate};
+use crate::repeat::Kept;
+use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
 use doorbell_lab::result::{CountsOf, Group, Measured, RunResult};
 use doorbell_lab::{Plan, window::Window};
 use std::io::Write;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
-    let plan = plan::plan(&args.scenario, &args.changes)?;
+    let kept = args.repeat.as_deref().map(Kept::read).transpose()?;
+    let plan = match (&kept, &args.scenario) {
+        (Some(kept), _) => kept.plan()?,
+        (None, given) => plan::plan(given.as_deref().unwrap_or_default(), &args.changes)?,
+    };
     let port = plan.values.bits_per_second(plan.system.port_rate);
     // Without files there is nothing to remove, and a signal ends the process as usual.
     let interrupt = if args.out.is_some() || args.capture.is_some() || args.trace.is_some() {
@@ -40,10 +45,21 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         files.keep_trace()?;
         return result.map(|_| DONE);
     }
-    let result = result?;
-    files.finish(|| result.to_json() + "\n")?;
+    let mut result = result?;
+    if let Some(kept) = &kept {
+        result.of = kept.origin(result.of);
+    }
+    files.finish(|| json("run", &result))?;
     let capture = plan::capture(&plan)?;
-    print(&document(&plan, capture.as_deref(), &result).show(args.output.format, &result))?;
+    let record = record::of(&plan, &result, |_| true);
+    print(&document(&plan, capture.as_deref(), &result).with(vec![record]).show(
+        args.output.format,
+        "run",
+        &result,
+    ))?;
+    if let Some(kept) = &kept {
+        kept.compare(&json("run", &result), args.output.quiet)?;
+    }
     Ok(if result.measured.is_sound() { DONE } else { MISSED })
 }
 
@@ -70,14 +86,13 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
             "packets_per_s" => certainty(&m.window, &r.about),
             _ => r.about.to_string(),
         };
-        rates.noted([rate_name(r.name), format!("{value} {unit}")], &about);
+        rates.noted([r.name.to_owned(), format!("{value} {unit}")], &about);
     }
     doc.table(rates);
     for (group, title) in GROUPS {
         let mut table = numbers(title, &["total", "a packet"], NUMBER);
         for c in m.counts.iter().filter(|c| c.group == group && c.value > 0) {
-            let name = c.name.strip_prefix("fault_").unwrap_or(short(&c.name));
-            let cells = [name, &count(c.value), &each(c.value as f64, m.packets as f64)];
+            let cells = [&*c.name, &count(c.value), &each(c.value as f64, m.packets as f64)];
             table.noted(cells, c.about);
         }
         doc.table(table);
@@ -85,12 +100,15 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
             costs(&mut doc, m);
         }
     }
-    let mut latency = numbers("latency, ns", &[""], NUMBER);
+    let mut latency = numbers("latency", &["ns"], NUMBER);
     for (name, ns) in m.latency_ns() {
-        latency.noted([name, &amount(ns)], if name == "min" { m.latency_of } else { "" });
+        latency.noted(
+            [&format!("latency_ns.{name}"), &amount(ns)],
+            if name == "min" { m.latency_of } else { "" },
+        );
     }
     doc.table(latency);
-    audit(&mut doc, &result.scenario, result);
+    audit(&mut doc, &result.of.scenario, result);
     doc
 }
 
@@ -104,18 +122,17 @@ pub(crate) const GROUPS: [(Group, &str); 6] = [
     (Group::Fault, "faults"),
 ];
 
-/// Returns the name of a count without its group.
-pub(crate) fn short(name: &str) -> &str {
-    name.strip_prefix("driver_").or(name.strip_prefix("device_")).unwrap_or(name)
-}
-
 fn costs(doc: &mut Document, m: &Measured) {
     let mut table = numbers("CPU time", &["times", "cycles a packet"], NUMBER);
     for c in m.costs.iter().filter(|c| c.times > 0) {
-        table.row([c.name, &count(c.times), &each(c.cycles, m.packets as f64)]);
+        table.row([
+            &format!("cycles_{}", c.name),
+            &count(c.times),
+            &each(c.cycles, m.packets as f64),
+        ]);
     }
     let all = m.costs.iter().map(|c| c.cycles).sum::<f64>();
-    let cells = ["all", "", &each(all, m.packets as f64)];
+    let cells = ["cycles", "", &each(all, m.packets as f64)];
     table.noted(cells, "modelled from the profile's prices");
     doc.table(table);
 }

@@ -5,12 +5,21 @@
 //! the units of `run`, programs in units of one.
 
 use crate::chart::{self, Chart, Line, Places};
+use crate::output::print;
 use crate::plan::{self, Plans};
-use crate::render::{Cell, Document, Format, Table, amount, people, rate_name};
-use crate::{DONE, Error, MISSED, args::Sweep, input, output::print, progress::Progress, range};
+use crate::points::Points;
+use crate::record::setting;
+use crate::render::{Cell, Document, Format, SCHEMA, Table, amount, people};
+use crate::{
+    DONE, Error, MISSED,
+    args::Sweep,
+    input,
+    progress::{Interrupt, Progress},
+    range, record,
+};
 use doorbell_lab::result::{Measured, rounded};
-use doorbell_lab::{Plan, Setting, hint};
-use serde_json::{Value, json};
+use doorbell_lab::{Plan, Setting, hint, metrics};
+use serde_json::{Map, Value, json};
 
 /// A key and its values.
 struct Axis {
@@ -111,16 +120,11 @@ impl<'a> Shown<'a> {
         sum.ok_or_else(|| input!("--show: no number is named"))
     }
 
-    /// Returns its name for the head of a column: rates have their names in `run`.
-    fn name(&self, n: &Number) -> String {
-        if n.unit.is_empty() || n.unit == "ns" { self.text.into() } else { rate_name(self.text) }
-    }
-
     /// Returns its name for a column with this label, with the unit.
     pub(crate) fn with_unit(&self, n: &Number, label: &str) -> String {
         let space = if label.is_empty() { "" } else { " " };
         let comma = if n.unit.is_empty() { "" } else { ", " };
-        format!("{}{space}{label}{comma}{}", self.name(n), n.unit)
+        format!("{}{space}{label}{comma}{}", self.text, n.unit)
     }
 }
 
@@ -159,19 +163,43 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         }
     }
     let plans = plans.finish()?;
+    // Without a file there is nothing to remove, and a signal ends the process as usual.
+    let interrupt = match args.out.is_some() {
+        true => Interrupt::watched().map_err(Error::at("signals"))?,
+        false => Interrupt::ignored(),
+    };
+    let points = args.out.as_deref().map(Points::begin).transpose()?;
+    let is_axis = |key: &str| over.iter().chain(&across).any(|a| a.key == key);
     let progress = Progress::new(&args.scenario, args.output.quiet);
-    let (mut sound, mut numbers) = (true, Vec::new());
+    let (mut numbers, mut audits, mut records) = (Vec::new(), Vec::new(), Vec::new());
     for (done, plan) in plans.iter().enumerate() {
         progress.at(done as u64, plans.len() as u64);
-        let result = plan::execute(plan, true)?;
-        sound &= result.measured.is_sound();
+        let result = plan::execute_with(plan, (None, None), &interrupt, true)?;
         numbers.push(shown.iter().map(|s| s.of(&result.measured)).collect::<Result<Vec<_>, _>>()?);
+        if points.is_some() {
+            records.push(record::of(plan, &result, |key| is_axis(key.name)));
+        }
+        audits.push(result.measured.audit);
     }
     drop(progress);
-    let swept = Swept { over: &over, across: across.as_ref(), shown: &shown, rows: &rows, numbers };
+    if let Some(points) = points {
+        let units: Map<String, Value> = metrics::of(plans[0].system)
+            .into_iter()
+            .map(|m| (m.name, m.unit.into()))
+            .chain(plans[0].values.iter().map(|(k, _)| (k.name.to_owned(), k.unit().into())))
+            .filter(|(_, unit): &(String, Value)| unit != "")
+            .collect();
+        let of = plan::shared(&plans[0], is_axis)?;
+        points.write(&records, &json!({ "schema": SCHEMA, "of": of, "units": units }))?;
+    }
+    let sound = audits.iter().all(Vec::is_empty);
+    let (over, across, shown, rows) = (&over[..], across.as_ref(), &shown[..], &rows[..]);
+    let swept = Swept { over, across, shown, rows, numbers, audits };
     print(&match args.output.format {
         Format::Svg => swept.picture(&plans, &args.changes.sets)?,
-        format => Document::from(swept.table()).show(format, &swept.data(&args.scenario)),
+        format => {
+            Document::from(swept.table(&plans)).show(format, "sweep", &swept.data(&plans[0])?)
+        }
     })?;
     Ok(if sound { DONE } else { MISSED })
 }
@@ -183,6 +211,8 @@ struct Swept<'a> {
     shown: &'a [Shown<'a>],
     rows: &'a [Vec<&'a str>],
     numbers: Vec<Vec<Number>>,
+    /// The checks that failed, of each run.
+    audits: Vec<Vec<String>>,
 }
 
 impl Swept<'_> {
@@ -192,7 +222,10 @@ impl Swept<'_> {
         (0..columns).map(|c| &self.numbers[row * columns + c][s]).collect()
     }
 
-    fn data(&self, scenario: &str) -> Value {
+    /// Returns the rows, the values of the keys, and the origin that all runs share.
+    fn data(&self, first: &Plan) -> Result<Value, Error> {
+        let axes = || self.over.iter().chain(self.across);
+        let of = plan::shared(first, |key| axes().any(|a| a.key == key))?;
         let value = |row: usize, s: usize| match self.across {
             None => json!(self.cells(row, s)[0].value),
             Some(a) => {
@@ -204,16 +237,22 @@ impl Swept<'_> {
             let keys = self.over.iter().zip(row).map(|(a, v)| (a.key.clone(), json!(v)));
             let names = self.shown.iter().map(|what| what.text.to_owned());
             let values = names.enumerate().map(|(s, name)| (name, value(i, s)));
-            json!({ "keys": keys.collect::<Value>(), "values": values.collect::<Value>() })
+            let columns = self.numbers.len() / self.rows.len();
+            let audit = self.audits[i * columns..][..columns].concat();
+            let (keys, values) = (keys.collect::<Value>(), values.collect::<Value>());
+            json!({ "keys": keys, "values": values, "audit": audit })
         };
         let rows: Vec<Value> = self.rows.iter().enumerate().map(row).collect();
-        json!({ "scenario": scenario, "rows": rows })
+        let values = |a: &Axis| (a.key.clone(), json!(a.values));
+        let over: Value = self.over.iter().map(values).collect();
+        let across: Value = self.across.into_iter().map(values).collect();
+        Ok(json!({ "of": of, "over": over, "across": across, "rows": rows }))
     }
 
-    fn table(&self) -> Table {
+    fn table(&self, plans: &[Plan]) -> Table {
         let keys = self.over.len();
         let mut heads: Vec<Cell> =
-            self.over.iter().map(|a| Cell::exact(a.short(), &a.key)).collect();
+            self.over.iter().map(|a| Cell::exact(a.short(), a.key.as_str())).collect();
         for (s, what) in self.shown.iter().enumerate() {
             let n = self.cells(0, s)[0];
             let Some(a) = self.across else {
@@ -233,7 +272,12 @@ impl Swept<'_> {
         }
         let mut table = Table::new(heads.clone()).right(keys..heads.len());
         for (i, row) in self.rows.iter().enumerate() {
-            let mut line: Vec<Cell> = row.iter().map(|v| (*v).into()).collect();
+            let values = &plans[i * (plans.len() / self.rows.len())].values;
+            let key = |(a, shown): (&Axis, &&str)| {
+                let value = values.iter().find(|(key, _)| key.name == a.key);
+                Cell::exact(*shown, value.map(|(key, v)| setting(key, v)))
+            };
+            let mut line: Vec<Cell> = self.over.iter().zip(row).map(key).collect();
             for s in 0..self.shown.len() {
                 let values = self.cells(i, s);
                 line.extend(values.iter().map(|n| Cell::exact(amount(n.shown), n.value)));

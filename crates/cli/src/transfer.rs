@@ -1,11 +1,12 @@
 //! `doorbell transfer`: the bus transactions of one DMA transfer.
 
-use crate::render::{Format, json};
+use crate::render::{self, Format};
 use crate::{DONE, Error, args::Transfer, input, output::print};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_lab::Profile;
 use doorbell_lab::key::{Key, Value};
 use serde::Serialize;
+use serde_json::json;
 
 const BYTES: Key = Key::steps("--bytes", "B", (1.0, 16_777_216.0, 1.0), "length of the transfer");
 
@@ -52,7 +53,19 @@ pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
             }),
         });
     print(&match args.output.format {
-        Format::Json => json(&transactions.collect::<Vec<_>>()),
+        Format::Json => {
+            let (profile, set) = (&profile.name, &args.sets);
+            let operation = if args.read { "read" } else { "write" };
+            let all = transactions.collect::<Vec<_>>();
+            let data = json!({
+                "profile": profile, "set": set, "operation": operation,
+                "address": format!("{at:#x}"), "bytes": bytes, "transactions": all,
+            });
+            render::json("transfer", &data)
+        }
+        format @ (Format::Csv | Format::Ndjson) => {
+            render::records(format, &render::flat(transactions))
+        }
         _ => transactions.map(|t| format!("{} {} {}\n", t.address, t.command, t.bytes)).collect(),
     })?;
     Ok(DONE)

@@ -124,7 +124,7 @@ fn report(frames: u64) -> Value {
         if frames == 0 { json!({}) } else { json!({ "mmio_writes": n as f64 / frames as f64 }) }
     };
     json!({
-        "device": "e1000",
+        "schema": 1, "kind": "serve", "device": "e1000",
         "bus": "PCI, 32 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B ahead",
         "clients": 1, "frames": frames, "ledger": { "mmio_writes": 2500, "dma_faults": 0 },
         "per_packet": of(2500), "device_counters": { "hangs": 0 }
@@ -176,7 +176,7 @@ fn a_run_may_have_been_done_before() {
     let budget = format!("{MLX5}[budget]\npackets = {{ exact = 4800 }}\n\"per_packet.maps\" = 1\n");
     assert_eq!(check_in(dir.path(), &budget, &["--report", "r.json"]).code, 0);
     // A result whose audit failed holds nothing, and is not written down.
-    result = result.replace("\"audit\": \"ok\"", "\"audit\": [\"one packet is missing\"]");
+    result = result.replace("\"audit\": []", "\"audit\": [\"one packet is missing\"]");
     std::fs::write(dir.path().join("r.json"), &result).unwrap();
     let ran = check_in(dir.path(), &budget, &["--report", "r.json"]);
     assert_eq!(ran.code, 1);
@@ -316,8 +316,11 @@ fn a_report_of_something_else_is_refused() {
         counted by the rules of PCI, 32 bits at 66 MHz, lines of 64 B, a bridge that reads 512 B \
         ahead; b.toml wants those of PCI-X, 64 bits at 133 MHz, requests of up to 2048 B, blocks \
         to 512 B");
-    assert_snapshot!(held(&e1000(""), "{}"), @"doorbell: --report r.json: it is not an output of \
+    let sweep = "{ \"schema\": 1, \"kind\": \"sweep\" }";
+    assert_snapshot!(held(&e1000(""), sweep), @"doorbell: --report r.json: it is not an output of \
         `run --format json` or `serve --format json`");
+    assert_snapshot!(held(&e1000(""), "{}"), @"doorbell: --report r.json: it is no result: its \
+        member `schema` is missing");
     assert_snapshot!(held(&e1000(""), "frames: 1"), @"doorbell: --report r.json: it is not JSON: \
         expected ident at line 1 column 2");
     assert_snapshot!(held(&e1000(""), ""), @"doorbell: --report r.json: it holds no report");

@@ -366,38 +366,34 @@ fn reproductions_of_nothing_known() {
 fn an_interrupted_run_leaves_no_files() {
     for signal in ["INT", "TERM", "HUP"] {
         let dir = tempfile::tempdir().unwrap();
-        let args = [
-            "run",
-            "mlx5-pktgen-64",
-            "--set",
-            "traffic.packets=1000000000",
-            "--out",
-            "out",
-            "--capture",
-            "wire.pcapng",
-        ];
-        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_doorbell"))
-            .args(args)
-            .current_dir(dir.path())
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        // It has begun when its files are there.
-        let begun = || std::fs::read_dir(dir.path().join("out")).is_ok_and(|d| d.count() == 2);
-        for _ in 0..2000 {
-            if begun() {
-                break;
+        let long = ["mlx5-pktgen-64", "--set", "traffic.packets=1000000000", "--out"];
+        let run = [&["run"], &long[..], &["out", "--capture", "wire.pcapng"]].concat();
+        let over = ["s.parquet", "--over", "pcie.mps=128,256", "--show", "maps"];
+        let sweep = [&["sweep"], &long[..], &over].concat();
+        // A command has begun when its files are there.
+        for (args, at, files) in [(&run, "out", 2), (&sweep, ".", 1)] {
+            let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_doorbell"))
+                .args(args)
+                .current_dir(dir.path())
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            let begun = || std::fs::read_dir(dir.path().join(at)).is_ok_and(|d| d.count() == files);
+            for _ in 0..2000 {
+                if begun() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
             }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(begun());
+            let kill = std::process::Command::new("kill")
+                .args([format!("-{signal}"), child.id().to_string()])
+                .status();
+            assert!(kill.unwrap().success());
+            assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{signal}");
         }
-        assert!(begun());
-        let kill = std::process::Command::new("kill")
-            .args([format!("-{signal}"), child.id().to_string()])
-            .status();
-        assert!(kill.unwrap().success());
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{signal}");
     }
 }
 

@@ -87,7 +87,7 @@ fn trains_is_dominated_in_few_random_scenarios() {
     // Of a thousand it is 0.7 %, of which one is here.
     assert!(all["dominated"].as_array().unwrap().len() <= 1, "{}", all["dominated"]);
     let count = |side: &str, what: &str| {
-        let row = all["sides"].as_array().unwrap().iter().find(|s| s["side"] == side).unwrap();
+        let row = all["rows"].as_array().unwrap().iter().find(|s| s["side"] == side).unwrap();
         row[what].as_u64().unwrap()
     };
     assert!(count("dim", "dominated_by_first") > count("dim", "dominates_first"));

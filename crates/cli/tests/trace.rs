@@ -60,8 +60,8 @@ fn a_trace_is_there_whole_or_not_at_all() {
     let run = |args: &[&str]| wrong_in(at, &[&["run", "e1000-pktgen"], args].concat());
     assert_snapshot!(run(&["--trace", "nowhere/t.json"]), @"doorbell: nowhere/t.json: No such file \
         or directory (os error 2)");
-    assert_snapshot!(run(&["--trace", "d"]), @"doorbell: d: a trace can replace a regular \
-        file only");
+    assert_snapshot!(run(&["--trace", "d"]), @"doorbell: d: it is no regular file, \
+        which alone can be replaced");
     assert!(run(&["--trace", "t", "--trace-packets", "0"]).contains("0 is not in 1..=10000"));
     assert!(run(&["--trace-packets", "5"]).contains("--trace <FILE>"));
     assert!(run(&["--trace", "t", "--out", "o", "--set", "link.rate=-1"]).contains("link.rate"));

@@ -1,7 +1,8 @@
-//! Tables of text: for a terminal, as Markdown and as CSV. A column is as wide as its longest cell
-//! unless the table has fixed widths or the lines have to be broken.
+//! Tables of text, for a terminal and as Markdown, and records for programs, as CSV. A column is as
+//! wide as its longest cell unless the table has fixed widths or the lines have to be broken.
 
 use anstyle::{AnsiColor, Style};
+use serde_json::{Map, Value};
 
 /// Largest width of a line with a note, in columns.
 const WIDTH: usize = 100;
@@ -19,7 +20,7 @@ pub enum Tone {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cell {
     shown: String,
-    exact: Option<String>,
+    exact: Option<Value>,
     tone: Option<Tone>,
 }
 
@@ -30,9 +31,9 @@ impl<S: Into<String>> From<S> for Cell {
 }
 
 impl Cell {
-    /// Creates a cell with `exact` as its value in CSV.
-    pub fn exact(shown: impl Into<String>, exact: impl ToString) -> Cell {
-        Cell { exact: Some(exact.to_string()), ..shown.into().into() }
+    /// Creates a cell with `exact` as its value for programs.
+    pub fn exact(shown: impl Into<String>, exact: impl Into<Value>) -> Cell {
+        Cell { exact: Some(exact.into()), ..shown.into().into() }
     }
 
     /// Creates a cell with a tone, if there is one.
@@ -49,13 +50,54 @@ impl Cell {
         }
     }
 
-    fn csv(&self) -> String {
-        let text = self.exact.as_deref().unwrap_or(&self.shown);
-        if text.contains([',', '"', '\n']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
+    /// Returns the value for programs; null for an empty cell.
+    fn value(&self) -> Value {
+        let shown = || (!self.shown.is_empty()).then(|| self.shown.clone()).into();
+        self.exact.clone().unwrap_or_else(shown)
+    }
+}
+
+/// A row for programs: values by name.
+pub type Record = Map<String, Value>;
+
+/// Returns the names of all records, in the order of their first appearance.
+pub fn names(records: &[Record]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for record in records {
+        // Most records have the names of the one before, in the same order.
+        if !record.keys().eq(names.iter()) {
+            let new = record.keys().filter(|k| !names.contains(&k.as_str()));
+            names.extend(new.map(String::as_str).collect::<Vec<_>>());
         }
+    }
+    names
+}
+
+/// Renders records as CSV, numbers with all digits. What a record does not have is left empty.
+pub fn csv(records: &[Record]) -> String {
+    let quoted = |text: String| match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    };
+    let line = |cells: &mut dyn Iterator<Item = String>| {
+        cells.map(quoted).collect::<Vec<_>>().join(",") + "\n"
+    };
+    let names = names(records);
+    let mut all = line(&mut names.iter().map(|n| (*n).to_owned()));
+    for record in records {
+        all += &line(&mut names.iter().map(|n| record.get(*n).map_or(String::new(), text)));
+    }
+    all
+}
+
+/// Returns a value as text, empty for null.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(s) => s.clone(),
+        // 3, not 3.0.
+        Value::Number(n) if n.is_f64() => n.as_f64().unwrap_or_default().to_string(),
+        other => other.to_string(),
     }
 }
 
@@ -114,8 +156,14 @@ impl Table {
     pub fn text(&self, room: usize) -> String {
         let gap = self.gap.unwrap_or(if self.fixed.is_some() { 1 } else { 2 });
         let wide = |w: &[usize]| w.iter().sum::<usize>() + gap * (w.len() - 1);
-        let fixed = self.fixed.as_ref().filter(|w| wide(w) < room);
-        let widths = fixed.cloned().unwrap_or_else(|| self.widths(room, gap));
+        // A name that is too long widens the first column of all rows.
+        let longest = self.rows.iter().filter_map(|r| Some(r.0.first()?.shown.chars().count()));
+        let fixed = self.fixed.clone().map(|mut w| {
+            w[0] = longest.fold(w[0], usize::max);
+            w
+        });
+        let fixed = fixed.filter(|w| wide(w) < room);
+        let widths = fixed.clone().unwrap_or_else(|| self.widths(room, gap));
         let line = |cells: Vec<(&str, Style)>| {
             let padded = cells.into_iter().zip(&widths).enumerate().map(|(i, ((c, style), w))| {
                 let right = self.right.contains(&i);
@@ -179,10 +227,13 @@ impl Table {
         all.collect()
     }
 
-    /// Renders the table as CSV: numbers with all digits, without notes.
-    pub fn csv(&self) -> String {
-        let lines = [&self.heads].into_iter().chain(self.rows.iter().map(|(cells, _)| cells));
-        lines.map(|l| l.iter().map(Cell::csv).collect::<Vec<_>>().join(",") + "\n").collect()
+    /// Returns the rows for programs, by the names of the columns; without notes.
+    pub fn records(&self) -> Vec<Record> {
+        let named = |cells: &[Cell]| {
+            let each = self.heads.iter().zip(cells);
+            each.map(|(head, cell)| (text(&head.value()), cell.value())).collect()
+        };
+        self.rows.iter().map(|(cells, _)| named(cells)).collect()
     }
 
     /// Returns the width of each column in a line of `room` columns. Columns that need less than

@@ -9,8 +9,8 @@ use std::{ops::Range, path::Path};
 use toml_edit::{Document, Item, TableLike, Value};
 
 /// Groups of numbers in a result.
-pub(super) const GROUPS: [&str; 5] =
-    ["per_packet", "ledger", "rates", "latency_ns", "device_counters"];
+pub(super) const GROUPS: [&str; 6] =
+    ["per_packet", "ledger", "rates", "limits", "latency_ns", "device_counters"];
 
 /// Keys at the head of a budget, with descriptions.
 pub(super) const HEADS: [(&str, &str); 8] = [

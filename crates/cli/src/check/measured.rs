@@ -1,10 +1,12 @@
 //! The numbers of a result, as `run --format json` and `serve --format json` print it.
 
 use super::budget::{Budget, Line, Subject};
-use crate::{Error, failed, input, plan, render::count};
-use doorbell_lab::{Plan, hint, result::rounded};
-use serde_json::{Map, Value};
-use std::{collections::BTreeMap, io::Read, path::Path};
+use crate::render::{count, of_this_schema};
+use crate::{Error, failed, input, output::text_of, plan};
+use doorbell_lab::result::{Provenance, rounded};
+use doorbell_lab::{Plan, hint};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, path::Path};
 
 /// A number that a result does not have: its name, and the nearest one.
 #[derive(Debug, thiserror::Error)]
@@ -24,10 +26,8 @@ pub(super) struct Measured {
     of: String,
     is_run: bool,
     bus: Option<String>,
-    profile: Option<String>,
-    /// The value of every key.
-    settings: Option<BTreeMap<String, String>>,
-    capture: Option<String>,
+    /// The origin of a run.
+    origin: Option<Provenance>,
     /// `frames`, `ledger.mmio_writes`.
     numbers: BTreeMap<String, f64>,
     /// Reasons to distrust it.
@@ -38,13 +38,7 @@ impl Measured {
     /// Reads a report; `-` is stdin.
     pub(super) fn read(path: &Path) -> Result<Measured, Error> {
         let name = format!("--report {}", path.display());
-        let mut text = String::new();
-        match path.as_os_str() == "-" {
-            true => std::io::stdin().read_to_string(&mut text).map(drop),
-            false => std::fs::read_to_string(path).map(|t| text = t),
-        }
-        .map_err(Error::at(&name))?;
-        Measured::parse(&name, &text)
+        Measured::parse(&name, &text_of(&name, path)?)
     }
 
     /// Parses a report. A server prints one on each SIGUSR1; the last one counts.
@@ -54,14 +48,16 @@ impl Measured {
         let all = all.map_err(|e| input!("{from}: it is not JSON: {e}"))?;
         let last = all.last().and_then(Value::as_object);
         let last = last.ok_or_else(|| input!("{from}: it holds no report"))?;
+        of_this_schema(from, all.last().unwrap_or(&Value::Null))?;
         let word = |name: &str| last.get(name).and_then(Value::as_str).map(str::to_owned);
-        let (scenario, device) = (word("scenario"), word("device"));
-        let (is_run, Some(of)) = (scenario.is_some(), scenario.or(device)) else {
-            return Err(unknown(from));
+        let (is_run, of) = match word("kind").as_deref() {
+            Some("run") => (true, word("scenario")),
+            Some("serve") => (false, word("device")),
+            _ => return Err(unknown(from)),
         };
-        if !last.contains_key("ledger") {
-            return Err(unknown(from));
-        }
+        let Some(of) = of else { return Err(unknown(from)) };
+        let origin = is_run.then(|| serde_json::from_value(Value::Object(last.clone())));
+        let origin = origin.transpose().map_err(|e| input!("{from}: {e}"))?;
         let numbers = numbers(last);
         let packets = numbers.get("packets").or(numbers.get("frames")).map_or(0, |n| *n as u64);
         if packets == 0 {
@@ -73,19 +69,24 @@ impl Measured {
         };
         let text = |v: &Value, otherwise: &str| v.as_str().unwrap_or(otherwise).to_owned();
         let audit = last.get("audit").and_then(Value::as_array).into_iter().flatten();
-        let settings = last.get("settings").and_then(Value::as_object);
         Ok(Measured {
             from: from.to_owned(),
             title,
             of,
             is_run,
             bus: word("bus"),
-            profile: word("profile"),
-            settings: settings.map(|s| s.iter().map(|(k, v)| (k.clone(), text(v, ""))).collect()),
-            capture: word("capture_sha256"),
+            origin,
             numbers,
             unsound: audit.map(|why| text(why, "?")).collect(),
         })
+    }
+
+    /// Returns the origin of a run, or the served device and its bus.
+    pub(super) fn of(&self) -> Value {
+        match &self.origin {
+            Some(of) => json!(of),
+            None => json!({ "device": self.of, "bus": self.bus }),
+        }
     }
 
     /// Refuses a result of another subject than the budget's.
@@ -110,32 +111,29 @@ impl Measured {
 
     /// Refuses a result of another run than that of this plan, which is the budget's.
     pub(super) fn is_of(&self, plan: &Plan, budget: &str) -> Result<(), Error> {
-        let from = &self.from;
-        if self.profile.as_ref() != Some(&plan.profile) {
-            let (profile, ours) = (self.profile.as_deref().unwrap_or("no profile"), &plan.profile);
+        let Some(of) = &self.origin else { return Err(unknown(&self.from)) };
+        let (from, theirs) = (&self.from, Plan::again(&self.from, of)?);
+        if of.profile != plan.profile {
+            let (profile, ours) = (&of.profile, &plan.profile);
             return Err(input!(
                 "{from}: it is of a run on {profile}, but {budget} is about {ours}"
             ));
         }
-        let Some(settings) = &self.settings else {
-            return Err(input!("{from}: it does not tell its settings; make it anew"));
-        };
-        let none = "no value".to_owned();
-        for (key, ours) in plan::values(plan) {
+        for ((key, ours), (_, theirs)) in plan.values.iter().zip(theirs.values.iter()) {
             // The content of a capture counts, not its path.
-            let theirs = settings.get(key).unwrap_or(&none);
-            if *theirs != ours && key != "traffic.file" {
+            if theirs != ours && key.name != "traffic.file" {
+                let (name, ours, theirs) = (key.name, key.said(ours), key.said(theirs));
                 return Err(input!(
-                    "{from}: `{key}` was {theirs}, but {budget} is about a run with {ours}"
+                    "{from}: `{name}` was {theirs}, but {budget} is about a run with {ours}"
                 ));
             }
         }
         let capture = plan::capture(plan)?.map(|c| c.sha256.clone());
-        if self.capture != capture {
+        if of.capture_sha256 != capture {
             let named = |hash: &Option<String>| {
                 hash.as_ref().map_or("none".to_owned(), |h| format!("SHA-256 {h}"))
             };
-            let (theirs, ours) = (named(&self.capture), named(&capture));
+            let (theirs, ours) = (named(&of.capture_sha256), named(&capture));
             return Err(input!(
                 "{from}: its capture is another: {theirs}, but that of {budget} is {ours}"
             ));
@@ -176,6 +174,7 @@ fn numbers(of: &Map<String, Value>) -> BTreeMap<String, f64> {
         let all = value.as_object().into_iter().flatten();
         all.map(move |(name, v)| (format!("{group}.{name}"), v))
     });
-    let all = of.iter().map(|(name, v)| (name.clone(), v)).chain(inner);
+    let own = of.iter().filter(|(name, _)| *name != "schema");
+    let all = own.map(|(name, v)| (name.clone(), v)).chain(inner);
     all.filter_map(|(name, v)| Some((name, v.as_f64()?))).collect()
 }

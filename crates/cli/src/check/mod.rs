@@ -11,7 +11,8 @@ mod measured;
 mod schema;
 mod show;
 
-use crate::{DONE, Error, MISSED, args::Check, failed, input, output::print, plan, render::count};
+use crate::render::{count, json};
+use crate::{DONE, Error, MISSED, args::Check, failed, input, output::print, plan};
 use budget::{Bounds, Budget, Line, Subject};
 use doorbell_lab::result::rounded;
 use measured::Measured;
@@ -68,8 +69,7 @@ struct Verdict<'b> {
     /// Settings on top of the scenario.
     set: Vec<String>,
     rows: Vec<Row<'b>>,
-    /// Reasons to distrust the result itself.
-    unsound: Vec<String>,
+    measured: &'b Measured,
 }
 
 impl Verdict<'_> {
@@ -77,7 +77,7 @@ impl Verdict<'_> {
         self.rows.iter().filter(|r| !r.holds()).count()
     }
     fn holds(&self) -> bool {
-        self.broken() == 0 && self.unsound.is_empty()
+        self.broken() == 0 && self.measured.unsound.is_empty()
     }
 }
 
@@ -95,12 +95,12 @@ pub(crate) fn check(args: &Check) -> Result<u8, Error> {
     if !unknown.is_empty() {
         return Err(Error::Input(unknown.join("\n")));
     }
-    let verdict = Verdict { file, title, set, rows, unsound: measured.unsound };
-    print(&show::document(&verdict).show(args.output.format, &show::data(&verdict)))?;
+    let verdict = Verdict { file, title, set, rows, measured: &measured };
+    print(&show::document(&verdict).show(args.output.format, "check", &show::data(&verdict)))?;
     if !args.update {
         return Ok(if verdict.holds() { DONE } else { MISSED });
     }
-    if !verdict.unsound.is_empty() {
+    if !measured.unsound.is_empty() {
         return Err(failed!("{file}: not updated from a result that is not sound"));
     }
     let values: Vec<f64> = verdict.rows.iter().map(|r| r.measured).collect();
@@ -154,7 +154,7 @@ fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measur
     let result = plan::execute(&plan, args.output.quiet)?;
     let packets = count(result.measured.packets);
     let title = format!("{} on {}, {packets} packets", plan.scenario, plan.profile);
-    let measured = Measured::parse("the result", &result.to_json())?;
+    let measured = Measured::parse("the result", &json("run", &result))?;
     Ok((title, plan.set, measured))
 }
 

@@ -32,8 +32,10 @@ fn signed(x: f64) -> String {
 pub(super) fn document(v: &Verdict<'_>) -> Document {
     let mut doc = Document::titled(&v.title);
     v.set.iter().for_each(|set| doc.line(format!("with {set}")));
-    let mut table =
-        Table::new(["", "allowed", "measured", "difference", "percent", ""]).right(1..6);
+    let [name, holds] = ["name", "holds"].map(|named| Cell::exact("", named));
+    let numbers = ["allowed", "measured", "difference", "percent"].map(Cell::from);
+    let heads = [name].into_iter().chain(numbers).chain([holds]);
+    let mut table = Table::new(heads).right(1..6);
     for r in &v.rows {
         let against = r.against();
         let percent = against.percent.filter(|p| *p != 0.0);
@@ -43,20 +45,20 @@ pub(super) fn document(v: &Verdict<'_>) -> Document {
             Cell::exact(measured(r.measured), r.measured),
             Cell::exact(signed(against.difference), against.difference),
             percent.map_or("".into(), |p| Cell::exact(signed(p), p)),
-            if r.holds() { "" } else { "BROKEN" }.into(),
+            Cell::exact(if r.holds() { "" } else { "BROKEN" }, r.holds()),
         ]);
     }
     doc.table(table);
     let (all, broken) = (v.rows.len(), v.broken());
     doc.gap();
-    doc.line(match (broken, v.unsound.is_empty()) {
+    doc.line(match (broken, v.measured.unsound.is_empty()) {
         (0, true) => format!("{}: {all} of {all} hold", v.file),
         (0, false) => format!("{}: NOTHING HOLDS, since the audit failed", v.file),
         _ => format!("{}: BROKEN, {broken} of {all}", v.file),
     });
     let broken = v.rows.iter().filter(|r| !r.holds());
     let broken = broken.map(|r| format!("{}:{}: {}", v.file, r.line.at, reason(r)));
-    let unsound = v.unsound.iter().map(|why| format!("{}: audit: {why}", v.file));
+    let unsound = v.measured.unsound.iter().map(|why| format!("{}: audit: {why}", v.file));
     doc.literal(unsound.chain(broken).collect());
     doc
 }
@@ -92,11 +94,11 @@ pub(super) fn data(v: &Verdict<'_>) -> Value {
     };
     json!({
         "budget": v.file,
-        "of": v.title,
-        "set": v.set,
+        "title": v.title,
+        "of": v.measured.of(),
         "holds": v.holds(),
         "broken": v.broken(),
-        "audit": if v.unsound.is_empty() { json!("ok") } else { json!(v.unsound) },
+        "audit": v.measured.unsound,
         "rows": v.rows.iter().map(row).collect::<Vec<_>>(),
     })
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// Renders the result.
 pub(super) fn show(all: &[Measured], args: &Live, version: &str) -> String {
-    document(all, args, version).show(args.output.format, &data(all, args, version))
+    document(all, args, version).show(args.output.format, "live", &data(all, args, version))
 }
 
 fn gigabits(bits_per_second: f64) -> String {

@@ -25,11 +25,11 @@ fn one_document_has_all_formats() {
     t.noted([Cell::from("reads"), Cell::exact("1.2", 1.234)], "By the device.");
     d.table(t);
     d.literal(vec!["a.toml:3: wrong".to_owned()]);
-    let data = ["x"];
+    let data = serde_json::json!({ "a": 2 });
     let rule = "─".repeat(32);
     let name = format!("{:26}", "bus");
     assert_eq!(
-        d.show(Format::Table, &data),
+        d.show(Format::Table, "x", &data),
         format!(
             "\n A run\n ═════\n   of something\n\n {name}   all\n {rule}\n reads{:21}   1.2  By \
              the device\na.toml:3: wrong\n",
@@ -37,13 +37,14 @@ fn one_document_has_all_formats() {
         )
     );
     assert_eq!(
-        d.show(Format::Markdown, &data),
+        d.show(Format::Markdown, "x", &data),
         "### A run\n\nof something\n\n\
          | bus   | all |               |\n\
          | ----- | --: | ------------- |\n\
          | reads | 1.2 | By the device |\n\n\
          ```\na.toml:3: wrong\n```\n"
     );
-    assert_eq!(d.show(Format::Csv, &data), "bus,all\nreads,1.234\n");
-    assert_eq!(d.show(Format::Json, &data), "[\n  \"x\"\n]\n");
+    assert_eq!(d.show(Format::Csv, "x", &data), "bus,all\nreads,1.234\n");
+    let json: serde_json::Value = serde_json::from_str(&d.show(Format::Json, "x", &data)).unwrap();
+    assert_eq!((&json["schema"], &json["kind"], &json["a"]), (&1.into(), &"x".into(), &2.into()));
 }

@@ -10,19 +10,23 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Version of the shape. Files of another version are refused.
-pub(super) const SHAPE: u32 = 1;
-
 /// The fields of a run that a page needs, to name the place of an error in a file.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "read by the page, from the same text")]
 pub(super) struct Run {
     scenario: String,
+    about: String,
     profile: String,
+    profile_sha256: String,
     set: Vec<String>,
+    seed: u64,
+    doorbell: Value,
+    limits: BTreeMap<String, f64>,
+    window: Value,
     packets: u64,
     seconds: f64,
     rates: BTreeMap<String, f64>,
+    rates_error: BTreeMap<String, f64>,
     per_packet: BTreeMap<String, f64>,
     latency_ns: BTreeMap<String, f64>,
     latency_of: String,
@@ -35,7 +39,6 @@ pub(super) struct Run {
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "read by the page, from the same text")]
 pub(super) struct Reproduced {
-    shape: u32,
     version: String,
     systems: Vec<BTreeMap<String, Value>>,
     parts: Vec<Value>,
@@ -46,7 +49,6 @@ pub(super) struct Reproduced {
 pub(super) fn empty() -> Value {
     let parts = PARTS.iter().map(|p| json!({ "name": p.name, "title": p.title, "unit": p.unit }));
     json!({
-        "shape": SHAPE,
         "version": env!("CARGO_PKG_VERSION"),
         "systems": [],
         "runs": [],
@@ -169,12 +171,10 @@ fn headline(s: &Sides) -> Value {
     })
 }
 
-/// Returns a run as it is printed, with its description.
+/// Returns a run as it is printed.
 fn run(r: &Ran) -> Value {
-    let mut value = serde_json::to_value(&r.result)
-        .unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"));
-    value["about"] = json!(r.plan.about);
-    value
+    serde_json::to_value(&r.result)
+        .unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"))
 }
 
 #[cfg(test)]

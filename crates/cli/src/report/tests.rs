@@ -1,24 +1,25 @@
 use super::*;
+use crate::render::{SCHEMA, json as shown};
 
 #[test]
 fn a_directory_without_results_says_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
-    let e = collected(dir.path()).unwrap_err();
+    let e = collected(dir.path(), &[]).unwrap_err();
     assert!(e.code() == 2 && e.to_string().contains("reproduce.json or result.json"), "{}", e);
 }
 
 #[test]
-fn a_reproduction_of_another_shape_is_refused() {
+fn a_reproduction_of_another_schema_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let mut all = data::empty();
+    let mut all: Value = serde_json::from_str(&shown("report", &data::empty())).unwrap();
     let path = dir.path().join("reproduce.json");
     std::fs::write(&path, all.to_string()).unwrap();
-    assert!(collected(dir.path()).is_ok());
-    all["shape"] = json!(data::SHAPE + 1);
+    assert!(collected(dir.path(), &[]).is_ok());
+    all["schema"] = json!(SCHEMA + 1);
     std::fs::write(&path, all.to_string()).unwrap();
-    let e = collected(dir.path()).unwrap_err();
+    let e = collected(dir.path(), &[]).unwrap_err();
     assert!(
-        e.to_string().contains("reproduce.json: it has shape 2, and this doorbell reads 1"),
+        e.to_string().contains("reproduce.json: it has schema 2, but this doorbell reads 1"),
         "{}",
         e
     );
@@ -27,7 +28,35 @@ fn a_reproduction_of_another_shape_is_refused() {
 #[test]
 fn a_damaged_result_is_named_with_its_line() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("result.json"), "{\n  \"scenario\": 3\n}").unwrap();
-    let e = collected(dir.path()).unwrap_err();
+    std::fs::write(dir.path().join("result.json"), "{\n  \"schema\": 1, \"scenario\": 3\n}")
+        .unwrap();
+    let e = collected(dir.path(), &[]).unwrap_err();
     assert!(e.to_string().contains("result.json: ") && e.to_string().contains("line 2"), "{}", e);
+}
+
+#[test]
+fn the_command_line_orders_the_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut plan = doorbell_lab::Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
+    plan.set("traffic.packets=32").unwrap();
+    let result = crate::plan::execute(&plan, true).unwrap();
+    for name in ["after", "before", "empty"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    for name in ["after", "before"] {
+        std::fs::write(dir.path().join(name).join(RESULT), shown("run", &result)).unwrap();
+    }
+    let labels = |chosen: &[&str]| -> Vec<String> {
+        let chosen: Vec<String> = chosen.iter().map(|c| (*c).to_owned()).collect();
+        let all = collected(dir.path(), &chosen).unwrap();
+        let runs = all["runs"].as_array().unwrap();
+        runs.iter().map(|r| r["label"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(labels(&[]), ["after", "before"]);
+    assert_eq!(labels(&["before/", "after"]), ["before", "after"]);
+    assert_eq!(labels(&["after"]), ["after"]);
+    for wrong in ["empty", "none"] {
+        let e = collected(dir.path(), &[wrong.to_owned()]).unwrap_err();
+        assert!(e.code() == 2 && e.to_string().ends_with(&format!("no {wrong}/{RESULT}")), "{e}");
+    }
 }

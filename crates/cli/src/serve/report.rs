@@ -1,6 +1,6 @@
 //! The counts of a server at one moment, for people and for programs.
 
-use crate::render::{Document, Format, NUMBER, count, each, numbers};
+use crate::render::{Document, Format, NUMBER, count, each, flat, numbers};
 use doorbell_bus::Ledger;
 use doorbell_lab::result::Object;
 
@@ -68,7 +68,9 @@ impl Report {
             table.row([*name, &count(*v)]);
         }
         doc.table(table);
-        doc.show(format, &data)
+        let mut all = flat([&data]).remove(0);
+        all.extend(data.per_packet.0.clone().map(|(name, v)| (name.to_owned(), v.into())));
+        doc.with(vec![all]).show(format, "serve", &data)
     }
 }
 

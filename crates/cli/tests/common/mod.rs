@@ -6,8 +6,11 @@
     reason = "shared by test binaries that each use a part"
 )]
 
+use jsonschema::Validator;
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 /// The result of running the binary.
 #[derive(Debug, PartialEq)]
@@ -39,7 +42,24 @@ pub fn doorbell_from(dir: &Path, stdin: impl Into<Stdio>, args: &[&str]) -> Ran 
         .current_dir(dir)
         .stdin(stdin)
         .output();
-    command.expect("the binary starts").into()
+    let ran = Ran::from(command.expect("the binary starts"));
+    if args.windows(2).any(|a| a == ["--format", "json"]) && !ran.out.is_empty() {
+        result(&ran.out);
+    }
+    ran
+}
+
+/// A result for programs, which must fit `doorbell schema result`.
+pub fn result(text: &str) -> Value {
+    static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
+        let schema = include_str!("../../src/schema/result.json");
+        jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap()
+    });
+    let value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    let wrong: Vec<String> =
+        SCHEMA.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    value
 }
 
 /// `doorbell` with these arguments.

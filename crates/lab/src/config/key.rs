@@ -261,6 +261,15 @@ impl Key {
         if self.unit().is_empty() { String::new() } else { format!(", unit = \"{}\"", self.unit()) }
     }
 
+    /// Returns whether all its numbers are whole.
+    pub fn is_whole(&self) -> bool {
+        match self.kind {
+            Kind::Number { step, .. } => step > 0.0 && step.fract() == 0.0,
+            Kind::Among { values, .. } => values.iter().all(|v| v.fract() == 0.0),
+            Kind::Choice | Kind::File | Kind::Faults => false,
+        }
+    }
+
     /// Returns whether the unit names counted things (`cores`, `packets`).
     pub fn is_count(&self) -> bool {
         let unit = self.unit();

@@ -12,7 +12,10 @@ use crate::config::config_error::{
 };
 use crate::config::key::{Key, Kind, Value, Values, find, parse_setting_at};
 use crate::config::profile::Profile;
-use crate::experiment::system::{self, System};
+use crate::experiment::{
+    result::Provenance,
+    system::{self, System},
+};
 use std::path::Path;
 use toml::de::DeValue;
 
@@ -200,6 +203,31 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns the plan of a past run. Keys that its result does not have are at their defaults.
+    /// `file` is the result's, for messages.
+    ///
+    /// # Errors
+    /// Returns an error for a system or key that there is not, or a value that is not allowed.
+    pub fn again(file: &str, of: &Provenance) -> Result<Plan, InputError> {
+        let wrong = |e: SettingError| InputError::new(file, e);
+        let system = system::find(&of.system).map_err(wrong)?;
+        let keys = system.keys();
+        let mut values = Values::defaults(&keys);
+        for (name, value) in &of.settings {
+            let key = find(&keys, name).map_err(wrong)?;
+            values.put(key, key.parse(value.as_str().unwrap_or_default()).map_err(wrong)?);
+        }
+        Ok(Plan {
+            scenario: of.scenario.clone(),
+            about: of.about.clone(),
+            profile: of.profile.clone(),
+            platform: values.clone(),
+            system,
+            values,
+            set: of.set.clone(),
+        })
+    }
+
     /// Applies a `key=value`, with or without effect. Later ones win.
     ///
     /// # Errors

@@ -4,11 +4,14 @@
 //! same bytes. Quotients are rounded to nine digits, so that the last bits of a division do not
 //! show.
 
-use crate::experiment::{WorkTotals, window::Window};
+use crate::config::key::Values;
+use crate::experiment::{WorkTotals, system::System, window::Window};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 /// The section of a table that a count belongs to.
@@ -221,93 +224,101 @@ impl Measured {
         all.into_iter().filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
     }
 
+    /// Returns the share of each resource that was used over the window, the most used first:
+    /// cores, buses, links of what they carry at most, and the port.
+    pub fn limits(&self, of: &System, values: &Values) -> Vec<(String, f64)> {
+        let usable = values.number_if_any("pcie.usable_share").unwrap_or(1.0);
+        let port = values.bits_per_second(of.port_rate) as f64;
+        let share = |r: &Rate| match r.name {
+            name if name.ends_with("_busy_share") => Some((name.to_owned(), r.value)),
+            name if name.ends_with("_link_share") => Some((name.to_owned(), r.value / usable)),
+            name if name.starts_with("wire_") => {
+                let name = name.replace("wire", "port").replace("_bits_per_s", "_share");
+                Some((name, r.value / port))
+            }
+            _ => None,
+        };
+        let mut all: Vec<_> = self.rates.iter().filter_map(share).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all.into_iter().map(|(name, share)| (name, rounded(share))).collect()
+    }
+
     /// Returns whether all counts agree with each other.
     pub fn is_sound(&self) -> bool {
         self.audit.is_empty()
     }
 }
 
-/// A run's plan by name, and its measurements.
-#[derive(Clone, PartialEq, Debug)]
-pub struct RunResult {
+/// The origin of a result: all that decides its numbers, and the names of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Provenance {
     /// The scenario's name.
     pub scenario: String,
+    /// The scenario's description.
+    pub about: String,
+    /// The system's name.
+    pub system: String,
     /// The profile's name.
     pub profile: String,
     /// SHA-256 of the profile's content, in hexadecimal.
     pub profile_sha256: String,
     /// The settings given on top of the two, as they were written.
     pub set: Vec<String>,
-    /// The final value of every key, with its unit.
-    pub settings: Vec<(&'static str, String)>,
+    /// The final value of every key of scenario and profile, with its unit, as `--set` takes it;
+    /// null for a file or faults that were not given.
+    pub settings: Map<String, Value>,
     /// SHA-256 of the capture that was sent, in hexadecimal, if there was one.
     pub capture_sha256: Option<String>,
     /// The seed of the run.
     pub seed: u64,
+}
+
+/// The measurements of a run, with their origin.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RunResult {
+    /// The origin.
+    #[serde(flatten)]
+    pub of: Provenance,
+    /// The share of each resource that was used, the most used first ([`Measured::limits`]).
+    #[serde(serialize_with = "members")]
+    pub limits: Vec<(String, f64)>,
     /// The measurements.
+    #[serde(flatten)]
     pub measured: Measured,
 }
 
-impl RunResult {
-    /// Returns one object:
-    ///
-    /// ```json
-    /// {"scenario", "profile", "profile_sha256", "set": […], "settings": {…},
-    /// "capture_sha256", "seed", "packets", "seconds", "rates": {…}, "rates_error": {…},
-    /// "window": {"start_ns", "end_ns", "packets", "batches", "steady", "note"},
-    /// "counts_of": "run" | "window", "ledger": {…}, "per_packet": {…}, "latency_ns": {…},
-    /// "latency_of", "latency_histogram_ns": [[upto, count], …], "series": {…},
-    /// "audit": "ok" | [why]}
-    /// ```
-    ///
-    /// `rates` are those of the window, and `rates_error` half of their 95 % interval in the same
-    /// unit. It is empty where the run is too short for one, and `note` says what a window that is
-    /// not `steady` lacks. `latency_histogram_ns` has the buckets that are not empty, each 1/32 of
-    /// a power of two wide. `series` holds values over the time of a run: name, and pairs of time
-    /// in ms and value.
-    pub fn to_json(&self) -> String {
-        // Strings and numbers cannot fail to serialize, and writing to a String cannot fail.
-        serde_json::to_string_pretty(self)
-            .unwrap_or_else(|e| unreachable!("a plain result serialises: {e}"))
-    }
-}
-
-impl Serialize for RunResult {
+/// Serializes to the members that `doorbell schema result` describes.
+impl Serialize for Measured {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let m = &self.measured;
         let mut out = s.serialize_map(None)?;
-        out.serialize_entry("scenario", &self.scenario)?;
-        out.serialize_entry("profile", &self.profile)?;
-        out.serialize_entry("profile_sha256", &self.profile_sha256)?;
-        out.serialize_entry("set", &self.set)?;
-        out.serialize_entry("settings", &Object(self.settings.iter().map(|(k, v)| (k, v))))?;
-        out.serialize_entry("capture_sha256", &self.capture_sha256)?;
-        out.serialize_entry("seed", &self.seed)?;
-        out.serialize_entry("packets", &m.packets)?;
-        out.serialize_entry("seconds", &m.elapsed.as_secs_f64())?;
-        out.serialize_entry("rates", &Object(m.rates.iter().map(|r| (r.name, rounded(r.value)))))?;
-        let errors = m.rates.iter().filter(|r| r.name == "packets_per_s");
-        let errors = errors.filter_map(|r| Some((r.name, rounded(m.window.error? * r.value))));
+        out.serialize_entry("packets", &self.packets)?;
+        out.serialize_entry("seconds", &self.elapsed.as_secs_f64())?;
+        out.serialize_entry(
+            "rates",
+            &Object(self.rates.iter().map(|r| (r.name, rounded(r.value)))),
+        )?;
+        let errors = self.rates.iter().filter(|r| r.name == "packets_per_s");
+        let errors = errors.filter_map(|r| Some((r.name, rounded(self.window.error? * r.value))));
         out.serialize_entry("rates_error", &Object(errors))?;
-        out.serialize_entry("window", &m.window)?;
-        out.serialize_entry("counts_of", m.counts_of.name())?;
-        out.serialize_entry("ledger", &Object(m.counts.iter().map(|c| (&c.name, c.value))))?;
-        out.serialize_entry("per_packet", &Object(m.per_packet().into_iter()))?;
-        out.serialize_entry("latency_ns", &Object(m.latency_ns().into_iter()))?;
-        out.serialize_entry("latency_of", m.latency_of)?;
+        out.serialize_entry("window", &self.window)?;
+        out.serialize_entry("counts_of", self.counts_of.name())?;
+        out.serialize_entry("ledger", &Object(self.counts.iter().map(|c| (&c.name, c.value))))?;
+        out.serialize_entry("per_packet", &Object(self.per_packet().into_iter()))?;
+        out.serialize_entry("latency_ns", &Object(self.latency_ns().into_iter()))?;
+        out.serialize_entry("latency_of", self.latency_of)?;
         let buckets: Vec<(f64, u64)> =
-            m.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n)).collect();
+            self.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n)).collect();
         out.serialize_entry("latency_histogram_ns", &buckets)?;
         let points =
             |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
-        out.serialize_entry("series", &Object(m.series.iter().map(|s| (s.name, points(s)))))?;
-        if m.is_sound() {
-            out.serialize_entry("audit", "ok")?;
-        } else {
-            out.serialize_entry("audit", &m.audit)?;
-        }
+        out.serialize_entry("series", &Object(self.series.iter().map(|s| (s.name, points(s)))))?;
+        out.serialize_entry("audit", &self.audit)?;
         out.end()
     }
+}
+
+fn members<S: Serializer>(all: &[(String, f64)], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_map(all.iter().map(|(name, v)| (name, v)))
 }
 
 /// A JSON object whose members stay in order.

@@ -85,7 +85,7 @@ function runsSection(runs) {
   for (const [i, r] of runs.entries()) {
     const what = `${r.scenario} on ${r.profile}${r.set.length ? `, with ${r.set.join(", ")}` : ""}: ${count(r.packets, "packet").replace(/^\d+/, num(r.packets, 12))} in ${num(r.seconds * 1000)} ms`;
     section.append(el("p", {}, el("strong", { text: `${labels[i]} ` }), el("span", { class: "soft", text: what })));
-    if (r.audit !== "ok") section.append(el("p", { class: "miss-note bad" }, el("strong", { text: "The audit failed. " }), [r.audit].flat().join("; ")));
+    if (r.audit.length) section.append(el("p", { class: "miss-note bad" }, el("strong", { text: "The audit failed. " }), [r.audit].flat().join("; ")));
   }
   const names = [...new Set(runs.flatMap((r) => Object.keys(r.rates)))];
   const row = (n) => el("tr", {}, el("th", { scope: "row", text: words(n).replace(/ share$| bits per s$/, "") }),

@@ -1,4 +1,4 @@
-//! The report as JSON: an array of rows, as other programs read them.
+//! The rows of a report, as other programs read them.
 
 use super::{
     Choice, Combinations, Outcome, Report, Sensitivity, SystemReport, Tolerance, sensitivity::Moved,
@@ -6,8 +6,9 @@ use super::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-#[derive(Serialize)]
-struct JsonRow<'a> {
+/// A row for other programs.
+#[derive(Serialize, Debug)]
+pub struct JsonRow<'a> {
     system: &'a str,
     figure: &'a str,
     unit: &'a str,
@@ -26,7 +27,7 @@ struct JsonRow<'a> {
 }
 
 /// A choice of the row's system.
-#[derive(Serialize)]
+#[derive(Serialize, Debug)]
 struct JsonChoice<'a> {
     key: &'a str,
     value: &'a str,
@@ -50,30 +51,18 @@ impl<'a> JsonChoice<'a> {
 }
 
 impl Report {
-    /// Returns an array with one object a row:
+    /// Returns the rows, as `doorbell schema result` describes them.
     ///
-    /// ```json
-    /// {"system", "figure", "unit", "published", "measured",
-    /// "role": "exact|predicted|bound|definition|fit|shown",
-    /// "tolerance": {"rel": x} | {"abs": x} | null, "holds": bool | null, "source",
-    /// "inputs": [constants and choices],
-    /// "choices": [{"key", "value", "alternatives", "rows": [figures], "source", "set": bool}],
-    /// "combinations": {"hold", "of"} | null, "note"}
-    /// ```
-    ///
-    /// `choices` and `combinations` are those of the row's system.
-    ///
-    /// `measured` is null if the figure could not be measured. After a sensitivity run there is
-    /// also `"sensitivity"`: for each constant the row's relative change when it is moved and the
-    /// fits are re-run, and for each `choice=alternative` the change when that is taken.
-    pub fn to_json(&self) -> String {
+    /// `choices` and `combinations` are those of the row's system. `measured` is null if the figure
+    /// could not be measured. After a sensitivity run there is also `sensitivity`: for each
+    /// constant the row's relative change when it is moved and the fits are re-run, and for each
+    /// `choice=alternative` the change when that is taken.
+    pub fn json_rows(&self) -> Vec<JsonRow<'_>> {
         let rows = self.systems.iter().flat_map(|s| {
             let rows = s.rows.iter().enumerate();
             rows.map(|(at, row)| json_row(s, row, s.sensitivity.as_ref().map(|f| column(f, at))))
         });
-        // Plain structs only fail to serialize if the writer fails, and a String does not.
-        serde_json::to_string_pretty(&rows.collect::<Vec<_>>())
-            .unwrap_or_else(|e| unreachable!("plain rows serialise: {e}"))
+        rows.collect()
     }
 }
 

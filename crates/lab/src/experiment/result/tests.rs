@@ -16,19 +16,23 @@ fn a_run_without_packets_divides_by_nothing() {
         latency_of: HANDED,
         audit: vec!["one".into()],
     };
-    let r = RunResult {
+    let of = Provenance {
         scenario: "x".into(),
+        about: "a".into(),
+        system: "s".into(),
         profile: "p".into(),
         profile_sha256: "ab".into(),
         set: vec![],
-        settings: vec![("pcie.mps", "128 B".into())],
+        settings: Map::from_iter([("pcie.mps".into(), "128 B".into())]),
         capture_sha256: None,
         seed: 3,
-        measured: m,
     };
-    insta::assert_snapshot!(r.to_json(), @r#"
+    let r = RunResult { of, limits: vec![("cpu_busy_share".into(), 0.5)], measured: m };
+    insta::assert_snapshot!(serde_json::to_string_pretty(&r).unwrap(), @r#"
         {
           "scenario": "x",
+          "about": "a",
+          "system": "s",
           "profile": "p",
           "profile_sha256": "ab",
           "set": [],
@@ -37,6 +41,9 @@ fn a_run_without_packets_divides_by_nothing() {
           },
           "capture_sha256": null,
           "seed": 3,
+          "limits": {
+            "cpu_busy_share": 0.5
+          },
           "packets": 0,
           "seconds": 0.0,
           "rates": {

@@ -1,0 +1,134 @@
+//! Files of records, one for each run of a sweep: CSV, NDJSON, and Parquet with typed columns.
+
+use crate::output::{begun_file, keep};
+use crate::render::{self, Format, Record};
+use crate::{Error, input};
+use doorbell_lab::table::names;
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
+use serde_json::Value;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::NamedTempFile;
+
+/// A file of records, whose name ends in its format. It is opened before the runs.
+pub(crate) struct Points {
+    file: NamedTempFile,
+    path: PathBuf,
+    shown: String,
+}
+
+impl Points {
+    pub(crate) fn begin(path: &Path) -> Result<Points, Error> {
+        let shown = path.display().to_string();
+        if !matches!(extension(path), "parquet" | "csv" | "ndjson") {
+            return Err(input!("--out {shown}: allowed are .parquet, .csv and .ndjson"));
+        }
+        let (file, path) = begun_file(path.to_owned())?;
+        Ok(Points { file, path, shown })
+    }
+
+    /// Writes all records; `about` becomes metadata where the format has any.
+    pub(crate) fn write(mut self, records: &[Record], about: &Value) -> Result<(), Error> {
+        let failed = |e: ParquetError| Error::at(&self.shown)(io::Error::other(e));
+        match extension(&self.path) {
+            "parquet" => write(&mut self.file, records, about).map_err(failed)?,
+            other => {
+                let format = if other == "csv" { Format::Csv } else { Format::Ndjson };
+                let text = render::records(format, records);
+                self.file.write_all(text.as_bytes()).map_err(Error::at(&self.shown))?;
+            }
+        }
+        keep(self.file, &self.path)
+    }
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|e| e.to_str()).unwrap_or_default()
+}
+
+/// Returns the type of a column: that of all its values, text if they differ.
+fn column<'a>(values: impl Iterator<Item = &'a Value>) -> Physical {
+    let mut found = None;
+    for v in values.filter(|v| !v.is_null()) {
+        let own = match v {
+            Value::Bool(_) => Physical::BOOLEAN,
+            Value::Number(n) if n.as_i64().is_some() => Physical::INT64,
+            Value::Number(_) => Physical::DOUBLE,
+            _ => Physical::BYTE_ARRAY,
+        };
+        found = match (found, own) {
+            (None, own) => Some(own),
+            (Some(a), b) if a == b => Some(a),
+            (Some(Physical::INT64 | Physical::DOUBLE), Physical::INT64 | Physical::DOUBLE) => {
+                Some(Physical::DOUBLE)
+            }
+            _ => return Physical::BYTE_ARRAY,
+        };
+    }
+    found.unwrap_or(Physical::BYTE_ARRAY)
+}
+
+/// Writes records to a Parquet file, with `about` as the file's metadata under `doorbell`.
+fn write(out: impl Write + Send, records: &[Record], about: &Value) -> Result<(), ParquetError> {
+    let none = Value::Null;
+    let columns: Vec<(&str, Vec<&Value>)> = names(records)
+        .into_iter()
+        .map(|name| (name, records.iter().map(|r| r.get(name).unwrap_or(&none)).collect()))
+        .collect();
+    let field = |(name, values): &(&str, Vec<&Value>)| {
+        let physical = column(values.iter().copied());
+        let logical = (physical == Physical::BYTE_ARRAY).then_some(LogicalType::String);
+        let builder = Type::primitive_type_builder(name, physical);
+        let builder = builder.with_repetition(Repetition::OPTIONAL);
+        builder.with_logical_type(logical).build().map(Arc::new)
+    };
+    let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+    let schema = Type::group_type_builder("doorbell").with_fields(fields).build()?;
+    let metadata = KeyValue::new("doorbell".to_owned(), about.to_string());
+    let properties = WriterProperties::builder()
+        .set_created_by(format!("doorbell {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(vec![metadata]))
+        .build();
+    let mut file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
+    let mut rows = file.next_row_group()?;
+    for (_, values) in &columns {
+        let Some(mut to) = rows.next_column()? else {
+            unreachable!("the schema has a column for each name")
+        };
+        match column(values.iter().copied()) {
+            Physical::BOOLEAN => put::<BoolType>(&mut to, values, Value::as_bool)?,
+            Physical::INT64 => put::<Int64Type>(&mut to, values, Value::as_i64)?,
+            Physical::DOUBLE => put::<DoubleType>(&mut to, values, Value::as_f64)?,
+            _ => put::<ByteArrayType>(&mut to, values, |v| match v {
+                Value::Null => None,
+                Value::String(s) => Some(ByteArray::from(s.as_str())),
+                other => Some(ByteArray::from(other.to_string().as_str())),
+            })?,
+        }
+        to.close()?;
+    }
+    rows.close()?;
+    file.close().map(drop)
+}
+
+/// Writes the values of a column that are not null, and which they are.
+fn put<T: DataType>(
+    to: &mut SerializedColumnWriter<'_>,
+    values: &[&Value],
+    of: impl Fn(&Value) -> Option<T::T>,
+) -> Result<(), ParquetError> {
+    let all: Vec<Option<T::T>> = values.iter().map(|v| of(v)).collect();
+    let there: Vec<i16> = all.iter().map(|v| i16::from(v.is_some())).collect();
+    let given: Vec<T::T> = all.into_iter().flatten().collect();
+    to.typed::<T>().write_batch(&given, Some(&there), None).map(drop)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+use super::*;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use serde_json::json;
+
+fn record(value: Value) -> Record {
+    value.as_object().unwrap().clone()
+}
+
+#[test]
+fn columns_are_typed_and_what_is_missing_is_null() {
+    let records = [
+        record(json!({ "n": 3, "x": 1, "word": "off", "ok": true, "mixed": 1 })),
+        record(json!({ "n": 4, "x": 0.5, "word": null, "mixed": "two", "late": 7.25 })),
+    ];
+    let mut file = Vec::new();
+    write(&mut file, &records, &json!({ "seed": 3 })).unwrap();
+    let read = SerializedFileReader::new(bytes::Bytes::from(file.clone())).unwrap();
+    let rows: Vec<Vec<(String, Field)>> = read
+        .get_row_iter(None)
+        .unwrap()
+        .map(|r| r.unwrap().get_column_iter().map(|(n, f)| (n.clone(), f.clone())).collect())
+        .collect();
+    let text = |s: &str| Field::Str(s.to_owned());
+    let named = |fields: [Field; 6]| -> Vec<(String, Field)> {
+        let names = ["n", "x", "word", "ok", "mixed", "late"];
+        names.into_iter().map(str::to_owned).zip(fields).collect()
+    };
+    let first = [
+        Field::Long(3),
+        Field::Double(1.0),
+        text("off"),
+        Field::Bool(true),
+        text("1"),
+        Field::Null,
+    ];
+    let second = [
+        Field::Long(4),
+        Field::Double(0.5),
+        Field::Null,
+        Field::Null,
+        text("two"),
+        Field::Double(7.25),
+    ];
+    assert_eq!(rows, [named(first), named(second)]);
+    let metadata = read.metadata().file_metadata().key_value_metadata().unwrap();
+    assert_eq!(metadata[0].value.as_deref(), Some("{\"seed\":3}"));
+    // The same records give the same bytes.
+    let mut again = Vec::new();
+    write(&mut again, &records, &json!({ "seed": 3 })).unwrap();
+    assert_eq!(file, again);
+}
