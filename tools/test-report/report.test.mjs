@@ -42,7 +42,7 @@ before(async () => {
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), scenario: EVIL }));
   mkdirSync(join(dir, "own"));
   for (const side of ["on", "off"]) renameSync(join(dir, side), join(dir, "own", side));
-  assert.equal(execFileSync(doorbell, ["report", join(dir, "own")], { encoding: "utf8" }), `${join(dir, "own", "report.html")}\n`);
+  assert.equal(execFileSync(doorbell, ["report", join(dir, "own"), "off", "on"], { encoding: "utf8" }), `${join(dir, "own", "report.html")}\n`);
   pages.own = join(dir, "own", "report.html");
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 });
@@ -218,7 +218,44 @@ describe("one's own runs", () => {
       assert.ok((await page.locator("#runs").innerText()).includes(EVIL));
       assert.deepEqual(await page.locator("#runs .bill figure.chart").first().locator("summary").count(), 1);
       const labels = await page.locator("#runs .bill .mark").evaluateAll((all) => all.map((m) => m.getAttribute("aria-label").split(",")[0]));
-      assert.deepEqual([...new Set(labels)].sort(), ["off", "on"]);
+      assert.deepEqual([...new Set(labels)], ["off", "on"]);
+    }));
+
+  for (const width of [1440, 390])
+    test(`begin with what differs and what limits, above the fold at ${width} pixels`, () =>
+      open("own", { width }, async (page) => {
+        const [off, on] = ["off", "on"].map((side) => JSON.parse(readFileSync(join(dir, "own", side, "result.json"), "utf8")));
+        const title = page.locator("h1");
+        const said = await title.innerText();
+        // At this rate both send as much. The bytes are those of both directions of the link.
+        const bytes = (r) => ["down_tlp", "up_tlp", "down_dllp", "up_dllp"].reduce((sum, n) => sum + r.per_packet[`pcie_${n}_bytes`], 0);
+        const fewer = (100 * (1 - bytes(on) / bytes(off))).toFixed(1);
+        assert.match(said, /^on is as fast as off, 36\.\d+ Mpps; a packet costs /);
+        assert.ok(said.includes(`${fewer} % fewer bytes on the bus`), `${fewer}: ${said}`);
+        const limit = page.locator(".limit");
+        const share = (r) => Object.entries(r.limits)[0];
+        assert.deepEqual([share(off)[0], share(on)[0]], ["inbound_link_share", "inbound_link_share"]);
+        const used = (r) => `the inbound link, ${Math.round(100 * share(r)[1])} % used`;
+        assert.equal(await limit.innerText(), `Nearest to its limit: off: ${used(off)}; on: ${used(on)}.`);
+        // The rate is the same within its error, so that no sign judges it.
+        assert.equal(await page.locator("#runs table").first().locator(".holds, .miss").count(), 0);
+        for (const part of [title, limit]) {
+          const box = await part.boundingBox();
+          assert.ok(box.y + box.height < 900, `${box.y + box.height}`);
+        }
+        // The rates follow, those of packets first, with the change and its direction.
+        const rows = await page.locator("#runs table").first().locator("tbody tr").allInnerTexts();
+        assert.ok(rows[0].startsWith("packets_per_s"), rows[0]);
+        assert.ok(rows.some((r) => r.startsWith("inbound_link_share")), rows.join("|"));
+      }));
+
+  test("tell where they come from", () =>
+    open("own", {}, async (page) => {
+      const facts = await page.locator(".facts").allInnerTexts();
+      const on = JSON.parse(readFileSync(join(dir, "own", "on", "result.json"), "utf8"));
+      assert.ok(facts[1].includes("doorbell run mlx5-pktgen-64 --set traffic.packets=24000 --set driver.mpwqe=on"), facts[1]);
+      assert.ok(facts[1].includes(`SHA-256 ${on.profile_sha256.slice(0, 12)}`) && /\d{4}-\d\d-\d\d \d\d:\d\d UTC, doorbell /.test(facts[1]), facts[1]);
+      assert.equal(await page.title(), "off, on · Doorbell");
     }));
 });
 

@@ -74,36 +74,6 @@ function systemSection(s) {
   return section;
 }
 
-const RATE_UNITS = (name, value) =>
-  name.endsWith("_share") ? [value * 100, "%"] : name.endsWith("bits_per_s") ? [value / 1e9, "Gbit/s"] : name.startsWith("packets") ? [value / 1e6, "Mpps"] : [value, ""];
-
-/** One's own runs, side by side. */
-function runsSection(runs) {
-  link("runs", "runs");
-  const labels = runs.map((r, i) => (runs.findIndex((o) => o.label === r.label) === i ? r.label : `${r.label} (${i + 1})`));
-  const section = el("section", { id: "runs", "aria-labelledby": "runs-h" }, el("h2", { id: "runs-h", text: runs.length > 1 ? "Runs" : `Run: ${runs[0].scenario}` }));
-  for (const [i, r] of runs.entries()) {
-    const what = `${r.scenario} on ${r.profile}${r.set.length ? `, with ${r.set.join(", ")}` : ""}: ${count(r.packets, "packet").replace(/^\d+/, num(r.packets, 12))} in ${num(r.seconds * 1000)} ms`;
-    section.append(el("p", {}, el("strong", { text: `${labels[i]} ` }), el("span", { class: "soft", text: what })));
-    if (r.audit.length) section.append(el("p", { class: "miss-note bad" }, el("strong", { text: "The audit failed. " }), [r.audit].flat().join("; ")));
-  }
-  const names = [...new Set(runs.flatMap((r) => Object.keys(r.rates)))];
-  const row = (n) => el("tr", {}, el("th", { scope: "row", text: words(n).replace(/ share$| bits per s$/, "") }),
-    runs.map((r) => {
-      if (r.rates[n] === undefined) return el("td", { class: "n" });
-      const [value, unit] = RATE_UNITS(n, r.rates[n]);
-      return el("td", { class: "n", text: `${num(value, 5)} ${unit}` });
-    }));
-  const head = el("tr", {}, el("th", { scope: "col", text: "Rate" }), labels.map((l) => el("th", { scope: "col", class: "n", text: l })));
-  section.append(el("div", { class: "panel" }, el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Rates" }, el("table", {}, el("thead", {}, head), el("tbody", {}, names.map(row))))));
-  section.append(el("h3", { text: "A packet’s bill" }), billOf(runs, labels));
-  const latency = latencyOf(runs, labels);
-  if (latency) section.append(el("h3", { text: "Latency" }), key(labels, sideColours(runs.length)), latency);
-  const series = seriesOf(runs, labels);
-  if (series) section.append(el("h3", { text: "Over time" }), ...series);
-  return section;
-}
-
 function page() {
   const rows = data.systems.flatMap((s) => s.rows);
   const judged = rows.filter((r) => r.holds !== null);
@@ -119,7 +89,11 @@ function page() {
     link("figures", "figures");
     main.append(figuresSection(data.systems), ...data.systems.map(systemSection));
   } else {
-    main.append(el("h1", { text: data.runs.length > 1 ? "Runs side by side" : "What every packet costs" }));
+    const labels = labelsOf(data.runs);
+    document.title = `${labels.join(", ")} · Doorbell`;
+    const { title, rest } = conclusion(data.runs, labels);
+    main.append(el("h1", { text: title }), el("p", { class: "limit", text: limitText(data.runs, labels) }), rest && el("p", { text: rest }),
+      el("p", { class: "soft", text: data.runs.map((r, i) => `${labels[i]}: ${r.scenario} on ${r.profile}${r.set.length ? `, ${r.set.join(", ")}` : ""}`).join(". ") }));
   }
   if (data.runs.length) main.append(runsSection(data.runs));
   main.append(el("footer", {}, el("p", { text: `Made by doorbell ${data.version}. This file holds all of it: it opens offline and fetches nothing. Charts: Observable Plot and D3, ISC licence, © Mike Bostock and Observable, Inc.` })));
