@@ -64,6 +64,35 @@ is "no mirror" '' "$(mirror_of 'deb http://vendor.example/x other main')"
 other=http://other.example
 is "DEBIAN_MIRROR" $other "$(DEBIAN_MIRROR=$other mirror_of "deb $one stable main")"
 
+# A mirror whose suite does not agree with itself: apt, played, accepts it by its role alone, and
+# says that the suite has the codename $1.
+mkdir -p "$work/bin"
+cat >"$work/bin/apt-get" <<'END'
+#!/bin/sh
+case $* in
+    *indextargets*) echo "$CODENAME"; echo trixie-backports ;;
+    *update*) grep -q " stable main$" "${APT_CONFIG%/*}/sources.list" ;;
+esac
+END
+chmod +x "$work/bin/apt-get"
+sources_of() {
+    mkdir -p "$work/cache/apt/etc"
+    # shellcheck disable=SC2016 # for the inner shell
+    CODENAME=$1 PATH=$work/bin:$PATH sh -eu -c '
+        . tools/test-guest/apt.sh
+        mirror=m machine= dir=$1 apt=$1/apt
+        suite trixie amd64,arm64
+        suite trixie-backports amd64
+        update amd64 arm64' tools/test-guest/x "$work/cache" 2>/dev/null || return
+    sed 's/.* m //' "$work/cache/apt/etc/sources.list"
+    rm -r "$work/cache"
+}
+is "a suite by its role" "stable main
+trixie-backports main" "$(sources_of trixie)"
+code=0
+(sources_of forky) || code=$?
+is "a role that is another suite's" 3 $code
+
 # In the namespace nothing is fetched, and it is said what is not there.
 code=0
 said=$(DOORBELL_OFFLINE=1 tools/test-guest/fetch.sh "$work/guest" 2>&1) || code=$?
@@ -72,4 +101,4 @@ case $said in
     *"into $work/guest before the network namespace is entered"*) ;;
     *) is "offline, the words" "…" "$said" ;;
 esac
-echo "tools: retry, step, mirror and offline hold" >&2
+echo "tools: retry, step, mirror, suites and offline hold" >&2

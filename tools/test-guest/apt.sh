@@ -9,6 +9,7 @@
 umask 022
 # shellcheck source=tools/lib.sh
 . "$(dirname "$0")/../lib.sh"
+codename=trixie role=stable
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 say() { echo "test-guest: $*" >&2; }
@@ -78,10 +79,13 @@ begin() {
 
 # suite NAME ARCHITECTURES: a suite of Debian to take packages from.
 suite() {
-    echo "deb [arch=$2 signed-by=$keyring] $mirror $1 main" >>"$apt/etc/sources.list"
+    echo "deb [arch=$2 signed-by=$keyring] $mirror $1 main" >>"$apt/suites"
 }
 
-# update ARCHITECTURE...: what these suites have.
+# update ARCHITECTURE...: what these suites have. A suite has two directories, one by its codename
+# and one by its role. A mirror that brings them up to date file by file can hold the signed list of
+# a new release beside an architecture's packages of the release before, for days; then the other
+# directory is taken, as long as it is the same suite.
 update() {
     architectures=
     for a in "$@"; do architectures="$architectures \"$a\";"; done
@@ -106,7 +110,23 @@ Dpkg::Use-Pty "0";
 END
     APT_CONFIG=$apt/etc/apt.conf
     export APT_CONFIG
-    retry "test-guest: apt-get update" apt-get -q update --error-on=any
+    for other in none "$codename" "$codename-backports"; do
+        sed "s, $other main$, $role${other#"$codename"} main," "$apt/suites" \
+            >"$apt/etc/sources.list"
+        [ "$other" = none ] || say "trying $other by its other name, $role${other#"$codename"}"
+        if retry "test-guest: apt-get update" apt-get -q update --error-on=any; then
+            # shellcheck disable=SC2016 # apt's field
+            are=$(apt-get indextargets --format '$(CODENAME)' 'Created-By: Packages' | sort -u)
+            for is in $are; do
+                case $is in
+                    "$codename" | "$codename-backports") ;;
+                    *) say "$role is not $codename but $is on $mirror"; return 3 ;;
+                esac
+            done
+            return
+        fi
+    done
+    return 1
 }
 
 unpack() {

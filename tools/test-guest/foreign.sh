@@ -49,7 +49,8 @@ get "$dir/guest" "busybox-static:$arch" "iperf3:$arch" "ethtool:$arch" "iproute2
 
 # The kernel: since 7.x the image package is empty, and binary and modules are packages of their
 # own.
-version=$(apt-cache madison "$image:$arch" | awk -v r="$release/main" '$6 == r { print $3; exit }')
+version=$(apt-cache madison "$image:$arch" | sed "s, $role\(-backports\)\?/, $codename\1/," |
+    awk -v r="$release/main" '$6 == r { print $3; exit }')
 name=$(depends "$image:$arch=$version" '^linux-image-[0-9]')
 abi=${name#linux-image-}
 case $release in

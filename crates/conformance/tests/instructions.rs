@@ -15,6 +15,8 @@ fn bench(package: &str) -> String {
     let done = Command::new(env!("CARGO"))
         .args(["bench", "--locked", "-p", package, "--bench", "instructions"])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        // Another way to compile is other instructions.
+        .env("CARGO_INCREMENTAL", "0")
         .output()
         .expect("cargo runs");
     let table = String::from_utf8_lossy(&done.stdout).into_owned();
