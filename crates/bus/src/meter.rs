@@ -51,9 +51,9 @@ impl Ledger {
         bytes
     }
 
-    /// Counts a command of the device on PCI or PCI-X. The clocks are counted apart.
+    /// Counts `n` commands of the device on PCI or PCI-X. The clocks are counted apart.
     #[inline]
-    pub(crate) fn count_command(&mut self, command: pci::Command) {
+    pub(crate) fn count_commands(&mut self, command: pci::Command, n: u64) {
         use pci::Command;
         *match command {
             Command::Mr => &mut self.pci_mr,
@@ -64,7 +64,7 @@ impl Ledger {
             Command::MrDword | Command::MrBlock => &mut self.pcix_reads,
             Command::MwBlock => &mut self.pcix_writes,
             Command::SplitCompletion => &mut self.pcix_completions,
-        } += 1;
+        } += n;
     }
 
     /// Counts the payload of writes of the device to memory on PCI or PCI-X.
@@ -76,17 +76,17 @@ impl Ledger {
 
     /// Counts the bursts of a read of the device.
     #[inline]
-    pub(crate) fn count_axi_read(&mut self, rules: &axi::Rules, from: u64, len: u32) {
-        self.axi_reads += rules.count(from, len);
-        self.axi_read_beats += rules.beats(from, len);
+    pub(crate) fn count_axi_read(&mut self, run: &axi::Run, len: u32) {
+        self.axi_reads += run.bursts;
+        self.axi_read_beats += run.beats;
         self.axi_read_bytes += u64::from(len);
     }
 
     /// Counts the bursts of a write of the device.
     #[inline]
-    pub(crate) fn count_axi_write(&mut self, rules: &axi::Rules, to: u64, len: u32) {
-        self.axi_writes += rules.count(to, len);
-        self.axi_write_beats += rules.beats(to, len);
+    pub(crate) fn count_axi_write(&mut self, run: &axi::Run, len: u32) {
+        self.axi_writes += run.bursts;
+        self.axi_write_beats += run.beats;
         self.axi_write_bytes += u64::from(len);
     }
 
@@ -151,8 +151,8 @@ impl Meter {
                 }
             }
             Meter::Axi(rules) => match access {
-                Access::Read(from, len) => l.count_axi_read(rules, from, len),
-                Access::Write(to, len) => l.count_axi_write(rules, to, len),
+                Access::Read(from, len) => l.count_axi_read(&rules.run(from, len), len),
+                Access::Write(to, len) => l.count_axi_write(&rules.run(to, len), len),
                 Access::RegisterRead(size) => l.axi_lite_reads += axi::Rules::lite_accesses(size),
                 Access::RegisterWrite(size) => l.axi_lite_writes += axi::Rules::lite_accesses(size),
             },
@@ -170,14 +170,14 @@ fn count_pci(rules: &pci::Rules, l: &mut Ledger, access: Access) {
                     l.pci_retries += 1;
                     l.pci_clocks += rules.retry_clocks(&t);
                 }
-                l.count_command(t.command);
+                l.count_commands(t.command, 1);
                 l.pci_clocks += rules.clocks(&t);
             }
             l.pci_read_bytes += u64::from(len);
         }
         Access::Write(to, len) => {
             for t in rules.writes(to, len) {
-                l.count_command(t.command);
+                l.count_commands(t.command, 1);
                 l.count_pci_payload(t.bytes.into(), t.partial_lines(rules.settings().line).into());
                 l.pci_clocks += rules.clocks(&t);
             }

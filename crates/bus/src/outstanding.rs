@@ -37,15 +37,25 @@ impl OutstandingRequests {
     }
 
     /// Gives the next slots, not more than there are, to `n` transfers. The first ends at `over`,
-    /// each other `step` after the one before.
-    #[inline]
-    pub(crate) fn take_run(&mut self, mut over: Time, step: Span, n: u64) {
-        let (last, next) = self.over[..self.count].split_at_mut(self.oldest);
-        next.iter_mut().chain(last).take(n as usize).for_each(|slot| {
-            *slot = over;
+    /// each other `step` after the one before, and the last at `end`.
+    #[inline(always)]
+    pub(crate) fn take_run(&mut self, mut over: Time, step: Span, n: u64, end: Time) {
+        if n == self.count as u64 {
+            // No slot stays as it is.
+            self.oldest = 0;
+            let slots = &mut self.over[..self.count];
+            for slot in &mut *slots {
+                *slot = over;
+                over += step;
+            }
+            slots[self.count - 1] = end;
+            return;
+        }
+        for _ in 1..n {
+            self.take(over);
             over += step;
-        });
-        self.oldest = (self.oldest + n as usize) % self.count;
+        }
+        self.take(end);
     }
 
     /// Gives the next slot to a transfer that ends at `over`.

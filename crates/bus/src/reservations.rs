@@ -104,7 +104,12 @@ impl Reservations {
     /// Returns its start, at or after `at`, when all is free, or `None` where something is booked
     /// after `at`: there each part takes the first gap that holds it.
     #[inline(always)]
-    pub(crate) fn append(&mut self, at: Time, pattern: &[Interval], busy: Span) -> Option<Time> {
+    pub(crate) fn append(
+        &mut self,
+        at: Time,
+        pattern: impl Iterator<Item = Interval>,
+        busy: Span,
+    ) -> Option<Time> {
         let at = at.max(self.floor);
         if at < self.last.start {
             return None;

@@ -9,9 +9,10 @@ use super::Rules;
 use super::cut::Run;
 use crate::machine::{bus_of_platform, port_of_platform};
 use crate::outstanding::OutstandingRequests;
-use crate::reservations::Reservations;
+use crate::reservations::{Interval, Reservations};
 use crate::trace::{EventKind, Link, Transfer};
 use crate::{Bus, Capture, FrameSink, Platform};
+use core::iter;
 use doorbell_hal::{Direction, DmaFault, Iova, Port, Span, Time};
 
 /// Latencies beside the beats of [`Rules`].
@@ -55,6 +56,9 @@ struct Lane {
     tail: Span,
     /// Data come in the order of the requests.
     in_order: bool,
+    /// Full bursts of all other slots take no less than a burst's lead and tail: of a run, a burst
+    /// that takes the slot of an earlier one finds it free.
+    keeps_up: bool,
 }
 
 impl Lane {
@@ -74,21 +78,21 @@ impl Lane {
     /// without a gap. Returns the end of the last, or nothing if a burst may have to wait.
     #[inline(always)]
     fn book_run(&mut self, at: Time, run: &Run) -> Option<Time> {
-        // All data booked so far have gone, and all slots are free. A burst that takes the slot of
-        // an earlier one of the run finds it free too, after full bursts of all other slots.
-        let ahead = run.full * (self.slots.count() as u64 - 1);
-        if self.over > at || run.bursts > 1 && ahead < self.lead + self.tail {
+        // All data booked so far have gone, and all slots are free.
+        if self.over > at || run.bursts > 1 && !self.keeps_up || run.bursts == 0 {
             return None;
         }
-        let start = self.data.book(at + self.lead, run.total);
+        let data = Interval { start: Time::ZERO, end: Time::ZERO + run.total };
+        let start = self.data.append(at + self.lead, iter::once(data), run.total)?;
         self.over = start + run.total + self.tail;
-        if run.bursts > 1 {
+        if run.bursts == 1 {
+            self.slots.take(self.over);
+        } else {
             // Later bursts take the slots of earlier ones.
             let reused = run.bursts.saturating_sub(self.slots.count() as u64);
             let end = start + run.first + run.full * reused + self.tail;
-            self.slots.take_run(end, run.full, run.bursts - 1 - reused);
+            self.slots.take_run(end, run.full, run.bursts - reused, self.over);
         }
-        self.slots.take(self.over);
         Some(self.over)
     }
 }
@@ -115,6 +119,7 @@ impl Axi {
             lead,
             tail,
             in_order,
+            keeps_up: rules.full * u64::from(slots - 1) >= lead + tail,
         };
         let reads = lane(rules.settings().reads, latencies.read, Span::ZERO, true);
         let writes = lane(rules.settings().writes, Span::ZERO, latencies.write, false);
@@ -140,14 +145,20 @@ impl<S: FrameSink> Axi<S> {
         self.reads.data.horizon().max(self.writes.data.horizon())
     }
 
-    /// Books a transfer of the device. Returns the time of the last data read, or of the last
-    /// response.
+    /// Counts and books a transfer of the device. Returns the time of the last data read, or of
+    /// the last response.
     #[inline(always)]
     fn transfer(&mut self, link: Link, at: Time, place: Iova, len: u32) -> Time {
-        let lane = if link == Link::AxiRead { &mut self.reads } else { &mut self.writes };
+        let run = self.rules.run(place.0, len);
+        let lane = if link == Link::AxiRead {
+            self.platform.ledger.count_axi_read(&run, len);
+            &mut self.reads
+        } else {
+            self.platform.ledger.count_axi_write(&run, len);
+            &mut self.writes
+        };
         // A trace wants each burst.
         if !self.platform.is_recording()
-            && let Some(run) = self.rules.run(place.0, len)
             && let Some(end) = lane.book_run(at, &run)
         {
             return end;
@@ -173,7 +184,6 @@ impl<S: FrameSink> Axi<S> {
 
     /// Books a write of the device. Returns the time of the last response.
     fn send_write(&mut self, at: Time, to: Iova, len: u32) -> Time {
-        self.platform.ledger.count_axi_write(&self.rules, to.0, len);
         self.transfer(Link::AxiWrite, at, to, len)
     }
 
@@ -205,7 +215,6 @@ const MESSAGE_ADDRESS: Iova = Iova(0xf920_0040);
 impl<S: FrameSink> Port for Axi<S> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
-        self.platform.ledger.count_axi_read(&self.rules, from.0, into.len() as u32);
         let done = self.transfer(Link::AxiRead, at, from, into.len() as u32);
         self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)

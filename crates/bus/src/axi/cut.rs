@@ -24,9 +24,11 @@ pub struct Bursts {
 
 /// All bursts of a range as a whole. Those between the first and the last are full.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    /// Their number, never zero.
-    pub(super) bursts: u64,
+pub(crate) struct Run {
+    /// Their number.
+    pub(crate) bursts: u64,
+    /// Their data beats.
+    pub(crate) beats: u64,
     /// The time of the first one's data.
     pub(super) first: Span,
     /// The time of a full one's data.
@@ -36,36 +38,25 @@ pub(super) struct Run {
 }
 
 impl Rules {
-    /// Returns the number of bursts of `len` bytes at `addr`.
-    #[inline]
-    pub(crate) fn count(&self, addr: u64, len: u32) -> u64 {
-        let (boundary, end) = (self.boundary, self.end(addr, len));
-        if len == 0 { 0 } else { (end + u64::from(boundary - 1)) >> boundary.trailing_zeros() }
-    }
-
-    /// Returns the end of `len` bytes at `addr`, counted from the boundary before their first.
-    #[inline]
-    fn end(&self, addr: u64, len: u32) -> u64 {
-        (addr & u64::from(self.boundary - 1)) + u64::from(len)
-    }
-
-    /// The bursts of `len` bytes at `addr` as a whole, if there are any.
+    /// The bursts of `len` bytes at `addr` as a whole.
     #[inline(always)]
-    pub(super) fn run(&self, addr: u64, len: u32) -> Option<Run> {
-        let bursts = self.count(addr, len);
-        let boundary = u64::from(self.boundary);
-        let time = |bytes: u64| {
-            if bytes == boundary { self.full } else { self.clocks(self.beats(0, bytes as u32)) }
-        };
-        let full = self.full;
-        if bursts < 2 {
-            let first = self.clocks(self.beats(addr, len));
-            return (bursts > 0).then_some(Run { bursts, first, full, total: first });
+    pub(crate) fn run(&self, addr: u64, len: u32) -> Run {
+        let (boundary, full) = (u64::from(self.boundary), self.full);
+        let beats = self.beats(addr, len);
+        // Counted from the boundary before the first byte.
+        let start = addr & (boundary - 1);
+        let end = start + u64::from(len);
+        if end <= boundary {
+            let first = self.clocks(beats);
+            return Run { bursts: u64::from(len > 0), beats, first, full, total: first };
         }
+        let bursts = (end + boundary - 1) >> boundary.trailing_zeros();
+        let time = |bytes: u64| {
+            if bytes == boundary { full } else { self.clocks(self.beats(0, bytes as u32)) }
+        };
         // The first ends on a boundary, the last begins on one, so either has whole beats there.
-        let first = time(boundary - (addr & (boundary - 1)));
-        let last = time(self.end(addr, len) - (bursts - 1) * boundary);
-        Some(Run { bursts, first, full, total: first + full * (bursts - 2) + last })
+        let (first, last) = (time(boundary - start), time(end - (bursts - 1) * boundary));
+        Run { bursts, beats, first, full, total: first + full * (bursts - 2) + last }
     }
 
     /// The bursts of `len` bytes at `addr`. Reads and writes are cut alike.

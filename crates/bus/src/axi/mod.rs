@@ -7,6 +7,7 @@ mod bus;
 mod cut;
 
 pub use bus::{Axi, Latencies};
+pub(crate) use cut::Run;
 pub use cut::{Burst, Bursts};
 
 use crate::rules::{RulesError, checker};

@@ -39,6 +39,8 @@ pub struct Pci<S = Capture> {
     fetched: Time,
     /// The arrival of the last write in memory.
     posted: Time,
+    /// The time from the device's decode of a register read until the bus is free again.
+    answering: Span,
     /// The plans of the last conventional reads and of the last writes, by length: transfers of
     /// equal packets have the same, and descriptors have others than data.
     plans: [[Plan; 4]; 2],
@@ -50,8 +52,10 @@ struct Plan {
     /// The transfers that it holds for. `None`: for one alone that reaches a multiple of 4 GiB,
     /// because addresses above take a clock more.
     key: Option<Key>,
-    commands: Vec<Command>,
+    /// The kinds of commands in order, and how often each comes.
+    commands: Vec<(Command, u64)>,
     tenures: Vec<Tenure>,
+    retries: u64,
     clocks: u64,
     /// The lines that are written in part.
     partial_lines: u64,
@@ -108,12 +112,16 @@ impl Plan {
         for t in pieces {
             let mut wait = price.per_unit * t.bytes.into();
             if delayed {
+                self.retries += 1;
                 add("retry", t, rules.retry_clocks(&t), price.each);
             } else {
                 wait += price.each;
             }
             add(t.command.name(), t, rules.clocks(&t) + rules.clocks_in(wait), Span::ZERO);
-            self.commands.push(t.command);
+            match self.commands.last_mut() {
+                Some((command, n)) if *command == t.command => *n += 1,
+                _ => self.commands.push((t.command, 1)),
+            }
             self.partial_lines += u64::from(t.partial_lines(settings.line));
         }
         let mut line = Reservations::new();
@@ -156,6 +164,8 @@ impl Pci {
             reads: OutstandingRequests::new(outstanding),
             fetched: Time::ZERO,
             posted: Time::ZERO,
+            // Data and idle come after the wait.
+            answering: rules.period() * (2 + rules.clocks_in(latencies.register)),
             plans: Default::default(),
         }
     }
@@ -205,14 +215,15 @@ impl<S: FrameSink> Pci<S> {
             return at;
         }
         let ledger = &mut self.platform.ledger;
-        plan.commands.iter().for_each(|c| ledger.count_command(*c));
-        ledger.pci_retries += (plan.tenures.len() - plan.commands.len()) as u64;
+        plan.commands.iter().for_each(|(c, n)| ledger.count_commands(*c, *n));
+        ledger.pci_retries += plan.retries;
         ledger.pci_clocks += plan.clocks;
         if operation == Operation::Write {
             ledger.count_pci_payload(len as u64, plan.partial_lines);
         }
         if !self.platform.is_recording()
-            && let Some(start) = self.line.append(at, &plan.held, self.rules.period() * plan.clocks)
+            && let held = plan.held.iter().copied()
+            && let Some(start) = self.line.append(at, held, self.rules.period() * plan.clocks)
         {
             return start + plan.takes;
         }
@@ -226,12 +237,12 @@ impl<S: FrameSink> Pci<S> {
     /// Books a PCI-X read request and its completions. Returns when the last data is there.
     fn split_read(&mut self, at: Time, t: Transaction) -> Time {
         let price = self.rules.settings().read;
-        self.platform.ledger.count_command(t.command);
+        self.platform.ledger.count_commands(t.command, 1);
         let asked = self.book(self.reads.free(at), self.rules.clocks(&t), &t, t.command.name());
         let mut ready = (asked + price.each).max(self.fetched);
         let mut done = ready;
         for c in self.rules.completions(t.addr, t.bytes) {
-            self.platform.ledger.count_command(c.command);
+            self.platform.ledger.count_commands(c.command, 1);
             ready += price.per_unit * c.bytes.into();
             done = self.book(ready.max(done), self.rules.clocks(&c), &c, c.command.name());
         }
@@ -282,7 +293,7 @@ impl<S: FrameSink> Port for Pci<S> {
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
         let t = Transaction { addr: MESSAGE_ADDRESS.0, command: self.write_command(), bytes: 4 };
-        self.platform.ledger.count_command(t.command);
+        self.platform.ledger.count_commands(t.command, 1);
         let taken = self.book(at, self.rules.clocks(&t), &t, t.command.name());
         self.posted = self.posted.max(taken + self.latencies.memory);
         self.platform.post_message(self.posted, vector);
@@ -298,17 +309,13 @@ impl<S: FrameSink> Pci<S> {
         }
     }
 
-    /// Returns a register read, its clocks from the address phase until the decode, and all
-    /// of them.
-    fn register_read_clocks(&self, size: u8) -> (Transaction, u64, u64) {
+    /// Returns the command of a register read.
+    fn read_command(&self) -> Command {
         // On PCI-X the device answers at once, as the 8254x does with nearly all of its registers.
-        let t = match self.rules.settings().protocol {
-            Protocol::Conventional { .. } => self.access(Command::Mr, size),
-            Protocol::X { .. } => self.access(Command::MrDword, size),
-        };
-        let all = self.rules.clocks(&t);
-        // Data and idle come after.
-        (t, all - 2, all + self.rules.clocks_in(self.latencies.register))
+        match self.rules.settings().protocol {
+            Protocol::Conventional { .. } => Command::Mr,
+            Protocol::X { .. } => Command::MrDword,
+        }
     }
 }
 
@@ -317,8 +324,21 @@ impl<S: FrameSink> Bus for Pci<S> {
     type With<T: FrameSink + Clone> = Pci<T>;
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Pci<T> {
-        let Pci { platform, rules, latencies, bar, line, reads, fetched, posted, plans, .. } = self;
-        Pci { platform, rules, latencies, bar, line, reads, fetched, posted, plans, sink }
+        let Pci { platform, rules, latencies, bar, line, reads, .. } = self;
+        let Pci { fetched, posted, answering, plans, .. } = self;
+        Pci {
+            platform,
+            sink,
+            rules,
+            latencies,
+            bar,
+            line,
+            reads,
+            fetched,
+            posted,
+            answering,
+            plans,
+        }
     }
 
     bus_of_platform!();
@@ -330,15 +350,14 @@ impl<S: FrameSink> Bus for Pci<S> {
 
     /// Books the whole access, because the bus is held until the device has answered.
     fn register_read(&mut self, at: Time, size: u8) -> Time {
-        let (t, asking, all) = self.register_read_clocks(size);
-        let free = self.book(at + self.latencies.cpu, all, &t, t.command.name());
-        let after = self.rules.period() * (all - asking);
-        Time::from_ps(free.ps() - after.ps())
+        let t = self.access(self.read_command(), size);
+        let clocks = self.rules.clocks(&t) + self.rules.clocks_in(self.latencies.register);
+        let free = self.book(at + self.latencies.cpu, clocks, &t, t.command.name());
+        Time::from_ps(free.ps() - self.answering.ps())
     }
 
-    fn register_answer(&mut self, at: Time, size: u8) -> Time {
-        let (_, asking, all) = self.register_read_clocks(size);
-        let free = at + self.rules.period() * (all - asking);
+    fn register_answer(&mut self, at: Time, _size: u8) -> Time {
+        let free = at + self.answering;
         self.platform.answer_behind_posted((free + self.latencies.cpu).max(self.posted))
     }
 

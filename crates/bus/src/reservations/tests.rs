@@ -88,7 +88,7 @@ fn a_pattern_takes_a_free_line_as_its_parts_do() {
         book(&mut line, 40, 10);
         line.retire_before(ps(12));
         let mut parts = line.clone();
-        let start = line.append(ps(at), &pattern, Span::from_ps(17)).map(|start| start.ps());
+        let start = line.append(ps(at), pattern.into_iter(), Span::from_ps(17)).map(Time::ps);
         assert_eq!(start, (at >= 40).then_some(at.max(50)), "something is booked after 0");
         for p in start.iter().flat_map(|_| &pattern) {
             let from = at.max(50) + p.start.ps();
