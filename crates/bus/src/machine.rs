@@ -514,7 +514,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         Ok(Mapped::new(b, range, at, dir))
     }
 
-    #[inline]
+    #[inline(always)]
     fn unmap(&mut self, m: Mapped) -> Buf {
         let addr = m.buf().addr() + u64::from(m.range().start);
         let p = self.bus.platform_mut();

@@ -26,8 +26,8 @@ const MAX_CLASS: u32 = 26;
 
 /// log2 of the bytes of a page.
 const PAGE_SHIFT: u32 = 12;
-/// log2 of the bytes of a line in which posted writes are counted: a descriptor's.
-const LINE_SHIFT: u32 = 5;
+/// log2 of the bytes of a line in which posted writes are counted: a frame has a few, a ring many.
+const LINE_SHIFT: u32 = 8;
 
 /// Bytes that are copied at once: longer copies take longer a byte.
 pub(crate) const COPY: usize = 4096;
@@ -42,7 +42,7 @@ pub struct Memory {
     mask: usize,
     /// Live mappings per granule: read by the device, written by it.
     live: Vec<[u16; 2]>,
-    /// Posted writes that have not arrived, per line of 32 bytes.
+    /// Posted writes that have not arrived, per line of 256 bytes.
     posted: Vec<u16>,
     /// First byte that was never allocated.
     fresh: usize,
@@ -50,9 +50,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Bytes of a line in which posted writes are counted.
-    pub(crate) const LINE: usize = 1 << LINE_SHIFT;
-
     /// Creates `size` bytes of zeroes at physical address `base`.
     ///
     /// # Panics
@@ -208,10 +205,7 @@ impl Memory {
     #[inline(always)]
     fn each_granule(&mut self, at: Iova, len: u32, count: impl FnMut(&mut [u16; 2])) {
         let Range { start, end } = self.granules(self.index(at.0), len as usize);
-        match &mut self.live[start..end] {
-            [one] => core::iter::once(one).for_each(count),
-            several => several.iter_mut().for_each(count),
-        }
+        each(&mut self.live[start..end], count);
     }
 
     /// Returns the place in memory of `len` bytes of which `allowed` allows each granule.
@@ -273,18 +267,22 @@ impl Memory {
     /// Notes a write of the device that is posted. The right to write was checked before.
     #[inline(always)]
     pub(crate) fn post(&mut self, to: Iova, len: usize) {
-        let lines = self.lines(to, len);
-        self.posted[lines].iter_mut().for_each(|n| *n = n.wrapping_add(1));
+        self.each_line(to, len, |n| *n = n.wrapping_add(1));
     }
 
     /// Completes a posted write.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, to: Iova, bytes: &[u8]) {
-        let lines = self.lines(to, bytes.len());
-        self.posted[lines].iter_mut().for_each(|n| *n = n.wrapping_sub(1));
+        self.each_line(to, bytes.len(), |n| *n = n.wrapping_sub(1));
         let at = self.index(to.0);
         let to = &mut self.bytes[at..at + bytes.len()];
         if bytes.len() <= COPY { to.copy_from_slice(bytes) } else { copy_long(to, bytes) }
+    }
+
+    #[inline(always)]
+    fn each_line(&mut self, to: Iova, len: usize, count: impl FnMut(&mut u16)) {
+        let lines = self.lines(to, len);
+        each(&mut self.posted[lines], count);
     }
 
     /// Returns true if a posted write that has not arrived may touch these bytes. Lines are
@@ -324,6 +322,15 @@ impl Memory {
     pub fn mapped(&self) -> (usize, usize) {
         let count = |d: usize| self.live.iter().filter(|g| g[d] > 0).count();
         (count(0), count(1))
+    }
+}
+
+/// Calls `f` for each item, of which there is mostly one.
+#[inline(always)]
+fn each<T>(items: &mut [T], mut f: impl FnMut(&mut T)) {
+    match items {
+        [one] => f(one),
+        several => several.iter_mut().for_each(f),
     }
 }
 

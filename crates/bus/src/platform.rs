@@ -66,6 +66,8 @@ pub struct Platform {
     pub ledger: Ledger,
     mapping: Mapping,
     in_flight: VecDeque<Posted>,
+    /// The first one's arrival; `NEVER` if nothing is in flight.
+    next_arrival: Time,
     /// Buffers of writes that arrived.
     spare: Vec<Vec<u8>>,
     /// Vectors that were raised and not yet taken, with the time of arrival of the first.
@@ -158,25 +160,23 @@ pub struct Strays {
     pub first: Option<Stray>,
 }
 
+/// A write, or a message.
 #[derive(Debug)]
 struct Posted {
     arrival: Time,
-    kind: PostedKind,
-}
-
-#[derive(Debug)]
-enum PostedKind {
-    Write { to: Iova, bytes: Vec<u8> },
-    Message(u16),
+    to: Iova,
+    /// Those of a message are none.
+    bytes: Vec<u8>,
+    /// The vector of a message.
+    message: Option<u16>,
 }
 
 impl Posted {
     /// Returns true if it is a write to one of `len` bytes at `at`.
     #[inline(always)]
     fn touches(&self, at: Iova, len: usize) -> bool {
-        matches!(&self.kind, PostedKind::Write { to, bytes }
-            if to.0 < at.0.wrapping_add(len as u64)
-                && at.0 < to.0.wrapping_add(bytes.len() as u64))
+        self.to.0 < at.0.wrapping_add(len as u64)
+            && at.0 < self.to.0.wrapping_add(self.bytes.len() as u64)
     }
 }
 
@@ -191,6 +191,7 @@ impl Platform {
             ledger: Ledger::default(),
             mapping: Mapping::Identity,
             in_flight: VecDeque::with_capacity(256),
+            next_arrival: Time::NEVER,
             spare: Vec::new(),
             messages: vec![None; VECTORS],
             interrupt_changes: 0,
@@ -277,7 +278,7 @@ impl Platform {
         took
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(
         &mut self,
         addr: u64,
@@ -370,7 +371,7 @@ impl Platform {
     /// Returns the time of the next arrival; [`Time::NEVER`] if nothing is in flight.
     #[inline(always)]
     pub fn next_arrival(&self) -> Time {
-        self.in_flight.front().map_or(Time::NEVER, |p| p.arrival)
+        self.next_arrival
     }
 
     /// Returns a time not before all arrivals in flight, so that order is kept.
@@ -423,7 +424,7 @@ impl Platform {
     #[inline(always)]
     fn post_piece(&mut self, arrival: Time, to: Iova, bytes: Vec<u8>) {
         self.memory.post(to, bytes.len());
-        self.in_flight.push_back(Posted { arrival, kind: PostedKind::Write { to, bytes } });
+        self.launch(Posted { arrival, to, bytes, message: None });
     }
 
     #[cold]
@@ -453,7 +454,14 @@ impl Platform {
             return;
         }
         let arrival = self.in_order(arrival);
-        self.in_flight.push_back(Posted { arrival, kind: PostedKind::Message(vector) });
+        let (to, bytes, message) = (Iova(0), Vec::new(), Some(vector));
+        self.launch(Posted { arrival, to, bytes, message });
+    }
+
+    #[inline(always)]
+    fn launch(&mut self, posted: Posted) {
+        self.next_arrival = self.next_arrival.min(posted.arrival);
+        self.in_flight.push_back(posted);
     }
 
     /// Delivers everything that arrives up to `until`.
@@ -466,23 +474,21 @@ impl Platform {
     }
 
     fn deliver_arrived(&mut self, until: Time) {
-        while let Some(Posted { arrival, kind }) =
+        while let Some(Posted { arrival, to, bytes, message }) =
             self.in_flight.pop_front_if(|p| p.arrival <= until)
         {
-            match kind {
-                PostedKind::Write { to, bytes } => {
-                    self.memory.arrive(to, &bytes);
-                    self.spare.push(bytes);
-                }
-                PostedKind::Message(v) => {
-                    self.note(arrival, arrival, || EventKind::Message(v));
-                    if let Some(m) = self.messages.get_mut(usize::from(v)).filter(|m| m.is_none()) {
-                        *m = Some(arrival);
-                        self.interrupt_changes += 1;
-                    }
-                }
+            let Some(v) = message else {
+                self.memory.arrive(to, &bytes);
+                self.spare.push(bytes);
+                continue;
+            };
+            self.note(arrival, arrival, || EventKind::Message(v));
+            if let Some(m) = self.messages.get_mut(usize::from(v)).filter(|m| m.is_none()) {
+                *m = Some(arrival);
+                self.interrupt_changes += 1;
             }
         }
+        self.next_arrival = self.in_flight.front().map_or(Time::NEVER, |p| p.arrival);
     }
 
     /// Reads memory for the device. Its own writes are there: a read pushes the
@@ -558,11 +564,9 @@ impl Platform {
     /// Returns true if a write in flight touches these bytes.
     #[inline(always)]
     fn overlaps(&self, at: Iova, len: usize) -> bool {
-        // A few writes are compared faster than the lines of a long range are summed.
-        if self.in_flight.len() <= len / (4 * Memory::LINE) {
-            return self.in_flight.iter().any(|p| p.touches(at, len));
-        }
-        self.memory.may_be_posted(at, len) && self.overlaps_exactly(at, len)
+        !self.in_flight.is_empty()
+            && self.memory.may_be_posted(at, len)
+            && self.overlaps_exactly(at, len)
     }
 
     #[cold]
@@ -572,11 +576,10 @@ impl Platform {
         // beside what it has just written, and much may be in flight before that.
         let mut unseen = self.memory.posted_to_lines(at, len);
         for p in self.in_flight.iter().rev() {
-            let PostedKind::Write { to, bytes } = &p.kind else { continue };
             if p.touches(at, len) {
                 return true;
             }
-            let common = self.memory.lines_in_common((at, len), (*to, bytes.len()));
+            let common = self.memory.lines_in_common((at, len), (p.to, p.bytes.len()));
             unseen = unseen.saturating_sub(common);
             if unseen == 0 {
                 break;

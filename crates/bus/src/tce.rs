@@ -117,7 +117,7 @@ impl Table {
     ///
     /// # Errors
     /// [`MapFault::NoEntries`]: no run of free entries is long enough.
-    #[inline]
+    #[inline(always)]
     pub fn map(
         &mut self,
         addr: u64,
