@@ -11,7 +11,7 @@ use super::{coalesce::Coalescer, config::Config};
 use alloc::collections::VecDeque;
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Time};
 use doorbell_layout::axienet::{Descriptor, cr, sr};
-use zerocopy::IntoBytes;
+use zerocopy::{IntoBytes, little_endian::U32};
 
 /// Descriptors fetched ahead, or being updated (axi_dma.vhd, SG_FTCH_DESC2QUEUE and
 /// SG_UPDT_DESC2QUEUE).
@@ -20,8 +20,6 @@ const DEPTH: usize = 4;
 pub(super) const TX_FETCH: usize = 52;
 /// Bytes that reception reads: it makes the application words itself (SG_CH2_WORDS_TO_FETCH).
 pub(super) const RX_FETCH: usize = 32;
-/// End of the application words.
-const APP_END: usize = 52;
 /// PG021, "Latency": clocks from a tail write to the fetch.
 const TAIL_TO_FETCH: u64 = 10;
 /// Clocks from a descriptor's arrival to its data's address. PG021 has 28 from its address on, of
@@ -37,13 +35,26 @@ const CR_WRITABLE: u32 =
 /// Descriptors are 16 words apart.
 const ALIGN: u64 = !63;
 
+/// The place of a descriptor in the chain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) place: u64,
+    next: u64,
+}
+
 /// A fetched descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetched {
-    pub(super) place: u64,
+    pub(super) link: Link,
     /// Time at which work on it can begin.
     pub(super) at: Time,
-    pub(super) d: Descriptor,
+    /// Address of its data.
+    pub(super) buffer: u64,
+    pub(super) control: u32,
+    /// The application words that transmission uses.
+    pub(super) app: [u32; 3],
+    /// It was done before it was fetched.
+    done: bool,
     /// It may be one that no frame can use: done before, empty, or at a bad address.
     pub(super) suspect: bool,
 }
@@ -87,9 +98,13 @@ pub(super) struct Channel {
     last: u64,
     /// Fetching has reached the tail, or was never started.
     paused: bool,
+    /// Time from which it fetches if the engine is free; `NEVER` if it does not.
+    pub(super) fetches: Time,
     /// TAILDESC was written since RS was set.
     started: bool,
     pub(super) queue: VecDeque<Fetched>,
+    /// One of those may be suspect.
+    pub(super) suspects: bool,
     updates: VecDeque<Update>,
     pub(super) coalescer: Coalescer,
 }
@@ -123,8 +138,10 @@ impl Channel {
             next: 0,
             last: 0,
             paused: true,
+            fetches: Time::NEVER,
             started: false,
             queue: VecDeque::with_capacity(DEPTH),
+            suspects: false,
             updates: VecDeque::with_capacity(2 * DEPTH),
             coalescer: Coalescer::new(cfg, CR_RESET),
         }
@@ -185,6 +202,7 @@ impl Channel {
             (true, false) => self.stop(at, working),
             _ => {}
         }
+        self.update_fetches();
     }
 
     /// RS goes: what was fetched and not begun is forgotten.
@@ -193,9 +211,10 @@ impl Channel {
         self.control &= !cr::RS;
         self.coalescer.written(at, old, self.control);
         let keep = usize::from(working);
-        self.next = self.queue.get(keep).map_or(self.next, |f| f.place);
+        self.next = self.queue.get(keep).map_or(self.next, |f| f.link.place);
         self.queue.truncate(keep);
         self.paused = true;
+        self.update_fetches();
     }
 
     /// Returns true if it is in error.
@@ -233,15 +252,22 @@ impl Channel {
         }
         self.started = true;
         self.status &= !sr::IDLE;
+        self.update_fetches();
         true
     }
 
     // ---- fetch ----
 
-    /// Returns the time of the next fetch if the engine is free from `free` on.
-    pub(super) fn fetch_due(&self, free: Time) -> Time {
+    /// Finds anew whether it fetches, which is asked far more often than it changes.
+    fn update_fetches(&mut self) {
         let wants = !self.paused && self.runs() && self.queue.len() < DEPTH;
-        if wants { self.told.max(free) } else { Time::NEVER }
+        self.fetches = if wants { self.told } else { Time::NEVER };
+    }
+
+    /// Takes the next descriptor off the queue.
+    pub(super) fn take(&mut self) {
+        self.queue.pop_front();
+        self.update_fetches();
     }
 
     /// Fetches a descriptor: when it is there. An error halts the channel.
@@ -255,25 +281,33 @@ impl Channel {
                 return Err(Halted);
             }
         };
-        let unaligned = !self.cfg.realign && d.buffer.get() % 4 != 0;
-        let empty = d.control.get() & Descriptor::LENGTH == 0;
-        let suspect = unaligned || empty || d.status.get() & Descriptor::CMPLT != 0;
-        let at = arrived + self.cfg.clocks(FETCHED_TO_DATA);
-        self.queue.push_back(Fetched { place, at, d, suspect });
-        self.last = place;
-        self.next = self.next_of(&d);
+        let (buffer, control) =
+            (self.cfg.address(d.buffer.get(), d.buffer_msb.get()), d.control.get());
+        let unaligned = !self.cfg.realign && !buffer.is_multiple_of(4);
+        let empty = control & Descriptor::LENGTH == 0;
+        let done = d.status.get() & Descriptor::CMPLT != 0;
+        let next = self.cfg.address(d.next.get(), d.next_msb.get()) & ALIGN;
+        let fetched = Fetched {
+            link: Link { place, next },
+            at: arrived + self.cfg.clocks(FETCHED_TO_DATA),
+            buffer,
+            control,
+            app: [d.app[0].get(), d.app[1].get(), d.app[2].get()],
+            done,
+            suspect: unaligned || empty || done,
+        };
+        self.suspects = fetched.suspect || self.suspects && !self.queue.is_empty();
+        self.queue.push_back(fetched);
+        (self.last, self.next) = (place, next);
         // It is not read past a descriptor that will halt the channel.
-        self.paused = place == self.tail || self.is_stale(&d);
+        self.paused = place == self.tail || self.is_stale(&fetched);
+        self.update_fetches();
         Ok(arrived)
     }
 
-    fn next_of(&self, d: &Descriptor) -> u64 {
-        self.cfg.address(d.next.get(), d.next_msb.get()) & ALIGN
-    }
-
-    /// Returns true if the descriptor was done before it was fetched.
-    pub(super) fn is_stale(&self, d: &Descriptor) -> bool {
-        d.status.get() & Descriptor::CMPLT != 0 && self.control & cr::CYCLIC == 0
+    /// Returns true if the descriptor was done before it was fetched, and that is an error.
+    pub(super) fn is_stale(&self, f: &Fetched) -> bool {
+        f.done && self.control & cr::CYCLIC == 0
     }
 
     // ---- update ----
@@ -289,29 +323,26 @@ impl Channel {
         &mut self,
         p: &mut P,
         t: Time,
-        f: &Fetched,
+        Link { place, next }: Link,
         r: Report<'_>,
     ) -> Result<bool, Halted> {
-        let mut d = Descriptor::default();
         let poisoned = p.begin_completion(t);
-        d.status.set(r.status | if poisoned { Descriptor::SLV_ERR } else { 0 });
-        for (to, from) in d.app.iter_mut().zip(r.app.into_iter().flatten()) {
-            to.set(*from);
-        }
-        let from = Descriptor::STATUS_AT as usize;
-        let end = if r.app.is_some() { APP_END } else { from + 4 };
-        match p.write(t, Iova(f.place) + from as u64, &d.as_bytes()[from..end]) {
+        let status = r.status | if poisoned { Descriptor::SLV_ERR } else { 0 };
+        let [a, b, c, d, e] = r.app.copied().unwrap_or_default();
+        let words = [status, a, b, c, d, e].map(U32::new);
+        let words = &words[..if r.app.is_some() { words.len() } else { 1 }];
+        match p.write(t, Iova(place) + u64::from(Descriptor::STATUS_AT), words.as_bytes()) {
             Ok(landed) => {
                 let at = self.updates.back().map_or(t, |u| u.at).max(landed);
-                self.updates.push_back(Update { at, next: self.next_of(&f.d), eof: r.eof });
+                self.updates.push_back(Update { at, next, eof: r.eof });
                 let halts = poisoned && !self.has_failed();
                 if halts {
-                    self.fail(t, f.place, sr::DMA_SLV_ERR);
+                    self.fail(t, place, sr::DMA_SLV_ERR);
                 }
                 Ok(halts)
             }
             Err(fault) => {
-                self.fail(t, f.place, descriptor_error(fault));
+                self.fail(t, place, descriptor_error(fault));
                 Err(Halted)
             }
         }

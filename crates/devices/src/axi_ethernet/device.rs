@@ -233,17 +233,13 @@ impl AxiEthernet {
 
     // ---- what is due ----
 
-    fn tx_fetch_due(&self) -> Time {
-        self.tx.ch.fetch_due(self.fetch_free)
-    }
-
-    fn rx_fetch_due(&self) -> Time {
-        self.rx.ch.fetch_due(self.fetch_free)
+    fn fetch_due(&self) -> Time {
+        self.tx.ch.fetches.min(self.rx.ch.fetches).max(self.fetch_free)
     }
 
     /// Fetches a descriptor for the channel that has fewer. Returns true if that receives.
     fn fetch<P: Port>(&mut self, p: &mut P, t: Time) -> bool {
-        let (tx, rx) = (self.tx_fetch_due() <= t, self.rx_fetch_due() <= t);
+        let (tx, rx) = (self.tx.ch.fetches <= t, self.rx.ch.fetches <= t);
         let receives = rx && (!tx || self.rx.ch.queue.len() <= self.tx.ch.queue.len());
         let c = &mut self.counters;
         let (ch, fetches) = if receives {
@@ -273,11 +269,11 @@ impl AxiEthernet {
     }
 
     /// Finds the time of the next event after a frame came, which moves only the begin of its way
-    /// to memory.
+    /// to memory and the MAC's line.
     fn update_after_arrival(&mut self) {
         self.rx_due = self.rx_due.min(self.rx_data_due());
         self.update_due();
-        if self.lines_wanted() != self.lines {
+        if self.mac.interrupts() != (self.lines >> line::MAC & 1 != 0) {
             self.due = self.now;
         }
     }
@@ -287,6 +283,7 @@ impl AxiEthernet {
             .min(self.tx.ch.delay_due().min(self.tx_work_due()));
     }
 
+    #[inline(always)]
     fn update_rx_due(&mut self) {
         self.rx_due = (self.rx_write_due().min(self.rx.ch.update_due()))
             .min(self.rx.ch.delay_due().min(self.rx_data_due()));
@@ -299,10 +296,8 @@ impl AxiEthernet {
 
     /// Finds the time of the next event where the lines are as they should be.
     fn update_due(&mut self) {
-        self.due = (self.tx_due.min(self.rx_due))
-            .min(self.tx_fetch_due().min(self.rx_fetch_due()))
-            .min(self.others_due)
-            .max(self.now);
+        self.due =
+            (self.tx_due.min(self.rx_due)).min(self.fetch_due()).min(self.others_due).max(self.now);
     }
 
     /// Does what is due up to `until`, or to the first effect outside memory. Returns its time.
@@ -349,7 +344,7 @@ impl AxiEthernet {
         if tx && self.tx_work_due() <= t {
             self.tx_work(p, t);
         }
-        if self.tx_fetch_due().min(self.rx_fetch_due()) <= t {
+        if self.fetch_due() <= t {
             let receives = self.fetch(p, t);
             (tx, rx) = (tx || !receives, rx || receives);
         }

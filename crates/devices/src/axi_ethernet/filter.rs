@@ -104,9 +104,8 @@ impl Filter {
 
     /// Returns true if the filter passes `frame`, of 14 bytes at least.
     pub(super) fn pass(&self, raf_word: u32, frame: &[u8]) -> bool {
-        let word =
-            |i: usize| u32::from_le_bytes([frame[i], frame[i + 1], frame[i + 2], frame[i + 3]]);
-        let head = [word(0), word(4)];
+        let [first, second, ..] = frame.as_chunks().0 else { return false };
+        let head = [first, second].map(|word| u32::from_le_bytes(*word));
         let matches = |e: &Entry| e.on && (0..2).all(|i| (head[i] ^ e.pattern[i]) & e.mask[i] == 0);
         if self.index & fmi::PROMISCUOUS != 0 || self.entries.iter().any(matches) {
             return true;

@@ -64,6 +64,7 @@ fn complete(frame: &mut [u8]) {
 }
 
 /// APP2 and APP3 of a received frame without FCS.
+#[inline(always)]
 pub(super) fn receive(built: Checksum, frame: &[u8]) -> (u32, u32) {
     match built {
         Checksum::None => (0, 0),

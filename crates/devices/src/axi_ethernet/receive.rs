@@ -7,7 +7,7 @@
 //!
 //! Source: PG021, "S2MM_STATUS"; PG138, "Receive AXI4-Stream Interface".
 
-use super::channel::{Channel, Fetched, RX_FETCH, Report, data_error};
+use super::channel::{Channel, Fetched, Link, RX_FETCH, Report, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::mac::is_tagged;
@@ -38,7 +38,7 @@ struct RxFrame {
 #[derive(Debug)]
 struct PendingWrite {
     at: Time,
-    fetched: Fetched,
+    link: Link,
     status: u32,
     bytes: usize,
     /// Of a frame that ends here.
@@ -92,6 +92,7 @@ impl Receiver {
 }
 
 /// Returns true if the frame has a length field and it is wrong.
+#[inline(always)]
 fn has_wrong_length(frame: &[u8]) -> bool {
     let at = if is_tagged(frame) { 16 } else { 12 };
     let Some(&[a, b]) = frame.get(at..at + 2) else { return true };
@@ -191,22 +192,26 @@ impl AxiEthernet {
     /// written, and of SR.
     #[inline(always)]
     fn rx_flaw(&self, f: &Fetched) -> Option<(Option<u32>, u32)> {
-        if f.suspect { self.rx_suspect(&f.d) } else { None }
+        if f.suspect { self.rx_suspect(f) } else { None }
     }
 
     #[cold]
-    fn rx_suspect(&self, d: &Descriptor) -> Option<(Option<u32>, u32)> {
-        if self.rx.ch.is_stale(d) {
+    fn rx_suspect(&self, f: &Fetched) -> Option<(Option<u32>, u32)> {
+        if self.rx.ch.is_stale(f) {
             return Some((None, sr::SG_INT_ERR));
         }
-        let unaligned = !self.cfg.address(d.buffer.get(), d.buffer_msb.get()).is_multiple_of(4);
-        let bad = d.control.get() & Descriptor::LENGTH == 0 || unaligned && !self.cfg.realign;
+        let unaligned = !f.buffer.is_multiple_of(4);
+        let bad = f.control & Descriptor::LENGTH == 0 || unaligned && !self.cfg.realign;
         bad.then_some((Some(Descriptor::INT_ERR), sr::DMA_INT_ERR))
     }
 
     #[inline(always)]
     pub(super) fn rx_data_due(&self) -> Time {
         let r = &self.rx;
+        // Mostly no frame waits.
+        if r.fifo.is_empty() && !r.ch.suspects {
+            return Time::NEVER;
+        }
         if !r.ch.runs() || r.pending.len() >= IN_FLIGHT || !r.ch.has_room() {
             return Time::NEVER;
         }
@@ -220,16 +225,16 @@ impl AxiEthernet {
 
     /// The next buffer of the frame in front.
     pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
-        let Some(&fetched) = self.rx.ch.queue.front() else { return };
-        match self.rx_flaw(&fetched) {
-            Some((None, errors)) => return self.rx_fail(t, fetched.place, errors),
+        let Some(fetched) = self.rx.ch.queue.front() else { return };
+        let (link, at) = (fetched.link, fetched.buffer);
+        let size = (fetched.control & Descriptor::LENGTH) as usize;
+        match self.rx_flaw(fetched) {
+            Some((None, errors)) => return self.rx_fail(t, link.place, errors),
             Some((Some(status), errors)) => {
-                return self.rx_data_fails(p, t, &fetched, (status, errors));
+                return self.rx_data_fails(p, t, link, (status, errors));
             }
             None => {}
         }
-        let size = (fetched.d.control.get() & Descriptor::LENGTH) as usize;
-        let at = self.cfg.address(fetched.d.buffer.get(), fetched.d.buffer_msb.get());
         let Some(f) = self.rx.fifo.front_mut() else { return };
         let len = f.bytes.len();
         let n = size.min(len - f.done);
@@ -240,7 +245,7 @@ impl AxiEthernet {
         };
         let landed = match written {
             Ok(landed) => landed.max(t),
-            Err(fault) => return self.rx_data_fails(p, t, &fetched, data_error(fault)),
+            Err(fault) => return self.rx_data_fails(p, t, link, data_error(fault)),
         };
         self.counters.data_writes += 1;
         self.counters.data_write_bytes += n as u64;
@@ -261,17 +266,17 @@ impl AxiEthernet {
                 self.spare.push(f.bytes);
             }
         }
-        self.rx.ch.queue.pop_front();
+        self.rx.ch.take();
         // They land in the order they were made.
         let at = self.rx.pending.back().map_or(landed, |l| l.at.max(landed));
-        self.rx.pending.push_back(PendingWrite { at, fetched, status, bytes: n, app });
+        self.rx.pending.push_back(PendingWrite { at, link, status, bytes: n, app });
     }
 
-    fn rx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, why: (u32, u32)) {
+    fn rx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, link: Link, why: (u32, u32)) {
         let (status, errors) = (why.0 | Descriptor::CMPLT, why.1);
         // If not even that can be written, there is one error more; it halts anyway.
-        let _ = self.rx.ch.update(p, t, f, Report { status, app: None, eof: false });
-        self.rx_fail(t, f.place, errors);
+        let _ = self.rx.ch.update(p, t, link, Report { status, app: None, eof: false });
+        self.rx_fail(t, link.place, errors);
     }
 
     fn rx_fail(&mut self, t: Time, place: u64, errors: u32) {
@@ -298,7 +303,7 @@ impl AxiEthernet {
         let Some(l) = self.rx.pending.pop_front() else { return };
         self.rx.used -= l.bytes;
         let report = Report { status: l.status, app: l.app.as_ref(), eof: l.app.is_some() };
-        match self.rx.ch.update(p, t, &l.fetched, report) {
+        match self.rx.ch.update(p, t, l.link, report) {
             Ok(false) => return,
             // The report of an error arrives.
             Ok(true) => {}

@@ -8,7 +8,7 @@
 //! Source: PG021, "Scatter Gather Descriptor", "MM2S_STATUS"; PG138, "Transmit AXI4-Stream
 //! Interface".
 
-use super::channel::{Channel, Fetched, Report, TX_FETCH, data_error};
+use super::channel::{Channel, Fetched, Link, Report, TX_FETCH, data_error};
 use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
@@ -84,9 +84,8 @@ impl AxiEthernet {
 
     /// Returns address and length of the next piece.
     fn tx_piece(&self, f: &Fetched) -> (u64, u32) {
-        let start = self.cfg.address(f.d.buffer.get(), f.d.buffer_msb.get());
-        let at = start.wrapping_add(self.tx.offset.into());
-        let left = (f.d.control.get() & Descriptor::LENGTH).saturating_sub(self.tx.offset);
+        let at = f.buffer.wrapping_add(self.tx.offset.into());
+        let left = (f.control & Descriptor::LENGTH).saturating_sub(self.tx.offset);
         (at, left.min((PAGE - at % PAGE) as u32))
     }
 
@@ -111,14 +110,14 @@ impl AxiEthernet {
     /// Begins with the next piece of the descriptor in front.
     pub(super) fn tx_work<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(&f) = self.tx.ch.queue.front() else { return };
-        let control = f.d.control.get();
+        let control = f.control;
         let (at, n) = self.tx_piece(&f);
         if self.tx.offset == 0 {
-            if self.tx.ch.is_stale(&f.d) {
-                return self.tx_fail(t, f.place, sr::SG_INT_ERR);
+            if self.tx.ch.is_stale(&f) {
+                return self.tx_fail(t, f.link.place, sr::SG_INT_ERR);
             }
             if n == 0 || !at.is_multiple_of(4) && !self.cfg.realign {
-                return self.tx_data_fails(p, t, &f, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
+                return self.tx_data_fails(p, t, f.link, (Descriptor::INT_ERR, sr::DMA_INT_ERR));
             }
             if !self.tx.packet.open && control & Descriptor::SOF == 0 {
                 self.tx.hung = true;
@@ -129,8 +128,7 @@ impl AxiEthernet {
                 self.counters.bad_descriptors += u64::from(control & Descriptor::SOF != 0);
             } else {
                 let bytes = self.spare.take();
-                let app = [f.d.app[0].get(), f.d.app[1].get(), f.d.app[2].get()];
-                self.tx.packet = Packet { open: true, discard: false, app, bytes };
+                self.tx.packet = Packet { open: true, discard: false, app: f.app, bytes };
                 self.tx.ch.coalescer.packet_begins();
             }
         }
@@ -148,16 +146,16 @@ impl AxiEthernet {
                 self.counters.data_read_bytes += u64::from(n);
                 self.tx.arriving = Some((arrived.max(t) + self.cfg.clocks(DATA_TO_STREAM), n));
             }
-            Err(fault) => self.tx_data_fails(p, t, &f, data_error(fault)),
+            Err(fault) => self.tx_data_fails(p, t, f.link, data_error(fault)),
         }
     }
 
     /// The descriptor's data are in error: it is told so, and the channel halts.
-    fn tx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, f: &Fetched, why: (u32, u32)) {
+    fn tx_data_fails<P: Port>(&mut self, p: &mut P, t: Time, link: Link, why: (u32, u32)) {
         let (status, errors) = (self.tx.offset | why.0 | Descriptor::CMPLT, why.1);
         // If not even that can be written, there is one error more; it halts anyway.
-        let _ = self.tx.ch.update(p, t, f, Report { status, app: None, eof: false });
-        self.tx_fail(t, f.place, errors);
+        let _ = self.tx.ch.update(p, t, link, Report { status, app: None, eof: false });
+        self.tx_fail(t, link.place, errors);
     }
 
     fn tx_fail(&mut self, t: Time, place: u64, errors: u32) {
@@ -190,10 +188,9 @@ impl AxiEthernet {
         if self.tx_piece(&f).1 > 0 {
             return;
         }
-        self.tx.ch.queue.pop_front();
+        self.tx.ch.take();
         self.counters.tx_descriptors += 1;
-        let control = f.d.control.get();
-        let ends = control & Descriptor::EOF != 0;
+        let ends = f.control & Descriptor::EOF != 0;
         let status = core::mem::take(&mut self.tx.offset) | Descriptor::CMPLT;
         if ends {
             self.tx_finish(t);
@@ -201,7 +198,7 @@ impl AxiEthernet {
             // Stopped in the middle of a packet: the stream ends early.
             self.tx_drop_packet();
         }
-        if self.tx.ch.update(p, t, &f, Report { status, app: None, eof: ends }) != Ok(false) {
+        if self.tx.ch.update(p, t, f.link, Report { status, app: None, eof: ends }) != Ok(false) {
             self.counters.dma_errors += 1;
             self.tx_drop_packet();
         }

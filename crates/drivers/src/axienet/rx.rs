@@ -221,6 +221,7 @@ pub(super) const fn full_checksum(app2: u32) -> Option<bool> {
 /// before the transport and, in a padded frame, behind the datagram.
 ///
 /// The device gives the sum in network order, as a number in a little-endian word.
+#[inline(always)]
 pub(super) fn partial_checksum(sum: u16, frame: &[u8]) -> (Option<bool>, u32) {
     let Some((l, end)) = Layers::of(frame).ok().and_then(|l| Some((l, transport_end(&l, frame)?)))
     else {
