@@ -266,7 +266,7 @@ impl Ring {
     }
 
     /// Writes a descriptor without its address, as [`Ring::flush`] does.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_one<P: Port>(
         p: &mut P,
         at: Time,

@@ -43,7 +43,8 @@ struct Packet {
     /// The rest is not sent.
     discard: bool,
     bytes: Vec<u8>,
-    /// Data of the current descriptor that have been read and belong to no segment yet.
+    /// Data of the current descriptor that have been read and belong to no segment yet, if it is
+    /// to be segmented.
     ahead: Vec<u8>,
     header: Vec<u8>,
     segments: u32,
@@ -144,7 +145,7 @@ impl E1000 {
         }
         let length = word & if extended { tx_word::LENGTH } else { LEGACY_LENGTH };
         if d.low == 0 || self.tx.packet.discard || self.tx.offset >= length {
-            return self.tx_data_done(p, t);
+            return self.tx_data_done(p, t, d);
         }
         if self.erratum(d.low, length) {
             self.tx.hung = true;
@@ -179,13 +180,15 @@ impl E1000 {
         } else {
             least
         };
-        if packet.ahead.capacity() == 0 {
+        let (into, kept) =
+            if packet.large { (&mut packet.ahead, 0) } else { (&mut packet.bytes, have) };
+        if into.capacity() == 0 {
             // All of it is written over.
-            packet.ahead = self.spare.reuse();
+            *into = self.spare.reuse();
         }
-        packet.ahead.resize(n as usize, 0);
+        into.resize(kept + n as usize, 0);
         let from = Iova(d.low) + u64::from(self.tx.offset);
-        match p.read(t, from, &mut packet.ahead) {
+        match p.read(t, from, &mut into[kept..]) {
             Ok(arrived) => {
                 self.counters.data_reads += 1;
                 self.counters.data_read_bytes += u64::from(n);
@@ -216,25 +219,13 @@ impl E1000 {
 
     fn open_packet(&mut self, d: Desc, word: u32, extended: bool) {
         let large = extended && word & tx_word::TSE != 0;
-        // One that is not cut gets its first piece by exchange.
-        let bytes = if large { self.spare.take() } else { Vec::new() };
         let p = &mut self.tx.packet;
-        let mut header = core::mem::take(&mut p.header);
-        let ahead = core::mem::take(&mut p.ahead);
-        header.clear();
-        *p = Packet {
-            open: true,
-            large,
-            options: if extended { (d.high >> 40) as u8 } else { 0 },
-            fresh: true,
-            discard: false,
-            bytes,
-            ahead,
-            header,
-            segments: 0,
-            before: 0,
-        };
+        (p.open, p.large, p.fresh, p.discard) = (true, large, true, false);
+        p.options = if extended { (d.high >> 40) as u8 } else { 0 };
         if large {
+            p.bytes = self.spare.take();
+            p.header.clear();
+            (p.segments, p.before) = (0, 0);
             let c = &self.tx.contexts[1];
             if c.header == 0 || c.mss == 0 || usize::from(c.header) + usize::from(c.mss) > MAX {
                 p.discard = true;
@@ -253,15 +244,19 @@ impl E1000 {
         let word = d.high as u32;
         let length = word & if word & tx_word::DEXT != 0 { tx_word::LENGTH } else { LEGACY_LENGTH };
         let (ends, end) = (self.tx.offset >= length, word & tx_word::EOP != 0);
-        let c = &self.tx.contexts[1];
-        let goal =
-            if self.tx.packet.large { usize::from(c.header) + usize::from(c.mss) } else { MAX };
-        let packet = &mut self.tx.packet;
-        let mut ahead = core::mem::take(&mut packet.ahead);
-        let whole = !packet.large && !packet.discard && packet.bytes.is_empty();
-        if whole {
-            core::mem::swap(&mut packet.bytes, &mut ahead);
+        if self.tx.packet.large {
+            self.cut(t, d, ends && end);
         }
+        if ends {
+            self.tx_data_done(p, t, d);
+        }
+    }
+
+    /// Makes segments of the data that have been read. `end`: they are the packet's last.
+    fn cut(&mut self, t: Time, d: Desc, end: bool) {
+        let c = &self.tx.contexts[1];
+        let goal = usize::from(c.header) + usize::from(c.mss);
+        let ahead = core::mem::take(&mut self.tx.packet.ahead);
         let mut rest = &ahead[..];
         // What comes after PAYLEN is read and not sent.
         while !rest.is_empty() && !self.tx.packet.discard {
@@ -269,22 +264,17 @@ impl E1000 {
             let (piece, after) = rest.split_at(rest.len().min(goal - packet.bytes.len()));
             packet.bytes.extend_from_slice(piece);
             rest = after;
-            if packet.large && packet.bytes.len() == goal {
-                self.segment(t, d, ends && end && rest.is_empty());
+            if packet.bytes.len() == goal {
+                self.segment(t, d, end && rest.is_empty());
             }
         }
         self.tx.packet.ahead = ahead;
-        if ends {
-            self.tx_data_done(p, t);
-        }
     }
 
-    /// All of a data descriptor is on the chip.
+    /// All of the data descriptor in front, `d`, is on the chip.
     #[inline(always)]
-    fn tx_data_done<P: Port>(&mut self, p: &mut P, t: Time) {
-        if let Some((_, d)) = self.tx.ring.front()
-            && d.high as u32 & tx_word::EOP != 0
-        {
+    fn tx_data_done<P: Port>(&mut self, p: &mut P, t: Time, d: Desc) {
+        if d.high as u32 & tx_word::EOP != 0 {
             let packet = &self.tx.packet;
             let (len, header) = (packet.bytes.len(), usize::from(self.tx.contexts[1].header));
             match () {
@@ -432,6 +422,7 @@ impl E1000 {
     }
 
     /// Starts the delay of a reported descriptor, if it is to have one.
+    #[inline(always)]
     fn delays(&mut self, t: Time, word: u32) -> bool {
         let tidv = self.regs.tidv & TIMER;
         let delayed = word & tx_word::IDE != 0 && tidv != 0;
