@@ -147,13 +147,13 @@ impl TxRing {
     // ---- transmit ----
 
     #[inline]
-    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, mut p: Packet, more: bool) -> Tx {
         if self.stopped {
             self.stats.tx_busy += 1;
             return Tx::Busy(p);
         }
         let errata = self.config.errata;
-        let len = p.len();
+        let mut len = p.len();
         let max = match p.todo.gso {
             Some(g) => MAX_LENGTH.min(u32::from(g.size) << 2),
             None => MAX_LENGTH,
@@ -176,24 +176,30 @@ impl TxRing {
             self.write_tail(h);
             return Tx::Busy(p);
         }
-        let mut p = match self.complete(h, p, copied) {
-            Ok(p) => p,
-            Err(p) => return self.drop_packet(h, p, more),
-        };
-        let (first, len) = (self.next, p.len().max(MIN_FRAME));
+        if p.todo.vlan.is_some() && !self.config.vlan {
+            p = match p.insert_tag(h, Alignment::ANY) {
+                Ok(p) => p,
+                Err(e) => return self.drop_packet(h, e.0, more),
+            };
+            len = p.len();
+        }
+        if !copied && len < MIN_FRAME {
+            self.stats.tx_padded += 1;
+            p = match pad(h, p) {
+                Ok(p) => p,
+                Err(p) => return self.drop_packet(h, p, more),
+            };
+        }
+        let (first, len) = (self.next, len.max(MIN_FRAME));
         let Some(common) = self.write_context(h, &mut p) else {
             return self.drop_packet(h, p, more);
         };
         let large = p.todo.gso.is_some();
         let after_tso = self.after_tso && !large && (copied || p.is_linear());
         let split = Split { max, sentinel: false, first: true, after_tso };
-        let written = if copied {
+        if copied {
             self.copy_packet(h, p, common, split);
-            Ok(())
-        } else {
-            self.map_packet(h, p, common, split, large)
-        };
-        if let Err(p) = written {
+        } else if !self.map_packet(h, &mut p, common, split, large) {
             self.next = first;
             return self.drop_packet(h, p, more);
         }
@@ -211,20 +217,6 @@ impl TxRing {
     fn stop(&mut self) {
         self.stopped = true;
         self.stats.tx_stopped += 1;
-    }
-
-    /// Inserts a tag that the device does not, and pads a short frame that is not copied.
-    #[inline(always)]
-    fn complete<H: Host>(&mut self, h: &mut H, p: Packet, copied: bool) -> Result<Packet, Packet> {
-        let p = match p.todo.vlan {
-            Some(_) if !self.config.vlan => p.insert_tag(h, Alignment::ANY).map_err(|e| e.0)?,
-            _ => p,
-        };
-        if copied || p.len() >= MIN_FRAME {
-            return Ok(p);
-        }
-        self.stats.tx_padded += 1;
-        pad(h, p)
     }
 
     /// Completes the packet of `len` bytes that begins at descriptor `first`.
@@ -332,39 +324,35 @@ impl TxRing {
         self.hold(first, Held::Copied(p), 0, true);
     }
 
-    /// Maps all of the packet; undoes all if a mapping fails.
+    /// Maps all of the packet and leaves vacant fragments in it. Undoes all and returns false if a
+    /// mapping fails.
+    #[inline(always)]
     fn map_packet<H: Host>(
         &mut self,
         h: &mut H,
-        p: Packet,
+        p: &mut Packet,
         common: Common,
         mut split: Split,
         large: bool,
-    ) -> Result<(), Packet> {
-        let Packet { head, todo, mut more, cookie } = p;
-        let frags = more.as_ref().map_or(0, |m| m.frags.len());
+    ) -> bool {
+        let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
         let start = self.next;
-        split.sentinel = large && frags == 0;
-        match self.map_fragment(h, head, common, &mut split) {
-            Ok(m) => self.hold_mapped(m, cookie, frags == 0),
-            Err(head) => return Err(Packet { head, todo, more, cookie }),
-        }
-        for i in 0..frags {
-            let Some(m) = more.as_mut() else { break };
-            split.sentinel = large && i + 1 == frags;
-            let f = core::mem::replace(&mut m.frags[i], vacant());
+        for i in 0..=frags {
+            split.sentinel = large && i == frags;
+            let f = core::mem::replace(piece(p, i), vacant());
             match self.map_fragment(h, f, common, &mut split) {
-                Ok(mapped) => self.hold_mapped(mapped, cookie, i + 1 == frags),
+                Ok(m) => self.hold_mapped(m, p.cookie, i == frags),
                 Err(f) => {
-                    m.frags[i] = f;
-                    let head = self.unmap_packet(h, start, &mut m.frags[..i]);
-                    return Err(Packet { head, todo, more, cookie });
+                    *piece(p, i) = f;
+                    self.unmap_packet(h, start, p);
+                    return false;
                 }
             }
         }
-        Ok(())
+        true
     }
 
+    #[inline(always)]
     fn map_fragment<H: Host>(
         &mut self,
         h: &mut H,
@@ -382,24 +370,17 @@ impl TxRing {
         Ok(m)
     }
 
-    /// Takes the fragments that were mapped since descriptor `start` back into `frags`, and the
-    /// head before them. Returns the head.
+    /// Takes the fragments that were mapped since descriptor `start` back into the packet.
     #[cold]
-    fn unmap_packet<H: Host>(&mut self, h: &mut H, start: u32, frags: &mut [Fragment]) -> Fragment {
-        let (mut head, mut frags) = (None, frags.iter_mut());
-        let mut at = start;
+    fn unmap_packet<H: Host>(&mut self, h: &mut H, start: u32, p: &mut Packet) {
+        let (mut at, mut i) = (start, 0);
         while at != self.next {
             if let Some(Held::Mapped(m)) = self.entries[at as usize].held.take() {
-                let f = unmap(h, m);
-                if head.is_none() {
-                    head = Some(f);
-                } else if let Some(to) = frags.next() {
-                    *to = f;
-                }
+                *piece(p, i) = unmap(h, m);
+                i += 1;
             }
             at = next(at, self.count);
         }
-        head.unwrap_or(vacant())
     }
 
     fn hold(&mut self, at: u32, held: Held, cookie: u32, last: bool) {
@@ -408,6 +389,7 @@ impl TxRing {
     }
 
     /// Keeps a mapping at the last descriptor written.
+    #[inline(always)]
     fn hold_mapped(&mut self, m: Mapped, cookie: u32, last: bool) {
         self.hold(previous(self.next, self.count), Held::Mapped(m), cookie, last);
     }
@@ -509,6 +491,15 @@ impl TxRing {
     pub(super) fn release<H: Host>(self, h: &mut H) {
         self.dropped.release(h);
         self.slots.into_iter().chain([self.ring]).for_each(|area| h.release_coherent(area));
+    }
+}
+
+/// Returns fragment `i` of a packet: its head, then its page fragments.
+#[inline(always)]
+fn piece(p: &mut Packet, i: usize) -> &mut Fragment {
+    match &mut p.more {
+        Some(m) if i > 0 => &mut m.frags[i - 1],
+        _ => &mut p.head,
     }
 }
 
