@@ -60,6 +60,8 @@ pub struct Wire {
     /// Remainder of a picosecond, in units of 1/`bits_per_second` of it.
     rest: u64,
     flying: VecDeque<(Time, Vec<u8>)>,
+    /// Arrival of the first of them; `NEVER` if there is none.
+    next: Time,
     /// Buffers of frames that arrived.
     spare: Vec<Vec<u8>>,
     /// Frames sent.
@@ -81,7 +83,7 @@ impl Wire {
     /// When the rate is zero.
     pub fn new(bits_per_second: u64, delay: Span) -> Wire {
         assert!(bits_per_second > 0, "a wire without a rate");
-        Wire { bits_per_second, delay, ..Wire::default() }
+        Wire { bits_per_second, delay, next: Time::NEVER, ..Wire::default() }
     }
 
     /// Starts to record the next `most` frames.
@@ -138,6 +140,7 @@ impl Wire {
             self.spare.push(frame);
             return arrival;
         }
+        self.next = self.next.min(arrival);
         self.flying.push_back((arrival, frame));
         arrival
     }
@@ -148,12 +151,13 @@ impl Wire {
         if down {
             self.cut += self.flying.len() as u64;
             self.spare.extend(self.flying.drain(..).map(|f| f.1));
+            self.next = Time::NEVER;
         }
     }
 
     /// Returns the time at which the next frame arrives, or [`Time::NEVER`].
     pub fn next_arrival(&self) -> Time {
-        self.flying.front().map_or(Time::NEVER, |f| f.0)
+        self.next
     }
 
     /// Returns the time from which the wire is idle.
@@ -163,7 +167,11 @@ impl Wire {
 
     /// Takes the next frame off the wire if it has arrived by `at`.
     fn land_by(&mut self, at: Time) -> Option<Vec<u8>> {
-        let (_, frame) = self.flying.pop_front_if(|f| f.0 <= at)?;
+        if self.next > at {
+            return None;
+        }
+        let (_, frame) = self.flying.pop_front()?;
+        self.next = self.flying.front().map_or(Time::NEVER, |f| f.0);
         self.landed.0 += 1;
         self.landed.1 += frame.len() as u64;
         Some(frame)
@@ -174,6 +182,7 @@ impl Wire {
         self.landed.0 -= 1;
         self.landed.1 -= frame.len() as u64;
         self.flying.push_front((at, frame));
+        self.next = at;
     }
 }
 
