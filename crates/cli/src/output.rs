@@ -11,7 +11,10 @@ use tempfile::NamedTempFile;
 /// Prints to stdout. A closed pipe is no error. Escape sequences go to a terminal alone, and not
 /// if `NO_COLOR` is set.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
-    let mut out = anstream::stdout().lock();
+    // Text without an escape sequence needs no filter, which would look at each byte.
+    let plain = !text.as_bytes().contains(&0x1b);
+    let mut out: Box<dyn Write> =
+        if plain { Box::new(io::stdout().lock()) } else { Box::new(anstream::stdout().lock()) };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(Error::at("stdout")),
