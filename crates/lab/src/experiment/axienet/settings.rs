@@ -123,9 +123,14 @@ fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, SettingError> {
     let (high, low) = (gap(t.load, size), gap(t.low, size));
     let always = |pattern| vec![Phase { lasts: all, pattern, size }];
     let in_turn = |a: Pattern, b: Pattern| {
-        let turns = all.ps().div_ceil(t.hold.ps().max(1));
-        let phase = |i| Phase { lasts: t.hold, pattern: if i % 2 == 0 { a } else { b }, size };
-        (0..turns).map(phase).collect()
+        let hold = t.hold.ps().max(1);
+        // The load ends with the measured time, also amid a phase.
+        let phase = |i: u64| Phase {
+            lasts: Span::from_ps(hold.min(all.ps() - i * hold)),
+            pattern: if i % 2 == 0 { a } else { b },
+            size,
+        };
+        (0..all.ps().div_ceil(hold)).map(phase).collect()
     };
     let seed = v.number("run.seed") as u64;
     let phases = match t.pattern {

@@ -125,6 +125,19 @@ fn the_seed_decides_what_comes_at_random() {
     assert_ne!(packets("run.seed=1"), packets("run.seed=2"));
 }
 
+#[test]
+fn a_load_of_phases_ends_with_the_measured_time() {
+    for pattern in ["steps", "on_off"] {
+        let pattern = format!("traffic.pattern={pattern}");
+        for ms in [1, 4, 7] {
+            let duration = format!("traffic.duration={ms}");
+            let sets = ["traffic.kind=arrivals", &pattern, "traffic.warmup=5", "traffic.hold=90"];
+            let o = outcome("axienet-receive", &[&sets[..], &[&duration]].concat());
+            assert!(o.audit.is_empty(), "{pattern} {ms} ms: {:?}", o.audit);
+        }
+    }
+}
+
 /// A lone frame is there after its transfer and one interrupt. The last of a burst below the
 /// threshold waits for the silence.
 #[test]
