@@ -9,7 +9,7 @@
 use crate::chart::{self, Chart, Line, Places};
 use crate::plan::{self, Plans};
 use crate::render::{Cell, Document, Format, Table, amount};
-use crate::sweep::{Number, Shown};
+use crate::sweep::{self, Number, Shown};
 use crate::{DONE, Error, MISSED, args::Rank, input, output::print, progress::Progress};
 use doorbell_lab::result::{RunResult, rounded};
 use doorbell_lab::{Plan, Setting};
@@ -182,10 +182,13 @@ impl Ranking<'_> {
         let each = plans.chunks(plans.len() / self.args.scenario.len());
         let of = each.map(|p| plan::shared(&p[0], differs)).collect::<Result<Vec<_>, _>>()?;
         let sides = self.sides.iter().map(|s| json!({ "name": s.name, "set": s.sets }));
+        let units = sweep::units(&plans[0]);
+        let units: Map<String, Value> = self.shown.iter().filter_map(|s| s.unit(&units)).collect();
         let all = [
             ("of", json!(of)),
             ("sides", sides.collect()),
             ("by", json!(self.args.by)),
+            ("units", json!(units)),
             ("noise_percent", json!(self.args.noise)),
             ("seeds", json!(seeds.map(|s| [s[0], s[s.len() - 1]]))),
         ];
@@ -347,7 +350,11 @@ impl Ranking<'_> {
             table.row(once(Cell::from(ms.to_string())).chain(cells));
         }
         let points = self.names().zip(all.iter().map(|points| json!(points)));
-        let data = [("series", json!(name)), ("points", points.collect())];
+        let data = [
+            ("series", json!(name)),
+            ("every", json!(self.args.every)),
+            ("points", points.collect()),
+        ];
         Ok((table.into(), named(data)))
     }
 }

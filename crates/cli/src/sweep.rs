@@ -98,6 +98,13 @@ impl<'a> Shown<'a> {
         m.latency_ns().is_empty() && self.names.iter().any(|n| n.starts_with("latency_ns."))
     }
 
+    /// Returns its unit, if its numbers have one and the same.
+    pub(crate) fn unit(&self, units: &Map<String, Value>) -> Option<(String, Value)> {
+        let mut all = self.names.iter().map(|n| units.get(*n));
+        let first = all.next()??;
+        all.all(|u| u == Some(first)).then(|| (self.text.to_owned(), first.clone()))
+    }
+
     pub(crate) fn of(&self, m: &Measured) -> Result<Number, Error> {
         let all = numbers(m);
         let mut sum: Option<Number> = None;
@@ -126,6 +133,13 @@ impl<'a> Shown<'a> {
         let comma = if n.unit.is_empty() { "" } else { ", " };
         format!("{}{space}{label}{comma}{}", self.text, n.unit)
     }
+}
+
+/// Returns the units of all numbers and keys that have one.
+pub(crate) fn units(plan: &Plan) -> Map<String, Value> {
+    let numbers = metrics::of(plan.system).into_iter().map(|m| (m.name, m.unit.into()));
+    let keys = plan.values.iter().map(|(k, _)| (k.name.to_owned(), k.unit().into()));
+    numbers.chain(keys).filter(|(_, unit): &(String, Value)| unit != "").collect()
 }
 
 /// Returns all combinations of values; the last axis changes fastest.
@@ -183,13 +197,8 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     }
     drop(progress);
     if let Some(points) = points {
-        let units: Map<String, Value> = metrics::of(plans[0].system)
-            .into_iter()
-            .map(|m| (m.name, m.unit.into()))
-            .chain(plans[0].values.iter().map(|(k, _)| (k.name.to_owned(), k.unit().into())))
-            .filter(|(_, unit): &(String, Value)| unit != "")
-            .collect();
         let of = plan::shared(&plans[0], is_axis)?;
+        let units = units(&plans[0]);
         points.write(&records, &json!({ "schema": SCHEMA, "of": of, "units": units }))?;
     }
     let sound = audits.iter().all(Vec::is_empty);
@@ -197,9 +206,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let swept = Swept { over, across, shown, rows, numbers, audits };
     print(&match args.output.format {
         Format::Svg => swept.picture(&plans, &args.changes.sets)?,
-        format => {
-            Document::from(swept.table(&plans)).show(format, "sweep", &swept.data(&plans[0])?)
-        }
+        format => Document::from(swept.table(&plans)).show(format, "sweep", &swept.data(&plans)?),
     })?;
     Ok(if sound { DONE } else { MISSED })
 }
@@ -223,9 +230,10 @@ impl Swept<'_> {
     }
 
     /// Returns the rows, the values of the keys, and the origin that all runs share.
-    fn data(&self, first: &Plan) -> Result<Value, Error> {
+    fn data(&self, plans: &[Plan]) -> Result<Value, Error> {
         let axes = || self.over.iter().chain(self.across);
-        let of = plan::shared(first, |key| axes().any(|a| a.key == key))?;
+        let of = plan::shared(&plans[0], |key| axes().any(|a| a.key == key))?;
+        let columns = plans.len() / self.rows.len();
         let value = |row: usize, s: usize| match self.across {
             None => json!(self.cells(row, s)[0].value),
             Some(a) => {
@@ -233,20 +241,25 @@ impl Swept<'_> {
                 a.values.iter().cloned().zip(values).collect()
             }
         };
-        let row = |(i, row): (usize, &Vec<&str>)| {
-            let keys = self.over.iter().zip(row).map(|(a, v)| (a.key.clone(), json!(v)));
+        let row = |i: usize| {
+            let given = |a: &Axis| plans[i * columns].values.iter().find(|(k, _)| k.name == a.key);
+            let keys = self.over.iter().filter_map(|a| Some((a.key.clone(), given(a)?)));
+            let keys = keys.map(|(name, (key, value))| (name, setting(key, value)));
             let names = self.shown.iter().map(|what| what.text.to_owned());
             let values = names.enumerate().map(|(s, name)| (name, value(i, s)));
-            let columns = self.numbers.len() / self.rows.len();
             let audit = self.audits[i * columns..][..columns].concat();
             let (keys, values) = (keys.collect::<Value>(), values.collect::<Value>());
             json!({ "keys": keys, "values": values, "audit": audit })
         };
-        let rows: Vec<Value> = self.rows.iter().enumerate().map(row).collect();
+        let rows: Vec<Value> = (0..self.rows.len()).map(row).collect();
+        let all = units(&plans[0]);
+        let shown = self.shown.iter().filter_map(|s| s.unit(&all));
+        let keys = axes().filter_map(|a| Some((a.key.clone(), all.get(&a.key)?.clone())));
+        let units: Map<String, Value> = keys.chain(shown).collect();
         let values = |a: &Axis| (a.key.clone(), json!(a.values));
         let over: Value = self.over.iter().map(values).collect();
         let across: Value = self.across.into_iter().map(values).collect();
-        Ok(json!({ "of": of, "over": over, "across": across, "rows": rows }))
+        Ok(json!({ "of": of, "over": over, "across": across, "units": units, "rows": rows }))
     }
 
     fn table(&self, plans: &[Plan]) -> Table {
