@@ -5,8 +5,14 @@
 //! numbers give the same bytes.
 
 use crate::{Error, failed, render::amount};
+use plotters::coord::{
+    Shift,
+    ranged1d::{DefaultFormatting, KeyPointHint, Ranged},
+    types::RangedCoordf64,
+};
+use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::{coord::Shift, prelude::*};
+use std::ops::Range;
 
 /// The most lines: the pairs of colour and mark that can be told apart.
 pub(crate) const MOST: usize = 8;
@@ -49,15 +55,43 @@ pub(crate) enum Places {
 }
 
 impl Places {
+    /// Returns true if the numbers lie more evenly by their logarithms.
+    fn are_powers(&self) -> bool {
+        let Places::Numbers(all) = self else { return false };
+        let mut all = all.clone();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        let gap = |f: fn(f64) -> f64| {
+            let widest = all.windows(2).map(|w| f(w[1]) - f(w[0])).fold(0.0, f64::max);
+            widest / (f(all[all.len() - 1]) - f(all[0]))
+        };
+        all.len() > 2 && all[0] > 0.0 && gap(f64::ln) < gap(|x| x)
+    }
+
+    /// Returns the positions of the values.
     fn at(&self) -> Vec<f64> {
         match self {
+            Places::Numbers(n) if self.are_powers() => n.iter().map(|x| x.log10()).collect(),
             Places::Numbers(n) => n.clone(),
             Places::Words(w) => (0..w.len()).map(|i| i as f64).collect(),
         }
     }
 
+    /// Returns the positions of ticks: of powers 1, 2 and 5 of each.
+    fn ticks(&self, (least, most): (f64, f64)) -> Vec<f64> {
+        if !self.are_powers() {
+            let room = if let Places::Words(w) = self { w.len() } else { 12 };
+            return RangedCoordf64::from(least..most).key_points(room);
+        }
+        let powers = least.floor() as i32..=most.ceil() as i32;
+        let all = powers.flat_map(|p| [1.0, 2.0, 5.0].map(|x: f64| x.log10() + f64::from(p)));
+        all.filter(|x| (least..=most).contains(x)).collect()
+    }
+
     fn tick(&self, x: f64) -> String {
         match self {
+            // A tick, but for the rounding of its logarithm.
+            Places::Numbers(_) if self.are_powers() => number((10_f64.powf(x) * 1e9).round() / 1e9),
             Places::Numbers(_) => number(x),
             Places::Words(w) if x.fract() == 0.0 && x >= 0.0 => {
                 w.get(x as usize).cloned().unwrap_or_default()
@@ -91,6 +125,29 @@ impl Chart {
     }
 }
 
+/// A linear axis whose ticks are chosen.
+struct HorizontalAxis {
+    range: RangedCoordf64,
+    ticks: Vec<f64>,
+}
+
+impl Ranged for HorizontalAxis {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, x: &f64, limit: (i32, i32)) -> i32 {
+        self.range.map(x, limit)
+    }
+
+    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.range()
+    }
+}
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
@@ -115,6 +172,9 @@ fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>
 
     let xs = chart.places.at();
     let (x0, x1) = range(xs.iter().copied(), false);
+    let ticks = chart.places.ticks((x0, x1));
+    let most_ticks = ticks.len();
+    let horizontal = HorizontalAxis { range: (x0..x1).into(), ticks };
     let (y0, y1) = range(chart.lines.iter().flat_map(|l| l.values.iter().copied()), true);
     let mut context = ChartBuilder::on(&below)
         .margin_left(14)
@@ -122,17 +182,13 @@ fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>
         .margin_bottom(6)
         .x_label_area_size(46)
         .y_label_area_size(72)
-        .build_cartesian_2d(x0..x1, y0..y1)?;
-    let ticks = match &chart.places {
-        Places::Numbers(_) => 12,
-        Places::Words(w) => w.len(),
-    };
+        .build_cartesian_2d(horizontal, y0..y1)?;
     let centre = Pos::new(HPos::Center, VPos::Top);
     context
         .configure_mesh()
         .x_desc(chart.x.clone())
         .y_desc(chart.y.clone())
-        .x_labels(ticks)
+        .x_labels(most_ticks)
         .y_labels(8)
         .x_label_formatter(&|x| chart.places.tick(*x))
         .y_label_formatter(&|y| number(*y))

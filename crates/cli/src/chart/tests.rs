@@ -25,7 +25,7 @@ fn the_same_numbers_give_the_same_bytes() {
 fn axes_and_lines_are_named_and_no_background_is_drawn() {
     let text = chart(Places::Numbers(vec![64.0, 512.0, 1460.0])).svg().unwrap();
     for word in
-        ["a run", "traffic.mss, B", "payload, Gbit/s", "copy_align on", "copy_align off", "1000"]
+        ["a run", "traffic.mss, B", "payload, Gbit/s", "copy_align on", "copy_align off", "500"]
     {
         assert!(text.contains(&format!("\n{word}\n")), "{word}:\n{text}");
     }
@@ -35,6 +35,27 @@ fn axes_and_lines_are_named_and_no_background_is_drawn() {
         assert_eq!(line.matches(',').count(), 3, "three points: {line}");
     }
     assert!(!text.contains("#FFFFFF") && !text.contains("#000000"), "{text}");
+}
+
+#[test]
+fn steps_by_a_factor_have_an_axis_of_powers() {
+    let marks = |values: &[f64]| -> Vec<i32> {
+        let text = chart(Places::Numbers(values.to_vec())).svg().unwrap();
+        let line = text.lines().rfind(|l| l.starts_with("<polyline") && l.contains("#267ED6"));
+        let points = line.unwrap().split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+        points.split_whitespace().map(|p| p.split(',').next().unwrap().parse().unwrap()).collect()
+    };
+    let gap = |values: &[f64]| {
+        let x = marks(values);
+        f64::from(x[1] - x[0]) / f64::from(x[2] - x[0])
+    };
+    assert!((gap(&[1.0, 10.0, 100.0]) - 0.5).abs() < 0.01);
+    assert!((gap(&[100.0, 200.0, 300.0]) - 0.5).abs() < 0.01);
+    assert!((gap(&[0.0, 10.0, 100.0]) - 0.1).abs() < 0.01);
+    let text = chart(Places::Numbers(vec![64.0, 256.0, 1024.0])).svg().unwrap();
+    for tick in ["100", "200", "500", "1000"] {
+        assert_eq!(text.matches(&format!("\n{tick}\n")).count(), 1, "{tick}");
+    }
 }
 
 #[test]
