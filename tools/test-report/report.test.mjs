@@ -44,6 +44,21 @@ before(async () => {
   for (const side of ["on", "off"]) renameSync(join(dir, side), join(dir, "own", side));
   assert.equal(execFileSync(doorbell, ["report", join(dir, "own"), "off", "on"], { encoding: "utf8" }), `${join(dir, "own", "report.html")}\n`);
   pages.own = join(dir, "own", "report.html");
+  // Sweeps and rankings, in files of their own, with the runs of one directory beside them.
+  mkdirSync(join(dir, "series"));
+  const print = (name, ...args) => writeFileSync(join(dir, "series", name), run(...args, "--format", "json"));
+  print("sizes.json", "sweep", "mlx5-pktgen-64", "--set", "traffic.packets=4000", "--over", "traffic.size=64,128,256,512,1024", "--across", "driver.mpwqe=off,on", "--show", "cycles", "--show", "packets_per_s");
+  print("words.json", "sweep", "mlx5-pktgen-64", "--set", "traffic.packets=2000", "--over", "driver.mpwqe=off,on", "--over", "traffic.size=64..640:64", "--show", "cycles");
+  const sides = ["--side", "fixed: driver.controller=fixed", "--side", "dim: driver.controller=dim"];
+  const by = ["--by", "rx_interrupts_per_s", "--by", "latency_ns.p99"];
+  print("moderation.json", "rank", "axienet-saturated", "axienet-sporadic", "--set", "traffic.duration=10 ms", ...sides, ...by, "--show", "cpu_busy_share");
+  print("seeds.json", "rank", "axienet-sporadic", "--set", "traffic.duration=5 ms", ...sides, ...by, "--seeds", "1-4");
+  print("time.json", "rank", "axienet-steps", "--set", "traffic.duration=20 ms", ...sides, "--series", "setting_packets", "--every", "2");
+  // Another program's file, and a result that a page does not show.
+  writeFileSync(join(dir, "series", "other.json"), "[]");
+  print("list.json", "list");
+  execFileSync(doorbell, ["report", join(dir, "series")]);
+  pages.series = join(dir, "series", "report.html");
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 });
 
@@ -259,7 +274,82 @@ describe("one's own runs", () => {
     }));
 });
 
-for (const name of ["all", "moved", "own"]) {
+describe("sweeps and rankings", () => {
+  const result = (name) => JSON.parse(readFileSync(join(dir, "series", `${name}.json`), "utf8"));
+  const section = (page, heading) => page.locator("section", { has: page.getByRole("heading", { name: heading, exact: true }) });
+
+  test("begin with a sentence, and each has a section with its command", () =>
+    open("series", {}, async (page) => {
+      const ids = await page.locator("main > section").evaluateAll((all) => all.map((s) => s.querySelector("h2").textContent));
+      assert.deepEqual(ids, ["Sweep: sizes", "Sweep: words", "Ranking: moderation", "Ranking: seeds", "Ranking: time"]);
+      const cells = result("sizes").rows.flatMap((r) => Object.entries(r.values.cycles).map(([side, v]) => [v, `traffic.size=${r.keys["traffic.size"]}, driver.mpwqe=${side}`]));
+      cells.sort((a, b) => a[0] - b[0]);
+      const [least, most] = [cells[0], cells.at(-1)];
+      const digits = (v) => v.toLocaleString("en-US", { maximumFractionDigits: 2 });
+      assert.equal(await page.locator("h1").innerText(), `sizes: cycles from ${digits(least[0])} at ${least[1]} to ${digits(most[0])} at ${most[1]}`);
+      const said = await section(page, "Sweep: sizes").innerText();
+      assert.match(said, /driver.mpwqe=on instead of off changes cycles by −[\d.]+ % to −[\d.]+ %, packets_per_s by /);
+      assert.ok(said.includes("doorbell sweep mlx5-pktgen-64 --over traffic.size=64,128,256,512,1024 --across driver.mpwqe=off,on --show cycles --show packets_per_s --set traffic.packets=4000"), said);
+      const ranked = await section(page, "Ranking: moderation").innerText();
+      assert.ok(ranked.includes("--side fixed:driver.controller=fixed --side dim:driver.controller=dim --by rx_interrupts_per_s --by latency_ns.p99 --show cpu_busy_share --noise 5 --set 'traffic.duration=10 ms'"), ranked);
+      assert.ok((await section(page, "Ranking: time").innerText()).includes("--series setting_packets --every 2"));
+    }));
+
+  test("draw steps by a factor evenly, others by their size", () =>
+    open("series", {}, async (page) => {
+      const places = async (heading) => {
+        const x = await section(page, heading).locator("figure.chart").first().locator("circle.mark").evaluateAll((all) => all.map((c) => Number(c.getAttribute("cx"))));
+        return [...new Set(x)].sort((a, b) => a - b);
+      };
+      for (const [heading, n] of [["Sweep: sizes", 5], ["Sweep: words", 10]]) {
+        const x = await places(heading);
+        assert.equal(x.length, n);
+        const gaps = x.slice(1).map((v, i) => v - x[i]);
+        assert.ok(Math.max(...gaps) - Math.min(...gaps) < 0.01, `${heading}: ${gaps}`);
+      }
+    }));
+
+  test("show the numbers of their files", () =>
+    open("series", {}, async (page) => {
+      const figure = section(page, "Sweep: sizes").locator("figure.chart").first();
+      await figure.locator("summary").click();
+      const rows = await figure.locator("tbody tr").evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent)));
+      const number = (text) => Number(text.replace(/[, B]/g, ""));
+      for (const [i, row] of result("sizes").rows.entries()) {
+        assert.equal(number(rows[i][0]), row.keys["traffic.size"]);
+        for (const [s, side] of ["off", "on"].entries()) assert.ok(Math.abs(number(rows[i][s + 1]) / row.values.cycles[side] - 1) < 1e-4, `${rows[i]}`);
+      }
+      const table = section(page, "Ranking: moderation").locator("table").first();
+      const ranked = await table.locator("tbody tr").evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent)));
+      for (const [i, row] of result("moderation").rows.entries()) {
+        assert.deepEqual([ranked[i][0], ranked[i][1], ranked[i][5]], [row.scenario, row.side, row.against_first]);
+        assert.ok(Math.abs(number(ranked[i][2].replace("1/s", "")) - row.values.rx_interrupts_per_s) < 0.5, `${ranked[i]}`);
+      }
+      const dots = await section(page, "Ranking: moderation").locator("figure.chart").first().locator("circle.mark").count();
+      assert.equal(dots, 4);
+    }));
+
+  test("give a side one colour in all charts", () =>
+    open("series", {}, async (page) => {
+      const fill = (heading, label) => section(page, heading).locator(`circle.mark[aria-label*="${label}"]`).first().evaluate((c) => getComputedStyle(c).fill);
+      const lines = async (heading, name) => {
+        const item = section(page, heading).locator(".keys li", { hasText: name });
+        return item.locator(".swatch").evaluate((s) => s.style.getPropertyValue("--swatch"));
+      };
+      for (const name of ["fixed", "dim"]) assert.equal(await lines("Ranking: moderation", name), await lines("Ranking: time", name));
+      assert.notEqual(await fill("Ranking: time", "fixed,"), await fill("Ranking: time", "dim,"));
+      assert.equal(await fill("Ranking: time", "dim,"), await fill("Ranking: moderation", ", dim:"));
+      assert.equal(await lines("Sweep: sizes", "mpwqe on"), await lines("Sweep: words", "mpwqe on"));
+    }));
+
+  test("can be chosen by name", () => {
+    execFileSync(doorbell, ["report", join(dir, "series"), "words"]);
+    assert.ok(readFileSync(pages.series, "utf8").includes('"ranks":[]'));
+    execFileSync(doorbell, ["report", join(dir, "series")]);
+  });
+});
+
+for (const name of ["all", "moved", "own", "series"]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`${name}: axe finds nothing (${colorScheme})`, () =>
       open(name, { colorScheme }, async (page) => {

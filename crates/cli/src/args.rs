@@ -292,10 +292,12 @@ pub(crate) struct Reproduce {
 
 #[derive(Group, Debug)]
 pub(crate) struct Report {
-    /// A directory with reproduce.json or result.json, or with directories that have such files
+    /// A directory with results, or with directories that have some: reproduce.json, result.json,
+    /// or a file NAME.json with what run, sweep or rank print with --format json
     pub(crate) dir: PathBuf,
-    /// Directories in it whose runs are on the page, in this order; the second of two is compared
-    /// with the first. Without any, all in the order of their names
+    /// Results in it that are on the page, in this order, by the name of their directory or file;
+    /// the second of two runs is compared with the first. Without any, all in the order of their
+    /// names
     pub(crate) runs: Vec<String>,
 }
 

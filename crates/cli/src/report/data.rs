@@ -35,6 +35,61 @@ pub(super) struct Run {
     audit: Value,
 }
 
+/// The fields of a sweep that a page needs.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read by the page, from the same text")]
+pub(super) struct Swept {
+    of: Origin,
+    over: BTreeMap<String, Vec<String>>,
+    across: BTreeMap<String, Vec<String>>,
+    units: BTreeMap<String, String>,
+    rows: Vec<SweptRow>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read by the page, from the same text")]
+struct SweptRow {
+    keys: BTreeMap<String, Value>,
+    values: BTreeMap<String, Value>,
+    audit: Vec<String>,
+}
+
+/// The fields of a ranking that a page needs: rows, or a number over time.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read by the page, from the same text")]
+pub(super) struct Ranked {
+    of: Vec<Origin>,
+    sides: Vec<Side>,
+    by: Vec<String>,
+    units: BTreeMap<String, String>,
+    noise_percent: f64,
+    seeds: Option<(u64, u64)>,
+    runs: Option<u64>,
+    rows: Option<Vec<BTreeMap<String, Value>>>,
+    series: Option<String>,
+    every: Option<u64>,
+    points: Option<BTreeMap<String, Vec<(f64, f64)>>>,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read by the page, from the same text")]
+struct Side {
+    name: String,
+    set: Vec<String>,
+}
+
+/// Where results come from.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "read by the page, from the same text")]
+struct Origin {
+    scenario: String,
+    about: String,
+    profile: String,
+    profile_sha256: String,
+    set: Vec<String>,
+    seed: Option<u64>,
+}
+
 /// The fields of a reproduction that a page needs.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "read by the page, from the same text")]
@@ -52,6 +107,8 @@ pub(super) fn empty() -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "systems": [],
         "runs": [],
+        "sweeps": [],
+        "ranks": [],
         "parts": parts.collect::<Vec<_>>(),
         "items": items(),
         "about": Ledger::ABOUT.iter().copied().collect::<BTreeMap<_, _>>(),

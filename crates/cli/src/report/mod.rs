@@ -1,5 +1,6 @@
 //! Reports: one page of HTML that opens offline. It is made from the files of `reproduce --out`
-//! (`reproduce.json`) and `run --out` (`result.json`) alone, also of several runs at once.
+//! (`reproduce.json`) and `run --out` (`result.json`) and of what `run`, `sweep` and `rank` print as
+//! JSON, also of several at once.
 
 mod data;
 mod page;
@@ -11,13 +12,12 @@ use crate::output::{Folder, print};
 use crate::render::of_this_schema;
 use crate::{DONE, Error, args::Report, input};
 use chrono::DateTime;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use std::io::ErrorKind;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// The name of a run's result in its directory.
-const RESULT: &str = "result.json";
 /// The name of the page in its directory.
 pub(crate) const PAGE: &str = "report.html";
 
@@ -32,72 +32,103 @@ pub(crate) fn report(args: &Report) -> Result<u8, Error> {
 /// Collects the results of a directory and of the directories in it, or of those that `chosen`
 /// names.
 fn collected(dir: &Path, chosen: &[String]) -> Result<Value, Error> {
-    let mut places = vec![(String::new(), dir.to_owned())];
-    let inside = std::fs::read_dir(dir).map_err(Error::at(dir.display()))?;
-    let mut named: Vec<(String, PathBuf)> = Vec::new();
-    for entry in inside {
-        let entry = entry.map_err(Error::at(dir.display()))?;
-        if entry.path().is_dir() {
-            named.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
+    let mut found = Vec::new();
+    for (name, place) in [(String::new(), dir.to_owned())].into_iter().chain(inside(dir)?) {
+        if place.is_dir() {
+            for (file, path) in inside(&place)? {
+                if let Some(stem) = file.strip_suffix(".json")
+                    && let Some(result) = Found::read(path, &name, stem)?
+                {
+                    found.push(result);
+                }
+            }
         }
     }
-    // In the order of their names, whatever the file system's order.
-    named.sort();
     if !chosen.is_empty() {
-        places.clear();
-        let find = |name: &String| named.iter().find(|(n, _)| n == name.trim_end_matches('/'));
-        named = chosen
-            .iter()
-            .map(|name| match find(name) {
-                Some(found) if found.1.join(RESULT).exists() => Ok(found.clone()),
-                _ => Err(input!("{}: it has no {name}/{RESULT}", dir.display())),
-            })
-            .collect::<Result<_, _>>()?;
+        let called = |name: &String| found.iter().find(|f| f.label == name.trim_end_matches('/'));
+        let there = || found.iter().map(|f| f.label.as_str()).collect::<Vec<_>>().join(", ");
+        let none = |n| input!("{}: no result there is called {n}: {}", dir.display(), there());
+        let find = |name| called(name).cloned().ok_or_else(|| none(name));
+        found = chosen.iter().map(find).collect::<Result<_, _>>()?;
     }
-    places.extend(named);
-
-    let (mut reproduced, mut runs) = (None, Vec::new());
-    for (name, place) in &places {
-        if let Some(file) = read(&place.join("reproduce.json"))?
-            && reproduced.is_none()
-        {
-            reproduced = Some(file.checked::<data::Reproduced>()?);
-        }
-        if let Some(file) = read(&place.join(RESULT))? {
-            let mut run = file.checked::<data::Run>()?;
-            run["date"] = json!(file.date());
-            run["label"] =
-                json!(if name.is_empty() { run["scenario"].as_str().unwrap_or("") } else { name });
-            runs.push(run);
+    let mut all = None;
+    let (mut runs, mut sweeps, mut ranks) = (Vec::new(), Vec::new(), Vec::new());
+    for result in found {
+        match result.kind {
+            Kind::Report if all.is_none() => all = Some(result.checked::<data::Reproduced>()?),
+            Kind::Report => {}
+            Kind::Run => runs.push(result.checked::<data::Run>()?),
+            Kind::Sweep => sweeps.push(result.checked::<data::Swept>()?),
+            Kind::Rank => ranks.push(result.checked::<data::Ranked>()?),
         }
     }
-    if reproduced.is_none() && runs.is_empty() {
+    if all.is_none() && runs.is_empty() && sweeps.is_empty() && ranks.is_empty() {
         return Err(input!(
-            "{}: neither it nor a directory in it has reproduce.json or result.json, the files of \
-             `reproduce --out` and `run --out`",
+            "{}: neither it nor a directory in it has a result: reproduce.json or result.json, the \
+             files of `reproduce --out` and `run --out`, or what `run`, `sweep` or `rank` print \
+             with --format json, in a file that ends with .json",
             dir.display()
         ));
     }
-    let mut all = reproduced.unwrap_or_else(data::empty);
+    let mut all = all.unwrap_or_else(data::empty);
     all["runs"] = Value::Array(runs);
+    all["sweeps"] = Value::Array(sweeps);
+    all["ranks"] = Value::Array(ranks);
     Ok(all)
 }
 
+/// Returns the names and paths in a directory, in the order of the names.
+fn inside(dir: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
+    let all = std::fs::read_dir(dir).map_err(Error::at(dir.display()))?;
+    let named = |entry: std::io::Result<DirEntry>| {
+        let entry = entry.map_err(Error::at(dir.display()))?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), entry.path()))
+    };
+    let mut all = all.map(named).collect::<Result<Vec<_>, Error>>()?;
+    all.sort();
+    Ok(all)
+}
+
+/// A result that a page shows.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Report,
+    Run,
+    Sweep,
+    Rank,
+}
+
 /// A file of results.
+#[derive(Clone)]
 struct Found {
     path: PathBuf,
     text: String,
-}
-
-fn read(path: &Path) -> Result<Option<Found>, Error> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(Found { path: path.to_owned(), text })),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::at(path.display())(e)),
-    }
+    kind: Kind,
+    /// Its name on the page.
+    label: String,
 }
 
 impl Found {
+    /// Reads a file in the directory `name`, which is empty for the outer one. Other programs'
+    /// files and results that a page does not show are none.
+    fn read(path: PathBuf, name: &str, stem: &str) -> Result<Option<Found>, Error> {
+        let text = std::fs::read_to_string(&path).map_err(Error::at(path.display()))?;
+        let value: Value = serde_json::from_str(&text).map_err(wrong(&path))?;
+        let kind = match stem {
+            "result" => Some(Kind::Run),
+            "reproduce" => Some(Kind::Report),
+            _ => Kind::deserialize(&value["kind"]).ok(),
+        };
+        let label = match (name, stem) {
+            ("", "result") => value["scenario"].as_str().unwrap_or(stem).to_owned(),
+            ("", _) => stem.to_owned(),
+            (_, "result") => name.to_owned(),
+            _ => format!("{name}/{stem}"),
+        };
+        Ok(kind.map(|kind| Found { path, text, kind, label }))
+    }
+
     /// Returns the date of the file, such as `2026-03-01 14:05 UTC`.
     fn date(&self) -> Option<String> {
         let written = self.path.metadata().ok()?.modified().ok()?;
@@ -106,14 +137,19 @@ impl Found {
         Some(date.format("%Y-%m-%d %H:%M UTC").to_string())
     }
 
-    /// Returns the value of the file, if it has the shape of a `T`.
+    /// Returns the value of the file with its date and label, if it has the shape of a `T`.
     fn checked<T: serde::de::DeserializeOwned>(&self) -> Result<Value, Error> {
-        let wrong = |e: serde_json::Error| input!("{}: {e}", self.path.display());
-        let value: Value = serde_json::from_str(&self.text).map_err(wrong)?;
+        let mut value: Value = serde_json::from_str(&self.text).map_err(wrong(&self.path))?;
         of_this_schema(&self.path.display().to_string(), &value)?;
-        serde_json::from_str::<T>(&self.text).map_err(wrong)?;
+        serde_json::from_str::<T>(&self.text).map_err(wrong(&self.path))?;
+        value["date"] = json!(self.date());
+        value["label"] = json!(self.label);
         Ok(value)
     }
+}
+
+fn wrong(path: &Path) -> impl Fn(serde_json::Error) -> Error {
+    move |e| input!("{}: {e}", path.display())
 }
 
 #[cfg(test)]

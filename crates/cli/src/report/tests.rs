@@ -5,7 +5,7 @@ use crate::render::{SCHEMA, json as shown};
 fn a_directory_without_results_says_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let e = collected(dir.path(), &[]).unwrap_err();
-    assert!(e.code() == 2 && e.to_string().contains("reproduce.json or result.json"), "{}", e);
+    assert!(e.code() == 2 && e.to_string().contains("has a result: reproduce.json"), "{}", e);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn the_command_line_orders_the_runs() {
         std::fs::create_dir(dir.path().join(name)).unwrap();
     }
     for name in ["after", "before"] {
-        std::fs::write(dir.path().join(name).join(RESULT), shown("run", &result)).unwrap();
+        std::fs::write(dir.path().join(name).join("result.json"), shown("run", &result)).unwrap();
     }
     let labels = |chosen: &[&str]| -> Vec<String> {
         let chosen: Vec<String> = chosen.iter().map(|c| (*c).to_owned()).collect();
@@ -57,6 +57,13 @@ fn the_command_line_orders_the_runs() {
     assert_eq!(labels(&["after"]), ["after"]);
     for wrong in ["empty", "none"] {
         let e = collected(dir.path(), &[wrong.to_owned()]).unwrap_err();
-        assert!(e.code() == 2 && e.to_string().ends_with(&format!("no {wrong}/{RESULT}")), "{e}");
+        let said = format!("no result there is called {wrong}: after, before");
+        assert!(e.code() == 2 && e.to_string().ends_with(&said), "{e}");
     }
+    // Files of other programs and kinds stand aside; a run's file may have a name of its own.
+    std::fs::write(dir.path().join("other.json"), "[1]").unwrap();
+    std::fs::write(dir.path().join("list.json"), shown("list", &json!({}))).unwrap();
+    std::fs::write(dir.path().join("empty").join("third.json"), shown("run", &result)).unwrap();
+    assert_eq!(labels(&[]), ["after", "before", "empty/third"]);
+    assert_eq!(labels(&["empty/third"]), ["empty/third"]);
 }

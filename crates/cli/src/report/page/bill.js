@@ -12,10 +12,9 @@ function partOf(part, runs) {
     .filter((i) => i.values.some((v) => v !== 0))
     .sort((a, b) => Math.max(...b.values) - Math.max(...a.values));
   const rest = items.length > MOST + 1 ? items.splice(MOST) : [];
-  items.forEach((item, i) => (item.colour = COLOURS[i]));
   if (rest.length) {
     const values = runs.map((_, s) => d3.sum(rest, (r) => r.values[s]));
-    items.push({ name: "rest", title: `${rest.length} others`, values, about: "", colour: "var(--rest)", parts: rest });
+    items.push({ name: "rest", title: `${rest.length} others`, values, about: "", parts: rest });
   }
   return items;
 }
@@ -23,6 +22,8 @@ function partOf(part, runs) {
 function billPart(part, runs, labels) {
   const items = partOf(part, runs);
   if (!items.length) return null;
+  const colours = coloursOf(part.name, items.filter((i) => !i.parts).map((i) => i.name));
+  items.forEach((item, i) => (item.colour = item.parts ? "var(--rest)" : colours[i]));
   const off = new Set();
   const sums = (shown) => runs.map((_, s) => d3.sum(shown, (i) => i.values[s]));
   const totals = sums(items);

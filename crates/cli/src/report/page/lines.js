@@ -23,7 +23,7 @@ function powers([least, most], room) {
 /** One series of several runs over time. */
 function seriesChart(name, runs, labels) {
   const [title, unit] = NAMES[name] ?? [words(name), ""];
-  const colours = sideColours(runs.length);
+  const colours = sideColours(labels);
   const lines = runs.map((r, s) => (r.series[name] ?? []).map(([x, y]) => ({ x, y, s })));
   const all = lines.flat();
   if (!all.length) return null;
@@ -69,7 +69,7 @@ function seriesOf(runs, labels) {
   const rank = (n) => (SERIES_FIRST.indexOf(n) + 99) % 99;
   const names = there.filter(moves).sort((a, b) => rank(a) - rank(b));
   if (!names.length) return null;
-  return [key(labels, sideColours(runs.length)), el("div", { class: "grid" }, names.map((n) => seriesChart(n, runs, labels)))];
+  return [key(labels, sideColours(labels)), el("div", { class: "grid" }, names.map((n) => seriesChart(n, runs, labels)))];
 }
 
 const QUANTILES = { min: "shortest", p50: "50 %", p90: "90 %", p99: "99 %", p999: "99.9 %", max: "longest" };
@@ -77,7 +77,7 @@ const SHARES = { p50: 50, p90: 90, p99: 99, p999: 99.9, max: 100 };
 
 /** How many packets take no longer than so long. */
 function latencyOf(runs, labels) {
-  const colours = sideColours(runs.length);
+  const colours = sideColours(labels);
   const has = runs.map((r) => r.latency_histogram_ns.length > 0);
   if (!has.some(Boolean)) return null;
   const least = d3.min(runs.flatMap((r) => r.latency_histogram_ns.map((b) => b[0]).filter((ns) => ns > 0)));
@@ -144,43 +144,70 @@ function crossings(at) {
   return found;
 }
 
-/** A number of both sides over a key's values. */
-function curveOf(curve, labels) {
-  const points = labels.map((_, s) => curve.at.map((p) => ({ x: p[0], y: p[s + 1], s })));
-  const all = points.flat();
-  const cross = crossings(curve.at);
-  // The scale on which the values lie more evenly.
-  const gap = (f) => d3.max(d3.pairs(curve.at, (a, b) => f(b[0]) - f(a[0]))) / (f(curve.at.at(-1)[0]) - f(curve.at[0][0]));
-  const log = curve.at[0][0] > 0 && gap(Math.log) < gap(Number);
+/** The scale on which values lie more evenly: true if that is the one of powers. */
+function evenerAsPowers(values) {
+  const all = d3.sort(new Set(values));
+  const gap = (f) => d3.max(d3.pairs(all, (a, b) => f(b) - f(a))) / (f(all.at(-1)) - f(all[0]));
+  return all[0] > 0 && all.length > 2 && gap(Math.log) < gap(Number);
+}
+
+/**
+ * A number over a key's values, numbers or words: a line of points `{ x, y }` for each label. `rules` are places on the
+ * horizontal axis with a text each.
+ */
+function linesOver({ title, about, key, unit, labels, lines, colours, rules = [], curve = "linear", value = (y, digits) => num(y, digits), source }) {
+  const all = lines.flatMap((line, s) => line.map((p) => ({ ...p, s })));
+  const places = [...new Set(all.map((d) => d.x))];
+  const numbers = places.every((x) => typeof x === "number");
+  const log = numbers && evenerAsPowers(places);
   const marginLeft = room([num(d3.max(all, (d) => d.y), 3)], 44);
-  const unit = curve.unit ? ` ${curve.unit}` : "";
+  const at = (x) => (numbers ? `${num(x, 6)} ${unit}`.trim() : `${x}`);
+  const scale = (width) => (!numbers ? { type: "point", domain: places, label: null } : {
+    type: log ? "log" : "linear", label: unit || null, labelArrow: "none", tickFormat: (x) => num(x, 4),
+    ticks: log ? powers(d3.extent(places), width < 420 ? 4 : 7) : width < 420 ? 4 : 7,
+  });
   return el("div", { class: "panel" }, chart({
-    title: `${curve.shown[0].toUpperCase()}${curve.shown.slice(1)}`,
-    about: `over ${curve.key} (${curve.about}${curve.unit ? `, ${curve.unit}` : ""}). ${paying(curve, labels)}`,
+    title, about,
     draw: (width) => Plot.plot({
       ...frame(width), marginLeft,
-      x: { type: log ? "log" : "linear", label: curve.unit || null, labelArrow: "none", ticks: log ? powers(d3.extent(all, (d) => d.x), width < 420 ? 4 : 7) : width < 420 ? 4 : 7, tickFormat: (x) => num(x, 4) },
+      x: scale(width),
       y: axis(5),
       color: { type: "identity" },
       marks: [
         grid(),
-        Plot.ruleX(cross.length === 1 ? cross : [], { stroke: "var(--soft)", strokeDasharray: "3 3" }),
-        Plot.text(cross.length === 1 ? cross : [], { x: (d) => d, frameAnchor: "top", dy: -12, text: (d) => `even at ${num(d, 2)}`, fill: "var(--soft)" }),
-        ...points.map((l, s) => Plot.line(l, { x: "x", y: "y", stroke: SIDES[s], strokeWidth: 1.8 })),
-        Plot.dot(all, { x: "x", y: "y", r: 3.6, fill: (d) => SIDES[d.s], stroke: "var(--card)" }),
+        Plot.ruleX(rules, { x: "x", stroke: "var(--soft)", strokeDasharray: "3 3" }),
+        Plot.text(rules, { x: "x", frameAnchor: "top", dy: -12, text: "text", fill: "var(--soft)" }),
+        ...lines.map((line, s) => Plot.line(line, { x: "x", y: "y", stroke: colours[s], strokeWidth: 1.8, curve })),
+        Plot.dot(all, { x: "x", y: "y", r: 3.6, fill: (d) => colours[d.s], stroke: "var(--card)" }),
       ],
     }),
     marks: (svg) => elements(svg, "dot", "circle").map((node) => {
       const d = all[node.__data__];
-      const other = points[1 - d.s].find((o) => o.x === d.x);
+      const others = lines.map((line, s) => [labels[s], line.find((o) => o.x === d.x)]).filter(([, o], s) => o && s !== d.s);
+      const named = (label, y) => [label || title, value(y, 5)];
       return {
-        node, label: `${labels[d.s]}, ${curve.key} ${num(d.x)}${unit}: ${num(d.y)}`,
-        what: () => pairs(`${curve.key} = ${num(d.x)}${unit}`, [[labels[d.s], num(d.y, 5)], [labels[1 - d.s], num(other.y, 5)], ["source", `runs of ${curve.scenario}`]]),
+        node, label: `${labels[d.s] ? `${labels[d.s]}, ` : ""}${key} ${at(d.x)}: ${value(d.y)}`,
+        what: () => pairs(`${key} = ${at(d.x)}`, [named(labels[d.s], d.y), ...others.map(([label, o]) => named(label, o.y)), ["source", source]]),
       };
     }),
-    row: () => curve.at.length,
-    table: { heads: [curve.key, ...labels], rows: () => curve.at.map((p) => p.map((v) => num(v, 5))) },
+    row: () => lines[0].length,
+    table: {
+      heads: [key, ...labels.map((label) => label || title)],
+      rows: () => places.map((x) => [at(x), ...lines.map((line) => { const p = line.find((o) => o.x === x); return p ? num(p.y, 5) : ""; })]),
+    },
   }));
+}
+
+/** A number of both sides over a key's values, and where it is even. */
+function curveOf(curve, labels) {
+  const cross = crossings(curve.at);
+  return linesOver({
+    title: `${curve.shown[0].toUpperCase()}${curve.shown.slice(1)}`,
+    about: `over ${curve.key} (${curve.about}${curve.unit ? `, ${curve.unit}` : ""}). ${paying(curve, labels)}`,
+    key: curve.key, unit: curve.unit ?? "", labels, colours: SIDES, source: `runs of ${curve.scenario}`,
+    lines: labels.map((_, s) => curve.at.map((p) => ({ x: p[0], y: p[s + 1] }))),
+    rules: cross.length === 1 ? [{ x: cross[0], text: `even at ${num(cross[0], 2)}` }] : [],
+  });
 }
 
 /** What moves a figure: a bar for each constant, the strongest first. */

@@ -80,6 +80,7 @@ function page() {
   const held = judged.filter((r) => r.holds).length;
   const known = judged.filter((r) => !r.holds && r.known).length;
   const missed = judged.length - held - known;
+  let head;
   if (data.systems.length) {
     const rest = [known && `${count(known, "miss").replace(/misss/, "misses")} with an explanation`, missed && `${missed} without`].filter(Boolean).join(", ");
     const title = missed ? `${missed} of ${judged.length} judged figures missed` : `${held} of ${judged.length} judged figures hold`;
@@ -88,14 +89,19 @@ function page() {
       el("ul", { class: "tiles" }, data.systems.map(tile)));
     link("figures", "figures");
     main.append(figuresSection(data.systems), ...data.systems.map(systemSection));
-  } else {
+  } else if (data.runs.length) {
     const labels = labelsOf(data.runs);
     document.title = `${labels.join(", ")} · Doorbell`;
     const { title, rest } = conclusion(data.runs, labels);
     main.append(el("h1", { text: title }), el("p", { class: "limit", text: limitText(data.runs, labels) }), rest && el("p", { text: rest }),
       el("p", { class: "soft", text: data.runs.map((r, i) => `${labels[i]}: ${r.scenario} on ${r.profile}${r.set.length ? `, ${r.set.join(", ")}` : ""}`).join(". ") }));
+  } else {
+    [head] = [...data.sweeps, ...data.ranks];
+    document.title = `${[...data.sweeps, ...data.ranks].map((s) => s.label).join(", ")} · Doorbell`;
+    main.append(el("h1", { text: head.kind === "sweep" ? sweepTitle(head) : rankTitle(head) }));
   }
   if (data.runs.length) main.append(runsSection(data.runs));
+  main.append(...data.sweeps.map((s, i) => sweepSection(s, `sweep-${i + 1}`, s === head)), ...data.ranks.map((r, i) => rankSection(r, `rank-${i + 1}`, r === head)));
   main.append(el("footer", {}, el("p", { text: `Made by doorbell ${data.version}. This file holds all of it: it opens offline and fetches nothing. Charts: Observable Plot and D3, ISC licence, © Mike Bostock and Observable, Inc.` })));
 }
 

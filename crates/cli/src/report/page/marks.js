@@ -2,7 +2,28 @@
 
 const COLOURS = ["var(--c0)", "var(--c1)", "var(--c2)", "var(--c3)", "var(--c4)", "var(--c5)", "var(--c6)", "var(--c7)"];
 const SIDES = ["var(--before)", "var(--after)"];
-const sideColours = (n) => (n === 1 ? [SIDES[1]] : n === 2 ? SIDES : COLOURS.slice(0, n));
+const colourOf = {};
+
+/** The colours of names: the same in each chart of the kind, as long as no two in a chart are alike. */
+function coloursOf(kind, names, palette = COLOURS) {
+  const known = (colourOf[kind] ??= new Map());
+  const taken = new Set();
+  const colours = names.map((name) => {
+    const colour = known.get(name);
+    return colour && !taken.has(colour) && taken.add(colour) ? colour : null;
+  });
+  const used = new Set(known.values());
+  const free = d3.sort(palette.filter((colour) => !taken.has(colour)), (colour) => used.has(colour));
+  return colours.map((colour, i) => {
+    if (colour) return colour;
+    const found = free.shift() ?? "var(--rest)";
+    if (!known.has(names[i])) known.set(names[i], found);
+    return found;
+  });
+}
+
+/** The colours of runs or sides: one alone is the new one, of two the first is the old one. */
+const sideColours = (labels) => (labels.length === 1 ? [SIDES[1]] : coloursOf("sides", labels, [...SIDES, ...COLOURS.slice(2)]));
 
 /**
  * `draw(width)` gives an SVG; `marks(svg)` its elements that speak, each with a label and a tip; `row()` how many of

@@ -1,10 +1,10 @@
 // One's own runs: what differs and what limits, first as a sentence; then the facts, rates and bills.
 
-const RATE_UNITS = (name, value) =>
-  name.endsWith("_share") ? [value * 100, "%"] : name.endsWith("bits_per_s") ? [value / 1e9, "Gbit/s"] : name.startsWith("packets") ? [value / 1e6, "Mpps"] : [value, ""];
-const rateText = (name, value) => {
-  const [shown, unit] = RATE_UNITS(name, value);
-  return `${num(shown, 5)} ${unit}`.trim();
+/** The unit in which people read a number, and how many of the unit without prefix it is. */
+const unitOf = (name, unit = "") => (name.endsWith("_share") ? ["%", 0.01] : name.endsWith("bits_per_s") ? ["Gbit/s", 1e9] : name.startsWith("packets") ? ["Mpps", 1e6] : [unit, 1]);
+const numberText = (name, value, plain) => {
+  const [unit, size] = unitOf(name, plain);
+  return unit === name ? num(value / size, 5) : `${num(value / size, 5)} ${unit}`.trim();
 };
 
 /** A resource at so much of its limit is what limits. */
@@ -48,7 +48,7 @@ function ratesDiffer([a, b]) {
 /** What differs between two runs: the packet rate and what changed most of CPU and bus; then the rest. */
 function difference([a, b], [first, second]) {
   const [x, y] = [a, b].map((r) => r.rates.packets_per_s);
-  const [was, is] = [x, y].map((v) => rateText("packets_per_s", v));
+  const [was, is] = [x, y].map((v) => numberText("packets_per_s", v));
   const size = (change) => percent(Math.abs(change)).slice(1);
   const rate = ratesDiffer([a, b]) ? `${second} sends ${size(y / x - 1)} ${y > x ? "more" : "fewer"} packets than ${first}, ${was} → ${is}` : `${second} is as fast as ${first}, ${is}`;
   const before = billSums(a);
@@ -67,32 +67,40 @@ function difference([a, b], [first, second]) {
 /** The conclusion of one's own runs, for the head of the page. */
 function conclusion(runs, labels) {
   if (runs.length === 2) return difference(runs, labels);
-  if (runs.length === 1) return { title: `${labels[0]}: ${rateText("packets_per_s", runs[0].rates.packets_per_s)}, ${num(runs[0].per_packet.cycles ?? 0)} CPU cycles a packet`, rest: "" };
+  if (runs.length === 1) return { title: `${labels[0]}: ${numberText("packets_per_s", runs[0].rates.packets_per_s)}, ${num(runs[0].per_packet.cycles ?? 0)} CPU cycles a packet`, rest: "" };
   const fastest = d3.maxIndex(runs, (r) => r.rates.packets_per_s);
   const cycles = runs.map((r) => r.per_packet.cycles ?? 0);
   const cheapest = d3.minIndex(cycles);
   return {
-    title: `Of ${runs.length} runs ${labels[fastest]} is the fastest, ${rateText("packets_per_s", runs[fastest].rates.packets_per_s)}`,
+    title: `Of ${runs.length} runs ${labels[fastest]} is the fastest, ${numberText("packets_per_s", runs[fastest].rates.packets_per_s)}`,
     rest: `The fewest CPU cycles a packet: ${labels[cheapest]}, ${num(cycles[cheapest])}.`,
   };
 }
 
 /** Where a run comes from: all that one needs to make it again. */
-function factsOf(run, label) {
+function factsOf(result, { label, of, command, more = [], audit }) {
   const quoted = (text) => (/^[\w.,=:/@+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  const line = ["doorbell run", quoted(run.scenario), ...run.set.map((s) => `--set ${quoted(s)}`)].join(" ");
+  const line = ["doorbell", ...command].map((word) => quoted(word)).join(" ");
+  const each = [of].flat();
+  const all = (f) => [...new Set(each.map(f))].join("; ");
   const facts = [
-    ["is", run.about],
+    ["is", all((o) => o.about)],
     ["command", el("code", { text: line })],
-    ["profile", `${run.profile}, SHA-256 ${run.profile_sha256.slice(0, 12)}`],
-    ["capture", run.capture_sha256 && `SHA-256 ${run.capture_sha256.slice(0, 12)}`],
-    ["packets", `${num(run.packets, 12)} in ${num(run.seconds * 1000)} ms, seed ${run.seed}`],
-    ["rates", run.window.note],
-    ["made", [run.date, `doorbell ${run.doorbell.version}${run.doorbell.commit ? ` (${run.doorbell.commit})` : ""}`].filter(Boolean).join(", ")],
+    ["profile", all((o) => `${o.profile}, SHA-256 ${o.profile_sha256.slice(0, 12)}`)],
+    ["capture", all((o) => (o.capture_sha256 ? `SHA-256 ${o.capture_sha256.slice(0, 12)}` : ""))],
+    ...more,
+    ["made", [result.date, `doorbell ${result.doorbell.version}${result.doorbell.commit ? ` (${result.doorbell.commit})` : ""}`].filter(Boolean).join(", ")],
   ].filter(([, v]) => v);
-  return el("div", { class: "panel facts" }, el("h3", { text: label }), el("dl", {}, facts.map(([k, v]) => [el("dt", { text: k }), el("dd", {}, v)]).flat()),
-    run.audit.length ? el("p", { class: "miss-note bad" }, el("strong", { text: "The audit failed. " }), run.audit.join("; ")) : null);
+  return el("div", { class: "panel facts" }, label && el("h3", { text: label }), el("dl", {}, facts.map(([k, v]) => [el("dt", { text: k }), el("dd", {}, v)]).flat()),
+    audit?.length ? el("p", { class: "miss-note bad" }, el("strong", { text: "The audit failed. " }), audit.join("; ")) : null);
 }
+
+const options = (name, values) => values.flatMap((v) => [name, v]);
+const factsOfRun = (run, label) => factsOf(run, {
+  label, of: run, audit: run.audit,
+  command: ["run", run.scenario, ...options("--set", run.set)],
+  more: [["packets", `${num(run.packets, 12)} in ${num(run.seconds * 1000)} ms, seed ${run.seed}`], ["rates", run.window.note]],
+});
 
 /** A metric's name, which may be broken behind its underscores. */
 const named = (name) => el("code", { class: "name" }, name.split(/(?<=_)/).flatMap((part) => [part, el("wbr")]));
@@ -117,7 +125,7 @@ function ratesOf(runs, labels) {
     const word = better === null ? null : el("span", { class: "hide", text: better ? " better" : " worse" });
     return el("td", { class: `n ${better === null ? "" : better ? "holds" : "miss"}` }, `${told}${sign}`, word);
   };
-  const cell = (r, n) => el("td", { class: "n", text: r.rates[n] === undefined ? "" : rateText(n, r.rates[n]) });
+  const cell = (r, n) => el("td", { class: "n", text: r.rates[n] === undefined ? "" : numberText(n, r.rates[n]) });
   const two = runs.length === 2;
   const row = (n) => el("tr", {}, el("th", { scope: "row" }, named(n)), runs.map((r) => cell(r, n)), two ? changed(n) : null);
   const heads = [...labels, ...(two ? ["change"] : [])];
@@ -136,9 +144,9 @@ function runsSection(runs) {
   const section = el("section", { id: "runs", "aria-labelledby": "runs-h" }, el("h2", { id: "runs-h", text: runs.length > 1 ? "Runs" : `Run: ${runs[0].scenario}` }));
   section.append(ratesOf(runs, labels), el("h3", { text: "A packet’s bill" }), billOf(runs, labels));
   const latency = latencyOf(runs, labels);
-  if (latency) section.append(el("h3", { text: "Latency" }), key(labels, sideColours(runs.length)), latency);
+  if (latency) section.append(el("h3", { text: "Latency" }), key(labels, sideColours(labels)), latency);
   const series = seriesOf(runs, labels);
   if (series) section.append(el("h3", { text: "Over time" }), ...series);
-  section.append(el("h3", { text: "Where it comes from" }), el("div", { class: "grid" }, runs.map((r, i) => factsOf(r, labels[i]))));
+  section.append(el("h3", { text: "Where it comes from" }), el("div", { class: "grid" }, runs.map((r, i) => factsOfRun(r, labels[i]))));
   return section;
 }
