@@ -78,7 +78,7 @@ struct Side {
     set: Vec<String>,
 }
 
-/// Where results come from.
+/// The origin of results.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "read by the page, from the same text")]
 struct Origin {

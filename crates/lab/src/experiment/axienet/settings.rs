@@ -127,7 +127,7 @@ fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, SettingError> {
         // The load ends with the measured time, also amid a phase.
         let phase = |i: u64| Phase {
             lasts: Span::from_ps(hold.min(all.ps() - i * hold)),
-            pattern: if i % 2 == 0 { a } else { b },
+            pattern: if i.is_multiple_of(2) { a } else { b },
             size,
         };
         (0..all.ps().div_ceil(hold)).map(phase).collect()
