@@ -1,6 +1,6 @@
-//! Reports: one page of HTML that opens offline. It is made from the files of `reproduce --out`
-//! (`reproduce.json`) and `run --out` (`result.json`) and of the JSON that `run`, `sweep` and `rank`
-//! print, also of several at once.
+//! Reports: one page of HTML that opens offline, made from the files of `reproduce --out`
+//! (`reproduce.json`) and `run --out` (`result.json`), and from the JSON that `run`, `sweep` and
+//! `rank` print, also of several at once.
 
 mod data;
 mod page;
