@@ -1,0 +1,1 @@
+//! Instructions that a guest executed, by function.
