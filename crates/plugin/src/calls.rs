@@ -14,8 +14,11 @@ const MSR_LE: u64 = 1;
 const MSR_PR: u64 = 1 << 14;
 
 /// Handles a translated block: QEMU will call [`called`] before each `sc 1` in it.
-pub(crate) extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
-    // SAFETY: the block is QEMU's for the length of this call, and `n` one of its instructions.
+///
+/// # Safety
+/// The block must be QEMU's, in its translation callback.
+pub(crate) unsafe fn translated(block: *mut c_void) {
+    // SAFETY: the block is as the caller has it, and `n` one of its instructions.
     unsafe {
         for n in 0..qemu::qemu_plugin_tb_n_insns(block) {
             let insn = qemu::qemu_plugin_tb_get_insn(block, n);

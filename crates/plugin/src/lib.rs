@@ -1,13 +1,21 @@
-//! A plug-in for QEMU 11.1's pseries machine: passes hypervisor calls of adapters to `doorbell
-//! serve`, by `-plugin file=libdoorbell_plugin.so,socket=A,socket=B -device doorbell-vnic,reg=…`.
+//! A plug-in for QEMU 11.1, with two tasks: one, the other, or both.
 //!
-//! QEMU calls it before each `sc 1`. It answers calls for its units
-//! ([`doorbell_papr_io::Adapter`]), and the CPU continues behind them; all others are QEMU's.
-//! Without a server the answer is H_CLOSED. Each socket is a server with its own unit; QEMU loads a
-//! file once and passes the arguments of all `-plugin` together. Calls and registers are QEMU's
-//! plug-in interface, version 7; interrupts and device types are not in it (`internals`).
+//! `-plugin file=libdoorbell_plugin.so,count=PATH` counts executed instructions by address, on any
+//! architecture, for the reader that listens at the path; `mmio=on` counts loads and stores of
+//! device memory too, which is slow. The module `count` has the protocol.
+//!
+//! `-plugin file=libdoorbell_plugin.so,socket=A,socket=B -device doorbell-vnic,reg=…` passes
+//! hypervisor calls of the pseries machine's adapters to `doorbell serve`. QEMU calls the plug-in
+//! before each `sc 1`. It answers calls for its units ([`doorbell_papr_io::Adapter`]), and the CPU
+//! continues behind them; all others are QEMU's. Without a server the answer is H_CLOSED. Each
+//! socket is a server with its own unit.
+//!
+//! QEMU loads a file once and passes the arguments of all `-plugin` together. Counters, calls and
+//! registers are QEMU's plug-in interface, version 7; interrupts and device types are not in it
+//! (`internals`).
 
 mod calls;
+mod count;
 mod internals;
 mod node;
 mod qemu;
@@ -110,18 +118,47 @@ impl Connection {
     }
 }
 
-/// Returns the paths of `socket=PATH,socket=PATH`, or the first other argument as the error.
-///
-/// # Safety
-/// `argv` must have `argc` strings.
-unsafe fn sockets<'a>(argc: c_int, argv: *const *const c_char) -> Result<Vec<&'a str>, String> {
-    let argument = |i: usize| {
-        // SAFETY: QEMU hands over `argc` strings, which live as long as the call.
-        let text = unsafe { CStr::from_ptr(*argv.add(i)) };
-        let path = text.to_str().ok().and_then(|t| t.strip_prefix("socket="));
-        path.ok_or_else(|| text.to_string_lossy().into_owned())
-    };
-    (0..argc as usize).map(argument).collect()
+/// The plug-in's arguments.
+#[derive(Default)]
+struct Arguments<'a> {
+    sockets: Vec<&'a str>,
+    count: Option<&'a str>,
+    mmio: bool,
+}
+
+impl<'a> Arguments<'a> {
+    /// Reads the arguments. The error says what is wrong.
+    ///
+    /// # Safety
+    /// `argv` must have `argc` strings.
+    unsafe fn read(argc: c_int, argv: *const *const c_char) -> Result<Arguments<'a>, String> {
+        let mut arguments = Arguments::default();
+        for i in 0..argc as usize {
+            // SAFETY: QEMU hands over `argc` strings, which live as long as the plug-in.
+            let text = unsafe { CStr::from_ptr(*argv.add(i)) };
+            match text.to_str().ok().and_then(|t| t.split_once('=')) {
+                Some(("socket", path)) => arguments.sockets.push(path),
+                Some(("count", path)) if arguments.count.is_none() => arguments.count = Some(path),
+                Some(("count", _)) => return Err("count=PATH is allowed once".into()),
+                Some(("mmio", state @ ("on" | "off"))) => arguments.mmio = state == "on",
+                _ => {
+                    let other = text.to_string_lossy();
+                    let allowed = "socket=PATH, once for each adapter, count=PATH, and mmio=on|off";
+                    return Err(format!("`{other}` is not known; allowed are {allowed}"));
+                }
+            }
+        }
+        if arguments.mmio && arguments.count.is_none() {
+            return Err("mmio=on needs count=PATH".into());
+        }
+        if arguments.sockets.is_empty() && arguments.count.is_none() {
+            return Err("it needs socket=PATH, the path of `doorbell serve vnic|veth \
+                        --plugin-socket PATH`, or count=PATH, the path at which a reader of \
+                        counts listens"
+                .into());
+        }
+        Ok(arguments)
+    }
 }
 
 /// Connects to each server. The error names the failed path, or two units that a guest cannot tell
@@ -146,6 +183,63 @@ fn connect(paths: &[&str]) -> Result<Vec<Connection>, String> {
     Ok(all)
 }
 
+/// Takes over the hypervisor calls of the servers' adapters.
+fn adapt(target: &CStr, paths: &[&str]) -> Result<(), String> {
+    if target != c"ppc64" {
+        let target = target.to_string_lossy();
+        return Err(format!("socket=PATH is for qemu-system-ppc64, and this is {target}"));
+    }
+    let missing =
+        |name| format!("this QEMU does not export `{name}`; QEMU 11.1 as Debian builds it does");
+    let internals = Internals::find().map_err(missing)?;
+    let connections = connect(paths)?;
+    node::register(&internals);
+    let plugin = PLUGIN.get_or_init(|| Plugin { internals, connections });
+    for connection in &plugin.connections {
+        std::thread::spawn(|| connection.listen(&plugin.internals));
+    }
+    Ok(())
+}
+
+/// Handles a translated block. Instructions are counted first: a call jumps out over what follows.
+extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
+    if let Some(count) = count::active() {
+        // SAFETY: the block is QEMU's for the length of this call.
+        unsafe { count.translated(block) };
+    }
+    if PLUGIN.get().is_some() {
+        // SAFETY: as above.
+        unsafe { calls::translated(block) };
+    }
+}
+
+/// Starts what the arguments ask for. The error says what is wrong.
+///
+/// # Safety
+/// As for [`qemu_plugin_install`].
+unsafe fn install(
+    id: u64,
+    info: *const qemu::Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> Result<(), String> {
+    // SAFETY: as the caller has it.
+    let (arguments, target) =
+        unsafe { (Arguments::read(argc, argv)?, CStr::from_ptr((*info).target_name)) };
+    if !arguments.sockets.is_empty() {
+        adapt(target, &arguments.sockets)?;
+    }
+    if let Some(path) = arguments.count {
+        count::start(id, target, path, arguments.mmio).map_err(|e| format!("{path}: {e}"))?;
+    }
+    // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
+    unsafe {
+        let none = std::ptr::null_mut::<c_void>();
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, translated, none);
+    };
+    Ok(())
+}
+
 /// Installs the plug-in; QEMU calls it after loading. Returns 0, or -1 to end QEMU.
 ///
 /// # Safety
@@ -157,48 +251,12 @@ pub unsafe extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    // SAFETY: QEMU's, for the length of the call.
-    let target = unsafe { CStr::from_ptr((*info).target_name) };
-    if target != c"ppc64" {
-        say!("it is for qemu-system-ppc64, and this is {}", target.to_string_lossy());
-        return -1;
-    }
-    // SAFETY: as above.
-    let paths = match unsafe { sockets(argc, argv) } {
-        Ok(paths) if !paths.is_empty() => paths,
-        Ok(_) => {
-            let path = "the path of `doorbell serve vnic|veth --plugin-socket PATH`";
-            say!("it needs socket=PATH, {path}");
-            return -1;
-        }
-        Err(other) => {
-            say!("`{other}` is not known; allowed is socket=PATH, once for each adapter");
-            return -1;
-        }
-    };
-    let internals = match Internals::find() {
-        Ok(found) => found,
-        Err(missing) => {
-            say!("this QEMU does not export `{missing}`; QEMU 11.1 as Debian builds it does");
-            return -1;
-        }
-    };
-    let connections = match connect(&paths) {
-        Ok(all) => all,
+    // SAFETY: as the caller has it.
+    match unsafe { install(id, info, argc, argv) } {
+        Ok(()) => 0,
         Err(e) => {
             say!("{e}");
-            return -1;
+            -1
         }
-    };
-    node::register(&internals);
-    let plugin = PLUGIN.get_or_init(|| Plugin { internals, connections });
-    for connection in &plugin.connections {
-        std::thread::spawn(|| connection.listen(&plugin.internals));
     }
-    // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
-    unsafe {
-        let none = std::ptr::null_mut::<c_void>();
-        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, calls::translated, none);
-    };
-    0
 }

@@ -37,8 +37,33 @@ pub(crate) struct Register {
 /// counter.
 pub(crate) const CB_RW_REGS_PC: c_int = 3;
 
+/// `QEMU_PLUGIN_CB_NO_REGS`: the callback uses no registers.
+pub(crate) const CB_NO_REGS: c_int = 0;
+
+/// `QEMU_PLUGIN_MEM_RW`: loads and stores.
+pub(crate) const MEM_RW: c_int = 3;
+
+/// `QEMU_PLUGIN_INLINE_ADD_U64` and `QEMU_PLUGIN_INLINE_STORE_U64`: the operation adds its value,
+/// or stores it.
+pub(crate) const INLINE_ADD: c_int = 0;
+pub(crate) const INLINE_STORE: c_int = 1;
+
+/// `QEMU_PLUGIN_DISCON_EXCEPTION`: exceptions that an instruction causes.
+pub(crate) const EXCEPTIONS: c_int = 2;
+
+/// `qemu_plugin_u64`: a number of each CPU, at an offset of the CPU's part of a scoreboard.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct PerCpu {
+    pub(crate) board: *mut c_void,
+    pub(crate) offset: usize,
+}
+
 pub(crate) type Translated = extern "C" fn(block: *mut c_void, data: *mut c_void);
 pub(crate) type Executed = extern "C" fn(cpu: u32, data: *mut c_void);
+pub(crate) type Discontinued =
+    extern "C" fn(cpu: u32, kind: c_int, from: u64, to: u64, data: *mut c_void);
+pub(crate) type Accessed = extern "C" fn(cpu: u32, info: u32, address: u64, data: *mut c_void);
 
 unsafe extern "C" {
     pub(crate) fn g_byte_array_new() -> *mut ByteArray;
@@ -59,4 +84,36 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_tb_get_insn(block: *mut c_void, n: usize) -> *mut c_void;
     pub(crate) fn qemu_plugin_insn_data(insn: *mut c_void, into: *mut c_void, len: usize) -> usize;
     pub(crate) fn qemu_plugin_insn_vaddr(insn: *mut c_void) -> u64;
+    pub(crate) fn qemu_plugin_scoreboard_new(size: usize) -> *mut c_void;
+    pub(crate) fn qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+        insn: *mut c_void,
+        operation: c_int,
+        number: PerCpu,
+        value: u64,
+    );
+    pub(crate) fn qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+        block: *mut c_void,
+        operation: c_int,
+        number: PerCpu,
+        value: u64,
+    );
+    pub(crate) fn qemu_plugin_register_vcpu_discon_cb(
+        id: u64,
+        kinds: c_int,
+        f: Discontinued,
+        data: *mut c_void,
+    );
+    pub(crate) fn qemu_plugin_u64_add(number: PerCpu, cpu: u32, value: u64);
+    pub(crate) fn qemu_plugin_u64_get(number: PerCpu, cpu: u32) -> u64;
+    pub(crate) fn qemu_plugin_u64_sum(number: PerCpu) -> u64;
+    pub(crate) fn qemu_plugin_register_vcpu_mem_cb(
+        insn: *mut c_void,
+        f: Accessed,
+        flags: c_int,
+        accesses: c_int,
+        data: *mut c_void,
+    );
+    pub(crate) fn qemu_plugin_mem_is_store(info: u32) -> bool;
+    pub(crate) fn qemu_plugin_get_hwaddr(info: u32, address: u64) -> *mut c_void;
+    pub(crate) fn qemu_plugin_hwaddr_is_io(address: *const c_void) -> bool;
 }

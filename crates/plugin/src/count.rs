@@ -1,0 +1,350 @@
+//! Counts executed instructions by address, and on request loads and stores of device memory.
+//!
+//! # Exactness
+//! Each translated instruction adds 1 to a counter of its address and CPU before it is executed.
+//! Counting whole blocks is not exact: QEMU leaves a block at an access to a device, executes the
+//! instruction again alone, and translates the rest as another block.
+//! An instruction that faults is taken off again: each block leaves its addresses at its start, so
+//! that an exception tells whether its instruction had begun. A `rep` instruction of x86 counts
+//! each time that QEMU enters it, which may be more than once.
+//! The CPUs go on while the counters are read: counts of a guest at work are of no single instant.
+//!
+//! # Protocol
+//! The reader listens on a Unix socket. The plug-in connects when QEMU loads it, and answers each
+//! `read\n` with a table. All numbers have 64 bits, little-endian:
+//!
+//! | number | meaning |
+//! |---|---|
+//! | length | bytes that follow |
+//! | version | [`VERSION`] |
+//! | unlisted | instructions at addresses for which the table had no room |
+//! | n | number of addresses |
+//! | n × (address, count) | instructions executed at the address, in ascending order |
+//! | m | number of addresses with device accesses, or [`NOT_COUNTED`] |
+//! | m × (address, loads, stores) | accesses by the instruction there, in ascending order |
+//!
+//! Accesses by unlisted instructions are at address [`NOT_COUNTED`].
+
+use crate::qemu::{self, PerCpu};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, c_int, c_void};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Version of the protocol, with a mark: "dbcount" and 1.
+const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x01");
+/// Number of addresses if device accesses are not counted.
+const NOT_COUNTED: u64 = u64::MAX;
+
+/// Counters of a scoreboard. QEMU has at least 16 CPUs in each, and clears it at once.
+const BOARD: usize = 4096;
+/// Addresses that are listed at most, 1 GiB of scoreboards. A booted kernel has a tenth.
+const LIMIT: usize = 1 << 23;
+
+/// Accesses of an instruction to device memory.
+#[derive(Default)]
+struct Accesses {
+    loads: AtomicU64,
+    stores: AtomicU64,
+}
+
+/// Addresses at which a block's instructions fault, if they raise an exception.
+#[derive(PartialEq, Eq, Hash)]
+struct Block {
+    start: u64,
+    end: u64,
+}
+
+/// The table. It is locked while QEMU translates, at exceptions, and while a copy is taken; the
+/// execution of an instruction takes no lock.
+#[derive(Default)]
+struct Table {
+    /// Number of the counter, by address.
+    numbers: HashMap<u64, usize>,
+    /// Address, by number of the counter.
+    addresses: Vec<u64>,
+    /// The scoreboards, [`BOARD`] counters each.
+    boards: Vec<Board>,
+    /// By number of the counter, if they are counted.
+    accesses: Vec<&'static Accesses>,
+    blocks: HashSet<&'static Block>,
+}
+
+/// A scoreboard.
+#[derive(Clone, Copy)]
+struct Board(*mut c_void);
+// SAFETY: a handle, which QEMU's functions take on any thread.
+unsafe impl Send for Board {}
+
+/// The counters.
+pub(crate) struct Count {
+    table: Mutex<Table>,
+    /// Two numbers: the count of unlisted instructions, and the [`Block`] that a CPU began last.
+    common: Board,
+    exceptions: Exceptions,
+    /// Accesses of unlisted instructions, if they are counted.
+    unlisted_accesses: Option<&'static Accesses>,
+}
+// SAFETY: as for `Board`, its only member that is not `Sync` by itself.
+unsafe impl Sync for Count {}
+
+/// Facts of an architecture that tell which exceptions undo their instruction.
+struct Exceptions {
+    /// Returns whether an instruction with these bytes is complete when it raises one, which then
+    /// has the instruction's own address.
+    is_call: fn(&[u8]) -> bool,
+    /// Returns whether QEMU's exception to that address is an interrupt.
+    is_interrupt: fn(u64) -> bool,
+}
+
+impl Exceptions {
+    /// Returns the facts of one of QEMU's targets.
+    fn of(target: &[u8]) -> Exceptions {
+        match target {
+            b"x86_64" | b"i386" => Exceptions {
+                // int3, int, into, int1. `syscall` is no exception.
+                is_call: |b| matches!(b, [0xcc | 0xcd | 0xce | 0xf1, ..]),
+                is_interrupt: |_| false,
+            },
+            b"ppc64" | b"ppc" => Exceptions {
+                // sc, scv
+                is_call: |b| {
+                    let is_sc = |word: u32| word & 0xffff_f01c == 0x4400_0000;
+                    let word = b.first_chunk().copied().unwrap_or_default();
+                    is_sc(u32::from_le_bytes(word)) || is_sc(u32::from_be_bytes(word))
+                },
+                // Reset, external, decrementers, doorbells, maintenance, virtualization, monitor.
+                is_interrupt: |to| {
+                    let vectors = [0x100, 0x500, 0x900, 0x980, 0xa00, 0xe60, 0xe80, 0xea0, 0xf00];
+                    vectors.contains(&(to & 0xfff))
+                },
+            },
+            // Calls of arm64 have the address behind them.
+            _ => Exceptions { is_call: |_| false, is_interrupt: |_| false },
+        }
+    }
+}
+
+static COUNT: OnceLock<Count> = OnceLock::new();
+
+/// Begins to count, and answers the reader at `path` on a thread of its own.
+pub(crate) fn start(id: u64, target: &CStr, path: &str, mmio: bool) -> io::Result<()> {
+    let socket = UnixStream::connect(path)?;
+    let count = COUNT.get_or_init(|| Count {
+        table: Mutex::default(),
+        common: new_board(2),
+        exceptions: Exceptions::of(target.to_bytes()),
+        unlisted_accesses: mmio.then(new_accesses),
+    });
+    // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
+    unsafe {
+        let none = std::ptr::null_mut();
+        qemu::qemu_plugin_register_vcpu_discon_cb(id, qemu::EXCEPTIONS, excepted, none);
+    };
+    std::thread::spawn(move || {
+        // The reader may go away at any time; the guest continues.
+        _ = count.answer(&socket);
+    });
+    Ok(())
+}
+
+/// Returns the counters, if instructions are counted.
+pub(crate) fn active() -> Option<&'static Count> {
+    COUNT.get()
+}
+
+fn new_board(counters: usize) -> Board {
+    // SAFETY: QEMU allows it at any time after loading.
+    Board(unsafe { qemu::qemu_plugin_scoreboard_new(counters * size_of::<u64>()) })
+}
+
+fn new_accesses() -> &'static Accesses {
+    // Translated code has its address for as long as QEMU runs.
+    Box::leak(Box::default())
+}
+
+impl Board {
+    fn counter(self, n: usize) -> PerCpu {
+        PerCpu { board: self.0, offset: n * size_of::<u64>() }
+    }
+}
+
+/// Returns the sum of a counter over the CPUs.
+fn sum(counter: PerCpu) -> u64 {
+    // SAFETY: the counter is in its scoreboard.
+    unsafe { qemu::qemu_plugin_u64_sum(counter) }
+}
+
+impl Table {
+    /// Returns the number of the counter of an address, or `None` if the table is full.
+    fn number(&mut self, address: u64, accesses: bool) -> Option<usize> {
+        if let Some(&n) = self.numbers.get(&address) {
+            return Some(n);
+        }
+        let n = self.addresses.len();
+        if n == LIMIT {
+            return None;
+        }
+        if n.is_multiple_of(BOARD) {
+            self.boards.push(new_board(BOARD));
+        }
+        self.numbers.insert(address, n);
+        self.addresses.push(address);
+        if accesses {
+            self.accesses.push(new_accesses());
+        }
+        Some(n)
+    }
+
+    /// Returns the block of these addresses. Translated code has its address.
+    fn block(&mut self, block: Block) -> &'static Block {
+        match self.blocks.get(&block) {
+            Some(known) => known,
+            None => {
+                let new: &'static Block = Box::leak(Box::new(block));
+                self.blocks.insert(new);
+                new
+            }
+        }
+    }
+}
+
+impl Count {
+    fn unlisted(&self) -> PerCpu {
+        self.common.counter(0)
+    }
+
+    fn begun(&self) -> PerCpu {
+        self.common.counter(1)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has each instruction of a translated block counted.
+    ///
+    /// # Safety
+    /// The block must be QEMU's, in its translation callback.
+    pub(crate) unsafe fn translated(&self, block: *mut c_void) {
+        let mut table = self.table();
+        let mut faults = Block { start: 0, end: 0 };
+        let Exceptions { is_call, .. } = self.exceptions;
+        // SAFETY: the block is as the caller has it, and `i` one of its instructions.
+        unsafe {
+            for i in 0..qemu::qemu_plugin_tb_n_insns(block) {
+                let insn = qemu::qemu_plugin_tb_get_insn(block, i);
+                let address = qemu::qemu_plugin_insn_vaddr(insn);
+                let mut bytes = [0; 4];
+                let size = qemu::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), 4);
+                if i == 0 {
+                    faults.start = address;
+                }
+                // A call ends its block.
+                faults.end = address + u64::from(!is_call(&bytes[..size.min(4)]));
+                let listed = table.number(address, self.unlisted_accesses.is_some());
+                let counter = match listed {
+                    Some(n) => table.boards[n / BOARD].counter(n % BOARD),
+                    None => self.unlisted(),
+                };
+                let add = qemu::INLINE_ADD;
+                qemu::qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, add, counter, 1);
+                if let Some(unlisted) = self.unlisted_accesses {
+                    let of = listed.map_or(unlisted, |n| table.accesses[n]);
+                    let data = std::ptr::from_ref(of).cast_mut().cast();
+                    let (flags, kinds) = (qemu::CB_NO_REGS, qemu::MEM_RW);
+                    qemu::qemu_plugin_register_vcpu_mem_cb(insn, accessed, flags, kinds, data);
+                }
+            }
+            let (store, begun) = (qemu::INLINE_STORE, self.begun());
+            let address = std::ptr::from_ref(table.block(faults)).expose_provenance() as u64;
+            qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(block, store, begun, address);
+        }
+    }
+
+    /// Takes an instruction off again, if it had begun when it raised an exception.
+    fn excepted(&self, cpu: u32, address: u64) {
+        // SAFETY: QEMU's, for a CPU that runs.
+        let block = unsafe { qemu::qemu_plugin_u64_get(self.begun(), cpu) };
+        let block = std::ptr::with_exposed_provenance::<Block>(block as usize);
+        // SAFETY: it is null, or a block that `translated` has leaked.
+        let Some(block) = (unsafe { block.as_ref() }) else { return };
+        if (block.start..block.end).contains(&address) {
+            let table = self.table();
+            let counter = match table.numbers.get(&address) {
+                Some(n) => table.boards[n / BOARD].counter(n % BOARD),
+                None => self.unlisted(),
+            };
+            // SAFETY: the counter is in its scoreboard, and this is the CPU's thread. It wraps.
+            unsafe { qemu::qemu_plugin_u64_add(counter, cpu, u64::MAX) };
+        }
+    }
+
+    /// Answers the reader until it goes away.
+    fn answer(&self, socket: &UnixStream) -> io::Result<()> {
+        for line in BufReader::new(socket).lines() {
+            if line? != "read" {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            let mut socket = socket;
+            socket.write_all(&self.message())?;
+        }
+        Ok(())
+    }
+
+    /// Returns the answer, as the protocol has it.
+    fn message(&self) -> Vec<u8> {
+        let (addresses, boards, accesses) = {
+            let table = self.table();
+            (table.addresses.clone(), table.boards.clone(), table.accesses.clone())
+        };
+        let mut counted: Vec<[u64; 2]> = Vec::new();
+        for (n, &address) in addresses.iter().enumerate() {
+            let executed = sum(boards[n / BOARD].counter(n % BOARD));
+            if executed != 0 {
+                counted.push([address, executed]);
+            }
+        }
+        counted.sort_unstable();
+        let mut words = vec![0, VERSION, sum(self.unlisted()), counted.len() as u64];
+        words.extend(counted.as_flattened());
+        match self.unlisted_accesses {
+            None => words.push(NOT_COUNTED),
+            Some(unlisted) => {
+                let all = addresses.iter().zip(accesses).chain([(&NOT_COUNTED, unlisted)]);
+                let all = all.map(|(at, a)| [*at, a.loads.load(Relaxed), a.stores.load(Relaxed)]);
+                let mut some: Vec<_> = all.filter(|a| a[1] != 0 || a[2] != 0).collect();
+                some.sort_unstable();
+                words.push(some.len() as u64);
+                words.extend(some.as_flattened());
+            }
+        }
+        words[0] = (words.len() as u64 - 1) * size_of::<u64>() as u64;
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+}
+
+/// Handles an exception, of the instruction at `from`.
+extern "C" fn excepted(cpu: u32, _: c_int, from: u64, to: u64, _: *mut c_void) {
+    if let Some(count) = active().filter(|c| !(c.exceptions.is_interrupt)(to)) {
+        count.excepted(cpu, from);
+    }
+}
+
+/// Counts an access if it is one to device memory.
+extern "C" fn accessed(_: u32, info: u32, address: u64, data: *mut c_void) {
+    // SAFETY: the data are the instruction's counts, which are never freed; the address is of the
+    // access that QEMU calls this for.
+    unsafe {
+        let at = qemu::qemu_plugin_get_hwaddr(info, address);
+        if at.is_null() || !qemu::qemu_plugin_hwaddr_is_io(at) {
+            return;
+        }
+        let counts = &*data.cast::<Accesses>();
+        let store = qemu::qemu_plugin_mem_is_store(info);
+        let which = if store { &counts.stores } else { &counts.loads };
+        which.fetch_add(1, Relaxed);
+    }
+}
