@@ -1,0 +1,171 @@
+//! Work by module and function.
+
+use super::{Executed, Function, KERNEL, Step, Symbols};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::iter::Sum;
+use std::num::NonZeroU64;
+
+/// Instructions, and the loads and stores of device memory among them if those were counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Work {
+    /// Executed instructions.
+    pub instructions: u64,
+    /// Loads from device memory.
+    pub loads: u64,
+    /// Stores to device memory.
+    pub stores: u64,
+}
+
+impl Work {
+    pub(super) fn is_nothing(&self) -> bool {
+        *self == Work::default()
+    }
+
+    pub(super) fn add(&mut self, more: Work) {
+        // The counts of a guest at work for a thousand years fit.
+        self.instructions = self.instructions.saturating_add(more.instructions);
+        self.loads = self.loads.saturating_add(more.loads);
+        self.stores = self.stores.saturating_add(more.stores);
+    }
+
+    pub(super) fn since(self, earlier: Work) -> Work {
+        Work {
+            instructions: self.instructions.saturating_sub(earlier.instructions),
+            loads: self.loads.saturating_sub(earlier.loads),
+            stores: self.stores.saturating_sub(earlier.stores),
+        }
+    }
+}
+
+impl Sum for Work {
+    fn sum<I: Iterator<Item = Work>>(all: I) -> Work {
+        all.fold(Work::default(), |mut sum, work| {
+            sum.add(work);
+            sum
+        })
+    }
+}
+
+/// Work by module and function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    functions: BTreeMap<Function, Work>,
+    user: Work,
+    unknown: Work,
+    unlisted: Work,
+    mmio: bool,
+}
+
+impl Profile {
+    pub(super) fn of(executed: &Executed, symbols: &Symbols) -> Profile {
+        let mut profile =
+            Profile { unlisted: executed.unlisted, mmio: executed.mmio, ..Profile::default() };
+        let any = |addresses| executed.work.range(addresses).next().is_some();
+        for (&address, &work) in &executed.work {
+            let part = match symbols.function_among(address, any) {
+                _ if address < KERNEL => &mut profile.user,
+                None => &mut profile.unknown,
+                Some(f) => match profile.functions.get_mut(f) {
+                    Some(known) => known,
+                    None => profile.functions.entry(f.clone()).or_default(),
+                },
+            };
+            part.add(work);
+        }
+        profile
+    }
+
+    /// Returns whether loads and stores of device memory were counted.
+    pub fn has_mmio(&self) -> bool {
+        self.mmio
+    }
+
+    /// Returns the kernel's functions, most instructions first.
+    pub fn functions(&self) -> Vec<(&Function, Work)> {
+        let mut all: Vec<_> = self.functions.iter().map(|(f, w)| (f, *w)).collect();
+        all.sort_by_key(|(f, w)| (Reverse(*w), *f));
+        all
+    }
+
+    /// Returns the kernel's modules, most instructions first.
+    pub fn modules(&self) -> Vec<(&str, Work)> {
+        let mut sums = BTreeMap::<&str, Work>::new();
+        for (function, work) in &self.functions {
+            sums.entry(&function.module).or_default().add(*work);
+        }
+        let mut all: Vec<_> = sums.into_iter().collect();
+        all.sort_by_key(|(module, w)| (Reverse(*w), *module));
+        all
+    }
+
+    /// Returns the work of one module.
+    pub fn module(&self, name: &str) -> Work {
+        self.of_module(name).map(|(_, w)| w).sum()
+    }
+
+    /// Returns the work of a driver's module by step, in the order of [`Step::ALL`].
+    pub fn steps(&self, module: &str) -> [(Step, Work); 4] {
+        Step::ALL.map(|step| {
+            let own = |(f, _): &(&Function, Work)| Step::of(&f.module, &f.name) == step;
+            (step, self.of_module(module).filter(own).map(|(_, w)| w).sum())
+        })
+    }
+
+    fn of_module(&self, name: &str) -> impl Iterator<Item = (&Function, Work)> {
+        self.functions.iter().filter(move |(f, _)| f.module == name).map(|(f, w)| (f, *w))
+    }
+
+    /// Returns the work of code below the kernel's addresses: programs, and while the guest boots
+    /// firmware and the kernel before it uses its own addresses.
+    pub fn user(&self) -> Work {
+        self.user
+    }
+
+    /// Returns the work at addresses of the kernel that no symbol covers: a module's initial code,
+    /// which is freed, and arm64's entry from programs.
+    pub fn unknown(&self) -> Work {
+        self.unknown
+    }
+
+    /// Returns the work at addresses for which the plug-in's table had no room. Other parts lack
+    /// it.
+    pub fn unlisted(&self) -> Work {
+        self.unlisted
+    }
+
+    /// Returns all work.
+    pub fn total(&self) -> Work {
+        let parts = [self.user, self.unknown, self.unlisted];
+        self.functions.values().copied().chain(parts).sum()
+    }
+}
+
+/// A function that executes another number of instructions a packet than before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The function.
+    pub function: Function,
+    /// Instructions a packet in the first profile.
+    pub before: f64,
+    /// Instructions a packet in the second profile.
+    pub after: f64,
+}
+
+/// Returns the functions whose instructions a packet differ between two profiles, largest
+/// difference first. `per_a` and `per_b` are the packets of each.
+pub fn changed(a: &Profile, b: &Profile, per_a: NonZeroU64, per_b: NonZeroU64) -> Vec<Change> {
+    let count = |p: &Profile, f| p.functions.get(f).map_or(0, |w| w.instructions);
+    let mut all = Vec::new();
+    for f in a.functions.keys().chain(b.functions.keys().filter(|f| !a.functions.contains_key(f))) {
+        let (x, y) = (count(a, f), count(b, f));
+        // As fractions: rounding makes no difference.
+        if u128::from(x) * u128::from(per_b.get()) != u128::from(y) * u128::from(per_a.get()) {
+            let (before, after) = (x as f64 / per_a.get() as f64, y as f64 / per_b.get() as f64);
+            all.push(Change { function: f.clone(), before, after });
+        }
+    }
+    let size = |c: &Change| (c.after - c.before).abs();
+    all.sort_by(|c, d| size(d).total_cmp(&size(c)).then_with(|| c.function.cmp(&d.function)));
+    all
+}

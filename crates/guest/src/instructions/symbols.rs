@@ -1,0 +1,199 @@
+//! A guest kernel's symbols, from its `/proc/kallsyms`.
+
+use std::fmt;
+use thiserror::Error;
+
+/// Lowest address of kernel code on x86-64, arm64 and ppc64.
+pub const KERNEL: u64 = 1 << 63;
+
+/// Name of the module of functions that are in no module.
+const CORE: &str = "vmlinux";
+/// Bytes that the last function of a module has at most: the list has no sizes.
+const LONGEST: u64 = 64 << 10;
+/// Name of the code that the kernel puts behind a module's, through which its calls reach other
+/// modules and the kernel (ppc64).
+const STUBS: &str = "[stubs]";
+/// Bytes that hold both entries of a function of ppc64.
+const ENTRY: u64 = 16;
+
+/// A function of the kernel. Parts that a compiler made of it (`f.cold`, `f.isra.0`) belong to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Function {
+    /// Its module, `vmlinux` for the kernel itself and `bpf` for BPF programs.
+    pub module: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.module, self.name)
+    }
+}
+
+/// Error of [`Symbols::parse`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SymbolsError {
+    /// The list has no function of the kernel.
+    #[error("/proc/kallsyms lists no function; the guest's kernel needs CONFIG_KALLSYMS")]
+    Empty,
+    /// All addresses are zero.
+    #[error(
+        "/proc/kallsyms shows no addresses; as root in the guest: \
+         echo 0 > /proc/sys/kernel/kptr_restrict"
+    )]
+    Hidden,
+}
+
+/// Functions of a guest's kernel by address.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    /// In ascending order, without overlap.
+    ranges: Vec<Range>,
+    functions: Vec<Function>,
+    skipped: usize,
+}
+
+/// Addresses of a function.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    end: u64,
+    function: usize,
+    /// The code behind the function, if the list does not show the function's end.
+    behind: Option<usize>,
+}
+
+/// A line of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line<'a> {
+    address: u64,
+    kind: char,
+    name: &'a str,
+    module: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// Reads `address type name` and a module in brackets, if there is one.
+    fn parse(line: &'a str) -> Option<Line<'a>> {
+        let mut parts = line.split_ascii_whitespace();
+        let (address, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
+        let address = u64::from_str_radix(address, 16).ok()?;
+        let module = match parts.next() {
+            None => CORE,
+            Some(m) => m.strip_prefix('[')?.strip_suffix(']').filter(|m| !m.is_empty())?,
+        };
+        let mut kind = kind.chars();
+        match (kind.next(), kind.next(), parts.next()) {
+            (Some(kind), None, None) => Some(Line { address, kind, name, module }),
+            _ => None,
+        }
+    }
+
+    /// Returns whether it marks the code's form (`$x` and `$d` of arm64) or a place in a function
+    /// (`.L` of compilers, `.E` of x86's assembly).
+    fn is_mark(&self) -> bool {
+        ["$", ".L", ".E_"].iter().any(|m| self.name.starts_with(m))
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self.kind, 't' | 'T' | 'w' | 'W')
+    }
+
+    /// Returns the function's name without the compiler's additions.
+    fn function(&self) -> &'a str {
+        // A leading dot is the code of a function whose plain name is its descriptor (ppc64).
+        let name = self.name.strip_prefix('.').unwrap_or(self.name);
+        let name = ["__pfx_", "__cfi_"].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name);
+        match name.find('.') {
+            Some(at) if at > 0 => &name[..at],
+            _ => name,
+        }
+    }
+
+    /// Orders names of one address: the first is the best.
+    fn preference(&self) -> (bool, usize, bool, usize, &'a str) {
+        let name = self.function();
+        let underscores = name.len() - name.trim_start_matches('_').len();
+        let local = self.kind.is_ascii_lowercase();
+        let border = ["_stext", "_text", "_sinittext", "_etext", "_einittext"].contains(&name);
+        (border, underscores, local, name.len(), name)
+    }
+}
+
+impl Symbols {
+    /// Reads the text of `/proc/kallsyms`. Lines of another form are counted in
+    /// [`Symbols::skipped`].
+    pub fn parse(kallsyms: &str) -> Result<Symbols, SymbolsError> {
+        let mut symbols = Symbols::default();
+        let mut lines = Vec::new();
+        let mut hidden = false;
+        for line in kallsyms.lines().filter(|l| !l.trim().is_empty()) {
+            match Line::parse(line) {
+                // Absolute symbols are numbers, and offsets of a CPU's variables.
+                Some(l) if l.is_mark() || matches!(l.kind, 'a' | 'A') => {}
+                Some(l) if l.address < KERNEL => hidden |= l.address == 0 && l.is_text(),
+                Some(l) => lines.push(l),
+                None => symbols.skipped += 1,
+            }
+        }
+        lines.sort_by_key(|l| (l.address, !l.is_text(), l.preference(), l.module));
+        lines.dedup_by_key(|l| l.address);
+        for (i, line) in lines.iter().enumerate().filter(|(_, l)| l.is_text()) {
+            let longest = line.address.saturating_add(LONGEST);
+            let next = lines.get(i + 1);
+            let end = match next {
+                Some(next) if next.module == line.module => next.address,
+                Some(next) => next.address.min(longest),
+                None => longest,
+            };
+            let is_last = next.is_none_or(|n| !n.is_text() || n.module != line.module);
+            symbols.add(line, end, is_last);
+        }
+        match (symbols.ranges.is_empty(), hidden) {
+            (true, true) => Err(SymbolsError::Hidden),
+            (true, false) => Err(SymbolsError::Empty),
+            _ => Ok(symbols),
+        }
+    }
+
+    fn add(&mut self, line: &Line<'_>, end: u64, is_last: bool) {
+        let mut new = |name: &str| {
+            self.functions.push(Function { module: line.module.into(), name: name.into() });
+            self.functions.len() - 1
+        };
+        let function = new(line.function());
+        // The cold part of a function is entered in its middle.
+        let has_stubs = is_last && line.module != CORE && !line.name.contains(".cold");
+        let behind = has_stubs.then(|| new(STUBS));
+        self.ranges.push(Range { start: line.address, end, function, behind });
+    }
+
+    /// Returns the number of lines that have not the list's form.
+    pub fn skipped(&self) -> usize {
+        self.skipped
+    }
+
+    /// Returns the function that an address belongs to.
+    pub fn function(&self, address: u64) -> Option<&Function> {
+        self.function_among(address, |_| true)
+    }
+
+    /// Returns the function that an executed address belongs to. `any` tells whether there is an
+    /// executed address among some.
+    ///
+    /// The list does not show where a module's last function ends. What was executed there is
+    /// `[stubs]` if the function was not entered.
+    pub(super) fn function_among(
+        &self,
+        address: u64,
+        any: impl Fn(std::ops::Range<u64>) -> bool,
+    ) -> Option<&Function> {
+        let after = self.ranges.partition_point(|r| r.start <= address);
+        let range = self.ranges[..after].last().filter(|r| address < r.end)?;
+        let entry = range.start..range.start.saturating_add(ENTRY);
+        let behind = range.behind.filter(|_| !any(entry));
+        self.functions.get(behind.unwrap_or(range.function))
+    }
+}

@@ -1,0 +1,154 @@
+//! The plug-in in real guests: each program's instructions are counted to the last one.
+
+use crate::instructions::programs::{Arch, Program, device_loop, fault_loop, memory_loop};
+use crate::instructions::{Counter, Snapshot};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A guest whose init is a program.
+struct Guest {
+    process: Child,
+    counter: Counter,
+    _directory: tempfile::TempDir,
+}
+
+/// Cache of the fetched guest, emulator, machine, console.
+fn machine(arch: Arch) -> (&'static str, &'static str, &'static str, &'static str) {
+    match arch {
+        Arch::X86_64 => ("guest", "qemu-system-x86_64", "-M q35 -cpu max", "ttyS0"),
+        Arch::Arm64 => (
+            "guest-arm64",
+            "qemu-system-aarch64",
+            "-M virt,gic-version=3 -cpu cortex-a57",
+            "ttyAMA0",
+        ),
+        Arch::Ppc64 => (
+            "guest-ppc64el",
+            "qemu-system-ppc64",
+            "-M pseries,x-vof=on,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,cap-ccf-assist=off",
+            "hvc0",
+        ),
+    }
+}
+
+/// Returns an initramfs (cpio, "newc") with the program as init, and the devices that it uses.
+fn initramfs(program: &[u8]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    let entries = [
+        ("dev", 0o40755, (0, 0), &[][..]),
+        ("dev/console", 0o20600, (5, 1), &[]),
+        ("dev/mem", 0o20600, (1, 1), &[]),
+        ("init", 0o100755, (0, 0), program),
+        ("TRAILER!!!", 0, (0, 0), &[]),
+    ];
+    for (inode, (name, mode, (major, minor), data)) in entries.into_iter().enumerate() {
+        let fields = [inode, mode, 0, 0, 1, 0, data.len(), 0, 0, major, minor, name.len() + 1, 0];
+        archive.extend(b"070701");
+        archive.extend(fields.map(|f| format!("{f:08x}")).concat().into_bytes());
+        archive.extend(name.bytes().chain([0]));
+        archive.resize(archive.len().next_multiple_of(4), 0);
+        archive.extend(data);
+        archive.resize(archive.len().next_multiple_of(4), 0);
+    }
+    archive
+}
+
+impl Guest {
+    fn start(arch: Arch, program: &Program, cpus: u32) -> Guest {
+        let directory = tempfile::tempdir().unwrap();
+        let mut counter = Counter::bind(directory.path().join("count")).unwrap();
+        if program.accesses != 0 {
+            counter = counter.with_mmio();
+        }
+        let initrd = directory.path().join("initrd");
+        std::fs::write(&initrd, initramfs(&program.elf)).unwrap();
+        let (cache, emulator, machine, console) = machine(arch);
+        let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
+        let caches = std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
+        let cache = caches.join("doorbell").join(cache);
+        // This program is target/debug/deps/NAME.
+        let me = std::env::current_exe().unwrap();
+        let plugin = me.ancestors().nth(2).unwrap().join("libdoorbell_plugin.so");
+        let process = Command::new("../../tools/test-guest/qemu.sh")
+            .env("DOORBELL_GUEST", &cache)
+            .env("DOORBELL_EMULATOR", emulator)
+            .args(machine.split(' '))
+            .args(
+                "-accel tcg -m 512M -nodefaults -display none -no-reboot -serial stdio".split(' '),
+            )
+            .args(["-smp", &cpus.to_string(), "-kernel"])
+            .arg(cache.join("vmlinuz"))
+            .arg("-initrd")
+            .arg(&initrd)
+            .arg("-append")
+            .arg(format!("console={console} quiet panic=-1 no_timer_check iomem=relaxed"))
+            .arg("-plugin")
+            .arg(format!("file={},{}", plugin.display(), counter.argument()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Guest { process, counter, _directory: directory }
+    }
+
+    /// Reads until the program has executed its last instruction.
+    fn finished(&mut self, program: &Program) -> Snapshot {
+        let start = Instant::now();
+        loop {
+            let now = self.counter.read().expect("the guest's counts");
+            let work = now.since(&Snapshot::default()).within(program.code.clone());
+            if work.instructions >= program.instructions {
+                return now;
+            }
+            assert!(start.elapsed() < Duration::from_secs(300), "the program stands at {work:?}");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+fn check(arch: Arch, program: &Program, cpus: u32) {
+    let mut guest = Guest::start(arch, program, cpus);
+    guest.finished(program);
+    // What it should not execute any more would come now.
+    std::thread::sleep(Duration::from_secs(2));
+    let all = guest.counter.read().unwrap().since(&Snapshot::default());
+    let work = all.within(program.code.clone());
+    println!("{arch:?}: {work:?} of {} instructions", program.instructions);
+    assert_eq!(work.instructions, program.instructions);
+    assert_eq!((work.loads, work.stores), (program.accesses, program.accesses));
+}
+
+/// Checks all programs of an architecture.
+fn check_all(arch: Arch) {
+    check(arch, &memory_loop(arch, 1_234_567), 1);
+    check(arch, &fault_loop(arch, 100), 1);
+    if let Some(program) = device_loop(arch, 12_345) {
+        check(arch, &program, 2);
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and kernel of tools/test-guest/fetch.sh"]
+fn counts_x86_64_exactly() {
+    check_all(Arch::X86_64);
+}
+
+#[test]
+#[ignore = "needs QEMU and kernel of tools/test-guest/foreign.sh"]
+fn counts_arm64_exactly() {
+    check_all(Arch::Arm64);
+}
+
+#[test]
+#[ignore = "needs QEMU and kernel of tools/test-guest/foreign.sh"]
+fn counts_ppc64_exactly() {
+    check_all(Arch::Ppc64);
+}
