@@ -4,9 +4,9 @@
 # TIER=short (default, some 10 minutes) or TIER=long. DEVICES="e1000 ...", CHECKS="probe ping ..."
 # and CPUS="1 2" choose. Programs that are missing are installed if root, or else listed. QEMU 11.1
 # and a Debian 13 kernel are fetched into a cache outside the repository once
-# (tools/test-guest/fetch.sh; foreign.sh for arm64 and ppc64el, which axi-ethernet, vnic and veth
-# need), from the mirror of the machine's own apt or from DEBIAN_MIRROR. Logs, and the wire of what
-# failed, are in target/test-guest.
+# (tools/guest/machine.sh and kernel.sh; for arm64 and ppc64el too, which axi-ethernet, vnic and
+# veth need), from the mirror of the machine's own apt or from DEBIAN_MIRROR. Logs, and the wire of
+# what failed, are in target/test-guest.
 #
 # The traffic stays in a network namespace without a name, which ends with the run. Nothing is
 # fetched from inside of it: it has no network. Root is not needed where users may make namespaces.
@@ -16,16 +16,27 @@ cd "$(dirname "$0")/.."
 . tools/lib.sh
 tools/install-test-deps.sh guest
 
-cache=$(step "fetch for x86_64" tools/test-guest/fetch.sh)
+work=$PWD/target/test-guest
+mkdir -p "$work"
+# ARCHITECTURE KERNEL: what a guest is made of, in one directory of links.
+fetch() {
+    machine=$(tools/guest/machine.sh "$1") && kernel=$(tools/guest/kernel.sh "$1" "$2") || return 1
+    rm -rf "${work:?}/$1"
+    mkdir "$work/$1"
+    ln -s "$machine/qemu" "$machine/guest" "$kernel/kernel" "$kernel/vmlinuz" "$work/$1/"
+    [ ! -e "$kernel/drivers" ] || ln -s "$kernel/drivers" "$work/$1/"
+}
+step "fetch for x86_64" fetch amd64 6.12
 foreign=
 for device in ${DEVICES:-axi-ethernet veth}; do
     case $device in
-        axi-ethernet) foreign="$foreign arm64" ;;
-        vnic | veth) foreign="$foreign ppc64el" ;;
+        # It knows PCI devices that carry a device tree.
+        axi-ethernet) foreign="$foreign arm64:7.3" ;;
+        vnic | veth) foreign="$foreign ppc64el:6.12" ;;
     esac
 done
-for architecture in $(echo "$foreign" | tr ' ' '\n' | sort -u); do
-    step "fetch for $architecture" tools/test-guest/foreign.sh "$architecture" >/dev/null
+for one in $(echo "$foreign" | tr ' ' '\n' | sort -u); do
+    step "fetch for ${one%:*}" fetch "${one%:*}" "${one#*:}"
 done
 
 build() {
@@ -35,11 +46,9 @@ build() {
         cargo build --quiet --locked --release --package doorbell-cli
 }
 step "build for the guests" build
-work=$PWD/target/test-guest
-mkdir -p "$work"
 namespace=--net
 [ "$(id -u)" = 0 ] || namespace='--net --map-root-user'
 # shellcheck disable=SC2086 # words
 DOORBELL_OFFLINE=1 RELEASE=$PWD/target/release/doorbell PATH=$PATH:/usr/sbin:/sbin \
     exec unshare $namespace \
-    python3 -B tools/test-guest/run.py target/debug/doorbell "$cache" "$work" ${DEVICES:-}
+    python3 -B tools/test-guest/run.py target/debug/doorbell "$work/amd64" "$work" ${DEVICES:-}

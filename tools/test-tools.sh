@@ -51,7 +51,7 @@ Dir::Etc::sourcelist "$work/etc/sources.list";
 Dir::Etc::sourceparts "-";
 Dir::State::lists "$work/apt/lists";
 END
-    APT_CONFIG=$work/apt.conf sh -eu -c '. tools/test-guest/apt.sh; mirror' tools/test-guest/x
+    APT_CONFIG=$work/apt.conf sh -eu -c '. tools/guest/apt.sh; mirror' tools/guest/x
 }
 # shellcheck source=/dev/null
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -79,11 +79,11 @@ sources_of() {
     mkdir -p "$work/cache/apt/etc"
     # shellcheck disable=SC2016 # for the inner shell
     CODENAME=$1 PATH=$work/bin:$PATH sh -eu -c '
-        . tools/test-guest/apt.sh
+        . tools/guest/apt.sh
         mirror=m machine= dir=$1 apt=$1/apt
         suite trixie amd64,arm64
         suite trixie-backports amd64
-        update amd64 arm64' tools/test-guest/x "$work/cache" 2>/dev/null || return
+        update amd64 arm64' tools/guest/x "$work/cache" 2>/dev/null || return
     sed 's/.* m //' "$work/cache/apt/etc/sources.list"
     rm -r "$work/cache"
 }
@@ -95,7 +95,7 @@ is "a role that is another suite's" 3 $code
 
 # In the namespace nothing is fetched, and it is said what is not there.
 code=0
-said=$(DOORBELL_OFFLINE=1 tools/test-guest/fetch.sh "$work/guest" 2>&1) || code=$?
+said=$(DOORBELL_OFFLINE=1 tools/guest/machine.sh amd64 "$work/guest" 2>&1) || code=$?
 is "offline, the code" 4 $code
 case $said in
     *"into $work/guest before the network namespace is entered"*) ;;

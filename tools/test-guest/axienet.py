@@ -4,7 +4,6 @@ coalescing was set."""
 import collections
 import json
 import os
-import pathlib
 import random
 import re
 import socket
@@ -14,7 +13,7 @@ import time
 import axi_tree
 import fdt
 from beside import TAKEN, Case, Row, beside
-from guest import PATIENCE, Guest, initramfs
+from guest import PATIENCE, QEMU, Guest, initramfs
 from rig import (
     GUEST,
     HOST,
@@ -32,7 +31,7 @@ from rig import (
 )
 
 # In the order in which they are needed; the last two are built from Debian's kernel source
-# (foreign.sh).
+# (tools/guest/kernel.sh).
 MODULES = ("phylink", "rp1_pci", "xilinx_dma", "xilinx_emac")
 LOADED_LATER = ("pktgen",)
 SLOT = 8
@@ -56,7 +55,7 @@ class Arm(Guest):
         tree, plain = directory / "guest.dtb", directory / "virt.dtb"
         subprocess.run(
             [
-                pathlib.Path(__file__).parent / "qemu.sh",
+                QEMU,
                 *machine.format(f",dumpdtb={plain}").split(),
                 *options,
             ]
@@ -92,12 +91,7 @@ class Axienet(Rig):
 
     @staticmethod
     def parts(cache, initrd):
-        tool = pathlib.Path(__file__).parent / "foreign.sh"
-        cache = pathlib.Path(
-            subprocess.run(
-                [tool, "arm64"], check=True, stdout=subprocess.PIPE, text=True
-            ).stdout.strip()
-        )
+        cache = cache.parent / "arm64"
         initrd = initrd.with_name("initrd-arm64")
         initramfs(
             cache, MODULES + LOADED_LATER, initrd, "aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1"

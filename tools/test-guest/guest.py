@@ -12,6 +12,8 @@ import time
 import urllib.request
 
 
+QEMU = pathlib.Path(__file__).parents[1] / "guest/qemu.sh"
+
 # Seconds after which something hangs. Nothing is measured by it: a guest that shares its CPU with
 # twenty others boots in minutes.
 PATIENCE = 600
@@ -182,7 +184,7 @@ class Guest:
         """Starts QEMU, with memory that is shared, and waits for the shell."""
         self.log = open(directory / "console.log", "wb")
         self.process = subprocess.Popen(
-            [pathlib.Path(__file__).parent / "qemu.sh", *options]
+            [QEMU, *options]
             + "-accel tcg -nodefaults -no-user-config -display none -no-reboot".split()
             + "-object memory-backend-memfd,id=ram,size=512M,share=on -m 512M -serial stdio".split()
             + ["-kernel", cache / "vmlinuz", "-initrd", initrd]

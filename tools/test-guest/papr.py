@@ -17,7 +17,7 @@ from guest import PATIENCE, Failed, Guest, Server, counts, initramfs
 from rig import GUEST, HOST, LONG, MAC, OTHER, Rig, expect, numbers, packets, tap, tcp_checksums
 
 PLUGIN = pathlib.Path("target/debug/libdoorbell_plugin.so").absolute()
-# ibmvnic is built from Debian's kernel source (foreign.sh); ibmveth is Debian's.
+# ibmvnic is built from Debian's kernel source (tools/guest/kernel.sh); ibmveth is Debian's.
 MODULES = (
     "ibmveth",
     "ibmvnic",
@@ -82,12 +82,7 @@ class Papr(Rig):
 
     @staticmethod
     def parts(cache, initrd):
-        tool = pathlib.Path(__file__).parent / "foreign.sh"
-        cache = pathlib.Path(
-            subprocess.run(
-                [tool, "ppc64el"], check=True, stdout=subprocess.PIPE, text=True
-            ).stdout.strip()
-        )
+        cache = cache.parent / "ppc64el"
         initrd = initrd.with_name("initrd-ppc64el")
         initramfs(cache, MODULES, initrd, "powerpc64le-linux-gnu", "lib64/ld64.so.2")
         return cache, initrd

@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Serve a device to virtual machines, and count what their drivers do
     #[command(after_help = examples::SERVE)]
     Serve(Serve),
+    /// Boot Linux kernels with a device, and show what their own drivers cost a packet
+    #[command(after_help = examples::GUEST)]
+    Guest(Guest),
     /// Run ibmveth live: real traffic through Open vSwitch, with and without offloads
     #[command(after_help = examples::LIVE)]
     Live(Live),
@@ -381,6 +384,78 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "wqe@N")]
     pub(crate) fault: Option<String>,
     /// The ledger is printed at the end and on SIGUSR1
+    #[command(flatten)]
+    pub(crate) output: Output<1>,
+}
+
+/// Parts of a guest whose instructions are counted.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Instructions {
+    /// Nothing: the guest runs faster
+    Off,
+    /// The functions of the driver's module
+    Driver,
+    /// All functions of the kernel and its modules, and user code as one
+    All,
+}
+
+#[derive(Group, Debug)]
+pub(crate) struct Guest {
+    /// A device of `doorbell serve`, or one of QEMU's own: qemu:e1000, qemu:e1000e, qemu:igb,
+    /// qemu:virtio-net-pci
+    pub(crate) device: String,
+    /// Kernels, separated by commas: debian:VERSION (5.10, 6.1, 6.12, 7.3), which is fetched once;
+    /// the path of a kernel's .deb; or of an image, with --modules. By default Debian's 6.12; for
+    /// axi-ethernet 7.3
+    #[arg(long, value_name = "KERNEL,...", value_delimiter = ',')]
+    pub(crate) kernel: Vec<String>,
+    /// The modules of an image: its build tree, or its directory of /lib/modules
+    #[arg(long, value_name = "DIR")]
+    pub(crate) modules: Option<PathBuf>,
+    /// A module that replaces the kernel's own of that name; may be repeated
+    #[arg(long, value_name = "FILE.ko")]
+    pub(crate) module: Vec<PathBuf>,
+    /// Workloads, separated by commas: pktgen, receive, echo, request-response, ping, iperf-send,
+    /// iperf-receive, or the path of a script. `list --workloads` describes them
+    #[arg(long, value_name = "WORKLOAD,...", value_delimiter = ',', default_value = "pktgen")]
+    pub(crate) workload: Vec<String>,
+    /// Set a key inside the guest: a variable of a workload, mtu, module.NAME, ethtool.priv.NAME,
+    /// ethtool.feature.NAME, ethtool.coalesce.NAME, ethtool.ring.NAME, ethtool.channels.NAME
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// A key inside the guest whose values stand side by side; each is a boot
+    #[arg(long, value_name = "KEY=V,V,...")]
+    pub(crate) across: Option<String>,
+    /// Count by the rules of another bus than the card's own
+    #[arg(long, value_name = "BUS")]
+    pub(crate) bus: Option<String>,
+    /// CPUs of the guest
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = value_parser!(u32).range(1..=16))]
+    pub(crate) cpus: u32,
+    /// Count the instructions that the guest executes
+    #[arg(long, value_enum, default_value = "driver")]
+    pub(crate) instructions: Instructions,
+    /// Count loads from and stores to I/O memory by function, too; the guest takes twice as long
+    #[arg(long)]
+    pub(crate) mmio: bool,
+    /// Functions in the table
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) functions: usize,
+    /// The guest may say nothing for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(value_parser = value_parser!(u64).range(1..=86400))]
+    pub(crate) timeout: u64,
+    /// Keep the logs of QEMU here
+    #[arg(long, value_name = "DIR")]
+    pub(crate) logs: Option<PathBuf>,
+    /// QEMU's plug-in, if it is not beside this program
+    #[arg(long, value_name = "FILE.so")]
+    pub(crate) plugin: Option<PathBuf>,
+    /// Check against this budget, for `git bisect run`: exit 0 if it holds, 1 if not, 125 if the
+    /// kernel cannot be tested
+    #[arg(long, value_name = "BUDGET")]
+    pub(crate) bisect: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output<1>,
 }

@@ -8,6 +8,7 @@ mod check;
 mod chrome;
 mod compare;
 mod error;
+mod guest;
 mod list;
 mod live;
 mod manual;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Check(a) => check::check(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::Serve(a) => serve::serve(&a),
+        Command::Guest(a) => guest::guest(&a),
         Command::Live(a) => live::live(&a),
         Command::List(a) => list::list(&a),
         Command::New(a) => new::new(&a),

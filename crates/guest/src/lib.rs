@@ -1,7 +1,36 @@
-//! Boots a Linux kernel under QEMU with a served device, runs a workload in it, and tells what the
-//! kernel's driver did.
+//! Boots a Linux kernel under QEMU with a device, runs workloads in it, and tells what the kernel's
+//! driver did: the device's counts, and the instructions that the guest executed.
 //!
 //! Nothing here knows a device model: a device is a socket of `doorbell serve`, and its counts are
 //! the server's.
 
+mod arch;
+mod console;
+mod device;
+mod elf;
+mod emulator;
+mod error;
+mod fetch;
+mod files;
+mod initramfs;
 pub mod instructions;
+mod kernel;
+mod modules;
+mod net;
+mod server;
+mod session;
+pub mod settings;
+mod tree;
+mod workload;
+
+pub use arch::Arch;
+pub use device::{DEVICES, Device};
+pub use error::Error;
+pub use fetch::Machine;
+pub use kernel::Kernel;
+pub use server::{Counts, Described};
+pub use session::{Booted, Measured, Setup, boot, isolate};
+pub use workload::{Variable, Workload};
+
+/// Receives a line for each step.
+pub type Progress<'a> = dyn Fn(&str) + 'a;

@@ -8,7 +8,7 @@
 //! live as long as the child may.
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::{io, os::unix::process::CommandExt};
 
 /// A running program; it is killed and reaped when the guard is dropped.
@@ -43,6 +43,16 @@ impl ChildGuard {
     /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns its standard input, once, if it is a pipe.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// Returns its standard output, once, if it is a pipe.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
     }
 
     /// Returns its exit status if it has ended.

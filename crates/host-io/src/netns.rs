@@ -11,11 +11,32 @@
 
 use crate::packet_socket::{bind, enable, raw_socket, truncated};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs::File, io, time::Duration};
+
+/// Moves the calling process, which must have one thread, to a network namespace without a name.
+/// It ends with the last process in it. Without root the process gets a user namespace too, in
+/// which it is root.
+pub fn isolate() -> io::Result<()> {
+    let (user, group) = (geteuid(), getegid());
+    let mut apart = UnshareFlags::NEWNET;
+    if !user.is_root() {
+        apart |= UnshareFlags::NEWUSER;
+    }
+    // SAFETY: it leaves the table of descriptors alone, which is what makes the call unsafe.
+    unsafe { unshare_unsafe(apart) }?;
+    if !user.is_root() {
+        // In this order (user_namespaces(7)).
+        std::fs::write("/proc/self/setgroups", "deny")?;
+        std::fs::write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
+        std::fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))?;
+    }
+    Ok(())
+}
 
 /// A network namespace that lives as long as the value.
 #[derive(Debug)]

@@ -38,6 +38,12 @@ Examples:
   doorbell serve mlx5 --socket nic.sock --uplink reflect
   doorbell serve vnic --plugin-socket nic.sock --uplink tap:tap0";
 
+pub(super) const GUEST: &str = "\
+Examples:
+  doorbell guest mlx5 --kernel debian:6.1,debian:6.12
+  doorbell guest mlx5 --across ethtool.priv.skb_tx_mpwqe=off,on
+  doorbell guest e1000 --kernel arch/x86/boot/bzImage --modules .";
+
 pub(super) const LIVE: &str = "\
 Examples:
   doorbell live --seconds 10";

@@ -15,6 +15,9 @@ use doorbell_papr_io::{
 use std::os::unix::net::UnixStream;
 use std::{io, os::fd::BorrowedFd, time::Duration};
 
+/// The description of the way to the device in a report.
+pub(super) const BUS: &str = "hypervisor calls";
+
 /// Turns after which a busy server also checks the sockets of its guests.
 const LISTENS: u32 = 256;
 
@@ -222,7 +225,7 @@ impl<D: Backend> Transport for Hcalls<D> {
         ]);
         Report {
             device: self.adapter.name,
-            bus: "hypervisor calls",
+            bus: BUS,
             connected: self.connected(),
             clients: self.guests,
             ledger,

@@ -61,6 +61,14 @@ pub(crate) fn bus(name: &str) -> Result<&'static str, UnknownName> {
     Platform::find(name).map(|p| p.about).ok_or_else(unknown)
 }
 
+/// Returns the description of the bus by whose rules a device is counted unless another is named.
+pub(crate) fn bus_of(device: &str) -> Option<&'static str> {
+    if vio_devices::KINDS.iter().any(|k| k.adapter.name == device) {
+        return Some(hcall::BUS);
+    }
+    DEVICES.iter().find(|d| d.name == device).and_then(|d| bus(d.bus).ok())
+}
+
 /// Refuses options that a device does not have.
 fn without(device: &str, options: &[(bool, &str)]) -> Result<(), Error> {
     match options.iter().find(|(given, _)| *given) {

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What fetch.sh and foreign.sh have in common: a cache directory, filled by an apt of its own.
+# What machine.sh and kernel.sh have in common: a cache directory, filled by an apt of its own.
 # Sourced, with `sh` and `set -eu`.
 #
 # apt-get resolves the dependencies against an empty system of its own in that directory, and
@@ -9,10 +9,11 @@
 umask 022
 # shellcheck source=tools/lib.sh
 . "$(dirname "$0")/../lib.sh"
+# The release to take packages from, and its place in the mirror.
 codename=trixie role=stable
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-say() { echo "test-guest: $*" >&2; }
+say() { echo "guest: $*" >&2; }
 
 # The mirror of Debian itself, not of its security suite or of another vendor: known by the Release
 # file that apt has fetched, or where it has fetched none yet by the suite's name.
@@ -35,11 +36,12 @@ mirror() {
     echo "${found%/}"
 }
 
-# begin DIRECTORY WHAT: ends here, with the path, when all is there; else $dir is a new directory
-# beside it, which finish renames: an interrupted run leaves nothing that looks complete.
+# begin DIRECTORY WHAT: ends here, with the path, when all is there; else $dir is a directory beside
+# it, which finish renames: an interrupted run leaves nothing that looks complete. What it has
+# downloaded stays, and the next run goes on from there. Of two at once the second waits.
 begin() {
     final=$1
-    stamp=complete-1
+    stamp=complete-2
     if [ -e "$final/$stamp" ]; then
         echo "$final"
         exit 0
@@ -50,7 +52,7 @@ begin() {
         exit 4
     fi
     missing=
-    for thing in apt-get apt-config dpkg-deb unshare xz "$keyring"; do
+    for thing in apt-get apt-config dpkg-deb flock unshare xz "$keyring"; do
         command -v "$thing" >/dev/null || [ -f "$thing" ] || missing="$missing $thing"
     done
     if [ -n "$missing" ]; then
@@ -65,12 +67,18 @@ begin() {
     fi
     say "fetching $2 into $final"
     mkdir -p "$(dirname "$final")"
-    dir=$(mktemp -d "$final.partial-XXXXXX")
-    trap 'rm -rf "$dir"' EXIT
-    apt=$dir/apt
-    mkdir -p "$apt/lists/partial" "$apt/archives/partial"
-    mkdir -p "$apt/etc/preferences.d" "$apt/etc/apt.conf.d"
+    exec 9>"$final.lock"
+    flock 9
+    if [ -e "$final/$stamp" ]; then
+        echo "$final"
+        exit 0
+    fi
+    dir=$final.partial
+    find "$dir" -mindepth 1 -maxdepth 1 ! -name apt -exec rm -rf {} + 2>/dev/null || :
+    apt=$dir/apt archives=0
+    mkdir -p "$apt/lists/partial" "$apt/etc/preferences.d" "$apt/etc/apt.conf.d"
     : >"$apt/status"
+    : >"$apt/suites"
     # APT_CONFIG goes before the machine's configuration, of which nothing is read once it names
     # other directories.
     machine=$(apt-config dump Acquire | grep -vE '^Acquire::(Languages|Retries)')
@@ -110,11 +118,16 @@ Dpkg::Use-Pty "0";
 END
     APT_CONFIG=$apt/etc/apt.conf
     export APT_CONFIG
-    for other in none "$codename" "$codename-backports"; do
-        sed "s, $other main$, $role${other#"$codename"} main," "$apt/suites" \
-            >"$apt/etc/sources.list"
-        [ "$other" = none ] || say "trying $other by its other name, $role${other#"$codename"}"
-        if retry "test-guest: apt-get update" apt-get -q update --error-on=any; then
+    # Each once, and then again with pauses.
+    pauses=${RETRY_PAUSES:-5 15 45}
+    for RETRY_PAUSES in ' ' "$pauses"; do
+        for other in none "$codename" "$codename-backports"; do
+            sed "s, $other main$, $role${other#"$codename"} main," "$apt/suites" \
+                >"$apt/etc/sources.list"
+            cmp -s "$apt/suites" "$apt/etc/sources.list" && [ "$other" != none ] && continue
+            [ "$other" = none ] || say "trying $other by its other name, $role${other#"$codename"}"
+            retry "guest: apt-get update" apt-get -q update --error-on=any || continue
+            RETRY_PAUSES=$pauses
             # shellcheck disable=SC2016 # apt's field
             are=$(apt-get indextargets --format '$(CODENAME)' 'Created-By: Packages' | sort -u)
             for is in $are; do
@@ -123,15 +136,23 @@ END
                     *) say "$role is not $codename but $is on $mirror"; return 3 ;;
                 esac
             done
-            return
-        fi
+            return 0
+        done
     done
     return 1
 }
 
+# The directory of the next download: each has its own, so that a run that was interrupted does not
+# load them again.
+next_archives() {
+    archives=$((archives + 1))
+    debs=$apt/archives-$archives
+    mkdir -p "$debs/partial"
+}
+
 unpack() {
     mkdir -p "$1"
-    for deb in "$apt"/archives/*.deb; do
+    for deb in "$debs"/*.deb; do
         dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$1" --no-same-owner --keep-directory-symlink
     done
 }
@@ -139,16 +160,17 @@ unpack() {
 get() {
     into=$1
     shift
-    rm -f "$apt"/archives/*.deb
-    retry "test-guest: apt-get" apt-get -q -y --download-only install "$@"
+    next_archives
+    retry "guest: apt-get" apt-get -q -y -o "Dir::Cache::archives=$debs" --download-only install \
+        "$@"
     unpack "$into"
 }
 # only DIRECTORY PACKAGE...: the packages alone.
 only() {
     into=$1
     shift
-    rm -f "$apt"/archives/*.deb
-    (cd "$apt/archives" && retry "test-guest: apt-get" apt-get -q download "$@")
+    next_archives
+    (cd "$debs" && retry "guest: apt-get" apt-get -q download "$@")
     unpack "$into"
 }
 # Merged /usr: what packages put into /lib lands in /usr/lib.
@@ -164,7 +186,6 @@ finish() {
     : >"$dir/$stamp"
     rm -rf "$final"
     mv -T "$dir" "$final"
-    trap - EXIT
     say "done"
     echo "$final"
 }

@@ -1,0 +1,175 @@
+//! `doorbell guest`: Linux kernels with a device, and what their own drivers cost a packet.
+//!
+//! Each kernel is booted under QEMU with the served device, for each value of `--across` anew, and
+//! does the workloads one after another. The counts are those of `doorbell serve`, and the
+//! instructions those that QEMU executed, by function.
+
+mod result;
+mod table;
+
+use crate::args::{Guest, Instructions};
+use crate::output::print;
+use crate::progress::Interrupt;
+use crate::{DONE, Error, failed, input, serve};
+use doorbell_guest::settings::{self, Settings};
+use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, Workload};
+use result::{GuestResult, Run};
+use std::io::{Write, stderr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file of the plug-in, beside this program.
+const PLUGIN: &str = "libdoorbell_plugin.so";
+
+impl From<doorbell_guest::Error> for Error {
+    fn from(e: doorbell_guest::Error) -> Error {
+        match e {
+            doorbell_guest::Error::Input(what) => Error::Input(what),
+            doorbell_guest::Error::NoModule { .. } => Error::Input(e.to_string()),
+            doorbell_guest::Error::Interrupted => Error::Interrupted("no process is left behind"),
+            other => Error::Failed(other.to_string()),
+        }
+    }
+}
+
+pub(crate) fn guest(args: &Guest) -> Result<u8, Error> {
+    let result = measure(args)?;
+    print(&table::document(&result, args).show(args.output.format, "guest", &result))?;
+    Ok(DONE)
+}
+
+/// Boots all kernels with all settings.
+fn measure(args: &Guest) -> Result<GuestResult, Error> {
+    let device = Device::find(&args.device).ok_or_else(|| {
+        let names: Vec<&str> = DEVICES.iter().map(|d| d.name).collect();
+        input!("no device is called `{}`; there are: {}", args.device, names.join(", "))
+    })?;
+    let bus = match &args.bus {
+        None => None,
+        Some(_) if !device.is_served() => {
+            return Err(input!("--bus: {} is QEMU's own and has no ledger", device.name));
+        }
+        Some(name) => Some(serve::bus(name).map_err(|e| input!("--bus: {e}"))?),
+    };
+    let workloads: Result<Vec<_>, _> = args.workload.iter().map(|w| Workload::find(w)).collect();
+    let workloads = workloads?;
+    let variants = variants(args)?;
+    for settings in &variants {
+        settings::check(settings, &workloads)?;
+    }
+    let plugin = plugin(args, &device)?;
+    let doorbell = std::env::current_exe().map_err(Error::at("this program"))?;
+    let said = |line: &str| {
+        if !args.output.quiet {
+            // A closed stderr is no error.
+            let _ = writeln!(stderr(), "doorbell: {line}");
+        }
+    };
+
+    // All of this before the network is left, and while there is one thread.
+    let machine = Machine::fetch(device.arch, &said)?;
+    let mut kernels = Vec::new();
+    for name in names(args, &device) {
+        let mut kernel = Kernel::find(&name, args.modules.as_deref(), device.arch, &said)?;
+        for file in &args.module {
+            kernel.replace(file)?;
+        }
+        kernels.push(kernel);
+    }
+    if let Some(logs) = &args.logs {
+        std::fs::create_dir_all(logs).map_err(Error::at(logs.display()))?;
+    }
+    let interrupt = Interrupt::watched().map_err(|e| failed!("signals: {e}"))?;
+    doorbell_guest::isolate()?;
+
+    let serve = args.bus.as_ref().map(|b| vec!["--bus".to_owned(), b.clone()]).unwrap_or_default();
+    let setup = Setup {
+        device,
+        serve: &serve,
+        doorbell: &doorbell,
+        plugin: plugin.as_deref(),
+        instructions: args.instructions != Instructions::Off,
+        mmio: args.mmio,
+        cpus: args.cpus,
+        patience: Duration::from_secs(args.timeout),
+        logs: args.logs.as_deref(),
+    };
+    let stop = || interrupt.came();
+    let (mut runs, mut described) = (Vec::new(), Vec::new());
+    for kernel in &kernels {
+        for settings in &variants {
+            let booted =
+                doorbell_guest::boot(&setup, &machine, kernel, settings, &workloads, &said, &stop)?;
+            for warning in &booted.warnings {
+                said(&format!("{}: {warning}", kernel.name));
+            }
+            described.clone_from(&booted.described);
+            runs.extend(Run::of(&booted, kernel, settings, &workloads, &setup));
+        }
+    }
+    Ok(GuestResult {
+        device: device.name,
+        driver: device.driver,
+        bus: bus.or_else(|| serve::bus_of(device.name)),
+        cpus: args.cpus,
+        runs,
+        described,
+    })
+}
+
+/// Returns the names of the kernels to boot.
+fn names(args: &Guest, device: &Device) -> Vec<String> {
+    if !args.kernel.is_empty() {
+        return args.kernel.clone();
+    }
+    // Linux instantiates devices of a device tree behind PCI since 7.0.
+    let version = if device.arch == Arch::Arm64 { "7.3" } else { "6.12" };
+    vec![format!("debian:{version}")]
+}
+
+/// Returns the settings of each boot: `--set`, and a value of `--across`.
+fn variants(args: &Guest) -> Result<Vec<Settings>, Error> {
+    let pair = |option: &str, text: &str| match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(input!("{option} {text}: expected key=value")),
+    };
+    let fixed: Result<Settings, Error> = args.sets.iter().map(|s| pair("--set", s)).collect();
+    let fixed = fixed?;
+    let Some(across) = &args.across else { return Ok(vec![fixed]) };
+    let (key, values) = pair("--across", across)?;
+    let with = |value: &str| [&fixed[..], &[(key.clone(), value.to_owned())]].concat();
+    Ok(values.split(',').map(|v| with(v.trim())).collect())
+}
+
+/// Finds the plug-in, if it is needed.
+fn plugin(args: &Guest, device: &Device) -> Result<Option<PathBuf>, Error> {
+    let counted = args.instructions != Instructions::Off;
+    if args.mmio && !counted {
+        return Err(input!("--mmio: nothing is counted with --instructions off"));
+    }
+    if !counted && device.arch != Arch::Ppc64 {
+        return Ok(None);
+    }
+    let beside = || {
+        let own = std::env::current_exe().ok()?;
+        // Tests are in a directory below the libraries of their build.
+        let places = own.ancestors().skip(1).take(2).map(|d| d.join(PLUGIN));
+        places.into_iter().find(|p| p.is_file())
+    };
+    let found = args.plugin.clone().or_else(beside);
+    match found {
+        Some(path) if path.is_file() => Ok(Some(absolute(&path)?)),
+        Some(path) => Err(input!("--plugin {}: there is no such file", path.display())),
+        None => Err(input!(
+            "QEMU's plug-in {PLUGIN} is not beside this program: `cargo build --release` in the \
+             repository builds both; --plugin names another place, and --instructions off does \
+             without"
+        )),
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(Error::at(path.display()))
+}

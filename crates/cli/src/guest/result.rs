@@ -1,0 +1,161 @@
+//! The results of `doorbell guest`.
+
+use doorbell_guest::instructions::Profile;
+use doorbell_guest::settings::Settings;
+use doorbell_guest::{Booted, Described, Kernel, Measured, Setup, Workload};
+use doorbell_lab::result::rounded;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// All runs of one command.
+#[derive(Serialize)]
+pub(super) struct GuestResult {
+    pub(super) device: &'static str,
+    pub(super) driver: &'static str,
+    /// The bus by whose rules it is counted; none of QEMU's own devices.
+    pub(super) bus: Option<&'static str>,
+    pub(super) cpus: u32,
+    pub(super) runs: Vec<Run>,
+    /// The ledger's counters in its order.
+    #[serde(skip)]
+    pub(super) described: Vec<Described>,
+}
+
+/// A workload on one kernel.
+#[derive(Serialize)]
+pub(super) struct Run {
+    pub(super) kernel: String,
+    /// The release that the kernel calls itself.
+    pub(super) release: String,
+    pub(super) workload: String,
+    /// Settings, and the workload's own variables.
+    pub(super) settings: BTreeMap<String, String>,
+    /// The workload's packets, by which counts are divided.
+    pub(super) packets: u64,
+    /// Frames on the wire, in both directions.
+    pub(super) frames: u64,
+    pub(super) ledger: BTreeMap<String, u64>,
+    pub(super) per_packet: BTreeMap<String, f64>,
+    pub(super) device_counters: BTreeMap<String, u64>,
+    /// Instructions a packet, by part of the kernel.
+    pub(super) instructions: Option<BTreeMap<String, f64>>,
+    /// Functions of the driver, or of the whole kernel, the most expensive first.
+    pub(super) functions: Vec<Function>,
+    /// The time that this machine took. It says nothing about another machine.
+    pub(super) elapsed_s: f64,
+    /// The workload's own output.
+    pub(super) output: String,
+}
+
+/// The share of a function.
+#[derive(Clone, Serialize)]
+pub(super) struct Function {
+    pub(super) module: String,
+    pub(super) function: String,
+    pub(super) instructions: u64,
+    /// Of a packet.
+    pub(super) per_packet: f64,
+    /// Loads from I/O memory, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) io_loads: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) io_stores: Option<u64>,
+}
+
+impl Run {
+    /// Returns the runs of a boot.
+    pub(super) fn of(
+        booted: &Booted,
+        kernel: &Kernel,
+        settings: &Settings,
+        workloads: &[Workload],
+        setup: &Setup<'_>,
+    ) -> Vec<Run> {
+        let each = booted.measured.iter().zip(workloads);
+        each.map(|(m, w)| Run::one(m, w, booted, &kernel.name, settings, setup)).collect()
+    }
+
+    fn one(
+        m: &Measured,
+        workload: &Workload,
+        booted: &Booted,
+        kernel: &str,
+        settings: &Settings,
+        setup: &Setup<'_>,
+    ) -> Run {
+        let packets = m.packets as f64;
+        let variables = workload.variables.iter().map(|v| (v.name.clone(), v.default.clone()));
+        let own = |key: &str| {
+            let of = |v: &doorbell_guest::Variable| v.name == key;
+            key.contains('.') || key == "mtu" || workload.variables.iter().any(of)
+        };
+        let set = settings.iter().filter(|(k, _)| own(k)).cloned();
+        let profile = match (&m.executed, &booted.symbols) {
+            (Some(executed), Some(symbols)) => Some(executed.profile(symbols)),
+            _ => None,
+        };
+        let driver = setup.device.driver.replace('-', "_");
+        Run {
+            kernel: kernel.to_owned(),
+            release: booted.release.clone(),
+            workload: m.workload.clone(),
+            settings: variables.chain(set).collect(),
+            packets: m.packets,
+            frames: m.counts.frames(),
+            ledger: m.counts.ledger.clone(),
+            per_packet: m
+                .counts
+                .ledger
+                .iter()
+                .map(|(k, v)| (k.clone(), rounded(*v as f64 / packets)))
+                .collect(),
+            device_counters: m.counts.device.clone(),
+            instructions: profile.as_ref().map(|p| parts(p, &driver, packets)),
+            functions: profile.map(|p| functions(&p, packets)).unwrap_or_default(),
+            elapsed_s: rounded(m.elapsed.as_secs_f64()),
+            output: m.output.clone(),
+        }
+    }
+
+    /// Returns a number by its name in budgets and tables: `instructions.driver`,
+    /// `per_packet.mmio_writes`.
+    pub(super) fn number(&self, group: &str, name: &str) -> Option<f64> {
+        match group {
+            "instructions" => self.instructions.as_ref()?.get(name).copied(),
+            _ => self.per_packet.get(name).copied(),
+        }
+    }
+}
+
+/// Returns instructions a packet: of the driver and its steps, of the kernel with all its modules,
+/// and of user code.
+fn parts(p: &Profile, driver: &str, packets: f64) -> BTreeMap<String, f64> {
+    let each = |n: u64| rounded(n as f64 / packets);
+    let steps = p.steps(driver);
+    let steps = steps.iter().map(|(step, w)| (format!("driver_{}", step.name()), w.instructions));
+    let user = p.user().instructions;
+    let all = [
+        ("driver".to_owned(), p.module(driver).instructions),
+        ("kernel".to_owned(), p.total().instructions - user),
+        ("user".to_owned(), user),
+    ];
+    all.into_iter().chain(steps).map(|(name, n)| (name, each(n))).collect()
+}
+
+fn functions(p: &Profile, packets: f64) -> Vec<Function> {
+    let io = |n: u64| p.has_mmio().then_some(n);
+    let all = p.functions().into_iter().map(|(f, w)| Function {
+        module: f.module.clone(),
+        function: f.name.clone(),
+        instructions: w.instructions,
+        per_packet: rounded(w.instructions as f64 / packets),
+        io_loads: io(w.loads),
+        io_stores: io(w.stores),
+    });
+    let mut all: Vec<Function> = all.collect();
+    all.sort_by(|a, b| {
+        let by = |f: &Function| (std::cmp::Reverse(f.instructions), f.module.clone());
+        by(a).cmp(&by(b)).then_with(|| a.function.cmp(&b.function))
+    });
+    all
+}

@@ -1,0 +1,206 @@
+//! The results of `doorbell guest` as tables: kernels side by side, and what changed between them.
+
+use super::result::{GuestResult, Run};
+use crate::args::{Guest, Instructions};
+use crate::render::{Cell, Document, NUMBER, Record, Table, Tone, amount, count, numbers};
+use doorbell_guest::Described;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Numbers of two runs of one kernel are this near to each other: a share of them, and counts a
+/// packet.
+const SAME: (f64, f64) = (0.005, 0.005);
+
+/// Parts of the instructions, with descriptions.
+const PARTS: [(&str, &str); 7] = [
+    ("driver", "instructions of the driver's module"),
+    ("driver_transmit", "of it, from the stack to the doorbell"),
+    ("driver_completion", "of it, to give sent buffers back"),
+    ("driver_receive", "of it, in polls and for received frames"),
+    ("driver_other", "of it, anywhere else"),
+    ("kernel", "the kernel and all its modules, idle loop and timers included"),
+    ("user", "programs of the guest"),
+];
+
+/// Builds the tables: for each workload a bill, and the functions.
+pub(super) fn document(result: &GuestResult, args: &Guest) -> Document {
+    let mut doc = Document::titled(match result.bus {
+        Some(_) => format!("{}: the driver of Linux on the served device", result.device),
+        None => format!("{}: the driver of Linux on QEMU's own device", result.device),
+    });
+    if let Some(bus) = result.bus {
+        doc.line(bus);
+    }
+    let mut marked = false;
+    for workload in workloads(result) {
+        let runs: Vec<&Run> = result.runs.iter().filter(|r| r.workload == workload).collect();
+        let Some(first) = runs.first() else { continue };
+        doc.gap();
+        doc.line(title(first, &runs));
+        let (table, any) = bill(&runs, &result.described, args);
+        doc.table(table);
+        marked |= any;
+        doc.table(functions(&runs, result, args));
+    }
+    if marked {
+        doc.line("* differs by more than 0.5 % from the column to its left");
+    }
+    doc.with(records(result))
+}
+
+/// Returns the names of the workloads in their order.
+fn workloads(result: &GuestResult) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for run in &result.runs {
+        if !names.contains(&run.workload.as_str()) {
+            names.push(&run.workload);
+        }
+    }
+    names
+}
+
+/// Describes a workload with the settings that all runs have.
+fn title(first: &Run, runs: &[&Run]) -> String {
+    let same = |(k, v): &(&String, &String)| runs.iter().all(|r| r.settings.get(*k) == Some(v));
+    let set: Vec<String> =
+        first.settings.iter().filter(same).map(|(k, v)| format!("{k}={v}")).collect();
+    let packets: Vec<String> = runs.iter().map(|r| count(r.packets)).collect();
+    let packets = if packets.iter().all(|p| *p == packets[0]) {
+        packets[0].clone()
+    } else {
+        packets.join(", ")
+    };
+    format!("{}: {packets} packets ({})", first.workload, set.join(", "))
+}
+
+/// Returns the head of a run's column: what differs from the others.
+fn heads(runs: &[&Run]) -> Vec<String> {
+    let kernels = runs.iter().any(|r| r.kernel != runs[0].kernel);
+    let head = |run: &&Run| {
+        let differs =
+            |(k, v): &(&String, &String)| runs.iter().any(|r| r.settings.get(*k) != Some(v));
+        let set = run
+            .settings
+            .iter()
+            .filter(differs)
+            .map(|(k, v)| format!("{}={v}", k.rsplit('.').next().unwrap_or(k)));
+        let kernel = Some(short(&run.kernel)).filter(|_| kernels || runs.len() == 1);
+        kernel.into_iter().chain(set).collect::<Vec<_>>().join(" ")
+    };
+    runs.iter().map(head).collect()
+}
+
+/// Returns the name of a kernel without its directory.
+fn short(kernel: &str) -> String {
+    kernel.rsplit('/').next().unwrap_or(kernel).to_owned()
+}
+
+/// Returns the cells of a row; a number that is not that of its left neighbour is marked. Also
+/// returns whether any is.
+fn cells(values: &[Option<f64>]) -> (Vec<Cell>, bool) {
+    let mut any = false;
+    let mut before: Option<f64> = None;
+    let mut cell = |v: &Option<f64>| {
+        let Some(v) = *v else { return Cell::from("-") };
+        let moved = before.filter(|b| (v - b).abs() > (b.abs() * SAME.0).max(SAME.1));
+        before = Some(v);
+        any |= moved.is_some();
+        let tone = moved.map(|b| if v < b { Tone::Better } else { Tone::Worse });
+        let mark = if moved.is_some() { "*" } else { "" };
+        Cell::toned(format!("{mark}{}", amount(v)), tone)
+    };
+    let cells = values.iter().map(&mut cell).collect();
+    (cells, any)
+}
+
+/// Returns the bill a packet, and whether any number is marked.
+fn bill(runs: &[&Run], described: &[Described], args: &Guest) -> (Table, bool) {
+    let heads = heads(runs);
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let width = heads.iter().map(|h| h.len()).max().unwrap_or(0).max(NUMBER);
+    let mut table = numbers("a packet", &heads, width);
+    let mut marked = false;
+    let mut row = |group: &str, name: &str, about: &str| {
+        let values: Vec<Option<f64>> = runs.iter().map(|r| r.number(group, name)).collect();
+        if values.iter().flatten().all(|v| *v == 0.0) {
+            return;
+        }
+        let (mut all, any) = cells(&values);
+        marked |= any;
+        let shown =
+            if group == "instructions" { format!("{group}.{name}") } else { name.to_owned() };
+        all.insert(0, Cell::from(shown));
+        table.noted(all, about);
+    };
+    for (name, about) in PARTS {
+        if name.starts_with("driver") || args.instructions == Instructions::All {
+            row("instructions", name, about);
+        }
+    }
+    for (name, about) in described {
+        row("per_packet", name, about);
+    }
+    (table, marked)
+}
+
+/// Returns the functions: of one run the most expensive, of several those that changed most.
+fn functions(runs: &[&Run], result: &GuestResult, args: &Guest) -> Table {
+    let driver = result.driver.replace('-', "_");
+    let listed = |module: &str| args.instructions == Instructions::All || module == driver;
+    let mut all: BTreeMap<(&str, &str), Vec<Option<f64>>> = BTreeMap::new();
+    for (n, run) in runs.iter().enumerate() {
+        for f in run.functions.iter().filter(|f| listed(&f.module)) {
+            let values = all.entry((&f.module, &f.function)).or_insert(vec![None; runs.len()]);
+            values[n] = Some(f.per_packet);
+        }
+    }
+    let spread = |values: &[Option<f64>]| {
+        let values: Vec<f64> = values.iter().map(|v| v.unwrap_or(0.0)).collect();
+        let (low, high) =
+            values.iter().fold((f64::MAX, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
+        if runs.len() > 1 { high - low } else { high }
+    };
+    let mut rows: Vec<_> = all.into_iter().collect();
+    rows.sort_by(|(_, a), (_, b)| spread(b).total_cmp(&spread(a)));
+    let heads = heads(runs);
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let width = heads.iter().map(|h| h.len()).max().unwrap_or(0).max(NUMBER);
+    let what = if runs.len() > 1 { "functions that changed most" } else { "functions" };
+    let mut table = numbers(what, &heads, width);
+    for ((module, function), values) in rows.into_iter().take(args.functions) {
+        if spread(&values) < SAME.1 {
+            continue;
+        }
+        let (mut cells, _) = cells(&values);
+        let named = module == driver;
+        let name = if named { function.to_owned() } else { format!("{function} [{module}]") };
+        cells.insert(0, Cell::from(name));
+        table.row(cells);
+    }
+    table
+}
+
+/// Returns a record of each run, with all its numbers.
+fn records(result: &GuestResult) -> Vec<Record> {
+    let record = |run: &Run| {
+        let mut all = Record::new();
+        let mut put = |name: &str, value: Value| all.insert(name.to_owned(), value);
+        put("device", result.device.into());
+        put("kernel", run.kernel.clone().into());
+        put("release", run.release.clone().into());
+        put("workload", run.workload.clone().into());
+        for (key, value) in &run.settings {
+            put(key, value.clone().into());
+        }
+        put("packets", run.packets.into());
+        for (name, value) in run.instructions.iter().flatten() {
+            put(&format!("instructions.{name}"), (*value).into());
+        }
+        for (name, value) in &run.per_packet {
+            put(name, (*value).into());
+        }
+        put("elapsed_s", run.elapsed_s.into());
+        all
+    };
+    result.runs.iter().map(record).collect()
+}

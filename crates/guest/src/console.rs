@@ -1,0 +1,156 @@
+//! The guest's shell on its serial console.
+//!
+//! What the guest says to the host stands in `<<<word arguments>>>` (`init.sh`); all else is
+//! output of its programs, or of its kernel.
+
+use crate::Error;
+use doorbell_host_io::child::ChildGuard;
+use memchr::memmem;
+use std::io::{Read, Write};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Characters of the console that an error shows.
+const SHOWN: usize = 2000;
+/// Longest wait between two looks at a signal.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A running guest's console.
+pub(crate) struct Console {
+    input: ChildStdin,
+    output: Receiver<Vec<u8>>,
+    pending: Vec<u8>,
+    /// Bytes of `pending` in front of which no message begins.
+    searched: usize,
+    /// The last bytes that were said, for errors.
+    said: Vec<u8>,
+    patience: Duration,
+}
+
+/// A message of the guest, and the output before it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Message {
+    pub(crate) before: String,
+    pub(crate) word: String,
+    pub(crate) arguments: String,
+}
+
+/// Returns the first message in `text`, and where it ends; or how far there is none.
+fn message(text: &[u8], searched: usize) -> Result<(Message, usize), usize> {
+    let find = |from: usize, what: &[u8]| memmem::find(&text[from..], what).map(|n| from + n);
+    // Two bytes of the next may have come.
+    let Some(start) = find(searched, b"<<<") else { return Err(text.len().saturating_sub(2)) };
+    let Some(end) = find(start, b">>>") else { return Err(start) };
+    let inside = String::from_utf8_lossy(&text[start + 3..end]).into_owned();
+    let (word, arguments) = inside.split_once(' ').unwrap_or((&inside, ""));
+    let before = String::from_utf8_lossy(&text[..start]).replace('\r', "");
+    let found = Message { before, word: word.to_owned(), arguments: arguments.trim().to_owned() };
+    Ok((found, end + 3))
+}
+
+impl Console {
+    /// Reads a console until its other end closes. `patience` is how long it may be silent.
+    pub(crate) fn new(input: ChildStdin, mut output: ChildStdout, patience: Duration) -> Console {
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let mut chunk = [0; 65536];
+            while let Ok(n @ 1..) = output.read(&mut chunk) {
+                if send.send(chunk[..n].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Console {
+            input,
+            output: receive,
+            pending: Vec::new(),
+            searched: 0,
+            said: Vec::new(),
+            patience,
+        }
+    }
+
+    /// Sends a line.
+    pub(crate) fn send(&mut self, line: &str) -> Result<(), Error> {
+        let sent = writeln!(self.input, "{line}").and_then(|()| self.input.flush());
+        sent.map_err(|_| self.ended("the guest has ended"))
+    }
+
+    /// Waits for the next message. `stop` ends the wait.
+    pub(crate) fn message(
+        &mut self,
+        qemu: &mut ChildGuard,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Message, Error> {
+        let mut until = Instant::now() + self.patience;
+        loop {
+            if stop() {
+                return Err(Error::Interrupted);
+            }
+            match message(&self.pending, self.searched) {
+                Ok((found, end)) => {
+                    // With the line's end behind it.
+                    let rest = self.pending[end..].iter();
+                    let blank = rest.take_while(|b| b"\r\n".contains(b)).count();
+                    self.pending.drain(..end + blank);
+                    self.searched = 0;
+                    return Ok(found);
+                }
+                Err(searched) => self.searched = searched,
+            }
+            match self.output.recv_timeout(LOOK) {
+                Ok(more) => {
+                    self.remember(&more);
+                    self.pending.extend(&more);
+                    until = Instant::now() + self.patience;
+                    if self.panicked(more.len()) {
+                        return Err(self.ended("the guest's kernel panicked"));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let how = match qemu.ended() {
+                        Ok(Some(status)) => format!("the guest has ended ({status})"),
+                        _ => "the guest has closed its console".to_owned(),
+                    };
+                    return Err(self.ended(&how));
+                }
+                Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
+                    let seconds = self.patience.as_secs();
+                    return Err(self.ended(&format!(
+                        "the guest did not answer for {seconds} s, and was stopped \
+                         (--timeout allows more)"
+                    )));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Keeps the last bytes for errors.
+    fn remember(&mut self, more: &[u8]) {
+        self.said.extend_from_slice(more);
+        let past = self.said.len().saturating_sub(SHOWN);
+        self.said.drain(..past);
+    }
+
+    /// Returns true if the kernel said in the last `new` bytes that it panicked, and all that it
+    /// said has come.
+    fn panicked(&mut self, new: usize) -> bool {
+        const WORDS: &[u8] = b"Kernel panic - not syncing";
+        let from = self.pending.len().saturating_sub(new + WORDS.len());
+        if memmem::find(&self.pending[from..], WORDS).is_none() {
+            return false;
+        }
+        while let Ok(more) = self.output.recv_timeout(Duration::from_secs(1)) {
+            self.remember(&more);
+        }
+        true
+    }
+
+    /// Builds the error of a guest that is not there any more.
+    pub(crate) fn ended(&self, what: &str) -> Error {
+        let console = String::from_utf8_lossy(&self.said).replace('\r', "");
+        Error::Guest { what: what.to_owned(), console: console.trim().to_owned() }
+    }
+}

@@ -1,0 +1,132 @@
+//! QEMU's command line for each architecture and device.
+
+use crate::device::{Device, Reached};
+use crate::net::MAC;
+use crate::{Arch, Error, Machine, tree};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+/// Memory of a guest.
+const MEMORY: &str = "512M";
+/// The slot on the root bus of the device that a device tree describes.
+const SLOT: u8 = 8;
+
+/// The parts of a guest outside of it.
+pub(crate) struct Outside<'a> {
+    pub(crate) device: &'a Device,
+    /// The server's socket; QEMU's own devices have none.
+    pub(crate) socket: Option<&'a Path>,
+    /// The plug-in, if it is needed: for hypervisor calls, and for counts of instructions.
+    pub(crate) plugin: Option<&'a Path>,
+    /// Arguments of the plug-in that count.
+    pub(crate) counting: Option<&'a str>,
+    pub(crate) cpus: u32,
+    pub(crate) image: &'a Path,
+    pub(crate) initramfs: &'a Path,
+    /// A directory for files of the run.
+    pub(crate) directory: &'a Path,
+}
+
+/// Returns the command that runs the guest, with its console on standard input and output.
+pub(crate) fn command(machine: &Machine, o: &Outside<'_>) -> Result<Command, Error> {
+    let mut command = machine.emulator();
+    let arch = machine.arch;
+    let kind = match arch {
+        Arch::X86_64 => "q35,memory-backend=ram",
+        // MSI-X needs an ITS, which came with GICv3.
+        Arch::Arm64 => "virt,gic-version=3,memory-backend=ram",
+        // Mitigations for speculation need KVM; x-vof leaves no firmware to wait for.
+        Arch::Ppc64 => {
+            "pseries,x-vof=on,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,cap-ccf-assist=off,\
+             memory-backend=ram"
+        }
+    };
+    command.args(["-machine", kind, "-smp", &o.cpus.to_string(), "-accel", "tcg", "-m", MEMORY]);
+    match arch {
+        Arch::X86_64 => command.args(["-cpu", "max"]),
+        Arch::Arm64 => command.args(["-cpu", "cortex-a57"]),
+        Arch::Ppc64 => &mut command,
+    };
+    let memory = format!("memory-backend-memfd,id=ram,size={MEMORY},share=on");
+    command.args(["-object", &memory, "-nodefaults", "-no-user-config", "-no-reboot"]);
+    command.args(["-display", "none", "-serial", "stdio"]);
+    let mut boot = format!(
+        "console={} quiet panic=-1 net.ifnames=0 ipv6.disable=1 module.sig_enforce=0",
+        arch.console()
+    );
+    if arch == Arch::X86_64 {
+        // The kernel counts its timer's interrupts for ten ticks, and panics where an emulated CPU
+        // gets no time.
+        boot += " no_timer_check";
+    }
+    command.arg("-append").arg(boot);
+    command.arg("-kernel").arg(o.image).arg("-initrd").arg(o.initramfs);
+    if let Some(plugin) = o.plugin {
+        let mut text = OsString::from("file=");
+        text.push(escaped(plugin));
+        if let (Reached::Calls { .. }, Some(socket)) = (o.device.reached, o.socket) {
+            text.push(",socket=");
+            text.push(escaped(socket));
+        }
+        if let Some(counting) = o.counting {
+            text.push(",");
+            text.push(counting);
+        }
+        command.arg("-plugin").arg(text);
+    }
+    device(&mut command, machine, o)?;
+    Ok(command)
+}
+
+/// Adds the device.
+fn device(command: &mut Command, machine: &Machine, o: &Outside<'_>) -> Result<(), Error> {
+    // QEMU takes socket addresses in JSON, in which any path can be written.
+    let user = |bus: &str, more: &str| {
+        let path = o.socket.unwrap_or(Path::new("")).to_string_lossy();
+        let path = path.replace('\\', "\\\\").replace('"', "\\\"");
+        format!(
+            "{{\"driver\":\"vfio-user-pci\",\"bus\":\"{bus}\",{more}\
+             \"socket\":{{\"type\":\"unix\",\"path\":\"{path}\"}}}}"
+        )
+    };
+    match o.device.reached {
+        Reached::VfioUser { slot } => {
+            if slot {
+                command.args(["-device", "pcie-root-port,id=root,chassis=1,slot=1"]);
+            }
+            command.args(["-device", &user(if slot { "root" } else { "pcie.0" }, "")]);
+        }
+        Reached::DeviceTree => {
+            let blob = tree::of_machine(machine, o.cpus, o.directory)?;
+            let with_device = tree::with_axi_ethernet(&blob, MAC, SLOT);
+            let file = o.directory.join("guest.dtb");
+            std::fs::write(&file, with_device).map_err(Error::io(file.display()))?;
+            command.arg("-dtb").arg(file);
+            command.args(["-device", &user("pcie.0", &format!("\"addr\":\"{SLOT:02x}.0\","))]);
+        }
+        Reached::Calls { unit, device } => {
+            command.args(["-device", &format!("{device},reg={unit:#x},mac={}", text(MAC))]);
+        }
+        Reached::Qemu { model } => {
+            let tap = "tap,id=net,ifname=tap0,script=no,downscript=no";
+            command.args(["-netdev", tap]);
+            command.args(["-device", "pcie-root-port,id=root,chassis=1,slot=1"]);
+            // A conventional PCI device has no place behind a root port.
+            let bus = if model == "e1000" { "pcie.0" } else { "root" };
+            let device = format!("{model},netdev=net,bus={bus},mac={}", text(MAC));
+            command.args(["-device", &device]);
+        }
+    }
+    Ok(())
+}
+
+/// Returns a path as a value in a list of options: a comma is written twice.
+fn escaped(path: &Path) -> OsString {
+    path.to_string_lossy().replace(',', ",,").into()
+}
+
+/// Returns an Ethernet address as people write it.
+pub(crate) fn text(mac: [u8; 6]) -> String {
+    mac.map(|b| format!("{b:02x}")).join(":")
+}

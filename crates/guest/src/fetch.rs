@@ -1,0 +1,99 @@
+//! Downloads: QEMU, the programs of a guest, and Debian's kernels, into a cache, once.
+//!
+//! The work is done by the scripts of `tools/guest`, with an apt of their own: it resolves
+//! dependencies, verifies, and goes on where it was interrupted. Nothing is installed; root is not
+//! needed.
+
+use crate::arch::Arch;
+use crate::{Error, Progress};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const SCRIPTS: [(&str, &str); 4] = [
+    ("lib.sh", include_str!("../../../tools/lib.sh")),
+    ("guest/apt.sh", include_str!("../../../tools/guest/apt.sh")),
+    ("guest/machine.sh", include_str!("../../../tools/guest/machine.sh")),
+    ("guest/kernel.sh", include_str!("../../../tools/guest/kernel.sh")),
+];
+
+/// QEMU and the programs of a guest of one architecture.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The architecture.
+    pub arch: Arch,
+    directory: PathBuf,
+}
+
+impl Machine {
+    /// Brings it into the cache unless it is there.
+    pub fn fetch(arch: Arch, progress: &Progress<'_>) -> Result<Machine, Error> {
+        Ok(Machine { arch, directory: script("machine.sh", &[arch.debian()], progress)? })
+    }
+
+    /// Returns the root of the guest's programs.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.directory.join("guest")
+    }
+
+    /// Returns the command that runs a program of QEMU's packages by its own loader and libraries.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        let usr = self.directory.join("qemu/usr");
+        let libraries = usr.join("lib/x86_64-linux-gnu");
+        let mut command = Command::new(usr.join("lib64/ld-linux-x86-64.so.2"));
+        command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
+        command.arg("--library-path").arg(&libraries).arg(usr.join("bin").join(name));
+        command
+    }
+
+    /// Returns the command that runs QEMU.
+    pub(crate) fn emulator(&self) -> Command {
+        let share = self.directory.join("qemu/usr/share");
+        let mut command = self.program(self.arch.emulator());
+        for firmware in ["qemu", "seabios"] {
+            command.arg("-L").arg(share.join(firmware));
+        }
+        command
+    }
+}
+
+/// A kernel of Debian in the cache.
+pub(crate) fn debian_kernel(
+    arch: Arch,
+    version: &str,
+    progress: &Progress<'_>,
+) -> Result<PathBuf, Error> {
+    script("kernel.sh", &[arch.debian(), version], progress)
+}
+
+/// Runs a script, and returns the directory that it prints. Its lines on stderr are progress.
+fn script(name: &str, arguments: &[&str], progress: &Progress<'_>) -> Result<PathBuf, Error> {
+    let place = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
+    std::fs::create_dir(place.path().join("guest")).map_err(Error::io(place.path().display()))?;
+    for (file, text) in SCRIPTS {
+        let path = place.path().join(file);
+        std::fs::write(&path, text).map_err(Error::io(path.display()))?;
+    }
+    let mut child = Command::new("sh")
+        .arg(place.path().join("guest").join(name))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(Error::io("sh"))?;
+    let mut said = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            progress(line.trim_start_matches("guest: "));
+            said.push(line);
+        }
+    }
+    let done = child.wait_with_output().map_err(Error::io("sh"))?;
+    if !done.status.success() {
+        let from = said.len().saturating_sub(20);
+        return Err(Error::Fetch { what: arguments.join(" "), said: said[from..].join("\n") });
+    }
+    let printed = String::from_utf8_lossy(&done.stdout);
+    Ok(Path::new(printed.trim_end_matches('\n')).to_owned())
+}

@@ -1,0 +1,53 @@
+#!/bin/busybox sh
+# shellcheck shell=dash
+# The guest's init: a shell on the console that does what it is told, line by line, and says how
+# each went. What it says to the host stands between <<< and >>>.
+/bin/busybox mkdir -p /proc /sys /dev /tmp /run /sbin
+/bin/busybox --install -s /sbin
+export PATH=/bin:/sbin HOME=/
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+dmesg -n 1
+tty=/dev/$(sed 's/.*console=\([a-zA-Z0-9]*\).*/\1/' /proc/cmdline)
+stty -F "$tty" raw -echo
+# shellcheck disable=SC2094 # a terminal
+exec <"$tty" >"$tty" 2>&1
+# busybox's shell prefers its own; these are Debian's.
+ip() { /bin/ip "$@"; }
+ping() { /bin/ping "$@"; }
+
+# The words of a workload. Each waits for the host's answer.
+begin() { echo "<<<begin>>>"; read -r _; }
+end() { echo "<<<end $*>>>"; read -r _; }
+host() {
+    echo "<<<host $*>>>"
+    read -r status
+    return "$status"
+}
+start() {
+    echo "<<<start $*>>>"
+    read -r status
+    return "$status"
+}
+ask() {
+    echo "<<<ask $*>>>"
+    read -r status
+    return "$status"
+}
+# The host asks now and then how many frames the driver has passed up.
+frames() {
+    echo "<<<frames $*>>>"
+    while read -r status && [ "$status" = read ]; do
+        echo "<<<passed $(cat "/sys/class/net/$NIC/statistics/rx_packets")>>>"
+    done
+    return "$status"
+}
+
+ip link set lo up
+echo "<<<up $(cut -d' ' -f1 /proc/uptime)>>>"
+while read -r line; do
+    eval "$line"
+    echo "<<<done $?>>>"
+done
+poweroff -f

@@ -1,0 +1,497 @@
+//! A boot of one kernel with one device, and the workloads in it.
+
+use crate::console::{Console, Message};
+use crate::device::{Device, Reached};
+use crate::emulator::{self, Outside};
+use crate::initramfs::Archive;
+use crate::instructions::{Counter, Executed, Symbols};
+use crate::kernel::Kernel;
+use crate::net::{self, GUEST, HOST, HOST_MAC, MAC, TAP};
+use crate::server::{Counts, Described, Server};
+use crate::settings::{self, Settings};
+use crate::workload::{Workload, quoted};
+use crate::{Error, Machine, Progress};
+use doorbell_host_io::child::ChildGuard;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The guest's interface.
+const NIC: &str = "eth0";
+/// Frames that may be in the guest's memory before its driver has read them: less than half of any
+/// ring.
+const UNREAD: usize = 16;
+/// Time in which the interface of a driver appears, and its carrier comes.
+const APPEARS: u32 = 60;
+
+/// The surroundings of all boots.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The device.
+    pub device: Device,
+    /// Further arguments of `doorbell serve`.
+    pub serve: &'a [String],
+    /// The `doorbell` program, which serves the device.
+    pub doorbell: &'a Path,
+    /// QEMU's plug-in, for hypervisor calls and counts of instructions.
+    pub plugin: Option<&'a Path>,
+    /// Instructions are counted.
+    pub instructions: bool,
+    /// Accesses to I/O memory are counted, which takes twice as long.
+    pub mmio: bool,
+    /// CPUs of the guest.
+    pub cpus: u32,
+    /// Longest time in which the guest says nothing.
+    pub patience: Duration,
+    /// Keeps the logs of server, console and QEMU here.
+    pub logs: Option<&'a Path>,
+}
+
+/// A workload's result.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The name of the workload.
+    pub workload: String,
+    /// Packets: those that the workload named, or frames on the wire.
+    pub packets: u64,
+    /// Additions to the server's counts; empty for QEMU's own devices.
+    pub counts: Counts,
+    /// The instructions that the guest executed.
+    pub executed: Option<Executed>,
+    /// Time between `begin` and `end` on this machine.
+    pub elapsed: Duration,
+    /// The output of the guest meanwhile.
+    pub output: String,
+}
+
+/// A boot's results.
+#[derive(Clone, Debug)]
+pub struct Booted {
+    /// The release that the kernel calls itself (`uname -r`).
+    pub release: String,
+    /// Names of the kernel's addresses.
+    pub symbols: Option<Symbols>,
+    /// The ledger's counters in its order.
+    pub described: Vec<Described>,
+    /// The results, in the order of the workloads.
+    pub measured: Vec<Measured>,
+    /// Messages of the kernel of warning level and worse.
+    pub warnings: Vec<String>,
+}
+
+/// Moves this process to a network of its own, in which all guests run. It must have one thread,
+/// and have fetched all that it needs.
+pub fn isolate() -> Result<(), Error> {
+    net::isolate()
+}
+
+/// Boots the kernel and runs the workloads. `stop` is asked now and then, and ends it.
+pub fn boot(
+    setup: &Setup<'_>,
+    machine: &Machine,
+    kernel: &Kernel,
+    settings: &Settings,
+    workloads: &[Workload],
+    progress: &Progress<'_>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Booted, Error> {
+    let own = tempfile::Builder::new().prefix("doorbell-guest-").tempdir();
+    let own = own.map_err(Error::io("a temporary directory"))?;
+    let directory = setup.logs.unwrap_or(own.path());
+    // Sockets are in the temporary directory: their paths have at most 107 bytes.
+    let mut server = None;
+    if setup.device.is_served() {
+        server = Some(serve(setup, own.path())?);
+    }
+    let counting = setup.plugin.filter(|_| setup.instructions);
+    let counter = counting.map(|_| Counter::bind(own.path().join("count"))).transpose();
+    let counter = counter.map_err(Error::io("the plug-in's socket"))?;
+    let order = load_order(setup, kernel, workloads)?;
+    let initramfs = own.path().join("initramfs");
+    let packed = pack(machine, kernel, &order, workloads, settings)?;
+    std::fs::write(&initramfs, packed).map_err(Error::io(initramfs.display()))?;
+    let counter = counter.map(|c| if setup.mmio { c.with_mmio() } else { c });
+    let argument = counter.as_ref().map(Counter::argument);
+    let needs_plugin = counter.is_some() || matches!(setup.device.reached, Reached::Calls { .. });
+    let outside = Outside {
+        device: &setup.device,
+        socket: server.as_ref().map(|s| &*s.socket),
+        plugin: setup.plugin.filter(|_| needs_plugin),
+        counting: argument.as_deref(),
+        cpus: setup.cpus,
+        image: &kernel.image,
+        initramfs: &initramfs,
+        directory: own.path(),
+    };
+    progress(&format!("{}: boots", kernel.name));
+    let log = directory.join("qemu.log");
+    let errors = File::create(&log).map_err(Error::io(log.display()))?;
+    let mut command = emulator::command(machine, &outside)?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+    let mut qemu = ChildGuard::spawn("QEMU", &mut command).map_err(Error::io("QEMU"))?;
+    let (Some(input), Some(output)) = (qemu.take_stdin(), qemu.take_stdout()) else {
+        unreachable!("both are pipes");
+    };
+    let console = Console::new(input, output, setup.patience);
+    let guest = Guest { qemu, console, server, counter, log, stop, tools: own.path() };
+    guest.run(setup, machine, kernel, &order, settings, workloads, progress)
+}
+
+/// Starts the server of the device.
+fn serve(setup: &Setup<'_>, directory: &Path) -> Result<Server, Error> {
+    let mut arguments = vec!["--uplink".to_owned(), format!("tap:{TAP}")];
+    let option = match setup.device.reached {
+        Reached::Calls { .. } => "--plugin-socket",
+        _ => {
+            arguments.extend(["--mac".to_owned(), emulator::text(MAC)]);
+            "--socket"
+        }
+    };
+    if setup.device.name == "mlx5" {
+        // Each doorbell is a transaction, also one that follows another at once.
+        arguments.push("--trap-doorbells".to_owned());
+    }
+    arguments.extend_from_slice(setup.serve);
+    Server::start(setup.doorbell, setup.device.name, option, &arguments, directory)
+}
+
+/// Returns the modules of driver and workloads in the order in which they are loaded. The driver's
+/// own is apart from those that come before and behind it.
+fn load_order(
+    setup: &Setup<'_>,
+    kernel: &Kernel,
+    workloads: &[Workload],
+) -> Result<Vec<String>, Error> {
+    let mut wanted = setup.device.beside.to_vec();
+    wanted.push(setup.device.driver);
+    wanted.extend(workloads.iter().flat_map(|w| w.modules.iter().map(String::as_str)));
+    kernel.load_order(&wanted)
+}
+
+/// Packs the guest's file system.
+fn pack(
+    machine: &Machine,
+    kernel: &Kernel,
+    modules: &[String],
+    workloads: &[Workload],
+    settings: &Settings,
+) -> Result<Vec<u8>, Error> {
+    let mut archive = Archive::default();
+    archive.programs(&machine.programs(), machine.arch)?;
+    for module in modules {
+        archive.plain(&format!("m/{module}.ko"), &kernel.modules.text(module)?);
+    }
+    for workload in workloads {
+        archive.plain(&format!("w/{}", workload.name), workload.with(settings).as_bytes());
+    }
+    Ok(archive.finish())
+}
+
+/// A guest that runs.
+struct Guest<'a> {
+    qemu: ChildGuard,
+    console: Console,
+    server: Option<Server>,
+    counter: Option<Counter>,
+    log: PathBuf,
+    stop: &'a dyn Fn() -> bool,
+    /// A directory with programs for the commands of workloads.
+    tools: &'a Path,
+}
+
+/// A window in which is counted.
+struct Window {
+    since: Instant,
+    counts: Counts,
+    executed: Option<crate::instructions::Snapshot>,
+}
+
+impl Guest<'_> {
+    /// Waits for the next message.
+    fn message(&mut self) -> Result<Message, Error> {
+        let found = self.console.message(&mut self.qemu, self.stop);
+        // QEMU's own words say more than a silent console, and so does a server that has ended.
+        match found {
+            Err(Error::Guest { what, console }) => {
+                if let Some(server) = &mut self.server {
+                    server.alive()?;
+                }
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                let console = format!("{console}\n{}", said.trim());
+                Err(Error::Guest { what, console: console.trim().to_owned() })
+            }
+            other => other,
+        }
+    }
+
+    /// Runs a line of the shell, and returns what it printed.
+    fn shell(&mut self, line: &str) -> Result<String, Error> {
+        self.console.send(line)?;
+        let done = self.message()?;
+        let status = done.arguments.parse().unwrap_or(-1);
+        if done.word == "done" && status == 0 {
+            return Ok(done.before);
+        }
+        let said = done.before.trim().to_owned();
+        Err(Error::Command { command: line.to_owned(), status, said })
+    }
+
+    /// Waits until `test` holds in the guest.
+    fn wait_for(&mut self, test: &str, what: &str) -> Result<(), Error> {
+        let tries = APPEARS * 20;
+        let line =
+            format!("for i in $(seq {tries}); do {test} && break; usleep 50000; done; {test}");
+        self.shell(&line).map(drop).map_err(|e| match e {
+            Error::Command { .. } => {
+                let said = self.shell("dmesg | tail -n 20").unwrap_or_default();
+                Error::Guest { what: what.to_owned(), console: said.trim().to_owned() }
+            }
+            other => other,
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "those of `boot`")]
+    fn run(
+        mut self,
+        setup: &Setup<'_>,
+        machine: &Machine,
+        kernel: &Kernel,
+        order: &[String],
+        settings: &Settings,
+        workloads: &[Workload],
+        progress: &Progress<'_>,
+    ) -> Result<Booted, Error> {
+        self.message()?;
+        let release = self.shell("uname -r")?.trim().to_owned();
+        progress(&format!("{}: {release}, loads {}", kernel.name, setup.device.driver));
+        self.bring_up(setup, order, settings)?;
+        let mut symbols = None;
+        if self.counter.is_some() {
+            self.shell("echo 0 >/proc/sys/kernel/kptr_restrict")?;
+            let text = self.shell("grep ' [tTwW] ' /proc/kallsyms")?;
+            let read = Symbols::parse(&text);
+            symbols = Some(read.map_err(|e| self.console.ended(&format!("/proc/kallsyms: {e}")))?);
+        }
+        self.host_programs(machine)?;
+        let mut measured = Vec::new();
+        for workload in workloads {
+            progress(&format!("{}: {release}, runs {}", kernel.name, workload.name));
+            measured.push(self.workload(workload)?);
+        }
+        let said = self.shell("dmesg -r")?;
+        let serious = |line: &&str| {
+            let level = line.strip_prefix('<').and_then(|l| l.split_once('>')?.0.parse().ok());
+            level.is_some_and(|l: u32| l & 7 <= 4)
+        };
+        let text = |line: &str| line.split_once('>').map_or(line, |(_, text)| text).to_owned();
+        let warnings = said.lines().filter(serious).map(text).collect();
+        let described = self.server.as_mut().map_or(Ok(Vec::new()), Server::described)?;
+        Ok(Booted { release, symbols, described, measured, warnings })
+    }
+
+    /// Loads the modules, and brings the interface up.
+    fn bring_up(
+        &mut self,
+        setup: &Setup<'_>,
+        order: &[String],
+        settings: &Settings,
+    ) -> Result<(), Error> {
+        for module in order {
+            let own = *module == setup.device.driver.replace('-', "_");
+            let parameters = if own { settings::parameters(settings) } else { String::new() };
+            self.shell(&format!("insmod /m/{module}.ko{parameters}"))?;
+        }
+        let none = format!("the driver {} has made no interface", setup.device.driver);
+        self.wait_for(&format!("[ -e /sys/class/net/{NIC} ]"), &none)?;
+        self.shell(&format!(
+            "NIC={NIC} GUEST={GUEST} HOST={HOST} HOST_MAC={}",
+            emulator::text(HOST_MAC)
+        ))?;
+        // Some of them a driver takes only while the interface is down.
+        for command in settings::commands(settings) {
+            self.shell(&command)?;
+        }
+        self.shell("ip link set $NIC up && ip addr add $GUEST/24 dev $NIC")?;
+        let none = format!("the interface of {} has no carrier", setup.device.driver);
+        self.wait_for(&format!("[ \"$(cat /sys/class/net/{NIC}/carrier)\" = 1 ]"), &none)?;
+        // Nobody asks whether the other is there: that would be a frame more now and then.
+        self.shell("ip neigh replace $HOST lladdr $HOST_MAC nud permanent dev $NIC").map(drop)
+    }
+
+    /// Makes iperf3 of QEMU's packages a program of the host.
+    fn host_programs(&self, machine: &Machine) -> Result<(), Error> {
+        use std::os::unix::fs::PermissionsExt;
+        let file = self.tools.join("iperf3");
+        let mut line = "#!/bin/sh\nexec".to_owned();
+        let command = machine.program("iperf3");
+        for word in std::iter::once(command.get_program()).chain(command.get_args()) {
+            // Writing to a string does not fail.
+            let _ = write!(line, " {}", quoted(&word.to_string_lossy()));
+        }
+        line.push_str(" \"$@\"\n");
+        std::fs::write(&file, line).map_err(Error::io(file.display()))?;
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&file, mode).map_err(Error::io(file.display()))
+    }
+
+    fn window(&mut self) -> Result<Window, Error> {
+        let counts = self.server.as_mut().map_or(Ok(Counts::default()), Server::at_rest)?;
+        let executed = match &mut self.counter {
+            Some(counter) => Some(counter.read().map_err(Error::io("the plug-in's counts"))?),
+            None => None,
+        };
+        Ok(Window { since: Instant::now(), counts, executed })
+    }
+
+    /// Runs a workload, and answers what it asks.
+    fn workload(&mut self, workload: &Workload) -> Result<Measured, Error> {
+        let name = &workload.name;
+        self.console.send(&format!("( . /w/{} )", quoted(name)))?;
+        let (mut open, mut result, mut output) = (None, None, String::new());
+        let mut background = Vec::new();
+        loop {
+            let said = self.message()?;
+            output.push_str(&said.before);
+            let words: Vec<&str> = said.arguments.split_whitespace().collect();
+            match said.word.as_str() {
+                "begin" => {
+                    open = Some(self.window()?);
+                    output.clear();
+                    self.console.send("")?;
+                }
+                "end" => {
+                    let Some(begun) = open.take() else {
+                        return Err(Error::Input(format!("{name}: `end` without `begin`")));
+                    };
+                    let elapsed = begun.since.elapsed();
+                    let now = self.window()?;
+                    result = Some(measured(name, begun, now, elapsed, words.first(), &output)?);
+                    self.console.send("")?;
+                }
+                "frames" => self.frames(name, &words)?,
+                "ask" => {
+                    let (kind, count, size) = match words[..] {
+                        [kind, count, size] => (kind, count.parse(), size.parse()),
+                        _ => ("", "".parse(), "".parse()),
+                    };
+                    let (Ok(count), Ok(size)) = (count, size) else {
+                        let wrong = &said.arguments;
+                        return Err(Error::Input(format!(
+                            "{name}: `ask {wrong}`: allowed is `ask icmp|tcp COUNT SIZE`"
+                        )));
+                    };
+                    let asked = net::ask(kind, count, size);
+                    asked.map_err(Error::io(format!("{name}: ask {kind}")))?;
+                    self.console.send("0")?;
+                }
+                "start" => {
+                    let mut command = self.host_command(&said.arguments);
+                    command.stdout(Stdio::null()).stderr(Stdio::null());
+                    let child = ChildGuard::spawn(&said.arguments, &mut command);
+                    background.push(child.map_err(Error::io(&said.arguments))?);
+                    self.console.send("0")?;
+                }
+                "host" => {
+                    let done = self.host_command(&said.arguments).output();
+                    let done = done.map_err(Error::io(&said.arguments))?;
+                    output.push_str(&String::from_utf8_lossy(&done.stdout));
+                    output.push_str(&String::from_utf8_lossy(&done.stderr));
+                    self.console.send(&done.status.code().unwrap_or(255).to_string())?;
+                }
+                "done" => {
+                    let status = said.arguments.parse().unwrap_or(-1);
+                    if status != 0 {
+                        let command = format!("the workload {name}");
+                        return Err(Error::Command { command, status, said: output });
+                    }
+                    return result
+                        .ok_or_else(|| Error::Input(format!("{name}: it did not come to `end`")));
+                }
+                other => {
+                    return Err(Error::Input(format!("{name}: the guest said `{other}`")));
+                }
+            }
+        }
+    }
+
+    fn host_command(&self, line: &str) -> Command {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).stdin(Stdio::null());
+        command.env("PATH", format!("{}:{path}:/usr/sbin:/sbin", self.tools.display()));
+        command.env("GUEST", GUEST.to_string());
+        command
+    }
+
+    /// Sends frames toward the guest, and waits for its driver, so that nobody loses one.
+    fn frames(&mut self, name: &str, words: &[&str]) -> Result<(), Error> {
+        let numbers: Vec<usize> = words.iter().filter_map(|w| w.parse().ok()).collect();
+        let [count, size, burst, gap] = numbers[..] else {
+            let wrong = words.join(" ");
+            return Err(Error::Input(format!(
+                "{name}: `frames {wrong}`: allowed is `frames COUNT SIZE BURST GAP`"
+            )));
+        };
+        let sender = net::Sender::open()?;
+        let first = self.read_by_driver()?;
+        let (mut sent, mut unread) = (0, 0);
+        while sent < count {
+            let now = burst.clamp(1, count - sent);
+            sender.send(now, size)?;
+            (sent, unread) = (sent + now, unread + now);
+            std::thread::sleep(Duration::from_micros(gap as u64));
+            if unread >= UNREAD || sent == count {
+                let until = Instant::now() + Duration::from_secs(APPEARS.into());
+                while self.read_by_driver()? < first + sent as u64 {
+                    if Instant::now() > until {
+                        let what = format!("{name}: the driver did not read {sent} frames");
+                        return Err(self.console.ended(&what));
+                    }
+                }
+                unread = 0;
+            }
+        }
+        self.console.send("0")
+    }
+
+    /// Returns the frames that the driver has passed up. The guest is in `frames`.
+    fn read_by_driver(&mut self) -> Result<u64, Error> {
+        self.console.send("read")?;
+        let said = self.message()?;
+        said.arguments.parse().map_err(|_| self.console.ended("the guest has no counters"))
+    }
+}
+
+fn measured(
+    name: &str,
+    begun: Window,
+    now: Window,
+    elapsed: Duration,
+    packets: Option<&&str>,
+    output: &str,
+) -> Result<Measured, Error> {
+    let counts = now.counts.since(&begun.counts);
+    let packets = match packets {
+        Some(said) => said.parse().map_err(|_| {
+            Error::Input(format!("{name}: `end {said}`: allowed is a number of packets"))
+        })?,
+        None => counts.frames(),
+    };
+    if packets == 0 {
+        return Err(Error::Input(format!("{name}: no packet between `begin` and `end`")));
+    }
+    let executed = match (begun.executed, now.executed) {
+        (Some(a), Some(b)) => Some(b.since(&a)),
+        _ => None,
+    };
+    Ok(Measured {
+        workload: name.to_owned(),
+        packets,
+        counts,
+        executed,
+        elapsed,
+        output: output.trim().to_owned(),
+    })
+}

@@ -1,0 +1,139 @@
+//! Workloads: what a guest does while its driver is counted.
+//!
+//! A workload is a script of the guest's shell. Its first comment describes it; a line
+//! `#: NAME=DEFAULT  Description` declares a variable that a person may set, and `#: modules NAME…`
+//! the kernel modules that it needs. The script has `$NIC`, `$GUEST`, `$HOST` and `$HOST_MAC`, and
+//! these words:
+//!
+//! * `begin` and `end [PACKETS]`: what happens between them is counted; without a number, a packet
+//!   is a frame on the wire, in either direction;
+//! * `frames COUNT SIZE BURST GAP`: the host sends frames toward the guest, `GAP` microseconds
+//!   from one burst to the next or more, and none that the guest has no room for;
+//! * `ask icmp|tcp COUNT SIZE`: the host sends requests, each after the answer to the last;
+//! * `host COMMAND`: the host runs a command, in the guest's network;
+//! * `start COMMAND`: the same, in the background until the workload ends.
+
+use crate::Error;
+use std::path::Path;
+
+/// A workload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Workload {
+    /// Its name: built in, or the stem of its file.
+    pub name: String,
+    /// One sentence.
+    pub about: String,
+    /// Its variables.
+    pub variables: Vec<Variable>,
+    /// Modules that it needs.
+    pub modules: Vec<String>,
+    /// The script.
+    pub script: String,
+}
+
+/// A variable of a workload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value unless it is set.
+    pub default: String,
+    /// One sentence.
+    pub about: String,
+}
+
+const BUILT_IN: [(&str, &str); 7] = [
+    ("pktgen", include_str!("workloads/pktgen.sh")),
+    ("receive", include_str!("workloads/receive.sh")),
+    ("echo", include_str!("workloads/echo.sh")),
+    ("request-response", include_str!("workloads/request-response.sh")),
+    ("ping", include_str!("workloads/ping.sh")),
+    ("iperf-send", include_str!("workloads/iperf-send.sh")),
+    ("iperf-receive", include_str!("workloads/iperf-receive.sh")),
+];
+
+impl Workload {
+    /// Returns the workloads that are built in.
+    pub fn built_in() -> impl Iterator<Item = Workload> {
+        BUILT_IN.iter().map(|(name, script)| {
+            Workload::parse(name, script).expect("a workload that is written here")
+        })
+    }
+
+    /// Finds a workload: the name of one that is built in, or the path of a script.
+    pub fn find(name: &str) -> Result<Workload, Error> {
+        if let Some(found) = Workload::built_in().find(|w| w.name == name) {
+            return Ok(found);
+        }
+        let names: Vec<&str> = BUILT_IN.iter().map(|(n, _)| *n).collect();
+        let path = Path::new(name);
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            let names = names.join(", ");
+            Error::Input(format!("--workload {name}: {e}; built in are {names}; or name a script"))
+        })?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        Workload::parse(&stem, &text).map_err(|e| Error::Input(format!("--workload {name}: {e}")))
+    }
+
+    /// Parses a script.
+    fn parse(name: &str, script: &str) -> Result<Workload, String> {
+        let mut found = Workload {
+            name: name.to_owned(),
+            about: String::new(),
+            variables: Vec::new(),
+            modules: Vec::new(),
+            script: script.to_owned(),
+        };
+        for (n, line) in script.lines().enumerate() {
+            let Some(said) = line.strip_prefix("#:").map(str::trim) else {
+                let comment = line.strip_prefix("# ").filter(|_| !line.starts_with("#!"));
+                if let (true, Some(about)) = (found.about.is_empty(), comment) {
+                    found.about = about.trim().to_owned();
+                }
+                continue;
+            };
+            let (what, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+            if what == "modules" {
+                found.modules.extend(rest.split_whitespace().map(str::to_owned));
+                continue;
+            }
+            let (variable, default) = what.split_once('=').unwrap_or((what, ""));
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let starts = variable.starts_with(|c: char| c.is_ascii_lowercase());
+            if !what.contains('=') || !starts || !variable.chars().all(is_name) {
+                let n = n + 1;
+                return Err(format!(
+                    "line {n}: `#: {said}`: allowed are `#: NAME=DEFAULT  Description` with a \
+                     lower-case name, and `#: modules NAME…`"
+                ));
+            }
+            found.variables.push(Variable {
+                name: variable.to_owned(),
+                default: default.to_owned(),
+                about: rest.trim().to_owned(),
+            });
+        }
+        let words = |line: &str, word: &str| line.split_whitespace().next() == Some(word);
+        for word in ["begin", "end"] {
+            if !script.lines().any(|l| words(l, word)) {
+                return Err(format!("there is no line `{word}`: nothing would be counted"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the script with its variables in front, of which `settings` sets some.
+    pub(crate) fn with(&self, settings: &[(String, String)]) -> String {
+        let value = |v: &Variable| {
+            let set = settings.iter().rev().find(|(key, _)| *key == v.name);
+            set.map_or(v.default.clone(), |(_, value)| value.clone())
+        };
+        let lines = self.variables.iter().map(|v| format!("{}={}\n", v.name, quoted(&value(v))));
+        lines.collect::<String>() + &self.script
+    }
+}
+
+/// Returns a word of the shell that stands for `text`.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
