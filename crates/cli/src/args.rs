@@ -526,6 +526,9 @@ pub(crate) struct List {
     /// Every number of a result, by the name that options and files take
     #[arg(long, group = "what")]
     pub(crate) metrics: bool,
+    /// The workloads of `guest` with their variables
+    #[arg(long, group = "what", conflicts_with_all = ["system", "word"])]
+    pub(crate) workloads: bool,
     #[command(flatten)]
     pub(crate) output: Output<0>,
 }

@@ -15,6 +15,9 @@ pub(crate) enum Error {
     /// A file or a socket that was asked for cannot be used: exit code 2.
     #[error("{place}: {}", plain(.source))]
     Io { place: String, source: io::Error },
+    /// A kernel that lacks what is asked of it: exit code 2.
+    #[error("{0}")]
+    Untestable(String),
     /// A run, a server or the machine cannot go on: exit code 1.
     #[error("{0}")]
     Failed(String),
@@ -26,7 +29,7 @@ pub(crate) enum Error {
 impl Error {
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Error::Input(_) | Error::Lab(_) | Error::Io { .. } => 2,
+            Error::Input(_) | Error::Lab(_) | Error::Io { .. } | Error::Untestable(_) => 2,
             Error::Failed(_) => 1,
             Error::Interrupted(_) => 130,
         }

@@ -2,6 +2,7 @@
 
 use crate::render::{Format, flat, json, records};
 use crate::{DONE, Error, args::List, input, output::print};
+use doorbell_guest::Workload;
 use doorbell_lab::metrics::{self, Metric};
 use doorbell_lab::system::{self, SYSTEMS, System};
 use doorbell_lab::{Profile, Scenario, profile, scenario};
@@ -17,6 +18,22 @@ struct All {
     keys: Option<Vec<Setting>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<Vec<Number>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workloads: Option<Vec<Load>>,
+}
+
+#[derive(Serialize)]
+struct Load {
+    workload: String,
+    about: String,
+    variables: Vec<LoadVariable>,
+}
+
+#[derive(Serialize)]
+struct LoadVariable {
+    name: String,
+    default: String,
+    about: String,
 }
 
 #[derive(Serialize)]
@@ -99,8 +116,11 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
                 devices: devices.map(|d| d.0).collect(),
                 keys: args.keys.then(keys).transpose()?,
                 metrics: args.metrics.then(numbers).transpose()?,
+                workloads: args.workloads.then(|| loads().collect()),
             },
         )
+    } else if args.workloads {
+        if format == Format::Table { described(loads()) } else { records(format, &flat(loads())) }
     } else if args.keys {
         let keys = keys()?;
         if format == Format::Table { shown(&keys) } else { records(format, &flat(keys)) }
@@ -121,6 +141,32 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
             + &devices.map(|(name, of)| row(name, &format!("of {of}"))).collect::<String>()
     })?;
     Ok(DONE)
+}
+
+/// Returns the workloads of `guest`.
+fn loads() -> impl Iterator<Item = Load> {
+    let variable = |v: doorbell_guest::Variable| LoadVariable {
+        name: v.name,
+        default: v.default,
+        about: v.about,
+    };
+    Workload::built_in().map(move |w| Load {
+        workload: w.name,
+        about: w.about,
+        variables: w.variables.into_iter().map(variable).collect(),
+    })
+}
+
+/// Renders each workload with its variables.
+fn described(loads: impl Iterator<Item = Load>) -> String {
+    let mut text = heading("workloads");
+    for load in loads {
+        text += &format!(" {:<22} {}\n", load.workload, load.about);
+        for v in load.variables {
+            text += &format!("   {:<20} {}\n", format!("{}={}", v.name, v.default), v.about);
+        }
+    }
+    text
 }
 
 fn heading(title: &str) -> String {

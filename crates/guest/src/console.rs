@@ -154,3 +154,6 @@ impl Console {
         Error::Guest { what: what.to_owned(), console: console.trim().to_owned() }
     }
 }
+
+#[cfg(test)]
+mod tests;

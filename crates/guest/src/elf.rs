@@ -42,3 +42,6 @@ pub(crate) fn modinfo(module: &[u8], key: &str) -> Result<Vec<String>, object::E
     };
     Ok(entries.filter_map(value).collect())
 }
+
+#[cfg(test)]
+mod tests;

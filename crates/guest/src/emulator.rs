@@ -130,3 +130,6 @@ fn escaped(path: &Path) -> OsString {
 pub(crate) fn text(mac: [u8; 6]) -> String {
     mac.map(|b| format!("{b:02x}")).join(":")
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,11 @@ impl Machine {
         Ok(Machine { arch, directory: script("machine.sh", &[arch.debian()], progress)? })
     }
 
+    #[cfg(test)]
+    pub(crate) fn at(arch: Arch, directory: PathBuf) -> Machine {
+        Machine { arch, directory }
+    }
+
     /// Returns the root of the guest's programs.
     pub(crate) fn programs(&self) -> PathBuf {
         self.directory.join("guest")
@@ -90,6 +95,9 @@ fn script(name: &str, arguments: &[&str], progress: &Progress<'_>) -> Result<Pat
         }
     }
     let done = child.wait_with_output().map_err(Error::io("sh"))?;
+    if let (Some(2 | 3), Some(why)) = (done.status.code(), said.last()) {
+        return Err(Error::Input(why.trim_start_matches("guest: ").to_owned()));
+    }
     if !done.status.success() {
         let from = said.len().saturating_sub(20);
         return Err(Error::Fetch { what: arguments.join(" "), said: said[from..].join("\n") });

@@ -127,3 +127,6 @@ fn needed(text: &[u8], path: &Path) -> Result<Vec<String>, Error> {
         source: std::io::Error::other(e),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -129,3 +129,6 @@ impl Modules {
         Ok(text)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,6 +61,16 @@ fn ip(line: &str) -> Result<(), Error> {
     Err(Error::Io { place: format!("ip {line}"), source })
 }
 
+/// Returns the frames that the host's end has sent and received.
+pub(crate) fn frames() -> io::Result<u64> {
+    let table = std::fs::read_to_string("/proc/net/dev")?;
+    let line = table.lines().find_map(|l| l.trim_start().strip_prefix(TAP)?.strip_prefix(':'));
+    let line = line.ok_or_else(|| io::Error::other(format!("there is no {TAP}")))?;
+    // Of eight numbers received and eight sent, the second.
+    let numbers: Vec<u64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    Ok([1, 9].iter().filter_map(|n| numbers.get(*n)).sum())
+}
+
 /// A socket that sends frames to the guest.
 pub(crate) struct Sender(doorbell_host_io::packet_socket::PacketSocket);
 

@@ -44,11 +44,6 @@ impl Counts {
         all
     }
 
-    /// Returns the frames on the wire, in both directions.
-    pub fn frames(&self) -> u64 {
-        ["wire_frames", "arrived_frames"].iter().filter_map(|n| self.ledger.get(*n)).sum()
-    }
-
     /// Returns what was added since `earlier`.
     pub(crate) fn since(&self, earlier: &Counts) -> Counts {
         let added = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
@@ -156,3 +151,6 @@ fn description(line: &str) -> Option<Described> {
     let of_bus = !name.starts_with("device_") && name != "clients";
     of_bus.then(|| (name.to_owned(), about.to_owned()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,8 @@ pub struct Measured {
     pub workload: String,
     /// Packets: those that the workload named, or frames on the wire.
     pub packets: u64,
+    /// Frames on the wire, in both directions.
+    pub frames: u64,
     /// Additions to the server's counts; empty for QEMU's own devices.
     pub counts: Counts,
     /// The instructions that the guest executed.
@@ -144,7 +146,9 @@ fn serve(setup: &Setup<'_>, directory: &Path) -> Result<Server, Error> {
     let mut arguments = vec!["--uplink".to_owned(), format!("tap:{TAP}")];
     let option = match setup.device.reached {
         Reached::Calls { .. } => "--plugin-socket",
-        _ => {
+        // The device tree has its address.
+        Reached::DeviceTree => "--socket",
+        Reached::VfioUser { .. } | Reached::Qemu { .. } => {
             arguments.extend(["--mac".to_owned(), emulator::text(MAC)]);
             "--socket"
         }
@@ -205,6 +209,8 @@ struct Guest<'a> {
 struct Window {
     since: Instant,
     counts: Counts,
+    /// Frames on the wire, in both directions, as the host's end has counted them.
+    frames: u64,
     executed: Option<crate::instructions::Snapshot>,
 }
 
@@ -342,7 +348,8 @@ impl Guest<'_> {
             Some(counter) => Some(counter.read().map_err(Error::io("the plug-in's counts"))?),
             None => None,
         };
-        Ok(Window { since: Instant::now(), counts, executed })
+        let frames = net::frames().map_err(Error::io("/proc/net/dev"))?;
+        Ok(Window { since: Instant::now(), counts, frames, executed })
     }
 
     /// Runs a workload, and answers what it asks.
@@ -350,9 +357,12 @@ impl Guest<'_> {
         let name = &workload.name;
         self.console.send(&format!("( . /w/{} )", quoted(name)))?;
         let (mut open, mut result, mut output) = (None, None, String::new());
-        let mut background = Vec::new();
+        let mut background: Vec<(String, ChildGuard)> = Vec::new();
         loop {
             let said = self.message()?;
+            for (line, child) in &mut background {
+                child.alive().map_err(Error::io(format!("{name}: start {line}")))?;
+            }
             output.push_str(&said.before);
             let words: Vec<&str> = said.arguments.split_whitespace().collect();
             match said.word.as_str() {
@@ -390,7 +400,8 @@ impl Guest<'_> {
                     let mut command = self.host_command(&said.arguments);
                     command.stdout(Stdio::null()).stderr(Stdio::null());
                     let child = ChildGuard::spawn(&said.arguments, &mut command);
-                    background.push(child.map_err(Error::io(&said.arguments))?);
+                    let child = child.map_err(Error::io(&said.arguments))?;
+                    background.push((said.arguments.clone(), child));
                     self.console.send("0")?;
                 }
                 "host" => {
@@ -473,11 +484,12 @@ fn measured(
     output: &str,
 ) -> Result<Measured, Error> {
     let counts = now.counts.since(&begun.counts);
+    let frames = now.frames - begun.frames;
     let packets = match packets {
         Some(said) => said.parse().map_err(|_| {
             Error::Input(format!("{name}: `end {said}`: allowed is a number of packets"))
         })?,
-        None => counts.frames(),
+        None => frames,
     };
     if packets == 0 {
         return Err(Error::Input(format!("{name}: no packet between `begin` and `end`")));
@@ -489,6 +501,7 @@ fn measured(
     Ok(Measured {
         workload: name.to_owned(),
         packets,
+        frames,
         counts,
         executed,
         elapsed,

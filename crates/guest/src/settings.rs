@@ -64,3 +64,6 @@ pub(crate) fn commands(settings: &Settings) -> Vec<String> {
     };
     settings.iter().filter_map(command).collect()
 }
+
+#[cfg(test)]
+mod tests;

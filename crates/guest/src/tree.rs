@@ -239,3 +239,6 @@ pub(crate) fn with_axi_ethernet(blob: &[u8], mac: [u8; 6], slot: u8) -> Vec<u8> 
     root.nodes.push(("axi-clock-0".to_owned(), rate));
     write(&root)
 }
+
+#[cfg(test)]
+mod tests;

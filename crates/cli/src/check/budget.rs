@@ -9,14 +9,22 @@ use std::{ops::Range, path::Path};
 use toml_edit::{Document, Item, TableLike, Value};
 
 /// Groups of numbers in a result.
-pub(super) const GROUPS: [&str; 6] =
-    ["per_packet", "ledger", "rates", "limits", "latency_ns", "device_counters"];
+pub(super) const GROUPS: [&str; 8] = [
+    "per_packet",
+    "ledger",
+    "rates",
+    "limits",
+    "latency_ns",
+    "device_counters",
+    "instructions",
+    "functions",
+];
 
 /// Keys at the head of a budget, with descriptions.
 pub(super) const HEADS: [(&str, &str); 8] = [
     ("about", "One line"),
     ("scenario", "The scenario to run: a name, or a .toml file beside this one"),
-    ("device", "Or the served device whose report is checked"),
+    ("device", "Or the device, served or in a guest, whose report is checked"),
     ("profile", "Instead of the scenario's own: a name, or a .toml file beside this one"),
     ("bus", "The bus by whose rules the served device was counted"),
     ("seed", "As --seed"),

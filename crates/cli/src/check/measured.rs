@@ -53,6 +53,7 @@ impl Measured {
         let (is_run, of) = match word("kind").as_deref() {
             Some("run") => (true, word("scenario")),
             Some("serve") => (false, word("device")),
+            Some("guest") => return Measured::of_guest(from, last),
             _ => return Err(unknown(from)),
         };
         let Some(of) = of else { return Err(unknown(from)) };
@@ -78,6 +79,42 @@ impl Measured {
             origin,
             numbers,
             unsound: audit.map(|why| text(why, "?")).collect(),
+        })
+    }
+
+    /// Takes the only run of a result of `guest`, with a number for each function.
+    fn of_guest(from: &str, result: &Map<String, Value>) -> Result<Measured, Error> {
+        let runs = result.get("runs").and_then(Value::as_array).ok_or_else(|| unknown(from))?;
+        let [Value::Object(run)] = &runs[..] else {
+            let n = runs.len();
+            return Err(input!(
+                "{from}: it is of {n} runs; a budget is for one kernel and one workload"
+            ));
+        };
+        let word = |of: &Map<String, Value>, name: &str| {
+            of.get(name).and_then(Value::as_str).map(str::to_owned)
+        };
+        let (Some(of), Some(kernel), Some(workload)) =
+            (word(result, "device"), word(run, "kernel"), word(run, "workload"))
+        else {
+            return Err(unknown(from));
+        };
+        let mut numbers = numbers(run);
+        for f in run.get("functions").and_then(Value::as_array).into_iter().flatten() {
+            if let (Some(name), Some(n)) = (f["function"].as_str(), f["per_packet"].as_f64()) {
+                *numbers.entry(format!("functions.{name}")).or_default() += n;
+            }
+        }
+        let packets = numbers.get("packets").map_or(0, |n| *n as u64);
+        Ok(Measured {
+            from: from.to_owned(),
+            title: format!("{of}, {kernel}, {workload}, {} packets", count(packets)),
+            of,
+            is_run: false,
+            bus: word(result, "bus"),
+            origin: None,
+            numbers,
+            unsound: Vec::new(),
         })
     }
 
@@ -165,7 +202,7 @@ impl Measured {
 }
 
 fn unknown(from: &str) -> Error {
-    input!("{from}: it is not an output of `run --format json` or `serve --format json`")
+    input!("{from}: it is not an output of `run`, `serve` or `guest` with --format json")
 }
 
 /// Returns the numbers of an object and of the objects in it, by dotted names.

@@ -11,13 +11,13 @@ mod measured;
 mod schema;
 mod show;
 
-use crate::render::{count, json};
+use crate::render::{Format, count, json};
 use crate::{DONE, Error, MISSED, args::Check, failed, input, output::print, plan};
 use budget::{Bounds, Budget, Line, Subject};
 use doorbell_lab::result::rounded;
 use measured::Measured;
 pub(crate) use schema::schema;
-use std::io::Write;
+use std::{io::Write, path::Path};
 
 /// A line of a budget with the measured number.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,20 +82,10 @@ impl Verdict<'_> {
 }
 
 pub(crate) fn check(args: &Check) -> Result<u8, Error> {
-    let file = args.budget.to_str().ok_or_else(|| input!("the budget's name is not UTF-8"))?;
+    let file = utf8(&args.budget)?;
     let budget = Budget::read(file)?;
     let (title, set, measured) = measure(args, &budget)?;
-    let (mut rows, mut unknown) = (Vec::new(), Vec::new());
-    for line in &budget.lines {
-        match measured.number(line) {
-            Ok(measured) => rows.push(Row { line, measured }),
-            Err(e) => unknown.push(format!("{file}:{}: {e}", line.at)),
-        }
-    }
-    if !unknown.is_empty() {
-        return Err(Error::Input(unknown.join("\n")));
-    }
-    let verdict = Verdict { file, title, set, rows, measured: &measured };
+    let verdict = verdict(&budget, title, set, &measured)?;
     print(&show::document(&verdict).show(args.output.format, "check", &show::data(&verdict)))?;
     if !args.update {
         return Ok(if verdict.holds() { DONE } else { MISSED });
@@ -109,6 +99,53 @@ pub(crate) fn check(args: &Check) -> Result<u8, Error> {
         let _ = writeln!(std::io::stderr(), "doorbell: {file}: updated");
     }
     Ok(DONE)
+}
+
+fn utf8(budget: &Path) -> Result<&str, Error> {
+    budget.to_str().ok_or_else(|| input!("the budget's name is not UTF-8"))
+}
+
+/// Compares the budget's numbers with measured ones.
+fn verdict<'b>(
+    budget: &'b Budget,
+    title: String,
+    set: Vec<String>,
+    measured: &'b Measured,
+) -> Result<Verdict<'b>, Error> {
+    let (file, mut rows, mut unknown) = (budget.file.as_str(), Vec::new(), Vec::new());
+    for line in &budget.lines {
+        match measured.number(line) {
+            Ok(measured) => rows.push(Row { line, measured }),
+            Err(e) => unknown.push(format!("{file}:{}: {e}", line.at)),
+        }
+    }
+    if !unknown.is_empty() {
+        return Err(Error::Input(unknown.join("\n")));
+    }
+    Ok(Verdict { file, title, set, rows, measured })
+}
+
+/// A budget of a device in a guest, which is read before the guest is booted.
+pub(crate) struct GuestBudget(Budget);
+
+impl GuestBudget {
+    /// Reads the budget, which must be about this device.
+    pub(crate) fn read(path: &Path, device: &str) -> Result<GuestBudget, Error> {
+        let budget = Budget::read(utf8(path)?)?;
+        match &budget.of {
+            Subject::Device { device: of, .. } if of == device => Ok(GuestBudget(budget)),
+            _ => Err(input!("{}: it is not about the device {device}", budget.file)),
+        }
+    }
+
+    /// Checks the output of `guest --format json` and prints the verdict. Returns whether it holds.
+    pub(crate) fn holds(&self, result: &str, format: Format) -> Result<bool, Error> {
+        let measured = Measured::parse("the result", result)?;
+        measured.is_about(&self.0)?;
+        let verdict = verdict(&self.0, measured.title.clone(), Vec::new(), &measured)?;
+        print(&show::document(&verdict).show(format, "check", &show::data(&verdict)))?;
+        Ok(verdict.holds())
+    }
 }
 
 /// Returns the subject of the budget in words, its settings, and all its numbers.
@@ -130,8 +167,8 @@ fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measur
     }
     let Subject::Scenario { .. } = &budget.of else {
         return Err(input!(
-            "{file}: it is about a served device; give the output of `serve --format json` with \
-             --report FILE"
+            "{file}: it is about a served device; give the output of `serve` or `guest` with \
+             --format json as --report FILE"
         ));
     };
     if let Some(profile) = &args.changes.profile {

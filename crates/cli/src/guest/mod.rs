@@ -8,9 +8,11 @@ mod result;
 mod table;
 
 use crate::args::{Guest, Instructions};
+use crate::check::GuestBudget;
 use crate::output::print;
 use crate::progress::Interrupt;
-use crate::{DONE, Error, failed, input, serve};
+use crate::render::json;
+use crate::{DONE, Error, MISSED, failed, input, serve};
 use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, Workload};
 use result::{GuestResult, Run};
@@ -25,17 +27,53 @@ impl From<doorbell_guest::Error> for Error {
     fn from(e: doorbell_guest::Error) -> Error {
         match e {
             doorbell_guest::Error::Input(what) => Error::Input(what),
-            doorbell_guest::Error::NoModule { .. } => Error::Input(e.to_string()),
+            doorbell_guest::Error::NoModule { .. } => Error::Untestable(e.to_string()),
             doorbell_guest::Error::Interrupted => Error::Interrupted("no process is left behind"),
             other => Error::Failed(other.to_string()),
         }
     }
 }
 
+/// Exit codes for `git bisect run`: the kernel cannot be tested; the search makes no sense.
+const SKIP: u8 = 125;
+const STOP: u8 = 128;
+
 pub(crate) fn guest(args: &Guest) -> Result<u8, Error> {
+    if let Some(budget) = &args.bisect {
+        return bisect(args, budget);
+    }
     let result = measure(args)?;
     print(&table::document(&result, args).show(args.output.format, "guest", &result))?;
     Ok(DONE)
+}
+
+/// Checks one kernel for `git bisect run`, which takes any other code than 0 and 125 below 128 as
+/// "bad".
+fn bisect(args: &Guest, budget: &Path) -> Result<u8, Error> {
+    let told = |e: &Error, code: u8| {
+        // If stderr is gone as well, the exit code has to do.
+        let _ = writeln!(stderr(), "doorbell: {e}");
+        Ok(code)
+    };
+    if args.kernel.len() > 1 || args.workload.len() > 1 || args.across.is_some() {
+        return told(&input!("--bisect: one kernel and one workload, without --across"), STOP);
+    }
+    let budget = match GuestBudget::read(budget, &args.device) {
+        Ok(budget) => budget,
+        Err(e) => return told(&e, STOP),
+    };
+    let result = match measure(args) {
+        Ok(result) => result,
+        // A build that has no such module, or does not boot.
+        Err(e @ (Error::Failed(_) | Error::Untestable(_))) => return told(&e, SKIP),
+        Err(e @ Error::Interrupted(_)) => return Err(e),
+        Err(e) => return told(&e, STOP),
+    };
+    match budget.holds(&json("guest", &result), args.output.format) {
+        Ok(true) => Ok(DONE),
+        Ok(false) => Ok(MISSED),
+        Err(e) => told(&e, STOP),
+    }
 }
 
 /// Boots all kernels with all settings.

@@ -101,7 +101,7 @@ impl Run {
             workload: m.workload.clone(),
             settings: variables.chain(set).collect(),
             packets: m.packets,
-            frames: m.counts.frames(),
+            frames: m.frames,
             ledger: m.counts.ledger.clone(),
             per_packet: m
                 .counts

@@ -4,6 +4,7 @@
 #: packets=400    Requests
 nc -ll -p 7 -e cat &
 server=$!
+until nc -w 1 127.0.0.1 7 </dev/null >/dev/null 2>&1; do usleep 20000; done
 ask tcp 20 "$size" || exit 1
 begin
 ask tcp "$packets" "$size" || exit 1

@@ -1,0 +1,41 @@
+use super::*;
+use proptest::prelude::*;
+
+fn all(text: &str) -> Vec<Message> {
+    let (mut left, mut found) = (text.as_bytes(), Vec::new());
+    while let Ok((message, end)) = message(left, 0) {
+        found.push(message);
+        left = &left[end..];
+    }
+    found
+}
+
+#[test]
+fn messages_have_a_word_arguments_and_the_output_before_them() {
+    let found = all("one\r\ntwo\r\n<<<end 64>>>\r\n<<<done 0>>>");
+    assert_eq!(found[0].before, "one\ntwo\n");
+    assert_eq!((&*found[0].word, &*found[0].arguments), ("end", "64"));
+    assert_eq!((&*found[1].word, &*found[1].arguments), ("done", "0"));
+}
+
+#[test]
+fn a_message_that_has_come_in_part_is_waited_for() {
+    assert_eq!(message(b"out<<<don", 0), Err(3));
+    assert_eq!(message(b"out<<", 0), Err(3));
+}
+
+proptest! {
+    #[test]
+    fn a_message_is_found_wherever_the_text_is_cut(
+        before in "[a-z<> \n]{0,40}", cut in 0usize..80,
+    ) {
+        let text = format!("{before}<<<done 0>>>");
+        let text = text.as_bytes();
+        let cut = cut.min(text.len());
+        let whole = message(text, 0);
+        if let Err(searched) = message(&text[..cut], 0) {
+            prop_assert!(searched <= cut);
+            prop_assert_eq!(message(text, searched), whole);
+        }
+    }
+}
