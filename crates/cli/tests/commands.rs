@@ -383,6 +383,7 @@ fn help_names_only_what_exists() {
         "check",
         "transfer",
         "serve",
+        "guest",
         "live",
         "list",
         "new",

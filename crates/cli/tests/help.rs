@@ -5,8 +5,19 @@ mod common;
 use common::{doorbell, good, pcap, tcp};
 use std::process::Command;
 
-const COMMANDS: [&str; 10] =
-    ["reproduce", "run", "compare", "sweep", "rank", "check", "transfer", "serve", "live", "list"];
+const COMMANDS: [&str; 11] = [
+    "reproduce",
+    "run",
+    "compare",
+    "sweep",
+    "rank",
+    "check",
+    "transfer",
+    "serve",
+    "guest",
+    "live",
+    "list",
+];
 
 /// The examples in the help of a command.
 fn examples(command: &str) -> Vec<String> {
@@ -24,8 +35,9 @@ fn every_example_in_help_works() {
         .unwrap();
     let bin = std::path::Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    // Those that serve or need root wait for somebody else; `reproduce` has a test of its own.
-    let ends = |c: &&&str| !["serve", "live", "reproduce"].contains(*c);
+    // Those that serve or need root wait for somebody else, and `guest` boots; `reproduce` has a
+    // test of its own.
+    let ends = |c: &&&str| !["serve", "guest", "live", "reproduce"].contains(*c);
     for example in COMMANDS.iter().filter(ends).flat_map(|c| examples(c)) {
         let mut shell = Command::new("bash");
         shell.args(["-o", "pipefail", "-ec", &example]).current_dir(at).env("PATH", &path);
@@ -37,7 +49,8 @@ fn every_example_in_help_works() {
 
 #[test]
 fn examples_of_what_waits_are_taken() {
-    for example in ["serve", "live", "reproduce"].into_iter().flat_map(examples) {
+    let all = ["serve", "guest", "live", "reproduce"];
+    for example in all.into_iter().flat_map(examples) {
         // An unknown option after them is the only mistake.
         let args: Vec<&str> = example.split(' ').skip(1).chain(["--no-such-option"]).collect();
         let r = doorbell(&args);

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Characters of the console that an error shows.
-const SHOWN: usize = 2000;
+const SHOWN: usize = 6000;
 /// Longest wait between two looks at a signal.
 const LOOK: Duration = Duration::from_millis(100);
 

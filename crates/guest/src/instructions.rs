@@ -25,9 +25,7 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 
-pub mod programs;
-
 pub use counter::{Counter, Executed, Snapshot};
-pub use profile::{Change, Profile, Work, changed};
+pub use profile::{Profile, Work};
 pub use steps::Step;
 pub use symbols::{Function, KERNEL, Symbols, SymbolsError};

@@ -43,7 +43,10 @@ pub(crate) fn isolate() -> Result<(), Error> {
         let _ = std::fs::write(file, "1");
     }
     ip("link set lo up")?;
-    ip(&format!("tuntap add dev {TAP} mode tap"))?;
+    ip(&format!("tuntap add dev {TAP} mode tap")).map_err(|e| {
+        let advice = "every user must be able to open /dev/net/tun, as udev sets it up (mode 0666)";
+        Error::Input(format!("{e}; {advice}"))
+    })?;
     ip(&format!("link set {TAP} address {} mtu 9000 up", text(HOST_MAC)))?;
     ip(&format!("addr add {HOST}/24 dev {TAP}"))?;
     ip(&format!("neigh replace {GUEST} lladdr {} nud permanent dev {TAP}", text(MAC)))

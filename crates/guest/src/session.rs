@@ -397,7 +397,8 @@ impl Guest<'_> {
                     self.console.send("0")?;
                 }
                 "start" => {
-                    let mut command = self.host_command(&said.arguments);
+                    // Without a shell in between, which would leave it behind.
+                    let mut command = self.host_command(&format!("exec {}", said.arguments));
                     command.stdout(Stdio::null()).stderr(Stdio::null());
                     let child = ChildGuard::spawn(&said.arguments, &mut command);
                     let child = child.map_err(Error::io(&said.arguments))?;

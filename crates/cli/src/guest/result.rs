@@ -134,12 +134,16 @@ fn parts(p: &Profile, driver: &str, packets: f64) -> BTreeMap<String, f64> {
     let steps = p.steps(driver);
     let steps = steps.iter().map(|(step, w)| (format!("driver_{}", step.name()), w.instructions));
     let user = p.user().instructions;
+    let unlisted = p.unlisted().instructions;
     let all = [
         ("driver".to_owned(), p.module(driver).instructions),
-        ("kernel".to_owned(), p.total().instructions - user),
+        ("kernel".to_owned(), p.total().instructions - user - unlisted),
         ("user".to_owned(), user),
+        // Nowhere else: the plug-in's table was full.
+        ("unlisted".to_owned(), unlisted),
     ];
-    all.into_iter().chain(steps).map(|(name, n)| (name, each(n))).collect()
+    let known = all.into_iter().filter(|(name, n)| *n > 0 || name != "unlisted");
+    known.chain(steps).map(|(name, n)| (name, each(n))).collect()
 }
 
 fn functions(p: &Profile, packets: f64) -> Vec<Function> {

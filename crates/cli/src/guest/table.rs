@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const SAME: (f64, f64) = (0.005, 0.005);
 
 /// Parts of the instructions, with descriptions.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
     ("driver", "instructions of the driver's module"),
     ("driver_transmit", "of it, from the stack to the doorbell"),
     ("driver_completion", "of it, to give sent buffers back"),
@@ -20,6 +20,7 @@ const PARTS: [(&str, &str); 7] = [
     ("driver_other", "of it, anywhere else"),
     ("kernel", "the kernel and all its modules, idle loop and timers included"),
     ("user", "programs of the guest"),
+    ("unlisted", "of functions that are not known, since the plug-in's table was full"),
 ];
 
 /// Builds the tables: for each workload a bill, and the functions.
@@ -130,10 +131,12 @@ fn bill(runs: &[&Run], described: &[Described], args: &Guest) -> (Table, bool) {
         let shown =
             if group == "instructions" { format!("{group}.{name}") } else { name.to_owned() };
         all.insert(0, Cell::from(shown));
-        table.noted(all, about);
+        // Beside more columns there is no room for it.
+        table.noted(all, if runs.len() > 2 { "" } else { about });
     };
     for (name, about) in PARTS {
-        if name.starts_with("driver") || args.instructions == Instructions::All {
+        let always = name.starts_with("driver") || name == "unlisted";
+        if always || args.instructions == Instructions::All {
             row("instructions", name, about);
         }
     }

@@ -38,7 +38,9 @@ fn directories_stand_before_what_is_in_them_and_each_name_is_there_once() {
 
 proptest! {
     #[test]
-    fn any_data_come_back(files in prop::collection::btree_map("[a-z]{1,9}", any::<Vec<u8>>(), 0..9)) {
+    fn any_data_come_back(
+        files in prop::collection::btree_map("[a-z]{1,9}", any::<Vec<u8>>(), 0..9),
+    ) {
         let mut archive = Archive::default();
         for (name, data) in &files {
             archive.plain(name, data);

@@ -4,7 +4,6 @@ use super::{Executed, Function, KERNEL, Step, Symbols};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::iter::Sum;
-use std::num::NonZeroU64;
 
 /// Instructions, and the loads and stores of device memory among them if those were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,33 +138,4 @@ impl Profile {
         let parts = [self.user, self.unknown, self.unlisted];
         self.functions.values().copied().chain(parts).sum()
     }
-}
-
-/// A function that executes another number of instructions a packet than before.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// The function.
-    pub function: Function,
-    /// Instructions a packet in the first profile.
-    pub before: f64,
-    /// Instructions a packet in the second profile.
-    pub after: f64,
-}
-
-/// Returns the functions whose instructions a packet differ between two profiles, largest
-/// difference first. `per_a` and `per_b` are the packets of each.
-pub fn changed(a: &Profile, b: &Profile, per_a: NonZeroU64, per_b: NonZeroU64) -> Vec<Change> {
-    let count = |p: &Profile, f| p.functions.get(f).map_or(0, |w| w.instructions);
-    let mut all = Vec::new();
-    for f in a.functions.keys().chain(b.functions.keys().filter(|f| !a.functions.contains_key(f))) {
-        let (x, y) = (count(a, f), count(b, f));
-        // As fractions: rounding makes no difference.
-        if u128::from(x) * u128::from(per_b.get()) != u128::from(y) * u128::from(per_a.get()) {
-            let (before, after) = (x as f64 / per_a.get() as f64, y as f64 / per_b.get() as f64);
-            all.push(Change { function: f.clone(), before, after });
-        }
-    }
-    let size = |c: &Change| (c.after - c.before).abs();
-    all.sort_by(|c, d| size(d).total_cmp(&size(c)).then_with(|| c.function.cmp(&d.function)));
-    all
 }

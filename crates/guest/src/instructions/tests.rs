@@ -1,12 +1,12 @@
 //! Tests of the reader. Those in `exact` run real guests.
 
 mod exact;
+mod programs;
 mod reader;
 mod symbols;
 
-use super::{Executed, Function, Step, Symbols, Work, changed};
+use super::{Executed, Function, Step, Symbols, Work};
 use proptest::prelude::*;
-use std::num::NonZeroU64;
 
 /// Lines of real guests: Debian's 6.12.107 (x86-64, ppc64el) and 7.3.4 (arm64).
 const X86_64: &str = "\
@@ -56,10 +56,6 @@ c00800000028d3d8 t ibmveth_alloc_buffer_pool	[ibmveth]
 
 fn instructions(instructions: u64) -> Work {
     Work { instructions, ..Work::default() }
-}
-
-fn per(packets: u64) -> NonZeroU64 {
-    NonZeroU64::new(packets).unwrap()
 }
 
 #[test]
@@ -127,29 +123,6 @@ fn drivers_functions_have_their_step() {
     ] {
         assert_eq!(Step::of(module, function), step, "{module}:{function}");
     }
-}
-
-#[test]
-fn changes_are_by_packet_and_largest_first() {
-    let symbols = Symbols::parse(PPC64).unwrap();
-    let profile = |counts: [(u64, u64); 3]| Executed::from_counts(counts).profile(&symbols);
-    let [xmit, poll, softirq] =
-        [0xc008_0000_0028_bcf8, 0xc008_0000_0028_caa8, 0xc000_0000_0014_d8a0];
-    let a = profile([(xmit, 300), (poll, 90), (softirq, 30)]);
-    let b = profile([(xmit, 200), (poll, 80), (softirq, 25)]);
-    let changes = changed(&a, &b, per(3), per(2));
-    let shown: Vec<_> =
-        changes.iter().map(|c| (c.function.name.as_str(), c.before, c.after)).collect();
-    assert_eq!(shown, [("ibmveth_poll", 30.0, 40.0), ("handle_softirqs", 10.0, 12.5)]);
-    assert_eq!(changed(&a, &a, per(7), per(7)), []);
-}
-
-#[test]
-fn functions_of_one_profile_alone_are_changes() {
-    let symbols = Symbols::parse(PPC64).unwrap();
-    let a = Executed::from_counts([(0xc008_0000_0028_bcf8, 6)]).profile(&symbols);
-    let changes = changed(&a, &Executed::default().profile(&symbols), per(3), per(2));
-    assert_eq!(changes.iter().map(|c| (c.before, c.after)).collect::<Vec<_>>(), [(2.0, 0.0)]);
 }
 
 /// A line of a symbol list, often well formed.

@@ -63,7 +63,7 @@ fn a_missing_module_is_named_and_a_circle_ends() {
     let all = Modules::below(dir.path()).unwrap();
     assert_eq!(all.order(&["a"]).unwrap().len(), 2);
     assert_eq!(all.order(&["c"]).unwrap_err(), "gone");
-    assert!(Modules::below(&tree(&[("x", b"")]).path().to_owned()).is_err());
+    assert!(Modules::below(tree(&[("x", b"")]).path()).is_err());
 }
 
 #[test]

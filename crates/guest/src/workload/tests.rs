@@ -18,7 +18,7 @@ fn every_workload_that_is_built_in_describes_itself_and_its_variables() {
 fn settings_stand_in_front_of_the_script_and_the_last_one_wins() {
     let w = Workload::find("pktgen").unwrap();
     let set = |v: &str| ("size".to_owned(), v.to_owned());
-    let script = w.with(&vec![set("1"), set("it's 9")]);
+    let script = w.with(&[set("1"), set("it's 9")]);
     assert!(script.starts_with("size='it'\\''s 9'\nburst='32'\n"), "{script}");
     assert!(script.ends_with(&w.script));
 }

@@ -2,7 +2,8 @@
 # shellcheck shell=dash disable=SC2154 # the variables are the workload's
 #: megabytes=32   Bytes that are received, in MB
 start iperf3 -s
-until nc -w 1 "$HOST" 5201 </dev/null >/dev/null 2>&1; do usleep 50000; done
+# It listens: port 5201 in state LISTEN.
+host "until grep -q ':1451 .* 0A ' /proc/net/tcp /proc/net/tcp6 2>&1; do sleep 0.05; done"
 iperf3 -R -c "$HOST" -n 1M >/dev/null || exit 1
 begin
 iperf3 -R -c "$HOST" -n "${megabytes}M" || exit 1

@@ -1,9 +1,9 @@
 //! The plug-in in real guests: each program's instructions are counted to the last one.
 
-use crate::instructions::programs::{Arch, Program, device_loop, fault_loop, memory_loop};
+use super::programs::{Program, device_loop, fault_loop, memory_loop};
 use crate::instructions::{Counter, Snapshot};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use crate::{Arch, Machine, fetch::debian_kernel};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// A guest whose init is a program.
@@ -13,21 +13,14 @@ struct Guest {
     _directory: tempfile::TempDir,
 }
 
-/// Cache of the fetched guest, emulator, machine, console.
-fn machine(arch: Arch) -> (&'static str, &'static str, &'static str, &'static str) {
+/// Returns the kernel, and the machine and CPU, of an architecture.
+fn machine(arch: Arch) -> (&'static str, &'static str) {
     match arch {
-        Arch::X86_64 => ("guest", "qemu-system-x86_64", "-M q35 -cpu max", "ttyS0"),
-        Arch::Arm64 => (
-            "guest-arm64",
-            "qemu-system-aarch64",
-            "-M virt,gic-version=3 -cpu cortex-a57",
-            "ttyAMA0",
-        ),
+        Arch::X86_64 => ("6.12", "-M q35 -cpu max"),
+        Arch::Arm64 => ("7.3", "-M virt,gic-version=3 -cpu cortex-a57"),
         Arch::Ppc64 => (
-            "guest-ppc64el",
-            "qemu-system-ppc64",
+            "6.12",
             "-M pseries,x-vof=on,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,cap-ccf-assist=off",
-            "hvc0",
         ),
     }
 }
@@ -63,22 +56,22 @@ impl Guest {
         }
         let initrd = directory.path().join("initrd");
         std::fs::write(&initrd, initramfs(&program.elf)).unwrap();
-        let (cache, emulator, machine, console) = machine(arch);
-        let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
-        let caches = std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from);
-        let cache = caches.join("doorbell").join(cache);
+        let (kernel, options) = machine(arch);
+        let said = |line: &str| eprintln!("{line}");
+        let machine = Machine::fetch(arch, &said).unwrap();
+        let kernel = debian_kernel(arch, kernel, &said).unwrap();
         // This program is target/debug/deps/NAME.
         let me = std::env::current_exe().unwrap();
         let plugin = me.ancestors().nth(2).unwrap().join("libdoorbell_plugin.so");
-        let process = Command::new("../../tools/test-guest/qemu.sh")
-            .env("DOORBELL_GUEST", &cache)
-            .env("DOORBELL_EMULATOR", emulator)
-            .args(machine.split(' '))
+        let console = arch.console();
+        let process = machine
+            .emulator()
+            .args(options.split(' '))
             .args(
                 "-accel tcg -m 512M -nodefaults -display none -no-reboot -serial stdio".split(' '),
             )
             .args(["-smp", &cpus.to_string(), "-kernel"])
-            .arg(cache.join("vmlinuz"))
+            .arg(kernel.join("vmlinuz"))
             .arg("-initrd")
             .arg(&initrd)
             .arg("-append")
@@ -136,19 +129,19 @@ fn check_all(arch: Arch) {
 }
 
 #[test]
-#[ignore = "needs QEMU and kernel of tools/test-guest/fetch.sh"]
+#[ignore = "boots a kernel, which is fetched; `make test-guest` runs it"]
 fn counts_x86_64_exactly() {
     check_all(Arch::X86_64);
 }
 
 #[test]
-#[ignore = "needs QEMU and kernel of tools/test-guest/foreign.sh"]
+#[ignore = "boots a kernel, which is fetched; `make test-guest` runs it"]
 fn counts_arm64_exactly() {
     check_all(Arch::Arm64);
 }
 
 #[test]
-#[ignore = "needs QEMU and kernel of tools/test-guest/foreign.sh"]
+#[ignore = "boots a kernel, which is fetched; `make test-guest` runs it"]
 fn counts_ppc64_exactly() {
     check_all(Arch::Ppc64);
 }

@@ -3,34 +3,24 @@
 //! Each is a static ELF file for a guest's `/init`: a loop, and then a system call that does not
 //! return. A count that differs by one is wrong.
 
+use crate::Arch;
 use std::ops::Range;
-
-/// An architecture of guests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arch {
-    /// x86-64.
-    X86_64,
-    /// AArch64.
-    Arm64,
-    /// 64-bit little-endian PowerPC.
-    Ppc64,
-}
 
 /// A program, and the work that it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub(super) struct Program {
     /// The ELF file.
-    pub elf: Vec<u8>,
+    pub(super) elf: Vec<u8>,
     /// Addresses of its code.
-    pub code: Range<u64>,
+    pub(super) code: Range<u64>,
     /// Instructions that it executes, all of them in `code`.
-    pub instructions: u64,
+    pub(super) instructions: u64,
     /// Loads from device memory, and as many stores to it.
-    pub accesses: u64,
+    pub(super) accesses: u64,
 }
 
 /// Returns a program whose loop loads from and stores to its stack `rounds` times.
-pub fn memory_loop(arch: Arch, rounds: u32) -> Program {
+pub(super) fn memory_loop(arch: Arch, rounds: u32) -> Program {
     let code = match arch {
         Arch::X86_64 => x86(Vec::new(), X86_STACK, rounds),
         Arch::Arm64 => arm64(Vec::new(), ARM64_STACK, rounds),
@@ -41,7 +31,7 @@ pub fn memory_loop(arch: Arch, rounds: u32) -> Program {
 
 /// Returns a program that stores to `pages` new pages of its stack, 64 KiB apart: each store faults
 /// once. The stack has room for 100.
-pub fn fault_loop(arch: Arch, pages: u32) -> Program {
+pub(super) fn fault_loop(arch: Arch, pages: u32) -> Program {
     let code = match arch {
         Arch::X86_64 => x86(Vec::new(), X86_PAGES, pages),
         Arch::Arm64 => arm64(Vec::new(), ARM64_PAGES, pages),
@@ -55,7 +45,7 @@ pub fn fault_loop(arch: Arch, pages: u32) -> Program {
 ///
 /// The kernel needs `iomem=relaxed`, the initramfs `/dev/mem`, and the machine must be `q35` or
 /// `virt`. There is none for `pseries`, which has no device memory at a fixed address.
-pub fn device_loop(arch: Arch, rounds: u32) -> Option<Program> {
+pub(super) fn device_loop(arch: Arch, rounds: u32) -> Option<Program> {
     let code = match arch {
         Arch::X86_64 => x86(X86_MAP.map(<[u8]>::to_vec).to_vec(), X86_DEVICE, rounds),
         Arch::Arm64 => arm64(words(&ARM64_MAP), ARM64_DEVICE, rounds),
