@@ -272,6 +272,8 @@ impl Guest<'_> {
         self.message()?;
         let release = self.shell("uname -r")?.trim().to_owned();
         progress(&format!("{}: {release}, loads {}", kernel.name, setup.device.driver));
+        // Messages of the boot are not the driver's.
+        self.shell("dmesg -c >/dev/null")?;
         self.bring_up(setup, order, settings)?;
         let mut symbols = None;
         if self.counter.is_some() {
@@ -307,7 +309,14 @@ impl Guest<'_> {
         for module in order {
             let own = *module == setup.device.driver.replace('-', "_");
             let parameters = if own { settings::parameters(settings) } else { String::new() };
-            self.shell(&format!("insmod /m/{module}.ko{parameters}"))?;
+            let loaded = self.shell(&format!("insmod /m/{module}.ko{parameters}"));
+            if let Err(Error::Command { command, status, said }) = loaded {
+                // The kernel's own words name the symbol, the version or the parameter.
+                let why = self.shell("dmesg | tail -n 3").unwrap_or_default();
+                let said = format!("{said}\n{}", why.trim());
+                return Err(Error::Command { command, status, said });
+            }
+            loaded?;
         }
         let none = format!("the driver {} has made no interface", setup.device.driver);
         self.wait_for(&format!("[ -e /sys/class/net/{NIC} ]"), &none)?;
