@@ -16,6 +16,8 @@ const PAGE: &str = "127.0.0.1:9101";
 const START: Duration = Duration::from_secs(30);
 /// The counts rest when they are the same so many times, that far apart.
 const REST: (usize, Duration) = (3, Duration::from_millis(50));
+/// The same between frames: a driver that takes longer has them in its ring.
+const LULL: (usize, Duration) = (2, Duration::from_millis(5));
 
 /// The counts of a server by name.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -126,10 +128,20 @@ impl Server {
 
     /// Returns its counts when nothing moves any more.
     pub(crate) fn at_rest(&mut self) -> Result<Counts, Error> {
+        self.same(REST)
+    }
+
+    /// Waits until the driver has probably read what has come.
+    pub(crate) fn lull(&mut self) -> Result<(), Error> {
+        self.same(LULL).map(drop)
+    }
+
+    /// Returns its counts when they are the same `times`, `apart` from each other.
+    fn same(&mut self, (times, apart): (usize, Duration)) -> Result<Counts, Error> {
         let mut last = self.counts()?;
         let mut same = 0;
-        while same < REST.0 {
-            std::thread::sleep(REST.1);
+        while same < times {
+            std::thread::sleep(apart);
             let now = self.counts()?;
             same = if now == last { same + 1 } else { 0 };
             last = now;

@@ -446,7 +446,8 @@ impl Guest<'_> {
         command
     }
 
-    /// Sends frames toward the guest, and waits for its driver, so that nobody loses one.
+    /// Sends frames toward the guest, and waits for its driver, so that nobody loses one. The guest
+    /// is asked at the end: its answers cost instructions, and drivers ask their device for them.
     fn frames(&mut self, name: &str, words: &[&str]) -> Result<(), Error> {
         let numbers: Vec<usize> = words.iter().filter_map(|w| w.parse().ok()).collect();
         let [count, size, burst, gap] = numbers[..] else {
@@ -463,18 +464,26 @@ impl Guest<'_> {
             sender.send(now, size)?;
             (sent, unread) = (sent + now, unread + now);
             std::thread::sleep(Duration::from_micros(gap as u64));
-            if unread >= UNREAD || sent == count {
-                let until = Instant::now() + Duration::from_secs(APPEARS.into());
-                while self.read_by_driver()? < first + sent as u64 {
-                    if Instant::now() > until {
-                        let what = format!("{name}: the driver did not read {sent} frames");
-                        return Err(self.console.ended(&what));
-                    }
-                }
-                unread = 0;
+            match &mut self.server {
+                Some(server) if sent < count && unread >= UNREAD => server.lull()?,
+                _ if unread >= UNREAD || sent == count => self.until_read(name, first, sent)?,
+                _ => continue,
             }
+            unread = 0;
         }
         self.console.send("0")
+    }
+
+    /// Waits until the driver has read `sent` frames.
+    fn until_read(&mut self, name: &str, first: u64, sent: usize) -> Result<(), Error> {
+        let until = Instant::now() + Duration::from_secs(APPEARS.into());
+        while self.read_by_driver()? < first + sent as u64 {
+            if Instant::now() > until {
+                let what = format!("{name}: the driver did not read {sent} frames");
+                return Err(self.console.ended(&what));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the frames that the driver has passed up. The guest is in `frames`.
