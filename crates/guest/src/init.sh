@@ -35,13 +35,25 @@ ask() {
     read -r status
     return "$status"
 }
-# The host asks now and then how many frames the driver has passed up.
+# The frames that the driver has read. Those that it does not pass up, since it runs an XDP program
+# itself, it counts apart.
+passed() {
+    read -r passed <"/sys/class/net/$NIC/statistics/rx_packets"
+    [ -z "${xdp:-}" ] || passed=$((passed + $(ethtool -S "$NIC" |
+        awk '/ rx_xdp_(drop|tx_xmit):/ { n += $2 } END { print n + 0 }')))
+}
+# The host asks now and then how many these are.
 frames() {
     echo "<<<frames $*>>>"
     while read -r status && [ "$status" = read ]; do
-        echo "<<<passed $(cat "/sys/class/net/$NIC/statistics/rx_packets")>>>"
+        passed
+        echo "<<<passed $passed>>>"
     done
     return "$status"
+}
+xdp() {
+    xdp=$1
+    ip link set dev "$NIC" xdp obj "/xdp/$1.o" sec xdp
 }
 
 ip link set lo up

@@ -2,7 +2,7 @@
 //! workloads. Format: cpio "newc" (Linux, Documentation/driver-api/early-userspace).
 
 use crate::arch::Arch;
-use crate::{Error, elf};
+use crate::{Error, elf, xdp};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,8 @@ impl Archive {
         self.put(name, data, PLAIN);
     }
 
-    /// Adds the programs that every guest has: init, shell, network tools with their libraries.
+    /// Adds the programs that every guest has: init, shell, network tools with their libraries,
+    /// XDP programs.
     pub(crate) fn programs(&mut self, root: &Path, arch: Arch) -> Result<(), Error> {
         self.executable("init", include_bytes!("init.sh"));
         self.executable("bin/busybox", &read(&root.join("usr/bin/busybox"))?);
@@ -79,6 +80,9 @@ impl Archive {
         }
         // iperf3 cancels threads, for which the C library loads this one.
         self.library("libgcc_s.so.1", root, &libraries)?;
+        for (name, program) in xdp::PROGRAMS {
+            self.plain(&format!("xdp/{name}.o"), &xdp::object(program)?);
+        }
         let loader = arch.loader();
         let file = loader.rsplit('/').next().unwrap_or(loader);
         self.executable(loader, &read(&libraries.join(file))?);

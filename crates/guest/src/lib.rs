@@ -22,6 +22,7 @@ mod session;
 pub mod settings;
 mod tree;
 mod workload;
+mod xdp;
 
 pub use arch::Arch;
 pub use device::{DEVICES, Device};

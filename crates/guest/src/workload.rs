@@ -9,6 +9,8 @@
 //!   is a frame on the wire, in either direction;
 //! * `frames COUNT SIZE BURST GAP`: the host sends frames toward the guest, `GAP` microseconds
 //!   from one burst to the next or more, and none that the guest has no room for;
+//! * `xdp drop|tx`: the interface runs an XDP program that drops all frames, or sends them back
+//!   with their addresses swapped; in the driver, or in the kernel if the driver has no XDP;
 //! * `ask icmp|tcp COUNT SIZE`: the host sends requests, each after the answer to the last;
 //! * `host COMMAND`: the host runs a command, in the guest's network;
 //! * `start COMMAND`: the same, in the background until the workload ends.
@@ -42,9 +44,11 @@ pub struct Variable {
     pub about: String,
 }
 
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 9] = [
     ("pktgen", include_str!("workloads/pktgen.sh")),
     ("receive", include_str!("workloads/receive.sh")),
+    ("xdp-drop", include_str!("workloads/xdp-drop.sh")),
+    ("xdp-tx", include_str!("workloads/xdp-tx.sh")),
     ("echo", include_str!("workloads/echo.sh")),
     ("request-response", include_str!("workloads/request-response.sh")),
     ("ping", include_str!("workloads/ping.sh")),
