@@ -415,8 +415,9 @@ pub(crate) struct Guest {
     /// A module that replaces the kernel's own of that name; may be repeated
     #[arg(long, value_name = "FILE.ko")]
     pub(crate) module: Vec<PathBuf>,
-    /// Workloads, separated by commas: pktgen, receive, xdp-drop, xdp-tx, echo, request-response,
-    /// ping, iperf-send, iperf-receive, or the path of a script. `list --workloads` describes them
+    /// Workloads, separated by commas: pktgen, receive, xdp-drop, xdp-tx, testpmd, echo,
+    /// request-response, ping, iperf-send, iperf-receive, or the path of a script. `list
+    /// --workloads` describes them
     #[arg(long, value_name = "WORKLOAD,...", value_delimiter = ',', default_value = "pktgen")]
     pub(crate) workload: Vec<String>,
     /// Set a key inside the guest: a variable of a workload, mtu, module.NAME, ethtool.priv.NAME,

@@ -5,15 +5,16 @@
 //! needed.
 
 use crate::arch::Arch;
-use crate::{Error, Progress};
+use crate::{Error, Progress, Workload};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     ("lib.sh", include_str!("../../../tools/lib.sh")),
     ("guest/apt.sh", include_str!("../../../tools/guest/apt.sh")),
     ("guest/machine.sh", include_str!("../../../tools/guest/machine.sh")),
+    ("guest/package.sh", include_str!("../../../tools/guest/package.sh")),
     ("guest/kernel.sh", include_str!("../../../tools/guest/kernel.sh")),
 ];
 
@@ -23,17 +24,33 @@ pub struct Machine {
     /// The architecture.
     pub arch: Arch,
     directory: PathBuf,
+    /// Roots of packages, and their files that the guest gets.
+    pub(crate) packages: Vec<(PathBuf, Vec<String>)>,
 }
 
 impl Machine {
     /// Brings it into the cache unless it is there.
     pub fn fetch(arch: Arch, progress: &Progress<'_>) -> Result<Machine, Error> {
-        Ok(Machine { arch, directory: script("machine.sh", &[arch.debian()], progress)? })
+        let directory = script("machine.sh", &[arch.debian()], progress)?;
+        Ok(Machine { arch, directory, packages: Vec::new() })
+    }
+
+    /// Adds the packages that the workloads need, and brings them into the cache.
+    pub fn fetch_packages(
+        &mut self,
+        workloads: &[Workload],
+        progress: &Progress<'_>,
+    ) -> Result<(), Error> {
+        for (name, files) in workloads.iter().flat_map(|w| &w.packages) {
+            let root = script("package.sh", &[self.arch.debian(), name], progress)?;
+            self.packages.push((root, files.clone()));
+        }
+        Ok(())
     }
 
     #[cfg(test)]
     pub(crate) fn at(arch: Arch, directory: PathBuf) -> Machine {
-        Machine { arch, directory }
+        Machine { arch, directory, packages: Vec::new() }
     }
 
     /// Returns the root of the guest's programs.

@@ -89,6 +89,25 @@ impl Archive {
         Ok(())
     }
 
+    /// Adds programs and libraries of an unpacked package.
+    pub(crate) fn package(
+        &mut self,
+        root: &Path,
+        files: &[String],
+        arch: Arch,
+    ) -> Result<(), Error> {
+        let libraries = root.join("usr/lib").join(arch.triple());
+        for name in files {
+            match root.join("usr/bin").join(name) {
+                path if path.exists() => {
+                    self.program(&format!("bin/{name}"), &path, root, &libraries)?;
+                }
+                _ => self.library(name, root, &libraries)?,
+            }
+        }
+        Ok(())
+    }
+
     fn program(
         &mut self,
         name: &str,

@@ -184,6 +184,9 @@ fn pack(
 ) -> Result<Vec<u8>, Error> {
     let mut archive = Archive::default();
     archive.programs(&machine.programs(), machine.arch)?;
+    for (root, files) in &machine.packages {
+        archive.package(root, files, machine.arch)?;
+    }
     for module in modules {
         archive.plain(&format!("m/{module}.ko"), &kernel.modules.text(module)?);
     }

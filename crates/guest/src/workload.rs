@@ -2,8 +2,9 @@
 //!
 //! A workload is a script of the guest's shell. Its first comment describes it; a line
 //! `#: NAME=DEFAULT  Description` declares a variable that a person may set, and `#: modules NAME…`
-//! the kernel modules that it needs. The script has `$NIC`, `$GUEST`, `$HOST` and `$HOST_MAC`, and
-//! these words:
+//! the kernel modules that it needs. `#: package NAME FILE…` names a package of Debian, and its
+//! programs and libraries that the guest gets, with all that they are linked with. The script has
+//! `$NIC`, `$GUEST`, `$HOST` and `$HOST_MAC`, and these words:
 //!
 //! * `begin` and `end [PACKETS]`: what happens between them is counted; without a number, a packet
 //!   is a frame on the wire, in either direction;
@@ -29,6 +30,8 @@ pub struct Workload {
     pub variables: Vec<Variable>,
     /// Modules that it needs.
     pub modules: Vec<String>,
+    /// Packages of Debian by name, with the files that it needs.
+    pub(crate) packages: Vec<(String, Vec<String>)>,
     /// The script.
     pub script: String,
 }
@@ -44,11 +47,12 @@ pub struct Variable {
     pub about: String,
 }
 
-const BUILT_IN: [(&str, &str); 9] = [
+const BUILT_IN: [(&str, &str); 10] = [
     ("pktgen", include_str!("workloads/pktgen.sh")),
     ("receive", include_str!("workloads/receive.sh")),
     ("xdp-drop", include_str!("workloads/xdp-drop.sh")),
     ("xdp-tx", include_str!("workloads/xdp-tx.sh")),
+    ("testpmd", include_str!("workloads/testpmd.sh")),
     ("echo", include_str!("workloads/echo.sh")),
     ("request-response", include_str!("workloads/request-response.sh")),
     ("ping", include_str!("workloads/ping.sh")),
@@ -86,6 +90,7 @@ impl Workload {
             about: String::new(),
             variables: Vec::new(),
             modules: Vec::new(),
+            packages: Vec::new(),
             script: script.to_owned(),
         };
         for (n, line) in script.lines().enumerate() {
@@ -101,6 +106,11 @@ impl Workload {
                 found.modules.extend(rest.split_whitespace().map(str::to_owned));
                 continue;
             }
+            let mut words = rest.split_whitespace().map(str::to_owned);
+            if let ("package", Some(package)) = (what, words.next()) {
+                found.packages.push((package, words.collect()));
+                continue;
+            }
             let (variable, default) = what.split_once('=').unwrap_or((what, ""));
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let starts = variable.starts_with(|c: char| c.is_ascii_lowercase());
@@ -108,7 +118,7 @@ impl Workload {
                 let n = n + 1;
                 return Err(format!(
                     "line {n}: `#: {said}`: allowed are `#: NAME=DEFAULT  Description` with a \
-                     lower-case name, and `#: modules NAME…`"
+                     lower-case name, `#: modules NAME…` and `#: package NAME FILE…`"
                 ));
             }
             found.variables.push(Variable {

@@ -105,7 +105,8 @@ fn measure(args: &Guest) -> Result<GuestResult, Error> {
     };
 
     // All of this before the network is left, and while there is one thread.
-    let machine = Machine::fetch(device.arch, &said)?;
+    let mut machine = Machine::fetch(device.arch, &said)?;
+    machine.fetch_packages(&workloads, &said)?;
     let mut kernels = Vec::new();
     for name in names(args, &device) {
         let mut kernel = Kernel::find(&name, args.modules.as_deref(), device.arch, &said)?;

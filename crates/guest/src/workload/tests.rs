@@ -26,10 +26,11 @@ fn settings_stand_in_front_of_the_script_and_the_last_one_wins() {
 #[test]
 fn a_script_of_ones_own_needs_both_marks_and_variables_in_their_form() {
     let parse = |text: &str| Workload::parse("own", text);
-    let w = parse("#!/bin/sh\n# Does nothing\n#: n=3  Times\n#: modules a b\nbegin\nend \"$n\"\n");
-    let w = w.unwrap();
+    let declared = "#: n=3  Times\n#: modules a b\n#: package p f g\n";
+    let w = parse(&format!("#!/bin/sh\n# Does nothing\n{declared}begin\nend \"$n\"\n")).unwrap();
     assert_eq!((&*w.about, &*w.variables[0].default), ("Does nothing", "3"));
     assert_eq!(w.modules, ["a", "b"]);
+    assert_eq!(w.packages, [("p".to_owned(), vec!["f".to_owned(), "g".to_owned()])]);
     assert!(parse("begin\n").unwrap_err().contains("no line `end`"));
     assert!(parse("#: N=3\nbegin\nend\n").unwrap_err().starts_with("line 1: `#: N=3`"));
     assert!(parse("#: n 3\nbegin\nend\n").unwrap_err().contains("NAME=DEFAULT"));
