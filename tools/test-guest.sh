@@ -39,6 +39,7 @@ for one in $(echo "$foreign" | tr ' ' '\n' | sort -u); do
     step "fetch for ${one%:*}" fetch "${one%:*}" "${one#*:}"
 done
 
+ipxe=$(tools/guest/package.sh amd64 ipxe)
 build() {
     # The binary, the plug-in, and an example; all of the workspace, so that they are what its tests
     # were built with.
@@ -55,6 +56,12 @@ if [ -z "${DEVICES:-}${CHECKS:-}" ]; then
 fi
 namespace=--net
 [ "$(id -u)" = 0 ] || namespace='--net --map-root-user'
+boot() {
+    # shellcheck disable=SC2086 # words
+    PATH=$PATH:/usr/sbin:/sbin unshare $namespace python3 -B tools/test-guest/ipxe.py \
+        target/debug/doorbell "$ipxe" "$work" e1000 e1000-82544gc e1000-82545em
+}
+[ -n "${DEVICES:-}${CHECKS:-}" ] || step "iPXE" boot
 # shellcheck disable=SC2086 # words
 DOORBELL_OFFLINE=1 RELEASE=$PWD/target/release/doorbell PATH=$PATH:/usr/sbin:/sbin \
     exec unshare $namespace \
