@@ -31,7 +31,7 @@ fn the_budgets_here_hold() {
     assert_eq!((mpwqe.code, mpwqe.err.as_str()), (0, ""), "{}", mpwqe.out);
     let guest = doorbell(&["check", "../../budgets/e1000-guest.toml", "--quiet"]);
     assert_snapshot!(guest.err, @"doorbell: ../../budgets/e1000-guest.toml: it is about a served \
-        device; give the output of `serve --format json` with --report FILE");
+        device; give the output of `serve` or `guest` with --format json as --report FILE");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn a_report_of_something_else_is_refused() {
         to 512 B");
     let sweep = "{ \"schema\": 1, \"kind\": \"sweep\" }";
     assert_snapshot!(held(&e1000(""), sweep), @"doorbell: --report r.json: it is not an output of \
-        `run --format json` or `serve --format json`");
+        `run`, `serve` or `guest` with --format json");
     assert_snapshot!(held(&e1000(""), "{}"), @"doorbell: --report r.json: it is no result: its \
         member `schema` is missing");
     assert_snapshot!(held(&e1000(""), "frames: 1"), @"doorbell: --report r.json: it is not JSON: \
