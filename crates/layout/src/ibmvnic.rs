@@ -56,6 +56,8 @@ layout! {
     const u64 {
         CRQ_BYTES = 4096, "Bytes of the CRQ: a page.";
         SUB_CRQ_BYTES = 4 * 4096, "Bytes of a sub-CRQ as Linux makes it: four pages.";
+        MAX_CRQ_BYTES = 65536, "Bytes of the CRQ of a kernel with pages of 64 KiB.";
+        MAX_SUB_CRQ_BYTES = 4 * 65536, "Bytes of its sub-CRQs.";
         MESSAGE: usize = 16, "Bytes of a CRQ message.";
         DESCRIPTOR: usize = 32, "Bytes of a sub-CRQ descriptor.";
         MAX_INDIRECT = 16, "Descriptors in one indirect send at the most.";

@@ -4,7 +4,8 @@ use super::device::{Event, VnicServer};
 use super::{Entry, queue::Ring};
 use doorbell_hal::{Hcall, HcallReturn, Iova, Port, Reply, Time};
 use doorbell_layout::ibmvnic::{
-    CRQ_BYTES, DESCRIPTOR, MAX_ENTRIES, MAX_INDIRECT, MESSAGE, first, hcall, status, vioctl,
+    DESCRIPTOR, MAX_CRQ_BYTES, MAX_INDIRECT, MAX_SUB_CRQ_BYTES, MESSAGE, first, hcall, status,
+    vioctl,
 };
 
 /// Sub-CRQs of an adapter at the most.
@@ -92,6 +93,12 @@ impl VnicServer {
         again.then_some(status::BUSY)
     }
 
+    /// Returns true if a queue can have so many bytes: whole pages of 4 KiB. A kernel makes queues
+    /// of its own pages, which may have 64 KiB.
+    fn is_size(bytes: u64, most: u64) -> bool {
+        bytes > 0 && bytes <= most && bytes.is_multiple_of(4096)
+    }
+
     /// Returns true if a queue can be at `ioba`: on a page, and all of its pages can be reached.
     fn reachable<P: Port>(p: &mut P, at: Time, ioba: u64, bytes: u64) -> bool {
         ioba.is_multiple_of(4096)
@@ -103,7 +110,8 @@ impl VnicServer {
         if self.clients[from].crq.is_some() {
             return status::RESOURCE;
         }
-        if bytes != CRQ_BYTES || !VnicServer::reachable(p, at, ioba, bytes) {
+        if !VnicServer::is_size(bytes, MAX_CRQ_BYTES) || !VnicServer::reachable(p, at, ioba, bytes)
+        {
             return status::PARAMETER;
         }
         let c = &mut self.clients[from];
@@ -182,8 +190,7 @@ impl VnicServer {
         ioba: u64,
         bytes: u64,
     ) -> HcallReturn {
-        let most = MAX_ENTRIES * DESCRIPTOR as u64;
-        let sized = bytes > 0 && bytes <= most && bytes.is_multiple_of(4096);
+        let sized = VnicServer::is_size(bytes, MAX_SUB_CRQ_BYTES);
         if self.clients[from].crq.is_none() || !sized || !VnicServer::reachable(p, at, ioba, bytes)
         {
             return HcallReturn::status(status::PARAMETER);

@@ -151,7 +151,10 @@ fn what_comes_out_of_order_is_answered_so() {
 fn a_crq_is_registered_once_and_on_a_page() {
     let mut b = Bench::new(Config::POWERVM);
     assert_eq!(b.call(hcall::REG_CRQ, &[CRQ + 16, CRQ_BYTES]).status, status::PARAMETER);
-    assert_eq!(b.call(hcall::REG_CRQ, &[CRQ, 8192]).status, status::PARAMETER);
+    // Whole pages of 4 KiB, up to the 64 KiB of a kernel with large pages.
+    for bytes in [0, 100, 4097, 17 * 4096] {
+        assert_eq!(b.call(hcall::REG_CRQ, &[CRQ, bytes]).status, status::PARAMETER, "{bytes}");
+    }
     b.p[0].holes.push(CRQ);
     assert_eq!(b.call(hcall::REG_CRQ, &[CRQ, CRQ_BYTES]).status, status::PARAMETER);
     b.p[0].holes.clear();
