@@ -146,7 +146,7 @@ impl<H: Host> Driver<H> for Mine {
 
 fn metered(per_doorbell: bool) -> Result<Measured, Box<dyn std::error::Error>> {
     let mut machine = custom::on_pcie(3, 4, Nic { per_doorbell, ..Nic::default() })?;
-    let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
+    let load = Load::pktgen(60, 8, 10_000);
     Ok(custom::meter(
         &mut machine,
         Mine::open,

@@ -56,7 +56,7 @@ impl<H: Host> Driver<H> for Mine {
 
 pub(crate) fn bill() -> Result<String, Box<dyn std::error::Error>> {
     let mut machine = custom::on_pcie(1, 4, E1000::new(Config::I82545EM))?;
-    let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 10_000, checksum: false };
+    let load = Load::pktgen(60, 8, 10_000);
     let metered = custom::meter(
         &mut machine,
         open,

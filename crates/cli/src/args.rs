@@ -45,6 +45,9 @@ pub(crate) enum Command {
     #[command(alias = "judge")]
     #[command(after_help = examples::RANK)]
     Rank(Rank),
+    /// Search the settings that serve a goal best, and say what each is worth
+    #[command(after_help = examples::ADVISE)]
+    Advise(Advise),
     /// Check a run, or the report of one, against a budget; exit 1 if the budget is broken
     #[command(after_help = examples::CHECK)]
     Check(Check),
@@ -162,6 +165,9 @@ pub(crate) struct Run {
     /// stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "Changes"])]
     pub(crate) repeat: Option<PathBuf>,
+    /// Do not find out what limits: that takes a run for each resource that may
+    #[arg(long)]
+    pub(crate) no_limits: bool,
     /// Write the frames on the wire to this file (pcapng). With --out, a bare name goes there
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
@@ -250,6 +256,29 @@ pub(crate) struct Rank {
     pub(crate) changes: Changes,
     #[command(flatten)]
     pub(crate) output: Output<2>,
+}
+
+#[derive(Group, Debug)]
+pub(crate) struct Advise {
+    /// Name of a scenario, or path of a .toml file
+    pub(crate) scenario: String,
+    /// The number to improve, of `list --metrics`: packets and bits a second are to be high, all
+    /// others low
+    #[arg(long, value_name = "NAME", default_value = "packets_per_s")]
+    pub(crate) goal: String,
+    /// A bound that must hold; may be repeated
+    #[arg(long, value_name = "NAME<BOUND|NAME>BOUND")]
+    pub(crate) keep: Vec<String>,
+    /// Try these values of a key, beside or instead of the system's usual settings
+    #[arg(long, value_name = "KEY=V,V,...")]
+    pub(crate) over: Vec<String>,
+    /// Leave a key as it is
+    #[arg(long, value_name = "KEY")]
+    pub(crate) fix: Vec<String>,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) output: Output<1>,
 }
 
 #[derive(Group, Debug)]

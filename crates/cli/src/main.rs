@@ -2,6 +2,7 @@
 //! result. Results go to stdout, progress and diagnostics to stderr.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod args;
 mod chart;
 mod check;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Compare(a) => compare::compare(&a),
         Command::Sweep(a) => sweep::sweep(&a),
         Command::Rank(a) => rank::rank(&a),
+        Command::Advise(a) => advise::advise(&a),
         Command::Check(a) => check::check(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::Serve(a) => serve::serve(&a),

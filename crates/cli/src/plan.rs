@@ -7,7 +7,7 @@ use doorbell_hal::Span;
 use doorbell_host_io::pcap;
 use doorbell_lab::key::Value;
 use doorbell_lab::result::{Measured, Provenance, RunResult};
-use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, traffic::Frames};
+use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, limits, traffic::Frames};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -30,6 +30,15 @@ fn unchanged(given: &str, changes: &Changes) -> Result<Plan, Error> {
         None => scenario.plan()?,
         Some(name) => scenario.plan_on(&Profile::load(name)?)?,
     })
+}
+
+/// Returns the profile on which a scenario runs.
+pub(crate) fn profile(given: &str, changes: &Changes) -> Result<Profile, Error> {
+    let name = match &changes.profile {
+        Some(name) => name.clone(),
+        None => Scenario::load(given)?.profile,
+    };
+    Ok(Profile::load(&name)?)
 }
 
 /// Applies the arguments to a plan.
@@ -237,8 +246,8 @@ pub(crate) fn shared(one: &Plan, differs: impl Fn(&str) -> bool) -> Result<Prove
 
 pub(crate) fn result(plan: &Plan, mut measured: Measured) -> Result<RunResult, Error> {
     measured.counts.retain(|c| plan.system.numbers.has(&c.name));
-    let limits = measured.limits(plan.system, &plan.values);
-    Ok(RunResult { of: provenance(plan)?, limits, measured })
+    let limits = limits::shares(plan.system, &plan.values, &measured);
+    Ok(RunResult { of: provenance(plan)?, limits, limit: None, measured })
 }
 
 /// Runs a plan that writes no file.

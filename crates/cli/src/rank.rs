@@ -12,10 +12,9 @@ use crate::render::{Cell, Document, Format, Table, amount};
 use crate::sweep::{self, Number, Shown};
 use crate::{DONE, Error, MISSED, args::Rank, input, output::print, progress::Progress};
 use doorbell_lab::result::{RunResult, rounded};
-use doorbell_lab::{Plan, Setting};
+use doorbell_lab::{Plan, Setting, in_parallel};
 use serde_json::{Map, Value, json};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{iter::once, sync::Mutex};
+use std::iter::once;
 
 /// A choice of settings.
 struct Side {
@@ -117,33 +116,6 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
         }
     })?;
     Ok(if sound { DONE } else { MISSED })
-}
-
-/// Applies `f` to each plan, on all cores. Returns the results in order, or the first error.
-fn in_parallel<T: Send>(
-    plans: &[Plan],
-    f: impl Fn(usize, &Plan) -> Result<T, Error> + Sync,
-) -> Result<Vec<T>, Error> {
-    let next = AtomicUsize::new(0);
-    let all = Mutex::new((0..plans.len()).map(|_| None).collect::<Vec<Option<Result<T, Error>>>>());
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(plan) = plans.get(i) else { return };
-                    let made = f(i, plan);
-                    if made.is_err() {
-                        // Later plans need not run; earlier ones are under way.
-                        next.store(plans.len(), Ordering::Relaxed);
-                    }
-                    all.lock().unwrap_or_else(|e| e.into_inner())[i] = Some(made);
-                }
-            });
-        }
-    });
-    all.into_inner().unwrap_or_else(|e| e.into_inner()).into_iter().flatten().collect()
 }
 
 struct Ranking<'a> {

@@ -19,7 +19,7 @@ pub(crate) fn setting(key: &Key, value: &Setting) -> Value {
 
 /// Returns the record of a run: its origin, the settings that `of` chooses, and its numbers.
 pub(crate) fn of(plan: &Plan, result: &RunResult, chosen: impl Fn(&Key) -> bool) -> Record {
-    let RunResult { of, limits, measured: m } = result;
+    let RunResult { of, limits, limit, measured: m } = result;
     let mut all = Record::new();
     let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
     put("scenario", of.scenario.as_str().into());
@@ -39,6 +39,9 @@ pub(crate) fn of(plan: &Plan, result: &RunResult, chosen: impl Fn(&Key) -> bool)
     let most = limits.first();
     put("limit", most.map(|(name, _)| name.as_str()).into());
     put("limit_share", most.map(|(_, share)| *share).into());
+    if let Some(limit) = limit {
+        put("binds", limit.binds.into());
+    }
     for (name, ns) in m.latency_ns() {
         put(&format!("latency_ns.{name}"), ns.into());
     }

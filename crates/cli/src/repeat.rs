@@ -33,6 +33,11 @@ impl Kept {
         Ok(Kept { name, result, of })
     }
 
+    /// Returns whether it says what limits.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.result.get("limit").is_some()
+    }
+
     /// Returns its plan. Its capture must be the same file as then.
     pub(crate) fn plan(&self) -> Result<Plan, Error> {
         let plan = Plan::again(&self.name, &self.of)?;

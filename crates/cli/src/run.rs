@@ -3,9 +3,10 @@
 use crate::output::{Files, print};
 use crate::plan::Loaded;
 use crate::progress::{Interrupt, Recorder};
-use crate::render::{Document, NUMBER, amount, count, each, json, numbers, rate};
+use crate::render::{Document, NUMBER, amount, count, each, json, numbers, rate, wrapped};
 use crate::repeat::Kept;
 use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
+use doorbell_lab::limits::{self, Change, Limit, Limits};
 use doorbell_lab::result::{CountsOf, Group, Measured, RunResult};
 use doorbell_lab::{Plan, window::Window};
 use std::io::Write;
@@ -46,11 +47,20 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         return result.map(|_| DONE);
     }
     let mut result = result?;
+    let capture = plan::capture(&plan)?;
+    if !args.no_limits && kept.as_ref().is_none_or(Kept::has_limit) {
+        let frames = capture.as_ref().map(|c| &c.frames);
+        let stop = || interrupt.came();
+        let found = limits::find(plan.system, &plan.values, frames, &result.measured, &stop);
+        if interrupt.came() {
+            return Err(Error::Interrupted("nothing was written"));
+        }
+        result.limit = Some(found);
+    }
     if let Some(kept) = &kept {
         result.of = kept.origin(result.of);
     }
     files.finish(|| json("run", &result))?;
-    let capture = plan::capture(&plan)?;
     let record = record::of(&plan, &result, |_| true);
     print(&document(&plan, capture.as_deref(), &result).with(vec![record]).show(
         args.output.format,
@@ -89,6 +99,9 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
         rates.noted([r.name.to_owned(), format!("{value} {unit}")], &about);
     }
     doc.table(rates);
+    if let Some(limits) = &result.limit {
+        limit(&mut doc, limits);
+    }
     for (group, title) in GROUPS {
         let mut table = numbers(title, &["total", "a packet"], NUMBER);
         for c in m.counts.iter().filter(|c| c.group == group && c.value > 0) {
@@ -110,6 +123,36 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
     doc.table(latency);
     audit(&mut doc, &result.of.scenario, result);
     doc
+}
+
+/// Adds what limits, and the resources that are near to it.
+fn limit(doc: &mut Document, limits: &Limits) {
+    let percent = |x: Option<f64>, sign: bool| match x {
+        None => "-".to_owned(),
+        Some(x) if sign && x.abs() < 0.0005 => "0".to_owned(),
+        Some(x) if sign => format!("{:+.1} %", x * 100.0),
+        Some(x) => format!("{:.1} %", x * 100.0),
+    };
+    let mut table = numbers("limits", &["used", "wider gains"], NUMBER);
+    let gains = |l: &&Limit| l.share.is_some() || l.gain.is_some_and(|g| g.abs() >= 0.0005);
+    for l in limits.resources.iter().filter(gains) {
+        let wider: Vec<String> = l.wider.iter().map(Change::said).collect();
+        let [first, rest @ ..] = &wider[..] else {
+            table.row([l.resource, &percent(l.share, false), "-"]);
+            continue;
+        };
+        let more =
+            if rest.is_empty() { String::new() } else { format!(", and {} more", rest.len()) };
+        let cells = [l.resource, &percent(l.share, false), &percent(l.gain, true)];
+        table.noted(cells, &format!("{first}{more}"));
+    }
+    doc.table(table);
+    let idle = limits.resources.iter().filter(|l| !gains(l));
+    let idle: Vec<String> = idle.map(|l| l.resource.to_owned()).collect();
+    if !idle.is_empty() {
+        doc.line(wrapped("nothing gained by more of:", &idle));
+    }
+    doc.line(format!("the limit is {}", limits.said()));
 }
 
 /// Groups of counts, with their titles.

@@ -8,7 +8,7 @@ use doorbell_drivers::mlx5::{Channel, Config, Hca};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
 use doorbell_hal::{CpuWork, Host, Span, Time, WorkKind};
 use doorbell_lab::mlx5::Board;
-use doorbell_lab::traffic::{Next, Pktgen, Rate, Traffic};
+use doorbell_lab::traffic::{Generated, Next, Pace, Pktgen, Rate, Sizes, Traffic};
 use doorbell_testkit::reorder::{Order, Reorder};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,8 +34,16 @@ fn run(
     let config = Config { mpwqe, log_sq: 6, log_cq: 6, ..Config::DEFAULT };
     let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
     let mut channel = Channel::open(&mut h, Rc::clone(&hca), &config).unwrap();
+    let packets = Generated {
+        sizes: Sizes::one(60),
+        burst: 8,
+        packets: PACKETS,
+        flows: vec![0],
+        partial: false,
+        seed: 0,
+    };
     let mut source =
-        Pktgen::new(&mut h, 60, 8, PACKETS, Rate::Full, Span::ZERO, 600, 0, false).unwrap();
+        Pktgen::new(&mut h, packets, Pace::new(Rate::Full, Span::ZERO, 0), 600).unwrap();
     let mut held = None;
     let limit = Time::ZERO + Span::from_ms(20);
     loop {

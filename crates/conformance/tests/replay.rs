@@ -58,7 +58,7 @@ fn replay_on(
     options: ReplayOptions,
 ) -> (RunStats, Vec<(Time, Vec<u8>)>) {
     let mut wire = Wire::default();
-    let load = Load::Replay { frames: Arc::clone(frames), options };
+    let load = Load::replay(Arc::clone(frames), options, setup.cores);
     let outcome = run(setup, &load, &mut wire).unwrap();
     assert_eq!(outcome.audit, Vec::<String>::new());
     (outcome, wire.0)

@@ -42,7 +42,7 @@ fn main() {
         (24, None, "24 queues, full speed"),
     ] {
         for mpwqe in [false, true] {
-            let load = Load::Pktgen { size: 64, burst: 32, rate, packets, checksum: false };
+            let load = Load::pktgen(64, 32, packets).at(rate);
             let mut best: f64 = 0.0;
             for _ in 0..rounds {
                 let start = Instant::now();

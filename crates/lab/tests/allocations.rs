@@ -53,7 +53,7 @@ fn calls(cores: u16, mpwqe: bool, rate: Option<f64>, packets: u64) -> u64 {
         values.set(&set).expect("allowed");
     }
     let setup = doorbell_lab::mlx5::settings::setup(&values).expect("sound");
-    let load = Load::Pktgen { size: 64, burst: 32, rate, packets, checksum: false };
+    let load = Load::pktgen(64, 32, packets).at(rate);
     let before = CALLS.get();
     let outcome = run(&setup, &load, &mut Unwatched).expect("runs");
     let calls = CALLS.get() - before;

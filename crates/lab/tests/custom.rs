@@ -52,7 +52,7 @@ fn a_leak_is_told() {
         Span::from_ns(100),
     );
     let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
-    let load = Load::Pktgen { size: 60, burst: 8, rate: None, packets: 100, checksum: false };
+    let load = Load::pktgen(60, 8, 100);
     let careless = |_, m: &mut Machine<_, _>| drop(m.buffer(64, Alignment::ANY));
     let m = custom::meter(
         &mut m,
@@ -76,8 +76,7 @@ fn an_own_drivers_pace_counts_from_open() {
         Span::from_ns(100),
     );
     let mut m = Machine::new(bus, own_device::Nic::default(), Costs::FREE, 1);
-    let load =
-        Load::Pktgen { size: 60, burst: 8, rate: Some(10_000.0), packets: 1000, checksum: false };
+    let load = Load::pktgen(60, 8, 1000).at(Some(10_000.0));
     let open = |m: &mut Machine<_, _>| {
         m.delay(Span::from_ms(5000));
         own_device::Mine::open(m)

@@ -90,7 +90,7 @@ impl<H: Host> Driver<H> for Mine {
 /// Returns the error of a run of 2,000 packets of `size` bytes, or `sound`.
 fn told(bug: Bug, size: u32) -> String {
     let mut machine = custom::on_pcie(1, 4, E1000::new(Config::I82545EM)).unwrap();
-    let load = Load::Pktgen { size, burst: 8, rate: None, packets: 2_000, checksum: false };
+    let load = Load::pktgen(size, 8, 2_000);
     let close = |mine: Mine, m: &mut _| {
         mine.kept.into_iter().for_each(|p| p.release(m));
         if mine.bug != Bug::Ring {

@@ -12,6 +12,7 @@ pub mod segment;
 mod software;
 #[cfg(test)]
 mod tests;
+pub mod toeplitz;
 pub mod vlan;
 
 pub use software::{MAX_HEADER, NoBuffer, Unsegmented, WhyUnsegmented};

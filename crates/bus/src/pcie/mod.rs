@@ -75,8 +75,8 @@ pub struct Settings {
     /// same number.
     pub fc_limit: Option<u32>,
     /// Share of the link's byte rate that traffic can use, in parts per million: 10,000 to
-    /// 1,000,000. What it stands for (SKP sets, gaps of the implementation) is the profile's to
-    /// say.
+    /// 2,000,000. What it stands for (SKP sets, gaps of the implementation) is the profile's to
+    /// say. Above a million it is a link that is faster by so much than its generation's.
     pub usable_ppm: u32,
 }
 
@@ -98,6 +98,9 @@ impl Settings {
         }
     }
 }
+
+/// All of a link, in parts per million.
+const WHOLE: u32 = 1_000_000;
 
 const SIZES: &str = "128, 256, 512, 1024, 2048, 4096";
 
@@ -163,13 +166,13 @@ impl Rules {
         let (ack_limit, fc_limit) =
             (limit("ack_limit", settings.ack_limit)?, limit("fc_limit", settings.fc_limit)?);
         check(
-            (10_000..=1_000_000).contains(&usable_ppm),
+            (10_000..=2_000_000).contains(&usable_ppm),
             "usable_ppm",
             usable_ppm,
-            "10000 to 1000000 parts per million",
+            "10000 to 2000000 parts per million",
         )?;
         let mut byte_time =
-            ByteTime::of_link(generation, lanes).slowed(1_000_000, usable_ppm.into());
+            ByteTime::of_link(generation, lanes).slowed(WHOLE.into(), usable_ppm.into());
         if settings.dllp == DllpRule::Flat {
             let (whole, left) = dllp::flat_share(ack_limit, fc_limit);
             byte_time = byte_time.slowed(whole, left);
@@ -202,7 +205,9 @@ impl Rules {
 
     /// The time of a byte on one direction of the bare link, all of it usable.
     pub const fn raw_byte_time(&self) -> ByteTime {
-        ByteTime::of_link(self.settings.generation, self.settings.lanes)
+        let Settings { generation, lanes, usable_ppm, .. } = self.settings;
+        let left = if usable_ppm > WHOLE { usable_ppm } else { WHOLE };
+        ByteTime::of_link(generation, lanes).slowed(WHOLE as u64, left as u64)
     }
 
     /// The Ack limit in force, in symbol times.

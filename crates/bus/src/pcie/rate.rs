@@ -33,7 +33,7 @@ impl ByteTime {
         ByteTime((lane / lanes as u64) << (FRACTION - EXACT))
     }
 
-    /// The same link with only `left` of `whole` usable; rounded to the nearest 2^-44 ps.
+    /// The same link with `left` of `whole` usable; rounded to the nearest 2^-44 ps.
     pub(super) const fn slowed(self, whole: u64, left: u64) -> ByteTime {
         ByteTime(((self.0 as u128 * whole as u128 + left as u128 / 2) / left as u128) as u64)
     }

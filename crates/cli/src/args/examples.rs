@@ -24,6 +24,11 @@ pub(super) const RANK: &str = "\
 Examples:
   doorbell rank mlx5-single-stream --side driver.mpwqe=on --side driver.mpwqe=off --by cycles";
 
+pub(super) const ADVISE: &str = "\
+Examples:
+  doorbell advise mlx5-single-stream --keep 'latency_ns.p99<20us'
+  doorbell advise mlx5-replay --pcap mine.pcap.gz --set run.cores=8 --goal cycles";
+
 pub(super) const CHECK: &str = "\
 Examples:
   doorbell check budget.toml

@@ -6,14 +6,11 @@
 //! index has the bits reversed (`mlx5e_bits_invert`). Inner headers and IPsec SPI are not modelled.
 
 use super::steering::Fields;
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use doorbell_layout::mlx5::receive::{hash_field, rss_type};
 use doorbell_packet::headers::{Ip, Transport};
+use doorbell_packet::toeplitz::{INPUT, KEY, Toeplitz};
 
-/// Bytes of a Toeplitz key (`rx_hash_toeplitz_key`).
-pub(crate) const KEY: usize = 40;
-/// Bytes of the longest input: two IPv6 addresses and two ports.
-pub(crate) const INPUT: usize = 36;
 /// log2 of the longest RQT (ETH `rss_ind_tbl_cap`).
 pub(crate) const LOG_MAX_RQT: u8 = 11;
 
@@ -87,42 +84,6 @@ impl Tir {
 pub(crate) struct Rqt {
     /// RQ numbers; as many as its actual size, not none.
     pub(crate) rqns: Vec<u32>,
-}
-
-/// A Toeplitz key as 72 tables: what each value of each half byte of the input adds.
-#[derive(Clone, Debug)]
-pub(crate) struct Toeplitz(Box<[[u32; 16]; 2 * INPUT]>);
-
-impl Toeplitz {
-    pub(crate) fn new(key: &[u8; KEY]) -> Toeplitz {
-        let mut tables = Box::new([[0; 16]; 2 * INPUT]);
-        for (place, table) in tables.iter_mut().enumerate() {
-            for (value, sum) in table.iter_mut().enumerate() {
-                *sum = (0..4)
-                    .filter(|bit| value >> (3 - bit) & 1 != 0)
-                    .map(|bit| window(key, 4 * place + bit))
-                    .fold(0, |a, b| a ^ b);
-            }
-        }
-        Toeplitz(tables)
-    }
-
-    /// The hash of `input`; bytes beyond [`INPUT`] are not looked at.
-    #[inline]
-    pub(crate) fn hash(&self, input: &[u8]) -> u32 {
-        let mut sum = 0;
-        for (byte, tables) in input.iter().zip(self.0.as_chunks::<2>().0) {
-            sum ^= tables[0][usize::from(byte >> 4)] ^ tables[1][usize::from(byte & 0xf)];
-        }
-        sum
-    }
-}
-
-/// The 32 bits of a key from bit `at`.
-fn window(key: &[u8; KEY], at: usize) -> u32 {
-    let byte = |i: usize| u64::from(key.get(i).copied().unwrap_or(0));
-    let five = (0..5).fold(0, |bits, i| bits << 8 | byte(at / 8 + i));
-    (five >> (8 - at % 8)) as u32
 }
 
 /// Hash of a frame: fields and value.

@@ -5,7 +5,7 @@
 //! dimension ([`convert`]).
 
 use crate::config::config_error::{InputError, hint};
-use crate::config::{SettingError, refuse};
+use crate::config::{SettingError, mix, refuse};
 use doorbell_hal::Span;
 use std::fmt;
 
@@ -43,6 +43,22 @@ pub fn convert(value: f64, from: &str, to: &str) -> Option<f64> {
     Some(if from >= to { value * (from / to) } else { value / (to / from) })
 }
 
+/// Reads a number with or without a unit, in `unit`.
+///
+/// # Errors
+/// No number, or a unit of another dimension. The error says what is allowed.
+pub fn in_unit(text: &str, unit: &'static str) -> Result<f64, String> {
+    let Some((number, given)) = leading_number(text) else {
+        return Err(format!("`{text}` is no number"));
+    };
+    let given = if given.is_empty() { unit } else { given };
+    convert(number, given, unit).ok_or_else(|| {
+        let units = units(unit);
+        let allowed = if units.is_empty() { "none".to_owned() } else { units.join(", ") };
+        format!("its unit cannot be `{given}`; allowed: {allowed}")
+    })
+}
+
 /// The values that a key allows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
@@ -70,6 +86,8 @@ pub enum Kind {
     File,
     /// Faults to inject ([`doorbell_sim::fault`]).
     Faults,
+    /// A mix of packet sizes ([`super::mix`]).
+    Mix,
 }
 
 /// A condition on the value of one key.
@@ -213,6 +231,10 @@ impl Key {
     pub const fn faults(name: &'static str, about: &'static str) -> Key {
         Key::new(name, Kind::Faults, about).default("")
     }
+    /// Declares a mix of packet sizes, off by default.
+    pub const fn mix(name: &'static str, about: &'static str) -> Key {
+        Key::new(name, Kind::Mix, about).or(&mix::WORDS).default("off")
+    }
     /// Allows also these words.
     pub const fn or(mut self, words: &'static [&'static str]) -> Key {
         self.words = words;
@@ -252,7 +274,7 @@ impl Key {
     pub fn unit(&self) -> &'static str {
         match self.kind {
             Kind::Number { unit, .. } | Kind::Among { unit, .. } => unit,
-            Kind::Choice | Kind::File | Kind::Faults => "",
+            Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => "",
         }
     }
 
@@ -266,7 +288,7 @@ impl Key {
         match self.kind {
             Kind::Number { step, .. } => step > 0.0 && step.fract() == 0.0,
             Kind::Among { values, .. } => values.iter().all(|v| v.fract() == 0.0),
-            Kind::Choice | Kind::File | Kind::Faults => false,
+            Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => false,
         }
     }
 
@@ -302,6 +324,7 @@ impl Key {
             Kind::Choice => Vec::new(),
             Kind::File => vec!["the path of a file".to_owned()],
             Kind::Faults => vec![super::fault::ALLOWED.to_owned()],
+            Kind::Mix => vec![mix::ALLOWED.to_owned()],
         };
         all.extend(self.words.iter().map(|w| (*w).to_owned()));
         all.join(", ")
@@ -322,6 +345,12 @@ impl Key {
         if let Some(word) = self.words.iter().find(|w| **w == text) {
             return Ok(Value::Word(word));
         }
+        if self.kind == Kind::Mix {
+            return match mix::parse(text) {
+                Ok(_) => Ok(Value::Text(text.to_owned())),
+                Err(_) => Err(self.refusal(&format!("cannot be `{text}`"))),
+            };
+        }
         match leading_number(text) {
             Some((value, unit)) if self.kind != Kind::Choice => {
                 self.quantity(value, if unit.is_empty() { self.unit() } else { unit })
@@ -340,7 +369,7 @@ impl Key {
     /// Returns the error and the allowed values.
     pub fn quantity(&self, given: f64, unit: &str) -> Result<Value, SettingError> {
         let own = self.unit();
-        if matches!(self.kind, Kind::Choice | Kind::File | Kind::Faults) {
+        if matches!(self.kind, Kind::Choice | Kind::File | Kind::Faults | Kind::Mix) {
             return Err(self.refusal(&format!("cannot be {}", written(given))));
         }
         let Some(value) = convert(given, unit, own) else {
@@ -357,7 +386,7 @@ impl Key {
                 (min..=max).contains(&value) && (step == 0.0 || (value / step).fract() == 0.0)
             }
             Kind::Among { values, .. } => values.contains(&value),
-            Kind::Choice | Kind::File | Kind::Faults => false,
+            Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => false,
         };
         if fits {
             Ok(Value::Number(value))
@@ -483,8 +512,9 @@ impl Field for &'static str {
     }
 }
 impl Field for String {
+    /// Reads a text, or a word.
     fn of(v: &Values, key: &str) -> String {
-        v.text(key).to_owned()
+        v.get(key).to_string()
     }
 }
 impl Field for Span {
@@ -558,7 +588,7 @@ impl Values {
         &found.unwrap_or_else(|| panic!("the system declares no key `{name}`")).1
     }
 
-    fn find(&self, name: &str) -> Option<&(&'static Key, Value)> {
+    pub(crate) fn find(&self, name: &str) -> Option<&(&'static Key, Value)> {
         self.0.iter().find(|(k, _)| k.name == name)
     }
 
@@ -670,7 +700,7 @@ fn default_of(key: &Key) -> Value {
         (None, Kind::Number { min, .. }) => Value::Number(min),
         (None, Kind::Among { values, .. }) => Value::Number(values[0]),
         (None, Kind::Choice) => Value::Word(key.words[0]),
-        (None, Kind::File | Kind::Faults) => Value::Text(String::new()),
+        (None, Kind::File | Kind::Faults | Kind::Mix) => Value::Text(String::new()),
     }
 }
 

@@ -4,6 +4,7 @@ mod config_error;
 pub(crate) mod fault;
 pub mod host;
 pub mod key;
+pub(crate) mod mix;
 pub mod profile;
 pub mod scenario;
 pub mod schema;

@@ -13,6 +13,11 @@ pub mod settings;
 pub use controllers::Any;
 
 use crate::config::host::{self, HostConfig};
+use crate::experiment::advise::{Condition, Knob};
+use crate::experiment::limits::{
+    Resource,
+    Wider::{Less, More},
+};
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
@@ -55,6 +60,109 @@ pub static SYSTEM: System = System {
     run: run_values,
     transfer,
     port_rate: "link.rate",
+    knobs: &[
+        Knob {
+            key: "driver.controller",
+            values: &["fixed", "dim"],
+            command: "ethtool -C $NIC adaptive-rx: on is dim, off is fixed; here {}",
+        },
+        Knob {
+            key: "driver.rx_frames",
+            values: &["1", "4", "16", "24", "64", "128", "255"],
+            command: "ethtool -C $NIC rx-frames {}",
+        },
+        Knob {
+            key: "driver.rx_usecs",
+            values: &["0", "16", "50", "64", "128", "512"],
+            command: "ethtool -C $NIC rx-usecs {}",
+        },
+        Knob {
+            key: "driver.tx_frames",
+            values: &["1", "8", "24", "64", "128", "255"],
+            command: "ethtool -C $NIC tx-frames {}",
+        },
+        Knob {
+            key: "driver.tx_usecs",
+            values: &["0", "16", "50", "128", "510"],
+            command: "ethtool -C $NIC tx-usecs {}",
+        },
+        Knob {
+            key: "driver.rx_ring",
+            values: &["64", "128", "1024", "4096"],
+            command: "ethtool -G $NIC rx {}",
+        },
+        Knob {
+            key: "driver.tx_ring",
+            values: &["64", "128", "1024", "4096"],
+            command: "ethtool -G $NIC tx {}",
+        },
+        Knob {
+            key: "driver.batch",
+            values: &["on", "off"],
+            command: "a driver that writes TAILDESC once a batch: {}",
+        },
+        Knob { key: "traffic.gro", values: &["on", "off"], command: "ethtool -K $NIC gro {}" },
+    ],
+    conditions: &[Condition { key: "traffic.load", values: &["1", "5", "20", "50", "100"] }],
+    resources: &[
+        Resource {
+            name: "cores",
+            shares: &["irq_core_busy_share", "app_core_busy_share"],
+            keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
+        },
+        Resource {
+            name: "bus",
+            shares: &["read_bus_busy_share", "write_bus_busy_share"],
+            keys: &[("axi.clock", More)],
+        },
+        Resource {
+            name: "port",
+            shares: &["port_out_share", "port_in_share"],
+            keys: &[("link.rate", More)],
+        },
+        Resource {
+            name: "bursts in flight",
+            shares: &[],
+            keys: &[("axi.reads", More), ("axi.writes", More)],
+        },
+        Resource {
+            name: "MAC memory",
+            shares: &[],
+            keys: &[("nic.rx_memory", More), ("nic.tx_memory", More)],
+        },
+        Resource {
+            name: "rings",
+            shares: &[],
+            keys: &[("driver.tx_ring", More), ("driver.rx_ring", More)],
+        },
+        Resource {
+            name: "coalescing delay",
+            shares: &[],
+            keys: &[("driver.rx_usecs", Less), ("driver.tx_usecs", Less)],
+        },
+        Resource {
+            name: "latency",
+            shares: &[],
+            keys: &[
+                ("axi.read_latency", Less),
+                ("axi.write_latency", Less),
+                ("axi.cpu_latency", Less),
+                ("axi.lite_clocks", Less),
+            ],
+        },
+        Resource { name: "network delay", shares: &[], keys: &[("link.delay", Less)] },
+        Resource {
+            name: "load",
+            shares: &[],
+            keys: &[
+                ("traffic.rate", More),
+                ("traffic.load", More),
+                ("traffic.source_rate", More),
+                ("traffic.connections", More),
+                ("paced.every", Less),
+            ],
+        },
+    ],
     numbers: Numbers {
         buses: &["axi_"],
         rates: &[

@@ -10,6 +10,11 @@ mod figures;
 pub mod settings;
 
 use crate::config::host::{self, HostConfig};
+use crate::experiment::advise::{Condition, Knob};
+use crate::experiment::limits::{
+    Resource,
+    Wider::{Less, More},
+};
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
@@ -53,6 +58,124 @@ pub static SYSTEM: System = System {
     run: run_values,
     transfer,
     port_rate: "link.rate",
+    knobs: &[
+        Knob {
+            key: "driver.copy_align",
+            values: &["on", "off"],
+            command: "a driver that copies short frames to aligned buffers: {}",
+        },
+        Knob {
+            key: "driver.throttle",
+            values: &["off", "dynamic", "conservative", "3000", "8000", "20000"],
+            command: "modprobe e1000 InterruptThrottleRate: {}",
+        },
+        Knob {
+            key: "driver.tx_ring",
+            values: &["80", "256", "1024", "4096"],
+            command: "ethtool -G $NIC tx {}",
+        },
+        Knob {
+            key: "driver.rx_ring",
+            values: &["80", "256", "1024", "4096"],
+            command: "ethtool -G $NIC rx {}",
+        },
+        Knob {
+            key: "driver.tx_delay",
+            values: &["0", "8", "32", "128"],
+            command: "modprobe e1000 TxIntDelay={}",
+        },
+        Knob {
+            key: "driver.rx_delay",
+            values: &["0", "8", "32", "128"],
+            command: "modprobe e1000 RxIntDelay={}",
+        },
+        Knob {
+            key: "driver.copybreak",
+            values: &["0", "128", "256"],
+            command: "modprobe e1000 copybreak={}",
+        },
+        Knob {
+            key: "pci.latency_timer",
+            values: &["32", "64", "128", "248"],
+            command: "setpci -s $BDF LATENCY_TIMER={} (decimal)",
+        },
+        Knob {
+            key: "pci.mmrbc",
+            values: &["512", "1024", "2048", "4096"],
+            command: "setpci -s $BDF CAP_PCIX+2.w, bits 3:2, to {} B",
+        },
+        Knob {
+            key: "pcie.mps",
+            values: &["128", "256", "512"],
+            command: "kernel parameter pci=pcie_bus_perf, if all on the path take {} B (lspci -vv: MaxPayload)",
+        },
+        Knob {
+            key: "pcie.mrrs",
+            values: &["128", "256", "512", "1024", "2048", "4096"],
+            command: "setpci -s $BDF CAP_EXP+8.w, bits 14:12, to {} B",
+        },
+    ],
+    conditions: &[Condition {
+        key: "traffic.size",
+        values: &["64", "128", "256", "512", "1024", "1514"],
+    }],
+    resources: &[
+        Resource {
+            name: "cores",
+            shares: &["cpu_busy_share"],
+            keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
+        },
+        Resource {
+            name: "bus",
+            shares: &["bus_busy_share"],
+            keys: &[
+                ("pci.clock", More),
+                ("pci.read_command", Less),
+                ("pci.read_byte", Less),
+                ("pci.write_command", Less),
+                ("pci.write_byte", Less),
+            ],
+        },
+        Resource {
+            name: "link",
+            shares: &["inbound_link_share", "outbound_link_share"],
+            keys: &[("pcie.usable_share", More)],
+        },
+        Resource {
+            name: "port",
+            shares: &["port_out_share", "port_in_share"],
+            keys: &[("link.rate", More)],
+        },
+        Resource { name: "controller", shares: &[], keys: &[("nic.packet_gap", Less)] },
+        Resource { name: "reads in flight", shares: &[], keys: &[("pci.outstanding", More)] },
+        Resource { name: "IOMMU calls", shares: &[], keys: &[("iommu.call", Less)] },
+        Resource {
+            name: "rings",
+            shares: &[],
+            keys: &[("driver.tx_ring", More), ("driver.rx_ring", More)],
+        },
+        Resource {
+            name: "latency",
+            shares: &[],
+            keys: &[
+                ("pci.cpu_latency", Less),
+                ("pci.memory_latency", Less),
+                ("pci.register_latency", Less),
+                ("pcie.link_latency", Less),
+                ("pcie.memory_latency", Less),
+            ],
+        },
+        Resource { name: "network delay", shares: &[], keys: &[("link.delay", Less)] },
+        Resource {
+            name: "load",
+            shares: &[],
+            keys: &[
+                ("traffic.rate", More),
+                ("traffic.source_rate", More),
+                ("traffic.connections", More),
+            ],
+        },
+    ],
     numbers: Numbers {
         buses: &["pci_", "pcix_", "pcie_", "tce_"],
         rates: &[

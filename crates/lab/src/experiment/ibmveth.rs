@@ -23,7 +23,12 @@ pub use packets::{Form, Load as PacketsLoad};
 pub use server::Stats as PortStats;
 
 use crate::config::host::{HostConfig, TCP};
+use crate::experiment::advise::Knob;
 use crate::experiment::fixed_rate::Load as Paced;
+use crate::experiment::limits::{
+    Resource,
+    Wider::{Less, More},
+};
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{Count, CountsOf, Group, Measured, Rate};
@@ -64,6 +69,95 @@ pub static SYSTEM: System = System {
             .into())
     },
     port_rate: "link.rate",
+    knobs: &[
+        Knob {
+            key: "driver.transmit",
+            values: &["map", "copy"],
+            command: "copy: Linux 6.1 and later; map: before; here {}",
+        },
+        Knob {
+            key: "driver.multi_buffer",
+            values: &["on", "off"],
+            command: "on: Linux 6.17 and later; here {}",
+        },
+        Knob {
+            key: "driver.trunk_offload",
+            values: &["on", "off"],
+            command: "ethtool -K $NIC tx {} tso {}, on the trunk adapter",
+        },
+        Knob { key: "driver.checksum", values: &["on", "off"], command: "ethtool -K $NIC tx {}" },
+        Knob {
+            key: "driver.rx_copybreak",
+            values: &["0", "128", "256", "1500"],
+            command: "/sys/module/ibmveth/parameters/rx_copybreak: {}",
+        },
+        Knob {
+            key: "driver.copybreak",
+            values: &["0", "128", "256", "1500"],
+            command: "/sys/module/ibmveth/parameters/tx_copybreak: {}",
+        },
+        Knob {
+            key: "driver.pool_2k",
+            values: &["128", "512", "2048"],
+            command: "/sys/devices/vio/$UNIT/pool1/num: {}",
+        },
+        Knob {
+            key: "driver.pool_64k",
+            values: &["64", "256", "1024"],
+            command: "/sys/devices/vio/$UNIT/pool4/num: {}",
+        },
+    ],
+    conditions: &[],
+    resources: &[
+        Resource {
+            name: "cores",
+            shares: &["client_busy_share", "server_busy_share"],
+            keys: &[("cpu.frequency", More)],
+        },
+        Resource {
+            name: "hypervisor calls",
+            shares: &[],
+            keys: &[
+                ("hypervisor.call", Less),
+                ("hypervisor.copy", Less),
+                ("hypervisor.sum", Less),
+                ("hcall.send", Less),
+                ("hcall.add_buffer", Less),
+                ("hcall.add_buffers", Less),
+                ("hcall.signal", Less),
+                ("tce.put", Less),
+                ("tce.put_indirect", Less),
+                ("tce.stuff", Less),
+                ("tce.entry", Less),
+            ],
+        },
+        Resource { name: "serial calls", shares: &[], keys: &[("hcall.send_serial", Less)] },
+        Resource {
+            name: "interrupt latency",
+            shares: &[],
+            keys: &[("hypervisor.interrupt", Less), ("port.interrupt_gap", Less)],
+        },
+        Resource {
+            name: "port",
+            shares: &["port_out_share", "port_in_share"],
+            keys: &[("link.rate", More)],
+        },
+        Resource {
+            name: "receive buffers",
+            shares: &[],
+            keys: &[("driver.pool_2k", More), ("driver.pool_64k", More), ("port.ring", More)],
+        },
+        Resource { name: "network delay", shares: &[], keys: &[("link.delay", Less)] },
+        Resource {
+            name: "load",
+            shares: &[],
+            keys: &[
+                ("traffic.source_rate", More),
+                ("traffic.connections", More),
+                ("paced.every", Less),
+            ],
+        },
+    ],
     numbers: Numbers {
         buses: &["tce_"],
         rates: &[

@@ -21,7 +21,12 @@ pub mod traffic;
 pub use traffic::Load;
 
 use crate::config::{host::HostConfig, key::Values};
+use crate::experiment::advise::{Condition, Knob};
 use crate::experiment::fixed_rate::Load as Paced;
+use crate::experiment::limits::{
+    Resource,
+    Wider::{Less, More},
+};
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{CountsOf, Measured, Rate};
@@ -55,6 +60,85 @@ pub static SYSTEM: System = System {
     run: run_values,
     transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
     port_rate: "link.rate",
+    knobs: &[
+        Knob {
+            key: "driver.direct",
+            values: &["inspect", "never", "adaptive"],
+            command: "inspect: Linux 6.12 and later; never: before; here {}",
+        },
+        Knob {
+            key: "driver.replenish",
+            values: &["below_half", "each_poll"],
+            command: "below_half: Linux 6.12 and later; each_poll: before; here {}",
+        },
+        Knob {
+            key: "driver.queues",
+            values: &["1", "2", "4", "8", "16"],
+            command: "ethtool -L $NIC rx {} tx {}",
+        },
+        Knob {
+            key: "driver.tx_entries",
+            values: &["64", "256", "1024"],
+            command: "ethtool -G $NIC tx {}",
+        },
+        Knob {
+            key: "driver.rx_entries",
+            values: &["64", "256", "1024", "4096"],
+            command: "ethtool -G $NIC rx {}",
+        },
+        Knob { key: "driver.checksum", values: &["on", "off"], command: "ethtool -K $NIC tx {}" },
+    ],
+    conditions: &[Condition {
+        key: "traffic.response",
+        values: &["60", "256", "1514", "4096", "9014"],
+    }],
+    resources: &[
+        Resource { name: "cores", shares: &["cpu_busy_share"], keys: &[("cpu.frequency", More)] },
+        Resource {
+            name: "hypervisor calls",
+            shares: &[],
+            keys: &[
+                ("hypervisor.call", Less),
+                ("hypervisor.copy", Less),
+                ("hcall.send_sub_crq", Less),
+                ("hcall.send_sub_crq_indirect", Less),
+                ("hcall.indirect_descriptor", Less),
+                ("hcall.vioctl", Less),
+                ("tce.put", Less),
+                ("tce.put_indirect", Less),
+                ("tce.stuff", Less),
+                ("tce.entry", Less),
+            ],
+        },
+        Resource {
+            name: "serial work",
+            shares: &[],
+            keys: &[
+                ("serial.direct", Less),
+                ("serial.indirect", Less),
+                ("serial.descriptor", Less),
+                ("serial.header_byte", Less),
+                ("serial.receive", Less),
+            ],
+        },
+        Resource { name: "completion wait", shares: &[], keys: &[("nic.completion_wait", Less)] },
+        Resource {
+            name: "port",
+            shares: &["port_out_share", "port_in_share"],
+            keys: &[("link.rate", More)],
+        },
+        Resource {
+            name: "queues",
+            shares: &[],
+            keys: &[("driver.tx_entries", More), ("driver.rx_entries", More)],
+        },
+        Resource { name: "network delay", shares: &[], keys: &[("link.delay", Less)] },
+        Resource {
+            name: "load",
+            shares: &[],
+            keys: &[("traffic.peers", More), ("traffic.window", More), ("paced.every", Less)],
+        },
+    ],
     numbers: Numbers {
         buses: &[],
         rates: &[

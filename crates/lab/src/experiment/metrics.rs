@@ -2,6 +2,7 @@
 //!
 //! The names are those of `run --format json`, and those that options, budgets and sweeps take.
 
+use crate::config::{SettingError, hint};
 use crate::experiment::audit::FAULTS;
 use crate::experiment::papr::Call;
 use crate::experiment::system::System;
@@ -139,6 +140,40 @@ pub fn of(system: &System) -> Vec<Metric> {
         .chain(counters)
         .chain(faults)
         .collect()
+}
+
+/// Finds a number of a system's results.
+///
+/// # Errors
+/// There is none. The error has the nearest name.
+pub fn find(system: &System, name: &str) -> Result<Metric, SettingError> {
+    let all = of(system);
+    if let Some(found) = all.iter().find(|m| m.name == name) {
+        return Ok(found.clone());
+    }
+    let near = hint(name, all.iter().map(|m| m.name.as_str()));
+    Err(SettingError(format!(
+        "a run of {} has no number `{name}`{near}; `list --metrics {}` has all",
+        system.name, system.name
+    )))
+}
+
+/// Returns whether more of a number is better: packets and bits a second.
+pub fn is_better_high(name: &str) -> bool {
+    name == "packets_per_s" || name.ends_with("bits_per_s")
+}
+
+/// Returns the numbers that people look at first: rates, latencies, cycles, and what crosses the
+/// bus.
+pub fn main(system: &System) -> Vec<String> {
+    let first = ["packets_per_s", "interrupts_per_s", "latency_ns.p50", "latency_ns.p99", "cycles"];
+    let parts = Ledger::COUNTERS.iter().filter(|c| {
+        c.part.is_some_and(|(part, _)| part != ledger::Part::Transactions)
+            && system.numbers.has(c.name)
+    });
+    let calls = system.numbers.calls.iter().map(|c| c.name);
+    let all = first.into_iter().chain(parts.map(|c| c.name)).chain(calls);
+    all.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,11 @@ pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 
 use crate::config::host::{HostConfig, link_bytes};
 use crate::config::key::Values;
+use crate::experiment::advise::{Condition, Knob};
+use crate::experiment::limits::{
+    Resource,
+    Wider::{Less, More},
+};
 use crate::experiment::metrics::Numbers;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, RUN, StackKeys, System};
@@ -32,6 +37,82 @@ pub static SYSTEM: System = System {
     run: run_values,
     transfer: system::pcie_transfer,
     port_rate: "nic.port_rate",
+    knobs: &[
+        Knob {
+            key: "driver.mpwqe",
+            values: &["on", "off"],
+            command: "ethtool --set-priv-flags $NIC skb_tx_mpwqe {}",
+        },
+        Knob {
+            key: "driver.queue",
+            values: &["128", "256", "512", "1024", "2048", "4096", "8192"],
+            command: "ethtool -G $NIC tx {}",
+        },
+        Knob {
+            key: "driver.moderation_period",
+            values: &["0", "8", "16", "32", "64", "128"],
+            command: "ethtool -C $NIC adaptive-tx off tx-usecs {}",
+        },
+        Knob {
+            key: "driver.moderation_count",
+            values: &["8", "32", "64", "128", "256"],
+            command: "ethtool -C $NIC adaptive-tx off tx-frames {}",
+        },
+        Knob {
+            key: "pcie.mps",
+            values: &["128", "256", "512"],
+            command: "kernel parameter pci=pcie_bus_perf, if all on the path take {} B (lspci -vv: MaxPayload)",
+        },
+        Knob {
+            key: "pcie.mrrs",
+            values: &["128", "256", "512", "1024", "2048", "4096"],
+            command: "setpci -s $BDF CAP_EXP+8.w, bits 14:12, to {} B",
+        },
+        Knob {
+            key: "run.cores",
+            values: &["1", "2", "4", "8", "16", "32", "64"],
+            command: "ethtool -L $NIC combined {}",
+        },
+    ],
+    conditions: &[
+        Condition { key: "traffic.burst", values: &["1", "2", "4", "8", "16", "32", "64"] },
+        Condition { key: "traffic.size", values: &["64", "128", "256", "512", "1024", "1514"] },
+    ],
+    resources: &[
+        Resource {
+            name: "cores",
+            shares: &["cpu_busy_share"],
+            keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
+        },
+        Resource {
+            name: "link",
+            shares: &["inbound_link_share", "outbound_link_share"],
+            keys: &[("pcie.usable_share", More)],
+        },
+        Resource { name: "port", shares: &["port_share"], keys: &[("nic.port_rate", More)] },
+        Resource {
+            name: "pipeline",
+            shares: &["pipeline_share"],
+            keys: &[("nic.packet_time", Less)],
+        },
+        Resource { name: "reads in flight", shares: &[], keys: &[("nic.reads_outstanding", More)] },
+        Resource { name: "WQEs fetched ahead", shares: &[], keys: &[("nic.fetch_ahead", More)] },
+        Resource {
+            name: "queues",
+            shares: &[],
+            keys: &[("driver.queue", More), ("driver.cq", More)],
+        },
+        Resource {
+            name: "latency",
+            shares: &[],
+            keys: &[
+                ("pcie.link_latency", Less),
+                ("pcie.memory_latency", Less),
+                ("nic.pipeline_delay", Less),
+            ],
+        },
+        Resource { name: "load", shares: &[], keys: &[("traffic.rate", More)] },
+    ],
     numbers: Numbers {
         buses: &["pcie_"],
         rates: &[&[
@@ -148,12 +229,10 @@ fn in_flight(setup: &Setup) -> usize {
 fn memory_size(setup: &Setup, load: &Load) -> usize {
     let block = |bytes: u32| (bytes.max(64) as usize).next_power_of_two();
     let (cores, ring) = (usize::from(setup.cores.max(1)), in_flight(setup));
-    let packets = match load {
-        Load::Pktgen { size, burst, .. } => cores * (ring + *burst as usize) * block(*size),
-        // Replayed frames differ in size, so freed blocks do not always fit.
-        Load::Replay { frames, .. } => {
-            ring.min(2 * frames.len() + 64) * 2 * block(frames.longest())
-        }
+    // Replayed frames differ in size, so freed blocks do not always fit.
+    let packets = match load.longest() {
+        (size, None) => cores * (ring + load.burst() as usize) * block(size),
+        (longest, Some(frames)) => cores * ring.min(2 * frames + 64) * 2 * block(longest),
     };
     let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
     let rings =

@@ -1,5 +1,6 @@
 //! Experiments: loads, runs and their statistics, the five systems, and published figures.
 
+pub mod advise;
 mod audit;
 pub mod axienet;
 pub mod bill;
@@ -10,15 +11,18 @@ pub mod figures;
 pub mod fixed_rate;
 pub mod ibmveth;
 pub mod ibmvnic;
+pub mod limits;
 pub mod metrics;
 pub mod mlx5;
 pub mod open_loop;
 pub mod papr;
+mod parallel;
 pub mod result;
 mod run;
 pub mod system;
 pub mod window;
 
+pub use parallel::in_parallel;
 pub use run::{Counts, Entries, Result, RunError, RunStats, WorkTotals};
 pub(crate) use run::{Experiment, Points, Probe, SLICE};
 

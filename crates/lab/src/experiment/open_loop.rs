@@ -1,277 +1,20 @@
-//! An open-loop run: the packet generator on every core, or a capture on one.
+//! An open-loop run: packets of a generator or of a capture, on one core or several.
 //!
-//! Reads a scenario ([`Keys`]) into a [`Load`], and drives it to its end on any system.
+//! A scenario's [`Keys`] are read into a [`Load`], which this module drives to its end on any
+//! system.
 
-use crate::config::key::{Is, Needs, Values, settings};
-use crate::config::{SettingError, refuse};
+mod load;
+
+pub use load::{Arrivals, Captured, Generator, Keys, Limits, Load};
+
 use crate::experiment::{Counts, Result, RunError, RunStats, window::Window};
 use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, fail_if};
-use doorbell_packet::{ethernet, vlan};
+use doorbell_hal::{Device, Host, Span, Time, fail_if};
 use doorbell_sim::fault::{FaultSchedule, WatchdogEvents};
 use doorbell_sim::scheduler::{self, Core, Interrupt};
-use doorbell_sim::traffic::{Frames, Pktgen, Rate, Replay, ReplayOptions, Source};
+use doorbell_sim::traffic::Source;
 use doorbell_sim::{Watch, histogram::Histogram, watch};
-use std::sync::Arc;
-
-/// The longest simulated time of a run; 10^18 ps fit well into a `Time`.
-const MAX_SECONDS: f64 = 1e6;
-
-const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
-const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
-/// Frames at their own times are not announced together.
-const IN_BURSTS: &[Needs] = &[
-    Needs::kind(&["pktgen", "pcap"]),
-    Needs::kind(&["pktgen"]).or("traffic.times", Is::Word(&["full"])),
-];
-
-settings! {
-    /// Packets of a generator or a capture, as a scenario describes them.
-    pub struct Keys {
-        /// pktgen: size of a packet without FCS
-        size: u32 = "traffic.size", steps("B", (42.0, 16384.0, 1.0)).default("64").when(PKTGEN);
-        /// packets in a burst, announced by one doorbell
-        burst: u32 = "traffic.burst", whole("packets", 1.0, 4096.0).default("32").when(IN_BURSTS);
-        /// pktgen: packet rate over all cores
-        rate: Option<f64> = "traffic.rate",
-            number("Mpps", 0.001, 1e4).or(&["full"]).default("full").when(PKTGEN);
-        /// pktgen: number of packets, rounded up to a multiple of the cores
-        packets: u64 = "traffic.packets", whole("packets", 1.0, 1e9).default("240000").when(PKTGEN);
-        /// pktgen: the device computes the UDP checksum
-        checksum: bool = "traffic.checksum", choice(&["off", "on"]).default("off").when(PKTGEN);
-        /// pcap: path of the capture
-        file: String = "traffic.file", file().when(PCAP);
-        /// pcap: fill frames that were captured in part with zeros
-        pad: bool = "traffic.pad", choice(&["off", "on"]).default("off").when(PCAP);
-        /// pcap: send frames as fast as the queue accepts them, or at their own times
-        times: &'static str = "traffic.times", choice(&["full", "own"]).default("full").when(PCAP);
-        /// pcap: number of times that the capture is sent
-        rounds: u32 = "traffic.rounds", whole("rounds", 1.0, 1e6).default("1").when(PCAP);
-        /// pcap: who computes TCP and UDP checksums: the device, or nobody
-        offload: &'static str = "traffic.offload",
-            choice(&["csum", "none"]).default("csum").when(PCAP);
-        /// pcap: treat frames over the MTU as large sends with segments of this payload
-        gso: Option<u16> = "traffic.gso",
-            steps("B", (1.0, 65535.0, 1.0)).or(&["none"]).default("none").when(PCAP);
-        /// pcap: MTU, the largest IP packet
-        mtu: u32 = "traffic.mtu", steps("B", (68.0, 65535.0, 1.0)).default("1500").when(PCAP);
-    }
-}
-
-/// The limits of driver and device, in bytes, each with the key that sets it.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The longest frame, without FCS.
-    pub frame: (u32, &'static str),
-    /// The largest payload of a large send; 0 if none is possible.
-    pub large_send: (u32, &'static str),
-}
-
-/// The traffic of a run.
-#[derive(Clone, Debug)]
-pub enum Load {
-    /// The packet generator on every core.
-    Pktgen {
-        /// Bytes without FCS.
-        size: u32,
-        /// Packets in a burst.
-        burst: u32,
-        /// Packets a second over all cores; `None` for full speed.
-        rate: Option<f64>,
-        /// Packets over all cores, rounded up to a multiple of the cores.
-        packets: u64,
-        /// The UDP checksum is left to the device.
-        checksum: bool,
-    },
-    /// Captured frames, on core 0.
-    Replay {
-        /// The frames.
-        frames: Arc<Frames>,
-        /// The way they are sent.
-        options: ReplayOptions,
-    },
-}
-
-impl Load {
-    /// Returns the number of frames to send as far as it is known beforehand: large sends count
-    /// once.
-    pub fn packets(&self, cores: u16) -> u64 {
-        match self {
-            Load::Pktgen { packets, .. } => {
-                packets.div_ceil(u64::from(cores.max(1))) * u64::from(cores.max(1))
-            }
-            Load::Replay { frames, options } => frames.len() as u64 * u64::from(options.rounds),
-        }
-    }
-
-    /// Returns the packets that leave together. Departures are sampled in multiples of them, so
-    /// that a pace shows between bursts and not within one.
-    fn announced(&self) -> u64 {
-        match self {
-            Load::Pktgen { burst, .. } => u64::from(*burst),
-            Load::Replay { options, .. } if options.own_times => 1,
-            Load::Replay { options, .. } => u64::from(options.burst),
-        }
-    }
-
-    /// Reads the load from `v`. `frames` are those of the capture that it names.
-    ///
-    /// # Errors
-    /// This machine cannot send the traffic. The error names the frame, if it is one.
-    pub fn of(
-        v: &Values,
-        limits: &Limits,
-        frames: Option<&Arc<Frames>>,
-    ) -> Result<Load, SettingError> {
-        if v.word("traffic.kind") == "pcap" { replay(v, limits, frames) } else { pktgen(v, limits) }
-    }
-
-    /// Returns the host memory in bytes for the packets in flight of one queue of `ring` entries.
-    pub fn memory(&self, ring: u32) -> usize {
-        let block = |bytes: u32| bytes.next_power_of_two() as usize;
-        match self {
-            Load::Pktgen { size, burst, .. } => (ring + burst) as usize * 2 * block(*size),
-            // Replayed frames differ in size, so freed blocks do not always fit.
-            Load::Replay { frames, .. } => ring as usize * 4 * block(frames.longest()),
-        }
-    }
-
-    /// Returns the source of core `i` of `cores`, if it has one. Its queue holds `in_flight`
-    /// packets.
-    ///
-    /// # Errors
-    /// There is not enough host memory.
-    pub fn source<H: Host>(
-        &self,
-        h: &mut H,
-        cores: u16,
-        i: usize,
-        in_flight: u32,
-    ) -> Result<Option<Source>, OutOfMemory> {
-        match self {
-            Load::Replay { frames, options } => {
-                Ok((i == 0).then(|| Source::Replay(Replay::new(Arc::clone(frames), *options))))
-            }
-            &Load::Pktgen { size, burst, rate, checksum, .. } => {
-                let cores = u64::from(cores.max(1));
-                let packets = self.packets(cores as u16) / cores;
-                let (rate, first) = match rate {
-                    None => (Rate::Full, Span::ZERO),
-                    Some(pps) => {
-                        // Each core starts at its own share of the interval between bursts.
-                        let every = f64::from(burst) * cores as f64 / pps * 1e12;
-                        let first = every * i as f64 / cores as f64;
-                        (
-                            Rate::Burst(Span::from_ps(every.round() as u64)),
-                            Span::from_ps(first.round() as u64),
-                        )
-                    }
-                };
-                let buffers = in_flight + burst;
-                let p =
-                    Pktgen::new(h, size, burst, packets, rate, first, buffers, i as u16, checksum)?;
-                Ok(Some(Source::Pktgen(p)))
-            }
-        }
-    }
-}
-
-fn pktgen(v: &Values, limits: &Limits) -> Result<Load, SettingError> {
-    let k = Keys::of(v);
-    let size = k.size;
-    let (most, key) = limits.frame;
-    if size > most {
-        refuse!("`traffic.size` is {size} B, but the device sends {most} at the most (`{key}`)");
-    }
-    Ok(Load::Pktgen {
-        size,
-        burst: k.burst,
-        rate: k.rate.map(|mpps| mpps * 1e6),
-        packets: k.packets,
-        checksum: k.checksum,
-    })
-}
-
-fn replay(v: &Values, limits: &Limits, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
-    let Some(frames) = frames.filter(|f| !f.is_empty()) else {
-        refuse!("the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
-    };
-    let k = Keys::of(v);
-    let file = &k.file;
-    let options = ReplayOptions {
-        own_times: k.times == "own",
-        rounds: k.rounds,
-        burst: k.burst,
-        checksum_offload: k.offload == "csum",
-        gso: k.gso,
-        mtu: k.mtu,
-    };
-    if options.own_times {
-        let seconds = frames.span().as_secs_f64() * f64::from(options.rounds);
-        if seconds > MAX_SECONDS {
-            refuse!(
-                "{file}: at its own times it lasts {seconds:.0} s, and {MAX_SECONDS} are the most; \
-                 send it with --times full"
-            );
-        }
-    }
-    let mut scratch = Vec::new();
-    for (i, (_, frame)) in frames.iter().enumerate() {
-        sendable(frame, &options, limits, &mut scratch).map_err(|why| {
-            let bytes = frame.len();
-            SettingError(format!("{file}: frame {} has {bytes} bytes, {why}", i + 1))
-        })?;
-    }
-    Ok(Load::Replay { frames: Arc::clone(frames), options })
-}
-
-/// Checks that driver and device can send a frame. The error says why not, and what to do.
-fn sendable(
-    frame: &[u8],
-    options: &ReplayOptions,
-    limits: &Limits,
-    scratch: &mut Vec<u8>,
-) -> Result<(), SettingError> {
-    let mtu = options.mtu;
-    if !options.is_over(frame) {
-        let (most, key) = limits.frame;
-        if frame.len() > most as usize {
-            refuse!("more than the device's {most} (`{key}`)");
-        }
-        return Ok(());
-    }
-    let Some(size) = options.gso else {
-        refuse!(
-            "more than an MTU of {mtu} allows; --gso MSS sends it as a large send, --set \
-             traffic.mtu=N allows longer frames"
-        );
-    };
-    scratch.clear();
-    scratch.extend_from_slice(frame);
-    let gso = options.prepare(scratch).and_then(|todo| todo.gso);
-    let Some(gso) = gso else {
-        refuse!(
-            "more than an MTU of {mtu} allows, and cannot be cut into segments of {size}; only \
-             whole TCP and UDP datagrams with more payload than that can, no fragments"
-        );
-    };
-    let payload = frame.len() - usize::from(gso.header);
-    let (most, key) = limits.large_send;
-    if payload > most as usize {
-        refuse!("and its payload is over the device's limit of {most} for a large send (`{key}`)");
-    }
-    let segment = usize::from(gso.header) + usize::from(size);
-    let tagged = scratch.get(12..14).is_some_and(|t| matches!(t, [0x81, 0x00] | [0x88, 0xa8]));
-    let header = ethernet::HEADER + if tagged { vlan::TAG } else { 0 };
-    if segment > mtu as usize + header {
-        refuse!(
-            "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} \
-             allows"
-        );
-    }
-    Ok(())
-}
 
 /// Samples of a run at about equal numbers of frames. In a long run every other sample is dropped
 /// each time that they are too many.
@@ -340,8 +83,8 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     for core in cores.iter_mut() {
         core.traffic.start(began);
     }
-    m.bus.platform_mut().mark_departures(load.announced());
-    let mut looks = Looks::new(m, load.announced());
+    m.bus.platform_mut().mark_departures(load.burst().into());
+    let mut looks = Looks::new(m, load.burst().into());
     let (mut steps, mut failed) = (0u64, None);
     let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, traffic| {
         steps += 1;

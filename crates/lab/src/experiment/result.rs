@@ -4,8 +4,8 @@
 //! same bytes. Quotients are rounded to nine digits, so that the last bits of a division do not
 //! show.
 
-use crate::config::key::Values;
-use crate::experiment::{WorkTotals, system::System, window::Window};
+use crate::experiment::limits::Limits;
+use crate::experiment::{WorkTotals, window::Window};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
@@ -224,23 +224,20 @@ impl Measured {
         all.into_iter().filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
     }
 
-    /// Returns the share of each resource that was used over the window, the most used first:
-    /// cores, buses, links of what they carry at most, and the port.
-    pub fn limits(&self, of: &System, values: &Values) -> Vec<(String, f64)> {
-        let usable = values.number_if_any("pcie.usable_share").unwrap_or(1.0);
-        let port = values.bits_per_second(of.port_rate) as f64;
-        let share = |r: &Rate| match r.name {
-            name if name.ends_with("_busy_share") => Some((name.to_owned(), r.value)),
-            name if name.ends_with("_link_share") => Some((name.to_owned(), r.value / usable)),
-            name if name.starts_with("wire_") => {
-                let name = name.replace("wire", "port").replace("_bits_per_s", "_share");
-                Some((name, r.value / port))
-            }
-            _ => None,
-        };
-        let mut all: Vec<_> = self.rates.iter().filter_map(share).collect();
-        all.sort_by(|a, b| b.1.total_cmp(&a.1));
-        all.into_iter().map(|(name, share)| (name, rounded(share))).collect()
+    /// Returns a number by its name in `list --metrics`.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        if let Some(rate) = self.rates.iter().find(|r| r.name == name) {
+            return Some(rate.value);
+        }
+        if let Some(quantile) = name.strip_prefix("latency_ns.") {
+            return self.latency_ns().into_iter().find(|(n, _)| *n == quantile).map(|(_, ns)| ns);
+        }
+        self.per_packet().into_iter().find(|(n, _)| n == name).map(|(_, n)| n)
+    }
+
+    /// Returns the packet rate.
+    pub fn packets_per_s(&self) -> f64 {
+        self.rates.iter().find(|r| r.name == "packets_per_s").map_or(0.0, |r| r.value)
     }
 
     /// Returns whether all counts agree with each other.
@@ -279,9 +276,12 @@ pub struct RunResult {
     /// The origin.
     #[serde(flatten)]
     pub of: Provenance,
-    /// The share of each resource that was used, the most used first ([`Measured::limits`]).
+    /// The share of each resource that was used, the most used first ([`shares`](crate::experiment::limits::shares)).
     #[serde(serialize_with = "members")]
     pub limits: Vec<(String, f64)>,
+    /// What limits the run, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limits>,
     /// The measurements.
     #[serde(flatten)]
     pub measured: Measured,

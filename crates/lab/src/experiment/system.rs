@@ -5,6 +5,8 @@
 
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{InputError, SettingError, hint, host};
+use crate::experiment::advise::{Condition, Knob};
+use crate::experiment::limits::Resource;
 use crate::experiment::metrics::Numbers;
 use crate::experiment::{RunError, figures::PublishedFigures, result::Measured};
 use doorbell_bus::pcie::{LinkDirection, Operation};
@@ -87,6 +89,12 @@ pub struct System {
     pub transfer: Transfer,
     /// The key of its port's rate, for the header of a capture.
     pub port_rate: &'static str,
+    /// The settings that people can change on a real one.
+    pub knobs: &'static [Knob],
+    /// Keys of the traffic over which advice is shown.
+    pub conditions: &'static [Condition],
+    /// The resources that may limit its runs.
+    pub resources: &'static [Resource],
     /// Numbers of its results that not every system has.
     pub numbers: Numbers,
     /// Its published figures, if it has any.

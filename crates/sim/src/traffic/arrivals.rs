@@ -62,6 +62,10 @@ impl Rng {
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
+    /// Returns a span of an exponential distribution.
+    pub fn exponential(&mut self, mean: Span) -> Span {
+        Span::from_ps((-(1.0 - self.unit()).ln() * mean.ps() as f64) as u64)
+    }
     /// Returns a number below `n`.
     pub fn one_of(&mut self, n: u64) -> u64 {
         self.bits() % n.max(1)
@@ -125,7 +129,7 @@ impl Arrivals {
         self.next = match p.pattern {
             Pattern::Silence => self.ends,
             Pattern::Even(_) | Pattern::Bursts(..) => at,
-            Pattern::Random(mean) => at + self.exponential(mean),
+            Pattern::Random(mean) => at + self.draw.exponential(mean),
         };
         self.over(at);
     }
@@ -137,10 +141,6 @@ impl Arrivals {
             self.phase += 1;
             self.begin(ends);
         }
-    }
-
-    fn exponential(&mut self, mean: Span) -> Span {
-        Span::from_ps((-(1.0 - self.draw.unit()).ln() * mean.ps() as f64) as u64)
     }
 
     /// Sends a frame and sets the time of the next one.
@@ -159,7 +159,7 @@ impl Arrivals {
         self.next = match pattern {
             Pattern::Silence => self.ends,
             Pattern::Even(gap) => at + gap,
-            Pattern::Random(mean) => at + self.exponential(mean),
+            Pattern::Random(mean) => at + self.draw.exponential(mean),
             Pattern::Bursts(n, every) => {
                 if self.left == 0 {
                     self.left = n.max(1);

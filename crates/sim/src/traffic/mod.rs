@@ -1,11 +1,13 @@
 //! Traffic sources: packet generators, captures, arrivals and TCP.
 
 pub mod arrivals;
+mod pace;
 mod pktgen;
 mod replay;
 pub mod tcp;
 
-pub use pktgen::{Pktgen, Rate, udp};
+pub use pace::{Pace, Rate};
+pub use pktgen::{Generated, Pktgen, Sizes, flow_headers, udp};
 pub use replay::{Frames, Replay, ReplayOptions};
 
 use doorbell_drivers::Sink;

@@ -2,13 +2,15 @@
 //!
 //! Frames are prepared as a stack would pass them on. With checksum offload the TCP or UDP checksum
 //! is reset to the pseudo-header's sum for the device to complete. Without, the frame is unchanged.
-//! A frame over the MTU is sent as a large send only.
+//! A frame over the MTU is sent as a large send only. Of a capture that several cores send, each
+//! has frames of its own; [`Frames::spread`] gives it those of whole flows.
 
-use super::{Next, Traffic};
+use super::{Next, Pace, Traffic};
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, Span, Time};
 use doorbell_packet::headers::prepare_partial;
 use doorbell_packet::segment::prepare_gso;
+use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet, vlan};
 use std::sync::Arc;
 
@@ -46,6 +48,17 @@ impl Frames {
     /// Returns the time from the first to the last frame.
     pub fn span(&self) -> Span {
         self.frames.iter().map(|f| f.0).max().unwrap_or(Span::ZERO)
+    }
+    /// Spreads the frames over `queues` by the hash of their flow. Returns the indices of each
+    /// queue's frames, in order. Frames without a flow go to the first.
+    pub fn spread(&self, queues: usize) -> Vec<Arc<[u32]>> {
+        let mut all = vec![Vec::new(); queues.max(1)];
+        let key = Toeplitz::new(&MICROSOFT);
+        for (i, (_, frame)) in self.iter().enumerate() {
+            let queue = if queues > 1 { key.flow(frame) as usize % queues } else { 0 };
+            all[queue].push(i as u32);
+        }
+        all.into_iter().map(Arc::from).collect()
     }
     /// Returns the length of the longest frame in bytes.
     pub fn longest(&self) -> u32 {
@@ -104,10 +117,14 @@ impl ReplayOptions {
     }
 }
 
-/// The source that replays a capture on one core.
+/// The source that replays frames of a capture on one core.
 #[derive(Debug)]
 pub struct Replay {
     frames: Arc<Frames>,
+    /// The indices of its own frames.
+    own: Arc<[u32]>,
+    /// The pace of bursts that are not at the capture's times.
+    pace: Pace,
     options: ReplayOptions,
     /// Start of the traffic: the first frame's time.
     began: Time,
@@ -124,12 +141,14 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Creates a source that starts with the first frame.
-    pub fn new(frames: Arc<Frames>, options: ReplayOptions) -> Replay {
+    /// Creates a source that starts with the first of its `own` frames.
+    pub fn new(frames: Arc<Frames>, own: Arc<[u32]>, pace: Pace, options: ReplayOptions) -> Replay {
         Replay {
             began: Time::ZERO,
             span: frames.span(),
             frames,
+            own,
+            pace,
             options,
             next: 0,
             round: 0,
@@ -144,11 +163,12 @@ impl Replay {
     /// Starts the traffic at `at`, when the first frame is due.
     pub fn start(&mut self, at: Time) {
         self.began = at;
+        self.pace.start(at);
     }
 
     /// Returns whether all frames of all rounds have been handed over.
     pub fn is_dry(&self) -> bool {
-        self.round >= self.options.rounds
+        self.round >= self.options.rounds || self.own.is_empty()
     }
 
     /// Releases the buffers. Returns the number of skipped frames.
@@ -157,14 +177,19 @@ impl Replay {
         self.skipped
     }
 
+    /// Returns the time and the bytes of the `i`th of its own frames.
+    fn frame(&self, i: usize) -> Option<(Span, &[u8])> {
+        self.frames.get(*self.own.get(i)? as usize)
+    }
+
     fn due(&self, i: usize, round: u32) -> Option<Time> {
-        let (at, _) = self.frames.get(i)?;
+        let (at, _) = self.frame(i)?;
         Some(self.began + at + self.span * u64::from(round))
     }
 
     /// Returns frame index and round after the current frame.
     fn following(&self) -> (usize, u32) {
-        if self.next + 1 < self.frames.len() {
+        if self.next + 1 < self.own.len() {
             (self.next + 1, self.round)
         } else {
             (0, self.round + 1)
@@ -184,16 +209,22 @@ impl<H: Host> Traffic<H> for Replay {
     fn next(&mut self, h: &mut H) -> Next {
         self.returned.drain(..).for_each(|b| h.release(b));
         loop {
-            if self.round >= self.options.rounds || self.frames.is_empty() {
+            if self.round >= self.options.rounds || self.own.is_empty() {
                 return if self.outstanding == 0 { Next::Done } else { Next::Reclaim };
             }
-            if self.options.own_times
-                && let Some(due) = self.due(self.next, self.round)
-                && due > h.now()
+            if self.options.own_times {
+                if let Some(due) = self.due(self.next, self.round)
+                    && due > h.now()
+                {
+                    return Next::At(due);
+                }
+            } else if self.in_burst == 0
+                && let Err(at) = self.pace.begin(h.now())
             {
-                return Next::At(due);
+                return Next::At(at);
             }
-            let Some((_, frame)) = self.frames.get(self.next) else { return Next::Done };
+            let index = self.own.get(self.next).map_or(usize::MAX, |i| *i as usize);
+            let Some((_, frame)) = self.frames.get(index) else { return Next::Done };
             let Ok(buf) = h.buffer(frame.len() as u32, Alignment::ANY) else {
                 if self.outstanding > 0 {
                     return Next::Reclaim;

@@ -28,6 +28,10 @@ const sharePercent = (share) => `${num(Math.min(share, 1) * 100, 2)} %`;
 
 /** A sentence about what limits each of the runs. */
 function limitText(runs, labels) {
+  if (runs.every((r) => r.limit)) {
+    const said = (r) => r.limit.said;
+    return runs.length === 1 ? `The limit is ${said(runs[0])}.` : `Limits: ${runs.map((r, i) => `${labels[i]}: ${said(r)}`).join("; ")}.`;
+  }
   const limits = runs.map(limitOf);
   if (limits.some((l) => !l)) return "";
   if (runs.length === 1) {

@@ -2,7 +2,7 @@
 //! are the firmware's.
 
 use super::super::command::{answer, check, input, ring, tail};
-use super::super::rss::{Dispatch, HashFn, KEY, LOG_MAX_RQT, Rqt, Tir, TirContext};
+use super::super::rss::{Dispatch, HashFn, LOG_MAX_RQT, Rqt, Tir, TirContext};
 use super::super::{Answer, LIMIT, device::Mlx5, steering::Destination};
 use super::{Rq, RxError};
 use alloc::vec::Vec;
@@ -12,6 +12,7 @@ use doorbell_layout::mlx5::command::{
     RqtIn, Tirc, Wq, dispatch, modify_rq, modify_rqt, modify_tir, wq_type,
 };
 use doorbell_layout::mlx5::receive::{RqContext, RqState};
+use doorbell_packet::toeplitz::KEY;
 
 /// log2 of the longest receive queue in WQEs, and of the longest WQE in bytes.
 pub(super) const LOG_MAX_RQ: u32 = 15;

@@ -14,6 +14,7 @@ impl Key {
             }
             Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
             Kind::Faults => all.push("dma-fault@1".to_owned()),
+            Kind::Mix => all.push("60:1,1514:2.5".to_owned()),
             Kind::Choice | Kind::File => {}
         }
         all

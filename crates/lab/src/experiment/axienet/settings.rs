@@ -87,7 +87,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
         "pktgen" | "pcap" => {
             let limits =
                 Limits { frame: (longest, "driver.mtu"), large_send: (0, "AXI Ethernet has none") };
-            Load::Open(open_loop::Load::of(v, &limits, frames)?)
+            Load::Open(open_loop::Load::of(v, &limits, frames, 1)?)
         }
         "arrivals" => Load::Arrivals(arrivals(v, longest)?),
         _ => {

@@ -135,7 +135,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
         "pktgen" | "pcap" => {
             // A large send's total length is that of an IP packet: 16 bits.
             let limits = Limits { frame: LONGEST_FRAME, large_send: (65_535, "8254x manual") };
-            Load::Open(open_loop::Load::of(v, &limits, frames)?)
+            Load::Open(open_loop::Load::of(v, &limits, frames, 1)?)
         }
         _ => {
             // IP and TCP headers without options.

@@ -87,7 +87,7 @@ fn measure(values: &Values, case: Case) -> Result<Seen, MeasureError> {
     }
     let setup = setup(&values)?;
     let packets = if case.rate.is_some() { PACKETS } else { PACKETS_AT_FULL_SPEED };
-    let load = Load::Pktgen { size: SIZE, burst: BURST, rate: case.rate, packets, checksum: false };
+    let load = Load::pktgen(SIZE, BURST, packets).at(case.rate);
     let o = run(&setup, &load, &mut Unwatched)?.sound()?;
     let rules = Rules::new(setup.pcie)?;
     let second = Span::from_ms(1000);

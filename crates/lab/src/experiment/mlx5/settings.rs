@@ -27,7 +27,6 @@ const MAX_MEMORY: u64 = 16 << 30;
 pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     let there = v.number("cpu.cores") as u16;
     let cores = match v.number_or_word("run.cores") {
-        _ if v.word("traffic.kind") == "pcap" => 1,
         None => there,
         Some(wanted) if wanted as u16 > there => {
             refuse!("`run.cores` is {wanted}, but the platform has {there} (`cpu.cores`)");
@@ -102,7 +101,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
     let most = if setup.nic.caps.log_max_lso == 0 { 0 } else { 1 << setup.nic.caps.log_max_lso };
     let limits =
         Limits { frame: (setup.nic.max_frame, "nic.max_frame"), large_send: (most, "nic.max_lso") };
-    let load = Load::of(v, &limits, frames)?;
+    let load = Load::of(v, &limits, frames, setup.cores)?;
     let advice = "fewer cores (`run.cores`), a shorter queue (`driver.queue`), smaller packets \
                   (`traffic.size`)";
     setup.host.fits(super::memory_size(setup, &load), MAX_MEMORY, advice)?;

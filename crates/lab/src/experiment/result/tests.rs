@@ -27,7 +27,8 @@ fn a_run_without_packets_divides_by_nothing() {
         capture_sha256: None,
         seed: 3,
     };
-    let r = RunResult { of, limits: vec![("cpu_busy_share".into(), 0.5)], measured: m };
+    let r =
+        RunResult { of, limits: vec![("cpu_busy_share".into(), 0.5)], limit: None, measured: m };
     insta::assert_snapshot!(serde_json::to_string_pretty(&r).unwrap(), @r#"
         {
           "scenario": "x",

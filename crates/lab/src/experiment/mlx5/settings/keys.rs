@@ -15,7 +15,6 @@ const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 const CQ_SIZES: &[f64] =
     &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0];
 
-const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
 /// Needs a setup in which packets share a WQE.
 const SESSIONS: &[Needs] =
     &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
@@ -149,8 +148,8 @@ settings! {
         /// event moderation: number of completions until an event
         moderation_count: u16 = "driver.moderation_count",
             whole("CQEs", 0.0, 65535.0).default("32");
-        /// number of cores that send; a capture is sent by one
+        /// number of cores that send; the frames of a capture are spread over them by flow
         cores: Option<u16> = "run.cores",
-            whole("cores", 1.0, MAX_CORES).or(&["all"]).default("all").when(PKTGEN);
+            whole("cores", 1.0, MAX_CORES).or(&["all"]).default("all");
     }
 }

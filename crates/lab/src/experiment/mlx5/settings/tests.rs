@@ -209,6 +209,7 @@ fn pick(key: &crate::config::key::Key, x: f64) -> String {
         }
         Kind::File => "a.pcap".to_owned(),
         Kind::Faults => String::new(),
+        Kind::Mix => ["off", "imix", "60:1,1514:2"][among(3)].to_owned(),
     }
 }
 

@@ -1,0 +1,247 @@
+//! `doorbell advise`: which settings serve a goal best on a platform with a load.
+
+use crate::output::print;
+use crate::progress::{Interrupt, Progress};
+use crate::render::{Cell, Document, NUMBER, Table, amount, count, flat, people, wrapped};
+use crate::sweep::Axis;
+use crate::{DONE, Error, args, input, plan};
+use doorbell_lab::Plan;
+use doorbell_lab::advise::{
+    self, Advice, Change, FACTOR, Flip, Goal, Keep, Over, Question, Switch, Variable,
+};
+use doorbell_lab::key::{self, Key, Value};
+use doorbell_lab::result::Provenance;
+use serde::Serialize;
+
+/// The least frames of a capture that a run sends, in several rounds if necessary.
+const FRAMES: usize = 48_000;
+
+pub(crate) fn advise(args: &args::Advise) -> Result<u8, Error> {
+    let mut plan = plan::plan(&args.scenario, &args.changes)?;
+    let profile = plan::profile(&args.scenario, &args.changes)?;
+    let capture = plan::capture(&plan)?;
+    if let Some(capture) = &capture {
+        lengthen(&mut plan, capture.frames.len(), args)?;
+    }
+    let system = plan.system;
+    let goal = Goal::parse(system, &args.goal).map_err(|e| input!("--goal: {e}"))?;
+    let keep = args.keep.iter().map(|k| Keep::parse(system, k).map_err(|e| input!("--keep {e}")));
+    let question = Question {
+        system,
+        values: &plan.values,
+        frames: capture.as_ref().map(|c| &c.frames),
+        goal,
+        keep: keep.collect::<Result<_, _>>()?,
+        variables: variables(&plan, args)?,
+    };
+    if question.variables.is_empty() {
+        return Err(input!(
+            "there is nothing to search: all settings of {} are fixed",
+            system.name
+        ));
+    }
+    let interrupt = Interrupt::watched().map_err(Error::at("signals"))?;
+    let progress = Progress::new(&plan.scenario, args.output.quiet);
+    let mut tell = |what: &str, done: usize, of: usize| {
+        progress.doing(format!("{}: {what}", plan.scenario));
+        progress.at(done as u64, of as u64);
+        !interrupt.came()
+    };
+    let advice = advise::advise(&question, &profile, plan.seed(), &mut tell);
+    let advice = advice.map_err(|e| Error::of_run(&plan.scenario, e))?;
+    drop(progress);
+    #[derive(Serialize)]
+    struct Whole<'a> {
+        of: Provenance,
+        #[serde(flatten)]
+        advice: &'a Advice,
+    }
+    let data = Whole { of: plan::provenance(&plan)?, advice: &advice };
+    let document = document(&plan, &advice).with(flat(&advice.settings));
+    print(&document.show(args.output.format, "advise", &data))?;
+    Ok(DONE)
+}
+
+/// Sends a short capture several times, unless the number of rounds was given: the rates of a few
+/// thousand frames are not steady enough to tell settings apart.
+fn lengthen(plan: &mut Plan, frames: usize, args: &args::Advise) -> Result<(), Error> {
+    let given = args.changes.rounds.is_some()
+        || args.changes.sets.iter().any(|s| s.trim_start().starts_with("traffic.rounds"));
+    let rounds = FRAMES.div_ceil(frames.max(1));
+    if !given && rounds > 1 && plan.values.word("traffic.times") == "full" {
+        plan.set(&format!("traffic.rounds={rounds}"))?;
+    }
+    Ok(())
+}
+
+/// Returns the settings to search, today's value first: those of `--over`, and the system's knobs
+/// that have an effect, except `--fix`.
+fn variables(plan: &Plan, args: &args::Advise) -> Result<Vec<Variable>, Error> {
+    let keys = plan.values.keys();
+    for fixed in &args.fix {
+        key::find(&keys, fixed).map_err(|e| input!("--fix {fixed}: {e}"))?;
+    }
+    let variable = |key: &'static Key, values: Vec<Value>, command| {
+        let mut all = vec![plan.values.get(key.name).clone()];
+        values.into_iter().for_each(|v| {
+            if !all.contains(&v) {
+                all.push(v);
+            }
+        });
+        Variable { key, values: all, command }
+    };
+    let knob = |name: &str| plan.system.knobs.iter().find(|k| k.key == name);
+    let mut all = Vec::new();
+    for over in &args.over {
+        let axis = Axis::parse("--over", over)?;
+        let key = key::find(&keys, &axis.key).map_err(|e| input!("--over {over}: {e}"))?;
+        let values = axis.values.iter().map(|v| key.parse(v));
+        let values = values.collect::<Result<_, _>>().map_err(|e| input!("--over {over}: {e}"))?;
+        all.push(variable(key, values, knob(key.name).map(|k| k.command)));
+    }
+    let has_effect = |key: &Key| {
+        plan.values.idle(key).is_none()
+            || plan.system.knobs.iter().any(|other| {
+                other.values.iter().any(|v| {
+                    let mut values = plan.values.clone();
+                    values.set(&format!("{}={v}", other.key)).is_ok() && values.idle(key).is_none()
+                })
+            })
+    };
+    for knob in plan.system.knobs {
+        let key = key::find(&keys, knob.key).map_err(|e| input!("{e}"))?;
+        let named = all.iter().any(|v: &Variable| v.key.name == key.name);
+        if named || args.fix.iter().any(|f| f == key.name) || !has_effect(key) {
+            continue;
+        }
+        // A value that another key does not allow cannot run, and is not tried.
+        let allowed = |v: &Value| match (key.name, v) {
+            ("run.cores", Value::Number(n)) => *n <= plan.values.number("cpu.cores"),
+            _ => true,
+        };
+        let values = knob.values.iter().filter_map(|v| key.parse(v).ok()).filter(allowed).collect();
+        all.push(variable(key, values, Some(knob.command)));
+    }
+    Ok(all)
+}
+
+/// Returns the number of a metric in the unit that people use.
+fn shown(name: &str, value: f64) -> String {
+    match people(name, value) {
+        (_, "") if name.starts_with("latency_ns.") => format!("{} us", amount(value / 1000.0)),
+        (value, unit) => format!("{} {unit}", amount(value)).trim_end().to_owned(),
+    }
+}
+
+fn percent(x: f64) -> String {
+    if x.is_finite() { format!("{:+.1} %", x * 100.0) } else { "needed".to_owned() }
+}
+
+/// Returns the change of a number, with its share.
+fn moved(c: &Change) -> String {
+    let share =
+        if c.from == 0.0 { String::new() } else { format!(" ({})", percent(c.to / c.from - 1.0)) };
+    format!("{} -> {}{share}", shown(&c.name, c.from), shown(&c.name, c.to))
+}
+
+fn document(plan: &Plan, a: &Advice) -> Document {
+    let mut doc =
+        Document::titled(format!("{} on {}: advice for {}", plan.scenario, plan.profile, a.goal));
+    plan.set.iter().for_each(|set| doc.line(format!("with {set}")));
+    doc.line(format!("{}: {}", a.goal, moved(&a.reached)));
+    for (keep, holds) in &a.keep {
+        doc.line(format!("{keep} {}", if *holds { "holds" } else { "CANNOT BE KEPT" }));
+    }
+    doc.line(format!("the limit today is {}", a.limit.said()));
+    if !a.settings.is_empty() {
+        doc.line(format!("the limit then is {}", a.limit_then.said()));
+    }
+    if a.settings.is_empty() {
+        doc.line("today's settings are as good as any that were tried");
+    } else {
+        settings(&mut doc, a);
+    }
+    worth(&mut doc, a);
+    let mut elsewhere = Table::new(["what changes", "today", "then"]).right(1..3);
+    for c in a.elsewhere.iter().filter(|c| c.name != a.goal) {
+        elsewhere.row([c.name.clone(), shown(&c.name, c.from), shown(&c.name, c.to)]);
+    }
+    doc.table(elsewhere);
+    a.over.iter().for_each(|over| doc.table(gains(over, a)));
+    hangs_on(&mut doc, a);
+    let (runs, all) = (count(a.runs as u64), count(a.designs as u64));
+    let found = if a.interrupted { "; interrupted, this is the best so far" } else { "" };
+    doc.gap();
+    doc.line(format!("{runs} of {all} combinations of settings were run{found}"));
+    doc
+}
+
+fn settings(doc: &mut Document, a: &Advice) {
+    let mut table = Table::new(["set", "today", "to", "gain", "error"]).right(3..5);
+    for s in &a.settings {
+        let error = format!("±{:.1} %", s.error * 100.0);
+        table.row([s.key, &s.from, &s.to, &percent(s.gain), &error]);
+    }
+    doc.table(table);
+    for s in &a.settings {
+        if let Some(command) = &s.command {
+            doc.line(format!("{}: {command}", s.key));
+        }
+        let costs = s.costs.iter().map(|c| format!("{} {}", c.name, moved(c)));
+        let costs: Vec<String> = costs.collect();
+        if !costs.is_empty() {
+            doc.line(wrapped("   costs:", &costs));
+        }
+    }
+}
+
+/// Adds all settings with the goal's change for other values.
+fn worth(doc: &mut Document, a: &Advice) {
+    doc.gap();
+    doc.line(format!("what each setting is worth: {} with other values", a.goal));
+    for w in &a.worth {
+        let other = |(value, change): &(String, Option<f64>)| {
+            format!("{value} {}", change.map_or("cannot run".to_owned(), percent))
+        };
+        let others: Vec<String> = w.others.iter().map(other).collect();
+        doc.line(wrapped(&format!("{}={}:", w.key, w.value), &others));
+    }
+}
+
+/// Returns a table of the gains over a key of the traffic.
+fn gains(over: &Over, a: &Advice) -> Table {
+    let heads = std::iter::once(format!("gain over {}", over.key));
+    let switch = |s: &Switch| format!("{} {}", s.key, s.to);
+    let heads: Vec<String> = heads.chain(a.switches.iter().map(switch)).collect();
+    let widths = heads.iter().map(|h| h.len().max(NUMBER)).collect();
+    let columns = heads.len();
+    let mut table = Table::new(heads.iter().map(String::as_str)).right(1..columns).fixed(widths);
+    for at in &over.at {
+        let gain = |g: &Option<f64>| Cell::from(g.map_or("-".to_owned(), percent));
+        table.row(std::iter::once(Cell::from(at.value.as_str())).chain(at.gains.iter().map(gain)));
+    }
+    table
+}
+
+/// Adds the constants that change the advice.
+fn hangs_on(doc: &mut Document, a: &Advice) {
+    if a.flips.is_empty() && a.firm == 0 {
+        return;
+    }
+    doc.gap();
+    for Flip { setting, to, constant, unit, value, at, source } in &a.flips {
+        let [value, at] = [*value, *at].map(|n| format!("{} {unit}", amount(n)));
+        doc.line(format!(
+            "{setting}={to} does not pay if {constant} is {} instead of {} ({source})",
+            at.trim_end(),
+            value.trim_end()
+        ));
+    }
+    let others = if a.flips.is_empty() { "none of the" } else { "none of the other" };
+    doc.line(format!(
+        "{others} {} constants that are assumed or fitted changes this between {} and {FACTOR} \
+         times its value",
+        a.firm,
+        1.0 / FACTOR
+    ));
+}

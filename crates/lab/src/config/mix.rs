@@ -1,0 +1,26 @@
+//! Mixes of packet sizes: `60:7,590:4,1514:1`, sizes in bytes without FCS with their weights.
+
+use super::{SettingError, refuse};
+use doorbell_sim::traffic::Sizes;
+
+/// The words of a mix.
+pub(crate) const WORDS: [&str; 2] = ["off", "imix"];
+/// The values that are allowed besides, for messages.
+pub(crate) const ALLOWED: &str = "SIZE:WEIGHT,… with sizes from 42 to 16384 B, without FCS";
+/// The simple IMIX: 7 parts of the shortest frames, 4 of 576-byte packets, 1 of the longest.
+const IMIX: &str = "60:7,590:4,1514:1";
+
+/// Parses a mix.
+pub(crate) fn parse(text: &str) -> Result<Sizes, SettingError> {
+    let text = if text == "imix" { IMIX } else { text };
+    let part = |part: &str| {
+        let (size, weight) = part.split_once(':')?;
+        let (size, weight): (u32, f64) = (size.trim().parse().ok()?, weight.trim().parse().ok()?);
+        let allowed = (42..=16384).contains(&size) && weight > 0.0 && weight.is_finite();
+        allowed.then_some((size, weight))
+    };
+    match text.split(',').map(part).collect::<Option<Vec<_>>>() {
+        Some(sizes) => Ok(Sizes::mix(sizes)),
+        None => refuse!("`{text}` is no mix; allowed: {ALLOWED}"),
+    }
+}

@@ -1,0 +1,634 @@
+//! Advice: the settings of driver, link and host that serve a goal best, what each is worth, what
+//! it costs elsewhere, and which assumption it hangs on.
+//!
+//! A system's [`Knob`]s are what people can set on a real one. [`search`] finds the best design.
+//! Each of its settings is then taken back alone: what gains nothing stays as it was, and the
+//! others have a gain with an error. [`flips`] moves each constant that the profile assumes or
+//! fitted, up to twice and half of it, and tells where a setting ceases to pay.
+
+pub mod search;
+
+use crate::config::key::{Key, Kind, Value, Values};
+use crate::config::profile::{Profile, Source};
+use crate::config::{SettingError, refuse};
+use crate::experiment::limits::{self, Limits};
+use crate::experiment::metrics::{self, is_better_high};
+use crate::experiment::result::{Measured, rounded};
+use crate::experiment::{RunError, in_parallel, system::System};
+use doorbell_sim::{Unwatched, traffic::Frames};
+use search::{Design, Score, Space, designs};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// The least gain of a setting that is worth a change.
+pub const LEAST: f64 = 0.005;
+/// The factor by which a constant is moved at most, up and down.
+pub const FACTOR: f64 = 2.0;
+/// The most costs of a setting that are told.
+const COSTS: usize = 4;
+/// Halvings of the place where a setting ceases to pay.
+const HALVINGS: u32 = 5;
+
+/// A setting that people can change on a real system.
+#[derive(Debug)]
+pub struct Knob {
+    /// Its key.
+    pub key: &'static str,
+    /// Values to try.
+    pub values: &'static [&'static str],
+    /// The command or parameter that sets it there; `{}` stands for the value.
+    pub command: &'static str,
+}
+
+/// A key of the traffic over which gains are shown.
+#[derive(Debug)]
+pub struct Condition {
+    /// The key.
+    pub key: &'static str,
+    /// Its values.
+    pub values: &'static [&'static str],
+}
+
+/// A setting under search: a knob, or a key that the user named.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// The key.
+    pub key: &'static Key,
+    /// The values to try; the first is today's.
+    pub values: Vec<Value>,
+    /// The command that sets it on a real system, if it is known.
+    pub command: Option<&'static str>,
+}
+
+impl Variable {
+    /// Returns how far a value is from today's, the first.
+    fn distance(&self, v: usize) -> f64 {
+        match (&self.values[0], &self.values[v]) {
+            (a, b) if a == b => 0.0,
+            (Value::Number(a), Value::Number(b)) if *a > 0.0 && *b > 0.0 => (a / b).ln().abs(),
+            _ => 1.0,
+        }
+    }
+
+    /// Returns the command with a value, if it is known.
+    pub fn command(&self, value: &Value) -> Option<String> {
+        self.command.map(|c| c.replace("{}", &value.to_string()))
+    }
+}
+
+/// A number and its direction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Goal {
+    /// The name in `list --metrics`.
+    pub name: String,
+    /// More is better.
+    pub more: bool,
+}
+
+/// A bound that a number must keep.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Keep {
+    /// The name in `list --metrics`.
+    pub name: String,
+    /// The number must be above the bound, or else below it.
+    pub above: bool,
+    /// The bound, in the number's unit.
+    pub bound: f64,
+    /// The bound as it was given.
+    pub text: String,
+}
+
+impl Goal {
+    /// Parses the name of a number. Packets and bits a second are to be high, all others low.
+    ///
+    /// # Errors
+    /// The system has no such number.
+    pub fn parse(system: &System, name: &str) -> Result<Goal, SettingError> {
+        metrics::find(system, name)?;
+        Ok(Goal { name: name.to_owned(), more: is_better_high(name) })
+    }
+
+    fn of(&self, m: &Measured) -> Option<f64> {
+        m.number(&self.name)
+    }
+
+    /// Returns whether the window's error is that of this number.
+    fn is_rate(&self) -> bool {
+        self.name.ends_with("_per_s")
+    }
+
+    /// Returns by how much `to` is better than `from`, relative to it.
+    fn gain(&self, from: f64, to: f64) -> f64 {
+        let change = if from == 0.0 { 0.0 } else { to / from - 1.0 };
+        if self.more { change } else { -change }
+    }
+}
+
+impl Keep {
+    /// Parses `latency_ns.p99<50us` or `packets_per_s>10e6`.
+    ///
+    /// # Errors
+    /// Another form, a number that the system has not, or a unit of another dimension.
+    pub fn parse(system: &System, text: &str) -> Result<Keep, SettingError> {
+        let Some(at) = text.find(['<', '>']) else {
+            refuse!("`{text}`: allowed is NAME<BOUND or NAME>BOUND, such as latency_ns.p99<50us");
+        };
+        let (name, bound) = (text[..at].trim(), text[at + 1..].trim());
+        let unit = metrics::find(system, name)?.unit;
+        let bound = crate::config::key::in_unit(bound, unit)
+            .map_err(|why| SettingError(format!("`{text}`: {why}")))?;
+        let above = text[at..].starts_with('>');
+        Ok(Keep { name: name.to_owned(), above, bound, text: text.to_owned() })
+    }
+
+    /// Returns by how much a result misses the bound, relative to it.
+    fn missed(&self, m: &Measured) -> f64 {
+        let Some(n) = m.number(&self.name) else { return f64::INFINITY };
+        let over = if self.above { self.bound - n } else { n - self.bound };
+        (over / self.bound.abs().max(1e-12)).max(0.0)
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// The system.
+    pub system: &'static System,
+    /// Today's values.
+    pub values: &'a Values,
+    /// The frames of the capture that the values name.
+    pub frames: Option<&'a Arc<Frames>>,
+    /// The number to improve.
+    pub goal: Goal,
+    /// Bounds that must hold.
+    pub keep: Vec<Keep>,
+    /// The settings to search.
+    pub variables: Vec<Variable>,
+}
+
+/// A number before and after.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Change {
+    /// Its name in `list --metrics`.
+    pub name: String,
+    /// Today.
+    pub from: f64,
+    /// With the advice.
+    pub to: f64,
+}
+
+/// A recommended setting.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Setting {
+    /// The key.
+    pub key: &'static str,
+    /// Today's value.
+    pub from: String,
+    /// The recommended one.
+    pub to: String,
+    /// The command that sets it on a real system.
+    pub command: Option<String>,
+    /// What the goal gains by it with all other recommended settings in place, relative.
+    pub gain: f64,
+    /// Half of the 95 % interval of the gain.
+    pub error: f64,
+    /// Numbers that this setting changes for the worse.
+    pub costs: Vec<Change>,
+}
+
+/// A constant with which a setting ceases to pay.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Flip {
+    /// The setting's key.
+    pub setting: &'static str,
+    /// The value that pays until then.
+    pub to: String,
+    /// The constant.
+    pub constant: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Its value in the profile.
+    pub value: f64,
+    /// The value from which on the setting does not pay.
+    pub at: f64,
+    /// The origin of the constant.
+    pub source: String,
+}
+
+/// The gains of switches at one value of a key of the traffic.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct At {
+    /// The value.
+    pub value: String,
+    /// The gain of each switch.
+    pub gains: Vec<Option<f64>>,
+}
+
+/// The gains of switches over a key of the traffic.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Over {
+    /// The key.
+    pub key: &'static str,
+    /// Its values.
+    pub at: Vec<At>,
+}
+
+/// A choice between two values of a setting, with all others as advised: a changed setting against
+/// today's value, or one that stays, if it is a choice, against the best of its other values.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Switch {
+    /// The key.
+    pub key: &'static str,
+    /// The other value.
+    pub from: String,
+    /// The advised value.
+    pub to: String,
+    #[serde(skip)]
+    at: usize,
+    #[serde(skip)]
+    other: usize,
+}
+
+/// The worth of a setting: the change of the goal with each other value, relative, all other
+/// settings as advised.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Worth {
+    /// The key.
+    pub key: &'static str,
+    /// The advised value.
+    pub value: String,
+    /// Other values with the change for the better; `None` where no run is possible.
+    pub others: Vec<(String, Option<f64>)>,
+}
+
+/// The advice.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Advice {
+    /// The goal.
+    pub goal: String,
+    /// The goal's number before and after.
+    pub reached: Change,
+    /// Bounds, as given, and whether they hold.
+    pub keep: Vec<(String, bool)>,
+    /// What limits today.
+    pub limit: Limits,
+    /// What limits with the advice.
+    pub limit_then: Limits,
+    /// The recommended settings, the one with the highest gain first.
+    pub settings: Vec<Setting>,
+    /// The worth of every setting, changed or not.
+    pub worth: Vec<Worth>,
+    /// The switches of `over`.
+    pub switches: Vec<Switch>,
+    /// Numbers that the advice changes.
+    pub elsewhere: Vec<Change>,
+    /// Constants that change the advice.
+    pub flips: Vec<Flip>,
+    /// Constants that were moved and change nothing.
+    pub firm: usize,
+    /// Gains over the traffic.
+    pub over: Vec<Over>,
+    /// Designs in the space.
+    pub designs: usize,
+    /// Designs that were run.
+    pub runs: usize,
+    /// The search was interrupted.
+    pub interrupted: bool,
+}
+
+/// A stage of the work, with what is done of how much.
+pub type Tell<'a> = dyn FnMut(&str, usize, usize) -> bool + 'a;
+
+/// Answers a question. `profile` is the platform, whose assumptions are examined. `tell` hears of
+/// progress and says whether to go on; what is left out then is empty.
+///
+/// # Errors
+/// Today's values cannot run, or have no such goal.
+pub fn advise(
+    q: &Question<'_>,
+    profile: &Profile,
+    seed: u64,
+    tell: &mut Tell<'_>,
+) -> Result<Advice, RunError> {
+    let today: Design = vec![0; q.variables.len()];
+    let before = q.run(&q.of(&today))?;
+    let Some(from) = q.goal.of(&before) else {
+        return Err(RunError::Input(SettingError(format!("the run has no `{}`", q.goal.name))));
+    };
+    let sizes: Vec<usize> = q.variables.iter().map(|v| v.values.len()).collect();
+    let most = search::runs(&sizes);
+    let mut interrupted = false;
+    let score = |d: &Design| Ok::<_, RunError>(q.score(&q.of(d)));
+    let distance = |setting: usize, value: usize| q.variables[setting].distance(value);
+    let space = Space { sizes: &sizes, distance: &distance, least: LEAST };
+    let (best, known) = search::search(&space, &today, seed, &score, &mut |n| {
+        interrupted |= !tell("searches", n, most);
+        !interrupted
+    })?;
+    let settings = q.settings(&today, &best)?;
+    let after = q.run(&q.of(&best))?;
+    let mut go_on = |what: &str, n: usize, of: usize| {
+        interrupted |= !tell(what, n, of);
+        !interrupted
+    };
+    let stop = || false;
+    let limit =
+        |design: &Design, m: &Measured| limits::find(q.system, &q.of(design), q.frames, m, &stop);
+    go_on("finds what limits", 0, 2);
+    let (limit_now, limit_then) = (limit(&today, &before), limit(&best, &after));
+    let (worth, switches) = q.worth(&today, &best, &after)?;
+    let (flips, firm) = q.flips(profile, &best, &switches, &mut go_on)?;
+    let over = q.over(&best, &switches, &mut go_on)?;
+    Ok(Advice {
+        goal: q.goal.name.clone(),
+        reached: Change {
+            name: q.goal.name.clone(),
+            from: rounded(from),
+            to: rounded(q.goal.of(&after).unwrap_or(f64::NAN)),
+        },
+        keep: q.keep.iter().map(|k| (k.text.clone(), k.missed(&after) == 0.0)).collect(),
+        limit: limit_now,
+        limit_then,
+        settings,
+        worth,
+        switches,
+        elsewhere: changes(q.system, &before, &after),
+        flips,
+        firm,
+        over,
+        designs: designs(&sizes),
+        runs: known.len(),
+        interrupted,
+    })
+}
+
+impl Question<'_> {
+    /// Returns the values of a design.
+    fn of(&self, design: &Design) -> Values {
+        let mut values = self.values.clone();
+        for (variable, at) in self.variables.iter().zip(design) {
+            values.put(variable.key, variable.values[*at].clone());
+        }
+        values
+    }
+
+    fn run(&self, values: &Values) -> Result<Measured, RunError> {
+        (self.system.run)(values, self.frames, &mut Unwatched)
+    }
+
+    /// Returns how good these values are. Values that do not go together are the worst.
+    fn score(&self, values: &Values) -> Score {
+        let Ok(m) = self.run(values) else { return Score::NONE };
+        let Some(goal) = self.goal.of(&m) else { return Score::NONE };
+        let missed = self.keep.iter().map(|k| k.missed(&m)).sum();
+        let error = if self.goal.is_rate() { m.window.error.unwrap_or(0.0) } else { 0.0 };
+        Score { missed, goal: if self.goal.more { -goal } else { goal }, error }
+    }
+
+    /// Returns the changed settings of the best design with their gains, the highest first.
+    fn settings(&self, today: &Design, best: &Design) -> Result<Vec<Setting>, RunError> {
+        let (with, without) = self.without_each(today, best)?;
+        let each = without.iter();
+        let each = each.map(|(at, m)| self.setting(*at, today, best, &with, m.as_ref()));
+        let mut settings: Vec<Setting> = each.collect();
+        settings.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        Ok(settings)
+    }
+
+    /// Runs the best design, and it without each of its changed settings. A design that does not
+    /// run is `None`.
+    fn without_each(
+        &self,
+        today: &Design,
+        best: &Design,
+    ) -> Result<(Measured, Vec<(usize, Option<Measured>)>), RunError> {
+        let with = self.run(&self.of(best))?;
+        let changed: Vec<usize> = (0..best.len()).filter(|at| best[*at] != today[*at]).collect();
+        let without = in_parallel(&changed, |_, at| {
+            let mut design = best.clone();
+            design[*at] = today[*at];
+            Ok::<_, RunError>((*at, self.run(&self.of(&design)).ok()))
+        })?;
+        Ok((with, without))
+    }
+
+    fn setting(
+        &self,
+        at: usize,
+        today: &Design,
+        best: &Design,
+        with: &Measured,
+        without: Option<&Measured>,
+    ) -> Setting {
+        let v = &self.variables[at];
+        let (from, to) = (&v.values[today[at]], &v.values[best[at]]);
+        let goal = |m: &Measured| self.goal.of(m);
+        let gain = without.and_then(goal).zip(goal(with)).map(|(a, b)| self.goal.gain(a, b));
+        let error = |m: &Measured| m.window.error.unwrap_or(0.0);
+        let error = without.map_or(0.0, |m| error(m).hypot(error(with)));
+        let worse = without.map(|m| worse(self.system, m, with, &self.goal.name));
+        Setting {
+            key: v.key.name,
+            from: v.key.said(from),
+            to: v.key.said(to),
+            command: v.command(to),
+            gain: rounded(gain.unwrap_or(f64::INFINITY)),
+            error: rounded(if self.goal.is_rate() { error } else { 0.0 }),
+            costs: worse.unwrap_or_default(),
+        }
+    }
+
+    /// Returns the worth of each setting, and the switches among them.
+    fn worth(
+        &self,
+        today: &Design,
+        best: &Design,
+        with: &Measured,
+    ) -> Result<(Vec<Worth>, Vec<Switch>), RunError> {
+        let others =
+            |at: usize| (0..self.variables[at].values.len()).filter(move |v| *v != best[at]);
+        let all: Vec<(usize, usize)> =
+            (0..best.len()).flat_map(|at| others(at).map(move |v| (at, v))).collect();
+        let change = |at: usize, v: usize| {
+            let mut design = best.clone();
+            design[at] = v;
+            let other = self.goal.of(&self.run(&self.of(&design)).ok()?)?;
+            Some(rounded(self.goal.gain(self.goal.of(with)?, other)))
+        };
+        let changes = in_parallel(&all, |_, (at, v)| Ok::<_, RunError>(change(*at, *v)))?;
+        let (mut worth, mut switches) = (Vec::new(), Vec::new());
+        for (at, of) in self.variables.iter().enumerate() {
+            let own = || all.iter().zip(&changes).filter(move |((a, _), _)| *a == at);
+            let said = |v: usize| of.key.said(&of.values[v]);
+            let next = own()
+                .max_by(|(_, a), (_, b)| a.unwrap_or(f64::MIN).total_cmp(&b.unwrap_or(f64::MIN)));
+            let other = match next {
+                _ if best[at] != today[at] => Some(today[at]),
+                Some(((_, v), _)) if of.key.kind == Kind::Choice => Some(*v),
+                _ => None,
+            };
+            switches.extend(other.map(|other| Switch {
+                key: of.key.name,
+                from: said(other),
+                to: said(best[at]),
+                at,
+                other,
+            }));
+            worth.push(Worth {
+                key: of.key.name,
+                value: said(best[at]),
+                others: own().map(|((_, v), change)| (said(*v), *change)).collect(),
+            });
+        }
+        Ok((worth, switches))
+    }
+
+    /// Returns the gain of each switch with values changed by `change`. `None` where a run is not
+    /// possible.
+    fn gains(
+        &self,
+        best: &Design,
+        switches: &[Switch],
+        change: impl Fn(&mut Values),
+    ) -> Vec<Option<f64>> {
+        let goal = |design: &Design| {
+            let mut values = self.of(design);
+            change(&mut values);
+            self.run(&values).ok().and_then(|m| self.goal.of(&m))
+        };
+        let Some(with) = goal(best) else { return vec![None; switches.len()] };
+        let gain = |s: &Switch| {
+            let mut design = best.clone();
+            design[s.at] = s.other;
+            Some(self.goal.gain(goal(&design)?, with))
+        };
+        switches.iter().map(gain).collect()
+    }
+
+    /// Moves each assumed or fitted constant of the profile to [`FACTOR`] times and one part of its
+    /// value. Returns those with which a setting ceases to pay, and the number of the others.
+    fn flips(
+        &self,
+        profile: &Profile,
+        best: &Design,
+        switches: &[Switch],
+        go_on: &mut dyn FnMut(&str, usize, usize) -> bool,
+    ) -> Result<(Vec<Flip>, usize), RunError> {
+        let mut moves = Vec::new();
+        for (key, value) in self.values.iter() {
+            let source = profile.source(key.name);
+            let uncertain = matches!(source, Some(Source::Assumed(_) | Source::Fit { .. }));
+            let searched = self.variables.iter().any(|v| v.key.name == key.name);
+            let Value::Number(n) = value else { continue };
+            let (Kind::Number { .. }, Some(source)) = (key.kind, source) else { continue };
+            if uncertain && !searched && *n != 0.0 && self.values.idle(key).is_none() {
+                moves.push((key, *n, source));
+            }
+        }
+        let pays_now = self.gains(best, switches, |_| {});
+        let (mut flips, mut firm) = (Vec::new(), 0);
+        let found = |(key, n, source): &(&'static Key, f64, &Source)| {
+            let ways = [FACTOR, 1.0 / FACTOR].map(|f| within(key, n * f));
+            let mut found = Vec::new();
+            for to in ways.into_iter().filter(|to| to != n) {
+                let gains = |at: f64| self.gains(best, switches, |v| v.put(key, Value::Number(at)));
+                for (i, gain) in gains(to).into_iter().enumerate() {
+                    if gain.is_none_or(|g| g > -LEAST) || pays_now[i].is_none_or(|g| g < LEAST) {
+                        continue;
+                    }
+                    let (mut pays, mut fails) = (*n, to);
+                    for _ in 0..HALVINGS {
+                        let middle = within(key, (pays * fails).sqrt());
+                        match gains(middle)[i] {
+                            Some(g) if g > -LEAST => pays = middle,
+                            _ => fails = middle,
+                        }
+                    }
+                    found.push(Flip {
+                        setting: switches[i].key,
+                        to: switches[i].to.clone(),
+                        constant: key.name,
+                        unit: key.unit(),
+                        value: *n,
+                        at: rounded(fails),
+                        source: source.to_string(),
+                    });
+                }
+            }
+            found
+        };
+        for (n, some) in moves.chunks(8).enumerate() {
+            if !go_on("moves what is assumed", 8 * n, moves.len()) {
+                break;
+            }
+            let all = in_parallel(some, |_, m| Ok::<_, RunError>(found(m)))?;
+            firm += all.iter().filter(|f| f.is_empty()).count();
+            flips.extend(all.into_iter().flatten());
+        }
+        Ok((flips, firm))
+    }
+
+    /// Returns the gains of the switches over each key of the traffic that the system names.
+    fn over(
+        &self,
+        best: &Design,
+        switches: &[Switch],
+        go_on: &mut dyn FnMut(&str, usize, usize) -> bool,
+    ) -> Result<Vec<Over>, RunError> {
+        let mut all = Vec::new();
+        for condition in self.system.conditions {
+            let Some((key, _)) = self.values.find(condition.key) else { continue };
+            let key: &'static Key = key;
+            let searched = self.variables.iter().any(|v| v.key.name == key.name);
+            if switches.is_empty() || searched || self.values.idle(key).is_some() {
+                continue;
+            }
+            if !go_on("looks over the traffic", all.len(), self.system.conditions.len()) {
+                break;
+            }
+            let at = in_parallel(condition.values, |_, text| {
+                let value = key.parse(text)?;
+                let gains = self.gains(best, switches, |v| v.put(key, value.clone()));
+                let gains = gains.into_iter().map(|g| g.map(rounded)).collect();
+                Ok::<_, RunError>(At { value: key.said(&value), gains })
+            })?;
+            all.push(Over { key: key.name, at });
+        }
+        Ok(all)
+    }
+}
+
+/// Returns the number that a key allows next to `n`.
+fn within(key: &Key, n: f64) -> f64 {
+    match key.kind {
+        Kind::Number { min, max, step, .. } => {
+            let n = if step > 0.0 { (n / step).round() * step } else { n };
+            n.clamp(min, max)
+        }
+        _ => n,
+    }
+}
+
+/// Returns the numbers that people look at and that differ by more than [`LEAST`].
+fn changes(system: &System, before: &Measured, after: &Measured) -> Vec<Change> {
+    let names = metrics::main(system);
+    let change = |name: String| {
+        let (from, to) = (before.number(&name)?, after.number(&name)?);
+        let moved = (to - from).abs() > LEAST * from.abs().max(to.abs());
+        moved.then(|| Change { name, from: rounded(from), to: rounded(to) })
+    };
+    names.into_iter().filter_map(change).collect()
+}
+
+/// Returns those that are worse after than before, except the goal, the worst first.
+fn worse(system: &System, before: &Measured, after: &Measured, goal: &str) -> Vec<Change> {
+    let mut all = changes(system, before, after);
+    all.retain(|c| c.name != goal && (c.to < c.from) == is_better_high(&c.name));
+    let share = |c: &Change| if c.from == 0.0 { f64::MAX } else { (c.to / c.from - 1.0).abs() };
+    all.sort_by(|a, b| share(b).total_cmp(&share(a)));
+    all.truncate(COSTS);
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use super::*;
+use crate::config::{Plan, Scenario};
+
+fn plan(scenario: &str, sets: &[&str]) -> Plan {
+    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    sets.iter().for_each(|set| plan.set(set).unwrap());
+    plan
+}
+
+fn variables(plan: &Plan, keys: &[(&str, &[&str])]) -> Vec<Variable> {
+    let all = plan.values.keys();
+    let variable = |(name, values): &(&str, &[&str])| {
+        let key = crate::config::key::find(&all, name).unwrap();
+        let today = plan.values.get(name).clone();
+        let mut of = vec![today];
+        for v in values.iter().map(|v| key.parse(v).unwrap()) {
+            if !of.contains(&v) {
+                of.push(v);
+            }
+        }
+        Variable { key, values: of, command: None }
+    };
+    keys.iter().map(variable).collect()
+}
+
+fn question<'a>(plan: &'a Plan, goal: &str, keys: &[(&str, &[&str])]) -> Question<'a> {
+    Question {
+        system: plan.system,
+        values: &plan.values,
+        frames: None,
+        goal: Goal::parse(plan.system, goal).unwrap(),
+        keep: Vec::new(),
+        variables: variables(plan, keys),
+    }
+}
+
+fn answer(q: &Question<'_>) -> Advice {
+    let profile = Profile::load("mlx5-gen3").unwrap();
+    advise(q, &profile, 1, &mut |_, _, _| true).unwrap()
+}
+
+#[test]
+fn the_switch_is_advised_where_it_pays_and_what_does_nothing_stays() {
+    let sets = ["traffic.packets=6000", "run.cores=8", "driver.mpwqe=off", "traffic.burst=32"];
+    let plan = plan("mlx5-full-rate", &sets);
+    let keys: [(&str, &[&str]); 2] =
+        [("driver.mpwqe", &["on", "off"]), ("driver.moderation_count", &["32", "64"])];
+    let advice = answer(&question(&plan, "pcie_down_tlp_bytes", &keys));
+    let best = &advice.settings[0];
+    assert_eq!((best.key, best.to.as_str()), ("driver.mpwqe", "on"));
+    assert!(best.gain > 0.1, "{best:?}");
+    assert!(advice.reached.to < advice.reached.from);
+    assert_eq!((advice.designs, advice.runs, advice.interrupted), (4, 4, false));
+    // Alone, a packet has a session and a doorbell of its own.
+    assert_eq!(advice.worth.len(), 2);
+    let burst = advice.over.iter().find(|o| o.key == "traffic.burst").unwrap();
+    let gain = |value: &str| burst.at.iter().find(|a| a.value.starts_with(value)).unwrap().gains[0];
+    assert!(gain("1 ").unwrap() < gain("32 ").unwrap(), "{burst:?}");
+}
+
+#[test]
+fn a_bound_is_kept_at_the_goals_expense() {
+    let plan = plan("mlx5-full-rate", &["traffic.packets=6000", "run.cores=1"]);
+    let keys: [(&str, &[&str]); 1] = [("driver.moderation_period", &["0", "2", "16", "64"])];
+    let mut q = question(&plan, "packets_per_s", &keys);
+    let free = answer(&q);
+    q.keep = vec![Keep::parse(plan.system, "latency_ns.p99<10us").unwrap()];
+    let bound = answer(&q);
+    assert!(bound.keep[0].1, "{bound:?}");
+    assert_eq!(bound.settings[0].to, "2 us", "the fastest of those that keep it");
+    assert!(bound.reached.to < free.reached.to);
+    q.keep = vec![Keep::parse(plan.system, "latency_ns.p99<1 ns").unwrap()];
+    assert!(!answer(&q).keep[0].1, "nothing keeps it, and the advice says so");
+}
+
+#[test]
+fn a_constant_that_turns_the_advice_is_named_with_its_place() {
+    // On one core a session costs what the profile assumes; with twice that it does not pay.
+    let sets = ["traffic.packets=6000", "run.cores=1", "driver.mpwqe=off", "traffic.burst=4"];
+    let plan = plan("mlx5-full-rate", &sets);
+    let advice = answer(&question(&plan, "cycles", &[("driver.mpwqe", &["on"])]));
+    for flip in &advice.flips {
+        let ratio = flip.at / flip.value;
+        assert!((1.0 / FACTOR..=FACTOR).contains(&ratio), "{flip:?}");
+    }
+    assert!(advice.firm > 0);
+}
+
+#[test]
+fn wrong_goals_and_bounds_are_refused_with_what_is_allowed() {
+    let system = crate::experiment::system::find("mlx5").unwrap();
+    let goal = Goal::parse(system, "packets").unwrap_err().to_string();
+    assert!(goal.contains("no number `packets`"), "{goal}");
+    for (text, said) in [
+        ("latency_ns.p99", "allowed is NAME<BOUND"),
+        ("latency_ns.p99<fast", "is no number"),
+        ("latency_ns.p99<5 Gbit/s", "its unit cannot be `Gbit/s`"),
+        ("late<5us", "no number `late`"),
+    ] {
+        let e = Keep::parse(system, text).unwrap_err().to_string();
+        assert!(e.contains(said), "{text}: {e}");
+    }
+    let keep = Keep::parse(system, "latency_ns.p99 < 50 us").unwrap();
+    assert_eq!((keep.name.as_str(), keep.above, keep.bound), ("latency_ns.p99", false, 50_000.0));
+}

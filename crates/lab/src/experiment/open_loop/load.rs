@@ -1,0 +1,416 @@
+//! The load of an open loop: packets of a generator or a capture, and their times.
+
+use crate::config::key::{Is, Needs, Values, settings};
+use crate::config::{SettingError, mix, refuse};
+use doorbell_hal::{Host, OutOfMemory, Span};
+use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
+use doorbell_packet::{ethernet, vlan};
+use doorbell_sim::traffic::{
+    Frames, Generated, Pace, Pktgen, Rate, Replay, ReplayOptions, Sizes, Source, flow_headers,
+};
+use std::sync::Arc;
+
+/// The longest simulated time of a run; 10^18 ps fit well into a `Time`.
+const MAX_SECONDS: f64 = 1e6;
+
+const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
+const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
+const ONE_SIZE: &[Needs] = &[Needs::kind(&["pktgen"]), Needs::word("traffic.mix", &["off"])];
+/// Frames at their own times have no other, and are not announced together.
+const PACED: &[Needs] = &[
+    Needs::kind(&["pktgen", "pcap"]),
+    Needs::kind(&["pktgen"]).or("traffic.times", Is::Word(&["full"])),
+];
+const AT_A_RATE: &[Needs] = &[
+    Needs::kind(&["pktgen", "pcap"]),
+    Needs::kind(&["pktgen"]).or("traffic.times", Is::Word(&["full"])),
+    Needs::new("traffic.rate", Is::Number),
+];
+const ON_OFF: &[Needs] = &[Needs::word("traffic.arrivals", &["on_off"])];
+
+settings! {
+    /// Packets of a generator or a capture, as a scenario describes them.
+    pub struct Keys {
+        /// pktgen: size of a packet without FCS
+        size: u32 = "traffic.size",
+            steps("B", (42.0, 16384.0, 1.0)).default("64").when(ONE_SIZE);
+        /// pktgen: sizes of packets without FCS with their weights; imix is 60:7,590:4,1514:1
+        mix: String = "traffic.mix", mix().when(PKTGEN);
+        /// pktgen: flows, spread over the cores by the hash of their addresses and ports; or a flow
+        /// on each core
+        flows: Option<u16> = "traffic.flows",
+            whole("flows", 1.0, 65535.0).or(&["each_core"]).default("each_core").when(PKTGEN);
+        /// packets in a burst, announced by one doorbell
+        burst: u32 = "traffic.burst", whole("packets", 1.0, 4096.0).default("32").when(PACED);
+        /// packet rate over all cores
+        rate: Option<f64> = "traffic.rate",
+            number("Mpps", 0.001, 1e4).or(&["full"]).default("full").when(PACED);
+        /// at a rate: bursts at equal intervals; at random, each core for itself; or at equal
+        /// intervals in phases, with silence between them
+        arrivals: &'static str = "traffic.arrivals",
+            choice(&["even", "poisson", "on_off"]).default("even").when(AT_A_RATE);
+        /// on_off: duration of a phase with packets, whose rate makes the mean `traffic.rate`
+        on: Span = "traffic.on", number("us", 0.1, 1e6).default("1000").when(ON_OFF);
+        /// on_off: duration of the silence after it
+        off: Span = "traffic.off", number("us", 0.1, 1e6).default("1000").when(ON_OFF);
+        /// pktgen: number of packets, rounded up to a multiple of the cores
+        packets: u64 = "traffic.packets", whole("packets", 1.0, 1e9).default("240000").when(PKTGEN);
+        /// pktgen: the device computes the UDP checksum
+        checksum: bool = "traffic.checksum", choice(&["off", "on"]).default("off").when(PKTGEN);
+        /// pcap: path of the capture
+        file: String = "traffic.file", file().when(PCAP);
+        /// pcap: fill frames that were captured in part with zeros
+        pad: bool = "traffic.pad", choice(&["off", "on"]).default("off").when(PCAP);
+        /// pcap: send frames as fast as the queue accepts them or at a rate, or at their own times
+        times: &'static str = "traffic.times", choice(&["full", "own"]).default("full").when(PCAP);
+        /// pcap: number of times that the capture is sent
+        rounds: u32 = "traffic.rounds", whole("rounds", 1.0, 1e6).default("1").when(PCAP);
+        /// pcap: who computes TCP and UDP checksums: the device, or nobody
+        offload: &'static str = "traffic.offload",
+            choice(&["csum", "none"]).default("csum").when(PCAP);
+        /// pcap: treat frames over the MTU as large sends with segments of this payload
+        gso: Option<u16> = "traffic.gso",
+            steps("B", (1.0, 65535.0, 1.0)).or(&["none"]).default("none").when(PCAP);
+        /// pcap: MTU, the largest IP packet
+        mtu: u32 = "traffic.mtu", steps("B", (68.0, 65535.0, 1.0)).default("1500").when(PCAP);
+    }
+}
+
+/// The limits of driver and device, in bytes, each with the key that sets it.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The longest frame, without FCS.
+    pub frame: (u32, &'static str),
+    /// The largest payload of a large send; 0 if none is possible.
+    pub large_send: (u32, &'static str),
+}
+
+/// The distribution of bursts at a rate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arrivals {
+    /// At equal intervals.
+    Even,
+    /// At random.
+    Poisson,
+    /// At equal intervals in phases of this length, with silence of that length after each.
+    OnOff(Span, Span),
+}
+
+/// Packets of a generator over all cores.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    /// Sizes without FCS.
+    pub sizes: Sizes,
+    /// Flows; `None` for one on each core.
+    pub flows: Option<u16>,
+    /// Number of packets; with a flow on each core, rounded up to a multiple of the cores.
+    pub packets: u64,
+    /// The UDP checksum is left to the device.
+    pub checksum: bool,
+}
+
+/// Captured frames.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    frames: Arc<Frames>,
+    /// The indices of each core's frames.
+    queues: Vec<Arc<[u32]>>,
+    options: ReplayOptions,
+}
+
+#[derive(Clone, Debug)]
+enum Packets {
+    Generated(Generator),
+    Captured(Captured),
+}
+
+/// The traffic of a run.
+#[derive(Clone, Debug)]
+pub struct Load {
+    packets: Packets,
+    /// Packets announced together.
+    burst: u32,
+    /// Packets a second over all cores; `None` for full speed.
+    rate: Option<f64>,
+    arrivals: Arrivals,
+    seed: u64,
+}
+
+impl Load {
+    /// Returns packets of one size in bytes without FCS, in bursts, a flow on each core, at full
+    /// speed.
+    pub fn pktgen(size: u32, burst: u32, packets: u64) -> Load {
+        let sizes = Sizes::one(size);
+        Load::generated(Generator { sizes, flows: None, packets, checksum: false }, burst)
+    }
+
+    /// Returns the packets of a generator in bursts, at full speed.
+    pub fn generated(packets: Generator, burst: u32) -> Load {
+        Load::of_packets(Packets::Generated(packets), burst)
+    }
+
+    /// Returns captured frames, spread over so many cores by flow, at full speed or their own times.
+    pub fn replay(frames: Arc<Frames>, options: ReplayOptions, cores: u16) -> Load {
+        let queues = frames.spread(cores.into());
+        let burst = if options.own_times { 1 } else { options.burst };
+        Load::of_packets(Packets::Captured(Captured { frames, queues, options }), burst)
+    }
+
+    fn of_packets(packets: Packets, burst: u32) -> Load {
+        Load { packets, burst, rate: None, arrivals: Arrivals::Even, seed: 0 }
+    }
+
+    /// Sets the packets a second over all cores; `None` for full speed.
+    pub fn at(self, rate: Option<f64>) -> Load {
+        Load { rate, ..self }
+    }
+
+    /// Sets the distribution of bursts at a rate. `seed` is that of all random numbers.
+    pub fn arriving(self, arrivals: Arrivals, seed: u64) -> Load {
+        Load { arrivals, seed, ..self }
+    }
+
+    /// Returns the number of frames to send as far as it is known beforehand: large sends count
+    /// once.
+    pub fn packets(&self, cores: u16) -> u64 {
+        match &self.packets {
+            Packets::Generated(Generator { packets, flows: Some(_), .. }) => *packets,
+            Packets::Generated(g) => {
+                let cores = u64::from(cores.max(1));
+                g.packets.div_ceil(cores) * cores
+            }
+            Packets::Captured(c) => c.frames.len() as u64 * u64::from(c.options.rounds),
+        }
+    }
+
+    /// Returns the packets that leave together. Departures are sampled in multiples of them, so
+    /// that a pace shows between bursts and not within one.
+    pub(crate) fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// Returns the length of the longest frame, and the number of frames of a capture.
+    pub(crate) fn longest(&self) -> (u32, Option<usize>) {
+        match &self.packets {
+            Packets::Generated(g) => (g.sizes.largest(), None),
+            Packets::Captured(c) => (c.frames.longest(), Some(c.frames.len())),
+        }
+    }
+
+    /// Returns the host memory in bytes for the packets in flight of one queue of `ring` entries.
+    pub fn memory(&self, ring: u32) -> usize {
+        let block = |bytes: u32| bytes.next_power_of_two() as usize;
+        match &self.packets {
+            Packets::Generated(g) => (ring + self.burst) as usize * 2 * block(g.sizes.largest()),
+            // Replayed frames differ in size, so freed blocks do not always fit.
+            Packets::Captured(c) => ring as usize * 4 * block(c.frames.longest()),
+        }
+    }
+
+    /// Reads the load from `v`, for so many cores. `frames` are those of the capture that it names.
+    ///
+    /// # Errors
+    /// This machine cannot send the traffic. The error names the frame, if it is one.
+    pub fn of(
+        v: &Values,
+        limits: &Limits,
+        frames: Option<&Arc<Frames>>,
+        cores: u16,
+    ) -> Result<Load, SettingError> {
+        let k = Keys::of(v);
+        let load = match v.word("traffic.kind") {
+            "pcap" => replay(&k, limits, frames, cores)?,
+            _ => Load::generated(generator(&k, limits)?, k.burst),
+        };
+        let arrivals = match k.arrivals {
+            "poisson" => Arrivals::Poisson,
+            "on_off" => Arrivals::OnOff(k.on, k.off),
+            _ => Arrivals::Even,
+        };
+        // A capture at its own times has no other rate.
+        let paced = v.word("traffic.kind") != "pcap" || k.times == "full";
+        let rate = k.rate.filter(|_| paced).map(|mpps| mpps * 1e6);
+        Ok(load.at(rate).arriving(arrivals, v.number("run.seed") as u64))
+    }
+
+    /// Returns the source of core `i` of `cores`, if it has one. Its queue holds `in_flight`
+    /// packets.
+    ///
+    /// # Errors
+    /// There is not enough host memory.
+    pub fn source<H: Host>(
+        &self,
+        h: &mut H,
+        cores: u16,
+        i: usize,
+        in_flight: u32,
+    ) -> Result<Option<Source>, OutOfMemory> {
+        match &self.packets {
+            Packets::Captured(c) => {
+                let Some(own) = c.queues.get(i).filter(|own| !own.is_empty()) else {
+                    return Ok(None);
+                };
+                let share = own.len() as f64 / c.frames.len() as f64;
+                let (own, pace) = (Arc::clone(own), self.pace(share, i, cores));
+                Ok(Some(Source::Replay(Replay::new(Arc::clone(&c.frames), own, pace, c.options))))
+            }
+            Packets::Generated(g) => {
+                let Some((flows, packets)) = g.part(i, cores) else { return Ok(None) };
+                let share = match g.flows {
+                    None => 1.0 / f64::from(cores.max(1)),
+                    Some(all) => flows.len() as f64 / f64::from(all),
+                };
+                let generated = Generated {
+                    sizes: g.sizes.clone(),
+                    burst: self.burst,
+                    packets,
+                    flows,
+                    partial: g.checksum,
+                    seed: self.seed_of(i),
+                };
+                let pace = self.pace(share, i, cores);
+                Pktgen::new(h, generated, pace, in_flight + self.burst)
+                    .map(Source::Pktgen)
+                    .map(Some)
+            }
+        }
+    }
+
+    /// Returns the seed of a core's random numbers.
+    fn seed_of(&self, i: usize) -> u64 {
+        self.seed.wrapping_add((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// Returns the pace of core `i`, which sends this share of all packets. Each core starts at its
+    /// own part of the interval between bursts.
+    fn pace(&self, share: f64, i: usize, cores: u16) -> Pace {
+        let Some(pps) = self.rate else { return Pace::new(Rate::Full, Span::ZERO, 0) };
+        let every = f64::from(self.burst) / (pps * share) * 1e12;
+        let first = every * i as f64 / f64::from(cores.max(1));
+        let span = |ps: f64| Span::from_ps(ps.round() as u64);
+        let rate = match self.arrivals {
+            Arrivals::Even => Rate::Burst(span(every)),
+            Arrivals::Poisson => {
+                return Pace::new(Rate::Poisson(span(every)), Span::ZERO, self.seed_of(i));
+            }
+            Arrivals::OnOff(on, off) => {
+                let busy = on.ps() as f64 / (on + off).ps() as f64;
+                Rate::OnOff { every: span(every * busy), on, off }
+            }
+        };
+        Pace::new(rate, span(first), 0)
+    }
+}
+
+impl Generator {
+    /// Returns the flows and the number of packets of core `i`, if it has any.
+    fn part(&self, i: usize, cores: u16) -> Option<(Vec<u16>, u64)> {
+        let Some(all) = self.flows else {
+            return Some((vec![i as u16], self.packets.div_ceil(u64::from(cores.max(1)))));
+        };
+        let key = Toeplitz::new(&MICROSOFT);
+        let core_of =
+            |flow: u16| key.flow(&flow_headers(flow)) as usize % usize::from(cores.max(1));
+        let flows: Vec<u16> = (0..all).filter(|flow| core_of(*flow) == i).collect();
+        // The first flows have what is left over.
+        let (each, left) = (self.packets / u64::from(all), self.packets % u64::from(all));
+        let packets = flows.iter().map(|f| each + u64::from(u64::from(*f) < left)).sum();
+        (packets > 0).then_some((flows, packets))
+    }
+}
+
+fn generator(k: &Keys, limits: &Limits) -> Result<Generator, SettingError> {
+    let (sizes, key) = match k.mix.as_str() {
+        "off" => (Sizes::one(k.size), "traffic.size"),
+        given => (mix::parse(given)?, "traffic.mix"),
+    };
+    let (size, (most, limit)) = (sizes.largest(), limits.frame);
+    if size > most {
+        refuse!("`{key}` is {size} B, but the device sends {most} at the most (`{limit}`)");
+    }
+    Ok(Generator { sizes, flows: k.flows, packets: k.packets, checksum: k.checksum })
+}
+
+fn replay(
+    k: &Keys,
+    limits: &Limits,
+    frames: Option<&Arc<Frames>>,
+    cores: u16,
+) -> Result<Load, SettingError> {
+    let Some(frames) = frames.filter(|f| !f.is_empty()) else {
+        refuse!("the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
+    };
+    let file = &k.file;
+    let options = ReplayOptions {
+        own_times: k.times == "own",
+        rounds: k.rounds,
+        burst: k.burst,
+        checksum_offload: k.offload == "csum",
+        gso: k.gso,
+        mtu: k.mtu,
+    };
+    if options.own_times {
+        let seconds = frames.span().as_secs_f64() * f64::from(options.rounds);
+        if seconds > MAX_SECONDS {
+            refuse!(
+                "{file}: at its own times it lasts {seconds:.0} s, and {MAX_SECONDS} are the most; \
+                 send it with --times full"
+            );
+        }
+    }
+    let mut scratch = Vec::new();
+    for (i, (_, frame)) in frames.iter().enumerate() {
+        sendable(frame, &options, limits, &mut scratch).map_err(|why| {
+            let bytes = frame.len();
+            SettingError(format!("{file}: frame {} has {bytes} bytes, {why}", i + 1))
+        })?;
+    }
+    Ok(Load::replay(Arc::clone(frames), options, cores))
+}
+
+/// Checks that driver and device can send a frame. The error says why not, and what to do.
+fn sendable(
+    frame: &[u8],
+    options: &ReplayOptions,
+    limits: &Limits,
+    scratch: &mut Vec<u8>,
+) -> Result<(), SettingError> {
+    let mtu = options.mtu;
+    if !options.is_over(frame) {
+        let (most, key) = limits.frame;
+        if frame.len() > most as usize {
+            refuse!("more than the device's {most} (`{key}`)");
+        }
+        return Ok(());
+    }
+    let Some(size) = options.gso else {
+        refuse!(
+            "more than an MTU of {mtu} allows; --gso MSS sends it as a large send, --set \
+             traffic.mtu=N allows longer frames"
+        );
+    };
+    scratch.clear();
+    scratch.extend_from_slice(frame);
+    let gso = options.prepare(scratch).and_then(|todo| todo.gso);
+    let Some(gso) = gso else {
+        refuse!(
+            "more than an MTU of {mtu} allows, and cannot be cut into segments of {size}; only \
+             whole TCP and UDP datagrams with more payload than that can, no fragments"
+        );
+    };
+    let payload = frame.len() - usize::from(gso.header);
+    let (most, key) = limits.large_send;
+    if payload > most as usize {
+        refuse!("and its payload is over the device's limit of {most} for a large send (`{key}`)");
+    }
+    let segment = usize::from(gso.header) + usize::from(size);
+    let tagged = scratch.get(12..14).is_some_and(|t| matches!(t, [0x81, 0x00] | [0x88, 0xa8]));
+    let header = ethernet::HEADER + if tagged { vlan::TAG } else { 0 };
+    if segment > mtu as usize + header {
+        refuse!(
+            "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} \
+             allows"
+        );
+    }
+    Ok(())
+}

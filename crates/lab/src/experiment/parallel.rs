@@ -1,0 +1,35 @@
+//! Runs on all cores, with results in the order of their inputs.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Applies `f` to each item with its index, on as many threads as the machine has cores. Returns
+/// the results in order.
+///
+/// # Errors
+/// The error of the first item that has one; items behind it may not have run.
+pub fn in_parallel<I: Sync, T: Send, E: Send>(
+    items: &[I],
+    f: impl Fn(usize, &I) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new((0..items.len()).map(|_| None).collect::<Vec<Option<Result<T, E>>>>());
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(i) else { return };
+                    let made = f(i, item);
+                    if made.is_err() {
+                        // Later items need not run; earlier ones are under way.
+                        next.store(items.len(), Ordering::Relaxed);
+                    }
+                    all.lock().unwrap_or_else(PoisonError::into_inner)[i] = Some(made);
+                }
+            });
+        }
+    });
+    all.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+}
