@@ -22,14 +22,14 @@ use doorbell_lab::{Plan, Setting, hint, metrics};
 use serde_json::{Map, Value, json};
 
 /// A key and its values.
-struct Axis {
+pub(crate) struct Axis {
     option: &'static str,
-    key: String,
-    values: Vec<String>,
+    pub(crate) key: String,
+    pub(crate) values: Vec<String>,
 }
 
 impl Axis {
-    fn parse(option: &'static str, text: &str) -> Result<Axis, Error> {
+    pub(crate) fn parse(option: &'static str, text: &str) -> Result<Axis, Error> {
         let wrong =
             || input!("{option} {text}: expected key=value,value,… such as pcie.mps=128,256");
         let (key, values) = text.split_once('=').ok_or_else(wrong)?;
