@@ -188,9 +188,9 @@ pub(crate) struct Run {
 
 #[derive(Group, Debug)]
 pub(crate) struct Compare {
-    /// Name of a scenario, or path of a .toml file
+    /// Name of a scenario, or path of a .toml file; or a .json file of `guest --format json`
     pub(crate) a: String,
-    /// The other scenario; without it, A again, with --with
+    /// The other; without it, A again, with --with
     #[arg(required_unless_present = "with")]
     pub(crate) b: Option<String>,
     /// Set a key in B alone
@@ -470,7 +470,7 @@ pub(crate) struct Guest {
     #[arg(long)]
     pub(crate) mmio: bool,
     /// Functions in the table
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = crate::guest::FUNCTIONS)]
     pub(crate) functions: usize,
     /// The guest may say nothing for so long
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]

@@ -29,7 +29,7 @@ pub use device::{DEVICES, Device};
 pub use error::Error;
 pub use fetch::Machine;
 pub use kernel::Kernel;
-pub use server::{Counts, Described};
+pub use server::Counts;
 pub use session::{Booted, Measured, Setup, boot, isolate};
 pub use workload::{Variable, Workload};
 

@@ -28,9 +28,6 @@ pub struct Counts {
     pub device: BTreeMap<String, u64>,
 }
 
-/// A counter of the ledger: name and description.
-pub type Described = (String, String);
-
 impl Counts {
     /// Parses the server's page (Prometheus' text format).
     fn parse(page: &str) -> Counts {
@@ -116,11 +113,6 @@ impl Server {
         Ok(page)
     }
 
-    /// Returns the ledger's counters in its order.
-    pub(crate) fn described(&mut self) -> Result<Vec<Described>, Error> {
-        Ok(self.page()?.lines().filter_map(description).collect())
-    }
-
     /// Returns its counts now.
     pub(crate) fn counts(&mut self) -> Result<Counts, Error> {
         Ok(Counts::parse(&self.page()?))
@@ -155,13 +147,6 @@ fn count(line: &str) -> Option<(&str, u64)> {
     let (name, rest) = line.strip_prefix("doorbell_")?.split_once("_total{")?;
     let (_, value) = rest.split_once("} ")?;
     Some((name, value.parse().ok()?))
-}
-
-/// Parses `# HELP doorbell_NAME_total DESCRIPTION`, of the ledger.
-fn description(line: &str) -> Option<Described> {
-    let (name, about) = line.strip_prefix("# HELP doorbell_")?.split_once("_total ")?;
-    let of_bus = !name.starts_with("device_") && name != "clients";
-    of_bus.then(|| (name.to_owned(), about.to_owned()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::initramfs::Archive;
 use crate::instructions::{Counter, Executed, Symbols};
 use crate::kernel::Kernel;
 use crate::net::{self, GUEST, HOST, HOST_MAC, MAC, TAP};
-use crate::server::{Counts, Described, Server};
+use crate::server::{Counts, Server};
 use crate::settings::{self, Settings};
 use crate::workload::{Workload, quoted};
 use crate::{Error, Machine, Progress};
@@ -75,8 +75,6 @@ pub struct Booted {
     pub release: String,
     /// Names of the kernel's addresses.
     pub symbols: Option<Symbols>,
-    /// The ledger's counters in its order.
-    pub described: Vec<Described>,
     /// The results, in the order of the workloads.
     pub measured: Vec<Measured>,
     /// Messages of the kernel of warning level and worse.
@@ -298,8 +296,7 @@ impl Guest<'_> {
         };
         let text = |line: &str| line.split_once('>').map_or(line, |(_, text)| text).to_owned();
         let warnings = said.lines().filter(serious).map(text).collect();
-        let described = self.server.as_mut().map_or(Ok(Vec::new()), Server::described)?;
-        Ok(Booted { release, symbols, described, measured, warnings })
+        Ok(Booted { release, symbols, measured, warnings })
     }
 
     /// Loads the modules, and brings the interface up.

@@ -7,19 +7,26 @@
 mod result;
 mod table;
 
-use crate::args::{Guest, Instructions};
+pub(crate) use result::GuestResult;
+pub(crate) use table::PARTS;
+
+use crate::args::{Guest, Instructions, Output};
 use crate::check::GuestBudget;
 use crate::output::print;
 use crate::progress::Interrupt;
 use crate::render::json;
+use crate::sweep::Axis;
 use crate::{DONE, Error, MISSED, failed, input, serve};
 use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, Workload};
-use result::{GuestResult, Run};
+use result::Run;
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use table::View;
 
+/// Functions in a table unless a number is given.
+pub(crate) const FUNCTIONS: usize = 16;
 /// The file of the plug-in, beside this program.
 const PLUGIN: &str = "libdoorbell_plugin.so";
 
@@ -43,7 +50,19 @@ pub(crate) fn guest(args: &Guest) -> Result<u8, Error> {
         return bisect(args, budget);
     }
     let result = measure(args)?;
-    print(&table::document(&result, args).show(args.output.format, "guest", &result))?;
+    let view = View { all: args.instructions == Instructions::All, functions: args.functions };
+    print(&table::document(&result, view).show(args.output.format, "guest", &result))?;
+    Ok(DONE)
+}
+
+/// Puts two results that were kept side by side.
+pub(crate) fn compare(a: &Path, b: &Path, output: &Output<1>) -> Result<u8, Error> {
+    let result = GuestResult::read(a)?.with(GuestResult::read(b)?)?;
+    let view = View { all: false, functions: FUNCTIONS };
+    let mut doc = table::document(&result, view);
+    doc.line(format!("A  {}", a.display()));
+    doc.line(format!("B  {}", b.display()));
+    print(&doc.show(output.format, "guest", &result))?;
     Ok(DONE)
 }
 
@@ -95,8 +114,8 @@ fn measure(args: &Guest) -> Result<GuestResult, Error> {
     for settings in &variants {
         settings::check(settings, &workloads)?;
     }
-    let plugin = plugin(args, &device)?;
     let doorbell = std::env::current_exe().map_err(Error::at("this program"))?;
+    let plugin = plugin(args, &device, &doorbell)?;
     let said = |line: &str| {
         if !args.output.quiet {
             // A closed stderr is no error.
@@ -134,7 +153,7 @@ fn measure(args: &Guest) -> Result<GuestResult, Error> {
         logs: args.logs.as_deref(),
     };
     let stop = || interrupt.came();
-    let (mut runs, mut described) = (Vec::new(), Vec::new());
+    let mut runs = Vec::new();
     for kernel in &kernels {
         for settings in &variants {
             let booted =
@@ -142,17 +161,15 @@ fn measure(args: &Guest) -> Result<GuestResult, Error> {
             for warning in &booted.warnings {
                 said(&format!("{}: {warning}", kernel.name));
             }
-            described.clone_from(&booted.described);
             runs.extend(Run::of(&booted, kernel, settings, &workloads, &setup));
         }
     }
     Ok(GuestResult {
-        device: device.name,
-        driver: device.driver,
-        bus: bus.or_else(|| serve::bus_of(device.name)),
+        device: device.name.to_owned(),
+        driver: device.driver.to_owned(),
+        bus: bus.or_else(|| serve::bus_of(device.name)).map(str::to_owned),
         cpus: args.cpus,
         runs,
-        described,
     })
 }
 
@@ -168,22 +185,21 @@ fn names(args: &Guest, device: &Device) -> Vec<String> {
 
 /// Returns the settings of each boot: `--set`, and a value of `--across`.
 fn variants(args: &Guest) -> Result<Vec<Settings>, Error> {
-    let pair = |option: &str, text: &str| match text.split_once('=') {
+    let pair = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
         }
-        _ => Err(input!("{option} {text}: expected key=value")),
+        _ => Err(input!("--set {text}: expected key=value")),
     };
-    let fixed: Result<Settings, Error> = args.sets.iter().map(|s| pair("--set", s)).collect();
-    let fixed = fixed?;
+    let fixed: Settings = args.sets.iter().map(pair).collect::<Result<_, Error>>()?;
     let Some(across) = &args.across else { return Ok(vec![fixed]) };
-    let (key, values) = pair("--across", across)?;
-    let with = |value: &str| [&fixed[..], &[(key.clone(), value.to_owned())]].concat();
-    Ok(values.split(',').map(|v| with(v.trim())).collect())
+    let Axis { key, values, .. } = Axis::parse("--across", across)?;
+    let with = |value| [&fixed[..], &[(key.clone(), value)]].concat();
+    Ok(values.into_iter().map(with).collect())
 }
 
 /// Finds the plug-in, if it is needed.
-fn plugin(args: &Guest, device: &Device) -> Result<Option<PathBuf>, Error> {
+fn plugin(args: &Guest, device: &Device, doorbell: &Path) -> Result<Option<PathBuf>, Error> {
     let counted = args.instructions != Instructions::Off;
     if args.mmio && !counted {
         return Err(input!("--mmio: nothing is counted with --instructions off"));
@@ -191,15 +207,12 @@ fn plugin(args: &Guest, device: &Device) -> Result<Option<PathBuf>, Error> {
     if !counted && device.arch != Arch::Ppc64 {
         return Ok(None);
     }
-    let beside = || {
-        let own = std::env::current_exe().ok()?;
-        // Tests are in a directory below the libraries of their build.
-        let places = own.ancestors().skip(1).take(2).map(|d| d.join(PLUGIN));
-        places.into_iter().find(|p| p.is_file())
-    };
+    let beside = || doorbell.parent().map(|d| d.join(PLUGIN)).filter(|p| p.is_file());
     let found = args.plugin.clone().or_else(beside);
     match found {
-        Some(path) if path.is_file() => Ok(Some(absolute(&path)?)),
+        Some(path) if path.is_file() => {
+            std::path::absolute(&path).map(Some).map_err(Error::at(path.display()))
+        }
         Some(path) => Err(input!("--plugin {}: there is no such file", path.display())),
         None => Err(input!(
             "QEMU's plug-in {PLUGIN} is not beside this program: `cargo build --release` in the \
@@ -207,8 +220,4 @@ fn plugin(args: &Guest, device: &Device) -> Result<Option<PathBuf>, Error> {
              without"
         )),
     }
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Error> {
-    std::path::absolute(path).map_err(Error::at(path.display()))
 }

@@ -1,29 +1,34 @@
-//! The results of `doorbell guest`.
+//! The results of `doorbell guest`, also read again from files.
 
+use crate::render::of_this_schema;
+use crate::{Error, input};
 use doorbell_guest::instructions::Profile;
 use doorbell_guest::settings::Settings;
-use doorbell_guest::{Booted, Described, Kernel, Measured, Setup, Workload};
+use doorbell_guest::{Booted, Kernel, Measured, Setup, Workload};
 use doorbell_lab::result::rounded;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// All runs of one command.
-#[derive(Serialize)]
-pub(super) struct GuestResult {
-    pub(super) device: &'static str,
-    pub(super) driver: &'static str,
+#[derive(Serialize, Deserialize)]
+pub(crate) struct GuestResult {
+    pub(super) device: String,
+    /// The kernel module of its driver.
+    pub(super) driver: String,
     /// The bus by whose rules it is counted; none of QEMU's own devices.
-    pub(super) bus: Option<&'static str>,
+    pub(super) bus: Option<String>,
     pub(super) cpus: u32,
     pub(super) runs: Vec<Run>,
-    /// The ledger's counters in its order.
-    #[serde(skip)]
-    pub(super) described: Vec<Described>,
 }
 
 /// A workload on one kernel.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Run {
+    /// The file that it was read from, A or B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) side: Option<String>,
     pub(super) kernel: String,
     /// The release that the kernel calls itself.
     pub(super) release: String,
@@ -48,7 +53,7 @@ pub(super) struct Run {
 }
 
 /// The share of a function.
-#[derive(Clone, Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Function {
     pub(super) module: String,
     pub(super) function: String,
@@ -62,7 +67,79 @@ pub(super) struct Function {
     pub(super) io_stores: Option<u64>,
 }
 
+impl GuestResult {
+    /// Reads a file that `doorbell guest --format json` made.
+    pub(super) fn read(path: &Path) -> Result<GuestResult, Error> {
+        let text = std::fs::read_to_string(path).map_err(Error::at(path.display()))?;
+        let wrong = |e: serde_json::Error| input!("{}: {e}", path.display());
+        let value: Value = serde_json::from_str(&text).map_err(wrong)?;
+        of_this_schema(&path.display().to_string(), &value)?;
+        if value["kind"] != "guest" {
+            let kind = &value["kind"];
+            return Err(input!("{}: its kind is {kind}, not \"guest\"", path.display()));
+        }
+        serde_json::from_str(&text).map_err(wrong)
+    }
+
+    /// Adds the runs of another result on the same device; both say from then on which they are of.
+    pub(super) fn with(mut self, other: GuestResult) -> Result<GuestResult, Error> {
+        let of = |r: &GuestResult| {
+            let bus = r.bus.as_deref().unwrap_or("no ledger");
+            format!("{} with {}, {bus}, {} CPU", r.device, r.driver, r.cpus)
+        };
+        if of(&self) != of(&other) {
+            return Err(input!("A is of {}, B of {}", of(&self), of(&other)));
+        }
+        let sided = |side: &str, runs: Vec<Run>| {
+            let side = Some(side.to_owned());
+            runs.into_iter().map(move |r| Run { side: side.clone(), ..r }).collect::<Vec<_>>()
+        };
+        self.runs = sided("A", self.runs);
+        self.runs.extend(sided("B", other.runs));
+        Ok(self)
+    }
+
+    /// Returns the names of workloads in their order.
+    pub(super) fn workloads(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for run in &self.runs {
+            if !names.contains(&run.workload.as_str()) {
+                names.push(&run.workload);
+            }
+        }
+        names
+    }
+
+    /// Returns the names of all runs beside those of the same workload, in their order.
+    pub(crate) fn sides(&self) -> Vec<String> {
+        let name = |run: &Run| {
+            let beside: Vec<&Run> =
+                self.runs.iter().filter(|r| r.workload == run.workload).collect();
+            run.name_among(&beside)
+        };
+        self.runs.iter().map(name).collect()
+    }
+
+    /// Returns the runs of a workload with their names beside each other.
+    pub(super) fn runs_of(&self, workload: &str) -> Vec<(String, &Run)> {
+        self.sides().into_iter().zip(&self.runs).filter(|(_, r)| r.workload == workload).collect()
+    }
+}
+
 impl Run {
+    /// Returns what this run has and others have not: side, kernel, settings.
+    fn name_among(&self, runs: &[&Run]) -> String {
+        let kernels = runs.len() == 1 || runs.iter().any(|r| r.kernel != self.kernel);
+        let kernel = self.kernel.rsplit('/').next().filter(|_| kernels);
+        let differs =
+            |(k, v): &(&String, &String)| runs.iter().any(|r| r.settings.get(*k) != Some(v));
+        let short =
+            |(k, v): (&String, &String)| format!("{}={v}", k.rsplit('.').next().unwrap_or(k));
+        let set = self.settings.iter().filter(differs).map(short);
+        let first = kernel.into_iter().chain(self.side.as_deref()).map(str::to_owned);
+        first.chain(set).collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns the runs of a boot.
     pub(super) fn of(
         booted: &Booted,
@@ -96,6 +173,7 @@ impl Run {
         };
         let driver = setup.device.driver.replace('-', "_");
         Run {
+            side: None,
             kernel: kernel.to_owned(),
             release: booted.release.clone(),
             workload: m.workload.clone(),
@@ -156,10 +234,5 @@ fn functions(p: &Profile, packets: f64) -> Vec<Function> {
         io_loads: io(w.loads),
         io_stores: io(w.stores),
     });
-    let mut all: Vec<Function> = all.collect();
-    all.sort_by(|a, b| {
-        let by = |f: &Function| (std::cmp::Reverse(f.instructions), f.module.clone());
-        by(a).cmp(&by(b)).then_with(|| a.function.cmp(&b.function))
-    });
-    all
+    all.collect()
 }

@@ -1,9 +1,8 @@
 //! The results of `doorbell guest` as tables: kernels side by side, and what changed between them.
 
 use super::result::{GuestResult, Run};
-use crate::args::{Guest, Instructions};
 use crate::render::{Cell, Document, NUMBER, Record, Table, Tone, amount, count, numbers};
-use doorbell_guest::Described;
+use doorbell_bus::Ledger;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -11,8 +10,17 @@ use std::collections::BTreeMap;
 /// packet.
 const SAME: (f64, f64) = (0.005, 0.005);
 
+/// What tables show.
+#[derive(Clone, Copy)]
+pub(super) struct View {
+    /// The kernel and user code beside the driver.
+    pub(super) all: bool,
+    /// The most functions.
+    pub(super) functions: usize,
+}
+
 /// Parts of the instructions, with descriptions.
-const PARTS: [(&str, &str); 8] = [
+pub(crate) const PARTS: [(&str, &str); 8] = [
     ("driver", "instructions of the driver's module"),
     ("driver_transmit", "of it, from the stack to the doorbell"),
     ("driver_completion", "of it, to give sent buffers back"),
@@ -24,24 +32,23 @@ const PARTS: [(&str, &str); 8] = [
 ];
 
 /// Builds the tables: for each workload a bill, and the functions.
-pub(super) fn document(result: &GuestResult, args: &Guest) -> Document {
-    let mut doc = Document::titled(match result.bus {
+pub(super) fn document(result: &GuestResult, view: View) -> Document {
+    let mut doc = Document::titled(match &result.bus {
         Some(_) => format!("{}: the driver of Linux on the served device", result.device),
         None => format!("{}: the driver of Linux on QEMU's own device", result.device),
     });
-    if let Some(bus) = result.bus {
+    if let Some(bus) = &result.bus {
         doc.line(bus);
     }
     let mut marked = false;
-    for workload in workloads(result) {
-        let runs: Vec<&Run> = result.runs.iter().filter(|r| r.workload == workload).collect();
-        let Some(first) = runs.first() else { continue };
+    for workload in result.workloads() {
+        let (heads, runs): (Vec<String>, Vec<&Run>) = result.runs_of(workload).into_iter().unzip();
         doc.gap();
-        doc.line(title(first, &runs));
-        let (table, any) = bill(&runs, &result.described, args);
+        doc.line(title(workload, &runs));
+        let (table, any) = bill(&heads, &runs, view);
         doc.table(table);
         marked |= any;
-        doc.table(functions(&runs, result, args));
+        doc.table(functions(&heads, &runs, &result.driver.replace('-', "_"), view));
     }
     if marked {
         doc.line("* differs by more than 0.5 % from the column to its left");
@@ -49,51 +56,25 @@ pub(super) fn document(result: &GuestResult, args: &Guest) -> Document {
     doc.with(records(result))
 }
 
-/// Returns the names of the workloads in their order.
-fn workloads(result: &GuestResult) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for run in &result.runs {
-        if !names.contains(&run.workload.as_str()) {
-            names.push(&run.workload);
-        }
-    }
-    names
-}
-
 /// Describes a workload with the settings that all runs have.
-fn title(first: &Run, runs: &[&Run]) -> String {
+fn title(workload: &str, runs: &[&Run]) -> String {
     let same = |(k, v): &(&String, &String)| runs.iter().all(|r| r.settings.get(*k) == Some(v));
     let set: Vec<String> =
-        first.settings.iter().filter(same).map(|(k, v)| format!("{k}={v}")).collect();
+        runs[0].settings.iter().filter(same).map(|(k, v)| format!("{k}={v}")).collect();
     let packets: Vec<String> = runs.iter().map(|r| count(r.packets)).collect();
     let packets = if packets.iter().all(|p| *p == packets[0]) {
         packets[0].clone()
     } else {
         packets.join(", ")
     };
-    format!("{}: {packets} packets ({})", first.workload, set.join(", "))
+    format!("{workload}: {packets} packets ({})", set.join(", "))
 }
 
-/// Returns the head of a run's column: what differs from the others.
-fn heads(runs: &[&Run]) -> Vec<String> {
-    let kernels = runs.iter().any(|r| r.kernel != runs[0].kernel);
-    let head = |run: &&Run| {
-        let differs =
-            |(k, v): &(&String, &String)| runs.iter().any(|r| r.settings.get(*k) != Some(v));
-        let set = run
-            .settings
-            .iter()
-            .filter(differs)
-            .map(|(k, v)| format!("{}={v}", k.rsplit('.').next().unwrap_or(k)));
-        let kernel = Some(short(&run.kernel)).filter(|_| kernels || runs.len() == 1);
-        kernel.into_iter().chain(set).collect::<Vec<_>>().join(" ")
-    };
-    runs.iter().map(head).collect()
-}
-
-/// Returns the name of a kernel without its directory.
-fn short(kernel: &str) -> String {
-    kernel.rsplit('/').next().unwrap_or(kernel).to_owned()
+/// Returns an empty table with a column for each run.
+fn side_by_side(title: &str, heads: &[String]) -> Table {
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let width = heads.iter().map(|h| h.len()).max().unwrap_or(0).max(NUMBER);
+    numbers(title, &heads, width)
 }
 
 /// Returns the cells of a row; a number that is not that of its left neighbour is marked. Also
@@ -115,11 +96,8 @@ fn cells(values: &[Option<f64>]) -> (Vec<Cell>, bool) {
 }
 
 /// Returns the bill a packet, and whether any number is marked.
-fn bill(runs: &[&Run], described: &[Described], args: &Guest) -> (Table, bool) {
-    let heads = heads(runs);
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let width = heads.iter().map(|h| h.len()).max().unwrap_or(0).max(NUMBER);
-    let mut table = numbers("a packet", &heads, width);
+fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
+    let mut table = side_by_side("a packet", heads);
     let mut marked = false;
     let mut row = |group: &str, name: &str, about: &str| {
         let values: Vec<Option<f64>> = runs.iter().map(|r| r.number(group, name)).collect();
@@ -136,20 +114,19 @@ fn bill(runs: &[&Run], described: &[Described], args: &Guest) -> (Table, bool) {
     };
     for (name, about) in PARTS {
         let always = name.starts_with("driver") || name == "unlisted";
-        if always || args.instructions == Instructions::All {
+        if always || view.all {
             row("instructions", name, about);
         }
     }
-    for (name, about) in described {
+    for (name, about) in Ledger::ABOUT {
         row("per_packet", name, about);
     }
     (table, marked)
 }
 
 /// Returns the functions: of one run the most expensive, of several those that changed most.
-fn functions(runs: &[&Run], result: &GuestResult, args: &Guest) -> Table {
-    let driver = result.driver.replace('-', "_");
-    let listed = |module: &str| args.instructions == Instructions::All || module == driver;
+fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> Table {
+    let listed = |module: &str| view.all || module == driver;
     let mut all: BTreeMap<(&str, &str), Vec<Option<f64>>> = BTreeMap::new();
     for (n, run) in runs.iter().enumerate() {
         for f in run.functions.iter().filter(|f| listed(&f.module)) {
@@ -165,12 +142,9 @@ fn functions(runs: &[&Run], result: &GuestResult, args: &Guest) -> Table {
     };
     let mut rows: Vec<_> = all.into_iter().collect();
     rows.sort_by(|(_, a), (_, b)| spread(b).total_cmp(&spread(a)));
-    let heads = heads(runs);
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let width = heads.iter().map(|h| h.len()).max().unwrap_or(0).max(NUMBER);
     let what = if runs.len() > 1 { "functions that changed most" } else { "functions" };
-    let mut table = numbers(what, &heads, width);
-    for ((module, function), values) in rows.into_iter().take(args.functions) {
+    let mut table = side_by_side(what, heads);
+    for ((module, function), values) in rows.into_iter().take(view.functions) {
         if spread(&values) < SAME.1 {
             continue;
         }
@@ -188,7 +162,10 @@ fn records(result: &GuestResult) -> Vec<Record> {
     let record = |run: &Run| {
         let mut all = Record::new();
         let mut put = |name: &str, value: Value| all.insert(name.to_owned(), value);
-        put("device", result.device.into());
+        put("device", result.device.clone().into());
+        if let Some(side) = &run.side {
+            put("side", side.clone().into());
+        }
         put("kernel", run.kernel.clone().into());
         put("release", run.release.clone().into());
         put("workload", run.workload.clone().into());

@@ -2,6 +2,7 @@
 //! and descriptions of all names, so that the page knows no NIC. Each run is as `run --format json`
 //! prints it.
 
+use crate::guest;
 use crate::summary::{Ran, Sides};
 use doorbell_bus::Ledger;
 use doorbell_lab::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
@@ -109,14 +110,15 @@ pub(super) fn empty() -> Value {
         "runs": [],
         "sweeps": [],
         "ranks": [],
+        "guests": [],
         "parts": parts.collect::<Vec<_>>(),
         "items": items(),
-        "about": Ledger::ABOUT.iter().copied().collect::<BTreeMap<_, _>>(),
+        "about": about(),
     })
 }
 
 /// Returns the counts of each part of a bill with their names for people. Cycles have `cycles_`
-/// before their cause.
+/// before their cause; instructions of a guest's driver have their steps.
 fn items() -> Value {
     let mut all = Map::new();
     for part in &PARTS {
@@ -124,7 +126,18 @@ fn items() -> Value {
         let named = named.filter_map(|(n, _)| Some(((*n).to_owned(), json!(part.item(n)?))));
         all.insert(part.name.to_owned(), Value::Object(named.collect()));
     }
+    let steps =
+        guest::PARTS.iter().filter_map(|(name, _)| Some((name, name.strip_prefix("driver_")?)));
+    let steps = steps.map(|(name, step)| (format!("instructions.{name}"), json!(step)));
+    all.insert("instructions".to_owned(), Value::Object(steps.collect()));
     Value::Object(all)
+}
+
+/// Returns the descriptions of counts.
+fn about() -> BTreeMap<String, &'static str> {
+    let counts = Ledger::ABOUT.iter().map(|(name, about)| ((*name).to_owned(), *about));
+    let parts = guest::PARTS.iter().map(|(name, about)| (format!("instructions.{name}"), *about));
+    counts.chain(parts).collect()
 }
 
 /// Returns a reproduction with the runs of each system.

@@ -1,6 +1,6 @@
 //! Reports: one page of HTML that opens offline, made from the files of `reproduce --out`
-//! (`reproduce.json`) and `run --out` (`result.json`), and from the JSON that `run`, `sweep` and
-//! `rank` print, also of several at once.
+//! (`reproduce.json`) and `run --out` (`result.json`), and from the JSON that `run`, `sweep`,
+//! `rank` and `guest` print, also of several at once.
 
 mod data;
 mod page;
@@ -8,6 +8,7 @@ mod page;
 pub(crate) use data::of_reproduction;
 pub(crate) use page::page;
 
+use crate::guest::GuestResult;
 use crate::output::{Folder, print};
 use crate::render::of_this_schema;
 use crate::{DONE, Error, args::Report, input};
@@ -52,21 +53,26 @@ fn collected(dir: &Path, chosen: &[String]) -> Result<Value, Error> {
         found = chosen.iter().map(find).collect::<Result<_, _>>()?;
     }
     let mut all = None;
-    let (mut runs, mut sweeps, mut ranks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut runs, mut sweeps, mut ranks, mut guests) = (vec![], vec![], vec![], vec![]);
     for result in found {
         match result.kind {
-            Kind::Report if all.is_none() => all = Some(result.checked::<data::Reproduced>()?),
+            Kind::Report if all.is_none() => all = Some(result.checked::<data::Reproduced>()?.0),
             Kind::Report => {}
-            Kind::Run => runs.push(result.checked::<data::Run>()?),
-            Kind::Sweep => sweeps.push(result.checked::<data::Swept>()?),
-            Kind::Rank => ranks.push(result.checked::<data::Ranked>()?),
+            Kind::Run => runs.push(result.checked::<data::Run>()?.0),
+            Kind::Sweep => sweeps.push(result.checked::<data::Swept>()?.0),
+            Kind::Rank => ranks.push(result.checked::<data::Ranked>()?.0),
+            Kind::Guest => {
+                let (mut value, guest) = result.checked::<GuestResult>()?;
+                value["sides"] = json!(guest.sides());
+                guests.push(value);
+            }
         }
     }
-    if all.is_none() && runs.is_empty() && sweeps.is_empty() && ranks.is_empty() {
+    if all.is_none() && [&runs, &sweeps, &ranks, &guests].iter().all(|r| r.is_empty()) {
         return Err(input!(
             "{}: neither it nor a directory in it has a result: reproduce.json or result.json, the \
-             files of `reproduce --out` and `run --out`, or what `run`, `sweep` or `rank` print \
-             with --format json, in a file that ends with .json",
+             files of `reproduce --out` and `run --out`, or what `run`, `sweep`, `rank` or `guest` \
+             print with --format json, in a file that ends with .json",
             dir.display()
         ));
     }
@@ -74,6 +80,7 @@ fn collected(dir: &Path, chosen: &[String]) -> Result<Value, Error> {
     all["runs"] = Value::Array(runs);
     all["sweeps"] = Value::Array(sweeps);
     all["ranks"] = Value::Array(ranks);
+    all["guests"] = Value::Array(guests);
     Ok(all)
 }
 
@@ -97,6 +104,7 @@ enum Kind {
     Run,
     Sweep,
     Rank,
+    Guest,
 }
 
 /// A file of results.
@@ -104,6 +112,7 @@ enum Kind {
 struct Found {
     path: PathBuf,
     text: String,
+    value: Value,
     kind: Kind,
     /// Its name on the page.
     label: String,
@@ -126,7 +135,7 @@ impl Found {
             (_, "result") => name.to_owned(),
             _ => format!("{name}/{stem}"),
         };
-        Ok(kind.map(|kind| Found { path, text, kind, label }))
+        Ok(kind.map(|kind| Found { path, text, value, kind, label }))
     }
 
     /// Returns the date of the file, such as `2026-03-01 14:05 UTC`.
@@ -138,13 +147,15 @@ impl Found {
     }
 
     /// Returns the value of the file with its date and label, if it has the shape of a `T`.
-    fn checked<T: serde::de::DeserializeOwned>(&self) -> Result<Value, Error> {
-        let mut value: Value = serde_json::from_str(&self.text).map_err(wrong(&self.path))?;
-        of_this_schema(&self.path.display().to_string(), &value)?;
-        serde_json::from_str::<T>(&self.text).map_err(wrong(&self.path))?;
-        value["date"] = json!(self.date());
+    fn checked<T: serde::de::DeserializeOwned>(self) -> Result<(Value, T), Error> {
+        of_this_schema(&self.path.display().to_string(), &self.value)?;
+        // From the text, so that an error has its line.
+        let typed = serde_json::from_str::<T>(&self.text).map_err(wrong(&self.path))?;
+        let date = self.date();
+        let mut value = self.value;
+        value["date"] = json!(date);
         value["label"] = json!(self.label);
-        Ok(value)
+        Ok((value, typed))
     }
 }
 

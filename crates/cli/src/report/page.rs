@@ -22,6 +22,7 @@ const SCRIPTS: [&str; 3] = [
         include_str!("page/lines.js"),
         include_str!("page/runs.js"),
         include_str!("page/sweeps.js"),
+        include_str!("page/guests.js"),
         include_str!("page/main.js"),
         "})();\n"
     ),

@@ -14,8 +14,6 @@ fn the_page_has_the_ledger_and_the_devices_own_counters() {
     let counts = Counts::parse(PAGE);
     assert_eq!(counts.ledger, BTreeMap::from([("wire_frames".to_owned(), 64)]));
     assert_eq!(counts.device, BTreeMap::from([("rx_packets".to_owned(), 7)]));
-    let described: Vec<Described> = PAGE.lines().filter_map(description).collect();
-    assert_eq!(described, [("wire_frames".to_owned(), "Frames that left on the wire".to_owned())]);
 }
 
 #[test]

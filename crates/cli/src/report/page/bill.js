@@ -75,7 +75,7 @@ function billPart(part, runs, labels) {
           node,
           label: text,
           what: () => pairs(item.title, [[side, `${num(value, 5)} ${part.unit} a packet`], ["share", `${(share * 100).toFixed(1)} %`],
-            ["source", part.name === "cycles" ? "modelled: what the driver did, at the profile's prices" : "counted by the ledger"],
+            ["source", { cycles: "modelled: what the driver did, at the profile's prices", instructions: "counted by QEMU" }[part.name] ?? "counted by the ledger"],
             ["is", item.about], ...more]),
         };
       });

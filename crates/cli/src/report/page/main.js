@@ -96,11 +96,13 @@ function page() {
     main.append(el("h1", { text: title }), el("p", { class: "limit", text: limitText(data.runs, labels) }), rest && el("p", { text: rest }),
       el("p", { class: "soft", text: data.runs.map((r, i) => `${labels[i]}: ${r.scenario} on ${r.profile}${r.set.length ? `, ${r.set.join(", ")}` : ""}`).join(". ") }));
   } else {
-    [head] = [...data.sweeps, ...data.ranks];
-    document.title = `${[...data.sweeps, ...data.ranks].map((s) => s.label).join(", ")} · Doorbell`;
-    main.append(el("h1", { text: head.kind === "sweep" ? sweepTitle(head) : rankTitle(head) }));
+    const all = [...data.guests, ...data.sweeps, ...data.ranks];
+    [head] = all;
+    document.title = `${all.map((s) => s.label).join(", ")} · Doorbell`;
+    main.append(el("h1", { text: { guest: guestTitle, sweep: sweepTitle, rank: rankTitle }[head.kind](head) }));
   }
   if (data.runs.length) main.append(runsSection(data.runs));
+  main.append(...data.guests.map((g, i) => guestSection(g, `guest-${i + 1}`, g === head)));
   main.append(...data.sweeps.map((s, i) => sweepSection(s, `sweep-${i + 1}`, s === head)), ...data.ranks.map((r, i) => rankSection(r, `rank-${i + 1}`, r === head)));
   main.append(el("footer", {}, el("p", { text: `Made by doorbell ${data.version}. This file holds all of it: it opens offline and fetches nothing. Charts: Observable Plot and D3, ISC licence, © Mike Bostock and Observable, Inc.` })));
 }

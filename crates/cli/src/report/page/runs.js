@@ -84,12 +84,12 @@ function conclusion(runs, labels) {
 /** Where a run comes from: all that one needs to make it again. */
 function factsOf(result, { label, of, command, more = [], audit }) {
   const quoted = (text) => (/^[\w.,=:/@+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  const line = ["doorbell", ...command].map((word) => quoted(word)).join(" ");
+  const line = command && ["doorbell", ...command].map((word) => quoted(word)).join(" ");
   const each = [of].flat();
   const all = (f) => [...new Set(each.map(f))].join("; ");
   const facts = [
     ["is", all((o) => o.about)],
-    ["command", el("code", { text: line })],
+    ["command", line && el("code", { text: line })],
     ["profile", all((o) => `${o.profile}, SHA-256 ${o.profile_sha256.slice(0, 12)}`)],
     ["capture", all((o) => (o.capture_sha256 ? `SHA-256 ${o.capture_sha256.slice(0, 12)}` : ""))],
     ...more,

@@ -99,36 +99,41 @@ function rankTable(rank) {
   return el("div", { class: "panel" }, el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": `Ranking ${rank.label}` }, table));
 }
 
-/** A number by which sides were ranked: a row for each scenario, a dot for each side. */
-function rankChart(rank, name, labels, colours) {
-  const [unit, size] = unitOf(name, rank.units[name]);
-  const dots = rank.rows.filter((r) => r.values[name] !== null).map((r) => ({ scenario: r.scenario, side: r.side, s: labels.indexOf(r.side), value: r.values[name] / size }));
+/** A row for each place, and on it a dot for each side: `dots` are `{ place, s, value }`, with the number of the side. */
+function dotsOf({ title, about, unit, labels, colours, dots, source }) {
   if (!dots.length) return null;
-  const scenarios = [...new Set(dots.map((d) => d.scenario))];
+  const places = [...new Set(dots.map((d) => d.place))];
   const spread = d3.extent(dots, (d) => d.value);
   const log = spread[0] > 0 && spread[1] / spread[0] > 8;
   const text = (d) => `${num(d.value, 5)} ${unit}`.trim();
   // Sides of one value lie below each other.
   const sides = d3.groups(dots, (d) => d.s).map(([s, list]) => ({ s, list, dy: (s - (labels.length - 1) / 2) * 6 }));
   return el("div", { class: "panel" }, chart({
-    title: name, about: `${unit ? `${unit}; ` : ""}less is better`,
+    title, about,
     draw: (width) => Plot.plot({
-      width, height: 44 + (16 + 6 * labels.length) * scenarios.length, marginLeft: Math.min(room(scenarios), width * 0.5), marginRight: 18, marginTop: 4, marginBottom: 26,
+      width, height: 44 + (16 + 6 * labels.length) * places.length, marginLeft: Math.min(room(places), width * 0.5), marginRight: 18, marginTop: 4, marginBottom: 26,
       x: { type: log ? "log" : "linear", label: null, tickFormat: (x) => num(x, 3), zero: !log, ticks: log ? powers(spread, 4) : 4, inset: 8 },
-      y: { type: "point", label: null, domain: scenarios, tickSize: 0, padding: 0.6 },
+      y: { type: "point", label: null, domain: places, tickSize: 0, padding: 0.6 },
       color: { type: "identity" },
       marks: [
         Plot.gridX({ stroke: "var(--rule)", strokeOpacity: 1, ticks: log ? powers(spread, 4) : 4 }),
-        ...sides.map(({ s, list, dy }) => Plot.dot(list, { x: "value", y: "scenario", dy, r: 4.2, fill: colours[s], stroke: "var(--card)" })),
+        ...sides.map(({ s, list, dy }) => Plot.dot(list, { x: "value", y: "place", dy, r: 4.2, fill: colours[s], stroke: "var(--card)" })),
       ],
     }),
     marks: (svg) => [...svg.querySelectorAll("g[aria-label=dot]")].flatMap((g, i) => [...g.children].map((node) => {
       const d = sides[i].list[node.__data__];
-      return { node, label: `${d.scenario}, ${d.side}: ${text(d)}`, what: () => pairs(d.scenario, [[d.side, text(d)], ["is", name], ["source", "the run's result"]]) };
+      return { node, label: `${d.place}, ${labels[d.s]}: ${text(d)}`, what: () => pairs(d.place, [[labels[d.s], text(d)], ["is", title], ["source", source]]) };
     })),
-    row: () => scenarios.length,
-    table: { heads: ["scenario", ...labels], rows: () => scenarios.map((scenario) => [scenario, ...labels.map((side) => { const d = dots.find((d) => d.scenario === scenario && d.side === side); return d ? num(d.value, 5) : ""; })]) },
+    row: () => places.length,
+    table: { heads: ["", ...labels], rows: () => places.map((place) => [place, ...labels.map((_, s) => { const d = dots.find((d) => d.place === place && d.s === s); return d ? num(d.value, 5) : ""; })]) },
   }));
+}
+
+/** A number by which sides were ranked. */
+function rankChart(rank, name, labels, colours) {
+  const [unit, size] = unitOf(name, rank.units[name]);
+  const dots = rank.rows.filter((r) => r.values[name] !== null).map((r) => ({ place: r.scenario, s: labels.indexOf(r.side), value: r.values[name] / size }));
+  return dotsOf({ title: name, about: `${unit ? `${unit}; ` : ""}less is better`, unit, labels, colours, dots, source: "the run's result" });
 }
 
 function rankSection(rank, id, isHead) {
