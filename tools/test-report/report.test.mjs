@@ -59,6 +59,15 @@ before(async () => {
   print("list.json", "list");
   execFileSync(doorbell, ["report", join(dir, "series")]);
   pages.series = join(dir, "series", "report.html");
+  // Two kernels, from one file each, and both in one.
+  mkdirSync(join(dir, "guests"));
+  const kept = resolve("../../crates/cli/tests/kept");
+  const kernels = ["linux-6.1.json", "linux-7.3.json"];
+  for (const name of kernels) writeFileSync(join(dir, "guests", name), readFileSync(join(kept, name)));
+  const both = run("compare", ...kernels.map((name) => join(kept, name)), "--format", "json");
+  writeFileSync(join(dir, "guests", "both.json"), both);
+  execFileSync(doorbell, ["report", join(dir, "guests")]);
+  pages.guests = join(dir, "guests", "report.html");
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 });
 
@@ -349,7 +358,39 @@ describe("sweeps and rankings", () => {
   });
 });
 
-for (const name of ["all", "moved", "own", "series"]) {
+describe("results of guests", () => {
+  const section = (page, heading) => page.locator("section", { has: page.getByRole("heading", { name: heading, exact: true }) });
+
+  test("begin with what the second kernel changes, and mark it in the table", () =>
+    open("guests", {}, async (page) => {
+      const runs = JSON.parse(readFileSync(join(dir, "guests", "both.json"), "utf8")).runs.filter((r) => r.workload === "pktgen");
+      const [a, b] = runs.map((r) => r.instructions.driver);
+      const change = (100 * (b / a - 1)).toFixed(1);
+      assert.equal(await page.locator("h1").innerText(), `both: a packet of pktgen takes ${a.toFixed(1)} instructions of mlx5_core on debian:6.1 A, ${b.toFixed(1)} on debian:7.3 B (+${change} %)`);
+      const row = section(page, "Guest: both").locator("tbody tr", { hasText: "instructions.driver_transmit" }).first();
+      const cells = await row.locator("td").allInnerTexts();
+      assert.ok(cells[1].includes("▲") && !cells[0].includes("▲"), cells.join("|"));
+      assert.equal(await row.locator("td.miss").count(), 1);
+    }));
+
+  test("show instructions by step, and functions of both kernels", () =>
+    open("guests", {}, async (page) => {
+      const titles = await section(page, "Guest: both").locator("figure.chart h4").allInnerTexts();
+      for (const title of ["Instructions of the driver a packet", "Functions that changed most"]) assert.ok(titles.includes(title), titles.join("|"));
+      const figure = section(page, "Guest: both").locator("figure.chart", { hasText: "Functions that changed most" }).first();
+      const labels = await figure.locator(".mark").evaluateAll((all) => all.map((m) => m.getAttribute("aria-label")));
+      assert.ok(labels.includes("mlx5e_tx_skb_update_ts_flags, debian:7.3 B: 16 instructions"), labels.slice(0, 4).join("|"));
+    }));
+
+  test("tell the command of one file, and none of two", () =>
+    open("guests", {}, async (page) => {
+      const one = await section(page, "Guest: linux-6.1").locator(".facts").innerText();
+      assert.ok(one.includes("doorbell guest mlx5 --kernel debian:6.1 --workload pktgen,ping"), one);
+      assert.ok(!(await section(page, "Guest: both").locator(".facts").innerText()).includes("doorbell guest"));
+    }));
+});
+
+for (const name of ["all", "moved", "own", "series", "guests"]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`${name}: axe finds nothing (${colorScheme})`, () =>
       open(name, { colorScheme }, async (page) => {

@@ -13,16 +13,14 @@ use doorbell_lab::key::{self, Key, Value};
 use doorbell_lab::result::Provenance;
 use serde::Serialize;
 
-/// The least frames of a capture that a run sends, in several rounds if necessary.
+/// The frames of a capture that a run sends at least, and the packets of a generator at most.
 const FRAMES: usize = 48_000;
 
 pub(crate) fn advise(args: &args::Advise) -> Result<u8, Error> {
     let mut plan = plan::plan(&args.scenario, &args.changes)?;
     let profile = plan::profile(&args.scenario, &args.changes)?;
     let capture = plan::capture(&plan)?;
-    if let Some(capture) = &capture {
-        lengthen(&mut plan, capture.frames.len(), args)?;
-    }
+    fit_length(&mut plan, capture.as_ref().map(|c| c.frames.len()), args)?;
     let system = plan.system;
     let goal = Goal::parse(system, &args.goal).map_err(|e| input!("--goal: {e}"))?;
     let keep = args.keep.iter().map(|k| Keep::parse(system, k).map_err(|e| input!("--keep {e}")));
@@ -62,19 +60,27 @@ pub(crate) fn advise(args: &args::Advise) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-/// Sends a short capture several times, unless the number of rounds was given: the rates of a few
-/// thousand frames are not steady enough to tell settings apart.
-fn lengthen(plan: &mut Plan, frames: usize, args: &args::Advise) -> Result<(), Error> {
-    let given = args.changes.rounds.is_some()
-        || args.changes.sets.iter().any(|s| s.trim_start().starts_with("traffic.rounds"));
-    let rounds = FRAMES.div_ceil(frames.max(1));
-    if !given && rounds > 1 && plan.values.word("traffic.times") == "full" {
-        plan.set(&format!("traffic.rounds={rounds}"))?;
+/// Sends a short capture several times, and fewer packets than a long run of the generator, unless
+/// their number was given: the rates of a few thousand packets are not steady enough to tell
+/// settings apart, and those of many take long.
+fn fit_length(plan: &mut Plan, frames: Option<usize>, args: &args::Advise) -> Result<(), Error> {
+    let given = |key: &str| args.changes.sets.iter().any(|s| s.trim_start().starts_with(key));
+    if let Some(frames) = frames {
+        let rounds = FRAMES.div_ceil(frames.max(1));
+        let asked = args.changes.rounds.is_some() || given("traffic.rounds");
+        if !asked && rounds > 1 && plan.values.word("traffic.times") == "full" {
+            plan.set(&format!("traffic.rounds={rounds}"))?;
+        }
+    } else if plan.values.word("traffic.kind") == "pktgen"
+        && plan.values.number("traffic.packets") > FRAMES as f64
+        && !given("traffic.packets")
+    {
+        plan.set(&format!("traffic.packets={FRAMES}"))?;
     }
     Ok(())
 }
 
-/// Returns the settings to search, today's value first: those of `--over`, and the system's knobs
+/// Returns the settings to search, today's value first: those of `--over`, or the system's knobs
 /// that have an effect, except `--fix`.
 fn variables(plan: &Plan, args: &args::Advise) -> Result<Vec<Variable>, Error> {
     let keys = plan.values.keys();
@@ -99,6 +105,9 @@ fn variables(plan: &Plan, args: &args::Advise) -> Result<Vec<Variable>, Error> {
         let values = values.collect::<Result<_, _>>().map_err(|e| input!("--over {over}: {e}"))?;
         all.push(variable(key, values, knob(key.name).map(|k| k.command)));
     }
+    if !all.is_empty() {
+        return Ok(all);
+    }
     let has_effect = |key: &Key| {
         plan.values.idle(key).is_none()
             || plan.system.knobs.iter().any(|other| {
@@ -110,8 +119,7 @@ fn variables(plan: &Plan, args: &args::Advise) -> Result<Vec<Variable>, Error> {
     };
     for knob in plan.system.knobs {
         let key = key::find(&keys, knob.key).map_err(|e| input!("{e}"))?;
-        let named = all.iter().any(|v: &Variable| v.key.name == key.name);
-        if named || args.fix.iter().any(|f| f == key.name) || !has_effect(key) {
+        if args.fix.iter().any(|f| f == key.name) || !has_effect(key) {
             continue;
         }
         // A value that another key does not allow cannot run, and is not tried.

@@ -269,11 +269,11 @@ pub(crate) struct Advise {
     /// A bound that must hold; may be repeated
     #[arg(long, value_name = "NAME<BOUND|NAME>BOUND")]
     pub(crate) keep: Vec<String>,
-    /// Try these values of a key, beside or instead of the system's usual settings
+    /// Search these values of a key instead of the settings that people can change; may be repeated
     #[arg(long, value_name = "KEY=V,V,...")]
     pub(crate) over: Vec<String>,
     /// Leave a key as it is
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", conflicts_with = "over")]
     pub(crate) fix: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,

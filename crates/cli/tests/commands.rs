@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{doorbell_in, good, names, pcap, tcp, wrong_in};
+use common::{COMMANDS, OTHERS, doorbell_in, good, names, pcap, tcp, wrong_in};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -374,25 +374,8 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn help_names_only_what_exists() {
     let help = good(&["--help"]);
-    let all = [
-        "reproduce",
-        "run",
-        "compare",
-        "sweep",
-        "rank",
-        "check",
-        "transfer",
-        "serve",
-        "guest",
-        "live",
-        "list",
-        "new",
-        "schema",
-        "report",
-        "completions",
-        "man",
-    ];
-    for command in all {
+    let all = [&COMMANDS[..], &OTHERS[..]].concat();
+    for command in &all {
         assert!(help.contains(&format!("\n  {command} ")), "{command}");
     }
     let is_command = |l: &&str| {

@@ -2,22 +2,8 @@
 
 mod common;
 
-use common::{doorbell, good, pcap, tcp};
+use common::{COMMANDS, doorbell, good, pcap, tcp};
 use std::process::Command;
-
-const COMMANDS: [&str; 11] = [
-    "reproduce",
-    "run",
-    "compare",
-    "sweep",
-    "rank",
-    "check",
-    "transfer",
-    "serve",
-    "guest",
-    "live",
-    "list",
-];
 
 /// The examples in the help of a command.
 fn examples(command: &str) -> Vec<String> {

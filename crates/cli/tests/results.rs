@@ -271,3 +271,55 @@ fn the_schema_of_results_refuses_what_it_does_not_know() {
     assert!(wrong(&["schema", "results"]).contains("[possible values: scenario"));
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema/result.json").exists());
 }
+
+/// Results of `guest` on two kernels, with fewer functions than they had.
+fn kept() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept")
+}
+
+#[test]
+fn kept_results_of_guests_stand_side_by_side() {
+    let compare = ["compare", "linux-6.1.json", "linux-7.3.json"];
+    let r = doorbell_in(&kept(), &[&compare[..], &["--format", "json"]].concat());
+    assert_eq!((r.code, r.err.as_str()), (0, ""));
+    let both = result(&r.out);
+    assert_eq!(both["kind"], "guest");
+    let runs = both["runs"].as_array().unwrap();
+    let sides: Vec<&str> = runs.iter().map(|r| r["side"].as_str().unwrap()).collect();
+    assert_eq!(sides, ["A", "A", "B", "B"]);
+    let r = doorbell_in(&kept(), &compare);
+    // A function that is new in B stands first; one that is the same in both is not marked.
+    let changed = r.out.split("functions that changed most").nth(1).unwrap();
+    let first = changed.lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(first, ["mlx5e_tx_skb_update_ts_flags", "-", "16.000"]);
+    assert!(
+        r.out.contains("debian:6.1 A") && r.out.contains("\n B  linux-7.3.json\n"),
+        "{}",
+        r.out
+    );
+}
+
+#[test]
+fn results_that_cannot_be_compared_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(kept().join("linux-6.1.json")).unwrap();
+    let mut other: Value = serde_json::from_str(&text).unwrap();
+    std::fs::write(dir.path().join("a.json"), &text).unwrap();
+    other["cpus"] = json!(2);
+    std::fs::write(dir.path().join("b.json"), other.to_string()).unwrap();
+    std::fs::write(dir.path().join("run.json"), good(&["list", "--format", "json"])).unwrap();
+    let said = |args: &[&str]| wrong_in(dir.path(), &[&["compare"], args].concat());
+    let buses = "mlx5 with mlx5_core, PCI Express 3.0 x16, MPS 256, MRRS 512, an Ack and an UpdateFC \
+                 per request";
+    assert_eq!(
+        said(&["a.json", "b.json"]),
+        format!("doorbell: A is of {buses}, 1 CPU, B of {buses}, 2 CPU")
+    );
+    assert_eq!(
+        said(&["a.json", "run.json"]),
+        "doorbell: run.json: its kind is \"list\", not \"guest\""
+    );
+    let asis = "doorbell: a.json: results that were kept are compared as they are";
+    assert_eq!(said(&["a.json", "--with", "driver.mpwqe=on"]), asis);
+    assert!(said(&["a.json", "none.json"]).contains("none.json: No such file"));
+}

@@ -44,6 +44,6 @@ fn a_wrong_setting_is_named_with_what_is_allowed() {
     );
     insta::assert_snapshot!(
         error(|s| s.usable_ppm = 0),
-        @"usable_ppm = 0 is not a PCI Express setting; allowed: 10000 to 1000000 parts per million"
+        @"usable_ppm = 0 is not a PCI Express setting; allowed: 10000 to 2000000 parts per million"
     );
 }

@@ -12,6 +12,24 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
+/// The commands whose help has examples.
+pub const COMMANDS: [&str; 12] = [
+    "reproduce",
+    "run",
+    "compare",
+    "sweep",
+    "rank",
+    "advise",
+    "check",
+    "transfer",
+    "serve",
+    "guest",
+    "live",
+    "list",
+];
+/// The other commands.
+pub const OTHERS: [&str; 5] = ["new", "schema", "report", "completions", "man"];
+
 /// The result of running the binary.
 #[derive(Debug, PartialEq)]
 pub struct Ran {

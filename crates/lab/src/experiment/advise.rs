@@ -296,6 +296,9 @@ pub struct Advice {
     pub interrupted: bool,
 }
 
+/// The index of a setting, and the measurements without it; `None` if that cannot run.
+type Without = (usize, Option<Measured>);
+
 /// A stage of the work, with what is done of how much.
 pub type Tell<'a> = dyn FnMut(&str, usize, usize) -> bool + 'a;
 
@@ -401,7 +404,7 @@ impl Question<'_> {
         &self,
         today: &Design,
         best: &Design,
-    ) -> Result<(Measured, Vec<(usize, Option<Measured>)>), RunError> {
+    ) -> Result<(Measured, Vec<Without>), RunError> {
         let with = self.run(&self.of(best))?;
         let changed: Vec<usize> = (0..best.len()).filter(|at| best[*at] != today[*at]).collect();
         let without = in_parallel(&changed, |_, at| {

@@ -79,9 +79,9 @@ fn a_setting_without_effect_is_refused() {
             .map_err(|e| e.to_string())
     };
     insta::assert_snapshot!(
-        layer(&["run.cores=8", "traffic.kind=pcap"]).unwrap_err(),
-        @"--over run.cores=8: `run.cores` has no effect on this run: it has an effect where \
-          `traffic.kind` is pktgen, and here `traffic.kind` is pcap"
+        layer(&["traffic.packets=8", "traffic.kind=pcap"]).unwrap_err(),
+        @"--over traffic.packets=8: `traffic.packets` has no effect on this run: it has an effect \
+          where `traffic.kind` is pktgen, and here `traffic.kind` is pcap"
     );
     // What a file said of generated packets is replaced with them.
     assert_eq!(layer(&["traffic.kind=pcap"]), Ok(()));

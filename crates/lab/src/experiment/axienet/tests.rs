@@ -178,6 +178,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
                 "traffic.offset=1",
                 "traffic.gso=500",
                 "traffic.arrival_size=100",
+                "traffic.arrivals=on_off",
                 "run.fault=lost-interrupt@1",
             ];
             plan(

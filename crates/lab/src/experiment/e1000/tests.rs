@@ -120,6 +120,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
                 "traffic.offset=1",
                 "driver.rx_buffer_offset=3",
                 "traffic.gso=500",
+                "traffic.arrivals=on_off",
                 "run.fault=lost-interrupt@1",
             ];
             plan("e1000-send", &sets)

@@ -1,6 +1,6 @@
 //! Frames, and what the CQE says of them.
 
-use super::super::super::rss::{Dispatch, HashFn, KEY, TirContext};
+use super::super::super::rss::{Dispatch, HashFn, TirContext};
 use super::super::super::tests::frames::{Frame, Transport, tcp, udp};
 use super::*;
 use doorbell_hal::DropReason;
@@ -9,6 +9,7 @@ use doorbell_layout::mlx5::receive::{
     rss_type,
 };
 use doorbell_packet::checksum::Sum;
+use doorbell_packet::toeplitz::KEY;
 
 /// Receives one frame; its CQE and its bytes in memory.
 fn one(b: &mut Bench, f: &[u8]) -> (RxCqe, Vec<u8>) {

@@ -49,6 +49,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         "run.cores=4",
         "pcie.usable_share=0.5",
         "run.fault=lost-interrupt@1",
+        "traffic.arrivals=on_off",
     ]);
     let frame = [0u8; 60];
     let mut frames = Frames::default();
@@ -67,7 +68,6 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let silent = match key.name {
                 // Keys that bound others, and names.
                 "cpu.cores" | "traffic.file" | "traffic.pad" => true,
-                "run.cores" => kind == "pcap",
                 _ => ["pktgen", "pcap"].contains(&about_kind) && about_kind != kind,
             };
             let mut moved = base.clone();
