@@ -15,7 +15,7 @@ gcc gcc check test guest
 libc6-dev /usr/include/stdio.h check test guest
 make make check test guest
 git git check
-python3 python3 check test guest
+python3 python3 check test
 python3-pip pip3 check test
 ca-certificates /etc/ssl/certs/ca-certificates.crt check test
 shellcheck shellcheck check
@@ -23,7 +23,7 @@ qemu-system-x86 qemu-system-x86_64 test
 qemu-system-misc qemu-system-microblazeel test
 qemu-system-ppc qemu-system-ppc64 test
 tcpdump tcpdump test
-tshark tshark test guest
+tshark tshark test
 iperf3 iperf3 test guest
 openvswitch-common ovsdb-tool test
 openvswitch-switch ovs-vswitchd test

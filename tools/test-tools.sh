@@ -93,12 +93,4 @@ code=0
 (sources_of forky) || code=$?
 is "a role that is another suite's" 3 $code
 
-# In the namespace nothing is fetched, and it is said what is not there.
-code=0
-said=$(DOORBELL_OFFLINE=1 tools/guest/machine.sh amd64 "$work/guest" 2>&1) || code=$?
-is "offline, the code" 4 $code
-case $said in
-    *"into $work/guest before the network namespace is entered"*) ;;
-    *) is "offline, the words" "…" "$said" ;;
-esac
-echo "tools: retry, step, mirror, suites and offline hold" >&2
+echo "tools: retry, step, mirror and suites hold" >&2

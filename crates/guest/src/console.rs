@@ -6,6 +6,7 @@
 use crate::Error;
 use doorbell_host_io::child::ChildGuard;
 use memchr::memmem;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -36,26 +37,41 @@ pub(crate) struct Message {
     pub(crate) arguments: String,
 }
 
-/// Returns the first message in `text`, and where it ends; or how far there is none.
+/// Returns the first message in `text`, and the end of its line; or how far there is none.
 fn message(text: &[u8], searched: usize) -> Result<(Message, usize), usize> {
     let find = |from: usize, what: &[u8]| memmem::find(&text[from..], what).map(|n| from + n);
     // Two bytes of the next may have come.
     let Some(start) = find(searched, b"<<<") else { return Err(text.len().saturating_sub(2)) };
     let Some(end) = find(start, b">>>") else { return Err(start) };
+    let line_end = match &text[end + 3..] {
+        // It would be part of the next output.
+        [] | [b'\r'] => return Err(start),
+        [b'\r', b'\n', ..] => 2,
+        [b'\n', ..] => 1,
+        _ => 0,
+    };
     let inside = String::from_utf8_lossy(&text[start + 3..end]).into_owned();
     let (word, arguments) = inside.split_once(' ').unwrap_or((&inside, ""));
     let before = String::from_utf8_lossy(&text[..start]).replace('\r', "");
     let found = Message { before, word: word.to_owned(), arguments: arguments.trim().to_owned() };
-    Ok((found, end + 3))
+    Ok((found, end + 3 + line_end))
 }
 
 impl Console {
-    /// Reads a console until its other end closes. `patience` is how long it may be silent.
-    pub(crate) fn new(input: ChildStdin, mut output: ChildStdout, patience: Duration) -> Console {
+    /// Reads a console until its other end closes, and keeps all of it in `log`. `patience` is how
+    /// long it may be silent.
+    pub(crate) fn new(
+        input: ChildStdin,
+        mut output: ChildStdout,
+        mut log: File,
+        patience: Duration,
+    ) -> Console {
         let (send, receive) = channel();
         std::thread::spawn(move || {
             let mut chunk = [0; 65536];
             while let Ok(n @ 1..) = output.read(&mut chunk) {
+                // A full disk is no reason to stop a guest.
+                let _ = log.write_all(&chunk[..n]);
                 if send.send(chunk[..n].to_vec()).is_err() {
                     break;
                 }
@@ -90,10 +106,7 @@ impl Console {
             }
             match message(&self.pending, self.searched) {
                 Ok((found, end)) => {
-                    // With the line's end behind it.
-                    let rest = self.pending[end..].iter();
-                    let blank = rest.take_while(|b| b"\r\n".contains(b)).count();
-                    self.pending.drain(..end + blank);
+                    self.pending.drain(..end);
                     self.searched = 0;
                     return Ok(found);
                 }

@@ -1,7 +1,7 @@
 //! QEMU's command line for each architecture and device.
 
 use crate::device::{Device, Reached};
-use crate::net::MAC;
+use crate::net::text;
 use crate::{Arch, Error, Machine, tree};
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,24 +12,33 @@ const MEMORY: &str = "512M";
 /// The slot on the root bus of the device that a device tree describes.
 const SLOT: u8 = 8;
 
-/// The parts of a guest outside of it.
-pub(crate) struct Outside<'a> {
-    pub(crate) device: &'a Device,
+/// The parts that QEMU makes a guest of.
+#[derive(Clone, Debug)]
+pub struct Parts<'a> {
+    /// The device.
+    pub device: Device,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
     /// The server's socket; QEMU's own devices have none.
-    pub(crate) socket: Option<&'a Path>,
+    pub socket: Option<&'a Path>,
     /// The plug-in, if it is needed: for hypervisor calls, and for counts of instructions.
-    pub(crate) plugin: Option<&'a Path>,
+    pub plugin: Option<&'a Path>,
     /// Arguments of the plug-in that count.
-    pub(crate) counting: Option<&'a str>,
-    pub(crate) cpus: u32,
-    pub(crate) image: &'a Path,
-    pub(crate) initramfs: &'a Path,
-    /// A directory for files of the run.
-    pub(crate) directory: &'a Path,
+    pub counting: Option<&'a str>,
+    /// CPUs.
+    pub cpus: u32,
+    /// The kernel's image.
+    pub image: &'a Path,
+    /// A file with the first file system.
+    pub initramfs: &'a Path,
+    /// Further arguments of QEMU.
+    pub more: &'a [String],
+    /// A directory for files of the run, and for the logs of console and QEMU.
+    pub directory: &'a Path,
 }
 
 /// Returns the command that runs the guest, with its console on standard input and output.
-pub(crate) fn command(machine: &Machine, o: &Outside<'_>) -> Result<Command, Error> {
+pub(crate) fn command(machine: &Machine, parts: &Parts<'_>) -> Result<Command, Error> {
     let mut command = machine.emulator();
     let arch = machine.arch;
     let kind = match arch {
@@ -42,7 +51,16 @@ pub(crate) fn command(machine: &Machine, o: &Outside<'_>) -> Result<Command, Err
              memory-backend=ram"
         }
     };
-    command.args(["-machine", kind, "-smp", &o.cpus.to_string(), "-accel", "tcg", "-m", MEMORY]);
+    command.args([
+        "-machine",
+        kind,
+        "-smp",
+        &parts.cpus.to_string(),
+        "-accel",
+        "tcg",
+        "-m",
+        MEMORY,
+    ]);
     match arch {
         Arch::X86_64 => command.args(["-cpu", "max"]),
         Arch::Arm64 => command.args(["-cpu", "cortex-a57"]),
@@ -61,36 +79,37 @@ pub(crate) fn command(machine: &Machine, o: &Outside<'_>) -> Result<Command, Err
         boot += " no_timer_check";
     }
     command.arg("-append").arg(boot);
-    command.arg("-kernel").arg(o.image).arg("-initrd").arg(o.initramfs);
-    if let Some(plugin) = o.plugin {
+    command.arg("-kernel").arg(parts.image).arg("-initrd").arg(parts.initramfs);
+    if let Some(plugin) = parts.plugin {
         let mut text = OsString::from("file=");
         text.push(escaped(plugin));
-        if let (Reached::Calls { .. }, Some(socket)) = (o.device.reached, o.socket) {
+        if let (Reached::Calls { .. }, Some(socket)) = (parts.device.reached, parts.socket) {
             text.push(",socket=");
             text.push(escaped(socket));
         }
-        if let Some(counting) = o.counting {
+        if let Some(counting) = parts.counting {
             text.push(",");
             text.push(counting);
         }
         command.arg("-plugin").arg(text);
     }
-    device(&mut command, machine, o)?;
+    device(&mut command, machine, parts)?;
+    command.args(parts.more);
     Ok(command)
 }
 
 /// Adds the device.
-fn device(command: &mut Command, machine: &Machine, o: &Outside<'_>) -> Result<(), Error> {
+fn device(command: &mut Command, machine: &Machine, parts: &Parts<'_>) -> Result<(), Error> {
     // QEMU takes socket addresses in JSON, in which any path can be written.
     let user = |bus: &str, more: &str| {
-        let path = o.socket.unwrap_or(Path::new("")).to_string_lossy();
+        let path = parts.socket.unwrap_or(Path::new("")).to_string_lossy();
         let path = path.replace('\\', "\\\\").replace('"', "\\\"");
         format!(
             "{{\"driver\":\"vfio-user-pci\",\"bus\":\"{bus}\",{more}\
              \"socket\":{{\"type\":\"unix\",\"path\":\"{path}\"}}}}"
         )
     };
-    match o.device.reached {
+    match parts.device.reached {
         Reached::VfioUser { slot } => {
             if slot {
                 command.args(["-device", "pcie-root-port,id=root,chassis=1,slot=1"]);
@@ -98,15 +117,15 @@ fn device(command: &mut Command, machine: &Machine, o: &Outside<'_>) -> Result<(
             command.args(["-device", &user(if slot { "root" } else { "pcie.0" }, "")]);
         }
         Reached::DeviceTree => {
-            let blob = tree::of_machine(machine, o.cpus, o.directory)?;
-            let with_device = tree::with_axi_ethernet(&blob, MAC, SLOT);
-            let file = o.directory.join("guest.dtb");
+            let blob = tree::of_machine(machine, parts.cpus, parts.directory)?;
+            let with_device = tree::with_axi_ethernet(&blob, parts.mac, SLOT)?;
+            let file = parts.directory.join("guest.dtb");
             std::fs::write(&file, with_device).map_err(Error::io(file.display()))?;
             command.arg("-dtb").arg(file);
             command.args(["-device", &user("pcie.0", &format!("\"addr\":\"{SLOT:02x}.0\","))]);
         }
         Reached::Calls { unit, device } => {
-            command.args(["-device", &format!("{device},reg={unit:#x},mac={}", text(MAC))]);
+            command.args(["-device", &format!("{device},reg={unit:#x},mac={}", text(parts.mac))]);
         }
         Reached::Qemu { model } => {
             let tap = "tap,id=net,ifname=tap0,script=no,downscript=no";
@@ -114,7 +133,7 @@ fn device(command: &mut Command, machine: &Machine, o: &Outside<'_>) -> Result<(
             command.args(["-device", "pcie-root-port,id=root,chassis=1,slot=1"]);
             // A conventional PCI device has no place behind a root port.
             let bus = if model == "e1000" { "pcie.0" } else { "root" };
-            let device = format!("{model},netdev=net,bus={bus},mac={}", text(MAC));
+            let device = format!("{model},netdev=net,bus={bus},mac={}", text(parts.mac));
             command.args(["-device", &device]);
         }
     }
@@ -124,11 +143,6 @@ fn device(command: &mut Command, machine: &Machine, o: &Outside<'_>) -> Result<(
 /// Returns a path as a value in a list of options: a comma is written twice.
 fn escaped(path: &Path) -> OsString {
     path.to_string_lossy().replace(',', ",,").into()
-}
-
-/// Returns an Ethernet address as people write it.
-pub(crate) fn text(mac: [u8; 6]) -> String {
-    mac.map(|b| format!("{b:02x}")).join(":")
 }
 
 #[cfg(test)]

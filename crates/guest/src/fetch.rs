@@ -42,10 +42,16 @@ impl Machine {
         progress: &Progress<'_>,
     ) -> Result<(), Error> {
         for (name, files) in workloads.iter().flat_map(|w| &w.packages) {
-            let root = script("package.sh", &[self.arch.debian(), name], progress)?;
+            let root = self.fetch_package(name, progress)?;
             self.packages.push((root, files.clone()));
         }
         Ok(())
+    }
+
+    /// Brings a package of Debian into the cache with all that it needs. Returns the root of their
+    /// files.
+    pub fn fetch_package(&self, name: &str, progress: &Progress<'_>) -> Result<PathBuf, Error> {
+        script("package.sh", &[self.arch.debian(), name], progress)
     }
 
     #[cfg(test)]
@@ -69,7 +75,7 @@ impl Machine {
     }
 
     /// Returns the command that runs QEMU.
-    pub(crate) fn emulator(&self) -> Command {
+    pub fn emulator(&self) -> Command {
         let share = self.directory.join("qemu/usr/share");
         let mut command = self.program(self.arch.emulator());
         for firmware in ["qemu", "seabios"] {

@@ -2,7 +2,7 @@
 //! workloads. Format: cpio "newc" (Linux, Documentation/driver-api/early-userspace).
 
 use crate::arch::Arch;
-use crate::{Error, elf, xdp};
+use crate::{Error, Kernel, Machine, elf, xdp};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,11 @@ const PLAIN: u32 = 0o100644;
 /// Programs of the guest, where their packages have them.
 const PROGRAMS: [&str; 4] = ["usr/bin/iperf3", "usr/bin/ping", "usr/sbin/ethtool", "usr/bin/ip"];
 
+/// Packs the first file system of a guest, with modules of the kernel in `/m`.
+pub fn initramfs(machine: &Machine, kernel: &Kernel, modules: &[String]) -> Result<Vec<u8>, Error> {
+    Ok(Archive::of(machine, kernel, modules)?.finish())
+}
+
 /// An archive under construction.
 #[derive(Default)]
 pub(crate) struct Archive {
@@ -22,6 +27,24 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
+    /// Begins an archive with the programs that every guest of this machine has, and modules of the
+    /// kernel in `/m`.
+    pub(crate) fn of(
+        machine: &Machine,
+        kernel: &Kernel,
+        modules: &[String],
+    ) -> Result<Archive, Error> {
+        let mut archive = Archive::default();
+        archive.programs(&machine.programs(), machine.arch)?;
+        for (root, files) in &machine.packages {
+            archive.package(root, files, machine.arch)?;
+        }
+        for module in modules {
+            archive.plain(&format!("m/{module}.ko"), &kernel.modules.text(module)?);
+        }
+        Ok(archive)
+    }
+
     /// Adds a file and the directories above it. A name that is there already stays as it is.
     pub(crate) fn put(&mut self, name: &str, data: &[u8], mode: u32) {
         if let Some((parent, _)) = name.rsplit_once('/') {
@@ -70,7 +93,7 @@ impl Archive {
 
     /// Adds the programs that every guest has: init, shell, network tools with their libraries,
     /// XDP programs.
-    pub(crate) fn programs(&mut self, root: &Path, arch: Arch) -> Result<(), Error> {
+    fn programs(&mut self, root: &Path, arch: Arch) -> Result<(), Error> {
         self.executable("init", include_bytes!("init.sh"));
         self.executable("bin/busybox", &read(&root.join("usr/bin/busybox"))?);
         let libraries = root.join("usr/lib").join(arch.triple());
@@ -90,12 +113,7 @@ impl Archive {
     }
 
     /// Adds programs and libraries of an unpacked package.
-    pub(crate) fn package(
-        &mut self,
-        root: &Path,
-        files: &[String],
-        arch: Arch,
-    ) -> Result<(), Error> {
+    fn package(&mut self, root: &Path, files: &[String], arch: Arch) -> Result<(), Error> {
         let libraries = root.join("usr/lib").join(arch.triple());
         for name in files {
             match root.join("usr/bin").join(name) {

@@ -14,8 +14,7 @@ const DEBIAN: &str = "debian:";
 pub struct Kernel {
     /// Its name in results: as a person wrote it.
     pub name: String,
-    /// The image that QEMU loads.
-    pub(crate) image: PathBuf,
+    image: PathBuf,
     /// Its modules.
     pub(crate) modules: Modules,
     /// The unpacked package, which goes with the kernel.
@@ -96,9 +95,14 @@ impl Kernel {
         self.modules.add(file)
     }
 
+    /// Returns the image that QEMU loads.
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
     /// Returns modules with all that they need, in the order in which they are loaded. What is
     /// built in is not among them.
-    pub(crate) fn load_order(&self, wanted: &[&str]) -> Result<Vec<String>, Error> {
+    pub fn load_order(&self, wanted: &[&str]) -> Result<Vec<String>, Error> {
         self.modules.order(wanted).map_err(|module| Error::NoModule {
             kernel: self.name.clone(),
             module,

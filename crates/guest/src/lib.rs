@@ -1,6 +1,9 @@
 //! Boots a Linux kernel under QEMU with a device, runs workloads in it, and tells what the kernel's
 //! driver did: the device's counts, and the instructions that the guest executed.
 //!
+//! [`boot`] runs workloads. A [`Guest`] on a [`Server`] runs lines of its shell; the tests in
+//! `tests/linux` check Linux's own drivers so.
+//!
 //! Nothing here knows a device model: a device is a socket of `doorbell serve`, and its counts are
 //! the server's.
 
@@ -12,11 +15,12 @@ mod emulator;
 mod error;
 mod fetch;
 mod files;
+mod guest;
 mod initramfs;
 pub mod instructions;
 mod kernel;
 mod modules;
-mod net;
+pub mod net;
 mod server;
 mod session;
 pub mod settings;
@@ -26,11 +30,15 @@ mod xdp;
 
 pub use arch::Arch;
 pub use device::{DEVICES, Device};
+pub use emulator::Parts;
 pub use error::Error;
 pub use fetch::Machine;
+pub use guest::Guest;
+pub use initramfs::initramfs;
 pub use kernel::Kernel;
-pub use server::Counts;
+pub use server::{Counts, Server};
 pub use session::{Booted, Measured, Setup, boot, isolate};
+pub use tree::with_axi_ethernet;
 pub use workload::{Variable, Workload};
 
 /// Receives a line for each step.

@@ -2,7 +2,6 @@
 //! requests toward the guest.
 
 use crate::Error;
-use crate::emulator::text;
 use doorbell_packet::checksum::Sum;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
 use std::io::{self, Read, Write};
@@ -11,15 +10,15 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The guest's Ethernet address.
-pub(crate) const MAC: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 1];
+pub const MAC: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 1];
 /// The host's.
-pub(crate) const HOST_MAC: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 2];
+pub const HOST_MAC: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 2];
 /// The guest's IP address.
-pub(crate) const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 /// The host's.
-pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// The host's end of the wire.
-pub(crate) const TAP: &str = "tap0";
+pub const TAP: &str = "tap0";
 /// A type of frames that no kernel answers (IEEE 802, local experimental).
 const LOCAL_TYPE: [u8; 2] = [0x88, 0xb5];
 /// Bytes in front of the data of an echo request: Ethernet, IP, ICMP.
@@ -28,6 +27,11 @@ const ECHO_HEADERS: usize = 14 + 20 + 8;
 const ANSWER: Duration = Duration::from_secs(60);
 /// Pause behind an answer, in which the guest ends its interrupt.
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// Returns an Ethernet address as people write it.
+pub fn text(mac: [u8; 6]) -> String {
+    mac.map(|b| format!("{b:02x}")).join(":")
+}
 
 /// Moves this process, which must have one thread, to a network of its own, with a TAP device.
 pub(crate) fn isolate() -> Result<(), Error> {
@@ -99,7 +103,7 @@ impl Sender {
 }
 
 /// Sends `count` requests of `kind`, each after the answer to the last.
-pub(crate) fn ask(kind: &str, count: usize, size: usize) -> io::Result<()> {
+pub fn ask(kind: &str, count: usize, size: usize) -> io::Result<()> {
     match kind {
         "icmp" => ask_icmp(count, size),
         "tcp" => ask_tcp(count, size),

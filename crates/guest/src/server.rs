@@ -1,19 +1,23 @@
 //! The device: `doorbell serve` as a child, and its counts.
 
 use crate::Error;
+use crate::device::{Device, Reached};
+use crate::net::{MAC, text};
 use doorbell_host_io::child::ChildGuard;
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// Place of the page with counts, in a network namespace that nobody else is in.
-const PAGE: &str = "127.0.0.1:9101";
-/// Time in which a server that does not start has ended.
-const START: Duration = Duration::from_secs(30);
+/// The port of the next server's page with counts, in a network namespace that nobody else is in.
+static NEXT_PORT: AtomicU16 = AtomicU16::new(9101);
+/// Time after which a server that does not start or end hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The counts rest when they are the same so many times, that far apart.
 const REST: (usize, Duration) = (3, Duration::from_millis(50));
 /// The same between frames: a driver that takes longer has them in its ring.
@@ -56,33 +60,45 @@ impl Counts {
     }
 }
 
-/// A served device.
-pub(crate) struct Server {
+/// A served device: `doorbell serve` in the background. It is killed when it is dropped.
+pub struct Server {
     child: ChildGuard,
     log: PathBuf,
-    /// The socket for the guest.
-    pub(crate) socket: PathBuf,
+    report: PathBuf,
+    page: (&'static str, u16),
+    socket: PathBuf,
 }
 
 impl Server {
-    /// Starts `doorbell serve` and waits for its socket. `arguments` are further ones.
-    pub(crate) fn start(
+    /// Starts `doorbell serve` and waits for its socket. `arguments` are further ones. `directory`
+    /// is for socket, log and report.
+    pub fn start(
         doorbell: &Path,
-        device: &str,
-        socket_option: &str,
+        device: &Device,
         arguments: &[String],
         directory: &Path,
     ) -> Result<Server, Error> {
-        let (socket, log) = (directory.join("socket"), directory.join("server.log"));
-        let err = File::create(&log).map_err(Error::io(log.display()))?;
+        let [socket, log, report] =
+            ["socket", "server.log", "report.json"].map(|name| directory.join(name));
+        let create = |path: &Path| File::create(path).map_err(Error::io(path.display()));
+        let page = ("127.0.0.1", NEXT_PORT.fetch_add(1, Ordering::Relaxed));
         let mut command = Command::new(doorbell);
-        command.args(["serve", device, socket_option]).arg(&socket);
-        command.args(["--metrics", PAGE, "--quiet"]).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(err);
+        command.args(["serve", device.name]);
+        match device.reached {
+            Reached::Calls { .. } => command.arg("--plugin-socket"),
+            // The device tree has its address.
+            Reached::DeviceTree => command.arg("--socket"),
+            Reached::VfioUser { .. } | Reached::Qemu { .. } => {
+                command.args(["--mac", &text(MAC), "--socket"])
+            }
+        };
+        command.arg(&socket).args(["--metrics", &format!("{}:{}", page.0, page.1)]);
+        command.args(["--quiet", "--format", "json"]).args(arguments);
+        command.stdin(Stdio::null()).stdout(create(&report)?).stderr(create(&log)?);
         let child =
             ChildGuard::spawn("doorbell serve", &mut command).map_err(Error::io("serve"))?;
-        let mut server = Server { child, log, socket };
-        let until = Instant::now() + START;
+        let mut server = Server { child, log, report, page, socket };
+        let until = Instant::now() + PATIENCE;
         while !server.socket.exists() {
             server.alive()?;
             if Instant::now() > until {
@@ -101,10 +117,33 @@ impl Server {
         })
     }
 
-    fn page(&mut self) -> Result<String, Error> {
+    /// Returns its socket for guests.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Pulls the cable of the device out, or puts it in again.
+    pub fn pull_or_put_cable(&mut self) -> Result<(), Error> {
+        self.child.signal(Signal::USR2).map_err(Error::io("serve"))
+    }
+
+    /// Ends it. Returns its report in JSON.
+    pub fn end(&mut self) -> Result<String, Error> {
+        self.alive()?;
+        self.child.signal(Signal::TERM).map_err(Error::io("serve"))?;
+        let status = self.child.wait(PATIENCE).map_err(Error::io("serve"))?;
+        if !status.success() {
+            let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+            return Err(Error::Server(format!("{status}\n{}", said.trim())));
+        }
+        std::fs::read_to_string(&self.report).map_err(Error::io(self.report.display()))
+    }
+
+    /// Returns the page with its counts, in Prometheus' text format.
+    pub fn page(&mut self) -> Result<String, Error> {
         self.alive()?;
         let mut page = String::new();
-        TcpStream::connect(PAGE)
+        TcpStream::connect(self.page)
             .and_then(|mut page_of| {
                 page_of.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
                 page_of.read_to_string(&mut page)

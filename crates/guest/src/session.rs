@@ -1,8 +1,9 @@
 //! A boot of one kernel with one device, and the workloads in it.
 
-use crate::console::{Console, Message};
+use crate::console::Message;
 use crate::device::{Device, Reached};
-use crate::emulator::{self, Outside};
+use crate::emulator::Parts;
+use crate::guest::Guest;
 use crate::initramfs::Archive;
 use crate::instructions::{Counter, Executed, Symbols};
 use crate::kernel::Kernel;
@@ -13,8 +14,7 @@ use crate::workload::{Workload, quoted};
 use crate::{Error, Machine, Progress};
 use doorbell_host_io::child::ChildGuard;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,8 @@ const NIC: &str = "eth0";
 /// Frames that may be in the guest's memory before its driver has read them: less than half of any
 /// ring.
 const UNREAD: usize = 16;
-/// Time in which the interface of a driver appears, and its carrier comes.
-const APPEARS: u32 = 60;
+/// Time in which a driver reads what has come.
+const READ: Duration = Duration::from_secs(60);
 
 /// The surroundings of all boots.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub struct Setup<'a> {
     pub cpus: u32,
     /// Longest time in which the guest says nothing.
     pub patience: Duration,
-    /// Keeps the logs of server, console and QEMU here.
+    /// Keeps the logs of console and QEMU here.
     pub logs: Option<&'a Path>,
 }
 
@@ -99,7 +99,6 @@ pub fn boot(
 ) -> Result<Booted, Error> {
     let own = tempfile::Builder::new().prefix("doorbell-guest-").tempdir();
     let own = own.map_err(Error::io("a temporary directory"))?;
-    let directory = setup.logs.unwrap_or(own.path());
     // Sockets are in the temporary directory: their paths have at most 107 bytes.
     let mut server = None;
     if setup.device.is_served() {
@@ -115,48 +114,33 @@ pub fn boot(
     let counter = counter.map(|c| if setup.mmio { c.with_mmio() } else { c });
     let argument = counter.as_ref().map(Counter::argument);
     let needs_plugin = counter.is_some() || matches!(setup.device.reached, Reached::Calls { .. });
-    let outside = Outside {
-        device: &setup.device,
-        socket: server.as_ref().map(|s| &*s.socket),
+    let parts = Parts {
+        device: setup.device,
+        mac: MAC,
+        socket: server.as_ref().map(Server::socket),
         plugin: setup.plugin.filter(|_| needs_plugin),
         counting: argument.as_deref(),
         cpus: setup.cpus,
-        image: &kernel.image,
+        image: kernel.image(),
         initramfs: &initramfs,
-        directory: own.path(),
+        more: &[],
+        directory: setup.logs.unwrap_or(own.path()),
     };
     progress(&format!("{}: boots", kernel.name));
-    let log = directory.join("qemu.log");
-    let errors = File::create(&log).map_err(Error::io(log.display()))?;
-    let mut command = emulator::command(machine, &outside)?;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
-    let mut qemu = ChildGuard::spawn("QEMU", &mut command).map_err(Error::io("QEMU"))?;
-    let (Some(input), Some(output)) = (qemu.take_stdin(), qemu.take_stdout()) else {
-        unreachable!("both are pipes");
-    };
-    let console = Console::new(input, output, setup.patience);
-    let guest = Guest { qemu, console, server, counter, log, stop, tools: own.path() };
-    guest.run(setup, machine, kernel, &order, settings, workloads, progress)
+    let guest = Guest::start(machine, &parts, setup.patience, stop)?;
+    let session = Session { guest, server, counter, tools: own.path() };
+    session.run(setup, machine, kernel, &order, settings, workloads, progress)
 }
 
 /// Starts the server of the device.
 fn serve(setup: &Setup<'_>, directory: &Path) -> Result<Server, Error> {
     let mut arguments = vec!["--uplink".to_owned(), format!("tap:{TAP}")];
-    let option = match setup.device.reached {
-        Reached::Calls { .. } => "--plugin-socket",
-        // The device tree has its address.
-        Reached::DeviceTree => "--socket",
-        Reached::VfioUser { .. } | Reached::Qemu { .. } => {
-            arguments.extend(["--mac".to_owned(), emulator::text(MAC)]);
-            "--socket"
-        }
-    };
     if setup.device.name == "mlx5" {
         // Each doorbell is a transaction, also one that follows another at once.
         arguments.push("--trap-doorbells".to_owned());
     }
     arguments.extend_from_slice(setup.serve);
-    Server::start(setup.doorbell, setup.device.name, option, &arguments, directory)
+    Server::start(setup.doorbell, &setup.device, &arguments, directory)
 }
 
 /// Returns the modules of driver and workloads in the order in which they are loaded. The driver's
@@ -180,28 +164,18 @@ fn pack(
     workloads: &[Workload],
     settings: &Settings,
 ) -> Result<Vec<u8>, Error> {
-    let mut archive = Archive::default();
-    archive.programs(&machine.programs(), machine.arch)?;
-    for (root, files) in &machine.packages {
-        archive.package(root, files, machine.arch)?;
-    }
-    for module in modules {
-        archive.plain(&format!("m/{module}.ko"), &kernel.modules.text(module)?);
-    }
+    let mut archive = Archive::of(machine, kernel, modules)?;
     for workload in workloads {
         archive.plain(&format!("w/{}", workload.name), workload.with(settings).as_bytes());
     }
     Ok(archive.finish())
 }
 
-/// A guest that runs.
-struct Guest<'a> {
-    qemu: ChildGuard,
-    console: Console,
+/// A guest that does workloads.
+struct Session<'a> {
+    guest: Guest<'a>,
     server: Option<Server>,
     counter: Option<Counter>,
-    log: PathBuf,
-    stop: &'a dyn Fn() -> bool,
     /// A directory with programs for the commands of workloads.
     tools: &'a Path,
 }
@@ -215,48 +189,25 @@ struct Window {
     executed: Option<crate::instructions::Snapshot>,
 }
 
-impl Guest<'_> {
+impl Session<'_> {
     /// Waits for the next message.
     fn message(&mut self) -> Result<Message, Error> {
-        let found = self.console.message(&mut self.qemu, self.stop);
-        // QEMU's own words say more than a silent console, and so does a server that has ended.
-        match found {
-            Err(Error::Guest { what, console }) => {
-                if let Some(server) = &mut self.server {
-                    server.alive()?;
-                }
-                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-                let console = format!("{console}\n{}", said.trim());
-                Err(Error::Guest { what, console: console.trim().to_owned() })
-            }
-            other => other,
-        }
+        let found = self.guest.message();
+        self.or_server(found)
     }
 
     /// Runs a line of the shell, and returns what it printed.
     fn shell(&mut self, line: &str) -> Result<String, Error> {
-        self.console.send(line)?;
-        let done = self.message()?;
-        let status = done.arguments.parse().unwrap_or(-1);
-        if done.word == "done" && status == 0 {
-            return Ok(done.before);
-        }
-        let said = done.before.trim().to_owned();
-        Err(Error::Command { command: line.to_owned(), status, said })
+        let found = self.guest.shell(line);
+        self.or_server(found)
     }
 
-    /// Waits until `test` holds in the guest.
-    fn wait_for(&mut self, test: &str, what: &str) -> Result<(), Error> {
-        let tries = APPEARS * 20;
-        let line =
-            format!("for i in $(seq {tries}); do {test} && break; usleep 50000; done; {test}");
-        self.shell(&line).map(drop).map_err(|e| match e {
-            Error::Command { .. } => {
-                let said = self.shell("dmesg | tail -n 20").unwrap_or_default();
-                Error::Guest { what: what.to_owned(), console: said.trim().to_owned() }
-            }
-            other => other,
-        })
+    /// A server that has ended says more than the guest without it.
+    fn or_server<T>(&mut self, found: Result<T, Error>) -> Result<T, Error> {
+        if let (Err(Error::Guest { .. }), Some(server)) = (&found, &mut self.server) {
+            server.alive()?;
+        }
+        found
     }
 
     #[expect(clippy::too_many_arguments, reason = "those of `boot`")]
@@ -281,7 +232,8 @@ impl Guest<'_> {
             self.shell("echo 0 >/proc/sys/kernel/kptr_restrict")?;
             let text = self.shell("grep ' [tTwW] ' /proc/kallsyms")?;
             let read = Symbols::parse(&text);
-            symbols = Some(read.map_err(|e| self.console.ended(&format!("/proc/kallsyms: {e}")))?);
+            symbols =
+                Some(read.map_err(|e| self.guest.console.ended(&format!("/proc/kallsyms: {e}")))?);
         }
         self.host_programs(machine)?;
         let mut measured = Vec::new();
@@ -319,10 +271,10 @@ impl Guest<'_> {
             loaded?;
         }
         let none = format!("the driver {} has made no interface", setup.device.driver);
-        self.wait_for(&format!("[ -e /sys/class/net/{NIC} ]"), &none)?;
+        self.guest.wait_for(&format!("[ -e /sys/class/net/{NIC} ]"), &none)?;
         self.shell(&format!(
             "NIC={NIC} GUEST={GUEST} HOST={HOST} HOST_MAC={}",
-            emulator::text(HOST_MAC)
+            net::text(HOST_MAC)
         ))?;
         // Some of them a driver takes only while the interface is down.
         for command in settings::commands(settings) {
@@ -330,7 +282,7 @@ impl Guest<'_> {
         }
         self.shell("ip link set $NIC up && ip addr add $GUEST/24 dev $NIC")?;
         let none = format!("the interface of {} has no carrier", setup.device.driver);
-        self.wait_for(&format!("[ \"$(cat /sys/class/net/{NIC}/carrier)\" = 1 ]"), &none)?;
+        self.guest.wait_for(&format!("[ \"$(cat /sys/class/net/{NIC}/carrier)\" = 1 ]"), &none)?;
         // Nobody asks whether the other is there: that would be a frame more now and then.
         self.shell("ip neigh replace $HOST lladdr $HOST_MAC nud permanent dev $NIC").map(drop)
     }
@@ -364,7 +316,7 @@ impl Guest<'_> {
     /// Runs a workload, and answers what it asks.
     fn workload(&mut self, workload: &Workload) -> Result<Measured, Error> {
         let name = &workload.name;
-        self.console.send(&format!("( . /w/{} )", quoted(name)))?;
+        self.guest.console.send(&format!("( . /w/{} )", quoted(name)))?;
         let (mut open, mut result, mut output) = (None, None, String::new());
         let mut background: Vec<(String, ChildGuard)> = Vec::new();
         loop {
@@ -378,7 +330,7 @@ impl Guest<'_> {
                 "begin" => {
                     open = Some(self.window()?);
                     output.clear();
-                    self.console.send("")?;
+                    self.guest.console.send("")?;
                 }
                 "end" => {
                     let Some(begun) = open.take() else {
@@ -387,7 +339,7 @@ impl Guest<'_> {
                     let elapsed = begun.since.elapsed();
                     let now = self.window()?;
                     result = Some(measured(name, begun, now, elapsed, words.first(), &output)?);
-                    self.console.send("")?;
+                    self.guest.console.send("")?;
                 }
                 "frames" => self.frames(name, &words)?,
                 "ask" => {
@@ -403,7 +355,7 @@ impl Guest<'_> {
                     };
                     let asked = net::ask(kind, count, size);
                     asked.map_err(Error::io(format!("{name}: ask {kind}")))?;
-                    self.console.send("0")?;
+                    self.guest.console.send("0")?;
                 }
                 "start" => {
                     // Without a shell in between, which would leave it behind.
@@ -412,14 +364,14 @@ impl Guest<'_> {
                     let child = ChildGuard::spawn(&said.arguments, &mut command);
                     let child = child.map_err(Error::io(&said.arguments))?;
                     background.push((said.arguments.clone(), child));
-                    self.console.send("0")?;
+                    self.guest.console.send("0")?;
                 }
                 "host" => {
                     let done = self.host_command(&said.arguments).output();
                     let done = done.map_err(Error::io(&said.arguments))?;
                     output.push_str(&String::from_utf8_lossy(&done.stdout));
                     output.push_str(&String::from_utf8_lossy(&done.stderr));
-                    self.console.send(&done.status.code().unwrap_or(255).to_string())?;
+                    self.guest.console.send(&done.status.code().unwrap_or(255).to_string())?;
                 }
                 "done" => {
                     let status = said.arguments.parse().unwrap_or(-1);
@@ -471,16 +423,16 @@ impl Guest<'_> {
             }
             unread = 0;
         }
-        self.console.send("0")
+        self.guest.console.send("0")
     }
 
     /// Waits until the driver has read `sent` frames.
     fn until_read(&mut self, name: &str, first: u64, sent: usize) -> Result<(), Error> {
-        let until = Instant::now() + Duration::from_secs(APPEARS.into());
+        let until = Instant::now() + READ;
         while self.read_by_driver()? < first + sent as u64 {
             if Instant::now() > until {
                 let what = format!("{name}: the driver did not read {sent} frames");
-                return Err(self.console.ended(&what));
+                return Err(self.guest.console.ended(&what));
             }
         }
         Ok(())
@@ -488,9 +440,9 @@ impl Guest<'_> {
 
     /// Returns the frames that the driver has passed up. The guest is in `frames`.
     fn read_by_driver(&mut self) -> Result<u64, Error> {
-        self.console.send("read")?;
+        self.guest.console.send("read")?;
         let said = self.message()?;
-        said.arguments.parse().map_err(|_| self.console.ended("the guest has no counters"))
+        said.arguments.parse().map_err(|_| self.guest.console.ended("the guest has no counters"))
     }
 }
 

@@ -172,9 +172,10 @@ pub(crate) fn of_machine(machine: &Machine, cpus: u32, directory: &Path) -> Resu
     })
 }
 
-/// Adds the device at a slot of the PCI bus. A blob that is not well formed stays as it is.
-pub(crate) fn with_axi_ethernet(blob: &[u8], mac: [u8; 6], slot: u8) -> Vec<u8> {
-    let Some(mut root) = read(blob) else { return blob.to_vec() };
+/// Adds a served AXI Ethernet to a device tree of QEMU's `virt` machine, at a slot of its PCI bus.
+pub fn with_axi_ethernet(blob: &[u8], mac: [u8; 6], slot: u8) -> Result<Vec<u8>, Error> {
+    let wrong = || Error::Input("the device tree is not one of QEMU's virt machine".to_owned());
+    let mut root = read(blob).ok_or_else(wrong)?;
     let first = root.last_handle() + 1;
     let [function, dma, clock, phy] = [first, first + 1, first + 2, first + 3];
     let node = Node::default;
@@ -228,7 +229,7 @@ pub(crate) fn with_axi_ethernet(blob: &[u8], mac: [u8; 6], slot: u8) -> Vec<u8> 
         .with("ranges", cells(&[1, 0, 0, 0x0200_0000, 0, WINDOW, 0, BAR]))
         .with("phandle", cells(&[function]))
         .below("bus@1", bus);
-    let Some(pcie) = root.find("pci-host-ecam-generic") else { return blob.to_vec() };
+    let pcie = root.find("pci-host-ecam-generic").ok_or_else(wrong)?;
     pcie.nodes.push((format!("nic@{slot:x},0"), nic));
     let rate = node()
         // A unit of the delay is 1 us with this rate.
@@ -237,7 +238,7 @@ pub(crate) fn with_axi_ethernet(blob: &[u8], mac: [u8; 6], slot: u8) -> Vec<u8> 
         .with("clock-frequency", cells(&[125_000_000]))
         .with("phandle", cells(&[clock]));
     root.nodes.push(("axi-clock-0".to_owned(), rate));
-    write(&root)
+    Ok(write(&root))
 }
 
 #[cfg(test)]

@@ -7,9 +7,15 @@
 //! The kernel sends the signal when the *thread* that started the child ends, so that thread must
 //! live as long as the child may.
 
-use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
+use rustix::process::{
+    Pid, Signal, getppid, kill_process, set_parent_process_death_signal, setsid,
+};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::time::{Duration, Instant};
 use std::{io, os::unix::process::CommandExt};
+
+/// Time between two looks at a child that is to end.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A running program; it is killed and reaped when the guard is dropped.
 #[derive(Debug)]
@@ -58,6 +64,30 @@ impl ChildGuard {
     /// Returns its exit status if it has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
+    }
+
+    /// Sends it a signal, unless it has ended.
+    pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        if self.ended()?.is_none() {
+            // It has not been reaped, so that the process id is its own.
+            kill_process(Pid::from_child(&self.child), signal)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it ends. Returns an error (`TimedOut`) if it does not within `limit`.
+    pub fn wait(&mut self, limit: Duration) -> io::Result<ExitStatus> {
+        let until = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if Instant::now() > until {
+                let why = format!("{} does not end", self.name);
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Returns an error with the exit status if it has ended.

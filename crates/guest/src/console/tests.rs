@@ -12,9 +12,10 @@ fn all(text: &str) -> Vec<Message> {
 
 #[test]
 fn messages_have_a_word_arguments_and_the_output_before_them() {
-    let found = all("one\r\ntwo\r\n<<<end 64>>>\r\n<<<done 0>>>");
+    let found = all("one\r\ntwo\r\n<<<end 64>>>\r\n\n<<<done 0>>>\n");
     assert_eq!(found[0].before, "one\ntwo\n");
     assert_eq!((&*found[0].word, &*found[0].arguments), ("end", "64"));
+    assert_eq!(found[1].before, "\n");
     assert_eq!((&*found[1].word, &*found[1].arguments), ("done", "0"));
 }
 
@@ -22,6 +23,9 @@ fn messages_have_a_word_arguments_and_the_output_before_them() {
 fn a_message_that_has_come_in_part_is_waited_for() {
     assert_eq!(message(b"out<<<don", 0), Err(3));
     assert_eq!(message(b"out<<", 0), Err(3));
+    // Its end of line would be in front of the next output.
+    assert_eq!(message(b"out<<<done 0>>>", 0), Err(3));
+    assert_eq!(message(b"out<<<done 0>>>\r", 0), Err(3));
 }
 
 proptest! {
@@ -29,7 +33,7 @@ proptest! {
     fn a_message_is_found_wherever_the_text_is_cut(
         before in "[a-z<> \n]{0,40}", cut in 0usize..80,
     ) {
-        let text = format!("{before}<<<done 0>>>");
+        let text = format!("{before}<<<done 0>>>\n");
         let text = text.as_bytes();
         let cut = cut.min(text.len());
         let whole = message(text, 0);

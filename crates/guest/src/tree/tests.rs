@@ -10,7 +10,8 @@ fn machine() -> Vec<u8> {
 
 #[test]
 fn the_device_is_below_the_pci_bus_with_handles_of_its_own() {
-    let mut root = read(&with_axi_ethernet(&machine(), [2, 0, 0, 0, 0, 9], 8)).unwrap();
+    let blob = with_axi_ethernet(&machine(), [2, 0, 0, 0, 0, 9], 8).unwrap();
+    let mut root = read(&blob).unwrap();
     assert_eq!(root.last_handle(), 7 + 4);
     let nic = root.find("pci1de4,1").unwrap();
     assert_eq!(nic.property("reg").unwrap()[..4], cells(&[8 << 11])[..]);

@@ -1,5 +1,5 @@
 use super::*;
-use std::time::{Duration, Instant};
+use std::os::unix::process::ExitStatusExt;
 
 #[test]
 fn a_child_that_is_dropped_is_gone() {
@@ -22,6 +22,17 @@ fn a_child_that_ended_is_told_with_how() {
         std::thread::sleep(Duration::from_millis(5));
     };
     assert_eq!(error, "false has ended: exit status: 1");
+}
+
+#[test]
+fn a_signal_ends_a_child_and_only_then() {
+    let mut child = ChildGuard::spawn("sleep", Command::new("sleep").arg("60")).unwrap();
+    assert_eq!(child.wait(Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    child.signal(Signal::TERM).unwrap();
+    let status = child.wait(Duration::from_secs(20)).unwrap();
+    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
+    // One that has been reaped gets none.
+    child.signal(Signal::TERM).unwrap();
 }
 
 #[test]
