@@ -236,3 +236,11 @@ fn a_run_says_what_went_wrong_and_one_without_faults_does_not() {
     let sound = good(&["run", "mlx5-pktgen-64", "-q", "--set", "traffic.packets=2400"]);
     assert!(!sound.contains("fault_"), "{sound}");
 }
+
+/// The receive FIFO fills while its DMA fails, and sends PAUSE frames.
+#[test]
+fn pause_frames_are_in_the_audit() {
+    for n in [100, 640] {
+        run(&E1000_RECEIVE, &format!("dma-fault@{n}"), 0);
+    }
+}

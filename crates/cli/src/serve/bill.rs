@@ -8,6 +8,7 @@ use crate::chrome::{Lane, Writer};
 use crate::{Error, error::plain, output::Capture};
 use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
+use doorbell_packet::ethernet::pause_quanta;
 use doorbell_vfio_user::{Crossing, Observer};
 use std::path::{Path, PathBuf};
 use std::{fmt::Arguments, fs::File, io::BufWriter};
@@ -111,11 +112,9 @@ impl Bill {
     /// Passes a frame of the guest on. The partner at the other end obeys a pause frame, and passes
     /// it on to nobody.
     fn departs(&mut self, frame: &[u8]) {
-        match frame {
-            [0x01, 0x80, 0xc2, 0, 0, 1, _, _, _, _, _, _, 0x88, 0x08, 0, 1, high, low, ..] => {
-                self.pause = Some(u16::from_be_bytes([*high, *low]));
-            }
-            _ => self.uplink.send(frame),
+        match pause_quanta(frame) {
+            Some(quanta) => self.pause = Some(quanta),
+            None => self.uplink.send(frame),
         }
     }
 
