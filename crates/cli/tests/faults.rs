@@ -244,3 +244,30 @@ fn pause_frames_are_in_the_audit() {
         run(&E1000_RECEIVE, &format!("dma-fault@{n}"), 0);
     }
 }
+
+/// Returns the exit code of a run that took more than a hundred seconds, and takes few.
+fn ends(scenario: &str, args: &[&str]) -> Option<i32> {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.args(["run", scenario, "-q"]).args(args);
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(90);
+    while std::time::Instant::now() < until {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+#[test]
+fn lost_answers_and_endless_flaps_come_to_an_end() {
+    let args = ["--set", "run.watchdog=1ms", "--fault", "dma-fault@random=50"];
+    assert_eq!(ends("ibmvnic-bulk", &args), Some(0));
+    let sets = ["--set", "traffic.packets=500", "--set", "run.cores=1"];
+    let faults = ["--fault", "dma-fault@every=2", "--fault", "link-flap@every=1ms:10us"];
+    assert_eq!(ends("mlx5-full-rate", &[sets, faults].concat()), Some(1), "it is stuck");
+}
