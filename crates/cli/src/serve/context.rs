@@ -19,9 +19,14 @@ pub(super) struct ServeContext {
 impl ServeContext {
     pub(super) fn notice(&self, what: Arguments<'_>) {
         if !self.quiet {
-            // A closed stderr is no error.
-            let _ = writeln!(stderr(), "doorbell: {what}");
+            self.error(what);
         }
+    }
+
+    /// Says even with `--quiet` what went wrong.
+    pub(super) fn error(&self, what: Arguments<'_>) {
+        // A closed stderr is no error.
+        let _ = writeln!(stderr(), "doorbell: {what}");
     }
 }
 

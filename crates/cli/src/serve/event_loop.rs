@@ -10,7 +10,7 @@
 
 use super::context::{Clock, ServeContext, SharedBill};
 use super::{control::Control, metrics::Metrics, report::Report, uplink::MAX_FRAME};
-use crate::{Error, failed, output::print, progress::Interrupt};
+use crate::{DONE, Error, MISSED, failed, output::print, progress::Interrupt};
 use doorbell_hal::{DropReason, RxVerdict, Span, Time};
 use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
 use doorbell_vfio_user::{exact_timers, readable};
@@ -149,7 +149,7 @@ pub(super) fn run<T: Transport>(
     bits_per_second: u64,
     bill: SharedBill,
     mut c: ServeContext,
-) -> Result<(), Error> {
+) -> Result<u8, Error> {
     let system = |e: io::Error| failed!("{e}");
     exact_timers();
     let stop = Interrupt::watched().map_err(system)?;
@@ -167,8 +167,10 @@ pub(super) fn run<T: Transport>(
     let (mut plugged, mut ready) = (true, Vec::new());
     c.notice(format_args!("{} is ready", t.report().device));
     while !stop.came() {
-        if show.swap(false, Ordering::Relaxed) {
-            print(&t.report().show(c.format))?;
+        if show.swap(false, Ordering::Relaxed)
+            && let Err(e) = print(&t.report().show(c.format))
+        {
+            c.error(format_args!("{e}"));
         }
         if cable.swap(false, Ordering::Relaxed) {
             plugged = !plugged;
@@ -197,8 +199,8 @@ pub(super) fn run<T: Transport>(
         busy |= wire.deliver(&mut t, &bill, &clock);
         bill.borrow_mut().uplink.flush();
         t.finish_turn(&clock, busy, &c);
-        if let Some(why) = bill.borrow_mut().broken.take() {
-            return Err(Error::Failed(why));
+        for why in bill.borrow_mut().failures.drain(..) {
+            c.error(format_args!("{why}"));
         }
         if let Some(why) = bill.borrow_mut().uplink.lost.take() {
             c.notice(format_args!("the uplink is gone: {why}"));
@@ -240,6 +242,11 @@ pub(super) fn run<T: Transport>(
         }
     }
     t.close(&clock);
+    // The files are put in their places even if stdout is gone.
+    let complete = bill.borrow_mut().finish();
+    for why in bill.borrow_mut().failures.drain(..) {
+        c.error(format_args!("{why}"));
+    }
     print(&t.report().show(c.format))?;
-    bill.borrow_mut().finish()
+    Ok(if complete? { DONE } else { MISSED })
 }

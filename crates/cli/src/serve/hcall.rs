@@ -72,7 +72,7 @@ pub(super) fn serve<D: Backend>(
     partitions: usize,
     bill: SharedBill,
     c: ServeContext,
-) -> Result<(), Error> {
+) -> Result<u8, Error> {
     let hcalls = Hcalls {
         adapter,
         device,

@@ -65,7 +65,7 @@ pub(super) fn serve<D: Served>(
     function: io::Result<Function<D, SharedBill>>,
     bill: SharedBill,
     c: ServeContext,
-) -> Result<(), Error> {
+) -> Result<u8, Error> {
     let function = function.map_err(|e| input!("{e}"))?;
     let of = bill.clone();
     let vfio = Vfio { card, function, bill: of, clients: 0, rang: Time::ZERO, unknown: 0 };
