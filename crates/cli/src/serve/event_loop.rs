@@ -235,10 +235,8 @@ pub(super) fn run<T: Transport>(
         if sleeps {
             t.set_sleeping(false);
         }
-        if let Some(m) = &mut c.metrics
-            && (ready[..metrics].contains(&true) || metrics > 1)
-        {
-            m.serve(|| t.report());
+        if let Some(m) = &mut c.metrics {
+            m.serve(&ready[..metrics], || t.report());
         }
     }
     t.close(&clock);
