@@ -275,3 +275,19 @@ fn a_full_disk_ends_capture_and_trace_alone() {
         serde_json::from_slice(&std::fs::read(dir.path().join("trace.json")).unwrap()).unwrap();
     assert!(trace.as_array().unwrap().len() > 100);
 }
+
+#[test]
+fn many_signals_end_the_server_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--capture", "wire.pcapng", "--trace", "trace.json"]);
+    drop(client(dir.path()));
+    let pid = rustix::process::Pid::from_child(&server.0);
+    for _ in 0..500 {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    let report: Value = serde_json::from_str(&server.stop("-TERM")).unwrap();
+    assert_eq!(report["clients"], 1);
+    assert!(dir.path().join("wire.pcapng").exists());
+    let trace = std::fs::read(dir.path().join("trace.json")).unwrap();
+    assert!(serde_json::from_slice::<Value>(&trace).is_ok());
+}

@@ -152,7 +152,7 @@ pub(super) fn run<T: Transport>(
 ) -> Result<u8, Error> {
     let system = |e: io::Error| failed!("{e}");
     exact_timers();
-    let stop = Interrupt::watched().map_err(system)?;
+    let stop = Interrupt::patient().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     flag::register(SIGUSR1, Arc::clone(&show)).map_err(system)?;
     flag::register(SIGUSR2, Arc::clone(&cable)).map_err(system)?;
