@@ -77,6 +77,8 @@ const BURST: usize = 32;
 pub(super) const NAP: Duration = Duration::from_millis(200);
 /// Time after which a refused frame is offered again.
 const RETRY: Span = Span::from_us(500);
+/// Time after a client that could not be accepted during which no other is.
+const REST: Span = Span::from_ms(100);
 /// Time after the last request or doorbell during which the loop does not sleep.
 pub(super) const AWAKE: Span = Span::from_us(50);
 
@@ -164,7 +166,7 @@ pub(super) fn run<T: Transport>(
         paused: false,
         byte: Span::from_ps(8_000_000_000_000 / bits_per_second),
     };
-    let (mut plugged, mut ready) = (true, Vec::new());
+    let (mut plugged, mut ready, mut listens_from) = (true, Vec::new(), Time::ZERO);
     c.notice(format_args!("{} is ready", t.report().device));
     while !stop.came() {
         if show.swap(false, Ordering::Relaxed)
@@ -184,15 +186,24 @@ pub(super) fn run<T: Transport>(
             }
         }
         let mut busy = false;
-        if t.listens()
-            && let Some(socket) = c.socket.accept().map_err(system)?
-        {
-            if !t.connected() {
-                bill.borrow_mut().uplink.restart();
-                (wire.held, wire.paused) = (None, false);
+        if t.listens() && clock.now() >= listens_from {
+            match c.socket.accept() {
+                Ok(Some(socket)) => {
+                    if !t.connected() {
+                        bill.borrow_mut().uplink.restart();
+                        (wire.held, wire.paused) = (None, false);
+                    }
+                    if let Err(e) = t.connect(clock.now(), socket, &c) {
+                        c.notice(format_args!("rejected connection: {e}"));
+                    }
+                    busy = true;
+                }
+                Ok(None) => {}
+                Err(e) => {
+                    c.notice(format_args!("rejected connection: {e}"));
+                    listens_from = clock.now() + REST;
+                }
             }
-            t.connect(clock.now(), socket, &c).map_err(system)?;
-            busy = true;
         }
         busy |= t.serve(&clock, &c);
         bill.borrow_mut().uplink.flush();
@@ -223,7 +234,7 @@ pub(super) fn run<T: Transport>(
         let bill = bill.borrow();
         let mut fds: Vec<_> = c.metrics.iter().flat_map(Metrics::fds).collect();
         let metrics = fds.len();
-        fds.extend(t.listens().then(|| c.socket.as_fd()));
+        fds.extend((t.listens() && now >= listens_from).then(|| c.socket.as_fd()));
         fds.extend(t.fds());
         fds.extend(c.control.iter().map(Control::fd));
         if wire.free <= now && wire.held.is_none() && t.connected() {
