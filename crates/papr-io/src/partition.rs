@@ -14,6 +14,7 @@ use super::table::Table;
 use super::{HELLO, INTERRUPT, MEMORY, MESSAGE, VERSION, VNIC, WELCOME, message, parse};
 use doorbell_hal::{
     Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Time, counters,
+    fail_if,
 };
 use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmveth;
@@ -142,6 +143,13 @@ impl Guest {
         Ok(())
     }
 
+    /// Checks that no memory is lost.
+    fn check(&self) -> Result<(), ConnectionError> {
+        let memory = self.memory.as_ref();
+        let lost = self.area.lost() || self.table.lost() || memory.is_some_and(Window::lost);
+        fail_if(lost, ConnectionError::Memory)
+    }
+
     fn interrupt(&mut self, vector: u16) {
         // An interrupt that is queued already need not be sent again.
         if !self.unsent.contains(&vector) {
@@ -154,7 +162,7 @@ impl Guest {
         at: Iova,
         len: usize,
         write: bool,
-        f: impl FnMut(&Window, usize, std::ops::Range<usize>),
+        f: impl FnMut(&Window, usize, std::ops::Range<usize>) -> bool,
     ) -> Result<(), DmaFault> {
         self.table.walk(self.memory.as_ref(), at, len, write, f)
     }
@@ -451,12 +459,13 @@ impl<W: Observer> Partition<W> {
         self.guest.as_mut().map_or(Ok(()), Guest::listen)
     }
 
-    /// Sends queued interrupts to the guest.
+    /// Sends queued interrupts to the guest, and checks its memory.
     ///
     /// # Errors
-    /// As [`Partition::listen`].
+    /// As [`Partition::listen`]; also if the memory is gone.
     pub fn flush(&mut self) -> Result<(), ConnectionError> {
-        self.guest.as_mut().map_or(Ok(()), Guest::flush)
+        let Some(g) = &mut self.guest else { return Ok(()) };
+        g.check().and_then(|()| g.flush())
     }
 
     /// Returns true if the guest has pending calls.
@@ -478,7 +487,7 @@ impl<W: Observer> Partition<W> {
 
     fn access(&mut self, at: Iova, len: usize, write: bool) -> Result<&Guest, DmaFault> {
         let none = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
-        self.guest.as_ref().map_or(none, |g| g.walk(at, len, write, |_, _, _| ()).map(|()| g))
+        self.guest.as_ref().map_or(none, |g| g.walk(at, len, write, |_, _, _| true).map(|()| g))
     }
 }
 
@@ -492,7 +501,7 @@ impl<W: Observer> Port for Partition<W> {
         }
         let done = self.access(from, into.len(), false).and_then(|g| {
             g.walk(from, into.len(), false, |memory, offset, bytes| {
-                memory.read(offset, &mut into[bytes]);
+                memory.read(offset, &mut into[bytes])
             })
         });
         self.observer.crossed(at, done.map_or_else(Crossing::Fault, |()| read));
@@ -511,7 +520,7 @@ impl<W: Observer> Port for Partition<W> {
     fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         let none = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
         let write = dir != Direction::ToDevice;
-        self.guest.as_ref().map_or(none, |g| g.walk(at, len as usize, write, |_, _, _| ()))
+        self.guest.as_ref().map_or(none, |g| g.walk(at, len as usize, write, |_, _, _| true))
     }
 
     /// Does nothing: partitions have no interrupt lines.

@@ -11,6 +11,7 @@ use super::message::{
 };
 use super::wait::poll;
 use doorbell_hal::fail_if;
+use doorbell_host_io::shared::keep_harmless;
 use rustix::event::PollFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -41,6 +42,9 @@ pub enum ConnectionError {
     /// The system refused, or the client kept the server waiting.
     #[error("{0}")]
     Io(io::Error),
+    /// A page of the client's memory could not be accessed (SIGBUS).
+    #[error("its memory is gone: a file was truncated, or the system has no memory left for it")]
+    Memory,
 }
 
 impl ConnectionError {
@@ -332,7 +336,8 @@ fn too_many_fds() -> io::Error {
 /// Receives bytes into `into` and appends file descriptors to `fds`. Returns the number of bytes.
 ///
 /// # Errors
-/// As recvmsg(2); also if there are more descriptors than one message may have.
+/// As recvmsg(2); also if there are more descriptors than one message may have, or one that is
+/// neither an eventfd nor memory.
 pub fn receive_with_fds(
     socket: impl AsFd,
     into: &mut [u8],
@@ -344,7 +349,7 @@ pub fn receive_with_fds(
     let got = recvmsg(socket, into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(new) = message {
-            fds.extend(new);
+            keep_harmless(new, fds)?;
         }
     }
     if got.flags.contains(ReturnFlags::CTRUNC) { Err(too_many_fds()) } else { Ok(got.bytes) }

@@ -171,8 +171,14 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     pub fn serve(&mut self, now: impl Fn() -> Time) -> Result<usize, ConnectionError> {
         self.port.irqs.check_unmask();
         for n in 0..BURST {
+            let stuck = self.port.irqs.stuck;
             let Some(channel) = &mut self.port.channel else { return Ok(n) };
-            let done = match channel.request() {
+            let next = if stuck {
+                Err(ConnectionError::protocol("an eventfd that is full and blocks"))
+            } else {
+                channel.request()
+            };
+            let done = match next {
                 Ok(Some(m)) => {
                     // Doorbells come before a later access, as posted writes do.
                     let at = now();

@@ -7,7 +7,8 @@
 //! Without bus mastering, in D3hot or without a client each access is a [`DmaFault`], as for an
 //! unmapped address.
 
-use super::{channel::Channel, irq::Irqs, message::Errno};
+use super::channel::{Channel, ConnectionError};
+use super::{irq::Irqs, message::Errno};
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time, fail_if};
 use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
 use std::{cell::RefCell, fs::File, os::fd::OwnedFd, rc::Rc};
@@ -73,27 +74,29 @@ impl<W: Observer> GuestPort<W> {
 
     fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.check_bus_master(from)?;
-        let channel = &mut self.channel;
+        let (channel, bus_master) = (&mut self.channel, &mut self.bus_master);
         self.memory.access(from, into.len(), false, |at, memory, part| {
             let into = &mut into[part];
-            match (memory, channel.as_mut()) {
-                (Some((window, offset)), _) => window.read(offset, into),
-                (None, channel) => return channel.is_some_and(|c| c.dma_read(at.0, into)),
+            match memory {
+                Some((window, offset)) => {
+                    window.read(offset, into) || end_without_memory(channel, bus_master)
+                }
+                None => channel.as_mut().is_some_and(|c| c.dma_read(at.0, into)),
             }
-            true
         })
     }
 
     fn store(&mut self, to: Iova, from: &[u8]) -> Result<(), DmaFault> {
         self.check_bus_master(to)?;
-        let channel = &mut self.channel;
+        let (channel, bus_master) = (&mut self.channel, &mut self.bus_master);
         self.memory.access(to, from.len(), true, |at, memory, part| {
             let from = &from[part];
-            match (memory, channel.as_mut()) {
-                (Some((window, offset)), _) => window.write(offset, from),
-                (None, channel) => return channel.is_some_and(|c| c.dma_write(at.0, from)),
+            match memory {
+                Some((window, offset)) => {
+                    window.write(offset, from) || end_without_memory(channel, bus_master)
+                }
+                None => channel.as_mut().is_some_and(|c| c.dma_write(at.0, from)),
             }
-            true
         })
     }
 
@@ -147,6 +150,16 @@ impl<W: Observer> GuestPort<W> {
     fn check_bus_master(&self, at: Iova) -> Result<(), DmaFault> {
         fail_if(!self.bus_master, DmaFault { at, kind: DmaFaultKind::Unmapped })
     }
+}
+
+/// Ends a client whose memory is gone: no further access reaches it. Returns false.
+#[cold]
+fn end_without_memory(channel: &mut Option<Channel>, bus_master: &mut bool) -> bool {
+    *bus_master = false;
+    if let Some(c) = channel {
+        c.broken.get_or_insert(ConnectionError::Memory);
+    }
+    false
 }
 
 impl<W: Observer> Port for GuestPort<W> {

@@ -1,6 +1,7 @@
 //! The event loop of `serve`: guests, device, wire and page have their turns, one after another.
 //!
-//! Everything runs on this thread, so that an unmap or a reset is complete when it is answered.
+//! Everything runs on this thread, so that an unmap or a reset is complete when it is answered. It
+//! never waits for a client beyond the bounds of `doorbell_vfio_user` ([`Guard`] ends other waits).
 //! Between turns the loop waits until a descriptor is readable or a timer expires. A [`Transport`]
 //! connects the guests.
 //!
@@ -12,6 +13,7 @@ use super::context::{Clock, ServeContext, SharedBill};
 use super::{control::Control, metrics::Metrics, report::Report, uplink::MAX_FRAME};
 use crate::{DONE, Error, MISSED, failed, output::print, progress::Interrupt};
 use doorbell_hal::{DropReason, RxVerdict, Span, Time};
+use doorbell_host_io::shared::Guard;
 use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
 use doorbell_vfio_user::{exact_timers, readable};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
@@ -154,6 +156,7 @@ pub(super) fn run<T: Transport>(
 ) -> Result<u8, Error> {
     let system = |e: io::Error| failed!("{e}");
     exact_timers();
+    let _guard = Guard::new().map_err(system)?;
     let stop = Interrupt::patient().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     flag::register(SIGUSR1, Arc::clone(&show)).map_err(system)?;
