@@ -182,6 +182,24 @@ fn memory_that_can_be_sealed_cannot_be_truncated() {
     drop(report(server));
 }
 
+#[test]
+fn maps_leave_room_for_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let mut s = client(dir.path());
+    let memory = memfd(c"page", 4096).unwrap();
+    let allowed = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    let allowed: u64 = allowed.trim().parse().unwrap();
+    let refused = (0..allowed).find(|i| {
+        send(&s, DMA_MAP, &map(i << 16, 4096), &[memory.as_fd()]);
+        reply(&mut s).is_err()
+    });
+    assert!(refused.is_some_and(|n| n <= allowed / 2), "{refused:?} of {allowed}");
+    send(&s, WRITE, &access(0, 0, &[0; 900_000]), &[]);
+    reply(&mut s).expect_err("a register has 4 bytes");
+    assert_eq!(report(server)["clients"], 1);
+}
+
 // ---- guests behind hypervisor calls ----
 
 /// First message of a plug-in, and its version.

@@ -283,7 +283,10 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         self.negotiated = true;
         let minor = v.minor.get().min(VERSION.1);
         out.extend_from_slice(Version { major: VERSION.0.into(), minor: minor.into() }.as_bytes());
-        let limits = format!(r#""max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA}"#);
+        let maps = self.port.max_maps;
+        let limits = format!(
+            r#""max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA},"max_dma_maps":{maps}"#
+        );
         let pages = r#""pgsizes":4096,"write_multiple":true"#;
         out.extend_from_slice(format!(r#"{{"capabilities":{{{limits},{pages}}}}}"#).as_bytes());
         out.push(0);

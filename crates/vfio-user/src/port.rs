@@ -46,8 +46,18 @@ impl<W: Observer> Observer for Rc<RefCell<W>> {
     }
 }
 
-/// The most mappings of one client, the protocol's default.
-const MAX_MAPS: usize = 65535;
+/// Returns the most mappings of one client: half of those that the system allows a process, so that
+/// the server has room for its own memory.
+fn max_maps() -> usize {
+    let allowed = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    let allowed = allowed.and_then(|text| text.trim().parse().ok());
+    (allowed.unwrap_or(DEFAULT_MAX_MAP_COUNT) / 2).min(MAX_MAPS)
+}
+
+/// Linux's default of `vm.max_map_count`.
+const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
+/// The most mappings even if the system allows more.
+const MAX_MAPS: usize = 32_768;
 
 /// A served device's port.
 #[derive(Debug)]
@@ -57,14 +67,16 @@ pub struct GuestPort<W> {
     pub(super) irqs: Irqs,
     /// Bus mastering is on, and the function is in D0.
     pub(super) bus_master: bool,
+    /// The most mappings.
+    pub(super) max_maps: usize,
     /// Observes every crossing.
     pub observer: W,
 }
 
 impl<W: Observer> GuestPort<W> {
     pub(super) fn new(irqs: Irqs, observer: W) -> GuestPort<W> {
-        let memory = Regions::new();
-        GuestPort { memory, channel: None, irqs, bus_master: false, observer }
+        let (memory, max_maps) = (Regions::new(), max_maps());
+        GuestPort { memory, channel: None, irqs, bus_master: false, max_maps, observer }
     }
 
     /// Reads memory as the device would, but unobserved. Returns true if the device could read it.
@@ -122,7 +134,7 @@ impl<W: Observer> GuestPort<W> {
         offset: u64,
     ) -> Result<(), Errno> {
         let len = usize::try_from(size).map_err(|_| libc::EINVAL)?;
-        fail_if(self.maps() >= MAX_MAPS, libc::ENOSPC)?;
+        fail_if(self.maps() >= self.max_maps, libc::ENOSPC)?;
         let done = match fd {
             Some(fd) => {
                 let window = Window::map(&File::from(fd), offset, len, access.write);
