@@ -170,6 +170,9 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     /// If the client has closed or violated the protocol; it is disconnected then.
     pub fn serve(&mut self, now: impl Fn() -> Time) -> Result<usize, ConnectionError> {
         self.port.irqs.check_unmask();
+        if let Some(channel) = &mut self.port.channel {
+            channel.begin_turn();
+        }
         for n in 0..BURST {
             let stuck = self.port.irqs.stuck;
             let Some(channel) = &mut self.port.channel else { return Ok(n) };
