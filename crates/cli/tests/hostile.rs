@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Commands of vfio-user.
 const DMA_MAP: u16 = 2;
@@ -263,6 +263,81 @@ fn a_blocking_doorbell_stops_no_other_guest() {
         std::thread::sleep(Duration::from_millis(20));
     }
     drop(report(server));
+}
+
+#[test]
+fn silent_connections_slow_no_guest_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor(dir.path(), ":");
+    let (_s, honest) = guest(dir.path()).unwrap();
+    let silent: Vec<_> = (0..40).map(|_| connect(dir.path())).collect();
+    let since = Instant::now();
+    assert!((0..40).all(|_| is_answered(&honest)));
+    // One second each, if the server waited for them.
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    let (_t, late) = guest(dir.path()).expect("nor is a new guest kept out");
+    assert!(is_answered(&late));
+    drop(silent);
+    drop(report(server));
+}
+
+#[test]
+fn hoarded_descriptors_end_the_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor(dir.path(), ":");
+    let (_s, honest) = guest(dir.path()).unwrap();
+    let (mut s, bell) = hostile(dir.path(), &area());
+    read_message(&s).unwrap();
+    let memory = memfd(c"memory", 4096).unwrap();
+    send_with_fds(&s, &message(MEMORY, 4096), &[memory.as_fd(); 16]).unwrap();
+    closed(&mut s);
+    drop(bell);
+    assert!(is_answered(&honest));
+    drop(report(server));
+}
+
+/// Sends descriptors with messages that leave one over, until the server has `most`, or has closed
+/// the connection.
+fn hoard(server: &Server, s: &UnixStream, most: usize) {
+    let memory = memfd(c"memory", 4096).unwrap();
+    let fds = format!("/proc/{}/fd", server.0.id());
+    let held = || std::fs::read_dir(&fds).map_or(0, |d| d.count());
+    for (bytes, more) in [(&message(MEMORY, 4096)[..], 2), (b"x", 1)] {
+        while held() + more <= most {
+            let before = held();
+            if send_with_fds(s, bytes, &[memory.as_fd(); 2][..more]).is_err() {
+                return;
+            }
+            let until = Instant::now() + Duration::from_secs(1);
+            while held() == before && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_newcomer_without_a_descriptor_is_refused() {
+    const LIMIT: usize = 24;
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor(dir.path(), &format!("ulimit -n {LIMIT}"));
+    let (s, _bell) = hostile(dir.path(), &area());
+    read_message(&s).unwrap();
+    hoard(&server, &s, LIMIT);
+    let mut guests = Vec::new();
+    while let Ok(g) = guest(dir.path()) {
+        guests.push(g);
+        assert!(guests.len() < 16, "16 guests need more descriptors");
+    }
+    // No descriptor is left, not even for a connection.
+    let silent: Vec<_> = (0..12).map(|_| connect(dir.path())).collect();
+    assert!(guest(dir.path()).is_err(), "it is refused, and does not end the server");
+    assert!(!guests.is_empty() && guests.iter().all(|(_, adapter)| is_answered(adapter)));
+    drop(silent);
+    let before = guests.len();
+    guests.truncate(1);
+    wait_for(|| guest(dir.path()).is_ok_and(|g| is_answered(&g.1)));
+    assert!(report(server)["clients"].as_u64().unwrap() > before as u64);
 }
 
 #[test]

@@ -28,7 +28,8 @@ mod table;
 pub use adapter::{Adapter, Answer, Handshake, LocalResult, WellFormed, arguments};
 pub use call_area::{CALL_AREA_BYTES, CPUS};
 pub use partition::{
-    DeviceCallbacks, Guest, Partition, PluginStats, PollCursor, Unit, publish_credits, step,
+    DeviceCallbacks, Greeted, Guest, Newcomer, Partition, PluginStats, PollCursor, Unit,
+    publish_credits, step,
 };
 pub use send_ring::{SENDS, SendQueue};
 

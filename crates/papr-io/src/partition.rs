@@ -22,6 +22,7 @@ use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
 use doorbell_vfio_user::{ConnectionError, Crossing, Observer, receive_with_fds};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 use std::{collections::VecDeque, fs::File, os::unix::net::UnixStream};
 
 /// The adapter of a partition.
@@ -42,9 +43,11 @@ pub struct Guest {
     table: Table,
     bell: EventFd,
     memory: Option<Window>,
-    /// Bytes of an incomplete message, and descriptors.
+    /// Bytes of an incomplete message, and its descriptor.
     input: Vec<u8>,
-    fds: VecDeque<OwnedFd>,
+    fd: Option<OwnedFd>,
+    /// The end of the connection, found at a call and reported later.
+    broken: Option<ConnectionError>,
     /// Interrupts that the full socket did not take.
     unsent: VecDeque<u16>,
     /// The array of the posted send in progress, and its address and length in the guest.
@@ -58,27 +61,79 @@ pub struct Guest {
     posted: (u64, u64),
 }
 
-impl Guest {
-    /// Completes the handshake of a plug-in, which has 1 s for its message.
+/// A connection whose `HELLO` has not arrived. It is never waited for.
+#[derive(Debug)]
+pub struct Newcomer {
+    socket: UnixStream,
+    since: Instant,
+}
+
+/// The state of a handshake.
+#[derive(Debug)]
+pub enum Greeted {
+    /// It is complete.
+    Guest(Box<Guest>),
+    /// The message has not arrived.
+    Waits(Newcomer),
+    /// It is not a plug-in, is of another version, or has said nothing for a second.
+    Refused(ConnectionError),
+}
+
+impl Newcomer {
+    /// The time for the first message.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// Takes a new connection.
     ///
     /// # Errors
-    /// If it is not a plug-in, or of another version.
-    pub fn handshake(socket: UnixStream, unit: Unit) -> Result<Guest, ConnectionError> {
-        socket.set_read_timeout(Some(std::time::Duration::from_secs(1)))?;
+    /// If the socket cannot be made non-blocking.
+    pub fn new(socket: UnixStream) -> io::Result<Newcomer> {
+        socket.set_nonblocking(true)?;
+        Ok(Newcomer { socket, since: Instant::now() })
+    }
+
+    /// Completes the handshake if the message has arrived.
+    pub fn greet(self, unit: Unit) -> Greeted {
         let (mut input, mut fds) = ([0; MESSAGE], Vec::new());
-        let n = receive_with_fds(&socket, &mut input, &mut fds)?;
+        let n = match receive_with_fds(&self.socket, &mut input, &mut fds) {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let patient = self.since.elapsed() < Newcomer::PATIENCE;
+                let silent = io::Error::from(io::ErrorKind::TimedOut);
+                return if patient {
+                    Greeted::Waits(self)
+                } else {
+                    Greeted::Refused(silent.into())
+                };
+            }
+            Err(e) => return Greeted::Refused(e.into()),
+        };
         if n != MESSAGE || parse(&input) != (HELLO, VERSION) {
             let how = format!("it is no plug-in of version {VERSION}");
-            return Err(ConnectionError::Protocol(how));
+            return Greeted::Refused(ConnectionError::Protocol(how));
         }
-        let mut fds = fds.into_iter();
-        let (Some(area), Some(table), Some(bell)) = (fds.next(), fds.next(), fds.next()) else {
+        match Guest::new(self.socket, fds, unit) {
+            Ok(guest) => Greeted::Guest(Box::new(guest)),
+            Err(e) => Greeted::Refused(e),
+        }
+    }
+}
+
+impl AsFd for Newcomer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Guest {
+    /// Opens the shared memory of a plug-in and answers it.
+    fn new(socket: UnixStream, fds: Vec<OwnedFd>, unit: Unit) -> Result<Guest, ConnectionError> {
+        let Ok([area, table, bell]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(ConnectionError::protocol("call area, table and doorbell are missing"));
         };
         let (area, table) = (CallArea::open(&File::from(area))?, Table::open(&File::from(table))?);
         let welcome = u64::from(unit.kind) << 32 | u64::from(unit.address);
         (&socket).write_all(&message(WELCOME, welcome))?;
-        socket.set_nonblocking(true)?;
         let g = Guest {
             unit,
             socket,
@@ -87,7 +142,8 @@ impl Guest {
             bell: EventFd::from(bell),
             memory: None,
             input: Vec::new(),
-            fds: VecDeque::new(),
+            fd: None,
+            broken: None,
             unsent: VecDeque::new(),
             array: [[0; DESCRIPTOR]; MAX_INDIRECT as usize],
             copied: None,
@@ -126,25 +182,36 @@ impl Guest {
                 _ => return Err(e.into()),
             },
         }
-        self.fds.extend(fds);
+        let had = usize::from(self.fd.is_some());
+        let surplus = ConnectionError::protocol("more than one descriptor with a message");
+        fail_if(had + fds.len() > 1, surplus)?;
+        self.fd = self.fd.take().or_else(|| fds.pop());
         while let Some(m) = self.input.first_chunk() {
             let (what, len) = parse(m);
             self.input.drain(..MESSAGE);
-            let fd = self.fds.pop_front();
-            match (what, fd) {
-                (MEMORY, Some(fd)) => {
-                    let endless = |_| ConnectionError::protocol("memory without end");
-                    let len = usize::try_from(len).map_err(endless)?;
-                    self.memory = Some(Window::map(&File::from(fd), 0, len, true)?);
-                }
+            match (what, self.fd.take()) {
+                (MEMORY, Some(fd)) => self.take_memory(File::from(fd), len)?,
                 _ => return Err(ConnectionError::Protocol(format!("message {what} is not known"))),
             }
         }
         Ok(())
     }
 
-    /// Checks that no memory is lost.
-    fn check(&self) -> Result<(), ConnectionError> {
+    /// Maps the guest's memory, which is announced once.
+    fn take_memory(&mut self, file: File, len: u64) -> Result<(), ConnectionError> {
+        let again = ConnectionError::protocol("memory for the second time");
+        fail_if(self.memory.is_some(), again)?;
+        let endless = |_| ConnectionError::protocol("memory without end");
+        let len = usize::try_from(len).map_err(endless)?;
+        self.memory = Some(Window::map(&file, 0, len, true)?);
+        Ok(())
+    }
+
+    /// Checks that the connection has not ended and no memory is lost.
+    fn check(&mut self) -> Result<(), ConnectionError> {
+        if let Some(gone) = self.broken.take() {
+            return Err(gone);
+        }
         let memory = self.memory.as_ref();
         let lost = self.area.lost() || self.table.lost() || memory.is_some_and(Window::lost);
         fail_if(lost, ConnectionError::Memory)
@@ -287,17 +354,18 @@ impl Guest {
     }
 }
 
-/// The position in one pass over a guest's calls, which takes one call of each CPU and as many
-/// posted sends as the ring holds.
+/// The position in one pass over a guest's calls, which takes one call of each CPU and a share of
+/// the posted sends that a ring holds.
 #[derive(Clone, Copy, Debug)]
 pub struct PollCursor {
     sends: usize,
     cpu: usize,
 }
 
-impl Default for PollCursor {
-    fn default() -> PollCursor {
-        PollCursor { sends: SENDS, cpu: 0 }
+impl PollCursor {
+    /// Begins a pass over the calls of one of `guests` guests, which share a ring's worth of sends.
+    pub fn among(guests: usize) -> PollCursor {
+        PollCursor { sends: (SENDS / guests.max(1)).max(1), cpu: 0 }
     }
 }
 
@@ -323,8 +391,10 @@ pub fn step<W: Observer, D: HcallDevice<Partition<W>>>(
     let g = ports.get_mut(i)?.guest.as_mut()?;
     let (cpu, call, a) = g.next(cursor)?;
     if g.memory.is_none() {
-        // Its announcement was sent before the call. A closed socket is reported later.
-        let _ = g.listen();
+        // Its announcement was sent before the call.
+        if let Err(gone) = g.listen() {
+            g.broken = Some(gone);
+        }
     }
     let change = g.mask_change(call, &a);
     let copied = g.copied.take();
