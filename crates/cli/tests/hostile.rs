@@ -182,6 +182,57 @@ fn memory_that_can_be_sealed_cannot_be_truncated() {
     drop(report(server));
 }
 
+/// A tmpfs of 64 KiB, removed at the end.
+struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(at: &'a Path) -> SmallDisk<'a> {
+        std::fs::create_dir(at).unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=64k", "none"];
+        assert!(Command::new("mount").args(mount).arg(at).status().unwrap().success());
+        SmallDisk(at)
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+#[test]
+fn sparse_memory_without_room_ends_its_client_or_is_refused() {
+    if std::env::var("DOORBELL_FULL").is_err() {
+        println!("skipped: DOORBELL_FULL=1 is not set, and a mount needs root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("disk");
+    let disk = SmallDisk::mount(&at);
+    let memory = File::create_new(disk.0.join("ram")).unwrap();
+    memory.set_len(1 << 20).unwrap();
+    let read_write = File::options().read(true).write(true).open(disk.0.join("ram")).unwrap();
+    std::fs::write(disk.0.join("rest"), [0; 2 << 16]).expect_err("the disk is full");
+    let server = Server::start(dir.path(), &[]);
+    let mut s = client(dir.path());
+    send(&s, DMA_MAP, &map(0, 1 << 20), &[read_write.as_fd()]);
+    reply(&mut s).unwrap();
+    for body in [access(7, 4, &6u16.to_ne_bytes()), register(0x400, 0xa), register(0x3808, 4096)] {
+        ask(&mut s, WRITE, &body);
+    }
+    send(&s, WRITE, &register(0x3818, 8), &[]);
+    closed(&mut s);
+    drop(client(dir.path()));
+    assert!(report(server)["ledger"]["dma_faults"].as_u64().unwrap() > 0);
+
+    let server = Server::start(dir.path(), &["--populate"]);
+    let mut s = client(dir.path());
+    send(&s, DMA_MAP, &map(0, 1 << 20), &[read_write.as_fd()]);
+    reply(&mut s).expect_err("there is no room for it");
+    assert_eq!(report(server)["clients"], 1);
+    drop((memory, read_write, disk));
+}
+
 #[test]
 fn maps_leave_room_for_the_server() {
     let dir = tempfile::tempdir().unwrap();

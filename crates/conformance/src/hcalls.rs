@@ -166,7 +166,7 @@ fn connect(kind: u32) -> (Client, Guest) {
     let handshake = Handshake::send(&socket).expect(made);
     let call_area = Window::map(&handshake.memory, 0, CALL_AREA_BYTES, true).expect(made);
     let newcomer = Newcomer::new(ours).expect(made);
-    let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }) else {
+    let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }, false) else {
         panic!("it is one of ours");
     };
     let adapter = handshake.finish(&socket, vnic::well_formed).expect("the server knows it");

@@ -22,6 +22,7 @@ use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
 use doorbell_vfio_user::{ConnectionError, Crossing, Observer, receive_with_fds};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{collections::VecDeque, fs::File, os::unix::net::UnixStream};
 
@@ -43,6 +44,10 @@ pub struct Guest {
     table: Table,
     bell: EventFd,
     memory: Option<Window>,
+    /// Allocates the memory, which may take long. No call is answered meanwhile.
+    mapping: Option<JoinHandle<io::Result<Window>>>,
+    /// The guest's memory is allocated when it is announced.
+    populate: bool,
     /// Bytes of an incomplete message, and its descriptor.
     input: Vec<u8>,
     fd: Option<OwnedFd>,
@@ -93,7 +98,7 @@ impl Newcomer {
     }
 
     /// Completes the handshake if the message has arrived.
-    pub fn greet(self, unit: Unit) -> Greeted {
+    pub fn greet(self, unit: Unit, populate: bool) -> Greeted {
         let (mut input, mut fds) = ([0; MESSAGE], Vec::new());
         let n = match receive_with_fds(&self.socket, &mut input, &mut fds) {
             Ok(n) => n,
@@ -112,7 +117,7 @@ impl Newcomer {
             let how = format!("it is no plug-in of version {VERSION}");
             return Greeted::Refused(ConnectionError::Protocol(how));
         }
-        match Guest::new(self.socket, fds, unit) {
+        match Guest::new(self.socket, fds, unit, populate) {
             Ok(guest) => Greeted::Guest(Box::new(guest)),
             Err(e) => Greeted::Refused(e),
         }
@@ -127,7 +132,12 @@ impl AsFd for Newcomer {
 
 impl Guest {
     /// Opens the shared memory of a plug-in and answers it.
-    fn new(socket: UnixStream, fds: Vec<OwnedFd>, unit: Unit) -> Result<Guest, ConnectionError> {
+    fn new(
+        socket: UnixStream,
+        fds: Vec<OwnedFd>,
+        unit: Unit,
+        populate: bool,
+    ) -> Result<Guest, ConnectionError> {
         let Ok([area, table, bell]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(ConnectionError::protocol("call area, table and doorbell are missing"));
         };
@@ -141,6 +151,8 @@ impl Guest {
             table,
             bell: EventFd::from(bell),
             memory: None,
+            mapping: None,
+            populate,
             input: Vec::new(),
             fd: None,
             broken: None,
@@ -200,17 +212,30 @@ impl Guest {
     /// Maps the guest's memory, which is announced once.
     fn take_memory(&mut self, file: File, len: u64) -> Result<(), ConnectionError> {
         let again = ConnectionError::protocol("memory for the second time");
-        fail_if(self.memory.is_some(), again)?;
+        fail_if(self.memory.is_some() || self.mapping.is_some(), again)?;
         let endless = |_| ConnectionError::protocol("memory without end");
         let len = usize::try_from(len).map_err(endless)?;
-        self.memory = Some(Window::map(&file, 0, len, true)?);
+        if !self.populate {
+            self.memory = Some(Window::map(&file, 0, len, true)?);
+            return Ok(());
+        }
+        let map = move || {
+            let window = Window::map(&file, 0, len, true)?;
+            window.populate().map(|()| window)
+        };
+        self.mapping = Some(std::thread::Builder::new().spawn(map)?);
         Ok(())
     }
 
-    /// Checks that the connection has not ended and no memory is lost.
+    /// Takes the guest's memory if its allocation is complete, and checks that the connection has
+    /// not ended and no memory is lost.
     fn check(&mut self) -> Result<(), ConnectionError> {
         if let Some(gone) = self.broken.take() {
             return Err(gone);
+        }
+        if let Some(mapping) = self.mapping.take_if(|m| m.is_finished()) {
+            let failed = |_| ConnectionError::protocol("memory that could not be mapped");
+            self.memory = Some(mapping.join().map_err(failed)??);
         }
         let memory = self.memory.as_ref();
         let lost = self.area.lost() || self.table.lost() || memory.is_some_and(Window::lost);
@@ -248,6 +273,9 @@ impl Guest {
 
     /// Returns the next call and its CPU, or no CPU for a posted send.
     fn next(&mut self, cursor: &mut PollCursor) -> Option<(Option<usize>, Hcall, [u64; 9])> {
+        if self.mapping.is_some() {
+            return None;
+        }
         let pending = |g: &Guest, from| {
             (from..CPUS).find_map(|cpu| g.area.pending_call(cpu).map(|(c, a)| (cpu, c, a)))
         };
@@ -395,6 +423,9 @@ pub fn step<W: Observer, D: HcallDevice<Partition<W>>>(
         if let Err(gone) = g.listen() {
             g.broken = Some(gone);
         }
+        if g.mapping.is_some() {
+            return None;
+        }
     }
     let change = g.mask_change(call, &a);
     let copied = g.copied.take();
@@ -481,6 +512,8 @@ counters! {
 #[derive(Debug)]
 pub struct Partition<W> {
     guest: Option<Guest>,
+    /// The allocation of a former guest's memory, which goes on.
+    leaving: Option<JoinHandle<io::Result<Window>>>,
     /// Counts of former guests.
     past: PluginStats,
     /// Observes every access.
@@ -490,12 +523,17 @@ pub struct Partition<W> {
 impl<W: Observer> Partition<W> {
     /// Without a guest.
     pub fn new(observer: W) -> Partition<W> {
-        Partition { guest: None, past: PluginStats::default(), observer }
+        Partition { guest: None, leaving: None, past: PluginStats::default(), observer }
     }
 
     /// Returns true with a guest.
     pub const fn connected(&self) -> bool {
         self.guest.is_some()
+    }
+
+    /// Returns true if a guest may connect: there is none, and nothing of the last one goes on.
+    pub fn is_free(&self) -> bool {
+        self.guest.is_none() && self.leaving.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Connects a guest and drops the present one.
@@ -507,7 +545,7 @@ impl<W: Observer> Partition<W> {
     /// Drops the guest and its memory.
     pub fn disconnect(&mut self) {
         self.past = self.stats();
-        self.guest = None;
+        self.leaving = self.guest.take().and_then(|g| g.mapping);
     }
 
     /// Returns the counts of all guests so far.
@@ -538,9 +576,9 @@ impl<W: Observer> Partition<W> {
         g.check().and_then(|()| g.flush())
     }
 
-    /// Returns true if the guest has pending calls.
+    /// Returns true if the guest has pending calls that can be answered.
     pub fn has_calls(&self) -> bool {
-        self.guest.as_ref().is_some_and(|g| {
+        self.guest.as_ref().filter(|g| g.mapping.is_none()).is_some_and(|g| {
             g.area.has_sends() || (0..CPUS).any(|cpu| g.area.pending_call(cpu).is_some())
         })
     }

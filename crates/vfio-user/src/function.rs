@@ -94,6 +94,14 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         self
     }
 
+    /// Makes the function allocate a client's memory when it is mapped, so that memory that has run
+    /// out refuses the mapping instead of ending the client at a later access.
+    #[must_use]
+    pub fn with_populated_memory(mut self) -> Function<D, W> {
+        self.port.populate = true;
+        self
+    }
+
     /// Returns the device.
     pub fn device(&self) -> &D {
         &self.device

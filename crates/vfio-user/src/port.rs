@@ -11,7 +11,7 @@ use super::channel::{Channel, ConnectionError};
 use super::{irq::Irqs, message::Errno};
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time, fail_if};
 use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
-use std::{cell::RefCell, fs::File, os::fd::OwnedFd, rc::Rc};
+use std::{cell::RefCell, fs::File, io, os::fd::OwnedFd, rc::Rc};
 
 /// A crossing between guest and device.
 #[derive(Clone, Copy, Debug)]
@@ -69,14 +69,23 @@ pub struct GuestPort<W> {
     pub(super) bus_master: bool,
     /// The most mappings.
     pub(super) max_maps: usize,
+    /// Memory is allocated when it is mapped.
+    pub(super) populate: bool,
     /// Observes every crossing.
     pub observer: W,
 }
 
 impl<W: Observer> GuestPort<W> {
     pub(super) fn new(irqs: Irqs, observer: W) -> GuestPort<W> {
-        let (memory, max_maps) = (Regions::new(), max_maps());
-        GuestPort { memory, channel: None, irqs, bus_master: false, max_maps, observer }
+        GuestPort {
+            memory: Regions::new(),
+            channel: None,
+            irqs,
+            bus_master: false,
+            max_maps: max_maps(),
+            populate: false,
+            observer,
+        }
     }
 
     /// Reads memory as the device would, but unobserved. Returns true if the device could read it.
@@ -137,8 +146,12 @@ impl<W: Observer> GuestPort<W> {
         fail_if(self.maps() >= self.max_maps, libc::ENOSPC)?;
         let done = match fd {
             Some(fd) => {
-                let window = Window::map(&File::from(fd), offset, len, access.write);
-                let window = window.map_err(|e| e.raw_os_error().unwrap_or(libc::EINVAL))?;
+                let errno = |e: io::Error| e.raw_os_error().unwrap_or(libc::EINVAL);
+                let window =
+                    Window::map(&File::from(fd), offset, len, access.write).map_err(errno)?;
+                if self.populate {
+                    window.populate().map_err(errno)?;
+                }
                 self.memory.map(Iova(at), window, access)
             }
             None => self.memory.map_remote(Iova(at), size, access),

@@ -14,6 +14,8 @@ pub(super) struct ServeContext {
     pub(super) control: Option<Control>,
     pub(super) format: Format,
     pub(super) quiet: bool,
+    /// Guests' memory is allocated when it is handed over.
+    pub(super) populate: bool,
 }
 
 impl ServeContext {

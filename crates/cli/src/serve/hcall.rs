@@ -115,11 +115,11 @@ impl<D: Backend> Hcalls<D> {
     /// Connects the newcomers that have introduced themselves, each to a partition without a guest.
     fn greet(&mut self, c: &ServeContext) {
         for newcomer in mem::take(&mut self.newcomers) {
-            let Some(i) = self.ports.iter().position(|p| !p.connected()) else {
+            let Some(i) = self.ports.iter().position(Port::is_free) else {
                 c.notice(format_args!("rejected connection: every partition has a guest"));
                 continue;
             };
-            match newcomer.greet(self.adapter.unit) {
+            match newcomer.greet(self.adapter.unit, c.populate) {
                 Greeted::Waits(newcomer) => self.newcomers.push(newcomer),
                 Greeted::Refused(gone) => {
                     c.notice(format_args!("rejected connection: not a guest: {gone}"));

@@ -163,7 +163,8 @@ fn surroundings(
     let socket = Listener::bind(path).map_err(Error::at(place))?;
     let Output { format, quiet } = args.output;
     let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
-    Ok((bill, ServeContext { socket, metrics, control, format, quiet }))
+    let populate = args.populate;
+    Ok((bill, ServeContext { socket, metrics, control, format, quiet, populate }))
 }
 
 /// Parses `wqe@N`: one WQE in N fails.

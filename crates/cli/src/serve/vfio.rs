@@ -66,7 +66,10 @@ pub(super) fn serve<D: Served>(
     bill: SharedBill,
     c: ServeContext,
 ) -> Result<u8, Error> {
-    let function = function.map_err(|e| input!("{e}"))?;
+    let mut function = function.map_err(|e| input!("{e}"))?;
+    if c.populate {
+        function = function.with_populated_memory();
+    }
     let of = bill.clone();
     let vfio = Vfio { card, function, bill: of, clients: 0, rang: Time::ZERO, unknown: 0 };
     run(vfio, card.bits_per_second, bill, c)

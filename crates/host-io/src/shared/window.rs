@@ -7,7 +7,7 @@
 //! are on a bus. The file may shrink, or the system run out of memory: see [`Guard`](super::Guard).
 
 use super::guard::{Registered, page_of};
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::param::page_size;
 use std::sync::atomic::{
@@ -49,6 +49,15 @@ impl Window {
             if writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
         let registered = Registered::new(memory.as_ptr(), len, page)?;
         Ok(Window { registered, memory, writable })
+    }
+
+    /// Makes the system allocate all its memory now.
+    ///
+    /// # Errors
+    /// If there is not enough.
+    pub fn populate(&self) -> io::Result<()> {
+        let how = if self.writable { Advice::PopulateWrite } else { Advice::PopulateRead };
+        self.memory.advise(how)
     }
 
     /// Returns true once an access has found a page without memory: the file was truncated, or the

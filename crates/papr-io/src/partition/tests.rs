@@ -65,7 +65,7 @@ impl Bench {
         let (socket, ours) = UnixStream::pair().unwrap();
         let offer = Handshake::send(&socket).unwrap();
         let newcomer = Newcomer::new(ours).unwrap();
-        let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }) else {
+        let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }, false) else {
             panic!("it is a plug-in");
         };
         let adapter =
