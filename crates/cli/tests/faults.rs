@@ -245,6 +245,20 @@ fn pause_frames_are_in_the_audit() {
     }
 }
 
+/// Frames on the chip, and completions with an error that nobody read.
+#[test]
+fn losses_in_a_reset_have_names() {
+    let late = "late-completion@every=5:3ms,poisoned-completion@every=7";
+    for (scenario, sets, faults) in [
+        ("ibmvnic-transactions", &[][..], late),
+        ("e1000-pktgen", &["--set", "run.watchdog=1ms"], "lost-interrupt@2699"),
+    ] {
+        let args = [&["run", scenario, "-q", "--fault", faults], sets].concat();
+        let ran = doorbell(&args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{scenario}: {}", ran.out);
+    }
+}
+
 /// Returns the exit code of a run that took more than a hundred seconds, and takes few.
 fn ends(scenario: &str, args: &[&str]) -> Option<i32> {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doorbell"));
