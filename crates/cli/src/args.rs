@@ -402,6 +402,10 @@ pub(crate) struct Serve {
     /// Write every crossing with its time to this file (for Perfetto)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Allocate a guest's memory when it is handed over (MADV_POPULATE_WRITE). Memory that has run
+    /// out is refused then, and does not end the guest's connection later
+    #[arg(long)]
+    pub(crate) populate: bool,
     /// Serve the counts as a Prometheus page at this address, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<String>,

@@ -107,6 +107,11 @@ impl<W: Write> Writer<W> {
         ))
     }
 
+    /// Returns the file.
+    pub(crate) const fn file(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     /// Ends the trace.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.out.write_all(b"\n]\n")?;

@@ -40,8 +40,9 @@ use std::{io::Write, process::ExitCode};
 
 /// Exit code: everything was done, and every claim holds.
 const DONE: u8 = 0;
-/// Exit code: a figure was missed without a listed explanation, a budget is broken, or an audit
-/// failed. [`Error::code`] has the codes of commands without a result.
+/// Exit code: a figure was missed without a listed explanation, a budget is broken, an audit
+/// failed, or a server's capture or trace is not complete. [`Error::code`] has the codes of
+/// commands without a result.
 const MISSED: u8 = 1;
 
 fn main() -> ExitCode {

@@ -43,6 +43,16 @@ impl Capture {
     pub(crate) fn finish(self) -> Result<(), Error> {
         self.writer.finish().map(drop).map_err(|e| input!("{}", plain(&e)))
     }
+
+    /// Writes the frames that are held in memory.
+    pub(crate) fn save(&mut self) -> io::Result<()> {
+        self.writer.save()
+    }
+
+    /// Puts the file in its place, with the frames that it could take.
+    pub(crate) fn finish_short(self) -> Result<(), Error> {
+        self.writer.finish_short().map(drop).map_err(|e| input!("{}", plain(&e)))
+    }
 }
 
 /// Makes a directory with its parents. Returns the ones that were missing.

@@ -9,6 +9,8 @@ use signal_hook::{SigId, flag, low_level};
 use std::io::{self, IsTerminal, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 /// A line of progress on stderr that goes away; nothing unless stderr is a terminal.
 pub(crate) struct Progress(Option<ProgressBar>);
@@ -65,7 +67,12 @@ impl Drop for Progress {
 pub(crate) struct Interrupt {
     came: Arc<AtomicBool>,
     ids: Vec<SigId>,
+    /// Ends the thread that measures the time since the first signal.
+    _timer: Option<Sender<()>>,
 }
+
+/// The time that a [patient](Interrupt::patient) command has to end itself.
+const GRACE: Duration = Duration::from_secs(3);
 
 impl Interrupt {
     /// Leaves signals as they are.
@@ -75,13 +82,37 @@ impl Interrupt {
 
     /// Watches for Ctrl-C, a closed terminal, and SIGTERM.
     pub(crate) fn watched() -> io::Result<Interrupt> {
-        let came = Arc::new(AtomicBool::new(false));
+        let came = Arc::default();
+        Interrupt::register(&came, &came)
+    }
+
+    /// Does the same, but a second signal ends the process only after 3 s: scripts often send two.
+    pub(crate) fn patient() -> io::Result<Interrupt> {
+        let (came, late) = (Arc::default(), Arc::default());
+        let mut interrupt = Interrupt::register(&came, &late)?;
+        let (timer, ended) = channel();
+        interrupt._timer = Some(timer);
+        let mut first = None;
+        let measure = move || {
+            while ended.recv_timeout(GRACE / 30) == Err(RecvTimeoutError::Timeout) {
+                if came.load(Ordering::Relaxed) {
+                    let since = first.get_or_insert_with(Instant::now).elapsed();
+                    late.store(since >= GRACE, Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::Builder::new().name("interrupt".into()).spawn(measure)?;
+        Ok(interrupt)
+    }
+
+    /// Sets `came` on a signal, and ends the process on one that finds `late` set.
+    fn register(came: &Arc<AtomicBool>, late: &Arc<AtomicBool>) -> io::Result<Interrupt> {
         let mut ids = Vec::new();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            ids.push(flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&came))?);
-            ids.push(flag::register(signal, Arc::clone(&came))?);
+            ids.push(flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(late))?);
+            ids.push(flag::register(signal, Arc::clone(came))?);
         }
-        Ok(Interrupt { came, ids })
+        Ok(Interrupt { came: Arc::clone(came), ids, _timer: None })
     }
 
     pub(crate) fn came(&self) -> bool {

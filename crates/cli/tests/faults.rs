@@ -236,3 +236,52 @@ fn a_run_says_what_went_wrong_and_one_without_faults_does_not() {
     let sound = good(&["run", "mlx5-pktgen-64", "-q", "--set", "traffic.packets=2400"]);
     assert!(!sound.contains("fault_"), "{sound}");
 }
+
+/// The receive FIFO fills while its DMA fails, and sends PAUSE frames.
+#[test]
+fn pause_frames_are_in_the_audit() {
+    for n in [100, 640] {
+        run(&E1000_RECEIVE, &format!("dma-fault@{n}"), 0);
+    }
+}
+
+/// Frames on the chip, and completions with an error that nobody read.
+#[test]
+fn losses_in_a_reset_have_names() {
+    let late = "late-completion@every=5:3ms,poisoned-completion@every=7";
+    for (scenario, sets, faults) in [
+        ("ibmvnic-transactions", &[][..], late),
+        ("e1000-pktgen", &["--set", "run.watchdog=1ms"], "lost-interrupt@2699"),
+    ] {
+        let args = [&["run", scenario, "-q", "--fault", faults], sets].concat();
+        let ran = doorbell(&args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{scenario}: {}", ran.out);
+    }
+}
+
+/// Returns the exit code of a run that took more than a hundred seconds, and takes few.
+fn ends(scenario: &str, args: &[&str]) -> Option<i32> {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.args(["run", scenario, "-q"]).args(args);
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(90);
+    while std::time::Instant::now() < until {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+#[test]
+fn lost_answers_and_endless_flaps_come_to_an_end() {
+    let args = ["--set", "run.watchdog=1ms", "--fault", "dma-fault@random=50"];
+    assert_eq!(ends("ibmvnic-bulk", &args), Some(0));
+    let sets = ["--set", "traffic.packets=500", "--set", "run.cores=1"];
+    let faults = ["--fault", "dma-fault@every=2", "--fault", "link-flap@every=1ms:10us"];
+    assert_eq!(ends("mlx5-full-rate", &[sets, faults].concat()), Some(1), "it is stuck");
+}

@@ -2,17 +2,18 @@
 
 mod common;
 
+use common::served::{Server, ask, client, wait_for};
 use common::wrong;
+use doorbell_host_io::pcap;
 use insta::assert_snapshot;
 use serde_json::Value;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 fn refused(args: &[&str]) -> String {
     wrong(&[&["serve"], args].concat())
@@ -86,86 +87,6 @@ fn a_fault_that_the_device_does_not_have() {
         one WQE in N fails");
     assert_snapshot!(fault("e1000", "wqe@9"), @"doorbell: --fault wqe@9: allowed is wqe@N, of \
         mlx5: one WQE in N fails");
-}
-
-/// A server, which is killed if the test fails.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Server {
-    fn start(dir: &Path, more: &[&str]) -> Server {
-        let child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
-            .args(["serve", "e1000", "--socket", "s", "--format", "json", "--quiet"])
-            .args(more)
-            .current_dir(dir)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let server = Server(child);
-        wait_for(|| dir.join("s").exists());
-        server
-    }
-
-    fn signal(&self, name: &str) {
-        let done = Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap();
-        assert!(done.success());
-    }
-
-    /// Ends it; all that it printed.
-    fn stop(mut self, signal: &str) -> String {
-        self.signal(signal);
-        let mut out = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        assert_eq!(self.0.wait().unwrap().code(), Some(0));
-        out
-    }
-}
-
-fn wait_for(mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < until, "it takes too long");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// A message and its reply's body.
-fn ask(s: &mut UnixStream, command: u16, body: &[u8]) -> Vec<u8> {
-    let mut m = [1, 0].to_vec();
-    m.extend(command.to_ne_bytes());
-    m.extend((16 + body.len() as u32).to_ne_bytes());
-    m.extend([0; 8]);
-    m.extend(body);
-    s.write_all(&m).unwrap();
-    let mut head = [0; 16];
-    s.read_exact(&mut head).unwrap();
-    assert_eq!(head[8..12], [1, 0, 0, 0], "a reply, and no error");
-    let size = u32::from_ne_bytes(head[4..8].try_into().unwrap());
-    let mut reply = vec![0; size as usize - 16];
-    s.read_exact(&mut reply).unwrap();
-    reply
-}
-
-/// A client that has read the device's id and its STATUS register.
-fn client(dir: &Path) -> UnixStream {
-    // The socket is there a moment before it listens.
-    let mut found = None;
-    wait_for(|| {
-        found = UnixStream::connect(dir.join("s")).ok();
-        found.is_some()
-    });
-    let mut s = found.unwrap();
-    ask(&mut s, 1, &[0, 0, 1, 0]);
-    let read = |region: u8, offset: u8| [offset, 0, 0, 0, 0, 0, 0, 0, region, 0, 0, 0, 4, 0, 0, 0];
-    assert_eq!(ask(&mut s, 9, &read(7, 0))[16..], [0x86, 0x80, 0x0e, 0x10]);
-    ask(&mut s, 9, &read(0, 8));
-    s
 }
 
 #[test]
@@ -307,4 +228,66 @@ fn the_counts_are_shown_while_it_runs() {
         serde_json::Deserializer::from_str(&out).into_iter().map(Result::unwrap).collect();
     assert_eq!(reports.len(), 2, "one on SIGUSR1, one at the end");
     assert_eq!(reports[0]["ledger"]["mmio_reads"], 1);
+}
+
+#[test]
+fn a_full_disk_ends_capture_and_trace_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    // Blocks of 512 or 1024 bytes; the signal of a file that is too long is ignored.
+    let limit = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limit, env!("CARGO_BIN_EXE_doorbell"), "serve", "e1000", "--socket", "s"]);
+    command.args(["--uplink", "socket:wire", "--capture", "wire.pcapng", "--trace", "trace.json"]);
+    command.args(["--format", "json", "--quiet"]).current_dir(dir.path()).stdout(Stdio::piped());
+    command.stderr(File::create(dir.path().join("err")).unwrap());
+    let mut server = Server(command.spawn().unwrap());
+    wait_for(|| dir.path().join("s").exists());
+    let mut s = client(dir.path());
+    let mut wire = UnixStream::connect(dir.path().join("wire")).unwrap();
+    const FRAMES: usize = 6000;
+    for _ in 0..FRAMES {
+        wire.write_all(&1000u32.to_be_bytes()).unwrap();
+        wire.write_all(&[0x55; 1000]).unwrap();
+    }
+    let said = || std::fs::read_to_string(dir.path().join("err")).unwrap();
+    wait_for(|| said().lines().count() == 2);
+    ask(&mut s, 4, &[0; 16]);
+    // All frames are in the ledger, long after the files have ended.
+    let mut arrived = 0;
+    let mut out = server.0.stdout.take().unwrap();
+    wait_for(|| {
+        server.signal("-USR1");
+        let shown = serde_json::Deserializer::from_reader(&mut out).into_iter::<Value>().next();
+        arrived = shown.unwrap().unwrap()["ledger"]["arrived_frames"].as_u64().unwrap();
+        arrived == FRAMES as u64
+    });
+    server.signal("-TERM");
+    let last: Value = serde_json::from_reader(&mut out).unwrap();
+    assert_eq!(last["ledger"]["arrived_frames"], FRAMES);
+    assert_eq!(server.0.wait().unwrap().code(), Some(1), "the files are not complete");
+    let said = said();
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(said.contains("doorbell: the capture ends here: File too large"), "{said}");
+    assert!(said.contains("doorbell: trace.json: the trace ends here: File too large"), "{said}");
+    let kept = pcap::read(dir.path().join("wire.pcapng")).unwrap().frames.len();
+    assert!((50..FRAMES).contains(&kept), "{kept} whole frames");
+    let trace: Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("trace.json")).unwrap()).unwrap();
+    assert!(trace.as_array().unwrap().len() > 100);
+}
+
+#[test]
+fn many_signals_end_the_server_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--capture", "wire.pcapng", "--trace", "trace.json"]);
+    drop(client(dir.path()));
+    let pid = rustix::process::Pid::from_child(&server.0);
+    for _ in 0..500 {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    let report: Value = serde_json::from_str(&server.stop("-TERM")).unwrap();
+    assert_eq!(report["clients"], 1);
+    assert!(dir.path().join("wire.pcapng").exists());
+    let trace = std::fs::read(dir.path().join("trace.json")).unwrap();
+    assert!(serde_json::from_slice::<Value>(&trace).is_ok());
 }

@@ -17,9 +17,9 @@ use doorbell_layout::ibmvnic::{
     hcall, link, vioctl,
 };
 use doorbell_papr_io::{
-    self, Adapter, Answer, CALL_AREA_BYTES, CPUS, DeviceCallbacks, Guest, Handshake, LocalResult,
-    MEMORY, Partition, PollCursor, SENDS, SendQueue, Unit, VETH, VNIC, publish_credits, step,
-    sub_crq_interrupts, unit_interrupt,
+    self, Adapter, Answer, CALL_AREA_BYTES, CPUS, DeviceCallbacks, Greeted, Guest, Handshake,
+    LocalResult, MEMORY, Newcomer, Partition, PollCursor, SENDS, SendQueue, Unit, VETH, VNIC,
+    publish_credits, step, sub_crq_interrupts, unit_interrupt,
 };
 use doorbell_vfio_user::{Crossing, Observer, send_with_fds};
 use std::cell::Cell;
@@ -165,7 +165,10 @@ fn connect(kind: u32) -> (Client, Guest) {
     let (socket, ours) = UnixStream::pair().expect(made);
     let handshake = Handshake::send(&socket).expect(made);
     let call_area = Window::map(&handshake.memory, 0, CALL_AREA_BYTES, true).expect(made);
-    let guest = Guest::handshake(ours, Unit { address: UNIT, kind }).expect("it is one of ours");
+    let newcomer = Newcomer::new(ours).expect(made);
+    let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }, false) else {
+        panic!("it is one of ours");
+    };
     let adapter = handshake.finish(&socket, vnic::well_formed).expect("the server knows it");
     let memory: File = memfd(c"memory", (MAPPED + REST) as u64).expect(made);
     send_with_fds(
@@ -189,7 +192,7 @@ fn connect(kind: u32) -> (Client, Guest) {
         waiting,
         answers: 0,
     };
-    (client, guest)
+    (client, *guest)
 }
 
 /// Runs a guest whose actions the bytes give.
@@ -291,7 +294,7 @@ impl<'a, D: HcallDevice<Port>> Harness<'a, D> {
     fn poll(&mut self) {
         self.d.advance(&mut self.ports, self.now);
         let _ = self.ports[0].listen();
-        let (mut cursor, mut taken) = (PollCursor::default(), 0);
+        let (mut cursor, mut taken) = (PollCursor::among(1), 0);
         while step(self.d, &mut self.ports, 0, self.now, &mut cursor, self.callbacks).is_some() {
             taken += 1;
         }

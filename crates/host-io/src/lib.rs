@@ -19,6 +19,7 @@ pub mod netns;
 pub mod ovs;
 pub mod packet_socket;
 pub mod pcap;
+pub mod records;
 pub mod shared;
 pub mod tap;
 

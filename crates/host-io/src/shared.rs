@@ -3,13 +3,18 @@
 //! A client (a virtual machine monitor, QEMU's plug-in) passes file descriptors of the guest's
 //! memory. [`Regions`] maps them by I/O virtual address and checks each access as a whole, so
 //! that a fault transfers nothing. The guest runs meanwhile: memory is copied, never borrowed
-//! ([`Window`]). Remote regions have no descriptor. [`EventFd`] carries the interrupts.
+//! ([`Window`]). Remote regions have no descriptor. [`EventFd`] carries the interrupts. [`Guard`]
+//! protects the server from what a client does to either.
 
 mod eventfd;
+mod guard;
+mod received;
 mod window;
 
 pub use eventfd::EventFd;
-pub use window::{Window, memfd, width};
+pub use guard::Guard;
+pub use received::keep_harmless;
+pub use window::{Window, memfd, seal, width};
 
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, fail_if};
 use std::ops::Range;

@@ -25,6 +25,17 @@ pub const GAP: usize = 12;
 /// Bytes of the wire that a frame takes beyond its own: preamble, FCS and gap.
 pub const OVERHEAD: usize = PREAMBLE + FCS + GAP;
 
+/// Returns the time in quanta of 512 bits of a PAUSE frame (IEEE 802.3, annex 31B), which a MAC
+/// obeys and passes up to nobody.
+pub const fn pause_quanta(frame: &[u8]) -> Option<u16> {
+    match frame {
+        [0x01, 0x80, 0xc2, 0, 0, 1, _, _, _, _, _, _, 0x88, 0x08, 0, 1, high, low, ..] => {
+            Some(u16::from_be_bytes([*high, *low]))
+        }
+        _ => None,
+    }
+}
+
 /// Speed of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Speed {

@@ -10,8 +10,7 @@
 
 use super::PluginStats;
 use doorbell_hal::{Hcall, HcallReturn};
-use doorbell_host_io::shared::memfd;
-use memmap2::{MmapOptions, MmapRaw};
+use doorbell_host_io::shared::{Window, memfd, seal};
 use rustix::thread::futex::{self, Flags, Timespec};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -63,7 +62,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Memory shared by the plug-in and the server of a guest.
 #[derive(Debug)]
-pub(super) struct CallArea(MmapRaw);
+pub(super) struct CallArea(Window);
 
 impl CallArea {
     /// Creates a call area. Returns it and the file to share.
@@ -72,26 +71,22 @@ impl CallArea {
         Ok((CallArea::open(&file)?, file))
     }
 
-    /// Maps the call area of another process.
+    /// Maps the call area of another process, which must not be able to shorten it.
     pub(super) fn open(file: &File) -> io::Result<CallArea> {
-        if file.metadata()?.len() < CALL_AREA_BYTES as u64 {
-            let why = "a call area that is too short";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        Ok(CallArea(MmapOptions::new().len(CALL_AREA_BYTES).map_raw(file)?))
+        Ok(CallArea(open_sealed(file, CALL_AREA_BYTES)?))
+    }
+
+    /// Returns true once an access has found a page without memory.
+    pub(super) fn lost(&self) -> bool {
+        self.0.lost()
     }
 
     fn word32(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4) && at < CALL_AREA_BYTES);
-        // SAFETY: aligned and inside the mapping, which lives as long as `self`; all accesses of
-        // all sides are atomic.
-        unsafe { &*self.0.as_mut_ptr().add(at).cast() }
+        self.0.half_word(at)
     }
 
     pub(super) fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at < CALL_AREA_BYTES);
-        // SAFETY: as in `word32`.
-        unsafe { &*self.0.as_mut_ptr().add(at).cast() }
+        self.0.word(at)
     }
 
     pub(super) fn load(&self, at: usize) -> u64 {
@@ -233,6 +228,15 @@ impl CallArea {
             ..PluginStats::default()
         }
     }
+}
+
+/// Maps a memory file that is sealed, or can be, against shrinking.
+pub(super) fn open_sealed(file: &File, len: usize) -> io::Result<Window> {
+    if !seal(file) {
+        let why = "shared memory that is not sealed against shrinking";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Window::map(file, 0, len, true)
 }
 
 #[cfg(test)]

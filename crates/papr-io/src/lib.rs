@@ -6,8 +6,8 @@
 //! the guest's memory, then interrupts; after its end calls are answered H_CLOSED. A message has 16
 //! bytes: kind and argument, each 8 bytes little-endian, with descriptors.
 //!
-//! The device checks the guest's arguments, the table its addresses. The plug-in's process belongs
-//! to the server's user; all that it can write are calls with any arguments.
+//! The device checks the guest's arguments, the table its addresses. All that the plug-in's process
+//! can write are calls with any arguments. Its memory is sealed against shrinking.
 //!
 //! ```
 //! use doorbell_papr_io::{sub_crq_interrupts, unit_interrupt};
@@ -28,7 +28,8 @@ mod table;
 pub use adapter::{Adapter, Answer, Handshake, LocalResult, WellFormed, arguments};
 pub use call_area::{CALL_AREA_BYTES, CPUS};
 pub use partition::{
-    DeviceCallbacks, Guest, Partition, PluginStats, PollCursor, Unit, publish_credits, step,
+    DeviceCallbacks, Greeted, Guest, Newcomer, Partition, PluginStats, PollCursor, Unit,
+    publish_credits, step,
 };
 pub use send_ring::{SENDS, SendQueue};
 
@@ -38,7 +39,7 @@ use std::os::unix::net::UnixStream;
 const MESSAGE: usize = 16;
 /// First message of the plug-in: version, with the descriptors of call area, table and doorbell.
 const HELLO: u64 = 0x6c6c_6562_726f_6f44;
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// The server's answer: unit address, and in the upper half the kind, [`VNIC`] or [`VETH`].
 const WELCOME: u64 = 1;
 /// Plug-in to server: size of the guest's memory in bytes, with its descriptor.

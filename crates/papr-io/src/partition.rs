@@ -14,6 +14,7 @@ use super::table::Table;
 use super::{HELLO, INTERRUPT, MEMORY, MESSAGE, VERSION, VNIC, WELCOME, message, parse};
 use doorbell_hal::{
     Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Time, counters,
+    fail_if,
 };
 use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmveth;
@@ -21,6 +22,8 @@ use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
 use doorbell_vfio_user::{ConnectionError, Crossing, Observer, receive_with_fds};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use std::{collections::VecDeque, fs::File, os::unix::net::UnixStream};
 
 /// The adapter of a partition.
@@ -41,9 +44,15 @@ pub struct Guest {
     table: Table,
     bell: EventFd,
     memory: Option<Window>,
-    /// Bytes of an incomplete message, and descriptors.
+    /// Allocates the memory, which may take long. No call is answered meanwhile.
+    mapping: Option<JoinHandle<io::Result<Window>>>,
+    /// The guest's memory is allocated when it is announced.
+    populate: bool,
+    /// Bytes of an incomplete message, and its descriptor.
     input: Vec<u8>,
-    fds: VecDeque<OwnedFd>,
+    fd: Option<OwnedFd>,
+    /// The end of the connection, found at a call and reported later.
+    broken: Option<ConnectionError>,
     /// Interrupts that the full socket did not take.
     unsent: VecDeque<u16>,
     /// The array of the posted send in progress, and its address and length in the guest.
@@ -57,27 +66,84 @@ pub struct Guest {
     posted: (u64, u64),
 }
 
-impl Guest {
-    /// Completes the handshake of a plug-in, which has 1 s for its message.
+/// A connection whose `HELLO` has not arrived. It is never waited for.
+#[derive(Debug)]
+pub struct Newcomer {
+    socket: UnixStream,
+    since: Instant,
+}
+
+/// The state of a handshake.
+#[derive(Debug)]
+pub enum Greeted {
+    /// It is complete.
+    Guest(Box<Guest>),
+    /// The message has not arrived.
+    Waits(Newcomer),
+    /// It is not a plug-in, is of another version, or has said nothing for a second.
+    Refused(ConnectionError),
+}
+
+impl Newcomer {
+    /// The time for the first message.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// Takes a new connection.
     ///
     /// # Errors
-    /// If it is not a plug-in, or of another version.
-    pub fn handshake(socket: UnixStream, unit: Unit) -> Result<Guest, ConnectionError> {
-        socket.set_read_timeout(Some(std::time::Duration::from_secs(1)))?;
+    /// If the socket cannot be made non-blocking.
+    pub fn new(socket: UnixStream) -> io::Result<Newcomer> {
+        socket.set_nonblocking(true)?;
+        Ok(Newcomer { socket, since: Instant::now() })
+    }
+
+    /// Completes the handshake if the message has arrived.
+    pub fn greet(self, unit: Unit, populate: bool) -> Greeted {
         let (mut input, mut fds) = ([0; MESSAGE], Vec::new());
-        let n = receive_with_fds(&socket, &mut input, &mut fds)?;
+        let n = match receive_with_fds(&self.socket, &mut input, &mut fds) {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let patient = self.since.elapsed() < Newcomer::PATIENCE;
+                let silent = io::Error::from(io::ErrorKind::TimedOut);
+                return if patient {
+                    Greeted::Waits(self)
+                } else {
+                    Greeted::Refused(silent.into())
+                };
+            }
+            Err(e) => return Greeted::Refused(e.into()),
+        };
         if n != MESSAGE || parse(&input) != (HELLO, VERSION) {
             let how = format!("it is no plug-in of version {VERSION}");
-            return Err(ConnectionError::Protocol(how));
+            return Greeted::Refused(ConnectionError::Protocol(how));
         }
-        let mut fds = fds.into_iter();
-        let (Some(area), Some(table), Some(bell)) = (fds.next(), fds.next(), fds.next()) else {
+        match Guest::new(self.socket, fds, unit, populate) {
+            Ok(guest) => Greeted::Guest(Box::new(guest)),
+            Err(e) => Greeted::Refused(e),
+        }
+    }
+}
+
+impl AsFd for Newcomer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Guest {
+    /// Opens the shared memory of a plug-in and answers it.
+    fn new(
+        socket: UnixStream,
+        fds: Vec<OwnedFd>,
+        unit: Unit,
+        populate: bool,
+    ) -> Result<Guest, ConnectionError> {
+        let Ok([area, table, bell]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(ConnectionError::protocol("call area, table and doorbell are missing"));
         };
         let (area, table) = (CallArea::open(&File::from(area))?, Table::open(&File::from(table))?);
         let welcome = u64::from(unit.kind) << 32 | u64::from(unit.address);
         (&socket).write_all(&message(WELCOME, welcome))?;
-        socket.set_nonblocking(true)?;
         let g = Guest {
             unit,
             socket,
@@ -85,8 +151,11 @@ impl Guest {
             table,
             bell: EventFd::from(bell),
             memory: None,
+            mapping: None,
+            populate,
             input: Vec::new(),
-            fds: VecDeque::new(),
+            fd: None,
+            broken: None,
             unsent: VecDeque::new(),
             array: [[0; DESCRIPTOR]; MAX_INDIRECT as usize],
             copied: None,
@@ -125,21 +194,52 @@ impl Guest {
                 _ => return Err(e.into()),
             },
         }
-        self.fds.extend(fds);
+        let had = usize::from(self.fd.is_some());
+        let surplus = ConnectionError::protocol("more than one descriptor with a message");
+        fail_if(had + fds.len() > 1, surplus)?;
+        self.fd = self.fd.take().or_else(|| fds.pop());
         while let Some(m) = self.input.first_chunk() {
             let (what, len) = parse(m);
             self.input.drain(..MESSAGE);
-            let fd = self.fds.pop_front();
-            match (what, fd) {
-                (MEMORY, Some(fd)) => {
-                    let endless = |_| ConnectionError::protocol("memory without end");
-                    let len = usize::try_from(len).map_err(endless)?;
-                    self.memory = Some(Window::map(&File::from(fd), 0, len, true)?);
-                }
+            match (what, self.fd.take()) {
+                (MEMORY, Some(fd)) => self.take_memory(File::from(fd), len)?,
                 _ => return Err(ConnectionError::Protocol(format!("message {what} is not known"))),
             }
         }
         Ok(())
+    }
+
+    /// Maps the guest's memory, which is announced once.
+    fn take_memory(&mut self, file: File, len: u64) -> Result<(), ConnectionError> {
+        let again = ConnectionError::protocol("memory for the second time");
+        fail_if(self.memory.is_some() || self.mapping.is_some(), again)?;
+        let endless = |_| ConnectionError::protocol("memory without end");
+        let len = usize::try_from(len).map_err(endless)?;
+        if !self.populate {
+            self.memory = Some(Window::map(&file, 0, len, true)?);
+            return Ok(());
+        }
+        let map = move || {
+            let window = Window::map(&file, 0, len, true)?;
+            window.populate().map(|()| window)
+        };
+        self.mapping = Some(std::thread::Builder::new().spawn(map)?);
+        Ok(())
+    }
+
+    /// Takes the guest's memory if its allocation is complete, and checks that the connection has
+    /// not ended and no memory is lost.
+    fn check(&mut self) -> Result<(), ConnectionError> {
+        if let Some(gone) = self.broken.take() {
+            return Err(gone);
+        }
+        if let Some(mapping) = self.mapping.take_if(|m| m.is_finished()) {
+            let failed = |_| ConnectionError::protocol("memory that could not be mapped");
+            self.memory = Some(mapping.join().map_err(failed)??);
+        }
+        let memory = self.memory.as_ref();
+        let lost = self.area.lost() || self.table.lost() || memory.is_some_and(Window::lost);
+        fail_if(lost, ConnectionError::Memory)
     }
 
     fn interrupt(&mut self, vector: u16) {
@@ -154,7 +254,7 @@ impl Guest {
         at: Iova,
         len: usize,
         write: bool,
-        f: impl FnMut(&Window, usize, std::ops::Range<usize>),
+        f: impl FnMut(&Window, usize, std::ops::Range<usize>) -> bool,
     ) -> Result<(), DmaFault> {
         self.table.walk(self.memory.as_ref(), at, len, write, f)
     }
@@ -173,6 +273,9 @@ impl Guest {
 
     /// Returns the next call and its CPU, or no CPU for a posted send.
     fn next(&mut self, cursor: &mut PollCursor) -> Option<(Option<usize>, Hcall, [u64; 9])> {
+        if self.mapping.is_some() {
+            return None;
+        }
         let pending = |g: &Guest, from| {
             (from..CPUS).find_map(|cpu| g.area.pending_call(cpu).map(|(c, a)| (cpu, c, a)))
         };
@@ -279,17 +382,18 @@ impl Guest {
     }
 }
 
-/// The position in one pass over a guest's calls, which takes one call of each CPU and as many
-/// posted sends as the ring holds.
+/// The position in one pass over a guest's calls, which takes one call of each CPU and a share of
+/// the posted sends that a ring holds.
 #[derive(Clone, Copy, Debug)]
 pub struct PollCursor {
     sends: usize,
     cpu: usize,
 }
 
-impl Default for PollCursor {
-    fn default() -> PollCursor {
-        PollCursor { sends: SENDS, cpu: 0 }
+impl PollCursor {
+    /// Begins a pass over the calls of one of `guests` guests, which share a ring's worth of sends.
+    pub fn among(guests: usize) -> PollCursor {
+        PollCursor { sends: (SENDS / guests.max(1)).max(1), cpu: 0 }
     }
 }
 
@@ -315,8 +419,13 @@ pub fn step<W: Observer, D: HcallDevice<Partition<W>>>(
     let g = ports.get_mut(i)?.guest.as_mut()?;
     let (cpu, call, a) = g.next(cursor)?;
     if g.memory.is_none() {
-        // Its announcement was sent before the call. A closed socket is reported later.
-        let _ = g.listen();
+        // Its announcement was sent before the call.
+        if let Err(gone) = g.listen() {
+            g.broken = Some(gone);
+        }
+        if g.mapping.is_some() {
+            return None;
+        }
     }
     let change = g.mask_change(call, &a);
     let copied = g.copied.take();
@@ -403,6 +512,8 @@ counters! {
 #[derive(Debug)]
 pub struct Partition<W> {
     guest: Option<Guest>,
+    /// The allocation of a former guest's memory, which goes on.
+    leaving: Option<JoinHandle<io::Result<Window>>>,
     /// Counts of former guests.
     past: PluginStats,
     /// Observes every access.
@@ -412,12 +523,17 @@ pub struct Partition<W> {
 impl<W: Observer> Partition<W> {
     /// Without a guest.
     pub fn new(observer: W) -> Partition<W> {
-        Partition { guest: None, past: PluginStats::default(), observer }
+        Partition { guest: None, leaving: None, past: PluginStats::default(), observer }
     }
 
     /// Returns true with a guest.
     pub const fn connected(&self) -> bool {
         self.guest.is_some()
+    }
+
+    /// Returns true if a guest may connect: there is none, and nothing of the last one goes on.
+    pub fn is_free(&self) -> bool {
+        self.guest.is_none() && self.leaving.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Connects a guest and drops the present one.
@@ -429,7 +545,7 @@ impl<W: Observer> Partition<W> {
     /// Drops the guest and its memory.
     pub fn disconnect(&mut self) {
         self.past = self.stats();
-        self.guest = None;
+        self.leaving = self.guest.take().and_then(|g| g.mapping);
     }
 
     /// Returns the counts of all guests so far.
@@ -451,17 +567,18 @@ impl<W: Observer> Partition<W> {
         self.guest.as_mut().map_or(Ok(()), Guest::listen)
     }
 
-    /// Sends queued interrupts to the guest.
+    /// Sends queued interrupts to the guest, and checks its memory.
     ///
     /// # Errors
-    /// As [`Partition::listen`].
+    /// As [`Partition::listen`]; also if the memory is gone.
     pub fn flush(&mut self) -> Result<(), ConnectionError> {
-        self.guest.as_mut().map_or(Ok(()), Guest::flush)
+        let Some(g) = &mut self.guest else { return Ok(()) };
+        g.check().and_then(|()| g.flush())
     }
 
-    /// Returns true if the guest has pending calls.
+    /// Returns true if the guest has pending calls that can be answered.
     pub fn has_calls(&self) -> bool {
-        self.guest.as_ref().is_some_and(|g| {
+        self.guest.as_ref().filter(|g| g.mapping.is_none()).is_some_and(|g| {
             g.area.has_sends() || (0..CPUS).any(|cpu| g.area.pending_call(cpu).is_some())
         })
     }
@@ -478,7 +595,7 @@ impl<W: Observer> Partition<W> {
 
     fn access(&mut self, at: Iova, len: usize, write: bool) -> Result<&Guest, DmaFault> {
         let none = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
-        self.guest.as_ref().map_or(none, |g| g.walk(at, len, write, |_, _, _| ()).map(|()| g))
+        self.guest.as_ref().map_or(none, |g| g.walk(at, len, write, |_, _, _| true).map(|()| g))
     }
 }
 
@@ -492,7 +609,7 @@ impl<W: Observer> Port for Partition<W> {
         }
         let done = self.access(from, into.len(), false).and_then(|g| {
             g.walk(from, into.len(), false, |memory, offset, bytes| {
-                memory.read(offset, &mut into[bytes]);
+                memory.read(offset, &mut into[bytes])
             })
         });
         self.observer.crossed(at, done.map_or_else(Crossing::Fault, |()| read));
@@ -511,7 +628,7 @@ impl<W: Observer> Port for Partition<W> {
     fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         let none = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
         let write = dir != Direction::ToDevice;
-        self.guest.as_ref().map_or(none, |g| g.walk(at, len as usize, write, |_, _, _| ()))
+        self.guest.as_ref().map_or(none, |g| g.walk(at, len as usize, write, |_, _, _| true))
     }
 
     /// Does nothing: partitions have no interrupt lines.

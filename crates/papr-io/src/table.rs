@@ -5,7 +5,8 @@
 //! server reads others; each is one atomic word. Source: PAPR, H_PUT_TCE, H_STUFF_TCE,
 //! H_PUT_TCE_INDIRECT and H_GET_TCE.
 
-use doorbell_hal::{DmaFault, DmaFaultKind, Iova};
+use super::call_area::open_sealed;
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, fail_if};
 use doorbell_host_io::shared::{Window, memfd};
 use doorbell_layout::ibmvnic::status::{PARAMETER, SUCCESS};
 use std::{fs::File, io, ops::Range};
@@ -31,7 +32,12 @@ impl Table {
 
     /// Maps the table of another process.
     pub(super) fn open(file: &File) -> io::Result<Table> {
-        Ok(Table(Window::map(file, 0, (ENTRIES * 8) as usize, true)?))
+        Ok(Table(open_sealed(file, (ENTRIES * 8) as usize)?))
+    }
+
+    /// Returns true once an access has found a page without memory.
+    pub(super) fn lost(&self) -> bool {
+        self.0.lost()
     }
 
     fn get(&self, n: u64) -> u64 {
@@ -87,15 +93,15 @@ impl Table {
         (entry & wanted != 0).then_some(((entry & !(PAGE - 1)) + offset, PAGE - offset))
     }
 
-    /// Calls `f` for each part of an access: memory, offset in it, range of the access. The fault
-    /// is that of the first address out of reach.
+    /// Calls `f` for each part of an access: memory, offset in it, range of the access. `f` returns
+    /// false if it fails. The fault is that of the first address out of reach.
     pub(super) fn walk(
         &self,
         memory: Option<&Window>,
         at: Iova,
         len: usize,
         write: bool,
-        mut f: impl FnMut(&Window, usize, Range<usize>),
+        mut f: impl FnMut(&Window, usize, Range<usize>) -> bool,
     ) -> Result<(), DmaFault> {
         let mut done = 0;
         while done < len {
@@ -110,8 +116,8 @@ impl Table {
             let n = on_page.min((len - done) as u64) as usize;
             let memory = memory
                 .filter(|m| to.checked_add(n as u64).is_some_and(|end| end <= m.len() as u64));
-            let Some(memory) = memory else { return Err(fault(DmaFaultKind::Unmapped)) };
-            f(memory, to as usize, done..done + n);
+            let reached = memory.is_some_and(|m| f(m, to as usize, done..done + n));
+            fail_if(!reached, fault(DmaFaultKind::Unmapped))?;
             done += n;
         }
         Ok(())
@@ -120,7 +126,7 @@ impl Table {
     /// Reads guest memory with the device's rights.
     pub(super) fn read(&self, memory: &Window, at: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.walk(Some(memory), at, into.len(), false, |m, offset, bytes| {
-            m.read(offset, &mut into[bytes]);
+            m.read(offset, &mut into[bytes])
         })
     }
 }

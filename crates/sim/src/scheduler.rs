@@ -146,6 +146,8 @@ const QUANTUM: Span = Span::from_ns(100);
 const BUDGET: u32 = 64;
 /// Checks by all watchdogs, without a frame between them, after which a run is stuck.
 const LOOKS: u64 = 4096;
+/// Time without a frame, while the link goes down and up, after which a run is stuck.
+const FRUITLESS: Span = Span::from_ms(600_000);
 
 /// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +181,8 @@ where
         }
     }
     let (mut looks, mut frames) = (0, 0);
+    // Frames at the last flap that found new ones, and its time.
+    let mut fruitful = (0, m.now());
     let mut changes = 0;
     loop {
         let mut next = None;
@@ -197,7 +201,15 @@ where
                 && t.flaps.next() < Time::NEVER
                 && (next, parked) != (None, None)
             {
+                let now = t.flaps.next();
                 t.flap(m);
+                let sent = m.ledger().wire_frames;
+                if sent != fruitful.0 {
+                    fruitful = (sent, now);
+                }
+                if let (Some(i), true) = (parked, now.since(fruitful.1) > FRUITLESS) {
+                    return Err(Stuck::of(m, cores, i));
+                }
                 wake(cores, m, &mut changes);
                 continue;
             }

@@ -93,7 +93,7 @@ const _: fn(Bell) -> Box<dyn Device<GuestPort<Count>>> = |b| Box::new(b);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: bell SOCKET")?;
-    let socket = Listener::bind(Path::new(&path))?;
+    let mut socket = Listener::bind(Path::new(&path))?;
     let mut f: Served = Function::new(identity(), Bell::default(), Count::default())?;
     let began = Instant::now();
     let now = || Time::ZERO + Span::from_ns(began.elapsed().as_nanos() as u64);

@@ -1,7 +1,8 @@
 //! The socket: messages with file descriptors, in both directions.
 //!
-//! The server waits for a client only until it reads its replies and answers a DMA by message, each
-//! at most 5 s (QEMU's `x-msg-timeout`). A client that takes longer is disconnected.
+//! The server waits for a client only until it reads its replies and answers a DMA by message, at
+//! most 5 s (QEMU's `x-msg-timeout`) in one turn of the server. A client that takes longer is
+//! disconnected.
 //!
 //! Descriptors come with the bytes of the `sendmsg` that they were attached to, and `recvmsg` never
 //! reads past such bytes. So they belong to the message of the last byte of a read.
@@ -11,6 +12,7 @@ use super::message::{
 };
 use super::wait::poll;
 use doorbell_hal::fail_if;
+use doorbell_host_io::shared::keep_harmless;
 use rustix::event::PollFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 use std::{collections::VecDeque, mem::MaybeUninit, os::unix::net::UnixStream};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The longest wait for a client.
+/// The longest wait for a client in one turn.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes asked for in one read.
 const CHUNK: usize = 1 << 16;
@@ -41,6 +43,9 @@ pub enum ConnectionError {
     /// The system refused, or the client kept the server waiting.
     #[error("{0}")]
     Io(io::Error),
+    /// A page of the client's memory could not be accessed (SIGBUS).
+    #[error("its memory is gone: a file was truncated, or the system has no memory left for it")]
+    Memory,
 }
 
 impl ConnectionError {
@@ -95,6 +100,9 @@ pub(super) struct Channel {
     spare: Vec<u8>,
     /// An error found during DMA, reported by the next [`Channel::request`].
     pub(super) broken: Option<ConnectionError>,
+    /// The longest wait in one turn, and the time waited in this one.
+    pub(super) patience: Duration,
+    waited: Duration,
 }
 
 impl Channel {
@@ -116,7 +124,14 @@ impl Channel {
             remote_accesses: 0,
             spare: Vec::new(),
             broken: None,
+            patience: TIMEOUT,
+            waited: Duration::ZERO,
         })
+    }
+
+    /// Begins a turn of the server, in which the client may keep it waiting.
+    pub(super) const fn begin_turn(&mut self) {
+        self.waited = Duration::ZERO;
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -221,16 +236,15 @@ impl Channel {
         sent
     }
 
-    fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<(), ConnectionError> {
+    fn send(&mut self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<(), ConnectionError> {
         let mut done = 0;
-        let until = Instant::now() + TIMEOUT;
         while done < bytes.len() {
             // The descriptor goes with the first bytes.
             let with = fd.filter(|_| done == 0);
             match send_with_fds(&self.socket, &bytes[done..], with.as_slice()) {
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::OUT, until)?;
+                    self.wait(PollFlags::OUT)?;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e.into()),
@@ -239,11 +253,14 @@ impl Channel {
         Ok(())
     }
 
-    /// Waits until the socket is ready; `TimedOut` after `until`.
-    fn wait(&self, events: PollFlags, until: Instant) -> Result<(), ConnectionError> {
-        let left = until.saturating_duration_since(Instant::now());
+    /// Waits until the socket is ready or a signal comes; `TimedOut` if this turn has waited
+    /// enough.
+    fn wait(&mut self, events: PollFlags) -> Result<(), ConnectionError> {
+        let left = self.patience.saturating_sub(self.waited);
         fail_if(left.is_zero(), ConnectionError::Io(io::ErrorKind::TimedOut.into()))?;
+        let since = Instant::now();
         poll([self.socket.as_fd()], events, Some(left))?;
+        self.waited += since.elapsed();
         Ok(())
     }
 
@@ -296,10 +313,9 @@ impl Channel {
         message::write(&mut out, id, command, 0, 0, body);
         self.send(&out, None)?;
         self.out = out;
-        let until = Instant::now() + TIMEOUT;
         loop {
             let Some(m) = self.message()? else {
-                self.wait(PollFlags::IN, until)?;
+                self.wait(PollFlags::IN)?;
                 continue;
             };
             let is_reply = m.header.flags.get() & flag::TYPE == flag::REPLY;
@@ -332,7 +348,8 @@ fn too_many_fds() -> io::Error {
 /// Receives bytes into `into` and appends file descriptors to `fds`. Returns the number of bytes.
 ///
 /// # Errors
-/// As recvmsg(2); also if there are more descriptors than one message may have.
+/// As recvmsg(2); also if there are more descriptors than one message may have, or one that is
+/// neither an eventfd nor memory.
 pub fn receive_with_fds(
     socket: impl AsFd,
     into: &mut [u8],
@@ -344,7 +361,7 @@ pub fn receive_with_fds(
     let got = recvmsg(socket, into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(new) = message {
-            fds.extend(new);
+            keep_harmless(new, fds)?;
         }
     }
     if got.flags.contains(ReturnFlags::CTRUNC) { Err(too_many_fds()) } else { Ok(got.bytes) }

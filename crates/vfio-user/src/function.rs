@@ -94,6 +94,14 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         self
     }
 
+    /// Makes the function allocate a client's memory when it is mapped, so that memory that has run
+    /// out refuses the mapping instead of ending the client at a later access.
+    #[must_use]
+    pub fn with_populated_memory(mut self) -> Function<D, W> {
+        self.port.populate = true;
+        self
+    }
+
     /// Returns the device.
     pub fn device(&self) -> &D {
         &self.device
@@ -170,9 +178,18 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     /// If the client has closed or violated the protocol; it is disconnected then.
     pub fn serve(&mut self, now: impl Fn() -> Time) -> Result<usize, ConnectionError> {
         self.port.irqs.check_unmask();
+        if let Some(channel) = &mut self.port.channel {
+            channel.begin_turn();
+        }
         for n in 0..BURST {
+            let stuck = self.port.irqs.stuck;
             let Some(channel) = &mut self.port.channel else { return Ok(n) };
-            let done = match channel.request() {
+            let next = if stuck {
+                Err(ConnectionError::protocol("an eventfd that is full and blocks"))
+            } else {
+                channel.request()
+            };
+            let done = match next {
                 Ok(Some(m)) => {
                     // Doorbells come before a later access, as posted writes do.
                     let at = now();
@@ -277,7 +294,10 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         self.negotiated = true;
         let minor = v.minor.get().min(VERSION.1);
         out.extend_from_slice(Version { major: VERSION.0.into(), minor: minor.into() }.as_bytes());
-        let limits = format!(r#""max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA}"#);
+        let maps = self.port.max_maps;
+        let limits = format!(
+            r#""max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA},"max_dma_maps":{maps}"#
+        );
         let pages = r#""pgsizes":4096,"write_multiple":true"#;
         out.extend_from_slice(format!(r#"{{"capabilities":{{{limits},{pages}}}}}"#).as_bytes());
         out.push(0);

@@ -36,10 +36,10 @@ struct Vector {
 
 impl Vector {
     /// Signals a pending interrupt unless it is masked. Returns true if it did.
-    fn deliver(&mut self) -> bool {
+    fn deliver(&mut self, stuck: &mut bool) -> bool {
         match &self.fd {
             Some(fd) if self.pending && !self.masked => {
-                fd.signal();
+                *stuck |= !fd.signal();
                 self.pending = false;
                 true
             }
@@ -63,6 +63,8 @@ pub(super) struct Irqs {
     msix: Vec<Vector>,
     /// Interrupts without an eventfd.
     pub(super) lost: u64,
+    /// A signal had to wait for the client.
+    pub(super) stuck: bool,
 }
 
 fn vectors(n: u16) -> Vec<Vector> {
@@ -120,7 +122,7 @@ impl Irqs {
             return false;
         }
         let Some(fd) = &self.line.fd else { return false };
-        fd.signal();
+        self.stuck |= !fd.signal();
         self.line.masked = true;
         true
     }
@@ -132,7 +134,7 @@ impl Irqs {
         match of.get_mut(usize::from(vector)) {
             Some(v) if v.fd.is_some() => {
                 v.pending = true;
-                v.deliver()
+                v.deliver(&mut self.stuck)
             }
             _ => {
                 self.lost += 1;
@@ -196,7 +198,7 @@ impl Irqs {
                     if index == INTX {
                         v.masked = false;
                     } else {
-                        v.deliver();
+                        v.deliver(&mut self.stuck);
                     }
                 }
             }
@@ -212,11 +214,11 @@ impl Irqs {
                         irq_set::MASK => v.masked = true,
                         irq_set::UNMASK => {
                             v.masked = false;
-                            v.deliver();
+                            v.deliver(&mut self.stuck);
                         }
                         _ => {
                             if let Some(fd) = &v.fd {
-                                fd.signal();
+                                self.stuck |= !fd.signal();
                             }
                         }
                     }

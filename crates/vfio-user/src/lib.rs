@@ -18,7 +18,7 @@
 //!     identity: Identity,
 //!     device: D,
 //!     observer: W,
-//!     socket: &Listener,
+//!     socket: &mut Listener,
 //! ) -> std::io::Result<()> {
 //!     let mut function = Function::new(identity, device, observer)?;
 //!     if let Some(client) = socket.accept()? {
@@ -44,7 +44,7 @@ pub use channel::{ConnectionError, receive_with_fds, send_with_fds};
 pub use function::{DoorbellHandler, Function};
 pub use pci::{Bar, BarOffset, Capability, Identity, PolledPages};
 pub use port::{Crossing, GuestPort, Observer};
-pub use wait::{Listener, exact_timers, readable, ready};
+pub use wait::{Listener, connect_now, exact_timers, readable, ready};
 
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,11 @@
 //! Without bus mastering, in D3hot or without a client each access is a [`DmaFault`], as for an
 //! unmapped address.
 
-use super::{channel::Channel, irq::Irqs, message::Errno};
+use super::channel::{Channel, ConnectionError};
+use super::{irq::Irqs, message::Errno};
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time, fail_if};
 use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
-use std::{cell::RefCell, fs::File, os::fd::OwnedFd, rc::Rc};
+use std::{cell::RefCell, fs::File, io, os::fd::OwnedFd, rc::Rc};
 
 /// A crossing between guest and device.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +46,18 @@ impl<W: Observer> Observer for Rc<RefCell<W>> {
     }
 }
 
-/// The most mappings of one client, the protocol's default.
-const MAX_MAPS: usize = 65535;
+/// Returns the most mappings of one client: half of those that the system allows a process, so that
+/// the server has room for its own memory.
+fn max_maps() -> usize {
+    let allowed = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    let allowed = allowed.and_then(|text| text.trim().parse().ok());
+    (allowed.unwrap_or(DEFAULT_MAX_MAP_COUNT) / 2).min(MAX_MAPS)
+}
+
+/// Linux's default of `vm.max_map_count`.
+const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
+/// The most mappings even if the system allows more.
+const MAX_MAPS: usize = 32_768;
 
 /// A served device's port.
 #[derive(Debug)]
@@ -56,14 +67,25 @@ pub struct GuestPort<W> {
     pub(super) irqs: Irqs,
     /// Bus mastering is on, and the function is in D0.
     pub(super) bus_master: bool,
+    /// The most mappings.
+    pub(super) max_maps: usize,
+    /// Memory is allocated when it is mapped.
+    pub(super) populate: bool,
     /// Observes every crossing.
     pub observer: W,
 }
 
 impl<W: Observer> GuestPort<W> {
     pub(super) fn new(irqs: Irqs, observer: W) -> GuestPort<W> {
-        let memory = Regions::new();
-        GuestPort { memory, channel: None, irqs, bus_master: false, observer }
+        GuestPort {
+            memory: Regions::new(),
+            channel: None,
+            irqs,
+            bus_master: false,
+            max_maps: max_maps(),
+            populate: false,
+            observer,
+        }
     }
 
     /// Reads memory as the device would, but unobserved. Returns true if the device could read it.
@@ -73,27 +95,29 @@ impl<W: Observer> GuestPort<W> {
 
     fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         self.check_bus_master(from)?;
-        let channel = &mut self.channel;
+        let (channel, bus_master) = (&mut self.channel, &mut self.bus_master);
         self.memory.access(from, into.len(), false, |at, memory, part| {
             let into = &mut into[part];
-            match (memory, channel.as_mut()) {
-                (Some((window, offset)), _) => window.read(offset, into),
-                (None, channel) => return channel.is_some_and(|c| c.dma_read(at.0, into)),
+            match memory {
+                Some((window, offset)) => {
+                    window.read(offset, into) || end_without_memory(channel, bus_master)
+                }
+                None => channel.as_mut().is_some_and(|c| c.dma_read(at.0, into)),
             }
-            true
         })
     }
 
     fn store(&mut self, to: Iova, from: &[u8]) -> Result<(), DmaFault> {
         self.check_bus_master(to)?;
-        let channel = &mut self.channel;
+        let (channel, bus_master) = (&mut self.channel, &mut self.bus_master);
         self.memory.access(to, from.len(), true, |at, memory, part| {
             let from = &from[part];
-            match (memory, channel.as_mut()) {
-                (Some((window, offset)), _) => window.write(offset, from),
-                (None, channel) => return channel.is_some_and(|c| c.dma_write(at.0, from)),
+            match memory {
+                Some((window, offset)) => {
+                    window.write(offset, from) || end_without_memory(channel, bus_master)
+                }
+                None => channel.as_mut().is_some_and(|c| c.dma_write(at.0, from)),
             }
-            true
         })
     }
 
@@ -119,11 +143,15 @@ impl<W: Observer> GuestPort<W> {
         offset: u64,
     ) -> Result<(), Errno> {
         let len = usize::try_from(size).map_err(|_| libc::EINVAL)?;
-        fail_if(self.maps() >= MAX_MAPS, libc::ENOSPC)?;
+        fail_if(self.maps() >= self.max_maps, libc::ENOSPC)?;
         let done = match fd {
             Some(fd) => {
-                let window = Window::map(&File::from(fd), offset, len, access.write);
-                let window = window.map_err(|e| e.raw_os_error().unwrap_or(libc::EINVAL))?;
+                let errno = |e: io::Error| e.raw_os_error().unwrap_or(libc::EINVAL);
+                let window =
+                    Window::map(&File::from(fd), offset, len, access.write).map_err(errno)?;
+                if self.populate {
+                    window.populate().map_err(errno)?;
+                }
                 self.memory.map(Iova(at), window, access)
             }
             None => self.memory.map_remote(Iova(at), size, access),
@@ -147,6 +175,16 @@ impl<W: Observer> GuestPort<W> {
     fn check_bus_master(&self, at: Iova) -> Result<(), DmaFault> {
         fail_if(!self.bus_master, DmaFault { at, kind: DmaFaultKind::Unmapped })
     }
+}
+
+/// Ends a client whose memory is gone: no further access reaches it. Returns false.
+#[cold]
+fn end_without_memory(channel: &mut Option<Channel>, bus_master: &mut bool) -> bool {
+    *bus_master = false;
+    if let Some(c) = channel {
+        c.broken.get_or_insert(ConnectionError::Memory);
+    }
+    false
 }
 
 impl<W: Observer> Port for GuestPort<W> {

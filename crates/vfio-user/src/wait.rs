@@ -1,11 +1,14 @@
 //! Waits for descriptors, and a listening socket that removes its path.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::{io::Errno, thread::set_current_timer_slack};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::Metadata;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::{io, num::NonZeroU64, os::unix::fs::FileTypeExt, time::Duration};
+use std::{io, num::NonZeroU64, time::Duration};
 
 /// Waits until `events` occur on one of `fds`, a signal comes, or `timeout` is over (`None`: no
 /// limit). Returns for each descriptor whether it is ready, at its end, or broken.
@@ -66,11 +69,27 @@ pub fn exact_timers() {
 /// Bytes of a socket's path in Linux, with the terminating zero (unix(7)).
 const SUN_PATH: usize = 108;
 
-/// A listening socket at a path, which is removed when the value is dropped.
+/// Connects to the socket at `path` without waiting, and returns a non-blocking connection.
+///
+/// # Errors
+/// As connect(2): `WouldBlock` if too many connections wait to be accepted.
+pub fn connect_now(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
+/// A listening socket at a path, which is removed when the value is dropped, unless another file is
+/// there by then.
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
     path: PathBuf,
+    /// Device and inode of the path.
+    file: (u64, u64),
+    /// Given up for a moment to refuse a client when no other descriptor is left.
+    spare: Option<OwnedFd>,
 }
 
 impl Listener {
@@ -92,29 +111,49 @@ impl Listener {
                 return taken("it exists and is not a socket");
             }
             let refused = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
-            if !UnixStream::connect(path).err().as_ref().is_some_and(refused) {
+            if !connect_now(path).err().as_ref().is_some_and(refused) {
                 return taken("somebody listens there");
             }
             std::fs::remove_file(path)?;
         }
         let socket = UnixListener::bind(path)?;
         socket.set_nonblocking(true)?;
-        Ok(Listener { socket, path: path.to_owned() })
+        let spare = Some(socket.as_fd().try_clone_to_owned()?);
+        let file = identity(&path.symlink_metadata()?);
+        Ok(Listener { socket, path: path.to_owned(), file, spare })
     }
 
     /// Accepts the next client, if one is waiting.
     ///
     /// # Errors
-    /// As accept(2), for instance if the process has no descriptors left.
-    pub fn accept(&self) -> io::Result<Option<UnixStream>> {
+    /// As accept(2). If no descriptor is left, the client is refused.
+    pub fn accept(&mut self) -> io::Result<Option<UnixStream>> {
         match self.socket.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
             Err(e) => match e.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted => Ok(None),
-                _ => Err(e),
+                _ => {
+                    self.refuse(&e);
+                    Err(e)
+                }
             },
         }
     }
+
+    /// Closes the connection of the next client if there is no descriptor for it.
+    fn refuse(&mut self, e: &io::Error) {
+        let none_left = [Errno::MFILE, Errno::NFILE].map(|e| Some(e.raw_os_error()));
+        if none_left.contains(&e.raw_os_error()) {
+            self.spare = None;
+            drop(self.socket.accept());
+            self.spare = self.socket.as_fd().try_clone_to_owned().ok();
+        }
+    }
+}
+
+/// Returns device and inode of a file.
+fn identity(m: &Metadata) -> (u64, u64) {
+    (m.dev(), m.ino())
 }
 
 impl AsFd for Listener {
@@ -125,8 +164,10 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // It may have been removed already.
-        let _ = std::fs::remove_file(&self.path);
+        // It may have been removed or replaced already.
+        if self.path.symlink_metadata().is_ok_and(|m| identity(&m) == self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

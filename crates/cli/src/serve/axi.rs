@@ -208,7 +208,7 @@ impl Served for Rp1 {
 }
 
 /// Serves the cores. Their MAC address comes from the driver's device tree.
-pub(super) fn axi_ethernet(card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
+pub(super) fn axi_ethernet(card: Card, bill: SharedBill, c: ServeContext) -> Result<u8, Error> {
     if card.mac.is_some() {
         return Err(input!(
             "--mac: an AXI Ethernet has no address of its own; it is `local-mac-address` in the \

@@ -8,9 +8,11 @@ use crate::chrome::{Lane, Writer};
 use crate::{Error, error::plain, output::Capture};
 use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
+use doorbell_host_io::records::Records;
+use doorbell_packet::ethernet::pause_quanta;
 use doorbell_vfio_user::{Crossing, Observer};
 use std::path::{Path, PathBuf};
-use std::{fmt::Arguments, fs::File, io::BufWriter};
+use std::{fmt::Arguments, fs::File, io};
 
 /// The BAR with the bus of the AXI cores, and the first offset beyond the cores.
 pub(super) const AXI_BUS: u8 = 1;
@@ -36,8 +38,10 @@ pub(super) struct Bill {
     pub(super) uplink: Uplink,
     capture: Option<Capture>,
     trace: Option<Trace>,
-    /// Why the capture or the trace could not be written on.
-    pub(super) broken: Option<String>,
+    /// Messages about a capture or a trace that could not be written on.
+    pub(super) failures: Vec<String>,
+    /// The capture or the trace is not complete.
+    cut: bool,
 }
 
 /// Messages go to the interrupt controller's page.
@@ -60,7 +64,8 @@ impl Bill {
             uplink,
             capture,
             trace,
-            broken: None,
+            failures: Vec::new(),
+            cut: false,
         }
     }
 
@@ -76,18 +81,37 @@ impl Bill {
             && frame.len() >= doorbell_host_io::pcap::MIN_FRAME as usize
             && let Err(e) = c.frame(at, frame)
         {
-            self.broken = Some(format!("the capture cannot be written: {}", plain(&e)));
-            self.capture = None;
+            self.end_capture(&e);
         }
         self.trace(at, what, format_args!("\"bytes\":{}", frame.len()));
+    }
+
+    /// Ends the capture with the frames that were written. The device goes on without it.
+    #[cold]
+    fn end_capture(&mut self, e: &io::Error) {
+        self.cut = true;
+        self.failures.push(format!("the capture ends here: {}", plain(e)));
+        if let Some(Err(e)) = self.capture.take().map(Capture::finish_short) {
+            self.failures.push(e.to_string());
+        }
     }
 
     fn trace(&mut self, at: Time, what: &'static str, args: std::fmt::Arguments<'_>) {
         if let Some(t) = &mut self.trace
             && let Err(e) = t.event(at, what, args)
         {
-            self.broken = Some(format!("{}: {}", t.path.display(), plain(&e)));
-            self.trace = None;
+            self.end_trace(&e);
+        }
+    }
+
+    /// Ends the trace with the events that were written.
+    #[cold]
+    fn end_trace(&mut self, e: &io::Error) {
+        self.cut = true;
+        if let Some(t) = self.trace.take() {
+            self.failures.push(format!("{}: the trace ends here: {}", t.path.display(), plain(e)));
+            // Readable without the closing bracket.
+            let _ = t.out.finish();
         }
     }
 
@@ -97,25 +121,29 @@ impl Bill {
         self.trace(at, what, format_args!("{place},\"value\":\"{v:#x}\""));
     }
 
-    /// Puts the files in their places.
-    pub(super) fn finish(&mut self) -> Result<(), Error> {
+    /// Puts the files in their places. Returns true if they are complete.
+    pub(super) fn finish(&mut self) -> Result<bool, Error> {
+        if let Some(Err(e)) = self.capture.as_mut().map(Capture::save) {
+            self.end_capture(&e);
+        }
+        if let Some(Err(e)) = self.trace.as_mut().map(|t| t.out.file().save()) {
+            self.end_trace(&e);
+        }
         if let Some(c) = self.capture.take() {
             c.finish()?;
         }
         if let Some(t) = self.trace.take() {
             t.out.finish().map_err(Error::at(t.path.display()))?;
         }
-        Ok(())
+        Ok(!self.cut)
     }
 
     /// Passes a frame of the guest on. The partner at the other end obeys a pause frame, and passes
     /// it on to nobody.
     fn departs(&mut self, frame: &[u8]) {
-        match frame {
-            [0x01, 0x80, 0xc2, 0, 0, 1, _, _, _, _, _, _, 0x88, 0x08, 0, 1, high, low, ..] => {
-                self.pause = Some(u16::from_be_bytes([*high, *low]));
-            }
-            _ => self.uplink.send(frame),
+        match pause_quanta(frame) {
+            Some(quanta) => self.pause = Some(quanta),
+            None => self.uplink.send(frame),
         }
     }
 
@@ -184,7 +212,7 @@ impl Observer for Bill {
 
 /// Every crossing with its time, for Perfetto.
 pub(super) struct Trace {
-    out: Writer<BufWriter<File>>,
+    out: Writer<Records<File>>,
     path: PathBuf,
 }
 
@@ -194,11 +222,11 @@ const LANES: [&str; 4] = ["registers", "DMA", "interrupts", "wire"];
 impl Trace {
     pub(super) fn create(path: &Path) -> Result<Trace, Error> {
         let begin = || {
-            let file = BufWriter::with_capacity(1 << 16, File::create(path)?);
-            let mut out = Writer::begin(file)?;
+            let mut out = Writer::begin(Records::new(File::create(path)?))?;
             for (n, name) in LANES.iter().enumerate() {
                 out.lane(Lane { group: 1, number: n + 1 }, name)?;
             }
+            out.file().save()?;
             Ok(Trace { out, path: path.to_owned() })
         };
         begin().map_err(Error::at(path.display()))
@@ -211,7 +239,8 @@ impl Trace {
             Some("frame") => 4,
             _ => 3,
         };
-        self.out.instant(Lane { group: 1, number }, at.ps() / 1000, what, args)
+        self.out.instant(Lane { group: 1, number }, at.ps() / 1000, what, args)?;
+        self.out.file().end_record()
     }
 }
 

@@ -14,14 +14,21 @@ pub(super) struct ServeContext {
     pub(super) control: Option<Control>,
     pub(super) format: Format,
     pub(super) quiet: bool,
+    /// Guests' memory is allocated when it is handed over.
+    pub(super) populate: bool,
 }
 
 impl ServeContext {
     pub(super) fn notice(&self, what: Arguments<'_>) {
         if !self.quiet {
-            // A closed stderr is no error.
-            let _ = writeln!(stderr(), "doorbell: {what}");
+            self.error(what);
         }
+    }
+
+    /// Says even with `--quiet` what went wrong.
+    pub(super) fn error(&self, what: Arguments<'_>) {
+        // A closed stderr is no error.
+        let _ = writeln!(stderr(), "doorbell: {what}");
     }
 }
 

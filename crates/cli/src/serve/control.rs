@@ -17,8 +17,37 @@ const LONGEST: usize = 256;
 #[derive(Debug)]
 pub(super) struct Control {
     pipe: File,
-    line: Vec<u8>,
+    lines: Lines,
     looked: Instant,
+}
+
+/// Bytes cut into lines.
+#[derive(Debug, Default)]
+struct Lines {
+    /// Bytes that follow the last line.
+    rest: Vec<u8>,
+    /// They belong to a line that is too long.
+    overlong: bool,
+}
+
+impl Lines {
+    /// Returns the next whole line of at most [`LONGEST`] bytes. Control characters are replaced,
+    /// since it is shown on a terminal.
+    fn next(&mut self) -> Option<String> {
+        while let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            if !std::mem::take(&mut self.overlong) && end <= LONGEST {
+                let shown = |c: char| if c.is_control() { ' ' } else { c };
+                let text: String = String::from_utf8_lossy(&line).chars().map(shown).collect();
+                return Some(text.trim().to_owned());
+            }
+        }
+        self.overlong |= self.rest.len() > LONGEST;
+        if self.overlong {
+            self.rest.clear();
+        }
+        None
+    }
 }
 
 impl Control {
@@ -34,7 +63,7 @@ impl Control {
         }
         let pipe =
             OpenOptions::new().read(true).write(true).open(path).map_err(|e| wrong(plain(&e)))?;
-        Ok(Control { pipe, line: Vec::new(), looked: Instant::now() })
+        Ok(Control { pipe, lines: Lines::default(), looked: Instant::now() })
     }
 
     /// Returns the descriptor to wait for.
@@ -44,13 +73,7 @@ impl Control {
 
     /// Returns the next line, if it is time to look and there is one. Overlong lines are dropped.
     pub(super) fn line(&mut self) -> Option<String> {
-        let whole = |line: &mut Vec<u8>| {
-            let end = line.iter().position(|b| *b == b'\n')?;
-            let rest = line.split_off(end + 1);
-            let said = String::from_utf8_lossy(&std::mem::replace(line, rest)).trim().to_owned();
-            Some(said)
-        };
-        if let Some(said) = whole(&mut self.line) {
+        if let Some(said) = self.lines.next() {
             return Some(said);
         }
         if self.looked.elapsed() < EVERY {
@@ -62,13 +85,9 @@ impl Control {
             && ready.contains(&true);
         let mut more = [0; LONGEST];
         if there && let Ok(n) = self.pipe.read(&mut more) {
-            self.line.extend_from_slice(&more[..n]);
+            self.lines.rest.extend_from_slice(&more[..n]);
         }
-        let said = whole(&mut self.line);
-        if said.is_none() && self.line.len() > LONGEST {
-            self.line.clear();
-        }
-        said
+        self.lines.next()
     }
 }
 

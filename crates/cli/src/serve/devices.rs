@@ -26,7 +26,7 @@ pub(super) struct Entry {
     /// The rate of its wire.
     pub(super) bits_per_second: u64,
     /// Serves it until a signal stops it.
-    pub(super) serve: fn(Card, SharedBill, ServeContext) -> Result<(), Error>,
+    pub(super) serve: fn(Card, SharedBill, ServeContext) -> Result<u8, Error>,
 }
 
 /// A bus by whose rules a device is counted.
@@ -140,7 +140,7 @@ fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<SharedBill>, at: Time, r: Reg, v
     }
 }
 
-fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
+fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<u8, Error> {
     use doorbell_devices::mlx5::Config;
     let polled = !card.trap_doorbells;
     let (mac, fail_every) = (card.mac.unwrap_or(Config::CONNECTX.mac), card.fail_every);
@@ -198,7 +198,7 @@ impl Served for Mlx5 {
 const E1000_MEMORY: u32 = 128 << 10;
 const E1000_IO: u32 = 64;
 
-fn e1000(cfg: Config, card: Card, bill: SharedBill, c: ServeContext) -> Result<(), Error> {
+fn e1000(cfg: Config, card: Card, bill: SharedBill, c: ServeContext) -> Result<u8, Error> {
     let cfg = Config { mac: card.mac.unwrap_or(cfg.mac), cache_line: 64, ..cfg };
     let mut capabilities = vec![Capability::Power { resets: true }];
     if cfg.variant != Variant::I82540Em {

@@ -1,6 +1,7 @@
 //! The event loop of `serve`: guests, device, wire and page have their turns, one after another.
 //!
-//! Everything runs on this thread, so that an unmap or a reset is complete when it is answered.
+//! Everything runs on this thread, so that an unmap or a reset is complete when it is answered. It
+//! never waits for a client beyond the bounds of `doorbell_vfio_user` ([`Guard`] ends other waits).
 //! Between turns the loop waits until a descriptor is readable or a timer expires. A [`Transport`]
 //! connects the guests.
 //!
@@ -10,8 +11,9 @@
 
 use super::context::{Clock, ServeContext, SharedBill};
 use super::{control::Control, metrics::Metrics, report::Report, uplink::MAX_FRAME};
-use crate::{Error, failed, output::print, progress::Interrupt};
+use crate::{DONE, Error, MISSED, failed, output::print, progress::Interrupt};
 use doorbell_hal::{DropReason, RxVerdict, Span, Time};
+use doorbell_host_io::shared::Guard;
 use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
 use doorbell_vfio_user::{exact_timers, readable};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
@@ -77,6 +79,8 @@ const BURST: usize = 32;
 pub(super) const NAP: Duration = Duration::from_millis(200);
 /// Time after which a refused frame is offered again.
 const RETRY: Span = Span::from_us(500);
+/// Time after a client that could not be accepted during which no other is.
+const REST: Span = Span::from_ms(100);
 /// Time after the last request or doorbell during which the loop does not sleep.
 pub(super) const AWAKE: Span = Span::from_us(50);
 
@@ -149,10 +153,11 @@ pub(super) fn run<T: Transport>(
     bits_per_second: u64,
     bill: SharedBill,
     mut c: ServeContext,
-) -> Result<(), Error> {
+) -> Result<u8, Error> {
     let system = |e: io::Error| failed!("{e}");
     exact_timers();
-    let stop = Interrupt::watched().map_err(system)?;
+    let _guard = Guard::new().map_err(system)?;
+    let stop = Interrupt::patient().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     flag::register(SIGUSR1, Arc::clone(&show)).map_err(system)?;
     flag::register(SIGUSR2, Arc::clone(&cable)).map_err(system)?;
@@ -164,11 +169,13 @@ pub(super) fn run<T: Transport>(
         paused: false,
         byte: Span::from_ps(8_000_000_000_000 / bits_per_second),
     };
-    let (mut plugged, mut ready) = (true, Vec::new());
+    let (mut plugged, mut ready, mut listens_from) = (true, Vec::new(), Time::ZERO);
     c.notice(format_args!("{} is ready", t.report().device));
     while !stop.came() {
-        if show.swap(false, Ordering::Relaxed) {
-            print(&t.report().show(c.format))?;
+        if show.swap(false, Ordering::Relaxed)
+            && let Err(e) = print(&t.report().show(c.format))
+        {
+            c.error(format_args!("{e}"));
         }
         if cable.swap(false, Ordering::Relaxed) {
             plugged = !plugged;
@@ -182,23 +189,32 @@ pub(super) fn run<T: Transport>(
             }
         }
         let mut busy = false;
-        if t.listens()
-            && let Some(socket) = c.socket.accept().map_err(system)?
-        {
-            if !t.connected() {
-                bill.borrow_mut().uplink.restart();
-                (wire.held, wire.paused) = (None, false);
+        if t.listens() && clock.now() >= listens_from {
+            match c.socket.accept() {
+                Ok(Some(socket)) => {
+                    if !t.connected() {
+                        bill.borrow_mut().uplink.restart();
+                        (wire.held, wire.paused) = (None, false);
+                    }
+                    if let Err(e) = t.connect(clock.now(), socket, &c) {
+                        c.notice(format_args!("rejected connection: {e}"));
+                    }
+                    busy = true;
+                }
+                Ok(None) => {}
+                Err(e) => {
+                    c.notice(format_args!("rejected connection: {e}"));
+                    listens_from = clock.now() + REST;
+                }
             }
-            t.connect(clock.now(), socket, &c).map_err(system)?;
-            busy = true;
         }
         busy |= t.serve(&clock, &c);
         bill.borrow_mut().uplink.flush();
         busy |= wire.deliver(&mut t, &bill, &clock);
         bill.borrow_mut().uplink.flush();
         t.finish_turn(&clock, busy, &c);
-        if let Some(why) = bill.borrow_mut().broken.take() {
-            return Err(Error::Failed(why));
+        for why in bill.borrow_mut().failures.drain(..) {
+            c.error(format_args!("{why}"));
         }
         if let Some(why) = bill.borrow_mut().uplink.lost.take() {
             c.notice(format_args!("the uplink is gone: {why}"));
@@ -221,7 +237,7 @@ pub(super) fn run<T: Transport>(
         let bill = bill.borrow();
         let mut fds: Vec<_> = c.metrics.iter().flat_map(Metrics::fds).collect();
         let metrics = fds.len();
-        fds.extend(t.listens().then(|| c.socket.as_fd()));
+        fds.extend((t.listens() && now >= listens_from).then(|| c.socket.as_fd()));
         fds.extend(t.fds());
         fds.extend(c.control.iter().map(Control::fd));
         if wire.free <= now && wire.held.is_none() && t.connected() {
@@ -233,13 +249,16 @@ pub(super) fn run<T: Transport>(
         if sleeps {
             t.set_sleeping(false);
         }
-        if let Some(m) = &mut c.metrics
-            && (ready[..metrics].contains(&true) || metrics > 1)
-        {
-            m.serve(|| t.report());
+        if let Some(m) = &mut c.metrics {
+            m.serve(&ready[..metrics], || t.report());
         }
     }
     t.close(&clock);
+    // The files are put in their places even if stdout is gone.
+    let complete = bill.borrow_mut().finish();
+    for why in bill.borrow_mut().failures.drain(..) {
+        c.error(format_args!("{why}"));
+    }
     print(&t.report().show(c.format))?;
-    bill.borrow_mut().finish()
+    Ok(if complete? { DONE } else { MISSED })
 }

@@ -10,16 +10,21 @@ use crate::Error;
 use doorbell_hal::{HcallDevice, RxVerdict, Time};
 use doorbell_layout::ibmvnic::hcall;
 use doorbell_papr_io::{
-    DeviceCallbacks, Guest, Partition, PluginStats, PollCursor, Unit, publish_credits, step,
+    DeviceCallbacks, Greeted, Newcomer, Partition, PluginStats, PollCursor, Unit, publish_credits,
+    step,
 };
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::{io, os::fd::BorrowedFd, time::Duration};
+use std::{io, mem, time::Duration};
 
 /// The description of the way to the device in a report.
 pub(super) const BUS: &str = "hypervisor calls";
 
 /// Turns after which a busy server also checks the sockets of its guests.
 const LISTENS: u32 = 256;
+
+/// The most connections that have not introduced themselves.
+const NEWCOMERS: usize = 8;
 
 pub(super) type Port = Partition<SharedBill>;
 
@@ -56,6 +61,8 @@ struct Hcalls<D> {
     adapter: Adapter,
     device: D,
     ports: Vec<Port>,
+    /// Connections that have not introduced themselves, the oldest first.
+    newcomers: Vec<Newcomer>,
     bill: SharedBill,
     /// The count of each of the adapter's calls; the last is of any other.
     made: Vec<u64>,
@@ -72,11 +79,12 @@ pub(super) fn serve<D: Backend>(
     partitions: usize,
     bill: SharedBill,
     c: ServeContext,
-) -> Result<(), Error> {
+) -> Result<u8, Error> {
     let hcalls = Hcalls {
         adapter,
         device,
         ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
+        newcomers: Vec::new(),
         bill: bill.clone(),
         made: vec![0; adapter.calls.len() + 1],
         guests: 0,
@@ -89,7 +97,8 @@ pub(super) fn serve<D: Backend>(
 impl<D: Backend> Hcalls<D> {
     /// Answers the pending calls of a partition, one of each CPU. Returns true if there was any.
     fn answer(&mut self, i: usize, clock: &Clock) -> bool {
-        let (mut any, mut cursor) = (false, PollCursor::default());
+        let guests = self.ports.iter().filter(|p| p.connected()).count();
+        let (mut any, mut cursor) = (false, PollCursor::among(guests));
         let (device, ports) = (&mut self.device, &mut self.ports);
         while let Some(call) = step(device, ports, i, clock.now(), &mut cursor, &D::CALLBACKS) {
             any = true;
@@ -101,6 +110,27 @@ impl<D: Backend> Hcalls<D> {
 
     fn answer_all(&mut self, clock: &Clock) -> bool {
         (0..self.ports.len()).fold(false, |any, i| self.answer(i, clock) | any)
+    }
+
+    /// Connects the newcomers that have introduced themselves, each to a partition without a guest.
+    fn greet(&mut self, c: &ServeContext) {
+        for newcomer in mem::take(&mut self.newcomers) {
+            let Some(i) = self.ports.iter().position(Port::is_free) else {
+                c.notice(format_args!("rejected connection: every partition has a guest"));
+                continue;
+            };
+            match newcomer.greet(self.adapter.unit, c.populate) {
+                Greeted::Waits(newcomer) => self.newcomers.push(newcomer),
+                Greeted::Refused(gone) => {
+                    c.notice(format_args!("rejected connection: not a guest: {gone}"));
+                }
+                Greeted::Guest(guest) => {
+                    self.guests += 1;
+                    self.ports[i].connect(*guest);
+                    c.notice(format_args!("partition {i} has a guest"));
+                }
+            }
+        }
     }
 }
 
@@ -120,18 +150,12 @@ impl<D: Backend> Transport for Hcalls<D> {
     }
 
     fn connect(&mut self, _: Time, socket: UnixStream, c: &ServeContext) -> io::Result<()> {
-        let Some(i) = self.ports.iter().position(|p| !p.connected()) else {
-            c.notice(format_args!("rejected connection: every partition has a guest"));
-            return Ok(());
-        };
-        match Guest::handshake(socket, self.adapter.unit) {
-            Err(gone) => c.notice(format_args!("rejected connection: not a guest: {gone}")),
-            Ok(guest) => {
-                self.guests += 1;
-                self.ports[i].connect(guest);
-                c.notice(format_args!("partition {i} has a guest"));
-            }
+        // The oldest has had the most time.
+        if self.newcomers.len() == NEWCOMERS {
+            self.newcomers.remove(0);
         }
+        self.newcomers.push(Newcomer::new(socket)?);
+        self.greet(c);
         Ok(())
     }
 
@@ -161,6 +185,9 @@ impl<D: Backend> Transport for Hcalls<D> {
         // Announcements of memory and of a guest's end can wait for a while, but not for ever.
         self.turns = self.turns.wrapping_add(1);
         let listens = !busy || self.turns.is_multiple_of(LISTENS);
+        if listens {
+            self.greet(c);
+        }
         for i in 0..self.ports.len() {
             publish_credits(&mut self.device, &mut self.ports, i, now, &D::CALLBACKS);
             let port = &mut self.ports[i];
@@ -190,7 +217,11 @@ impl<D: Backend> Transport for Hcalls<D> {
     }
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.ports.iter().flat_map(Port::fds).collect()
+        self.ports
+            .iter()
+            .flat_map(Port::fds)
+            .chain(self.newcomers.iter().map(AsFd::as_fd))
+            .collect()
     }
 
     fn report(&self) -> Report {

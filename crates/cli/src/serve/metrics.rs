@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const MOST: usize = 8;
 const LONGEST: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Time after a failed accept during which there is no other.
+const REST: Duration = Duration::from_millis(100);
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
                     Connection: close\r\n";
 
@@ -20,6 +22,9 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; 
 pub(super) struct Metrics {
     listener: TcpListener,
     waiting: Vec<(TcpStream, Vec<u8>, Instant)>,
+    listens_from: Instant,
+    /// The longest time for a request.
+    patience: Duration,
 }
 
 impl Metrics {
@@ -30,24 +35,24 @@ impl Metrics {
         };
         let listener = TcpListener::bind(address).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;
-        Ok(Metrics { listener, waiting: Vec::new() })
+        let (listens_from, patience) = (Instant::now(), PATIENCE);
+        Ok(Metrics { listener, waiting: Vec::new(), listens_from, patience })
     }
 
     /// Returns the descriptors to wait for.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::once(self.listener.as_fd()).chain(self.waiting.iter().map(|(s, ..)| s.as_fd()))
+        let listens = self.waiting.len() < MOST && Instant::now() >= self.listens_from;
+        let listener = listens.then(|| self.listener.as_fd());
+        self.waiting.iter().map(|(s, ..)| s.as_fd()).chain(listener)
     }
 
-    /// Serves the connections that are ready.
-    pub(super) fn serve(&mut self, report: impl Fn() -> Report) {
-        while self.waiting.len() < MOST
-            && let Ok((stream, _)) = self.listener.accept()
-        {
-            if stream.set_nonblocking(true).is_ok() {
-                self.waiting.push((stream, Vec::new(), Instant::now()));
-            }
-        }
+    /// Serves the connections that are `ready`, given in the order of [`Metrics::fds`].
+    pub(super) fn serve(&mut self, ready: &[bool], report: impl Fn() -> Report) {
+        let mut ready = ready.iter().copied();
         self.waiting.retain_mut(|(stream, asked, since)| {
+            if !ready.next().unwrap_or(false) {
+                return since.elapsed() < self.patience;
+            }
             let mut chunk = [0; 1024];
             match stream.read(&mut chunk) {
                 Ok(0) => return false,
@@ -62,8 +67,19 @@ impl Metrics {
                 let _ = stream.write_all(answer.as_bytes());
                 return false;
             }
-            asked.len() < LONGEST && since.elapsed() < PATIENCE
+            asked.len() < LONGEST && since.elapsed() < self.patience
         });
+        if !ready.next().unwrap_or(false) {
+            return;
+        }
+        let now = Instant::now();
+        match self.listener.accept() {
+            Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
+                self.waiting.push((stream, Vec::new(), now));
+            }
+            // No descriptor is left, perhaps; the connection stays where it is.
+            _ => self.listens_from = now + REST,
+        }
     }
 }
 

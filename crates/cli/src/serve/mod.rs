@@ -18,7 +18,7 @@ mod vfio;
 mod vio_devices;
 
 use crate::args::{Output, Serve};
-use crate::{DONE, Error, input, output::Capture};
+use crate::{Error, input, output::Capture};
 use bill::Bill;
 use context::{ServeContext, SharedBill};
 use control::Control;
@@ -113,8 +113,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
     };
     let (bill, context) =
         surroundings(args, platform.rules(), entry.bits_per_second, "--socket", path)?;
-    (entry.serve)(card, bill, context)?;
-    Ok(DONE)
+    (entry.serve)(card, bill, context)
 }
 
 /// Serves a device that guests reach by hypervisor calls.
@@ -142,8 +141,7 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     let setup = vio_devices::Setup { partitions: args.partitions.into(), trunk: args.trunk };
     let (bill, context) =
         surroundings(args, Meter::Hypervisor, adapter.bits_per_second, "--plugin-socket", path)?;
-    (kind.serve)(adapter, setup, bill, context)?;
-    Ok(DONE)
+    (kind.serve)(adapter, setup, bill, context)
 }
 
 /// Opens pipe, wire, files, page and socket, in this order, so that wrong arguments are reported
@@ -165,7 +163,8 @@ fn surroundings(
     let socket = Listener::bind(path).map_err(Error::at(place))?;
     let Output { format, quiet } = args.output;
     let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
-    Ok((bill, ServeContext { socket, metrics, control, format, quiet }))
+    let populate = args.populate;
+    Ok((bill, ServeContext { socket, metrics, control, format, quiet, populate }))
 }
 
 /// Parses `wqe@N`: one WQE in N fails.

@@ -9,7 +9,7 @@ mod large;
 use crate::{Error, error::plain, input};
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap;
-use doorbell_vfio_user::Listener;
+use doorbell_vfio_user::{Listener, connect_now};
 use large::Kernel;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -229,7 +229,7 @@ impl Stream {
     fn open(path: &Path) -> io::Result<Stream> {
         let (peer, listener, path) = (None, None, path.to_owned());
         let mut s = Stream { peer, listener, path, input: Vec::new(), output: Vec::new() };
-        match UnixStream::connect(&s.path) {
+        match connect_now(&s.path) {
             Ok(peer) => s.adopt(peer)?,
             Err(_) => s.listener = Some(Listener::bind(&s.path)?),
         }
@@ -277,7 +277,7 @@ impl Stream {
     fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
         self.flush();
         if self.peer.is_none() {
-            let peer = self.listener.as_ref()?.accept().ok()??;
+            let peer = self.listener.as_mut()?.accept().ok()??;
             self.adopt(peer).ok()?;
         }
         loop {

@@ -65,8 +65,11 @@ pub(super) fn serve<D: Served>(
     function: io::Result<Function<D, SharedBill>>,
     bill: SharedBill,
     c: ServeContext,
-) -> Result<(), Error> {
-    let function = function.map_err(|e| input!("{e}"))?;
+) -> Result<u8, Error> {
+    let mut function = function.map_err(|e| input!("{e}"))?;
+    if c.populate {
+        function = function.with_populated_memory();
+    }
     let of = bill.clone();
     let vfio = Vfio { card, function, bill: of, clients: 0, rang: Time::ZERO, unknown: 0 };
     run(vfio, card.bits_per_second, bill, c)

@@ -19,7 +19,7 @@ pub(super) struct Kind {
     /// same unit address.
     pub(super) adapter: Adapter,
     /// Serves it until a signal stops it.
-    pub(super) serve: fn(Adapter, Setup, SharedBill, ServeContext) -> Result<(), Error>,
+    pub(super) serve: fn(Adapter, Setup, SharedBill, ServeContext) -> Result<u8, Error>,
 }
 
 /// The partitions of the hypervisor.

@@ -6,6 +6,8 @@
     reason = "shared by test binaries that each use a part"
 )]
 
+pub mod served;
+
 use jsonschema::Validator;
 use serde_json::Value;
 use std::path::Path;

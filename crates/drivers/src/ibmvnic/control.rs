@@ -18,6 +18,8 @@ use doorbell_layout::ibmvnic::{
 /// Tries of INIT while the server is not up, with a pause between them.
 const INITS: u32 = 100;
 const INIT_PAUSE: Span = Span::from_ms(50);
+/// The time within which servers answer.
+const OVERDUE: Span = Span::from_ms(1);
 
 /// Reason for a reset (`enum ibmvnic_reset_reason`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +228,7 @@ impl Control {
     /// Waits until the server has answered INIT, or has sent INIT and was answered. Returns false
     /// after `limit`.
     fn await_init<H: Hypervisor>(&mut self, h: &mut H, limit: Time) -> Step<bool> {
+        let begun = h.now();
         loop {
             while let Some(m) = self.next(h) {
                 self.stats.stale_answers += u64::from(m.is_some());
@@ -245,7 +248,7 @@ impl Control {
             if h.now() >= limit {
                 return Ok(false);
             }
-            h.relax();
+            pause(h, begun);
         }
     }
 
@@ -265,7 +268,8 @@ impl Control {
 
     /// Waits for the response to command `c`.
     pub(super) fn wait<H: Hypervisor>(&mut self, h: &mut H, c: u8) -> Step<Message> {
-        let limit = h.now() + self.command_timeout;
+        let begun = h.now();
+        let limit = begun + self.command_timeout;
         loop {
             while let Some(m) = self.next(h) {
                 match m {
@@ -283,7 +287,7 @@ impl Control {
             if h.now() >= limit {
                 return Err(OpenError::Timeout(name(c)).into());
             }
-            h.relax();
+            pause(h, begun);
         }
     }
 
@@ -301,6 +305,13 @@ impl Control {
             code => Err(OpenError::Refused(name(m[1]), code).into()),
         }
     }
+}
+
+/// Pauses between two looks for a message that has been waited for since `begun`. One that is
+/// overdue was lost, perhaps, and is looked for less often.
+fn pause<H: Hypervisor>(h: &mut H, begun: Time) {
+    let waited = h.now().since(begun);
+    if waited < OVERDUE { h.relax() } else { h.delay(Span::from_ps(waited.ps() / 64)) }
 }
 
 fn handshake(command: u8) -> [u8; MESSAGE] {

@@ -83,7 +83,10 @@ impl RxQueue {
         while self.crq.number.is_some()
             && let Some(m) = self.crq.ring.next(h)
         {
-            self.stats.rx_unread += u64::from(m.rc.get() != rc::ABORTED.into());
+            // Only a completion without an error has a frame.
+            let code = m.rc.get();
+            self.stats.rx_unread += u64::from(code == 0);
+            self.stats.rx_errors += u64::from(code != 0 && code != rc::ABORTED.into());
         }
         for (i, p) in self.posted.iter_mut().enumerate() {
             if core::mem::take(p) {

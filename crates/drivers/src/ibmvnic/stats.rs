@@ -44,7 +44,7 @@ counters! {
         rx_add_arrays: "Arrays of receive buffers sent.",
         rx_added: "Buffers in them.",
         rx_add_failed: "Arrays of receive buffers that were refused.",
-        rx_unread: "Completions lost in a reset.",
+        rx_unread: "Completions of frames lost in a reset.",
         rx_lost: "Buffers that a reset took back.",
         irqs: "Interrupts.",
         poll_rechecks: "Polls that found more after interrupts were on again.",

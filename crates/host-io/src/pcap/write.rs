@@ -1,8 +1,9 @@
 //! Writing pcapng: one section, interfaces, enhanced packets.
 
 use super::{MAX_FRAME, MIN_FRAME};
+use crate::records::Records;
 use doorbell_hal::Time;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 use tempfile::NamedTempFile;
@@ -25,10 +26,10 @@ const END_OF_OPTIONS: [u8; 4] = [0; 4];
 /// Frames are written in the order of the calls, whatever their times, rounded down to 1 ns.
 #[derive(Debug)]
 pub struct Writer {
-    out: BufWriter<NamedTempFile>,
+    out: Records<NamedTempFile>,
     target: PathBuf,
     interfaces: u32,
-    /// A write failed, perhaps in the middle of a block.
+    /// A write failed, and frames are missing.
     broken: bool,
 }
 
@@ -63,7 +64,7 @@ impl Writer {
             .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
             .tempfile_in(directory)
             .map_err(|e| at_path(named, &e))?;
-        let out = BufWriter::with_capacity(1 << 16, file);
+        let out = Records::new(file);
         let mut writer = Writer { out, target, interfaces: 0, broken: false };
         // Byte-order magic, version 1.0, section length not given; no options.
         writer.block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes(), &[1, 0, 0, 0], &[0xff; 8]])?;
@@ -100,6 +101,8 @@ impl Writer {
                 &END_OF_OPTIONS,
             ],
         )?;
+        // A file that ends early has its head at least.
+        self.save()?;
         self.interfaces += 1;
         Ok(InterfaceId(self.interfaces - 1))
     }
@@ -134,19 +137,39 @@ impl Writer {
         )
     }
 
-    /// Flushes the file and moves it to its target. Returns the path: the one given, or the one
-    /// that it links to.
+    /// Writes all frames and moves the file to its target. Returns the path: the one given, or the
+    /// one that it links to.
     ///
     /// # Errors
     /// If writing or renaming fails, or an earlier write did. An older file then stays.
-    pub fn finish(self) -> io::Result<PathBuf> {
+    pub fn finish(mut self) -> io::Result<PathBuf> {
         if self.broken {
             let e = io::Error::other("an earlier write to this capture failed");
             return Err(at_path(&self.target, &e));
         }
-        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        self.save()?;
+        self.finish_short()
+    }
+
+    /// Moves the file to its target, with the frames that it could take. Returns the path.
+    ///
+    /// # Errors
+    /// If renaming fails. An older file then stays.
+    pub fn finish_short(self) -> io::Result<PathBuf> {
+        let file = self.out.into_file();
         file.persist(&self.target).map_err(|e| at_path(&self.target, &e.error))?;
         Ok(self.target)
+    }
+
+    /// Writes the frames that are held in memory.
+    ///
+    /// # Errors
+    /// If the file does not take them. They are missing then, and the file ends behind a whole
+    /// frame.
+    pub fn save(&mut self) -> io::Result<()> {
+        let saved = self.out.save();
+        self.broken |= saved.is_err();
+        saved
     }
 
     /// Writes one block: type, length, content, length again. `parts` together have a multiple of
@@ -154,16 +177,15 @@ impl Writer {
     fn block(&mut self, kind: u32, parts: &[&[u8]]) -> io::Result<()> {
         let len = 12 + parts.iter().map(|p| p.len() as u32).sum::<u32>();
         debug_assert!(len.is_multiple_of(4), "a block is not padded");
-        // Cleared again once the block is whole.
-        let broken = std::mem::replace(&mut self.broken, true);
         self.out.write_all(&kind.to_le_bytes())?;
         self.out.write_all(&len.to_le_bytes())?;
         for part in parts {
             self.out.write_all(part)?;
         }
         self.out.write_all(&len.to_le_bytes())?;
-        self.broken = broken;
-        Ok(())
+        let ended = self.out.end_record();
+        self.broken |= ended.is_err();
+        ended
     }
 }
 

@@ -1,9 +1,12 @@
 //! Event file descriptors, as VFIO and vfio-user pass them.
+//!
+//! The other process may change the flags of a description that it shares. No call here relies on
+//! O_NONBLOCK.
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::ioctl_fionbio;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A counter that one process adds to and another waits for (`eventfd(2)`).
@@ -27,29 +30,27 @@ impl EventFd {
         Ok(EventFd(self.0.try_clone()?))
     }
 
-    /// Adds one to the counter.
-    pub fn signal(&self) {
-        // A full counter has signalled already; a descriptor that is no eventfd is its sender's
-        // mistake. Neither needs a report.
-        let _ = (&self.0).write_all(&1u64.to_ne_bytes());
+    /// Adds one to the counter. Returns false if that had to wait, and a signal has ended the wait:
+    /// the counter is full, and its owner has made the description blocking.
+    pub fn signal(&self) -> bool {
+        // A full counter has signalled already, which is no failure.
+        rustix::io::write(&self.0, &1u64.to_ne_bytes()) != Err(Errno::INTR)
     }
 
     /// Returns the number of signals since the last call, without waiting.
     pub fn take(&self) -> u64 {
         let mut count = [0; 8];
-        match (&self.0).read_exact(&mut count) {
-            Ok(()) => u64::from_ne_bytes(count),
-            Err(_) => 0,
+        let all = &mut [IoSliceMut::new(&mut count)];
+        match preadv2(&self.0, all, u64::MAX, ReadWriteFlags::NOWAIT) {
+            Ok(8) => u64::from_ne_bytes(count),
+            _ => 0,
         }
     }
 }
 
-/// Takes a descriptor that another process has sent and makes it non-blocking, so that a signal
-/// never waits.
+/// Takes a descriptor that another process has sent.
 impl From<OwnedFd> for EventFd {
     fn from(fd: OwnedFd) -> EventFd {
-        // A descriptor that refuses is no eventfd; signals to it are lost.
-        let _ = ioctl_fionbio(&fd, true);
         EventFd(File::from(fd))
     }
 }

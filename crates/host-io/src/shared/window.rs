@@ -4,39 +4,66 @@
 //! [`Window`] copies in and out with atomic accesses of up to 8 bytes. An aligned 1-, 2-, 4- or
 //! 8-byte field is therefore read and written whole, as a descriptor's status has to be. Each write
 //! is released and each read acquired: writes are seen in their order, as a device's posted writes
-//! are on a bus.
+//! are on a bus. The file may shrink, or the system run out of memory: see [`Guard`](super::Guard).
 
-use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, memfd_create};
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use super::guard::{Registered, page_of};
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::param::page_size;
+use std::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,
+};
 use std::{ffi::CStr, fs::File, io};
 
 /// A mapped part of a file that other processes have mapped too.
 #[derive(Debug)]
 pub struct Window {
+    // Dropped first, while the addresses are mapped.
+    registered: Registered,
     memory: MmapRaw,
     writable: bool,
 }
 
 impl Window {
-    /// Maps `len` bytes of `file` from `offset` on.
+    /// Maps `len` bytes of `file` from `offset` on, and [seals](seal) the file if that is possible.
     ///
     /// # Errors
-    /// If the file ends before that, or the system refuses. Access to a file that is truncated
-    /// later raises SIGBUS: take files only from trusted processes, or seal them.
+    /// If the file ends before that, if a part of a huge page is meant, or if the system refuses.
     pub fn map(file: &File, offset: u64, len: usize, writable: bool) -> io::Result<Window> {
+        let wrong = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        seal(file);
         let end = offset.checked_add(len as u64);
         let size = file.metadata()?.len();
         if end.is_none_or(|end| end > size) {
-            let why =
-                format!("{len:#x} bytes from {offset:#x} on are not inside a file of {size:#x}");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            return wrong(format!(
+                "{len:#x} bytes from {offset:#x} on are not inside a file of {size:#x}"
+            ));
+        }
+        let page = page_of(file)?;
+        if page > page_size() && !(offset | len as u64).is_multiple_of(page as u64) {
+            return wrong(format!("{len:#x} bytes from {offset:#x} on are not whole huge pages"));
         }
         let mut options = MmapOptions::new();
         options.offset(offset).len(len);
         let memory =
             if writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
-        Ok(Window { memory, writable })
+        let registered = Registered::new(memory.as_ptr(), len, page)?;
+        Ok(Window { registered, memory, writable })
+    }
+
+    /// Makes the system allocate all its memory now.
+    ///
+    /// # Errors
+    /// If there is not enough.
+    pub fn populate(&self) -> io::Result<()> {
+        let how = if self.writable { Advice::PopulateWrite } else { Advice::PopulateRead };
+        self.memory.advise(how)
+    }
+
+    /// Returns true once an access has found a page without memory: the file was truncated, or the
+    /// system has no memory left for it.
+    pub fn lost(&self) -> bool {
+        self.registered.lost()
     }
 
     /// Returns its length in bytes.
@@ -54,11 +81,12 @@ impl Window {
         self.writable
     }
 
-    /// Copies `into.len()` bytes from `offset` on into `into`.
+    /// Copies `into.len()` bytes from `offset` on into `into`. Returns false if the window is
+    /// [lost](Window::lost), and the bytes are therefore not those of the file.
     ///
     /// # Panics
     /// If they are not inside the window; the caller must check.
-    pub fn read(&self, offset: usize, into: &mut [u8]) {
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
         self.inside(offset, into.len());
         let mut done = 0;
         while done < into.len() {
@@ -86,13 +114,15 @@ impl Window {
             done += width;
         }
         fence(Ordering::Acquire);
+        !self.lost()
     }
 
-    /// Copies `from` to `offset`.
+    /// Copies `from` to `offset`. Returns false if the window is [lost](Window::lost), and the
+    /// bytes are therefore not in the file.
     ///
     /// # Panics
     /// If it does not fit inside the window, or the window is read-only; the caller must check.
-    pub fn write(&self, offset: usize, from: &[u8]) {
+    pub fn write(&self, offset: usize, from: &[u8]) -> bool {
         self.inside(offset, from.len());
         assert!(self.writable, "write to a window mapped for reading");
         fence(Ordering::Release);
@@ -121,6 +151,40 @@ impl Window {
             }
             done += width;
         }
+        // The handler of SIGBUS runs on this thread.
+        compiler_fence(Ordering::SeqCst);
+        !self.lost()
+    }
+
+    /// Returns the aligned 8-byte word at `offset`.
+    ///
+    /// # Panics
+    /// If it is not inside the window or not aligned, or the window is read-only.
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        self.inside(offset, 8);
+        assert!(
+            self.writable && offset.is_multiple_of(8),
+            "word of a window mapped for reading, or unaligned"
+        );
+        let at = self.memory.as_mut_ptr().wrapping_add(offset).cast::<AtomicU64>();
+        // SAFETY: as in `write`: the 8 bytes are in the mapping, which begins on a page, and
+        // aligned; they live as long as `self`.
+        unsafe { &*at }
+    }
+
+    /// Returns the aligned 4-byte word at `offset`.
+    ///
+    /// # Panics
+    /// As [`Window::word`].
+    pub fn half_word(&self, offset: usize) -> &AtomicU32 {
+        self.inside(offset, 4);
+        assert!(
+            self.writable && offset.is_multiple_of(4),
+            "word of a window mapped for reading, or unaligned"
+        );
+        let at = self.memory.as_mut_ptr().wrapping_add(offset).cast::<AtomicU32>();
+        // SAFETY: as in `word`.
+        unsafe { &*at }
     }
 
     /// Swaps an aligned 8-byte word with zero and returns it.
@@ -128,15 +192,7 @@ impl Window {
     /// # Panics
     /// If it is not inside the window or not aligned, or the window is read-only.
     pub fn take_u64(&self, offset: usize) -> u64 {
-        self.inside(offset, 8);
-        assert!(
-            self.writable && offset.is_multiple_of(8),
-            "take from a window mapped for reading, or unaligned"
-        );
-        let at = self.memory.as_mut_ptr().wrapping_add(offset).cast::<AtomicU64>();
-        // SAFETY: as in `write`: the 8 bytes are in the mapping, which begins on a page, and
-        // aligned.
-        let word = unsafe { &*at };
+        let word = self.word(offset);
         // Polled far more often than written: a load leaves the cache line with the writer.
         if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::AcqRel) }
     }
@@ -156,14 +212,22 @@ pub fn width(address: usize, left: usize) -> usize {
     usize::min(aligned, fits)
 }
 
-/// Creates a memory file of `len` zero bytes, to be shared with another process. `name` appears in
-/// /proc.
+/// Prevents the file from shrinking, if it is memory that can be sealed. Returns true if it cannot
+/// shrink.
+pub fn seal(file: &File) -> bool {
+    fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
+        || fcntl_add_seals(file, SealFlags::SHRINK).is_ok()
+}
+
+/// Creates a memory file of `len` zero bytes, to be shared with another process, which cannot
+/// change its length. `name` appears in /proc.
 ///
 /// # Errors
 /// If the system has no memory or descriptors left.
 pub fn memfd(name: &CStr, len: u64) -> io::Result<File> {
-    let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+    let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     file.set_len(len)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file)
 }
 

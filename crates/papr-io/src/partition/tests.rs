@@ -64,14 +64,17 @@ impl Bench {
     fn new(kind: u32) -> Bench {
         let (socket, ours) = UnixStream::pair().unwrap();
         let offer = Handshake::send(&socket).unwrap();
-        let guest = Guest::handshake(ours, Unit { address: UNIT, kind }).unwrap();
+        let newcomer = Newcomer::new(ours).unwrap();
+        let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }, false) else {
+            panic!("it is a plug-in");
+        };
         let adapter =
             offer.finish(&socket, |entries, _| entries.iter().all(|e| e[0] != 0)).unwrap();
         let memory =
             Window::map(&doorbell_host_io::shared::memfd(c"m", 8192).unwrap(), 0, 8192, true)
                 .unwrap();
         let mut ports = [Partition::new(Nobody)];
-        ports[0].connect(guest);
+        ports[0].connect(*guest);
         Bench {
             d: Pen::default(),
             ports,
@@ -103,7 +106,7 @@ impl Bench {
 
     /// Lets the server poll once. Returns the calls that the device saw.
     fn poll(&mut self) -> Vec<(u64, u64, u8)> {
-        let mut cursor = PollCursor::default();
+        let mut cursor = PollCursor::among(1);
         while step(&mut self.d, &mut self.ports, 0, Time::ZERO, &mut cursor, &CALLBACKS).is_some() {
         }
         publish_credits(&mut self.d, &mut self.ports, 0, Time::ZERO, &CALLBACKS);
@@ -213,4 +216,42 @@ fn when_the_server_is_gone_only_entries_are_answered() {
     );
     assert_eq!(b.adapter.answer_locally(0x20, &[1; 9], || None, |_| ()), LocalResult::NotOurs);
     assert_eq!(b.answer(hcall::REG_CRQ, &[]), LocalResult::NotOurs, "a vNIC's");
+}
+
+#[test]
+fn guests_share_the_sends_of_a_pass() {
+    let mut b = Bench::new(VNIC);
+    b.d.room = Some(400);
+    b.poll();
+    for _ in 0..400 {
+        assert_eq!(b.answer(hcall::SEND_SUB_CRQ, &[HANDLE, u64::MAX, 0, 0, 0]), DONE);
+    }
+    let mut passes = Vec::new();
+    while b.ports[0].has_calls() {
+        let mut cursor = PollCursor::among(4);
+        while step(&mut b.d, &mut b.ports, 0, Time::ZERO, &mut cursor, &CALLBACKS).is_some() {}
+        passes.push(std::mem::take(&mut b.d.calls).len());
+    }
+    assert_eq!(passes, [128, 128, 128, 16], "a quarter of the ring each");
+}
+
+#[test]
+fn memory_is_announced_once_with_one_descriptor() {
+    let memory = doorbell_host_io::shared::memfd(c"m", 8192).unwrap();
+    let (once, twice) = (message(MEMORY, 8192), [message(MEMORY, 8192); 2].concat());
+    let ends = |bytes: &[u8], fds: usize| {
+        let mut b = Bench::new(VNIC);
+        let fds = vec![memory.as_fd(); fds];
+        doorbell_vfio_user::send_with_fds(&b._socket, bytes, &fds).unwrap();
+        b.ports[0].listen().err().map(|e| e.to_string())
+    };
+    assert_eq!(ends(&once, 1), None);
+    assert!(ends(&once, 2).unwrap().contains("more than one descriptor"));
+    assert!(ends(&twice, 1).unwrap().contains("is not known"), "the second is without");
+    let mut b = Bench::new(VNIC);
+    for _ in 0..2 {
+        doorbell_vfio_user::send_with_fds(&b._socket, &once, &[memory.as_fd()]).unwrap();
+    }
+    assert!(b.ports[0].listen().is_ok());
+    assert!(b.ports[0].listen().is_err(), "for the second time");
 }

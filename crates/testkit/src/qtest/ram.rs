@@ -38,7 +38,8 @@ impl Ram {
     /// Copies out.
     pub(super) fn read(&self, qemu: &mut Qemu, address: u64, into: &mut [u8]) -> Result<(), Error> {
         match &self.0 {
-            Some(window) => window.read(address as usize, into),
+            // The file is ours, and not truncated.
+            Some(window) => _ = window.read(address as usize, into),
             None => qemu.read(address, into)?,
         }
         Ok(())
@@ -47,7 +48,7 @@ impl Ram {
     /// Copies in.
     pub(super) fn write(&self, qemu: &mut Qemu, address: u64, from: &[u8]) -> Result<(), Error> {
         match &self.0 {
-            Some(window) => window.write(address as usize, from),
+            Some(window) => _ = window.write(address as usize, from),
             None => qemu.write(address, from)?,
         }
         Ok(())

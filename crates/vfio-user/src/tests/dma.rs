@@ -2,9 +2,11 @@
 
 use super::client::{Client, at, memory};
 use super::*;
-use crate::message::{Dma, command};
+use crate::message::{Dma, HEADER, Header, command};
 use doorbell_host_io::shared::Window;
 use std::fs::File;
+use std::io::{Read, Write};
+use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
 const RW: u32 = 3;
@@ -249,4 +251,47 @@ fn an_access_may_be_mapped_in_part_and_remote_in_part() {
         (at(&ours, 4096 - 32, 32), &theirs[..33]),
         (vec![3; 32], &[&[3; 32][..], &[0]].concat()[..])
     );
+}
+
+/// Answers DMA reads until the connection ends, each after a while. Returns how many.
+fn answer_slowly(mut socket: &UnixStream) -> u64 {
+    let (mut answered, mut head) = (0, [0; HEADER]);
+    while socket.read_exact(&mut head).is_ok() {
+        let header = Header::read_from_bytes(&head).unwrap();
+        let mut body = vec![0; header.size.get() as usize - HEADER];
+        socket.read_exact(&mut body).unwrap();
+        if header.flags.get() & 1 == 1 {
+            continue;
+        }
+        std::thread::sleep(PATIENCE * 3 / 5);
+        let (id, command) = (header.id.get(), header.command.get());
+        let mut out = vec![];
+        crate::message::write(&mut out, id, command, 1, 0, &[&body, &[0; 4096]]);
+        answered += u64::from(socket.write_all(&out).is_ok());
+    }
+    answered
+}
+
+const PATIENCE: Duration = Duration::from_millis(100);
+
+#[test]
+fn slow_replies_share_the_patience_of_a_turn() {
+    let (mut f, mut c) = connected();
+    c.enable(&mut f);
+    c.map(&mut f, BASE, 0x10000, RW, None).unwrap();
+    for (r, v) in [(toy::FROM, BASE), (toy::TO, BASE), (toy::LEN, 8 * 4096)] {
+        c.set(&mut f, r, v);
+    }
+    f.with_device(|_, port| port.channel.as_mut().unwrap().patience = PATIENCE);
+    let socket = c.socket.try_clone().unwrap();
+    socket.set_nonblocking(false).unwrap();
+    let peer = std::thread::spawn(move || answer_slowly(&socket));
+    c.send(command::REGION_WRITE, 0, &[&go(), &1u64.to_le_bytes()], &[]);
+    let gone = loop {
+        if let Err(gone) = c.serve(&mut f) {
+            break gone;
+        }
+    };
+    assert!(gone.to_string().contains("timed out"), "{gone}");
+    assert!(peer.join().unwrap() <= 2, "not each of the eight has its own");
 }

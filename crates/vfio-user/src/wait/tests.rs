@@ -14,3 +14,39 @@ fn a_socket_left_behind_is_replaced_and_a_live_one_is_not() {
     assert_eq!(Listener::bind(&path).err().map(|e| e.kind()), Some(io::ErrorKind::AddrInUse));
     assert!(path.exists(), "somebody's file stays");
 }
+
+#[test]
+fn a_path_that_was_replaced_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let first = Listener::bind(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let second = Listener::bind(&path).unwrap();
+    drop(first);
+    assert!(path.exists(), "it is the second server's");
+    drop(second);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_listener_that_accepts_nobody_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let new = || socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+    let (listener, address) = (new(), SocketAddrUnix::new(&path).unwrap());
+    rustix::net::bind(&listener, &address).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let mut waiting = Vec::new();
+    while let (s, Ok(())) = {
+        let s = new();
+        let done = connect(&s, &address);
+        (s, done)
+    } {
+        waiting.push(s);
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(Listener::bind(&path).err().map(|e| e.kind())));
+    let kind = told.recv_timeout(Duration::from_secs(60)).expect("it does not wait");
+    assert_eq!(kind, Some(io::ErrorKind::AddrInUse));
+}

@@ -32,3 +32,23 @@ fn another_kind_of_file_is_refused() {
     let said = Control::open(file.path()).unwrap_err().to_string();
     assert!(said.contains("it is not a named pipe; allowed is a named pipe"), "{said}");
 }
+
+#[test]
+fn no_part_of_an_overlong_line_is_a_command() {
+    let mut lines = Lines::default();
+    let mut said = Vec::new();
+    let all =
+        [&[b'x'; 2 * LONGEST][..], b"failover 1\nlink up\n", &[b'y'; LONGEST + 1], b"\nerror\n"];
+    for part in all.concat().chunks(100) {
+        lines.rest.extend_from_slice(part);
+        said.extend(std::iter::from_fn(|| lines.next()));
+    }
+    assert_eq!(said, ["link up", "error"]);
+}
+
+#[test]
+fn control_characters_do_not_reach_the_terminal() {
+    let mut lines = Lines::default();
+    lines.rest.extend_from_slice(b"\x1b[31mfail\x07over\t1\xc2\x9b\n");
+    assert_eq!(lines.next().as_deref(), Some("[31mfail over 1"));
+}

@@ -1,4 +1,5 @@
 use super::*;
+use doorbell_vfio_user::readable;
 
 #[test]
 fn the_page_has_a_line_for_each_count() {
@@ -24,4 +25,22 @@ fn the_page_has_a_line_for_each_count() {
         # TYPE doorbell_device_tx_packets_total counter
         doorbell_device_tx_packets_total{device="e1000"} 3
         "#);
+}
+
+#[test]
+fn idle_connections_are_not_polled_for() {
+    let mut m = Metrics::listen("127.0.0.1:0").unwrap();
+    m.patience = Duration::MAX;
+    let address = m.listener.local_addr().unwrap();
+    let _idle: Vec<_> = (0..MOST + 4).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut ready = Vec::new();
+    let report = || unreachable!("nobody asks");
+    while m.waiting.len() < MOST {
+        readable(&m.fds().collect::<Vec<_>>(), Some(PATIENCE), &mut ready).unwrap();
+        m.serve(&ready, report);
+    }
+    readable(&m.fds().collect::<Vec<_>>(), Some(Duration::ZERO), &mut ready).unwrap();
+    assert_eq!(ready, [false; MOST], "nor for those that wait to be accepted");
+    m.serve(&ready, report);
+    assert_eq!(m.waiting.len(), MOST);
 }

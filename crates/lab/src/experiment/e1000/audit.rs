@@ -12,10 +12,12 @@ pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String>
     let (d, n) = (&o.totals.driver, &o.totals.device);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::new(o.faults.as_ref());
-    b.same("frames out: device sent {}, wire saw {}", n.tx_packets, wire.0);
+    // A receive FIFO that fills while its DMA fails sends PAUSE frames.
+    b.same("frames out: device sent {}, wire saw {}", n.tx_packets + n.pauses_sent, wire.0);
     let dropped = ("driver dropped", d.tx_dropped);
     if d.tx_tso == 0 {
-        b.less("packets: driver queued {}, device sent {}", [d.tx_queued, n.tx_packets], dropped);
+        let lost = ("driver dropped, or device lost in a reset", d.tx_dropped + n.tx_lost);
+        b.less("packets: driver queued {}, device sent {}", [d.tx_queued, n.tx_packets], lost);
     }
     b.less("large sends: driver queued {}, device cut {}", [d.tx_tso, n.large_sends], dropped);
     let any = ("of packets dropped", if d.tx_dropped > 0 { ANY } else { 0 });

@@ -11,7 +11,7 @@ use super::socket::Socket;
 use super::timers::Timers;
 use crate::link::{Peer, Wire};
 use doorbell_hal::{EventSource, Span, Time};
-use doorbell_packet::checksum::Sum;
+use doorbell_packet::{checksum::Sum, ethernet::pause_quanta};
 use std::collections::VecDeque;
 
 /// One end of a connection.
@@ -147,6 +147,10 @@ impl EventSource for Hosts {
 
 impl Peer for Hosts {
     fn receive(&mut self, at: Time, bytes: &[u8], wire: &mut Wire) {
+        // A station without flow control.
+        if pause_quanta(bytes).is_some() {
+            return;
+        }
         let found = frame::read(bytes).and_then(|r| {
             let wanted =
                 |e: &End| (e.here.port, e.there.port) == (r.destination_port, r.source_port);
