@@ -21,6 +21,6 @@ pub use doorbell_sim::{
     Recording, Unwatched, Watch, fault, histogram, link, napi, scheduler, traffic,
 };
 pub use experiment::{
-    axienet, bill, closed_loop, custom, e1000, figures, fixed_rate, ibmveth, ibmvnic, metrics,
+    axienet, bill, closed_loop, custom, e1000, figures, fit, fixed_rate, ibmveth, ibmvnic, metrics,
     mlx5, open_loop, papr, result, system, systems, window,
 };
