@@ -8,6 +8,7 @@ mod check;
 mod chrome;
 mod compare;
 mod error;
+mod fit;
 mod guest;
 mod list;
 mod live;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Compare(a) => compare::compare(&a),
         Command::Sweep(a) => sweep::sweep(&a),
         Command::Rank(a) => rank::rank(&a),
+        Command::Fit(a) => fit::solve(&a),
         Command::Check(a) => check::check(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::Serve(a) => serve::serve(&a),

@@ -24,6 +24,11 @@ pub(super) const RANK: &str = "\
 Examples:
   doorbell rank mlx5-single-stream --side driver.mpwqe=on --side driver.mpwqe=off --by cycles";
 
+pub(super) const FIT: &str = "\
+Examples:
+  doorbell fit measured.toml
+  doorbell fit measured.toml --out mine.toml --format markdown";
+
 pub(super) const CHECK: &str = "\
 Examples:
   doorbell check budget.toml
