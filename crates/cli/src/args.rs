@@ -48,6 +48,9 @@ pub(crate) enum Command {
     /// Search the settings that serve a goal best, and say what each is worth
     #[command(after_help = examples::ADVISE)]
     Advise(Advise),
+    /// Solve for constants of a profile by measurements of your own, and predict others
+    #[command(after_help = examples::FIT)]
+    Fit(Fit),
     /// Check a run, or the report of one, against a budget; exit 1 if the budget is broken
     #[command(after_help = examples::CHECK)]
     Check(Check),
@@ -66,7 +69,7 @@ pub(crate) enum Command {
     /// List systems, scenarios, profiles and devices; or keys, or metrics; of all or of one
     #[command(after_help = examples::LIST)]
     List(List),
-    /// Write a commented file to start from: a scenario, a profile or a budget
+    /// Write a commented file to start from: a scenario, a profile, a budget, measurements
     #[command(subcommand)]
     New(New),
     /// Print the JSON Schema of a kind of file, for editors
@@ -277,6 +280,17 @@ pub(crate) struct Advise {
     pub(crate) fix: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) output: Output<1>,
+}
+
+#[derive(Group, Debug)]
+pub(crate) struct Fit {
+    /// The measurements, a .toml file; `new measurements` writes one to start from
+    pub(crate) file: PathBuf,
+    /// Write the profile with the solved constants to this file (.toml), which then has that name
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output<1>,
 }
@@ -576,6 +590,8 @@ pub(crate) enum FileKind {
     Profile,
     /// The allowed cost of a packet
     Budget,
+    /// Numbers measured on a machine
+    Measurements,
     /// The output of a command with --format json
     Result,
 }
@@ -593,6 +609,14 @@ pub(crate) enum New {
     /// The allowed cost of a packet, from its cost now, for `doorbell check`
     Budget {
         /// The file, which must not exist. Without it, stdout
+        file: Option<PathBuf>,
+        /// Name of a scenario, or path of a .toml file; it is run
+        #[arg(long, value_name = "SCENARIO")]
+        of: String,
+    },
+    /// Numbers measured on a machine, for `doorbell fit`: those of a run, to be replaced
+    Measurements {
+        /// The file, which must not exist; the measurements get its name. Without it, stdout
         file: Option<PathBuf>,
         /// Name of a scenario, or path of a .toml file; it is run
         #[arg(long, value_name = "SCENARIO")]

@@ -9,6 +9,7 @@ mod check;
 mod chrome;
 mod compare;
 mod error;
+mod fit;
 mod guest;
 mod list;
 mod live;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Sweep(a) => sweep::sweep(&a),
         Command::Rank(a) => rank::rank(&a),
         Command::Advise(a) => advise::advise(&a),
+        Command::Fit(a) => fit::solve(&a),
         Command::Check(a) => check::check(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::Serve(a) => serve::serve(&a),

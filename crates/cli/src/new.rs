@@ -4,7 +4,7 @@ use crate::args::{Changes, FileKind, New};
 use crate::output::{begun_beside, print};
 use crate::{DONE, Error, check, failed, input, plan};
 use doorbell_lab::result::{Group, RunResult, rounded};
-use doorbell_lab::{Profile, schema as schemas, templates};
+use doorbell_lab::{Profile, Scenario, schema as schemas, templates};
 use std::{io, path::Path};
 
 pub(crate) fn new(args: &New) -> Result<u8, Error> {
@@ -19,6 +19,14 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
             let of = beside(file.as_deref(), of);
             let plan = plan::plan(&of, &Changes::default())?;
             (file, budget(&of, &plan::execute(&plan, true)?)?)
+        }
+        New::Measurements { file, of } => {
+            let name = name(file.as_deref(), "my-measurements")?;
+            let of = beside(file.as_deref(), of);
+            let on = beside(file.as_deref(), &Scenario::load(&of)?.profile);
+            let plan = plan::plan(&of, &Changes::default())?;
+            let measured = plan::execute(&plan, true)?.measured;
+            (file, templates::measurements(&name, (&of, &on), plan.system, &measured))
         }
         New::Profile { file, from } => {
             let from = Profile::load(from)?;
@@ -37,6 +45,7 @@ pub(crate) fn schema(of: FileKind) -> Result<u8, Error> {
         FileKind::Scenario => schemas::of_scenarios(),
         FileKind::Profile => schemas::of_profiles(),
         FileKind::Budget => check::schema(),
+        FileKind::Measurements => schemas::of_measurements(),
         FileKind::Result => {
             print(include_str!("schema/result.json"))?;
             return Ok(DONE);
@@ -47,7 +56,7 @@ pub(crate) fn schema(of: FileKind) -> Result<u8, Error> {
 }
 
 /// Returns the name of a file without `.toml`, which it must end in.
-fn name(file: Option<&Path>, otherwise: &str) -> Result<String, Error> {
+pub(crate) fn name(file: Option<&Path>, otherwise: &str) -> Result<String, Error> {
     let Some(path) = file else { return Ok(otherwise.to_owned()) };
     let is_toml = path.extension().is_some_and(|e| e == "toml");
     let stem = path.file_stem().and_then(|s| s.to_str()).filter(|_| is_toml);

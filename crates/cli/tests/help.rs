@@ -19,6 +19,8 @@ fn every_example_in_help_works() {
     std::fs::write(at.join("mine.pcap.gz"), pcap(1, &[tcp(100), tcp(1000)])).unwrap();
     std::fs::write(at.join("budget.toml"), good(&["new", "budget", "--of", "mlx5-pktgen-64"]))
         .unwrap();
+    let measured = good(&["new", "measurements", "--of", "e1000-pktgen"]);
+    std::fs::write(at.join("measured.toml"), measured).unwrap();
     let bin = std::path::Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     // Those that serve or need root wait for somebody else, and `guest` boots; `reproduce` has a

@@ -364,14 +364,21 @@ fn reproductions_of_nothing_known() {
 /// Ctrl-C, a closed terminal, a request to terminate: nothing is left of files that were begun.
 #[test]
 fn an_interrupted_run_leaves_no_files() {
+    let measurements = tempfile::tempdir().unwrap();
+    let text = "name = \"m\"\nabout = \"m\"\nprofile = \"mlx5-gen2\"\n\
+        [[constant]]\nkey = \"cpu.stack\"\n[[row]]\nscenario = \"mlx5-pktgen-64\"\n\
+        set = [\"traffic.packets=1000000000\"]\nmetric = \"maps\"\nvalue = 1\nsource = \"m\"\n";
+    std::fs::write(measurements.path().join("m.toml"), text).unwrap();
     for signal in ["INT", "TERM", "HUP"] {
         let dir = tempfile::tempdir().unwrap();
         let long = ["mlx5-pktgen-64", "--set", "traffic.packets=1000000000", "--out"];
         let run = [&["run"], &long[..], &["out", "--capture", "wire.pcapng"]].concat();
         let over = ["s.parquet", "--over", "pcie.mps=128,256", "--show", "maps"];
         let sweep = [&["sweep"], &long[..], &over].concat();
+        let measured = measurements.path().join("m.toml").to_string_lossy().into_owned();
+        let fit = vec!["fit", &measured, "--out", "mine.toml"];
         // A command has begun when its files are there.
-        for (args, at, files) in [(&run, "out", 2), (&sweep, ".", 1)] {
+        for (args, at, files) in [(&run, "out", 2), (&sweep, ".", 1), (&fit, ".", 1)] {
             let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_doorbell"))
                 .args(args)
                 .current_dir(dir.path())

@@ -29,6 +29,11 @@ Examples:
   doorbell advise mlx5-single-stream --keep 'latency_ns.p99<20us'
   doorbell advise mlx5-replay --pcap mine.pcap.gz --set run.cores=8 --goal cycles";
 
+pub(super) const FIT: &str = "\
+Examples:
+  doorbell fit measured.toml
+  doorbell fit measured.toml --out mine.toml --format markdown";
+
 pub(super) const CHECK: &str = "\
 Examples:
   doorbell check budget.toml

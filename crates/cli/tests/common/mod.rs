@@ -15,13 +15,14 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 /// The commands whose help has examples.
-pub const COMMANDS: [&str; 12] = [
+pub const COMMANDS: [&str; 13] = [
     "reproduce",
     "run",
     "compare",
     "sweep",
     "rank",
     "advise",
+    "fit",
     "check",
     "transfer",
     "serve",

@@ -6,8 +6,9 @@
 //! usable_share = { value = 1, range = [0.5, 1], source = "fit:mlx5.rate_gen2_off" }
 //! ```
 //!
-//! A source is a URL or data sheet with its figure, `assumed:` with the reason, or `fit:` with the
-//! published row that the constant is solved for. `range` limits the search of a fit.
+//! A source is a URL or data sheet with its figure, `measured:` with rows of a measurement file,
+//! `assumed:` with the reason, or `fit:` with the published row that the constant is solved for.
+//! `range` limits the search of a fit.
 
 use crate::config::config_error::{
     Builtin, Document, Field, InputError, SettingError, builtin, hint, number, open,
@@ -112,6 +113,13 @@ impl Profile {
     /// Returns the source of a key's value, or `None` if the profile does not set the key.
     pub fn source(&self, key: &str) -> Option<&Source> {
         self.sources.iter().find(|(k, _)| *k == key).map(|(_, s)| s)
+    }
+
+    /// Replaces the value of a key and its source.
+    pub fn cite(&mut self, key: &'static Key, value: Value, source: Source) {
+        self.values.put(key, value);
+        self.sources.retain(|(k, _)| *k != key.name);
+        self.sources.push((key.name, source));
     }
 
     /// Returns the values of all keys of its system, those of scenarios at their defaults.

@@ -1,10 +1,12 @@
-//! JSON Schemas of scenario and profile files (draft 7, for editors), generated from the keys.
+//! JSON Schemas of scenario, profile and measurement files (draft 7, for editors), generated from
+//! the keys.
 //!
 //! Every file that the command accepts fits the schema, and most that it rejects do not. A schema
 //! cannot check the range of a number in a string such as `"64 B"`, or a profile's system.
 
 use crate::config::key::{Key, Kind, units};
 use crate::config::profile;
+use crate::experiment::fit::readers::Format;
 use crate::experiment::system::{SYSTEMS, System};
 use serde_json::{Map, Value, json};
 
@@ -31,6 +33,97 @@ pub fn of_profiles() -> Value {
         let keys = system.platform();
         let must: Vec<&str> = keys.iter().filter(|k| k.default.is_none()).map(|k| k.name).collect();
         tables(&keys, &|key| entry(key), &must)
+    })
+}
+
+/// Returns the schema of measurement files.
+pub fn of_measurements() -> Value {
+    let text = |about: &str| json!({ "type": "string", "pattern": "\\S", "description": about });
+    let solvable = |key: &&'static Key| matches!(key.kind, Kind::Number { step: 0.0, .. });
+    let mut keys: Vec<&str> =
+        SYSTEMS.iter().flat_map(|s| s.platform()).filter(solvable).map(|k| k.name).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let constant = json!({
+        "key": { "enum": keys },
+        "range": {
+            "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2,
+            "description": "Where the search goes; that of the profile or the key without it",
+        },
+        "unit": text("The unit of the range"),
+    });
+    let spread = json!({
+        "description": "One standard deviation, in the unit of the value or such as \"1 %\"",
+        "anyOf": [
+            { "type": "number", "exclusiveMinimum": 0 },
+            { "type": "string", "pattern": "^\\s*[0-9.]+([eE][+-]?[0-9]+)?\\s*%\\s*$" },
+        ],
+    });
+    let shared = json!({
+        "scenario": text("Name of a scenario, or path of a .toml file beside this one"),
+        "set": {
+            "type": "array", "items": { "type": "string", "pattern": "=" },
+            "description": "Settings as with --set",
+        },
+        "spread": spread,
+        "role": { "enum": ["fit", "check"], "description": "A check row is only predicted" },
+    });
+    let row = json!({
+        "metric": text("A number of a result, or a sum with +: doorbell list --metrics"),
+        "value": { "type": "number" },
+        "unit": text("The unit of value and spread; a pure number has none"),
+        "source": text("Tool and date, so that it can be found"),
+    });
+    let formats: Vec<&str> = Format::ALL.iter().map(|(_, name, _)| *name).collect();
+    let counters = json!({
+        "format": { "enum": formats },
+        "file": text("The tool's output, beside this file"),
+        "before": text("A snapshot before the traffic"),
+        "after": text("A snapshot after it"),
+        "packets": {
+            "type": ["number", "string"], "description": "Packets, or the counter of them",
+        },
+        "seconds": { "type": "number", "exclusiveMinimum": 0 },
+        "metrics": {
+            "type": "object", "minProperties": 1,
+            "description": "The metric of each counter",
+            "additionalProperties": { "anyOf": [
+                { "type": "string" },
+                entries(
+                    json!({ "metric": { "type": "string" }, "factor": { "type": "number" } }),
+                    &["metric", "factor"],
+                ),
+            ] },
+        },
+    });
+    let list = |items: Value| json!({ "type": "array", "items": items });
+    let with = |mut own: Value| {
+        own.as_object_mut()
+            .into_iter()
+            .for_each(|o| o.extend(shared.as_object().cloned().unwrap_or_default()));
+        own
+    };
+    let heads = json!({
+        "name": text("What tables and profiles call it"),
+        "about": text("One line"),
+        "profile": text("The profile to start from: a name, or a .toml file beside this one"),
+        "constant": list(entries(constant, &["key"])),
+        "row": list(entries(with(row), &["scenario", "metric", "value", "source"])),
+        "counters": list(entries(with(counters), &["scenario", "format", "metrics"])),
+    });
+    let mut whole = entries(heads, &["name", "about", "profile", "constant"]);
+    whole["$schema"] = json!(DRAFT);
+    whole["title"] = json!("Doorbell measurements");
+    whole["description"] = json!("Numbers measured on a machine: doorbell fit FILE");
+    whole["anyOf"] = json!([{ "required": ["row"] }, { "required": ["counters"] }]);
+    whole
+}
+
+/// Returns the schema of a table with these entries.
+fn entries(properties: Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object", "properties": properties, "required": required,
+        "additionalProperties": false,
     })
 }
 

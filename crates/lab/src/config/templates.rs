@@ -1,10 +1,12 @@
-//! Templates of scenarios and profiles, with description, allowed values and default of each key.
+//! Templates of scenarios and profiles, with description, allowed values and default of each key,
+//! and of measurements.
 //!
 //! A scenario sets its kind of traffic and has all other keys as comments. A profile is a copy of
-//! an existing one with its sources.
+//! an existing one with its sources. Measurements are the numbers of a run.
 
-use crate::config::key::{Key, Value};
+use crate::config::key::{Key, Kind, Value};
 use crate::config::profile::{Profile, Source};
+use crate::experiment::result::{Measured, rounded};
 use crate::experiment::system::System;
 use std::fmt::Write;
 
@@ -33,15 +35,26 @@ pub fn scenario(system: &System, name: &str, profile: &str) -> String {
 
 /// Returns a copy of `from` with the name `name`.
 pub fn profile(from: &Profile, name: &str) -> String {
-    let mut text = format!(
+    let opening = format!(
         "# A profile: `profile = \"this file\"` in a scenario beside it. Begun as {}; \
          change a value together with its source,\n\
          # which is a URL or data sheet with its figure, `assumed: why`, or `fit:ROW` with a \
-         range.\n\n\
-         name = {}\nsystem = \"{}\"\nabout = \"one line of what it is\"\n",
-        from.name,
-        quoted(name),
-        from.system.name
+         range.\n",
+        from.name
+    );
+    let mut new = from.clone();
+    name.clone_into(&mut new.name);
+    "one line of what it is".clone_into(&mut new.about);
+    written(&new, &opening)
+}
+
+/// Returns a profile as a file that begins with these comments.
+pub fn written(from: &Profile, opening: &str) -> String {
+    let mut text = format!(
+        "{opening}\nname = {}\nsystem = \"{}\"\nabout = {}\n",
+        quoted(&from.name),
+        from.system.name,
+        quoted(&from.about)
     );
     tables(&mut text, &from.system.platform(), |text, key| {
         let hidden = if from.source(key.name).is_some() { "" } else { "# " };
@@ -65,6 +78,50 @@ pub fn profile(from: &Profile, name: &str) -> String {
         );
     });
     text
+}
+
+/// Returns measurements of a scenario on a profile, both as they are named from the new file: the
+/// numbers of a run, to be replaced by those of a machine.
+pub fn measurements(
+    name: &str,
+    (scenario, profile): (&str, &str),
+    system: &System,
+    m: &Measured,
+) -> String {
+    let keys = system.platform();
+    let is_solvable = |key: &&&Key| matches!(key.kind, Kind::Number { step: 0.0, .. });
+    let stack = keys.iter().find(|key| key.name == "cpu.stack");
+    let key = stack.or_else(|| keys.iter().find(is_solvable)).map_or("", |key| key.name);
+    let mut text = format!(
+        "# Measurements: `doorbell fit FILE` solves for the constants so that runs give the rows.\n\
+         # The rows here are those of the model. Replace them by yours.\n\n\
+         name = {}\nabout = \"one line of what was measured\"\nprofile = {}\n\n\
+         # A constant to solve for: doorbell list --keys {}. Without a range the search goes over\n\
+         # that of the profile, or of the key.\n\
+         [[constant]]\nkey = \"{key}\"\n# range = [10, 500]\n# unit = \"cycles\"\n",
+        quoted(name),
+        quoted(profile),
+        system.name
+    );
+    let rate = m.rates.iter().find(|r| r.name == "packets_per_s").map(|r| r.value);
+    let cycles = m.per_packet().into_iter().find(|(name, _)| name == "cycles").map(|(_, n)| n);
+    for (metric, unit, value) in [("packets_per_s", "1/s", rate), ("cycles", "cycles", cycles)] {
+        let Some(value) = value else { continue };
+        _ = write!(
+            text,
+            "\n[[row]]\nscenario = {}\nset = []                  # such as \"traffic.burst=8\"\n\
+             metric = \"{metric}\"  # doorbell list --metrics {}\nvalue = {}\nunit = \"{unit}\"\n\
+             spread = \"1 %\"            # one standard deviation\nrole = \"fit\"              \
+             # or \"check\": to be predicted\nsource = \"computed; replace by tool and date\"\n",
+            quoted(scenario),
+            system.name,
+            rounded(value)
+        );
+    }
+    text + "\n# Counters of other tools: ethtool, perf, perf-csv, pcm-pcie, pcm-iio, iperf3.\n\
+            # [[counters]]\n# scenario = \"...\"\n# format = \"ethtool\"\n# before = \"s0.txt\"\n\
+            # after = \"s1.txt\"\n# packets = \"tx_packets\"\n# [counters.metrics]\n\
+            # tx_bytes = \"wire_bytes\"\n"
 }
 
 /// Writes a table for each prefix of the keys, with a comment above each key.

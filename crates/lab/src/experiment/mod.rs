@@ -8,6 +8,7 @@ pub mod closed_loop;
 pub mod custom;
 pub mod e1000;
 pub mod figures;
+pub mod fit;
 pub mod fixed_rate;
 pub mod ibmveth;
 pub mod ibmvnic;

@@ -23,7 +23,7 @@ fn json_of(text: &str) -> Value {
 
 #[test]
 fn schemas_are_schemas() {
-    for schema in [of_scenarios(), of_profiles()] {
+    for schema in [of_scenarios(), of_profiles(), of_measurements()] {
         jsonschema::draft7::meta::validate(&schema).unwrap_or_else(|e| panic!("{e}"));
     }
 }
@@ -120,5 +120,39 @@ fn defaults_fit_their_own_schema() {
                 key.name
             );
         }
+    }
+}
+
+#[test]
+fn measurements_that_are_refused_do_not_fit() {
+    let checker = checker(&of_measurements());
+    let head = "name = \"x\"\nabout = \"x\"\nprofile = \"mlx5-gen2\"\n";
+    let constant = "[[constant]]\nkey = \"cpu.stack\"\nrange = [1, 9]\nunit = \"cycles\"\n";
+    let row = "[[row]]\nscenario = \"mlx5-single-stream\"\nset = [\"traffic.burst=8\"]\n\
+        metric = \"cycles\"\nvalue = 140\nunit = \"cycles\"\nspread = \"1 %\"\nrole = \"fit\"\n\
+        source = \"perf\"\n";
+    let whole = format!("{head}{constant}{row}");
+    let read = |text: &str| crate::fit::Measurements::parse("x.toml", text);
+    assert!(checker.is_valid(&json_of(&whole)) && read(&whole).is_ok());
+    for (from, to) in [
+        ("name = \"x\"", "name = \"\""),
+        ("name = \"x\"", "title = \"x\""),
+        ("cpu.stack", "pcie.mps"),
+        ("cpu.stack", "cpu.stak"),
+        ("[1, 9]", "[1]"),
+        ("value = 140\n", ""),
+        ("\"1 %\"", "\"1\""),
+        ("\"1 %\"", "-1"),
+        ("\"fit\"", "\"shown\""),
+        ("source = \"perf\"", "source = \"\""),
+        ("metric", "metrics"),
+        (constant, ""),
+        (row, ""),
+        (row, "[[counters]]\nscenario = \"mlx5-single-stream\"\nformat = \"pcm\"\n"),
+    ] {
+        let text = whole.replace(from, to);
+        assert_ne!(text, whole, "{from}");
+        assert!(read(&text).is_err(), "{to}");
+        assert!(!checker.is_valid(&json_of(&text)), "{to}");
     }
 }

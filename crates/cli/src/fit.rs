@@ -1,0 +1,332 @@
+//! `doorbell fit`: constants of a profile, solved for by measurements of one's own.
+
+use crate::output::{begun_file, keep, print};
+use crate::progress::{Interrupt, Progress};
+use crate::render::{Cell, Document, Record, Table, amount, flat, people};
+use crate::{DONE, Error, MISSED, args::Fit as Args, failed, input, new, plan};
+use doorbell_lab::experiment::RunError;
+use doorbell_lab::fit::{
+    Compared, Constant, Fit, FitError, Follow, Measurements, Role, Row, Runs, State, Unmeasured,
+    fit, profile,
+};
+use doorbell_lab::result::rounded;
+use serde_json::{Value, json};
+use std::io::Write;
+
+pub(crate) fn solve(args: &Args) -> Result<u8, Error> {
+    let of = loaded(args)?;
+    let out = args.out.as_deref();
+    let name = new::name(out, "")?;
+    // Without a file there is nothing to remove, and a signal ends the process as usual.
+    let interrupt = match out {
+        Some(_) => Interrupt::watched().map_err(Error::at("signals"))?,
+        None => Interrupt::ignored(),
+    };
+    let file = out.map(|path| begun_file(path.to_owned())).transpose()?;
+    let following = Following {
+        progress: Progress::new(&of.name, args.output.quiet),
+        name: &of.name,
+        interrupt,
+    };
+    let solved = fit(&of, &mut Runs::new(&of, &following)).map_err(error)?;
+    drop(following);
+    if let Some((mut file, path)) = file {
+        let text = profile(&of, &solved, &name);
+        file.write_all(text.as_bytes()).map_err(Error::at(path.display()))?;
+        keep(file, &path)?;
+    }
+    let found = Found { of: &of, fit: &solved };
+    let data = found.data()?;
+    let document = found.document().with(found.records(&data));
+    print(&document.show(args.output.format, "fit", &data))?;
+    let missed = solved.rows.iter().any(|r| r.holds() == Some(false));
+    Ok(if missed { MISSED } else { DONE })
+}
+
+/// Reads the measurements and the captures of their runs.
+fn loaded(args: &Args) -> Result<Measurements, Error> {
+    let Some(file) = args.file.to_str() else {
+        return Err(input!("{}: the name is not UTF-8", args.file.display()));
+    };
+    let mut of = Measurements::load(file)?;
+    for run in &mut of.runs {
+        run.frames = plan::capture(&run.plan)?.map(|c| c.frames.clone());
+    }
+    Ok(of)
+}
+
+fn error(e: FitError) -> Error {
+    match e {
+        FitError::Run(Unmeasured::Stopped) => Error::Interrupted("nothing was written"),
+        FitError::Run(Unmeasured::Run { error: ref why, .. }) if !RunError::is_input(why) => {
+            failed!("{e}")
+        }
+        e => input!("{e}"),
+    }
+}
+
+/// Shows the number of runs, and ends them when interrupted.
+struct Following<'a> {
+    progress: Progress,
+    name: &'a str,
+    interrupt: Interrupt,
+}
+
+impl Follow for Following<'_> {
+    fn progress(&self, runs: usize) -> bool {
+        self.progress.doing(format!("{}: {runs} runs", self.name));
+        !self.interrupt.came()
+    }
+}
+
+/// A fit with its measurements.
+struct Found<'a> {
+    of: &'a Measurements,
+    fit: &'a Fit,
+}
+
+impl Found<'_> {
+    fn constants(&self) -> impl Iterator<Item = (&doorbell_lab::fit::Unknown, &Constant)> {
+        self.of.unknowns.iter().zip(&self.fit.constants)
+    }
+
+    /// Returns the rows of this role, with their numbers.
+    fn rows(&self, role: Role) -> impl Iterator<Item = (usize, &Row, &Compared)> {
+        let all = self.of.rows.iter().zip(&self.fit.rows).enumerate();
+        all.map(|(i, (row, c))| (i + 1, row, c)).filter(move |(_, row, _)| row.role == role)
+    }
+
+    fn names(&self, constants: &[usize]) -> Vec<&'static str> {
+        constants.iter().map(|i| self.of.unknowns[*i].key.name).collect()
+    }
+
+    fn document(&self) -> Document {
+        let (of, fit) = (self.of, self.fit);
+        let mut doc = Document::titled(format!("{} on {}", of.name, of.profile.name));
+        doc.line(&of.about);
+        let (fitted, checked) = (self.rows(Role::Fit).count(), self.rows(Role::Check).count());
+        let (constants, runs) = (of.unknowns.len(), fit.runs);
+        doc.line(format!(
+            "rows to fit: {fitted}, to check: {checked}; constants: {constants}; runs: {runs}"
+        ));
+        doc.table(self.solved());
+        doc.table(self.fitted());
+        doc.table(self.checked());
+        let groups = self.groups();
+        if !groups.is_empty() || checked > 0 {
+            doc.gap();
+        }
+        for group in groups {
+            doc.line(format!(
+                "undetermined: {}: the rows show only a combination of them",
+                group.join(", ")
+            ));
+        }
+        if checked > 0 {
+            doc.line(self.verdict());
+        }
+        doc
+    }
+
+    /// Returns the sets of constants that cannot be told apart.
+    fn groups(&self) -> Vec<Vec<&'static str>> {
+        let mut all: Vec<Vec<&str>> = Vec::new();
+        for (i, (_, constant)) in self.constants().enumerate() {
+            let State::Undetermined(others) = &constant.state else { continue };
+            let mut group = others.clone();
+            group.push(i);
+            group.sort_unstable();
+            let names = self.names(&group);
+            if group.len() > 1 && !all.contains(&names) {
+                all.push(names);
+            }
+        }
+        all
+    }
+
+    fn verdict(&self) -> String {
+        let count =
+            |holds| self.rows(Role::Check).filter(|(_, _, c)| c.holds() == Some(holds)).count();
+        let (all, within, outside) = (self.rows(Role::Check).count(), count(true), count(false));
+        match (outside, all - within - outside) {
+            (0, 0) => format!("{within} of {all} predictions are within their 95 % error"),
+            (0, without) => format!("{within} of {all} predictions hold; {without} have no error"),
+            _ => format!("{outside} of {all} predictions are OUTSIDE their 95 % error"),
+        }
+    }
+
+    /// Returns the table of constants.
+    fn solved(&self) -> Table {
+        let heads = ["constant", "profile", "fitted", "95 % interval", "unit", "rows"];
+        let mut table = Table::new(heads).right(1..4);
+        for (unknown, constant) in self.constants() {
+            let (value, interval) = self.certainty(constant);
+            table.row([
+                unknown.key.name.to_owned(),
+                amount(unknown.start),
+                value,
+                interval,
+                unknown.key.unit().to_owned(),
+                constant.rows.len().to_string(),
+            ]);
+        }
+        table
+    }
+
+    /// Returns the value of a constant for people, and its interval or the lack of one.
+    fn certainty(&self, constant: &Constant) -> (String, String) {
+        let undetermined = "undetermined".to_owned();
+        match &constant.state {
+            State::Determined(Some((low, high))) => {
+                (amount(constant.value), format!("{} to {}", amount(*low), amount(*high)))
+            }
+            State::Determined(None) => (amount(constant.value), "no rows left for one".to_owned()),
+            State::AtBound => (amount(constant.value), "at its bound".to_owned()),
+            State::Unused => (undetermined, "no row depends on it".to_owned()),
+            State::Undetermined(others) if others.is_empty() => {
+                (undetermined, "as wide as its range".to_owned())
+            }
+            State::Undetermined(others) => {
+                (undetermined, format!("not without {}", self.names(others).join(", ")))
+            }
+        }
+    }
+
+    /// Returns the table of rows to fit.
+    fn fitted(&self) -> Table {
+        let heads =
+            ["row", "to fit", "metric", "measured", "computed", "unit", "percent", "spreads"];
+        let mut table = Table::new(heads).right([0, 3, 4, 6, 7]);
+        for (n, row, c) in self.rows(Role::Fit) {
+            let spreads = c.spreads.map_or("".into(), |s| Cell::from(format!("{s:+.1}")));
+            let cells = self.compared(n, row, c).into_iter().map(Cell::from);
+            table.row(cells.chain([spreads]));
+        }
+        table
+    }
+
+    /// Returns the table of check rows.
+    fn checked(&self) -> Table {
+        let heads =
+            ["row", "predicted", "metric", "measured", "computed", "unit", "percent", "error", ""];
+        let mut table = Table::new(heads).right([0, 3, 4, 6, 7]);
+        for (n, row, c) in self.rows(Role::Check) {
+            let error = c.error.map(|e| format!("{:.2}", percent(e, row.value)));
+            let verdict = match c.holds() {
+                Some(true) => "within".to_owned(),
+                Some(false) => "OUTSIDE".to_owned(),
+                None if c.rests_on.is_empty() => String::new(),
+                None => format!("rests on {}", self.names(&c.rests_on).join(", ")),
+            };
+            let cells = self.compared(n, row, c);
+            table.row(cells.into_iter().chain([error.unwrap_or_default(), verdict]));
+        }
+        table
+    }
+
+    /// Returns the cells that tables of rows share, numbers in the units of `run`.
+    fn compared(&self, n: usize, row: &Row, c: &Compared) -> [String; 7] {
+        let plan = self.of.run_of(row);
+        let set = plan.set.iter().map(|s| format!(" {}", own_name(s)));
+        let run = plan.scenario.clone() + &set.collect::<String>();
+        let (measured, unit) = people(&row.metric.name, row.value);
+        let (computed, _) = people(&row.metric.name, c.computed);
+        let unit = match (unit, row.metric.unit) {
+            ("", "") if row.metric.by_packet => "a packet",
+            ("", own) => own,
+            (unit, _) => unit,
+        };
+        [
+            n.to_string(),
+            run,
+            row.metric.name.clone(),
+            amount(measured),
+            amount(computed),
+            unit.to_owned(),
+            format!("{:+.2}", percent(c.difference, row.value)),
+        ]
+    }
+
+    fn data(&self) -> Result<Value, Error> {
+        let (of, fit) = (self.of, self.fit);
+        let constants: Vec<Value> = self.constants().map(|(u, c)| self.constant(u, c)).collect();
+        let all = of.rows.iter().zip(&fit.rows).enumerate();
+        let rows: Vec<Value> = all.map(|(i, (row, c))| self.row(i + 1, row, c)).collect();
+        Ok(json!({
+            "measurements": of.name,
+            "about": of.about,
+            "file": of.file,
+            "system": of.system().name,
+            "profile": of.profile.name,
+            "profile_sha256": plan::provenance(&of.runs[0].plan)?.profile_sha256,
+            "constants": constants,
+            "rows": rows,
+            "undetermined": self.groups(),
+            "squares": rounded(fit.squares),
+            "freedom": fit.freedom,
+            "runs": fit.runs,
+        }))
+    }
+
+    fn constant(&self, unknown: &doorbell_lab::fit::Unknown, c: &Constant) -> Value {
+        let (state, interval, with) = match &c.state {
+            State::Determined(interval) => ("determined", *interval, Vec::new()),
+            State::AtBound => ("at_bound", None, Vec::new()),
+            State::Undetermined(others) => ("undetermined", None, self.names(others)),
+            State::Unused => ("unused", None, Vec::new()),
+        };
+        let value = matches!(c.state, State::Determined(_) | State::AtBound);
+        let rows: Vec<usize> = c.rows.iter().map(|i| i + 1).collect();
+        json!({
+            "constant": unknown.key.name,
+            "unit": unknown.key.unit(),
+            "profile_value": rounded(unknown.start),
+            "value": value.then(|| rounded(c.value)),
+            "low": interval.map(|i| rounded(i.0)),
+            "high": interval.map(|i| rounded(i.1)),
+            "state": state,
+            "with": with,
+            "rows": rows,
+        })
+    }
+
+    fn row(&self, n: usize, row: &Row, c: &Compared) -> Value {
+        let plan = self.of.run_of(row);
+        json!({
+            "row": n,
+            "place": row.place,
+            "role": row.role,
+            "scenario": plan.scenario,
+            "set": plan.set,
+            "metric": row.metric.name,
+            "unit": row.metric.unit,
+            "measured": rounded(row.value),
+            "spread": row.spread.map(rounded),
+            "computed": rounded(c.computed),
+            "difference": rounded(c.difference),
+            "spreads": c.spreads.map(rounded),
+            "error": c.error.map(rounded),
+            "holds": c.holds(),
+            "rests_on": self.names(&c.rests_on),
+            "source": row.source,
+        })
+    }
+
+    /// Returns the records for programs: constants, then rows.
+    fn records(&self, data: &Value) -> Vec<Record> {
+        let members =
+            ["constants", "rows"].map(|m| data[m].as_array().cloned().unwrap_or_default());
+        flat(members.concat())
+    }
+}
+
+/// Returns a setting without the table of its key: `burst=8`.
+fn own_name(set: &str) -> &str {
+    let key = set.split('=').next().unwrap_or(set);
+    key.find('.').map_or(set, |dot| &set[dot + 1..])
+}
+
+/// Returns a difference in percent of a value, or as it is if that is 0.
+fn percent(difference: f64, of: f64) -> f64 {
+    if of == 0.0 { difference } else { 100.0 * difference / of.abs() }
+}

@@ -1,0 +1,269 @@
+//! Weighted least squares within bounds: Levenberg-Marquardt steps, cut at the bounds.
+//!
+//! A simulation has a grain: it reacts a little to any change of a time. Its derivatives are
+//! differences over steps of 3 to 6 % of a parameter, and are kept while the search stays within a
+//! step of where they were taken. So a search takes few runs, and begins with the same ones
+//! whatever the targets are.
+
+use super::svd::{Direction, decompose, dot, norm};
+
+/// A function of parameters, with one value for each row.
+pub trait Model {
+    /// The reason why it has no values.
+    type Error;
+    /// Returns the values of all rows at each point.
+    ///
+    /// # Errors
+    /// A value cannot be computed.
+    fn values(&mut self, points: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, Self::Error>;
+}
+
+/// A parameter.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Parameter {
+    /// The start of the search.
+    pub start: f64,
+    /// The bounds.
+    pub range: (f64, f64),
+}
+
+/// A value that a row is to have.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Target {
+    /// The value.
+    pub value: f64,
+    /// The size of one standard deviation, or a size that makes rows of different units
+    /// comparable.
+    pub spread: f64,
+    /// True if the parameters are to follow it. Other rows only get derivatives.
+    pub counts: bool,
+}
+
+/// Derivatives of all rows, by parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Derivatives {
+    /// The parameters at which they were taken.
+    pub at: Vec<f64>,
+    /// For each parameter, the derivative of each row.
+    pub columns: Vec<Vec<f64>>,
+}
+
+/// The end of a search.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Solution {
+    /// The parameters.
+    pub at: Vec<f64>,
+    /// The rows there.
+    pub values: Vec<f64>,
+    /// Steps that were tried.
+    pub steps: u32,
+}
+
+/// The most steps that are tried.
+const STEPS: u32 = 60;
+/// The damping at the start, relative to the greatest squared singular value of unit columns.
+const DAMPING: f64 = 1e-3;
+/// The damping at which the search gives up.
+const MOST_DAMPING: f64 = 1e6;
+/// The damping that does not get any less.
+const LEAST_DAMPING: f64 = 1e-9;
+/// A singular value of unit columns below which a direction is left as it is.
+const SINGULAR: f64 = 1e-4;
+/// A relative decrease of the sum of squares that ends the search.
+const DECREASE: f64 = 1e-6;
+/// A residual, in spreads, that ends the search.
+const RESIDUAL: f64 = 1e-6;
+
+/// A search.
+#[derive(Debug)]
+pub struct Search<'a> {
+    parameters: &'a [Parameter],
+    targets: &'a [Target],
+}
+
+impl<'a> Search<'a> {
+    /// Creates the search of the parameters that bring rows closest to their targets.
+    pub fn new(parameters: &'a [Parameter], targets: &'a [Target]) -> Search<'a> {
+        Search { parameters, targets }
+    }
+
+    /// Runs the search.
+    ///
+    /// # Errors
+    /// The first error of the model.
+    pub fn solve<M: Model>(&self, model: &mut M) -> Result<Solution, M::Error> {
+        let start = self.parameters.iter().map(|p| p.start.clamp(p.range.0, p.range.1)).collect();
+        let mut here = self.look(model, start)?;
+        let mut slopes = self.derivatives(model, &here.at, 1.0)?;
+        let mut damping = DAMPING;
+        while here.steps < STEPS && damping <= MOST_DAMPING && self.squares(&here) > self.enough() {
+            if self.centre(&here.at) != slopes.at {
+                slopes = self.derivatives(model, &here.at, 1.0)?;
+            }
+            let step = self.step(&here, &slopes, damping);
+            let next = self.moved(&here.at, &step);
+            if next == here.at {
+                break;
+            }
+            let mut there = self.look(model, next)?;
+            there.steps = here.steps + 1;
+            let (before, after) = (self.squares(&here), self.squares(&there));
+            if after < before {
+                here = there;
+                damping = (damping / 10.0).max(LEAST_DAMPING);
+                if before - after <= DECREASE * before {
+                    break;
+                }
+            } else {
+                here.steps += 1;
+                damping *= 10.0;
+            }
+        }
+        Ok(here)
+    }
+
+    fn look<M: Model>(&self, model: &mut M, at: Vec<f64>) -> Result<Solution, M::Error> {
+        let values = model.values(std::slice::from_ref(&at))?.pop().unwrap_or_default();
+        Ok(Solution { at, values, steps: 0 })
+    }
+
+    /// Returns the distance of each row from its target, in spreads; 0 for one that does not count.
+    pub fn residuals(&self, s: &Solution) -> Vec<f64> {
+        let each = self.targets.iter().zip(&s.values);
+        each.map(|(t, v)| if t.counts { (v - t.value) / t.spread } else { 0.0 }).collect()
+    }
+
+    /// Returns the sum of squared residuals.
+    pub fn squares(&self, s: &Solution) -> f64 {
+        let residuals = self.residuals(s);
+        dot(&residuals, &residuals)
+    }
+
+    fn enough(&self) -> f64 {
+        self.targets.len() as f64 * RESIDUAL * RESIDUAL
+    }
+
+    /// Returns derivatives in spreads of rows that count.
+    pub fn weighted(&self, column: &[f64]) -> Vec<f64> {
+        let each = self.targets.iter().zip(column);
+        each.map(|(t, d)| if t.counts { d / t.spread } else { 0.0 }).collect()
+    }
+
+    /// Returns the parameters that are not at a bound over which the rows would push them.
+    pub fn free(&self, s: &Solution, slopes: &Derivatives) -> Vec<bool> {
+        let residuals = self.residuals(s);
+        let is_free = |((p, x), column): ((&Parameter, &f64), &Vec<f64>)| {
+            let uphill = dot(&self.weighted(column), &residuals);
+            !(*x <= p.range.0 && uphill >= 0.0 || *x >= p.range.1 && uphill <= 0.0)
+        };
+        self.parameters.iter().zip(&s.at).zip(&slopes.columns).map(is_free).collect()
+    }
+
+    /// Returns the damped step of each parameter.
+    fn step(&self, here: &Solution, slopes: &Derivatives, damping: f64) -> Vec<f64> {
+        let residuals = self.residuals(here);
+        let free = self.free(here, slopes);
+        let scaled = Scaled::new(slopes.columns.iter().map(|c| self.weighted(c)).collect(), &free);
+        let mut step = vec![0.0; self.parameters.len()];
+        for d in scaled.directions.iter().filter(|d| d.value > SINGULAR) {
+            let along = -dot(&d.image, &residuals) / (d.value * d.value + damping);
+            for (i, to) in scaled.of.iter().enumerate() {
+                step[*to] += along * d.right[i] / scaled.norms[i];
+            }
+        }
+        step
+    }
+
+    fn moved(&self, at: &[f64], by: &[f64]) -> Vec<f64> {
+        let each = self.parameters.iter().zip(at).zip(by);
+        each.map(|((p, x), by)| (x + by).clamp(p.range.0, p.range.1)).collect()
+    }
+
+    /// Returns the point of a grid of steps at which derivatives near `at` are taken.
+    fn centre(&self, at: &[f64]) -> Vec<f64> {
+        let each = self.parameters.iter().zip(at);
+        let snapped = |(p, x): (&Parameter, &f64)| {
+            let step = p.step(*x);
+            ((x / step).round() * step).clamp(p.range.0, p.range.1)
+        };
+        each.map(snapped).collect()
+    }
+
+    /// Returns the derivatives near `at` over a share of the step.
+    ///
+    /// # Errors
+    /// The first error of the model.
+    pub fn derivatives<M: Model>(
+        &self,
+        model: &mut M,
+        at: &[f64],
+        share: f64,
+    ) -> Result<Derivatives, M::Error> {
+        let centre = self.centre(at);
+        let mut points = Vec::with_capacity(2 * centre.len());
+        let mut widths = Vec::with_capacity(centre.len());
+        for (i, p) in self.parameters.iter().enumerate() {
+            let step = share * p.step(at[i]);
+            let ends = [-step, step].map(|by| (centre[i] + by).clamp(p.range.0, p.range.1));
+            widths.push(ends[1] - ends[0]);
+            points.extend(ends.map(|end| {
+                let mut point = centre.clone();
+                point[i] = end;
+                point
+            }));
+        }
+        let values = model.values(&points)?;
+        let column = |(ends, width): (&[Vec<f64>], &f64)| {
+            ends[0].iter().zip(&ends[1]).map(|(low, high)| (high - low) / width).collect()
+        };
+        let columns = values.chunks(2).zip(&widths).map(column).collect();
+        Ok(Derivatives { at: centre, columns })
+    }
+}
+
+impl Parameter {
+    /// Returns the step of derivatives at `x`: a power of two, 3 to 6 % of it, or of its start.
+    fn step(&self, x: f64) -> f64 {
+        let width = self.range.1 - self.range.0;
+        let least =
+            if self.start == 0.0 { (width / 16.0).min(8.0) } else { self.start.abs() / 8.0 };
+        power_of_two(x.abs().max(least)).min(width) / 16.0
+    }
+}
+
+/// Returns the greatest power of two that is not above `x`.
+fn power_of_two(x: f64) -> f64 {
+    // The exponent alone; a logarithm may differ in its last bit from machine to machine.
+    f64::from_bits(x.to_bits() & 0x7ff0_0000_0000_0000)
+}
+
+/// Columns of unit length, without those of zero, and their singular directions.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scaled {
+    /// The place of each column among all.
+    pub of: Vec<usize>,
+    /// The length that each had.
+    pub norms: Vec<f64>,
+    /// The singular directions.
+    pub directions: Vec<Direction>,
+}
+
+impl Scaled {
+    /// Decomposes the columns that are `taken` and not zero.
+    pub fn new(columns: Vec<Vec<f64>>, taken: &[bool]) -> Scaled {
+        let (mut of, mut norms, mut unit) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, mut column) in columns.into_iter().enumerate() {
+            let length = norm(&column);
+            if taken[i] && length > 0.0 {
+                column.iter_mut().for_each(|x| *x /= length);
+                of.push(i);
+                norms.push(length);
+                unit.push(column);
+            }
+        }
+        Scaled { of, norms, directions: decompose(&unit) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

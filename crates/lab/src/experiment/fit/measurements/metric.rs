@@ -1,0 +1,112 @@
+//! Numbers of a result by name, and sums of them, with units.
+
+use crate::config::hint;
+use crate::config::key::{convert, units};
+use crate::experiment::metrics::{self, RATES};
+use crate::experiment::result::Measured;
+use crate::experiment::system::System;
+
+/// A number of a result, or a sum of numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Metric {
+    /// The names, with `+` between them.
+    pub name: String,
+    /// The unit, if all have the same.
+    pub unit: &'static str,
+    /// True if it is counted by packet.
+    pub by_packet: bool,
+}
+
+impl Metric {
+    /// Reads names with `+` between them.
+    ///
+    /// # Errors
+    /// Returns an error with the nearest name if the system has no such number.
+    pub fn parse(system: &System, text: &str) -> Result<Metric, String> {
+        let all = metrics::of(system);
+        let (mut unit, mut by_packet) = (None, true);
+        let names: Vec<&str> = text.split('+').map(str::trim).collect();
+        for name in &names {
+            let Some(metric) = all.iter().find(|m| m.name == *name) else {
+                let near = hint(name, all.iter().map(|m| m.name.as_str()));
+                let has = format!("`doorbell list --metrics {}` has all", system.name);
+                return Err(format!("no metric is called `{name}`{near}; {has}"));
+            };
+            if *unit.get_or_insert(metric.unit) != metric.unit {
+                return Err(format!("`{text}` adds numbers of different units"));
+            }
+            by_packet &= !is_of_window(system, name) && !name.starts_with("latency_ns.");
+        }
+        let unit = unit.unwrap_or_default();
+        Ok(Metric { name: names.join("+"), unit, by_packet })
+    }
+
+    /// Returns whether it is a number a second.
+    pub fn is_rate(&self) -> bool {
+        self.unit.ends_with("/s")
+    }
+
+    /// Returns the size of a unit in its own.
+    ///
+    /// # Errors
+    /// Returns an error with the units that are allowed.
+    pub fn size_of(&self, unit: Option<&str>) -> Result<f64, String> {
+        let own = self.unit;
+        let size = match (own, unit) {
+            ("", None) => Some(1.0),
+            ("1/s", Some("1/s")) | ("of 1", Some("of 1")) => Some(1.0),
+            ("1/s", Some(other)) => convert(1.0, other, "pps"),
+            ("of 1", Some("%")) => Some(0.01),
+            (own, Some(other)) if !own.is_empty() => convert(1.0, other, own),
+            _ => None,
+        };
+        size.ok_or_else(|| {
+            let name = &self.name;
+            let allowed = match own {
+                "" => return format!("`{name}` is a pure number; allowed: no unit"),
+                "1/s" => format!("1/s, {}", units("pps").join(", ")),
+                "of 1" => "of 1, %".to_owned(),
+                own => units(own).join(", "),
+            };
+            match unit {
+                None => format!("`{name}` needs a unit; allowed units: {allowed}"),
+                Some(unit) => format!("`{name}` cannot be in `{unit}`; allowed units: {allowed}"),
+            }
+        })
+    }
+
+    /// Returns its value in a result, or the name that the result lacks.
+    pub(in crate::experiment::fit) fn of(&self, numbers: &Numbers<'_>) -> Result<f64, String> {
+        let mut sum = 0.0;
+        for name in self.name.split('+') {
+            sum += numbers.get(name).ok_or_else(|| name.to_owned())?;
+        }
+        Ok(sum)
+    }
+}
+
+/// Returns whether the number is a rate, a share or a mean over the window of the rates.
+fn is_of_window(system: &System, name: &str) -> bool {
+    let all = RATES.iter().chain(system.numbers.rates.iter().copied().flatten());
+    all.into_iter().any(|(rate, _)| *rate == name)
+}
+
+/// The numbers of a result by name.
+pub(in crate::experiment::fit) struct Numbers<'m> {
+    of: &'m Measured,
+    by_packet: Vec<(String, f64)>,
+}
+
+impl<'m> Numbers<'m> {
+    pub(in crate::experiment::fit) fn new(of: &'m Measured) -> Numbers<'m> {
+        Numbers { of, by_packet: of.per_packet() }
+    }
+
+    fn get(&self, name: &str) -> Option<f64> {
+        if let Some(quantile) = name.strip_prefix("latency_ns.") {
+            return self.of.latency_ns().into_iter().find(|q| q.0 == quantile).map(|q| q.1);
+        }
+        let rate = self.of.rates.iter().find(|r| r.name == name).map(|r| r.value);
+        rate.or_else(|| self.by_packet.iter().find(|n| n.0 == name).map(|n| n.1))
+    }
+}

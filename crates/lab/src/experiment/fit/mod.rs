@@ -1,0 +1,19 @@
+//! Calibration: constants of a profile, solved for so that runs give measured numbers.
+//!
+//! [`Measurements`] is a file of rows, each a number of a result, measured on a machine. [`fit`]
+//! brings the runs of its rows closest to them ([`least_squares`]) and tells for each constant its
+//! interval, or that the rows do not determine it. Rows of role `check` are predicted.
+
+pub mod least_squares;
+pub mod measurements;
+mod outcome;
+mod profile;
+pub mod readers;
+mod runs;
+mod student;
+mod svd;
+
+pub use measurements::{Measurements, Role, Row, Unknown};
+pub use outcome::{Compared, Constant, Contradiction, Fit, FitError, State, fit};
+pub use profile::profile;
+pub use runs::{Follow, Runs, Unfollowed, Unmeasured};
