@@ -43,11 +43,31 @@ fn the_settings_of_a_system_are_searched_unless_they_are_fixed() {
 #[test]
 fn wrong_questions_are_refused_before_anything_runs() {
     let said = |more: &[&str]| wrong(&[&["advise"], &SHORT[..], more].concat());
-    assert_snapshot!(said(&["--goal", "speed"]), @"doorbell: --goal: a run of mlx5 has no number `speed`; `list --metrics mlx5` has all");
-    assert_snapshot!(said(&["--keep", "latency_ns.p99=5us"]), @"doorbell: --keep `latency_ns.p99=5us`: allowed is NAME<BOUND or NAME>BOUND, such as latency_ns.p99<50us");
-    assert_snapshot!(said(&["--keep", "latency_ns.p99<5 Gbit/s"]), @"doorbell: --keep `latency_ns.p99<5 Gbit/s`: its unit cannot be `Gbit/s`; allowed: ps, ns, us, ms, s");
-    assert_snapshot!(said(&["--fix", "driver.mpwq"]), @"doorbell: --fix driver.mpwq: no key is called `driver.mpwq`; the nearest is `driver.mpwqe`");
-    assert_snapshot!(said(&["--over", "driver.mpwqe=maybe"]), @"doorbell: --over driver.mpwqe=maybe: `driver.mpwqe` cannot be `maybe`; allowed: on, off");
+    let goal = said(&["--goal", "speed"]);
+    assert_snapshot!(
+        goal,
+        @"doorbell: --goal: a run of mlx5 has no number `speed`; `list --metrics mlx5` has all"
+    );
+    assert_snapshot!(
+        said(&["--keep", "latency_ns.p99=5us"]),
+        @"doorbell: --keep `latency_ns.p99=5us`: allowed is NAME<BOUND or NAME>BOUND, such as \
+          latency_ns.p99<50us"
+    );
+    assert_snapshot!(
+        said(&["--keep", "latency_ns.p99<5 Gbit/s"]),
+        @"doorbell: --keep `latency_ns.p99<5 Gbit/s`: its unit cannot be `Gbit/s`; allowed: \
+          ps, ns, us, ms, s"
+    );
+    assert_snapshot!(
+        said(&["--fix", "driver.mpwq"]),
+        @"doorbell: --fix driver.mpwq: no key is called `driver.mpwq`; the nearest is \
+          `driver.mpwqe`"
+    );
+    assert_snapshot!(
+        said(&["--over", "driver.mpwqe=maybe"]),
+        @"doorbell: --over driver.mpwqe=maybe: `driver.mpwqe` cannot be `maybe`; allowed: on, \
+          off"
+    );
     let fix = [
         "driver.mpwqe",
         "driver.queue",
@@ -58,7 +78,10 @@ fn wrong_questions_are_refused_before_anything_runs() {
         "run.cores",
     ];
     let all: Vec<&str> = fix.iter().flat_map(|key| ["--fix", key]).collect();
-    assert_snapshot!(said(&all), @"doorbell: there is nothing to search: all settings of mlx5 are fixed");
+    assert_snapshot!(
+        said(&all),
+        @"doorbell: there is nothing to search: all settings of mlx5 are fixed"
+    );
 }
 
 #[test]

@@ -309,8 +309,8 @@ fn results_that_cannot_be_compared_are_refused() {
     std::fs::write(dir.path().join("b.json"), other.to_string()).unwrap();
     std::fs::write(dir.path().join("run.json"), good(&["list", "--format", "json"])).unwrap();
     let said = |args: &[&str]| wrong_in(dir.path(), &[&["compare"], args].concat());
-    let buses = "mlx5 with mlx5_core, PCI Express 3.0 x16, MPS 256, MRRS 512, an Ack and an UpdateFC \
-                 per request";
+    let buses = "mlx5 with mlx5_core, PCI Express 3.0 x16, MPS 256, MRRS 512, an Ack and an \
+                 UpdateFC per request";
     assert_eq!(
         said(&["a.json", "b.json"]),
         format!("doorbell: A is of {buses}, 1 CPU, B of {buses}, 2 CPU")

@@ -1,4 +1,5 @@
-//! The search of `doorbell advise` against the whole of three spaces of a thousand designs and more.
+//! The search of `doorbell advise` against the whole of three spaces of a thousand designs and
+//! more.
 
 use doorbell_lab::advise::{Goal, LEAST, Question, Variable, advise};
 use doorbell_lab::{Plan, Profile, Scenario, Unwatched, in_parallel, key};

@@ -13,9 +13,9 @@ struct Choice {
     key: &'static str,
     /// The value before, then the others.
     values: &'static [&'static str],
-    /// What they chose.
+    /// The value that they chose.
     theirs: &'static str,
-    /// Whether the advice is the same.
+    /// The advice is the same.
     agrees: bool,
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// packet.
 const SAME: (f64, f64) = (0.005, 0.005);
 
-/// What tables show.
+/// The contents of tables.
 #[derive(Clone, Copy)]
 pub(super) struct View {
     /// The kernel and user code beside the driver.

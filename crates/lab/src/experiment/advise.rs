@@ -149,7 +149,7 @@ impl Keep {
     }
 }
 
-/// What is asked.
+/// A question.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
     /// The system.
@@ -188,7 +188,7 @@ pub struct Setting {
     pub to: String,
     /// The command that sets it on a real system.
     pub command: Option<String>,
-    /// What the goal gains by it with all other recommended settings in place, relative.
+    /// The gain of the goal by it with all other recommended settings in place, relative.
     pub gain: f64,
     /// Half of the 95 % interval of the gain.
     pub error: f64,
@@ -270,9 +270,9 @@ pub struct Advice {
     pub reached: Change,
     /// Bounds, as given, and whether they hold.
     pub keep: Vec<(String, bool)>,
-    /// What limits today.
+    /// The limit today.
     pub limit: Limits,
-    /// What limits with the advice.
+    /// The limit with the advice.
     pub limit_then: Limits,
     /// The recommended settings, the one with the highest gain first.
     pub settings: Vec<Setting>,

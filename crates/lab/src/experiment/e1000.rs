@@ -107,7 +107,7 @@ pub static SYSTEM: System = System {
         Knob {
             key: "pcie.mps",
             values: &["128", "256", "512"],
-            command: "kernel parameter pci=pcie_bus_perf, if all on the path take {} B (lspci -vv: MaxPayload)",
+            command: "kernel parameter pci=pcie_bus_perf, where all on the path take {} B",
         },
         Knob {
             key: "pcie.mrrs",

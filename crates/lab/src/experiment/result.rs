@@ -276,10 +276,11 @@ pub struct RunResult {
     /// The origin.
     #[serde(flatten)]
     pub of: Provenance,
-    /// The share of each resource that was used, the most used first ([`shares`](crate::experiment::limits::shares)).
+    /// The share of each resource that was used, the most used first
+    /// ([`shares`](crate::experiment::limits::shares)).
     #[serde(serialize_with = "members")]
     pub limits: Vec<(String, f64)>,
-    /// What limits the run, where that was asked.
+    /// The limit of the run, where that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limits>,
     /// The measurements.

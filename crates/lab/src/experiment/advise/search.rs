@@ -28,7 +28,7 @@ pub type Design = Vec<usize>;
 /// The result of a design. Less is better.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Score {
-    /// How far the constraints are missed; 0 if they hold. Infinite for a design that cannot run.
+    /// The distance from the constraints; 0 if they hold. Infinite for a design that cannot run.
     pub missed: f64,
     /// The goal, as a number of which less is better.
     pub goal: f64,

@@ -149,7 +149,8 @@ impl Load {
         Load::of_packets(Packets::Generated(packets), burst)
     }
 
-    /// Returns captured frames, spread over so many cores by flow, at full speed or their own times.
+    /// Returns captured frames, spread over so many cores by flow, at full speed or at their own
+    /// times.
     pub fn replay(frames: Arc<Frames>, options: ReplayOptions, cores: u16) -> Load {
         let queues = frames.spread(cores.into());
         let burst = if options.own_times { 1 } else { options.burst };
