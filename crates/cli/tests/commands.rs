@@ -380,6 +380,7 @@ fn help_names_only_what_exists() {
         "compare",
         "sweep",
         "rank",
+        "fit",
         "check",
         "transfer",
         "serve",
