@@ -184,7 +184,7 @@ impl Found<'_> {
             State::AtBound => (amount(constant.value), "at its bound".to_owned()),
             State::Unused => (undetermined, "no row depends on it".to_owned()),
             State::Undetermined(others) if others.is_empty() => {
-                (undetermined, "as wide as its range".to_owned())
+                (undetermined, "rows hardly depend on it".to_owned())
             }
             State::Undetermined(others) => {
                 (undetermined, format!("not without {}", self.names(others).join(", ")))

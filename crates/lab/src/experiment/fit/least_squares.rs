@@ -1,9 +1,9 @@
 //! Weighted least squares within bounds: Levenberg-Marquardt steps, cut at the bounds.
 //!
 //! A simulation has a grain: it reacts a little to any change of a time. Its derivatives are
-//! differences over steps of 3 to 6 % of a parameter, and are kept while the search stays within a
-//! step of where they were taken. So a search takes few runs, and begins with the same ones
-//! whatever the targets are.
+//! differences over steps of 3 to 6 % of a parameter, or over wider ones where the grain hides the
+//! slope ([`Search::tune`]). They are kept while the search stays within such a step. So a search
+//! takes few runs, and begins with the same ones whatever the targets are.
 
 use super::svd::{Direction, decompose, dot, norm};
 
@@ -48,6 +48,14 @@ pub struct Derivatives {
     pub columns: Vec<Vec<f64>>,
 }
 
+impl Derivatives {
+    /// Returns the differences from those over half the width, which are about their errors.
+    pub fn errors(&self, halved: &Derivatives) -> Vec<Vec<f64>> {
+        let error = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(|(a, b)| a - b).collect();
+        self.columns.iter().zip(&halved.columns).map(error).collect()
+    }
+}
+
 /// The end of a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Solution {
@@ -74,25 +82,91 @@ const DECREASE: f64 = 1e-6;
 /// A residual, in spreads, that ends the search.
 const RESIDUAL: f64 = 1e-6;
 
+/// Widths of the differences that are tried, in steps.
+const WIDTHS: [f64; 3] = [1.0, 4.0, 16.0];
+/// The error of a derivative, relative to it, at which no wider difference is tried.
+const SHARP: f64 = 0.1;
+
 /// A search.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Search<'a> {
     parameters: &'a [Parameter],
     targets: &'a [Target],
+    /// The width of each parameter's differences, in steps.
+    widths: Vec<f64>,
+    /// False for parameters whose derivatives are less than their errors.
+    visible: Vec<bool>,
 }
 
 impl<'a> Search<'a> {
     /// Creates the search of the parameters that bring rows closest to their targets.
     pub fn new(parameters: &'a [Parameter], targets: &'a [Target]) -> Search<'a> {
-        Search { parameters, targets }
+        let n = parameters.len();
+        Search { parameters, targets, widths: vec![WIDTHS[0]; n], visible: vec![true; n] }
+    }
+
+    /// Chooses the width of each parameter's differences near `at`: the least one whose derivatives
+    /// differ by little from those over half of it, else the one where they differ least.
+    ///
+    /// # Errors
+    /// The first error of the model.
+    pub fn tune<M: Model>(&mut self, model: &mut M, at: &[f64]) -> Result<(), M::Error> {
+        let mut best = vec![f64::INFINITY; at.len()];
+        let mut chosen = vec![WIDTHS[0]; at.len()];
+        for width in WIDTHS {
+            let open: Vec<bool> = best.iter().map(|error| *error > SHARP).collect();
+            if !open.contains(&true) {
+                break;
+            }
+            let tried = chosen.iter().zip(&open).map(|(c, open)| if *open { width } else { *c });
+            self.widths = tried.collect();
+            let whole = self.derivatives(model, at, 1.0)?;
+            let errors = whole.errors(&self.derivatives(model, at, 0.5)?);
+            for i in (0..at.len()).filter(|i| open[*i]) {
+                let sizes = [&errors[i], &whole.columns[i]].map(|c| norm(&self.weighted(c)));
+                if sizes[1] > 0.0 && sizes[0] / sizes[1] < best[i] {
+                    (best[i], chosen[i]) = (sizes[0] / sizes[1], width);
+                }
+            }
+        }
+        self.widths = chosen;
+        // Without any slope there is no error, and one may show elsewhere.
+        self.visible = best.iter().map(|error| *error < 1.0 || error.is_infinite()).collect();
+        Ok(())
+    }
+
+    /// Returns the scatter of each row between points near `at`, as far as derivatives over the
+    /// least width and over half of it differ.
+    ///
+    /// # Errors
+    /// The first error of the model.
+    pub fn grain<M: Model>(&self, model: &mut M, at: &[f64]) -> Result<Vec<f64>, M::Error> {
+        let n = self.parameters.len();
+        let narrow = Search { widths: vec![WIDTHS[0]; n], ..self.clone() };
+        let whole = narrow.derivatives(model, at, 1.0)?;
+        let errors = whole.errors(&narrow.derivatives(model, at, 0.5)?);
+        let steps: Vec<f64> = self.parameters.iter().zip(at).map(|(p, x)| p.step(*x)).collect();
+        // Two values over two steps, less two values over one: 2/4 + 2 times the variance of one.
+        let scatter = |row: usize| {
+            let each = errors.iter().zip(&steps).map(|(e, step)| (e[row] * step).powi(2));
+            (each.sum::<f64>() / (2.5 * n as f64)).sqrt()
+        };
+        Ok((0..self.targets.len()).map(scatter).collect())
+    }
+
+    /// Returns whether a derivative of each parameter is more than its error.
+    pub fn visible(&self) -> &[bool] {
+        &self.visible
     }
 
     /// Runs the search.
     ///
     /// # Errors
     /// The first error of the model.
-    pub fn solve<M: Model>(&self, model: &mut M) -> Result<Solution, M::Error> {
-        let start = self.parameters.iter().map(|p| p.start.clamp(p.range.0, p.range.1)).collect();
+    pub fn solve<M: Model>(&mut self, model: &mut M) -> Result<Solution, M::Error> {
+        let start = self.parameters.iter().map(|p| p.start.clamp(p.range.0, p.range.1));
+        let start: Vec<f64> = start.collect();
+        self.tune(model, &start)?;
         let mut here = self.look(model, start)?;
         let mut slopes = self.derivatives(model, &here.at, 1.0)?;
         let mut damping = DAMPING;
@@ -163,6 +237,7 @@ impl<'a> Search<'a> {
     fn step(&self, here: &Solution, slopes: &Derivatives, damping: f64) -> Vec<f64> {
         let residuals = self.residuals(here);
         let free = self.free(here, slopes);
+        let free: Vec<bool> = free.iter().zip(&self.visible).map(|(a, b)| *a && *b).collect();
         let scaled = Scaled::new(slopes.columns.iter().map(|c| self.weighted(c)).collect(), &free);
         let mut step = vec![0.0; self.parameters.len()];
         for d in scaled.directions.iter().filter(|d| d.value > SINGULAR) {
@@ -189,7 +264,7 @@ impl<'a> Search<'a> {
         each.map(snapped).collect()
     }
 
-    /// Returns the derivatives near `at` over a share of the step.
+    /// Returns the derivatives near `at` over a share of their widths.
     ///
     /// # Errors
     /// The first error of the model.
@@ -203,7 +278,7 @@ impl<'a> Search<'a> {
         let mut points = Vec::with_capacity(2 * centre.len());
         let mut widths = Vec::with_capacity(centre.len());
         for (i, p) in self.parameters.iter().enumerate() {
-            let step = share * p.step(at[i]);
+            let step = share * self.widths[i] * p.step(at[i]);
             let ends = [-step, step].map(|by| (centre[i] + by).clamp(p.range.0, p.range.1));
             widths.push(ends[1] - ends[0]);
             points.extend(ends.map(|end| {

@@ -3,10 +3,11 @@
 //! Derivatives at the solution are taken over two steps. Their difference is an estimate of their
 //! error, from the grain of the simulation and from curvature. A direction of the constants in
 //! which the rows change by no more than twice that error is not determined (singular values of the
-//! columns in spreads, scaled to unit length). Intervals are those of the linear model:
-//! from the spreads, or if there are none from the residuals and Student's t. They are the
-//! extent of the joint region (Scheffé): they hold for all constants together, and errors of
-//! predictions for all check rows.
+//! columns in spreads, scaled to unit length).
+//!
+//! Intervals are those of the linear model: from the spreads and the grain, or without spreads from
+//! the residuals and Student's t. They are the extent of the joint region (Scheffé): they hold for
+//! all constants together, and errors of predictions for all check rows.
 
 use super::least_squares::{Derivatives, Parameter, Scaled, Search, Solution, Target};
 use super::measurements::{BEYOND, Measurements, Role};
@@ -77,8 +78,9 @@ pub enum State {
     Determined(Option<(f64, f64)>),
     /// The rows would have it beyond the bound where it is.
     AtBound,
-    /// The rows only show it in combination with these others. Without any, its interval is no
-    /// narrower than its range.
+    /// The rows only show it in combination with these others. Without any, they hardly depend on
+    /// it: its effect is less than the grain of the runs, or its interval no narrower than its
+    /// range.
     Undetermined(Vec<usize>),
     /// No row depends on it.
     Unused,
@@ -131,15 +133,18 @@ pub fn fit(of: &Measurements, runs: &mut Runs<'_>) -> Result<Fit, FitError> {
     let targets = targets(of);
     let parameters: Vec<Parameter> =
         of.unknowns.iter().map(|u| Parameter { start: u.start, range: u.range }).collect();
-    let search = Search::new(&parameters, &targets);
     let solution = solve(&parameters, &targets, if told { BEYOND } else { FAR }, runs)?;
+    let mut search = Search::new(&parameters, &targets);
+    search.tune(runs, &solution.at)?;
     let slopes = search.derivatives(runs, &solution.at, 1.0)?;
     let halved = search.derivatives(runs, &solution.at, 0.5)?;
     let free = search.free(&solution, &slopes);
+    let grain = search.grain(runs, &solution.at)?;
+    let scatter = scatter(of, &grain);
     if told {
-        met(of, &search, &solution, &free).map_err(FitError::Contradiction)?;
+        met(of, &search, &solution, (&free, &scatter)).map_err(FitError::Contradiction)?;
     }
-    let analysis = Analysis::new(&search, &solution, slopes, &halved, free);
+    let analysis = Analysis::new(&search, &solution, (slopes, &halved), &free, scatter);
     Ok(analysis.result(of, told, runs.made()))
 }
 
@@ -155,6 +160,13 @@ fn targets(of: &Measurements) -> Vec<Target> {
     of.rows.iter().map(target).collect()
 }
 
+/// Returns the variance of each row with the grain of its run, relative to that of its spread.
+/// Without spreads the residuals have both.
+fn scatter(of: &Measurements, grain: &[f64]) -> Vec<f64> {
+    let each = of.rows.iter().zip(grain);
+    each.map(|(row, g)| 1.0 + row.spread.map_or(0.0, |s| (g / s).powi(2))).collect()
+}
+
 /// Searches from the values of the profile. If a row stays `far` away, each constant is started
 /// anew at other sizes: where another part of the machine limits a run, its derivatives are zero.
 fn solve(
@@ -163,7 +175,7 @@ fn solve(
     far: f64,
     runs: &mut Runs<'_>,
 ) -> Result<Solution, Unmeasured> {
-    let search = Search::new(parameters, targets);
+    let mut search = Search::new(parameters, targets);
     let mut best = search.solve(runs)?;
     let is_far = |s: &Solution| search.residuals(s).iter().any(|r| r.abs() > far);
     for (i, factor) in (0..parameters.len()).flat_map(|i| RESTARTS.map(|f| (i, f))) {
@@ -188,14 +200,11 @@ fn met(
     of: &Measurements,
     search: &Search<'_>,
     s: &Solution,
-    free: &[bool],
+    (free, scatter): (&[bool], &[f64]),
 ) -> Result<(), Contradiction> {
-    let residuals = search.residuals(s);
-    let Some((i, spreads)) =
-        residuals.iter().map(|r| r.abs()).enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
-    else {
-        return Ok(());
-    };
+    let residuals = search.residuals(s).into_iter().zip(scatter);
+    let residuals = residuals.map(|(r, scatter)| r.abs() / scatter.sqrt()).enumerate();
+    let Some((i, spreads)) = residuals.max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(()) };
     if spreads <= BEYOND {
         return Ok(());
     }
@@ -219,9 +228,13 @@ struct Analysis<'a> {
     slopes: Derivatives,
     /// The errors of the derivatives, by constant and row.
     errors: Vec<Vec<f64>>,
-    free: Vec<bool>,
+    /// True for constants that some row to fit depends on.
     used: Vec<bool>,
-    /// Of constants that are free and used.
+    /// True for those of them whose effect is more than the grain.
+    visible: Vec<bool>,
+    /// The variance of each row, relative to that of its spread.
+    scatter: Vec<f64>,
+    /// Of visible constants that are not at a bound.
     scaled: Scaled,
     /// True for each direction that is determined.
     determined: Vec<bool>,
@@ -231,18 +244,19 @@ impl<'a> Analysis<'a> {
     fn new(
         search: &'a Search<'a>,
         solution: &'a Solution,
-        slopes: Derivatives,
-        halved: &Derivatives,
-        free: Vec<bool>,
+        (slopes, halved): (Derivatives, &Derivatives),
+        free: &[bool],
+        scatter: Vec<f64>,
     ) -> Analysis<'a> {
-        let error = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(|(a, b)| a - b).collect();
-        let errors: Vec<Vec<f64>> = slopes.columns.iter().zip(&halved.columns).map(error).collect();
+        let errors = slopes.errors(halved);
         let weighted = |columns: &[Vec<f64>]| -> Vec<Vec<f64>> {
             columns.iter().map(|c| search.weighted(c)).collect()
         };
         let (columns, wrong) = (weighted(&slopes.columns), weighted(&errors));
-        let used: Vec<bool> = columns.iter().zip(&wrong).map(|(c, e)| norm(c) > norm(e)).collect();
-        let taken: Vec<bool> = free.iter().zip(&used).map(|(a, b)| *a && *b).collect();
+        let used: Vec<bool> = columns.iter().map(|c| norm(c) > 0.0).collect();
+        let visible = search.visible().iter().zip(&used).map(|(a, b)| *a && *b);
+        let visible: Vec<bool> = visible.collect();
+        let taken: Vec<bool> = free.iter().zip(&visible).map(|(a, b)| *a && *b).collect();
         let scaled = Scaled::new(columns, &taken);
         let is_determined = |d: &Direction| {
             let mut error = vec![0.0; solution.values.len()];
@@ -253,7 +267,7 @@ impl<'a> Analysis<'a> {
             d.value > ROUNDING.max(ERRORS * norm(&error))
         };
         let determined = scaled.directions.iter().map(is_determined).collect();
-        Analysis { search, solution, slopes, errors, free, used, scaled, determined }
+        Analysis { search, solution, slopes, errors, used, visible, scatter, scaled, determined }
     }
 
     fn result(&self, of: &Measurements, told: bool, runs: usize) -> Fit {
@@ -299,11 +313,22 @@ impl<'a> Analysis<'a> {
         let rows = (0..of.rows.len()).filter(depends).collect();
         let state = match self.place(i) {
             _ if !self.used[i] => State::Unused,
+            _ if !self.visible[i] => State::Undetermined(Vec::new()),
             None => State::AtBound,
             Some(at) if !self.is_sure(at) => State::Undetermined(self.beside(at)),
             Some(at) => self.interval(at, value, of.unknowns[i].range, spread),
         };
         Constant { value, state, rows }
+    }
+
+    /// Returns the variance of a number that has these parts of the determined directions.
+    fn variance(&self, part: impl Fn(&Direction) -> f64) -> f64 {
+        let mut by_row = vec![0.0; self.scatter.len()];
+        for d in self.directions(true) {
+            let share = part(d) / (d.value * d.value);
+            by_row.iter_mut().zip(&d.image).for_each(|(sum, image)| *sum += share * image);
+        }
+        by_row.iter().zip(&self.scatter).map(|(by, scatter)| by * by * scatter).sum()
     }
 
     /// Returns the interval of a constant within its range.
@@ -314,7 +339,7 @@ impl<'a> Analysis<'a> {
         (low, high): (f64, f64),
         spread: Option<f64>,
     ) -> State {
-        let variance: f64 = self.directions(true).map(|d| (d.right[at] / d.value).powi(2)).sum();
+        let variance = self.variance(|d| d.right[at]);
         let half = spread.map(|s| s * variance.sqrt() / self.scaled.norms[at]);
         match half.map(|h| (value - h, value + h)) {
             Some((a, b)) if a <= low && b >= high => State::Undetermined(Vec::new()),
@@ -350,9 +375,8 @@ impl<'a> Analysis<'a> {
         }
         let rests_on = self.rests_on(i);
         let own = row.spread.unwrap_or(if row.value == 0.0 { 1.0 } else { row.value.abs() });
-        let along = |d: &Direction| (self.along(&self.slopes.columns, i, d) / d.value).powi(2);
-        let model: f64 = self.directions(true).map(along).sum();
-        let error = variance.map(|v| (v * (model + own * own)).sqrt());
+        let model = self.variance(|d| self.along(&self.slopes.columns, i, d));
+        let error = variance.map(|v| (v * (model + own * own * self.scatter[i])).sqrt());
         let error = error.filter(|_| rests_on.is_empty());
         Compared { computed, difference, spreads, error, rests_on }
     }
@@ -369,8 +393,8 @@ impl<'a> Analysis<'a> {
             let size = self.solution.values[row].abs().max(f64::MIN_POSITIVE);
             change.abs() > (ERRORS * error.abs()).max(ROUNDING * size)
         };
-        let mut all: Vec<usize> = (0..self.free.len())
-            .filter(|i| !self.used[*i])
+        let mut all: Vec<usize> = (0..self.used.len())
+            .filter(|i| !self.visible[*i])
             .filter(|i| {
                 let scale = self.solution.at[*i].abs().max(1.0);
                 is_moved(self.slopes.columns[*i][row] * scale, self.errors[*i][row] * scale)
