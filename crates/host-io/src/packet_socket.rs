@@ -9,7 +9,11 @@
 //! that the kernel takes out are not restored. [`Oversize`] counts frames over a length limit.
 
 use crate::{check, tap::VnetHeader};
-use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force};
+use rustix::io::Errno;
+use rustix::net::sockopt::{
+    set_socket_recv_buffer_size, set_socket_recv_buffer_size_force, set_socket_send_buffer_size,
+    set_socket_send_buffer_size_force,
+};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SocketFlags, SocketType,
     netdevice::name_to_index, recvmsg, socket_with,
@@ -39,7 +43,10 @@ impl PacketSocket {
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let socket = raw_socket(Self::QUEUE)?;
-        set_socket_send_buffer_size_force(&socket, Self::QUEUE)?;
+        match set_socket_send_buffer_size_force(&socket, Self::QUEUE) {
+            Err(Errno::PERM) => set_socket_send_buffer_size(&socket, Self::QUEUE)?,
+            other => other?,
+        }
         for option in
             [libc::PACKET_VNET_HDR, libc::PACKET_QDISC_BYPASS, libc::PACKET_IGNORE_OUTGOING]
         {
@@ -204,7 +211,11 @@ impl Oversize {
 pub(crate) fn raw_socket(queue: usize) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     if queue > 0 {
-        set_socket_recv_buffer_size_force(&socket, queue)?;
+        match set_socket_recv_buffer_size_force(&socket, queue) {
+            // The root of a user namespace is held to the machine's limit (socket(7)).
+            Err(Errno::PERM) => set_socket_recv_buffer_size(&socket, queue)?,
+            other => other?,
+        }
     }
     Ok(socket)
 }
