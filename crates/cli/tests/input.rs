@@ -189,14 +189,15 @@ fn a_setting_without_effect_is_refused() {
     let at = dir.path();
     std::fs::write(at.join("f.pcap"), pcap(1, &[tcp(100), tcp(200)])).unwrap();
     let replay = |args: &[&str]| wrong_in(at, &[args, &["--pcap", "f.pcap"]].concat());
-    assert_snapshot!(replay(&["sweep", "mlx5-replay", "--over", "run.cores=1,8"]), @"doorbell: \
-        --over run.cores=1: `run.cores` has no effect on this run: it has an effect where \
-        `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+    let over = ["sweep", "mlx5-replay", "--over", "traffic.packets=1,8"];
+    assert_snapshot!(replay(&over), @"doorbell: --over traffic.packets=1: `traffic.packets` has no \
+        effect on this run: it has an effect where `traffic.kind` is pktgen, and here \
+        `traffic.kind` is pcap");
     assert_snapshot!(replay(&["run", "mlx5-replay", "--set", "traffic.size=100"]), @"doorbell: \
         --set traffic.size=100: `traffic.size` has no effect on this run: it has an effect where \
         `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
-    assert_snapshot!(replay(&["run", "e1000-pktgen", "--set", "traffic.rate=1"]), @"doorbell: \
-        --set traffic.rate=1: `traffic.rate` has no effect on this run: it has an effect where \
+    assert_snapshot!(replay(&["run", "e1000-pktgen", "--set", "traffic.flows=2"]), @"doorbell: \
+        --set traffic.flows=2: `traffic.flows` has no effect on this run: it has an effect where \
         `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
     assert_snapshot!(
         replay(&["compare", "mlx5-replay", "--with", "traffic.packets=10"]),

@@ -154,6 +154,7 @@ fn columns_have_the_names_of_list_metrics() {
         "packets_per_s_error",
         "limit",
         "limit_share",
+        "binds",
         "sound",
     ];
     for name in record.as_object().unwrap().keys().filter(|n| !n.contains('.')) {
