@@ -89,8 +89,8 @@ fn two_runs_of_a_kernel_are_the_same() {
     let [a, b] = [booted(&line), booted(&line)];
     let [a, b] = [&a["runs"][0], &b["runs"][0]];
     let apart = |group: &str, name: &str| (number(a, group, name) - number(b, group, name)).abs();
-    // The machine decides how many interrupts there are. One has up to 250 bytes in a direction, and
-    // up to 1,000 instructions.
+    // The machine decides how many interrupts there are. One has up to 250 bytes in a direction,
+    // and up to 1,000 instructions.
     let interrupts = apart("per_packet", "messages");
     for name in ["pcie_down_tlp_bytes", "pcie_down_dllp_bytes", "pcie_up_tlp_bytes"] {
         assert!(apart("per_packet", name) < 0.5 + 250.0 * interrupts, "{name}: {a} {b}");
