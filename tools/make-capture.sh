@@ -72,6 +72,8 @@ done
 
 # The capture is of end b, both directions, started before the link comes up.
 ip -n "$b" link set wire up
+# It is looked into before tcpdump may have made it.
+: >"$dir/tcpdump.log"
 ip netns exec "$b" tcpdump -i wire -Z root -s 0 -B 16384 --immediate-mode \
     --time-stamp-precision=nano -w "$dir/raw.pcap" 2>"$dir/tcpdump.log" &
 tcpdump=$!
