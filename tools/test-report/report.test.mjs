@@ -257,10 +257,8 @@ describe("one's own runs", () => {
         assert.match(said, /^on is as fast as off, 36\.\d+ Mpps; a packet costs /);
         assert.ok(said.includes(`${fewer} % fewer bytes on the bus`), `${fewer}: ${said}`);
         const limit = page.locator(".limit");
-        const share = (r) => Object.entries(r.limits)[0];
-        assert.deepEqual([share(off)[0], share(on)[0]], ["inbound_link_share", "inbound_link_share"]);
-        const used = (r) => `the inbound link, ${Math.round(100 * share(r)[1])} % used`;
-        assert.equal(await limit.innerText(), `Nearest to its limit: off: ${used(off)}; on: ${used(on)}.`);
+        assert.deepEqual([off.limit.binds, on.limit.binds], ["load", "load"]);
+        assert.equal(await limit.innerText(), `Limits: off: ${off.limit.said}; on: ${on.limit.said}.`);
         // The rate is the same within its error, so that no sign judges it.
         assert.equal(await page.locator("#runs table").first().locator(".holds, .miss").count(), 0);
         for (const part of [title, limit]) {

@@ -58,7 +58,7 @@ function functionsOf(driver, runs, labels, colours) {
   const names = d3.sort(new Set(each.flatMap((functions) => [...functions.keys()])), (name) => -spread(name)).filter((name) => spread(name) >= 0.005).slice(0, MOST_FUNCTIONS);
   const dots = names.flatMap((place) => each.map((functions, s) => ({ place, s, value: functions.get(place) ?? 0 })));
   const title = runs.length > 1 ? "Functions that changed most" : "Functions";
-  return dotsOf({ title, about: `instructions of ${driver} a packet`, unit: "instructions", labels, colours, dots, source: "counted by QEMU, each instruction that the guest executed" });
+  return dotsOf({ title, about: `instructions of ${driver} a packet`, unit: "instructions", what: "function", labels, colours, dots, source: "counted by QEMU, each instruction that the guest executed" });
 }
 
 /** The command that makes a result; one that `compare` has put together has none. */

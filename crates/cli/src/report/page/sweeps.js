@@ -100,7 +100,7 @@ function rankTable(rank) {
 }
 
 /** A row for each place, and on it a dot for each side: `dots` are `{ place, s, value }`, with the number of the side. */
-function dotsOf({ title, about, unit, labels, colours, dots, source }) {
+function dotsOf({ title, about, unit, what, labels, colours, dots, source }) {
   if (!dots.length) return null;
   const places = [...new Set(dots.map((d) => d.place))];
   const spread = d3.extent(dots, (d) => d.value);
@@ -125,7 +125,7 @@ function dotsOf({ title, about, unit, labels, colours, dots, source }) {
       return { node, label: `${d.place}, ${labels[d.s]}: ${text(d)}`, what: () => pairs(d.place, [[labels[d.s], text(d)], ["is", title], ["source", source]]) };
     })),
     row: () => places.length,
-    table: { heads: ["", ...labels], rows: () => places.map((place) => [place, ...labels.map((_, s) => { const d = dots.find((d) => d.place === place && d.s === s); return d ? num(d.value, 5) : ""; })]) },
+    table: { heads: [what, ...labels], rows: () => places.map((place) => [place, ...labels.map((_, s) => { const d = dots.find((d) => d.place === place && d.s === s); return d ? num(d.value, 5) : ""; })]) },
   }));
 }
 
@@ -133,7 +133,7 @@ function dotsOf({ title, about, unit, labels, colours, dots, source }) {
 function rankChart(rank, name, labels, colours) {
   const [unit, size] = unitOf(name, rank.units[name]);
   const dots = rank.rows.filter((r) => r.values[name] !== null).map((r) => ({ place: r.scenario, s: labels.indexOf(r.side), value: r.values[name] / size }));
-  return dotsOf({ title: name, about: `${unit ? `${unit}; ` : ""}less is better`, unit, labels, colours, dots, source: "the run's result" });
+  return dotsOf({ title: name, about: `${unit ? `${unit}; ` : ""}less is better`, unit, what: "scenario", labels, colours, dots, source: "the run's result" });
 }
 
 function rankSection(rank, id, isHead) {
