@@ -88,13 +88,7 @@ fn variables(plan: &Plan, args: &args::Advise) -> Result<Vec<Variable>, Error> {
         key::find(&keys, fixed).map_err(|e| input!("--fix {fixed}: {e}"))?;
     }
     let variable = |key: &'static Key, values: Vec<Value>, command| {
-        let mut all = vec![plan.values.get(key.name).clone()];
-        values.into_iter().for_each(|v| {
-            if !all.contains(&v) {
-                all.push(v);
-            }
-        });
-        Variable { key, values: all, command }
+        Variable::new(key, plan.values.get(key.name).clone(), values, command)
     };
     let knob = |name: &str| plan.system.knobs.iter().find(|k| k.key == name);
     let mut all = Vec::new();

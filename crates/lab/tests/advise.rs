@@ -13,13 +13,8 @@ fn plan(scenario: &str, sets: &[&str]) -> Plan {
 fn variables(plan: &Plan, keys: &[(&str, &str)]) -> Vec<Variable> {
     let variable = |(name, values): &(&str, &str)| {
         let key = key::find(&plan.values.keys(), name).unwrap();
-        let mut all = vec![plan.values.get(name).clone()];
-        for v in values.split(' ').map(|v| key.parse(v).unwrap()) {
-            if !all.contains(&v) {
-                all.push(v);
-            }
-        }
-        Variable { key, values: all, command: None }
+        let others = values.split(' ').map(|v| key.parse(v).unwrap());
+        Variable::new(key, plan.values.get(name).clone(), others, None)
     };
     keys.iter().map(variable).collect()
 }

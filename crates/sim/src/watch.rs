@@ -35,6 +35,22 @@ pub trait Watch {
 pub struct Unwatched;
 impl Watch for Unwatched {}
 
+/// An observer that lets a run go on while its function says so.
+#[derive(Clone, Copy)]
+pub struct While<'a>(pub &'a dyn Fn() -> bool);
+
+impl Watch for While<'_> {
+    fn progress(&mut self, _done: u64, _of: u64) -> bool {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for While<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("While")
+    }
+}
+
 /// The recording of a run.
 #[derive(Debug)]
 pub struct Recording {

@@ -86,7 +86,7 @@ pub enum Kind {
     File,
     /// Faults to inject ([`doorbell_sim::fault`]).
     Faults,
-    /// A mix of packet sizes ([`super::mix`]).
+    /// A mix of packet sizes: sizes with weights.
     Mix,
 }
 
@@ -346,10 +346,8 @@ impl Key {
             return Ok(Value::Word(word));
         }
         if self.kind == Kind::Mix {
-            return match mix::parse(text) {
-                Ok(_) => Ok(Value::Text(text.to_owned())),
-                Err(_) => Err(self.refusal(&format!("cannot be `{text}`"))),
-            };
+            let refused = || self.refusal(&format!("cannot be `{text}`"));
+            return mix::parse(text).map(|_| Value::Text(text.to_owned())).ok_or_else(refused);
         }
         match leading_number(text) {
             Some((value, unit)) if self.kind != Kind::Choice => {

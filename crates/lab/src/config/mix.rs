@@ -1,6 +1,5 @@
 //! Mixes of packet sizes: `60:7,590:4,1514:1`, sizes in bytes without FCS with their weights.
 
-use super::{SettingError, refuse};
 use doorbell_sim::traffic::Sizes;
 
 /// The words of a mix.
@@ -10,8 +9,8 @@ pub(crate) const ALLOWED: &str = "SIZE:WEIGHT,… with sizes from 42 to 16384 B,
 /// The simple IMIX: 7 parts of the shortest frames, 4 of 576-byte packets, 1 of the longest.
 const IMIX: &str = "60:7,590:4,1514:1";
 
-/// Parses a mix.
-pub(crate) fn parse(text: &str) -> Result<Sizes, SettingError> {
+/// Parses a mix; `None` if it is none.
+pub(crate) fn parse(text: &str) -> Option<Sizes> {
     let text = if text == "imix" { IMIX } else { text };
     let part = |part: &str| {
         let (size, weight) = part.split_once(':')?;
@@ -19,8 +18,5 @@ pub(crate) fn parse(text: &str) -> Result<Sizes, SettingError> {
         let allowed = (42..=16384).contains(&size) && weight > 0.0 && weight.is_finite();
         allowed.then_some((size, weight))
     };
-    match text.split(',').map(part).collect::<Option<Vec<_>>>() {
-        Some(sizes) => Ok(Sizes::mix(sizes)),
-        None => refuse!("`{text}` is no mix; allowed: {ALLOWED}"),
-    }
+    text.split(',').map(part).collect::<Option<Vec<_>>>().map(Sizes::mix)
 }

@@ -3,8 +3,8 @@
 //!
 //! A system's [`Knob`]s are what people can set on a real one. [`search`] finds the best design.
 //! Each of its settings is then taken back alone: what gains nothing stays as it was, and the
-//! others have a gain with an error. [`flips`] moves each constant that the profile assumes or
-//! fitted, up to twice and half of it, and tells where a setting ceases to pay.
+//! others have a gain with an error. Last, each constant that the profile assumes or fitted is
+//! moved, up to twice and half of it, to find where a setting ceases to pay.
 
 pub mod search;
 
@@ -40,6 +40,19 @@ pub struct Knob {
     pub command: &'static str,
 }
 
+/// Max_Payload_Size.
+pub(crate) const MPS: Knob = Knob {
+    key: "pcie.mps",
+    values: &["128", "256", "512"],
+    command: "kernel parameter pci=pcie_bus_perf, where all on the path take {} B",
+};
+/// Max_Read_Request_Size.
+pub(crate) const MRRS: Knob = Knob {
+    key: "pcie.mrrs",
+    values: &["128", "256", "512", "1024", "2048", "4096"],
+    command: "setpci -s $BDF CAP_EXP+8.w, bits 14:12, to {} B",
+};
+
 /// A key of the traffic over which gains are shown.
 #[derive(Debug)]
 pub struct Condition {
@@ -61,6 +74,22 @@ pub struct Variable {
 }
 
 impl Variable {
+    /// Makes a variable of today's value and others to try.
+    pub fn new(
+        key: &'static Key,
+        today: Value,
+        others: impl IntoIterator<Item = Value>,
+        command: Option<&'static str>,
+    ) -> Variable {
+        let mut values = vec![today];
+        for value in others {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        Variable { key, values, command }
+    }
+
     /// Returns how far a value is from today's, the first.
     fn distance(&self, v: usize) -> f64 {
         match (&self.values[0], &self.values[v]) {
@@ -296,9 +325,6 @@ pub struct Advice {
     pub interrupted: bool,
 }
 
-/// The index of a setting, and the measurements without it; `None` if that cannot run.
-type Without = (usize, Option<Measured>);
-
 /// A stage of the work, with what is done of how much.
 pub type Tell<'a> = dyn FnMut(&str, usize, usize) -> bool + 'a;
 
@@ -328,8 +354,8 @@ pub fn advise(
         interrupted |= !tell("searches", n, most);
         !interrupted
     })?;
-    let settings = q.settings(&today, &best)?;
     let after = q.run(&q.of(&best))?;
+    let settings = q.settings(&today, &best, &after)?;
     let mut go_on = |what: &str, n: usize, of: usize| {
         interrupted |= !tell(what, n, of);
         !interrupted
@@ -389,30 +415,22 @@ impl Question<'_> {
     }
 
     /// Returns the changed settings of the best design with their gains, the highest first.
-    fn settings(&self, today: &Design, best: &Design) -> Result<Vec<Setting>, RunError> {
-        let (with, without) = self.without_each(today, best)?;
-        let each = without.iter();
-        let each = each.map(|(at, m)| self.setting(*at, today, best, &with, m.as_ref()));
-        let mut settings: Vec<Setting> = each.collect();
-        settings.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-        Ok(settings)
-    }
-
-    /// Runs the best design, and it without each of its changed settings. A design that does not
-    /// run is `None`.
-    fn without_each(
+    fn settings(
         &self,
         today: &Design,
         best: &Design,
-    ) -> Result<(Measured, Vec<Without>), RunError> {
-        let with = self.run(&self.of(best))?;
+        with: &Measured,
+    ) -> Result<Vec<Setting>, RunError> {
         let changed: Vec<usize> = (0..best.len()).filter(|at| best[*at] != today[*at]).collect();
-        let without = in_parallel(&changed, |_, at| {
+        let mut settings = in_parallel(&changed, |_, at| {
             let mut design = best.clone();
             design[*at] = today[*at];
-            Ok::<_, RunError>((*at, self.run(&self.of(&design)).ok()))
+            // Without this setting the others may not be able to run.
+            let without = self.run(&self.of(&design)).ok();
+            Ok::<_, RunError>(self.setting(*at, today, best, with, without.as_ref()))
         })?;
-        Ok((with, without))
+        settings.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        Ok(settings)
     }
 
     fn setting(
@@ -615,8 +633,9 @@ fn within(key: &Key, n: f64) -> f64 {
 /// Returns the numbers that people look at and that differ by more than [`LEAST`].
 fn changes(system: &System, before: &Measured, after: &Measured) -> Vec<Change> {
     let names = metrics::main(system);
+    let (before, after) = (before.numbers(), after.numbers());
     let change = |name: String| {
-        let (from, to) = (before.number(&name)?, after.number(&name)?);
+        let (from, to) = (before.get(&name)?, after.get(&name)?);
         let moved = (to - from).abs() > LEAST * from.abs().max(to.abs());
         moved.then(|| Change { name, from: rounded(from), to: rounded(to) })
     };

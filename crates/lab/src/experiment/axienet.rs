@@ -15,7 +15,7 @@ pub use controllers::Any;
 use crate::config::host::{self, HostConfig};
 use crate::experiment::advise::{Condition, Knob};
 use crate::experiment::limits::{
-    Resource,
+    self, Resource,
     Wider::{Less, More},
 };
 use crate::experiment::metrics::{self, Numbers};
@@ -115,11 +115,7 @@ pub static SYSTEM: System = System {
             shares: &["read_bus_busy_share", "write_bus_busy_share"],
             keys: &[("axi.clock", More)],
         },
-        Resource {
-            name: "port",
-            shares: &["port_out_share", "port_in_share"],
-            keys: &[("link.rate", More)],
-        },
+        limits::PORT,
         Resource {
             name: "bursts in flight",
             shares: &[],
@@ -150,7 +146,7 @@ pub static SYSTEM: System = System {
                 ("axi.lite_clocks", Less),
             ],
         },
-        Resource { name: "network delay", shares: &[], keys: &[("link.delay", Less)] },
+        limits::NETWORK,
         Resource {
             name: "load",
             shares: &[],

@@ -10,9 +10,9 @@ mod figures;
 pub mod settings;
 
 use crate::config::host::{self, HostConfig};
-use crate::experiment::advise::{Condition, Knob};
+use crate::experiment::advise::{self, Condition, Knob};
 use crate::experiment::limits::{
-    Resource,
+    self, Resource,
     Wider::{Less, More},
 };
 use crate::experiment::metrics::{self, Numbers};
@@ -104,16 +104,8 @@ pub static SYSTEM: System = System {
             values: &["512", "1024", "2048", "4096"],
             command: "setpci -s $BDF CAP_PCIX+2.w, bits 3:2, to {} B",
         },
-        Knob {
-            key: "pcie.mps",
-            values: &["128", "256", "512"],
-            command: "kernel parameter pci=pcie_bus_perf, where all on the path take {} B",
-        },
-        Knob {
-            key: "pcie.mrrs",
-            values: &["128", "256", "512", "1024", "2048", "4096"],
-            command: "setpci -s $BDF CAP_EXP+8.w, bits 14:12, to {} B",
-        },
+        advise::MPS,
+        advise::MRRS,
     ],
     conditions: &[Condition {
         key: "traffic.size",
@@ -136,16 +128,8 @@ pub static SYSTEM: System = System {
                 ("pci.write_byte", Less),
             ],
         },
-        Resource {
-            name: "link",
-            shares: &["inbound_link_share", "outbound_link_share"],
-            keys: &[("pcie.usable_share", More)],
-        },
-        Resource {
-            name: "port",
-            shares: &["port_out_share", "port_in_share"],
-            keys: &[("link.rate", More)],
-        },
+        limits::LINK,
+        limits::PORT,
         Resource { name: "controller", shares: &[], keys: &[("nic.packet_gap", Less)] },
         Resource { name: "reads in flight", shares: &[], keys: &[("pci.outstanding", More)] },
         Resource { name: "IOMMU calls", shares: &[], keys: &[("iommu.call", Less)] },
@@ -165,7 +149,7 @@ pub static SYSTEM: System = System {
                 ("pcie.memory_latency", Less),
             ],
         },
-        Resource { name: "network delay", shares: &[], keys: &[("link.delay", Less)] },
+        limits::NETWORK,
         Resource {
             name: "load",
             shares: &[],

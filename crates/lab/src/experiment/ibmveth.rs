@@ -26,7 +26,7 @@ use crate::config::host::{HostConfig, TCP};
 use crate::experiment::advise::Knob;
 use crate::experiment::fixed_rate::Load as Paced;
 use crate::experiment::limits::{
-    Resource,
+    self, Resource,
     Wider::{Less, More},
 };
 use crate::experiment::metrics::{self, Numbers};
@@ -137,17 +137,13 @@ pub static SYSTEM: System = System {
             shares: &[],
             keys: &[("hypervisor.interrupt", Less), ("port.interrupt_gap", Less)],
         },
-        Resource {
-            name: "port",
-            shares: &["port_out_share", "port_in_share"],
-            keys: &[("link.rate", More)],
-        },
+        limits::PORT,
         Resource {
             name: "receive buffers",
             shares: &[],
             keys: &[("driver.pool_2k", More), ("driver.pool_64k", More), ("port.ring", More)],
         },
-        Resource { name: "network delay", shares: &[], keys: &[("link.delay", Less)] },
+        limits::NETWORK,
         Resource {
             name: "load",
             shares: &[],

@@ -24,7 +24,7 @@ use crate::config::{host::HostConfig, key::Values};
 use crate::experiment::advise::{Condition, Knob};
 use crate::experiment::fixed_rate::Load as Paced;
 use crate::experiment::limits::{
-    Resource,
+    self, Resource,
     Wider::{Less, More},
 };
 use crate::experiment::metrics::{self, Numbers};
@@ -122,17 +122,13 @@ pub static SYSTEM: System = System {
             ],
         },
         Resource { name: "completion wait", shares: &[], keys: &[("nic.completion_wait", Less)] },
-        Resource {
-            name: "port",
-            shares: &["port_out_share", "port_in_share"],
-            keys: &[("link.rate", More)],
-        },
+        limits::PORT,
         Resource {
             name: "queues",
             shares: &[],
             keys: &[("driver.tx_entries", More), ("driver.rx_entries", More)],
         },
-        Resource { name: "network delay", shares: &[], keys: &[("link.delay", Less)] },
+        limits::NETWORK,
         Resource {
             name: "load",
             shares: &[],

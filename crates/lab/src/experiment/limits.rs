@@ -8,7 +8,7 @@
 use crate::config::key::{Key, Kind, Value, Values};
 use crate::experiment::result::{Measured, rounded};
 use crate::experiment::{in_parallel, system::System};
-use doorbell_sim::{Watch, traffic::Frames};
+use doorbell_sim::{traffic::Frames, watch::While};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 use std::convert::Infallible;
@@ -43,6 +43,22 @@ pub struct Resource {
     /// The keys that make it wider, all together.
     pub keys: &'static [(&'static str, Wider)],
 }
+
+/// The link of a card on PCI Express, in both directions.
+pub(crate) const LINK: Resource = Resource {
+    name: "link",
+    shares: &["inbound_link_share", "outbound_link_share"],
+    keys: &[("pcie.usable_share", Wider::More)],
+};
+/// A port whose link carries frames both ways.
+pub(crate) const PORT: Resource = Resource {
+    name: "port",
+    shares: &["port_out_share", "port_in_share"],
+    keys: &[("link.rate", Wider::More)],
+};
+/// The way to the peer and back.
+pub(crate) const NETWORK: Resource =
+    Resource { name: "network delay", shares: &[], keys: &[("link.delay", Wider::Less)] };
 
 impl Resource {
     /// Returns the values with this resource wider, the keys that changed, and the greatest share
@@ -200,7 +216,7 @@ pub fn find(
         let none = Limit { resource: resource.name, share, gain: None, wider: Vec::new() };
         let Some((wide, wider, factor)) = resource.widened(values) else { return Ok((none, 0.0)) };
         // A run that these values do not allow tells nothing.
-        let run = (system.run)(&wide, frames, &mut Stopped(stop));
+        let run = (system.run)(&wide, frames, &mut While(&|| !stop()));
         let gain = run.ok().filter(|_| rate > 0.0).map(|r| r.packets_per_s() / rate - 1.0);
         Ok((Limit { gain: gain.map(rounded), wider, ..none }, gain.unwrap_or(0.0) / factor))
     };
@@ -212,15 +228,6 @@ pub fn find(
     let binds = all.first().filter(gains).or_else(|| all.iter().find(used_up));
     let binds = binds.map(|(l, _)| l.resource);
     Limits { resources: all.into_iter().map(|(l, _)| l).collect(), binds }
-}
-
-/// Ends a run when its function says so.
-struct Stopped<'a>(&'a (dyn Fn() -> bool + Sync));
-
-impl Watch for Stopped<'_> {
-    fn progress(&mut self, _: u64, _: u64) -> bool {
-        !(self.0)()
-    }
 }
 
 #[cfg(test)]

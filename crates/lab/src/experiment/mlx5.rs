@@ -9,9 +9,9 @@ pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 
 use crate::config::host::{HostConfig, link_bytes};
 use crate::config::key::Values;
-use crate::experiment::advise::{Condition, Knob};
+use crate::experiment::advise::{self, Condition, Knob};
 use crate::experiment::limits::{
-    Resource,
+    self, Resource,
     Wider::{Less, More},
 };
 use crate::experiment::metrics::Numbers;
@@ -58,16 +58,8 @@ pub static SYSTEM: System = System {
             values: &["8", "32", "64", "128", "256"],
             command: "ethtool -C $NIC adaptive-tx off tx-frames {}",
         },
-        Knob {
-            key: "pcie.mps",
-            values: &["128", "256", "512"],
-            command: "kernel parameter pci=pcie_bus_perf, where all on the path take {} B",
-        },
-        Knob {
-            key: "pcie.mrrs",
-            values: &["128", "256", "512", "1024", "2048", "4096"],
-            command: "setpci -s $BDF CAP_EXP+8.w, bits 14:12, to {} B",
-        },
+        advise::MPS,
+        advise::MRRS,
         Knob {
             key: "run.cores",
             values: &["1", "2", "4", "8", "16", "32", "64"],
@@ -84,11 +76,7 @@ pub static SYSTEM: System = System {
             shares: &["cpu_busy_share"],
             keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
         },
-        Resource {
-            name: "link",
-            shares: &["inbound_link_share", "outbound_link_share"],
-            keys: &[("pcie.usable_share", More)],
-        },
+        limits::LINK,
         Resource { name: "port", shares: &["port_share"], keys: &[("nic.port_rate", More)] },
         Resource {
             name: "pipeline",

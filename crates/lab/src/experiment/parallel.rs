@@ -3,6 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+/// Returns the number of the machine's cores.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Applies `f` to each item with its index, on as many threads as the machine has cores. Returns
 /// the results in order.
 ///
@@ -12,11 +17,19 @@ pub fn in_parallel<I: Sync, T: Send, E: Send>(
     items: &[I],
     f: impl Fn(usize, &I) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
+    on_threads(cores(), items, f)
+}
+
+/// Does the same on so many threads.
+pub(crate) fn on_threads<I: Sync, T: Send, E: Send>(
+    threads: usize,
+    items: &[I],
+    f: impl Fn(usize, &I) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
     let next = AtomicUsize::new(0);
     let all = Mutex::new((0..items.len()).map(|_| None).collect::<Vec<Option<Result<T, E>>>>());
-    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
     std::thread::scope(|scope| {
-        for _ in 0..workers {
+        for _ in 0..threads.min(items.len()) {
             scope.spawn(|| {
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);

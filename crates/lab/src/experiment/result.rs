@@ -224,15 +224,14 @@ impl Measured {
         all.into_iter().filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
     }
 
+    /// Returns the numbers by name.
+    pub fn numbers(&self) -> Numbers<'_> {
+        Numbers { of: self, by_packet: self.per_packet() }
+    }
+
     /// Returns a number by its name in `list --metrics`.
     pub fn number(&self, name: &str) -> Option<f64> {
-        if let Some(rate) = self.rates.iter().find(|r| r.name == name) {
-            return Some(rate.value);
-        }
-        if let Some(quantile) = name.strip_prefix("latency_ns.") {
-            return self.latency_ns().into_iter().find(|(n, _)| *n == quantile).map(|(_, ns)| ns);
-        }
-        self.per_packet().into_iter().find(|(n, _)| n == name).map(|(_, n)| n)
+        self.numbers().get(name)
     }
 
     /// Returns the packet rate.
@@ -243,6 +242,24 @@ impl Measured {
     /// Returns whether all counts agree with each other.
     pub fn is_sound(&self) -> bool {
         self.audit.is_empty()
+    }
+}
+
+/// The numbers of a result, to look up several.
+#[derive(Debug)]
+pub struct Numbers<'m> {
+    of: &'m Measured,
+    by_packet: Vec<(String, f64)>,
+}
+
+impl Numbers<'_> {
+    /// Returns a number by its name in `list --metrics`.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        if let Some(quantile) = name.strip_prefix("latency_ns.") {
+            return self.of.latency_ns().into_iter().find(|q| q.0 == quantile).map(|q| q.1);
+        }
+        let rate = self.of.rates.iter().find(|r| r.name == name).map(|r| r.value);
+        rate.or_else(|| self.by_packet.iter().find(|n| n.0 == name).map(|n| n.1))
     }
 }
 

@@ -14,11 +14,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// The share of a space that is tried.
-pub const SHARE: f64 = 0.05;
+const SHARE: f64 = 0.05;
 /// A space of at most so many designs is tried whole.
-pub const WHOLE: usize = 48;
+const WHOLE: usize = 48;
 /// The most runs of a search.
-pub const MOST: usize = 240;
+const MOST: usize = 240;
 /// The share of the runs that are random designs.
 const RANDOM: usize = 4;
 
@@ -59,7 +59,6 @@ pub struct Space<'a> {
 /// A search under way.
 struct Search<'a, E> {
     space: &'a Space<'a>,
-    sizes: &'a [usize],
     /// Runs a design.
     run: &'a (dyn Fn(&Design) -> Result<Score, E> + Sync),
     /// Is told the number of runs so far; returns whether to go on.
@@ -95,7 +94,7 @@ pub fn search<E: Send>(
     go_on: &mut dyn FnMut(usize) -> bool,
 ) -> Result<(Design, BTreeMap<Design, Score>), E> {
     let (known, draw, sizes) = (BTreeMap::new(), Rng::new(seed), space.sizes);
-    let mut s = Search { space, sizes, run, go_on, known, most: runs(sizes), draw };
+    let mut s = Search { space, run, go_on, known, most: runs(sizes), draw };
     s.try_all(vec![start.clone()])?;
     if designs(sizes) <= WHOLE {
         s.try_all(every(sizes))?;
@@ -124,11 +123,11 @@ fn every(sizes: &[usize]) -> Vec<Design> {
 impl<E: Send> Search<'_, E> {
     fn best(&self) -> Design {
         let best = self.known.iter().min_by(|a, b| a.1.compare(b.1));
-        best.map_or_else(|| vec![0; self.sizes.len()], |(design, _)| design.clone())
+        best.map_or_else(|| vec![0; self.space.sizes.len()], |(design, _)| design.clone())
     }
 
     fn random(&mut self) -> Design {
-        self.sizes.iter().map(|n| self.draw.one_of(*n as u64) as usize).collect()
+        self.space.sizes.iter().map(|n| self.draw.one_of(*n as u64) as usize).collect()
     }
 
     /// Takes of each setting's values that are as good as the best design the one nearest to
@@ -137,9 +136,9 @@ impl<E: Send> Search<'_, E> {
         let mut at = self.best();
         let Some(mut top) = self.known.get(&at).copied() else { return Ok(at) };
         let slack = top.error.clamp(self.space.least, 2.0 * self.space.least) * top.goal.abs();
-        for _ in 0..self.sizes.len() {
+        for _ in 0..self.space.sizes.len() {
             let before = at.clone();
-            for setting in 0..self.sizes.len() {
+            for setting in 0..self.space.sizes.len() {
                 let line = self.line(&at, setting);
                 self.try_all(line.clone())?;
                 let known = line.iter().filter_map(|d| Some((*self.known.get(d)?, d)));
@@ -166,15 +165,15 @@ impl<E: Send> Search<'_, E> {
             design[setting] = v;
             design
         };
-        (0..self.sizes[setting]).map(with).collect()
+        (0..self.space.sizes[setting]).map(with).collect()
     }
 
     /// Returns the best design with two settings drawn anew.
     fn neighbour(&mut self) -> Design {
         let mut design = self.best();
         for _ in 0..2 {
-            let at = self.draw.one_of(self.sizes.len() as u64) as usize;
-            design[at] = self.draw.one_of(self.sizes[at] as u64) as usize;
+            let at = self.draw.one_of(self.space.sizes.len() as u64) as usize;
+            design[at] = self.draw.one_of(self.space.sizes[at] as u64) as usize;
         }
         design
     }
@@ -201,7 +200,7 @@ impl<E: Send> Search<'_, E> {
     fn descend(&mut self) -> Result<(), E> {
         let mut from = self.best();
         let mut idle = 0;
-        while idle < 8 * self.sizes.len() {
+        while idle < 8 * self.space.sizes.len() {
             let before = self.known.len();
             if !self.descend_from(from)? {
                 return Ok(());
@@ -219,7 +218,7 @@ impl<E: Send> Search<'_, E> {
         }
         loop {
             let before = at.clone();
-            for setting in 0..self.sizes.len() {
+            for setting in 0..self.space.sizes.len() {
                 let line = self.line(&at, setting);
                 let go_on = self.try_all(line.clone())?;
                 let tried = line.into_iter().filter_map(|d| Some((*self.known.get(&d)?, d)));

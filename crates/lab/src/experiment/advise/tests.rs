@@ -11,14 +11,8 @@ fn variables(plan: &Plan, keys: &[(&str, &[&str])]) -> Vec<Variable> {
     let all = plan.values.keys();
     let variable = |(name, values): &(&str, &[&str])| {
         let key = crate::config::key::find(&all, name).unwrap();
-        let today = plan.values.get(name).clone();
-        let mut of = vec![today];
-        for v in values.iter().map(|v| key.parse(v).unwrap()) {
-            if !of.contains(&v) {
-                of.push(v);
-            }
-        }
-        Variable { key, values: of, command: None }
+        let others = values.iter().map(|v| key.parse(v).unwrap());
+        Variable::new(key, plan.values.get(name).clone(), others, None)
     };
     keys.iter().map(variable).collect()
 }

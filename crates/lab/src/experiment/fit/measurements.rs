@@ -19,7 +19,6 @@ use crate::experiment::system::System;
 use counters::CountersEntry;
 use doorbell_sim::traffic::Frames;
 pub use metric::Metric;
-pub(super) use metric::Numbers;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;

@@ -4,14 +4,12 @@
 //! threads; results, errors and their order do not depend on how many there are.
 
 use super::least_squares::Model;
-use super::measurements::{Measurements, Numbers, Run};
+use super::measurements::{Measurements, Run};
 use crate::config::key::Value;
-use crate::experiment::RunError;
-use doorbell_sim::Watch;
+use crate::experiment::{RunError, cores, on_threads};
+use doorbell_sim::watch::While;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 /// A run that gives no numbers.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -72,8 +70,7 @@ pub struct Runs<'a> {
 impl<'a> Runs<'a> {
     /// Starts without any, on as many threads as the machine has cores.
     pub fn new(of: &'a Measurements, follow: &'a dyn Follow) -> Runs<'a> {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        Runs { of, follow, threads, done: BTreeMap::new() }
+        Runs { of, follow, threads: cores(), done: BTreeMap::new() }
     }
 
     /// Sets the number of threads.
@@ -95,28 +92,14 @@ impl<'a> Runs<'a> {
     /// Makes these runs, each if it is not yet done.
     fn make(&mut self, jobs: BTreeSet<Job>) -> Result<(), Unmeasured> {
         let jobs: Vec<Job> = jobs.into_iter().filter(|j| !self.done.contains_key(j)).collect();
-        let (next, ended) = (AtomicUsize::new(0), Ended::new(BTreeMap::new()));
-        let begun = self.done.len();
-        let work = || {
-            while let Some((at, job)) = take(&next, &jobs) {
-                let go_on = || self.follow.progress(begun + lock(&ended).len());
-                let result = self.run(job, &go_on);
-                if result.is_err() {
-                    next.fetch_max(jobs.len(), Ordering::Relaxed);
-                }
-                lock(&ended).insert(at, result);
-            }
-        };
-        thread::scope(|threads| {
-            for _ in 1..self.threads.min(jobs.len()) {
-                threads.spawn(work);
-            }
-            work();
-        });
-        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for (at, result) in ended {
-            self.done.insert(jobs[at].clone(), result?);
-        }
+        let made = AtomicUsize::new(self.done.len());
+        let go_on = || self.follow.progress(made.load(Ordering::Relaxed));
+        let results = on_threads(self.threads, &jobs, |_, job| {
+            let result = self.run(job, &go_on);
+            made.fetch_add(1, Ordering::Relaxed);
+            result
+        })?;
+        self.done.extend(jobs.into_iter().zip(results));
         Ok(())
     }
 
@@ -135,7 +118,7 @@ impl<'a> Runs<'a> {
         if !go_on() {
             return Err(Unmeasured::Stopped);
         }
-        let measured = (run.plan.system.run)(&values, run.frames.as_ref(), &mut Watched(go_on));
+        let measured = (run.plan.system.run)(&values, run.frames.as_ref(), &mut While(go_on));
         let failed =
             |error| Unmeasured::Run { place: place.clone(), scenario: scenario.clone(), error };
         let measured = match measured {
@@ -145,7 +128,7 @@ impl<'a> Runs<'a> {
         if let Some(why) = measured.audit.first() {
             return Err(failed(RunError::Audit(why.clone())));
         }
-        let numbers = Numbers::new(&measured);
+        let numbers = measured.numbers();
         let each = rows().map(|row| {
             let lacks = |name| Unmeasured::Number {
                 place: row.place.clone(),
@@ -155,28 +138,6 @@ impl<'a> Runs<'a> {
             row.metric.of(&numbers).map_err(lacks)
         });
         each.collect()
-    }
-}
-
-/// The results of jobs, by their index.
-type Ended = Mutex<BTreeMap<usize, Result<Vec<f64>, Unmeasured>>>;
-
-fn lock(ended: &Ended) -> MutexGuard<'_, BTreeMap<usize, Result<Vec<f64>, Unmeasured>>> {
-    ended.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Takes the next job.
-fn take<'j>(next: &AtomicUsize, jobs: &'j [Job]) -> Option<(usize, &'j Job)> {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    jobs.get(at).map(|job| (at, job))
-}
-
-/// An observer that ends a run when asked to.
-struct Watched<'a>(&'a dyn Fn() -> bool);
-
-impl Watch for Watched<'_> {
-    fn progress(&mut self, _done: u64, _of: u64) -> bool {
-        (self.0)()
     }
 }
 

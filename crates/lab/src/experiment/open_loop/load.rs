@@ -323,7 +323,10 @@ impl Generator {
 fn generator(k: &Keys, limits: &Limits) -> Result<Generator, SettingError> {
     let (sizes, key) = match k.mix.as_str() {
         "off" => (Sizes::one(k.size), "traffic.size"),
-        given => (mix::parse(given)?, "traffic.mix"),
+        given => {
+            let sizes = mix::parse(given);
+            (sizes.unwrap_or_else(|| unreachable!("the key takes no other")), "traffic.mix")
+        }
     };
     let (size, (most, limit)) = (sizes.largest(), limits.frame);
     if size > most {

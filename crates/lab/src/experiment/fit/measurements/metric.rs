@@ -3,7 +3,7 @@
 use crate::config::hint;
 use crate::config::key::{convert, units};
 use crate::experiment::metrics::{self, RATES};
-use crate::experiment::result::Measured;
+use crate::experiment::result::Numbers;
 use crate::experiment::system::System;
 
 /// A number of a result, or a sum of numbers.
@@ -89,24 +89,4 @@ impl Metric {
 fn is_of_window(system: &System, name: &str) -> bool {
     let all = RATES.iter().chain(system.numbers.rates.iter().copied().flatten());
     all.into_iter().any(|(rate, _)| *rate == name)
-}
-
-/// The numbers of a result by name.
-pub(in crate::experiment::fit) struct Numbers<'m> {
-    of: &'m Measured,
-    by_packet: Vec<(String, f64)>,
-}
-
-impl<'m> Numbers<'m> {
-    pub(in crate::experiment::fit) fn new(of: &'m Measured) -> Numbers<'m> {
-        Numbers { of, by_packet: of.per_packet() }
-    }
-
-    fn get(&self, name: &str) -> Option<f64> {
-        if let Some(quantile) = name.strip_prefix("latency_ns.") {
-            return self.of.latency_ns().into_iter().find(|q| q.0 == quantile).map(|q| q.1);
-        }
-        let rate = self.of.rates.iter().find(|r| r.name == name).map(|r| r.value);
-        rate.or_else(|| self.by_packet.iter().find(|n| n.0 == name).map(|n| n.1))
-    }
 }
