@@ -26,7 +26,7 @@ if [ -z "$reasons" ]; then
     export DOORBELL_FULL=1
     step "tools" tools/test-tools.sh
     step "cargo test, built" cargo test --workspace --no-run "$@"
-    step "cargo test" cargo test --workspace "$@"
+    step "cargo test" cargo test --workspace --no-fail-fast "$@"
     # The tables and plots of the documents are what the commands above them print.
     step "cargo build --release" cargo build --release --quiet --package doorbell-cli
     step "documents" tools/docs.py --check docs/*.md
