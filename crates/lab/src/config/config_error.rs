@@ -115,6 +115,11 @@ pub(crate) fn open(
     }
 }
 
+/// Returns the number of the line at this position of a text.
+pub(crate) fn line_at(text: &str, at: usize) -> usize {
+    text[..at.min(text.len())].matches('\n').count() + 1
+}
+
 /// A parsed file.
 pub(crate) struct Document<'t> {
     file: String,
@@ -142,16 +147,12 @@ impl<'t> Document<'t> {
 
     /// Creates an error at this position of the text.
     pub(crate) fn error(&self, at: Range<usize>, what: impl Into<String>) -> InputError {
-        InputError::new(format!("{}:{}", self.file, self.line(at)), what)
+        InputError::new(format!("{}:{}", self.file, line_at(self.text, at.start)), what)
     }
 
     /// Creates an error of the file as a whole.
     pub(crate) fn missing(&self, what: impl Into<String>) -> InputError {
         InputError::new(self.file.clone(), what)
-    }
-
-    fn line(&self, at: Range<usize>) -> usize {
-        self.text[..at.start.min(self.text.len())].matches('\n').count() + 1
     }
 
     pub(crate) fn head(&self, name: &str) -> Result<String, InputError> {

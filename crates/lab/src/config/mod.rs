@@ -10,7 +10,7 @@ pub mod scenario;
 pub mod schema;
 pub mod templates;
 
-pub(crate) use config_error::refuse;
 pub use config_error::{InputError, SettingError, hint, nearest};
+pub(crate) use config_error::{line_at, refuse};
 pub use profile::Profile;
 pub use scenario::{Plan, Scenario, Setting};

@@ -166,6 +166,7 @@ pub static SYSTEM: System = System {
             &[
                 ("rx_interrupts_per_s", "interrupts of reception"),
                 ("tx_interrupts_per_s", "interrupts of transmission"),
+                ("rx_threshold", "received frames that an interrupt waits for, at the end"),
                 ("irq_core_busy_share", "of the core with interrupts and softirq"),
                 ("app_core_busy_share", "of the core with applications"),
                 ("read_bus_busy_share", "of the clocks of read data"),
@@ -175,7 +176,7 @@ pub static SYSTEM: System = System {
         counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
         calls: &[],
     },
-    figures: Some(figures::Figures::open),
+    figures: Some(&figures::FIGURES),
 };
 
 /// The driver, with any controller.
@@ -469,6 +470,11 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         Rate::all([
             ("rx_interrupts_per_s", "interrupts of reception", received),
             ("tx_interrupts_per_s", "interrupts of transmission", sent),
+            (
+                "rx_threshold",
+                "received frames that an interrupt waits for, at the end",
+                o.totals.threshold.into(),
+            ),
             ("polls_per_s", "polls made", by_time(s.polls)),
         ]),
         vec![Rate::of_cores(whose, share)],

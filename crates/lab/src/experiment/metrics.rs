@@ -2,12 +2,15 @@
 //!
 //! The names are those of `run --format json`, and those that options, budgets and sweeps take.
 
+mod sum;
+
 use crate::config::{SettingError, hint};
 use crate::experiment::audit::FAULTS;
 use crate::experiment::papr::Call;
 use crate::experiment::system::System;
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::WorkKind;
+pub use sum::Sum;
 
 /// A number of a result.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]

@@ -112,7 +112,7 @@ pub static SYSTEM: System = System {
         counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
         calls: &[],
     },
-    figures: Some(figures::Figures::open),
+    figures: Some(&figures::FIGURES),
 };
 
 /// The machine of this system.

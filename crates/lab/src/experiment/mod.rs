@@ -29,13 +29,14 @@ pub use run::{Counts, Entries, Result, RunError, RunStats, WorkTotals};
 pub(crate) use run::{Experiment, Points, Probe, SLICE};
 
 use crate::config::InputError;
+use figures::SystemFigures;
 
 /// Returns every system with published figures.
 ///
 /// # Errors
 /// A built-in profile or file of figures does not parse.
 pub fn systems() -> Result<Vec<Box<dyn figures::PublishedFigures>>, InputError> {
-    system::SYSTEMS.iter().filter_map(|s| s.figures).map(|figures| figures()).collect()
+    system::SYSTEMS.iter().filter_map(|s| s.figures).map(SystemFigures::open).collect()
 }
 
 #[cfg(test)]

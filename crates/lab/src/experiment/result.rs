@@ -5,7 +5,7 @@
 //! show.
 
 use crate::experiment::limits::Limits;
-use crate::experiment::{WorkTotals, window::Window};
+use crate::experiment::{RunError, WorkTotals, window::Window};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
@@ -225,8 +225,11 @@ impl Measured {
     }
 
     /// Returns the numbers by name.
-    pub fn numbers(&self) -> Numbers<'_> {
-        Numbers { of: self, by_packet: self.per_packet() }
+    pub fn numbers(&self) -> Numbers {
+        let rates = self.rates.iter().map(|r| (r.name.to_owned(), r.value));
+        let latencies =
+            self.latency_ns().into_iter().map(|(q, ns)| (format!("latency_ns.{q}"), ns));
+        Numbers(rates.chain(latencies).chain(self.per_packet()).collect())
     }
 
     /// Returns a number by its name in `list --metrics`.
@@ -234,9 +237,43 @@ impl Measured {
         self.numbers().get(name)
     }
 
+    /// Returns half of a number's 95 % interval, relative to it. Rates and counts of the window
+    /// have that of the packet rate, quantiles of the latency that of their rank. Counts of the
+    /// whole run are exact.
+    pub fn error(&self, name: &str) -> f64 {
+        if let Some(quantile) = name.strip_prefix("latency_ns.") {
+            let per_mille = match quantile {
+                "p50" => 500,
+                "p90" => 900,
+                "p99" => 990,
+                "p999" => 999,
+                _ => return 0.0,
+            };
+            let ends = self.latency.interval(per_mille).zip(self.latency.quantile(per_mille));
+            return ends.map_or(0.0, |((low, high), at)| {
+                (high.as_ns_f64() - low.as_ns_f64()) / 2.0 / at.as_ns_f64().max(1e-3)
+            });
+        }
+        match self.counts_of {
+            CountsOf::Run if !self.rates.iter().any(|r| r.name == name) => 0.0,
+            CountsOf::Run | CountsOf::Window => self.window.error.unwrap_or(0.0),
+        }
+    }
+
     /// Returns the packet rate.
     pub fn packets_per_s(&self) -> f64 {
         self.rates.iter().find(|r| r.name == "packets_per_s").map_or(0.0, |r| r.value)
+    }
+
+    /// Returns it, if all counts agree with each other.
+    ///
+    /// # Errors
+    /// The first check that failed.
+    pub fn sound(self) -> Result<Measured, RunError> {
+        match self.audit.first() {
+            None => Ok(self),
+            Some(why) => Err(RunError::Audit(why.clone())),
+        }
     }
 
     /// Returns whether all counts agree with each other.
@@ -245,21 +282,14 @@ impl Measured {
     }
 }
 
-/// The numbers of a result, to look up several.
-#[derive(Debug)]
-pub struct Numbers<'m> {
-    of: &'m Measured,
-    by_packet: Vec<(String, f64)>,
-}
+/// The numbers of a result by their names.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Numbers(Vec<(String, f64)>);
 
-impl Numbers<'_> {
+impl Numbers {
     /// Returns a number by its name in `list --metrics`.
     pub fn get(&self, name: &str) -> Option<f64> {
-        if let Some(quantile) = name.strip_prefix("latency_ns.") {
-            return self.of.latency_ns().into_iter().find(|q| q.0 == quantile).map(|q| q.1);
-        }
-        let rate = self.of.rates.iter().find(|r| r.name == name).map(|r| r.value);
-        rate.or_else(|| self.by_packet.iter().find(|n| n.0 == name).map(|n| n.1))
+        self.0.iter().find(|n| n.0 == name).map(|n| n.1)
     }
 }
 

@@ -265,17 +265,6 @@ impl<T> RunStats<T> {
         RunStats { counts, window, steady, latency, series, faults, bus_share, audit, totals }
     }
 
-    /// Returns the statistics, if no check failed.
-    ///
-    /// # Errors
-    /// The first failed check.
-    pub fn sound(self) -> Result<RunStats<T>> {
-        match self.audit.first() {
-            None => Ok(self),
-            Some(why) => Err(RunError::Audit(format!("the audit failed: {why}"))),
-        }
-    }
-
     /// Sets the share of the bus in use, and checks that no direction carried more than it can.
     /// `used` are the counts of each direction in `unit`; `slack` are those of a transfer that is
     /// under way at an end of the time.

@@ -4,11 +4,11 @@
 //! uses keys and results, so a new system is one more entry of [`SYSTEMS`].
 
 use crate::config::key::{Is, Key, Needs, Values, settings};
-use crate::config::{InputError, SettingError, hint, host};
+use crate::config::{SettingError, hint, host};
 use crate::experiment::advise::{Condition, Knob};
 use crate::experiment::limits::Resource;
 use crate::experiment::metrics::Numbers;
-use crate::experiment::{RunError, figures::PublishedFigures, result::Measured};
+use crate::experiment::{RunError, figures::SystemFigures, result::Measured};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
 use doorbell_sim::{Watch, traffic::Frames};
@@ -19,9 +19,6 @@ pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measu
 
 /// Lists the bus transactions of one transfer by the device: operation, address, bytes.
 pub type Transfer = fn(&Values, Operation, u64, u32) -> Transferred;
-
-/// Opens the published figures of a system.
-pub type OpenFigures = fn() -> Result<Box<dyn PublishedFigures>, InputError>;
 
 /// Bus transactions, one after the other.
 pub type Transactions = Box<dyn Iterator<Item = Transaction>>;
@@ -98,7 +95,7 @@ pub struct System {
     /// Numbers of its results that not every system has.
     pub numbers: Numbers,
     /// Its published figures, if it has any.
-    pub figures: Option<OpenFigures>,
+    pub figures: Option<&'static SystemFigures>,
 }
 
 impl PartialEq for System {

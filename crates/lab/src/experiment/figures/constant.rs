@@ -154,13 +154,6 @@ impl Constants {
         Ok(Constants { numbers, choices: self.choices.clone() })
     }
 
-    /// Returns the set without these choices, for a run that they do not affect.
-    pub fn without(&self, choices: &[&str]) -> Constants {
-        let mut rest = self.clone();
-        rest.choices.retain(|c| !choices.contains(&c.key.as_str()));
-        rest
-    }
-
     /// Returns the values' bits and the choices' alternatives. Two sets are equal exactly if the
     /// same system computes the same with both.
     pub fn fingerprint(&self) -> Vec<u64> {

@@ -114,6 +114,20 @@ impl Rule {
     }
 }
 
+/// A number of a run, or a quotient of two.
+#[derive(Clone, PartialEq, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunNumber {
+    /// The name of the run.
+    pub run: String,
+    /// The number, as `doorbell list --metrics` names it, or a sum with `+`.
+    pub metric: String,
+    /// A number or a sum of the same run to divide by. Nothing of nothing is 0.
+    pub per: Option<String>,
+    /// The factor from the metric's unit to the row's. Units that `--set` knows need none.
+    pub factor: Option<f64>,
+}
+
 /// One published figure. The figure's name starts with its system's: `mlx5.rate_gen2_off`.
 #[derive(Clone, PartialEq, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -141,6 +155,8 @@ pub struct Row {
     /// The row of the same experiment in the other state (off and on). `--swap` exchanges their
     /// roles.
     pub swap: Option<String>,
+    /// The number of a run that measures it. Without one, code does, or it is derived.
+    pub number: Option<RunNumber>,
     /// Set for a row that is computed from other rows instead of being measured.
     pub derived: Option<Derived>,
     /// Keys of the constants that it depends on directly; `None` if undeclared. A sensitivity run
@@ -165,6 +181,7 @@ impl Row {
             passage: String::new(),
             note: String::new(),
             swap: None,
+            number: None,
             derived: None,
             inputs: None,
             alone: false,

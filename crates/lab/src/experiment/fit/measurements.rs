@@ -10,15 +10,13 @@
 //! `seconds`, and `[counters.metrics]` names the metric of each counter.
 
 mod counters;
-mod metric;
 
 use crate::config::key::{Key, Kind, Value, find, units};
 use crate::config::profile::Source;
-use crate::config::{InputError, Plan, Profile, Scenario, Setting};
-use crate::experiment::system::System;
+use crate::config::{InputError, Plan, Profile, Scenario, Setting, line_at};
+use crate::experiment::{metrics::Sum, system::System};
 use counters::CountersEntry;
 use doorbell_sim::traffic::Frames;
-pub use metric::Metric;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -81,7 +79,7 @@ pub struct Row {
     /// The index of its run.
     pub run: usize,
     /// The number of a result that it measures.
-    pub metric: Metric,
+    pub metric: Sum,
     /// The value, in the metric's unit.
     pub value: f64,
     /// One standard deviation, in that unit.
@@ -182,7 +180,7 @@ impl Measurements {
     pub fn parse(file: &str, text: &str) -> Result<Measurements, InputError> {
         let entries: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
-            InputError::new(format!("{file}:{}", line(text, start)), e.message())
+            InputError::new(format!("{file}:{}", line_at(text, start)), e.message())
         })?;
         let mut r = Reader::open(file, text, &entries.profile)?;
         for (name, head) in [("name", &entries.name), ("about", &entries.about)] {
@@ -225,11 +223,6 @@ impl Measurements {
     }
 }
 
-/// Returns the number of the line at this position.
-fn line(text: &str, at: usize) -> usize {
-    text[..at.min(text.len())].matches('\n').count() + 1
-}
-
 /// Returns the path of a file that is named relative to another. Names of built-in ones do not end
 /// in .toml.
 fn beside(file: &str, given: &str) -> String {
@@ -249,7 +242,7 @@ impl<'t> Reader<'t> {
         text: &'t str,
         profile: &Spanned<String>,
     ) -> Result<Reader<'t>, InputError> {
-        let place = format!("{file}:{}", line(text, profile.span().start));
+        let place = format!("{file}:{}", line_at(text, profile.span().start));
         let profile = Profile::load(&named_beside(file, profile.get_ref()));
         let profile = profile.map_err(|e| placed(e, &place))?;
         let (scenarios, unknowns, runs) = (Vec::new(), Vec::new(), Vec::new());
@@ -257,7 +250,7 @@ impl<'t> Reader<'t> {
     }
 
     fn place<T>(&self, of: &Spanned<T>) -> String {
-        format!("{}:{}", self.file, line(self.text, of.span().start))
+        format!("{}:{}", self.file, line_at(self.text, of.span().start))
     }
 
     fn error<T>(&self, of: &Spanned<T>, what: impl Into<String>) -> InputError {
@@ -353,8 +346,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn metric(&self, name: &Spanned<String>) -> Result<Metric, InputError> {
-        Metric::parse(self.profile.system, name.get_ref()).map_err(|what| self.error(name, what))
+    fn metric(&self, name: &Spanned<String>) -> Result<Sum, InputError> {
+        Sum::parse(self.profile.system, name.get_ref()).map_err(|what| self.error(name, what))
     }
 
     /// Returns the index of the run of a scenario with these settings, which is a new one unless it

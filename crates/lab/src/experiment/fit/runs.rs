@@ -6,7 +6,7 @@
 use super::least_squares::Model;
 use super::measurements::{Measurements, Run};
 use crate::config::key::Value;
-use crate::experiment::{RunError, cores, on_threads};
+use crate::experiment::{RunError, cores, on_threads, result::Measured};
 use doorbell_sim::watch::While;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,14 +121,10 @@ impl<'a> Runs<'a> {
         let measured = (run.plan.system.run)(&values, run.frames.as_ref(), &mut While(go_on));
         let failed =
             |error| Unmeasured::Run { place: place.clone(), scenario: scenario.clone(), error };
-        let measured = match measured {
+        let numbers = match measured.and_then(Measured::sound) {
             Err(RunError::Stopped) => return Err(Unmeasured::Stopped),
-            other => other.map_err(&failed)?,
+            other => other.map_err(failed)?.numbers(),
         };
-        if let Some(why) = measured.audit.first() {
-            return Err(failed(RunError::Audit(why.clone())));
-        }
-        let numbers = measured.numbers();
         let each = rows().map(|row| {
             let lacks = |name| Unmeasured::Number {
                 place: row.place.clone(),

@@ -212,32 +212,6 @@ fn no_figure_is_measured_twice_at_the_same_constants() {
 }
 
 #[test]
-fn figures_of_one_run_share_it_and_cannot_read_what_they_do_not_name() {
-    let mut constants = Constants::new(vec![
-        Constant::cited("a", 1.0, "", "x"),
-        Constant::cited("b", 2.0, "", "x"),
-        Constant::cited("c", 3.0, "", "x"),
-    ]);
-    let mut runs = Runs::default();
-    let mut started = 0;
-    let mut get = |constants: &Constants| {
-        let run = |seen: &Constants| {
-            started += 1;
-            Ok(seen.get("a")? + seen.get("b")?)
-        };
-        (*runs.get("sum", constants, &["a", "b"], run).unwrap(), started)
-    };
-    assert_eq!(get(&constants), (3.0, 1));
-    constants.set("c", &4.0.into()).unwrap();
-    assert_eq!(get(&constants), (3.0, 1));
-    constants.set("b", &5.0.into()).unwrap();
-    assert_eq!(get(&constants), (6.0, 2));
-    let hidden =
-        Runs::<f64>::default().get("sly", &constants, &["a"], |seen| Ok(seen.get("c")?)).cloned();
-    assert_eq!(hidden, Err(MeasureError::new("no constant or choice is called `c`")));
-}
-
-#[test]
 fn the_last_bits_of_a_computation_do_not_show() {
     let mut system = queue();
     system.add(Row::new("queue.sum", 0.3, "", Role::Shown), |_| Ok(0.1 + 0.2));

@@ -1,7 +1,12 @@
 //! The published rows of mlx5, and how a bad file is refused.
 
-use crate::experiment::figures::published::{Sheet, parse};
+use crate::config::{InputError, Profile};
+use crate::experiment::figures::published::{self, Sheet};
 use crate::experiment::figures::*;
+
+fn parse(name: &str, text: &str) -> Result<Sheet, InputError> {
+    published::parse(name, text, &Profile::load("mlx5-gen2").unwrap())
+}
 
 /// Returns the mlx5 rows.
 fn mlx5() -> Sheet {
@@ -125,8 +130,8 @@ fn a_bad_file_is_refused_with_its_line() {
     insta::assert_snapshot!(
         refusal(&good.replace("unit", "units")),
         @"rows.toml:6: unknown field `units`, expected one of `figure`, `unit`, `published`, \
-          `spread`, `role`, `tolerance`, `document`, `passage`, `note`, `swap`, `derived`, \
-          `inputs`, `alone`"
+          `spread`, `role`, `tolerance`, `document`, `passage`, `note`, `swap`, `number`, \
+          `derived`, `inputs`, `alone`"
     );
     insta::assert_snapshot!(
         refusal(&good.replace("published = 1.0\n", "")),
@@ -135,5 +140,46 @@ fn a_bad_file_is_refused_with_its_line() {
     insta::assert_snapshot!(
         refusal(&format!("{good}tolerance = {{ percent = 5.0 }}\n")),
         @"rows.toml:11: unknown variant `percent`, expected `rel` or `abs`"
+    );
+}
+
+#[test]
+fn a_run_and_its_numbers_are_checked_when_the_file_is_read() {
+    const ROW: &str = "figure = \"x.a\"\nunit = \"Mpps\"\npublished = 1.0\nrole = \"exact\"\n\
+        document = \"d\"\npassage = \"p\"\n\
+        number = { run = \"r\", metric = \"packets_per_s\" }\n";
+    let file = |set: &str, row: &str| {
+        parse(
+            "rows.toml",
+            &format!(
+                "about = \"x\"\n[documents]\nd = \"somewhere\"\n[run.r]\n\
+                 scenario = \"mlx5-single-stream\"\nset = [{set}]\n[[row]]\n{row}"
+            ),
+        )
+    };
+    let rows = file("", ROW).unwrap().rows;
+    assert_eq!(rows[0].number.as_ref().unwrap().factor, Some(1e-6));
+    let refusal = |set: &str, row: &str| file(set, row).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        refusal("\"run.core=2\"", ROW),
+        @"rows.toml:6: no key is called `run.core`; the nearest is `run.cores`"
+    );
+    insta::assert_snapshot!(
+        refusal("\"driver.mpwqe=off\", \"driver.sizing=fit\"", ROW),
+        @"rows.toml:6: `driver.sizing` has no effect on this run: it has an effect where \
+          `driver.mpwqe` is on, and here `driver.mpwqe` is off"
+    );
+    insta::assert_snapshot!(
+        refusal("", &ROW.replace("\"r\"", "\"q\"")),
+        @"rows.toml:7: no run is called `q`; there are: r"
+    );
+    insta::assert_snapshot!(
+        refusal("", &ROW.replace("Mpps", "Mbit/s")),
+        @"rows.toml:7: `packets_per_s` cannot be in `Mbit/s`; allowed units: 1/s, pps, kpps, Mpps"
+    );
+    insta::assert_snapshot!(
+        refusal("", &ROW.replace("packets_per_s", "packet_per_s")),
+        @"rows.toml:7: no metric is called `packet_per_s`; the nearest is `packets_per_s`; \
+          `doorbell list --metrics mlx5` has all"
     );
 }

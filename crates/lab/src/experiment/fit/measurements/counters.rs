@@ -1,8 +1,9 @@
 //! Rows made of the counters of other tools.
 
-use super::{Metric, Reader, Role, Row, SpreadEntry, beside, line};
-use crate::config::InputError;
+use super::{Reader, Role, Row, SpreadEntry, beside};
+use crate::config::{InputError, line_at};
 use crate::experiment::fit::readers::{Format, Kind, Reading, Readings, read};
+use crate::experiment::metrics::Sum;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -70,13 +71,13 @@ impl Reader<'_> {
         }
         let mut rows = Vec::new();
         for (counter, mapped) in all {
-            let place = format!("{}:{}", self.file, line(text, counter.span().start));
+            let place = format!("{}:{}", self.file, line_at(text, counter.span().start));
             let wrong = |what: String| InputError::new(&*place, what);
             let (metric, factor) = match mapped.get_ref() {
                 Mapped::Metric(name) => (name, 1.0),
                 Mapped::Multiple { metric, factor } => (metric, *factor),
             };
-            let metric = Metric::parse(self.profile.system, metric).map_err(wrong)?;
+            let metric = Sum::parse(self.profile.system, metric).map_err(wrong)?;
             let name = counter.get_ref();
             let (value, reading) = counted.readings.get(name).map_err(wrong)?;
             let per = counted.divisor(&metric, reading).map_err(wrong)?;
@@ -140,7 +141,7 @@ impl Reader<'_> {
 
 impl Counted {
     /// Returns the number that a reading is divided by to be a metric.
-    fn divisor(&self, metric: &Metric, reading: Reading) -> Result<f64, String> {
+    fn divisor(&self, metric: &Sum, reading: Reading) -> Result<f64, String> {
         let name = &metric.name;
         let packets = || {
             let lacks = format!("`{name}` is by packet: `packets = …`, a number or a counter");

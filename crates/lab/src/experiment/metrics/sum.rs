@@ -1,14 +1,13 @@
-//! Numbers of a result by name, and sums of them, with units.
+//! Sums of numbers of a result, with units.
 
+use super::RATES;
 use crate::config::hint;
 use crate::config::key::{convert, units};
-use crate::experiment::metrics::{self, RATES};
-use crate::experiment::result::Numbers;
-use crate::experiment::system::System;
+use crate::experiment::{result::Numbers, system::System};
 
 /// A number of a result, or a sum of numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Metric {
+pub struct Sum {
     /// The names, with `+` between them.
     pub name: String,
     /// The unit, if all have the same.
@@ -17,13 +16,13 @@ pub struct Metric {
     pub by_packet: bool,
 }
 
-impl Metric {
+impl Sum {
     /// Reads names with `+` between them.
     ///
     /// # Errors
     /// Returns an error with the nearest name if the system has no such number.
-    pub fn parse(system: &System, text: &str) -> Result<Metric, String> {
-        let all = metrics::of(system);
+    pub fn parse(system: &System, text: &str) -> Result<Sum, String> {
+        let all = super::of(system);
         let (mut unit, mut by_packet) = (None, true);
         let names: Vec<&str> = text.split('+').map(str::trim).collect();
         for name in &names {
@@ -38,7 +37,7 @@ impl Metric {
             by_packet &= !is_of_window(system, name) && !name.starts_with("latency_ns.");
         }
         let unit = unit.unwrap_or_default();
-        Ok(Metric { name: names.join("+"), unit, by_packet })
+        Ok(Sum { name: names.join("+"), unit, by_packet })
     }
 
     /// Returns whether it is a number a second.
@@ -76,7 +75,7 @@ impl Metric {
     }
 
     /// Returns its value in a result, or the name that the result lacks.
-    pub(in crate::experiment::fit) fn of(&self, numbers: &Numbers<'_>) -> Result<f64, String> {
+    pub(crate) fn of(&self, numbers: &Numbers) -> Result<f64, String> {
         let mut sum = 0.0;
         for name in self.name.split('+') {
             sum += numbers.get(name).ok_or_else(|| name.to_owned())?;
