@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Ran, doorbell_from, doorbell_in, pcap, tcp};
+use doorbell_host_io::pcap::read;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
 use std::fs::{File, write};
@@ -128,4 +129,49 @@ fn packets_of_every_interface_get_an_ethernet_header() {
         any.err
     );
     assert_eq!(result(&any), result(&of("eth.pcap")));
+}
+
+/// A hundred thousand frames of 512 flows in many sizes leave once each over 1, 8 and 32 cores,
+/// those of a flow in order. One core limits itself; eight have what the link carries.
+#[test]
+fn a_capture_over_many_cores_is_sent_once_and_flows_stay_in_order() {
+    const FRAMES: u32 = 100_000;
+    const FLOW: std::ops::Range<usize> = 28..30;
+    const NUMBER: std::ops::Range<usize> = 54..58;
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let sizes = [6, 6, 6, 40, 300, 536, 1400, 1460].map(tcp);
+    let frame = |n: u32| {
+        // A fixed permutation mixes flows and sizes.
+        let mixed = n.wrapping_mul(2_654_435_761) >> 8;
+        let mut f = sizes[mixed as usize % sizes.len()].clone();
+        f[FLOW].copy_from_slice(&(mixed / 8 % 512).to_be_bytes()[2..]);
+        f[NUMBER].copy_from_slice(&n.to_be_bytes());
+        f
+    };
+    write(at.join("in.pcap"), pcap(1, &(0..FRAMES).map(frame).collect::<Vec<_>>())).unwrap();
+    let rates = ["1", "8", "32"].map(|cores| {
+        let of = format!("run.cores={cores}");
+        let file = format!("{cores}.pcapng");
+        let args = ["--pcap", "in.pcap", "--set", "cpu.cores=32", "--set", &of, "--format", "json"];
+        let run = replay(at, &[&args[..], &["--capture", &file]].concat());
+        let result: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!(result["audit"], serde_json::json!([]));
+        assert_eq!(result["packets"], FRAMES);
+        let sent = read(at.join(&file)).unwrap();
+        let mut seen = vec![false; FRAMES as usize];
+        let mut last = [None; 512];
+        for (_, f) in sent.iter() {
+            let n = u32::from_be_bytes(f[NUMBER].try_into().unwrap());
+            let flow = usize::from(u16::from_be_bytes(f[FLOW].try_into().unwrap()));
+            assert!(!std::mem::replace(&mut seen[n as usize], true), "{n} left twice");
+            assert!(last[flow].replace(n).is_none_or(|before| before < n), "{n} of flow {flow}");
+        }
+        assert!(seen.iter().all(|s| *s));
+        (result["limit"]["binds"].clone(), result["rates"]["packets_per_s"].as_f64().unwrap())
+    });
+    let [(one, rate), (eight, faster), (all, fastest)] = rates;
+    assert_eq!([&one, &eight, &all], ["cores", "link", "link"]);
+    assert!(faster > 1.2 * rate, "{faster} {rate}");
+    assert!((fastest / faster - 1.0).abs() < 0.05, "{fastest} {faster}");
 }
