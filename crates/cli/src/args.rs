@@ -243,7 +243,7 @@ pub(crate) struct Rank {
     /// A number that is shown beside them
     #[arg(long, value_name = "NAME[+NAME]")]
     pub(crate) show: Vec<String>,
-    /// Differences up to this many percent count as equal. Latencies are known to 3.1 %
+    /// Differences up to this many percent count as equal, as do those within the error of a run
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub(crate) noise: f64,
     /// Run each scenario with each of these seeds, and show shares

@@ -1,10 +1,11 @@
 //! `doorbell rank`: one choice of settings against others.
 //!
 //! The first `--side` is ranked. A side *dominates* another in a run (Pareto) when it is better in
-//! every number of `--by`, each by more than `--noise`; smaller is better. With `--seeds` each
-//! scenario runs once per seed, and the result is the share of runs with a dominated side. With
-//! `--series` it is a number over time, side by side. Runs are spread over the machine's cores; the
-//! result does not depend on their number.
+//! every number of `--by`, each by more than `--noise`; smaller is better. Of single runs the
+//! difference must also be more than its error. With `--seeds` each scenario runs once per seed,
+//! all sides with the same arrivals, and the result is the share of runs with a dominated side.
+//! With `--series` it is a number over time, side by side. Runs are spread over the machine's
+//! cores; the result does not depend on their number.
 
 use crate::chart::{self, Chart, Line, Places};
 use crate::plan::{self, Plans};
@@ -126,10 +127,15 @@ struct Ranking<'a> {
 }
 
 impl Ranking<'_> {
-    /// Returns true if `a` is better in all numbers of `--by`, each by more than the noise.
+    /// Returns true if `a` is better in all numbers of `--by`, each by more than the noise, and
+    /// without seeds by more than the error of the difference.
     fn dominates(&self, a: &Sample, b: &Sample) -> bool {
+        let single = self.args.seeds.is_none();
         let better = |(a, b): (&Option<Number>, &Option<Number>)| match (a, b) {
-            (Some(a), Some(b)) => a.value * (1.0 + self.args.noise / 100.0) < b.value,
+            (Some(a), Some(b)) => {
+                let error = if single { a.error.hypot(b.error) } else { 0.0 };
+                b.value - a.value > error && a.value * (1.0 + self.args.noise / 100.0) < b.value
+            }
             _ => false,
         };
         a.numbers.iter().zip(&b.numbers).take(self.args.by.len()).all(better)
@@ -171,13 +177,16 @@ impl Ranking<'_> {
     fn numbers(&self) -> Ranked {
         let n = self.sides.len();
         let row = |(i, s): (usize, &Sample)| {
-            let values = self.shown.iter().zip(&s.numbers);
-            let values =
-                values.map(|(what, n)| (what.text.to_owned(), json!(n.as_ref().map(|n| n.value))));
+            let each = |of: &dyn Fn(&Number) -> f64| {
+                let all = self.shown.iter().zip(&s.numbers);
+                all.map(|(what, n)| (what.text.to_owned(), json!(n.as_ref().map(of))))
+                    .collect::<Value>()
+            };
             json!({
                 "scenario": self.args.scenario[i / n],
                 "side": self.sides[i % n].name,
-                "values": values.collect::<Value>(),
+                "values": each(&|n| n.value),
+                "errors": each(&|n| rounded(n.error)),
                 "against_first": self.against_first(i),
             })
         };
@@ -201,7 +210,18 @@ impl Ranking<'_> {
             let against = Cell::from(self.against_first(i));
             table.row([name, side].into_iter().chain(cells).chain([against]));
         }
-        (table.into(), named([("rows", json!(rows))]))
+        let errors = self.shown.iter().enumerate().filter_map(|(i, what)| {
+            let all = self.samples.iter().filter_map(|s| s.numbers[i].as_ref());
+            let most = all.map(|n| 100.0 * n.error / n.value).fold(0.0, f64::max);
+            (most >= 0.005).then(|| format!("{} up to ±{most:.2} %", what.text))
+        });
+        let errors = errors.collect::<Vec<_>>().join(", ");
+        let mut doc = Document::from(table);
+        if !errors.is_empty() {
+            doc.gap();
+            doc.line(format!("errors (95 %): {errors}"));
+        }
+        (doc, named([("rows", json!(rows))]))
     }
 
     /// Returns the shares of runs in which a side dominates the first, and the reverse.
@@ -246,8 +266,8 @@ impl Ranking<'_> {
         ];
 
         let share = |k: usize| {
-            let (k, of) = (k as f64, runs.len() as f64);
-            Cell::exact(format!("{:.1} %", 100.0 * k / of), k / of)
+            let [share, low, high] = share(k, runs.len()).map(|p| 100.0 * p);
+            Cell::exact(format!("{share:.1} % ({low:.1} to {high:.1})"), share / 100.0)
         };
         let heads = [format!("dominates {first}"), format!("dominated by {first}")];
         let ratios = by.iter().map(|what| format!("{}, {first} / other", what.text));
@@ -331,6 +351,14 @@ impl Ranking<'_> {
     }
 }
 
+/// Returns a share of runs, and the ends of its 95 % interval (Wilson).
+fn share(k: usize, of: usize) -> [f64; 3] {
+    let (k, n, z) = (k as f64, of as f64, 1.96);
+    let middle = (k + z * z / 2.0) / (n + z * z);
+    let half = z / (n + z * z) * (k * (n - k) / n + z * z / 4.0).sqrt();
+    [k / n, (middle - half).max(0.0), (middle + half).min(1.0)]
+}
+
 /// Pairs of ms and value.
 type Points = Vec<(f64, f64)>;
 
@@ -340,3 +368,6 @@ type Ranked = (Document, Map<String, Value>);
 fn named<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
     members.map(|(name, v)| (name.to_owned(), v)).into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,8 @@ impl Axis {
 pub(crate) struct Number {
     name: String,
     pub(crate) value: f64,
+    /// Half of its 95 % interval.
+    pub(crate) error: f64,
     /// The value in the unit for people.
     pub(crate) shown: f64,
     unit: &'static str,
@@ -72,10 +74,13 @@ fn numbers(m: &Measured) -> Vec<Number> {
         let digits = if unit == "%" { 1e2 } else { 1e3 };
         let shown =
             if unit.is_empty() { rounded(shown) } else { (shown * digits).round() / digits };
-        Number { name: r.name.to_owned(), value: rounded(r.value), shown, unit, of: "" }
+        let (name, value) = (r.name.to_owned(), rounded(r.value));
+        Number { error: value * m.error(&name), name, value, shown, unit, of: "" }
     });
-    let plain =
-        |(name, value): (String, f64), unit, of| Number { name, value, shown: value, unit, of };
+    let plain = |(name, value): (String, f64), unit, of| {
+        let error = value * m.error(&name);
+        Number { name, value, error, shown: value, unit, of }
+    };
     let latencies =
         m.latency_ns().into_iter().map(|(n, v)| plain((format!("latency_ns.{n}"), v), "ns", ""));
     let counts = m.per_packet().into_iter().map(|n| plain(n, "", " a packet"));
@@ -118,6 +123,7 @@ impl<'a> Shown<'a> {
                 Some(s) => Number {
                     name: String::new(),
                     value: rounded(s.value + n.value),
+                    error: s.error + n.error,
                     shown: rounded(s.shown + n.shown),
                     unit: if s.unit == n.unit { s.unit } else { "" },
                     of: if s.of == n.of { s.of } else { "" },

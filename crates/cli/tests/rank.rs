@@ -108,3 +108,22 @@ fn what_is_not_a_side_or_a_range_is_refused() {
     let series = ["--side", "driver.controller=dim", "--series", "nothing"];
     assert!(with(&series).contains("setting_packets"));
 }
+
+/// Two seeds of the same system differ, and neither dominates: the difference is within their
+/// errors, which are told. What differs by more is dominated.
+#[test]
+fn a_side_is_dominated_only_beyond_the_error() {
+    let random = ["--set", "traffic.arrivals=poisson", "--set", "traffic.rate=5Mpps"];
+    let few = ["--set", "run.cores=1", "--set", "traffic.packets=20000"];
+    let sides = ["--side", "a: run.seed=1", "--side", "b: run.seed=2"];
+    let other = ["--side", "c: run.seed=1,traffic.size=256"];
+    let by = ["--by", "inbound_link_share", "--noise", "0", "--format", "json"];
+    let args = [&["rank", "mlx5-full-rate"], &random[..], &few, &sides, &other, &by].concat();
+    let all: Value = serde_json::from_str(&good(&args)).unwrap();
+    let of =
+        |side: usize, what: &str| all["rows"][side][what]["inbound_link_share"].as_f64().unwrap();
+    let apart = (of(0, "values") - of(1, "values")).abs();
+    assert!(apart > 0.0 && apart < of(0, "errors").hypot(of(1, "errors")), "{all}");
+    let verdicts = [0, 1, 2].map(|i| all["rows"][i]["against_first"].as_str().unwrap());
+    assert_eq!(verdicts, ["", "", "dominated"]);
+}

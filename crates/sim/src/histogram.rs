@@ -83,18 +83,32 @@ impl Histogram {
     /// Returns a quantile: the span that `per_mille` of 1000 do not exceed, as the upper end of its
     /// bucket, at most the longest span.
     pub fn quantile(&self, per_mille: u64) -> Option<Span> {
-        if self.total == 0 {
-            return None;
-        }
-        let want = (self.total * per_mille).div_ceil(1000).max(1);
+        let bucket = self.at_rank((self.total * per_mille).div_ceil(1000))?;
+        Some(Span::from_ps(upper(bucket)).min(self.max))
+    }
+
+    /// Returns the 95 % interval of a quantile: the ranks that it may have if spans are
+    /// independent, from the lower end of a bucket to the upper end of another.
+    pub fn interval(&self, per_mille: u64) -> Option<(Span, Span)> {
+        let (n, share) = (self.total as f64, per_mille as f64 / 1000.0);
+        let (middle, half) = (n * share, 1.96 * (n * share * (1.0 - share)).sqrt());
+        let low = self.at_rank((middle - half).floor() as u64)?;
+        let high = self.at_rank((middle + half).ceil() as u64)?;
+        let low = if low == 0 { 0 } else { upper(low - 1) + 1 };
+        Some((Span::from_ps(low).max(self.min), Span::from_ps(upper(high)).min(self.max)))
+    }
+
+    /// Returns the bucket of the span with this rank, the shortest being the first. `None` without
+    /// spans.
+    fn at_rank(&self, rank: u64) -> Option<usize> {
         let mut seen = 0;
-        for i in self.used() {
-            seen += self.counts[i];
-            if seen >= want {
-                return Some(Span::from_ps(upper(i)).min(self.max));
-            }
-        }
-        Some(self.max)
+        let mut used = self.used();
+        let last = used.clone().last();
+        used.find(|i| {
+            seen += self.counts[*i];
+            seen >= rank.max(1)
+        })
+        .or(last)
     }
 }
 
