@@ -1,9 +1,9 @@
 #!/bin/sh
-# The Python lines of docs/results.md, with the libraries that they name (test-frames/check.py).
-# Part of `make test`.
+# The Python lines of docs/results.md and docs/points.md, with the libraries that they name
+# (test-frames/check.py). Part of `make test`.
 #
 #   test-frames.sh            compares
-#   test-frames.sh --write    writes into the chapter what they print
+#   test-frames.sh --write    writes into the chapters what they print
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
@@ -20,5 +20,7 @@ if [ ! -d "$libraries" ]; then
 fi
 [ -n "${DOORBELL:-}" ] || cargo build --release --quiet --locked --package doorbell-cli
 DOORBELL=${DOORBELL:-$PWD/target/release/doorbell}
-PATH=$(dirname "$DOORBELL"):$PATH PYTHONPATH=$libraries \
-    python3 tools/test-frames/check.py docs/results.md "$@"
+for chapter in results points; do
+    PATH=$(dirname "$DOORBELL"):$PATH PYTHONPATH=$libraries \
+        python3 tools/test-frames/check.py "docs/$chapter.md" "$@"
+done

@@ -4,6 +4,7 @@
 
 mod advise;
 mod args;
+mod cache;
 mod chart;
 mod check;
 mod chrome;
@@ -17,7 +18,7 @@ mod manual;
 mod new;
 mod output;
 mod plan;
-mod points;
+mod point;
 mod progress;
 mod range;
 mod rank;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Report(a) => report::report(&a),
         Command::Compare(a) => compare::compare(&a),
         Command::Sweep(a) => sweep::sweep(&a),
+        Command::Point(a) => point::point(&a),
         Command::Rank(a) => rank::rank(&a),
         Command::Advise(a) => advise::advise(&a),
         Command::Fit(a) => fit::solve(&a),
