@@ -9,15 +9,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
 . tools/lib.sh
 libraries=$kept/frames-$(sha256sum tools/test-frames/requirements.txt | cut -c1-12)
-if [ ! -d "$libraries" ]; then
-    mkdir -p "$kept"
-    work=$(mktemp -d "$libraries.XXXXXX")
-    retry "test-frames: pip" python3 -m pip install --quiet --no-deps --only-binary=:all: \
-        --python-version 3.11 --implementation cp --platform manylinux2014_x86_64 \
-        --platform manylinux_2_28_x86_64 --require-hashes --no-compile --target "$work" \
-        --requirement tools/test-frames/requirements.txt
-    mv -T "$work" "$libraries" 2>/dev/null || [ -d "$libraries" ]
-fi
+packages tools/test-frames/requirements.txt "$libraries"
 [ -n "${DOORBELL:-}" ] || cargo build --release --quiet --locked --package doorbell-cli
 DOORBELL=${DOORBELL:-$PWD/target/release/doorbell}
 for chapter in results points; do
