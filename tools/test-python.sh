@@ -28,6 +28,6 @@ tests=$PWD/bindings/python/tests
 export PYTHONDONTWRITEBYTECODE=1
 cd "$work"
 PYTHONPATH=$libraries env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
-    -k "not data_frame" "$@"
+    -m "not frames" "$@"
 PYTHONPATH=$libraries:$frames env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
-    -k data_frame "$@"
+    -m frames "$@"

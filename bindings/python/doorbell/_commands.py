@@ -5,12 +5,17 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow.parquet
 
+from . import _dask
 from ._errors import command, result
 from ._files import Capture, Profile, Scenario, Value, arguments, text
 from ._results import Advice, Comparison, Fit, Reproduction, Result, Sweep, read
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 Path = str | os.PathLike[str]
 Settings = Mapping[str, Value]
@@ -82,6 +87,7 @@ def _swept(*args: str) -> Sweep:
     return Sweep(table, about["units"])
 
 
+@overload
 def sweep(
     scenario: Path | Scenario,
     over: Mapping[str, Iterable[Value]],
@@ -92,16 +98,61 @@ def sweep(
     capture: Capture | None = None,
     cache: Path | None = None,
     jobs: int | None = None,
-) -> Sweep:
+) -> Sweep: ...
+
+
+@overload
+def sweep(
+    scenario: Path | Scenario,
+    over: Mapping[str, Iterable[Value]],
+    *,
+    client: "Client",
+    out: Path,
+    chunk: int | None = None,
+    profile: Path | Profile | None = None,
+    set: Settings | None = None,
+    seed: int | None = None,
+    capture: Path | None = None,
+    cache: Path | None = None,
+) -> Any: ...
+
+
+def sweep(
+    scenario: Path | Scenario,
+    over: Mapping[str, Iterable[Value]],
+    *,
+    client: "Client | None" = None,
+    out: Path | None = None,
+    chunk: int | None = None,
+    profile: Path | Profile | None = None,
+    set: Settings | None = None,
+    seed: int | None = None,
+    capture: Any = None,
+    cache: Path | None = None,
+    jobs: int | None = None,
+) -> Any:
     """Runs a scenario over all combinations of the values of some keys, on all cores.
 
+    With `client` it runs on a Dask cluster, and returns a lazy frame (dask.dataframe) of the
+    Parquet dataset in `out`, in the order of the points. The call of a sweep that was ended goes
+    on from the files that are there.
+
     Args:
+        client: a client of `distributed`. Captures and `cache` must be at their paths there.
+        out: with `client`, the directory of the dataset.
+        chunk: with `client`, points of a task; by default those that are a second of work.
         over: keys with their values; the last key changes fastest. A string may be a range, such
             as "64..1500:4".
         cache: a directory that keeps the numbers of each point, so that none runs twice and a
             sweep that was ended goes on where it was.
         jobs: runs at a time, if not one a core.
     """
+    if client is not None:
+        if out is None or jobs is not None:
+            raise TypeError("with `client`, `out` is required and `jobs` is the cluster's")
+        points = plan(scenario, over, profile=profile, set=set, seed=seed, capture=capture)
+        kept = None if cache is None else os.fspath(cache)
+        return _dask.distribute(client, points, out, kept, chunk)
     with arguments(scenario, profile, set, seed, capture) as args:
         shown = ["--show", "packets_per_s"]
         return _swept("sweep", *args, *_over(over), *shown, *_kept(cache, jobs))
@@ -118,6 +169,8 @@ def plan(
 ) -> list[str]:
     """Returns the points of a sweep, each a line for `point`: all that its run needs but the
     capture, which has to be at the same path there."""
+    if not isinstance(capture, str | os.PathLike | None):
+        raise TypeError("a point runs later, so its capture has to be a file")
     with arguments(scenario, profile, set, seed, capture) as args:
         return command("sweep", *args, *_over(over), "--plan").splitlines()
 

@@ -1,6 +1,7 @@
 """The package as it is installed. Nothing here asserts a time."""
 
 import hashlib
+import importlib
 import json
 import os
 import pathlib
@@ -76,6 +77,11 @@ def test_points_are_the_sweep_and_run_once(tmp_path, capfd):
     assert sorted((tmp_path / "c").rglob("*")) == kept and len(kept) > 4
     assert [json.loads(line)["key"] for line in lines] == whole.table["key"].to_pylist()
     assert capfd.readouterr() == ("", ""), "nothing but the results"
+
+
+def test_a_plan_needs_its_capture_as_a_file():
+    with pytest.raises(TypeError, match="has to be a file"):
+        doorbell.plan("mlx5-replay", {"pcie.mps": [128]}, capture=b"")
 
 
 def test_a_mistake_tells_place_and_what_is_allowed(tmp_path):
@@ -205,9 +211,10 @@ print(doorbell.run("mlx5-pktgen-64", set={{"traffic.packets": 480}}).packets)
     assert not [p for p in pathlib.Path(tmp_path).rglob("*") if p.is_file()]
 
 
+@pytest.mark.frames
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_table_goes_to_a_data_frame(library):
-    frames = pytest.importorskip(library)
+    frames = importlib.import_module(library)
     swept = doorbell.sweep("mlx5-pktgen-64", OVER, set=SHORT)
     frame = swept.table.to_pandas() if library == "pandas" else frames.from_arrow(swept.table)
     assert list(frame["pcie.mps"]) == [128, 128, 256, 256]
