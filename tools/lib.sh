@@ -61,3 +61,16 @@ wheel() {
         return 1
     fi
 }
+
+# packages REQUIREMENTS DIRECTORY: installs the Python packages that the file names, known by their
+# hashes, into DIRECTORY, unless it is there.
+packages() {
+    [ ! -d "$2" ] || return 0
+    mkdir -p "$(dirname "$2")"
+    packages_work=$(mktemp -d "$2.XXXXXX")
+    retry "$1" python3 -m pip install --quiet --no-deps --only-binary=:all: \
+        --python-version 3.11 --implementation cp --platform manylinux2014_x86_64 \
+        --platform manylinux_2_28_x86_64 --require-hashes --no-compile --target "$packages_work" \
+        --requirement "$1" || return 1
+    mv -T "$packages_work" "$2" 2>/dev/null || [ -d "$2" ]
+}

@@ -27,6 +27,7 @@ if [ -z "$reasons" ]; then
     step "tools" tools/test-tools.sh
     step "cargo test, built" cargo test --workspace --no-run "$@"
     step "cargo test" cargo test --workspace --no-fail-fast "$@"
+    step "python" tools/test-python.sh
     # The tables and plots of the documents are what the commands above them print.
     step "cargo build --release" cargo build --release --quiet --package doorbell-cli
     step "documents" tools/docs.py --check docs/*.md
@@ -41,6 +42,7 @@ fi
     # Each such test asks through this function, so this list is never out of date.
     grep -l '\bfull(' crates/*/tests/*.rs | sed 's|.*/\(.*\)\.rs|    \1|'
     echo '    docs/*.md (tools/docs.py), and the book (tools/test-book.sh)'
+    echo '    the Python package (tools/test-python.sh)'
     echo '    the report in a browser (tools/test-report.sh), and results in pandas and others'
 } >&2
 if [ "${CI:-}" = true ]; then

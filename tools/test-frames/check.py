@@ -51,7 +51,7 @@ def main():
     lines = [line[2:].split() for line in text.splitlines() if line.startswith("$ doorbell sweep")]
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
-        for line in lines:
+        for line in (line for line in lines if "--out" in line):
             subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
             file = line[line.index("--out") + 1]
             over, across, what, wanted = table(line[: line.index("--out")])

@@ -5,6 +5,8 @@ mod examples;
 use crate::render::{CHARTS, Format, NO_RECORDS, PAGES, PLAIN};
 use clap::{ArgGroup, Args as Group, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
+use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// The version, and the commit that it was built from if it was built in a repository.
@@ -41,6 +43,9 @@ pub(crate) enum Command {
     /// Run one scenario over all combinations of the values of some keys
     #[command(after_help = examples::SWEEP)]
     Sweep(Sweep),
+    /// Run the points that `sweep --plan` wrote, here or on another machine
+    #[command(after_help = examples::POINT)]
+    Point(Point),
     /// Rank one choice of settings against others, over scenarios or seeds
     #[command(alias = "judge")]
     #[command(after_help = examples::RANK)]
@@ -93,6 +98,7 @@ pub(crate) enum Command {
 /// The headings of options in help.
 const CAPTURE: &str = "Capture";
 const OUTPUT: &str = "Output";
+const POINTS: &str = "Many runs";
 
 /// Options for the output. `F` selects the formats: 0 plain, 1 pages, 2 charts, 3 no records.
 #[derive(Group, Clone, Copy, Debug)]
@@ -222,11 +228,74 @@ pub(crate) struct Sweep {
     pub(crate) show: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,
+    #[command(flatten)]
+    pub(crate) points: Points,
+    /// Only the rows of this part, such as 3/16: all parts, in order, are the whole
+    #[arg(long, value_name = "I/N", value_parser = Shard::parse, help_heading = POINTS)]
+    pub(crate) shard: Option<Shard>,
+    /// Run and show nothing, and print the points for `doorbell point`, one a line
+    #[arg(long, help_heading = POINTS)]
+    #[arg(conflicts_with_all = ["Points", "out", "format"])]
+    pub(crate) plan: bool,
     /// Write a record of each run, with every number, to this file: .parquet, .csv or .ndjson
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output<2>,
+}
+
+#[derive(Group, Debug)]
+pub(crate) struct Point {
+    /// Files of points; by default, or for -, stdin
+    pub(crate) file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) points: Points,
+    /// Write the records to this file instead of stdout: .parquet, .csv or .ndjson
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) out: Option<PathBuf>,
+    /// No progress and no notices on stderr
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub(crate) quiet: bool,
+}
+
+/// Options for many runs.
+#[derive(Group, Debug)]
+pub(crate) struct Points {
+    /// Keep the numbers of each run in this directory, and do not repeat those that are there
+    #[arg(long, value_name = "DIR", help_heading = POINTS)]
+    pub(crate) cache: Option<PathBuf>,
+    /// With --cache: above this size, remove what was used longest ago
+    #[arg(long, value_name = "MIB", default_value_t = 1024, requires = "cache")]
+    #[arg(value_parser = value_parser!(u64).range(1..=1 << 40), help_heading = POINTS)]
+    pub(crate) cache_size: u64,
+    /// Runs at a time; by default, as many as the machine has cores
+    #[arg(long, value_name = "N", help_heading = POINTS)]
+    pub(crate) jobs: Option<NonZeroUsize>,
+}
+
+/// A part of a whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shard {
+    part: usize,
+    of: usize,
+}
+
+impl Shard {
+    fn parse(text: &str) -> Result<Shard, String> {
+        let parsed =
+            text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+        match parsed {
+            Some((part, of)) if (1..=of).contains(&part) => Ok(Shard { part, of }),
+            _ => Err("allowed are 1/N to N/N, such as 3/16".to_owned()),
+        }
+    }
+
+    /// Returns the part's share of so many rows: rows that follow each other, as many as in any
+    /// other part, or one more or less. There is none if a part would be empty.
+    pub(crate) fn rows(self, all: usize) -> Option<Range<usize>> {
+        let begin = |part: usize| (all as u128 * part as u128 / self.of as u128) as usize;
+        (self.of <= all).then(|| begin(self.part - 1)..begin(self.part))
+    }
 }
 
 #[derive(Group, Debug)]

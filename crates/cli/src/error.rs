@@ -1,5 +1,6 @@
 //! The errors that end a command, each with its exit code.
 
+use crate::Failure;
 use doorbell_lab::{InputError, experiment::RunError};
 use std::{fmt::Display, io};
 
@@ -44,6 +45,18 @@ impl Error {
     pub(crate) fn of_run(scenario: &str, e: RunError) -> Error {
         let what = format!("{scenario}: {e}");
         if e.is_input() { Error::Input(what) } else { Error::Failed(what) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Failure {
+        let code = e.code();
+        let (place, what) = match e {
+            Error::Lab(InputError { place, what }) => (place, what),
+            Error::Io { place, source } => (place, plain(&source)),
+            e => (String::new(), e.to_string()),
+        };
+        Failure { code, place, what }
     }
 }
 

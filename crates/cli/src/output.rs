@@ -3,14 +3,33 @@
 use crate::{Error, error::plain, input};
 use doorbell_hal::Time;
 use doorbell_host_io::pcap::{InterfaceId, Writer};
+use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 use tempfile::NamedTempFile;
 
+thread_local! {
+    /// The output of a command that another program calls.
+    static COLLECTED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Returns what `f` prints in this thread, besides its result.
+pub(crate) fn collected<R>(f: impl FnOnce() -> R) -> (R, String) {
+    COLLECTED.set(Some(String::new()));
+    let result = f();
+    (result, COLLECTED.take().unwrap_or_default())
+}
+
 /// Prints to stdout. A closed pipe is no error. Escape sequences go to a terminal alone, and not
 /// if `NO_COLOR` is set.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
+    let collects = COLLECTED.with_borrow_mut(|to| {
+        to.as_mut().map(|to| to.push_str(&anstream::adapter::strip_str(text).to_string()))
+    });
+    if collects.is_some() {
+        return Ok(());
+    }
     // Text without an escape sequence needs no filter, which would look at each byte.
     let plain = !text.as_bytes().contains(&0x1b);
     let mut out: Box<dyn Write> =

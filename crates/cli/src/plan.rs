@@ -9,6 +9,7 @@ use doorbell_lab::key::Value;
 use doorbell_lab::result::{Measured, Provenance, RunResult};
 use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, limits, traffic::Frames};
 use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,8 +51,12 @@ pub(crate) fn change(plan: &mut Plan, changes: &Changes) -> Result<(), Error> {
 #[derive(Default)]
 pub(crate) struct Plans {
     plans: Vec<Plan>,
-    /// The place of each setting, and the reason why it has had no effect so far, if any.
-    idle: Vec<(String, Option<InputError>)>,
+    /// Scenarios by name and profile: the points of a sweep have the same.
+    unchanged: BTreeMap<(String, Option<String>), Plan>,
+    /// The place of each setting.
+    places: Vec<String>,
+    /// The reason why the setting of a place has had no effect so far, if any.
+    idle: HashMap<String, Option<InputError>>,
 }
 
 impl Plans {
@@ -62,14 +67,20 @@ impl Plans {
         changes: &Changes,
         more: &[Setting],
     ) -> Result<(), Error> {
-        let mut plan = unchanged(given, changes)?;
+        let mut plan = match self.unchanged.entry((given.to_owned(), changes.profile.clone())) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(new) => new.insert(unchanged(given, changes)?).clone(),
+        };
         let all = [settings(&plan, changes)?, more.to_vec()].concat();
         let idle = plan.lay(&all)?;
         for s in &all {
             let why = idle.iter().find(|e| e.place == s.place);
-            match self.idle.iter_mut().find(|(place, _)| *place == s.place) {
-                Some((_, so_far)) => *so_far = so_far.take().filter(|_| why.is_some()),
-                None => self.idle.push((s.place.clone(), why.cloned())),
+            match self.idle.get_mut(&s.place) {
+                Some(so_far) => *so_far = so_far.take().filter(|_| why.is_some()),
+                None => {
+                    self.places.push(s.place.clone());
+                    self.idle.insert(s.place.clone(), why.cloned());
+                }
             }
         }
         self.plans.push(plan);
@@ -77,8 +88,8 @@ impl Plans {
     }
 
     pub(crate) fn finish(self) -> Result<Vec<Plan>, Error> {
-        match self.idle.into_iter().find_map(|(_, why)| why) {
-            Some(why) => Err(why.into()),
+        match self.places.iter().find_map(|place| self.idle[place].as_ref()) {
+            Some(why) => Err(why.clone().into()),
             None => Ok(self.plans),
         }
     }
@@ -215,6 +226,17 @@ fn profile_sha256(plan: &Plan) -> String {
         hash.update(format!("{}={}\n", key.name, plan.platform.get(key.name)));
     }
     format!("{:x}", hash.finalize())
+}
+
+/// Refuses to run a plan on another capture than the one that had this hash.
+pub(crate) fn same_capture(name: &str, plan: &Plan, then: Option<&str>) -> Result<(), Error> {
+    let now = capture(plan)?;
+    let now = now.as_ref().map(|c| c.sha256.as_str());
+    if now == then {
+        return Ok(());
+    }
+    let [then, now] = [then, now].map(|hash| hash.unwrap_or("none"));
+    Err(input!("{name}: the capture had SHA-256 {then}, and now has {now}"))
 }
 
 /// Returns the origin of the results of a plan.

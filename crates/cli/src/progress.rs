@@ -6,6 +6,7 @@ use doorbell_lab::{Recording, Watch};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,17 +72,42 @@ pub(crate) struct Interrupt {
     _timer: Option<Sender<()>>,
 }
 
+thread_local! {
+    /// The request of a program that calls a command in this thread, and has the signals itself.
+    static CALLER: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Takes interruptions in this thread from `flag` instead of signals, until the result is dropped.
+pub(crate) fn take(flag: &Arc<AtomicBool>) -> impl Drop + use<> {
+    struct Taken;
+    impl Drop for Taken {
+        fn drop(&mut self) {
+            CALLER.set(None);
+        }
+    }
+    CALLER.set(Some(Arc::clone(flag)));
+    Taken
+}
+
 /// The time that a [patient](Interrupt::patient) command has to end itself.
 const GRACE: Duration = Duration::from_secs(3);
 
 impl Interrupt {
     /// Leaves signals as they are.
     pub(crate) fn ignored() -> Interrupt {
-        Interrupt::default()
+        let came = Interrupt::of_caller().unwrap_or_default();
+        Interrupt { came, ids: Vec::new(), _timer: None }
+    }
+
+    fn of_caller() -> Option<Arc<AtomicBool>> {
+        CALLER.with_borrow(Clone::clone)
     }
 
     /// Watches for Ctrl-C, a closed terminal, and SIGTERM.
     pub(crate) fn watched() -> io::Result<Interrupt> {
+        if Interrupt::of_caller().is_some() {
+            return Ok(Interrupt::ignored());
+        }
         let came = Arc::default();
         Interrupt::register(&came, &came)
     }

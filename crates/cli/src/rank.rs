@@ -39,11 +39,18 @@ impl Side {
     }
 }
 
+/// A number, and half of its 95 % interval.
+#[derive(Clone)]
+struct Estimate {
+    number: Number,
+    error: f64,
+}
+
 /// Numbers of one run; a missing one is none.
 #[derive(Clone)]
 struct Sample {
     /// The numbers of `--by`, then those of `--show`.
-    numbers: Vec<Option<Number>>,
+    numbers: Vec<Option<Estimate>>,
     series: Vec<(f64, f64)>,
     sound: bool,
 }
@@ -84,7 +91,10 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     let sample = |r: &RunResult| -> Result<Sample, Error> {
         let m = &r.measured;
         // A load without transactions has no latency; any other unknown name is a mistake.
-        let of = |s: &Shown<'_>| if s.is_absent(m) { Ok(None) } else { s.of(m).map(Some) };
+        let of = |s: &Shown<'_>| match s.is_absent(m) {
+            true => Ok(None),
+            false => Ok(Some(Estimate { number: s.of(m)?, error: s.error(m) })),
+        };
         let series = args.series.as_ref().map(|name| {
             let found = m.series.iter().find(|s| s.name == *name).map(|s| s.points.clone());
             found.ok_or_else(|| {
@@ -92,7 +102,7 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
                 input!("--series {name}: a run has {}", all.join(", "))
             })
         });
-        let numbers = shown.iter().map(of).collect::<Result<_, _>>()?;
+        let numbers = shown.iter().map(of).collect::<Result<_, Error>>()?;
         let series = series.transpose()?.unwrap_or_default();
         Ok(Sample { numbers, series, sound: m.is_sound() })
     };
@@ -131,10 +141,11 @@ impl Ranking<'_> {
     /// without seeds by more than the error of the difference.
     fn dominates(&self, a: &Sample, b: &Sample) -> bool {
         let single = self.args.seeds.is_none();
-        let better = |(a, b): (&Option<Number>, &Option<Number>)| match (a, b) {
+        let better = |(a, b): (&Option<Estimate>, &Option<Estimate>)| match (a, b) {
             (Some(a), Some(b)) => {
                 let error = if single { a.error.hypot(b.error) } else { 0.0 };
-                b.value - a.value > error && a.value * (1.0 + self.args.noise / 100.0) < b.value
+                let (a, b) = (a.number.value, b.number.value);
+                b - a > error && a * (1.0 + self.args.noise / 100.0) < b
             }
             _ => false,
         };
@@ -177,7 +188,7 @@ impl Ranking<'_> {
     fn numbers(&self) -> Ranked {
         let n = self.sides.len();
         let row = |(i, s): (usize, &Sample)| {
-            let each = |of: &dyn Fn(&Number) -> f64| {
+            let each = |of: &dyn Fn(&Estimate) -> f64| {
                 let all = self.shown.iter().zip(&s.numbers);
                 all.map(|(what, n)| (what.text.to_owned(), json!(n.as_ref().map(of))))
                     .collect::<Value>()
@@ -185,7 +196,7 @@ impl Ranking<'_> {
             json!({
                 "scenario": self.args.scenario[i / n],
                 "side": self.sides[i % n].name,
-                "values": each(&|n| n.value),
+                "values": each(&|n| n.number.value),
                 "errors": each(&|n| rounded(n.error)),
                 "against_first": self.against_first(i),
             })
@@ -193,7 +204,10 @@ impl Ranking<'_> {
         let rows: Vec<Value> = self.samples.iter().enumerate().map(row).collect();
         let heads = self.shown.iter().enumerate().map(|(i, what)| {
             let found = self.samples.iter().find_map(|s| s.numbers[i].as_ref());
-            Cell::exact(found.map_or(what.text.to_owned(), |n| what.with_unit(n, "")), what.text)
+            Cell::exact(
+                found.map_or(what.text.to_owned(), |n| what.with_unit(&n.number, "")),
+                what.text,
+            )
         });
         let heads = ["scenario".into(), "side".into()].into_iter().chain(heads);
         let heads = heads.chain([format!("against {}", self.sides[0].name).into()]);
@@ -203,7 +217,7 @@ impl Ranking<'_> {
             let scenario = &self.args.scenario[i / n];
             let name = Cell::exact(if i % n == 0 { scenario } else { "" }, scenario.as_str());
             let cells = s.numbers.iter().map(|n| match n {
-                Some(n) => Cell::exact(amount(n.shown), n.value),
+                Some(n) => Cell::exact(amount(n.number.shown), n.number.value),
                 None => Cell::exact("-", Value::Null),
             });
             let side = Cell::from(&self.sides[i % n].name);
@@ -212,7 +226,7 @@ impl Ranking<'_> {
         }
         let errors = self.shown.iter().enumerate().filter_map(|(i, what)| {
             let all = self.samples.iter().filter_map(|s| s.numbers[i].as_ref());
-            let most = all.map(|n| 100.0 * n.error / n.value).fold(0.0, f64::max);
+            let most = all.map(|n| 100.0 * n.error / n.number.value).fold(0.0, f64::max);
             (most >= 0.005).then(|| format!("{} up to ±{most:.2} %", what.text))
         });
         let errors = errors.collect::<Vec<_>>().join(", ");
@@ -238,7 +252,7 @@ impl Ranking<'_> {
             (0..runs.len()).filter(|&r| (1..n).any(|i| lost(runs[r], i))).map(label).collect();
         // The median quotient of the runs that have both numbers.
         let median = |i: usize, k: usize| {
-            let value = |s: &Sample| s.numbers[k].as_ref().map(|n| n.value);
+            let value = |s: &Sample| s.numbers[k].as_ref().map(|n| n.number.value);
             let quotients = runs.iter().filter_map(|r| Some(value(&r[0])? / value(&r[i])?));
             let mut all: Vec<f64> = quotients.filter(|q| q.is_finite()).collect();
             all.sort_by(f64::total_cmp);

@@ -1,11 +1,75 @@
 //! A run as one record: every number of its result by the name in `list --metrics`, counts by
-//! packet. The columns of csv, ndjson and `sweep --out`.
+//! packet. The columns of csv, ndjson and of files of points.
+
+mod file;
+
+pub(crate) use file::RecordFile;
 
 use crate::render::Record;
 use doorbell_lab::Plan;
 use doorbell_lab::key::{Key, Value as Setting};
 use doorbell_lab::result::{RunResult, rounded};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// The numbers of a run, as they are kept.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    packets: u64,
+    seconds: f64,
+    pub(crate) rates: Record,
+    packets_per_s_error: Option<f64>,
+    /// The resource that was used most, and its share.
+    limit: Option<String>,
+    limit_share: Option<f64>,
+    pub(crate) latency_ns: Record,
+    pub(crate) per_packet: Record,
+    /// The checks that failed.
+    pub(crate) audit: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn of(result: &RunResult) -> Outcome {
+        let m = &result.measured;
+        let rate = m.rates.iter().find(|r| r.name == "packets_per_s");
+        let error = rate.and_then(|r| Some(rounded(m.window.error? * r.value)));
+        let most = result.limits.first();
+        let values = |all: Vec<(String, f64)>| all.into_iter().map(|(n, v)| (n, v.into()));
+        let latency = m.latency_ns().into_iter().map(|(n, v)| (n.to_owned(), v));
+        let rates = m.rates.iter().map(|r| (r.name.to_owned(), rounded(r.value)));
+        Outcome {
+            packets: m.packets,
+            seconds: m.elapsed.as_secs_f64(),
+            rates: values(rates.collect()).collect(),
+            packets_per_s_error: error,
+            limit: most.map(|(name, _)| name.clone()),
+            limit_share: most.map(|(_, share)| *share),
+            latency_ns: values(latency.collect()).collect(),
+            per_packet: values(m.per_packet()).collect(),
+            audit: m.audit.clone(),
+        }
+    }
+
+    /// Adds all numbers to a record.
+    pub(crate) fn put(&self, all: &mut Record) {
+        let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
+        put("packets", self.packets.into());
+        put("seconds", self.seconds.into());
+        for (name, value) in &self.rates {
+            put(name, value.clone());
+            if name == "packets_per_s" {
+                put("packets_per_s_error", self.packets_per_s_error.into());
+            }
+        }
+        put("limit", self.limit.as_deref().into());
+        put("limit_share", self.limit_share.into());
+        for (name, ns) in &self.latency_ns {
+            put(&format!("latency_ns.{name}"), ns.clone());
+        }
+        self.per_packet.iter().for_each(|(name, v)| put(name, v.clone()));
+        put("sound", self.audit.is_empty().into());
+    }
+}
 
 /// Returns the value of a setting: a number in its key's unit, or a word; null if not given.
 pub(crate) fn setting(key: &Key, value: &Setting) -> Value {
@@ -17,35 +81,20 @@ pub(crate) fn setting(key: &Key, value: &Setting) -> Value {
     }
 }
 
-/// Returns the record of a run: its origin, the settings that `of` chooses, and its numbers.
-pub(crate) fn of(plan: &Plan, result: &RunResult, chosen: impl Fn(&Key) -> bool) -> Record {
-    let RunResult { of, limits, limit, measured: m } = result;
-    let mut all = Record::new();
-    let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
-    put("scenario", of.scenario.as_str().into());
-    put("profile", of.profile.as_str().into());
-    for (key, value) in plan.values.iter().filter(|(key, _)| chosen(key)) {
-        put(key.name, setting(key, value));
+/// Returns the start of a record: the origin of the run.
+pub(crate) fn head(scenario: &str, profile: &str, settings: Record) -> Record {
+    let names = [("scenario", scenario), ("profile", profile)];
+    let names = names.into_iter().map(|(name, value)| (name.to_owned(), value.into()));
+    names.chain(settings).collect()
+}
+
+/// Returns the record of a run: its origin, all settings, and its numbers.
+pub(crate) fn of(plan: &Plan, result: &RunResult) -> Record {
+    let settings = plan.values.iter().map(|(key, v)| (key.name.to_owned(), setting(key, v)));
+    let mut all = head(&result.of.scenario, &result.of.profile, settings.collect());
+    Outcome::of(result).put(&mut all);
+    if let (Some(limit), Some(at)) = (&result.limit, all.keys().position(|k| k == "limit_share")) {
+        all.shift_insert(at + 1, "binds".to_owned(), limit.binds.into());
     }
-    put("packets", m.packets.into());
-    put("seconds", m.elapsed.as_secs_f64().into());
-    for r in &m.rates {
-        put(r.name, rounded(r.value).into());
-        if r.name == "packets_per_s" {
-            let error = m.window.error.map(|e| rounded(e * r.value));
-            put("packets_per_s_error", error.into());
-        }
-    }
-    let most = limits.first();
-    put("limit", most.map(|(name, _)| name.as_str()).into());
-    put("limit_share", most.map(|(_, share)| *share).into());
-    if let Some(limit) = limit {
-        put("binds", limit.binds.into());
-    }
-    for (name, ns) in m.latency_ns() {
-        put(&format!("latency_ns.{name}"), ns.into());
-    }
-    m.per_packet().iter().for_each(|(name, v)| put(name, (*v).into()));
-    put("sound", m.is_sound().into());
     all
 }

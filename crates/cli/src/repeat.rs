@@ -41,12 +41,7 @@ impl Kept {
     /// Returns its plan. Its capture must be the same file as then.
     pub(crate) fn plan(&self) -> Result<Plan, Error> {
         let plan = Plan::again(&self.name, &self.of)?;
-        let capture = plan::capture(&plan)?.map(|c| c.sha256.clone());
-        if capture != self.of.capture_sha256 {
-            let hash = |h: &Option<String>| h.clone().unwrap_or_else(|| "none".to_owned());
-            let (name, then, now) = (&self.name, hash(&self.of.capture_sha256), hash(&capture));
-            return Err(input!("{name}: the capture had SHA-256 {then}, and now has {now}"));
-        }
+        plan::same_capture(&self.name, &plan, self.of.capture_sha256.as_deref())?;
         Ok(plan)
     }
 

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         result.of = kept.origin(result.of);
     }
     files.finish(|| json("run", &result))?;
-    let record = record::of(&plan, &result, |_| true);
+    let record = record::of(&plan, &result);
     print(&document(&plan, capture.as_deref(), &result).with(vec![record]).show(
         args.output.format,
         "run",

@@ -4,22 +4,20 @@
 //! side; two values also with their difference, the second minus the first. People get rates in
 //! the units of `run`, programs in units of one.
 
+use crate::args::{Shard, Sweep};
 use crate::chart::{self, Chart, Line, Places};
 use crate::output::print;
 use crate::plan::{self, Plans};
-use crate::points::Points;
-use crate::record::setting;
-use crate::render::{Cell, Document, Format, SCHEMA, Table, amount, people};
-use crate::{
-    DONE, Error, MISSED,
-    args::Sweep,
-    input,
-    progress::{Interrupt, Progress},
-    range, record,
-};
+use crate::point::{Point, Runner};
+use crate::record::{Outcome, RecordFile, setting};
+use crate::render::{Cell, Document, Format, Record, SCHEMA, Table, amount, people};
+use crate::{DONE, Error, MISSED, input, range};
 use doorbell_lab::result::{Measured, rounded};
-use doorbell_lab::{Plan, Setting, hint, metrics};
+use doorbell_lab::{Plan, Setting, hint, metrics, system::System};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A key and its values.
 pub(crate) struct Axis {
@@ -56,8 +54,6 @@ impl Axis {
 pub(crate) struct Number {
     name: String,
     pub(crate) value: f64,
-    /// Half of its 95 % interval.
-    pub(crate) error: f64,
     /// The value in the unit for people.
     pub(crate) shown: f64,
     unit: &'static str,
@@ -67,23 +63,23 @@ pub(crate) struct Number {
 
 /// Returns all numbers of a run by their names in `run --format json`; numbers per packet without
 /// their group.
-fn numbers(m: &Measured) -> Vec<Number> {
-    let rates = m.rates.iter().map(|r| {
-        let (shown, unit) = people(r.name, r.value);
+fn numbers<'a>(
+    rates: impl Iterator<Item = (&'a str, f64)>,
+    latency_ns: impl Iterator<Item = (&'a str, f64)>,
+    per_packet: impl Iterator<Item = (String, f64)>,
+) -> Vec<Number> {
+    let rates = rates.map(|(name, value)| {
+        let (shown, unit) = people(name, value);
         // As many digits as `run` shows: further ones depend on the measured time.
         let digits = if unit == "%" { 1e2 } else { 1e3 };
         let shown =
             if unit.is_empty() { rounded(shown) } else { (shown * digits).round() / digits };
-        let (name, value) = (r.name.to_owned(), rounded(r.value));
-        Number { error: value * m.error(&name), name, value, shown, unit, of: "" }
+        Number { name: name.to_owned(), value: rounded(value), shown, unit, of: "" }
     });
-    let plain = |(name, value): (String, f64), unit, of| {
-        let error = value * m.error(&name);
-        Number { name, value, error, shown: value, unit, of }
-    };
-    let latencies =
-        m.latency_ns().into_iter().map(|(n, v)| plain((format!("latency_ns.{n}"), v), "ns", ""));
-    let counts = m.per_packet().into_iter().map(|n| plain(n, "", " a packet"));
+    let plain =
+        |(name, value): (String, f64), unit, of| Number { name, value, shown: value, unit, of };
+    let latencies = latency_ns.map(|(n, v)| plain((format!("latency_ns.{n}"), v), "ns", ""));
+    let counts = per_packet.map(|n| plain(n, "", " a packet"));
     counts.chain(rates).chain(latencies).collect()
 }
 
@@ -111,19 +107,49 @@ impl<'a> Shown<'a> {
     }
 
     pub(crate) fn of(&self, m: &Measured) -> Result<Number, Error> {
-        let all = numbers(m);
+        let rates = m.rates.iter().map(|r| (r.name, r.value));
+        self.among(&numbers(rates, m.latency_ns().into_iter(), m.per_packet().into_iter()))
+    }
+
+    /// Returns half of the 95 % interval of its value.
+    pub(crate) fn error(&self, m: &Measured) -> f64 {
+        let numbers = m.numbers();
+        self.names.iter().map(|name| m.error(name) * numbers.get(name).unwrap_or(0.0)).sum()
+    }
+
+    /// Returns the number of a run whose numbers were kept.
+    fn of_kept(&self, o: &Outcome) -> Result<Number, Error> {
+        fn all(of: &Record) -> impl Iterator<Item = (&str, f64)> {
+            of.iter().filter_map(|(name, v)| Some((name.as_str(), v.as_f64()?)))
+        }
+        let per_packet = all(&o.per_packet).map(|(name, v)| (name.to_owned(), v));
+        self.among(&numbers(all(&o.rates), all(&o.latency_ns), per_packet))
+    }
+
+    /// Refuses a name that no run of a system has.
+    fn known(&self, system: &System) -> Result<(), Error> {
+        let all = metrics::of(system);
+        match self.names.iter().find(|name| all.iter().all(|m| m.name != **name)) {
+            Some(name) => Err(self.none(name, all.iter().map(|m| m.name.as_str()))),
+            None => Ok(()),
+        }
+    }
+
+    fn none<'n>(&self, name: &str, all: impl Iterator<Item = &'n str>) -> Error {
+        input!("--show {}: a run has no number `{name}`{}", self.text, hint(name, all))
+    }
+
+    fn among(&self, all: &[Number]) -> Result<Number, Error> {
         let mut sum: Option<Number> = None;
         for name in &self.names {
             let Some(n) = all.iter().find(|n| n.name == *name).cloned() else {
-                let hint = hint(name, all.iter().map(|n| n.name.as_str()));
-                return Err(input!("--show {}: a run has no number `{name}`{hint}", self.text));
+                return Err(self.none(name, all.iter().map(|n| n.name.as_str())));
             };
             sum = Some(match sum {
                 None => n,
                 Some(s) => Number {
                     name: String::new(),
                     value: rounded(s.value + n.value),
-                    error: s.error + n.error,
                     shown: rounded(s.shown + n.shown),
                     unit: if s.unit == n.unit { s.unit } else { "" },
                     of: if s.of == n.of { s.of } else { "" },
@@ -183,38 +209,76 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         }
     }
     let plans = plans.finish()?;
-    // Without a file there is nothing to remove, and a signal ends the process as usual.
-    let interrupt = match args.out.is_some() {
-        true => Interrupt::watched().map_err(Error::at("signals"))?,
-        false => Interrupt::ignored(),
-    };
-    let points = args.out.as_deref().map(Points::begin).transpose()?;
+    shown.iter().try_for_each(|s| s.known(plans[0].system))?;
+    let part = part(args.shard, rows.len())?;
     let is_axis = |key: &str| over.iter().chain(&across).any(|a| a.key == key);
-    let progress = Progress::new(&args.scenario, args.output.quiet);
-    let (mut numbers, mut audits, mut records) = (Vec::new(), Vec::new(), Vec::new());
-    for (done, plan) in plans.iter().enumerate() {
-        progress.at(done as u64, plans.len() as u64);
-        let result = plan::execute_with(plan, (None, None), &interrupt, true)?;
-        numbers.push(shown.iter().map(|s| s.of(&result.measured)).collect::<Result<Vec<_>, _>>()?);
-        if points.is_some() {
-            records.push(record::of(plan, &result, |key| is_axis(key.name)));
+    let of_record = columns_of(&plans, is_axis);
+    let (rows, n) = (&rows[part.clone()], columns.len());
+    let own = plans.into_iter().skip(part.start * n).take(part.len() * n);
+    let point = |plan: Plan| {
+        let columns = of_record(&plan);
+        Point::new(plan, columns)
+    };
+    let points = own.map(point).collect::<Result<Vec<_>, Error>>()?;
+    let plans: Vec<&Plan> = points.iter().map(|point| &point.plan).collect();
+    if args.plan {
+        if plans.iter().any(|p| p.capture() == Some("-")) {
+            return Err(input!("--plan: a point that runs later cannot read stdin again"));
         }
-        audits.push(result.measured.audit);
+        print(&points.iter().map(Point::line).collect::<Result<String, _>>()?)?;
+        return Ok(DONE);
     }
-    drop(progress);
-    if let Some(points) = points {
-        let of = plan::shared(&plans[0], is_axis)?;
-        let units = units(&plans[0]);
-        points.write(&records, &json!({ "schema": SCHEMA, "of": of, "units": units }))?;
+    let runner = Runner::new(&args.points, args.out.is_some(), args.output.quiet)?;
+    let file = args.out.as_deref().map(RecordFile::begin).transpose()?;
+    let outcomes = runner.run(&args.scenario, &points)?;
+    let of = |o: &Arc<Outcome>| shown.iter().map(|s| s.of_kept(o)).collect::<Result<Vec<_>, _>>();
+    let numbers = outcomes.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+    if let Some(file) = file {
+        let records = points.iter().zip(&outcomes).map(|(point, o)| point.record(o));
+        let (of, units) = (plan::shared(plans[0], is_axis)?, units(plans[0]));
+        let about = json!({ "schema": SCHEMA, "of": of, "units": units });
+        file.write(&records.collect::<Vec<_>>(), &about)?;
     }
+    let audits: Vec<Vec<String>> = outcomes.iter().map(|o| o.audit.clone()).collect();
     let sound = audits.iter().all(Vec::is_empty);
-    let (over, across, shown, rows) = (&over[..], across.as_ref(), &shown[..], &rows[..]);
+    let (over, across, shown) = (&over[..], across.as_ref(), &shown[..]);
     let swept = Swept { over, across, shown, rows, numbers, audits };
     print(&match args.output.format {
         Format::Svg => swept.picture(&plans, &args.changes.sets)?,
         format => Document::from(swept.table(&plans)).show(format, "sweep", &swept.data(&plans)?),
     })?;
     Ok(if sound { DONE } else { MISSED })
+}
+
+/// Returns the rows of a shard.
+fn part(shard: Option<Shard>, rows: usize) -> Result<Range<usize>, Error> {
+    let part = shard.map_or(Some(0..rows), |shard| shard.rows(rows));
+    part.ok_or_else(|| input!("--shard: there are {rows} rows, so at most as many parts"))
+}
+
+/// Returns a function that finds the settings of a record, each of one type in all records of a
+/// sweep: a key that has numbers in some and words in others is text.
+fn columns_of<F: Fn(&str) -> bool>(
+    plans: &[Plan],
+    is_axis: F,
+) -> impl Fn(&Plan) -> Record + use<F> {
+    let of = move |plan: &Plan| -> Record {
+        let axes = plan.values.iter().filter(|(key, _)| is_axis(key.name));
+        axes.map(|(key, value)| (key.name.to_owned(), setting(key, value))).collect()
+    };
+    let mut words = BTreeSet::new();
+    for (name, _) in plans.iter().flat_map(&of).filter(|(_, value)| !value.is_number()) {
+        words.insert(name);
+    }
+    move |plan| {
+        let mut all = of(plan);
+        for (_, value) in all.iter_mut().filter(|(name, _)| words.contains(*name)) {
+            if value.is_number() {
+                *value = value.to_string().into();
+            }
+        }
+        all
+    }
 }
 
 /// The results of a sweep: numbers of each run, in the order of rows and columns.
@@ -236,9 +300,9 @@ impl Swept<'_> {
     }
 
     /// Returns the rows, the values of the keys, and the origin that all runs share.
-    fn data(&self, plans: &[Plan]) -> Result<Value, Error> {
+    fn data(&self, plans: &[&Plan]) -> Result<Value, Error> {
         let axes = || self.over.iter().chain(self.across);
-        let of = plan::shared(&plans[0], |key| axes().any(|a| a.key == key))?;
+        let of = plan::shared(plans[0], |key| axes().any(|a| a.key == key))?;
         let columns = plans.len() / self.rows.len();
         let value = |row: usize, s: usize| match self.across {
             None => json!(self.cells(row, s)[0].value),
@@ -258,7 +322,7 @@ impl Swept<'_> {
             json!({ "keys": keys, "values": values, "audit": audit })
         };
         let rows: Vec<Value> = (0..self.rows.len()).map(row).collect();
-        let all = units(&plans[0]);
+        let all = units(plans[0]);
         let shown = self.shown.iter().filter_map(|s| s.unit(&all));
         let keys = axes().filter_map(|a| Some((a.key.clone(), all.get(&a.key)?.clone())));
         let units: Map<String, Value> = keys.chain(shown).collect();
@@ -268,7 +332,7 @@ impl Swept<'_> {
         Ok(json!({ "of": of, "over": over, "across": across, "units": units, "rows": rows }))
     }
 
-    fn table(&self, plans: &[Plan]) -> Table {
+    fn table(&self, plans: &[&Plan]) -> Table {
         let keys = self.over.len();
         let mut heads: Vec<Cell> =
             self.over.iter().map(|a| Cell::exact(a.short(), a.key.as_str())).collect();
@@ -328,7 +392,7 @@ impl Swept<'_> {
         lines
     }
 
-    fn picture(&self, plans: &[Plan], sets: &[String]) -> Result<String, Error> {
+    fn picture(&self, plans: &[&Plan], sets: &[String]) -> Result<String, Error> {
         let (Some(axis), Some(plan)) = (self.over.last(), plans.first()) else {
             return Err(input!("--format svg: there is no --over key"));
         };
@@ -336,7 +400,7 @@ impl Swept<'_> {
         let y = format!("{}{}", self.shown[0].with_unit(n[0], ""), n[0].of);
         // The values as the system understood them: with `0.5 KiB` beside `1024`, both are bytes.
         let values = plans.iter().step_by(n.len()).take(axis.values.len());
-        let number = |p: &Plan| p.values.number_or_word(&axis.key);
+        let number = |p: &&Plan| p.values.number_or_word(&axis.key);
         let numbers: Option<Vec<f64>> = values.map(number).collect();
         let unit = plan.values.iter().find(|(k, _)| k.name == axis.key).map(|(k, _)| k.unit());
         let (places, unit) = match numbers {

@@ -21,6 +21,7 @@ pub use doorbell_sim::{
     Recording, Unwatched, Watch, fault, histogram, link, napi, scheduler, traffic,
 };
 pub use experiment::{
-    advise, axienet, bill, closed_loop, custom, e1000, figures, fit, fixed_rate, ibmveth, ibmvnic,
-    in_parallel, limits, metrics, mlx5, open_loop, papr, result, system, systems, window,
+    advise, axienet, bill, closed_loop, cores, custom, e1000, figures, fit, fixed_rate, ibmveth,
+    ibmvnic, in_parallel, limits, metrics, mlx5, on_threads, open_loop, papr, result, system,
+    systems, window,
 };

@@ -20,6 +20,10 @@ Examples:
   doorbell sweep mlx5-full-rate --over traffic.size=64..1024:x2 --show packets_per_s
   doorbell sweep mlx5-single-stream --over traffic.burst=1..32:x2 --across driver.mpwqe=off,on";
 
+pub(super) const POINT: &str = "\
+Examples:
+  doorbell sweep mlx5-pktgen-64 --over pcie.mps=128,256 --plan | doorbell point --cache points";
+
 pub(super) const RANK: &str = "\
 Examples:
   doorbell rank mlx5-single-stream --side driver.mpwqe=on --side driver.mpwqe=off --by cycles";

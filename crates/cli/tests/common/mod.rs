@@ -15,11 +15,12 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 /// The commands whose help has examples.
-pub const COMMANDS: [&str; 13] = [
+pub const COMMANDS: [&str; 14] = [
     "reproduce",
     "run",
     "compare",
     "sweep",
+    "point",
     "rank",
     "advise",
     "fit",

@@ -23,8 +23,7 @@ mod run;
 pub mod system;
 pub mod window;
 
-pub use parallel::in_parallel;
-pub(crate) use parallel::{cores, on_threads};
+pub use parallel::{cores, in_parallel, on_threads};
 pub use run::{Counts, Entries, Result, RunError, RunStats, WorkTotals};
 pub(crate) use run::{Experiment, Points, Probe, SLICE};
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Returns the number of the machine's cores.
-pub(crate) fn cores() -> usize {
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -21,7 +21,10 @@ pub fn in_parallel<I: Sync, T: Send, E: Send>(
 }
 
 /// Does the same on so many threads.
-pub(crate) fn on_threads<I: Sync, T: Send, E: Send>(
+///
+/// # Errors
+/// As [`in_parallel`].
+pub fn on_threads<I: Sync, T: Send, E: Send>(
     threads: usize,
     items: &[I],
     f: impl Fn(usize, &I) -> Result<T, E> + Sync,

@@ -1,4 +1,4 @@
-//! Files of records, one for each run of a sweep: CSV, NDJSON, and Parquet with typed columns.
+//! Files of records, one for each point: CSV, NDJSON, and Parquet with typed columns.
 
 use crate::output::{begun_file, keep};
 use crate::render::{self, Format, Record};
@@ -18,20 +18,20 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 
 /// A file of records, whose name ends in its format. It is opened before the runs.
-pub(crate) struct Points {
+pub(crate) struct RecordFile {
     file: NamedTempFile,
     path: PathBuf,
     shown: String,
 }
 
-impl Points {
-    pub(crate) fn begin(path: &Path) -> Result<Points, Error> {
+impl RecordFile {
+    pub(crate) fn begin(path: &Path) -> Result<RecordFile, Error> {
         let shown = path.display().to_string();
         if !matches!(extension(path), "parquet" | "csv" | "ndjson") {
             return Err(input!("--out {shown}: allowed are .parquet, .csv and .ndjson"));
         }
         let (file, path) = begun_file(path.to_owned())?;
-        Ok(Points { file, path, shown })
+        Ok(RecordFile { file, path, shown })
     }
 
     /// Writes all records; `about` becomes metadata where the format has any.
@@ -53,8 +53,9 @@ fn extension(path: &Path) -> &str {
     path.extension().and_then(|e| e.to_str()).unwrap_or_default()
 }
 
-/// Returns the type of a column: that of all its values, text if they differ.
-fn column<'a>(values: impl Iterator<Item = &'a Value>) -> Physical {
+/// Returns the type of a column: that of all its values, text if they differ. Without values its
+/// name decides, so that files of parts of a sweep have the same types.
+fn column<'a>(name: &str, values: impl Iterator<Item = &'a Value>) -> Physical {
     let mut found = None;
     for v in values.filter(|v| !v.is_null()) {
         let own = match v {
@@ -72,7 +73,10 @@ fn column<'a>(values: impl Iterator<Item = &'a Value>) -> Physical {
             _ => return Physical::BYTE_ARRAY,
         };
     }
-    found.unwrap_or(Physical::BYTE_ARRAY)
+    // A setting without a value is a file or faults; any other word than a limit is always there.
+    let is_setting = name.contains('.') && !name.starts_with("latency_ns.");
+    let is_text = is_setting || name == "limit";
+    found.unwrap_or(if is_text { Physical::BYTE_ARRAY } else { Physical::DOUBLE })
 }
 
 /// Writes records to a Parquet file, with `about` as the file's metadata under `doorbell`.
@@ -83,7 +87,7 @@ fn write(out: impl Write + Send, records: &[Record], about: &Value) -> Result<()
         .map(|name| (name, records.iter().map(|r| r.get(name).unwrap_or(&none)).collect()))
         .collect();
     let field = |(name, values): &(&str, Vec<&Value>)| {
-        let physical = column(values.iter().copied());
+        let physical = column(name, values.iter().copied());
         let logical = (physical == Physical::BYTE_ARRAY).then_some(LogicalType::String);
         let builder = Type::primitive_type_builder(name, physical);
         let builder = builder.with_repetition(Repetition::OPTIONAL);
@@ -98,11 +102,11 @@ fn write(out: impl Write + Send, records: &[Record], about: &Value) -> Result<()
         .build();
     let mut file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
     let mut rows = file.next_row_group()?;
-    for (_, values) in &columns {
+    for (name, values) in &columns {
         let Some(mut to) = rows.next_column()? else {
             unreachable!("the schema has a column for each name")
         };
-        match column(values.iter().copied()) {
+        match column(name, values.iter().copied()) {
             Physical::BOOLEAN => put::<BoolType>(&mut to, values, Value::as_bool)?,
             Physical::INT64 => put::<Int64Type>(&mut to, values, Value::as_i64)?,
             Physical::DOUBLE => put::<DoubleType>(&mut to, values, Value::as_f64)?,

@@ -50,3 +50,12 @@ fn columns_are_typed_and_what_is_missing_is_null() {
     write(&mut again, &records, &json!({ "seed": 3 })).unwrap();
     assert_eq!(file, again);
 }
+
+#[test]
+fn a_column_without_values_has_the_type_of_its_name() {
+    let none = [Value::Null];
+    let of = |name| column(name, none.iter());
+    assert_eq!(["limit", "run.fault"].map(of), [Physical::BYTE_ARRAY; 2]);
+    let numbers = ["packets_per_s_error", "latency_ns.p99", "limit_share"];
+    assert_eq!(numbers.map(of), [Physical::DOUBLE; 3]);
+}

@@ -1,0 +1,199 @@
+"""Profiles, scenarios and captures as objects, and their files for the time of a command."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import struct
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ._errors import InputError, command
+
+Value = str | int | float | bool
+
+
+class Frame(Protocol):
+    """A frame: `bytes` of it, and a time in s if it has one, as packets of scapy do."""
+
+    def __bytes__(self) -> bytes: ...
+
+
+Capture = str | os.PathLike[str] | bytes | Iterable[Frame]
+
+
+def text(value: Value) -> str:
+    """Returns a value as `--set` takes it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str | bool):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return repr(value)
+
+
+def _tables(entries: Mapping[str, str]) -> str:
+    """Returns `table.key` entries as tables of TOML."""
+    tables: dict[str, list[str]] = {}
+    for name, entry in entries.items():
+        table, dot, key = name.partition(".")
+        if not dot:
+            raise InputError("", f"`{name}` is no key; expected table.key such as pcie.mps")
+        tables.setdefault(table, []).append(f"{key} = {entry}\n")
+    return "".join(f"\n[{table}]\n{''.join(lines)}" for table, lines in tables.items())
+
+
+def _keys(parsed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for table, keys in parsed.items():
+        if isinstance(keys, dict):
+            yield from ((f"{table}.{key}", value) for key, value in keys.items())
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value of a profile.
+
+    Attributes:
+        value: a number in `unit`, or a word.
+        unit: its unit; empty for a word or a pure number.
+        source: a URL or data sheet with its figure, `assumed: why`, or `fit:ROW`.
+        range: of a fitted value, the limits of the search in `unit`.
+    """
+
+    value: Value
+    unit: str = ""
+    source: str = ""
+    range: tuple[float, float] | None = None
+
+    @classmethod
+    def _of(
+        cls, value: Value, unit: str = "", source: str = "", range: Sequence[float] | None = None
+    ) -> "Constant":
+        return cls(value, unit, source, (range[0], range[1]) if range else None)
+
+    def _toml(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        parts = (
+            f"{k} = {_toml(v)}" for k, v in given.items() if v not in ("", None) or k == "value"
+        )
+        return f"{{ {', '.join(parts)} }}"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A platform: constants by key, each with its unit and source."""
+
+    name: str
+    system: str
+    about: str
+    constants: Mapping[str, Constant]
+
+    @classmethod
+    def load(cls, given: str | os.PathLike[str]) -> "Profile":
+        """Returns the profile of this name, or of the file at this path if it ends in .toml."""
+        parsed = tomllib.loads(command("new", "profile", "--from", os.fspath(given)))
+        constants = {key: Constant._of(**entry) for key, entry in _keys(parsed)}
+        name = pathlib.Path(given).stem
+        return cls(name, parsed["system"], parsed["about"], constants)
+
+    def replace(
+        self, key: str, value: Value, *, unit: str | None = None, source: str = "assumed: by hand"
+    ) -> "Profile":
+        """Returns the profile with another value, in the unit of the old one unless given."""
+        old = self.constants.get(key)
+        unit = unit if unit is not None else old.unit if old else ""
+        new = {**self.constants, key: Constant(value, unit, source)}
+        return dataclasses.replace(self, constants=new)
+
+    def toml(self) -> str:
+        """Returns the text of its file."""
+        heads = {"name": self.name, "system": self.system, "about": self.about}
+        text = "".join(f"{k} = {_toml(v)}\n" for k, v in heads.items())
+        return text + _tables({k: c._toml() for k, c in self.constants.items()})
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A load on a system: settings by key, on a profile. Numbers with a unit are strings."""
+
+    name: str
+    system: str
+    profile: str | Profile
+    settings: Mapping[str, Value]
+    about: str = field(default="made in Python")
+
+    def toml(self) -> str:
+        """Returns the text of its file. A `Profile` is named by its file beside it."""
+        profile = self.profile
+        if isinstance(profile, Profile):
+            profile = f"{profile.name}.toml"
+        heads = {"name": self.name, "about": self.about, "system": self.system, "profile": profile}
+        text = "".join(f"{k} = {_toml(v)}\n" for k, v in heads.items())
+        return text + _tables({k: _toml(v) for k, v in self.settings.items()})
+
+
+def _pcap(frames: Iterable[Frame]) -> bytes:
+    """Returns a capture with the frames, at their times, or a microsecond apart."""
+    file = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 0x40000, 1)]
+    for n, frame in enumerate(frames):
+        octets = bytes(frame)
+        at = getattr(frame, "time", None)
+        ns = n * 1000 if at is None else int(at * 10**9)
+        file += struct.pack("<IIII", ns // 10**9, ns % 10**9, len(octets), len(octets)), octets
+    return b"".join(file)
+
+
+@contextmanager
+def arguments(
+    scenario: str | os.PathLike[str] | Scenario,
+    profile: str | os.PathLike[str] | Profile | None = None,
+    set: Mapping[str, Value] | None = None,
+    seed: int | None = None,
+    capture: Capture | None = None,
+    faults: Iterable[str] = (),
+) -> Iterator[list[str]]:
+    """Yields the arguments of a command; files of objects are there until then."""
+    with tempfile.TemporaryDirectory(prefix="doorbell-") as made:
+        directory = pathlib.Path(made)
+
+        def written(of: Profile | Scenario) -> str:
+            path = directory / f"{pathlib.Path(of.name).name}.{type(of).__name__}.toml"
+            path.write_text(of.toml(), "utf-8")
+            return str(path)
+
+        if isinstance(scenario, Scenario):
+            if isinstance(scenario.profile, Profile):
+                on = pathlib.Path(written(scenario.profile)).stem
+                name = dataclasses.replace(scenario.profile, name=on)
+                scenario = dataclasses.replace(scenario, profile=name)
+            args = [written(scenario)]
+        else:
+            args = [os.fspath(scenario)]
+        if profile is not None:
+            args += [
+                "--profile",
+                written(profile) if isinstance(profile, Profile) else os.fspath(profile),
+            ]
+        for key, value in (set or {}).items():
+            args += ["--set", f"{key}={text(value)}"]
+        if seed is not None:
+            args += ["--seed", str(seed)]
+        for fault in faults:
+            args += ["--fault", fault]
+        if capture is not None:
+            if isinstance(capture, str | os.PathLike):
+                args += ["--pcap", os.fspath(capture)]
+            else:
+                path = directory / "capture"
+                path.write_bytes(capture if isinstance(capture, bytes) else _pcap(capture))
+                args += ["--pcap", str(path)]
+        yield args

@@ -1,0 +1,221 @@
+"""The package as it is installed. Nothing here asserts a time."""
+
+import hashlib
+import importlib
+import json
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import pyarrow
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.utils import wrpcap
+
+import doorbell
+
+SHORT = {"traffic.packets": 480}
+OVER = {"pcie.mps": [128, 256], "driver.mpwqe": [False, True]}
+
+
+def test_a_run_has_the_numbers_of_the_command():
+    result = doorbell.run("mlx5-pktgen-64", set={**SHORT, "pcie.mps": "256 B"}, seed=3)
+    assert (result.scenario, result.system, result.packets) == ("mlx5-pktgen-64", "mlx5", 480)
+    assert (result.settings["pcie.mps"], result.seed, result.audit) == ("256 B", 3, ())
+    assert result["maps"] == result.ledger["maps"] / 480 == result.per_packet["maps"]
+    assert result["packets_per_s"] == result.rates["packets_per_s"] > 1e6
+    assert result["latency_ns.p99"] == result.latency_ns["p99"]
+    assert sum(result.latencies()["packets"].to_pylist()) > 0
+    assert result.limit is not None and result.limit.said
+    assert result.json["settings"] == result.settings
+    quick = doorbell.run("mlx5-pktgen-64", set=SHORT, limits=False)
+    assert quick.limit is None and quick.binds is None
+
+
+def test_results_cannot_be_changed_and_can_be_sent():
+    result = doorbell.run("mlx5-pktgen-64", set=SHORT, limits=False)
+    with pytest.raises(AttributeError):
+        result.packets = 1
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+def test_a_comparison_pairs_the_numbers():
+    both = doorbell.compare("mlx5-pktgen-64", change={"driver.mpwqe": False}, set=SHORT)
+    pair = both.per_packet["pcie_read_bytes"]
+    assert (pair.a, pair.b) == (both.a["pcie_read_bytes"], both.b["pcie_read_bytes"])
+    assert pair.difference == pytest.approx(pair.b - pair.a) and pair.ratio > 1
+
+
+def test_a_sweep_is_a_typed_table():
+    swept = doorbell.sweep("mlx5-pktgen-64", OVER, set=SHORT)
+    rows = swept.table.select(["pcie.mps", "driver.mpwqe"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (128, "off"),
+        (128, "on"),
+        (256, "off"),
+        (256, "on"),
+    ]
+    assert swept.table.schema.field("pcie.mps").type == pyarrow.int64()
+    assert swept.units["pcie_read_bytes"] == "B" and swept.units["pcie.mps"] == "B"
+    one = doorbell.run("mlx5-pktgen-64", set={**SHORT, "pcie.mps": 128, "driver.mpwqe": True})
+    assert swept.table["pcie_read_bytes"][1].as_py() == one["pcie_read_bytes"]
+    ranged = doorbell.sweep("mlx5-pktgen-64", {"traffic.burst": "1..4"}, set=SHORT)
+    assert ranged.table["traffic.burst"].to_pylist() == [1, 2, 3, 4]
+
+
+def test_points_are_the_sweep_and_run_once(tmp_path, capfd):
+    lines = doorbell.plan("mlx5-pktgen-64", OVER, set=SHORT)
+    whole = doorbell.sweep("mlx5-pktgen-64", OVER, set=SHORT, cache=tmp_path / "c")
+    kept = sorted((tmp_path / "c").rglob("*"))
+    halves = [doorbell.point(half, cache=tmp_path / "c") for half in (lines[:3], lines[3:])]
+    assert pyarrow.concat_tables(h.table for h in halves).equals(whole.table)
+    assert sorted((tmp_path / "c").rglob("*")) == kept and len(kept) > 4
+    assert [json.loads(line)["key"] for line in lines] == whole.table["key"].to_pylist()
+    assert capfd.readouterr() == ("", ""), "nothing but the results"
+
+
+def test_a_plan_needs_its_capture_as_a_file():
+    with pytest.raises(TypeError, match="has to be a file"):
+        doorbell.plan("mlx5-replay", {"pcie.mps": [128]}, capture=b"")
+
+
+def test_a_mistake_tells_place_and_what_is_allowed(tmp_path):
+    with pytest.raises(doorbell.InputError, match="allowed: 128, 256") as caught:
+        doorbell.run("mlx5-pktgen-64", set={"pcie.mps": 3})
+    assert (caught.value.place, caught.value.line) == ("--set pcie.mps=3", None)
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'name = "m"\nabout = "m"\nsystem = "mlx5"\nprofile = "mlx5-gen3"\n[pcie]\nx = 3\n'
+    )
+    with pytest.raises(ValueError, match="x") as caught:
+        doorbell.run(file)
+    assert (caught.value.file, caught.value.line) == (str(file), 6)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.line) == (str(caught.value), 6)
+    with pytest.raises(doorbell.InputError, match="nearest is `maps`"):
+        doorbell.advise("mlx5-pktgen-64", goal="map")
+    with pytest.raises(doorbell.InputError, match="No such file"):
+        doorbell.run("mlx5-replay", capture=tmp_path / "none.pcap")
+    with pytest.raises(doorbell.InputError, match="not a directory"):
+        doorbell.sweep("mlx5-pktgen-64", OVER, set=SHORT, cache=file)
+    assert os.listdir(tmp_path) == ["mine.toml"]
+
+
+def test_a_capture_is_a_path_or_bytes_or_packets(tmp_path):
+    file = tmp_path / "wire.pcap"
+    inner = IP(dst="10.0.0.2") / UDP(dport=9)
+    frames = [Ether(dst="02:00:00:00:00:01") / inner / bytes(n) for n in (18, 100, 1400)]
+    packets = doorbell.run("mlx5-replay", capture=frames, set={"traffic.rounds": 4}, limits=False)
+    assert packets.packets == 12
+    wrpcap(str(file), frames, nano=True)
+    rounds = {"traffic.rounds": 4}
+    for capture in (file, str(file), file.read_bytes()):
+        again = doorbell.run("mlx5-replay", capture=capture, set=rounds, limits=False)
+        assert again.ledger == packets.ledger
+        assert again.json["capture_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_a_profile_is_an_object_with_units():
+    gen3 = doorbell.Profile.load("mlx5-gen3")
+    assert (gen3.name, gen3.system) == ("mlx5-gen3", "mlx5")
+    latency = gen3.constants["pcie.memory_latency"]
+    assert latency.unit == "ns" and latency.source
+    slow = gen3.replace("pcie.memory_latency", 3, unit="us", source="assumed: to see it")
+    own, far = (
+        doorbell.run("mlx5-pktgen-64-gen3", profile=p, set=SHORT, limits=False)
+        for p in (gen3, slow)
+    )
+    named = doorbell.run("mlx5-pktgen-64-gen3", profile="mlx5-gen3", set=SHORT, limits=False)
+    assert own.rates == named.rates and own.json["profile_sha256"] == named.json["profile_sha256"]
+    assert far.settings["pcie.memory_latency"] == "3000 ns"
+    assert far.latency_ns["p50"] > own.latency_ns["p50"]
+    with pytest.raises(doorbell.InputError, match="no profile is called"):
+        doorbell.Profile.load("mlx5-gen9")
+
+
+def test_a_scenario_is_an_object():
+    settings = {"traffic.kind": "pktgen", "traffic.packets": 480, "traffic.size": "128 B"}
+    for profile in ("mlx5-gen3", doorbell.Profile.load("mlx5-gen3")):
+        mine = doorbell.Scenario("mine", "mlx5", profile, settings)
+        result = doorbell.run(mine, limits=False)
+        assert (result.scenario, result.profile) == ("mine", "mlx5-gen3")
+        assert result.settings["traffic.size"] == "128 B"
+    wrong = doorbell.Scenario("mine", "mlx5", "mlx5-gen3", {"traffic.sise": "128 B"})
+    with pytest.raises(doorbell.InputError, match="traffic.size") as caught:
+        doorbell.run(wrong)
+    assert caught.value.line == 7
+
+
+def test_advice_fit_and_figures_are_dataclasses(tmp_path):
+    advice = doorbell.advise(
+        "mlx5-pktgen-64", goal="pcie_read_bytes", over={"driver.mpwqe": ["off", "on"]}, set=SHORT
+    )
+    assert advice.goal == "pcie_read_bytes" and advice.reached.to <= advice.reached.from_
+    assert all(s.key == "driver.mpwqe" and s.from_ != s.to for s in advice.settings)
+    file = tmp_path / "m.toml"
+    file.write_text(
+        'name = "m"\nabout = "m"\nprofile = "mlx5-gen3"\n[[constant]]\nkey = "cpu.stack"\n'
+        '[[row]]\nscenario = "mlx5-pktgen-64-gen3"\nset = ["traffic.packets=4800"]\n'
+        'metric = "packets_per_s"\nvalue = 10\nunit = "Mpps"\nsource = "made up"\n'
+    )
+    fitted = doorbell.fit(file, out=tmp_path / "mine.toml")
+    assert (fitted.constants[0].constant, fitted.rows[0].measured) == ("cpu.stack", 1e7)
+    assert doorbell.Profile.load(tmp_path / "mine.toml").name == "mine"
+
+
+def test_threads_run_side_by_side():
+    """The interpreter's lock is free: another thread goes on while a run lasts."""
+    ticks, stop = [], threading.Event()
+
+    def tick():
+        while not stop.is_set():
+            ticks.append(1)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = len(ticks)
+    doorbell.run("mlx5-pktgen-64", set={"traffic.packets": 240_000}, limits=False)
+    during = len(ticks) - before
+    stop.set()
+    thread.join()
+    assert during > 1000
+
+
+@pytest.mark.parametrize("what", ["run", "sweep"])
+def test_ctrl_c_ends_a_command(tmp_path, what):
+    script = f"""
+import doorbell, sys
+print("begun", flush=True)
+long = {{"traffic.packets": 1_000_000_000}}
+try:
+    if {what!r} == "run":
+        doorbell.run("mlx5-pktgen-64", set=long)
+    else:
+        doorbell.sweep("mlx5-pktgen-64", {{"pcie.mps": [128, 256]}}, set=long, cache="c")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+print(doorbell.run("mlx5-pktgen-64", set={{"traffic.packets": 480}}).packets)
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    assert child.stdout.readline() == "begun\n"
+    threading.Timer(0.5, child.send_signal, [signal.SIGINT]).start()
+    out, _ = child.communicate(timeout=60)
+    assert (out, child.returncode) == ("interrupted\n480\n", 0)
+    assert not [p for p in pathlib.Path(tmp_path).rglob("*") if p.is_file()]
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_table_goes_to_a_data_frame(library):
+    frames = importlib.import_module(library)
+    swept = doorbell.sweep("mlx5-pktgen-64", OVER, set=SHORT)
+    frame = swept.table.to_pandas() if library == "pandas" else frames.from_arrow(swept.table)
+    assert list(frame["pcie.mps"]) == [128, 128, 256, 256]
+    assert list(frame["pcie_read_bytes"]) == swept.table["pcie_read_bytes"].to_pylist()

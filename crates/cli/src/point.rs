@@ -1,0 +1,224 @@
+//! Points: runs that are planned by `sweep --plan` and made by `doorbell point`, here or on another
+//! machine, and now or later. `sweep` makes its own runs in the same way.
+//!
+//! A point is a line of JSON: the origin of a result (scenario, profile, the value of every key),
+//! and a key, the hash of what decides the numbers. Equal keys have equal numbers, so a point runs
+//! once, and a [cache](crate::cache) may have its numbers already.
+
+use crate::cache::Cache;
+use crate::output::{print, text_of};
+use crate::progress::{Interrupt, Progress};
+use crate::record::{self, Outcome, RecordFile};
+use crate::render::{Format, Record, SCHEMA, records};
+use crate::{DONE, Error, MISSED, args, input, plan, sweep};
+use doorbell_lab::key::{Key, Kind};
+use doorbell_lab::result::Provenance;
+use doorbell_lab::{Plan, cores, on_threads};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The version of the program, and the hash of the sources that decide the numbers of a run.
+const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("DOORBELL_MODEL"));
+
+/// A run to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    /// The hash of all that decides the numbers.
+    key: String,
+    pub(crate) plan: Plan,
+    /// The settings that its record has, with their values there.
+    columns: Record,
+    capture_sha256: Option<String>,
+}
+
+/// A point, as a line of a plan.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    key: String,
+    /// The program that planned it.
+    doorbell: String,
+    columns: Record,
+    #[serde(flatten)]
+    of: Provenance,
+}
+
+/// Returns the hash of the program and all that decides the numbers of a run: the value of each key
+/// of scenario and profile, the seed among them, and the bytes of the capture, wherever it is.
+fn key(program: &str, plan: &Plan, capture_sha256: Option<&str>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(format!("{program}\n{}\n", plan.system.name));
+    let decides = |(key, _): &(&Key, _)| key.kind != Kind::File;
+    for (key, value) in plan.values.iter().filter(decides) {
+        hash.update(format!("{}={value}\n", key.name));
+    }
+    hash.update(capture_sha256.unwrap_or_default());
+    format!("{:x}", hash.finalize())
+}
+
+impl Point {
+    /// Creates the point of a plan; `columns` are settings for its record.
+    pub(crate) fn new(plan: Plan, columns: Record) -> Result<Point, Error> {
+        let capture_sha256 = plan::capture(&plan)?.map(|c| c.sha256.clone());
+        let key = key(PROGRAM, &plan, capture_sha256.as_deref());
+        Ok(Point { key, plan, columns, capture_sha256 })
+    }
+
+    /// Reads a line of a plan. `place` is its file and line.
+    fn parse(place: &str, line: &str) -> Result<Point, Error> {
+        let Line { key: given, doorbell, columns, of } = serde_json::from_str(line)
+            .map_err(|e| input!("{place}: it is no point of `sweep --plan`: {e}"))?;
+        if doorbell != PROGRAM {
+            return Err(input!("{place}: doorbell {doorbell} planned it, and this is {PROGRAM}"));
+        }
+        let (plan, capture_sha256) = (Plan::again(place, &of)?, of.capture_sha256);
+        let key = key(PROGRAM, &plan, capture_sha256.as_deref());
+        if key != given {
+            return Err(input!("{place}: its key is not that of its settings"));
+        }
+        Ok(Point { key, plan, columns, capture_sha256 })
+    }
+
+    /// Returns the line of a plan.
+    pub(crate) fn line(&self) -> Result<String, Error> {
+        let (key, columns) = (self.key.clone(), self.columns.clone());
+        let of = plan::provenance(&self.plan)?;
+        let line = serde_json::to_string(&Line { key, doorbell: PROGRAM.to_owned(), columns, of });
+        Ok(line.unwrap_or_else(|e| unreachable!("plain values serialise: {e}")) + "\n")
+    }
+
+    /// Returns the record of its run.
+    pub(crate) fn record(&self, outcome: &Outcome) -> Record {
+        let (key, Plan { scenario, profile, .. }) = (self.key.as_str().into(), &self.plan);
+        let mut all = Record::from_iter([("key".to_owned(), key)]);
+        all.extend(record::head(scenario, profile, self.columns.clone()));
+        outcome.put(&mut all);
+        all
+    }
+}
+
+/// Runs points on several threads, each once, and without those that the cache has.
+pub(crate) struct Runner {
+    cache: Option<Cache>,
+    jobs: usize,
+    interrupt: Interrupt,
+    quiet: bool,
+}
+
+impl Runner {
+    /// Creates a runner. With `files`, a signal ends it so that none of them is left unfinished.
+    pub(crate) fn new(args: &args::Points, files: bool, quiet: bool) -> Result<Runner, Error> {
+        let open = |dir| Cache::open(dir, args.cache_size << 20);
+        Ok(Runner {
+            cache: args.cache.as_deref().map(open).transpose()?,
+            jobs: args.jobs.map_or_else(cores, usize::from),
+            // Without files there is nothing to remove, and a signal ends the process as usual.
+            interrupt: match files || args.cache.is_some() {
+                true => Interrupt::watched().map_err(Error::at("signals"))?,
+                false => Interrupt::ignored(),
+            },
+            quiet,
+        })
+    }
+
+    /// Returns the numbers of all points in their order, whatever the number of threads.
+    pub(crate) fn run(&self, what: &str, points: &[Point]) -> Result<Vec<Arc<Outcome>>, Error> {
+        let mut first = BTreeMap::new();
+        for (i, point) in points.iter().enumerate() {
+            first.entry(point.key.as_str()).or_insert(i);
+        }
+        let once: Vec<usize> = first.values().copied().collect();
+        let kept = on_threads(self.jobs, &once, |_, &i| match &self.cache {
+            Some(cache) => cache.get(&points[i].key),
+            None => Ok(None),
+        })?;
+        let mut found: BTreeMap<usize, Arc<Outcome>> = BTreeMap::new();
+        found.extend(once.iter().zip(kept).filter_map(|(&i, o)| Some((i, Arc::new(o?)))));
+        if let (Some(cache), false) = (&self.cache, self.quiet) {
+            let (had, of, dir) = (found.len(), once.len(), cache.dir().display());
+            let _ = writeln!(io::stderr(), "doorbell: {dir} had {had} of {of} points");
+        }
+        let mut rest: Vec<usize> = once.into_iter().filter(|i| !found.contains_key(i)).collect();
+        rest.sort_unstable();
+        for &i in &rest {
+            let Point { plan, capture_sha256, .. } = &points[i];
+            plan::same_capture(&plan.scenario, plan, capture_sha256.as_deref())?;
+        }
+        let progress = Progress::new(what, self.quiet);
+        let done = AtomicUsize::new(found.len());
+        let of = (found.len() + rest.len()) as u64;
+        let ran = on_threads(self.jobs, &rest, |_, &i| {
+            progress.at(done.load(Ordering::Relaxed) as u64, of);
+            let outcome = self.one(&points[i]);
+            done.fetch_add(1, Ordering::Relaxed);
+            outcome.map(Arc::new)
+        })?;
+        found.extend(rest.into_iter().zip(ran));
+        if let Some(cache) = &self.cache {
+            cache.trim();
+        }
+        Ok(points.iter().map(|point| found[&first[point.key.as_str()]].clone()).collect())
+    }
+
+    fn one(&self, point: &Point) -> Result<Outcome, Error> {
+        let interrupted = Error::Interrupted(match self.cache {
+            Some(_) => "the cache has the points that were done",
+            None => "nothing was written",
+        });
+        // A short run ends before it looks for an interruption.
+        if self.interrupt.came() {
+            return Err(interrupted);
+        }
+        let result = plan::execute_with(&point.plan, (None, None), &self.interrupt, true);
+        let outcome = Outcome::of(&result.map_err(|e| match e {
+            Error::Interrupted(_) => interrupted,
+            e => e,
+        })?);
+        if let Some(cache) = &self.cache {
+            cache.put(&point.key, &outcome)?;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Reads the points of a file; `-` is stdin.
+fn read(path: &Path) -> Result<Vec<Point>, Error> {
+    let name = if path.as_os_str() == "-" { "stdin".into() } else { path.display().to_string() };
+    let text = text_of(&name, path)?;
+    let lines: Vec<(usize, &str)> =
+        text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return Err(input!("{name}: there is no point in it"));
+    }
+    on_threads(cores(), &lines, |_, (n, line)| Point::parse(&format!("{name}:{}", n + 1), line))
+}
+
+pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
+    let files = if args.file.is_empty() { &["-".into()] } else { &args.file[..] };
+    let points = files.iter().map(|f| read(f)).collect::<Result<Vec<_>, _>>()?.concat();
+    let runner = Runner::new(&args.points, args.out.is_some(), args.quiet)?;
+    let file = args.out.as_deref().map(RecordFile::begin).transpose()?;
+    let outcomes = runner.run("points", &points)?;
+    let sound = outcomes.iter().all(|o| o.audit.is_empty());
+    let all: Vec<Record> = points.iter().zip(&outcomes).map(|(point, o)| point.record(o)).collect();
+    match file {
+        Some(file) => file.write(&all, &json!({ "schema": SCHEMA, "units": units(&points) }))?,
+        None => print(&records(Format::Ndjson, &all))?,
+    }
+    Ok(if sound { DONE } else { MISSED })
+}
+
+/// Returns the units of all numbers and keys of the points' systems.
+fn units(points: &[Point]) -> Map<String, Value> {
+    let systems: BTreeMap<&str, &Plan> =
+        points.iter().map(|p| (p.plan.system.name, &p.plan)).collect();
+    systems.into_values().flat_map(sweep::units).collect()
+}
+
+#[cfg(test)]
+mod tests;

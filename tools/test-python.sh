@@ -1,0 +1,33 @@
+#!/bin/sh
+# The Python package: its types, and its tests in a new environment, as the wheel that maturin
+# builds. Part of `make test`, whose build it takes up.
+#
+#   test-python.sh [ARGUMENT OF pytest]...
+set -eu
+cd "$(dirname "$0")/.."
+# shellcheck source=tools/lib.sh
+. tools/lib.sh
+libraries=$kept/python-$(sha256sum tools/test-python/requirements.txt | cut -c1-12)
+packages tools/test-python/requirements.txt "$libraries"
+frames=$kept/frames-$(sha256sum tools/test-frames/requirements.txt | cut -c1-12)
+packages tools/test-frames/requirements.txt "$frames"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+PYTHONPATH=$libraries python3 -m mypy --config-file bindings/python/pyproject.toml \
+    --cache-dir "$work/mypy" bindings/python/doorbell >&2
+"$libraries/bin/maturin" build --quiet --locked --profile dev \
+    --manifest-path bindings/python/Cargo.toml --out "$work" >&2
+python3 -m venv --without-pip "$work/env"
+python3 -m pip --python "$work/env/bin/python" install --quiet --no-index --no-deps "$work"/*.whl
+
+# Away from the sources, so that the installed package is what is imported.
+tests=$PWD/bindings/python/tests
+export PYTHONDONTWRITEBYTECODE=1
+cd "$work"
+PYTHONPATH=$libraries env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
+    -m "not frames" "$@"
+PYTHONPATH=$libraries:$frames env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
+    -m frames "$@"
