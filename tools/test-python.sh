@@ -25,7 +25,9 @@ python3 -m pip --python "$work/env/bin/python" install --quiet --no-index --no-d
 
 # Away from the sources, so that the installed package is what is imported.
 tests=$PWD/bindings/python/tests
-export PYTHONDONTWRITEBYTECODE=1
+# Each worker of a cluster would compile all libraries anew.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="$work/compiled"
 cd "$work"
 PYTHONPATH=$libraries env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
     -m "not frames" "$@"
