@@ -189,7 +189,9 @@ def test_threads_run_side_by_side():
 @pytest.mark.parametrize("what", ["run", "sweep"])
 def test_ctrl_c_ends_a_command(tmp_path, what):
     script = f"""
-import doorbell, sys
+import doorbell, signal
+# A shell's background jobs ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begun", flush=True)
 long = {{"traffic.packets": 1_000_000_000}}
 try:
