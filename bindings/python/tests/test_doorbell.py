@@ -206,9 +206,12 @@ print(doorbell.run("mlx5-pktgen-64", set={{"traffic.packets": 480}}).packets)
     child = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=tmp_path
     )
-    assert child.stdout.readline() == "begun\n"
-    threading.Timer(0.5, child.send_signal, [signal.SIGINT]).start()
-    out, _ = child.communicate(timeout=60)
+    try:
+        assert child.stdout.readline() == "begun\n"
+        threading.Timer(0.5, child.send_signal, [signal.SIGINT]).start()
+        out, _ = child.communicate(timeout=60)
+    finally:
+        child.kill()
     assert (out, child.returncode) == ("interrupted\n480\n", 0)
     assert not [p for p in pathlib.Path(tmp_path).rglob("*") if p.is_file()]
 
