@@ -53,6 +53,10 @@ pub(crate) const MRRS: Knob = Knob {
     command: "setpci -s $BDF CAP_EXP+8.w, bits 14:12, to {} B",
 };
 
+/// Checksums of sent packets left to the adapter.
+pub(crate) const CHECKSUM: Knob =
+    Knob { key: "driver.checksum", values: &["on", "off"], command: "ethtool -K $NIC tx {}" };
+
 /// A key of the traffic over which gains are shown.
 #[derive(Debug)]
 pub struct Condition {

@@ -126,11 +126,7 @@ pub static SYSTEM: System = System {
             shares: &[],
             keys: &[("nic.rx_memory", More), ("nic.tx_memory", More)],
         },
-        Resource {
-            name: "rings",
-            shares: &[],
-            keys: &[("driver.tx_ring", More), ("driver.rx_ring", More)],
-        },
+        limits::RINGS,
         Resource {
             name: "coalescing delay",
             shares: &[],

@@ -133,11 +133,7 @@ pub static SYSTEM: System = System {
         Resource { name: "controller", shares: &[], keys: &[("nic.packet_gap", Less)] },
         Resource { name: "reads in flight", shares: &[], keys: &[("pci.outstanding", More)] },
         Resource { name: "IOMMU calls", shares: &[], keys: &[("iommu.call", Less)] },
-        Resource {
-            name: "rings",
-            shares: &[],
-            keys: &[("driver.tx_ring", More), ("driver.rx_ring", More)],
-        },
+        limits::RINGS,
         Resource {
             name: "latency",
             shares: &[],

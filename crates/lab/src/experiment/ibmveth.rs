@@ -23,7 +23,7 @@ pub use packets::{Form, Load as PacketsLoad};
 pub use server::Stats as PortStats;
 
 use crate::config::host::{HostConfig, TCP};
-use crate::experiment::advise::Knob;
+use crate::experiment::advise::{self, Knob};
 use crate::experiment::fixed_rate::Load as Paced;
 use crate::experiment::limits::{
     self, Resource,
@@ -85,7 +85,7 @@ pub static SYSTEM: System = System {
             values: &["on", "off"],
             command: "ethtool -K $NIC tx {} tso {}, on the trunk adapter",
         },
-        Knob { key: "driver.checksum", values: &["on", "off"], command: "ethtool -K $NIC tx {}" },
+        advise::CHECKSUM,
         Knob {
             key: "driver.rx_copybreak",
             values: &["0", "128", "256", "1500"],

@@ -21,7 +21,7 @@ pub mod traffic;
 pub use traffic::Load;
 
 use crate::config::{host::HostConfig, key::Values};
-use crate::experiment::advise::{Condition, Knob};
+use crate::experiment::advise::{self, Condition, Knob};
 use crate::experiment::fixed_rate::Load as Paced;
 use crate::experiment::limits::{
     self, Resource,
@@ -86,7 +86,7 @@ pub static SYSTEM: System = System {
             values: &["64", "256", "1024", "4096"],
             command: "ethtool -G $NIC rx {}",
         },
-        Knob { key: "driver.checksum", values: &["on", "off"], command: "ethtool -K $NIC tx {}" },
+        advise::CHECKSUM,
     ],
     conditions: &[Condition {
         key: "traffic.response",

@@ -56,6 +56,12 @@ pub(crate) const PORT: Resource = Resource {
     shares: &["port_out_share", "port_in_share"],
     keys: &[("link.rate", Wider::More)],
 };
+/// The rings of a driver that has one each way.
+pub(crate) const RINGS: Resource = Resource {
+    name: "rings",
+    shares: &[],
+    keys: &[("driver.tx_ring", Wider::More), ("driver.rx_ring", Wider::More)],
+};
 /// The way to the peer and back.
 pub(crate) const NETWORK: Resource =
     Resource { name: "network delay", shares: &[], keys: &[("link.delay", Wider::Less)] };

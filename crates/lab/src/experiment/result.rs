@@ -164,6 +164,9 @@ impl Cost {
     }
 }
 
+/// The quantiles of a latency, with how many of 1000 do not exceed them.
+const QUANTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999)];
+
 /// The meaning of the latency of a sent packet.
 pub const HANDED: &str = "from the call of the driver to the buffer's return";
 
@@ -212,16 +215,9 @@ impl Measured {
     /// Returns quantiles of the latency, in ns.
     pub fn latency_ns(&self) -> Vec<(&'static str, f64)> {
         let h = &self.latency;
-        let quantile = |per_mille| h.quantile(per_mille);
-        let all = [
-            ("min", h.min()),
-            ("p50", quantile(500)),
-            ("p90", quantile(900)),
-            ("p99", quantile(990)),
-            ("p999", quantile(999)),
-            ("max", h.max()),
-        ];
-        all.into_iter().filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
+        let quantiles = QUANTILES.map(|(name, per_mille)| (name, h.quantile(per_mille)));
+        let all = [("min", h.min())].into_iter().chain(quantiles).chain([("max", h.max())]);
+        all.filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
     }
 
     /// Returns the numbers by name.
@@ -242,13 +238,8 @@ impl Measured {
     /// whole run are exact.
     pub fn error(&self, name: &str) -> f64 {
         if let Some(quantile) = name.strip_prefix("latency_ns.") {
-            let per_mille = match quantile {
-                "p50" => 500,
-                "p90" => 900,
-                "p99" => 990,
-                "p999" => 999,
-                _ => return 0.0,
-            };
+            let known = QUANTILES.into_iter().find(|(name, _)| *name == quantile);
+            let Some((_, per_mille)) = known else { return 0.0 };
             let ends = self.latency.interval(per_mille).zip(self.latency.quantile(per_mille));
             return ends.map_or(0.0, |((low, high), at)| {
                 (high.as_ns_f64() - low.as_ns_f64()) / 2.0 / at.as_ns_f64().max(1e-3)
