@@ -48,7 +48,7 @@ def run(
 
 def compare(
     a: Path | Scenario,
-    b: Path | None = None,
+    b: Path | Scenario | None = None,
     *,
     change: Settings | None = None,
     profile: Path | Profile | None = None,
@@ -57,9 +57,7 @@ def compare(
     capture: Capture | None = None,
 ) -> Comparison:
     """Runs two scenarios, or one without and with a change. `set` is for both, `change` for B."""
-    with arguments(a, profile, set, seed, capture) as args:
-        if b is not None:
-            args.insert(1, os.fspath(b))
+    with arguments(a, profile, set, seed, capture, also=b) as args:
         for key, value in (change or {}).items():
             args += ["--with", f"{key}={text(value)}"]
         return read(Comparison, result("compare", *args))

@@ -131,11 +131,29 @@ class Scenario:
     settings: Mapping[str, Value]
     about: str = field(default="made in Python")
 
+    @classmethod
+    def load(cls, given: str | os.PathLike[str]) -> "Scenario":
+        """Returns the scenario of this name, or of the file at this path if it ends in .toml."""
+        name = pathlib.Path(given).stem
+        with tempfile.TemporaryDirectory(prefix="doorbell-") as made:
+            # From a file elsewhere, paths are named from the root.
+            file = pathlib.Path(made, f"{name}.toml")
+            command("new", "scenario", str(file), "--from", os.fspath(given))
+            parsed = tomllib.loads(file.read_text("utf-8"))
+        settings = dict(_keys(parsed))
+        return cls(name, parsed["system"], parsed["profile"], settings, parsed["about"])
+
+    def replace(self, settings: Mapping[str, Value]) -> "Scenario":
+        """Returns the scenario with these settings on top of its own."""
+        return dataclasses.replace(self, settings={**self.settings, **settings})
+
     def toml(self) -> str:
         """Returns the text of its file. A `Profile` is named by its file beside it."""
         profile = self.profile
         if isinstance(profile, Profile):
             profile = f"{profile.name}.toml"
+        elif profile.endswith(".toml"):
+            profile = os.path.abspath(profile)
         heads = {"name": self.name, "about": self.about, "system": self.system, "profile": profile}
         text = "".join(f"{k} = {_toml(v)}\n" for k, v in heads.items())
         return text + _tables({k: _toml(v) for k, v in self.settings.items()})
@@ -160,29 +178,26 @@ def arguments(
     seed: int | None = None,
     capture: Capture | None = None,
     faults: Iterable[str] = (),
+    also: str | os.PathLike[str] | Scenario | None = None,
 ) -> Iterator[list[str]]:
     """Yields the arguments of a command; files of objects are there until then."""
     with tempfile.TemporaryDirectory(prefix="doorbell-") as made:
         directory = pathlib.Path(made)
 
-        def written(of: Profile | Scenario) -> str:
-            path = directory / f"{pathlib.Path(of.name).name}.{type(of).__name__}.toml"
+        def named(of: str | os.PathLike[str] | Profile | Scenario) -> str:
+            if isinstance(of, str | os.PathLike):
+                return os.fspath(of)
+            if isinstance(of, Scenario) and isinstance(of.profile, Profile):
+                of = dataclasses.replace(of, profile=named(of.profile))
+            # Two objects may have one name.
+            own = tempfile.mkdtemp(dir=directory)
+            path = pathlib.Path(own, f"{pathlib.Path(of.name).name}.toml")
             path.write_text(of.toml(), "utf-8")
             return str(path)
 
-        if isinstance(scenario, Scenario):
-            if isinstance(scenario.profile, Profile):
-                on = pathlib.Path(written(scenario.profile)).stem
-                name = dataclasses.replace(scenario.profile, name=on)
-                scenario = dataclasses.replace(scenario, profile=name)
-            args = [written(scenario)]
-        else:
-            args = [os.fspath(scenario)]
+        args = [named(of) for of in (scenario, also) if of is not None]
         if profile is not None:
-            args += [
-                "--profile",
-                written(profile) if isinstance(profile, Profile) else os.fspath(profile),
-            ]
+            args += ["--profile", named(profile)]
         for key, value in (set or {}).items():
             args += ["--set", f"{key}={text(value)}"]
         if seed is not None:

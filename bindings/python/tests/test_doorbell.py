@@ -151,6 +151,35 @@ def test_a_scenario_is_an_object():
     assert caught.value.line == 7
 
 
+def test_a_scenario_is_loaded_and_compared(tmp_path):
+    known = doorbell.Scenario.load("mlx5-pktgen-64-gen3")
+    assert (known.name, known.system, known.profile) == (
+        "mlx5-pktgen-64-gen3",
+        "mlx5",
+        "mlx5-gen3",
+    )
+    assert known.settings["traffic.rate"] == "56.064 Mpps" and "64-byte" in known.about
+    short = known.replace(SHORT)
+    named = doorbell.run("mlx5-pktgen-64-gen3", set=SHORT, limits=False)
+    assert doorbell.run(short, limits=False).rates == named.rates
+    both = doorbell.compare(short, short.replace({"driver.mpwqe": False}))
+    assert (both.a.scenario, both.b.scenario) == ("mlx5-pktgen-64-gen3",) * 2
+    assert both.per_packet["pcie_read_bytes"].ratio > 1
+    # Files that a file names are found from anywhere.
+    (tmp_path / "machine.toml").write_text(doorbell.Profile.load("mlx5-gen3").toml())
+    (tmp_path / "frames.pcap").write_bytes(b"no capture")
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'name = "m"\nabout = "m"\nsystem = "mlx5"\nprofile = "machine.toml"\n'
+        '[traffic]\nkind = "pcap"\nfile = "frames.pcap"\n'
+    )
+    mine = doorbell.Scenario.load(file)
+    assert mine.profile == str(tmp_path / "machine.toml")
+    assert mine.settings["traffic.file"] == str(tmp_path / "frames.pcap")
+    with pytest.raises(doorbell.InputError, match="no scenario is called"):
+        doorbell.Scenario.load("mlx5-pktgen-65")
+
+
 def test_advice_fit_and_figures_are_dataclasses(tmp_path):
     advice = doorbell.advise(
         "mlx5-pktgen-64", goal="pcie_read_bytes", over={"driver.mpwqe": ["off", "on"]}, set=SHORT

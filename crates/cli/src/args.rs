@@ -671,9 +671,12 @@ pub(crate) enum New {
     Scenario {
         /// The file, which must not exist; the scenario gets its name. Without it, stdout
         file: Option<PathBuf>,
-        /// On this profile, which also selects the system
-        #[arg(long, value_name = "PROFILE", default_value = "mlx5-gen3")]
-        on: String,
+        /// On this profile, which also selects the system [default: that of --from, or mlx5-gen3]
+        #[arg(long, value_name = "PROFILE")]
+        on: Option<String>,
+        /// With the settings of this scenario
+        #[arg(long, value_name = "SCENARIO")]
+        from: Option<String>,
     },
     /// The allowed cost of a packet, from its cost now, for `doorbell check`
     Budget {

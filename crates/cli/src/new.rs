@@ -3,16 +3,33 @@
 use crate::args::{Changes, FileKind, New};
 use crate::output::{begun_beside, print};
 use crate::{DONE, Error, check, failed, input, plan};
+use doorbell_lab::key::{Kind, Value};
 use doorbell_lab::result::{Group, RunResult, rounded};
 use doorbell_lab::{Profile, Scenario, schema as schemas, templates};
 use std::{io, path::Path};
 
+/// The profile of a scenario that is begun without one.
+const PROFILE: &str = "mlx5-gen3";
+
 pub(crate) fn new(args: &New) -> Result<u8, Error> {
     let (file, text) = match args {
-        New::Scenario { file, on } => {
+        New::Scenario { file, on, from } => {
+            let from = from.as_deref().map(Scenario::load).transpose()?;
+            let on = on.as_deref().or(from.as_ref().map(|s| &*s.profile)).unwrap_or(PROFILE);
             let profile = Profile::load(on)?;
-            let (name, on) = (name(file.as_deref(), "my-scenario")?, beside(file.as_deref(), on));
-            (file, templates::scenario(profile.system, &name, &on))
+            if let Some(scenario) = &from {
+                scenario.plan_on(&profile)?;
+            }
+            let name = name(file.as_deref(), "my-scenario")?;
+            let about = from.as_ref().map_or("one line of what it shows", |s| &*s.about);
+            let mut settings = from.as_ref().map_or_else(Vec::new, |s| s.settings.clone());
+            for (key, value) in &mut settings {
+                if let (Kind::File, Value::Text(path)) = (key.kind, value) {
+                    *path = elsewhere(file.as_deref(), path);
+                }
+            }
+            let on = beside(file.as_deref(), on);
+            (file, templates::scenario(profile.system, (&name, about), &on, &settings))
         }
         New::Budget { file, of } => {
             name(file.as_deref(), "")?;
@@ -95,11 +112,16 @@ fn budget(of: &str, result: &RunResult) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Returns a path as the new file has to name it, from its own directory.
+/// Returns what names a scenario or profile, as the new file has to name it.
 fn beside(file: Option<&Path>, given: &str) -> String {
-    let elsewhere = file.and_then(Path::parent).is_some_and(|dir| !dir.as_os_str().is_empty());
+    if given.ends_with(".toml") { elsewhere(file, given) } else { given.to_owned() }
+}
+
+/// Returns a path as the new file has to name it, from its own directory.
+fn elsewhere(file: Option<&Path>, given: &str) -> String {
+    let moved = file.and_then(Path::parent).is_some_and(|dir| !dir.as_os_str().is_empty());
     match std::path::absolute(given) {
-        Ok(path) if elsewhere && given.ends_with(".toml") => path.display().to_string(),
+        Ok(path) if moved => path.display().to_string(),
         _ => given.to_owned(),
     }
 }

@@ -10,8 +10,13 @@ use crate::experiment::result::{Measured, rounded};
 use crate::experiment::system::System;
 use std::fmt::Write;
 
-/// Returns a scenario of this system on this profile that runs as it is.
-pub fn scenario(system: &System, name: &str, profile: &str) -> String {
+/// Returns a scenario of this system on this profile that runs as it is, with these settings.
+pub fn scenario(
+    system: &System,
+    (name, about): (&str, &str),
+    profile: &str,
+    settings: &[(&'static Key, Value)],
+) -> String {
     let mut text = format!(
         "# A scenario: doorbell run FILE. A line such as `# burst = 32` says what holds without \
          it; take the `# ` away to\n\
@@ -19,16 +24,24 @@ pub fn scenario(system: &System, name: &str, profile: &str) -> String {
          number. What the profile says\n\
          # of the platform may be set here too, in its own tables ([cpu], …): \
          doorbell list --keys.\n\n\
-         name = {}\nabout = \"one line of what it shows\"\nsystem = \"{}\"\nprofile = {}\n",
+         name = {}\nabout = {}\nsystem = \"{}\"\nprofile = {}\n",
         quoted(name),
+        quoted(about),
         system.name,
         quoted(profile)
     );
-    tables(&mut text, &system.scenario(), |text, key| {
-        let value = key.default.unwrap_or(key.words.first().copied().unwrap_or("0"));
-        // The kind of traffic is set, all else is a comment.
-        let hidden = if key.name == "traffic.kind" { "" } else { "# " };
-        _ = writeln!(text, "{hidden}{} = {}", own_name(key), literal(key, value));
+    let set = |key: &Key| settings.iter().rev().find(|(k, _)| k.name == key.name);
+    let mut keys = system.scenario();
+    keys.extend(system.platform().into_iter().filter(|key| set(key).is_some()));
+    tables(&mut text, &keys, |text, key| {
+        let given = set(key).map(|(_, value)| value.clone());
+        // The kind of traffic is always set.
+        let hidden = if given.is_some() || key.name == "traffic.kind" { "" } else { "# " };
+        let value = given.unwrap_or_else(|| {
+            let default = key.default.unwrap_or(key.words.first().copied().unwrap_or("0"));
+            key.parse(default).unwrap_or_else(|_| Value::Text(default.to_owned()))
+        });
+        _ = writeln!(text, "{hidden}{} = {}", own_name(key), literal(key, &value));
     });
     text
 }
@@ -149,11 +162,11 @@ fn own_name(key: &Key) -> &'static str {
 }
 
 /// Formats a value for a scenario: a count or pure number as a number, all else as a string.
-fn literal(key: &Key, value: &str) -> String {
-    match key.parse(value) {
-        Ok(Value::Number(n)) if key.unit().is_empty() || key.is_count() => n.to_string(),
-        Ok(Value::Number(n)) => quoted(&format!("{n} {}", key.unit())),
-        _ => quoted(value),
+fn literal(key: &Key, value: &Value) -> String {
+    match value {
+        Value::Number(n) if key.unit().is_empty() || key.is_count() => n.to_string(),
+        Value::Number(n) => quoted(&format!("{n} {}", key.unit())),
+        word => quoted(&word.to_string()),
     }
 }
 

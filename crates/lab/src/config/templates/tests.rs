@@ -1,6 +1,6 @@
 use super::*;
 use crate::experiment::system::SYSTEMS;
-use crate::{Scenario, profile as profiles};
+use crate::{Scenario, profile as profiles, scenario as scenarios};
 
 fn a_profile(system: &System) -> Profile {
     let mut all = profiles::builtin().map(|name| Profile::load(name).unwrap());
@@ -11,7 +11,7 @@ fn a_profile(system: &System) -> Profile {
 fn a_started_scenario_is_the_defaults_and_every_comment_is_understood() {
     for system in SYSTEMS {
         let profile = a_profile(system);
-        let text = scenario(system, "mine", &profile.name);
+        let text = scenario(system, ("mine", "mine"), &profile.name, &[]);
         let plan =
             Scenario::parse("x.toml", &text).unwrap_or_else(|e| panic!("{e}")).plan().unwrap();
         assert_eq!(plan.values, profile.all_values(), "{}", system.name);
@@ -29,6 +29,17 @@ fn a_started_scenario_is_the_defaults_and_every_comment_is_understood() {
         for (key, value) in set.settings {
             assert_eq!(*plan.values.get(key.name), value, "{}", key.name);
         }
+    }
+}
+
+#[test]
+fn a_scenario_that_is_begun_as_another_runs_the_same() {
+    for name in scenarios::builtin() {
+        let from = Scenario::load(name).unwrap();
+        let text = scenario(from.system, (name, &from.about), &from.profile, &from.settings);
+        let mine = Scenario::parse("x.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!((&mine.name, &mine.about), (&from.name, &from.about));
+        assert_eq!(mine.plan().unwrap().values, from.plan().unwrap().values, "{name}");
     }
 }
 

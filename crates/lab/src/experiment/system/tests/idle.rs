@@ -23,10 +23,11 @@ fn plans() -> Vec<Plan> {
     for system in SYSTEMS {
         let of = |p: &Profile| p.system.name == system.name;
         let profile = profile::builtin().map(|name| Profile::load(name).unwrap()).find(of).unwrap();
-        let started = Scenario::parse("x", &templates::scenario(system, "x", &profile.name))
-            .unwrap()
-            .plan()
-            .unwrap();
+        let started =
+            Scenario::parse("x", &templates::scenario(system, ("x", "x"), &profile.name, &[]))
+                .unwrap()
+                .plan()
+                .unwrap();
         let kinds = system.keys().into_iter().find(|k| k.name == "traffic.kind").unwrap().words;
         let mut states: Vec<Vec<String>> =
             kinds.iter().map(|k| vec![format!("traffic.kind={k}")]).collect();
