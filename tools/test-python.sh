@@ -11,6 +11,8 @@ libraries=$kept/python-$(sha256sum tools/test-python/requirements.txt | cut -c1-
 packages tools/test-python/requirements.txt "$libraries"
 frames=$kept/frames-$(sha256sum tools/test-frames/requirements.txt | cut -c1-12)
 packages tools/test-frames/requirements.txt "$frames"
+notebooks=$kept/notebooks-$(sha256sum tools/test-notebooks/requirements.txt | cut -c1-12)
+packages tools/test-notebooks/requirements.txt "$notebooks"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -30,6 +32,11 @@ unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX="$work/compiled"
 cd "$work"
 PYTHONPATH=$libraries env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
-    -m "not frames" "$@"
+    -m "not frames and not notebooks" "$@"
 PYTHONPATH=$libraries:$frames env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
     -m frames "$@"
+# No kernel of this machine's own is found, nor its settings.
+export JUPYTER_PATH="" JUPYTER_CONFIG_DIR="$work/jupyter" IPYTHONDIR="$work/ipython"
+export JUPYTER_DATA_DIR="$work/jupyter" MPLCONFIGDIR="$work/matplotlib"
+PYTHONPATH=$libraries:$frames:$notebooks env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
+    -m notebooks "$@"
