@@ -152,8 +152,7 @@ def sweep(
         kept = None if cache is None else os.fspath(cache)
         return _dask.distribute(client, points, out, kept, chunk)
     with arguments(scenario, profile, set, seed, capture) as args:
-        shown = ["--show", "packets_per_s"]
-        return _swept("sweep", *args, *_over(over), *shown, *_kept(cache, jobs))
+        return _swept("sweep", *args, *_over(over), *_kept(cache, jobs))
 
 
 def plan(

@@ -139,3 +139,12 @@ def test_a_mistake_is_told_before_anything_is_sent(client, tmp_path):
     with pytest.raises(TypeError, match="`out` is required"):
         doorbell.sweep("mlx5-pktgen-64", OVER, client=client)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_example_runs(tmp_path):
+    example = pathlib.Path(__file__).parents[3] / "examples" / "points" / "dask_sweep.py"
+    told = subprocess.run(
+        [sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert {"trains", "dim"} <= set(told.stdout.split()), told.stdout
+    assert list((tmp_path / "random-loads").glob("part-*.parquet"))

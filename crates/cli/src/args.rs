@@ -224,7 +224,7 @@ pub(crate) struct Sweep {
     pub(crate) across: Option<String>,
     /// A number of the result (per packet, a rate, latency_ns.p99), or a sum of them
     #[arg(long, value_name = "NAME[+NAME]")]
-    #[arg(default_value = "pcie_down_tlp_bytes+pcie_down_dllp_bytes")]
+    #[arg(default_value = "packets_per_s")]
     pub(crate) show: Vec<String>,
     #[command(flatten)]
     pub(crate) changes: Changes,

@@ -344,3 +344,16 @@ fn a_key_with_words_and_numbers_is_text_in_all_parts() {
         assert!(record["traffic.rate"].is_string(), "{part}: {}", record["traffic.rate"]);
     }
 }
+
+#[test]
+fn every_system_is_swept_by_its_packet_rate_unless_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for of in
+        ["mlx5-pktgen-64", "e1000-pktgen", "axienet-sporadic", "ibmveth-packets", "ibmvnic-paced"]
+    {
+        let sweep = format!("sweep {of} --over cpu.frequency=1,2");
+        assert_eq!(good(dir.path(), &format!("{sweep} --plan")).lines().count(), 2, "{of}");
+        let table = good(dir.path(), &format!("{sweep} --format csv"));
+        assert!(table.starts_with("cpu.frequency,packets_per_s\n"), "{of}: {table}");
+    }
+}
