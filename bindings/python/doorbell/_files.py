@@ -143,9 +143,10 @@ class Scenario:
         settings = dict(_keys(parsed))
         return cls(name, parsed["system"], parsed["profile"], settings, parsed["about"])
 
-    def replace(self, settings: Mapping[str, Value]) -> "Scenario":
-        """Returns the scenario with these settings on top of its own."""
-        return dataclasses.replace(self, settings={**self.settings, **settings})
+    def replace(self, settings: Mapping[str, Value | None]) -> "Scenario":
+        """Returns the scenario with these settings on top of its own; None takes one away."""
+        new = {k: v for k, v in {**self.settings, **settings}.items() if v is not None}
+        return dataclasses.replace(self, settings=new)
 
     def toml(self) -> str:
         """Returns the text of its file. A `Profile` is named by its file beside it."""
