@@ -489,6 +489,10 @@ pub(crate) struct Serve {
     /// out is refused then, and does not end the guest's connection later
     #[arg(long)]
     pub(crate) populate: bool,
+    /// Leave the sandbox out, in which the server opens no file, runs no program and makes a few
+    /// system calls
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
     /// Serve the counts as a Prometheus page at this address, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<String>,

@@ -3,6 +3,7 @@
 use super::{bill::Bill, control::Control, metrics::Metrics};
 use crate::render::Format;
 use doorbell_hal::{Span, Time};
+use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 use std::io::{Write, stderr};
 use std::{cell::RefCell, fmt::Arguments, rc::Rc, time::Instant};
@@ -16,6 +17,8 @@ pub(super) struct ServeContext {
     pub(super) quiet: bool,
     /// Guests' memory is allocated when it is handed over.
     pub(super) populate: bool,
+    /// The confinement of the server when it is ready, if it is wanted.
+    pub(super) sandbox: Option<Sandbox>,
 }
 
 impl ServeContext {

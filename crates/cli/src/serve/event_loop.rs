@@ -156,6 +156,12 @@ pub(super) fn run<T: Transport>(
 ) -> Result<u8, Error> {
     let system = |e: io::Error| failed!("{e}");
     exact_timers();
+    // Before any thread is made, so that all are confined.
+    if let Some(sandbox) = &c.sandbox {
+        let refused = |e| failed!("the sandbox: {e}; --no-sandbox leaves it out");
+        let confined = sandbox.enter().map_err(refused)?;
+        c.notice(format_args!("sandbox: {confined}"));
+    }
     let _guard = Guard::new().map_err(system)?;
     let stop = Interrupt::patient().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

@@ -18,12 +18,14 @@ mod vfio;
 mod vio_devices;
 
 use crate::args::{Output, Serve};
-use crate::{Error, input, output::Capture};
+use crate::output::{Capture, parent};
+use crate::{Error, input};
 use bill::Bill;
 use context::{ServeContext, SharedBill};
 use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_bus::Meter;
+use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
 use std::{cell::RefCell, path::Path, rc::Rc};
@@ -164,7 +166,20 @@ fn surroundings(
     let Output { format, quiet } = args.output;
     let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
     let populate = args.populate;
-    Ok((bill, ServeContext { socket, metrics, control, format, quiet, populate }))
+    let sandbox = (!args.no_sandbox).then(|| sandbox(args, path));
+    Ok((bill, ServeContext { socket, metrics, control, format, quiet, populate, sandbox }))
+}
+
+/// Returns what a server needs when everything is open: the names of its sockets, which go at the
+/// end, and of a capture, which gets its place. The peer of a stream comes back.
+fn sandbox(args: &Serve, socket: &Path) -> Sandbox {
+    let wire = args.uplink.strip_prefix("socket:").map(Path::new);
+    // A link stays, and the file that it names is replaced.
+    let capture = args.capture.as_deref().map(|p| p.canonicalize().unwrap_or(p.to_owned()));
+    let files = [Some(socket), capture.as_deref(), wire];
+    let sandbox = Sandbox::default();
+    let sandbox = if wire.is_some() { sandbox.with_unix_sockets() } else { sandbox };
+    files.into_iter().flatten().map(parent).fold(sandbox, Sandbox::with_names_in)
 }
 
 /// Parses `wqe@N`: one WQE in N fails.
