@@ -1,6 +1,7 @@
 //! The surroundings of a served device: sockets, output, clock, and the bill that all parts share.
 
 use super::{bill::Bill, control::Control, metrics::Metrics};
+use crate::progress::Interrupt;
 use crate::render::Format;
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::sandbox::Sandbox;
@@ -10,6 +11,8 @@ use std::{cell::RefCell, fmt::Arguments, rc::Rc, time::Instant};
 
 /// Everything around a served device except its wire.
 pub(super) struct ServeContext {
+    /// Watched before anything is made that has to be removed.
+    pub(super) stop: Interrupt,
     pub(super) socket: Listener,
     pub(super) metrics: Option<Metrics>,
     pub(super) control: Option<Control>,

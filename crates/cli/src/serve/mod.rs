@@ -19,7 +19,8 @@ mod vio_devices;
 
 use crate::args::{Output, Serve};
 use crate::output::{Capture, parent};
-use crate::{Error, input};
+use crate::progress::Interrupt;
+use crate::{Error, failed, input};
 use bill::Bill;
 use context::{ServeContext, SharedBill};
 use control::Control;
@@ -146,8 +147,8 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     (kind.serve)(adapter, setup, bill, context)
 }
 
-/// Opens pipe, wire, files, page and socket, in this order, so that wrong arguments are reported
-/// first.
+/// Watches for signals, then opens pipe, wire, files, page and socket, in this order, so that wrong
+/// arguments are reported first.
 fn surroundings(
     args: &Serve,
     meter: Meter,
@@ -155,6 +156,7 @@ fn surroundings(
     option: &str,
     path: &Path,
 ) -> Result<(SharedBill, ServeContext), Error> {
+    let stop = Interrupt::patient().map_err(|e| failed!("{e}"))?;
     let control = args.control.as_deref().map(Control::open).transpose()?;
     let uplink = Uplink::open(&args.uplink)?;
     let capture = args.capture.as_deref().map(|path| Capture::create(path, bits_per_second));
@@ -167,7 +169,8 @@ fn surroundings(
     let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
     let populate = args.populate;
     let sandbox = (!args.no_sandbox).then(|| sandbox(args, path));
-    Ok((bill, ServeContext { socket, metrics, control, format, quiet, populate, sandbox }))
+    let c = ServeContext { stop, socket, metrics, control, format, quiet, populate, sandbox };
+    Ok((bill, c))
 }
 
 /// Returns what a server needs when everything is open: the names of its sockets, which go at the
