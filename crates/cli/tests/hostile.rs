@@ -119,6 +119,18 @@ fn a_descriptor_that_may_block_ends_its_client() {
     assert_eq!(report(server)["clients"], 2);
 }
 
+#[test]
+fn a_silent_client_makes_room_for_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--hello-timeout", "1"]);
+    let mut silent = UnixStream::connect(dir.path().join("s")).unwrap();
+    // It waits behind the silent one.
+    let s = client(dir.path());
+    closed(&mut silent);
+    drop(s);
+    assert_eq!(report(server)["clients"], 2);
+}
+
 /// Makes an e1000 send the frames of a ring at the start of its memory, up to a tail.
 fn send_frames(s: &mut UnixStream, tail: u32) {
     let bus_master = access(7, 4, &6u16.to_ne_bytes());

@@ -83,6 +83,26 @@ fn wrong_arguments_are_told_with_what_is_allowed() {
 }
 
 #[test]
+fn limits_of_clients_have_bounds() {
+    let limit = |option, value| refused(&["e1000", "--socket", "/nowhere/s", option, value]);
+    assert_snapshot!(limit("--hello-timeout", "0"), @r"
+    error: invalid value '0' for '--hello-timeout <SECONDS>': 0 is not in 1..=3600
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(limit("--newcomers", "256"), @r"
+    error: invalid value '256' for '--newcomers <N>': 256 is not in 1..=255
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(limit("--metrics-clients", "all"), @r"
+    error: invalid value 'all' for '--metrics-clients <N>': invalid digit found in string
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
 fn a_fault_that_the_device_does_not_have() {
     let fault = |device, f| refused(&[device, "--socket", "/nowhere/s", "--fault", f]);
     assert_snapshot!(fault("mlx5", "wqe@0"), @"doorbell: --fault wqe@0: allowed is wqe@N, of mlx5: \

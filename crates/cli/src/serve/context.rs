@@ -1,6 +1,7 @@
 //! The surroundings of a served device: sockets, output, clock, and the bill that all parts share.
 
 use super::{bill::Bill, control::Control, metrics::Metrics};
+use crate::args::ClientLimits;
 use crate::progress::Interrupt;
 use crate::render::Format;
 use doorbell_hal::{Span, Time};
@@ -20,6 +21,7 @@ pub(super) struct ServeContext {
     pub(super) quiet: bool,
     /// Guests' memory is allocated when it is handed over.
     pub(super) populate: bool,
+    pub(super) limits: ClientLimits,
     /// The confinement of the server when it is ready, if it is wanted.
     pub(super) sandbox: Option<Sandbox>,
 }

@@ -162,14 +162,16 @@ fn surroundings(
     let capture = args.capture.as_deref().map(|path| Capture::create(path, bits_per_second));
     let capture = capture.transpose()?;
     let trace = args.trace.as_deref().map(bill::Trace::create).transpose()?;
-    let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
+    let metrics = args.metrics.as_deref().map(|address| Metrics::listen(address, &args.limits));
+    let metrics = metrics.transpose()?;
     let place = format!("{option} {}", path.display());
     let socket = Listener::bind(path).map_err(Error::at(place))?;
     let Output { format, quiet } = args.output;
     let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
-    let populate = args.populate;
+    let (populate, limits) = (args.populate, args.limits);
     let sandbox = (!args.no_sandbox).then(|| sandbox(args, path));
-    let c = ServeContext { stop, socket, metrics, control, format, quiet, populate, sandbox };
+    let c =
+        ServeContext { stop, socket, metrics, control, format, quiet, populate, limits, sandbox };
     Ok((bill, c))
 }
 
