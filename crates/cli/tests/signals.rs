@@ -186,3 +186,16 @@ fn the_next_server_starts_after_sigkill() {
     }
     println!("{partial} servers left a partial capture, {sockets} a socket");
 }
+
+#[test]
+fn a_signal_ends_the_wait_for_a_capture() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join("pipe")).status().unwrap().success());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.args(["serve", "e1000", "--socket", "s", "--uplink", "pcap:pipe"]);
+    let mut server = Server(command.current_dir(dir.path()).spawn().unwrap());
+    thread::sleep(Duration::from_millis(200));
+    server.signal("-TERM");
+    assert_eq!(server.0.wait().unwrap().signal(), Some(SIGTERM));
+    assert_eq!(names(dir.path()), ["pipe"]);
+}

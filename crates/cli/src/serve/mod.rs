@@ -147,8 +147,8 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     (kind.serve)(adapter, setup, bill, context)
 }
 
-/// Watches for signals, then opens pipe, wire, files, page and socket, in this order, so that wrong
-/// arguments are reported first.
+/// Opens pipe, wire, files, page and socket, in this order, so that wrong arguments are reported
+/// first. Watches for signals before it makes any of them.
 fn surroundings(
     args: &Serve,
     meter: Meter,
@@ -156,9 +156,15 @@ fn surroundings(
     option: &str,
     path: &Path,
 ) -> Result<(SharedBill, ServeContext), Error> {
-    let stop = Interrupt::patient().map_err(|e| failed!("{e}"))?;
     let control = args.control.as_deref().map(Control::open).transpose()?;
-    let uplink = Uplink::open(&args.uplink)?;
+    let watch = || Interrupt::patient().map_err(|e| failed!("{e}"));
+    let (uplink, stop) = if args.uplink.starts_with("pcap:") {
+        // The capture may come from a pipe, and a signal ends the wait for it.
+        (Uplink::open(&args.uplink)?, watch()?)
+    } else {
+        let stop = watch()?;
+        (Uplink::open(&args.uplink)?, stop)
+    };
     let capture = args.capture.as_deref().map(|path| Capture::create(path, bits_per_second));
     let capture = capture.transpose()?;
     let trace = args.trace.as_deref().map(bill::Trace::create).transpose()?;
