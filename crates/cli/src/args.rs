@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The version, and the commit that it was built from if it was built in a repository.
 pub(crate) const VERSION: &str = env!("DOORBELL_VERSION");
@@ -489,6 +490,10 @@ pub(crate) struct Serve {
     /// out is refused then, and does not end the guest's connection later
     #[arg(long)]
     pub(crate) populate: bool,
+    /// Leave the sandbox out, in which the server opens no file, runs no program and makes a few
+    /// system calls
+    #[arg(long)]
+    pub(crate) no_sandbox: bool,
     /// Serve the counts as a Prometheus page at this address, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<String>,
@@ -499,9 +504,47 @@ pub(crate) struct Serve {
     /// mlx5: one WQE in N fails, to see the driver recover
     #[arg(long, value_name = "wqe@N")]
     pub(crate) fault: Option<String>,
+    #[command(flatten)]
+    pub(crate) limits: ClientLimits,
     /// The ledger is printed at the end and on SIGUSR1
     #[command(flatten)]
     pub(crate) output: Output<1>,
+}
+
+/// Heading of [`ClientLimits`] in help.
+const LIMITS: &str = "Limits of clients";
+
+/// The number of clients of a server, and their times.
+#[derive(Group, Clone, Copy, Debug)]
+pub(crate) struct ClientLimits {
+    /// The time in which a new client has to introduce itself
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, help_heading = LIMITS)]
+    #[arg(value_parser = value_parser!(u16).range(1..=3600))]
+    pub(crate) hello_timeout: u16,
+    /// The longest time for which a vfio-user client keeps the server waiting in one turn, with DMA
+    /// by messages and replies that it does not read
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, help_heading = LIMITS)]
+    #[arg(value_parser = value_parser!(u16).range(1..=3600))]
+    pub(crate) reply_timeout: u16,
+    /// vnic, veth: the most clients that have not introduced themselves; the oldest goes first
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = LIMITS)]
+    #[arg(value_parser = value_parser!(u8).range(1..))]
+    pub(crate) newcomers: u8,
+    /// The most connections to --metrics
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = LIMITS)]
+    #[arg(value_parser = value_parser!(u8).range(1..))]
+    pub(crate) metrics_clients: u8,
+    /// The longest time for a request to --metrics
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, help_heading = LIMITS)]
+    #[arg(value_parser = value_parser!(u16).range(1..=3600))]
+    pub(crate) metrics_timeout: u16,
+}
+
+impl ClientLimits {
+    /// Returns the time in which a new client has to introduce itself.
+    pub(crate) fn hello(&self) -> Duration {
+        Duration::from_secs(self.hello_timeout.into())
+    }
 }
 
 /// Parts of a guest whose instructions are counted.

@@ -97,7 +97,7 @@ pub(crate) fn text_of(name: &str, path: &Path) -> Result<String, Error> {
 }
 
 /// Returns the directory of a file.
-fn parent(path: &Path) -> &Path {
+pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -67,6 +67,8 @@ impl Drop for Progress {
 #[derive(Debug, Default)]
 pub(crate) struct Interrupt {
     came: Arc<AtomicBool>,
+    /// The next signal ends the process.
+    late: Arc<AtomicBool>,
     ids: Vec<SigId>,
     /// Ends the thread that measures the time since the first signal.
     _timer: Option<Sender<()>>,
@@ -96,7 +98,7 @@ impl Interrupt {
     /// Leaves signals as they are.
     pub(crate) fn ignored() -> Interrupt {
         let came = Interrupt::of_caller().unwrap_or_default();
-        Interrupt { came, ids: Vec::new(), _timer: None }
+        Interrupt { came, late: Arc::default(), ids: Vec::new(), _timer: None }
     }
 
     fn of_caller() -> Option<Arc<AtomicBool>> {
@@ -112,12 +114,17 @@ impl Interrupt {
         Interrupt::register(&came, &came)
     }
 
-    /// Does the same, but a second signal ends the process only after 3 s: scripts often send two.
+    /// Does the same, but a second signal does not end the process: scripts often send two. One
+    /// that comes 3 s late does, once [`Interrupt::lose_patience`] was called.
     pub(crate) fn patient() -> io::Result<Interrupt> {
-        let (came, late) = (Arc::default(), Arc::default());
-        let mut interrupt = Interrupt::register(&came, &late)?;
+        Interrupt::register(&Arc::default(), &Arc::default())
+    }
+
+    /// Measures the time since the first signal, in a thread.
+    pub(crate) fn lose_patience(&mut self) -> io::Result<()> {
+        let (came, late) = (Arc::clone(&self.came), Arc::clone(&self.late));
         let (timer, ended) = channel();
-        interrupt._timer = Some(timer);
+        self._timer = Some(timer);
         let mut first = None;
         let measure = move || {
             while ended.recv_timeout(GRACE / 30) == Err(RecvTimeoutError::Timeout) {
@@ -127,8 +134,7 @@ impl Interrupt {
                 }
             }
         };
-        std::thread::Builder::new().name("interrupt".into()).spawn(measure)?;
-        Ok(interrupt)
+        std::thread::Builder::new().name("interrupt".into()).spawn(measure).map(drop)
     }
 
     /// Sets `came` on a signal, and ends the process on one that finds `late` set.
@@ -138,7 +144,7 @@ impl Interrupt {
             ids.push(flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(late))?);
             ids.push(flag::register(signal, Arc::clone(came))?);
         }
-        Ok(Interrupt { came: Arc::clone(came), ids, _timer: None })
+        Ok(Interrupt { came: Arc::clone(came), late: Arc::clone(late), ids, _timer: None })
     }
 
     pub(crate) fn came(&self) -> bool {

@@ -11,11 +11,14 @@ use doorbell_vfio_user::send_with_fds;
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, ftruncate, memfd_create};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Commands of vfio-user.
@@ -116,6 +119,18 @@ fn a_descriptor_that_may_block_ends_its_client() {
     send(&s, SET_IRQS, &set_irqs(EVENTFD | TRIGGER), &[write.as_fd()]);
     closed(&mut s);
     drop(client(dir.path()));
+    assert_eq!(report(server)["clients"], 2);
+}
+
+#[test]
+fn a_silent_client_makes_room_for_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--hello-timeout", "1"]);
+    let mut silent = UnixStream::connect(dir.path().join("s")).unwrap();
+    // It waits behind the silent one.
+    let s = client(dir.path());
+    closed(&mut silent);
+    drop(s);
     assert_eq!(report(server)["clients"], 2);
 }
 
@@ -230,7 +245,41 @@ fn sparse_memory_without_room_ends_its_client_or_is_refused() {
     send(&s, DMA_MAP, &map(0, 1 << 20), &[read_write.as_fd()]);
     reply(&mut s).expect_err("there is no room for it");
     assert_eq!(report(server)["clients"], 1);
+
+    let server = hypervisor_with(dir.path(), ":", &["--populate"]);
+    let (_s, honest) = guest(dir.path()).unwrap();
+    let (mut s, _adapter) = guest(dir.path()).unwrap();
+    send_with_fds(&s, &message(MEMORY, 1 << 20), &[read_write.as_fd()]).unwrap();
+    closed(&mut s);
+    assert!(is_answered(&honest));
+    assert_eq!(report(server)["ledger"]["dma_faults"], 0);
     drop((memory, read_write, disk));
+}
+
+#[test]
+fn populate_allocates_the_memory_of_both_kinds_of_clients() {
+    const LEN: u64 = 1 << 20;
+    // Blocks of 512 bytes, whatever those of the file.
+    let allocated = |memory: &File| memory.metadata().unwrap().blocks() * 512;
+    for (more, bytes) in [(&[][..], 0), (&["--populate"], LEN)] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(dir.path(), more);
+        let mut s = client(dir.path());
+        let memory = memfd(c"sparse", LEN).unwrap();
+        send(&s, DMA_MAP, &map(0, LEN), &[memory.as_fd()]);
+        reply(&mut s).unwrap();
+        assert_eq!(allocated(&memory), bytes);
+        drop(report(server));
+
+        let dir = tempfile::tempdir().unwrap();
+        let server = hypervisor_with(dir.path(), ":", more);
+        let (s, honest) = guest(dir.path()).unwrap();
+        let memory = memfd(c"sparse", LEN).unwrap();
+        send_with_fds(&s, &message(MEMORY, LEN), &[memory.as_fd()]).unwrap();
+        // Calls are answered when the memory is there.
+        wait_for(|| is_answered(&honest) && allocated(&memory) == bytes);
+        drop(report(server));
+    }
 }
 
 #[test]
@@ -259,10 +308,15 @@ const TABLE_BYTES: u64 = 65_536 * 8;
 const UNIT: u64 = 0x3000_0003;
 
 fn hypervisor(dir: &Path, limit: &str) -> Server {
+    hypervisor_with(dir, limit, &[])
+}
+
+fn hypervisor_with(dir: &Path, limit: &str, more: &[&str]) -> Server {
     let mut command = Command::new("sh");
     let line = format!("{limit}; exec \"$0\" \"$@\"");
     command.args(["-c", &line, env!("CARGO_BIN_EXE_doorbell"), "serve", "vnic"]);
     command.args(["--plugin-socket", "s", "--partitions", "16", "--format", "json", "--quiet"]);
+    command.args(more);
     let server = Server(command.current_dir(dir).stdout(Stdio::piped()).spawn().unwrap());
     wait_for(|| UnixStream::connect(dir.join("s")).is_ok());
     server
@@ -429,4 +483,128 @@ fn truncated_guest_memory_ends_its_guest_alone() {
     closed(&mut s);
     assert!(is_answered(&honest));
     assert!(report(server)["ledger"]["dma_faults"].as_u64().unwrap() > 0);
+}
+
+/// Calls of an honest guest in one measurement.
+const CALLS: usize = 201;
+
+/// Makes calls, which all must be answered. Returns the median of their times.
+fn median_call(adapter: &Adapter) -> Duration {
+    let mut times: Vec<_> = (0..CALLS)
+        .map(|_| {
+            let since = Instant::now();
+            assert!(is_answered(adapter));
+            since.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[CALLS / 2]
+}
+
+/// An attack, which is repeated until it is told to end. Refused connections are no failure.
+type Attack = fn(&Path, &str) -> io::Result<()>;
+
+/// Connects and says nothing.
+fn say_nothing(dir: &Path, _: &str) -> io::Result<()> {
+    let s = UnixStream::connect(dir.join("s"))?;
+    s.set_read_timeout(Some(Duration::from_millis(5)))?;
+    let _ = (&s).read(&mut [0]);
+    Ok(())
+}
+
+/// Makes the doorbell block.
+fn block_the_doorbell(dir: &Path, _: &str) -> io::Result<()> {
+    let (s, bell) = hostile(dir, &area());
+    make_blocking(&bell);
+    s.set_read_timeout(Some(Duration::from_millis(5)))?;
+    let _ = (&s).read(&mut [0; 64]);
+    Ok(())
+}
+
+/// Sends more descriptors than a message may have.
+fn hoard_descriptors(dir: &Path, _: &str) -> io::Result<()> {
+    let (s, _bell) = hostile(dir, &area());
+    let memory = memfd(c"memory", 4096)?;
+    for _ in 0..20 {
+        send_with_fds(&s, &message(MEMORY, 4096), &[memory.as_fd(); 16])?;
+    }
+    Ok(())
+}
+
+/// Truncates memory that a call then reads.
+fn truncate_memory(dir: &Path, _: &str) -> io::Result<()> {
+    let s = UnixStream::connect(dir.join("s"))?;
+    let adapter = Handshake::send(&s)?.finish(&s, |_, _| true)?;
+    let memory = open_memory(1 << 20);
+    send_with_fds(&s, &message(MEMORY, 1 << 20), &[memory.as_fd()])?;
+    let call = |call, a: [u64; 3]| {
+        let a = [UNIT, a[0], a[1], a[2], 0, 0, 0, 0, 0];
+        let _ = adapter.answer_locally(call, &a, || None, |_| ());
+        (call != PUT_TCE)
+            .then(|| adapter.begin_call(0, call, &a) && adapter.take_answer(0).is_some())
+    };
+    call(PUT_TCE, [0x1000, 3, 0]);
+    call(REG_CRQ, [0x1000, 4096, 0]);
+    ftruncate(&memory, 0)?;
+    call(SEND_CRQ, [INITIALIZE, 0, 0]);
+    Ok(())
+}
+
+/// Calls from all CPUs at once.
+fn flood(dir: &Path, _: &str) -> io::Result<()> {
+    let s = UnixStream::connect(dir.join("s"))?;
+    let adapter = Handshake::send(&s)?.finish(&s, |_, _| true)?;
+    for n in 0..20_000 {
+        let cpu = n % 64;
+        let _ = adapter.take_answer(cpu);
+        adapter.begin_call(cpu, 0x999, &[UNIT, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    Ok(())
+}
+
+/// Holds idle connections to the metrics page.
+fn idle_at_the_page(_: &Path, page: &str) -> io::Result<()> {
+    let all = (0..60).map(|_| TcpStream::connect(page)).collect::<io::Result<Vec<_>>>()?;
+    std::thread::sleep(Duration::from_millis(20));
+    drop(all);
+    Ok(())
+}
+
+/// Prints the medians, of which each pair is of one server. A second more, as once, is a failure.
+#[test]
+fn other_guests_are_served_beside_each_attack() {
+    let attacks: [(&str, Attack); 6] = [
+        ("silent connections", say_nothing),
+        ("blocking doorbell", block_the_doorbell),
+        ("hoarded descriptors", hoard_descriptors),
+        ("truncated memory", truncate_memory),
+        ("flood of calls", flood),
+        ("idle at the page", idle_at_the_page),
+    ];
+    for (name, attack) in attacks {
+        let dir = tempfile::tempdir().unwrap();
+        // A port that is free now, and most likely in a moment.
+        let page = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let page = page.to_string();
+        let server = hypervisor_with(dir.path(), ":", &["--metrics", &page]);
+        let (_s, honest) = guest(dir.path()).unwrap();
+        let alone = median_call(&honest);
+        let (ends, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let beside = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    let _ = attack(dir.path(), &page);
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            wait_for(|| rounds.load(Ordering::Relaxed) > 0);
+            let beside = median_call(&honest);
+            ends.store(true, Ordering::Relaxed);
+            beside
+        });
+        let rounds = rounds.load(Ordering::Relaxed);
+        println!("{name}: a call takes {beside:?} beside {rounds} rounds of it, {alone:?} alone");
+        assert!(beside < alone + Duration::from_millis(500));
+        drop(report(server));
+    }
 }

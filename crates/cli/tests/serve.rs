@@ -10,10 +10,12 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn refused(args: &[&str]) -> String {
     wrong(&[&["serve"], args].concat())
@@ -78,6 +80,26 @@ fn wrong_arguments_are_told_with_what_is_allowed() {
         refused(&["e1000", socket[0], socket[1], "--trace", "/nowhere/t"]),
         @"doorbell: /nowhere/t: No such file or directory (os error 2)"
     );
+}
+
+#[test]
+fn limits_of_clients_have_bounds() {
+    let limit = |option, value| refused(&["e1000", "--socket", "/nowhere/s", option, value]);
+    assert_snapshot!(limit("--hello-timeout", "0"), @r"
+    error: invalid value '0' for '--hello-timeout <SECONDS>': 0 is not in 1..=3600
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(limit("--newcomers", "256"), @r"
+    error: invalid value '256' for '--newcomers <N>': 256 is not in 1..=255
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(limit("--metrics-clients", "all"), @r"
+    error: invalid value 'all' for '--metrics-clients <N>': invalid digit found in string
+
+    For more information, try '--help'.
+    ");
 }
 
 #[test]
@@ -230,6 +252,14 @@ fn the_counts_are_shown_while_it_runs() {
     assert_eq!(reports[0]["ledger"]["mmio_reads"], 1);
 }
 
+/// Asks a server for its report. Returns the number of frames that have arrived.
+fn arrived(server: &mut Server) -> u64 {
+    server.signal("-USR1");
+    let out = server.0.stdout.as_mut().unwrap();
+    let shown = serde_json::Deserializer::from_reader(out).into_iter::<Value>().next();
+    shown.unwrap().unwrap()["ledger"]["arrived_frames"].as_u64().unwrap()
+}
+
 #[test]
 fn a_full_disk_ends_capture_and_trace_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -253,16 +283,9 @@ fn a_full_disk_ends_capture_and_trace_alone() {
     wait_for(|| said().lines().count() == 2);
     ask(&mut s, 4, &[0; 16]);
     // All frames are in the ledger, long after the files have ended.
-    let mut arrived = 0;
-    let mut out = server.0.stdout.take().unwrap();
-    wait_for(|| {
-        server.signal("-USR1");
-        let shown = serde_json::Deserializer::from_reader(&mut out).into_iter::<Value>().next();
-        arrived = shown.unwrap().unwrap()["ledger"]["arrived_frames"].as_u64().unwrap();
-        arrived == FRAMES as u64
-    });
+    wait_for(|| arrived(&mut server) == FRAMES as u64);
     server.signal("-TERM");
-    let last: Value = serde_json::from_reader(&mut out).unwrap();
+    let last: Value = serde_json::from_reader(server.0.stdout.as_mut().unwrap()).unwrap();
     assert_eq!(last["ledger"]["arrived_frames"], FRAMES);
     assert_eq!(server.0.wait().unwrap().code(), Some(1), "the files are not complete");
     let said = said();
@@ -274,6 +297,118 @@ fn a_full_disk_ends_capture_and_trace_alone() {
     let trace: Value =
         serde_json::from_slice(&std::fs::read(dir.path().join("trace.json")).unwrap()).unwrap();
     assert!(trace.as_array().unwrap().len() > 100);
+}
+
+/// Returns the value of a line of /proc/PID/status for each thread of a server.
+fn of_threads(server: &Server, key: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.0.id())).unwrap();
+    let value = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        text.lines().find_map(|l| l.strip_prefix(key)).unwrap_or_default().trim().to_owned()
+    };
+    tasks.map(value).collect()
+}
+
+/// Starts a server with a message on stderr, and waits until it is ready. Returns its messages.
+fn talkative(dir: &Path, more: &[&str]) -> (Server, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.args(["serve", "e1000", "--socket", "s"]).args(more).current_dir(dir);
+    command.stdout(Stdio::piped()).stderr(File::create(dir.join("err")).unwrap());
+    let server = Server(command.spawn().unwrap());
+    let said = || std::fs::read_to_string(dir.join("err")).unwrap();
+    wait_for(|| said().contains("is ready"));
+    (server, said())
+}
+
+#[test]
+fn every_thread_of_a_server_is_confined() {
+    const FILTERED: &str = "2";
+    let dir = tempfile::tempdir().unwrap();
+    let (server, said) = talkative(dir.path(), &[]);
+    let line = said.lines().find(|l| l.starts_with("doorbell: sandbox: ")).expect("it is told");
+    if line.contains("no seccomp") {
+        println!("skipped: {line}");
+        return;
+    }
+    drop(client(dir.path()));
+    let threads = of_threads(&server, "Seccomp:");
+    assert!(threads.len() > 1 && threads.iter().all(|s| s == FILTERED), "{threads:?}");
+    assert!(of_threads(&server, "NoNewPrivs:").iter().all(|s| s == "1"));
+    drop(server.stop("-TERM"));
+    let (server, said) = talkative(dir.path(), &["--no-sandbox"]);
+    assert!(!said.contains("sandbox"), "{said}");
+    assert!(of_threads(&server, "Seccomp:").iter().all(|s| s != FILTERED));
+    drop(server.stop("-TERM"));
+}
+
+/// A link to a directory is changed after the start: a server that is not confined makes its socket
+/// in the new one when the peer of the uplink has gone.
+#[test]
+fn a_confined_server_makes_no_name_elsewhere() {
+    for (more, elsewhere) in [(&[][..], false), (&["--no-sandbox"], true)] {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (a, b, link) = (dir.path().join("a"), other.path(), dir.path().join("link"));
+        std::fs::create_dir(&a).unwrap();
+        symlink("a", &link).unwrap();
+        let peer = UnixListener::bind(a.join("wire")).unwrap();
+        let all = [&["--uplink", "socket:link/wire"], more].concat();
+        let (server, said) = talkative(dir.path(), &all);
+        if said.contains("no Landlock") {
+            println!("skipped: this kernel has no Landlock");
+            return;
+        }
+        std::fs::remove_file(&link).unwrap();
+        symlink(b, &link).unwrap();
+        let s = client(dir.path());
+        drop((peer.accept().unwrap(), peer));
+        if elsewhere {
+            wait_for(|| b.join("wire").exists());
+        } else {
+            // It has noticed the end of the peer by the time of a second look at its wire.
+            for _ in 0..20 {
+                drop(UnixStream::connect(dir.path().join("s")));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            assert!(!b.join("wire").exists());
+        }
+        drop(s);
+        drop(server.stop("-TERM"));
+    }
+}
+
+/// The peer of the uplink goes and comes back, and a capture behind a link is finished.
+#[test]
+fn a_confined_server_does_all_its_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = dir.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("kept.pcapng"), "older").unwrap();
+    symlink("elsewhere/kept.pcapng", dir.path().join("wire.pcapng")).unwrap();
+    let peer = UnixListener::bind(dir.path().join("wire")).unwrap();
+    let more = ["--uplink", "socket:wire", "--capture", "wire.pcapng"];
+    let mut server = Server::start(dir.path(), &more);
+    let s = client(dir.path());
+    let send = |mut wire: UnixStream| {
+        wire.write_all(&60u32.to_be_bytes()).unwrap();
+        wire.write_all(&[0x55; 60]).unwrap();
+        wire
+    };
+    drop(send(peer.accept().unwrap().0));
+    std::fs::remove_file(dir.path().join("wire")).unwrap();
+    drop(peer);
+    // Now the server listens there.
+    let mut back = None;
+    wait_for(|| {
+        back = UnixStream::connect(dir.path().join("wire")).ok();
+        back.is_some()
+    });
+    let wire = send(back.unwrap());
+    wait_for(|| arrived(&mut server) == 2);
+    drop(wire);
+    drop(s);
+    drop(server.stop("-TERM"));
+    assert_eq!(pcap::read(elsewhere.join("kept.pcapng")).unwrap().frames.len(), 2);
+    assert!(std::fs::symlink_metadata(dir.path().join("wire.pcapng")).unwrap().is_symlink());
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub mod ovs;
 pub mod packet_socket;
 pub mod pcap;
 pub mod records;
+pub mod sandbox;
 pub mod shared;
 pub mod tap;
 

@@ -71,6 +71,7 @@ pub struct Guest {
 pub struct Newcomer {
     socket: UnixStream,
     since: Instant,
+    patience: Duration,
 }
 
 /// The state of a handshake.
@@ -80,21 +81,18 @@ pub enum Greeted {
     Guest(Box<Guest>),
     /// The message has not arrived.
     Waits(Newcomer),
-    /// It is not a plug-in, is of another version, or has said nothing for a second.
+    /// It is not a plug-in, is of another version, or has not introduced itself in time.
     Refused(ConnectionError),
 }
 
 impl Newcomer {
-    /// The time for the first message.
-    const PATIENCE: Duration = Duration::from_secs(1);
-
-    /// Takes a new connection.
+    /// Takes a new connection, with the time in which it has to introduce itself.
     ///
     /// # Errors
     /// If the socket cannot be made non-blocking.
-    pub fn new(socket: UnixStream) -> io::Result<Newcomer> {
+    pub fn new(socket: UnixStream, patience: Duration) -> io::Result<Newcomer> {
         socket.set_nonblocking(true)?;
-        Ok(Newcomer { socket, since: Instant::now() })
+        Ok(Newcomer { socket, since: Instant::now(), patience })
     }
 
     /// Completes the handshake if the message has arrived.
@@ -103,12 +101,10 @@ impl Newcomer {
         let n = match receive_with_fds(&self.socket, &mut input, &mut fds) {
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                let patient = self.since.elapsed() < Newcomer::PATIENCE;
-                let silent = io::Error::from(io::ErrorKind::TimedOut);
-                return if patient {
+                return if self.since.elapsed() < self.patience {
                     Greeted::Waits(self)
                 } else {
-                    Greeted::Refused(silent.into())
+                    Greeted::Refused(ConnectionError::Silent)
                 };
             }
             Err(e) => return Greeted::Refused(e.into()),

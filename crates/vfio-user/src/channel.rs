@@ -1,8 +1,7 @@
 //! The socket: messages with file descriptors, in both directions.
 //!
-//! The server waits for a client only until it reads its replies and answers a DMA by message, at
-//! most 5 s (QEMU's `x-msg-timeout`) in one turn of the server. A client that takes longer is
-//! disconnected.
+//! The server waits for a client only until it reads its replies and answers a DMA by message, for
+//! [`Limits::reply`] in one turn of the server. A client that takes longer is disconnected.
 //!
 //! Descriptors come with the bytes of the `sendmsg` that they were attached to, and `recvmsg` never
 //! reads past such bytes. So they belong to the message of the last byte of a read.
@@ -24,8 +23,22 @@ use std::time::{Duration, Instant};
 use std::{collections::VecDeque, mem::MaybeUninit, os::unix::net::UnixStream};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The longest wait for a client in one turn.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// The limits of a client's times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The time in which a client has to introduce itself.
+    pub hello: Duration,
+    /// The longest wait for a client in one turn of the server, for all its replies together.
+    pub reply: Duration,
+}
+
+impl Default for Limits {
+    /// Returns 5 s for both, as QEMU's `x-msg-timeout`.
+    fn default() -> Limits {
+        Limits { hello: Duration::from_secs(5), reply: Duration::from_secs(5) }
+    }
+}
+
 /// Bytes asked for in one read.
 const CHUNK: usize = 1 << 16;
 /// The most bytes of requests queued during a DMA by message.
@@ -43,6 +56,9 @@ pub enum ConnectionError {
     /// The system refused, or the client kept the server waiting.
     #[error("{0}")]
     Io(io::Error),
+    /// The client did not introduce itself in time.
+    #[error("it has not introduced itself in time")]
+    Silent,
     /// A page of the client's memory could not be accessed (SIGBUS).
     #[error("its memory is gone: a file was truncated, or the system has no memory left for it")]
     Memory,
@@ -106,7 +122,8 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(socket: UnixStream) -> io::Result<Channel> {
+    /// Takes a connection, with the longest wait for it in one turn.
+    pub(super) fn new(socket: UnixStream, patience: Duration) -> io::Result<Channel> {
         socket.set_nonblocking(true)?;
         Ok(Channel {
             socket,
@@ -124,7 +141,7 @@ impl Channel {
             remote_accesses: 0,
             spare: Vec::new(),
             broken: None,
-            patience: TIMEOUT,
+            patience,
             waited: Duration::ZERO,
         })
     }

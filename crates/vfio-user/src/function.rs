@@ -8,7 +8,7 @@
 //! as after power-on: device reset, initial configuration space, no maps, no eventfds. (The
 //! specification keeps the device's state for a reconnecting client; here it is a new machine.)
 
-use super::channel::{Channel, ConnectionError, Message};
+use super::channel::{Channel, ConnectionError, Limits, Message};
 use super::irq::{ERRORS, Irqs, KINDS};
 use super::message::{
     DeviceInfo, Errno, IrqInfo, MAX_BAR_ACCESS, MAX_DATA, MAX_FDS, Map, RegionInfo, Request,
@@ -20,7 +20,7 @@ use super::port::{Crossing, GuestPort, Observer};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time, fail_if};
 use doorbell_host_io::shared::{Access, width};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::{io, os::unix::net::UnixStream};
+use std::{io, os::unix::net::UnixStream, time::Instant};
 use zerocopy::{IntoBytes, native_endian::U64};
 
 /// Flags of `struct vfio_device_info`.
@@ -50,6 +50,9 @@ pub struct Function<D, W> {
     doorbell: DoorbellHandler<D, W>,
     /// The client has sent its version.
     negotiated: bool,
+    /// The time at which the client connected.
+    since: Instant,
+    limits: Limits,
     scratch: Vec<u8>,
 }
 
@@ -83,8 +86,17 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 device.mmio_write(port, at, r, 8, v);
             },
             negotiated: false,
+            since: Instant::now(),
+            limits: Limits::default(),
             scratch: Vec::new(),
         })
+    }
+
+    /// Replaces the limits of clients' times.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Function<D, W> {
+        self.limits = limits;
+        self
     }
 
     /// Replaces the handler of doorbells, which are register writes otherwise.
@@ -133,7 +145,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     /// If the socket cannot be made non-blocking.
     pub fn connect(&mut self, at: Time, client: UnixStream) -> io::Result<()> {
         self.disconnect(at);
-        self.port.channel = Some(Channel::new(client)?);
+        self.port.channel = Some(Channel::new(client, self.limits.reply)?);
+        self.since = Instant::now();
         Ok(())
     }
 
@@ -187,7 +200,12 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             let next = if stuck {
                 Err(ConnectionError::protocol("an eventfd that is full and blocks"))
             } else {
-                channel.request()
+                match channel.request() {
+                    Ok(None) if !self.negotiated && self.since.elapsed() >= self.limits.hello => {
+                        Err(ConnectionError::Silent)
+                    }
+                    next => next,
+                }
             };
             let done = match next {
                 Ok(Some(m)) => {

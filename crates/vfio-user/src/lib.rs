@@ -40,7 +40,7 @@ mod polled;
 mod port;
 mod wait;
 
-pub use channel::{ConnectionError, receive_with_fds, send_with_fds};
+pub use channel::{ConnectionError, Limits, receive_with_fds, send_with_fds};
 pub use function::{DoorbellHandler, Function};
 pub use pci::{Bar, BarOffset, Capability, Identity, PolledPages};
 pub use port::{Crossing, GuestPort, Observer};

@@ -1,14 +1,19 @@
 //! The surroundings of a served device: sockets, output, clock, and the bill that all parts share.
 
 use super::{bill::Bill, control::Control, metrics::Metrics};
+use crate::args::ClientLimits;
+use crate::progress::Interrupt;
 use crate::render::Format;
 use doorbell_hal::{Span, Time};
+use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 use std::io::{Write, stderr};
 use std::{cell::RefCell, fmt::Arguments, rc::Rc, time::Instant};
 
 /// Everything around a served device except its wire.
 pub(super) struct ServeContext {
+    /// Watched before anything is made that has to be removed.
+    pub(super) stop: Interrupt,
     pub(super) socket: Listener,
     pub(super) metrics: Option<Metrics>,
     pub(super) control: Option<Control>,
@@ -16,6 +21,9 @@ pub(super) struct ServeContext {
     pub(super) quiet: bool,
     /// Guests' memory is allocated when it is handed over.
     pub(super) populate: bool,
+    pub(super) limits: ClientLimits,
+    /// The confinement of the server when it is ready, if it is wanted.
+    pub(super) sandbox: Option<Sandbox>,
 }
 
 impl ServeContext {

@@ -11,7 +11,7 @@
 
 use super::context::{Clock, ServeContext, SharedBill};
 use super::{control::Control, metrics::Metrics, report::Report, uplink::MAX_FRAME};
-use crate::{DONE, Error, MISSED, failed, output::print, progress::Interrupt};
+use crate::{DONE, Error, MISSED, failed, output::print};
 use doorbell_hal::{DropReason, RxVerdict, Span, Time};
 use doorbell_host_io::shared::Guard;
 use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
@@ -156,8 +156,14 @@ pub(super) fn run<T: Transport>(
 ) -> Result<u8, Error> {
     let system = |e: io::Error| failed!("{e}");
     exact_timers();
+    // Before any thread is made, so that all are confined.
+    if let Some(sandbox) = &c.sandbox {
+        let refused = |e| failed!("the sandbox: {e}; --no-sandbox leaves it out");
+        let confined = sandbox.enter().map_err(refused)?;
+        c.notice(format_args!("sandbox: {confined}"));
+    }
     let _guard = Guard::new().map_err(system)?;
-    let stop = Interrupt::patient().map_err(system)?;
+    c.stop.lose_patience().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     flag::register(SIGUSR1, Arc::clone(&show)).map_err(system)?;
     flag::register(SIGUSR2, Arc::clone(&cable)).map_err(system)?;
@@ -171,7 +177,7 @@ pub(super) fn run<T: Transport>(
     };
     let (mut plugged, mut ready, mut listens_from) = (true, Vec::new(), Time::ZERO);
     c.notice(format_args!("{} is ready", t.report().device));
-    while !stop.came() {
+    while !c.stop.came() {
         if show.swap(false, Ordering::Relaxed)
             && let Err(e) = print(&t.report().show(c.format))
         {

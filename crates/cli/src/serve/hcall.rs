@@ -23,9 +23,6 @@ pub(super) const BUS: &str = "hypervisor calls";
 /// Turns after which a busy server also checks the sockets of its guests.
 const LISTENS: u32 = 256;
 
-/// The most connections that have not introduced themselves.
-const NEWCOMERS: usize = 8;
-
 pub(super) type Port = Partition<SharedBill>;
 
 /// A device model that partitions reach by hypervisor calls.
@@ -151,10 +148,10 @@ impl<D: Backend> Transport for Hcalls<D> {
 
     fn connect(&mut self, _: Time, socket: UnixStream, c: &ServeContext) -> io::Result<()> {
         // The oldest has had the most time.
-        if self.newcomers.len() == NEWCOMERS {
+        if self.newcomers.len() == usize::from(c.limits.newcomers) {
             self.newcomers.remove(0);
         }
-        self.newcomers.push(Newcomer::new(socket)?);
+        self.newcomers.push(Newcomer::new(socket, c.limits.hello())?);
         self.greet(c);
         Ok(())
     }

@@ -1,18 +1,16 @@
 //! The counts as a page for Prometheus (text format 0.0.4), over plain HTTP on any path.
-//! Connections are served between other work: a request that is incomplete after a second, or is
+//! Connections are served between other work: a request that is incomplete after some time, or is
 //! longer than 4 KiB, is dropped.
 
 use super::report::Report;
-use crate::{Error, error::plain, input};
+use crate::{Error, args::ClientLimits, error::plain, input};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-const MOST: usize = 8;
 const LONGEST: usize = 4096;
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Time after a failed accept during which there is no other.
 const REST: Duration = Duration::from_millis(100);
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
@@ -23,25 +21,28 @@ pub(super) struct Metrics {
     listener: TcpListener,
     waiting: Vec<(TcpStream, Vec<u8>, Instant)>,
     listens_from: Instant,
+    /// The most connections.
+    most: usize,
     /// The longest time for a request.
     patience: Duration,
 }
 
 impl Metrics {
-    pub(super) fn listen(address: &str) -> Result<Metrics, Error> {
+    pub(super) fn listen(address: &str, limits: &ClientLimits) -> Result<Metrics, Error> {
         let wrong = |e: std::io::Error| {
             let e = plain(&e);
             input!("--metrics {address}: {e}; allowed is a local address, such as 127.0.0.1:9100")
         };
         let listener = TcpListener::bind(address).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;
-        let (listens_from, patience) = (Instant::now(), PATIENCE);
-        Ok(Metrics { listener, waiting: Vec::new(), listens_from, patience })
+        let (listens_from, most) = (Instant::now(), limits.metrics_clients.into());
+        let patience = Duration::from_secs(limits.metrics_timeout.into());
+        Ok(Metrics { listener, waiting: Vec::new(), listens_from, most, patience })
     }
 
     /// Returns the descriptors to wait for.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let listens = self.waiting.len() < MOST && Instant::now() >= self.listens_from;
+        let listens = self.waiting.len() < self.most && Instant::now() >= self.listens_from;
         let listener = listens.then(|| self.listener.as_fd());
         self.waiting.iter().map(|(s, ..)| s.as_fd()).chain(listener)
     }

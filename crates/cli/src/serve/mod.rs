@@ -18,12 +18,15 @@ mod vfio;
 mod vio_devices;
 
 use crate::args::{Output, Serve};
-use crate::{Error, input, output::Capture};
+use crate::output::{Capture, parent};
+use crate::progress::Interrupt;
+use crate::{Error, failed, input};
 use bill::Bill;
 use context::{ServeContext, SharedBill};
 use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_bus::Meter;
+use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
 use std::{cell::RefCell, path::Path, rc::Rc};
@@ -145,7 +148,7 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
 }
 
 /// Opens pipe, wire, files, page and socket, in this order, so that wrong arguments are reported
-/// first.
+/// first. Watches for signals before it makes any of them.
 fn surroundings(
     args: &Serve,
     meter: Meter,
@@ -154,17 +157,40 @@ fn surroundings(
     path: &Path,
 ) -> Result<(SharedBill, ServeContext), Error> {
     let control = args.control.as_deref().map(Control::open).transpose()?;
-    let uplink = Uplink::open(&args.uplink)?;
+    let watch = || Interrupt::patient().map_err(|e| failed!("{e}"));
+    let (uplink, stop) = if args.uplink.starts_with("pcap:") {
+        // The capture may come from a pipe, and a signal ends the wait for it.
+        (Uplink::open(&args.uplink)?, watch()?)
+    } else {
+        let stop = watch()?;
+        (Uplink::open(&args.uplink)?, stop)
+    };
     let capture = args.capture.as_deref().map(|path| Capture::create(path, bits_per_second));
     let capture = capture.transpose()?;
     let trace = args.trace.as_deref().map(bill::Trace::create).transpose()?;
-    let metrics = args.metrics.as_deref().map(Metrics::listen).transpose()?;
+    let metrics = args.metrics.as_deref().map(|address| Metrics::listen(address, &args.limits));
+    let metrics = metrics.transpose()?;
     let place = format!("{option} {}", path.display());
     let socket = Listener::bind(path).map_err(Error::at(place))?;
     let Output { format, quiet } = args.output;
     let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
-    let populate = args.populate;
-    Ok((bill, ServeContext { socket, metrics, control, format, quiet, populate }))
+    let (populate, limits) = (args.populate, args.limits);
+    let sandbox = (!args.no_sandbox).then(|| sandbox(args, path));
+    let c =
+        ServeContext { stop, socket, metrics, control, format, quiet, populate, limits, sandbox };
+    Ok((bill, c))
+}
+
+/// Returns what a server needs when everything is open: the names of its sockets, which go at the
+/// end, and of a capture, which gets its place. The peer of a stream comes back.
+fn sandbox(args: &Serve, socket: &Path) -> Sandbox {
+    let wire = args.uplink.strip_prefix("socket:").map(Path::new);
+    // A link stays, and the file that it names is replaced.
+    let capture = args.capture.as_deref().map(|p| p.canonicalize().unwrap_or(p.to_owned()));
+    let files = [Some(socket), capture.as_deref(), wire];
+    let sandbox = Sandbox::default();
+    let sandbox = if wire.is_some() { sandbox.with_unix_sockets() } else { sandbox };
+    files.into_iter().flatten().map(parent).fold(sandbox, Sandbox::with_names_in)
 }
 
 /// Parses `wqe@N`: one WQE in N fails.

@@ -8,7 +8,7 @@ use super::event_loop::{AWAKE, NAP, Transport, run};
 use super::report::{Report, entries};
 use crate::{Error, input};
 use doorbell_hal::{Device, EventSource, RxVerdict, Time};
-use doorbell_vfio_user::{Bar, Function, GuestPort};
+use doorbell_vfio_user::{Bar, Function, GuestPort, Limits};
 use std::os::unix::net::UnixStream;
 use std::{io, os::fd::BorrowedFd, time::Duration};
 
@@ -67,6 +67,8 @@ pub(super) fn serve<D: Served>(
     c: ServeContext,
 ) -> Result<u8, Error> {
     let mut function = function.map_err(|e| input!("{e}"))?;
+    let reply = Duration::from_secs(c.limits.reply_timeout.into());
+    function = function.with_limits(Limits { hello: c.limits.hello(), reply });
     if c.populate {
         function = function.with_populated_memory();
     }

@@ -1,7 +1,7 @@
 //! A server in a process of its own, and a vfio-user client.
 
 use doorbell_vfio_user::send_with_fds;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -63,14 +63,23 @@ pub fn ask(s: &mut UnixStream, command: u16, body: &[u8]) -> Vec<u8> {
 
 /// Sends a message.
 pub fn send(s: &UnixStream, command: u16, body: &[u8], fds: &[BorrowedFd<'_>]) {
+    try_send(s, command, body, fds).unwrap();
+}
+
+/// Sends a message to a server that may have gone.
+pub fn try_send(
+    mut s: &UnixStream,
+    command: u16,
+    body: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
     let mut m = [1, 0].to_vec();
     m.extend(command.to_ne_bytes());
     m.extend((16 + body.len() as u32).to_ne_bytes());
     m.extend([0; 8]);
     m.extend(body);
-    let first = send_with_fds(s, &m, fds).unwrap();
-    let mut s = s;
-    s.write_all(&m[first..]).unwrap();
+    let first = send_with_fds(s, &m, fds)?;
+    s.write_all(&m[first..])
 }
 
 /// The body of a reply, or its errno.

@@ -64,7 +64,7 @@ impl Bench {
     fn new(kind: u32) -> Bench {
         let (socket, ours) = UnixStream::pair().unwrap();
         let offer = Handshake::send(&socket).unwrap();
-        let newcomer = Newcomer::new(ours).unwrap();
+        let newcomer = Newcomer::new(ours, Duration::from_secs(1)).unwrap();
         let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }, false) else {
             panic!("it is a plug-in");
         };

@@ -2,12 +2,25 @@
 
 use super::client::Client;
 use super::*;
-use crate::ConnectionError;
 use crate::message::{
     Access, HEADER, IrqInfo, MAX_MESSAGE, RegionInfo, ShortWrite, command, flag, write,
 };
+use crate::{ConnectionError, Limits};
 use std::io::Write;
+use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
+
+#[test]
+fn a_silent_client_is_dropped_unless_it_was_introduced() {
+    let limits = Limits { hello: Duration::ZERO, ..Limits::default() };
+    let (f, c) = connected();
+    let mut f = f.with_limits(limits);
+    assert_eq!(c.serve(&mut f).unwrap(), 0, "it has been introduced");
+    let (_silent, ours) = UnixStream::pair().unwrap();
+    f.connect(c.now, ours).unwrap();
+    assert!(matches!(c.serve(&mut f), Err(ConnectionError::Silent)));
+    assert!(!f.connected());
+}
 
 #[test]
 fn the_device_describes_itself() {

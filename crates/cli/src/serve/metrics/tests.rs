@@ -29,14 +29,22 @@ fn the_page_has_a_line_for_each_count() {
 
 #[test]
 fn idle_connections_are_not_polled_for() {
-    let mut m = Metrics::listen("127.0.0.1:0").unwrap();
+    const MOST: usize = 3;
+    let limits = ClientLimits {
+        hello_timeout: 1,
+        reply_timeout: 1,
+        newcomers: 1,
+        metrics_clients: MOST as u8,
+        metrics_timeout: 1,
+    };
+    let mut m = Metrics::listen("127.0.0.1:0", &limits).unwrap();
     m.patience = Duration::MAX;
     let address = m.listener.local_addr().unwrap();
     let _idle: Vec<_> = (0..MOST + 4).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut ready = Vec::new();
     let report = || unreachable!("nobody asks");
     while m.waiting.len() < MOST {
-        readable(&m.fds().collect::<Vec<_>>(), Some(PATIENCE), &mut ready).unwrap();
+        readable(&m.fds().collect::<Vec<_>>(), Some(Duration::from_secs(1)), &mut ready).unwrap();
         m.serve(&ready, report);
     }
     readable(&m.fds().collect::<Vec<_>>(), Some(Duration::ZERO), &mut ready).unwrap();
