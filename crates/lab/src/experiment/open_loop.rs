@@ -173,8 +173,15 @@ pub(crate) fn close<B: Bus, D: Device<B>, Dr>(
     mut close: impl FnMut(&mut Machine<B, D>, Dr),
 ) {
     let mut skipped = 0;
+    // A core that ended long before the others would wait for the device, which is as late as they.
+    let times = (0..cores.len()).map(|i| {
+        m.enter(i);
+        m.now()
+    });
+    let last = times.max().unwrap_or(Time::ZERO);
     for (i, core) in cores.into_iter().enumerate() {
         m.enter(i);
+        m.idle_until(last);
         close(m, core.driver);
         skipped += core.traffic.release(m);
     }
