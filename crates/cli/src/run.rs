@@ -188,6 +188,10 @@ fn certainty(window: &Window, about: &str) -> String {
 /// Adds the audit's verdict on a run.
 pub(crate) fn audit(doc: &mut Document, of: &str, result: &RunResult) {
     doc.gap();
+    if let [first, rest @ ..] = &result.measured.unfinished[..] {
+        doc.line(format!("{of}: ended at its limit of virtual time: {first}"));
+        rest.iter().for_each(|fact| doc.line(format!("  {fact}")));
+    }
     if result.measured.is_sound() {
         return doc.line(format!("{of}: audit ok: driver, device, bus and wire agree"));
     }

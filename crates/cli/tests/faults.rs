@@ -59,6 +59,7 @@ fn run(case: &Case, faults: &str, seed: u64) -> Value {
         "{}: {faults}",
         case.scenario
     );
+    assert_eq!(result["unfinished"], Value::Null, "{}: {faults}", case.scenario);
     result
 }
 
@@ -67,7 +68,7 @@ fn count(result: &Value, name: &str) -> u64 {
 }
 
 /// A fault once and again and again; that it struck each time. A connection that could not go on
-/// would not have come to its end, which is an error; an open-loop run says how much it has sent.
+/// would be `unfinished`; an open-loop run says how much it has sent.
 fn strikes(cases: &[Case], kinds: [&str; 2], name: &str) {
     for case in cases {
         for (faults, least) in kinds.into_iter().zip([1, 2]) {
@@ -284,4 +285,77 @@ fn lost_answers_and_endless_flaps_come_to_an_end() {
     let sets = ["--set", "traffic.packets=500", "--set", "run.cores=1"];
     let faults = ["--fault", "dma-fault@every=2", "--fault", "link-flap@every=1ms:10us"];
     assert_eq!(ends("mlx5-full-rate", &[sets, faults].concat()), Some(1), "it is stuck");
+}
+
+/// The `unfinished` of a run that was ended at its limit; the audit passes.
+fn unfinished(args: &[&str]) -> Value {
+    let args = [&["run", "-q", "--no-limits", "--format", "json"], args].concat();
+    let ran = doorbell(&args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+    let result: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(result["audit"], serde_json::json!([]), "{args:?}");
+    result["unfinished"].clone()
+}
+
+#[test]
+fn connections_that_cannot_close_are_an_outcome() {
+    let short = ["--set", "traffic.warmup=0ms", "--set", "traffic.duration=2ms"];
+    for scenario in ["e1000-send", "e1000-receive", "ibmveth-send"] {
+        let faults = ["--fault", "dma-fault@every=1"];
+        let waiting = unfinished(&[&[scenario], &short[..], &faults].concat());
+        let first = waiting[0].as_str().unwrap_or_else(|| panic!("{scenario} came to its end"));
+        assert!(first.starts_with("connections are open: "), "{scenario}: {first}");
+    }
+}
+
+#[test]
+fn packets_that_wait_for_too_long_are_an_outcome() {
+    let sets = ["traffic.packets=60000", "run.cores=1", "driver.mpwqe=off"];
+    let sets = sets.map(|set| ["--set", set]);
+    let args = [&["mlx5-full-rate", "--fault", "lost-interrupt@every=1"], sets.as_flattened()];
+    let waiting = unfinished(&args.concat());
+    let first = waiting[0].as_str().expect("it did not come to its end");
+    assert!(first.starts_with("core 0 waits for an interrupt, at "), "{first}");
+}
+
+#[test]
+fn a_run_for_people_says_what_waited() {
+    let sets = ["traffic.warmup=0ms", "traffic.duration=2ms"].map(|set| ["--set", set]);
+    let args = ["run", "e1000-send", "-q", "--no-limits", "--fault", "dma-fault@every=1"];
+    let shown = good(&[&args, sets.as_flattened()].concat());
+    assert!(shown.contains("e1000-send: ended at its limit of virtual time: connections"));
+    assert!(shown.contains("e1000-send: audit ok"), "{shown}");
+}
+
+/// A command of a core that is a minute behind the device runs out of time.
+#[test]
+fn a_core_that_ended_early_closes_its_queues() {
+    let set = ["traffic.packets=20000", "run.cores=4", "driver.mpwqe=on"];
+    let args = ["run", "mlx5-pktgen-64-gen3", "-q", "--no-limits", "--seed", "8", "--fault"];
+    let faults = "dma-fault@random=20,lost-interrupt@every=20";
+    let args = [&args[..], &[faults, "--set", set[0], "--set", set[1], "--set", set[2]]].concat();
+    let ran = doorbell(&args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+}
+
+#[test]
+fn entries_that_are_late_at_the_end_are_read() {
+    let sets = ["traffic.warmup=2ms", "traffic.duration=10ms", "run.watchdog=20ms"];
+    let faults = "late-completion@every=1922:1us,poisoned-completion@random=2310,\
+        poisoned-completion@every=719,late-completion@every=2:20ms";
+    let args = ["run", "ibmvnic-transactions", "-q", "--no-limits", "--seed", "78", "--fault"];
+    let args =
+        [&args[..], &[faults, "--set", sets[0], "--set", sets[1], "--set", sets[2]]].concat();
+    let ran = doorbell(&args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+}
+
+/// The watchdog acts although the link changes more often than it looks.
+#[test]
+fn flaps_do_not_keep_the_watchdog_from_a_hung_queue() {
+    let case = Case { sets: &["traffic.packets=20000", "run.cores=1"], ..MLX5_PLAIN };
+    let faults = "lost-interrupt@every=20,link-flap@every=4ms:100us";
+    let result = run(&case, faults, 0);
+    assert!(count(&result, "fault_tx_timeouts") > 0);
+    assert_eq!(count(&result, "wire_frames") + count(&result, "device_discarded"), 20_000);
 }

@@ -50,6 +50,13 @@ impl Plan {
         (!self.is_empty()).then_some(self.watchdog)
     }
 
+    /// Returns the longest time that a load may wait without an end, from its last packet on: ten
+    /// minutes, but no more than 100,000 times the watchdog's, which would only reset the device
+    /// again and again.
+    pub fn patience(&self) -> Span {
+        patience(self.watchdog)
+    }
+
     /// Starts to inject faults on the machine's first platform. Accesses to `spared` areas never
     /// fail, because a function is lost without its command queue.
     pub fn begin<B: Bus>(&self, bus: &mut B, spared: Vec<(Iova, u32)>) {
@@ -66,6 +73,10 @@ impl Plan {
         self.flaps.iter().for_each(|flap| f.add(at + flap.after, *flap));
         f
     }
+}
+
+fn patience(watchdog: Span) -> Span {
+    Span::from_ps(watchdog.ps().saturating_mul(100_000)).min(Span::from_ms(600_000))
 }
 
 /// A change of the link: its time, `true` for up, and `after` and `lasts` of a repeated flap.
@@ -206,6 +217,11 @@ impl<B: Bus, D: Device<B>> FaultSchedule<B, D> {
         plan.begin(&mut m.bus, spared);
         let at = doorbell_hal::Host::now(m);
         Some(FaultSchedule { flaps: plan.flaps(at), tell, limit })
+    }
+
+    /// Returns [`Plan::patience`] of its plan.
+    pub fn patience(&self) -> Span {
+        patience(self.limit)
     }
 
     /// Runs the device to the next change of the link and makes it.

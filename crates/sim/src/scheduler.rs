@@ -91,6 +91,11 @@ impl<Dr, Tr> Core<Dr, Tr> {
         state
     }
 
+    /// Takes the packet that the queue had no room for, at the end of a run.
+    pub fn take_held(&mut self) -> Option<Packet> {
+        self.held.take().map(|held| held.0)
+    }
+
     /// Creates a core that starts at time zero, with at most `in_flight` packets between driver and
     /// device (rounded up to a power of two).
     pub fn new(
@@ -114,7 +119,7 @@ impl<Dr, Tr> Core<Dr, Tr> {
     }
 }
 
-/// A run that cannot go on: cores wait for interrupts and nothing is under way.
+/// A core that waits, where nothing is under way or no end is in sight.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("core {core} waits for an interrupt that cannot come, at {at}{cause}")]
 pub struct Stuck {
@@ -127,6 +132,12 @@ pub struct Stuck {
 }
 
 impl Stuck {
+    /// Returns what waits, and the evidence, a line each.
+    pub fn facts(&self) -> Vec<String> {
+        let first = format!("core {} waits for an interrupt, at {}", self.core, self.at);
+        core::iter::once(first).chain(self.cause.lines().map(str::to_owned)).collect()
+    }
+
     /// Collects the evidence of a standstill in which `core` waits.
     fn of<B: Bus, D: Device<B>, Dr, Tr>(
         m: &mut Machine<B, D>,
@@ -144,16 +155,14 @@ const TURN: u32 = 64;
 const QUANTUM: Span = Span::from_ns(100);
 /// Completions handled in one poll (NAPI's weight).
 const BUDGET: u32 = 64;
-/// Checks by all watchdogs, without a frame between them, after which a run is stuck.
-const LOOKS: u64 = 4096;
-/// Time without a frame, while the link goes down and up, after which a run is stuck.
-const FRUITLESS: Span = Span::from_ms(600_000);
 
 /// The end of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All traffic has ended.
     Done,
+    /// Cores have waited for too long, because faults left no way on.
+    Unfinished(Stuck),
     /// `after_step` stopped the run.
     Stopped,
 }
@@ -180,9 +189,8 @@ where
             c.watchdog = Some(Watchdog::new(t.limit, m.now()));
         }
     }
-    let (mut looks, mut frames) = (0, 0);
-    // Frames at the last flap that found new ones, and its time.
-    let mut fruitful = (0, m.now());
+    // With faults: the time that all cores have waited, and the last event.
+    let (mut waited, mut last) = (Span::ZERO, m.now());
     let mut changes = 0;
     loop {
         let mut next = None;
@@ -197,34 +205,29 @@ where
         let event = m.next_event();
         if let Some(t) = &mut trouble {
             let first = event.min(next.map_or(Time::NEVER, |n| n.1));
-            if t.flaps.next() <= first
-                && t.flaps.next() < Time::NEVER
-                && (next, parked) != (None, None)
+            if next.is_some() {
+                last = last.max(first);
+            } else if waited > t.patience()
+                && let Some(i) = parked
             {
-                let now = t.flaps.next();
-                t.flap(m);
-                let sent = m.ledger().wire_frames;
-                if sent != fruitful.0 {
-                    fruitful = (sent, now);
-                }
-                if let (Some(i), true) = (parked, now.since(fruitful.1) > FRUITLESS) {
-                    return Err(Stuck::of(m, cores, i));
-                }
-                wake(cores, m, &mut changes);
-                continue;
+                return Ok(Ended::Unfinished(Stuck::of(m, cores, i)));
             }
             let watched = |c: &Core<Dr, Tr>| match c.state {
                 State::Finished => Time::NEVER,
                 _ => c.watchdog.as_ref().map_or(Time::NEVER, |w| w.next),
             };
             let due = cores.iter().map(watched).min().unwrap_or(Time::NEVER);
+            if t.flaps.next() <= first.min(due)
+                && t.flaps.next() < Time::NEVER
+                && (next, parked) != (None, None)
+            {
+                waited += idle(next, &mut last, t.flaps.next());
+                t.flap(m);
+                wake(cores, m, &mut changes);
+                continue;
+            }
             if due <= first && due < Time::NEVER {
-                let sent = m.ledger().wire_frames;
-                looks = if sent == frames { looks + 1 } else { 0 };
-                frames = sent;
-                if let (Some(i), true) = (parked, looks > LOOKS) {
-                    return Err(Stuck::of(m, cores, i));
-                }
+                waited += idle(next, &mut last, due);
                 m.run_device(due);
                 let failed = failed(&mut m.bus);
                 for c in cores.iter_mut().filter(|c| watched(c) <= due) {
@@ -274,6 +277,12 @@ where
         }
         wake(cores, m, &mut changes);
     }
+}
+
+/// Returns the time from the `last` event to that at `at`, if no core is to run `next`.
+fn idle(next: Option<(usize, Time)>, last: &mut Time, at: Time) -> Span {
+    let before = core::mem::replace(last, (*last).max(at));
+    if next.is_none() { last.since(before) } else { Span::ZERO }
 }
 
 /// Makes parked cores runnable from the time of their interrupt, which they take when they run.

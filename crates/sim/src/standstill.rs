@@ -18,6 +18,11 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
+    /// Returns the lines of the evidence.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// Collects the evidence from a machine that stands still. `back` is the number of packets
     /// whose buffers came back, if known.
     pub fn of<B: Bus, D: Device<B>>(m: &mut Machine<B, D>, back: Option<u64>) -> Cause {

@@ -169,16 +169,18 @@ impl<F> Channel<F> {
         fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
     }
 
-    /// Destroys the queues and releases all memory, with packets still queued.
-    pub fn close<H: Host>(mut self, h: &mut H)
+    /// Destroys the queues and releases all memory. Returns the counters, in which the packets
+    /// still queued are dropped.
+    pub fn close<H: Host>(mut self, h: &mut H) -> Stats
     where
         F: Firmware<H>,
     {
         if !self.reopening {
             self.destroy(h);
         }
-        self.sq.release(h);
+        let stats = self.sq.release(h);
         release_queues(h, self.eq, self.cq, self.others);
+        stats
     }
 
     fn destroy<H: Host>(&mut self, h: &mut H)

@@ -15,6 +15,7 @@ use doorbell_hal::{Alignment, Device, Host, Span, Time, fail_if};
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::{End, Endpoint, NapiContext};
+use doorbell_sim::standstill::Cause;
 use doorbell_sim::traffic::tcp::{
     App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair,
 };
@@ -318,7 +319,8 @@ where
     for e in &mut x.m.device.peer.ends {
         e.app.finish();
     }
-    let last = at + LONGEST_END;
+    let patience = if x.faults.is_empty() { LONGEST_END } else { x.faults.patience() };
+    let last = at + patience;
     // The last acknowledgment may be lost; the peer then repeats its segment.
     x.rules.lingers = x.rules.watchdog.is_some();
     loop {
@@ -331,14 +333,19 @@ where
         if done && x.m.device.peer.all_closed() {
             break;
         }
-        fail_if(at >= last, RunError::Unclosed)?;
+        if at >= last {
+            fail_if(x.faults.is_empty(), RunError::Unclosed)?;
+            o.unfinished = waiting(x);
+            x.m.device.peer.halt();
+            break;
+        }
     }
     o.audit = wrong(x.m, x.stations[0].endpoint.stack());
     for s in &mut x.stations {
         // The buffers belong to the partition of this core.
         x.m.enter(s.irq_core);
         let rest: Vec<_> = s.drain_queue().collect();
-        if !rest.is_empty() {
+        if !rest.is_empty() && o.unfinished.is_empty() {
             o.audit.push(format!("{} packets wait in the qdisc of closed connections", rest.len()));
         }
         rest.into_iter().for_each(|p| p.release(x.m));
@@ -347,7 +354,30 @@ where
     o.latency = latency(&x.m.device.peer);
     x.settle(at + Span::from_ms(10))?;
     o.faults = x.end();
+    if !o.unfinished.is_empty() {
+        // Frames that waited for the link.
+        x.settle(at + Span::from_ms(20))?;
+    }
     Ok(o)
+}
+
+/// Returns what waits in a run that is ended at its limit.
+fn waiting<B, D, Dr, E>(x: &mut Experiment<'_, B, D, Hosts, Dr, E>) -> Vec<String>
+where
+    B: Bus,
+    Wired<D, Hosts>: Device<B>,
+    E: HasStack,
+{
+    let here = x.stations[0].endpoint.stack().connections.iter();
+    let (here, there) = (here.map(|c| &c.socket), x.m.device.peer.ends.iter().map(|e| &e.socket));
+    let [open, peers] =
+        [here.filter(|s| !s.is_closed()).count(), there.filter(|s| !s.is_closed()).count()];
+    let first = format!(
+        "connections are open: {open} of the machine, {peers} of its peers, at {}",
+        x.m.now()
+    );
+    let cause = Cause::of(x.m, None);
+    std::iter::once(first).chain(cause.lines().map(str::to_owned)).collect()
 }
 
 fn latency(peers: &Hosts) -> Histogram {

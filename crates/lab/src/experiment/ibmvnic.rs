@@ -397,6 +397,10 @@ fn close(
     let now = m.now();
     m.enter(0);
     m.idle_until(now);
+    if faults.is_some() {
+        // Entries that are late.
+        m.flush_posted();
+    }
     for mut s in stations {
         // Frames whose interrupt was lost.
         while faults.is_some() && s.driver.poll(&mut m, 64, &mut s.endpoint) == Poll::Again {}

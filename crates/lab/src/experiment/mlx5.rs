@@ -193,8 +193,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     let mut o = open_loop::run(&mut m, &mut running, load, trouble, &before, end, watch)?;
     let mut driver = Stats::default();
     open_loop::close(&mut m, running, &mut o, |m, channel| {
-        driver.add(&channel.stats());
-        channel.close(m);
+        driver.add(&channel.close(m));
     });
     if let Some(hca) = Rc::into_inner(hca) {
         hca.into_inner().close(&mut m);

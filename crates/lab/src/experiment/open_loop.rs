@@ -105,6 +105,10 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
         watch::end(m, watch);
     }
     let ended = stuck_or_ended?;
+    let unfinished = match &ended {
+        scheduler::Ended::Unfinished(waits) => waits.facts(),
+        _ => Vec::new(),
+    };
     if let Some(why) = failed {
         return Err(RunError::Capture(why));
     }
@@ -136,7 +140,7 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     cores.iter().for_each(|c| latency.add(&c.latency));
     let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone());
     let (window, steady) = steady.unwrap_or_else(whole);
-    Ok(RunStats { latency, faults, ..RunStats::new(window, steady, counts) })
+    Ok(RunStats { latency, faults, unfinished, ..RunStats::new(window, steady, counts) })
 }
 
 /// Runs `load` through one driver on core 0, and takes it down with `end`. `lines` are its
@@ -173,8 +177,17 @@ pub(crate) fn close<B: Bus, D: Device<B>, Dr>(
     mut close: impl FnMut(&mut Machine<B, D>, Dr),
 ) {
     let mut skipped = 0;
-    for (i, core) in cores.into_iter().enumerate() {
+    // A core that ended long before the others would wait for the device, which is as late as they.
+    let times = (0..cores.len()).map(|i| {
         m.enter(i);
+        m.now()
+    });
+    let last = times.max().unwrap_or(Time::ZERO);
+    for (i, mut core) in cores.into_iter().enumerate() {
+        m.enter(i);
+        m.idle_until(last);
+        // Of a run that was ended.
+        core.take_held().into_iter().for_each(|p| p.release(m));
         close(m, core.driver);
         skipped += core.traffic.release(m);
     }

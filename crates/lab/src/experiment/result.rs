@@ -195,6 +195,9 @@ pub struct Measured {
     pub latency_of: &'static str,
     /// The checks that failed; empty if all counts agree.
     pub audit: Vec<String>,
+    /// The evidence of a run with faults that was ended at its limit; empty if the load came to
+    /// its end.
+    pub unfinished: Vec<String>,
 }
 
 impl Measured {
@@ -352,6 +355,9 @@ impl Serialize for Measured {
             |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
         out.serialize_entry("series", &Object(self.series.iter().map(|s| (s.name, points(s)))))?;
         out.serialize_entry("audit", &self.audit)?;
+        if !self.unfinished.is_empty() {
+            out.serialize_entry("unfinished", &self.unfinished)?;
+        }
         out.end()
     }
 }

@@ -47,7 +47,7 @@ pub enum RunError {
     /// Nothing is under way, or an interrupt line is high that nobody serves.
     #[error("{0}{1}")]
     Stuck(Stuck, Cause),
-    /// The connections did not close.
+    /// The connections of a run without faults did not close.
     #[error("connections were still open ten minutes after their end")]
     Unclosed,
     /// The receiver of the captured frames failed.
@@ -236,6 +236,9 @@ pub struct RunStats<T = ()> {
     pub bus_share: Vec<f64>,
     /// Failed checks; empty if all counts agree.
     pub audit: Vec<String>,
+    /// The evidence of a run with faults that was ended at its limit; empty if the load came to
+    /// its end.
+    pub unfinished: Vec<String>,
     /// The system's own totals.
     pub totals: T,
 }
@@ -252,6 +255,7 @@ impl RunStats {
             faults: None,
             bus_share: Vec::new(),
             audit: Vec::new(),
+            unfinished: Vec::new(),
             totals: (),
         }
     }
@@ -260,9 +264,20 @@ impl RunStats {
 impl<T> RunStats<T> {
     /// Adds the system's totals.
     pub(crate) fn with<U>(self, totals: U) -> RunStats<U> {
-        let RunStats { counts, window, steady, latency, series, faults, bus_share, audit, .. } =
-            self;
-        RunStats { counts, window, steady, latency, series, faults, bus_share, audit, totals }
+        let RunStats { counts, window, steady, latency, series, faults, bus_share, .. } = self;
+        let (audit, unfinished) = (self.audit, self.unfinished);
+        RunStats {
+            counts,
+            window,
+            steady,
+            latency,
+            series,
+            faults,
+            bus_share,
+            audit,
+            unfinished,
+            totals,
+        }
     }
 
     /// Sets the share of the bus in use, and checks that no direction carried more than it can.
@@ -309,6 +324,7 @@ impl<T> RunStats<T> {
             latency: self.latency,
             latency_of,
             audit: self.audit,
+            unfinished: self.unfinished,
         }
     }
 }

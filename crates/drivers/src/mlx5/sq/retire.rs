@@ -1,7 +1,7 @@
 //! Retiring WQEs by completions, waking, and the end of a queue.
 
 use super::{DmaEntry, Sq};
-use crate::Sink;
+use crate::{Sink, mlx5::Stats};
 use core::mem;
 use doorbell_hal::{Buf, CpuWork, Host};
 use doorbell_layout::mlx5::dbr;
@@ -136,10 +136,14 @@ impl Sq {
         h.store(&self.dbr, dbr::SEND, U32::ZERO);
     }
 
-    pub(in crate::mlx5) fn release<H: Host>(mut self, h: &mut H) {
+    /// Releases all memory. Returns the counters, in which the packets still queued are dropped.
+    pub(in crate::mlx5) fn release<H: Host>(mut self, h: &mut H) -> Stats {
         let left = self.fifo_head.wrapping_sub(self.fifo_tail);
-        self.release_entries(h, left, |h, buf, _, _| h.release(buf));
+        let packets = self.release_entries(h, left, |h, buf, _, _| h.release(buf));
+        let mut stats = self.stats();
+        stats.dropped += u64::from(packets);
         h.release_coherent(self.ring);
         h.release_coherent(self.dbr);
+        stats
     }
 }

@@ -15,6 +15,7 @@ fn a_run_without_packets_divides_by_nothing() {
         latency: Histogram::default(),
         latency_of: HANDED,
         audit: vec!["one".into()],
+        unfinished: vec![],
     };
     let of = Provenance {
         scenario: "x".into(),

@@ -60,6 +60,8 @@ pub struct Hosts {
     pub bad_checksums: u64,
     /// Frames with wrong payload.
     pub bad_payloads: u64,
+    /// Set when they neither send nor answer any more.
+    halted: bool,
 }
 
 impl Hosts {
@@ -76,6 +78,11 @@ impl Hosts {
             }
             self.timers.set(i, Some(at));
         }
+    }
+
+    /// Makes them silent for good, with their connections as they are.
+    pub fn halt(&mut self) {
+        self.halted = true;
     }
 
     /// Returns whether all connections are closed.
@@ -141,14 +148,14 @@ impl Hosts {
 impl EventSource for Hosts {
     fn next_due(&self) -> Option<Time> {
         let runs = self.runs.front().map_or(Time::NEVER, |r| r.0);
-        Some(self.timers.next().min(runs)).filter(|t| *t < Time::NEVER)
+        Some(self.timers.next().min(runs)).filter(|t| *t < Time::NEVER && !self.halted)
     }
 }
 
 impl Peer for Hosts {
     fn receive(&mut self, at: Time, bytes: &[u8], wire: &mut Wire) {
         // A station without flow control.
-        if pause_quanta(bytes).is_some() {
+        if pause_quanta(bytes).is_some() || self.halted {
             return;
         }
         let found = frame::read(bytes).and_then(|r| {
