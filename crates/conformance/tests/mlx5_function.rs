@@ -176,7 +176,9 @@ fn it_comes_up_again_and_again() {
         let channels: Vec<_> = (0..4)
             .map(|_| Channel::open(&mut h, Rc::clone(&hca), &Config::DEFAULT).unwrap())
             .collect();
-        channels.into_iter().for_each(|c| c.close(&mut h));
+        for c in channels {
+            c.close(&mut h);
+        }
         Rc::into_inner(hca).unwrap().into_inner().close(&mut h);
         assert_eq!(h.coherent, 0);
     }
