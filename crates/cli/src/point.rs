@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -51,14 +52,13 @@ struct Line {
 /// Returns the hash of the program and all that decides the numbers of a run: the value of each key
 /// of scenario and profile, the seed among them, and the bytes of the capture, wherever it is.
 fn key(program: &str, plan: &Plan, capture_sha256: Option<&str>) -> String {
-    let mut hash = Sha256::new();
-    hash.update(format!("{program}\n{}\n", plan.system.name));
+    let mut all = format!("{program}\n{}\n", plan.system.name);
     let decides = |(key, _): &(&Key, _)| key.kind != Kind::File;
     for (key, value) in plan.values.iter().filter(decides) {
-        hash.update(format!("{}={value}\n", key.name));
+        let _ = writeln!(all, "{}={value}", key.name);
     }
-    hash.update(capture_sha256.unwrap_or_default());
-    format!("{:x}", hash.finalize())
+    all += capture_sha256.unwrap_or_default();
+    format!("{:x}", Sha256::digest(all))
 }
 
 impl Point {

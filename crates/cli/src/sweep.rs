@@ -13,7 +13,7 @@ use crate::record::{Outcome, RecordFile, setting};
 use crate::render::{Cell, Document, Format, Record, SCHEMA, Table, amount, people};
 use crate::{DONE, Error, MISSED, input, range};
 use doorbell_lab::result::{Measured, rounded};
-use doorbell_lab::{Plan, Setting, hint, metrics, system::System};
+use doorbell_lab::{Plan, Setting, cores, hint, metrics, on_threads, system::System};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -214,18 +214,16 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let is_axis = |key: &str| over.iter().chain(&across).any(|a| a.key == key);
     let of_record = columns_of(&plans, is_axis);
     let (rows, n) = (&rows[part.clone()], columns.len());
-    let own = plans.into_iter().skip(part.start * n).take(part.len() * n);
-    let point = |plan: Plan| {
-        let columns = of_record(&plan);
-        Point::new(plan, columns)
-    };
-    let points = own.map(point).collect::<Result<Vec<_>, Error>>()?;
+    let own = &plans[part.start * n..part.end * n];
+    // Hashing all values takes most of the time of a plan.
+    let point = |_, plan: &Plan| Point::new(plan.clone(), of_record(plan));
+    let points = on_threads(cores(), own, point)?;
     let plans: Vec<&Plan> = points.iter().map(|point| &point.plan).collect();
     if args.plan {
         if plans.iter().any(|p| p.capture() == Some("-")) {
             return Err(input!("--plan: a point that runs later cannot read stdin again"));
         }
-        print(&points.iter().map(Point::line).collect::<Result<String, _>>()?)?;
+        print(&on_threads(cores(), &points, |_, point| point.line())?.concat())?;
         return Ok(DONE);
     }
     let runner = Runner::new(&args.points, args.out.is_some(), args.output.quiet)?;
