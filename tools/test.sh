@@ -27,6 +27,7 @@ if [ -z "$reasons" ]; then
     step "tools" tools/test-tools.sh
     step "cargo test, built" cargo test --workspace --no-run "$@"
     step "cargo test" cargo test --workspace --no-fail-fast "$@"
+    step "models" tools/models.sh
     step "python" tools/test-python.sh
     # The tables and plots of the documents are what the commands above them print.
     step "cargo build --release" cargo build --release --quiet --package doorbell-cli

@@ -9,10 +9,10 @@
 //! but the answer.
 
 use super::PluginStats;
+use crate::words::{AtomicU32, AtomicU64, Words, fence, sleep, wake};
 use doorbell_hal::{Hcall, HcallReturn};
-use doorbell_host_io::shared::{Window, memfd, seal};
-use rustix::thread::futex::{self, Flags, Timespec};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use doorbell_host_io::shared::memfd;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{fs::File, hint::spin_loop, io};
 
@@ -35,7 +35,7 @@ pub(super) const RING: usize = QUEUES + 4096;
 /// Bytes of the call area.
 pub const CALL_AREA_BYTES: usize = RING + super::send_ring::RING_BYTES;
 /// Offsets in the head.
-const SLEEPS: usize = 0;
+pub(super) const SLEEPS: usize = 0;
 const TABLE_CALLS: usize = 8;
 const TABLE_ENTRIES: usize = 16;
 pub(super) const SIGNAL_CALLS: usize = 24;
@@ -47,22 +47,22 @@ pub(super) const HELD: usize = 56;
 pub(super) const TAIL: usize = 128;
 pub(super) const HEAD_OF_RING: usize = 192;
 /// Offsets in a slot.
-const STATE: usize = 0;
-const CALL: usize = 8;
-const ARGUMENTS: usize = 16;
-const STATUS: usize = 88;
-const RETURNED: usize = 96;
+pub(super) const STATE: usize = 0;
+pub(super) const CALL: usize = 8;
+pub(super) const ARGUMENTS: usize = 16;
+pub(super) const STATUS: usize = 88;
+pub(super) const RETURNED: usize = 96;
 
 /// Time for which a CPU polls before it sleeps.
 const POLL: Duration = Duration::from_micros(30);
-/// Time in ns after which a sleeping CPU checks that the server still runs.
-const SLEEP_NS: i64 = 50_000_000;
+/// Time after which a sleeping CPU checks that the server still runs.
+const SLEEP: Duration = Duration::from_millis(50);
 /// The longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Memory shared by the plug-in and the server of a guest.
 #[derive(Debug)]
-pub(super) struct CallArea(Window);
+pub(super) struct CallArea(Words);
 
 impl CallArea {
     /// Creates a call area. Returns it and the file to share.
@@ -73,7 +73,12 @@ impl CallArea {
 
     /// Maps the call area of another process, which must not be able to shorten it.
     pub(super) fn open(file: &File) -> io::Result<CallArea> {
-        Ok(CallArea(open_sealed(file, CALL_AREA_BYTES)?))
+        Ok(CallArea(Words::map(file, CALL_AREA_BYTES)?))
+    }
+
+    #[cfg(all(test, loom))]
+    pub(super) fn of(words: Words) -> CallArea {
+        CallArea(words)
     }
 
     /// Returns true once an access has found a page without memory.
@@ -105,7 +110,7 @@ impl CallArea {
         words.into_iter().enumerate().for_each(|(i, v)| self.store(at + 8 * i, v));
     }
 
-    const fn slot_of(cpu: usize) -> usize {
+    pub(super) const fn slot_of(cpu: usize) -> usize {
         HEAD + cpu % CPUS * SLOT
     }
 
@@ -138,8 +143,7 @@ impl CallArea {
             let slept = state.compare_exchange(ASKED, WAITED, Ordering::AcqRel, Ordering::Acquire);
             if slept != Err(ANSWERED) {
                 // It may end for any reason: the loop checks the state again.
-                let limit = Timespec { tv_sec: 0, tv_nsec: SLEEP_NS };
-                let _ = futex::wait(state, Flags::empty(), WAITED, Some(&limit));
+                sleep(state, WAITED, SLEEP);
                 if gone() || since.elapsed() > TIMEOUT {
                     return None;
                 }
@@ -206,7 +210,7 @@ impl CallArea {
         let state = self.word32(at + STATE);
         if state.swap(ANSWERED, Ordering::AcqRel) == WAITED {
             // The CPU checks the state at the latest after its sleep.
-            let _ = futex::wake(state, Flags::empty(), 1);
+            wake(state);
         }
     }
 
@@ -230,14 +234,5 @@ impl CallArea {
     }
 }
 
-/// Maps a memory file that is sealed, or can be, against shrinking.
-pub(super) fn open_sealed(file: &File, len: usize) -> io::Result<Window> {
-    if !seal(file) {
-        let why = "shared memory that is not sealed against shrinking";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-    }
-    Window::map(file, 0, len, true)
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

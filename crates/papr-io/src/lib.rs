@@ -21,9 +21,12 @@
 mod adapter;
 mod call_area;
 mod irq_masks;
+#[cfg(all(test, loom))]
+mod models;
 mod partition;
 mod send_ring;
 mod table;
+mod words;
 
 pub use adapter::{Adapter, Answer, Handshake, LocalResult, WellFormed, arguments};
 pub use call_area::{CALL_AREA_BYTES, CPUS};

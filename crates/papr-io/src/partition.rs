@@ -644,5 +644,5 @@ impl<W: Observer> Port for Partition<W> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
