@@ -284,7 +284,7 @@ fn lost_answers_and_endless_flaps_come_to_an_end() {
     assert_eq!(ends("ibmvnic-bulk", &args), Some(0));
     let sets = ["--set", "traffic.packets=500", "--set", "run.cores=1"];
     let faults = ["--fault", "dma-fault@every=2", "--fault", "link-flap@every=1ms:10us"];
-    assert_eq!(ends("mlx5-full-rate", &[sets, faults].concat()), Some(1), "it is stuck");
+    assert_eq!(ends("mlx5-full-rate", &[sets, faults].concat()), Some(0));
 }
 
 /// The `unfinished` of a run that was ended at its limit; the audit passes.
