@@ -174,42 +174,6 @@ fn the_same_seed_gives_the_same_bytes_and_another_draws_others() {
     }
 }
 
-/// Any of them at once, at random times.
-#[test]
-fn random_faults_on_every_system() {
-    let full = std::env::var("DOORBELL_FULL").is_ok_and(|v| v == "1");
-    let mut state = 1u64;
-    let mut draw = |from: u64, to: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        from + (state >> 33) % (to - from)
-    };
-    for seed in 0..if full { 40 } else { 1 } {
-        for case in [
-            MLX5,
-            E1000_SEND,
-            E1000_PACKETS,
-            AXIENET,
-            AXIENET_BURSTS,
-            IBMVETH_SEND,
-            IBMVETH_RECEIVE,
-            IBMVNIC,
-        ] {
-            let all = [
-                format!("lost-interrupt@random={}", draw(3, 60)),
-                format!("late-completion@random={}:{}us", draw(10, 200), draw(1, 400)),
-                format!("poisoned-completion@random={}", draw(20, 500)),
-                format!("dma-fault@random={}", draw(200, 5000)),
-                format!("link-flap@{}us:{}us", draw(10, 9000), draw(1, 2000)),
-            ];
-            let n = draw(1, 32);
-            let some: Vec<String> =
-                all.into_iter().enumerate().filter(|(i, _)| n >> i & 1 == 1).map(|a| a.1).collect();
-            run(&case, &some.join(","), seed);
-        }
-    }
-}
-
 #[test]
 fn wrong_faults_say_what_is_allowed() {
     let fault = |f| wrong(&["run", "mlx5-pktgen-64", "--fault", f]);

@@ -1,14 +1,15 @@
 //! The README and the documents show what the commands print: each `console` block is run, those of
 //! a file one after another in one directory, and its output must be what stands there.
-//! `DOORBELL_README=write` writes it anew.
+//! `DOORBELL_README=write` writes it anew. `DOORBELL_PROGRAMS` is a directory with another build.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Returns the output of `line`, typed in `dir`.
 fn shell(line: &str, dir: &Path) -> String {
-    let bin = Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let own = || Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap().into();
+    let programs = std::env::var_os("DOORBELL_PROGRAMS").map_or_else(own, PathBuf::from);
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
     let ran = Command::new("sh")
         .args(["-c", &format!("{line} 2>&1")])
         .current_dir(dir)
