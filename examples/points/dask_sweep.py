@@ -14,11 +14,9 @@ from distributed import Client, LocalCluster, SSHCluster
 
 def main(hosts):
     if hosts:
-        worker = {"nthreads": 1, "n_workers": -1}
+        # A worker has a thread for each core of its host; points run beside each other in these.
         cluster = SSHCluster(
-            [hosts[0], *hosts],
-            worker_options=worker,
-            scheduler_options={"port": 0, "dashboard_address": ":0"},
+            [hosts[0], *hosts], scheduler_options={"port": 0, "dashboard_address": ":0"}
         )
     else:
         cluster = LocalCluster(threads_per_worker=1, dashboard_address=None)

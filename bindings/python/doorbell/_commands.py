@@ -148,8 +148,10 @@ def sweep(
     if client is not None:
         if out is None or jobs is not None:
             raise TypeError("with `client`, `out` is required and `jobs` is the cluster's")
+        if isinstance(capture, str | os.PathLike):
+            capture = os.path.abspath(capture)
         points = plan(scenario, over, profile=profile, set=set, seed=seed, capture=capture)
-        kept = None if cache is None else os.fspath(cache)
+        kept = None if cache is None else os.path.abspath(cache)
         return _dask.distribute(client, points, out, kept, chunk)
     with arguments(scenario, profile, set, seed, capture) as args:
         return _swept("sweep", *args, *_over(over), *_kept(cache, jobs))

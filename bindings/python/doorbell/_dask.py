@@ -39,13 +39,16 @@ def _hash(points: Sequence[str]) -> str:
 
 def _size(points: Sequence[str]) -> int:
     """Returns how many points are a second of work for one core, by running some of them."""
+    # The first run has costs of its own.
+    _commands.point(points[:1], jobs=1)
     # Points at equal distances: the first ones of a sweep may be the smallest.
     n = 1
     while n < len(points):
         some = points[:: len(points) // n][:n]
-        began = time.perf_counter()
+        # Of the processor, so that a busy machine does not make chunks small.
+        began = time.process_time()
         _commands.point(some, jobs=1)
-        spent = time.perf_counter() - began
+        spent = time.process_time() - began
         if spent > LEAST / 4:
             return max(1, round(n * LEAST / spent))
         n *= 2

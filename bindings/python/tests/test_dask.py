@@ -1,5 +1,6 @@
 """Sweeps on a Dask cluster of this machine. Nothing here asserts a time."""
 
+import asyncio
 import os
 import pathlib
 import signal
@@ -141,10 +142,116 @@ def test_a_mistake_is_told_before_anything_is_sent(client, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_example_runs(tmp_path):
+def test_a_capture_is_found_by_workers_elsewhere(client, tmp_path, monkeypatch):
+    from scapy.all import Ether, wrpcap
+
+    # The workers were started in another directory.
+    monkeypatch.chdir(tmp_path)
+    wrpcap("wire.pcap", [Ether() / bytes(100)])
+    over = {"traffic.rounds": [1, 2, 3]}
+    here = {"capture": "wire.pcap", "client": client, "chunk": 1}
+    frame = doorbell.sweep("mlx5-replay", over, out="out", cache="kept", **here)
+    assert len(frame.compute()) == 3 and sorted(os.listdir()) == ["kept", "out", "wire.pcap"]
+
+
+def test_a_capture_that_workers_lack_is_told(client, tmp_path, monkeypatch):
+    from scapy.all import Ether, wrpcap
+
+    file = tmp_path / "wire.pcap"
+    wrpcap(str(file), [Ether() / bytes(100)])
+    distribute = doorbell._dask.distribute
+
+    def without(*args):
+        file.unlink()
+        return distribute(*args)
+
+    monkeypatch.setattr(doorbell._dask, "distribute", without)
+    with pytest.raises(doorbell.InputError, match=f"{file}: No such file"):
+        doorbell.sweep(
+            "mlx5-replay",
+            {"traffic.rounds": [1, 2]},
+            capture=file,
+            client=client,
+            out=tmp_path / "out",
+            chunk=1,
+        )
+    assert os.listdir(tmp_path / "out") == ["_doorbell.json"]
+
+
+def run_example(where, *hosts, **environment):
     example = pathlib.Path(__file__).parents[3] / "examples" / "points" / "dask_sweep.py"
     told = subprocess.run(
-        [sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, example, *hosts],
+        cwd=where,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
     )
+    assert told.returncode == 0, told.stderr
     assert {"trains", "dim"} <= set(told.stdout.split()), told.stdout
-    assert list((tmp_path / "random-loads").glob("part-*.parquet"))
+    assert list((where / "random-loads").glob("part-*.parquet"))
+
+
+def test_the_example_runs(tmp_path):
+    run_example(tmp_path)
+
+
+async def serve_ssh(ssh):
+    """Runs the commands of who has the key in `ssh`, on a free port of the loopback interface."""
+    import asyncssh
+
+    async def run(process):
+        child = await asyncio.create_subprocess_shell(
+            process.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        await process.redirect(stdout=child.stdout, stderr=child.stderr)
+        try:
+            process.exit(await child.wait())
+        finally:
+            # A cluster that closes its connection means the end of what it started.
+            if child.returncode is None:
+                child.terminate()
+
+    for key in ("host", "user"):
+        made = asyncssh.generate_private_key("ssh-ed25519")
+        made.write_private_key(ssh / key)
+        made.write_public_key(ssh / f"{key}.pub")
+    server = await asyncssh.listen(
+        "127.0.0.1",
+        0,
+        server_host_keys=[ssh / "host"],
+        authorized_client_keys=str(ssh / "user.pub"),
+        process_factory=run,
+        encoding=None,
+    )
+    port = server.get_port()
+    (ssh / "known_hosts").write_text(f"[127.0.0.1]:{port} {(ssh / 'host.pub').read_text()}")
+    (ssh / "config").write_text(
+        f"Host here\nHostname 127.0.0.1\nPort {port}\nIdentityFile {ssh}/user\n"
+        f"UserKnownHostsFile {ssh}/known_hosts\n"
+    )
+    return server
+
+
+@pytest.fixture
+def home(tmp_path):
+    """The home directory of a user who reaches this machine by SSH under the name `here`."""
+    ssh = tmp_path / "home" / ".ssh"
+    ssh.mkdir(parents=True, mode=0o700)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(serve_ssh(ssh), loop).result()
+    yield ssh.parent
+    loop.call_soon_threadsafe(server.close)
+    asyncio.run_coroutine_threadsafe(server.wait_closed(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_the_example_runs_over_ssh(tmp_path, home):
+    run_example(tmp_path, "here", HOME=str(home))
