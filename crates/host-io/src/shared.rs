@@ -8,6 +8,8 @@
 
 mod eventfd;
 mod guard;
+#[cfg(kani)]
+mod proofs;
 mod received;
 mod window;
 
