@@ -8,6 +8,8 @@
 
 mod eventfd;
 mod guard;
+#[cfg(miri)]
+mod miri;
 #[cfg(kani)]
 mod proofs;
 mod received;
