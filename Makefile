@@ -9,15 +9,16 @@ test:
 test-guest:
 	tools/test-guest.sh
 
-# Form and lints of Rust, Python and the shell scripts, and the crates that can be published, without
-# running anything. Installs what it needs, too.
+# Form and lints of Rust, Python and the shell scripts, the rules for dependencies, and the crates
+# that can be published, without running anything. Installs what it needs, too.
 check:
 	tools/install-test-deps.sh check
 	cargo fmt --all --check
 	tools/lint.sh
+	tools/deny.sh
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked
-	cargo package --quiet --allow-dirty --no-verify -p doorbell-hal -p doorbell-layout \
+	cargo package --quiet --locked --allow-dirty --no-verify -p doorbell-hal -p doorbell-layout \
 	    -p doorbell-packet -p doorbell-moderation
 
 build:
@@ -25,7 +26,7 @@ build:
 
 # Printed, never asserted: instructions by Callgrind, ratios within one process, rates of `doorbell live`.
 bench:
-	cargo bench --workspace
+	cargo bench --workspace --locked
 
 # The tables and plots of the documents, made anew.
 docs: build

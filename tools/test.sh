@@ -25,11 +25,11 @@ fi
 if [ -z "$reasons" ]; then
     export DOORBELL_FULL=1
     step "tools" tools/test-tools.sh
-    step "cargo build --release" cargo build --release --quiet --package doorbell-cli
-    step "cargo test, built" cargo test --workspace --no-run "$@"
+    step "cargo build --release" cargo build --release --locked --quiet --package doorbell-cli
+    step "cargo test, built" cargo test --workspace --locked --no-run "$@"
     # The commands of the documents take half the time.
     export DOORBELL_PROGRAMS="${CARGO_TARGET_DIR:-$PWD/target}/release"
-    step "cargo test" cargo test --workspace --no-fail-fast "$@"
+    step "cargo test" cargo test --workspace --locked --no-fail-fast "$@"
     step "models" tools/models.sh
     step "python" tools/test-python.sh
     # The tables and plots of the documents are what the commands above them print.
@@ -53,4 +53,4 @@ if [ "${CI:-}" = true ]; then
     exit 1
 fi
 unset DOORBELL_FULL
-exec cargo test --workspace "$@"
+exec cargo test --workspace --locked "$@"

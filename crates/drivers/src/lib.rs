@@ -27,6 +27,8 @@ extern crate alloc;
 mod bql;
 mod common;
 mod error;
+#[cfg(kani)]
+mod proofs;
 
 pub mod axienet;
 pub mod e1000;

@@ -19,7 +19,7 @@ pub(crate) fn libraries(file: &[u8]) -> Result<Vec<String>, object::Error> {
     };
     for segment in segments {
         let Some(table) = segment.dynamic(endian, file)? else { continue };
-        let with = |tag: u32| table.iter().filter(move |d| d.d_tag(endian) == u64::from(tag));
+        let with = |tag| table.iter().filter(move |d| d.d_tag(endian) == tag);
         let strings = with(elf::DT_STRTAB).find_map(|d| at(d.d_val(endian)));
         let name = |d: &elf::Dyn64<Endianness>| {
             let rest = strings?.get(d.d_val(endian) as usize..)?;

@@ -93,8 +93,8 @@ pub(crate) fn object(program: &[Instruction]) -> Result<Vec<u8>, Error> {
         weak: false,
         section: SymbolSection::Section(section),
         flags: SymbolFlags::Elf {
-            st_info: elf::STB_GLOBAL << 4 | elf::STT_FUNC,
-            st_other: elf::STV_DEFAULT,
+            st_info: elf::STB_GLOBAL | elf::STT_FUNC,
+            st_other: elf::STV_DEFAULT.into(),
         },
     });
     file.write().map_err(|e| Error::Io {

@@ -8,6 +8,10 @@
 
 mod eventfd;
 mod guard;
+#[cfg(miri)]
+mod miri;
+#[cfg(kani)]
+mod proofs;
 mod received;
 mod window;
 

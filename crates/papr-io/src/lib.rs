@@ -24,6 +24,8 @@ mod irq_masks;
 #[cfg(all(test, loom))]
 mod models;
 mod partition;
+#[cfg(kani)]
+mod proofs;
 mod send_ring;
 mod table;
 mod words;

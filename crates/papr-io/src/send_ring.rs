@@ -18,7 +18,7 @@ pub const SENDS: usize = if cfg!(loom) { 2 } else { 512 };
 pub(super) const SEND: usize = 640;
 pub(super) const RING_BYTES: usize = SENDS * SEND;
 /// Offset of the array in a send, after call and nine arguments.
-const ARRAY: usize = 128;
+pub(super) const ARRAY: usize = 128;
 /// The most queues of an adapter that sends may be posted for.
 pub(super) const SEND_QUEUES: usize = if cfg!(loom) { 2 } else { 64 };
 /// Bytes of a row: handle, flag for receive buffers, limit of descriptors.
@@ -50,11 +50,11 @@ pub(super) fn descriptors(call: u64, a: &[u64; 9]) -> Option<usize> {
 pub(super) type PostedCounts = [(u64, u64); SEND_QUEUES];
 
 impl CallArea {
-    fn row(n: usize) -> usize {
+    pub(super) fn row(n: usize) -> usize {
         QUEUES + n % SEND_QUEUES * ROW
     }
 
-    fn slot(n: u64) -> usize {
+    pub(super) fn slot(n: u64) -> usize {
         RING + (n % SENDS as u64) as usize * SEND
     }
 

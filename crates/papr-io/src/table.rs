@@ -12,7 +12,7 @@ use doorbell_layout::ibmvnic::status::{PARAMETER, SUCCESS};
 use std::{fs::File, io, ops::Range};
 
 /// Entries of an adapter's window: 256 MiB, as for QEMU's logical LAN.
-const ENTRIES: u64 = 65_536;
+pub(super) const ENTRIES: u64 = 65_536;
 const READ: u64 = 1;
 const WRITE: u64 = 2;
 const PAGE: u64 = 4096;
@@ -51,7 +51,7 @@ impl Table {
     }
 
     /// Returns the index of the first of `count` entries, if all exist.
-    fn inside(ioba: u64, count: u64) -> Option<u64> {
+    pub(super) fn inside(ioba: u64, count: u64) -> Option<u64> {
         let first = ioba / PAGE;
         first.checked_add(count).is_some_and(|end| end <= ENTRIES).then_some(first)
     }

@@ -224,5 +224,7 @@ pub(super) fn write(
     }
 }
 
+#[cfg(kani)]
+mod proofs;
 #[cfg(test)]
 mod tests;

@@ -369,5 +369,7 @@ impl ConfigSpace {
     }
 }
 
+#[cfg(kani)]
+mod proofs;
 #[cfg(test)]
 mod tests;

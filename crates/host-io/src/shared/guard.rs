@@ -11,7 +11,6 @@
 //! which its owner can change at any time. A second thread therefore signals the guarded one ten
 //! times a second, which ends such a wait with EINTR.
 
-use rustix::param::page_size;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -181,12 +180,13 @@ impl Drop for Guard {
 }
 
 /// Returns the size of the smallest pages of a mapping.
+#[cfg(not(miri))]
 pub(super) fn page_of(file: impl rustix::fd::AsFd) -> io::Result<usize> {
     const HUGETLBFS: i64 = 0x9584_58f6;
     let system = rustix::fs::fstatfs(file)?;
     #[allow(clippy::unnecessary_cast, reason = "the type depends on the architecture")]
     let huge = (system.f_type as i64 == HUGETLBFS).then_some(system.f_bsize as usize);
-    Ok(huge.unwrap_or_else(page_size))
+    Ok(huge.unwrap_or_else(rustix::param::page_size))
 }
 
 #[cfg(test)]

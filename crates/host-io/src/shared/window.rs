@@ -6,9 +6,16 @@
 //! is released and each read acquired: writes are seen in their order, as a device's posted writes
 //! are on a bus. The file may shrink, or the system run out of memory: see [`Guard`](super::Guard).
 
-use super::guard::{Registered, page_of};
+use super::guard::Registered;
+#[cfg(not(miri))]
+use super::guard::page_of;
+#[cfg(miri)]
+use super::miri::*;
+#[cfg(not(miri))]
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags};
+#[cfg(not(miri))]
+use rustix::fs::{fcntl_add_seals, fcntl_get_seals, memfd_create};
 use rustix::param::page_size;
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, compiler_fence, fence,

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Runs tests under Miri, which finds undefined behaviour and data races: those of the code that
+# reaches shared memory, and of messages and registers that are read from bytes. Needs rustup;
+# installs the nightly toolchain's components that it lacks.
+#
+#   miri.sh [--all]      with --all also the interrupt masks of papr-io, for minutes
+set -eu
+cd "$(dirname "$0")/.."
+# shellcheck source=tools/lib.sh
+. tools/lib.sh
+toolchain=${MIRI_TOOLCHAIN:-nightly}
+cargo "+$toolchain" miri --version >/dev/null 2>&1 ||
+    retry "miri: rustup" rustup toolchain install "$toolchain" --profile minimal \
+        --component miri --component rust-src
+
+# Random tests draw this many cases.
+export PROPTEST_CASES="${PROPTEST_CASES:-2}"
+# Files are opened.
+flags=-Zmiri-disable-isolation
+# miri CRATE ARGUMENT...
+miri() {
+    crate=$1
+    shift
+    step "miri $crate" env MIRIFLAGS="$flags ${MIRIFLAGS:-}" \
+        cargo "+$toolchain" miri test --locked --quiet \
+        --target-dir "${CARGO_TARGET_DIR:-target}/miri" -p "doorbell-$crate" --lib "$@"
+}
+
+miri layout
+miri vfio-user -- message:: pci:: function::
+# Accesses of one place by several widths are more than Miri's model of weak memory can do. loom has
+# the orders of papr-io.
+flags="$flags -Zmiri-disable-weak-memory-emulation"
+# Signals and truncated files (guard) need a kernel.
+miri host-io -- shared:: --skip guard
+[ "${1:-}" != --all ] || miri papr-io -- irq_masks::
