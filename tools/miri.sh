@@ -9,9 +9,11 @@ cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
 . tools/lib.sh
 toolchain=${MIRI_TOOLCHAIN:-nightly}
+cargo "+$toolchain" --version >/dev/null 2>&1 ||
+    retry "miri: rustup" rustup toolchain install "$toolchain" --profile minimal
+# To the toolchain that is there: another day's may have no Miri.
 cargo "+$toolchain" miri --version >/dev/null 2>&1 ||
-    retry "miri: rustup" rustup toolchain install "$toolchain" --profile minimal \
-        --component miri --component rust-src
+    retry "miri: rustup" rustup component add miri rust-src --toolchain "$toolchain"
 
 # Random tests draw this many cases.
 export PROPTEST_CASES="${PROPTEST_CASES:-2}"
