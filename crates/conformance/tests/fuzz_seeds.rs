@@ -1,0 +1,72 @@
+//! The seeds of the fuzz targets reach the parts that they are for. With `DOORBELL_SEEDS=write` the
+//! files of `fuzz/seeds` are written anew.
+
+use doorbell_conformance::fuzz::{self, Seed, e1000_mmio};
+use proptest::prelude::*;
+use std::path::Path;
+
+/// Returns the input of this name.
+fn find(seeds: &[Seed], name: &str) -> Vec<u8> {
+    let (_, bytes) = seeds.iter().find(|(n, _)| *n == name).expect("a seed of this name");
+    bytes.clone()
+}
+
+#[test]
+fn seed_files_are_what_the_code_makes() {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let write = std::env::var("DOORBELL_SEEDS").is_ok_and(|v| v == "write");
+    for (target, seeds) in fuzz::seeds() {
+        let dir = all.join(target);
+        if write {
+            let _ = std::fs::remove_dir_all(&dir);
+            std::fs::create_dir_all(&dir).unwrap();
+        }
+        for (name, bytes) in &seeds {
+            if write {
+                std::fs::write(dir.join(name), bytes).unwrap();
+            }
+            let there = std::fs::read(dir.join(name)).unwrap_or_default();
+            assert!(there == *bytes, "{target}/{name}: DOORBELL_SEEDS=write makes it anew");
+        }
+        let files = std::fs::read_dir(&dir).unwrap().count();
+        assert_eq!(files, seeds.len(), "{target}: a file that no code makes");
+    }
+}
+
+#[test]
+fn e1000_seeds_reach_transmit_and_receive() {
+    let seeds = e1000_mmio::seeds();
+    let run = |name| e1000_mmio::attack(&find(&seeds, name));
+    let c = run("transmit");
+    assert_eq!((c.tx_packets, c.contexts, c.tx_discarded, c.dma_faults), (5, 1, 1, 0));
+    let c = run("segments");
+    assert!(c.large_sends >= 4 && c.tx_packets > 12 && c.tx_discarded > 0, "{c:?}");
+    let c = run("report_sent");
+    assert_eq!((c.tx_packets, c.bad_descriptors, c.hangs), (1, 1, 1));
+    let c = run("held_back");
+    assert_eq!((c.tx_packets, c.rx_packets), (2, 3));
+    assert!(c.interrupts > 0 && c.write_backs < c.written_descriptors, "{c:?}");
+    let c = run("receive");
+    assert_eq!((c.rx_packets, c.rx_dropped), (6, 1));
+    assert!(c.rx_descriptors > c.rx_packets, "{c:?}");
+    let c = run("filters");
+    assert_eq!((c.rx_packets, c.rx_filtered), (3, 1));
+    let c = run("pauses");
+    assert_eq!((c.pauses_received, c.pauses_sent, c.rx_waited), (1, 2, 2));
+    let c = run("loopback");
+    assert_eq!((c.tx_packets, c.rx_packets), (1, 1));
+    assert!(run("parts").interrupts > 0);
+    assert_eq!(run("fault").dma_faults, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(200)
+    })]
+
+    #[test]
+    fn no_guest_harms_an_e1000(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        e1000_mmio::attack(&bytes);
+    }
+}
