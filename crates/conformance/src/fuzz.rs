@@ -5,7 +5,7 @@
 //! a field. [`Encode`] writes what [`Arbitrary`] reads; seeds are made so. An input that ends early
 //! goes on as zeros.
 
-mod e1000_guest;
+pub(crate) mod e1000_guest;
 pub mod e1000_mmio;
 
 use crate::frames;
@@ -17,7 +17,7 @@ pub type Seed = (&'static str, Vec<u8>);
 
 /// Returns the targets of this crate with their seeds: `fuzz/seeds/TARGET/NAME` holds the same.
 pub fn seeds() -> Vec<(&'static str, Vec<Seed>)> {
-    vec![("e1000_mmio", e1000_mmio::seeds())]
+    vec![("e1000_mmio", e1000_mmio::seeds()), ("vfio_user", crate::vfio_user::seeds())]
 }
 
 /// Writes what [`Arbitrary`] reads.
@@ -117,7 +117,7 @@ macro_rules! input {
         }
     };
 }
-use input;
+pub(crate) use input;
 
 /// Encodes a seed: the configuration's bytes and the actions.
 pub(crate) fn seed<A: Encode>(head: &[u8], actions: &[A]) -> Vec<u8> {

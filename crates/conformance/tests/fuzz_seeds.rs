@@ -2,6 +2,7 @@
 //! files of `fuzz/seeds` are written anew.
 
 use doorbell_conformance::fuzz::{self, Seed, e1000_mmio};
+use doorbell_conformance::vfio_user;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -57,6 +58,34 @@ fn e1000_seeds_reach_transmit_and_receive() {
     assert_eq!((c.tx_packets, c.rx_packets), (1, 1));
     assert!(run("parts").interrupts > 0);
     assert_eq!(run("fault").dma_faults, 1);
+}
+
+#[test]
+fn vfio_user_seeds_reach_dma_and_interrupts() {
+    let seeds = vfio_user::seeds();
+    let run = |name| vfio_user::attack(&find(&seeds, name));
+    // The same traffic however memory is reached: two plain frames, one large send, one received.
+    let mapped = run("mapped");
+    assert!(mapped.reads > 5 && mapped.writes > 4, "{mapped:?}");
+    assert_eq!((mapped.frames, mapped.faults, mapped.remote), (6, 0, 0));
+    for name in ["populated", "remote", "half_remote", "small_messages", "requests_before_answers"]
+    {
+        let r = run(name);
+        let same = (r.reads, r.writes, r.frames) == (mapped.reads, mapped.writes, mapped.frames);
+        assert!((same || r.nested > 0) && r.faults == 0, "{name}: {r:?}");
+        assert_eq!(r.remote > 0, name != "populated", "{name}: {r:?}");
+    }
+    assert_eq!(run("requests_before_answers").nested, 6);
+    assert_eq!(run("refused_dma").faults, 1);
+    for name in ["short_answer", "wrong_answer", "gone_in_dma"] {
+        let r = run(name);
+        assert!(r.remote >= 2 && r.faults >= 1, "{name}: {r:?}");
+    }
+    let r = run("line");
+    assert!(r.lines > 0 && r.signals > 0, "{r:?}");
+    let r = run("messages");
+    assert_eq!((r.messages, r.signals), (4, 5));
+    assert_eq!(run("registers").polled, 1);
 }
 
 proptest! {
