@@ -17,7 +17,11 @@ pub type Seed = (&'static str, Vec<u8>);
 
 /// Returns the targets of this crate with their seeds: `fuzz/seeds/TARGET/NAME` holds the same.
 pub fn seeds() -> Vec<(&'static str, Vec<Seed>)> {
-    vec![("e1000_mmio", e1000_mmio::seeds()), ("vfio_user", crate::vfio_user::seeds())]
+    vec![
+        ("e1000_mmio", e1000_mmio::seeds()),
+        ("mlx5_device", crate::mlx5::hostile_guest::seeds()),
+        ("vfio_user", crate::vfio_user::seeds()),
+    ]
 }
 
 /// Writes what [`Arbitrary`] reads.

@@ -2,6 +2,7 @@
 //! files of `fuzz/seeds` are written anew.
 
 use doorbell_conformance::fuzz::{self, Seed, e1000_mmio};
+use doorbell_conformance::mlx5::hostile_guest;
 use doorbell_conformance::vfio_user;
 use proptest::prelude::*;
 use std::path::Path;
@@ -86,6 +87,35 @@ fn vfio_user_seeds_reach_dma_and_interrupts() {
     let r = run("messages");
     assert_eq!((r.messages, r.signals), (4, 5));
     assert_eq!(run("registers").polled, 1);
+}
+
+#[test]
+fn mlx5_seeds_reach_receive_with_rss() {
+    let seeds = hostile_guest::seeds();
+    // Without the byte that chooses the harness.
+    let run = |name| hostile_guest::attack(&find(&seeds, name)[1..]);
+    for name in ["mlx5_receive", "mlx5_receive_full_sum"] {
+        let r = run(name);
+        assert_eq!((r.received.packets, r.received.arrived), (7, 7), "{name}");
+        assert!(r.queues >= 2 && r.hashed == 4 && r.checked == 6, "{name}: {r:?}");
+        assert!(r.received.fetches > 1 && r.received.record_reads > 1, "{name}: {r:?}");
+    }
+    for name in ["mlx5_rss", "mlx5_xor"] {
+        let r = run(name);
+        assert!(r.queues == 4 && r.hashed >= 40, "{name}: {r:?}");
+    }
+    let r = run("mlx5_rules");
+    assert_eq!((r.received.packets, r.received.not_steered), (5, 2));
+    let r = run("mlx5_short_buffers");
+    assert_eq!((r.received.errors, r.received.discarded), (2, 7));
+    // Posted WQEs are flushed, each with a completion.
+    assert_eq!(run("mlx5_wrong_key").sent.cqes, 24);
+    assert_eq!(run("mlx5_wrong_address").received.errors, 2);
+    assert_eq!(run("mlx5_no_buffers").received.out_of_buffer, 7);
+    let r = run("mlx5_send");
+    assert_eq!((r.sent.packets, r.sent.lso, r.sent.errors), (12, 2, 0));
+    let r = run("mlx5_loopback");
+    assert_eq!((r.received.arrived, r.received.packets, r.sent.packets), (8, 8, 2));
 }
 
 proptest! {
