@@ -5,8 +5,10 @@
 //! a field. [`Encode`] writes what [`Arbitrary`] reads; seeds are made so. An input that ends early
 //! goes on as zeros.
 
+pub mod axi_ethernet_mmio;
 pub(crate) mod e1000_guest;
 pub mod e1000_mmio;
+pub mod pcap_read;
 
 use crate::frames;
 use arbitrary::{Arbitrary, Unstructured};
@@ -18,8 +20,11 @@ pub type Seed = (&'static str, Vec<u8>);
 /// Returns the targets of this crate with their seeds: `fuzz/seeds/TARGET/NAME` holds the same.
 pub fn seeds() -> Vec<(&'static str, Vec<Seed>)> {
     vec![
+        ("axi_ethernet_mmio", axi_ethernet_mmio::seeds()),
         ("e1000_mmio", e1000_mmio::seeds()),
+        ("hcalls", crate::hcalls::seeds()),
         ("mlx5_device", crate::mlx5::hostile_guest::seeds()),
+        ("pcap_read", pcap_read::seeds()),
         ("vfio_user", crate::vfio_user::seeds()),
     ]
 }
@@ -205,7 +210,7 @@ impl Frame {
 }
 
 /// A guest's memory and interrupt lines behind a device, with what holds for any device: time does
-/// not go back, accesses are of 1 byte to 16 KiB, lines change when they are said to.
+/// not go back, accesses are of 1 byte to 32 KiB, lines change when they are said to.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) bytes: Vec<u8>,
@@ -255,7 +260,8 @@ impl Memory {
 
     fn place(&mut self, at: Time, a: Iova, len: usize) -> Result<usize, DmaFault> {
         assert!(at >= self.latest, "time goes back");
-        assert!(len > 0 && len <= 16 << 10, "an access of {len} bytes");
+        // A frame of all of the AXI core's receive memory at the most.
+        assert!(len > 0 && len <= 32 << 10, "an access of {len} bytes");
         self.latest = at;
         self.accesses += 1;
         if self.wraps {

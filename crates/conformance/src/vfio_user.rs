@@ -248,6 +248,9 @@ const ALL_REMOTE: u8 = 8;
 const HALF_REMOTE: u8 = 16;
 /// Memory is allocated when it is mapped.
 const POPULATED: u8 = 32;
+/// The server waits for an answer for 10 ms, and the client may send the beginning of a message,
+/// behind which its answers are no answers.
+const IMPATIENT: u8 = 64;
 
 struct Harness {
     f: Function<E1000, Guard>,
@@ -261,6 +264,7 @@ struct Harness {
     pages: Option<Window>,
     eventfds: Vec<EventFd>,
     now: Time,
+    impatient: bool,
     seen: Reached,
 }
 
@@ -536,7 +540,8 @@ impl Harness {
                 }
             }
             Action::Raw { bytes } => {
-                if let Some(c) = &mut self.client {
+                let whole = self.answering.is_none() || self.impatient;
+                if let Some(c) = self.client.as_mut().filter(|_| whole) {
                     let _ = c.write_all(&bytes.0);
                 }
                 self.serve();
@@ -604,7 +609,9 @@ pub fn attack(input: &[u8]) -> Reached {
     let answers = Bytes::arbitrary(&mut u).unwrap_or_default().0;
     let cfg = [Config::I82540EM, Config::I82544GC, Config::I82545EM][usize::from(card % 3)];
     let guard = Guard { alone: true, ..Guard::default() };
-    let limits = Limits { hello: Duration::from_secs(60), reply: Duration::from_secs(60) };
+    let impatient = how & IMPATIENT != 0;
+    let reply = if impatient { Duration::from_millis(10) } else { Duration::from_secs(60) };
+    let limits = Limits { hello: Duration::from_secs(60), reply };
     let mut f =
         Function::new(identity(), E1000::new(cfg), guard).expect("a function").with_limits(limits);
     if how & POPULATED != 0 {
@@ -622,6 +629,7 @@ pub fn attack(input: &[u8]) -> Reached {
         pages: None,
         eventfds: Vec::new(),
         now: Time::ZERO,
+        impatient,
         seen: Reached::default(),
     };
     b.connect(how & FORGETS != 0, 0);
@@ -708,6 +716,15 @@ pub fn seeds() -> Vec<Seed> {
         ("refused_dma", make(ANSWERS | ALL_REMOTE, &[0, 10], &traffic)),
         ("short_answer", make(ANSWERS | ALL_REMOTE, &[0, 0x59], &traffic)),
         ("wrong_answer", make(ANSWERS | ALL_REMOTE, &[0, 11], &traffic)),
+        (
+            "half_a_message_before_answers",
+            make(
+                ANSWERS | ALL_REMOTE | IMPATIENT,
+                &[],
+                &[&[Action::Raw { bytes: Bytes([7, 0, 9, 0, 0, 1, 0, 0].to_vec()) }], &traffic[..]]
+                    .concat(),
+            ),
+        ),
         ("gone_in_dma", make(ANSWERS | ALL_REMOTE, &[0, 0, 15], &traffic)),
         (
             "line",

@@ -1,10 +1,11 @@
 //! The seeds of the fuzz targets reach the parts that they are for. With `DOORBELL_SEEDS=write` the
 //! files of `fuzz/seeds` are written anew.
 
-use doorbell_conformance::fuzz::{self, Seed, e1000_mmio};
+use doorbell_conformance::fuzz::{self, Seed, axi_ethernet_mmio, e1000_mmio, pcap_read};
 use doorbell_conformance::mlx5::hostile_guest;
-use doorbell_conformance::vfio_user;
+use doorbell_conformance::{hcalls, vfio_user};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Returns the input of this name.
@@ -82,6 +83,7 @@ fn vfio_user_seeds_reach_dma_and_interrupts() {
         let r = run(name);
         assert!(r.remote >= 2 && r.faults >= 1, "{name}: {r:?}");
     }
+    assert!(run("half_a_message_before_answers").dropped >= 1);
     let r = run("line");
     assert!(r.lines > 0 && r.signals > 0, "{r:?}");
     let r = run("messages");
@@ -118,6 +120,79 @@ fn mlx5_seeds_reach_receive_with_rss() {
     assert_eq!((r.received.arrived, r.received.packets, r.sent.packets), (8, 8, 2));
 }
 
+#[test]
+fn hcalls_seeds_reach_every_command_and_pool() {
+    let seeds = hcalls::seeds();
+    let run = |name| hcalls::attack(&find(&seeds, name));
+    // Each command that a client may send has its answer; the one that nobody knows, too.
+    let answered: BTreeSet<u8> = ["vnic_commands", "vnic_send"]
+        .into_iter()
+        .flat_map(|name| run(name).answers.into_keys().map(|(command, _)| command))
+        .collect();
+    let all = (1..=7).chain([12, 13]).chain(19..=22).chain([24, 25, 27, 29, 30, 31, 32]);
+    assert_eq!(answered, all.collect());
+    assert!(run("vnic_commands").answers.values().sum::<u32>() >= 57);
+    let r = run("vnic_send");
+    assert_eq!((r.vnic.tx_sent, r.vnic.large_sends, r.frames, r.posted), (6, 2, 10, 10));
+    assert!(r.vnic.tx_checksums > 0 && r.vnic.header_bytes > 0 && r.vnic.tx_discarded > 0, "{r:?}");
+    // A server that insists on headers breaks down for want of them.
+    assert_eq!(run("vnic_send_with_headers").vnic.errors_reported, 1);
+    let r = run("vnic_receive");
+    let c = r.vnic;
+    assert!(c.rx_packets >= 3 && c.rx_malformed > 0 && c.rx_filtered > 0, "{c:?}");
+    assert_eq!((c.failovers, c.migrations, c.errors_reported), (1, 1, 1));
+    assert!(run("vnic_hostile").vnic.commands > 0);
+    for name in ["lan_send", "lan_send_in_slices"] {
+        let r = run(name);
+        assert_eq!((r.veth.tx_packets, r.veth.tx_large, r.frames), (5, 2, 12), "{name}");
+        assert_eq!(r.veth.tx_busy > 0, name != "lan_send", "{name}: {r:?}");
+    }
+    let r = run("lan_receive");
+    let c = r.veth;
+    assert_eq!((c.rx_packets, c.buffers_added, c.buffers_returned, c.rx_no_buffer), (4, 17, 1, 1));
+    assert!(c.interrupts > 0 && c.refused > 0, "{c:?}");
+    assert_eq!(run("lan_receive_vlan").veth.rx_packets, 5);
+    assert!(run("lan_hostile").veth.rx_packets > 0);
+}
+
+#[test]
+fn axi_seeds_reach_transmit_and_wire() {
+    let seeds = axi_ethernet_mmio::seeds();
+    let run = |name| axi_ethernet_mmio::attack(&find(&seeds, name));
+    for name in ["transmit_partial", "transmit_full", "transmit_slow"] {
+        let c = run(name);
+        assert_eq!((c.tx_packets, c.tx_completions, c.tx_discarded), (6, 6, 0), "{name}");
+        assert!(c.tx_descriptors > 6 && c.tx_interrupts > 0, "{name}: {c:?}");
+    }
+    for name in ["receive_partial", "receive_full"] {
+        let c = run(name);
+        assert_eq!((c.rx_packets, c.rx_completions, c.rx_dropped), (6, 6, 1), "{name}");
+    }
+    let c = run("own_fcs");
+    assert_eq!((c.tx_discarded, c.rx_packets, c.resets), (2, 1, 1));
+    let c = run("filters");
+    assert_eq!((c.rx_packets, c.rx_filtered), (1, 3));
+    assert_eq!(run("phy").tx_packets, 1);
+    let c = run("errors");
+    assert_eq!((c.hangs, c.resets, c.tx_packets), (1, 1, 1));
+    assert!(c.ignored_writes > 0);
+}
+
+#[test]
+fn pcap_seeds_reach_frames_of_all_formats() {
+    let seeds = pcap_read::seeds();
+    let run = |name| pcap_read::attack(&find(&seeds, name));
+    for name in ["pcap_us_le", "pcap_ns_be", "pcap_us_be", "pcap_ns_le"] {
+        assert_eq!(run(name), Some(3), "{name}");
+    }
+    for name in ["pcapng_le", "pcapng_be"] {
+        // Two frames of each of five interfaces, and one of a simple packet block.
+        assert_eq!(run(name), Some(11), "{name}");
+    }
+    assert_eq!(run("pcap_padded"), Some(1));
+    assert_eq!(run("pcap_cut"), None);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
@@ -127,5 +202,10 @@ proptest! {
     #[test]
     fn no_guest_harms_an_e1000(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
         e1000_mmio::attack(&bytes);
+    }
+
+    #[test]
+    fn no_guest_harms_an_axi_ethernet(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        axi_ethernet_mmio::attack(&bytes);
     }
 }
