@@ -24,8 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "fuzz"
 LOGS = FUZZ / "target" / "logs"
 TOOLCHAIN = os.environ.get("FUZZ_TOOLCHAIN", "nightly")
-# Limits of an input: seconds, and MiB of memory of the process. Debug builds of the standard
-# library's maps stay in the quarantine of the sanitizer.
+# Limits: seconds of an input, MiB of the process with the sanitizer's quarantine.
 SECONDS, MEMORY = 20, 2048
 # Bytes of a corpus in the tree.
 PACKED = 150_000
@@ -80,8 +79,11 @@ def host():
 
 def build(chosen):
     """Builds targets. Returns the directory of their programs."""
-    for name in chosen:
-        cargo_fuzz("build", name)
+    if len(chosen) == len(targets()):
+        cargo_fuzz("build")
+    else:
+        for name in chosen:
+            cargo_fuzz("build", name)
     return FUZZ / "target" / host() / "release"
 
 
