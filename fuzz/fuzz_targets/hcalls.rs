@@ -1,8 +1,9 @@
-//! Any bytes as a guest of the vNIC and the logical LAN behind the plug-in: board, calls, entries,
-//! memory, frames, time.
+//! A guest of the vNIC and the logical LAN behind the plug-in: see `doorbell_conformance::hcalls`.
 #![no_main]
 
 use doorbell_conformance::hcalls;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| hcalls::attack(bytes));
+fuzz_target!(|input: &[u8]| {
+    hcalls::attack(input);
+});

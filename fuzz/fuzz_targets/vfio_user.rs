@@ -1,7 +1,9 @@
-//! Any bytes as a vfio-user client of the served 8254x: messages, descriptors, guest memory, time.
+//! A client of the served 8254x: see `doorbell_conformance::vfio_user`.
 #![no_main]
 
 use doorbell_conformance::vfio_user;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| vfio_user::attack(bytes));
+fuzz_target!(|input: &[u8]| {
+    vfio_user::attack(input);
+});

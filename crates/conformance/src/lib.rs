@@ -4,6 +4,7 @@
 pub mod axienet;
 pub mod e1000;
 mod frames;
+pub mod fuzz;
 pub mod hcalls;
 pub mod ibmveth;
 pub mod ibmvnic;

@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""Builds and runs the fuzz targets, shows what they reach, packs their corpora: see tools/fuzz.sh.
+
+Targets, the longest input of each and the code that it is about are in fuzz/Cargo.toml. Seeds are
+files in fuzz/seeds/TARGET. A corpus of the tree is fuzz/corpora/TARGET.tar.xz: inputs that reach
+edges which the seeds do not.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FUZZ = ROOT / "fuzz"
+LOGS = FUZZ / "target" / "logs"
+TOOLCHAIN = os.environ.get("FUZZ_TOOLCHAIN", "nightly")
+# Limits: seconds of an input, MiB of the process with the sanitizer's quarantine.
+SECONDS, MEMORY = 20, 2048
+# Bytes of a corpus in the tree.
+PACKED = 150_000
+
+
+class Target:
+    """A fuzz target and its files."""
+
+    def __init__(self, name, settings):
+        self.name = name
+        self.length = settings.get("length", 4096)
+        self.about = settings.get("about", [])
+        self.seeds = FUZZ / "seeds" / name
+        self.packed = FUZZ / "corpora" / f"{name}.tar.xz"
+        self.corpus = FUZZ / "corpus" / name
+        self.findings = FUZZ / "artifacts" / name
+        self.dictionary = FUZZ / "dictionaries" / f"{name}.dict"
+
+    def unpack(self):
+        """Unpacks the corpus of the tree into the working one."""
+        for directory in [self.corpus, self.findings, LOGS]:
+            directory.mkdir(parents=True, exist_ok=True)
+        if self.packed.exists():
+            subprocess.run(["tar", "-xJf", self.packed, "-C", self.corpus], check=True)
+
+    def inputs(self):
+        """The directories of inputs; libFuzzer adds to the first."""
+        return [str(d) for d in [self.corpus, self.seeds] if d.is_dir()]
+
+
+def targets():
+    """All targets by name, as fuzz/Cargo.toml has them."""
+    manifest = tomllib.loads((FUZZ / "Cargo.toml").read_text())
+    settings = manifest["package"]["metadata"].get("fuzz", {})
+    names = [b["name"] for b in manifest["bin"]]
+    unknown = set(settings) - set(names)
+    if unknown:
+        sys.exit(f"fuzz/Cargo.toml: settings of no target: {', '.join(sorted(unknown))}")
+    return {name: Target(name, settings.get(name, {})) for name in sorted(names)}
+
+
+def cargo_fuzz(*arguments):
+    subprocess.run(["cargo", f"+{TOOLCHAIN}", "fuzz", *arguments], cwd=ROOT, check=True)
+
+
+def host():
+    version = subprocess.run(
+        ["rustc", f"+{TOOLCHAIN}", "-vV"], check=True, capture_output=True, text=True
+    ).stdout
+    return re.search(r"^host: (.*)$", version, re.MULTILINE)[1]
+
+
+def build(chosen):
+    """Builds targets. Returns the directory of their programs."""
+    if len(chosen) == len(targets()):
+        cargo_fuzz("build")
+    else:
+        for name in chosen:
+            cargo_fuzz("build", name)
+    return FUZZ / "target" / host() / "release"
+
+
+# ---- runs ----
+
+Run = collections.namedtuple("Run", "target code seconds log found")
+
+
+def run(target, programs, seconds):
+    """Runs a target for so long, or until it finds something."""
+    target.unpack()
+    before = set(target.findings.iterdir())
+    command = [
+        programs / target.name,
+        *target.inputs(),
+        f"-max_total_time={seconds}",
+        f"-max_len={target.length}",
+        f"-timeout={SECONDS}",
+        f"-rss_limit_mb={MEMORY}",
+        f"-artifact_prefix={target.findings}/",
+        "-print_final_stats=1",
+        "-len_control=0",
+    ]
+    if target.dictionary.exists():
+        command.append(f"-dict={target.dictionary}")
+    log = LOGS / f"{target.name}.log"
+    began = time.monotonic()
+    with log.open("wb") as out:
+        code = subprocess.run(
+            command,
+            stdout=out,
+            stderr=out,
+            env={**os.environ, "ASAN_OPTIONS": "detect_odr_violation=0"},
+        ).returncode
+    found = sorted(set(target.findings.iterdir()) - before)
+    return Run(target, code, time.monotonic() - began, log, found)
+
+
+def row(r):
+    """The cells of a run's row, from what libFuzzer says."""
+    said = r.log.read_text(errors="replace")
+
+    def last(pattern):
+        all = re.findall(pattern, said)
+        return int(all[-1]) if all else None
+
+    first = re.search(r"INITED cov: (\d+)", said)
+    runs = last(r"stat::number_of_executed_units:\s+(\d+)") or last(r"^#(\d+)\t")
+    edges = last(r"cov: (\d+)")
+    new, peak = last(r"stat::new_units_added:\s+(\d+)"), last(r"stat::peak_rss_mb:\s+(\d+)")
+    number = lambda n, unit="": "-" if n is None else f"{n:,}{unit}"
+    return [
+        number(runs),
+        number(runs and round(runs / max(r.seconds, 1))),
+        number(first and int(first[1])),
+        number(edges),
+        number(new),
+        number(peak, " MB"),
+        str(len(r.found)) if r.found or r.code == 0 else "failed",
+    ]
+
+
+def show(names, row, first=False):
+    """Prints a row of a table below the names of its columns."""
+    width = max(map(len, ["target", *targets()]))
+    widths = [width, *(max(len(n), 9) for n in names[1:])]
+    line = lambda cells: "  ".join(
+        c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))
+    )
+    if first:
+        print(line(names))
+        print("  ".join("-" * w for w in widths))
+    else:
+        print(line(row), flush=True)
+
+
+def fuzz(chosen, seconds, jobs):
+    """Runs targets and prints the table. Returns true if nothing was found."""
+    programs = build(chosen)
+    names = ["target", "runs", "runs/s", "edges at start", "at end", "new", "peak RSS", "findings"]
+    show(names, [], first=True)
+    bad = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        all = [pool.submit(run, t, programs, seconds) for t in chosen.values()]
+        for done in concurrent.futures.as_completed(all):
+            r = done.result()
+            show(names, [r.target.name, *row(r)])
+            if r.found or r.code != 0:
+                bad.append(r)
+    for r in bad:
+        said = r.log.read_text(errors="replace").splitlines()
+        why = [x for x in said if re.search(r"panicked at|ERROR: |^SUMMARY: ", x)]
+        print(f"\n{r.target.name}: exit code {r.code}; the log is {r.log.relative_to(ROOT)}")
+        for line in why[:4] or said[-4:]:
+            at = said.index(line)
+            print(f"    {line}")
+            if "panicked at" in line and at + 1 < len(said):
+                print(f"    {said[at + 1]}")
+        for path in r.found:
+            path = path.relative_to(ROOT)
+            print(f"  reproduce: cargo +{TOOLCHAIN} fuzz run {r.target.name} {path}")
+            print(f"  shorten:   cargo +{TOOLCHAIN} fuzz tmin {r.target.name} {path}")
+    return not bad
+
+
+# ---- corpora ----
+
+
+def minimise(chosen):
+    """Packs of each working corpus the inputs that reach edges which the seeds do not."""
+    programs = build(chosen)
+    for target in chosen.values():
+        target.unpack()
+        with tempfile.TemporaryDirectory() as out:
+            # What the seeds reach is there first.
+            seeds = {p.name for p in target.seeds.iterdir()} if target.seeds.is_dir() else set()
+            for name in seeds:
+                shutil.copy(target.seeds / name, out)
+            subprocess.run(
+                [
+                    programs / target.name,
+                    "-merge=1",
+                    "-use_counters=0",
+                    f"-max_len={target.length}",
+                    out,
+                    str(target.corpus),
+                ],
+                check=True,
+                stderr=(LOGS / f"{target.name}.merge.log").open("wb"),
+                env={**os.environ, "ASAN_OPTIONS": "detect_odr_violation=0"},
+            )
+            for name in seeds:
+                os.remove(os.path.join(out, name))
+            n = len(os.listdir(out))
+            target.packed.parent.mkdir(exist_ok=True)
+            subprocess.run(
+                [
+                    *("tar", "--sort=name", "--mtime=@0", "--owner=0", "--group=0"),
+                    *("--numeric-owner", "--mode=0644", "-cJf", target.packed, "-C", out),
+                    *("--no-recursion", "--null", "--files-from=-"),
+                ],
+                input="\0".join(sorted(os.listdir(out))).encode(),
+                check=True,
+            )
+        size = target.packed.stat().st_size
+        print(f"{target.name}: {n} inputs beside {len(seeds)} seeds, {size:,} bytes packed")
+        if size > PACKED:
+            sys.exit(f"{target.packed.relative_to(ROOT)}: more than {PACKED:,} bytes")
+
+
+# ---- coverage ----
+
+
+def function_at(path, line, sources):
+    """The name of the function whose signature is at a line; None for closures and derives."""
+    if path not in sources:
+        sources[path] = pathlib.Path(path).read_text().splitlines()
+    found = re.search(r"\bfn (\w+)", sources[path][line - 1])
+    return found and found[1]
+
+
+def coverage(chosen):
+    """Prints which functions and regions of its own code the inputs of a target reach."""
+    llvm = subprocess.run(
+        ["rustc", f"+{TOOLCHAIN}", "--print", "target-libdir"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    cov = pathlib.Path(llvm).parent / "bin" / "llvm-cov"
+    names = ["target", "functions", "of", "", "regions", "of", ""]
+    results, sources = [], {}
+    for target in chosen.values():
+        if not target.about:
+            continue
+        target.unpack()
+        cargo_fuzz("coverage", target.name, *target.inputs())
+        program = next(ROOT.glob(f"**/coverage/*/release/{target.name}"))
+        data = FUZZ / "coverage" / target.name / "coverage.profdata"
+        paths = [str(ROOT / a) for a in target.about]
+        exported = subprocess.run(
+            [cov, "export", program, f"-instr-profile={data}", *paths],
+            check=True,
+            capture_output=True,
+        ).stdout
+        functions, regions = {}, {}
+        # Copies of a generic function are one.
+        for f in json.loads(exported)["data"][0]["functions"]:
+            path = f["filenames"][0]
+            if not any(path.startswith(p) for p in paths):
+                continue
+            first = f["regions"][0]
+            name = function_at(path, first[0], sources)
+            if name:
+                key = (path, first[0], name)
+                functions[key] = functions.get(key, 0) + f["count"]
+            for a, b, c, d, count, file, _, kind in f["regions"]:
+                if kind == 0 and file == 0 and (name or "derive" not in sources[path][a - 1]):
+                    key = (path, a, b, c, d)
+                    regions[key] = regions.get(key, 0) + count
+        results.append((target, functions, regions))
+    show(names, [], first=True)
+    for target, functions, regions in results:
+        cells = [target.name]
+        for all in [functions, regions]:
+            reached = sum(1 for n in all.values() if n)
+            cells += [f"{reached:,}", f"{len(all):,}", f"{100 * reached // max(len(all), 1)} %"]
+        show(names, cells)
+    for target, functions, _ in results:
+        missed = collections.defaultdict(list)
+        for (path, _, name), count in sorted(functions.items()):
+            if not count:
+                missed[os.path.relpath(path, ROOT)].append(name)
+        if missed:
+            print(f"\n{target.name} does not reach")
+            for path, which in missed.items():
+                print(f"  {path}: {', '.join(which)}")
+
+
+def main():
+    all = targets()
+    parser = argparse.ArgumentParser(prog="tools/fuzz.sh")
+    parser.add_argument("targets", nargs="*", metavar="TARGET")
+    parser.add_argument("-s", "--seconds", type=int, default=60, help="of each target")
+    parser.add_argument("-j", "--jobs", type=int, default=2, help="targets at a time")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--coverage", action="store_true", help="what the inputs reach")
+    what.add_argument("--minimise", action="store_true", help="packs the working corpora")
+    options = parser.parse_args()
+    for name in options.targets:
+        if name not in all:
+            parser.error(f"{name}: targets are {', '.join(all)}")
+    chosen = {n: t for n, t in all.items() if not options.targets or n in options.targets}
+    if options.coverage:
+        coverage(chosen)
+    elif options.minimise:
+        minimise(chosen)
+    elif not fuzz(chosen, options.seconds, options.jobs):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
