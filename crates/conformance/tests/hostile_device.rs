@@ -1,6 +1,6 @@
 //! Drivers against devices that lie: inputs drawn from seeds, and those that once did harm.
 
-use doorbell_conformance::hostile_device::{Seen, ibmveth};
+use doorbell_conformance::hostile_device::{Seen, e1000, ibmveth};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::RefCell;
@@ -31,7 +31,45 @@ fn reached(s: &Seen, kinds: [bool; 5], receives: bool) {
     assert_eq!(s.told.map(|n| n > 0), kinds, "register reads, writes, loads, calls, memory");
 }
 
+/// A step of an attack.
+fn step(what: u8, a: u8, b: u8, c: u8, v: u32) -> [u8; 8] {
+    let v = v.to_le_bytes();
+    [what, a, b, c, v[0], v[1], v[2], v[3]]
+}
+
+/// A lie of one value from now on.
+fn always(what: u8, value: u32) -> [u8; 8] {
+    step(what, 7 << 3 | 1, 0, 0, value)
+}
+
+const READ: u8 = 9;
+const LOAD: u8 = 10;
+const POLL: [u8; 8] = [5, 63, 0, 0, 0, 0, 0, 0];
+
+/// Attacks with these steps on a machine of shape 0, nothing before the opening.
+fn steps(attack: impl Fn(&[u8]) -> Seen, steps: &[[u8; 8]]) -> Seen {
+    attack(&[&[0, 0], steps.as_flattened()].concat())
+}
+
 #[test]
 fn ibmveth_holds() {
     reached(&attacked(ibmveth::attack), [false, false, true, true, true], true);
+}
+
+#[test]
+fn e1000_holds() {
+    reached(&attacked(e1000::attack), [true, true, true, false, true], true);
+}
+
+#[test]
+fn e1000_takes_ones_for_counters() {
+    let read = step(14, 3, 0, 0, 0);
+    steps(e1000::attack, &[always(READ, !0), read, read]);
+}
+
+#[test]
+fn e1000_polls_end_without_ends_of_frames() {
+    // Each descriptor is done, and none is a frame's last.
+    let s = steps(e1000::attack, &[always(LOAD, 0x0101_0101), POLL]);
+    assert!(s.told[2] > 64);
 }
