@@ -1,6 +1,6 @@
 //! Drivers against devices that lie: inputs drawn from seeds, and those that once did harm.
 
-use doorbell_conformance::hostile_device::{Seen, e1000, ibmveth};
+use doorbell_conformance::hostile_device::{Seen, axienet, e1000, ibmveth};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::RefCell;
@@ -71,5 +71,16 @@ fn e1000_takes_ones_for_counters() {
 fn e1000_polls_end_without_ends_of_frames() {
     // Each descriptor is done, and none is a frame's last.
     let s = steps(e1000::attack, &[always(LOAD, 0x0101_0101), POLL]);
+    assert!(s.told[2] > 64);
+}
+
+#[test]
+fn axienet_holds() {
+    reached(&attacked(axienet::attack), [true, true, true, false, true], true);
+}
+
+#[test]
+fn axienet_polls_end_without_ends_of_frames() {
+    let s = steps(axienet::attack, &[always(LOAD, 1 << 31), POLL]);
     assert!(s.told[2] > 64);
 }
