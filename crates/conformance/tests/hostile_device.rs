@@ -1,6 +1,6 @@
 //! Drivers against devices that lie: inputs drawn from seeds, and those that once did harm.
 
-use doorbell_conformance::hostile_device::{Seen, axienet, e1000, ibmveth};
+use doorbell_conformance::hostile_device::{Seen, axienet, e1000, ibmveth, ibmvnic};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::RefCell;
@@ -82,5 +82,23 @@ fn axienet_holds() {
 #[test]
 fn axienet_polls_end_without_ends_of_frames() {
     let s = steps(axienet::attack, &[always(LOAD, 1 << 31), POLL]);
+    assert!(s.told[2] > 64);
+}
+
+#[test]
+fn ibmvnic_holds() {
+    reached(&attacked(ibmvnic::attack), [false, false, true, true, true], true);
+}
+
+#[test]
+fn ibmvnic_polls_end_under_endless_messages() {
+    let s = steps(ibmvnic::attack, &[always(LOAD, 0x80), POLL]);
+    assert!(s.told[2] > 64);
+}
+
+#[test]
+fn ibmvnic_resets_end_under_endless_messages() {
+    // A new MTU resets the adapter.
+    let s = steps(ibmvnic::attack, &[always(LOAD, 0x80), step(14, 10, 0, 0, 0)]);
     assert!(s.told[2] > 64);
 }
