@@ -1,6 +1,6 @@
 //! Drivers against devices that lie: inputs drawn from seeds, and those that once did harm.
 
-use doorbell_conformance::hostile_device::{Seen, axienet, e1000, ibmveth, ibmvnic};
+use doorbell_conformance::hostile_device::{Seen, axienet, e1000, ibmveth, ibmvnic, mlx5};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::RefCell;
@@ -45,6 +45,7 @@ fn always(what: u8, value: u32) -> [u8; 8] {
 const READ: u8 = 9;
 const LOAD: u8 = 10;
 const POLL: [u8; 8] = [5, 63, 0, 0, 0, 0, 0, 0];
+const TIMEOUT: [u8; 8] = [7, 1, 0, 0, 0, 0, 0, 0];
 
 /// Attacks with these steps on a machine of shape 0, nothing before the opening.
 fn steps(attack: impl Fn(&[u8]) -> Seen, steps: &[[u8; 8]]) -> Seen {
@@ -101,4 +102,25 @@ fn ibmvnic_resets_end_under_endless_messages() {
     // A new MTU resets the adapter.
     let s = steps(ibmvnic::attack, &[always(LOAD, 0x80), step(14, 10, 0, 0, 0)]);
     assert!(s.told[2] > 64);
+}
+
+#[test]
+fn mlx5_holds() {
+    reached(&attacked(mlx5::attack), [true, true, true, false, true], false);
+}
+
+#[test]
+fn mlx5_objects_may_refuse_their_end() {
+    // No event, and no command is ever done.
+    let s = steps(mlx5::attack, &[always(LOAD, 0x0101_0101), TIMEOUT, POLL]);
+    assert!(s.told[2] > 10);
+}
+
+#[test]
+fn mlx5_errors_may_lack_a_syndrome() {
+    let send = step(0, 0, 100, 0, 0);
+    // The end of an error CQE, and zeros in the place of its syndrome.
+    let lie = step(LOAD, 1, 0, 4, 0xd0 << 24);
+    let s = steps(mlx5::attack, &[send, lie, POLL]);
+    assert!(s.told[2] > 0);
 }
