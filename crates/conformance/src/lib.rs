@@ -10,6 +10,7 @@ pub mod ibmveth;
 pub mod ibmvnic;
 pub mod mlx5;
 pub mod packets;
+pub mod settings;
 pub mod tshark;
 pub mod vfio_user;
 
