@@ -12,6 +12,7 @@ mod core;
 mod data;
 mod harness;
 mod list;
+pub mod model;
 
 pub use self::core::{bus_error, done_descriptor, filter, mdio, reset, statistics};
 pub use coalescing::{adaptive, delay, interrupt_levels, threshold, threshold_counts_packets};

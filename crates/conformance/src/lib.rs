@@ -6,12 +6,28 @@ pub mod e1000;
 mod frames;
 pub mod fuzz;
 pub mod hcalls;
+pub mod hostile_device;
 pub mod ibmveth;
 pub mod ibmvnic;
 pub mod mlx5;
 pub mod packets;
+pub mod settings;
 pub mod tshark;
 pub mod vfio_user;
+
+use doorbell_bus::tce::{Prices, Table, Window};
+use doorbell_bus::{HypervisorPort, Mapping, Platform, ProtectionGranularity};
+use doorbell_hal::Span;
+
+/// A partition with `memory` bytes, guarded by the byte behind a translation table, so that a
+/// hypervisor that reads or writes what was not mapped is found.
+pub fn partition(memory: usize) -> HypervisorPort {
+    let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
+    let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
+    let platform = Platform::new(1 << 32, memory, ProtectionGranularity::Byte);
+    let mapping = Mapping::Tce(Box::new(Table::new(window)));
+    HypervisorPort::new(platform.with_mapping(mapping), Span::from_ns(50))
+}
 
 /// Capabilities that a backend lacks, each with the reason.
 pub type Unsupported<C> = &'static [(C, &'static str)];

@@ -4,9 +4,9 @@
 //! Each runs on a core with addresses of 32 bits and on one with 64 and memory above
 //! 4 GiB, with receive buffers on a line and two bytes behind it.
 
-use doorbell_bus::axi::{Latencies, Rules, Settings};
-use doorbell_bus::{Axi, Bus, Costs, Machine, Platform, ProtectionGranularity};
+use doorbell_bus::Bus;
 use doorbell_conformance::Unsupported;
+use doorbell_conformance::axienet::model::{System, system};
 use doorbell_conformance::axienet::{self as cases, Backend, Capability};
 use doorbell_conformance::axienet_cases;
 use doorbell_conformance::packets::TestSink;
@@ -22,8 +22,6 @@ const MAC: [u8; 6] = [0x52, 0x54, 0x00, 0x12, 0x34, 0x56];
 const PHY: u8 = 5;
 /// A TI DP83867.
 const PHY_ID: u32 = 0x2000_a231;
-
-type System = Machine<Axi, device::AxiEthernet>;
 
 /// The machine's own wire.
 #[derive(Default)]
@@ -108,16 +106,6 @@ const FULL: device::Config = device::Config {
     ..CORE
 };
 
-/// The machine, with a core of so many address bits.
-fn system(address_bits: u32, core: device::Config) -> System {
-    let base = if address_bits > 32 { 5 << 30 } else { 64 << 20 };
-    let platform = Platform::new(base, 64 << 20, ProtectionGranularity::Byte);
-    let mut bus = Axi::new(platform, Rules::new(Settings::ZYNQMP).unwrap(), Latencies::ZYNQMP);
-    bus.sink_mut().start();
-    let core = device::Config { address_bits, ..core };
-    Machine::new(bus, device::AxiEthernet::new(core), Costs::FREE, 1)
-}
-
 fn config(address_bits: u32, offset: u32) -> Config {
     Config {
         rx_ring: 32,
@@ -155,7 +143,7 @@ fn on(
 ) {
     for &bits in widths {
         for offset in [0, 2] {
-            let mut h = system(bits, core);
+            let mut h = system(bits, core, 64 << 20);
             let mut a =
                 Model { full: core.tx_checksum == device::Checksum::Full, ..Model::default() };
             f(&mut h, &mut a, &config(bits, offset));
@@ -173,7 +161,7 @@ fn on_both(f: impl Fn(&mut System, &mut Model, &Config)) {
 fn reordered(f: impl Fn(&mut Reorder<System>, &mut Model, &Config)) {
     for order in [Order::Late, Order::Overtaken, Order::Random(1), Order::Random(2)] {
         println!("{order:?}");
-        let mut h = Reorder::new(system(64, CORE), order);
+        let mut h = Reorder::new(system(64, CORE, 64 << 20), order);
         f(&mut h, &mut Model::default(), &config(64, 2));
         audit(&mut h.inner, 0);
     }
@@ -220,7 +208,7 @@ fn frame(len: usize) -> Vec<u8> {
 /// doorbell; a received frame is a descriptor read, its data, and a status with application words.
 #[test]
 fn crossings_of_a_packet() {
-    let mut h = system(32, CORE);
+    let mut h = system(32, CORE, 64 << 20);
     let mut a = Model::default();
     let coalesce = Coalesce {
         rx_frames: 255,
@@ -269,7 +257,7 @@ fn crossings_of_a_packet() {
 #[test]
 fn transmission_keeps_the_link_busy() {
     for len in [60, 300, 1514] {
-        let mut h = system(64, CORE);
+        let mut h = system(64, CORE, 64 << 20);
         let c = config(64, 0);
         let mut nic = Axienet::open(&mut h, &c, c.net_dim()).unwrap();
         let mut up = TestSink::default();
@@ -298,7 +286,7 @@ fn transmission_keeps_the_link_busy() {
 /// 1 Gbit/s an interrupt for each 255 packets, since 12.3 us pass between two.
 #[test]
 fn a_saturated_link_interrupts_every_255_packets() {
-    let mut h = system(64, CORE);
+    let mut h = system(64, CORE, 64 << 20);
     let mut a = Model::default();
     let coalesce = Coalesce {
         rx_frames: 255,

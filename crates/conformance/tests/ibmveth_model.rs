@@ -1,17 +1,10 @@
 //! The ibmveth driver on our own logical LAN: the cases of QEMU's model and those that need
 //! more, and drivers of several partitions on one switch.
-//!
-//! Each partition has its memory behind a translation table, guarded by the byte, so
-//! that the hypervisor that reads or writes what was not mapped is found.
 
-use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{
-    Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Mapping, Partitions, Platform,
-    ProtectionGranularity,
-};
-use doorbell_conformance::Unsupported;
+use doorbell_bus::{Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Partitions};
 use doorbell_conformance::ibmveth::{self as cases, Backend, Capability};
 use doorbell_conformance::packets::TestSink;
+use doorbell_conformance::{Unsupported, partition};
 use doorbell_devices::veth::{self as device, Adapter, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth};
 use doorbell_drivers::{Driver, Poll, Tx};
@@ -24,20 +17,10 @@ type System = Machine<Partitions<HypervisorPort>, HypervisorDevice<Veth>>;
 
 const MEMORY: usize = 48 << 20;
 
-fn partition() -> HypervisorPort {
-    let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
-    let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
-    let platform = Platform::new(1 << 32, MEMORY, ProtectionGranularity::Byte);
-    HypervisorPort::new(
-        platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
-        Span::from_ns(50),
-    )
-}
-
 /// A core for each partition.
 fn system(cfg: device::Config) -> System {
     let n = cfg.adapters.iter().map(|a| a.partition).max().unwrap_or(0) + 1;
-    let ports = (0..n).map(|_| partition()).collect();
+    let ports = (0..n).map(|_| partition(MEMORY)).collect();
     let partitions = Partitions::new(ports, (0..n).collect(), Span::from_ns(600));
     Machine::new(partitions, HypervisorDevice(Veth::new(cfg)), Costs::FREE, n)
 }

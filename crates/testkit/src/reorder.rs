@@ -8,6 +8,7 @@
 //! the same line, unless [`Fence::DmaRead`], a register read or a wait lies between. Source: linux
 //! Documentation/memory-barriers.txt ("Kernel I/O barrier effects", `dma_wmb`).
 
+use crate::splitmix;
 use core::ops::Range;
 use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Direction, Fence, Hcall, HcallReturn, Host, Hypervisor,
@@ -251,13 +252,8 @@ impl<H: Host> Reorder<H> {
         }
     }
 
-    /// SplitMix64.
     fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) >> 32
+        splitmix(&mut self.random) >> 32
     }
 }
 

@@ -114,14 +114,18 @@ impl<H: Around> Backend<H> for Model {
     }
 }
 
+/// Returns one of the cards, with so much memory, and the driver's configuration for it.
+pub fn numbered(n: usize, copy_align: bool, memory: usize) -> (System, Config) {
+    card(CARDS[n % CARDS.len()], copy_align, Costs::FREE, memory)
+}
+
 fn card(
-    card: device::Config,
-    part: Part,
-    slot: Slot,
+    (card, part, slot): (device::Config, Part, Slot),
     copy_align: bool,
     costs: Costs,
+    memory: usize,
 ) -> (System, Config) {
-    let platform = Platform::new(64 << 20, 64 << 20, ProtectionGranularity::Byte);
+    let platform = Platform::new(64 << 20, memory, ProtectionGranularity::Byte);
     let latencies = Latencies {
         cpu: Span::from_ns(50),
         memory: Span::from_ns(100),
@@ -147,11 +151,11 @@ fn is_even(h: &mut System, what: &str) {
 
 /// Runs `f` on each card, with the copy of small frames and without.
 pub fn on_each(f: impl Fn(&mut System, &mut Model, &Config)) {
-    for (nic, part, slot) in CARDS {
+    for nic in CARDS {
         for copy_align in [false, true] {
-            let what = format!("{part:?} in {slot:?}, copy_align {copy_align}");
+            let what = format!("{:?} in {:?}, copy_align {copy_align}", nic.1, nic.2);
             println!("{what}");
-            let (mut h, c) = card(nic, part, slot, copy_align, Costs::FREE);
+            let (mut h, c) = card(nic, copy_align, Costs::FREE, 64 << 20);
             f(&mut h, &mut Model::default(), &c);
             is_even(&mut h, &what);
         }
@@ -166,11 +170,10 @@ pub fn on_reordered(
     copy_align: bool,
     f: impl Fn(&mut Reorder<System>, &mut Model, &Config),
 ) -> u64 {
-    let (nic, part, slot) = CARDS[0];
     // While a packet is handed up, others land.
     let mut costs = Costs::FREE;
     costs.work[WorkKind::RxPacket as usize].each = Span::from_us(1);
-    let (h, c) = card(nic, part, slot, copy_align, costs);
+    let (h, c) = card(CARDS[0], copy_align, costs, 64 << 20);
     let mut h = Reorder::new(h, order);
     h.ignored = ignored;
     f(&mut h, &mut Model::default(), &c);

@@ -2,11 +2,7 @@
 
 use super::recording_server::RecordingServer;
 use crate::packets::{self, Frame, TestSink};
-use doorbell_bus::tce::{Prices, Table, Window};
-use doorbell_bus::{
-    Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Mapping, Partitions, Platform,
-    ProtectionGranularity,
-};
+use doorbell_bus::{Bus, Costs, HypervisorDevice, HypervisorPort, Machine, Partitions};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_drivers::ibmvnic::{Config, Ibmvnic};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
@@ -39,18 +35,16 @@ impl Model for Reorder<System> {
 
 /// A machine with this adapter.
 pub fn system(cfg: vnic::Config) -> System {
-    let prices = Prices { put: Span::from_ns(300), ..Prices::default() };
-    let window = Window { base: 0x8000_0000, pages: 1 << 15, multi: true, prices };
-    let platform = Platform::new(1 << 32, 96 << 20, ProtectionGranularity::Byte);
-    let port = HypervisorPort::new(
-        platform.with_mapping(Mapping::Tce(Box::new(Table::new(window)))),
-        Span::from_ns(50),
-    );
+    sized(cfg, 96 << 20)
+}
+
+/// The same with so many bytes of memory.
+pub(crate) fn sized(cfg: vnic::Config, memory: usize) -> System {
     let mut costs = Costs::FREE;
     costs.relax = Span::from_us(1);
     // While a packet is handed up, others land.
     costs.work[WorkKind::RxPacket as usize].each = Span::from_us(1);
-    let partitions = Partitions::new(vec![port], vec![0], Span::from_ns(600));
+    let partitions = Partitions::new(vec![crate::partition(memory)], vec![0], Span::from_ns(600));
     let mut h = Machine::new(
         partitions,
         HypervisorDevice(RecordingServer::new(VnicServer::new(cfg, 1))),

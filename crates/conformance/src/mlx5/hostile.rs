@@ -8,23 +8,23 @@ use doorbell_hal::{Device, EventSource, Reg, Span};
 use doorbell_layout::mlx5::{Caps, CtrlSeg, SqState, opcode, uar};
 use zerocopy::IntoBytes;
 
-pub(super) struct Input<'a>(pub(super) &'a [u8]);
+pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
 impl Input<'_> {
-    pub(super) fn take<const N: usize>(&mut self) -> [u8; N] {
+    pub(crate) fn take<const N: usize>(&mut self) -> [u8; N] {
         let mut out = [0; N];
         let n = N.min(self.0.len());
         out[..n].copy_from_slice(&self.0[..n]);
         self.0 = &self.0[n..];
         out
     }
-    pub(super) fn u8(&mut self) -> u8 {
+    pub(crate) fn u8(&mut self) -> u8 {
         u8::from_le_bytes(self.take())
     }
-    pub(super) fn u16(&mut self) -> u16 {
+    pub(crate) fn u16(&mut self) -> u16 {
         u16::from_le_bytes(self.take())
     }
-    pub(super) fn u64(&mut self) -> u64 {
+    pub(crate) fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take())
     }
 }

@@ -108,17 +108,20 @@ impl RxRing {
         true
     }
 
-    /// Passes up to `budget` received frames to `up`. Returns how many.
+    /// Takes up to `budget` descriptors that are done, and passes their frames to `up`. Returns how
+    /// many.
     pub(super) fn poll<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> u32 {
-        let (mut frames, mut refilled) = (0, false);
-        while frames < budget {
+        let (mut done, mut refilled) = (0, false);
+        while done < budget {
             let status = self.status(h, self.clean);
             if status & Descriptor::CMPLT == 0 {
                 break;
             }
             h.fence(Fence::DmaRead);
             h.charge(CpuWork::Completion);
-            frames += u32::from(self.receive(h, status, up));
+            // A descriptor without a frame counts too, so that a poll ends.
+            done += 1;
+            self.receive(h, status, up);
             if !self.advance(h) {
                 break;
             }
@@ -127,31 +130,30 @@ impl RxRing {
         if refilled {
             self.write_tail(h);
         }
-        frames
+        done
     }
 
-    /// Passes up the frame of the descriptor at `clean`, which is done. Returns false if it has
-    /// none.
-    fn receive<H: Host, S: Sink>(&mut self, h: &mut H, status: u32, up: &mut S) -> bool {
+    /// Passes up the frame of the descriptor at `clean`, which is done, if it has one.
+    fn receive<H: Host, S: Sink>(&mut self, h: &mut H, status: u32, up: &mut S) {
         let end = status & Descriptor::EOF != 0;
         if status & Descriptor::ERRORS != 0 {
             self.stats.rx_errors += 1;
             self.discarding = !end;
-            return false;
+            return;
         }
         if self.discarding || !end {
             // A buffer holds the longest frame, so a longer one is malformed.
             self.stats.rx_malformed += u64::from(end);
             self.discarding = !end;
-            return false;
+            return;
         }
         let app: [U32; 5] = h.load(&self.ring, self.clean * DESCRIPTOR + Descriptor::APP_AT);
         let len = app[4].get() & rx_app::LENGTH;
         if !(HEADER as u32..=self.config.rx_buffer()).contains(&len) {
             self.stats.rx_malformed += 1;
-            return false;
+            return;
         }
-        let Some(mapped) = self.buffers[self.clean as usize].take() else { return false };
+        let Some(mapped) = self.buffers[self.clean as usize].take() else { return };
         let start = mapped.range().start;
         let head = Fragment { buf: h.unmap(mapped), start, len };
         let verified = match self.config.rx_checksum {
@@ -176,7 +178,6 @@ impl RxRing {
         self.stats.rx_bytes += u64::from(len);
         h.charge(CpuWork::RxPacket);
         up.received(Packet::linear(head), verified == Some(true));
-        true
     }
 
     /// Counts the frames in the ring as lost; the device is off. All descriptors are looked at,

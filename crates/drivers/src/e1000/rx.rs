@@ -115,7 +115,7 @@ impl RxRing {
         map(Alignment { align, ..place })?
     }
 
-    /// Passes up to `budget` received frames to `up`. Returns how many.
+    /// Takes up to `budget` received frames, and passes the sound ones to `up`. Returns how many.
     pub(super) fn poll<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> u32 {
         let (mut frames, mut cleaned) = (0, 0);
         while frames < budget {
@@ -145,8 +145,8 @@ impl RxRing {
         h.load(&self.ring, i * DESCRIPTOR + Rx::STATUS)
     }
 
-    /// Takes descriptor `i`, which is done. Returns whether it completed a frame, which was passed
-    /// up.
+    /// Takes descriptor `i`, which is done, and passes up the frame that it completes. Returns
+    /// false if it is a part of a frame that is not complete: such are few, so that a poll ends.
     fn receive<H: Host, S: Sink>(&mut self, h: &mut H, i: u32, d: Rx, up: &mut S) -> bool {
         let end = d.status & Rx::EOP != 0;
         let len = u32::from(d.length.get()).min(self.config.rx_buffer);
@@ -159,14 +159,14 @@ impl RxRing {
             self.drop_chain(h);
             // The buffer stays mapped, and is posted again.
             self.buffers[i as usize] = Some(mapped);
-            return false;
+            return true;
         }
         let start = mapped.range().start;
         if end && self.head.is_none() {
             if len <= FCS {
                 self.stats.rx_malformed += 1;
                 self.buffers[i as usize] = Some(mapped);
-                return false;
+                return true;
             }
             let len = len - FCS;
             let head = if len < self.config.copybreak {
@@ -177,8 +177,9 @@ impl RxRing {
                 Some(Fragment { buf: h.unmap(mapped), start, len })
             };
             // Without memory for the copy the frame is lost.
-            let Some(head) = head else { return false };
-            self.pass_up(h, head, None, d, up);
+            if let Some(head) = head {
+                self.pass_up(h, head, None, d, up);
+            }
             return true;
         }
         let fragment = Fragment { buf: h.unmap(mapped), start, len };
@@ -186,12 +187,15 @@ impl RxRing {
             None => self.head = Some(fragment),
             Some(_) => self.frags.push(fragment),
         }
-        end && self.finish_chain(h, d, up)
+        if end {
+            self.finish_chain(h, d, up);
+        }
+        end
     }
 
-    /// Passes up a frame of several buffers. Returns false if it had no data.
-    fn finish_chain<H: Host, S: Sink>(&mut self, h: &mut H, d: Rx, up: &mut S) -> bool {
-        let Some(mut head) = self.head.take() else { return false };
+    /// Passes up a frame of several buffers, if it has data.
+    fn finish_chain<H: Host, S: Sink>(&mut self, h: &mut H, d: Rx, up: &mut S) {
+        let Some(mut head) = self.head.take() else { return };
         let mut frags = core::mem::take(&mut self.frags);
         // The FCS is the last four bytes, which may span buffers.
         let mut trim = FCS;
@@ -205,12 +209,11 @@ impl RxRing {
         if head.len <= trim {
             self.stats.rx_malformed += 1;
             frags.into_iter().chain([head]).for_each(|f| h.release(f.buf));
-            return false;
+            return;
         }
         head.len -= trim;
         let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
         self.pass_up(h, head, more, d, up);
-        true
     }
 
     /// Copies a small frame into a buffer of its own.

@@ -74,9 +74,10 @@ impl Hardware {
     /// Adds the registers' counts; reading clears them.
     pub(super) fn collect<H: Host>(&mut self, h: &mut H) {
         self.accumulate(|register| get(h, register).into());
-        // The low half first: reading the high one clears both.
-        self.rx_bytes += pair(h, stat::GORCL, stat::GORCH);
-        self.tx_bytes += pair(h, stat::GOTCL, stat::GOTCH);
+        // The low half first: reading the high one clears both. A card that was removed reads as
+        // ones, and its counts mean nothing any more.
+        self.rx_bytes = self.rx_bytes.wrapping_add(pair(h, stat::GORCL, stat::GORCH));
+        self.tx_bytes = self.tx_bytes.wrapping_add(pair(h, stat::GOTCL, stat::GOTCH));
     }
 }
 

@@ -183,9 +183,10 @@ impl Control {
         Some(None)
     }
 
-    /// Handles all messages, between commands.
+    /// Handles all messages, between commands. Each of a second lap has an interrupt of its own.
     pub(super) fn drain<H: Hypervisor>(&mut self, h: &mut H) {
-        while let Some(m) = self.next(h) {
+        for _ in 0..self.crq.lap() {
+            let Some(m) = self.next(h) else { break };
             self.stats.stale_answers += u64::from(m.is_some());
         }
         // The other server is up, or this one has restarted.
@@ -226,10 +227,11 @@ impl Control {
     }
 
     /// Waits until the server has answered INIT, or has sent INIT and was answered. Returns false
-    /// after `limit`.
+    /// after `limit`, or a lap of other messages.
     fn await_init<H: Hypervisor>(&mut self, h: &mut H, limit: Time) -> Step<bool> {
         let begun = h.now();
         loop {
+            let mut others = 0;
             while let Some(m) = self.next(h) {
                 self.stats.stale_answers += u64::from(m.is_some());
                 fail_if(self.reset.is_some(), Fault::Again)?;
@@ -243,6 +245,10 @@ impl Control {
                 }
                 if core::mem::take(&mut self.complete) {
                     return Ok(true);
+                }
+                others += 1;
+                if others == self.crq.lap() {
+                    return Ok(false);
                 }
             }
             if h.now() >= limit {
@@ -271,6 +277,7 @@ impl Control {
         let begun = h.now();
         let limit = begun + self.command_timeout;
         loop {
+            let mut others = 0;
             while let Some(m) = self.next(h) {
                 match m {
                     Some(m) if m.cmd == c | RESPONSE => return Ok(m),
@@ -283,6 +290,9 @@ impl Control {
                     }
                     None => {}
                 }
+                others += 1;
+                // Who floods the queue does not answer.
+                fail_if(others == self.crq.lap(), OpenError::Timeout(name(c)))?;
             }
             if h.now() >= limit {
                 return Err(OpenError::Timeout(name(c)).into());

@@ -567,7 +567,8 @@ impl Ibmvnic {
         h.charge(CpuWork::Poll);
         let unit = self.config.unit;
         let mut frames = 0;
-        loop {
+        // Who writes the queues may go on for ever.
+        for _ in 0..budget {
             self.poll_crq(h);
             if let Some(t) = self.tx.get_mut(q) {
                 t.done.complete_tx(up);
@@ -608,6 +609,7 @@ impl Ibmvnic {
                 return Poll::Idle;
             }
         }
+        Poll::Again
     }
 
     /// Checks queue pair `q`; see [`Driver::alarm`]. A queue that hangs has the adapter reset

@@ -46,6 +46,12 @@ impl<T: FromBytes + IntoBytes + Immutable> Ring<T> {
         self.next = 0;
     }
 
+    /// Returns the entries of a lap, after which a reader does something else: who writes may go on
+    /// for ever.
+    pub(super) const fn lap(&self) -> u32 {
+        self.entries
+    }
+
     /// Returns whether there is an entry.
     pub(super) fn pending<H: Host>(&self, h: &mut H) -> bool {
         h.load::<u8>(&self.area, self.next * Self::SIZE) != 0

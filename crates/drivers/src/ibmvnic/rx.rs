@@ -80,9 +80,9 @@ impl RxQueue {
 
     /// Ends a session: takes all buffers back, and counts frames not yet polled as lost.
     pub(super) fn end_session<H: Hypervisor>(&mut self, h: &mut H) {
-        while self.crq.number.is_some()
-            && let Some(m) = self.crq.ring.next(h)
-        {
+        let unread = if self.crq.number.is_some() { self.crq.ring.lap() } else { 0 };
+        for _ in 0..unread {
+            let Some(m) = self.crq.ring.next(h) else { break };
             // Only a completion without an error has a frame.
             let code = m.rc.get();
             self.stats.rx_unread += u64::from(code == 0);

@@ -561,7 +561,8 @@ impl TxQueue {
 
     fn take_completions<H: Hypervisor>(&mut self, h: &mut H) {
         let (mut packets, mut bytes) = (0, 0);
-        while let Some(m) = self.crq.ring.next(h) {
+        for _ in 0..self.crq.ring.lap() {
+            let Some(m) = self.crq.ring.next(h) else { break };
             h.charge(CpuWork::Completion);
             self.stats.tx_comp_messages += 1;
             for i in 0..usize::from(m.num_comps).min(MAX_COMPLETIONS) {

@@ -64,12 +64,6 @@ impl Cq {
         Some(tail)
     }
 
-    /// Returns the whole completion that `next` returned last.
-    pub(super) fn whole<H: Host>(&self, h: &mut H) -> Cqe {
-        let index = self.ci.wrapping_sub(1) & ((1 << self.log_size) - 1);
-        h.load(&self.ring, index * ENTRY)
-    }
-
     /// Publishes the consumer index in the doorbell record.
     #[inline(always)]
     pub(super) fn publish_ci<H: Host>(&self, h: &mut H) {

@@ -407,12 +407,27 @@ fn leading_number(text: &str) -> Option<(f64, &str)> {
     if let Some(hex) = text.strip_prefix("0x") {
         return u32::from_str_radix(hex, 16).ok().map(|n| (f64::from(n), ""));
     }
-    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8()).rev();
-    ends.filter_map(|end| {
-        let number: f64 = text[..end].replace('_', "").parse().ok()?;
-        number.is_finite().then_some((number, text[end..].trim()))
-    })
-    .next()
+    let bytes = text.as_bytes();
+    let digits = |mut at: usize| {
+        while bytes.get(at).is_some_and(|b| b.is_ascii_digit() || *b == b'_') {
+            at += 1;
+        }
+        at
+    };
+    let is_sign = |at: usize| matches!(bytes.get(at), Some(b'+' | b'-'));
+    let mut end = digits(usize::from(is_sign(0)));
+    if bytes.get(end) == Some(&b'.') {
+        end = digits(end + 1);
+    }
+    // An e without digits is a unit's.
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let exponent = end + 1 + usize::from(is_sign(end + 1));
+        if bytes.get(exponent).is_some_and(u8::is_ascii_digit) {
+            end = digits(exponent);
+        }
+    }
+    let number: f64 = text[..end].replace('_', "").parse().ok()?;
+    number.is_finite().then_some((number, text[end..].trim()))
 }
 
 /// Declares keys once: the struct with a field for each, the key itself, and the parse of values.

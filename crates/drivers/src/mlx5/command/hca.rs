@@ -339,8 +339,8 @@ impl<H: Host> Firmware<H> for Hca {
     }
 
     fn destroy_cq(&mut self, h: &mut H, cqn: u32) {
-        let gone = self.execute_on(h, op::DESTROY_CQ, cqn);
-        debug_assert_eq!(gone, Ok(()), "CQ {cqn:#x}");
+        // What is refused goes with the function.
+        let _ = self.execute_on(h, op::DESTROY_CQ, cqn);
     }
 
     fn destroy(&mut self, h: &mut H, o: &Objects) {
@@ -352,8 +352,8 @@ impl<H: Host> Firmware<H> for Hca {
             (op::DEALLOC_UAR, o.uar),
         ];
         for (opcode, n) in all {
-            let gone = self.execute_on(h, opcode, n);
-            debug_assert_eq!(gone, Ok(()), "command {opcode:#x} of {n:#x}");
+            // What is refused goes with the function.
+            let _ = self.execute_on(h, opcode, n);
         }
     }
 }

@@ -1,0 +1,109 @@
+//! The mlx5 driver, function and channel, on a NIC that lies: with and without sessions, short
+//! rings, and events of all its queues.
+
+use super::{Seen, Subject};
+use crate::mlx5::{Backend, machine};
+use doorbell_bus::{Machine, Pcie, ProtectionGranularity};
+use doorbell_devices::mlx5::{Config as Nic, Mlx5};
+use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, Sizing};
+use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};
+use doorbell_hal::Span;
+use doorbell_layout::mlx5::Caps;
+use doorbell_packet::Packet;
+use doorbell_testkit::Hostile;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+type System = Machine<Pcie, Mlx5>;
+
+/// A function with one channel.
+#[derive(Debug)]
+pub struct Adapter {
+    hca: Rc<RefCell<Hca>>,
+    channel: Channel<Rc<RefCell<Hca>>>,
+}
+
+fn config(shape: u8) -> Config {
+    Config {
+        mpwqe: shape & 1 == 0,
+        sizing: if shape & 2 == 0 { Sizing::Padded } else { Sizing::Fit },
+        log_sq: 6,
+        log_cq: if shape & 4 == 0 { 6 } else { 2 },
+        cqs: [Cqs::Send, Cqs::Three, Cqs::Five][usize::from(shape >> 3 & 3) % 3],
+        vector: 1,
+        ..Config::DEFAULT
+    }
+}
+
+impl Driver<Hostile<System>> for Adapter {
+    fn transmit(&mut self, h: &mut Hostile<System>, p: Packet, more: bool) -> Tx {
+        self.channel.transmit(h, p, more)
+    }
+    fn poll<S: Sink>(&mut self, h: &mut Hostile<System>, budget: u32, up: &mut S) -> Poll {
+        self.channel.poll(h, budget, up)
+    }
+    fn interrupt(&mut self, h: &mut Hostile<System>, vector: u16) -> Irq {
+        self.channel.interrupt(h, vector)
+    }
+    fn work(&mut self, h: &mut Hostile<System>) {
+        self.channel.work(h);
+    }
+    fn stopped(&self) -> bool {
+        Driver::<Hostile<System>>::stopped(&self.channel)
+    }
+    fn alarm(&mut self, h: &mut Hostile<System>, why: Alarm) -> Irq {
+        self.channel.alarm(h, why)
+    }
+}
+
+impl Subject<System> for Adapter {
+    fn machine(shape: u8) -> System {
+        let caps = Caps { min_inline: shape >> 5 & 3, ..Nic::CONNECTX.caps };
+        let mut h = machine(Nic { caps, ..Nic::CONNECTX }, ProtectionGranularity::Byte);
+        h.keep_frames();
+        h
+    }
+    fn open_on(h: &mut Hostile<System>, shape: u8) -> Result<Adapter, OpenError> {
+        let hca = Rc::new(RefCell::new(Hca::open(h)?));
+        match Channel::open(h, hca.clone(), &config(shape)) {
+            Ok(channel) => Ok(Adapter { hca, channel }),
+            Err(e) => {
+                close(hca, h);
+                Err(e)
+            }
+        }
+    }
+    fn shut(self, h: &mut Hostile<System>) {
+        self.channel.close(h);
+        close(self.hca, h);
+    }
+    /// A hang has the queues created again, once a poll has passed up their buffers.
+    fn reset(&mut self, h: &mut Hostile<System>) -> Result<(), OpenError> {
+        self.channel.alarm(h, Alarm::TxTimeout);
+        Ok(())
+    }
+    fn change(&mut self, h: &mut Hostile<System>, _what: u8) {
+        self.channel.alarm(h, Alarm::Tick);
+    }
+    fn station(&self) -> Option<[u8; 6]> {
+        None
+    }
+    fn check(&self, seen: &Seen) {
+        let s = self.channel.stats();
+        assert!(s.packets >= seen.taken, "each packet is one segment at least");
+        assert!(seen.returned <= seen.taken);
+    }
+    const LEAVES_AREAS: bool = true;
+    fn settling() -> Span {
+        Span::from_us(100)
+    }
+}
+
+fn close(hca: Rc<RefCell<Hca>>, h: &mut Hostile<System>) {
+    Rc::into_inner(hca).expect("no channel is left").into_inner().close(h);
+}
+
+/// Attacks the driver as `bytes` say.
+pub fn attack(bytes: &[u8]) -> Seen {
+    super::attack::<System, Adapter>(bytes)
+}

@@ -1,0 +1,119 @@
+//! Any text as a scenario, a profile, or settings of a run: an error with its place, or values that
+//! are written and read again without a change.
+
+use doorbell_lab::system::{SYSTEMS, System};
+use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, profile, templates};
+
+/// Counts of what the texts were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Scenarios that were accepted.
+    pub scenarios: u64,
+    /// Profiles that were accepted.
+    pub profiles: u64,
+    /// Settings that were accepted.
+    pub settings: u64,
+    /// Texts that were refused.
+    pub refused: u64,
+}
+
+/// The name of the file that the text is of.
+const FILE: &str = "fuzz.toml";
+
+/// Checks that an error names the line of a text, if it is about something that is there.
+fn refused(text: &str, e: &InputError) {
+    if e.place == FILE && e.what.contains("missing") {
+        return;
+    }
+    let line = e.place.strip_prefix(FILE).and_then(|p| p.strip_prefix(':'));
+    let line: usize = line.and_then(|l| l.parse().ok()).unwrap_or_else(|| panic!("{e}: no line"));
+    assert!((1..=text.lines().count() + 1).contains(&line), "{e}");
+    assert!(!e.what.is_empty());
+}
+
+fn of(system: &System) -> Profile {
+    let mut all = profile::builtin().map(|p| Profile::load(p).expect("a built-in profile"));
+    all.find(|p| p.system.name == system.name).expect("each system has a profile")
+}
+
+fn scenario(text: &str) -> Read {
+    let s = match Scenario::parse(FILE, text) {
+        Ok(s) => s,
+        Err(e) => {
+            refused(text, &e);
+            return Read { refused: 1, ..Read::default() };
+        }
+    };
+    // The last of several values of a key holds.
+    let plan = |s: &Scenario| s.plan_on(&of(s.system)).map(|p| p.values);
+    let whole = (s.name.as_str(), s.about.as_str());
+    let written = templates::scenario(s.system, whole, &s.profile, &s.settings);
+    let again = Scenario::parse(FILE, &written).unwrap_or_else(|e| panic!("{e}\n{written}"));
+    assert_eq!((&again.name, &again.about, &again.profile), (&s.name, &s.about, &s.profile));
+    for (key, value) in &s.settings {
+        let last = s.settings.iter().rfind(|(k, _)| k.name == key.name).map(|(_, v)| v);
+        let found = again.settings.iter().rfind(|(k, _)| k.name == key.name).map(|(_, v)| v);
+        assert_eq!(found, last, "{} = {value}", key.name);
+    }
+    if let Err(e) = plan(&s) {
+        assert!(e.place.starts_with(FILE), "{e}");
+    }
+    Read { scenarios: 1, ..Read::default() }
+}
+
+fn profile(text: &str) -> Read {
+    let p = match Profile::parse(FILE, text) {
+        Ok(p) => p,
+        Err(e) => {
+            refused(text, &e);
+            return Read { refused: 1, ..Read::default() };
+        }
+    };
+    let written = templates::written(&p, "# Written again.\n");
+    let again = Profile::parse(FILE, &written).unwrap_or_else(|e| panic!("{e}\n{written}"));
+    assert_eq!((&again.name, &again.about), (&p.name, &p.about));
+    assert_eq!(again.values, p.values, "{written}");
+    for (key, _) in p.values.iter() {
+        assert_eq!(again.source(key.name), p.source(key.name), "{}", key.name);
+    }
+    Read { profiles: 1, ..Read::default() }
+}
+
+/// Lays lines of `key=value` on a run of a system.
+fn settings(system: &System, text: &str) -> Read {
+    let mut read = Read::default();
+    let base = templates::scenario(system, ("fuzz", "all defaults"), &of(system).name, &[]);
+    let base = Scenario::parse(FILE, &base).unwrap_or_else(|e| panic!("{e}"));
+    let mut plan: Plan = base.plan_on(&of(system)).expect("the defaults are a run");
+    for line in text.lines() {
+        let given = Setting::given("--set", line);
+        let before = plan.values.clone();
+        if let Err(e) = plan.layer(std::slice::from_ref(&given)) {
+            assert!(e.place == given.place && !e.what.is_empty(), "{e}");
+            read.refused += 1;
+            plan.values = before;
+            continue;
+        }
+        read.settings += 1;
+        for (key, value) in plan.values.iter() {
+            let again = key.parse(&value.to_string()).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(&again, value, "{}", key.name);
+        }
+    }
+    read
+}
+
+/// Reads a text of the kind that the first byte names.
+///
+/// # Panics
+/// When a text that was accepted is not the same when it is written and read again, or a text that
+/// was refused has no place.
+pub fn attack(bytes: &[u8]) -> Read {
+    let Some((kind, text)) = bytes.split_first() else { return Read::default() };
+    let text = String::from_utf8_lossy(text);
+    match kind % 8 {
+        0 => scenario(&text),
+        1 => profile(&text),
+        n => settings(SYSTEMS[usize::from(n) % SYSTEMS.len()], &text),
+    }
+}

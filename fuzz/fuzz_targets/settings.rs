@@ -1,0 +1,10 @@
+//! Any text as a scenario, a profile or settings: an error with its place, or values that are the
+//! same when they are written and read again.
+#![no_main]
+
+use doorbell_conformance::settings;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    settings::attack(bytes);
+});
