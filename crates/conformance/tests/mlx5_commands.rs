@@ -88,10 +88,10 @@ fn pages_are_asked_for_given_and_come_back() {
     assert_eq!((wanted(&mut c, pages::BOOT), wanted(&mut c, pages::INIT)), (0, 32));
     c.give(16, 32);
     c.ok(op::INIT_HCA, 0, &Numbered::ZERO, &[]);
-    assert_eq!(take(&mut c, 768), [], "it needs all of them to run");
+    assert_eq!(take(&mut c, 768), [0_u64; 0], "it needs all of them to run");
     c.ok(op::TEARDOWN_HCA, 0, &Numbered::ZERO, &[]);
     let mut back = [take(&mut c, 40), take(&mut c, 768)].concat();
-    assert_eq!(take(&mut c, 768), []);
+    assert_eq!(take(&mut c, 768), [0_u64; 0]);
     back.sort_unstable();
     assert_eq!(back, (0..48).map(|i| CommandHarness::PAGES + i * 4096).collect::<Vec<_>>());
 }
