@@ -38,6 +38,15 @@ mod trace;
 mod transfer;
 mod vnet;
 
+/// Bodies of fuzz targets, for those alone.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    /// Runs clients of `doorbell serve` as `bytes` say.
+    pub fn serve_clients(bytes: &[u8]) {
+        crate::serve::attack::attack(bytes);
+    }
+}
+
 use args::{Args, Command};
 use clap::Parser;
 use error::{Error, failed, input};

@@ -32,7 +32,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Bytes of the guest's memory that entries may name, and of the rest.
@@ -314,8 +313,9 @@ fn connect(kind: u32) -> (Client, Guest) {
     let (socket, ours) = UnixStream::pair().expect(made);
     let handshake = Handshake::send(&socket).expect(made);
     let call_area = Window::map(&handshake.memory, 0, CALL_AREA_BYTES, true).expect(made);
-    let newcomer = Newcomer::new(ours, Duration::from_secs(1)).expect(made);
-    let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }, false) else {
+    let newcomer = Newcomer::new(ours, Time::ZERO, Span::from_ms(1000)).expect(made);
+    let Greeted::Guest(guest) = newcomer.greet(Time::ZERO, Unit { address: UNIT, kind }, false)
+    else {
         panic!("it is one of ours");
     };
     let adapter = handshake.finish(&socket, vnic::well_formed).expect("the server knows it");

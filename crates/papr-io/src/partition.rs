@@ -13,8 +13,8 @@ use super::send_ring::{self, Array, SEND_QUEUES, SENDS, SendQueue};
 use super::table::Table;
 use super::{HELLO, INTERRUPT, MEMORY, MESSAGE, VERSION, VNIC, WELCOME, message, parse};
 use doorbell_hal::{
-    Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Time, counters,
-    fail_if,
+    Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Time,
+    counters, fail_if,
 };
 use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmveth;
@@ -23,7 +23,6 @@ use doorbell_vfio_user::{ConnectionError, Crossing, Observer, receive_with_fds};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 use std::{collections::VecDeque, fs::File, os::unix::net::UnixStream};
 
 /// The adapter of a partition.
@@ -70,8 +69,8 @@ pub struct Guest {
 #[derive(Debug)]
 pub struct Newcomer {
     socket: UnixStream,
-    since: Instant,
-    patience: Duration,
+    since: Time,
+    patience: Span,
 }
 
 /// The state of a handshake.
@@ -86,22 +85,22 @@ pub enum Greeted {
 }
 
 impl Newcomer {
-    /// Takes a new connection, with the time in which it has to introduce itself.
+    /// Takes a connection that came at `since`, with the time in which it has to introduce itself.
     ///
     /// # Errors
     /// If the socket cannot be made non-blocking.
-    pub fn new(socket: UnixStream, patience: Duration) -> io::Result<Newcomer> {
+    pub fn new(socket: UnixStream, since: Time, patience: Span) -> io::Result<Newcomer> {
         socket.set_nonblocking(true)?;
-        Ok(Newcomer { socket, since: Instant::now(), patience })
+        Ok(Newcomer { socket, since, patience })
     }
 
     /// Completes the handshake if the message has arrived.
-    pub fn greet(self, unit: Unit, populate: bool) -> Greeted {
+    pub fn greet(self, now: Time, unit: Unit, populate: bool) -> Greeted {
         let (mut input, mut fds) = ([0; MESSAGE], Vec::new());
         let n = match receive_with_fds(&self.socket, &mut input, &mut fds) {
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                return if self.since.elapsed() < self.patience {
+                return if now.since(self.since) < self.patience {
                     Greeted::Waits(self)
                 } else {
                     Greeted::Refused(ConnectionError::Silent)

@@ -20,7 +20,7 @@ use super::port::{Crossing, GuestPort, Observer};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time, fail_if};
 use doorbell_host_io::shared::{Access, width};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::{io, os::unix::net::UnixStream, time::Instant};
+use std::{io, os::unix::net::UnixStream, time::Duration};
 use zerocopy::{IntoBytes, native_endian::U64};
 
 /// Flags of `struct vfio_device_info`.
@@ -51,7 +51,7 @@ pub struct Function<D, W> {
     /// The client has sent its version.
     negotiated: bool,
     /// The time at which the client connected.
-    since: Instant,
+    since: Time,
     limits: Limits,
     scratch: Vec<u8>,
 }
@@ -86,7 +86,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 device.mmio_write(port, at, r, 8, v);
             },
             negotiated: false,
-            since: Instant::now(),
+            since: Time::ZERO,
             limits: Limits::default(),
             scratch: Vec::new(),
         })
@@ -146,7 +146,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     pub fn connect(&mut self, at: Time, client: UnixStream) -> io::Result<()> {
         self.disconnect(at);
         self.port.channel = Some(Channel::new(client, self.limits.reply)?);
-        self.since = Instant::now();
+        self.since = at;
         Ok(())
     }
 
@@ -194,6 +194,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         if let Some(channel) = &mut self.port.channel {
             channel.begin_turn();
         }
+        let hello = self.limits.hello;
+        let late = |since: Time| Duration::from_nanos(now().since(since).ps() / 1000) >= hello;
         for n in 0..BURST {
             let stuck = self.port.irqs.stuck;
             let Some(channel) = &mut self.port.channel else { return Ok(n) };
@@ -201,7 +203,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 Err(ConnectionError::protocol("an eventfd that is full and blocks"))
             } else {
                 match channel.request() {
-                    Ok(None) if !self.negotiated && self.since.elapsed() >= self.limits.hello => {
+                    Ok(None) if !self.negotiated && late(self.since) => {
                         Err(ConnectionError::Silent)
                     }
                     next => next,

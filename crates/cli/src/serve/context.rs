@@ -7,8 +7,11 @@ use crate::render::Format;
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
+#[cfg(any(test, fuzzing))]
+use std::cell::Cell;
 use std::io::{Write, stderr};
-use std::{cell::RefCell, fmt::Arguments, rc::Rc, time::Instant};
+use std::time::{Duration, Instant};
+use std::{cell::RefCell, fmt::Arguments, rc::Rc};
 
 /// Everything around a served device except its wire.
 pub(super) struct ServeContext {
@@ -41,13 +44,28 @@ impl ServeContext {
 }
 
 /// The time since the server began.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(pub(super) Instant);
+#[derive(Debug)]
+pub(super) enum Clock {
+    /// By this machine's clock, from then on.
+    Since(Instant),
+    /// By whoever drives the server.
+    #[cfg(any(test, fuzzing))]
+    Driven(Cell<Time>),
+}
 
 impl Clock {
     pub(super) fn now(&self) -> Time {
-        Time::ZERO + Span::from_ns(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        match self {
+            Clock::Since(began) => Time::ZERO + span(began.elapsed()),
+            #[cfg(any(test, fuzzing))]
+            Clock::Driven(now) => now.get(),
+        }
     }
+}
+
+/// Returns the span of a duration.
+pub(super) fn span(d: Duration) -> Span {
+    Span::from_ns(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX / 1000))
 }
 
 /// The bill, shared by the loop and the ports of all guests.

@@ -4,13 +4,14 @@
 //! not end when a writer leaves, and is polled a hundred times a second.
 
 use crate::{Error, error::plain, input};
+use doorbell_hal::{Span, Time};
 use doorbell_vfio_user::readable;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io::Read, os::unix::fs::FileTypeExt, path::Path};
 
-const EVERY: Duration = Duration::from_millis(10);
+const EVERY: Span = Span::from_ms(10);
 const LONGEST: usize = 256;
 
 /// The pipe, with the part of a line that was read.
@@ -18,7 +19,7 @@ const LONGEST: usize = 256;
 pub(super) struct Control {
     pipe: File,
     lines: Lines,
-    looked: Instant,
+    looked: Time,
 }
 
 /// Bytes cut into lines.
@@ -63,7 +64,13 @@ impl Control {
         }
         let pipe =
             OpenOptions::new().read(true).write(true).open(path).map_err(|e| wrong(plain(&e)))?;
-        Ok(Control { pipe, lines: Lines::default(), looked: Instant::now() })
+        Ok(Control { pipe, lines: Lines::default(), looked: Time::ZERO })
+    }
+
+    /// Reads lines from anything that is open.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn of(pipe: File) -> Control {
+        Control { pipe, lines: Lines::default(), looked: Time::ZERO }
     }
 
     /// Returns the descriptor to wait for.
@@ -72,14 +79,14 @@ impl Control {
     }
 
     /// Returns the next line, if it is time to look and there is one. Overlong lines are dropped.
-    pub(super) fn line(&mut self) -> Option<String> {
+    pub(super) fn line(&mut self, now: Time) -> Option<String> {
         if let Some(said) = self.lines.next() {
             return Some(said);
         }
-        if self.looked.elapsed() < EVERY {
+        if now.since(self.looked) < EVERY {
             return None;
         }
-        self.looked = Instant::now();
+        self.looked = now;
         let mut ready = Vec::new();
         let there = readable(&[self.pipe.as_fd()], Some(Duration::ZERO), &mut ready).is_ok()
             && ready.contains(&true);

@@ -17,6 +17,7 @@ use doorbell_layout::mlx5::uar;
 use doorbell_vfio_user::{
     Bar, BarOffset, Capability, Crossing, Function, GuestPort, Identity, Observer, PolledPages,
 };
+use std::io;
 
 /// A device that can be served.
 pub(super) struct Entry {
@@ -141,6 +142,14 @@ fn mlx5_rung(d: &mut Mlx5, port: &mut GuestPort<SharedBill>, at: Time, r: Reg, v
 }
 
 fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<u8, Error> {
+    serve(card, mlx5_function(card, &bill), bill, c)
+}
+
+/// Returns an mlx5 card.
+pub(super) fn mlx5_function(
+    card: Card,
+    bill: &SharedBill,
+) -> io::Result<Function<Mlx5, SharedBill>> {
     use doorbell_devices::mlx5::Config;
     let polled = !card.trap_doorbells;
     let (mac, fail_every) = (card.mac.unwrap_or(Config::CONNECTX.mac), card.fail_every);
@@ -162,8 +171,8 @@ fn mlx5(card: Card, bill: SharedBill, c: ServeContext) -> Result<u8, Error> {
         ],
         polled: polled.then_some(pages),
     };
-    let function = Function::new(identity, Mlx5::new(cfg), bill.clone());
-    serve(card, function.map(|f| f.with_doorbell_handler(mlx5_rung)), bill, c)
+    let function = Function::new(identity, Mlx5::new(cfg), bill.clone())?;
+    Ok(function.with_doorbell_handler(mlx5_rung))
 }
 
 impl Served for Mlx5 {
@@ -199,6 +208,15 @@ const E1000_MEMORY: u32 = 128 << 10;
 const E1000_IO: u32 = 64;
 
 fn e1000(cfg: Config, card: Card, bill: SharedBill, c: ServeContext) -> Result<u8, Error> {
+    serve(card, e1000_function(cfg, card, &bill), bill, c)
+}
+
+/// Returns a card of the 8254x family.
+pub(super) fn e1000_function(
+    cfg: Config,
+    card: Card,
+    bill: &SharedBill,
+) -> io::Result<Function<E1000, SharedBill>> {
     let cfg = Config { mac: card.mac.unwrap_or(cfg.mac), cache_line: 64, ..cfg };
     let mut capabilities = vec![Capability::Power { resets: true }];
     if cfg.variant != Variant::I82540Em {
@@ -217,7 +235,7 @@ fn e1000(cfg: Config, card: Card, bill: SharedBill, c: ServeContext) -> Result<u
         capabilities,
         polled: None,
     };
-    serve(card, Function::new(identity, E1000::new(cfg), bill.clone()), bill, c)
+    Function::new(identity, E1000::new(cfg), bill.clone())
 }
 
 impl Served for E1000 {

@@ -10,7 +10,7 @@
 //! off waits here. Pause frames are obeyed: later frames wait in the queue of the uplink.
 
 use super::context::{Clock, ServeContext, SharedBill};
-use super::{control::Control, metrics::Metrics, report::Report, uplink::MAX_FRAME};
+use super::{control::Control, report::Report, uplink::MAX_FRAME};
 use crate::{DONE, Error, MISSED, failed, output::print};
 use doorbell_hal::{DropReason, RxVerdict, Span, Time};
 use doorbell_host_io::shared::Guard;
@@ -21,7 +21,7 @@ use signal_hook::flag;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{io, os::unix::net::UnixStream, sync::Arc};
+use std::{io, os::unix::net::UnixStream, rc::Rc, sync::Arc};
 
 /// The guests of a device, and their way to it.
 pub(super) trait Transport {
@@ -147,9 +147,127 @@ impl Wire {
     }
 }
 
+/// A served device with all that has a turn.
+pub(super) struct Server<T> {
+    pub(super) t: T,
+    pub(super) c: ServeContext,
+    pub(super) clock: Clock,
+    bill: SharedBill,
+    wire: Wire,
+    /// The time from which clients are accepted.
+    listens_from: Time,
+    ready: Vec<bool>,
+}
+
+impl<T: Transport> Server<T> {
+    /// Takes a device with a wire of this rate.
+    pub(super) fn new(
+        t: T,
+        bits_per_second: u64,
+        bill: SharedBill,
+        c: ServeContext,
+        clock: Clock,
+    ) -> Server<T> {
+        let wire = Wire {
+            frame: vec![0; MAX_FRAME].into(),
+            held: None,
+            free: Time::ZERO,
+            paused: false,
+            byte: Span::from_ps(8_000_000_000_000 / bits_per_second),
+        };
+        Server { t, c, clock, bill, wire, listens_from: Time::ZERO, ready: Vec::new() }
+    }
+
+    /// Accepts a client, if one waits. Returns true if one did.
+    fn accept(&mut self) -> bool {
+        if !self.t.listens() || self.clock.now() < self.listens_from {
+            return false;
+        }
+        match self.c.socket.accept() {
+            Ok(Some(socket)) => {
+                if !self.t.connected() {
+                    self.bill.borrow_mut().uplink.restart();
+                    (self.wire.held, self.wire.paused) = (None, false);
+                }
+                if let Err(e) = self.t.connect(self.clock.now(), socket, &self.c) {
+                    self.c.notice(format_args!("rejected connection: {e}"));
+                }
+                true
+            }
+            Ok(None) => false,
+            Err(e) => {
+                self.c.notice(format_args!("rejected connection: {e}"));
+                self.listens_from = self.clock.now() + REST;
+                false
+            }
+        }
+    }
+
+    /// Gives everybody a turn. Then lets `wait` wait for descriptors, as
+    /// [`readable`](doorbell_vfio_user::readable) does.
+    pub(super) fn turn<W>(&mut self, wait: W) -> Result<(), Error>
+    where
+        W: FnOnce(&Clock, &[BorrowedFd<'_>], Duration, &mut Vec<bool>) -> io::Result<()>,
+    {
+        while let Some(line) = self.c.control.as_mut().and_then(|c| c.line(self.clock.now())) {
+            match self.t.command(self.clock.now(), &line) {
+                Ok(()) => self.c.notice(format_args!("{line}")),
+                Err(e) => self.c.notice(format_args!("{e}")),
+            }
+        }
+        let mut busy = self.accept();
+        let Server { t, bill, c, clock, wire, listens_from, ready } = self;
+        busy |= t.serve(clock, c);
+        bill.borrow_mut().uplink.flush();
+        busy |= wire.deliver(t, bill, clock);
+        bill.borrow_mut().uplink.flush();
+        t.finish_turn(clock, busy, c);
+        for why in bill.borrow_mut().failures.drain(..) {
+            c.error(format_args!("{why}"));
+        }
+        if let Some(why) = bill.borrow_mut().uplink.lost.take() {
+            c.notice(format_args!("the uplink is gone: {why}"));
+        }
+        let now = clock.now();
+        let patience = t.patience(now, busy);
+        if patience.is_none() && c.metrics.is_none() {
+            return Ok(());
+        }
+        let mut longest = patience.unwrap_or_default();
+        let frame = wire.next_due(bill, now).filter(|_| t.connected());
+        if let Some(due) = [t.next_due(), frame].into_iter().flatten().min() {
+            longest = longest.min(Duration::from_nanos(due.since(now).ps().div_ceil(1000)));
+        }
+        let sleeps = longest > Duration::ZERO;
+        // A request may have come before the guests knew.
+        if sleeps && t.set_sleeping(true) {
+            longest = Duration::ZERO;
+        }
+        let held = bill.borrow();
+        let mut fds: Vec<_> = c.metrics.iter().flat_map(|m| m.fds(now)).collect();
+        let metrics = fds.len();
+        fds.extend((t.listens() && now >= *listens_from).then(|| c.socket.as_fd()));
+        fds.extend(t.fds());
+        fds.extend(c.control.iter().map(Control::fd));
+        if wire.free <= now && wire.held.is_none() && t.connected() {
+            fds.extend(held.uplink.fd());
+        }
+        wait(clock, &fds, longest, ready).map_err(|e| failed!("{e}"))?;
+        drop(fds);
+        drop(held);
+        if sleeps {
+            t.set_sleeping(false);
+        }
+        if let Some(m) = &mut c.metrics {
+            m.serve(clock.now(), &ready[..metrics], || t.report());
+        }
+        Ok(())
+    }
+}
+
 /// Serves a device with a wire of this rate until a signal stops it, then prints the ledger.
 pub(super) fn run<T: Transport>(
-    mut t: T,
+    t: T,
     bits_per_second: u64,
     bill: SharedBill,
     mut c: ServeContext,
@@ -167,104 +285,30 @@ pub(super) fn run<T: Transport>(
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     flag::register(SIGUSR1, Arc::clone(&show)).map_err(system)?;
     flag::register(SIGUSR2, Arc::clone(&cable)).map_err(system)?;
-    let clock = Clock(Instant::now());
-    let mut wire = Wire {
-        frame: vec![0; MAX_FRAME].into(),
-        held: None,
-        free: Time::ZERO,
-        paused: false,
-        byte: Span::from_ps(8_000_000_000_000 / bits_per_second),
-    };
-    let (mut plugged, mut ready, mut listens_from) = (true, Vec::new(), Time::ZERO);
-    c.notice(format_args!("{} is ready", t.report().device));
-    while !c.stop.came() {
+    let clock = Clock::Since(Instant::now());
+    let mut server = Server::new(t, bits_per_second, Rc::clone(&bill), c, clock);
+    let mut plugged = true;
+    server.c.notice(format_args!("{} is ready", server.t.report().device));
+    while !server.c.stop.came() {
         if show.swap(false, Ordering::Relaxed)
-            && let Err(e) = print(&t.report().show(c.format))
+            && let Err(e) = print(&server.t.report().show(server.c.format))
         {
-            c.error(format_args!("{e}"));
+            server.c.error(format_args!("{e}"));
         }
         if cable.swap(false, Ordering::Relaxed) {
             plugged = !plugged;
-            t.set_cable(clock.now(), plugged);
-            c.notice(format_args!("the cable is {}", if plugged { "in" } else { "pulled" }));
+            server.t.set_cable(server.clock.now(), plugged);
+            let how = if plugged { "in" } else { "pulled" };
+            server.c.notice(format_args!("the cable is {how}"));
         }
-        while let Some(line) = c.control.as_mut().and_then(Control::line) {
-            match t.command(clock.now(), &line) {
-                Ok(()) => c.notice(format_args!("{line}")),
-                Err(e) => c.notice(format_args!("{e}")),
-            }
-        }
-        let mut busy = false;
-        if t.listens() && clock.now() >= listens_from {
-            match c.socket.accept() {
-                Ok(Some(socket)) => {
-                    if !t.connected() {
-                        bill.borrow_mut().uplink.restart();
-                        (wire.held, wire.paused) = (None, false);
-                    }
-                    if let Err(e) = t.connect(clock.now(), socket, &c) {
-                        c.notice(format_args!("rejected connection: {e}"));
-                    }
-                    busy = true;
-                }
-                Ok(None) => {}
-                Err(e) => {
-                    c.notice(format_args!("rejected connection: {e}"));
-                    listens_from = clock.now() + REST;
-                }
-            }
-        }
-        busy |= t.serve(&clock, &c);
-        bill.borrow_mut().uplink.flush();
-        busy |= wire.deliver(&mut t, &bill, &clock);
-        bill.borrow_mut().uplink.flush();
-        t.finish_turn(&clock, busy, &c);
-        for why in bill.borrow_mut().failures.drain(..) {
-            c.error(format_args!("{why}"));
-        }
-        if let Some(why) = bill.borrow_mut().uplink.lost.take() {
-            c.notice(format_args!("the uplink is gone: {why}"));
-        }
-        let now = clock.now();
-        let patience = t.patience(now, busy);
-        if patience.is_none() && c.metrics.is_none() {
-            continue;
-        }
-        let mut wait = patience.unwrap_or_default();
-        let frame = wire.next_due(&bill, now).filter(|_| t.connected());
-        if let Some(due) = [t.next_due(), frame].into_iter().flatten().min() {
-            wait = wait.min(Duration::from_nanos(due.since(now).ps().div_ceil(1000)));
-        }
-        let sleeps = wait > Duration::ZERO;
-        // A request may have come before the guests knew.
-        if sleeps && t.set_sleeping(true) {
-            wait = Duration::ZERO;
-        }
-        let bill = bill.borrow();
-        let mut fds: Vec<_> = c.metrics.iter().flat_map(Metrics::fds).collect();
-        let metrics = fds.len();
-        fds.extend((t.listens() && now >= listens_from).then(|| c.socket.as_fd()));
-        fds.extend(t.fds());
-        fds.extend(c.control.iter().map(Control::fd));
-        if wire.free <= now && wire.held.is_none() && t.connected() {
-            fds.extend(bill.uplink.fd());
-        }
-        readable(&fds, Some(wait), &mut ready).map_err(system)?;
-        drop(fds);
-        drop(bill);
-        if sleeps {
-            t.set_sleeping(false);
-        }
-        if let Some(m) = &mut c.metrics {
-            m.serve(&ready[..metrics], || t.report());
-        }
+        server.turn(|_, fds, longest, ready| readable(fds, Some(longest), ready))?;
     }
-    t.close(&clock);
+    server.t.close(&server.clock);
     // The files are put in their places even if stdout is gone.
     let complete = bill.borrow_mut().finish();
     for why in bill.borrow_mut().failures.drain(..) {
-        c.error(format_args!("{why}"));
+        server.c.error(format_args!("{why}"));
     }
-    print(&t.report().show(c.format))?;
+    print(&server.t.report().show(server.c.format))?;
     Ok(if complete? { DONE } else { MISSED })
 }

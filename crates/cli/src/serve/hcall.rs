@@ -3,7 +3,7 @@
 //! A guest's CPU waits while its call is answered, so the loop looks for the next call for some
 //! microseconds before it sleeps. All guests share the device and its one thread.
 
-use super::context::{Clock, ServeContext, SharedBill};
+use super::context::{Clock, ServeContext, SharedBill, span};
 use super::event_loop::{AWAKE, CommandError, NAP, Transport, run};
 use super::report::{Report, entries};
 use crate::Error;
@@ -54,7 +54,7 @@ pub(super) struct Adapter {
 }
 
 /// A device with its partitions.
-struct Hcalls<D> {
+pub(super) struct Hcalls<D> {
     adapter: Adapter,
     device: D,
     ports: Vec<Port>,
@@ -77,21 +77,30 @@ pub(super) fn serve<D: Backend>(
     bill: SharedBill,
     c: ServeContext,
 ) -> Result<u8, Error> {
-    let hcalls = Hcalls {
-        adapter,
-        device,
-        ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
-        newcomers: Vec::new(),
-        bill: bill.clone(),
-        made: vec![0; adapter.calls.len() + 1],
-        guests: 0,
-        called: Time::ZERO,
-        turns: 0,
-    };
+    let hcalls = Hcalls::new(adapter, device, partitions, &bill);
     run(hcalls, adapter.bits_per_second, bill, c)
 }
 
 impl<D: Backend> Hcalls<D> {
+    pub(super) fn new(
+        adapter: Adapter,
+        device: D,
+        partitions: usize,
+        bill: &SharedBill,
+    ) -> Hcalls<D> {
+        Hcalls {
+            adapter,
+            device,
+            ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
+            newcomers: Vec::new(),
+            bill: bill.clone(),
+            made: vec![0; adapter.calls.len() + 1],
+            guests: 0,
+            called: Time::ZERO,
+            turns: 0,
+        }
+    }
+
     /// Answers the pending calls of a partition, one of each CPU. Returns true if there was any.
     fn answer(&mut self, i: usize, clock: &Clock) -> bool {
         let guests = self.ports.iter().filter(|p| p.connected()).count();
@@ -110,13 +119,13 @@ impl<D: Backend> Hcalls<D> {
     }
 
     /// Connects the newcomers that have introduced themselves, each to a partition without a guest.
-    fn greet(&mut self, c: &ServeContext) {
+    fn greet(&mut self, now: Time, c: &ServeContext) {
         for newcomer in mem::take(&mut self.newcomers) {
             let Some(i) = self.ports.iter().position(Port::is_free) else {
                 c.notice(format_args!("rejected connection: every partition has a guest"));
                 continue;
             };
-            match newcomer.greet(self.adapter.unit, c.populate) {
+            match newcomer.greet(now, self.adapter.unit, c.populate) {
                 Greeted::Waits(newcomer) => self.newcomers.push(newcomer),
                 Greeted::Refused(gone) => {
                     c.notice(format_args!("rejected connection: not a guest: {gone}"));
@@ -146,13 +155,13 @@ impl<D: Backend> Transport for Hcalls<D> {
         true
     }
 
-    fn connect(&mut self, _: Time, socket: UnixStream, c: &ServeContext) -> io::Result<()> {
+    fn connect(&mut self, at: Time, socket: UnixStream, c: &ServeContext) -> io::Result<()> {
         // The oldest has had the most time.
         if self.newcomers.len() == usize::from(c.limits.newcomers) {
             self.newcomers.remove(0);
         }
-        self.newcomers.push(Newcomer::new(socket, c.limits.hello())?);
-        self.greet(c);
+        self.newcomers.push(Newcomer::new(socket, at, span(c.limits.hello()))?);
+        self.greet(at, c);
         Ok(())
     }
 
@@ -183,7 +192,7 @@ impl<D: Backend> Transport for Hcalls<D> {
         self.turns = self.turns.wrapping_add(1);
         let listens = !busy || self.turns.is_multiple_of(LISTENS);
         if listens {
-            self.greet(c);
+            self.greet(now, c);
         }
         for i in 0..self.ports.len() {
             publish_credits(&mut self.device, &mut self.ports, i, now, &D::CALLBACKS);

@@ -4,27 +4,27 @@
 
 use super::report::Report;
 use crate::{Error, args::ClientLimits, error::plain, input};
+use doorbell_hal::{Span, Time};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
 
 const LONGEST: usize = 4096;
 /// Time after a failed accept during which there is no other.
-const REST: Duration = Duration::from_millis(100);
+const REST: Span = Span::from_ms(100);
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
                     Connection: close\r\n";
 
 /// The server of the page.
 pub(super) struct Metrics {
     listener: TcpListener,
-    waiting: Vec<(TcpStream, Vec<u8>, Instant)>,
-    listens_from: Instant,
+    waiting: Vec<(TcpStream, Vec<u8>, Time)>,
+    listens_from: Time,
     /// The most connections.
     most: usize,
     /// The longest time for a request.
-    patience: Duration,
+    patience: Span,
 }
 
 impl Metrics {
@@ -35,24 +35,24 @@ impl Metrics {
         };
         let listener = TcpListener::bind(address).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;
-        let (listens_from, most) = (Instant::now(), limits.metrics_clients.into());
-        let patience = Duration::from_secs(limits.metrics_timeout.into());
+        let (listens_from, most) = (Time::ZERO, limits.metrics_clients.into());
+        let patience = Span::from_ms(1000 * u64::from(limits.metrics_timeout));
         Ok(Metrics { listener, waiting: Vec::new(), listens_from, most, patience })
     }
 
     /// Returns the descriptors to wait for.
-    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let listens = self.waiting.len() < self.most && Instant::now() >= self.listens_from;
+    pub(super) fn fds(&self, now: Time) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let listens = self.waiting.len() < self.most && now >= self.listens_from;
         let listener = listens.then(|| self.listener.as_fd());
         self.waiting.iter().map(|(s, ..)| s.as_fd()).chain(listener)
     }
 
     /// Serves the connections that are `ready`, given in the order of [`Metrics::fds`].
-    pub(super) fn serve(&mut self, ready: &[bool], report: impl Fn() -> Report) {
+    pub(super) fn serve(&mut self, now: Time, ready: &[bool], report: impl Fn() -> Report) {
         let mut ready = ready.iter().copied();
         self.waiting.retain_mut(|(stream, asked, since)| {
             if !ready.next().unwrap_or(false) {
-                return since.elapsed() < self.patience;
+                return now.since(*since) < self.patience;
             }
             let mut chunk = [0; 1024];
             match stream.read(&mut chunk) {
@@ -68,12 +68,11 @@ impl Metrics {
                 let _ = stream.write_all(answer.as_bytes());
                 return false;
             }
-            asked.len() < LONGEST && since.elapsed() < self.patience
+            asked.len() < LONGEST && now.since(*since) < self.patience
         });
         if !ready.next().unwrap_or(false) {
             return;
         }
-        let now = Instant::now();
         match self.listener.accept() {
             Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
                 self.waiting.push((stream, Vec::new(), now));

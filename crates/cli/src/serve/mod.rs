@@ -4,6 +4,8 @@
 //! ledger counts what crosses. There is no virtual time: timers and wire run on this machine's
 //! monotonic clock, effects are immediate, and there are counts but no rates.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod attack;
 mod axi;
 mod bill;
 mod context;

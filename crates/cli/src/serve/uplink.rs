@@ -95,6 +95,15 @@ impl Uplink {
         Ok(Uplink { kind, dropped: 0, lost: None })
     }
 
+    /// Returns a stream with this peer, after which there is no other.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn of(peer: UnixStream) -> Uplink {
+        let (path, input, output) = (PathBuf::new(), Vec::new(), Vec::new());
+        let mut s = Stream { peer: None, listener: None, path, input, output };
+        s.adopt(peer).expect("a socket");
+        Uplink { kind: Kind::Stream(Box::new(s)), dropped: 0, lost: None }
+    }
+
     /// Starts over for a new guest: a capture begins again, and queued frames are dropped.
     pub(super) fn restart(&mut self) {
         match &mut self.kind {

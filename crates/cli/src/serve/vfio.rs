@@ -42,7 +42,7 @@ pub(super) struct Card {
 }
 
 /// A device with its client.
-struct Vfio<D> {
+pub(super) struct Vfio<D> {
     card: Card,
     function: Function<D, SharedBill>,
     bill: SharedBill,
@@ -66,15 +66,24 @@ pub(super) fn serve<D: Served>(
     bill: SharedBill,
     c: ServeContext,
 ) -> Result<u8, Error> {
-    let mut function = function.map_err(|e| input!("{e}"))?;
-    let reply = Duration::from_secs(c.limits.reply_timeout.into());
-    function = function.with_limits(Limits { hello: c.limits.hello(), reply });
-    if c.populate {
-        function = function.with_populated_memory();
+    let function = function.map_err(|e| input!("{e}"))?;
+    run(Vfio::new(card, function, &bill, &c), card.bits_per_second, bill, c)
+}
+
+impl<D: Served> Vfio<D> {
+    pub(super) fn new(
+        card: Card,
+        function: Function<D, SharedBill>,
+        bill: &SharedBill,
+        c: &ServeContext,
+    ) -> Vfio<D> {
+        let reply = Duration::from_secs(c.limits.reply_timeout.into());
+        let mut function = function.with_limits(Limits { hello: c.limits.hello(), reply });
+        if c.populate {
+            function = function.with_populated_memory();
+        }
+        Vfio { card, function, bill: bill.clone(), clients: 0, rang: Time::ZERO, unknown: 0 }
     }
-    let of = bill.clone();
-    let vfio = Vfio { card, function, bill: of, clients: 0, rang: Time::ZERO, unknown: 0 };
-    run(vfio, card.bits_per_second, bill, c)
 }
 
 impl<D: Served> Transport for Vfio<D> {

@@ -40,7 +40,7 @@ pub(super) static KINDS: [Kind; 2] = [
             calls: &VNIC_CALLS,
         },
         serve: |adapter, setup, bill, c| {
-            let device = VnicServer::new(adapters(adapter.unit.address), setup.partitions);
+            let device = vnic_device(adapter.unit.address, setup);
             serve(adapter, device, setup.partitions, bill, c)
         },
     },
@@ -52,7 +52,7 @@ pub(super) static KINDS: [Kind; 2] = [
             calls: &VETH_CALLS,
         },
         serve: |adapter, setup, bill, c| {
-            let device = Veth::new(lan(adapter.unit.address, setup));
+            let device = lan_device(adapter.unit.address, setup);
             serve(adapter, device, setup.partitions, bill, c)
         },
     },
@@ -60,15 +60,17 @@ pub(super) static KINDS: [Kind; 2] = [
 
 // ---- vnic ----
 
-fn adapters(unit: u32) -> vnic::Config {
-    vnic::Config {
+/// Returns the servers of all partitions' adapters.
+pub(super) fn vnic_device(unit: u32, setup: Setup) -> VnicServer {
+    let config = vnic::Config {
         unit_address: unit.into(),
         crq_vector: unit_interrupt(unit),
         first_vector: sub_crq_interrupts(unit),
         // A real failover takes seconds; clients give up after some more.
         failover: Span::from_ms(100),
         ..vnic::Config::POWERVM
-    }
+    };
+    VnicServer::new(config, setup.partitions)
 }
 
 const VNIC_CALLS: [(u64, Name); 11] = [
@@ -168,7 +170,7 @@ const VETH_CALLS: [(u64, Name); 10] = [
 
 /// Returns a LAN with an adapter for each partition on one VLAN. The way out is the uplink behind
 /// the switch, or the trunk of a partition.
-fn lan(unit: u32, setup: Setup) -> veth::Config {
+pub(super) fn lan_device(unit: u32, setup: Setup) -> Veth {
     let adapter = |i: usize| veth::Adapter {
         unit: unit.into(),
         vector: unit_interrupt(unit),
@@ -177,7 +179,7 @@ fn lan(unit: u32, setup: Setup) -> veth::Config {
     };
     let mut config = veth::Config::new((0..setup.partitions).map(adapter).collect());
     config.uplink = (!setup.trunk).then_some(veth::Uplink { port: 0, pvid: 1 });
-    config
+    Veth::new(config)
 }
 
 impl Backend for Veth {

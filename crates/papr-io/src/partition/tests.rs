@@ -64,8 +64,9 @@ impl Bench {
     fn new(kind: u32) -> Bench {
         let (socket, ours) = UnixStream::pair().unwrap();
         let offer = Handshake::send(&socket).unwrap();
-        let newcomer = Newcomer::new(ours, Duration::from_secs(1)).unwrap();
-        let Greeted::Guest(guest) = newcomer.greet(Unit { address: UNIT, kind }, false) else {
+        let newcomer = Newcomer::new(ours, Time::ZERO, Span::from_ms(1000)).unwrap();
+        let Greeted::Guest(guest) = newcomer.greet(Time::ZERO, Unit { address: UNIT, kind }, false)
+        else {
             panic!("it is a plug-in");
         };
         let adapter =

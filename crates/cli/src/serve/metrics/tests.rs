@@ -1,5 +1,6 @@
 use super::*;
 use doorbell_vfio_user::readable;
+use std::time::Duration;
 
 #[test]
 fn the_page_has_a_line_for_each_count() {
@@ -30,6 +31,7 @@ fn the_page_has_a_line_for_each_count() {
 #[test]
 fn idle_connections_are_not_polled_for() {
     const MOST: usize = 3;
+    const NOW: Time = Time::ZERO;
     let limits = ClientLimits {
         hello_timeout: 1,
         reply_timeout: 1,
@@ -38,17 +40,17 @@ fn idle_connections_are_not_polled_for() {
         metrics_timeout: 1,
     };
     let mut m = Metrics::listen("127.0.0.1:0", &limits).unwrap();
-    m.patience = Duration::MAX;
     let address = m.listener.local_addr().unwrap();
     let _idle: Vec<_> = (0..MOST + 4).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut ready = Vec::new();
     let report = || unreachable!("nobody asks");
     while m.waiting.len() < MOST {
-        readable(&m.fds().collect::<Vec<_>>(), Some(Duration::from_secs(1)), &mut ready).unwrap();
-        m.serve(&ready, report);
+        readable(&m.fds(NOW).collect::<Vec<_>>(), Some(Duration::from_secs(1)), &mut ready)
+            .unwrap();
+        m.serve(NOW, &ready, report);
     }
-    readable(&m.fds().collect::<Vec<_>>(), Some(Duration::ZERO), &mut ready).unwrap();
+    readable(&m.fds(NOW).collect::<Vec<_>>(), Some(Duration::ZERO), &mut ready).unwrap();
     assert_eq!(ready, [false; MOST], "nor for those that wait to be accepted");
-    m.serve(&ready, report);
+    m.serve(NOW, &ready, report);
     assert_eq!(m.waiting.len(), MOST);
 }
