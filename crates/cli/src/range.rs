@@ -48,11 +48,12 @@ pub(crate) fn values(text: &str) -> Result<Vec<String>, String> {
     Ok(all.into_iter().map(shown).collect())
 }
 
-/// Splits a number from its unit.
+/// Splits a number from its unit, which has no digit: `1e3` is none.
 fn number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    Some((number.parse().ok()?, unit))
+    let is_unit = !unit.contains(|c: char| c.is_ascii_digit() || c == '.');
+    number.parse().ok().filter(|_| is_unit).map(|n| (n, unit))
 }
 
 #[cfg(test)]

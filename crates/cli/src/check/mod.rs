@@ -101,6 +101,16 @@ pub(crate) fn check(args: &Check) -> Result<u8, Error> {
     Ok(DONE)
 }
 
+/// Reads a text as a budget named `file`, and as what it measures. Returns the error of the first
+/// that is wrong.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn read_budget(file: &str, text: &str) -> Option<doorbell_lab::InputError> {
+    match Budget::parse(file, text.to_owned()) {
+        Ok(b) if matches!(b.of, budget::Subject::Scenario { .. }) => b.plan().err(),
+        read => read.err(),
+    }
+}
+
 fn utf8(budget: &Path) -> Result<&str, Error> {
     budget.to_str().ok_or_else(|| input!("the budget's name is not UTF-8"))
 }

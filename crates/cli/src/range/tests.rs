@@ -47,5 +47,7 @@ fn a_wrong_range_says_what_is_wrong() {
     assert_eq!(wrong("0..8:x2"), "the step `x2` is not a number over 0, nor x and a number over 1");
     assert_eq!(wrong("1us..8ms"), "the unit of one end is `us`, that of the other `ms`");
     assert_eq!(wrong("1..20000"), "more than 10000 values");
-    assert_eq!(wrong("1..inf"), "a range is of numbers, such as 1..8 or 64..1500:64");
+    for text in ["1..inf", "1..1e3", "1e1..20", "0..1us..2us"] {
+        assert_eq!(wrong(text), "a range is of numbers, such as 1..8 or 64..1500:64", "{text}");
+    }
 }

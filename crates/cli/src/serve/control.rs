@@ -98,5 +98,23 @@ impl Control {
     }
 }
 
+/// Reads lines that come in parts. Returns how many.
+///
+/// # Panics
+/// If they are not the lines of the bytes as a whole, or have a control character.
+#[cfg(any(test, fuzzing))]
+pub(super) fn in_parts(bytes: &[u8]) -> usize {
+    let (mut lines, mut found) = (Lines::default(), Vec::new());
+    for part in bytes.chunks(1 + usize::from(bytes.first().copied().unwrap_or(0))) {
+        lines.rest.extend_from_slice(part);
+        found.extend(std::iter::from_fn(|| lines.next()));
+    }
+    assert!(found.iter().all(|l| !l.contains(char::is_control)), "{found:?}");
+    let whole: Vec<_> = bytes.split(|b| *b == b'\n').collect();
+    let short = whole[..whole.len() - 1].iter().filter(|l| l.len() <= LONGEST);
+    assert_eq!(found.len(), short.count());
+    found.len()
+}
+
 #[cfg(test)]
 mod tests;

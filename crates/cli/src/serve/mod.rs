@@ -195,6 +195,20 @@ fn sandbox(args: &Serve, socket: &Path) -> Sandbox {
     files.into_iter().flatten().map(parent).fold(sandbox, Sandbox::with_names_in)
 }
 
+/// Frames of a TAP device, of a stream, and lines of `--control`, for fuzz targets.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn of_the_kernel(bytes: &[u8]) -> (usize, usize) {
+    uplink::of_the_kernel(bytes)
+}
+#[cfg(any(test, fuzzing))]
+pub(crate) fn streamed(bytes: &[u8]) -> usize {
+    uplink::in_parts(bytes)
+}
+#[cfg(any(test, fuzzing))]
+pub(crate) fn lines(bytes: &[u8]) -> usize {
+    control::in_parts(bytes)
+}
+
 /// Parses `wqe@N`: one WQE in N fails.
 fn fault(text: &str, device: &str) -> Result<u32, Error> {
     let every = text.strip_prefix("wqe@").and_then(|n| n.parse().ok());

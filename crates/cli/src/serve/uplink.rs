@@ -320,6 +320,46 @@ impl Stream {
     }
 }
 
+/// Reads frames from a stream whose bytes come in parts, of lengths that the first bytes give.
+/// Returns how many.
+///
+/// # Panics
+/// If they are not the frames of the bytes as a whole.
+#[cfg(any(test, fuzzing))]
+pub(super) fn in_parts(bytes: &[u8]) -> usize {
+    let (cuts, mut all) = bytes.split_at(bytes.len().min(8));
+    let (mut ours, peer) = UnixStream::pair().expect("a socket");
+    let (mut uplink, mut frame) = (Uplink::of(peer), vec![0; MAX_FRAME]);
+    let mut found = Vec::new();
+    for cut in cuts.iter().map(|c| usize::from(*c)).chain([usize::MAX]) {
+        let part;
+        (part, all) = all.split_at(cut.min(all.len()));
+        // After a wrong length the peer is gone.
+        let _ = ours.write_all(part);
+        while let Some(n) = uplink.receive(Time::ZERO, &mut frame) {
+            found.push(frame[..n].to_vec());
+        }
+    }
+    let mut rest = &bytes[cuts.len()..];
+    let mut whole = Vec::new();
+    while let Some((len, more)) = rest.split_first_chunk() {
+        let len = u32::from_be_bytes(*len) as usize;
+        if len > MAX_FRAME || len > more.len() {
+            break;
+        }
+        whole.push(more[..len].to_vec());
+        rest = &more[len..];
+    }
+    assert!(found == whole, "{} frames, not {}", found.len(), whole.len());
+    found.len()
+}
+
+/// Returns the frames that [`large::there_and_back`] cuts, and the sends that they become.
+#[cfg(any(test, fuzzing))]
+pub(super) fn of_the_kernel(bytes: &[u8]) -> (usize, usize) {
+    large::there_and_back(bytes)
+}
+
 /// Errno values with a hint.
 mod errno {
     pub(super) const EPERM: i32 = 1;

@@ -11,6 +11,8 @@ use doorbell_packet::{
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(any(test, fuzzing))]
+use zerocopy::FromBytes;
 
 /// The most bytes of frames that are kept before they go to the kernel.
 const BATCH: usize = 256 << 10;
@@ -83,28 +85,11 @@ impl Kernel {
 
     /// Passes the queued frames to the kernel. Returns the number that it refused.
     pub(super) fn flush(&mut self) -> u64 {
-        let Kernel { tap, out, whole, .. } = self;
-        let (mut lost, mut n) = (0, 0);
-        while let Some(first) = out.get(n) {
-            let mut merge = if is_tcp(first) { Merge::start(whole, first) } else { None };
-            let mut count = 1;
-            if let Some(m) = &mut merge {
-                while out.get(n + count).is_some_and(|next| m.add(next)) {
-                    count += 1;
-                }
-            }
-            let sent = match merge {
-                Some(m) if count > 1 => {
-                    // CWR is set on the first frame at most: only such a frame is merged.
-                    let (len, todo) = m.finish();
-                    tap.send(&header(&todo, &whole[..len]), &whole[..len])
-                }
-                _ => tap.send(&VnetHeader::default(), first),
-            };
-            lost += if sent.is_ok() { 0 } else { count as u64 };
-            n += count;
-        }
-        out.clear();
+        let mut lost = 0;
+        merged(&self.out, &mut self.whole, |header, frame, count| {
+            lost += if self.tap.send(header, frame).is_ok() { 0 } else { count as u64 };
+        });
+        self.out.clear();
         lost
     }
 
@@ -119,18 +104,8 @@ impl Kernel {
         if !self.has_more() {
             let (header, len) = self.tap.receive(&mut self.whole)?;
             self.into.clear();
-            let bytes = &mut self.whole[..len];
-            let uncut = || io::Error::from(io::ErrorKind::InvalidData);
-            if header.gso_type != VnetHeader::GSO_NONE {
-                cut(&header, bytes, &mut self.into).ok_or_else(uncut)?;
-            } else {
-                if header.flags & VnetHeader::NEEDS_CSUM != 0 {
-                    let (start, offset) = (header.csum_start.get(), header.csum_offset.get());
-                    let partial = CsumPartial { start, offset };
-                    partial.complete(bytes).map_err(|_| uncut())?;
-                }
-                self.into.push(bytes);
-            }
+            let frames = frames(&header, &mut self.whole[..len], &mut self.into);
+            frames.ok_or(io::ErrorKind::InvalidData)?;
         }
         let Some(next) = self.into.get(self.into.taken) else {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -151,6 +126,44 @@ fn is_tcp(frame: &[u8]) -> bool {
     }
 }
 
+/// Passes frames to `send`, those that GRO would merge as one, each with the number of frames that
+/// it is made of.
+fn merged(all: &Frames, whole: &mut [u8], mut send: impl FnMut(&VnetHeader, &[u8], usize)) {
+    let mut n = 0;
+    while let Some(first) = all.get(n) {
+        let mut merge = if is_tcp(first) { Merge::start(whole, first) } else { None };
+        let mut count = 1;
+        if let Some(m) = &mut merge {
+            while all.get(n + count).is_some_and(|next| m.add(next)) {
+                count += 1;
+            }
+        }
+        match merge {
+            Some(m) if count > 1 => {
+                // CWR is set on the first frame at most: only such a frame is merged.
+                let (len, todo) = m.finish();
+                send(&header(&todo, &whole[..len]), &whole[..len], count);
+            }
+            _ => send(&VnetHeader::default(), first, 1),
+        }
+        n += count;
+    }
+}
+
+/// Appends the frames of what the kernel sends: the segments of a large send, or itself with its
+/// checksum. Returns `None` if the header contradicts the bytes.
+fn frames(header: &VnetHeader, bytes: &mut [u8], into: &mut Frames) -> Option<()> {
+    if header.gso_type != VnetHeader::GSO_NONE {
+        return cut(header, bytes, into);
+    }
+    if header.flags & VnetHeader::NEEDS_CSUM != 0 {
+        let (start, offset) = (header.csum_start.get(), header.csum_offset.get());
+        CsumPartial { start, offset }.complete(bytes).ok()?;
+    }
+    into.push(bytes);
+    Some(())
+}
+
 /// Segments a large send of the kernel.
 fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
     let kind = match header.gso_type & !VnetHeader::GSO_ECN {
@@ -165,6 +178,33 @@ fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
         into.push(&one[..n]);
     }
     Some(())
+}
+
+/// Cuts `bytes` as a frame of the kernel behind a header, merges the frames again, and cuts once
+/// more. Returns the numbers of frames, and of sends that they became.
+///
+/// # Panics
+/// If a byte is lost or added on the way.
+#[cfg(any(test, fuzzing))]
+pub(super) fn there_and_back(bytes: &[u8]) -> (usize, usize) {
+    let Some((head, rest)) = bytes.split_first_chunk::<{ VnetHeader::LEN }>() else {
+        return (0, 0);
+    };
+    let header = VnetHeader::read_from_bytes(head).expect("as many bytes");
+    let mut first = Frames::default();
+    if rest.is_empty() || frames(&header, &mut rest.to_vec(), &mut first).is_none() {
+        return (0, 0);
+    }
+    let lengths = |f: &Frames| (0..).map_while(|n| f.get(n).map(<[u8]>::len)).collect::<Vec<_>>();
+    let (mut again, mut sends) = (Frames::default(), 0);
+    merged(&first, &mut vec![0; LARGEST], |header, frame, count| {
+        let before = again.ends.len();
+        let there = frames(header, &mut frame.to_vec(), &mut again);
+        assert!(there.is_some() && again.ends.len() - before == count, "{header:?} of {count}");
+        sends += 1;
+    });
+    assert_eq!(lengths(&again), lengths(&first));
+    (first.ends.len(), sends)
 }
 
 #[cfg(test)]

@@ -1,0 +1,66 @@
+//! Bodies of the fuzz targets of this crate. Only they and tests are built with it.
+
+use crate::serve::{self, attack};
+use crate::{check, range};
+
+/// Runs clients of `doorbell serve` as `bytes` say.
+pub fn serve_clients(bytes: &[u8]) {
+    attack::attack(bytes);
+}
+
+/// Counts of what bytes from outside were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inputs {
+    /// Frames of the kernel's, and sends that they were merged to.
+    pub frames: (usize, usize),
+    /// Frames of the stream.
+    pub streamed: usize,
+    /// Lines of `--control`.
+    pub lines: usize,
+    /// Values of ranges.
+    pub values: usize,
+    /// Budgets that were accepted, and refused.
+    pub budgets: (usize, usize),
+}
+
+/// Takes bytes as one of the inputs of commands: frames of a TAP device, a stream of frames, lines
+/// of `--control`, a range of `--over`, a budget.
+///
+/// # Panics
+/// If they are taken for what they are not.
+pub fn inputs(bytes: &[u8]) -> Inputs {
+    let mut of = Inputs::default();
+    let Some((kind, bytes)) = bytes.split_first() else { return of };
+    let text = String::from_utf8_lossy(bytes);
+    match kind % 5 {
+        0 => of.frames = serve::of_the_kernel(bytes),
+        1 => of.streamed = serve::streamed(bytes),
+        2 => of.lines = serve::lines(bytes),
+        3 => of.values = values(&text),
+        _ => {
+            let wrong = check::read_budget("budget.toml", &text);
+            if let Some(e) = &wrong {
+                assert!(e.place.starts_with("budget.toml") && !e.what.is_empty(), "{e}");
+            }
+            of.budgets = (usize::from(wrong.is_none()), usize::from(wrong.is_some()));
+        }
+    }
+    of
+}
+
+/// Reads a range. Its values rise, and are at most as many as allowed.
+fn values(text: &str) -> usize {
+    let Ok(all) = range::values(text) else { return 0 };
+    if !text.contains("..") {
+        assert_eq!(all, [text]);
+        return 0;
+    }
+    let digits = |v: &String| v.trim_end_matches(|c: char| !c.is_ascii_digit()).to_owned();
+    let numbers: Vec<f64> =
+        all.iter().map(|v| digits(v).parse().unwrap_or_else(|_| panic!("{text}: {v}"))).collect();
+    assert!(numbers.is_sorted(), "{text}: {all:?}");
+    all.len()
+}
+
+#[cfg(test)]
+mod tests;
