@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -66,6 +67,24 @@ def test_a_cluster_gives_the_rows_of_one_process(client, tmp_path, whole):
 
 def test_a_chunk_is_a_second_of_work_unless_told(client, tmp_path, whole):
     assert csv(sweep(client, tmp_path / "out").compute()) == whole
+
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def test_workers_keep_the_memory_of_a_point(client, tmp_path):
+    def per_point(n):
+        over = {"run.seed": range(1, n + 1)}
+        before = sum(client.run(faults).values())
+        long = {"traffic.packets": 48_000}
+        out = tmp_path / str(n)
+        doorbell.sweep("mlx5-pktgen-64", over, set=long, client=client, out=out, chunk=n // 2)
+        return (sum(client.run(faults).values()) - before) / n
+
+    per_point(20)
+    # 3,400 pages, if they went back to the system each time.
+    assert per_point(80) < 700
 
 
 def test_a_killed_worker_loses_nothing(client, tmp_path, whole):
