@@ -33,9 +33,9 @@ pub fn inputs(bytes: &[u8]) -> Inputs {
     let Some((kind, bytes)) = bytes.split_first() else { return of };
     let text = String::from_utf8_lossy(bytes);
     match kind % 5 {
-        0 => of.frames = serve::of_the_kernel(bytes),
-        1 => of.streamed = serve::streamed(bytes),
-        2 => of.lines = serve::lines(bytes),
+        0 => of.frames = serve::there_and_back(bytes),
+        1 => of.streamed = serve::frames_in_parts(bytes),
+        2 => of.lines = serve::lines_in_parts(bytes),
         3 => of.values = values(&text),
         _ => {
             let wrong = check::read_budget("budget.toml", &text);

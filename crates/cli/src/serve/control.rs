@@ -103,7 +103,7 @@ impl Control {
 /// # Panics
 /// If they are not the lines of the bytes as a whole, or have a control character.
 #[cfg(any(test, fuzzing))]
-pub(super) fn in_parts(bytes: &[u8]) -> usize {
+pub(crate) fn lines_in_parts(bytes: &[u8]) -> usize {
     let (mut lines, mut found) = (Lines::default(), Vec::new());
     for part in bytes.chunks(1 + usize::from(bytes.first().copied().unwrap_or(0))) {
         lines.rest.extend_from_slice(part);

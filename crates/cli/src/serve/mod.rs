@@ -19,6 +19,9 @@ mod uplink;
 mod vfio;
 mod vio_devices;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use {control::lines_in_parts, uplink::frames_in_parts, uplink::there_and_back};
+
 use crate::args::{Output, Serve};
 use crate::output::{Capture, parent};
 use crate::progress::Interrupt;
@@ -193,20 +196,6 @@ fn sandbox(args: &Serve, socket: &Path) -> Sandbox {
     let sandbox = Sandbox::default();
     let sandbox = if wire.is_some() { sandbox.with_unix_sockets() } else { sandbox };
     files.into_iter().flatten().map(parent).fold(sandbox, Sandbox::with_names_in)
-}
-
-/// Frames of a TAP device, of a stream, and lines of `--control`, for fuzz targets.
-#[cfg(any(test, fuzzing))]
-pub(crate) fn of_the_kernel(bytes: &[u8]) -> (usize, usize) {
-    uplink::of_the_kernel(bytes)
-}
-#[cfg(any(test, fuzzing))]
-pub(crate) fn streamed(bytes: &[u8]) -> usize {
-    uplink::in_parts(bytes)
-}
-#[cfg(any(test, fuzzing))]
-pub(crate) fn lines(bytes: &[u8]) -> usize {
-    control::in_parts(bytes)
 }
 
 /// Parses `wqe@N`: one WQE in N fails.

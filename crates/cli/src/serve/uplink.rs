@@ -11,6 +11,8 @@ use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap;
 use doorbell_vfio_user::{Listener, connect_now};
 use large::Kernel;
+#[cfg(any(test, fuzzing))]
+pub(crate) use large::there_and_back;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -326,7 +328,7 @@ impl Stream {
 /// # Panics
 /// If they are not the frames of the bytes as a whole.
 #[cfg(any(test, fuzzing))]
-pub(super) fn in_parts(bytes: &[u8]) -> usize {
+pub(crate) fn frames_in_parts(bytes: &[u8]) -> usize {
     let (cuts, mut all) = bytes.split_at(bytes.len().min(8));
     let (mut ours, peer) = UnixStream::pair().expect("a socket");
     let (mut uplink, mut frame) = (Uplink::of(peer), vec![0; MAX_FRAME]);
@@ -352,12 +354,6 @@ pub(super) fn in_parts(bytes: &[u8]) -> usize {
     }
     assert!(found == whole, "{} frames, not {}", found.len(), whole.len());
     found.len()
-}
-
-/// Returns the frames that [`large::there_and_back`] cuts, and the sends that they become.
-#[cfg(any(test, fuzzing))]
-pub(super) fn of_the_kernel(bytes: &[u8]) -> (usize, usize) {
-    large::there_and_back(bytes)
 }
 
 /// Errno values with a hint.

@@ -186,7 +186,7 @@ fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
 /// # Panics
 /// If a byte is lost or added on the way.
 #[cfg(any(test, fuzzing))]
-pub(super) fn there_and_back(bytes: &[u8]) -> (usize, usize) {
+pub(crate) fn there_and_back(bytes: &[u8]) -> (usize, usize) {
     let Some((head, rest)) = bytes.split_first_chunk::<{ VnetHeader::LEN }>() else {
         return (0, 0);
     };
