@@ -37,8 +37,9 @@ def _hash(keys: Sequence[str]) -> str:
     return hashlib.sha256("".join(keys).encode()).hexdigest()[:32]
 
 
-def _size(points: Sequence[str]) -> int:
-    """Returns how many points are a second of work for one core, by running some of them."""
+def _size(points: Sequence[str], cores: int) -> int:
+    """Returns how many points are a second of work for one core, by running some of them, or some
+    more, so that equal cores end together."""
     # The first run has costs of its own.
     _commands.point(points[:1], jobs=1)
     # Points at equal distances: the first ones of a sweep may be the smallest.
@@ -50,7 +51,9 @@ def _size(points: Sequence[str]) -> int:
         _commands.point(some, jobs=1)
         spent = time.process_time() - began
         if spent > LEAST / 4:
-            return max(1, round(n * LEAST / spent))
+            size = max(1, round(n * LEAST / spent))
+            chunks = len(points) // size // cores * cores
+            return -(-len(points) // chunks) if chunks else size
         n *= 2
     return len(points)
 
@@ -126,7 +129,7 @@ def distribute(
             raise InputError(str(directory), "it has the points of another sweep")
         size = int(begun["chunk"])
     else:
-        size = chunk or _size(points)
+        size = chunk or _size(points, sum(client.nthreads().values()))
         begun = {"points": whole, "chunk": size}
         _write(about, lambda file: file.write(json.dumps(begun).encode()))
     starts = range(0, len(points), size)

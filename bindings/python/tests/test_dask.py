@@ -13,6 +13,7 @@ import time
 import pytest
 
 import doorbell
+from doorbell import _dask
 
 pytestmark = pytest.mark.frames
 
@@ -69,6 +70,22 @@ def test_a_chunk_is_a_second_of_work_unless_told(client, tmp_path, whole):
     assert csv(sweep(client, tmp_path / "out").compute()) == whole
 
 
+@pytest.mark.parametrize(
+    "points, cores, size",
+    # The last two: fewer chunks than cores, and less than a quarter of a second in all.
+    [(1000, 1, 100), (1000, 3, 112), (1000, 4, 125), (1099, 10, 110), (1000, 20, 100), (20, 2, 20)],
+)
+def test_chunks_are_a_second_or_a_little_more_for_all_cores(monkeypatch, points, cores, size):
+    spent = [0.0]
+
+    def point(points, jobs):
+        spent[0] += 0.01 * len(points)
+
+    monkeypatch.setattr(_dask._commands, "point", point)
+    monkeypatch.setattr(_dask.time, "process_time", lambda: spent[0])
+    assert _dask._size(["a point"] * points, cores) == size
+
+
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
@@ -107,6 +124,7 @@ def test_a_killed_client_goes_on_where_it_was(client, tmp_path, whole):
     script = f"""
 from distributed import Client
 import doorbell
+from doorbell import _dask
 client = Client({client.scheduler.address!r})
 doorbell.sweep("mlx5-pktgen-64", {{"traffic.burst": range(1, 41), "driver.mpwqe": [False, True]}},
     set={SHORT!r}, client=client, out="out", chunk=2)
