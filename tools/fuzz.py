@@ -24,8 +24,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "fuzz"
 LOGS = FUZZ / "target" / "logs"
 TOOLCHAIN = os.environ.get("FUZZ_TOOLCHAIN", "nightly")
-# Limits: seconds of an input, MiB of the process with the sanitizer's quarantine.
-SECONDS, MEMORY = 20, 2048
+# Limits: seconds of an input, many for a busy machine; MiB of the process with the sanitizer's
+# quarantine.
+SECONDS, MEMORY = 60, 2048
 # Bytes of a corpus in the tree.
 PACKED = 150_000
 
@@ -102,6 +103,8 @@ def run(target, programs, seconds):
         f"-max_total_time={seconds}",
         f"-max_len={target.length}",
         f"-timeout={SECONDS}",
+        # A slow input is no finding.
+        f"-report_slow_units={SECONDS}",
         f"-rss_limit_mb={MEMORY}",
         f"-artifact_prefix={target.findings}/",
         "-print_final_stats=1",
@@ -175,9 +178,9 @@ def fuzz(chosen, seconds, jobs):
                 bad.append(r)
     for r in bad:
         said = r.log.read_text(errors="replace").splitlines()
-        why = [x for x in said if re.search(r"panicked at|ERROR: |^SUMMARY: ", x)]
+        why = [x for x in said if re.search(r"panicked at|ERROR: |^SUMMARY: |^Base64: ", x)]
         print(f"\n{r.target.name}: exit code {r.code}; the log is {r.log.relative_to(ROOT)}")
-        for line in why[:4] or said[-4:]:
+        for line in why[:5] or said[-4:]:
             at = said.index(line)
             print(f"    {line}")
             if "panicked at" in line and at + 1 < len(said):

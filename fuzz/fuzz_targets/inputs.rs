@@ -1,5 +1,5 @@
 //! Any bytes as what commands read: frames of a TAP device, a stream of frames, lines of
-//! `--control`, a range of `--over`, a budget.
+//! `--control`, a range of `--over`, a budget, a request of the page of counts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

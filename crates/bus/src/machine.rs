@@ -416,7 +416,7 @@ fn holds(at: &Coherent, offset: u32, bytes: usize) -> bool {
 /// Returns the length of a range of `b`.
 ///
 /// # Panics
-/// When it is not inside the buffer, or there is not as much of the area from `offset` on.
+/// Panics if it is not inside the buffer, or there is not as much of the area from `offset` on.
 fn common_bytes(b: &Buf, range: &Range<u32>, area: &Coherent, offset: u32) -> u32 {
     let len = range.end.checked_sub(range.start).filter(|_| range.end <= b.len());
     let fits = |n: &u32| offset.checked_add(*n).is_some_and(|end| end <= area.len());

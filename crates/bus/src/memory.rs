@@ -166,7 +166,7 @@ impl Memory {
     /// Returns the bytes at `addr`, for the CPU to read.
     ///
     /// # Panics
-    /// As [`Memory::cpu`].
+    /// Panics as [`Memory::cpu`] does.
     #[inline(always)]
     pub fn peek(&self, addr: u64, len: usize) -> &[u8] {
         let at = self.index(addr);
@@ -176,7 +176,7 @@ impl Memory {
     /// Copies within memory, for the CPU.
     ///
     /// # Panics
-    /// As [`Memory::cpu`].
+    /// Panics as [`Memory::cpu`] does.
     pub fn cpu_copy(&mut self, from: u64, to: u64, len: usize) {
         let (from, to) = (self.index(from), self.index(to));
         self.bytes.copy_within(from..from + len, to);
@@ -316,6 +316,11 @@ impl Memory {
     fn lines(&self, at: Iova, len: usize) -> Range<usize> {
         let start = self.index(at.0);
         start >> LINE_SHIFT..start.saturating_add(len).div_ceil(1 << LINE_SHIFT)
+    }
+
+    /// Returns true if nothing was ever allocated, and so nothing mapped.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh == 0
     }
 
     /// Returns the granules that are still mapped: (read by the device, written by it).

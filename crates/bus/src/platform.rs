@@ -208,9 +208,9 @@ impl Platform {
     /// Replaces the mapping.
     ///
     /// # Panics
-    /// Panics if something is mapped already.
+    /// Panics if something was allocated already.
     pub fn with_mapping(mut self, mapping: Mapping) -> Platform {
-        assert_eq!(self.memory.mapped(), (0, 0), "the mapping is chosen before anything is mapped");
+        assert!(self.memory.is_fresh(), "the mapping is chosen before anything is mapped");
         self.mapping = mapping;
         self
     }
@@ -383,7 +383,7 @@ impl Platform {
     /// everything posted before it. Returns the time of arrival.
     ///
     /// # Panics
-    /// When a page that the write needs has no translation: the write was not checked.
+    /// Panics if a page that the write needs has no translation: the write was not checked.
     #[inline(always)]
     pub fn post_write(&mut self, arrival: Time, to: Admitted, from: &[u8]) -> Time {
         let mut bytes = self.spare.pop().unwrap_or_default();

@@ -145,7 +145,7 @@ impl Table {
     /// Ends a mapping that [`Table::map`] made.
     ///
     /// # Panics
-    /// When it is not one.
+    /// Panics if it is not one.
     #[inline]
     pub fn unmap(&mut self, at: Iova, len: u32) -> Cost {
         let n = Table::pages(at.0, len);

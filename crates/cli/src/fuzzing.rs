@@ -21,22 +21,25 @@ pub struct Inputs {
     pub values: usize,
     /// Budgets that were accepted, and refused.
     pub budgets: (usize, usize),
+    /// Requests of the page of counts that were answered.
+    pub requests: usize,
 }
 
 /// Takes bytes as one of the inputs of commands: frames of a TAP device, a stream of frames, lines
-/// of `--control`, a range of `--over`, a budget.
+/// of `--control`, a range of `--over`, a budget, a request of the page of counts.
 ///
 /// # Panics
-/// If they are taken for what they are not.
+/// Panics if they are taken for what they are not.
 pub fn inputs(bytes: &[u8]) -> Inputs {
     let mut of = Inputs::default();
     let Some((kind, bytes)) = bytes.split_first() else { return of };
     let text = String::from_utf8_lossy(bytes);
-    match kind % 5 {
+    match kind % 6 {
         0 => of.frames = serve::there_and_back(bytes),
         1 => of.streamed = serve::frames_in_parts(bytes),
         2 => of.lines = serve::lines_in_parts(bytes),
         3 => of.values = values(&text),
+        4 => of.requests = usize::from(serve::request_in_parts(bytes)),
         _ => {
             let wrong = check::read_budget("budget.toml", &text);
             if let Some(e) = &wrong {

@@ -291,15 +291,20 @@ fn a_run_for_people_says_what_waited() {
     assert!(shown.contains("e1000-send: audit ok"), "{shown}");
 }
 
+/// Checks that the audit of a run passes, whether or not its load came to its end.
+fn passes(scenario: &str, seed: &str, sets: &[&str], faults: &str) {
+    let mut args = vec!["run", scenario, "-q", "--no-limits", "--seed", seed, "--fault", faults];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let ran = doorbell(&args);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+}
+
 /// A command of a core that is a minute behind the device runs out of time.
 #[test]
 fn a_core_that_ended_early_closes_its_queues() {
-    let set = ["traffic.packets=20000", "run.cores=4", "driver.mpwqe=on"];
-    let args = ["run", "mlx5-pktgen-64-gen3", "-q", "--no-limits", "--seed", "8", "--fault"];
+    let sets = ["traffic.packets=20000", "run.cores=4", "driver.mpwqe=on"];
     let faults = "dma-fault@random=20,lost-interrupt@every=20";
-    let args = [&args[..], &[faults, "--set", set[0], "--set", set[1], "--set", set[2]]].concat();
-    let ran = doorbell(&args);
-    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    passes("mlx5-pktgen-64-gen3", "8", &sets, faults);
 }
 
 #[test]
@@ -307,11 +312,7 @@ fn entries_that_are_late_at_the_end_are_read() {
     let sets = ["traffic.warmup=2ms", "traffic.duration=10ms", "run.watchdog=20ms"];
     let faults = "late-completion@every=1922:1us,poisoned-completion@random=2310,\
         poisoned-completion@every=719,late-completion@every=2:20ms";
-    let args = ["run", "ibmvnic-transactions", "-q", "--no-limits", "--seed", "78", "--fault"];
-    let args =
-        [&args[..], &[faults, "--set", sets[0], "--set", sets[1], "--set", sets[2]]].concat();
-    let ran = doorbell(&args);
-    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    passes("ibmvnic-transactions", "78", &sets, faults);
 }
 
 /// The watchdog acts although the link changes more often than it looks.
@@ -322,4 +323,34 @@ fn flaps_do_not_keep_the_watchdog_from_a_hung_queue() {
     let result = run(&case, faults, 0);
     assert!(count(&result, "fault_tx_timeouts") > 0);
     assert_eq!(count(&result, "wire_frames") + count(&result, "device_discarded"), 20_000);
+}
+
+/// The driver has their status, but the link is down and the watchdog resets the device.
+#[test]
+fn packets_on_the_chip_in_a_reset_are_named() {
+    let sets = ["run.watchdog=0.01ms", "traffic.warmup=2ms", "traffic.duration=5ms"];
+    let faults = "link-flap@every=1ms:100us,link-flap@1ms:20ms,dma-fault@random=532";
+    passes("axienet-beside", "419", &sets, faults);
+}
+
+/// The last step of the measured time waits for 20 ms, in which the card works on.
+#[test]
+fn clocks_of_a_long_step_have_their_time() {
+    let sets = ["run.watchdog=4ms", "traffic.warmup=2ms", "traffic.duration=5ms"];
+    passes("e1000-send", "705", &sets, "late-completion@673:20ms");
+}
+
+/// The driver opens its adapter again in one step, in which frames arrive at their peer.
+#[test]
+fn frames_of_a_long_step_have_their_time() {
+    let sets = ["run.watchdog=0.1ms", "traffic.warmup=2ms", "traffic.duration=2ms"];
+    passes("ibmveth-send-trunk", "925", &sets, "poisoned-completion@1559,dma-fault@884");
+}
+
+/// A late entry does not land in the queue that has its memory after a reopening.
+#[test]
+fn late_entries_land_before_the_adapter_is_closed() {
+    let sets = ["run.watchdog=20ms", "traffic.warmup=2ms", "traffic.duration=2ms"];
+    let faults = "link-flap@5ms:10us,dma-fault@random=2230,late-completion@random=7:20ms";
+    passes("ibmveth-send-trunk", "852", &[&sets[..], &["run.guard=byte"]].concat(), faults);
 }

@@ -4,15 +4,18 @@
 mod common;
 
 use common::served::{Server, ask, client, reply, send, wait_for};
+use common::vnic::VnicGuest;
 use doorbell_host_io::pcap;
 use doorbell_host_io::shared::{EventFd, Window, memfd};
 use doorbell_papr_io::{Adapter, CALL_AREA_BYTES, Handshake, MEMORY, message, read_message};
+use doorbell_testkit::lingering;
 use doorbell_vfio_user::send_with_fds;
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, ftruncate, memfd_create};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -42,6 +45,14 @@ fn open_memory(len: u64) -> File {
 }
 
 /// Makes the description blocking, for the server too.
+/// Memory that can be sealed, and is not.
+fn sealable_memory(len: u64) -> File {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create(c"memory", flags).unwrap());
+    file.set_len(len).unwrap();
+    file
+}
+
 fn make_blocking(fd: impl AsFd) {
     fcntl_setfl(fd, OFlags::empty()).unwrap();
 }
@@ -123,6 +134,25 @@ fn a_descriptor_that_may_block_ends_its_client() {
 }
 
 #[test]
+fn descriptors_of_the_wrong_kind_end_their_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let (memory, eventfd) = (memfd(c"memory", 4096).unwrap(), EventFd::new().unwrap());
+    let wrong = [
+        (SET_IRQS, set_irqs(EVENTFD | TRIGGER), memory.as_fd()),
+        (SET_IRQS, set_irqs(EVENTFD | UNMASK), memory.as_fd()),
+        (DMA_MAP, map(0, 4096), eventfd.as_fd()),
+    ];
+    for (command, body, fd) in wrong {
+        let mut s = client(dir.path());
+        send(&s, command, &body, &[fd]);
+        closed(&mut s);
+    }
+    drop(client(dir.path()));
+    assert_eq!(report(server)["clients"], 4);
+}
+
+#[test]
 fn a_silent_client_makes_room_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--hello-timeout", "1"]);
@@ -158,12 +188,10 @@ fn ring() -> Vec<u8> {
     one.repeat(256)
 }
 
-#[test]
-fn truncated_memory_ends_its_client_alone() {
+fn truncated_ends_alone(mut memory: File) {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &["--capture", "wire.pcapng"]);
     let mut s = client(dir.path());
-    let mut memory = open_memory(1 << 20);
     memory.write_all(&ring()).unwrap();
     send(&s, DMA_MAP, &map(0, 1 << 20), &[memory.as_fd()]);
     reply(&mut s).unwrap();
@@ -184,17 +212,14 @@ fn truncated_memory_ends_its_client_alone() {
 }
 
 #[test]
-fn memory_that_can_be_sealed_cannot_be_truncated() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), &[]);
-    let mut s = client(dir.path());
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memory = File::from(memfd_create(c"sealable", flags).unwrap());
-    memory.set_len(8192).unwrap();
-    send(&s, DMA_MAP, &map(0, 8192), &[memory.as_fd()]);
-    reply(&mut s).unwrap();
-    assert_eq!(ftruncate(&memory, 0), Err(rustix::io::Errno::PERM));
-    drop(report(server));
+fn truncated_memory_ends_its_client_alone() {
+    truncated_ends_alone(open_memory(1 << 20));
+}
+
+/// The server adds no seal, for which it would wait as long as a client allocates the file's pages.
+#[test]
+fn truncated_memory_that_can_be_sealed_ends_its_client_alone() {
+    truncated_ends_alone(sealable_memory(1 << 20));
 }
 
 /// A tmpfs of 64 KiB, removed at the end.
@@ -342,15 +367,35 @@ fn is_answered(adapter: &Adapter) -> bool {
 
 /// A plug-in whose descriptors stay in our hands.
 fn hostile(dir: &Path, area: &File) -> (UnixStream, EventFd) {
-    let (s, bell) = (connect(dir), EventFd::new().unwrap());
+    let bell = EventFd::new().unwrap();
+    (introduce(dir, area, &bell), bell)
+}
+
+/// A connection that has sent `HELLO` with these descriptors.
+fn introduce(dir: &Path, area: impl AsFd, bell: impl AsFd) -> UnixStream {
+    let s = connect(dir);
     let table = memfd(c"table", TABLE_BYTES).unwrap();
     let fds: [BorrowedFd<'_>; 3] = [area.as_fd(), table.as_fd(), bell.as_fd()];
     send_with_fds(&s, &message(HELLO.0, HELLO.1), &fds).unwrap();
-    (s, bell)
+    s
 }
 
 fn area() -> File {
     memfd(c"area", CALL_AREA_BYTES as u64).unwrap()
+}
+
+#[test]
+fn a_guest_that_left_makes_room_for_the_next_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor(dir.path(), ":");
+    let others: Vec<_> = (0..15).map(|_| guest(dir.path()).unwrap()).collect();
+    for _ in 0..100 {
+        let (s, _adapter) = guest(dir.path()).unwrap();
+        // The child that another test has just started may still hold a copy of this descriptor.
+        s.shutdown(Shutdown::Both).unwrap();
+    }
+    assert!(others.iter().all(|(_, adapter)| is_answered(adapter)));
+    assert_eq!(report(server)["clients"], 115);
 }
 
 #[test]
@@ -401,6 +446,19 @@ fn hoarded_descriptors_end_the_connection() {
     drop(report(server));
 }
 
+#[test]
+fn a_plugin_with_descriptors_of_the_wrong_kind_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor(dir.path(), ":");
+    let (memory, eventfd) = (memfd(c"memory", 8).unwrap(), EventFd::new().unwrap());
+    closed(&mut introduce(dir.path(), area(), &memory));
+    closed(&mut introduce(dir.path(), &eventfd, &eventfd));
+    let (mut s, _adapter) = guest(dir.path()).unwrap();
+    send_with_fds(&s, &message(MEMORY, 4096), &[eventfd.as_fd()]).unwrap();
+    closed(&mut s);
+    assert_eq!(report(server)["clients"], 1);
+}
+
 /// Sends descriptors with messages that leave one over, until the server has `most`, or has closed
 /// the connection.
 fn hoard(server: &Server, s: &UnixStream, most: usize) {
@@ -449,8 +507,10 @@ fn a_newcomer_without_a_descriptor_is_refused() {
 fn a_call_area_that_can_shrink_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let server = hypervisor(dir.path(), ":");
-    let (mut s, _bell) = hostile(dir.path(), &open_memory(CALL_AREA_BYTES as u64));
-    closed(&mut s);
+    for area in [open_memory, sealable_memory] {
+        let (mut s, _bell) = hostile(dir.path(), &area(CALL_AREA_BYTES as u64));
+        closed(&mut s);
+    }
     let (_s, honest) = guest(dir.path()).unwrap();
     assert!(is_answered(&honest));
     drop(report(server));
@@ -485,6 +545,141 @@ fn truncated_guest_memory_ends_its_guest_alone() {
     assert!(report(server)["ledger"]["dma_faults"].as_u64().unwrap() > 0);
 }
 
+// ---- what is slow to close or to free ----
+
+/// Returns a socket in whose queue a connection waits that lingers: its last close is that of the
+/// connection. The peer of that comes with it.
+fn slow_to_close() -> (UnixStream, TcpStream) {
+    let (a, b) = UnixStream::pair().unwrap();
+    let (socket, peer) = lingering(Duration::from_secs(20)).unwrap();
+    send_with_fds(&a, b"x", &[socket.as_fd()]).unwrap();
+    (b, peer)
+}
+
+/// Sends bytes with descriptors and a socket that is slow to close, which the server closes last.
+fn send_slow(server: &Server, at: &Path, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> TcpStream {
+    let (socket, peer) = slow_to_close();
+    // A process that sends it would hold the sockets of all tests for a moment.
+    let signal = |s| kill_process(Pid::from_child(&server.0), s).unwrap();
+    signal(Signal::STOP);
+    let s = UnixStream::connect(at).unwrap();
+    send_with_fds(&s, bytes, &[fds, &[socket.as_fd()]].concat()).unwrap();
+    drop((s, socket));
+    signal(Signal::CONT);
+    peer
+}
+
+/// Makes calls after each of ten attacks. Returns the number of attacks after which one took more
+/// than 50 ms.
+fn slow_calls(adapter: &Adapter, attack: impl Fn() -> TcpStream) -> usize {
+    let mut slow = 0;
+    for _ in 0..10 {
+        let peer = attack();
+        let longest = (0..8).map(|_| {
+            std::thread::sleep(Duration::from_millis(2));
+            let since = Instant::now();
+            assert!(is_answered(adapter));
+            since.elapsed()
+        });
+        slow += usize::from(longest.max() > Some(Duration::from_millis(50)));
+        drop(peer);
+    }
+    slow
+}
+
+#[test]
+fn unwanted_descriptors_slow_no_guest_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor_with(dir.path(), ":", &["--uplink", "socket:wire"]);
+    let (_s, honest) = guest(dir.path()).unwrap();
+    let memory = memfd(c"memory", 4096).unwrap();
+    let attack = |at: &str, fds: &[BorrowedFd<'_>]| {
+        let hello = message(HELLO.0, HELLO.1);
+        slow_calls(&honest, || send_slow(&server, &dir.path().join(at), &hello, fds))
+    };
+    let (surplus, wire) = (attack("s", &[memory.as_fd(); 20]), attack("wire", &[]));
+    let others: Vec<_> = (0..15).map(|_| guest(dir.path()).unwrap()).collect();
+    let unread = attack("s", &[]);
+    let slow = [surplus, wire, unread];
+    assert!(slow.iter().all(|n| *n < 5), "surplus, at the wire, unread: {slow:?}");
+    drop(others);
+    drop(report(server));
+}
+
+/// Returns a count from the server's status.
+fn status(server: &Server, name: &str) -> usize {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", server.0.id())).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn unwanted_descriptors_cost_no_thread_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor(dir.path(), ":");
+    let (_s, honest) = guest(dir.path()).unwrap();
+    assert!(is_answered(&honest));
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", server.0.id())).unwrap().count();
+    let (threads, before) = (status(&server, "Threads:"), open());
+    let mut peers = Vec::new();
+    for _ in 0..50 {
+        let hello = message(HELLO.0, HELLO.1);
+        peers.push(send_slow(&server, &dir.path().join("s"), &hello, &[]));
+        assert!(is_answered(&honest));
+    }
+    assert_eq!(status(&server, "Threads:"), threads);
+    wait_for(|| open() <= before);
+    drop(report(server));
+}
+
+/// Returns the time that a thread of the server has run, by the thread's name.
+fn ran(server: &Server, name: &str) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.0.id())).unwrap();
+    let mut sum = 0;
+    for task in tasks.map(|t| t.unwrap().path()) {
+        let read = |file| std::fs::read_to_string(task.join(file)).unwrap();
+        if read("comm").trim() == name {
+            sum += read("schedstat").split(' ').next().unwrap().parse::<u64>().unwrap();
+        }
+    }
+    Duration::from_nanos(sum)
+}
+
+#[test]
+fn memory_of_a_client_that_ends_is_freed_elsewhere() {
+    const LEN: u64 = 256 << 20;
+    let memory = || {
+        let memory = memfd(c"memory", LEN).unwrap();
+        rustix::fs::fallocate(&memory, rustix::fs::FallocateFlags::empty(), 0, LEN).unwrap();
+        memory
+    };
+    let freed = |server: &Server, end: &dyn Fn()| {
+        let (main, before) = (ran(server, "doorbell"), ran(server, "memory"));
+        end();
+        // It takes 20 ms at least.
+        wait_for(|| ran(server, "memory") > before + Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(100));
+        (ran(server, "memory") - before, ran(server, "doorbell") - main)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let mut s = client(dir.path());
+    send(&s, DMA_MAP, &map(0, LEN), &[memory().as_fd()]);
+    reply(&mut s).unwrap();
+    let (elsewhere, main) = freed(&server, &|| s.shutdown(Shutdown::Both).unwrap());
+    assert!(elsewhere > main, "vfio-user: {elsewhere:?}, and {main:?} on the server's thread");
+    drop(report(server));
+
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor(dir.path(), ":");
+    let (s, adapter) = guest(dir.path()).unwrap();
+    send_with_fds(&s, &message(MEMORY, LEN), &[memory().as_fd()]).unwrap();
+    assert!(is_answered(&adapter));
+    let (elsewhere, main) = freed(&server, &|| s.shutdown(Shutdown::Both).unwrap());
+    assert!(elsewhere > main, "plug-in: {elsewhere:?}, and {main:?} on the server's thread");
+    drop(report(server));
+}
+
 /// Calls of an honest guest in one measurement.
 const CALLS: usize = 201;
 
@@ -499,6 +694,25 @@ fn median_call(adapter: &Adapter) -> Duration {
         .collect();
     times.sort_unstable();
     times[CALLS / 2]
+}
+
+/// Repeats `attack` on another thread. Returns the median call beside it, after so many rounds, and
+/// the rounds in all.
+fn median_beside(honest: &Adapter, first: usize, attack: impl Fn() + Sync) -> (Duration, usize) {
+    let (ends, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let beside = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ends.load(Ordering::Relaxed) {
+                attack();
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        wait_for(|| rounds.load(Ordering::Relaxed) >= first);
+        let beside = median_call(honest);
+        ends.store(true, Ordering::Relaxed);
+        beside
+    });
+    (beside, rounds.into_inner())
 }
 
 /// An attack, which is repeated until it is told to end. Refused connections are no failure.
@@ -589,22 +803,23 @@ fn other_guests_are_served_beside_each_attack() {
         let server = hypervisor_with(dir.path(), ":", &["--metrics", &page]);
         let (_s, honest) = guest(dir.path()).unwrap();
         let alone = median_call(&honest);
-        let (ends, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let beside = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !ends.load(Ordering::Relaxed) {
-                    let _ = attack(dir.path(), &page);
-                    rounds.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-            wait_for(|| rounds.load(Ordering::Relaxed) > 0);
-            let beside = median_call(&honest);
-            ends.store(true, Ordering::Relaxed);
-            beside
-        });
-        let rounds = rounds.load(Ordering::Relaxed);
+        let (beside, rounds) = median_beside(&honest, 1, || _ = attack(dir.path(), &page));
         println!("{name}: a call takes {beside:?} beside {rounds} rounds of it, {alone:?} alone");
         assert!(beside < alone + Duration::from_millis(500));
         drop(report(server));
     }
+}
+
+/// A turn is bounded by the work of a guest's calls, and not by their number.
+#[test]
+fn large_sends_slow_no_other_guest_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor(dir.path(), ":");
+    let (_s, honest) = guest(dir.path()).unwrap();
+    let alone = median_call(&honest);
+    let greedy = VnicGuest::log_in(dir.path()).unwrap();
+    let (beside, _) = median_beside(&honest, 21, || greedy.post_large_sends(64, 64).unwrap());
+    println!("a call takes {beside:?} beside large sends, {alone:?} alone");
+    assert!(beside < alone + Duration::from_millis(500));
+    assert!(report(server)["device_counters"]["tx_frames"].as_u64().unwrap() > 10_000);
 }

@@ -8,26 +8,52 @@
 pub mod axi_ethernet_mmio;
 pub(crate) mod e1000_guest;
 pub mod e1000_mmio;
+pub mod files;
 pub mod pcap_read;
 
-use crate::frames;
+use crate::{frames, hcalls, hostile_device, mlx5, settings, vfio_user};
 use arbitrary::{Arbitrary, Unstructured};
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Span, Time};
 
 /// A seed: the name of its file, and its bytes.
 pub type Seed = (&'static str, Vec<u8>);
 
-/// Returns the targets of this crate with their seeds: `fuzz/seeds/TARGET/NAME` holds the same.
-pub fn seeds() -> Vec<(&'static str, Vec<Seed>)> {
-    vec![
-        ("axi_ethernet_mmio", axi_ethernet_mmio::seeds()),
-        ("e1000_mmio", e1000_mmio::seeds()),
-        ("hcalls", crate::hcalls::seeds()),
-        ("mlx5_device", crate::mlx5::hostile_guest::seeds()),
-        ("pcap_read", pcap_read::seeds()),
-        ("vfio_user", crate::vfio_user::seeds()),
-    ]
+/// A fuzz target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, in `fuzz/Cargo.toml` too.
+    pub name: &'static str,
+    /// The body.
+    pub attack: fn(&[u8]),
+    /// The seeds: `fuzz/seeds/NAME` holds the same.
+    pub seeds: fn() -> Vec<Seed>,
 }
+
+macro_rules! targets {
+    ($($name:literal: $($at:ident)::+,)*) => {
+        &[$(Target {
+            name: $name,
+            attack: |bytes| _ = $($at)::+::attack(bytes),
+            seeds: $($at)::+::seeds,
+        }),*]
+    };
+}
+
+/// The targets of this crate.
+pub const TARGETS: &[Target] = targets! {
+    "axi_ethernet_mmio": axi_ethernet_mmio,
+    "driver_axienet": hostile_device::axienet,
+    "driver_e1000": hostile_device::e1000,
+    "driver_ibmveth": hostile_device::ibmveth,
+    "driver_ibmvnic": hostile_device::ibmvnic,
+    "driver_mlx5": hostile_device::mlx5,
+    "e1000_mmio": e1000_mmio,
+    "hcalls": hcalls,
+    "mlx5_device": mlx5,
+    "pcap_read": pcap_read,
+    "settings": settings,
+    "vfio_user": vfio_user,
+};
 
 /// Writes what [`Arbitrary`] reads.
 pub trait Encode {

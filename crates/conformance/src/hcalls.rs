@@ -41,6 +41,7 @@ const CANARY: u8 = 0xa5;
 const UNIT: u32 = 0x3000_0003;
 const H_PUT_TCE: u64 = 0x20;
 const H_STUFF_TCE: u64 = 0x138;
+const H_PUT_TCE_INDIRECT: u64 = 0x13c;
 
 /// Counts the frames on the wire.
 #[derive(Debug, Default)]
@@ -192,9 +193,9 @@ input! {
         Entry {
             /// The first page.
             at: u16,
-            /// The first entry.
+            /// The entry; with a list, the first of successive pages.
             entry: u32,
-            /// Their number.
+            /// Their number, and in the highest bit whether a list in memory has them.
             count: u8,
         },
         /// A frame arrives.
@@ -252,6 +253,27 @@ const CRQ: u64 = 0x1000;
 const RINGS: u64 = 0x2000;
 const LOGIN: u64 = 0x4000;
 const BUFFER: u32 = 0x10000;
+/// Entries of the table for one call.
+const TABLE_LIST: u64 = 0xf000;
+
+/// Returns the buffer of a login with one queue of each direction, sub-CRQs 0 and 1, 56 bytes. The
+/// answer, of so many bytes at most, goes to `answer`.
+pub fn login_buffer(answer: u32, len: u32) -> Vec<u8> {
+    let w = U32::new;
+    let head = LoginBuffer {
+        len: w(56),
+        version: w(1),
+        num_txcomp_subcrqs: w(1),
+        off_txcomp_subcrqs: w(40),
+        num_rxcomp_subcrqs: w(1),
+        off_rxcomp_subcrqs: w(48),
+        login_rsp_ioba: w(answer),
+        login_rsp_len: w(len),
+        client_data_offset: w(56),
+        client_data_len: w(0),
+    };
+    [&head.bytes()[..], &0u64.to_be_bytes(), &1u64.to_be_bytes()].concat()
+}
 
 /// A plug-in with its guest.
 struct Client {
@@ -348,7 +370,7 @@ fn connect(kind: u32) -> (Client, Guest) {
 /// Runs a guest whose actions the input gives. Returns what was reached.
 ///
 /// # Panics
-/// When it lets itself be harmed.
+/// Panics if it lets itself be harmed.
 pub fn attack(input: &[u8]) -> Reached {
     let mut u = Unstructured::new(input);
     let how = u.arbitrary::<u8>().unwrap_or(0);
@@ -484,9 +506,10 @@ impl<'a, D: HcallDevice<Port>> Harness<'a, D> {
 
     /// Serves one pass: posted sends, and one call of each CPU.
     fn poll(&mut self) {
+        self.ports.iter_mut().for_each(|p| p.begin_turn(1));
         self.d.advance(&mut self.ports, self.now);
         let _ = self.ports[0].listen();
-        let (mut cursor, mut taken) = (PollCursor::among(1), 0);
+        let (mut cursor, mut taken) = (PollCursor::among(1, 0), 0);
         while step(self.d, &mut self.ports, 0, self.now, &mut cursor, self.callbacks).is_some() {
             taken += 1;
         }
@@ -533,22 +556,7 @@ impl<'a, D: HcallDevice<Port>> Harness<'a, D> {
             ..VersionExchange::default()
         };
         self.command(v.bytes());
-        let login = LoginBuffer {
-            len: w(56),
-            version: w(1),
-            num_txcomp_subcrqs: w(1),
-            off_txcomp_subcrqs: w(40),
-            num_rxcomp_subcrqs: w(1),
-            off_rxcomp_subcrqs: w(48),
-            login_rsp_ioba: w(LOGIN as u32 + 0x800),
-            login_rsp_len: w(256),
-            client_data_offset: w(56),
-            client_data_len: w(0),
-        };
-        self.client.memory.write(LOGIN as usize, &login.bytes());
-        self.client
-            .memory
-            .write(LOGIN as usize + 40, [0u64.to_be_bytes(), 1u64.to_be_bytes()].as_flattened());
+        self.client.memory.write(LOGIN as usize, &login_buffer(LOGIN as u32 + 0x800, 256));
         let m = Login {
             first: 0x80,
             cmd: cmd::LOGIN,
@@ -723,9 +731,16 @@ impl<'a, D: HcallDevice<Port>> Harness<'a, D> {
                 self.client.memory.write(at, &bytes);
             }
             Action::Entry { at, entry, count } => {
-                let (at, entry) = (u64::from(at) << 12, u64::from(entry) & (MAPPED as u64 - 1));
-                let a = [UNIT.into(), at, entry, count.into(), 0, 0, 0, 0, 0];
-                self.client.call(0, H_STUFF_TCE, &a);
+                let (at, n) = (u64::from(at) << 12, count & 0x7f);
+                let value = |i: u8| (u64::from(entry) + (u64::from(i) << 12)) & (MAPPED as u64 - 1);
+                let (call, from) = if count == n {
+                    (H_STUFF_TCE, value(0))
+                } else {
+                    let list: Vec<u8> = (0..n).flat_map(|i| value(i).to_be_bytes()).collect();
+                    self.client.memory.write(TABLE_LIST as usize, &list);
+                    (H_PUT_TCE_INDIRECT, TABLE_LIST)
+                };
+                self.client.call(0, call, &[UNIT.into(), at, from, n.into(), 0, 0, 0, 0, 0]);
             }
             Action::Receive { frame } => {
                 let bytes = frame.bytes(STATION, 9000);
@@ -968,10 +983,13 @@ pub fn seeds() -> Vec<Seed> {
         receive(0, 5000),
         receive(Frame::TAGGED, 80),
         call(ibmveth::H_FREE_LOGICAL_LAN_BUFFER, &[word(512)]),
-        call(ibmveth::H_CHANGE_LOGICAL_LAN_MAC, &[word(0x99)]),
         // Buffers that are not mapped any more.
         Action::Entry { at: 0x20, entry: 0, count: 16 },
         receive(0, 300),
+        // They are mapped again.
+        Action::Entry { at: 0x20, entry: 0x2_0003, count: 0x80 | 16 },
+        receive(0, 300),
+        call(ibmveth::H_CHANGE_LOGICAL_LAN_MAC, &[word(0x99)]),
         call(ibmveth::H_FREE_LOGICAL_LAN, &[]),
         call(ibmveth::H_FREE_LOGICAL_LAN, &[]),
         call(ibmveth::H_FREE_LOGICAL_LAN, &[]),

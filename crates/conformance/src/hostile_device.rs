@@ -14,6 +14,7 @@ pub mod ibmvnic;
 pub mod mlx5;
 
 use crate::frames::{ip, plain, tagged};
+use crate::fuzz::Seed;
 use crate::mlx5::hostile::Input;
 use crate::mlx5::traffic::{Offload, Spec};
 use doorbell_bus::{Bus, Capture, Machine};
@@ -105,6 +106,8 @@ pub trait Subject<M: System>: Driver<Hostile<M>> + Sized {
     fn reset(&mut self, h: &mut Hostile<M>) -> Result<(), OpenError>;
     /// Makes a change that a user may ask for.
     fn change(&mut self, h: &mut Hostile<M>, what: u8);
+    /// Polls the second channel, if there is one.
+    fn poll_second(&mut self, _h: &mut Hostile<M>, _budget: u32, _up: &mut Desk) {}
     /// Returns buffers that a later call would return.
     fn reclaim(&mut self, _h: &mut Hostile<M>, _up: &mut Desk) {}
     /// Returns the station's address; `None` if the driver does not receive.
@@ -140,6 +143,8 @@ pub struct Seen {
     pub unopened: u64,
     /// Restarts that brought the driver back.
     pub restarted: u64,
+    /// Changes that a user asked for.
+    pub changed: u64,
 }
 
 impl Seen {
@@ -155,6 +160,7 @@ impl Seen {
         self.pokes += other.pokes;
         self.unopened += other.unopened;
         self.restarted += other.restarted;
+        self.changed += other.changed;
     }
 }
 
@@ -186,6 +192,47 @@ impl Sink for Desk {
 /// Polls in a row at the most.
 const POLLS: u32 = 8;
 
+/// Kinds of steps: the first byte of each, modulo 16. The numbers left over do the same as others.
+pub mod kind {
+    /// Sends a packet.
+    pub const TRANSMIT: u8 = 0;
+    /// Takes interrupts, and polls.
+    pub const RUN: u8 = 2;
+    /// Lets time pass.
+    pub const WAIT: u8 = 3;
+    /// Delivers a frame.
+    pub const RECEIVE: u8 = 4;
+    /// Polls with a budget.
+    pub const POLL: u8 = 5;
+    /// Runs deferred work.
+    pub const WORK: u8 = 6;
+    /// Calls the driver as its timers do.
+    pub const ALARM: u8 = 7;
+    /// Raises an interrupt that the device did not raise.
+    pub const INTERRUPT: u8 = 8;
+    /// Arms a lie about registers,
+    pub const LIE_READ: u8 = 9;
+    /// about memory,
+    pub const LIE_LOAD: u8 = 10;
+    /// about calls, writes or requests for memory.
+    pub const LIE: u8 = 11;
+    /// Writes where the driver looked last, or near it.
+    pub const POKE_NEAR: u8 = 12;
+    /// Writes to memory of a number.
+    pub const POKE: u8 = 13;
+    /// Changes a setting.
+    pub const CHANGE: u8 = 14;
+    /// Restarts the driver.
+    pub const RESTART: u8 = 15;
+}
+use kind::*;
+
+/// Returns a step of an attack.
+pub fn step(kind: u8, a: u8, number: u16, word: u32) -> [u8; 8] {
+    let ([b, c], v) = (number.to_le_bytes(), word.to_le_bytes());
+    [kind, a, b, c, v[0], v[1], v[2], v[3]]
+}
+
 struct Harness<M, S> {
     h: Hostile<M>,
     nic: S,
@@ -215,6 +262,7 @@ impl<M: System, S: Subject<M>> Harness<M, S> {
     }
 
     fn poll(&mut self, budget: u32) {
+        self.call(|nic, h, up| nic.poll_second(h, budget, up));
         for _ in 0..POLLS {
             let before = self.desk.seen.received;
             let polled = self.call(|nic, h, up| nic.poll(h, budget, up));
@@ -299,27 +347,30 @@ impl<M: System, S: Subject<M>> Harness<M, S> {
         let number = u16::from_le_bytes([b, c]);
         let word = u32::from_le_bytes([step[4], step[5], step[6], step[7]]);
         match what % 16 {
-            0 | 1 => {
+            TRANSMIT | 1 => {
                 let spec = spec(a, number, word);
                 self.transmit(&spec);
             }
-            2 => self.run(),
-            3 => self.wait(Span::from_ns(u64::from(number) << (a % 20))),
-            4 => self.inject(a, usize::from(number % 1600), word as usize & 0xffff, step[7]),
-            5 => self.poll(u32::from(a % 64) + 1),
-            6 => self.call(|nic, h, _| nic.work(h)),
-            7 => {
+            RUN => self.run(),
+            WAIT => self.wait(Span::from_ns(u64::from(number) << (a % 20))),
+            RECEIVE => self.inject(a, usize::from(number % 1600), word as usize & 0xffff, step[7]),
+            POLL => self.poll(u32::from(a % 64) + 1),
+            WORK => self.call(|nic, h, _| nic.work(h)),
+            ALARM => {
                 let why = [Alarm::Tick, Alarm::TxTimeout, Alarm::IoError][usize::from(a % 3)];
                 if self.call(|nic, h, _| nic.alarm(h, why)) == Irq::Poll {
                     self.poll(64);
                 }
             }
-            8 => self.interrupt(u16::from(a) % VECTORS),
-            9..=13 => lie(&mut self.h, step),
-            14 => self.call(|nic, h, up| {
-                nic.change(h, a);
-                nic.reclaim(h, up);
-            }),
+            INTERRUPT => self.interrupt(u16::from(a) % VECTORS),
+            LIE_READ..=POKE => lie(&mut self.h, step),
+            CHANGE => {
+                self.desk.seen.changed += 1;
+                self.call(|nic, h, up| {
+                    nic.change(h, a);
+                    nic.reclaim(h, up);
+                });
+            }
             _ if a & 7 == 7 => {
                 // A restart that fails is one more thing that happens.
                 let restarted = self.call(|nic, h, _| nic.reset(h));
@@ -424,15 +475,15 @@ fn lie<M: Host>(h: &mut Hostile<M>, step: [u8; 8]) {
     let value = u64::from(u32::from_le_bytes(v));
     let form = [Form::Flip, Form::Set, Form::Random][usize::from(a & 3) % 3];
     let at = match what % 16 {
-        9 => Crossing::Read,
-        10 => Crossing::Load,
-        11 => match a >> 6 {
+        LIE_READ => Crossing::Read,
+        LIE_LOAD => Crossing::Load,
+        LIE => match a >> 6 {
             0 | 1 => Crossing::Call,
             2 => Crossing::Write,
             _ => Crossing::Memory,
         },
         // Where the driver looked last, or near it.
-        12 => {
+        POKE_NEAR => {
             let at = i32::from(i16::from_le_bytes([b, c]) >> 4);
             return if a & 1 == 0 {
                 h.poke(None, at as u32, &v[..1 << (a >> 1 & 1) << (a >> 2 & 1)]);
@@ -456,7 +507,7 @@ fn lie<M: Host>(h: &mut Hostile<M>, step: [u8; 8]) {
 /// Attacks a driver as `bytes` say. Returns what was seen.
 ///
 /// # Panics
-/// When the driver lets itself be harmed.
+/// Panics if the driver lets itself be harmed.
 pub fn attack<M: System, S: Subject<M>>(bytes: &[u8]) -> Seen {
     let mut input = Input(bytes);
     let (shape, before) = (input.u8(), input.u8() & 7);
@@ -508,4 +559,84 @@ pub fn attack<M: System, S: Subject<M>>(bytes: &[u8]) -> Seen {
     let honest = b.desk.seen.honest;
     let (h, _) = b.close();
     Seen { told: h.told, pokes: h.pokes, honest: seen.honest + honest, ..seen }
+}
+
+/// Returns the seeds of a driver: traffic on two shapes of the machine, each kind of lie, also at
+/// the opening, writes of the device to memory, changes of settings with a restart, and an opening
+/// that fails.
+fn seeds(shapes: [u8; 2]) -> Vec<Seed> {
+    let send = |how, payload, word| step(TRANSMIT, how, payload, word);
+    let wait = |us: u16| step(WAIT, 10, us, 0);
+    let traffic = [
+        // Plain, IPv6, a checksum, a large send, a tag, and several pieces.
+        send(0, 100, 0),
+        send(3, 1200, 0),
+        send(0x08, 700, 0),
+        send(0x0c, 3000, 700),
+        send(0x12, 300, 0x0005),
+        send(0x22, 1400, 0x1f4 << 20 | 20 << 16),
+        wait(500),
+        step(RECEIVE, 0, 400, 0),
+        step(RECEIVE, 2, 64, 0),
+        step(RECEIVE, 4, 1400, 0),
+        step(RECEIVE, 0xe, 40, 0),
+        step(RECEIVE, 1, 60, 0),
+        wait(500),
+        step(POLL, 63, 0, 0),
+        step(ALARM, 0, 0, 0),
+        step(WORK, 0, 0, 0),
+        step(INTERRUPT, 1, 0, 0),
+        wait(500),
+    ];
+    let small = [send(0x08, 200, 0), step(RECEIVE, 0, 300, 0), wait(500), step(POLL, 63, 0, 0)];
+    let restart = step(RESTART, 7, 0, 0);
+    // A form and how often: once, four times, or until the end.
+    const FLIP: u8 = 0;
+    const SET: u8 = 1;
+    const RANDOM: u8 = 2;
+    const FOUR: u8 = 1 << 3;
+    const ALWAYS: u8 = 7 << 3;
+    const WRITE: u8 = 2 << 6;
+    const MEMORY: u8 = 3 << 6;
+    let lies = [
+        // Refused at a later piece of a packet.
+        vec![step(LIE, MEMORY, 2, 0), send(0x2a, 1400, 0x1f4 << 20 | 20 << 16)],
+        vec![step(LIE_READ, FLIP, 0, 0x10), step(LIE_READ, RANDOM | FOUR, 4, 7)],
+        vec![step(LIE_LOAD, RANDOM, 1, 9), step(LIE_LOAD, FLIP | FOUR, 8, 0x8000_0001)],
+        vec![step(LIE, SET, 0, -4_i32 as u32), step(LIE, RANDOM | FOUR, 2, 11)],
+        vec![step(LIE, FLIP, 6, -11_i32 as u32), step(LIE, WRITE | FOUR, 0, 0)],
+        vec![step(LIE, MEMORY | FOUR, 0, 0)],
+    ]
+    .map(|lies| [lies, small.to_vec(), vec![step(ALARM, 0, 0, 0)], small.to_vec()].concat());
+    let pokes = [
+        vec![step(POKE_NEAR, 0, 0, 0xff), step(POKE_NEAR, 2, 16 << 4, 0x0101_0101)],
+        vec![step(POKE_NEAR, 1, 1 << 4, 0), step(POKE_NEAR, 3, 2 << 4, 0)],
+        (0..12).map(|area| step(POKE, area, u16::from(area) * 8, 0x8000_0080)).collect(),
+    ]
+    .map(|pokes| [small.to_vec(), pokes, small.to_vec()].concat());
+    let changes: Vec<_> = (0..16)
+        .flat_map(|what| {
+            let packet = [send(0, 100, 0), step(RECEIVE, 0, 300, 0)];
+            [[step(CHANGE, what, 0, 0), step(WAIT, 14, 1000, 0)], packet].concat()
+        })
+        .chain([wait(500), restart])
+        .chain(small.iter().copied())
+        .collect();
+    let make = |shape: u8, before: &[[u8; 8]], steps: &[[u8; 8]]| {
+        let head = [shape, before.len() as u8];
+        [&head[..], before.as_flattened(), steps.as_flattened()].concat()
+    };
+    let [first, second] = shapes;
+    vec![
+        ("traffic", make(first, &[], &traffic)),
+        ("traffic_other_shape", make(second, &[], &traffic)),
+        ("lies", make(first, &[], &[lies.concat(), vec![restart]].concat())),
+        (
+            "lies_at_opening",
+            make(first, &[step(LIE_READ, RANDOM | FOUR, 1, 5), step(LIE, RANDOM, 1, 5)], &small),
+        ),
+        ("pokes", make(first, &[], &pokes.concat())),
+        ("changes", make(second, &[], &changes)),
+        ("no_memory", make(first, &[step(LIE, MEMORY | ALWAYS, 1, 0)], &[])),
+    ]
 }

@@ -24,6 +24,7 @@ pub use device_harness::{Access, DeviceHarness, RecordingPort};
 pub use driver_harness::{CAPS, DriverHarness, FakeFirmware, HarnessHost, Registers, Wqe};
 pub use leak_check::LeakCheckHost;
 
+use crate::fuzz::Seed;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
@@ -31,6 +32,20 @@ use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Span, Time};
 use doorbell_packet::Packet;
 use doorbell_testkit::DirectHost;
+
+/// Attacks a device: an even byte leads to WQEs, an odd one to a whole guest.
+pub fn attack(bytes: &[u8]) {
+    match bytes.split_first() {
+        Some((kind, rest)) if kind & 1 == 0 => _ = hostile::attack(rest),
+        Some((_, rest)) => _ = hostile_guest::attack(rest),
+        None => {}
+    }
+}
+
+/// Returns the seeds of both.
+pub fn seeds() -> Vec<Seed> {
+    [hostile::seeds(), hostile_guest::seeds()].concat()
+}
 
 /// A host with an mlx5 device.
 pub trait Backend: Host {

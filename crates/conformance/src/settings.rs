@@ -1,6 +1,7 @@
 //! Any text as a scenario, a profile, or settings of a run: an error with its place, or values that
 //! are written and read again without a change.
 
+use crate::fuzz::Seed;
 use doorbell_lab::system::{SYSTEMS, System};
 use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, profile, templates};
 
@@ -106,8 +107,8 @@ fn settings(system: &System, text: &str) -> Read {
 /// Reads a text of the kind that the first byte names.
 ///
 /// # Panics
-/// When a text that was accepted is not the same when it is written and read again, or a text that
-/// was refused has no place.
+/// Panics if a text that was accepted is not the same when it is written and read again, or a text
+/// that was refused has no place.
 pub fn attack(bytes: &[u8]) -> Read {
     let Some((kind, text)) = bytes.split_first() else { return Read::default() };
     let text = String::from_utf8_lossy(text);
@@ -116,4 +117,31 @@ pub fn attack(bytes: &[u8]) -> Read {
         1 => profile(&text),
         n => settings(SYSTEMS[usize::from(n) % SYSTEMS.len()], &text),
     }
+}
+
+/// Returns scenarios, a short one and one with all keys, a profile, and settings, of which some are
+/// refused.
+///
+/// # Panics
+/// Panics if a built-in profile is missing.
+pub fn seeds() -> Vec<Seed> {
+    let make = |kind: u8, text: &str| [&[kind], text.as_bytes()].concat();
+    let short = "name = \"a\"\nabout = \"b\"\nsystem = \"axienet\"\n\
+                 profile = \"axienet-zynqmp\"\n\n[traffic]\nkind = \"receive\"\nbeside = 4\n\
+                 window = \"256 KiB\"\nduration = \"200 ms\"\n\n[driver]\n\
+                 controller = \"dim\"\n\n[run]\nseed = 7\n\
+                 fault = \"late-completion@every=5:3ms\"\n";
+    let system = SYSTEMS[1];
+    let all = templates::scenario(system, ("fuzz", "all keys"), &of(system).name, &[]);
+    let profile = templates::written(&of(SYSTEMS[SYSTEMS.len() - 1]), "# Written.\n");
+    let given = "run.seed=0x1f\nrun.fault=lost-interrupt@3,late-completion@every=5:3ms\n\
+                 run.watchdog=1.5ms\nrun.guard=byte\nrun.seed=1_000\n\
+                 no.key=1\nrun.seed\nrun.seed=1e400\nrun.watchdog=3parsecs\n";
+    vec![
+        ("scenario", make(0, short)),
+        ("scenario_all_keys", make(0, &all)),
+        ("scenario_refused", make(0, &short.replace("200 ms", "200 KiB"))),
+        ("profile", make(1, &profile)),
+        ("settings", make(2, given)),
+    ]
 }

@@ -17,7 +17,7 @@ use doorbell_vfio_user::{
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -474,12 +474,12 @@ impl Harness {
             return;
         }
         let mut away = [0; 4096];
-        let mut fds: Vec<OwnedFd> = Vec::new();
+        let mut fds = Vec::new();
         while let Some(c) = &self.client
             && receive_with_fds(c, &mut away, &mut fds).is_ok_and(|n| n > 0)
         {}
-        if let Some(fd) = fds.pop() {
-            self.pages = Window::map(&fd.into(), PAGES.into(), 2 * 4096, true).ok();
+        if let Some(file) = fds.pop().and_then(|fd| fd.memory().ok()) {
+            self.pages = Window::map(&file, PAGES.into(), 2 * 4096, true).ok();
         }
     }
 
@@ -601,7 +601,7 @@ impl Machine for Harness {
 /// Attacks a server as `input` says. Returns what was reached.
 ///
 /// # Panics
-/// When it lets itself be harmed.
+/// Panics if it lets itself be harmed.
 pub fn attack(input: &[u8]) -> Reached {
     let mut u = Unstructured::new(input);
     let mut head = || u.arbitrary::<u8>().unwrap_or(0);

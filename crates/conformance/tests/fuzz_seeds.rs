@@ -1,12 +1,12 @@
 //! The seeds of the fuzz targets reach the parts that they are for. With `DOORBELL_SEEDS=write` the
 //! files of `fuzz/seeds` are written anew.
 
-use doorbell_conformance::fuzz::{self, Seed, axi_ethernet_mmio, e1000_mmio, pcap_read};
-use doorbell_conformance::mlx5::hostile_guest;
-use doorbell_conformance::{hcalls, vfio_user};
+use doorbell_conformance::fuzz::{self, Seed, axi_ethernet_mmio, e1000_mmio, files, pcap_read};
+use doorbell_conformance::hostile_device::{self, Seen};
+use doorbell_conformance::mlx5::{hostile, hostile_guest};
+use doorbell_conformance::{hcalls, settings, vfio_user};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// Returns the input of this name.
 fn find(seeds: &[Seed], name: &str) -> Vec<u8> {
@@ -16,23 +16,8 @@ fn find(seeds: &[Seed], name: &str) -> Vec<u8> {
 
 #[test]
 fn seed_files_are_what_the_code_makes() {
-    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    let write = std::env::var("DOORBELL_SEEDS").is_ok_and(|v| v == "write");
-    for (target, seeds) in fuzz::seeds() {
-        let dir = all.join(target);
-        if write {
-            let _ = std::fs::remove_dir_all(&dir);
-            std::fs::create_dir_all(&dir).unwrap();
-        }
-        for (name, bytes) in &seeds {
-            if write {
-                std::fs::write(dir.join(name), bytes).unwrap();
-            }
-            let there = std::fs::read(dir.join(name)).unwrap_or_default();
-            assert!(there == *bytes, "{target}/{name}: DOORBELL_SEEDS=write makes it anew");
-        }
-        let files = std::fs::read_dir(&dir).unwrap().count();
-        assert_eq!(files, seeds.len(), "{target}: a file that no code makes");
+    for target in fuzz::TARGETS {
+        files::check_seeds(target.name, &(target.seeds)());
     }
 }
 
@@ -121,6 +106,56 @@ fn mlx5_seeds_reach_receive_with_rss() {
 }
 
 #[test]
+fn mlx5_seeds_reach_commands_on_objects() {
+    let seeds = hostile_guest::seeds();
+    let run = |name| {
+        let r = hostile_guest::attack(&find(&seeds, name)[1..]);
+        println!("{name}: {r:?}");
+        r
+    };
+    let done = run("mlx5_objects").done;
+    let ended =
+        [0x772, 0x902, 0x918, 0x90a, 0x906, 0x401, 0x302, 0x914, 0x202, 0x817, 0x801, 0x803];
+    let asked = [0x201, 0x915, 0x303, 0x402, 0x907, 0x90b, 0x903, 0x937, 0x773, 0x750, 0x754];
+    let changed = [0x938, 0x93c, 0x403, 0x934, 0x931, 0x751, 0x901, 0x917, 0x103, 0x105, 0x104];
+    for opcode in [&ended[..], &asked, &changed].concat() {
+        assert!(done.contains(&(opcode, 0)), "{opcode:#x}");
+    }
+    let r = run("mlx5_registers");
+    for register in [0x5002, 0x5003, 0x5004, 0x5006, 0x5007, 0x5008, 0x507f] {
+        assert!(r.done.contains(&(0x805, register)), "{register:#x}");
+    }
+    assert!(r.sent.eqes >= 4, "the port goes down and up, twice");
+    assert!(done.contains(&(0x936, 1)), "an entry is changed");
+    let r = run("mlx5_tunnels");
+    assert_eq!((r.sent.packets, r.tunnelled), (8, 8));
+    // Two of them are in no tunnel.
+    let r = run("mlx5_told");
+    assert_eq!((r.sent.packets, r.tunnelled), (10, 8));
+    let r = run("mlx5_keys");
+    // The last key does not reach the frame.
+    assert_eq!((r.sent.packets, r.sent.errors, r.received.packets), (5, 1, 7));
+    let r = run("mlx5_flushes");
+    assert!(r.sent.cqes >= 24 && r.sent.packets == 2, "{r:?}");
+    let r = run("mlx5_unreadable");
+    assert!(r.sent.eqes >= 1 && r.received.packets == 0, "{r:?}");
+}
+
+#[test]
+fn mlx5_seeds_reach_wqes_of_each_kind() {
+    let seeds = hostile::seeds();
+    for name in ["wqes", "wqes_refetched", "wqes_inline", "wqes_wrong"] {
+        let c = hostile::attack(&find(&seeds, name)[1..]);
+        println!("{name}: {c:?}");
+        match name {
+            "wqes_inline" => assert!(c.errors > 0 && c.packets > 0, "{name}: {c:?}"),
+            "wqes_wrong" => assert!(c.errors >= 5 && c.packets >= 10, "{name}: {c:?}"),
+            _ => assert_eq!((c.nops, c.mpwqes, c.lso, c.errors), (1, 1, 1, 0), "{name}: {c:?}"),
+        }
+    }
+}
+
+#[test]
 fn hcalls_seeds_reach_every_command_and_pool() {
     let seeds = hcalls::seeds();
     let run = |name| hcalls::attack(&find(&seeds, name));
@@ -149,9 +184,9 @@ fn hcalls_seeds_reach_every_command_and_pool() {
     }
     let r = run("lan_receive");
     let c = r.veth;
-    assert_eq!((c.rx_packets, c.buffers_added, c.buffers_returned, c.rx_no_buffer), (4, 17, 1, 1));
-    assert!(c.interrupts > 0 && c.refused > 0, "{c:?}");
-    assert_eq!(run("lan_receive_vlan").veth.rx_packets, 5);
+    assert_eq!((c.rx_packets, c.buffers_added, c.buffers_returned, c.rx_no_buffer), (5, 17, 1, 1));
+    assert!(c.interrupts > 0 && c.refused > 0 && c.rx_bad_buffer == 1, "{c:?}");
+    assert_eq!(run("lan_receive_vlan").veth.rx_packets, 6);
     assert!(run("lan_hostile").veth.rx_packets > 0);
 }
 
@@ -174,7 +209,7 @@ fn axi_seeds_reach_transmit_and_wire() {
     assert_eq!((c.rx_packets, c.rx_filtered), (1, 3));
     assert_eq!(run("phy").tx_packets, 1);
     let c = run("errors");
-    assert_eq!((c.hangs, c.resets, c.tx_packets), (1, 1, 1));
+    assert_eq!((c.hangs, c.resets, c.tx_packets, c.dma_errors), (1, 2, 1, 2));
     assert!(c.ignored_writes > 0);
 }
 
@@ -186,11 +221,69 @@ fn pcap_seeds_reach_frames_of_all_formats() {
         assert_eq!(run(name), Some(3), "{name}");
     }
     for name in ["pcapng_le", "pcapng_be"] {
-        // Two frames of each of five interfaces, and one of a simple packet block.
-        assert_eq!(run(name), Some(11), "{name}");
+        // Two frames of each of five interfaces, and one each of a simple and of an old block.
+        assert_eq!(run(name), Some(12), "{name}");
+    }
+    for name in ["pcap_cooked", "pcap_cooked_v2"] {
+        assert_eq!(run(name), Some(4), "{name}");
     }
     assert_eq!(run("pcap_padded"), Some(1));
     assert_eq!(run("pcap_cut"), None);
+}
+
+/// Checks that the seeds of a driver reach traffic, lies of the kinds that it can meet, pokes,
+/// changes and restarts.
+fn driver_seeds_reach(
+    seeds: &[Seed],
+    attack: impl Fn(&[u8]) -> Seen,
+    kinds: [bool; 5],
+    receives: bool,
+) {
+    let run = |name| {
+        let s = attack(&find(seeds, name));
+        println!("{name}: {s:?}");
+        s
+    };
+    for name in ["traffic", "traffic_other_shape"] {
+        let s = run(name);
+        // Not every driver cuts large sends, or inserts tags.
+        assert!(s.taken >= 5 && s.refused <= 2 && s.returned == s.taken, "{name}: {s:?}");
+        assert_eq!((s.received >= 5, s.told, s.pokes), (receives, [0; 5], 0), "{name}: {s:?}");
+        assert_eq!((s.honest, s.unopened), (2, 0), "{name}");
+    }
+    let s = run("lies");
+    assert_eq!(s.told.map(|n| n > 0), kinds, "{s:?}");
+    let s = run("lies_at_opening");
+    assert!(s.told[0] + s.told[3] > 0, "{s:?}");
+    let s = run("pokes");
+    assert!(s.pokes >= 14, "{s:?}");
+    let s = run("changes");
+    assert!(s.changed == 16 && s.restarted == 2 && s.taken > 8, "{s:?}");
+    let s = run("no_memory");
+    assert!(s.unopened == 1 && s.honest == 1, "{s:?}");
+}
+
+#[test]
+fn driver_seeds_reach_traffic_and_lies() {
+    use hostile_device::{axienet, e1000, ibmveth, ibmvnic, mlx5};
+    let (registers, calls) = ([true, true, true, false, true], [false, false, true, true, true]);
+    driver_seeds_reach(&axienet::seeds(), axienet::attack, registers, true);
+    driver_seeds_reach(&e1000::seeds(), e1000::attack, registers, true);
+    driver_seeds_reach(&ibmveth::seeds(), ibmveth::attack, calls, true);
+    driver_seeds_reach(&ibmvnic::seeds(), ibmvnic::attack, calls, true);
+    // It reads registers when it is opened, and not later.
+    let no_reads = [false, true, true, false, true];
+    driver_seeds_reach(&mlx5::seeds(), mlx5::attack, no_reads, false);
+}
+
+#[test]
+fn settings_seeds_reach_files_and_options() {
+    let seeds = settings::seeds();
+    let run = |name| settings::attack(&find(&seeds, name));
+    assert_eq!((run("scenario").scenarios, run("scenario_all_keys").scenarios), (1, 1));
+    assert_eq!((run("scenario_refused").refused, run("profile").profiles), (1, 1));
+    let r = run("settings");
+    assert_eq!((r.settings, r.refused), (5, 4));
 }
 
 proptest! {

@@ -1,6 +1,9 @@
 //! Drivers against devices that lie: inputs drawn from seeds, and those that once did harm.
 
-use doorbell_conformance::hostile_device::{Seen, axienet, e1000, ibmveth, ibmvnic, mlx5};
+use doorbell_conformance::hostile_device::kind::{ALARM, CHANGE, LIE_LOAD, LIE_READ, TRANSMIT};
+use doorbell_conformance::hostile_device::{
+    Seen, axienet, e1000, ibmveth, ibmvnic, kind, mlx5, step,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::RefCell;
@@ -31,21 +34,13 @@ fn reached(s: &Seen, kinds: [bool; 5], receives: bool) {
     assert_eq!(s.told.map(|n| n > 0), kinds, "register reads, writes, loads, calls, memory");
 }
 
-/// A step of an attack.
-fn step(what: u8, a: u8, b: u8, c: u8, v: u32) -> [u8; 8] {
-    let v = v.to_le_bytes();
-    [what, a, b, c, v[0], v[1], v[2], v[3]]
-}
-
 /// A lie of one value from now on.
 fn always(what: u8, value: u32) -> [u8; 8] {
-    step(what, 7 << 3 | 1, 0, 0, value)
+    step(what, 7 << 3 | 1, 0, value)
 }
 
-const READ: u8 = 9;
-const LOAD: u8 = 10;
-const POLL: [u8; 8] = [5, 63, 0, 0, 0, 0, 0, 0];
-const TIMEOUT: [u8; 8] = [7, 1, 0, 0, 0, 0, 0, 0];
+const POLL: [u8; 8] = [kind::POLL, 63, 0, 0, 0, 0, 0, 0];
+const TIMEOUT: [u8; 8] = [ALARM, 1, 0, 0, 0, 0, 0, 0];
 
 /// Attacks with these steps on a machine of shape 0, nothing before the opening.
 fn steps(attack: impl Fn(&[u8]) -> Seen, steps: &[[u8; 8]]) -> Seen {
@@ -64,14 +59,14 @@ fn e1000_holds() {
 
 #[test]
 fn e1000_takes_ones_for_counters() {
-    let read = step(14, 3, 0, 0, 0);
-    steps(e1000::attack, &[always(READ, !0), read, read]);
+    let read = step(CHANGE, 3, 0, 0);
+    steps(e1000::attack, &[always(LIE_READ, !0), read, read]);
 }
 
 #[test]
 fn e1000_polls_end_without_ends_of_frames() {
     // Each descriptor is done, and none is a frame's last.
-    let s = steps(e1000::attack, &[always(LOAD, 0x0101_0101), POLL]);
+    let s = steps(e1000::attack, &[always(LIE_LOAD, 0x0101_0101), POLL]);
     assert!(s.told[2] > 64);
 }
 
@@ -82,7 +77,7 @@ fn axienet_holds() {
 
 #[test]
 fn axienet_polls_end_without_ends_of_frames() {
-    let s = steps(axienet::attack, &[always(LOAD, 1 << 31), POLL]);
+    let s = steps(axienet::attack, &[always(LIE_LOAD, 1 << 31), POLL]);
     assert!(s.told[2] > 64);
 }
 
@@ -93,14 +88,14 @@ fn ibmvnic_holds() {
 
 #[test]
 fn ibmvnic_polls_end_under_endless_messages() {
-    let s = steps(ibmvnic::attack, &[always(LOAD, 0x80), POLL]);
+    let s = steps(ibmvnic::attack, &[always(LIE_LOAD, 0x80), POLL]);
     assert!(s.told[2] > 64);
 }
 
 #[test]
 fn ibmvnic_resets_end_under_endless_messages() {
     // A new MTU resets the adapter.
-    let s = steps(ibmvnic::attack, &[always(LOAD, 0x80), step(14, 10, 0, 0, 0)]);
+    let s = steps(ibmvnic::attack, &[always(LIE_LOAD, 0x80), step(CHANGE, 10, 0, 0)]);
     assert!(s.told[2] > 64);
 }
 
@@ -112,15 +107,15 @@ fn mlx5_holds() {
 #[test]
 fn mlx5_objects_may_refuse_their_end() {
     // No event, and no command is ever done.
-    let s = steps(mlx5::attack, &[always(LOAD, 0x0101_0101), TIMEOUT, POLL]);
+    let s = steps(mlx5::attack, &[always(LIE_LOAD, 0x0101_0101), TIMEOUT, POLL]);
     assert!(s.told[2] > 10);
 }
 
 #[test]
 fn mlx5_errors_may_lack_a_syndrome() {
-    let send = step(0, 0, 100, 0, 0);
+    let send = step(TRANSMIT, 0, 100, 0);
     // The end of an error CQE, and zeros in the place of its syndrome.
-    let lie = step(LOAD, 1, 0, 4, 0xd0 << 24);
+    let lie = step(LIE_LOAD, 1, 4 << 8, 0xd0 << 24);
     let s = steps(mlx5::attack, &[send, lie, POLL]);
     assert!(s.told[2] > 0);
 }

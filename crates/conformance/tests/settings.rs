@@ -2,6 +2,7 @@
 
 use doorbell_conformance::settings::{Read, attack};
 use doorbell_lab::key::in_unit;
+use doorbell_lab::system::SYSTEMS;
 use doorbell_lab::{profile, scenario};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -71,6 +72,23 @@ fn settings_are_read_again_as_they_are_written() {
         let read = attack(&[&[kind], lines.as_bytes()].concat());
         assert_eq!((read.settings, read.refused), (5, 3), "system {kind}");
     }
+}
+
+#[test]
+fn keys_of_the_dictionary_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let text = std::fs::read_to_string(root.join("dictionaries/settings.dict")).unwrap();
+    let words = text.lines().filter_map(|l| l.strip_prefix('"')?.strip_suffix('"'));
+    let words = words.filter(|w| {
+        w.contains('.') && w.bytes().all(|b| b.is_ascii_lowercase() || b"._".contains(&b))
+    });
+    let keys: Vec<_> = SYSTEMS.iter().flat_map(|s| s.keys()).map(|k| k.name).collect();
+    let mut n = 0;
+    for word in words {
+        assert!(keys.contains(&word), "{word}: no key");
+        n += 1;
+    }
+    assert!(n > 10, "{n} keys");
 }
 
 #[test]

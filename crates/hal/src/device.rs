@@ -116,6 +116,11 @@ pub trait Port {
     fn begin_completion(&mut self, _at: Time) -> bool {
         false
     }
+    /// Returns true if the device shall leave what else is due to its next advance, because others
+    /// wait for their turn. Never where time is simulated.
+    fn is_spent(&self) -> bool {
+        false
+    }
     /// Sets the level of interrupt line `n`. The port applies masks.
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool);
     /// Sends message-signalled interrupt `vector`, which arrives after earlier writes.

@@ -32,6 +32,6 @@ pub trait Hypervisor: Host {
     /// does meanwhile. It sees all stores made before.
     ///
     /// # Panics
-    /// With more than nine arguments: that is the caller's mistake.
+    /// Panics with more than nine arguments: that is the caller's mistake.
     fn hcall(&mut self, call: Hcall, a: &[u64]) -> HcallReturn;
 }

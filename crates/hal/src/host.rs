@@ -24,20 +24,20 @@ pub trait Host {
     /// Passes the bytes `range` of `b` to `f`.
     ///
     /// # Panics
-    /// If `range` is not inside the buffer, a caller's error.
+    /// Panics if `range` is not inside the buffer, a caller's error.
     fn bytes<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R;
     /// Passes the bytes `range` of `b` to `f` for changes. A host whose memory is elsewhere copies
     /// in and out.
     ///
     /// # Panics
-    /// As [`Host::bytes`].
+    /// Panics as [`Host::bytes`] does.
     fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R;
     /// Copies the bytes `range` of `from` to a coherent area: a slot of a permanently mapped ring,
     /// an inline header. Declares no work: say `charge(CpuWork::Copy)` beside it. Ordered as
     /// [`Host::store`].
     ///
     /// # Panics
-    /// When either range is not inside its memory.
+    /// Panics if either range is not inside its memory.
     fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32);
 
     /// Copies from a coherent area to the bytes `range` of `to`: a frame out of a slot of a
@@ -45,7 +45,7 @@ pub trait Host {
     /// what is copied has no order among itself.
     ///
     /// # Panics
-    /// When either range is not inside its memory.
+    /// Panics if either range is not inside its memory.
     fn copy_out(&mut self, from: &Coherent, offset: u32, to: &Buf, range: Range<u32>) {
         const BLOCK: u32 = 128;
         let (mut at, end) = (offset, offset + (range.end - range.start));
@@ -76,7 +76,7 @@ pub trait Host {
     /// The driver must have seen the descriptor done, since the device may write meanwhile.
     ///
     /// # Panics
-    /// As [`Host::bytes`].
+    /// Panics as [`Host::bytes`] does.
     fn peek<R>(&mut self, m: &Mapped, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
         self.bytes(m.buf(), range, f)
     }

@@ -70,7 +70,7 @@ impl NetNs {
     /// Runs `f` on a thread in the namespace and returns its result.
     ///
     /// # Panics
-    /// If `f` does.
+    /// Panics if `f` does.
     pub fn within<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|s| {
             let thread = s.spawn(|| {

@@ -4,7 +4,8 @@
 //! memory. [`Regions`] maps them by I/O virtual address and checks each access as a whole, so
 //! that a fault transfers nothing. The guest runs meanwhile: memory is copied, never borrowed
 //! ([`Window`]). Remote regions have no descriptor. [`EventFd`] carries the interrupts. [`Guard`]
-//! protects the server from what a client does to either.
+//! protects the server from what a client does to either, and
+//! [`reaper`] from what they leave behind.
 
 mod eventfd;
 mod guard;
@@ -12,13 +13,14 @@ mod guard;
 mod miri;
 #[cfg(kani)]
 mod proofs;
+pub mod reaper;
 mod received;
 mod window;
 
 pub use eventfd::EventFd;
 pub use guard::Guard;
-pub use received::keep_harmless;
-pub use window::{Window, memfd, seal, width};
+pub use received::{Received, keep_harmless};
+pub use window::{Window, cannot_shrink, memfd, width};
 
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, fail_if};
 use std::ops::Range;
@@ -46,6 +48,8 @@ impl Access {
 pub struct Regions {
     /// Sorted by address; no two overlap.
     by_address: Vec<Region>,
+    /// Bytes of the windows.
+    mapped: u64,
 }
 
 #[derive(Debug)]
@@ -61,7 +65,7 @@ struct Region {
 impl Regions {
     /// Creates an empty table.
     pub const fn new() -> Regions {
-        Regions { by_address: Vec::new() }
+        Regions { by_address: Vec::new(), mapped: 0 }
     }
 
     /// Makes `window` reachable at `iova`.
@@ -93,6 +97,7 @@ impl Regions {
         let last = last(iova, len)?;
         let at = self.by_address.partition_point(|r| r.last < iova.0);
         fail_if(self.by_address.get(at).is_some_and(|r| r.first <= last), RegionError::Overlaps)?;
+        self.mapped += window.as_ref().map_or(0, |w| w.len() as u64);
         self.by_address.insert(at, Region { first: iova.0, last, access, window });
         Ok(())
     }
@@ -109,13 +114,20 @@ impl Regions {
         let hit = &self.by_address[from..to];
         fail_if(hit.is_empty(), RegionError::NotMapped)?;
         fail_if(hit[0].first < iova.0 || hit[hit.len() - 1].last > last, RegionError::Cuts)?;
-        self.by_address.drain(from..to);
+        let windows = self.by_address.drain(from..to).filter_map(|r| r.window);
+        self.mapped -= windows.map(|w| w.len() as u64).sum::<u64>();
         Ok(to - from)
     }
 
     /// Removes all regions.
     pub fn clear(&mut self) {
         self.by_address.clear();
+        self.mapped = 0;
+    }
+
+    /// Returns the bytes of all windows, which take as much of the process's address space.
+    pub const fn mapped(&self) -> u64 {
+        self.mapped
     }
 
     /// Returns the number of regions.

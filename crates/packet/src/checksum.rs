@@ -46,7 +46,7 @@ impl Sum {
     /// Copies `from` to `to` and sums it on the way.
     ///
     /// # Panics
-    /// Panics when the lengths differ.
+    /// Panics if the lengths differ.
     #[inline]
     pub fn copy(to: &mut [u8], from: &[u8]) -> Sum {
         assert_eq!(to.len(), from.len());

@@ -171,7 +171,7 @@ impl Layers {
     /// Returns the sum of the pseudo-header for a transport header and payload of `len` bytes.
     ///
     /// # Panics
-    /// Panics when `frame` is shorter than the headers that were found in it.
+    /// Panics if `frame` is shorter than the headers that were found in it.
     pub fn pseudo_header(&self, frame: &[u8], len: u32) -> Sum {
         let (l3, next) = (self.l3 as usize, self.protocol);
         match self.ip {

@@ -104,7 +104,7 @@ impl<'a> SegmentPlan<'a> {
     /// Writes the next segment's header to the start of `out`. Returns `None` after the last.
     ///
     /// # Panics
-    /// Panics when `out` is shorter than the header.
+    /// Panics if `out` is shorter than the header.
     #[inline]
     pub fn next_header(&mut self, out: &mut [u8]) -> Option<Segment> {
         let Range { start: from, end: to } = self.next_payload();
@@ -185,7 +185,7 @@ impl<'a> Segments<'a> {
     /// Writes the next segment, complete, to the start of `out`. Returns its length.
     ///
     /// # Panics
-    /// Panics when `out` is shorter than the segment; [`SegmentPlan::longest`] is enough for all.
+    /// Panics if `out` is shorter than the segment; [`SegmentPlan::longest`] is enough for all.
     #[inline]
     pub fn next_into(&mut self, out: &mut [u8]) -> Option<usize> {
         let segment = self.plan.next_header(out)?;

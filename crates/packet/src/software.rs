@@ -103,7 +103,7 @@ impl Packet {
     /// at `place`.
     ///
     /// # Panics
-    /// Panics when the head is shorter than two Ethernet addresses.
+    /// Panics if the head is shorter than two Ethernet addresses.
     pub fn insert_tag<H: Host>(mut self, h: &mut H, place: Alignment) -> Result<Packet, NoBuffer> {
         const ROOM: u32 = vlan::TAG as u32;
         let Some(tci) = self.todo.vlan else {

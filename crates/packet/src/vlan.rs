@@ -13,7 +13,7 @@ pub const TPID: u16 = 0x8100;
 /// Tags the frame that begins at `buf[4]`; the tagged frame begins at `buf[0]`.
 ///
 /// # Panics
-/// Panics when `buf` cannot hold a tag and two addresses.
+/// Panics if `buf` cannot hold a tag and two addresses.
 pub fn insert(buf: &mut [u8], tci: u16) {
     buf.copy_within(TAG..TAG + ADDRESSES, 0);
     buf[ADDRESSES..ADDRESSES + 2].copy_from_slice(&TPID.to_be_bytes());
@@ -23,7 +23,7 @@ pub fn insert(buf: &mut [u8], tci: u16) {
 /// Copies `frame` to the start of `out` with a tag. Returns the new length.
 ///
 /// # Panics
-/// Panics when `out` is too short or `frame` has no two addresses.
+/// Panics if `out` is too short or `frame` has no two addresses.
 pub fn insert_into(out: &mut [u8], frame: &[u8], tci: u16) -> usize {
     let len = frame.len() + TAG;
     out[TAG..len].copy_from_slice(frame);

@@ -194,6 +194,13 @@ impl CallArea {
 
     // ---- the server's side ----
 
+    /// Returns the first CPU, from this one on, whose call waits for its answer.
+    pub(super) fn next_caller(&self, from: usize) -> Option<usize> {
+        let states = self.0.half_words(HEAD + from * SLOT + STATE, SLOT, CPUS.saturating_sub(from));
+        let waits = |s: &AtomicU32| matches!(s.load(Ordering::Acquire), ASKED | WAITED);
+        states.enumerate().find(|(_, s)| waits(s)).map(|(n, _)| from + n)
+    }
+
     pub(super) fn pending_call(&self, cpu: usize) -> Option<(Hcall, [u64; 9])> {
         let at = CallArea::slot_of(cpu);
         if !matches!(self.word32(at + STATE).load(Ordering::Acquire), ASKED | WAITED) {

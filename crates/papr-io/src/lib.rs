@@ -7,7 +7,7 @@
 //! bytes: kind and argument, each 8 bytes little-endian, with descriptors.
 //!
 //! The device checks the guest's arguments, the table its addresses. All that the plug-in's process
-//! can write are calls with any arguments. Its memory is sealed against shrinking.
+//! can write are calls with any arguments. Both memories are sealed against shrinking.
 //!
 //! ```
 //! use doorbell_papr_io::{sub_crq_interrupts, unit_interrupt};

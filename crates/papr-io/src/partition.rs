@@ -7,7 +7,7 @@
 //! always sees its interrupts enabled: masks are applied here ([`irq_masks`]), so a guest's
 //! "disable" becomes an "enable", and a registration is followed by one.
 
-use super::call_area::{CPUS, CallArea};
+use super::call_area::CallArea;
 use super::irq_masks::{self, INTERRUPTS, MaskChange};
 use super::send_ring::{self, Array, SEND_QUEUES, SENDS, SendQueue};
 use super::table::Table;
@@ -16,14 +16,19 @@ use doorbell_hal::{
     Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Time,
     counters, fail_if,
 };
-use doorbell_host_io::shared::{EventFd, Window};
+use doorbell_host_io::shared::reaper::{Reaped, free};
+use doorbell_host_io::shared::{EventFd, Received, Window};
 use doorbell_layout::ibmveth;
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
-use doorbell_vfio_user::{ConnectionError, Crossing, Observer, receive_with_fds};
+use doorbell_vfio_user::{ConnectionError, Crossing, Observer, Share, is_later, receive_with_fds};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::JoinHandle;
-use std::{collections::VecDeque, fs::File, os::unix::net::UnixStream};
+use std::{collections::VecDeque, fs::File, net::Shutdown, os::unix::net::UnixStream};
+
+/// The most bytes of a guest's memory: 255 guests together leave the process half of its addresses.
+/// Sparse memory of any length costs its owner nothing.
+const MAX_MEMORY: usize = 1 << 38;
 
 /// The adapter of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +43,7 @@ pub struct Unit {
 #[derive(Debug)]
 pub struct Guest {
     unit: Unit,
-    socket: UnixStream,
+    socket: Reaped<UnixStream>,
     area: CallArea,
     table: Table,
     bell: EventFd,
@@ -49,7 +54,9 @@ pub struct Guest {
     populate: bool,
     /// Bytes of an incomplete message, and its descriptor.
     input: Vec<u8>,
-    fd: Option<OwnedFd>,
+    fd: Option<Received>,
+    /// A message with a descriptor waits until it can be received.
+    held_back: bool,
     /// The end of the connection, found at a call and reported later.
     broken: Option<ConnectionError>,
     /// Interrupts that the full socket did not take.
@@ -68,7 +75,7 @@ pub struct Guest {
 /// A connection whose `HELLO` has not arrived. It is never waited for.
 #[derive(Debug)]
 pub struct Newcomer {
-    socket: UnixStream,
+    socket: Reaped<UnixStream>,
     since: Time,
     patience: Span,
 }
@@ -91,15 +98,15 @@ impl Newcomer {
     /// If the socket cannot be made non-blocking.
     pub fn new(socket: UnixStream, since: Time, patience: Span) -> io::Result<Newcomer> {
         socket.set_nonblocking(true)?;
-        Ok(Newcomer { socket, since, patience })
+        Ok(Newcomer { socket: Reaped::connection(socket), since, patience })
     }
 
     /// Completes the handshake if the message has arrived.
     pub fn greet(self, now: Time, unit: Unit, populate: bool) -> Greeted {
         let (mut input, mut fds) = ([0; MESSAGE], Vec::new());
-        let n = match receive_with_fds(&self.socket, &mut input, &mut fds) {
+        let n = match receive_with_fds(&*self.socket, &mut input, &mut fds) {
             Ok(n) => n,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            Err(e) if is_later(&e) => {
                 return if now.since(self.since) < self.patience {
                     Greeted::Waits(self)
                 } else {
@@ -128,28 +135,32 @@ impl AsFd for Newcomer {
 impl Guest {
     /// Opens the shared memory of a plug-in and answers it.
     fn new(
-        socket: UnixStream,
-        fds: Vec<OwnedFd>,
+        socket: Reaped<UnixStream>,
+        fds: Vec<Received>,
         unit: Unit,
         populate: bool,
     ) -> Result<Guest, ConnectionError> {
-        let Ok([area, table, bell]) = <[OwnedFd; 3]>::try_from(fds) else {
+        let Ok([area, table, bell]) = <[Received; 3]>::try_from(fds) else {
             return Err(ConnectionError::protocol("call area, table and doorbell are missing"));
         };
-        let (area, table) = (CallArea::open(&File::from(area))?, Table::open(&File::from(table))?);
+        let (bell, area, table) = (bell.eventfd()?, area.memory()?, table.memory()?);
+        // Their files may be large.
+        let area = Reaped::memory(CallArea::open(&area)?);
+        let table = Reaped::memory(Table::open(&table)?);
         let welcome = u64::from(unit.kind) << 32 | u64::from(unit.address);
-        (&socket).write_all(&message(WELCOME, welcome))?;
+        (&*socket).write_all(&message(WELCOME, welcome))?;
         let g = Guest {
             unit,
             socket,
-            area,
-            table,
-            bell: EventFd::from(bell),
+            area: area.into_inner(),
+            table: table.into_inner(),
+            bell,
             memory: None,
             mapping: None,
             populate,
             input: Vec::new(),
             fd: None,
+            held_back: false,
             broken: None,
             unsent: VecDeque::new(),
             array: [[0; DESCRIPTOR]; MAX_INDIRECT as usize],
@@ -168,7 +179,7 @@ impl Guest {
     /// Sends queued interrupts.
     fn flush(&mut self) -> Result<(), ConnectionError> {
         while let Some(vector) = self.unsent.front() {
-            match (&self.socket).write(&message(INTERRUPT, (*vector).into())) {
+            match (&*self.socket).write(&message(INTERRUPT, (*vector).into())) {
                 Ok(MESSAGE) => drop(self.unsent.pop_front()),
                 Ok(_) => return Err(ConnectionError::protocol("a message was sent in part")),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
@@ -181,14 +192,16 @@ impl Guest {
     /// Reads and handles messages of the plug-in.
     fn listen(&mut self) -> Result<(), ConnectionError> {
         let (mut bytes, mut fds) = ([0; 256], Vec::new());
-        match receive_with_fds(&self.socket, &mut bytes, &mut fds) {
+        match receive_with_fds(&*self.socket, &mut bytes, &mut fds) {
             Ok(0) => return Err(ConnectionError::Closed),
             Ok(n) => self.input.extend_from_slice(&bytes[..n]),
-            Err(e) => match e.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return Ok(()),
-                _ => return Err(e.into()),
-            },
+            Err(e) if is_later(&e) || e.kind() == io::ErrorKind::Interrupted => {
+                self.held_back = e.kind() == io::ErrorKind::ResourceBusy;
+                return Ok(());
+            }
+            Err(e) => return Err(e.into()),
         }
+        self.held_back = false;
         let had = usize::from(self.fd.is_some());
         let surplus = ConnectionError::protocol("more than one descriptor with a message");
         fail_if(had + fds.len() > 1, surplus)?;
@@ -197,7 +210,7 @@ impl Guest {
             let (what, len) = parse(m);
             self.input.drain(..MESSAGE);
             match (what, self.fd.take()) {
-                (MEMORY, Some(fd)) => self.take_memory(File::from(fd), len)?,
+                (MEMORY, Some(fd)) => self.take_memory(fd.memory()?, len)?,
                 _ => return Err(ConnectionError::Protocol(format!("message {what} is not known"))),
             }
         }
@@ -205,11 +218,12 @@ impl Guest {
     }
 
     /// Maps the guest's memory, which is announced once.
-    fn take_memory(&mut self, file: File, len: u64) -> Result<(), ConnectionError> {
+    fn take_memory(&mut self, file: Reaped<File>, len: u64) -> Result<(), ConnectionError> {
         let again = ConnectionError::protocol("memory for the second time");
         fail_if(self.memory.is_some() || self.mapping.is_some(), again)?;
-        let endless = |_| ConnectionError::protocol("memory without end");
-        let len = usize::try_from(len).map_err(endless)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let most = ConnectionError::protocol("memory of more than 256 GiB");
+        fail_if(len > MAX_MEMORY, most)?;
         if !self.populate {
             self.memory = Some(Window::map(&file, 0, len, true)?);
             return Ok(());
@@ -272,7 +286,8 @@ impl Guest {
             return None;
         }
         let pending = |g: &Guest, from| {
-            (from..CPUS).find_map(|cpu| g.area.pending_call(cpu).map(|(c, a)| (cpu, c, a)))
+            let cpu = g.area.next_caller(from)?;
+            g.area.pending_call(cpu).map(|(call, a)| (cpu, call, a))
         };
         let found = if self.area.has_sends() { None } else { pending(self, cursor.cpu) };
         // Sends posted before that call are visible now at the latest.
@@ -386,9 +401,14 @@ pub struct PollCursor {
 }
 
 impl PollCursor {
-    /// Begins a pass over the calls of one of `guests` guests, which share a ring's worth of sends.
-    pub fn among(guests: usize) -> PollCursor {
-        PollCursor { sends: (SENDS / guests.max(1)).max(1), cpu: 0 }
+    /// Begins a pass at a CPU of one of `guests` guests, which share a ring's worth of sends.
+    pub fn among(guests: usize, cpu: usize) -> PollCursor {
+        PollCursor { sends: (SENDS / guests.max(1)).max(1), cpu }
+    }
+
+    /// Returns the CPU whose call comes next, for the next turn if this one has to end.
+    pub const fn cpu(&self) -> usize {
+        self.cpu
     }
 }
 
@@ -418,7 +438,7 @@ pub fn step<W: Observer, D: HcallDevice<Partition<W>>>(
         if let Err(gone) = g.listen() {
             g.broken = Some(gone);
         }
-        if g.mapping.is_some() {
+        if g.mapping.is_some() || g.held_back {
             return None;
         }
     }
@@ -511,6 +531,7 @@ pub struct Partition<W> {
     leaving: Option<JoinHandle<io::Result<Window>>>,
     /// Counts of former guests.
     past: PluginStats,
+    share: Share,
     /// Observes every access.
     pub observer: W,
 }
@@ -518,7 +539,13 @@ pub struct Partition<W> {
 impl<W: Observer> Partition<W> {
     /// Without a guest.
     pub fn new(observer: W) -> Partition<W> {
-        Partition { guest: None, leaving: None, past: PluginStats::default(), observer }
+        let (past, share) = (PluginStats::default(), Share::endless());
+        Partition { guest: None, leaving: None, past, share, observer }
+    }
+
+    /// Begins a turn of the device, whose guests are so many.
+    pub fn begin_turn(&mut self, guests: usize) {
+        self.share = Share::among(guests);
     }
 
     /// Returns true with a guest.
@@ -537,10 +564,16 @@ impl<W: Observer> Partition<W> {
         self.guest = Some(guest);
     }
 
-    /// Drops the guest and its memory.
+    /// Drops the guest and its memory, which is freed later.
     pub fn disconnect(&mut self) {
         self.past = self.stats();
-        self.leaving = self.guest.take().and_then(|g| g.mapping);
+        self.leaving.take().into_iter().for_each(free);
+        if let Some(mut guest) = self.guest.take() {
+            self.leaving = guest.mapping.take();
+            // The plug-in is told before; an error means that it has gone.
+            let _ = guest.socket.shutdown(Shutdown::Both);
+            free(guest);
+        }
     }
 
     /// Returns the counts of all guests so far.
@@ -562,20 +595,23 @@ impl<W: Observer> Partition<W> {
         self.guest.as_mut().map_or(Ok(()), Guest::listen)
     }
 
-    /// Sends queued interrupts to the guest, and checks its memory.
+    /// Sends queued interrupts to the guest, and checks its memory. Frees that of a former guest
+    /// whose allocation is complete.
     ///
     /// # Errors
     /// As [`Partition::listen`]; also if the memory is gone.
     pub fn flush(&mut self) -> Result<(), ConnectionError> {
+        self.leaving.take_if(|l| l.is_finished()).into_iter().for_each(free);
         let Some(g) = &mut self.guest else { return Ok(()) };
         g.check().and_then(|()| g.flush())
     }
 
     /// Returns true if the guest has pending calls that can be answered.
     pub fn has_calls(&self) -> bool {
-        self.guest.as_ref().filter(|g| g.mapping.is_none()).is_some_and(|g| {
-            g.area.has_sends() || (0..CPUS).any(|cpu| g.area.pending_call(cpu).is_some())
-        })
+        self.guest
+            .as_ref()
+            .filter(|g| g.mapping.is_none())
+            .is_some_and(|g| g.area.has_sends() || g.area.next_caller(0).is_some())
     }
 
     /// Announces that the server is about to sleep, or is awake.
@@ -596,6 +632,7 @@ impl<W: Observer> Partition<W> {
 
 impl<W: Observer> Port for Partition<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.share.take(into.len());
         let read = Crossing::DmaRead(from, into.len() as u32);
         if let Some(copy) = self.guest.as_ref().and_then(|g| g.posted_bytes(from, into.len())) {
             into.copy_from_slice(copy);
@@ -626,6 +663,10 @@ impl<W: Observer> Port for Partition<W> {
         self.guest.as_ref().map_or(none, |g| g.walk(at, len as usize, write, |_, _, _| true))
     }
 
+    fn is_spent(&self) -> bool {
+        self.share.is_spent()
+    }
+
     /// Does nothing: partitions have no interrupt lines.
     fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {}
 
@@ -639,6 +680,7 @@ impl<W: Observer> Port for Partition<W> {
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.share.take(frame.len());
         self.observer.crossed(at, Crossing::Frame(frame));
     }
 }

@@ -1,12 +1,12 @@
 //! The words of a call area: atomics in memory that two processes share; or, with `--cfg loom`,
 //! loom's, whose orders a model tries all.
 
-use doorbell_host_io::shared::{Window, seal};
+use doorbell_host_io::shared::{Window, cannot_shrink};
 use std::{fs::File, io};
 
-/// Maps a memory file that is sealed, or can be, against shrinking.
+/// Maps a memory file that is sealed against shrinking.
 pub(super) fn open_sealed(file: &File, len: usize) -> io::Result<Window> {
-    if !seal(file) {
+    if !cannot_shrink(file) {
         let why = "shared memory that is not sealed against shrinking";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
@@ -39,6 +39,15 @@ mod shared {
 
         pub(crate) fn half_word(&self, at: usize) -> &AtomicU32 {
             self.0.half_word(at)
+        }
+
+        pub(crate) fn half_words(
+            &self,
+            at: usize,
+            stride: usize,
+            n: usize,
+        ) -> impl Iterator<Item = &AtomicU32> {
+            self.0.half_words(at, stride, n)
         }
     }
 
@@ -90,6 +99,15 @@ mod shared {
 
         pub(crate) fn half_word(&self, at: usize) -> &AtomicU32 {
             &self.half_words[&at]
+        }
+
+        pub(crate) fn half_words(
+            &self,
+            at: usize,
+            stride: usize,
+            n: usize,
+        ) -> impl Iterator<Item = &AtomicU32> {
+            (0..n).map(move |i| self.half_word(at + i * stride))
         }
     }
 

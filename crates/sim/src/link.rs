@@ -80,7 +80,7 @@ impl Wire {
     /// Creates an idle wire.
     ///
     /// # Panics
-    /// When the rate is zero.
+    /// Panics if the rate is zero.
     pub fn new(bits_per_second: u64, delay: Span) -> Wire {
         assert!(bits_per_second > 0, "a wire without a rate");
         Wire { bits_per_second, delay, next: Time::NEVER, ..Wire::default() }
@@ -253,6 +253,11 @@ impl<D, Pr> Wired<D, Pr> {
     pub fn flap(&mut self, plan: &Plan, at: Time, tell: Tell<D>) {
         let flaps = plan.flaps(at);
         self.flaps = (flaps.next() < Time::NEVER).then_some((flaps, tell));
+    }
+
+    /// Returns the time until which everything has happened.
+    pub fn now(&self) -> Time {
+        self.now
     }
 
     fn set_up(&mut self, at: Time, up: bool) {

@@ -314,7 +314,7 @@ impl<E: Sink> Sink for Counted<'_, E> {
 /// Returns [`Stuck`] if no event is due and the endpoints are not done, or nobody claims a line.
 ///
 /// # Panics
-/// When a station names a core that `cpus` does not have.
+/// Panics if a station names a core that `cpus` does not have.
 pub fn run<B, D, Dr, E>(
     m: &mut Machine<B, D>,
     cpus: &mut [Cpu],

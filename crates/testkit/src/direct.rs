@@ -50,7 +50,7 @@ impl<D> DirectHost<D> {
     /// Creates a host with `size` zeroed bytes of memory.
     ///
     /// # Panics
-    /// If `size` is 4 GiB or more.
+    /// Panics if `size` is 4 GiB or more.
     pub fn new(size: usize, device: D) -> DirectHost<D> {
         assert!(u32::try_from(size).is_ok(), "{size} bytes: less than 4 GiB");
         let port = DirectPort {
@@ -81,7 +81,7 @@ impl DirectPort {
     /// Returns the `len` bytes at `addr`.
     ///
     /// # Panics
-    /// Outside memory.
+    /// Panics outside memory.
     #[inline(always)]
     pub fn at(&mut self, addr: u64, len: usize) -> &mut [u8] {
         debug_assert!(addr <= u64::from(u32::MAX), "no memory at {addr:#x}");

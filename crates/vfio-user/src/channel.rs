@@ -11,14 +11,15 @@ use super::message::{
 };
 use super::wait::poll;
 use doorbell_hal::fail_if;
-use doorbell_host_io::shared::keep_harmless;
+use doorbell_host_io::shared::reaper::{self, Reaped};
+use doorbell_host_io::shared::{Received, keep_harmless};
 use rustix::event::PollFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use std::{collections::VecDeque, mem::MaybeUninit, os::unix::net::UnixStream};
 use zerocopy::{FromBytes, IntoBytes};
@@ -86,21 +87,21 @@ impl From<io::Error> for ConnectionError {
 pub(super) struct Message {
     pub(super) header: Header,
     pub(super) body: Vec<u8>,
-    pub(super) fds: Vec<OwnedFd>,
+    pub(super) fds: Vec<Received>,
 }
 
 /// One client's connection.
 #[derive(Debug)]
 pub(super) struct Channel {
-    socket: UnixStream,
+    socket: Reaped<UnixStream>,
     /// Bytes read; those from `start` to `end` are not yet parsed.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     /// Descriptors, each with the buffer index of the last byte of the read that brought it.
-    fds: VecDeque<(usize, OwnedFd)>,
+    fds: VecDeque<(usize, Received)>,
     /// Descriptors of the current read.
-    new_fds: Vec<OwnedFd>,
+    new_fds: Vec<Received>,
     /// Requests that arrived while a reply was awaited.
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
@@ -126,7 +127,7 @@ impl Channel {
     pub(super) fn new(socket: UnixStream, patience: Duration) -> io::Result<Channel> {
         socket.set_nonblocking(true)?;
         Ok(Channel {
-            socket,
+            socket: Reaped::connection(socket),
             buffer: vec![0; CHUNK],
             start: 0,
             end: 0,
@@ -188,7 +189,7 @@ impl Channel {
             match self.receive() {
                 Ok(0) => return Err(ConnectionError::Closed),
                 Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(e) if is_later(&e) => return Ok(None),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e.into()),
             }
@@ -225,7 +226,7 @@ impl Channel {
         if self.end + CHUNK / 2 > self.buffer.len() {
             self.buffer.resize(self.end + CHUNK, 0);
         }
-        let got = receive_with_fds(&self.socket, &mut self.buffer[self.end..], &mut self.new_fds);
+        let got = receive_with_fds(&*self.socket, &mut self.buffer[self.end..], &mut self.new_fds);
         self.end += got.as_ref().copied().unwrap_or(0);
         let place = self.end.saturating_sub(1);
         self.fds.extend(self.new_fds.drain(..).map(|fd| (place, fd)));
@@ -258,7 +259,7 @@ impl Channel {
         while done < bytes.len() {
             // The descriptor goes with the first bytes.
             let with = fd.filter(|_| done == 0);
-            match send_with_fds(&self.socket, &bytes[done..], with.as_slice()) {
+            match send_with_fds(&*self.socket, &bytes[done..], with.as_slice()) {
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(PollFlags::OUT)?;
@@ -354,37 +355,54 @@ impl Channel {
     }
 }
 
-/// Bytes of the control data of one message. It has room for one descriptor too many, so that an
-/// excess is seen.
-const CONTROL: usize = rustix::cmsg_space!(ScmRights(MAX_FDS + 1));
+/// The most descriptors of a message in Linux (SCM_MAX_FD). The kernel would close those that find
+/// no room, on this thread.
+const SCM_MAX_FD: usize = 253;
+/// Bytes of the control data of one message.
+const CONTROL: usize = rustix::cmsg_space!(ScmRights(SCM_MAX_FD));
 
 fn too_many_fds() -> io::Error {
     io::Error::other("more file descriptors than allowed in one message")
+}
+
+/// Returns true if a later attempt to receive may succeed.
+pub fn is_later(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy)
 }
 
 /// Receives bytes into `into` and appends file descriptors to `fds`. Returns the number of bytes.
 ///
 /// # Errors
 /// As recvmsg(2); also if there are more descriptors than one message may have, or one that is
-/// neither an eventfd nor memory.
+/// neither an eventfd nor memory. `ResourceBusy` if there are any while the [`reaper`] has no room
+/// for them; they wait in the socket.
 pub fn receive_with_fds(
     socket: impl AsFd,
     into: &mut [u8],
-    fds: &mut Vec<OwnedFd>,
+    fds: &mut Vec<Received>,
 ) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); CONTROL];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let into = &mut [IoSliceMut::new(into)];
+    let (before, mut most) = (fds.len(), into.len());
+    if !reaper::has_room() {
+        let mut none = RecvAncillaryBuffer::default();
+        let peeked = recvmsg(&socket, &mut [IoSliceMut::new(into)], &mut none, RecvFlags::PEEK)?;
+        fail_if(peeked.flags.contains(ReturnFlags::CTRUNC), io::ErrorKind::ResourceBusy)?;
+        // Those that have come meanwhile stay behind.
+        most = peeked.bytes;
+    }
+    let into = &mut [IoSliceMut::new(&mut into[..most])];
     let got = recvmsg(socket, into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(new) = message {
             keep_harmless(new, fds)?;
         }
     }
-    if got.flags.contains(ReturnFlags::CTRUNC) { Err(too_many_fds()) } else { Ok(got.bytes) }
+    let surplus = fds.len() - before > MAX_FDS || got.flags.contains(ReturnFlags::CTRUNC);
+    if surplus { Err(too_many_fds()) } else { Ok(got.bytes) }
 }
 
-/// Sends bytes with at most 17 file descriptors. Returns the number of bytes taken.
+/// Sends bytes with at most 253 file descriptors. Returns the number of bytes taken.
 ///
 /// # Errors
 /// As sendmsg(2): `WouldBlock` on a full non-blocking socket.
@@ -392,7 +410,7 @@ pub fn send_with_fds(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) ->
     let mut space = [MaybeUninit::uninit(); CONTROL];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(&fds[..fds.len().min(MAX_FDS + 1)]));
+        control.push(SendAncillaryMessage::ScmRights(&fds[..fds.len().min(SCM_MAX_FD)]));
     }
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }

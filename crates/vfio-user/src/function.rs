@@ -18,9 +18,8 @@ use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
 use super::polled::Pages;
 use super::port::{Crossing, GuestPort, Observer};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time, fail_if};
-use doorbell_host_io::shared::{Access, width};
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::{io, os::unix::net::UnixStream, time::Duration};
+use doorbell_host_io::shared::{Access, EventFd, Received, reaper::Reaped, width};
+use std::{fs::File, io, os::fd::BorrowedFd, os::unix::net::UnixStream, time::Duration};
 use zerocopy::{IntoBytes, native_endian::U64};
 
 /// Flags of `struct vfio_device_info`.
@@ -190,6 +189,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     /// # Errors
     /// If the client has closed or violated the protocol; it is disconnected then.
     pub fn serve(&mut self, now: impl Fn() -> Time) -> Result<usize, ConnectionError> {
+        self.port.begin_turn();
         self.port.irqs.check_unmask();
         if let Some(channel) = &mut self.port.channel {
             channel.begin_turn();
@@ -269,6 +269,11 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         if is_version == self.negotiated {
             return Err(ConnectionError::protocol("the version comes first, and once"));
         }
+        let (files, eventfds) = match request {
+            Ok(Request::Map(_)) => (all(fds, Received::memory)?, Vec::new()),
+            Ok(Request::SetIrqs(..)) => (Vec::new(), all(fds, Received::eventfd)?),
+            _ => Default::default(),
+        };
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
         let answer = match request {
@@ -276,7 +281,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 self.version(v, json, &mut body)?;
                 Ok(Answer::Body)
             }
-            Ok(request) => self.request(at, request, fds, &mut body),
+            Ok(request) => self.request(at, request, files, eventfds, &mut body),
             Err(errno) => Err(errno),
         };
         if m.header.flags.get() & flag::NO_REPLY == 0
@@ -328,12 +333,13 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         &mut self,
         at: Time,
         request: Request<'_>,
-        mut fds: Vec<OwnedFd>,
+        mut files: Vec<Reaped<File>>,
+        eventfds: Vec<EventFd>,
         out: &mut Vec<u8>,
     ) -> Result<Answer, Errno> {
         match request {
             Request::Version(..) => return Err(libc::EINVAL),
-            Request::Map(m) => self.map(&m, &mut fds)?,
+            Request::Map(m) => self.map(&m, &mut files)?,
             Request::Unmap(m) => {
                 self.unmap(&m)?;
                 out.extend_from_slice(m.as_bytes());
@@ -354,7 +360,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 let (flags, count) = self.port.irqs.info(index);
                 out.extend_from_slice(IrqInfo::new(index, flags, count).as_bytes());
             }
-            Request::SetIrqs(set, data) => self.port.irqs.set(&set, data, fds)?,
+            Request::SetIrqs(set, data) => self.port.irqs.set(&set, data, eventfds)?,
             Request::Read(place) => {
                 out.extend_from_slice(place.as_bytes());
                 let start = out.len();
@@ -377,11 +383,11 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         Ok(Answer::Body)
     }
 
-    fn map(&mut self, m: &Map, fds: &mut Vec<OwnedFd>) -> Result<(), Errno> {
+    fn map(&mut self, m: &Map, files: &mut Vec<Reaped<File>>) -> Result<(), Errno> {
         let flags = m.flags.get();
-        fail_if(flags & !3 != 0 || fds.len() > 1, libc::EINVAL)?;
+        fail_if(flags & !3 != 0 || files.len() > 1, libc::EINVAL)?;
         let access = Access { read: flags & 1 != 0, write: flags & 2 != 0 };
-        self.port.map(m.address.get(), m.size.get(), access, fds.pop(), m.offset.get())
+        self.port.map(m.address.get(), m.size.get(), access, files.pop(), m.offset.get())
     }
 
     fn unmap(&mut self, m: &Unmap) -> Result<(), Errno> {
@@ -498,6 +504,11 @@ impl<D: EventSource, W> EventSource for Function<D, W> {
     fn next_due(&self) -> Option<Time> {
         self.device.next_due()
     }
+}
+
+/// Returns descriptors as those of one kind, which each is.
+fn all<T>(fds: Vec<Received>, kind: fn(Received) -> io::Result<T>) -> io::Result<Vec<T>> {
+    fds.into_iter().map(kind).collect()
 }
 
 /// Returns the number after `"key":` in JSON text. The server needs no other part of a client's

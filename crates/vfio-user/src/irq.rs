@@ -9,7 +9,7 @@
 use super::message::{Errno, SetIrqs, irq_set};
 use doorbell_hal::fail_if;
 use doorbell_host_io::shared::EventFd;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// VFIO's indices of interrupt kinds.
 const INTX: u32 = 0;
@@ -27,6 +27,12 @@ const INFO_MASKABLE: u32 = 2;
 const INFO_AUTOMASKED: u32 = 4;
 const INFO_NORESIZE: u32 = 8;
 
+/// Signals a descriptor, unless an earlier one had to wait: its client is ended soon, and may have
+/// as many of them as it has vectors.
+fn signal(fd: &EventFd, stuck: &mut bool) {
+    *stuck = *stuck || !fd.signal();
+}
+
 #[derive(Debug, Default)]
 struct Vector {
     fd: Option<EventFd>,
@@ -39,7 +45,7 @@ impl Vector {
     fn deliver(&mut self, stuck: &mut bool) -> bool {
         match &self.fd {
             Some(fd) if self.pending && !self.masked => {
-                *stuck |= !fd.signal();
+                signal(fd, stuck);
                 self.pending = false;
                 true
             }
@@ -122,7 +128,7 @@ impl Irqs {
             return false;
         }
         let Some(fd) = &self.line.fd else { return false };
-        self.stuck |= !fd.signal();
+        signal(fd, &mut self.stuck);
         self.line.masked = true;
         true
     }
@@ -162,7 +168,7 @@ impl Irqs {
         &mut self,
         ask: &SetIrqs,
         data: &[u8],
-        mut fds: Vec<OwnedFd>,
+        mut fds: Vec<EventFd>,
     ) -> Result<(), Errno> {
         let (flags, index) = (ask.flags.get(), ask.index.get());
         let (start, count) = (ask.start.get(), ask.count.get());
@@ -194,7 +200,7 @@ impl Irqs {
             (irq_set::DATA_EVENTFD, irq_set::TRIGGER) => {
                 let mut fds = fds.drain(..);
                 for v in chosen {
-                    v.fd = fds.next().map(EventFd::from);
+                    v.fd = fds.next();
                     if index == INTX {
                         v.masked = false;
                     } else {
@@ -204,7 +210,7 @@ impl Irqs {
             }
             // Only the line's unmask has an eventfd besides triggers.
             (irq_set::DATA_EVENTFD, irq_set::UNMASK) if index == INTX => {
-                self.unmask = fds.pop().map(EventFd::from);
+                self.unmask = fds.pop();
             }
             (irq_set::DATA_EVENTFD, _) => return Err(libc::EINVAL),
             (_, action) => {
@@ -218,7 +224,7 @@ impl Irqs {
                         }
                         _ => {
                             if let Some(fd) = &v.fd {
-                                self.stuck |= !fd.signal();
+                                signal(fd, &mut self.stuck);
                             }
                         }
                     }

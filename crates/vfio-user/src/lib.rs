@@ -40,10 +40,10 @@ mod polled;
 mod port;
 mod wait;
 
-pub use channel::{ConnectionError, Limits, receive_with_fds, send_with_fds};
+pub use channel::{ConnectionError, Limits, is_later, receive_with_fds, send_with_fds};
 pub use function::{DoorbellHandler, Function};
 pub use pci::{Bar, BarOffset, Capability, Identity, PolledPages};
-pub use port::{Crossing, GuestPort, Observer};
+pub use port::{Crossing, GuestPort, Observer, Share};
 pub use wait::{Listener, connect_now, exact_timers, readable, ready};
 
 #[cfg(test)]

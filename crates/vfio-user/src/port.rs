@@ -10,8 +10,9 @@
 use super::channel::{Channel, ConnectionError};
 use super::{irq::Irqs, message::Errno};
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time, fail_if};
+use doorbell_host_io::shared::reaper::{Reaped, free};
 use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
-use std::{cell::RefCell, fs::File, io, os::fd::OwnedFd, rc::Rc};
+use std::{cell::RefCell, fs::File, io, rc::Rc};
 
 /// A crossing between guest and device.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +57,46 @@ fn max_maps() -> usize {
 
 /// Linux's default of `vm.max_map_count`.
 const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
+/// The most bytes of a client's mappings. With those of former clients that are not yet freed they
+/// leave the process half of its addresses. Sparse memory of any length costs its owner nothing.
+const MAX_MAPPED: u64 = 1 << 42;
 /// The most mappings even if the system allows more.
 const MAX_MAPS: usize = 32_768;
+
+/// The most mappings of a former client that are freed later.
+const MAX_LEFT: usize = 256;
+
+/// Limit of what a device does for a guest in a turn of the server, so that the turn ends: reads of
+/// its memory, and frames. Writes do not count, since others cause them by their frames.
+#[derive(Debug)]
+pub struct Share(u64);
+
+impl Share {
+    /// Of a device with one client: some milliseconds.
+    const ALONE: u64 = 1 << 14;
+    /// Of all guests of a device together: some hundred microseconds.
+    const TOGETHER: u64 = 1 << 11;
+
+    /// Returns what each of `guests` guests of a device has.
+    pub fn among(guests: usize) -> Share {
+        Share((Share::TOGETHER / guests.max(1) as u64).max(1))
+    }
+
+    /// Returns a share without end, of a device that has no turns.
+    pub const fn endless() -> Share {
+        Share(u64::MAX)
+    }
+
+    /// Takes the cost of a transfer of so many bytes.
+    pub fn take(&mut self, bytes: usize) {
+        self.0 = self.0.saturating_sub(1 + bytes as u64 / 256);
+    }
+
+    /// Returns true if nothing is left.
+    pub fn is_spent(&self) -> bool {
+        self.0 == 0
+    }
+}
 
 /// A served device's port.
 #[derive(Debug)]
@@ -71,6 +110,7 @@ pub struct GuestPort<W> {
     pub(super) max_maps: usize,
     /// Memory is allocated when it is mapped.
     pub(super) populate: bool,
+    share: Share,
     /// Observes every crossing.
     pub observer: W,
 }
@@ -84,8 +124,14 @@ impl<W: Observer> GuestPort<W> {
             bus_master: false,
             max_maps: max_maps(),
             populate: false,
+            share: Share::endless(),
             observer,
         }
+    }
+
+    /// Begins a turn, with a new share.
+    pub(super) fn begin_turn(&mut self) {
+        self.share = Share(Share::ALONE);
     }
 
     /// Reads memory as the device would, but unobserved. Returns true if the device could read it.
@@ -128,7 +174,11 @@ impl<W: Observer> GuestPort<W> {
 
     /// Drops the client with its memory and eventfds.
     pub(super) fn disconnect(&mut self) {
-        self.memory.clear();
+        let memory = std::mem::take(&mut self.memory);
+        // Few enough that a new client has room for its own.
+        if (1..=MAX_LEFT).contains(&memory.len()) {
+            free(memory);
+        }
         self.channel = None;
         self.irqs.disconnect();
         self.bus_master = false;
@@ -139,16 +189,17 @@ impl<W: Observer> GuestPort<W> {
         at: u64,
         size: u64,
         access: Access,
-        fd: Option<OwnedFd>,
+        file: Option<Reaped<File>>,
         offset: u64,
     ) -> Result<(), Errno> {
         let len = usize::try_from(size).map_err(|_| libc::EINVAL)?;
         fail_if(self.maps() >= self.max_maps, libc::ENOSPC)?;
-        let done = match fd {
-            Some(fd) => {
+        let room = MAX_MAPPED.saturating_sub(self.memory.mapped());
+        fail_if(file.is_some() && size > room, libc::ENOSPC)?;
+        let done = match file {
+            Some(file) => {
                 let errno = |e: io::Error| e.raw_os_error().unwrap_or(libc::EINVAL);
-                let window =
-                    Window::map(&File::from(fd), offset, len, access.write).map_err(errno)?;
+                let window = Window::map(&file, offset, len, access.write).map_err(errno)?;
                 if self.populate {
                     window.populate().map_err(errno)?;
                 }
@@ -189,6 +240,7 @@ fn end_without_memory(channel: &mut Option<Channel>, bus_master: &mut bool) -> b
 
 impl<W: Observer> Port for GuestPort<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.share.take(into.len());
         let done = self.fetch(from, into);
         let read = |()| Crossing::DmaRead(from, into.len() as u32);
         self.observer.crossed(at, done.map_or_else(Crossing::Fault, read));
@@ -200,6 +252,10 @@ impl<W: Observer> Port for GuestPort<W> {
         let written = |()| Crossing::DmaWrite(to, from.len() as u32);
         self.observer.crossed(at, done.map_or_else(Crossing::Fault, written));
         done.map(|()| at)
+    }
+
+    fn is_spent(&self) -> bool {
+        self.share.is_spent()
     }
 
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
@@ -220,6 +276,7 @@ impl<W: Observer> Port for GuestPort<W> {
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
+        self.share.take(frame.len());
         self.observer.crossed(at, Crossing::Frame(frame));
     }
 }

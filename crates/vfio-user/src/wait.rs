@@ -1,5 +1,6 @@
 //! Waits for descriptors, and a listening socket that removes its path.
 
+use doorbell_host_io::shared::reaper::Reaped;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::{io::Errno, thread::set_current_timer_slack};
@@ -128,6 +129,10 @@ impl Listener {
     /// # Errors
     /// As accept(2). If no descriptor is left, the client is refused.
     pub fn accept(&mut self) -> io::Result<Option<UnixStream>> {
+        // A descriptor that has come free is the spare one first.
+        if self.spare.is_none() {
+            self.spare = Some(self.socket.as_fd().try_clone_to_owned()?);
+        }
         match self.socket.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
             Err(e) => match e.kind() {
@@ -145,8 +150,7 @@ impl Listener {
         let none_left = [Errno::MFILE, Errno::NFILE].map(|e| Some(e.raw_os_error()));
         if none_left.contains(&e.raw_os_error()) {
             self.spare = None;
-            drop(self.socket.accept());
-            self.spare = self.socket.as_fd().try_clone_to_owned().ok();
+            drop(self.socket.accept().map(|(client, _)| Reaped::connection(client)));
         }
     }
 }

@@ -1,12 +1,10 @@
 use super::*;
+use doorbell_conformance::fuzz::{Seed, files};
 use proptest::prelude::*;
 
-fn taken(kind: u8, bytes: &[u8]) -> Inputs {
-    inputs(&[&[kind], bytes].concat())
-}
-
-#[test]
-fn each_input_reaches_its_subject() {
+/// Returns an input of each kind, and some that are refused.
+fn seeds() -> Vec<Seed> {
+    let make = |kind: u8, bytes: &[u8]| [&[kind], bytes].concat();
     // A large send of 3,000 bytes: checksum at 34 + 16, segments of 1,448.
     let mut large = vec![1, 1, 54, 0, 168, 5, 34, 0, 16, 0];
     let mut frame = vec![0; 3054];
@@ -15,17 +13,56 @@ fn each_input_reaches_its_subject() {
     frame[22..24].copy_from_slice(&[64, 6]);
     (frame[46], frame[47]) = (0x50, 0x10);
     large.extend(frame);
-    assert_eq!(taken(0, &large).frames, (3, 1));
-    assert_eq!(taken(0, &[&[0; 10][..], &[7; 60]].concat()).frames, (1, 1));
     let stream = [&[1, 2, 3, 4, 5, 6, 7, 8][..], &[0, 0, 0, 3, 1, 2, 3], &[0, 0, 0, 0], &[1; 9]];
-    assert_eq!(taken(1, &stream.concat()).streamed, 2);
-    assert_eq!(taken(2, &[&b"failover\n\x1b\n"[..], &[b'x'; 300], b"\nlink"].concat()).lines, 2);
-    assert_eq!(taken(3, b"64..1500:64").values, 23);
-    assert_eq!(taken(3, b"1us..64us:x4").values, 4);
+    let lines = [&b"failover\n\x1b\n"[..], &[b'x'; 300], b"\nlink down\nerror 1"].concat();
+    let get = b"\x01\x09\x00\x05\x01\x02\x03\x04GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n";
     let budget = "device = \"e1000\"\n[budget]\n\"per_packet.mmio_reads\" = 0.8\n";
-    assert_eq!(taken(4, budget.as_bytes()).budgets, (1, 0));
-    let budget = budget.replace("0.8", "much");
-    assert_eq!(taken(4, budget.as_bytes()).budgets, (0, 1));
+    vec![
+        ("large_send", make(0, &large)),
+        ("plain_frame", make(0, &[&[0; 10][..], &[7; 60]].concat())),
+        ("stream", make(1, &stream.concat())),
+        ("lines", make(2, &lines)),
+        ("range", make(3, b"64..1500:64")),
+        ("range_of_times", make(3, b"1us..64us:x4")),
+        ("request", make(4, get)),
+        ("budget", make(5, budget.as_bytes())),
+        ("budget_refused", make(5, budget.replace("0.8", "much").as_bytes())),
+    ]
+}
+
+#[test]
+fn each_input_reaches_its_subject() {
+    let none = Inputs::default();
+    for (name, bytes) in seeds() {
+        let expected = match name {
+            "large_send" => Inputs { frames: (3, 1), ..none },
+            "plain_frame" => Inputs { frames: (1, 1), ..none },
+            "stream" => Inputs { streamed: 2, ..none },
+            "lines" => Inputs { lines: 3, ..none },
+            "range" => Inputs { values: 23, ..none },
+            "range_of_times" => Inputs { values: 4, ..none },
+            "request" => Inputs { requests: 1, ..none },
+            "budget" => Inputs { budgets: (1, 0), ..none },
+            _ => Inputs { budgets: (0, 1), ..none },
+        };
+        assert_eq!(inputs(&bytes), expected, "{name}");
+    }
+}
+
+#[test]
+fn seed_files_are_what_the_code_makes() {
+    files::check_seeds("inputs", &seeds());
+}
+
+#[test]
+fn corpora_run_through_their_bodies() {
+    for name in files::corpora() {
+        match name.as_str() {
+            "inputs" => _ = files::replay("inputs", |bytes| _ = inputs(bytes)),
+            "serve_clients" => _ = files::replay("serve_clients", serve_clients),
+            _ => {}
+        }
+    }
 }
 
 proptest! {

@@ -96,6 +96,10 @@ impl Port for BridgedPort<'_> {
         self.port.check_access(at, len, dir)
     }
 
+    fn is_spent(&self) -> bool {
+        self.port.is_spent()
+    }
+
     fn set_irq_line(&mut self, at: Time, n: u16, high: bool) {
         self.port.observer.crossed(at, Crossing::Line(high));
         if let Some(line) = self.lines.get_mut(usize::from(n))

@@ -101,7 +101,7 @@ impl Control {
 /// Reads lines that come in parts. Returns how many.
 ///
 /// # Panics
-/// If they are not the lines of the bytes as a whole, or have a control character.
+/// Panics if they are not the lines of the bytes as a whole, or have a control character.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn lines_in_parts(bytes: &[u8]) -> usize {
     let (mut lines, mut found) = (Lines::default(), Vec::new());

@@ -1,9 +1,9 @@
 //! The event loop of `serve`: guests, device, wire and page have their turns, one after another.
 //!
 //! Everything runs on this thread, so that an unmap or a reset is complete when it is answered. It
-//! never waits for a client beyond the bounds of `doorbell_vfio_user` ([`Guard`] ends other waits).
-//! Between turns the loop waits until a descriptor is readable or a timer expires. A [`Transport`]
-//! connects the guests.
+//! never waits for a client beyond the bounds of `doorbell_vfio_user` ([`Guard`] ends other waits),
+//! and leaves to the [`reaper`] what is slow to close or to free. Between turns the loop waits
+//! until a descriptor is readable or a timer expires. A [`Transport`] connects the guests.
 //!
 //! The wire toward the guests has the device's speed: a frame is taken from the uplink when the
 //! previous one would have ended, with up to 128 us of catching up. A frame that the device holds
@@ -13,7 +13,7 @@ use super::context::{Clock, ServeContext, SharedBill};
 use super::{control::Control, report::Report, uplink::MAX_FRAME};
 use crate::{DONE, Error, MISSED, failed, output::print};
 use doorbell_hal::{DropReason, RxVerdict, Span, Time};
-use doorbell_host_io::shared::Guard;
+use doorbell_host_io::shared::{Guard, reaper};
 use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
 use doorbell_vfio_user::{exact_timers, readable};
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
@@ -154,9 +154,14 @@ pub(super) struct Server<T> {
     pub(super) clock: Clock,
     bill: SharedBill,
     wire: Wire,
-    /// The time from which clients are accepted.
-    listens_from: Time,
+    /// The time until which no client is accepted, after the system had no descriptor for one.
+    rests_until: Option<Time>,
     ready: Vec<bool>,
+}
+
+/// Returns true if a client may be accepted, which none is before `rests_until`.
+fn may_accept<T: Transport>(t: &T, rests_until: Option<Time>, clock: &Clock) -> bool {
+    rests_until.is_none_or(|then| clock.now() >= then) && t.listens() && reaper::has_room()
 }
 
 impl<T: Transport> Server<T> {
@@ -175,12 +180,12 @@ impl<T: Transport> Server<T> {
             paused: false,
             byte: Span::from_ps(8_000_000_000_000 / bits_per_second),
         };
-        Server { t, c, clock, bill, wire, listens_from: Time::ZERO, ready: Vec::new() }
+        Server { t, c, clock, bill, wire, rests_until: None, ready: Vec::new() }
     }
 
     /// Accepts a client, if one waits. Returns true if one did.
     fn accept(&mut self) -> bool {
-        if !self.t.listens() || self.clock.now() < self.listens_from {
+        if !may_accept(&self.t, self.rests_until, &self.clock) {
             return false;
         }
         match self.c.socket.accept() {
@@ -197,7 +202,7 @@ impl<T: Transport> Server<T> {
             Ok(None) => false,
             Err(e) => {
                 self.c.notice(format_args!("rejected connection: {e}"));
-                self.listens_from = self.clock.now() + REST;
+                self.rests_until = Some(self.clock.now() + REST);
                 false
             }
         }
@@ -216,7 +221,7 @@ impl<T: Transport> Server<T> {
             }
         }
         let mut busy = self.accept();
-        let Server { t, bill, c, clock, wire, listens_from, ready } = self;
+        let Server { t, bill, c, clock, wire, rests_until, ready } = self;
         busy |= t.serve(clock, c);
         bill.borrow_mut().uplink.flush();
         busy |= wire.deliver(t, bill, clock);
@@ -246,7 +251,7 @@ impl<T: Transport> Server<T> {
         let held = bill.borrow();
         let mut fds: Vec<_> = c.metrics.iter().flat_map(|m| m.fds(now)).collect();
         let metrics = fds.len();
-        fds.extend((t.listens() && now >= *listens_from).then(|| c.socket.as_fd()));
+        fds.extend(may_accept(t, *rests_until, clock).then(|| c.socket.as_fd()));
         fds.extend(t.fds());
         fds.extend(c.control.iter().map(Control::fd));
         if wire.free <= now && wire.held.is_none() && t.connected() {
@@ -280,6 +285,7 @@ pub(super) fn run<T: Transport>(
         let confined = sandbox.enter().map_err(refused)?;
         c.notice(format_args!("sandbox: {confined}"));
     }
+    reaper::start().map_err(system)?;
     let _guard = Guard::new().map_err(system)?;
     c.stop.lose_patience().map_err(system)?;
     let (show, cable) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

@@ -7,7 +7,7 @@ use super::context::{Clock, ServeContext, SharedBill, span};
 use super::event_loop::{AWAKE, CommandError, NAP, Transport, run};
 use super::report::{Report, entries};
 use crate::Error;
-use doorbell_hal::{HcallDevice, RxVerdict, Time};
+use doorbell_hal::{HcallDevice, Port as _, RxVerdict, Span, Time};
 use doorbell_layout::ibmvnic::hcall;
 use doorbell_papr_io::{
     DeviceCallbacks, Greeted, Newcomer, Partition, PluginStats, PollCursor, Unit, publish_credits,
@@ -22,6 +22,11 @@ pub(super) const BUS: &str = "hypervisor calls";
 
 /// Turns after which a busy server also checks the sockets of its guests.
 const LISTENS: u32 = 256;
+/// A check of the sockets that took longer than this is followed by a rest, so many times as long
+/// but not longer than the most, in which no newcomer is greeted. Most of the time is the guests'.
+const SLOW: Span = Span::from_ms(2);
+const REST: u64 = 4;
+const LONGEST_REST: Span = Span::from_ms(2000);
 
 pub(super) type Port = Partition<SharedBill>;
 
@@ -58,8 +63,14 @@ pub(super) struct Hcalls<D> {
     adapter: Adapter,
     device: D,
     ports: Vec<Port>,
+    /// The CPU of each guest whose call comes next.
+    next_cpus: Vec<usize>,
     /// Connections that have not introduced themselves, the oldest first.
     newcomers: Vec<Newcomer>,
+    /// The end of the rest after a slow check.
+    greets_from: Time,
+    /// One has come in this turn.
+    came: bool,
     bill: SharedBill,
     /// The count of each of the adapter's calls; the last is of any other.
     made: Vec<u64>,
@@ -92,7 +103,10 @@ impl<D: Backend> Hcalls<D> {
             adapter,
             device,
             ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
+            next_cpus: vec![0; partitions],
             newcomers: Vec::new(),
+            greets_from: Time::ZERO,
+            came: false,
             bill: bill.clone(),
             made: vec![0; adapter.calls.len() + 1],
             guests: 0,
@@ -101,21 +115,33 @@ impl<D: Backend> Hcalls<D> {
         }
     }
 
-    /// Answers the pending calls of a partition, one of each CPU. Returns true if there was any.
-    fn answer(&mut self, i: usize, clock: &Clock) -> bool {
-        let guests = self.ports.iter().filter(|p| p.connected()).count();
-        let (mut any, mut cursor) = (false, PollCursor::among(guests));
+    /// Returns the number of partitions that have a guest.
+    fn connected_guests(&self) -> usize {
+        self.ports.iter().filter(|p| p.connected()).count()
+    }
+
+    /// Answers the pending calls of a partition, one of each CPU; all of them, or for a share of a
+    /// turn. Returns true if there was any.
+    fn answer(&mut self, i: usize, clock: &Clock, all: bool) -> bool {
+        let guests = self.connected_guests();
+        let first = if all { 0 } else { self.next_cpus[i] };
+        let (mut any, mut cursor) = (false, PollCursor::among(guests, first));
         let (device, ports) = (&mut self.device, &mut self.ports);
-        while let Some(call) = step(device, ports, i, clock.now(), &mut cursor, &D::CALLBACKS) {
+        self.next_cpus[i] = loop {
+            if !all && ports[i].is_spent() {
+                break cursor.cpu();
+            }
+            let call = step(device, ports, i, clock.now(), &mut cursor, &D::CALLBACKS);
+            let Some(call) = call else { break 0 };
             any = true;
             let known = self.adapter.calls.iter().position(|(c, _)| *c == call.0);
             self.made[known.unwrap_or(self.adapter.calls.len())] += 1;
-        }
+        };
         any
     }
 
-    fn answer_all(&mut self, clock: &Clock) -> bool {
-        (0..self.ports.len()).fold(false, |any, i| self.answer(i, clock) | any)
+    fn answer_each(&mut self, clock: &Clock, all: bool) -> bool {
+        (0..self.ports.len()).fold(false, |any, i| self.answer(i, clock, all) | any)
     }
 
     /// Connects the newcomers that have introduced themselves, each to a partition without a guest.
@@ -161,7 +187,7 @@ impl<D: Backend> Transport for Hcalls<D> {
             self.newcomers.remove(0);
         }
         self.newcomers.push(Newcomer::new(socket, at, span(c.limits.hello()))?);
-        self.greet(at, c);
+        self.came = true;
         Ok(())
     }
 
@@ -170,7 +196,9 @@ impl<D: Backend> Transport for Hcalls<D> {
     }
 
     fn serve(&mut self, clock: &Clock, _: &ServeContext) -> bool {
-        let any = self.answer_all(clock);
+        let guests = self.connected_guests();
+        self.ports.iter_mut().for_each(|p| p.begin_turn(guests));
+        let any = self.answer_each(clock, false);
         let now = clock.now();
         if any {
             self.called = now;
@@ -190,10 +218,8 @@ impl<D: Backend> Transport for Hcalls<D> {
         let now = clock.now();
         // Announcements of memory and of a guest's end can wait for a while, but not for ever.
         self.turns = self.turns.wrapping_add(1);
-        let listens = !busy || self.turns.is_multiple_of(LISTENS);
-        if listens {
-            self.greet(now, c);
-        }
+        let came = mem::take(&mut self.came);
+        let listens = came || !busy || self.turns.is_multiple_of(LISTENS);
         for i in 0..self.ports.len() {
             publish_credits(&mut self.device, &mut self.ports, i, now, &D::CALLBACKS);
             let port = &mut self.ports[i];
@@ -201,9 +227,21 @@ impl<D: Backend> Transport for Hcalls<D> {
             if let Err(gone) = heard {
                 c.notice(format_args!("partition {i}: {gone}"));
                 // Posted calls are completed first.
-                self.answer(i, clock);
+                self.answer(i, clock, true);
                 self.ports[i].disconnect();
                 self.device.let_go(&mut self.ports, i, now, self.adapter.unit.address);
+            }
+        }
+        // A guest that left before a newcomer came has made room for it.
+        if listens {
+            if now >= self.greets_from {
+                self.greet(now, c);
+            }
+            // To map memory, the kernel may wait for whoever else has mapped it.
+            let ended = clock.now();
+            let took = ended.since(now);
+            if took > SLOW {
+                self.greets_from = ended + (took * REST).min(LONGEST_REST);
             }
         }
     }
@@ -271,6 +309,6 @@ impl<D: Backend> Transport for Hcalls<D> {
     }
 
     fn close(&mut self, clock: &Clock) {
-        self.answer_all(clock);
+        self.answer_each(clock, true);
     }
 }

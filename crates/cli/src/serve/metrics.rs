@@ -10,16 +10,52 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
+/// Bytes of a request at the most.
 const LONGEST: usize = 4096;
+/// The end of a request's head.
+const END: &[u8] = b"\r\n\r\n";
 /// Time after a failed accept during which there is no other.
 const REST: Span = Span::from_ms(100);
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
                     Connection: close\r\n";
 
+/// The state of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// More of it has to come.
+    Waiting,
+    /// Its head is there.
+    Whole,
+    /// It is longer than allowed.
+    Endless,
+}
+
+/// A request, as far as it has come.
+#[derive(Debug, Default)]
+struct Request {
+    bytes: Vec<u8>,
+}
+
+impl Request {
+    /// Adds bytes, up to the most that a request may have. Returns what it is now.
+    fn add(&mut self, bytes: &[u8]) -> Progress {
+        // The end may lie on both sides of the cut.
+        let from = self.bytes.len().saturating_sub(END.len() - 1);
+        self.bytes.extend(bytes.iter().take(LONGEST - self.bytes.len()));
+        if self.bytes[from..].windows(END.len()).any(|w| w == END) {
+            Progress::Whole
+        } else if self.bytes.len() == LONGEST {
+            Progress::Endless
+        } else {
+            Progress::Waiting
+        }
+    }
+}
+
 /// The server of the page.
 pub(super) struct Metrics {
     listener: TcpListener,
-    waiting: Vec<(TcpStream, Vec<u8>, Time)>,
+    waiting: Vec<(TcpStream, Request, Time)>,
     listens_from: Time,
     /// The most connections.
     most: usize,
@@ -55,27 +91,28 @@ impl Metrics {
                 return now.since(*since) < self.patience;
             }
             let mut chunk = [0; 1024];
-            match stream.read(&mut chunk) {
+            let progress = match stream.read(&mut chunk) {
                 Ok(0) => return false,
-                Ok(n) => asked.extend_from_slice(&chunk[..n]),
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Ok(n) => asked.add(&chunk[..n]),
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    Progress::Waiting
+                }
                 Err(_) => return false,
-            }
-            if asked.windows(4).any(|w| w == b"\r\n\r\n") {
+            };
+            if progress == Progress::Whole {
                 let page = page(&report());
                 let answer = format!("{HEAD}Content-Length: {}\r\n\r\n{page}", page.len());
                 // It fits the socket's buffer; a reader that has gone is no error.
                 let _ = stream.write_all(answer.as_bytes());
-                return false;
             }
-            asked.len() < LONGEST && now.since(*since) < self.patience
+            progress == Progress::Waiting && now.since(*since) < self.patience
         });
         if !ready.next().unwrap_or(false) {
             return;
         }
         match self.listener.accept() {
             Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
-                self.waiting.push((stream, Vec::new(), now));
+                self.waiting.push((stream, Request::default(), now));
             }
             // No descriptor is left, perhaps; the connection stays where it is.
             _ => self.listens_from = now + REST,
@@ -104,6 +141,34 @@ pub(super) fn page(r: &Report) -> String {
         put("counter", &format!("device_{name}_total"), "Counted by the device itself.", *v);
     }
     text
+}
+
+/// Reads a request whose bytes come in parts, of lengths that the first bytes give. Returns true if
+/// it is answered.
+///
+/// # Panics
+/// Panics if it is not what its bytes as a whole are, or is kept beyond the limit.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn request_in_parts(bytes: &[u8]) -> bool {
+    let (cuts, whole) = bytes.split_at(bytes.len().min(8));
+    let (mut request, mut progress, mut rest) = (Request::default(), Progress::Waiting, whole);
+    for cut in cuts.iter().map(|c| usize::from(*c) * 4 + 1).cycle().take(LONGEST) {
+        if progress != Progress::Waiting || rest.is_empty() {
+            break;
+        }
+        let part;
+        (part, rest) = rest.split_at(cut.min(rest.len()));
+        progress = request.add(part);
+        assert!(request.bytes.len() <= LONGEST, "{} bytes are kept", request.bytes.len());
+    }
+    let read = &whole[..whole.len().min(LONGEST)];
+    let expected = match read.windows(END.len()).any(|w| w == END) {
+        true => Progress::Whole,
+        false if read.len() == LONGEST => Progress::Endless,
+        false => Progress::Waiting,
+    };
+    assert_eq!(progress, expected, "{} bytes", whole.len());
+    progress == Progress::Whole
 }
 
 #[cfg(test)]

@@ -20,7 +20,10 @@ mod vfio;
 mod vio_devices;
 
 #[cfg(any(test, fuzzing))]
-pub(crate) use {control::lines_in_parts, uplink::frames_in_parts, uplink::there_and_back};
+pub(crate) use {
+    control::lines_in_parts, metrics::request_in_parts, uplink::frames_in_parts,
+    uplink::there_and_back,
+};
 
 use crate::args::{Output, Serve};
 use crate::output::{Capture, parent};

@@ -9,11 +9,12 @@ mod large;
 use crate::{Error, error::plain, input};
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap;
-use doorbell_vfio_user::{Listener, connect_now};
+use doorbell_host_io::shared::reaper::{Reaped, has_room};
+use doorbell_vfio_user::{Listener, connect_now, is_later, receive_with_fds};
 use large::Kernel;
 #[cfg(any(test, fuzzing))]
 pub(crate) use large::there_and_back;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::{collections::VecDeque, os::unix::net::UnixStream};
@@ -23,6 +24,8 @@ pub(super) const MAX_FRAME: usize = 65_550;
 const KEPT: usize = 1000;
 /// Bytes that the peer of a stream may leave unread.
 const UNSENT: usize = 1 << 20;
+/// Time between two attempts to find a peer again.
+const RETRY: Span = Span::from_ms(100);
 
 /// The other end of the wire.
 #[derive(Debug)]
@@ -55,9 +58,11 @@ struct Replay {
 /// Length-prefixed frames.
 #[derive(Debug)]
 struct Stream {
-    peer: Option<UnixStream>,
+    peer: Option<Reaped<UnixStream>>,
     listener: Option<Listener>,
     path: PathBuf,
+    /// Time of the next attempt to find a peer.
+    tries: Time,
     input: Vec<u8>,
     output: Vec<u8>,
 }
@@ -100,8 +105,7 @@ impl Uplink {
     /// Returns a stream with this peer, after which there is no other.
     #[cfg(any(test, fuzzing))]
     pub(super) fn of(peer: UnixStream) -> Uplink {
-        let (path, input, output) = (PathBuf::new(), Vec::new(), Vec::new());
-        let mut s = Stream { peer: None, listener: None, path, input, output };
+        let mut s = Stream::new(PathBuf::new());
         s.adopt(peer).expect("a socket");
         Uplink { kind: Kind::Stream(Box::new(s)), dropped: 0, lost: None }
     }
@@ -153,7 +157,7 @@ impl Uplink {
             Kind::Tap(tap) => Some(tap.fd()),
             Kind::Stream(s) => match (&s.peer, &s.listener) {
                 (Some(peer), _) => Some(peer.as_fd()),
-                (None, listener) => listener.as_ref().map(AsFd::as_fd),
+                (None, listener) => listener.as_ref().filter(|_| has_room()).map(AsFd::as_fd),
             },
             _ => None,
         }
@@ -205,7 +209,7 @@ impl Uplink {
                 r.next += 1;
                 Some(put(r.frames.frame(&f)))
             }
-            Kind::Stream(s) => s.receive(frame),
+            Kind::Stream(s) => s.receive(now, frame),
         }
     }
 
@@ -237,30 +241,32 @@ impl Replay {
 }
 
 impl Stream {
+    fn new(path: PathBuf) -> Stream {
+        let (input, output) = (Vec::new(), Vec::new());
+        Stream { peer: None, listener: None, path, tries: Time::ZERO, input, output }
+    }
+
     fn open(path: &Path) -> io::Result<Stream> {
-        let (peer, listener, path) = (None, None, path.to_owned());
-        let mut s = Stream { peer, listener, path, input: Vec::new(), output: Vec::new() };
-        match connect_now(&s.path) {
-            Ok(peer) => s.adopt(peer)?,
-            Err(_) => s.listener = Some(Listener::bind(&s.path)?),
-        }
+        let mut s = Stream::new(path.to_owned());
+        s.find()?;
         Ok(s)
+    }
+
+    /// Connects to a peer that listens, or listens for one.
+    fn find(&mut self) -> io::Result<()> {
+        match connect_now(&self.path) {
+            Ok(peer) => self.adopt(peer)?,
+            Err(_) => self.listener = Some(Listener::bind(&self.path)?),
+        }
+        Ok(())
     }
 
     fn adopt(&mut self, peer: UnixStream) -> io::Result<()> {
         peer.set_nonblocking(true)?;
         self.input.clear();
         self.output.clear();
-        self.peer = Some(peer);
+        self.peer = Some(Reaped::connection(peer));
         Ok(())
-    }
-
-    /// Drops the peer, and listens for the next one.
-    fn lost(&mut self) {
-        self.peer = None;
-        if self.listener.is_none() {
-            self.listener = Listener::bind(&self.path).ok();
-        }
     }
 
     fn send(&mut self, frame: &[u8]) -> bool {
@@ -274,28 +280,39 @@ impl Stream {
     }
 
     fn flush(&mut self) {
-        let Some(peer) = &mut self.peer else { return };
+        let Some(mut peer) = self.peer.as_deref() else { return };
         while !self.output.is_empty() {
             match peer.write(&self.output) {
                 Ok(n) if n > 0 => drop(self.output.drain(..n)),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                _ => return self.lost(),
+                _ => {
+                    self.peer = None;
+                    return;
+                }
             }
         }
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, now: Time, frame: &mut [u8]) -> Option<usize> {
         self.flush();
         if self.peer.is_none() {
-            let peer = self.listener.as_mut()?.accept().ok()??;
-            self.adopt(peer).ok()?;
+            if !has_room() {
+                return None;
+            }
+            if let Some(listener) = &mut self.listener {
+                let peer = listener.accept().ok()??;
+                self.adopt(peer).ok()?;
+            } else if now >= self.tries {
+                self.tries = now + RETRY;
+                self.find().ok()?;
+            }
         }
         loop {
             if let Some(&[a, b, c, d]) = self.input.first_chunk() {
                 let len = u32::from_be_bytes([a, b, c, d]) as usize;
                 if len > MAX_FRAME {
-                    self.lost();
+                    self.peer = None;
                     return None;
                 }
                 if let Some(bytes) = self.input.get(4..4 + len) {
@@ -307,14 +324,16 @@ impl Stream {
             }
             let have = self.input.len();
             self.input.resize(have + MAX_FRAME, 0);
-            let got = self.peer.as_mut()?.read(&mut self.input[have..]);
+            let mut fds = Vec::new();
+            let got = receive_with_fds(&**self.peer.as_ref()?, &mut self.input[have..], &mut fds);
             self.input.truncate(have + got.as_ref().copied().unwrap_or(0));
             match got {
-                Ok(n) if n > 0 => {}
+                // Descriptors are not for a wire.
+                Ok(n) if n > 0 && fds.is_empty() => {}
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return None,
+                Err(e) if is_later(&e) => return None,
                 _ => {
-                    self.lost();
+                    self.peer = None;
                     return None;
                 }
             }
@@ -326,7 +345,7 @@ impl Stream {
 /// Returns how many.
 ///
 /// # Panics
-/// If they are not the frames of the bytes as a whole.
+/// Panics if they are not the frames of the bytes as a whole.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn frames_in_parts(bytes: &[u8]) -> usize {
     let (cuts, mut all) = bytes.split_at(bytes.len().min(8));

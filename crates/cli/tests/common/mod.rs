@@ -7,6 +7,7 @@
 )]
 
 pub mod served;
+pub mod vnic;
 
 use jsonschema::Validator;
 use serde_json::Value;

@@ -288,7 +288,7 @@ impl Harness {
 /// Attacks a device as `input` says. Returns the device's counters.
 ///
 /// # Panics
-/// When it lets itself be harmed.
+/// Panics if it lets itself be harmed.
 pub fn attack(input: &[u8]) -> Counters {
     let mut u = Unstructured::new(input);
     let mut head = || u.arbitrary::<u8>().unwrap_or(0);
@@ -336,6 +336,14 @@ pub fn seeds() -> Vec<Seed> {
     let receive = |kind, payload| Action::Receive { frame: Frame::new(kind, payload) };
     let wait = Action::Wait { ns: 900_000 };
     let post = Action::Post { n: 12, len: 1536 };
+    // Data beyond memory.
+    let beyond = |ring: u32, control: u32| {
+        let mut d = Descriptor::new_zeroed();
+        d.next.set(ring + 64);
+        d.buffer.set(Memory::SIZE as u32);
+        d.control.set(control);
+        Action::Poke { at: ring as u16, bytes: Bytes(d.as_bytes()[..28].to_vec()) }
+    };
     let sends = [
         up(tc::JUMBO | tc::VLAN, 0),
         send(0, 300, 1),
@@ -432,9 +440,17 @@ pub fn seeds() -> Vec<Seed> {
                     up(0, 0),
                     send(0, 60, 0x30),
                     wait.clone(),
-                    // A buffer beyond memory.
-                    Action::Poke { at: RX_RING as u16 + 8, bytes: Bytes(vec![0xff; 8]) },
+                    // Behind the four pieces.
+                    beyond(TX_RING + 256, Descriptor::SOF | Descriptor::EOF | 60),
+                    Action::Engine { register: 4, value: TX_RING + 256 },
+                    Action::Engine { register: 5, value: 0 },
+                    wait.clone(),
+                    Action::Engine { register: 0, value: cr::RESET },
+                    wait.clone(),
+                    up(0, 0),
+                    beyond(RX_RING, 1536),
                     Action::Engine { register: 16, value: RX_RING },
+                    Action::Engine { register: 17, value: 0 },
                     receive(0, 60),
                     wait,
                     Action::Odd { region: 2, offset: 3, size: 1, value: 7 },

@@ -117,7 +117,7 @@ impl Machine for Harness {
 /// Attacks a device as `input` says. Returns the device's counters.
 ///
 /// # Panics
-/// When it lets itself be harmed.
+/// Panics if it lets itself be harmed.
 pub fn attack(input: &[u8]) -> Counters {
     let mut u = Unstructured::new(input);
     let mut head = || u.arbitrary::<u8>().unwrap_or(0);

@@ -8,7 +8,7 @@ use doorbell_host_io::pcap::{MAX_FRAME, MIN_FRAME, read_from};
 /// Returns the number of frames, if it is one.
 ///
 /// # Panics
-/// When the capture is not sound.
+/// Panics if the capture is not sound.
 pub fn attack(input: &[u8]) -> Option<usize> {
     let (&pad, file) = input.split_first()?;
     match read_from("fuzz", file, pad & 1 == 1) {
@@ -73,14 +73,34 @@ fn frames() -> [Vec<u8>; 3] {
 
 /// Returns a file of pcap.
 fn pcap(big: bool, magic: u32, missing: usize) -> Vec<u8> {
+    records(big, magic, 1, &frames(), missing)
+}
+
+/// Returns a file of packets behind a header of the capture: to this station, to all, to a group,
+/// and one whose protocol is none.
+fn cooked(link: u32) -> Vec<u8> {
+    let packets = [(0u8, 0x800u16), (1, 0x86dd), (2, 0x800), (4, 1)].map(|(kind, protocol)| {
+        let ([p0, p1], sender) = (protocol.to_be_bytes(), [2, 0, 0, 0, 0, 7, 0, 0]);
+        let head = if link == 113 {
+            [&[0, kind, 0, 1, 0, 6][..], &sender, &[p0, p1]].concat()
+        } else {
+            [&[p0, p1, 0, 0, 0, 0, 0, 7, 0, 1, kind, 6][..], &sender].concat()
+        };
+        [head, vec![0x45; 60]].concat()
+    });
+    records(false, 0xa1b2_c3d4, link, &packets, 0)
+}
+
+/// Returns a file of pcap with these packets; with bytes `missing`, of the first alone.
+fn records(big: bool, magic: u32, link: u32, packets: &[Vec<u8>], missing: usize) -> Vec<u8> {
     let mut w = Words { big, out: Vec::new() };
     w.u32(magic);
     w.u16(2);
     w.u16(4);
-    for v in [0, 0, 65535, 1] {
+    for v in [0, 0, 65535, link] {
         w.u32(v);
     }
-    for (i, f) in frames().iter().enumerate().take(if missing > 0 { 1 } else { 3 }) {
+    for (i, f) in packets.iter().enumerate().take(if missing > 0 { 1 } else { packets.len() }) {
         w.u32(10 + i as u32);
         w.u32(500);
         w.u32((f.len() - missing) as u32);
@@ -135,6 +155,20 @@ fn pcapng(big: bool) -> Vec<u8> {
         w.u32(frames[0].len() as u32);
         w.out.extend(&frames[0]);
     });
+    // A packet of the old kind, whose flags say that it has an FCS.
+    w.block(2, |w| {
+        w.u16(1);
+        w.u16(0);
+        for v in [0, 20_000, frames[0].len() as u32, frames[0].len() as u32] {
+            w.u32(v);
+        }
+        w.out.extend(&frames[0]);
+        w.pad();
+        w.u16(2);
+        w.u16(4);
+        w.u32(4 << 5);
+        w.u32(0);
+    });
     // A block that nobody knows is passed over.
     w.block(0x0bad, |w| w.u32(7));
     w.out
@@ -151,6 +185,8 @@ pub fn seeds() -> Vec<Seed> {
         ("pcap_ns_be", make(0, pcap(true, ns, 0))),
         ("pcap_padded", make(1, pcap(false, us, 9))),
         ("pcap_cut", make(0, pcap(false, us, 9))),
+        ("pcap_cooked", make(0, cooked(113))),
+        ("pcap_cooked_v2", make(0, cooked(276))),
         ("pcapng_le", make(0, pcapng(false))),
         ("pcapng_be", make(0, pcapng(true))),
     ]

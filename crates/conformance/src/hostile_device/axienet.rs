@@ -3,6 +3,7 @@
 
 use super::{Seen, Subject};
 use crate::axienet::model::{self, System};
+use crate::fuzz::Seed;
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Checksum, Coalesce, Config};
 use doorbell_drivers::{Filter, OpenError};
@@ -88,4 +89,9 @@ impl Subject<System> for Axienet {
 /// Attacks the driver as `bytes` say.
 pub fn attack(bytes: &[u8]) -> Seen {
     super::attack::<System, Axienet>(bytes)
+}
+
+/// Returns its seeds.
+pub fn seeds() -> Vec<Seed> {
+    super::seeds([0x28, 0x05])
 }

@@ -2,6 +2,7 @@
 
 use super::{Seen, Subject};
 use crate::e1000::model::{self, System};
+use crate::fuzz::Seed;
 use doorbell_drivers::e1000::{Config, E1000, Eeprom, Throttle};
 use doorbell_drivers::{Filter, OpenError};
 use doorbell_hal::Span;
@@ -61,4 +62,9 @@ impl Subject<System> for E1000 {
 /// Attacks the driver as `bytes` say.
 pub fn attack(bytes: &[u8]) -> Seen {
     super::attack::<System, E1000>(bytes)
+}
+
+/// Returns its seeds.
+pub fn seeds() -> Vec<Seed> {
+    super::seeds([0, 0x72])
 }

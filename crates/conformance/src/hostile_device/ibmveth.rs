@@ -2,6 +2,7 @@
 //! in pools.
 
 use super::{Desk, Seen, Subject};
+use crate::fuzz::Seed;
 use doorbell_bus::{Costs, HypervisorDevice, HypervisorPort, Machine, Partitions};
 use doorbell_devices::veth::{self as device, Adapter, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth, LargeSend, Transmit};
@@ -21,8 +22,10 @@ fn config(shape: u8) -> Config {
         rx_copybreak: if shape & 8 == 0 { 128 } else { 0 },
         ..Config::new(adapter.unit as u32, adapter.mac)
     };
-    for p in &mut c.pools {
-        p.count = 16;
+    // Few and short buffers: each byte that is mapped costs time, three times an input at least.
+    let pools = [(512, 8), (2 << 10, 8), (10 << 10, 4), (12 << 10, 4), (16 << 10, 4)];
+    for (p, (size, count)) in c.pools.iter_mut().zip(pools) {
+        (p.size, p.count) = (size, count);
     }
     c
 }
@@ -35,7 +38,7 @@ impl Subject<System> for Ibmveth {
             slice: if shape & 0x20 == 0 { u32::MAX } else { 1024 },
             ..device::Config::new(vec![Adapter::new(0, 0)])
         };
-        let ports = vec![crate::partition(4 << 20)];
+        let ports = vec![crate::partition(1 << 20)];
         let partitions = Partitions::new(ports, vec![0], Span::from_ns(600));
         let device = HypervisorDevice(Veth::new(cfg));
         let mut h = Machine::new(partitions, device, Costs::FREE, 1);
@@ -83,4 +86,9 @@ impl Subject<System> for Ibmveth {
 /// Attacks the driver as `bytes` say.
 pub fn attack(bytes: &[u8]) -> Seen {
     super::attack::<System, Ibmveth>(bytes)
+}
+
+/// Returns its seeds.
+pub fn seeds() -> Vec<Seed> {
+    super::seeds([0, 0x3b])
 }

@@ -1,13 +1,17 @@
 //! The ibmvnic driver under a server that lies: one queue pair or two, each rule of direct sends
 //! and of posting buffers.
 
-use super::{Seen, Subject};
+use super::{Desk, Seen, Subject};
+use crate::fuzz::Seed;
 use crate::ibmvnic::{System, sized};
 use doorbell_devices::vnic;
 use doorbell_drivers::ibmvnic::{Config, Direct, Ibmvnic, Replenish};
 use doorbell_drivers::{Alarm, Filter, OpenError};
 use doorbell_hal::Span;
 use doorbell_testkit::Hostile;
+
+/// Large sends among the offloads of a server.
+const LARGE: std::ops::Range<usize> = 6..8;
 
 fn config(shape: u8) -> Config {
     use Direct::*;
@@ -17,7 +21,7 @@ fn config(shape: u8) -> Config {
     Config {
         tx_entries: 16,
         rx_entries: 32,
-        tso_buffers: 2,
+        tso_buffers: 1,
         queues: if shape & 0x40 == 0 { 1 } else { 2 },
         direct: direct[usize::from(shape & 7) % 5],
         replenish: replenish[usize::from(shape >> 3 & 3) % 3],
@@ -27,8 +31,13 @@ fn config(shape: u8) -> Config {
 }
 
 impl Subject<System> for Ibmvnic {
-    fn machine(_shape: u8) -> System {
-        sized(vnic::Config::POWERVM, 16 << 20)
+    fn machine(shape: u8) -> System {
+        let mut d = vnic::Config::POWERVM;
+        if shape & 0x80 != 0 {
+            // It takes no large sends.
+            d.servers.iter_mut().for_each(|s| s.offloads[LARGE].fill(false));
+        }
+        sized(d, 2 << 20)
     }
     fn open_on(h: &mut Hostile<System>, shape: u8) -> Result<Ibmvnic, OpenError> {
         Ibmvnic::open(h, &config(shape))
@@ -65,6 +74,11 @@ impl Subject<System> for Ibmvnic {
             }
         };
     }
+    fn poll_second(&mut self, h: &mut Hostile<System>, budget: u32, up: &mut Desk) {
+        if self.config().queues > 1 {
+            self.poll_on(h, 1, budget, up);
+        }
+    }
     fn station(&self) -> Option<[u8; 6]> {
         Some(self.config().mac)
     }
@@ -72,7 +86,8 @@ impl Subject<System> for Ibmvnic {
         let q = self.totals();
         assert_eq!((q.rx_packets, q.rx_bytes), (seen.received, seen.received_bytes));
         let ended = q.tx_completed + q.tx_errors + q.tx_lost + q.tx_refused + q.tx_batch_lost;
-        assert!(ended <= seen.taken && seen.returned <= ended, "{ended} of {seen:?}");
+        assert!(ended <= seen.taken + q.tx_segments, "{ended} of {seen:?}");
+        assert!(seen.returned <= ended, "{ended} of {seen:?}");
     }
     fn settling() -> Span {
         Span::from_us(300)
@@ -82,4 +97,9 @@ impl Subject<System> for Ibmvnic {
 /// Attacks the driver as `bytes` say.
 pub fn attack(bytes: &[u8]) -> Seen {
     super::attack::<System, Ibmvnic>(bytes)
+}
+
+/// Returns its seeds.
+pub fn seeds() -> Vec<Seed> {
+    super::seeds([0, 0xc9])
 }

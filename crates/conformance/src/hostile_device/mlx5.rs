@@ -2,6 +2,7 @@
 //! rings, and events of all its queues.
 
 use super::{Seen, Subject};
+use crate::fuzz::Seed;
 use crate::mlx5::{Backend, machine};
 use doorbell_bus::{Machine, Pcie, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
@@ -106,4 +107,9 @@ fn close(hca: Rc<RefCell<Hca>>, h: &mut Hostile<System>) {
 /// Attacks the driver as `bytes` say.
 pub fn attack(bytes: &[u8]) -> Seen {
     super::attack::<System, Adapter>(bytes)
+}
+
+/// Returns its seeds.
+pub fn seeds() -> Vec<Seed> {
+    super::seeds([0, 0x2f])
 }

@@ -29,7 +29,7 @@ impl Answer {
     /// The number of the object that was made.
     ///
     /// # Panics
-    /// When none was.
+    /// Panics if none was.
     pub fn number(&self) -> u32 {
         assert_eq!((self.delivery, self.status), (delivery::OK, None));
         self.out_as::<Numbered>().get(Numbered::NUMBER)
@@ -37,7 +37,7 @@ impl Answer {
     /// The output.
     ///
     /// # Panics
-    /// When it was refused or is shorter.
+    /// Panics if it was refused or is shorter.
     pub fn out_as<T: FromBytes>(&self) -> T {
         assert_eq!((self.delivery, self.status), (delivery::OK, None));
         T::read_from_bytes(&self.out[..size_of::<T>()]).expect("an output")
@@ -351,13 +351,19 @@ impl CommandHarness {
                 self.port.memory[*page as usize + e * 64 + 63] = 1;
             }
         }
+        let m = CommandHarness::eq_message(uar, log, vector, events);
+        self.run(op::CREATE_EQ, 0, &m, &CommandHarness::pas(list))
+    }
+
+    /// Returns the input of CREATE_EQ.
+    pub fn eq_message(uar: u32, log: u32, vector: u32, events: u64) -> CreateEqIn {
         let mut m = CreateEqIn::ZERO;
         m.set_quad(CreateEqIn::EVENTS, events);
         m.part_mut(CreateEqIn::EQC)
             .set(Eqc::LOG_SIZE, log)
             .set(Eqc::UAR, uar)
             .set(Eqc::INTR, vector);
-        self.run(op::CREATE_EQ, 0, &m, &CommandHarness::pas(list))
+        m
     }
 
     /// The event at place `i` of a ring in one page.

@@ -3,9 +3,11 @@
 //! after a reset of its queue.
 
 use super::device_harness::{Access, DeviceHarness};
-use doorbell_devices::mlx5::{Config, Mlx5};
+use crate::frames;
+use crate::fuzz::Seed;
+use doorbell_devices::mlx5::{Config, Counters, Mlx5};
 use doorbell_hal::{Device, EventSource, Reg, Span};
-use doorbell_layout::mlx5::{Caps, CtrlSeg, SqState, opcode, uar};
+use doorbell_layout::mlx5::{CQ_UPDATE, Caps, CtrlSeg, EthSeg, SqState, opcode, uar};
 use zerocopy::IntoBytes;
 
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
@@ -48,11 +50,11 @@ fn check(b: &mut DeviceHarness) {
     }
 }
 
-/// Attacks a device as `bytes` say.
+/// Attacks a device as `bytes` say. Returns the counters of the device.
 ///
 /// # Panics
-/// When it lets itself be harmed.
-pub fn attack(bytes: &[u8]) {
+/// Panics if it lets itself be harmed.
+pub fn attack(bytes: &[u8]) -> Counters {
     let mut input = Input(bytes);
     let shape = input.u8();
     let nic = Config {
@@ -137,6 +139,7 @@ pub fn attack(bytes: &[u8]) {
     b.settle();
     check(&mut b);
     assert_eq!(b.device.next_due(), None);
+    let reached = b.device.counters;
 
     let from = b.query_sq().expect("an SQ");
     b.modify_sq(from, SqState::Reset).expect("any state may be reset");
@@ -151,4 +154,86 @@ pub fn attack(bytes: &[u8]) {
     b.device.reset(&mut b.port, b.now);
     b.port.forbidden = true;
     b.settle();
+    reached
+}
+
+/// Returns WQEs of each kind, and those that fail.
+pub fn seeds() -> Vec<Seed> {
+    // The place of the opcode in the list of `attack`.
+    const NOP: u8 = 0;
+    const SEND: u8 = 1;
+    const SESSION: u8 = 2;
+    const LARGE: u8 = 3;
+    let raw = |segment: [u8; 16]| [&[0], &segment[..]].concat();
+    let data = |at: u16, len: u8| {
+        let [low, high] = at.to_le_bytes();
+        vec![1, low, high, len]
+    };
+    let inline = |len: u8| vec![2, len, 0];
+    let zeros = || vec![3];
+    // A head with this length in segments that asks for a completion, and segments.
+    let of_length = |which: u8, ds: u8, segments: &[Vec<u8>]| {
+        [vec![1, which, ds, CQ_UPDATE, segments.len() as u8], segments.concat()].concat()
+    };
+    let wqe =
+        |which: u8, segments: &[Vec<u8>]| of_length(which, 1 + segments.len() as u8, segments);
+    let ring = || vec![4];
+    let wait = || vec![10, 0xff, 0xff];
+    // Error to reset to ready.
+    let recover = || vec![11, 0, 0, 0, 11, 1, 0, 0];
+    // A large send of 200 bytes behind inline headers of TCP over IPv4.
+    let large = |mss: u16| {
+        let frame = frames::ip([2; 6], true, false, 0);
+        let eth = EthSeg {
+            mss: mss.into(),
+            inline_hdr_sz: (frame.len() as u16).into(),
+            inline_hdr_start: [frame[0], frame[1]],
+            ..EthSeg::default()
+        };
+        let mut bytes = [eth.as_bytes(), &frame[2..]].concat();
+        bytes.resize(bytes.len().next_multiple_of(16), 0);
+        let mut segments: Vec<_> = bytes.as_chunks().0.iter().map(|s| raw(*s)).collect();
+        segments.push(data(0, 200));
+        wqe(LARGE, &segments)
+    };
+    // The first 18 bytes of the frame are inline.
+    let headed = EthSeg { inline_hdr_sz: 18.into(), ..EthSeg::default() };
+    let headed = raw(headed.as_bytes().try_into().expect("16 bytes"));
+    let good = [
+        wqe(NOP, &[]),
+        wqe(SEND, &[headed, zeros(), data(64, 100)]),
+        wqe(SEND, &[zeros(), data(0, 60)]),
+        wqe(SEND, &[zeros(), data(64, 100), data(256, 200)]),
+        wqe(SEND, &[zeros(), inline(12), data(64, 100)]),
+        ring(),
+        wait(),
+        wqe(SESSION, &[zeros(), data(0, 60), data(128, 90), inline(12)]),
+        ring(),
+        large(50),
+        ring(),
+        wait(),
+        vec![8, 2, 0],
+        vec![9, 1, 0],
+        wait(),
+    ]
+    .concat();
+    let bad = |wqe: Vec<u8>| [wqe, ring(), wait(), recover()].concat();
+    let bad = [
+        // No data, no Ethernet segment, a hole in memory, a length beyond the ring, no payload.
+        bad(wqe(SEND, &[zeros()])),
+        bad(wqe(SESSION, &[])),
+        bad(wqe(SEND, &[zeros(), data(0x8000, 60)])),
+        bad(of_length(SEND, 63, &[zeros(), data(0, 60)])),
+        bad(large(0)),
+        good.clone(),
+    ]
+    .concat();
+    // An even byte comes first: see `mlx5::attack`.
+    let make = |shape: u8, steps: &[u8]| [&[0, shape], steps].concat();
+    vec![
+        ("wqes", make(0, &good)),
+        ("wqes_refetched", make(0x87, &good)),
+        ("wqes_inline", make(8, &good)),
+        ("wqes_wrong", make(0, &bad)),
+    ]
 }

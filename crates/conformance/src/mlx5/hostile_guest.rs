@@ -3,24 +3,33 @@
 //! device does a bounded amount of work for each, and after a reset of the function it touches
 //! nothing.
 
+mod seeds;
+
+pub use seeds::seeds;
+
 use super::command_harness::{CommandHarness, Common};
-use crate::fuzz::{Bytes, Frame, Seed, input, next, seed};
+use super::device_harness::Access;
+use crate::fuzz::{Bytes, Frame, input, next};
 use arbitrary::Unstructured;
 use doorbell_devices::mlx5::receive::Counters as RxCounters;
 use doorbell_devices::mlx5::{Config, Counters};
 use doorbell_hal::{Device, Reg, Span};
 use doorbell_layout::mlx5::command::{
-    CRITERIA_LIST, CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn, CreateRqIn, CreateTirIn,
-    DESTINATION_LIST, FlowContext, FlowTableContext, FlowTableIn, Mkc, ModifyNicVportIn,
-    ModifyRqIn, ModifySqIn, NicVport, Numbered, Rqc, RqtIn, SetFteIn, Sqc, Tirc, destination,
-    flow_action, init_segment, miss_action, op, vport_field,
+    AccessReg, CRITERIA_LIST, Cqc, CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn, CreateRqIn,
+    CreateSqIn, CreateTirIn, DESTINATION_LIST, FlowContext, FlowGroupIn, FlowTableContext,
+    FlowTableIn, FteIn, Mkc, ModifyCqIn, ModifyFlowTableIn, ModifyNicVportIn, ModifyRqIn,
+    ModifySqIn, ModifyTirIn, NicVport, Numbered, QueryQCounterIn, Rqc, RqtIn, SetFteIn, Sqc, Tirc,
+    VportState, access, access_mode, destination, flow_action, init_segment, miss_action,
+    modify_cq, modify_flow_table, modify_rqt, modify_tir, op, register, vport_field,
 };
 use doorbell_layout::mlx5::receive::{L4_OK, RxCqe, TERMINATE_LKEY, self_lb_block};
 use doorbell_layout::mlx5::steering::{CVLAN, IP_VERSION_SHIFT, Layers, criteria};
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, cs_flags, opcode as wqe, uar,
+    CQ_UPDATE, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, cs_flags, opcode as wqe, swp_flags,
+    uar,
 };
-use doorbell_packet::headers;
+use doorbell_packet::headers::{self, Transport};
+use std::collections::BTreeSet;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Accesses of one step at the most: what the longest send queue can ask for.
@@ -45,12 +54,7 @@ fn opcode(n: u16) -> u16 {
 
 /// The input of a command that makes sense, about objects that there are.
 fn sensible(which: u8, o: &Common, n: u32) -> (u16, Vec<u8>) {
-    let pages = CommandHarness::pas(&[
-        CommandHarness::page(30),
-        CommandHarness::page(28),
-        CommandHarness::page(29),
-        CommandHarness::page(31),
-    ]);
+    let pages = CommandHarness::pas(&SQ_PAGES.map(CommandHarness::page));
     let log = n & 7;
     match which % 10 {
         0 => (
@@ -115,9 +119,9 @@ fn sensible(which: u8, o: &Common, n: u32) -> (u16, Vec<u8>) {
 const STATION: [u8; 6] = Config::CONNECTX.mac;
 /// The driver's frames to be sent, behind receive buffers.
 const FRAMES: u64 = CommandHarness::DATA + 0x4_0000;
-/// The page of the first receive queue's ring; of the send queue's.
+/// The page of the first receive queue's ring; those of the send queue's.
 const RQ_PAGE: u64 = 40;
-const SQ_PAGE: u64 = 30;
+const SQ_PAGES: [u64; 4] = [30, 28, 29, 31];
 /// Queues, TIRs, tables at the most.
 const MANY: usize = 8;
 
@@ -268,6 +272,42 @@ input! {
         Reset { },
         /// The station's address is put into the vport's list.
         Address { },
+        /// Asks about an object that there is, changes or destroys it.
+        Object {
+            /// The command.
+            which: u8,
+            /// The object.
+            n: u8,
+        },
+        /// Changes the state of a queue.
+        State {
+            /// The send queue, or a receive queue.
+            queue: u8,
+            /// Its state, as the guest takes it to be,
+            from: u8,
+            /// and the new one.
+            to: u8,
+        },
+        /// Reads or writes a register of the port.
+        Register {
+            /// The register.
+            which: u8,
+            /// Writes it.
+            write: bool,
+            /// The double word of its contents
+            at: u8,
+            /// that is this, and not 0.
+            value: u32,
+        },
+        /// Makes a memory key that queues name from now on: with an end, or with pages.
+        Key {
+            /// Pages, a short one, not readable, not writable: bits.
+            how: u8,
+            /// The order of its pages.
+            order: u8,
+        },
+        /// Makes an event queue for all events.
+        Events { },
     }
 }
 
@@ -282,12 +322,98 @@ const IP_VERSION: u8 = 4;
 const PROTOCOL: u8 = 8;
 const PORTS: u8 = 16;
 const TAG: u8 = 32;
-/// Bits of [`Action::Send`].
+/// Bits of [`Action::Send`]: the tunnel that the frame is in.
 const CHECKSUMS: u8 = 1;
 const INSERT_TAG: u8 = 2;
+const TUNNEL: u8 = 12;
+const IP_IN_IP: u8 = 4;
+const GRE: u8 = 8;
+const VXLAN: u8 = 12;
+/// Ethernet in GRE, behind a key.
+const KEYED: u8 = 64;
+/// The WQE says where the headers are. What would be VXLAN is Geneve, for which the device does not
+/// look.
+const TOLD: u8 = 128;
+/// Bits of [`Action::Queues`]: tags stay, flushed in an error, a ring that cannot be read.
+const KEEP_TAG: u8 = 1;
+const FLUSH: u8 = 2;
+const UNREADABLE: u8 = 4;
+/// Bits of [`Action::Key`].
+const PAGES: u8 = 1;
+const SHORT: u8 = 2;
+
+/// Objects of the guest.
+#[derive(Clone, Copy)]
+enum Kind {
+    Device,
+    Uar,
+    Pd,
+    Td,
+    Key,
+    Tis,
+    Eq,
+    Cq,
+    Sq,
+    Rq,
+    Rqt,
+    Tir,
+    Set,
+}
+
+/// Commands of [`Action::Object`] that need no more than a number. Those behind them are in
+/// [`Guest::about`].
+const NUMBERED: [(u16, Kind); 33] = [
+    (op::QUERY_MKEY, Kind::Key),
+    (op::QUERY_TIS, Kind::Tis),
+    (op::QUERY_EQ, Kind::Eq),
+    (op::QUERY_CQ, Kind::Cq),
+    (op::QUERY_SQ, Kind::Sq),
+    (op::QUERY_RQ, Kind::Rq),
+    (op::QUERY_TIR, Kind::Tir),
+    (op::ALLOC_Q_COUNTER, Kind::Device),
+    (op::QUERY_ADAPTER, Kind::Device),
+    (op::QUERY_ISSI, Kind::Device),
+    (op::QUERY_VPORT_STATE, Kind::Device),
+    (op::QUERY_VPORT_COUNTER, Kind::Device),
+    (op::QUERY_NIC_VPORT_CONTEXT, Kind::Device),
+    (op::DEALLOC_Q_COUNTER, Kind::Set),
+    (op::DESTROY_TIR, Kind::Tir),
+    (op::DESTROY_RQT, Kind::Rqt),
+    (op::DESTROY_RQ, Kind::Rq),
+    (op::DESTROY_SQ, Kind::Sq),
+    (op::DESTROY_CQ, Kind::Cq),
+    (op::DESTROY_EQ, Kind::Eq),
+    (op::DESTROY_TIS, Kind::Tis),
+    (op::DESTROY_MKEY, Kind::Key),
+    (op::DEALLOC_TRANSPORT_DOMAIN, Kind::Td),
+    (op::DEALLOC_PD, Kind::Pd),
+    (op::DEALLOC_UAR, Kind::Uar),
+    (op::ALLOC_UAR, Kind::Device),
+    (op::ALLOC_PD, Kind::Device),
+    (op::ALLOC_TRANSPORT_DOMAIN, Kind::Device),
+    (op::TEARDOWN_HCA, Kind::Device),
+    (op::DISABLE_HCA, Kind::Device),
+    (op::ENABLE_HCA, Kind::Device),
+    (op::INIT_HCA, Kind::Device),
+    (op::MODIFY_RQT, Kind::Rqt),
+];
+/// All of them.
+const ABOUT: u8 = NUMBERED.len() as u8 + 11;
+
+/// Registers of the port, and one that there is not.
+const REGISTERS: [u16; 8] = [
+    register::PMLP,
+    register::PMTU,
+    register::PTYS,
+    register::PAOS,
+    register::PPCNT,
+    register::PFCC,
+    register::PCAM,
+    0x1234,
+];
 
 /// Counters of the device after an attack.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Reached {
     /// Of the transmit side.
     pub sent: Counters,
@@ -299,6 +425,53 @@ pub struct Reached {
     pub hashed: u64,
     /// and those whose transport checksum was checked.
     pub checked: u64,
+    /// Frames in a tunnel that left with a new checksum of the inner transport.
+    pub tunnelled: u64,
+    /// Commands that were done; of `ACCESS_REG` the registers too, of `SET_FLOW_TABLE_ENTRY` the
+    /// modifier.
+    pub done: BTreeSet<(u16, u16)>,
+}
+
+/// Wraps a frame in a tunnel over IPv4.
+fn in_tunnel(kind: u8, frame: &[u8]) -> Vec<u8> {
+    let (ethernet, datagram) = frame.split_at(14);
+    let (protocol, head, inner) = match kind & TUNNEL {
+        IP_IN_IP if ethernet[12..] == [0x86, 0xdd] => (41, vec![], datagram),
+        IP_IN_IP => (4, vec![], datagram),
+        GRE if kind & KEYED == 0 => (47, [&[0; 2], &ethernet[12..]].concat(), datagram),
+        GRE => (47, vec![0x20, 0, 0x65, 0x58, 0, 0, 0, 7], frame),
+        // Network 9.
+        _ => {
+            let [len0, len1] = (16 + frame.len() as u16).to_be_bytes();
+            let (port, head) = if kind & TOLD == 0 {
+                ([0x12, 0xb5], [8, 0, 0, 0, 0, 0, 9, 0])
+            } else {
+                ([0x17, 0xc1], [0, 0, 0x65, 0x58, 0, 0, 9, 0])
+            };
+            (17, [[0xc0, 0, port[0], port[1], len0, len1, 0, 0], head].concat(), frame)
+        }
+    };
+    let len = ((20 + head.len() + inner.len()) as u16).to_be_bytes();
+    let ip = [0x45, 0, len[0], len[1], 0, 0, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 3, 10, 0, 0, 4];
+    [&ethernet[..12], &[8, 0], &ip, &head, inner].concat()
+}
+
+/// Says where the headers of a frame are, and those of the frame at its end.
+fn tell(eth: &mut EthSeg, frame: &[u8], inner: &[u8]) {
+    let layers = |of: &[u8], ipv6: u8, udp: u8| {
+        let h = headers::Layers::of(of).ok()?;
+        let half = |at: u16| ((frame.len() - of.len() + usize::from(at)) / 2) as u8;
+        let v6 = if h.ip == headers::Ip::V6 { ipv6 } else { 0 };
+        let udp = if h.transport == Some(Transport::Udp) { udp } else { 0 };
+        // A tunnel may have none.
+        let l4 = h.transport.map_or(0, |_| half(h.l4));
+        Some((l4, half(h.l3), v6 | udp))
+    };
+    let (l4, l3, flags) =
+        layers(frame, swp_flags::OUTER_L3_IPV6, swp_flags::OUTER_L4_UDP).unwrap_or_default();
+    let (inner_l4, inner_l3, more) =
+        layers(inner, swp_flags::INNER_L3_IPV6, swp_flags::INNER_L4_UDP).unwrap_or_default();
+    (eth.swp_offsets, eth.swp_flags) = ([l4, l3, inner_l4, inner_l3], flags | more);
 }
 
 /// The guest's driver.
@@ -309,9 +482,25 @@ struct Guest {
     pc: u16,
     /// Numbers of receive queues, and their counters of posted WQEs and strides.
     rqs: Vec<(u32, u16, u32)>,
+    rqts: Vec<u32>,
     tirs: Vec<u32>,
     tables: Vec<u32>,
-    rules: u32,
+    /// Tables and groups, by the rule's index.
+    rules: Vec<(u32, u32)>,
+    done: BTreeSet<(u16, u16)>,
+    /// The end of the last frame that was sent in a tunnel.
+    inner: Vec<u8>,
+}
+
+/// Returns a number of those that there are.
+fn some(of: &[u32], n: u8) -> Option<u32> {
+    of.get(usize::from(n) % of.len().max(1)).copied()
+}
+
+/// Removes the number that [`some`] returns.
+fn forget(of: &mut Vec<u32>, n: u8) {
+    let gone = some(of, n);
+    of.retain(|o| Some(*o) != gone);
 }
 
 impl Guest {
@@ -322,11 +511,27 @@ impl Guest {
         message: &T,
         list: &[u8],
     ) -> Option<u32> {
-        let w = self.c.compose(&CommandHarness::input(opcode, 0, message, list), 16);
+        let out = self.run((opcode, 0), message, list, 16)?;
+        Some(u32::from_be_bytes(*out.get(8..)?.first_chunk()?) & 0xff_ffff)
+    }
+
+    /// Has a command and its modifier done. Returns so many bytes of output, unless it is refused.
+    fn run<T: IntoBytes + zerocopy::Immutable + ?Sized>(
+        &mut self,
+        (opcode, op_mod): (u16, u32),
+        message: &T,
+        list: &[u8],
+        room: usize,
+    ) -> Option<Vec<u8>> {
+        let w = self.c.compose(&CommandHarness::input(opcode, op_mod, message, list), room);
         self.c.put(0, &w);
         let answer = self.c.ring(0)?;
-        let made = answer.delivery == 0 && answer.status.is_none() && answer.out.len() >= 12;
-        made.then(|| u32::from_be_bytes(answer.out[8..12].try_into().expect("4 bytes")) & 0xff_ffff)
+        if answer.delivery != 0 || answer.status.is_some() {
+            return None;
+        }
+        let detail = if opcode == op::SET_FLOW_TABLE_ENTRY { op_mod as u16 } else { 0 };
+        self.done.insert((opcode, detail));
+        Some(answer.out)
     }
 
     fn record(i: usize) -> u64 {
@@ -346,9 +551,10 @@ impl Guest {
             let log_stride = 4 + u32::from(stride % 3);
             let mut m = CommandHarness::rq_message(&self.o, 4, log_stride, Guest::record(i));
             m.part_mut(CreateRqIn::RQC)
-                .set(Rqc::NO_VLAN_STRIP, u32::from(flags & 1))
-                .set(Rqc::FLUSH_IN_ERROR, u32::from(flags >> 1 & 1));
+                .set(Rqc::NO_VLAN_STRIP, u32::from(flags & KEEP_TAG != 0))
+                .set(Rqc::FLUSH_IN_ERROR, u32::from(flags & FLUSH != 0));
             let page = CommandHarness::page(RQ_PAGE + i as u64);
+            let page = if flags & UNREADABLE == 0 { page } else { 1 << 40 };
             let made = self.command(op::CREATE_RQ, &m, &CommandHarness::pas(&[page]));
             let Some(rqn) = made else { return };
             let mut m = ModifyRqIn::ZERO;
@@ -399,6 +605,7 @@ impl Guest {
             t.set(RqtIn::MAX_SIZE, n).set(RqtIn::ACTUAL_SIZE, n);
             let list: Vec<u8> = rqns.iter().flat_map(|n| n.to_be_bytes()).collect();
             let Some(rqtn) = self.command(op::CREATE_RQT, &t, &list) else { return };
+            self.rqts.push(rqtn);
             c.set(Tirc::DISPATCH, 1).set(Tirc::RQTN, rqtn);
         } else {
             c.set(Tirc::INLINE_RQN, rqn);
@@ -434,7 +641,6 @@ impl Guest {
     }
 
     fn rule(&mut self, table: u8, fields: u8, frame: &Frame, to: u8, action: u8) {
-        let some = |of: &[u32], n: u8| of.get(usize::from(n) % of.len().max(1)).copied();
         let Some(table) = some(&self.tables, table) else { return };
         let (mut mask, mut value) = (Layers::default(), Layers::default());
         let bytes = frame.bytes(STATION, 2000);
@@ -466,8 +672,7 @@ impl Guest {
             mask.tags_version_flags |= CVLAN;
             value.tags_version_flags |= if frame.kind & Frame::TAGGED != 0 { CVLAN } else { 0 };
         }
-        let index = self.rules;
-        self.rules += 1;
+        let index = self.rules.len() as u32;
         let mut m = CreateFlowGroupIn::ZERO;
         m.set(CreateFlowGroupIn::TABLE, table)
             .set(CreateFlowGroupIn::START, index)
@@ -476,7 +681,9 @@ impl Guest {
         let mut list = vec![0; 0x200];
         list[..64].copy_from_slice(mask.as_bytes());
         debug_assert_eq!(size_of_val(&m.0), CRITERIA_LIST);
-        let Some(group) = self.command(op::CREATE_FLOW_GROUP, &m, &list) else { return };
+        let group = self.command(op::CREATE_FLOW_GROUP, &m, &list);
+        self.rules.push((table, group.unwrap_or(0)));
+        let Some(group) = group else { return };
         let (kind, of) = if to & 0x80 == 0 {
             (destination::TIR, &self.tirs)
         } else {
@@ -497,10 +704,29 @@ impl Guest {
     }
 
     fn send(&mut self, frame: &Frame, how: u8, mss: u16) {
-        let bytes = frame.bytes(STATION, 9000);
+        let mut bytes = frame.bytes(STATION, 9000);
         let mut eth = EthSeg::default();
         if how & CHECKSUMS != 0 {
             eth.cs_flags = cs_flags::L3 | cs_flags::L4;
+        }
+        let mut inner = Vec::new();
+        if how & TUNNEL != 0 {
+            eth.cs_flags |= cs_flags::L3_INNER | cs_flags::L4_INNER;
+            self.inner = bytes[14..].to_vec();
+            // Its transport's checksum is wrong until the device has made it.
+            if let Ok(h) = headers::Layers::of(&bytes)
+                && let Some(transport) = h.transport
+            {
+                let field = if transport == Transport::Tcp { 16 } else { 6 };
+                bytes[usize::from(h.l4) + field] ^= 0xff;
+            }
+            inner = core::mem::take(&mut bytes);
+            bytes = in_tunnel(how, &inner);
+        } else {
+            self.inner.clear();
+        }
+        if how & TOLD != 0 {
+            tell(&mut eth, &bytes, &inner);
         }
         let header = headers::Layers::of(&bytes).map_or(0, |h| usize::from(h.end));
         let large = mss > 0 && header > 2;
@@ -538,7 +764,7 @@ impl Guest {
         let mut ctrl = CtrlSeg::new(self.pc, opcode, self.sqn, ds);
         ctrl.fm_ce_se = CQ_UPDATE;
         let all = [ctrl.as_bytes(), &rest].concat();
-        let ring = CommandHarness::page(SQ_PAGE);
+        let ring = CommandHarness::page(SQ_PAGES[0]);
         for (i, block) in all.chunks(64).enumerate() {
             let at = u64::from(self.pc.wrapping_add(i as u16) & 63) * 64;
             self.write_memory(ring + at, block);
@@ -547,6 +773,190 @@ impl Guest {
         self.write_memory(CommandHarness::DBR + 4, &u32::from(self.pc).to_be_bytes());
         let first = u64::from_le_bytes(all[..8].try_into().expect("8 bytes"));
         self.uar(uar::SEND, 8, first);
+    }
+
+    fn number(&self, kind: Kind, n: u8) -> Option<u32> {
+        let rqns: Vec<u32> = self.rqs.iter().map(|q| q.0).collect();
+        match kind {
+            Kind::Device => Some(0),
+            Kind::Uar => Some(self.o.uar),
+            Kind::Pd => Some(self.o.pd),
+            Kind::Td => Some(self.o.td),
+            Kind::Key => Some(self.o.mkey),
+            Kind::Tis => Some(self.o.tis),
+            Kind::Eq => Some(self.o.eq + u32::from(n & 1)),
+            Kind::Cq => Some(self.o.cq),
+            Kind::Sq => Some(self.sqn),
+            Kind::Rq => some(&rqns, n),
+            Kind::Rqt => some(&self.rqts, n),
+            Kind::Tir => some(&self.tirs, n),
+            Kind::Set => Some(u32::from(n & 3)),
+        }
+    }
+
+    /// Returns a command about object `n`: opcode, modifier and input.
+    fn about(&self, which: u8, n: u8) -> Option<(u16, u32, Vec<u8>)> {
+        let which = which % ABOUT;
+        if let Some(&(opcode, kind)) = NUMBERED.get(usize::from(which)) {
+            let mut m = Numbered::ZERO;
+            m.set(Numbered::NUMBER, self.number(kind, n)?);
+            return Some((opcode, 0, m.as_bytes().to_vec()));
+        }
+        let index = usize::from(n) % self.rules.len().max(1);
+        let (table, group) = self.rules.get(index).copied().unwrap_or_default();
+        let mut entry = FteIn::ZERO;
+        entry.set(FteIn::TABLE, table).set(FteIn::INDEX, index as u32);
+        let entry = entry.as_bytes().to_vec();
+        Some(match which - NUMBERED.len() as u8 {
+            0 => (op::QUERY_FLOW_TABLE_ENTRY, 0, entry),
+            1 => (op::DELETE_FLOW_TABLE_ENTRY, 0, entry),
+            2 => {
+                let mut m = FlowGroupIn::ZERO;
+                m.set(FlowGroupIn::TABLE, table).set(FlowGroupIn::GROUP, group);
+                (op::DESTROY_FLOW_GROUP, 0, m.as_bytes().to_vec())
+            }
+            3 => {
+                let mut m = FlowTableIn::ZERO;
+                m.set(FlowTableIn::TABLE, some(&self.tables, n)?);
+                (op::DESTROY_FLOW_TABLE, 0, m.as_bytes().to_vec())
+            }
+            4 => {
+                let mut m = VportState::ZERO;
+                m.set(VportState::ADMIN, u32::from(n & 3));
+                (op::MODIFY_VPORT_STATE, 0, m.as_bytes().to_vec())
+            }
+            5 => {
+                let mut m = QueryQCounterIn::ZERO;
+                m.set(QueryQCounterIn::SET, u32::from(n & 3))
+                    .set(QueryQCounterIn::CLEAR, u32::from(n >> 2 & 1));
+                (op::QUERY_Q_COUNTER, 0, m.as_bytes().to_vec())
+            }
+            6 => {
+                let mut m = ModifyTirIn::ZERO;
+                m.set(ModifyTirIn::TIRN, some(&self.tirs, n)?)
+                    .set_quad(ModifyTirIn::FIELDS, modify_tir::HASH | modify_tir::SELF_LB);
+                let c = m.part_mut(ModifyTirIn::TIRC);
+                c.set(Tirc::HASH_FN, u32::from(n >> 4 & 3)).set(Tirc::FIELDS, n.into());
+                (op::MODIFY_TIR, 0, m.as_bytes().to_vec())
+            }
+            8 => {
+                let mut m = ModifyFlowTableIn::ZERO;
+                m.set(ModifyFlowTableIn::TABLE, some(&self.tables, n)?)
+                    .set(ModifyFlowTableIn::FIELDS, modify_flow_table::MISS);
+                if n & 0x80 != 0 {
+                    m.part_mut(ModifyFlowTableIn::CONTEXT)
+                        .set(FlowTableContext::MISS_ACTION, miss_action::TABLE)
+                        .set(FlowTableContext::MISS_TABLE, *self.tables.last()?);
+                }
+                (op::MODIFY_FLOW_TABLE, 0, m.as_bytes().to_vec())
+            }
+            // To the last TIR, and with another action and tag.
+            9 => {
+                let mut m = SetFteIn::ZERO;
+                m.set(SetFteIn::TABLE, table)
+                    .set(SetFteIn::INDEX, index as u32)
+                    .set(SetFteIn::MODIFY, u32::from(n >> 4));
+                m.part_mut(SetFteIn::CONTEXT)
+                    .set(FlowContext::GROUP, group)
+                    .set(FlowContext::TAG, n.into())
+                    .set(FlowContext::ACTION, flow_action::FORWARD)
+                    .set(FlowContext::DESTINATIONS, 1);
+                let to = destination::TIR << 24 | self.tirs.last()?;
+                let m = [m.as_bytes(), &(u64::from(to) << 32).to_be_bytes()].concat();
+                (op::SET_FLOW_TABLE_ENTRY, 1, m)
+            }
+            10 => {
+                let fields = modify_cq::PERIOD | modify_cq::MAX_COUNT;
+                let mut m = ModifyCqIn::ZERO;
+                m.set(ModifyCqIn::CQN, self.o.cq).set(ModifyCqIn::FIELDS, fields);
+                m.part_mut(ModifyCqIn::CQC)
+                    .set(Cqc::PERIOD, u32::from(n & 15))
+                    .set(Cqc::MAX_COUNT, u32::from(n >> 4));
+                (op::MODIFY_CQ, 0, m.as_bytes().to_vec())
+            }
+            // Capabilities, of each group.
+            _ => (op::QUERY_HCA_CAP, u32::from(n & 0x3f), Numbered::ZERO.as_bytes().to_vec()),
+        })
+    }
+
+    /// Gives a command about object `n`. What was destroyed is not named again.
+    fn object(&mut self, which: u8, n: u8) {
+        let Some((opcode, op_mod, mut m)) = self.about(which, n) else { return };
+        if opcode == op::MODIFY_RQT {
+            // The first queue alone.
+            let (Some(rqtn), Some(rqn)) = (some(&self.rqts, n), self.number(Kind::Rq, n)) else {
+                return;
+            };
+            let mut t = RqtIn::ZERO;
+            t.set(RqtIn::RQTN, rqtn).set(RqtIn::ACTUAL_SIZE, 1);
+            t.set_quad(RqtIn::FIELDS, modify_rqt::LIST);
+            m = [t.as_bytes(), &rqn.to_be_bytes()].concat();
+        }
+        if self.run((opcode, op_mod), &m[..], &[], 0x1010).is_none() {
+            return;
+        }
+        match opcode {
+            op::DESTROY_RQ => {
+                let gone = self.number(Kind::Rq, n);
+                self.rqs.retain(|q| Some(q.0) != gone);
+            }
+            op::DESTROY_RQT => forget(&mut self.rqts, n),
+            op::DESTROY_TIR => forget(&mut self.tirs, n),
+            op::DESTROY_FLOW_TABLE => forget(&mut self.tables, n),
+            _ => {}
+        }
+    }
+
+    fn state(&mut self, queue: u8, from: u8, to: u8) {
+        // Reset, ready, error.
+        let [from, to] = [from, to].map(|n| [0, 1, 3][usize::from(n) % 3]);
+        let Some(i) = (usize::from(queue) % (self.rqs.len() + 1)).checked_sub(1) else {
+            let mut m = ModifySqIn::ZERO;
+            m.set(ModifySqIn::NUMBER, self.sqn).set(ModifySqIn::FROM, from);
+            m.part_mut(ModifySqIn::SQC).set(Sqc::STATE, to);
+            if self.command(op::MODIFY_SQ, &m, &[]).is_some() && to == 0 {
+                self.pc = 0;
+            }
+            return;
+        };
+        let mut m = ModifyRqIn::ZERO;
+        m.set(ModifyRqIn::NUMBER, self.rqs[i].0).set(ModifyRqIn::FROM, from);
+        m.part_mut(ModifyRqIn::RQC).set(Rqc::STATE, to);
+        if self.command(op::MODIFY_RQ, &m, &[]).is_some() && to == 0 {
+            self.rqs[i].1 = 0;
+        }
+    }
+
+    fn register(&mut self, which: u8, write: bool, at: u8, value: u32) {
+        let register = REGISTERS[usize::from(which) % REGISTERS.len()];
+        let mut m = AccessReg::ZERO;
+        m.set(AccessReg::REGISTER, u32::from(register));
+        let mut contents = [0; 0x100];
+        contents[usize::from(at & 63) * 4..][..4].copy_from_slice(&value.to_be_bytes());
+        let op_mod = if write { access::WRITE } else { access::READ };
+        if self.run((op::ACCESS_REG, op_mod), &m, &contents, 0x110).is_some() {
+            self.done.insert((op::ACCESS_REG, register));
+        }
+    }
+
+    /// Makes a key over memory as it is, or over half of it, whose pages are in any order.
+    fn key(&mut self, how: u8, order: u8) {
+        const LOG_PAGE: u32 = 16;
+        let bytes = self.c.port.memory.len() as u64;
+        let pages = bytes >> LOG_PAGE;
+        let mut m = CommandHarness::mkey_message(self.o.pd);
+        m.set(CreateMkeyIn::OCTWORDS, pages as u32 / 2);
+        let c = m.part_mut(CreateMkeyIn::MKC);
+        let mode = if how & PAGES != 0 { access_mode::MTT } else { access_mode::PA };
+        c.set(Mkc::LENGTH64, 0).set(Mkc::ACCESS_MODE, mode).set(Mkc::LOG_PAGE_SIZE, LOG_PAGE);
+        c.set_quad(Mkc::LENGTH, if how & SHORT != 0 { bytes / 2 } else { bytes });
+        c.set(Mkc::LOCAL_READ, u32::from(how & 4 == 0));
+        c.set(Mkc::LOCAL_WRITE, u32::from(how & 8 == 0));
+        let list: Vec<u64> =
+            (0..pages).map(|n| (n ^ (u64::from(order) % pages)) << LOG_PAGE).collect();
+        if let Some(made) = self.command(op::CREATE_MKEY, &m, &CommandHarness::pas(&list)) {
+            self.o.mkey = made;
+        }
     }
 
     fn uar(&mut self, offset: u32, size: u8, v: u64) {
@@ -630,6 +1040,15 @@ impl Guest {
                 let list = [&[0; 2], &STATION[..]].concat();
                 self.command(op::MODIFY_NIC_VPORT_CONTEXT, &m, &list);
             }
+            Action::Object { which, n } => self.object(which, n),
+            Action::State { queue, from, to } => self.state(queue, from, to),
+            Action::Register { which, write, at, value } => self.register(which, write, at, value),
+            Action::Key { how, order } => self.key(how, order),
+            Action::Events {} => {
+                let m = CommandHarness::eq_message(self.o.uar, 6, 5, u64::MAX);
+                let list = CommandHarness::pas(&[CommandHarness::page(2)]);
+                self.command(op::CREATE_EQ, &m, &list);
+            }
         }
     }
 }
@@ -637,7 +1056,7 @@ impl Guest {
 /// Attacks a device as `input` says. Returns the counters of the device.
 ///
 /// # Panics
-/// When it lets itself be harmed.
+/// Panics if it lets itself be harmed.
 pub fn attack(input: &[u8]) -> Reached {
     let mut u = Unstructured::new(input);
     // Doorbell pages are registers, or memory that is looked at.
@@ -657,12 +1076,18 @@ pub fn attack(input: &[u8]) -> Reached {
         sqn: 0,
         pc: 0,
         rqs: Vec::new(),
+        rqts: Vec::new(),
         tirs: Vec::new(),
         tables: Vec::new(),
-        rules: 0,
+        rules: Vec::new(),
+        done: BTreeSet::new(),
+        inner: Vec::new(),
     };
-    let (opcode, bytes) = sensible(0, &o, 6);
-    g.sqn = g.command(opcode, &bytes[..], &[]).expect("a send queue");
+    let mut tunnelled = 0;
+    let mut m = CommandHarness::sq_message(&o, 6, CommandHarness::DBR);
+    m.part_mut(CreateSqIn::SQC).set(Sqc::ALLOW_SWP, 1);
+    let pages = CommandHarness::pas(&SQ_PAGES.map(CommandHarness::page));
+    g.sqn = g.command(op::CREATE_SQ, &m, &pages).expect("a send queue");
     let mut m = ModifySqIn::ZERO;
     m.set(ModifySqIn::NUMBER, g.sqn).part_mut(ModifySqIn::SQC).set(Sqc::STATE, 1);
     g.command(op::MODIFY_SQ, &m, &[]).expect("a queue that is ready");
@@ -678,6 +1103,10 @@ pub fn attack(input: &[u8]) -> Reached {
             });
         }
         assert!(g.c.port.log.len() < BOUND, "{} accesses for one step", g.c.port.log.len());
+        let inner = |a: &Access| matches!(a, Access::Frame(_, f) if f.ends_with(&g.inner));
+        if !g.inner.is_empty() {
+            tunnelled += g.c.port.log.iter().filter(|a| inner(a)).count() as u64;
+        }
         g.c.port.log.clear();
     }
     let mut c = g.c;
@@ -690,6 +1119,8 @@ pub fn attack(input: &[u8]) -> Reached {
         queues: 0,
         hashed: 0,
         checked: 0,
+        tunnelled,
+        done: g.done,
     };
     let at = CommandHarness::page(1) as usize;
     let cqes =
@@ -708,146 +1139,4 @@ pub fn attack(input: &[u8]) -> Reached {
     c.port.forbidden = true;
     c.settle();
     reached
-}
-
-/// Returns a driver that receives by rules and hashes, sends all that there is, and meets faults.
-pub fn seeds() -> Vec<Seed> {
-    // In the fuzz target an odd byte comes first: see `fuzz_targets/mlx5_device.rs`.
-    let make = |shape: u8, actions: &[Action]| seed(&[1, shape], actions);
-    let wait = Action::Wait { ns: 50_000, shift: 0 };
-    // Addresses and ports: all fields that there are.
-    let hash = |how| Action::Tir { how, fields: 0xf, key: 0x6d };
-    let queues = |stride, flags| Action::Queues { n: 3, stride, flags };
-    let post = |fault| {
-        let one = |queue| Action::Post { queue, n: 12, len: 700, fault };
-        [one(0), one(1), one(2), one(3)]
-    };
-    let rule = |table, fields, kind, to| Action::Rule {
-        table,
-        fields,
-        frame: Frame::new(kind, 60),
-        to,
-        action: 0,
-    };
-    let kinds = [
-        0,
-        Frame::UDP,
-        Frame::V6,
-        Frame::V6 | Frame::UDP,
-        Frame::TAGGED,
-        Frame::PLAIN,
-        Frame::MULTICAST,
-    ];
-    let frames = |payload: u16| {
-        kinds.map(|kind| Action::Receive { frame: Frame::new(kind, payload) }).to_vec()
-    };
-    // Other addresses and ports hash to other queues.
-    let flows: Vec<Action> = (1..40)
-        .map(|bits| Frame { kind: Frame::DAMAGED, payload: 20, at: 34, bits })
-        .map(|frame| Action::Receive { frame })
-        .collect();
-    let receive = |how: u8, stride: u8, fields: u8, fault: u8, payload: u16| {
-        let mut all = vec![queues(stride, how >> 6)];
-        all.extend(post(fault));
-        all.extend([hash(how), Action::Table { level: 0 }, rule(0, fields, 0, 0)]);
-        all.extend(frames(payload));
-        all.push(wait.clone());
-        all
-    };
-    let send = |kind, how, mss| Action::Send { frame: Frame::new(kind, 900), how, mss };
-    vec![
-        ("mlx5_receive", make(0, &receive(2, 0, 0, 0, 300))),
-        ("mlx5_receive_full_sum", make(4, &receive(2 | SYMMETRIC | 0x40, 2, 0, 0, 1500))),
-        (
-            "mlx5_rss",
-            make(0, &[receive(2, 1, 0, 0, 40), flows.clone(), vec![wait.clone()]].concat()),
-        ),
-        ("mlx5_xor", make(0, &[receive(1, 1, 0, 0, 40), flows].concat())),
-        (
-            "mlx5_rules",
-            make(
-                0,
-                &[
-                    vec![
-                        queues(1, 0),
-                        hash(2),
-                        hash(DIRECT),
-                        Action::Table { level: 2 },
-                        Action::Table { level: 0x11 },
-                        rule(0, ETHERTYPE | IP_VERSION, 0, 1),
-                        rule(0, DMAC | PROTOCOL, Frame::UDP | Frame::V6, 0),
-                        rule(1, PORTS | TAG, Frame::TAGGED, 0x80),
-                        rule(1, PROTOCOL | PORTS, Frame::V6, 0),
-                    ],
-                    post(0).to_vec(),
-                    frames(200),
-                    vec![wait.clone()],
-                ]
-                .concat(),
-            ),
-        ),
-        ("mlx5_short_buffers", make(0, &receive(2, 1, 0, 1, 2000))),
-        ("mlx5_wrong_key", make(0, &receive(2 | 0x80, 1, 0, 2, 100))),
-        ("mlx5_wrong_address", make(0, &receive(2, 1, 0, 3, 100))),
-        (
-            "mlx5_no_buffers",
-            make(
-                0,
-                &[
-                    vec![queues(0, 0), hash(DIRECT), Action::Table { level: 0 }, rule(0, 0, 0, 0)],
-                    frames(100),
-                ]
-                .concat(),
-            ),
-        ),
-        (
-            "mlx5_send",
-            make(
-                0,
-                &[
-                    send(0, CHECKSUMS, 0),
-                    send(Frame::V6 | Frame::UDP, CHECKSUMS | 2 << 4, 0),
-                    send(0, INSERT_TAG, 0),
-                    send(0, CHECKSUMS, 300),
-                    send(Frame::V6, CHECKSUMS | 1 << 4, 200),
-                    send(Frame::PLAIN, 0, 0),
-                    wait.clone(),
-                ],
-            ),
-        ),
-        (
-            "mlx5_loopback",
-            make(
-                1,
-                &[
-                    receive(2 | LOOPBACK, 1, 0, 0, 60),
-                    vec![
-                        Action::Address {},
-                        send(0, CHECKSUMS, 0),
-                        send(Frame::BROADCAST, CHECKSUMS, 0),
-                        wait,
-                    ],
-                ]
-                .concat(),
-            ),
-        ),
-        (
-            "mlx5_commands",
-            make(
-                0,
-                &(0..60u32)
-                    .map(|n| Action::Command {
-                        which: 9,
-                        n: (n * 3) << 16 | 0x4000 | n,
-                        at: 0,
-                        bits: 0,
-                        opcode: 0,
-                        op_mod: 0,
-                        room: 255,
-                    })
-                    .flat_map(|c| [c, Action::Wait { ns: 1000, shift: 0 }])
-                    .collect::<Vec<_>>(),
-            ),
-        ),
-    ]
 }

@@ -303,7 +303,7 @@ impl AxiEthernet {
     /// Does what is due up to `until`, or to the first effect outside memory. Returns its time.
     #[inline(never)]
     fn run<P: Port>(&mut self, p: &mut P, until: Time) -> Option<Time> {
-        while self.due <= until {
+        while self.due <= until && !p.is_spent() {
             self.now = self.now.max(self.due);
             if self.step(p, self.now) {
                 return Some(self.now);
@@ -494,7 +494,7 @@ impl<P: Port> Device<P> for AxiEthernet {
     #[inline]
     fn advance(&mut self, p: &mut P, until: Time) {
         // Mostly nothing is due.
-        while self.due <= until {
+        while self.due <= until && !p.is_spent() {
             self.run(p, until);
         }
         self.now = self.now.max(until);

@@ -387,7 +387,7 @@ impl<P: Port> Device<P> for E1000 {
 
     #[inline]
     fn advance(&mut self, p: &mut P, until: Time) {
-        while self.due <= until {
+        while self.due <= until && !p.is_spent() {
             self.now = self.now.max(self.due);
             self.step(p, self.now);
         }

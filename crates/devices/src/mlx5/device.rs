@@ -473,12 +473,12 @@ impl<P: Port> Device<P> for Mlx5 {
     fn advance(&mut self, p: &mut P, until: Time) {
         // `NEVER` is not a time at which anything is due.
         let until = until.min(Time::from_ps(Time::NEVER.ps() - 1));
-        while self.due <= until {
+        while self.due <= until && !p.is_spent() {
             // What happens before a command happens before it.
             let command = self.command_due();
             self.transmit(p, until.min(command));
             self.write_back(p, until.min(command));
-            if command <= until {
+            if command <= until && !p.is_spent() {
                 self.command_step(p, command);
             }
             self.update_next_event();

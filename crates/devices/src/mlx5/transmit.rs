@@ -134,7 +134,7 @@ impl Mlx5 {
     pub(super) fn transmit<P: Port>(&mut self, p: &mut P, until: Time) {
         loop {
             let (fetch, execute) = (self.fetch_due(), self.execute_due());
-            if fetch.min(execute) > until {
+            if fetch.min(execute) > until || p.is_spent() {
                 return;
             }
             if fetch < execute {

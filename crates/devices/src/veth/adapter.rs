@@ -79,6 +79,8 @@ pub(super) struct Adapter {
     /// The filter list page.
     pub(super) filter: u32,
     pub(super) queue: Queue,
+    /// The arrival of the last write into the partition's memory.
+    pub(super) written: Time,
     /// The count in the buffer list's last word: since registration.
     pub(super) no_buffer: u64,
     pub(super) pools: Pools,

@@ -58,22 +58,25 @@ impl Adapter {
         (status::H_SUCCESS, done)
     }
 
-    /// H_FREE_LOGICAL_LAN: from the first call on nothing comes in and nothing interrupts.
-    pub(super) fn free(&mut self, buffers: u32) -> i64 {
+    /// H_FREE_LOGICAL_LAN: from the first call on nothing comes in and nothing interrupts. It
+    /// answers when everything written has arrived, because the memory may then be used for
+    /// something else.
+    pub(super) fn free(&mut self, at: Time, buffers: u32) -> (i64, Time) {
         if self.state == State::Closed {
-            return status::H_RESOURCE;
+            return (status::H_RESOURCE, at);
         }
+        let at = at.max(self.written);
         self.state = State::Closing;
         self.signal = false;
         self.notify = None;
         self.late.clear();
         self.suspended = None;
         if !self.pools.release(buffers) {
-            return status::H_BUSY;
+            return (status::H_BUSY, at);
         }
         self.state = State::Closed;
         self.mac = self.cfg.mac;
-        status::H_SUCCESS
+        (status::H_SUCCESS, at)
     }
 
     /// H_ADD_LOGICAL_LAN_BUFFER and _BUFFERS: all of them or none.

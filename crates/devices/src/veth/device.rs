@@ -151,7 +151,7 @@ impl Veth {
             H_REGISTER_LOGICAL_LAN => plain(ad.register(port, at, a)),
             H_FREE_LOGICAL_LAN => {
                 self.parts.learned.purge(i);
-                plain((ad.free(release), at))
+                plain(ad.free(at, release))
             }
             H_ADD_LOGICAL_LAN_BUFFER => plain((ad.add(port, &a[1..2], max), at)),
             H_ADD_LOGICAL_LAN_BUFFERS if ad.has(attribute::RX_MULTI_BUFF) => {

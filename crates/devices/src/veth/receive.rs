@@ -61,13 +61,14 @@ impl Adapter {
             self.no_buffer += 1;
             let counter = Iova(u64::from(self.list) + u64::from(buffer_list::RX_NO_BUFFER));
             // A buffer list that is gone has nobody to tell.
-            let _ = p.write(at, counter, U64::new(self.no_buffer).as_bytes());
+            self.wrote(p.write(at, counter, U64::new(self.no_buffer).as_bytes()));
             return (false, at);
         };
         let Ok(done) = fill(p, at, b, f) else {
             self.counters.rx_bad_buffer += 1;
             return (false, self.enqueue(p, at, b, 0, 0).1);
         };
+        self.wrote(Ok(done));
         if p.begin_completion(done) {
             self.counters.rx_bad_buffer += 1;
             return (false, self.enqueue(p, done, b, 0, 0).1);
@@ -114,14 +115,21 @@ impl Adapter {
         let place = Iova(u64::from(self.queue.ioba) + u64::from(self.queue.at));
         let (control, rest) = entry.as_bytes().split_at(1);
         let written = p.write_parts(read, place, &[(1, rest), (0, control)]);
+        self.wrote(written);
         let done = *written.as_ref().unwrap_or(&read);
         self.queue.at += ENTRY;
         if self.queue.at >= self.queue.len {
             (self.queue.at, self.queue.toggle) = (0, !self.queue.toggle);
-            let _ = p.write(done, Iova(self.list.into()), self.queue_descriptor().as_bytes());
+            let list = Iova(self.list.into());
+            self.wrote(p.write(done, list, self.queue_descriptor().as_bytes()));
         }
         self.counters.rx_lost_entry += u64::from(written.is_err());
         (written.is_ok() && known.is_ok(), done)
+    }
+
+    /// Notes the arrival of a write, if it was made.
+    fn wrote(&mut self, arrival: Result<Time, DmaFault>) {
+        self.written = arrival.map_or(self.written, |at| self.written.max(at));
     }
 
     /// The receive queue's descriptor, as the buffer list has it.

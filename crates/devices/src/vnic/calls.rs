@@ -43,10 +43,10 @@ impl VnicServer {
         }
         match c.0 {
             hcall::REG_CRQ => plain(self.reg_crq(p, from, at, a[1], a[2])),
-            hcall::FREE_CRQ => plain(self.busy(from).unwrap_or_else(|| {
-                self.free_crq(from);
-                status::SUCCESS
-            })),
+            hcall::FREE_CRQ => match self.busy(from) {
+                Some(busy) => plain(busy),
+                None => (HcallReturn::status(status::SUCCESS), at.max(self.free_crq(from))),
+            },
             hcall::ENABLE_CRQ if self.clients[from].crq.is_none() => plain(status::PARAMETER),
             hcall::ENABLE_CRQ => plain(self.busy(from).unwrap_or_else(|| {
                 self.clients[from].migrated = false;
@@ -62,7 +62,7 @@ impl VnicServer {
             hcall::SEND_CRQ => plain(self.send_crq(from, at, a[1], a[2])),
             hcall::VIOCTL => self.vioctl(p, from, at, a),
             hcall::REG_SUB_CRQ => (self.reg_sub_crq(p, from, at, a[1], a[2]), at),
-            hcall::FREE_SUB_CRQ => plain(self.free_sub_crq(from, a[1])),
+            hcall::FREE_SUB_CRQ => self.free_sub_crq(from, at, a[1]),
             hcall::SEND_SUB_CRQ => {
                 let mut d = [0; DESCRIPTOR];
                 for (bytes, word) in d.as_chunks_mut().0.iter_mut().zip(&a[2..6]) {
@@ -120,12 +120,14 @@ impl VnicServer {
         if c.ready { status::SUCCESS } else { status::CLOSED }
     }
 
-    fn free_crq(&mut self, from: usize) {
+    /// Frees all queues. Returns the time at which everything written has arrived: the memory may
+    /// then be used for something else.
+    fn free_crq(&mut self, from: usize) -> Time {
         self.end_session(from);
         let c = &mut self.clients[from];
-        c.crq = None;
-        c.sub.clear();
         c.migrated = false;
+        let subs = c.sub.drain(..).flatten().map(|ring| ring.written());
+        subs.chain(c.crq.take().map(|ring| ring.written())).fold(c.written, Time::max)
     }
 
     fn send_crq(&mut self, from: usize, at: Time, high: u64, low: u64) -> i64 {
@@ -210,14 +212,16 @@ impl VnicServer {
         HcallReturn { status: status::SUCCESS, ret }
     }
 
-    fn free_sub_crq(&mut self, from: usize, number: u64) -> i64 {
+    /// Answers when everything written has arrived.
+    fn free_sub_crq(&mut self, from: usize, at: Time, number: u64) -> Reply {
+        let written = self.clients[from].written;
         let slot = usize::try_from(number).ok().and_then(|n| self.clients[from].sub.get_mut(n));
         match slot.and_then(Option::take) {
             Some(mut ring) => {
                 self.counters.entries_lost += ring.purge() as u64;
-                status::SUCCESS
+                (HcallReturn::status(status::SUCCESS), at.max(ring.written()).max(written))
             }
-            None => status::PARAMETER,
+            None => (HcallReturn::status(status::PARAMETER), at),
         }
     }
 

@@ -146,7 +146,7 @@ impl VnicServer {
             cmd::REQUEST_STATISTICS => {
                 let r = RequestStatistics::of(m);
                 let all = statistics(c).bytes();
-                (m, self.write(p, at, (r.ioba, r.len), &all, all.len()))
+                (m, self.write(p, client, at, (r.ioba, r.len), &all, all.len()))
             }
             cmd::CHANGE_MAC_ADDR => {
                 let mut a = ChangeMac::of(m);
@@ -171,12 +171,12 @@ impl VnicServer {
                 let a = AddressLength::of(m);
                 let mut vpd = [0; VPD_LEN];
                 vpd[..VPD.len()].copy_from_slice(VPD);
-                (m, self.write(p, at, (a.ioba, a.len), &vpd, 1))
+                (m, self.write(p, client, at, (a.ioba, a.len), &vpd, 1))
             }
             cmd::QUERY_IP_OFFLOAD => {
                 let a = LengthAddress::of(m);
                 let can = query_offload(&server).bytes();
-                (m, self.write(p, at, (a.ioba, a.len), &can, can.len()))
+                (m, self.write(p, client, at, (a.ioba, a.len), &can, can.len()))
             }
             cmd::CONTROL_IP_OFFLOAD => {
                 (m, self.control_offload(p, client, at, AddressLength::of(m)))
@@ -190,7 +190,7 @@ impl VnicServer {
                     ..AclBuffer::default()
                 };
                 let acl = acl.bytes();
-                (m, self.write(p, at, (a.ioba, a.len), &acl, acl.len()))
+                (m, self.write(p, client, at, (a.ioba, a.len), &acl, acl.len()))
             }
             cmd::QUERY_MAP => {
                 let q = QueryMap {
@@ -215,13 +215,21 @@ impl VnicServer {
     }
 
     /// Writes `bytes` to the client's buffer, of which it must offer `min`.
-    fn write<P: Port>(&self, p: &mut P, at: Time, to: (U32, U32), bytes: &[u8], min: usize) -> u8 {
+    fn write<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        to: (U32, U32),
+        bytes: &[u8],
+        min: usize,
+    ) -> u8 {
         let n = bytes.len().min(to.1.get() as usize);
         if n < min {
             return rc::INVALID_LENGTH;
         }
         let written = p.write(at, Iova(to.0.get().into()), &bytes[..n]);
-        if written.is_ok() { rc::SUCCESS } else { rc::INVALID_IOBA }
+        self.clients[client].wrote(written).map_or(rc::INVALID_IOBA, |_| rc::SUCCESS)
     }
 
     /// Switches offloads. A request for one that is not offered is refused and changes nothing.

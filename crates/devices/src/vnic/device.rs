@@ -1,10 +1,11 @@
 //! The device: its clients, what is due when, and what happens to a session from outside.
 
-use super::{Config, queue::Ring, session::Session, transmit::TxRequest};
+use super::session::{RxQueue, Session, TxQueue};
+use super::{Config, queue::Ring, transmit::TxRequest};
 use crate::common::SpareFrames;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use doorbell_hal::{EventSource, Fact, Hcall, HcallDevice, Port, Reply, RxVerdict, Time};
+use doorbell_hal::{DmaFault, EventSource, Fact, Hcall, HcallDevice, Port, Reply, RxVerdict, Time};
 use doorbell_layout::ibmvnic::{
     ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd,
     first,
@@ -119,6 +120,37 @@ pub(super) struct Client {
     pub(super) errors: u32,
     pub(super) sent: PortCounters,
     pub(super) received: PortCounters,
+    /// Events that are due, by time, then in the order of scheduling.
+    due: VecDeque<ScheduledEvent>,
+    /// The arrival of the last frame or answer written into the client's memory.
+    pub(super) written: Time,
+}
+
+impl Client {
+    /// Notes the arrival of a write into the client's memory, if it was made.
+    pub(super) fn wrote(&mut self, arrival: Result<Time, DmaFault>) -> Option<Time> {
+        let at = arrival.ok()?;
+        self.written = self.written.max(at);
+        Some(at)
+    }
+
+    /// Completions that a ring of the client has no room for.
+    fn waiting(&self, ring: usize) -> u64 {
+        self.sub.get(ring).and_then(Option::as_ref).map_or(0, |r| r.waiting() as u64)
+    }
+
+    /// Descriptors that a queue has room for. One whose completion waits counts, so that what waits
+    /// for a client that takes no completion has an end.
+    pub(super) fn tx_room(&self, q: &TxQueue) -> u64 {
+        let most = self.session.granted.tx_entries + MAX_INDIRECT;
+        most.saturating_sub(q.outstanding + self.waiting(q.ring))
+    }
+
+    /// Receive buffers that a queue has room for, likewise.
+    pub(super) fn rx_room(&self, q: &RxQueue) -> u64 {
+        let most = self.session.granted.rx_entries;
+        most.saturating_sub(q.posted.len() as u64 + self.waiting(q.ring))
+    }
 }
 
 /// Scheduled events. From outside, whatever the session, come `Failover` to `Error`.
@@ -153,7 +185,8 @@ pub(super) struct Completion {
 #[derive(Debug)]
 struct ScheduledEvent {
     at: Time,
-    client: usize,
+    /// Among the events of all clients, in the order of scheduling.
+    number: u64,
     session: u64,
     event: Event,
 }
@@ -176,8 +209,8 @@ pub struct VnicServer {
     /// Counters since it was made.
     pub counters: Counters,
     pub(super) clients: Vec<Client>,
-    /// By time, then in the order of scheduling.
-    due: VecDeque<ScheduledEvent>,
+    /// Events scheduled so far.
+    events: u64,
     sessions: u64,
     /// Time at which the time line behind the calls is free.
     pub(super) serial_free: Time,
@@ -196,7 +229,7 @@ impl VnicServer {
             cfg,
             counters: Counters::default(),
             clients: Vec::new(),
-            due: VecDeque::new(),
+            events: 0,
             sessions: 0,
             serial_free: Time::ZERO,
             now: Time::ZERO,
@@ -221,7 +254,7 @@ impl VnicServer {
     /// At `at`, the other server takes over partition `client`'s adapter.
     ///
     /// # Panics
-    /// Here and below: when there is no such partition.
+    /// Panics, here and below, if there is no such partition.
     pub fn fail_over(&mut self, client: usize, at: Time) {
         self.later(client, at, Event::Failover);
     }
@@ -260,12 +293,12 @@ impl VnicServer {
         let tx = queues.into_iter().flat_map(|q| q.tx.iter().enumerate()).map(|(i, q)| OpenQueue {
             handle: s.tx_handle(i),
             buffers: false,
-            room: (s.granted.tx_entries + MAX_INDIRECT).saturating_sub(q.outstanding),
+            room: c.tx_room(q),
         });
         let rx = queues.into_iter().flat_map(|q| q.rx.iter().enumerate()).map(|(i, q)| OpenQueue {
             handle: s.rx_handle(i),
             buffers: true,
-            room: s.granted.rx_entries.saturating_sub(q.posted.len() as u64),
+            room: c.rx_room(q),
         });
         tx.chain(rx)
     }
@@ -281,11 +314,14 @@ impl VnicServer {
     // ---- what is due ----
 
     pub(super) fn later(&mut self, client: usize, at: Time, event: Event) {
-        let session = self.clients[client].session.number;
         let at = at.max(self.now);
         self.next_due = self.next_due.min(at);
-        let place = self.due.partition_point(|d| d.at <= at);
-        self.due.insert(place, ScheduledEvent { at, client, session, event });
+        self.events += 1;
+        let number = self.events;
+        let c = &mut self.clients[client];
+        let place = c.due.partition_point(|d| d.at <= at);
+        let session = c.session.number;
+        c.due.insert(place, ScheduledEvent { at, number, session, event });
     }
 
     /// Returns the time at which the next frame of a client can be fetched.
@@ -294,16 +330,24 @@ impl VnicServer {
         c.tx.front().map(|j| j.ready.max(ahead).max(self.now))
     }
 
-    fn next(&self) -> Option<(Time, Option<usize>)> {
-        let event = self.due.front().map(|d| (d.at, None));
-        let fetch = (0..self.clients.len())
-            .filter_map(|i| Some((self.fetch_due(&self.clients[i])?, Some(i))));
-        event.into_iter().chain(fetch).min_by_key(|n| n.0)
+    /// Returns the time of what is next, its client, and true if that is to fetch a frame. Clients
+    /// that `wait` are left out.
+    fn next(&self, wait: impl Fn(usize) -> bool) -> Option<(Time, usize, bool)> {
+        let of = |(i, c): (usize, &Client)| {
+            let event = c.due.front().map(|d| ((d.at, Time::ZERO, d.number), i, false));
+            // Where clients wait for the device, that whose wire has been free for the longest is
+            // next.
+            let fetch = self.fetch_due(c).map(|at| ((at, c.wire_free, u64::MAX), i, true));
+            [event, fetch]
+        };
+        let clients = self.clients.iter().enumerate().filter(|(i, _)| !wait(*i));
+        let next = clients.flat_map(of).flatten().min_by_key(|n| n.0)?;
+        Some((next.0.0, next.1, next.2))
     }
 
     /// Finds the time of the next event: a client has other frames to be fetched.
     fn update_next_due(&mut self) {
-        self.next_due = self.next().map_or(Time::NEVER, |n| n.0);
+        self.next_due = self.next(|_| false).map_or(Time::NEVER, |n| n.0);
     }
 
     fn run<P: Port>(&mut self, ports: &mut [P], until: Time) {
@@ -311,15 +355,19 @@ impl VnicServer {
             self.now = self.now.max(until);
             return;
         }
-        while let Some((at, fetch)) = self.next().filter(|n| n.0 <= until) {
+        loop {
+            // What is due for a client that has spent its share holds up no other client.
+            let spent = |i: usize| ports.get(i).is_some_and(P::is_spent);
+            let next = self.next(spent).filter(|n| n.0 <= until);
+            let Some((at, client, fetch)) = next else { break };
             self.now = self.now.max(at);
-            match fetch {
-                Some(c) => self.fetch(ports, c, at),
-                None => {
-                    let Some(d) = self.due.pop_front() else { break };
-                    if d.client < ports.len() {
-                        self.handle(&mut ports[d.client], d);
-                    }
+            if fetch {
+                self.fetch(ports, client, at);
+            } else if let Some(mut d) = self.clients[client].due.pop_front() {
+                // It may be late.
+                d.at = self.now;
+                if let Some(port) = ports.get_mut(client) {
+                    self.handle(port, client, d);
                 }
             }
         }
@@ -327,8 +375,8 @@ impl VnicServer {
         self.update_next_due();
     }
 
-    fn handle<P: Port>(&mut self, p: &mut P, d: ScheduledEvent) {
-        let ScheduledEvent { at, client, session, event } = d;
+    fn handle<P: Port>(&mut self, p: &mut P, client: usize, d: ScheduledEvent) {
+        let ScheduledEvent { at, session, event, .. } = d;
         let live = self.clients[client].session.number == session;
         match event {
             Event::Command(m) => {
@@ -537,15 +585,15 @@ impl<P: Port> HcallDevice<P> for VnicServer {
     fn reset(&mut self, _: &mut [P], _: Time) {
         for c in 0..self.clients.len() {
             self.end_session(c);
-            self.clients[c] = self.client(c);
-        }
-        // Frames that were fetched are lost, too, with all else that was to come.
-        for d in core::mem::take(&mut self.due) {
-            match d.event {
-                Event::Frame { last, .. } => self.counters.tx_lost += u64::from(last),
-                Event::Deliver { .. } => self.counters.rx_lost += 1,
-                _ => {}
+            // Frames that were fetched are lost, too, with all else that was to come.
+            for d in core::mem::take(&mut self.clients[c].due) {
+                match d.event {
+                    Event::Frame { last, .. } => self.counters.tx_lost += u64::from(last),
+                    Event::Deliver { .. } => self.counters.rx_lost += 1,
+                    _ => {}
+                }
             }
+            self.clients[c] = self.client(c);
         }
         self.update_next_due();
         self.serial_free = Time::ZERO;

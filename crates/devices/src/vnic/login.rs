@@ -110,9 +110,8 @@ impl VnicServer {
         bytes.extend((0..n_rx).flat_map(|i| s.rx_handle(i).to_be_bytes()));
         bytes.extend((0..n_rx).flat_map(|_| s.buffer_size(server).to_be_bytes()));
         bytes.extend(TX_DESC_VERSIONS);
-        if p.write(at, Iova(head.login_rsp_ioba.get().into()), &bytes).is_err() {
-            return Err(rc::INVALID_IOBA);
-        }
+        let written = p.write(at, Iova(head.login_rsp_ioba.get().into()), &bytes);
+        c.written = c.written.max(written.map_err(|_| rc::INVALID_IOBA)?);
         let tx_queue = |n: u64| TxQueue {
             ring: n as usize,
             outstanding: 0,

@@ -20,13 +20,19 @@ pub(super) struct Ring<const N: usize> {
     enabled: bool,
     pending: bool,
     waiting: VecDeque<[u8; N]>,
+    written: Time,
 }
 
 impl<const N: usize> Ring<N> {
     pub(super) fn new(at: Iova, bytes: u64, vector: u16) -> Ring<N> {
         let entries = (bytes / N as u64).max(1) as u32;
-        let waiting = VecDeque::new();
-        Ring { at, entries, next: 0, vector, enabled: false, pending: false, waiting }
+        let (waiting, written) = (VecDeque::new(), Time::ZERO);
+        Ring { at, entries, next: 0, vector, enabled: false, pending: false, waiting, written }
+    }
+
+    /// Returns the time at which the last entry so far arrives.
+    pub(super) fn written(&self) -> Time {
+        self.written
     }
 
     /// Entries for which there was no room.
@@ -52,12 +58,14 @@ impl<const N: usize> Ring<N> {
                     return Ok(None);
                 }
                 let body = p.write(at, slot + 1, &entry[1..])?;
+                self.written = self.written.max(body);
                 p.write(body, slot, &entry[..1]).map(Some)
             });
             match done {
                 Ok(None) => break,
                 Ok(Some(t)) => {
                     self.next = (self.next + 1) % self.entries;
+                    self.written = self.written.max(t);
                     told = Some(t);
                 }
                 Err(_) => faults += 1,

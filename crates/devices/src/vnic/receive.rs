@@ -28,15 +28,18 @@ impl VnicServer {
         entries: &[Entry],
         direct: bool,
     ) -> i64 {
-        let s = &mut self.clients[client].session;
-        let room = s.granted.rx_entries as usize;
-        let Some(q) = s.queues.as_mut().map(|q| &mut q.rx[queue]) else { return status::PARAMETER };
+        let c = &mut self.clients[client];
+        let room = c.session.queues.as_ref().map(|q| c.rx_room(&q.rx[queue]));
+        let (Some(room), Some(queues)) = (room, &mut c.session.queues) else {
+            return status::PARAMETER;
+        };
         if !well_formed(entries, true) {
             return status::PARAMETER;
         }
-        if q.posted.len() + entries.len() > room {
+        if entries.len() as u64 > room {
             return status::RESOURCE;
         }
+        let q = &mut queues.rx[queue];
         q.posted.extend(entries.iter().map(|e| RxAdd::of(*e)));
         self.counters.rx_buffers += entries.len() as u64;
         self.counters.rx_add_calls += 1;
@@ -138,12 +141,11 @@ impl VnicServer {
             m.range(buffer.ioba.get().into(), buffer.len().into())?;
             m.range(u64::from(buffer.ioba.get()) + offset, len as u64)
         });
-        let written = place.and_then(|to| p.write_buffer(at, to, frame).ok());
+        let written = place.and_then(|to| c.wrote(p.write_buffer(at, to, frame)));
         let poisoned = p.begin_completion(at);
-        let written = written.filter(|_| !poisoned);
         let mut m =
             RxComp { first: first::VALID, correlator: buffer.correlator, ..RxComp::default() };
-        if let Some(_arrival) = written {
+        if written.is_some() && !poisoned {
             m.flags = rx::END_FRAME | flags;
             m.off_frame_data = U16::new(server.rx_offset);
             m.len = U32::new(len as u32);

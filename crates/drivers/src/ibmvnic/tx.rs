@@ -34,8 +34,12 @@ const ARRAY: usize = MAX_INDIRECT as usize;
 /// A slot, with its packet (`ibmvnic_tx_buff`).
 #[derive(Debug, Default)]
 struct TxBuff {
+    /// The packet that comes back when this is done: none for the earlier segments of one.
     packet: Option<Packet>,
+    /// Descriptors; 0 if the slot is free.
     entries: u32,
+    /// Length as the counters have it.
+    len: u32,
     /// Length with padding, as the byte limit counts it.
     bytes: u32,
     /// The server has it.
@@ -62,6 +66,15 @@ impl TxPool {
         self.free.push_back(index);
         core::mem::take(&mut self.slots[index as usize])
     }
+}
+
+/// Which part of a packet a frame is.
+#[derive(Clone, Copy)]
+enum Part {
+    /// A segment that others of its packet follow.
+    Earlier,
+    /// All of it, or its last segment, which stands for it.
+    Last,
 }
 
 /// The descriptor fields that request offloads.
@@ -214,14 +227,17 @@ impl TxQueue {
         }
         for p in self.pools.iter_mut().flatten() {
             for (i, slot) in p.slots.iter_mut().enumerate() {
-                let Some(packet) = slot.packet.take() else { continue };
+                let slot = core::mem::take(slot);
+                if slot.entries == 0 {
+                    continue;
+                }
                 if slot.sent {
                     self.stats.tx_lost += 1;
                 } else {
                     self.stats.tx_dropped += 1;
                     self.stats.tx_batch_lost += 1;
                 }
-                self.done.push_packet(packet);
+                slot.packet.into_iter().for_each(|p| self.done.push_packet(p));
                 p.free.push_back(i as u32);
             }
         }
@@ -250,7 +266,7 @@ impl TxQueue {
             Err(e) => self.drop_packet(h, x, e.0),
             Ok(p) => match p.todo.gso {
                 Some(gso) if !takes_large(x.negotiated, &p, gso) => self.segment(h, x, p, more),
-                _ => self.send(h, x, p, more),
+                _ => self.send(h, x, p, more, Part::Last),
             },
         }
     }
@@ -274,7 +290,7 @@ impl TxQueue {
         let result = p.segment(h, Alignment::ANY, |h, segment| {
             self.stats.tx_segments += 1;
             if let Some(before) = waiting.replace(segment)
-                && let Tx::Busy(p) | Tx::Dropped(p) = self.send(h, x, before, true)
+                && let Tx::Busy(p) | Tx::Dropped(p) = self.send(h, x, before, true, Part::Earlier)
             {
                 p.release(h);
             }
@@ -284,7 +300,7 @@ impl TxQueue {
             return self.drop_packet(h, x, e.packet);
         }
         self.stats.tx_segmented += 1;
-        waiting.map_or(Tx::Ok, |last| self.send(h, x, last, more))
+        waiting.map_or(Tx::Ok, |last| self.send(h, x, last, more, Part::Last))
     }
 
     fn send<H: Hypervisor>(
@@ -293,6 +309,7 @@ impl TxQueue {
         x: &mut Context<'_>,
         mut p: Packet,
         more: bool,
+        part: Part,
     ) -> Tx {
         let n = x.negotiated;
         let mut start = FrameStart::read(h, &p);
@@ -336,7 +353,14 @@ impl TxQueue {
         self.stats.tx_csum += u64::from(o.flags1 & tx::CHKSUM_OFFLOAD != 0);
         self.stats.tx_large += u64::from(large);
         let bytes = d.sge_len.get();
-        let slot = TxBuff { packet: Some(p), entries: count as u32, bytes, sent: false };
+        let packet = match part {
+            Part::Last => Some(p),
+            Part::Earlier => {
+                p.release(h);
+                None
+            }
+        };
+        let slot = TxBuff { packet, entries: count as u32, len, bytes, sent: false };
         self.pool(correlator).expect("a slot was taken").0.slots[index as usize] = slot;
         if !direct && self.batched as usize + count > ARRAY {
             self.flush(h, x.config.unit);
@@ -487,7 +511,7 @@ impl TxQueue {
                 let slot = &mut pool.slots[index as usize];
                 slot.sent = true;
                 s.tx_packets += 1;
-                s.tx_bytes += slot.packet.as_ref().map_or(0, |p| u64::from(p.len()));
+                s.tx_bytes += u64::from(slot.len);
                 *(if direct { &mut s.tx_direct } else { &mut s.tx_batched }) += 1;
                 continue;
             }

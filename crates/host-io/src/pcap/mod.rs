@@ -98,7 +98,7 @@ impl Capture {
     /// Returns the bytes of one of this capture's frames.
     ///
     /// # Panics
-    /// If `f` comes from a longer capture.
+    /// Panics if `f` comes from a longer capture.
     #[inline]
     pub fn frame(&self, f: &Frame) -> &[u8] {
         &self.bytes[f.start..f.start + f.len as usize]

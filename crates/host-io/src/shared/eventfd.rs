@@ -4,10 +4,11 @@
 //! O_NONBLOCK.
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::readlink;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// A counter that one process adds to and another waits for (`eventfd(2)`).
 #[derive(Debug)]
@@ -30,6 +31,14 @@ impl EventFd {
         Ok(EventFd(self.0.try_clone()?))
     }
 
+    /// Takes a descriptor that another process has sent, or returns it if it is of another kind.
+    pub(super) fn received(fd: OwnedFd) -> Result<EventFd, OwnedFd> {
+        // The name of an eventfd has no slash, as each path has.
+        let name = readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
+        let is_eventfd = name.is_ok_and(|name| name.as_bytes() == b"anon_inode:[eventfd]");
+        if is_eventfd { Ok(EventFd(fd.into())) } else { Err(fd) }
+    }
+
     /// Adds one to the counter. Returns false if that had to wait, and a signal has ended the wait:
     /// the counter is full, and its owner has made the description blocking.
     pub fn signal(&self) -> bool {
@@ -45,13 +54,6 @@ impl EventFd {
             Ok(8) => u64::from_ne_bytes(count),
             _ => 0,
         }
-    }
-}
-
-/// Takes a descriptor that another process has sent.
-impl From<OwnedFd> for EventFd {
-    fn from(fd: OwnedFd) -> EventFd {
-        EventFd(File::from(fd))
     }
 }
 

@@ -9,20 +9,24 @@
 //!
 //! A write to an eventfd waits while its counter is full, unless the description is non-blocking,
 //! which its owner can change at any time. A second thread therefore signals the guarded one ten
-//! times a second, which ends such a wait with EINTR.
+//! times a second, which ends such a wait with EINTR. It also ends the waits of the
+//! [reaper](super::reaper).
 
+use super::reaper;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, ptr};
 
 /// The most windows of a process.
 const WINDOWS: usize = 1 << 16;
 /// The longest wait for a client's descriptor.
 const EVERY: Duration = Duration::from_millis(100);
+/// The longest wait of the reaper, for one of many descriptors.
+const SOON: Duration = Duration::from_millis(1);
 
 /// The addresses of a window. Without one, `end` is 0.
 #[derive(Debug)]
@@ -91,7 +95,10 @@ impl Drop for Registered {
 /// Maps an empty page over the one at `address`, if it is in a window. Returns true if it did.
 fn replace(address: usize) -> bool {
     let inside = |s: &&Slot| {
-        (s.start.load(Ordering::SeqCst)..s.end.load(Ordering::SeqCst)).contains(&address)
+        // Another thread may free the slot and use it again meanwhile.
+        let end = s.end.load(Ordering::SeqCst);
+        let inside = (s.start.load(Ordering::SeqCst)..end).contains(&address);
+        inside && s.end.load(Ordering::SeqCst) == end
     };
     let Some(slot) = SLOTS[..USED.load(Ordering::SeqCst)].iter().find(inside) else { return false };
     let page = slot.page.load(Ordering::SeqCst);
@@ -159,9 +166,18 @@ impl Guard {
         // SAFETY: it has no conditions.
         let guarded = unsafe { libc::pthread_self() };
         let remind = move || {
-            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                // SAFETY: the guarded thread lives, since it waits for this one in `drop`.
-                unsafe { libc::pthread_kill(guarded, libc::SIGALRM) };
+            let mut since = Instant::now();
+            let wait = |since: Instant| {
+                let left = EVERY.saturating_sub(since.elapsed());
+                if reaper::waiting() > 0 { left.min(SOON) } else { left }
+            };
+            while ended.recv_timeout(wait(since)) == Err(RecvTimeoutError::Timeout) {
+                reaper::interrupt();
+                if since.elapsed() >= EVERY {
+                    since = Instant::now();
+                    // SAFETY: the guarded thread lives, since it waits for this one in `drop`.
+                    unsafe { libc::pthread_kill(guarded, libc::SIGALRM) };
+                }
             }
         };
         let thread = std::thread::Builder::new().name("guard".into()).spawn(remind)?;

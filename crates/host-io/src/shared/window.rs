@@ -32,13 +32,13 @@ pub struct Window {
 }
 
 impl Window {
-    /// Maps `len` bytes of `file` from `offset` on, and [seals](seal) the file if that is possible.
+    /// Maps `len` bytes of `file` from `offset` on. The file is not sealed: adding a seal waits for
+    /// whoever changes the file's size or allocates its pages, for as long as they like.
     ///
     /// # Errors
     /// If the file ends before that, if a part of a huge page is meant, or if the system refuses.
     pub fn map(file: &File, offset: u64, len: usize, writable: bool) -> io::Result<Window> {
         let wrong = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        seal(file);
         let end = offset.checked_add(len as u64);
         let size = file.metadata()?.len();
         if end.is_none_or(|end| end > size) {
@@ -92,7 +92,7 @@ impl Window {
     /// [lost](Window::lost), and the bytes are therefore not those of the file.
     ///
     /// # Panics
-    /// If they are not inside the window; the caller must check.
+    /// Panics if they are not inside the window; the caller must check.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
         self.inside(offset, into.len());
         let mut done = 0;
@@ -128,7 +128,8 @@ impl Window {
     /// bytes are therefore not in the file.
     ///
     /// # Panics
-    /// If it does not fit inside the window, or the window is read-only; the caller must check.
+    /// Panics if it does not fit inside the window, or the window is read-only; the caller must
+    /// check.
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
         self.inside(offset, from.len());
         assert!(self.writable, "write to a window mapped for reading");
@@ -166,7 +167,7 @@ impl Window {
     /// Returns the aligned 8-byte word at `offset`.
     ///
     /// # Panics
-    /// If it is not inside the window or not aligned, or the window is read-only.
+    /// Panics if it is not inside the window or not aligned, or the window is read-only.
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         self.inside(offset, 8);
         assert!(
@@ -182,7 +183,7 @@ impl Window {
     /// Returns the aligned 4-byte word at `offset`.
     ///
     /// # Panics
-    /// As [`Window::word`].
+    /// Panics as [`Window::word`] does.
     pub fn half_word(&self, offset: usize) -> &AtomicU32 {
         self.inside(offset, 4);
         assert!(
@@ -194,10 +195,30 @@ impl Window {
         unsafe { &*at }
     }
 
+    /// Returns `n` aligned 4-byte words, at `offset` and every `stride` bytes from there on.
+    ///
+    /// # Panics
+    /// Panics as [`Window::word`] does.
+    pub fn half_words(
+        &self,
+        offset: usize,
+        stride: usize,
+        n: usize,
+    ) -> impl Iterator<Item = &AtomicU32> {
+        self.inside(offset, n.saturating_sub(1).saturating_mul(stride).saturating_add(4));
+        assert!(
+            self.writable && (offset | stride).is_multiple_of(4),
+            "words of a window mapped for reading, or unaligned"
+        );
+        let first = self.memory.as_mut_ptr().wrapping_add(offset);
+        // SAFETY: as in `word`, from the first to the last.
+        (0..n).map(move |i| unsafe { &*first.wrapping_add(i * stride).cast() })
+    }
+
     /// Swaps an aligned 8-byte word with zero and returns it.
     ///
     /// # Panics
-    /// If it is not inside the window or not aligned, or the window is read-only.
+    /// Panics if it is not inside the window or not aligned, or the window is read-only.
     pub fn take_u64(&self, offset: usize) -> u64 {
         let word = self.word(offset);
         // Polled far more often than written: a load leaves the cache line with the writer.
@@ -219,11 +240,9 @@ pub fn width(address: usize, left: usize) -> usize {
     usize::min(aligned, fits)
 }
 
-/// Prevents the file from shrinking, if it is memory that can be sealed. Returns true if it cannot
-/// shrink.
-pub fn seal(file: &File) -> bool {
+/// Returns true if the file is memory that is sealed against shrinking.
+pub fn cannot_shrink(file: &File) -> bool {
     fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK))
-        || fcntl_add_seals(file, SealFlags::SHRINK).is_ok()
 }
 
 /// Creates a memory file of `len` zero bytes, to be shared with another process, which cannot

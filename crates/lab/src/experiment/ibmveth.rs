@@ -257,8 +257,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         Load::Closed(load) => tcp(setup, load, watch),
         Load::Packets(load) => packets::run(setup, load, watch),
     }?;
-    let (rate, elapsed) = (u128::from(setup.host.link_rate), u128::from(o.counts.elapsed.ps()));
-    let capacity = (rate * elapsed / 8_000_000_000_000) as u64;
+    let (rate, time) = (u128::from(setup.host.link_rate), u128::from(o.time_of(&o.counts).ps()));
+    let capacity = (rate * time / 8_000_000_000_000) as u64;
     // Frames in flight at either end of the measured time count for the side they began on. The
     // device runs as far as a core's step, and one step may send a handful of large packets.
     let wire = o.counts.wire;

@@ -101,6 +101,9 @@ pub struct Counts {
     pub packets: u64,
     /// The time they took.
     pub elapsed: Span,
+    /// The time from the same start until which the device was run. A core's step runs it beyond
+    /// the end of `elapsed`: a register read that waits for a late write by milliseconds.
+    pub ran: Span,
     /// Payload bytes; 0 where the load has none.
     pub payload: u64,
     /// Bytes on the wire, from the machine and to it, with preamble, FCS and gap.
@@ -129,6 +132,7 @@ impl Counts {
         Counts {
             packets: ledger.wire_frames,
             elapsed: m.now().since(Time::ZERO),
+            ran: m.now().since(Time::ZERO),
             payload: 0,
             wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
             busy: vec![work.iter().fold(m.stalled(), |sum, w| sum + w.2)],
@@ -155,6 +159,7 @@ impl Counts {
         Counts {
             packets: b.packets - a.packets,
             elapsed: b.elapsed - a.elapsed,
+            ran: b.ran - a.elapsed,
             payload: b.payload - a.payload,
             wire: (b.wire.0 - a.wire.0, b.wire.1 - a.wire.1),
             ledger: b.ledger.since(&a.ledger),
@@ -280,6 +285,12 @@ impl<T> RunStats<T> {
         }
     }
 
+    /// Returns the time in which these were counted. Without faults no step of a core is long.
+    pub(crate) fn time_of(&self, counts: &Counts) -> Span {
+        let ran = if self.faults.is_some() { counts.ran } else { Span::ZERO };
+        counts.elapsed.max(ran)
+    }
+
     /// Sets the share of the bus in use, and checks that no direction carried more than it can.
     /// `used` are the counts of each direction in `unit`; `slack` are those of a transfer that is
     /// under way at an end of the time.
@@ -290,9 +301,9 @@ impl<T> RunStats<T> {
         capacity: impl Fn(Span) -> u64,
         used: impl Fn(&Ledger) -> Vec<u64>,
     ) {
-        let steady = capacity(self.steady.elapsed) as f64;
+        let steady = capacity(self.time_of(&self.steady)) as f64;
         self.bus_share = used(&self.steady.ledger).iter().map(|n| *n as f64 / steady).collect();
-        let most = capacity(self.counts.elapsed);
+        let most = capacity(self.time_of(&self.counts));
         for n in used(&self.counts.ledger).into_iter().filter(|n| *n > most + slack) {
             self.audit.push(format!("bus: {n} {unit} in a time that has {most}"));
         }
@@ -429,6 +440,7 @@ where
         Counts {
             packets,
             elapsed: at.since(Time::ZERO),
+            ran: device.now().max(at).since(Time::ZERO),
             payload,
             wire: (on_wire(device.out.borrow().landed), on_wire(device.back.landed)),
             busy: self.cpus.iter().map(|c| c.busy.total()).collect(),

@@ -107,7 +107,7 @@ impl Bench {
 
     /// Lets the server poll once. Returns the calls that the device saw.
     fn poll(&mut self) -> Vec<(u64, u64, u8)> {
-        let mut cursor = PollCursor::among(1);
+        let mut cursor = PollCursor::among(1, 0);
         while step(&mut self.d, &mut self.ports, 0, Time::ZERO, &mut cursor, &CALLBACKS).is_some() {
         }
         publish_credits(&mut self.d, &mut self.ports, 0, Time::ZERO, &CALLBACKS);
@@ -229,7 +229,7 @@ fn guests_share_the_sends_of_a_pass() {
     }
     let mut passes = Vec::new();
     while b.ports[0].has_calls() {
-        let mut cursor = PollCursor::among(4);
+        let mut cursor = PollCursor::among(4, 0);
         while step(&mut b.d, &mut b.ports, 0, Time::ZERO, &mut cursor, &CALLBACKS).is_some() {}
         passes.push(std::mem::take(&mut b.d.calls).len());
     }
@@ -249,6 +249,7 @@ fn memory_is_announced_once_with_one_descriptor() {
     assert_eq!(ends(&once, 1), None);
     assert!(ends(&once, 2).unwrap().contains("more than one descriptor"));
     assert!(ends(&twice, 1).unwrap().contains("is not known"), "the second is without");
+    assert!(ends(&message(MEMORY, (1 << 38) + 1), 1).unwrap().contains("more than 256 GiB"));
     let mut b = Bench::new(VNIC);
     for _ in 0..2 {
         doorbell_vfio_user::send_with_fds(&b._socket, &once, &[memory.as_fd()]).unwrap();

@@ -90,7 +90,8 @@ pub struct Pktgen {
 const HEADERS: u32 = ethernet::HEADER as u32 + 20 + 8;
 
 impl Pktgen {
-    /// Creates a generator that sends packets from `buffers` buffers.
+    /// Creates a generator that sends packets from `buffers` buffers, of which it takes no more
+    /// than it has packets.
     ///
     /// # Errors
     /// Returns [`OutOfMemory`] if the host's memory does not hold the buffers.
@@ -108,10 +109,13 @@ impl Pktgen {
         if of.partial {
             todo.checksum = Some(CsumPartial { start: 34, offset: 6 });
         }
+        let mut frame = vec![0; size as usize];
+        fill(&mut frame, flow, of.partial);
+        let buffers = u64::from(buffers).min(of.packets);
         let mut pool = Vec::with_capacity(buffers as usize);
         for _ in 0..buffers {
             let b = h.buffer(size, Alignment::ANY)?;
-            h.bytes_mut(&b, 0..size, |bytes| fill(bytes, flow, of.partial));
+            h.bytes_mut(&b, 0..size, |bytes| bytes.copy_from_slice(&frame));
             pool.push(b);
         }
         let (left, draw, burst) = (of.packets, Rng::new(of.seed), of.burst.max(1));

@@ -12,7 +12,7 @@ fn ask(index: u32, flags: u32, start: u32, count: u32) -> SetIrqs {
 
 fn connect(i: &mut Irqs, index: u32, start: u32) -> EventFd {
     let fd = EventFd::new().unwrap();
-    let theirs = fd.try_clone().unwrap().into();
+    let theirs = fd.try_clone().unwrap();
     i.set(&ask(index, irq_set::DATA_EVENTFD | irq_set::TRIGGER, start, 1), &[], vec![theirs])
         .unwrap();
     fd
@@ -41,7 +41,7 @@ fn a_ringing_descriptor_unmasks_the_line() {
     let mut i = Irqs::new(true, (0, 0));
     let fd = connect(&mut i, INTX, 0);
     let bell = EventFd::new().unwrap();
-    let theirs = bell.try_clone().unwrap().into();
+    let theirs = bell.try_clone().unwrap();
     i.set(&ask(INTX, irq_set::DATA_EVENTFD | irq_set::UNMASK, 0, 1), &[], vec![theirs]).unwrap();
     i.set_irq_line(true);
     fd.take();
@@ -111,4 +111,20 @@ fn a_reset_forgets_the_level() {
     i.clear_pending();
     let fd = connect(&mut i, INTX, 0);
     assert_eq!(fd.take(), 0);
+}
+
+#[test]
+fn after_a_descriptor_that_blocks_no_other_is_signalled() {
+    let mut i = Irqs::new(true, (0, 3));
+    let fds = [0, 1, 2].map(|n| connect(&mut i, MSIX, n));
+    let line = connect(&mut i, INTX, 0);
+    i.raise_msi(0);
+    i.stuck = true;
+    i.raise_msi(1);
+    i.set_irq_line(true);
+    i.set(&ask(MSIX, irq_set::DATA_NONE | irq_set::TRIGGER, 0, 3), &[], vec![]).unwrap();
+    assert_eq!(fds.map(|fd| fd.take()), [1, 0, 0]);
+    assert_eq!(line.take(), 0);
+    i.disconnect();
+    assert!(!i.stuck, "the next client's are");
 }

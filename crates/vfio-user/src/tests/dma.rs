@@ -3,7 +3,7 @@
 use super::client::{Client, at, memory};
 use super::*;
 use crate::message::{Dma, HEADER, Header, command};
-use doorbell_host_io::shared::Window;
+use doorbell_host_io::shared::{Window, memfd};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -148,6 +148,19 @@ fn maps_that_cannot_be_are_refused() {
     assert_eq!(c.unmap(&mut f, BASE, 8192, 1), Err(libc::ENOTSUP), "dirty pages");
     assert_eq!(f.port().maps(), 1);
     c.unmap(&mut f, BASE, 8192, 0).unwrap();
+}
+
+#[test]
+fn sparse_memory_does_not_fill_the_address_space() {
+    const HALF: u64 = 1 << 41;
+    let (mut f, mut c) = connected();
+    let file = memfd(c"sparse", HALF).unwrap();
+    c.map(&mut f, 0, HALF, RW, Some(&file)).unwrap();
+    c.map(&mut f, HALF, HALF, RW, Some(&file)).unwrap();
+    assert_eq!(c.map(&mut f, 2 * HALF, 4096, RW, Some(&file)), Err(libc::ENOSPC));
+    c.map(&mut f, 2 * HALF, HALF, RW, None).unwrap();
+    c.unmap(&mut f, 0, HALF, 0).unwrap();
+    c.map(&mut f, 3 * HALF, 4096, RW, Some(&file)).unwrap();
 }
 
 /// Answers DMA messages from `memory` until the reply to a register write comes. Returns the

@@ -1,4 +1,5 @@
 use super::*;
+use doorbell_conformance::fuzz::{Seed, files};
 
 /// Returns bytes by SplitMix64.
 fn drawn(seed: u64, len: usize) -> Vec<u8> {
@@ -72,7 +73,7 @@ fn scripts_reach_messages_and_calls() {
 }
 
 /// Returns the scripts, with the names of their files.
-fn seeds() -> [(&'static str, Vec<u8>); 4] {
+fn seeds() -> Vec<Seed> {
     let act = |what: u8, who: u8, kind: u8, n: u8, v: [u8; 4]| {
         [what, who, kind, n, v[0], v[1], v[2], v[3]]
     };
@@ -117,7 +118,7 @@ fn seeds() -> [(&'static str, Vec<u8>); 4] {
         turns,
     ];
     let guests = [&of(0)[..], &of(1), &last].concat();
-    [
+    vec![
         ("pci_e1000", script(0, &client)),
         ("pci_mlx5", script(1, &client)),
         ("vnic", script(2, &guests)),
@@ -125,17 +126,7 @@ fn seeds() -> [(&'static str, Vec<u8>); 4] {
     ]
 }
 
-/// The seeds of the fuzz target are these; `DOORBELL_SEEDS=write` writes them.
 #[test]
-fn seeds_in_the_tree_are_these_scripts() {
-    let place =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/serve_clients");
-    for (name, bytes) in seeds() {
-        if std::env::var_os("DOORBELL_SEEDS").is_some_and(|v| v == "write") {
-            std::fs::create_dir_all(&place).unwrap();
-            std::fs::write(place.join(name), &bytes).unwrap();
-        }
-        assert!(std::fs::read(place.join(name)).unwrap() == bytes, "{name}");
-    }
-    assert_eq!(std::fs::read_dir(place).unwrap().count(), seeds().len());
+fn seed_files_are_these_scripts() {
+    files::check_seeds("serve_clients", &seeds());
 }

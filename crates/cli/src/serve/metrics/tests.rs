@@ -54,3 +54,16 @@ fn idle_connections_are_not_polled_for() {
     m.serve(NOW, &ready, report);
     assert_eq!(m.waiting.len(), MOST);
 }
+
+#[test]
+fn requests_in_parts_are_those_of_the_whole() {
+    let get = b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n";
+    for cut in 0..10 {
+        // Parts of one byte to forty, and the end cut at each of its bytes.
+        assert!(request_in_parts(&[&[cut; 8][..], get].concat()), "{cut}");
+        assert!(!request_in_parts(&[&[cut; 8][..], &get[..get.len() - 1]].concat()), "{cut}");
+    }
+    let long = |n: usize| [&[255; 8][..], &vec![b'x'; n - 4], b"\r\n\r\n"].concat();
+    assert!(request_in_parts(&long(LONGEST)));
+    assert!(!request_in_parts(&long(LONGEST + 1)), "its end lies beyond the limit");
+}

@@ -184,7 +184,7 @@ fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
 /// more. Returns the numbers of frames, and of sends that they became.
 ///
 /// # Panics
-/// If a byte is lost or added on the way.
+/// Panics if a byte is lost or added on the way.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn there_and_back(bytes: &[u8]) -> (usize, usize) {
     let Some((head, rest)) = bytes.split_first_chunk::<{ VnetHeader::LEN }>() else {

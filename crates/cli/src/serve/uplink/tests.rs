@@ -22,6 +22,24 @@ fn two_servers_with_one_path_are_a_cable() {
 }
 
 #[test]
+fn a_peer_that_goes_on_listening_is_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("wire");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let mut u = Uplink::open(&format!("socket:{}", path.display())).unwrap();
+    let (mut frame, ms) = ([0; MAX_FRAME], |n| Time::ZERO + Span::from_ms(n));
+    for n in 1..3 {
+        drop(listener.accept().unwrap());
+        assert_eq!(u.receive(ms(1000 * n), &mut frame), None, "the peer has hung up");
+        assert_eq!(u.receive(ms(1000 * n + 500), &mut frame), None, "and is there again");
+    }
+    let (mut peer, _) = listener.accept().unwrap();
+    peer.write_all(&[&[0, 0, 0, 60][..], &[7; 60]].concat()).unwrap();
+    assert_eq!(u.receive(ms(5000), &mut frame), Some(60));
+}
+
+#[test]
 fn what_is_reflected_has_its_addresses_exchanged() {
     let mut u = Uplink::open("reflect").unwrap();
     let mut sent = [0; 60];

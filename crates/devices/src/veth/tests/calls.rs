@@ -163,6 +163,20 @@ fn a_buffer_given_back_is_an_entry_without_a_frame() {
 }
 
 #[test]
+fn freeing_waits_for_entries_under_way() {
+    let mut b = Bench::plain(2).open();
+    b.p[1].price = Span::from_us(10);
+    let began = b.now;
+    assert_eq!(b.send(0, &plain(b.mac(1), b.mac(0), 60)), H_SUCCESS);
+    let arrived = b.now;
+    assert!(arrived > began);
+    // The core of the receiver is behind.
+    b.now = began;
+    assert_eq!(b.own(1, H_FREE_LOGICAL_LAN, &[]), H_SUCCESS);
+    assert_eq!(b.now, arrived);
+}
+
+#[test]
 fn freeing_is_repeated_while_busy_and_nothing_comes_in_meanwhile() {
     let adapters = vec![Adapter::new(0, 0), Adapter::new(1, 1)];
     let mut b = Bench::new(Config { release: 3, ..Config::new(adapters) }).open();

@@ -98,3 +98,19 @@ fn a_failover_at_any_moment_loses_nothing_uncounted() {
         assert!(b.p[0].frames.iter().all(|f| f.1 == tcp(1000)));
     }
 }
+
+#[test]
+fn a_client_that_has_spent_its_turn_holds_up_no_other() {
+    let mut d = VnicServer::new(Config::POWERVM, 3);
+    let mut ports = [Partition::new(), Partition::new(), Partition::new()];
+    ports[0].most_frames = 0;
+    for client in 0..3 {
+        d.fail_over(client, Time::ZERO);
+    }
+    d.advance(&mut ports, Time::ZERO + Span::from_us(1));
+    assert_eq!(d.counters.failovers, 2);
+    assert!(d.next_due().is_some_and(|t| t == Time::ZERO), "what is left is overdue");
+    ports[0].most_frames = usize::MAX;
+    d.advance(&mut ports, Time::ZERO + Span::from_us(1));
+    assert_eq!(d.counters.failovers, 3);
+}

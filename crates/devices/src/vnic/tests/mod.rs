@@ -35,9 +35,25 @@ pub(super) struct Partition {
     pub(super) touched: Vec<(u64, usize)>,
     pub(super) messages: Vec<(Time, u16)>,
     pub(super) frames: Vec<(Time, Vec<u8>)>,
+    /// The frames after which a turn ends.
+    pub(super) most_frames: usize,
+    /// Time that a write is under way.
+    pub(super) price: Span,
 }
 
 impl Partition {
+    pub(super) fn new() -> Partition {
+        Partition {
+            memory: vec![0; MEMORY as usize],
+            holes: vec![],
+            touched: vec![],
+            messages: vec![],
+            frames: vec![],
+            most_frames: usize::MAX,
+            price: Span::ZERO,
+        }
+    }
+
     fn check(&mut self, at: Iova, len: usize) -> Result<usize, DmaFault> {
         let end = at.0.checked_add(len as u64).filter(|e| *e <= MEMORY);
         let hole = self.holes.iter().any(|h| at.0 < h + 4096 && at.0 + len as u64 > *h);
@@ -58,7 +74,7 @@ impl Port for Partition {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let start = self.check(to, from.len())?;
         self.memory[start..start + from.len()].copy_from_slice(from);
-        Ok(at)
+        Ok(at + self.price)
     }
     fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {
         panic!("it has no lines");
@@ -68,6 +84,9 @@ impl Port for Partition {
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.frames.push((at, frame.to_vec()));
+    }
+    fn is_spent(&self) -> bool {
+        self.frames.len() >= self.most_frames
     }
 }
 
@@ -106,9 +125,7 @@ pub(super) fn partial(payload: usize) -> Vec<u8> {
 
 impl Bench {
     pub(super) fn new(cfg: Config) -> Bench {
-        let memory = vec![0; MEMORY as usize];
-        let p =
-            Partition { memory, holes: vec![], touched: vec![], messages: vec![], frames: vec![] };
+        let p = Partition::new();
         let d = VnicServer::new(cfg, 1);
         Bench { d, p: [p], now: Time::ZERO, crq_next: 0, ring_next: vec![], tx: vec![], rx: vec![] }
     }

@@ -42,6 +42,29 @@ fn a_frame_lies_in_the_next_buffer_with_its_correlator() {
 }
 
 #[test]
+fn freeing_a_queue_waits_for_what_was_written() {
+    for (call, arguments) in [(hcall::FREE_SUB_CRQ, &[1][..]), (hcall::FREE_CRQ, &[])] {
+        let mut b = up();
+        b.p[0].price = Span::from_us(10);
+        arrived(&mut b, &tcp(500));
+        let written = b.now;
+        assert_eq!(b.call(call, arguments).status, status::SUCCESS);
+        // The frame, the entry, and its first byte.
+        assert_eq!(b.now, written + Span::from_us(30));
+
+        // The frame, whose entry's memory is gone.
+        b = up();
+        b.p[0].price = Span::from_us(10);
+        b.p[0].holes.push(RINGS + 4096);
+        assert_eq!(b.receive(&tcp(500)), RxVerdict::Yes);
+        b.settle();
+        let written = b.now;
+        assert_eq!(b.call(call, arguments).status, status::SUCCESS);
+        assert_eq!(b.now, written + Span::from_us(10));
+    }
+}
+
+#[test]
 fn checksum_flags_say_what_was_found_right() {
     let mut b = up();
     let both = rx::IP_CHKSUM_GOOD | rx::TCP_UDP_CHKSUM_GOOD;

@@ -250,9 +250,60 @@ fn a_large_send_is_cut_and_reported_once() {
     let lengths: Vec<usize> = b.p[0].frames.iter().map(|f| f.1.len()).collect();
     assert_eq!(lengths, [1054, 1054, 1054, 554]);
     assert!(b.p[0].frames.iter().all(|f| verify(&f.1).transport == Check::Good));
-    let d = Tx { mss: U16::new(0), ..d };
-    one(&mut b, d);
-    assert_eq!(b.completions(0), [(0, rc::PARAMETER.into())]);
+    for mss in [0, 1, 63] {
+        one(&mut b, Tx { mss: U16::new(mss), ..d });
+        assert_eq!(b.completions(0), [(0, rc::PARAMETER.into())], "{mss}");
+    }
+    b.audit();
+}
+
+#[test]
+fn a_send_has_no_room_while_completions_wait_for_the_client() {
+    let mut b = Bench::up(Config::POWERVM, 1);
+    let handle = b.tx[0];
+    let room = |b: &Bench| b.d.open_queues(0).find(|q| q.handle == handle).unwrap().room;
+    let d = b.desc(0, &tcp(100), 0).bytes();
+    let all = room(&b);
+    let mut sent = 0;
+    while b.direct(handle, d) == status::SUCCESS {
+        sent += 1;
+        assert!(sent < 10_000, "nothing ends it");
+        b.settle();
+    }
+    assert_eq!((room(&b), b.direct(handle, d)), (0, status::RESOURCE));
+    assert!(b.d.has_waiting(0));
+    // All that the ring holds, and what waits beside it.
+    assert_eq!(b.completions(0).len() as u64 + all, sent);
+    while b.d.has_waiting(0) {
+        // Any call writes what waits.
+        b.call(hcall::VIOCTL, &[vioctl::GET_SESSION_TOKEN]);
+        assert!(!b.completions(0).is_empty());
+    }
+    assert_eq!((room(&b), b.direct(handle, d)), (all, status::SUCCESS));
+    b.audit();
+}
+
+#[test]
+fn what_a_turn_has_no_time_for_comes_in_the_next() {
+    let mut b = Bench::up(Config::POWERVM, 1);
+    let handle = b.tx[0];
+    let d = Tx { mss: U16::new(1000), ..b.desc(0, &partial(3500), CSUM | tx::LSO) };
+    for _ in 0..10 {
+        b.direct(handle, d.bytes());
+    }
+    let sent = |b: &Bench| b.p[0].frames.len();
+    assert!(sent(&b) < 10);
+    while sent(&b) < 37 {
+        let before = sent(&b);
+        b.p[0].most_frames = before + 3;
+        b.at(b.now + Span::from_ms(1));
+        assert_eq!(sent(&b), before + 3);
+        assert!(b.d.next_due().unwrap() <= b.now);
+    }
+    b.p[0].most_frames = usize::MAX;
+    b.settle();
+    assert_eq!(b.completions(0), [(0, 0); 10]);
+    assert!(b.p[0].frames.is_sorted_by_key(|f| f.0), "the wire's time does not go back");
     b.audit();
 }
 

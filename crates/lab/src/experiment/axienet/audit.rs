@@ -13,9 +13,11 @@ pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String>
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::new(o.faults.as_ref());
     b.same("frames out: device sent {}, wire saw {}", n.tx_packets, wire.0);
-    let dropped = ("driver dropped", d.tx_dropped + d.tx_errors);
-    b.less("packets: driver queued {}, device sent {}", [d.tx_queued, n.tx_packets], dropped);
-    let any = ("of packets dropped", if dropped.1 > 0 { ANY } else { 0 });
+    let dropped = d.tx_dropped + d.tx_errors;
+    // The driver has the status of a packet as soon as it is on the chip.
+    let lost = ("driver dropped, or device lost in a reset", dropped + n.tx_lost);
+    b.less("packets: driver queued {}, device sent {}", [d.tx_queued, n.tx_packets], lost);
+    let any = ("of packets dropped", if dropped > 0 { ANY } else { 0 });
     let text = "TX descriptors: driver wrote {}, device used {}";
     b.less(text, [d.tx_descriptors, n.tx_descriptors], any);
     // A halted channel ignores doorbells.
@@ -33,7 +35,7 @@ pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String>
     b.less(text, [n.rx_packets, ended], unknown);
     let unfinished = n.tx_garbled + n.hangs;
     b.never("transmit: given up by the device {}", unfinished);
-    b.none("transmit: cut off in the device {}", n.tx_discarded, d.tx_dropped + d.tx_errors);
+    b.none("transmit: cut off in the device {}", n.tx_discarded, dropped);
     b.none("transmit: dropped or timed out by the driver {}", d.tx_dropped + d.tx_timeouts, ANY);
     b.none("reset: lost by the device {}", n.tx_lost + n.rx_lost + n.rx_unreported, ANY);
     b.none("errors: of DMA {}", n.dma_errors, ANY);

@@ -15,7 +15,7 @@ impl Profile {
     /// Returns one of the values as a choice between models, made by looking at `rows`.
     ///
     /// # Panics
-    /// The system has no such key: a fault of the author of the choice.
+    /// Panics if the system has no such key: a fault of the author of the choice.
     pub fn choice(&self, key: &str, alternatives: &[&str], rows: &[&str]) -> Choice {
         let all = self.all_values();
         let unit = all.keys().iter().find(|k| k.name == key).map_or("", |k| k.unit());
