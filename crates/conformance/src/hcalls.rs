@@ -509,7 +509,7 @@ impl<'a, D: HcallDevice<Port>> Harness<'a, D> {
         self.ports.iter_mut().for_each(|p| p.begin_turn(1));
         self.d.advance(&mut self.ports, self.now);
         let _ = self.ports[0].listen();
-        let (mut cursor, mut taken) = (PollCursor::among(1, 0), 0);
+        let (mut cursor, mut taken) = (PollCursor::among(1), 0);
         while step(self.d, &mut self.ports, 0, self.now, &mut cursor, self.callbacks).is_some() {
             taken += 1;
         }

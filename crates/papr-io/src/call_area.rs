@@ -194,11 +194,11 @@ impl CallArea {
 
     // ---- the server's side ----
 
-    /// Returns the first CPU, from this one on, whose call waits for its answer.
-    pub(super) fn next_caller(&self, from: usize) -> Option<usize> {
-        let states = self.0.half_words(HEAD + from * SLOT + STATE, SLOT, CPUS.saturating_sub(from));
+    /// Returns a bit for each CPU whose call waits for its answer.
+    pub(super) fn callers(&self) -> u64 {
+        let states = self.0.half_words(HEAD + STATE, SLOT, CPUS);
         let waits = |s: &AtomicU32| matches!(s.load(Ordering::Acquire), ASKED | WAITED);
-        states.enumerate().find(|(_, s)| waits(s)).map(|(n, _)| from + n)
+        states.zip(0..).fold(0, |all, (s, cpu)| all | u64::from(waits(s)) << cpu)
     }
 
     pub(super) fn pending_call(&self, cpu: usize) -> Option<(Hcall, [u64; 9])> {

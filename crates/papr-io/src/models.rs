@@ -187,6 +187,28 @@ fn posted_sends_come_whole_and_in_order_while_there_is_room() {
 }
 
 #[test]
+fn sends_posted_before_a_call_are_before_the_end_that_is_noted_after_it() {
+    model(3, || {
+        let area = area();
+        let queue = SendQueue { handle: 5, buffers: false, room: 0 };
+        area.publish_row(0, Some((queue, 1)));
+        let guest = thread::spawn({
+            let area = area.clone();
+            move || {
+                let a = [0, 5, 0, 0, 0, 0, 0, 0, 0];
+                let mut counts = [(0, 0); SEND_QUEUES];
+                assert!(area.post(&mut counts, 0, hcall::SEND_SUB_CRQ, &a, &[]));
+                assert!(area.begin_call(0, hcall::FREE_CRQ, &a));
+            }
+        });
+        if area.pending_call(0).is_some() {
+            assert!(area.has_sends_before(area.end_of_sends()));
+        }
+        guest.join().unwrap();
+    });
+}
+
+#[test]
 fn the_credit_of_a_queue_is_never_taken_for_another() {
     model(3, || {
         let area = area();

@@ -3,8 +3,8 @@
 //! A DMA goes through the table page by page and is checked whole before any of it is made. A
 //! partition without a guest reaches nothing.
 //!
-//! [`step`] passes one call to the device: posted sends first, then the CPUs' calls. The device
-//! always sees its interrupts enabled: masks are applied here ([`irq_masks`]), so a guest's
+//! [`step`] passes one call to the device: the sends posted before the CPUs' calls, then those. The
+//! device always sees its interrupts enabled: masks are applied here ([`irq_masks`]), so a guest's
 //! "disable" becomes an "enable", and a registration is followed by one.
 
 use super::call_area::CallArea;
@@ -26,7 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::JoinHandle;
 use std::{collections::VecDeque, fs::File, net::Shutdown, os::unix::net::UnixStream};
 
-/// The most bytes of a guest's memory: 255 guests together leave the process half of its addresses.
+/// The most bytes of a guest's memory: 16 guests together leave the process most of its addresses.
 /// Sparse memory of any length costs its owner nothing.
 const MAX_MEMORY: usize = 1 << 38;
 
@@ -66,6 +66,9 @@ pub struct Guest {
     copied: Option<(Iova, usize)>,
     /// Handle of each row with the number of its descriptors that are done.
     done: [(u64, u64); SEND_QUEUES],
+    /// A bit for each CPU whose call comes next, and the end of the sends that come before.
+    callers: u64,
+    earlier: u64,
     /// The device has entries for which a queue had no room.
     entries_pending: bool,
     /// Posted sends that are done, and of those refused.
@@ -166,6 +169,8 @@ impl Guest {
             array: [[0; DESCRIPTOR]; MAX_INDIRECT as usize],
             copied: None,
             done: [(0, 0); SEND_QUEUES],
+            callers: 0,
+            earlier: 0,
             entries_pending: false,
             posted: (0, 0),
         };
@@ -285,26 +290,30 @@ impl Guest {
         if self.mapping.is_some() {
             return None;
         }
-        let pending = |g: &Guest, from| {
-            let cpu = g.area.next_caller(from)?;
-            g.area.pending_call(cpu).map(|(call, a)| (cpu, call, a))
-        };
-        let found = if self.area.has_sends() { None } else { pending(self, cursor.cpu) };
-        // Sends posted before that call are visible now at the latest.
-        if self.area.has_sends() {
-            cursor.sends = cursor.sends.checked_sub(1)?;
-            let (call, a) = self.area.next_send(&mut self.array)?;
-            let n = send_ring::descriptors(call.0, &a).unwrap_or(0);
-            if let Some(row) = self.done.iter_mut().find(|row| row.0 == a[1] && row.0 != 0) {
-                row.1 = row.1.wrapping_add(n as u64);
-            }
-            self.copied =
-                (call.0 == hcall::SEND_SUB_CRQ_INDIRECT).then_some((Iova(a[2]), n * DESCRIPTOR));
-            return Some((None, call, a));
+        if self.callers == 0 && !std::mem::replace(&mut cursor.noted, true) {
+            self.callers = self.area.callers();
+            // Sends posted before those calls are visible now at the latest.
+            self.earlier = self.area.end_of_sends();
         }
-        let (cpu, call, a) = found?;
-        cursor.cpu = cpu + 1;
-        Some((Some(cpu), call, a))
+        while self.callers != 0 && !self.area.has_sends_before(self.earlier) {
+            let cpu = self.callers.trailing_zeros() as usize;
+            self.callers &= self.callers - 1;
+            if let Some((call, a)) = self.area.pending_call(cpu) {
+                return Some((Some(cpu), call, a));
+            }
+        }
+        if !self.area.has_sends() {
+            return None;
+        }
+        cursor.sends = cursor.sends.checked_sub(1)?;
+        let (call, a) = self.area.next_send(&mut self.array)?;
+        let n = send_ring::descriptors(call.0, &a).unwrap_or(0);
+        if let Some(row) = self.done.iter_mut().find(|row| row.0 == a[1] && row.0 != 0) {
+            row.1 = row.1.wrapping_add(n as u64);
+        }
+        self.copied =
+            (call.0 == hcall::SEND_SUB_CRQ_INDIRECT).then_some((Iova(a[2]), n * DESCRIPTOR));
+        Some((None, call, a))
     }
 
     /// Updates the masks after a registration. Returns the call that enables the interrupt in the
@@ -392,23 +401,19 @@ impl Guest {
     }
 }
 
-/// The position in one pass over a guest's calls, which takes one call of each CPU and a share of
-/// the posted sends that a ring holds.
+/// The rest of one pass over a guest's calls: a share of the posted sends that a ring holds, and
+/// the calls that an earlier pass left, then one of each CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct PollCursor {
     sends: usize,
-    cpu: usize,
+    /// The CPUs that wait have been noted in this pass.
+    noted: bool,
 }
 
 impl PollCursor {
-    /// Begins a pass at a CPU of one of `guests` guests, which share a ring's worth of sends.
-    pub fn among(guests: usize, cpu: usize) -> PollCursor {
-        PollCursor { sends: (SENDS / guests.max(1)).max(1), cpu }
-    }
-
-    /// Returns the CPU whose call comes next, for the next turn if this one has to end.
-    pub const fn cpu(&self) -> usize {
-        self.cpu
+    /// Begins a pass over one of `guests` guests, which share a ring's worth of sends.
+    pub fn among(guests: usize) -> PollCursor {
+        PollCursor { sends: (SENDS / guests.max(1)).max(1), noted: false }
     }
 }
 
@@ -611,7 +616,7 @@ impl<W: Observer> Partition<W> {
         self.guest
             .as_ref()
             .filter(|g| g.mapping.is_none())
-            .is_some_and(|g| g.area.has_sends() || g.area.next_caller(0).is_some())
+            .is_some_and(|g| g.area.has_sends() || g.area.callers() != 0)
     }
 
     /// Announces that the server is about to sleep, or is awake.

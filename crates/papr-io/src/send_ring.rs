@@ -4,7 +4,8 @@
 //! The server publishes a row for each handle: the total of descriptors that may ever be posted for
 //! it (those done and those with room now). The plug-in posts within that, with a copy of the
 //! array, and forwards all other sends. The ring has one writer, under the plug-in's lock, and one
-//! reader, who takes no call before it has seen the ring empty: a call comes after earlier sends.
+//! reader. A call comes after earlier sends: the reader notes where the ring ends after it has seen
+//! the call, and takes it when it has got there, whatever is posted meanwhile.
 //! Handles are not reused. A posted send is lost, and counted as refused, if its session ends
 //! first, or if a guest posts and forwards for one queue from two CPUs at once.
 
@@ -99,10 +100,19 @@ impl CallArea {
 
     // ---- the server's side ----
 
+    /// Returns the place behind the sends that are there.
+    pub(super) fn end_of_sends(&self) -> u64 {
+        self.word(TAIL).load(Ordering::Acquire)
+    }
+
+    /// Returns true if the ring has sends before this place. An impossible one has none.
+    pub(super) fn has_sends_before(&self, end: u64) -> bool {
+        (1..=SENDS as u64).contains(&end.wrapping_sub(self.load(HEAD_OF_RING)))
+    }
+
     /// Returns true if the ring has sends. An impossible tail counts as an empty ring.
     pub(super) fn has_sends(&self) -> bool {
-        let tail = self.word(TAIL).load(Ordering::Acquire);
-        (1..=SENDS as u64).contains(&tail.wrapping_sub(self.load(HEAD_OF_RING)))
+        self.has_sends_before(self.end_of_sends())
     }
 
     /// Takes the next send and writes its descriptors to `array`.

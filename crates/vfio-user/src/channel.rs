@@ -14,6 +14,7 @@ use doorbell_hal::fail_if;
 use doorbell_host_io::shared::reaper::{self, Reaped};
 use doorbell_host_io::shared::{Received, keep_harmless};
 use rustix::event::PollFlags;
+use rustix::io::Errno as SystemError;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -42,8 +43,9 @@ impl Default for Limits {
 
 /// Bytes asked for in one read.
 const CHUNK: usize = 1 << 16;
-/// The most bytes of requests queued during a DMA by message.
+/// The most bytes of requests queued during a DMA by message. A descriptor counts as so many.
 const MAX_WAITING: usize = 8 * MAX_MESSAGE;
+const DESCRIPTOR: usize = MAX_WAITING / 64;
 
 /// The reason for the end of a connection.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +90,13 @@ pub(super) struct Message {
     pub(super) header: Header,
     pub(super) body: Vec<u8>,
     pub(super) fds: Vec<Received>,
+}
+
+impl Message {
+    /// Returns what it counts while it waits, in bytes.
+    fn weight(&self) -> usize {
+        HEADER + self.body.len() + self.fds.len() * DESCRIPTOR
+    }
 }
 
 /// One client's connection.
@@ -162,7 +171,7 @@ impl Channel {
             return Err(gone);
         }
         if let Some(m) = self.waiting.pop_front() {
-            self.waiting_bytes -= HEADER + m.body.len();
+            self.waiting_bytes -= m.weight();
             return Ok(Some(m));
         }
         let Some(m) = self.message()? else { return Ok(None) };
@@ -344,7 +353,7 @@ impl Channel {
                 return Err(ConnectionError::protocol("a reply to another request than was made"));
             }
             self.messages += 1;
-            self.waiting_bytes += HEADER + m.body.len();
+            self.waiting_bytes += m.weight();
             if self.waiting_bytes > MAX_WAITING {
                 return Err(ConnectionError::protocol(
                     "too many requests while a DMA is under way",
@@ -374,8 +383,8 @@ pub fn is_later(e: &io::Error) -> bool {
 ///
 /// # Errors
 /// As recvmsg(2); also if there are more descriptors than one message may have, or one that is
-/// neither an eventfd nor memory. `ResourceBusy` if there are any while the [`reaper`] has no room
-/// for them; they wait in the socket.
+/// neither an eventfd nor memory; EMFILE if this process may open no more. `ResourceBusy` if there
+/// are any while the [`reaper`] has no room for them; they wait in the socket.
 pub fn receive_with_fds(
     socket: impl AsFd,
     into: &mut [u8],
@@ -398,8 +407,10 @@ pub fn receive_with_fds(
             keep_harmless(new, fds)?;
         }
     }
-    let surplus = fds.len() - before > MAX_FDS || got.flags.contains(ReturnFlags::CTRUNC);
-    if surplus { Err(too_many_fds()) } else { Ok(got.bytes) }
+    fail_if(fds.len() - before > MAX_FDS, too_many_fds())?;
+    // There was space for all that a message may have.
+    fail_if(got.flags.contains(ReturnFlags::CTRUNC), io::Error::from(SystemError::MFILE))?;
+    Ok(got.bytes)
 }
 
 /// Sends bytes with at most 253 file descriptors. Returns the number of bytes taken.

@@ -161,7 +161,7 @@ pub(super) struct Server<T> {
 
 /// Returns true if a client may be accepted, which none is before `rests_until`.
 fn may_accept<T: Transport>(t: &T, rests_until: Option<Time>, clock: &Clock) -> bool {
-    rests_until.is_none_or(|then| clock.now() >= then) && t.listens() && reaper::has_room()
+    rests_until.is_none_or(|then| clock.now() >= then) && t.listens() && reaper::may_accept()
 }
 
 impl<T: Transport> Server<T> {

@@ -63,8 +63,6 @@ pub(super) struct Hcalls<D> {
     adapter: Adapter,
     device: D,
     ports: Vec<Port>,
-    /// The CPU of each guest whose call comes next.
-    next_cpus: Vec<usize>,
     /// Connections that have not introduced themselves, the oldest first.
     newcomers: Vec<Newcomer>,
     /// The end of the rest after a slow check.
@@ -103,7 +101,6 @@ impl<D: Backend> Hcalls<D> {
             adapter,
             device,
             ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
-            next_cpus: vec![0; partitions],
             newcomers: Vec::new(),
             greets_from: Time::ZERO,
             came: false,
@@ -120,23 +117,18 @@ impl<D: Backend> Hcalls<D> {
         self.ports.iter().filter(|p| p.connected()).count()
     }
 
-    /// Answers the pending calls of a partition, one of each CPU; all of them, or for a share of a
-    /// turn. Returns true if there was any.
+    /// Answers the pending calls of a partition, and carries out posted sends, for a share of a
+    /// turn; with `all` whatever of it is spent. Returns true if there was any.
     fn answer(&mut self, i: usize, clock: &Clock, all: bool) -> bool {
-        let guests = self.connected_guests();
-        let first = if all { 0 } else { self.next_cpus[i] };
-        let (mut any, mut cursor) = (false, PollCursor::among(guests, first));
+        let (mut any, mut cursor) = (false, PollCursor::among(self.connected_guests()));
         let (device, ports) = (&mut self.device, &mut self.ports);
-        self.next_cpus[i] = loop {
-            if !all && ports[i].is_spent() {
-                break cursor.cpu();
-            }
+        while all || !ports[i].is_spent() {
             let call = step(device, ports, i, clock.now(), &mut cursor, &D::CALLBACKS);
-            let Some(call) = call else { break 0 };
+            let Some(call) = call else { break };
             any = true;
             let known = self.adapter.calls.iter().position(|(c, _)| *c == call.0);
             self.made[known.unwrap_or(self.adapter.calls.len())] += 1;
-        };
+        }
         any
     }
 
@@ -226,7 +218,7 @@ impl<D: Backend> Transport for Hcalls<D> {
             let heard = port.flush().and_then(|()| if listens { port.listen() } else { Ok(()) });
             if let Err(gone) = heard {
                 c.notice(format_args!("partition {i}: {gone}"));
-                // Posted calls are completed first.
+                // What was posted goes first, a share of it: the rest is lost with the guest.
                 self.answer(i, clock, true);
                 self.ports[i].disconnect();
                 self.device.let_go(&mut self.ports, i, now, self.adapter.unit.address);

@@ -305,8 +305,8 @@ fn beside_ours(rig: &mut Rig) {
         Case::of("received in bursts of 16, 1514 bytes", Way::Receive, 1514, 16),
         Case::of("answered one by one, 98 bytes", Way::Answer, 98, 1),
     ];
-    // A pool of 512 is filled up when more than an eighth of it is gone. Of both drivers' pools up to
-    // that many may be gone when a case begins, or when it ends.
+    // A pool of 512 is filled up when more than an eighth of it is gone. Of both drivers' pools up
+    // to that many may be gone when a case begins, or when it ends.
     const GONE: i64 = 2 * 65;
     let rows = [
         Row::same("H_SEND_LOGICAL_LAN", &["hcall_send"]),

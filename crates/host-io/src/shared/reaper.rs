@@ -5,8 +5,9 @@
 //! So a server leaves to the closers its connections, and descriptors that it does not know.
 //! [`Guard`](super::Guard) ends their waits each millisecond. A wait that no signal ends costs a
 //! closer, and while more than 256 descriptors wait, [`has_room`] tells the server to take no more.
-//! Memory takes long to free, but not for ever; one more thread does that. Memory that finds its
-//! queue full is freed in place.
+//! Memory takes long to free, but not for ever; one more thread does that. While more than 16 wait
+//! for it, [`may_accept`] holds off newcomers; those who are there, and are dropped together, find
+//! room for 64. Memory that finds its queue full is freed in place.
 //!
 //! The threads start at the first use, or by [`start`], and never end.
 
@@ -24,8 +25,10 @@ use std::{fmt, io};
 /// Descriptors that may wait for a closer. A message brings up to 253 more, and each connection
 /// one.
 const ROOM: usize = 256;
-/// Values that may wait to be freed.
-const FREED: usize = 16;
+/// Values that may wait to be freed, and while clients are accepted. Each guest has one, and each
+/// newcomer two.
+const FREED: usize = 64;
+const FREED_FOR_CLIENTS: usize = 16;
 
 static CLOSERS: Queue = Queue::new("closer", 4);
 static FREER: Queue = Queue::new("memory", 1);
@@ -103,6 +106,11 @@ pub fn start() -> io::Result<()> {
 /// no message with descriptors.
 pub fn has_room() -> bool {
     waiting() <= ROOM
+}
+
+/// Returns true if there is also little memory to be freed. A server accepts no client otherwise.
+pub fn may_accept() -> bool {
+    has_room() && FREER.held() <= FREED_FOR_CLIENTS
 }
 
 /// Returns the number of descriptors that wait to be closed.

@@ -107,7 +107,12 @@ impl Bench {
 
     /// Lets the server poll once. Returns the calls that the device saw.
     fn poll(&mut self) -> Vec<(u64, u64, u8)> {
-        let mut cursor = PollCursor::among(1, 0);
+        self.pass_among(1)
+    }
+
+    /// Lets the server poll once, as one of so many guests.
+    fn pass_among(&mut self, guests: usize) -> Vec<(u64, u64, u8)> {
+        let mut cursor = PollCursor::among(guests);
         while step(&mut self.d, &mut self.ports, 0, Time::ZERO, &mut cursor, &CALLBACKS).is_some() {
         }
         publish_credits(&mut self.d, &mut self.ports, 0, Time::ZERO, &CALLBACKS);
@@ -116,6 +121,8 @@ impl Bench {
 }
 
 const DONE: LocalResult = LocalResult::Answered(Answer::Status(0));
+/// Arguments of H_SEND_SUB_CRQ.
+const SEND: [u64; 5] = [HANDLE, u64::MAX, 0, 0, 0];
 
 #[test]
 fn what_was_posted_comes_before_what_is_asked_with_its_array_as_it_was() {
@@ -128,8 +135,8 @@ fn what_was_posted_comes_before_what_is_asked_with_its_array_as_it_was() {
     assert_eq!(b.answer(indirect, &[HANDLE, 0x1040, 2]), DONE);
     b.memory.write(64, &[9; 64]);
     assert_eq!(b.answer(hcall::FREE_CRQ, &[]), LocalResult::Forward);
-    assert_eq!(b.answer(direct, &[HANDLE, u64::MAX, 0, 0, 0]), DONE);
-    assert_eq!(b.answer(direct, &[HANDLE, u64::MAX, 0, 0, 0]), LocalResult::Forward, "no room");
+    assert_eq!(b.answer(direct, &SEND), DONE);
+    assert_eq!(b.answer(direct, &SEND), LocalResult::Forward, "no room");
     let seen = b.poll();
     assert_eq!(
         seen,
@@ -225,15 +232,34 @@ fn guests_share_the_sends_of_a_pass() {
     b.d.room = Some(400);
     b.poll();
     for _ in 0..400 {
-        assert_eq!(b.answer(hcall::SEND_SUB_CRQ, &[HANDLE, u64::MAX, 0, 0, 0]), DONE);
+        assert_eq!(b.answer(hcall::SEND_SUB_CRQ, &SEND), DONE);
     }
     let mut passes = Vec::new();
     while b.ports[0].has_calls() {
-        let mut cursor = PollCursor::among(4, 0);
-        while step(&mut b.d, &mut b.ports, 0, Time::ZERO, &mut cursor, &CALLBACKS).is_some() {}
-        passes.push(std::mem::take(&mut b.d.calls).len());
+        passes.push(b.pass_among(4).len());
     }
     assert_eq!(passes, [128, 128, 128, 16], "a quarter of the ring each");
+}
+
+#[test]
+fn a_call_is_answered_however_many_sends_are_posted_behind_it() {
+    let mut b = Bench::new(VNIC);
+    b.d.room = Some(u64::MAX);
+    b.poll();
+    let fill = |b: &Bench| while b.answer(hcall::SEND_SUB_CRQ, &SEND) == DONE {};
+    fill(&b);
+    assert!(b.adapter.take_answer(5).is_none(), "the last send found the ring full, and waits");
+    let sends = |seen: Vec<(u64, u64, u8)>| seen.iter().filter(|c| c.1 == HANDLE).count();
+    for pass in 1..4 {
+        assert_eq!(sends(b.pass_among(4)), 128, "pass {pass}");
+        for _ in 0..128 {
+            assert_eq!(b.answer(hcall::SEND_SUB_CRQ, &SEND), DONE);
+        }
+        assert!(b.adapter.take_answer(5).is_none(), "a send posted before it is left");
+    }
+    assert_eq!(sends(b.pass_among(4)), 129);
+    assert!(b.adapter.take_answer(5).is_some());
+    assert!(b.ports[0].has_calls(), "the later ones are left");
 }
 
 #[test]

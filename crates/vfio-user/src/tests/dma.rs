@@ -6,6 +6,7 @@ use crate::message::{Dma, HEADER, Header, command};
 use doorbell_host_io::shared::{Window, memfd};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -307,4 +308,28 @@ fn slow_replies_share_the_patience_of_a_turn() {
     }
     assert!(peer.join().unwrap() <= 2, "not each of them has its own");
     assert!(gone.is_some_and(|gone| gone.to_string().contains("timed out")));
+}
+
+#[test]
+fn requests_that_wait_hold_few_descriptors() {
+    let ends = |requests: usize| {
+        let (mut f, mut c) = connected();
+        c.enable(&mut f);
+        c.map(&mut f, BASE, 0x10000, RW, None).unwrap();
+        for (r, v) in [(toy::FROM, BASE), (toy::TO, BASE), (toy::LEN, 64)] {
+            c.set(&mut f, r, v);
+        }
+        f.with_device(|_, port| port.channel.as_mut().unwrap().patience = PATIENCE);
+        c.send(command::REGION_WRITE, 0, &[&go(), &1u64.to_le_bytes()], &[]);
+        let (file, _) = memory(4096);
+        let fds = [file.as_fd(); 16];
+        (0..requests).for_each(|_| c.send(command::DEVICE_RESET, 0, &[], &fds));
+        loop {
+            if let Err(gone) = c.serve(&mut f) {
+                break gone.to_string();
+            }
+        }
+    };
+    assert!(ends(3).contains("timed out"), "the DMA is not answered");
+    assert!(ends(4).contains("too many requests"));
 }
