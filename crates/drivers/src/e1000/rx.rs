@@ -146,7 +146,7 @@ impl RxRing {
     }
 
     /// Takes descriptor `i`, which is done, and passes up the frame that it completes. Returns
-    /// false if it is a part of a frame that is not complete: such are few, so that a poll ends.
+    /// false if it has a part of a frame that is not complete: such are few, so that a poll ends.
     fn receive<H: Host, S: Sink>(&mut self, h: &mut H, i: u32, d: Rx, up: &mut S) -> bool {
         let end = d.status & Rx::EOP != 0;
         let len = u32::from(d.length.get()).min(self.config.rx_buffer);
@@ -158,6 +158,11 @@ impl RxRing {
             self.discarding = !end;
             self.drop_chain(h);
             // The buffer stays mapped, and is posted again.
+            self.buffers[i as usize] = Some(mapped);
+            return true;
+        }
+        if !end && len == 0 {
+            // No part of the frame.
             self.buffers[i as usize] = Some(mapped);
             return true;
         }

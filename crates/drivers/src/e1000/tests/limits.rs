@@ -161,6 +161,21 @@ fn a_frame_of_four_bytes_is_only_an_fcs() {
 }
 
 #[test]
+fn descriptors_without_data_are_no_pieces_of_a_frame() {
+    let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| c.rx_buffer = 256);
+    let mut up = Up::default();
+    for (i, len, status) in [(0, 0, 0), (1, 256, 0), (2, 0, 0), (3, 100, l::Rx::EOP)] {
+        arrive(&mut h, i, len, status, 0);
+    }
+    (4..80).for_each(|i| arrive(&mut h, i, 0, 0, 0));
+    let _ = nic.poll(&mut h, 64, &mut up);
+    let lens: Vec<Vec<_>> =
+        up.received.iter().map(|(p, _)| p.pieces().map(|q| q.len).collect()).collect();
+    assert_eq!(lens, [vec![256, 96]]);
+    assert_eq!(h.device.last(reg::RDT), Some(65 - 2), "they count against the budget");
+}
+
+#[test]
 fn a_tag_comes_up_if_the_device_stripped_one() {
     for (vlan, status, tag) in
         [(true, l::Rx::VP, Some(0x6005)), (true, l::Rx::IXSM, None), (false, l::Rx::VP, None)]
