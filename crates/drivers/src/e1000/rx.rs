@@ -152,17 +152,14 @@ impl RxRing {
         let len = u32::from(d.length.get()).min(self.config.rx_buffer);
         let Some(mapped) = self.buffers[i as usize].take() else { return false };
         let bad = d.errors & Rx::FRAME_ERRORS != 0;
-        if self.discarding || (end && bad) || self.frags.len() >= MAX_FRAGS {
+        // A descriptor that the device passed over, and not a part of a frame.
+        let empty = !end && len == 0;
+        if self.discarding || empty || (end && bad) || self.frags.len() >= MAX_FRAGS {
             self.stats.rx_errors += u64::from(end && bad);
             self.stats.rx_malformed += u64::from(end && !bad);
             self.discarding = !end;
             self.drop_chain(h);
             // The buffer stays mapped, and is posted again.
-            self.buffers[i as usize] = Some(mapped);
-            return true;
-        }
-        if !end && len == 0 {
-            // No part of the frame.
             self.buffers[i as usize] = Some(mapped);
             return true;
         }
