@@ -50,7 +50,8 @@ def _size(points: Sequence[str], cores: int) -> int:
         began = time.process_time()
         _commands.point(some, jobs=1)
         spent = time.process_time() - began
-        if spent > LEAST / 4:
+        # The workers wait meanwhile. Of points that take long, a few tell enough.
+        if spent > LEAST / 4 or (spent > LEAST / 20 and n >= 8):
             size = max(1, round(n * LEAST / spent))
             chunks = len(points) // size // cores * cores
             return -(-len(points) // chunks) if chunks else size
