@@ -93,4 +93,40 @@ code=0
 (sources_of forky) || code=$?
 is "a role that is another suite's" 3 $code
 
+
+# A mirror that has no packages for one of its lists: the script begins anew.
+cat >"$work/bin/apt-get" <<'END'
+#!/bin/sh
+case $* in
+    *indextargets*) echo trixie ;;
+    *install* | *download*) grep -q "$POOL main$" "${APT_CONFIG%/*}/sources.list" ;;
+esac
+END
+mkdir -p "$work/tools/guest"
+ln -s "$PWD/tools/lib.sh" "$work/tools/"
+ln -s "$PWD/tools/guest/apt.sh" "$work/tools/guest/"
+cat >"$work/tools/guest/x" <<'END'
+set -eu
+. "$(dirname "$0")/apt.sh"
+mirror=m machine= apt=$1/apt archives=0
+mkdir -p "$apt/etc"
+: >"$apt/suites"
+suite trixie amd64
+suite trixie-backports amd64
+update amd64
+unpack() { sed "s/.* m //" "$apt/etc/sources.list"; }
+"$2" "$1/out" a package
+END
+for how in get only; do
+    fetched() {
+        POOL=$1 RETRY_PAUSES=' ' PATH=$work/bin:$PATH \
+            sh "$work/tools/guest/x" "$work/a b" $how 2>/dev/null
+    }
+    is "$how: packages" "trixie main
+trixie-backports main" "$(fetched trixie)"
+    is "$how: packages of the release before" "stable main
+trixie-backports main" "$(fetched stable)"
+    is "$how: no packages" '' "$(fetched none || :)"
+done
+
 echo "tools: retry, step, mirror and suites hold" >&2

@@ -13,6 +13,9 @@ umask 022
 codename=trixie role=stable
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
+# The arguments of the script that reads this.
+argument_1=${1-} argument_2=${2-} argument_3=${3-}
+
 say() { echo "guest: $*" >&2; }
 
 # The mirror of Debian itself, not of its security suite or of another vendor: known by the Release
@@ -115,8 +118,9 @@ END
     export APT_CONFIG
     # Each once, and then again with pauses.
     pauses=${RETRY_PAUSES:-5 15 45}
+    others=${GUEST_OTHERS:-none $codename $codename-backports}
     for RETRY_PAUSES in ' ' "$pauses"; do
-        for other in none "$codename" "$codename-backports"; do
+        for other in $others; do
             sed "s, $other main$, $role${other#"$codename"} main," "$apt/suites" \
                 >"$apt/etc/sources.list"
             cmp -s "$apt/suites" "$apt/etc/sources.list" && [ "$other" != none ] && continue
@@ -145,6 +149,28 @@ next_archives() {
     mkdir -p "$debs/partial"
 }
 
+# download COMMAND...: runs a download. The pool of a mirror, too, may be behind the lists of a new
+# release for days, in some architectures; so if it fails, all begins anew with the suites' other
+# directories, which may have the release before. Versions may have been chosen by the lists.
+download() {
+    more='' past=''
+    for listed in $others; do
+        [ -z "$past" ] || more="$more $listed"
+        [ "$listed" != "$other" ] || past=yes
+    done
+    pauses=$RETRY_PAUSES
+    [ -z "$more" ] || RETRY_PAUSES=' '
+    if retry "guest: apt-get" "$@"; then
+        RETRY_PAUSES=$pauses
+        return 0
+    fi
+    [ -n "$more" ] || return 1
+    say "beginning anew with other directories of the suites"
+    rm -rf "$apt"/archives-*
+    GUEST_OTHERS=$more exec sh "$0" "$argument_1" ${argument_2:+"$argument_2"} \
+        ${argument_3:+"$argument_3"}
+}
+
 unpack() {
     mkdir -p "$1"
     for deb in "$debs"/*.deb; do
@@ -156,7 +182,7 @@ get() {
     into=$1
     shift
     next_archives
-    retry "guest: apt-get" apt-get -q -y -o "Dir::Cache::archives=$debs" --download-only install \
+    download apt-get -q -y -o "Dir::Cache::archives=$debs" --download-only install \
         "$@"
     unpack "$into"
 }
@@ -165,7 +191,8 @@ only() {
     into=$1
     shift
     next_archives
-    (cd "$debs" && retry "guest: apt-get" apt-get -q download "$@")
+    # shellcheck disable=SC2016 # for the inner shell
+    download sh -c 'cd "$1" && shift && exec apt-get -q download "$@"' sh "$debs" "$@"
     unpack "$into"
 }
 # Merged /usr: what packages put into /lib lands in /usr/lib.
