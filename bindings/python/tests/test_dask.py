@@ -237,20 +237,28 @@ async def serve_ssh(ssh):
     """Runs the commands of who has the key in `ssh`, on a free port of the loopback interface."""
     import asyncssh
 
+    async def copy(source, to):
+        while part := await source.read(4096):
+            to.write(part)
+
     async def run(process):
         child = await asyncio.create_subprocess_shell(
-            process.command,
+            f"exec {process.command}",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        await process.redirect(stdout=child.stdout, stderr=child.stderr)
         try:
+            # The channel ends with the exit, and the connection if more is written then.
+            await asyncio.gather(
+                copy(child.stdout, process.stdout), copy(child.stderr, process.stderr)
+            )
             process.exit(await child.wait())
         finally:
             # A cluster that closes its connection means the end of what it started.
             if child.returncode is None:
                 child.terminate()
+                await child.wait()
 
     for key in ("host", "user"):
         made = asyncssh.generate_private_key("ssh-ed25519")
@@ -273,6 +281,16 @@ async def serve_ssh(ssh):
     return server
 
 
+async def end(server):
+    """Ends the server, and what it still runs."""
+    server.close()
+    await server.wait_closed()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
 @pytest.fixture
 def home(tmp_path):
     """The home directory of a user who reaches this machine by SSH under the name `here`."""
@@ -283,8 +301,7 @@ def home(tmp_path):
     thread.start()
     server = asyncio.run_coroutine_threadsafe(serve_ssh(ssh), loop).result()
     yield ssh.parent
-    loop.call_soon_threadsafe(server.close)
-    asyncio.run_coroutine_threadsafe(server.wait_closed(), loop).result()
+    asyncio.run_coroutine_threadsafe(end(server), loop).result()
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
