@@ -152,6 +152,7 @@ next_archives() {
 # download COMMAND...: runs a download. The pool of a mirror, too, may be behind the lists of a new
 # release for days, in some architectures; so if it fails, all begins anew with the suites' other
 # directories, which may have the release before. Versions may have been chosen by the lists.
+# GUEST_OTHERS tells the new run which names are left to try.
 download() {
     more='' past=''
     for listed in $others; do

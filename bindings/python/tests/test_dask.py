@@ -124,7 +124,6 @@ def test_a_killed_client_goes_on_where_it_was(client, tmp_path, whole):
     script = f"""
 from distributed import Client
 import doorbell
-from doorbell import _dask
 client = Client({client.scheduler.address!r})
 doorbell.sweep("mlx5-pktgen-64", {{"traffic.burst": range(1, 41), "driver.mpwqe": [False, True]}},
     set={SHORT!r}, client=client, out="out", chunk=2)

@@ -117,10 +117,10 @@ impl<D: Backend> Hcalls<D> {
         self.ports.iter().filter(|p| p.connected()).count()
     }
 
-    /// Answers the pending calls of a partition, and carries out posted sends, for a share of a
-    /// turn; with `all` whatever of it is spent. Returns true if there was any.
-    fn answer(&mut self, i: usize, clock: &Clock, all: bool) -> bool {
-        let (mut any, mut cursor) = (false, PollCursor::among(self.connected_guests()));
+    /// Answers the pending calls of one of `guests` partitions, and carries out posted sends, for a
+    /// share of a turn; with `all` whatever of it is spent. Returns true if there was any.
+    fn answer(&mut self, i: usize, guests: usize, clock: &Clock, all: bool) -> bool {
+        let (mut any, mut cursor) = (false, PollCursor::among(guests));
         let (device, ports) = (&mut self.device, &mut self.ports);
         while all || !ports[i].is_spent() {
             let call = step(device, ports, i, clock.now(), &mut cursor, &D::CALLBACKS);
@@ -132,8 +132,8 @@ impl<D: Backend> Hcalls<D> {
         any
     }
 
-    fn answer_each(&mut self, clock: &Clock, all: bool) -> bool {
-        (0..self.ports.len()).fold(false, |any, i| self.answer(i, clock, all) | any)
+    fn answer_each(&mut self, guests: usize, clock: &Clock, all: bool) -> bool {
+        (0..self.ports.len()).fold(false, |any, i| self.answer(i, guests, clock, all) | any)
     }
 
     /// Connects the newcomers that have introduced themselves, each to a partition without a guest.
@@ -190,7 +190,7 @@ impl<D: Backend> Transport for Hcalls<D> {
     fn serve(&mut self, clock: &Clock, _: &ServeContext) -> bool {
         let guests = self.connected_guests();
         self.ports.iter_mut().for_each(|p| p.begin_turn(guests));
-        let any = self.answer_each(clock, false);
+        let any = self.answer_each(guests, clock, false);
         let now = clock.now();
         if any {
             self.called = now;
@@ -219,7 +219,7 @@ impl<D: Backend> Transport for Hcalls<D> {
             if let Err(gone) = heard {
                 c.notice(format_args!("partition {i}: {gone}"));
                 // What was posted goes first, a share of it: the rest is lost with the guest.
-                self.answer(i, clock, true);
+                self.answer(i, self.connected_guests(), clock, true);
                 self.ports[i].disconnect();
                 self.device.let_go(&mut self.ports, i, now, self.adapter.unit.address);
             }
@@ -301,6 +301,6 @@ impl<D: Backend> Transport for Hcalls<D> {
     }
 
     fn close(&mut self, clock: &Clock) {
-        self.answer_each(clock, true);
+        self.answer_each(self.connected_guests(), clock, true);
     }
 }
