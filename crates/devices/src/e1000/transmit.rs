@@ -355,10 +355,10 @@ impl E1000 {
             bytes[14..16].copy_from_slice(&((d.high >> 48) as u16).to_be_bytes());
         }
         if !packet.large && word & tx_word::IFCS == 0 {
-            // The driver's own FCS comes last. A frame with a wrong one gets no further than the
-            // next station.
+            // The driver's own FCS comes last. A frame with a wrong one, or of nothing else, gets
+            // no further than the next station.
             let body = bytes.len().saturating_sub(FCS);
-            if bytes.len() < FCS || bytes[body..] != ethernet::fcs(&bytes[..body]) {
+            if body == 0 || bytes[body..] != ethernet::fcs(&bytes[..body]) {
                 self.counters.tx_discarded += 1;
                 self.spare.push(bytes);
                 return;
@@ -391,7 +391,8 @@ impl E1000 {
             self.irq.raise(t, INT_TXD_LOW);
         }
         if word & tx_word::RPS != 0 && word & tx_word::EOP != 0 && self.cfg.variant.reports_sent() {
-            match self.tx.fifo.back_mut() {
+            // A packet that was not sent must not take the report of the one before.
+            match self.tx.fifo.back_mut().filter(|f| f.report.is_none()) {
                 Some(f) => f.report = Some((place, d)),
                 None => self.tx_report_now(p, t, place, d),
             }

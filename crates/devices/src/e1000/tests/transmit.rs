@@ -86,6 +86,16 @@ fn rps_reports_when_sent_on_the_82544_and_nothing_on_the_others() {
 }
 
 #[test]
+fn rps_of_a_packet_that_is_not_sent_leaves_the_report_of_the_one_before() {
+    let mut b = Bench::up(Config::I82544GC);
+    b.send(AT, &frame(1514), RPS);
+    b.desc(0, u64::from(60 | EOP | IFCS | RPS));
+    b.kick();
+    b.settle();
+    assert!(b.tx_done(0) && b.tx_done(1));
+}
+
+#[test]
 fn wthresh_collects_from_the_first_rs_and_writes_whole_descriptors() {
     let mut b = Bench::up(Config::I82540EM);
     b.write(reg::TXDCTL, DCTL_GRAN | 3 << DCTL_WTHRESH_SHIFT);
