@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Builds and runs the fuzz targets, shows what they reach, packs their corpora: see tools/fuzz.sh.
 
-Targets, the longest input of each and the code that it is about are in fuzz/Cargo.toml. Seeds are
-files in fuzz/seeds/TARGET. A corpus of the tree is fuzz/corpora/TARGET.tar.xz: inputs that reach
-edges which the seeds do not.
+Targets, the longest input of each, its runs and the code that it is about are in fuzz/Cargo.toml.
+Seeds are files in fuzz/seeds/TARGET. A corpus of the tree is fuzz/corpora/TARGET.tar.xz: inputs
+that reach edges which the seeds do not.
+
+Without a time, a target runs its number of inputs, and the same ones everywhere: those of the tree,
+in order of their names, and changes of them drawn from a fixed seed. Operands of comparisons are
+not used then, since they may be addresses.
 """
 
 import argparse
@@ -37,6 +41,7 @@ class Target:
     def __init__(self, name, settings):
         self.name = name
         self.length = settings.get("length", 4096)
+        self.runs = settings["runs"]
         self.about = settings.get("about", [])
         self.seeds = FUZZ / "seeds" / name
         self.packed = FUZZ / "corpora" / f"{name}.tar.xz"
@@ -55,16 +60,28 @@ class Target:
         """The directories of inputs; libFuzzer adds to the first."""
         return [str(d) for d in [self.corpus, self.seeds] if d.is_dir()]
 
+    def fixed(self, directory):
+        """Arguments for the inputs of the tree alone; what is new is left in the directory."""
+        old, new = directory / "old", directory / "new"
+        for d in [old, new, self.findings, LOGS]:
+            d.mkdir(parents=True, exist_ok=True)
+        if self.packed.exists():
+            subprocess.run(["tar", "-xJf", self.packed, "-C", old], check=True)
+        all = sorted(p for d in [self.seeds, old] if d.is_dir() for p in d.iterdir())
+        names = directory / "names"
+        names.write_text(",".join(map(str, all)))
+        return [str(new), f"-seed_inputs=@{names}", f"-runs={self.runs}", "-seed=1", "-use_cmp=0"]
+
 
 def targets():
     """All targets by name, as fuzz/Cargo.toml has them."""
     manifest = tomllib.loads((FUZZ / "Cargo.toml").read_text())
     settings = manifest["package"]["metadata"].get("fuzz", {})
     names = [b["name"] for b in manifest["bin"]]
-    unknown = set(settings) - set(names)
-    if unknown:
-        sys.exit(f"fuzz/Cargo.toml: settings of no target: {', '.join(sorted(unknown))}")
-    return {name: Target(name, settings.get(name, {})) for name in sorted(names)}
+    differ = set(settings) ^ set(names)
+    if differ:
+        sys.exit(f"fuzz/Cargo.toml: targets or settings alone: {', '.join(sorted(differ))}")
+    return {name: Target(name, settings[name]) for name in sorted(names)}
 
 
 def cargo_fuzz(*arguments):
@@ -94,33 +111,37 @@ Run = collections.namedtuple("Run", "target code seconds log found")
 
 
 def run(target, programs, seconds):
-    """Runs a target for so long, or until it finds something."""
-    target.unpack()
-    before = set(target.findings.iterdir())
-    command = [
-        programs / target.name,
-        *target.inputs(),
-        f"-max_total_time={seconds}",
-        f"-max_len={target.length}",
-        f"-timeout={SECONDS}",
-        # A slow input is no finding.
-        f"-report_slow_units={SECONDS}",
-        f"-rss_limit_mb={MEMORY}",
-        f"-artifact_prefix={target.findings}/",
-        "-print_final_stats=1",
-        "-len_control=0",
-    ]
-    if target.dictionary.exists():
-        command.append(f"-dict={target.dictionary}")
-    log = LOGS / f"{target.name}.log"
-    began = time.monotonic()
-    with log.open("wb") as out:
-        code = subprocess.run(
-            command,
-            stdout=out,
-            stderr=out,
-            env={**os.environ, "ASAN_OPTIONS": "detect_odr_violation=0"},
-        ).returncode
+    """Runs a target for so long, or its number of inputs, or until it finds something."""
+    with tempfile.TemporaryDirectory() as directory:
+        if seconds is None:
+            which = target.fixed(pathlib.Path(directory))
+        else:
+            target.unpack()
+            which = [*target.inputs(), f"-max_total_time={seconds}"]
+        before = set(target.findings.iterdir())
+        command = [
+            programs / target.name,
+            *which,
+            f"-max_len={target.length}",
+            f"-timeout={SECONDS}",
+            # A slow input is no finding.
+            f"-report_slow_units={SECONDS}",
+            f"-rss_limit_mb={MEMORY}",
+            f"-artifact_prefix={target.findings}/",
+            "-print_final_stats=1",
+            "-len_control=0",
+        ]
+        if target.dictionary.exists():
+            command.append(f"-dict={target.dictionary}")
+        log = LOGS / f"{target.name}.log"
+        began = time.monotonic()
+        with log.open("wb") as out:
+            code = subprocess.run(
+                command,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, "ASAN_OPTIONS": "detect_odr_violation=0"},
+            ).returncode
     found = sorted(set(target.findings.iterdir()) - before)
     return Run(target, code, time.monotonic() - began, log, found)
 
@@ -310,7 +331,7 @@ def main():
     all = targets()
     parser = argparse.ArgumentParser(prog="tools/fuzz.sh")
     parser.add_argument("targets", nargs="*", metavar="TARGET")
-    parser.add_argument("-s", "--seconds", type=int, default=60, help="of each target")
+    parser.add_argument("-s", "--seconds", type=int, help="of each target, from what was found too")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="targets at a time")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--coverage", action="store_true", help="what the inputs reach")

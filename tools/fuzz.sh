@@ -1,14 +1,16 @@
 #!/bin/sh
 # Runs the fuzz targets, with the address sanitizer, from the seeds and corpora of the tree.
 #
-#     tools/fuzz.sh [-s SECONDS] [-j JOBS] [TARGET...]     60 s each, two at a time
+#     tools/fuzz.sh [-j JOBS] [TARGET...]                  about a minute each, two at a time
+#     tools/fuzz.sh -s SECONDS [-j JOBS] [TARGET...]       so long each, to find more
 #     tools/fuzz.sh --coverage [TARGET...]                 what seeds and corpora reach, and do not
 #     tools/fuzz.sh --minimise [TARGET...]                 packs the working corpora into the tree
 #
-# Without TARGET, all of fuzz/Cargo.toml. Working corpora are in fuzz/corpus, findings in
-# fuzz/artifacts, logs in fuzz/target/logs; none of them is tracked. Exit code 1 after a finding.
-# Installs cargo-fuzz, and the tools for coverage, if they are missing; FUZZ_TOOLCHAIN names another
-# toolchain than nightly.
+# Without TARGET, all of fuzz/Cargo.toml. Without SECONDS, the same inputs on every machine, as many
+# as fuzz/Cargo.toml says; with it, others each time, and from what earlier runs found. Working
+# corpora are in fuzz/corpus, findings in fuzz/artifacts, logs in fuzz/target/logs; none of them is
+# tracked. Exit code 1 after a finding. Installs cargo-fuzz, and the tools for coverage, if they are
+# missing; FUZZ_TOOLCHAIN names another toolchain than nightly.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
