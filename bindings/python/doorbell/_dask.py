@@ -120,6 +120,8 @@ def distribute(
     from distributed import as_completed
 
     _check(client)
+    # Workers load the package while the client sees to the points.
+    loads = [client.submit(_keep_memory, workers=[w], pure=False) for w in client.nthreads()]
     directory = pathlib.Path(out)
     directory.mkdir(parents=True, exist_ok=True)
     keys = [json.loads(line)["key"] for line in points]
@@ -153,5 +155,5 @@ def distribute(
             _write(futures[future], lambda file: pyarrow.parquet.write_table(table, file))
             future.release()
     finally:
-        client.cancel(list(futures))
+        client.cancel([*loads, *futures])
     return dask.dataframe.read_parquet([str(name) for name in names])
