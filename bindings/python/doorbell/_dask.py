@@ -1,24 +1,25 @@
 """Sweeps on a Dask cluster: chunks of points as pure tasks, and a Parquet dataset as the result.
 
-A task is a chunk of the lines of `plan`, under a key that is the hash of its points' keys. The
-client writes each table as it comes, whole, to a file whose name has that hash. So a worker that is
-lost costs the chunk that it ran, and a client that is lost costs the chunks under way: the same
-call goes on from the files that are there.
+A task is a chunk of the lines of `plan`, under a key that is the hash of its points' keys. It
+returns a Parquet file, and the client writes it as it comes, whole, under a name that has that hash.
+So a worker that is lost costs the chunk that it ran, and a client that is lost costs the chunks
+under way: the same call goes on from the files that are there. What the client does for a chunk
+limits how many cores it keeps busy: it makes no table.
 """
 
 import ctypes
 import hashlib
 import importlib.metadata
+import io
 import json
 import os
 import pathlib
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
 import pyarrow.parquet
 
 from . import _commands
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 ABOUT = "_doorbell.json"
 # The least work of a task, in s: the scheduler takes about 0.2 ms for each.
 LEAST = 1.0
+# Tasks a second that client and scheduler see to on one machine, measured.
+RATE = 200
 
 
 def _hash(keys: Sequence[str]) -> str:
@@ -39,7 +42,8 @@ def _hash(keys: Sequence[str]) -> str:
 
 def _size(points: Sequence[str], cores: int) -> int:
     """Returns how many points are a second of work for one core, by running some of them, or some
-    more, so that equal cores end together."""
+    more, so that equal cores end together. Of many cores each gets more, for tasks not to come
+    faster than they are seen to."""
     # The first run has costs of its own.
     _commands.point(points[:1], jobs=1)
     # Points at equal distances: the first ones of a sweep may be the smallest.
@@ -52,7 +56,7 @@ def _size(points: Sequence[str], cores: int) -> int:
         spent = time.process_time() - began
         # The workers wait meanwhile. Of points that take long, a few tell enough.
         if spent > LEAST / 4 or (spent > LEAST / 20 and n >= 8):
-            size = max(1, round(n * LEAST / spent))
+            size = max(1, round(n * max(LEAST, cores / RATE) / spent))
             chunks = len(points) // size // cores * cores
             return -(-len(points) // chunks) if chunks else size
         n *= 2
@@ -77,17 +81,20 @@ def _keep_memory() -> None:
     mallopt(TRIM, 2 * KEPT)
 
 
-def _chunk(lines: bytes, cache: str | None) -> pyarrow.Table:
+def _chunk(lines: bytes, cache: str | None) -> bytes:
     _keep_memory()
-    return _commands.point(zlib.decompress(lines).decode().split("\n"), cache=cache, jobs=1).table
+    points = zlib.decompress(lines).decode().split("\n")
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(_commands.point(points, cache=cache, jobs=1).table, file)
+    return file.getvalue()
 
 
-def _write(path: pathlib.Path, write: Callable[[Any], object]) -> None:
+def _write(path: pathlib.Path, content: bytes) -> None:
     """Writes a file as a whole or not at all."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".doorbell-", delete=False) as file:
         made = pathlib.Path(file.name)
         try:
-            write(file)
+            file.write(content)
             file.flush()
             made.chmod(0o644)
             made.rename(path)
@@ -134,7 +141,7 @@ def distribute(
     else:
         size = chunk or _size(points, sum(client.nthreads().values()))
         begun = {"points": whole, "chunk": size}
-        _write(about, lambda file: file.write(json.dumps(begun).encode()))
+        _write(about, json.dumps(begun).encode())
     starts = range(0, len(points), size)
     names = [
         directory / f"part-{n:06}-{_hash(keys[start : start + size])}.parquet"
@@ -151,8 +158,8 @@ def distribute(
         if not name.exists()
     }
     try:
-        for future, table in as_completed(futures, with_results=True):
-            _write(futures[future], lambda file: pyarrow.parquet.write_table(table, file))
+        for future, content in as_completed(futures, with_results=True):
+            _write(futures[future], content)
             future.release()
     finally:
         client.cancel([*loads, *futures])

@@ -72,8 +72,10 @@ def test_a_chunk_is_a_second_of_work_unless_told(client, tmp_path, whole):
 
 @pytest.mark.parametrize(
     "points, cores, size",
-    # The last two: fewer chunks than cores, and too few points to tell.
-    [(1000, 1, 100), (1000, 3, 112), (1000, 4, 125), (1099, 10, 110), (1000, 20, 100), (8, 2, 8)],
+    # The last three: fewer chunks than cores, too few points to tell, and five seconds for a
+    # thousand cores.
+    [(1000, 1, 100), (1000, 3, 112), (1000, 4, 125), (1099, 10, 110), (1000, 20, 100), (8, 2, 8)]
+    + [(1_000_000, 1000, 500)],
 )
 def test_chunks_are_a_second_or_a_little_more_for_all_cores(monkeypatch, points, cores, size):
     spent = [0.0]
@@ -161,7 +163,7 @@ def test_a_worker_without_the_package_is_told(tmp_path):
             cwd=tmp_path,
         )
         try:
-            client.wait_for_workers(1)
+            client.wait_for_workers(1, timeout=120)
             with pytest.raises(doorbell.InputError, match="a worker lacks the package"):
                 sweep(client, tmp_path / "out")
         finally:
