@@ -333,16 +333,22 @@ impl VnicServer {
     /// Returns the time of what is next, its client, and true if that is to fetch a frame. Clients
     /// that `wait` are left out.
     fn next(&self, wait: impl Fn(usize) -> bool) -> Option<(Time, usize, bool)> {
-        let of = |(i, c): (usize, &Client)| {
+        let mut next: Option<((Time, Time, u64), usize, bool)> = None;
+        for (i, c) in self.clients.iter().enumerate() {
+            if (c.due.is_empty() && c.tx.is_empty()) || wait(i) {
+                continue;
+            }
             let event = c.due.front().map(|d| ((d.at, Time::ZERO, d.number), i, false));
             // Where clients wait for the device, that whose wire has been free for the longest is
             // next.
             let fetch = self.fetch_due(c).map(|at| ((at, c.wire_free, u64::MAX), i, true));
-            [event, fetch]
-        };
-        let clients = self.clients.iter().enumerate().filter(|(i, _)| !wait(*i));
-        let next = clients.flat_map(of).flatten().min_by_key(|n| n.0)?;
-        Some((next.0.0, next.1, next.2))
+            for one in [event, fetch].into_iter().flatten() {
+                if next.is_none_or(|n| one.0 < n.0) {
+                    next = Some(one);
+                }
+            }
+        }
+        next.map(|n| (n.0.0, n.1, n.2))
     }
 
     /// Finds the time of the next event: a client has other frames to be fetched.
