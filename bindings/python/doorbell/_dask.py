@@ -1,10 +1,10 @@
 """Sweeps on a Dask cluster: chunks of points as pure tasks, and a Parquet dataset as the result.
 
 A task is a chunk of the lines of `plan`, under a key that is the hash of its points' keys. It
-returns a Parquet file, and the client writes it as it comes, whole, under a name that has that hash.
-So a worker that is lost costs the chunk that it ran, and a client that is lost costs the chunks
-under way: the same call goes on from the files that are there. What the client does for a chunk
-limits how many cores it keeps busy: it makes no table.
+returns a Parquet file, and the client writes it as it comes, whole, under a name that has that
+hash. So a worker that is lost costs the chunk that it ran, and a client that is lost costs the
+chunks under way: the same call goes on from the files that are there. The client makes no table,
+since what it does for a chunk limits how many cores it keeps busy.
 """
 
 import ctypes
