@@ -21,7 +21,7 @@ use signal_hook::flag;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{io, mem, os::unix::net::UnixStream, rc::Rc, sync::Arc};
+use std::{io, os::unix::net::UnixStream, rc::Rc, sync::Arc};
 
 /// The guests of a device, and their way to it.
 pub(super) trait Transport {
@@ -79,8 +79,6 @@ const BURST: usize = 32;
 pub(super) const NAP: Duration = Duration::from_millis(200);
 /// Time after which a refused frame is offered again.
 const RETRY: Span = Span::from_us(500);
-/// Turns of a busy server after which it looks at the descriptors, too.
-const LOOKS: u32 = 64;
 /// Time after a client that could not be accepted during which no other is.
 const REST: Span = Span::from_ms(100);
 /// Time after the last request or doorbell during which the loop does not sleep.
@@ -159,10 +157,6 @@ pub(super) struct Server<T> {
     /// The time until which no client is accepted, after the system had no descriptor for one.
     rests_until: Option<Time>,
     ready: Vec<bool>,
-    /// A client waits to be accepted.
-    knocks: bool,
-    /// Turns since the descriptors were looked at.
-    unlooked: u32,
 }
 
 /// Returns true if a client may be accepted, which none is before `rests_until`.
@@ -186,13 +180,12 @@ impl<T: Transport> Server<T> {
             paused: false,
             byte: Span::from_ps(8_000_000_000_000 / bits_per_second),
         };
-        let (rests_until, ready) = (None, Vec::new());
-        Server { t, c, clock, bill, wire, rests_until, ready, knocks: false, unlooked: 0 }
+        Server { t, c, clock, bill, wire, rests_until: None, ready: Vec::new() }
     }
 
     /// Accepts a client, if one waits. Returns true if one did.
     fn accept(&mut self) -> bool {
-        if !mem::take(&mut self.knocks) || !may_accept(&self.t, self.rests_until, &self.clock) {
+        if !may_accept(&self.t, self.rests_until, &self.clock) {
             return false;
         }
         match self.c.socket.accept() {
@@ -228,7 +221,7 @@ impl<T: Transport> Server<T> {
             }
         }
         let mut busy = self.accept();
-        let Server { t, bill, c, clock, wire, rests_until, ready, knocks, unlooked } = self;
+        let Server { t, bill, c, clock, wire, rests_until, ready } = self;
         busy |= t.serve(clock, c);
         bill.borrow_mut().uplink.flush();
         busy |= wire.deliver(t, bill, clock);
@@ -242,11 +235,9 @@ impl<T: Transport> Server<T> {
         }
         let now = clock.now();
         let patience = t.patience(now, busy);
-        *unlooked += 1;
-        if patience.is_none() && c.metrics.is_none() && *unlooked < LOOKS {
+        if patience.is_none() && c.metrics.is_none() {
             return Ok(());
         }
-        *unlooked = 0;
         let mut longest = patience.unwrap_or_default();
         let frame = wire.next_due(bill, now).filter(|_| t.connected());
         if let Some(due) = [t.next_due(), frame].into_iter().flatten().min() {
@@ -260,8 +251,7 @@ impl<T: Transport> Server<T> {
         let held = bill.borrow();
         let mut fds: Vec<_> = c.metrics.iter().flat_map(|m| m.fds(now)).collect();
         let metrics = fds.len();
-        let accepts = may_accept(t, *rests_until, clock);
-        fds.extend(accepts.then(|| c.socket.as_fd()));
+        fds.extend(may_accept(t, *rests_until, clock).then(|| c.socket.as_fd()));
         fds.extend(t.fds());
         fds.extend(c.control.iter().map(Control::fd));
         if wire.free <= now && wire.held.is_none() && t.connected() {
@@ -270,7 +260,6 @@ impl<T: Transport> Server<T> {
         wait(clock, &fds, longest, ready).map_err(|e| failed!("{e}"))?;
         drop(fds);
         drop(held);
-        *knocks = accepts && ready.get(metrics) == Some(&true);
         if sleeps {
             t.set_sleeping(false);
         }
