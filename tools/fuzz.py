@@ -49,12 +49,13 @@ class Target:
         self.findings = FUZZ / "artifacts" / name
         self.dictionary = FUZZ / "dictionaries" / f"{name}.dict"
 
-    def unpack(self):
-        """Unpacks the corpus of the tree into the working one."""
-        for directory in [self.corpus, self.findings, LOGS]:
+    def unpack(self, corpus=None):
+        """Unpacks the corpus of the tree into the working one, or another."""
+        corpus = corpus or self.corpus
+        for directory in [corpus, self.findings, LOGS]:
             directory.mkdir(parents=True, exist_ok=True)
         if self.packed.exists():
-            subprocess.run(["tar", "-xJf", self.packed, "-C", self.corpus], check=True)
+            subprocess.run(["tar", "-xJf", self.packed, "-C", corpus], check=True)
 
     def inputs(self):
         """The directories of inputs; libFuzzer adds to the first."""
@@ -63,10 +64,8 @@ class Target:
     def fixed(self, directory):
         """Arguments for the inputs of the tree alone; what is new is left in the directory."""
         old, new = directory / "old", directory / "new"
-        for d in [old, new, self.findings, LOGS]:
-            d.mkdir(parents=True, exist_ok=True)
-        if self.packed.exists():
-            subprocess.run(["tar", "-xJf", self.packed, "-C", old], check=True)
+        self.unpack(old)
+        new.mkdir()
         all = sorted(p for d in [self.seeds, old] if d.is_dir() for p in d.iterdir())
         names = directory / "names"
         names.write_text(",".join(map(str, all)))
