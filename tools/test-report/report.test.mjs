@@ -320,6 +320,8 @@ describe("sweeps and rankings", () => {
     open("series", {}, async (page) => {
       const figure = section(page, "Sweep: sizes").locator("figure.chart").first();
       await figure.locator("summary").click();
+      // The page fills it after the click.
+      await figure.locator("tbody tr").first().waitFor();
       const rows = await figure.locator("tbody tr").evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent)));
       const number = (text) => Number(text.replace(/[, B]/g, ""));
       for (const [i, row] of result("sizes").rows.entries()) {
@@ -395,6 +397,7 @@ for (const name of ["all", "moved", "own", "series", "guests"]) {
         // Through the debugger: the page's own policy would not let it in.
         await page.evaluate(`(() => { ${axe} })()`);
         for (const summary of await page.locator("summary").all()) await summary.evaluate((s) => (s.parentElement.open = true));
+        await page.waitForFunction(() => [...document.querySelectorAll("figure.chart details")].every((d) => d.querySelector("table")));
         const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
         assert.deepEqual(found.violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 200)} ${v.nodes[0].failureSummary}`), []);
       }));
