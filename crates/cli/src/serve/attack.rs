@@ -88,6 +88,44 @@ struct Plugin {
     waiting: bool,
 }
 
+impl Client {
+    /// Carries out the plug-in's part of the handshake.
+    fn shake(&mut self) -> bool {
+        let Some(handshake) = self.shaking.take() else {
+            self.shaking = Handshake::send(&self.socket).ok();
+            return false;
+        };
+        let area = Window::map(&handshake.memory, 0, CALL_AREA_BYTES, true).expect(MADE);
+        let finished = handshake.finish(&self.socket, well_formed).ok();
+        self.plugin = finished.map(|adapter| Plugin { adapter, area, waiting: false });
+        self.plugin.is_some()
+    }
+
+    /// Makes a call of a plug-in, or takes its answer. Returns true if there was one.
+    fn call(&mut self, kind: u8, v: [u8; 4]) -> bool {
+        let Some(p) = &mut self.plugin else { return false };
+        if p.waiting {
+            p.waiting = p.adapter.take_answer(0).is_none();
+            return !p.waiting;
+        }
+        let calls = [
+            hcall::REG_CRQ,
+            hcall::FREE_CRQ,
+            hcall::SEND_CRQ,
+            hcall::REG_SUB_CRQ,
+            hcall::SEND_SUB_CRQ_INDIRECT,
+            ibmveth::H_REGISTER_LOGICAL_LAN,
+            ibmveth::H_ADD_LOGICAL_LAN_BUFFER,
+            ibmveth::H_SEND_LOGICAL_LAN,
+            u64::from(kind),
+        ];
+        let (a, b) = (u64::from(v[0]) << 12, u64::from(v[1]) << 8 | u64::from(v[2]));
+        let arguments = [p.adapter.unit.into(), a, b, v[3].into(), a, b, 0, 0, 0];
+        p.waiting = p.adapter.begin_call(0, calls[usize::from(kind) % calls.len()], &arguments);
+        false
+    }
+}
+
 /// The server with everybody around it.
 struct Around<T> {
     server: Server<T>,
@@ -188,42 +226,6 @@ impl<T: Transport> Around<T> {
         Some(Client { socket, shaking: None, plugin: None })
     }
 
-    /// Carries out the plug-in's part of the handshake.
-    fn shake(client: &mut Client) -> bool {
-        let Some(handshake) = client.shaking.take() else {
-            client.shaking = Handshake::send(&client.socket).ok();
-            return false;
-        };
-        let area = Window::map(&handshake.memory, 0, CALL_AREA_BYTES, true).expect(MADE);
-        let finished = handshake.finish(&client.socket, well_formed).ok();
-        client.plugin = finished.map(|adapter| Plugin { adapter, area, waiting: false });
-        client.plugin.is_some()
-    }
-
-    /// Makes a call of a plug-in, or takes its answer. Returns true if there was one.
-    fn call(client: &mut Client, kind: u8, v: [u8; 4]) -> bool {
-        let Some(p) = &mut client.plugin else { return false };
-        if p.waiting {
-            p.waiting = p.adapter.take_answer(0).is_none();
-            return !p.waiting;
-        }
-        let calls = [
-            hcall::REG_CRQ,
-            hcall::FREE_CRQ,
-            hcall::SEND_CRQ,
-            hcall::REG_SUB_CRQ,
-            hcall::SEND_SUB_CRQ_INDIRECT,
-            ibmveth::H_REGISTER_LOGICAL_LAN,
-            ibmveth::H_ADD_LOGICAL_LAN_BUFFER,
-            ibmveth::H_SEND_LOGICAL_LAN,
-            u64::from(kind),
-        ];
-        let (a, b) = (u64::from(v[0]) << 12, u64::from(v[1]) << 8 | u64::from(v[2]));
-        let arguments = [p.adapter.unit.into(), a, b, v[3].into(), a, b, 0, 0, 0];
-        p.waiting = p.adapter.begin_call(0, calls[usize::from(kind) % calls.len()], &arguments);
-        false
-    }
-
     fn act(&mut self, action: [u8; 8]) {
         let [what, who, kind, n, v @ ..] = action;
         let i = usize::from(who) % CLIENTS;
@@ -235,7 +237,7 @@ impl<T: Transport> Around<T> {
                 }
                 // It introduces itself at once.
                 match &mut self.clients[i] {
-                    Some(client) if kind & 1 != 0 && self.plugins => _ = Self::shake(client),
+                    Some(client) if kind & 1 != 0 && self.plugins => _ = client.shake(),
                     Some(_) if kind & 1 != 0 => self.send(i, &version(), &[]),
                     _ => {}
                 }
@@ -262,7 +264,7 @@ impl<T: Transport> Around<T> {
             }
             6 => {
                 if let Some(client) = self.clients[i].as_mut().filter(|c| c.plugin.is_none()) {
-                    self.reached.welcome += u64::from(Self::shake(client));
+                    self.reached.welcome += u64::from(client.shake());
                 }
             }
             7 => {
@@ -271,7 +273,7 @@ impl<T: Transport> Around<T> {
             }
             8 | 9 => {
                 if let Some(client) = &mut self.clients[i] {
-                    self.reached.calls += u64::from(Self::call(client, kind, v));
+                    self.reached.calls += u64::from(client.call(kind, v));
                 }
             }
             10 => {
@@ -379,6 +381,12 @@ fn run<T: Transport>(
         plugins,
         reached: Reached::default(),
     };
+    // The server rests again before the others act.
+    let mut answers = |around: &mut Around<T>| {
+        let answered = answers(around);
+        around.turn();
+        answered
+    };
     around.reached.honest += answers(&mut around);
     for (n, action) in input.as_chunks().0.iter().enumerate() {
         around.act(*action);
@@ -442,7 +450,7 @@ fn guest<T: Transport>() -> impl FnMut(&mut Around<T>) -> u64 {
     move |around| {
         let client = own.get_or_insert_with(|| {
             let mut client = around.connect().expect("there is room");
-            Around::<T>::shake(&mut client);
+            client.shake();
             let mut answered = Vec::new();
             for _ in 0..TURNS {
                 around.turn();
@@ -452,7 +460,7 @@ fn guest<T: Transport>() -> impl FnMut(&mut Around<T>) -> u64 {
                     break;
                 }
             }
-            assert!(Around::<T>::shake(&mut client), "a guest that behaves is not welcome");
+            assert!(client.shake(), "a guest that behaves is not welcome");
             client
         });
         let p = client.plugin.as_mut().expect("it was welcome");

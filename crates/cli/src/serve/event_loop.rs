@@ -79,6 +79,8 @@ const BURST: usize = 32;
 pub(super) const NAP: Duration = Duration::from_millis(200);
 /// Time after which a refused frame is offered again.
 const RETRY: Span = Span::from_us(500);
+/// Turns of a busy server after which it looks at descriptors.
+const LOOKS: u32 = 16;
 /// Time after a client that could not be accepted during which no other is.
 const REST: Span = Span::from_ms(100);
 /// Time after the last request or doorbell during which the loop does not sleep.
@@ -157,6 +159,10 @@ pub(super) struct Server<T> {
     /// The time until which no client is accepted, after the system had no descriptor for one.
     rests_until: Option<Time>,
     ready: Vec<bool>,
+    /// There was work in the last turn.
+    busy: bool,
+    /// Turns since the descriptors were looked at.
+    unlooked: u32,
 }
 
 /// Returns true if a client may be accepted, which none is before `rests_until`.
@@ -180,14 +186,12 @@ impl<T: Transport> Server<T> {
             paused: false,
             byte: Span::from_ps(8_000_000_000_000 / bits_per_second),
         };
-        Server { t, c, clock, bill, wire, rests_until: None, ready: Vec::new() }
+        let (rests_until, ready) = (None, Vec::new());
+        Server { t, c, clock, bill, wire, rests_until, ready, busy: false, unlooked: 0 }
     }
 
     /// Accepts a client, if one waits. Returns true if one did.
     fn accept(&mut self) -> bool {
-        if !may_accept(&self.t, self.rests_until, &self.clock) {
-            return false;
-        }
         match self.c.socket.accept() {
             Ok(Some(socket)) => {
                 if !self.t.connected() {
@@ -208,36 +212,20 @@ impl<T: Transport> Server<T> {
         }
     }
 
-    /// Gives everybody a turn. Then lets `wait` wait for descriptors, as
-    /// [`readable`](doorbell_vfio_user::readable) does.
-    pub(super) fn turn<W>(&mut self, wait: W) -> Result<(), Error>
+    /// Lets `wait` wait for descriptors, as [`readable`](doorbell_vfio_user::readable) does, and
+    /// accepts a client that waits. Returns true if there was one.
+    fn look<W>(&mut self, wait: W) -> Result<bool, Error>
     where
         W: FnOnce(&Clock, &[BorrowedFd<'_>], Duration, &mut Vec<bool>) -> io::Result<()>,
     {
-        while let Some(line) = self.c.control.as_mut().and_then(|c| c.line(self.clock.now())) {
-            match self.t.command(self.clock.now(), &line) {
-                Ok(()) => self.c.notice(format_args!("{line}")),
-                Err(e) => self.c.notice(format_args!("{e}")),
-            }
-        }
-        let mut busy = self.accept();
-        let Server { t, bill, c, clock, wire, rests_until, ready } = self;
-        busy |= t.serve(clock, c);
-        bill.borrow_mut().uplink.flush();
-        busy |= wire.deliver(t, bill, clock);
-        bill.borrow_mut().uplink.flush();
-        t.finish_turn(clock, busy, c);
-        for why in bill.borrow_mut().failures.drain(..) {
-            c.error(format_args!("{why}"));
-        }
-        if let Some(why) = bill.borrow_mut().uplink.lost.take() {
-            c.notice(format_args!("the uplink is gone: {why}"));
-        }
+        let Server { t, bill, c, clock, wire, rests_until, ready, busy, unlooked } = self;
         let now = clock.now();
-        let patience = t.patience(now, busy);
-        if patience.is_none() && c.metrics.is_none() {
-            return Ok(());
+        let patience = t.patience(now, *busy);
+        *unlooked += 1;
+        if patience.is_none() && c.metrics.is_none() && *unlooked < LOOKS {
+            return Ok(false);
         }
+        *unlooked = 0;
         let mut longest = patience.unwrap_or_default();
         let frame = wire.next_due(bill, now).filter(|_| t.connected());
         if let Some(due) = [t.next_due(), frame].into_iter().flatten().min() {
@@ -251,7 +239,8 @@ impl<T: Transport> Server<T> {
         let held = bill.borrow();
         let mut fds: Vec<_> = c.metrics.iter().flat_map(|m| m.fds(now)).collect();
         let metrics = fds.len();
-        fds.extend(may_accept(t, *rests_until, clock).then(|| c.socket.as_fd()));
+        let accepts = may_accept(t, *rests_until, clock);
+        fds.extend(accepts.then(|| c.socket.as_fd()));
         fds.extend(t.fds());
         fds.extend(c.control.iter().map(Control::fd));
         if wire.free <= now && wire.held.is_none() && t.connected() {
@@ -266,6 +255,34 @@ impl<T: Transport> Server<T> {
         if let Some(m) = &mut c.metrics {
             m.serve(clock.now(), &ready[..metrics], || t.report());
         }
+        Ok(accepts && ready[metrics] && self.accept())
+    }
+
+    /// Waits for descriptors by `wait`, and gives everybody a turn.
+    pub(super) fn turn<W>(&mut self, wait: W) -> Result<(), Error>
+    where
+        W: FnOnce(&Clock, &[BorrowedFd<'_>], Duration, &mut Vec<bool>) -> io::Result<()>,
+    {
+        let mut busy = self.look(wait)?;
+        while let Some(line) = self.c.control.as_mut().and_then(|c| c.line(self.clock.now())) {
+            match self.t.command(self.clock.now(), &line) {
+                Ok(()) => self.c.notice(format_args!("{line}")),
+                Err(e) => self.c.notice(format_args!("{e}")),
+            }
+        }
+        let Server { t, bill, c, clock, wire, .. } = self;
+        busy |= t.serve(clock, c);
+        bill.borrow_mut().uplink.flush();
+        busy |= wire.deliver(t, bill, clock);
+        bill.borrow_mut().uplink.flush();
+        t.finish_turn(clock, busy, c);
+        for why in bill.borrow_mut().failures.drain(..) {
+            c.error(format_args!("{why}"));
+        }
+        if let Some(why) = bill.borrow_mut().uplink.lost.take() {
+            c.notice(format_args!("the uplink is gone: {why}"));
+        }
+        self.busy = busy;
         Ok(())
     }
 }
