@@ -85,10 +85,9 @@ fn large_send() -> (VnetHeader, Vec<u8>) {
     (header, f)
 }
 
-#[test]
-fn a_large_send_crosses_the_kernel_uncut_when_the_reader_takes_it() {
-    let Some(ns) = namespace() else { return };
-    let (a, b) = (tap(&ns, "a%d", 0), tap(&ns, "b%d", ALL));
+/// Two TAP devices with a bridge between them.
+fn bridged(ns: &NetNs) -> (Tap, Tap) {
+    let (a, b) = (tap(ns, "a%d", 0), tap(ns, "b%d", ALL));
     assert_eq!((a.name(), b.name()), ("a0", "b0"));
     for line in [
         "ip link add br0 type bridge stp_state 0 mcast_snooping 0",
@@ -98,18 +97,41 @@ fn a_large_send_crosses_the_kernel_uncut_when_the_reader_takes_it() {
     ] {
         ns.run(line).expect(line);
     }
-    let (header, frame) = large_send();
-    let ours = |f: &[u8]| f[..12] == frame[..12];
+    (a, b)
+}
+
+/// What comes out of the bridge of a frame.
+fn forwarded((a, b): (&Tap, &Tap), header: &VnetHeader, frame: &[u8]) -> (VnetHeader, Vec<u8>) {
     // Until the bridge has carrier, frames are lost.
-    let mut got = None;
     for _ in 0..15 {
-        a.send(&header, &frame).expect("the kernel takes it");
-        got = next(&b, ours);
-        if got.is_some() {
-            break;
+        a.send(header, frame).expect("the kernel takes it");
+        if let Some(got) = next(b, |f| f[..12] == frame[..12]) {
+            return got;
         }
     }
-    let (mut seen, bytes) = got.expect("forwarded");
+    panic!("a frame of {} bytes is not forwarded", frame.len());
+}
+
+#[test]
+fn frames_of_any_length_cross_the_kernel_unchanged() {
+    let Some(ns) = namespace() else { return };
+    let (a, b) = bridged(&ns);
+    // Those of up to 256 bytes are written in one piece.
+    for (n, len) in [60, 255, 256, 257, 1514].into_iter().enumerate() {
+        let mut frame = vec![0x02, 0xdb, 0, 0, 0, 2, 0x02, 0xdb, 0, 0, 1, n as u8, 0x88, 0xb5];
+        frame.extend((frame.len()..len).map(|i| (i % 251) as u8));
+        let (header, bytes) = forwarded((&a, &b), &VnetHeader::default(), &frame);
+        assert_eq!((header.flags, header.gso_type), (0, VnetHeader::GSO_NONE));
+        assert_eq!(bytes, frame, "{len}");
+    }
+}
+
+#[test]
+fn a_large_send_crosses_the_kernel_uncut_when_the_reader_takes_it() {
+    let Some(ns) = namespace() else { return };
+    let (a, b) = bridged(&ns);
+    let (header, frame) = large_send();
+    let (mut seen, bytes) = forwarded((&a, &b), &header, &frame);
     // The kernel says how much is linear, not how long the headers are.
     seen.hdr_len = header.hdr_len;
     assert_eq!(seen, header);

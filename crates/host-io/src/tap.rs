@@ -72,6 +72,10 @@ impl VnetHeader {
     pub const GSO_ECN: u8 = 0x80;
 }
 
+/// The longest frame in bytes that is copied behind its header: for the kernel, a second piece of a
+/// write is more work.
+const SHORT: usize = 256;
+
 /// A TAP device.
 #[derive(Debug)]
 pub struct Tap {
@@ -118,8 +122,16 @@ impl Tap {
     /// that does not match the frame (`InvalidInput`), and any frame while the interface is down
     /// (EIO).
     pub fn send(&self, header: &VnetHeader, frame: &[u8]) -> io::Result<()> {
-        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(frame)];
-        let n = (&self.file).write_vectored(&parts)?;
+        let header = header.as_bytes();
+        let n = if frame.len() <= SHORT {
+            let mut whole = [0; VnetHeader::LEN + SHORT];
+            let (before, rest) = whole.split_at_mut(VnetHeader::LEN);
+            before.copy_from_slice(header);
+            rest[..frame.len()].copy_from_slice(frame);
+            (&self.file).write(&whole[..VnetHeader::LEN + frame.len()])?
+        } else {
+            (&self.file).write_vectored(&[IoSlice::new(header), IoSlice::new(frame)])?
+        };
         if n == VnetHeader::LEN + frame.len() {
             Ok(())
         } else {
