@@ -100,7 +100,7 @@ fn bridged(ns: &NetNs) -> (Tap, Tap) {
     (a, b)
 }
 
-/// What comes out of the bridge of a frame.
+/// Sends a frame over the bridge. Returns it as it comes out.
 fn forwarded((a, b): (&Tap, &Tap), header: &VnetHeader, frame: &[u8]) -> (VnetHeader, Vec<u8>) {
     // Until the bridge has carrier, frames are lost.
     for _ in 0..15 {
