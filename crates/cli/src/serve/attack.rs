@@ -9,7 +9,7 @@ use super::context::{Clock, ServeContext, SharedBill};
 use super::control::Control;
 use super::devices::{e1000_function, mlx5_function};
 use super::event_loop::{Server, Transport};
-use super::hcall::Hcalls;
+use super::hcall::{Backend, Hcalls};
 use super::uplink::Uplink;
 use super::vfio::{Card, Vfio};
 use super::vio_devices::{KINDS, Setup, lan_device, vnic_device};
@@ -443,26 +443,28 @@ fn vfio_device(input: &[u8], mlx5: bool) -> Reached {
     }
 }
 
+/// Connects a plug-in, gives turns by `turn`, and expects it to be welcome.
+fn welcome<T: Transport>(around: &mut Around<T>, mut turn: impl FnMut(&mut Around<T>)) -> Client {
+    let mut client = around.connect().expect("there is room");
+    client.shake();
+    let mut answered = Vec::new();
+    for _ in 0..TURNS {
+        turn(around);
+        readable(&[client.socket.as_fd()], Some(Duration::ZERO), &mut answered).expect(MADE);
+        if answered[0] {
+            break;
+        }
+    }
+    assert!(client.shake(), "a guest that behaves is not welcome");
+    client
+}
+
 /// Returns the check of a guest that behaves: it connects before anybody else, and makes calls,
 /// each of which is answered.
 fn guest<T: Transport>() -> impl FnMut(&mut Around<T>) -> u64 {
     let mut own: Option<Client> = None;
     move |around| {
-        let client = own.get_or_insert_with(|| {
-            let mut client = around.connect().expect("there is room");
-            client.shake();
-            let mut answered = Vec::new();
-            for _ in 0..TURNS {
-                around.turn();
-                readable(&[client.socket.as_fd()], Some(Duration::ZERO), &mut answered)
-                    .expect(MADE);
-                if answered[0] {
-                    break;
-                }
-            }
-            assert!(client.shake(), "a guest that behaves is not welcome");
-            client
-        });
+        let client = own.get_or_insert_with(|| welcome(around, Around::turn));
         let p = client.plugin.as_mut().expect("it was welcome");
         let call =
             if p.adapter.kind == VNIC { hcall::FREE_CRQ } else { ibmveth::H_FREE_LOGICAL_LAN };
@@ -477,22 +479,20 @@ fn guest<T: Transport>() -> impl FnMut(&mut Around<T>) -> u64 {
     }
 }
 
-fn hcall_device(input: &[u8], vnic: bool) -> Reached {
+/// Runs clients of a device of [`KINDS`].
+fn hcall_device<D: Backend>(
+    kind: usize,
+    device: fn(u32, Setup) -> D,
+    input: &[u8],
+    answers: impl FnMut(&mut Around<Hcalls<D>>) -> u64,
+) -> Reached {
     // The others have two places.
     let setup = Setup { partitions: 3, trunk: false };
-    let adapter = KINDS[usize::from(!vnic)].adapter;
-    let unit = adapter.unit.address;
-    if vnic {
-        let make = |bill: &SharedBill, _: &ServeContext| {
-            Hcalls::new(adapter, vnic_device(unit, setup), setup.partitions, bill)
-        };
-        run(make, Meter::Hypervisor, input, guest())
-    } else {
-        let make = |bill: &SharedBill, _: &ServeContext| {
-            Hcalls::new(adapter, lan_device(unit, setup), setup.partitions, bill)
-        };
-        run(make, Meter::Hypervisor, input, guest())
-    }
+    let adapter = KINDS[kind].adapter;
+    let make = |bill: &SharedBill, _: &ServeContext| {
+        Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill)
+    };
+    run(make, Meter::Hypervisor, input, answers)
 }
 
 /// Runs clients as `bytes` say. Returns what they reached.
@@ -504,8 +504,8 @@ pub(crate) fn attack(bytes: &[u8]) -> Reached {
     match device % 4 {
         0 => vfio_device(input, false),
         1 => vfio_device(input, true),
-        2 => hcall_device(input, true),
-        _ => hcall_device(input, false),
+        2 => hcall_device(0, vnic_device, input, guest()),
+        _ => hcall_device(1, lan_device, input, guest()),
     }
 }
 

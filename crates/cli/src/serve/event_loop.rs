@@ -2,8 +2,9 @@
 //!
 //! Everything runs on this thread, so that an unmap or a reset is complete when it is answered. It
 //! never waits for a client beyond the bounds of `doorbell_vfio_user` ([`Guard`] ends other waits),
-//! and leaves to the [`reaper`] what is slow to close or to free. Between turns the loop waits
-//! until a descriptor is readable or a timer expires. A [`Transport`] connects the guests.
+//! and leaves to the [`reaper`] what is slow to close or to free. A turn begins with a wait
+//! until a descriptor is readable or a timer expires; a server that has work only looks now and
+//! then. A [`Transport`] connects the guests.
 //!
 //! The wire toward the guests has the device's speed: a frame is taken from the uplink when the
 //! previous one would have ended, with up to 128 us of catching up. A frame that the device holds

@@ -62,24 +62,10 @@ fn a_client_that_says_nothing_is_closed_in_time() {
 
 #[test]
 fn a_newcomer_is_welcome_beside_a_guest_that_never_rests() {
-    let setup = Setup { partitions: 3, trunk: false };
-    let adapter = KINDS[0].adapter;
-    let make = |bill: &SharedBill, _: &ServeContext| {
-        Hcalls::new(adapter, vnic_device(adapter.unit.address, setup), setup.partitions, bill)
-    };
     let mut guest = guest();
-    let reached = run(make, Meter::Hypervisor, &[], |around| {
+    let reached = hcall_device(0, vnic_device, &[], |around| {
         guest(around);
-        let mut newcomer = around.connect().unwrap();
-        newcomer.shake();
-        let mut answered = vec![false];
-        let calls = (0..TURNS).position(|_| {
-            let answers = guest(around);
-            readable(&[newcomer.socket.as_fd()], Some(Duration::ZERO), &mut answered).unwrap();
-            answers == 1 && answered[0]
-        });
-        let welcome = newcomer.shake();
-        assert!(calls.is_some() && welcome, "{calls:?}");
+        welcome(around, |around| assert_eq!(guest(around), 1));
         1
     });
     assert_eq!(reached.honest, 2);
