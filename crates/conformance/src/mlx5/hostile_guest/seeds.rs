@@ -1,7 +1,9 @@
 //! Inputs that reach each part of the device.
 
-use super::*;
-use crate::fuzz::{Seed, seed};
+use super::action::*;
+use super::commands::NUMBERED;
+use crate::fuzz::{Frame, Seed, seed};
+use doorbell_layout::mlx5::command::op;
 
 /// Returns a driver that receives by rules and hashes, sends all that there is, and meets faults.
 pub fn seeds() -> Vec<Seed> {
