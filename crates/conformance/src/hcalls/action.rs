@@ -1,4 +1,4 @@
-//! What a guest, its VMM and the world do.
+//! Actions of the guest, of its VMM and of the world.
 
 use crate::fuzz::{Bytes, Frame, input};
 use doorbell_layout::ibmveth;

@@ -1,4 +1,4 @@
-//! What a guest and the world do.
+//! Actions of the guest and of the world.
 
 use crate::fuzz::{Bytes, Frame, input};
 
