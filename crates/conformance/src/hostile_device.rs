@@ -127,6 +127,8 @@ pub struct Seen {
     pub taken: u64,
     /// Packets that it dropped or was too busy for.
     pub refused: u64,
+    /// Packets that the stack had no memory for.
+    pub starved: u64,
     /// Packets that came back.
     pub returned: u64,
     /// Packets that it passed up.
@@ -152,6 +154,7 @@ impl Seen {
     pub fn add(&mut self, other: &Seen) {
         self.taken += other.taken;
         self.refused += other.refused;
+        self.starved += other.starved;
         self.returned += other.returned;
         self.received += other.received;
         self.received_bytes += other.received_bytes;
@@ -302,8 +305,11 @@ impl<M: System, S: Subject<M>> Harness<M, S> {
     fn transmit(&mut self, spec: &Spec) -> bool {
         self.cookie += 1;
         let cookie = self.cookie;
-        // The stack has memory; only the driver is refused some.
-        let p = self.h.honestly(|h| spec.packet(h, cookie));
+        // Only the driver is refused memory, but it may have taken all for queues of lied numbers.
+        let Some(p) = self.h.honestly(|h| spec.try_packet(h, cookie)) else {
+            self.desk.seen.starved += 1;
+            return false;
+        };
         let pieces = p.pieces().count();
         if self.nic.stopped() {
             self.desk.seen.refused += 1;

@@ -40,6 +40,7 @@ fn always(what: u8, value: u32) -> [u8; 8] {
 }
 
 const POLL: [u8; 8] = [kind::POLL, 63, 0, 0, 0, 0, 0, 0];
+const TICK: [u8; 8] = [ALARM, 0, 0, 0, 0, 0, 0, 0];
 const TIMEOUT: [u8; 8] = [ALARM, 1, 0, 0, 0, 0, 0, 0];
 
 /// Attacks with these steps on a machine of shape 0, nothing before the opening.
@@ -97,6 +98,23 @@ fn ibmvnic_resets_end_under_endless_messages() {
     // A new MTU resets the adapter.
     let s = steps(ibmvnic::attack, &[always(LIE_LOAD, 0x80), step(CHANGE, 10, 0, 0)]);
     assert!(s.told[2] > 64);
+}
+
+#[test]
+fn ibmvnic_may_leave_no_memory() {
+    let send = |a, payload, word| step(TRANSMIT, a, payload, word);
+    let restart = step(kind::RESTART, 7, 0, 0);
+    // Bits of the answers: the server wants queues at the least that fill the machine.
+    let lie = step(LIE_LOAD, 0xf4, 0, 5 << 24);
+    let all = [
+        &[restart, lie, step(kind::RUN, 0, 0, 0), send(0, 0xff00, 0)][..],
+        &[send(0, 0, 0); 7],
+        &[send(0, 0, 0xfe << 24), send(0, 0x100, 0), send(0, 0x200, 0)],
+        &[restart, TICK, TICK, TICK, step(CHANGE, 15, 0, 0), step(kind::WAIT, 0, 0x100, 0)],
+        &[send(13, 0xf00, 0), send(0, 0xf00, 0)],
+    ];
+    let s = ibmvnic::attack(&[&[0x40, 0], all.concat().as_flattened()].concat());
+    assert!(s.starved > 0, "{s:?}");
 }
 
 #[test]

@@ -164,19 +164,27 @@ impl Spec {
 
     /// The packet, in buffers of `h`.
     pub fn packet<H: Host>(&self, h: &mut H, cookie: u32) -> Packet {
+        self.try_packet(h, cookie).expect("memory")
+    }
+
+    /// The packet, in buffers of `h`; none is taken if `h` lacks memory for it.
+    pub fn try_packet<H: Host>(&self, h: &mut H, cookie: u32) -> Option<Packet> {
         let (f, todo) = self.frame();
-        let head = (self.headers() + usize::from(self.head)).min(f.len());
-        let mut piece = |bytes: &[u8]| {
+        let (head, rest) = f.split_at((self.headers() + usize::from(self.head)).min(f.len()));
+        let mut made: Vec<Fragment> = Vec::new();
+        for bytes in [head].into_iter().chain(rest.chunks(usize::from(self.fragment))) {
             let (start, len) = (u32::from(self.start), bytes.len() as u32);
-            let buf = h.buffer(start + len + 3, Alignment::ANY).expect("memory");
+            let Ok(buf) = h.buffer(start + len + 3, Alignment::ANY) else {
+                made.into_iter().for_each(|piece| h.release(piece.buf));
+                return None;
+            };
             h.bytes_mut(&buf, start..start + len, |b| b.copy_from_slice(bytes));
-            Fragment { buf, start, len }
-        };
-        let head_piece = piece(&f[..head]);
-        let frags: Vec<Fragment> =
-            f[head..].chunks(usize::from(self.fragment)).map(&mut piece).collect();
-        let more = (!frags.is_empty()).then(|| Box::new(NonLinear { frags, list: Vec::new() }));
-        Packet { head: head_piece, todo, more, cookie }
+            made.push(Fragment { buf, start, len });
+        }
+        let head = made.remove(0);
+        let more =
+            (!made.is_empty()).then(|| Box::new(NonLinear { frags: made, list: Vec::new() }));
+        Some(Packet { head, todo, more, cookie })
     }
 }
 
