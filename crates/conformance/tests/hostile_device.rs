@@ -45,7 +45,12 @@ const TIMEOUT: [u8; 8] = [ALARM, 1, 0, 0, 0, 0, 0, 0];
 
 /// Attacks with these steps on a machine of shape 0, nothing before the opening.
 fn steps(attack: impl Fn(&[u8]) -> Seen, steps: &[[u8; 8]]) -> Seen {
-    attack(&[&[0, 0], steps.as_flattened()].concat())
+    steps_on(0, attack, steps)
+}
+
+/// Attacks with these steps on a machine of a shape, nothing before the opening.
+fn steps_on(shape: u8, attack: impl Fn(&[u8]) -> Seen, steps: &[[u8; 8]]) -> Seen {
+    attack(&[&[shape, 0], steps.as_flattened()].concat())
 }
 
 #[test]
@@ -113,7 +118,8 @@ fn ibmvnic_may_leave_no_memory() {
         &[restart, TICK, TICK, TICK, step(CHANGE, 15, 0, 0), step(kind::WAIT, 0, 0x100, 0)],
         &[send(13, 0xf00, 0), send(0, 0xf00, 0)],
     ];
-    let s = ibmvnic::attack(&[&[0x40, 0], all.concat().as_flattened()].concat());
+    // Two queues of its own.
+    let s = steps_on(0x40, ibmvnic::attack, &all.concat());
     assert!(s.starved > 0, "{s:?}");
 }
 

@@ -23,7 +23,7 @@ pub(super) const H_PUT_TCE_INDIRECT: u64 = 0x13c;
 /// A plug-in with its guest.
 pub(super) struct Client {
     pub(super) call_area: Window,
-    pub(super) adapter: Adapter,
+    adapter: Adapter,
     pub(super) memory: Window,
     pub(super) socket: UnixStream,
     pub(super) raised: Cell<u64>,

@@ -136,8 +136,8 @@ impl<'a, D: HcallDevice<Port>> Harness<'a, D> {
     }
 
     fn command(&mut self, m: [u8; MESSAGE]) {
-        let word = |b: &[u8]| b.iter().fold(0, |v, b| v << 8 | u64::from(*b));
-        self.must(hcall::SEND_CRQ, &[word(&m[..8]), word(&m[8..])]);
+        let words = u128::from_be_bytes(m);
+        self.must(hcall::SEND_CRQ, &[(words >> 64) as u64, words as u64]);
         self.now += Span::from_us(1);
         self.poll();
     }
@@ -191,12 +191,10 @@ impl<'a, D: HcallDevice<Port>> Harness<'a, D> {
     fn send_entries(&mut self, cpu: usize, handle: u64, entries: &[[u8; DESCRIPTOR]], one: bool) {
         let at = LOGIN as usize + 0x400;
         if one {
-            let word = |d: &[u8], i: usize| {
-                d[8 * i..8 * i + 8].iter().fold(0, |v, b| v << 8 | u64::from(*b))
-            };
             for d in entries {
-                let [a, b, c, e] = [0, 1, 2, 3].map(|i| word(d, i));
-                let a = [UNIT.into(), handle, a, b, c, e, 0, 0, 0];
+                let mut a = [UNIT.into(), handle, 0, 0, 0, 0, 0, 0, 0];
+                let (words, _) = d.as_chunks();
+                a[2..].iter_mut().zip(words).for_each(|(to, w)| *to = u64::from_be_bytes(*w));
                 self.client.call(cpu, hcall::SEND_SUB_CRQ, &a);
             }
             return;
