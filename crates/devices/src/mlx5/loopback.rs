@@ -30,13 +30,15 @@ impl Loopback {
         !self.own.is_empty() && frame.first_chunk().is_some_and(|to| self.own.contains(to))
     }
 
-    /// It does, at `at`; unless `limit` bytes are under way already.
+    /// Takes a frame that is back at `at`. Returns false if `limit` bytes are under way already.
     #[cold]
-    pub(super) fn push(&mut self, at: Time, frame: &[u8], limit: usize) {
-        if self.held + frame.len() <= limit {
-            self.held += frame.len();
-            self.frames.push_back((at, frame.to_vec()));
+    pub(super) fn push(&mut self, at: Time, frame: &[u8], limit: usize) -> bool {
+        if self.held + frame.len() > limit {
+            return false;
         }
+        self.held += frame.len();
+        self.frames.push_back((at, frame.to_vec()));
+        true
     }
 
     /// Returns the time at which the next one is back.

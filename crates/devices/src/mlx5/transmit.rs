@@ -9,6 +9,7 @@ pub(super) use pipe::Pipe;
 use super::Config;
 use super::device::{Counters, Mlx5, PendingCompletion};
 use super::queues::{Mkey, Sq, Table};
+use super::receive;
 use alloc::collections::VecDeque;
 use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::{
@@ -141,10 +142,21 @@ impl Mlx5 {
                 self.fetch(p, fetch);
             } else if let Some(&chunk) = self.chunks.front() {
                 let stop = until.min(fetch);
-                let Mlx5 { sqs, pipe, counters, completions, mkeys, cfg, .. } = self;
+                let Mlx5 { sqs, pipe, counters, completions, mkeys, cfg, rx, .. } = self;
+                let received = &mut rx.counters;
                 let finished = match sqs.get_mut(chunk.sqn) {
-                    Some(sq) => Execution { p, pipe, counters, completions, mkeys, cfg, sq, chunk }
-                        .run(stop),
+                    Some(sq) => Execution {
+                        p,
+                        pipe,
+                        counters,
+                        received,
+                        completions,
+                        mkeys,
+                        cfg,
+                        sq,
+                        chunk,
+                    }
+                    .run(stop),
                     None => true,
                 };
                 if finished {
@@ -178,6 +190,8 @@ struct Execution<'a, P> {
     p: &'a mut P,
     pipe: &'a mut Pipe,
     counters: &'a mut Counters,
+    /// Counters of the receive side, for frames that come back.
+    received: &'a mut receive::Counters,
     completions: &'a mut VecDeque<PendingCompletion>,
     mkeys: &'a Table<Mkey>,
     cfg: &'a Config,

@@ -119,7 +119,7 @@ impl<P: Port> Execution<'_, P> {
         if self.pipe.frame[0] & 1 != 0 {
             self.pipe.casts.count(&self.pipe.frame[..len.max(MIN_FRAME)]);
         }
-        self.pipe.send(self.p, whole_at, len)
+        self.pipe.send(self.p, self.received, whole_at, len)
     }
 
     /// The inline header of a WQE: how many bytes, and at which DS the data begins.

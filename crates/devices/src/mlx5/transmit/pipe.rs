@@ -1,7 +1,7 @@
 //! The send pipe: how many reads are in flight, when the next packet may start, and
 //! the wire.
 
-use super::super::{Config, command::CastCounters, loopback::Loopback};
+use super::super::{Config, command::CastCounters, loopback::Loopback, receive};
 use super::Arrival;
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Iova, Port, Span, Time};
@@ -99,9 +99,16 @@ impl Pipe {
         }
     }
 
-    /// Puts the first `len` bytes of the frame on the wire; when its last bit leaves.
+    /// Puts the first `len` bytes of the frame on the wire; when its last bit leaves. One that
+    /// comes back and finds no room is lost as in the receive FIFO.
     #[inline(always)]
-    pub(super) fn send<P: Port>(&mut self, p: &mut P, whole_at: Time, len: usize) -> Time {
+    pub(super) fn send<P: Port>(
+        &mut self,
+        p: &mut P,
+        received: &mut receive::Counters,
+        whole_at: Time,
+        len: usize,
+    ) -> Time {
         let mut padded = len;
         if len < MIN_FRAME {
             self.frame[len..MIN_FRAME].fill(0);
@@ -117,7 +124,10 @@ impl Pipe {
         self.wire_rest = (ticks & 1023) as u32;
         self.wire_free = start + Span::from_ps(ticks >> 10);
         if self.loopback.takes(&self.frame[..padded]) {
-            self.loopback.push(self.wire_free, &self.frame[..padded], self.looped_limit);
+            if !self.loopback.push(self.wire_free, &self.frame[..padded], self.looped_limit) {
+                received.arrived += 1;
+                received.fifo_full += 1;
+            }
         } else {
             p.emit(start, &self.frame[..padded]);
         }

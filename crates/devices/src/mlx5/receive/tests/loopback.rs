@@ -116,6 +116,23 @@ fn what_comes_from_the_wire_needs_no_such_leave() {
 }
 
 #[test]
+fn a_frame_without_room_on_its_way_back_is_counted() {
+    let mut b = Bench::new(Config { rx_fifo: 2000, ..THRIFTY }, PLAIN);
+    b.post(2);
+    tell_address(&mut b, ME);
+    let c = TirContext { self_lb_block: self_lb_block::UNICAST, ..TirContext::direct(b.rqn) };
+    b.d.modify_tir(0x2000, c).unwrap();
+    let f = Frame::v4(udp(1400)).build();
+    b.put(BUFFERS + 0x8000, &f);
+    let rest = [&[0; 16][..], &b.data(BUFFERS + 0x8000, f.len())].concat();
+    b.send(opcode::SEND, &rest);
+    b.send(opcode::SEND, &rest);
+    b.settle();
+    let (sent, r) = (b.d.counters.packets, b.d.received());
+    assert_eq!((sent, r.arrived, r.packets, r.fifo_full), (2, 2, 1, 1));
+}
+
+#[test]
 fn a_reset_forgets_what_is_on_its_way_back() {
     let mut b = Bench::new(THRIFTY, PLAIN);
     b.post(2);

@@ -16,6 +16,7 @@ fn so_many_reads_are_in_flight_at_the_most() {
 #[test]
 fn parts_of_a_picosecond_add_up_while_the_wire_is_busy() {
     let mut p = Record::new();
+    let mut rx = receive::Counters::default();
     // A byte takes 80 ps and 512 of 1024 parts; a frame of 60 is 84 bytes on the wire.
     let half = Config { wire_byte_1024th_ps: 80 * 1024 + 512, ..Config::CONNECTX };
     let odd = Config { wire_byte_1024th_ps: 80 * 1024 + 1, ..half };
@@ -23,7 +24,7 @@ fn parts_of_a_picosecond_add_up_while_the_wire_is_busy() {
         let mut pipe = Pipe::new(&Config { pipeline_delay: Span::ZERO, ..cfg });
         let mut end = Time::ZERO;
         for _ in 0..3 {
-            end = pipe.send(&mut p, Time::ZERO, 60);
+            end = pipe.send(&mut p, &mut rx, Time::ZERO, 60);
         }
         assert_eq!(end.ps(), three);
     }
@@ -31,27 +32,28 @@ fn parts_of_a_picosecond_add_up_while_the_wire_is_busy() {
     let mut pipe = Pipe::new(&Config { pipeline_delay: Span::ZERO, ..odd });
     let mut end = Time::ZERO;
     for _ in 0..13 {
-        end = pipe.send(&mut p, Time::ZERO, 60);
+        end = pipe.send(&mut p, &mut rx, Time::ZERO, 60);
     }
     assert_eq!((end.ps(), pipe.wire_rest), (13 * 84 * 80 + 1, 1092 - 1024));
     let begin = end + Span::from_ns(1);
-    end = pipe.send(&mut p, begin, 60);
+    end = pipe.send(&mut p, &mut rx, begin, 60);
     assert_eq!((end.since(begin).ps(), pipe.wire_rest), (84 * 80, 84));
     // What is there when the wire becomes free is no gap.
     let begin = end;
-    end = pipe.send(&mut p, begin, 60);
+    end = pipe.send(&mut p, &mut rx, begin, 60);
     assert_eq!((end.since(begin).ps(), pipe.wire_rest), (84 * 80, 168));
 }
 
 #[test]
 fn a_reset_keeps_what_is_on_the_wire_and_what_has_left() {
     let mut p = Record::new();
+    let mut rx = receive::Counters::default();
     let cfg = Config { pipeline_delay: Span::ZERO, ..Config::CONNECTX };
     let mut before = Pipe::new(&cfg);
-    let end = before.send(&mut p, Time::ZERO, 1000);
+    let end = before.send(&mut p, &mut rx, Time::ZERO, 1000);
     before.link_up = false;
     let mut after = Pipe::new(&cfg);
     after.inherit(&before);
     assert_eq!((after.octets, after.link_up), (1000, false));
-    assert_eq!(after.send(&mut p, Time::ZERO, 60), end + Span::from_ps(84 * 80));
+    assert_eq!(after.send(&mut p, &mut rx, Time::ZERO, 60), end + Span::from_ps(84 * 80));
 }
