@@ -26,7 +26,7 @@ pub(super) struct Sq {
     pub(super) fetched: u16,
     /// Counter of the WQE being executed.
     pub(super) executed: u16,
-    /// Data segment of it that comes next; 0: none yet.
+    /// Data segment of it that comes next; 0: none yet. Of a large send, the segments sent.
     pub(super) segment: u32,
     /// WQEs on chip, at their offsets in the ring. The ring's start follows once more behind its
     /// end, so that a WQE that wraps is in one piece.

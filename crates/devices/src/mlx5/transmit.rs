@@ -328,7 +328,7 @@ impl<P: Port> Execution<'_, P> {
         match ctrl.opcode() {
             opcode::NOP => 0,
             opcode::ENHANCED_MPSW => self.session_left(at, ctrl.ds()),
-            opcode::LSO => self.segments_of(at, ctrl.ds()),
+            opcode::LSO => self.segments_left(at, ctrl.ds()),
             _ => 1,
         }
     }

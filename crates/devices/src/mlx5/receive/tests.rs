@@ -52,6 +52,8 @@ pub(in super::super) struct Record {
     messages: Vec<(Time, u16)>,
     /// Frames that left.
     pub(in super::super) frames: Vec<(Time, Vec<u8>)>,
+    /// The frames after which a turn ends.
+    pub(in super::super) most_frames: usize,
     /// No access to these addresses.
     hole: core::ops::Range<u64>,
     /// Ranges that the device may write; `None`: all.
@@ -100,6 +102,9 @@ impl Port for Record {
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.frames.push((at, frame.to_vec()));
+    }
+    fn is_spent(&self) -> bool {
+        self.frames.len() >= self.most_frames
     }
 }
 
@@ -162,6 +167,7 @@ impl Bench {
             writes: vec![],
             messages: vec![],
             frames: vec![],
+            most_frames: usize::MAX,
             hole: 0..0,
             writable: None,
             latest: Time::ZERO,

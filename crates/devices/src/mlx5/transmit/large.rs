@@ -1,9 +1,17 @@
 //! Large sends: cut into segments, each read, finished and sent before the next.
+//!
+//! No lower bound of the MSS is documented, so one WQE may be 2^18 frames. When the port has had
+//! its turn, the send goes on in the next one.
 
 use super::{Arrival, Execution, Failed, Outcome, segment};
 use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::mlx5::{EthSeg, INLINE_SEG, syndrome};
-use doorbell_packet::{Gso, checksum::Sum, headers::Layers, segment::SegmentPlan};
+use doorbell_packet::headers::{Ip, Layers, Transport};
+use doorbell_packet::{Gso, checksum::Sum, segment::SegmentPlan};
+
+/// Place of the flags in a TCP header, and the flag that only the first segment has.
+const TCP_FLAGS: usize = 13;
+const CWR: u8 = 0x80;
 
 /// A place in the data segments of a WQE, while payload is being gathered.
 #[derive(Clone, Copy)]
@@ -30,33 +38,26 @@ impl<P: Port> Execution<'_, P> {
         Ok((eth, header, first, payload))
     }
 
-    /// Returns the segments of a large send that is not executed.
-    pub(super) fn segments_of(&self, at: usize, ds: u32) -> u64 {
-        match self.large(at, ds) {
+    /// Returns the segments of a large send that were not executed yet.
+    #[cold]
+    pub(super) fn segments_left(&self, at: usize, ds: u32) -> u64 {
+        let all = match self.large(at, ds) {
             Ok((eth, _, _, payload)) if eth.mss.get() > 0 => {
                 payload.div_ceil(u64::from(eth.mss.get())).max(1)
             }
             _ => 1,
-        }
+        };
+        all.saturating_sub(self.sq.segment.into())
     }
 
     pub(super) fn large_send(&mut self, t: Time, at: usize, ds: u32) -> Outcome {
-        let before = self.counters.packets;
-        match self.try_large_send(t, at, ds) {
-            Ok(done) => {
-                self.counters.lso += 1;
-                Outcome::Done(done)
-            }
-            Err(why) => {
-                let sent = self.counters.packets - before;
-                Outcome::Failed(why, self.segments_of(at, ds) - sent)
-            }
-        }
+        self.try_large_send(t, at, ds)
+            .unwrap_or_else(|why| Outcome::Failed(why, self.segments_left(at, ds)))
     }
 
     /// Reads, finishes and sends one segment after another; each starts when the
     /// pipe can take it.
-    fn try_large_send(&mut self, t: Time, at: usize, ds: u32) -> Arrival {
+    fn try_large_send(&mut self, t: Time, at: usize, ds: u32) -> Result<Outcome, Failed> {
         let (eth, header, first, payload) = self.large(at, ds)?;
         let mss = eth.mss.get();
         if payload > 1 << self.cfg.caps.log_max_lso
@@ -69,12 +70,16 @@ impl<P: Port> Execution<'_, P> {
         let headers = copy.get_mut(..header).ok_or(syndrome::LOCAL_LENGTH)?;
         headers.copy_from_slice(&self.pipe.frame[..header]);
         // What kind it is the parser says; a send that it cannot cut fails.
-        let kind =
-            Layers::of(headers).ok().and_then(|l| l.gso_kind()).ok_or(syndrome::LOCAL_QP_OP)?;
+        let layers = Layers::of(headers).map_err(|_| syndrome::LOCAL_QP_OP)?;
+        let kind = layers.gso_kind().ok_or(syndrome::LOCAL_QP_OP)?;
         let gso = Gso { kind, size: mss, header: header as u16 };
-        let mut cut =
-            SegmentPlan::new(headers, payload as u32, gso).map_err(|_| syndrome::LOCAL_LENGTH)?;
-        let mut from = Gather { segment: first, offset: 0 };
+        let before = u64::from(self.sq.segment) * u64::from(mss);
+        if before > 0 {
+            skip_segments(headers, &layers, self.sq.segment, before as u32);
+        }
+        let mut cut = SegmentPlan::new(headers, (payload - before) as u32, gso)
+            .map_err(|_| syndrome::LOCAL_LENGTH)?;
+        let mut from = self.place(at, first, before);
         let mut start = t;
         let mut done = t;
         while let Some(piece) = cut.next_header(&mut self.pipe.frame) {
@@ -85,8 +90,25 @@ impl<P: Port> Execution<'_, P> {
             let (head, rest) = self.pipe.frame.split_at_mut(header);
             piece.finish(head, Sum::of(&rest[..len]));
             done = self.sent(whole_at, header + len);
+            self.sq.segment += 1;
+            if self.p.is_spent() && !cut.next_payload().is_empty() {
+                return Ok(Outcome::Later);
+            }
         }
-        Ok(done)
+        self.counters.lso += 1;
+        Ok(Outcome::Done(done))
+    }
+
+    /// Returns the place `n` bytes into the payload.
+    fn place(&self, at: usize, first: u32, mut n: u64) -> Gather {
+        let mut segment = first;
+        while let Some(len) = self.data(at, segment).map(|d| u64::from(d.byte_count.get()))
+            && n >= len
+        {
+            n -= len;
+            segment += 1;
+        }
+        Gather { segment, offset: n as u32 }
     }
 
     /// Reads the next `len` bytes of payload into the frame at `to`; when the last is there.
@@ -108,3 +130,23 @@ impl<P: Port> Execution<'_, P> {
         Ok(whole_at)
     }
 }
+
+/// Makes the headers of a large send those of its rest behind `n` segments, `bytes` of payload.
+#[cold]
+fn skip_segments(headers: &mut [u8], l: &Layers, n: u32, bytes: u32) {
+    if l.ip == Ip::V4
+        && let Some(id) = headers[usize::from(l.l3) + 4..].first_chunk_mut()
+    {
+        *id = u16::from_be_bytes(*id).wrapping_add(n as u16).to_be_bytes();
+    }
+    let tcp = &mut headers[usize::from(l.l4)..];
+    if l.transport == Some(Transport::Tcp)
+        && let Some(sequence) = tcp[4..].first_chunk_mut()
+    {
+        *sequence = u32::from_be_bytes(*sequence).wrapping_add(bytes).to_be_bytes();
+        tcp[TCP_FLAGS] &= !CWR;
+    }
+}
+
+#[cfg(test)]
+mod tests;
