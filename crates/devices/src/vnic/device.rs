@@ -170,6 +170,14 @@ pub(super) enum Event {
     Error { cause: u16, fatal: bool },
 }
 
+impl Event {
+    /// Returns true if it is of no session.
+    const fn is_from_outside(&self) -> bool {
+        use Event::{Carrier, Error, Failover, Migrate, Ready};
+        matches!(self, Failover | Ready { .. } | Migrate | Carrier(_) | Error { .. })
+    }
+}
+
 /// A sent frame's completion.
 #[derive(Debug)]
 pub(super) struct Completion {
@@ -383,42 +391,28 @@ impl VnicServer {
 
     fn handle<P: Port>(&mut self, p: &mut P, client: usize, d: ScheduledEvent) {
         let ScheduledEvent { at, session, event, .. } = d;
-        let live = self.clients[client].session.number == session;
+        if self.clients[client].session.number != session && !event.is_from_outside() {
+            return self.lose(client, event);
+        }
         match event {
             Event::Command(m) => {
                 self.clients[client].commands -= 1;
-                if live {
-                    self.command(p, client, at, m);
-                } else {
-                    self.counters.commands_lost += 1;
-                }
+                self.command(p, client, at, m);
             }
-            Event::Respond(m) if live => self.tell(p, client, at, m),
-            Event::Respond(_) => self.counters.commands_lost += 1,
+            Event::Respond(m) => self.tell(p, client, at, m),
             Event::Frame { mut bytes, last } => {
                 self.clients[client].leaving -= u64::from(last);
-                if live {
-                    self.counters.tx_frames += 1;
-                    self.counters.tx_bytes += bytes.len() as u64;
-                    self.clients[client].sent.count(bytes.len(), Cast::of(&bytes));
-                    p.emit_buffer(at, &mut bytes);
-                    self.counters.tx_sent += u64::from(last);
-                } else {
-                    self.counters.tx_lost += u64::from(last);
-                }
+                self.counters.tx_frames += 1;
+                self.counters.tx_bytes += bytes.len() as u64;
+                self.clients[client].sent.count(bytes.len(), Cast::of(&bytes));
+                p.emit_buffer(at, &mut bytes);
+                self.counters.tx_sent += u64::from(last);
                 self.spare.push(bytes);
             }
-            Event::Done(c) if live => self.done(p, client, at, &c),
-            Event::Done(c) => self.counters.completions_lost += u64::from(c.report),
-            Event::Report { queue } if live => self.report(p, client, at, queue),
-            Event::Report { .. } => {}
+            Event::Done(c) => self.done(p, client, at, &c),
+            Event::Report { queue } => self.report(p, client, at, queue),
             Event::Deliver { queue, buffer, mut frame } => {
-                if live {
-                    self.deliver(p, client, at, queue, buffer, &mut frame);
-                } else {
-                    self.counters.rx_lost += 1;
-                    self.counters.rx_buffers_lost += 1;
-                }
+                self.deliver(p, client, at, queue, buffer, &mut frame);
                 self.spare.push(frame);
             }
             Event::Failover => self.fail_over_now(p, client, at),
@@ -426,6 +420,35 @@ impl VnicServer {
             Event::Migrate => self.migrate_now(p, client, at),
             Event::Carrier(up) => self.carrier(p, client, at, up),
             Event::Error { cause, fatal } => self.error(p, client, at, (cause, fatal)),
+        }
+    }
+
+    /// Counts an event whose session has ended.
+    fn lose(&mut self, client: usize, event: Event) {
+        match event {
+            Event::Command(_) => {
+                self.clients[client].commands -= 1;
+                self.counters.commands_lost += 1;
+            }
+            Event::Respond(_) => self.counters.commands_lost += 1,
+            Event::Frame { bytes, last } => {
+                self.clients[client].leaving -= u64::from(last);
+                self.counters.tx_lost += u64::from(last);
+                self.spare.push(bytes);
+            }
+            Event::Done(c) => self.counters.completions_lost += u64::from(c.report),
+            Event::Deliver { frame, .. } => {
+                self.counters.rx_lost += 1;
+                self.counters.rx_buffers_lost += 1;
+                self.spare.push(frame);
+            }
+            // Reports nothing of its own, or is of no session.
+            Event::Report { .. }
+            | Event::Failover
+            | Event::Ready { .. }
+            | Event::Migrate
+            | Event::Carrier(_)
+            | Event::Error { .. } => {}
         }
     }
 
@@ -592,12 +615,8 @@ impl<P: Port> HcallDevice<P> for VnicServer {
         for c in 0..self.clients.len() {
             self.end_session(c);
             // Frames that were fetched are lost, too, with all else that was to come.
-            for d in core::mem::take(&mut self.clients[c].due) {
-                match d.event {
-                    Event::Frame { last, .. } => self.counters.tx_lost += u64::from(last),
-                    Event::Deliver { .. } => self.counters.rx_lost += 1,
-                    _ => {}
-                }
+            while let Some(d) = self.clients[c].due.pop_front() {
+                self.lose(c, d.event);
             }
             self.clients[c] = self.client(c);
         }

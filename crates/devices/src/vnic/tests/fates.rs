@@ -390,8 +390,24 @@ fn a_reset_loses_all_that_was_on_its_way() {
         let c = b.d.counters;
         assert_eq!((c.tx_taken, c.tx_sent + c.tx_lost), (4, 4), "after {us} us");
         assert_eq!((c.rx_packets + c.rx_lost, b.d.next_due()), (3, None), "after {us} us");
+        assert_eq!(c.rx_buffers, c.rx_packets + c.rx_buffers_lost, "after {us} us");
+        assert_eq!(c.completions + c.completions_lost, 4, "after {us} us");
         assert_eq!((b.d.in_flight(0), b.d.live_maps(0), b.d.open_queues(0).count()), (0, 0, 0));
     }
+}
+
+#[test]
+fn a_reset_loses_commands_that_were_on_their_way() {
+    let mut b = Bench::up(Config { command: Span::from_us(10), ..PVM }, 1);
+    let done = b.d.counters.commands;
+    let query = b.plain(cmd::QUERY_PHYS_PARMS, |_| ());
+    let m = [&query[..8], &query[8..]].map(|half| u64::from_be_bytes(half.try_into().unwrap()));
+    for _ in 0..3 {
+        assert_eq!(b.call(hcall::SEND_CRQ, &m).status, status::SUCCESS);
+    }
+    b.at(b.now + Span::from_us(10));
+    HcallDevice::<Partition>::reset(&mut b.d, &mut b.p, b.now);
+    assert_eq!((b.d.counters.commands - done, b.d.counters.commands_lost), (1, 2));
 }
 
 #[test]
