@@ -2,7 +2,7 @@
 
 use super::device::{Event, VnicServer};
 use super::{Entry, queue::Ring};
-use doorbell_hal::{Hcall, HcallReturn, Iova, Port, Reply, Time};
+use doorbell_hal::{Direction, Hcall, HcallReturn, Iova, Port, Reply, Time};
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_CRQ_BYTES, MAX_INDIRECT, MAX_SUB_CRQ_BYTES, MESSAGE, first, hcall, status,
     vioctl,
@@ -42,7 +42,7 @@ impl VnicServer {
             return plain(status::PARAMETER);
         }
         match c.0 {
-            hcall::REG_CRQ => plain(self.reg_crq(p, from, at, a[1], a[2])),
+            hcall::REG_CRQ => plain(self.reg_crq(p, from, a[1], a[2])),
             hcall::FREE_CRQ => match self.busy(from) {
                 Some(busy) => plain(busy),
                 None => (HcallReturn::status(status::SUCCESS), at.max(self.free_crq(from))),
@@ -61,7 +61,7 @@ impl VnicServer {
             }),
             hcall::SEND_CRQ => plain(self.send_crq(from, at, a[1], a[2])),
             hcall::VIOCTL => self.vioctl(p, from, at, a),
-            hcall::REG_SUB_CRQ => (self.reg_sub_crq(p, from, at, a[1], a[2]), at),
+            hcall::REG_SUB_CRQ => (self.reg_sub_crq(p, from, a[1], a[2]), at),
             hcall::FREE_SUB_CRQ => self.free_sub_crq(from, at, a[1]),
             hcall::SEND_SUB_CRQ => {
                 let mut d = [0; DESCRIPTOR];
@@ -100,18 +100,17 @@ impl VnicServer {
     }
 
     /// Returns true if a queue can be at `ioba`: on a page, and all of its pages can be reached.
-    fn reachable<P: Port>(p: &mut P, at: Time, ioba: u64, bytes: u64) -> bool {
+    fn reachable<P: Port>(p: &P, ioba: u64, bytes: u64) -> bool {
+        let len = u32::try_from(bytes).ok().filter(|_| ioba.checked_add(bytes).is_some());
         ioba.is_multiple_of(4096)
-            && ioba.checked_add(bytes).is_some()
-            && (0..bytes / 4096).all(|i| p.read(at, Iova(ioba + i * 4096), &mut [0]).is_ok())
+            && len.is_some_and(|n| p.check_access(Iova(ioba), n, Direction::ToDevice).is_ok())
     }
 
-    fn reg_crq<P: Port>(&mut self, p: &mut P, from: usize, at: Time, ioba: u64, bytes: u64) -> i64 {
+    fn reg_crq<P: Port>(&mut self, p: &P, from: usize, ioba: u64, bytes: u64) -> i64 {
         if self.clients[from].crq.is_some() {
             return status::RESOURCE;
         }
-        if !VnicServer::is_size(bytes, MAX_CRQ_BYTES) || !VnicServer::reachable(p, at, ioba, bytes)
-        {
+        if !VnicServer::is_size(bytes, MAX_CRQ_BYTES) || !VnicServer::reachable(p, ioba, bytes) {
             return status::PARAMETER;
         }
         let c = &mut self.clients[from];
@@ -184,17 +183,9 @@ impl VnicServer {
         (HcallReturn::status(status), at)
     }
 
-    fn reg_sub_crq<P: Port>(
-        &mut self,
-        p: &mut P,
-        from: usize,
-        at: Time,
-        ioba: u64,
-        bytes: u64,
-    ) -> HcallReturn {
+    fn reg_sub_crq<P: Port>(&mut self, p: &P, from: usize, ioba: u64, bytes: u64) -> HcallReturn {
         let sized = VnicServer::is_size(bytes, MAX_SUB_CRQ_BYTES);
-        if self.clients[from].crq.is_none() || !sized || !VnicServer::reachable(p, at, ioba, bytes)
-        {
+        if self.clients[from].crq.is_none() || !sized || !VnicServer::reachable(p, ioba, bytes) {
             return HcallReturn::status(status::PARAMETER);
         }
         let sub = &mut self.clients[from].sub;

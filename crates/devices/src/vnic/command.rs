@@ -262,6 +262,9 @@ impl VnicServer {
 
     /// Walks the pages of a long-term buffer through the partition's TCEs. A second buffer of
     /// the same id takes the first one's place.
+    ///
+    /// The walk reads a byte of each page instead of checking the access, so that it counts against
+    /// the partition's share: a client can ask for 256 walks of 64 Ki pages at once.
     fn map<P: Port>(&mut self, p: &mut P, client: usize, at: Time, r: RequestMap) -> u8 {
         let c = &mut self.clients[client];
         let map = Map { ioba: r.ioba.get().into(), len: r.len.get() };

@@ -13,8 +13,8 @@ use super::{Config, Server, VnicServer};
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{
-    DmaFault, DmaFaultKind, EventSource, Hcall, HcallDevice, HcallReturn, Iova, Port, RxVerdict,
-    Span, Time,
+    Direction, DmaFault, DmaFaultKind, EventSource, Hcall, HcallDevice, HcallReturn, Iova, Port,
+    RxVerdict, Span, Time,
 };
 use doorbell_layout::ibmvnic::*;
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
@@ -54,14 +54,17 @@ impl Partition {
         }
     }
 
-    fn check(&mut self, at: Iova, len: usize) -> Result<usize, DmaFault> {
+    fn find(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
         let end = at.0.checked_add(len as u64).filter(|e| *e <= MEMORY);
         let hole = self.holes.iter().any(|h| at.0 < h + 4096 && at.0 + len as u64 > *h);
         if end.is_none() || hole {
             return Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
         }
-        self.touched.push((at.0, len));
         Ok(at.0 as usize)
+    }
+
+    fn check(&mut self, at: Iova, len: usize) -> Result<usize, DmaFault> {
+        self.find(at, len).inspect(|_| self.touched.push((at.0, len)))
     }
 }
 
@@ -75,6 +78,9 @@ impl Port for Partition {
         let start = self.check(to, from.len())?;
         self.memory[start..start + from.len()].copy_from_slice(from);
         Ok(at + self.price)
+    }
+    fn check_access(&self, at: Iova, len: u32, _: Direction) -> Result<(), DmaFault> {
+        self.find(at, len as usize).map(|_| ())
     }
     fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {
         panic!("it has no lines");

@@ -148,6 +148,18 @@ fn what_comes_out_of_order_is_answered_so() {
 }
 
 #[test]
+fn a_queue_is_registered_without_being_read() {
+    let mut b = Bench::new(Config::POWERVM);
+    assert_eq!(b.reg_crq(), status::SUCCESS);
+    let last = RINGS + 3 * 4096;
+    b.p[0].holes.push(last);
+    assert_eq!(b.call(hcall::REG_SUB_CRQ, &[RINGS, 4 * 4096]).status, status::PARAMETER);
+    b.p[0].holes.clear();
+    assert_eq!(b.call(hcall::REG_SUB_CRQ, &[RINGS, 4 * 4096]).status, status::SUCCESS);
+    assert_eq!(b.p[0].touched, []);
+}
+
+#[test]
 fn a_crq_is_registered_once_and_on_a_page() {
     let mut b = Bench::new(Config::POWERVM);
     assert_eq!(b.call(hcall::REG_CRQ, &[CRQ + 16, CRQ_BYTES]).status, status::PARAMETER);
