@@ -73,11 +73,13 @@ impl Receiver {
         !self.pending.is_empty()
     }
 
-    /// The MAC's receiver is reset: what has not begun to leave is gone.
-    pub(super) fn empty(&mut self) {
-        let keep = usize::from(self.fifo.front().is_some_and(|f| f.done > 0));
-        self.fifo.truncate(keep);
+    /// The MAC's receiver is reset: what has not begun to leave is gone. Returns the number of
+    /// frames lost.
+    pub(super) fn empty(&mut self) -> u64 {
+        let before = self.fifo.len();
+        self.fifo.truncate(usize::from(self.fifo.front().is_some_and(|f| f.done > 0)));
         self.count_used();
+        (before - self.fifo.len()) as u64
     }
 
     fn count_used(&mut self) {

@@ -203,13 +203,13 @@ impl AxiEthernet {
             mac::RCW1 => {
                 m.rcw1 = v & !rcw1::RESET;
                 if v & rcw1::RESET != 0 {
-                    self.rx.empty();
+                    self.counters.rx_lost += self.rx.empty();
                 }
             }
             mac::TC => {
                 m.tc = v & !tc::RESET;
                 if v & tc::RESET != 0 {
-                    self.tx.empty();
+                    self.counters.tx_lost += self.tx.empty();
                 }
             }
             mac::FCC => m.fcc = v,

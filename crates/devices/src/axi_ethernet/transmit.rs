@@ -72,10 +72,12 @@ impl Transmitter {
     }
 
     /// The MAC's transmitter is reset: what waits for the wire is gone, but not what is on it.
-    pub(super) fn empty(&mut self) {
-        let keep = usize::from(self.sending.is_some());
-        self.fifo.truncate(keep);
+    /// Returns the number of frames lost.
+    pub(super) fn empty(&mut self) -> u64 {
+        let before = self.fifo.len();
+        self.fifo.truncate(usize::from(self.sending.is_some()));
         self.used = self.fifo.iter().map(|f| f.bytes.len()).sum();
+        (before - self.fifo.len()) as u64
     }
 }
 

@@ -100,6 +100,28 @@ fn a_reset_counts_what_it_loses() {
 }
 
 #[test]
+fn a_reset_of_the_mac_counts_what_it_loses() {
+    let mut b = Bench::up(Config::ZYNQMP);
+    b.p.write_time = Span::from_us(100);
+    b.post(0, 1, 1600);
+    for i in 0..3 {
+        b.queue_frame(0x8000 + 0x800 * i, &frame(1500), [0; 3]);
+    }
+    b.kick();
+    for _ in 0..3 {
+        b.receive(&frame(200));
+    }
+    b.after(Span::from_us(12));
+    b.put_mac(mac::TC, tc::RESET | tc::TX);
+    b.put_mac(mac::RCW1, rcw1::RESET | rcw1::RX);
+    let c = b.d.counters;
+    assert_eq!((c.tx_lost, c.rx_lost, c.resets), (2, 2, 0));
+    b.settle();
+    let c = b.d.counters;
+    assert_eq!((c.tx_packets + c.tx_lost, c.rx_packets + c.rx_lost), (3, 3));
+}
+
+#[test]
 fn a_tail_for_a_stopped_channel_counts_as_lost() {
     let mut b = Bench::new(Config::ZYNQMP);
     let tx = raised(&mut b, |b| b.tail(MM2S, TX_RING));
