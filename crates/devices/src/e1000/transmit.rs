@@ -158,7 +158,7 @@ impl E1000 {
             if packet.large { usize::from(context.header) + usize::from(context.mss) } else { MAX };
         let have = packet.bytes.len();
         if have >= goal {
-            // Only a packet that is not segmented gets here.
+            // It is too long, or a context for shorter segments came in the middle of it.
             packet.discard = true;
             self.counters.tx_discarded += 1;
             return;
@@ -173,9 +173,9 @@ impl E1000 {
             return;
         }
         let n = if packet.large && self.cfg.read_across {
-            // Each further segment takes room for its header too.
+            // Each further segment takes room for its header and padding too.
             let room = self.regs.tx_fifo() - taken;
-            let (mss, frame) = (usize::from(context.mss), goal);
+            let (mss, frame) = (usize::from(context.mss), goal.max(MIN_FRAME));
             least + (left - least).min((room / frame * mss) as u32)
         } else {
             least
@@ -436,12 +436,9 @@ impl E1000 {
 
     /// One dword for one descriptor.
     pub(super) fn tx_report_now<P: Port>(&mut self, p: &mut P, t: Time, place: Iova, d: Desc) {
-        self.counters.write_backs += 1;
-        self.counters.written_descriptors += 1;
         let poisoned = if p.begin_completion(t) { ERROR_BITS } else { 0 };
-        if p.write(t, place + 12, &(((d.high | poisoned) >> 32) as u32).to_le_bytes()).is_err() {
-            self.fault();
-        }
+        let status = ((d.high | poisoned) >> 32) as u32;
+        self.flushed(p.write(t, place + 12, &status.to_le_bytes()).map(|_| (1, 1)));
         if !self.delays(t, d.high as u32) {
             self.tx.delay.stop();
             self.irq.raise(t, INT_TXDW);

@@ -5,7 +5,7 @@ use super::offloads::{context, data, ip, large_send};
 use super::{BUFFERS, Bench, RX_RING, TX_RING, frame, ns};
 use alloc::vec;
 use alloc::vec::Vec;
-use doorbell_hal::{Device, DmaFaultKind, DropReason, RxVerdict, Span};
+use doorbell_hal::{Device, DmaFaultKind, DropReason, EventSource, RxVerdict, Span};
 use doorbell_layout::e1000::tx_word::{DEXT, EOP, IDE, IFCS, RPS, RS, TCP, TSE};
 use doorbell_layout::e1000::*;
 use doorbell_packet::checksum::Sum;
@@ -630,4 +630,33 @@ fn collected_reports_interrupt_once_and_count_each() {
     }
     assert_eq!(b.read(reg::ICR) & INT_TXDW, INT_TXDW);
     assert_eq!((b.d.counters.write_backs, b.d.counters.written_descriptors), (1, 3));
+}
+
+#[test]
+fn a_refused_write_back_counts_as_none() {
+    let mut b = Bench::up(Config::I82540EM);
+    b.p.read_time = Span::from_us(1);
+    b.send(AT, &frame(60), RS);
+    b.kick();
+    b.at(ns(1500));
+    assert_eq!(b.d.counters.data_reads, 1, "the descriptor has been read");
+    b.p.trap = Some((TX_RING + 12, DmaFaultKind::Unmapped));
+    b.settle();
+    let c = b.d.counters;
+    assert_eq!((c.dma_faults, c.write_backs, c.written_descriptors), (1, 0, 0));
+}
+
+#[test]
+fn padded_segments_of_one_read_fit_the_fifo() {
+    let mut b = Bench::up(Config::I82540EM);
+    let (c, f, popts) = large_send(&ip(false, false, 2000), 1);
+    b.desc(c.0, c.1);
+    b.put(0x20000, &f);
+    b.desc(0x20000, data(f.len(), TSE | EOP | IFCS | RS, popts));
+    b.kick();
+    while let Some(due) = b.d.next_due() {
+        b.at(due.max(b.now));
+        assert!(b.d.tx.used <= b.d.regs.tx_fifo(), "{} bytes", b.d.tx.used);
+    }
+    assert_eq!(b.sent().len(), 2000);
 }
