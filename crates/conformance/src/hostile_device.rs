@@ -104,7 +104,7 @@ pub trait Subject<M: System>: Driver<Hostile<M>> + Sized {
     /// # Errors
     /// The driver's own.
     fn reset(&mut self, h: &mut Hostile<M>) -> Result<(), OpenError>;
-    /// Makes a change that a user may ask for.
+    /// Makes a change that a user may ask for: with 0, all groups are received.
     fn change(&mut self, h: &mut Hostile<M>, what: u8);
     /// Polls the second channel, if there is one.
     fn poll_second(&mut self, _h: &mut Hostile<M>, _budget: u32, _up: &mut Desk) {}
@@ -565,6 +565,40 @@ pub fn attack<M: System, S: Subject<M>>(bytes: &[u8]) -> Seen {
     let honest = b.desk.seen.honest;
     let (h, _) = b.close();
     Seen { told: h.told, pokes: h.pokes, honest: seen.honest + honest, ..seen }
+}
+
+/// Checks that a filter outlives the resets that a driver does by itself.
+///
+/// # Panics
+/// Panics if it does not.
+pub fn keeps_its_filter<M: System, S: Subject<M>>() {
+    let mut h = Hostile::new(S::machine(0));
+    h.begin();
+    let nic = S::open_on(&mut h, 0).expect("a device that is well opens");
+    let mut b = Harness { h, nic, desk: Desk::default(), cookie: 0 };
+    let settle = |b: &mut Harness<M, S>| {
+        b.wait(S::settling());
+        b.call(|nic, h, _| nic.work(h));
+    };
+    let passes = |b: &mut Harness<M, S>| {
+        let before = b.desk.seen.received;
+        b.h.inner.inject(&plain([1, 0, 0x5e, 0, 0, 5], 200));
+        b.wait(Span::from_us(500));
+        b.poll(64);
+        b.desk.seen.received > before
+    };
+    settle(&mut b);
+    assert!(!passes(&mut b), "a group, and no filter");
+    b.call(|nic, h, _| nic.change(h, 0));
+    assert!(passes(&mut b));
+    for why in [Alarm::TxTimeout, Alarm::IoError] {
+        if b.call(|nic, h, _| nic.alarm(h, why)) == Irq::Poll {
+            b.poll(64);
+        }
+        settle(&mut b);
+        assert!(passes(&mut b), "after {why:?}");
+    }
+    b.close();
 }
 
 /// Returns the seeds of a driver: traffic on two shapes of the machine, each kind of lie, also at

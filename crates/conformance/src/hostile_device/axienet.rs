@@ -91,6 +91,11 @@ pub fn attack(bytes: &[u8]) -> Seen {
     super::attack::<System, Axienet>(bytes)
 }
 
+/// Checks that its filter outlives its own resets.
+pub fn keeps_its_filter() {
+    super::keeps_its_filter::<System, Axienet>();
+}
+
 /// Returns its seeds.
 pub fn seeds() -> Vec<Seed> {
     super::seeds([0x28, 0x05])

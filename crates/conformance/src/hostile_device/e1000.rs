@@ -64,6 +64,11 @@ pub fn attack(bytes: &[u8]) -> Seen {
     super::attack::<System, E1000>(bytes)
 }
 
+/// Checks that its filter outlives its own resets.
+pub fn keeps_its_filter() {
+    super::keeps_its_filter::<System, E1000>();
+}
+
 /// Returns its seeds.
 pub fn seeds() -> Vec<Seed> {
     super::seeds([0, 0x72])

@@ -88,6 +88,11 @@ pub fn attack(bytes: &[u8]) -> Seen {
     super::attack::<System, Ibmveth>(bytes)
 }
 
+/// Checks that its filter outlives its own resets.
+pub fn keeps_its_filter() {
+    super::keeps_its_filter::<System, Ibmveth>();
+}
+
 /// Returns its seeds.
 pub fn seeds() -> Vec<Seed> {
     super::seeds([0, 0x3b])

@@ -68,21 +68,17 @@ pub(super) fn reset<H: Host>(h: &mut H, c: &Config) -> Opened {
 }
 
 /// Sets up addresses, tables and flow control, and starts the PHY's negotiation.
-pub(super) fn init<H: Host>(h: &mut H, c: &Config, mac: [u8; 6]) -> Opened {
+pub(super) fn init<H: Host>(
+    h: &mut H,
+    c: &Config,
+    mac: [u8; 6],
+    groups: &[[u8; 6]],
+    vlans: &[u16],
+) -> Opened {
     put(h, reg::VET, 0);
-    for i in 0..reg::VFTA_LEN {
-        put(h, reg::VFTA + 4 * i, 0);
-        flush(h);
-    }
-    for i in 1..reg::RAR_LEN {
-        set_address(h, i, None);
-    }
+    set_vlan_table(h, vlans);
     set_address(h, 0, Some(mac));
-    for i in 0..reg::MTA_LEN {
-        put(h, reg::MTA + 4 * i, 0);
-        // A bridge must not merge the writes.
-        flush(h);
-    }
+    set_groups(h, groups);
     flow_control(h, c);
     let ctrl = get(h, reg::CTRL) & !(l::CTRL_FRCSPD | l::CTRL_FRCDPX | l::CTRL_LRST);
     let vlan = if c.vlan { l::CTRL_VME } else { 0 };
@@ -256,27 +252,43 @@ pub const fn hash(mac: [u8; 6]) -> u32 {
     (mac[4] as u32 >> 4 | (mac[5] as u32) << 4) & 0xfff
 }
 
-/// Sets RCTL's filter bits, receive addresses and multicast table.
-pub(super) fn set_filter<H: Host>(h: &mut H, f: &Filter) {
-    let mut rctl = get(h, reg::RCTL) & !(l::RCTL_UPE | l::RCTL_MPE);
-    if f.promiscuous {
-        rctl |= l::RCTL_UPE | l::RCTL_MPE;
-    } else if f.all_multicast {
-        rctl |= l::RCTL_MPE;
+/// Returns RCTL's bits of a filter and of the filter of VLANs.
+pub(super) const fn filter_bits(f: &Filter, vlans: bool) -> u32 {
+    let vlans = if vlans { l::RCTL_VFE } else { 0 };
+    match f {
+        Filter { promiscuous: true, .. } => vlans | l::RCTL_UPE | l::RCTL_MPE,
+        Filter { all_multicast: true, .. } => vlans | l::RCTL_MPE,
+        _ => vlans,
     }
-    put(h, reg::RCTL, rctl);
+}
+
+/// Sets the receive addresses and the multicast table.
+pub(super) fn set_groups<H: Host>(h: &mut H, groups: &[[u8; 6]]) {
     // Exact matches first; the rest is hashed.
-    let exact = f.multicast.len().min(reg::RAR_LEN as usize - 1);
+    let exact = groups.len().min(reg::RAR_LEN as usize - 1);
     for i in 1..reg::RAR_LEN {
-        set_address(h, i, f.multicast[..exact].get(i as usize - 1).copied());
+        set_address(h, i, groups[..exact].get(i as usize - 1).copied());
     }
     let mut table = [0u32; reg::MTA_LEN as usize];
-    for mac in &f.multicast[exact..] {
+    for mac in &groups[exact..] {
         let at = hash(*mac);
         table[(at >> 5) as usize & 0x7f] |= 1 << (at & 0x1f);
     }
     for (i, word) in (0..reg::MTA_LEN).zip(table).rev() {
         put(h, reg::MTA + 4 * i, word);
+        // A bridge must not merge the writes.
+        flush(h);
+    }
+}
+
+/// Sets the table of VLANs.
+pub(super) fn set_vlan_table<H: Host>(h: &mut H, vlans: &[u16]) {
+    for i in 0..reg::VFTA_LEN {
+        let bits = vlans
+            .iter()
+            .filter(|v| u32::from(**v & 0xfff) >> 5 == i)
+            .fold(0, |b, v| b | 1 << (v & 31));
+        put(h, reg::VFTA + 4 * i, bits);
         flush(h);
     }
 }

@@ -8,6 +8,7 @@ use super::hw::{self, flush, get, put};
 use super::stats::{self, Hardware, Stats};
 use super::{part::Bus, rx::RxRing, tx::TxRing};
 use crate::{Alarm, Driver, Filter, Irq, OpenError, Opened, Poll, Sink, Tx, common::both};
+use alloc::vec::Vec;
 use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_moderation::{Class, Controller, Flow, ItrClasses, ItrMode, Sample};
@@ -51,6 +52,9 @@ pub struct E1000 {
     /// All counts but those of the rings.
     stats: Stats,
     hardware: Hardware,
+    filter: Filter,
+    /// The only VLANs received, if not all.
+    vlans: Option<Vec<u16>>,
     /// Throttling by traffic classes.
     itr: Option<ItrClasses>,
     link: Option<Link>,
@@ -85,6 +89,8 @@ impl E1000 {
             rx,
             stats: Stats::default(),
             hardware: Hardware::default(),
+            filter: Filter::default(),
+            vlans: None,
             itr: None,
             link: None,
             check_link: false,
@@ -110,7 +116,8 @@ impl E1000 {
     /// Starts receiving and sending after a reset.
     fn start<H: Host>(&mut self, h: &mut H) -> Opened {
         let c = self.config;
-        hw::init(h, &c, self.mac)?;
+        let vlans = self.vlans.as_deref().unwrap_or_default();
+        hw::init(h, &c, self.mac, &self.filter.multicast, vlans)?;
         stats::clear(h);
         put(h, reg::VET, vlan::TPID.into());
         self.start_tx(h);
@@ -169,15 +176,13 @@ impl E1000 {
             n => l::RCTL_BSEX | (1 + (16384 / n).trailing_zeros()) << l::RCTL_SZ_SHIFT,
         };
         let long = if c.max_frame > MAX_FRAME as u32 { l::RCTL_LPE } else { 0 };
-        put(
-            h,
-            reg::RCTL,
-            l::RCTL_EN | l::RCTL_BAM | long | size | u32::from(c.rx_low) << l::RCTL_RDMTS_SHIFT,
-        );
+        let low = u32::from(c.rx_low) << l::RCTL_RDMTS_SHIFT;
+        let filter = hw::filter_bits(&self.filter, self.vlans.is_some());
+        put(h, reg::RCTL, l::RCTL_EN | l::RCTL_BAM | long | size | low | filter);
     }
 
-    /// Resets the controller after a hang, drops everything queued, and starts again. The caller
-    /// sets the filter again.
+    /// Resets the controller after a hang, drops everything queued, and starts again with the same
+    /// filter and VLANs.
     ///
     /// # Errors
     /// Fails when the device does not answer.
@@ -212,23 +217,23 @@ impl E1000 {
     pub fn is_drained(&self) -> bool {
         self.tx.is_empty()
     }
-    /// Sets the receive filter.
+    /// Sets the receive filter; it outlives a reset.
     pub fn set_filter<H: Host>(&mut self, h: &mut H, f: &Filter) {
-        hw::set_filter(h, f);
+        self.filter = f.clone();
+        self.update_rctl(h);
+        hw::set_groups(h, &f.multicast);
     }
-    /// Receives only these VLANs, or all with `None`.
+    /// Receives only these VLANs, or all with `None`; it outlives a reset.
     pub fn set_vlans<H: Host>(&mut self, h: &mut H, only: Option<&[u16]>) {
-        for i in 0..reg::VFTA_LEN {
-            let bits = only
-                .unwrap_or(&[])
-                .iter()
-                .filter(|v| u32::from(**v & 0xfff) >> 5 == i)
-                .fold(0, |b, v| b | 1 << (v & 31));
-            put(h, reg::VFTA + 4 * i, bits);
-            flush(h);
-        }
-        let rctl = get(h, reg::RCTL) & !(l::RCTL_VFE | l::RCTL_CFIEN);
-        put(h, reg::RCTL, if only.is_some() { rctl | l::RCTL_VFE } else { rctl });
+        self.vlans = only.map(<[u16]>::to_vec);
+        hw::set_vlan_table(h, only.unwrap_or_default());
+        self.update_rctl(h);
+    }
+    /// Writes the bits of the filter and of the VLANs to RCTL.
+    fn update_rctl<H: Host>(&self, h: &mut H) {
+        let bits = l::RCTL_UPE | l::RCTL_MPE | l::RCTL_VFE | l::RCTL_CFIEN;
+        let rctl = get(h, reg::RCTL) & !bits;
+        put(h, reg::RCTL, rctl | hw::filter_bits(&self.filter, self.vlans.is_some()));
     }
     /// Returns the link as last checked ([`Driver::work`]); `None` when it is down.
     pub const fn link(&self) -> Option<Link> {

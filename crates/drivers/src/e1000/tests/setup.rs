@@ -1,7 +1,7 @@
 //! Every register that opening a controller sets, and the filters.
 
 use super::*;
-use crate::Filter;
+use crate::{Alarm, Filter};
 use doorbell_layout::e1000::reg::stat;
 
 /// Returns the values last written to registers.
@@ -163,6 +163,27 @@ fn vlans_are_bits_of_the_table() {
     assert_eq!(last(&h, [reg::RCTL]), [kept | l::RCTL_VFE]);
     nic.set_vlans(&mut h, None);
     assert_eq!(last(&h, [reg::RCTL, reg::VFTA]), [kept, 0]);
+}
+
+#[test]
+fn filter_and_vlans_outlive_the_drivers_own_resets() {
+    let (mut h, mut nic) = open();
+    nic.work(&mut h);
+    let multicast = (0..17).map(|i| [1, 0, 0x5e, i, 0xa7, 0x3c]).collect();
+    nic.set_filter(&mut h, &Filter { promiscuous: true, multicast, ..Filter::default() });
+    nic.set_vlans(&mut h, Some(&[5]));
+    let registers = [reg::RCTL, reg::RAL0 + 8, reg::RAH0 + 8, reg::MTA + 120, reg::VFTA];
+    let set = last(&h, registers);
+    for why in [Alarm::TxTimeout, Alarm::IoError] {
+        h.device.writes.clear();
+        nic.work(&mut h);
+        assert_eq!(nic.alarm(&mut h, why), Irq::Poll);
+        assert_eq!(last(&h, registers), set, "{why:?}");
+    }
+    // A change of one leaves the other.
+    nic.set_filter(&mut h, &Filter::default());
+    assert_eq!(last(&h, [reg::RCTL]), [set[0] & !(l::RCTL_UPE | l::RCTL_MPE)]);
+    assert_ne!(last(&h, [reg::RCTL])[0] & l::RCTL_VFE, 0);
 }
 
 #[test]
