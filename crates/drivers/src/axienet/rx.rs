@@ -5,7 +5,7 @@
 //! Every descriptor has a buffer for the longest frame, and all belong to the device up to
 //! TAILDESC, behind which it idles. A received frame's descriptor gets a new buffer at once; the
 //! end of the poll writes TAILDESC. A poll ends where no new buffer can be had. So only the next
-//! descriptor can lack one; if that descriptor is done it is not a frame and only refilled.
+//! descriptor can lack one; it is not done, and the next poll refills it first.
 
 use super::config::{Checksum, Config};
 use super::tx::{halves, ring};
@@ -59,6 +59,10 @@ impl RxRing {
         h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get()
     }
 
+    fn clear_status<H: Host>(&self, h: &mut H, i: u32) {
+        h.store(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT, U32::ZERO);
+    }
+
     /// Gives descriptor `i` a buffer, unless it has one, and clears its status.
     fn refill<H: Host>(&mut self, h: &mut H, i: u32) -> bool {
         let at = i * DESCRIPTOR;
@@ -101,6 +105,8 @@ impl RxRing {
     /// Refills the descriptor just polled, and goes on to the next.
     fn advance<H: Host>(&mut self, h: &mut H) -> bool {
         if !self.refill(h, self.clean) {
+            // Its frame has been taken, and is not lost.
+            self.clear_status(h, self.clean);
             self.stats.alloc_rx_buff_failed += 1;
             return false;
         }
@@ -111,7 +117,8 @@ impl RxRing {
     /// Takes up to `budget` descriptors that are done, and passes their frames to `up`. Returns how
     /// many.
     pub(super) fn poll<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> u32 {
-        let (mut done, mut refilled) = (0, false);
+        let mut refilled = self.is_starved() && self.advance(h);
+        let mut done = 0;
         while done < budget {
             let status = self.status(h, self.clean);
             if status & Descriptor::CMPLT == 0 {
@@ -180,13 +187,15 @@ impl RxRing {
         up.received(Packet::linear(head), verified == Some(true));
     }
 
-    /// Counts the frames in the ring as lost; the device is off. All descriptors are looked at,
-    /// because one whose report failed may lie between others.
+    /// Counts the frames in the ring as lost, each once; the device is off. All descriptors are
+    /// looked at, because one whose report failed may lie between others.
     pub(super) fn count_lost<H: Host>(&mut self, h: &mut H) {
         for i in 0..self.count {
             let status = self.status(h, i);
-            self.stats.rx_lost +=
-                u64::from(status & Descriptor::CMPLT != 0 && status & Descriptor::EOF != 0);
+            if status & Descriptor::CMPLT != 0 && status & Descriptor::EOF != 0 {
+                self.stats.rx_lost += 1;
+                self.clear_status(h, i);
+            }
         }
     }
 

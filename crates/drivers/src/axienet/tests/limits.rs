@@ -114,6 +114,41 @@ fn only_whole_reports_count_as_frames_lost() {
     assert_eq!(nic.close(&mut h).rx_lost, 2);
 }
 
+/// Takes all memory that receive buffers could have.
+fn hoard(h: &mut Host) -> Vec<Buf> {
+    let place = Alignment { align: 64, offset: 2 };
+    core::iter::from_fn(|| h.buffer(1522, place).ok()).collect()
+}
+
+#[test]
+fn a_frame_that_came_up_is_not_lost() {
+    let (mut h, mut nic) = open();
+    hoard(&mut h);
+    (0..3).for_each(|i| arrive(&mut h, i, &[1; 60], 0, 0));
+    let mut up = Up::default();
+    for _ in 0..3 {
+        assert_eq!((nic.poll(&mut h, 64, &mut up), up.received.len()), (Poll::Work, 1));
+    }
+    assert_eq!(nic.close(&mut h).rx_lost, 2, "those behind it");
+}
+
+#[test]
+fn a_lost_frame_is_counted_once_however_late_memory_comes() {
+    let (mut h, mut nic) = open();
+    let hoard = hoard(&mut h);
+    (0..3).for_each(|i| arrive(&mut h, i, &[1; 60], 0, 0));
+    assert_eq!(nic.poll(&mut h, 64, &mut Up::default()), Poll::Work);
+    interrupt(&mut h, &mut nic, S2MM, sr::ERR_IRQ);
+    for _ in 0..3 {
+        nic.work(&mut h);
+        assert_eq!((nic.stats().rx_lost, nic.stats().recoveries), (2, 0));
+    }
+    hoard.into_iter().for_each(|b| h.release(b));
+    nic.work(&mut h);
+    assert_eq!((nic.stats().rx_lost, nic.stats().recoveries), (2, 1));
+    assert_eq!(nic.close(&mut h).rx_lost, 2);
+}
+
 /// A TCP frame with right checksums, and `padding` bytes behind its datagram.
 fn tcp(padding: usize) -> Vec<u8> {
     let mut f = alloc::vec![0u8; 54];
