@@ -810,11 +810,12 @@ fn a_channel_without_memory_leaves_none_behind() {
 }
 
 #[test]
-fn what_the_firmware_refuses_is_said() {
+fn what_the_firmware_refuses_is_said_and_leaves_nothing() {
     for n in 0..10 {
-        let (why, _) =
+        let (why, host) =
             DriverHarness::with_failures(Config::DEFAULT, CAPS, None, Some(n)).unwrap_err();
-        assert_eq!(why, OpenError::Firmware(CmdStatus::NoResources), "command {n}");
+        let refused = OpenError::Firmware(CmdStatus::NoResources);
+        assert_eq!((why, host.coherent), (refused, 0), "command {n}");
     }
 }
 

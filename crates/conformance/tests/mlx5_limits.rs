@@ -335,10 +335,30 @@ fn a_hang_without_an_event_creates_the_queues_again() {
     d.batch(2);
     let pcs: Vec<u16> = d.announced().iter().map(|w| w.pc).collect();
     assert_eq!((pcs, d.channel.last_announced(), d.record()), (vec![0, 1], 1, 2));
-    let DriverHarness { mut host, channel, returned, .. } = d;
-    channel.close(&mut host);
-    returned.release(&mut host);
-    assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0));
+    d.close();
+}
+
+/// The firmware fails the test where an object is created again, or one that is not there is
+/// destroyed.
+#[test]
+fn a_refused_reopening_leaves_no_objects() {
+    for command in 0..10 {
+        let hung = || {
+            let mut d = DriverHarness::without_mpwqe();
+            d.batch(5);
+            assert_eq!(d.channel.alarm(&mut d.host, Alarm::TxTimeout), Irq::Poll);
+            assert_eq!(d.poll(), Poll::Work);
+            d.refuse_after(command);
+            d.work();
+            assert_eq!((d.stats().recover, d.stopped()), (0, true), "command {command}");
+            d
+        };
+        hung().close();
+        let mut d = hung();
+        d.work();
+        assert_eq!((d.stats().recover, d.stopped()), (1, false), "command {command}");
+        d.close();
+    }
 }
 
 /// A tick between a poll that used its budget up and the next one finds packets that were never

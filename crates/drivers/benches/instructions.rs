@@ -68,7 +68,6 @@ impl<H: Host> Firmware<H> for Yes {
     fn query_sq(&mut self, _: &mut H, _: u32) -> Result<SqState, CmdStatus> {
         Ok(SqState::Ready)
     }
-    fn destroy_cq(&mut self, _: &mut H, _: u32) {}
     fn destroy(&mut self, _: &mut H, _: &Objects) {}
 }
 

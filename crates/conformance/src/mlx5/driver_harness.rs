@@ -23,10 +23,10 @@ struct FirmwareLog {
     eq: Option<EqContext>,
     /// The send queue's is the first.
     cqs: Vec<CqContext>,
-    destroyed_cqs: Vec<u32>,
     sq: Option<SqContext>,
     states: Vec<SqState>,
-    destroyed: u32,
+    /// Objects that were created and not destroyed.
+    live: Objects,
     /// The command after so many is refused.
     refuse_after: Option<u32>,
 }
@@ -48,15 +48,25 @@ impl FakeFirmware {
             caps,
             eq: None,
             cqs: vec![],
-            destroyed_cqs: vec![],
             sq: None,
             states: vec![],
-            destroyed: 0,
+            live: Objects::default(),
             refuse_after: None,
         };
         FakeFirmware(Rc::new(RefCell::new(told)))
     }
-    fn grant(&self, n: u32) -> Result<u32, CmdStatus> {
+    /// Creates object `n`, of which none may be left.
+    fn create(
+        &self,
+        n: u32,
+        at: impl FnOnce(&mut Objects) -> &mut Option<u32>,
+    ) -> Result<u32, CmdStatus> {
+        self.grant()?;
+        let before = at(&mut self.0.borrow_mut().live).replace(n);
+        assert_eq!(before, None, "the object before it was not destroyed");
+        Ok(n)
+    }
+    fn grant(&self) -> Result<(), CmdStatus> {
         let refuse = &mut self.0.borrow_mut().refuse_after;
         match refuse {
             Some(0) => {
@@ -66,7 +76,7 @@ impl FakeFirmware {
             Some(n) => *n -= 1,
             None => {}
         }
-        Ok(n)
+        Ok(())
     }
 }
 
@@ -75,26 +85,29 @@ impl<H: Host> Firmware<H> for FakeFirmware {
         self.0.borrow().caps
     }
     fn alloc_uar(&mut self, _h: &mut H) -> Result<u32, CmdStatus> {
-        self.grant(FakeFirmware::UAR)
+        self.create(FakeFirmware::UAR, |o| &mut o.uar)
     }
     fn create_mkey(&mut self, _h: &mut H) -> Result<u32, CmdStatus> {
-        self.grant(FakeFirmware::LKEY)
+        self.create(FakeFirmware::LKEY, |o| &mut o.lkey)
     }
     fn create_eq(&mut self, _h: &mut H, c: &EqContext) -> Result<u32, CmdStatus> {
         let mut log = self.0.borrow_mut();
         // The first of the objects: those before it were destroyed.
         (log.eq, log.cqs, log.states) = (Some(*c), vec![], vec![]);
         drop(log);
-        self.grant(FakeFirmware::EQN)
+        self.create(FakeFirmware::EQN, |o| &mut o.eqn)
     }
     fn create_cq(&mut self, _h: &mut H, c: &CqContext) -> Result<u32, CmdStatus> {
-        self.0.borrow_mut().cqs.push(*c);
-        let n = self.0.borrow().cqs.len() as u32 - 1;
-        self.grant(FakeFirmware::CQN + n)
+        self.grant()?;
+        let mut log = self.0.borrow_mut();
+        let n = FakeFirmware::CQN + log.live.cqns.len() as u32;
+        log.cqs.push(*c);
+        log.live.cqns.push(n);
+        Ok(n)
     }
     fn create_sq(&mut self, _h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
         self.0.borrow_mut().sq = Some(*c);
-        self.grant(FakeFirmware::SQN)
+        self.create(FakeFirmware::SQN, |o| &mut o.sqn)
     }
     fn modify_sq(
         &mut self,
@@ -104,7 +117,7 @@ impl<H: Host> Firmware<H> for FakeFirmware {
         to: SqState,
     ) -> Result<(), CmdStatus> {
         assert_eq!(sqn, FakeFirmware::SQN);
-        self.grant(0)?;
+        self.grant()?;
         let states = &mut self.0.borrow_mut().states;
         assert_eq!(from, states.last().copied().unwrap_or(SqState::Reset));
         states.push(to);
@@ -114,19 +127,9 @@ impl<H: Host> Firmware<H> for FakeFirmware {
         assert_eq!(sqn, FakeFirmware::SQN);
         Ok(self.0.borrow().states.last().copied().unwrap_or(SqState::Reset))
     }
-    fn destroy_cq(&mut self, _h: &mut H, cqn: u32) {
-        self.0.borrow_mut().destroyed_cqs.push(cqn);
-    }
     fn destroy(&mut self, _h: &mut H, o: &Objects) {
-        let all = Objects {
-            uar: FakeFirmware::UAR,
-            lkey: FakeFirmware::LKEY,
-            eqn: FakeFirmware::EQN,
-            cqn: FakeFirmware::CQN,
-            sqn: FakeFirmware::SQN,
-        };
-        assert_eq!(*o, all);
-        self.0.borrow_mut().destroyed += 1;
+        let live = std::mem::take(&mut self.0.borrow_mut().live);
+        assert_eq!(*o, live, "all that there are, and no others");
     }
 }
 
@@ -426,6 +429,11 @@ impl DriverHarness {
         self.channel.work(&mut self.host);
     }
 
+    /// The command after so many is refused.
+    pub fn refuse_after(&mut self, commands: u32) {
+        self.paper.0.borrow_mut().refuse_after = Some(commands);
+    }
+
     /// Counts WQEs from zero again, after a recovery.
     pub fn restarted(&mut self) {
         self.seen = 0;
@@ -461,12 +469,7 @@ impl DriverHarness {
         let DriverHarness { mut host, channel, returned, paper, .. } = self;
         channel.close(&mut host);
         returned.release(&mut host);
-        assert_eq!(paper.0.borrow().destroyed, 1);
-        let others = 1..paper.0.borrow().cqs.len() as u32;
-        assert_eq!(
-            paper.0.borrow().destroyed_cqs,
-            others.map(|n| FakeFirmware::CQN + n).collect::<Vec<_>>()
-        );
+        assert_eq!(paper.0.borrow().live, Objects::default());
         assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0));
     }
 }

@@ -46,6 +46,7 @@ pub struct Channel<F> {
     eq: Eq,
     fw: F,
     config: Config,
+    objects: Objects,
     /// Its objects are destroyed and must be created again.
     reopening: bool,
 }
@@ -60,7 +61,7 @@ impl<F> Channel<F> {
     ///
     /// # Errors
     /// Fails when memory runs out, the firmware refuses, a size is out of range, or the device
-    /// lacks a capability that mlx5e requires.
+    /// lacks a capability that mlx5e requires. Nothing is left allocated then.
     pub fn open<H: Host>(h: &mut H, fw: F, c: &Config) -> Opened<Channel<F>>
     where
         F: Firmware<H>,
@@ -84,7 +85,7 @@ impl<F> Channel<F> {
         check((1..=16).contains(&c.log_cq), "log_cq: 1 to 16")?;
         let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
-        // All memory before any object, so that running out of it leaves no objects.
+        // All memory before any object, so that running out of it needs no commands.
         let eq = Eq::allocate(h, LOG_EQ)?;
         let cqs = allocate_cqs(h, c);
         let (eq, (cq, others)) = both(eq, cqs, |eq| eq.release(h))?;
@@ -92,9 +93,10 @@ impl<F> Channel<F> {
         let ((eq, cq, others), sq) = both((eq, cq, others), sq, |(eq, cq, others)| {
             release_queues(h, eq, cq, others);
         })?;
-        let mut channel = Channel { sq, cq, others, eq, fw, config: *c, reopening: false };
-        channel.create_objects(h, c, caps.min_inline)?;
-        Ok(channel)
+        let (config, objects) = (*c, Objects::default());
+        let mut channel = Channel { sq, cq, others, eq, fw, config, objects, reopening: false };
+        let created = channel.create_objects(h, caps.min_inline);
+        Ok(both(channel, created, |channel| _ = channel.close(h))?.0)
     }
 
     /// Does the second half: requests interrupts.
@@ -129,21 +131,35 @@ impl<F> Channel<F> {
         (events, completion)
     }
 
-    /// Has the firmware create the objects. If it refuses one, those before it and all memory stay,
-    /// because the device may still use them.
-    fn create_objects<H: Host>(&mut self, h: &mut H, c: &Config, min_inline: u8) -> Answer
+    /// Has the firmware create the objects. If it refuses one, those before it are destroyed.
+    fn create_objects<H: Host>(&mut self, h: &mut H, min_inline: u8) -> Answer
     where
         F: Firmware<H>,
     {
-        let Channel { sq, cq, others, eq, fw, .. } = self;
+        let created = self.create_in_order(h, min_inline);
+        if created.is_err() {
+            self.destroy(h);
+        }
+        created
+    }
+
+    fn create_in_order<H: Host>(&mut self, h: &mut H, min_inline: u8) -> Answer
+    where
+        F: Firmware<H>,
+    {
+        let Channel { sq, cq, others, eq, fw, config: c, objects, .. } = self;
         let uar = fw.alloc_uar(h)?;
+        objects.uar = Some(uar);
         // No page of a BAR, whose registers have offsets of 32 bits, has a higher number.
         sq.page = uar.checked_mul(uar::PAGE).ok_or(CmdStatus::Internal)?;
-        sq.lkey = U32::new(fw.create_mkey(h)?);
+        let lkey = fw.create_mkey(h)?;
+        objects.lkey = Some(lkey);
+        sq.lkey = U32::new(lkey);
         let events = 1 << event::CQ_ERROR | 1 << event::WQ_CATAS;
         let eqc =
             EqContext { log_size: LOG_EQ, ring: eq.ring.iova().0, vector: c.vector, uar, events };
         eq.eqn = fw.create_eq(h, &eqc)?;
+        objects.eqn = Some(eq.eqn);
         let cqc = CqContext {
             log_size: c.log_cq,
             ring: cq.ring.iova().0,
@@ -154,9 +170,11 @@ impl<F> Channel<F> {
             max_count: c.cq_max_count,
         };
         cq.cqn = fw.create_cq(h, &cqc)?;
+        objects.cqns.push(cq.cqn);
         for (cq, &log_size) in others.iter_mut().zip(c.cqs.others()) {
             let (ring, dbr) = (cq.ring.iova().0, cq.dbr.iova().0);
             cq.cqn = fw.create_cq(h, &CqContext { log_size, ring, dbr, ..cqc })?;
+            objects.cqns.push(cq.cqn);
         }
         let sqc = SqContext {
             log_size: c.log_sq,
@@ -167,6 +185,7 @@ impl<F> Channel<F> {
             min_inline,
         };
         sq.sqn = fw.create_sq(h, &sqc)?;
+        objects.sqn = Some(sq.sqn);
         fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
     }
 
@@ -176,28 +195,18 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
-        if !self.reopening {
-            self.destroy(h);
-        }
+        self.destroy(h);
         let stats = self.sq.release(h);
         release_queues(h, self.eq, self.cq, self.others);
         stats
     }
 
+    /// Destroys the objects that exist.
     fn destroy<H: Host>(&mut self, h: &mut H)
     where
         F: Firmware<H>,
     {
-        let objects = Objects {
-            uar: self.sq.page / uar::PAGE,
-            lkey: self.sq.lkey.get(),
-            eqn: self.eq.eqn,
-            cqn: self.cq.cqn,
-            sqn: self.sq.sqn,
-        };
-        for cq in &self.others {
-            self.fw.destroy_cq(h, cq.cqn);
-        }
+        let objects = core::mem::take(&mut self.objects);
         self.fw.destroy(h, &objects);
     }
 
@@ -234,8 +243,7 @@ impl<F> Channel<F> {
         self.others.iter_mut().for_each(|cq| cq.restart(h));
         self.eq.restart(h);
         let min_inline = self.fw.caps(h).min_inline;
-        let config = self.config;
-        if self.create_objects(h, &config, min_inline).is_ok() {
+        if self.create_objects(h, min_inline).is_ok() {
             self.reopening = false;
             self.start(h);
             self.sq.set_recovering(false);

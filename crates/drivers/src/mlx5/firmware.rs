@@ -2,24 +2,24 @@
 //! commands; tests of the rings answer themselves.
 
 use super::Answer;
-use alloc::rc::Rc;
+use alloc::{rc::Rc, vec::Vec};
 use core::cell::RefCell;
 use doorbell_hal::Host;
 use doorbell_layout::mlx5::{Caps, CqContext, EqContext, SqContext, SqState};
 
-/// The numbers of a channel's objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The numbers of a channel's objects: those that exist.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
     /// Doorbell page.
-    pub uar: u32,
+    pub uar: Option<u32>,
     /// Memory key, as it stands in a WQE.
-    pub lkey: u32,
+    pub lkey: Option<u32>,
     /// Event queue.
-    pub eqn: u32,
-    /// Completion queue of the send queue.
-    pub cqn: u32,
+    pub eqn: Option<u32>,
+    /// Completion queues, the send queue's first.
+    pub cqns: Vec<u32>,
     /// Send queue.
-    pub sqn: u32,
+    pub sqn: Option<u32>,
 }
 
 /// The firmware commands that a channel needs. Ids are 24-bit numbers.
@@ -40,8 +40,6 @@ pub trait Firmware<H: Host> {
     fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Answer;
     /// `QUERY_SQ`.
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Answer<SqState>;
-    /// `DESTROY_CQ`, of a CQ that no queue refers to.
-    fn destroy_cq(&mut self, h: &mut H, cqn: u32);
     /// Destroys a channel's objects, those that refer to others first. The device uses none of them
     /// afterwards.
     fn destroy(&mut self, h: &mut H, o: &Objects);
@@ -67,7 +65,6 @@ impl<H: Host, F: Firmware<H>> Firmware<H> for Rc<RefCell<F>> {
         create_sq(c: &SqContext) -> Answer<u32>,
         modify_sq(sqn: u32, from: SqState, to: SqState) -> Answer,
         query_sq(sqn: u32) -> Answer<SqState>,
-        destroy_cq(cqn: u32) -> (),
         destroy(o: &Objects) -> (),
     }
 }

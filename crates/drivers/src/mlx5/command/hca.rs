@@ -338,19 +338,12 @@ impl<H: Host> Firmware<H> for Hca {
         SqState::from_bits(out.part(QuerySqOut::SQC).get(Sqc::STATE)).ok_or(CmdStatus::Internal)
     }
 
-    fn destroy_cq(&mut self, h: &mut H, cqn: u32) {
-        // What is refused goes with the function.
-        let _ = self.execute_on(h, op::DESTROY_CQ, cqn);
-    }
-
     fn destroy(&mut self, h: &mut H, o: &Objects) {
-        let all = [
-            (op::DESTROY_SQ, o.sqn),
-            (op::DESTROY_CQ, o.cqn),
-            (op::DESTROY_EQ, o.eqn),
-            (op::DESTROY_MKEY, o.lkey >> 8),
-            (op::DEALLOC_UAR, o.uar),
-        ];
+        let all = (o.sqn.map(|n| (op::DESTROY_SQ, n)).into_iter())
+            .chain(o.cqns.iter().map(|n| (op::DESTROY_CQ, *n)))
+            .chain(o.eqn.map(|n| (op::DESTROY_EQ, n)))
+            .chain(o.lkey.map(|key| (op::DESTROY_MKEY, key >> 8)))
+            .chain(o.uar.map(|n| (op::DEALLOC_UAR, n)));
         for (opcode, n) in all {
             // What is refused goes with the function.
             let _ = self.execute_on(h, opcode, n);
