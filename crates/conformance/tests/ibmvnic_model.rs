@@ -36,7 +36,8 @@ cases! {
     inspect_wants_a_byte_of_nothing
     frames_come_up verified_takes_both_flags a_stripped_tag_comes_beside
     a_pool_is_filled_below_half the_older_rule_fills_at_each_poll whole_arrays_of_sixteen
-    a_refused_array_is_given_again without_buffers_frames_are_lost interrupts receive_during_a_poll
+    a_refused_array_is_given_again a_queue_that_opened_without_buffers_gets_some
+    without_buffers_frames_are_lost interrupts receive_during_a_poll
     what_lands_before_the_interrupt_is_on_is_found a_buffer_with_a_code_has_no_frame
     queues_share_the_flows a_failover a_failover_during_a_failover
     a_failover_that_the_client_asked_for a_migration errors the_link

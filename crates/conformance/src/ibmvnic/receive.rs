@@ -5,7 +5,7 @@ use crate::frames::{ip, tagged};
 use doorbell_bus::Bus as _;
 use doorbell_bus::fault::{Faults, Kind, Rule, When};
 use doorbell_devices::vnic::{Config, Serial, Server};
-use doorbell_drivers::ibmvnic::{Config as Driver, Replenish};
+use doorbell_drivers::ibmvnic::{Config as Driver, Ibmvnic, Replenish};
 use doorbell_hal::{DropReason, RxVerdict, Span};
 use doorbell_layout::ibmvnic::{hcall, status, vioctl};
 use doorbell_packet::headers::Layers;
@@ -141,6 +141,30 @@ pub fn a_refused_array_is_given_again<M: Model>(make: impl Fn(Config) -> M) {
     let q = b.nic.totals();
     assert_eq!((q.rx_add_failed, q.rx_add_arrays, b.nic.lent()), (2, 4 + 3, 64 - 5));
     b.close();
+}
+
+/// A queue that opened without buffers gets them from deferred work or an alarm: without any, no
+/// completion and so no poll would come.
+pub fn a_queue_that_opened_without_buffers_gets_some<M: Model>(make: impl Fn(Config) -> M) {
+    use doorbell_drivers::{Alarm, Driver as _, Irq};
+    let refusing = |times| {
+        let mut h = make(PVM);
+        let add = hcall::SEND_SUB_CRQ_INDIRECT;
+        h.system().device.0.refuse.push((add, None, status::RESOURCE, times));
+        h
+    };
+    // When it opens, and at the poll that finds the link up.
+    let mut b = Harness::new(refusing(2), &small());
+    assert_eq!((b.nic.totals().rx_add_failed, b.nic.lent()), (2, 64));
+    let frame = ip(b.nic.config().mac, true, false, 100);
+    assert_eq!(b.receive(&frame).len(), 1);
+    b.close();
+    let mut h = refusing(2);
+    let two = Driver { queues: 2, ..small() };
+    let mut nic = Ibmvnic::open(&mut h, &two).unwrap();
+    assert_eq!(nic.lent(), 0);
+    assert_eq!((nic.alarm(&mut h, Alarm::Tick), nic.lent()), (Irq::None, 128));
+    nic.close(&mut h);
 }
 
 /// Without buffers frames are lost, and counted by the server.

@@ -346,6 +346,13 @@ impl Ibmvnic {
         self.control.reset = None;
     }
 
+    /// Posts buffers to the queues that have none.
+    fn feed<H: Hypervisor>(&mut self, h: &mut H) {
+        for r in self.rx.iter_mut().filter(|r| r.is_starved()) {
+            r.fill(h, self.config.unit);
+        }
+    }
+
     /// Handles the messages of the CRQ, and notes changes of the link.
     fn poll_crq<H: Hypervisor>(&mut self, h: &mut H) {
         self.control.drain(h);
@@ -606,7 +613,8 @@ impl Ibmvnic {
                 again |= found;
             }
             if !again {
-                return Poll::Idle;
+                let starved = self.rx.get(q).is_some_and(RxQueue::is_starved);
+                return if starved { Poll::Work } else { Poll::Idle };
             }
         }
         Poll::Again
@@ -614,6 +622,7 @@ impl Ibmvnic {
 
     /// Checks queue pair `q`; see [`Driver::alarm`]. A queue that hangs has the adapter reset
     /// (`ibmvnic_tx_timeout`). A bring-up that failed is retried; Linux waits for a server's INIT.
+    /// Posting buffers is retried where the server has none.
     pub fn alarm_on<H: Hypervisor>(&mut self, h: &mut H, q: usize, why: Alarm) -> Irq {
         let hangs = why == Alarm::TxTimeout
             && self.is_running()
@@ -627,6 +636,7 @@ impl Ibmvnic {
         if self.control.reset.is_some() {
             self.recover(h);
         }
+        self.feed(h);
         // The poll passes up the buffers of lost packets.
         if self.tx.get(q).is_some_and(|t| !t.done.is_empty()) { Irq::Poll } else { Irq::None }
     }
@@ -695,9 +705,10 @@ impl<H: Hypervisor> Driver<H> for Ibmvnic {
         Irq::Poll
     }
 
-    /// Does the reset that is due.
+    /// Does the reset that is due, and retries to post buffers where the server has none.
     fn work(&mut self, h: &mut H) {
         self.recover(h);
+        self.feed(h);
     }
 
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {

@@ -78,6 +78,11 @@ impl RxQueue {
         (self.posted.len() - self.free.len()) as u32
     }
 
+    /// Returns whether the server has no buffer: no completion, and so no poll, would come.
+    pub(super) fn is_starved(&self) -> bool {
+        self.crq.number.is_some() && self.lent() == 0
+    }
+
     /// Ends a session: takes all buffers back, and counts frames not yet polled as lost.
     pub(super) fn end_session<H: Hypervisor>(&mut self, h: &mut H) {
         let unread = if self.crq.number.is_some() { self.crq.ring.lap() } else { 0 };
@@ -140,7 +145,7 @@ impl RxQueue {
             if call::send_indirect(h, unit, self.handle, self.array.iova().0, n as u32)
                 != status::SUCCESS
             {
-                // The next call retries.
+                // The next poll retries, or an alarm if none comes.
                 self.stats.rx_add_failed += 1;
                 return;
             }
