@@ -26,7 +26,7 @@ cases! {
     large_sends_need_the_bit_a_length_and_a_slot arrays_of_sixteen stop_and_wake
     a_queue_that_stops_flushes_and_counts_descriptors completions_come_in_any_order
     an_empty_pool_drops_and_flushes bytes_count_until_completion what_is_lost_owes_no_bytes
-    a_refused_send_drops_its_batch
+    a_refused_send_drops_its_batch a_refused_batch_wakes_its_queue
     an_error_in_a_completion_gives_the_slot_back
     checksums_the_server_cannot_make a_hung_queue_is_reset
     the_four_states direct_only_when_alone a_direct_send_is_four_words

@@ -218,6 +218,22 @@ pub fn stop_and_wake<M: Model>(make: impl Fn(Config) -> M) {
     b.close();
 }
 
+/// A queue that stopped wakes when its batch is refused: nothing else would wake it.
+pub fn a_refused_batch_wakes_its_queue<M: Model>(make: impl Fn(Config) -> M) {
+    let mut b =
+        Harness::up(make, PVM, &Driver { direct: Direct::Never, tx_entries: 16, ..small() });
+    b.spy().refuse.push((hcall::SEND_SUB_CRQ_INDIRECT, None, status::RESOURCE, 1));
+    let frame = ip(TO, true, false, 10);
+    for _ in 0..16 {
+        assert_eq!(b.transmit(&frame, OffloadRequest::NONE, true), Tx::Ok);
+    }
+    let q = b.nic.totals();
+    assert_eq!((q.tx_refused, q.tx_stopped, q.tx_wakes), (16, 1, 1));
+    assert!(!b.nic.stopped_on(0));
+    assert_eq!(b.send(&frame, OffloadRequest::NONE).len(), 1);
+    b.close();
+}
+
 /// The limit counts descriptors, those of headers too; a queue that stops sends what it has, also
 /// when its array is not full.
 pub fn a_queue_that_stops_flushes_and_counts_descriptors<M: Model>(make: impl Fn(Config) -> M) {

@@ -16,7 +16,7 @@ use super::{call, ring::coherent, stats::QueueStats, subcrq::SubCrq};
 use crate::common::{DoneList, both, copy_packet};
 use crate::{Bql, Opened, Sink, Tx};
 use alloc::{collections::VecDeque, vec::Vec};
-use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor, Time};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
 use doorbell_layout::ibmvnic::{
     DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,
     offload, status, tx,
@@ -427,7 +427,7 @@ impl TxQueue {
             h.charge(CpuWork::TxNotify);
             self.stats.tx_flushes += 1;
             let answer = call::send(h, unit, self.handle, entries[0]);
-            self.sent(h.now(), answer, true);
+            self.sent(h, answer, true);
         } else {
             for e in entries {
                 h.store(&self.array, self.batched * DESCRIPTOR as u32, *e);
@@ -496,11 +496,11 @@ impl TxQueue {
         self.stats.tx_arrays += 1;
         let answer = call::send_indirect(h, unit, self.handle, self.array.iova().0, self.batched);
         self.batched = 0;
-        self.sent(h.now(), answer, false);
+        self.sent(h, answer, false);
     }
 
     /// Notes the result of a call: the server has its packets, or they are dropped.
-    fn sent(&mut self, now: Time, answer: i64, direct: bool) {
+    fn sent<H: Host>(&mut self, h: &mut H, answer: i64, direct: bool) {
         let s = &mut self.stats;
         let mut refused = 0;
         for correlator in self.batch.drain(..) {
@@ -524,8 +524,9 @@ impl TxQueue {
             refused += slot.bytes;
             slot.packet.into_iter().for_each(|p| self.done.push_packet(p));
         }
-        self.bql.complete(now, refused);
+        self.bql.complete(h.now(), refused);
         self.disconnected |= answer == status::CLOSED;
+        self.wake(h);
     }
 
     /// Returns the descriptor fields for checksum and segmentation. Completes a checksum that the
@@ -576,6 +577,11 @@ impl TxQueue {
     pub(super) fn reclaim<H: Hypervisor, S: Sink>(&mut self, h: &mut H, up: &mut S) {
         self.take_completions(h);
         self.done.complete_tx(up);
+        self.wake(h);
+    }
+
+    /// Wakes a stopped queue of which half is free.
+    fn wake<H: Host>(&mut self, h: &mut H) {
         if self.stopped && self.used <= self.limit / 2 {
             self.stopped = false;
             self.stats.tx_wakes += 1;
