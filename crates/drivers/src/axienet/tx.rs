@@ -131,6 +131,7 @@ impl TxRing {
             return self.drop_packet(h, p, more);
         };
         let (app_at, len) = (self.next * DESCRIPTOR + Descriptor::APP_AT, p.len());
+        let before = self.used;
         if let Err(p) = self.map_packet(h, p) {
             return self.drop_packet(h, p, more);
         }
@@ -141,8 +142,10 @@ impl TxRing {
         }
         self.bql.queue(len);
         self.entries[previous(self.next, self.count) as usize].queued = self.bql.queued();
-        h.charge(CpuWork::TxDescriptor(pieces));
-        self.stats.tx_descriptors += u64::from(pieces);
+        // The tag may have made one piece of all.
+        let written = self.used - before;
+        h.charge(CpuWork::TxDescriptor(written));
+        self.stats.tx_descriptors += u64::from(written);
         self.stats.tx_queued += 1;
         self.unannounced = true;
         if !self.fits(PIECES) {

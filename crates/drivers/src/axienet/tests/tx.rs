@@ -168,6 +168,17 @@ fn a_tag_is_put_into_the_bytes_and_the_checksum_moves_with_it() {
 }
 
 #[test]
+fn a_packet_whose_tag_made_one_piece_of_it_counts_as_one() {
+    let (mut h, mut nic) = open();
+    // No room in front of the head.
+    let mut p = pieces(&mut h, 4);
+    p.todo.vlan = Some(5);
+    assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+    assert_eq!(control(&mut h, 0), 124 | Descriptor::SOF | Descriptor::EOF);
+    assert_eq!((tail(&h, MM2S), nic.stats().tx_descriptors), (Some(0), 1));
+}
+
+#[test]
 fn descriptors_are_taken_in_order_and_the_first_without_cmplt_ends_it() {
     let (mut h, mut nic) = open();
     let mut p = pieces(&mut h, 3);
