@@ -297,7 +297,7 @@ pub(super) fn set_vlan_table<H: Host>(h: &mut H, vlans: &[u16]) {
 /// dual address cycles.
 #[inline(always)]
 pub(super) const fn on_bus(c: &Config, address: u64, len: u32) -> bool {
-    matches!(c.bus, Bus::PciX) || (address + len as u64) >> 32 == 0
+    matches!(c.bus, Bus::PciX) || common::within(32, address, len)
 }
 
 /// Returns whether a ring or receive buffer may be at this address.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::e1000::errata::{MAX_LENGTH, Split};
+use crate::e1000::hw::on_bus;
 use doorbell_bus::{Costs, Machine, Platform, ProtectionGranularity};
 use doorbell_hal::{Host as _, Span};
 use doorbell_packet::MAX_FRAGS;
@@ -59,6 +60,14 @@ fn rings_above_4_gib_have_an_upper_half() {
         assert_eq!([reg::TDBAH, reg::RDBAH].map(|r| h.device.last(r)), [Some(high); 2]);
         nic.close(&mut h);
     }
+}
+
+#[test]
+fn a_buffer_on_conventional_pci_may_end_at_4_gib() {
+    let c = Config::new(Part::I82540, Bus::Pci);
+    let at = (1 << 32) - 2048;
+    assert!(on_bus(&c, at, 2048) && !on_bus(&c, at, 2049));
+    assert!(on_bus(&Config { bus: Bus::PciX, ..c }, at, 2049));
 }
 
 #[test]
