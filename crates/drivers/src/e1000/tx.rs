@@ -21,7 +21,7 @@ use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped, Time};
 use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
 use doorbell_moderation::Flow;
 use doorbell_packet::headers::{Ip, Layers};
-use doorbell_packet::{Fragment, Gso, GsoKind, MAX_FRAGS, Packet, ethernet};
+use doorbell_packet::{Fragment, Gso, GsoKind, MAX_FRAGS, Packet, ethernet, vlan};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -504,7 +504,8 @@ fn piece(p: &mut Packet, i: usize) -> &mut Fragment {
 }
 
 /// Returns whether the part can send a packet: no fragment list (the stack linearises), no more
-/// fragments than a stack makes, and of large sends only TCP with its headers in the head.
+/// fragments than a stack makes, and of large sends only TCP with its headers in the head and no
+/// longer than a context can say.
 fn is_acceptable(p: &Packet, len: u32, max: u32, c: &Config) -> bool {
     let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() > MAX_FRAGS);
     if listed || p.pieces().any(|f| f.len == 0) {
@@ -513,7 +514,9 @@ fn is_acceptable(p: &Packet, len: u32, max: u32, c: &Config) -> bool {
     let Some(g) = p.todo.gso else { return len <= c.max_frame + 4 };
     let tcp = matches!(g.kind, GsoKind::Tcp4 | GsoKind::Tcp6) && !p.todo.encapsulated;
     let header = u32::from(g.header);
-    tcp && max > 0 && header <= p.head.len && header < len && header <= 255
+    // Of a tag that is inserted into the header.
+    let tag = if p.todo.vlan.is_some() && !c.vlan { vlan::TAG as u32 } else { 0 };
+    tcp && max > 0 && header <= p.head.len && header < len && header + tag <= 255
 }
 
 /// Returns the context of a large send, and whether it is IPv4. Prepares the headers as the part

@@ -336,6 +336,30 @@ fn a_large_send_over_ipv6_has_no_payload_length() {
     assert_eq!(descriptor(&mut h, reg::TDBAL, 0), context);
 }
 
+/// The context has a byte for the header's length.
+#[test]
+fn a_header_and_the_tag_put_into_it_have_255_bytes_at_most() {
+    for (options, tag, vlan, hdrlen) in
+        [(0, true, false, 254), (1, false, false, 254), (1, true, true, 254), (1, true, false, 0)]
+    {
+        let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| c.vlan = vlan);
+        // 14 + 40, destination options of 176, TCP.
+        let header = 14 + 40 + 176 + 20 + 4 * options;
+        let mut f = vec![0u8; header + 2000];
+        f[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+        f[20] = 60;
+        f[54..56].copy_from_slice(&[6, 21]);
+        f[230 + 12] = (5 + options as u8) << 4;
+        let gso = Gso { kind: GsoKind::Tcp6, header: header as u16, ..TCP4 };
+        let mut p = large(&mut h, &f, gso);
+        p.todo.vlan = tag.then_some(5);
+        assert_eq!(is_dropped(&mut h, &mut nic, p), hdrlen == 0, "{header} {tag} {vlan}");
+        if hdrlen > 0 {
+            assert_eq!(descriptor(&mut h, reg::TDBAL, 0)[13], hdrlen);
+        }
+    }
+}
+
 #[test]
 fn only_the_last_fragment_of_a_large_send_has_a_sentinel() {
     let (mut h, mut nic) = open();
