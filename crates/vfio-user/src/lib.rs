@@ -44,7 +44,7 @@ pub use channel::{ConnectionError, Limits, is_later, receive_with_fds, send_with
 pub use function::{DoorbellHandler, Function};
 pub use pci::{Bar, BarOffset, Capability, Identity, PolledPages};
 pub use port::{Crossing, GuestPort, Observer, Share};
-pub use wait::{Listener, connect_now, exact_timers, readable, ready};
+pub use wait::{Listener, at_end, connect_now, exact_timers, readable, ready};
 
 #[cfg(test)]
 mod tests;

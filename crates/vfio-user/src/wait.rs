@@ -2,14 +2,17 @@
 
 use doorbell_host_io::shared::reaper::Reaped;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SocketAddrUnix, SocketFlags, SocketType,
+    connect, recvmsg, socket_with,
+};
 use rustix::{io::Errno, thread::set_current_timer_slack};
 use std::fs::Metadata;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::{io, num::NonZeroU64, time::Duration};
+use std::{io, io::IoSliceMut, num::NonZeroU64, time::Duration};
 
 /// Waits until `events` occur on one of `fds`, a signal comes, or `timeout` is over (`None`: no
 /// limit). Returns for each descriptor whether it is ready, at its end, or broken.
@@ -81,6 +84,24 @@ pub fn connect_now(path: &Path) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
+/// Returns true if a process has the socket at `path` open. It sees no client: a datagram socket
+/// cannot connect to a stream socket, and is told so only if that is open (`EPROTOTYPE`).
+fn is_open(path: &Path) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    Ok(connect(&probe, &SocketAddrUnix::new(path)?) != Err(Errno::CONNREFUSED))
+}
+
+/// Returns true if the peer of a stream has closed it and nothing is left to read.
+pub fn at_end(socket: impl AsFd) -> bool {
+    let (mut byte, mut control) = ([0], RecvAncillaryBuffer::default());
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags) {
+        Ok(peeked) => peeked.bytes == 0,
+        Err(e) => e == Errno::CONNRESET,
+    }
+}
+
 /// A listening socket at a path, which is removed when the value is dropped, unless another file is
 /// there by then.
 #[derive(Debug)]
@@ -111,8 +132,7 @@ impl Listener {
             if !m.file_type().is_socket() {
                 return taken("it exists and is not a socket");
             }
-            let refused = |e: &io::Error| e.kind() == io::ErrorKind::ConnectionRefused;
-            if !connect_now(path).err().as_ref().is_some_and(refused) {
+            if is_open(path)? {
                 return taken("somebody listens there");
             }
             std::fs::remove_file(path)?;

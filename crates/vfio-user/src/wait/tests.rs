@@ -1,4 +1,5 @@
 use super::*;
+use std::io::{Read, Write};
 
 #[test]
 fn a_socket_left_behind_is_replaced_and_a_live_one_is_not() {
@@ -13,6 +14,32 @@ fn a_socket_left_behind_is_replaced_and_a_live_one_is_not() {
     std::fs::write(&path, "x").unwrap();
     assert_eq!(Listener::bind(&path).err().map(|e| e.kind()), Some(io::ErrorKind::AddrInUse));
     assert!(path.exists(), "somebody's file stays");
+}
+
+#[test]
+fn a_refused_listener_is_no_client_of_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut first = Listener::bind(&path).unwrap();
+    assert_eq!(Listener::bind(&path).err().map(|e| e.kind()), Some(io::ErrorKind::AddrInUse));
+    assert!(first.accept().unwrap().is_none());
+    let _client = connect_now(&path).unwrap();
+    assert!(first.accept().unwrap().is_some());
+}
+
+#[test]
+fn a_stream_is_at_its_end_when_all_is_read() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    assert!(!at_end(&ours));
+    theirs.write_all(b"x").unwrap();
+    drop(theirs);
+    assert!(!at_end(&ours), "a byte is left");
+    (&ours).read_exact(&mut [0]).unwrap();
+    assert!(at_end(&ours));
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (&ours).write_all(b"x").unwrap();
+    drop(theirs);
+    assert!(at_end(&ours), "the peer has not read all");
 }
 
 #[test]
