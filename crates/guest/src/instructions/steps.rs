@@ -54,10 +54,16 @@ const DRIVERS: &[(&str, &[Names])] = &[
         &[
             (
                 Transmit,
-                "mlx5e_xmit mlx5e_select_queue mlx5e_sq_xmit* mlx5e_txwqe_* mlx5e_tx_mpwqe_* \
-                 mlx5e_txqsq_get_next_pi mlx5e_tx_skb_* mlx5e_tx_check_stop mlx5e_tx_flush \
-                 mlx5e_insert_vlan mlx5e_xmit_xdp_* mlx5e_xdp_xmit mlx5e_xdp_mpwqe_* \
-                 mlx5e_xdpsq_get_next_pi mlx5e_xsk_tx mlx5i_xmit mlx5i_sq_xmit",
+                "mlx5e_xmit mlx5e_select_queue mlx5e_select_ptpsq mlx5e_select_htb_queue \
+                 mlx5e_features_check mlx5e_sq_xmit* mlx5e_sq_calc_wqe_attr \
+                 mlx5e_calc_min_inline mlx5e_tx_wqe_inline_mode mlx5e_tx_get_gso_ihs \
+                 mlx5e_txwqe_* mlx5e_tx_mpwqe_* mlx5e_txqsq_get_next_pi mlx5e_tx_skb_* \
+                 mlx5e_tx_tunnel_accel mlx5e_accel_tx_* mlx5e_tls_handle_tx_skb \
+                 mlx5e_ktls_handle_tx_skb mlx5e_ipsec_handle_tx_skb \
+                 mlx5e_macsec_handle_tx_skb mlx5e_tx_check_stop mlx5e_tx_flush \
+                 mlx5e_insert_vlan netdev_tx_sent_queue mlx5e_xmit_xdp_* mlx5e_xdp_xmit \
+                 mlx5e_xdp_mpwqe_* mlx5e_xdpsq_get_next_pi mlx5e_xsk_tx \
+                 mlx5e_xsk_request_checksum mlx5i_xmit mlx5i_sq_xmit",
             ),
             (
                 Completion,
@@ -126,9 +132,11 @@ const DRIVERS: &[(&str, &[Names])] = &[
         &[
             (
                 Transmit,
-                "igb_xmit_frame igb_xmit_frame_ring igb_tx_map igb_tso igb_tx_csum \
-                 igb_tx_ctxtdesc igb_tx_olinfo_status igb_maybe_stop_tx __igb_maybe_stop_tx \
-                 igb_xmit_xdp_ring igb_xdp_xmit igb_xdp_xmit_back igb_xmit_zc igb_features_check",
+                "igb_xmit_frame igb_xmit_frame_ring igb_tx_queue_mapping igb_tx_map igb_tso \
+                 igb_tx_csum igb_tx_ctxtdesc igb_tx_olinfo_status igb_maybe_stop_tx \
+                 __igb_maybe_stop_tx igb_xmit_xdp_ring igb_xdp_tx_queue_mapping \
+                 igb_xdp_ring_update_tail igb_xdp_xmit igb_xdp_xmit_back igb_xmit_zc \
+                 igb_features_check",
             ),
             (Completion, "igb_clean_tx_irq igb_unmap_and_free_tx_resource"),
             (
@@ -148,8 +156,9 @@ const DRIVERS: &[(&str, &[Names])] = &[
         &[
             (
                 Transmit,
-                "start_xmit xmit_skb check_sq_full_and_disable tx_may_stop virtnet_xdp_xmit \
-                 __virtnet_xdp_xmit_one virtnet_features_check",
+                "start_xmit xmit_skb virtio_net_hdr_from_skb check_sq_full_and_disable \
+                 tx_may_stop virtnet_xdp_xmit __virtnet_xdp_xmit_one virtnet_xsk_xmit* \
+                 virtnet_features_check",
             ),
             (
                 Completion,
@@ -192,13 +201,13 @@ const DRIVERS: &[(&str, &[Names])] = &[
                 Transmit,
                 "ibmvnic_xmit ibmvnic_xmit_workarounds ibmvnic_tx_scrq_flush send_subcrq \
                  send_subcrq_direct send_subcrq_indirect build_hdr_* create_hdr_descs \
-                 ibmvnic_features_check",
+                 map_txpool_buf_to_ltb ibmvnic_features_check",
             ),
             (Completion, "ibmvnic_interrupt_tx ibmvnic_complete_tx ibmvnic_tx_scrq_clean_buffer"),
             (
                 Receive,
                 "ibmvnic_interrupt_rx ibmvnic_poll replenish_rx_pool replenish_pools \
-                 remove_buff_from_pool",
+                 map_rxpool_buf_to_ltb remove_buff_from_pool",
             ),
         ],
     ),

@@ -111,6 +111,9 @@ fn code_behind_a_module_is_its_stubs() {
 fn drivers_functions_have_their_step() {
     for (module, function, step) in [
         ("mlx5_core", "mlx5e_sq_xmit_mpwqe", Step::Transmit),
+        ("mlx5_core", "mlx5e_sq_calc_wqe_attr", Step::Transmit),
+        ("mlx5_core", "mlx5e_tx_tunnel_accel", Step::Transmit),
+        ("mlx5_core", "mlx5e_features_check", Step::Transmit),
         ("mlx5_core", "mlx5e_tx_wi_dma_unmap", Step::Completion),
         ("mlx5_core", "mlx5e_tx_dim_work", Step::Other),
         ("mlx5_core", "mlx5e_xdp_handle", Step::Receive),
@@ -118,6 +121,8 @@ fn drivers_functions_have_their_step() {
         ("e1000", "e1000_clean_tx_ring", Step::Other),
         ("igb", "igb_clean_rx_irq_zc", Step::Receive),
         ("virtio_net", "start_xmit", Step::Transmit),
+        ("virtio_net", "virtnet_xsk_xmit_batch", Step::Transmit),
+        ("ibmvnic", "map_txpool_buf_to_ltb", Step::Transmit),
         ("e1000", "start_xmit", Step::Other),
         ("nobody", "e1000_xmit_frame", Step::Other),
     ] {
