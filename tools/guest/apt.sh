@@ -18,6 +18,14 @@ argument_1=${1-} argument_2=${2-} argument_3=${3-}
 
 say() { echo "guest: $*" >&2; }
 
+# refuse CODE WORDS...: ends the script with its error, which `doorbell guest` tells itself.
+refuse() {
+    refused=$1
+    shift
+    say "error: $*"
+    exit "$refused"
+}
+
 # The mirror of Debian itself, not of its security suite or of another vendor: known by the Release
 # file that apt has fetched, or where it has fetched none yet by the suite's name.
 mirror() {
@@ -54,14 +62,12 @@ begin() {
         command -v "$thing" >/dev/null || [ -f "$thing" ] || missing="$missing $thing"
     done
     if [ -n "$missing" ]; then
-        say "missing:$missing (a Debian system with debian-archive-keyring is needed)"
-        exit 3
+        refuse 3 "missing:$missing (a Debian system with debian-archive-keyring is needed)"
     fi
     mirror=$(mirror)
     if [ -z "$mirror" ]; then
-        say "this machine's apt has no mirror of Debian (apt-get indextargets); name one in" \
+        refuse 3 "this machine's apt has no mirror of Debian (apt-get indextargets); name one in" \
             "DEBIAN_MIRROR"
-        exit 3
     fi
     say "fetching $2 into $final"
     mkdir -p "$(dirname "$final")"

@@ -27,8 +27,7 @@ case $wanted in
     7.* | trixie-backports) release=trixie-backports ;;
     sid) release=sid ;;
     *)
-        say "Debian's kernel $wanted: there are 5.10, 6.1, 6.12, 7.x, and names of suites"
-        exit 2
+        refuse 2 "Debian's kernel $wanted: there are 5.10, 6.1, 6.12, 7.3, and names of suites"
         ;;
 esac
 codename=${release%-backports}
@@ -51,8 +50,7 @@ depends() { # PACKAGE=VERSION PATTERN: the dependencies that match
 version=$(apt-cache madison "$image:$arch" | sed "s, $role\(-backports\)\?/, $codename\1/," |
     awk -v r="$release/main" '$6 == r { print $3; exit }')
 if [ -z "$version" ]; then
-    say "$release has no kernel for $arch (package $image)"
-    exit 3
+    refuse 3 "$release has no kernel for $arch (package $image)"
 fi
 name=$(depends "$image:$arch=$version" '^linux-image-[0-9]')
 abi=${name#linux-image-}
@@ -60,7 +58,7 @@ case $wanted in
     [0-9]*)
         case $abi in
             "$wanted"[.-]* | "$wanted") ;;
-            *) say "$release has kernel $abi, and no $wanted"; exit 3 ;;
+            *) refuse 3 "$release has kernel $abi, and no $wanted" ;;
         esac
         ;;
 esac

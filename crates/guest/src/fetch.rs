@@ -94,7 +94,11 @@ pub(crate) fn debian_kernel(
     script("kernel.sh", &[arch.debian(), version], progress)
 }
 
-/// Runs a script, and returns the directory that it prints. Its lines on stderr are progress.
+/// Begins the last line of a script that refuses its arguments or this machine.
+const ERROR: &str = "error: ";
+
+/// Runs a script, and returns the directory that it prints. Its lines on stderr are progress, but
+/// for an error.
 fn script(name: &str, arguments: &[&str], progress: &Progress<'_>) -> Result<PathBuf, Error> {
     let place = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
     std::fs::create_dir(place.path().join("guest")).map_err(Error::io(place.path().display()))?;
@@ -113,13 +117,17 @@ fn script(name: &str, arguments: &[&str], progress: &Progress<'_>) -> Result<Pat
     let mut said = Vec::new();
     if let Some(stderr) = child.stderr.take() {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            progress(line.trim_start_matches("guest: "));
-            said.push(line);
+            let told = line.trim_start_matches("guest: ");
+            // The caller tells the error.
+            if !told.starts_with(ERROR) {
+                progress(told);
+            }
+            said.push(told.trim_start_matches(ERROR).to_owned());
         }
     }
     let done = child.wait_with_output().map_err(Error::io("sh"))?;
     if let (Some(2 | 3), Some(why)) = (done.status.code(), said.last()) {
-        return Err(Error::Input(why.trim_start_matches("guest: ").to_owned()));
+        return Err(Error::Input(why.clone()));
     }
     if !done.status.success() {
         let from = said.len().saturating_sub(20);
@@ -128,3 +136,6 @@ fn script(name: &str, arguments: &[&str], progress: &Progress<'_>) -> Result<Pat
     let printed = String::from_utf8_lossy(&done.stdout);
     Ok(Path::new(printed.trim_end_matches('\n')).to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,9 +62,12 @@ impl Modules {
 
     /// Adds a file, in the place of another of that name.
     pub(crate) fn add(&mut self, file: &Path) -> Result<(), Error> {
-        let name = name_of(file).filter(|_| file.is_file()).ok_or_else(|| {
-            Error::Input(format!("--module {}: it has to be a .ko file", file.display()))
-        })?;
+        let wrong = |why: &str| Error::Input(format!("--module {}: {why}", file.display()));
+        if !file.exists() {
+            return Err(wrong("there is no such file"));
+        }
+        let name = name_of(file).filter(|_| file.is_file());
+        let name = name.ok_or_else(|| wrong("it has to be a .ko file"))?;
         // It may need others than the one before it.
         self.needs.remove(&name);
         self.files.insert(name, file.to_owned());

@@ -54,7 +54,15 @@ fn a_replaced_module_brings_its_own_needs() {
     let mut all = Modules::below(&dir.path().join("k")).unwrap();
     all.add(&dir.path().join("own/nic.ko")).unwrap();
     assert_eq!(all.order(&["nic"]).unwrap(), ["extra", "nic"]);
-    assert!(all.add(&dir.path().join("own/none.ko")).is_err());
+}
+
+#[test]
+fn a_replacement_is_a_ko_file_that_exists() {
+    let dir = tree(&[("nic.ko", &module("")), ("nic.o", b"")]);
+    let mut all = Modules::below(dir.path()).unwrap();
+    let mut said = |name: &str| all.add(&dir.path().join(name)).unwrap_err().to_string();
+    assert!(said("none.ko").ends_with("none.ko: there is no such file"));
+    assert!(said("nic.o").ends_with("nic.o: it has to be a .ko file"));
 }
 
 #[test]
