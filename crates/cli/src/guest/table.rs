@@ -3,12 +3,59 @@
 use super::result::{GuestResult, Run};
 use crate::render::{Cell, Document, NUMBER, Record, Table, Tone, amount, count, numbers};
 use doorbell_bus::Ledger;
+use doorbell_guest::instructions::Step;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Numbers of two runs of one kernel are this near to each other: a share of them, and counts a
-/// packet.
-const SAME: (f64, f64) = (0.005, 0.005);
+/// The difference up to which two numbers a packet are the same: a share of the left one, and an
+/// amount. The larger of both counts.
+#[derive(Clone, Copy)]
+struct Margin(f64, f64);
+
+impl Margin {
+    /// What each packet costs by itself is the same in all boots of a kernel.
+    const EXACT: Margin = Margin(0.005, 0.005);
+    /// The share by which other numbers of two boots differ: interrupts and polls come as the
+    /// machine runs the guest.
+    const SHARE: f64 = 0.15;
+    const INSTRUCTIONS: Margin = Margin(Self::SHARE, 10.0);
+    const BYTES: Margin = Margin(Self::SHARE, 1.0);
+    const COUNT: Margin = Margin(Self::SHARE, 0.1);
+
+    /// Returns the margin of a row of the bill; `None` if it depends on the machine alone.
+    fn of(group: &str, name: &str) -> Option<Margin> {
+        Some(match (group, name) {
+            ("instructions", "driver_transmit") => Margin::EXACT,
+            // With its idle loop and timers.
+            ("instructions", "kernel") => return None,
+            ("instructions", _) => Margin::INSTRUCTIONS,
+            (_, name) if name.ends_with("_read_bytes") || name.starts_with("wire_") => {
+                Margin::EXACT
+            }
+            (_, name) if name.ends_with("_bytes") => Margin::BYTES,
+            _ => Margin::COUNT,
+        })
+    }
+
+    /// Returns the margin of a function.
+    fn of_function(module: &str, function: &str) -> Margin {
+        match Step::of(module, function) {
+            Step::Transmit => Margin::EXACT,
+            _ => Margin::INSTRUCTIONS,
+        }
+    }
+
+    /// Returns true if a number differs from the one to its left.
+    fn exceeded(self, before: f64, now: f64) -> bool {
+        (now - before).abs() > (before.abs() * self.0).max(self.1)
+    }
+}
+
+/// The meaning of the mark.
+const LEGEND: [&str; 2] = [
+    "* differs from the column to its left: transmit, bytes read and the wire by more than 0.5 %,",
+    "  others by more than 15 % and 10 instructions, 1 byte or 0.1, since boots of a kernel differ",
+];
 
 /// The contents of tables.
 #[derive(Clone, Copy)]
@@ -45,13 +92,14 @@ pub(super) fn document(result: &GuestResult, view: View) -> Document {
         let (heads, runs): (Vec<String>, Vec<&Run>) = result.runs_of(workload).into_iter().unzip();
         doc.gap();
         doc.line(title(workload, &runs));
-        let (table, any) = bill(&heads, &runs, view);
-        doc.table(table);
-        marked |= any;
-        doc.table(functions(&heads, &runs, &result.driver.replace('-', "_"), view));
+        let driver = result.driver.replace('-', "_");
+        for (table, any) in [bill(&heads, &runs, view), functions(&heads, &runs, &driver, view)] {
+            doc.table(table);
+            marked |= any;
+        }
     }
     if marked {
-        doc.line("* differs by more than 0.5 % from the column to its left");
+        LEGEND.into_iter().for_each(|line| doc.line(line));
     }
     doc.with(records(result))
 }
@@ -77,14 +125,14 @@ fn side_by_side(title: &str, heads: &[String]) -> Table {
     numbers(title, &heads, width)
 }
 
-/// Returns the cells of a row; a number that is not that of its left neighbour is marked. Also
+/// Returns the cells of a row; a number that differs from its left neighbour is marked. Also
 /// returns whether any is.
-fn cells(values: &[Option<f64>]) -> (Vec<Cell>, bool) {
+fn cells(values: &[Option<f64>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
     let mut any = false;
     let mut before: Option<f64> = None;
     let mut cell = |v: &Option<f64>| {
         let Some(v) = *v else { return Cell::from("-") };
-        let moved = before.filter(|b| (v - b).abs() > (b.abs() * SAME.0).max(SAME.1));
+        let moved = before.filter(|b| margin.is_some_and(|m| m.exceeded(*b, v)));
         before = Some(v);
         any |= moved.is_some();
         let tone = moved.map(|b| if v < b { Tone::Better } else { Tone::Worse });
@@ -104,7 +152,7 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
         if values.iter().flatten().all(|v| *v == 0.0) {
             return;
         }
-        let (mut all, any) = cells(&values);
+        let (mut all, any) = cells(&values, Margin::of(group, name));
         marked |= any;
         let shown =
             if group == "instructions" { format!("{group}.{name}") } else { name.to_owned() };
@@ -124,8 +172,9 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
     (table, marked)
 }
 
-/// Returns the functions: of one run the most expensive, of several those that changed most.
-fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> Table {
+/// Returns the functions, and whether any number is marked: of one run the most expensive
+/// functions, of several those that changed most.
+fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> (Table, bool) {
     let listed = |module: &str| view.all || module == driver;
     let mut all: BTreeMap<(&str, &str), Vec<Option<f64>>> = BTreeMap::new();
     for (n, run) in runs.iter().enumerate() {
@@ -143,18 +192,19 @@ fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> Table
     let mut rows: Vec<_> = all.into_iter().collect();
     rows.sort_by(|(_, a), (_, b)| spread(b).total_cmp(&spread(a)));
     let what = if runs.len() > 1 { "functions that changed most" } else { "functions" };
-    let mut table = side_by_side(what, heads);
+    let (mut table, mut marked) = (side_by_side(what, heads), false);
     for ((module, function), values) in rows.into_iter().take(view.functions) {
-        if spread(&values) < SAME.1 {
+        if spread(&values) < Margin::EXACT.1 {
             continue;
         }
-        let (mut cells, _) = cells(&values);
+        let (mut cells, any) = cells(&values, Some(Margin::of_function(module, function)));
+        marked |= any;
         let named = module == driver;
         let name = if named { function.to_owned() } else { format!("{function} [{module}]") };
         cells.insert(0, Cell::from(name));
         table.row(cells);
     }
-    table
+    (table, marked)
 }
 
 /// Returns a record of each run, with all its numbers.
@@ -184,3 +234,6 @@ fn records(result: &GuestResult) -> Vec<Record> {
     };
     result.runs.iter().map(record).collect()
 }
+
+#[cfg(test)]
+mod tests;
