@@ -449,13 +449,12 @@ pub(crate) struct Serve {
     pub(crate) device: String,
     /// Socket for the virtual machine; it is created, and removed at the end
     #[arg(long, value_name = "PATH", conflicts_with = "plugin_socket")]
-    #[arg(required_unless_present = "plugin_socket")]
     pub(crate) socket: Option<PathBuf>,
-    /// vnic, veth: socket for the QEMU plug-in
+    /// vnic, veth: socket for the QEMU plug-in, instead of --socket
     #[arg(long, value_name = "PATH")]
     pub(crate) plugin_socket: Option<PathBuf>,
     /// vnic, veth: number of guests, each with an adapter
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = PARTITIONS)]
     #[arg(value_parser = value_parser!(u8).range(1..=16))]
     pub(crate) partitions: u8,
     /// vnic, veth: unit address of the adapters, by default 30000003 and 30000002. The addresses of
@@ -511,6 +510,11 @@ pub(crate) struct Serve {
     pub(crate) output: Output<1>,
 }
 
+/// Defaults of options that some devices do not have.
+pub(crate) const PARTITIONS: u8 = 1;
+pub(crate) const NEWCOMERS: u8 = 8;
+pub(crate) const REPLY_TIMEOUT: u16 = 5;
+
 /// Heading of [`ClientLimits`] in help.
 const LIMITS: &str = "Limits of clients";
 
@@ -523,20 +527,20 @@ pub(crate) struct ClientLimits {
     pub(crate) hello_timeout: u16,
     /// The longest time for which a vfio-user client keeps the server waiting in one turn, with DMA
     /// by messages and replies that it does not read
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, help_heading = LIMITS)]
+    #[arg(long, value_name = "SECONDS", default_value_t = REPLY_TIMEOUT, help_heading = LIMITS)]
     #[arg(value_parser = value_parser!(u16).range(1..=3600))]
     pub(crate) reply_timeout: u16,
     /// vnic, veth: the most clients that have not introduced themselves; the oldest goes first
-    #[arg(long, value_name = "N", default_value_t = 8, help_heading = LIMITS)]
+    #[arg(long, value_name = "N", default_value_t = NEWCOMERS, help_heading = LIMITS)]
     #[arg(value_parser = value_parser!(u8).range(1..))]
     pub(crate) newcomers: u8,
     /// The most connections to --metrics
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = LIMITS)]
-    #[arg(value_parser = value_parser!(u8).range(1..))]
+    #[arg(value_parser = value_parser!(u8).range(1..), requires = "metrics")]
     pub(crate) metrics_clients: u8,
     /// The longest time for a request to --metrics
     #[arg(long, value_name = "SECONDS", default_value_t = 1, help_heading = LIMITS)]
-    #[arg(value_parser = value_parser!(u16).range(1..=3600))]
+    #[arg(value_parser = value_parser!(u16).range(1..=3600), requires = "metrics")]
     pub(crate) metrics_timeout: u16,
 }
 

@@ -42,33 +42,34 @@ fn wrong_arguments_are_told_with_what_is_allowed() {
     assert_snapshot!(refused(&["mlx5", socket[0], socket[1], "--bus", "axi"]), @"doorbell: --bus \
         axi: only axi-ethernet is on AXI, and only there; mlx5 is on pcie3x16");
     assert_snapshot!(refused(&["vnic", socket[0], socket[1]]), @"doorbell: vnic is reached by \
-        hypervisor calls: --plugin-socket, and the plug-in in QEMU");
+        hypervisor calls: it needs --plugin-socket PATH, and the plug-in in QEMU");
+    assert_eq!(refused(&["vnic"]), refused(&["vnic", socket[0], socket[1]]));
     assert_snapshot!(
         refused(&["veth", "--plugin-socket", "/nowhere/s", "--mac", "2:0:0:0:0:1"]),
-        @"doorbell: --mac: veth has none"
+        @"doorbell: --mac: veth has none, only devices with --socket"
     );
     assert_snapshot!(
         refused(&["veth", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]),
-        @"doorbell: --control: veth has none"
+        @"doorbell: --control: veth has none, only vnic"
     );
     assert_snapshot!(
         refused(&["e1000", "--socket", "/nowhere/s", "--control", "/nowhere/c"]),
-        @"doorbell: --control: e1000 has none"
+        @"doorbell: --control: e1000 has none, only vnic"
     );
     assert_snapshot!(
         refused(&["vnic", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]),
-        @"doorbell: --control /nowhere/c: No such file or directory (os error 2); allowed is a \
-          named pipe, which `mkfifo /nowhere/c` makes"
+        @"doorbell: --control /nowhere/c: No such file or directory (os error 2); `mkfifo \
+          /nowhere/c` makes the named pipe"
     );
     assert_snapshot!(
         refused(&["vnic", "--plugin-socket", "/nowhere/s", "--control", "/dev/null"]),
-        @"doorbell: --control /dev/null: it is not a named pipe; allowed is a named pipe, which \
-          `mkfifo /dev/null` makes"
+        @"doorbell: --control /dev/null: it is not a named pipe"
     );
     assert_snapshot!(refused(&["veth", "--plugin-socket", "/nowhere/s"]), @"doorbell: \
         --plugin-socket /nowhere/s: No such file or directory (os error 2)");
     assert_snapshot!(refused(&["e1000", "--plugin-socket", "/nowhere/s"]), @"doorbell: e1000 is a \
-        PCI device: --socket, and vfio-user");
+        PCI device: it needs --socket PATH, for vfio-user");
+    assert_eq!(refused(&["e1000"]), refused(&["e1000", "--plugin-socket", "/nowhere/s"]));
     assert_snapshot!(refused(&["e1000", socket[0], socket[1], "--metrics", "here"]), @"doorbell: \
         --metrics here: invalid socket address; allowed is a local address, such as \
         127.0.0.1:9100");
@@ -80,6 +81,99 @@ fn wrong_arguments_are_told_with_what_is_allowed() {
         refused(&["e1000", socket[0], socket[1], "--trace", "/nowhere/t"]),
         @"doorbell: /nowhere/t: No such file or directory (os error 2)"
     );
+}
+
+#[test]
+fn an_option_without_effect_is_refused() {
+    let pci =
+        |device, more: &[&str]| refused(&[&[device, "--socket", "/nowhere/s"], more].concat());
+    let calls = |device, more: &[&str]| {
+        refused(&[&[device, "--plugin-socket", "/nowhere/s"], more].concat())
+    };
+    assert_snapshot!(pci("e1000", &["--trap-doorbells"]), @"doorbell: --trap-doorbells: e1000 has \
+        none, only mlx5");
+    assert_snapshot!(pci("mlx5", &["--partitions", "2"]), @"doorbell: --partitions: mlx5 has none, \
+        only vnic and veth");
+    assert_snapshot!(pci("e1000", &["--newcomers", "4"]), @"doorbell: --newcomers: e1000 has none, \
+        only vnic and veth");
+    assert_snapshot!(calls("vnic", &["--reply-timeout", "1"]), @"doorbell: --reply-timeout: vnic \
+        has none, only devices with --socket");
+    assert_snapshot!(calls("veth", &["--trunk", "--uplink", "reflect"]), @"doorbell: --uplink \
+        reflect: with --trunk nothing else is behind the switch; allowed is none");
+    let alone = pci("e1000", &["--metrics-clients", "2"]);
+    assert!(alone.contains("required arguments were not provided:\n  --metrics <ADDR>"), "{alone}");
+    // A default says nothing new.
+    assert!(pci("mlx5", &["--partitions", "1", "--trap-doorbells"]).contains("No such file"));
+}
+
+#[test]
+fn a_capture_that_is_read_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("c.pcap"), common::pcap(1, &[vec![0; 60]])).unwrap();
+    symlink("c.pcap", dir.path().join("link")).unwrap();
+    let said = |option: &str, file: &str| {
+        let line = ["serve", "e1000", "--socket", "s", "--uplink", "pcap:c.pcap", option, file];
+        common::wrong_in(dir.path(), &line)
+    };
+    assert_snapshot!(said("--capture", "c.pcap"), @"doorbell: --capture c.pcap: it is the file that \
+        --uplink reads");
+    assert_snapshot!(said("--capture", "./link"), @"doorbell: --capture ./link: it is the file that \
+        --uplink reads");
+    assert_snapshot!(said("--trace", "link"), @"doorbell: --trace link: it is the file that --uplink \
+        reads");
+}
+
+#[test]
+fn an_interface_that_is_no_tap_device_is_told() {
+    if let Err(e) = File::options().read(true).write(true).open("/dev/net/tun") {
+        println!("skipped: /dev/net/tun: {e}");
+        return;
+    }
+    assert_snapshot!(
+        refused(&["e1000", "--socket", "/nowhere/s", "--uplink", "tap:lo"]),
+        @"doorbell: --uplink tap:lo: the interface lo is not a TAP device"
+    );
+}
+
+#[test]
+fn a_refused_second_server_is_no_client() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    drop(client(dir.path()));
+    let second = common::wrong_in(dir.path(), &["serve", "e1000", "--socket", "s"]);
+    assert_snapshot!(second, @"doorbell: --socket s: somebody listens there");
+    drop(client(dir.path()));
+    let report: Value = serde_json::from_str(&server.stop("-TERM")).unwrap();
+    assert_eq!(report["clients"], 2);
+}
+
+#[test]
+fn a_third_server_on_a_cable_says_that_it_waits() {
+    let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let wire = format!("socket:{}", dirs[0].path().join("wire").display());
+    let servers = dirs.each_ref().map(|dir| talkative(dir.path(), &["--uplink", &wire]));
+    let said = |n: usize| std::fs::read_to_string(dirs[n].path().join("err")).unwrap();
+    let waits = format!("doorbell: the other end of {wire} has hung up (a cable has two ends)");
+    wait_for(|| said(2).contains(&waits));
+    assert!(!said(0).contains(&waits) && !said(1).contains(&waits));
+    for (server, _) in servers {
+        drop(server.stop("-TERM"));
+    }
+}
+
+#[test]
+fn a_device_without_a_link_has_no_cable() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    command.args(["serve", "veth", "--plugin-socket", "s"]).current_dir(dir.path());
+    command.stdout(Stdio::piped()).stderr(File::create(dir.path().join("err")).unwrap());
+    let server = Server(command.spawn().unwrap());
+    let said = || std::fs::read_to_string(dir.path().join("err")).unwrap();
+    wait_for(|| said().contains("veth is ready"));
+    server.signal("-USR2");
+    wait_for(|| said().contains("doorbell: veth has no link\n"));
+    assert!(!said().contains("the cable is"), "{}", said());
+    drop(server.stop("-TERM"));
 }
 
 #[test]
@@ -250,6 +344,19 @@ fn the_counts_are_shown_while_it_runs() {
         serde_json::Deserializer::from_str(&out).into_iter().map(Result::unwrap).collect();
     assert_eq!(reports.len(), 2, "one on SIGUSR1, one at the end");
     assert_eq!(reports[0]["ledger"]["mmio_reads"], 1);
+}
+
+#[test]
+fn the_port_that_the_system_has_chosen_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, said) = talkative(dir.path(), &["--metrics", "127.0.0.1:0"]);
+    let address = said.split_once("doorbell: the counts are at http://").unwrap().1;
+    let mut s = TcpStream::connect(address.split_once("/metrics\n").unwrap().0).unwrap();
+    s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut page = String::new();
+    s.read_to_string(&mut page).unwrap();
+    assert!(page.contains("doorbell_client_connected{device=\"e1000\"} 0\n"), "{page}");
+    drop(server.stop("-TERM"));
 }
 
 /// Asks a server for its report. Returns the number of frames that have arrived.

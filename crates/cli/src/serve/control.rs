@@ -7,9 +7,10 @@ use crate::{Error, error::plain, input};
 use doorbell_hal::{Span, Time};
 use doorbell_vfio_user::readable;
 use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
-use std::{io::Read, os::unix::fs::FileTypeExt, path::Path};
+use std::os::unix::fs::FileTypeExt;
+use std::{path::Path, time::Duration};
 
 const EVERY: Span = Span::from_ms(10);
 const LONGEST: usize = 256;
@@ -53,17 +54,19 @@ impl Lines {
 
 impl Control {
     pub(super) fn open(path: &Path) -> Result<Control, Error> {
-        let wrong = |why: String| {
-            let path = path.display();
-            input!("--control {path}: {why}; allowed is a named pipe, which `mkfifo {path}` makes")
+        let place = path.display();
+        let wrong = |e: io::Error| match e.kind() {
+            io::ErrorKind::NotFound => {
+                let why = plain(&e);
+                input!("--control {place}: {why}; `mkfifo {place}` makes the named pipe")
+            }
+            _ => input!("--control {place}: {}", plain(&e)),
         };
         // A file of another kind would be at its end at once.
-        let kind = path.metadata().map_err(|e| wrong(plain(&e)))?.file_type();
-        if !kind.is_fifo() {
-            return Err(wrong("it is not a named pipe".to_owned()));
+        if !path.metadata().map_err(wrong)?.file_type().is_fifo() {
+            return Err(input!("--control {place}: it is not a named pipe"));
         }
-        let pipe =
-            OpenOptions::new().read(true).write(true).open(path).map_err(|e| wrong(plain(&e)))?;
+        let pipe = OpenOptions::new().read(true).write(true).open(path).map_err(wrong)?;
         Ok(Control { pipe, lines: Lines::default(), looked: Time::ZERO })
     }
 

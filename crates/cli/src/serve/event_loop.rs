@@ -29,8 +29,8 @@ pub(super) trait Transport {
     /// True if pause frames of a guest stop the wire.
     const PAUSES: bool;
 
-    /// Pulls the cable, or plugs it in.
-    fn set_cable(&mut self, at: Time, plugged: bool);
+    /// Pulls the cable, or plugs it in. Returns false if the device has no link.
+    fn set_cable(&mut self, at: Time, plugged: bool) -> bool;
     /// Carries out a line of `--control`.
     fn command(&mut self, _at: Time, line: &str) -> Result<(), CommandError> {
         Err(CommandError::NoCommands { line: line.to_owned() })
@@ -273,6 +273,7 @@ impl<T: Transport> Server<T> {
         }
         let Server { t, bill, c, clock, wire, .. } = self;
         busy |= t.serve(clock, c);
+        bill.borrow_mut().uplink.look(clock.now());
         bill.borrow_mut().uplink.flush();
         busy |= wire.deliver(t, bill, clock);
         bill.borrow_mut().uplink.flush();
@@ -282,6 +283,9 @@ impl<T: Transport> Server<T> {
         }
         if let Some(why) = bill.borrow_mut().uplink.lost.take() {
             c.notice(format_args!("the uplink is gone: {why}"));
+        }
+        if let Some(what) = bill.borrow_mut().uplink.notice() {
+            c.notice(format_args!("{what}"));
         }
         self.busy = busy;
         Ok(())
@@ -312,6 +316,9 @@ pub(super) fn run<T: Transport>(
     let clock = Clock::Since(Instant::now());
     let mut server = Server::new(t, bits_per_second, Rc::clone(&bill), c, clock);
     let mut plugged = true;
+    if let Some(m) = &server.c.metrics {
+        server.c.notice(format_args!("the counts are at http://{}/metrics", m.address));
+    }
     server.c.notice(format_args!("{} is ready", server.t.report().device));
     while !server.c.stop.came() {
         if show.swap(false, Ordering::Relaxed)
@@ -321,9 +328,12 @@ pub(super) fn run<T: Transport>(
         }
         if cable.swap(false, Ordering::Relaxed) {
             plugged = !plugged;
-            server.t.set_cable(server.clock.now(), plugged);
             let how = if plugged { "in" } else { "pulled" };
-            server.c.notice(format_args!("the cable is {how}"));
+            if server.t.set_cable(server.clock.now(), plugged) {
+                server.c.notice(format_args!("the cable is {how}"));
+            } else {
+                server.c.notice(format_args!("{} has no link", server.t.report().device));
+            }
         }
         server.turn(|_, fds, longest, ready| readable(fds, Some(longest), ready))?;
     }

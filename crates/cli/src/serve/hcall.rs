@@ -36,8 +36,8 @@ pub(super) trait Backend: HcallDevice<Port> + Sized {
     const CALLBACKS: DeviceCallbacks<Self>;
     /// Returns its own counters by name, summed over the partitions.
     fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)>;
-    /// Pulls the cable, or plugs it in.
-    fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool);
+    /// Pulls the cable, or plugs it in. Returns false if the device has no link.
+    fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool) -> bool;
     /// Takes back the registrations of a partition whose guest has gone, as a hypervisor does.
     fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32);
     /// Carries out a line of `--control`.
@@ -161,8 +161,8 @@ impl<D: Backend> Hcalls<D> {
 impl<D: Backend> Transport for Hcalls<D> {
     const PAUSES: bool = false;
 
-    fn set_cable(&mut self, at: Time, plugged: bool) {
-        self.device.set_cable(self.ports.len(), at, plugged);
+    fn set_cable(&mut self, at: Time, plugged: bool) -> bool {
+        self.device.set_cable(self.ports.len(), at, plugged)
     }
 
     fn command(&mut self, at: Time, line: &str) -> Result<(), CommandError> {

@@ -7,7 +7,7 @@ use crate::{Error, args::ClientLimits, error::plain, input};
 use doorbell_hal::{Span, Time};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes of a request at the most.
@@ -55,6 +55,8 @@ impl Request {
 /// The server of the page.
 pub(super) struct Metrics {
     listener: TcpListener,
+    /// Where it listens; the system has chosen port 0's number.
+    pub(super) address: SocketAddr,
     waiting: Vec<(TcpStream, Request, Time)>,
     listens_from: Time,
     /// The most connections.
@@ -71,9 +73,11 @@ impl Metrics {
         };
         let listener = TcpListener::bind(address).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;
+        let bound = listener.local_addr().map_err(wrong)?;
         let (listens_from, most) = (Time::ZERO, limits.metrics_clients.into());
         let patience = Span::from_ms(1000 * u64::from(limits.metrics_timeout));
-        Ok(Metrics { listener, waiting: Vec::new(), listens_from, most, patience })
+        let waiting = Vec::new();
+        Ok(Metrics { listener, address: bound, waiting, listens_from, most, patience })
     }
 
     /// Returns the descriptors to wait for.

@@ -25,7 +25,7 @@ pub(crate) use {
     uplink::there_and_back,
 };
 
-use crate::args::{Output, Serve};
+use crate::args::{NEWCOMERS, Output, PARTITIONS, REPLY_TIMEOUT, Serve};
 use crate::output::{Capture, parent};
 use crate::progress::Interrupt;
 use crate::{Error, failed, input};
@@ -37,6 +37,7 @@ use doorbell_bus::Meter;
 use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
+use std::os::unix::fs::MetadataExt;
 use std::{cell::RefCell, path::Path, rc::Rc};
 use uplink::Uplink;
 use vfio::Card;
@@ -80,10 +81,14 @@ pub(crate) fn bus_of(device: &str) -> Option<&'static str> {
     DEVICES.iter().find(|d| d.name == device).and_then(|d| bus(d.bus).ok())
 }
 
-/// Refuses options that a device does not have.
-fn without(device: &str, options: &[(bool, &str)]) -> Result<(), Error> {
-    match options.iter().find(|(given, _)| *given) {
-        Some((_, option)) => Err(input!("{option}: {device} has none")),
+/// Devices that have an option which others have not.
+const BEHIND_CALLS: &str = "vnic and veth";
+const BEHIND_A_SOCKET: &str = "devices with --socket";
+
+/// Refuses options that a device does not have. Each is followed by those that have it.
+fn without(device: &str, options: &[(bool, &str, &str)]) -> Result<(), Error> {
+    match options.iter().find(|(given, ..)| *given) {
+        Some((_, option, who)) => Err(input!("{option}: {device} has none, only {who}")),
         None => Ok(()),
     }
 }
@@ -97,11 +102,20 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
         unreachable!("a device that can be served is in one of the tables");
     };
     let name = entry.name;
-    let (control, unit) = (args.control.is_some(), args.unit.is_some());
-    without(name, &[(args.trunk, "--trunk"), (control, "--control"), (unit, "--unit")])?;
     let Some(path) = &args.socket else {
-        return Err(input!("{name} is a PCI device: --socket, and vfio-user"));
+        return Err(input!("{name} is a PCI device: it needs --socket PATH, for vfio-user"));
     };
+    without(
+        name,
+        &[
+            (args.trunk, "--trunk", "veth"),
+            (args.control.is_some(), "--control", "vnic"),
+            (args.unit.is_some(), "--unit", BEHIND_CALLS),
+            (args.partitions != PARTITIONS, "--partitions", BEHIND_CALLS),
+            (args.limits.newcomers != NEWCOMERS, "--newcomers", BEHIND_CALLS),
+            (args.trap_doorbells && name != "mlx5", "--trap-doorbells", "mlx5"),
+        ],
+    )?;
     let mac = args.mac.as_deref().map(mac).transpose()?;
     let named = args.bus.as_deref().unwrap_or(entry.bus);
     let platform = Platform::find(named).ok_or_else(|| {
@@ -133,26 +147,52 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     let name = adapter.name;
     let Some(path) = &args.plugin_socket else {
         return Err(input!(
-            "{name} is reached by hypervisor calls: --plugin-socket, and the plug-in in QEMU"
+            "{name} is reached by hypervisor calls: it needs --plugin-socket PATH, and the plug-in \
+             in QEMU"
         ));
     };
     without(
         name,
         &[
-            (args.mac.is_some(), "--mac"),
-            (args.bus.is_some(), "--bus"),
-            (args.trap_doorbells, "--trap-doorbells"),
-            (args.fault.is_some(), "--fault"),
-            (args.trunk && name != "veth", "--trunk"),
-            (args.control.is_some() && name != "vnic", "--control"),
+            (args.mac.is_some(), "--mac", BEHIND_A_SOCKET),
+            (args.bus.is_some(), "--bus", BEHIND_A_SOCKET),
+            (args.limits.reply_timeout != REPLY_TIMEOUT, "--reply-timeout", BEHIND_A_SOCKET),
+            (args.trap_doorbells, "--trap-doorbells", "mlx5"),
+            (args.fault.is_some(), "--fault", "mlx5"),
+            (args.trunk && name != "veth", "--trunk", "veth"),
+            (args.control.is_some() && name != "vnic", "--control", "vnic"),
         ],
     )?;
+    if args.trunk && args.uplink != "none" {
+        return Err(input!(
+            "--uplink {}: with --trunk nothing else is behind the switch; allowed is none",
+            args.uplink
+        ));
+    }
     let own = adapter.unit.address;
     adapter.unit.address = args.unit.as_deref().map_or(Ok(own), unit_address)?;
     let setup = vio_devices::Setup { partitions: args.partitions.into(), trunk: args.trunk };
     let (bill, context) =
         surroundings(args, Meter::Hypervisor, adapter.bits_per_second, "--plugin-socket", path)?;
     (kind.serve)(adapter, setup, bill, context)
+}
+
+/// Refuses to replace the capture that the uplink reads, also by another of its names.
+fn keep_what_is_read(args: &Serve) -> Result<(), Error> {
+    let file = |path: &Path| {
+        let found = path.metadata().ok().filter(std::fs::Metadata::is_file);
+        found.map(|m| (m.dev(), m.ino()))
+    };
+    let Some(read) = args.uplink.strip_prefix("pcap:").and_then(|p| file(Path::new(p))) else {
+        return Ok(());
+    };
+    for (option, path) in [("--capture", &args.capture), ("--trace", &args.trace)] {
+        if let Some(path) = path.as_deref().filter(|p| file(p) == Some(read)) {
+            let path = path.display();
+            return Err(input!("{option} {path}: it is the file that --uplink reads"));
+        }
+    }
+    Ok(())
 }
 
 /// Opens pipe, wire, files, page and socket, in this order, so that wrong arguments are reported
@@ -164,6 +204,7 @@ fn surroundings(
     option: &str,
     path: &Path,
 ) -> Result<(SharedBill, ServeContext), Error> {
+    keep_what_is_read(args)?;
     let control = args.control.as_deref().map(Control::open).transpose()?;
     let watch = || Interrupt::patient().map_err(|e| failed!("{e}"));
     let (uplink, stop) = if args.uplink.starts_with("pcap:") {

@@ -10,7 +10,7 @@ use crate::{Error, error::plain, input};
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap;
 use doorbell_host_io::shared::reaper::{Reaped, has_room};
-use doorbell_vfio_user::{Listener, connect_now, is_later, receive_with_fds};
+use doorbell_vfio_user::{Listener, at_end, connect_now, is_later, receive_with_fds};
 use large::Kernel;
 #[cfg(any(test, fuzzing))]
 pub(crate) use large::there_and_back;
@@ -24,8 +24,10 @@ pub(super) const MAX_FRAME: usize = 65_550;
 const KEPT: usize = 1000;
 /// Bytes that the peer of a stream may leave unread.
 const UNSENT: usize = 1 << 20;
-/// Time between two attempts to find a peer again.
+/// Time between two attempts to find a peer again, and between two looks at both ends of a cable.
 const RETRY: Span = Span::from_ms(100);
+/// The most connections that are refused in one look.
+const REFUSED: usize = 16;
 
 /// The other end of the wire.
 #[derive(Debug)]
@@ -63,6 +65,11 @@ struct Stream {
     path: PathBuf,
     /// Time of the next attempt to find a peer.
     tries: Time,
+    /// Time of the next look at both ends.
+    looks: Time,
+    /// The end of a peer has been told, and no later one has sent anything.
+    told: bool,
+    notice: Option<String>,
     input: Vec<u8>,
     output: Vec<u8>,
 }
@@ -82,6 +89,9 @@ impl Uplink {
                              $USER"
                         ),
                         Some(errno::EBUSY) => format!("{e}: another process has it open"),
+                        Some(errno::EINVAL) if is_another_interface(name) => {
+                            format!("the interface {name} is not a TAP device")
+                        }
                         _ => plain(&e),
                     })
                 })?;
@@ -149,6 +159,18 @@ impl Uplink {
         if let Kind::Tap(tap) = &mut self.kind {
             self.dropped += tap.flush();
         }
+    }
+
+    /// Looks at both ends of a cable now and then, also while there is no guest.
+    pub(super) fn look(&mut self, now: Time) {
+        if let Kind::Stream(s) = &mut self.kind {
+            s.look(now);
+        }
+    }
+
+    /// Returns what a person should know of the other end, once.
+    pub(super) fn notice(&mut self) -> Option<String> {
+        if let Kind::Stream(s) = &mut self.kind { s.notice.take() } else { None }
     }
 
     /// Returns the descriptor to wait for.
@@ -242,8 +264,17 @@ impl Replay {
 
 impl Stream {
     fn new(path: PathBuf) -> Stream {
-        let (input, output) = (Vec::new(), Vec::new());
-        Stream { peer: None, listener: None, path, tries: Time::ZERO, input, output }
+        Stream {
+            peer: None,
+            listener: None,
+            path,
+            tries: Time::ZERO,
+            looks: Time::ZERO,
+            told: false,
+            notice: None,
+            input: Vec::new(),
+            output: Vec::new(),
+        }
     }
 
     fn open(path: &Path) -> io::Result<Stream> {
@@ -269,6 +300,40 @@ impl Stream {
         Ok(())
     }
 
+    /// Takes a peer that has come, and refuses any other: a server that waited in the listener's
+    /// queue would believe that it is on the cable. Notices the end of a peer.
+    fn look(&mut self, now: Time) {
+        if now < self.looks {
+            return;
+        }
+        self.looks = now + RETRY;
+        if self.peer.as_deref().is_some_and(at_end) {
+            self.hang_up();
+        }
+        for _ in 0..REFUSED {
+            let listener = self.listener.as_mut().filter(|_| has_room());
+            let Some(other) = listener.and_then(|l| l.accept().ok()?) else { return };
+            if self.peer.is_none() {
+                // A peer whose socket cannot be used is as good as none.
+                let _ = self.adopt(other);
+            } else {
+                drop(Reaped::connection(other));
+            }
+        }
+    }
+
+    /// Drops the peer. Its end is told once, until another has sent something.
+    fn hang_up(&mut self) {
+        self.peer = None;
+        if !self.told {
+            self.told = true;
+            self.notice = Some(format!(
+                "the other end of socket:{} has hung up (a cable has two ends); waiting for another",
+                self.path.display()
+            ));
+        }
+    }
+
     fn send(&mut self, frame: &[u8]) -> bool {
         if self.peer.is_none() || self.output.len() > UNSENT {
             return false;
@@ -287,7 +352,7 @@ impl Stream {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 _ => {
-                    self.peer = None;
+                    self.hang_up();
                     return;
                 }
             }
@@ -312,7 +377,7 @@ impl Stream {
             if let Some(&[a, b, c, d]) = self.input.first_chunk() {
                 let len = u32::from_be_bytes([a, b, c, d]) as usize;
                 if len > MAX_FRAME {
-                    self.peer = None;
+                    self.hang_up();
                     return None;
                 }
                 if let Some(bytes) = self.input.get(4..4 + len) {
@@ -329,11 +394,11 @@ impl Stream {
             self.input.truncate(have + got.as_ref().copied().unwrap_or(0));
             match got {
                 // Descriptors are not for a wire.
-                Ok(n) if n > 0 && fds.is_empty() => {}
+                Ok(n) if n > 0 && fds.is_empty() => self.told = false,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if is_later(&e) => return None,
                 _ => {
-                    self.peer = None;
+                    self.hang_up();
                     return None;
                 }
             }
@@ -375,11 +440,18 @@ pub(crate) fn frames_in_parts(bytes: &[u8]) -> usize {
     found.len()
 }
 
+/// Returns true for an interface that exists and is neither TUN nor TAP.
+fn is_another_interface(name: &str) -> bool {
+    let interface = Path::new("/sys/class/net").join(name);
+    interface.exists() && !interface.join("tun_flags").exists()
+}
+
 /// Errno values with a hint.
 mod errno {
     pub(super) const EPERM: i32 = 1;
     pub(super) const EACCES: i32 = 13;
     pub(super) const EBUSY: i32 = 16;
+    pub(super) const EINVAL: i32 = 22;
 }
 
 #[cfg(test)]

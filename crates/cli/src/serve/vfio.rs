@@ -89,8 +89,9 @@ impl<D: Served> Vfio<D> {
 impl<D: Served> Transport for Vfio<D> {
     const PAUSES: bool = true;
 
-    fn set_cable(&mut self, at: Time, plugged: bool) {
+    fn set_cable(&mut self, at: Time, plugged: bool) -> bool {
         self.function.with_device(|d, port| d.set_cable(port, at, plugged));
+        true
     }
 
     fn listens(&self) -> bool {

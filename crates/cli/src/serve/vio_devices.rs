@@ -120,10 +120,11 @@ impl Backend for VnicServer {
         self.counters.entries().collect()
     }
 
-    fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool) {
+    fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool) -> bool {
         for client in 0..partitions {
             self.set_link(client, at, plugged);
         }
+        true
     }
 
     fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32) {
@@ -202,7 +203,9 @@ impl Backend for Veth {
     }
 
     /// A logical LAN has no link.
-    fn set_cable(&mut self, _: usize, _: Time, _: bool) {}
+    fn set_cable(&mut self, _: usize, _: Time, _: bool) -> bool {
+        false
+    }
 
     fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32) {
         insist(self, ports, partition, at, ibmveth::H_FREE_LOGICAL_LAN, unit);

@@ -40,8 +40,7 @@ fn idle_connections_are_not_polled_for() {
         metrics_timeout: 1,
     };
     let mut m = Metrics::listen("127.0.0.1:0", &limits).unwrap();
-    let address = m.listener.local_addr().unwrap();
-    let _idle: Vec<_> = (0..MOST + 4).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let _idle: Vec<_> = (0..MOST + 4).map(|_| TcpStream::connect(m.address).unwrap()).collect();
     let mut ready = Vec::new();
     let report = || unreachable!("nobody asks");
     while m.waiting.len() < MOST {

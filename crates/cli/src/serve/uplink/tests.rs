@@ -22,6 +22,38 @@ fn two_servers_with_one_path_are_a_cable() {
 }
 
 #[test]
+fn a_third_end_of_a_cable_is_refused_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("socket:{}", dir.path().join("wire").display());
+    let [mut a, b, mut c] = [(); 3].map(|()| Uplink::open(&text).unwrap());
+    let mut now = Time::ZERO;
+    let mut until_told = |u: &mut Uplink| {
+        // Who closes a connection may take a moment.
+        for _ in 0..10_000 {
+            now += RETRY;
+            u.look(now);
+            if let Some(said) = u.notice() {
+                return said;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("it is not told");
+    };
+    a.look(Time::ZERO);
+    assert_eq!(a.notice(), None, "it has a peer");
+    let said = until_told(&mut c);
+    assert_eq!(
+        said,
+        format!("the other end of {text} has hung up (a cable has two ends); waiting for another")
+    );
+    drop(b);
+    until_told(&mut a);
+    let mut d = Uplink::open(&text).unwrap();
+    d.send(&[1; 60]);
+    assert_eq!(a.receive(Time::ZERO, &mut [0; MAX_FRAME]), Some(60), "a later one takes its place");
+}
+
+#[test]
 fn a_peer_that_goes_on_listening_is_found_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("wire");
