@@ -69,7 +69,7 @@ impl Plan {
 
     /// Returns the schedule of link flaps for traffic that begins at `at`.
     pub fn flaps(&self, at: Time) -> Flaps {
-        let mut f = Flaps { due: BTreeSet::new(), down: 0, times: 0 };
+        let mut f = Flaps::default();
         self.flaps.iter().for_each(|flap| f.add(at + flap.after, *flap));
         f
     }
@@ -79,13 +79,16 @@ fn patience(watchdog: Span) -> Span {
     Span::from_ps(watchdog.ps().saturating_mul(100_000)).min(Span::from_ms(600_000))
 }
 
-/// A change of the link: its time, `true` for up, and `after` and `lasts` of a repeated flap.
-type Due = (Time, bool, Option<(Span, Span)>);
+/// A change of the link: its time, `true` for up, its flap's number, and `after` and `lasts`
+/// of a repeated flap.
+type Due = (Time, bool, u64, Option<(Span, Span)>);
 
 /// The schedule of a link's flaps.
 #[derive(Clone, Debug, Default)]
 pub struct Flaps {
     due: BTreeSet<Due>,
+    /// Number of flaps that were ever due, which keeps those of one time apart.
+    added: u64,
     /// Number of overlapping flaps now.
     down: u32,
     /// Number of times that the link went down.
@@ -94,8 +97,9 @@ pub struct Flaps {
 
 impl Flaps {
     fn add(&mut self, at: Time, f: Flap) {
-        self.due.insert((at, false, f.again.then_some((f.after, f.lasts))));
-        self.due.insert((at + f.lasts, true, None));
+        self.due.insert((at, false, self.added, f.again.then_some((f.after, f.lasts))));
+        self.due.insert((at + f.lasts, true, self.added, None));
+        self.added += 1;
     }
 
     /// Returns the time of the next change, or [`Time::NEVER`].
@@ -106,7 +110,7 @@ impl Flaps {
     /// Makes the changes due at `at`. Returns the link's new state (`true` for up) if it differs.
     pub fn step(&mut self, at: Time) -> Option<bool> {
         let was = self.down > 0;
-        while let Some((t, up, again)) = self.due.first().copied().filter(|f| f.0 <= at) {
+        while let Some((t, up, _, again)) = self.due.first().copied().filter(|f| f.0 <= at) {
             self.due.pop_first();
             self.down = if up { self.down.saturating_sub(1) } else { self.down + 1 };
             if let Some((after, lasts)) = again {

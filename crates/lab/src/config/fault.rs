@@ -35,6 +35,10 @@ pub(super) const ALLOWED: &str = "KIND@WHEN, several with commas: lost-interrupt
    late-completion@N:SPAN, poisoned-completion@N, dma-fault@N, link-flap@TIME:SPAN; \
    N may be every=N or random=N (one in N), TIME every=TIME";
 
+/// The most by which a completion is late: the longest that PCI Express waits for one by default
+/// (PCI Express 3.0, 7.8.15, completion timeout).
+const LATEST: Span = Span::from_ms(50);
+
 /// Parses a time with its unit, above zero and less than a day.
 fn span(text: &str) -> Option<Span> {
     let end = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ')?;
@@ -69,6 +73,9 @@ pub(super) fn parse(text: &str) -> Result<Plan, SettingError> {
                 return wrong(format!("{kind} takes a time behind a colon, such as :200us"));
             }
         };
+        if matches!(meaning, Meaning::Lasting(_)) && lasts > LATEST {
+            return wrong("a completion is late by 50 ms at most, as long as a host waits".into());
+        }
         let kind = match meaning {
             Meaning::Platform(kind) => Some(kind),
             Meaning::Lasting(kind) => Some(kind(lasts)),

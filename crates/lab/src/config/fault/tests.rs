@@ -53,22 +53,43 @@ fn refusals_say_what_is_allowed() {
     );
     insta::assert_snapshot!(e("link-flap@3:1ms"), @"`link-flap@3:1ms`: `3` is no time such as 2ms");
     insta::assert_snapshot!(
+        e("late-completion@1:51ms"),
+        @"`late-completion@1:51ms`: a completion is late by 50 ms at most, as long as a host waits"
+    );
+    insta::assert_snapshot!(
         e("link-flap@every=1ms:1ms"),
         @"`link-flap@every=1ms:1ms`: the link would never be up"
     );
 }
 
+/// Returns the changes of the link up to `until`, in us, `true` for up.
+fn changes(f: &mut doorbell_sim::fault::Flaps, until: u64) -> Vec<(u64, bool)> {
+    let mut seen = Vec::new();
+    while f.next() <= Time::ZERO + Span::from_us(until) {
+        let t = f.next();
+        seen.extend(f.step(t).map(|up| (t.since(Time::ZERO).ps() / 1_000_000, up)));
+    }
+    seen
+}
+
 #[test]
 fn a_link_is_down_while_any_flap_lasts() {
-    let at = |us: u64| Time::ZERO + Span::from_us(us);
     let p = parse("link-flap@10us:5us,link-flap@12us:9us,link-flap@every=40us:1us").unwrap();
     let mut f = p.flaps(Time::ZERO);
-    let mut seen = Vec::new();
-    while f.next() <= at(85) {
-        let t = f.next();
-        seen.extend(f.step(t).map(|up| (t, up)));
-    }
     let all = [(10, false), (21, true), (40, false), (41, true), (80, false), (81, true)];
-    assert_eq!(seen, all.map(|(t, up)| (at(t), up)));
+    assert_eq!(changes(&mut f, 85), all);
     assert_eq!(f.times, 3);
+}
+
+#[test]
+fn flaps_that_begin_or_end_together_are_as_many() {
+    for (flaps, up) in [
+        ("link-flap@1us:2us,link-flap@2us:1us", 3),
+        ("link-flap@1us:2us,link-flap@1us:4us", 5),
+        ("link-flap@1us:2us,link-flap@1us:2us", 3),
+        ("link-flap@1us:2us,link-flap@3us:2us", 5),
+    ] {
+        let mut f = parse(flaps).unwrap().flaps(Time::ZERO);
+        assert_eq!(changes(&mut f, 10), [(1, false), (up, true)], "{flaps}");
+    }
 }
