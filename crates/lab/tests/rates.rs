@@ -68,6 +68,33 @@ fn the_generator_keeps_its_rate_on_every_system() {
 }
 
 #[test]
+fn phases_with_silence_keep_the_mean_rate() {
+    for scenario in GENERATORS {
+        // A burst comes 3.1 and 0.62 times in a phase of 1 ms.
+        for mpps in [0.05, 0.01] {
+            let packets = mpps * 200_000.0;
+            let mut sets: Vec<String> = [
+                "traffic.kind=pktgen",
+                "traffic.arrivals=on_off",
+                "traffic.size=64",
+                "traffic.burst=32",
+            ]
+            .map(str::to_owned)
+            .into();
+            sets.push(format!("traffic.rate={mpps}"));
+            sets.push(format!("traffic.packets={packets}"));
+            if scenario.starts_with("mlx5") {
+                sets.push("run.cores=1".to_owned());
+            }
+            let m = run(scenario, &sets);
+            // Four cycles of the hundred may be missing.
+            let what = format!("{scenario}, {mpps} Mpps");
+            near(m.elapsed.as_secs_f64(), 0.2, 0.04, &what);
+        }
+    }
+}
+
+#[test]
 fn a_capture_keeps_its_own_times_on_every_system() {
     let mut frames = Frames::default();
     let mut frame = [0; 100];

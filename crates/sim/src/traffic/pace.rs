@@ -12,10 +12,10 @@ pub enum Rate {
     Burst(Span),
     /// Poisson arrivals of bursts with this mean interval.
     Poisson(Span),
-    /// One burst in each interval while on; then none while off. Phases are those of the traffic,
-    /// so that all sources are on and off together.
+    /// One burst in each interval while on; then none while off, which adds nothing to an
+    /// interval. Phases are those of the traffic, so that all sources are on and off together.
     OnOff {
-        /// The interval.
+        /// The interval, in time that is on.
         every: Span,
         /// Duration of a phase with bursts.
         on: Span,
@@ -28,8 +28,10 @@ pub enum Rate {
 #[derive(Clone, Debug)]
 pub struct Pace {
     rate: Rate,
-    /// Time from the start of the traffic to the first burst.
+    /// Time from the start of the traffic to the first burst; of phases, only that which is on.
     first: Span,
+    /// Time that is on, from the start of the traffic to the next burst, of phases.
+    busy: Span,
     began: Time,
     next: Time,
     draw: Rng,
@@ -40,15 +42,18 @@ impl Pace {
     /// from `seed`.
     pub fn new(rate: Rate, first: Span, seed: u64) -> Pace {
         let draw = Rng::new(seed);
-        Pace { rate, first, began: Time::ZERO, next: Time::ZERO + first, draw }
+        let next = Time::ZERO + first;
+        Pace { rate, first, busy: first, began: Time::ZERO, next, draw }
     }
 
     /// Starts the traffic at `at`.
     pub fn start(&mut self, at: Time) {
-        (self.began, self.next) = (at, at + self.first);
-        if let Rate::Poisson(mean) = self.rate {
-            self.next += self.draw.exponential(mean);
-        }
+        (self.began, self.busy) = (at, self.first);
+        self.next = match self.rate {
+            Rate::Full | Rate::Burst(_) => at + self.first,
+            Rate::Poisson(mean) => at + self.first + self.draw.exponential(mean),
+            Rate::OnOff { on, off, .. } => at + with_silences(self.busy, on, off),
+        };
     }
 
     /// Begins a burst, or returns the time until which to wait.
@@ -65,20 +70,21 @@ impl Pace {
     }
 
     fn advance(&mut self) {
-        self.next += match self.rate {
-            Rate::Full => Span::ZERO,
-            Rate::Burst(every) => every,
-            Rate::Poisson(mean) => self.draw.exponential(mean),
+        match self.rate {
+            Rate::Full => {}
+            Rate::Burst(every) => self.next += every,
+            Rate::Poisson(mean) => self.next += self.draw.exponential(mean),
             Rate::OnOff { every, on, off } => {
-                let cycle = on + off;
-                let next = self.next + every;
-                let into = next.since(self.began).ps() % cycle.ps().max(1);
-                // A burst in a phase without any is that of the next phase.
-                let wait = if into < on.ps() { 0 } else { cycle.ps() - into };
-                every + Span::from_ps(wait)
+                self.busy += every;
+                self.next = self.began + with_silences(self.busy, on, off);
             }
-        };
+        }
     }
+}
+
+/// Returns the time from the start of the traffic when phases of `on` have lasted `busy`.
+fn with_silences(busy: Span, on: Span, off: Span) -> Span {
+    busy + off * (busy.ps() / on.ps().max(1))
 }
 
 #[cfg(test)]

@@ -286,20 +286,17 @@ impl Load {
     /// own part of the interval between bursts.
     fn pace(&self, share: f64, i: usize, cores: u16) -> Pace {
         let Some(pps) = self.rate else { return Pace::new(Rate::Full, Span::ZERO, 0) };
-        let every = f64::from(self.burst) / (pps * share) * 1e12;
-        let first = every * i as f64 / f64::from(cores.max(1));
+        let mean = f64::from(self.burst) / (pps * share) * 1e12;
         let span = |ps: f64| Span::from_ps(ps.round() as u64);
-        let rate = match self.arrivals {
-            Arrivals::Even => Rate::Burst(span(every)),
-            Arrivals::Poisson => {
-                return Pace::new(Rate::Poisson(span(every)), Span::ZERO, self.seed_of(i));
-            }
+        let first = |every: f64| span(every * i as f64 / f64::from(cores.max(1)));
+        match self.arrivals {
+            Arrivals::Even => Pace::new(Rate::Burst(span(mean)), first(mean), 0),
+            Arrivals::Poisson => Pace::new(Rate::Poisson(span(mean)), Span::ZERO, self.seed_of(i)),
             Arrivals::OnOff(on, off) => {
-                let busy = on.ps() as f64 / (on + off).ps() as f64;
-                Rate::OnOff { every: span(every * busy), on, off }
+                let every = mean * (on.ps() as f64 / (on + off).ps() as f64);
+                Pace::new(Rate::OnOff { every: span(every), on, off }, first(every), 0)
             }
-        };
-        Pace::new(rate, span(first), 0)
+        }
     }
 }
 

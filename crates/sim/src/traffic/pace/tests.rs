@@ -23,9 +23,12 @@ fn bursts_are_even_from_the_start_of_the_traffic() {
 #[test]
 fn on_and_off_have_no_burst_while_off() {
     let (every, on, off) = (Span::from_ns(100), Span::from_ns(250), Span::from_ns(750));
-    // The third burst would be at 1205 + 100 = 1305, in the silence until 2000.
-    let found = bursts(Rate::OnOff { every, on, off }, 6);
-    assert_eq!(found, [1005, 1105, 1205, 2000, 2100, 2200]);
+    // The fourth burst is due 5 + 3 x 100 ns of bursts after the start: 55 ns into the second phase.
+    let found = bursts(Rate::OnOff { every, on, off }, 8);
+    assert_eq!(found, [1005, 1105, 1205, 2055, 2155, 3005, 3105, 3205]);
+    // An interval longer than a phase leaves phases without a burst.
+    let found = bursts(Rate::OnOff { every: Span::from_ns(600), on, off }, 4);
+    assert_eq!(found, [1005, 3105, 5205, 8055]);
 }
 
 #[test]
