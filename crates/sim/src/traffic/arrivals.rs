@@ -117,6 +117,7 @@ impl Arrivals {
     pub fn start(&mut self, at: Time) {
         self.phase = 0;
         self.begin(at);
+        self.over(at);
     }
 
     fn begin(&mut self, at: Time) {
@@ -131,15 +132,14 @@ impl Arrivals {
             Pattern::Even(_) | Pattern::Bursts(..) => at,
             Pattern::Random(mean) => at + self.draw.exponential(mean),
         };
-        self.over(at);
     }
 
-    /// Begins the next phase if the next frame would come after the end of this one.
-    fn over(&mut self, at: Time) {
-        if self.next >= self.ends && self.left == 0 {
-            let ends = self.ends.max(at);
+    /// Begins the next phase with a frame, if the next frame would come after the end of this one.
+    fn over(&mut self, mut at: Time) {
+        while self.phase < self.phases.len() && self.next >= self.ends && self.left == 0 {
+            at = self.ends.max(at);
             self.phase += 1;
-            self.begin(ends);
+            self.begin(at);
         }
     }
 

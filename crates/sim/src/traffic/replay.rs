@@ -132,6 +132,8 @@ pub struct Replay {
     span: Span,
     next: usize,
     round: u32,
+    /// The burst's time has come.
+    begun: bool,
     in_burst: u32,
     cookie: u32,
     outstanding: u32,
@@ -152,6 +154,7 @@ impl Replay {
             options,
             next: 0,
             round: 0,
+            begun: false,
             in_burst: 0,
             cookie: 0,
             outstanding: 0,
@@ -218,10 +221,11 @@ impl<H: Host> Traffic<H> for Replay {
                 {
                     return Next::At(due);
                 }
-            } else if self.in_burst == 0
-                && let Err(at) = self.pace.begin(h.now())
-            {
-                return Next::At(at);
+            } else if !self.begun {
+                if let Err(at) = self.pace.begin(h.now()) {
+                    return Next::At(at);
+                }
+                self.begun = true;
             }
             let index = self.own.get(self.next).map_or(usize::MAX, |i| *i as usize);
             let Some((_, frame)) = self.frames.get(index) else { return Next::Done };
@@ -254,7 +258,7 @@ impl<H: Host> Traffic<H> for Replay {
                 continue;
             };
             if !more {
-                self.in_burst = 0;
+                (self.begun, self.in_burst) = (false, 0);
             }
             self.outstanding += 1;
             self.cookie = self.cookie.wrapping_add(1);
