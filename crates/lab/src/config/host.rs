@@ -75,7 +75,7 @@ impl HostConfig {
         refuse!(
             "{} {unit} of simulated memory would be needed, and {} are the most; take {advice} or \
              `run.guard=page`",
-            needs >> shift,
+            needs.div_ceil(1 << shift),
             most >> shift
         )
     }

@@ -379,18 +379,19 @@ impl Key {
             let all = units.join(", ");
             refuse!("`{}` cannot be in `{unit}`; allowed units: {all}", self.name);
         };
-        let fits = match self.kind {
+        // A conversion of units is not exact: 1.001 ms are 1000.9999999999999 us.
+        let same = |allowed: f64| (allowed - value).abs() <= 1e-12 * value.abs();
+        let allowed = match self.kind {
             Kind::Number { min, max, step, .. } => {
-                (min..=max).contains(&value) && (step == 0.0 || (value / step).fract() == 0.0)
+                let whole = if step == 0.0 { value } else { (value / step).round() * step };
+                Some(whole).filter(|n| (min..=max).contains(n) && same(*n))
             }
-            Kind::Among { values, .. } => values.contains(&value),
-            Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => false,
+            Kind::Among { values, .. } => values.iter().copied().find(|v| same(*v)),
+            Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => None,
         };
-        if fits {
-            Ok(Value::Number(value))
-        } else {
-            Err(self.refusal(format!("cannot be {} {unit}", written(given)).trim_end()))
-        }
+        allowed
+            .map(Value::Number)
+            .ok_or_else(|| self.refusal(format!("cannot be {} {unit}", written(given)).trim_end()))
     }
 }
 
@@ -400,7 +401,7 @@ fn written(n: f64) -> String {
 }
 
 /// Splits a text into the number at its start and the rest. Underscores may group digits.
-fn leading_number(text: &str) -> Option<(f64, &str)> {
+pub(crate) fn leading_number(text: &str) -> Option<(f64, &str)> {
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         return None;
     }

@@ -76,6 +76,16 @@ fn refusals_say_what_is_allowed() {
     insta::assert_snapshot!(e(&SWITCH, "1"), @"`driver.mpwqe` cannot be `1`; allowed: on, off");
 }
 
+#[test]
+fn a_value_between_two_binary_numbers_is_the_allowed_one() {
+    const PERIOD: Key = Key::steps("driver.moderation_period", "us", (0.0, 4095.0, 1.0), "");
+    for ms in ["1.001", "0.251", "2.047", "4.095"] {
+        let us = (ms.parse::<f64>().unwrap() * 1000.0).round();
+        assert_eq!(PERIOD.parse(&format!("{ms} ms")), Ok(Value::Number(us)));
+    }
+    assert!(PERIOD.parse("1.0015 ms").is_err());
+}
+
 proptest! {
     #[test]
     fn a_number_means_the_same_in_every_unit(ns in 0.0f64..1e5, unit in 0usize..5) {

@@ -153,7 +153,8 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     for i in 0..load.packets {
         m.enter(SERVER);
         m.idle_until(at);
-        let p = packet(&mut m, load, setup.drivers[CLIENT].mac, i as u32 * load.size)?;
+        let p =
+            packet(&mut m, load, setup.drivers[CLIENT].mac, (i as u32).wrapping_mul(load.size))?;
         let begin = m.now();
         let sent = server.veth.transmit(&mut m, p, false);
         m.mark(begin, DriverCall::Transmit);

@@ -77,6 +77,11 @@ impl Reader<'_> {
                 Mapped::Metric(name) => (name, 1.0),
                 Mapped::Multiple { metric, factor } => (metric, *factor),
             };
+            if !factor.is_finite() || factor == 0.0 {
+                return Err(wrong(format!(
+                    "`factor` cannot be {factor}; allowed: any number but 0"
+                )));
+            }
             let metric = Sum::parse(self.profile.system, metric).map_err(wrong)?;
             let name = counter.get_ref();
             let (value, reading) = counted.readings.get(name).map_err(wrong)?;
@@ -119,12 +124,14 @@ impl Reader<'_> {
                 Some(readings.get(name).map_err(|what| self.error(at, what))?.0)
             }
         };
-        if let (Some(at), true) = (&entry.packets, packets.is_some_and(|n| n.is_nan() || n <= 0.0))
+        if let (Some(at), true) =
+            (&entry.packets, packets.is_some_and(|n| !(n.is_finite() && n > 0.0)))
         {
             return Err(self.error(at, "no packets were counted"));
         }
         let seconds = entry.seconds.as_ref().map(|s| *s.get_ref()).or(readings.seconds);
-        if let (Some(at), true) = (&entry.seconds, seconds.is_some_and(|s| s.is_nan() || s <= 0.0))
+        if let (Some(at), true) =
+            (&entry.seconds, seconds.is_some_and(|s| !(s.is_finite() && s > 0.0)))
         {
             return Err(self.error(at, "the time must be above 0 s"));
         }

@@ -201,6 +201,10 @@ fn wrong_counters_are_refused() {
         format!("format = \"pcm\"\nfile = \"perf.txt\"\n{metrics}cycles = \"cycles\"\n"),
         format!("format = \"perf\"\nfile = \"none.txt\"\n{metrics}cycles = \"cycles\"\n"),
         format!("format = \"pcm-iio\"\nfile = \"perf.txt\"\n{metrics}cycles = \"cycles\"\n"),
+        format!("{perf}packets = inf\n{metrics}cycles = \"cycles\"\n"),
+        format!("{perf}seconds = inf\n{metrics}cycles = \"cycles\"\n"),
+        format!("{perf}packets = 1\n{metrics}cycles = {{ metric = \"cycles\", factor = nan }}\n"),
+        format!("{perf}packets = 1\n{metrics}cycles = {{ metric = \"cycles\", factor = 0.0 }}\n"),
     ];
     let dir = samples().replace("m.toml", "");
     let refused = |text: &String| counters(text).expect_err(text).to_string().replace(&dir, "");

@@ -124,7 +124,7 @@ fn values_that_do_not_go_together_are_refused() {
             &["traffic.size=9000", "driver.queue=8192", "driver.cq=8192", "cpu.cores=252"],
             &[]
         ),
-        @"126 GiB of simulated memory would be needed, and 16 are the most; take fewer cores \
+        @"127 GiB of simulated memory would be needed, and 16 are the most; take fewer cores \
           (`run.cores`), a shorter queue (`driver.queue`), smaller packets (`traffic.size`) or \
           `run.guard=page`"
     );
