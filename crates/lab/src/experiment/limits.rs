@@ -68,13 +68,15 @@ pub(crate) const NETWORK: Resource =
 
 impl Resource {
     /// Returns the values with this resource wider, the keys that changed, and the greatest share
-    /// by which one did. `None` if no key that has an effect can be moved.
-    fn widened(&self, values: &Values) -> Option<(Values, Vec<Change>, f64)> {
+    /// by which one did. `None` if no key that has an effect can be moved. Keys with a list of
+    /// values are moved only if `listed`.
+    fn widened(&self, values: &Values, listed: bool) -> Option<(Values, Vec<Change>, f64)> {
         let (mut wide, mut changes, mut most) = (values.clone(), Vec::new(), 0.0_f64);
         for (name, way) in self.keys {
             let Some((key, Value::Number(from))) = values.find(name) else { continue };
             let (from, to) = (*from, moved(key, *from, *way));
-            if to == from || values.idle(key).is_some() {
+            let left_out = !listed && matches!(key.kind, Kind::Among { .. });
+            if to == from || left_out || values.idle(key).is_some() {
                 continue;
             }
             let factor = if *way == Wider::More { to / from } else { from / to };
@@ -138,7 +140,7 @@ pub struct Limit {
 }
 
 /// The limits of a run.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Limits {
     /// Every resource, the one that gains most first.
     pub resources: Vec<Limit>,
@@ -220,11 +222,19 @@ pub fn find(
         let used = shares.iter().filter(|(name, _)| resource.shares.contains(&&**name));
         let share = used.map(|(_, share)| *share).reduce(f64::max);
         let none = Limit { resource: resource.name, share, gain: None, wider: Vec::new() };
-        let Some((wide, wider, factor)) = resource.widened(values) else { return Ok((none, 0.0)) };
-        // A run that these values do not allow tells nothing.
-        let run = (system.run)(&wide, frames, &mut While(&|| !stop()));
-        let gain = run.ok().filter(|_| rate > 0.0).map(|r| r.packets_per_s() / rate - 1.0);
-        Ok((Limit { gain: gain.map(rounded), wider, ..none }, gain.unwrap_or(0.0) / factor))
+        let mut found = (none, 0.0);
+        // The next value of a list may not go with the others: PCI has no clock of 100 MHz.
+        for listed in [true, false] {
+            let Some((wide, wider, factor)) = resource.widened(values, listed) else { continue };
+            let run = (system.run)(&wide, frames, &mut While(&|| !stop()));
+            let gain = run.ok().filter(|_| rate > 0.0).map(|r| r.packets_per_s() / rate - 1.0);
+            let share = gain.unwrap_or(0.0) / factor;
+            found = (Limit { gain: gain.map(rounded), wider, ..found.0 }, share);
+            if gain.is_some() {
+                break;
+            }
+        }
+        Ok(found)
     };
     let Ok(mut all) = in_parallel(system.resources, judge);
     all.retain(|(l, _)| l.share.is_some() || l.gain.is_some());
