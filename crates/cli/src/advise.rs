@@ -154,8 +154,10 @@ fn document(plan: &Plan, a: &Advice) -> Document {
     for (keep, holds) in &a.keep {
         doc.line(format!("{keep} {}", if *holds { "holds" } else { "CANNOT BE KEPT" }));
     }
-    doc.line(format!("the limit today is {}", a.limit.said()));
-    if !a.settings.is_empty() {
+    if !a.limit.resources.is_empty() {
+        doc.line(format!("the limit today is {}", a.limit.said()));
+    }
+    if !a.settings.is_empty() && !a.limit_then.resources.is_empty() {
         doc.line(format!("the limit then is {}", a.limit_then.said()));
     }
     if a.settings.is_empty() {
@@ -199,8 +201,11 @@ fn settings(doc: &mut Document, a: &Advice) {
 
 /// Adds all settings with the goal's change for other values.
 fn worth(doc: &mut Document, a: &Advice) {
+    if a.worth.is_empty() {
+        return;
+    }
     doc.gap();
-    doc.line(format!("what each setting is worth: {} with other values", a.goal));
+    doc.line(format!("what each setting is worth: the gain of {} with other values", a.goal));
     for w in &a.worth {
         let other = |(value, change): &(String, Option<f64>)| {
             format!("{value} {}", change.map_or("cannot run".to_owned(), percent))

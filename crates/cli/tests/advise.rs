@@ -55,8 +55,8 @@ fn wrong_questions_are_refused_before_anything_runs() {
     );
     assert_snapshot!(
         said(&["--keep", "latency_ns.p99<5 Gbit/s"]),
-        @"doorbell: --keep `latency_ns.p99<5 Gbit/s`: its unit cannot be `Gbit/s`; allowed: \
-          ps, ns, us, ms, s"
+        @"doorbell: --keep `latency_ns.p99<5 Gbit/s`: `latency_ns.p99` cannot be in \
+          `Gbit/s`; allowed units: ps, ns, us, ms, s"
     );
     assert_snapshot!(
         said(&["--fix", "driver.mpwq"]),

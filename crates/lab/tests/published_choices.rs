@@ -141,8 +141,9 @@ fn advised(c: &Choice) -> String {
         variables: vec![Variable { key, values, command: None }],
     };
     let profile = Profile::load(&plan.profile).unwrap();
-    // Only the choice is asked for.
-    let advice = advise(&question, &profile, 1, &mut |what, _, _| what == "searches").unwrap();
+    // Only the choice is asked for, not what it hangs on.
+    let advice =
+        advise(&question, &profile, 1, &mut |what, _, _| !what.starts_with("moves")).unwrap();
     println!("{}: {} of {:?}, {:?}", c.source, advice.worth[0].value, c.values, advice.reached);
     advice.worth[0].value.split(' ').next().unwrap().to_owned()
 }

@@ -8,11 +8,11 @@
 
 pub mod search;
 
-use crate::config::key::{Key, Kind, Value, Values};
+use crate::config::key::{Key, Kind, Value, Values, leading_number};
 use crate::config::profile::{Profile, Source};
 use crate::config::{SettingError, refuse};
 use crate::experiment::limits::{self, Limits};
-use crate::experiment::metrics::{self, is_better_high};
+use crate::experiment::metrics::{self, Sum, is_better_high};
 use crate::experiment::result::{Measured, rounded};
 use crate::experiment::{RunError, in_parallel, system::System};
 use doorbell_sim::{Unwatched, traffic::Frames};
@@ -167,9 +167,16 @@ impl Keep {
             refuse!("`{text}`: allowed is NAME<BOUND or NAME>BOUND, such as latency_ns.p99<50us");
         };
         let (name, bound) = (text[..at].trim(), text[at + 1..].trim());
-        let unit = metrics::find(system, name)?.unit;
-        let bound = crate::config::key::in_unit(bound, unit)
-            .map_err(|why| SettingError(format!("`{text}`: {why}")))?;
+        metrics::find(system, name)?;
+        let wrong = |why: String| SettingError(format!("`{text}`: {why}"));
+        let Some((number, unit)) = leading_number(bound) else {
+            return Err(wrong(format!("`{bound}` is no number")));
+        };
+        let size = match unit {
+            "" => 1.0,
+            unit => Sum::parse(system, name).and_then(|s| s.size_of(Some(unit))).map_err(wrong)?,
+        };
+        let bound = number * size;
         let above = text[at..].starts_with('>');
         Ok(Keep { name: name.to_owned(), above, bound, text: text.to_owned() })
     }
@@ -333,7 +340,8 @@ pub struct Advice {
 pub type Tell<'a> = dyn FnMut(&str, usize, usize) -> bool + 'a;
 
 /// Answers a question. `profile` is the platform, whose assumptions are examined. `tell` hears of
-/// progress and says whether to go on; what is left out then is empty.
+/// progress and says whether to go on: what is left out then is empty, except for the gains of the
+/// best design so far.
 ///
 /// # Errors
 /// Today's values cannot run, or have no such goal.
@@ -364,12 +372,18 @@ pub fn advise(
         interrupted |= !tell(what, n, of);
         !interrupted
     };
-    let stop = || false;
-    let limit =
-        |design: &Design, m: &Measured| limits::find(q.system, &q.of(design), q.frames, m, &stop);
-    go_on("finds what limits", 0, 2);
-    let (limit_now, limit_then) = (limit(&today, &before), limit(&best, &after));
-    let (worth, switches) = q.worth(&today, &best, &after)?;
+    let mut limit = |n: usize, design: &Design, m: &Measured| {
+        if !go_on("finds what limits", n, 2) {
+            return Limits::default();
+        }
+        limits::find(q.system, &q.of(design), q.frames, m, &|| false)
+    };
+    let (limit_now, limit_then) = (limit(0, &today, &before), limit(1, &best, &after));
+    let (worth, switches) = if go_on("tries other values", 0, 1) {
+        q.worth(&today, &best, &after)?
+    } else {
+        Default::default()
+    };
     let (flips, firm) = q.flips(profile, &best, &switches, &mut go_on)?;
     let over = q.over(&best, &switches, &mut go_on)?;
     Ok(Advice {
@@ -558,14 +572,14 @@ impl Question<'_> {
             for to in ways.into_iter().filter(|to| to != n) {
                 let gains = |at: f64| self.gains(best, switches, |v| v.put(key, Value::Number(at)));
                 for (i, gain) in gains(to).into_iter().enumerate() {
-                    if gain.is_none_or(|g| g > -LEAST) || pays_now[i].is_none_or(|g| g < LEAST) {
+                    if gain.is_none_or(|g| g >= LEAST) || pays_now[i].is_none_or(|g| g < LEAST) {
                         continue;
                     }
                     let (mut pays, mut fails) = (*n, to);
                     for _ in 0..HALVINGS {
                         let middle = within(key, (pays * fails).sqrt());
                         match gains(middle)[i] {
-                            Some(g) if g > -LEAST => pays = middle,
+                            Some(g) if g >= LEAST => pays = middle,
                             _ => fails = middle,
                         }
                     }

@@ -88,7 +88,10 @@ fn wrong_goals_and_bounds_are_refused_with_what_is_allowed() {
     for (text, said) in [
         ("latency_ns.p99", "allowed is NAME<BOUND"),
         ("latency_ns.p99<fast", "is no number"),
-        ("latency_ns.p99<5 Gbit/s", "its unit cannot be `Gbit/s`"),
+        ("latency_ns.p99<5 Gbit/s", "cannot be in `Gbit/s`; allowed units: ps, ns, us, ms, s"),
+        ("packets_per_s>10 B", "cannot be in `B`; allowed units: 1/s, "),
+        ("cycles<10 ns", "cannot be in `ns`; allowed units: cycles"),
+        ("maps<10 ns", "is a pure number; allowed: no unit"),
         ("late<5us", "no number `late`"),
     ] {
         let e = Keep::parse(system, text).unwrap_err().to_string();
@@ -96,4 +99,9 @@ fn wrong_goals_and_bounds_are_refused_with_what_is_allowed() {
     }
     let keep = Keep::parse(system, "latency_ns.p99 < 50 us").unwrap();
     assert_eq!((keep.name.as_str(), keep.above, keep.bound), ("latency_ns.p99", false, 50_000.0));
+    for (text, bound) in
+        [("packets_per_s>10 Mpps", 10e6), ("cpu_busy_share<50%", 0.5), ("cycles<9", 9.0)]
+    {
+        assert_eq!(Keep::parse(system, text).unwrap().bound, bound, "{text}");
+    }
 }
