@@ -111,11 +111,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Pair:
-    """A number in both runs: `difference` is b less a, `ratio` b by a, None if a is 0."""
+    """A number in both runs: `difference` is b less a, `ratio` b by a, None if a is 0.
 
-    a: float
-    b: float
-    difference: float
+    A number that a run does not have is None, and so are those that follow from it.
+    """
+
+    a: float | None
+    b: float | None
+    difference: float | None
     ratio: float | None
 
 

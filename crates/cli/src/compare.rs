@@ -9,29 +9,42 @@ use doorbell_lab::{Plan, Setting};
 use serde::Serialize;
 use std::path::Path;
 
-/// One number in both runs.
+/// One number in both runs. `None` is a number that the run does not have.
 #[derive(Serialize, Clone, Debug)]
 struct Pair {
-    a: f64,
-    b: f64,
-    difference: f64,
+    a: Option<f64>,
+    b: Option<f64>,
+    difference: Option<f64>,
     /// B over A; none if A is zero.
     ratio: Option<f64>,
 }
 
 impl Pair {
-    fn new(a: f64, b: f64) -> Pair {
-        Pair { a, b, difference: rounded(b - a), ratio: (a != 0.0).then(|| rounded(b / a)) }
+    fn new(a: Option<f64>, b: Option<f64>) -> Pair {
+        let both = a.zip(b);
+        Pair {
+            a,
+            b,
+            difference: both.map(|(a, b)| rounded(b - a)),
+            ratio: both.filter(|(a, _)| *a != 0.0).map(|(a, b)| rounded(b / a)),
+        }
+    }
+
+    /// Returns whether neither run has the number, or has anything of it.
+    fn is_zero(&self) -> bool {
+        [self.a, self.b].iter().all(|n| n.unwrap_or(0.0) == 0.0)
     }
 
     /// Adds a row with both numbers, their difference and their ratio.
     fn row(&self, table: &mut Table, name: &str, shown: impl Fn(f64) -> String, of: Shown) {
         let ratio = self.ratio.map_or("-".to_owned(), |r| format!("{r:.3}"));
-        let [a, b, difference] = [self.a, self.b, self.difference].map(shown);
+        let [a, b, difference] =
+            [self.a, self.b, self.difference].map(|n| n.map_or("-".to_owned(), &shown));
+        let moved = self.difference.filter(|d| *d != 0.0);
         let tone = of
             .better
-            .filter(|_| self.difference != 0.0)
-            .map(|more| if more == (self.difference > 0.0) { Tone::Better } else { Tone::Worse });
+            .zip(moved)
+            .map(|(more, d)| if more == (d > 0.0) { Tone::Better } else { Tone::Worse });
         let cells = [name, &a, &b].map(Cell::from);
         let change = [difference, ratio].map(|c| Cell::toned(c, tone));
         table.noted(cells.into_iter().chain(change), of.unit);
@@ -70,15 +83,13 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
     Ok(if results.iter().all(|r| r.measured.is_sound()) { DONE } else { MISSED })
 }
 
-/// Pairs the numbers of both runs, in the order of the first; a missing one is zero.
+/// Pairs the numbers of both runs, in the order of the first.
 fn pairs<N: Into<String>>(a: Vec<(N, f64)>, b: Vec<(N, f64)>) -> Pairs {
     let owned = |v: Vec<(N, f64)>| -> Vec<(String, f64)> {
         v.into_iter().map(|(n, x)| (n.into(), x)).collect()
     };
     let (a, b) = (owned(a), owned(b));
-    let find = |v: &[(String, f64)], name: &str| {
-        v.iter().find(|(n, _)| n == name).map_or(0.0, |(_, x)| *x)
-    };
+    let find = |v: &[(String, f64)], name: &str| v.iter().find(|(n, _)| n == name).map(|(_, x)| *x);
     let only_b = b.iter().filter(|(n, _)| a.iter().all(|(m, _)| m != n));
     let names: Vec<&String> = a.iter().chain(only_b).map(|(n, _)| n).collect();
     names.into_iter().map(|n| (n.clone(), Pair::new(find(&a, n), find(&b, n)))).collect()
@@ -88,13 +99,24 @@ fn rates(m: &Measured) -> Vec<(&'static str, f64)> {
     m.rates.iter().map(|r| (r.name, rounded(r.value))).collect()
 }
 
+/// Pairs the numbers per packet. What only one of two runs of a system counted, such as cycles by
+/// cause, the other has none of.
+fn per_packet([a, b]: &[RunResult; 2]) -> Pairs {
+    let mut all = pairs(a.measured.per_packet(), b.measured.per_packet());
+    if a.of.system == b.of.system {
+        let zero = |n: Option<f64>| Some(n.unwrap_or(0.0));
+        all.iter_mut().for_each(|(_, p)| *p = Pair::new(zero(p.a), zero(p.b)));
+    }
+    all
+}
+
 /// Returns a record for each number, by the name in `list --metrics`.
-fn records([a, b]: &[RunResult; 2]) -> Vec<Record> {
-    let (a, b) = (&a.measured, &b.measured);
+fn records(results: &[RunResult; 2]) -> Vec<Record> {
+    let [a, b] = results.each_ref().map(|r| &r.measured);
     let latency = pairs(a.latency_ns(), b.latency_ns()).into_iter();
     let latency = latency.map(|(name, pair)| (format!("latency_ns.{name}"), pair));
     let all = pairs(rates(a), rates(b)).into_iter().chain(latency);
-    let all = all.chain(pairs(a.per_packet(), b.per_packet()));
+    let all = all.chain(per_packet(results));
     #[derive(Serialize)]
     struct Row {
         name: String,
@@ -105,7 +127,8 @@ fn records([a, b]: &[RunResult; 2]) -> Vec<Record> {
 }
 
 /// Returns both results, and the pairs of their numbers.
-fn data([a, b]: &[RunResult; 2]) -> impl Serialize {
+fn data(results: &[RunResult; 2]) -> impl Serialize {
+    let [a, b] = results;
     #[derive(Serialize)]
     struct Comparison<'a> {
         a: &'a RunResult,
@@ -119,7 +142,7 @@ fn data([a, b]: &[RunResult; 2]) -> impl Serialize {
         a,
         b,
         rates: Object(pairs(rates(of_a), rates(of_b)).into_iter()),
-        per_packet: Object(pairs(of_a.per_packet(), of_b.per_packet()).into_iter()),
+        per_packet: Object(per_packet(results).into_iter()),
         latency_ns: Object(pairs(of_a.latency_ns(), of_b.latency_ns()).into_iter()),
     }
 }
@@ -141,17 +164,16 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     }
     doc.table(of_rates);
 
-    let counted = pairs(a.per_packet(), b.per_packet());
+    let counted = per_packet(results);
     // Cycles by cause are in no group of counts.
     let group = |name: &str| {
         a.counts.iter().chain(&b.counts).find(|c| c.name == name).map_or(Group::Cpu, |c| c.group)
     };
     for (of, title) in GROUPS {
         let (mut differ, mut same) = (table(title), Vec::new());
-        for (name, p) in counted.iter().filter(|(n, p)| group(n) == of && (p.a, p.b) != (0.0, 0.0))
-        {
-            if p.a == p.b {
-                same.push(format!("{} {}", name, amount(p.a)));
+        for (name, p) in counted.iter().filter(|(n, p)| group(n) == of && !p.is_zero()) {
+            if let (Some(a), true) = (p.a, p.a == p.b) {
+                same.push(format!("{name} {}", amount(a)));
             } else {
                 // Counters of driver and device tell, they do not judge.
                 let better = matches!(of, Group::Bus | Group::Cpu).then_some(false);

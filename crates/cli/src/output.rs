@@ -166,6 +166,26 @@ impl Folder {
     }
 }
 
+/// Refuses to replace a file that is read, or to write two files to one path.
+pub(crate) fn apart(written: &[&Path], read: &[&Path]) -> Result<(), Error> {
+    let real = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        path.canonicalize().or_else(|_| parent(path).canonicalize().map(|dir| dir.join(name)))
+    };
+    for (i, path) in written.iter().enumerate() {
+        let Ok(own) = real(path) else { continue };
+        let same = |other: &&&Path| real(other).is_ok_and(|other| other == own);
+        let place = path.display();
+        if read.iter().any(|other| same(&other)) {
+            return Err(input!("{place}: it is read, and would be replaced; take another path"));
+        }
+        if written[..i].iter().any(|other| same(&other)) {
+            return Err(input!("{place}: two files would be written to it; take another path"));
+        }
+    }
+    Ok(())
+}
+
 /// Puts a temporary file in its place.
 pub(crate) fn keep(file: NamedTempFile, path: &Path) -> Result<(), Error> {
     file.persist(path).map(drop).map_err(|e| Error::at(path.display())(e.error))
@@ -194,26 +214,31 @@ impl Drop for Made {
 }
 
 impl Files {
-    /// Opens the files. `bits_per_second` is the rate of the wire in the capture.
+    /// Opens the files. `bits_per_second` is the rate of the wire in the capture. The files that
+    /// the run reads cannot be among them.
     pub(crate) fn begin(
         out: Option<&Path>,
         capture: Option<&Path>,
         trace: Option<&Path>,
         bits_per_second: u64,
+        read: &[&Path],
     ) -> Result<Files, Error> {
+        let place = |named: &Path| {
+            let bare = named.parent().is_some_and(|p| p.as_os_str().is_empty());
+            out.filter(|_| bare).map_or(named.to_owned(), |dir| dir.join(named))
+        };
+        let (capture, trace) = (capture.map(place), trace.map(place));
         let mut made = None;
         let mut result = None;
         if let Some(dir) = out {
             made = directory(dir)?;
             result = Some((begun(dir)?, dir.join("result.json")));
         }
-        let place = |named: &Path| {
-            let bare = named.parent().is_some_and(|p| p.as_os_str().is_empty());
-            out.filter(|_| bare).map_or(named.to_owned(), |dir| dir.join(named))
-        };
-        let trace = trace.map(place).map(begun_file).transpose()?;
-        let capture = capture.map(|named| Capture::create(&place(named), bits_per_second));
-        let capture = capture.transpose()?;
+        let written = [result.as_ref().map(|(_, path)| path), capture.as_ref(), trace.as_ref()];
+        let written: Vec<&Path> = written.into_iter().flatten().map(PathBuf::as_path).collect();
+        apart(&written, read)?;
+        let trace = trace.map(begun_file).transpose()?;
+        let capture = capture.map(|path| Capture::create(&path, bits_per_second)).transpose()?;
         Ok(Files { capture, trace, result, made })
     }
 

@@ -202,7 +202,9 @@ pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
     let files = if args.file.is_empty() { &["-".into()] } else { &args.file[..] };
     let points = files.iter().map(|f| read(f)).collect::<Result<Vec<_>, _>>()?.concat();
     let runner = Runner::new(&args.points, args.out.is_some(), args.quiet)?;
-    let file = args.out.as_deref().map(RecordFile::begin).transpose()?;
+    let file = args.out.as_deref();
+    let read: Vec<&Path> = args.file.iter().map(|f| f.as_path()).collect();
+    let file = file.map(|path| RecordFile::begin(path, &read)).transpose()?;
     let outcomes = runner.run("points", &points)?;
     let sound = outcomes.iter().all(|o| o.audit.is_empty());
     let all: Vec<Record> = points.iter().zip(&outcomes).map(|(point, o)| point.record(o)).collect();
@@ -213,11 +215,27 @@ pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
     Ok(if sound { DONE } else { MISSED })
 }
 
-/// Returns the units of all numbers and keys of the points' systems.
+/// Returns the units of all numbers and keys of the points' systems. A key that has another unit in
+/// another system has them all, each with its systems.
 fn units(points: &[Point]) -> Map<String, Value> {
     let systems: BTreeMap<&str, &Plan> =
         points.iter().map(|p| (p.plan.system.name, &p.plan)).collect();
-    systems.into_values().flat_map(sweep::units).collect()
+    let mut all: BTreeMap<String, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
+    for (system, plan) in systems {
+        for (name, unit) in sweep::units(plan) {
+            let unit = unit.as_str().unwrap_or_default().to_owned();
+            all.entry(name).or_default().entry(unit).or_default().push(system);
+        }
+    }
+    let one = |units: BTreeMap<String, Vec<&str>>| match units.len() {
+        1 => units.into_keys().collect(),
+        _ => {
+            let all =
+                units.iter().map(|(unit, systems)| format!("{unit} ({})", systems.join(", ")));
+            all.collect::<Vec<_>>().join("; ")
+        }
+    };
+    all.into_iter().map(|(name, units)| (name, Value::String(one(units)))).collect()
 }
 
 #[cfg(test)]

@@ -9,13 +9,13 @@ use crate::{DONE, Error, MISSED, args::Reproduce, failed, input, progress::Progr
 use doorbell_lab::figures::{
     self, Given, Options, PublishedFigures, SetError, Setting, Stage, Verdict,
 };
-use doorbell_lab::key::{Value, parse_setting};
-use doorbell_lab::system::SYSTEMS;
+use doorbell_lab::key::{Key, Value, parse_setting};
+use doorbell_lab::system::{SYSTEMS, System};
 use serde_json::json;
 
 pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     let mut systems = chosen(doorbell_lab::systems()?, &args.systems)?;
-    let set = args.sets.iter().map(|s| setting(s)).collect::<Result<Vec<_>, _>>()?;
+    let set = args.sets.iter().map(|s| setting(s, &systems)).collect::<Result<Vec<_>, _>>()?;
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
     let lines = Progress::lines(systems.iter().map(|s| s.name()), args.output.quiet);
@@ -105,20 +105,37 @@ fn summaries(
     })
 }
 
-/// Parses one `--set`: with a unit if the constant or choice is a key of a system, else a bare
-/// number.
-fn setting(text: &str) -> Result<Setting, Error> {
-    let keys = SYSTEMS.iter().flat_map(|r| r.keys()).collect::<Vec<_>>();
+/// Parses one `--set`: with a unit if the constant or choice is a key of one of these systems, or of
+/// any system if of none of these; else a bare number.
+fn setting(text: &str, systems: &[Box<dyn PublishedFigures>]) -> Result<Setting, Error> {
     let name = text.split('=').next().unwrap_or("").trim();
-    if keys.iter().any(|k| k.name == name) {
-        let (key, value) = parse_setting(&keys, text)?;
-        let value = match value {
-            Value::Number(number) => Given::Number(number),
-            word => Given::Word(word.to_string()),
-        };
-        return Ok(Setting { key: key.name.to_owned(), value });
+    let has = |s: &&System| s.keys().iter().any(|k| k.name == name);
+    let (ours, others): (Vec<_>, Vec<_>) = SYSTEMS
+        .iter()
+        .copied()
+        .filter(has)
+        .partition(|s| systems.iter().any(|c| c.name() == s.name));
+    let mut found: Vec<(&System, &Key, Value)> = Vec::new();
+    for system in if ours.is_empty() { others } else { ours } {
+        let (key, value) = parse_setting(&system.keys(), text)?;
+        found.push((system, key, value));
     }
-    text.parse().map_err(|e: SetError| input!("{e}"))
+    let Some((system, key, value)) = found.first() else {
+        return text.parse().map_err(|e: SetError| input!("{e}"));
+    };
+    if let Some((other, ..)) = found.iter().find(|(.., v)| v != value) {
+        return Err(input!(
+            "--set {text}: `{name}` has another unit for {} than for {}; name the systems that it is \
+             for",
+            other.name,
+            system.name
+        ));
+    }
+    let value = match value {
+        Value::Number(number) => Given::Number(*number),
+        word => Given::Word(word.to_string()),
+    };
+    Ok(Setting { key: key.name.to_owned(), value })
 }
 
 /// Returns the named systems in that order, or all.

@@ -10,6 +10,7 @@ use doorbell_lab::limits::{self, Change, Limit, Limits};
 use doorbell_lab::result::{CountsOf, Group, Measured, RunResult};
 use doorbell_lab::{Plan, window::Window};
 use std::io::Write;
+use std::path::Path;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     let kept = args.repeat.as_deref().map(Kept::read).transpose()?;
@@ -24,8 +25,15 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     } else {
         Interrupt::ignored()
     };
-    let mut files =
-        Files::begin(args.out.as_deref(), args.capture.as_deref(), args.trace.as_deref(), port)?;
+    let read = [args.scenario.as_deref(), args.changes.profile.as_deref(), plan.capture()];
+    let read: Vec<&Path> = read.into_iter().flatten().map(Path::new).collect();
+    let mut files = Files::begin(
+        args.out.as_deref(),
+        args.capture.as_deref(),
+        args.trace.as_deref(),
+        port,
+        &read,
+    )?;
     let mut recording =
         args.trace.as_ref().map(|_| Recorder { packets: args.trace_packets, traced: None });
     let observed = (files.capture.as_mut(), recording.as_mut());

@@ -17,6 +17,7 @@ use doorbell_lab::{Plan, Setting, cores, hint, metrics, on_threads, system::Syst
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A key and its values.
@@ -126,13 +127,20 @@ impl<'a> Shown<'a> {
         self.among(&numbers(all(&o.rates), all(&o.latency_ns), per_packet))
     }
 
-    /// Refuses a name that no run of a system has.
+    /// Refuses a name that no run of a system has, and a sum of different units.
     fn known(&self, system: &System) -> Result<(), Error> {
         let all = metrics::of(system);
-        match self.names.iter().find(|name| all.iter().all(|m| m.name != **name)) {
-            Some(name) => Err(self.none(name, all.iter().map(|m| m.name.as_str()))),
-            None => Ok(()),
+        let mut units = Vec::new();
+        for name in &self.names {
+            let Some(found) = all.iter().find(|m| m.name == *name) else {
+                return Err(self.none(name, all.iter().map(|m| m.name.as_str())));
+            };
+            units.push(found.unit);
         }
+        if units.iter().any(|unit| *unit != units[0]) {
+            return Err(input!("--show {}: it adds numbers of different units", self.text));
+        }
+        Ok(())
     }
 
     fn none<'n>(&self, name: &str, all: impl Iterator<Item = &'n str>) -> Error {
@@ -196,7 +204,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((a, v))).collect());
     if args.output.format == Format::Svg {
         let lines = rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len();
-        drawable(shown.len(), lines)?;
+        drawable(shown.len(), lines, args.shard.is_some())?;
     }
 
     // All plans first: a wrong value in the last combination is known before the first has run.
@@ -227,7 +235,10 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         return Ok(DONE);
     }
     let runner = Runner::new(&args.points, args.out.is_some(), args.output.quiet)?;
-    let file = args.out.as_deref().map(RecordFile::begin).transpose()?;
+    let file = args.out.as_deref();
+    let read = [Some(args.scenario.as_str()), plans[0].capture()].map(|p| p.map(Path::new));
+    let read: Vec<&Path> = read.into_iter().flatten().collect();
+    let file = file.map(|path| RecordFile::begin(path, &read)).transpose()?;
     let outcomes = runner.run(&args.scenario, &points)?;
     let of = |o: &Arc<Outcome>| shown.iter().map(|s| s.of_kept(o)).collect::<Result<Vec<_>, _>>();
     let numbers = outcomes.iter().map(of).collect::<Result<Vec<_>, _>>()?;
@@ -348,7 +359,9 @@ impl Swept<'_> {
                 }
             }));
             if let [first, second] = &a.values[..] {
-                heads.push(format!("{second} - {first}").into());
+                let difference = format!("{second} - {first}");
+                let exact = format!("{} {difference}", what.text);
+                heads.push(Cell::exact(difference, exact));
             }
         }
         let mut table = Table::new(heads.clone()).right(keys..heads.len());
@@ -433,7 +446,12 @@ fn once<'a>(axes: impl Iterator<Item = &'a Axis>, sets: &[String]) -> Result<(),
 }
 
 /// Refuses a chart that has no room for so much.
-fn drawable(shown: usize, lines: usize) -> Result<(), Error> {
+fn drawable(shown: usize, lines: usize, part: bool) -> Result<(), Error> {
+    if part {
+        return Err(input!(
+            "--format svg: a chart shows all rows, but --shard runs a part of them"
+        ));
+    }
     if shown > 1 {
         return Err(input!(
             "--format svg: a chart shows one number, but --show is given more than once"

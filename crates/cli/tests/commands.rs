@@ -270,6 +270,47 @@ fn a_sweep_shows_rates_in_the_units_of_run_and_gives_programs_the_number() {
 }
 
 #[test]
+fn each_number_of_a_sweep_has_a_difference_of_its_own() {
+    let text = good(&[
+        "sweep",
+        "e1000-send",
+        "--over",
+        "pci.boundary=512",
+        "--across",
+        "driver.copy_align=off,on",
+        "--show",
+        "payload_bits_per_s",
+        "--show",
+        "pci_retries",
+        "--format",
+        "csv",
+    ]);
+    let [heads, cells] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    let row: Vec<(&str, f64)> =
+        heads.split(',').zip(cells.split(',').map(|c| c.parse().unwrap())).collect();
+    let of =
+        |name: &str| row.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("{text}")).1;
+    assert_eq!(row.len(), 7, "{text}");
+    for name in ["payload_bits_per_s", "pci_retries"] {
+        let [off, on] = ["off", "on"].map(|v| of(&format!("{name} driver.copy_align={v}")));
+        let difference = of(&format!("{name} on - off"));
+        assert!((on - off - difference).abs() <= 1e-6 * on.abs().max(off.abs()), "{text}");
+    }
+}
+
+#[test]
+fn a_number_that_a_run_does_not_have_is_not_zero() {
+    let c = json(&["compare", "e1000-pktgen", "axienet-saturated"]);
+    let rate = &c["rates"]["rx_interrupts_per_s"];
+    assert!(rate["a"].is_null() && rate["b"].as_f64().unwrap() > 0.0, "{rate}");
+    assert!(rate["difference"].is_null() && rate["ratio"].is_null(), "{rate}");
+    // What the other run of a system has none of is zero.
+    let c = json(&["compare", "mlx5-pktgen-64", "--with", "driver.mpwqe=off"]);
+    let all = c["per_packet"].as_object().unwrap();
+    assert!(all.values().all(|p| p["a"].is_f64() && p["b"].is_f64()), "{c}");
+}
+
+#[test]
 fn a_sweep_draws_a_chart_that_names_its_axes_and_lines() {
     let chart =
         || good(&[&SWEEP[..], &["--show", "payload_bits_per_s", "--format", "svg"]].concat());

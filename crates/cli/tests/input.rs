@@ -316,6 +316,14 @@ fn transfers_that_have_no_meaning() {
 }
 
 #[test]
+fn a_sum_of_different_units_is_refused() {
+    assert_snapshot!(
+        wrong(&["sweep", "mlx5-pktgen-64", "--over", "traffic.burst=1,2", "--show", "cycles+maps"]),
+        @"doorbell: --show cycles+maps: it adds numbers of different units"
+    );
+}
+
+#[test]
 fn charts_that_cannot_be_drawn() {
     let sweep =
         |more: &[&str]| wrong(&[&["sweep", "e1000-send", "--format", "svg"], more].concat());
@@ -330,6 +338,10 @@ fn charts_that_cannot_be_drawn() {
         sweep(&[&many[..], &maps[..]].concat()),
         @"doorbell: --format svg: 9 lines, but a chart has room for 8; the last --over key is the \
           horizontal axis"
+    );
+    assert_snapshot!(
+        sweep(&["--over", "traffic.mss=64,128", "--shard", "1/2"]),
+        @"doorbell: --format svg: a chart shows all rows, but --shard runs a part of them"
     );
     assert_snapshot!(
         wrong(&["sweep", "e1000-send", "--over", "traffic.mss=64", "--show", "map"]),
@@ -360,6 +372,47 @@ fn reproductions_of_nothing_known() {
         `native.mpwqe`");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp"]), @"doorbell: --set pcie.dllp: \
         expected key=value, such as pcie.memory_latency=300ns");
+    // The unit is that of the system asked for.
+    assert_snapshot!(wrong(&["reproduce", "ibmveth", "--set", "link.rate=9000"]), @"doorbell: \
+        --set link.rate=9000: `link.rate` cannot be 9000 Gbit/s; allowed: 0.1 to 400 Gbit/s");
+    assert_snapshot!(wrong(&["reproduce", "e1000", "--set", "link.rate=25"]), @"doorbell: --set \
+        link.rate=25: `link.rate` cannot be 25 Mbit/s; allowed: 10, 100, 1000 Mbit/s");
+    let both = ["reproduce", "e1000", "ibmveth", "--set", "link.rate=1 Gbit/s"];
+    assert_snapshot!(wrong(&both), @"doorbell: --set link.rate=1 Gbit/s: `link.rate` has another \
+        unit for ibmveth than for e1000; name the systems that it is for");
+}
+
+#[test]
+fn files_that_are_read_are_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (scenario, plan) = (path("s.toml"), path("p.ndjson"));
+    let text = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n";
+    std::fs::write(&scenario, text).unwrap();
+    let points = doorbell(&["sweep", "e1000-send", "--over", "traffic.mss=64,128", "--plan"]);
+    std::fs::write(&plan, &points.out).unwrap();
+    let new = path("new");
+    let same = format!("{}/../{}/s.toml", dir.path().display(), {
+        dir.path().file_name().unwrap().to_str().unwrap()
+    });
+    for args in [
+        &["run", &scenario, "--capture", &same][..],
+        &["run", &scenario, "--trace", &scenario],
+        &["point", &plan, "--out", &plan],
+    ] {
+        let said = wrong(args);
+        assert!(said.contains("it is read, and would be replaced"), "{said}");
+    }
+    for args in [
+        &["run", "e1000-send", "--capture", &new, "--trace", &new][..],
+        &["run", "e1000-send", "--out", &new, "--capture", "result.json"],
+    ] {
+        let said = wrong(args);
+        assert!(said.contains("two files would be written to it"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&scenario).unwrap(), text);
+    assert_eq!(std::fs::read_to_string(&plan).unwrap(), points.out);
+    assert!(!std::path::Path::new(&new).exists());
 }
 
 /// Ctrl-C, a closed terminal, a request to terminate: nothing is left of files that were begun.

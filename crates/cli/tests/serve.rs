@@ -115,12 +115,12 @@ fn a_capture_that_is_read_is_not_replaced() {
         let line = ["serve", "e1000", "--socket", "s", "--uplink", "pcap:c.pcap", option, file];
         common::wrong_in(dir.path(), &line)
     };
-    assert_snapshot!(said("--capture", "c.pcap"), @"doorbell: --capture c.pcap: it is the file that \
-        --uplink reads");
-    assert_snapshot!(said("--capture", "./link"), @"doorbell: --capture ./link: it is the file that \
-        --uplink reads");
-    assert_snapshot!(said("--trace", "link"), @"doorbell: --trace link: it is the file that --uplink \
-        reads");
+    assert_snapshot!(said("--capture", "c.pcap"), @"doorbell: c.pcap: it is read, and would be \
+        replaced; take another path");
+    assert_snapshot!(said("--capture", "./link"), @"doorbell: ./link: it is read, and would be \
+        replaced; take another path");
+    assert_snapshot!(said("--trace", "link"), @"doorbell: link: it is read, and would be replaced; \
+        take another path");
 }
 
 #[test]

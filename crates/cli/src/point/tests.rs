@@ -66,3 +66,16 @@ fn a_line_is_read_as_the_point_that_wrote_it() {
     let hash = |line: &str| line.split("profile_sha256").next().unwrap().to_owned();
     assert_eq!(hash(&read.line().unwrap()), hash(&line));
 }
+
+#[test]
+fn a_unit_that_differs_by_system_says_whose_it_is() {
+    let point = |scenario: &str| Point {
+        key: String::new(),
+        plan: Scenario::load(scenario).unwrap().plan().unwrap(),
+        columns: Record::new(),
+        capture_sha256: None,
+    };
+    let units = units(&["e1000-send", "ibmveth-send", "axienet-receive"].map(point));
+    assert_eq!(units["link.rate"], "Gbit/s (ibmveth); Mbit/s (axienet, e1000)");
+    assert_eq!(units["wire_bytes"], "B");
+}

@@ -1,6 +1,6 @@
 //! Files of records, one for each point: CSV, NDJSON, and Parquet with typed columns.
 
-use crate::output::{begun_file, keep};
+use crate::output::{apart, begun_file, keep};
 use crate::render::{self, Format, Record};
 use crate::{Error, input};
 use doorbell_lab::table::names;
@@ -25,11 +25,13 @@ pub(crate) struct RecordFile {
 }
 
 impl RecordFile {
-    pub(crate) fn begin(path: &Path) -> Result<RecordFile, Error> {
+    /// Opens a file, which cannot be one of those that are read.
+    pub(crate) fn begin(path: &Path, read: &[&Path]) -> Result<RecordFile, Error> {
         let shown = path.display().to_string();
         if !matches!(extension(path), "parquet" | "csv" | "ndjson") {
             return Err(input!("--out {shown}: allowed are .parquet, .csv and .ndjson"));
         }
+        apart(&[path], read)?;
         let (file, path) = begun_file(path.to_owned())?;
         Ok(RecordFile { file, path, shown })
     }

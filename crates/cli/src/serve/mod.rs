@@ -26,7 +26,7 @@ pub(crate) use {
 };
 
 use crate::args::{NEWCOMERS, Output, PARTITIONS, REPLY_TIMEOUT, Serve};
-use crate::output::{Capture, parent};
+use crate::output::{Capture, apart, parent};
 use crate::progress::Interrupt;
 use crate::{Error, failed, input};
 use bill::Bill;
@@ -37,7 +37,6 @@ use doorbell_bus::Meter;
 use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
-use std::os::unix::fs::MetadataExt;
 use std::{cell::RefCell, path::Path, rc::Rc};
 use uplink::Uplink;
 use vfio::Card;
@@ -177,24 +176,6 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     (kind.serve)(adapter, setup, bill, context)
 }
 
-/// Refuses to replace the capture that the uplink reads, also by another of its names.
-fn keep_what_is_read(args: &Serve) -> Result<(), Error> {
-    let file = |path: &Path| {
-        let found = path.metadata().ok().filter(std::fs::Metadata::is_file);
-        found.map(|m| (m.dev(), m.ino()))
-    };
-    let Some(read) = args.uplink.strip_prefix("pcap:").and_then(|p| file(Path::new(p))) else {
-        return Ok(());
-    };
-    for (option, path) in [("--capture", &args.capture), ("--trace", &args.trace)] {
-        if let Some(path) = path.as_deref().filter(|p| file(p) == Some(read)) {
-            let path = path.display();
-            return Err(input!("{option} {path}: it is the file that --uplink reads"));
-        }
-    }
-    Ok(())
-}
-
 /// Opens pipe, wire, files, page and socket, in this order, so that wrong arguments are reported
 /// first. Watches for signals before it makes any of them.
 fn surroundings(
@@ -204,7 +185,9 @@ fn surroundings(
     option: &str,
     path: &Path,
 ) -> Result<(SharedBill, ServeContext), Error> {
-    keep_what_is_read(args)?;
+    let written = [&args.capture, &args.trace].map(|p| p.as_deref());
+    let written: Vec<&Path> = written.into_iter().flatten().collect();
+    apart(&written, args.uplink.strip_prefix("pcap:").map(Path::new).as_slice())?;
     let control = args.control.as_deref().map(Control::open).transpose()?;
     let watch = || Interrupt::patient().map_err(|e| failed!("{e}"));
     let (uplink, stop) = if args.uplink.starts_with("pcap:") {
