@@ -1,7 +1,15 @@
 // Results of `doorbell guest`: kernels side by side, what their drivers execute and what crosses the bus.
 
-/** Numbers of two runs of one kernel are this near to each other, as in the tables of `guest`: a share, and a count. */
-const moved = (before, now) => Math.abs(now - before) > Math.max(before * 0.005, 0.005);
+/** The difference up to which two numbers a packet are the same, a share and an amount, as in the tables of `guest`. */
+function margin(name) {
+  if (name === "instructions.driver_transmit" || name.endsWith("_read_bytes") || name.startsWith("wire_")) return [0.005, 0.005];
+  if (name === "instructions.kernel") return [Infinity, 0];
+  return [0.15, name.startsWith("instructions.") ? 10 : name.endsWith("_bytes") ? 1 : 0.1];
+}
+function moved(name, before, now) {
+  const [share, amount] = margin(name);
+  return Math.abs(now - before) > Math.max(before * share, amount);
+}
 const MOST_FUNCTIONS = 16;
 const STEPS = { name: "instructions", title: "Instructions of the driver", unit: "instructions" };
 
@@ -22,7 +30,7 @@ function guestTitle(guest) {
   const [a, b] = [first, last].map((run) => run.per_packet[name] ?? 0);
   const told = `${guest.label}: a packet of ${workload} takes`;
   if (runs.length === 1) return `${told} ${num(a)} ${what}`;
-  if (!moved(a, b)) return `${told} ${num(b)} ${what} on ${first.called} and on ${last.called}`;
+  if (!moved(name, a, b)) return `${told} ${num(b)} ${what} on ${first.called} and on ${last.called}`;
   return `${told} ${num(a)} ${what} on ${first.called}, ${num(b)} on ${last.called}${a ? ` (${percent(b / a - 1)})` : ""}`;
 }
 
@@ -32,7 +40,7 @@ function guestTable(workload, runs) {
   const cell = (name, i) => {
     const [before, now] = [runs[i - 1], runs[i]].map((run) => run?.per_packet[name]);
     if (now === undefined) return el("td", { class: "n" });
-    if (before === undefined || !moved(before, now)) return el("td", { class: "n", text: num(now) });
+    if (before === undefined || !moved(name, before, now)) return el("td", { class: "n", text: num(now) });
     const less = now < before;
     const change = before ? percent(now / before - 1) : "";
     return el("td", { class: `n ${less ? "holds" : "miss"}` }, `${num(now)} ${less ? "▼" : "▲"}`, el("span", { class: "small", text: ` ${change}` }), el("span", { class: "hide", text: less ? " less" : " more" }));
