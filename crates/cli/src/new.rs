@@ -89,7 +89,8 @@ fn budget(of: &str, result: &RunResult) -> Result<String, Error> {
     }
     let of = toml_edit::Value::from(of);
     let mut text = format!(
-        "# A budget: `doorbell check FILE` ends with 1 if a packet costs anything else.\n\
+        "# A budget: `doorbell check FILE` ends with 1 if a count of a packet is another, or if\n\
+         # its cycles are over 1 % more.\n\
          # A number alone is a ceiling; the other forms are {{ min = N }}, {{ exact = N }} and\n\
          # {{ min = N, max = M }}. After an intended change: `doorbell check FILE --update`.\n\
          scenario = {}\n\n[budget]\n",
