@@ -1,5 +1,5 @@
-//! Any bytes as a capture file: an error or a sound capture, never a panic, and no more memory than
-//! the file is large.
+//! Any bytes as a capture file: an error or a sound capture, never a panic, and of a file
+//! that is not compressed, no more memory than it is large.
 
 use super::{Frame, Seed};
 use doorbell_host_io::pcap::{MAX_FRAME, MIN_FRAME, read_from};
