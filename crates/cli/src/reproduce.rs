@@ -105,8 +105,8 @@ fn summaries(
     })
 }
 
-/// Parses one `--set`: with a unit if the constant or choice is a key of one of these systems, or of
-/// any system if of none of these; else a bare number.
+/// Parses one `--set`: with a unit if the constant or choice is a key of one of these systems, or
+/// of any system if of none of these; else a bare number.
 fn setting(text: &str, systems: &[Box<dyn PublishedFigures>]) -> Result<Setting, Error> {
     let name = text.split('=').next().unwrap_or("").trim();
     let has = |s: &&System| s.keys().iter().any(|k| k.name == name);
@@ -125,8 +125,8 @@ fn setting(text: &str, systems: &[Box<dyn PublishedFigures>]) -> Result<Setting,
     };
     if let Some((other, ..)) = found.iter().find(|(.., v)| v != value) {
         return Err(input!(
-            "--set {text}: `{name}` has another unit for {} than for {}; name the systems that it is \
-             for",
+            "--set {text}: `{name}` has another unit for {} than for {}; name the systems that it \
+             is for",
             other.name,
             system.name
         ));

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 struct Margin(f64, f64);
 
 impl Margin {
-    /// What each packet costs by itself is the same in all boots of a kernel.
+    /// Margin of what each packet costs by itself, which is the same in all boots of a kernel.
     const EXACT: Margin = Margin(0.005, 0.005);
     /// The share by which other numbers of two boots differ: interrupts and polls come as the
     /// machine runs the guest.

@@ -55,7 +55,7 @@ impl Request {
 /// The server of the page.
 pub(super) struct Metrics {
     listener: TcpListener,
-    /// Where it listens; the system has chosen port 0's number.
+    /// Address that it listens on; the system has chosen port 0's number.
     pub(super) address: SocketAddr,
     waiting: Vec<(TcpStream, Request, Time)>,
     listens_from: Time,

@@ -328,7 +328,8 @@ impl Stream {
         if !self.told {
             self.told = true;
             self.notice = Some(format!(
-                "the other end of socket:{} has hung up (a cable has two ends); waiting for another",
+                "the other end of socket:{} has hung up (a cable has two ends); waiting for \
+                 another",
                 self.path.display()
             ));
         }

@@ -23,7 +23,7 @@ fn bursts_are_even_from_the_start_of_the_traffic() {
 #[test]
 fn on_and_off_have_no_burst_while_off() {
     let (every, on, off) = (Span::from_ns(100), Span::from_ns(250), Span::from_ns(750));
-    // The fourth burst is due 5 + 3 x 100 ns of bursts after the start: 55 ns into the second phase.
+    // The fourth burst is due after 5 + 3 x 100 ns that are on: 55 ns into the second phase.
     let found = bursts(Rate::OnOff { every, on, off }, 8);
     assert_eq!(found, [1005, 1105, 1205, 2055, 2155, 3005, 3105, 3205]);
     // An interval longer than a phase leaves phases without a burst.
