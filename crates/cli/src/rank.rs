@@ -72,7 +72,9 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     if args.output.format == Format::Svg && args.series.is_none() {
         return Err(input!("--format svg: only --series can be drawn"));
     }
-    let shown: Vec<Shown<'_>> = args.by.iter().chain(&args.show).map(|t| Shown::parse(t)).collect();
+    let by = args.by.iter().map(|t| Shown::parse("--by", t));
+    let shown: Vec<Shown<'_>> =
+        by.chain(args.show.iter().map(|t| Shown::parse("--show", t))).collect();
     let seeds = args.seeds.as_deref().map(seeds).transpose()?;
     // Scenario by scenario, seed by seed, side by side.
     let mut plans = Plans::default();
@@ -87,6 +89,9 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
         }
     }
     let plans = plans.finish()?;
+    for plan in &plans {
+        shown.iter().try_for_each(|s| s.known(plan.system))?;
+    }
     let progress = Progress::new(&args.scenario[0], args.output.quiet);
     let sample = |r: &RunResult| -> Result<Sample, Error> {
         let m = &r.measured;
@@ -99,7 +104,8 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
             let found = m.series.iter().find(|s| s.name == *name).map(|s| s.points.clone());
             found.ok_or_else(|| {
                 let all: Vec<&str> = m.series.iter().map(|s| s.name).collect();
-                input!("--series {name}: a run has {}", all.join(", "))
+                let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+                input!("--series {name}: no series of the run has this name; it has {all}")
             })
         });
         let numbers = shown.iter().map(of).collect::<Result<_, Error>>()?;

@@ -54,7 +54,7 @@ pub(crate) fn run(
     let waiting = headline.waiting.filter(|_| all).map(|s| both(s, "")).transpose()?;
     let mut curve = None;
     if let Some(c) = headline.curve.filter(|_| all) {
-        let shown = Shown::parse(c.show);
+        let shown = Shown::parse("--show", c.show);
         let (mut at, mut key) = (Vec::new(), ("", ""));
         for value in c.values {
             let sides = both(c.scenario, &format!("{}={value}", c.key))?;

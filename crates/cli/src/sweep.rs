@@ -10,7 +10,7 @@ use crate::output::print;
 use crate::plan::{self, Plans};
 use crate::point::{Point, Runner};
 use crate::record::{Outcome, RecordFile, setting};
-use crate::render::{Cell, Document, Format, Record, SCHEMA, Table, amount, people};
+use crate::render::{Cell, Document, Format, Record, SCHEMA, SLOW, Table, amount, people};
 use crate::{DONE, Error, MISSED, input, range};
 use doorbell_lab::result::{Measured, rounded};
 use doorbell_lab::{Plan, Setting, cores, hint, metrics, on_threads, system::System};
@@ -72,7 +72,11 @@ fn numbers<'a>(
     let rates = rates.map(|(name, value)| {
         let (shown, unit) = people(name, value);
         // As many digits as `run` shows: further ones depend on the measured time.
-        let digits = if unit == "%" { 1e2 } else { 1e3 };
+        let digits = match unit {
+            "%" => 1e2,
+            _ if shown.abs() < SLOW => 1e6,
+            _ => 1e3,
+        };
         let shown =
             if unit.is_empty() { rounded(shown) } else { (shown * digits).round() / digits };
         Number { name: name.to_owned(), value: rounded(value), shown, unit, of: "" }
@@ -86,13 +90,15 @@ fn numbers<'a>(
 
 /// A sum of numbers of a run.
 pub(crate) struct Shown<'a> {
+    /// The option that names it.
+    option: &'static str,
     pub(crate) text: &'a str,
     names: Vec<&'a str>,
 }
 
 impl<'a> Shown<'a> {
-    pub(crate) fn parse(text: &'a str) -> Shown<'a> {
-        Shown { text, names: text.split('+').map(str::trim).collect() }
+    pub(crate) fn parse(option: &'static str, text: &'a str) -> Shown<'a> {
+        Shown { option, text, names: text.split('+').map(str::trim).collect() }
     }
 
     /// Returns true if it is a latency and the run has none.
@@ -128,7 +134,7 @@ impl<'a> Shown<'a> {
     }
 
     /// Refuses a name that no run of a system has, and a sum of different units.
-    fn known(&self, system: &System) -> Result<(), Error> {
+    pub(crate) fn known(&self, system: &System) -> Result<(), Error> {
         let all = metrics::of(system);
         let mut units = Vec::new();
         for name in &self.names {
@@ -138,13 +144,18 @@ impl<'a> Shown<'a> {
             units.push(found.unit);
         }
         if units.iter().any(|unit| *unit != units[0]) {
-            return Err(input!("--show {}: it adds numbers of different units", self.text));
+            return Err(input!(
+                "{} {}: it adds numbers of different units",
+                self.option,
+                self.text
+            ));
         }
         Ok(())
     }
 
     fn none<'n>(&self, name: &str, all: impl Iterator<Item = &'n str>) -> Error {
-        input!("--show {}: a run has no number `{name}`{}", self.text, hint(name, all))
+        let Shown { option, text, .. } = self;
+        input!("{option} {text}: a run has no number `{name}`{}", hint(name, all))
     }
 
     fn among(&self, all: &[Number]) -> Result<Number, Error> {
@@ -164,7 +175,7 @@ impl<'a> Shown<'a> {
                 },
             });
         }
-        sum.ok_or_else(|| input!("--show: no number is named"))
+        sum.ok_or_else(|| input!("{}: no number is named", self.option))
     }
 
     /// Returns its name for a column with this label, with the unit.
@@ -198,7 +209,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let over = args.over.iter().map(|t| Axis::parse("--over", t)).collect::<Result<Vec<_>, _>>()?;
     let across = args.across.as_deref().map(|t| Axis::parse("--across", t)).transpose()?;
     once(over.iter().chain(&across), &args.changes.sets)?;
-    let shown: Vec<Shown<'_>> = args.show.iter().map(|text| Shown::parse(text)).collect();
+    let shown: Vec<Shown<'_>> = args.show.iter().map(|text| Shown::parse("--show", text)).collect();
     let rows = combinations(&over);
     let columns =
         across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((a, v))).collect());

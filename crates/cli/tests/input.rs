@@ -321,6 +321,34 @@ fn a_sum_of_different_units_is_refused() {
         wrong(&["sweep", "mlx5-pktgen-64", "--over", "traffic.burst=1,2", "--show", "cycles+maps"]),
         @"doorbell: --show cycles+maps: it adds numbers of different units"
     );
+    let rank = |more: &[&str]| {
+        wrong(
+            &[
+                &[
+                    "rank",
+                    "mlx5-pktgen-64",
+                    "--side",
+                    "driver.mpwqe=on",
+                    "--side",
+                    "driver.mpwqe=off",
+                ],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    assert_snapshot!(
+        rank(&["--by", "cycles+maps"]),
+        @"doorbell: --by cycles+maps: it adds numbers of different units"
+    );
+    assert_snapshot!(
+        rank(&["--by", "map"]),
+        @"doorbell: --by map: a run has no number `map`; the nearest is `maps`"
+    );
+    assert_snapshot!(
+        rank(&["--by", "maps", "--series", "packets_per_s", "--every", "1000"]),
+        @"doorbell: --series packets_per_s: no series of the run has this name; it has none"
+    );
 }
 
 #[test]

@@ -93,12 +93,14 @@ impl Scenario {
                 (DeValue::String(text), _) => key.parse(text),
                 (DeValue::Boolean(true), _) if key.words.contains(&"on") => key.parse("on"),
                 (DeValue::Boolean(false), _) if key.words.contains(&"off") => key.parse("off"),
-                _ => Err(SettingError(format!(
-                    "`{}` cannot be a {}; allowed: {}",
-                    key.name,
-                    given.type_str(),
-                    key.allowed()
-                ))),
+                _ => {
+                    let (name, allowed) = (key.name, key.allowed());
+                    let what = match given.type_str() {
+                        "integer" | "float" => "is out of range".to_owned(),
+                        kind => format!("cannot be of type {kind}"),
+                    };
+                    Err(SettingError(format!("`{name}` {what}; allowed: {allowed}")))
+                }
             };
             settings.push((key, value.map_err(|e| d.error(field.value.span(), e))?));
             places.push(d.error(field.span, "").place);
