@@ -262,15 +262,11 @@ pub(crate) fn people(name: &str, value: f64) -> (f64, &'static str) {
     }
 }
 
-/// The rate in the unit that people use below which three decimals say too little.
-pub(crate) const SLOW: f64 = 0.01;
-
 /// Formats a rate in the unit that people use.
 pub(crate) fn rate(name: &str, value: f64) -> (String, &'static str) {
     match people(name, value) {
         (value, "%") => (format!("{value:.2}"), "%"),
         (value, "") => (amount(value), ""),
-        (value, unit) if value != 0.0 && value.abs() < SLOW => (format!("{value:.6}"), unit),
         (value, unit) => (format!("{value:.3}"), unit),
     }
 }

@@ -10,7 +10,7 @@ use crate::output::print;
 use crate::plan::{self, Plans};
 use crate::point::{Point, Runner};
 use crate::record::{Outcome, RecordFile, setting};
-use crate::render::{Cell, Document, Format, Record, SCHEMA, SLOW, Table, amount, people};
+use crate::render::{Cell, Document, Format, Record, SCHEMA, Table, amount, people};
 use crate::{DONE, Error, MISSED, input, range};
 use doorbell_lab::result::{Measured, rounded};
 use doorbell_lab::{Plan, Setting, cores, hint, metrics, on_threads, system::System};
@@ -71,10 +71,11 @@ fn numbers<'a>(
 ) -> Vec<Number> {
     let rates = rates.map(|(name, value)| {
         let (shown, unit) = people(name, value);
-        // As many digits as `run` shows: further ones depend on the measured time.
+        // As many digits as `run` shows, and more of a low rate: further ones depend on the measured
+        // time.
         let digits = match unit {
             "%" => 1e2,
-            _ if shown.abs() < SLOW => 1e6,
+            _ if shown.abs() < 0.01 => 1e6,
             _ => 1e3,
         };
         let shown =

@@ -48,10 +48,3 @@ fn one_document_has_all_formats() {
     let json: serde_json::Value = serde_json::from_str(&d.show(Format::Json, "x", &data)).unwrap();
     assert_eq!((&json["schema"], &json["kind"], &json["a"]), (&1.into(), &"x".into(), &2.into()));
 }
-
-#[test]
-fn a_low_rate_keeps_its_digits() {
-    assert_eq!(rate("packets_per_s", 846.2).0, "0.000846");
-    assert_eq!(rate("packets_per_s", 0.0).0, "0.000");
-    assert_eq!(rate("payload_bits_per_s", 12_345_678.0).0, "0.012");
-}
