@@ -26,7 +26,8 @@ function workloadsOf(guest) {
 function guestTitle(guest) {
   const [[workload, runs]] = workloadsOf(guest);
   const [first, last] = [runs[0], runs.at(-1)];
-  const [name, what] = first.instructions ? ["instructions.driver", `instructions of ${guest.driver}`] : ["pcie_down_tlp_bytes", "bytes toward the device"];
+  const instructions = first.instructions?.driver_transmit ? ["instructions.driver_transmit", `transmit instructions of ${guest.driver}`] : ["instructions.driver", `instructions of ${guest.driver}`];
+  const [name, what] = first.instructions ? instructions : ["pcie_down_tlp_bytes", "bytes toward the device"];
   const [a, b] = [first, last].map((run) => run.per_packet[name] ?? 0);
   const told = `${guest.label}: a packet of ${workload} takes`;
   if (runs.length === 1) return `${told} ${num(a)} ${what}`;
