@@ -71,8 +71,7 @@ fn numbers<'a>(
 ) -> Vec<Number> {
     let rates = rates.map(|(name, value)| {
         let (shown, unit) = people(name, value);
-        // As many digits as `run` shows, and more of a low rate: further ones depend on the measured
-        // time.
+        // As many digits as `run` shows, and more of a low rate. Further ones depend on the time.
         let digits = match unit {
             "%" => 1e2,
             _ if shown.abs() < 0.01 => 1e6,
