@@ -366,7 +366,8 @@ describe("results of guests", () => {
       const runs = JSON.parse(readFileSync(join(dir, "guests", "both.json"), "utf8")).runs.filter((r) => r.workload === "pktgen");
       const [a, b] = runs.map((r) => r.instructions.driver_transmit);
       const change = (100 * (b / a - 1)).toFixed(1);
-      assert.equal(await page.locator("h1").innerText(), `both: a packet of pktgen takes ${a.toFixed(1)} transmit instructions of mlx5_core on debian:6.1 A, ${b.toFixed(1)} on debian:7.3 B (+${change} %)`);
+      const short = (n) => String(Number(n.toFixed(1)));
+      assert.equal(await page.locator("h1").innerText(), `both: a packet of pktgen takes ${short(a)} transmit instructions of mlx5_core on debian:6.1 A, ${short(b)} on debian:7.3 B (+${change} %)`);
       const row = section(page, "Guest: both").locator("tbody tr", { hasText: "instructions.driver_transmit" }).first();
       const cells = await row.locator("td").allInnerTexts();
       assert.ok(cells[1].includes("▲") && !cells[0].includes("▲"), cells.join("|"));
