@@ -101,6 +101,12 @@ impl<'a> SegmentPlan<'a> {
         self.done..self.payload.min(self.done.saturating_add(self.size))
     }
 
+    /// Leaves out the next `n` segments.
+    pub fn skip(&mut self, n: u32) {
+        self.done = self.payload.min(self.done.saturating_add(self.size.saturating_mul(n)));
+        self.id = self.id.wrapping_add(n as u16);
+    }
+
     /// Writes the next segment's header to the start of `out`. Returns `None` after the last.
     ///
     /// # Panics

@@ -6,12 +6,7 @@
 use super::{Arrival, Execution, Failed, Outcome, segment};
 use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::mlx5::{EthSeg, INLINE_SEG, syndrome};
-use doorbell_packet::headers::{Ip, Layers, Transport};
-use doorbell_packet::{Gso, checksum::Sum, segment::SegmentPlan};
-
-/// Place of the flags in a TCP header, and the flag that only the first segment has.
-const TCP_FLAGS: usize = 13;
-const CWR: u8 = 0x80;
+use doorbell_packet::{Gso, checksum::Sum, headers::Layers, segment::SegmentPlan};
 
 /// A place in the data segments of a WQE, while payload is being gathered.
 #[derive(Clone, Copy)]
@@ -70,16 +65,13 @@ impl<P: Port> Execution<'_, P> {
         let headers = copy.get_mut(..header).ok_or(syndrome::LOCAL_LENGTH)?;
         headers.copy_from_slice(&self.pipe.frame[..header]);
         // What kind it is the parser says; a send that it cannot cut fails.
-        let layers = Layers::of(headers).map_err(|_| syndrome::LOCAL_QP_OP)?;
-        let kind = layers.gso_kind().ok_or(syndrome::LOCAL_QP_OP)?;
+        let kind =
+            Layers::of(headers).ok().and_then(|l| l.gso_kind()).ok_or(syndrome::LOCAL_QP_OP)?;
         let gso = Gso { kind, size: mss, header: header as u16 };
-        let before = u64::from(self.sq.segment) * u64::from(mss);
-        if before > 0 {
-            skip_segments(headers, &layers, self.sq.segment, before as u32);
-        }
-        let mut cut = SegmentPlan::new(headers, (payload - before) as u32, gso)
-            .map_err(|_| syndrome::LOCAL_LENGTH)?;
-        let mut from = self.place(at, first, before);
+        let mut cut =
+            SegmentPlan::new(headers, payload as u32, gso).map_err(|_| syndrome::LOCAL_LENGTH)?;
+        cut.skip(self.sq.segment);
+        let mut from = self.place(at, first, cut.next_payload().start);
         let mut start = t;
         let mut done = t;
         while let Some(piece) = cut.next_header(&mut self.pipe.frame) {
@@ -100,15 +92,15 @@ impl<P: Port> Execution<'_, P> {
     }
 
     /// Returns the place `n` bytes into the payload.
-    fn place(&self, at: usize, first: u32, mut n: u64) -> Gather {
+    fn place(&self, at: usize, first: u32, mut n: u32) -> Gather {
         let mut segment = first;
-        while let Some(len) = self.data(at, segment).map(|d| u64::from(d.byte_count.get()))
+        while let Some(len) = self.data(at, segment).map(|d| d.byte_count.get())
             && n >= len
         {
             n -= len;
             segment += 1;
         }
-        Gather { segment, offset: n as u32 }
+        Gather { segment, offset: n }
     }
 
     /// Reads the next `len` bytes of payload into the frame at `to`; when the last is there.
@@ -128,23 +120,6 @@ impl<P: Port> Execution<'_, P> {
             }
         }
         Ok(whole_at)
-    }
-}
-
-/// Makes the headers of a large send those of its rest behind `n` segments, `bytes` of payload.
-#[cold]
-fn skip_segments(headers: &mut [u8], l: &Layers, n: u32, bytes: u32) {
-    if l.ip == Ip::V4
-        && let Some(id) = headers[usize::from(l.l3) + 4..].first_chunk_mut()
-    {
-        *id = u16::from_be_bytes(*id).wrapping_add(n as u16).to_be_bytes();
-    }
-    let tcp = &mut headers[usize::from(l.l4)..];
-    if l.transport == Some(Transport::Tcp)
-        && let Some(sequence) = tcp[4..].first_chunk_mut()
-    {
-        *sequence = u32::from_be_bytes(*sequence).wrapping_add(bytes).to_be_bytes();
-        tcp[TCP_FLAGS] &= !CWR;
     }
 }
 
