@@ -8,7 +8,7 @@ mod result;
 mod table;
 
 pub(crate) use result::GuestResult;
-pub(crate) use table::PARTS;
+pub(crate) use table::{PARTS, margins};
 
 use crate::args::{Guest, Instructions, Output};
 use crate::check::GuestBudget;

@@ -4,13 +4,14 @@ use super::result::{GuestResult, Run};
 use crate::render::{Cell, Document, NUMBER, Record, Table, Tone, amount, count, numbers};
 use doorbell_bus::Ledger;
 use doorbell_guest::instructions::Step;
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The difference up to which two numbers a packet are the same: a share of the left one, and an
 /// amount. The larger of both counts.
-#[derive(Clone, Copy)]
-struct Margin(f64, f64);
+#[derive(Clone, Copy, Serialize)]
+pub(crate) struct Margin(f64, f64);
 
 impl Margin {
     /// Margin of what each packet costs by itself, which is the same in all boots of a kernel.
@@ -49,6 +50,14 @@ impl Margin {
     fn exceeded(self, before: f64, now: f64) -> bool {
         (now - before).abs() > (before.abs() * self.0).max(self.1)
     }
+}
+
+/// Returns the margin of each number of the bill that has one, by its name in the table.
+pub(crate) fn margins() -> BTreeMap<String, Margin> {
+    let parts = PARTS.iter().map(|(n, _)| ("instructions", *n, format!("instructions.{n}")));
+    let counts = Ledger::ABOUT.iter().map(|(n, _)| ("per_packet", *n, (*n).to_owned()));
+    let all = parts.chain(counts);
+    all.filter_map(|(group, name, shown)| Some((shown, Margin::of(group, name)?))).collect()
 }
 
 /// The meaning of the mark.

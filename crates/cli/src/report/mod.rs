@@ -8,7 +8,7 @@ mod page;
 pub(crate) use data::of_reproduction;
 pub(crate) use page::page;
 
-use crate::guest::GuestResult;
+use crate::guest::{self, GuestResult};
 use crate::output::{Folder, print};
 use crate::render::of_this_schema;
 use crate::{DONE, Error, args::Report, input};
@@ -62,8 +62,8 @@ fn collected(dir: &Path, chosen: &[String]) -> Result<Value, Error> {
             Kind::Sweep => sweeps.push(result.checked::<data::Swept>()?.0),
             Kind::Rank => ranks.push(result.checked::<data::Ranked>()?.0),
             Kind::Guest => {
-                let (mut value, guest) = result.checked::<GuestResult>()?;
-                value["sides"] = json!(guest.sides());
+                let (mut value, booted) = result.checked::<GuestResult>()?;
+                value["sides"] = json!(booted.sides());
                 guests.push(value);
             }
         }
@@ -81,6 +81,7 @@ fn collected(dir: &Path, chosen: &[String]) -> Result<Value, Error> {
     all["sweeps"] = Value::Array(sweeps);
     all["ranks"] = Value::Array(ranks);
     all["guests"] = Value::Array(guests);
+    all["margins"] = json!(guest::margins());
     Ok(all)
 }
 

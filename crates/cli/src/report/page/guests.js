@@ -1,14 +1,9 @@
 // Results of `doorbell guest`: kernels side by side, what their drivers execute and what crosses the bus.
 
-/** The difference up to which two numbers a packet are the same, a share and an amount, as in the tables of `guest`. */
-function margin(name) {
-  if (name === "instructions.driver_transmit" || name.endsWith("_read_bytes") || name.startsWith("wire_")) return [0.005, 0.005];
-  if (name === "instructions.kernel") return [Infinity, 0];
-  return [0.15, name.startsWith("instructions.") ? 10 : name.endsWith("_bytes") ? 1 : 0.1];
-}
+/** Numbers that have a margin, a share and an amount, differ if they do so by more than both. */
 function moved(name, before, now) {
-  const [share, amount] = margin(name);
-  return Math.abs(now - before) > Math.max(before * share, amount);
+  const margin = data.margins[name];
+  return margin && Math.abs(now - before) > Math.max(before * margin[0], margin[1]);
 }
 const MOST_FUNCTIONS = 16;
 const STEPS = { name: "instructions", title: "Instructions of the driver", unit: "instructions" };
