@@ -85,11 +85,18 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
 
 /// Pairs the numbers of both runs, in the order of the first.
 fn pairs<N: Into<String>>(a: Vec<(N, f64)>, b: Vec<(N, f64)>) -> Pairs {
+    pairs_or(None, a, b)
+}
+
+/// Pairs the numbers of both runs; `missing` is one that only the other run has.
+fn pairs_or<N: Into<String>>(missing: Option<f64>, a: Vec<(N, f64)>, b: Vec<(N, f64)>) -> Pairs {
     let owned = |v: Vec<(N, f64)>| -> Vec<(String, f64)> {
         v.into_iter().map(|(n, x)| (n.into(), x)).collect()
     };
     let (a, b) = (owned(a), owned(b));
-    let find = |v: &[(String, f64)], name: &str| v.iter().find(|(n, _)| n == name).map(|(_, x)| *x);
+    let find = |v: &[(String, f64)], name: &str| {
+        v.iter().find(|(n, _)| n == name).map(|(_, x)| *x).or(missing)
+    };
     let only_b = b.iter().filter(|(n, _)| a.iter().all(|(m, _)| m != n));
     let names: Vec<&String> = a.iter().chain(only_b).map(|(n, _)| n).collect();
     names.into_iter().map(|n| (n.clone(), Pair::new(find(&a, n), find(&b, n)))).collect()
@@ -102,12 +109,8 @@ fn rates(m: &Measured) -> Vec<(&'static str, f64)> {
 /// Pairs the numbers per packet. What only one of two runs of a system counted, such as cycles by
 /// cause, the other has none of.
 fn per_packet([a, b]: &[RunResult; 2]) -> Pairs {
-    let mut all = pairs(a.measured.per_packet(), b.measured.per_packet());
-    if a.of.system == b.of.system {
-        let zero = |n: Option<f64>| Some(n.unwrap_or(0.0));
-        all.iter_mut().for_each(|(_, p)| *p = Pair::new(zero(p.a), zero(p.b)));
-    }
-    all
+    let missing = (a.of.system == b.of.system).then_some(0.0);
+    pairs_or(missing, a.measured.per_packet(), b.measured.per_packet())
 }
 
 /// Returns a record for each number, by the name in `list --metrics`.

@@ -247,9 +247,9 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     }
     let runner = Runner::new(&args.points, args.out.is_some(), args.output.quiet)?;
     let file = args.out.as_deref();
-    let read = [Some(args.scenario.as_str()), plans[0].capture()].map(|p| p.map(Path::new));
-    let read: Vec<&Path> = read.into_iter().flatten().collect();
-    let file = file.map(|path| RecordFile::begin(path, &read)).transpose()?;
+    // Scenarios and profiles have another extension than records.
+    let read = plans[0].capture().map(Path::new);
+    let file = file.map(|path| RecordFile::begin(path, read.as_slice())).transpose()?;
     let outcomes = runner.run(&args.scenario, &points)?;
     let of = |o: &Arc<Outcome>| shown.iter().map(|s| s.of_kept(o)).collect::<Result<Vec<_>, _>>();
     let numbers = outcomes.iter().map(of).collect::<Result<Vec<_>, _>>()?;
