@@ -226,6 +226,9 @@ pub fn find(
         // The next value of a list may not go with the others: PCI has no clock of 100 MHz.
         for listed in [true, false] {
             let Some((wide, wider, factor)) = resource.widened(values, listed) else { continue };
+            if wider == found.0.wider {
+                break;
+            }
             let run = (system.run)(&wide, frames, &mut While(&|| !stop()));
             let gain = run.ok().filter(|_| rate > 0.0).map(|r| r.packets_per_s() / rate - 1.0);
             let share = gain.unwrap_or(0.0) / factor;

@@ -20,7 +20,7 @@ fn the_resource_that_was_made_narrow_binds() {
     let e1000 = ["traffic.packets=1000"];
     let tcp = ["traffic.warmup=10ms", "traffic.duration=50ms"];
     let vnic = ["traffic.warmup=1ms", "traffic.duration=3ms"];
-    let cases: [(&str, &[&str], &[&str], &str); 16] = [
+    let cases: [(&str, &[&str], &[&str], &str); 17] = [
         ("mlx5-full-rate", &mlx5, &["cpu.stack=5000"], "cores"),
         ("mlx5-full-rate", &mlx5, &["pcie.generation=1", "pcie.lanes=1"], "link"),
         ("mlx5-full-rate", &mlx5, &["nic.port_rate=0.1"], "port"),
@@ -34,6 +34,8 @@ fn the_resource_that_was_made_narrow_binds() {
         ),
         ("e1000-pktgen", &e1000, &["cpu.frequency=0.05"], "cores"),
         ("e1000-pktgen", &e1000, &["pci.read_byte=100"], "bus"),
+        // The next clock is none of conventional PCI.
+        ("e1000-pktgen", &e1000, &["pci.clock=66"], "bus"),
         ("e1000-pktgen", &e1000, &["link.rate=10"], "port"),
         ("e1000-pktgen", &e1000, &["traffic.rate=0.001"], "load"),
         ("axienet-receive", &tcp, &["cpu.frequency=0.1"], "cores"),
