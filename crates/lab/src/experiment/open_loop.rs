@@ -40,12 +40,13 @@ impl Looks {
     #[cold]
     #[inline(never)]
     fn look<B: Bus, D: Device<B>>(&mut self, m: &Machine<B, D>) {
-        self.next = m.ledger().wire_frames + self.stride;
         self.all.push(Counts::of(m));
         if self.all.len() == MOST_LOOKS {
             keep_every_other(&mut self.all);
             self.stride *= 2;
         }
+        let rounds = (m.ledger().wire_frames - self.sent) / self.stride + 1;
+        self.next = self.sent + rounds * self.stride;
     }
 
     /// Returns the steady window of a run that began at `began` and had these departures, with its
@@ -83,8 +84,11 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     for core in cores.iter_mut() {
         core.traffic.start(began);
     }
-    m.bus.platform_mut().mark_departures(load.burst().into());
-    let mut looks = Looks::new(m, load.burst().into());
+    // Cores at full speed send in step. A rate between any two bursts would count from the last of
+    // a round to the first of another.
+    let round = u64::from(load.burst()) * cores.len().max(1) as u64;
+    m.bus.platform_mut().mark_departures(round);
+    let mut looks = Looks::new(m, round);
     let (mut steps, mut failed) = (0u64, None);
     let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, traffic| {
         steps += 1;

@@ -184,8 +184,8 @@ impl Load {
         }
     }
 
-    /// Returns the packets that leave together. Departures are sampled in multiples of them, so
-    /// that a pace shows between bursts and not within one.
+    /// Returns the packets of a core that leave together. Departures are sampled in multiples of a
+    /// round of all cores, so that a pace shows between bursts and not within one.
     pub(crate) fn burst(&self) -> u32 {
         self.burst
     }
