@@ -84,11 +84,9 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     for core in cores.iter_mut() {
         core.traffic.start(began);
     }
-    // Cores at full speed send in step. A rate between any two bursts would count from the last of
-    // a round to the first of another.
-    let round = u64::from(load.burst()) * cores.len().max(1) as u64;
-    m.bus.platform_mut().mark_departures(round);
-    let mut looks = Looks::new(m, round);
+    let stride = load.stride(cores.len() as u16);
+    m.bus.platform_mut().mark_departures(stride);
+    let mut looks = Looks::new(m, stride);
     let (mut steps, mut failed) = (0u64, None);
     let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, traffic| {
         steps += 1;

@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// The longest simulated time of a run; 10^18 ps fit well into a `Time`.
 const MAX_SECONDS: f64 = 1e6;
 
+/// The fewest rounds of all cores whose departures give a rate and its error.
+const ROUNDS: u64 = 32;
+
 const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
 const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
 const ONE_SIZE: &[Needs] = &[Needs::kind(&["pktgen"]), Needs::word("traffic.mix", &["off"])];
@@ -184,10 +187,22 @@ impl Load {
         }
     }
 
-    /// Returns the packets of a core that leave together. Departures are sampled in multiples of a
-    /// round of all cores, so that a pace shows between bursts and not within one.
+    /// Returns the packets of a core that leave together.
     pub(crate) fn burst(&self) -> u32 {
         self.burst
+    }
+
+    /// Returns the packets from one sample of the departures to the next: a round of bursts of all
+    /// cores. Cores at full speed send in step, and a rate between any two bursts would count from
+    /// the last of a round to the first of another. At a rate each core has its own part of the
+    /// interval, so that single bursts do where there are few rounds.
+    pub(crate) fn stride(&self, cores: u16) -> u64 {
+        let (burst, cores) = (u64::from(self.burst), cores.max(1));
+        let round = burst * u64::from(cores);
+        match self.rate {
+            Some(_) if self.packets(cores) < ROUNDS * round => burst,
+            _ => round,
+        }
     }
 
     /// Returns the length of the longest frame, and the number of frames of a capture.
