@@ -247,7 +247,7 @@ fn arrived<B: Bus, D>(m: &Linked<B, D>, stack: &Stack, kind: Kind) -> (u64, u64)
             stack.connections.iter().map(|c| c.socket.received()).sum(),
         ),
         Kind::Serve => {
-            let done = sum(&|e| if let App::Client(c) = &e.app { c.latency.count() } else { 0 });
+            let done = sum(&|e| if let App::Client(c) = &e.app { c.done } else { 0 });
             (done, sum(&|e| e.socket.received()))
         }
     }
@@ -277,6 +277,8 @@ impl HasStack for Stack {
 struct Carried<L> {
     kind: Kind,
     look: L,
+    /// Of the transactions since the snapshot before the last.
+    latency: Histogram,
 }
 
 impl<B, D, Dr, E, L> Probe<Linked<B, D>, NapiContext<Dr, E>> for Carried<L>
@@ -290,6 +292,10 @@ where
     }
     fn counters(&self, m: &Linked<B, D>, stations: &[NapiContext<Dr, E>]) -> [Entries; 2] {
         (self.look)(m, stations)
+    }
+    fn snapped(&mut self, m: &mut Linked<B, D>, _: &mut [NapiContext<Dr, E>]) {
+        // The latency of the warm-up is replaced by that of the measured time.
+        self.latency = take_latency(&mut m.device.peer);
     }
 }
 
@@ -310,7 +316,7 @@ where
 {
     x.begin(tell);
     x.m.outside(|device, _, at| device.peer.start(at));
-    let mut probe = Carried { kind: load.kind, look };
+    let mut probe = Carried { kind: load.kind, look, latency: Histogram::default() };
     let begin = x.m.now();
     let (mut o, mut at) = x.measure(begin, (load.warmup, load.duration), &mut probe)?;
     for c in &mut x.stations[0].endpoint.stack_mut().connections {
@@ -351,7 +357,7 @@ where
         rest.into_iter().for_each(|p| p.release(x.m));
     }
     x.m.enter(x.stations[0].irq_core);
-    o.latency = latency(&x.m.device.peer);
+    o.latency = probe.latency;
     x.settle(at + Span::from_ms(10))?;
     o.faults = x.end();
     if !o.unfinished.is_empty() {
@@ -380,11 +386,13 @@ where
     std::iter::once(first).chain(cause.lines().map(str::to_owned)).collect()
 }
 
-fn latency(peers: &Hosts) -> Histogram {
+/// Takes the latencies of all transactions so far out of the clients.
+fn take_latency(peers: &mut Hosts) -> Histogram {
     let mut all = Histogram::default();
-    for e in &peers.ends {
-        if let App::Client(c) = &e.app {
+    for e in &mut peers.ends {
+        if let App::Client(c) = &mut e.app {
             all.add(&c.latency);
+            c.latency.clear();
         }
     }
     all

@@ -61,7 +61,9 @@ pub struct Client {
     pub asked: Time,
     /// Bytes of the current response read so far.
     pub read: u32,
-    /// Time from the write of a request to the read of its response.
+    /// Transactions made.
+    pub done: u64,
+    /// Time from the write of a request to the read of its response, of those since it was taken.
     pub latency: Histogram,
 }
 
@@ -96,6 +98,7 @@ impl App {
             next: Some(first),
             asked,
             read: 0,
+            done: 0,
             latency,
         }))
     }
@@ -179,7 +182,7 @@ impl App {
                     step.read = read_some(s, c.response - c.read);
                     c.read += step.read;
                     if c.read == c.response {
-                        c.read = 0;
+                        (c.read, c.done) = (0, c.done + 1);
                         c.latency.record(now.since(c.asked));
                         c.next = Some(now + c.think);
                         if c.left == 0 {
