@@ -175,6 +175,68 @@ fn a_run_too_short_for_a_rate_says_so() {
     assert_eq!(m.window.lacks, Some(Lack::Start));
 }
 
+/// Cores at full speed send in step, so departures come in rounds.
+#[test]
+fn cores_in_step_are_no_faster_than_their_work() {
+    for (cores, packets, rate_too) in
+        [(1, 24_000, false), (3, 24_000, false), (24, 48_000, false), (24, 48_000, true)]
+    {
+        let mut sets = vec![
+            "cpu.stack=10000".to_owned(),
+            format!("traffic.packets={packets}"),
+            format!("run.cores={cores}"),
+        ];
+        // More than they can send.
+        sets.extend(rate_too.then(|| "traffic.rate=20Mpps".to_owned()));
+        let m = run("mlx5-full-rate", &sets);
+        let cycles = m.per_packet().into_iter().find(|n| n.0 == "cycles").unwrap().1;
+        let bound = f64::from(cores) * 2.5e9 / cycles;
+        near(rate(&m, "packets_per_s"), bound, 0.002, &format!("{cores} cores, {packets}"));
+        near(rate(&m, "cpu_busy_share"), 1.0, 0.002, &format!("busy, {cores} cores"));
+    }
+}
+
+/// The frames take longer than their bursts, as long as the link needs.
+#[test]
+fn a_pace_that_the_link_cannot_carry_is_not_reported() {
+    for way in ["send", "receive", "answer"] {
+        let sets = ["paced.every=1", "paced.size=1514", "paced.bursts=400"];
+        let sets = sets.map(str::to_owned).into_iter().chain([format!("paced.way={way}")]);
+        let m = run("axienet-paced", &sets.collect::<Vec<_>>());
+        let bits = rate(&m, "packets_per_s") * 8.0 * (1514.0 + 24.0);
+        assert!((0.5e9..1.001e9).contains(&bits), "{way}: {bits}");
+    }
+}
+
+/// Numbers of the measured time are of no other time.
+#[test]
+fn a_closed_loop_counts_the_measured_time_only() {
+    for scenario in ["e1000-transactions", "ibmveth-transactions"] {
+        let m = run(scenario, &["traffic.duration=20".to_owned()]);
+        assert_eq!(m.latency.count(), m.packets, "{scenario}");
+    }
+    for (scenario, ms) in [("e1000-transactions", "0.05"), ("axienet-receive", "0.2")] {
+        let m = run(scenario, &[format!("traffic.duration={ms}")]);
+        for share in m.rates.iter().filter(|r| r.name.ends_with("busy_share")) {
+            assert!(share.value <= 1.0, "{scenario}: {share:?}");
+        }
+    }
+}
+
+#[test]
+fn a_series_has_the_interrupts_of_all_lines_from_its_first_slice_on() {
+    // Without a warm-up the slices are those of the measured time.
+    let each_way: &[&str] = &["rx_interrupts_per_s", "tx_interrupts_per_s"];
+    for (scenario, names) in [("axienet-receive", each_way), ("e1000-send", &["interrupts_per_s"])]
+    {
+        let m = run(scenario, &["traffic.warmup=0".to_owned(), "traffic.duration=10".to_owned()]);
+        let series = m.series.iter().find(|s| s.name == "interrupts_per_s").unwrap();
+        assert_eq!((series.points.len(), series.points[0].0), (10, 1.0), "{scenario}");
+        let mean = series.points.iter().map(|p| p.1).sum::<f64>() / 10.0;
+        near(mean, names.iter().map(|n| rate(&m, n)).sum(), 1e-9, scenario);
+    }
+}
+
 #[test]
 fn discarded_packets_were_not_sent() {
     let m = run(

@@ -267,6 +267,15 @@ pub struct Cpu {
     pub busy: Busy,
 }
 
+impl Cpu {
+    /// Returns its busy time until `at`, at or after its last step began. A step under way then
+    /// counts until then.
+    pub fn busy_until(&self, at: Time) -> Span {
+        let beyond = self.now.max(at).since(at);
+        Span::from_ps(self.busy.total().ps().saturating_sub(beyond.ps()))
+    }
+}
+
 /// The reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

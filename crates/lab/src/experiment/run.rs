@@ -443,12 +443,18 @@ where
             ran: device.now().max(at).since(Time::ZERO),
             payload,
             wire: (on_wire(device.out.borrow().landed), on_wire(device.back.landed)),
-            busy: self.cpus.iter().map(|c| c.busy.total()).collect(),
+            busy: self.cpus.iter().map(|c| c.busy_until(at)).collect(),
             interrupts: self.stations.iter().flat_map(|s| s.taken.iter().copied()).collect(),
             polls: self.stations.iter().map(|s| s.polls).sum(),
             counters: probe.counters(self.m, &self.stations),
             ..Counts::of(self.m)
         }
+    }
+
+    /// Returns the packets and the interrupts so far.
+    fn so_far(&self, probe: &impl Probe<Machine<B, Wired<D, Pr>>, NapiContext<Dr, E>>) -> [u64; 2] {
+        let interrupts = self.stations.iter().flat_map(|s| &s.taken).sum();
+        [probe.done(self.m, &self.stations).0, interrupts]
     }
 
     /// Runs the warm-up from `begin` on, then the time that is measured. Returns the statistics of
@@ -462,7 +468,7 @@ where
         let ends = [begin + warmup, begin + warmup + duration];
         let mut snapshots: Vec<Counts> = Vec::with_capacity(2);
         let mut series: Vec<Series> = Vec::new();
-        let (mut at, mut last, mut marks) = (begin, (0, 0), Marks::new());
+        let (mut at, mut last, mut marks) = (begin, self.so_far(probe), Marks::new());
         while snapshots.len() < 2 {
             let goal = ends[snapshots.len()];
             let from = at;
@@ -472,24 +478,28 @@ where
             if !self.watch.progress(at.since(begin).ps(), ends[1].since(begin).ps()) {
                 return Err(RunError::Stopped);
             }
-            let packets = probe.done(self.m, &self.stations).0;
-            let interrupts = self.stations.iter().filter_map(|s| s.taken.first()).sum::<u64>();
-            let seconds = at.since(from).as_secs_f64().max(1e-12);
-            let rates = [packets - last.0, interrupts - last.1].map(|n| n as f64 / seconds);
-            last = (packets, interrupts);
-            let ms = at.since(begin).ps() as f64 / 1e9;
-            let points = probe.series(rates, self.m, &mut self.stations);
-            if series.is_empty() {
-                series = points.iter().map(|p| Series { name: p.0, points: Vec::new() }).collect();
+            let now = self.so_far(probe);
+            let before = std::mem::replace(&mut last, now);
+            // Without a warm-up the first slice has no time.
+            if at > from {
+                let seconds = at.since(from).as_secs_f64();
+                let rates = [0, 1].map(|i| (now[i] - before[i]) as f64 / seconds);
+                let points = probe.series(rates, self.m, &mut self.stations);
+                if series.is_empty() {
+                    let named = |p: &(&'static str, f64)| Series { name: p.0, points: Vec::new() };
+                    series = points.iter().map(named).collect();
+                }
+                let ms = at.since(begin).ps() as f64 / 1e9;
+                let all = series.iter_mut().zip(points);
+                all.for_each(|(s, (_, value))| s.points.push((ms, value)));
             }
-            series.iter_mut().zip(points).for_each(|(s, (_, value))| s.points.push((ms, value)));
             if at == goal {
                 // Steps of cores that end later count for the other side at both ends alike.
                 snapshots.push(self.snapshot(at, probe));
                 probe.snapped(self.m, &mut self.stations);
             }
             if !snapshots.is_empty() {
-                marks.push((at, packets));
+                marks.push((at, now[0]));
             }
         }
         let counts = snapshots[1].since(&snapshots[0]);
