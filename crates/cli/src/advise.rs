@@ -183,7 +183,11 @@ fn document(plan: &Plan, a: &Advice) -> Document {
 fn settings(doc: &mut Document, a: &Advice) {
     let mut table = Table::new(["set", "today", "to", "gain", "error"]).right(3..5);
     for s in &a.settings {
-        let error = format!("±{:.1} %", s.error * 100.0);
+        let error = match s.error {
+            Some(e) => format!("±{:.1} %", e * 100.0),
+            None if s.gain.is_finite() => "unknown".to_owned(),
+            None => String::new(),
+        };
         table.row([s.key, &s.from, &s.to, &percent(s.gain), &error]);
     }
     doc.table(table);

@@ -2,7 +2,7 @@
 //!
 //! The first `--side` is ranked. A side *dominates* another in a run (Pareto) when it is better in
 //! every number of `--by`, each by more than `--noise`; smaller is better. Of single runs the
-//! difference must also be more than its error. With `--seeds` each scenario runs once per seed,
+//! difference must also be more than its error, so runs too short for an error dominate none. With `--seeds` each scenario runs once per seed,
 //! all sides with the same arrivals, and the result is the share of runs with a dominated side.
 //! With `--series` it is a number over time, side by side. Runs are spread over the machine's
 //! cores; the result does not depend on their number.
@@ -39,11 +39,11 @@ impl Side {
     }
 }
 
-/// A number, and half of its 95 % interval.
+/// A number, and half of its 95 % interval if the run can tell.
 #[derive(Clone)]
 struct Estimate {
     number: Number,
-    error: f64,
+    error: Option<f64>,
 }
 
 /// Numbers of one run; a missing one is none.
@@ -149,9 +149,10 @@ impl Ranking<'_> {
         let single = self.args.seeds.is_none();
         let better = |(a, b): (&Option<Estimate>, &Option<Estimate>)| match (a, b) {
             (Some(a), Some(b)) => {
-                let error = if single { a.error.hypot(b.error) } else { 0.0 };
+                let both = a.error.zip(b.error).map(|(a, b)| a.hypot(b));
+                let error = if single { both } else { Some(0.0) };
                 let (a, b) = (a.number.value, b.number.value);
-                b - a > error && a * (1.0 + self.args.noise / 100.0) < b
+                error.is_some_and(|e| b - a > e) && a * (1.0 + self.args.noise / 100.0) < b
             }
             _ => false,
         };
@@ -194,16 +195,16 @@ impl Ranking<'_> {
     fn numbers(&self) -> Ranked {
         let n = self.sides.len();
         let row = |(i, s): (usize, &Sample)| {
-            let each = |of: &dyn Fn(&Estimate) -> f64| {
+            let each = |of: &dyn Fn(&Estimate) -> Option<f64>| {
                 let all = self.shown.iter().zip(&s.numbers);
-                all.map(|(what, n)| (what.text.to_owned(), json!(n.as_ref().map(of))))
+                all.map(|(what, n)| (what.text.to_owned(), json!(n.as_ref().and_then(of))))
                     .collect::<Value>()
             };
             json!({
                 "scenario": self.args.scenario[i / n],
                 "side": self.sides[i % n].name,
-                "values": each(&|n| n.number.value),
-                "errors": each(&|n| rounded(n.error)),
+                "values": each(&|n| Some(n.number.value)),
+                "errors": each(&|n| n.error.map(rounded)),
                 "against_first": self.against_first(i),
             })
         };
@@ -232,8 +233,12 @@ impl Ranking<'_> {
         }
         let errors = self.shown.iter().enumerate().filter_map(|(i, what)| {
             let all = self.samples.iter().filter_map(|s| s.numbers[i].as_ref());
-            let most = all.map(|n| 100.0 * n.error / n.number.value).fold(0.0, f64::max);
-            (most >= 0.005).then(|| format!("{} up to ±{most:.2} %", what.text))
+            let percent = |n: &Estimate| Some(100.0 * n.error? / n.number.value);
+            match all.map(percent).try_fold(0.0, |most: f64, e| Some(most.max(e?))) {
+                None => Some(format!("{} unknown, a run is too short", what.text)),
+                Some(most) if most >= 0.005 => Some(format!("{} up to ±{most:.2} %", what.text)),
+                Some(_) => None,
+            }
         });
         let errors = errors.collect::<Vec<_>>().join(", ");
         let mut doc = Document::from(table);
@@ -262,7 +267,8 @@ impl Ranking<'_> {
             let quotients = runs.iter().filter_map(|r| Some(value(&r[0])? / value(&r[i])?));
             let mut all: Vec<f64> = quotients.filter(|q| q.is_finite()).collect();
             all.sort_by(f64::total_cmp);
-            all.get(all.len() / 2).copied().map(rounded)
+            let middle = all.get(all.len().saturating_sub(1) / 2).zip(all.get(all.len() / 2));
+            middle.map(|(low, high)| rounded((low + high) / 2.0))
         };
         let count = |f: &dyn Fn(&[Sample]) -> bool| runs.iter().filter(|r| f(r)).count();
         let by = &self.shown[..self.args.by.len()];

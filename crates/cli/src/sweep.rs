@@ -118,10 +118,11 @@ impl<'a> Shown<'a> {
         self.among(&numbers(rates, m.latency_ns().into_iter(), m.per_packet().into_iter()))
     }
 
-    /// Returns half of the 95 % interval of its value.
-    pub(crate) fn error(&self, m: &Measured) -> f64 {
+    /// Returns half of the 95 % interval of its value, if the run can tell.
+    pub(crate) fn error(&self, m: &Measured) -> Option<f64> {
         let numbers = m.numbers();
-        self.names.iter().map(|name| m.error(name) * numbers.get(name).unwrap_or(0.0)).sum()
+        let error = |name: &&str| Some(m.error(name)? * numbers.get(name).unwrap_or(0.0));
+        self.names.iter().map(error).sum()
     }
 
     /// Returns the number of a run whose numbers were kept.

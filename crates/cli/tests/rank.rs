@@ -109,6 +109,23 @@ fn what_is_not_a_side_or_a_range_is_refused() {
     assert!(with(&series).contains("setting_packets"));
 }
 
+/// A run without an error cannot tell by how much it must differ.
+#[test]
+fn runs_that_are_too_short_dominate_none() {
+    let short = ["--set", "run.cores=1", "--set", "traffic.packets=240"];
+    let sides = ["--side", "traffic.size=64", "--side", "traffic.size=1500"];
+    let by = ["--by", "inbound_link_share"];
+    let args = [&["rank", "mlx5-full-rate"], &short[..], &sides, &by].concat();
+    let all: Value =
+        serde_json::from_str(&good(&[&args[..], &["--format", "json"]].concat())).unwrap();
+    for row in all["rows"].as_array().unwrap() {
+        let error = &row["errors"]["inbound_link_share"];
+        assert_eq!((error, &row["against_first"]), (&Value::Null, &"".into()), "{all}");
+    }
+    let table = good(&args);
+    assert!(table.contains("inbound_link_share unknown, a run is too short"), "{table}");
+}
+
 /// Two seeds of the same system differ, and neither dominates: the difference is within their
 /// errors, which are told. What differs by more is dominated.
 #[test]

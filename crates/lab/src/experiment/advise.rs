@@ -145,11 +145,6 @@ impl Goal {
         m.number(&self.name)
     }
 
-    /// Returns whether the window's error is that of this number.
-    fn is_rate(&self) -> bool {
-        self.name.ends_with("_per_s")
-    }
-
     /// Returns by how much `to` is better than `from`, relative to it.
     fn gain(&self, from: f64, to: f64) -> f64 {
         let change = if from == 0.0 { 0.0 } else { to / from - 1.0 };
@@ -230,10 +225,15 @@ pub struct Setting {
     pub command: Option<String>,
     /// The gain of the goal by it with all other recommended settings in place, relative.
     pub gain: f64,
-    /// Half of the 95 % interval of the gain.
-    pub error: f64,
+    /// Half of the 95 % interval of the gain; `None` where a run is too short to tell.
+    pub error: Option<f64>,
     /// Numbers that this setting changes for the worse.
     pub costs: Vec<Change>,
+    #[serde(skip)]
+    at: usize,
+    /// A bound would be missed by more without it.
+    #[serde(skip)]
+    keeps: bool,
 }
 
 /// A constant with which a setting ceases to pay.
@@ -366,8 +366,7 @@ pub fn advise(
         interrupted |= !tell("searches", n, most);
         !interrupted
     })?;
-    let after = q.run(&q.of(&best))?;
-    let settings = q.settings(&today, &best, &after)?;
+    let (best, after, settings) = q.worthwhile(&today, best)?;
     let mut go_on = |what: &str, n: usize, of: usize| {
         interrupted |= !tell(what, n, of);
         !interrupted
@@ -427,9 +426,32 @@ impl Question<'_> {
     fn score(&self, values: &Values) -> Score {
         let Ok(m) = self.run(values) else { return Score::NONE };
         let Some(goal) = self.goal.of(&m) else { return Score::NONE };
-        let missed = self.keep.iter().map(|k| k.missed(&m)).sum();
-        let error = if self.goal.is_rate() { m.window.error.unwrap_or(0.0) } else { 0.0 };
+        let missed = self.missed(&m);
+        let error = m.error(&self.goal.name).unwrap_or(0.0);
         Score { missed, goal: if self.goal.more { -goal } else { goal }, error }
+    }
+
+    /// Returns by how much a result misses the bounds.
+    fn missed(&self, m: &Measured) -> f64 {
+        self.keep.iter().map(|k| k.missed(m)).sum()
+    }
+
+    /// Returns the best design without the settings that gain less than [`LEAST`], with its
+    /// measurements and the settings that are left. The least one is put back first, since another
+    /// may gain by it.
+    fn worthwhile(
+        &self,
+        today: &Design,
+        mut best: Design,
+    ) -> Result<(Design, Measured, Vec<Setting>), RunError> {
+        loop {
+            let with = self.run(&self.of(&best))?;
+            let settings = self.settings(today, &best, &with)?;
+            match settings.iter().rfind(|s| s.gain < LEAST && !s.keeps) {
+                Some(idle) => best[idle.at] = today[idle.at],
+                None => return Ok((best, with, settings)),
+            }
+        }
     }
 
     /// Returns the changed settings of the best design with their gains, the highest first.
@@ -463,8 +485,13 @@ impl Question<'_> {
         let (from, to) = (&v.values[today[at]], &v.values[best[at]]);
         let goal = |m: &Measured| self.goal.of(m);
         let gain = without.and_then(goal).zip(goal(with)).map(|(a, b)| self.goal.gain(a, b));
-        let error = |m: &Measured| m.window.error.unwrap_or(0.0);
-        let error = without.map_or(0.0, |m| error(m).hypot(error(with)));
+        // The gain is a quotient less 1, and has the quotient's error.
+        let error = |without: &Measured| {
+            let error = |m: &Measured| m.error(&self.goal.name);
+            let quotient = goal(with)? / goal(without)?;
+            let error = quotient.abs() * error(without)?.hypot(error(with)?);
+            Some(error).filter(|e| e.is_finite()).map(rounded)
+        };
         let worse = without.map(|m| worse(self.system, m, with, &self.goal.name));
         Setting {
             key: v.key.name,
@@ -472,8 +499,10 @@ impl Question<'_> {
             to: v.key.said(to),
             command: v.command(to),
             gain: rounded(gain.unwrap_or(f64::INFINITY)),
-            error: rounded(if self.goal.is_rate() { error } else { 0.0 }),
+            error: without.and_then(error),
             costs: worse.unwrap_or_default(),
+            at,
+            keeps: without.is_some_and(|m| self.missed(m) > self.missed(with)),
         }
     }
 

@@ -238,19 +238,19 @@ impl Measured {
 
     /// Returns half of a number's 95 % interval, relative to it. Rates and counts of the window
     /// have that of the packet rate, quantiles of the latency that of their rank. Counts of the
-    /// whole run are exact.
-    pub fn error(&self, name: &str) -> f64 {
+    /// whole run are exact, as are the least and the greatest latency of a run. `None` where the
+    /// run is too short to tell.
+    pub fn error(&self, name: &str) -> Option<f64> {
         if let Some(quantile) = name.strip_prefix("latency_ns.") {
             let known = QUANTILES.into_iter().find(|(name, _)| *name == quantile);
-            let Some((_, per_mille)) = known else { return 0.0 };
-            let ends = self.latency.interval(per_mille).zip(self.latency.quantile(per_mille));
-            return ends.map_or(0.0, |((low, high), at)| {
-                (high.as_ns_f64() - low.as_ns_f64()) / 2.0 / at.as_ns_f64().max(1e-3)
-            });
+            let Some((_, per_mille)) = known else { return Some(0.0) };
+            let (low, high) = self.latency.interval(per_mille)?;
+            let at = self.latency.quantile(per_mille)?.as_ns_f64();
+            return Some((high.as_ns_f64() - low.as_ns_f64()) / 2.0 / at.max(1e-3));
         }
         match self.counts_of {
-            CountsOf::Run if !self.rates.iter().any(|r| r.name == name) => 0.0,
-            CountsOf::Run | CountsOf::Window => self.window.error.unwrap_or(0.0),
+            CountsOf::Run if !self.rates.iter().any(|r| r.name == name) => Some(0.0),
+            CountsOf::Run | CountsOf::Window => self.window.error,
         }
     }
 

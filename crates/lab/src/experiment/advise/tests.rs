@@ -69,15 +69,55 @@ fn a_bound_is_kept_at_the_goals_expense() {
 
 #[test]
 fn a_constant_that_turns_the_advice_is_named_with_its_place() {
-    // On one core a session costs what the profile assumes; with twice that it does not pay.
-    let sets = ["traffic.packets=6000", "run.cores=1", "driver.mpwqe=off", "traffic.burst=4"];
+    // The link limits three cores; if more of it can be used than was fitted, it does not, and the
+    // size of a read request is worth nothing.
+    let sets = ["traffic.packets=24000", "run.cores=3", "cpu.frequency=2.75", "pcie.mrrs=128"];
     let plan = plan("mlx5-full-rate", &sets);
-    let advice = answer(&question(&plan, "cycles", &[("driver.mpwqe", &["on"])]));
+    let advice = answer(&question(&plan, "packets_per_s", &[("pcie.mrrs", &["1024"])]));
+    assert!(advice.flips.iter().any(|f| f.constant == "pcie.usable_share"), "{:?}", advice.flips);
     for flip in &advice.flips {
         let ratio = flip.at / flip.value;
         assert!((1.0 / FACTOR..=FACTOR).contains(&ratio), "{flip:?}");
     }
     assert!(advice.firm > 0);
+}
+
+/// Moderation does nothing for a core that never waits; the switch is worth its change.
+#[test]
+fn a_setting_that_gains_too_little_is_put_back() {
+    let sets = ["traffic.packets=6000", "run.cores=8", "driver.mpwqe=off", "traffic.burst=32"];
+    let plan = plan("mlx5-full-rate", &sets);
+    let keys: [(&str, &[&str]); 2] =
+        [("driver.mpwqe", &["on", "off"]), ("driver.moderation_count", &["64"])];
+    let mut q = question(&plan, "pcie_down_tlp_bytes", &keys);
+    let (best, with, settings) = q.worthwhile(&vec![0, 0], vec![1, 1]).unwrap();
+    assert_eq!((best, settings.len(), settings[0].key), (vec![1, 0], 1, "driver.mpwqe"));
+    assert_eq!(settings[0].error, Some(0.0), "a count of the whole run is exact");
+    // A bound keeps what gains nothing.
+    let bytes = q.goal.of(&with).unwrap();
+    q.goal = Goal::parse(plan.system, "cycles").unwrap();
+    q.keep =
+        vec![Keep::parse(plan.system, &format!("pcie_down_tlp_bytes<{}", bytes * 1.01)).unwrap()];
+    let (best, _, _) = q.worthwhile(&vec![0, 0], vec![1, 1]).unwrap();
+    assert_eq!(best, [1, 0]);
+}
+
+#[test]
+fn the_error_of_a_gain_is_that_of_a_quotient() {
+    let sets = ["traffic.packets=48000", "run.cores=1", "traffic.arrivals=poisson"];
+    let plan = plan("mlx5-full-rate", &[&sets[..], &["traffic.rate=5Mpps"]].concat());
+    let goal = "inbound_link_share";
+    let q = question(&plan, goal, &[("driver.mpwqe", &["off"])]);
+    let (off, on) = (q.run(&q.of(&vec![1])).unwrap(), q.run(&q.of(&vec![0])).unwrap());
+    let setting = q.setting(0, &vec![1], &vec![0], &on, Some(&off));
+    let number = |m: &Measured| m.number(goal).unwrap();
+    let error = |m: &Measured| m.error(goal).unwrap();
+    let expected = number(&on) / number(&off) * error(&on).hypot(error(&off));
+    assert!(expected > 0.0);
+    assert_eq!(setting.error, Some(rounded(expected)));
+    // The far quantile of a latency has an error of its own.
+    let q = question(&plan, "latency_ns.p99", &[("driver.mpwqe", &["off"])]);
+    assert!(q.setting(0, &vec![1], &vec![0], &on, Some(&off)).error > Some(0.0));
 }
 
 #[test]
