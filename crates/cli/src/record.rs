@@ -19,6 +19,8 @@ pub(crate) struct Outcome {
     seconds: f64,
     pub(crate) rates: Record,
     packets_per_s_error: Option<f64>,
+    /// The rates are those of a steady state.
+    steady: bool,
     /// The resource that was used most, and its share.
     limit: Option<String>,
     limit_share: Option<f64>,
@@ -26,6 +28,8 @@ pub(crate) struct Outcome {
     pub(crate) per_packet: Record,
     /// The checks that failed.
     pub(crate) audit: Vec<String>,
+    /// The run was ended at its limit, before its load came to its end.
+    unfinished: bool,
 }
 
 impl Outcome {
@@ -42,11 +46,13 @@ impl Outcome {
             seconds: m.elapsed.as_secs_f64(),
             rates: values(rates.collect()).collect(),
             packets_per_s_error: error,
+            steady: m.window.is_steady(),
             limit: most.map(|(name, _)| name.clone()),
             limit_share: most.map(|(_, share)| *share),
             latency_ns: values(latency.collect()).collect(),
             per_packet: values(m.per_packet()).collect(),
             audit: m.audit.clone(),
+            unfinished: !m.unfinished.is_empty(),
         }
     }
 
@@ -61,6 +67,7 @@ impl Outcome {
                 put("packets_per_s_error", self.packets_per_s_error.into());
             }
         }
+        put("steady", self.steady.into());
         put("limit", self.limit.as_deref().into());
         put("limit_share", self.limit_share.into());
         for (name, ns) in &self.latency_ns {
@@ -68,6 +75,7 @@ impl Outcome {
         }
         self.per_packet.iter().for_each(|(name, v)| put(name, v.clone()));
         put("sound", self.audit.is_empty().into());
+        put("unfinished", self.unfinished.into());
     }
 }
 

@@ -152,10 +152,12 @@ fn columns_have_the_names_of_list_metrics() {
         "packets",
         "seconds",
         "packets_per_s_error",
+        "steady",
         "limit",
         "limit_share",
         "binds",
         "sound",
+        "unfinished",
     ];
     for name in record.as_object().unwrap().keys().filter(|n| !n.contains('.')) {
         assert!(known.contains(&name.as_str()) || others.contains(&name.as_str()), "{name}");
