@@ -118,6 +118,9 @@ def test_a_capture_is_a_path_or_bytes_or_packets(tmp_path):
         again = doorbell.run("mlx5-replay", capture=capture, set=rounds, limits=False)
         assert again.ledger == packets.ledger
         assert again.json["capture_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    # A file that was written anew is read anew.
+    wrpcap(str(file), frames[:2], nano=True)
+    assert doorbell.run("mlx5-replay", capture=file, set=rounds, limits=False).packets == 8
 
 
 def test_a_profile_is_an_object_with_units():

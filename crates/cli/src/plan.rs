@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// The longest frame of an MTU of 1500 bytes.
 const LONGEST_USUAL: usize = 1514;
@@ -144,23 +146,33 @@ pub(crate) struct Loaded {
     pub(crate) about: String,
 }
 
-/// The capture that was read last, by name and padding: the runs of a sweep send the same one, and
-/// stdin can be read only once.
-static LAST: Mutex<Option<(String, bool, Arc<Loaded>)>> = Mutex::new(None);
+/// The capture that was read last, with the file, its version and the padding: the runs of a sweep
+/// send the same one, and stdin can be read only once.
+static LAST: Mutex<Option<((String, Version, bool), Arc<Loaded>)>> = Mutex::new(None);
+
+/// What changes when a file is written or replaced: device, inode, length and time of the last
+/// write. `None` for a stream, and where there is no file.
+type Version = Option<(u64, u64, u64, Option<SystemTime>)>;
+
+fn version(file: &str) -> Version {
+    let of = std::fs::metadata(file).ok().filter(|of| file != "-" && of.is_file())?;
+    Some((of.dev(), of.ino(), of.len(), of.modified().ok()))
+}
 
 /// Returns the plan's capture, if it sends one.
 pub(crate) fn capture(plan: &Plan) -> Result<Option<Arc<Loaded>>, Error> {
     // Without a name the system says that the file is missing.
     let Some(file) = plan.capture().filter(|f| !f.is_empty()) else { return Ok(None) };
     let pad = plan.values.word("traffic.pad") == "on";
+    let key = (file.to_owned(), version(file), pad);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((name, padded, loaded)) = &*last
-        && (name.as_str(), *padded) == (file, pad)
+    if let Some((of, loaded)) = &*last
+        && *of == key
     {
         return Ok(Some(loaded.clone()));
     }
     let loaded = Arc::new(load(file, pad, plan.values.word("traffic.times") == "own")?);
-    *last = Some((file.to_owned(), pad, loaded.clone()));
+    *last = Some((key, loaded.clone()));
     Ok(Some(loaded))
 }
 
