@@ -218,7 +218,7 @@ def test_threads_run_side_by_side():
     assert during > 1000
 
 
-@pytest.mark.parametrize("what", ["run", "sweep"])
+@pytest.mark.parametrize("what", ["run", "sweep", "reproduce"])
 def test_ctrl_c_ends_a_command(tmp_path, what):
     script = f"""
 import doorbell, signal
@@ -229,6 +229,8 @@ long = {{"traffic.packets": 1_000_000_000}}
 try:
     if {what!r} == "run":
         doorbell.run("mlx5-pktgen-64", set=long)
+    elif {what!r} == "reproduce":
+        doorbell.reproduce()
     else:
         doorbell.sweep("mlx5-pktgen-64", {{"pcie.mps": [128, 256]}}, set=long, cache="c")
 except KeyboardInterrupt:

@@ -3,11 +3,12 @@
 //! series, latencies), and a page shows all of it.
 
 use crate::output::{Folder, print};
+use crate::progress::{Interrupt, Progress};
 use crate::render::{self, Format};
 use crate::summary::{self, Sides};
-use crate::{DONE, Error, MISSED, args::Reproduce, failed, input, progress::Progress, report};
+use crate::{DONE, Error, MISSED, args::Reproduce, failed, input, report};
 use doorbell_lab::figures::{
-    self, Given, Options, PublishedFigures, SetError, Setting, Stage, Verdict,
+    self, Given, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
 };
 use doorbell_lab::key::{Key, Value, parse_setting};
 use doorbell_lab::system::{SYSTEMS, System};
@@ -19,11 +20,15 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
     let lines = Progress::lines(systems.iter().map(|s| s.name()), args.output.quiet);
+    let interrupt = match folder {
+        Some(_) => Interrupt::watched().map_err(Error::at("signals"))?,
+        None => Interrupt::ignored(),
+    };
     let names: Vec<String> = systems.iter().map(|s| s.name().to_owned()).collect();
     let found = figures::reproduce(&mut systems, &options, &mut |p| {
         let Some(line) = names.iter().position(|n| n == p.system).and_then(|at| lines.get(at))
         else {
-            return;
+            return true;
         };
         line.doing(p.to_string());
         match p.doing {
@@ -34,10 +39,14 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
             }
             Stage::Fit { .. } => {}
         }
+        !interrupt.came()
     });
-    let found = found.map_err(|e| input!("{e}"))?;
+    let found = found.map_err(|e| match e {
+        Refused::Stopped => Error::Interrupted("nothing was written"),
+        e => input!("{e}"),
+    })?;
     let sides = if folder.is_some() || args.output.format == Format::Table {
-        summaries(&systems, &lines, &options.set, folder.is_some())?
+        summaries(&systems, &lines, &options.set, folder.is_some(), &interrupt)?
     } else {
         systems.iter().map(|_| None).collect()
     };
@@ -87,6 +96,7 @@ fn summaries(
     lines: &[Progress],
     set: &[Setting],
     all: bool,
+    interrupt: &Interrupt,
 ) -> Result<Vec<Option<Sides>>, Error> {
     let headlines: Vec<_> = systems.iter().map(|s| (s.name(), s.headline())).collect();
     std::thread::scope(|threads| {
@@ -95,7 +105,7 @@ fn summaries(
             threads.spawn(move || {
                 let line: &Progress = line;
                 line.doing(what);
-                headline.map(|h| summary::run(h, set, all, line)).transpose()
+                headline.map(|h| summary::run(h, set, all, line, interrupt)).transpose()
             })
         };
         let runs: Vec<_> = headlines.iter().zip(lines).map(begin).collect();

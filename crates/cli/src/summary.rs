@@ -2,8 +2,9 @@
 //! that a page draws besides. Each run is that of `doorbell run`, with the switch and with every
 //! `--set` that the system has.
 
+use crate::progress::{Interrupt, Progress};
 use crate::render::{Document, NUMBER, amount, numbers};
-use crate::{Error, plan, progress::Progress, sweep::Shown};
+use crate::{Error, plan, sweep::Shown};
 use doorbell_lab::figures::{Headline, Setting};
 use doorbell_lab::{Plan, Scenario, Unwatched, bill::PARTS, result::RunResult};
 
@@ -38,11 +39,15 @@ pub(crate) fn run(
     sets: &[Setting],
     all: bool,
     progress: &Progress,
+    interrupt: &Interrupt,
 ) -> Result<Sides, Error> {
     let points = headline.curve.filter(|_| all).map_or(0, |c| c.values.len());
     let (mut done, runs) = (0, 2 * (1 + points + 2 * usize::from(all)));
     let mut both = |scenario: &str, more: &str| -> Result<[Ran; 2], Error> {
         let [off, on] = headline.sides().map(|side| {
+            if interrupt.came() {
+                return Err(Error::Interrupted("nothing was written"));
+            }
             progress.at(done, runs as u64);
             done += 1;
             ran(scenario, side, more, sets)

@@ -61,7 +61,7 @@ fn reproduce(
     doorbell_lab::figures::reproduce(
         &mut [Box::new(Part { whole, constants })],
         &options,
-        &mut |_| {},
+        &mut |_| true,
     )
     .expect("the sheet is sound")
 }

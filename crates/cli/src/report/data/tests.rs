@@ -43,7 +43,7 @@ impl PublishedFigures for Ferry {
 #[test]
 fn a_row_carries_its_source_and_what_moves_it() {
     let options = Options { sensitivity: true, ..Options::default() };
-    let report = figures::reproduce(&mut [Box::new(Ferry)], &options, &mut |_| {}).unwrap();
+    let report = figures::reproduce(&mut [Box::new(Ferry)], &options, &mut |_| true).unwrap();
     let all = of_reproduction(&report, &[None]);
     let row = &all["systems"][0]["rows"][0];
     let text = |name: &str| row[name].as_str().unwrap().to_owned();

@@ -73,7 +73,9 @@ impl fmt::Display for Progress<'_> {
 pub(super) struct Bench<'a> {
     pub(super) sheet: &'a FigureSet,
     system: &'a mut dyn PublishedFigures,
-    progress: &'a mut dyn FnMut(Progress<'_>),
+    progress: &'a mut dyn FnMut(Progress<'_>) -> bool,
+    /// Whoever hears of the progress wants no more.
+    pub(super) stopped: bool,
     done: BTreeMap<(usize, Vec<u64>), Result<f64, MeasureError>>,
 }
 
@@ -81,17 +83,20 @@ impl<'a> Bench<'a> {
     pub(super) fn new(
         sheet: &'a FigureSet,
         system: &'a mut dyn PublishedFigures,
-        progress: &'a mut dyn FnMut(Progress<'_>),
+        progress: &'a mut dyn FnMut(Progress<'_>) -> bool,
     ) -> Bench<'a> {
-        Bench { sheet, system, progress, done: BTreeMap::new() }
+        Bench { sheet, system, progress, stopped: false, done: BTreeMap::new() }
     }
 
     pub(super) fn tell(&mut self, doing: Stage<'_>) {
-        (self.progress)(Progress { system: &self.sheet.system, doing });
+        self.stopped |= !(self.progress)(Progress { system: &self.sheet.system, doing });
     }
 
     /// Returns the value of a row, measured or derived. It is always finite.
     pub(super) fn measure(&mut self, c: &Constants, row: usize) -> Result<f64, MeasureError> {
+        if self.stopped {
+            return Err(MeasureError::new("stopped"));
+        }
         let key = (row, c.fingerprint());
         if let Some(known) = self.done.get(&key) {
             return known.clone();

@@ -29,18 +29,21 @@ pub enum Refused {
     /// A `--set` that no system accepts: the user's fault.
     #[error(transparent)]
     Set(SetError),
+    /// `progress` ended it.
+    #[error("stopped")]
+    Stopped,
 }
 
 /// Measures and judges every row of every system, all systems in parallel. `progress` gets each
-/// step before it starts, in order for each system.
+/// step before it starts, in order for each system, and returns whether to go on.
 ///
 /// # Errors
-/// A sheet is inconsistent or a constant unknown; nothing has run then. Later failures (of a fit,
-/// of a measurement) are in the report.
+/// A sheet is inconsistent or a constant unknown; nothing has run then. Or `progress` ended it.
+/// Later failures (of a fit, of a measurement) are in the report.
 pub fn reproduce(
     systems: &mut [Box<dyn PublishedFigures>],
     options: &Options,
-    progress: &mut (dyn FnMut(Progress<'_>) + Send),
+    progress: &mut (dyn FnMut(Progress<'_>) -> bool + Send),
 ) -> Result<Report, Refused> {
     let sheets = systems.iter().map(|s| FigureSet::of(&**s)).collect::<Result<Vec<_>, _>>();
     let mut sheets = sheets.map_err(Refused::FigureSet)?;
@@ -69,7 +72,7 @@ pub fn reproduce(
     // Systems share nothing, so their results do not depend on each other.
     let heard = Mutex::new(progress);
     let tell = |p: Progress<'_>| (heard.lock().unwrap_or_else(PoisonError::into_inner))(p);
-    let systems = std::thread::scope(|threads| {
+    let systems: Option<Vec<SystemReport>> = std::thread::scope(|threads| {
         let runs = sheets
             .iter()
             .zip(systems)
@@ -79,15 +82,16 @@ pub fn reproduce(
             .map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    Ok(Report { systems })
+    systems.map(|systems| Report { systems }).ok_or(Refused::Stopped)
 }
 
+/// Returns the report of a system, or nothing if `progress` ended it.
 fn run(
     sheet: &FigureSet,
     system: &mut dyn PublishedFigures,
     options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> SystemReport {
+    progress: &mut dyn FnMut(Progress<'_>) -> bool,
+) -> Option<SystemReport> {
     let mut bench = Bench::new(sheet, system, progress);
     let mut constants = sheet.constants.clone();
     let fits = fit::solve(&mut bench, &mut constants);
@@ -109,7 +113,7 @@ fn run(
     });
     let rows: Vec<Outcome> = rows.collect();
     let combinations = combinations::count(&mut bench, &constants, &rows);
-    SystemReport {
+    (!bench.stopped).then(|| SystemReport {
         name: sheet.system.clone(),
         about: sheet.about.clone(),
         swapped: sheet.swapped,
@@ -119,7 +123,7 @@ fn run(
         combinations,
         fits,
         sensitivity,
-    }
+    })
 }
 
 /// Describes the result of a fit, and a residual that a simulation's steps left.

@@ -45,7 +45,7 @@ use doorbell_bus::RulesError;
 ///     }
 /// }
 ///
-/// let report = reproduce(&mut [Box::new(Ferry)], &Options::default(), &mut |_| {})?;
+/// let report = reproduce(&mut [Box::new(Ferry)], &Options::default(), &mut |_| true)?;
 /// assert_eq!(report.systems[0].rows[1].measured, Ok(80.0));
 /// assert_eq!(report.verdict(), Verdict::AllHold);
 /// # Ok::<(), Refused>(())

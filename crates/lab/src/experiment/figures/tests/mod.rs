@@ -10,6 +10,7 @@ mod sensitivity;
 mod toy;
 
 use super::*;
+use std::collections::BTreeSet;
 use toy::{queue, run, run_with};
 
 /// The rows as other programs get them.
@@ -257,7 +258,11 @@ fn progress_names_every_stage() {
     let mut heard = Vec::new();
     let mut systems: [Box<dyn PublishedFigures>; 1] = [Box::new(queue())];
     let options = Options { sensitivity: true, ..Options::default() };
-    reproduce(&mut systems, &options, &mut |p| heard.push(p.to_string())).unwrap();
+    let mut hear = |p: Progress<'_>| {
+        heard.push(p.to_string());
+        true
+    };
+    reproduce(&mut systems, &options, &mut hear).unwrap();
     for line in [
         "queue: fitting call.time, evaluation 1",
         "queue: measuring queue.rate_off (1 of 7)",
@@ -265,4 +270,20 @@ fn progress_names_every_stage() {
     ] {
         assert!(heard.iter().any(|h| h == line), "{heard:#?}");
     }
+}
+
+#[test]
+fn who_hears_of_the_progress_can_end_it() {
+    let system = queue();
+    let asked = system.asked.clone();
+    let mut rows = 0;
+    let mut third = |p: Progress<'_>| {
+        rows += u32::from(matches!(p.doing, Stage::Row { .. }));
+        rows < 3
+    };
+    let ended = reproduce(&mut [Box::new(system)], &Options::default(), &mut third);
+    assert_eq!(ended.unwrap_err(), Refused::Stopped);
+    // The first two rows were measured, and those that were fitted.
+    let asked: BTreeSet<String> = asked.lock().unwrap().iter().map(|(f, _)| f.clone()).collect();
+    assert!(asked.len() <= 3, "{asked:?}");
 }

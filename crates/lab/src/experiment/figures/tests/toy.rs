@@ -166,7 +166,7 @@ pub(super) fn run_with(system: Toy, options: &Options) -> Report {
 }
 
 pub(super) fn refuse(system: Toy, options: &Options) -> Result<Report, Refused> {
-    reproduce(&mut [Box::new(system)], options, &mut |_| {})
+    reproduce(&mut [Box::new(system)], options, &mut |_| true)
 }
 
 impl Row {
