@@ -279,7 +279,7 @@ impl<'t> Reader<'t> {
             (None, Some(Source::Fit { range, .. })) => *range,
             (None, _) => (min, max),
         };
-        Ok(Unknown { key, start: start.clamp(range.0, range.1), range })
+        Ok(Unknown { key, start: *start, range })
     }
 
     fn range(

@@ -10,7 +10,7 @@
 //! all constants together, and errors of predictions for all check rows.
 
 use super::least_squares::{Derivatives, Parameter, Scaled, Search, Solution, Target};
-use super::measurements::{BEYOND, Measurements, Role};
+use super::measurements::{BEYOND, Measurements, Role, Unknown};
 use super::runs::{Runs, Unmeasured};
 use super::student::half_width;
 use super::svd::{Direction, norm};
@@ -131,8 +131,10 @@ pub struct Fit {
 pub fn fit(of: &Measurements, runs: &mut Runs<'_>) -> Result<Fit, FitError> {
     let told = of.rows.iter().any(|r| r.spread.is_some());
     let targets = targets(of);
+    // The profile's value may be outside of the range of a file.
+    let start = |u: &Unknown| u.start.clamp(u.range.0, u.range.1);
     let parameters: Vec<Parameter> =
-        of.unknowns.iter().map(|u| Parameter { start: u.start, range: u.range }).collect();
+        of.unknowns.iter().map(|u| Parameter { start: start(u), range: u.range }).collect();
     let solution = solve(&parameters, &targets, if told { BEYOND } else { FAR }, runs)?;
     let mut search = Search::new(&parameters, &targets);
     search.tune(runs, &solution.at)?;

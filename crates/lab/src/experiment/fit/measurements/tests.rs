@@ -55,6 +55,10 @@ fn a_row_that_sets_a_constant_does_not_follow_it() {
 fn ranges_are_in_a_unit_of_the_key() {
     let range = "range = [10, 90]\nunit = \"cycles\"\n";
     assert_eq!(parsed(&format!("{HEAD}{CONSTANT}{range}{ROW}")).unknowns[0].range, (10.0, 90.0));
+    // The profile's value stays what it is.
+    let beside = range.replace("90", "50");
+    let m = parsed(&format!("{HEAD}{CONSTANT}{beside}{ROW}"));
+    assert_eq!((m.unknowns[0].start, m.unknowns[0].range), (86.9, (10.0, 50.0)));
     // That of a fitted constant in the profile.
     let share = CONSTANT.replace("cpu.stack", "pcie.usable_share");
     let text = format!("{HEAD}{share}{ROW}").replace("gen3", "gen2");
