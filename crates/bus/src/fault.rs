@@ -3,7 +3,8 @@
 //! They occur in the [`Platform`](crate::Platform), so that each means the same on every bus: an
 //! interrupt is lost, a completion is late or reports a failure, an access to memory fails. A line
 //! whose rise was lost is seen when the device next completes something or drives it again. A late
-//! write delays everything posted behind it, and on PCI the answer to a register read.
+//! write delays everything posted behind it, and on PCI and PCI Express the answers to register
+//! reads.
 //!
 //! Each kind counts its own occasions: the nth, each nth, or one in n, drawn from a seed.
 
@@ -75,8 +76,6 @@ pub struct Faults {
     pub struck: FaultCounts,
     /// The delay of the next write.
     late: Span,
-    /// The arrival of the last late write.
-    stuck: Time,
     /// Lines whose rise was not seen.
     missed: Vec<u16>,
     /// Memory where no access fails.
@@ -167,18 +166,7 @@ impl Faults {
     /// Returns the arrival of a write that would have arrived at `arrival`.
     #[cold]
     pub(crate) fn delay(&mut self, arrival: Time) -> Time {
-        let late = core::mem::take(&mut self.late);
-        if late == Span::ZERO {
-            return arrival;
-        }
-        // One that is less late waits for the other.
-        self.stuck = self.stuck.max(arrival + late);
-        self.stuck
-    }
-
-    /// Returns the time until which accesses that may not pass a posted write wait.
-    pub(crate) fn stuck_until(&self) -> Time {
-        self.stuck
+        arrival + core::mem::take(&mut self.late)
     }
 
     /// Counts an access to memory, and fails it if a fault is due.

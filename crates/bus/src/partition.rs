@@ -339,7 +339,7 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let arrival = self.moved(at, from.len());
         let place = self.platform.check_dma_write(to, from.len())?;
-        let posted = self.platform.post_write(arrival, place, from);
+        let posted = self.platform.post_write(at, arrival, place, from);
         self.copied((at, arrival), to, from, Direction::FromDevice);
         Ok(posted)
     }
@@ -348,7 +348,7 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
             return self.write(at, to, from);
         }
         let place = self.platform.check_dma_write(to, from.len())?;
-        Ok(self.platform.post_buffer(self.moved(at, from.len()), place, from))
+        Ok(self.platform.post_buffer(at, self.moved(at, from.len()), place, from))
     }
     /// Posts the parts as one write that arrives with the last, unless each is to be seen.
     fn write_parts(
@@ -367,7 +367,7 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
             self.joined[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
             arrival = self.platform.in_order(self.moved(arrival, bytes.len()));
         }
-        Ok(self.platform.post_buffer(arrival, place, &mut self.joined))
+        Ok(self.platform.post_buffer(at, arrival, place, &mut self.joined))
     }
     fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)
@@ -375,7 +375,7 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
     port_of_platform!();
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
-        self.platform.post_message(at, vector);
+        self.platform.post_message(at, at, vector);
     }
 }
 

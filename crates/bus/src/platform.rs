@@ -163,6 +163,8 @@ pub struct Strays {
 /// A write, or a message.
 #[derive(Debug)]
 struct Posted {
+    /// The time at which the device made it.
+    issued: Time,
     arrival: Time,
     to: Iova,
     /// Those of a message are none.
@@ -379,25 +381,31 @@ impl Platform {
         self.in_flight.back().map_or(arrival, |p| p.arrival.max(arrival))
     }
 
-    /// Posts a write of the device to where it may write. It arrives at `arrival`, or after
-    /// everything posted before it. Returns the time of arrival.
+    /// Posts a write that the device made at `at` to where it may write. It arrives at `arrival`,
+    /// or after everything posted before it. Returns the time of arrival.
     ///
     /// # Panics
     /// Panics if a page that the write needs has no translation: the write was not checked.
     #[inline(always)]
-    pub fn post_write(&mut self, arrival: Time, to: Admitted, from: &[u8]) -> Time {
+    pub fn post_write(&mut self, at: Time, arrival: Time, to: Admitted, from: &[u8]) -> Time {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(from);
-        self.post(arrival, to, bytes)
+        self.post((at, arrival), to, bytes)
     }
 
     /// Posts a write as [`Platform::post_write`]. Keeps the buffer and leaves another with any
     /// bytes.
     #[inline]
-    pub(crate) fn post_buffer(&mut self, arrival: Time, to: Admitted, from: &mut Vec<u8>) -> Time {
+    pub(crate) fn post_buffer(
+        &mut self,
+        at: Time,
+        arrival: Time,
+        to: Admitted,
+        from: &mut Vec<u8>,
+    ) -> Time {
         let other = self.spare.pop().unwrap_or_default();
-        self.post(arrival, to, std::mem::replace(from, other))
+        self.post((at, arrival), to, std::mem::replace(from, other))
     }
 
     /// Returns the place of a write that may be posted in place of several to parts of it:
@@ -408,28 +416,28 @@ impl Platform {
     }
 
     #[inline(always)]
-    fn post(&mut self, arrival: Time, to: Admitted, bytes: Vec<u8>) -> Time {
+    fn post(&mut self, (at, arrival): (Time, Time), to: Admitted, bytes: Vec<u8>) -> Time {
         let arrival = match &mut self.faults {
             None => arrival,
             Some(f) => f.delay(arrival),
         };
         let arrival = self.in_order(arrival);
         match to.physical {
-            Some(to) => self.post_piece(arrival, to, bytes),
-            None => self.post_by_run(arrival, to.at, bytes),
+            Some(to) => self.post_piece((at, arrival), to, bytes),
+            None => self.post_by_run((at, arrival), to.at, bytes),
         }
         arrival
     }
 
     #[inline(always)]
-    fn post_piece(&mut self, arrival: Time, to: Iova, bytes: Vec<u8>) {
+    fn post_piece(&mut self, (issued, arrival): (Time, Time), to: Iova, bytes: Vec<u8>) {
         self.memory.post(to, bytes.len());
-        self.launch(Posted { arrival, to, bytes, message: None });
+        self.launch(Posted { issued, arrival, to, bytes, message: None });
     }
 
     #[cold]
     #[inline(never)]
-    fn post_by_run(&mut self, arrival: Time, to: Iova, bytes: Vec<u8>) {
+    fn post_by_run(&mut self, times: (Time, Time), to: Iova, bytes: Vec<u8>) {
         let mut done = 0;
         while done < bytes.len() {
             let (at, left) = (to + done as u64, bytes.len() - done);
@@ -438,15 +446,15 @@ impl Platform {
             };
             // The pages of a buffer follow each other. Only those of several do not.
             if run == bytes.len() {
-                return self.post_piece(arrival, place, bytes);
+                return self.post_piece(times, place, bytes);
             }
-            self.post_piece(arrival, place, bytes[done..done + run].to_vec());
+            self.post_piece(times, place, bytes[done..done + run].to_vec());
             done += run;
         }
     }
 
-    /// Posts a message-signalled interrupt.
-    pub fn post_message(&mut self, arrival: Time, vector: u16) {
+    /// Posts a message-signalled interrupt that the device raised at `at`.
+    pub fn post_message(&mut self, at: Time, arrival: Time, vector: u16) {
         self.ledger.messages += 1;
         if let Some(f) = &mut self.faults
             && f.loses_message()
@@ -455,7 +463,7 @@ impl Platform {
         }
         let arrival = self.in_order(arrival);
         let (to, bytes, message) = (Iova(0), Vec::new(), Some(vector));
-        self.launch(Posted { arrival, to, bytes, message });
+        self.launch(Posted { issued: at, arrival, to, bytes, message });
     }
 
     #[inline(always)]
@@ -474,7 +482,7 @@ impl Platform {
     }
 
     fn deliver_arrived(&mut self, until: Time) {
-        while let Some(Posted { arrival, to, bytes, message }) =
+        while let Some(Posted { arrival, to, bytes, message, .. }) =
             self.in_flight.pop_front_if(|p| p.arrival <= until)
         {
             let Some(v) = message else {
@@ -489,6 +497,14 @@ impl Platform {
             }
         }
         self.next_arrival = self.in_flight.front().map_or(Time::NEVER, |p| p.arrival);
+    }
+
+    /// Returns when something that the device sent at `issued`, and that would arrive at `at`, does
+    /// if it may not pass the writes and messages posted by then.
+    #[inline]
+    pub(crate) fn behind_posted(&self, issued: Time, at: Time) -> Time {
+        // They arrive in order, so the last of them decides.
+        self.in_flight.iter().rfind(|p| p.issued <= issued).map_or(at, |p| at.max(p.arrival))
     }
 
     /// Reads memory for the device. Its own writes are there: a read pushes the
@@ -714,15 +730,6 @@ impl Platform {
         }
         spoiled
     }
-
-    /// Returns the arrival of an answer that may not pass posted writes and would arrive at `at`.
-    #[inline(always)]
-    pub(crate) fn answer_behind_posted(&self, at: Time) -> Time {
-        match &self.faults {
-            None => at,
-            Some(f) => at.max(f.stuck_until()),
-        }
-    }
 }
 
 /// Recording of a trace.
@@ -777,7 +784,7 @@ impl Platform {
         to: Admitted,
         from: &[u8],
     ) -> Time {
-        let arrival = self.post_write(arrival, to, from);
+        let arrival = self.post_write(at, arrival, to, from);
         self.note_transfer(at, arrival, to.at, from, Direction::FromDevice);
         arrival
     }

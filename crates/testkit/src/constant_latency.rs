@@ -26,7 +26,7 @@ impl<S: FrameSink> Port for ConstantLatencyBus<S> {
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let place = self.platform.check_dma_write(to, from.len())?;
-        Ok(self.platform.post_write(at + self.link, place, from))
+        Ok(self.platform.post_write(at, at + self.link, place, from))
     }
     fn begin_completion(&mut self, at: Time) -> bool {
         self.platform.begin_completion(at)
@@ -36,7 +36,7 @@ impl<S: FrameSink> Port for ConstantLatencyBus<S> {
         self.platform.set_irq_line(at, n, high);
     }
     fn raise_msi(&mut self, at: Time, vector: u16) {
-        self.platform.post_message(at + self.link, vector);
+        self.platform.post_message(at, at + self.link, vector);
     }
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.platform.count_frame(at, frame);

@@ -232,14 +232,14 @@ impl<S: FrameSink> Port for Axi<S> {
         }
         let place = self.platform.check_dma_write(to, from.len())?;
         let arrival = self.send_write(at, to, from.len() as u32);
-        Ok(self.platform.post_buffer(arrival, place, from))
+        Ok(self.platform.post_buffer(at, arrival, place, from))
     }
 
     port_of_platform!();
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
         let arrival = self.send_write(at, MESSAGE_ADDRESS, 4);
-        self.platform.post_message(arrival, vector);
+        self.platform.post_message(at, arrival, vector);
     }
 }
 

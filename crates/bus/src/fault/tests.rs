@@ -4,7 +4,7 @@ use doorbell_hal::{Alignment, Direction};
 
 fn post(p: &mut Platform, arrival: Time, to: Iova, from: &[u8]) -> Time {
     let place = p.check_dma_write(to, from.len()).unwrap();
-    p.post_write(arrival, place, from)
+    p.post_write(Time::ZERO, arrival, place, from)
 }
 
 fn t(ns: u64) -> Time {
@@ -27,7 +27,7 @@ fn the_second_message_is_lost_and_the_third_arrives() {
     let (mut p, _) = platform(&[(Kind::LostInterrupt, When::Nth(2))], 0);
     let seen: Vec<bool> = (1..4)
         .map(|i| {
-            p.post_message(t(i), 3);
+            p.post_message(Time::ZERO, t(i), 3);
             p.deliver(t(i));
             p.take_message(3).is_some()
         })
@@ -61,12 +61,12 @@ fn a_late_completion_keeps_what_is_behind_it() {
     let (mut p, at) = platform(&[(Kind::LateCompletion(Span::from_us(1)), When::Nth(1))], 0);
     p.begin_completion(t(0));
     assert_eq!(post(&mut p, t(100), at, &[1]), t(1100));
-    p.post_message(t(200), 0);
+    p.post_message(Time::ZERO, t(200), 0);
     p.begin_completion(t(300));
     assert_eq!(post(&mut p, t(300), at, &[2]), t(1100));
     p.deliver(t(1099));
     assert_eq!(p.take_message(0), None);
-    assert_eq!((p.struck().late, p.answer_behind_posted(t(400))), (1, t(1100)));
+    assert_eq!((p.struck().late, p.behind_posted(Time::ZERO, t(400))), (1, t(1100)));
 }
 
 #[test]

@@ -37,8 +37,6 @@ pub struct Pci<S = Capture> {
     reads: OutstandingRequests,
     /// The time at which the bridge has fetched the last byte of the split reads before.
     fetched: Time,
-    /// The arrival of the last write in memory.
-    posted: Time,
     /// The time from the device's decode of a register read until the bus is free again.
     answering: Span,
     /// The plans of the last conventional reads and of the last writes, by length: transfers of
@@ -163,7 +161,6 @@ impl Pci {
             line: Reservations::new(),
             reads: OutstandingRequests::new(outstanding),
             fetched: Time::ZERO,
-            posted: Time::ZERO,
             // Data and idle come after the wait.
             answering: rules.period() * (2 + rules.clocks_in(latencies.register)),
             plans: Default::default(),
@@ -285,8 +282,7 @@ impl<S: FrameSink> Port for Pci<S> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let place = self.platform.check_dma_write(to, from.len())?;
         let taken = self.transfer(Operation::Write, at, to.0, from.len());
-        self.posted = self.posted.max(taken + self.latencies.memory);
-        Ok(self.platform.post_write_since(at, self.posted, place, from))
+        Ok(self.platform.post_write_since(at, taken + self.latencies.memory, place, from))
     }
 
     port_of_platform!();
@@ -295,8 +291,7 @@ impl<S: FrameSink> Port for Pci<S> {
         let t = Transaction { addr: MESSAGE_ADDRESS.0, command: self.write_command(), bytes: 4 };
         self.platform.ledger.count_commands(t.command, 1);
         let taken = self.book(at, self.rules.clocks(&t), &t, t.command.name());
-        self.posted = self.posted.max(taken + self.latencies.memory);
-        self.platform.post_message(self.posted, vector);
+        self.platform.post_message(at, taken + self.latencies.memory, vector);
     }
 }
 
@@ -325,20 +320,8 @@ impl<S: FrameSink> Bus for Pci<S> {
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Pci<T> {
         let Pci { platform, rules, latencies, bar, line, reads, .. } = self;
-        let Pci { fetched, posted, answering, plans, .. } = self;
-        Pci {
-            platform,
-            sink,
-            rules,
-            latencies,
-            bar,
-            line,
-            reads,
-            fetched,
-            posted,
-            answering,
-            plans,
-        }
+        let Pci { fetched, answering, plans, .. } = self;
+        Pci { platform, sink, rules, latencies, bar, line, reads, fetched, answering, plans }
     }
 
     bus_of_platform!();
@@ -358,7 +341,7 @@ impl<S: FrameSink> Bus for Pci<S> {
 
     fn register_answer(&mut self, at: Time, _size: u8) -> Time {
         let free = at + self.answering;
-        self.platform.answer_behind_posted((free + self.latencies.cpu).max(self.posted))
+        self.platform.behind_posted(at, free + self.latencies.cpu)
     }
 
     fn retire_before(&mut self, floor: Time) {

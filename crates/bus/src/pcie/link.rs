@@ -7,6 +7,8 @@
 //! A DLLP is small and waits for nothing: its bytes are booked in front of the
 //! next TLP of its direction, so that totals are exact and a lone
 //! acknowledgement moves nothing else.
+//!
+//! The answer to a register read does not pass posted writes and messages.
 
 use super::{ByteClock, ByteTime, DllpState, LinkDirection, Rules, Tlps};
 use crate::machine::{bus_of_platform, port_of_platform};
@@ -153,7 +155,7 @@ impl<S: FrameSink> Port for Pcie<S> {
 
     fn raise_msi(&mut self, at: Time, vector: u16) {
         let arrival = self.send(at, self.rules.device_write(MESSAGE_ADDRESS, 4));
-        self.platform.post_message(arrival, vector);
+        self.platform.post_message(at, arrival, vector);
     }
 }
 
@@ -180,7 +182,7 @@ impl<S: FrameSink> Bus for Pcie<S> {
     fn register_answer(&mut self, at: Time, size: u8) -> Time {
         let [_, data] = self.rules.cpu_read(self.bar, size);
         let arrival = self.send(at, data);
-        self.platform.answer_behind_posted(arrival)
+        self.platform.behind_posted(at, arrival)
     }
 
     fn retire_before(&mut self, floor: Time) {
@@ -188,3 +190,6 @@ impl<S: FrameSink> Bus for Pcie<S> {
         self.down.line.retire_before(floor);
     }
 }
+
+#[cfg(test)]
+mod tests;

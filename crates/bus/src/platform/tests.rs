@@ -12,7 +12,7 @@ fn platform() -> (Platform, Iova) {
 
 fn post(p: &mut Platform, arrival: Time, to: Iova, from: &[u8]) -> Time {
     let place = p.check_dma_write(to, from.len()).unwrap();
-    p.post_write(arrival, place, from)
+    p.post_write(Time::ZERO, arrival, place, from)
 }
 
 fn t(ns: u64) -> Time {
@@ -33,7 +33,7 @@ fn a_write_is_not_seen_before_it_arrives() {
 fn a_message_does_not_overtake_the_write_before_it() {
     let (mut p, at) = platform();
     post(&mut p, t(100), at, &[7; 4]);
-    p.post_message(t(50), 3);
+    p.post_message(Time::ZERO, t(50), 3);
     p.deliver(t(99));
     assert_eq!(p.take_message(3), None);
     p.deliver(t(100));
@@ -58,4 +58,16 @@ fn a_device_reads_what_it_wrote() {
     let mut into = [0; 2];
     p.fetch(at + 2, &mut into).unwrap();
     assert_eq!(into, [7; 2]);
+}
+
+#[test]
+fn only_earlier_writes_hold_a_request_back() {
+    let (mut p, at) = platform();
+    for (issued, arrival) in [(10, 100), (50, 200)] {
+        let place = p.check_dma_write(at, 4).unwrap();
+        p.post_write(t(issued), t(arrival), place, &[7; 4]);
+    }
+    let behind = |issued, arrival| p.behind_posted(t(issued), t(arrival));
+    assert_eq!([behind(9, 30), behind(10, 30), behind(49, 150)], [t(30), t(100), t(150)]);
+    assert_eq!(behind(50, 150), t(200));
 }
