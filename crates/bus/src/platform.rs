@@ -174,11 +174,15 @@ struct Posted {
 }
 
 impl Posted {
-    /// Returns true if it is a write to one of `len` bytes at `at`.
-    #[inline(always)]
-    fn touches(&self, at: Iova, len: usize) -> bool {
-        self.to.0 < at.0.wrapping_add(len as u64)
-            && at.0 < self.to.0.wrapping_add(self.bytes.len() as u64)
+    /// Copies what it writes of the bytes at `at` to `into`.
+    fn forward(&self, at: Iova, into: &mut [u8]) {
+        let end = |start: u64, len: usize| start.wrapping_add(len as u64);
+        let from = self.to.0.max(at.0);
+        let until = end(self.to.0, self.bytes.len()).min(end(at.0, into.len()));
+        if from < until {
+            let part = |start: u64| (from - start) as usize..(until - start) as usize;
+            into[part(at.0)].copy_from_slice(&self.bytes[part(self.to.0)]);
+        }
     }
 }
 
@@ -507,8 +511,8 @@ impl Platform {
         self.in_flight.iter().rfind(|p| p.issued <= issued).map_or(at, |p| at.max(p.arrival))
     }
 
-    /// Reads memory for the device. Its own writes are there: a read pushes the
-    /// writes before it. A fault is counted.
+    /// Reads memory for the device. Bytes of its own writes in flight are as it wrote them. A fault
+    /// is counted.
     #[inline(always)]
     pub fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
         let read =
@@ -524,10 +528,10 @@ impl Platform {
         fetched.inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
     }
 
-    /// Reads memory by `read`, after the writes in flight to the same bytes.
+    /// Reads memory by `read`, as it is after the writes in flight. They arrive no earlier for that.
     #[inline(always)]
     fn read_by(
-        &mut self,
+        &self,
         read: impl Fn(&Memory, Iova, &mut [u8]) -> Result<(), DmaFault>,
         from: Iova,
         into: &mut [u8],
@@ -535,32 +539,24 @@ impl Platform {
         let Some(place) = self.in_one_page(from, into.len(), Direction::ToDevice)? else {
             return self.read_by_run(read, from, into);
         };
-        if self.overlaps(place, into.len()) {
-            self.deliver(self.in_order(Time::ZERO));
-        }
-        read(&self.memory, place, into).map_err(seen_at(from, place))
+        read(&self.memory, place, into).map_err(seen_at(from, place))?;
+        self.forward(place, into);
+        Ok(())
     }
 
     #[cold]
     #[inline(never)]
     fn read_by_run(
-        &mut self,
+        &self,
         read: impl Fn(&Memory, Iova, &mut [u8]) -> Result<(), DmaFault>,
         from: Iova,
         into: &mut [u8],
     ) -> Result<(), DmaFault> {
-        if !self.in_flight.is_empty() {
-            let (mut own, len) = (false, into.len());
-            self.mapping.runs(from, (len, len), Direction::ToDevice, |at, range| {
-                own |= self.overlaps(at, range.len());
-                Ok(())
-            })?;
-            if own {
-                self.deliver(self.in_order(Time::ZERO));
-            }
-        }
         self.mapping.runs(from, (into.len(), COPY), Direction::ToDevice, |at, range| {
-            read(&self.memory, at, &mut into[range])
+            let part = &mut into[range];
+            read(&self.memory, at, part)?;
+            self.forward(at, part);
+            Ok(())
         })
     }
 
@@ -577,31 +573,28 @@ impl Platform {
         })
     }
 
-    /// Returns true if a write in flight touches these bytes.
+    /// Copies what writes in flight will have written of the bytes at `at` to `into`.
     #[inline(always)]
-    fn overlaps(&self, at: Iova, len: usize) -> bool {
-        !self.in_flight.is_empty()
-            && self.memory.may_be_posted(at, len)
-            && self.overlaps_exactly(at, len)
+    fn forward(&self, at: Iova, into: &mut [u8]) {
+        if !self.in_flight.is_empty() && self.memory.may_be_posted(at, into.len()) {
+            self.forward_posted(at, into);
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn overlaps_exactly(&self, at: Iova, len: usize) -> bool {
+    fn forward_posted(&self, at: Iova, into: &mut [u8]) {
         // Newest first, until all writes to the lines of these bytes were seen: a device reads
         // beside what it has just written, and much may be in flight before that.
-        let mut unseen = self.memory.posted_to_lines(at, len);
-        for p in self.in_flight.iter().rev() {
-            if p.touches(at, len) {
-                return true;
-            }
-            let common = self.memory.lines_in_common((at, len), (p.to, p.bytes.len()));
+        let mut unseen = self.memory.posted_to_lines(at, into.len());
+        let mut first = self.in_flight.len();
+        while unseen > 0 && first > 0 {
+            first -= 1;
+            let p = &self.in_flight[first];
+            let common = self.memory.lines_in_common((at, into.len()), (p.to, p.bytes.len()));
             unseen = unseen.saturating_sub(common);
-            if unseen == 0 {
-                break;
-            }
         }
-        false
+        self.in_flight.range(first..).for_each(|p| p.forward(at, into));
     }
 
     // ---- interrupts ----

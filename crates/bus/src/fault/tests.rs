@@ -89,3 +89,14 @@ fn the_seed_decides_and_the_share_is_as_asked() {
     let n = all.iter().filter(|f| **f).count();
     assert!((900..1100).contains(&n), "{n}");
 }
+
+#[test]
+fn a_read_does_not_hasten_a_late_completion() {
+    let (mut p, at) = platform(&[(Kind::LateCompletion(Span::from_us(1)), When::Nth(1))], 0);
+    p.begin_completion(t(0));
+    post(&mut p, t(100), at, &[1]);
+    let mut into = [0];
+    p.fetch(at, &mut into).unwrap();
+    p.deliver(t(1099));
+    assert_eq!((into, p.memory.peek(at.0, 1)), ([1], &[0][..]));
+}

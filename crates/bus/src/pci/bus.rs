@@ -3,8 +3,8 @@
 //! Reads, writes, split completions and register accesses share one line of reservations, half
 //! duplex, one transaction at a time, in whole bus clocks. docs/buses.md says where the platform's
 //! own prices are spent. A write is over for the device when the bridge has taken it, and arrives
-//! in memory later. A register read pushes the device's writes before it. INTx lines are wires
-//! beside the bus.
+//! in memory later. Neither the answer to a register read nor a read of the device passes it. INTx
+//! lines are wires beside the bus.
 
 use super::{Command, Operation, Protocol, Rules, Settings, Transaction};
 use crate::machine::{bus_of_platform, port_of_platform};
@@ -274,6 +274,7 @@ impl<S: FrameSink> Port for Pci<S> {
                 .reads(from.0, into.len() as u32)
                 .fold(at, |done, t| self.split_read(at, t).max(done)),
         };
+        let done = self.platform.behind_posted(at, done);
         self.platform.ledger.pci_read_bytes += into.len() as u64;
         self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)

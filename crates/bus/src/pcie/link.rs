@@ -8,7 +8,8 @@
 //! next TLP of its direction, so that totals are exact and a lone
 //! acknowledgement moves nothing else.
 //!
-//! The answer to a register read does not pass posted writes and messages.
+//! Neither a read request of the device nor the answer to a register read passes
+//! its posted writes and messages.
 
 use super::{ByteClock, ByteTime, DllpState, LinkDirection, Rules, Tlps};
 use crate::machine::{bus_of_platform, port_of_platform};
@@ -140,6 +141,7 @@ impl<S: FrameSink> Port for Pcie<S> {
         self.platform.fetch(from, into)?;
         let [request, data] = self.rules.device_read(from.0, into.len() as u32);
         let asked = self.send(at, request);
+        let asked = self.platform.behind_posted(at, asked);
         let answered = self.send(asked + self.latencies.memory, data);
         self.platform.note_transfer(at, answered, from, into, Direction::ToDevice);
         Ok(answered)

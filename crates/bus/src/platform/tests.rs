@@ -61,6 +61,32 @@ fn a_device_reads_what_it_wrote() {
 }
 
 #[test]
+fn a_read_brings_no_write_forward() {
+    let (mut p, at) = platform();
+    post(&mut p, t(100), at, &[7; 4]);
+    post(&mut p, t(100), at + 64, &[8; 4]);
+    p.post_message(Time::ZERO, t(100), 3);
+    p.fetch(at, &mut [0; 4]).unwrap();
+    p.deliver(t(99));
+    assert_eq!((p.memory.peek(at.0, 68), p.message_pending(3)), (&[0; 68][..], None));
+    p.deliver(t(100));
+    assert_eq!(p.memory.peek(at.0, 4), [7; 4]);
+}
+
+#[test]
+fn a_device_reads_its_newest_bytes() {
+    let (mut p, at) = platform();
+    post(&mut p, t(10), at, &[1; 8]);
+    p.deliver(t(10));
+    for (offset, bytes) in [(2, [2; 4]), (0, [3; 4]), (6, [4; 4])] {
+        post(&mut p, t(100), at + offset, &bytes);
+    }
+    let mut into = [0; 8];
+    p.fetch(at + 1, &mut into).unwrap();
+    assert_eq!(into, [3, 3, 3, 2, 2, 4, 4, 4]);
+}
+
+#[test]
 fn only_earlier_writes_hold_a_request_back() {
     let (mut p, at) = platform();
     for (issued, arrival) in [(10, 100), (50, 200)] {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ProtectionGranularity;
+use crate::fault::{Faults, Kind, Rule, When};
 use crate::pcie::Settings;
 use doorbell_hal::Alignment;
 
@@ -44,4 +45,22 @@ fn a_message_holds_an_answer_back() {
     let answered = p.register_answer(t(110), 4);
     p.platform_mut().deliver(answered);
     assert!(p.platform().message_pending(3).is_some());
+}
+
+#[test]
+fn a_read_waits_for_a_late_write() {
+    let (mut p, at) = link();
+    let rule = Rule { kind: Kind::LateCompletion(Span::from_us(5)), when: When::Nth(1) };
+    p.platform_mut().inject(Faults::new(vec![rule], 0));
+    let before = p.read(t(0), at + 4096, &mut [0; 64]).unwrap();
+    assert!(before < t(1000));
+    p.begin_completion(t(1000));
+    let arrival = p.write(t(1000), at, &[7; 64]).unwrap();
+    assert!(arrival > t(6000));
+    for place in [at, at + 4096] {
+        let read = p.read(t(1000), place, &mut [0; 64]).unwrap();
+        assert!(read > arrival + LATENCIES.memory);
+    }
+    p.platform_mut().deliver(Time::from_ps(arrival.ps() - 1));
+    assert_eq!(p.platform().memory.peek(at.0, 64), [0; 64]);
 }
