@@ -156,7 +156,6 @@ impl Faults {
             self.strikes(n, |k| matches!(k, Kind::LateCompletion(_)))
         {
             self.late = by;
-            self.struck.late += 1;
         }
         let spoiled = self.strikes(n, |k| k == Kind::PoisonedCompletion).is_some();
         self.struck.poisoned += u64::from(spoiled);
@@ -166,7 +165,14 @@ impl Faults {
     /// Returns the arrival of a write that would have arrived at `arrival`.
     #[cold]
     pub(crate) fn delay(&mut self, arrival: Time) -> Time {
-        arrival + core::mem::take(&mut self.late)
+        let late = core::mem::take(&mut self.late);
+        self.struck.late += u64::from(late > Span::ZERO);
+        arrival + late
+    }
+
+    /// Ends a completion whose write was refused: the next write is another one.
+    pub(crate) fn withdraw_completion(&mut self) {
+        self.late = Span::ZERO;
     }
 
     /// Counts an access to memory, and fails it if a fault is due.
@@ -180,8 +186,6 @@ impl Faults {
             return Ok(());
         }
         self.struck.dma += 1;
-        // If it was to carry a completion, nothing comes.
-        self.late = Span::ZERO;
         Err(DmaFault { at, kind: DmaFaultKind::Injected })
     }
 }

@@ -350,6 +350,9 @@ impl Platform {
     #[cold]
     #[inline(never)]
     fn refuse(&mut self, at: Iova, len: usize, dir: Direction, fault: DmaFault) {
+        if let (Some(f), Direction::FromDevice) = (&mut self.faults, dir) {
+            f.withdraw_completion();
+        }
         self.ledger.dma_faults += 1;
         self.refused = Some(Refused { at, len, dir, fault });
     }

@@ -91,6 +91,25 @@ fn the_seed_decides_and_the_share_is_as_asked() {
 }
 
 #[test]
+fn a_refused_completion_makes_no_other_write_late() {
+    let late = (Kind::LateCompletion(Span::from_us(1)), When::Every(1));
+    let (mut p, at) = platform(&[late], 0);
+    p.begin_completion(t(0));
+    assert!(p.check_dma_write(Iova(0), 4).is_err());
+    assert_eq!(post(&mut p, t(100), at, &[1]), t(100));
+    assert_eq!(p.struck().late, 0);
+}
+
+#[test]
+fn a_refused_read_leaves_a_completion_late() {
+    let late = (Kind::LateCompletion(Span::from_us(1)), When::Nth(1));
+    let (mut p, at) = platform(&[late, (Kind::DmaFault, When::Nth(1))], 0);
+    p.begin_completion(t(0));
+    assert!(p.fetch(at, &mut [0; 4]).is_err());
+    assert_eq!(post(&mut p, t(100), at, &[1]), t(1100));
+}
+
+#[test]
 fn a_read_does_not_hasten_a_late_completion() {
     let (mut p, at) = platform(&[(Kind::LateCompletion(Span::from_us(1)), When::Nth(1))], 0);
     p.begin_completion(t(0));
