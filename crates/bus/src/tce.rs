@@ -19,8 +19,8 @@ const WRITE: u64 = 2;
 const LINE: u32 = 16;
 /// Mappings of more pages are large.
 const SMALL: u32 = 15;
-/// Entries that H_PUT_TCE_INDIRECT takes: a page of them.
-const INDIRECT: u32 = 512;
+/// Entries that H_PUT_TCE_INDIRECT and H_STUFF_TCE take: a page of them (PAPR 14.5.4.2).
+const MOST: u32 = 512;
 
 /// The prices of the hypervisor's calls, to the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl Table {
         let Window { base, multi, prices, .. } = self.window;
         let entries = u64::from(n);
         let cost = if multi && n > 1 {
-            let calls = u64::from(n.div_ceil(INDIRECT));
+            let calls = u64::from(n.div_ceil(MOST));
             Cost { entries, calls, time: prices.put_indirect * calls + prices.entry * entries }
         } else {
             Cost { entries, calls: entries, time: prices.put * entries }
@@ -159,7 +159,8 @@ impl Table {
         let Window { multi, prices, .. } = self.window;
         let entries = u64::from(n);
         if multi {
-            Cost { entries, calls: 1, time: prices.stuff + prices.entry * entries }
+            let calls = u64::from(n.div_ceil(MOST));
+            Cost { entries, calls, time: prices.stuff * calls + prices.entry * entries }
         } else {
             Cost { entries, calls: entries, time: prices.put * entries }
         }
