@@ -138,6 +138,17 @@ fn a_register_read_pushes_the_devices_writes() {
 }
 
 #[test]
+fn a_message_is_a_write_of_four_bytes() {
+    for (settings, writes) in [(HELD, (1, 0)), (X, (0, 1))] {
+        let mut p = bus(settings, NO_LATENCY);
+        p.raise_msi(Time::ZERO, 3);
+        let l = &p.platform().ledger;
+        assert_eq!((l.pci_mw, l.pcix_writes), writes);
+        assert_eq!((l.pci_write_bytes, l.pci_partial_lines), (4, 0));
+    }
+}
+
+#[test]
 fn a_read_does_not_pass_the_devices_writes() {
     let slow_memory = Latencies { memory: Span::from_us(5), ..NO_LATENCY };
     let mut p = bus(Settings::POWER4, slow_memory);

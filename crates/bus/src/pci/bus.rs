@@ -291,6 +291,8 @@ impl<S: FrameSink> Port for Pci<S> {
     fn raise_msi(&mut self, at: Time, vector: u16) {
         let t = Transaction { addr: MESSAGE_ADDRESS.0, command: self.write_command(), bytes: 4 };
         self.platform.ledger.count_commands(t.command, 1);
+        // To an interrupt controller, which has no lines.
+        self.platform.ledger.count_pci_payload(t.bytes.into(), 0);
         let taken = self.book(at, self.rules.clocks(&t), &t, t.command.name());
         self.platform.post_message(at, taken + self.latencies.memory, vector);
     }
