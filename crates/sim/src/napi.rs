@@ -1,7 +1,10 @@
 //! The NAPI scheduler of Linux. A step of a core is the first of: (1) a pending interrupt, (2) the
 //! watchdog, (3) an endpoint's timer, (4) softirq, one poll of the list, (5) a thread: a system
-//! call, or a poll by `ksoftirqd` once softirq has used up its budget and restarts ([`Rules`]).
-//! Threads share the core by time slices.
+//! call, or a poll by `ksoftirqd` once softirq has used up its restarts or time ([`Rules`]). Threads
+//! share the core by time slices.
+//!
+//! A softirq action polls each queue of the list once (`net_rx_action` since Linux 4.0). One that
+//! used up its weight waits for the next action, so a single busy queue gets one poll an action.
 //!
 //! The core with the smallest time steps next, the lower number first among equals, after the
 //! device has run to that time. A stopped queue sends after the poll that woke it ([`super::bql`]).
@@ -213,7 +216,7 @@ pub struct Busy {
     pub ksoftirqd: Span,
     /// Applications.
     pub application: Span,
-    /// Actions that ended with work left (`time_squeeze`).
+    /// Actions that used up their budget or time (`time_squeeze`).
     pub squeezed: u64,
     /// Times that `ksoftirqd` took over.
     pub handovers: u64,
@@ -251,6 +254,8 @@ struct Action {
     started: Time,
     left: i64,
     restarts: u32,
+    /// Queues at the front of the list that it has yet to poll. Those behind came later.
+    own: usize,
 }
 
 /// One core.
@@ -260,6 +265,8 @@ pub struct Cpu {
     /// Scratch space of [`first_ready`].
     wanted: Time,
     list: VecDeque<usize>,
+    /// Queues that used up their weight in the current action.
+    repoll: Vec<usize>,
     action: Option<Action>,
     ksoftirqd: bool,
     current: Option<(Thread, Time)>,
@@ -489,28 +496,8 @@ where
             return Ok(());
         }
         if !c.list.is_empty() && !c.ksoftirqd {
-            let a = c.action.get_or_insert(Action {
-                entered: began,
-                started: began,
-                left: i64::from(self.rules.budget),
-                restarts: 0,
-            });
-            a.left -= i64::from(self.poll(&mut c.list));
-            let now = self.m.now();
-            if c.list.is_empty() {
-                c.action = None;
-            } else if a.left <= 0 || now.since(a.started) >= self.rules.time {
-                c.busy.squeezed += 1;
-                a.restarts += 1;
-                if a.restarts < self.rules.restarts && now.since(a.entered) < self.rules.time {
-                    (a.started, a.left) = (now, i64::from(self.rules.budget));
-                } else {
-                    c.action = None;
-                    c.ksoftirqd = true;
-                    c.busy.handovers += 1;
-                }
-            }
-            c.busy.softirq += now.since(began);
+            self.softirq(c, began);
+            c.busy.softirq += self.m.now().since(began);
             return Ok(());
         }
         match self.choose(c, began) {
@@ -520,7 +507,11 @@ where
                 }
                 match thread {
                     Thread::Ksoftirqd => {
-                        self.poll(&mut c.list);
+                        if let Some(n) = c.list.pop_front()
+                            && self.poll(n).1
+                        {
+                            c.list.push_back(n);
+                        }
                         c.ksoftirqd = !c.list.is_empty();
                         c.busy.ksoftirqd += self.m.now().since(began);
                     }
@@ -551,6 +542,48 @@ where
             None => c.current = None,
         }
         Ok(())
+    }
+
+    /// Polls the next queue of the softirq action, and starts the next action after the last one.
+    fn softirq(&mut self, c: &mut Cpu, began: Time) {
+        let a = c.action.get_or_insert(Action {
+            entered: began,
+            started: began,
+            left: i64::from(self.rules.budget),
+            restarts: 0,
+            own: c.list.len(),
+        });
+        let Some(n) = c.list.pop_front() else { return };
+        let (used, again) = self.poll(n);
+        if again {
+            c.repoll.push(n);
+        }
+        a.own -= 1;
+        a.left -= i64::from(used);
+        let now = self.m.now();
+        let squeezed = a.left <= 0 || now.since(a.started) >= self.rules.time;
+        c.busy.squeezed += u64::from(squeezed);
+        if !squeezed && a.own == 0 && c.repoll.is_empty() {
+            // `in_net_rx_action`: an action with nothing left takes the queues scheduled meanwhile.
+            a.own = c.list.len();
+        }
+        if !squeezed && a.own > 0 {
+            return;
+        }
+        c.list.extend(c.repoll.drain(..));
+        if c.list.is_empty() {
+            c.action = None;
+            return;
+        }
+        a.restarts += 1;
+        if a.restarts < self.rules.restarts && now.since(a.entered) < self.rules.time {
+            (a.started, a.left) = (now, i64::from(self.rules.budget));
+            a.own = c.list.len();
+        } else {
+            c.action = None;
+            c.ksoftirqd = true;
+            c.busy.handovers += 1;
+        }
     }
 
     /// Runs the due watchdogs of the core's stations. Returns whether there was any.
@@ -597,9 +630,8 @@ where
         Some((thread(next), switched))
     }
 
-    /// Polls the first of the list. Returns the part of the budget used.
-    fn poll(&mut self, list: &mut VecDeque<usize>) -> u32 {
-        let Some(n) = list.pop_front() else { return 0 };
+    /// Polls queue `n`. Returns the part of the budget used, and whether to poll it again.
+    fn poll(&mut self, n: usize) -> (u32, bool) {
         let s = &mut self.stations[n];
         s.polls += 1;
         let mut up = Counted { up: &mut s.endpoint, received: 0 };
@@ -614,10 +646,7 @@ where
         s.send(self.m);
         s.wake(self.m);
         match result {
-            Poll::Again => {
-                list.push_back(n);
-                return self.rules.weight;
-            }
+            Poll::Again => return (self.rules.weight, true),
             Poll::Work => {
                 let from = self.m.now();
                 s.driver.work(self.m);
@@ -626,7 +655,7 @@ where
             Poll::Idle => {}
         }
         s.scheduled = false;
-        received
+        (received, false)
     }
 }
 
@@ -696,3 +725,6 @@ impl<Dr, E> NapiContext<Dr, E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
