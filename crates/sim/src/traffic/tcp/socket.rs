@@ -3,11 +3,12 @@
 //!
 //! Modelled: handshake, slow start and congestion avoidance (RFC 5681, in bytes; like Linux only
 //! while limited by cwnd), fast retransmit and NewReno (RFC 6582), the retransmission timer (RFC
-//! 6298, at least 200 ms) with go-back-N, zero-window probes, Nagle's algorithm, Linux's delayed
-//! and "quick" acknowledgments, window updates, `tcp_tso_autosize` and `tcp_tso_should_defer`.
+//! 6298, at least 200 ms) with go-back-N, zero-window probes, Nagle's algorithm in Minshall's
+//! variant (`tcp_nagle_check`), Linux's delayed and "quick" acknowledgments, window updates,
+//! `tcp_tso_autosize` and `tcp_tso_should_defer`.
 //!
-//! Not modelled: SACK, RACK and tail-loss probes, pacing, ECN, CUBIC and HyStart, buffer
-//! autotuning, TIME-WAIT, urgent data, resets.
+//! Not modelled: SACK, RACK and tail-loss probes, pacing, ECN, CUBIC and HyStart, automatic
+//! corking, buffer autotuning, TIME-WAIT, urgent data, resets.
 
 use super::frame::{ACK, FIN, Header, PSH, SCALE, SYN};
 use doorbell_hal::{Span, Time};
@@ -121,6 +122,8 @@ pub struct Socket {
     una: u64,
     next: u64,
     max: u64,
+    /// End of the last segment that was not full (`snd_sml`).
+    small: u64,
     written: u64,
     closing: bool,
     edge: u64,
@@ -555,7 +558,11 @@ impl Socket {
             let burst = u64::from(self.burst());
             let mut len = waiting.min(allowed).min(burst);
             let whole = len == waiting;
-            if !whole || (len > mss && !self.config.no_delay && !self.closing) {
+            // A small segment waits for an earlier small one alone.
+            let nagle = !self.config.no_delay
+                && !self.closing
+                && (self.una + 1..=self.next).contains(&self.small);
+            if !whole || (len > mss && nagle) {
                 len -= len % mss;
             }
             let idle = self.max == self.una;
@@ -563,8 +570,11 @@ impl Socket {
                 // The window is smaller than a segment and nothing else will open it.
                 len = allowed.min(waiting);
             }
-            let nagle = len < mss && !idle && !self.config.no_delay && !self.closing;
-            if len > 0 && !nagle && (whole || !self.defers(now, waiting.min(allowed), burst)) {
+            let held = len == 0 || len < mss && nagle;
+            if !held && (whole || !self.defers(now, waiting.min(allowed), burst)) {
+                if !len.is_multiple_of(mss) {
+                    self.small = self.next + len;
+                }
                 let last = self.next + len == self.written;
                 let fin = last && self.closing;
                 let flags = ACK | if last { PSH } else { 0 } | if fin { FIN } else { 0 };
@@ -631,3 +641,6 @@ impl Socket {
         Segment { header, offset: at.saturating_sub(1), len }
     }
 }
+
+#[cfg(test)]
+mod tests;
