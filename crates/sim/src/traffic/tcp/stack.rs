@@ -156,6 +156,38 @@ pub struct Counters {
     pub owned: u64,
 }
 
+/// Merged frames of one connection.
+struct Merged {
+    connection: usize,
+    /// The first frame's header, with the flags of all.
+    header: frame::Header,
+    /// Payload bytes of the first frame.
+    size: u32,
+    /// Payload bytes.
+    len: u32,
+    frames: u32,
+}
+
+impl Merged {
+    /// Returns whether `next`, of the next frames, joins. As in `tcp_gro_receive`, it follows in
+    /// sequence, no frame before it is short or has PSH, it is not longer than the first, and
+    /// acknowledgment, window and timestamps are the same.
+    fn takes(&self, next: &Merged) -> bool {
+        let (first, header) = (&self.header, &next.header);
+        let fits = if next.frames > 1 { next.size == self.size } else { next.len <= self.size };
+        self.connection == next.connection
+            && next.len > 0
+            && fits
+            && self.len == self.frames * self.size
+            && self.len + next.len < 0x1_0000
+            && first.flags == frame::ACK
+            && header.is_plain()
+            && header.seq == first.seq.wrapping_add(self.len)
+            && (header.ack, header.window, header.timestamps)
+                == (first.ack, first.window, first.timestamps)
+    }
+}
+
 /// Largest number of frames in an entry of a backlog: MAX_SKB_FRAGS after the first.
 const MERGED: u32 = 18;
 
@@ -331,8 +363,10 @@ impl Stack {
         same
     }
 
-    /// Passes `count` merged frames with `len` bytes to connection `i`.
-    fn up<H: Host>(&mut self, h: &mut H, i: usize, header: &frame::Header, len: u32, count: u32) {
+    /// Passes merged frames to their connection.
+    fn up<H: Host>(&mut self, h: &mut H, merged: &Merged) {
+        let Merged { connection: i, header, len, frames: count, .. } = merged;
+        let (i, len, count) = (*i, *len, *count);
         let c = &mut self.connections[i];
         if (c.owned.0..c.owned.1).contains(&h.now()) {
             c.postpone(header, len, count, self.merges_backlog);
@@ -462,8 +496,7 @@ impl<H: Host> Endpoint<H> for Stack {
     fn softirq(&mut self, h: &mut H) {
         self.collect(h);
         let mut backlog = core::mem::take(&mut self.backlog);
-        // Merged frames: connection, header, payload bytes, frames.
-        let mut run: Option<(usize, frame::Header, u32, u32)> = None;
+        let mut run: Option<Merged> = None;
         for (p, verified) in backlog.drain(..) {
             h.delay(self.prices.gro);
             // A packet merged by the device counts as its frames.
@@ -473,19 +506,9 @@ impl<H: Host> Endpoint<H> for Stack {
                 continue;
             };
             let (header, len) = (read.header, read.payload.len() as u32);
-            let frames = size.map_or(1, |size| len.div_ceil(size).max(1));
-            // A new acknowledgment number ends a run, as in `tcp_gro_receive`.
-            let follows = run.is_some_and(|(j, first, so_far, _)| {
-                self.gro
-                    && i == j
-                    && len > 0
-                    && so_far > 0
-                    && first.flags == frame::ACK
-                    && header.is_plain()
-                    && header.seq == first.seq.wrapping_add(so_far)
-                    && header.ack == first.ack
-                    && so_far + len < 0x1_0000
-            });
+            let size = size.unwrap_or(len);
+            let frames = if size > 0 { len.div_ceil(size).max(1) } else { 1 };
+            let next = Merged { connection: i, header, size, len, frames };
             if len == 0 {
                 p.release(h);
             } else {
@@ -494,19 +517,20 @@ impl<H: Host> Endpoint<H> for Stack {
                 c.held.push_back((p, end));
             }
             match &mut run {
-                Some((_, first, so_far, n)) if follows => {
-                    (first.flags, first.window) = (first.flags | header.flags, header.window);
-                    (*so_far, *n) = (*so_far + len, *n + frames);
+                Some(run) if self.gro && run.takes(&next) => {
+                    run.header.flags |= header.flags;
+                    run.len += len;
+                    run.frames += frames;
                 }
                 before => {
-                    if let Some((j, first, so_far, n)) = before.replace((i, header, len, frames)) {
-                        self.up(h, j, &first, so_far, n);
+                    if let Some(run) = before.replace(next) {
+                        self.up(h, &run);
                     }
                 }
             }
         }
-        if let Some((j, first, so_far, n)) = run {
-            self.up(h, j, &first, so_far, n);
+        if let Some(run) = run {
+            self.up(h, &run);
         }
         self.backlog = backlog;
     }
@@ -611,3 +635,6 @@ impl<H: Host> Endpoint<H> for Stack {
         self.connections.iter().all(|c| c.socket.is_closed())
     }
 }
+
+#[cfg(test)]
+mod tests;
