@@ -17,9 +17,9 @@ use crate::napi::Endpoint;
 use doorbell_bus::Price;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time};
-use doorbell_packet::checksum::Sum;
+use doorbell_packet::checksum::Running;
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 /// The offloads that the stack uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,15 +306,7 @@ impl Stack {
         verified: bool,
     ) -> Option<(usize, frame::Read)> {
         let Fragment { buf, start, len } = &p.head;
-        let whole = p.is_linear();
-        let mut intact = true;
-        let read = h.bytes(buf, *start..start + len, |b| {
-            let r = frame::read(b)?;
-            if !verified && whole {
-                intact = b.get(r.payload.clone()).is_some_and(|p| r.is_intact(b, Sum::of(p)));
-            }
-            Some(r)
-        });
+        let read = h.bytes(buf, *start..start + len, frame::read);
         let len = p.len();
         let Some(read) = read.filter(|r| r.payload.end <= len as usize) else {
             self.counters.unknown += 1;
@@ -323,10 +315,10 @@ impl Stack {
         if !verified {
             self.counters.summed += 1;
             h.delay(self.prices.sum * u64::from(len));
-        }
-        if !intact {
-            self.counters.bad_checksums += 1;
-            return None;
+            if !is_intact(h, p, &read) {
+                self.counters.bad_checksums += 1;
+                return None;
+            }
         }
         let wanted = |c: &Connection| {
             (c.here.port, c.there.port) == (read.destination_port, read.source_port)
@@ -349,16 +341,11 @@ impl Stack {
     /// Returns whether the payload matches the stream's pattern.
     fn is_stream<H: Host>(&self, h: &mut H, i: usize, read: &frame::Read, p: &Packet) -> bool {
         let mut place = self.connections[i].socket.place(&read.header);
-        let (mut skip, mut left) = (read.payload.start as u32, read.payload.len() as u32);
         let mut same = true;
-        for piece in p.pieces() {
-            let from = skip.min(piece.len);
-            skip -= from;
-            let n = (piece.len - from).min(left);
-            left -= n;
-            let at = piece.start + from;
-            same &= h.bytes(&piece.buf, at..at + n, |b| frame::is_payload(place, b));
-            place += u64::from(n);
+        for (buf, range) in payload(p, read) {
+            let len = u64::from(range.end - range.start);
+            same &= h.bytes(buf, range, |b| frame::is_payload(place, b));
+            place += len;
         }
         same
     }
@@ -477,6 +464,29 @@ impl Stack {
             self.dirty.push_back(i);
         }
     }
+}
+
+/// Returns the payload's bytes of each piece of a frame.
+fn payload<'a>(p: &'a Packet, read: &frame::Read) -> impl Iterator<Item = (&'a Buf, Range<u32>)> {
+    let (mut skip, mut left) = (read.payload.start as u32, read.payload.len() as u32);
+    p.pieces().map(move |piece| {
+        let from = skip.min(piece.len);
+        skip -= from;
+        let n = (piece.len - from).min(left);
+        left -= n;
+        let at = piece.start + from;
+        (&piece.buf, at..at + n)
+    })
+}
+
+/// Returns whether the checksums of a frame are right.
+fn is_intact<H: Host>(h: &mut H, p: &Packet, read: &frame::Read) -> bool {
+    let mut sum = Running::default();
+    for (buf, range) in payload(p, read) {
+        h.bytes(buf, range, |b| sum.add(b));
+    }
+    let Fragment { buf, start, len } = &p.head;
+    h.bytes(buf, *start..start + len, |b| read.is_intact(b, sum.sum()))
 }
 
 impl Sink for Stack {

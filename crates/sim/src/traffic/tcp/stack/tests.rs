@@ -79,3 +79,21 @@ fn a_short_frame_is_the_last_of_a_run() {
         [(0, 100), (100, 60), (160, 60), (220, 100)].map(|(at, len)| data(&s, at, len, |_| ()));
     assert_eq!(segments(&mut s, &frames), 3);
 }
+
+#[test]
+fn an_unverified_frame_in_pieces_is_summed() {
+    for (broken, bad) in [(None, 0), (Some(TCP + 4), 1), (Some(70), 1), (Some(119), 1)] {
+        let mut s = stack();
+        let mut m = Machine::new(1 << 20, NoDevice);
+        let mut bytes = data(&s, 0, 101, |_| ());
+        if let Some(at) = broken {
+            bytes[at] ^= 1;
+        }
+        // An odd number of bytes in each piece.
+        let [head, frag, list] = [0..67, 67..118, 118..167].map(|r| fragment(&mut m, &bytes[r]));
+        let more = Some(Box::new(NonLinear { frags: vec![frag], list: vec![list] }));
+        s.received(Packet { more, ..Packet::linear(head) }, false);
+        s.softirq(&mut m);
+        assert_eq!((s.counters.summed, s.counters.bad_checksums), (1, bad), "byte {broken:?}");
+    }
+}
