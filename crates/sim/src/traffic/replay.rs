@@ -115,6 +115,11 @@ impl ReplayOptions {
         let checksum = if self.checksum_offload { prepare_partial(frame) } else { None };
         Some(OffloadRequest { checksum, ..OffloadRequest::NONE })
     }
+
+    /// Returns whether a frame can be prepared.
+    fn sends(&self, frame: &[u8]) -> bool {
+        !self.is_over(frame) || self.prepare(&mut frame.to_vec()).is_some()
+    }
 }
 
 /// The source that replays frames of a capture on one core.
@@ -143,9 +148,15 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Creates a source that starts with the first of its `own` frames.
+    /// Creates a source that starts with the first of its `own` frames. Frames that cannot be
+    /// prepared are left out, so that a packet sent with "more" has a next one.
     pub fn new(frames: Arc<Frames>, own: Arc<[u32]>, pace: Pace, options: ReplayOptions) -> Replay {
+        let all = own.len();
+        let sends = |i: &u32| frames.get(*i as usize).is_some_and(|(_, f)| options.sends(f));
+        let own =
+            if own.iter().all(sends) { own } else { own.iter().copied().filter(sends).collect() };
         Replay {
+            skipped: (all - own.len()) as u64 * u64::from(options.rounds),
             began: Time::ZERO,
             span: frames.span(),
             frames,
@@ -159,7 +170,6 @@ impl Replay {
             cookie: 0,
             outstanding: 0,
             returned: Vec::with_capacity(4096),
-            skipped: 0,
         }
     }
 
@@ -227,8 +237,9 @@ impl<H: Host> Traffic<H> for Replay {
                 }
                 self.begun = true;
             }
-            let index = self.own.get(self.next).map_or(usize::MAX, |i| *i as usize);
-            let Some((_, frame)) = self.frames.get(index) else { return Next::Done };
+            let Some((_, frame)) = self.frames.get(self.own[self.next] as usize) else {
+                return Next::Done;
+            };
             let Ok(buf) = h.buffer(frame.len() as u32, Alignment::ANY) else {
                 if self.outstanding > 0 {
                     return Next::Reclaim;
@@ -240,7 +251,7 @@ impl<H: Host> Traffic<H> for Replay {
             let options = self.options;
             let todo = h.bytes_mut(&buf, 0..frame.len() as u32, |b| {
                 b.copy_from_slice(frame);
-                options.prepare(b)
+                options.prepare(b).expect("a frame that was checked")
             });
             let (next, round) = self.following();
             let last = round >= self.options.rounds;
@@ -252,11 +263,6 @@ impl<H: Host> Traffic<H> for Replay {
                     self.in_burst < self.options.burst
                 };
             (self.next, self.round) = (next, round);
-            let Some(todo) = todo else {
-                self.skipped += 1;
-                h.release(buf);
-                continue;
-            };
             if !more {
                 (self.begun, self.in_burst) = (false, 0);
             }
@@ -274,3 +280,6 @@ impl<H: Host> Traffic<H> for Replay {
         p.release(h);
     }
 }
+
+#[cfg(test)]
+mod tests;
