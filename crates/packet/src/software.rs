@@ -124,6 +124,9 @@ impl Packet {
         if let Some(g) = &mut self.todo.gso {
             g.header = g.header.saturating_add(ROOM as u16);
         }
+        if self.todo.inner_network > 0 {
+            self.todo.inner_network = self.todo.inner_network.saturating_add(ROOM as u16);
+        }
         Ok(self)
     }
 

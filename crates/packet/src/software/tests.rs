@@ -111,6 +111,22 @@ fn a_tag_with_four_bytes_of_room_moves_sixteen() {
 }
 
 #[test]
+fn a_tag_moves_the_inner_network_header() {
+    for (before, after) in [(0, 0), (50, 54)] {
+        let mut h = Bare::default();
+        let mut p = Packet::linear(Fragment::whole(h.buf(&[0; 64])));
+        p.todo = OffloadRequest {
+            vlan: Some(1),
+            encapsulated: true,
+            inner_network: before,
+            ..OffloadRequest::NONE
+        };
+        let p = p.insert_tag(&mut h, Alignment::ANY).unwrap();
+        assert_eq!(p.todo.inner_network, after);
+    }
+}
+
+#[test]
 fn cutting_declares_the_bytes_that_it_sums() {
     let mut h = Bare::default();
     let mut f = Frame::tcp4(250).build();
