@@ -4,7 +4,7 @@
 //! checksums hold, its headers differ from the first's only in what segmentation changes, its
 //! sequence number and IPv4 identification follow on, and it is no longer than the first. A shorter
 //! one, or one with FIN or PSH, is the last. SYN, RST and URG, and CWR on any but the first,
-//! exclude a segment.
+//! exclude a segment. Of UDP at most 64 datagrams merge.
 //!
 //! The result is in a sender's form: lengths of the whole, the pseudo-header's sum in the checksum
 //! field, and an [`OffloadRequest`] by which segmentation gives the same segments again.
@@ -12,6 +12,9 @@
 use crate::headers::tcp::{CWR, FIN, FLAGS, PSH, RST, SYN, URG};
 use crate::headers::{Check, Ip, Layers, Transport, be16, be32, put16, verify};
 use crate::{Gso, OffloadRequest, checksum::Sum, segment::write_ipv4_checksum};
+
+/// Largest number of datagrams in a merge (`UDP_GRO_CNT_MAX`).
+const DATAGRAMS: u32 = 64;
 
 /// A merge in progress, in the caller's memory.
 #[derive(Debug)]
@@ -74,10 +77,13 @@ impl<'a> Merge<'a> {
         self.len += payload.len();
         self.segments += 1;
         self.closed = payload.len() < self.size;
-        if self.transport == Transport::Tcp {
-            let last = frame[l4 + FLAGS] & (FIN | PSH);
-            self.out[l4 + FLAGS] |= last;
-            self.closed |= last != 0;
+        match self.transport {
+            Transport::Tcp => {
+                let last = frame[l4 + FLAGS] & (FIN | PSH);
+                self.out[l4 + FLAGS] |= last;
+                self.closed |= last != 0;
+            }
+            Transport::Udp => self.closed |= self.segments == DATAGRAMS,
         }
         true
     }

@@ -141,6 +141,20 @@ fn a_merge_fills_ip_s_length_and_stops() {
 }
 
 #[test]
+fn of_udp_64_datagrams_merge() {
+    let nth = |f: &Frame, n: u32| {
+        let seq = f.seq.wrapping_add(n);
+        Frame { id: f.id.wrapping_add(n as u16), seq, ..f.clone() }.build()
+    };
+    for (first, most) in [(Frame::udp4(1), 64), (Frame::udp6(1), 64), (Frame::tcp4(1), 100)] {
+        let mut out = [0; 200];
+        let mut merge = Merge::start(&mut out, &nth(&first, 0)).unwrap();
+        let added = (1..100).take_while(|n| merge.add(&nth(&first, *n))).count();
+        assert_eq!(added + 1, most);
+    }
+}
+
+#[test]
 fn one_segment_alone_is_no_large_send() {
     let mut out = [0; 400];
     let (len, todo) = Merge::start(&mut out, &Frame::tcp4(100).build()).unwrap().finish();
@@ -154,7 +168,9 @@ proptest! {
         f in any_frame(2..900),
         size in any::<u16>(),
     ) {
-        let size = 1 + size % (f.payload.len() as u16 - 1);
+        let len = f.payload.len() as u16;
+        let least = if f.udp { len.div_ceil(DATAGRAMS as u16) } else { 1 };
+        let size = (1 + size % (len - 1)).max(least);
         let mut whole = f.build();
         let todo = prepare_gso(&mut whole, size).unwrap();
         let mut segments = Segments::new(&whole, todo.gso.unwrap()).unwrap();
