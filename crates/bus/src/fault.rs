@@ -8,6 +8,7 @@
 //!
 //! Each kind counts its own occasions: the nth, each nth, or one in n, drawn from a seed.
 
+use crate::random::splitmix;
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Span, Time};
 
 /// The kind of a fault.
@@ -101,13 +102,7 @@ impl Faults {
             let now = match r.when {
                 When::Nth(m) => n == m,
                 When::Every(m) => n.is_multiple_of(m.max(1)),
-                When::OneIn(m) => {
-                    // SplitMix64.
-                    self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                    let z = (self.draws ^ self.draws >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-                    (z ^ z >> 31).is_multiple_of(m.max(1))
-                }
+                When::OneIn(m) => splitmix(&mut self.draws).is_multiple_of(m.max(1)),
             };
             found = found.or(now.then_some(r.kind));
         }

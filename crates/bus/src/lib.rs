@@ -33,6 +33,7 @@ pub mod partition;
 pub mod pci;
 pub mod pcie;
 pub mod platform;
+pub mod random;
 pub mod reservations;
 mod rules;
 mod sink;

@@ -6,6 +6,7 @@ mod common;
 
 use common::names;
 use common::served::{Server, send, try_send, wait_for};
+use doorbell_bus::random::splitmix;
 use doorbell_host_io::{pcap, shared::memfd};
 use serde_json::Value;
 use std::io::{self, Read, Write};
@@ -30,13 +31,8 @@ fn number(name: &str, default: u64) -> u64 {
 /// Returns the moments of all rounds, each with its seed.
 fn moments() -> impl Iterator<Item = (u64, Duration)> {
     let first = number("DOORBELL_SEED", 1);
-    (first..first + number("DOORBELL_SIGNALS", 6)).map(|seed| {
-        // SplitMix64.
-        let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (seed, Duration::from_micros((z ^ (z >> 31)) % LATEST_US))
-    })
+    (first..first + number("DOORBELL_SIGNALS", 6))
+        .map(|seed| (seed, Duration::from_micros(splitmix(&mut { seed }) % LATEST_US)))
 }
 
 fn start(dir: &Path) -> Server {

@@ -10,6 +10,7 @@
 //! * `DOORBELL_SOAK_BINARY`: the program, instead of the one that was built with the tests
 //! * `DOORBELL_SOAK_OUT`: a directory for the table and the failures
 
+use doorbell_bus::random::splitmix;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -80,16 +81,9 @@ const SYSTEMS: [(&str, &[&str]); 5] = [
 struct Draws(u64);
 
 impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
     /// Returns a number from 0 to `n` - 1.
     fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        splitmix(&mut self.0) % n
     }
 
     fn of<T: Copy>(&mut self, all: &[T]) -> T {

@@ -8,6 +8,7 @@
 //!
 //! frame + virtio_net_hdr -> tap -> bridge -> v0 (tso, gso, tx, txvlan off) -> v1 -> AF_PACKET
 
+use doorbell_bus::random::splitmix;
 use doorbell_conformance::full;
 use doorbell_host_io::netns::{Capture, NetNs};
 use doorbell_host_io::tap::{Tap, VnetHeader};
@@ -267,15 +268,12 @@ impl Case {
     }
 }
 
-/// SplitMix64.
+/// Random numbers.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        splitmix(&mut self.0)
     }
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n

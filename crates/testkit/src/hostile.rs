@@ -7,8 +7,8 @@
 //! driver that does not end is found by its steps; a polling loop takes longer the longer it lasts,
 //! so that one with a limit in virtual time ends soon.
 
-use crate::splitmix;
 use core::ops::Range;
+use doorbell_bus::random::splitmix;
 use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Direction, Fence, Hcall, HcallReturn, Host, Hypervisor,
     MapError, MapFault, Mapped, OutOfMemory, Reg, Span, Time,

@@ -8,8 +8,8 @@
 //! the same line, unless [`Fence::DmaRead`], a register read or a wait lies between. Source: linux
 //! Documentation/memory-barriers.txt ("Kernel I/O barrier effects", `dma_wmb`).
 
-use crate::splitmix;
 use core::ops::Range;
+use doorbell_bus::random::splitmix;
 use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Direction, Fence, Hcall, HcallReturn, Host, Hypervisor,
     MapError, Mapped, OutOfMemory, Reg, Span, Time,

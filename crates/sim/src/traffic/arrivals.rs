@@ -3,12 +3,13 @@
 //! [`Arrivals`] is a [`Peer`] that sends the frames of its [`Phase`]s whatever the machine does. A
 //! frame waits while the wire is busy. Each frame carries the time at which its first bit left,
 //! from which the machine's end, a [`Meter`], computes its latency. Random numbers depend on the
-//! seed alone (SplitMix64).
+//! seed alone ([`splitmix`]).
 
 use crate::histogram::Histogram;
 use crate::link::{Peer, Wire, takes};
 use crate::napi::Endpoint;
 use crate::traffic::tcp::Prices;
+use doorbell_bus::random::splitmix;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, EventSource, Host, Span, Time};
 use doorbell_packet::Packet;
@@ -37,7 +38,7 @@ pub struct Phase {
     pub size: u32,
 }
 
-/// A random number generator (SplitMix64).
+/// A random number generator by [`splitmix`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rng(u64);
 
@@ -48,11 +49,7 @@ impl Rng {
     }
     /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix(&mut self.0)
     }
     /// Returns a number from 0 to below 1.
     pub fn unit(&mut self) -> f64 {

@@ -1,16 +1,11 @@
 use super::*;
+use doorbell_bus::random::splitmix;
 use doorbell_conformance::fuzz::{Seed, files};
 
 /// Returns bytes by SplitMix64.
 fn drawn(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31).to_le_bytes()
-    };
-    std::iter::repeat_with(&mut next).take(len / 8).flatten().collect()
+    std::iter::repeat_with(|| splitmix(&mut state).to_le_bytes()).take(len / 8).flatten().collect()
 }
 
 /// Attacks a device with drawn inputs. Returns the sum of what they reached.
