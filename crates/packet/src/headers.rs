@@ -18,14 +18,23 @@ use etherparse::{
 };
 
 /// TCP's flags, at [`tcp::FLAGS`] in its header (RFC 9293, 3.1).
-pub(crate) mod tcp {
-    pub(crate) const FLAGS: usize = 13;
-    pub(crate) const FIN: u8 = 0x01;
-    pub(crate) const SYN: u8 = 0x02;
-    pub(crate) const RST: u8 = 0x04;
-    pub(crate) const PSH: u8 = 0x08;
-    pub(crate) const URG: u8 = 0x20;
-    pub(crate) const CWR: u8 = 0x80;
+pub mod tcp {
+    /// Offset of the flags.
+    pub const FLAGS: usize = 13;
+    /// No more data.
+    pub const FIN: u8 = 0x01;
+    /// Synchronize sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
+    /// Push.
+    pub const PSH: u8 = 0x08;
+    /// The acknowledgment number is significant.
+    pub const ACK: u8 = 0x10;
+    /// The urgent pointer is significant.
+    pub const URG: u8 = 0x20;
+    /// Congestion window reduced.
+    pub const CWR: u8 = 0x80;
 }
 
 /// The network layer.

@@ -16,12 +16,9 @@ use doorbell_layout::mlx5::receive::{
     CQE_RECEIVED, IP_FRAGMENT, L2_OK, L3_OK, L4_OK, RxCqe, VLAN_STRIPPED, l3_type, l4_type,
 };
 use doorbell_layout::mlx5::steering::CVLAN;
-use doorbell_packet::headers::{self, Check, Ip, Layers, Transport};
+use doorbell_packet::headers::{self, Check, Ip, Layers, Transport, tcp};
 use doorbell_packet::{checksum::Sum, ethernet::HEADER, vlan};
 use zerocopy::FromZeros;
-
-/// TCP's ACK.
-const ACK: u16 = 0x10;
 
 /// Makes the part of a CQE that depends on the frame alone.
 pub(super) fn cqe(frame: &[u8], f: &Fields, hash: Hash, checksum_full: bool) -> RxCqe {
@@ -74,7 +71,9 @@ fn ok(frame: &[u8], h: &Layers, end: usize, l4_sum: Sum) -> u8 {
 /// The transport as CQEs number it.
 fn transport(f: &Fields, h: &Layers, end: usize) -> u8 {
     match h.transport {
-        Some(Transport::Tcp) if f.outer.tags_version_flags.get() & ACK == 0 => l4_type::TCP_NO_ACK,
+        Some(Transport::Tcp) if f.outer.tags_version_flags.get() & u16::from(tcp::ACK) == 0 => {
+            l4_type::TCP_NO_ACK
+        }
         Some(Transport::Tcp) if end <= usize::from(h.end) => l4_type::TCP_ACK,
         Some(Transport::Tcp) => l4_type::TCP_ACK_DATA,
         Some(Transport::Udp) => l4_type::UDP,

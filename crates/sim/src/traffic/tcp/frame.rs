@@ -5,18 +5,8 @@
 //! or places it wrongly.
 
 use doorbell_packet::checksum::Sum;
+pub use doorbell_packet::headers::tcp::{ACK, FIN, PSH, SYN};
 use std::{ops::Range, sync::LazyLock};
-
-/// FIN.
-pub const FIN: u8 = 0x01;
-/// SYN.
-pub const SYN: u8 = 0x02;
-/// RST.
-pub const RST: u8 = 0x04;
-/// PSH.
-pub const PSH: u8 = 0x08;
-/// ACK.
-pub const ACK: u8 = 0x10;
 
 /// Offset of the TCP header.
 pub const TCP: usize = 34;
