@@ -1,9 +1,9 @@
 //! The NAPI scheduler of Linux. A step of a core is the first of: (1) a pending interrupt, (2) the
 //! watchdog, (3) an endpoint's timer, (4) softirq, one poll of the list, (5) a thread: a system
-//! call, or a poll by `ksoftirqd` once softirq has used up its restarts or time ([`Rules`]). Threads
-//! share the core by time slices.
+//! call, or a poll by `ksoftirqd` once softirq has used up its restarts or time ([`Rules`]).
+//! Threads share the core by time slices.
 //!
-//! A softirq action polls each queue of the list once (`net_rx_action` since Linux 4.0). One that
+//! A softirq action polls each queue of the list once (`net_rx_action` since Linux 3.19). One that
 //! used up its weight waits for the next action, so a single busy queue gets one poll an action.
 //!
 //! The core with the smallest time steps next, the lower number first among equals, after the
