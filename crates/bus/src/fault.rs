@@ -3,8 +3,8 @@
 //! They occur in the [`Platform`](crate::Platform), so that each means the same on every bus: an
 //! interrupt is lost, a completion is late or reports a failure, an access to memory fails. A line
 //! whose rise was lost is seen when the device next completes something or drives it again. A late
-//! write delays everything posted behind it. On PCI and PCI Express it also delays the device's
-//! reads and the answers to register reads.
+//! write delays everything posted behind it, on PCI and PCI Express the answers to register reads,
+//! and on PCI Express the device's reads.
 //!
 //! Each kind counts its own occasions: the nth, each nth, or one in n, drawn from a seed.
 

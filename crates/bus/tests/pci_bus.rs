@@ -149,14 +149,6 @@ fn a_message_is_a_write_of_four_bytes() {
 }
 
 #[test]
-fn a_read_does_not_pass_the_devices_writes() {
-    let slow_memory = Latencies { memory: Span::from_us(5), ..NO_LATENCY };
-    let mut p = bus(Settings::POWER4, slow_memory);
-    let arrival = write(&mut p, Time::ZERO, 0, 64);
-    assert_eq!(read(&mut p, ns(1000), 0x4000, 64), arrival);
-}
-
-#[test]
 fn interrupt_lines_take_no_clocks_and_messages_follow_data() {
     let mut p = bus(X, Latencies { memory: Span::from_ns(200), ..NO_LATENCY });
     p.set_irq_line(ns(7), 11, true);

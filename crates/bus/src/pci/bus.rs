@@ -3,8 +3,8 @@
 //! Reads, writes, split completions and register accesses share one line of reservations, half
 //! duplex, one transaction at a time, in whole bus clocks. docs/buses.md says where the platform's
 //! own prices are spent. A write is over for the device when the bridge has taken it, and arrives
-//! in memory later. Neither the answer to a register read nor a read of the device passes it. INTx
-//! lines are wires beside the bus.
+//! in memory later. A register read pushes the device's writes before it. INTx lines are wires
+//! beside the bus.
 
 use super::{Command, Operation, Protocol, Rules, Settings, Transaction};
 use crate::machine::{bus_of_platform, port_of_platform};
@@ -37,6 +37,8 @@ pub struct Pci<S = Capture> {
     reads: OutstandingRequests,
     /// The time at which the bridge has fetched the last byte of the split reads before.
     fetched: Time,
+    /// The arrival of the last write in memory.
+    posted: Time,
     /// The time from the device's decode of a register read until the bus is free again.
     answering: Span,
     /// The plans of the last conventional reads and of the last writes, by length: transfers of
@@ -161,6 +163,7 @@ impl Pci {
             line: Reservations::new(),
             reads: OutstandingRequests::new(outstanding),
             fetched: Time::ZERO,
+            posted: Time::ZERO,
             // Data and idle come after the wait.
             answering: rules.period() * (2 + rules.clocks_in(latencies.register)),
             plans: Default::default(),
@@ -274,7 +277,6 @@ impl<S: FrameSink> Port for Pci<S> {
                 .reads(from.0, into.len() as u32)
                 .fold(at, |done, t| self.split_read(at, t).max(done)),
         };
-        let done = self.platform.behind_posted(at, done);
         self.platform.ledger.pci_read_bytes += into.len() as u64;
         self.platform.note_transfer(at, done, from, into, Direction::ToDevice);
         Ok(done)
@@ -283,7 +285,9 @@ impl<S: FrameSink> Port for Pci<S> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let place = self.platform.check_dma_write(to, from.len())?;
         let taken = self.transfer(Operation::Write, at, to.0, from.len());
-        Ok(self.platform.post_write_since(at, taken + self.latencies.memory, place, from))
+        let arrival = self.posted.max(taken + self.latencies.memory);
+        self.posted = self.platform.post_write_since(at, arrival, place, from);
+        Ok(self.posted)
     }
 
     port_of_platform!();
@@ -294,7 +298,8 @@ impl<S: FrameSink> Port for Pci<S> {
         // To an interrupt controller, which has no lines.
         self.platform.ledger.count_pci_payload(t.bytes.into(), 0);
         let taken = self.book(at, self.rules.clocks(&t), &t, t.command.name());
-        self.platform.post_message(at, taken + self.latencies.memory, vector);
+        self.posted = self.posted.max(taken + self.latencies.memory);
+        self.platform.post_message(at, self.posted, vector);
     }
 }
 
@@ -323,8 +328,20 @@ impl<S: FrameSink> Bus for Pci<S> {
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Pci<T> {
         let Pci { platform, rules, latencies, bar, line, reads, .. } = self;
-        let Pci { fetched, answering, plans, .. } = self;
-        Pci { platform, sink, rules, latencies, bar, line, reads, fetched, answering, plans }
+        let Pci { fetched, posted, answering, plans, .. } = self;
+        Pci {
+            platform,
+            sink,
+            rules,
+            latencies,
+            bar,
+            line,
+            reads,
+            fetched,
+            posted,
+            answering,
+            plans,
+        }
     }
 
     bus_of_platform!();
@@ -344,7 +361,7 @@ impl<S: FrameSink> Bus for Pci<S> {
 
     fn register_answer(&mut self, at: Time, _size: u8) -> Time {
         let free = at + self.answering;
-        self.platform.behind_posted(at, free + self.latencies.cpu)
+        (free + self.latencies.cpu).max(self.posted)
     }
 
     fn retire_before(&mut self, floor: Time) {
