@@ -531,7 +531,7 @@ impl Platform {
         fetched.inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
     }
 
-    /// Reads memory by `read`, as it is after the writes in flight. They arrive no earlier for that.
+    /// Reads memory by `read`, as it is after the writes in flight, which arrive no earlier for it.
     #[inline(always)]
     fn read_by(
         &self,

@@ -150,8 +150,8 @@ pub(crate) struct Loaded {
 /// send the same one, and stdin can be read only once.
 static LAST: Mutex<Option<((String, Version, bool), Arc<Loaded>)>> = Mutex::new(None);
 
-/// What changes when a file is written or replaced: device, inode, length and time of the last
-/// write. `None` for a stream, and where there is no file.
+/// Names a version of a file, which writing or replacing it changes: device, inode, length and time
+/// of the last write. `None` for a stream, and where there is no file.
 type Version = Option<(u64, u64, u64, Option<SystemTime>)>;
 
 fn version(file: &str) -> Version {

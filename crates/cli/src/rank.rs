@@ -2,10 +2,10 @@
 //!
 //! The first `--side` is ranked. A side *dominates* another in a run (Pareto) when it is better in
 //! every number of `--by`, each by more than `--noise`; smaller is better. Of single runs the
-//! difference must also be more than its error, so runs too short for an error dominate none. With `--seeds` each scenario runs once per seed,
-//! all sides with the same arrivals, and the result is the share of runs with a dominated side.
-//! With `--series` it is a number over time, side by side. Runs are spread over the machine's
-//! cores; the result does not depend on their number.
+//! difference must also be more than its error, so runs too short for an error dominate none. With
+//! `--seeds` each scenario runs once per seed, all sides with the same arrivals, and the result is
+//! the share of runs with a dominated side. With `--series` it is a number over time, side by side.
+//! Runs are spread over the machine's cores; the result does not depend on their number.
 
 use crate::chart::{self, Chart, Line, Places};
 use crate::plan::{self, Plans};
