@@ -195,14 +195,13 @@ impl Load {
     /// Returns the packets from one sample of the departures to the next: a round of bursts of all
     /// cores. Cores at full speed send in step, and a rate between any two bursts would count from
     /// the last of a round to the first of another. At a rate each core has its own part of the
-    /// interval, so that single bursts do where there are few rounds.
+    /// interval, and captured frames have their times: single bursts do where there are few rounds.
     pub(crate) fn stride(&self, cores: u16) -> u64 {
         let (burst, cores) = (u64::from(self.burst), cores.max(1));
         let round = burst * u64::from(cores);
-        match self.rate {
-            Some(_) if self.packets(cores) < ROUNDS * round => burst,
-            _ => round,
-        }
+        let own_times = matches!(&self.packets, Packets::Captured(c) if c.options.own_times);
+        let paced = self.rate.is_some() || own_times;
+        if paced && self.packets(cores) < ROUNDS * round { burst } else { round }
     }
 
     /// Returns the length of the longest frame, and the number of frames of a capture.
