@@ -12,8 +12,9 @@ use crate::point::{Point, Runner};
 use crate::record::{Outcome, RecordFile, setting};
 use crate::render::{Cell, Document, Format, Record, SCHEMA, Table, amount, people};
 use crate::{DONE, Error, MISSED, input, range};
+use doorbell_lab::metrics::{self, Sum};
 use doorbell_lab::result::{Measured, rounded};
-use doorbell_lab::{Plan, Setting, cores, hint, metrics, on_threads, system::System};
+use doorbell_lab::{Plan, Setting, cores, on_threads, system::System};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -136,34 +137,16 @@ impl<'a> Shown<'a> {
 
     /// Refuses a name that no run of a system has, and a sum of different units.
     pub(crate) fn known(&self, system: &System) -> Result<(), Error> {
-        let all = metrics::of(system);
-        let mut units = Vec::new();
-        for name in &self.names {
-            let Some(found) = all.iter().find(|m| m.name == *name) else {
-                return Err(self.none(name, all.iter().map(|m| m.name.as_str())));
-            };
-            units.push(found.unit);
-        }
-        if units.iter().any(|unit| *unit != units[0]) {
-            return Err(input!(
-                "{} {}: it adds numbers of different units",
-                self.option,
-                self.text
-            ));
-        }
-        Ok(())
-    }
-
-    fn none<'n>(&self, name: &str, all: impl Iterator<Item = &'n str>) -> Error {
         let Shown { option, text, .. } = self;
-        input!("{option} {text}: a run has no number `{name}`{}", hint(name, all))
+        Sum::parse(system, text).map(drop).map_err(|what| input!("{option} {text}: {what}"))
     }
 
     fn among(&self, all: &[Number]) -> Result<Number, Error> {
         let mut sum: Option<Number> = None;
         for name in &self.names {
             let Some(n) = all.iter().find(|n| n.name == *name).cloned() else {
-                return Err(self.none(name, all.iter().map(|n| n.name.as_str())));
+                let Shown { option, text, .. } = self;
+                return Err(input!("{option} {text}: this run has no number `{name}`"));
             };
             sum = Some(match sum {
                 None => n,

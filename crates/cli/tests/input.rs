@@ -291,8 +291,8 @@ fn a_sweep_takes_each_key_once() {
         driver.mpwqe=1: `driver.mpwqe` cannot be `1`; allowed: on, off");
     assert_snapshot!(sweep(&["--across", "pcie.mps=on..off"]), @"doorbell: --across \
         pcie.mps=on..off: a range is of numbers, such as 1..8 or 64..1500:64");
-    assert_snapshot!(sweep(&["--show", "speed_of_light"]), @"doorbell: --show speed_of_light: a \
-        run has no number `speed_of_light`");
+    assert_snapshot!(sweep(&["--show", "speed_of_light"]), @"doorbell: --show speed_of_light: no \
+        metric is called `speed_of_light`; `doorbell list --metrics mlx5` has all");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn transfers_that_have_no_meaning() {
 fn a_sum_of_different_units_is_refused() {
     assert_snapshot!(
         wrong(&["sweep", "mlx5-pktgen-64", "--over", "traffic.burst=1,2", "--show", "cycles+maps"]),
-        @"doorbell: --show cycles+maps: it adds numbers of different units"
+        @"doorbell: --show cycles+maps: `cycles+maps` adds numbers of different units"
     );
     let rank = |more: &[&str]| {
         wrong(
@@ -339,11 +339,12 @@ fn a_sum_of_different_units_is_refused() {
     };
     assert_snapshot!(
         rank(&["--by", "cycles+maps"]),
-        @"doorbell: --by cycles+maps: it adds numbers of different units"
+        @"doorbell: --by cycles+maps: `cycles+maps` adds numbers of different units"
     );
     assert_snapshot!(
         rank(&["--by", "map"]),
-        @"doorbell: --by map: a run has no number `map`; the nearest is `maps`"
+        @"doorbell: --by map: no metric is called `map`; the nearest is `maps`; `doorbell list --metrics \
+          mlx5` has all"
     );
     assert_snapshot!(
         rank(&["--by", "maps", "--series", "packets_per_s", "--every", "1000"]),
@@ -373,7 +374,8 @@ fn charts_that_cannot_be_drawn() {
     );
     assert_snapshot!(
         wrong(&["sweep", "e1000-send", "--over", "traffic.mss=64", "--show", "map"]),
-        @"doorbell: --show map: a run has no number `map`; the nearest is `maps`"
+        @"doorbell: --show map: no metric is called `map`; the nearest is `maps`; `doorbell list --metrics \
+          e1000` has all"
     );
 }
 
