@@ -146,33 +146,42 @@ pub(crate) struct Loaded {
     pub(crate) about: String,
 }
 
-/// The capture that was read last, with the file, its version and the padding: the runs of a sweep
-/// send the same one, and stdin can be read only once.
-static LAST: Mutex<Option<((String, Version, bool), Arc<Loaded>)>> = Mutex::new(None);
-
-/// Names a version of a file, which writing or replacing it changes: device, inode, length and time
-/// of the last write. `None` for a stream, and where there is no file.
-type Version = Option<(u64, u64, u64, Option<SystemTime>)>;
-
-fn version(file: &str) -> Version {
-    let of = std::fs::metadata(file).ok().filter(|of| file != "-" && of.is_file())?;
-    Some((of.dev(), of.ino(), of.len(), of.modified().ok()))
+/// A capture's file and the padding of its frames.
+#[derive(PartialEq)]
+struct Source {
+    path: String,
+    pad: bool,
+    /// Device, inode, length and time of the last write, one of which changes when a file is
+    /// written or replaced. `None` for a stream, and where there is no file.
+    version: Option<(u64, u64, u64, Option<SystemTime>)>,
 }
+
+impl Source {
+    fn of(path: &str, pad: bool) -> Source {
+        let file = std::fs::metadata(path).ok().filter(|of| path != "-" && of.is_file());
+        let version = file.map(|of| (of.dev(), of.ino(), of.len(), of.modified().ok()));
+        Source { path: path.to_owned(), pad, version }
+    }
+}
+
+/// The capture that was read last: the runs of a sweep send the same one, and stdin can be read
+/// only once.
+static LAST: Mutex<Option<(Source, Arc<Loaded>)>> = Mutex::new(None);
 
 /// Returns the plan's capture, if it sends one.
 pub(crate) fn capture(plan: &Plan) -> Result<Option<Arc<Loaded>>, Error> {
     // Without a name the system says that the file is missing.
     let Some(file) = plan.capture().filter(|f| !f.is_empty()) else { return Ok(None) };
     let pad = plan.values.word("traffic.pad") == "on";
-    let key = (file.to_owned(), version(file), pad);
+    let source = Source::of(file, pad);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((of, loaded)) = &*last
-        && *of == key
+        && *of == source
     {
         return Ok(Some(loaded.clone()));
     }
     let loaded = Arc::new(load(file, pad, plan.values.word("traffic.times") == "own")?);
-    *last = Some((key, loaded.clone()));
+    *last = Some((source, loaded.clone()));
     Ok(Some(loaded))
 }
 
