@@ -343,8 +343,8 @@ fn a_sum_of_different_units_is_refused() {
     );
     assert_snapshot!(
         rank(&["--by", "map"]),
-        @"doorbell: --by map: no metric is called `map`; the nearest is `maps`; `doorbell list --metrics \
-          mlx5` has all"
+        @"doorbell: --by map: no metric is called `map`; the nearest is `maps`; \
+          `doorbell list --metrics mlx5` has all"
     );
     assert_snapshot!(
         rank(&["--by", "maps", "--series", "packets_per_s", "--every", "1000"]),
@@ -374,8 +374,8 @@ fn charts_that_cannot_be_drawn() {
     );
     assert_snapshot!(
         wrong(&["sweep", "e1000-send", "--over", "traffic.mss=64", "--show", "map"]),
-        @"doorbell: --show map: no metric is called `map`; the nearest is `maps`; `doorbell list --metrics \
-          e1000` has all"
+        @"doorbell: --show map: no metric is called `map`; the nearest is `maps`; \
+          `doorbell list --metrics e1000` has all"
     );
 }
 
