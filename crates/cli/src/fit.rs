@@ -17,11 +17,7 @@ pub(crate) fn solve(args: &Args) -> Result<u8, Error> {
     let of = loaded(args)?;
     let out = args.out.as_deref();
     let name = new::name(out, "")?;
-    // Without a file there is nothing to remove, and a signal ends the process as usual.
-    let interrupt = match out {
-        Some(_) => Interrupt::watched().map_err(Error::at("signals"))?,
-        None => Interrupt::ignored(),
-    };
+    let interrupt = Interrupt::watched_for(out.is_some())?;
     out.map_or(Ok(()), |path| apart(&[path], &[&args.file]))?;
     let file = out.map(|path| begun_file(path.to_owned())).transpose()?;
     let following = Following {

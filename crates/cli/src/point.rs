@@ -117,11 +117,7 @@ impl Runner {
         Ok(Runner {
             cache: args.cache.as_deref().map(open).transpose()?,
             jobs: args.jobs.map_or_else(cores, usize::from),
-            // Without files there is nothing to remove, and a signal ends the process as usual.
-            interrupt: match files || args.cache.is_some() {
-                true => Interrupt::watched().map_err(Error::at("signals"))?,
-                false => Interrupt::ignored(),
-            },
+            interrupt: Interrupt::watched_for(files || args.cache.is_some())?,
             quiet,
         })
     }

@@ -1,6 +1,6 @@
 //! Progress of a run, and its interruption by signals.
 
-use crate::{error::plain, output::Capture};
+use crate::{Error, error::plain, output::Capture};
 use doorbell_hal::Time;
 use doorbell_lab::{Recording, Watch};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -114,8 +114,17 @@ impl Interrupt {
         Interrupt::register(&came, &came)
     }
 
-    /// Does the same, but a second signal does not end the process: scripts often send two. One
-    /// that comes 3 s late does, once [`Interrupt::lose_patience`] was called.
+    /// Watches for the same if the command writes `files`. Without any there is nothing to remove,
+    /// and a signal ends the process as usual.
+    pub(crate) fn watched_for(files: bool) -> Result<Interrupt, Error> {
+        match files {
+            true => Interrupt::watched().map_err(Error::at("signals")),
+            false => Ok(Interrupt::ignored()),
+        }
+    }
+
+    /// Watches for the same, but a second signal does not end the process: scripts often send two.
+    /// One that comes 3 s late does, once [`Interrupt::lose_patience`] was called.
     pub(crate) fn patient() -> io::Result<Interrupt> {
         Interrupt::register(&Arc::default(), &Arc::default())
     }

@@ -20,10 +20,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
     let lines = Progress::lines(systems.iter().map(|s| s.name()), args.output.quiet);
-    let interrupt = match folder {
-        Some(_) => Interrupt::watched().map_err(Error::at("signals"))?,
-        None => Interrupt::ignored(),
-    };
+    let interrupt = Interrupt::watched_for(folder.is_some())?;
     let names: Vec<String> = systems.iter().map(|s| s.name().to_owned()).collect();
     let found = figures::reproduce(&mut systems, &options, &mut |p| {
         let Some(line) = names.iter().position(|n| n == p.system).and_then(|at| lines.get(at))

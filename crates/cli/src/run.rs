@@ -19,12 +19,8 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         (None, given) => plan::plan(given.as_deref().unwrap_or_default(), &args.changes)?,
     };
     let port = plan.values.bits_per_second(plan.system.port_rate);
-    // Without files there is nothing to remove, and a signal ends the process as usual.
-    let interrupt = if args.out.is_some() || args.capture.is_some() || args.trace.is_some() {
-        Interrupt::watched().map_err(Error::at("signals"))?
-    } else {
-        Interrupt::ignored()
-    };
+    let writes = args.out.is_some() || args.capture.is_some() || args.trace.is_some();
+    let interrupt = Interrupt::watched_for(writes)?;
     let read = [args.scenario.as_deref(), args.changes.profile.as_deref(), plan.capture()];
     let read: Vec<&Path> = read.into_iter().flatten().map(Path::new).collect();
     let mut files = Files::begin(
