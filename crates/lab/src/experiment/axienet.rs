@@ -336,10 +336,7 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<expe
 type Station = NapiContext<Driver, Meter>;
 
 /// Counts the frames passed up, and samples the controller.
-#[derive(Default)]
-struct Handed {
-    latency: Histogram,
-}
+struct Handed;
 
 impl Probe<Board<Source>, Station> for Handed {
     fn done(&self, _: &Board<Source>, s: &[Station]) -> (u64, u64) {
@@ -361,9 +358,8 @@ impl Probe<Board<Source>, Station> for Handed {
             ("latency_p99_us", latency),
         ]
     }
-    fn snapped(&mut self, _: &mut Board<Source>, s: &mut [Station]) {
-        // The latency of the warm-up is replaced by that of the measured time.
-        self.latency = std::mem::take(&mut s[0].endpoint.latency);
+    fn take_latency(&mut self, _: &mut Board<Source>, s: &mut [Station]) -> Histogram {
+        std::mem::take(&mut s[0].endpoint.latency)
     }
 }
 
@@ -378,12 +374,10 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
     let begin = x.m.now();
     x.begin(|d, at, up| d.set_cable(at, up));
     x.m.outside(|device, _, at| device.peer.start(at));
-    let mut handed = Handed::default();
-    let (mut o, at) = x.measure(begin, (load.warmup, load.duration), &mut handed)?;
+    let (mut o, at) = x.measure(begin, (load.warmup, load.duration), &mut Handed)?;
     // Frames in flight arrive.
     x.slice(at + Span::from_ms(50))?;
     o.faults = x.end();
-    o.latency = handed.latency;
     let mut driver = (Stats::default(), 0);
     for s in x.stations {
         let threshold = s.driver.coalesce().rx_frames;

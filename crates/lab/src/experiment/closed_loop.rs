@@ -277,8 +277,6 @@ impl HasStack for Stack {
 struct Carried<L> {
     kind: Kind,
     look: L,
-    /// Of the transactions since the snapshot before the last.
-    latency: Histogram,
 }
 
 impl<B, D, Dr, E, L> Probe<Linked<B, D>, NapiContext<Dr, E>> for Carried<L>
@@ -293,9 +291,15 @@ where
     fn counters(&self, m: &Linked<B, D>, stations: &[NapiContext<Dr, E>]) -> [Entries; 2] {
         (self.look)(m, stations)
     }
-    fn snapped(&mut self, m: &mut Linked<B, D>, _: &mut [NapiContext<Dr, E>]) {
-        // The latency of the warm-up is replaced by that of the measured time.
-        self.latency = take_latency(&mut m.device.peer);
+    fn take_latency(&mut self, m: &mut Linked<B, D>, _: &mut [NapiContext<Dr, E>]) -> Histogram {
+        let mut all = Histogram::default();
+        for e in &mut m.device.peer.ends {
+            if let App::Client(c) = &mut e.app {
+                all.add(&c.latency);
+                c.latency.clear();
+            }
+        }
+        all
     }
 }
 
@@ -316,7 +320,7 @@ where
 {
     x.begin(tell);
     x.m.outside(|device, _, at| device.peer.start(at));
-    let mut probe = Carried { kind: load.kind, look, latency: Histogram::default() };
+    let mut probe = Carried { kind: load.kind, look };
     let begin = x.m.now();
     let (mut o, mut at) = x.measure(begin, (load.warmup, load.duration), &mut probe)?;
     for c in &mut x.stations[0].endpoint.stack_mut().connections {
@@ -357,7 +361,6 @@ where
         rest.into_iter().for_each(|p| p.release(x.m));
     }
     x.m.enter(x.stations[0].irq_core);
-    o.latency = probe.latency;
     x.settle(at + Span::from_ms(10))?;
     o.faults = x.end();
     if !o.unfinished.is_empty() {
@@ -384,18 +387,6 @@ where
     );
     let cause = Cause::of(x.m, None);
     std::iter::once(first).chain(cause.lines().map(str::to_owned)).collect()
-}
-
-/// Takes the latencies of all transactions so far out of the clients.
-fn take_latency(peers: &mut Hosts) -> Histogram {
-    let mut all = Histogram::default();
-    for e in &mut peers.ends {
-        if let App::Client(c) = &mut e.app {
-            all.add(&c.latency);
-            c.latency.clear();
-        }
-    }
-    all
 }
 
 /// Returns the faults that both ends found in each other's frames.

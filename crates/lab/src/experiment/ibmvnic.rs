@@ -287,13 +287,12 @@ impl Probe<Asked, Queues> for Answered {
         let bytes = self.nic.borrow().break_even().map_or(-1.0, f64::from);
         vec![("packets_per_s", rates[0]), ("break_even_bytes", bytes)]
     }
+    fn take_latency(&mut self, m: &mut Asked, _: &mut [Queues]) -> Histogram {
+        std::mem::take(&mut m.device.peer.latency)
+    }
     fn snapped(&mut self, m: &mut Asked, stations: &mut [Queues]) {
         let transmit = stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent);
         self.spent.push((transmit, papr::spent(&m.bus, &INDIRECT)));
-        if self.spent.len() == 1 {
-            // Drops the latency of the warm-up.
-            m.device.peer.latency = Histogram::default();
-        }
     }
 }
 
@@ -335,7 +334,6 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         x.measure(begin, (load.traffic.warmup, load.traffic.duration), &mut probe)?;
     let spent = probe.spent;
     drop(probe.nic);
-    o.latency = x.m.device.peer.latency.clone();
     x.m.device.peer.stopping = true;
     for s in &mut x.stations {
         s.endpoint.stop();

@@ -352,6 +352,11 @@ pub(crate) trait Probe<M, S> {
     fn series(&mut self, rates: [f64; 2], _m: &M, _: &mut [S]) -> Points {
         vec![("packets_per_s", rates[0]), ("interrupts_per_s", rates[1])]
     }
+    /// Takes the latencies since the last call out of the load: those of the warm-up, then those of
+    /// the measured time.
+    fn take_latency(&mut self, _m: &mut M, _stations: &mut [S]) -> Histogram {
+        Histogram::default()
+    }
     /// Acts when a snapshot has been taken.
     fn snapped(&mut self, _m: &mut M, _stations: &mut [S]) {}
 }
@@ -468,6 +473,7 @@ where
         let ends = [begin + warmup, begin + warmup + duration];
         let mut snapshots: Vec<Counts> = Vec::with_capacity(2);
         let mut series: Vec<Series> = Vec::new();
+        let mut latency = Histogram::default();
         let (mut at, mut last, mut marks) = (begin, self.so_far(probe), Marks::new());
         while snapshots.len() < 2 {
             let goal = ends[snapshots.len()];
@@ -496,6 +502,7 @@ where
             if at == goal {
                 // Steps of cores that end later count for the other side at both ends alike.
                 snapshots.push(self.snapshot(at, probe));
+                latency = probe.take_latency(self.m, &mut self.stations);
                 probe.snapped(self.m, &mut self.stations);
             }
             if !snapshots.is_empty() {
@@ -504,7 +511,7 @@ where
         }
         let counts = snapshots[1].since(&snapshots[0]);
         let window = Window::given(begin, &marks, warmup > Span::ZERO);
-        Ok((RunStats { series, ..RunStats::new(window, counts.clone(), counts) }, at))
+        Ok((RunStats { latency, series, ..RunStats::new(window, counts.clone(), counts) }, at))
     }
 
     /// Ends trace and faults. Returns the injected ones, if the plan has any.
