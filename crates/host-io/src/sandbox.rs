@@ -79,8 +79,6 @@ impl Sandbox {
     /// # Errors
     /// If the kernel refuses a rule or a filter that it knows.
     pub fn enter(&self) -> io::Result<Confined> {
-        // Read from /proc by some kernels, and kept from then on.
-        rustix::param::page_size();
         let files = self.restrict_files().map_err(io::Error::other)?;
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         let calls = calls::filter(self.sockets)?;

@@ -99,26 +99,37 @@ impl Window {
         while done < into.len() {
             let from = self.memory.as_ptr().wrapping_add(offset + done);
             let width = width(from.addr(), into.len() - done);
-            let to = &mut into[done..done + width];
-            // SAFETY: `inside` has checked that the `width` bytes at `from` are in the mapping,
-            // which lives as long as `self`; `width` divides the address, so the access is aligned;
-            // others may write meanwhile, which atomic accesses allow. A relaxed load of at most
-            // 8 bytes is fine on a read-only mapping.
-            unsafe {
+            let to = &mut into[done..];
+            // SAFETY: `inside` has checked that as many bytes as `to` has are in the mapping from
+            // `from` on, and it lives as long as `self`; `width` divides the address, so accesses
+            // are aligned; others may write meanwhile, which atomic accesses allow. A relaxed load
+            // of at most 8 bytes is fine on a read-only mapping.
+            done += unsafe {
                 match width {
-                    8 => to.copy_from_slice(
-                        &(*from.cast::<AtomicU64>()).load(Ordering::Relaxed).to_ne_bytes(),
-                    ),
-                    4 => to.copy_from_slice(
-                        &(*from.cast::<AtomicU32>()).load(Ordering::Relaxed).to_ne_bytes(),
-                    ),
-                    2 => to.copy_from_slice(
-                        &(*from.cast::<AtomicU16>()).load(Ordering::Relaxed).to_ne_bytes(),
-                    ),
-                    _ => to[0] = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed),
+                    8 => {
+                        let (words, _) = to.as_chunks_mut();
+                        for (n, to) in words.iter_mut().enumerate() {
+                            let from = from.cast::<AtomicU64>().wrapping_add(n);
+                            *to = (*from).load(Ordering::Relaxed).to_ne_bytes();
+                        }
+                        8 * words.len()
+                    }
+                    4 => {
+                        let v = (*from.cast::<AtomicU32>()).load(Ordering::Relaxed);
+                        to[..4].copy_from_slice(&v.to_ne_bytes());
+                        4
+                    }
+                    2 => {
+                        let v = (*from.cast::<AtomicU16>()).load(Ordering::Relaxed);
+                        to[..2].copy_from_slice(&v.to_ne_bytes());
+                        2
+                    }
+                    _ => {
+                        to[0] = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed);
+                        1
+                    }
                 }
-            }
-            done += width;
+            };
         }
         fence(Ordering::Acquire);
         !self.lost()
@@ -140,24 +151,32 @@ impl Window {
             let width = width(to.addr(), from.len() - done);
             let v = &from[done..];
             // SAFETY: as in `read`, and the mapping is writable.
-            unsafe {
+            done += unsafe {
                 match *v {
-                    [a, b, c, d, e, f, g, h, ..] if width == 8 => {
-                        let v = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
-                        (*to.cast::<AtomicU64>()).store(v, Ordering::Relaxed);
+                    [_, _, _, _, _, _, _, _, ..] if width == 8 => {
+                        let (words, _) = v.as_chunks();
+                        for (n, v) in words.iter().enumerate() {
+                            let to = to.cast::<AtomicU64>().wrapping_add(n);
+                            (*to).store(u64::from_ne_bytes(*v), Ordering::Relaxed);
+                        }
+                        8 * words.len()
                     }
                     [a, b, c, d, ..] if width == 4 => {
                         (*to.cast::<AtomicU32>())
                             .store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
+                        4
                     }
                     [a, b, ..] if width == 2 => {
                         (*to.cast::<AtomicU16>())
                             .store(u16::from_ne_bytes([a, b]), Ordering::Relaxed);
+                        2
                     }
-                    _ => (*to.cast::<AtomicU8>()).store(v[0], Ordering::Relaxed),
+                    _ => {
+                        (*to.cast::<AtomicU8>()).store(v[0], Ordering::Relaxed);
+                        1
+                    }
                 }
-            }
-            done += width;
+            };
         }
         // The handler of SIGBUS runs on this thread.
         compiler_fence(Ordering::SeqCst);
