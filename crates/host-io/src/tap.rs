@@ -10,7 +10,6 @@
 //! is gone when the [`Tap`] is dropped.
 
 use crate::check;
-use doorbell_hal::fail_if;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::{ffi::CString, fs::File};
@@ -73,6 +72,10 @@ impl VnetHeader {
     pub const GSO_ECN: u8 = 0x80;
 }
 
+/// The longest frame in bytes that is copied behind its header: for the kernel, a second piece of a
+/// write is more work.
+const SHORT: usize = 256;
+
 /// A TAP device.
 #[derive(Debug)]
 pub struct Tap {
@@ -119,15 +122,21 @@ impl Tap {
     /// that does not match the frame (`InvalidInput`), and any frame while the interface is down
     /// (EIO).
     pub fn send(&self, header: &VnetHeader, frame: &[u8]) -> io::Result<()> {
-        let parts = [IoSlice::new(header.as_bytes()), IoSlice::new(frame)];
-        let n = (&self.file).write_vectored(&parts)?;
-        fail_if(n != VnetHeader::LEN + frame.len(), io::ErrorKind::WriteZero.into())
-    }
-
-    /// Does the same for a header and its frame in one piece, which is less work for the kernel.
-    pub fn send_whole(&self, bytes: &[u8]) -> io::Result<()> {
-        let n = (&self.file).write(bytes)?;
-        fail_if(n != bytes.len(), io::ErrorKind::WriteZero.into())
+        let header = header.as_bytes();
+        let n = if frame.len() <= SHORT {
+            let mut whole = [0; VnetHeader::LEN + SHORT];
+            let (before, rest) = whole.split_at_mut(VnetHeader::LEN);
+            before.copy_from_slice(header);
+            rest[..frame.len()].copy_from_slice(frame);
+            (&self.file).write(&whole[..VnetHeader::LEN + frame.len()])?
+        } else {
+            (&self.file).write_vectored(&[IoSlice::new(header), IoSlice::new(frame)])?
+        };
+        if n == VnetHeader::LEN + frame.len() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::WriteZero.into())
+        }
     }
 
     /// Reads one frame that the kernel sends. Returns its header and its length in bytes; a longer

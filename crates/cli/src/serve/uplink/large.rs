@@ -13,7 +13,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(any(test, fuzzing))]
 use zerocopy::FromBytes;
-use zerocopy::IntoBytes;
 
 /// The most bytes of frames that are kept before they go to the kernel.
 const BATCH: usize = 256 << 10;
@@ -24,10 +23,8 @@ const LARGEST: usize = 65_550;
 #[derive(Debug)]
 pub(super) struct Kernel {
     tap: Tap,
-    /// With their headers.
     out: Frames,
     into: Frames,
-    /// A large send, with its header toward the kernel.
     whole: Box<[u8]>,
 }
 
@@ -42,12 +39,6 @@ impl Frames {
     fn push(&mut self, frame: &[u8]) {
         self.bytes.extend_from_slice(frame);
         self.ends.push(self.bytes.len());
-    }
-
-    /// Appends a frame behind the header of a frame that is complete.
-    fn push_with_header(&mut self, frame: &[u8]) {
-        self.bytes.extend_from_slice(&[0; VnetHeader::LEN]);
-        self.push(frame);
     }
 
     fn get(&self, n: usize) -> Option<&[u8]> {
@@ -68,8 +59,8 @@ impl Kernel {
         let tap =
             Tap::open(name, offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN)?;
         tap.set_nonblocking(true)?;
-        let whole = vec![0; VnetHeader::LEN + LARGEST].into();
-        Ok(Kernel { tap, out: Frames::default(), into: Frames::default(), whole })
+        let (out, into, whole) = (Frames::default(), Frames::default(), vec![0; LARGEST].into());
+        Ok(Kernel { tap, out, into, whole })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -88,15 +79,15 @@ impl Kernel {
 
     /// Queues a frame for the kernel. Returns the number of frames that the kernel refused.
     pub(super) fn send(&mut self, frame: &[u8]) -> u64 {
-        self.out.push_with_header(frame);
+        self.out.push(frame);
         if self.out.bytes.len() < BATCH { 0 } else { self.flush() }
     }
 
     /// Passes the queued frames to the kernel. Returns the number that it refused.
     pub(super) fn flush(&mut self) -> u64 {
         let mut lost = 0;
-        merged(&self.out, &mut self.whole, |bytes, count| {
-            lost += if self.tap.send_whole(bytes).is_ok() { 0 } else { count as u64 };
+        merged(&self.out, &mut self.whole, |header, frame, count| {
+            lost += if self.tap.send(header, frame).is_ok() { 0 } else { count as u64 };
         });
         self.out.clear();
         lost
@@ -135,17 +126,15 @@ fn is_tcp(frame: &[u8]) -> bool {
     }
 }
 
-/// Passes frames with their headers to `send`, those that GRO would merge as one, each with the
-/// number of frames that it is made of.
-fn merged(all: &Frames, whole: &mut [u8], mut send: impl FnMut(&[u8], usize)) {
+/// Passes frames to `send`, those that GRO would merge as one, each with the number of frames that
+/// it is made of.
+fn merged(all: &Frames, whole: &mut [u8], mut send: impl FnMut(&VnetHeader, &[u8], usize)) {
     let mut n = 0;
-    while let Some(bytes) = all.get(n) {
-        let first = &bytes[VnetHeader::LEN..];
-        let (head, room) = whole.split_at_mut(VnetHeader::LEN);
-        let mut merge = if is_tcp(first) { Merge::start(room, first) } else { None };
+    while let Some(first) = all.get(n) {
+        let mut merge = if is_tcp(first) { Merge::start(whole, first) } else { None };
         let mut count = 1;
         if let Some(m) = &mut merge {
-            while all.get(n + count).is_some_and(|next| m.add(&next[VnetHeader::LEN..])) {
+            while all.get(n + count).is_some_and(|next| m.add(next)) {
                 count += 1;
             }
         }
@@ -153,10 +142,9 @@ fn merged(all: &Frames, whole: &mut [u8], mut send: impl FnMut(&[u8], usize)) {
             Some(m) if count > 1 => {
                 // CWR is set on the first frame at most: only such a frame is merged.
                 let (len, todo) = m.finish();
-                head.copy_from_slice(header(&todo, &room[..len]).as_bytes());
-                send(&whole[..VnetHeader::LEN + len], count);
+                send(&header(&todo, &whole[..len]), &whole[..len], count);
             }
-            _ => send(bytes, 1),
+            _ => send(&VnetHeader::default(), first, 1),
         }
         n += count;
     }
@@ -208,13 +196,10 @@ pub(crate) fn there_and_back(bytes: &[u8]) -> (usize, usize) {
         return (0, 0);
     }
     let lengths = |f: &Frames| (0..).map_while(|n| f.get(n).map(<[u8]>::len)).collect::<Vec<_>>();
-    let mut out = Frames::default();
-    (0..).map_while(|n| first.get(n)).for_each(|f| out.push_with_header(f));
     let (mut again, mut sends) = (Frames::default(), 0);
-    merged(&out, &mut vec![0; VnetHeader::LEN + LARGEST], |bytes, count| {
-        let (header, frame) = VnetHeader::read_from_prefix(bytes).expect("a header");
+    merged(&first, &mut vec![0; LARGEST], |header, frame, count| {
         let before = again.ends.len();
-        let there = frames(&header, &mut frame.to_vec(), &mut again);
+        let there = frames(header, &mut frame.to_vec(), &mut again);
         assert!(there.is_some() && again.ends.len() - before == count, "{header:?} of {count}");
         sends += 1;
     });
