@@ -98,38 +98,30 @@ impl Window {
         let mut done = 0;
         while done < into.len() {
             let from = self.memory.as_ptr().wrapping_add(offset + done);
-            let width = width(from.addr(), into.len() - done);
-            let to = &mut into[done..];
-            // SAFETY: `inside` has checked that as many bytes as `to` has are in the mapping from
-            // `from` on, and it lives as long as `self`; `width` divides the address, so accesses
-            // are aligned; others may write meanwhile, which atomic accesses allow. A relaxed load
-            // of at most 8 bytes is fine on a read-only mapping.
-            done += unsafe {
-                match width {
-                    8 => {
-                        let (words, _) = to.as_chunks_mut();
-                        for (n, to) in words.iter_mut().enumerate() {
+            let run = run(from.addr(), into.len() - done);
+            let to = &mut into[done..done + run];
+            // SAFETY: `inside` has checked that the `run` bytes at `from` are in the mapping, which
+            // lives as long as `self`; they are accesses of a width that divides the address, so
+            // each is aligned; others may write meanwhile, which atomic accesses allow. A relaxed
+            // load of at most 8 bytes is fine on a read-only mapping.
+            unsafe {
+                match to {
+                    [v] => *v = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed),
+                    [_, _] => to.copy_from_slice(
+                        &(*from.cast::<AtomicU16>()).load(Ordering::Relaxed).to_ne_bytes(),
+                    ),
+                    [_, _, _, _] => to.copy_from_slice(
+                        &(*from.cast::<AtomicU32>()).load(Ordering::Relaxed).to_ne_bytes(),
+                    ),
+                    _ => {
+                        for (n, to) in to.as_chunks_mut().0.iter_mut().enumerate() {
                             let from = from.cast::<AtomicU64>().wrapping_add(n);
                             *to = (*from).load(Ordering::Relaxed).to_ne_bytes();
                         }
-                        8 * words.len()
-                    }
-                    4 => {
-                        let v = (*from.cast::<AtomicU32>()).load(Ordering::Relaxed);
-                        to[..4].copy_from_slice(&v.to_ne_bytes());
-                        4
-                    }
-                    2 => {
-                        let v = (*from.cast::<AtomicU16>()).load(Ordering::Relaxed);
-                        to[..2].copy_from_slice(&v.to_ne_bytes());
-                        2
-                    }
-                    _ => {
-                        to[0] = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed);
-                        1
                     }
                 }
-            };
+            }
+            done += run;
         }
         fence(Ordering::Acquire);
         !self.lost()
@@ -148,35 +140,24 @@ impl Window {
         let mut done = 0;
         while done < from.len() {
             let to = self.memory.as_mut_ptr().wrapping_add(offset + done);
-            let width = width(to.addr(), from.len() - done);
-            let v = &from[done..];
+            let run = run(to.addr(), from.len() - done);
             // SAFETY: as in `read`, and the mapping is writable.
-            done += unsafe {
-                match *v {
-                    [_, _, _, _, _, _, _, _, ..] if width == 8 => {
-                        let (words, _) = v.as_chunks();
-                        for (n, v) in words.iter().enumerate() {
+            unsafe {
+                match from[done..done + run] {
+                    [v] => (*to.cast::<AtomicU8>()).store(v, Ordering::Relaxed),
+                    [a, b] => (*to.cast::<AtomicU16>())
+                        .store(u16::from_ne_bytes([a, b]), Ordering::Relaxed),
+                    [a, b, c, d] => (*to.cast::<AtomicU32>())
+                        .store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed),
+                    ref words => {
+                        for (n, v) in words.as_chunks().0.iter().enumerate() {
                             let to = to.cast::<AtomicU64>().wrapping_add(n);
                             (*to).store(u64::from_ne_bytes(*v), Ordering::Relaxed);
                         }
-                        8 * words.len()
-                    }
-                    [a, b, c, d, ..] if width == 4 => {
-                        (*to.cast::<AtomicU32>())
-                            .store(u32::from_ne_bytes([a, b, c, d]), Ordering::Relaxed);
-                        4
-                    }
-                    [a, b, ..] if width == 2 => {
-                        (*to.cast::<AtomicU16>())
-                            .store(u16::from_ne_bytes([a, b]), Ordering::Relaxed);
-                        2
-                    }
-                    _ => {
-                        (*to.cast::<AtomicU8>()).store(v[0], Ordering::Relaxed);
-                        1
                     }
                 }
-            };
+            }
+            done += run;
         }
         // The handler of SIGBUS runs on this thread.
         compiler_fence(Ordering::SeqCst);
@@ -257,6 +238,13 @@ pub fn width(address: usize, left: usize) -> usize {
     let aligned = 1 << (address | 8).trailing_zeros();
     let fits = 1 << left.min(8).ilog2();
     usize::min(aligned, fits)
+}
+
+/// Returns the number of bytes at `address` that accesses of one [`width`] cover: of all 8-byte
+/// words, or one access.
+fn run(address: usize, left: usize) -> usize {
+    let width = width(address, left);
+    if width == 8 { left & !7 } else { width }
 }
 
 /// Returns true if the file is memory that is sealed against shrinking.
