@@ -1,5 +1,6 @@
 //! Proofs for any regions and any access: `tools/proofs.sh`.
 
+use super::window::run;
 use super::{Access, Region, Regions, width};
 use doorbell_hal::Iova;
 
@@ -10,6 +11,15 @@ fn a_width_is_aligned_and_fits() {
     let width = width(address, left);
     assert!(matches!(width, 1 | 2 | 4 | 8));
     assert!(address % width == 0 && width <= left);
+}
+
+/// A run is of one width: it fits, and each of its accesses is aligned.
+#[kani::proof]
+fn a_run_is_of_aligned_accesses_and_fits() {
+    let (address, left): (usize, usize) = (kani::any(), kani::any_where(|left| *left > 0));
+    let (run, width) = (run(address, left), width(address, left));
+    assert!(run > 0 && run <= left && run.is_multiple_of(width));
+    assert!(run == width || (width == 8 && left - run < 8));
 }
 
 fn any_region() -> Region {

@@ -242,7 +242,7 @@ pub fn width(address: usize, left: usize) -> usize {
 
 /// Returns the number of bytes at `address` that accesses of one [`width`] cover: of all 8-byte
 /// words, or one access.
-fn run(address: usize, left: usize) -> usize {
+pub(super) fn run(address: usize, left: usize) -> usize {
     let width = width(address, left);
     if width == 8 { left & !7 } else { width }
 }
