@@ -44,7 +44,7 @@ fn parts_cover_an_access_and_cross_no_region() {
         inside(a.first, a.last, a.access) || inside(b.first, b.last, b.access)
     };
     let copy = |r: &Region| Region { window: None, ..*r };
-    let regions = Regions { by_address: Vec::from([copy(&a), copy(&b)]) };
+    let regions = Regions { by_address: Vec::from([copy(&a), copy(&b)]), ..Regions::default() };
     let mut done = 0;
     let result = regions.access(Iova(at), len, write, |here, _, part| {
         assert!(part.start == done && part.end > done && part.end <= len);
