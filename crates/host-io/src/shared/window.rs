@@ -107,12 +107,14 @@ impl Window {
             unsafe {
                 match to {
                     [v] => *v = (*from.cast::<AtomicU8>()).load(Ordering::Relaxed),
-                    [_, _] => to.copy_from_slice(
-                        &(*from.cast::<AtomicU16>()).load(Ordering::Relaxed).to_ne_bytes(),
-                    ),
-                    [_, _, _, _] => to.copy_from_slice(
-                        &(*from.cast::<AtomicU32>()).load(Ordering::Relaxed).to_ne_bytes(),
-                    ),
+                    [a, b] => {
+                        [*a, *b] =
+                            (*from.cast::<AtomicU16>()).load(Ordering::Relaxed).to_ne_bytes();
+                    }
+                    [a, b, c, d] => {
+                        [*a, *b, *c, *d] =
+                            (*from.cast::<AtomicU32>()).load(Ordering::Relaxed).to_ne_bytes();
+                    }
                     _ => {
                         for (n, to) in to.as_chunks_mut().0.iter_mut().enumerate() {
                             let from = from.cast::<AtomicU64>().wrapping_add(n);
