@@ -17,17 +17,17 @@ tools/install-test-deps.sh guest
 
 build() {
     # The binary, the plug-in, and an example; all of the workspace, so that they are what its tests
-    # were built with.
+    # were built with. A package alone has fewer features: it and what it needs would be built anew.
     cargo build --quiet --locked --workspace --lib --bins --examples &&
         cargo build --quiet --locked --release --package doorbell-cli
 }
 step "build for the guests" build
 if [ -z "${DEVICES:-}${CHECKS:-}" ]; then
     # One after another: each has the machine for itself.
-    step "counts of instructions" cargo test --quiet --locked -p doorbell-guest --lib -- \
+    step "counts of instructions" cargo test --quiet --locked --workspace --lib -- \
         --ignored --test-threads=1
-    step "doorbell guest" cargo test --quiet --locked -p doorbell-cli --test guest -- \
+    step "doorbell guest" cargo test --quiet --locked --workspace --test guest -- \
         --ignored --test-threads=1
 fi
 RELEASE=$PWD/target/release/doorbell PATH=$PATH:/usr/sbin:/sbin \
-    exec cargo test --quiet --locked -p doorbell-guest --test linux -- --ignored
+    exec cargo test --quiet --locked --workspace --test linux -- --ignored
