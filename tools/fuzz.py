@@ -28,9 +28,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "fuzz"
 LOGS = FUZZ / "target" / "logs"
 TOOLCHAIN = os.environ.get("FUZZ_TOOLCHAIN", "nightly")
-# Limits: seconds of an input, many for a busy machine; MiB of the process with the sanitizer's
-# quarantine.
-SECONDS, MEMORY = 60, 2048
+# Limits: seconds of an input, many where other work comes first; MiB of the process with the
+# sanitizer's quarantine.
+SECONDS, MEMORY = 300, 2048
 # Bytes of a corpus in the tree.
 PACKED = 150_000
 
