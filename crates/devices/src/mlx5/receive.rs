@@ -93,8 +93,6 @@ pub struct Receiver {
     writes: Box<[Time]>,
     next_write: usize,
     pending_errors: VecDeque<(Time, u32, RxError)>,
-    /// The latest time it heard of.
-    now: Time,
     cfg: Config,
 }
 
@@ -116,7 +114,6 @@ impl Receiver {
             writes: alloc::vec![Time::ZERO; usize::from(cfg.writes_outstanding)].into_boxed_slice(),
             next_write: 0,
             pending_errors: VecDeque::new(),
-            now: Time::ZERO,
             cfg: *cfg,
         }
     }
@@ -151,7 +148,6 @@ impl Receiver {
 
     /// A frame arrives, from the wire or from our own transmitter.
     fn arrive<P: Port>(&mut self, p: &mut P, at: Time, frame: &[u8], looped: bool) -> RxVerdict {
-        self.now = self.now.max(at);
         self.counters.arrived += 1;
         if !self.port_up {
             self.counters.port_down += 1;

@@ -330,7 +330,7 @@ commands! { self, p, at, op_mod, bytes, out;
         QUERY_SQ => self.on_query_sq(number(bytes)?, out),
         DESTROY_SQ => self.destroy_sq(number(bytes)?),
         CREATE_RQ => answer_number(out, || self.on_create_rq(bytes)),
-        MODIFY_RQ => self.on_modify_rq(bytes),
+        MODIFY_RQ => self.on_modify_rq(at, bytes),
         QUERY_RQ => self.on_query_rq(number(bytes)?, out),
         DESTROY_RQ => self.destroy_rq(number(bytes)?),
         CREATE_RQT => answer_number(out, || self.on_create_rqt(bytes)),

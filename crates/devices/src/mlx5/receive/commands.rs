@@ -6,6 +6,7 @@ use super::super::rss::{Dispatch, HashFn, LOG_MAX_RQT, Rqt, Tir, TirContext};
 use super::super::{Answer, LIMIT, device::Mlx5, steering::Destination};
 use super::{Rq, RxError};
 use alloc::vec::Vec;
+use doorbell_hal::Time;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
     CreateRqIn, CreateTirIn, ModifyRqIn, ModifyTirIn, PAS_LIST, QueryRqOut, QueryTirOut, Rqc,
@@ -53,7 +54,7 @@ impl Mlx5 {
         self.rx.rqs.insert(Rq::new(ctx, ring, &context, self.cfg.rx_fetch_chunk), LIMIT)
     }
 
-    pub(in super::super) fn on_modify_rq(&mut self, bytes: &[u8]) -> Answer {
+    pub(in super::super) fn on_modify_rq(&mut self, at: Time, bytes: &[u8]) -> Answer {
         let m = input::<ModifyRqIn>(bytes)?;
         let (n, c, fields) =
             (m.get(ModifyRqIn::NUMBER), m.part(ModifyRqIn::RQC), m.quad(ModifyRqIn::FIELDS));
@@ -63,7 +64,7 @@ impl Mlx5 {
         if fields & modify_rq::COUNTER_SET != 0 && set != 0 {
             self.counter_sets.find(set)?;
         }
-        self.modify_rq(n, from, to)?;
+        self.modify_rq(at, n, from, to)?;
         let rq = self.rx.rqs.find_mut(n)?;
         if fields & modify_rq::VSD != 0 {
             rq.ctx.keep_vlan = c.get(Rqc::NO_VLAN_STRIP) == 1;
@@ -75,7 +76,7 @@ impl Mlx5 {
     }
 
     /// RST to RDY, anything to ERR or RST.
-    pub(super) fn modify_rq(&mut self, rqn: u32, from: RqState, to: RqState) -> Answer {
+    pub(super) fn modify_rq(&mut self, at: Time, rqn: u32, from: RqState, to: RqState) -> Answer {
         let rq = self.rx.rqs.find_mut(rqn)?;
         if rq.state != from || (from == RqState::Error && to == RqState::Ready) {
             return Err(CmdStatus::BadResourceState);
@@ -87,7 +88,7 @@ impl Mlx5 {
                 self.rx.purge(rqn);
             }
             RqState::Error if from == RqState::Ready && rq.ctx.flush_in_error => {
-                self.rx.pending_errors.push_back((self.rx.now, rqn, RxError::Flush));
+                self.rx.pending_errors.push_back((at, rqn, RxError::Flush));
             }
             _ => {}
         }

@@ -24,7 +24,6 @@ impl Mlx5 {
             }
             return;
         }
-        self.rx.now = self.rx.now.max(t);
         if self.rx.pending_errors.front().is_some_and(|m| m.0 <= t) {
             if let Some((at, rqn, mishap)) = self.rx.pending_errors.pop_front() {
                 self.tell(p, at, rqn, mishap);

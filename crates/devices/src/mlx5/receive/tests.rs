@@ -199,7 +199,7 @@ impl Bench {
         }
         let rq = RqContext { cqn, ..rq };
         let rqn = d.create_rq(&rq).unwrap();
-        d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
+        d.modify_rq(Time::ZERO, rqn, RqState::Reset, RqState::Ready).unwrap();
         let tirn = d.create_tir(TirContext::direct(rqn)).unwrap();
         steer_all(&mut d, tirn, 0xabc);
         let mut b =

@@ -81,7 +81,7 @@ fn a_queue_may_ask_for_what_is_posted_to_be_flushed() {
     let mut b = Bench::new(Config::CONNECTX, RqContext { flush_in_error: true, ..PLAIN });
     b.post(3);
     b.receive(&Frame::v4(udp(100)));
-    b.d.modify_rq(b.rqn, RqState::Ready, RqState::Error).unwrap();
+    b.d.modify_rq(b.now, b.rqn, RqState::Ready, RqState::Error).unwrap();
     b.settle();
     assert_eq!(errors(&mut b), [flushed(0), flushed(1), flushed(2)]);
 }
@@ -93,11 +93,11 @@ fn a_queue_recovers_through_reset() {
     b.receive(&Frame::v4(udp(1500)));
     b.settle();
     b.poll().unwrap();
-    b.d.modify_rq(b.rqn, RqState::Error, RqState::Reset).unwrap();
+    b.d.modify_rq(b.now, b.rqn, RqState::Error, RqState::Reset).unwrap();
     b.posted = 0;
     b.post(4);
     assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Dropped(DropReason::Off), "not ready yet");
-    b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
+    b.d.modify_rq(b.now, b.rqn, RqState::Reset, RqState::Ready).unwrap();
     assert_eq!(b.receive(&Frame::v4(udp(1))), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.poll().unwrap().wqe_counter.get(), 0, "counters begin again");
@@ -151,7 +151,7 @@ fn no_dma_after_the_queue_was_destroyed_or_reset() {
     assert_eq!((&b.p.writes[..], &b.p.reads[..]), (&[][..], &[][..]));
 
     let mut b = pending();
-    b.d.modify_rq(b.rqn, RqState::Ready, RqState::Reset).unwrap();
+    b.d.modify_rq(b.now, b.rqn, RqState::Ready, RqState::Reset).unwrap();
     b.settle();
     assert_eq!(b.p.writes, []);
     assert_eq!(b.d.received().discarded, 2);

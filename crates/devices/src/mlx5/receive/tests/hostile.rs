@@ -105,7 +105,12 @@ fn play(acts: &[Act], chunk: u32) {
                 b.at(t);
             }
             Act::State(from, to) => {
-                let _ = b.d.modify_rq(b.rqn, STATES[usize::from(*from)], STATES[usize::from(*to)]);
+                let _ = b.d.modify_rq(
+                    b.now,
+                    b.rqn,
+                    STATES[usize::from(*from)],
+                    STATES[usize::from(*to)],
+                );
             }
             Act::Arm(ci) => b.arm(*ci),
             Act::Consume => while b.poll().is_some() {},
@@ -113,9 +118,9 @@ fn play(acts: &[Act], chunk: u32) {
             Act::Repair => b.p.hole = 0..0,
             Act::Recover => {
                 let state = b.d.query_rq(b.rqn).unwrap();
-                b.d.modify_rq(b.rqn, state, RqState::Reset).unwrap();
+                b.d.modify_rq(b.now, b.rqn, state, RqState::Reset).unwrap();
                 fill(&mut b);
-                b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
+                b.d.modify_rq(b.now, b.rqn, RqState::Reset, RqState::Ready).unwrap();
             }
             Act::Rebuild(log_size, log_stride, flush_in_error) => {
                 let old = b.rqn;
@@ -132,7 +137,7 @@ fn play(acts: &[Act], chunk: u32) {
                 b.d.destroy_rq(old).unwrap();
                 b.rq = c;
                 fill(&mut b);
-                b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
+                b.d.modify_rq(b.now, b.rqn, RqState::Reset, RqState::Ready).unwrap();
             }
         }
     }

@@ -180,10 +180,10 @@ fn a_reset_queue_has_no_error_left_and_others_keep_theirs() {
         let f = Frame::v4(tcp(0));
         assert_ne!(b.receive(&f), RxVerdict::Yes, "its WQE cannot be read");
         if own {
-            b.d.modify_rq(b.rqn, RqState::Error, RqState::Reset).unwrap();
+            b.d.modify_rq(b.now, b.rqn, RqState::Error, RqState::Reset).unwrap();
         } else {
-            b.d.modify_rq(other, RqState::Reset, RqState::Ready).unwrap();
-            b.d.modify_rq(other, RqState::Ready, RqState::Reset).unwrap();
+            b.d.modify_rq(b.now, other, RqState::Reset, RqState::Ready).unwrap();
+            b.d.modify_rq(b.now, other, RqState::Ready, RqState::Reset).unwrap();
         }
         b.settle();
         let seen = b.p.writes.iter().filter(|w| (EQ..EQ + 1024).contains(&w.1)).count();

@@ -65,7 +65,7 @@ fn a_fetch_ends_where_the_rings_piece_ends() {
     let pages = [RQ, second].map(u64::to_be_bytes).concat();
     let rq = Rq::new(b.rq, Ring::new(&pages, 12, 0x2000).unwrap(), &Rqc::ZERO, 8192);
     b.rqn = b.d.rx.rqs.insert(rq, LIMIT).unwrap();
-    b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready).unwrap();
+    b.d.modify_rq(b.now, b.rqn, RqState::Reset, RqState::Ready).unwrap();
     b.d.modify_tir(0x2000, TirContext::direct(b.rqn)).unwrap();
     for n in [100, 200] {
         let first = b.post(n).posted - n;
@@ -149,7 +149,7 @@ fn events_are_moderated_like_those_of_sends() {
     };
     let cqn = b.d.create_cq(&c).unwrap();
     let rqn = b.d.create_rq(&RqContext { cqn, ..b.rq }).unwrap();
-    b.d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
+    b.d.modify_rq(b.now, rqn, RqState::Reset, RqState::Ready).unwrap();
     b.d.modify_tir(0x2000, TirContext::direct(rqn)).unwrap();
     b.cqn = cqn;
     b.arm(0);
@@ -195,7 +195,7 @@ fn rss_spreads_flows_over_queues_and_keeps_each_in_one() {
             ..b.rq
         };
         let rqn = b.d.create_rq(&c).unwrap();
-        b.d.modify_rq(rqn, RqState::Reset, RqState::Ready).unwrap();
+        b.d.modify_rq(b.now, rqn, RqState::Reset, RqState::Ready).unwrap();
         b.rq = c;
         b.posted = 0;
         b.post(64);
@@ -305,9 +305,9 @@ fn statuses_are_the_firmwares() {
     }
     assert_eq!(b.d.create_rq(&RqContext { cqn: 1, ..rq }), Err(BadResource));
     assert_eq!(b.d.destroy_cq(b.cqn), Err(BadResourceState), "the queue completes to it");
-    assert_eq!(b.d.modify_rq(b.rqn, RqState::Reset, RqState::Ready), Err(BadResourceState));
-    b.d.modify_rq(b.rqn, RqState::Ready, RqState::Error).unwrap();
-    assert_eq!(b.d.modify_rq(b.rqn, RqState::Error, RqState::Ready), Err(BadResourceState));
+    assert_eq!(b.d.modify_rq(b.now, b.rqn, RqState::Reset, RqState::Ready), Err(BadResourceState));
+    b.d.modify_rq(b.now, b.rqn, RqState::Ready, RqState::Error).unwrap();
+    assert_eq!(b.d.modify_rq(b.now, b.rqn, RqState::Error, RqState::Ready), Err(BadResourceState));
     assert_eq!(b.d.create_rqt(vec![]), Err(BadParam));
     assert_eq!(b.d.create_rqt(vec![0; 2049]), Err(BadParam));
     let rqt = b.d.create_rqt(vec![b.rqn]).unwrap();
