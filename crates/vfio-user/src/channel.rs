@@ -111,6 +111,8 @@ pub(super) struct Channel {
     fds: VecDeque<(usize, Received)>,
     /// Descriptors of the current read.
     new_fds: Vec<Received>,
+    /// The last read left room in the buffer, so that the next is likely to find nothing.
+    drained: bool,
     /// Requests that arrived while a reply was awaited.
     waiting: VecDeque<Message>,
     waiting_bytes: usize,
@@ -142,6 +144,7 @@ impl Channel {
             end: 0,
             fds: VecDeque::new(),
             new_fds: Vec::new(),
+            drained: false,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             out: Vec::new(),
@@ -189,11 +192,15 @@ impl Channel {
         }
     }
 
-    /// Returns the next message of any kind, if it is complete.
+    /// Returns the next message of any kind, if it is complete. `None` tells the caller to wait for
+    /// the socket, which may be readable.
     fn message(&mut self) -> Result<Option<Message>, ConnectionError> {
         loop {
             if let Some(m) = self.take()? {
                 return Ok(Some(m));
+            }
+            if std::mem::take(&mut self.drained) && self.start == self.end {
+                return Ok(None);
             }
             match self.receive() {
                 Ok(0) => return Err(ConnectionError::Closed),
@@ -237,6 +244,7 @@ impl Channel {
         }
         let got = receive_with_fds(&*self.socket, &mut self.buffer[self.end..], &mut self.new_fds);
         self.end += got.as_ref().copied().unwrap_or(0);
+        self.drained = got.is_ok() && self.end < self.buffer.len();
         let place = self.end.saturating_sub(1);
         self.fds.extend(self.new_fds.drain(..).map(|fd| (place, fd)));
         if self.fds.len() > MAX_FDS {
