@@ -87,6 +87,17 @@ fn a_queue_may_ask_for_what_is_posted_to_be_flushed() {
 }
 
 #[test]
+fn what_is_flushed_is_not_written_before_the_command() {
+    let mut b = Bench::new(Config::CONNECTX, RqContext { flush_in_error: true, ..PLAIN });
+    let command = Time::ZERO + Span::from_us(5);
+    b.post(3).at(command);
+    b.d.modify_rq(command, b.rqn, RqState::Ready, RqState::Error).unwrap();
+    b.settle();
+    let times: Vec<_> = b.p.writes.iter().map(|w| w.0).collect();
+    assert_eq!(times, [command; 4], "three CQEs and an event");
+}
+
+#[test]
 fn a_queue_recovers_through_reset() {
     let mut b = Bench::plain();
     b.post(4);

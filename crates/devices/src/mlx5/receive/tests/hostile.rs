@@ -105,12 +105,8 @@ fn play(acts: &[Act], chunk: u32) {
                 b.at(t);
             }
             Act::State(from, to) => {
-                let _ = b.d.modify_rq(
-                    b.now,
-                    b.rqn,
-                    STATES[usize::from(*from)],
-                    STATES[usize::from(*to)],
-                );
+                let [from, to] = [from, to].map(|n| STATES[usize::from(*n)]);
+                let _ = b.d.modify_rq(b.now, b.rqn, from, to);
             }
             Act::Arm(ci) => b.arm(*ci),
             Act::Consume => while b.poll().is_some() {},
