@@ -14,14 +14,22 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(feature = "host")]
 pub mod child;
+#[cfg(feature = "host")]
 pub mod netns;
+#[cfg(feature = "host")]
 pub mod ovs;
+#[cfg(feature = "host")]
 pub mod packet_socket;
+#[cfg(feature = "host")]
 pub mod pcap;
+#[cfg(feature = "host")]
 pub mod records;
+#[cfg(feature = "host")]
 pub mod sandbox;
 pub mod shared;
+#[cfg(feature = "host")]
 pub mod tap;
 
 /// Turns the status of a C function into an error if it is negative.

@@ -531,6 +531,38 @@ impl RxAdd {
     }
 }
 
+/// Returns true if a queue takes this array: of receive buffers, or else of frames.
+pub fn well_formed(entries: &[[u8; DESCRIPTOR]], buffers: bool) -> bool {
+    if buffers {
+        return entries.iter().all(|e| e[0] == first::VALID);
+    }
+    let mut rest = entries;
+    while let Some(&d) = rest.first() {
+        let d = Tx::of(d);
+        let n = usize::from(d.n_crq_elem);
+        let sized = (1..=rest.len()).contains(&n);
+        if d.first != first::VALID || d.kind != desc::TX || !sized || !are_headers(&rest[1..n]) {
+            return false;
+        }
+        rest = &rest[n..];
+    }
+    true
+}
+
+/// Returns true if the descriptors behind a transmit descriptor can be header descriptors.
+pub fn are_headers(entries: &[[u8; DESCRIPTOR]]) -> bool {
+    let Some((head, more)) = entries.split_first() else { return true };
+    let h = Hdr::of(*head);
+    let next = |e: &[u8; DESCRIPTOR]| {
+        let x = HdrExt::of(*e);
+        x.first == first::VALID && x.kind == desc::HDR_EXT && usize::from(x.len) <= HDR_EXT_DATA
+    };
+    h.first == first::VALID
+        && h.kind == desc::HDR
+        && usize::from(h.len) <= HDR_DATA
+        && more.iter().all(next)
+}
+
 /// Header bytes that go with a frame (ibmvnic.c `get_hdr_lens`, `create_hdr_descs`).
 ///
 /// The selected lengths are added up, and so many bytes from the frame's first on are sent. A

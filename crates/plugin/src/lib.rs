@@ -20,8 +20,8 @@ mod internals;
 mod node;
 mod qemu;
 
-use doorbell_devices::vnic;
 use doorbell_host_io::shared::Window;
+use doorbell_layout::ibmvnic::well_formed;
 use doorbell_papr_io::{self, Adapter, Handshake, INTERRUPT, MEMORY, VNIC};
 use doorbell_vfio_user::send_with_fds;
 use internals::Internals;
@@ -66,7 +66,7 @@ pub(crate) use say;
 impl Connection {
     fn open(path: &str) -> io::Result<Connection> {
         let socket = UnixStream::connect(path)?;
-        let adapter = Handshake::send(&socket)?.finish(&socket, vnic::well_formed)?;
+        let adapter = Handshake::send(&socket)?.finish(&socket, well_formed)?;
         Ok(Connection { adapter, socket, memory: OnceLock::new() })
     }
 

@@ -1,8 +1,8 @@
 //! A vNIC guest of `doorbell serve vnic`: a plug-in and a driver's part, by hand.
 
 use doorbell_conformance::hcalls::login_buffer;
-use doorbell_devices::vnic::well_formed;
 use doorbell_host_io::shared::{Window, memfd};
+use doorbell_layout::ibmvnic::well_formed;
 use doorbell_layout::ibmvnic::{
     AddressLength, Capability, ControlIpOffload, Login, LoginResponse, RequestMap, Tx,
     VersionExchange, cap, cmd, desc, first, hcall, link, status, tx,

@@ -1,9 +1,8 @@
 //! A plug-in with its guest, on the plug-in's own code.
 
-use doorbell_devices::vnic;
 use doorbell_hal::{HcallReturn, Span, Time};
 use doorbell_host_io::shared::{Window, memfd};
-use doorbell_layout::ibmvnic::hcall;
+use doorbell_layout::ibmvnic::{hcall, well_formed};
 use doorbell_papr_io::{
     Adapter, Answer, CALL_AREA_BYTES, Greeted, Guest, Handshake, LocalResult, MEMORY, Newcomer,
     Unit, message,
@@ -85,7 +84,7 @@ pub(super) fn connect(kind: u32) -> (Client, Guest) {
     else {
         panic!("it is one of ours");
     };
-    let adapter = handshake.finish(&socket, vnic::well_formed).expect("the server knows it");
+    let adapter = handshake.finish(&socket, well_formed).expect("the server knows it");
     let memory: File = memfd(c"memory", (MAPPED + REST) as u64).expect(made);
     send_with_fds(&socket, &message(MEMORY, (MAPPED + REST) as u64), &[memory.as_fd()])
         .expect(made);

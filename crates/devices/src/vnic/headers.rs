@@ -3,25 +3,11 @@
 use super::Entry;
 use alloc::vec::Vec;
 use doorbell_layout::ibmvnic::headers::{lengths, selected};
-use doorbell_layout::ibmvnic::{HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, desc, first};
+use doorbell_layout::ibmvnic::{HDR_DATA, HDR_EXT_DATA, Hdr, HdrExt, are_headers};
 
 /// Returns the header bytes of `frame` that the byte `wanted` asks for; `None`: no descriptors.
 pub(super) fn demanded(wanted: u8, frame: &[u8]) -> Option<usize> {
     selected(wanted, lengths(frame)).map(|n| n.min(frame.len()))
-}
-
-/// Returns true if the descriptors behind a transmit descriptor can be header descriptors.
-pub(super) fn are_headers(entries: &[Entry]) -> bool {
-    let Some((head, more)) = entries.split_first() else { return true };
-    let h = Hdr::of(*head);
-    let next = |e: &Entry| {
-        let x = HdrExt::of(*e);
-        x.first == first::VALID && x.kind == desc::HDR_EXT && usize::from(x.len) <= HDR_EXT_DATA
-    };
-    h.first == first::VALID
-        && h.kind == desc::HDR
-        && usize::from(h.len) <= HDR_DATA
-        && more.iter().all(next)
 }
 
 /// The header descriptors of one frame, together.

@@ -24,7 +24,6 @@ type Entry = [u8; doorbell_layout::ibmvnic::DESCRIPTOR];
 
 pub use config::{Config, Serial, Server};
 pub use device::{Counters, OpenQueue, VnicServer};
-pub use transmit::well_formed;
 
 #[cfg(test)]
 mod tests;

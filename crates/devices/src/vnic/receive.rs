@@ -8,11 +8,10 @@
 
 use super::Entry;
 use super::device::{Event, VnicServer};
-use super::transmit::well_formed;
 use crate::common::spread;
 use alloc::vec::Vec;
 use doorbell_hal::{DropReason, Port, RxVerdict, Time};
-use doorbell_layout::ibmvnic::{RxAdd, RxComp, first, offload, rc, rx, status};
+use doorbell_layout::ibmvnic::{RxAdd, RxComp, first, offload, rc, rx, status, well_formed};
 use doorbell_packet::ethernet::{ADDRESSES, Cast, HEADER};
 use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
 use doorbell_packet::vlan;

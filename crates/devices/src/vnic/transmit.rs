@@ -7,11 +7,11 @@
 
 use super::Entry;
 use super::device::{Completion, Event, VnicServer};
-use super::headers::{Headers, are_headers};
+use super::headers::Headers;
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::ibmvnic::{
-    MAX_COMPLETIONS, Tx, TxComp, cause, desc, desc_req, first, offload, rc, status, tx,
+    MAX_COMPLETIONS, Tx, TxComp, cause, desc_req, first, offload, rc, status, tx, well_formed,
 };
 use doorbell_packet::ethernet::{self, HEADER};
 use doorbell_packet::headers::{Ip, Layers, Transport};
@@ -49,24 +49,6 @@ impl TxRequest {
         };
         request[kind]
     }
-}
-
-/// Returns true if a queue takes this array: of receive buffers, or else of frames.
-pub fn well_formed(entries: &[Entry], buffers: bool) -> bool {
-    if buffers {
-        return entries.iter().all(|e| e[0] == first::VALID);
-    }
-    let mut rest = entries;
-    while let Some(&d) = rest.first() {
-        let d = Tx::of(d);
-        let n = usize::from(d.n_crq_elem);
-        let sized = (1..=rest.len()).contains(&n);
-        if d.first != first::VALID || d.kind != desc::TX || !sized || !are_headers(&rest[1..n]) {
-            return false;
-        }
-        rest = &rest[n..];
-    }
-    true
 }
 
 impl VnicServer {
