@@ -613,9 +613,6 @@ pub(crate) struct Guest {
     /// Keep the logs of QEMU here
     #[arg(long, value_name = "DIR")]
     pub(crate) logs: Option<PathBuf>,
-    /// QEMU's plug-in, if it is not beside this program
-    #[arg(long, value_name = "FILE.so")]
-    pub(crate) plugin: Option<PathBuf>,
     /// Check against this budget, for `git bisect run`: exit 0 if it holds, 1 if not, 125 if the
     /// kernel cannot be tested
     #[arg(long, value_name = "BUDGET")]
@@ -748,5 +745,10 @@ pub(crate) enum New {
         /// The profile to start from
         #[arg(long, value_name = "PROFILE", default_value = "mlx5-gen3")]
         from: String,
+    },
+    /// QEMU's plug-in, for a guest that you start yourself
+    Plugin {
+        /// The file, which must not exist
+        file: PathBuf,
     },
 }

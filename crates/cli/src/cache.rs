@@ -77,7 +77,7 @@ impl Cache {
         let path = self.path(key);
         let text = text(outcome);
         let dir = path.parent().unwrap_or(&self.dir);
-        let begun = fs::create_dir_all(dir).and_then(|()| begun_beside(&path, &text));
+        let begun = fs::create_dir_all(dir).and_then(|()| begun_beside(&path, text.as_bytes()));
         keep(begun.map_err(Error::at(path.display()))?, &path)?;
         let grown = self.grown.fetch_add(text.len() as u64, Ordering::Relaxed);
         if grown + text.len() as u64 > self.most / SLACK {

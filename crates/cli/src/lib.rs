@@ -1,8 +1,8 @@
 //! The `doorbell` command: reads arguments, assembles a run from the other crates, prints the
 //! result. Results go to stdout, progress and diagnostics to stderr.
 //!
-//! [`main`] is the program. [`call`] runs a command within another program, whose it is to handle
-//! signals and to show the result.
+//! [`main`] is the program, and [`main_of`] is it in another one's process. [`call`] runs a command
+//! within another program, whose it is to handle signals and to show the result.
 #![forbid(unsafe_code)]
 
 mod advise;
@@ -44,6 +44,7 @@ pub mod fuzzing;
 use args::{Args, Command};
 use clap::Parser;
 use error::{Error, failed, input};
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -58,12 +59,19 @@ const MISSED: u8 = 1;
 
 /// Runs the command that the arguments of this process name.
 pub fn main() -> ExitCode {
-    let code = run(Args::parse()).unwrap_or_else(|e| {
+    ExitCode::from(main_of(&[], std::env::args_os()))
+}
+
+/// Runs the command that `args` name, with the name of the program first, as the whole of this
+/// process. Returns its exit code; after wrong arguments it ends the process. `program` and what
+/// comes first among its arguments start such a process again; if it is empty, the program of this
+/// process does without any.
+pub fn main_of(program: &[OsString], args: impl IntoIterator<Item = OsString>) -> u8 {
+    run(Args::parse_from(args), program).unwrap_or_else(|e| {
         // If stderr is gone as well, the exit code has to do.
         let _ = writeln!(std::io::stderr(), "doorbell: {e}");
         e.code()
-    });
-    ExitCode::from(code)
+    })
 }
 
 /// The end of a command without a result.
@@ -90,11 +98,11 @@ pub fn call(args: &[String], interrupt: &Arc<AtomicBool>) -> Result<(u8, String)
         what: e.to_string().trim_start_matches("error: ").trim_end().to_owned(),
     })?;
     let _taken = progress::take(interrupt);
-    let (done, out) = output::collected(|| run(args));
+    let (done, out) = output::collected(|| run(args, &[]));
     done.map(|code| (code, out)).map_err(Failure::from)
 }
 
-fn run(args: Args) -> Result<u8, Error> {
+fn run(args: Args, program: &[OsString]) -> Result<u8, Error> {
     match args.command {
         Command::Reproduce(a) => reproduce::reproduce(&a),
         Command::Run(a) => run::run(&a),
@@ -108,7 +116,7 @@ fn run(args: Args) -> Result<u8, Error> {
         Command::Check(a) => check::check(&a),
         Command::Transfer(a) => transfer::transfer(&a),
         Command::Serve(a) => serve::serve(&a),
-        Command::Guest(a) => guest::guest(&a),
+        Command::Guest(a) => guest::guest(&a, program),
         Command::Live(a) => live::live(&a),
         Command::List(a) => list::list(&a),
         Command::New(a) => new::new(&a),

@@ -49,10 +49,14 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
             let from = Profile::load(from)?;
             (file, templates::profile(&from, &name(file.as_deref(), "my-profile")?))
         }
+        New::Plugin { file } => {
+            write(file, doorbell_guest::PLUGIN)?;
+            return Ok(DONE);
+        }
     };
     match file {
         None => print(&text)?,
-        Some(path) => write(path, &text)?,
+        Some(path) => write(path, text.as_bytes())?,
     }
     Ok(DONE)
 }
@@ -128,8 +132,8 @@ fn elsewhere(file: Option<&Path>, given: &str) -> String {
 }
 
 /// Writes a new file as a whole or not at all.
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let file = begun_beside(path, text).map_err(Error::at(path.display()))?;
+fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let file = begun_beside(path, content).map_err(Error::at(path.display()))?;
     match file.persist_noclobber(path) {
         Ok(_) => Ok(()),
         Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => {

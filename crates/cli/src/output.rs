@@ -114,10 +114,10 @@ fn begun(dir: &Path) -> Result<NamedTempFile, Error> {
     begun_in(dir).map_err(Error::at(dir.display()))
 }
 
-/// Makes a temporary file with its text, to become `path`.
-pub(crate) fn begun_beside(path: &Path, text: &str) -> io::Result<NamedTempFile> {
+/// Makes a temporary file with its content, to become `path`.
+pub(crate) fn begun_beside(path: &Path, content: &[u8]) -> io::Result<NamedTempFile> {
     let mut file = begun_in(parent(path))?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content)?;
     Ok(file)
 }
 

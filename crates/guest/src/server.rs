@@ -6,6 +6,7 @@ use crate::net::{MAC, text};
 use doorbell_host_io::child::ChildGuard;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -70,10 +71,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `doorbell serve` and waits for its socket. `arguments` are further ones. `directory`
-    /// is for socket, log and report.
+    /// Starts `doorbell serve` and waits for its socket. `doorbell` is the program with what comes
+    /// first of its arguments, `arguments` are further ones. `directory` is for socket, log and
+    /// report.
+    ///
+    /// # Panics
+    /// Panics if `doorbell` is empty.
     pub fn start(
-        doorbell: &Path,
+        doorbell: &[OsString],
         device: &Device,
         arguments: &[String],
         directory: &Path,
@@ -82,8 +87,8 @@ impl Server {
             ["socket", "server.log", "report.json"].map(|name| directory.join(name));
         let create = |path: &Path| File::create(path).map_err(Error::io(path.display()));
         let page = ("127.0.0.1", NEXT_PORT.fetch_add(1, Ordering::Relaxed));
-        let mut command = Command::new(doorbell);
-        command.args(["serve", device.name]);
+        let mut command = Command::new(&doorbell[0]);
+        command.args(&doorbell[1..]).args(["serve", device.name]);
         match device.reached {
             Reached::Calls { .. } => command.arg("--plugin-socket"),
             // The device tree has its address.

@@ -13,6 +13,7 @@ use crate::settings::{self, Settings};
 use crate::workload::{Workload, quoted};
 use crate::{Error, Machine, Progress};
 use doorbell_host_io::child::ChildGuard;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -33,8 +34,8 @@ pub struct Setup<'a> {
     pub device: Device,
     /// Further arguments of `doorbell serve`.
     pub serve: &'a [String],
-    /// The `doorbell` program, which serves the device.
-    pub doorbell: &'a Path,
+    /// The `doorbell` program, which serves the device, and what comes first of its arguments.
+    pub doorbell: &'a [OsString],
     /// QEMU's plug-in, for hypervisor calls and counts of instructions.
     pub plugin: Option<&'a Path>,
     /// Instructions are counted.

@@ -217,7 +217,7 @@ impl Budget {
 /// Replaces a file as a whole, with its permissions. A symbolic link stays one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let path = &path.canonicalize()?;
-    let file = begun_beside(path, text)?;
+    let file = begun_beside(path, text.as_bytes())?;
     file.as_file().set_permissions(std::fs::metadata(path)?.permissions())?;
     file.persist(path).map(|_| ()).map_err(|e| e.error)
 }

@@ -20,15 +20,15 @@ use crate::{DONE, Error, MISSED, failed, input, serve};
 use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, Workload};
 use result::Run;
+use std::ffi::OsString;
 use std::io::{Write, stderr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::slice;
 use std::time::Duration;
 use table::View;
 
 /// Functions in a table unless a number is given.
 pub(crate) const FUNCTIONS: usize = 16;
-/// The file of the plug-in, beside this program.
-const PLUGIN: &str = "libdoorbell_plugin.so";
 
 impl From<doorbell_guest::Error> for Error {
     fn from(e: doorbell_guest::Error) -> Error {
@@ -45,11 +45,12 @@ impl From<doorbell_guest::Error> for Error {
 const SKIP: u8 = 125;
 const STOP: u8 = 128;
 
-pub(crate) fn guest(args: &Guest) -> Result<u8, Error> {
+/// Runs the command. `program` is how this program is started again, if it has arguments then.
+pub(crate) fn guest(args: &Guest, program: &[OsString]) -> Result<u8, Error> {
     if let Some(budget) = &args.bisect {
-        return bisect(args, budget);
+        return bisect(args, program, budget);
     }
-    let result = measure(args)?;
+    let result = measure(args, program)?;
     let view = View { all: args.instructions == Instructions::All, functions: args.functions };
     print(&table::document(&result, view).show(args.output.format, "guest", &result))?;
     Ok(DONE)
@@ -68,7 +69,7 @@ pub(crate) fn compare(a: &Path, b: &Path, output: &Output<1>) -> Result<u8, Erro
 
 /// Checks one kernel for `git bisect run`, which takes any other code than 0 and 125 below 128 as
 /// "bad".
-fn bisect(args: &Guest, budget: &Path) -> Result<u8, Error> {
+fn bisect(args: &Guest, program: &[OsString], budget: &Path) -> Result<u8, Error> {
     let told = |e: &Error, code: u8| {
         // If stderr is gone as well, the exit code has to do.
         let _ = writeln!(stderr(), "doorbell: {e}");
@@ -81,7 +82,7 @@ fn bisect(args: &Guest, budget: &Path) -> Result<u8, Error> {
         Ok(budget) => budget,
         Err(e) => return told(&e, STOP),
     };
-    let result = match measure(args) {
+    let result = match measure(args, program) {
         Ok(result) => result,
         // A build that has no such module, or does not boot.
         Err(e @ (Error::Failed(_) | Error::Untestable(_))) => return told(&e, SKIP),
@@ -96,7 +97,7 @@ fn bisect(args: &Guest, budget: &Path) -> Result<u8, Error> {
 }
 
 /// Boots all kernels with all settings.
-fn measure(args: &Guest) -> Result<GuestResult, Error> {
+fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
     let device = Device::find(&args.device).ok_or_else(|| {
         let names: Vec<&str> = DEVICES.iter().map(|d| d.name).collect();
         input!("no device is called `{}`; there are: {}", args.device, names.join(", "))
@@ -114,8 +115,14 @@ fn measure(args: &Guest) -> Result<GuestResult, Error> {
     for settings in &variants {
         settings::check(settings, &workloads)?;
     }
-    let doorbell = std::env::current_exe().map_err(Error::at("this program"))?;
-    let plugin = plugin(args, &device, &doorbell)?;
+    let own = std::env::current_exe().map_err(Error::at("this program"))?.into_os_string();
+    let doorbell = if program.is_empty() { slice::from_ref(&own) } else { program };
+    let counted = args.instructions != Instructions::Off;
+    if args.mmio && !counted {
+        return Err(input!("--mmio: nothing is counted with --instructions off"));
+    }
+    let needs_plugin = counted || device.arch == Arch::Ppc64;
+    let plugin = needs_plugin.then(doorbell_guest::plugin).transpose()?;
     let said = |line: &str| {
         if !args.output.quiet {
             // A closed stderr is no error.
@@ -144,9 +151,9 @@ fn measure(args: &Guest) -> Result<GuestResult, Error> {
     let setup = Setup {
         device,
         serve: &serve,
-        doorbell: &doorbell,
+        doorbell,
         plugin: plugin.as_deref(),
-        instructions: args.instructions != Instructions::Off,
+        instructions: counted,
         mmio: args.mmio,
         cpus: args.cpus,
         patience: Duration::from_secs(args.timeout),
@@ -196,28 +203,4 @@ fn variants(args: &Guest) -> Result<Vec<Settings>, Error> {
     let Axis { key, values, .. } = Axis::parse("--across", across)?;
     let with = |value| [&fixed[..], &[(key.clone(), value)]].concat();
     Ok(values.into_iter().map(with).collect())
-}
-
-/// Finds the plug-in, if it is needed.
-fn plugin(args: &Guest, device: &Device, doorbell: &Path) -> Result<Option<PathBuf>, Error> {
-    let counted = args.instructions != Instructions::Off;
-    if args.mmio && !counted {
-        return Err(input!("--mmio: nothing is counted with --instructions off"));
-    }
-    if !counted && device.arch != Arch::Ppc64 {
-        return Ok(None);
-    }
-    let beside = || doorbell.parent().map(|d| d.join(PLUGIN)).filter(|p| p.is_file());
-    let found = args.plugin.clone().or_else(beside);
-    match found {
-        Some(path) if path.is_file() => {
-            std::path::absolute(&path).map(Some).map_err(Error::at(path.display()))
-        }
-        Some(path) => Err(input!("--plugin {}: there is no such file", path.display())),
-        None => Err(input!(
-            "QEMU's plug-in {PLUGIN} is not beside this program: `cargo build --release` in the \
-             repository builds both; --plugin names another place, and --instructions off does \
-             without"
-        )),
-    }
 }

@@ -71,7 +71,7 @@ impl Bench {
         let bench = Bench {
             doorbell,
             release,
-            plugin: built.join("libdoorbell_plugin.so"),
+            plugin: doorbell_guest::plugin()?,
             bell: built.join("examples/bell"),
             platforms,
             ipxe,

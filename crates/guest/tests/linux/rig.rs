@@ -205,7 +205,7 @@ pub(crate) fn serve(device: &Device, directory: &Path, arguments: &str) -> Serve
 #[track_caller]
 pub(crate) fn start(program: &Path, device: &Device, directory: &Path, more: &str) -> Server {
     let more: Vec<String> = more.split_whitespace().map(str::to_owned).collect();
-    Server::start(program, device, &more, directory).or_fail()
+    Server::start(&[program.into()], device, &more, directory).or_fail()
 }
 
 /// A served device with a guest on it.

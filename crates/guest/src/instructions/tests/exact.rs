@@ -60,9 +60,7 @@ impl Guest {
         let said = |line: &str| eprintln!("{line}");
         let machine = Machine::fetch(arch, &said).unwrap();
         let kernel = debian_kernel(arch, kernel, &said).unwrap();
-        // This program is target/debug/deps/NAME.
-        let me = std::env::current_exe().unwrap();
-        let plugin = me.ancestors().nth(2).unwrap().join("libdoorbell_plugin.so");
+        let plugin = crate::plugin().unwrap();
         let console = arch.console();
         let process = machine
             .emulator()
