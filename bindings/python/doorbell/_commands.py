@@ -7,8 +7,6 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-import pyarrow.parquet
-
 from . import _dask
 from ._errors import command, result
 from ._files import Capture, Profile, Scenario, Value, arguments, text
@@ -77,6 +75,8 @@ def _kept(cache: Path | None, jobs: int | None) -> list[str]:
 
 def _swept(*args: str) -> Sweep:
     """Runs points, and reads the file that the command writes."""
+    import pyarrow.parquet
+
     with tempfile.TemporaryDirectory(prefix="doorbell-") as directory:
         path = pathlib.Path(directory, "points.parquet")
         command(*args, "--out", str(path), "--quiet")

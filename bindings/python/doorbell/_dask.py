@@ -20,8 +20,6 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet
-
 from . import _commands
 from ._errors import InputError
 
@@ -82,6 +80,8 @@ def _keep_memory() -> None:
 
 
 def _chunk(lines: bytes, cache: str | None) -> bytes:
+    import pyarrow.parquet
+
     _keep_memory()
     points = zlib.decompress(lines).decode().split("\n")
     file = io.BytesIO()

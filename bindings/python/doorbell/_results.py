@@ -5,9 +5,10 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow
+if TYPE_CHECKING:
+    import pyarrow
 
 T = TypeVar("T")
 
@@ -97,14 +98,18 @@ class Result:
         """The resource that limits, if one does alone."""
         return self.limit.binds if self.limit else None
 
-    def latencies(self) -> pyarrow.Table:
+    def latencies(self) -> "pyarrow.Table":
         """Returns the histogram of latencies: columns `upto_ns` (a bucket's upper bound, in ns)
         and `packets`, a row for each bucket that is not empty."""
+        import pyarrow
+
         rows = self.json["latency_histogram_ns"]
         return pyarrow.table({"upto_ns": [r[0] for r in rows], "packets": [r[1] for r in rows]})
 
-    def series(self, name: str) -> pyarrow.Table:
+    def series(self, name: str) -> "pyarrow.Table":
         """Returns a number over simulated time: columns `ms` and the number's name."""
+        import pyarrow
+
         rows = self.json["series"][name]
         return pyarrow.table({"ms": [r[0] for r in rows], name: [r[1] for r in rows]})
 
@@ -144,7 +149,7 @@ class Sweep:
         units: the units of columns and keys that have one.
     """
 
-    table: pyarrow.Table
+    table: "pyarrow.Table"
     units: Mapping[str, str]
 
 

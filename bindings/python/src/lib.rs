@@ -1,12 +1,13 @@
-//! The native part of the Python package `doorbell`: one function, which runs a command. The
-//! package's Python files have everything that people see.
+//! The native part of the Python package `doorbell`: a function that runs a command, and one that is
+//! the program. The package's Python files have everything that people see.
 
 /// Runs commands. `doorbell/_native.pyi` has the types.
 #[pyo3::pymodule]
 mod _native {
-    use doorbell_cli::{Failure, call};
+    use doorbell_cli::{Failure, call, main_of};
     use pyo3::exceptions::PyRuntimeError;
     use pyo3::prelude::*;
+    use std::ffi::OsString;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
@@ -52,5 +53,13 @@ mod _native {
             Ok(Err(Failure { code, place, what })) => Ok((code, None, place, what)),
             Err(_) => Err(PyRuntimeError::new_err("doorbell has a fault; stderr tells where")),
         }
+    }
+
+    /// Runs the command that `args` name, with the name of the program first, and ends the process.
+    /// `program` starts such a process again.
+    #[pyfunction]
+    fn main(program: Vec<OsString>, args: Vec<OsString>) {
+        // A server confines itself, and Python's end needs more than that allows.
+        std::process::exit(main_of(&program, args).into());
     }
 }

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pyarrow
 import pytest
@@ -258,3 +259,28 @@ def test_a_table_goes_to_a_data_frame(library):
     frame = swept.table.to_pandas() if library == "pandas" else frames.from_arrow(swept.table)
     assert list(frame["pcie.mps"]) == [128, 128, 256, 256]
     assert list(frame["pcie_read_bytes"]) == swept.table["pcie_read_bytes"].to_pylist()
+
+
+def test_the_program_comes_with_the_package():
+    program = pathlib.Path(sys.executable).with_name("doorbell")
+
+    def ran(*args):
+        return subprocess.run([program, *args], capture_output=True, text=True)
+
+    assert ran("--version").stdout.startswith("doorbell ")
+    refused = ran("guest", "mlx4")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("doorbell: no device is called `mlx4`")
+
+
+def test_the_program_serves_as_a_module_of_python(tmp_path):
+    # `doorbell guest` starts it so.
+    socket = tmp_path / "socket"
+    line = ["serve", "e1000", "--socket", str(socket), "--format", "json", "--quiet"]
+    server = subprocess.Popen([sys.executable, "-m", "doorbell", *line], stdout=subprocess.PIPE)
+    while not socket.exists():
+        assert server.poll() is None
+        time.sleep(0.01)
+    server.terminate()
+    assert json.loads(server.communicate()[0])["clients"] == 0
+    assert server.returncode == 0
