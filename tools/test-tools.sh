@@ -1,5 +1,6 @@
 #!/bin/sh
-# The functions by which the other scripts download. Part of `make test`. Needs no network.
+# Tests of the scripts: the functions by which they download, what they count. Part
+# of `make test`. Needs no network.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
@@ -129,4 +130,92 @@ trixie-backports main" "$(fetched stable)"
     is "$how: no packages" '' "$(fetched none || :)"
 done
 
-echo "tools: retry, step, mirror and suites hold" >&2
+# Lines of each kind. `// P` is product, `// T` is of tests.
+mkdir -p "$work/lines/crates/a/src/inner" "$work/lines/crates/a/src/checks" \
+    "$work/lines/crates/a/src/block" "$work/lines/crates/a/tests" "$work/lines/crates/testkit/src"
+cat >"$work/lines/crates/a/src/lib.rs" <<'END'
+//! A crate // P
+mod inner; // P
+#[cfg(test)] // T
+mod checks; // T
+#[cfg(any(test, fuzzing))] // T
+pub(crate) mod fuzzing; // T
+/// With a doc comment. // T
+#[cfg(all(test, not(loom)))] // T
+#[path = "named.rs"] // T
+mod other; // T
+#[cfg(not(miri))] // P
+use std::cell::{Cell, RefCell}; // P
+#[cfg(miri)] // T
+use std::{ // T
+    io, // T
+}; // T
+const OPEN: &str = "#[cfg(test)] mod x {"; // P
+const RAW: &str = r#"#[cfg(test)] " mod y { "#; // P
+/* #[cfg(test)] // P
+   mod z; */ // P
+enum Clock<'a> { // P
+    Since(&'a str, char), // P
+    /// A variant. // T
+    #[cfg(kani)] // T
+    Driven(Cell<u8>), // T
+    Never, // P
+} // P
+struct Both { // P
+    #[cfg(test)] // T
+    map: HashMap<u8, Vec<u8>>, // T
+    last: u8, // P
+} // P
+impl Both { // P
+    #[cfg(fuzzing)] // T
+    #[allow(dead_code)] // T
+    pub(crate) fn of<A, B>(a: A) -> [u8; 2] // T
+    where A: Into<u8>, B: Sized, // T
+    { // T
+        [b'{', b'\''] // T
+    } // T
+    fn now(&self) -> u8 { // P
+        match self { // P
+            #[cfg(test)] // T
+            Driven(now) => { // T
+                now.get() // T
+            } // T
+            #[cfg(loom)] // T
+            Other => 1, // T
+            _ => 2, // P
+        } // P
+    } // P
+} // P
+#[cfg(any(unix, test))] // P
+const fn kept() {} // P
+mod block { // P
+    mod deep; // P
+    #[cfg(test)] // T
+    mod tests { // T
+        mod file; // T
+    } // T
+} // P
+END
+kind() { yes "$1" | head -n "$2" >"$work/lines/crates/a/$3"; }
+kind '// P' 3 src/inner.rs
+printf '#[cfg(test)] // T\nmod tests; // T\n' >>"$work/lines/crates/a/src/inner.rs"
+kind '// T' 5 src/inner/tests.rs
+printf 'mod more; // T\n' >"$work/lines/crates/a/src/checks/mod.rs"
+kind '// T' 6 src/checks/more.rs
+kind '// T' 7 src/fuzzing.rs
+kind '// T' 8 src/named.rs
+kind '// P' 9 src/block/deep.rs
+mkdir "$work/lines/crates/a/src/block/tests"
+kind '// T' 4 src/block/tests/file.rs
+kind '// T' 2 tests/it.rs
+echo '// T' >"$work/lines/crates/testkit/src/lib.rs"
+git -C "$work/lines" init --quiet
+git -C "$work/lines" add --all
+product=$(find "$work/lines/crates/a" -name '*.rs' -exec cat {} + | grep -c '// P$')
+tests=$(find "$work/lines/crates/a" -name '*.rs' -exec cat {} + | grep -c '// T$')
+is "lines of product and tests" "crate         product    tests
+$(printf '%-12s %8s %8s\n%-12s %8s %8s' a "$product" "$tests" sum "$product" "$tests")
+testkit             0        1
+$product" "$(tools/size.sh "$work/lines")"
+
+echo "tools: retry, step, mirror, suites, what is counted hold" >&2
