@@ -28,8 +28,9 @@ retry() {
     return 1
 }
 
-# step NAME COMMAND...: runs a part of a long run, and prints the seconds that it took. `set -e`
-# does not hold in a function that is run so.
+# step NAME COMMAND...: runs a part of a long run, prints the seconds that it took, and adds them to
+# those of the run (tools/times.py), if there is one. `set -e` does not hold in a function that is
+# run so.
 step() {
     step_name=$1
     shift
@@ -39,7 +40,10 @@ step() {
     "$@" || step_code=$?
     step_failed=
     [ "$step_code" = 0 ] || step_failed=", failed ($step_code)"
-    echo "== $step_name: $(($(date +%s) - step_began)) s$step_failed" >&2
+    step_took=$(($(date +%s) - step_began))
+    echo "== $step_name: $step_took s$step_failed" >&2
+    [ -z "${DOORBELL_TIMES:-}" ] ||
+        printf '%s\t%s\n' "$step_took" "$step_name$step_failed" >>"$DOORBELL_TIMES/steps"
     return "$step_code"
 }
 

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Tests of the scripts: the functions by which they download, what they count. Part
+# Tests of the scripts: the functions by which they download, what they count and time. Part
 # of `make test`. Needs no network.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
 . tools/lib.sh
+# These tests are no part of the run that they are in.
+unset DOORBELL_TIMES DOORBELL_CI_CACHE
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -218,4 +220,55 @@ $(printf '%-12s %8s %8s\n%-12s %8s %8s' a "$product" "$tests" sum "$product" "$t
 testkit             0        1
 $product" "$(tools/size.sh "$work/lines")"
 
-echo "tools: retry, step, mirror, suites, what is counted hold" >&2
+# A test program of libtest, played, another of its own harness, and what they leave.
+mkdir -p "$work/times" "$work/deps"
+export DOORBELL_TIMES="$work/times"
+touch "$work/times/began"
+cat >"$work/deps/some-0123456789abcdef" <<'END'
+#!/bin/sh
+# report-time
+echo "$* ${RUSTC_BOOTSTRAP:-none}"
+echo "test fast ... ok <0.001s>"
+for part in "test slow::of_all - should panic ... " FAILED " <12" ".300s>" "
+"; do
+    printf "%s" "$part"
+    sleep 0.1
+done
+echo "test left ... ignored"
+echo "a line <1.000s>"
+exit 101
+END
+cat >"$work/deps/own" <<'END'
+#!/bin/sh
+echo "own $* ${RUSTC_BOOTSTRAP:-none}"
+kill -9 $$
+END
+chmod +x "$work/deps"/*
+timed() {
+    code=0
+    # The shell tells what killed it.
+    CARGO_PKG_NAME=p tools/times.py run "$@" || code=$?
+    echo "code $code"
+} 2>/dev/null
+is "a test program's output and code" "name -Zunstable-options --report-time 1
+test fast ... ok
+test slow::of_all - should panic ... FAILED
+test left ... ignored
+a line <1.000s>
+code 101" "$(timed "$work/deps/some-0123456789abcdef" name)"
+is "a program of another harness, killed" "own name none
+code 137" "$(timed "$work/deps/own" name)"
+step "a step" true 2>/dev/null
+step "a bad step" false 2>/dev/null || true
+shown=$(CARGO_TARGET_DIR=$work tools/times.py show)
+is "the slowest test" "     12.3  p some slow::of_all" \
+    "$(echo "$shown" | sed -n '/the slowest tests/{n;p}')"
+is "steps, programs and tests" "a bad step, failed (1)
+a step
+p own
+p some
+p some fast
+p some slow::of_all" "$(echo "$shown" | sed -n 's/^[ 0-9.]*[0-9]  //p' | sort)"
+unset DOORBELL_TIMES
+
+echo "tools: retry, step, mirror, suites, what is counted and timed hold" >&2

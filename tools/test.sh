@@ -24,9 +24,19 @@ fi
 
 if [ -z "$reasons" ]; then
     export DOORBELL_FULL=1
+    # A long run tells at its end what took longest.
+    timings=
+    if [ -n "${DOORBELL_TIMES:-}" ]; then
+        timings=--timings
+        host=$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
+        export "CARGO_TARGET_${host}_RUNNER=$PWD/tools/times.py run"
+    fi
     step "tools" tools/test-tools.sh
-    step "cargo build --release" cargo build --release --locked --quiet --package doorbell-cli
-    step "cargo test, built" cargo test --workspace --locked --no-run "$@"
+    # shellcheck disable=SC2086 # none is none
+    step "cargo build --release" cargo build --release --locked --quiet --package doorbell-cli \
+        $timings
+    # shellcheck disable=SC2086 # none is none
+    step "cargo test, built" cargo test --workspace --locked --no-run $timings "$@"
     # The commands of the documents take half the time.
     export DOORBELL_PROGRAMS="${CARGO_TARGET_DIR:-$PWD/target}/release"
     step "cargo test" cargo test --workspace --locked --no-fail-fast "$@"

@@ -17,6 +17,8 @@ fn bench(package: &str) -> String {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         // Another way to compile is other instructions.
         .env("CARGO_INCREMENTAL", "0")
+        // tools/times.py sets it for libtest.
+        .env_remove("RUSTC_BOOTSTRAP")
         .output()
         .expect("cargo runs");
     let table = String::from_utf8_lossy(&done.stdout).into_owned();
