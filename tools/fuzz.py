@@ -7,7 +7,10 @@ that reach edges which the seeds do not.
 
 Without a time, a target runs its number of inputs, and the same ones everywhere: those of the tree,
 in order of their names, and changes of them drawn from a fixed seed. Operands of comparisons are
-not used then, since they may be addresses.
+not used then, since they may be addresses. A target that has passed with the same sources is not
+run again where DOORBELL_CI_CACHE keeps that (tools/unchanged.py). Its sources are those of the
+crates that its program calls, and not the code that it is about alone: that runs on other code, and
+a change of it leads the same inputs elsewhere.
 """
 
 import argparse
@@ -24,6 +27,8 @@ import tempfile
 import time
 import tomllib
 
+import unchanged
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUZZ = ROOT / "fuzz"
 LOGS = FUZZ / "target" / "logs"
@@ -31,6 +36,8 @@ TOOLCHAIN = os.environ.get("FUZZ_TOOLCHAIN", "nightly")
 # Limits: seconds of an input, many where other work comes first; MiB of the process with the
 # sanitizer's quarantine.
 SECONDS, MEMORY = 300, 2048
+# What is in FUZZ that is one target's, or nobody's.
+OF_TARGETS = {"seeds", "corpora", "dictionaries", "fuzz_targets", "README.md"}
 # Bytes of a corpus in the tree.
 PACKED = 150_000
 
@@ -48,6 +55,25 @@ class Target:
         self.corpus = FUZZ / "corpus" / name
         self.findings = FUZZ / "artifacts" / name
         self.dictionary = FUZZ / "dictionaries" / f"{name}.dict"
+
+    def key(self, toolchain):
+        """Returns the hash of what a run with its number of inputs depends on."""
+        manifest = tomllib.loads((FUZZ / "Cargo.toml").read_text())
+        others = {b["path"] for b in manifest["bin"] if b["name"] != self.name}
+        sources = (FUZZ / "fuzz_targets").rglob("*.rs")
+        sources = [s for s in sources if str(s.relative_to(FUZZ)) not in others]
+        # The program has all dependencies in it, and calls those that it names.
+        all = [d for d in manifest["dependencies"] if d.startswith("doorbell-")]
+        named = {
+            name.replace("_", "-")
+            for source in sources
+            for name in re.findall(r"\bdoorbell_\w+", source.read_text())
+        }
+        crates = [d for d in all if d in named] or all
+        shared = [path for path in FUZZ.iterdir() if path.name not in OF_TARGETS]
+        own = [self.seeds, self.packed, self.dictionary, *sources, *shared, ROOT / "tools/fuzz."]
+        own = [str(path.relative_to(ROOT)) for path in own]
+        return unchanged.key(ROOT, crates, [self.name, toolchain], own, tests=False)
 
     def unpack(self, corpus=None):
         """Unpacks the corpus of the tree into the working one, or another."""
@@ -94,9 +120,19 @@ def host():
     return re.search(r"^host: (.*)$", version, re.MULTILINE)[1]
 
 
+def toolchain():
+    """Returns what is known of the compiler and of cargo-fuzz."""
+    commands = [["rustc", f"+{TOOLCHAIN}", "-vV"], ["cargo", f"+{TOOLCHAIN}", "fuzz", "--version"]]
+    return "".join(
+        subprocess.run(c, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        for c in commands
+    )
+
+
 def build(chosen):
     """Builds targets. Returns the directory of their programs."""
-    if len(chosen) == len(targets()):
+    # By name they are linked one after the other.
+    if len(chosen) > len(targets()) // 2:
         cargo_fuzz("build")
     else:
         for name in chosen:
@@ -185,6 +221,16 @@ def show(names, row, first=False):
 
 def fuzz(chosen, seconds, jobs):
     """Runs targets and prints the table. Returns true if nothing was found."""
+    keys, name_of = {}, "fuzz {}".format
+    if seconds is None and unchanged.stamp("fuzz"):
+        version = toolchain()
+        keys = {name: t.key(version) for name, t in chosen.items()}
+        same = [name for name, k in keys.items() if unchanged.passed(name_of(name), k)]
+        chosen = {name: t for name, t in chosen.items() if name not in same}
+        if same:
+            print(f"skipped, unchanged since they passed: {', '.join(same)}", flush=True)
+        if not chosen:
+            return True
     programs = build(chosen)
     names = ["target", "runs", "runs/s", "edges at start", "at end", "new", "peak RSS", "findings"]
     show(names, [], first=True)
@@ -196,6 +242,9 @@ def fuzz(chosen, seconds, jobs):
             show(names, [r.target.name, *row(r)])
             if r.found or r.code != 0:
                 bad.append(r)
+            elif r.target.name in keys:
+                name = r.target.name
+                unchanged.keep(name_of(name), keys[name], r.target.key(version))
     for r in bad:
         said = r.log.read_text(errors="replace").splitlines()
         why = [x for x in said if re.search(r"panicked at|ERROR: |^SUMMARY: |^Base64: ", x)]

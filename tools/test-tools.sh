@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tests of the scripts: the functions by which they download, what they count and time. Part
+# Tests of the scripts: the functions by which they download, what they skip, count and time. Part
 # of `make test`. Needs no network.
 set -eu
 cd "$(dirname "$0")/.."
@@ -131,6 +131,150 @@ trixie-backports main" "$(fetched trixie)"
 trixie-backports main" "$(fetched stable)"
     is "$how: no packages" '' "$(fetched none || :)"
 done
+
+# A tree with crates that depend on each other, and fuzz targets of two of them.
+tree=$work/tree
+mkdir -p "$tree/tools" "$tree/docs" "$tree/fuzz/fuzz_targets" "$tree/fuzz/seeds/one"
+for tool in fuzz.py unchanged.py; do
+    cp "tools/$tool" "$tree/tools/"
+done
+crate() {
+    mkdir -p "$tree/crates/$1/src"
+    printf '[package]\nname = "doorbell-%s"\nversion = "0.0.0"\nedition = "2024"\n%s\n' "$1" "$2" \
+        >"$tree/crates/$1/Cargo.toml"
+    echo "${3:-}" >"$tree/crates/$1/src/lib.rs"
+}
+crate base ''
+crate tests ''
+# shellcheck disable=SC1078,SC1079 # a manifest
+crate user '[dependencies]
+doorbell-base = { path = "../base" }
+[dev-dependencies]
+doorbell-tests = { path = "../tests" }' 'const TEXT: &str = include_str!("../../../docs/read.md");'
+crate other ''
+printf '[workspace]\nmembers = ["crates/*"]\nresolver = "3"\n' >"$tree/Cargo.toml"
+echo lock >"$tree/Cargo.lock"
+echo text >"$tree/docs/read.md"
+echo text >"$tree/docs/unread.md"
+git -C "$tree" init --quiet
+git -C "$tree" add --all
+
+# What has run since the last call: `ran`, or what was said.
+# shellcheck disable=SC2016 # for the inner shell
+now() {
+    (
+        cd "$tree"
+        code=0
+        DOORBELL_CI_CACHE=$work/kept tools/unchanged.py name --crate doorbell-user --word 1 -- \
+            sh -c 'echo ran; eval "${DURING:-}"' 2>&1 || code=$?
+        [ "$code" = 0 ] || echo "code $code"
+    )
+}
+same="name: skipped, unchanged since it passed"
+is "sources that never passed" ran "$(now)"
+is "sources that have passed" "$same" "$(now)"
+for file in crates/user/src/lib.rs crates/base/src/lib.rs crates/tests/src/lib.rs \
+    crates/base/src/new.rs crates/base/data.txt crates/other/Cargo.toml Cargo.lock Cargo.toml \
+    .cargo/config.toml docs/read.md; do
+    mkdir -p "$(dirname "$tree/$file")"
+    echo "# more" >>"$tree/$file"
+    case $file in *.rs) echo "// more" >"$tree/$file" ;; esac
+    [ "$file" != crates/user/src/lib.rs ] ||
+        echo 'const TEXT: &str = include_str!("../../../docs/read.md");' >>"$tree/$file"
+    is "a change of $file" ran "$(now)"
+    is "the same after a change of $file" "$same" "$(now)"
+done
+rm "$tree/crates/base/src/new.rs"
+is "a file less" ran "$(now)"
+for file in crates/other/src/lib.rs docs/unread.md README.md tools/x.sh; do
+    echo "// more" >>"$tree/$file"
+    is "a change of $file, which it is not built from" "$same" "$(now)"
+done
+is "other flags of the compiler" ran "$(RUSTFLAGS=--cfg=x now)"
+echo "// fails" >>"$tree/crates/base/src/lib.rs"
+is "a run that fails" "ran
+code 3" "$(DURING='exit 3' now)"
+is "the same after a run that failed" ran "$(now)"
+is "the same after it passed" "$same" "$(now)"
+echo "// changes" >>"$tree/crates/base/src/lib.rs"
+is "a source that changes meanwhile" ran "$(DURING='echo // >>crates/base/src/lib.rs' now)"
+sed -i '$d' "$tree/crates/base/src/lib.rs"
+is "the source as it was before" ran "$(now)"
+echo "broken" >>"$tree/crates/other/Cargo.toml"
+is "a tree that cannot be told" ran "$(now | tail -n 1)"
+is "the same tree that cannot be told" ran "$(now | tail -n 1)"
+crate other ''
+is "nothing kept" ran "$(cd "$tree" && tools/unchanged.py name --crate doorbell-user -- echo ran)"
+
+# Programs of targets are made by cargo, played, and fail while there is a file `fails`.
+cat >"$tree/fuzz/Cargo.toml" <<'END'
+[package]
+name = "doorbell-fuzz"
+[package.metadata.fuzz]
+one = { runs = 1 }
+two = { runs = 1 }
+[dependencies]
+doorbell-user = { path = "../crates/user" }
+doorbell-other = { path = "../crates/other" }
+[[bin]]
+name = "one"
+path = "fuzz_targets/one.rs"
+[[bin]]
+name = "two"
+path = "fuzz_targets/two.rs"
+END
+echo 'doorbell_user::f();' >"$tree/fuzz/fuzz_targets/one.rs"
+echo 'doorbell_other::f();' >"$tree/fuzz/fuzz_targets/two.rs"
+printf '/target\n/corpus\n/artifacts\n' >"$tree/fuzz/.gitignore"
+mkdir "$work/played"
+cat >"$work/played/cargo" <<END
+#!/bin/sh
+[ "\$1" != metadata ] || exec $(command -v cargo) "\$@"
+case "\$*" in *version*) echo 1; exit ;; esac
+echo "\$*" >>"$work/built"
+mkdir -p fuzz/target/host/release
+for name in one two; do
+    printf '#!/bin/sh\n[ ! -e "$work/fails" ]\n' >fuzz/target/host/release/\$name
+    chmod +x fuzz/target/host/release/\$name
+done
+END
+printf '#!/bin/sh\necho "host: host"\n' >"$work/played/rustc"
+chmod +x "$work/played"/*
+# The targets that have run, or what was said.
+fuzzed() {
+    : >"$work/built"
+    code=0
+    DOORBELL_CI_CACHE=$work/kept PATH=$work/played:$PATH "$tree/tools/fuzz.py" "$@" \
+        >"$work/said" || code=$?
+    sed -n 's/^\(one\|two\)  *-.*/\1/p; /^skipped/p' "$work/said" | sort
+    sed 's/^/built: /' "$work/built"
+    [ "$code" = 0 ] || echo "code $code"
+}
+all="one
+two
+built: +nightly fuzz build"
+is "targets that never passed" "$all" "$(fuzzed)"
+is "targets that have passed" "skipped, unchanged since they passed: one, two" "$(fuzzed)"
+is "targets for a time" "$all" "$(fuzzed --seconds 1)"
+echo "// more" >>"$tree/crates/base/src/lib.rs"
+touch "$work/fails"
+one="one
+skipped, unchanged since they passed: two
+built: +nightly fuzz build one"
+is "a change below one target, which fails" "$one
+code 1" "$(fuzzed)"
+rm "$work/fails"
+is "the same after it failed" "$one" "$(fuzzed)"
+echo "seed" >>"$tree/fuzz/seeds/one/new"
+is "a new seed of one target" "$one" "$(fuzzed)"
+echo "// more" >>"$tree/fuzz/fuzz_targets/two.rs"
+is "a change of the other target" "skipped, unchanged since they passed: one
+two
+built: +nightly fuzz build two" "$(fuzzed)"
+echo "# more" >>"$tree/fuzz/Cargo.toml"
+is "a change of the manifest of all" "$all" "$(fuzzed)"
+echo "// more" >>"$tree/fuzz/build.rs"
+is "a new source of all" "$all" "$(fuzzed)"
 
 # Lines of each kind. `// P` is product, `// T` is of tests.
 mkdir -p "$work/lines/crates/a/src/inner" "$work/lines/crates/a/src/checks" \
@@ -271,4 +415,4 @@ p some fast
 p some slow::of_all" "$(echo "$shown" | sed -n 's/^[ 0-9.]*[0-9]  //p' | sort)"
 unset DOORBELL_TIMES
 
-echo "tools: retry, step, mirror, suites, what is counted and timed hold" >&2
+echo "tools: retry, step, mirror, suites, what is skipped, counted and timed hold" >&2
