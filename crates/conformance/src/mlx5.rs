@@ -1,37 +1,22 @@
-//! Harnesses for tests of the mlx5 driver and the mlx5 device.
+//! Tests of the mlx5 driver and the mlx5 device together, and attacks of a guest on the device.
 //!
-//! * [`DriverHarness`]: the driver alone, on a [`FakeFirmware`]. Tests check its ring entries byte
-//!   by byte against the manual, and write completions.
-//! * [`DeviceHarness`]: the device alone, with a port that records every access and fails the test
-//!   on a forbidden one. Tests write WQEs.
-//! * [`CommandHarness`]: the device's firmware alone. Tests write commands byte by byte.
-//! * [`Backend`]: driver and device together on any host. The [`cases`] run on each: the direct
-//!   one, and the lab's machine with memory protection by page and by byte.
+//! A [`Backend`] is a host with the device. The [`cases`] run on each: the direct one, and the lab's
+//! machine with memory protection by page and by byte.
 
 pub mod cases;
-mod command_harness;
-mod device_harness;
-
-mod driver_harness;
 pub mod hostile;
 pub mod hostile_guest;
 pub mod traffic;
-
-mod leak_check;
-
-pub use command_harness::{Answer, CommandHarness, Common, Written};
-pub use device_harness::{Access, DeviceHarness, RecordingPort};
-pub use driver_harness::{CAPS, DriverHarness, FakeFirmware, HarnessHost, Registers, Wqe};
-pub use leak_check::LeakCheckHost;
 
 use crate::fuzz::Seed;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::Sink;
-use doorbell_hal::{Buf, Host, Span, Time};
-use doorbell_packet::Packet;
-use doorbell_testkit::DirectHost;
+use doorbell_hal::{Host, Span, Time};
+use doorbell_testkit::{DirectHost, LeakCheckHost};
+
+type CommandHarness = doorbell_testkit::mlx5::CommandHarness<Mlx5>;
+type DeviceHarness = doorbell_testkit::mlx5::DeviceHarness<Mlx5>;
 
 /// Attacks a device: an even byte leads to WQEs, an odd one to a whole guest.
 pub fn attack(bytes: &[u8]) {
@@ -119,6 +104,27 @@ impl Backend for Machine<Pcie, Mlx5> {
     }
 }
 
+impl<H: Backend> Backend for LeakCheckHost<H> {
+    fn device(&self) -> &Mlx5 {
+        self.host.device()
+    }
+    fn settle(&mut self) {
+        self.host.settle();
+    }
+    fn keep_frames(&mut self) {
+        self.host.keep_frames();
+    }
+    fn frames(&mut self) -> Vec<Vec<u8>> {
+        self.host.frames()
+    }
+    fn interrupted(&mut self, vector: u16) -> bool {
+        self.host.interrupted(vector)
+    }
+    fn guard(&self) -> (usize, u64) {
+        self.host.guard()
+    }
+}
+
 /// Returns the direct backend.
 pub fn direct(nic: Nic) -> DirectHost<Mlx5> {
     DirectHost::new(32 << 20, Mlx5::new(nic))
@@ -131,30 +137,4 @@ pub fn machine(nic: Nic, guard: ProtectionGranularity) -> Machine<Pcie, Mlx5> {
     let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
     let pcie = Pcie::new(platform, rules, latencies, 0x3c_0000_0000);
     Machine::new(pcie, Mlx5::new(nic), Costs::FREE, 1)
-}
-
-/// Buffers that came back, in order.
-#[derive(Debug, Default)]
-pub struct Returned(pub Vec<(Buf, u32, bool)>);
-
-impl Returned {
-    /// Returns the cookies of the packets that came back whole, in order.
-    pub fn packets(&self) -> Vec<u32> {
-        self.0.iter().filter(|(_, _, last)| *last).map(|(_, cookie, _)| *cookie).collect()
-    }
-    /// Releases all of it.
-    pub fn release<H: Host>(self, h: &mut H) {
-        for (b, ..) in self.0 {
-            h.release(b);
-        }
-    }
-}
-
-impl Sink for Returned {
-    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
-        self.0.push((b, cookie, last));
-    }
-    fn received(&mut self, p: Packet, _verified: bool) {
-        unreachable!("nothing was sent to us: {p:?}");
-    }
 }

@@ -23,6 +23,11 @@ impl Sink for TestSink {
 }
 
 impl TestSink {
+    /// Returns the cookies of the packets that came back whole, in order.
+    pub fn packets(&self) -> Vec<u32> {
+        self.sent.iter().filter(|(_, _, last)| *last).map(|(_, cookie, _)| *cookie).collect()
+    }
+
     /// Releases what was sent. Returns the number of pieces and of packets.
     pub fn release_sent<H: Host>(&mut self, h: &mut H) -> (usize, usize) {
         let sent = std::mem::take(&mut self.sent);

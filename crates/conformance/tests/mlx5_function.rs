@@ -1,13 +1,14 @@
 //! The mlx5 driver's initialisation and teardown of the function, with faults.
 
 use doorbell_bus::{Bus, ProtectionGranularity};
-use doorbell_conformance::mlx5::{LeakCheckHost, machine};
+use doorbell_conformance::mlx5::machine;
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::OpenError;
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Hca};
 use doorbell_hal::{Device, EventSource, Host, Iova, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::mlx5::command::{Entry, InHeader, init_segment as seg, op, own};
 use doorbell_layout::mlx5::{Caps, CmdStatus, SqState};
+use doorbell_testkit::LeakCheckHost;
 use doorbell_testkit::direct::{DirectHost, DirectPort};
 use doorbell_testkit::reorder::{Order, Reorder};
 use std::cell::RefCell;

@@ -2,18 +2,22 @@
 //!
 //! [`DirectHost`] passes every access straight to the device, [`ConstantLatencyBus`] takes the same
 //! time for each, [`Reorder`] is a machine that reorders stores as a weakly ordered CPU does,
-//! [`Hostile`] one whose device lies, [`lingering()`] a connection that is slow to close, and
-//! [`qtest`] a machine inside QEMU.
+//! [`Hostile`] one whose device lies, [`LeakCheckHost`] one that counts what it lends,
+//! [`lingering()`] a connection that is slow to close, and [`qtest`] a machine inside QEMU. [`mlx5`]
+//! drives the device of that name without a driver.
 
 pub mod constant_latency;
 pub mod direct;
 pub mod hostile;
+mod leak_check;
 pub mod lingering;
+pub mod mlx5;
 pub mod qtest;
 pub mod reorder;
 
 pub use constant_latency::ConstantLatencyBus;
 pub use direct::{DirectHost, NoDevice};
 pub use hostile::Hostile;
+pub use leak_check::LeakCheckHost;
 pub use lingering::lingering;
 pub use reorder::Reorder;

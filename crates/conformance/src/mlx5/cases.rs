@@ -1,10 +1,12 @@
 //! Cases of driver and device together, for every backend.
 
+use super::Backend;
 use super::traffic::Spec;
-use super::{Backend, LeakCheckHost, Returned};
+use crate::packets::TestSink;
 use doorbell_devices::mlx5::Counters;
 use doorbell_drivers::mlx5::{Channel, Config, Hca, Stats};
 use doorbell_drivers::{Driver, Irq, Poll, Tx};
+use doorbell_testkit::LeakCheckHost;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -28,7 +30,7 @@ pub struct Running<A> {
     pub channel: Channel<Rc<RefCell<Hca>>>,
     hca: Rc<RefCell<Hca>>,
     /// Returned buffers.
-    pub returned: Returned,
+    pub returned: TestSink,
     vector: u16,
 }
 
@@ -39,7 +41,7 @@ impl<A: Backend> Running<A> {
         host.keep_frames();
         let hca = Rc::new(RefCell::new(Hca::open(&mut host).expect("a function")));
         let channel = Channel::open(&mut host, Rc::clone(&hca), &config).expect("a channel");
-        Running { host, channel, hca, returned: Returned::default(), vector: config.vector }
+        Running { host, channel, hca, returned: TestSink::default(), vector: config.vector }
     }
 
     /// Interrupts, polls and deferred work, until nothing moves any more.
@@ -72,10 +74,11 @@ impl<A: Backend> Running<A> {
 
     /// Closes the channel; nothing is left behind.
     pub fn close(self) {
-        let Running { mut host, channel, hca, returned, .. } = self;
+        let Running { mut host, channel, hca, mut returned, .. } = self;
         channel.close(&mut host);
         Rc::into_inner(hca).expect("no other channel").into_inner().close(&mut host);
-        returned.release(&mut host);
+        returned.release_sent(&mut host);
+        assert!(returned.received.is_empty(), "nothing was sent to us");
         assert_eq!(
             (host.mapped.len(), host.buffers, host.coherent),
             (0, 0, 0),

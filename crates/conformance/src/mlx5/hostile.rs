@@ -2,12 +2,13 @@
 //! does a bounded amount of work, writes nowhere but to its rings, and works again
 //! after a reset of its queue.
 
-use super::device_harness::{Access, DeviceHarness};
+use super::DeviceHarness;
 use crate::frames;
 use crate::fuzz::Seed;
 use doorbell_devices::mlx5::{Config, Counters, Mlx5};
 use doorbell_hal::{Device, EventSource, Reg, Span};
 use doorbell_layout::mlx5::{CQ_UPDATE, Caps, CtrlSeg, EthSeg, SqState, opcode, uar};
+use doorbell_testkit::mlx5::Access;
 use zerocopy::IntoBytes;
 
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
@@ -36,8 +37,8 @@ impl Input<'_> {
 const BOUND: usize = 64 * 256 * 4;
 
 fn check(b: &mut DeviceHarness) {
-    assert!(b.port.log.len() < BOUND, "{} accesses for one step", b.port.log.len());
-    for a in b.port.log.drain(..) {
+    assert!(b.c.port.log.len() < BOUND, "{} accesses for one step", b.c.port.log.len());
+    for a in b.c.port.log.drain(..) {
         if let Access::Write(_, at, n) = a {
             let end = at + n as u64;
             let cq = DeviceHarness::CQ..=DeviceHarness::CQ + 16 * 64;
@@ -65,15 +66,21 @@ pub fn attack(bytes: &[u8]) -> Counters {
         ..Config::CONNECTX
     };
     let min_inline = u8::from(shape & 8 != 0);
-    let mut b =
-        DeviceHarness::sized(nic, 6, 4, u16::from(shape >> 4), u16::from(shape >> 5), min_inline);
-    b.port.holes.push(DeviceHarness::DATA + 0x8000..DeviceHarness::DATA + 0x1_0000);
+    let mut b = DeviceHarness::sized(
+        Mlx5::new(nic),
+        6,
+        4,
+        u16::from(shape >> 4),
+        u16::from(shape >> 5),
+        min_inline,
+    );
+    b.c.port.holes.push(DeviceHarness::DATA + 0x8000..DeviceHarness::DATA + 0x1_0000);
     while !input.0.is_empty() {
         match input.u8() % 12 {
             0 => {
                 let at = usize::from(input.u16()) % (64 * 64 - 16);
                 let bytes: [u8; 16] = input.take();
-                b.port.memory[DeviceHarness::SQ as usize + at..][..16].copy_from_slice(&bytes);
+                b.c.port.memory[DeviceHarness::SQ as usize + at..][..16].copy_from_slice(&bytes);
             }
             // A WQE whose head makes sense.
             1..=3 => {
@@ -113,12 +120,12 @@ pub fn attack(bytes: &[u8]) -> Counters {
                     offset: Mlx5::FIRST_UAR * uar::PAGE + u32::from(input.u16()),
                 };
                 let (size, v) = (input.u8() & 15, input.u64());
-                b.device.mmio_write(&mut b.port, b.now, r, size, v);
+                b.c.device.mmio_write(&mut b.c.port, b.c.now, r, size, v);
             }
             8 => b.arm_cq(u32::from(input.u16())),
             9 => b.arm_eq(u32::from(input.u16())),
             10 => {
-                let t = b.now + Span::from_ns(u64::from(input.u16()));
+                let t = b.c.now + Span::from_ns(u64::from(input.u16()));
                 b.until(t);
             }
             _ => {
@@ -130,7 +137,7 @@ pub fn attack(bytes: &[u8]) -> Counters {
                 }
                 // The consumer reads, or says that it did.
                 let ci = u32::from(input.u16());
-                b.port.memory[DeviceHarness::DBR as usize + 64..][..4]
+                b.c.port.memory[DeviceHarness::DBR as usize + 64..][..4]
                     .copy_from_slice(&ci.to_be_bytes());
             }
         }
@@ -138,21 +145,21 @@ pub fn attack(bytes: &[u8]) -> Counters {
     }
     b.settle();
     check(&mut b);
-    assert_eq!(b.device.next_due(), None);
-    let reached = b.device.counters;
+    assert_eq!(b.c.device.next_due(), None);
+    let reached = b.c.device.counters;
 
     let from = b.query_sq().expect("an SQ");
     b.modify_sq(from, SqState::Reset).expect("any state may be reset");
     b.modify_sq(SqState::Reset, SqState::Ready).expect("a reset queue may be made ready");
     b.pc = 0;
-    let sent = b.device.counters.packets;
+    let sent = b.c.device.counters.packets;
     if min_inline == 0 {
         b.put_send(0, 60, true);
         b.go();
-        assert_eq!(b.device.counters.packets, sent + 1, "it works again");
+        assert_eq!(b.c.device.counters.packets, sent + 1, "it works again");
     }
-    b.device.reset(&mut b.port, b.now);
-    b.port.forbidden = true;
+    b.c.device.reset(&mut b.c.port, b.c.now);
+    b.c.port.forbidden = true;
     b.settle();
     reached
 }

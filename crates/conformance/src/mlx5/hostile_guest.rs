@@ -11,14 +11,14 @@ mod seeds;
 pub use action::Action;
 pub use seeds::seeds;
 
-use super::command_harness::CommandHarness;
-use super::device_harness::Access;
+use super::CommandHarness;
 use crate::fuzz::next;
 use arbitrary::Unstructured;
 use doorbell_devices::mlx5::receive::Counters as RxCounters;
-use doorbell_devices::mlx5::{Config, Counters};
+use doorbell_devices::mlx5::{Config, Counters, Mlx5};
 use doorbell_hal::Device;
 use doorbell_layout::mlx5::receive::{L4_OK, RxCqe};
+use doorbell_testkit::mlx5::Access;
 use guest::Guest;
 use std::collections::BTreeSet;
 use zerocopy::FromBytes;
@@ -55,13 +55,13 @@ pub fn attack(input: &[u8]) -> Reached {
     // Doorbell pages are registers, or memory that is looked at.
     let shape = u.arbitrary::<u8>().unwrap_or(0);
     let polled_doorbells = shape & 1 == 1;
-    let mut g = Guest::new(CommandHarness::running(Config {
+    let mut g = Guest::new(CommandHarness::running(Mlx5::new(Config {
         boot_pages: 1,
         init_pages: 1,
         polled_doorbells,
         checksum_full: shape & 4 != 0,
         ..Config::CONNECTX
-    }));
+    })));
     g.c.port.log.clear();
     // Another CPU of the guest writes while the device reads.
     g.c.port.racing = (shape & 2 != 0).then_some(shape);

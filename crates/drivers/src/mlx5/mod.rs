@@ -15,6 +15,8 @@ mod firmware;
 mod session;
 mod settings;
 mod sq;
+#[cfg(test)]
+mod tests;
 
 /// The outcome of a command.
 type Answer<T = ()> = Result<T, doorbell_layout::mlx5::CmdStatus>;

@@ -2,7 +2,7 @@
 
 use super::action::{PAGES, SHORT};
 use super::guest::{Guest, SQ_PAGES};
-use crate::mlx5::command_harness::{CommandHarness, Common};
+use crate::mlx5::CommandHarness;
 use doorbell_layout::mlx5::command::{
     AccessReg, Cqc, CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn, FlowContext, FlowGroupIn,
     FlowTableContext, FlowTableIn, FteIn, Mkc, ModifyCqIn, ModifyFlowTableIn, ModifyRqIn,
@@ -10,6 +10,7 @@ use doorbell_layout::mlx5::command::{
     VportState, access, access_mode, destination, flow_action, miss_action, modify_cq,
     modify_flow_table, modify_rqt, modify_tir, op, register,
 };
+use doorbell_testkit::mlx5::Common;
 use zerocopy::IntoBytes;
 
 /// Every opcode that there is, and some that there are not.

@@ -6,7 +6,7 @@ use super::action::{
 };
 use super::commands::{opcode, sensible, some};
 use crate::fuzz::Frame;
-use crate::mlx5::command_harness::{CommandHarness, Common};
+use crate::mlx5::CommandHarness;
 use doorbell_devices::mlx5::Config;
 use doorbell_hal::{Device, Reg, Span};
 use doorbell_layout::mlx5::command::{
@@ -22,6 +22,7 @@ use doorbell_layout::mlx5::{
     uar,
 };
 use doorbell_packet::headers::{self, Transport};
+use doorbell_testkit::mlx5::Common;
 use std::collections::BTreeSet;
 use zerocopy::IntoBytes;
 

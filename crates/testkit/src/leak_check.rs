@@ -1,8 +1,6 @@
 //! A host that counts mappings and allocations, and can refuse them.
 
-use super::Backend;
 use core::ops::Range;
-use doorbell_devices::mlx5::Mlx5;
 use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, MapError, MapFault, Mapped,
     OutOfMemory, Reg, Span, Time,
@@ -138,26 +136,5 @@ impl<H: Host> Host for LeakCheckHost<H> {
     }
     fn now(&self) -> Time {
         self.host.now()
-    }
-}
-
-impl<H: Backend> Backend for LeakCheckHost<H> {
-    fn device(&self) -> &Mlx5 {
-        self.host.device()
-    }
-    fn settle(&mut self) {
-        self.host.settle();
-    }
-    fn keep_frames(&mut self) {
-        self.host.keep_frames();
-    }
-    fn frames(&mut self) -> Vec<Vec<u8>> {
-        self.host.frames()
-    }
-    fn interrupted(&mut self, vector: u16) -> bool {
-        self.host.interrupted(vector)
-    }
-    fn guard(&self) -> (usize, u64) {
-        self.host.guard()
     }
 }

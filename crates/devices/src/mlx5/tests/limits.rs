@@ -1,21 +1,6 @@
-//! The mlx5 device alone: WQEs, chunks and counts that stand exactly on a limit.
+//! WQEs, chunks and counts that stand exactly on a limit.
 
-use doorbell_conformance::mlx5::{Access, DeviceHarness};
-use doorbell_devices::mlx5::Config;
-use doorbell_layout::mlx5::command::op;
-use doorbell_layout::mlx5::{CtrlSeg, DataSeg, EthSeg, SqState, event, opcode, syndrome, uar};
-use zerocopy::IntoBytes;
-use zerocopy::byteorder::big_endian::{U16, U32};
-
-const NIC: Config = Config::CONNECTX;
-const SEND: u8 = opcode::SEND;
-const MPSW: u8 = opcode::ENHANCED_MPSW;
-const LSO: u8 = opcode::LSO;
-
-/// An inline segment's first dword.
-fn inline(len: u32) -> [u8; 4] {
-    (len | 1 << 31).to_be_bytes()
-}
+use super::*;
 
 fn eth() -> EthSeg {
     EthSeg::default()
@@ -48,11 +33,11 @@ fn a_frame_is_as_long_as_the_longest_however_it_is_made() {
             let mut b = DeviceHarness::new(small);
             assert_eq!(f(&mut b), failed, "{what}: {len}");
             assert_eq!(
-                (b.frames().len(), b.device.counters.packets),
+                (b.frames().len(), b.c.device.counters.packets),
                 (sent, sent as u64),
                 "{what}"
             );
-            assert_eq!(b.device.counters.discarded, 1 - sent as u64);
+            assert_eq!(b.c.device.counters.discarded, 1 - sent as u64);
         };
         check("data", &|b| {
             let d = b.data(0, len);
@@ -126,7 +111,7 @@ fn a_large_send_has_no_piece_that_is_empty_or_inline() {
         let mut d = [b.data(0, 100), b.data(200, 100)];
         d[1].byte_count = U32::new(count);
         assert_eq!(large(&mut b, 100, &d), syndrome::LOCAL_LENGTH);
-        assert_eq!((b.device.counters.discarded, b.frames().len()), (1, 0));
+        assert_eq!((b.c.device.counters.discarded, b.frames().len()), (1, 0));
     }
 }
 
@@ -139,7 +124,7 @@ fn a_large_send_that_fails_on_its_way_discards_the_rest() {
     let mut d = [b.data(0, 150), b.data(200, 250)];
     d[1].lkey = U32::new(0x77_7700);
     assert_eq!(large(&mut b, 100, &d), syndrome::LOCAL_PROT);
-    let c = &b.device.counters;
+    let c = &b.c.device.counters;
     assert_eq!((c.packets, c.discarded, c.errors), (1 + 1, 3, 1));
 }
 
@@ -154,7 +139,7 @@ fn each_piece_of_a_large_send_is_read_once() {
         }
         _ => None,
     };
-    let reads: Vec<_> = b.port.log.iter().filter_map(data).collect();
+    let reads: Vec<_> = b.c.port.log.iter().filter_map(data).collect();
     assert_eq!(reads, [(0, 100), (100, 50), (200, 50), (250, 100), (350, 100)]);
 }
 
@@ -198,7 +183,7 @@ fn a_session_that_fails_discards_each_packet_once() {
     ]
     .concat();
     assert_eq!(run(&mut b, MPSW, &eth(), &rest), syndrome::LOCAL_PROT);
-    let c = &b.device.counters;
+    let c = &b.c.device.counters;
     assert_eq!((c.packets, c.discarded, c.wqes), (1, 4, 1));
 }
 
@@ -217,7 +202,7 @@ fn a_session_longer_than_what_was_announced_is_one_packet() {
     let ctrl = b.ctrl(MPSW, 20);
     b.put(&ctrl, &rest);
     announce_one_block(&mut b);
-    let c = &b.device.counters;
+    let c = &b.c.device.counters;
     assert_eq!((c.errors, c.discarded, c.packets, c.wqes), (1, 1, 0, 1));
 }
 
@@ -246,7 +231,7 @@ fn wqes_that_end_with_their_chunk_are_not_read_again() {
     let ctrl = b.ctrl(SEND, 8);
     b.put(&ctrl, &rest);
     announce_one_block(&mut b);
-    assert_eq!((b.fetches(), b.device.counters.errors), (vec![64], 1));
+    assert_eq!((b.fetches(), b.c.device.counters.errors), (vec![64], 1));
 }
 
 #[test]
@@ -270,14 +255,14 @@ fn order(b: &DeviceHarness, first: usize) -> String {
         Access::Frame(..) => 'f',
         _ => '-',
     };
-    b.port.log[first..].iter().map(kind).collect()
+    b.c.port.log[first..].iter().map(kind).collect()
 }
 
 #[test]
 fn memory_on_chip_is_given_back_for_good() {
     let mut b = DeviceHarness::new(Config { fetch_chunk: 64, fetch_ahead: 192, ..NIC });
     let mut round = || {
-        let first = b.port.log.len();
+        let first = b.c.port.log.len();
         (0..8).for_each(|_| b.put_send(0, 60, false));
         b.go();
         order(&b, first)
@@ -294,10 +279,10 @@ fn memory_on_chip_is_given_back_for_good() {
 fn a_ring_that_cannot_be_read_is_one_error_and_an_event() {
     let mut b = DeviceHarness::new(NIC);
     b.put_send(0, 60, true);
-    b.port.holes.push(DeviceHarness::SQ..DeviceHarness::SQ + 64);
+    b.c.port.holes.push(DeviceHarness::SQ..DeviceHarness::SQ + 64);
     b.arm_eq(0);
     b.go();
-    assert_eq!((b.device.counters.errors, b.frames().len()), (1, 0));
+    assert_eq!((b.c.device.counters.errors, b.frames().len()), (1, 0));
     assert_eq!(b.query_sq(), Ok(SqState::Error));
     let sqn = b.sqn;
     assert!(b.events().contains(&(event::WQ_CATAS, sqn)));

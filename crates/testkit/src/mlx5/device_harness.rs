@@ -2,8 +2,8 @@
 //! which take no time here, create, modify and destroy its objects.
 
 use super::command_harness::{CommandHarness, Common};
-use doorbell_devices::mlx5::{Config, Mlx5};
-use doorbell_hal::{Device, DmaFault, DmaFaultKind, EventSource, Iova, Port, Reg, Time};
+use super::port::{Access, RecordingPort};
+use doorbell_hal::{Device, Reg, Time};
 use doorbell_layout::mlx5::command::{Cqc, CreateCqIn, CreateSqIn, Numbered, QuerySqOut, Sqc, op};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CQE_INITIAL, CmdStatus, Cqe, CtrlSeg, DataSeg, EQE_CQN, EQE_ERROR_CQN, Eqe, EthSeg,
@@ -12,84 +12,6 @@ use doorbell_layout::mlx5::{
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// An action of a device, with its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// It read bytes: address, length.
-    Read(Time, u64, usize),
-    /// It wrote bytes: address, length.
-    Write(Time, u64, usize),
-    /// It raised an interrupt vector.
-    Message(Time, u16),
-    /// It sent a frame.
-    Frame(Time, Vec<u8>),
-}
-
-/// Memory that records every access and fails the test on a forbidden one.
-#[derive(Debug)]
-pub struct RecordingPort {
-    /// Memory from address 0.
-    pub memory: Vec<u8>,
-    /// Unmapped ranges.
-    pub holes: Vec<std::ops::Range<u64>>,
-    /// All actions in order.
-    pub log: Vec<Access>,
-    /// Any access fails the test.
-    pub forbidden: bool,
-    /// Seed of changes: each read makes one of its bytes change right after.
-    pub racing: Option<u8>,
-}
-
-impl RecordingPort {
-    /// `size` bytes of zeroes.
-    pub fn new(size: usize) -> RecordingPort {
-        RecordingPort {
-            memory: vec![0; size],
-            holes: Vec::new(),
-            log: Vec::new(),
-            forbidden: false,
-            racing: None,
-        }
-    }
-    fn check(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
-        assert!(!self.forbidden, "the device touched {len} bytes at {:#x}", at.0);
-        let end = at.0.checked_add(len as u64).filter(|&end| end <= self.memory.len() as u64);
-        let there =
-            end.is_some_and(|end| self.holes.iter().all(|h| end <= h.start || h.end <= at.0));
-        if there { Ok(at.0 as usize) } else { Err(DmaFault { at, kind: DmaFaultKind::Unmapped }) }
-    }
-}
-
-impl Port for RecordingPort {
-    fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        let start = self.check(from, into.len())?;
-        into.copy_from_slice(&self.memory[start..start + into.len()]);
-        self.log.push(Access::Read(at, from.0, into.len()));
-        if let Some(n) = self.racing.as_mut().filter(|_| !into.is_empty()) {
-            *n = n.wrapping_mul(29).wrapping_add(7);
-            self.memory[start + usize::from(*n) % into.len()] ^= *n;
-        }
-        Ok(at)
-    }
-    fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
-        let start = self.check(to, from.len())?;
-        self.memory[start..start + from.len()].copy_from_slice(from);
-        self.log.push(Access::Write(at, to.0, from.len()));
-        Ok(at)
-    }
-    fn set_irq_line(&mut self, _at: Time, n: u16, _high: bool) {
-        panic!("an mlx5 has no interrupt line, not even {n}");
-    }
-    fn raise_msi(&mut self, at: Time, vector: u16) {
-        assert!(!self.forbidden, "the device raised vector {vector}");
-        self.log.push(Access::Message(at, vector));
-    }
-    fn emit(&mut self, at: Time, frame: &[u8]) {
-        assert!(!self.forbidden, "a frame of {} bytes left", frame.len());
-        self.log.push(Access::Frame(at, frame.to_vec()));
-    }
-}
-
 /// The pages of a ring of `1 << log` entries of 64 bytes.
 fn pages(at: u64, log: u8) -> Vec<u64> {
     (0..(64u64 << log).div_ceil(4096)).map(|n| at + n * 4096).collect()
@@ -97,11 +19,9 @@ fn pages(at: u64, log: u8) -> Vec<u64> {
 
 /// A device with one EQ, one CQ and one ready SQ, and what a test needs to drive it.
 #[derive(Debug)]
-pub struct DeviceHarness {
-    /// The device.
-    pub device: Mlx5,
-    /// Its way out.
-    pub port: RecordingPort,
+pub struct DeviceHarness<D> {
+    /// The device, its way out, and time.
+    pub c: CommandHarness<D>,
     /// Numbers of the objects.
     pub sqn: u32,
     /// CQ number.
@@ -110,10 +30,9 @@ pub struct DeviceHarness {
     pub eqn: u32,
     /// Memory key.
     pub lkey: u32,
-    /// Time.
-    pub now: Time,
     /// Counter of the next block to be written.
     pub pc: u16,
+    uar: u32,
     log_sq: u8,
     log_cq: u8,
     cq_seen: u32,
@@ -121,7 +40,7 @@ pub struct DeviceHarness {
     last: [u8; 8],
 }
 
-impl DeviceHarness {
+impl<D: Device<RecordingPort>> DeviceHarness<D> {
     /// Address of the SQ's ring.
     pub const SQ: u64 = 0x10_0000;
     /// The CQ's.
@@ -136,69 +55,59 @@ impl DeviceHarness {
     pub const VECTOR: u16 = 9;
 
     /// A device without moderation, with a ring of 64 blocks and 16 CQEs.
-    pub fn new(config: Config) -> DeviceHarness {
-        DeviceHarness::sized(config, 6, 4, 0, 0, 0)
+    pub fn new(device: impl Into<D>) -> Self {
+        Self::sized(device, 6, 4, 0, 0, 0)
     }
 
     /// A device with rings of these sizes (log2), CQ moderation and minimum inline mode.
     pub fn sized(
-        config: Config,
+        device: impl Into<D>,
         log_sq: u8,
         log_cq: u8,
         period_us: u16,
         max_count: u16,
         min_inline: u8,
-    ) -> DeviceHarness {
-        let mut c = CommandHarness::told(CommandHarness::around(
-            Mlx5::new(config),
-            RecordingPort::new(0x22_0000),
-            Time::ZERO,
-        ));
-        for (i, b) in c.port.memory[DeviceHarness::DATA as usize..].iter_mut().enumerate() {
+    ) -> Self {
+        let mut c = CommandHarness::in_memory(device, 0x22_0000);
+        for (i, b) in c.port.memory[Self::DATA as usize..].iter_mut().enumerate() {
             *b = (i % 251) as u8;
         }
         c.bring_up();
         let (uar, pd, td) =
             (c.alloc(op::ALLOC_UAR), c.alloc(op::ALLOC_PD), c.alloc(op::ALLOC_TRANSPORT_DOMAIN));
-        assert_eq!(uar, Mlx5::FIRST_UAR);
-        let mkey = c.ok(op::CREATE_MKEY, 0, &CommandHarness::mkey_message(pd), &[]).number();
+        let mkey = c.ok(op::CREATE_MKEY, 0, &CommandHarness::<D>::mkey_message(pd), &[]).number();
         let tis = c.tis(td).number();
         let events = 1 << event::CQ_ERROR | 1 << event::WQ_CATAS;
-        let eqn = c
-            .eq(uar, 7, u32::from(DeviceHarness::VECTOR), events, &pages(DeviceHarness::EQ, 7))
-            .number();
+        let eqn = c.eq(uar, 7, u32::from(Self::VECTOR), events, &pages(Self::EQ, 7)).number();
         let mut of = Common { uar, pd, td, mkey, tis, eq: eqn, cq: 0 };
-        for page in pages(DeviceHarness::CQ, log_cq) {
+        for page in pages(Self::CQ, log_cq) {
             for e in 0..64 {
                 c.port.memory[page as usize + e * 64 + 63] = CQE_INITIAL;
             }
         }
-        let mut m = CommandHarness::cq_message(&of, log_cq.into(), DeviceHarness::DBR + 64);
+        let mut m = CommandHarness::<D>::cq_message(&of, log_cq.into(), Self::DBR + 64);
         m.part_mut(CreateCqIn::CQC)
             .set(Cqc::PERIOD, period_us.into())
             .set(Cqc::MAX_COUNT, max_count.into());
         of.cq = c
-            .ok(op::CREATE_CQ, 0, &m, &CommandHarness::pas(&pages(DeviceHarness::CQ, log_cq)))
+            .ok(op::CREATE_CQ, 0, &m, &CommandHarness::<D>::pas(&pages(Self::CQ, log_cq)))
             .number();
-        let mut m = CommandHarness::sq_message(&of, log_sq.into(), DeviceHarness::DBR);
+        let mut m = CommandHarness::<D>::sq_message(&of, log_sq.into(), Self::DBR);
         m.part_mut(CreateSqIn::SQC).set(Sqc::MIN_INLINE, min_inline.into());
         let sqn = c
-            .ok(op::CREATE_SQ, 0, &m, &CommandHarness::pas(&pages(DeviceHarness::SQ, log_sq)))
+            .ok(op::CREATE_SQ, 0, &m, &CommandHarness::<D>::pas(&pages(Self::SQ, log_sq)))
             .number();
         assert_eq!(c.modify_sq(sqn, 0, 1), None);
         assert_eq!(c.now, Time::ZERO, "commands take no time");
-        let CommandHarness { device, mut port, .. } = c;
-        port.log.clear();
-        let (cqn, lkey) = (of.cq, mkey << 8);
+        c.port.log.clear();
         DeviceHarness {
-            device,
-            port,
+            c,
             sqn,
-            cqn,
+            cqn: of.cq,
             eqn,
-            lkey,
-            now: Time::ZERO,
+            lkey: mkey << 8,
             pc: 0,
+            uar,
             log_sq,
             log_cq,
             cq_seen: 0,
@@ -208,22 +117,20 @@ impl DeviceHarness {
     }
 
     /// Has a command done at once. What it itself does to memory is not in the log.
-    pub fn command<R>(&mut self, f: impl FnOnce(&mut CommandHarness) -> R) -> R {
-        let device = std::mem::replace(&mut self.device, Mlx5::new(Config::CONNECTX));
-        let mut port = std::mem::replace(&mut self.port, RecordingPort::new(0));
-        let (forbidden, before) = (std::mem::take(&mut port.forbidden), port.log.len());
-        let mut c = CommandHarness::around(device, port, self.now);
-        let done = f(&mut c);
-        assert_eq!(c.now, self.now, "a command takes no time");
+    pub fn command<R>(&mut self, f: impl FnOnce(&mut CommandHarness<D>) -> R) -> R {
+        let c = &mut self.c;
+        let (forbidden, before) = (std::mem::take(&mut c.port.forbidden), c.port.log.len());
+        let now = c.now;
+        let done = f(c);
+        assert_eq!(c.now, now, "a command takes no time");
         let mut n = 0;
         c.port.log.retain(|a| {
             n += 1;
             let (Access::Read(_, at, _) | Access::Write(_, at, _)) = a else { return true };
-            n <= before || !CommandHarness::is_command(*at)
+            n <= before || !CommandHarness::<D>::is_command(*at)
         });
         assert!(!forbidden || c.port.log.len() == before, "{:?}", &c.port.log[before..]);
         c.port.forbidden = forbidden;
-        (self.device, self.port) = (c.device, c.port);
         done
     }
 
@@ -265,13 +172,13 @@ impl DeviceHarness {
         DataSeg {
             byte_count: U32::new(len),
             lkey: U32::new(self.lkey),
-            addr: U64::new(DeviceHarness::DATA + offset),
+            addr: U64::new(Self::DATA + offset),
         }
     }
 
     /// The bytes that such a segment means.
     pub fn payload(&self, offset: u64, len: usize) -> &[u8] {
-        &self.port.memory[(DeviceHarness::DATA + offset) as usize..][..len]
+        &self.c.port.memory[(Self::DATA + offset) as usize..][..len]
     }
 
     /// Writes a WQE, wherever the ring's end cuts it, and steps over its blocks.
@@ -281,7 +188,7 @@ impl DeviceHarness {
         let ring = 64usize << self.log_sq;
         let at = usize::from(self.pc) * 64 % ring;
         for (i, b) in bytes.iter().enumerate() {
-            self.port.memory[DeviceHarness::SQ as usize + (at + i) % ring] = *b;
+            self.c.port.memory[Self::SQ as usize + (at + i) % ring] = *b;
         }
         self.last.copy_from_slice(&bytes[..8]);
         self.pc = self.pc.wrapping_add(ctrl.ds().div_ceil(4).max(1) as u16);
@@ -317,8 +224,8 @@ impl DeviceHarness {
 
     /// Writes to the doorbell page.
     pub fn write(&mut self, offset: u32, size: u8, v: u64) {
-        let r = Reg::at(Mlx5::FIRST_UAR * uar::PAGE + offset);
-        self.device.mmio_write(&mut self.port, self.now, r, size, v);
+        let r = Reg::at(self.uar * uar::PAGE + offset);
+        self.c.device.mmio_write(&mut self.c.port, self.c.now, r, size, v);
     }
 
     /// Arms the CQ: it has been read up to `ci`.
@@ -334,15 +241,13 @@ impl DeviceHarness {
 
     /// Lets time pass up to `t`.
     pub fn until(&mut self, t: Time) {
-        self.now = self.now.max(t);
-        self.device.advance(&mut self.port, self.now);
+        self.c.now = self.c.now.max(t);
+        self.c.device.advance(&mut self.c.port, self.c.now);
     }
 
     /// Lets everything come to its end.
     pub fn settle(&mut self) {
-        while let Some(due) = self.device.next_due() {
-            self.until(due);
-        }
+        self.c.settle();
     }
 
     /// Rings and settles.
@@ -356,8 +261,8 @@ impl DeviceHarness {
         let mut all = Vec::new();
         loop {
             let index = self.cq_seen & ((1 << self.log_cq) - 1);
-            let at = DeviceHarness::CQ as usize + index as usize * 64;
-            let cqe = Cqe::read_from_bytes(&self.port.memory[at..at + 64]).expect("64 bytes");
+            let at = Self::CQ as usize + index as usize * 64;
+            let cqe = Cqe::read_from_bytes(&self.c.port.memory[at..at + 64]).expect("64 bytes");
             if u32::from(cqe.op_own & 1) != self.cq_seen >> self.log_cq & 1 || cqe.opcode() == 15 {
                 return all;
             }
@@ -370,8 +275,8 @@ impl DeviceHarness {
     pub fn events(&mut self) -> Vec<(u8, u32)> {
         let mut all = Vec::new();
         loop {
-            let at = DeviceHarness::EQ as usize + (self.eq_seen & 127) as usize * 64;
-            let eqe = Eqe::read_from_bytes(&self.port.memory[at..at + 64]).expect("64 bytes");
+            let at = Self::EQ as usize + (self.eq_seen & 127) as usize * 64;
+            let eqe = Eqe::read_from_bytes(&self.c.port.memory[at..at + 64]).expect("64 bytes");
             if u32::from(eqe.owner & 1) != self.eq_seen >> 7 & 1 {
                 return all;
             }
@@ -384,7 +289,8 @@ impl DeviceHarness {
     /// The frames that left since the log was last cleared.
     pub fn frames(&self) -> Vec<&[u8]> {
         let frame = |a: &'_ Access| matches!(a, Access::Frame(..));
-        self.port
+        self.c
+            .port
             .log
             .iter()
             .filter(|a| frame(a))
@@ -394,7 +300,8 @@ impl DeviceHarness {
 
     /// Returns the times of interrupts since the log was last cleared.
     pub fn messages(&self) -> Vec<Time> {
-        self.port
+        self.c
+            .port
             .log
             .iter()
             .filter_map(|a| if let Access::Message(t, _) = a { Some(*t) } else { None })
@@ -403,12 +310,12 @@ impl DeviceHarness {
 
     /// Returns the times of writes to the EQ.
     pub fn event_times(&self) -> Vec<Time> {
-        self.writes(DeviceHarness::EQ..DeviceHarness::EQ + 128 * 64)
+        self.writes(Self::EQ..Self::EQ + 128 * 64)
     }
 
     /// Returns the times of writes to the CQ.
     pub fn cqe_times(&self) -> Vec<Time> {
-        self.writes(DeviceHarness::CQ..DeviceHarness::CQ + (64 << self.log_cq))
+        self.writes(Self::CQ..Self::CQ + (64 << self.log_cq))
     }
 
     fn writes(&self, to: std::ops::Range<u64>) -> Vec<Time> {
@@ -416,16 +323,16 @@ impl DeviceHarness {
             Access::Write(t, at, _) if to.contains(at) => Some(*t),
             _ => None,
         };
-        self.port.log.iter().filter_map(inside).collect()
+        self.c.port.log.iter().filter_map(inside).collect()
     }
 
     /// Lengths of the reads of WQEs since the log was last cleared.
     pub fn fetches(&self) -> Vec<usize> {
-        let ring = DeviceHarness::SQ..DeviceHarness::SQ + (64 << self.log_sq);
+        let ring = Self::SQ..Self::SQ + (64 << self.log_sq);
         let inside = |a: &Access| match a {
             Access::Read(_, at, n) if ring.contains(at) => Some(*n),
             _ => None,
         };
-        self.port.log.iter().filter_map(inside).collect()
+        self.c.port.log.iter().filter_map(inside).collect()
     }
 }

@@ -1,18 +1,10 @@
-//! The mlx5 device's command queue: how commands arrive, or do not.
+//! How commands arrive, or do not.
 
-use doorbell_conformance::mlx5::{Access, CommandHarness, Written};
-use doorbell_devices::mlx5::{Config, Unknown};
-use doorbell_hal::{Device, EventSource, Reg, Span, Time};
+use super::*;
 use doorbell_layout::mlx5::command::{
-    CURRENT, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Numbered, QueryIssiOut,
-    cap_type, checksum, delivery, init_segment as seg, op, own, pages, xor,
+    InHeader, Mailbox, checksum, delivery, init_segment as seg, own, xor,
 };
-use doorbell_layout::mlx5::{CmdStatus, event, uar};
 use proptest::prelude::*;
-use zerocopy::IntoBytes;
-use zerocopy::byteorder::big_endian::{U32, U64};
-
-const NIC: Config = Config::CONNECTX;
 
 /// A command with four mailboxes each way, spoilt by `spoil`: its delivery status. What
 /// it would have done has not happened.
@@ -173,8 +165,8 @@ fn an_entry_that_is_not_the_devices_is_left_alone() {
 
 #[test]
 fn a_doorbell_without_a_queue_makes_no_sense() {
-    let mut d = doorbell_devices::mlx5::Mlx5::new(NIC);
-    let mut p = doorbell_conformance::mlx5::RecordingPort::new(0x1000);
+    let mut d = Mlx5::new(NIC);
+    let mut p = RecordingPort::new(0x1000);
     p.forbidden = true;
     d.mmio_write(&mut p, Time::ZERO, Reg::at(seg::DOORBELL), 4, 1 << 24);
     assert_eq!((d.next_due(), d.counters.bad_doorbells), (None, 1));
@@ -272,72 +264,6 @@ fn an_answer_that_cannot_be_written_is_counted() {
     assert_eq!(c.device.command_counters().lost, 1);
 }
 
-// ---- the initialization segment ----
-
-#[test]
-fn the_initialization_segment_says_what_a_driver_looks_for() {
-    let mut c = CommandHarness::new(NIC);
-    assert_eq!(c.read_register(seg::FW_REV), 35 << 16 | 16);
-    assert_eq!(c.read_register(seg::CMDIF_REV), 5 << 16 | 3000);
-    assert_eq!(
-        c.read_register(seg::CMDQ_LO),
-        CommandHarness::CMDQ as u32 | 0x56,
-        "32 entries of 64 bytes"
-    );
-    assert_eq!(c.read_register(seg::INITIALIZING), 0);
-    assert_eq!(c.read_register(seg::HEALTH + 0x3c), 0, "no syndrome");
-    // Bytes and words of it are those of the big-endian whole.
-    let mut read = |at: u32, size| c.device.mmio_read(&mut c.port, Time::ZERO, Reg::at(at), size);
-    assert_eq!(read(seg::FW_REV + 1, 1), 35);
-    assert_eq!(read(seg::FW_REV, 8).to_le_bytes(), [0, 35, 0, 16, 0, 5, 0x0b, 0xb8]);
-}
-
-#[test]
-fn the_health_counter_moves_with_time_and_when_it_is_looked_at() {
-    let mut c = CommandHarness::new(NIC);
-    let first = c.read_register(seg::HEALTH_COUNTER);
-    let second = c.read_register(seg::HEALTH_COUNTER);
-    assert_ne!(first, second);
-    c.now = Time::ZERO + Span::from_ms(2000);
-    assert_ne!(c.read_register(seg::HEALTH_COUNTER) - second, 1 << 8);
-}
-
-#[test]
-fn the_internal_timer_runs_at_the_frequency_that_the_capability_says() {
-    let mut c = CommandHarness::new(NIC);
-    c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
-    let mut caps = GeneralCaps::ZERO;
-    caps.0.copy_from_slice(&c.caps(cap_type::GENERAL, CURRENT));
-    let khz = caps.get(GeneralCaps::FREQUENCY_KHZ);
-    c.now = Time::ZERO + Span::from_ms(60_000);
-    let ticks =
-        u64::from(c.read_register(seg::TIMER_HI)) << 32 | u64::from(c.read_register(seg::TIMER_LO));
-    assert_eq!(ticks, u64::from(khz) * 60_000);
-}
-
-#[test]
-fn writes_that_mean_nothing_are_counted_and_harmless() {
-    let mut c = CommandHarness::new(NIC);
-    c.port.forbidden = true;
-    let writes = [
-        (0, 4),
-        (0x10, 8),
-        (0x14, 2),
-        (0x18, 8),
-        (0x200, 4),
-        (0x1010, 4),
-        (0x2000, 4),
-        (0x10_800, 8),
-    ];
-    for (at, size) in writes {
-        c.device.mmio_write(&mut c.port, Time::ZERO, Reg::at(at), size, u64::MAX);
-    }
-    assert_eq!(c.device.counters.bad_doorbells, writes.len() as u64);
-    assert_eq!(c.device.next_due(), None);
-}
-
-// ---- commands that are not ----
-
 #[test]
 fn an_unknown_command_is_answered_and_remembered_once() {
     let mut c = CommandHarness::running(NIC);
@@ -388,8 +314,6 @@ fn the_event_of_a_command_comes_from_the_next_one_on() {
     c.device.mmio_write(&mut c.port, c.now, Reg::at(page * uar::PAGE + uar::EQ_ARM), 4, arm);
     assert!(matches!(c.port.log.last(), Some(Access::Message(_, 2))), "one is already waiting");
 }
-
-// ---- anything ----
 
 /// Returns true for an access that is allowed without objects: to the queue, or mailboxes of the
 /// chains.

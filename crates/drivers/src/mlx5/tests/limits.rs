@@ -1,14 +1,6 @@
-//! The mlx5 driver alone: packets, sessions and rings that stand exactly on a limit, and the counts
-//! and register writes that follow. Sources: en_tx.c, txrx.h, params.c, reporter_tx.c of linux.
+//! Counts, lengths and rooms that stand exactly on a limit.
 
-use doorbell_conformance::mlx5::{CAPS, DriverHarness, FakeFirmware};
-use doorbell_drivers::mlx5::Config;
-use doorbell_drivers::{Alarm, Driver, Irq, Poll, Tx};
-use doorbell_hal::{CpuWork, Host};
-use doorbell_layout::mlx5::{Caps, SqState, cqe_opcode, dbr, event, opcode, uar};
-use doorbell_packet::{CsumPartial, Gso, GsoKind, Packet};
-
-const UDP: CsumPartial = CsumPartial { start: 34, offset: 6 };
+use super::*;
 
 /// A linear packet of these bytes.
 fn frame(d: &mut DriverHarness, bytes: &[u8]) -> Packet {

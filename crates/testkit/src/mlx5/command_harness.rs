@@ -1,14 +1,13 @@
 //! Commands written by tests: an entry and its mailboxes in recorded memory, each byte of which a
 //! test may corrupt, and the device's answers.
 
-use super::device_harness::RecordingPort;
-use doorbell_devices::mlx5::{Config, Mlx5};
-use doorbell_hal::{Device, EventSource, Reg, Time};
+use super::port::RecordingPort;
+use doorbell_hal::{Device, Reg, Time};
 use doorbell_layout::mlx5::command::{
     CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Entry,
     Eqc, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Mkc, ModifyRqIn, ModifySqIn,
-    Numbered, OutHeader, Rqc, RqtIn, SetIssiIn, Sqc, Tirc, TisIn, Tisc, Wq, access_mode, cap_type,
-    delivery, entry_type, init_segment, mailbox, op, own, pages,
+    Numbered, OutHeader, QueryPagesOut, Rqc, RqtIn, SetIssiIn, Sqc, Tirc, TisIn, Tisc, Wq,
+    access_mode, cap_type, delivery, entry_type, init_segment, mailbox, op, own, pages,
 };
 use doorbell_layout::mlx5::{CQE_INITIAL, CmdStatus, Eqe};
 use zerocopy::byteorder::big_endian::{U32, U64};
@@ -57,9 +56,9 @@ pub struct Written {
 
 /// A device and a command queue.
 #[derive(Debug)]
-pub struct CommandHarness {
+pub struct CommandHarness<D> {
     /// The device.
-    pub device: Mlx5,
+    pub device: D,
     /// Its way out.
     pub port: RecordingPort,
     /// Time.
@@ -82,7 +81,7 @@ pub struct Common {
     pub cq: u32,
 }
 
-impl CommandHarness {
+impl<D: Device<RecordingPort>> CommandHarness<D> {
     /// The command queue.
     pub const CMDQ: u64 = 0x1000;
     /// Input mailboxes; output mailboxes.
@@ -98,36 +97,29 @@ impl CommandHarness {
     /// Packets.
     pub const DATA: u64 = 0x18_0000;
 
-    /// A device after power-on, told where the queue is.
-    pub fn new(config: Config) -> CommandHarness {
-        CommandHarness::told(CommandHarness::around(
-            Mlx5::new(config),
-            RecordingPort::new(0x20_0000),
-            Time::ZERO,
-        ))
+    /// Takes a device, or what makes one, after power-on, and tells it where the queue is.
+    pub fn new(device: impl Into<D>) -> Self {
+        Self::in_memory(device, 0x20_0000)
     }
 
-    /// The same device, told where the queue is.
-    pub(super) fn told(mut c: CommandHarness) -> CommandHarness {
+    /// Does so with so many bytes of memory.
+    pub(super) fn in_memory(device: impl Into<D>, size: usize) -> Self {
+        let (device, port) = (device.into(), RecordingPort::new(size));
+        let mut c = CommandHarness { device, port, now: Time::ZERO, signed: false, token: 0 };
         c.register(init_segment::CMDQ_HI, 0);
-        c.register(init_segment::CMDQ_LO, CommandHarness::CMDQ as u32);
+        c.register(init_segment::CMDQ_LO, Self::CMDQ as u32);
         c
-    }
-
-    /// A device that somebody else has, and its way out; for as long as a command takes.
-    pub(super) fn around(device: Mlx5, port: RecordingPort, now: Time) -> CommandHarness {
-        CommandHarness { device, port, now, signed: false, token: 0 }
     }
 
     /// Returns true for an address of the command interface.
     pub(super) fn is_command(at: u64) -> bool {
-        (CommandHarness::CMDQ..CommandHarness::CMDQ + 0x800).contains(&at)
-            || (CommandHarness::INPUTS..CommandHarness::INPUTS + 0x5_0000).contains(&at)
+        (Self::CMDQ..Self::CMDQ + 0x800).contains(&at)
+            || (Self::INPUTS..Self::INPUTS + 0x5_0000).contains(&at)
     }
 
     /// A device that runs.
-    pub fn running(config: Config) -> CommandHarness {
-        let mut c = CommandHarness::new(config);
+    pub fn running(device: impl Into<D>) -> Self {
+        let mut c = Self::new(device);
         c.bring_up();
         c
     }
@@ -138,15 +130,21 @@ impl CommandHarness {
         let mut m = SetIssiIn::ZERO;
         m.set(SetIssiIn::CURRENT, 1);
         self.ok(op::SET_ISSI, 0, &m, &[]);
-        let all = self.device.config().boot_pages + self.device.config().init_pages;
-        self.give(0, all);
+        let all = self.wanted(pages::INIT);
+        self.give(0, all.try_into().expect("few pages"));
         self.ok(op::INIT_HCA, 0, &Numbered::ZERO, &[]);
+    }
+
+    /// Returns the number of pages that the device asks for.
+    pub fn wanted(&mut self, which: u32) -> i32 {
+        let out: QueryPagesOut = self.ok(op::QUERY_PAGES, which, &Numbered::ZERO, &[]).out_as();
+        out.get(QueryPagesOut::PAGES) as i32
     }
 
     /// Gives pages, from the `first` on.
     pub fn give(&mut self, first: u16, n: u16) {
         let list: Vec<u8> = (first..first + n)
-            .flat_map(|i| (CommandHarness::PAGES + u64::from(i) * 4096).to_be_bytes())
+            .flat_map(|i| (Self::PAGES + u64::from(i) * 4096).to_be_bytes())
             .collect();
         let mut m = ManagePagesIn::ZERO;
         m.set(ManagePagesIn::ENTRIES, u32::from(n));
@@ -195,16 +193,15 @@ impl CommandHarness {
             };
             (0..n).map(one).collect()
         };
-        let inputs = chain(CommandHarness::INPUTS, input, input.len());
-        let outputs = chain(CommandHarness::OUTPUTS, &[], output_length);
+        let inputs = chain(Self::INPUTS, input, input.len());
+        let outputs = chain(Self::OUTPUTS, &[], output_length);
         let mut entry = Entry::new_zeroed();
         entry.kind = entry_type::PCIE;
         entry.input_length = U32::new(input.len() as u32);
         let n = input.len().min(16);
         entry.input[..n].copy_from_slice(&input[..n]);
-        entry.input_mailbox = U64::new(if inputs.is_empty() { 0 } else { CommandHarness::INPUTS });
-        entry.output_mailbox =
-            U64::new(if outputs.is_empty() { 0 } else { CommandHarness::OUTPUTS });
+        entry.input_mailbox = U64::new(if inputs.is_empty() { 0 } else { Self::INPUTS });
+        entry.output_mailbox = U64::new(if outputs.is_empty() { 0 } else { Self::OUTPUTS });
         entry.output_length = U32::new(output_length as u32);
         entry.token = token;
         entry.status_own = own::HARDWARE;
@@ -221,19 +218,17 @@ impl CommandHarness {
         let mut copy = |at: u64, bytes: &[u8]| {
             self.port.memory[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         };
-        for (first, boxes) in
-            [(CommandHarness::INPUTS, &w.inputs), (CommandHarness::OUTPUTS, &w.outputs)]
-        {
+        for (first, boxes) in [(Self::INPUTS, &w.inputs), (Self::OUTPUTS, &w.outputs)] {
             for (i, m) in boxes.iter().enumerate() {
                 copy(first + i as u64 * 1024, m.as_bytes());
             }
         }
-        copy(CommandHarness::CMDQ + u64::from(slot) * 64, w.entry.as_bytes());
+        copy(Self::CMDQ + u64::from(slot) * 64, w.entry.as_bytes());
     }
 
     /// The entry in `slot` as it stands in memory.
     pub fn entry(&self, slot: u8) -> Entry {
-        let at = CommandHarness::CMDQ as usize + usize::from(slot) * 64;
+        let at = Self::CMDQ as usize + usize::from(slot) * 64;
         Entry::read_from_bytes(&self.port.memory[at..at + 64]).expect("64 bytes")
     }
 
@@ -250,7 +245,7 @@ impl CommandHarness {
         let length = entry.output_length.get() as usize;
         let mut out = entry.output.to_vec();
         for i in 0..length.saturating_sub(16).div_ceil(mailbox::DATA).min(64) {
-            let at = CommandHarness::OUTPUTS as usize + i * 1024;
+            let at = Self::OUTPUTS as usize + i * 1024;
             out.extend_from_slice(&self.port.memory[at..at + mailbox::DATA]);
         }
         out.truncate(length);
@@ -287,7 +282,7 @@ impl CommandHarness {
         message: &T,
         list: &[u8],
     ) -> Answer {
-        let a = self.send(&CommandHarness::input(opcode, op_mod, message, list), 0x1010);
+        let a = self.send(&Self::input(opcode, op_mod, message, list), 0x1010);
         assert_eq!(a.delivery, delivery::OK, "command {opcode:#x}");
         a
     }
@@ -338,7 +333,7 @@ impl CommandHarness {
 
     /// Page `n` of the rings' memory.
     pub fn page(n: u64) -> u64 {
-        CommandHarness::RINGS + n * 4096
+        Self::RINGS + n * 4096
     }
 
     // ---- objects ----
@@ -351,8 +346,8 @@ impl CommandHarness {
                 self.port.memory[*page as usize + e * 64 + 63] = 1;
             }
         }
-        let m = CommandHarness::eq_message(uar, log, vector, events);
-        self.run(op::CREATE_EQ, 0, &m, &CommandHarness::pas(list))
+        let m = Self::eq_message(uar, log, vector, events);
+        self.run(op::CREATE_EQ, 0, &m, &Self::pas(list))
     }
 
     /// Returns the input of CREATE_EQ.
@@ -389,12 +384,7 @@ impl CommandHarness {
                 self.port.memory[*page as usize + e * 64 + 63] = CQE_INITIAL;
             }
         }
-        self.run(
-            op::CREATE_CQ,
-            0,
-            &CommandHarness::cq_message(c, log, dbr),
-            &CommandHarness::pas(list),
-        )
+        self.run(op::CREATE_CQ, 0, &Self::cq_message(c, log, dbr), &Self::pas(list))
     }
 
     /// Returns the input of CREATE_SQ.
@@ -478,11 +468,11 @@ impl CommandHarness {
         let uar = self.alloc(op::ALLOC_UAR);
         let pd = self.alloc(op::ALLOC_PD);
         let td = self.alloc(op::ALLOC_TRANSPORT_DOMAIN);
-        let mkey = self.ok(op::CREATE_MKEY, 0, &CommandHarness::mkey_message(pd), &[]).number();
+        let mkey = self.ok(op::CREATE_MKEY, 0, &Self::mkey_message(pd), &[]).number();
         let tis = self.tis(td).number();
-        let eq = self.eq(uar, 6, 3, 0, &[CommandHarness::page(0)]).number();
+        let eq = self.eq(uar, 6, 3, 0, &[Self::page(0)]).number();
         let mut c = Common { uar, pd, td, mkey, tis, eq, cq: 0 };
-        c.cq = self.cq(&c, 6, CommandHarness::DBR, &[CommandHarness::page(1)]).number();
+        c.cq = self.cq(&c, 6, Self::DBR, &[Self::page(1)]).number();
         c
     }
 }

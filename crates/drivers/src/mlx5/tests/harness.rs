@@ -1,21 +1,24 @@
 //! The driver alone: fake firmware, recorded register writes, completions written by tests.
 
-use super::{LeakCheckHost, Returned};
-use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects, Stats};
-use doorbell_drivers::{Driver, Irq, OpenError, Poll, Tx};
-use doorbell_hal::{Alignment, Device, DropReason, EventSource, Host, Reg, RxVerdict, Time};
+use super::super::{Channel, Config, Firmware, Objects, Stats};
+use crate::{Driver, Irq, OpenError, Poll, Sink, Tx};
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use doorbell_hal::{Alignment, Buf, Device, DropReason, EventSource, Host, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
 };
 use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
+use doorbell_testkit::LeakCheckHost;
 use doorbell_testkit::direct::{DirectHost, DirectPort};
-use std::cell::RefCell;
-use std::rc::Rc;
 use zerocopy::FromBytes;
 
 /// Firmware that accepts all commands and records them. Clones share the record.
 #[derive(Clone, Debug)]
-pub struct FakeFirmware(Rc<RefCell<FirmwareLog>>);
+pub(super) struct FakeFirmware(Rc<RefCell<FirmwareLog>>);
 
 #[derive(Debug)]
 struct FirmwareLog {
@@ -33,15 +36,15 @@ struct FirmwareLog {
 
 impl FakeFirmware {
     /// The SQ's number; the one in the sheets' examples.
-    pub const SQN: u32 = 0x133;
+    pub(super) const SQN: u32 = 0x133;
     /// The send queue's CQ's. Those of the others follow it.
-    pub const CQN: u32 = 0x12e;
+    pub(super) const CQN: u32 = 0x12e;
     /// The EQ's.
-    pub const EQN: u32 = 4;
+    pub(super) const EQN: u32 = 4;
     /// The doorbell page.
-    pub const UAR: u32 = 0x11;
+    pub(super) const UAR: u32 = 0x11;
     /// The memory key.
-    pub const LKEY: u32 = 0x1234 << 8;
+    pub(super) const LKEY: u32 = 0x1234 << 8;
 
     fn new(caps: Caps) -> FakeFirmware {
         let told = FirmwareLog {
@@ -128,14 +131,14 @@ impl<H: Host> Firmware<H> for FakeFirmware {
         Ok(self.0.borrow().states.last().copied().unwrap_or(SqState::Reset))
     }
     fn destroy(&mut self, _h: &mut H, o: &Objects) {
-        let live = std::mem::take(&mut self.0.borrow_mut().live);
+        let live = core::mem::take(&mut self.0.borrow_mut().live);
         assert_eq!(*o, live, "all that there are, and no others");
     }
 }
 
 /// A device that writes down what is written to its registers.
 #[derive(Debug, Default)]
-pub struct Registers(pub Vec<(u32, u8, u64)>);
+pub(super) struct Registers(pub(super) Vec<(u32, u8, u64)>);
 
 impl EventSource for Registers {
     fn next_due(&self) -> Option<Time> {
@@ -159,42 +162,42 @@ impl Device<DirectPort> for Registers {
 
 /// A WQE as it stands in the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wqe {
+pub(super) struct Wqe {
     /// Producer counter of its first block.
-    pub pc: u16,
+    pub(super) pc: u16,
     /// Opcode.
-    pub opcode: u8,
+    pub(super) opcode: u8,
     /// Data segments.
-    pub ds: u32,
+    pub(super) ds: u32,
     /// It requests a CQE.
-    pub asks: bool,
+    pub(super) asks: bool,
     /// All of its data segments.
-    pub bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Wqe {
     /// Blocks it occupies.
-    pub fn blocks(&self) -> u16 {
+    pub(super) fn blocks(&self) -> u16 {
         self.ds.div_ceil(4) as u16
     }
     /// Data segment `n`.
-    pub fn segment(&self, n: usize) -> &[u8] {
+    pub(super) fn segment(&self, n: usize) -> &[u8] {
         &self.bytes[n * 16..n * 16 + 16]
     }
 }
 
 /// A flat host that records register writes, with leak checks.
-pub type HarnessHost = LeakCheckHost<DirectHost<Registers>>;
+pub(super) type HarnessHost = LeakCheckHost<DirectHost<Registers>>;
 
 /// The driver on fake firmware.
 #[derive(Debug)]
-pub struct DriverHarness {
+pub(super) struct DriverHarness {
     /// The host.
-    pub host: HarnessHost,
+    pub(super) host: HarnessHost,
     /// The driver.
-    pub channel: Channel<FakeFirmware>,
+    pub(super) channel: Channel<FakeFirmware>,
     /// Returned buffers.
-    pub returned: Returned,
+    pub(super) returned: Returned,
     paper: FakeFirmware,
     seen: u16,
     cqes: u32,
@@ -203,7 +206,7 @@ pub struct DriverHarness {
 }
 
 /// The capabilities of a ConnectX-5.
-pub const CAPS: Caps = Caps {
+pub(super) const CAPS: Caps = Caps {
     enhanced_mpw: true,
     max_wqe_sz_sq: 1024,
     min_inline: 0,
@@ -214,14 +217,14 @@ pub const CAPS: Caps = Caps {
 
 impl DriverHarness {
     /// Opens a channel.
-    pub fn new(config: Config, caps: Caps) -> DriverHarness {
+    pub(super) fn new(config: Config, caps: Caps) -> DriverHarness {
         DriverHarness::with_failures(config, caps, None, None)
             .unwrap_or_else(|(why, _)| panic!("{why:?}"))
     }
 
     /// Opens a channel; the coherent area or the command after so many is refused.
     /// On failure: why, and the host as it was left.
-    pub fn with_failures(
+    pub(super) fn with_failures(
         config: Config,
         caps: Caps,
         coherent: Option<u64>,
@@ -250,17 +253,17 @@ impl DriverHarness {
     }
 
     /// With Linux's defaults, on a ConnectX-5.
-    pub fn default_channel() -> DriverHarness {
+    pub(super) fn default_channel() -> DriverHarness {
         DriverHarness::new(Config::DEFAULT, CAPS)
     }
 
     /// The same with the switch off.
-    pub fn without_mpwqe() -> DriverHarness {
+    pub(super) fn without_mpwqe() -> DriverHarness {
         DriverHarness::new(Config { mpwqe: false, ..Config::DEFAULT }, CAPS)
     }
 
     /// A buffer filled with bytes that count up from `first`.
-    pub fn piece(&mut self, len: u32, first: u8) -> Fragment {
+    pub(super) fn piece(&mut self, len: u32, first: u8) -> Fragment {
         let buf = self.host.buffer(len, Alignment::ANY).expect("memory");
         self.host.bytes_mut(&buf, 0..len, |b| {
             for (i, b) in b.iter_mut().enumerate() {
@@ -271,14 +274,14 @@ impl DriverHarness {
     }
 
     /// A linear packet; its mark counts up from 0.
-    pub fn packet(&mut self, len: u32) -> Packet {
+    pub(super) fn packet(&mut self, len: u32) -> Packet {
         let head = self.piece(len, 0);
         self.cookie += 1;
         Packet { head, todo: OffloadRequest::NONE, more: None, cookie: self.cookie - 1 }
     }
 
     /// A packet with fragments.
-    pub fn fragments(&mut self, head: u32, frags: &[u32]) -> Packet {
+    pub(super) fn fragments(&mut self, head: u32, frags: &[u32]) -> Packet {
         let mut p = self.packet(head);
         let frags = frags.iter().map(|&len| self.piece(len, 0x80)).collect();
         p.more = Some(Box::new(NonLinear { frags, list: Vec::new() }));
@@ -286,18 +289,18 @@ impl DriverHarness {
     }
 
     /// Hands `p` to the driver, which has to take it.
-    pub fn send(&mut self, p: Packet, more: bool) {
+    pub(super) fn send(&mut self, p: Packet, more: bool) {
         let result = self.offer(p, more);
         assert_eq!(result, Tx::Ok);
     }
 
     /// Hands `p` to the driver.
-    pub fn offer(&mut self, p: Packet, more: bool) -> Tx {
+    pub(super) fn offer(&mut self, p: Packet, more: bool) -> Tx {
         self.channel.transmit(&mut self.host, p, more)
     }
 
     /// Sends `n` linear packets of 60 bytes as one batch.
-    pub fn batch(&mut self, n: u32) {
+    pub(super) fn batch(&mut self, n: u32) {
         for i in 0..n {
             let p = self.packet(60);
             self.send(p, i + 1 < n);
@@ -305,13 +308,13 @@ impl DriverHarness {
     }
 
     /// Returns bytes of the ring at an offset.
-    pub fn ring(&mut self, offset: u32, len: usize) -> Vec<u8> {
+    pub(super) fn ring(&mut self, offset: u32, len: usize) -> Vec<u8> {
         let ring = self.paper.0.borrow().sq.expect("an SQ").ring;
         self.host.host.port.at(ring + u64::from(offset), len).to_vec()
     }
 
     /// The WQEs that were announced since the last call.
-    pub fn announced(&mut self) -> Vec<Wqe> {
+    pub(super) fn announced(&mut self) -> Vec<Wqe> {
         let end = self.record() as u16;
         let log = self.paper.0.borrow().sq.expect("an SQ").log_size;
         let mut all = Vec::new();
@@ -336,13 +339,13 @@ impl DriverHarness {
     }
 
     /// The doorbell record: the counter that was last announced.
-    pub fn record(&mut self) -> u32 {
+    pub(super) fn record(&mut self) -> u32 {
         let at = self.paper.0.borrow().sq.expect("an SQ").dbr + u64::from(dbr::SEND);
         u32::from_be_bytes(self.host.host.port.at(at, 4).try_into().expect("4 bytes"))
     }
 
     /// The bytes that were written to the send doorbell since the last call.
-    pub fn doorbells(&mut self) -> Vec<[u8; 8]> {
+    pub(super) fn doorbells(&mut self) -> Vec<[u8; 8]> {
         let mut rung = Vec::new();
         self.host.host.device.0.retain(|&(offset, size, v)| {
             let ours = offset == FakeFirmware::UAR * uar::PAGE + uar::SEND;
@@ -356,7 +359,7 @@ impl DriverHarness {
     }
 
     /// All other register writes since the last call: offset in the page, bytes.
-    pub fn arms(&mut self) -> Vec<(u32, Vec<u8>)> {
+    pub(super) fn arms(&mut self) -> Vec<(u32, Vec<u8>)> {
         let page = FakeFirmware::UAR * uar::PAGE;
         let all = self.host.host.device.0.drain(..);
         all.map(|(offset, size, v)| (offset - page, v.to_le_bytes()[..usize::from(size)].to_vec()))
@@ -364,7 +367,7 @@ impl DriverHarness {
     }
 
     /// Writes a CQE for the WQE at `wqe_counter`; with a syndrome, an error CQE.
-    pub fn complete(&mut self, wqe_counter: u16, syndrome: u8) {
+    pub(super) fn complete(&mut self, wqe_counter: u16, syndrome: u8) {
         let cq = self.paper.0.borrow().cqs[0];
         let index = self.cqes & ((1 << cq.log_size) - 1);
         let at = cq.ring + u64::from(index) * 64;
@@ -379,13 +382,13 @@ impl DriverHarness {
     }
 
     /// Writes the first CQE of CQ `n`, beside the send queue's.
-    pub fn stray(&mut self, n: usize) {
+    pub(super) fn stray(&mut self, n: usize) {
         let cq = self.paper.0.borrow().cqs[n];
         self.host.host.port.at(cq.ring, 64).fill(0);
     }
 
     /// Writes the event that CQ `cqn` has a completion.
-    pub fn event(&mut self, cqn: u32) {
+    pub(super) fn event(&mut self, cqn: u32) {
         let eq = self.paper.0.borrow().eq.expect("an EQ");
         let at = eq.ring + u64::from(self.eqes & ((1 << eq.log_size) - 1)) * 64;
         let eqe = self.host.host.port.at(at, 64);
@@ -396,23 +399,23 @@ impl DriverHarness {
     }
 
     /// The channel's interrupt.
-    pub fn interrupt(&mut self) -> Irq {
+    pub(super) fn interrupt(&mut self) -> Irq {
         self.channel.interrupt(&mut self.host, 0)
     }
 
     /// Returns the context of the EQ.
-    pub fn eq(&self) -> EqContext {
+    pub(super) fn eq(&self) -> EqContext {
         self.paper.0.borrow().eq.expect("an EQ")
     }
 
     /// Returns the contexts of the CQs in the order of their creation.
-    pub fn cqs(&self) -> Vec<CqContext> {
+    pub(super) fn cqs(&self) -> Vec<CqContext> {
         self.paper.0.borrow().cqs.clone()
     }
 
     /// Completes everything announced since the last call, as hardware does: one
     /// CQE for each WQE that asks.
-    pub fn complete_all(&mut self) {
+    pub(super) fn complete_all(&mut self) {
         for wqe in self.announced().into_iter().filter(|w| w.asks) {
             self.complete(wqe.pc, 0);
         }
@@ -420,56 +423,82 @@ impl DriverHarness {
     }
 
     /// One poll.
-    pub fn poll(&mut self) -> Poll {
+    pub(super) fn poll(&mut self) -> Poll {
         self.channel.poll(&mut self.host, 64, &mut self.returned)
     }
 
     /// Deferred work.
-    pub fn work(&mut self) {
+    pub(super) fn work(&mut self) {
         self.channel.work(&mut self.host);
     }
 
     /// The command after so many is refused.
-    pub fn refuse_after(&mut self, commands: u32) {
+    pub(super) fn refuse_after(&mut self, commands: u32) {
         self.paper.0.borrow_mut().refuse_after = Some(commands);
     }
 
     /// Counts WQEs from zero again, after a recovery.
-    pub fn restarted(&mut self) {
+    pub(super) fn restarted(&mut self) {
         self.seen = 0;
     }
 
     /// Something outside takes the SQ to a state, as an error does.
-    pub fn set_state(&mut self, s: SqState) {
+    pub(super) fn set_state(&mut self, s: SqState) {
         self.paper.0.borrow_mut().states.push(s);
     }
 
     /// The states that the SQ was taken through.
-    pub fn states(&self) -> Vec<SqState> {
+    pub(super) fn states(&self) -> Vec<SqState> {
         self.paper.0.borrow().states.clone()
     }
 
     /// The driver's counters.
-    pub fn stats(&self) -> Stats {
+    pub(super) fn stats(&self) -> Stats {
         self.channel.stats()
     }
 
     /// Bytes that the stack may still queue.
-    pub fn byte_room(&self) -> i32 {
+    pub(super) fn byte_room(&self) -> i32 {
         Driver::<HarnessHost>::byte_room(&self.channel)
     }
 
     /// Returns true if the driver's queue is stopped.
-    pub fn stopped(&self) -> bool {
+    pub(super) fn stopped(&self) -> bool {
         Driver::<HarnessHost>::stopped(&self.channel)
     }
 
     /// Closes the channel, and checks that nothing was kept.
-    pub fn close(self) {
+    pub(super) fn close(self) {
         let DriverHarness { mut host, channel, returned, paper, .. } = self;
         channel.close(&mut host);
         returned.release(&mut host);
         assert_eq!(paper.0.borrow().live, Objects::default());
         assert_eq!((host.mapped.len(), host.buffers, host.coherent), (0, 0, 0));
+    }
+}
+
+/// Buffers that came back, in order.
+#[derive(Debug, Default)]
+pub(super) struct Returned(pub(super) Vec<(Buf, u32, bool)>);
+
+impl Returned {
+    /// Returns the cookies of the packets that came back whole, in order.
+    pub(super) fn packets(&self) -> Vec<u32> {
+        self.0.iter().filter(|(_, _, last)| *last).map(|(_, cookie, _)| *cookie).collect()
+    }
+    /// Releases all of it.
+    pub(super) fn release<H: Host>(self, h: &mut H) {
+        for (b, ..) in self.0 {
+            h.release(b);
+        }
+    }
+}
+
+impl Sink for Returned {
+    fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
+        self.0.push((b, cookie, last));
+    }
+    fn received(&mut self, p: Packet, _verified: bool) {
+        unreachable!("nothing was sent to us: {p:?}");
     }
 }
