@@ -3,11 +3,13 @@
 //! [`DirectHost`] passes every access straight to the device, [`ConstantLatencyBus`] takes the same
 //! time for each, [`Reorder`] is a machine that reorders stores as a weakly ordered CPU does,
 //! [`Hostile`] one whose device lies, [`LeakCheckHost`] one that counts what it lends,
-//! [`lingering()`] a connection that is slow to close, and [`qtest`] a machine inside QEMU. [`mlx5`]
-//! drives the device of that name without a driver.
+//! [`lingering()`] a connection that is slow to close, and [`qtest`] a machine inside QEMU.
+//! [`mlx5`] drives the device of that name without a driver. [`forgotten()`] finds test files that
+//! are in no program.
 
 pub mod constant_latency;
 pub mod direct;
+mod forgotten;
 pub mod hostile;
 mod leak_check;
 pub mod lingering;
@@ -17,6 +19,7 @@ pub mod reorder;
 
 pub use constant_latency::ConstantLatencyBus;
 pub use direct::{DirectHost, NoDevice};
+pub use forgotten::forgotten;
 pub use hostile::Hostile;
 pub use leak_check::LeakCheckHost;
 pub use lingering::lingering;
