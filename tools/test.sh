@@ -53,7 +53,7 @@ fi
 {
     echo "test: skipped, because $reasons:"
     # Each such test asks through this function, so this list is never out of date.
-    grep -l '\bfull(' crates/*/tests/*.rs | sed 's|.*/\(.*\)\.rs|    \1|'
+    grep -lr '\bfull(' crates/*/tests | sed 's|^crates/\(.*\)\.rs$|    \1|; s|/tests/|: |'
     echo '    docs/*.md (tools/docs.py), and the book (tools/test-book.sh)'
     echo '    the Python package (tools/test-python.sh)'
     echo '    the report in a browser (tools/test-report.sh), and results in pandas and others'

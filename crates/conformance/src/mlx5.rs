@@ -1,7 +1,7 @@
 //! Tests of the mlx5 driver and the mlx5 device together, and attacks of a guest on the device.
 //!
-//! A [`Backend`] is a host with the device. The [`cases`] run on each: the direct one, and the lab's
-//! machine with memory protection by page and by byte.
+//! A [`Backend`] is a host with the device. The [`cases`] run on each: the direct one, and the
+//! lab's machine with memory protection by page and by byte.
 
 pub mod cases;
 pub mod hostile;

@@ -5,6 +5,8 @@
 //! reproduce mlx5` holds against the published number, so it must not go stale.
 //! Needs valgrind and cargo, and builds benches with full optimisation, so it runs
 //! with DOORBELL_FULL=1 alone.
+//!
+//! A program of its own: beside cargo's builds, tests that wait for the kernel would time out.
 
 use doorbell_conformance::full;
 use doorbell_lab::mlx5::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};

@@ -6,6 +6,9 @@
 //! iperf3 have a real-time priority (SCHED_FIFO). With it, segments to an acknowledgment were 1.91
 //! to 1.96 beside 30 runnable processes on two cores; without it 1.28 to 4.86. Needs root,
 //! iproute2, ethtool, iperf3, tcpdump and tshark.
+//!
+//! A program of its own: beside processes of real-time priority, tests that wait for the kernel
+//! would time out.
 
 #[path = "../../lab/tests/toy/mod.rs"]
 #[expect(unreachable_pub, dead_code, reason = "shared with the lab's tests")]

@@ -1,0 +1,31 @@
+//! Integration tests, one program: drivers with our devices, and judges that need no QEMU. Some
+//! need root or other programs and say so.
+
+mod axienet;
+mod e1000;
+mod e1000_reordered;
+mod fuzz_corpora;
+mod fuzz_seeds;
+mod hcalls;
+mod hostile_device;
+mod ibmveth;
+mod ibmvnic;
+mod ibmvnic_adaptive;
+mod ibmvnic_limits;
+mod mlx5_function;
+mod mlx5_reordered;
+mod mlx5_together;
+mod packet_socket;
+mod real_capture;
+mod replay;
+mod segmentation_kernel;
+mod settings;
+mod tap_and_netns;
+mod vfio_user;
+
+/// The two others are programs of their own: each says why.
+#[test]
+fn no_file_is_forgotten() {
+    let others = doorbell_testkit::forgotten(env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(others, ["instructions.rs", "iperf_shape.rs"]);
+}
