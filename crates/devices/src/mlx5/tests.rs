@@ -26,8 +26,9 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{Device, DropReason, EventSource, Reg, RxVerdict, Span, Time};
+use doorbell_layout::mlx5::command::delivery as delivery_status;
 use doorbell_layout::mlx5::command::{
-    AccessReg, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateFlowGroupIn, CreateFlowTableIn,
+    AccessReg, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateFlowGroupIn, CreateFlowTableIn,
     CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Eqc, EthCaps, FlowContext, FlowGroupIn,
     FlowTableCaps, FlowTableContext, FlowTableIn, FteIn, FunctionIn, GeneralCaps, ManagePagesIn,
     ManagePagesOut, Mkc, ModifyCqIn, ModifyNicVportIn, ModifyTirIn, NicVport, Numbered, Paos, Pmlp,
@@ -102,6 +103,25 @@ fn cqes(b: &mut DeviceHarness) -> Vec<(u8, u16)> {
 /// An inline segment's first dword.
 fn inline(len: u32) -> [u8; 4] {
     (len | 1 << 31).to_be_bytes()
+}
+
+const DBR: u64 = CommandHarness::DBR;
+const DATA: u64 = CommandHarness::DATA;
+
+fn page(n: u64) -> u64 {
+    CommandHarness::page(n)
+}
+
+fn pas(list: &[u64]) -> Vec<u8> {
+    CommandHarness::pas(list)
+}
+
+/// Sends the commands of a table. A row has a name, an input, and the status that it ends with.
+fn answers<const N: usize>(c: &mut CommandHarness, rows: [(&str, Vec<u8>, Option<CmdStatus>); N]) {
+    for (name, input, status) in rows {
+        let a = c.send(&input, 0x1010);
+        assert_eq!((a.delivery, a.status), (delivery_status::OK, status), "{name}");
+    }
 }
 
 fn take(c: &mut CommandHarness, n: u32) -> Vec<u64> {

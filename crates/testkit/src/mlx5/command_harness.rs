@@ -2,7 +2,7 @@
 //! test may corrupt, and the device's answers.
 
 use super::port::RecordingPort;
-use doorbell_hal::{Device, Reg, Time};
+use doorbell_hal::{Device, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::command::{
     CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn, CreateSqIn, CreateTirIn, Entry,
     Eqc, FunctionIn, GeneralCaps, InHeader, Mailbox, ManagePagesIn, Mkc, ModifyRqIn, ModifySqIn,
@@ -167,6 +167,11 @@ impl<D: Device<RecordingPort>> CommandHarness<D> {
         (self.device.mmio_read(&mut self.port, self.now, Reg::at(offset), 4) as u32).swap_bytes()
     }
 
+    /// A frame from the wire.
+    pub fn receive(&mut self, frame: &[u8]) -> RxVerdict {
+        self.device.receive(&mut self.port, self.now, frame)
+    }
+
     /// Lets everything come to its end.
     pub fn settle(&mut self) {
         while let Some(due) = self.device.next_due() {
@@ -307,6 +312,13 @@ impl<D: Device<RecordingPort>> CommandHarness<D> {
         self.run(opcode, 0, &m, &[]).status
     }
 
+    /// The answer of a query about object `n`.
+    pub fn query<T: FromBytes>(&mut self, opcode: u16, n: u32) -> T {
+        let mut m = Numbered::ZERO;
+        m.set(Numbered::NUMBER, n);
+        self.ok(opcode, 0, &m, &[]).out_as()
+    }
+
     /// A new object that needs no input.
     pub fn alloc(&mut self, opcode: u16) -> u32 {
         self.ok(opcode, 0, &Numbered::ZERO, &[]).number()
@@ -398,6 +410,11 @@ impl<D: Device<RecordingPort>> CommandHarness<D> {
         m
     }
 
+    /// An SQ.
+    pub fn sq(&mut self, c: &Common, log: u32, dbr: u64, list: &[u64]) -> Answer {
+        self.run(op::CREATE_SQ, 0, &Self::sq_message(c, log, dbr), &Self::pas(list))
+    }
+
     /// `MODIFY_SQ`.
     pub fn modify_sq(&mut self, sqn: u32, from: u32, to: u32) -> Option<CmdStatus> {
         let mut m = ModifySqIn::ZERO;
@@ -417,6 +434,11 @@ impl<D: Device<RecordingPort>> CommandHarness<D> {
         wq.set(Wq::TYPE, 1).set(Wq::PD, c.pd).set(Wq::UAR, c.uar).set_quad(Wq::DBR, dbr);
         wq.set(Wq::LOG_STRIDE, log_stride).set(Wq::LOG_SIZE, log);
         m
+    }
+
+    /// An RQ of entries of 16 bytes.
+    pub fn rq(&mut self, c: &Common, log: u32, dbr: u64, list: &[u64]) -> Answer {
+        self.run(op::CREATE_RQ, 0, &Self::rq_message(c, log, 4, dbr), &Self::pas(list))
     }
 
     /// `MODIFY_RQ`.

@@ -52,30 +52,20 @@ fn what_is_due_after_a_command_does_not_happen_before_it() {
 #[test]
 fn no_dma_after_destroy_rq() {
     // Linux points its RQT elsewhere first, so that frames may still be on their way.
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let mut s = Sender::new(6, &[page(2)]);
     let (rqn, rqt) = receiver(&mut s, true);
-    let other = s.c.ok(
-        op::CREATE_RQ,
-        0,
-        &CommandHarness::rq_message(&s.o, 4, 4, CommandHarness::DBR + 128),
-        &CommandHarness::pas(&[CommandHarness::page(6)]),
-    );
+    let other = s.c.rq(&s.o, 4, DBR + 128, &[page(6)]);
     let mut m = RqtIn::ZERO;
     m.set(RqtIn::RQTN, rqt).set_quad(RqtIn::FIELDS, 1).set(RqtIn::ACTUAL_SIZE, 1);
-    let now = s.c.now;
-    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
+    assert_eq!(s.c.receive(&[0xff; 100]), RxVerdict::Yes);
     assert_eq!(s.c.about(op::DESTROY_RQ, rqn), IN_USE, "something leads there");
     s.c.ok(op::MODIFY_RQT, 0, &m, &other.number().to_be_bytes());
     assert_eq!(s.c.about(op::DESTROY_RQ, rqn), None);
     // Its number is used again at once: what was on its way is not the new one's.
-    let message = CommandHarness::rq_message(&s.o, 4, 4, CommandHarness::DBR + 128);
-    let again =
-        s.c.ok(op::CREATE_RQ, 0, &message, &CommandHarness::pas(&[CommandHarness::page(6)]))
-            .number();
+    let again = s.c.rq(&s.o, 4, DBR + 128, &[page(6)]).number();
     assert_eq!((again, s.c.modify_rq(again, 0, 1)), (rqn, None));
     quiet(&mut s.c);
-    let now = s.c.now;
-    assert_ne!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
+    assert_ne!(s.c.receive(&[0xff; 100]), RxVerdict::Yes);
     s.c.settle();
     assert_eq!(touched(&mut s.c), []);
 }
@@ -113,10 +103,10 @@ fn no_dma_through_a_destroyed_key() {
     s.c.settle();
     assert_eq!(s.c.about(op::DESTROY_MKEY, s.o.mkey), None);
     s.c.port.log.clear();
-    assert_eq!(s.send(CommandHarness::DATA, 60), Vec::<Vec<u8>>::new());
-    s.c.device.receive(&mut s.c.port, s.c.now, &[0xff; 100]);
+    assert_eq!(s.send(DATA, 60), Vec::<Vec<u8>>::new());
+    s.c.receive(&[0xff; 100]);
     s.c.settle();
-    let data = CommandHarness::DATA..CommandHarness::DATA + 0x1_0000;
+    let data = DATA..DATA + 0x1_0000;
     let through = |a: &Access| match a {
         Access::Read(_, at, _) | Access::Write(_, at, _) => data.contains(at),
         _ => false,
@@ -130,7 +120,7 @@ fn no_dma_after_teardown() {
     s.c.ok(op::TEARDOWN_HCA, 0, &Numbered::ZERO, &[]);
     quiet(&mut s.c);
     s.ring();
-    s.c.device.receive(&mut s.c.port, s.c.now, &[0xff; 100]);
+    s.c.receive(&[0xff; 100]);
     s.c.settle();
     assert_eq!(touched(&mut s.c), []);
 }
@@ -156,7 +146,7 @@ fn no_dma_after_a_function_reset() {
     s.c.settle();
     s.ring();
     s.c.register(init_segment::DOORBELL, 1);
-    s.c.device.receive(&mut s.c.port, now, &[0xff; 100]);
+    s.c.receive(&[0xff; 100]);
     s.c.settle();
     s.c.port.forbidden = false;
     // And it comes up again as after power-on.

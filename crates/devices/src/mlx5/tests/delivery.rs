@@ -1,4 +1,4 @@
-//! How commands arrive, or do not.
+//! The delivery of commands, and its failures.
 
 use super::*;
 use doorbell_layout::mlx5::command::{
@@ -15,7 +15,7 @@ fn delivered(signed: u32, spoil: impl FnOnce(&mut Written)) -> u8 {
         c.set_checksum(signed);
     }
     let pages: Vec<u64> = (0..200).map(|i| CommandHarness::PAGES + i * 4096).collect();
-    let list = CommandHarness::pas(&pages);
+    let list = pas(&pages);
     let mut m = ManagePagesIn::ZERO;
     m.set(ManagePagesIn::ENTRIES, 200);
     let mut w = c.compose(&CommandHarness::input(op::MANAGE_PAGES, pages::GIVE, &m, &list), 2000);
@@ -30,120 +30,61 @@ fn delivered(signed: u32, spoil: impl FnOnce(&mut Written)) -> u8 {
 }
 
 #[test]
-fn a_sound_command_is_delivered() {
-    for signed in [checksum::DISABLED, checksum::ENTRY, checksum::ENABLED] {
-        assert_eq!(delivered(signed, |_| ()), delivery::OK);
+fn a_command_is_delivered_as_its_form_says() {
+    use checksum::{DISABLED as OFF, ENABLED as ALL, ENTRY};
+    use delivery::*;
+    const IN: u64 = CommandHarness::INPUTS;
+    const OUT: u64 = CommandHarness::OUTPUTS;
+    type Spoil = fn(&mut Written);
+    let entry: Spoil = |w| w.entry.signature ^= 1;
+    let data: Spoil = |w| w.inputs[3].data[0] ^= 1;
+    let control: Spoil = |w| w.inputs[1].control_signature ^= 1;
+    let output: Spoil = |w| w.outputs[2].control_signature ^= 4;
+    let rows: [(&str, u32, Spoil, u8); 38] = [
+        ("sound", OFF, |_| (), OK),
+        ("sound, entries checked", ENTRY, |_| (), OK),
+        ("sound, all checked", ALL, |_| (), OK),
+        ("entry's signature, unchecked", OFF, entry, OK),
+        ("entry's signature, entries checked", ENTRY, entry, SIGNATURE),
+        ("entry's signature, all checked", ALL, entry, SIGNATURE),
+        ("a mailbox's signature", ALL, data, SIGNATURE),
+        ("a control signature", ALL, control, SIGNATURE),
+        ("an output's signature", ALL, output, SIGNATURE),
+        ("a control signature, entries checked", ENTRY, control, OK),
+        ("an input's token", OFF, |w| w.inputs[2].token ^= 1, TOKEN),
+        ("an output's token", OFF, |w| w.outputs[0].token ^= 1, TOKEN),
+        ("an input's number", OFF, |w| w.inputs[2].block_number = 3.into(), BLOCK_NUMBER),
+        ("an output's number", OFF, |w| w.outputs[3].block_number = 0.into(), BLOCK_NUMBER),
+        ("crooked input", OFF, |w| w.entry.input_mailbox = (IN + 512).into(), INPUT_POINTER),
+        ("crooked next input", OFF, |w| w.inputs[0].next = 1.into(), INPUT_POINTER),
+        ("crooked output", OFF, |w| w.entry.output_mailbox = (OUT + 64).into(), OUTPUT_POINTER),
+        ("crooked next output", OFF, |w| w.outputs[1].next = (OUT | 8).into(), OUTPUT_POINTER),
+        ("input outside of memory", OFF, |w| w.entry.input_mailbox = (1 << 40).into(), FIRMWARE),
+        ("output outside of memory", OFF, |w| w.outputs[2].next = (1 << 40).into(), FIRMWARE),
+        ("no input", OFF, |w| w.entry.input_length = 0.into(), INPUT_LENGTH),
+        ("7 bytes in", OFF, |w| w.entry.input_length = 7.into(), INPUT_LENGTH),
+        ("64 KiB + 1 in", OFF, |w| w.entry.input_length = 0x1_0001.into(), INPUT_LENGTH),
+        ("4 GiB in", OFF, |w| w.entry.input_length = u32::MAX.into(), INPUT_LENGTH),
+        ("no output", OFF, |w| w.entry.output_length = 0.into(), OUTPUT_LENGTH),
+        ("7 bytes out", OFF, |w| w.entry.output_length = 7.into(), OUTPUT_LENGTH),
+        ("64 KiB + 1 out", OFF, |w| w.entry.output_length = 0x1_0001.into(), OUTPUT_LENGTH),
+        ("4 GiB out", OFF, |w| w.entry.output_length = u32::MAX.into(), OUTPUT_LENGTH),
+        ("a short chain in", OFF, |w| w.inputs[2].next = 0.into(), INPUT_LENGTH),
+        ("no chain in", OFF, |w| w.entry.input_mailbox = 0.into(), INPUT_LENGTH),
+        ("a short chain out", OFF, |w| w.outputs[0].next = 0.into(), OUTPUT_LENGTH),
+        // Linux takes mailboxes from a cache, and never cuts the chain.
+        ("a longer chain in", OFF, |w| w.inputs[3].next = (1 << 40).into(), OK),
+        ("a longer chain out", OFF, |w| w.outputs[3].next = 3.into(), OK),
+        ("a chain that loops", OFF, |w| w.inputs[2].next = IN.into(), BLOCK_NUMBER),
+        ("a loop behind the end", OFF, |w| w.outputs[3].next = OUT.into(), OK),
+        ("reserved in the entry", OFF, |w| w.entry.rsvd1[2] = 1, RESERVED),
+        ("reserved at its end", OFF, |w| w.entry.rsvd62 = 1, RESERVED),
+        ("reserved in a mailbox", OFF, |w| w.inputs[1].rsvd[47] = 1, RESERVED),
+    ];
+    for (name, signed, spoil, status) in rows {
+        assert_eq!(delivered(signed, spoil), status, "{name}");
     }
-}
-
-#[test]
-fn a_wrong_entry_signature_is_seen_when_entries_are_checked() {
-    let spoil = |w: &mut Written| w.entry.signature ^= 1;
-    assert_eq!(delivered(checksum::DISABLED, spoil), delivery::OK);
-    assert_eq!(delivered(checksum::ENTRY, spoil), delivery::SIGNATURE);
-    assert_eq!(delivered(checksum::ENABLED, spoil), delivery::SIGNATURE);
-}
-
-#[test]
-fn a_wrong_mailbox_signature_is_seen_when_mailboxes_are_checked() {
-    let data = |w: &mut Written| w.inputs[3].data[0] ^= 1;
-    let control = |w: &mut Written| w.inputs[1].control_signature ^= 1;
-    assert_eq!(delivered(checksum::ENABLED, data), delivery::SIGNATURE);
-    assert_eq!(delivered(checksum::ENABLED, control), delivery::SIGNATURE);
-    assert_eq!(
-        delivered(checksum::ENABLED, |w| w.outputs[2].control_signature ^= 4),
-        delivery::SIGNATURE
-    );
-    assert_eq!(delivered(checksum::ENTRY, control), delivery::OK);
-}
-
-#[test]
-fn a_mailbox_with_another_token_is_refused() {
-    assert_eq!(delivered(0, |w| w.inputs[2].token ^= 1), delivery::TOKEN);
-    assert_eq!(delivered(0, |w| w.outputs[0].token ^= 1), delivery::TOKEN);
-}
-
-#[test]
-fn a_mailbox_with_another_number_is_refused() {
-    assert_eq!(delivered(0, |w| w.inputs[2].block_number = U32::new(3)), delivery::BLOCK_NUMBER);
-    assert_eq!(delivered(0, |w| w.outputs[3].block_number = U32::new(0)), delivery::BLOCK_NUMBER);
-}
-
-#[test]
-fn crooked_mailbox_pointers_are_refused() {
-    assert_eq!(
-        delivered(0, |w| w.entry.input_mailbox = U64::new(CommandHarness::INPUTS + 512)),
-        delivery::INPUT_POINTER
-    );
-    assert_eq!(delivered(0, |w| w.inputs[0].next = U64::new(1)), delivery::INPUT_POINTER);
-    assert_eq!(
-        delivered(0, |w| w.entry.output_mailbox = U64::new(CommandHarness::OUTPUTS + 64)),
-        delivery::OUTPUT_POINTER
-    );
-    assert_eq!(
-        delivered(0, |w| w.outputs[1].next = U64::new(CommandHarness::OUTPUTS | 8)),
-        delivery::OUTPUT_POINTER
-    );
-}
-
-#[test]
-fn mailboxes_that_memory_does_not_give_are_a_firmware_error() {
-    assert_eq!(delivered(0, |w| w.entry.input_mailbox = U64::new(1 << 40)), delivery::FIRMWARE);
-    assert_eq!(delivered(0, |w| w.outputs[2].next = U64::new(1 << 40)), delivery::FIRMWARE);
-}
-
-#[test]
-fn lengths_that_cannot_be_are_refused() {
-    for n in [0, 7, (64 << 10) + 1, u32::MAX] {
-        assert_eq!(
-            delivered(0, |w| w.entry.input_length = U32::new(n)),
-            delivery::INPUT_LENGTH,
-            "{n}"
-        );
-        assert_eq!(
-            delivered(0, |w| w.entry.output_length = U32::new(n)),
-            delivery::OUTPUT_LENGTH,
-            "{n}"
-        );
-    }
-}
-
-#[test]
-fn chains_shorter_than_the_length_are_refused() {
-    assert_eq!(delivered(0, |w| w.inputs[2].next = U64::ZERO), delivery::INPUT_LENGTH);
-    assert_eq!(delivered(0, |w| w.entry.input_mailbox = U64::ZERO), delivery::INPUT_LENGTH);
-    assert_eq!(delivered(0, |w| w.outputs[0].next = U64::ZERO), delivery::OUTPUT_LENGTH);
-}
-
-#[test]
-fn chains_longer_than_the_length_are_as_good() {
-    // Linux takes mailboxes from a cache, and never cuts the chain.
-    assert_eq!(delivered(0, |w| w.inputs[3].next = U64::new(1 << 40)), delivery::OK);
-    assert_eq!(delivered(0, |w| w.outputs[3].next = U64::new(3)), delivery::OK);
-}
-
-#[test]
-fn a_chain_that_loops_ends() {
-    assert_eq!(
-        delivered(0, |w| w.inputs[2].next = U64::new(CommandHarness::INPUTS)),
-        delivery::BLOCK_NUMBER
-    );
-    assert_eq!(
-        delivered(0, |w| w.outputs[3].next = U64::new(CommandHarness::OUTPUTS)),
-        delivery::OK
-    );
-}
-
-#[test]
-fn what_is_reserved_has_to_be_zero() {
-    assert_eq!(delivered(0, |w| w.entry.rsvd1[2] = 1), delivery::RESERVED);
-    assert_eq!(delivered(0, |w| w.entry.rsvd62 = 1), delivery::RESERVED);
-    assert_eq!(delivered(0, |w| w.inputs[1].rsvd[47] = 1), delivery::RESERVED);
-}
-
-#[test]
-fn an_entry_of_no_known_kind_is_refused() {
-    assert_eq!(delivered(0, |w| w.entry.kind = 6), delivery::DESCRIPTOR);
+    assert_eq!(delivered(OFF, |w| w.entry.kind = 6), DESCRIPTOR, "an entry of no known kind");
 }
 
 #[test]
@@ -288,9 +229,9 @@ fn a_refusal_says_which_command_in_its_syndrome() {
 #[test]
 fn the_event_of_a_command_comes_from_the_next_one_on() {
     let mut c = CommandHarness::running(NIC);
-    let page = c.alloc(op::ALLOC_UAR);
-    let ring = CommandHarness::page(9);
-    let eqn = c.eq(page, 4, 2, 1 << event::CMD, &[ring]).number();
+    let uar = c.alloc(op::ALLOC_UAR);
+    let ring = page(9);
+    let eqn = c.eq(uar, 4, 2, 1 << event::CMD, &[ring]).number();
     assert_eq!(c.eqe(ring, 0).owner, 1, "CREATE_EQ itself is polled for");
     c.port.log.clear();
     let w = c.compose(&CommandHarness::input(op::ALLOC_PD, 0, &Numbered::ZERO, &[]), 16);
@@ -311,7 +252,7 @@ fn the_event_of_a_command_comes_from_the_next_one_on() {
     c.alloc(op::ALLOC_PD);
     assert!(!c.port.log.iter().any(|a| matches!(a, Access::Message(..))));
     let arm = u64::from((eqn << 24 | 1).swap_bytes());
-    c.device.mmio_write(&mut c.port, c.now, Reg::at(page * uar::PAGE + uar::EQ_ARM), 4, arm);
+    c.device.mmio_write(&mut c.port, c.now, Reg::at(uar * uar::PAGE + uar::EQ_ARM), 4, arm);
     assert!(matches!(c.port.log.last(), Some(Access::Message(_, 2))), "one is already waiting");
 }
 

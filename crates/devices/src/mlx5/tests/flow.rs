@@ -87,11 +87,8 @@ pub(super) fn destroy_table(c: &mut CommandHarness, table: u32) -> Option<CmdSta
 
 #[test]
 fn entries_steer_by_address_and_are_said_again() {
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
-    let message = CommandHarness::rq_message(&s.o, 4, 4, CommandHarness::DBR + 128);
-    let rqn =
-        s.c.ok(op::CREATE_RQ, 0, &message, &CommandHarness::pas(&[CommandHarness::page(6)]))
-            .number();
+    let mut s = Sender::new(6, &[page(2)]);
+    let rqn = s.c.rq(&s.o, 4, DBR + 128, &[page(6)]).number();
     let tir = s.c.tir(&s.o, rqn, false).number();
     let (first, second) =
         (flow_table(&mut s.c, 0, 2).number(), flow_table(&mut s.c, 1, 0).number());
@@ -100,22 +97,15 @@ fn entries_steer_by_address_and_are_said_again() {
     let (m, list) = fte(first, by_address, 2, [2, 0, 0, 0, 0, 9], &[(destination::TABLE, second)]);
     s.c.ok(op::SET_FLOW_TABLE_ENTRY, 0, &m, &list);
     assert_eq!(set_entry(&mut s.c, second, all, 0, &[(destination::TIR, tir)]), None);
-    let d = DataSeg {
-        byte_count: U32::new(2048),
-        lkey: U32::new(s.o.mkey << 8),
-        addr: U64::new(CommandHarness::DATA),
-    };
-    s.c.port.memory[CommandHarness::page(6) as usize..][..16].copy_from_slice(d.as_bytes());
-    s.c.port.memory[CommandHarness::DBR as usize + 131] = 1;
+    let d =
+        DataSeg { byte_count: U32::new(2048), lkey: U32::new(s.o.mkey << 8), addr: U64::new(DATA) };
+    s.c.port.memory[page(6) as usize..][..16].copy_from_slice(d.as_bytes());
+    s.c.port.memory[DBR as usize + 131] = 1;
     assert_eq!(s.c.modify_rq(rqn, 0, 1), None);
     let mut frame = [[2, 0, 0, 0, 0, 8].as_slice(), &[7; 60]].concat();
-    let now = s.c.now;
-    assert!(matches!(
-        s.c.device.receive(&mut s.c.port, now, &frame),
-        RxVerdict::Dropped(DropReason::Filter)
-    ));
+    assert!(matches!(s.c.receive(&frame), RxVerdict::Dropped(DropReason::Filter)));
     frame[5] = 9;
-    assert_eq!(s.c.device.receive(&mut s.c.port, now, &frame), RxVerdict::Yes);
+    assert_eq!(s.c.receive(&frame), RxVerdict::Yes);
     s.c.settle();
     assert_eq!(s.data(0, frame.len()), frame);
     assert_eq!(s.cqe(0).0, 2, "a receive completion");
@@ -138,22 +128,27 @@ fn flow_objects_that_make_no_sense_are_refused() {
     let mut c = CommandHarness::running(NIC);
     let table = flow_table(&mut c, 0, 4).number();
     let group = flow_group(&mut c, table, 0, 7, 0).number();
-    assert_eq!(flow_table(&mut c, 64, 4).status, PARAM);
-    let mut m = CreateFlowTableIn::ZERO;
-    m.set(CreateFlowTableIn::TYPE, 4);
-    assert_eq!(c.run(op::CREATE_FLOW_TABLE, 0, &m, &[]).status, PARAM, "no eswitch");
-    assert_eq!(flow_group(&mut c, table, 7, 9, 0).status, PARAM, "it overlaps");
-    assert_eq!(flow_group(&mut c, table, 8, 16, 0).status, PARAM, "it is longer than the table");
-    assert_eq!(flow_group(&mut c, 0xff_0000, 0, 1, 0).status, BAD_RES);
-    assert_eq!(set_entry(&mut c, table, group, 8, &[]), PARAM, "outside the group");
-    assert_eq!(set_entry(&mut c, table, group + 1, 0, &[]), BAD_RES);
-    assert_eq!(set_entry(&mut c, table, group, 0, &[(destination::TIR, 0x77_7777)]), BAD_RES);
-    assert_eq!(set_entry(&mut c, table, group, 0, &[(9, 0)]), PARAM);
-    let (mut m, list) = fte(table, group, 0, [0; 6], &[(destination::TABLE, table)]);
-    m.part_mut(SetFteIn::CONTEXT).set(FlowContext::DESTINATIONS, 2);
-    assert_eq!(
-        c.run(op::SET_FLOW_TABLE_ENTRY, 0, &m, &list).status,
-        Some(CmdStatus::BadInputLength)
-    );
-    assert_eq!(delete_entry(&mut c, table, 3), BAD_RES);
+    let mut eswitch = CreateFlowTableIn::ZERO;
+    eswitch.set(CreateFlowTableIn::TYPE, 4);
+    let (mut two, one) = fte(table, group, 0, [0; 6], &[(destination::TABLE, table)]);
+    two.part_mut(SetFteIn::CONTEXT).set(FlowContext::DESTINATIONS, 2);
+    let nowhere = [(destination::TIR, 0x77_7777)];
+    let short = Some(CmdStatus::BadInputLength);
+    let c = &mut c;
+    let rows = [
+        ("a level too high", flow_table(c, 64, 4).status, PARAM),
+        ("no eswitch", c.run(op::CREATE_FLOW_TABLE, 0, &eswitch, &[]).status, PARAM),
+        ("a group that overlaps", flow_group(c, table, 7, 9, 0).status, PARAM),
+        ("a group beyond the table", flow_group(c, table, 8, 16, 0).status, PARAM),
+        ("a group in no table", flow_group(c, 0xff_0000, 0, 1, 0).status, BAD_RES),
+        ("an entry outside its group", set_entry(c, table, group, 8, &[]), PARAM),
+        ("an entry in no group", set_entry(c, table, group + 1, 0, &[]), BAD_RES),
+        ("an entry to no TIR", set_entry(c, table, group, 0, &nowhere), BAD_RES),
+        ("an entry to no kind", set_entry(c, table, group, 0, &[(9, 0)]), PARAM),
+        ("a list too short", c.run(op::SET_FLOW_TABLE_ENTRY, 0, &two, &one).status, short),
+        ("no entry's end", delete_entry(c, table, 3), BAD_RES),
+    ];
+    for (name, status, expected) in rows {
+        assert_eq!(status, expected, "{name}");
+    }
 }

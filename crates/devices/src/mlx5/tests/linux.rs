@@ -9,7 +9,6 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
     let mut c = CommandHarness::running(NIC);
     let n = |c: &mut CommandHarness, opcode| c.alloc(opcode);
     let uar = n(&mut c, op::ALLOC_UAR);
-    let page = CommandHarness::page;
     let cmd_eq =
         c.eq(uar, 8, 0, 1 << event::CMD, &[page(40), page(41), page(42), page(43)]).number();
     let many: Vec<u64> = (44..44 + 128).map(page).collect();
@@ -24,22 +23,10 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
     let eq = c.eq(uar, 11, 1, 0, &many[..32]).number();
     let mut o = Common { uar, pd, td, mkey, tis: tis[0], eq, cq: 0 };
     // The drop queue: one entry, no domain.
-    let drop_cq = c
-        .ok(
-            op::CREATE_CQ,
-            0,
-            &CommandHarness::cq_message(&o, 0, CommandHarness::DBR),
-            &CommandHarness::pas(&[page(1)]),
-        )
-        .number();
-    let mut m = CommandHarness::rq_message(
-        &Common { cq: drop_cq, pd: 0, uar: 0, ..o },
-        0,
-        4,
-        CommandHarness::DBR,
-    );
+    let drop_cq = c.cq(&o, 0, DBR, &[page(1)]).number();
+    let mut m = CommandHarness::rq_message(&Common { cq: drop_cq, pd: 0, uar: 0, ..o }, 0, 4, DBR);
     m.part_mut(CreateRqIn::RQC).set(Rqc::COUNTER_SET, drop_set);
-    let drop_rq = c.ok(op::CREATE_RQ, 0, &m, &CommandHarness::pas(&[page(2)])).number();
+    let drop_rq = c.ok(op::CREATE_RQ, 0, &m, &pas(&[page(2)])).number();
     assert_eq!(c.modify_rq(drop_rq, 0, 1), None);
     let rqts: Vec<u32> = [vec![drop_rq; 256], vec![drop_rq], vec![drop_rq]]
         .iter()
@@ -61,37 +48,28 @@ fn the_sequence_of_an_unmodified_driver_is_accepted() {
     // Open.
     let mut cqs = Vec::new();
     for log in [6, 6, 10, 10, 10] {
-        let list: Vec<u64> = many[..1 << (log - 6)].to_vec();
-        cqs.push(
-            c.ok(
-                op::CREATE_CQ,
-                0,
-                &CommandHarness::cq_message(&o, log, CommandHarness::DBR),
-                &CommandHarness::pas(&list),
-            )
-            .number(),
-        );
+        cqs.push(c.cq(&o, log, DBR, &many[..1 << (log - 6)]).number());
     }
     let mut sqs = Vec::new();
     for (i, (log, with_tis)) in
         [(6, false), (6, false), (10, true), (10, true)].into_iter().enumerate()
     {
         o.cq = cqs[i];
-        let mut m = CommandHarness::sq_message(&o, log, CommandHarness::DBR);
+        let mut m = CommandHarness::sq_message(&o, log, DBR);
         m.part_mut(CreateSqIn::SQC)
             .set(Sqc::TIS_LIST_SIZE, u32::from(with_tis))
             .set(Sqc::FLUSH_IN_ERROR, 1);
-        let sq = c.ok(op::CREATE_SQ, 0, &m, &CommandHarness::pas(&many[..1 << (log - 6)])).number();
+        let sq = c.ok(op::CREATE_SQ, 0, &m, &pas(&many[..1 << (log - 6)])).number();
         assert_eq!(c.modify_sq(sq, 0, 1), None);
         sqs.push(sq);
     }
     o.cq = cqs[4];
-    let mut m = CommandHarness::rq_message(&o, 10, 4, CommandHarness::DBR);
+    let mut m = CommandHarness::rq_message(&o, 10, 4, DBR);
     m.part_mut(CreateRqIn::RQC)
         .set(Rqc::COUNTER_SET, set)
         .part_mut(Rqc::WQ)
         .set(Wq::END_PADDING, 1);
-    let rq = c.ok(op::CREATE_RQ, 0, &m, &CommandHarness::pas(&many[..4])).number();
+    let rq = c.ok(op::CREATE_RQ, 0, &m, &pas(&many[..4])).number();
     assert_eq!(c.modify_rq(rq, 0, 1), None);
     let point = |c: &mut CommandHarness, rqt: u32, rqns: &[u32]| {
         let mut m = RqtIn::ZERO;

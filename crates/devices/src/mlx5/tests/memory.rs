@@ -4,17 +4,12 @@ use super::*;
 
 #[test]
 fn a_send_queue_in_scattered_pages_is_read_where_it_is() {
-    let pages = [
-        CommandHarness::page(9),
-        CommandHarness::page(5),
-        CommandHarness::page(7),
-        CommandHarness::page(20),
-    ];
+    let pages = [page(9), page(5), page(7), page(20)];
     let mut s = Sender::new(8, &pages);
     for round in 0..3 {
         s.c.port.log.clear();
         for i in 0..256 {
-            s.put(CommandHarness::DATA + i * 8, 60);
+            s.put(DATA + i * 8, 60);
         }
         s.ring();
         // The CQ overruns on the way; what is sent is not its business.
@@ -28,22 +23,16 @@ fn a_send_queue_in_scattered_pages_is_read_where_it_is() {
 fn completions_and_events_go_to_scattered_pages() {
     let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let (cq_pages, eq_pages) = (
-        [CommandHarness::page(12), CommandHarness::page(10)],
-        [CommandHarness::page(16), CommandHarness::page(14)],
-    );
+    let (cq_pages, eq_pages) = ([page(12), page(10)], [page(16), page(14)]);
     let eqn = c.eq(o.uar, 7, 5, 1 << event::PAGE_REQUEST, &eq_pages).number();
     let o = Common { eq: eqn, ..o };
-    let cqn = c.cq(&o, 7, CommandHarness::DBR, &cq_pages).number();
-    let message = CommandHarness::sq_message(&Common { cq: cqn, ..o }, 6, CommandHarness::DBR + 64);
-    let sqn =
-        c.ok(op::CREATE_SQ, 0, &message, &CommandHarness::pas(&[CommandHarness::page(2)])).number();
+    let cqn = c.cq(&o, 7, DBR, &cq_pages).number();
+    let sqn = c.sq(&Common { cq: cqn, ..o }, 6, DBR + 64, &[page(2)]).number();
     assert_eq!(c.modify_sq(sqn, 0, 1), None);
-    let mut s =
-        Sender { c, o, sqn, pages: vec![CommandHarness::page(2)], pc: 0, lkey: o.mkey << 8 };
+    let mut s = Sender { c, o, sqn, pages: vec![page(2)], pc: 0, lkey: o.mkey << 8 };
     for i in 0..128 {
         s.c.port.log.clear();
-        s.put(CommandHarness::DATA, 60);
+        s.put(DATA, 60);
         s.ring();
         s.c.settle();
         let at = cq_pages[i / 64] + (i % 64) as u64 * 64;
@@ -64,12 +53,12 @@ fn completions_and_events_go_to_scattered_pages() {
 
 #[test]
 fn a_queue_without_tis_executes_nops_and_sends_nothing() {
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
-    let mut m = CommandHarness::sq_message(&s.o, 6, CommandHarness::DBR + 64);
+    let mut s = Sender::new(6, &[page(2)]);
+    let mut m = CommandHarness::sq_message(&s.o, 6, DBR + 64);
     m.part_mut(CreateSqIn::SQC).set(Sqc::TIS_LIST_SIZE, 0).set(Sqc::TIS, 0);
-    s.sqn = s.c.ok(op::CREATE_SQ, 0, &m, &CommandHarness::pas(&[CommandHarness::page(2)])).number();
+    s.sqn = s.c.ok(op::CREATE_SQ, 0, &m, &pas(&[page(2)])).number();
     assert_eq!(s.c.modify_sq(s.sqn, 0, 1), None);
-    assert_eq!(s.send(CommandHarness::DATA, 60), Vec::<Vec<u8>>::new());
+    assert_eq!(s.send(DATA, 60), Vec::<Vec<u8>>::new());
     assert_eq!(s.cqe(0), (13, 2));
 }
 
@@ -94,12 +83,12 @@ fn mtt_key(
 
 #[test]
 fn a_key_with_pages_translates_and_ends() {
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let mut s = Sender::new(6, &[page(2)]);
     // Bus pages in another order, and an address space of the key's own.
-    let pages = [CommandHarness::DATA + 0x2000, CommandHarness::DATA];
+    let pages = [DATA + 0x2000, DATA];
     let start = 0x7000_0000_0800;
     let m = mtt_key(&mut s.c, &s.o, start, 0x1000, &pages);
-    let n = s.c.ok(op::CREATE_MKEY, 0, &m, &CommandHarness::pas(&pages)).number();
+    let n = s.c.ok(op::CREATE_MKEY, 0, &m, &pas(&pages)).number();
     s.lkey = n << 8 | 0x5a;
     assert_eq!(s.send(start, 100), [s.data(0x2800, 100)]);
     let across = [s.data(0x2fc0, 64), s.data(0, 36)].concat();
@@ -107,9 +96,9 @@ fn a_key_with_pages_translates_and_ends() {
     assert_eq!(s.send(start + 0x1000 - 60, 60), [s.data(0x7c4, 60)], "up to its end");
     assert_eq!(s.send(start + 0x1000 - 59, 60), Vec::<Vec<u8>>::new(), "and not beyond");
     assert_eq!(s.cqe(3), (13, 4), "LOCAL_PROT");
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let mut s = Sender::new(6, &[page(2)]);
     let m = mtt_key(&mut s.c, &s.o, start, 0x900, &pages);
-    s.lkey = s.c.ok(op::CREATE_MKEY, 0, &m, &CommandHarness::pas(&pages)).number() << 8 | 0x5a;
+    s.lkey = s.c.ok(op::CREATE_MKEY, 0, &m, &pas(&pages)).number() << 8 | 0x5a;
     let across = [s.data(0x2fc0, 64), s.data(0, 256)].concat();
     assert_eq!(s.send(start + 0x7c0, 320), [across], "over the end of a page, up to its end");
 }
@@ -118,12 +107,12 @@ fn a_key_with_pages_translates_and_ends() {
 fn a_key_with_too_few_pages_is_refused() {
     let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let pages = [CommandHarness::DATA, CommandHarness::DATA + 0x1000];
+    let pages = [DATA, DATA + 0x1000];
     let short = Some(CmdStatus::BadInputLength);
     for (length, octwords, status) in [(0x2000, 1, None), (0x2001, 1, short), (0x2000, 0, short)] {
         let mut m = mtt_key(&mut c, &o, 0, length, &pages);
         m.set(CreateMkeyIn::OCTWORDS, octwords);
-        let a = c.run(op::CREATE_MKEY, 0, &m, &CommandHarness::pas(&pages));
+        let a = c.run(op::CREATE_MKEY, 0, &m, &pas(&pages));
         assert_eq!(a.status, status);
     }
     let mut free = CommandHarness::mkey_message(o.pd);
@@ -149,9 +138,9 @@ fn a_key_of_another_domain_or_low_byte_or_without_reading_is_a_protection_error(
         ("destroyed", |s| assert_eq!(s.c.about(op::DESTROY_MKEY, s.lkey >> 8), None)),
     ];
     for (what, spoil) in spoil {
-        let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+        let mut s = Sender::new(6, &[page(2)]);
         spoil(&mut s);
-        assert_eq!(s.send(CommandHarness::DATA, 60), Vec::<Vec<u8>>::new(), "{what}");
+        assert_eq!(s.send(DATA, 60), Vec::<Vec<u8>>::new(), "{what}");
         assert_eq!(s.cqe(0), (13, 4), "{what}");
     }
 }

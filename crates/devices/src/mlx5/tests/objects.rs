@@ -27,6 +27,7 @@ fn doorbell_pages_begin_behind_the_registers_and_msix_tables() {
     let mut c = CommandHarness::running(NIC);
     let first = c.alloc(op::ALLOC_UAR);
     assert!(first >= 4, "pages 2 and 3 are the MSI-X table's");
+    assert_eq!(first, Mlx5::FIRST_UAR);
     c.about(op::DEALLOC_UAR, first);
     let before = c.device.counters.bad_doorbells;
     c.device.mmio_write(&mut c.port, c.now, Reg::at(first * uar::PAGE + uar::EQ_ARM), 4, 0);
@@ -37,16 +38,11 @@ fn doorbell_pages_begin_behind_the_registers_and_msix_tables() {
 fn an_object_in_use_stays() {
     let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let sq = c.ok(
-        op::CREATE_SQ,
-        0,
-        &CommandHarness::sq_message(&o, 6, CommandHarness::DBR),
-        &CommandHarness::pas(&[CommandHarness::page(2)]),
-    );
+    let sq = c.sq(&o, 6, DBR, &[page(2)]);
     let set = c.alloc(op::ALLOC_Q_COUNTER);
-    let mut m = CommandHarness::rq_message(&o, 4, 4, CommandHarness::DBR);
+    let mut m = CommandHarness::rq_message(&o, 4, 4, DBR);
     m.part_mut(CreateRqIn::RQC).set(Rqc::COUNTER_SET, set);
-    let rq = c.ok(op::CREATE_RQ, 0, &m, &CommandHarness::pas(&[CommandHarness::page(3)])).number();
+    let rq = c.ok(op::CREATE_RQ, 0, &m, &pas(&[page(3)])).number();
     let rqt = c.rqt(&[rq]).number();
     let tir = c.tir(&o, rqt, true).number();
     let direct = c.tir(&o, rq, false).number();
@@ -101,113 +97,95 @@ fn an_object_in_use_stays() {
     }
 }
 
+/// The number of no object.
+const NOWHERE: u32 = 0xff_0000;
+
+/// The input of CREATE_CQ with a ring in one page.
+fn cq(o: &Common, log: u32, dbr: u64, change: impl FnOnce(&mut Cqc)) -> Vec<u8> {
+    let mut m = CommandHarness::cq_message(o, log, dbr);
+    change(m.part_mut(CreateCqIn::CQC));
+    CommandHarness::input(op::CREATE_CQ, 0, &m, &pas(&[page(4)]))
+}
+
+/// The input of CREATE_SQ with a ring in one page.
+fn sq(o: &Common, log: u32, dbr: u64, change: impl FnOnce(&mut Sqc)) -> Vec<u8> {
+    let mut m = CommandHarness::sq_message(o, log, dbr);
+    change(m.part_mut(CreateSqIn::SQC));
+    CommandHarness::input(op::CREATE_SQ, 0, &m, &pas(&[page(4)]))
+}
+
+/// The input of CREATE_RQ with a ring in one page.
+fn rq(o: &Common, log: u32, log_stride: u32, change: impl FnOnce(&mut Rqc)) -> Vec<u8> {
+    let mut m = CommandHarness::rq_message(o, log, log_stride, DBR);
+    change(m.part_mut(CreateRqIn::RQC));
+    CommandHarness::input(op::CREATE_RQ, 0, &m, &pas(&[page(4)]))
+}
+
+fn same<T>(_: &mut T) {}
+
 #[test]
-fn queues_need_what_they_name() {
+fn objects_need_what_they_name() {
     let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let list = CommandHarness::pas(&[CommandHarness::page(4)]);
-    let nowhere = 0xff_0000;
-    for bad in [
-        Common { uar: nowhere, ..o },
-        Common { pd: nowhere, ..o },
-        Common { tis: nowhere, ..o },
-        Common { cq: nowhere, ..o },
-    ] {
-        assert_eq!(
-            c.run(
-                op::CREATE_SQ,
-                0,
-                &CommandHarness::sq_message(&bad, 6, CommandHarness::DBR),
-                &list
-            )
-            .status,
-            BAD_RES
-        );
+    let (uar, pd) = (Common { uar: NOWHERE, ..o }, Common { pd: NOWHERE, ..o });
+    let (no_cq, tis) = (Common { cq: NOWHERE, ..o }, Common { tis: NOWHERE, ..o });
+    let rows = [
+        ("a CQ", cq(&o, 4, 0x40, same), None),
+        ("a CQ without UAR", cq(&uar, 6, DBR, same), BAD_RES),
+        ("a CQ without EQ", cq(&Common { eq: 99, ..o }, 6, DBR, same), BAD_RES),
+        ("a CQ of EQ 200", cq(&Common { eq: 200, ..o }, 4, 0x40, same), BAD_RES),
+        ("an SQ", sq(&o, 6, 0x40, same), None),
+        ("an SQ without UAR", sq(&uar, 6, DBR, same), BAD_RES),
+        ("an SQ without PD", sq(&pd, 6, DBR, same), BAD_RES),
+        ("an SQ without TIS", sq(&tis, 6, DBR, same), BAD_RES),
+        ("an SQ without CQ", sq(&no_cq, 6, DBR, same), BAD_RES),
+        ("an SQ that names an EQ", sq(&Common { cq: o.eq, ..o }, 6, 0x40, same), BAD_RES),
+        ("an RQ without PD", rq(&pd, 4, 4, same), BAD_RES),
+        ("an RQ without CQ", rq(&no_cq, 4, 4, same), BAD_RES),
+    ];
+    answers(&mut c, rows);
+    let key = CommandHarness::mkey_message(NOWHERE);
+    let rows = [
+        ("an EQ without UAR", c.eq(NOWHERE, 6, 0, 0, &[page(4)]).status),
+        ("a TIS without domain", c.tis(NOWHERE).status),
+        ("an RQT without RQ", c.rqt(&[NOWHERE]).status),
+        ("a TIR without RQT", c.tir(&o, NOWHERE, true).status),
+        ("a TIR without domain", c.tir(&Common { td: NOWHERE, ..o }, NOWHERE, false).status),
+        ("a key without PD", c.run(op::CREATE_MKEY, 0, &key, &[]).status),
+        ("a key's end", c.about(op::DESTROY_MKEY, 77)),
+    ];
+    for (name, status) in rows {
+        assert_eq!(status, BAD_RES, "{name}");
     }
-    for bad in [Common { pd: nowhere, ..o }, Common { cq: nowhere, ..o }] {
-        assert_eq!(
-            c.run(
-                op::CREATE_RQ,
-                0,
-                &CommandHarness::rq_message(&bad, 4, 4, CommandHarness::DBR),
-                &list
-            )
-            .status,
-            BAD_RES
-        );
-    }
-    for bad in [Common { uar: nowhere, ..o }, Common { eq: 99, ..o }] {
-        assert_eq!(
-            c.run(
-                op::CREATE_CQ,
-                0,
-                &CommandHarness::cq_message(&bad, 6, CommandHarness::DBR),
-                &list
-            )
-            .status,
-            BAD_RES
-        );
-    }
-    assert_eq!(c.eq(nowhere, 6, 0, 0, &[CommandHarness::page(4)]).status, BAD_RES);
-    assert_eq!(c.tis(nowhere).status, BAD_RES);
-    assert_eq!(c.rqt(&[nowhere]).status, BAD_RES);
-    assert_eq!(c.tir(&o, nowhere, true).status, BAD_RES);
-    assert_eq!(c.tir(&Common { td: nowhere, ..o }, nowhere, false).status, BAD_RES);
-    assert_eq!(
-        c.run(op::CREATE_MKEY, 0, &CommandHarness::mkey_message(nowhere), &[]).status,
-        BAD_RES
-    );
 }
 
 #[test]
 fn contexts_that_make_no_sense_are_refused() {
     let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let list = CommandHarness::pas(&[CommandHarness::page(4)]);
-    let cq = |f: &dyn Fn(&mut Cqc)| {
-        let mut m = CommandHarness::cq_message(&o, 6, CommandHarness::DBR);
-        f(m.part_mut(CreateCqIn::CQC));
-        m
-    };
-    let bad_cqs = [
-        cq(&|c| _ = c.set(Cqc::LOG_SIZE, 19)),
-        cq(&|c| _ = c.set(Cqc::CQE_SIZE, 1)),
-        cq(&|c| _ = c.set(Cqc::COMPRESSION, 1)),
-        cq(&|c| _ = c.set_quad(Cqc::DBR, 4)),
+    let no_vector = CommandHarness::eq_message(o.uar, 0, 64, 0);
+    let no_vector = CommandHarness::input(op::CREATE_EQ, 0, &no_vector, &pas(&[page(4)]));
+    let linked = |s: &mut Sqc| _ = s.part_mut(Sqc::WQ).set(Wq::TYPE, 0);
+    let striding = |r: &mut Rqc| _ = r.part_mut(Rqc::WQ).set(Wq::TYPE, 2);
+    let rows = [
+        ("CQ of 2^19", cq(&o, 6, DBR, |c| _ = c.set(Cqc::LOG_SIZE, 19)), PARAM),
+        ("CQ of 2^23", cq(&o, 23, 0x40, same), PARAM),
+        ("CQE of 128 bytes", cq(&o, 6, DBR, |c| _ = c.set(Cqc::CQE_SIZE, 1)), PARAM),
+        ("compressed CQEs", cq(&o, 6, DBR, |c| _ = c.set(Cqc::COMPRESSION, 1)), PARAM),
+        ("CQ record at 4", cq(&o, 6, DBR, |c| _ = c.set_quad(Cqc::DBR, 4)), PARAM),
+        ("short CQ, record at 4", cq(&o, 4, 4, same), PARAM),
+        ("linked SQ", sq(&o, 6, DBR, linked), PARAM),
+        ("SQ that is ready", sq(&o, 6, DBR, |s| _ = s.set(Sqc::STATE, 1)), PARAM),
+        ("SQ of 2^16", sq(&o, 16, DBR, same), PARAM),
+        ("SQ of 2^16, record at 0x40", sq(&o, 16, 0x40, same), PARAM),
+        ("SQ record at 4", sq(&o, 6, 4, same), PARAM),
+        ("SQ of two pages in one", sq(&o, 7, DBR, same), Some(CmdStatus::BadInputLength)),
+        ("striding RQ", rq(&o, 4, 5, striding), PARAM),
+        ("RQ of 8 bytes an entry", rq(&o, 4, 3, same), PARAM),
+        ("RQ of 2^16", rq(&o, 16, 4, same), PARAM),
+        ("EQ of vector 64", no_vector, PARAM),
     ];
-    for m in bad_cqs {
-        assert_eq!(c.run(op::CREATE_CQ, 0, &m, &list).status, PARAM);
-    }
-    let mut linked = CommandHarness::sq_message(&o, 6, CommandHarness::DBR);
-    linked.part_mut(CreateSqIn::SQC).part_mut(Sqc::WQ).set(Wq::TYPE, 0);
-    let mut ready = CommandHarness::sq_message(&o, 6, CommandHarness::DBR);
-    ready.part_mut(CreateSqIn::SQC).set(Sqc::STATE, 1);
-    for m in [
-        linked,
-        ready,
-        CommandHarness::sq_message(&o, 16, CommandHarness::DBR),
-        CommandHarness::sq_message(&o, 6, 4),
-    ] {
-        assert_eq!(c.run(op::CREATE_SQ, 0, &m, &list).status, PARAM);
-    }
-    let mut striding = CommandHarness::rq_message(&o, 4, 5, CommandHarness::DBR);
-    striding.part_mut(CreateRqIn::RQC).part_mut(Rqc::WQ).set(Wq::TYPE, 2);
-    for m in [
-        striding,
-        CommandHarness::rq_message(&o, 4, 3, CommandHarness::DBR),
-        CommandHarness::rq_message(&o, 16, 4, CommandHarness::DBR),
-    ] {
-        assert_eq!(c.run(op::CREATE_RQ, 0, &m, &list).status, PARAM);
-    }
-    let mut m = CreateEqIn::ZERO;
-    m.part_mut(CreateEqIn::EQC).set(Eqc::UAR, o.uar).set(Eqc::INTR, 64);
-    assert_eq!(c.run(op::CREATE_EQ, 0, &m, &list).status, PARAM, "no such vector");
-    assert_eq!(
-        c.run(op::CREATE_SQ, 0, &CommandHarness::sq_message(&o, 7, CommandHarness::DBR), &list)
-            .status,
-        Some(CmdStatus::BadInputLength),
-        "two pages"
-    );
+    answers(&mut c, rows);
 }
 
 /// Every command whose input has a fixed part, with less than that.
@@ -285,100 +263,53 @@ fn an_input_too_short_is_refused() {
 fn queries_say_what_was_created_and_the_state() {
     let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let sq = c
-        .ok(
-            op::CREATE_SQ,
-            0,
-            &CommandHarness::sq_message(&o, 6, CommandHarness::DBR),
-            &CommandHarness::pas(&[CommandHarness::page(2)]),
-        )
-        .number();
-    let about = |n| {
-        let mut m = Numbered::ZERO;
-        m.set(Numbered::NUMBER, n);
-        m
-    };
+    let sq = c.sq(&o, 6, DBR, &[page(2)]).number();
     assert_eq!(c.modify_sq(sq, 0, 1), None);
-    let q: QuerySqOut = c.ok(op::QUERY_SQ, 0, &about(sq), &[]).out_as();
+    let q: QuerySqOut = c.query(op::QUERY_SQ, sq);
     let q = q.part(QuerySqOut::SQC);
-    assert_eq!(
-        (q.get(Sqc::STATE), q.get(Sqc::CQN), q.get(Sqc::TIS), q.part(Sqc::WQ).get(Wq::LOG_SIZE)),
-        (1, o.cq, o.tis, 6)
-    );
-    let q: QueryCqOut = c.ok(op::QUERY_CQ, 0, &about(o.cq), &[]).out_as();
-    assert_eq!(
-        (q.part(QueryCqOut::CQC).get(Cqc::EQN), q.part(QueryCqOut::CQC).get(Cqc::LOG_SIZE)),
-        (o.eq, 6)
-    );
-    let q: QueryEqOut = c.ok(op::QUERY_EQ, 0, &about(o.eq), &[]).out_as();
-    assert_eq!(
-        (q.part(QueryEqOut::EQC).get(Eqc::INTR), q.part(QueryEqOut::EQC).get(Eqc::LOG_SIZE)),
-        (3, 6)
-    );
-    let q: QueryMkeyOut = c.ok(op::QUERY_MKEY, 0, &about(o.mkey), &[]).out_as();
-    assert_eq!(
-        (q.part(QueryMkeyOut::MKC).get(Mkc::PD), q.part(QueryMkeyOut::MKC).get(Mkc::LENGTH64)),
-        (o.pd, 1)
-    );
+    assert_eq!((q.get(Sqc::STATE), q.get(Sqc::CQN), q.get(Sqc::TIS)), (1, o.cq, o.tis));
+    assert_eq!(q.part(Sqc::WQ).get(Wq::LOG_SIZE), 6);
+    let q: QueryCqOut = c.query(op::QUERY_CQ, o.cq);
+    let q = q.part(QueryCqOut::CQC);
+    assert_eq!((q.get(Cqc::EQN), q.get(Cqc::LOG_SIZE)), (o.eq, 6));
+    let q: QueryEqOut = c.query(op::QUERY_EQ, o.eq);
+    let q = q.part(QueryEqOut::EQC);
+    assert_eq!((q.get(Eqc::INTR), q.get(Eqc::LOG_SIZE)), (3, 6));
+    let q: QueryMkeyOut = c.query(op::QUERY_MKEY, o.mkey);
+    let q = q.part(QueryMkeyOut::MKC);
+    assert_eq!((q.get(Mkc::PD), q.get(Mkc::LENGTH64)), (o.pd, 1));
     let mut m = TisIn::ZERO;
     m.set(TisIn::TISN, o.tis).part_mut(TisIn::TISC).set(Tisc::PRIO, 6);
     c.ok(op::MODIFY_TIS, 0, &m, &[]);
-    let q: QueryTisOut = c.ok(op::QUERY_TIS, 0, &about(o.tis), &[]).out_as();
-    let t = q.part(QueryTisOut::TISC);
-    assert_eq!((t.get(Tisc::TRANSPORT_DOMAIN), t.get(Tisc::PRIO)), (o.td, 6));
-    let rq = c
-        .ok(
-            op::CREATE_RQ,
-            0,
-            &CommandHarness::rq_message(&o, 4, 4, CommandHarness::DBR),
-            &CommandHarness::pas(&[CommandHarness::page(3)]),
-        )
-        .number();
+    let q: QueryTisOut = c.query(op::QUERY_TIS, o.tis);
+    let q = q.part(QueryTisOut::TISC);
+    assert_eq!((q.get(Tisc::TRANSPORT_DOMAIN), q.get(Tisc::PRIO)), (o.td, 6));
+    let rq = c.rq(&o, 4, DBR, &[page(3)]).number();
     assert_eq!(c.modify_rq(rq, 0, 1), None);
-    let q: QueryRqOut = c.ok(op::QUERY_RQ, 0, &about(rq), &[]).out_as();
+    let q: QueryRqOut = c.query(op::QUERY_RQ, rq);
     let q = q.part(QueryRqOut::RQC);
-    assert_eq!(
-        (q.get(Rqc::STATE), q.get(Rqc::CQN), q.part(Rqc::WQ).get(Wq::LOG_STRIDE)),
-        (1, o.cq, 4)
-    );
+    assert_eq!((q.get(Rqc::STATE), q.get(Rqc::CQN)), (1, o.cq));
+    assert_eq!(q.part(Rqc::WQ).get(Wq::LOG_STRIDE), 4);
     let rqt = c.rqt(&[rq, rq]).number();
     let tir = c.tir(&o, rqt, true).number();
     let mut m = ModifyTirIn::ZERO;
     m.set(ModifyTirIn::TIRN, tir).set_quad(ModifyTirIn::FIELDS, modify_tir::HASH);
-    m.part_mut(ModifyTirIn::TIRC)
-        .set(Tirc::HASH_FN, 2)
-        .set(Tirc::FIELDS, 3)
-        .set(Tirc::INLINE_RQN, 9);
+    let tirc = m.part_mut(ModifyTirIn::TIRC);
+    tirc.set(Tirc::HASH_FN, 2).set(Tirc::FIELDS, 3).set(Tirc::INLINE_RQN, 9);
     c.ok(op::MODIFY_TIR, 0, &m, &[]);
-    let q: QueryTirOut = c.ok(op::QUERY_TIR, 0, &about(tir), &[]).out_as();
-    let t = q.part(QueryTirOut::TIRC);
-    assert_eq!(
-        (t.get(Tirc::DISPATCH), t.get(Tirc::RQTN), t.get(Tirc::HASH_FN), t.get(Tirc::FIELDS)),
-        (1, rqt, 2, 3)
-    );
-    assert_eq!(t.get(Tirc::TRANSPORT_DOMAIN), o.td);
+    let q: QueryTirOut = c.query(op::QUERY_TIR, tir);
+    let q = q.part(QueryTirOut::TIRC);
+    assert_eq!((q.get(Tirc::DISPATCH), q.get(Tirc::RQTN)), (1, rqt));
+    assert_eq!((q.get(Tirc::HASH_FN), q.get(Tirc::FIELDS)), (2, 3));
+    assert_eq!(q.get(Tirc::TRANSPORT_DOMAIN), o.td);
 }
 
 #[test]
 fn a_queue_changes_state_only_from_the_state_it_is_in() {
     let mut c = CommandHarness::running(NIC);
     let o = c.common();
-    let sq = c
-        .ok(
-            op::CREATE_SQ,
-            0,
-            &CommandHarness::sq_message(&o, 6, CommandHarness::DBR),
-            &CommandHarness::pas(&[CommandHarness::page(2)]),
-        )
-        .number();
-    let rq = c
-        .ok(
-            op::CREATE_RQ,
-            0,
-            &CommandHarness::rq_message(&o, 4, 4, CommandHarness::DBR),
-            &CommandHarness::pas(&[CommandHarness::page(3)]),
-        )
-        .number();
+    let sq = c.sq(&o, 6, DBR, &[page(2)]).number();
+    let rq = c.rq(&o, 4, DBR, &[page(3)]).number();
     for (from, to, status) in [
         (1, 3, IN_USE),
         (0, 1, None),
@@ -404,9 +335,7 @@ fn moderation_can_be_changed_while_the_queue_lives() {
         .set(ModifyCqIn::FIELDS, modify_cq::PERIOD | modify_cq::MAX_COUNT | modify_cq::PERIOD_MODE);
     m.part_mut(ModifyCqIn::CQC).set(Cqc::PERIOD, 8).set(Cqc::MAX_COUNT, 128);
     c.ok(op::MODIFY_CQ, 0, &m, &[]);
-    let mut about = Numbered::ZERO;
-    about.set(Numbered::NUMBER, o.cq);
-    let q: QueryCqOut = c.ok(op::QUERY_CQ, 0, &about, &[]).out_as();
+    let q: QueryCqOut = c.query(op::QUERY_CQ, o.cq);
     let q = q.part(QueryCqOut::CQC);
     assert_eq!((q.get(Cqc::PERIOD), q.get(Cqc::MAX_COUNT)), (8, 128));
     m.set(ModifyCqIn::FIELDS, 1 << 7);
@@ -414,35 +343,11 @@ fn moderation_can_be_changed_while_the_queue_lives() {
 }
 
 #[test]
-fn objects_need_what_they_name() {
-    let mut c = CommandHarness::running(NIC);
-    let o = c.common();
-    let page = CommandHarness::pas(&[CommandHarness::page(4)]);
-    let cq = |c: &mut CommandHarness, o: &Common, log, dbr, list: &[u8]| {
-        c.run(op::CREATE_CQ, 0, &CommandHarness::cq_message(o, log, dbr), list).status
-    };
-    let sq = |c: &mut CommandHarness, o: &Common, log, dbr, list: &[u8]| {
-        c.run(op::CREATE_SQ, 0, &CommandHarness::sq_message(o, log, dbr), list).status
-    };
-    let (resource, wrong) = (Some(CmdStatus::BadResource), Some(CmdStatus::BadParam));
-    assert_eq!((cq(&mut c, &o, 4, 0x40, &page), sq(&mut c, &o, 6, 0x40, &page)), (None, None));
-    assert_eq!(cq(&mut c, &Common { eq: 200, ..o }, 4, 0x40, &page), resource);
-    assert_eq!(sq(&mut c, &Common { cq: o.eq, ..o }, 6, 0x40, &page), resource);
-    for (log_cq, log_sq, dbr) in [(4, 6, 4), (23, 16, 0x40)] {
-        assert_eq!(
-            (cq(&mut c, &o, log_cq, dbr, &page), sq(&mut c, &o, log_sq, dbr, &page)),
-            (wrong, wrong)
-        );
-    }
-    assert_eq!(c.about(op::DESTROY_MKEY, 77), resource);
-}
-
-#[test]
 fn every_eq_can_be_armed_and_pages_end_with_the_bar() {
     let mut c = CommandHarness::running(NIC);
     let uar = c.alloc(op::ALLOC_UAR);
     let eqs: Vec<u32> = core::iter::from_fn(|| {
-        let a = c.eq(uar, 0, 0, 0, &[CommandHarness::page(4)]);
+        let a = c.eq(uar, 0, 0, 0, &[page(4)]);
         a.status.is_none().then(|| a.number())
     })
     .collect();

@@ -20,9 +20,9 @@ fn access<T: IntoBytes + Immutable + zerocopy::FromBytes>(
 #[test]
 fn the_port_goes_down_and_up_by_its_driver_and_by_its_carrier() {
     let mut c = CommandHarness::running(NIC);
-    let page = c.alloc(op::ALLOC_UAR);
-    let ring = CommandHarness::page(3);
-    c.eq(page, 4, 0, 1 << event::PORT_CHANGE, &[ring]).number();
+    let uar = c.alloc(op::ALLOC_UAR);
+    let ring = page(3);
+    c.eq(uar, 4, 0, 1 << event::PORT_CHANGE, &[ring]).number();
     let mut seen = 0;
     let mut set = |c: &mut CommandHarness, admin| {
         let mut m = Paos::ZERO;
@@ -56,16 +56,16 @@ fn the_port_goes_down_and_up_by_its_driver_and_by_its_carrier() {
 
 #[test]
 fn a_port_that_is_down_sends_and_takes_nothing() {
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let mut s = Sender::new(6, &[page(2)]);
     receiver(&mut s, false);
     let now = s.c.now;
     s.c.device.set_carrier(&mut s.c.port, now, false);
-    assert_eq!(s.send(CommandHarness::DATA, 60), Vec::<Vec<u8>>::new());
+    assert_eq!(s.send(DATA, 60), Vec::<Vec<u8>>::new());
     assert_eq!(s.cqe(0), (0, 0), "the WQE is done all the same");
-    assert!(matches!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Dropped(_)));
+    assert!(matches!(s.c.receive(&[0xff; 100]), RxVerdict::Dropped(_)));
     s.c.device.set_carrier(&mut s.c.port, now, true);
-    assert_eq!(s.send(CommandHarness::DATA, 60).len(), 1);
-    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
+    assert_eq!(s.send(DATA, 60).len(), 1);
+    assert_eq!(s.c.receive(&[0xff; 100]), RxVerdict::Yes);
 }
 
 #[test]
@@ -148,15 +148,14 @@ fn the_virtual_port_keeps_address_mtu_lists_and_modes() {
 
 #[test]
 fn counters_agree_with_what_went_over_the_wire() {
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let mut s = Sender::new(6, &[page(2)]);
     receiver(&mut s, false);
     let set = s.c.alloc(op::ALLOC_Q_COUNTER);
     for (first, n) in [(0xff, 1), (0x01, 2), (0x02, 3)] {
-        s.c.port.memory[CommandHarness::DATA as usize..][..6].fill(first);
+        s.c.port.memory[DATA as usize..][..6].fill(first);
         for _ in 0..n {
-            assert_eq!(s.send(CommandHarness::DATA, 100).len(), 1);
-            let now = s.c.now;
-            assert_eq!(s.c.device.receive(&mut s.c.port, now, &[first; 200]), RxVerdict::Yes);
+            assert_eq!(s.send(DATA, 100).len(), 1);
+            assert_eq!(s.c.receive(&[first; 200]), RxVerdict::Yes);
         }
     }
     s.c.settle();

@@ -16,11 +16,10 @@ impl Sender {
     pub(super) fn new(log: u32, pages: &[u64]) -> Sender {
         let mut c = CommandHarness::running(NIC);
         let o = c.common();
-        let message = CommandHarness::sq_message(&o, log, CommandHarness::DBR + 64);
-        let sqn = c.ok(op::CREATE_SQ, 0, &message, &CommandHarness::pas(pages)).number();
+        let sqn = c.sq(&o, log, DBR + 64, pages).number();
         assert_eq!(c.modify_sq(sqn, 0, 1), None);
         for i in 0..0x4000 {
-            c.port.memory[CommandHarness::DATA as usize + i] = (i % 251) as u8;
+            c.port.memory[DATA as usize + i] = (i % 251) as u8;
         }
         Sender { c, o, sqn, pages: pages.to_vec(), pc: 0, lkey: o.mkey << 8 }
     }
@@ -49,7 +48,7 @@ impl Sender {
     /// 40 packets, announced and not yet sent.
     pub(super) fn announce(&mut self) {
         for _ in 0..40 {
-            self.put(CommandHarness::DATA, 60);
+            self.put(DATA, 60);
         }
         self.c.port.log.clear();
         self.ring();
@@ -71,38 +70,34 @@ impl Sender {
     }
     /// Opcode and syndrome of CQE `i`.
     pub(super) fn cqe(&self, i: usize) -> (u8, u8) {
-        let at = CommandHarness::page(1) as usize + i * 64;
+        let at = page(1) as usize + i * 64;
         (self.c.port.memory[at + 63] >> 4, self.c.port.memory[at + 0x37])
     }
     pub(super) fn data(&self, offset: usize, n: usize) -> Vec<u8> {
-        self.c.port.memory[CommandHarness::DATA as usize + offset..][..n].to_vec()
+        self.c.port.memory[DATA as usize + offset..][..n].to_vec()
     }
 }
 
 /// A sender with work announced.
 pub(super) fn sending() -> Sender {
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let mut s = Sender::new(6, &[page(2)]);
     s.announce();
     s
 }
 
 /// The same, and a frame on its way in.
 pub(super) fn busy() -> (Sender, u32) {
-    let mut s = Sender::new(6, &[CommandHarness::page(2)]);
+    let mut s = Sender::new(6, &[page(2)]);
     let (rqn, _) = receiver(&mut s, false);
     s.announce();
-    let now = s.c.now;
-    assert_eq!(s.c.device.receive(&mut s.c.port, now, &[0xff; 100]), RxVerdict::Yes);
+    assert_eq!(s.c.receive(&[0xff; 100]), RxVerdict::Yes);
     (s, rqn)
 }
 
 /// A ready RQ in page 6, 16 buffers posted, everything steered to it; with `table`
 /// through an RQT. Their numbers.
 pub(super) fn receiver(s: &mut Sender, table: bool) -> (u32, u32) {
-    let message = CommandHarness::rq_message(&s.o, 4, 4, CommandHarness::DBR + 128);
-    let rqn =
-        s.c.ok(op::CREATE_RQ, 0, &message, &CommandHarness::pas(&[CommandHarness::page(6)]))
-            .number();
+    let rqn = s.c.rq(&s.o, 4, DBR + 128, &[page(6)]).number();
     let rqt = if table { s.c.rqt(&[rqn]).number() } else { 0 };
     let tir = s.c.tir(&s.o, if table { rqt } else { rqn }, table).number();
     let table = flow_table(&mut s.c, 0, 0).number();
@@ -112,12 +107,12 @@ pub(super) fn receiver(s: &mut Sender, table: bool) -> (u32, u32) {
         let d = DataSeg {
             byte_count: U32::new(256),
             lkey: U32::new(s.o.mkey << 8),
-            addr: U64::new(CommandHarness::DATA + 0x8000 + i * 256),
+            addr: U64::new(DATA + 0x8000 + i * 256),
         };
-        let at = (CommandHarness::page(6) + i * 16) as usize;
+        let at = (page(6) + i * 16) as usize;
         s.c.port.memory[at..at + 16].copy_from_slice(d.as_bytes());
     }
-    let record = CommandHarness::DBR as usize + 128;
+    let record = DBR as usize + 128;
     s.c.port.memory[record..record + 4].copy_from_slice(&16u32.to_be_bytes());
     assert_eq!(s.c.modify_rq(rqn, 0, 1), None);
     (rqn, rqt)

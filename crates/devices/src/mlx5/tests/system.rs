@@ -62,23 +62,27 @@ fn pages_are_asked_for_given_and_come_back() {
 fn pages_that_cannot_be_are_refused() {
     let mut c = CommandHarness::new(NIC);
     c.ok(op::ENABLE_HCA, 0, &FunctionIn::ZERO, &[]);
-    let mut m = ManagePagesIn::ZERO;
-    m.set(ManagePagesIn::ENTRIES, 2);
-    let mut give =
-        |list: &[u64]| c.run(op::MANAGE_PAGES, pages::GIVE, &m, &CommandHarness::pas(list)).status;
-    assert_eq!(give(&[0x1000]), Some(CmdStatus::BadInputLength));
-    assert_eq!(give(&[0x1000, 0]), PARAM);
-    assert_eq!(give(&[0x1000, 0x2004]), PARAM);
-    assert_eq!(c.run(op::MANAGE_PAGES, 7, &m, &[]).status, Some(CmdStatus::BadOp));
+    let mut two = ManagePagesIn::ZERO;
+    two.set(ManagePagesIn::ENTRIES, 2);
+    let give =
+        |list: &[u64]| CommandHarness::input(op::MANAGE_PAGES, pages::GIVE, &two, &pas(list));
+    let no_such = CommandHarness::input(op::MANAGE_PAGES, 7, &two, &[]);
+    let rows = [
+        ("a list too short", give(&[0x1000]), Some(CmdStatus::BadInputLength)),
+        ("a page at 0", give(&[0x1000, 0]), PARAM),
+        ("a page that is not aligned", give(&[0x1000, 0x2004]), PARAM),
+        ("an unknown modifier", no_such, Some(CmdStatus::BadOp)),
+    ];
+    answers(&mut c, rows);
     assert_eq!(c.device.pages_held(), 0);
 }
 
 #[test]
 fn page_requests_are_events_both_ways() {
     let mut c = CommandHarness::running(NIC);
-    let page = c.alloc(op::ALLOC_UAR);
-    let ring = CommandHarness::page(3);
-    c.eq(page, 4, 0, 1 << event::PAGE_REQUEST, &[ring]).number();
+    let uar = c.alloc(op::ALLOC_UAR);
+    let ring = page(3);
+    c.eq(uar, 4, 0, 1 << event::PAGE_REQUEST, &[ring]).number();
     for (i, n) in [8i16, -8].into_iter().enumerate() {
         let now = c.now;
         c.device.request_pages(&mut c.port, now, n);
