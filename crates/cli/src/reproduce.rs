@@ -1,6 +1,6 @@
 //! `doorbell reproduce`: the published figures, then the cost of a packet before and after each
-//! optimisation. Systems are measured in parallel. With `--out` there are more runs (curves,
-//! series, latencies), and a page shows all of it.
+//! optimisation. With `--out` there are more runs (curves, series, latencies), and a page shows all
+//! of it.
 
 use crate::output::{Folder, print};
 use crate::progress::{Interrupt, Progress};
@@ -15,14 +15,14 @@ use doorbell_lab::system::{SYSTEMS, System};
 use serde_json::json;
 
 pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
-    let mut systems = chosen(doorbell_lab::systems()?, &args.systems)?;
+    let systems = chosen(doorbell_lab::systems()?, &args.systems)?;
     let set = args.sets.iter().map(|s| setting(s, &systems)).collect::<Result<Vec<_>, _>>()?;
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
     let lines = Progress::lines(systems.iter().map(|s| s.name()), args.output.quiet);
     let interrupt = Interrupt::watched_for(folder.is_some())?;
     let names: Vec<String> = systems.iter().map(|s| s.name().to_owned()).collect();
-    let found = figures::reproduce(&mut systems, &options, &mut |p| {
+    let mut progress = |p: figures::Progress<'_>| {
         let Some(line) = names.iter().position(|n| n == p.system).and_then(|at| lines.get(at))
         else {
             return true;
@@ -37,7 +37,8 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
             Stage::Fit { .. } => {}
         }
         !interrupt.came()
-    });
+    };
+    let found = figures::reproduce(&systems, &options, &mut progress, &mut |_| ());
     let found = found.map_err(|e| match e {
         Refused::Stopped => Error::Interrupted("nothing was written"),
         e => input!("{e}"),

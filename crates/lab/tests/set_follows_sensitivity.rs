@@ -41,7 +41,7 @@ impl PublishedFigures for Part {
         all.iter_mut().for_each(|r| r.inputs = None);
         all
     }
-    fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
+    fn measure(&self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
         self.whole.measure(constants, figure)
     }
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
@@ -59,9 +59,10 @@ fn reproduce(
     let whole = doorbell_lab::systems().expect("the profiles parse").remove(0);
     let options = Options { swap: false, sensitivity, set };
     doorbell_lab::figures::reproduce(
-        &mut [Box::new(Part { whole, constants })],
+        &[Box::new(Part { whole, constants })],
         &options,
         &mut |_| true,
+        &mut |_| (),
     )
     .expect("the sheet is sound")
 }

@@ -1,7 +1,7 @@
 //! Runs on all cores, with results in the order of their inputs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Returns the number of the machine's cores.
 pub fn cores() -> usize {
@@ -49,3 +49,56 @@ pub fn on_threads<I: Sync, T: Send, E: Send>(
     });
     all.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
 }
+
+/// The place of a thread that waits for a core: the lowest comes first.
+pub(crate) type Rank = [usize; 3];
+
+/// Cores shared by threads, of which those with the lowest rank come first.
+pub(crate) struct Cores {
+    pub(crate) all: usize,
+    state: Mutex<Shared>,
+    changed: Condvar,
+}
+
+struct Shared {
+    free: usize,
+    waiting: Vec<Rank>,
+}
+
+/// A core taken. Dropped, it is free again.
+pub(crate) struct Core<'a>(&'a Cores);
+
+impl Cores {
+    pub(crate) fn new(all: usize) -> Cores {
+        let state = Mutex::new(Shared { free: all, waiting: Vec::new() });
+        Cores { all, state, changed: Condvar::new() }
+    }
+
+    /// Waits for a core that no thread of a lower rank waits for.
+    pub(crate) fn take(&self, rank: Rank) -> Core<'_> {
+        let mut shared = self.lock();
+        shared.waiting.push(rank);
+        while shared.free == 0 || shared.waiting.iter().any(|other| *other < rank) {
+            shared = self.changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
+        }
+        shared.free -= 1;
+        let at = shared.waiting.iter().position(|waits| *waits == rank);
+        at.map(|at| shared.waiting.swap_remove(at));
+        self.changed.notify_all();
+        Core(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Core<'_> {
+    fn drop(&mut self) {
+        self.0.lock().free += 1;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,7 @@ impl PublishedFigures for Ferry {
         let (document, passage) = ("harbour master".into(), "page 3".into());
         vec![Row { document, passage, ..row.within(Tolerance::Rel(0.05)) }]
     }
-    fn measure(&mut self, c: &Constants, _: &str) -> Result<f64, MeasureError> {
+    fn measure(&self, c: &Constants, _: &str) -> Result<f64, MeasureError> {
         let taken = if c.choice("boat.rule")? == "full" { 1.0 } else { 0.5 };
         Ok(taken * c.get("boat.seats")? * 60.0 / c.get("boat.crossing")?)
     }
@@ -43,7 +43,8 @@ impl PublishedFigures for Ferry {
 #[test]
 fn a_row_carries_its_source_and_what_moves_it() {
     let options = Options { sensitivity: true, ..Options::default() };
-    let report = figures::reproduce(&mut [Box::new(Ferry)], &options, &mut |_| true).unwrap();
+    let report =
+        figures::reproduce(&[Box::new(Ferry)], &options, &mut |_| true, &mut |_| ()).unwrap();
     let all = of_reproduction(&report, &[None]);
     let row = &all["systems"][0]["rows"][0];
     let text = |name: &str| row[name].as_str().unwrap().to_owned();

@@ -142,7 +142,7 @@ pub(super) static FIGURES: SystemFigures = SystemFigures {
     measure,
 };
 
-fn measure(f: &mut Figures, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
+fn measure(f: &Figures, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
     let values = f.profile.with(c);
     let s = pci(&values);
     let count = |what, trace| made(s, what, trace).map(|t| t.len() as f64);
@@ -168,7 +168,7 @@ fn measure(f: &mut Figures, c: &Constants, figure: &str) -> Result<f64, MeasureE
         "bus_time_tx" => bus_time(&values, Operation::Read, TX_UNALIGNED[0].0),
         "bus_time_rx" => bus_time(&values, Operation::Write, RX_UNALIGNED[0].0),
         "firmware_gain" => {
-            let mut mbits = |run| Ok(f.number(c, run, "payload_bits_per_s")? * 1e-6);
+            let mbits = |run| Ok(f.number(c, run, "payload_bits_per_s")? * 1e-6);
             let new: f64 = mbits("aligned")?;
             mbits("old_firmware").map(|old: f64| new - old)
         }

@@ -1,7 +1,11 @@
 //! The bench: a system, its sheet, and the measurements made so far.
 
+use super::memo::Memo;
 use super::{Constants, FigureSet, MeasureError, PublishedFigures};
-use std::{collections::BTreeMap, fmt};
+use crate::experiment::parallel::{Cores, Rank, on_threads};
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The next step of a reproduction, for a progress bar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,57 +73,65 @@ impl fmt::Display for Progress<'_> {
     }
 }
 
-/// A system on the bench. It remembers every measurement, so that nothing is simulated twice.
+/// A system on the bench, for several threads at a time. It remembers every measurement, so that
+/// nothing is simulated twice.
 pub(super) struct Bench<'a> {
     pub(super) sheet: &'a FigureSet,
-    system: &'a mut dyn PublishedFigures,
-    progress: &'a mut dyn FnMut(Progress<'_>) -> bool,
+    pub(super) system: &'a dyn PublishedFigures,
+    /// The cores that it shares with the other systems, and its rank among them.
+    pub(super) cores: &'a Cores,
+    pub(super) rank: Rank,
+    pub(super) progress: &'a (dyn Fn(Progress<'_>) -> bool + Sync),
     /// Whoever hears of the progress wants no more.
-    pub(super) stopped: bool,
-    done: BTreeMap<(usize, Vec<u64>), Result<f64, MeasureError>>,
+    pub(super) stopped: AtomicBool,
+    pub(super) done: Memo<(usize, Vec<u64>), Result<f64, MeasureError>>,
 }
 
-impl<'a> Bench<'a> {
-    pub(super) fn new(
-        sheet: &'a FigureSet,
-        system: &'a mut dyn PublishedFigures,
-        progress: &'a mut dyn FnMut(Progress<'_>) -> bool,
-    ) -> Bench<'a> {
-        Bench { sheet, system, progress, stopped: false, done: BTreeMap::new() }
+impl Bench<'_> {
+    pub(super) fn tell(&self, doing: Stage<'_>) {
+        if !(self.progress)(Progress { system: &self.sheet.system, doing }) {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
     }
 
-    pub(super) fn tell(&mut self, doing: Stage<'_>) {
-        self.stopped |= !(self.progress)(Progress { system: &self.sheet.system, doing });
+    /// Applies `f` to each item with its index, on all cores. Returns the results in order.
+    pub(super) fn each<I: Sync, T: Send>(
+        &self,
+        items: &[I],
+        f: impl Fn(usize, &I) -> T + Sync,
+    ) -> Vec<T> {
+        let Ok(all) =
+            on_threads(self.cores.all, items, |at, item| Ok::<_, Infallible>(f(at, item)));
+        all
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// Returns the value of a row, measured or derived. It is always finite.
-    pub(super) fn measure(&mut self, c: &Constants, row: usize) -> Result<f64, MeasureError> {
-        if self.stopped {
+    pub(super) fn measure(&self, c: &Constants, row: usize) -> Result<f64, MeasureError> {
+        if self.is_stopped() {
             return Err(MeasureError::new("stopped"));
         }
-        let key = (row, c.fingerprint());
-        if let Some(known) = self.done.get(&key) {
-            return known.clone();
-        }
-        let sheet = self.sheet;
-        let figure = &sheet.rows[row].figure;
-        let value = match &sheet.rows[row].derived {
-            None => self.system.measure(c, figure),
-            Some(derived) => {
-                let mut parts = [0.0; 2];
-                for (part, parent) in parts.iter_mut().zip(&derived.from) {
-                    let at =
-                        sheet.index(parent).ok_or_else(|| MeasureError::unknown_figure(parent))?;
-                    *part = self.measure(c, at)?;
+        self.done.get((row, c.fingerprint()), || {
+            let row = &self.sheet.rows[row];
+            let value = match &row.derived {
+                None => {
+                    let _core = self.cores.take(self.rank);
+                    self.system.measure(c, &row.figure)?
                 }
-                Ok(derived.rule.apply(parts[0], parts[1]))
-            }
-        };
-        let value = value.and_then(|v| {
-            let wrong = || MeasureError::new(format!("{figure} came out as {v}"));
-            v.is_finite().then_some(v).ok_or_else(wrong)
-        });
-        self.done.insert(key, value.clone());
-        value
+                Some(derived) => {
+                    let part = |parent: &String| {
+                        let at = self.sheet.index(parent);
+                        self.measure(c, at.ok_or_else(|| MeasureError::unknown_figure(parent))?)
+                    };
+                    let [a, b] = &derived.from;
+                    derived.rule.apply(part(a)?, part(b)?)
+                }
+            };
+            let wrong = || MeasureError::new(format!("{} came out as {value}", row.figure));
+            value.is_finite().then_some(value).ok_or_else(wrong)
+        })
     }
 }

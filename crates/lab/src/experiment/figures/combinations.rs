@@ -10,6 +10,7 @@
 
 use super::bench::{Bench, Stage};
 use super::{Constants, FigureSet, Outcome, fit, reproduce::judge};
+use std::sync::{Mutex, PoisonError};
 
 /// The number of combinations of a system's choices that hold every row that the chosen one holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
@@ -23,7 +24,7 @@ pub struct Combinations {
 /// Rows that are measured together.
 struct FitGroup {
     fits: Fits,
-    rows: Vec<usize>,
+    rows: Mutex<Vec<usize>>,
 }
 
 /// The fits that are solved before.
@@ -37,20 +38,15 @@ enum Fits {
 
 /// Tries every combination of the choices that are not set by hand. Returns `None` if there is no
 /// choice, or if no row holds.
-pub(super) fn count(
-    bench: &mut Bench<'_>,
-    base: &Constants,
-    rows: &[Outcome],
-) -> Option<Combinations> {
+pub(super) fn count(bench: &Bench<'_>, base: &Constants, rows: &[Outcome]) -> Option<Combinations> {
     let free = base.choices().iter().enumerate().filter(|(_, c)| c.is_free());
     let choices: Vec<(usize, usize)> = free.map(|(at, c)| (at, c.alternatives.len())).collect();
-    let mut stages = stages(bench.sheet, rows);
+    let stages = stages(bench.sheet, rows);
     if choices.is_empty() || stages.is_empty() {
         return None;
     }
     let of: usize = choices.iter().map(|(_, alternatives)| alternatives).product();
-    let mut hold = 0;
-    for combination in 0..of {
+    let holds = bench.each(&vec![(); of], |combination, ()| {
         bench.tell(Stage::Combination { done: combination, total: of });
         let mut constants = base.clone();
         let mut rest = combination;
@@ -59,10 +55,9 @@ pub(super) fn count(
             rest /= alternatives;
         }
         let chosen = constants.fingerprint() == base.fingerprint();
-        let holds = chosen || stages.iter_mut().all(|stage| stage.holds(bench, &mut constants));
-        hold += usize::from(holds);
-    }
-    Some(Combinations { hold, of })
+        chosen || stages.iter().all(|stage| stage.holds(bench, &mut constants))
+    });
+    Some(Combinations { hold: holds.into_iter().filter(|holds| *holds).count(), of })
 }
 
 /// Returns the rows that hold, in stages: those that rest on no fit, those that depend on their
@@ -76,29 +71,31 @@ fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
         _ => Fits::All,
     };
     let held: Vec<usize> = held.collect();
-    let of = |fits| held.iter().copied().filter(|at| needs(at) == fits).collect();
-    let stage = |fits| FitGroup { fits, rows: of(fits) };
-    let stages = [Fits::None, Fits::Alone, Fits::All].map(stage);
-    stages.into_iter().filter(|stage| !stage.rows.is_empty()).collect()
+    let of = |fits| held.iter().copied().filter(|at| needs(at) == fits).collect::<Vec<_>>();
+    let stages = [Fits::None, Fits::Alone, Fits::All].map(|fits| (fits, of(fits)));
+    let stages = stages.into_iter().filter(|(_, rows)| !rows.is_empty());
+    stages.map(|(fits, rows)| FitGroup { fits, rows: Mutex::new(rows) }).collect()
 }
 
 impl FitGroup {
     /// Solves the fits and returns whether all rows hold. Moves the first row that does not to the
     /// front: it is likely to fail the next combination too.
-    fn holds(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
+    fn holds(&self, bench: &Bench<'_>, constants: &mut Constants) -> bool {
         let sheet = bench.sheet;
         let fits = match self.fits {
             Fits::None => Vec::new(),
             Fits::Alone => fit::solve_those(bench, constants, |row| row.alone),
             Fits::All => fit::solve(bench, constants),
         };
-        let failed = self.rows.iter().position(|row| {
+        let order = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = order().clone();
+        let failed = rows.into_iter().find(|row| {
             let measured = bench.measure(constants, *row);
             judge(sheet, *row, measured, sheet.declared_inputs(&sheet.rows[*row]), &fits).holds
                 != Some(true)
         });
-        if let Some(at) = failed {
-            self.rows[..=at].rotate_right(1);
+        if let Some(row) = failed {
+            order().sort_by_key(|other| *other != row);
         }
         failed.is_none()
     }

@@ -98,13 +98,13 @@ fn short(x: f64) -> f64 {
 }
 
 /// Solves all fits of the bench's sheet. `constants` are left at the values found.
-pub(super) fn solve(bench: &mut Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
+pub(super) fn solve(bench: &Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
     solve_those(bench, constants, |_| true)
 }
 
 /// Solves the fits on the rows that `wanted` takes. The others' constants stay where they are.
 pub(super) fn solve_those(
-    bench: &mut Bench<'_>,
+    bench: &Bench<'_>,
     constants: &mut Constants,
     wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Fit> {
@@ -141,7 +141,7 @@ pub(super) fn solve_those(
 
 /// Returns the worst residual with all constants in place. It is infinite if one cannot be
 /// measured.
-fn look(fits: &mut [Search], bench: &mut Bench<'_>, constants: &Constants) -> f64 {
+fn look(fits: &mut [Search], bench: &Bench<'_>, constants: &Constants) -> f64 {
     for fit in fits.iter_mut() {
         fit.residual = fit.evaluate(bench, constants);
     }
@@ -150,7 +150,7 @@ fn look(fits: &mut [Search], bench: &mut Bench<'_>, constants: &Constants) -> f6
 
 /// Makes one Newton step on all fitted constants, from residuals just measured. Returns whether
 /// there was one to make.
-fn newton(fits: &mut [Search], bench: &mut Bench<'_>, constants: &mut Constants) -> bool {
+fn newton(fits: &mut [Search], bench: &Bench<'_>, constants: &mut Constants) -> bool {
     let mut downhill = Vec::with_capacity(fits.len());
     for fit in fits.iter() {
         let Ok(residual) = fit.residual else { return false };
@@ -200,7 +200,7 @@ impl Search {
     }
 
     /// Returns the row's distance from its published value, relative to the latter.
-    fn evaluate(&mut self, bench: &mut Bench<'_>, c: &Constants) -> Result<f64, MeasureError> {
+    fn evaluate(&mut self, bench: &Bench<'_>, c: &Constants) -> Result<f64, MeasureError> {
         self.evaluations += 1;
         let constant = &c.numbers[self.constant].key;
         bench.tell(Stage::Fit { constant, evaluations: self.evaluations });
@@ -210,7 +210,7 @@ impl Search {
     }
 
     /// Moves the constant to where its row equals the published figure, or comes closest to it.
-    fn search(&mut self, bench: &mut Bench<'_>, constants: &mut Constants) {
+    fn search(&mut self, bench: &Bench<'_>, constants: &mut Constants) {
         let (start, (low, high)) = (constants.numbers[self.constant].value, self.bounds);
         self.obstacle = None;
         let precision = search(bench.sheet.precision);

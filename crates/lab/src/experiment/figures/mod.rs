@@ -16,6 +16,7 @@ mod constant;
 pub mod fit;
 mod headline;
 mod json;
+mod memo;
 pub(crate) mod platform;
 mod profile_figures;
 pub mod published;

@@ -1,14 +1,16 @@
 //! The published figures of a built-in system: its profile, its file of rows, and code for the
 //! figures that are no number of a run.
 
+use super::memo::Memo;
 use super::published::{Sheet, parse};
 use super::{
     Choice, Constant, Constants, Headline, KnownMiss, MeasureError, PublishedFigures, Row,
 };
-use crate::config::{InputError, Profile, key::Values};
+use crate::config::{InputError, Profile};
 use crate::experiment::metrics::Sum;
 use crate::experiment::result::{Measured, Numbers};
 use doorbell_sim::Unwatched;
+use std::sync::Arc;
 
 /// The part of a system's figures that is not in its file.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ pub struct SystemFigures {
     pub choices: fn(&Profile) -> Vec<Choice>,
     /// Returns the models' value for a figure that is no number of a run. The figure is named
     /// without the system.
-    pub measure: fn(&mut Figures, &Constants, &str) -> Result<f64, MeasureError>,
+    pub measure: fn(&Figures, &Constants, &str) -> Result<f64, MeasureError>,
 }
 
 impl SystemFigures {
@@ -43,7 +45,7 @@ impl SystemFigures {
         let profile = Profile::load(self.profile)?;
         let file = format!("published/{}.toml", profile.system.name);
         let sheet = parse(&file, self.rows, &profile)?;
-        Ok(Figures { of: self, sheet, profile, done: Vec::new() })
+        Ok(Figures { of: self, sheet, profile, done: Memo::default() })
     }
 }
 
@@ -55,7 +57,7 @@ pub struct Figures {
     /// The profile.
     pub profile: Profile,
     /// The numbers of runs, by the values that have an effect.
-    done: Vec<(Values, Numbers)>,
+    done: Memo<Vec<String>, Result<Arc<Numbers>, MeasureError>>,
 }
 
 impl Figures {
@@ -64,24 +66,19 @@ impl Figures {
     ///
     /// # Errors
     /// The file has no such run, it fails, or it has no such number.
-    pub fn number(&mut self, c: &Constants, run: &str, metric: &str) -> Result<f64, MeasureError> {
+    pub fn number(&self, c: &Constants, run: &str, metric: &str) -> Result<f64, MeasureError> {
         let sum = Sum::parse(self.profile.system, metric).map_err(MeasureError)?;
         let lacks = |name| MeasureError(format!("the run {run} has no number `{name}`"));
-        sum.of(self.run(c, run)?).map_err(lacks)
+        sum.of(&*self.run(c, run)?).map_err(lacks)
     }
 
-    fn run(&mut self, c: &Constants, name: &str) -> Result<&Numbers, MeasureError> {
+    fn run(&self, c: &Constants, name: &str) -> Result<Arc<Numbers>, MeasureError> {
         let values = self.sheet.run(name)?.values(c)?;
-        let at = match self.done.iter().position(|(of, _)| *of == values) {
-            Some(at) => at,
-            None => {
-                let run = (self.profile.system.run)(&values, None, &mut Unwatched);
-                let numbers = run.and_then(Measured::sound)?.numbers();
-                self.done.push((values, numbers));
-                self.done.len() - 1
-            }
-        };
-        Ok(&self.done[at].1)
+        let key = values.iter().map(|(_, value)| value.to_string()).collect();
+        self.done.get(key, || {
+            let run = (self.profile.system.run)(&values, None, &mut Unwatched);
+            Ok(Arc::new(run.and_then(Measured::sound)?.numbers()))
+        })
     }
 }
 
@@ -109,7 +106,7 @@ impl PublishedFigures for Figures {
         self.sheet.rows.clone()
     }
 
-    fn measure(&mut self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
+    fn measure(&self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
         let row = self.sheet.rows.iter().find(|r| r.figure == figure);
         let Some(of) = row.and_then(|row| row.number.clone()) else {
             let name = figure.split_once('.').map_or(figure, |(_, name)| name);

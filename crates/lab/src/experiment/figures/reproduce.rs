@@ -1,13 +1,15 @@
 //! The run: check, swap, set, fit, measure, judge, move.
 
 use super::bench::{Bench, Progress, Stage};
+use super::memo::Memo;
 use super::report::{DegreesOfFreedom, Outcome, Report, SystemReport, round_significant, settle};
 use super::{
     FigureSet, FigureSetError, Fit, MeasureError, PublishedFigures, SetError, Setting,
     UnknownConstant, combinations, fit, sensitivity,
 };
 use crate::config::nearest;
-use std::sync::{Mutex, PoisonError};
+use crate::experiment::parallel::{Cores, cores};
+use std::sync::{Mutex, PoisonError, atomic::AtomicBool};
 
 /// The options of `doorbell reproduce`, except the systems.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -34,21 +36,39 @@ pub enum Refused {
     Stopped,
 }
 
-/// Measures and judges every row of every system, all systems in parallel. `progress` gets each
-/// step before it starts, in order for each system, and returns whether to go on.
+/// Runs of fits and rows, one of a system at a time: they come before all others, but for the first
+/// system's, whose table a person waits for.
+const FITS: usize = 0;
+/// Runs of which many can be made at a time.
+const OTHERS: usize = 1;
+
+/// Measures and judges every row of every system, on all cores, and the first systems first.
+/// `progress` gets each step before it starts and returns whether to go on. `done` gets each system
+/// as soon as it and those before it are done.
 ///
 /// # Errors
 /// A sheet is inconsistent or a constant unknown; nothing has run then. Or `progress` ended it.
 /// Later failures (of a fit, of a measurement) are in the report.
 pub fn reproduce(
-    systems: &mut [Box<dyn PublishedFigures>],
+    systems: &[Box<dyn PublishedFigures>],
     options: &Options,
     progress: &mut (dyn FnMut(Progress<'_>) -> bool + Send),
+    done: &mut dyn FnMut(&SystemReport),
+) -> Result<Report, Refused> {
+    reproduce_on(cores(), systems, options, progress, done)
+}
+
+pub(super) fn reproduce_on(
+    cores: usize,
+    systems: &[Box<dyn PublishedFigures>],
+    options: &Options,
+    progress: &mut (dyn FnMut(Progress<'_>) -> bool + Send),
+    done: &mut dyn FnMut(&SystemReport),
 ) -> Result<Report, Refused> {
     let sheets = systems.iter().map(|s| FigureSet::of(&**s)).collect::<Result<Vec<_>, _>>();
     let mut sheets = sheets.map_err(Refused::FigureSet)?;
     if options.swap {
-        for (sheet, system) in sheets.iter_mut().zip(systems.iter()) {
+        for (sheet, system) in sheets.iter_mut().zip(systems) {
             sheet.swap(&**system).map_err(Refused::FigureSet)?;
         }
     }
@@ -69,40 +89,47 @@ pub fn reproduce(
             return Err(Refused::Set(SetError::Unknown(unknown)));
         }
     }
-    // Systems share nothing, so their results do not depend on each other.
+    // Systems share nothing but the cores, so their results do not depend on each other.
     let heard = Mutex::new(progress);
     let tell = |p: Progress<'_>| (heard.lock().unwrap_or_else(PoisonError::into_inner))(p);
+    let cores = Cores::new(cores);
     let systems: Option<Vec<SystemReport>> = std::thread::scope(|threads| {
-        let runs = sheets
-            .iter()
-            .zip(systems)
-            .map(|(sheet, s)| threads.spawn(|| run(sheet, &mut **s, options, &mut |p| tell(p))));
+        let runs = sheets.iter().zip(systems).enumerate().map(|(place, (sheet, system))| {
+            let bench = Bench {
+                sheet,
+                system: &**system,
+                cores: &cores,
+                rank: [place.min(1), FITS, place],
+                progress: &tell,
+                stopped: AtomicBool::new(false),
+                done: Memo::default(),
+            };
+            threads.spawn(move || run(bench, options))
+        });
         let runs: Vec<_> = runs.collect();
         runs.into_iter()
-            .map(|r| r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .map(|r| {
+                let report = r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                report.inspect(|report| done(report))
+            })
             .collect()
     });
     systems.map(|systems| Report { systems }).ok_or(Refused::Stopped)
 }
 
 /// Returns the report of a system, or nothing if `progress` ended it.
-fn run(
-    sheet: &FigureSet,
-    system: &mut dyn PublishedFigures,
-    options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>) -> bool,
-) -> Option<SystemReport> {
-    let mut bench = Bench::new(sheet, system, progress);
+fn run(bench: Bench<'_>, options: &Options) -> Option<SystemReport> {
+    let sheet = bench.sheet;
     let mut constants = sheet.constants.clone();
-    let fits = fit::solve(&mut bench, &mut constants);
+    let fits = fit::solve(&bench, &mut constants);
 
     let mut measured = Vec::with_capacity(sheet.rows.len());
     for (at, row) in sheet.rows.iter().enumerate() {
         bench.tell(Stage::Row { figure: &row.figure, done: at, total: sheet.rows.len() });
         measured.push(bench.measure(&constants, at));
     }
-    let sensitivity =
-        options.sensitivity.then(|| sensitivity::measure(&mut bench, &constants, &fits));
+    let bench = Bench { rank: [bench.rank[0], OTHERS, bench.rank[2]], ..bench };
+    let sensitivity = options.sensitivity.then(|| sensitivity::measure(&bench, &constants, &fits));
 
     let rows = sheet.rows.iter().zip(measured).enumerate().map(|(at, (row, measured))| {
         let inputs = match &sensitivity {
@@ -112,8 +139,8 @@ fn run(
         judge(sheet, at, measured, inputs, &fits)
     });
     let rows: Vec<Outcome> = rows.collect();
-    let combinations = combinations::count(&mut bench, &constants, &rows);
-    (!bench.stopped).then(|| SystemReport {
+    let combinations = combinations::count(&bench, &constants, &rows);
+    (!bench.is_stopped()).then(|| SystemReport {
         name: sheet.system.clone(),
         about: sheet.about.clone(),
         swapped: sheet.swapped,

@@ -117,23 +117,20 @@ impl Sensitivity {
 }
 
 /// Moves each constant from where the fits left it.
-pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> Sensitivity {
+pub(super) fn measure(bench: &Bench<'_>, base: &Constants, fits: &[Fit]) -> Sensitivity {
     let sheet = bench.sheet;
     let rows = 0..sheet.rows.len();
     let still: Vec<Option<f64>> = rows.clone().map(|row| bench.measure(base, row).ok()).collect();
-    let mut moved = Vec::new();
-    let mut residuals = Vec::new();
-    for at in 0..base.iter().len() {
-        let (constant, total) = (&base.numbers[at], base.iter().len());
+    let changes = |constants: &Constants| -> Vec<Option<f64>> {
+        let each = rows.clone().zip(&still);
+        each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?)).collect()
+    };
+    let moved = bench.each(&base.numbers, |at, constant| {
+        let total = base.numbers.len();
         bench.tell(Stage::Sensitivity { constant: &constant.key, done: at, total });
         let mut constants = base.clone();
         constants.numbers[at].value = constant.nudge.apply(constant.value);
-        let changes = |bench: &mut Bench<'_>, constants: &Constants| -> Vec<Option<f64>> {
-            let each = rows.clone().zip(&still);
-            each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?))
-                .collect()
-        };
-        let alone = changes(bench, &constants);
+        let alone = changes(&constants);
         let fitted = constant.fit_row().is_some();
         // The residuals of the fits, before and after.
         let mut left: Vec<f64> = fits.iter().map(residual).collect();
@@ -148,27 +145,26 @@ pub(super) fn measure(bench: &mut Bench<'_>, base: &Constants, fits: &[Fit]) -> 
                 for (left, refit) in left.iter_mut().zip(&refits) {
                     *left += residual(refit);
                 }
-                changes(bench, &constants)
+                changes(&constants)
             }
         };
         let (key, nudge) = (constant.key.clone(), constant.nudge);
-        moved.push(Moved { key, nudge, fitted, alone, refitted, noise: Vec::new() });
-        residuals.push(left);
-    }
-    let mut choices = Vec::new();
+        let moved = Moved { key, nudge, fitted, alone, refitted, noise: Vec::new() };
+        (moved, left)
+    });
+    let (mut moved, residuals): (Vec<Moved>, Vec<Vec<f64>>) = moved.into_iter().unzip();
+    let mut others = Vec::new();
     for (at, choice) in base.choices().iter().enumerate() {
-        for (alternative, name) in
-            choice.alternatives.iter().enumerate().filter(|(_, name)| *name != choice.value())
-        {
-            let mut constants = base.clone();
-            constants.choices[at].taken = alternative;
-            let each = rows.clone().zip(&still);
-            let alone = each
-                .map(|(row, still)| change((*still)?, bench.measure(&constants, row).ok()?))
-                .collect();
-            choices.push(Taken { key: choice.key.clone(), alternative: name.clone(), alone });
-        }
+        let alternatives = 0..choice.alternatives.len();
+        others.extend(alternatives.filter(|taken| *taken != choice.taken).map(|taken| (at, taken)));
     }
+    let choices = bench.each(&others, |_, (at, taken)| {
+        let mut constants = base.clone();
+        let choice = &mut constants.choices[*at];
+        choice.taken = *taken;
+        let (key, alternative) = (choice.key.clone(), choice.value().to_owned());
+        Taken { key, alternative, alone: changes(&constants) }
+    });
     let follows: Vec<Vec<f64>> = fits.iter().map(|fit| following(sheet, fit, &moved)).collect();
     for (constant, left) in moved.iter_mut().zip(&residuals) {
         let floor =

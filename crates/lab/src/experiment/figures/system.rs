@@ -7,8 +7,8 @@ use doorbell_bus::RulesError;
 
 /// A system whose published figures can be reproduced.
 ///
-/// The order of constants and rows is the order of the tables. Systems are measured in parallel,
-/// each on a thread of its own.
+/// The order of constants and rows is the order of the tables. Figures are measured by several
+/// threads at a time.
 ///
 /// ```
 /// use doorbell_lab::figures::*;
@@ -35,7 +35,7 @@ use doorbell_bus::RulesError;
 ///                 .within(Tolerance::Rel(0.05)),
 ///         ]
 ///     }
-///     fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
+///     fn measure(&self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
 ///         let on_board = match figure {
 ///             "ferry.half_full" => constants.get("boat.seats")? / 2.0,
 ///             "ferry.full" => constants.get("boat.seats")?,
@@ -45,12 +45,12 @@ use doorbell_bus::RulesError;
 ///     }
 /// }
 ///
-/// let report = reproduce(&mut [Box::new(Ferry)], &Options::default(), &mut |_| true)?;
+/// let report = reproduce(&[Box::new(Ferry)], &Options::default(), &mut |_| true, &mut |_| ())?;
 /// assert_eq!(report.systems[0].rows[1].measured, Ok(80.0));
 /// assert_eq!(report.verdict(), Verdict::AllHold);
 /// # Ok::<(), Refused>(())
 /// ```
-pub trait PublishedFigures: Send {
+pub trait PublishedFigures: Sync {
     /// Short name, the first part of each figure's name: `mlx5`.
     fn name(&self) -> &str;
 
@@ -76,7 +76,7 @@ pub trait PublishedFigures: Send {
     ///
     /// # Errors
     /// The figure cannot be measured. The row is reported as such; a judged one misses.
-    fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError>;
+    fn measure(&self, constants: &Constants, figure: &str) -> Result<f64, MeasureError>;
 
     /// The largest relative change of a row that is jitter: a simulation reacts a little to any
     /// change of a time. A row rests on the constants that move it by more.

@@ -18,9 +18,22 @@ impl Report {
     pub fn to_table(&self) -> String {
         let mut text = String::new();
         for system in &self.systems {
-            section(&mut text, system);
+            text += &system.to_table();
         }
-        text.push_str(&closing(&self.verdict()));
+        text + &self.closing()
+    }
+
+    /// Returns the last lines of the text, which name what misses.
+    pub fn closing(&self) -> String {
+        closing(&self.verdict())
+    }
+}
+
+impl SystemReport {
+    /// Returns the system's section of the report as text.
+    pub fn to_table(&self) -> String {
+        let mut text = String::new();
+        section(&mut text, self);
         text
     }
 }

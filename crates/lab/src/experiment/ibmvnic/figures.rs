@@ -22,10 +22,10 @@ fn array_us(v: &Values, n: f64) -> f64 {
 
 /// Returns the mean time of H_SEND_SUB_CRQ_INDIRECT in us, over arrays of packets and of buffers. A
 /// transaction receives as many frames as it sends.
-fn indirect_us(f: &mut Figures, c: &Constants, case: &str) -> Result<f64, MeasureError> {
+fn indirect_us(f: &Figures, c: &Constants, case: &str) -> Result<f64, MeasureError> {
     let frames_an_array =
         f.number(c, "pool", "driver_rx_added")? / f.number(c, "pool", "driver_rx_add_arrays")?;
-    let mut sent = |name: &str| f.number(c, case, name);
+    let sent = |name: &str| f.number(c, case, name);
     let packets = sent("driver_tx_packets")?;
     let arrays = sent("driver_tx_arrays")? / packets;
     let descriptors = (sent("driver_tx_descriptors")? - sent("driver_tx_direct")?) / packets;
@@ -33,7 +33,7 @@ fn indirect_us(f: &mut Figures, c: &Constants, case: &str) -> Result<f64, Measur
 }
 
 /// Returns the gain of direct sends with small frames, in percent.
-fn small_gain(f: &mut Figures, c: &Constants) -> Result<f64, MeasureError> {
+fn small_gain(f: &Figures, c: &Constants) -> Result<f64, MeasureError> {
     let never = f.number(c, "small_1", "packets_per_s")?;
     Ok(100.0 * (f.number(c, "small_2", "packets_per_s")? / never - 1.0))
 }

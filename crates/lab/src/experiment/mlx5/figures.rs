@@ -63,9 +63,9 @@ pub(super) static FIGURES: SystemFigures = SystemFigures {
     measure,
 };
 
-fn measure(f: &mut Figures, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
+fn measure(f: &Figures, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
     // The source's instructions over the modelled cycles.
-    let mut ipc = |instructions: f64, run| Ok(instructions / f.number(c, run, "cycles")?);
+    let ipc = |instructions: f64, run| Ok(instructions / f.number(c, run, "cycles")?);
     match figure {
         "ipc_off" => ipc(429.0, "single_off"),
         "ipc_on" => ipc(329.0, "single_on"),

@@ -57,7 +57,7 @@ fn toy() -> (Figures, Constants) {
 
 #[test]
 fn a_row_is_a_number_of_its_run_in_its_unit() {
-    let (mut toy, c) = toy();
+    let (toy, c) = toy();
     let pps = toy.number(&c, "off", "packets_per_s").unwrap();
     assert_eq!(toy.measure(&c, "mlx5.rate"), Ok(pps * 1e-6));
     assert_eq!(toy.measure(&c, "mlx5.nothing"), Ok(0.0), "nothing of nothing");
@@ -66,8 +66,8 @@ fn a_row_is_a_number_of_its_run_in_its_unit() {
 
 #[test]
 fn a_run_is_made_anew_only_for_what_has_an_effect_on_it() {
-    let (mut toy, mut c) = toy();
-    let mut runs = |c: &Constants, run: &str| {
+    let (toy, mut c) = toy();
+    let runs = |c: &Constants, run: &str| {
         toy.number(c, run, "cycles").unwrap();
         toy.done.len()
     };
@@ -84,7 +84,7 @@ fn a_run_is_made_anew_only_for_what_has_an_effect_on_it() {
 
 #[test]
 fn a_run_or_number_that_is_not_there_is_an_error() {
-    let (mut toy, c) = toy();
+    let (toy, c) = toy();
     let error = |r: Result<f64, MeasureError>| r.unwrap_err().to_string();
     insta::assert_snapshot!(
         error(toy.number(&c, "of", "cycles")),

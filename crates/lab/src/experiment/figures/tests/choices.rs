@@ -5,7 +5,7 @@ use super::*;
 
 /// A transfer takes `share` times the rule's cost; `share` is fitted on 2 us. The wait behind it is
 /// long or short.
-fn transfer() -> Toy {
+pub(super) fn transfer() -> Toy {
     let mut toy =
         Toy::new("toy", vec![Constant::fitted("share", 1.0, "", "toy.base", (0.1, 10.0))]);
     toy.choices = vec![

@@ -9,7 +9,9 @@ mod refusals;
 mod sensitivity;
 mod toy;
 
+use super::reproduce::reproduce_on;
 use super::*;
+use choices::transfer;
 use std::collections::BTreeSet;
 use toy::{queue, run, run_with};
 
@@ -202,14 +204,47 @@ fn the_edge_of_a_tolerance_belongs_to_it() {
 
 #[test]
 fn no_figure_is_measured_twice_at_the_same_constants() {
-    let system = queue();
-    let asked = system.asked.clone();
-    run_with(system, &Options { sensitivity: true, ..Options::default() });
-    let mut asked = asked.lock().unwrap().clone();
-    let all = asked.len();
-    asked.sort();
-    asked.dedup();
-    assert_eq!(asked.len(), all);
+    for system in [queue(), transfer()] {
+        let asked = system.asked.clone();
+        run_with(system, &Options { sensitivity: true, ..Options::default() });
+        let mut asked = asked.lock().unwrap().clone();
+        let all = asked.len();
+        asked.sort();
+        asked.dedup();
+        assert_eq!(asked.len(), all);
+    }
+}
+
+#[test]
+fn a_report_does_not_depend_on_the_number_of_cores() {
+    let options = Options { sensitivity: true, ..Options::default() };
+    let on = |cores: usize| {
+        let systems: [Box<dyn PublishedFigures>; 2] = [Box::new(transfer()), Box::new(queue())];
+        reproduce_on(cores, &systems, &options, &mut |_| true, &mut |_| ()).unwrap()
+    };
+    let alone = on(1);
+    for cores in [2, 3, 16] {
+        let report = on(cores);
+        assert_eq!(report, alone, "{cores} cores");
+        assert_eq!((printed(&report), report.to_table()), (printed(&alone), alone.to_table()));
+    }
+}
+
+#[test]
+fn a_system_is_told_of_when_it_and_those_before_it_are_done() {
+    let (slow, fast) = (transfer(), queue());
+    let (last, begun) = (slow.asked.clone(), fast.asked.clone());
+    let mut told = Vec::new();
+    let mut tell = |system: &SystemReport| {
+        told.push((system.name.clone(), last.lock().unwrap().len()));
+    };
+    let systems: [Box<dyn PublishedFigures>; 2] = [Box::new(slow), Box::new(fast)];
+    let report = reproduce(&systems, &Options::default(), &mut |_| true, &mut tell).unwrap();
+    let all = last.lock().unwrap().len();
+    assert_eq!(told, [("toy".to_owned(), all), ("queue".to_owned(), all)]);
+    assert!(!begun.lock().unwrap().is_empty());
+    let parts: String = report.systems.iter().map(SystemReport::to_table).collect();
+    assert_eq!(report.to_table(), parts + &report.closing());
 }
 
 #[test]
@@ -256,13 +291,13 @@ fn a_table_shows_the_digits_that_a_reader_can_use() {
 #[test]
 fn progress_names_every_stage() {
     let mut heard = Vec::new();
-    let mut systems: [Box<dyn PublishedFigures>; 1] = [Box::new(queue())];
+    let systems: [Box<dyn PublishedFigures>; 1] = [Box::new(queue())];
     let options = Options { sensitivity: true, ..Options::default() };
     let mut hear = |p: Progress<'_>| {
         heard.push(p.to_string());
         true
     };
-    reproduce(&mut systems, &options, &mut hear).unwrap();
+    reproduce(&systems, &options, &mut hear, &mut |_| ()).unwrap();
     for line in [
         "queue: fitting call.time, evaluation 1",
         "queue: measuring queue.rate_off (1 of 7)",
@@ -281,7 +316,7 @@ fn who_hears_of_the_progress_can_end_it() {
         rows += u32::from(matches!(p.doing, Stage::Row { .. }));
         rows < 3
     };
-    let ended = reproduce(&mut [Box::new(system)], &Options::default(), &mut third);
+    let ended = reproduce(&[Box::new(system)], &Options::default(), &mut third, &mut |_| ());
     assert_eq!(ended.unwrap_err(), Refused::Stopped);
     // The first two rows were measured, and those that were fitted.
     let asked: BTreeSet<String> = asked.lock().unwrap().iter().map(|(f, _)| f.clone()).collect();

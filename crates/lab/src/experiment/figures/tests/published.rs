@@ -35,7 +35,7 @@ impl PublishedFigures for Blank {
         rows
     }
 
-    fn measure(&mut self, _: &Constants, figure: &str) -> Result<f64, MeasureError> {
+    fn measure(&self, _: &Constants, figure: &str) -> Result<f64, MeasureError> {
         Err(MeasureError::unknown_figure(figure))
     }
 }

@@ -3,7 +3,7 @@
 use crate::experiment::figures::*;
 use std::sync::{Arc, Mutex};
 
-type Measure = Box<dyn Fn(&Constants) -> Result<f64, MeasureError> + Send>;
+type Measure = Box<dyn Fn(&Constants) -> Result<f64, MeasureError> + Send + Sync>;
 
 /// Calls of a system: figure, and the constants' values.
 pub(super) type Asked = Arc<Mutex<Vec<(String, Vec<u64>)>>>;
@@ -32,7 +32,7 @@ impl Toy {
     pub(super) fn add(
         &mut self,
         row: Row,
-        measure: impl Fn(&Constants) -> Result<f64, MeasureError> + Send + 'static,
+        measure: impl Fn(&Constants) -> Result<f64, MeasureError> + Send + Sync + 'static,
     ) {
         self.rows.push((row, Box::new(measure)));
     }
@@ -67,7 +67,7 @@ impl PublishedFigures for Toy {
         self.rows.iter().map(|(row, _)| row.clone()).collect()
     }
 
-    fn measure(&mut self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
+    fn measure(&self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
         self.asked.lock().unwrap().push((figure.into(), constants.fingerprint()));
         let (_, measure) = self
             .rows
@@ -166,7 +166,7 @@ pub(super) fn run_with(system: Toy, options: &Options) -> Report {
 }
 
 pub(super) fn refuse(system: Toy, options: &Options) -> Result<Report, Refused> {
-    reproduce(&mut [Box::new(system)], options, &mut |_| true)
+    reproduce(&[Box::new(system)], options, &mut |_| true, &mut |_| ())
 }
 
 impl Row {
