@@ -46,6 +46,14 @@ impl Progress {
         }
     }
 
+    /// Runs `f`, which writes to stdout, while no line is on the screen.
+    pub(crate) fn aside<R>(&self, f: impl FnOnce() -> R) -> R {
+        match &self.0 {
+            Some(bar) => bar.suspend(f),
+            None => f(),
+        }
+    }
+
     /// Shows the current step.
     pub(crate) fn doing(&self, what: String) {
         if let Some(bar) = &self.0 {

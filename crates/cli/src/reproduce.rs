@@ -1,6 +1,7 @@
 //! `doorbell reproduce`: the published figures, then the cost of a packet before and after each
-//! optimisation. With `--out` there are more runs (curves, series, latencies), and a page shows all
-//! of it.
+//! optimisation. A table is printed as soon as it and those before it are done; JSON and records
+//! are printed as a whole. With `--out` there are more runs (curves, series, latencies), and a page
+//! shows all of it.
 
 use crate::output::{Folder, print};
 use crate::progress::{Interrupt, Progress};
@@ -38,11 +39,18 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
         }
         !interrupt.came()
     };
-    let found = figures::reproduce(&systems, &options, &mut progress, &mut |_| ());
+    let in_parts = !matches!(args.output.format, Format::Json | Format::Csv | Format::Ndjson);
+    let mut printed = Ok(());
+    let found = figures::reproduce(&systems, &options, &mut progress, &mut |system| {
+        if in_parts && printed.is_ok() {
+            printed = lines[0].aside(|| print(&system.to_table()));
+        }
+    });
     let found = found.map_err(|e| match e {
         Refused::Stopped => Error::Interrupted("nothing was written"),
         e => input!("{e}"),
     })?;
+    printed?;
     let sides = if folder.is_some() || args.output.format == Format::Table {
         summaries(&systems, &lines, &options.set, folder.is_some(), &interrupt)?
     } else {
@@ -71,7 +79,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
         format @ (Format::Csv | Format::Ndjson) => {
             render::records(format, &render::flat(found.json_rows()))
         }
-        _ => found.to_table() + &bills().collect::<String>(),
+        _ => found.closing() + &bills().collect::<String>(),
     })?;
     if let Some(why) = sides.iter().flatten().find_map(Sides::unsound) {
         return Err(failed!("{why}"));
