@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Characters of the console that an error shows.
 const SHOWN: usize = 6000;
+/// Longest line that the guest's terminal takes, without its end (N_TTY_BUF_SIZE).
+const LONGEST: usize = 4094;
 /// Longest wait between two looks at a signal.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -89,6 +91,10 @@ impl Console {
 
     /// Sends a line.
     pub(crate) fn send(&mut self, line: &str) -> Result<(), Error> {
+        if line.len() > LONGEST {
+            let n = line.len();
+            return Err(Error::Input(format!("a line for the guest has {n} bytes: {line}")));
+        }
         let sent = writeln!(self.input, "{line}").and_then(|()| self.input.flush());
         sent.map_err(|_| self.ended("the guest has ended"))
     }

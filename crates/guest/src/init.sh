@@ -10,7 +10,9 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 dmesg -n 1
 tty=/dev/$(sed 's/.*console=\([a-zA-Z0-9]*\).*/\1/' /proc/cmdline)
-stty -F "$tty" raw -echo
+# busybox's `read` begins anew where SIGCHLD comes within a line, and what it had is lost. So the
+# terminal gives whole lines (up to 4,095 bytes), and no character of them has a meaning.
+stty -F "$tty" raw -echo icanon -iexten eof undef eol undef erase undef kill undef
 # shellcheck disable=SC2094 # a terminal
 exec <"$tty" >"$tty" 2>&1
 # busybox's shell prefers its own; these are Debian's.

@@ -13,6 +13,8 @@ use std::sync::atomic::AtomicBool;
 
 shared! {
     PROBE: probe, "The driver binds and the kernel has nothing to complain about.";
+    LINES: lines_arrive,
+        "Lines of the console arrive whole while processes end that nobody waits for.";
     PING: ping, "ICMP both ways, of all sizes.";
     IPERF: iperf_both_ways, "TCP out of the guest and into it.",
         timed
@@ -38,6 +40,7 @@ shared! {
 
 checks! { pub(crate) CHECKS:
     = PROBE;
+    = LINES;
     = PING;
     = IPERF;
     = STATISTICS;
@@ -76,6 +79,17 @@ pub(crate) fn probe(rig: &mut Rig) {
 pub(crate) fn address(rig: &mut Rig) {
     let said = rig.run("cat /sys/class/net/eth0/address");
     assert!(said.contains(&text(MAC)), "the station address: {said}");
+}
+
+fn lines_arrive(rig: &mut Rig) {
+    // A process every few milliseconds ends as an orphan, whose parent is init then.
+    rig.run("( while [ ! -e /tmp/enough ]; do (usleep 1000 &); usleep 3000; done & )");
+    let text = "0123456789".repeat(200);
+    for n in 0..20 {
+        let said = rig.run(format!("echo {n} {text}"));
+        assert!(said.trim_end() == format!("{n} {text}"), "line {n}: {said}");
+    }
+    rig.run(">/tmp/enough");
 }
 
 fn ping(rig: &mut Rig) {
