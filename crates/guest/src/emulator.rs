@@ -70,7 +70,8 @@ pub(crate) fn command(machine: &Machine, parts: &Parts<'_>) -> Result<Command, E
     command.args(["-object", &memory, "-nodefaults", "-no-user-config", "-no-reboot"]);
     command.args(["-display", "none", "-serial", "stdio"]);
     let mut boot = format!(
-        "console={} quiet panic=-1 net.ifnames=0 ipv6.disable=1 module.sig_enforce=0",
+        "console={} quiet panic=-1 net.ifnames=0 ipv6.disable=1 module.sig_enforce=0 \
+         cryptomgr.notests=1",
         arch.console()
     );
     if arch == Arch::X86_64 {

@@ -73,7 +73,10 @@ impl Guest {
             .arg("-initrd")
             .arg(&initrd)
             .arg("-append")
-            .arg(format!("console={console} quiet panic=-1 no_timer_check iomem=relaxed"))
+            .arg(format!(
+                "console={console} quiet panic=-1 no_timer_check iomem=relaxed \
+                 cryptomgr.notests=1"
+            ))
             .arg("-plugin")
             .arg(format!("file={},{}", plugin.display(), counter.argument()))
             .stdin(Stdio::null())
