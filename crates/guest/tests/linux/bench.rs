@@ -45,8 +45,9 @@ pub(crate) fn repository() -> &'static Path {
 }
 
 impl Bench {
-    /// Fetches what these parts need, and moves this process to a network of its own.
-    pub(crate) fn set_up(parts: &[Part]) -> Result<(), Error> {
+    /// Fetches what these parts need. A process that runs a part finds all of it there, and moves
+    /// to a network of its own.
+    pub(crate) fn set_up(parts: &[Part], runs: bool) -> Result<(), Error> {
         let said = |line: &str| eprintln!("{line}");
         let own = std::env::current_exe().expect("the path of this program");
         let built = own.ancestors().nth(2).expect("a directory of cargo's");
@@ -59,7 +60,7 @@ impl Bench {
         let (mut platforms, mut ipxe) = (Vec::new(), None);
         for arch in Arch::ALL {
             if parts.iter().any(|p| p.device.arch == arch) {
-                platforms.push(Platform::fetch(arch)?);
+                platforms.push(Platform::fetch(arch, runs)?);
             }
         }
         if parts.iter().any(|p| p.checks.iter().any(|c| c.name == "ipxe")) {
@@ -77,7 +78,7 @@ impl Bench {
             ipxe,
         };
         BENCH.set(bench).expect("set once");
-        isolate()
+        if runs { isolate() } else { Ok(()) }
     }
 
     pub(crate) fn platform(&self, arch: Arch) -> &Platform {
@@ -86,7 +87,7 @@ impl Bench {
 }
 
 impl Platform {
-    fn fetch(arch: Arch) -> Result<Platform, Error> {
+    fn fetch(arch: Arch, packed: bool) -> Result<Platform, Error> {
         let said = |line: &str| eprintln!("{line}");
         let (version, modules): (&str, &[&str]) = match arch {
             Arch::X86_64 => {
@@ -98,10 +99,11 @@ impl Platform {
         };
         let machine = Machine::fetch(arch, &said)?;
         let kernel = Kernel::find(&format!("debian:{version}"), None, arch, &said)?;
-        let order = kernel.load_order(modules)?;
         let file = PathBuf::from(format!("initramfs-{}", arch.debian()));
-        let packed = initramfs(&machine, &kernel, &order)?;
-        std::fs::write(&file, packed).expect("the initramfs");
+        if !packed {
+            let archive = initramfs(&machine, &kernel, &kernel.load_order(modules)?)?;
+            std::fs::write(&file, archive).expect("the initramfs");
+        }
         Ok(Platform { machine, kernel, initramfs: file })
     }
 }

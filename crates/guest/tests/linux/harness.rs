@@ -1,6 +1,7 @@
 //! Checks and their results.
 
 use crate::bench::long;
+use crate::host::cpu;
 use crate::rig::Rig;
 use doorbell_guest::Device;
 use std::collections::BTreeMap;
@@ -119,7 +120,7 @@ fn failure(check: &Check, run: impl FnOnce()) -> Option<String> {
 
 /// Runs checks of a part. When a guest that they share ends, those that come after are not run.
 fn run(part: &Part, checks: &[&'static Check]) -> Failures {
-    let (began, mut failures) = (Instant::now(), Failures::new());
+    let (began, used, mut failures) = (Instant::now(), cpu(), Failures::new());
     let mut rig = None;
     println!("{}", part.name);
     for (n, check) in checks.iter().enumerate() {
@@ -146,7 +147,8 @@ fn run(part: &Part, checks: &[&'static Check]) -> Failures {
             break;
         }
     }
-    println!("  {:.0} s", began.elapsed().as_secs_f64());
+    drop(rig);
+    println!("  {:.0} s, {:.0} s of CPU", began.elapsed().as_secs_f64(), cpu() - used);
     failures
 }
 

@@ -96,6 +96,15 @@ pub(crate) fn sleep(seconds: f64) {
     std::thread::sleep(Duration::from_secs_f64(seconds));
 }
 
+/// Returns the seconds of CPU of this process and of those of its children that have ended.
+pub(crate) fn cpu() -> f64 {
+    let said = std::fs::read_to_string("/proc/self/stat").or_fail();
+    // utime, stime, cutime and cstime of proc_pid_stat(5), behind the name, in the kernel's
+    // USER_HZ, which is 100.
+    let fields = said.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(4).filter_map(|f| f.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
 /// Makes a directory anew.
 pub(crate) fn fresh(directory: &Path) {
     // There may be none.

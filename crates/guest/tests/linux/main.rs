@@ -4,6 +4,9 @@
 //! Environment: `DEVICES="mlx5 ..."`, `CHECKS="probe ping ..."` and `CPUS="1 2"` choose;
 //! `TIER=long` does more of each; `RELEASE` is the program of the checks that compare rates. Logs
 //! are in target/test-guest.
+//!
+//! Some parts run at a time, each in a process with a network of its own: this program once more,
+//! with the part's name. What a part says is printed when it has ended.
 
 // The others use its macro.
 #[macro_use]
@@ -26,10 +29,19 @@ mod vnic;
 
 use bench::{Bench, long};
 use doorbell_guest::Device;
+use doorbell_host_io::child::ChildGuard;
 use harness::{Check, Part};
-use std::process::ExitCode;
+use std::collections::VecDeque;
+use std::io::{Read, pipe};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
 
-const DEVICES: &str = "e1000 e1000-82544gc e1000-82545em mlx5 axi-ethernet vnic veth";
+const DEVICES: &str = "vnic veth mlx5 e1000 axi-ethernet e1000-82544gc e1000-82545em";
+/// The argument before a part's name.
+const PART: &str = "--part";
+/// Parts that run at a time. A guest waits for more than half of its time, so that three use two
+/// cores.
+const AT_A_TIME: usize = 3;
 
 /// Returns the words of a variable, or of a default if it is empty.
 fn words(variable: &str, default: &str) -> Vec<String> {
@@ -50,27 +62,28 @@ fn checks(device: &Device, asked: bool) -> &'static [Check] {
     }
 }
 
-/// Returns all that is to be run on these devices.
+/// Returns all that is to be run on these devices, what takes long first: at the end there is less
+/// to wait for.
 fn parts(devices: &[Device], asked: &[String]) -> Vec<Part> {
     let part = |name: String, device: &Device, cpus: u32, checks: &'static [Check]| {
         let chosen = |c: &&Check| asked.is_empty() || asked.iter().any(|n| n == c.name);
         Part { name, device: *device, cpus, checks: checks.iter().filter(chosen).collect() }
     };
     let mut parts = Vec::new();
-    for device in devices.iter().filter(|d| d.driver == "e1000") {
-        parts.push(part(format!("iPXE on {}", device.name), device, 1, ipxe::CHECKS));
-    }
-    let express = Device::find("mlx5").expect("a device");
-    parts.push(part("doorbell pages".to_owned(), &express, 1, bell::CHECKS));
-    if devices.contains(&express) {
-        parts.push(part("mlx5 beside others".to_owned(), &express, 1, mlx5::APART));
-    }
     for cpus in words("CPUS", if long() { "1 2" } else { "1" }) {
         let cpus = cpus.parse().expect("CPUS: numbers");
         for device in devices {
             let name = format!("{}, {cpus} CPU", device.name);
             parts.push(part(name, device, cpus, checks(device, !asked.is_empty())));
         }
+    }
+    let express = Device::find("mlx5").expect("a device");
+    if devices.contains(&express) {
+        parts.push(part("mlx5 beside others".to_owned(), &express, 1, mlx5::APART));
+    }
+    parts.push(part("doorbell pages".to_owned(), &express, 1, bell::CHECKS));
+    for device in devices.iter().filter(|d| d.driver == "e1000") {
+        parts.push(part(format!("iPXE on {}", device.name), device, 1, ipxe::CHECKS));
     }
     parts.retain(|p| !p.checks.is_empty());
     parts
@@ -92,13 +105,67 @@ fn main() -> ExitCode {
         eprintln!("CHECKS: there is no check `{unknown}` of {}", names.join(" "));
         return ExitCode::from(2);
     }
-    if let Err(e) = Bench::set_up(&parts) {
-        eprintln!("{e}");
-        return ExitCode::FAILURE;
+    let mut arguments = std::env::args().skip_while(|a| a != PART);
+    let done = match arguments.nth(1) {
+        Some(name) => Bench::set_up(&parts, true).map(|()| {
+            let own = parts.iter().filter(|p| p.name == name);
+            own.flat_map(harness::judged).collect()
+        }),
+        None => Bench::set_up(&parts, false).map(|()| side_by_side(&parts)),
+    };
+    match done {
+        Ok(wrong) => told(&wrong),
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
     }
-    let wrong: Vec<String> = parts.iter().flat_map(harness::judged).collect();
-    for what in &wrong {
+}
+
+/// Prints what does not hold.
+fn told(wrong: &[String]) -> ExitCode {
+    for what in wrong {
         println!("FAILED  {what}");
     }
     if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs parts in processes of their own. Returns what does not hold.
+fn side_by_side(parts: &[Part]) -> Vec<String> {
+    let (left, wrong) = (Mutex::new(VecDeque::from_iter(parts)), Mutex::new(Vec::new()));
+    let next = || left.lock().expect("never poisoned").pop_front();
+    std::thread::scope(|s| {
+        for _ in 0..AT_A_TIME {
+            s.spawn(|| {
+                while let Some(part) = next() {
+                    println!("{} begins", part.name);
+                    let said =
+                        apart(part).unwrap_or_else(|e| format!("FAILED  {}: {e}\n", part.name));
+                    print!("{said}");
+                    let found = said.lines().filter_map(|l| l.strip_prefix("FAILED  "));
+                    wrong.lock().expect("never poisoned").extend(found.map(str::to_owned));
+                }
+            });
+        }
+    });
+    wrong.into_inner().expect("never poisoned")
+}
+
+/// Runs a part in a process of its own. Returns what it says.
+fn apart(part: &Part) -> std::io::Result<String> {
+    let (mut reader, writer) = pipe()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--ignored", PART, &part.name]).stdin(Stdio::null());
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = ChildGuard::spawn(&part.name, &mut command)?;
+    // Its ends of the pipe are the last ones.
+    drop(command);
+    let mut said = Vec::new();
+    reader.read_to_end(&mut said)?;
+    let mut said = String::from_utf8_lossy(&said).into_owned();
+    let status = child.wait(host::PATIENCE)?;
+    if !status.success() && !said.contains("\nFAILED  ") {
+        said += &format!("FAILED  {}: it ended with {status}\n", part.name);
+    }
+    Ok(said)
 }

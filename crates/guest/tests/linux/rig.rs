@@ -9,6 +9,7 @@ use doorbell_guest::{Arch, Device, Guest, Parts, Server};
 use doorbell_host_io::packet_socket::PacketSocket;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// The kernel's words on its clock when the emulated CPU was not run for a while.
 const STARVED: [&str; 3] =
@@ -81,8 +82,10 @@ impl Vm {
             directory,
         };
         // Loops in the guest wait for as long as `PATIENCE` by its clock.
+        let began = Instant::now();
         let mut guest = Guest::start(machine, &parts, 2 * PATIENCE, &|| false).or_fail();
         guest.up().or_fail();
+        println!("      a boot: {:.1} s", began.elapsed().as_secs_f64());
         let mut vm = Vm { guest, device: *device, log: directory.join("qemu.log") };
         vm.run(format!("GUEST={GUEST} HOST={HOST} HOST_MAC={}", text(HOST_MAC)));
         vm
