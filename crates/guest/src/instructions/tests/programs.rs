@@ -1,6 +1,6 @@
 //! Programs of a known number of instructions, which show that counts are exact.
 //!
-//! Each is a static ELF file for a guest's `/init`: a loop, and then a system call that does not
+//! Each is a static ELF file for a guest's `/init`: loops, and then a system call that does not
 //! return. A count that differs by one is wrong.
 
 use crate::Arch;
@@ -11,33 +11,27 @@ use std::ops::Range;
 pub(super) struct Program {
     /// The ELF file.
     pub(super) elf: Vec<u8>,
-    /// Addresses of its code.
-    pub(super) code: Range<u64>,
-    /// Instructions that it executes, all of them in `code`.
-    pub(super) instructions: u64,
+    /// Addresses of its loops, and the instructions that it executes there; the last has its end,
+    /// too.
+    pub(super) loops: Vec<(Range<u64>, u64)>,
     /// Loads from device memory, and as many stores to it.
     pub(super) accesses: u64,
 }
 
-/// Returns a program whose loop loads from and stores to its stack `rounds` times.
-pub(super) fn memory_loop(arch: Arch, rounds: u32) -> Program {
-    let code = match arch {
-        Arch::X86_64 => x86(Vec::new(), X86_STACK, rounds),
-        Arch::Arm64 => arm64(Vec::new(), ARM64_STACK, rounds),
-        Arch::Ppc64 => ppc64(PPC64_STACK, rounds),
+/// Returns a program with two loops. One loads from and stores to its stack `rounds` times. The
+/// other stores to `pages` new pages of its stack, 64 KiB apart: each store faults once. The stack
+/// has room for 100.
+pub(super) fn memory_and_fault_loops(arch: Arch, rounds: u32, pages: u32) -> Program {
+    let [memory, fault] = match arch {
+        Arch::X86_64 => {
+            [(X86_STACK, rounds), (X86_PAGES, pages)].map(|(b, n)| x86(Vec::new(), b, n))
+        }
+        Arch::Arm64 => {
+            [(ARM64_STACK, rounds), (ARM64_PAGES, pages)].map(|(b, n)| arm64(Vec::new(), b, n))
+        }
+        Arch::Ppc64 => [(PPC64_STACK, rounds), (PPC64_PAGES, pages)].map(|(b, n)| ppc64(b, n)),
     };
-    code.program(arch, rounds, 0)
-}
-
-/// Returns a program that stores to `pages` new pages of its stack, 64 KiB apart: each store faults
-/// once. The stack has room for 100.
-pub(super) fn fault_loop(arch: Arch, pages: u32) -> Program {
-    let code = match arch {
-        Arch::X86_64 => x86(Vec::new(), X86_PAGES, pages),
-        Arch::Arm64 => arm64(Vec::new(), ARM64_PAGES, pages),
-        Arch::Ppc64 => ppc64(PPC64_PAGES, pages),
-    };
-    code.program(arch, pages, 0)
+    program(arch, &[(memory, rounds), (fault, pages)], 0)
 }
 
 /// Returns a program whose loop loads from and stores to device memory `rounds` times, each in the
@@ -51,7 +45,7 @@ pub(super) fn device_loop(arch: Arch, rounds: u32) -> Option<Program> {
         Arch::Arm64 => arm64(words(&ARM64_MAP), ARM64_DEVICE, rounds),
         Arch::Ppc64 => return None,
     };
-    Some(code.program(arch, rounds, rounds.into()))
+    Some(program(arch, &[(code, rounds)], rounds.into()))
 }
 
 /// Address of the file in memory.
@@ -68,19 +62,18 @@ struct Code {
     after: Vec<Vec<u8>>,
 }
 
-impl Code {
-    fn program(&self, arch: Arch, rounds: u32, accesses: u64) -> Program {
-        let code = [&self.before, &self.round, &self.after].map(|part| part.concat()).concat();
-        let once = self.before.len() + self.round.len() * rounds as usize + self.after.len();
-        let elf = elf(arch, &code);
-        let address = |offset: usize| u64::from(BASE) + offset as u64;
-        Program {
-            code: address(CODE)..address(elf.len()),
-            elf,
-            instructions: once as u64,
-            accesses,
-        }
+/// Returns a program of loops with their rounds, and the end of the last.
+fn program(arch: Arch, all: &[(Code, u32)], accesses: u64) -> Program {
+    let (mut code, mut loops) = (Vec::new(), Vec::new());
+    for (n, (part, rounds)) in all.iter().enumerate() {
+        let after = if n + 1 == all.len() { &part.after[..] } else { &[] };
+        let start = code.len();
+        code.extend([&part.before, &part.round, after].map(<[_]>::concat).concat());
+        let once = part.before.len() + part.round.len() * *rounds as usize + after.len();
+        let address = |offset: usize| u64::from(BASE) + (CODE + offset) as u64;
+        loops.push((address(start)..address(code.len()), once as u64));
     }
+    Program { elf: elf(arch, &code), loops, accesses }
 }
 
 /// Returns a static ELF file of one segment, which begins with the file.
