@@ -394,14 +394,14 @@ fn checksums(rig: &mut Rig) {
         assert!(features.contains(on), "{features}");
     }
     let since = rig.captured();
-    rig.iperf(1, "");
+    rig.iperf("-n 8M");
     rig.on_the_wire(since);
 }
 
 fn statistics_equal_counters(rig: &mut Rig) {
     let traffic = |rig: &mut Rig| {
         rig.run("ping -q -c 20 -i 0.02 -s 700 $HOST");
-        rig.iperf(2, "");
+        rig.iperf("-n 16M");
     };
     let (s, c) = rig.compare(
         |vm| vm.interface(&["rx_packets", "tx_packets", "rx_bytes", "tx_bytes"]),

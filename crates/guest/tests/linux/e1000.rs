@@ -113,9 +113,10 @@ fn iperf_both_ways(rig: &mut Rig) {
         let own = std::fs::read_to_string(snmp).or_fail();
         [segments(&rig.run(format!("cat {snmp}"))), segments(&own)]
     };
-    let seconds = if long() { 30 } else { 4 };
+    // As much on each machine, and no more the faster it is.
+    let much = if long() { "-t 30" } else { "-n 32M" };
     let (before, was) = (rig.counts(), segments(rig));
-    let (out, into) = (rig.iperf(seconds, ""), rig.iperf(seconds, "-R"));
+    let (out, into) = (rig.iperf(much), rig.iperf(&format!("{much} -R")));
     let added = rig.counts().since(&before);
     let writes = added["mmio_writes"] as f64 / added["wire_frames"] as f64;
     println!("      {out:.0} Mbit/s out, {into:.0} in; {writes:.2} register writes a frame sent");
@@ -139,8 +140,8 @@ fn statistics_equal_counters(rig: &mut Rig) {
     };
     let traffic = |rig: &mut Rig| {
         rig.run("ping -q -c 20 -i 0.02 -s 700 $HOST");
-        rig.iperf(2, "");
-        rig.iperf(2, "-R -u -b 300M -l 200");
+        rig.iperf("-n 16M");
+        rig.iperf("-t 2 -R -u -b 300M -l 200");
         rig.send(&vec![frame(OTHER, None, 100); 7]);
     };
     let pairs: [(&[&str], _); 7] = [
@@ -209,7 +210,7 @@ fn flow_control(rig: &mut Rig) {
     let flood = |rig: &mut Rig| {
         rig.up(1500);
         let before = rig.counts();
-        rig.iperf(3, "-R -u -b 900M -l 1400");
+        rig.iperf("-t 3 -R -u -b 900M -l 1400");
         let d = rig.counts().since(&before);
         (
             d["device_pauses_sent"],
@@ -245,13 +246,13 @@ fn offloads_off_and_on(rig: &mut Rig) {
     rig.while_up(
         "ethtool -K eth0 tso off gso off tx off rx off sg off || ethtool -K eth0 tx off sg off",
     );
-    rig.iperf(2, "");
+    rig.iperf("-n 16M");
     let added = rig.counts().since(&before);
     assert_eq!(added["device_large_sends"], 0, "large sends without TSO");
     rig.while_up(
         "ethtool -K eth0 sg on tx on rx on tso on gso on || ethtool -K eth0 tx on sg on || true",
     );
-    rig.iperf(2, "");
+    rig.iperf("-n 16M");
     rig.quiet(&[]);
 }
 
@@ -319,8 +320,8 @@ fn jumbo(rig: &mut Rig) {
     rig.up(9000);
     rig.run("ping -q -c 5 -i 0.05 -W 2 -M do -s 8972 $HOST");
     host(format!("ping -q -c 5 -i 0.05 -W 2 -M do -s 8972 {GUEST}"));
-    rig.iperf(2, "");
-    rig.iperf(2, "-R");
+    rig.iperf("-n 16M");
+    rig.iperf("-n 16M -R");
     rig.up(1500);
     rig.quiet(&[]);
 }

@@ -135,8 +135,8 @@ fn counters(rig: &mut Rig) {
     };
     let traffic = |rig: &mut Rig| {
         rig.run("ping -q -c 20 -i 0.02 -s 700 $HOST");
-        rig.iperf(2, "");
-        rig.iperf(2, "-R -u -b 30M -l 200");
+        rig.iperf("-n 16M");
+        rig.iperf("-t 2 -R -u -b 30M -l 200");
         rig.send(&vec![frame(OTHER, None, 100); 7]);
     };
     let pairs: [(&[&str], _); 7] = [
@@ -440,10 +440,10 @@ fn side_by_side(device: &Device) {
 /// Measures a card. Fails unless every frame that it says to have sent is on the host's end.
 fn measure(vm: &mut Vm, card: &mut Card) {
     let Card { name, end, net, interface, best, .. } = card;
-    let seconds = if long() { 10 } else { 3 };
+    let much = if long() { "-t 10" } else { "-n 32M" };
     for (way, flag) in ["", "-R"].iter().enumerate() {
         let _server = iperf_server(&format!("{net}.2"));
-        let said = vm.run(format!("iperf3 -c {net}.2 -t {seconds} -f m {flag}"));
+        let said = vm.run(format!("iperf3 -c {net}.2 {much} -f m {flag}"));
         best[way] = best[way].max(received(&said));
     }
     let link = host(format!("ip -o link show {end}"));

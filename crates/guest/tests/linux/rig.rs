@@ -314,11 +314,11 @@ impl Rig {
         self.run("for i in $(seq 60); do ping -q -c 1 -W 1 $HOST && break; done");
     }
 
-    /// Runs iperf3 from guest to host, or with -R in the other direction. Returns the rate at the
-    /// receiver in Mbit/s.
-    pub(crate) fn iperf(&mut self, seconds: u32, more: &str) -> f64 {
+    /// Runs iperf3 from guest to host, or with -R in the other direction, for as many bytes (-n) or
+    /// seconds (-t) as `what` says. Returns the rate at the receiver in Mbit/s.
+    pub(crate) fn iperf(&mut self, what: &str) -> f64 {
         let _server = iperf_server(&HOST.to_string());
-        received(&self.run(format!("iperf3 -c $HOST -t {seconds} -f m {more}")))
+        received(&self.run(format!("iperf3 -c $HOST -f m {what}")))
     }
 
     /// Returns the server's counts once no frame is on its way: the same on two looks.

@@ -67,7 +67,7 @@ fn two_guests(rig: &mut Rig) {
     a.run("ping -q -c 20 -i 0.02 -W 2 -s 1400 10.0.0.3");
     a.run("ethtool -K eth0 tso on");
     b.run("iperf3 -s -D -1");
-    let rate = received(&a.run("sleep 0.5; iperf3 -c 10.0.0.3 -t 3 -f m"));
+    let rate = received(&a.run("sleep 0.5; iperf3 -c 10.0.0.3 -n 8M -f m"));
     for guest in &mut guests {
         guest.power_off();
     }
@@ -98,7 +98,7 @@ fn offloads(rig: &mut Rig) {
         rig.run(format!("ethtool -K eth0 tso {large}"));
         rig.up(1500);
         let before = rig.counts();
-        let rate = rig.iperf(2, "");
+        let rate = rig.iperf("-n 16M");
         let d = rig.counts().since(&before);
         let each = |name: &str| d.get(name) as f64 / d.get("hcall_send").max(1) as f64;
         let [frames, descriptors, entries] =

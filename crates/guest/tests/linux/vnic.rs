@@ -77,7 +77,7 @@ fn direct_and_batched(rig: &mut Rig) {
             // One at a time, nothing to share a call with: the direct path.
             rig.run("ping -q -c 300 -i 0.002 $HOST");
         } else {
-            rig.iperf(2, "");
+            rig.iperf("-n 16M");
         }
         let counts = rig.at_rest();
         let now = (rig.guest.ethtool(), counts);
@@ -110,7 +110,7 @@ fn offloads(rig: &mut Rig) {
     for large in ["on", "off"] {
         rig.run(format!("ethtool -K eth0 tso {large}"));
         let (before, since) = (rig.counts(), rig.captured());
-        rig.iperf(2, "");
+        rig.iperf("-n 16M");
         let d = rig.counts().since(&before);
         let (sends, sums) = (d.get("device_large_sends"), d.get("device_tx_checksums"));
         println!("      {sends} large sends, {sums} checksums, {} frames", d["wire_frames"]);
@@ -343,7 +343,7 @@ fn jumbo(rig: &mut Rig) {
     settled(rig);
     set_mtu(rig, 9000);
     rig.run("ping -q -c 5 -i 0.05 -W 2 -M do -s 8900 $HOST");
-    rig.iperf(2, "");
+    rig.iperf("-n 16M");
     rig.run("ip link set eth0 mtu 1500");
     settled(rig);
     rig.quiet(&[UNMAPPED]);
