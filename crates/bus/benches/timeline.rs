@@ -1,7 +1,7 @@
 //! The time line against the naive model, and the closed-form cost against walking the pieces:
 //! ratios within one process, printed and never asserted.
 
-#[path = "../tests/naive/mod.rs"]
+#[path = "../tests/it/naive/mod.rs"]
 mod naive;
 
 use doorbell_bus::pcie::{Rules, Settings};

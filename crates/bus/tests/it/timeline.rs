@@ -1,10 +1,8 @@
 //! Properties of the time line, against a model that does everything the long way.
 
-mod naive;
-
+use crate::naive::Naive;
 use doorbell_bus::reservations::Reservations;
 use doorbell_hal::{Span, Time};
-use naive::Naive;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
