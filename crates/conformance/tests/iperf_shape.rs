@@ -10,7 +10,7 @@
 //! A program of its own: beside processes of real-time priority, tests that wait for the kernel
 //! would time out.
 
-#[path = "../../lab/tests/toy/mod.rs"]
+#[path = "../../lab/tests/it/toy/mod.rs"]
 #[expect(unreachable_pub, dead_code, reason = "shared with the lab's tests")]
 mod toy;
 

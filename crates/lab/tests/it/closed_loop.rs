@@ -1,14 +1,11 @@
 //! The scheduler and closed-loop traffic over a toy NIC, compared with arithmetic.
 
-#[expect(unreachable_pub, dead_code, reason = "shared with other test crates")]
-mod toy;
-
+use crate::toy::{System, ToyDriver, interrupt, machine};
 use doorbell_bus::{Costs, Price};
 use doorbell_hal::{Span, Time, WorkKind};
 use doorbell_lab::napi::{Busy, Cpu, End, NapiContext, Rules, run};
 use doorbell_lab::traffic::tcp::frame::{self, SYN};
 use doorbell_lab::traffic::tcp::{App, Config, Hosts, LargeSend, Offloads, Prices, Stack, pair};
-use toy::{System, ToyDriver, interrupt, machine};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const GIGABIT: u64 = 1_000_000_000;

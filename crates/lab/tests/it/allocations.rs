@@ -1,5 +1,8 @@
 //! The packet path does not allocate: ten times the packets make no more calls of the allocator, in
 //! traffic, driver, bus, ledger, guard, device and wire together.
+//!
+//! The allocator is that of all tests here. It counts by thread, so tests beside this one do not
+//! disturb it.
 #![allow(
     unsafe_code,
     reason = "a global allocator is an unsafe trait; this one counts and passes on"

@@ -1,9 +1,9 @@
 //! The examples run, and their own assertions hold.
 #![allow(dead_code, reason = "an example has more than its test")]
 
-#[path = "../../../examples/own_device.rs"]
+#[path = "../../../../examples/own_device.rs"]
 mod own_device;
-#[path = "../../../examples/own_driver.rs"]
+#[path = "../../../../examples/own_driver.rs"]
 mod own_driver;
 
 use doorbell_bus::{Costs, Machine, Platform, ProtectionGranularity};
@@ -26,7 +26,7 @@ impl Sink for Kept {
 #[test]
 fn the_readme_shows_the_bill() {
     let bill = own_driver::bill().unwrap();
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../../../README.md");
     let (_, shown) = readme.split_once("own_driver | head -7\n```\n\n```text\n").unwrap();
     let (shown, _) = shown.split_once("```").unwrap();
     assert_eq!(shown.lines().count(), 7);
@@ -41,7 +41,7 @@ fn the_device_example_runs() {
 /// The example fits on one page.
 #[test]
 fn a_driver_fits_on_a_page() {
-    assert!(include_str!("../../../examples/own_driver.rs").lines().count() <= 75);
+    assert!(include_str!("../../../../examples/own_driver.rs").lines().count() <= 75);
 }
 
 /// A leak of the driver is reported, and there is no bill.

@@ -1,0 +1,18 @@
+//! Integration tests, one program.
+
+mod advise;
+mod allocations;
+mod closed_loop;
+mod custom;
+mod e1000_answers;
+mod published_choices;
+mod rates;
+mod set_follows_sensitivity;
+mod standstill;
+#[expect(unreachable_pub, dead_code, reason = "shared with doorbell-conformance")]
+mod toy;
+
+#[test]
+fn no_file_is_forgotten() {
+    assert_eq!(doorbell_testkit::forgotten(env!("CARGO_MANIFEST_DIR")), [""; 0]);
+}
