@@ -1,4 +1,4 @@
-//! net_dim against Linux's own decisions, column by column (`vectors/README.md`).
+//! net_dim against Linux's own decisions, column by column (`tests/vectors/README.md`).
 
 use doorbell_moderation::{Controller, Direction, Flow, NetDim, Period, Sample, State, profiles};
 
@@ -55,9 +55,9 @@ fn replay(csv: &str, start: u8, direction: Direction, high: bool) -> (usize, usi
 }
 
 const FILES: [(&str, u8, usize); 3] = [
-    (include_str!("vectors/sequence-11.csv"), 1, 1141),
-    (include_str!("vectors/sequence-12.csv"), 2, 1143),
-    (include_str!("vectors/sequence-13.csv"), 3, 1169),
+    (include_str!("../vectors/sequence-11.csv"), 1, 1141),
+    (include_str!("../vectors/sequence-12.csv"), 2, 1143),
+    (include_str!("../vectors/sequence-13.csv"), 3, 1169),
 ];
 
 #[test]
