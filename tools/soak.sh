@@ -18,4 +18,4 @@ exec env \
     DOORBELL_SOAK_LIMIT=60 \
     DOORBELL_SOAK_BINARY="${CARGO_TARGET_DIR:-$PWD/target}/soak/doorbell" \
     DOORBELL_SOAK_OUT="$(cd "$out" && pwd)" \
-    cargo test --quiet --locked --workspace --test soak -- --nocapture
+    cargo test --quiet --locked --workspace --test it soak:: -- --nocapture

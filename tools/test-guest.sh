@@ -26,7 +26,7 @@ if [ -z "${DEVICES:-}${CHECKS:-}" ]; then
     # What they check are counts, which do not depend on another guest's load.
     step "counts of instructions" cargo test --quiet --locked --workspace --lib -- \
         --ignored --test-threads=2
-    step "doorbell guest" cargo test --quiet --locked --workspace --test guest -- \
+    step "doorbell guest" cargo test --quiet --locked --workspace --test it guest:: -- \
         --ignored --test-threads=2
 fi
 RELEASE=$PWD/target/release/doorbell PATH=$PATH:/usr/sbin:/sbin \

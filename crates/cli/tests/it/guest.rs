@@ -1,0 +1,263 @@
+//! `doorbell guest`: wrong input, and real kernels.
+//!
+//! Tests that boot a kernel are ignored here; `make test-guest` runs them, where kernels and QEMU
+//! have been fetched.
+
+use crate::common::{doorbell, doorbell_in, result, wrong};
+use insta::assert_snapshot;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+fn wrong_input_is_refused_before_anything_is_fetched() {
+    let lines: [&[&str]; 8] = [
+        &["mlx4"],
+        &["qemu:igb", "--bus", "pcie2x8"],
+        &["mlx5", "--bus", "pcie9x9"],
+        &["mlx5", "--workload", "pktgen,none"],
+        &["mlx5", "--set", "burts=3"],
+        &["mlx5", "--set", "burst"],
+        &["mlx5", "--across", "ethtool.ring.=1,2"],
+        &["mlx5", "--mmio", "--instructions", "off"],
+    ];
+    let said = lines.map(|more| wrong(&[&["guest"], more].concat()));
+    assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_script_that_counts_nothing_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("own.sh"), "# Nothing\nping -c 1 $HOST\n").unwrap();
+    let r = doorbell_in(dir.path(), &["guest", "e1000", "--workload", "own.sh"]);
+    assert_eq!(r.code, 2);
+    let said = "--workload own.sh: there is no line `begin`: nothing would be counted";
+    assert_eq!(r.err.trim(), format!("doorbell: {said}"));
+}
+
+#[test]
+fn a_search_by_bisection_that_makes_no_sense_is_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let budget = "device = \"e1000\"\n[budget]\n\"instructions.driver\" = 400\n";
+    std::fs::write(dir.path().join("budget.toml"), budget).unwrap();
+    let code = |more: &[&str]| {
+        let line = [&["guest", "--bisect", "budget.toml"], more].concat();
+        let r = doorbell_in(dir.path(), &line);
+        (r.code, r.err)
+    };
+    // Below 128 it would be a bad commit.
+    for line in [
+        &["mlx5"][..],
+        &["e1000", "--kernel", "debian:6.1,debian:6.12"],
+        &["e1000", "--across", "burst=1,32"],
+        &["e1000", "--set", "none=1"],
+    ] {
+        let (code, err) = code(line);
+        assert_eq!(code, 128, "{line:?}: {err}");
+        assert!(err.starts_with("doorbell: "), "{err}");
+    }
+}
+
+// ---- with kernels ----
+
+/// The result of a command that boots.
+fn booted(args: &[&str]) -> Value {
+    let r = doorbell(&[&["guest", "--quiet", "--format", "json"], args].concat());
+    assert_eq!(r.code, 0, "{args:?}: {}", r.err);
+    result(&r.out)
+}
+
+fn number(run: &Value, group: &str, name: &str) -> f64 {
+    run[group][name].as_f64().unwrap_or_else(|| panic!("{group}.{name}: {run}"))
+}
+
+/// The instructions a packet of a function.
+fn function(run: &Value, name: &str) -> f64 {
+    let all = run["functions"].as_array().unwrap();
+    let found = all.iter().find(|f| f["function"] == name);
+    found.map_or(0.0, |f| f["per_packet"].as_f64().unwrap())
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn two_runs_of_a_kernel_are_the_same() {
+    let line = ["mlx5", "--kernel", "debian:6.12", "--set", "ethtool.priv.skb_tx_mpwqe=off"];
+    let [a, b] = [booted(&line), booted(&line)];
+    let [a, b] = [&a["runs"][0], &b["runs"][0]];
+    let apart = |group: &str, name: &str| (number(a, group, name) - number(b, group, name)).abs();
+    // The machine decides how many interrupts there are. One has up to 250 bytes in a direction,
+    // and up to 1,000 instructions.
+    let interrupts = apart("per_packet", "messages");
+    for name in ["pcie_down_tlp_bytes", "pcie_down_dllp_bytes", "pcie_up_tlp_bytes"] {
+        assert!(apart("per_packet", name) < 0.5 + 250.0 * interrupts, "{name}: {a} {b}");
+    }
+    let driver = number(a, "instructions", "driver");
+    let most = 0.005 * driver + 1000.0 * interrupts;
+    assert!(apart("instructions", "driver") < most, "{driver}: {b}");
+    // What a packet meets once is a whole number.
+    for run in [a, b] {
+        let xmit = function(run, "mlx5e_xmit");
+        assert!(xmit > 50.0 && xmit.fract() == 0.0, "{xmit}");
+        assert_eq!(number(run, "ledger", "dma_faults"), 0.0);
+        assert_eq!(run["packets"], 6400);
+    }
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn the_padding_of_sessions_that_linux_6_15_left_out_is_found() {
+    let line = ["mlx5", "--kernel", "debian:6.12,debian:7.3", "--set", "burst=1"];
+    let set = ["--set", "ethtool.priv.skb_tx_mpwqe=on", "--instructions", "off"];
+    let all = booted(&[&line[..], &set].concat());
+    let read = |n: usize| number(&all["runs"][n], "per_packet", "pcie_read_bytes");
+    // A lone packet: a WQE of 128 bytes with a NOP, or of 64.
+    assert!(read(0) - read(1) > 15.0, "{} {}", read(0), read(1));
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn each_device_boots_and_every_workload_is_counted() {
+    for (device, loads) in [
+        ("e1000", "receive,echo,request-response,ping,iperf-send,iperf-receive"),
+        ("e1000", "testpmd"),
+        ("mlx5", "xdp-drop,xdp-tx"),
+        ("axi-ethernet", "pktgen,receive"),
+        ("vnic", "pktgen"),
+        ("veth", "receive"),
+        ("qemu:virtio-net-pci", "pktgen"),
+    ] {
+        let result = booted(&[device, "--workload", loads]);
+        let runs = result["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), loads.split(',').count(), "{device}");
+        for run in runs {
+            let what = format!("{device}, {}", run["workload"]);
+            // testpmd's driver is a program of the guest.
+            let driver = if loads == "testpmd" { "user" } else { "driver" };
+            assert!(number(run, "instructions", driver) > 1.0, "{what}");
+            let count = |name: &str| run[name].as_u64().unwrap();
+            assert!(count("packets") > 0 && count("frames") > 0, "{what}");
+            match device.starts_with("qemu:") {
+                true => assert_eq!(run["ledger"], serde_json::json!({}), "{what}"),
+                false => assert_eq!(number(run, "ledger", "dma_faults"), 0.0, "{what}"),
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn a_budget_holds_a_kernel_and_the_codes_are_those_of_git_bisect() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+    let write = |name: &str, most: u32| {
+        let text = format!(
+            "device = \"e1000\"\n[budget]\n\"instructions.driver\" = {most}\n\
+             \"functions.e1000_xmit_frame\" = {{ min = 50 }}\n\
+             \"ledger.dma_faults\" = {{ exact = 0 }}\n"
+        );
+        std::fs::write(at(name), text).unwrap();
+    };
+    write("good.toml", 1000);
+    write("bad.toml", 10);
+    let code = |budget: &str, more: &[&str]| {
+        let budget = at(budget);
+        doorbell(&[&["guest", "e1000", "--quiet", "--bisect", &budget], more].concat()).code
+    };
+    assert_eq!(code("good.toml", &[]), 0);
+    assert_eq!(code("bad.toml", &[]), 1);
+    // A kernel without the driver's module cannot be judged.
+    std::fs::write(at("other.ko"), b"").unwrap();
+    let kernel = debian_image();
+    assert_eq!(code("good.toml", &["--kernel", &kernel, "--modules", &at("")]), 125);
+}
+
+/// The image of Debian's kernel in the cache.
+fn debian_image() -> String {
+    let caches = std::env::var("XDG_CACHE_HOME")
+        .unwrap_or_else(|_| format!("{}/.cache", std::env::var("HOME").unwrap()));
+    format!("{caches}/doorbell/kernel-amd64-6.12/vmlinuz")
+}
+
+/// Runs a script of one's own in a directory whose name has a blank.
+fn own(script: &str, more: &[&str]) -> (i32, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("my tests, all");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(place.join("own.sh"), script).unwrap();
+    let line = ["guest", "e1000", "--quiet", "--workload", "own.sh"];
+    let r = doorbell_in(&place, &[&line[..], more].concat());
+    (r.code, r.err)
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn a_guest_that_panics_hangs_or_fails_is_told_with_its_last_words() {
+    let (code, err) = own("begin\necho c >/proc/sysrq-trigger\nend 1\n", &[]);
+    assert_eq!(code, 1);
+    assert!(err.starts_with("doorbell: the guest's kernel panicked;"), "{err}");
+    assert!(err.contains("sysrq triggered crash"), "{err}");
+    let (code, err) = own("begin\nsleep 1000\nend 1\n", &["--timeout", "20"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("the guest did not answer for 20 s"), "{err}");
+    let (code, err) = own("begin\nend 1\nexit 3\n", &[]);
+    assert_eq!(code, 1);
+    assert!(err.contains("in the guest `the workload own` ended with 3"), "{err}");
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn an_interrupted_run_leaves_no_process_and_no_file_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        .args(["guest", "mlx5", "--set", "packets=2000000"])
+        .env("TMPDIR", dir.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|l| l.ends_with("runs pktgen")));
+    let of_run = |line: &[u8]| {
+        let place = dir.path().as_os_str().as_encoded_bytes();
+        line.windows(place.len()).any(|w| w == place)
+    };
+    let processes = || {
+        let all = std::fs::read_dir("/proc").unwrap().map_while(Result::ok);
+        all.filter(|p| std::fs::read(p.path().join("cmdline")).is_ok_and(|l| of_run(&l))).count()
+    };
+    assert!(processes() >= 2, "server and QEMU");
+    assert!(
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(processes(), 0);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn an_ordinary_user_needs_no_rights() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |program: &str, args: &[&str]| {
+        let out = Command::new(program).args(args).current_dir(dir.path()).output().unwrap();
+        assert!(out.status.success(), "{program}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    // Nobody can read root's cache; the program goes along.
+    let image = debian_image();
+    let caches = Path::new(&image).ancestors().nth(2).unwrap().to_str().unwrap().to_owned();
+    run("mkdir", &["-p", "cache/doorbell", "home", "tmp", "bin"]);
+    for part in ["machine-amd64", "kernel-amd64-6.12"] {
+        run("cp", &["-r", &format!("{caches}/{part}"), "cache/doorbell/"]);
+    }
+    run("cp", &[env!("CARGO_BIN_EXE_doorbell"), "bin/"]);
+    run("chmod", &["-R", "a+rX", "."]);
+    run("chmod", &["a+rwx", "home", "tmp"]);
+    // As udev leaves it, where there is a udev; seen by this one program.
+    run("mknod", &["--mode=666", "tun", "c", "10", "200"]);
+    let script = "mount --bind tun /dev/net/tun && exec setpriv --reuid=65534 --regid=65534 \
+                  --clear-groups env HOME=$PWD/home XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp \
+                  bin/doorbell guest e1000 --quiet --format json --set packets=640";
+    let out = run("unshare", &["--mount", "sh", "-c", script]);
+    assert_eq!(result(&out)["runs"][0]["packets"], 640);
+}
