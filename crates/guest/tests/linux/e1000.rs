@@ -82,10 +82,10 @@ pub(crate) fn address(rig: &mut Rig) {
 }
 
 fn lines_arrive(rig: &mut Rig) {
-    // A process every few milliseconds ends as an orphan, whose parent is init then.
-    rig.run("( while [ ! -e /tmp/enough ]; do (usleep 1000 &); usleep 3000; done & )");
-    let text = "0123456789".repeat(200);
-    for n in 0..20 {
+    // A process every millisecond or so ends as an orphan, whose parent is init then.
+    rig.run("( while [ ! -e /tmp/enough ]; do (usleep 500 &); usleep 1000; done & )");
+    let text = "0123456789".repeat(300);
+    for n in 0..50 {
         let said = rig.run(format!("echo {n} {text}"));
         assert!(said.trim_end() == format!("{n} {text}"), "line {n}: {said}");
     }

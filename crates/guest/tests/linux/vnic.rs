@@ -13,7 +13,6 @@ use std::time::Instant;
 
 checks! { pub(crate) CHECKS:
     = e1000::PROBE;
-    = e1000::LINES;
     = e1000::PING;
     = e1000::IPERF;
     direct_and_batched:
