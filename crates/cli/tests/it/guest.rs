@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 #[test]
 fn wrong_input_is_refused_before_anything_is_fetched() {
@@ -63,7 +64,9 @@ fn a_search_by_bisection_that_makes_no_sense_is_stopped() {
 
 /// The result of a command that boots.
 fn booted(args: &[&str]) -> Value {
+    let began = Instant::now();
     let r = doorbell(&[&["guest", "--quiet", "--format", "json"], args].concat());
+    println!("{}: {:.1} s", args.join(" "), began.elapsed().as_secs_f64());
     assert_eq!(r.code, 0, "{args:?}: {}", r.err);
     result(&r.out)
 }
@@ -119,8 +122,8 @@ fn the_padding_of_sessions_that_linux_6_15_left_out_is_found() {
 #[ignore = "boots kernels; `make test-guest` runs it"]
 fn each_device_boots_and_every_workload_is_counted() {
     for (device, loads) in [
-        ("e1000", "receive,echo,request-response,ping,iperf-send,iperf-receive"),
-        ("e1000", "testpmd"),
+        // None can follow the last.
+        ("e1000", "receive,echo,request-response,ping,iperf-send,iperf-receive,testpmd"),
         ("mlx5", "xdp-drop,xdp-tx"),
         ("axi-ethernet", "pktgen,receive"),
         ("vnic", "pktgen"),
@@ -133,7 +136,7 @@ fn each_device_boots_and_every_workload_is_counted() {
         for run in runs {
             let what = format!("{device}, {}", run["workload"]);
             // testpmd's driver is a program of the guest.
-            let driver = if loads == "testpmd" { "user" } else { "driver" };
+            let driver = if run["workload"] == "testpmd" { "user" } else { "driver" };
             assert!(number(run, "instructions", driver) > 1.0, "{what}");
             let count = |name: &str| run[name].as_u64().unwrap();
             assert!(count("packets") > 0 && count("frames") > 0, "{what}");
@@ -185,7 +188,7 @@ fn own(script: &str, more: &[&str]) -> (i32, String) {
     let place = dir.path().join("my tests, all");
     std::fs::create_dir(&place).unwrap();
     std::fs::write(place.join("own.sh"), script).unwrap();
-    let line = ["guest", "e1000", "--quiet", "--workload", "own.sh"];
+    let line = ["guest", "e1000", "--quiet", "--instructions", "off", "--workload", "own.sh"];
     let r = doorbell_in(&place, &[&line[..], more].concat());
     (r.code, r.err)
 }
@@ -210,7 +213,7 @@ fn a_guest_that_panics_hangs_or_fails_is_told_with_its_last_words() {
 fn an_interrupted_run_leaves_no_process_and_no_file_behind() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
-        .args(["guest", "mlx5", "--set", "packets=2000000"])
+        .args(["guest", "mlx5", "--instructions", "off", "--set", "packets=2000000"])
         .env("TMPDIR", dir.path())
         .stderr(Stdio::piped())
         .spawn()
@@ -259,5 +262,7 @@ fn an_ordinary_user_needs_no_rights() {
                   --clear-groups env HOME=$PWD/home XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp \
                   bin/doorbell guest e1000 --quiet --format json --set packets=640";
     let out = run("unshare", &["--mount", "sh", "-c", script]);
-    assert_eq!(result(&out)["runs"][0]["packets"], 640);
+    // A queue that is full within a burst makes a burst more.
+    let packets = result(&out)["runs"][0]["packets"].as_u64();
+    assert!(packets.is_some_and(|n| (640..1280).contains(&n)), "{packets:?}");
 }
