@@ -1,5 +1,5 @@
-//! The native part of the Python package `doorbell`: a function that runs a command, and one that is
-//! the program. The package's Python files have everything that people see.
+//! The native part of the Python package `doorbell`: a function that runs a command, and one that
+//! is the program. The package's Python files have everything that people see.
 
 /// Runs commands. `doorbell/_native.pyi` has the types.
 #[pyo3::pymodule]
