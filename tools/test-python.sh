@@ -20,7 +20,7 @@ trap 'exit 143' TERM HUP
 
 PYTHONPATH=$libraries python3 -m mypy --config-file bindings/python/pyproject.toml \
     --cache-dir "$work/mypy" bindings/python/doorbell >&2
-"$libraries/bin/maturin" build --quiet --locked --profile dev \
+"$libraries/bin/maturin" build --quiet --locked --profile release \
     --manifest-path bindings/python/Cargo.toml --out "$work" >&2
 python3 -m venv --without-pip "$work/env"
 python3 -m pip --python "$work/env/bin/python" install --quiet --no-index --no-deps "$work"/*.whl
