@@ -255,7 +255,7 @@ fn an_ordinary_user_needs_no_rights() {
     }
     run("cp", &[env!("CARGO_BIN_EXE_doorbell"), "bin/"]);
     run("chmod", &["-R", "a+rX", "."]);
-    run("chmod", &["a+rwx", "home", "tmp"]);
+    run("chmod", &["a+rwx", "home", "tmp", "cache/doorbell"]);
     // As udev leaves it, where there is a udev; seen by this one program.
     run("mknod", &["--mode=666", "tun", "c", "10", "200"]);
     let script = "mount --bind tun /dev/net/tun && exec setpriv --reuid=65534 --regid=65534 \
