@@ -17,8 +17,8 @@ cd "$(dirname "$0")/.."
 tools/install-test-deps.sh guest
 
 build() {
-    # The binary, the plug-in, and an example; all of the workspace, so that they are what its tests
-    # were built with. A package alone has fewer features: it and what it needs would be built anew.
+    # The program and an example; all of the workspace, so that they are what its tests were built
+    # with. A package alone has fewer features: it and what it needs would be built anew.
     cargo build --quiet --locked --workspace --lib --bins --examples || return
     # Rates are compared in the long run alone.
     [ "${TIER:-short}" = short ] || cargo build --quiet --locked --release --package doorbell-cli

@@ -22,13 +22,9 @@ fn built(target: &Path) -> PathBuf {
     let manifest = variable("CARGO_MANIFEST_DIR").join("../plugin/Cargo.toml");
     let mut cargo = Command::new(variable("CARGO"));
     cargo.args(["build", "--quiet", "--locked", "--release", "--manifest-path"]).arg(&manifest);
-    cargo.arg("--target-dir").arg(target);
-    let mut directory = target.to_owned();
-    let (host, wanted) = (variable("HOST"), variable("TARGET"));
-    if host != wanted {
-        cargo.arg("--target").arg(&wanted);
-        directory.push(&wanted);
-    }
+    // Named always, since a configuration may name another.
+    let wanted = variable("TARGET");
+    cargo.arg("--target-dir").arg(target).arg("--target").arg(&wanted);
     // What is meant for the build around: its linter, sanitizer or coverage, and its profile.
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();
@@ -39,7 +35,7 @@ fn built(target: &Path) -> PathBuf {
     }
     let done = cargo.status().expect("cargo starts");
     assert!(done.success(), "the plug-in of QEMU is not built: {done}");
-    directory.join("release").join(LIBRARY)
+    target.join(wanted).join("release").join(LIBRARY)
 }
 
 /// Has cargo run this again once a source of the library changes, as the compiler listed them.
