@@ -1,8 +1,9 @@
 //! The scheduler of open-loop runs: each core has one driver and one traffic source.
 //!
-//! The core with the smallest time runs next, for one burst. A core with nothing to do is parked
-//! until its interrupt or a given time. The device runs along with the core, and alone when all
-//! cores are parked. Nothing else decides the order, so a run is a function of its inputs.
+//! The core with the smallest time runs next, for one burst. A core with nothing to do waits for
+//! its interrupt or for a given time, whichever comes first. The device runs along with the core
+//! that runs, and alone while all wait. Nothing else decides the order, so a run is a function of
+//! its inputs.
 //!
 //! [`napi`](super::napi) schedules runs in which interrupts, softirq and applications compete for
 //! a core.
@@ -71,7 +72,20 @@ enum State {
     Runnable(Time),
     /// Waits for its interrupt.
     Parked,
+    /// Waits for this time or its interrupt.
+    Waiting(Time),
     Finished,
+}
+
+impl State {
+    /// Returns the state of a waiting core that has an interrupt pending since `at`.
+    fn interrupted(self, at: Time) -> State {
+        match self {
+            State::Parked => State::Runnable(at),
+            State::Waiting(until) if at < until => State::Runnable(at),
+            other => other,
+        }
+    }
 }
 
 impl<Dr, Tr> Core<Dr, Tr> {
@@ -151,7 +165,7 @@ impl Stuck {
 
 /// Largest number of packets in a turn of a core.
 const TURN: u32 = 64;
-/// Time for which the device runs past its next event when all cores are parked.
+/// Time for which the device runs past its next event while a core waits.
 const QUANTUM: Span = Span::from_ns(100);
 /// Completions handled in one poll (NAPI's weight).
 const BUDGET: u32 = 64;
@@ -193,13 +207,16 @@ where
     let (mut waited, mut last) = (Span::ZERO, m.now());
     let mut changes = 0;
     loop {
-        let mut next = None;
-        let mut parked = None;
+        // The core that runs next unless an interrupt comes before, and the first that waits.
+        let (mut next, mut waiting) = (None, None);
         for (i, c) in cores.iter().enumerate() {
-            match c.state {
-                State::Runnable(t) if next.is_none_or(|(_, best)| t < best) => next = Some((i, t)),
-                State::Parked => parked = parked.or(Some(i)),
-                _ => {}
+            if let State::Parked | State::Waiting(_) = c.state {
+                waiting = waiting.or(Some(i));
+            }
+            if let State::Runnable(t) | State::Waiting(t) = c.state
+                && next.is_none_or(|(_, best)| t < best)
+            {
+                next = Some((i, t));
             }
         }
         let event = m.next_event();
@@ -208,7 +225,7 @@ where
             if next.is_some() {
                 last = last.max(first);
             } else if waited > t.patience()
-                && let Some(i) = parked
+                && let Some(i) = waiting
             {
                 return Ok(Ended::Unfinished(Stuck::of(m, cores, i)));
             }
@@ -219,7 +236,7 @@ where
             let due = cores.iter().map(watched).min().unwrap_or(Time::NEVER);
             if t.flaps.next() <= first.min(due)
                 && t.flaps.next() < Time::NEVER
-                && (next, parked) != (None, None)
+                && (next, waiting) != (None, None)
             {
                 waited += idle(next, &mut last, t.flaps.next());
                 t.flap(m);
@@ -234,17 +251,27 @@ where
                     // A core that waits for its buffers counts as one with a full queue.
                     let stopped = c.state == State::Parked || c.driver.stopped();
                     c.alarm = c.watchdog.as_mut().map(|w| w.look(due, stopped, failed));
-                    if c.state == State::Parked {
-                        c.state = State::Runnable(due);
-                    }
+                    c.state = c.state.interrupted(due);
                 }
                 continue;
             }
         }
-        match (next, parked) {
+        let due = next.map_or(Time::NEVER, |n| n.1);
+        match (next, waiting) {
             (None, None) => return Ok(Ended::Done),
-            // A parked core's interrupt may come before the next core's turn.
-            (Some((_, t)), Some(_)) if event < t => m.run_device(t.min(event + QUANTUM)),
+            // An interrupt may come before the next core's turn.
+            (_, Some(_)) if event < due => {
+                m.run_device(due.min(event + QUANTUM));
+                // Only an interrupt ends the wait, or a fault.
+                while trouble.is_none()
+                    && m.bus.interrupt_changes() == changes
+                    && m.next_event() < due
+                {
+                    let event = m.next_event();
+                    m.run_device(due.min(event + QUANTUM));
+                }
+            }
+            (None, Some(i)) => return Err(Stuck::of(m, cores, i)),
             (Some((i, t)), _) => {
                 // The device must have started everything due before `retire_before`.
                 m.run_device(t);
@@ -254,24 +281,13 @@ where
                 let c = &mut cores[i];
                 c.state = step(m, c);
                 // Its interrupt may be on the way already.
-                if c.state == State::Parked
+                if let State::Parked | State::Waiting(_) = c.state
                     && let Some(at) = c.pending(m.bus.platform())
                 {
-                    c.state = State::Runnable(at.max(m.now()));
+                    c.state = c.state.interrupted(at.max(m.now()));
                 }
                 if !after_step(m, &cores[i].traffic) {
                     return Ok(Ended::Stopped);
-                }
-            }
-            (None, Some(i)) if event == Time::NEVER => return Err(Stuck::of(m, cores, i)),
-            (None, Some(_)) => {
-                m.run_device(event + QUANTUM);
-                // Only an interrupt ends the wait, or a fault.
-                while trouble.is_none()
-                    && m.bus.interrupt_changes() == changes
-                    && m.next_event() < Time::NEVER
-                {
-                    m.run_device(m.next_event() + QUANTUM);
                 }
             }
         }
@@ -285,16 +301,18 @@ fn idle(next: Option<(usize, Time)>, last: &mut Time, at: Time) -> Span {
     if next.is_none() { last.since(before) } else { Span::ZERO }
 }
 
-/// Makes parked cores runnable from the time of their interrupt, which they take when they run.
+/// Makes waiting cores runnable from the time of their interrupt, which they take when they run.
 /// `changes` is [`Bus::interrupt_changes`] at the last call. While it stays the same, no core that
-/// was parked then has an interrupt.
+/// waited then has an interrupt.
 #[inline(always)]
 fn wake<B: Bus, D, Dr, Tr>(cores: &mut [Core<Dr, Tr>], m: &Machine<B, D>, changes: &mut u64) {
     let before = core::mem::replace(changes, m.bus.interrupt_changes());
     if before != *changes {
-        for c in cores.iter_mut().filter(|c| c.state == State::Parked) {
-            if let Some(at) = c.pending(m.bus.platform()) {
-                c.state = State::Runnable(at);
+        for c in cores.iter_mut() {
+            if let State::Parked | State::Waiting(_) = c.state
+                && let Some(at) = c.pending(m.bus.platform())
+            {
+                c.state = c.state.interrupted(at);
             }
         }
     }
@@ -362,7 +380,7 @@ where
                     };
                     (packet, more)
                 }
-                Next::At(t) => return c.rest(State::Runnable(t)),
+                Next::At(t) => return c.rest(State::Waiting(t)),
                 Next::Reclaim => return c.rest(State::Parked),
                 Next::Done => return c.rest(State::Finished),
             },
