@@ -83,10 +83,14 @@ ledger! {
     pcie_down_tlp_bytes: Bus Bytes "TLPs to the device",
     /// Bytes of TLPs toward the host, framing included.
     pcie_up_tlp_bytes: Bus Bytes "TLPs to the host",
-    /// Bytes of DLLPs toward the device.
-    pcie_down_dllp_bytes: Bus Bytes "DLLPs to the device",
-    /// Bytes of DLLPs toward the host.
-    pcie_up_dllp_bytes: Bus Bytes "DLLPs to the host",
+    /// Bytes of padding behind TLPs toward the device, to the end of the symbol time.
+    pcie_down_pad_bytes: Bus Bytes "padding to the device",
+    /// Bytes of padding behind TLPs toward the host, to the end of the symbol time.
+    pcie_up_pad_bytes: Bus Bytes "padding to the host",
+    /// Bytes of busy symbol times toward the device without a TLP: DLLPs, or gaps.
+    pcie_down_gap_bytes: Bus Bytes "gaps to the device",
+    /// Bytes of busy symbol times toward the host without a TLP: DLLPs, or gaps.
+    pcie_up_gap_bytes: Bus Bytes "gaps to the host",
     /// Memory read requests by the device.
     pcie_mrd_up: Bus Transactions "read requests",
     /// Completions with data toward the device.

@@ -4,51 +4,42 @@
 //! by one function here. The buses in time call it when they book the transaction; a [`Meter`]
 //! counts whole accesses for callers that have no time.
 
-use crate::pcie::{Command, DllpState, LinkDirection, Tlps};
+use crate::pcie::{Command, LinkDirection, Tlps};
 use crate::{Ledger, axi, pci, pcie, tce};
-use doorbell_hal::{Span, Time};
+use doorbell_hal::Span;
 
 impl Ledger {
-    /// Counts TLPs and the payload that the device moves with them.
+    /// Counts TLPs, their padding, and the payload that the device moves with them. Returns the
+    /// symbol times that pass without a TLP because of them, in bytes: toward the device, and
+    /// toward the host.
     #[inline(always)]
-    pub(crate) fn count_tlps(&mut self, t: &Tlps) {
-        let (packets, bytes) = match (t.command, t.toward) {
-            (Command::MRd, LinkDirection::Upstream) => {
-                (&mut self.pcie_mrd_up, &mut self.pcie_up_tlp_bytes)
-            }
-            (Command::MRd, LinkDirection::Downstream) => {
-                (&mut self.pcie_mrd_down, &mut self.pcie_down_tlp_bytes)
-            }
-            (Command::MWr, LinkDirection::Upstream) => {
-                self.pcie_write_bytes += t.payload;
-                (&mut self.pcie_mwr_up, &mut self.pcie_up_tlp_bytes)
-            }
-            (Command::MWr, LinkDirection::Downstream) => {
-                (&mut self.pcie_mwr_down, &mut self.pcie_down_tlp_bytes)
-            }
-            (Command::CplD, LinkDirection::Upstream) => {
-                (&mut self.pcie_cpld_up, &mut self.pcie_up_tlp_bytes)
-            }
-            (Command::CplD, LinkDirection::Downstream) => {
-                self.pcie_read_bytes += t.payload;
-                (&mut self.pcie_cpld_down, &mut self.pcie_down_tlp_bytes)
+    pub(crate) fn count_tlps(&mut self, rules: &pcie::Rules, t: &Tlps) -> [u64; 2] {
+        let (bytes, pad) = match t.toward {
+            LinkDirection::Upstream => (&mut self.pcie_up_tlp_bytes, &mut self.pcie_up_pad_bytes),
+            LinkDirection::Downstream => {
+                (&mut self.pcie_down_tlp_bytes, &mut self.pcie_down_pad_bytes)
             }
         };
-        *packets += t.count;
         *bytes += t.bytes;
-    }
-
-    /// Counts the DLLPs that answer TLPs which arrived at `at`, and returns their bytes. They
-    /// travel against the TLPs.
-    #[inline(always)]
-    pub(crate) fn count_answer(&mut self, dllps: &mut DllpState, t: &Tlps, at: Time) -> u64 {
-        let answer = dllps.tlps(t.toward, t.command.class(), t.count as u32, at);
-        let bytes = u64::from(answer.bytes());
-        match t.toward {
-            LinkDirection::Upstream => self.pcie_down_dllp_bytes += bytes,
-            LinkDirection::Downstream => self.pcie_up_dllp_bytes += bytes,
-        }
-        bytes
+        *pad += t.pad;
+        *match (t.command, t.toward) {
+            (Command::MRd, LinkDirection::Upstream) => &mut self.pcie_mrd_up,
+            (Command::MRd, LinkDirection::Downstream) => &mut self.pcie_mrd_down,
+            (Command::MWr, LinkDirection::Upstream) => {
+                self.pcie_write_bytes += t.payload;
+                &mut self.pcie_mwr_up
+            }
+            (Command::MWr, LinkDirection::Downstream) => &mut self.pcie_mwr_down,
+            (Command::CplD, LinkDirection::Upstream) => &mut self.pcie_cpld_up,
+            (Command::CplD, LinkDirection::Downstream) => {
+                self.pcie_read_bytes += t.payload;
+                &mut self.pcie_cpld_down
+            }
+        } += t.count;
+        let gaps = rules.gaps(t);
+        self.pcie_down_gap_bytes += gaps[0];
+        self.pcie_up_gap_bytes += gaps[1];
+        gaps
     }
 
     /// Counts `n` commands of the device on PCI or PCI-X. The clocks are counted apart.
@@ -117,8 +108,8 @@ pub enum Access {
 pub enum Meter {
     /// Conventional PCI, or PCI-X. Transactions of the device alone are counted.
     Pci(pci::Rules),
-    /// PCI Express, with the acknowledgements that its ends owe each other.
-    Pcie(pcie::Rules, Box<DllpState>),
+    /// PCI Express.
+    Pcie(pcie::Rules),
     /// AXI.
     Axi(axi::Rules),
     /// No bus: the hypervisor works on memory itself.
@@ -129,8 +120,8 @@ pub enum Meter {
 const REGISTERS: u64 = 0xfebc_0000;
 
 impl Meter {
-    /// Counts an access at `at`.
-    pub fn count(&mut self, l: &mut Ledger, at: Time, access: Access) {
+    /// Counts an access.
+    pub fn count(&self, l: &mut Ledger, access: Access) {
         match access {
             Access::RegisterRead(_) => l.mmio_reads += 1,
             Access::RegisterWrite(_) => l.mmio_writes += 1,
@@ -138,7 +129,7 @@ impl Meter {
         }
         match self {
             Meter::Pci(rules) => count_pci(rules, l, access),
-            Meter::Pcie(rules, dllps) => {
+            Meter::Pcie(rules) => {
                 let [first, answer] = match access {
                     Access::Read(from, len) => rules.device_read(from, len).map(Some),
                     Access::Write(to, len) => [Some(rules.device_write(to, len)), None],
@@ -146,8 +137,7 @@ impl Meter {
                     Access::RegisterWrite(size) => [Some(rules.cpu_write(REGISTERS, size)), None],
                 };
                 for t in [first, answer].iter().flatten() {
-                    l.count_tlps(t);
-                    l.count_answer(dllps, t, at);
+                    l.count_tlps(rules, t);
                 }
             }
             Meter::Axi(rules) => match access {

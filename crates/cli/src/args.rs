@@ -472,7 +472,7 @@ pub(crate) struct Serve {
     /// The other end of the wire: tap:NAME, pcap:FILE, reflect, socket:PATH, none
     #[arg(long, value_name = "UPLINK", default_value = "none")]
     pub(crate) uplink: String,
-    /// Count by the rules of another bus than the card's own: pci32, pci64, pcix, pcie2x8,
+    /// Count by the rules of another bus than the card's own: pci32, pci64, pcix, pcie2x16,
     /// pcie3x16, axi
     #[arg(long, value_name = "BUS")]
     pub(crate) bus: Option<String>,

@@ -11,6 +11,7 @@ pub(crate) const MEMORY: usize = 1 << 20;
 pub(crate) struct Record {
     pub(crate) memory: Vec<u8>,
     pub(crate) read_time: Span,
+    pub(crate) read_ready: Time,
     pub(crate) write_time: Span,
     pub(crate) reads: Vec<(Time, u64, usize)>,
     pub(crate) writes: Vec<(Time, u64, usize)>,
@@ -30,6 +31,7 @@ impl Record {
         Record {
             memory: vec![0; MEMORY],
             read_time: Span::ZERO,
+            read_ready: Time::ZERO,
             write_time: Span::ZERO,
             reads: vec![],
             writes: vec![],
@@ -77,6 +79,9 @@ impl Port for Record {
         into.copy_from_slice(&self.memory[start..start + into.len()]);
         self.reads.push((at, from.0, into.len()));
         Ok(at + self.read_time)
+    }
+    fn read_ready(&self) -> Time {
+        self.read_ready
     }
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         let start = self.check(at, to, from.len())?;

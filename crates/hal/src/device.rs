@@ -87,6 +87,10 @@ pub trait HcallDevice<P: Port>: EventSource {
 pub trait Port {
     /// Reads host memory. Returns the time at which the last byte arrives at the device.
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault>;
+    /// Returns the time from which one more read can be under way. A read before it waits.
+    fn read_ready(&self) -> Time {
+        Time::ZERO
+    }
     /// Writes host memory, posted. Returns the time at which the last byte arrives in memory.
     /// Writes of one port arrive in order.
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault>;

@@ -2,16 +2,19 @@
 //!
 //! [`pcie`](crate::pcie) says what a transfer becomes; here it is booked: each
 //! direction of the link is a [`Reservations`], host memory answers after a latency,
-//! and every TLP and DLLP goes to the ledger.
+//! and every TLP goes to the ledger.
 //!
-//! A DLLP is small and waits for nothing: its bytes are booked in front of the
-//! next TLP of its direction, so that totals are exact and a lone
-//! acknowledgement moves nothing else.
+//! A symbol time without a TLP ([`Gap`](super::Gap)) is short and waits for nothing. It
+//! is booked in front of the next TLP of its direction, unless the line is idle between.
+//!
+//! Each read request holds one of the device's tags until its last completion has
+//! arrived. It takes the tag that is free first, in the order in which the device reads.
 //!
 //! Neither a read request of the device nor the answer to a register read passes
 //! its posted writes and messages.
 
-use super::{ByteClock, ByteTime, DllpState, LinkDirection, Rules, Tlps};
+use super::tags::Tags;
+use super::{ByteClock, ByteTime, LinkDirection, Rules, Tlps};
 use crate::machine::{bus_of_platform, port_of_platform};
 use crate::reservations::{Interval, Reservations};
 use crate::trace::{EventKind, Link, Transfer};
@@ -31,20 +34,25 @@ pub struct Latencies {
 #[derive(Debug)]
 struct Half {
     line: Reservations,
+    byte: ByteTime,
     clock: ByteClock,
-    /// DLLP bytes that go in front of the next TLP.
-    owed: u64,
+    /// Symbol times without a TLP that go in front of the next one, in bytes.
+    gap: u64,
 }
 
 impl Half {
     fn new(rules: &Rules) -> Half {
-        Half { line: Reservations::new(), clock: ByteClock::new(rules.byte_time()), owed: 0 }
+        let byte = rules.byte_time();
+        Half { line: Reservations::new(), byte, clock: ByteClock::new(byte), gap: 0 }
     }
 
     /// Sends `bytes` at or after `at`. Returns the interval.
     #[inline(always)]
     fn send(&mut self, at: Time, bytes: u64) -> Interval {
-        let duration = self.clock.take(bytes + core::mem::take(&mut self.owed));
+        let gap = core::mem::take(&mut self.gap);
+        // On an idle line it has passed.
+        let passed = gap == 0 || at >= self.line.horizon() + self.byte.span(gap);
+        let duration = self.clock.take(if passed { bytes } else { bytes + gap });
         let start = self.line.book(at, duration);
         Interval { start, end: start + duration }
     }
@@ -58,10 +66,9 @@ pub struct Pcie<S = Capture> {
     rules: Rules,
     latencies: Latencies,
     bar: u64,
-    raw: ByteTime,
     up: Half,
     down: Half,
-    dllps: DllpState,
+    tags: Tags,
 }
 
 impl Pcie {
@@ -73,10 +80,9 @@ impl Pcie {
             rules,
             latencies,
             bar,
-            raw: rules.raw_byte_time(),
             up: Half::new(&rules),
             down: Half::new(&rules),
-            dllps: DllpState::new(&rules),
+            tags: Tags::new(rules.settings().tags),
         }
     }
 }
@@ -92,15 +98,9 @@ impl<S: FrameSink> Pcie<S> {
         &self.rules
     }
 
-    /// Returns the bytes that a direction can carry in `span`, at the rate in force.
+    /// Returns the bytes that a direction carries in `span`, padding included.
     pub fn capacity(&self, span: Span) -> u64 {
         self.rules.byte_time().capacity(span)
-    }
-
-    /// Returns the bytes that a direction of the bare link carries in `span`: what published
-    /// utilizations are shares of.
-    pub fn raw_capacity(&self, span: Span) -> u64 {
-        self.raw.capacity(span)
     }
 
     /// Returns the end of the last packet in either direction.
@@ -108,26 +108,22 @@ impl<S: FrameSink> Pcie<S> {
         self.up.line.horizon().max(self.down.line.horizon())
     }
 
-    /// Sends TLPs at or after `at`, and books the DLLPs that answer them. Returns the time at which
-    /// the last byte is usable at the other end.
+    /// Sends TLPs at or after `at`. Returns the time at which the last byte is usable at the other
+    /// end.
     #[inline(always)]
     fn send(&mut self, at: Time, t: Tlps) -> Time {
         let (line, link) = match t.toward {
             LinkDirection::Upstream => (&mut self.up, Link::PcieUp),
             LinkDirection::Downstream => (&mut self.down, Link::PcieDown),
         };
-        let Interval { start, end } = line.send(at, t.bytes);
-        let arrival = end + self.latencies.link;
+        let Interval { start, end } = line.send(at, t.bytes + t.pad);
         let (name, at) = (t.command.name(), Iova(t.addr));
         let crossing = || Transfer { name, at, bytes: t.bytes, count: t.count };
         self.platform.note(start, end, || EventKind::Bus(link, crossing()));
-        self.platform.ledger.count_tlps(&t);
-        let owed = self.platform.ledger.count_answer(&mut self.dllps, &t, arrival);
-        match t.toward {
-            LinkDirection::Upstream => self.down.owed += owed,
-            LinkDirection::Downstream => self.up.owed += owed,
-        }
-        arrival
+        let [down, up] = self.platform.ledger.count_tlps(&self.rules, &t);
+        self.down.gap += down;
+        self.up.gap += up;
+        end + self.latencies.link
     }
 }
 
@@ -139,12 +135,22 @@ impl<S: FrameSink> Port for Pcie<S> {
     #[inline(always)]
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
-        let [request, data] = self.rules.device_read(from.0, into.len() as u32);
-        let asked = self.send(at, request);
-        let asked = self.platform.behind_posted(at, asked);
-        let answered = self.send(asked + self.latencies.memory, data);
+        let mut answered = at;
+        for request in self.rules.split_read(from.0, into.len() as u32) {
+            let start = at.max(self.tags.ready());
+            let [request, data] = self.rules.request(request);
+            let asked = self.send(start, request);
+            let asked = self.platform.behind_posted(start, asked);
+            let arrived = self.send(asked + self.latencies.memory, data);
+            self.tags.hold(arrived);
+            answered = answered.max(arrived);
+        }
         self.platform.note_transfer(at, answered, from, into, Direction::ToDevice);
         Ok(answered)
+    }
+
+    fn read_ready(&self) -> Time {
+        self.tags.ready()
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
@@ -166,8 +172,8 @@ impl<S: FrameSink> Bus for Pcie<S> {
     type With<T: FrameSink + Clone> = Pcie<T>;
 
     fn with_sink<T: FrameSink + Clone>(self, sink: T) -> Pcie<T> {
-        let Pcie { platform, rules, latencies, bar, raw, up, down, dllps, .. } = self;
-        Pcie { platform, rules, latencies, bar, raw, up, down, dllps, sink }
+        let Pcie { platform, rules, latencies, bar, up, down, tags, .. } = self;
+        Pcie { platform, rules, latencies, bar, up, down, tags, sink }
     }
 
     bus_of_platform!();

@@ -1,22 +1,22 @@
 //! PCI Express: the packets, bytes and time of a transfer on the link.
 //!
 //! [`Rules`] is a plain value; [`Pcie`] books by it. Requests, writes and completions are all cut
-//! at multiples of a power of two, at most a limit each ([`Pieces`]), so totals have a closed form
-//! ([`Rules::read_cost`], [`Rules::write_cost`]). [`ByteClock`] turns bytes into picoseconds,
-//! [`DllpState`] says which link-layer packets answer. docs/buses.md has the rules. Sources: PCI
-//! Express base specification 3.0 chapters 2 to 4; AMD PG213, PG346; Intel AN 456 and AN 829
-//! (protocol overhead); pcie-bench/pcie-model, whose own arithmetic the tests compare with.
+//! at multiples of a power of two, at most a limit each ([`Pieces`]); [`Rules::read_cost`] and
+//! [`Rules::write_cost`] are the totals. A packet starts in lane 0 of a symbol time as wide as the
+//! link: what is left of the one in which it ends is padding. [`Gap`] says which symbol times pass
+//! without a packet. [`ByteClock`] turns bytes into picoseconds. docs/buses.md has the rules.
+//! Sources: PCI Express base specification 3.0 chapters 2 to 4; AMD PG213, PG346; Intel AN 456 and
+//! AN 829 (protocol overhead); pcie-bench/pcie-model, whose own arithmetic the tests compare with.
 
-mod dllp;
 mod link;
 mod rate;
 mod split;
+mod tags;
 mod tlp;
 mod transactions;
 
 use crate::rules::{RulesError, checker};
 
-pub use dllp::{Class, DLLP_BYTES, DllpRule, DllpState, Dllps, ack_limit};
 pub use link::{Latencies, Pcie};
 pub use rate::{ByteClock, ByteTime};
 pub use split::{Piece, Pieces, ReadCost, WriteCost};
@@ -52,6 +52,19 @@ pub enum Completions {
     Merged,
 }
 
+/// The symbol times of a busy link that pass without a TLP. A counter of the link's utilization
+/// does not see them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gap {
+    /// None: acknowledgements and credits travel in padding.
+    None,
+    /// An Ack for each TLP and an UpdateFC for each request, against its direction. Each takes a
+    /// symbol time of its own.
+    Dllp,
+    /// Two behind each completion.
+    Completion,
+}
+
 /// The settings of a link, as a profile states them; [`Rules::new`] checks them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -67,22 +80,19 @@ pub struct Settings {
     pub completions: Completions,
     /// Every TLP carries the optional 4-byte digest.
     pub ecrc: bool,
-    /// The DLLPs that are booked.
-    pub dllp: DllpRule,
-    /// Ack limit in symbol times, 32 to 65535; `None` for the specification's ([`ack_limit`]).
-    pub ack_limit: Option<u32>,
-    /// UpdateFC limit in symbol times, 32 to 65535; `None` for the specification's, which is the
-    /// same number.
-    pub fc_limit: Option<u32>,
-    /// Share of the link's byte rate that traffic can use, in parts per million: 10,000 to
-    /// 2,000,000. What it stands for (SKP sets, gaps of the implementation) is the profile's to
-    /// say. Above a million it is a link that is faster by so much than its generation's.
-    pub usable_ppm: u32,
+    /// The symbol times without a TLP.
+    pub gap: Gap,
+    /// Read requests of the device that can be outstanding, 1 to 4096. The specification allows 32
+    /// tags, 256 if extended, and 1024 with 10 bits.
+    pub tags: u32,
+    /// Speed relative to the generation's, in parts per million: 10,000 to 10,000,000. For
+    /// questions of the kind "what if it were faster".
+    pub speed_ppm: u32,
 }
 
 impl Settings {
     /// A link of this generation and width with the settings most servers boot with: MPS 256,
-    /// MRRS 512, merged completions, no ECRC; the full rate, an Ack and an UpdateFC per request.
+    /// MRRS 512, merged completions, no ECRC, 32 tags; an Ack and an UpdateFC for each request.
     pub const fn link(generation: u32, lanes: u32) -> Settings {
         Settings {
             generation,
@@ -91,15 +101,14 @@ impl Settings {
             mrrs: 512,
             completions: Completions::Merged,
             ecrc: false,
-            dllp: DllpRule::PerRequest,
-            ack_limit: None,
-            fc_limit: None,
-            usable_ppm: 1_000_000,
+            gap: Gap::Dllp,
+            tags: 32,
+            speed_ppm: WHOLE,
         }
     }
 }
 
-/// All of a link, in parts per million.
+/// The speed of a generation, in parts per million.
 const WHOLE: u32 = 1_000_000;
 
 const SIZES: &str = "128, 256, 512, 1024, 2048, 4096";
@@ -122,9 +131,9 @@ pub struct Rules {
     request_bytes: u32,
     /// A completion without its payload.
     completion_bytes: u32,
+    /// The bytes of a symbol time, less one.
+    symbol_mask: u32,
     byte_time: ByteTime,
-    ack_limit: u32,
-    fc_limit: u32,
 }
 
 impl Rules {
@@ -134,7 +143,7 @@ impl Rules {
     /// The first setting that is not allowed, with what is.
     pub fn new(settings: Settings) -> Result<Rules, RulesError> {
         let check = checker("a PCI Express");
-        let Settings { generation, lanes, mps, mrrs, usable_ppm, .. } = settings;
+        let Settings { generation, lanes, mps, mrrs, tags, speed_ppm, .. } = settings;
         check(
             (1..=5).contains(&generation),
             "generation",
@@ -151,32 +160,13 @@ impl Rules {
             }
             Completions::Merged => mps,
         };
-        let limit = |setting, given: Option<u32>| match given {
-            Some(symbols) => {
-                check(
-                    (32..=65535).contains(&symbols),
-                    setting,
-                    symbols,
-                    "32 to 65535 symbol times",
-                )?;
-                Ok(symbols)
-            }
-            None => Ok(ack_limit(generation, lanes, mps)),
-        };
-        let (ack_limit, fc_limit) =
-            (limit("ack_limit", settings.ack_limit)?, limit("fc_limit", settings.fc_limit)?);
+        check((1..=4096).contains(&tags), "tags", tags, "1 to 4096")?;
         check(
-            (10_000..=2_000_000).contains(&usable_ppm),
-            "usable_ppm",
-            usable_ppm,
-            "10000 to 2000000 parts per million",
+            (10_000..=10_000_000).contains(&speed_ppm),
+            "speed_ppm",
+            speed_ppm,
+            "10000 to 10000000 parts per million",
         )?;
-        let mut byte_time =
-            ByteTime::of_link(generation, lanes).slowed(WHOLE.into(), usable_ppm.into());
-        if settings.dllp == DllpRule::Flat {
-            let (whole, left) = dllp::flat_share(ack_limit, fc_limit);
-            byte_time = byte_time.slowed(whole, left);
-        }
         let digest = if settings.ecrc { tlp::ECRC } else { 0 };
         Ok(Rules {
             settings,
@@ -186,9 +176,8 @@ impl Rules {
             finer_shift: window.min(mrrs).trailing_zeros(),
             request_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
             completion_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
-            byte_time,
-            ack_limit,
-            fc_limit,
+            symbol_mask: lanes - 1,
+            byte_time: ByteTime::of_link(generation, lanes).at_speed(speed_ppm, WHOLE),
         })
     }
 
@@ -197,27 +186,32 @@ impl Rules {
         &self.settings
     }
 
-    /// The time of a byte on one direction of the link, with the usable share and, under
-    /// [`DllpRule::Flat`], pcie-model's deduction.
+    /// Returns the time of a byte on one direction of the link.
     pub const fn byte_time(&self) -> ByteTime {
         self.byte_time
     }
 
-    /// The time of a byte on one direction of the bare link, all of it usable.
-    pub const fn raw_byte_time(&self) -> ByteTime {
-        let Settings { generation, lanes, usable_ppm, .. } = self.settings;
-        let left = if usable_ppm > WHOLE { usable_ppm } else { WHOLE };
-        ByteTime::of_link(generation, lanes).slowed(WHOLE as u64, left as u64)
+    /// Returns the bytes of padding behind a TLP of `bytes`, up to the end of its symbol time.
+    #[inline(always)]
+    pub(crate) const fn pad(&self, bytes: u64) -> u64 {
+        bytes.wrapping_neg() & self.symbol_mask as u64
     }
 
-    /// The Ack limit in force, in symbol times.
-    pub const fn ack_limit(&self) -> u32 {
-        self.ack_limit
-    }
-
-    /// The UpdateFC limit in force, in symbol times.
-    pub const fn fc_limit(&self) -> u32 {
-        self.fc_limit
+    /// Returns the symbol times that TLPs make pass without one, in bytes: toward the device, and
+    /// toward the host.
+    #[inline(always)]
+    pub(crate) const fn gaps(&self, t: &Tlps) -> [u64; 2] {
+        let completes = matches!(t.command, Command::CplD);
+        let (symbols, against) = match self.settings.gap {
+            Gap::None => return [0, 0],
+            Gap::Dllp => (if completes { 1 } else { 2 }, true),
+            Gap::Completion => (if completes { 2 } else { 0 }, false),
+        };
+        let bytes = t.count * symbols * self.settings.lanes as u64;
+        match (t.toward, against) {
+            (LinkDirection::Downstream, false) | (LinkDirection::Upstream, true) => [bytes, 0],
+            _ => [0, bytes],
+        }
     }
 }
 

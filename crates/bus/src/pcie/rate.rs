@@ -2,9 +2,9 @@
 //!
 //! The time of a byte is a power-of-two fraction of a picosecond on every
 //! generation and width (Gen3: 1015.625 / lanes), so fixed point holds it
-//! exactly. A usable share or a flat deduction makes it any fraction; it is then
-//! rounded once to 2^-44 ps, which reaches 1 ps after 3.5e13 bytes: more than
-//! half an hour of a Gen3 x16 link. On the path: one multiplication, one shift.
+//! exactly. Another speed makes it any fraction; it is then rounded once to 2^-44 ps,
+//! which reaches 1 ps after 3.5e13 bytes: more than half an hour of a Gen3 x16 link.
+//! On the path: one multiplication, one shift.
 
 use doorbell_hal::Span;
 
@@ -33,9 +33,17 @@ impl ByteTime {
         ByteTime((lane / lanes as u64) << (FRACTION - EXACT))
     }
 
-    /// The same link with `left` of `whole` usable; rounded to the nearest 2^-44 ps.
-    pub(super) const fn slowed(self, whole: u64, left: u64) -> ByteTime {
-        ByteTime(((self.0 as u128 * whole as u128 + left as u128 / 2) / left as u128) as u64)
+    /// The same link at `speed`, of which `whole` is the generation's. Rounded to the nearest
+    /// 2^-44 ps.
+    pub(super) const fn at_speed(self, speed: u32, whole: u32) -> ByteTime {
+        let (speed, whole) = (speed as u128, whole as u128);
+        ByteTime(((self.0 as u128 * whole + speed / 2) / speed) as u64)
+    }
+
+    /// Returns the time of `bytes`, rounded up.
+    pub(super) const fn span(self, bytes: u64) -> Span {
+        let time = self.0 as u128 * bytes as u128;
+        Span::from_ps((time >> FRACTION) as u64 + 1)
     }
 
     /// The whole bytes that fit a span: the capacity that the audit holds bookings against.

@@ -1,4 +1,4 @@
-//! Cutting a transfer into packets, one by one and in closed form.
+//! Cutting a transfer into packets, one by one, and the sums of their bytes.
 
 use super::Rules;
 use super::tlp::{double_words, wide_address};
@@ -31,6 +31,21 @@ pub struct Pieces {
 
 impl Pieces {
     pub(super) const EMPTY: Pieces = Pieces { addr: 0, left: 0, limit: 0, window: 1 };
+
+    /// [`Iterator::next`], for constants too.
+    #[inline]
+    const fn cut(&mut self) -> Option<Piece> {
+        if self.left == 0 {
+            return None;
+        }
+        let to_boundary = self.window - (self.addr as u32 & (self.window - 1));
+        let to_limit = self.limit - (self.addr as u32 & 3);
+        let most = if to_boundary < to_limit { to_boundary } else { to_limit };
+        let piece = Piece { addr: self.addr, len: if self.left < most { self.left } else { most } };
+        self.addr = self.addr.wrapping_add(piece.len as u64);
+        self.left -= piece.len;
+        Some(piece)
+    }
 }
 
 impl Iterator for Pieces {
@@ -38,15 +53,7 @@ impl Iterator for Pieces {
 
     #[inline]
     fn next(&mut self) -> Option<Piece> {
-        if self.left == 0 {
-            return None;
-        }
-        let to_boundary = self.window - (self.addr as u32 & (self.window - 1));
-        let to_limit = self.limit - (self.addr as u32 & 3);
-        let piece = Piece { addr: self.addr, len: self.left.min(to_boundary).min(to_limit) };
-        self.addr = self.addr.wrapping_add(piece.len.into());
-        self.left -= piece.len;
-        Some(piece)
+        self.cut()
     }
 }
 
@@ -57,10 +64,14 @@ pub struct ReadCost {
     pub requests: u64,
     /// Their bytes on the wire.
     pub request_bytes: u64,
+    /// Padding behind them, in bytes.
+    pub request_pad: u64,
     /// CplD packets, toward the device.
     pub completions: u64,
     /// Their bytes on the wire.
     pub completion_bytes: u64,
+    /// Padding behind them, in bytes.
+    pub completion_pad: u64,
 }
 
 /// The packets and bytes that a write puts on the link, all in the direction of the data.
@@ -70,6 +81,8 @@ pub struct WriteCost {
     pub requests: u64,
     /// Their bytes on the wire.
     pub request_bytes: u64,
+    /// Padding behind them, in bytes.
+    pub request_pad: u64,
 }
 
 /// Returns the number of windows of `1 << shift` bytes that the range touches. `len` is not zero.
@@ -79,16 +92,11 @@ const fn windows(addr: u64, len: u64, shift: u32) -> u64 {
     ((addr & mask) + len + mask) >> shift
 }
 
-/// Bytes up to the next multiple of 4 GiB if the range goes beyond it. Header sizes change at the
-/// first one and addresses wrap at the last; both are too rare to burden the cost.
+/// Returns whether the range goes beyond a multiple of 4 GiB. Header sizes change at the first one
+/// and addresses wrap at the last.
 #[inline]
 const fn crosses_4_gib(addr: u64, len: u32) -> bool {
     (addr & (FOUR_GIB - 1)) + len as u64 > FOUR_GIB
-}
-
-const fn to_4_gib(addr: u64) -> u32 {
-    // Not zero and not 2^32: the range, shorter than 2^32, crosses, so it does not start there.
-    (FOUR_GIB - (addr & (FOUR_GIB - 1))) as u32
 }
 
 impl Rules {
@@ -112,99 +120,99 @@ impl Rules {
         Pieces { addr, left: len, limit: window, window }
     }
 
-    /// Packets and bytes of a read by the device: the sums over [`Rules::split_read`] and
-    /// [`Rules::split_completions`] of each, without walking them.
+    /// Returns packets and bytes of a read by the device: the sums over [`Rules::split_read`] and
+    /// [`Rules::split_completions`] of each.
     #[inline(always)]
     pub const fn read_cost(&self, addr: u64, len: u32) -> ReadCost {
         // Short reads mostly lie between two boundaries.
         let finer = 1 << self.finer_shift;
-        let span = double_words(addr, len as u64);
-        if len == 0 || (addr & !3 & (finer - 1)) + span > finer {
-            return self.read_cost_of_many(addr, len);
+        if len != 0 && (addr & !3 & (finer - 1)) + double_words(addr, len as u64) <= finer {
+            return self.request_cost(addr, len);
         }
-        ReadCost {
-            requests: 1,
-            request_bytes: (self.request_bytes + wide_address(addr)) as u64,
-            completions: 1,
-            completion_bytes: self.completion_bytes as u64 + span,
-        }
+        self.read_cost_of_many(addr, len)
     }
 
     #[inline(never)]
     const fn read_cost_of_many(&self, addr: u64, len: u32) -> ReadCost {
-        if len == 0 {
-            return ReadCost { requests: 0, request_bytes: 0, completions: 0, completion_bytes: 0 };
+        let mut all = ReadCost {
+            requests: 0,
+            request_bytes: 0,
+            request_pad: 0,
+            completions: 0,
+            completion_bytes: 0,
+            completion_pad: 0,
+        };
+        let mut requests = self.split_read(addr, len);
+        while let Some(r) = requests.cut() {
+            let one = self.request_cost(r.addr, r.len);
+            all.requests += one.requests;
+            all.request_bytes += one.request_bytes;
+            all.request_pad += one.request_pad;
+            all.completions += one.completions;
+            all.completion_bytes += one.completion_bytes;
+            all.completion_pad += one.completion_pad;
         }
-        if crosses_4_gib(addr, len) {
-            return self.read_cost_in_two(addr, len);
-        }
-        // In whole double words: MRRS counts them, and every cut lies between them.
-        let start = addr & !3;
-        let span = double_words(addr, len as u64);
-        // Up to the first page boundary requests keep the phase of their start. From there on they
-        // lie on multiples of MRRS, and page boundaries are among those.
-        let to_page = (1 << PAGE_SHIFT) - (start & ((1 << PAGE_SHIFT) - 1));
-        let head = if span < to_page { span } else { to_page };
-        let rest = span - head;
-        let mrrs_mask = (1 << self.mrrs_shift) - 1;
-        let head_requests = (head + mrrs_mask) >> self.mrrs_shift;
-        let requests = head_requests + ((rest + mrrs_mask) >> self.mrrs_shift);
+        all
+    }
 
-        // A request is one completion, and one more for every window boundary inside it. If the
-        // start lies on a multiple of the smaller of MRRS and window, the boundaries of the one
-        // kind fall on those of the other and are not inside.
-        let boundaries = windows(start, head, self.completion_shift) - 1;
-        let cuts = head_requests - 1;
-        let finer_mask = (1 << self.finer_shift) - 1;
-        let in_phase = ((start & finer_mask == 0) as u64).wrapping_neg();
-        let common = (if boundaries < cuts { boundaries } else { cuts }) & in_phase;
-        let completions =
-            head_requests + boundaries - common + ((rest + finer_mask) >> self.finer_shift);
-
+    /// Returns packets and bytes of one read request of [`Rules::split_read`].
+    #[inline(always)]
+    pub(super) const fn request_cost(&self, addr: u64, len: u32) -> ReadCost {
+        let request_bytes = (self.request_bytes + wide_address(addr)) as u64;
+        let (completions, completion_bytes, completion_pad) =
+            self.packets(addr, len, self.completion_shift, self.completion_bytes as u64);
         ReadCost {
-            requests,
-            request_bytes: requests * (self.request_bytes + wide_address(addr)) as u64,
+            requests: 1,
+            request_bytes,
+            request_pad: self.pad(request_bytes),
             completions,
-            completion_bytes: completions * self.completion_bytes as u64 + span,
+            completion_bytes,
+            completion_pad,
         }
     }
 
-    /// Packets and bytes of a write: the sums over [`Rules::split_write`], without walking it.
+    /// Returns the packets of a range, which is not empty, their bytes, and their padding: cut at
+    /// each multiple of `1 << shift`, with a `header` each.
+    #[inline(always)]
+    const fn packets(&self, addr: u64, len: u32, shift: u32, header: u64) -> (u64, u64, u64) {
+        let count = windows(addr, len as u64, shift);
+        let bytes = count * header + double_words(addr, len as u64);
+        if count == 1 {
+            return (1, bytes, self.pad(bytes));
+        }
+        // The first ends at a boundary, the last starts at one, and those between are alike.
+        let (window, mask) = (1 << shift, (1 << shift) - 1);
+        let first = window - (addr & mask & !3);
+        let last = (((addr & mask) + len as u64 - 1) & mask) / 4 * 4 + 4;
+        let pad = self.pad(header + first)
+            + (count - 2) * self.pad(header + window)
+            + self.pad(header + last);
+        (count, bytes, pad)
+    }
+
+    /// Returns packets and bytes of a write: the sums over [`Rules::split_write`].
     #[inline]
     pub const fn write_cost(&self, addr: u64, len: u32) -> WriteCost {
-        if len == 0 {
-            return WriteCost { requests: 0, request_bytes: 0 };
+        if len == 0 || crosses_4_gib(addr, len) {
+            return self.write_cost_one_by_one(addr, len);
         }
-        if crosses_4_gib(addr, len) {
-            return self.write_cost_in_two(addr, len);
-        }
-        let requests = windows(addr, len as u64, self.mps_shift);
-        let headers = requests * (self.request_bytes + wide_address(addr)) as u64;
-        WriteCost { requests, request_bytes: headers + double_words(addr, len as u64) }
+        let header = (self.request_bytes + wide_address(addr)) as u64;
+        let (requests, request_bytes, request_pad) =
+            self.packets(addr, len, self.mps_shift, header);
+        WriteCost { requests, request_bytes, request_pad }
     }
 
     #[cold]
-    const fn read_cost_in_two(&self, addr: u64, len: u32) -> ReadCost {
-        let low = to_4_gib(addr);
-        let a = self.read_cost(addr, low);
-        let b = self.read_cost(addr.wrapping_add(low as u64), len - low);
-        ReadCost {
-            requests: a.requests + b.requests,
-            request_bytes: a.request_bytes + b.request_bytes,
-            completions: a.completions + b.completions,
-            completion_bytes: a.completion_bytes + b.completion_bytes,
+    const fn write_cost_one_by_one(&self, addr: u64, len: u32) -> WriteCost {
+        let mut all = WriteCost { requests: 0, request_bytes: 0, request_pad: 0 };
+        let mut pieces = self.split_write(addr, len);
+        while let Some(w) = pieces.cut() {
+            let bytes = self.mwr_bytes(w.addr, w.len) as u64;
+            all.requests += 1;
+            all.request_bytes += bytes;
+            all.request_pad += self.pad(bytes);
         }
-    }
-
-    #[cold]
-    const fn write_cost_in_two(&self, addr: u64, len: u32) -> WriteCost {
-        let low = to_4_gib(addr);
-        let a = self.write_cost(addr, low);
-        let b = self.write_cost(addr.wrapping_add(low as u64), len - low);
-        WriteCost {
-            requests: a.requests + b.requests,
-            request_bytes: a.request_bytes + b.request_bytes,
-        }
+        all
     }
 }
 

@@ -39,11 +39,11 @@ fn a_wrong_setting_is_named_with_what_is_allowed() {
         @"completions = 256 is not a PCI Express setting; allowed: Rcb(64), Rcb(128), Merged"
     );
     insta::assert_snapshot!(
-        error(|s| s.ack_limit = Some(16)),
-        @"ack_limit = 16 is not a PCI Express setting; allowed: 32 to 65535 symbol times"
+        error(|s| s.tags = 0),
+        @"tags = 0 is not a PCI Express setting; allowed: 1 to 4096"
     );
     insta::assert_snapshot!(
-        error(|s| s.usable_ppm = 0),
-        @"usable_ppm = 0 is not a PCI Express setting; allowed: 10000 to 2000000 parts per million"
+        error(|s| s.speed_ppm = 0),
+        @"speed_ppm = 0 is not a PCI Express setting; allowed: 10000 to 10000000 parts per million"
     );
 }

@@ -1,6 +1,6 @@
 //! The size of a transaction layer packet on the wire.
 
-use super::{Command, LinkDirection, Rules, WriteCost};
+use super::{Command, LinkDirection, Piece, ReadCost, Rules, WriteCost};
 
 pub(super) const HEADER_3DW: u32 = 12;
 pub(super) const HEADER_4DW: u32 = 16;
@@ -62,6 +62,8 @@ pub struct Tlps {
     pub count: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
+    /// Bytes of padding behind them, each up to the end of its symbol time.
+    pub pad: u64,
     /// Bytes of memory or registers that they carry.
     pub payload: u64,
 }
@@ -94,19 +96,45 @@ impl Rules {
 
     #[inline(always)]
     const fn read(&self, addr: u64, len: u32, toward: LinkDirection) -> [Tlps; 2] {
-        let cost = self.read_cost(addr, len);
-        let (count, bytes) = (cost.requests, cost.request_bytes);
-        let request = Tlps { command: Command::MRd, toward, addr, count, bytes, payload: 0 };
-        let (count, bytes, payload) = (cost.completions, cost.completion_bytes, len as u64);
-        let toward = toward.opposite();
-        [request, Tlps { command: Command::CplD, toward, addr, count, bytes, payload }]
+        answered(self.read_cost(addr, len), addr, len, toward)
+    }
+
+    /// Returns a read request of [`Rules::split_read`], and its completions.
+    #[inline(always)]
+    pub(super) const fn request(&self, r: Piece) -> [Tlps; 2] {
+        answered(self.request_cost(r.addr, r.len), r.addr, r.len, LinkDirection::Upstream)
     }
 
     #[inline(always)]
     const fn write(&self, addr: u64, len: u32, toward: LinkDirection) -> Tlps {
-        let WriteCost { requests: count, request_bytes: bytes } = self.write_cost(addr, len);
-        Tlps { command: Command::MWr, toward, addr, count, bytes, payload: len as u64 }
+        let WriteCost { requests: count, request_bytes: bytes, request_pad: pad } =
+            self.write_cost(addr, len);
+        Tlps { command: Command::MWr, toward, addr, count, bytes, pad, payload: len as u64 }
     }
+}
+
+/// Returns the requests of a read of this cost, and their completions.
+#[inline(always)]
+const fn answered(c: ReadCost, addr: u64, len: u32, toward: LinkDirection) -> [Tlps; 2] {
+    let request = Tlps {
+        command: Command::MRd,
+        toward,
+        addr,
+        count: c.requests,
+        bytes: c.request_bytes,
+        pad: c.request_pad,
+        payload: 0,
+    };
+    let answer = Tlps {
+        command: Command::CplD,
+        toward: toward.opposite(),
+        addr,
+        count: c.completions,
+        bytes: c.completion_bytes,
+        pad: c.completion_pad,
+        payload: len as u64,
+    };
+    [request, answer]
 }
 
 /// Sizes in bytes on the wire, link overhead included. One packet each: the caller has cut.

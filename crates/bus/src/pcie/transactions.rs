@@ -1,6 +1,6 @@
 //! The packets of one transfer, in order, for people to read.
 
-use super::{Class, LinkDirection, Pieces, Rules};
+use super::{LinkDirection, Pieces, Rules};
 use core::fmt;
 
 /// The TLPs of a memory transfer.
@@ -15,15 +15,6 @@ pub enum Command {
 }
 
 impl Command {
-    /// Its flow-control class.
-    pub const fn class(self) -> Class {
-        match self {
-            Command::MRd => Class::NonPosted,
-            Command::MWr => Class::Posted,
-            Command::CplD => Class::Completion,
-        }
-    }
-
     /// Its mnemonic.
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,6 +51,8 @@ pub struct Transaction {
     pub bytes: u32,
     /// Bytes it takes on the wire.
     pub wire_bytes: u32,
+    /// Bytes of padding behind it, up to the end of its symbol time.
+    pub pad: u32,
     /// The direction in which it travels.
     pub toward: LinkDirection,
 }
@@ -105,7 +98,8 @@ impl Iterator for Transactions {
                 (self.rules.cpld_bytes(piece.addr, piece.len), LinkDirection::Downstream)
             }
         };
-        Some(Transaction { addr: piece.addr, command, bytes: piece.len, wire_bytes, toward })
+        let pad = self.rules.pad(wire_bytes.into()) as u32;
+        Some(Transaction { addr: piece.addr, command, bytes: piece.len, wire_bytes, pad, toward })
     }
 }
 

@@ -279,11 +279,11 @@ proptest! {
         platform.memory.map(Iova(low), 0x6000, Direction::ToDevice);
         let free = Latencies { cpu: Span::ZERO, memory: Span::ZERO, register: Span::ZERO };
         let mut bus = Pci::new(platform, rules, free, 0);
-        let (mut metered, mut meter) = (Ledger::default(), Meter::Pci(rules));
+        let (mut metered, meter) = (Ledger::default(), Meter::Pci(rules));
         for (page, offset, len) in reads {
             let from = low + page * 0x1000 + offset * 200;
             bus.read(Time::ZERO, Iova(from), &mut vec![0; len as usize]).unwrap();
-            meter.count(&mut metered, Time::ZERO, Access::Read(from, len));
+            meter.count(&mut metered, Access::Read(from, len));
             prop_assert_eq!(&bus.ledger(), &metered, "{:#x}, {} B", from, len);
         }
     }

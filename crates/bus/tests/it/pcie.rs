@@ -1,7 +1,7 @@
 //! Properties of cutting: the pieces keep PCI Express's rules, and the closed form is their sum.
 
 use doorbell_bus::pcie::{
-    Class, Completions, LinkDirection, Operation, Piece, Pieces, ReadCost, Rules, Settings,
+    Command, Completions, LinkDirection, Operation, Piece, Pieces, ReadCost, Rules, Settings,
     WriteCost, transactions,
 };
 use proptest::prelude::*;
@@ -44,6 +44,11 @@ fn check_cover(addr: u64, len: u32, pieces: Pieces) -> Result<Vec<Piece>, TestCa
     }
     prop_assert_eq!(next.wrapping_sub(addr), u64::from(len));
     Ok(pieces)
+}
+
+/// Padding up to the next multiple of the link's width.
+fn pad(rules: &Rules, bytes: u64) -> u64 {
+    bytes.next_multiple_of(rules.settings().lanes.into()) - bytes
 }
 
 /// The Length field: double words touched, in bytes.
@@ -96,9 +101,11 @@ proptest! {
         for request in rules.split_read(addr, len) {
             sum.requests += 1;
             sum.request_bytes += u64::from(rules.mrd_bytes(request.addr));
+            sum.request_pad += pad(&rules, rules.mrd_bytes(request.addr).into());
             for part in rules.split_completions(request.addr, request.len) {
                 sum.completions += 1;
                 sum.completion_bytes += u64::from(rules.cpld_bytes(part.addr, part.len));
+                sum.completion_pad += pad(&rules, rules.cpld_bytes(part.addr, part.len).into());
             }
         }
         prop_assert_eq!(rules.read_cost(addr, len), sum);
@@ -110,6 +117,7 @@ proptest! {
         for piece in rules.split_write(addr, len) {
             sum.requests += 1;
             sum.request_bytes += u64::from(rules.mwr_bytes(piece.addr, piece.len));
+            sum.request_pad += pad(&rules, rules.mwr_bytes(piece.addr, piece.len).into());
         }
         prop_assert_eq!(rules.write_cost(addr, len), sum);
     }
@@ -118,23 +126,25 @@ proptest! {
     fn the_list_of_transactions_adds_up_to_the_cost(rules in rules(), (addr, len) in range()) {
         let (mut read, mut write) = (ReadCost::default(), WriteCost::default());
         for t in transactions(&rules, Operation::Read, addr, len) {
-            let (count, bytes) = match (t.command.class(), t.toward) {
-                (Class::NonPosted, LinkDirection::Upstream) => {
-                    (&mut read.requests, &mut read.request_bytes)
+            let (count, bytes, pad) = match (t.command, t.toward) {
+                (Command::MRd, LinkDirection::Upstream) => {
+                    (&mut read.requests, &mut read.request_bytes, &mut read.request_pad)
                 }
-                (Class::Completion, LinkDirection::Downstream) => {
-                    (&mut read.completions, &mut read.completion_bytes)
+                (Command::CplD, LinkDirection::Downstream) => {
+                    (&mut read.completions, &mut read.completion_bytes, &mut read.completion_pad)
                 }
                 other => panic!("{other:?} in a read"),
             };
             *count += 1;
             *bytes += u64::from(t.wire_bytes);
+            *pad += u64::from(t.pad);
         }
         for t in transactions(&rules, Operation::Write, addr, len) {
-            prop_assert_eq!(t.command.class(), Class::Posted);
+            prop_assert_eq!(t.command, Command::MWr);
             prop_assert_eq!(t.toward, LinkDirection::Upstream);
             write.requests += 1;
             write.request_bytes += u64::from(t.wire_bytes);
+            write.request_pad += u64::from(t.pad);
         }
         prop_assert_eq!(read, rules.read_cost(addr, len));
         prop_assert_eq!(write, rules.write_cost(addr, len));

@@ -148,9 +148,9 @@ impl Bill {
     }
 
     /// Counts an access to a register. On AXI the bridge's own registers are not on the bus.
-    fn register(&mut self, at: Time, r: Reg, access: Access) {
+    fn register(&mut self, r: Reg, access: Access) {
         if !matches!(self.meter, Meter::Axi(_)) || is_core(r) {
-            self.meter.count(&mut self.ledger, at, access);
+            self.meter.count(&mut self.ledger, access);
         }
     }
 }
@@ -159,7 +159,7 @@ impl Observer for Bill {
     fn crossed(&mut self, at: Time, what: Crossing<'_>) {
         match what {
             Crossing::DmaRead(Iova(from), len) => {
-                self.meter.count(&mut self.ledger, at, Access::Read(from, len));
+                self.meter.count(&mut self.ledger, Access::Read(from, len));
                 self.trace(
                     at,
                     "DMA read",
@@ -167,7 +167,7 @@ impl Observer for Bill {
                 );
             }
             Crossing::DmaWrite(Iova(to), len) => {
-                self.meter.count(&mut self.ledger, at, Access::Write(to, len));
+                self.meter.count(&mut self.ledger, Access::Write(to, len));
                 self.trace(
                     at,
                     "DMA write",
@@ -180,11 +180,11 @@ impl Observer for Bill {
                 self.trace(at, "DMA fault", args);
             }
             Crossing::RegisterRead(r, size, v) => {
-                self.register(at, r, Access::RegisterRead(size));
+                self.register(r, Access::RegisterRead(size));
                 self.trace_register(at, "register read", r, size, v);
             }
             Crossing::RegisterWrite(r, size, v, trapped) => {
-                self.register(at, r, Access::RegisterWrite(size));
+                self.register(r, Access::RegisterWrite(size));
                 self.trapped += u64::from(trapped);
                 self.trace_register(at, "register write", r, size, v);
             }
@@ -196,7 +196,7 @@ impl Observer for Bill {
                 self.ledger.messages += 1;
                 // On AXI it is the bridge's: the cores have lines.
                 if !matches!(self.meter, Meter::Axi(_)) {
-                    self.meter.count(&mut self.ledger, at, Access::Write(MESSAGE_ADDRESS, 4));
+                    self.meter.count(&mut self.ledger, Access::Write(MESSAGE_ADDRESS, 4));
                 }
                 self.trace(at, "message", format_args!("\"vector\":{vector}"));
             }

@@ -56,13 +56,13 @@ pub(super) static PLATFORMS: [Platform; 6] = [
         rules: || pci(pci::Protocol::X { mmrbc: 2048, outstanding: 1 }, 133, 64),
     },
     Platform {
-        name: "pcie2x8",
-        about: "PCI Express 2.0 x8, MPS 256, MRRS 512, an Ack and an UpdateFC per request",
-        rules: || pcie(2, 8),
+        name: "pcie2x16",
+        about: "PCI Express 2.0 x16, MPS 256, MRRS 512",
+        rules: || pcie(2, 16),
     },
     Platform {
         name: "pcie3x16",
-        about: "PCI Express 3.0 x16, MPS 256, MRRS 512, an Ack and an UpdateFC per request",
+        about: "PCI Express 3.0 x16, MPS 256, MRRS 512",
         rules: || pcie(3, 16),
     },
     Platform {
@@ -81,7 +81,7 @@ fn pci(protocol: pci::Protocol, mhz: u32, bits: u32) -> Meter {
 
 fn pcie(generation: u32, lanes: u32) -> Meter {
     let rules = pcie::Rules::new(pcie::Settings::link(generation, lanes)).expect(WRITTEN_HERE);
-    Meter::Pcie(rules, Box::new(pcie::DllpState::new(&rules)))
+    Meter::Pcie(rules)
 }
 
 impl Platform {

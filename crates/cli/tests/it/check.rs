@@ -36,7 +36,7 @@ fn the_budgets_here_hold() {
 fn a_driver_that_costs_more_breaks_it_and_the_difference_is_shown() {
     let budget = format!(
         "{MLX5}[budget]\n\
-         \"per_packet.pcie_down_tlp_bytes\" = 111\n\
+         \"per_packet.pcie_down_tlp_bytes\" = 115\n\
          \"per_packet.driver_mpwqe_pkts\" = {{ exact = 1 }}\n\
          \"per_packet.pcie_write_bytes\" = {{ min = 2, max = 4 }}\n\
          \"ledger.dma_faults\" = {{ exact = 0 }}\n"

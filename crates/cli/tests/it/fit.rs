@@ -53,7 +53,7 @@ fn measurements_that_new_writes_are_met_by_the_profile() {
 #[test]
 fn the_written_profile_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let file = at(dir.path(), &(CONSTANT.to_owned() + &cycles("\"traffic.burst=8\"", 160.0)));
+    let file = at(dir.path(), &(CONSTANT.to_owned() + &cycles("\"traffic.burst=8\"", 200.0)));
     let r = doorbell_in(dir.path(), &["fit", file, "--out", "mine.toml"]);
     assert_eq!((r.code, r.err.as_str()), (0, ""), "{}", r.out);
     assert_eq!(names(dir.path()), ["m.toml", "mine.toml"]);
@@ -62,7 +62,7 @@ fn the_written_profile_runs() {
     let burst = ["--set", "traffic.burst=8"];
     let r = doorbell_in(dir.path(), &[&run[..], &short, &burst].concat());
     let cycles = result(&r.out)["per_packet"]["cycles"].as_f64().unwrap();
-    assert!((cycles - 160.0).abs() < 0.01, "{cycles}");
+    assert!((cycles - 200.0).abs() < 0.01, "{cycles}");
     // A fit may begin with it.
     let again = std::fs::read_to_string(dir.path().join(file)).unwrap();
     std::fs::write(dir.path().join("n.toml"), again.replace("mlx5-gen3", "mine.toml")).unwrap();
@@ -75,7 +75,7 @@ fn the_written_profile_runs() {
 fn too_few_rows_leave_constants_undetermined() {
     let dir = tempfile::tempdir().unwrap();
     let both = format!("{CONSTANT}{}", CONSTANT.replace("stack", "tx_shared"));
-    let file = at(dir.path(), &(both + &cycles("\"traffic.burst=8\"", 160.0)));
+    let file = at(dir.path(), &(both + &cycles("\"traffic.burst=8\"", 200.0)));
     let r = doorbell_in(dir.path(), &["fit", file]);
     assert_eq!((r.code, r.err.as_str()), (0, ""), "{}", r.out);
     assert_snapshot!(r.out);
@@ -84,7 +84,7 @@ fn too_few_rows_leave_constants_undetermined() {
 #[test]
 fn a_check_row_outside_its_error_is_a_miss() {
     let dir = tempfile::tempdir().unwrap();
-    let fitted = CONSTANT.to_owned() + &cycles("\"traffic.burst=8\"", 160.0);
+    let fitted = CONSTANT.to_owned() + &cycles("\"traffic.burst=8\"", 200.0);
     let check = cycles("\"traffic.burst=1\"", 900.0);
     let check = check.replace("source", "role = \"check\"\nsource");
     let file = at(dir.path(), &(fitted + &check));
@@ -96,7 +96,7 @@ fn a_check_row_outside_its_error_is_a_miss() {
 #[test]
 fn records_are_the_constants_and_the_rows() {
     let dir = tempfile::tempdir().unwrap();
-    let file = at(dir.path(), &(CONSTANT.to_owned() + &cycles("\"traffic.burst=8\"", 160.0)));
+    let file = at(dir.path(), &(CONSTANT.to_owned() + &cycles("\"traffic.burst=8\"", 200.0)));
     let of = |format| doorbell_in(dir.path(), &["fit", file, "--format", format]).out;
     let lines: Vec<serde_json::Value> =
         of("ndjson").lines().map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -119,7 +119,7 @@ fn wrong_measurements_are_refused_and_nothing_is_written() {
         assert_eq!(names(dir.path()), ["m.toml"]);
         e
     };
-    let good = cycles("\"traffic.burst=8\"", 160.0);
+    let good = cycles("\"traffic.burst=8\"", 200.0);
     let rate =
         row("\"traffic.burst=8\"", "packets_per_s", "value = 9\nunit = \"Mpps\"\nspread = 0.1");
     let samples = root().join("crates/lab/src/experiment/fit/readers/samples");

@@ -15,7 +15,7 @@ use std::time::Instant;
 fn wrong_input_is_refused_before_anything_is_fetched() {
     let lines: [&[&str]; 8] = [
         &["mlx4"],
-        &["qemu:igb", "--bus", "pcie2x8"],
+        &["qemu:igb", "--bus", "pcie2x16"],
         &["mlx5", "--bus", "pcie9x9"],
         &["mlx5", "--workload", "pktgen,none"],
         &["mlx5", "--set", "burts=3"],
@@ -92,7 +92,7 @@ fn two_runs_of_a_kernel_are_the_same() {
     // The machine decides how many interrupts there are. One has up to 250 bytes in a direction,
     // and up to 1,000 instructions.
     let interrupts = apart("per_packet", "messages");
-    for name in ["pcie_down_tlp_bytes", "pcie_down_dllp_bytes", "pcie_up_tlp_bytes"] {
+    for name in ["pcie_down_tlp_bytes", "pcie_down_pad_bytes", "pcie_up_tlp_bytes"] {
         assert!(apart("per_packet", name) < 0.5 + 250.0 * interrupts, "{name}: {a} {b}");
     }
     let driver = number(a, "instructions", "driver");

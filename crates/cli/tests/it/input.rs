@@ -393,12 +393,12 @@ fn reproductions_of_nothing_known() {
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latency=3 GHz"]), @"doorbell: \
         --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: \
         ps, ns, us, ms, s");
-    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp=timers"]), @"doorbell: --set \
-        pcie.dllp=timers: `pcie.dllp` cannot be `timers`; allowed: none, per_request, timer, flat");
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.gap=timers"]), @"doorbell: --set \
+        pcie.gap=timers: `pcie.gap` cannot be `timers`; allowed: none, dllp, completion");
     assert_snapshot!(wrong(&["reproduce", "--set", "driver.mpwqe=off"]), @"doorbell: --set \
         driver.mpwqe: no constant or choice is called `driver.mpwqe`; the nearest is \
         `native.mpwqe`");
-    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.dllp"]), @"doorbell: --set pcie.dllp: \
+    assert_snapshot!(wrong(&["reproduce", "--set", "pcie.gap"]), @"doorbell: --set pcie.gap: \
         expected key=value, such as pcie.memory_latency=300ns");
     // The unit is that of the system asked for.
     assert_snapshot!(wrong(&["reproduce", "ibmveth", "--set", "link.rate=9000"]), @"doorbell: \

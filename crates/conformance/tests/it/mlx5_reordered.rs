@@ -40,6 +40,7 @@ fn run(
         packets: PACKETS,
         flows: vec![0],
         partial: false,
+        place: Pktgen::PLACE,
         seed: 0,
     };
     let mut source =

@@ -91,7 +91,6 @@ proptest! {
             fetch_chunk: 64 << chunk,
             fetch_ahead: 2048,
             refetch,
-            reads_outstanding: 3,
             ..Nic::CONNECTX
         };
         let config = Config { cq_period_us: period, cq_max_count: 5, ..Config::DEFAULT };

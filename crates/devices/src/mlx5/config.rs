@@ -14,8 +14,6 @@ pub struct Config {
     pub fetch_ahead: u32,
     /// A WQE cut by the end of a chunk is read again from its start.
     pub refetch: bool,
-    /// Data reads in flight at the most.
-    pub reads_outstanding: u16,
     /// Least time from one packet's start of execution to the next one's.
     pub packet_time: Span,
     /// From the arrival of a packet's last byte to its first bit on the wire.
@@ -67,7 +65,6 @@ impl Config {
         fetch_chunk: 1024,
         fetch_ahead: 16 * 1024,
         refetch: false,
-        reads_outstanding: 256,
         packet_time: Span::from_ps(4_000),
         pipeline_delay: Span::from_ns(100),
         wire_byte_1024th_ps: 80 * 1024,
@@ -91,7 +88,6 @@ impl Config {
     pub(super) fn clamped(mut self) -> Config {
         self.fetch_chunk = self.fetch_chunk.clamp(64, 4096) / 64 * 64;
         self.fetch_ahead = self.fetch_ahead.max(self.fetch_chunk);
-        self.reads_outstanding = self.reads_outstanding.clamp(1, 4096);
         // A capability of five bits.
         self.caps.log_max_lso = self.caps.log_max_lso.min(31);
         self.max_frame = self.max_frame.clamp(60, 16 * 1024);

@@ -52,7 +52,8 @@ impl Mlx5 {
         if self.on_chip + self.cfg.fetch_chunk > self.cfg.fetch_ahead && !self.chunks.is_empty() {
             return Time::NEVER;
         }
-        sq.announced.front().map_or(Time::NEVER, |&(at, _)| at.max(self.fetch_free))
+        let free = self.fetch_free.max(self.pipe.read_ready);
+        sq.announced.front().map_or(Time::NEVER, |&(at, _)| at.max(free))
     }
 
     fn fetch<P: Port>(&mut self, p: &mut P, t: Time) {
@@ -80,6 +81,7 @@ impl Mlx5 {
             p.read(t, from, &mut sq.wqes[offset..offset + blocks as usize * 64])
         };
         let mut arrived = read(sq, p, blocks);
+        self.pipe.read_ready = p.read_ready();
         if self.cfg.refetch && arrived.is_ok() {
             // Drop a WQE that the chunk's end cut, unless it is all there is:
             // then the chunk was too short for it and it is read whole.
@@ -91,6 +93,7 @@ impl Mlx5 {
                 if wqe > blocks {
                     blocks = wqe;
                     arrived = read(sq, p, blocks);
+                    self.pipe.read_ready = p.read_ready();
                 }
             }
             end_of_chunk = start.wrapping_add(blocks as u16);
@@ -138,10 +141,13 @@ impl Mlx5 {
             if fetch.min(execute) > until || p.is_spent() {
                 return;
             }
-            if fetch < execute {
+            // Packets go first, but a tag that both wait for goes to the read of WQEs.
+            let tag = fetch == self.pipe.read_ready && fetch > Time::ZERO;
+            if fetch < execute || tag && fetch == execute {
                 self.fetch(p, fetch);
             } else if let Some(&chunk) = self.chunks.front() {
-                let stop = until.min(fetch);
+                let before = Time::from_ps(fetch.ps().saturating_sub(1));
+                let stop = until.min(if execute < fetch { before } else { fetch });
                 let Mlx5 { sqs, pipe, counters, completions, mkeys, cfg, rx, .. } = self;
                 let received = &mut rx.counters;
                 let finished = match sqs.get_mut(chunk.sqn) {

@@ -86,9 +86,8 @@ words! {
     pcie::Completions {
         "merged" => Self::Merged, "rcb64" => Self::Rcb(64), "rcb128" => Self::Rcb(128),
     }
-    pcie::DllpRule {
-        "none" => Self::None, "timer" => Self::Timer, "flat" => Self::Flat,
-        "per_request" => Self::PerRequest,
+    pcie::Gap {
+        "none" => Self::None, "dllp" => Self::Dllp, "completion" => Self::Completion,
     }
 }
 
@@ -183,17 +182,19 @@ pub(crate) fn pcie(v: &Values) -> (pcie::Settings, Latencies) {
         mrrs: v.number("pcie.mrrs") as u32,
         completions: Field::of(v, "pcie.completions"),
         ecrc: v.is_on("pcie.ecrc"),
-        dllp: Field::of(v, "pcie.dllp"),
-        ack_limit: None,
-        fc_limit: None,
-        usable_ppm: (v.number("pcie.usable_share") * 1e6).round() as u32,
+        gap: Field::of(v, "pcie.gap"),
+        tags: v.number("pcie.tags") as u32,
+        speed_ppm: (v.number("pcie.speed") * 1e6).round() as u32,
     };
     let latencies =
         Latencies { link: span(v, "pcie.link_latency"), memory: span(v, "pcie.memory_latency") };
     (settings, latencies)
 }
 
-/// Returns the bytes on a PCI Express link, toward the device and toward the host.
+/// Returns the bytes of symbol times on a PCI Express link: with a TLP toward the device and toward
+/// the host, then all that are busy.
 pub(crate) fn link_bytes(l: &Ledger) -> Vec<u64> {
-    vec![l.pcie_down_tlp_bytes + l.pcie_down_dllp_bytes, l.pcie_up_tlp_bytes + l.pcie_up_dllp_bytes]
+    let (down, up) =
+        (l.pcie_down_tlp_bytes + l.pcie_down_pad_bytes, l.pcie_up_tlp_bytes + l.pcie_up_pad_bytes);
+    vec![down, up, down + l.pcie_down_gap_bytes, up + l.pcie_up_gap_bytes]
 }

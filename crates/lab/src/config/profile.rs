@@ -2,8 +2,8 @@
 //!
 //! ```toml
 //! [pcie]
-//! memory_latency = { value = 250, unit = "ns", source = "assumed: …" }
-//! usable_share = { value = 1, range = [0.5, 1], source = "fit:mlx5.rate_gen2_off" }
+//! mps = { value = 256, unit = "B", source = "assumed: …" }
+//! memory_latency = { value = 110, unit = "ns", source = "fit:mlx5.rate_gen3_on" }
 //! ```
 //!
 //! A source is a URL or data sheet with its figure, `measured:` with rows of a measurement file,

@@ -21,7 +21,7 @@ use crate::experiment::limits::{
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, StackKeys, System, Transferred};
+use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{
     self, Entries, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
 };
@@ -50,6 +50,7 @@ pub static SYSTEM: System = System {
     run_keys: &[
         &KIND,
         closed_loop::Keys::KEYS,
+        PlacementKeys::KEYS,
         ArrivalKeys::KEYS,
         open_loop::Keys::KEYS,
         Paced::KEYS,

@@ -8,10 +8,11 @@
 
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
+use crate::experiment::system::placement;
 use crate::experiment::{Entries, Experiment, Probe, Result, RunError, RunStats, SLICE};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Alignment, Device, Host, Span, Time, fail_if};
+use doorbell_hal::{Device, Host, Span, Time, fail_if};
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::{End, Endpoint, NapiContext};
@@ -91,13 +92,6 @@ settings! {
         scatter: bool = "traffic.scatter", choice(&["on", "off"]).default("on").when(TCP);
         /// TCP: the device computes checksums
         tx_checksum: bool = "traffic.tx_checksum", choice(&["on", "off"]).default("on").when(TCP);
-        /// TCP: alignment of a buffer that holds a whole frame
-        align: u32 = "traffic.align",
-            among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
-                .default("64")
-                .when(TCP);
-        /// TCP: offset of such a buffer from that alignment
-        offset: u32 = "traffic.offset", whole("B", 0.0, 8191.0).default("0").when(TCP);
         /// TCP: received segments are merged
         gro: bool = "traffic.gro", choice(&["on", "off"]).default("on").when(TCP);
         /// transactions: size of a request
@@ -125,14 +119,11 @@ impl Load {
     /// Values that are allowed each, but not together.
     pub fn of(v: &Values, max_mss: u32) -> Result<Load, SettingError> {
         let k = Keys::of(v);
-        let Keys { mss, timestamps, align, offset, .. } = k;
+        let Keys { mss, timestamps, .. } = k;
         let window = k.window * 1024;
         let most = max_mss - if timestamps { 12 } else { 0 };
         if mss > most {
             refuse!("`traffic.mss` is {mss} B, but the device's longest frame holds {most}");
-        }
-        if offset >= align {
-            refuse!("`traffic.offset` is {offset} B, which is not below `traffic.align`, {align}");
         }
         let large_send = match (k.large_send, v.word("traffic.large_send")) {
             (Some(bytes), _) => LargeSend::Fixed(bytes),
@@ -165,7 +156,7 @@ impl Load {
             offloads: Offloads {
                 checksum: k.tx_checksum,
                 scatter: k.scatter,
-                place: Alignment { align, offset },
+                place: placement(v, 0)?,
             },
             gro: k.gro,
             transaction: (k.request, k.response),

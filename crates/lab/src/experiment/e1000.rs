@@ -18,7 +18,7 @@ use crate::experiment::limits::{
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, StackKeys, System, Transferred};
+use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{self, Experiment, Result, closed_loop, open_loop};
 use crate::{config::key::Values, experiment::closed_loop::Load as TcpLoad};
 use doorbell_bus::pcie::Operation;
@@ -49,6 +49,7 @@ pub static SYSTEM: System = System {
     run_keys: &[
         &KIND,
         closed_loop::Keys::KEYS,
+        PlacementKeys::KEYS,
         &closed_loop::APPLICATION,
         open_loop::Keys::KEYS,
         DriverKeys::KEYS,
@@ -162,8 +163,10 @@ pub static SYSTEM: System = System {
             metrics::BOTH_WAYS,
             &[
                 ("bus_busy_share", "of the bus's clocks"),
-                ("inbound_link_share", "link toward the device"),
-                ("outbound_link_share", "link toward the host"),
+                ("inbound_link_share", "symbol times with a TLP, toward the device"),
+                ("outbound_link_share", "symbol times with a TLP, toward the host"),
+                ("inbound_link_busy_share", "busy symbol times, toward the device"),
+                ("outbound_link_busy_share", "busy symbol times, toward the host"),
             ],
         ],
         counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
@@ -245,7 +248,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         Slot::Express(settings, latencies) => {
             let rules = pcie::Rules::new(settings)?;
             let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
-            let capacity = |time: Span| rules.raw_byte_time().capacity(time).max(1);
+            let capacity = |time: Span| rules.byte_time().capacity(time).max(1);
             o.use_of_bus("bytes", 65_536, capacity, host::link_bytes);
             Ok(o)
         }
@@ -348,9 +351,11 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     };
     let payload = s.by_time(8.0 * s.payload as f64);
     let bus = match o.bus_share[..] {
-        [inbound, outbound] => Rate::all([
-            ("inbound_link_share", "link toward the device", inbound),
-            ("outbound_link_share", "link toward the host", outbound),
+        [down, up, busy_down, busy_up] => Rate::all([
+            ("inbound_link_share", "symbol times with a TLP, toward the device", down),
+            ("outbound_link_share", "symbol times with a TLP, toward the host", up),
+            ("inbound_link_busy_share", "busy symbol times, toward the device", busy_down),
+            ("outbound_link_busy_share", "busy symbol times, toward the host", busy_up),
         ]),
         _ => Rate::all([("bus_busy_share", "of the bus's clocks", o.bus_share[0])]),
     };

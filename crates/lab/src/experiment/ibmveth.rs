@@ -32,7 +32,7 @@ use crate::experiment::limits::{
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{Count, CountsOf, Group, Measured, Rate};
-use crate::experiment::system::{self, System};
+use crate::experiment::system::{self, PlacementKeys, System};
 use crate::experiment::{self, Entries, Experiment, Result, closed_loop, fixed_rate};
 use crate::{config::key::Values, experiment::audit::fault_counts};
 use bridge::{Bridge, UpperLayer};
@@ -58,6 +58,7 @@ pub static SYSTEM: System = System {
     run_keys: &[
         TrafficKeys::KEYS,
         closed_loop::Keys::KEYS,
+        PlacementKeys::KEYS,
         &closed_loop::APPLICATION,
         Paced::KEYS,
         DriverKeys::KEYS,

@@ -47,8 +47,8 @@ pub struct Resource {
 /// The link of a card on PCI Express, in both directions.
 pub(crate) const LINK: Resource = Resource {
     name: "link",
-    shares: &["inbound_link_share", "outbound_link_share"],
-    keys: &[("pcie.usable_share", Wider::More)],
+    shares: &["inbound_link_busy_share", "outbound_link_busy_share"],
+    keys: &[("pcie.speed", Wider::More)],
 };
 /// A port whose link carries frames both ways.
 pub(crate) const PORT: Resource = Resource {
@@ -188,12 +188,10 @@ impl Serialize for Limits {
 /// Returns the share of each resource that was used over the window, 1 at its limit, the most used
 /// first: cores, buses, links of what they carry at most, the port, and the device's pipeline.
 pub fn shares(of: &System, values: &Values, m: &Measured) -> Vec<(String, f64)> {
-    let usable = values.number_if_any("pcie.usable_share").unwrap_or(1.0);
     let port = values.bits_per_second(of.port_rate) as f64;
     let packet_time = values.number_if_any("nic.packet_time").unwrap_or(0.0) * 1e-9;
     let share = |(name, value): (&str, f64)| match name {
         _ if name.ends_with("_busy_share") => Some((name.to_owned(), value)),
-        _ if name.ends_with("_link_share") => Some((name.to_owned(), value / usable)),
         _ if name.starts_with("wire_") => {
             let name = name.replace("wire", "port").replace("_bits_per_s", "_share");
             Some((name, value / port))

@@ -16,7 +16,7 @@ use crate::experiment::limits::{
 };
 use crate::experiment::metrics::Numbers;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::system::{self, RUN, StackKeys, System};
+use crate::experiment::system::{self, PlacementKeys, RUN, StackKeys, System};
 use crate::experiment::{self, Counts, Result, open_loop};
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
@@ -33,7 +33,15 @@ pub static SYSTEM: System = System {
     about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
     devices: &["mlx5"],
     platform_keys: &[&CPU, &PCIE, NicKeys::KEYS],
-    run_keys: &[&KIND, open_loop::Keys::KEYS, QueueKeys::KEYS, StackKeys::KEYS, RunKeys::KEYS, RUN],
+    run_keys: &[
+        &KIND,
+        open_loop::Keys::KEYS,
+        PlacementKeys::KEYS,
+        QueueKeys::KEYS,
+        StackKeys::KEYS,
+        RunKeys::KEYS,
+        RUN,
+    ],
     run: run_values,
     transfer: system::pcie_transfer,
     port_rate: "nic.port_rate",
@@ -83,7 +91,7 @@ pub static SYSTEM: System = System {
             shares: &["pipeline_share"],
             keys: &[("nic.packet_time", Less)],
         },
-        Resource { name: "reads in flight", shares: &[], keys: &[("nic.reads_outstanding", More)] },
+        Resource { name: "reads in flight", shares: &[], keys: &[("pcie.tags", More)] },
         Resource { name: "WQEs fetched ahead", shares: &[], keys: &[("nic.fetch_ahead", More)] },
         Resource {
             name: "queues",
@@ -106,8 +114,10 @@ pub static SYSTEM: System = System {
         rates: &[&[
             ("frame_bits_per_s", "frames, without FCS"),
             ("wire_bits_per_s", "frames with preamble, FCS and gap"),
-            ("inbound_link_share", "bus toward the device, of the raw link"),
-            ("outbound_link_share", "bus toward the host, of the raw link"),
+            ("inbound_link_share", "symbol times with a TLP, toward the device"),
+            ("outbound_link_share", "symbol times with a TLP, toward the host"),
+            ("inbound_link_busy_share", "busy symbol times, toward the device"),
+            ("outbound_link_busy_share", "busy symbol times, toward the host"),
         ]],
         counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
         calls: &[],
@@ -200,7 +210,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     }
     let device = m.device.counters;
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
-    o.use_of_bus("bytes", 0, |time| m.bus.raw_capacity(time).max(1), link_bytes);
+    o.use_of_bus("bytes", 4096, |time| m.bus.capacity(time).max(1), link_bytes);
     let mut o = o.with(Totals { driver, device });
     o.audit.extend(audit::audit(&o, &m));
     Ok(o)
@@ -243,8 +253,10 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         ("packets_per_s", "packets sent", o.window.rate()),
         ("frame_bits_per_s", "frames, without FCS", frames),
         ("wire_bits_per_s", "frames with preamble, FCS and gap", wire),
-        ("inbound_link_share", "bus toward the device, of the raw link", o.bus_share[0]),
-        ("outbound_link_share", "bus toward the host, of the raw link", o.bus_share[1]),
+        ("inbound_link_share", "symbol times with a TLP, toward the device", o.bus_share[0]),
+        ("outbound_link_share", "symbol times with a TLP, toward the host", o.bus_share[1]),
+        ("inbound_link_busy_share", "busy symbol times, toward the device", o.bus_share[2]),
+        ("outbound_link_busy_share", "busy symbol times, toward the host", o.bus_share[3]),
     ]);
     rates.push(Rate::of_cores(whose, share));
     Ok(o.measured(rates, CountsOf::Run, HANDED, v.number("cpu.frequency")))

@@ -4,13 +4,14 @@
 //! uses keys and results, so a new system is one more entry of [`SYSTEMS`].
 
 use crate::config::key::{Is, Key, Needs, Values, settings};
-use crate::config::{SettingError, hint, host};
+use crate::config::{SettingError, hint, host, refuse};
 use crate::experiment::advise::{Condition, Knob};
 use crate::experiment::limits::Resource;
 use crate::experiment::metrics::Numbers;
 use crate::experiment::{RunError, figures::SystemFigures, result::Measured};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
+use doorbell_hal::Alignment;
 use doorbell_sim::{Watch, traffic::Frames};
 use std::sync::Arc;
 
@@ -121,6 +122,7 @@ impl System {
     }
 }
 
+const WHOLE: &[Needs] = &[Needs::kind(&["pktgen", "send", "receive", "transactions"])];
 const FAULTS: &[Needs] = &[Needs::new("run.fault", Is::Given)];
 
 /// Needs packets that come down through the stack.
@@ -134,6 +136,33 @@ settings! {
         /// the limit
         bql: bool = "stack.bql", choice(&["on", "off"]).default("on").when(STACK);
     }
+}
+
+settings! {
+    /// Place of the frames of a generator, and of whole frames of TCP.
+    pub(crate) struct PlacementKeys {
+        /// alignment of a buffer that holds a whole frame
+        align: u32 = "traffic.align",
+            among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
+                .default("64")
+                .when(WHOLE);
+        /// offset of such a buffer from that alignment; auto: 2 for pktgen, as in Linux, and 0
+        offset: Option<u32> = "traffic.offset",
+            whole("B", 0.0, 8191.0).or(&["auto"]).default("auto").when(WHOLE);
+    }
+}
+
+/// Returns the place of whole frames, by default at `offset`.
+///
+/// # Errors
+/// The offset is not below the alignment.
+pub(crate) fn placement(v: &Values, offset: u32) -> Result<Alignment, SettingError> {
+    let k = PlacementKeys::of(v);
+    let (align, offset) = (k.align, k.offset.unwrap_or(offset));
+    if offset >= align {
+        refuse!("`traffic.offset` is {offset} B, which is not below `traffic.align`, {align}");
+    }
+    Ok(Alignment { align, offset })
 }
 
 /// The keys of a scenario of any system.

@@ -11,6 +11,7 @@ mod set_follows_sensitivity;
 mod standstill;
 #[expect(unreachable_pub, dead_code, reason = "shared with doorbell-conformance")]
 mod toy;
+mod trivial;
 
 #[test]
 fn no_file_is_forgotten() {

@@ -241,7 +241,7 @@ fn a_series_has_the_interrupts_of_all_lines_from_its_first_slice_on() {
 fn discarded_packets_were_not_sent() {
     let m = run(
         "mlx5-pktgen-64",
-        &["traffic.packets=4800".to_owned(), "run.fault=link-flap@1us:100s".to_owned()],
+        &["traffic.packets=4800".to_owned(), "run.fault=link-flap@100ns:100s".to_owned()],
     );
     let count = |name: &str| m.counts.iter().find(|c| c.name == name).map_or(0, |c| c.value);
     assert_eq!(

@@ -64,6 +64,8 @@ pub struct Generated {
     pub flows: Vec<u16>,
     /// The device computes the UDP checksum. Otherwise there is none, as in pktgen by default.
     pub partial: bool,
+    /// The place of a packet in memory.
+    pub place: Alignment,
     /// The seed of the sizes.
     pub seed: u64,
 }
@@ -90,6 +92,10 @@ pub struct Pktgen {
 const HEADERS: u32 = ethernet::HEADER as u32 + 20 + 8;
 
 impl Pktgen {
+    /// The place of a packet of Linux's pktgen: behind 64 bytes of headroom and 16 of reserve, less
+    /// the Ethernet header (net/core/pktgen.c, pktgen_alloc_skb and fill_packet_ipv4).
+    pub const PLACE: Alignment = Alignment { align: 64, offset: 2 };
+
     /// Creates a generator that sends packets from `buffers` buffers, of which it takes no more
     /// than it has packets.
     ///
@@ -114,7 +120,7 @@ impl Pktgen {
         let buffers = u64::from(buffers).min(of.packets);
         let mut pool = Vec::with_capacity(buffers as usize);
         for _ in 0..buffers {
-            let b = h.buffer(size, Alignment::ANY)?;
+            let b = h.buffer(size, of.place)?;
             h.bytes_mut(&b, 0..size, |bytes| bytes.copy_from_slice(&frame));
             pool.push(b);
         }

@@ -1,19 +1,23 @@
 use super::*;
 use crate::ProtectionGranularity;
 use crate::fault::{Faults, Kind, Rule, When};
-use crate::pcie::Settings;
+use crate::pcie::{Completions, Gap, Settings};
 use doorbell_hal::Alignment;
 
 const LATENCIES: Latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
 
 /// A Gen3 x8 link whose device may use 64 KiB of memory, and their address.
 fn link() -> (Pcie, Iova) {
+    link_of(Settings::link(3, 8))
+}
+
+fn link_of(settings: Settings) -> (Pcie, Iova) {
     let mut platform = Platform::new(1 << 32, 1 << 20, ProtectionGranularity::Page);
     let b = platform.memory.buffer(1 << 16, Alignment::ANY).unwrap();
     for dir in [Direction::ToDevice, Direction::FromDevice] {
         platform.map(b.addr(), 1 << 16, dir).unwrap();
     }
-    let rules = Rules::new(Settings::link(3, 8)).unwrap();
+    let rules = Rules::new(settings).unwrap();
     (Pcie::new(platform, rules, LATENCIES, 0x3c_0000_0000), Iova(b.addr()))
 }
 
@@ -63,4 +67,67 @@ fn a_read_waits_for_a_late_write() {
     }
     p.platform_mut().deliver(Time::from_ps(arrival.ps() - 1));
     assert_eq!(p.platform().memory.peek(at.0, 64), [0; 64]);
+}
+
+/// Gen2 x16: a symbol time of 16 bytes takes 2 ns.
+const SYMBOL: Span = Span::from_ns(2);
+
+#[test]
+fn a_lone_read_takes_the_sum_of_its_parts() {
+    for gap in [Gap::None, Gap::Dllp, Gap::Completion] {
+        let (mut p, at) = link_of(Settings { gap, ..Settings::link(2, 16) });
+        for i in 0..20 {
+            let start = t(1000 * i);
+            let arrived = p.read(start, at, &mut [0; 64]).unwrap();
+            // A request of 24 bytes, and a completion of 84.
+            let link = SYMBOL * 2 + SYMBOL * 6 + LATENCIES.link * 2;
+            assert_eq!(arrived.since(start), link + LATENCIES.memory, "{gap:?}");
+        }
+    }
+}
+
+#[test]
+fn one_tag_gives_one_read_a_latency() {
+    let (mut p, at) = link_of(Settings { tags: 1, ..Settings::link(2, 16) });
+    let latency = p.read(t(0), at, &mut [0; 64]).unwrap().since(t(0));
+    let mut last = p.read_ready();
+    for _ in 0..50 {
+        let arrived = p.read(t(0), at, &mut [0; 64]).unwrap();
+        assert_eq!((arrived.since(last), p.read_ready()), (latency, arrived));
+        last = arrived;
+    }
+    // A frame of three requests takes three turns.
+    let arrived = p.read(t(0), at, &mut [0; 1514]).unwrap();
+    let (one, all) = (latency.ps(), arrived.since(last).ps());
+    // Each is longer than the first by up to 448 bytes and a header.
+    assert!((3 * one..3 * (one + 62_000)).contains(&all), "{one} {all}");
+}
+
+/// A link without a limit but its own carries to the byte what its rules leave.
+#[test]
+fn a_full_link_carries_what_its_rules_leave() {
+    for (gap, completions, size, symbols) in [
+        (Gap::None, Completions::Merged, 64, 6),
+        (Gap::Dllp, Completions::Merged, 64, 8),
+        (Gap::Completion, Completions::Merged, 64, 8),
+        (Gap::Dllp, Completions::Rcb(64), 512, 8 * 6 + 2),
+        (Gap::Completion, Completions::Rcb(64), 512, 8 * (6 + 2)),
+        (Gap::Dllp, Completions::Merged, 1514, 5 * 18 + 16 + 3 * 2),
+        (Gap::Completion, Completions::Merged, 1514, 6 * 2 + 5 * 18 + 16),
+        (Gap::Dllp, Completions::Merged, 9000, 35 * 18 + 4 + 18 * 2),
+    ] {
+        let settings = Settings { gap, completions, tags: 4096, ..Settings::link(2, 16) };
+        let (mut p, at) = link_of(settings);
+        let n = 200;
+        let mut frame = vec![0; size];
+        let mut arrivals = (0..n).map(|_| p.read(t(0), at, &mut frame).unwrap());
+        let (first, last) = (arrivals.next().unwrap(), arrivals.last().unwrap());
+        let took = last.since(first).ps();
+        // Toward the device; the way of the requests is not full.
+        let expected = SYMBOL.ps() * symbols * (n - 1);
+        assert!(took.abs_diff(expected) < SYMBOL.ps() * 200, "{gap:?} {size}: {took} {expected}");
+        let l = p.ledger();
+        let busy = l.pcie_down_tlp_bytes + l.pcie_down_pad_bytes + l.pcie_down_gap_bytes;
+        assert_eq!(busy, symbols * 16 * n, "{gap:?} {size}");
+    }
 }

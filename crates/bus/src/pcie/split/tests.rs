@@ -17,7 +17,15 @@ fn a_1514_byte_frame_is_72_bytes_up_and_1636_down() {
     let cost = rules().read_cost(HIGH, 1514);
     assert_eq!(
         cost,
-        ReadCost { requests: 3, request_bytes: 72, completions: 6, completion_bytes: 1636 }
+        ReadCost {
+            requests: 3,
+            request_bytes: 72,
+            request_pad: 3 * 8,
+            completions: 6,
+            completion_bytes: 1636,
+            // 276 bytes end 12 before a symbol time does, the last 256 at its end.
+            completion_pad: 5 * 12,
+        }
     );
     let descriptor = rules().read_cost(HIGH, 16);
     assert_eq!((descriptor.request_bytes, descriptor.completion_bytes), (24, 36));
@@ -63,6 +71,22 @@ fn buffers_below_4_gib_save_four_bytes_a_request() {
     assert_eq!(rules().read_cost(0xFFFF_F000, 4096).request_bytes, 8 * 20);
     assert_eq!(rules().read_cost(0xFFFF_F000, 8192).request_bytes, 8 * 20 + 8 * 24);
     assert_eq!(rules().write_cost(0xFFFF_FF00, 512).request_bytes, 20 + 24 + 512);
+}
+
+/// A symbol time carries a byte on each lane, and a packet starts in lane 0.
+#[test]
+fn a_packet_is_padded_to_the_width_of_the_link() {
+    let pads = |lanes, addr, len| {
+        let rules = Rules::new(Settings::link(3, lanes)).unwrap();
+        (rules.read_cost(addr, len).completion_pad, rules.write_cost(addr, len).request_pad)
+    };
+    // 84 bytes toward the device, 88 toward the host.
+    let table = [(1, (0, 0)), (4, (0, 0)), (8, (4, 0)), (16, (12, 8)), (32, (12, 8))];
+    for (lanes, pad) in table {
+        assert_eq!(pads(lanes, HIGH, 64), pad, "x{lanes}");
+    }
+    // Two bytes into a line the completion has 88 bytes, the write 92.
+    assert_eq!(pads(16, HIGH + 2, 64), (8, 4));
 }
 
 #[test]

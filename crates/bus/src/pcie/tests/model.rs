@@ -8,7 +8,7 @@
 //! "Understanding PCIe performance for end host networking" (SIGCOMM 2018).
 
 use crate::pcie::tlp::{ECRC, Framing, HEADER_3DW, HEADER_4DW};
-use crate::pcie::{SIZES, ack_limit, is_size};
+use crate::pcie::{SIZES, is_size};
 use crate::rules::{RulesError, checker};
 
 /// A configuration as pcie-model's `Cfg` takes it.
@@ -39,6 +39,24 @@ pub(super) struct Effective {
     pub(super) toward_host: f64,
     /// Read by the device.
     pub(super) toward_device: f64,
+}
+
+/// The specification's Ack limit in symbol times (base specification 5.0, tables 3-7 to 3-9), which
+/// is its UpdateFC guide value too (2-46 to 2-48), by formula.
+const fn ack_limit(generation: u32, lanes: u32, mps: u32) -> u32 {
+    let factor_tenths = match (lanes, mps) {
+        (0..=4, ..512) => 14,
+        (8, ..512) => 25,
+        (16.., ..512) => 30,
+        (16.., _) => 20,
+        _ => 10,
+    };
+    let delay = match generation {
+        1 => 19,
+        2 => 70,
+        _ => 115,
+    };
+    (mps + 28) * factor_tenths / (10 * lanes) + delay
 }
 
 /// A checked configuration.

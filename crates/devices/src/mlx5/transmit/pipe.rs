@@ -1,9 +1,8 @@
-//! The send pipe: how many reads are in flight, when the next packet may start, and
-//! the wire.
+//! The send pipe: when the next packet may start, and the wire.
 
 use super::super::{Config, command::CastCounters, loopback::Loopback, receive};
 use super::Arrival;
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Span, Time};
 use doorbell_layout::mlx5::syndrome;
 use doorbell_packet::ethernet::{self, MIN_FRAME};
@@ -17,9 +16,8 @@ pub(in super::super) struct Pipe {
     pub(in super::super) max_frame: usize,
     /// Time at which the next packet may start.
     pub(super) start_free: Time,
-    /// Completion times of the last reads, a ring: the oldest is overwritten.
-    pub(super) reads: Box<[Time]>,
-    pub(super) next_read: usize,
+    /// Time from which the port can take one more read, after the last one.
+    pub(super) read_ready: Time,
     /// Time at which the wire is free, and the rest of a picosecond beyond it, in 1024ths.
     pub(in super::super) wire_free: Time,
     pub(super) wire_rest: u32,
@@ -43,8 +41,7 @@ impl Pipe {
             byte_1024th: c.wire_byte_1024th_ps,
             max_frame: c.max_frame as usize,
             start_free: Time::ZERO,
-            reads: alloc::vec![Time::ZERO; usize::from(c.reads_outstanding)].into_boxed_slice(),
-            next_read: 0,
+            read_ready: Time::ZERO,
             wire_free: Time::ZERO,
             wire_rest: 0,
             link_up: true,
@@ -65,7 +62,7 @@ impl Pipe {
     /// Returns the time at which the next packet can start.
     #[inline(always)]
     pub(super) fn ready(&self) -> Time {
-        self.start_free.max(self.reads[self.next_read])
+        self.start_free.max(self.read_ready)
     }
 
     #[inline(always)]
@@ -73,7 +70,7 @@ impl Pipe {
         self.start_free = t + self.packet_time;
     }
 
-    /// Reads into the frame, at or after `t`, when fewer than the limit are in flight.
+    /// Reads into the frame at `t`.
     #[inline(always)]
     pub(super) fn read<P: Port>(
         &mut self,
@@ -83,20 +80,9 @@ impl Pipe {
         at: usize,
         len: usize,
     ) -> Arrival {
-        let t = t.max(self.reads[self.next_read]);
-        let arrived =
-            p.read(t, from, &mut self.frame[at..at + len]).map_err(|_| syndrome::LOCAL_PROT)?;
-        self.note(arrived);
-        Ok(arrived)
-    }
-
-    #[inline(always)]
-    pub(super) fn note(&mut self, arrived: Time) {
-        self.reads[self.next_read] = arrived;
-        self.next_read += 1;
-        if self.next_read == self.reads.len() {
-            self.next_read = 0;
-        }
+        let arrived = p.read(t, from, &mut self.frame[at..at + len]);
+        self.read_ready = p.read_ready();
+        arrived.map_err(|_| syndrome::LOCAL_PROT)
     }
 
     /// Puts the first `len` bytes of the frame on the wire; when its last bit leaves. One that

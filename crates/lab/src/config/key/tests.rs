@@ -25,7 +25,7 @@ const LATENCY: Key = Key::number("pcie.memory_latency", "ns", 0.0, 1e5, "");
 const MPS: Key = Key::among("pcie.mps", "B", &[128.0, 256.0, 512.0], "");
 const RATE: Key = Key::number("traffic.rate", "Mpps", 1e-6, 1e4, "").or(&["full"]);
 const CHUNK: Key = Key::steps("nic.fetch_chunk", "B", (64.0, 4096.0, 64.0), "");
-const SHARE: Key = Key::number("pcie.usable_share", "", 0.01, 1.0, "");
+const SHARE: Key = Key::number("pcie.speed", "", 0.01, 1.0, "");
 const SWITCH: Key = Key::choice("driver.mpwqe", &["on", "off"], "");
 
 #[test]
@@ -71,7 +71,7 @@ fn refusals_say_what_is_allowed() {
     );
     insta::assert_snapshot!(
         e(&SHARE, "0.9 ns"),
-        @"`pcie.usable_share` is a pure number, but the unit is `ns`; allowed: no unit"
+        @"`pcie.speed` is a pure number, but the unit is `ns`; allowed: no unit"
     );
     insta::assert_snapshot!(e(&SWITCH, "1"), @"`driver.mpwqe` cannot be `1`; allowed: on, off");
 }

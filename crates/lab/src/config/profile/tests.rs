@@ -94,8 +94,8 @@ fn wrong_entries_are_refused_with_what_is_allowed() {
         @"x.toml:N: `pcie.completions` cannot be `odd`; allowed: merged, rcb64, rcb128"
     );
     insta::assert_snapshot!(
-        with("usable_share", "usable_share = { value = 1, sauce = \"s\" }"),
-        @"x.toml:N: `pcie.usable_share` has no `sauce`; the nearest is `source`; allowed: value, \
+        with("ecrc", "ecrc = { value = \"off\", sauce = \"s\" }"),
+        @"x.toml:N: `pcie.ecrc` has no `sauce`; the nearest is `source`; allowed: value, \
           unit, source, range"
     );
 }
@@ -119,13 +119,13 @@ proptest! {
 
 #[test]
 fn a_fit_becomes_a_fitted_constant_with_its_range() {
-    let fit = "usable_share = { value = 0.9, range = [0.5, 1.0], \
-               source = \"fit:mlx5.rate_gen2_off\" }";
-    let text = gen2().lines().map(|l| if l.starts_with("usable_share") { fit } else { l });
+    let fit = "memory_latency = { value = 90, unit = \"ns\", range = [50, 200], \
+               source = \"fit:mlx5.rate_gen3_off\" }";
+    let text = gen2().lines().map(|l| if l.starts_with("memory_latency") { fit } else { l });
     let p = Profile::parse("x.toml", &text.collect::<Vec<_>>().join("\n")).unwrap();
     let constants = p.constants();
-    let share = constants.iter().find(|c| c.key == "pcie.usable_share").unwrap();
-    assert_eq!(share.fit_row(), Some("mlx5.rate_gen2_off"));
-    assert!(matches!(share.source, Source::Fit { range: (0.5, 1.0), .. }));
+    let latency = constants.iter().find(|c| c.key == "pcie.memory_latency").unwrap();
+    assert_eq!(latency.fit_row(), Some("mlx5.rate_gen3_off"));
+    assert!(matches!(latency.source, Source::Fit { range: (50.0, 200.0), .. }));
     assert_eq!(constants.iter().filter(|c| c.fit_row().is_some()).count(), 1);
 }

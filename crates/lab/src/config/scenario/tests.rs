@@ -20,8 +20,7 @@ fn built_in_scenarios_have_profiles_and_are_named_as_their_files() {
 
 #[test]
 fn later_layers_win() {
-    let s = Scenario::parse("x", &format!("{HEAD}[pcie]\nmps = \"512 B\"\nusable_share = 0.5\n"))
-        .unwrap();
+    let s = Scenario::parse("x", &format!("{HEAD}[pcie]\nmps = \"512 B\"\ntags = 64\n")).unwrap();
     let mut plan = s.plan().unwrap();
     assert_eq!(plan.values.number("pcie.mps"), 512.0);
     assert_eq!(plan.values.number("pcie.mrrs"), 512.0, "the profile's");

@@ -1,8 +1,10 @@
 use super::*;
+use crate::experiment::system::PlacementKeys;
 
 #[test]
 fn values_that_do_not_go_together_are_refused() {
-    let keys: Vec<&'static Key> = Keys::KEYS.iter().chain(&KIND).collect();
+    let keys: Vec<&'static Key> =
+        Keys::KEYS.iter().chain(PlacementKeys::KEYS).chain(&KIND).collect();
     let with = |sets: &[&str]| {
         let mut v = Values::defaults(&keys);
         sets.iter().for_each(|s| v.set(s).unwrap());

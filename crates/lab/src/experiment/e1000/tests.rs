@@ -114,6 +114,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         .map(|(bus, kind)| {
             let sets = [
                 &format!("bus.kind={bus}")[..],
+                "pci.clock=66",
                 &format!("traffic.kind={kind}"),
                 "driver.rx_prefetch=1",
                 "traffic.mss=1000",

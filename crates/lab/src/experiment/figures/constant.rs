@@ -41,7 +41,7 @@ impl fmt::Display for Perturbation {
 /// One constant of a system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Constant {
-    /// Dotted name, such as `pcie.usable_share`.
+    /// Dotted name, such as `pcie.memory_latency`.
     pub key: String,
     /// The value; for a fitted constant, where the search starts.
     pub value: f64,
@@ -259,7 +259,7 @@ impl std::str::FromStr for Setting {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetError {
     /// Not of the form `key=value`.
-    #[error("--set {0}: expected key=value, such as pcie.usable_share=0.9")]
+    #[error("--set {0}: expected key=value, such as pcie.memory_latency=90")]
     NotKeyValue(String),
     /// The value is not a finite number.
     #[error("--set {key}: `{value}` is not a finite number")]

@@ -50,7 +50,7 @@ fn section(text: &mut String, system: &SystemReport) {
     // A row stays one line, even with a long name.
     *text += &figures(system, &documents).text(usize::MAX);
     text.push('\n');
-    for line in tally(&system.rows).into_iter().chain(freedom(system)) {
+    for line in worth(system) {
         let _ = writeln!(text, " {line}");
     }
 
@@ -171,16 +171,20 @@ fn verdict(system: &SystemReport, row: &Outcome) -> &'static str {
     }
 }
 
-/// Lists the rows that hold or miss, and those without a claim.
-fn tally(rows: &[Outcome]) -> Vec<String> {
+/// Describes what the rows are worth: how many hold against which degrees of freedom, those without
+/// a claim, and the combinations of choices that do as well.
+fn worth(system: &SystemReport) -> Vec<String> {
+    let rows = &system.rows;
     let judged: Vec<bool> = rows.iter().filter_map(|r| r.holds).collect();
     let held = judged.iter().filter(|h| **h).count();
     let defined = rows.iter().filter(|r| r.row.role == Role::Definition);
     let (definitions, broken) =
         (defined.clone().count(), defined.filter(|r| r.is_broken()).count());
     let unjudged = rows.len() - judged.len() - definitions;
-    let claims = format!("{unjudged} more are fitted or shown and claim nothing");
-    let mut lines = vec![format!("{held} of {} judged rows hold; {claims}.", judged.len())];
+    let mut lines = vec![
+        format!("{held} of {} judged rows hold: {}.", judged.len(), freedom(&system.freedom)),
+        format!("{} fitted or shown and claim nothing.", rows_are(unjudged)),
+    ];
     if definitions > 0 {
         let how = match broken {
             0 => "which cannot come out otherwise: not judged".to_owned(),
@@ -188,12 +192,17 @@ fn tally(rows: &[Outcome]) -> Vec<String> {
         };
         lines.push(format!("{}, {how}.", count(definitions, "definition")));
     }
+    if let Some(Combinations { hold, of }) = system.combinations {
+        lines.push(format!(
+            "{hold} of {of} combinations hold, the chosen one included: every row that it holds."
+        ));
+    }
     lines
 }
 
-/// Describes the degrees of freedom, and the combinations of choices that do as well.
-fn freedom(system: &SystemReport) -> Vec<String> {
-    let DegreesOfFreedom { predicted, derived, looked_at, fitted, choices } = system.freedom;
+/// Describes the degrees of freedom. With as many of them as predictions there is no evidence.
+fn freedom(f: &DegreesOfFreedom) -> String {
+    let DegreesOfFreedom { predicted, derived, looked_at, fitted, choices } = *f;
     let parts = [(derived, "arithmetic on other rows"), (looked_at, "looked at to choose a model")];
     let of_them =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} of them {what}"));
@@ -204,17 +213,16 @@ fn freedom(system: &SystemReport) -> Vec<String> {
     } else {
         format!(" and {} between models", count(choices, "choice"))
     };
-    let mut lines = vec![format!(
-        "Degrees of freedom: {}{of_them} against {}{between}.",
-        count(predicted, "predicted row"),
-        count(fitted, "fitted constant")
-    )];
-    if let Some(Combinations { hold, of }) = system.combinations {
-        lines.push(format!(
-            "{hold} of {of} combinations hold, the chosen one included: every row that it holds."
-        ));
-    }
-    lines
+    let verdict = if fitted + choices >= predicted { ": believe nothing" } else { "" };
+    format!(
+        "{}{of_them} against {}{between}{verdict}",
+        count(predicted, "prediction"),
+        count(fitted, "fit"),
+    )
+}
+
+fn rows_are(n: usize) -> String {
+    format!("{} {}", count(n, "row"), if n == 1 { "is" } else { "are" })
 }
 
 fn count(n: usize, what: &str) -> String {

@@ -29,13 +29,13 @@ fn the_resource_that_was_made_narrow_binds() {
         (
             "mlx5-full-rate",
             &mlx5,
-            &["nic.reads_outstanding=1", "nic.port_rate=400", "traffic.burst=64"],
+            &["pcie.tags=1", "nic.port_rate=400", "traffic.burst=64"],
             "reads in flight",
         ),
         ("e1000-pktgen", &e1000, &["cpu.frequency=0.05"], "cores"),
         ("e1000-pktgen", &e1000, &["pci.read_byte=100"], "bus"),
         // The next clock is none of conventional PCI.
-        ("e1000-pktgen", &e1000, &["pci.clock=66"], "bus"),
+        ("e1000-pktgen", &e1000, &["pci.clock=66", "pci.read_byte=10"], "bus"),
         ("e1000-pktgen", &e1000, &["link.rate=10"], "port"),
         ("e1000-pktgen", &e1000, &["traffic.rate=0.001"], "load"),
         ("axienet-receive", &tcp, &["cpu.frequency=0.1"], "cores"),

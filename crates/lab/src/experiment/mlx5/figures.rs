@@ -1,7 +1,7 @@
 //! The published figures of Enhanced TX MPWQE, measured on the models.
 //!
 //! All rows come from the profile `mlx5-gen2`; Gen3 rows only change `pcie.generation`. One
-//! constant is fitted: the usable share of the link, on the full rate with the switch off.
+//! constant is fitted: the latency of memory, on Gen3's full rate with the switch on.
 //!
 //! Instructions are those of this driver alone, by Callgrind; the source's are of the whole kernel
 //! path, so only the differences compare.
@@ -32,7 +32,7 @@ pub(super) static FIGURES: SystemFigures = SystemFigures {
             scenario: "mlx5-pktgen-64",
             key: "traffic.burst",
             values: &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0],
-            show: "pcie_down_tlp_bytes+pcie_down_dllp_bytes",
+            show: "pcie_down_tlp_bytes+pcie_down_pad_bytes",
         })
         .waiting("mlx5-pktgen-64"),
     // The generation is each row's own. The longest WQE is a capability without which the driver
@@ -45,19 +45,20 @@ pub(super) static FIGURES: SystemFigures = SystemFigures {
             Constant::cited("native.mpwqe", MPWQE_INSTRUCTIONS, "instructions", callgrind),
         ]
     },
-    // The rules that nobody published, chosen by the bytes of Gen2 (docs/mlx5.md).
+    // The rules that nobody published, chosen by rows (docs/mlx5.md).
     choices: |profile| {
-        const ROWS: [&str; 3] =
-            ["mlx5.pcie_inbound_gen2_off", "mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2"];
-        let choice = |key, alternatives: &[&str]| profile.choice(key, alternatives, &ROWS);
-        let mut sizing = choice("driver.sizing", &["padded", "fit"]);
-        sizing.source = "linux v5.10 pads; docs/mlx5.md compares".into();
         vec![
-            choice("pcie.dllp", &["none", "timer", "per_request", "flat"]),
-            choice("pcie.completions", &["merged", "rcb128", "rcb64"]),
-            choice("nic.fetch_chunk", &["64", "256", "512", "1024"]),
-            sizing,
-            choice("nic.refetch", &["no", "yes"]),
+            profile.choice(
+                "pcie.gap",
+                &["none", "dllp", "completion"],
+                &["mlx5.rate_gen2_off", "mlx5.rate_gen2_on"],
+            ),
+            profile.choice("pcie.tags", &["32", "64", "128", "256"], &["mlx5.rate_gen3_off"]),
+            profile.choice(
+                "nic.fetch_chunk",
+                &["64", "256", "512", "1024"],
+                &["mlx5.pcie_inbound_gen2_on", "mlx5.saved_bytes_gen2", "mlx5.saved_bytes_gen3"],
+            ),
         ]
     },
     measure,

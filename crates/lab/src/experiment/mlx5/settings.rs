@@ -84,7 +84,7 @@ fn nic(n: &NicKeys) -> Nic {
         wire_byte_1024th_ps: (8000.0 * 1024.0 / n.port_rate).round() as u32,
         ..Nic::CONNECTX
     };
-    take!(nic; n: fetch_chunk fetch_ahead refetch reads_outstanding);
+    take!(nic; n: fetch_chunk fetch_ahead refetch);
     take!(nic; n: packet_time pipeline_delay max_frame);
     nic
 }

@@ -2,7 +2,8 @@
 
 use crate::config::key::{Is, Needs, Values, settings};
 use crate::config::{SettingError, mix, refuse};
-use doorbell_hal::{Host, OutOfMemory, Span};
+use crate::experiment::system::placement;
+use doorbell_hal::{Alignment, Host, OutOfMemory, Span};
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_packet::{ethernet, vlan};
 use doorbell_sim::traffic::{
@@ -110,6 +111,8 @@ pub struct Generator {
     pub packets: u64,
     /// The UDP checksum is left to the device.
     pub checksum: bool,
+    /// Place of the packets.
+    pub place: Alignment,
 }
 
 /// Captured frames.
@@ -144,7 +147,10 @@ impl Load {
     /// speed.
     pub fn pktgen(size: u32, burst: u32, packets: u64) -> Load {
         let sizes = Sizes::one(size);
-        Load::generated(Generator { sizes, flows: None, packets, checksum: false }, burst)
+        Load::generated(
+            Generator { sizes, flows: None, packets, checksum: false, place: Pktgen::PLACE },
+            burst,
+        )
     }
 
     /// Returns the packets of a generator in bursts, at full speed.
@@ -204,10 +210,10 @@ impl Load {
         if paced && self.packets(cores) < ROUNDS * round { burst } else { round }
     }
 
-    /// Returns the length of the longest frame, and the number of frames of a capture.
+    /// Returns the memory of the longest frame, and the number of frames of a capture.
     pub(crate) fn longest(&self) -> (u32, Option<usize>) {
         match &self.packets {
-            Packets::Generated(g) => (g.sizes.largest(), None),
+            Packets::Generated(g) => (g.block(), None),
             Packets::Captured(c) => (c.frames.longest(), Some(c.frames.len())),
         }
     }
@@ -216,7 +222,7 @@ impl Load {
     pub fn memory(&self, ring: u32) -> usize {
         let block = |bytes: u32| bytes.next_power_of_two() as usize;
         match &self.packets {
-            Packets::Generated(g) => (ring + self.burst) as usize * 2 * block(g.sizes.largest()),
+            Packets::Generated(g) => (ring + self.burst) as usize * 2 * block(g.block()),
             // Replayed frames differ in size, so freed blocks do not always fit.
             Packets::Captured(c) => ring as usize * 4 * block(c.frames.longest()),
         }
@@ -235,7 +241,7 @@ impl Load {
         let k = Keys::of(v);
         let load = match v.word("traffic.kind") {
             "pcap" => replay(&k, limits, frames, cores)?,
-            _ => Load::generated(generator(&k, limits)?, k.burst),
+            _ => Load::generated(generator(v, &k, limits)?, k.burst),
         };
         let arrivals = match k.arrivals {
             "poisson" => Arrivals::Poisson,
@@ -281,6 +287,7 @@ impl Load {
                     packets,
                     flows,
                     partial: g.checksum,
+                    place: g.place,
                     seed: self.seed_of(i),
                 };
                 let pace = self.pace(share, i, cores);
@@ -315,6 +322,11 @@ impl Load {
 }
 
 impl Generator {
+    /// Returns the bytes from the alignment in front of the largest packet to its end.
+    fn block(&self) -> u32 {
+        (self.sizes.largest() + self.place.offset).max(self.place.align)
+    }
+
     /// Returns the flows and the number of packets of core `i`, if it has any.
     fn part(&self, i: usize, cores: u16) -> Option<(Vec<u16>, u64)> {
         let Some(all) = self.flows else {
@@ -331,7 +343,7 @@ impl Generator {
     }
 }
 
-fn generator(k: &Keys, limits: &Limits) -> Result<Generator, SettingError> {
+fn generator(v: &Values, k: &Keys, limits: &Limits) -> Result<Generator, SettingError> {
     let (sizes, key) = match k.mix.as_str() {
         "off" => (Sizes::one(k.size), "traffic.size"),
         given => {
@@ -343,7 +355,8 @@ fn generator(k: &Keys, limits: &Limits) -> Result<Generator, SettingError> {
     if size > most {
         refuse!("`{key}` is {size} B, but the device sends {most} at the most (`{limit}`)");
     }
-    Ok(Generator { sizes, flows: k.flows, packets: k.packets, checksum: k.checksum })
+    let place = placement(v, Pktgen::PLACE.offset)?;
+    Ok(Generator { sizes, flows: k.flows, packets: k.packets, checksum: k.checksum, place })
 }
 
 fn replay(

@@ -2,15 +2,16 @@ use super::*;
 use crate::tests::{Record, ns};
 
 #[test]
-fn so_many_reads_are_in_flight_at_the_most() {
+fn a_packet_starts_when_the_port_can_read() {
     let mut p = Record::new();
-    p.read_time = Span::from_ns(100);
-    let mut pipe = Pipe::new(&Config { reads_outstanding: 3, ..Config::CONNECTX });
-    let arrivals: Vec<Time> = (0..7)
-        .map(|_| pipe.read(&mut p, Time::ZERO, Iova(0x1000), 0, 64).expect("memory"))
-        .collect();
-    assert_eq!(arrivals, [100, 100, 100, 200, 200, 200, 300].map(ns));
-    assert_eq!(pipe.ready(), ns(200), "when the oldest has arrived");
+    let mut pipe = Pipe::new(&Config::CONNECTX);
+    for (ready, starts) in [(ns(0), ns(0)), (ns(70), ns(70))] {
+        p.read_ready = ready;
+        pipe.read(&mut p, Time::ZERO, Iova(0x1000), 0, 64).expect("memory");
+        assert_eq!(pipe.ready(), starts);
+    }
+    pipe.start(ns(70));
+    assert_eq!(pipe.ready(), ns(74), "a packet every 4 ns");
 }
 
 #[test]

@@ -101,7 +101,7 @@ settings! {
 }
 
 /// Settings of PCI Express.
-pub(in crate::experiment::e1000) static PCIE: [Key; 10] = [
+pub(in crate::experiment::e1000) static PCIE: [Key; 11] = [
     Key::whole("pcie.generation", "", 1.0, 5.0, "PCIe: generation").default("1").when(EXPRESS),
     Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 32.0], "PCIe: width")
         .default("1")
@@ -120,16 +120,20 @@ pub(in crate::experiment::e1000) static PCIE: [Key; 10] = [
     .default("rcb64")
     .when(EXPRESS),
     Key::choice(
-        "pcie.dllp",
-        &["per_request", "none", "timer", "flat"],
-        "PCIe: which Acks and UpdateFCs are counted",
+        "pcie.gap",
+        &["dllp", "completion", "none"],
+        "PCIe: symbol times without a TLP: an Ack's and an UpdateFC's for each TLP against it, two \
+         behind each completion, or none",
     )
-    .default("per_request")
+    .default("dllp")
     .when(EXPRESS),
+    Key::whole("pcie.tags", "tags", 1.0, 4096.0, "PCIe: read requests of the device under way")
+        .default("32")
+        .when(EXPRESS),
     Key::choice("pcie.ecrc", &["off", "on"], "PCIe: TLPs carry the optional digest")
         .default("off")
         .when(EXPRESS),
-    Key::number("pcie.usable_share", "", 0.01, 1.0, "PCIe: share of the link that traffic can use")
+    Key::number("pcie.speed", "", 0.01, 10.0, "PCIe: speed relative to the generation's")
         .default("1")
         .when(EXPRESS),
     Key::ns("pcie.link_latency", "PCIe: latency from the last bit sent to a usable packet")

@@ -63,7 +63,9 @@ fn a_fitted_row_never_counts_as_success() {
         report.systems[0].freedom,
         DegreesOfFreedom { predicted: 3, derived: 1, looked_at: 0, fitted: 1, choices: 0 }
     );
-    assert!(report.to_table().contains("5 of 5 judged rows hold; 2 more are fitted or shown"));
+    assert!(report.to_table().contains(
+        "5 of 5 judged rows hold: 3 predictions (1 of them arithmetic on other rows) against 1 fit."
+    ));
 }
 
 #[test]

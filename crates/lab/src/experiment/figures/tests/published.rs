@@ -26,7 +26,13 @@ impl PublishedFigures for Blank {
     }
 
     fn constants(&self) -> Vec<Constant> {
-        vec![Constant::fitted("pcie.usable_share", 0.9, "", "mlx5.rate_gen2_off", (0.5, 1.0))]
+        vec![Constant::fitted(
+            "pcie.memory_latency",
+            90.0,
+            "ns",
+            "mlx5.rate_gen3_on",
+            (50.0, 200.0),
+        )]
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -58,20 +64,20 @@ fn the_mlx5_rows_are_those_published() {
         })
         .collect();
     insta::assert_snapshot!(list.join("\n"), @r"
-    mlx5.pcie_inbound_gen2_off 80.3 % predicted ±5 %
-    mlx5.pcie_inbound_gen2_on 59 % predicted ±5 %
-    mlx5.pcie_inbound_gen3_off 65.4 % predicted ±8 %
-    mlx5.pcie_inbound_gen3_on 49.3 % predicted ±8 %
+    mlx5.pcie_inbound_gen2_off 80.3 % predicted ±1.5 %
+    mlx5.pcie_inbound_gen2_on 59 % predicted ±1.5 %
+    mlx5.pcie_inbound_gen3_off 65.4 % predicted ±5 %
+    mlx5.pcie_inbound_gen3_on 49.3 % predicted ±5 %
     mlx5.inbound_bytes_gen2_off 174.3 B/packet shown
     mlx5.inbound_bytes_gen2_on 128 B/packet shown
     mlx5.inbound_bytes_gen3_off 183.8 B/packet shown
     mlx5.inbound_bytes_gen3_on 138.5 B/packet shown
-    mlx5.saved_bytes_gen2 46.2 B/packet predicted ±5 %
-    mlx5.saved_bytes_gen3 45.2 B/packet predicted ±5 %
-    mlx5.rate_gen2_off 37.5 Mpps fit
-    mlx5.rate_gen2_on 49 Mpps predicted ±6 %
-    mlx5.rate_gen3_off 57 Mpps shown
-    mlx5.rate_gen3_on 66.8 Mpps shown
+    mlx5.saved_bytes_gen2 46.2 B/packet predicted ±2 %
+    mlx5.saved_bytes_gen3 45.2 B/packet predicted ±2 %
+    mlx5.rate_gen2_off 37.5 Mpps predicted ±3 %
+    mlx5.rate_gen2_on 49 Mpps predicted ±3 %
+    mlx5.rate_gen3_off 57 Mpps predicted ±4 %
+    mlx5.rate_gen3_on 66.8 Mpps fit
     mlx5.single_stream_off 17.01 ±0.2 Mpps shown
     mlx5.single_stream_on 20.94 ±0.33 Mpps shown
     mlx5.instructions_off 429 instr/packet shown

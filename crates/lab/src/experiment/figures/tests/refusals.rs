@@ -136,9 +136,9 @@ fn a_setting_is_a_key_and_a_finite_number() {
     let refusal = |text: &str| text.parse::<Setting>().unwrap_err().to_string();
     assert_eq!(
         refusal("call.time"),
-        "--set call.time: expected key=value, such as pcie.usable_share=0.9"
+        "--set call.time: expected key=value, such as pcie.memory_latency=90"
     );
-    assert_eq!(refusal("=1"), "--set =1: expected key=value, such as pcie.usable_share=0.9");
+    assert_eq!(refusal("=1"), "--set =1: expected key=value, such as pcie.memory_latency=90");
     assert_eq!(refusal("call.time=fast"), "--set call.time: `fast` is not a finite number");
     assert_eq!(refusal("call.time=inf"), "--set call.time: `inf` is not a finite number");
     assert_eq!(

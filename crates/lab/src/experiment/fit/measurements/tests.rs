@@ -60,9 +60,9 @@ fn ranges_are_in_a_unit_of_the_key() {
     let m = parsed(&format!("{HEAD}{CONSTANT}{beside}{ROW}"));
     assert_eq!((m.unknowns[0].start, m.unknowns[0].range), (86.9, (10.0, 50.0)));
     // That of a fitted constant in the profile.
-    let share = CONSTANT.replace("cpu.stack", "pcie.usable_share");
-    let text = format!("{HEAD}{share}{ROW}").replace("gen3", "gen2");
-    assert_eq!(parsed(&text).unknowns[0].range, (0.5, 1.0));
+    let latency = CONSTANT.replace("cpu.stack", "pcie.memory_latency");
+    let text = format!("{HEAD}{latency}{ROW}").replace("gen3", "gen2");
+    assert_eq!(parsed(&text).unknowns[0].range, (50.0, 1000.0));
 }
 
 #[test]

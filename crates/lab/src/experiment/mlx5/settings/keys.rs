@@ -51,7 +51,7 @@ pub(in crate::experiment::mlx5) static CPU: [Key; 24] = [
     Key::number("cpu.relax", "cycles", 1.0, 1e6, "one iteration of a polling loop"),
 ];
 
-pub(in crate::experiment::mlx5) static PCIE: [Key; 11] = [
+pub(in crate::experiment::mlx5) static PCIE: [Key; 12] = [
     Key::among("pcie.generation", "", &[1.0, 2.0, 3.0, 4.0, 5.0], "PCI Express generation"),
     Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "width of the link"),
     Key::among("pcie.mps", "B", PCIE_SIZES, "Max_Payload_Size"),
@@ -62,18 +62,15 @@ pub(in crate::experiment::mlx5) static PCIE: [Key; 11] = [
         "where the host splits the completions of a read: at MPS, or at each 64 or 128 bytes",
     ),
     Key::choice(
-        "pcie.dllp",
-        &["none", "per_request", "timer", "flat"],
-        "which Acks and UpdateFCs are counted",
+        "pcie.gap",
+        &["none", "dllp", "completion"],
+        "symbol times without a TLP: none, an Ack's and an UpdateFC's for each TLP against it, or \
+         two behind each completion",
     ),
+    Key::whole("pcie.tags", "tags", 1.0, 4096.0, "read requests of the device under way at once"),
     Key::choice("pcie.ecrc", &["on", "off"], "TLPs carry the optional digest"),
-    Key::number(
-        "pcie.usable_share",
-        "",
-        0.01,
-        1.0,
-        "share of the link's byte rate that traffic can use",
-    ),
+    Key::number("pcie.speed", "", 0.01, 10.0, "speed of the link relative to its generation's")
+        .default("1"),
     Key::ns("pcie.link_latency", "latency from the last bit sent to a usable packet, one way"),
     Key::ns("pcie.memory_latency", "latency from a read request at the root complex to its data"),
     Key::choice(
@@ -91,8 +88,6 @@ settings! {
         fetch_ahead: u32 = "nic.fetch_ahead", steps("B", (64.0, 1_048_576.0, 64.0));
         /// a WQE that crosses the end of a chunk is read again from its start
         refetch: bool = "nic.refetch", choice(&["no", "yes"]);
-        /// maximum number of data reads in flight
-        reads_outstanding: u16 = "nic.reads_outstanding", whole("reads", 1.0, 4096.0);
         /// minimum time between the starts of two packets
         packet_time: Span = "nic.packet_time", ns();
         /// time from a packet's last byte on the chip to its first bit on the wire

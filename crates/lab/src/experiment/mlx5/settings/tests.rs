@@ -5,7 +5,7 @@ use crate::config::key::Key;
 use crate::experiment::mlx5::run;
 use crate::experiment::tests;
 use crate::{Plan, Profile, Unwatched};
-use doorbell_bus::pcie::Settings;
+use doorbell_bus::pcie::{Gap, Settings};
 use doorbell_hal::{Span, WorkKind};
 use proptest::prelude::*;
 
@@ -26,12 +26,12 @@ fn refused(sets: &[&str], frames: &[&[u8]]) -> String {
 
 #[test]
 fn the_profile_is_the_machine_of_the_published_figures() {
-    let s = setup(&plan(&["pcie.usable_share=1"]).values).unwrap();
-    assert_eq!(s.pcie, Settings::link(2, 16), "but for the share of it that is usable");
-    assert_eq!(s.nic, Nic::CONNECTX);
+    let s = setup(&plan(&[]).values).unwrap();
+    assert_eq!(s.pcie, Settings { gap: Gap::Completion, ..Settings::link(2, 16) });
+    assert_eq!(s.nic, Nic { fetch_chunk: 256, ..Nic::CONNECTX });
     assert_eq!(s.driver, DriverConfig::DEFAULT);
     assert_eq!(s.cores, 24);
-    assert_eq!((s.latencies.link, s.latencies.memory), (Span::from_ns(150), Span::from_ns(250)));
+    assert_eq!((s.latencies.link, s.latencies.memory), (Span::from_ns(150), Span::from_ns(110)));
     assert_eq!(
         s.host.costs.work[WorkKind::Stack as usize].each,
         Span::from_ps(34_760),
@@ -47,9 +47,9 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let mut base = plan(&[
         "cpu.cores=8",
         "run.cores=4",
-        "pcie.usable_share=0.5",
         "run.fault=lost-interrupt@1",
         "traffic.arrivals=on_off",
+        "traffic.align=4096",
     ]);
     let frame = [0u8; 60];
     let mut frames = Frames::default();
@@ -68,6 +68,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let silent = match key.name {
                 // Keys that bound others, and names.
                 "cpu.cores" | "traffic.file" | "traffic.pad" => true,
+                "traffic.align" | "traffic.offset" => kind == "pcap",
                 _ => ["pktgen", "pcap"].contains(&about_kind) && about_kind != kind,
             };
             let mut moved = base.clone();
@@ -103,10 +104,10 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
 fn constants_reach_the_setup() {
     let profile = Profile::load("mlx5-gen2").unwrap();
     let mut constants = crate::experiment::figures::Constants::new(profile.constants());
-    constants.set("pcie.usable_share", &0.25.into()).unwrap();
+    constants.set("pcie.memory_latency", &70.0.into()).unwrap();
     let mut plan = plan(&[]);
     crate::experiment::figures::platform::apply(&constants, &mut plan.values);
-    assert_eq!(setup(&plan.values).unwrap().pcie.usable_ppm, 250_000);
+    assert_eq!(setup(&plan.values).unwrap().latencies.memory, Span::from_ns(70));
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn plans() -> Vec<Plan> {
         "traffic.warmup=1",
         "paced.bursts=10",
         "run.cores=2",
+        "pci.clock=66",
     ];
     for system in SYSTEMS {
         let of = |p: &Profile| p.system.name == system.name;

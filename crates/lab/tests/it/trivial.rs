@@ -1,0 +1,154 @@
+//! Cases whose answer is known without a model: lone packets, an idle system, a wait of known
+//! length.
+
+use doorbell_hal::Span;
+use doorbell_lab::result::Measured;
+use doorbell_lab::traffic::Frames;
+use doorbell_lab::{Scenario, Unwatched};
+use std::sync::Arc;
+
+/// Runs a scenario with these settings, on these frames if it replays any.
+fn run(scenario: &str, sets: &[&str], frames: Option<&Arc<Frames>>) -> Measured {
+    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    for s in sets {
+        plan.set(s).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let m = (plan.system.run)(&plan.values, frames, &mut Unwatched);
+    let m = m.unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
+    assert!(m.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.audit);
+    m
+}
+
+/// Sends 40 frames of 200 bytes, one each `every`.
+fn lone(scenario: &str, every: Span, sets: &[&str]) -> Measured {
+    replay(scenario, |i| Span::from_ps(every.ps() * i), sets)
+}
+
+/// Sends 40 frames of 200 bytes at their times.
+fn replay(scenario: &str, at: impl Fn(u64) -> Span, sets: &[&str]) -> Measured {
+    let mut frames = Frames::default();
+    (0..40).for_each(|i| frames.push(at(i), &[0x55; 200]));
+    let replay = ["traffic.kind=pcap", "traffic.file=lone.pcap", "traffic.times=own"];
+    run(scenario, &[&replay, sets].concat(), Some(&Arc::new(frames)))
+}
+
+fn number(m: &Measured, name: &str) -> f64 {
+    m.number(name).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// Interrupts a packet, as messages or on a line.
+fn interrupts(m: &Measured) -> f64 {
+    ["messages", "line_interrupts"].iter().filter_map(|name| m.number(name)).sum()
+}
+
+/// A pause longer than all moderation does not count for a packet before it.
+#[test]
+fn a_lone_packets_latency_is_the_same_at_any_pace() {
+    for scenario in ["mlx5-replay", "e1000-pktgen", "axienet-paced"] {
+        let of = |ms| number(&lone(scenario, Span::from_ms(ms), &[]), "latency_ns.p50");
+        let (fast, slow) = (of(3), of(10));
+        assert!((fast / slow - 1.0).abs() < 0.005, "{scenario}: {fast} {slow}");
+        assert!(slow < 100_000.0, "{scenario}: {slow}");
+    }
+}
+
+#[test]
+fn a_lone_packets_work_is_the_same_at_any_pace() {
+    for scenario in ["axienet-paced", "ibmveth-paced", "ibmvnic-paced"] {
+        let of = |us: u32| {
+            let m = run(scenario, &[&format!("paced.every={us}")], None);
+            let rate = m.packets_per_s() * f64::from(us) * 1e-6;
+            assert!((rate - 1.0).abs() < 0.01, "{scenario}: {rate} frames each {us} us");
+            number(&m, "cycles")
+        };
+        let (fast, slow) = (of(1000), of(10_000));
+        assert!((fast / slow - 1.0).abs() < 0.005, "{scenario}: {fast} {slow}");
+    }
+}
+
+/// Adds up by hand the time of a packet of an otherwise idle ConnectX.
+#[test]
+fn a_lone_packets_latency_is_the_sum_of_its_parts() {
+    let plan = Scenario::load("mlx5-replay").unwrap().plan().unwrap();
+    let key = |name: &str| plan.values.number(name);
+    let cycles = |names: &[&str]| names.iter().map(|n| key(n)).sum::<f64>() / key("cpu.frequency");
+    let (link, memory) = (key("pcie.link_latency"), key("pcie.memory_latency"));
+    // Gen3 x16: 16 bytes in 1.016 ns.
+    let tlp = |bytes: f64| (bytes / 16.0).ceil() * 1.0156;
+    let read = |bytes: f64| tlp(24.0) + link + memory + tlp(20.0 + bytes) + link;
+    let write = |bytes: f64| tlp(24.0 + bytes) + link;
+    let sum = cycles(&[
+        "cpu.stack",
+        "cpu.tx_shared",
+        "cpu.tx_session",
+        "cpu.tx_notify",
+        "cpu.mmio_write",
+        "cpu.fence",
+        "cpu.fence",
+    ]) + write(8.0)
+        + read(64.0)
+        + read(200.0)
+        + key("nic.pipeline_delay")
+        + (200.0 + 24.0) * 8.0 / key("nic.port_rate")
+        // From the completion on, and then the event and its message, one behind the other.
+        + key("driver.moderation_period") * 1000.0
+        + tlp(88.0)
+        + write(4.0)
+        // The buffer is back in the poll that the handler calls.
+        + cycles(&["cpu.interrupt"]);
+    let latency = number(&lone("mlx5-replay", Span::from_ms(10), &[]), "latency_ns.p50");
+    assert!((latency / sum - 1.0).abs() < 0.01, "{latency}, by hand {sum}");
+}
+
+/// Moderation of so many microseconds delays a lone packet by as many.
+#[test]
+fn moderation_delays_a_lone_packet_by_its_time() {
+    let cases = [
+        ("mlx5-replay", "driver.moderation_period", [0.0, 2.0, 8.0, 16.0, 100.0], 1000.0),
+        ("axienet-paced", "driver.tx_usecs", [5.0, 10.0, 50.0, 100.0, 200.0], 1000.0),
+        ("e1000-pktgen", "driver.tx_delay", [4.0, 8.0, 16.0, 24.0, 28.0], 1024.0),
+    ];
+    for (scenario, key, values, unit) in cases {
+        let of = |n: f64| {
+            let set = format!("{key}={n}");
+            number(&lone(scenario, Span::from_ms(3), &[&set]), "latency_ns.min")
+        };
+        let first = of(values[0]);
+        for n in &values[1..] {
+            let (more, expected) = (of(*n) - first, (n - values[0]) * unit);
+            assert!((more - expected).abs() < 0.01 * expected, "{key}={n}: {more}");
+        }
+    }
+}
+
+#[test]
+fn packets_closer_than_moderation_share_an_interrupt() {
+    for (scenario, set) in [
+        ("mlx5-replay", "driver.moderation_period=16"),
+        ("axienet-paced", "driver.tx_usecs=16"),
+        ("e1000-pktgen", "driver.tx_delay=16"),
+    ] {
+        // Two frames so many microseconds apart, and the next two 500 us later.
+        let of = |apart: u64| {
+            let at = |i: u64| Span::from_us(i / 2 * 500 + i % 2 * apart);
+            interrupts(&replay(scenario, at, &[set]))
+        };
+        let (close, far) = (of(8), of(100));
+        assert!(
+            (close - 0.5).abs() < 0.03 && (far - 1.0).abs() < 0.03,
+            "{scenario}: {close} {far}"
+        );
+    }
+}
+
+#[test]
+fn an_idle_system_is_idle() {
+    for scenario in ["mlx5-replay", "e1000-pktgen", "axienet-paced"] {
+        let m = lone(scenario, Span::from_ms(10), &[]);
+        for r in m.rates.iter().filter(|r| r.name.ends_with("_share")) {
+            assert!(r.value < 0.01, "{scenario}: {} {}", r.name, r.value);
+        }
+        let interrupts = interrupts(&m);
+        assert!((1.0..1.1).contains(&interrupts), "{scenario}: {interrupts}");
+    }
+}
