@@ -3,7 +3,7 @@
 //! ```toml
 //! [pcie]
 //! mps = { value = 256, unit = "B", source = "assumed: …" }
-//! memory_latency = { value = 110, unit = "ns", source = "fit:mlx5.rate_gen3_on" }
+//! memory_latency = { value = 110, unit = "ns", source = "fit:mlx5.rates_gen3" }
 //! ```
 //!
 //! A source is a URL or data sheet with its figure, `measured:` with rows of a measurement file,

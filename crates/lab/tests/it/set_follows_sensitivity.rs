@@ -8,10 +8,11 @@ use doorbell_lab::figures::{
     Constant, Constants, KnownMiss, MeasureError, Options, PublishedFigures, Report, Row, Setting,
 };
 
-const ROWS: [&str; 5] = [
+const ROWS: [&str; 6] = [
     "mlx5.pcie_inbound_gen2_on",
     "mlx5.rate_gen3_off",
     "mlx5.rate_gen3_on",
+    "mlx5.rates_gen3",
     "mlx5.single_stream_on",
     "mlx5.instructions_on",
 ];

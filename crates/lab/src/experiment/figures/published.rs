@@ -11,10 +11,10 @@
 //! A `[[row]]` has `figure` (a stable name), `unit`, `published`, `role` (`exact`, `predicted`,
 //! `at_or_below`, `at_or_above`, `definition`, `fit` or `shown`), `document` and `passage`.
 //! It is measured by `number` ([`RunNumber`]: `{ run, metric }`, optionally with `per` and
-//! `factor`), computed by `derived` (`{ rule, from }`: the `difference` or `ratio` of two figures),
-//! or else by code. Optional are `spread` (± in the row's unit), `tolerance` (`{ rel }` or
-//! `{ abs }`: predicted rows need one, exact rows and definitions may have one), `note`, `swap` (a
-//! figure), `inputs` (the constants and choices that move the row by more than the jitter when
+//! `factor`), computed by `derived` (`{ rule, from }`: the `difference`, `ratio` or `sum` of two
+//! figures), or else by code. Optional are `spread` (± in the row's unit), `tolerance` (`{ rel }`
+//! or `{ abs }`: predicted rows need one, exact rows and definitions may have one), `note`, `swap`
+//! (a figure), `inputs` (the constants and choices that move the row by more than the jitter when
 //! moved by 1 %, or by their next step; `--sensitivity` reports errors in them) and `alone`
 //! ([`Row::alone`]). A `[[known_miss]]` has `figure`, `why`, and `swapped` if another figure misses
 //! under `--swap`; empty, none does.

@@ -94,6 +94,8 @@ pub enum Rule {
     Difference,
     /// The first over the second.
     Ratio,
+    /// Both together.
+    Sum,
 }
 
 impl Rule {
@@ -102,6 +104,7 @@ impl Rule {
         match self {
             Rule::Difference => first - second,
             Rule::Ratio => first / second,
+            Rule::Sum => first + second,
         }
     }
 
@@ -110,6 +113,7 @@ impl Rule {
         match self {
             Rule::Difference => '−',
             Rule::Ratio => '/',
+            Rule::Sum => '+',
         }
     }
 }

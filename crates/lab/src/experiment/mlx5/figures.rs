@@ -1,7 +1,7 @@
 //! The published figures of Enhanced TX MPWQE, measured on the models.
 //!
 //! All rows come from the profile `mlx5-gen2`; Gen3 rows only change `pcie.generation`. One
-//! constant is fitted: the latency of memory, on Gen3's full rate with the switch on.
+//! constant is fitted: the latency of memory, on the sum of Gen3's full rates.
 //!
 //! Instructions are those of this driver alone, by Callgrind; the source's are of the whole kernel
 //! path, so only the differences compare.
