@@ -44,10 +44,10 @@ cases! {
     an_unknown_event_is_fatal an_indication_during_a_command_is_not_its_answer
 }
 
-/// A simulated minute, and in it some five thousand failovers.
+/// Some five hundred failovers, which differ in where they fall among 13 places of a send.
 #[test]
 fn failover_under_load() {
-    cases::failover_under_load(system, Span::from_ms(60_000));
+    cases::failover_under_load(system, Span::from_ms(6_000));
 }
 
 mod reordering {
