@@ -424,40 +424,37 @@ fn help_names_only_what_exists() {
     assert_eq!(listed, all.len() + 1, "and help; README and tests know no other:\n{help}");
 }
 
+/// On the two systems that take seconds.
 #[test]
 fn reproduce_prints_rows_and_exits_1_exactly_when_one_misses_unexplained() {
     let of = |args: &[&str]| {
-        let all: Vec<&str> =
-            ["reproduce", "mlx5", "--format", "json"].iter().chain(args).copied().collect();
+        let all = [&["reproduce", "--format", "json"], args].concat();
         let r = doorbell_in(std::path::Path::new("."), &all);
         let rows = serde_json::from_str::<Value>(&r.out).unwrap()["rows"].take();
-        // The misses that are listed with their explanations.
-        let listed = ["mlx5.pcie_inbound_gen3_off", "mlx5.pcie_inbound_gen3_on"];
-        let unexplained = |row: &Value| {
-            row["holds"] == false && !listed.contains(&row["figure"].as_str().unwrap())
-        };
-        let missed = rows.as_array().unwrap().iter().any(unexplained);
+        // The miss that is listed with its explanation.
+        let missed = |row: &&Value| row["holds"] == false;
+        let unexplained = |row: &Value| row["figure"] != "ibmveth.network_to_vm_before";
+        let all = rows.as_array().unwrap();
+        assert!(all.iter().any(|row| missed(&row)), "each of these runs misses a row: {args:?}");
+        let missed = all.iter().filter(missed).any(unexplained);
         assert_eq!(r.code, i32::from(missed), "{args:?}: {}", r.err);
-        rows
+        (r.code, rows)
     };
-    let rows = of(&[]);
-    assert_eq!(rows[0]["combinations"]["of"], 48);
     let find = |rows: &Value, figure: &str| {
         let row = rows.as_array().unwrap().iter().find(|r| r["figure"] == figure).unwrap().clone();
         row["measured"].as_f64().unwrap()
     };
-    let set = of(&["--set", "pcie.mps=0.5 KiB"]);
-    let name = "mlx5.pcie_inbound_gen2_off";
-    assert!(find(&set, name) < find(&rows, name), "fewer completions");
-    let set = of(&["--set", "nic.fetch_chunk=64"]);
-    assert!(find(&set, name) > find(&rows, name), "more completions");
-    let taken = set[0]["choices"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|c| c["key"] == "nic.fetch_chunk")
-        .unwrap();
-    assert_eq!((&taken["value"], &taken["set"]), (&"64".into(), &true.into()));
+    let (code, rows) = of(&["ibmveth"]);
+    assert_eq!(code, 0);
+    let (code, set) = of(&["ibmveth", "--set", "link.rate=5000 Mbit/s"]);
+    assert_eq!(code, 1);
+    let name = "ibmveth.vm_to_network_after";
+    assert!(find(&set, name) < find(&rows, name), "a slower link");
+    let (code, set) = of(&["e1000", "--set", "nic.read_across=no"]);
+    assert_eq!((code, &set[0]["combinations"]["of"]), (1, &6.into()));
+    let choices = set[0]["choices"].as_array().unwrap();
+    let taken = choices.iter().find(|c| c["key"] == "nic.read_across").unwrap();
+    assert_eq!((&taken["value"], &taken["set"]), (&"no".into(), &true.into()));
 }
 
 /// The two files that a newcomer writes, as they are begun: they run together.

@@ -122,3 +122,15 @@ fn fits_follow_a_constant_set_by_hand_as_sensitivity_says() {
     );
     assert!(moved > 3, "only {moved} cells move");
 }
+
+#[test]
+fn longer_completions_bring_fewer_bytes() {
+    let inbound = |set: &[(&str, f64)]| {
+        let set = set.iter().map(|&(key, v)| Setting { key: key.into(), value: v.into() });
+        let rows = &reproduce(None, false, set.collect()).systems[0].rows;
+        let row = rows.iter().find(|r| r.row.figure == "mlx5.pcie_inbound_gen2_on").expect("a row");
+        row.measured.clone().expect("measured")
+    };
+    let held = ("pcie.memory_latency", 137.0);
+    assert!(inbound(&[held, ("pcie.mps", 512.0)]) < inbound(&[held]));
+}
