@@ -2,11 +2,12 @@
 //
 //   DOORBELL=target/release/doorbell node --test
 //
-// CHROMIUM names another browser, SHOTS a directory for pictures.
+// CHROMIUM names another browser, SHOTS a directory for pictures. What `reproduce --out` of the same program has written
+// is taken from DOORBELL_PUBLISHED, if that directory is there.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, renameSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -24,7 +25,9 @@ let step;
 
 before(async () => {
   const run = (...args) => execFileSync(doorbell, [...args, "--quiet"], { encoding: "utf8" });
-  run("reproduce", "--out", join(dir, "all"));
+  const published = process.env.DOORBELL_PUBLISHED ?? "";
+  if (existsSync(published)) cpSync(published, join(dir, "all"), { recursive: true });
+  else run("reproduce", "--out", join(dir, "all"));
   pages.all = join(dir, "all", "report.html");
   // A sensitivity run takes minutes; what it would have left is put into the file.
   mkdirSync(join(dir, "moved"));

@@ -1,6 +1,8 @@
 //! The README and the documents show what the commands print: each `console` block is run, those of
 //! a file one after another in one directory, and its output must be what stands there.
 //! `DOORBELL_README=write` writes it anew. `DOORBELL_PROGRAMS` is a directory with another build.
+//! `DOORBELL_PUBLISHED` is a directory to keep `published` in, which one of the commands writes:
+//! all published figures take minutes, and the test of the report needs them too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,6 +35,13 @@ fn renewed(text: &str) -> (String, u32) {
         in_block = line == "```console";
         new += line;
         new.push('\n');
+    }
+    let published = dir.path().join("published");
+    if let Some(keep) = std::env::var_os("DOORBELL_PUBLISHED").filter(|_| published.exists()) {
+        std::fs::create_dir_all(&keep).unwrap();
+        for file in std::fs::read_dir(published).unwrap().map(Result::unwrap) {
+            std::fs::copy(file.path(), Path::new(&keep).join(file.file_name())).unwrap();
+        }
     }
     (new, commands)
 }
