@@ -65,13 +65,13 @@ impl Places {
             let widest = all.windows(2).map(|w| f(w[1]) - f(w[0])).fold(0.0, f64::max);
             widest / (f(all[all.len() - 1]) - f(all[0]))
         };
-        all.len() > 2 && all[0] > 0.0 && gap(f64::ln) < gap(|x| x)
+        all.len() > 2 && all[0] > 0.0 && gap(libm::log) < gap(|x| x)
     }
 
     /// Returns the positions of the values.
     fn at(&self) -> Vec<f64> {
         match self {
-            Places::Numbers(n) if self.are_powers() => n.iter().map(|x| x.log10()).collect(),
+            Places::Numbers(n) if self.are_powers() => n.iter().map(|x| libm::log10(*x)).collect(),
             Places::Numbers(n) => n.clone(),
             Places::Words(w) => (0..w.len()).map(|i| i as f64).collect(),
         }
@@ -84,14 +84,16 @@ impl Places {
             return RangedCoordf64::from(least..most).key_points(room);
         }
         let powers = least.floor() as i32..=most.ceil() as i32;
-        let all = powers.flat_map(|p| [1.0, 2.0, 5.0].map(|x: f64| x.log10() + f64::from(p)));
+        let all = powers.flat_map(|p| [1.0, 2.0, 5.0].map(|x: f64| libm::log10(x) + f64::from(p)));
         all.filter(|x| (least..=most).contains(x)).collect()
     }
 
     fn tick(&self, x: f64) -> String {
         match self {
             // A tick, but for the rounding of its logarithm.
-            Places::Numbers(_) if self.are_powers() => number((10_f64.powf(x) * 1e9).round() / 1e9),
+            Places::Numbers(_) if self.are_powers() => {
+                number((libm::pow(10.0, x) * 1e9).round() / 1e9)
+            }
             Places::Numbers(_) => number(x),
             Places::Words(w) if x.fract() == 0.0 && x >= 0.0 => {
                 w.get(x as usize).cloned().unwrap_or_default()

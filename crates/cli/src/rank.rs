@@ -149,7 +149,7 @@ impl Ranking<'_> {
         let single = self.args.seeds.is_none();
         let better = |(a, b): (&Option<Estimate>, &Option<Estimate>)| match (a, b) {
             (Some(a), Some(b)) => {
-                let both = a.error.zip(b.error).map(|(a, b)| a.hypot(b));
+                let both = a.error.zip(b.error).map(|(a, b)| libm::hypot(a, b));
                 let error = if single { both } else { Some(0.0) };
                 let (a, b) = (a.number.value, b.number.value);
                 error.is_some_and(|e| b - a > e) && a * (1.0 + self.args.noise / 100.0) < b

@@ -138,7 +138,7 @@ fn a_side_is_dominated_only_beyond_the_error() {
     let of =
         |side: usize, what: &str| all["rows"][side][what]["inbound_link_share"].as_f64().unwrap();
     let apart = (of(0, "values") - of(1, "values")).abs();
-    assert!(apart > 0.0 && apart < of(0, "errors").hypot(of(1, "errors")), "{all}");
+    assert!(apart > 0.0 && apart < libm::hypot(of(0, "errors"), of(1, "errors")), "{all}");
     let verdicts = [0, 1, 2].map(|i| all["rows"][i]["against_first"].as_str().unwrap());
     assert_eq!(verdicts, ["", "", "dominated"]);
 }

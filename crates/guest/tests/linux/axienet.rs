@@ -282,7 +282,7 @@ fn random_frames(interface: &str) -> Vec<f64> {
     let mut began = Vec::new();
     for load in LOADS {
         let a_second = load / 100.0 / (8.0 * (1514.0 + 24.0) / 1e9);
-        let mut gap = || -(1.0 - draw.unit()).ln() / a_second;
+        let mut gap = || -libm::log(1.0 - draw.unit()) / a_second;
         let start = now();
         began.push(start);
         let mut due = start + gap();

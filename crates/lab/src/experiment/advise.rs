@@ -98,7 +98,7 @@ impl Variable {
     fn distance(&self, v: usize) -> f64 {
         match (&self.values[0], &self.values[v]) {
             (a, b) if a == b => 0.0,
-            (Value::Number(a), Value::Number(b)) if *a > 0.0 && *b > 0.0 => (a / b).ln().abs(),
+            (Value::Number(a), Value::Number(b)) if *a > 0.0 && *b > 0.0 => libm::log(a / b).abs(),
             _ => 1.0,
         }
     }
@@ -489,7 +489,7 @@ impl Question<'_> {
         let error = |without: &Measured| {
             let error = |m: &Measured| m.error(&self.goal.name);
             let quotient = goal(with)? / goal(without)?;
-            let error = quotient.abs() * error(without)?.hypot(error(with)?);
+            let error = quotient.abs() * libm::hypot(error(without)?, error(with)?);
             Some(error).filter(|e| e.is_finite()).map(rounded)
         };
         let worse = without.map(|m| worse(self.system, m, with, &self.goal.name));

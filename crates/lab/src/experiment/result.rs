@@ -387,7 +387,7 @@ pub fn rounded(x: f64) -> f64 {
 /// of two is rounded correctly. The logarithm only has to find the right digits mostly.
 pub(crate) fn significant(x: f64, digits: u32) -> f64 {
     let power = |n: u32| 10u64.pow(n) as f64;
-    let places = f64::from(digits) - 1.0 - x.abs().log10().floor();
+    let places = f64::from(digits) - 1.0 - libm::log10(x.abs()).floor();
     if places.abs() <= 19.0 {
         let (up, down) = (power(places.max(0.0) as u32), power((-places).max(0.0) as u32));
         let scaled = x * up / down;

@@ -126,7 +126,7 @@ fn poisson(seed: u64, from: u64, to: u64, a_ms: f64) -> impl Iterator<Item = u64
         let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let unit = ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
-        at -= (1.0 - unit).ln() * MS as f64 / a_ms;
+        at -= libm::log(1.0 - unit) * MS as f64 / a_ms;
         Some(at as u64)
     })
     .take_while(move |at| *at < to)

@@ -57,11 +57,11 @@ impl Rng {
     }
     /// Returns a number from `low` to `high`, uniform on a logarithmic scale.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
-        low * (high / low).powf(self.unit())
+        low * libm::pow(high / low, self.unit())
     }
     /// Returns a span of an exponential distribution.
     pub fn exponential(&mut self, mean: Span) -> Span {
-        Span::from_ps((-(1.0 - self.unit()).ln() * mean.ps() as f64) as u64)
+        Span::from_ps((-libm::log(1.0 - self.unit()) * mean.ps() as f64) as u64)
     }
     /// Returns a number below `n`.
     pub fn one_of(&mut self, n: u64) -> u64 {

@@ -112,7 +112,7 @@ fn the_error_of_a_gain_is_that_of_a_quotient() {
     let setting = q.setting(0, &vec![1], &vec![0], &on, Some(&off));
     let number = |m: &Measured| m.number(goal).unwrap();
     let error = |m: &Measured| m.error(goal).unwrap();
-    let expected = number(&on) / number(&off) * error(&on).hypot(error(&off));
+    let expected = number(&on) / number(&off) * libm::hypot(error(&on), error(&off));
     assert!(expected > 0.0);
     assert_eq!(setting.error, Some(rounded(expected)));
     // The far quantile of a latency has an error of its own.

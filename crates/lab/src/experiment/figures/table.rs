@@ -115,7 +115,7 @@ fn numbers(row: &Outcome) -> (String, String) {
         }
         Ok(m) => {
             let decimals = published.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-            let before = if m.abs() < 1.0 { 1 } else { m.abs().log10().floor() as usize + 1 };
+            let before = if m.abs() < 1.0 { 1 } else { libm::log10(m.abs()).floor() as usize + 1 };
             format!("{m:.*}", decimals.max(4usize.saturating_sub(before)))
         }
     };

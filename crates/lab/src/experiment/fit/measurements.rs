@@ -411,7 +411,7 @@ impl<'t> Reader<'t> {
         for (i, b) in rows.iter().enumerate() {
             for a in rows[..i].iter().filter(|a| a.run == b.run && a.metric == b.metric) {
                 let (Some(sa), Some(sb)) = (a.spread, b.spread) else { continue };
-                let spreads = (a.value - b.value).abs() / sa.hypot(sb);
+                let spreads = (a.value - b.value).abs() / libm::hypot(sa, sb);
                 if spreads > BEYOND {
                     let (name, at) = (&b.metric.name, &a.place);
                     let what = format!(

@@ -28,9 +28,9 @@ pub(super) fn half_width(directions: usize, freedom: Option<usize>) -> f64 {
 fn normal(x: f64, all: usize) -> f64 {
     let half = x * x / 2.0;
     let (a, first, term) = if all % 2 == 1 {
-        (0.5, one_normal(x), (half / PI).sqrt() * 2.0 * (-half).exp())
+        (0.5, one_normal(x), (half / PI).sqrt() * 2.0 * libm::exp(-half))
     } else {
-        (1.0, 1.0 - (-half).exp(), half * (-half).exp())
+        (1.0, 1.0 - libm::exp(-half), half * libm::exp(-half))
     };
     up(first, term, a, all, |a| half / (a + 1.0))
 }
@@ -42,7 +42,7 @@ fn one_normal(x: f64) -> f64 {
         term *= x * x / f64::from(2 * k + 1);
         sum += term;
     }
-    if x > 8.0 { 1.0 } else { 2.0 * sum * (-x * x / 2.0).exp() / TAU.sqrt() }
+    if x > 8.0 { 1.0 } else { 2.0 * sum * libm::exp(-x * x / 2.0) / TAU.sqrt() }
 }
 
 /// Returns the probability that `all` deviates, divided by one estimate of their spread of `n`
@@ -51,7 +51,7 @@ fn one_normal(x: f64) -> f64 {
 fn student(x: f64, all: usize, n: usize) -> f64 {
     let (freedom, b) = (n as f64, n as f64 / 2.0);
     let share = x * x / (x * x + freedom);
-    let rest = (1.0 - share).powf(b);
+    let rest = libm::pow(1.0 - share, b);
     let (a, first, term) = if all % 2 == 1 {
         (0.5, one_student(x, n), gammas(n) / (PI.sqrt() / 2.0) * share.sqrt() * rest)
     } else {
@@ -86,7 +86,7 @@ fn gammas(n: usize) -> f64 {
 /// Returns the probability of Student's t from -x to x with `n` degrees of freedom (Abramowitz and
 /// Stegun 26.7.3 and 26.7.4).
 fn one_student(x: f64, n: usize) -> f64 {
-    let angle = (x / (n as f64).sqrt()).atan();
+    let angle = libm::atan(x / (n as f64).sqrt());
     let (sine, cosine) = angle.sin_cos();
     let odd = n % 2;
     let (mut term, mut sum) = (if odd == 1 { cosine } else { 1.0 }, 0.0);

@@ -63,7 +63,7 @@ fn put(all: &mut Readings, name: &str, value: Option<f64>, percent: Option<f64>)
     let old = all.counters.entry(name.to_owned());
     old.and_modify(|old| {
         old.value = old.value.zip(value).map(|(a, b)| a + b);
-        old.spread = old.spread.zip(spread).map(|(a, b)| a.hypot(b));
+        old.spread = old.spread.zip(spread).map(|(a, b)| libm::hypot(a, b));
     })
     .or_insert(new);
 }
