@@ -316,6 +316,13 @@ pub(crate) struct Rank {
     /// Differences up to this many percent count as equal, as do those within the error of a run
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub(crate) noise: f64,
+    /// Leave out the loads in which a side does not meet this
+    #[arg(
+        long = "where",
+        value_name = "NAME=VALUE|NAME<BOUND|NAME>BOUND",
+        conflicts_with = "series"
+    )]
+    pub(crate) filter: Option<String>,
     /// Run each scenario with each of these seeds, and show shares
     #[arg(long, value_name = "FIRST-LAST")]
     pub(crate) seeds: Option<String>,

@@ -4,15 +4,17 @@
 //! every number of `--by`, each by more than `--noise`; smaller is better. Of single runs the
 //! difference must also be more than its error, so runs too short for an error dominate none. With
 //! `--seeds` each scenario runs once per seed, all sides with the same arrivals, and the result is
-//! the share of runs with a dominated side. With `--series` it is a number over time, side by side.
+//! the share of runs with a dominated side. A load in which a side does not meet `--where` is left
+//! out, for all sides. With `--series` it is a number over time, side by side.
 //! Runs are spread over the machine's cores; the result does not depend on their number.
 
 use crate::chart::{self, Chart, Line, Places};
 use crate::plan::{self, Plans};
 use crate::render::{Cell, Document, Format, Table, amount};
-use crate::sweep::{self, Number, Shown};
+use crate::sweep::{self, Number, Shown, lossy_line};
 use crate::{DONE, Error, MISSED, args::Rank, input, output::print, progress::Progress};
-use doorbell_lab::result::{RunResult, rounded};
+use doorbell_lab::metrics::{self, LOST_SHARE};
+use doorbell_lab::result::{Measured, RunResult, rounded};
 use doorbell_lab::{Plan, Setting, in_parallel};
 use serde_json::{Map, Value, json};
 use std::iter::once;
@@ -53,6 +55,41 @@ struct Sample {
     numbers: Vec<Option<Estimate>>,
     series: Vec<(f64, f64)>,
     sound: bool,
+    /// It meets `--where`.
+    kept: bool,
+    /// It lost frames for want of room in the device.
+    lossy: bool,
+}
+
+/// A condition on a number of a run.
+struct Where {
+    name: String,
+    is: fn(f64, f64) -> bool,
+    bound: f64,
+}
+
+impl Where {
+    fn parse(text: &str) -> Result<Where, Error> {
+        let wrong = || {
+            input!(
+                "--where {text}: expected NAME=VALUE, NAME<BOUND or NAME>BOUND, such as \
+                 lost_share=0"
+            )
+        };
+        let at = text.find(['=', '<', '>']).ok_or_else(wrong)?;
+        let is: fn(f64, f64) -> bool = match &text[at..=at] {
+            "=" => |a, b| a == b,
+            "<" => |a, b| a < b,
+            _ => |a, b| a > b,
+        };
+        let bound = text[at + 1..].trim().parse().map_err(|_| wrong())?;
+        Ok(Where { name: text[..at].trim().to_owned(), is, bound })
+    }
+
+    /// Returns whether a run meets it. One without the number does not.
+    fn holds(&self, m: &Measured) -> bool {
+        m.number(&self.name).is_some_and(|n| (self.is)(n, self.bound))
+    }
 }
 
 /// Parses `FIRST-LAST`, or one seed.
@@ -76,10 +113,13 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     let shown: Vec<Shown<'_>> =
         by.chain(args.show.iter().map(|t| Shown::parse("--show", t))).collect();
     let seeds = args.seeds.as_deref().map(seeds).transpose()?;
+    let filter = args.filter.as_deref().map(Where::parse).transpose()?;
     // Scenario by scenario, seed by seed, side by side.
     let mut plans = Plans::default();
+    let mut loads: Vec<Load<'_>> = Vec::new();
     for scenario in &args.scenario {
         for seed in seeds.as_ref().map_or(vec![None], |s| s.iter().copied().map(Some).collect()) {
+            loads.push(Load { scenario, seed });
             for side in &sides {
                 let seed =
                     seed.map(|n| Setting::at(format!("--seeds {n}"), format!("run.seed={n}")));
@@ -91,6 +131,8 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     let plans = plans.finish()?;
     for plan in &plans {
         shown.iter().try_for_each(|s| s.known(plan.system))?;
+        let found = filter.iter().map(|f| metrics::find(plan.system, &f.name));
+        found.collect::<Result<Vec<_>, _>>().map_err(|e| input!("--where: {e}"))?;
     }
     let progress = Progress::new(&args.scenario[0], args.output.quiet);
     let sample = |r: &RunResult| -> Result<Sample, Error> {
@@ -110,7 +152,9 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
         });
         let numbers = shown.iter().map(of).collect::<Result<_, Error>>()?;
         let series = series.transpose()?.unwrap_or_default();
-        Ok(Sample { numbers, series, sound: m.is_sound() })
+        let kept = filter.as_ref().is_none_or(|f| f.holds(m));
+        let lossy = m.number(LOST_SHARE.0).is_some_and(|share| share > 0.0);
+        Ok(Sample { numbers, series, sound: m.is_sound(), kept, lossy })
     };
     let samples = in_parallel(&plans, |done, plan| {
         progress.at(done as u64, plans.len() as u64);
@@ -118,10 +162,20 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     })?;
     drop(progress);
     let sound = samples.iter().all(|s| s.sound);
-    let ranking = Ranking { args, sides: &sides, shown: &shown, samples: &samples };
+    let (all, each) = (loads.len(), || samples.chunks(sides.len()));
+    let lossy = each().filter(|load| load.iter().any(|s| s.lossy)).count();
+    let kept = loads.into_iter().zip(each()).filter(|(_, load)| load.iter().all(|s| s.kept));
+    let (loads, samples): (Vec<Load<'_>>, Vec<&[Sample]>) = kept.unzip();
+    if loads.is_empty() {
+        let text = args.filter.as_deref().unwrap_or_default();
+        return Err(input!("--where {text}: in each of the {all} loads a side does not meet it"));
+    }
+    let samples = samples.concat();
+    let of = Population { all, lossy };
+    let ranking = Ranking { args, sides: &sides, shown: &shown, samples: &samples, loads, of };
     let (document, found) = match (&args.series, &seeds) {
         (Some(name), _) => ranking.over_time(name)?,
-        (None, Some(seeds)) => ranking.shares(seeds),
+        (None, Some(_)) => ranking.shares(),
         (None, None) => ranking.numbers(),
     };
     print(&match (&args.series, args.output.format) {
@@ -135,11 +189,28 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     Ok(if sound { DONE } else { MISSED })
 }
 
+/// A scenario with a seed, if any is given.
+struct Load<'a> {
+    scenario: &'a str,
+    seed: Option<u64>,
+}
+
+/// All loads, those left out among them.
+#[derive(Clone, Copy)]
+struct Population {
+    all: usize,
+    /// Those in which a side loses frames.
+    lossy: usize,
+}
+
 struct Ranking<'a> {
     args: &'a Rank,
     sides: &'a [Side],
     shown: &'a [Shown<'a>],
     samples: &'a [Sample],
+    /// The load of each group of samples.
+    loads: Vec<Load<'a>>,
+    of: Population,
 }
 
 impl Ranking<'_> {
@@ -187,6 +258,9 @@ impl Ranking<'_> {
             ("units", json!(units)),
             ("noise_percent", json!(self.args.noise)),
             ("seeds", json!(seeds.map(|s| [s[0], s[s.len() - 1]]))),
+            ("where", json!(self.args.filter)),
+            ("loads", json!(self.of.all)),
+            ("lose_frames", json!(self.of.lossy)),
         ];
         Ok(named(all))
     }
@@ -201,7 +275,7 @@ impl Ranking<'_> {
                     .collect::<Value>()
             };
             json!({
-                "scenario": self.args.scenario[i / n],
+                "scenario": self.loads[i / n].scenario,
                 "side": self.sides[i % n].name,
                 "values": each(&|n| Some(n.number.value)),
                 "errors": each(&|n| n.error.map(rounded)),
@@ -221,8 +295,8 @@ impl Ranking<'_> {
         let mut table = Table::new(heads).right(2..self.shown.len() + 3);
         for (i, s) in self.samples.iter().enumerate() {
             // The name of a scenario stands once.
-            let scenario = &self.args.scenario[i / n];
-            let name = Cell::exact(if i % n == 0 { scenario } else { "" }, scenario.as_str());
+            let scenario = self.loads[i / n].scenario;
+            let name = Cell::exact(if i % n == 0 { scenario } else { "" }, scenario);
             let cells = s.numbers.iter().map(|n| match n {
                 Some(n) => Cell::exact(amount(n.number.shown), n.number.value),
                 None => Cell::exact("-", Value::Null),
@@ -233,9 +307,12 @@ impl Ranking<'_> {
         }
         let errors = self.shown.iter().enumerate().filter_map(|(i, what)| {
             let all = self.samples.iter().filter_map(|s| s.numbers[i].as_ref());
-            let percent = |n: &Estimate| Some(100.0 * n.error? / n.number.value);
+            let percent = |n: &Estimate| match n.error? {
+                0.0 => Some(0.0),
+                error => Some(100.0 * error / n.number.value.abs()),
+            };
             match all.map(percent).try_fold(0.0, |most: f64, e| Some(most.max(e?))) {
-                None => Some(format!("{} unknown, a run is too short", what.text)),
+                None => Some(format!("{} unknown, a run is too short for its load", what.text)),
                 Some(most) if most >= 0.005 => Some(format!("{} up to ±{most:.2} %", what.text)),
                 Some(_) => None,
             }
@@ -246,16 +323,27 @@ impl Ranking<'_> {
             doc.gap();
             doc.line(format!("errors (95 %): {errors}"));
         }
+        self.population(&mut doc);
         (doc, named([("rows", json!(rows))]))
     }
 
+    /// Says how many loads are left, and how many lose frames.
+    fn population(&self, doc: &mut Document) {
+        let Population { all, lossy } = self.of;
+        if let Some(filter) = &self.args.filter {
+            doc.line(format!("{filter} in {} of {all} loads", self.loads.len()));
+        }
+        lossy_line(lossy, all, "loads").into_iter().for_each(|line| doc.line(line));
+    }
+
     /// Returns the shares of runs in which a side dominates the first, and the reverse.
-    fn shares(&self, seeds: &[u64]) -> Ranked {
+    fn shares(&self) -> Ranked {
         let n = self.sides.len();
         let runs: Vec<&[Sample]> = self.samples.chunks(n).collect();
-        let label = |run: usize| match self.args.scenario.len() {
-            1 => seeds[run].to_string(),
-            _ => format!("{} {}", self.args.scenario[run / seeds.len()], seeds[run % seeds.len()]),
+        let label = |run: usize| {
+            let Load { scenario, seed } = self.loads[run];
+            let seed = seed.map_or_else(String::new, |s| s.to_string());
+            if self.args.scenario.len() == 1 { seed } else { format!("{scenario} {seed}") }
         };
         let lost = |run: &[Sample], i: usize| self.dominates(&run[i], &run[0]);
         let won = |run: &[Sample], i: usize| self.dominates(&run[0], &run[i]);
@@ -320,6 +408,7 @@ impl Ranking<'_> {
         let mut doc = Document::from(table);
         doc.gap();
         doc.line(format!("{} runs{which}", runs.len()));
+        self.population(&mut doc);
         (doc, named(data))
     }
 

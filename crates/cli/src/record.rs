@@ -8,6 +8,7 @@ pub(crate) use file::RecordFile;
 use crate::render::Record;
 use doorbell_lab::Plan;
 use doorbell_lab::key::{Key, Value as Setting};
+use doorbell_lab::metrics::LOST_SHARE;
 use doorbell_lab::result::{RunResult, rounded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +19,9 @@ pub(crate) struct Outcome {
     packets: u64,
     seconds: f64,
     pub(crate) rates: Record,
-    packets_per_s_error: Option<f64>,
+    /// Halves of the 95 % intervals of rates and latencies.
+    rates_error: Record,
+    latency_ns_error: Record,
     /// The rates are those of a steady state.
     steady: bool,
     /// The resource that was used most, and its share.
@@ -35,17 +38,19 @@ pub(crate) struct Outcome {
 impl Outcome {
     pub(crate) fn of(result: &RunResult) -> Outcome {
         let m = &result.measured;
-        let rate = m.rates.iter().find(|r| r.name == "packets_per_s");
-        let error = rate.and_then(|r| Some(rounded(m.window.error? * r.value)));
         let most = result.limits.first();
         let values = |all: Vec<(String, f64)>| all.into_iter().map(|(n, v)| (n, v.into()));
         let latency = m.latency_ns().into_iter().map(|(n, v)| (n.to_owned(), v));
         let rates = m.rates.iter().map(|r| (r.name.to_owned(), rounded(r.value)));
+        let errors = |all: Vec<(&'static str, f64)>| {
+            all.into_iter().map(|(name, e)| (name.to_owned(), e.into())).collect()
+        };
         Outcome {
             packets: m.packets,
             seconds: m.elapsed.as_secs_f64(),
             rates: values(rates.collect()).collect(),
-            packets_per_s_error: error,
+            rates_error: errors(m.rate_errors()),
+            latency_ns_error: errors(m.latency_errors()),
             steady: m.window.is_steady(),
             limit: most.map(|(name, _)| name.clone()),
             limit_share: most.map(|(_, share)| *share),
@@ -56,6 +61,11 @@ impl Outcome {
         }
     }
 
+    /// Returns whether frames found no room in the device.
+    pub(crate) fn loses_frames(&self) -> bool {
+        self.rates.get(LOST_SHARE.0).and_then(Value::as_f64).is_some_and(|share| share > 0.0)
+    }
+
     /// Adds all numbers to a record.
     pub(crate) fn put(&self, all: &mut Record) {
         let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
@@ -63,15 +73,15 @@ impl Outcome {
         put("seconds", self.seconds.into());
         for (name, value) in &self.rates {
             put(name, value.clone());
-            if name == "packets_per_s" {
-                put("packets_per_s_error", self.packets_per_s_error.into());
-            }
+            put(&format!("{name}_error"), self.rates_error.get(name).cloned().into());
         }
         put("steady", self.steady.into());
         put("limit", self.limit.as_deref().into());
         put("limit_share", self.limit_share.into());
         for (name, ns) in &self.latency_ns {
             put(&format!("latency_ns.{name}"), ns.clone());
+            let error = self.latency_ns_error.get(name).cloned();
+            put(&format!("latency_ns.{name}_error"), error.into());
         }
         self.per_packet.iter().for_each(|(name, v)| put(name, v.clone()));
         put("sound", self.audit.is_empty().into());

@@ -121,9 +121,7 @@ impl<'a> Shown<'a> {
 
     /// Returns half of the 95 % interval of its value, if the run can tell.
     pub(crate) fn error(&self, m: &Measured) -> Option<f64> {
-        let numbers = m.numbers();
-        let error = |name: &&str| Some(m.error(name)? * numbers.get(name).unwrap_or(0.0));
-        self.names.iter().map(error).sum()
+        self.names.iter().map(|name| m.error(name)).sum()
     }
 
     /// Returns the number of a run whose numbers were kept.
@@ -243,13 +241,14 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         let about = json!({ "schema": SCHEMA, "of": of, "units": units });
         file.write(&records.collect::<Vec<_>>(), &about)?;
     }
+    let lossy = outcomes.iter().filter(|o| o.loses_frames()).count();
     let audits: Vec<Vec<String>> = outcomes.iter().map(|o| o.audit.clone()).collect();
     let sound = audits.iter().all(Vec::is_empty);
     let (over, across, shown) = (&over[..], across.as_ref(), &shown[..]);
-    let swept = Swept { over, across, shown, rows, numbers, audits };
+    let swept = Swept { over, across, shown, rows, numbers, audits, lossy };
     print(&match args.output.format {
         Format::Svg => swept.picture(&plans, &args.changes.sets)?,
-        format => Document::from(swept.table(&plans)).show(format, "sweep", &swept.data(&plans)?),
+        format => swept.document(&plans).show(format, "sweep", &swept.data(&plans)?),
     })?;
     Ok(if sound { DONE } else { MISSED })
 }
@@ -294,6 +293,14 @@ struct Swept<'a> {
     numbers: Vec<Vec<Number>>,
     /// The checks that failed, of each run.
     audits: Vec<Vec<String>>,
+    /// Runs that lose frames.
+    lossy: usize,
+}
+
+/// Returns a notice of the runs that lose frames, if any do. Their latencies are those of the
+/// frames that were left.
+pub(crate) fn lossy_line(lossy: usize, of: usize, what: &str) -> Option<String> {
+    (lossy > 0).then(|| format!("{lossy} of {of} {what} lose frames: see lost_share"))
 }
 
 impl Swept<'_> {
@@ -333,7 +340,19 @@ impl Swept<'_> {
         let values = |a: &Axis| (a.key.clone(), json!(a.values));
         let over: Value = self.over.iter().map(values).collect();
         let across: Value = self.across.into_iter().map(values).collect();
-        Ok(json!({ "of": of, "over": over, "across": across, "units": units, "rows": rows }))
+        Ok(json!({
+            "of": of, "over": over, "across": across, "units": units, "rows": rows,
+            "lose_frames": self.lossy,
+        }))
+    }
+
+    fn document(&self, plans: &[&Plan]) -> Document {
+        let mut doc = Document::from(self.table(plans));
+        if let Some(line) = lossy_line(self.lossy, self.audits.len(), "runs") {
+            doc.gap();
+            doc.line(line);
+        }
+        doc
     }
 
     fn table(&self, plans: &[&Plan]) -> Table {

@@ -5,8 +5,9 @@ use serde_json::json;
 fn outcome(packets: u64) -> Outcome {
     let json = json!({
         "packets": packets, "seconds": 0.1 + 0.2, "rates": { "packets_per_s": 1.0 / 3.0 },
-        "packets_per_s_error": null, "steady": true, "limit": "core", "limit_share": 1.0,
-        "latency_ns": {}, "per_packet": { "maps": 1.0 }, "audit": [], "unfinished": false,
+        "rates_error": {}, "latency_ns_error": {}, "steady": true,
+        "limit": "core", "limit_share": 1.0, "latency_ns": {},
+        "per_packet": { "maps": 1.0 }, "audit": [], "unfinished": false,
     });
     serde_json::from_value(json).unwrap()
 }

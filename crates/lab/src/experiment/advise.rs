@@ -427,7 +427,7 @@ impl Question<'_> {
         let Ok(m) = self.run(values) else { return Score::NONE };
         let Some(goal) = self.goal.of(&m) else { return Score::NONE };
         let missed = self.missed(&m);
-        let error = m.error(&self.goal.name).unwrap_or(0.0);
+        let error = m.error(&self.goal.name).map_or(0.0, |e| e / goal.abs().max(1e-12));
         Score { missed, goal: if self.goal.more { -goal } else { goal }, error }
     }
 
@@ -487,7 +487,7 @@ impl Question<'_> {
         let gain = without.and_then(goal).zip(goal(with)).map(|(a, b)| self.goal.gain(a, b));
         // The gain is a quotient less 1, and has the quotient's error.
         let error = |without: &Measured| {
-            let error = |m: &Measured| m.error(&self.goal.name);
+            let error = |m: &Measured| Some(m.error(&self.goal.name)? / goal(m)?.abs());
             let quotient = goal(with)? / goal(without)?;
             let error = quotient.abs() * libm::hypot(error(without)?, error(with)?);
             Some(error).filter(|e| e.is_finite()).map(rounded)

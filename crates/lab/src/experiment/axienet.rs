@@ -20,10 +20,10 @@ use crate::experiment::limits::{
 };
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
-use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::result::{CountsOf, HANDED, Measured, Rate, Sampled, quantile_ns};
 use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{
-    self, Entries, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
+    self, Counts, Entries, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
 };
 use crate::experiment::{closed_loop::Load as TcpLoad, fixed_rate::Load as Paced};
 use crate::{config::key::Values, experiment::audit::CrossCheck};
@@ -160,6 +160,7 @@ pub static SYSTEM: System = System {
         buses: &["axi_"],
         rates: &[
             metrics::BOTH_WAYS,
+            &[metrics::LOST_SHARE],
             &[
                 ("rx_interrupts_per_s", "interrupts of reception"),
                 ("tx_interrupts_per_s", "interrupts of transmission"),
@@ -348,7 +349,7 @@ impl Probe<Board<Source>, Station> for Handed {
     }
     fn series(&mut self, rates: [f64; 2], _: &Board<Source>, s: &mut [Station]) -> Points {
         let lately = &mut s[0].endpoint.lately;
-        let latency = lately.quantile(990).map_or(0.0, |t| t.as_ns_f64() * 1e-3);
+        let latency = quantile_ns(lately, 990).map_or(0.0, |ns| ns * 1e-3);
         lately.clear();
         let driver = &s[0].driver;
         vec![
@@ -358,6 +359,9 @@ impl Probe<Board<Source>, Station> for Handed {
             ("interrupts_per_s", rates[1]),
             ("latency_p99_us", latency),
         ]
+    }
+    fn phases(&self, m: &Board<Source>) -> u64 {
+        m.device.peer.phase() as u64
     }
     fn take_latency(&mut self, _: &mut Board<Source>, s: &mut [Station]) -> Histogram {
         std::mem::take(&mut s[0].endpoint.latency)
@@ -409,9 +413,11 @@ fn packets(bus: Axi, setup: &Setup, load: &OpenLoad, watch: &mut dyn Watch) -> R
     let mut o = open_loop::run_alone(&mut m, open, on, load, trouble, close, watch)?;
     let device = m.device.counters;
     o.counts.payload = o.counts.ledger.wire_bytes;
-    o.steady.payload = o.steady.ledger.wire_bytes;
-    // Nothing is received, so all interrupts are those of transmission.
-    o.steady.interrupts.insert(0, 0);
+    for s in o.parts_mut() {
+        s.payload = s.ledger.wire_bytes;
+        // Nothing is received, so all interrupts are those of transmission.
+        s.interrupts.insert(0, 0);
+    }
     o.counts.interrupts = vec![driver.rx_irqs, driver.tx_irqs];
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
     let mut o = o.with(Totals { driver, device, threshold });
@@ -446,42 +452,41 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     }
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;
-    let s = &o.steady;
-    let whose = format!("of the platform's {} cores", setup.cores);
-    let share = s.all_busy_share() / setup.cores as f64;
-    let (packets, payload) = (o.window.rate(), s.by_time(8.0 * s.payload as f64));
-    let by_time = |n: u64| s.by_time(n as f64);
-    let [received, sent] = [0, 1].map(|line| by_time(s.interrupts[line]));
-    let rates = [
-        Rate::all([
-            ("packets_per_s", "frames received or sent, or transactions", packets),
-            ("payload_bits_per_s", "TCP payload, or frames", payload),
-        ]),
-        s.wire_rates(s.seconds()),
-        Rate::all([
-            ("rx_interrupts_per_s", "interrupts of reception", received),
-            ("tx_interrupts_per_s", "interrupts of transmission", sent),
-            (
-                "rx_threshold",
-                "received frames that an interrupt waits for, at the end",
-                o.totals.threshold.into(),
-            ),
-            ("polls_per_s", "polls made", by_time(s.polls)),
-        ]),
-        vec![Rate::of_cores(whose, share)],
-        Rate::all([
-            ("irq_core_busy_share", "of the core with interrupts and softirq", s.busy_share(0)),
-            ("app_core_busy_share", "of the core with applications", s.busy_share(1)),
-            ("read_bus_busy_share", "of the clocks of read data", o.bus_share[0]),
-            ("write_bus_busy_share", "of the clocks of write data", o.bus_share[1]),
-        ]),
-    ];
+    let threshold = f64::from(o.totals.threshold);
+    let rates = |s: &Counts, packets: f64| {
+        let whose = format!("of the platform's {} cores", setup.cores);
+        let share = s.all_busy_share() / setup.cores as f64;
+        let by_time = |n: u64| s.by_time(n as f64);
+        let [received, sent] = [0, 1].map(|line| by_time(s.interrupts[line]));
+        let about = "received frames that an interrupt waits for, at the end";
+        [
+            Rate::all([
+                ("packets_per_s", "frames received or sent, or transactions", packets),
+                ("payload_bits_per_s", "TCP payload, or frames", by_time(8 * s.payload)),
+            ]),
+            s.wire_rates(s.seconds()),
+            Rate::all([
+                ("rx_interrupts_per_s", "interrupts of reception", received),
+                ("tx_interrupts_per_s", "interrupts of transmission", sent),
+            ]),
+            Rate::sampled(Sampled::Once, [("rx_threshold", about, threshold)]),
+            Rate::all([("polls_per_s", "polls made", by_time(s.polls)), s.lost_share()]),
+            vec![Rate::of_cores(whose, share)],
+            Rate::all([
+                ("irq_core_busy_share", "of the core with interrupts and softirq", s.busy_share(0)),
+                ("app_core_busy_share", "of the core with applications", s.busy_share(1)),
+                ("read_bus_busy_share", "of the clocks of read data", s.bus_share[0]),
+                ("write_bus_busy_share", "of the clocks of write data", s.bus_share[1]),
+            ]),
+        ]
+        .concat()
+    };
     let (of, latency) = match load {
         Load::Closed(_) => (CountsOf::Window, "from request to response"),
         Load::Arrivals(_) => (CountsOf::Window, "from a frame's last bit to its being handed up"),
         Load::Open(_) => (CountsOf::Run, HANDED),
     };
-    Ok(o.measured(rates.concat(), of, latency, ghz))
+    Ok(o.measured(rates, of, latency, ghz))
 }
 
 fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {

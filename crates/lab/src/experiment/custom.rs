@@ -13,7 +13,7 @@ pub use ring::TxRing;
 
 use crate::experiment::open_loop::{self, Load};
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
-use crate::experiment::{Result, RunError};
+use crate::experiment::{Counts, Result, RunError};
 use doorbell_bus::{
     Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, RulesError,
     pcie,
@@ -94,7 +94,7 @@ pub fn meter_watched<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B,
     let close = |m: &mut _, driver| close(driver, m);
     let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;
     o.audit.extend(leaks(m, load.packets(1)));
-    let rates = Rate::all([("packets_per_s", "packets sent", o.window.rate())]);
+    let rates = |_: &Counts, rate| Rate::all([("packets_per_s", "packets sent", rate)]);
     Ok(o.measured(rates, CountsOf::Run, HANDED, ghz))
 }
 

@@ -19,7 +19,7 @@ use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
 use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
-use crate::experiment::{self, Experiment, Result, closed_loop, open_loop};
+use crate::experiment::{self, Counts, Experiment, Result, closed_loop, open_loop};
 use crate::{config::key::Values, experiment::closed_loop::Load as TcpLoad};
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::{Table, Window};
@@ -161,6 +161,7 @@ pub static SYSTEM: System = System {
         buses: &["pci_", "pcix_", "pcie_", "tce_"],
         rates: &[
             metrics::BOTH_WAYS,
+            &[metrics::LOST_SHARE],
             &[
                 ("bus_busy_share", "of the bus's clocks"),
                 ("inbound_link_share", "symbol times with a TLP, toward the device"),
@@ -343,38 +344,41 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         Load::Closed(load) => (load.cores(), true),
         Load::Open(_) => (1, false),
     };
-    let s = &o.steady;
     let what = if is_tcp { "frames with data, or transactions" } else { "packets sent" };
     let whose = match cores {
         1 => "of its one core",
         _ => "of the core with interrupts and that with applications",
     };
-    let payload = s.by_time(8.0 * s.payload as f64);
-    let bus = match o.bus_share[..] {
-        [down, up, busy_down, busy_up] => Rate::all([
-            ("inbound_link_share", "symbol times with a TLP, toward the device", down),
-            ("outbound_link_share", "symbol times with a TLP, toward the host", up),
-            ("inbound_link_busy_share", "busy symbol times, toward the device", busy_down),
-            ("outbound_link_busy_share", "busy symbol times, toward the host", busy_up),
-        ]),
-        _ => Rate::all([("bus_busy_share", "of the bus's clocks", o.bus_share[0])]),
+    let rates = |s: &Counts, packets: f64| {
+        let bus = match s.bus_share[..] {
+            [down, up, busy_down, busy_up] => Rate::all([
+                ("inbound_link_share", "symbol times with a TLP, toward the device", down),
+                ("outbound_link_share", "symbol times with a TLP, toward the host", up),
+                ("inbound_link_busy_share", "busy symbol times, toward the device", busy_down),
+                ("outbound_link_busy_share", "busy symbol times, toward the host", busy_up),
+            ]),
+            _ => Rate::all([("bus_busy_share", "of the bus's clocks", s.bus_share[0])]),
+        };
+        let payload = s.by_time(8.0 * s.payload as f64);
+        [
+            Rate::all([
+                ("packets_per_s", what, packets),
+                ("payload_bits_per_s", "TCP payload that arrived", payload),
+            ]),
+            s.wire_rates(s.seconds()),
+            s.event_rates(s.seconds()),
+            Rate::all([s.lost_share()]),
+            vec![Rate::of_cores(whose, s.all_busy_share() / cores as f64)],
+            bus,
+        ]
+        .concat()
     };
-    let rates = [
-        Rate::all([
-            ("packets_per_s", what, o.window.rate()),
-            ("payload_bits_per_s", "TCP payload that arrived", payload),
-        ]),
-        s.wire_rates(s.seconds()),
-        s.event_rates(s.seconds()),
-        vec![Rate::of_cores(whose, s.all_busy_share() / cores as f64)],
-        bus,
-    ];
     // Packets of an open loop are counted from the first to the last.
     let (of, latency) = match is_tcp {
         true => (CountsOf::Window, "from request to response"),
         false => (CountsOf::Run, HANDED),
     };
-    Ok(o.measured(rates.concat(), of, latency, v.number("cpu.frequency")))
+    Ok(o.measured(rates, of, latency, v.number("cpu.frequency")))
 }
 
 fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {

@@ -10,9 +10,10 @@
 
 use crate::config::key::{Needs, Values, settings, words};
 use crate::config::{SettingError, refuse};
-use crate::experiment::result::{CountsOf, Measured, Rate};
+use crate::experiment::audit::CrossCheck;
+use crate::experiment::result::{CountsOf, Measured, Rate, Sampled};
 use crate::experiment::window::{Marks, Window};
-use crate::experiment::{Entries, Experiment, Points, Probe, Result, RunStats, audit::CrossCheck};
+use crate::experiment::{Counts, Entries, Experiment, Points, Probe, Result, RunStats};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
@@ -380,6 +381,8 @@ where
     let all = load.bursts * u64::from(load.burst);
     b.same("frames: made or received {}, asked for {}", above.made.max(above.received), all);
     o.audit = b.wrong;
+    // Bursts may be rarer than slices: batches of equal time would hold different numbers of them.
+    o.batches.clear();
     o.counts.packets = all;
     let last = if load.way == Direction::Receive { above.last } else { peer.last };
     o.window = match Window::given(begin, &probe.marks, true) {
@@ -394,16 +397,20 @@ where
 /// Returns a run under the names of results, at a clock of `ghz`.
 pub(crate) fn measured(o: RunStats, ghz: f64) -> Measured {
     // Counts are those of all frames. The time is that of the bursts, without rest and end.
-    let (c, seconds) = (&o.counts, o.counts.packets as f64 / o.window.rate().max(1e-12));
-    let each = "frames, of which each is answered where that is asked for";
-    let busy = c.busy[0].as_secs_f64() / seconds;
-    let rates = [
-        Rate::all([("packets_per_s", each, o.window.rate())]),
-        c.wire_rates(seconds),
-        c.event_rates(seconds),
-        vec![Rate::of_cores("of its one core", busy)],
-    ];
-    o.measured(rates.concat(), CountsOf::Run, "nothing of it is measured", ghz)
+    let all = o.counts.clone();
+    let rates = |_: &Counts, rate: f64| {
+        let (c, seconds) = (&all, all.packets as f64 / rate.max(1e-12));
+        let each = "frames, of which each is answered where that is asked for";
+        let busy = c.busy[0].as_secs_f64() / seconds;
+        let rates = [
+            Rate::sampled(Sampled::Window, [("packets_per_s", each, rate)]),
+            c.wire_rates(seconds),
+            c.event_rates(seconds),
+            vec![Rate::of_cores("of its one core", busy)],
+        ];
+        rates.concat()
+    };
+    o.measured(rates, CountsOf::Run, "nothing of it is measured", ghz)
 }
 
 #[cfg(test)]

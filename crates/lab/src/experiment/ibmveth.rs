@@ -33,7 +33,7 @@ use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::papr::{self, Call, Papr};
 use crate::experiment::result::{Count, CountsOf, Group, Measured, Rate};
 use crate::experiment::system::{self, PlacementKeys, System};
-use crate::experiment::{self, Entries, Experiment, Result, closed_loop, fixed_rate};
+use crate::experiment::{self, Counts, Entries, Experiment, Result, closed_loop, fixed_rate};
 use crate::{config::key::Values, experiment::audit::fault_counts};
 use bridge::{Bridge, UpperLayer};
 use doorbell_bus::{HypervisorDevice, Machine};
@@ -465,32 +465,35 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
     let load = settings::load(v, &setup)?;
     let o = run(&setup, &load, watch)?;
     let c = &o.counts;
-    let by_packet = |busy: Span| match c.packets {
-        0 => 0.0,
-        n => busy.as_ns_f64() / n as f64,
+    let rates = |c: &Counts, packets: f64| {
+        let by_packet = |busy: Span| match c.packets {
+            0 => 0.0,
+            n => busy.as_ns_f64() / n as f64,
+        };
+        let client = c.busy[CLIENT] + c.busy.get(SECOND).copied().unwrap_or(Span::ZERO);
+        let server = c.busy[SERVER];
+        let share = |busy: Span| c.by_time(busy.as_secs_f64());
+        let payload = c.by_time(8.0 * c.payload as f64);
+        let mut events = c.event_rates(c.seconds());
+        events[0].about = "interrupts taken, of both partitions".into();
+        let of_client = "of one core's time, of the client's one or two";
+        let what = "frames with data on the wire, transactions, or large sends";
+        [
+            Rate::all([
+                ("packets_per_s", what, packets),
+                ("payload_bits_per_s", "TCP payload that arrived", payload),
+            ]),
+            c.wire_rates(c.seconds()),
+            events,
+            Rate::all([
+                ("client_busy_share", of_client, share(client)),
+                ("server_busy_share", "of its core's time", share(server)),
+                ("client_ns_a_packet", "time of its cores, calls included", by_packet(client)),
+                ("server_ns_a_packet", "time of its core, calls included", by_packet(server)),
+            ]),
+        ]
+        .concat()
     };
-    let client = c.busy[CLIENT] + c.busy.get(SECOND).copied().unwrap_or(Span::ZERO);
-    let server = c.busy[SERVER];
-    let share = |busy: Span| c.by_time(busy.as_secs_f64());
-    let payload = c.by_time(8.0 * c.payload as f64);
-    let mut events = c.event_rates(c.seconds());
-    events[0].about = "interrupts taken, of both partitions".into();
-    let of_client = "of one core's time, of the client's one or two";
-    let what = "frames with data on the wire, transactions, or large sends";
-    let rates = [
-        Rate::all([
-            ("packets_per_s", what, c.rate()),
-            ("payload_bits_per_s", "TCP payload that arrived", payload),
-        ]),
-        c.wire_rates(c.seconds()),
-        events,
-        Rate::all([
-            ("client_busy_share", of_client, share(client)),
-            ("server_busy_share", "of its core's time", share(server)),
-            ("client_ns_a_packet", "time of its cores, calls included", by_packet(client)),
-            ("server_ns_a_packet", "time of its core, calls included", by_packet(server)),
-        ]),
-    ];
     let [drivers, devices] = &c.counters;
     let others =
         PortStats::default().entries().count() + BridgeCounters::default().entries().count();
@@ -498,7 +501,7 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
     counts.extend(sides(Group::Driver, (drivers.len() - others) / 2, drivers));
     counts.extend(sides(Group::Device, o.totals.adapters[CLIENT].entries().count(), devices));
     counts.extend(o.faults.iter().flat_map(fault_counts));
-    let measured = o.measured(rates.concat(), CountsOf::Window, "from request to response", ghz);
+    let measured = o.measured(rates, CountsOf::Window, "from request to response", ghz);
     Ok(Measured { counts, ..measured })
 }
 

@@ -29,10 +29,10 @@ use crate::experiment::limits::{
 };
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::papr::{self, Call, Papr};
-use crate::experiment::result::{CountsOf, Measured, Rate};
+use crate::experiment::result::{CountsOf, Measured, Rate, Sampled};
 use crate::experiment::system::{self, StackKeys, System};
 use crate::experiment::{
-    self, Entries, Experiment, Points, Probe, Result, RunError, SLICE, fixed_rate,
+    self, Counts, Entries, Experiment, Points, Probe, Result, RunError, SLICE, fixed_rate,
 };
 use doorbell_bus::{HypervisorDevice, Machine};
 use doorbell_devices::vnic;
@@ -426,42 +426,48 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
     }
     let load = settings::load(v, &setup)?;
     let o = run(&setup, &load, watch)?;
-    let c = &o.counts;
-    let share = |name, of: &str| match c.counter(0, of) {
-        0 => 0.0,
-        n => c.counter(0, name) as f64 / n as f64,
-    };
-    let of_sent = |name| share(name, "tx_packets");
-    let received = share("rx_packets", "rx_add_arrays");
-    let sent = c.counter(0, "tx_packets").max(1) as f64;
-    let transmit = o.totals.transmit.as_ns_f64() * 1e-3 / sent;
-    let cores = c.busy.len();
-    let busy: f64 = (0..cores).map(|i| c.busy_share(i)).sum();
-    let whose = match cores {
-        0..=1 => "of its one core".to_owned(),
-        n => format!("of the {n} cores, one for each queue"),
-    };
-    let payload = c.by_time(8.0 * c.payload as f64);
-    let rates = [
-        Rate::all([
-            ("packets_per_s", "transactions, or frames sent", c.rate()),
-            ("payload_bits_per_s", "frames sent", payload),
-        ]),
-        c.wire_rates(c.seconds()),
-        Rate::all([
-            ("direct_share", "of the packets sent", of_sent("tx_direct")),
-            ("indirect_call_share", "arrays of packets, of the packets sent", of_sent("tx_arrays")),
-            ("software_checksum_share", "of the packets sent", of_sent("tx_csum_direct")),
-            ("received_per_replenish", "frames received for each array of buffers", received),
-            ("transmit_us", "in the driver's transmit, each packet", transmit),
-            (
-                "break_even_bytes",
-                "adaptive: bytes up to which a checksum is made, at the end; -1: none",
-                o.totals.break_even.map_or(-1.0, f64::from),
+    let transmit = o.totals.transmit.as_ns_f64() * 1e-3;
+    let break_even = o.totals.break_even.map_or(-1.0, f64::from);
+    let rates = |c: &Counts, packets: f64| {
+        let share = |name, of: &str| match c.counter(0, of) {
+            0 => 0.0,
+            n => c.counter(0, name) as f64 / n as f64,
+        };
+        let of_sent = |name| share(name, "tx_packets");
+        let received = share("rx_packets", "rx_add_arrays");
+        let transmit = transmit / c.counter(0, "tx_packets").max(1) as f64;
+        let cores = c.busy.len();
+        let busy: f64 = (0..cores).map(|i| c.busy_share(i)).sum();
+        let whose = match cores {
+            0..=1 => "of its one core".to_owned(),
+            n => format!("of the {n} cores, one for each queue"),
+        };
+        let payload = c.by_time(8.0 * c.payload as f64);
+        let arrays = "arrays of packets, of the packets sent";
+        let even = "adaptive: bytes up to which a checksum is made, at the end; -1: none";
+        [
+            Rate::all([
+                ("packets_per_s", "transactions, or frames sent", packets),
+                ("payload_bits_per_s", "frames sent", payload),
+            ]),
+            c.wire_rates(c.seconds()),
+            Rate::all([
+                ("direct_share", "of the packets sent", of_sent("tx_direct")),
+                ("indirect_call_share", arrays, of_sent("tx_arrays")),
+                ("software_checksum_share", "of the packets sent", of_sent("tx_csum_direct")),
+                ("received_per_replenish", "frames received for each array of buffers", received),
+            ]),
+            Rate::sampled(
+                Sampled::Once,
+                [
+                    ("transmit_us", "in the driver's transmit, each packet", transmit),
+                    ("break_even_bytes", even, break_even),
+                ],
             ),
-        ]),
-        c.event_rates(c.seconds()),
-        vec![Rate::of_cores(whose, busy / cores.max(1) as f64)],
-    ];
-    Ok(o.measured(rates.concat(), CountsOf::Window, "from request to response", ghz))
+            c.event_rates(c.seconds()),
+            vec![Rate::of_cores(whose, busy / cores.max(1) as f64)],
+        ]
+        .concat()
+    };
+    Ok(o.measured(rates, CountsOf::Window, "from request to response", ghz))
 }

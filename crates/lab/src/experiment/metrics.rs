@@ -56,6 +56,10 @@ pub const BOTH_WAYS: Named = &[
     ("polls_per_s", "polls made"),
 ];
 
+/// The share of received frames that a device had no room for, with its meaning.
+pub const LOST_SHARE: (&str, &str) =
+    ("lost_share", "of the frames that came, those that found no room in the device");
+
 const LATENCIES: [(&str, &str); 6] = [
     ("min", "the least latency"),
     ("p50", "the median of the latencies"),
@@ -106,7 +110,8 @@ pub fn of(system: &System) -> Vec<Metric> {
         metric(name, unit_of_rate(name), "over the window of the rates", about)
     });
     let latencies = LATENCIES.iter().map(|(name, about)| {
-        metric(&format!("latency_ns.{name}"), "ns", "each packet or transaction", about)
+        let counted = "each packet or transaction; quantiles within 0.2 %";
+        metric(&format!("latency_ns.{name}"), "ns", counted, about)
     });
     let priced = "times the work was done, at the profile's prices";
     let works = WorkKind::ALL.iter().map(|w| (w.name(), format!("CPU time of {}", w.name())));

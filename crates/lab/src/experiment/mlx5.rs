@@ -241,24 +241,26 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     let setup = settings::setup(v)?;
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;
-    let s = &o.steady;
-    let whose = match setup.cores {
-        0..=1 => "of the one core that sends".to_owned(),
-        n => format!("of the {n} cores that send"),
+    let rates = |s: &Counts, packets: f64| {
+        let whose = match setup.cores {
+            0..=1 => "of the one core that sends".to_owned(),
+            n => format!("of the {n} cores that send"),
+        };
+        let frames = s.by_time(8.0 * s.ledger.wire_bytes as f64);
+        let wire = s.by_time(8.0 * s.wire.0 as f64);
+        let share = s.all_busy_share() / f64::from(setup.cores.max(1));
+        let mut rates = Rate::all([
+            ("packets_per_s", "packets sent", packets),
+            ("frame_bits_per_s", "frames, without FCS", frames),
+            ("wire_bits_per_s", "frames with preamble, FCS and gap", wire),
+            ("inbound_link_share", "symbol times with a TLP, toward the device", s.bus_share[0]),
+            ("outbound_link_share", "symbol times with a TLP, toward the host", s.bus_share[1]),
+            ("inbound_link_busy_share", "busy symbol times, toward the device", s.bus_share[2]),
+            ("outbound_link_busy_share", "busy symbol times, toward the host", s.bus_share[3]),
+        ]);
+        rates.push(Rate::of_cores(whose, share));
+        rates
     };
-    let frames = s.by_time(8.0 * s.ledger.wire_bytes as f64);
-    let wire = s.by_time(8.0 * s.wire.0 as f64);
-    let share = s.all_busy_share() / f64::from(setup.cores.max(1));
-    let mut rates = Rate::all([
-        ("packets_per_s", "packets sent", o.window.rate()),
-        ("frame_bits_per_s", "frames, without FCS", frames),
-        ("wire_bits_per_s", "frames with preamble, FCS and gap", wire),
-        ("inbound_link_share", "symbol times with a TLP, toward the device", o.bus_share[0]),
-        ("outbound_link_share", "symbol times with a TLP, toward the host", o.bus_share[1]),
-        ("inbound_link_busy_share", "busy symbol times, toward the device", o.bus_share[2]),
-        ("outbound_link_busy_share", "busy symbol times, toward the host", o.bus_share[3]),
-    ]);
-    rates.push(Rate::of_cores(whose, share));
     Ok(o.measured(rates, CountsOf::Run, HANDED, v.number("cpu.frequency")))
 }
 

@@ -7,6 +7,7 @@ mod load;
 
 pub use load::{Arrivals, Captured, Generator, Keys, Limits, Load};
 
+use crate::experiment::run::{Batch, Looks};
 use crate::experiment::{Counts, Result, RunError, RunStats, window::Window};
 use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
 use doorbell_drivers::Driver;
@@ -19,7 +20,7 @@ use doorbell_sim::{Watch, histogram::Histogram, watch};
 /// Samples of a run at about equal numbers of frames. In a long run every other sample is dropped
 /// each time that they are too many.
 #[derive(Debug)]
-struct Looks {
+struct Samples {
     sent: u64,
     next: u64,
     stride: u64,
@@ -31,10 +32,16 @@ struct Looks {
 /// The number of samples at which every other is dropped.
 const MOST_LOOKS: usize = 128;
 
-impl Looks {
-    fn new<B: Bus, D: Device<B>>(m: &Machine<B, D>, stride: u64) -> Looks {
+impl Samples {
+    fn new<B: Bus, D: Device<B>>(m: &Machine<B, D>, stride: u64) -> Samples {
         let sent = m.ledger().wire_frames;
-        Looks { sent, next: sent + stride, stride, all: Vec::with_capacity(MOST_LOOKS), dry: None }
+        Samples {
+            sent,
+            next: sent + stride,
+            stride,
+            all: Vec::with_capacity(MOST_LOOKS),
+            dry: None,
+        }
     }
 
     #[cold]
@@ -50,9 +57,13 @@ impl Looks {
     }
 
     /// Returns the steady window of a run that began at `began` and had these departures, with its
-    /// counts. A device counts ahead of the wire, so the counts are those between two samples, over
-    /// the time that as many departures took in the window.
-    fn steady(&self, began: Time, departures: &[(Time, u64)]) -> Option<(Window, Counts)> {
+    /// counts and batches. A device counts ahead of the wire, so the counts are those between two
+    /// samples, over the time that as many departures took in the window.
+    fn steady(
+        &self,
+        began: Time,
+        departures: &[(Time, u64)],
+    ) -> Option<(Window, Counts, Vec<Batch>)> {
         let dry = self.dry.unwrap_or(u64::MAX);
         let window = Window::found(began, departures, dry)?;
         let last = departures[..departures.partition_point(|d| d.1 <= dry)].last()?.1;
@@ -63,8 +74,23 @@ impl Looks {
         let mut counts = b.since(a);
         let seconds = counts.packets as f64 / window.rate();
         counts.elapsed = Span::from_ps((seconds * 1e12).round() as u64);
-        Some((window, counts))
+        let mut looks = Looks::default();
+        for s in self.all.iter().filter(|s| (first..=last).contains(&frames(s))) {
+            // The latencies of a queue are known for the whole run only.
+            let elapsed = departed(departures, frames(s));
+            looks.push(Counts { elapsed, ..s.clone() }, Histogram::default());
+        }
+        Some((window, counts, looks.batches()))
     }
+}
+
+/// Returns the time at which so many frames had left, between two marks in proportion.
+fn departed(departures: &[(Time, u64)], frames: u64) -> Span {
+    let at = departures.partition_point(|d| d.1 < frames).min(departures.len() - 1);
+    let (b, a) = (departures[at], departures[at.saturating_sub(1)]);
+    let (time, of) = (b.0.since(a.0).ps(), (b.1 - a.1).max(1));
+    let back = u128::from(time) * u128::from(b.1.saturating_sub(frames)) / u128::from(of);
+    Span::from_ps(b.0.since(Time::ZERO).ps() - back as u64)
 }
 
 /// Drives all cores to the end of their traffic, until everything sent has left the device. The
@@ -86,7 +112,7 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     }
     let stride = load.stride(cores.len() as u16);
     m.bus.platform_mut().mark_departures(stride);
-    let mut looks = Looks::new(m, stride);
+    let mut looks = Samples::new(m, stride);
     let (mut steps, mut failed) = (0u64, None);
     let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, traffic| {
         steps += 1;
@@ -140,9 +166,9 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     counts.busy = vec![counts.work.iter().fold(counts.stalled, |sum, w| sum + w.2)];
     let mut latency = Histogram::default();
     cores.iter().for_each(|c| latency.add(&c.latency));
-    let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone());
-    let (window, steady) = steady.unwrap_or_else(whole);
-    Ok(RunStats { latency, faults, unfinished, ..RunStats::new(window, steady, counts) })
+    let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone(), Vec::new());
+    let (window, steady, batches) = steady.unwrap_or_else(whole);
+    Ok(RunStats { batches, latency, faults, unfinished, ..RunStats::new(window, steady, counts) })
 }
 
 /// Runs `load` through one driver on core 0, and takes it down with `end`. `lines` are its

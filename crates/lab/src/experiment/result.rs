@@ -5,7 +5,8 @@
 //! show.
 
 use crate::experiment::limits::Limits;
-use crate::experiment::{RunError, WorkTotals, window::Window};
+use crate::experiment::window::{Window, error_of};
+use crate::experiment::{Counts, RunError, WorkTotals};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
@@ -91,17 +92,38 @@ pub struct Rate {
     pub about: Cow<'static, str>,
     /// The value in this unit.
     pub value: f64,
+    /// The origin of its error.
+    pub sampled: Sampled,
+}
+
+/// The origin of a rate's error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sampled {
+    /// The batches of the window, each of which has a value.
+    Batches,
+    /// That of the window's packet rate, which it is.
+    Window,
+    /// None: it is known at the end of the run alone, or for the whole of it.
+    Once,
 }
 
 impl Rate {
-    /// Makes rates of names, meanings and values.
+    /// Makes rates of names, meanings and values. Each batch has a value.
     pub fn all<const N: usize>(rates: [(&'static str, &'static str, f64); N]) -> Vec<Rate> {
-        rates.map(|(name, about, value)| Rate { name, about: about.into(), value }).into()
+        Rate::sampled(Sampled::Batches, rates)
+    }
+
+    /// Makes rates whose errors come from elsewhere.
+    pub fn sampled<const N: usize>(
+        sampled: Sampled,
+        rates: [(&'static str, &'static str, f64); N],
+    ) -> Vec<Rate> {
+        rates.map(|(name, about, value)| Rate { name, about: about.into(), value, sampled }).into()
     }
 
     /// Returns the share of time that cores were busy. `whose` says which cores, and how many.
     pub fn of_cores(whose: impl Into<Cow<'static, str>>, value: f64) -> Rate {
-        Rate { name: "cpu_busy_share", about: whose.into(), value }
+        Rate { name: "cpu_busy_share", about: whose.into(), value, sampled: Sampled::Batches }
     }
 }
 
@@ -164,11 +186,100 @@ impl Cost {
     }
 }
 
+/// Digits of a quantile of a latency. The histogram knows it to 0.2 per cent.
+const QUANTILE_DIGITS: u32 = 4;
+
 /// The quantiles of a latency, with how many of 1000 do not exceed them.
 const QUANTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999)];
 
 /// The meaning of the latency of a sent packet.
 pub const HANDED: &str = "from the call of the driver to the buffer's return";
+
+/// Halves of 95 % intervals, each in the unit of its number and in the order of the numbers. `None`
+/// where the run cannot tell.
+///
+/// A rate, and a count of the window by packet, has the error of its own batch means
+/// ([`error_of`]). A quantile has the interval of the share of spans below it, which batches give
+/// as well, so it holds for latencies that depend on each other. Counts of the whole run are exact.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Errors {
+    /// Those of the rates.
+    rates: Vec<Option<f64>>,
+    /// Those of the counts by packet. Counts of faults have none.
+    per_packet: Vec<Option<f64>>,
+    /// Those of the cycles by packet, in all and by cause.
+    cycles: Vec<Option<f64>>,
+    /// Those of the quantiles of the latency.
+    latency: [Option<f64>; QUANTILES.len()],
+    /// That of a count that has no batches.
+    otherwise: Option<f64>,
+}
+
+impl Errors {
+    /// Returns the errors of a run that cannot tell.
+    pub fn none(counts_of: CountsOf) -> Errors {
+        let otherwise = (counts_of == CountsOf::Run).then_some(0.0);
+        let [rates, per_packet, cycles] = [vec![], vec![], vec![]];
+        Errors { rates, per_packet, cycles, latency: Default::default(), otherwise }
+    }
+
+    /// Takes the errors of the rates `whole` from the values that `rates` has for the batches.
+    pub(crate) fn of_rates(
+        &mut self,
+        window: &Window,
+        whole: &[Rate],
+        batches: &[Counts],
+        rates: impl Fn(&Counts, f64) -> Vec<Rate>,
+    ) {
+        let time: Vec<f64> = batches.iter().map(Counts::seconds).collect();
+        let values: Vec<Vec<Rate>> = batches.iter().map(|c| rates(c, c.rate())).collect();
+        let own = |(i, rate): (usize, &Rate)| match rate.sampled {
+            Sampled::Batches => {
+                let amounts = values.iter().zip(&time).map(|(v, t)| (v[i].value * t, *t));
+                error_of(&amounts.collect::<Vec<_>>())
+            }
+            Sampled::Window => Some(window.error? * rate.value),
+            Sampled::Once => None,
+        };
+        self.rates = whole.iter().enumerate().map(own).collect();
+    }
+
+    /// Takes the errors of counts and cycles by packet from the batches.
+    pub(crate) fn of_counts(&mut self, batches: &[Counts], costs: impl Fn(&Counts) -> Vec<Cost>) {
+        let packets: Vec<f64> = batches.iter().map(|c| c.packets as f64).collect();
+        let errors = |of: &[Vec<f64>]| {
+            let error = |i: usize| {
+                let amounts = of.iter().zip(&packets).map(|(v, n)| (v[i], *n));
+                error_of(&amounts.collect::<Vec<_>>())
+            };
+            (0..of.first().map_or(0, Vec::len)).map(error).collect::<Vec<_>>()
+        };
+        let counts = |c: &Counts| c.values().map(|n| n as f64).collect();
+        let cycles = |c: &Counts| {
+            let each: Vec<f64> = costs(c).iter().map(|cost| cost.cycles).collect();
+            [vec![each.iter().sum()], each].concat()
+        };
+        self.per_packet = errors(&batches.iter().map(counts).collect::<Vec<_>>());
+        self.cycles = errors(&batches.iter().map(cycles).collect::<Vec<_>>());
+    }
+
+    /// Takes the errors of the quantiles of `all` from the latencies of the batches.
+    pub(crate) fn of_latencies(&mut self, all: &Histogram, batches: &[Histogram]) {
+        self.latency = QUANTILES.map(|(_, per_mille)| {
+            let at = all.quantile(per_mille)?;
+            let (mut below, mut upto) = (Vec::new(), Vec::new());
+            for h in batches {
+                let around = h.around(at).map(|n| n as f64);
+                below.push((around[0], h.count() as f64));
+                upto.push((around[1], h.count() as f64));
+            }
+            // Where many spans are equal, the share below them varies, or that up to them.
+            let half = error_of(&below)?.max(error_of(&upto)?);
+            let (low, high) = all.interval(per_mille, half)?;
+            Some((high.as_ns_f64() - low.as_ns_f64()) / 2.0)
+        });
+    }
+}
 
 /// The measurements of a run of any system.
 #[derive(Clone, PartialEq, Debug)]
@@ -193,6 +304,8 @@ pub struct Measured {
     pub latency: Histogram,
     /// Their meaning: [`HANDED`], or a system's own words.
     pub latency_of: &'static str,
+    /// The errors of all numbers.
+    pub errors: Errors,
     /// The checks that failed; empty if all counts agree.
     pub audit: Vec<String>,
     /// The evidence of a run with faults that was ended at its limit; empty if the load came to
@@ -218,9 +331,10 @@ impl Measured {
     /// Returns quantiles of the latency, in ns.
     pub fn latency_ns(&self) -> Vec<(&'static str, f64)> {
         let h = &self.latency;
-        let quantiles = QUANTILES.map(|(name, per_mille)| (name, h.quantile(per_mille)));
-        let all = [("min", h.min())].into_iter().chain(quantiles).chain([("max", h.max())]);
-        all.filter_map(|(name, s)| Some((name, s?.as_ns_f64()))).collect()
+        let exact = |name, s: Option<Span>| (name, s.map(Span::as_ns_f64));
+        let quantiles = QUANTILES.map(|(name, per_mille)| (name, quantile_ns(h, per_mille)));
+        let all = [exact("min", h.min())].into_iter().chain(quantiles);
+        all.chain([exact("max", h.max())]).filter_map(|(name, ns)| Some((name, ns?))).collect()
     }
 
     /// Returns the numbers by name.
@@ -236,22 +350,47 @@ impl Measured {
         self.numbers().get(name)
     }
 
-    /// Returns half of a number's 95 % interval, relative to it. Rates and counts of the window
-    /// have that of the packet rate, quantiles of the latency that of their rank. Counts of the
-    /// whole run are exact, as are the least and the greatest latency of a run. `None` where the
-    /// run is too short to tell.
+    /// Keeps the counts whose names are wanted, with their errors.
+    pub fn retain_counts(&mut self, wanted: impl Fn(&str) -> bool) {
+        let kept: Vec<bool> = self.counts.iter().map(|c| wanted(&c.name)).collect();
+        let (mut counts, mut errors) = (kept.iter(), kept.iter());
+        self.counts.retain(|_| counts.next() == Some(&true));
+        self.errors.per_packet.retain(|_| errors.next() == Some(&true));
+    }
+
+    /// Returns the halves of the 95 % intervals of the rates that have one, by name.
+    pub fn rate_errors(&self) -> Vec<(&'static str, f64)> {
+        let all = self.rates.iter().zip(&self.errors.rates);
+        all.filter_map(|(r, error)| Some((r.name, rounded((*error)?)))).collect()
+    }
+
+    /// Returns the halves of the 95 % intervals of the quantiles that have one, in ns.
+    pub fn latency_errors(&self) -> Vec<(&'static str, f64)> {
+        let all = QUANTILES.iter().zip(self.errors.latency);
+        let error = |e: f64| significant(e, QUANTILE_DIGITS);
+        all.filter_map(|((name, _), e)| Some((*name, error(e?)))).collect()
+    }
+
+    /// Returns those of the counts by packet and of the cycles. Those of a whole run are exact.
+    pub fn per_packet_errors(&self) -> Vec<(String, f64)> {
+        let (e, n) = (&self.errors, self.counts.len());
+        let error = |i: usize| match i.checked_sub(n) {
+            None => e.per_packet.get(i).copied().unwrap_or(e.otherwise),
+            Some(i) => e.cycles.get(i).copied().unwrap_or(e.otherwise),
+        };
+        let all = self.per_packet().into_iter().enumerate();
+        all.filter_map(|(i, (name, _))| Some((name, rounded(error(i)?)))).collect()
+    }
+
+    /// Returns half of a number's 95 % interval, in its unit. The least and the greatest latency
+    /// have none, nor has a number of a run that is too short, or of a load that changes too
+    /// slowly.
     pub fn error(&self, name: &str) -> Option<f64> {
         if let Some(quantile) = name.strip_prefix("latency_ns.") {
-            let known = QUANTILES.into_iter().find(|(name, _)| *name == quantile);
-            let Some((_, per_mille)) = known else { return Some(0.0) };
-            let (low, high) = self.latency.interval(per_mille)?;
-            let at = self.latency.quantile(per_mille)?.as_ns_f64();
-            return Some((high.as_ns_f64() - low.as_ns_f64()) / 2.0 / at.max(1e-3));
+            return self.latency_errors().into_iter().find(|e| e.0 == quantile).map(|e| e.1);
         }
-        match self.counts_of {
-            CountsOf::Run if !self.rates.iter().any(|r| r.name == name) => Some(0.0),
-            CountsOf::Run | CountsOf::Window => self.window.error,
-        }
+        let rate = self.rate_errors().into_iter().find(|e| e.0 == name).map(|e| e.1);
+        rate.or_else(|| self.per_packet_errors().into_iter().find(|e| e.0 == name).map(|e| e.1))
     }
 
     /// Returns the packet rate.
@@ -339,14 +478,17 @@ impl Serialize for Measured {
             "rates",
             &Object(self.rates.iter().map(|r| (r.name, rounded(r.value)))),
         )?;
-        let errors = self.rates.iter().filter(|r| r.name == "packets_per_s");
-        let errors = errors.filter_map(|r| Some((r.name, rounded(self.window.error? * r.value))));
-        out.serialize_entry("rates_error", &Object(errors))?;
+        out.serialize_entry("rates_error", &Object(self.rate_errors().into_iter()))?;
         out.serialize_entry("window", &self.window)?;
         out.serialize_entry("counts_of", self.counts_of.name())?;
         out.serialize_entry("ledger", &Object(self.counts.iter().map(|c| (&c.name, c.value))))?;
         out.serialize_entry("per_packet", &Object(self.per_packet().into_iter()))?;
+        if self.counts_of == CountsOf::Window {
+            let errors = self.per_packet_errors();
+            out.serialize_entry("per_packet_error", &Object(errors.into_iter()))?;
+        }
         out.serialize_entry("latency_ns", &Object(self.latency_ns().into_iter()))?;
+        out.serialize_entry("latency_ns_error", &Object(self.latency_errors().into_iter()))?;
         out.serialize_entry("latency_of", self.latency_of)?;
         let buckets: Vec<(f64, u64)> =
             self.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n)).collect();
@@ -374,6 +516,13 @@ impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize f
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_map(self.0.clone())
     }
+}
+
+/// Returns a quantile in ns, with no more digits than the histogram knows. It is never outside the
+/// shortest and the longest span.
+pub fn quantile_ns(h: &Histogram, per_mille: u64) -> Option<f64> {
+    let ns = significant(h.quantile(per_mille)?.as_ns_f64(), QUANTILE_DIGITS);
+    Some(ns.clamp(h.min()?.as_ns_f64(), h.max()?.as_ns_f64()))
 }
 
 /// Rounds to nine significant digits.

@@ -5,8 +5,9 @@
 //! of that time, and their difference is that of [`RunStats`]. Loads that end by themselves are
 //! driven by [`super::open_loop`], with the same counts and statistics.
 
-use crate::experiment::result::{Cost, Count, CountsOf, Group, Measured, Rate, Series};
-use crate::experiment::window::{Marks, Window};
+use crate::experiment::metrics::LOST_SHARE;
+use crate::experiment::result::{Cost, Count, CountsOf, Errors, Group, Measured, Rate, Series};
+use crate::experiment::window::{MOST, Marks, Window, edges};
 use crate::{config::SettingError, experiment::audit::fault_counts};
 use doorbell_bus::{Bus, Ledger, Machine, RulesError, machine::Done};
 use doorbell_drivers::{Driver, OpenError};
@@ -122,6 +123,10 @@ pub struct Counts {
     pub polls: u64,
     /// Counters of driver and device.
     pub counters: [Entries; 2],
+    /// Times that the load went from one phase to another.
+    pub phases: u64,
+    /// Share of the bus in use: of one direction after the other, where it has two.
+    pub bus_share: Vec<f64>,
 }
 
 impl Counts {
@@ -142,6 +147,8 @@ impl Counts {
             ledger,
             work,
             counters: [Vec::new(), Vec::new()],
+            phases: 0,
+            bus_share: Vec::new(),
         }
     }
 
@@ -169,6 +176,8 @@ impl Counts {
             interrupts: a.interrupts.iter().zip(&b.interrupts).map(|(a, b)| b - a).collect(),
             polls: b.polls - a.polls,
             counters: [entries(0), entries(1)],
+            phases: b.phases - a.phases,
+            bus_share: Vec::new(),
         }
     }
 
@@ -202,6 +211,12 @@ impl Counts {
         self.counters[of].iter().find(|c| c.0 == name).map_or(0, |c| c.1)
     }
 
+    /// Returns every count in the order of a result: of the ledger, of drivers, then of devices.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
+        let ledger = self.ledger.counters().map(|(_, value)| value);
+        ledger.chain(self.counters.iter().flatten().map(|(_, value)| *value))
+    }
+
     /// Returns the rates of the wire in both directions, over a time in seconds.
     pub fn wire_rates(&self, seconds: f64) -> Vec<Rate> {
         let rate = |n: u64| 8.0 * n as f64 / seconds;
@@ -210,6 +225,12 @@ impl Counts {
             ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", rate(out)),
             ("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", rate(back)),
         ])
+    }
+
+    /// Returns the share of received frames that found no room in the device.
+    pub(crate) fn lost_share(&self) -> (&'static str, &'static str, f64) {
+        let [lost, kept] = ["rx_missed", "rx_packets"].map(|name| self.counter(1, name));
+        (LOST_SHARE.0, LOST_SHARE.1, lost as f64 / (lost + kept).max(1) as f64)
     }
 
     /// Returns the rates of interrupts and polls, over a time in seconds.
@@ -222,6 +243,41 @@ impl Counts {
     }
 }
 
+/// A part of the time that is measured.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The counts of this part.
+    pub counts: Counts,
+    /// The latencies of it, if they are kept.
+    pub latency: Histogram,
+}
+
+/// Looks at a run at marks of the time that is measured, so many that they make batches.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    /// Counts so far, each with the latencies since the look before.
+    all: Vec<(Counts, Histogram)>,
+}
+
+impl Looks {
+    /// Adds a look, with the latencies since the last one.
+    pub(crate) fn push(&mut self, counts: Counts, latency: Histogram) {
+        self.all.push((counts, latency));
+    }
+
+    /// Returns 10 to 20 batches, or none if there are too few looks.
+    pub(crate) fn batches(&self) -> Vec<Batch> {
+        let Some(edges) = edges(self.all.len()) else { return Vec::new() };
+        let edges: Vec<usize> = edges.collect();
+        let batch = |ends: &[usize]| {
+            let mut latency = Histogram::default();
+            self.all[ends[0] + 1..=ends[1]].iter().for_each(|(_, h)| latency.add(h));
+            Batch { counts: self.all[ends[1]].0.since(&self.all[ends[0]].0), latency }
+        };
+        edges.windows(2).map(batch).collect()
+    }
+}
+
 /// Statistics of a run. `T` are totals of the whole run that only its system knows.
 #[derive(Clone, Debug)]
 pub struct RunStats<T = ()> {
@@ -231,14 +287,14 @@ pub struct RunStats<T = ()> {
     pub window: Window,
     /// The counts of that time.
     pub steady: Counts,
+    /// The parts of that time that errors come from; none in a run that is too short.
+    pub batches: Vec<Batch>,
     /// Latency of packets or transactions.
     pub latency: Histogram,
     /// Numbers that change over the run.
     pub series: Vec<Series>,
     /// Injected faults, if the plan has any.
     pub faults: Option<Report>,
-    /// Share of the bus in use: of one direction after the other, where it has two.
-    pub bus_share: Vec<f64>,
     /// Failed checks; empty if all counts agree.
     pub audit: Vec<String>,
     /// The evidence of a run with faults that was ended at its limit; empty if the load came to
@@ -255,10 +311,10 @@ impl RunStats {
             counts,
             window,
             steady,
+            batches: Vec::new(),
             latency: Histogram::default(),
             series: Vec::new(),
             faults: None,
-            bus_share: Vec::new(),
             audit: Vec::new(),
             unfinished: Vec::new(),
             totals: (),
@@ -269,16 +325,16 @@ impl RunStats {
 impl<T> RunStats<T> {
     /// Adds the system's totals.
     pub(crate) fn with<U>(self, totals: U) -> RunStats<U> {
-        let RunStats { counts, window, steady, latency, series, faults, bus_share, .. } = self;
+        let RunStats { counts, window, steady, batches, latency, series, faults, .. } = self;
         let (audit, unfinished) = (self.audit, self.unfinished);
         RunStats {
             counts,
             window,
             steady,
+            batches,
             latency,
             series,
             faults,
-            bus_share,
             audit,
             unfinished,
             totals,
@@ -301,22 +357,35 @@ impl<T> RunStats<T> {
         capacity: impl Fn(Span) -> u64,
         used: impl Fn(&Ledger) -> Vec<u64>,
     ) {
-        let steady = capacity(self.time_of(&self.steady)) as f64;
-        self.bus_share = used(&self.steady.ledger).iter().map(|n| *n as f64 / steady).collect();
+        let faulty = self.faults.is_some();
+        for c in self.parts_mut() {
+            let time = if faulty { c.elapsed.max(c.ran) } else { c.elapsed };
+            let capacity = capacity(time) as f64;
+            c.bus_share = used(&c.ledger).iter().map(|n| *n as f64 / capacity).collect();
+        }
         let most = capacity(self.time_of(&self.counts));
         for n in used(&self.counts.ledger).into_iter().filter(|n| *n > most + slack) {
             self.audit.push(format!("bus: {n} {unit} in a time that has {most}"));
         }
     }
 
-    /// Returns the run under the names of results, at a clock of `ghz`.
+    /// Returns the counts of the window, and of the batches in it.
+    pub(crate) fn parts_mut(&mut self) -> impl Iterator<Item = &mut Counts> {
+        let batches = self.batches.iter_mut().map(|b| &mut b.counts);
+        std::iter::once(&mut self.steady).chain(batches)
+    }
+
+    /// Returns the run under the names of results, at a clock of `ghz`. `rates` computes them from
+    /// the counts of a time and the packets a second in it.
     pub(crate) fn measured(
-        self,
-        rates: Vec<Rate>,
+        mut self,
+        rates: impl Fn(&Counts, f64) -> Vec<Rate>,
         counts_of: CountsOf,
         latency_of: &'static str,
         ghz: f64,
     ) -> Measured {
+        let errors = self.errors(&rates, counts_of, ghz);
+        let rates = rates(&self.steady, self.window.rate());
         let of = self.counts;
         let [driver, device] = of.counters;
         let mut counts = Count::of_ledger(&of.ledger);
@@ -334,9 +403,32 @@ impl<T> RunStats<T> {
             series: self.series,
             latency: self.latency,
             latency_of,
+            errors,
             audit: self.audit,
             unfinished: self.unfinished,
         }
+    }
+
+    /// Returns the errors of all numbers, and sets that of the window.
+    fn errors(
+        &mut self,
+        rates: impl Fn(&Counts, f64) -> Vec<Rate>,
+        counts_of: CountsOf,
+        ghz: f64,
+    ) -> Errors {
+        let (batches, latencies): (Vec<Counts>, Vec<Histogram>) =
+            std::mem::take(&mut self.batches).into_iter().map(|b| (b.counts, b.latency)).unzip();
+        let whole = rates(&self.steady, self.window.rate());
+        if !batches.is_empty() && !self.window.batched(&batches, self.steady.phases) {
+            return Errors::none(counts_of);
+        }
+        let mut errors = Errors::none(counts_of);
+        errors.of_rates(&self.window, &whole, &batches, rates);
+        if counts_of == CountsOf::Window {
+            errors.of_counts(&batches, |c| Cost::of(&c.work, &c.ledger, c.stalled, ghz));
+            errors.of_latencies(&self.latency, &latencies);
+        }
+        errors
     }
 }
 
@@ -356,6 +448,10 @@ pub(crate) trait Probe<M, S> {
     /// the measured time.
     fn take_latency(&mut self, _m: &mut M, _stations: &mut [S]) -> Histogram {
         Histogram::default()
+    }
+    /// Returns how often the load went from one phase to another so far.
+    fn phases(&self, _m: &M) -> u64 {
+        0
     }
     /// Acts when a snapshot has been taken.
     fn snapped(&mut self, _m: &mut M, _stations: &mut [S]) {}
@@ -452,6 +548,7 @@ where
             interrupts: self.stations.iter().flat_map(|s| s.taken.iter().copied()).collect(),
             polls: self.stations.iter().map(|s| s.polls).sum(),
             counters: probe.counters(self.m, &self.stations),
+            phases: probe.phases(self.m),
             ..Counts::of(self.m)
         }
     }
@@ -474,6 +571,10 @@ where
         let mut snapshots: Vec<Counts> = Vec::with_capacity(2);
         let mut series: Vec<Series> = Vec::new();
         let mut latency = Histogram::default();
+        let mut looks = Looks::default();
+        let slices = duration.ps().div_ceil(SLICE.ps());
+        let each = slices.div_ceil(MOST as u64).max(1);
+        let is_edge = |slice: u64| (slices - slice).is_multiple_of(each);
         let (mut at, mut last, mut marks) = (begin, self.so_far(probe), Marks::new());
         while snapshots.len() < 2 {
             let goal = ends[snapshots.len()];
@@ -501,9 +602,20 @@ where
             }
             if at == goal {
                 // Steps of cores that end later count for the other side at both ends alike.
-                snapshots.push(self.snapshot(at, probe));
-                latency = probe.take_latency(self.m, &mut self.stations);
+                let snapshot = self.snapshot(at, probe);
+                let taken = probe.take_latency(self.m, &mut self.stations);
+                if !snapshots.is_empty() {
+                    latency.add(&taken);
+                }
+                if is_edge(marks.len() as u64) {
+                    looks.push(snapshot.clone(), taken);
+                }
+                snapshots.push(snapshot);
                 probe.snapped(self.m, &mut self.stations);
+            } else if !snapshots.is_empty() && is_edge(marks.len() as u64) {
+                let taken = probe.take_latency(self.m, &mut self.stations);
+                latency.add(&taken);
+                looks.push(self.snapshot(at, probe), taken);
             }
             if !snapshots.is_empty() {
                 marks.push((at, now[0]));
@@ -511,7 +623,9 @@ where
         }
         let counts = snapshots[1].since(&snapshots[0]);
         let window = Window::given(begin, &marks, warmup > Span::ZERO);
-        Ok((RunStats { latency, series, ..RunStats::new(window, counts.clone(), counts) }, at))
+        let batches = looks.batches();
+        let o = RunStats::new(window, counts.clone(), counts);
+        Ok((RunStats { batches, latency, series, ..o }, at))
     }
 
     /// Ends trace and faults. Returns the injected ones, if the plan has any.

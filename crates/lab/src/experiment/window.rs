@@ -1,4 +1,4 @@
-//! The steady window of a run, and the error of its packet rate.
+//! The steady window of a run, and the errors of its numbers.
 //!
 //! Both kinds of load hand over [`Marks`]: instants, each with the packets until then.
 //!
@@ -7,24 +7,32 @@
 //!   truncation heuristic", Simulation 69:6, 1997).
 //! * Closed loop: marks are samples of the measured time. [`Window::given`] takes all of them.
 //!
-//! The error comes from batch means over 10 to 20 batches: Student's t for 95 % times the standard
-//! error of packets over time. It tells how far the rate would move in a longer run.
+//! An error comes from batch means over 10 to 20 batches of the window: Student's t for 95 % times
+//! the standard error of a ratio ([`error_of`]). It tells how far the number would move in a longer
+//! run. Batches that depend on each other count as fewer. A load whose phases are about as long as
+//! a batch has no errors ([`Window::batched`]).
 
-use crate::experiment::result::rounded;
+use crate::experiment::{Counts, result::rounded};
 use doorbell_hal::{Span, Time};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Fewest batches that give an error, and most.
 const FEWEST: usize = 10;
-const MOST: usize = 20;
+pub(crate) const MOST: usize = 20;
 /// Blocks among which the end of the start is searched.
 const BLOCKS: usize = 64;
 /// Smallest difference of a block's time a packet, relative to the mean. Without it the start of a
 /// generator that is exact to the picosecond would be cut at random.
 const RESOLUTION: f64 = 1e-4;
-/// Student's t for 95 %, two-sided, of 9 to 19 degrees of freedom.
-const T: [f64; MOST - FEWEST + 1] =
-    [2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093];
+/// The fewest independent batches that give an error.
+const WORTH: usize = 4;
+/// Phases of a load that a batch holds at least, if the load has any.
+const PHASES: u64 = 2;
+/// Student's t for 95 %, two-sided, of 3 to 19 degrees of freedom.
+const T: [f64; MOST - WORTH + 1] = [
+    3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093,
+];
 
 /// Instants of a run in order, each with the packets until then.
 pub type Marks = Vec<(Time, u64)>;
@@ -42,6 +50,8 @@ pub enum Lack {
     Few,
     /// The rate still changes in the latter half.
     Changing,
+    /// The load's phases, or the swings of the rate, last longer than a batch.
+    Phases,
 }
 
 impl Lack {
@@ -53,6 +63,7 @@ impl Lack {
             Lack::Start => "no warm-up: the start is in the rates",
             Lack::Few => "too short for an error",
             Lack::Changing => "not steady: the rate still changes",
+            Lack::Phases => "too short for an error: the load changes more slowly",
         }
     }
 }
@@ -102,6 +113,20 @@ impl Window {
             None => w.lacks = Some(if warm { Lack::Few } else { Lack::Start }),
         }
         w
+    }
+
+    /// Takes the error from these batches. Returns whether they give errors: `phases` is how often
+    /// the load changes in the window, and each batch has to hold some of its phases.
+    pub(crate) fn batched(&mut self, batches: &[Counts], phases: u64) -> bool {
+        let independent = phases == 0 || phases >= PHASES * batches.len() as u64;
+        let amounts = batches.iter().map(|c| (c.packets as f64, c.seconds()));
+        let error = error_of(&amounts.collect::<Vec<_>>()).filter(|_| independent);
+        self.error = error.map(|e| e / self.rate()).filter(|e| e.is_finite());
+        self.batches = if self.error.is_some() { batches.len() } else { 0 };
+        if self.error.is_none() && self.packets > 0 {
+            self.lacks = self.lacks.or(Some(Lack::Phases));
+        }
+        independent
     }
 
     /// Returns the whole of a run that is too short for a window.
@@ -190,28 +215,75 @@ fn truncation(marks: &[(Time, u64)]) -> (usize, bool) {
     (best.1 * each, best.1 < half || half == 0)
 }
 
-/// Returns the packet rate's relative error by batch means, and the number of batches. `None` if
-/// there are too few, or no packets.
+/// Returns the packet rate's relative error, and the number of batches. `None` if there are too
+/// few, or no packets.
 fn errors(marks: &[(Time, u64)]) -> Option<(f64, usize)> {
-    let steps = marks.len().checked_sub(1)?;
+    let edges = edges(marks.len())?;
+    let edges: Vec<(Time, u64)> = edges.map(|i| marks[i]).collect();
+    let batches: Vec<(f64, f64)> = edges.windows(2).map(|e| step(e[0], e[1])).collect();
+    let packets: f64 = batches.iter().map(|b| b.1).sum();
+    let time: f64 = batches.iter().map(|b| b.0).sum();
+    let amounts: Vec<(f64, f64)> = batches.iter().map(|(t, n)| (*n, *t)).collect();
+    let error = error_of(&amounts)?;
+    (packets > 0.0).then_some((error * time / packets, batches.len()))
+}
+
+/// Returns the edges of 10 to 20 batches among `marks` marks, or `None` if there are too few. Marks
+/// that do not fill a batch are left out at the front, which is closer to the start.
+pub(crate) fn edges(marks: usize) -> Option<impl Iterator<Item = usize>> {
+    let steps = marks.checked_sub(1)?;
     let each = steps.div_ceil(MOST).max(1);
     let batches = steps / each;
-    if batches < FEWEST {
+    (batches >= FEWEST).then(|| (steps - batches * each..=steps).step_by(each))
+}
+
+/// Returns half of the 95 % interval of a ratio, given the amount and the divisor of each batch:
+/// packets and time, or a count and packets. The error of a ratio holds for batches of equal
+/// packets and of equal time alike.
+///
+/// It is the larger of the errors by these batches and by pairs of them: where a batch is too short
+/// for the batches to be independent, the pairs tell. `None` if there are too few batches, nothing
+/// to divide by, or if the batches depend on each other so much that they are worth less than
+/// [`WORTH`] independent ones.
+pub(crate) fn error_of(batches: &[(f64, f64)]) -> Option<f64> {
+    let both = |pair: &[(f64, f64)]| (pair[0].0 + pair[1].0, pair[0].1 + pair[1].1);
+    let pairs: Vec<(f64, f64)> = batches[batches.len() % 2..].chunks(2).map(both).collect();
+    let plain = |all: &[(f64, f64)]| Some(spread(all)?.1);
+    Some(corrected(batches)?.max(plain(&pairs)?))
+}
+
+/// Returns the correlation of neighbouring batches, and the error if there were none.
+fn spread(batches: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let (amount, by) = batches.iter().fold((0.0, 0.0), |(a, w), b| (a + b.0, w + b.1));
+    if by <= 0.0 {
         return None;
     }
-    // Marks that do not fill a batch are left out at the front, which is closer to the start.
-    let edges: Vec<(Time, u64)> =
-        marks[steps - batches * each..].iter().step_by(each).copied().collect();
-    let all: Vec<(f64, f64)> = edges.windows(2).map(|e| step(e[0], e[1])).collect();
-    let (time, packets) = all.iter().fold((0.0, 0.0), |(t, n), b| (t + b.0, n + b.1));
-    if packets == 0.0 || time == 0.0 {
+    let n = batches.len();
+    let ratio = amount / by;
+    let off: Vec<f64> = batches.iter().map(|(a, w)| a - ratio * w).collect();
+    let squares: f64 = off.iter().map(|x| x * x).sum();
+    let products: f64 = off.windows(2).map(|x| x[0] * x[1]).sum();
+    let correlation = if squares > 0.0 { products / squares } else { 0.0 };
+    let deviation = (squares * n as f64 / (n as f64 - 1.0)).sqrt() / by;
+    Some((correlation, student(n)? * deviation))
+}
+
+/// Returns the error of batches whose neighbours are correlated by r: n of them are worth
+/// n (1 - r) / (1 + r) independent ones, as those of a first-order autoregressive process.
+fn corrected(batches: &[(f64, f64)]) -> Option<f64> {
+    let (correlation, error) = spread(batches)?;
+    let n = batches.len();
+    let share = (1.0 - correlation.max(0.0)) / (1.0 + correlation.max(0.0));
+    let worth = n as f64 * share;
+    if worth < WORTH as f64 {
         return None;
     }
-    // Batches have equal packets or equal time: the error of a ratio holds for both.
-    let rate = packets / time;
-    let n = batches as f64;
-    let squares: f64 = all.iter().map(|(t, packets)| (packets - rate * t).powi(2)).sum();
-    Some((T[batches - FEWEST] * (squares * n / (n - 1.0)).sqrt() / packets, batches))
+    Some(error / student(n)? * student(worth as usize)? / share.sqrt())
+}
+
+/// Returns Student's t for 95 %, two-sided, of `n` independent batches.
+fn student(n: usize) -> Option<f64> {
+    T.get(n.checked_sub(WORTH)?.min(T.len() - 1)).copied()
 }
 
 #[cfg(test)]

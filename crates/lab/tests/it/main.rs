@@ -5,6 +5,7 @@ mod allocations;
 mod closed_loop;
 mod custom;
 mod e1000_answers;
+mod errors;
 mod published_choices;
 mod rates;
 mod set_follows_sensitivity;

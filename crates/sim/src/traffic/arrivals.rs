@@ -110,6 +110,11 @@ impl Arrivals {
         }
     }
 
+    /// Returns the index of the current phase, at the end that of the last one.
+    pub fn phase(&self) -> usize {
+        self.phase.min(self.phases.len().saturating_sub(1))
+    }
+
     /// Starts the first phase.
     pub fn start(&mut self, at: Time) {
         self.phase = 0;

@@ -11,7 +11,8 @@ use super::{
     BridgeCounters, PortStats, RunStats, Setup, Totals, audit, close, device_counters, machine,
     memory,
 };
-use crate::experiment::window::{Marks, Window};
+use crate::experiment::run::Looks;
+use crate::experiment::window::{MOST, Marks, Window};
 use crate::experiment::{self, Counts, Result, RunError, papr};
 use doorbell_bus::{Bus, trace::DriverCall};
 use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
@@ -19,7 +20,7 @@ use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time, fail_if};
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use doorbell_sim::traffic::tcp::frame::{ACK, Header, SocketAddress, TCP};
-use doorbell_sim::{Watch, traffic::tcp::Hosts};
+use doorbell_sim::{Watch, histogram::Histogram, traffic::tcp::Hosts};
 
 /// The form in which a large send leaves its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,12 +146,27 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         ..Counts::of(m)
     };
     let before = look_at(&client, &server, &m);
+    let mut looks = Looks::default();
     doorbell_sim::watch::begin(&mut m, watch);
     let (mut busy, mut polls, mut interrupts, mut payload) = ([Span::ZERO; 2], 0, 0, 0);
     // Each send is measured by itself, so the marks carry the senders' time.
-    let mut looks: Marks = vec![(Time::ZERO, 0)];
+    let mut marks: Marks = vec![(Time::ZERO, 0)];
     let mut at = m.now();
+    let each = load.packets.div_ceil(MOST as u64).max(1);
     for i in 0..load.packets {
+        if (load.packets - i).is_multiple_of(each) {
+            let so_far = Counts {
+                packets: i,
+                elapsed: busy[SERVER],
+                payload,
+                wire: (0, 0),
+                busy: busy.into(),
+                interrupts: vec![interrupts, 0, 0],
+                polls,
+                ..look_at(&client, &server, &m)
+            };
+            looks.push(so_far, Histogram::default());
+        }
         m.enter(SERVER);
         m.idle_until(at);
         let p =
@@ -163,7 +179,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
             Tx::Busy(p) | Tx::Dropped(p) => p.release(&mut m),
         }
         busy[SERVER] += m.now().since(begin);
-        looks.push((Time::ZERO + busy[SERVER], i + 1));
+        marks.push((Time::ZERO + busy[SERVER], i + 1));
         let mut up = Up::default();
         server.veth.reclaim(&mut m, &mut up);
         up.sent.into_iter().for_each(|b| m.release(b));
@@ -186,7 +202,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     }
     doorbell_sim::watch::end(&mut m, watch);
     let after = look_at(&client, &server, &m);
-    let counts = Counts {
+    let all = |of: Counts| Counts {
         packets: load.packets,
         elapsed: busy[SERVER],
         payload,
@@ -194,14 +210,17 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         busy: busy.into(),
         interrupts: vec![interrupts, 0, 0],
         polls,
-        ..after.since(&before)
+        ..of
     };
+    let counts = all(after.since(&before));
+    looks.push(all(after), Histogram::default());
     let mut totals = Totals::of(&m);
     close(&mut m, client, &mut totals);
     close(&mut m, server, &mut totals);
     m.flush_posted();
-    let window = Window::given(Time::ZERO, &looks, true);
+    let window = Window::given(Time::ZERO, &marks, true);
     let mut o = experiment::RunStats::new(window, counts.clone(), counts).with(totals);
+    o.batches = looks.batches();
     if payload != load.packets * u64::from(load.size) {
         o.audit.push(format!(
             "payload: {} bytes sent, {payload} arrived",

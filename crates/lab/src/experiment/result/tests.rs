@@ -8,12 +8,18 @@ fn a_run_without_packets_divides_by_nothing() {
         elapsed: Span::ZERO,
         window: Window::whole(Span::ZERO, 0),
         counts_of: CountsOf::Run,
-        rates: vec![Rate { name: "packets_per_s", about: "".into(), value: 0.0 }],
+        rates: vec![Rate {
+            name: "packets_per_s",
+            about: "".into(),
+            value: 0.0,
+            sampled: Sampled::Batches,
+        }],
         counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
         costs: vec![],
         series: vec![Series { name: "setting", points: vec![(0.0, 1.0)] }],
         latency: Histogram::default(),
         latency_of: HANDED,
+        errors: Errors::none(CountsOf::Run),
         audit: vec!["one".into()],
         unfinished: vec![],
     };
@@ -66,6 +72,7 @@ fn a_run_without_packets_divides_by_nothing() {
           },
           "per_packet": {},
           "latency_ns": {},
+          "latency_ns_error": {},
           "latency_of": "from the call of the driver to the buffer's return",
           "latency_histogram_ns": [],
           "series": {

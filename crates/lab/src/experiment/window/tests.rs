@@ -81,3 +81,55 @@ fn a_given_window_says_what_it_lacks() {
     let w = Window::given(Time::ZERO, &silent, true);
     assert_eq!((w.rate(), w.error, w.lacks), (0.0, None, Some(Lack::Nothing)));
 }
+
+/// Batches of a first-order autoregressive process around 100.
+fn process(seed: u64, correlation: f64) -> Vec<(f64, f64)> {
+    let mut draw = Rng::new(seed);
+    let mut off = 0.0;
+    let mut step = || {
+        // The sum of twelve is nearly normal.
+        let noise = (0..12).map(|_| draw.unit()).sum::<f64>() - 6.0;
+        off = correlation * off + noise;
+        (100.0 + off, 1.0)
+    };
+    let all: Vec<(f64, f64)> = (0..60).map(|_| step()).collect();
+    all[40..].to_vec()
+}
+
+/// Returns how many of 1000 processes have an interval, and how many intervals hold the mean.
+fn stated_and_held(correlation: f64) -> [usize; 2] {
+    let of = |seed| {
+        let batches = process(seed, correlation);
+        let mean = batches.iter().map(|b| b.0).sum::<f64>() / batches.len() as f64;
+        error_of(&batches).map(|error| (mean - 100.0).abs() <= error)
+    };
+    let all: Vec<bool> = (0..1000).filter_map(of).collect();
+    [all.len(), all.iter().filter(|held| **held).count()]
+}
+
+#[test]
+fn independent_batches_have_an_interval_of_95_percent() {
+    let [stated, held] = stated_and_held(0.0);
+    assert!(stated >= 995 && (935..=975).contains(&held), "{held} of {stated}");
+}
+
+/// Without the correction it would be 84 of 100.
+#[test]
+fn neighbours_that_are_alike_widen_the_interval() {
+    let [stated, held] = stated_and_held(0.3);
+    assert!(stated >= 950 && held * 100 >= stated * 90, "{held} of {stated}");
+}
+
+#[test]
+fn batches_of_one_swing_have_no_interval() {
+    let slow: Vec<(f64, f64)> = (0..20).map(|i| (f64::from(i), 1.0)).collect();
+    assert_eq!(error_of(&slow), None);
+}
+
+#[test]
+fn a_constant_has_no_error() {
+    let even: Vec<(f64, f64)> = (1..=20).map(|i| (3.0 * f64::from(i), f64::from(i))).collect();
+    assert_eq!(error_of(&even), Some(0.0));
+    assert_eq!(error_of(&[(0.0, 0.0); 20]), None);
+    assert_eq!(error_of(&[(1.0, 1.0); 7]), None);
+}

@@ -158,7 +158,7 @@ fn a_run_of_the_published_case_is_sound() {
     let l = load(&plan.values, &s, None).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap();
     assert_eq!((o.counts.packets, o.audit.as_slice()), (24_000, [].as_slice()));
-    assert!((0.5..0.7).contains(&o.bus_share[0]), "{:?}", o.bus_share);
+    assert!((0.5..0.7).contains(&o.steady.bus_share[0]), "{:?}", o.steady.bus_share);
 }
 
 /// The queue's doorbells and time of a run at full speed, in bursts of 64 frames of 1514 bytes.
