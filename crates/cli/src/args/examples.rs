@@ -27,8 +27,7 @@ Examples:
 pub(super) const RANK: &str = "\
 Examples:
   doorbell rank mlx5-single-stream --side driver.mpwqe=on --side driver.mpwqe=off --by cycles
-  doorbell rank axienet-random --seeds 1-100 --where lost_share=0 --side driver.controller=trains
-    --side driver.controller=dim --by rx_interrupts_per_s --by latency_ns.p99";
+  doorbell rank axienet-bursts --where lost_share=0 --side driver.controller=trains --by cycles";
 
 pub(super) const ADVISE: &str = "\
 Examples:

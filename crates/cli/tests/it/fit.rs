@@ -136,7 +136,7 @@ fn wrong_measurements_are_refused_and_nothing_is_written() {
             &(CONSTANT.to_owned() + &good.replace("metric = \"cycles\"", "metric = \"cicles\"")),
         ),
         refused(&(CONSTANT.replace("stack", "stak") + &good)),
-        refused(&(CONSTANT.to_owned() + &good + &cycles("\"traffic.burst=8\"", 190.0))),
+        refused(&(CONSTANT.to_owned() + &good + &cycles("\"traffic.burst=8\"", 240.0))),
         refused(&(CONSTANT.to_owned() + &good + &rate)),
         refused(&(CONSTANT.to_owned() + &counters)),
         refused(&(CONSTANT.to_owned() + &good.replace("cycles\"\n", "latency_ns.p51\"\n"))),

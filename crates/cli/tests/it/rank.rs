@@ -74,7 +74,10 @@ fn behind_a_drop_and_at_low_load_dim_is_dominated() {
     let rows = all["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
     for dim in rows.iter().filter(|r| r["side"] == "dim") {
-        assert_eq!(dim["against_first"], "dominated", "{dim}");
+        // The steps of a load are no phases of a steady one: a run has one of each.
+        let steps = dim["scenario"] == "axienet-steps";
+        let verdict = if steps { "" } else { "dominated" };
+        assert_eq!(dim["against_first"], verdict, "{dim}");
     }
 }
 

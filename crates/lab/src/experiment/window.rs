@@ -93,9 +93,10 @@ impl Window {
         let (skipped, settled) = truncation(marks);
         let marks = &marks[skipped..];
         let mut w = Window::between(began, marks)?;
-        let (error, batches) = errors(marks)?;
-        (w.error, w.batches) = (Some(error), batches);
-        w.lacks = (!settled).then_some(Lack::Changing);
+        w.takes(errors(marks)?);
+        if !settled {
+            w.lacks = Some(Lack::Changing);
+        }
         Some(w)
     }
 
@@ -105,9 +106,11 @@ impl Window {
             return Window::whole(Span::ZERO, 0);
         };
         match errors(marks) {
-            Some((error, batches)) => {
-                (w.error, w.batches) = (Some(error), batches);
-                w.lacks = (!warm).then_some(Lack::Start);
+            Some(found) => {
+                w.takes(found);
+                if !warm {
+                    w.lacks = Some(Lack::Start);
+                }
             }
             None if w.packets == 0 => w.lacks = Some(Lack::Nothing),
             None => w.lacks = Some(if warm { Lack::Few } else { Lack::Start }),
@@ -127,6 +130,13 @@ impl Window {
             self.lacks = self.lacks.or(Some(Lack::Phases));
         }
         independent
+    }
+
+    /// Takes an error of so many batches. Without one the batches depend on each other.
+    fn takes(&mut self, (error, batches): (Option<f64>, usize)) {
+        self.error = error;
+        self.batches = if error.is_some() { batches } else { 0 };
+        self.lacks = error.is_none().then_some(Lack::Phases);
     }
 
     /// Returns the whole of a run that is too short for a window.
@@ -215,17 +225,17 @@ fn truncation(marks: &[(Time, u64)]) -> (usize, bool) {
     (best.1 * each, best.1 < half || half == 0)
 }
 
-/// Returns the packet rate's relative error, and the number of batches. `None` if there are too
-/// few, or no packets.
-fn errors(marks: &[(Time, u64)]) -> Option<(f64, usize)> {
+/// Returns the packet rate's relative error, if there is one, and the number of batches. `None` if
+/// there are too few, or no packets.
+fn errors(marks: &[(Time, u64)]) -> Option<(Option<f64>, usize)> {
     let edges = edges(marks.len())?;
     let edges: Vec<(Time, u64)> = edges.map(|i| marks[i]).collect();
     let batches: Vec<(f64, f64)> = edges.windows(2).map(|e| step(e[0], e[1])).collect();
     let packets: f64 = batches.iter().map(|b| b.1).sum();
     let time: f64 = batches.iter().map(|b| b.0).sum();
     let amounts: Vec<(f64, f64)> = batches.iter().map(|(t, n)| (*n, *t)).collect();
-    let error = error_of(&amounts)?;
-    (packets > 0.0).then_some((error * time / packets, batches.len()))
+    let error = error_of(&amounts).map(|e| e * time / packets);
+    (packets > 0.0).then_some((error, batches.len()))
 }
 
 /// Returns the edges of 10 to 20 batches among `marks` marks, or `None` if there are too few. Marks
@@ -263,7 +273,9 @@ fn spread(batches: &[(f64, f64)]) -> Option<(f64, f64)> {
     let off: Vec<f64> = batches.iter().map(|(a, w)| a - ratio * w).collect();
     let squares: f64 = off.iter().map(|x| x * x).sum();
     let products: f64 = off.windows(2).map(|x| x[0] * x[1]).sum();
-    let correlation = if squares > 0.0 { products / squares } else { 0.0 };
+    // A generator that is exact to the picosecond has no correlation but that of its rounding.
+    let even = (squares / n as f64).sqrt() <= RESOLUTION * (amount / n as f64).abs();
+    let correlation = if even { 0.0 } else { products / squares };
     let deviation = (squares * n as f64 / (n as f64 - 1.0)).sqrt() / by;
     Some((correlation, student(n)? * deviation))
 }

@@ -128,8 +128,8 @@ fn choices_are_degrees_of_freedom() {
     assert_eq!(report.systems[0].freedom, freedom);
     let text = report.to_table();
     assert!(text.contains(
-        "2 predicted rows (2 of them looked at to choose a model) against 1 fitted constant and 2 \
-         choices between models."
+        "2 predictions (2 of them looked at to choose a model) against 1 fit and 2 choices between \
+         models: believe nothing."
     ));
     assert!(text.contains("3 of 6 combinations hold"));
     assert!(

@@ -82,9 +82,9 @@ fn the_mlx5_rows_are_those_published() {
     mlx5.cycles_on 123 cycles/packet shown
     mlx5.ipc_off 2.67 instr/cycle shown
     mlx5.ipc_on 2.67 instr/cycle shown
-    mlx5.tso_sessions 0 sessions exact
-    mlx5.nonlinear_sessions 0 sessions exact
-    mlx5.small_linear_tcp_sessions 1 sessions exact
+    mlx5.tso_sessions 0 sessions definition ±0
+    mlx5.nonlinear_sessions 0 sessions definition ±0
+    mlx5.small_linear_tcp_sessions 1 sessions definition ±0
     ");
 }
 
