@@ -87,7 +87,7 @@ fn gammas(n: usize) -> f64 {
 /// Stegun 26.7.3 and 26.7.4).
 fn one_student(x: f64, n: usize) -> f64 {
     let angle = libm::atan(x / (n as f64).sqrt());
-    let (sine, cosine) = angle.sin_cos();
+    let (sine, cosine) = libm::sincos(angle);
     let odd = n % 2;
     let (mut term, mut sum) = (if odd == 1 { cosine } else { 1.0 }, 0.0);
     for power in (odd..n.saturating_sub(1)).step_by(2) {
