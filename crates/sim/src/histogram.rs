@@ -136,8 +136,11 @@ impl Histogram {
 
     /// Returns the interval of a quantile whose share of the spans is known within `half`: from the
     /// lower end of a bucket to the upper end of another. `None` if it reaches beyond the shortest
-    /// or the longest span.
+    /// or the longest span. Spans that are all the same leave no doubt.
     pub fn interval(&self, per_mille: u64, half: f64) -> Option<(Span, Span)> {
+        if self.total > 0 && self.min == self.max {
+            return Some((self.min, self.max));
+        }
         let (n, share) = (self.total as f64, per_mille as f64 / 1000.0);
         let (low, high) = (n * (share - half), n * (share + half));
         if low < 0.0 || high > n {

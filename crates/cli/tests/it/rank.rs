@@ -67,7 +67,8 @@ fn behind_a_drop_and_at_low_load_dim_is_dominated() {
         "--by",
         "latency_ns.p99",
     ];
-    let time = ["--set", "traffic.warmup=100", "--set", "traffic.duration=100", "--format", "json"];
+    let time =
+        ["--set", "traffic.warmup=100", "--set", "traffic.duration=1000", "--format", "json"];
     // The command's former name.
     let all = [&["judge", "axienet-steps", "axienet-sporadic"], &sides[..], &time[..]].concat();
     let all: Value = serde_json::from_str(&good(&all)).unwrap();
