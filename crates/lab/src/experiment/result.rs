@@ -199,7 +199,7 @@ pub const HANDED: &str = "from the call of the driver to the buffer's return";
 /// where the run cannot tell.
 ///
 /// A rate, and a count of the window by packet, has the error of its own batch means
-/// ([`error_of`]). A quantile has the interval of the share of spans below it, which batches give
+/// (`error_of`). A quantile has the interval of the share of spans below it, which batches give
 /// as well, so it holds for latencies that depend on each other. Counts of the whole run are exact.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Errors {

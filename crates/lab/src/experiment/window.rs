@@ -8,9 +8,9 @@
 //! * Closed loop: marks are samples of the measured time. [`Window::given`] takes all of them.
 //!
 //! An error comes from batch means over 10 to 20 batches of the window: Student's t for 95 % times
-//! the standard error of a ratio ([`error_of`]). It tells how far the number would move in a longer
+//! the standard error of a ratio (`error_of`). It tells how far the number would move in a longer
 //! run. Batches that depend on each other count as fewer. A load whose phases are about as long as
-//! a batch has no errors ([`Window::batched`]).
+//! a batch has no errors (`Window::batched`).
 
 use crate::experiment::{Counts, result::rounded};
 use doorbell_hal::{Span, Time};
