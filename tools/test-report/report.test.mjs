@@ -255,7 +255,8 @@ describe("one's own runs", () => {
         const title = page.locator("h1");
         const said = await title.innerText();
         // At this rate both send as much. The bytes are those of both directions of the link.
-        const bytes = (r) => ["down_tlp", "up_tlp", "down_dllp", "up_dllp"].reduce((sum, n) => sum + r.per_packet[`pcie_${n}_bytes`], 0);
+        const parts = ["tlp", "pad", "gap"].flatMap((n) => [`pcie_down_${n}_bytes`, `pcie_up_${n}_bytes`]);
+        const bytes = (r) => parts.reduce((sum, n) => sum + (r.per_packet[n] ?? 0), 0);
         const fewer = (100 * (1 - bytes(on) / bytes(off))).toFixed(1);
         assert.match(said, /^on is as fast as off, 36\.\d+ Mpps; a packet costs /);
         assert.ok(said.includes(`${fewer} % fewer bytes on the bus`), `${fewer}: ${said}`);
