@@ -81,7 +81,6 @@ impl Mlx5 {
             p.read(t, from, &mut sq.wqes[offset..offset + blocks as usize * 64])
         };
         let mut arrived = read(sq, p, blocks);
-        self.pipe.read_ready = p.read_ready();
         if self.cfg.refetch && arrived.is_ok() {
             // Drop a WQE that the chunk's end cut, unless it is all there is:
             // then the chunk was too short for it and it is read whole.
@@ -93,11 +92,11 @@ impl Mlx5 {
                 if wqe > blocks {
                     blocks = wqe;
                     arrived = read(sq, p, blocks);
-                    self.pipe.read_ready = p.read_ready();
                 }
             }
             end_of_chunk = start.wrapping_add(blocks as u16);
         }
+        self.pipe.read_ready = p.read_ready();
         match arrived {
             Ok(at) => {
                 sq.fetched = end_of_chunk;

@@ -103,6 +103,31 @@ fn packet(m: &mut Lpars, load: &Load, to: [u8; 6], seq: u32) -> Result<Packet, O
     })
 }
 
+/// The work of both partitions so far, without the rests between packets.
+#[derive(Default)]
+struct Tally {
+    busy: [Span; 2],
+    polls: u64,
+    interrupts: u64,
+    payload: u64,
+}
+
+impl Tally {
+    /// Returns `counts` with this work in it, after so many packets.
+    fn of(&self, packets: u64, counts: Counts) -> Counts {
+        Counts {
+            packets,
+            elapsed: self.busy[SERVER],
+            payload: self.payload,
+            wire: (0, 0),
+            busy: self.busy.into(),
+            interrupts: vec![self.interrupts, 0, 0],
+            polls: self.polls,
+            ..counts
+        }
+    }
+}
+
 /// Lets the client receive. Returns the busy time of its core, and the number of polls.
 fn receive(m: &mut Lpars, client: &mut Ibmveth, setup: &Setup, up: &mut Up) -> (Span, u64) {
     let (begin, mut polls) = (m.now(), 0);
@@ -148,24 +173,15 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     let before = look_at(&client, &server, &m);
     let mut looks = Looks::default();
     doorbell_sim::watch::begin(&mut m, watch);
-    let (mut busy, mut polls, mut interrupts, mut payload) = ([Span::ZERO; 2], 0, 0, 0);
+    let mut tally = Tally::default();
     // Each send is measured by itself, so the marks carry the senders' time.
     let mut marks: Marks = vec![(Time::ZERO, 0)];
     let mut at = m.now();
     let each = load.packets.div_ceil(MOST as u64).max(1);
     for i in 0..load.packets {
         if (load.packets - i).is_multiple_of(each) {
-            let so_far = Counts {
-                packets: i,
-                elapsed: busy[SERVER],
-                payload,
-                wire: (0, 0),
-                busy: busy.into(),
-                interrupts: vec![interrupts, 0, 0],
-                polls,
-                ..look_at(&client, &server, &m)
-            };
-            looks.push(so_far, Histogram::default());
+            let so_far = look_at(&client, &server, &m);
+            looks.push(tally.of(i, so_far), Histogram::default());
         }
         m.enter(SERVER);
         m.idle_until(at);
@@ -178,8 +194,8 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
             Tx::Ok => {}
             Tx::Busy(p) | Tx::Dropped(p) => p.release(&mut m),
         }
-        busy[SERVER] += m.now().since(begin);
-        marks.push((Time::ZERO + busy[SERVER], i + 1));
+        tally.busy[SERVER] += m.now().since(begin);
+        marks.push((Time::ZERO + tally.busy[SERVER], i + 1));
         let mut up = Up::default();
         server.veth.reclaim(&mut m, &mut up);
         up.sent.into_iter().for_each(|b| m.release(b));
@@ -190,11 +206,11 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
         m.idle_until(at);
         let mut up = Up::default();
         let (took, polled) = receive(&mut m, &mut client.veth, setup, &mut up);
-        busy[CLIENT] += took;
-        polls += polled;
-        interrupts += u64::from(polled > 0);
+        tally.busy[CLIENT] += took;
+        tally.polls += polled;
+        tally.interrupts += u64::from(polled > 0);
         for p in up.packets {
-            payload += u64::from(p.len() - HEADERS);
+            tally.payload += u64::from(p.len() - HEADERS);
             p.release(&mut m);
         }
         at = m.now() + REST;
@@ -202,18 +218,8 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     }
     doorbell_sim::watch::end(&mut m, watch);
     let after = look_at(&client, &server, &m);
-    let all = |of: Counts| Counts {
-        packets: load.packets,
-        elapsed: busy[SERVER],
-        payload,
-        wire: (0, 0),
-        busy: busy.into(),
-        interrupts: vec![interrupts, 0, 0],
-        polls,
-        ..of
-    };
-    let counts = all(after.since(&before));
-    looks.push(all(after), Histogram::default());
+    let counts = tally.of(load.packets, after.since(&before));
+    looks.push(tally.of(load.packets, after), Histogram::default());
     let mut totals = Totals::of(&m);
     close(&mut m, client, &mut totals);
     close(&mut m, server, &mut totals);
@@ -221,6 +227,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     let window = Window::given(Time::ZERO, &marks, true);
     let mut o = experiment::RunStats::new(window, counts.clone(), counts).with(totals);
     o.batches = looks.batches();
+    let payload = tally.payload;
     if payload != load.packets * u64::from(load.size) {
         o.audit.push(format!(
             "payload: {} bytes sent, {payload} arrived",
