@@ -40,7 +40,7 @@ before(async () => {
   execFileSync(doorbell, ["report", join(dir, "moved")]);
   pages.moved = join(dir, "moved", "report.html");
   // One's own runs, two of them side by side, and one with a name that would like to be markup.
-  for (const side of ["on", "off"]) run("run", "mlx5-pktgen-64", "--set", "traffic.packets=24000", "--set", `driver.mpwqe=${side}`, "--out", join(dir, side));
+  for (const side of ["on", "off"]) run("run", "mlx5-pktgen-64", "--set", "traffic.packets=24000", "--set", "traffic.rate=30", "--set", `driver.mpwqe=${side}`, "--out", join(dir, side));
   const file = join(dir, "off", "result.json");
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), scenario: EVIL }));
   mkdirSync(join(dir, "own"));
@@ -258,7 +258,7 @@ describe("one's own runs", () => {
         const parts = ["tlp", "pad", "gap"].flatMap((n) => [`pcie_down_${n}_bytes`, `pcie_up_${n}_bytes`]);
         const bytes = (r) => parts.reduce((sum, n) => sum + (r.per_packet[n] ?? 0), 0);
         const fewer = (100 * (1 - bytes(on) / bytes(off))).toFixed(1);
-        assert.match(said, /^on is as fast as off, 36\.\d+ Mpps; a packet costs /);
+        assert.match(said, /^on is as fast as off, (30\.\d+|29\.9\d*) Mpps; a packet costs /);
         assert.ok(said.includes(`${fewer} % fewer bytes on the bus`), `${fewer}: ${said}`);
         const limit = page.locator(".limit");
         assert.deepEqual([off.limit.binds, on.limit.binds], ["load", "load"]);
@@ -279,7 +279,7 @@ describe("one's own runs", () => {
     open("own", {}, async (page) => {
       const facts = await page.locator(".facts").allInnerTexts();
       const on = JSON.parse(readFileSync(join(dir, "own", "on", "result.json"), "utf8"));
-      assert.ok(facts[1].includes("doorbell run mlx5-pktgen-64 --set traffic.packets=24000 --set driver.mpwqe=on"), facts[1]);
+      assert.ok(facts[1].includes("doorbell run mlx5-pktgen-64 --set traffic.packets=24000 --set traffic.rate=30 --set driver.mpwqe=on"), facts[1]);
       assert.ok(facts[1].includes(`SHA-256 ${on.profile_sha256.slice(0, 12)}`) && /\d{4}-\d\d-\d\d \d\d:\d\d UTC, doorbell /.test(facts[1]), facts[1]);
       assert.equal(await page.title(), "off, on · Doorbell");
     }));
