@@ -63,7 +63,7 @@ impl Default for Config {
 
 /// Linux's initial window, in segments.
 const INITIAL: u32 = 10;
-/// Number of segments acknowledged at once (`TCP_MAX_QUICKACKS`).
+/// Number of acknowledgments that are not delayed (`TCP_MAX_QUICKACKS`).
 const QUICK: u32 = 16;
 /// Delay of an acknowledgment of at most one full segment in order.
 const DELAYED_ACK: Span = Span::from_ms(40);
@@ -146,9 +146,14 @@ pub struct Socket {
     read: u64,
     /// Right edge of the announced window.
     announced: u64,
+    /// The window as last announced (`rcv_wnd`).
+    offered: u64,
     acked: u64,
     pieces: Vec<(u64, u64)>,
     fin: Option<u64>,
+    /// Acknowledgments as they were decided, one segment at a time, still to be sent.
+    due: VecDeque<Segment>,
+    /// The next segment out is to acknowledge, whatever it carries.
     ack_now: bool,
     delayed: Option<Time>,
     quick: u32,
@@ -237,12 +242,14 @@ impl Socket {
         self.fin.is_some_and(|f| self.got > f && self.read == f)
     }
 
-    /// Reads `n` bytes, at most [`Socket::readable`]. Sends a window update once reading has
-    /// doubled the window that was left.
+    /// Reads `n` bytes, at most [`Socket::readable`]. Acknowledges more than a full segment that
+    /// still waits for it, and sends a window update once reading has doubled the window that was
+    /// left (`tcp_cleanup_rbuf`).
     pub fn read(&mut self, n: u32) {
         self.read += u64::from(n.min(self.readable()));
+        self.ack_now |= self.delayed.is_some() && self.waiting() > u64::from(self.config.mss);
         let left = self.announced.saturating_sub(self.got);
-        let new = self.read + u64::from(self.config.receive_buffer) - self.got;
+        let new = self.free();
         if 2 * left <= u64::from(self.config.receive_buffer) && new >= 2 * left {
             self.ack_now = true;
         }
@@ -320,7 +327,7 @@ impl Socket {
             self.acknowledged(now, h, len);
         }
         if h.flags & SYN == 0 {
-            self.data(now, h, len, count);
+            self.data(now, h, len);
         }
     }
 
@@ -409,19 +416,47 @@ impl Socket {
         self.rto = (srtt + (var * 4).max(LEAST_RTO)).min(LONGEST_RTO);
     }
 
-    fn data(&mut self, now: Time, h: &Header, len: u32, count: u32) {
+    /// Returns the bytes received in order and not acknowledged.
+    fn waiting(&self) -> u64 {
+        self.got - self.acked.max(1)
+    }
+
+    /// Returns the free bytes of the receive buffer.
+    fn free(&self) -> u64 {
+        (self.read + u64::from(self.config.receive_buffer)).saturating_sub(self.got.max(1))
+    }
+
+    /// Returns the bytes that may be sent now, as far as the windows go.
+    fn allowed(&self) -> u64 {
+        self.edge.min(self.una + self.cwnd).saturating_sub(self.next)
+    }
+
+    /// Acknowledges a segment that came, at once and for itself, as `tcp_rcv_established` does.
+    /// Data that can be sent goes first and carries it (`tcp_data_snd_check`).
+    fn acknowledge(&mut self, now: Time) {
+        if self.written > self.next.max(1) && self.allowed() > 0 {
+            self.ack_now = true;
+        } else {
+            let s = self.segment_out(now, self.next.max(1), 0, ACK);
+            self.due.push_back(s);
+        }
+    }
+
+    fn data(&mut self, now: Time, h: &Header, len: u32) {
         let ahead = h.seq.wrapping_sub(self.theirs.wrapping_add(self.got as u32)).cast_signed();
         let start = self.got.saturating_add_signed(i64::from(ahead));
         let fin = h.flags & FIN != 0;
         let end = start + u64::from(len) + u64::from(fin);
         if len == 0 && !fin {
             // A zero-window probe wants an answer.
-            self.ack_now |= ahead < 0;
+            if ahead < 0 {
+                self.acknowledge(now);
+            }
             return;
         }
         let limit = self.read + u64::from(self.config.receive_buffer) + 1;
         if end <= self.got || end > limit {
-            self.ack_now = true;
+            self.acknowledge(now);
             return;
         }
         if let Some((value, _)) = h.timestamps.filter(|_| start <= self.acked.max(1)) {
@@ -433,7 +468,7 @@ impl Socket {
         if start > self.got {
             let at = self.pieces.partition_point(|p| p.0 < start);
             self.pieces.insert(at, (start, end));
-            self.ack_now = true;
+            self.acknowledge(now);
             return;
         }
         self.got = end;
@@ -442,11 +477,12 @@ impl Socket {
             self.got = self.got.max(to);
             self.pieces.remove(0);
         }
-        let waiting = self.got - self.acked.max(1);
         let quick = self.quick > 0 && !self.interactive;
-        if quick || holes || fin || waiting > u64::from(self.config.mss) {
-            self.ack_now = true;
-            self.quick = self.quick.saturating_sub(count);
+        // A window that would not keep up waits for the reader (`__tcp_ack_snd_check`).
+        let keeps = self.free() >> SCALE << SCALE >= self.offered || self.readable() == 0;
+        if quick || holes || fin || self.waiting() > u64::from(self.config.mss) && keeps {
+            self.quick = self.quick.saturating_sub(1);
+            self.acknowledge(now);
         } else {
             self.delayed.get_or_insert(now + DELAYED_ACK);
         }
@@ -531,6 +567,9 @@ impl Socket {
 
     /// Returns the next segment to send now, if any.
     pub fn output(&mut self, now: Time) -> Option<Segment> {
+        if let Some(s) = self.due.pop_front() {
+            return Some(s);
+        }
         match self.state {
             State::Listen => return None,
             State::Opening | State::Answering if self.next == 0 => {
@@ -553,7 +592,7 @@ impl Socket {
             return Some(self.segment_out(now, self.una, len as u32, ACK | fin));
         }
         let waiting = self.written.saturating_sub(self.next);
-        let allowed = self.edge.min(self.una + self.cwnd).saturating_sub(self.next);
+        let allowed = self.allowed();
         if waiting > 0 && self.state == State::Open {
             let burst = u64::from(self.burst());
             let mut len = waiting.min(allowed).min(burst);
@@ -619,12 +658,12 @@ impl Socket {
         let syn = flags & SYN != 0;
         let scale = if syn { 0 } else { SCALE };
         // Rounded down to the field's unit. The right edge never moves back.
-        let free =
-            (self.read + u64::from(self.config.receive_buffer)).saturating_sub(self.got.max(1));
-        let window =
-            (free >> scale).min(0xffff).max(self.announced.saturating_sub(self.got) >> scale);
+        let window = (self.free() >> scale)
+            .min(0xffff)
+            .max(self.announced.saturating_sub(self.got) >> scale);
         if flags & ACK != 0 {
             self.acked = self.got;
+            self.offered = window << scale;
             self.announced = self.announced.max(self.got + (window << scale));
             self.ack_now = false;
             self.delayed = None;
