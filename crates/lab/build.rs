@@ -5,7 +5,8 @@ use std::path::Path;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // A checkout that shares its target directory with another one has that one's script.
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
     for dir in ["profiles", "scenarios"] {
         let place = root.join(dir).canonicalize()?;
         println!("cargo::rerun-if-changed={}", place.display());

@@ -1,10 +1,15 @@
 //! Fits: constants solved for, one row each.
 //!
-//! Each fitted constant is searched, in the order of the sheet, for the value at which its row
-//! equals the published figure, while the others stay. If that spoils a row fitted before, all are
-//! swept again (Gauss-Seidel). After each sweep, Newton steps on all constants are tried, and kept
-//! while each at least halves the worst residual. If no set of constants serves all rows, the fit
-//! has failed. If several do, narrower bounds should leave one.
+//! All constants are solved for together, from the profile's values, by Newton steps, which are kept
+//! while each at least halves the worst residual. Where they do not end it, each constant is
+//! searched, in the order of the sheet, for the value at which its row equals the published figure,
+//! while the others stay; Newton steps follow. If that spoils a row fitted before, all are swept
+//! again (Gauss-Seidel). A search begins in a bracket around the constant's present value: far from
+//! it a machine may be overloaded, and no constant has any effect there. As long as others move, it
+//! is only as sharp as they will leave it.
+//!
+//! Where that fails, the sweeps begin again with searches over the whole ranges. If no set of
+//! constants serves all rows, the fit has failed. If several do, narrower bounds should leave one.
 //!
 //! A fit is done when its row is within [`RESIDUAL`] of the published value. If a simulation's
 //! steps straddle that value by less than [`GRAIN`], the closer step is taken and its residual
@@ -21,11 +26,19 @@ pub const RESIDUAL: f64 = 1e-7;
 pub const GRAIN: f64 = 1e-3;
 /// The most sweeps over all fits of a system.
 pub const SWEEPS: u32 = 60;
-/// Returns the precision of one search within a sweep: finer than the residual, so that the sweeps
-/// settle, and narrow enough that a steep row is not taken for a jump.
-const fn search(residual: f64) -> Precision {
-    Precision { residual: residual * 0.1, width: residual * 1e-5 }
-}
+/// The most of them that begin around the constants' present values.
+const NEAR_SWEEPS: u32 = 10;
+/// The residual of one search among several, as a share of what the sweep is to leave: finer, so
+/// that the sweeps settle.
+const FINER: f64 = 0.1;
+/// The width within which a row may be taken for one that jumps, as a share of the bounds.
+const NARROW: f64 = 1e-6;
+/// The share of the worst residual that a search leaves while others still move.
+const SHARPER: f64 = 1e-2;
+/// The first step from a constant's present value, as a share of its bounds, and the factor between
+/// steps.
+const NEAR: f64 = 1e-3;
+const WIDER: f64 = 4.0;
 /// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand
 /// above the rounding of a simulation to its clock.
 const PROBE: f64 = 1e-4;
@@ -111,32 +124,85 @@ pub(super) fn solve_those(
     let rows = &bench.sheet.rows;
     let those = bench.sheet.fits().into_iter().filter(|(_, row)| wanted(&rows[*row]));
     let mut fits: Vec<Search> = those.filter_map(|fit| Search::new(fit, constants)).collect();
-    let mut sweeps = 0;
-    while sweeps < SWEEPS && !fits.is_empty() {
-        sweeps += 1;
-        let before = constants.fingerprint();
-        for fit in &mut fits {
-            fit.search(bench, constants);
-        }
-        let mut worst = look(&mut fits, bench, constants);
-        while worst > bench.sheet.precision && fits.len() > 1 {
-            let swept = constants.clone();
-            let stepped =
-                newton(&mut fits, bench, constants).then(|| look(&mut fits, bench, constants));
-            match stepped {
-                Some(better) if better <= worst / 2.0 => worst = better,
-                _ => {
-                    *constants = swept;
-                    look(&mut fits, bench, constants);
-                    break;
-                }
-            }
-        }
-        if worst <= bench.sheet.precision || constants.fingerprint() == before {
-            break;
-        }
+    let start = constants.clone();
+    let mut sweeps = sweep(&mut fits, bench, constants, Range::Near, NEAR_SWEEPS);
+    if residual(&fits) > GRAIN {
+        *constants = start;
+        sweeps = sweep(&mut fits, bench, constants, Range::Whole, SWEEPS);
     }
     fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
+}
+
+/// Where a search looks for a constant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Range {
+    /// First around its present value.
+    Near,
+    /// Between its bounds.
+    Whole,
+}
+
+/// Sweeps over all fits, at most so often. Returns the sweeps made.
+fn sweep(
+    fits: &mut [Search],
+    bench: &Bench<'_>,
+    constants: &mut Constants,
+    range: Range,
+    most: u32,
+) -> u32 {
+    let enough = bench.sheet.precision;
+    let mut worst = look(fits, bench, constants);
+    if range == Range::Near {
+        worst = newton_steps(fits, bench, constants, worst);
+    }
+    for sweeps in 1..=most {
+        if worst <= enough || fits.is_empty() {
+            return sweeps - 1;
+        }
+        let before = constants.clone();
+        let alone = fits.len() == 1 || !worst.is_finite() || range == Range::Whole;
+        let left = if alone { enough } else { enough.max(worst * SHARPER) };
+        let each = if fits.len() == 1 { left } else { left * FINER };
+        for fit in fits.iter_mut() {
+            fit.search(bench, constants, each, range);
+        }
+        let last = worst;
+        worst = look(fits, bench, constants);
+        worst = newton_steps(fits, bench, constants, worst);
+        // Among the steps of a simulation there is always another one.
+        let settled = worst <= GRAIN && worst > last / 2.0;
+        if settled && worst > last {
+            *constants = before.clone();
+            worst = look(fits, bench, constants);
+        }
+        if left == enough && (settled || constants.fingerprint() == before.fingerprint()) {
+            return sweeps;
+        }
+    }
+    most
+}
+
+/// Makes Newton steps on the constants of several fits, while each at least halves the worst
+/// residual. Returns the residual that is left.
+fn newton_steps(
+    fits: &mut [Search],
+    bench: &Bench<'_>,
+    constants: &mut Constants,
+    mut worst: f64,
+) -> f64 {
+    while worst > bench.sheet.precision && fits.len() > 1 {
+        let before = constants.clone();
+        let stepped = newton(fits, bench, constants).then(|| look(fits, bench, constants));
+        match stepped {
+            Some(better) if better <= worst / 2.0 => worst = better,
+            _ => {
+                *constants = before;
+                look(fits, bench, constants);
+                break;
+            }
+        }
+    }
+    worst
 }
 
 /// Returns the worst residual with all constants in place. It is infinite if one cannot be
@@ -145,6 +211,11 @@ fn look(fits: &mut [Search], bench: &Bench<'_>, constants: &Constants) -> f64 {
     for fit in fits.iter_mut() {
         fit.residual = fit.evaluate(bench, constants);
     }
+    residual(fits)
+}
+
+/// Returns the worst residual of those last measured.
+fn residual(fits: &[Search]) -> f64 {
     fits.iter().map(|f| f.residual.as_ref().map_or(f64::INFINITY, |r| r.abs())).fold(0.0, f64::max)
 }
 
@@ -180,6 +251,37 @@ fn newton(fits: &mut [Search], bench: &Bench<'_>, constants: &mut Constants) -> 
     true
 }
 
+/// Returns two values around `start` between which `f` changes its sign: one of them `start` or
+/// near it, the other a step away that widens towards where `f` gets less. `None` if there is none
+/// within the bounds on that side, or if `f` cannot be measured.
+fn bracket<E>(
+    start: f64,
+    (low, high): (f64, f64),
+    f: &mut impl FnMut(f64) -> Result<f64, E>,
+) -> Option<(f64, f64)> {
+    let first = NEAR * (high - low);
+    let here = f(start).ok()?;
+    let sides = [(start + first).min(high), (start - first).max(low)];
+    let other = if sides[0] > start { sides[0] } else { sides[1] };
+    let there = f(other).ok()?;
+    let changes = |a: f64, b: f64| (a < 0.0) != (b < 0.0);
+    let ordered = |a: f64, b: f64| (a.min(b), a.max(b));
+    if changes(here, there) {
+        return Some(ordered(start, other));
+    }
+    let up = (there.abs() < here.abs()) == (other > start);
+    let (mut last, mut step) = (if up == (other > start) { other } else { start }, first);
+    while if up { last < high } else { last > low } {
+        step *= WIDER;
+        let next = if up { (start + step).min(high) } else { (start - step).max(low) };
+        if changes(here, f(next).ok()?) {
+            return Some(ordered(last, next));
+        }
+        last = next;
+    }
+    None
+}
+
 /// One fit, while the sweeps go on.
 struct Search {
     constant: usize,
@@ -209,18 +311,28 @@ impl Search {
         Ok((measured - row.published) / row.scale())
     }
 
-    /// Moves the constant to where its row equals the published figure, or comes closest to it.
-    fn search(&mut self, bench: &Bench<'_>, constants: &mut Constants) {
+    /// Moves the constant to where its row leaves no more than `residual` of the published figure,
+    /// or comes closest to it.
+    fn search(
+        &mut self,
+        bench: &Bench<'_>,
+        constants: &mut Constants,
+        residual: f64,
+        range: Range,
+    ) {
         let (start, (low, high)) = (constants.numbers[self.constant].value, self.bounds);
+        let precision = Precision { residual, width: NARROW * (high - low) };
         self.obstacle = None;
-        let precision = search(bench.sheet.precision);
         if self.evaluate(bench, constants).is_ok_and(|r| r.abs() <= precision.residual) {
             return;
         }
-        let found = root((low, high), precision, |x| {
+        let mut at = |x: f64| {
             constants.numbers[self.constant].value = x;
             self.evaluate(bench, constants)
-        });
+        };
+        let near = (range == Range::Near).then(|| bracket(start, (low, high), &mut at)).flatten();
+        let (low, high) = near.unwrap_or((low, high));
+        let found = root((low, high), precision, at);
         let row = &bench.sheet.rows[self.row];
         let value = |residual: f64| row.published + residual * row.scale();
         let (at, obstacle) = match found {
@@ -250,7 +362,8 @@ impl Search {
             (Ok(residual), _) if sweeps == SWEEPS => {
                 Some(FitError::NotConverged { sweeps, residual: *residual })
             }
-            (Ok(residual), Some(FitError::Jumps { .. })) if residual.abs() <= GRAIN => None,
+            // A step of this row, or of another's on which its own constant rests.
+            (Ok(residual), None | Some(FitError::Jumps { .. })) if residual.abs() <= GRAIN => None,
             (Ok(residual), obstacle) => {
                 Some(obstacle.unwrap_or(FitError::NotConverged { sweeps, residual: *residual }))
             }

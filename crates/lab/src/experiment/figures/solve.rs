@@ -10,7 +10,8 @@
 pub struct Precision {
     /// The largest residual of a root.
     pub residual: f64,
-    /// The width of a closed bracket, as a share of the interval. It holds a jump.
+    /// The width of a closed bracket. It holds a jump if its ends have not come closer for a
+    /// while ([`JUMP`]); those of a steep function do.
     pub width: f64,
 }
 
@@ -41,6 +42,10 @@ pub enum Found {
     },
 }
 
+/// The factor by which a bracket gets narrower, with more than half of the difference between its
+/// ends left, around a jump.
+const JUMP: f64 = 1024.0;
+
 /// Searches `low..=high` for a zero of `f`.
 ///
 /// # Errors
@@ -63,12 +68,19 @@ pub fn root<E>(
     let mut left = End { x: low, f: at_low, weight: at_low };
     let mut right = End { x: high, f: at_high, weight: at_high };
     let mut three_ago = high - low;
+    // The width at which the ends were at most twice as far apart as now.
+    let mut since = (high - low, (at_high - at_low).abs());
     let mut last_moved_left = None;
     for step in 1u64.. {
         let width = right.x - left.x;
         let middle = left.x + width / 2.0;
         // Halving ends at neighbouring floats, whatever the precision.
-        if width <= precision.width * (high - low) || middle <= left.x || middle >= right.x {
+        let gap = (right.f - left.f).abs();
+        if gap <= since.1 / 2.0 {
+            since = (width, gap);
+        }
+        let jumps = width <= precision.width && width <= since.0 / JUMP;
+        if jumps || middle <= left.x || middle >= right.x {
             break;
         }
         let mut x = middle;
