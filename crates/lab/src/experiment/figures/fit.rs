@@ -115,6 +115,37 @@ pub(super) fn solve(bench: &Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
     solve_those(bench, constants, |_| true)
 }
 
+/// Returns the slopes of all fits' rows where the constants are, for [`solve_again`].
+pub(super) fn all_slopes(bench: &Bench<'_>, constants: &Constants) -> Option<Vec<Vec<f64>>> {
+    let mut fits = searches(bench, constants, |_| true);
+    look(&mut fits, bench, constants);
+    slopes(&mut fits, bench, &mut constants.clone())
+}
+
+/// Solves all fits near a place with these slopes, which serve for all steps as long as each step
+/// halves what is left.
+pub(super) fn solve_again(
+    bench: &Bench<'_>,
+    constants: &mut Constants,
+    slopes: Option<&Vec<Vec<f64>>>,
+) -> Vec<Fit> {
+    if slopes.is_some() {
+        let mut fits = searches(bench, constants, |_| true);
+        let worst = look(&mut fits, bench, constants);
+        newton_steps(&mut fits, bench, constants, worst, slopes);
+    }
+    solve(bench, constants)
+}
+
+fn searches(
+    bench: &Bench<'_>,
+    constants: &Constants,
+    wanted: impl Fn(usize) -> bool,
+) -> Vec<Search> {
+    let those = bench.sheet.fits().into_iter().filter(|(_, row)| wanted(*row));
+    those.filter_map(|fit| Search::new(fit, constants)).collect()
+}
+
 /// Solves the fits on the rows that `wanted` takes. The others' constants stay where they are.
 pub(super) fn solve_those(
     bench: &Bench<'_>,
@@ -122,8 +153,7 @@ pub(super) fn solve_those(
     wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Fit> {
     let rows = &bench.sheet.rows;
-    let those = bench.sheet.fits().into_iter().filter(|(_, row)| wanted(&rows[*row]));
-    let mut fits: Vec<Search> = those.filter_map(|fit| Search::new(fit, constants)).collect();
+    let mut fits = searches(bench, constants, |row| wanted(&rows[row]));
     let start = constants.clone();
     let mut sweeps = sweep(&mut fits, bench, constants, Range::Near, NEAR_SWEEPS);
     if residual(&fits) > GRAIN {
@@ -152,8 +182,8 @@ fn sweep(
 ) -> u32 {
     let enough = bench.sheet.precision;
     let mut worst = look(fits, bench, constants);
-    if range == Range::Near {
-        worst = newton_steps(fits, bench, constants, worst);
+    if range == Range::Near && fits.len() > 1 {
+        worst = newton_steps(fits, bench, constants, worst, None);
     }
     for sweeps in 1..=most {
         if worst <= enough || fits.is_empty() {
@@ -168,7 +198,9 @@ fn sweep(
         }
         let last = worst;
         worst = look(fits, bench, constants);
-        worst = newton_steps(fits, bench, constants, worst);
+        if fits.len() > 1 {
+            worst = newton_steps(fits, bench, constants, worst, None);
+        }
         // Among the steps of a simulation there is always another one.
         let settled = worst <= GRAIN && worst > last / 2.0;
         if settled && worst > last {
@@ -182,18 +214,20 @@ fn sweep(
     most
 }
 
-/// Makes Newton steps on the constants of several fits, while each at least halves the worst
-/// residual. Returns the residual that is left.
+/// Makes steps on all constants by their slopes, those `known` or else those of each place, while
+/// each at least halves the worst residual. Returns the residual that is left.
 fn newton_steps(
     fits: &mut [Search],
     bench: &Bench<'_>,
     constants: &mut Constants,
     mut worst: f64,
+    known: Option<&Vec<Vec<f64>>>,
 ) -> f64 {
-    while worst > bench.sheet.precision && fits.len() > 1 {
+    while worst > bench.sheet.precision {
         let before = constants.clone();
-        let stepped = newton(fits, bench, constants).then(|| look(fits, bench, constants));
-        match stepped {
+        let slopes = known.cloned().or_else(|| slopes(fits, bench, constants));
+        let stepped = slopes.is_some_and(|slopes| step(fits, slopes, constants));
+        match stepped.then(|| look(fits, bench, constants)) {
             Some(better) if better <= worst / 2.0 => worst = better,
             _ => {
                 *constants = before;
@@ -219,29 +253,37 @@ fn residual(fits: &[Search]) -> f64 {
     fits.iter().map(|f| f.residual.as_ref().map_or(f64::INFINITY, |r| r.abs())).fold(0.0, f64::max)
 }
 
-/// Makes one Newton step on all fitted constants, from residuals just measured. Returns whether
-/// there was one to make.
-fn newton(fits: &mut [Search], bench: &Bench<'_>, constants: &mut Constants) -> bool {
-    let mut downhill = Vec::with_capacity(fits.len());
-    for fit in fits.iter() {
-        let Ok(residual) = fit.residual else { return false };
-        downhill.push(-residual);
-    }
+/// Returns how much each row's residual rises with each constant, from residuals just measured.
+/// `None` if one cannot be measured.
+fn slopes(
+    fits: &mut [Search],
+    bench: &Bench<'_>,
+    constants: &mut Constants,
+) -> Option<Vec<Vec<f64>>> {
+    let here: Option<Vec<f64>> = fits.iter().map(|fit| fit.residual.clone().ok()).collect();
+    let here = here?;
     let mut slopes = vec![vec![0.0; fits.len()]; fits.len()];
     for column in 0..fits.len() {
         let at = fits[column].constant;
         let (low, high) = fits[column].bounds;
-        let here = constants.numbers[at].value;
-        let step = if here + PROBE * (high - low) <= high { PROBE } else { -PROBE } * (high - low);
-        constants.numbers[at].value = here + step;
-        for row in 0..fits.len() {
-            match fits[row].evaluate(bench, constants) {
-                Ok(moved) => slopes[row][column] = (moved + downhill[row]) / step,
-                Err(_) => return false,
-            }
+        let value = constants.numbers[at].value;
+        let step = if value + PROBE * (high - low) <= high { PROBE } else { -PROBE } * (high - low);
+        constants.numbers[at].value = value + step;
+        let moved = fits.iter_mut().map(|fit| fit.evaluate(bench, constants).ok());
+        let moved: Option<Vec<f64>> = moved.collect();
+        constants.numbers[at].value = value;
+        for (row, moved) in moved?.into_iter().enumerate() {
+            slopes[row][column] = (moved - here[row]) / step;
         }
-        constants.numbers[at].value = here;
     }
+    Some(slopes)
+}
+
+/// Moves all fitted constants to where their rows would be as published by these slopes, from
+/// residuals just measured. Returns whether there is such a place.
+fn step(fits: &[Search], slopes: Vec<Vec<f64>>, constants: &mut Constants) -> bool {
+    let downhill = fits.iter().map(|fit| fit.residual.clone().ok().map(|r| -r));
+    let Some(downhill) = downhill.collect::<Option<Vec<f64>>>() else { return false };
     let Some(steps) = linear(slopes, downhill) else { return false };
     for (fit, step) in fits.iter().zip(steps) {
         let (low, high) = fit.bounds;

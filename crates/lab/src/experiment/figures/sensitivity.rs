@@ -125,6 +125,7 @@ pub(super) fn measure(bench: &Bench<'_>, base: &Constants, fits: &[Fit]) -> Sens
         let each = rows.clone().zip(&still);
         each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?)).collect()
     };
+    let slopes = if fits.is_empty() { None } else { fit::all_slopes(bench, base) };
     let moved = bench.each(&base.numbers, |at, constant| {
         let total = base.numbers.len();
         bench.tell(Stage::Sensitivity { constant: &constant.key, done: at, total });
@@ -138,7 +139,7 @@ pub(super) fn measure(bench: &Bench<'_>, base: &Constants, fits: &[Fit]) -> Sens
             left.fill(0.0);
             alone.clone()
         } else {
-            let refits = fit::solve(bench, &mut constants);
+            let refits = fit::solve_again(bench, &mut constants, slopes.as_ref());
             if refits.iter().any(|fit| fit.failed.is_some()) {
                 vec![None; alone.len()]
             } else {
