@@ -129,14 +129,15 @@ def toolchain():
     )
 
 
-def build(chosen):
-    """Builds targets. Returns the directory of their programs."""
+def build(chosen, compares):
+    """Builds targets, with records of comparisons or without. Returns the programs' directory."""
+    options = [] if compares else ["--no-trace-compares"]
     # By name they are linked one after the other.
     if len(chosen) > len(targets()) // 2:
-        cargo_fuzz("build")
+        cargo_fuzz("build", *options)
     else:
         for name in chosen:
-            cargo_fuzz("build", name)
+            cargo_fuzz("build", *options, name)
     return FUZZ / "target" / host() / "release"
 
 
@@ -231,7 +232,7 @@ def fuzz(chosen, seconds, jobs):
             print(f"skipped, unchanged since they passed: {', '.join(same)}", flush=True)
         if not chosen:
             return True
-    programs = build(chosen)
+    programs = build(chosen, compares=seconds is not None)
     names = ["target", "runs", "runs/s", "edges at start", "at end", "new", "peak RSS", "findings"]
     show(names, [], first=True)
     bad = []
@@ -266,7 +267,7 @@ def fuzz(chosen, seconds, jobs):
 
 def minimise(chosen):
     """Packs of each working corpus the inputs that reach edges which the seeds do not."""
-    programs = build(chosen)
+    programs = build(chosen, compares=False)
     for target in chosen.values():
         target.unpack()
         with tempfile.TemporaryDirectory() as out:
