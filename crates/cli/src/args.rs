@@ -611,7 +611,7 @@ pub(crate) struct Guest {
     #[arg(long)]
     pub(crate) mmio: bool,
     /// Functions in the table
-    #[arg(long, value_name = "N", default_value_t = crate::guest::FUNCTIONS)]
+    #[arg(long, value_name = "N", default_value_t = FUNCTIONS)]
     pub(crate) functions: usize,
     /// The guest may say nothing for so long
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
@@ -627,6 +627,9 @@ pub(crate) struct Guest {
     #[command(flatten)]
     pub(crate) output: Output<1>,
 }
+
+/// Functions in a table unless a number is given.
+pub(crate) const FUNCTIONS: usize = 16;
 
 /// Ways of a packet to the hypervisor.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,51 +4,78 @@
 //! [`main`] is the program, and [`main_of`] is it in another one's process. [`call`] runs a command
 //! within another program, whose it is to handle signals and to show the result.
 #![forbid(unsafe_code)]
+#![cfg_attr(fuzzing, allow(dead_code, unused_imports, reason = "commands are not built"))]
 
-mod advise;
 mod args;
-mod cache;
-mod chart;
 mod check;
 mod chrome;
-mod compare;
 mod error;
-mod fit;
-mod guest;
-mod list;
-mod live;
-mod manual;
-mod new;
 mod output;
 mod plan;
-mod point;
 mod progress;
 mod range;
-mod rank;
-mod record;
 mod render;
-mod repeat;
-mod report;
-mod reproduce;
-mod run;
 mod serve;
-mod summary;
-mod sweep;
-mod trace;
-mod transfer;
 mod vnet;
+
+// No fuzz target calls these. They, and the crates that only they need, are not built for one.
+#[cfg(not(fuzzing))]
+mod advise;
+#[cfg(not(fuzzing))]
+mod cache;
+#[cfg(not(fuzzing))]
+mod chart;
+#[cfg(not(fuzzing))]
+mod compare;
+#[cfg(not(fuzzing))]
+mod fit;
+#[cfg(not(fuzzing))]
+mod guest;
+#[cfg(not(fuzzing))]
+mod list;
+#[cfg(not(fuzzing))]
+mod live;
+#[cfg(not(fuzzing))]
+mod manual;
+#[cfg(not(fuzzing))]
+mod new;
+#[cfg(not(fuzzing))]
+mod point;
+#[cfg(not(fuzzing))]
+mod rank;
+#[cfg(not(fuzzing))]
+mod record;
+#[cfg(not(fuzzing))]
+mod repeat;
+#[cfg(not(fuzzing))]
+mod report;
+#[cfg(not(fuzzing))]
+mod reproduce;
+#[cfg(not(fuzzing))]
+mod run;
+#[cfg(not(fuzzing))]
+mod summary;
+#[cfg(not(fuzzing))]
+mod sweep;
+#[cfg(not(fuzzing))]
+mod trace;
+#[cfg(not(fuzzing))]
+mod transfer;
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 
-use args::{Args, Command};
-use clap::Parser;
 use error::{Error, failed, input};
-use std::ffi::OsString;
-use std::io::Write;
-use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+#[cfg(not(fuzzing))]
+use {
+    args::{Args, Command},
+    clap::Parser,
+    std::ffi::OsString,
+    std::io::Write,
+    std::process::ExitCode,
+    std::sync::Arc,
+    std::sync::atomic::AtomicBool,
+};
 
 /// Exit code: everything was done, and every claim holds.
 const DONE: u8 = 0;
@@ -58,6 +85,7 @@ const DONE: u8 = 0;
 const MISSED: u8 = 1;
 
 /// Runs the command that the arguments of this process name.
+#[cfg(not(fuzzing))]
 pub fn main() -> ExitCode {
     ExitCode::from(main_of(&[], std::env::args_os()))
 }
@@ -66,6 +94,7 @@ pub fn main() -> ExitCode {
 /// process. Returns its exit code; after wrong arguments it ends the process. `program` and what
 /// comes first among its arguments start such a process again; if it is empty, the program of this
 /// process does without any.
+#[cfg(not(fuzzing))]
 pub fn main_of(program: &[OsString], args: impl IntoIterator<Item = OsString>) -> u8 {
     run(Args::parse_from(args), program).unwrap_or_else(|e| {
         // If stderr is gone as well, the exit code has to do.
@@ -90,6 +119,7 @@ pub struct Failure {
 ///
 /// # Errors
 /// Returns the reason if the command has no result.
+#[cfg(not(fuzzing))]
 pub fn call(args: &[String], interrupt: &Arc<AtomicBool>) -> Result<(u8, String), Failure> {
     let named = ["doorbell"].into_iter().chain(args.iter().map(String::as_str));
     let args = Args::try_parse_from(named).map_err(|e| Failure {
@@ -102,6 +132,7 @@ pub fn call(args: &[String], interrupt: &Arc<AtomicBool>) -> Result<(u8, String)
     done.map(|code| (code, out)).map_err(Failure::from)
 }
 
+#[cfg(not(fuzzing))]
 fn run(args: Args, program: &[OsString]) -> Result<u8, Error> {
     match args.command {
         Command::Reproduce(a) => reproduce::reproduce(&a),

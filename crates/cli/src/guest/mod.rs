@@ -10,7 +10,7 @@ mod table;
 pub(crate) use result::GuestResult;
 pub(crate) use table::{PARTS, margins};
 
-use crate::args::{Guest, Instructions, Output};
+use crate::args::{FUNCTIONS, Guest, Instructions, Output};
 use crate::check::GuestBudget;
 use crate::output::print;
 use crate::progress::Interrupt;
@@ -26,9 +26,6 @@ use std::path::Path;
 use std::slice;
 use std::time::Duration;
 use table::View;
-
-/// Functions in a table unless a number is given.
-pub(crate) const FUNCTIONS: usize = 16;
 
 impl From<doorbell_guest::Error> for Error {
     fn from(e: doorbell_guest::Error) -> Error {
