@@ -1,13 +1,74 @@
 //! The README and the documents show what the commands print: each `console` block is run, those of
 //! a file one after another in one directory, and its output must be what stands there.
 //! `DOORBELL_README=write` writes it anew. `DOORBELL_PROGRAMS` is a directory with another build.
-//! `DOORBELL_PUBLISHED` is a directory to keep `published` in, which one of the commands writes:
-//! all published figures take minutes, and the test of the report needs them too.
+//!
+//! All published figures take minutes, so they are computed once. Commands that print those of one
+//! system get its part. `DOORBELL_PUBLISHED` is a directory to keep what `--out` writes, for the
+//! test of the report.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
+
+/// The command that computes all published figures.
+const ALL: &str = "doorbell reproduce --out published";
 
 /// Returns the output of `line`, typed in `dir`.
+fn typed(line: &str, dir: &Path) -> String {
+    let (first, rest) = line.split_once(" | ").unwrap_or((line, "cat"));
+    let text = match first.strip_prefix("doorbell reproduce ") {
+        _ if first == ALL => published().to_owned(),
+        Some(system) if !system.contains(' ') => alone(published(), system),
+        _ => return shell(line, dir),
+    };
+    let file = tempfile::NamedTempFile::new_in(dir).unwrap();
+    std::fs::write(&file, text).unwrap();
+    shell(&format!("cat {} | {rest}", file.path().display()), dir)
+}
+
+/// Returns the output of [`ALL`].
+fn published() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let text = shell(ALL, dir.path());
+        if let Some(keep) = std::env::var_os("DOORBELL_PUBLISHED") {
+            std::fs::create_dir_all(&keep).unwrap();
+            let written = dir.path().join("published");
+            for file in std::fs::read_dir(written).unwrap().map(Result::unwrap) {
+                std::fs::copy(file.path(), Path::new(&keep).join(file.file_name())).unwrap();
+            }
+        }
+        text
+    })
+}
+
+/// Returns what `reproduce` prints for one system, out of what it prints for several: its section,
+/// its figures in the closing lines, and its bill.
+fn alone(all: &str, system: &str) -> String {
+    let lines: Vec<&str> = all.lines().collect();
+    // An empty line, a title and a rule begin each section and each bill.
+    let begins = |at: usize| lines.get(at + 2).is_some_and(|l| l.starts_with(" ═"));
+    let (mut text, mut of) = (String::new(), "");
+    for (at, line) in lines.iter().enumerate() {
+        if begins(at) {
+            of = lines[at + 1].split_whitespace().next().unwrap().trim_end_matches(':');
+        }
+        if line.is_empty() || line.starts_with(' ') {
+            if of == system {
+                text += &format!("{line}\n");
+            }
+        } else if let Some((what, figures)) = line.split_once(": ") {
+            let own = |f: &&str| f.split('.').next() == Some(system);
+            let own: Vec<_> = figures.trim_end_matches('.').split(", ").filter(own).collect();
+            if !own.is_empty() {
+                text += &format!("{what}: {}.\n", own.join(", "));
+            }
+        }
+    }
+    text
+}
+
 fn shell(line: &str, dir: &Path) -> String {
     let own = || Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap().into();
     let programs = std::env::var_os("DOORBELL_PROGRAMS").map_or_else(own, PathBuf::from);
@@ -28,20 +89,13 @@ fn renewed(text: &str) -> (String, u32) {
         if in_block && line != "```" {
             if let Some(command) = line.strip_prefix("$ ") {
                 commands += 1;
-                new += &format!("{line}\n{}", shell(command, dir.path()));
+                new += &format!("{line}\n{}", typed(command, dir.path()));
             }
             continue; // what stood there before
         }
         in_block = line == "```console";
         new += line;
         new.push('\n');
-    }
-    let published = dir.path().join("published");
-    if let Some(keep) = std::env::var_os("DOORBELL_PUBLISHED").filter(|_| published.exists()) {
-        std::fs::create_dir_all(&keep).unwrap();
-        for file in std::fs::read_dir(published).unwrap().map(Result::unwrap) {
-            std::fs::copy(file.path(), Path::new(&keep).join(file.file_name())).unwrap();
-        }
     }
     (new, commands)
 }
@@ -66,6 +120,16 @@ fn holds(file: &Path) -> u32 {
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+#[test]
+fn a_system_alone_prints_its_part() {
+    let dir = tempfile::tempdir().unwrap();
+    // Both systems miss a row then.
+    let both = "doorbell reproduce e1000 ibmveth --set nic.read_across=no";
+    let both = shell(both, dir.path());
+    assert_eq!(both.matches("\nMissed").count(), 2, "{both}");
+    assert_eq!(alone(&both, "ibmveth"), shell("doorbell reproduce ibmveth", dir.path()));
 }
 
 #[test]
