@@ -108,7 +108,7 @@ pub struct Layers {
 impl Layers {
     /// Finds the headers of `frame`, which may be truncated behind them.
     pub fn of(frame: &[u8]) -> Result<Layers, ParseError> {
-        use ParseError::{Malformed, NotIp};
+        use ParseError::Malformed;
         let (mut l3, mut ether_type) = match Ethernet2HeaderSlice::from_slice(frame) {
             Ok(e) => (HEADER, e.ether_type()),
             Err(_) => return Err(Malformed),
@@ -120,13 +120,29 @@ impl Layers {
             let tag = SingleVlanHeaderSlice::from_slice(&frame[l3..]).map_err(|_| Malformed)?;
             (l3, ether_type) = (l3 + tag.slice().len(), tag.ether_type());
         }
+        Layers::network(frame, l3, ether_type)
+    }
+
+    /// Finds the headers of the IP packet that begins at `l3`, by its version.
+    pub fn of_ip(frame: &[u8], l3: usize) -> Result<Layers, ParseError> {
+        let version = frame.get(l3).ok_or(ParseError::Malformed)? >> 4;
+        match version {
+            4 => Layers::network(frame, l3, EtherType::IPV4),
+            6 => Layers::network(frame, l3, EtherType::IPV6),
+            _ => Err(ParseError::NotIp),
+        }
+    }
+
+    fn network(frame: &[u8], l3: usize, ether_type: EtherType) -> Result<Layers, ParseError> {
+        use ParseError::{Malformed, NotIp};
+        let rest = frame.get(l3..).ok_or(Malformed)?;
         let (ip, l4, protocol, fragment, source_routed) = match ether_type {
             EtherType::IPV4 => {
-                let h = Ipv4HeaderSlice::from_slice(&frame[l3..]).map_err(|_| Malformed)?;
+                let h = Ipv4HeaderSlice::from_slice(rest).map_err(|_| Malformed)?;
                 (Ip::V4, l3 + h.slice().len(), h.protocol(), h.is_fragmenting_payload(), false)
             }
             EtherType::IPV6 => {
-                let h = Ipv6HeaderSlice::from_slice(&frame[l3..]).map_err(|_| Malformed)?;
+                let h = Ipv6HeaderSlice::from_slice(rest).map_err(|_| Malformed)?;
                 let l4 = l3 + h.slice().len();
                 let x = extensions(h.next_header(), &frame[l4..]).ok_or(Malformed)?;
                 (Ip::V6, l4 + x.len, x.next, x.fragment, x.source_routed)

@@ -13,9 +13,10 @@ mod software;
 #[cfg(test)]
 mod tests;
 pub mod toeplitz;
+pub mod tunnel;
 pub mod vlan;
 
-pub use software::{MAX_HEADER, NoBuffer, Unsegmented, WhyUnsegmented};
+pub use software::{MAX_HEADER, NoBuffer, Segmentation, Unsegmented, WhyUnsegmented};
 
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Buf, Host};

@@ -14,8 +14,8 @@ use doorbell_hal::{Alignment, Buf, CpuWork, Host, OutOfMemory, fail_if};
 const BLOCK: usize = 2048;
 
 /// The longest headers [`Packet::segment`] takes, in bytes: 14 of Ethernet, two tags, 60 of IPv4,
-/// 60 of TCP, and for IPv6 some extension headers.
-pub const MAX_HEADER: usize = 256;
+/// 60 of TCP, and for IPv6 some extension headers, twice in a tunnel, with GENEVE's options.
+pub const MAX_HEADER: usize = 512;
 
 /// A packet, unchanged, for which there was no buffer.
 #[derive(PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ pub enum WhyUnsegmented {
     /// It has no segmentation request.
     #[error("not a large send")]
     NotLarge,
-    /// Its headers belong to a tunnel, are not all in the head, or are longer than [`MAX_HEADER`].
+    /// Its headers are not all in the head, or are longer than [`MAX_HEADER`].
     #[error("unsupported headers")]
     Unsupported,
     /// Its headers or sizes do not match the request.
@@ -149,8 +149,7 @@ impl Packet {
                         why = Some(WhyUnsegmented::OutOfMemory);
                         break;
                     };
-                    let todo = OffloadRequest { vlan: self.todo.vlan, ..OffloadRequest::NONE };
-                    each(h, Packet { head: piece, todo, more: None, cookie: self.cookie });
+                    each(h, self.segment_of(piece));
                     given += 1;
                 }
             }
@@ -173,12 +172,18 @@ impl Packet {
         let gso = self.todo.gso.ok_or(WhyUnsegmented::NotLarge)?;
         let len = u32::from(gso.header);
         let header = match header.get_mut(..gso.header as usize) {
-            Some(header) if !self.todo.encapsulated && len <= self.head.len => header,
+            Some(header) if len <= self.head.len => header,
             _ => return Err(WhyUnsegmented::Unsupported),
         };
         let start = self.head.start;
         h.bytes(&self.head.buf, start..start + len, |b| header.copy_from_slice(b));
-        SegmentPlan::new(header, self.len() - len, gso).map_err(WhyUnsegmented::Invalid)
+        SegmentPlan::of(header, self.len() - len, &self.todo).map_err(WhyUnsegmented::Invalid)
+    }
+
+    /// Returns a segment of the packet in `head`.
+    const fn segment_of(&self, head: Fragment) -> Packet {
+        let todo = OffloadRequest { vlan: self.todo.vlan, ..OffloadRequest::NONE };
+        Packet { head, todo, more: None, cookie: self.cookie }
     }
 
     fn next_segment<H: Host>(
@@ -202,7 +207,58 @@ impl Packet {
         h.bytes_mut(&buf, 0..len as u32, |to| to.copy_from_slice(&header[..len]));
         h.charge(CpuWork::Copy(buf.len()));
         h.charge(CpuWork::Sum(buf.len() - u32::from(segment.partial.start)));
+        if let Some((outer, _)) = segment.outer {
+            // The payload's sum is there already.
+            h.charge(CpuWork::Sum(len as u32 - u32::from(outer.start)));
+        }
         Ok(Fragment::whole(buf))
+    }
+}
+
+/// A large send that is segmented as its receiver has room for segments.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Segmentation {
+    packet: Packet,
+    given: u32,
+    count: u32,
+}
+
+impl Segmentation {
+    /// Begins the segmentation of `packet`.
+    pub fn new<H: Host>(h: &mut H, packet: Packet) -> Result<Segmentation, Unsegmented> {
+        match packet.plan(h, &mut [0; MAX_HEADER]).map(|plan| plan.count()) {
+            Ok(count) => Ok(Segmentation { packet, given: 0, count }),
+            Err(why) => Err(Unsegmented { packet, why, given: 0 }),
+        }
+    }
+
+    /// Returns the number of segments that are left.
+    pub const fn left(&self) -> u32 {
+        self.count - self.given
+    }
+
+    /// Returns the next segment, complete and linear in a buffer at `place`, with the sender's mark
+    /// and tag; `None` after the last.
+    pub fn next<H: Host>(
+        &mut self,
+        h: &mut H,
+        place: Alignment,
+    ) -> Result<Option<Packet>, OutOfMemory> {
+        let mut header = [0; MAX_HEADER];
+        let Some(mut cut) =
+            self.packet.plan(h, &mut header).ok().filter(|_| self.given < self.count)
+        else {
+            return Ok(None);
+        };
+        cut.skip(self.given);
+        let head = self.packet.next_segment(h, &mut cut, place)?;
+        self.given += 1;
+        Ok(Some(self.packet.segment_of(head)))
+    }
+
+    /// Returns the large send, unchanged.
+    pub fn into_packet(self) -> Packet {
+        self.packet
     }
 }
 

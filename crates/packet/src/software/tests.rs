@@ -67,13 +67,13 @@ fn without_memory_the_packet_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_tunnel_is_not_cut() {
+fn a_tunnel_without_a_tunnel_is_not_cut() {
     let mut h = Bare::default();
     let mut frame = Frame::tcp4(500).build();
     let mut p = Packet::linear(Fragment::whole(h.buf(&frame)));
     p.todo = OffloadRequest { encapsulated: true, ..prepare_gso(&mut frame, 100).unwrap() };
     let e = p.segment(&mut h, Alignment::ANY, |_, _| panic!("a segment")).unwrap_err();
-    assert_eq!(e.why, WhyUnsegmented::Unsupported);
+    assert_eq!(e.why, WhyUnsegmented::Invalid(SegmentError::Headers));
     let e = Packet { todo: OffloadRequest::NONE, ..e.packet }.segment(
         &mut h,
         Alignment::ANY,
@@ -230,4 +230,31 @@ proptest! {
         prop_assert_eq!(want.next_into(&mut out), None);
         prop_assert_eq!(h.worked(WorkKind::Copy), copied);
     }
+}
+
+#[test]
+fn a_segmentation_that_waits_gives_the_same_segments() {
+    let mut h = Bare::default();
+    let mut frame = Frame::tcp6(1050).build();
+    let todo = OffloadRequest { vlan: Some(5), ..prepare_gso(&mut frame, 100).unwrap() };
+    let packet = |h: &mut Bare| Packet { todo, ..scattered(h, &frame, 80, &[100, 300, 900]) };
+    let (p, q) = (packet(&mut h), packet(&mut h));
+    let mut whole = Vec::new();
+    let given =
+        p.segment(&mut h, Alignment::ANY, |h, s| whole.push((bytes(h, &s), s.todo, s.cookie)));
+    assert_eq!(given, Ok(11));
+    let mut waiting = Segmentation::new(&mut h, q).unwrap();
+    let mut single = Vec::new();
+    for left in (1..=11).rev() {
+        assert_eq!(waiting.left(), left);
+        h.left = Some(0);
+        assert_eq!(waiting.next(&mut h, Alignment::ANY), Err(OutOfMemory));
+        h.left = None;
+        let s = waiting.next(&mut h, Alignment::ANY).unwrap().unwrap();
+        single.push((bytes(&mut h, &s), s.todo, s.cookie));
+    }
+    assert_eq!(waiting.next(&mut h, Alignment::ANY), Ok(None));
+    assert_eq!(single, whole);
+    let p = waiting.into_packet();
+    assert_eq!((p.todo, bytes(&mut h, &p)), (todo, frame));
 }
