@@ -41,6 +41,7 @@ impl<H: Host> Firmware<H> for Yes {
             log_max_lso: 18,
             csum: true,
             vlan: true,
+            swp: true,
         }
     }
     fn alloc_uar(&mut self, _: &mut H) -> Result<u32, CmdStatus> {

@@ -8,7 +8,9 @@
 //! Sources: PG138 (AXI Ethernet), PG021 (AXI DMA); Linux `xilinx_axienet.h`, `xilinx_dma.c`; AMD's
 //! embeddedsw `xaxidma_hw.h`, `xaxiethernet_hw.h`.
 
+use crate::offload::{Offload, Request, checksum_and};
 use core::mem::offset_of;
+use doorbell_packet::headers::Ip;
 use zerocopy::little_endian::U32;
 
 /// Checksum offload of the core (C_TXCSUM, C_RXCSUM; `xlnx,txcsum`, `xlnx,rxcsum`).
@@ -21,6 +23,29 @@ pub enum Checksum {
     CsumPartial,
     /// It knows IPv4, TCP and UDP (2).
     Full,
+}
+
+/// Returns what a core with this checksum offload can do for a packet. It has no large send.
+///
+/// Partial offload sums any range (`NETIF_F_HW_CSUM`). Full offload knows TCP and UDP over IPv4
+/// behind at most one tag of 802.1Q (PG138, "Full TCP/UDP Checksum Offload in Hardware";
+/// for Linux's `NETIF_F_IP_CSUM` netdev 20240903184334.4150843-3).
+pub fn can(request: &Request<'_>, built: Checksum) -> Offload {
+    let all = checksum_and(request, |_, _| false);
+    match (built, request.todo.checksum) {
+        (Checksum::CsumPartial, Some(c)) if c.field() as u32 <= tx_app::INSERT => all,
+        (Checksum::Full, _) => match request.plain() {
+            Some(h)
+                if h.inner.is_none()
+                    && h.outer.ip == Ip::V4
+                    && matches!(h.tag_type, 0 | 0x8100) =>
+            {
+                all
+            }
+            _ => Offload::None,
+        },
+        _ => Offload::None,
+    }
 }
 
 layout! {

@@ -6,8 +6,35 @@
 //! Source: Intel, "PCI/PCI-X Family of Gigabit Ethernet Controllers Software Developer's Manual"
 //! (317453), chapters 3, 5 and 13; where it is silent, Linux's e1000_hw.h.
 
+use crate::offload::{Offload, Request, checksum_and};
 use core::mem::offset_of;
+use doorbell_packet::GsoKind;
 use zerocopy::little_endian::{U16, U32, U64};
+
+/// Most bytes of a large send: `tso_max_size` where a driver does not set it.
+const MAX_LARGE: u32 = 65_536;
+
+/// Returns what the chip can do for a packet, by the offsets of a context descriptor.
+///
+/// It sums any range (`NETIF_F_HW_CSUM`) whose offsets have 8 bits. It segments TCP with up to 255
+/// bytes of headers, but it knows no second IP header, and it does not clear CWR behind the first
+/// segment, so Linux's driver has no `NETIF_F_TSO_ECN` (manual, 3.5 and 3.6: TUCSS, TUCSO, HDRLEN,
+/// "TCP Segmentation Data Manipulation").
+pub fn can(request: &Request<'_>) -> Offload {
+    let tag = if request.todo.vlan.is_some() { 4 } else { 0 };
+    let large = || {
+        checksum_and(request, |gso, payload| {
+            let h = request.matching().filter(|h| h.inner.is_none() && !h.cwr);
+            let tcp = matches!(gso.kind, GsoKind::Tcp4 | GsoKind::Tcp6);
+            let fits = gso.header + tag <= 255 && request.len <= MAX_LARGE;
+            h.is_some() && tcp && fits && gso.size > 0 && payload > 0
+        })
+    };
+    match request.todo.checksum {
+        Some(c) if c.field() + usize::from(tag) <= 255 => large(),
+        _ => Offload::None,
+    }
+}
 
 layout! {
     const u16 {

@@ -9,8 +9,41 @@
 //! Sources: PAPR+ (LoPAR), "Logical LAN option" and "Virtual I/O support"; Linux `ibmveth.h` and
 //! `hvcall.h`; the buffer-list page as in QEMU's `hw/net/spapr_llan.c`.
 
+use crate::offload::{Offload, Request, checksum_and};
 use core::mem::offset_of;
+use doorbell_packet::headers::{Ip, Transport};
 use zerocopy::big_endian::{U32, U64};
+
+/// The smallest MSS of a large send. A physical adapter behind a shared Ethernet adapter that gets
+/// a smaller one freezes until it is reset (linux cc427d24ac64, `ibmveth_features_check`).
+pub const MIN_LSO_MSS: u16 = 224;
+/// Most bytes of a large send, of which one call sends all.
+pub const MAX_LARGE: u32 = 64 << 10;
+
+/// The offloads that an adapter has negotiated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// TCP checksums over IPv4 and IPv6 may be left out.
+    pub checksum: [bool; 2],
+    /// TCP over IPv4 and IPv6 may be a large send.
+    pub large: [bool; 2],
+}
+
+/// Returns what the firmware can do for a packet: TCP without a tunnel (PAPR, "ILLAN Checksum
+/// Offload Support Option" and "ILLAN Large Send/Receive option"; ibmveth.c `ibmveth_start_xmit`).
+pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
+    match request.plain() {
+        Some(h) if h.inner.is_none() && h.outer.transport == Some(Transport::Tcp) => {
+            let ip = usize::from(h.outer.ip == Ip::V6);
+            let all = checksum_and(request, |gso, payload| {
+                let fits = gso.size >= MIN_LSO_MSS && request.len <= MAX_LARGE;
+                caps.large[ip] && fits && payload > 0
+            });
+            if caps.checksum[ip] { all } else { Offload::None }
+        }
+        _ => Offload::None,
+    }
+}
 
 // ---- calls, by number (`hal::Hcall`) ----
 

@@ -8,7 +8,47 @@
 //!
 //! Source: Linux's `ibmvnic.h`, `ibmvnic.c` and `hvcall.h` (6.x); PAPR itself is not public.
 
+use crate::offload::{Offload, Request, checksum_and};
+use doorbell_packet::headers::{Ip, Transport};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
+
+/// The smallest MSS of a large send: some backing adapters take none that is smaller, nor one of a
+/// single segment (linux f10b09ef687f, `ibmvnic_features_check`).
+pub const MIN_LSO_MSS: u16 = 224;
+
+/// The offloads that a session has negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Checksums and large sends that are on, in the order of [`mod@offload`].
+    pub on: [bool; 8],
+    /// Most bytes of a large send.
+    pub max_large: u32,
+    /// Most bytes of a segment with its headers, without a tag.
+    pub frame: u32,
+}
+
+/// Returns what the server can do for a packet: TCP and UDP without a tunnel, of large sends TCP
+/// (ibmvnic.c `send_control_ip_offload`, `ibmvnic_xmit`).
+pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
+    let Some(h) = request.plain().filter(|h| h.inner.is_none()) else { return Offload::None };
+    let v6 = h.outer.ip == Ip::V6;
+    let pick = |v4: usize, six: usize| caps.on[if v6 { six } else { v4 }];
+    let (checksum, large) = match h.outer.transport {
+        Some(Transport::Tcp) => {
+            (pick(offload::TCP4, offload::TCP6), pick(offload::LARGE_TX4, offload::LARGE_TX6))
+        }
+        Some(Transport::Udp) => (pick(offload::UDP4, offload::UDP6), false),
+        None => (false, false),
+    };
+    let all = checksum_and(request, |gso, payload| {
+        let size = gso.size >= MIN_LSO_MSS && payload > gso.size.into();
+        let segment = u32::from(gso.header) + u32::from(gso.size);
+        let tags = u32::from(h.tags) * 4;
+        large && size && request.len <= caps.max_large && segment <= caps.frame + tags
+    });
+    // A large send has its checksums made with it.
+    if checksum || all == Offload::All && request.todo.gso.is_some() { all } else { Offload::None }
+}
 
 layout! {
     /// Hypervisor calls; arguments begin with the adapter's unit address.

@@ -1,8 +1,8 @@
 //! Registers, descriptors and messages of each NIC, one module each.
 //!
 //! Driver and device both take their formats from here, so a format is declared once:
-//! its size is asserted at compile time and its endianness is in its types.
-//! There is no behaviour in this crate.
+//! its size is asserted at compile time and its endianness is in its types. The functions `can`
+//! tell what the device's offloads can do ([`offload`]). There is no other behaviour in this crate.
 //!
 //! ```
 //! use doorbell_layout::e1000::{DESCRIPTOR, LegacyTx};
@@ -21,3 +21,4 @@ pub mod e1000;
 pub mod ibmveth;
 pub mod ibmvnic;
 pub mod mlx5;
+pub mod offload;

@@ -195,6 +195,7 @@ fn capabilities_arrive_as_the_device_has_them() {
             log_max_lso: 16,
             csum: false,
             vlan: true,
+            swp: min_inline != 1,
         };
         let mut h = Odd::host(Nic { caps, ..NIC }, Wrong::Nothing);
         let mut hca = Hca::open(&mut h).unwrap();

@@ -61,6 +61,7 @@ impl Config {
             log_max_lso: 18,
             csum: true,
             vlan: true,
+            swp: true,
         },
         fetch_chunk: 1024,
         fetch_ahead: 16 * 1024,

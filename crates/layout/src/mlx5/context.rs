@@ -87,6 +87,8 @@ pub struct Caps {
     pub csum: bool,
     /// ETH `vlan_cap`.
     pub vlan: bool,
+    /// ETH `swp` and `swp_csum`: a WQE may say where the headers are.
+    pub swp: bool,
 }
 
 /// Status of a firmware command (cmd.c `mlx5_cmd_status`).

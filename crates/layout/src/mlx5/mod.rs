@@ -8,11 +8,13 @@
 
 pub mod command;
 mod context;
+mod offload;
 mod queue;
 pub mod receive;
 pub mod steering;
 mod wqe;
 
 pub use context::*;
+pub use offload::can;
 pub use queue::*;
 pub use wqe::*;

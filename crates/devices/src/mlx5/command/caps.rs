@@ -50,7 +50,7 @@ impl Mlx5 {
         c.set(E::SELF_LB_MODIFIABLE, 1).set(E::MAX_LSO, caps.log_max_lso.into());
         c.set(E::RSS_IND_TBL, LOG_MAX_RQT.into());
         // Not for large sends, so Linux does not offer GENEVE's offloads on it.
-        c.set(E::SWP, 1).set(E::SWP_CSUM, 1);
+        c.set(E::SWP, caps.swp.into()).set(E::SWP_CSUM, caps.swp.into());
         c.set(E::CHECKSUM_FULL, u32::from(self.cfg.checksum_full));
         c.set(E::ENHANCED_MPW, u32::from(caps.enhanced_mpw));
         let mode = match caps.min_inline {

@@ -56,7 +56,7 @@ impl<P: Port> Execution<'_, P> {
         let (eth, header, first, payload) = self.large(at, ds)?;
         let mss = eth.mss.get();
         if payload > 1 << self.cfg.caps.log_max_lso
-            || header + usize::from(mss) > self.pipe.max_frame
+            || header as u64 + payload.min(mss.into()) > self.pipe.max_frame as u64
         {
             return Err(syndrome::LOCAL_LENGTH);
         }

@@ -23,8 +23,6 @@ pub struct Hca {
     granted: Vec<Coherent>,
     pages: u32,
     caps: Caps,
-    /// The device takes header offsets from WQEs for checksums.
-    swp: bool,
     mac: [u8; 6],
     pd: u32,
     transport_domain: u32,
@@ -56,7 +54,6 @@ impl Hca {
             granted: Vec::new(),
             pages: 0,
             caps: Caps::default(),
-            swp: false,
             mac: [0; 6],
             pd: 0,
             transport_domain: 0,
@@ -176,7 +173,6 @@ impl Hca {
         }
         let mut eth = Box::new(EthCaps::ZERO);
         copy(&mut eth.0, &self.capability(h, cap_type::ETH, CURRENT)?);
-        self.swp = eth.get(EthCaps::SWP) == 1 && eth.get(EthCaps::SWP_CSUM) == 1;
         let query = (op::QUERY_NIC_VPORT_CONTEXT, 0);
         let vport: QueryNicVportOut = self.query(h, query, &QueryNicVportIn::ZERO)?;
         let vport = vport.part(QueryNicVportOut::CONTEXT);
@@ -192,6 +188,7 @@ impl Hca {
             log_max_lso: eth.get(EthCaps::MAX_LSO) as u8,
             csum: eth.get(EthCaps::CSUM) == 1,
             vlan: eth.get(EthCaps::VLAN) == 1,
+            swp: eth.get(EthCaps::SWP) == 1 && eth.get(EthCaps::SWP_CSUM) == 1,
         };
         Ok(())
     }
@@ -313,7 +310,7 @@ impl<H: Host> Firmware<H> for Hca {
         sqc.set(Sqc::FLUSH_IN_ERROR, 1)
             .set(Sqc::MIN_INLINE, u32::from(c.min_inline))
             .set(Sqc::CQN, c.cqn);
-        sqc.set(Sqc::ALLOW_SWP, u32::from(self.swp));
+        sqc.set(Sqc::ALLOW_SWP, u32::from(self.caps.swp));
         sqc.set(Sqc::TIS_LIST_SIZE, 1).set(Sqc::TIS, self.tisn);
         let wq = sqc.part_mut(Sqc::WQ);
         wq.set(Wq::TYPE, wq_type::CYCLIC)

@@ -213,6 +213,7 @@ pub(super) const CAPS: Caps = Caps {
     log_max_lso: 18,
     csum: true,
     vlan: true,
+    swp: true,
 };
 
 impl DriverHarness {

@@ -79,6 +79,7 @@ fn nic(n: &NicKeys) -> Nic {
             log_max_lso: if n.max_lso > 0.0 { log2(n.max_lso * 1024.0) } else { 0 },
             csum: true,
             vlan: true,
+            swp: true,
         },
         // 8 bits take 8000 ps at 1 Gbit/s.
         wire_byte_1024th_ps: (8000.0 * 1024.0 / n.port_rate).round() as u32,
