@@ -1,5 +1,9 @@
 //! Parts that several drivers share: ring indices, memory within reach of a device, fragments
-//! that are mapped and taken back, packets that are done, and counters.
+//! that are mapped and taken back, packets that are done, offloads in software, and counters.
+
+mod offload;
+
+pub(crate) use offload::{Plan, SegmentQueue, plan, plan_of};
 
 use crate::{OpenError, Opened, Sink};
 use alloc::vec::Vec;

@@ -41,7 +41,8 @@ pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
         None => (false, false),
     };
     let all = checksum_and(request, |gso, payload| {
-        let size = gso.size >= MIN_LSO_MSS && payload > gso.size.into();
+        let summed = request.todo.checksum.is_some();
+        let size = gso.size >= MIN_LSO_MSS && payload > gso.size.into() && summed;
         let segment = u32::from(gso.header) + u32::from(gso.size);
         let tags = u32::from(h.tags) * 4;
         large && size && request.len <= caps.max_large && segment <= caps.frame + tags

@@ -82,11 +82,14 @@ impl Headers {
         }
     }
 
-    /// Returns whether the requested checksum and large send are of the innermost transport.
+    /// Returns whether the requested checksum and large send are of the innermost transport. A
+    /// large send implies its checksum.
     pub fn match_request(&self, todo: &OffloadRequest) -> bool {
         let l = self.layers();
+        let implied = todo.gso.is_some() && todo.checksum.is_none();
+        let checksum = l.partial().is_some() && (implied || l.partial() == todo.checksum);
         let large = todo.gso.is_none_or(|g| l.gso_kind() == Some(g.kind) && l.end == g.header);
-        large && !l.source_routed && l.partial().is_some() && l.partial() == todo.checksum
+        checksum && large && !l.source_routed
     }
 }
 

@@ -15,6 +15,8 @@ counters! {
         tx_descriptors: "Descriptors written.",
         tx_csum: "Checksums left to the device.",
         tx_csum_software: "Checksums completed by the CPU.",
+        tx_segmented: "Large sends segmented by the CPU.",
+        tx_segments: "Segments of those.",
         tx_tail: "Times TAILDESC of the transmit channel was written.",
         tx_busy: "Calls that found no room.",
         tx_stopped: "Times the queue stopped.",

@@ -7,17 +7,22 @@
 //! EOF is in its last. TAILDESC names the last descriptor that the device takes; it then idles with
 //! CURDESC one further. Cmplt in a descriptor is the only sign that it is done; descriptors are
 //! done in order. Mapping and cookie of a descriptor are beside the ring, not in its software area,
-//! which the device would fetch. The byte limit ([`Bql`], in Linux since c900e49d58eb) gets a
-//! packet's bytes back with its last descriptor, as in Linux since d1978d03e867.
+//! which the device would fetch. A large send is segmented here, as the stack does it for Linux's
+//! driver; its segments wait for room with the queue stopped. The byte limit ([`Bql`], in Linux
+//! since c900e49d58eb) gets a packet's bytes back with its last descriptor, as in Linux since
+//! d1978d03e867.
 
 use super::config::{Checksum, Config, HEADER, PIECES};
 use super::{hw, stats::Stats};
-use crate::common::{self, DoneList, coherent, next, previous, unmap, vacant};
+use crate::common::{
+    self, DoneList, Plan, SegmentQueue, coherent, complete_packet, next, plan, previous, unmap,
+    vacant,
+};
 use crate::{Bql, Opened, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
-use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, tx_app};
-use doorbell_packet::{Fragment, MAX_FRAGS, Packet, ethernet};
+use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, MM2S, can, tx_app};
+use doorbell_packet::{Fragment, MAX_FRAGS, Packet, ethernet, vlan::TAG};
 use zerocopy::little_endian::U32;
 
 /// The driver's part of a descriptor.
@@ -25,8 +30,11 @@ use zerocopy::little_endian::U32;
 struct DmaEntry {
     mapped: Option<Mapped>,
     cookie: u32,
+    /// The frame ends here.
     last: bool,
-    /// At the packet's last: [`Bql::queued`] with the packet.
+    /// The packet ends here: the frame is all of it, or its last segment.
+    ends: bool,
+    /// At the frame's last: [`Bql::queued`] with the frame.
     queued: u32,
 }
 
@@ -46,6 +54,7 @@ pub(super) struct TxRing {
     /// There are descriptors beyond TAILDESC.
     unannounced: bool,
     pub(super) stopped: bool,
+    segments: SegmentQueue,
     pub(super) bql: Bql,
     /// Dropped by a reset.
     dropped: DoneList,
@@ -81,6 +90,7 @@ impl TxRing {
             used: 0,
             unannounced: false,
             stopped: false,
+            segments: SegmentQueue::default(),
             bql: Bql::new(c.bql),
             dropped: DoneList::default(),
         })
@@ -92,7 +102,7 @@ impl TxRing {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.used == 0
+        self.used == 0 && self.segments.is_empty()
     }
 
     /// Returns whether `n` descriptors and the one behind them are free, or all are.
@@ -120,6 +130,16 @@ impl TxRing {
             self.write_tail(h);
             return Tx::Busy(p);
         }
+        if p.todo.gso.is_some() {
+            return self.segment(h, p, more);
+        }
+        self.queue(h, p, more, true)
+    }
+
+    /// Queues a frame that has room: a packet, or a segment; `ends` if no other follows of the same
+    /// packet.
+    #[inline(always)]
+    fn queue<H: Host>(&mut self, h: &mut H, p: Packet, more: bool, ends: bool) -> Tx {
         let mut p = match p.todo.vlan {
             Some(_) => match p.insert_tag(h, Alignment::ANY) {
                 Ok(p) => p,
@@ -132,7 +152,7 @@ impl TxRing {
         };
         let (app_at, len) = (self.next * DESCRIPTOR + Descriptor::APP_AT, p.len());
         let before = self.used;
-        if let Err(p) = self.map_packet(h, p) {
+        if let Err(p) = self.map_packet(h, p, ends) {
             return self.drop_packet(h, p, more);
         }
         // The device reads the application words of the first descriptor alone.
@@ -171,26 +191,65 @@ impl TxRing {
         Tx::Dropped(p)
     }
 
+    /// Segments a large send, which the core cannot.
+    #[cold]
+    fn segment<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        let tag = if p.todo.vlan.is_some() { TAG as u32 } else { 0 };
+        if let Err(p) = self.segments.begin(h, p, self.config.mtu + HEADER - tag) {
+            return self.drop_packet(h, p, more);
+        }
+        self.stats.tx_segmented += 1;
+        self.queue_segments(h, more).map_or(Tx::Ok, Tx::Dropped)
+    }
+
+    /// Queues segments of a large send as far as there is room. Stops the queue if some are left.
+    /// Returns what stands for the large send if its last segment is not queued.
+    #[cold]
+    fn queue_segments<H: Host>(&mut self, h: &mut H, more: bool) -> Option<Packet> {
+        while !self.segments.is_empty() {
+            if !self.fits(1) {
+                if !self.stopped {
+                    self.stop();
+                }
+                self.write_tail(h);
+                return None;
+            }
+            match self.segments.next(h, Alignment::ANY) {
+                Ok(Some(s)) => {
+                    self.stats.tx_segments += 1;
+                    match self.queue(h, s.packet, more || !s.last, s.last) {
+                        Tx::Ok => {}
+                        Tx::Busy(p) | Tx::Dropped(p) if s.last => return Some(p),
+                        Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
+                    }
+                }
+                Ok(None) => {}
+                Err(rest) => {
+                    self.stats.tx_dropped += 1;
+                    self.write_tail(h);
+                    return Some(rest);
+                }
+            }
+        }
+        None
+    }
+
     /// Returns APP0 to APP2 of a packet, or `None` when the checksum field is not in the head.
     /// Completes the checksum where the core cannot.
     fn application_words<H: Host>(&mut self, h: &mut H, p: &mut Packet) -> Option<[u32; 3]> {
-        let Some(partial) = p.todo.checksum else { return Some([0; 3]) };
-        let insert = partial.field() as u32;
-        if insert + 2 > p.head.len {
-            return None;
-        }
-        // TCP and UDP, whose checksums the core finds by itself.
-        let known = matches!(partial.offset, 6 | 16) && !p.todo.encapsulated;
-        let words = match self.config.tx_checksum {
-            Checksum::Full if known => [tx_app::FULL, 0, 0],
-            // The seed is zero: the field holds the pseudo-header's sum and is summed too.
-            Checksum::CsumPartial if insert <= tx_app::INSERT => {
-                [tx_app::PARTIAL, u32::from(partial.start) << tx_app::START_SHIFT | insert, 0]
-            }
-            Checksum::None | Checksum::CsumPartial | Checksum::Full => {
-                p.complete_checksum(h).ok()?;
-                self.stats.tx_csum_software += 1;
+        let built = self.config.tx_checksum;
+        let words = match plan(h, p, |request| can(request, built)) {
+            Plan::Plain { summed } => {
+                self.stats.tx_csum_software += u64::from(summed);
                 return Some([0; 3]);
+            }
+            Plan::Segment | Plan::Invalid => return None,
+            Plan::Device(_) if built == Checksum::Full => [tx_app::FULL, 0, 0],
+            // The seed is zero: the field holds the pseudo-header's sum and is summed too.
+            Plan::Device(_) => {
+                let partial = p.todo.checksum?;
+                let word = u32::from(partial.start) << tx_app::START_SHIFT | partial.field() as u32;
+                [tx_app::PARTIAL, word, 0]
             }
         };
         self.stats.tx_csum += 1;
@@ -198,18 +257,18 @@ impl TxRing {
     }
 
     /// Maps all of the packet; undoes all if a mapping fails.
-    fn map_packet<H: Host>(&mut self, h: &mut H, p: Packet) -> Result<(), Packet> {
+    fn map_packet<H: Host>(&mut self, h: &mut H, p: Packet, ends: bool) -> Result<(), Packet> {
         let Packet { head, todo, mut more, cookie } = p;
         let frags = more.as_ref().map_or(0, |m| m.frags.len());
         let flags = Descriptor::SOF | if frags == 0 { Descriptor::EOF } else { 0 };
-        if let Err(head) = self.map_fragment(h, head, flags, cookie) {
+        if let Err(head) = self.map_fragment(h, head, flags, (cookie, ends)) {
             return Err(Packet { head, todo, more, cookie });
         }
         for i in 0..frags {
             let Some(m) = more.as_mut() else { break };
             let f = core::mem::replace(&mut m.frags[i], vacant());
             let flags = if i + 1 == frags { Descriptor::EOF } else { 0 };
-            if let Err(f) = self.map_fragment(h, f, flags, cookie) {
+            if let Err(f) = self.map_fragment(h, f, flags, (cookie, ends)) {
                 m.frags[i] = f;
                 let head = self.unmap_packet(h, &mut m.frags[..i]);
                 return Err(Packet { head, todo, more, cookie });
@@ -224,7 +283,7 @@ impl TxRing {
         h: &mut H,
         f: Fragment,
         flags: u32,
-        cookie: u32,
+        (cookie, ends): (u32, bool),
     ) -> Result<(), Fragment> {
         let m = common::map(h, f)?;
         h.charge(CpuWork::Map);
@@ -237,7 +296,8 @@ impl TxRing {
         // With a status of zero: the device stops at a descriptor that is done.
         h.store(&self.ring, at + Descriptor::CONTROL_AT, [U32::new(len | flags), U32::ZERO]);
         let last = flags & Descriptor::EOF != 0;
-        self.entries[i as usize] = DmaEntry { mapped: Some(m), cookie, last, queued: 0 };
+        let ends = last && ends;
+        self.entries[i as usize] = DmaEntry { mapped: Some(m), cookie, last, ends, queued: 0 };
         self.next = next(i, self.count);
         self.used += 1;
         Ok(())
@@ -296,10 +356,10 @@ impl TxRing {
             self.stats.tx_status_bytes += u64::from(status & Descriptor::LENGTH);
             self.stats.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
             let entry = &mut self.entries[i as usize];
-            let (cookie, last) = (entry.cookie, entry.last);
+            let (cookie, last, ends) = (entry.cookie, entry.last, entry.ends);
             if let Some(m) = entry.mapped.take() {
                 self.stats.tx_bytes += u64::from(m.len());
-                up.sent(h.unmap(m), cookie, last);
+                up.sent(h.unmap(m), cookie, ends);
             }
             if last {
                 packets += 1;
@@ -314,7 +374,13 @@ impl TxRing {
             self.bql.complete_to(h.now(), sent);
             self.stats.tx_packets += u64::from(packets);
         }
-        if found > 0 && self.stopped && self.fits(PIECES) {
+        if found > 0
+            && !self.segments.is_empty()
+            && let Some(p) = self.queue_segments(h, false)
+        {
+            complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last));
+        }
+        if found > 0 && self.stopped && self.segments.is_empty() && self.fits(PIECES) {
             self.stopped = false;
             self.stats.tx_restart_queue += 1;
             h.charge(CpuWork::Wake);
@@ -343,9 +409,13 @@ impl TxRing {
                     h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
                 self.stats.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
                 self.stats.tx_dropped += u64::from(entry.last && status & Descriptor::CMPLT == 0);
-                self.dropped.push(h.unmap(m), entry.cookie, entry.last);
+                self.dropped.push(h.unmap(m), entry.cookie, entry.ends);
             }
             self.free(h, i);
+        }
+        if let Some(rest) = self.segments.take() {
+            self.stats.tx_dropped += 1;
+            self.dropped.push_packet(rest);
         }
         (self.next, self.clean, self.used) = (0, 0, 0);
         (self.unannounced, self.stopped) = (false, false);
@@ -358,14 +428,17 @@ impl TxRing {
     }
 }
 
-/// Returns whether the core can send a packet: no large send and no fragment list (the stack
-/// segments and linearises), no more fragments than a stack makes, and none without bytes, which
-/// halts the engine.
+/// Returns whether the driver can send a packet: no fragment list (the stack linearises), no more
+/// fragments than a stack makes, and none without bytes, which halts the engine. A large send is
+/// copied, so its pieces do not matter.
 fn is_acceptable(p: &Packet, c: &Config) -> bool {
+    if p.todo.gso.is_some() {
+        return true;
+    }
     let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() > MAX_FRAGS);
     let empty = p.pieces().any(|f| f.len == 0);
     // HEADER includes a tag.
-    let tag = if p.todo.vlan.is_some() { 4 } else { 0 };
+    let tag = if p.todo.vlan.is_some() { TAG as u32 } else { 0 };
     let fits = p.head.len >= ethernet::HEADER as u32 && p.len() + tag <= c.mtu + HEADER;
-    !listed && !empty && p.todo.gso.is_none() && fits
+    !listed && !empty && fits
 }

@@ -550,17 +550,22 @@ impl Ibmvnic {
         let (config, negotiated) = (&self.config, &self.negotiated);
         let mut x = Context { config, negotiated, adaptive: &mut self.adaptive };
         let t = self.tx[q].transmit(h, &mut x, p, more);
-        if core::mem::take(&mut self.tx[q].disconnected) {
-            // All queues stop; an event on the CRQ gives the reason.
-            self.control.stats.closed_sends += 1;
-            (self.closed, self.carrier) = (true, false);
-            self.control.stats.link_changes += 1;
-        }
+        self.notice_a_lost_server(q);
         if self.config.direct == Direct::Adaptive {
             let under_way = self.tx.iter().map(TxQueue::under_way).sum();
             self.adaptive.packet(began, h.now(), under_way);
         }
         t
+    }
+
+    /// Stops all queues if a send of queue pair `q` found the server gone. An event on the CRQ
+    /// gives the reason.
+    fn notice_a_lost_server(&mut self, q: usize) {
+        if core::mem::take(&mut self.tx[q].disconnected) {
+            self.control.stats.closed_sends += 1;
+            (self.closed, self.carrier) = (true, false);
+            self.control.stats.link_changes += 1;
+        }
     }
 
     /// Polls queue pair `q`; see [`Driver::poll`].
@@ -587,7 +592,10 @@ impl Ibmvnic {
                 return Poll::Idle;
             }
             if let Some(t) = self.tx.get_mut(q).filter(|t| t.crq.number.is_some()) {
-                t.reclaim(h, up);
+                let (config, negotiated) = (&self.config, &self.negotiated);
+                let mut x = Context { config, negotiated, adaptive: &mut self.adaptive };
+                t.reclaim(h, &mut x, up);
+                self.notice_a_lost_server(q);
             }
             let mut again = false;
             if let Some(r) = self.rx.get_mut(q).filter(|r| r.crq.number.is_some()) {

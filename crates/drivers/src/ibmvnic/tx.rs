@@ -7,22 +7,23 @@
 //! descriptors join an array of sixteen, which is sent when it is full, when the next packet does
 //! not fit, and when no more is coming. A lone packet may go without an array ([`super::Direct`]).
 //! A refused call has **no status per packet**, so all its packets are dropped. The server reports
-//! each packet that it took in one completion, in any order, by its correlator.
+//! each packet that it took in one completion, in any order, by its correlator. The segments of a
+//! large send that the server does not take wait for slots with the queue stopped.
 
 use super::config::{Config, Direct};
 use super::ltb::{LtbSet, MapIds};
 use super::{adaptive::AdaptiveDirect, headers, negotiate::Negotiated};
 use super::{call, ring::coherent, stats::QueueStats, subcrq::SubCrq};
-use crate::common::{DoneList, both, copy_packet};
+use crate::common::{DoneList, Plan, SegmentQueue, both, complete_packet, copy_packet, plan_of};
 use crate::{Bql, Opened, Sink, Tx};
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
 use doorbell_layout::ibmvnic::{
-    DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, desc, desc_req, first,
-    offload, status, tx,
+    Caps, DESCRIPTOR, MAX_COMPLETIONS, MAX_INDIRECT, TSO_POOL, Tx as Desc, TxComp, can, desc,
+    desc_req, first, status, tx,
 };
-use doorbell_packet::headers::{Ip, Layers, Transport};
-use doorbell_packet::{Gso, GsoKind, MAX_HEADER, Packet, ethernet::HEADER, vlan};
+use doorbell_packet::headers::{Ip, Transport};
+use doorbell_packet::{Packet, ethernet::HEADER, vlan};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 
 /// Bytes of a large send's slot.
@@ -30,6 +31,8 @@ const TSO_SLOT: u32 = 65_536;
 /// Bytes of a slot beyond the MTU (`IBMVNIC_BUFFER_HLEN`).
 const HEADROOM: u32 = 500;
 const ARRAY: usize = MAX_INDIRECT as usize;
+/// Most bytes of a frame that the driver looks at.
+const START: usize = 256;
 
 /// A slot, with its packet (`ibmvnic_tx_buff`).
 #[derive(Debug, Default)]
@@ -86,19 +89,19 @@ struct DescOffload {
 
 /// The first bytes of a frame.
 struct FrameStart {
-    bytes: [u8; MAX_HEADER],
+    bytes: [u8; START],
     len: usize,
 }
 
 impl FrameStart {
     fn read<H: Host>(h: &mut H, p: &Packet) -> FrameStart {
-        let mut start = FrameStart { bytes: [0; MAX_HEADER], len: 0 };
+        let mut start = FrameStart { bytes: [0; START], len: 0 };
         for f in p.pieces() {
             let to = &mut start.bytes[start.len..];
             let len = to.len().min(f.len as usize);
             h.bytes(&f.buf, f.start..f.start + len as u32, |b| to[..len].copy_from_slice(b));
             start.len += len;
-            if start.len == MAX_HEADER {
+            if start.len == START {
                 break;
             }
         }
@@ -126,6 +129,7 @@ pub(super) struct TxQueue {
     used: u32,
     limit: u32,
     pub(super) stopped: bool,
+    segments: SegmentQueue,
     /// The limit of the bytes under way.
     pub(super) bql: Bql,
     /// A call found the server gone.
@@ -157,6 +161,7 @@ impl TxQueue {
             used: 0,
             limit: 0,
             stopped: false,
+            segments: SegmentQueue::default(),
             bql: Bql::new(c.bql),
             disconnected: false,
             done: DoneList::default(),
@@ -217,7 +222,7 @@ impl TxQueue {
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.under_way() == 0 && self.done.is_empty()
+        self.under_way() == 0 && self.done.is_empty() && self.segments.is_empty()
     }
 
     /// Ends a session: takes its last completions and counts all other packets as lost.
@@ -241,6 +246,10 @@ impl TxQueue {
                 p.free.push_back(i as u32);
             }
         }
+        if let Some(rest) = self.segments.take() {
+            self.stats.tx_dropped += 1;
+            self.done.push_packet(rest);
+        }
         self.batch.clear();
         (self.batched, self.used) = (0, 0);
         self.bql.reset(h.now());
@@ -262,12 +271,25 @@ impl TxQueue {
             Some(_) if !x.negotiated.vlan_insert => p.insert_tag(h, Alignment::ANY),
             _ => Ok(p),
         };
-        match tagged {
-            Err(e) => self.drop_packet(h, x, e.0),
-            Ok(p) => match p.todo.gso {
-                Some(gso) if !takes_large(x.negotiated, &p, gso) => self.segment(h, x, p, more),
-                _ => self.send(h, x, p, more, Part::Last),
-            },
+        let mut p = match tagged {
+            Ok(p) => p,
+            Err(e) => return self.drop_packet(h, x, e.0),
+        };
+        let start = FrameStart::read(h, &p);
+        let caps = caps(x.negotiated);
+        match plan_of(h, &mut p, start.bytes(), |request| can(request, &caps)) {
+            Plan::Invalid => self.drop_packet(h, x, p),
+            Plan::Segment => self.segment(h, x, p, more),
+            // Header descriptors carry the completed checksum.
+            Plan::Plain { summed: true } => {
+                self.stats.tx_csum_software += 1;
+                let start = FrameStart::read(h, &p);
+                self.send(h, x, p, more, Part::Last, (&start, DescOffload::default()))
+            }
+            plan => {
+                let o = desc_offload(plan, &p);
+                self.send(h, x, p, more, Part::Last, (&start, o))
+            }
         }
     }
 
@@ -279,6 +301,7 @@ impl TxQueue {
     }
 
     /// Segments a large send that the server does not take. The last segment stands for the packet.
+    #[cold]
     fn segment<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -286,23 +309,59 @@ impl TxQueue {
         p: Packet,
         more: bool,
     ) -> Tx {
-        let mut waiting: Option<Packet> = None;
-        let result = p.segment(h, Alignment::ANY, |h, segment| {
-            self.stats.tx_segments += 1;
-            if let Some(before) = waiting.replace(segment)
-                && let Tx::Busy(p) | Tx::Dropped(p) = self.send(h, x, before, true, Part::Earlier)
-            {
-                p.release(h);
-            }
-        });
-        if let Err(e) = result {
-            waiting.into_iter().for_each(|p| p.release(h));
-            return self.drop_packet(h, x, e.packet);
+        let longest = x.negotiated.mtu() + HEADER as u32 + vlan::TAG as u32;
+        if let Err(p) = self.segments.begin(h, p, longest) {
+            return self.drop_packet(h, x, p);
         }
         self.stats.tx_segmented += 1;
-        waiting.map_or(Tx::Ok, |last| self.send(h, x, last, more, Part::Last))
+        self.send_segments(h, x, more).map_or(Tx::Ok, Tx::Dropped)
     }
 
+    /// Sends segments of a large send as far as there is room. Stops the queue if some are left.
+    /// Returns what stands for the large send if its last segment is not sent.
+    #[cold]
+    fn send_segments<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        x: &mut Context<'_>,
+        more: bool,
+    ) -> Option<Packet> {
+        while !self.segments.is_empty() {
+            if self.disconnected {
+                let rest = self.segments.take();
+                self.stats.tx_dropped += u64::from(rest.is_some());
+                return rest;
+            }
+            if self.used >= self.limit {
+                self.stats.tx_stopped += u64::from(!self.stopped);
+                self.stopped = true;
+                self.flush(h, x.config.unit);
+                return None;
+            }
+            match self.segments.next(h, Alignment::ANY) {
+                Ok(Some(s)) => {
+                    self.stats.tx_segments += 1;
+                    let part = if s.last { Part::Last } else { Part::Earlier };
+                    let start = FrameStart::read(h, &s.packet);
+                    let plain = (&start, DescOffload::default());
+                    match self.send(h, x, s.packet, more || !s.last, part, plain) {
+                        Tx::Ok => {}
+                        Tx::Busy(p) | Tx::Dropped(p) if s.last => return Some(p),
+                        Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
+                    }
+                }
+                Ok(None) => {}
+                Err(rest) => {
+                    self.stats.tx_dropped += 1;
+                    self.flush(h, x.config.unit);
+                    return Some(rest);
+                }
+            }
+        }
+        None
+    }
+
+    /// Sends a frame that begins with `start`.
     fn send<H: Hypervisor>(
         &mut self,
         h: &mut H,
@@ -310,18 +369,15 @@ impl TxQueue {
         mut p: Packet,
         more: bool,
         part: Part,
+        (start, mut o): (&FrameStart, DescOffload),
     ) -> Tx {
         let n = x.negotiated;
-        let mut start = FrameStart::read(h, &p);
         let tagged = vlan::tag(start.bytes()).is_some();
         let (len, large) = (p.len(), p.todo.gso.is_some());
         let longest = n.mtu() + HEADER as u32 + if tagged { vlan::TAG as u32 } else { 0 };
         if !large && len > longest {
             return self.drop_packet(h, x, p);
         }
-        let Some(mut o) = self.offload(h, n, &mut p, &mut start) else {
-            return self.drop_packet(h, x, p);
-        };
         let pool = self.pools.as_mut().map(|p| &mut p[usize::from(large)]);
         let Some(index) = pool.and_then(|p| p.free.pop_front()) else {
             self.stats.tx_no_buffer += 1;
@@ -529,60 +585,29 @@ impl TxQueue {
         self.wake(h);
     }
 
-    /// Returns the descriptor fields for checksum and segmentation. Completes a checksum that the
-    /// server does not. Returns `None` when the headers do not match the request.
-    fn offload<H: Host>(
-        &mut self,
-        h: &mut H,
-        n: &Negotiated,
-        p: &mut Packet,
-        start: &mut FrameStart,
-    ) -> Option<DescOffload> {
-        let Some(partial) = p.todo.checksum else {
-            return p.todo.gso.is_none().then(DescOffload::default);
-        };
-        let layers = Layers::of(start.bytes())
-            .ok()
-            .filter(|l| l.partial() == Some(partial) && !p.todo.encapsulated);
-        let flags = layers.filter(|l| !l.source_routed).and_then(|l| {
-            let v4 = l.ip == Ip::V4;
-            let ip = if v4 { tx::PROT_IPV4 } else { tx::PROT_IPV6 };
-            let (transport, on) = match (l.transport?, v4) {
-                (Transport::Tcp, true) => (tx::PROT_TCP, offload::TCP4),
-                (Transport::Tcp, false) => (tx::PROT_TCP, offload::TCP6),
-                (Transport::Udp, true) => (tx::PROT_UDP, offload::UDP4),
-                (Transport::Udp, false) => (tx::PROT_UDP, offload::UDP6),
-            };
-            (p.todo.gso.is_some() || n.offloads[on]).then_some(ip | transport)
-        });
-        match (flags, p.todo.gso) {
-            (Some(f), Some(gso)) => {
-                Some(DescOffload { flags1: f | tx::LSO | tx::CHKSUM_OFFLOAD, mss: gso.size })
-            }
-            (Some(f), None) => Some(DescOffload { flags1: f | tx::CHKSUM_OFFLOAD, mss: 0 }),
-            (None, Some(_)) => None,
-            (None, None) => {
-                p.complete_checksum(h).ok()?;
-                // Header descriptors carry the completed checksum.
-                *start = FrameStart::read(h, p);
-                self.stats.tx_csum_software += 1;
-                Some(DescOffload::default())
-            }
-        }
-    }
-
     // ---- completion ----
 
     /// Takes completions and passes the buffers of their packets up.
-    pub(super) fn reclaim<H: Hypervisor, S: Sink>(&mut self, h: &mut H, up: &mut S) {
+    pub(super) fn reclaim<H: Hypervisor, S: Sink>(
+        &mut self,
+        h: &mut H,
+        x: &mut Context<'_>,
+        up: &mut S,
+    ) {
         self.take_completions(h);
+        if !self.segments.is_empty()
+            && self.used <= self.limit / 2
+            && let Some(p) = self.send_segments(h, x, false)
+        {
+            complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last));
+        }
         self.done.complete_tx(up);
         self.wake(h);
     }
 
     /// Wakes a stopped queue of which half is free.
     fn wake<H: Host>(&mut self, h: &mut H) {
-        if self.stopped && self.used <= self.limit / 2 {
+        if self.stopped && self.segments.is_empty() && self.used <= self.limit / 2 {
             self.stopped = false;
             self.stats.tx_wakes += 1;
             h.charge(CpuWork::Wake);
@@ -630,13 +655,24 @@ fn header_request(flags1: u8) -> usize {
     }
 }
 
-/// Returns whether the server takes a large send as it is.
-fn takes_large(n: &Negotiated, p: &Packet, gso: Gso) -> bool {
-    let tcp = match gso.kind {
-        GsoKind::Tcp4 => n.offloads[offload::LARGE_TX4],
-        GsoKind::Tcp6 => n.offloads[offload::LARGE_TX6],
-        GsoKind::Udp4 | GsoKind::Udp6 => false,
+/// Returns the offloads of a session.
+fn caps(n: &Negotiated) -> Caps {
+    let max_large = n.max_large_tx.min(TSO_SLOT);
+    Caps { on: n.offloads, max_large, frame: n.mtu() + HEADER as u32 }
+}
+
+/// Returns the descriptor fields for what the server does.
+fn desc_offload(plan: Plan, p: &Packet) -> DescOffload {
+    let Plan::Device(Some(headers)) = plan else { return DescOffload::default() };
+    let ip = if headers.outer.ip == Ip::V4 { tx::PROT_IPV4 } else { tx::PROT_IPV6 };
+    let transport = match headers.outer.transport {
+        Some(Transport::Tcp) => tx::PROT_TCP,
+        Some(Transport::Udp) => tx::PROT_UDP,
+        None => 0,
     };
-    let fits = p.len() <= n.max_large_tx.min(TSO_SLOT);
-    tcp && fits && p.todo.checksum.is_some() && !p.todo.encapsulated
+    let flags1 = ip | transport | tx::CHKSUM_OFFLOAD;
+    match p.todo.gso {
+        Some(gso) => DescOffload { flags1: flags1 | tx::LSO, mss: gso.size },
+        None => DescOffload { flags1, mss: 0 },
+    }
 }

@@ -77,7 +77,12 @@ fn partial_checksum_is_in_the_application_words_of_the_first_descriptor_alone() 
 fn full_checksum_says_only_that_there_is_one_and_is_for_tcp_and_udp() {
     let (mut h, mut nic) = open_with(|c| c.tx_checksum = Checksum::Full);
     for (i, offset, words) in [(0, 16, [2, 0, 0]), (1, 6, [2, 0, 0]), (2, 2, [0, 0, 0])] {
-        let mut p = packet(&mut h, &[7; 100]);
+        let mut bytes = [7; 100];
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        bytes[20..22].fill(0);
+        bytes[23] = if offset == 6 { 17 } else { 6 };
+        bytes[46] = 0x50;
+        let mut p = packet(&mut h, &bytes);
         p.todo.checksum = Some(CsumPartial { start: 34, offset });
         assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
         assert_eq!(app(&mut h, i), words, "csum_offset {offset}");
