@@ -11,6 +11,13 @@ use core::mem::offset_of;
 use doorbell_packet::GsoKind;
 use zerocopy::little_endian::{U16, U32, U64};
 
+/// The use of a chip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    /// It inserts tags; else the driver does.
+    pub vlan: bool,
+}
+
 /// Most bytes of a large send: `tso_max_size` where a driver does not set it.
 const MAX_LARGE: u32 = 65_536;
 
@@ -20,8 +27,8 @@ const MAX_LARGE: u32 = 65_536;
 /// bytes of headers, but it knows no second IP header, and it does not clear CWR behind the first
 /// segment, so Linux's driver has no `NETIF_F_TSO_ECN` (manual, 3.5 and 3.6: TUCSS, TUCSO, HDRLEN,
 /// "TCP Segmentation Data Manipulation").
-pub fn can(request: &Request<'_>) -> Offload {
-    let tag = if request.todo.vlan.is_some() { 4 } else { 0 };
+pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
+    let tag = if request.todo.vlan.is_some() && !caps.vlan { 4 } else { 0 };
     let large = || {
         checksum_and(request, |gso, payload| {
             let h = request.matching().filter(|h| h.inner.is_none() && !h.cwr);
@@ -31,8 +38,8 @@ pub fn can(request: &Request<'_>) -> Offload {
         })
     };
     match request.todo.checksum {
-        Some(c) if c.field() + usize::from(tag) <= 255 => large(),
-        _ => Offload::None,
+        Some(c) if c.field() + usize::from(tag) > 255 => Offload::None,
+        _ => large(),
     }
 }
 

@@ -11,6 +11,8 @@ counters! {
         tx_queued: "Packets queued, large sends once.",
         tx_descriptors: "Descriptors written, contexts included.",
         tx_contexts: "Context descriptors written.",
+        tx_segmented: "Large sends segmented by the CPU.",
+        tx_segments: "Segments of those.",
         tx_tso: "Large sends.",
         tx_csum: "Checksums left to the device.",
         tx_copied: "Packets copied to a slot.",

@@ -6,22 +6,27 @@
 //! head == tail is an empty ring. TDT is one past the last descriptor; writing it is the doorbell,
 //! once a batch. Only the last descriptor of a packet asks for status: the packet is done when that
 //! one has DD. In a queue over its byte limit ([`Bql`]) each packet writes TDT, whatever follows
-//! (`netif_xmit_stopped`).
+//! (`netif_xmit_stopped`). A large send that the chip does not take is segmented here, as the stack
+//! does it; its segments wait for room with the queue stopped.
 
 use super::config::{COPY_MAX, Config};
 use super::errata::{Errata, MAX_LENGTH, Split};
 use super::hw::{on_bus, put, reachable};
 use super::stats::Stats;
 use crate::common::{
-    self, DoneList, both, coherent, complete_packet, next, previous, unmap, vacant,
+    self, DoneList, Plan, SegmentQueue, both, coherent, complete_packet, next, plan, previous,
+    unmap, vacant,
 };
 use crate::{Bql, Opened, Sink, Tx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped, Time};
-use doorbell_layout::e1000::{ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, reg, tx_word as w};
+use doorbell_layout::e1000::{
+    Caps, ContextTx, DD, DESCRIPTOR, DataTx, STATUS_AT, can, reg, tx_word as w,
+};
+use doorbell_layout::offload::{Offload, Request};
 use doorbell_moderation::Flow;
 use doorbell_packet::headers::{Ip, Layers};
-use doorbell_packet::{Fragment, Gso, GsoKind, MAX_FRAGS, Packet, ethernet, vlan};
+use doorbell_packet::{Fragment, Gso, MAX_FRAGS, Packet, ethernet, vlan};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -44,7 +49,7 @@ struct DmaEntry {
     /// A buffer that ends in this descriptor.
     held: Option<Held>,
     cookie: u32,
-    /// The packet's last buffer.
+    /// The packet's last buffer, of the last segment if it was segmented here.
     last: bool,
     /// At a packet's first descriptor: its last.
     watch: u32,
@@ -72,6 +77,7 @@ pub(super) struct TxRing {
     /// TDT as written.
     announced: u32,
     pub(super) stopped: bool,
+    segments: SegmentQueue,
     /// The last packet was a large send, and the erratum applies.
     after_tso: bool,
     /// Commands of a packet's last descriptor.
@@ -118,6 +124,7 @@ impl TxRing {
             clean: 0,
             announced: 0,
             stopped: false,
+            segments: SegmentQueue::default(),
             after_tso: false,
             last_cmd: w::EOP | w::IFCS | w::RS | delayed,
             keep: MAX_FRAGS as u32 + 7 + more,
@@ -141,7 +148,7 @@ impl TxRing {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.clean == self.next
+        self.clean == self.next && self.segments.is_empty()
     }
 
     // ---- transmit ----
@@ -152,13 +159,77 @@ impl TxRing {
             self.stats.tx_busy += 1;
             return Tx::Busy(p);
         }
+        if p.todo.gso.is_some() && !self.takes_large(h, &mut p) {
+            return self.segment(h, p, more);
+        }
+        self.queue(h, p, more, true)
+    }
+
+    const fn caps(&self) -> Caps {
+        Caps { vlan: self.config.vlan }
+    }
+
+    /// Returns whether the chip takes a large send as it is, in descriptors that a ring can have.
+    fn takes_large<H: Host>(&self, h: &mut H, p: &mut Packet) -> bool {
+        let caps = self.caps();
+        let max = longest_piece(p).max(1);
+        let need: u32 = p.pieces().map(|f| self.config.errata.most(f.len.max(1), max)).sum();
+        let header = p.todo.gso.map_or(0, |g| u32::from(g.header));
+        let fits = need + 3 < self.count && header <= p.head.len && header < p.len();
+        fits && is_scattered_by_a_stack(p)
+            && matches!(plan(h, p, |request| can(request, &caps)), Plan::Device(_))
+    }
+
+    /// Segments a large send.
+    #[cold]
+    fn segment<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+        let tag = if p.todo.vlan.is_some() { vlan::TAG as u32 } else { 0 };
+        if let Err(p) = self.segments.begin(h, p, self.config.max_frame + 4 - tag) {
+            return self.drop_packet(h, p, more);
+        }
+        self.stats.tx_segmented += 1;
+        self.queue_segments(h, more).map_or(Tx::Ok, Tx::Dropped)
+    }
+
+    /// Queues segments of a large send as far as there is room. Stops the queue if some are left.
+    /// Returns what stands for the large send if its last segment is not queued.
+    #[cold]
+    fn queue_segments<H: Host>(&mut self, h: &mut H, more: bool) -> Option<Packet> {
+        while !self.segments.is_empty() {
+            if self.unused() < self.keep {
+                if !self.stopped {
+                    self.stop();
+                }
+                self.write_tail(h);
+                return None;
+            }
+            match self.segments.next(h, Alignment::ANY) {
+                Ok(Some(s)) => {
+                    self.stats.tx_segments += 1;
+                    match self.queue(h, s.packet, more || !s.last, s.last) {
+                        Tx::Ok => {}
+                        Tx::Busy(p) | Tx::Dropped(p) if s.last => return Some(p),
+                        Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
+                    }
+                }
+                Ok(None) => {}
+                Err(rest) => {
+                    self.stats.tx_dropped += 1;
+                    self.write_tail(h);
+                    return Some(rest);
+                }
+            }
+        }
+        None
+    }
+
+    /// Queues a packet, or a segment; `ends` if no other follows of the same packet.
+    #[inline(always)]
+    fn queue<H: Host>(&mut self, h: &mut H, mut p: Packet, more: bool, ends: bool) -> Tx {
         let errata = self.config.errata;
         let mut len = p.len();
-        let max = match p.todo.gso {
-            Some(g) => MAX_LENGTH.min(u32::from(g.size) << 2),
-            None => MAX_LENGTH,
-        };
-        if !is_acceptable(&p, len, max, &self.config) {
+        let max = longest_piece(&p);
+        if !is_acceptable(&p, len, &self.config) {
             return self.drop_packet(h, p, more);
         }
         let copied = self.slots.is_some() && p.todo.gso.is_none() && len <= COPY_MAX;
@@ -198,8 +269,8 @@ impl TxRing {
         let after_tso = self.after_tso && !large && (copied || p.is_linear());
         let split = Split { max, sentinel: false, first: true, after_tso };
         if copied {
-            self.copy_packet(h, p, common, split);
-        } else if !self.map_packet(h, &mut p, common, split, large) {
+            self.copy_packet(h, p, common, split, ends);
+        } else if !self.map_packet(h, &mut p, common, (split, large), ends) {
             self.next = first;
             return self.drop_packet(h, p, more);
         }
@@ -259,8 +330,8 @@ impl TxRing {
             common.cmd |= w::DEXT | w::DTYP_DATA | w::TSE;
             common.popts = DataTx::TXSM | if v4 { DataTx::IXSM } else { 0 };
         } else if let Some(partial) = p.todo.checksum {
-            if partial.field() > 255 {
-                // The context has a byte for it.
+            let request = Request { headers: None, todo: &p.todo, len: p.len() };
+            if can(&request, &self.caps()) != Offload::All {
                 return p.complete_checksum(h).ok().map(|()| common);
             }
             let tcp = if partial.offset == 16 { w::TCP } else { 0 };
@@ -310,7 +381,14 @@ impl TxRing {
         }
     }
 
-    fn copy_packet<H: Host>(&mut self, h: &mut H, p: Packet, common: Common, mut split: Split) {
+    fn copy_packet<H: Host>(
+        &mut self,
+        h: &mut H,
+        p: Packet,
+        common: Common,
+        mut split: Split,
+        ends: bool,
+    ) {
         let Some(slots) = &self.slots else { return };
         let (first, slot, len) = (self.next, self.next * COPY_MAX, p.len());
         if len < MIN_FRAME {
@@ -321,7 +399,7 @@ impl TxRing {
         self.stats.tx_copied += 1;
         let from = slots.iova().0 + u64::from(slot);
         self.describe(h, from, len.max(MIN_FRAME), common, &mut split);
-        self.hold(first, Held::Copied(p), 0, true);
+        self.hold(first, Held::Copied(p), 0, ends);
     }
 
     /// Maps all of the packet and leaves vacant fragments in it. Undoes all and returns false if a
@@ -332,8 +410,8 @@ impl TxRing {
         h: &mut H,
         p: &mut Packet,
         common: Common,
-        mut split: Split,
-        large: bool,
+        (mut split, large): (Split, bool),
+        ends: bool,
     ) -> bool {
         let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
         let start = self.next;
@@ -341,7 +419,7 @@ impl TxRing {
             split.sentinel = large && i == frags;
             let f = core::mem::replace(piece(p, i), vacant());
             match self.map_fragment(h, f, common, &mut split) {
-                Ok(m) => self.hold_mapped(m, p.cookie, i == frags),
+                Ok(m) => self.hold_mapped(m, p.cookie, i == frags && ends),
                 Err(f) => {
                     *piece(p, i) = f;
                     self.unmap_packet(h, start, p);
@@ -435,7 +513,8 @@ impl TxRing {
                     }
                     Some(Held::Copied(p)) => {
                         self.reclaimed.bytes += u64::from(p.len());
-                        complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last));
+                        let ends = entry.last;
+                        complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last && ends));
                     }
                     None => {}
                 }
@@ -452,7 +531,12 @@ impl TxRing {
             h.charge(CpuWork::TxDone(packets));
             self.bql.complete_to(h.now(), sent);
             self.reclaimed.packets += u64::from(packets);
-            if self.stopped && self.unused() >= WAKE {
+            if !self.segments.is_empty()
+                && let Some(p) = self.queue_segments(h, false)
+            {
+                complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last));
+            }
+            if self.stopped && self.segments.is_empty() && self.unused() >= WAKE {
                 self.stopped = false;
                 self.stats.tx_restart_queue += 1;
                 h.charge(CpuWork::Wake);
@@ -469,19 +553,27 @@ impl TxRing {
     /// Takes back all that was queued; the device is off. Packets that are not done are dropped.
     /// The next reclaim passes their buffers up.
     pub(super) fn clear<H: Host>(&mut self, h: &mut H) {
-        let mut done = false;
         for i in (self.clean..self.count).chain(0..self.clean) {
             let entry = &mut self.entries[i as usize];
             let last = core::mem::replace(&mut entry.watch, NONE);
             if last != NONE {
-                done = h.load::<u8>(&self.ring, last * DESCRIPTOR + STATUS_AT) & DD != 0;
+                let done = h.load::<u8>(&self.ring, last * DESCRIPTOR + STATUS_AT) & DD != 0;
+                self.stats.tx_dropped += u64::from(!done);
             }
             match entry.held.take() {
                 Some(Held::Mapped(m)) => self.dropped.push(h.unmap(m), entry.cookie, entry.last),
-                Some(Held::Copied(p)) => self.dropped.push_packet(p),
-                None => continue,
+                Some(Held::Copied(p)) => {
+                    let ends = entry.last;
+                    complete_packet(p, |buf, cookie, last| {
+                        self.dropped.push(buf, cookie, last && ends);
+                    });
+                }
+                None => {}
             }
-            self.stats.tx_dropped += u64::from(entry.last && !done);
+        }
+        if let Some(rest) = self.segments.take() {
+            self.stats.tx_dropped += 1;
+            self.dropped.push_packet(rest);
         }
         (self.next, self.clean, self.announced) = (0, 0, 0);
         (self.stopped, self.after_tso) = (false, false);
@@ -503,20 +595,24 @@ fn piece(p: &mut Packet, i: usize) -> &mut Fragment {
     }
 }
 
-/// Returns whether the part can send a packet: no fragment list (the stack linearises), no more
-/// fragments than a stack makes, and of large sends only TCP with its headers in the head and no
-/// longer than a context can say.
-fn is_acceptable(p: &Packet, len: u32, max: u32, c: &Config) -> bool {
-    let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() > MAX_FRAGS);
-    if listed || p.pieces().any(|f| f.len == 0) {
-        return false;
+/// Returns the most bytes of one descriptor.
+fn longest_piece(p: &Packet) -> u32 {
+    match p.todo.gso {
+        Some(g) => MAX_LENGTH.min(u32::from(g.size) << 2),
+        None => MAX_LENGTH,
     }
-    let Some(g) = p.todo.gso else { return len <= c.max_frame + 4 };
-    let tcp = matches!(g.kind, GsoKind::Tcp4 | GsoKind::Tcp6) && !p.todo.encapsulated;
-    let header = u32::from(g.header);
-    // Of a tag that is inserted into the header.
-    let tag = if p.todo.vlan.is_some() && !c.vlan { vlan::TAG as u32 } else { 0 };
-    tcp && max > 0 && header <= p.head.len && header < len && header + tag <= 255
+}
+
+/// Returns whether a packet has no fragment list (the stack linearises), no more fragments than a
+/// stack makes, and none without bytes.
+fn is_scattered_by_a_stack(p: &Packet) -> bool {
+    let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() > MAX_FRAGS);
+    !listed && p.pieces().all(|f| f.len > 0)
+}
+
+/// Returns whether the part can send a packet, which is not too long, or a large send.
+fn is_acceptable(p: &Packet, len: u32, c: &Config) -> bool {
+    is_scattered_by_a_stack(p) && (p.todo.gso.is_some() || len <= c.max_frame + 4)
 }
 
 /// Returns the context of a large send, and whether it is IPv4. Prepares the headers as the part

@@ -49,6 +49,8 @@ fn ask(h: Headers, todo: OffloadRequest, can: impl FnOnce(&Request<'_>) -> Offlo
     can(&Request { headers: Some(h), todo: &todo, len: 3000 })
 }
 
+const CHIP: e1000::Caps = e1000::Caps { vlan: true };
+
 /// TCP over IPv4.
 const V4: Headers = Headers {
     tags: 0,
@@ -107,7 +109,7 @@ fn full_checksums_of_axienet_are_of_ipv4_behind_one_tag() {
 
 #[test]
 fn large_sends_of_e1000_are_tcp_without_cwr_and_tunnel() {
-    let can = |h: Headers, todo| ask(h, todo, e1000::can);
+    let can = |h: Headers, todo| ask(h, todo, |r| e1000::can(r, &CHIP));
     let long = Headers { outer: Layers { l4: 220, end: 240, ..V4.outer }, ..V4 };
     for (h, expected) in [
         (V4, Offload::All),
@@ -127,10 +129,15 @@ fn large_sends_of_e1000_are_tcp_without_cwr_and_tunnel() {
     assert_eq!(can(V4, large(&V4, 0)), Offload::ChecksumOnly);
     let far = Headers { outer: Layers { l4: 240, end: 260, ..V4.outer }, ..V4 };
     assert_eq!(can(far, checksum(&far)), Offload::None);
+    // A tag that the driver inserts is part of the header.
+    let edge = Headers { outer: Layers { end: 252, ..long.outer }, ..long };
+    let todo = OffloadRequest { vlan: Some(5), ..large(&edge, 1000) };
+    let tagged = |vlan| ask(edge, todo, |r| e1000::can(r, &e1000::Caps { vlan }));
+    assert_eq!((tagged(true), tagged(false)), (Offload::All, Offload::ChecksumOnly));
     let todo = large(&V4, 1000);
     let big = Request { headers: Some(V4), todo: &todo, len: 65_537 };
-    assert_eq!(e1000::can(&big), Offload::ChecksumOnly);
-    assert_eq!(e1000::can(&Request { len: 65_536, ..big }), Offload::All);
+    assert_eq!(e1000::can(&big, &CHIP), Offload::ChecksumOnly);
+    assert_eq!(e1000::can(&Request { len: 65_536, ..big }, &CHIP), Offload::All);
 }
 
 #[test]
@@ -216,14 +223,14 @@ fn a_request_that_does_not_fit_is_for_software() {
     let vnic = ibmvnic::Caps { on: [true; 8], max_large: 65_536, frame: 1514 };
     let veth = ibmveth::Caps { checksum: [true; 2], large: [true; 2] };
     let connectx = mlx5::Caps { log_max_lso: 18, csum: true, swp: true, ..mlx5::Caps::default() };
-    assert_eq!(ask(V4, wrong, e1000::can), Offload::ChecksumOnly);
+    assert_eq!(ask(V4, wrong, |r| e1000::can(r, &CHIP)), Offload::ChecksumOnly);
     assert_eq!(ask(V4, wrong, |r| ibmveth::can(r, &veth)), Offload::None);
     assert_eq!(ask(V4, wrong, |r| ibmvnic::can(r, &vnic)), Offload::None);
     assert_eq!(ask(V4, wrong, |r| mlx5::can(r, &connectx)), Offload::None);
     // Unknown headers: only a range can be summed.
     let todo = checksum(&V4);
     let unknown = Request { headers: None, todo: &todo, len: 1000 };
-    assert_eq!(e1000::can(&unknown), Offload::All);
+    assert_eq!(e1000::can(&unknown, &CHIP), Offload::All);
     assert_eq!(mlx5::can(&unknown, &connectx), Offload::None);
     // A tag to be inserted is a second one.
     let two = OffloadRequest { vlan: Some(1), ..checksum(&V4) };
