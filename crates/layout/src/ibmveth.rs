@@ -37,7 +37,7 @@ pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
             let ip = usize::from(h.outer.ip == Ip::V6);
             let all = checksum_and(request, |gso, payload| {
                 let fits = gso.size >= MIN_LSO_MSS && request.len <= MAX_LARGE;
-                caps.large[ip] && fits && payload > 0
+                caps.large[ip] && fits && payload > 0 && request.todo.checksum.is_some()
             });
             if caps.checksum[ip] { all } else { Offload::None }
         }

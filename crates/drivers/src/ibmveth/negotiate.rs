@@ -8,7 +8,7 @@
 use super::call;
 use super::config::{Config, LargeSend};
 use doorbell_hal::Hypervisor;
-use doorbell_layout::ibmveth::attribute as a;
+use doorbell_layout::ibmveth::{Caps, attribute as a};
 
 /// The offloads that were negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -35,6 +35,13 @@ impl Negotiated {
     /// Returns whether large TCP sends are allowed; they need omitted checksums.
     pub const fn tso(&self, v4: bool) -> bool {
         self.checksum(v4) && (self.large_send || v4 && self.old_large_send)
+    }
+    /// Returns what was negotiated for packets over IPv4 and IPv6.
+    pub(super) const fn caps(&self) -> Caps {
+        Caps {
+            checksum: [self.checksum(true), self.checksum(false)],
+            large: [self.tso(true), self.tso(false)],
+        }
     }
     /// Returns whether large sends with a fragment list are allowed.
     pub(super) const fn fraglist(&self, c: &Config) -> bool {

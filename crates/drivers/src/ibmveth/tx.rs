@@ -7,12 +7,11 @@
 
 use super::config::{Transmit, reachable};
 use super::{call, call::Pieces, nic::Ibmveth};
-use crate::common::{DoneList, coherent, copy_packet, map, unmap, vacant};
+use crate::common::{DoneList, Plan, coherent, copy_packet, map, plan, unmap, vacant};
 use crate::{Opened, Sink, Tx};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Hypervisor, Mapped};
-use doorbell_layout::ibmveth::{Descriptor, OLD_LARGE_SEND, PAGE, send, status};
-use doorbell_packet::headers::{Ip, Layers, Transport};
-use doorbell_packet::{Fragment, Gso, GsoKind, MAX_HEADER, Packet, ethernet::HEADER};
+use doorbell_layout::ibmveth::{Descriptor, OLD_LARGE_SEND, PAGE, can, send, status};
+use doorbell_packet::{Fragment, Packet, ethernet::HEADER};
 
 /// Bytes of the buffer that stays mapped: the longest large send.
 pub(super) const COPY: u32 = 64 << 10;
@@ -79,20 +78,32 @@ impl Ibmveth {
             self.stats.tx_loopback += 1;
             return self.drop_packet(p);
         }
-        let p = match p.insert_tag(h, Alignment::ANY) {
+        let mut p = match p.insert_tag(h, Alignment::ANY) {
             Ok(p) => p,
             Err(e) => return self.drop_packet(e.0),
         };
-        match p.todo.gso {
-            Some(gso) if !takes_large(self, &p, gso) => self.segment(h, p),
-            _ => match self.send(h, p) {
-                Ok(p) => {
-                    self.tx.done.push_packet(p);
-                    Tx::Ok
-                }
-                Err(p) => self.drop_packet(p),
-            },
+        let caps = self.negotiated.caps();
+        let plan = match plan(h, &mut p, |request| can(request, &caps)) {
+            Plan::Invalid => return self.drop_packet(p),
+            Plan::Segment => return self.segment(h, p),
+            Plan::Device(_) if p.todo.gso.is_some() && !self.takes_pieces(&p) => {
+                return self.segment(h, p);
+            }
+            plan => plan,
+        };
+        match self.send(h, p, plan) {
+            Ok(p) => {
+                self.tx.done.push_packet(p);
+                Tx::Ok
+            }
+            Err(p) => self.drop_packet(p),
         }
+    }
+
+    /// Returns whether the pieces of a large send can be those of one send.
+    fn takes_pieces(&self, p: &Packet) -> bool {
+        let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty());
+        !listed || self.negotiated.fraglist(&self.config)
     }
 
     #[cold]
@@ -107,7 +118,7 @@ impl Ibmveth {
         let mut last: Option<Packet> = None;
         let result = p.segment(h, Alignment::ANY, |h, segment| {
             let (Ok(sent) | Err(sent)) = self
-                .send(h, segment)
+                .send(h, segment, Plan::Plain { summed: false })
                 .inspect(|_| self.stats.tx_segments += 1)
                 .inspect_err(|_| self.stats.tx_dropped += 1);
             if let Some(before) = last.replace(sent) {
@@ -128,34 +139,32 @@ impl Ibmveth {
     }
 
     /// Sends a packet as one call; it comes back either way.
-    fn send<H: Hypervisor>(&mut self, h: &mut H, mut p: Packet) -> Sent {
-        let Some(o) = self.offload(h, &mut p) else { return Err(p) };
+    fn send<H: Hypervisor>(&mut self, h: &mut H, mut p: Packet, plan: Plan) -> Sent {
+        let Some(o) = self.offload(h, &mut p, plan) else { return Err(p) };
         match self.config.transmit {
             Transmit::Copy => self.send_copied(h, p, o),
             Transmit::Map { copybreak } => self.send_mapped(h, p, o, copybreak),
         }
     }
 
-    /// Returns the descriptor fields for checksum and segmentation. Completes a checksum that the
-    /// firmware does not. Returns `None` when the headers do not match the request.
-    fn offload<H: Hypervisor>(&mut self, h: &mut H, p: &mut Packet) -> Option<SendOffload> {
+    /// Returns the descriptor fields for checksum and segmentation, and writes to the headers what
+    /// the firmware expects there.
+    fn offload<H: Hypervisor>(
+        &mut self,
+        h: &mut H,
+        p: &mut Packet,
+        plan: Plan,
+    ) -> Option<SendOffload> {
         let n = self.negotiated;
-        let Some(partial) = p.todo.checksum else { return Some(SendOffload::default()) };
-        let (start, looked) = (p.head.start, p.head.len.min(MAX_HEADER as u32));
-        let layers = h.bytes(&p.head.buf, start..start + looked, |b| Layers::of(b).ok());
-        // The firmware knows TCP only, with the checksum where it expects it.
-        let omitted = layers.filter(|l| {
-            let tcp = l.transport == Some(Transport::Tcp) && l.partial() == Some(partial);
-            tcp && !p.todo.encapsulated && n.checksum(l.ip == Ip::V4)
-        });
-        let Some(l) = omitted else {
-            // A large send that is not the TCP it claims to be cannot go.
-            if p.todo.gso.is_some() || p.complete_checksum(h).is_err() {
-                return None;
+        let l = match plan {
+            Plan::Plain { summed } => {
+                self.stats.tx_csum_software += u64::from(summed);
+                return Some(SendOffload::default());
             }
-            self.stats.tx_csum_software += 1;
-            return Some(SendOffload::default());
+            Plan::Device(headers) => headers?.outer,
+            Plan::Segment | Plan::Invalid => return None,
         };
+        let (start, partial) = (p.head.start, p.todo.checksum?);
         let mut put = |at: u32, v: u16| {
             let at = start + at;
             h.bytes_mut(&p.head.buf, at..at + 2, |b| b.copy_from_slice(&v.to_be_bytes()));
@@ -245,19 +254,6 @@ impl Ibmveth {
         self.stats.tx_bytes += u64::from(len);
         true
     }
-}
-
-/// Returns whether the firmware takes a large send as it is.
-fn takes_large(nic: &Ibmveth, p: &Packet, gso: Gso) -> bool {
-    let n = &nic.negotiated;
-    let tcp = match gso.kind {
-        GsoKind::Tcp4 => n.tso(true),
-        GsoKind::Tcp6 => n.tso(false),
-        GsoKind::Udp4 | GsoKind::Udp6 => false,
-    };
-    let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty());
-    let allowed = !listed || n.fraglist(&nic.config);
-    tcp && p.todo.checksum.is_some() && !p.todo.encapsulated && allowed
 }
 
 /// A packet whose fragments are all mapped.
