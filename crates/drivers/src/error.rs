@@ -49,7 +49,7 @@ pub enum OpenError {
     #[error("the firmware refused: {0:?}")]
     Firmware(CmdStatus),
     /// mlx5: the device lacks a capability that the driver needs: checksum, VLAN, LSO, WQEs of
-    /// 1 KiB.
+    /// 256 bytes.
     #[error("the device lacks {0}")]
     Capability(&'static str),
 }

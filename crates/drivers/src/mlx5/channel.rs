@@ -9,8 +9,8 @@ use alloc::{boxed::Box, vec::Vec};
 use core::hint::cold_path;
 use doorbell_hal::{CpuWork, Host, OutOfMemory};
 use doorbell_layout::mlx5::{
-    Caps, CmdStatus, CqContext, CqeTail, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
-    cqe_opcode, event, uar,
+    Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, WQEBB, cqe_opcode, event,
+    uar,
 };
 use doorbell_packet::Packet;
 use zerocopy::byteorder::big_endian::U32;
@@ -89,7 +89,7 @@ impl<F> Channel<F> {
         let eq = Eq::allocate(h, LOG_EQ)?;
         let cqs = allocate_cqs(h, c);
         let (eq, (cq, others)) = both(eq, cqs, |eq| eq.release(h))?;
-        let sq = Sq::allocate(h, c, caps.min_inline, mpw_wqebbs);
+        let sq = Sq::allocate(h, c, &caps, mpw_wqebbs);
         let ((eq, cq, others), sq) = both((eq, cq, others), sq, |(eq, cq, others)| {
             release_queues(h, eq, cq, others);
         })?;
@@ -314,12 +314,15 @@ fn release_queues<H: Host>(h: &mut H, eq: Eq, cq: Cq, others: Box<[Cq]>) {
     eq.release(h);
 }
 
+/// Bytes of the shortest WQEs that the driver works with: any inline header and a data segment.
+const MIN_WQE: u32 = 4 * WQEBB;
+
 fn check_capabilities(caps: &Caps) -> Opened {
     let missing = |have: bool, what| if have { Ok(()) } else { Err(OpenError::Capability(what)) };
     missing(caps.csum, "csum_cap")?;
     missing(caps.vlan, "vlan_cap")?;
     missing(caps.log_max_lso > 0, "max_lso_cap")?;
-    missing(u32::from(caps.max_wqe_sz_sq) >= MAX_WQEBBS * WQEBB, "max_wqe_sz_sq")
+    missing(u32::from(caps.max_wqe_sz_sq) >= MIN_WQE, "max_wqe_sz_sq")
 }
 
 impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
@@ -331,6 +334,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     #[inline]
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
         h.charge(CpuWork::Poll);
+        self.sq.complete_lost(up);
         let budget = budget.min(CQ_POLL_BUDGET);
         let (mut cqes, mut packets) = (0, 0);
         while cqes < budget {

@@ -1,11 +1,12 @@
 //! A multi-packet session: one Enhanced MPWQE while packets are being added.
 
-use doorbell_hal::Host;
 use doorbell_layout::mlx5::{
     DS, ESEG_SHARED, EthSeg, FRAGMENT, MAX_MPW_WQEBBS, WQEBB, cs_flags, swp_flags,
 };
-use doorbell_packet::Packet;
-use doorbell_packet::headers::{Ip, Layers, Transport};
+use doorbell_packet::CsumPartial;
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::headers::{Ip, Transport};
+use doorbell_packet::tunnel::{GENEVE_PORT, Headers, Tunnel};
 
 /// Ring space that a session gets when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,34 +33,20 @@ impl EsegKey {
     /// The key of packets without offloads.
     pub(super) const NONE: EsegKey = EsegKey(0);
 
-    /// Returns the key of `p`. Most packets have none, so the rest is out of line.
-    #[inline(always)]
-    pub(super) fn of<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
-        if p.todo.checksum.is_none() && !p.todo.encapsulated {
-            EsegKey::NONE
-        } else {
-            EsegKey::of_offloads(h, p)
-        }
-    }
+    /// The key of packets whose checksum is left to the device, without a tunnel.
+    pub(super) const CHECKSUM: EsegKey = EsegKey(((cs_flags::L3 | cs_flags::L4) as u64) << 32);
 
-    #[inline(never)]
-    fn of_offloads<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
-        let encapsulated = p.todo.encapsulated;
-        let checks = match p.todo.checksum {
-            None => 0,
-            Some(_) if encapsulated => cs_flags::L3 | cs_flags::L3_INNER | cs_flags::L4_INNER,
-            Some(_) => cs_flags::L3 | cs_flags::L4,
-        };
+    /// Returns the key of a packet in a tunnel; `checksum` if the inner checksum is left to the
+    /// device.
+    #[cold]
+    pub(super) fn of_tunnel(h: &Headers, checksum: bool) -> EsegKey {
         let mut key = [0; 8];
-        key[4] = checks;
-        if encapsulated {
-            let inner = usize::from(p.todo.inner_network);
-            let swp =
-                h.bytes(&p.head.buf, p.head.start..p.head.start + p.head.len, |b| geneve(b, inner));
-            if let Some(swp) = swp {
-                key[..4].copy_from_slice(&swp.offsets);
-                key[5] = swp.flags;
-            }
+        if checksum {
+            key[4] = cs_flags::L3 | cs_flags::L3_INNER | cs_flags::L4_INNER;
+        }
+        if let Some(swp) = geneve(h) {
+            key[..4].copy_from_slice(&swp.offsets);
+            key[5] = swp.flags;
         }
         EsegKey(u64::from_le_bytes(key))
     }
@@ -96,42 +83,48 @@ struct Swp {
     flags: u8,
 }
 
-/// Returns the parser fields for a GENEVE packet with its inner IP header at `inner`, or `None` for
-/// other packets. The device does not know this tunnel (en_accel.h `mlx5e_tx_tunnel_accel`, txrx.h
-/// `mlx5e_set_eseg_swp`).
-#[cold]
-fn geneve(b: &[u8], inner: usize) -> Option<Swp> {
-    let outer = Layers::of(b).ok()?;
-    let (l3, l4) = (usize::from(outer.l3), usize::from(outer.l4));
-    let port = b.get(l4 + 2..l4 + 4)?;
-    if outer.transport != Some(Transport::Udp) || port != GENEVE_PORT || inner < l4 + GENEVE_HEADERS
-    {
-        return None;
-    }
+/// Returns the parser fields for a GENEVE packet, or `None` for other packets. The device does not
+/// know this tunnel (en_accel.h `mlx5e_tx_tunnel_accel`, txrx.h `mlx5e_set_eseg_swp`).
+fn geneve(h: &Headers) -> Option<Swp> {
+    let Some((Tunnel::Udp(GENEVE_PORT), inner)) = h.inner else { return None };
     let mut flags = swp_flags::OUTER_L4_UDP;
-    if outer.ip == Ip::V6 {
+    if h.outer.ip == Ip::V6 {
         flags |= swp_flags::OUTER_L3_IPV6;
     }
-    let first = *b.get(inner)?;
-    let (protocol, header) = if first >> 4 == 6 {
+    if inner.ip == Ip::V6 {
         flags |= swp_flags::INNER_L3_IPV6;
-        (*b.get(inner + 6)?, 40)
-    } else {
-        (*b.get(inner + 9)?, usize::from(first & 0xf) * 4)
-    };
-    if protocol == Transport::Udp.protocol() {
+    }
+    if inner.transport == Some(Transport::Udp) {
         flags |= swp_flags::INNER_L4_UDP;
     }
-    let known = protocol == Transport::Udp.protocol() || protocol == Transport::Tcp.protocol();
-    let words = |bytes: usize| (bytes / 2) as u8;
-    let inner_l4 = if known { words(inner + header) } else { 0 };
-    Some(Swp { offsets: [words(l4), words(l3), inner_l4, words(inner)], flags })
+    let words = |bytes: u16| (bytes / 2) as u8;
+    let inner_l4 = if inner.transport.is_some() { words(inner.l4) } else { 0 };
+    let offsets = [words(h.outer.l4), words(h.outer.l3), inner_l4, words(inner.l3)];
+    Some(Swp { offsets, flags })
 }
 
-/// GENEVE's UDP port, 6081.
-const GENEVE_PORT: [u8; 2] = [0x17, 0xc1];
-/// UDP's header and GENEVE's without options.
-const GENEVE_HEADERS: usize = 8 + 8;
+/// Returns whether `frame` is TCP or UDP over IP without tags, options, extension headers and
+/// fragments, with `partial` at its transport's checksum. These are most packets, and the device
+/// knows them all.
+#[inline(always)]
+pub(super) fn is_plain(frame: &[u8], partial: CsumPartial) -> bool {
+    let (start, protocol) = match frame.get(12..HEADER + 10) {
+        // IPv4 with IHL 5, no more fragments, and no offset.
+        Some([0x08, 0x00, 0x45, _, _, _, _, _, a, b, _, protocol]) if a & 0x3f == 0 && *b == 0 => {
+            (HEADER + 20, *protocol)
+        }
+        Some([0x86, 0xdd, _, _, _, _, _, _, protocol, ..]) => (HEADER + 40, *protocol),
+        _ => return false,
+    };
+    let offset = match protocol {
+        6 => Transport::Tcp.checksum_offset(),
+        17 => Transport::Udp.checksum_offset(),
+        _ => return false,
+    };
+    usize::from(partial.start) == start
+        && partial.offset == offset
+        && partial.field() + 2 <= frame.len()
+}
 
 /// The session; closed if `next` is zero.
 #[derive(Clone, Copy, Debug)]

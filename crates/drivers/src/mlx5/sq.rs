@@ -2,19 +2,22 @@
 
 mod long;
 mod retire;
+mod software;
 
 use super::cq::ring_and_record;
-use super::session::{EsegKey, Session, Sizing, contiguous};
+use super::session::{EsegKey, Session, Sizing, contiguous, is_plain};
 use super::settings::{Config, Stats};
-use crate::common::{map, unmap, vacant};
+use crate::common::{DoneList, Plan, SegmentQueue, map, plan, unmap, vacant};
 use crate::{Bql, Tx};
 use alloc::boxed::Box;
 use core::{hint::cold_path, mem};
 use doorbell_hal::{Buf, Coherent, CpuWork, Fence, Host, Mapped, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, EthSeg, MAX_WQEBBS, WQEBB, dbr, opcode, uar,
+    CQ_UPDATE, Caps, CtrlSeg, DS, DS_PER_WQEBB, DataSeg, EthSeg, MAX_WQEBBS, WQEBB, can, dbr,
+    opcode, uar,
 };
-use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet::MIN_FRAME};
+use doorbell_packet::tunnel::Headers;
+use doorbell_packet::{Fragment, MAX_HEADER, OffloadRequest, Packet, ethernet::MIN_FRAME};
 use zerocopy::byteorder::big_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -44,6 +47,8 @@ enum DmaEntry {
     Mapped(Mapped, u32, bool),
     /// All of it was inlined: nothing to unmap.
     Inlined(Buf, u32, bool),
+    /// A segment that others of its large send follow.
+    Segment(Mapped, u32),
 }
 
 /// The fast path for simple packets with more to follow, in the present state of the queue.
@@ -94,7 +99,13 @@ pub(super) struct Sq {
     sizing: Sizing,
     /// Longest session in blocks; 0 when the switch is off.
     mpw_wqebbs: u32,
+    caps: Caps,
+    /// Longest WQE in blocks (en/params.c `mlx5e_get_max_sq_wqebbs`).
+    max_wqebbs: u32,
     min_inline: u8,
+    segments: SegmentQueue,
+    /// Packets of which the rest could not be segmented, until a poll passes them up.
+    lost: DoneList,
     info: Box<[WqeInfo]>,
     fifo: Box<[DmaEntry]>,
     fifo_mask: u32,
@@ -123,13 +134,14 @@ impl Sq {
     pub(super) fn allocate<H: Host>(
         h: &mut H,
         c: &Config,
-        min_inline: u8,
+        caps: &Caps,
         mpw_wqebbs: u32,
     ) -> Result<Sq, OutOfMemory> {
         let blocks = 1u32 << c.log_sq;
         let (ring, dbr) = ring_and_record(h, blocks * WQEBB)?;
         // A WQE may need nearly as many blocks of padding (params.c mlx5e_calc_sq_stop_room).
-        let mut stop_room = 2 * MAX_WQEBBS - 1;
+        let max_wqebbs = max_wqebbs(caps);
+        let mut stop_room = 2 * max_wqebbs - 1;
         if mpw_wqebbs > 0 {
             stop_room += 2 * mpw_wqebbs - 1;
         }
@@ -155,7 +167,11 @@ impl Sq {
             done: 0,
             sizing: c.sizing,
             mpw_wqebbs,
-            min_inline,
+            caps: *caps,
+            max_wqebbs,
+            min_inline: caps.min_inline,
+            segments: SegmentQueue::default(),
+            lost: DoneList::default(),
             info: (0..blocks).map(|_| WqeInfo::default()).collect(),
             fifo: (0..blocks * DS_PER_WQEBB).map(|_| DmaEntry::Empty).collect(),
             fifo_mask: blocks * DS_PER_WQEBB - 1,
@@ -219,11 +235,15 @@ impl Sq {
     /// session, or with a WQE of their own, more to follow and room for it. All others are in a
     /// function of its own, so that its stack frame is not paid for here.
     #[inline(always)]
-    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, mut more: bool) -> Tx {
+    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, mut p: Packet, mut more: bool) -> Tx {
         if !is_simple(&p) {
             return self.transmit_any(h, p, more);
         }
-        let key = EsegKey::of(h, &p);
+        // A packet that is refused keeps its requests.
+        if self.fast_path == FastPath::None {
+            return self.transmit_any(h, p, more);
+        }
+        let Some(key) = self.key_of(h, &mut p) else { return self.drop_packet(h, p, more) };
         let plain = self.fast_path == FastPath::Plain && more && self.has_room_after(1);
         if self.fast_path != FastPath::Session && !plain {
             return self.transmit_any(h, p, more);
@@ -244,6 +264,46 @@ impl Sq {
                 self.unmapped(h, &todo, more);
                 Tx::Dropped(Packet { head, todo, more: None, cookie })
             }
+        }
+    }
+
+    /// Returns the key of `p`, or `None` where its checksum field is not in the head. Most packets
+    /// have none, so the rest is out of line. Completes a checksum that the device cannot.
+    #[inline(always)]
+    fn key_of<H: Host>(&mut self, h: &mut H, p: &mut Packet) -> Option<EsegKey> {
+        if p.todo.checksum.is_none() && !p.todo.encapsulated {
+            Some(EsegKey::NONE)
+        } else {
+            self.key_of_offloads(h, p)
+        }
+    }
+
+    #[inline(never)]
+    fn key_of_offloads<H: Host>(&mut self, h: &mut H, p: &mut Packet) -> Option<EsegKey> {
+        let (start, end) = (p.head.start, p.head.start + p.head.len);
+        if let Some(partial) = p.todo.checksum.filter(|_| !p.todo.encapsulated)
+            && h.bytes(&p.head.buf, start..end, |b| is_plain(b, partial))
+        {
+            return Some(EsegKey::CHECKSUM);
+        }
+        let caps = self.caps;
+        match plan(h, p, |request| can(request, &caps)) {
+            Plan::Device(headers) => Some(match headers.filter(|h| h.inner.is_some()) {
+                Some(headers) => EsegKey::of_tunnel(&headers, true),
+                None => EsegKey::CHECKSUM,
+            }),
+            Plan::Plain { summed } => {
+                self.stats.csum_software += u64::from(summed);
+                let end = end.min(start + MAX_HEADER as u32);
+                // A GENEVE packet is told apart without a checksum too.
+                let headers = h.bytes(&p.head.buf, start..end, |b| Headers::of(b, &p.todo).ok());
+                Some(
+                    headers
+                        .filter(|_| p.todo.encapsulated)
+                        .map_or(EsegKey::NONE, |headers| EsegKey::of_tunnel(&headers, false)),
+                )
+            }
+            Plan::Segment | Plan::Invalid => None,
         }
     }
 
@@ -341,13 +401,16 @@ impl Sq {
 
     /// Transmits any packet, in any state of the queue.
     #[inline(never)]
-    fn transmit_any<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
+    fn transmit_any<H: Host>(&mut self, h: &mut H, mut p: Packet, more: bool) -> Tx {
         if self.halted() {
             return Tx::Busy(p);
         }
+        if p.todo.gso.is_some() && !self.takes_large(h, &mut p) {
+            return self.segment(h, p, more);
+        }
         self.stats.xmit_more += u64::from(more);
+        let Some(key) = self.key_of(h, &mut p) else { return self.drop_packet(h, p, more) };
         self.stats.csum_partial += u64::from(p.todo.checksum.is_some());
-        let key = EsegKey::of(h, &p);
         if self.session.is_open() {
             self.close_session(h, false);
         }
@@ -524,11 +587,16 @@ impl Sq {
     fn unpush<H: Host>(&mut self, h: &mut H) -> Fragment {
         self.fifo_head = self.fifo_head.wrapping_sub(1);
         match mem::take(&mut self.fifo[(self.fifo_head & self.fifo_mask) as usize]) {
-            DmaEntry::Mapped(m, ..) => unmap(h, m),
+            DmaEntry::Mapped(m, ..) | DmaEntry::Segment(m, _) => unmap(h, m),
             DmaEntry::Inlined(buf, ..) => Fragment::whole(buf),
             DmaEntry::Empty => vacant(),
         }
     }
+}
+
+/// Returns the blocks of the longest WQE.
+pub(super) fn max_wqebbs(caps: &Caps) -> u32 {
+    (u32::from(caps.max_wqe_sz_sq) / WQEBB).clamp(1, MAX_WQEBBS)
 }
 
 /// Returns whether a packet is linear and needs neither segmentation nor a tag.

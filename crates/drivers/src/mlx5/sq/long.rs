@@ -4,13 +4,15 @@ use super::{CtrlSeg, DmaEntry, HEAD, Head, Sq};
 use crate::Tx;
 use crate::common::{map, vacant};
 use crate::mlx5::session::{EsegKey, contiguous};
-use doorbell_hal::{CpuWork, Host};
-use doorbell_layout::mlx5::{CQ_UPDATE, DS, DS_PER_WQEBB, ETH_WQE_INSERT_VLAN, MAX_WQEBBS, opcode};
+use doorbell_hal::{Alignment, CpuWork, Host};
+use doorbell_layout::mlx5::{CQ_UPDATE, DS, DS_PER_WQEBB, ETH_WQE_INSERT_VLAN, opcode};
 use doorbell_packet::ethernet::{HEADER, MIN_FRAME};
 use doorbell_packet::{Fragment, Gso, MAX_FRAGS, Packet, vlan};
 use zerocopy::byteorder::big_endian::U16;
 
 const TAG: u32 = vlan::TAG as u32;
+/// The longest headers inlined without a large send: Ethernet, two tags, IP and TCP with options.
+const MIN_INLINE_MAX: u32 = 14 + 8 + 60 + 60;
 
 impl Sq {
     /// Sends SEND or LSO with all that a WQE can have: inline header, VLAN, fragments.
@@ -18,12 +20,19 @@ impl Sq {
     pub(super) fn send_any<H: Host>(
         &mut self,
         h: &mut H,
-        p: Packet,
+        mut p: Packet,
         key: EsegKey,
         more: bool,
     ) -> Tx {
         if !self.is_acceptable(&p) {
             return self.drop_packet(h, p, more);
+        }
+        if p.todo.gso.is_none() && !self.fits_in_a_wqe(&p) {
+            // The stack linearises; firmware with shorter WQEs takes fewer fragments.
+            p = match p.linearise(h, Alignment::ANY) {
+                Ok(p) => p,
+                Err(e) => return self.drop_packet(h, e.0, more),
+            };
         }
         let mut eth = key.eseg();
         // Bytes of the head that are inlined.
@@ -52,7 +61,7 @@ impl Sq {
         let frags = p.more.as_ref().map_or(0, |m| m.frags.len());
         let ds = 2 + inline_ds + u32::from(p.head.len > taken) + frags as u32;
         let wqebbs = ds.div_ceil(DS_PER_WQEBB);
-        if wqebbs > MAX_WQEBBS || ds > 0x3f {
+        if wqebbs > self.max_wqebbs || ds > 0x3f {
             return self.drop_packet(h, p, more);
         }
         let room = contiguous(self.pc, self.mask);
@@ -90,7 +99,7 @@ impl Sq {
     /// Returns whether a WQE can hold a packet: no fragment list (the stack linearises), no more
     /// fragments than a stack makes, and the headers that are inlined in the head. No fragment may
     /// be empty: the device would stop the queue because of a malformed WQE.
-    fn is_acceptable(&self, p: &Packet) -> bool {
+    pub(super) fn is_acceptable(&self, p: &Packet) -> bool {
         if let Some(m) = &p.more
             && (!m.list.is_empty()
                 || m.frags.len() > MAX_FRAGS
@@ -110,6 +119,19 @@ impl Sq {
             }
         };
         !p.is_empty() && has_headers
+    }
+
+    /// Returns whether a WQE has room for all pieces of a packet and for its inline header: of a
+    /// large send, or else at most [`MIN_INLINE_MAX`] bytes.
+    pub(super) fn fits_in_a_wqe(&self, p: &Packet) -> bool {
+        let inline = match (p.todo.gso, self.min_inline) {
+            (Some(g), _) => u32::from(g.header) + TAG,
+            (None, 0) => 0,
+            (None, _) => MIN_INLINE_MAX.min(p.head.len) + TAG,
+        };
+        let pieces = 1 + p.more.as_ref().map_or(0, |m| m.frags.len() as u32);
+        let ds = 2 + inline.saturating_sub(2).div_ceil(DS) + pieces;
+        ds <= 0x3f && ds.div_ceil(DS_PER_WQEBB) <= self.max_wqebbs
     }
 
     /// Writes the first `taken` bytes of the head inline, behind the two that are in the Ethernet

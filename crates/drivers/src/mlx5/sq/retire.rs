@@ -62,6 +62,11 @@ impl Sq {
                         packets += u32::from(last);
                         f(h, buf, cookie, last);
                     }
+                    DmaEntry::Segment(m, cookie) => {
+                        packets += 1;
+                        let buf = h.unmap(m);
+                        f(h, buf, cookie, false);
+                    }
                     DmaEntry::Empty => {}
                 }
             }
@@ -75,6 +80,9 @@ impl Sq {
     pub(in crate::mlx5) fn wake_if_room<H: Host>(&mut self, h: &mut H) {
         if self.stopped && !self.recovering && self.has_room_after(0) {
             self.set_stopped(false);
+            if !self.segments.is_empty() && !self.go_on(h) {
+                return;
+            }
             self.stats.wake += 1;
             h.charge(CpuWork::Wake);
         }
@@ -82,7 +90,8 @@ impl Sq {
 
     /// Returns whether all packets have been retired.
     pub(in crate::mlx5) fn is_drained(&self) -> bool {
-        self.is_flushed() && !self.session.is_open() && self.pc == self.announced
+        let announced = !self.session.is_open() && self.pc == self.announced;
+        self.is_flushed() && announced && self.segments.is_empty()
     }
 
     pub(in crate::mlx5) fn last_announced(&self) -> u16 {
@@ -140,8 +149,9 @@ impl Sq {
     pub(in crate::mlx5) fn release<H: Host>(mut self, h: &mut H) -> Stats {
         let left = self.fifo_head.wrapping_sub(self.fifo_tail);
         let packets = self.release_entries(h, left, |h, buf, _, _| h.release(buf));
+        let segmented = self.release_segments(h);
         let mut stats = self.stats();
-        stats.dropped += u64::from(packets);
+        stats.dropped += u64::from(packets) + segmented;
         h.release_coherent(self.ring);
         h.release_coherent(self.dbr);
         stats

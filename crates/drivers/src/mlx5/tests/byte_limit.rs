@@ -28,8 +28,7 @@ fn a_packet_counts_as_long_as_linux_counts_it() {
     let mut d = DriverHarness::without_mpwqe();
     let short = d.packet(50);
     assert_eq!(room(&mut d, short), -60);
-    let mut large = d.packet(54 + 3000);
-    large.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1460, header: 54 });
+    let large = d.large(54 + 3000, 1460);
     assert_eq!(room(&mut d, large), -60 - (3054 + 2 * 54));
     let mut tagged = d.packet(100);
     tagged.todo.vlan = Some(5);

@@ -56,6 +56,7 @@ fn a_packet_that_cannot_be_mapped_comes_back_as_it_was() {
             p.head.len = 50;
             p.more.as_mut().unwrap().frags[2].start = 7;
             p.more.as_mut().unwrap().frags[2].len = 90;
+            d.ipv4(&p, 17);
             p.todo.checksum = Some(UDP);
             let before = format!("{p:?}");
             d.host.fail_map_after = Some(fail);
@@ -79,6 +80,7 @@ fn a_head_that_was_inlined_whole_comes_back_as_it_was_when_a_fragment_cannot_be_
     let mut p = d.fragments(80, &[500, 600]);
     p.head.start = 10;
     p.head.len = 54;
+    d.ipv4(&p, 6);
     p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 100, header: 54 });
     let before = format!("{p:?}");
     d.host.fail_map_after = Some(1);
@@ -127,6 +129,7 @@ fn what_no_wqe_can_hold_is_dropped() {
 fn seventeen_fragments_fit() {
     let mut d = DriverHarness::default_channel();
     let mut p = d.fragments(54 + 10, &[100; 17]);
+    d.ipv4(&p, 6);
     p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 100, header: 54 });
     d.send(p, false);
     assert_eq!(shapes(&mut d), [(LSO, 2 + 4 + 1 + 17, true)]);

@@ -1,6 +1,7 @@
 //! The driver alone: fake firmware, recorded register writes, completions written by tests.
 
 use super::super::{Channel, Config, Firmware, Objects, Stats};
+use super::UDP;
 use crate::{Driver, Irq, OpenError, Poll, Sink, Tx};
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -11,7 +12,7 @@ use doorbell_hal::{Alignment, Buf, Device, DropReason, EventSource, Host, Reg, R
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
 };
-use doorbell_packet::{Fragment, NonLinear, OffloadRequest, Packet};
+use doorbell_packet::{Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use doorbell_testkit::LeakCheckHost;
 use doorbell_testkit::direct::{DirectHost, DirectPort};
 use zerocopy::FromBytes;
@@ -286,6 +287,32 @@ impl DriverHarness {
         let mut p = self.packet(head);
         let frags = frags.iter().map(|&len| self.piece(len, 0x80)).collect();
         p.more = Some(Box::new(NonLinear { frags, list: Vec::new() }));
+        p
+    }
+
+    /// Writes what makes the head of `p` one of IPv4 and of TCP or UDP, without options.
+    pub(super) fn ipv4(&mut self, p: &Packet, protocol: u8) {
+        let start = p.head.start;
+        let fields = [(12, 0x08), (13, 0), (14, 0x45), (20, 0), (21, 0), (23, protocol)];
+        let tcp = if protocol == 6 { Some((46, 0x50)) } else { None };
+        for (at, v) in fields.into_iter().chain(tcp) {
+            self.host.bytes_mut(&p.head.buf, start + at..start + at + 1, |b| b[0] = v);
+        }
+    }
+
+    /// A UDP packet whose checksum is left to the device.
+    pub(super) fn udp(&mut self, len: u32) -> Packet {
+        let mut p = self.packet(len);
+        self.ipv4(&p, 17);
+        p.todo.checksum = Some(UDP);
+        p
+    }
+
+    /// A large send of TCP with segments of `size`.
+    pub(super) fn large(&mut self, len: u32, size: u16) -> Packet {
+        let mut p = self.packet(len);
+        self.ipv4(&p, 6);
+        p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size, header: 54 });
         p
     }
 

@@ -46,17 +46,36 @@ fn a_queue_stops_when_padding_and_the_longest_wqe_do_not_fit() {
 }
 
 #[test]
-fn a_wqe_has_at_most_63_data_segments() {
-    // Two heads, the headers, the rest of the head, and 17 fragments.
-    for (header, ds, dropped) in [(2 + 43 * 16, 63, false), (3 + 43 * 16, 64, true)] {
-        let mut d = DriverHarness::default_channel();
-        let mut p = d.fragments(header + 100, &[200; 17]);
-        p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1000, header: header as u16 });
-        assert_eq!(is_dropped(&mut d, p), dropped, "{ds} segments");
-        if !dropped {
-            let wqe = d.announced().pop().unwrap();
-            assert_eq!((wqe.opcode, wqe.ds, wqe.blocks()), (opcode::LSO, ds, 16));
-        }
+fn short_wqes_get_linear_packets_and_segments() {
+    // 16 data segments: two heads, the head, and 13 fragments.
+    for (bytes, fragments, whole) in [(256, 13, true), (256, 14, false), (1024, 17, true)] {
+        let caps = Caps { max_wqe_sz_sq: bytes, ..CAPS };
+        let mut d = DriverHarness::new(Config { mpwqe: false, ..Config::DEFAULT }, caps);
+        let p = d.fragments(100, &vec![50; fragments]);
+        d.send(p, false);
+        let wqe = d.announced().pop().unwrap();
+        let expected = if whole { 3 + fragments as u32 } else { 3 };
+        assert_eq!((wqe.opcode, wqe.ds), (opcode::SEND, expected), "{bytes} {fragments}");
+        d.complete(wqe.pc, 0);
+        d.poll();
+        d.close();
+    }
+    // A large send has four data segments of headers, which leaves nine for fragments.
+    for (fragments, whole) in [(9, true), (10, false)] {
+        let caps = Caps { max_wqe_sz_sq: 256, ..CAPS };
+        let mut d = DriverHarness::new(Config::DEFAULT, caps);
+        let mut p = d.fragments(154, &vec![100; fragments]);
+        d.ipv4(&p, 6);
+        p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 200, header: 54 });
+        d.send(p, false);
+        let wqes = d.announced();
+        assert_eq!(wqes[0].opcode == opcode::LSO, whole, "{fragments} fragments");
+        let segments = (100 + 100 * fragments as u64).div_ceil(200);
+        assert_eq!(d.stats().packets, segments);
+        assert_eq!(d.stats().tso_software, u64::from(!whole));
+        wqes.iter().filter(|w| w.asks).for_each(|w| d.complete(w.pc, 0));
+        while d.poll() == Poll::Again {}
+        assert_eq!(d.returned.packets().len(), 1);
         d.close();
     }
 }
@@ -173,8 +192,7 @@ fn calls_with_more_to_come_are_counted_in_every_path() {
         let p = d.packet(60);
         d.send(p, true);
     }
-    let mut p = d.packet(60);
-    p.todo.checksum = Some(UDP);
+    let p = d.udp(60);
     d.send(p, true);
     assert!(d.stopped());
     let s = d.stats();
@@ -187,13 +205,13 @@ fn calls_with_more_to_come_are_counted_in_every_path() {
         let mut d = DriverHarness::new(Config { mpwqe, ..Config::DEFAULT }, CAPS);
         for more in [true, true, false] {
             let mut p = d.fragments(60, &[60]);
+            d.ipv4(&p, 17);
             p.todo.checksum = Some(UDP);
             d.send(p, more);
         }
         assert_eq!((d.stats().xmit_more, d.stats().csum_partial), (2, 3));
         for more in [true, true, false] {
-            let mut p = d.packet(60);
-            p.todo.checksum = Some(UDP);
+            let p = d.udp(60);
             d.host.fail_map_after = Some(0);
             let Tx::Dropped(p) = d.offer(p, more) else { panic!("it cannot be mapped") };
             p.release(&mut d.host);

@@ -163,8 +163,7 @@ fn a_stop_at_a_differing_eth_segment_rings() {
     let mut d = DriverHarness::default_channel();
     let mut n = 0;
     while !d.stopped() {
-        let mut p = d.packet(60);
-        p.todo.checksum = (n % 2 == 0).then_some(UDP);
+        let p = if n % 2 == 0 { d.udp(60) } else { d.packet(60) };
         d.send(p, true);
         n += 1;
     }
@@ -183,8 +182,7 @@ fn a_stop_at_a_dropped_packet_rings() {
         d.send(p, true);
         n += 1;
         // Ineligible, so that the session closes; and impossible, so that it is dropped.
-        let mut p = d.fragments(30, &[30]);
-        p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1000, header: 54 });
+        let p = d.fragments(30, &[30, 0]);
         match d.offer(p, true) {
             Tx::Dropped(p) => p.release(&mut d.host),
             other => panic!("{other:?}"),

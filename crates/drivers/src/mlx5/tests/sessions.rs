@@ -45,8 +45,7 @@ fn the_statistics_are_exact_after_every_packet() {
         let (mut packets, mut more_calls, mut checksums) = (0, 0, 0);
         for i in 0..200u64 {
             let (partial, more) = (i / 3 % 4 == 1, i % 7 != 6);
-            let mut p = d.packet(60);
-            p.todo.checksum = partial.then_some(UDP);
+            let p = if partial { d.udp(60) } else { d.packet(60) };
             d.send(p, more);
             packets += 1;
             more_calls += u64::from(more);
@@ -75,8 +74,7 @@ fn the_statistics_are_exact_after_every_packet() {
 fn a_session_closes_when_the_eth_segment_differs() {
     let mut d = DriverHarness::default_channel();
     for (i, partial) in [false, false, true, true, true, false].into_iter().enumerate() {
-        let mut p = d.packet(60);
-        p.todo.checksum = partial.then_some(UDP);
+        let p = if partial { d.udp(60) } else { d.packet(60) };
         d.send(p, i < 5);
     }
     let wqes = d.announced();
@@ -90,9 +88,15 @@ fn a_session_closes_when_the_eth_segment_differs() {
 fn a_tunnels_checksum_differs_from_a_plain_ones() {
     let mut d = DriverHarness::default_channel();
     for (i, encapsulated) in [false, true].into_iter().enumerate() {
-        let mut p = d.packet(120);
-        p.todo.checksum = Some(UDP);
-        p.todo.encapsulated = encapsulated;
+        let mut p = d.udp(120);
+        if encapsulated {
+            // IPv4 in IPv4.
+            let inner = [0x45, 0, 0, 86, 0, 0, 0, 0, 64, 17];
+            d.host.bytes_mut(&p.head.buf, 34..44, |b| b.copy_from_slice(&inner));
+            d.host.bytes_mut(&p.head.buf, 23..24, |b| b[0] = 4);
+            p.todo.encapsulated = true;
+            p.todo.checksum = Some(CsumPartial { start: 54, offset: 6 });
+        }
         d.send(p, i < 1);
     }
     let flags: Vec<u8> = d.announced().iter().map(|w| w.segment(1)[4]).collect();
@@ -120,11 +124,7 @@ fn around(
 
 #[test]
 fn a_session_closes_before_a_large_send_fragments_or_a_tag() {
-    let large = |d: &mut DriverHarness| {
-        let mut p = d.packet(54 + 2000);
-        p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1000, header: 54 });
-        p
-    };
+    let large = |d: &mut DriverHarness| d.large(54 + 2000, 1000);
     let tagged = |d: &mut DriverHarness| {
         let mut p = d.packet(60);
         p.todo.vlan = Some(1);
@@ -168,7 +168,7 @@ fn a_device_without_what_the_driver_needs_is_refused() {
     refused(Caps { csum: false, ..CAPS }, "csum_cap");
     refused(Caps { vlan: false, ..CAPS }, "vlan_cap");
     refused(Caps { log_max_lso: 0, ..CAPS }, "max_lso_cap");
-    refused(Caps { max_wqe_sz_sq: 1023, ..CAPS }, "max_wqe_sz_sq");
+    refused(Caps { max_wqe_sz_sq: 255, ..CAPS }, "max_wqe_sz_sq");
     for (log_sq, log_cq) in [(5, 10), (14, 10), (10, 0), (10, 17)] {
         let c = Config { log_sq, log_cq, ..Config::DEFAULT };
         let e = DriverHarness::with_failures(c, CAPS, None, None).unwrap_err();

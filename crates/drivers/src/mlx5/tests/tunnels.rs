@@ -5,7 +5,9 @@ use super::*;
 /// A frame in GENEVE with so many bytes of options: an IPv4 packet with `protocol` in Ethernet in
 /// UDP.
 fn geneve(d: &mut DriverHarness, options: usize, protocol: u8) -> Packet {
-    let inner = frame(0, 0x0800, &ipv4(protocol, 20 + 40), &[0; 40], 0);
+    let mut transport = [0; 40];
+    transport[12] = 0x50;
+    let inner = frame(0, 0x0800, &ipv4(protocol, 20 + 40), &transport, 0);
     let udp_len = 8 + 8 + options + inner.len();
     let mut udp = vec![0x99, 0x99, 0x17, 0xc1];
     udp.extend((udp_len as u16).to_be_bytes());
@@ -78,15 +80,30 @@ fn geneve_without_a_checksum_is_told_apart_too() {
 #[test]
 fn other_tunnels_leave_the_parser_alone() {
     let mut d = DriverHarness::default_channel();
-    let mut vxlan = geneve(&mut d, 0, 6);
+    let vxlan = geneve(&mut d, 0, 6);
     d.host.bytes_mut(&vxlan.head.buf, 36..38, |b| b.copy_from_slice(&4789u16.to_be_bytes()));
     d.send(vxlan, false);
-    vxlan = geneve(&mut d, 0, 6);
+    assert_eq!(shared(&d.announced()[0]), [0, 0, 0, 0, 0x70, 0]);
+}
+
+#[test]
+fn a_geneve_packet_is_looked_through_without_help() {
+    let mut d = DriverHarness::default_channel();
+    let mut p = geneve(&mut d, 8, 6);
+    p.todo.inner_network = 0;
+    d.send(p, false);
+    assert_eq!(shared(&d.announced()[0]), [17, 7, 46, 36, 0x70, 0x20]);
+}
+
+#[test]
+fn a_tunnel_on_another_port_is_summed_by_the_cpu() {
+    let mut d = DriverHarness::default_channel();
+    let mut vxlan = geneve(&mut d, 0, 6);
+    d.host.bytes_mut(&vxlan.head.buf, 36..38, |b| b.copy_from_slice(&8472u16.to_be_bytes()));
     vxlan.todo.inner_network = 0;
     d.send(vxlan, false);
-    for w in d.announced() {
-        assert_eq!(shared(&w), [0, 0, 0, 0, 0x70, 0]);
-    }
+    assert_eq!(shared(&d.announced()[0]), [0; 6]);
+    assert_eq!((d.stats().csum_software, d.stats().csum_partial), (1, 0));
 }
 
 #[test]

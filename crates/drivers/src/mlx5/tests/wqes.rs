@@ -26,8 +26,7 @@ fn a_session_is_byte_for_byte_the_manuals() {
     let mut d = DriverHarness::default_channel();
     let mut addrs = vec![];
     for (i, len) in [60, 61, 1514].into_iter().enumerate() {
-        let mut p = d.packet(len);
-        p.todo.checksum = Some(UDP);
+        let p = d.udp(len);
         addrs.push(hex(&p.head.buf.addr().to_be_bytes()));
         d.send(p, i < 2);
     }
@@ -45,18 +44,17 @@ fn a_session_is_byte_for_byte_the_manuals() {
 #[test]
 fn a_large_send_has_its_headers_inline_and_its_mss_in_the_eth_segment() {
     let mut d = DriverHarness::default_channel();
-    let mut p = d.packet(54 + 3000);
+    let mut p = d.large(54 + 3000, 1460);
     p.todo.checksum = Some(CsumPartial { start: 34, offset: 16 });
-    p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1460, header: 54 });
     let at = hex(&(p.head.buf.addr() + 54).to_be_bytes());
     d.send(p, false);
     // 54 bytes of header: two in the Ethernet segment, 52 in four DS behind it.
     let expected = format!(
         "00 00 00 0e 00 01 33 07 00 00 00 08 00 00 00 00\n\
          00 00 00 00 c0 00 05 b4 00 00 00 00 00 36 00 01\n\
-         02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10 11\n\
-         12 13 14 15 16 17 18 19 1a 1b 1c 1d 1e 1f 20 21\n\
-         22 23 24 25 26 27 28 29 2a 2b 2c 2d 2e 2f 30 31\n\
+         02 03 04 05 06 07 08 09 0a 0b 08 00 45 0f 10 11\n\
+         12 13 00 00 16 06 18 19 1a 1b 1c 1d 1e 1f 20 21\n\
+         22 23 24 25 26 27 28 29 2a 2b 2c 2d 50 2f 30 31\n\
          32 33 34 35 00 00 00 00 00 00 00 00 00 00 00 00\n\
          00 00 0b b8 00 12 34 00 {at}"
     );
@@ -98,13 +96,12 @@ fn a_tag_goes_into_the_inlined_header_where_there_is_one() {
 #[test]
 fn a_tag_of_a_large_send_goes_into_its_headers() {
     let mut d = DriverHarness::default_channel();
-    let mut p = d.packet(54 + 2000);
-    p.todo.gso = Some(Gso { kind: GsoKind::Tcp4, size: 1000, header: 54 });
+    let mut p = d.large(54 + 2000, 1000);
     p.todo.vlan = Some(7);
     d.send(p, false);
     let wqe = d.announced().remove(0);
     assert_eq!(wqe.segment(1)[12..14], 58u16.to_be_bytes());
-    assert_eq!(hex(wqe.segment(2)), "02 03 04 05 06 07 08 09 0a 0b 81 00 00 07 0c 0d");
+    assert_eq!(hex(wqe.segment(2)), "02 03 04 05 06 07 08 09 0a 0b 81 00 00 07 08 00");
     assert_eq!(wqe.segment(wqe.ds as usize - 1)[..4], 2000u32.to_be_bytes());
     assert_eq!((d.stats().packets, d.stats().bytes), (2, 2000 + 2 * 58));
 }
