@@ -89,7 +89,8 @@ pub struct Config {
     pub rx_thresholds: Option<Thresholds>,
     /// RDMTS: RXDMT0 at 1/2 (0), 1/4 (1) or 1/8 (2) of the ring free.
     pub rx_low: u8,
-    /// Transmit time that counts as a hang.
+    /// Transmit time that counts as a hang at 100 and 1000 Mbit/s. At 10 it is 16 times as long,
+    /// and never shorter than the time of a full ring on the link.
     pub hang: Span,
     /// The stack limits the bytes in the transmit ring (BQL).
     pub bql: bool,

@@ -6,19 +6,22 @@
 use super::config::{Config, Eeprom, Thresholds, Throttle, interval};
 use super::hw::{self, flush, get, put};
 use super::stats::{self, Hardware, Stats};
-use super::{part::Bus, rx::RxRing, tx::TxRing};
+use super::{errata::MAX_LENGTH, part::Bus, rx::RxRing, tx::TxRing};
 use crate::{Alarm, Driver, Filter, Irq, OpenError, Opened, Poll, Sink, Tx, common::both};
 use alloc::vec::Vec;
-use doorbell_hal::{CpuWork, Host};
+use doorbell_hal::{CpuWork, Host, Span};
 use doorbell_layout::e1000::{self as l, reg};
 use doorbell_moderation::{Class, Controller, Flow, ItrClasses, ItrMode, Sample};
-use doorbell_packet::{Packet, ethernet::MAX_FRAME, vlan};
+use doorbell_packet::ethernet::{self, MAX_FRAME};
+use doorbell_packet::{Packet, vlan};
 
 /// Interrupt causes that are enabled.
 const CAUSES: u32 = l::INT_TXDW | l::INT_LSC | l::INT_RXSEQ | l::INT_RXDMT0 | l::INT_RXT0;
 
 /// The speed at which traffic classes apply, in Mbit/s.
 const GIGABIT: u32 = 1000;
+/// Factor of the time that counts as a hang, at 10 Mbit/s.
+const SLOW_LINK: u64 = 16;
 
 /// The state of a link that is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,6 +282,19 @@ const fn dctl(t: Thresholds) -> u32 {
         | l::DCTL_GRAN
 }
 
+impl E1000 {
+    /// Returns the age of the oldest packet that counts as a hang: longer at 10 Mbit/s, as in Linux
+    /// (`tx_timeout_factor`), and never shorter than a full ring takes on the link.
+    fn hang_limit(&self) -> Span {
+        let mbits = self.link.map_or(1000, |l| l.speed.max(10));
+        let factor = if mbits == 10 { SLOW_LINK } else { 1 };
+        let frame = u64::from(self.config.max_frame.max(MAX_LENGTH));
+        let ring = ethernet::wire_bytes(1, frame) * u64::from(self.config.tx_ring);
+        let drained = Span::from_ns(ring * 8_000 / u64::from(mbits));
+        (self.config.hang * factor).max(drained)
+    }
+}
+
 impl<H: Host> Driver<H> for E1000 {
     #[inline]
     fn transmit(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
@@ -335,7 +351,7 @@ impl<H: Host> Driver<H> for E1000 {
             });
         }
         self.rx.fill(h);
-        let late = self.tx.oldest().is_some_and(|t| h.now().since(t) > self.config.hang);
+        let late = self.tx.oldest().is_some_and(|t| h.now().since(t) > self.hang_limit());
         if (late && status & l::STATUS_TXOFF == 0) || self.failed {
             self.stats.tx_timeout_count += u64::from(!self.failed);
             // A failed reset is retried.

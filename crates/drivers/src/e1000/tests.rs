@@ -626,6 +626,33 @@ fn a_hang_is_found_when_dd_is_late_and_transmission_is_not_paused() {
 }
 
 #[test]
+fn a_slow_link_and_a_long_ring_have_more_time() {
+    use crate::Alarm;
+    use doorbell_hal::{Host as _, Span};
+    // The last two: 4096 frames of 9 KB take 2.98 s at 100 Mbit/s.
+    for (speed, ring, max_frame, ms) in [
+        (0, 256, 1514, 32_000),
+        (0x40, 256, 1514, 2_000),
+        (0x80, 4096, 9014, 2_000),
+        (0x40, 4096, 9014, 2_961),
+    ] {
+        let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |c| {
+            (c.tx_ring, c.max_frame, c.rx_buffer) = (ring, max_frame, 16384);
+        });
+        h.device.regs[(reg::STATUS / 4) as usize] = l::STATUS_LU | speed;
+        let _ = nic.alarm(&mut h, Alarm::Tick);
+        let p = packet(&mut h, &[1; 100]);
+        assert_eq!(nic.transmit(&mut h, p, false), Tx::Ok);
+        h.delay(Span::from_ms(ms - 1));
+        nic.work(&mut h);
+        assert_eq!(nic.stats().tx_timeout_count, 0, "{speed} {ring}");
+        h.delay(Span::from_ms(2));
+        nic.work(&mut h);
+        assert_eq!(nic.stats().tx_timeout_count, 1, "{speed} {ring}");
+    }
+}
+
+#[test]
 fn itr_radv_tadv_are_written_on_82540_and_later_only() {
     for (part, times) in [(Part::I82544, 0), (Part::I82540, 1), (Part::I82545, 1)] {
         let (h, _) = open_with(part, Bus::Pci, |_| {});
