@@ -35,7 +35,7 @@ pub enum Offload {
 /// A packet with offload requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Its headers; `None` if it is not IP, malformed, or behind more than two tags.
+    /// Its headers; `None` if it is not IP, malformed, or behind more than three tags.
     pub headers: Option<Headers>,
     /// The offloads requested.
     pub todo: &'a OffloadRequest,

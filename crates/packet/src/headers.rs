@@ -1,7 +1,7 @@
 //! Offsets of the headers in a frame, and checks of its checksums.
 //!
-//! [`Layers::of`] walks Ethernet, up to two VLAN tags, IPv4 or IPv6 with its extension headers, and
-//! TCP or UDP, by the `etherparse` crate's checked views. It ignores length fields, so it also
+//! [`Layers::of`] walks Ethernet, up to three VLAN tags, IPv4 or IPv6 with its extension headers,
+//! and TCP or UDP, by the `etherparse` crate's checked views. It ignores length fields, so it also
 //! takes the header template of a large send; [`verify`] and [`prepare_partial`] check them.
 //!
 //! The rules are those of Linux's `skb_checksum_setup` and `ip_rcv`: a fragment has no transport
@@ -76,7 +76,7 @@ impl Transport {
 /// Why the headers of a frame were not found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParseError {
-    /// The frame is not IP: ARP, LLDP, more than two tags.
+    /// The frame is not IP: ARP, LLDP, more than three tags.
     #[error("not an IP packet")]
     NotIp,
     /// A header is truncated or inconsistent.
@@ -113,7 +113,7 @@ impl Layers {
             Ok(e) => (HEADER, e.ether_type()),
             Err(_) => return Err(Malformed),
         };
-        for _ in 0..2 {
+        for _ in 0..MAX_TAGS {
             if !is_tag(ether_type) {
                 break;
             }
@@ -229,6 +229,9 @@ impl Layers {
     }
 }
 
+/// Most tags: a provider's, a customer's, and one that a driver inserts.
+const MAX_TAGS: usize = 3;
+
 /// Returns whether the type announces a VLAN tag: 802.1Q, 802.1ad, and the old 0x9100.
 const fn is_tag(t: EtherType) -> bool {
     matches!(t.0, 0x8100 | 0x88a8 | 0x9100)
@@ -297,17 +300,26 @@ pub struct Verdict {
     pub transport: Check,
 }
 
+impl Verdict {
+    /// Nothing was checked.
+    pub(crate) const NONE: Verdict =
+        Verdict { ip: Check::NotApplicable, transport: Check::NotApplicable };
+}
+
 /// Checks the checksums of a frame.
 pub fn verify(frame: &[u8]) -> Verdict {
-    let Ok(layers) = Layers::of(frame) else {
-        return Verdict { ip: Check::NotApplicable, transport: Check::NotApplicable };
-    };
+    let Ok(layers) = Layers::of(frame) else { return Verdict::NONE };
+    verify_layers(frame, &layers)
+}
+
+/// Checks the checksums of headers that were found in `frame`.
+pub(crate) fn verify_layers(frame: &[u8], layers: &Layers) -> Verdict {
     let l3 = layers.l3 as usize;
     let ip = match layers.ip {
         Ip::V4 => good(Sum::of(&frame[l3..l3 + header_len_v4(frame, l3)])),
         Ip::V6 => Check::NotApplicable,
     };
-    Verdict { ip, transport: verify_transport(frame, &layers) }
+    Verdict { ip, transport: verify_transport(frame, layers) }
 }
 
 fn verify_transport(frame: &[u8], layers: &Layers) -> Check {

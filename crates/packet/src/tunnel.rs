@@ -4,7 +4,7 @@
 //! (RFC 8926), one deep. A sender may say where the inner IP header is, as Linux's stack does; else
 //! it is looked for: GENEVE on its port, and VXLAN on any other.
 
-use crate::headers::{Layers, ParseError, Transport, be16, tcp};
+use crate::headers::{Layers, ParseError, Transport, Verdict, be16, tcp, verify_layers};
 use crate::{OffloadRequest, ethernet::HEADER, vlan::TAG};
 
 /// UDP's port of VXLAN, by IANA.
@@ -39,7 +39,7 @@ pub enum Tunnel {
 /// The headers of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Headers {
-    /// Number of tags in the packet, 0 to 2.
+    /// Number of tags in the packet, 0 to 3.
     pub tags: u8,
     /// Type of the outermost tag; 0 without one.
     pub tag_type: u16,
@@ -91,6 +91,24 @@ impl Headers {
         let large = todo.gso.is_none_or(|g| l.gso_kind() == Some(g.kind) && l.end == g.header);
         checksum && large && !l.source_routed
     }
+}
+
+/// Checks the checksums of the packet inside a tunnel. None applies to a frame without one.
+pub fn verify_inner(frame: &[u8]) -> Verdict {
+    let found = Layers::of(frame).ok().and_then(|outer| inner(frame, &outer, 0));
+    found.map_or(Verdict::NONE, |(_, layers, _)| verify_layers(frame, &layers))
+}
+
+/// Checks the checksums of the layers whose transport header is at `l4`, also inside a tunnel. None
+/// applies to a frame in which no such header is found.
+pub fn verify_at(frame: &[u8], l4: u16) -> Verdict {
+    let Ok(outer) = Layers::of(frame) else { return Verdict::NONE };
+    let found = if outer.l4 == l4 {
+        Some(outer)
+    } else {
+        inner(frame, &outer, 0).map(|(_, layers, _)| layers).filter(|l| l.l4 == l4)
+    };
+    found.map_or(Verdict::NONE, |layers| verify_layers(frame, &layers))
 }
 
 /// Returns the tunnel in the packet, its inner layers, and whether these follow it at once; `at` is

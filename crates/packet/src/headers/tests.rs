@@ -26,8 +26,8 @@ fn tags_options_and_extension_headers_move_the_transport() {
 }
 
 #[test]
-fn three_tags_are_not_looked_through() {
-    assert_eq!(Layers::of(&Frame { tags: 3, ..Frame::tcp4(5) }.build()), Err(ParseError::NotIp));
+fn four_tags_are_not_looked_through() {
+    assert_eq!(Layers::of(&Frame { tags: 4, ..Frame::tcp4(5) }.build()), Err(ParseError::NotIp));
 }
 
 #[test]

@@ -207,6 +207,28 @@ fn segments_of_a_tunnel_have_all_headers() {
 }
 
 #[test]
+fn inner_checksums_are_verified() {
+    for (kind, v6) in KINDS.into_iter().flat_map(|k| [(k, false), (k, true)]) {
+        for inner in inners() {
+            let (mut packet, at) = wrap(kind, v6, &inner);
+            let partial = todo(&inner, at, 0).checksum.unwrap();
+            let ip = if inner.v6 { Check::NotApplicable } else { Check::Good };
+            let good = Verdict { ip, transport: Check::Good };
+            assert_eq!(verify_inner(&packet), good, "{kind:?}");
+            assert_eq!(verify_at(&packet, partial.start), good);
+            assert_eq!(verify_at(&packet, partial.start + 2), Verdict::NONE);
+            packet[partial.field()] ^= 1;
+            let bad = Verdict { ip, transport: Check::Bad };
+            assert_eq!((verify_inner(&packet), verify_at(&packet, partial.start)), (bad, bad));
+        }
+    }
+    let plain = Frame::tcp4(100).build();
+    assert_eq!(verify_inner(&plain), Verdict::NONE);
+    assert_eq!(verify_at(&plain, 34), verify(&plain));
+    assert_eq!(verify_at(&plain, 36), Verdict::NONE);
+}
+
+#[test]
 fn a_tunnel_that_counts_packets_is_not_segmented() {
     let kind = Kind::Gre { checksum: false, key: false, sequence: true, bridged: false };
     let inner = Frame::tcp4(1000);
