@@ -1,7 +1,14 @@
-//! Parts that several models share: the PHY's link status, frame buffers.
+//! Parts that several models share: the PHY's link status, frame buffers, the audit of offloads.
 
 use alloc::vec::Vec;
 use doorbell_packet::ethernet::Speed;
+use doorbell_packet::headers::{Check, Verdict};
+
+/// Returns 1 for a frame with a wrong checksum, 0 for others: models count what an offload made
+/// wrong. They ask a parser of their own ([`doorbell_packet`]'s), not the one that made it.
+pub(crate) fn bad(v: Verdict) -> u64 {
+    u64::from(v.ip == Check::Bad || v.transport == Check::Bad)
+}
 
 /// Returns a PHY's LPA of a partner with all modes up to this speed: acknowledge, pause in both
 /// directions.

@@ -151,7 +151,9 @@ layout! {
     }
 
     impl Descriptor: u32 {
-        LENGTH = 0x7f_ffff, "Length in control and in status.";
+        /// Length in control and in status, of which a core takes as many bits as it was built with
+        /// (c_sg_length_width; PG021, and linux 393e0b4f178e).
+        LENGTH = 0x3ff_ffff;
         EOF = 1 << 26, "Control and status: the packet ends here.";
         SOF = 1 << 27, "Control and status: the packet begins here.";
         INT_ERR = 1 << 28, "Status: DMA internal error.";

@@ -2,6 +2,7 @@
 
 use doorbell_hal::Span;
 pub use doorbell_layout::axienet::Checksum;
+use doorbell_layout::axienet::Descriptor;
 pub use doorbell_packet::ethernet::Speed;
 
 /// Configuration of an instance.
@@ -17,6 +18,12 @@ pub struct Config {
     pub rx_checksum: Checksum,
     /// Bits of a DMA address, 32 to 64.
     pub address_bits: u32,
+    /// Bits of a descriptor's length that the engine takes, 8 to 26 (C_SG_LENGTH_WIDTH). What is
+    /// above is ignored.
+    pub length_bits: u32,
+    /// A partial checksum that comes out as 0 leaves as 0, which is no checksum in UDP over IPv4
+    /// and wrong over IPv6; else as 0xffff. No document says what the core does.
+    pub zero_checksum: bool,
     /// Data realignment engine: buffers may begin anywhere, else at multiples of 4.
     pub realign: bool,
     /// The clock of the DMA engine and of its delay timers, MHz.
@@ -52,6 +59,8 @@ impl Config {
         tx_checksum: Checksum::CsumPartial,
         rx_checksum: Checksum::CsumPartial,
         address_bits: 64,
+        length_bits: 16,
+        zero_checksum: false,
         realign: true,
         clock_mhz: 125,
         lite_mhz: 125,
@@ -70,11 +79,17 @@ impl Config {
         self.tx_memory = self.tx_memory.clamp(2048, 32768);
         self.rx_memory = self.rx_memory.clamp(2048, 32768);
         self.address_bits = self.address_bits.clamp(32, 64);
+        self.length_bits = self.length_bits.clamp(8, 26);
         self.clock_mhz = self.clock_mhz.clamp(1, 1000);
         self.lite_mhz = self.lite_mhz.clamp(1, 1000);
         self.delay_clocks = self.delay_clocks.clamp(1, 100_000);
         self.phy = self.phy.map(|p| p & 31);
         self
+    }
+
+    /// Returns the length in a control word, as far as the engine takes it.
+    pub(super) const fn length(&self, control: u32) -> u32 {
+        control & Descriptor::LENGTH & ((1 << self.length_bits) - 1)
     }
 
     /// Returns the time of `n` clocks of the DMA engine.

@@ -20,6 +20,7 @@ counters! {
     tx_packets: "Frames sent.",
     tx_bytes: "Bytes of those, padding among them, without FCS.",
     tx_descriptors: "Transmit descriptors used.",
+    wire_bad_checksums: "Frames that left by an offload with a wrong checksum.",
     tx_completions: "Packets reported in their last descriptor.",
     tx_discarded: "Packets given up: too long, cut off by a stop or an error, a bad FCS.",
     tx_garbled: "Frames sent at a speed that is not the link's.",

@@ -8,26 +8,41 @@
 //! Source: PG138, "Normal Transmit AXI4-Stream Control Words", "Partial" and "Full TCP/UDP Checksum
 //! Offload in Hardware".
 
-use super::config::Checksum;
+use super::config::{Checksum, Config};
 use doorbell_layout::axienet::{rx_app, tx_app};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::ethernet::HEADER;
-use doorbell_packet::headers::{Check, Ip, Layers, Transport, verify};
+use doorbell_packet::headers::{Check, Ip, Layers, Transport, Verdict, verify};
+use doorbell_packet::tunnel::verify_at;
 
 /// Offset of the checksum in an IPv4 header.
 const IP_CHECKSUM: usize = 10;
 
 /// Completes a frame as its APP0 to APP2 say, as far as the core was built for it.
-pub(super) fn transmit(built: Checksum, app: [u32; 3], frame: &mut [u8]) {
-    match (built, app[0] & tx_app::CHECKSUM) {
+pub(super) fn transmit(cfg: &Config, app: [u32; 3], frame: &mut [u8]) {
+    match (cfg.tx_checksum, app[0] & tx_app::CHECKSUM) {
         (Checksum::CsumPartial, tx_app::PARTIAL) => {
             let start = (app[1] >> tx_app::START_SHIFT) as usize;
             let insert = (app[1] & tx_app::INSERT) as usize;
             let sum = frame.get(start..).map_or(Sum::ZERO, Sum::of);
-            store(frame, insert, sum.plus_be16((app[2] & tx_app::SEED) as u16).checksum());
+            let sum = sum.plus_be16((app[2] & tx_app::SEED) as u16);
+            let check = if cfg.zero_checksum { sum.checksum() } else { sum.udp_checksum() };
+            store(frame, insert, check);
         }
         (Checksum::Full, tx_app::FULL) => complete(frame),
         _ => {}
+    }
+}
+
+/// Checks what a frame's APP0 to APP2 asked for.
+pub(super) fn audit(app: [u32; 3], frame: &[u8]) -> Verdict {
+    match app[0] & tx_app::CHECKSUM {
+        tx_app::PARTIAL => {
+            let verdict = verify_at(frame, (app[1] >> tx_app::START_SHIFT) as u16);
+            // The IP header is the sender's.
+            Verdict { ip: Check::NotApplicable, ..verdict }
+        }
+        _ => verify(frame),
     }
 }
 

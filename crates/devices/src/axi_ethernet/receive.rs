@@ -203,7 +203,7 @@ impl AxiEthernet {
             return Some((None, sr::SG_INT_ERR));
         }
         let unaligned = !f.buffer.is_multiple_of(4);
-        let bad = f.control & Descriptor::LENGTH == 0 || unaligned && !self.cfg.realign;
+        let bad = self.cfg.length(f.control) == 0 || unaligned && !self.cfg.realign;
         bad.then_some((Some(Descriptor::INT_ERR), sr::DMA_INT_ERR))
     }
 
@@ -229,7 +229,7 @@ impl AxiEthernet {
     pub(super) fn rx_data<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(fetched) = self.rx.ch.queue.front() else { return };
         let (link, at) = (fetched.link, fetched.buffer);
-        let size = (fetched.control & Descriptor::LENGTH) as usize;
+        let size = self.cfg.length(fetched.control) as usize;
         match self.rx_flaw(fetched) {
             Some((None, errors)) => return self.rx_fail(t, link.place, errors),
             Some((Some(status), errors)) => {

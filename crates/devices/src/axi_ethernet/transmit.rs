@@ -13,9 +13,10 @@ use super::config::Config;
 use super::device::AxiEthernet;
 use super::offload;
 use super::wire::TxFrame;
+use crate::common::bad;
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Iova, Port, Time};
-use doorbell_layout::axienet::{Descriptor, sr};
+use doorbell_layout::axienet::{Descriptor, sr, tx_app};
 
 /// The largest piece: bursts end there at the latest anyway.
 const PAGE: u64 = 4096;
@@ -87,7 +88,7 @@ impl AxiEthernet {
     /// Returns address and length of the next piece.
     fn tx_piece(&self, f: &Fetched) -> (u64, u32) {
         let at = f.buffer.wrapping_add(self.tx.offset.into());
-        let left = (f.control & Descriptor::LENGTH).saturating_sub(self.tx.offset);
+        let left = self.cfg.length(f.control).saturating_sub(self.tx.offset);
         (at, left.min((PAGE - at % PAGE) as u32))
     }
 
@@ -214,7 +215,11 @@ impl AxiEthernet {
             self.spare.push(packet.bytes);
             return;
         }
-        offload::transmit(self.cfg.tx_checksum, packet.app, &mut packet.bytes);
+        if packet.app[0] & tx_app::CHECKSUM != 0 {
+            offload::transmit(&self.cfg, packet.app, &mut packet.bytes);
+            let verdict = offload::audit(packet.app, &packet.bytes);
+            self.counters.wire_bad_checksums += bad(verdict);
+        }
         self.tx.used += packet.bytes.len();
         self.tx.fifo.push_back(TxFrame { ready: t, bytes: packet.bytes });
     }

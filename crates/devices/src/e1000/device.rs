@@ -21,6 +21,7 @@ counters! {
     tx_descriptors: "Transmit descriptors used.",
     contexts: "Context descriptors among them.",
     large_sends: "Packets cut into segments.",
+    wire_bad_checksums: "Frames that left by an offload with a wrong checksum.",
     tx_discarded: "Packets given up: too long, a context that cannot be, a bad FCS.",
     bad_descriptors: "Descriptors of a type that does not exist.",
     tx_doorbells: "Transmit tails written.",

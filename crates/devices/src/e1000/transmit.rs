@@ -13,6 +13,7 @@ use super::interrupt::{Delay, TIMER};
 use super::offload::{self, Context};
 use super::ring::{Desc, Ring};
 use super::wire::TxFrame;
+use crate::common::bad;
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{DmaFault, Iova, Port, Time};
 use doorbell_layout::e1000::{
@@ -20,6 +21,7 @@ use doorbell_layout::e1000::{
     TXDCTL_LWTHRESH_SHIFT, reg::stat, tx_word,
 };
 use doorbell_packet::ethernet::{self, ADDRESSES, FCS, MIN_FRAME};
+use doorbell_packet::tunnel::verify_at;
 use zerocopy::FromBytes;
 
 /// The longest packet.
@@ -335,7 +337,9 @@ impl E1000 {
         }
         if word & tx_word::DEXT == 0 {
             if word & tx_word::TSE != 0 {
-                offload::legacy(&mut bytes, (d.high >> 40) as u8, (word >> 16) as u8);
+                let start = (d.high >> 40) as u8;
+                offload::legacy(&mut bytes, start, (word >> 16) as u8);
+                self.counters.wire_bad_checksums += bad(verify_at(&bytes, start.into()));
             }
         } else {
             let c = &self.tx.contexts[usize::from(packet.large)];
@@ -345,6 +349,7 @@ impl E1000 {
             if packet.options & DataTx::TXSM != 0 {
                 let behind = bytes.len().saturating_sub(c.start.into()) as u32;
                 c.insert_transport(&mut bytes, if packet.large { behind } else { 0 });
+                self.counters.wire_bad_checksums += bad(verify_at(&bytes, c.start.into()));
             }
         }
         if word & tx_word::VLE != 0 && self.regs.ctrl & CTRL_VME != 0 && bytes.len() >= ADDRESSES {

@@ -23,6 +23,7 @@ counters! {
     mpwqes: "Multi-packet WQEs among them.",
     mpwqe_packets: "Packets that came in those.",
     lso: "Large sends.",
+    wire_bad_checksums: "Frames that left by an offload with a wrong checksum.",
     discarded: "Packets that were announced and not sent, because of an error.",
     errors: "WQEs that failed.",
     doorbells: "Doorbells that announced something.",

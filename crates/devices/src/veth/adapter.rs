@@ -13,6 +13,11 @@ counters! {
     tx_large: "Large sends among them.",
     tx_descriptors: "Descriptors of those.",
     tx_busy: "Sends answered H_BUSY.",
+    /// Large sends that froze the adapter behind the uplink ([`Config`](super::Config)'s
+    /// `min_lso_mss`).
+    lso_freezes,
+    /// Frames to this receiver whose checksum the hypervisor made wrong.
+    wire_bad_checksums,
     tx_refused: "Sends refused for their arguments (H_PARAMETER, H_RESOURCE).",
     /// Frames that not every receiver got (H_DROPPED): the sum of what follows, and of receivers'
     /// losses, a flooded frame counted once.

@@ -70,6 +70,9 @@ pub struct Config {
     pub adapters: Vec<Adapter>,
     /// A network without a partition in between, for VLANs without an active trunk.
     pub uplink: Option<Uplink>,
+    /// Smallest MSS that the adapter behind the uplink cuts; 0: any. A large send with a smaller
+    /// one freezes it: nothing leaves any more (linux cc427d24ac64).
+    pub min_lso_mss: u16,
     /// Receive buffers that an adapter may lend.
     pub max_buffers: u32,
     /// Bytes of the largest frame; at most 64 KiB.
@@ -91,6 +94,7 @@ impl Config {
         Config {
             adapters,
             uplink: None,
+            min_lso_mss: 0,
             max_buffers: 4096,
             max_frame: 65536,
             slice: u32::MAX,

@@ -27,6 +27,8 @@ pub(super) struct Parts {
     pub(super) learned: Learned,
     /// The uplink's, as of an adapter: sent is what came from the network.
     pub(super) uplink: Counters,
+    /// The adapter behind the uplink is frozen.
+    pub(super) frozen: bool,
     /// A segment's header.
     pub(super) head: Vec<u8>,
     /// A frame for the uplink.
@@ -69,6 +71,7 @@ impl Veth {
             adapters,
             learned: Learned::new(),
             uplink: Counters::default(),
+            frozen: false,
             head: vec![0; HEADERS],
             out: Vec::new(),
         };

@@ -7,9 +7,12 @@
 //! Queue").
 
 use super::{adapter::Adapter, pools::Buffer};
+use crate::common::bad;
 use doorbell_hal::{DmaFault, Iova, Port, Time};
 use doorbell_layout::ibmveth::{CORRELATOR, Descriptor, ENTRY, Entry, MSS_LEN, buffer_list};
+use doorbell_packet::checksum::Sum;
 use doorbell_packet::ethernet::ADDRESSES;
+use doorbell_packet::headers::{Layers, verify};
 use doorbell_packet::vlan::{TAG, TPID};
 use zerocopy::IntoBytes;
 use zerocopy::big_endian::{U32, U64};
@@ -31,6 +34,21 @@ impl Frame<'_> {
     /// Bytes with the tag.
     pub(super) fn len(&self) -> usize {
         self.head.len() + self.payload.len() + if self.tag.is_some() { TAG } else { 0 }
+    }
+
+    /// Returns 1 if one of its checksums is wrong, else 0.
+    pub(super) fn bad(&self) -> u64 {
+        if self.payload.is_empty() {
+            return bad(verify(self.head));
+        }
+        let Ok(l) = Layers::of(self.head) else { return 0 };
+        let l4 = usize::from(l.l4);
+        let len = self.head.len() - l4 + self.payload.len();
+        let sum = l
+            .pseudo_header(self.head, len as u32)
+            .plus(Sum::of(&self.head[l4..]))
+            .plus(Sum::of(self.payload));
+        u64::from(!sum.is_intact())
     }
 
     /// Returns its offset in a buffer.

@@ -335,6 +335,15 @@ impl SendRequest {
         }
     }
 
+    /// Returns whether the adapter behind the uplink still sends, after this frame.
+    fn leaves(&self, parts: &mut Parts) -> bool {
+        if self.marks.mss != 0 && self.marks.mss < parts.cfg.min_lso_mss {
+            parts.frozen = true;
+            self.sender(parts).lso_freezes += 1;
+        }
+        !parts.frozen
+    }
+
     /// Copies to one receiver after another, until all have it or the slice is used up.
     fn run<P: Port>(
         &mut self,
@@ -352,6 +361,11 @@ impl SendRequest {
                 Receiver::Adapter(i) => parts.adapters[i].attributes,
                 Receiver::Uplink => 0,
             };
+            if matches!(r, Receiver::Uplink) && !self.leaves(parts) {
+                self.dropped = true;
+                self.next += 1;
+                continue;
+            }
             let plan = self.marks.plan(attributes, self.frame.len());
             if plan.cut {
                 match self.segments(parts, ports, r, at, plan, &mut spent) {
@@ -456,6 +470,7 @@ impl SendRequest {
         summed: bool,
     ) -> Time {
         let tag = |pvid: u16| (self.vlan != pvid).then_some(self.priority | self.vlan);
+        let wrong = if summed { f.bad() } else { 0 };
         match r {
             Receiver::Adapter(i) => {
                 let a = &mut parts.adapters[i];
@@ -466,6 +481,7 @@ impl SendRequest {
                     return at;
                 };
                 a.counters.rx_checksums += u64::from(summed);
+                a.counters.wire_bad_checksums += wrong;
                 let before = (a.queue.at, a.queue.toggle);
                 let (taken, done) = a.take(port, at, &f);
                 if before != (a.queue.at, a.queue.toggle) {
@@ -485,6 +501,7 @@ impl SendRequest {
                 out.clear();
                 f.pieces(&mut [0; TAG]).into_iter().for_each(|p| out.extend_from_slice(p));
                 parts.uplink.rx_checksums += u64::from(summed);
+                parts.uplink.wire_bad_checksums += wrong;
                 parts.uplink.rx_packets += 1;
                 parts.uplink.rx_bytes += out.len() as u64;
                 port.emit(at, out);

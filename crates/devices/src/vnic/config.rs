@@ -24,6 +24,10 @@ pub struct Server {
     pub offloads: [bool; 10],
     /// Longest large send; 0: none.
     pub max_large_tx: u32,
+    /// Smallest MSS that the adapter behind it cuts; 0: any. A large send with a smaller one
+    /// freezes it: nothing leaves until the client is switched to the other server (linux
+    /// f10b09ef687f).
+    pub min_lso_mss: u16,
     /// Headers that it asks for, byte by byte: [`doorbell_layout::ibmvnic::desc_req`].
     pub desc_req: [u8; 8],
     /// It means it: a packet without them is an adapter error and ends the session. Otherwise
@@ -52,6 +56,7 @@ impl Server {
         vlan_strip: true,
         offloads: [true, true, true, true, true, true, true, true, false, false],
         max_large_tx: 65_535,
+        min_lso_mss: 0,
         desc_req: [0, 0, 0xf0, 0, 0xf0, 0, 0, 0],
         backing_needs_headers: false,
         map_pages: 64 * 1024,

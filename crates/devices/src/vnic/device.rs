@@ -25,7 +25,9 @@ counters! {
     refused_closed: "Sends refused with H_CLOSED.",
     refused_parameter: "Sends refused with H_PARAMETER.",
     refused_resource: "Sends refused with H_RESOURCE: the queue is full.",
+    lso_freezes: "Large sends with an MSS that froze the adapter behind the server.",
     tx_taken: "Frames taken to be sent.",
+    wire_bad_checksums: "Frames that left by an offload with a wrong checksum.",
     tx_sent: "Of those, sent.",
     tx_errors: "Of those, given up with an error in the completion.",
     tx_discarded: "Of those, thrown away for want of a link.",
@@ -107,6 +109,8 @@ pub(super) struct Client {
     pub(super) queue_limit: u64,
     pub(super) mac: [u8; 6],
     pub(super) carrier: bool,
+    /// The adapters behind the servers that a large send has frozen.
+    pub(super) frozen: [bool; 2],
     /// Commands on their way.
     pub(super) commands: u32,
     /// Time at which the server has done the last command.

@@ -8,13 +8,14 @@
 use super::Entry;
 use super::device::{Completion, Event, VnicServer};
 use super::headers::Headers;
+use crate::common::bad;
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::ibmvnic::{
     MAX_COMPLETIONS, Tx, TxComp, cause, desc_req, first, offload, rc, status, tx, well_formed,
 };
 use doorbell_packet::ethernet::{self, HEADER};
-use doorbell_packet::headers::{Ip, Layers, Transport};
+use doorbell_packet::headers::{Ip, Layers, Transport, verify};
 use doorbell_packet::segment::Segments;
 use doorbell_packet::{Gso, vlan};
 use zerocopy::byteorder::big_endian::{U16, U32};
@@ -103,7 +104,7 @@ impl VnicServer {
             fetched.and_then(|t| self.process(client, &job, &mut frame).map(|gso| (t, gso)));
         let c = &mut self.clients[client];
         match outcome {
-            Ok((t, gso)) if c.carrier && c.session.link_up => {
+            Ok((t, gso)) if c.carrier && c.session.link_up && !c.frozen[c.active] => {
                 let frame = core::mem::take(&mut frame);
                 let end = self.put_on_wire(client, t, &job, frame, gso);
                 self.finish(client, end, &job, rc::SUCCESS);
@@ -217,6 +218,11 @@ impl VnicServer {
                 return Err(Refusal::Code(rc::INVALID_LENGTH));
             }
             Segments::new(frame, gso).map_err(|_| wrong)?;
+            if gso.size < server.min_lso_mss {
+                let c = &mut self.clients[client];
+                c.frozen[c.active] = true;
+                self.counters.lso_freezes += 1;
+            }
             self.counters.large_sends += 1;
             return Ok(Some(gso));
         }
@@ -234,6 +240,7 @@ impl VnicServer {
         frame[partial.field()..partial.field() + 2].copy_from_slice(&pseudo.to_be_bytes());
         partial.complete(&mut frame[..end]).map_err(|_| wrong)?;
         self.counters.tx_checksums += 1;
+        self.counters.wire_bad_checksums += bad(verify(frame));
         Ok(None)
     }
 
@@ -261,6 +268,7 @@ impl VnicServer {
                 break;
             };
             segment.truncate(n);
+            self.counters.wire_bad_checksums += bad(verify(&segment));
             left -= 1;
             end = self.book_wire(client, at, segment, insert, left == 0);
         }

@@ -353,8 +353,20 @@ fn an_outside_reset_leaves_nothing_pending() {
 }
 
 #[test]
+fn bits_of_a_length_that_the_engine_lacks_are_ignored() {
+    for (bits, long) in [(14, 1 << 14), (16, 1 << 16), (23, 1 << 23), (25, 1 << 25)] {
+        let mut b = Bench::up(Config { length_bits: bits, ..Config::ZYNQMP });
+        b.fill(0x8000, &frame(74));
+        b.piece(0x8000, 74 + long, Descriptor::SOF | Descriptor::EOF);
+        b.kick();
+        b.settle();
+        assert_eq!(b.sent(), [frame(74)], "{bits} bits");
+    }
+}
+
+#[test]
 fn a_descriptor_of_8_megabytes_is_read_in_pages_and_dropped() {
-    let mut b = Bench::up(Config::ZYNQMP);
+    let mut b = Bench::up(Config { length_bits: 26, ..Config::ZYNQMP });
     b.p.wraps = true;
     b.piece(0x8000, 0x7f_ffff, Descriptor::SOF | Descriptor::EOF);
     b.kick();

@@ -4,9 +4,11 @@
 //! its turn, the send goes on in the next one.
 
 use super::{Arrival, Execution, Failed, Outcome, segment};
+use crate::common::bad;
 use doorbell_hal::{Port, Time, fail_if};
 use doorbell_layout::mlx5::{EthSeg, INLINE_SEG, syndrome};
-use doorbell_packet::{Gso, checksum::Sum, headers::Layers, segment::SegmentPlan};
+use doorbell_packet::headers::{Layers, verify};
+use doorbell_packet::{Gso, checksum::Sum, segment::SegmentPlan};
 
 /// A place in the data segments of a WQE, while payload is being gathered.
 #[derive(Clone, Copy)]
@@ -81,6 +83,7 @@ impl<P: Port> Execution<'_, P> {
             let whole_at = self.gather(start, at, &mut from, header, len)?;
             let (head, rest) = self.pipe.frame.split_at_mut(header);
             piece.finish(head, Sum::of(&rest[..len]));
+            self.counters.wire_bad_checksums += bad(verify(&self.pipe.frame[..header + len]));
             done = self.sent(whole_at, header + len);
             self.sq.segment += 1;
             if self.p.is_spent() && !cut.next_payload().is_empty() {

@@ -2,12 +2,15 @@
 
 use super::super::{offload, queues::Mkey};
 use super::{Arrival, Execution, Outcome, segment};
+use crate::common::bad;
 use core::hint::cold_path;
 use doorbell_hal::{Iova, Port, Time, fail_if};
 use doorbell_layout::mlx5::{
-    DS, DataSeg, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, INLINE_LEN, INLINE_SEG, syndrome,
+    DS, DataSeg, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, INLINE_LEN, INLINE_SEG, cs_flags,
+    syndrome,
 };
 use doorbell_packet::ethernet::MIN_FRAME;
+use doorbell_packet::{headers::verify, tunnel::verify_inner};
 
 impl<P: Port> Execution<'_, P> {
     pub(super) fn data(&self, at: usize, ds: u32) -> Option<DataSeg> {
@@ -97,13 +100,22 @@ impl<P: Port> Execution<'_, P> {
             };
             self.pipe.start(t);
             if eth.cs_flags != 0 {
-                offload::insert_checksums(&mut self.pipe.frame[..len], &eth, self.sq.swp);
+                self.insert_checksums(&eth, len);
             }
             done = self.sent(whole_at, len);
             self.counters.mpwqe_packets += 1;
             self.sq.segment += used;
         }
         Outcome::Done(done)
+    }
+
+    /// Inserts the checksums that the WQE asks for, and audits them.
+    fn insert_checksums(&mut self, eth: &EthSeg, len: usize) {
+        let frame = &mut self.pipe.frame[..len];
+        offload::insert_checksums(frame, eth, self.sq.swp);
+        let inner = eth.cs_flags & (cs_flags::L3_INNER | cs_flags::L4_INNER) != 0;
+        let verdict = if inner { verify_inner(frame) } else { verify(frame) };
+        self.counters.wire_bad_checksums += bad(verdict);
     }
 
     /// Counts a frame and puts it on the wire.
@@ -186,7 +198,7 @@ impl<P: Port> Execution<'_, P> {
         self.pipe.start(t);
         // Before a tag moves the headers that the WQE may speak of.
         if eth.cs_flags != 0 {
-            offload::insert_checksums(&mut self.pipe.frame[..len], &eth, self.sq.swp);
+            self.insert_checksums(&eth, len);
         }
         let insert = eth.inline_hdr_sz.get();
         if insert & ETH_WQE_INSERT_VLAN != 0 {

@@ -249,6 +249,22 @@ fn a_trunk_that_is_not_active_is_not_learned_from() {
 }
 
 #[test]
+fn a_small_mss_freezes_what_is_behind_the_uplink() {
+    let adapters = vec![Adapter { pvid: 1, ..Adapter::new(0, 0) }];
+    let uplink = Some(Uplink { port: 1, pvid: 1 });
+    let mut b = Bench::new(Config { uplink, min_lso_mss: 224, ..Config::new(adapters) });
+    b.p.push(Part::new());
+    assert_eq!(b.own(0, H_ILLAN_ATTRIBUTES, &[0, IPV4_TCP_CSUM | LRG_SR_ENABLED]), H_SUCCESS);
+    let mut b = b.open();
+    let mac = b.mac(0);
+    let mut f = tcp([2, 0, 0, 9, 9, 9], mac, false, 500);
+    f[50..52].fill(0);
+    let answers = [224, 223, 224].map(|mss| b.send_marked(0, &f, LARGE | NO | GOOD, mss));
+    assert_eq!(answers, [H_SUCCESS, H_DROPPED, H_DROPPED]);
+    assert_eq!((b.p[1].frames.len(), b.d.counters(0).lso_freezes), (3, 1));
+}
+
+#[test]
 fn the_uplink_counts_frames_in_both_directions() {
     let adapters = vec![Adapter { pvid: 1, ..Adapter::new(0, 0) }];
     let uplink = Some(Uplink { port: 1, pvid: 1 });

@@ -258,6 +258,25 @@ fn a_large_send_is_cut_and_reported_once() {
 }
 
 #[test]
+fn a_small_mss_freezes_an_adapter_that_cannot_cut_it() {
+    let mut cfg = Config::POWERVM;
+    cfg.servers[0].min_lso_mss = 224;
+    let mut b = Bench::up(cfg, 1);
+    let d = Tx { mss: U16::new(224), ..b.desc(0, &partial(600), CSUM | tx::LSO) };
+    one(&mut b, d);
+    assert_eq!((b.p[0].frames.len(), b.d.counters.lso_freezes), (3, 0));
+    // Everything behind it is lost too, and nobody says so.
+    for mss in [223, 224] {
+        let _ = b.completions(0);
+        one(&mut b, Tx { mss: U16::new(mss), ..d });
+        assert_eq!(b.completions(0), [(0, 0)]);
+    }
+    assert_eq!((b.p[0].frames.len(), b.d.counters.lso_freezes), (3, 1));
+    assert_eq!(b.d.counters.tx_discarded, 2);
+    b.audit();
+}
+
+#[test]
 fn a_send_has_no_room_while_completions_wait_for_the_client() {
     let mut b = Bench::up(Config::POWERVM, 1);
     let handle = b.tx[0];

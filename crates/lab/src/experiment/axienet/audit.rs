@@ -13,6 +13,7 @@ pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String>
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::new(o.faults.as_ref());
     b.same("frames out: device sent {}, wire saw {}", n.tx_packets, wire.0);
+    b.never("checksums: wrong on the wire {}", n.wire_bad_checksums);
     let dropped = d.tx_dropped + d.tx_errors;
     // The driver has the status of a packet as soon as it is on the chip.
     let lost = ("driver dropped, or device lost in a reset", dropped + n.tx_lost);

@@ -36,6 +36,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     (nic.tx_memory, nic.rx_memory) = (n.tx_memory << 10, n.rx_memory << 10);
     (nic.clock_mhz, nic.speed, nic.phy) = (n.clock, Field::of(v, "link.rate"), None);
     take!(nic; n: tx_checksum rx_checksum delay_clocks);
+    nic.zero_checksum = n.tx_zero;
     let mut c = driver::Config::new(MAC);
     take!(c; d: tx_ring rx_ring mtu batch);
     c.rx_memory = nic.rx_memory;

@@ -14,6 +14,7 @@ pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String>
     let mut b = CrossCheck::new(o.faults.as_ref());
     // A receive FIFO that fills while its DMA fails sends PAUSE frames.
     b.same("frames out: device sent {}, wire saw {}", n.tx_packets + n.pauses_sent, wire.0);
+    b.never("checksums: wrong on the wire {}", n.wire_bad_checksums);
     let dropped = ("driver dropped", d.tx_dropped);
     if d.tx_tso == 0 {
         let lost = ("driver dropped, or device lost in a reset", d.tx_dropped + n.tx_lost);

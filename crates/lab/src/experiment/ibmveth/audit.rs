@@ -19,6 +19,7 @@ pub(super) fn audit(setup: &Setup, o: &RunStats, m: &Lpars) -> Vec<String> {
         let (d, a) = (&o.totals.drivers[i], &o.totals.adapters[i]);
         b.place = format!("{who}, ");
         b.same("frames sent: driver gave {}, LAN took {}", d.tx_packets, a.tx_packets);
+        b.never("checksums: that LAN made wrong {}", a.wire_bad_checksums);
         b.same("bytes sent: driver gave {}, LAN took {}", d.tx_bytes, a.tx_bytes);
         let failed = ("of sends that failed", if d.tx_send_failed > 0 { ANY } else { 0 });
         let text = "descriptors: driver wrote {}, LAN read {}";

@@ -43,6 +43,7 @@ pub(super) fn audit(
     let took = peers.frames + peers.bad + peers.again + out.cut;
     b.same("frames out: wire saw {}, peers took, or cut {}", out.frames, took);
     b.never("frames out: bad {}", peers.bad);
+    b.never("checksums: wrong on the wire {}", d.wire_bad_checksums);
     let lost = d.rx_no_buffer + d.rx_malformed + d.rx_faults + d.rx_off + d.rx_lost + d.rx_filtered;
     let (took, brought) = (d.rx_packets + lost, back.frames - back.cut);
     b.same("frames in: server took or lost {}, wire brought {}", took, brought);

@@ -15,6 +15,7 @@ pub(super) fn audit(o: &RunStats, m: &Board) -> Vec<String> {
     let dropped = ("driver dropped", d.dropped);
     b.less("packets: driver queued {}, device sent or discarded {}", [d.packets, ended], dropped);
     b.same("frames: device sent {}, wire saw {}", n.packets, l.wire_frames);
+    b.never("checksums: wrong on the wire {}", n.wire_bad_checksums);
     if n.discarded == 0 && o.faults.is_none() {
         // An error may leave a session half sent.
         b.same("bytes: driver queued {}, device sent {}", d.bytes, n.bytes);

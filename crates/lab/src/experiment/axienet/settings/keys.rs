@@ -87,6 +87,9 @@ settings! {
         rx_checksum: Checksum = "nic.rx_checksum", choice(&["partial", "full", "none"]);
         /// checksum offload of the core on transmit
         tx_checksum: Checksum = "nic.tx_checksum", choice(&["partial", "full", "none"]);
+        /// a partial checksum of 0 leaves as 0, which UDP reserves, and not as 0xffff; assumed: no
+        /// document says
+        tx_zero: bool = "nic.tx_zero", choice(&["on", "off"]).default("off");
         /// rate of the link
         rate: u32 = "link.rate", among("Mbit/s", &[10.0, 100.0, 1000.0]);
         /// delay of the cable and what is behind it, one way
