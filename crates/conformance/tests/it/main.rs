@@ -15,6 +15,7 @@ mod ibmvnic_limits;
 mod mlx5_function;
 mod mlx5_reordered;
 mod mlx5_together;
+mod offloads;
 mod packet_socket;
 mod real_capture;
 mod replay;
