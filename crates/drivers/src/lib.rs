@@ -134,7 +134,7 @@ pub enum Irq {
 pub trait Sink {
     /// Takes back the buffer of a packet that was sent or dropped. A packet of several fragments
     /// returns each, in order, the final one with `last`. A large send that the driver segmented
-    /// returns the buffers of segments.
+    /// returns the buffer of its last segment.
     fn sent(&mut self, b: Buf, cookie: u32, last: bool);
     /// Takes a received packet. `verified`: the device found its checksum good.
     fn received(&mut self, p: Packet, verified: bool);

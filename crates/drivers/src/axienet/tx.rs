@@ -359,7 +359,12 @@ impl TxRing {
             let (cookie, last, ends) = (entry.cookie, entry.last, entry.ends);
             if let Some(m) = entry.mapped.take() {
                 self.stats.tx_bytes += u64::from(m.len());
-                up.sent(h.unmap(m), cookie, ends);
+                let buf = h.unmap(m);
+                if last && !ends {
+                    h.release(buf);
+                } else {
+                    up.sent(buf, cookie, ends);
+                }
             }
             if last {
                 packets += 1;
@@ -409,7 +414,12 @@ impl TxRing {
                     h.load::<U32>(&self.ring, i * DESCRIPTOR + Descriptor::STATUS_AT).get();
                 self.stats.tx_errors += u64::from(status & Descriptor::ERRORS != 0);
                 self.stats.tx_dropped += u64::from(entry.last && status & Descriptor::CMPLT == 0);
-                self.dropped.push(h.unmap(m), entry.cookie, entry.ends);
+                let buf = h.unmap(m);
+                if entry.last && !entry.ends {
+                    h.release(buf);
+                } else {
+                    self.dropped.push(buf, entry.cookie, entry.ends);
+                }
             }
             self.free(h, i);
         }

@@ -73,8 +73,8 @@ fn decide<H: Host>(
 
 /// The large send whose segments wait for room in a ring.
 ///
-/// A driver is stopped while there is one, so there is never a second. The buffers of segments are
-/// returned like those of fragments: the last segment ends the packet.
+/// A driver is stopped while there is one, so there is never a second. The buffer of the last
+/// segment stands for the packet; those of the others are released when they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentQueue(Option<Segmentation>);
 

@@ -49,8 +49,10 @@ struct DmaEntry {
     /// A buffer that ends in this descriptor.
     held: Option<Held>,
     cookie: u32,
-    /// The packet's last buffer, of the last segment if it was segmented here.
+    /// The packet's last buffer.
     last: bool,
+    /// The buffer is of a segment that others of its packet follow.
+    segment: bool,
     /// At a packet's first descriptor: its last.
     watch: u32,
     /// At a packet's first descriptor: the time of queueing.
@@ -60,8 +62,15 @@ struct DmaEntry {
 }
 
 impl DmaEntry {
-    const EMPTY: DmaEntry =
-        DmaEntry { held: None, cookie: 0, last: false, watch: NONE, since: Time::ZERO, queued: 0 };
+    const EMPTY: DmaEntry = DmaEntry {
+        held: None,
+        cookie: 0,
+        last: false,
+        segment: false,
+        watch: NONE,
+        since: Time::ZERO,
+        queued: 0,
+    };
 }
 
 #[derive(Debug)]
@@ -399,7 +408,7 @@ impl TxRing {
         self.stats.tx_copied += 1;
         let from = slots.iova().0 + u64::from(slot);
         self.describe(h, from, len.max(MIN_FRAME), common, &mut split);
-        self.hold(first, Held::Copied(p), 0, ends);
+        self.hold(first, Held::Copied(p), 0, (true, !ends));
     }
 
     /// Maps all of the packet and leaves vacant fragments in it. Undoes all and returns false if a
@@ -419,7 +428,7 @@ impl TxRing {
             split.sentinel = large && i == frags;
             let f = core::mem::replace(piece(p, i), vacant());
             match self.map_fragment(h, f, common, &mut split) {
-                Ok(m) => self.hold_mapped(m, p.cookie, i == frags && ends),
+                Ok(m) => self.hold_mapped(m, p.cookie, (i == frags, !ends)),
                 Err(f) => {
                     *piece(p, i) = f;
                     self.unmap_packet(h, start, p);
@@ -461,14 +470,15 @@ impl TxRing {
         }
     }
 
-    fn hold(&mut self, at: u32, held: Held, cookie: u32, last: bool) {
+    fn hold(&mut self, at: u32, held: Held, cookie: u32, (last, segment): (bool, bool)) {
         let entry = &mut self.entries[at as usize];
-        (entry.held, entry.cookie, entry.last) = (Some(held), cookie, last);
+        (entry.held, entry.cookie) = (Some(held), cookie);
+        (entry.last, entry.segment) = (last, segment);
     }
 
     /// Keeps a mapping at the last descriptor written.
     #[inline(always)]
-    fn hold_mapped(&mut self, m: Mapped, cookie: u32, last: bool) {
+    fn hold_mapped(&mut self, m: Mapped, cookie: u32, last: (bool, bool)) {
         self.hold(previous(self.next, self.count), Held::Mapped(m), cookie, last);
     }
 
@@ -509,12 +519,20 @@ impl TxRing {
                 match entry.held.take() {
                     Some(Held::Mapped(m)) => {
                         self.reclaimed.bytes += u64::from(m.len());
-                        up.sent(h.unmap(m), entry.cookie, entry.last);
+                        let buf = h.unmap(m);
+                        if entry.segment {
+                            h.release(buf);
+                        } else {
+                            up.sent(buf, entry.cookie, entry.last);
+                        }
                     }
                     Some(Held::Copied(p)) => {
                         self.reclaimed.bytes += u64::from(p.len());
-                        let ends = entry.last;
-                        complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last && ends));
+                        if entry.segment {
+                            p.release(h);
+                        } else {
+                            complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last));
+                        }
                     }
                     None => {}
                 }
@@ -561,13 +579,13 @@ impl TxRing {
                 self.stats.tx_dropped += u64::from(!done);
             }
             match entry.held.take() {
-                Some(Held::Mapped(m)) => self.dropped.push(h.unmap(m), entry.cookie, entry.last),
-                Some(Held::Copied(p)) => {
-                    let ends = entry.last;
-                    complete_packet(p, |buf, cookie, last| {
-                        self.dropped.push(buf, cookie, last && ends);
-                    });
+                Some(Held::Mapped(m)) if entry.segment => {
+                    let buf = h.unmap(m);
+                    h.release(buf);
                 }
+                Some(Held::Copied(p)) if entry.segment => p.release(h),
+                Some(Held::Mapped(m)) => self.dropped.push(h.unmap(m), entry.cookie, entry.last),
+                Some(Held::Copied(p)) => self.dropped.push_packet(p),
                 None => {}
             }
         }

@@ -48,7 +48,7 @@ enum DmaEntry {
     /// All of it was inlined: nothing to unmap.
     Inlined(Buf, u32, bool),
     /// A segment that others of its large send follow.
-    Segment(Mapped, u32),
+    Segment(Mapped),
 }
 
 /// The fast path for simple packets with more to follow, in the present state of the queue.
@@ -587,7 +587,7 @@ impl Sq {
     fn unpush<H: Host>(&mut self, h: &mut H) -> Fragment {
         self.fifo_head = self.fifo_head.wrapping_sub(1);
         match mem::take(&mut self.fifo[(self.fifo_head & self.fifo_mask) as usize]) {
-            DmaEntry::Mapped(m, ..) | DmaEntry::Segment(m, _) => unmap(h, m),
+            DmaEntry::Mapped(m, ..) | DmaEntry::Segment(m) => unmap(h, m),
             DmaEntry::Inlined(buf, ..) => Fragment::whole(buf),
             DmaEntry::Empty => vacant(),
         }

@@ -62,10 +62,10 @@ impl Sq {
                         packets += u32::from(last);
                         f(h, buf, cookie, last);
                     }
-                    DmaEntry::Segment(m, cookie) => {
+                    DmaEntry::Segment(m) => {
                         packets += 1;
                         let buf = h.unmap(m);
-                        f(h, buf, cookie, false);
+                        h.release(buf);
                     }
                     DmaEntry::Empty => {}
                 }

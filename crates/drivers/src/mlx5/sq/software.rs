@@ -40,7 +40,7 @@ impl Sq {
             match self.segments.next(h, Alignment::ANY) {
                 Ok(Some(s)) => match self.transmit(h, s.packet, more || !s.last) {
                     Tx::Ok if s.last => {}
-                    Tx::Ok => self.mark_segment(),
+                    Tx::Ok => self.mark_segment(h),
                     Tx::Busy(p) | Tx::Dropped(p) if s.last => return Some(p),
                     Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
                 },
@@ -54,14 +54,14 @@ impl Sq {
         None
     }
 
-    /// Marks the packet that was sent last as a segment that others follow.
-    fn mark_segment(&mut self) {
+    /// Marks the packet that was sent last as a segment that others follow: its buffer is not
+    /// passed up.
+    fn mark_segment<H: Host>(&mut self, h: &mut H) {
         let at = (self.fifo_head.wrapping_sub(1) & self.fifo_mask) as usize;
         match core::mem::take(&mut self.fifo[at]) {
-            DmaEntry::Mapped(m, cookie, _) => self.fifo[at] = DmaEntry::Segment(m, cookie),
-            DmaEntry::Inlined(buf, cookie, _) => {
-                self.fifo[at] = DmaEntry::Inlined(buf, cookie, false);
-            }
+            DmaEntry::Mapped(m, ..) => self.fifo[at] = DmaEntry::Segment(m),
+            // The device has all of it.
+            DmaEntry::Inlined(buf, ..) => h.release(buf),
             other => self.fifo[at] = other,
         }
     }
