@@ -21,6 +21,9 @@ pub struct Caps {
 /// Most bytes of a large send: `tso_max_size` where a driver does not set it.
 const MAX_LARGE: u32 = 65_536;
 
+/// Most bytes of a segment with its headers: those of the longest frame.
+const MAX_SEGMENT: u32 = 16_110;
+
 /// Returns what the chip can do for a packet, by the offsets of a context descriptor.
 ///
 /// It sums any range (`NETIF_F_HW_CSUM`) whose offsets have 8 bits. It segments TCP with up to 255
@@ -34,7 +37,9 @@ pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
             let h = request.matching().filter(|h| h.inner.is_none() && !h.cwr);
             let tcp = matches!(gso.kind, GsoKind::Tcp4 | GsoKind::Tcp6);
             let fits = gso.header + tag <= 255 && request.len <= MAX_LARGE;
-            h.is_some() && tcp && fits && gso.size > 0 && payload > 0
+            let segment = u32::from(gso.header) + u32::from(gso.size);
+            let size = gso.size > 0 && segment <= MAX_SEGMENT;
+            h.is_some() && tcp && fits && size && payload > 0
         })
     };
     match request.todo.checksum {

@@ -25,7 +25,9 @@ pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
     };
     let all = checksum_and(request, |gso, payload| {
         let bits = u32::from(caps.log_max_lso).min(31);
-        h.inner.is_none() && gso.size > 0 && payload > 0 && payload <= 1 << bits
+        // Of one segment the MSS may be longer than any frame, which the pipe refuses.
+        let segments = gso.size > 0 && payload > gso.size.into();
+        h.inner.is_none() && segments && payload <= 1 << bits
     });
     if caps.csum && known { all } else { Offload::None }
 }

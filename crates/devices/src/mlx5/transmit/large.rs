@@ -58,7 +58,7 @@ impl<P: Port> Execution<'_, P> {
         let (eth, header, first, payload) = self.large(at, ds)?;
         let mss = eth.mss.get();
         if payload > 1 << self.cfg.caps.log_max_lso
-            || header as u64 + payload.min(mss.into()) > self.pipe.max_frame as u64
+            || header + usize::from(mss) > self.pipe.max_frame
         {
             return Err(syndrome::LOCAL_LENGTH);
         }
