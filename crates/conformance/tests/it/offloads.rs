@@ -203,14 +203,24 @@ fn is_same(got: &[u8], expected: &[u8], todo: &OffloadRequest) -> bool {
         .all(|i| tcp.is_some_and(|at| (at..at + 2).contains(&i) && is_zero(at)))
 }
 
+/// Opens a system.
+type Open = Box<dyn Fn() -> Box<dyn System>>;
+
+/// Packets after which the systems are opened anew, so that their memory lasts.
+const FRESH: u64 = 1000;
+
 /// Sends packets through a system in each mode, and compares.
-fn check(name: &str, mac: [u8; 6], mut modes: Vec<(&str, Box<dyn System>)>) {
+fn check(name: &str, mac: [u8; 6], modes: Vec<(&str, Open)>) {
     let count = from_environment("DOORBELL_OFFLOADS", 2000);
     let seed = from_environment("DOORBELL_OFFLOADS_SEED", 1);
     let mut r = Random(seed.wrapping_mul(0x1234_5678_9abc_def1));
-    let modes_count = modes.len() as u64;
+    let mut systems: Vec<_> = modes.iter().map(|(_, open)| open()).collect();
     for n in 0..count {
-        let (mode, system) = &mut modes[(n % modes_count) as usize];
+        let index = (n % modes.len() as u64) as usize;
+        if n % FRESH == FRESH - 1 {
+            systems = modes.iter().map(|(_, open)| open()).collect();
+        }
+        let (mode, system) = (modes[index].0, &mut systems[index]);
         let case = any(&mut r, mac, VID);
         let expected = software(&case);
         let taken = system.send(&case, &mut r);
@@ -235,9 +245,11 @@ fn check(name: &str, mac: [u8; 6], mut modes: Vec<(&str, Box<dyn System>)>) {
 
 #[test]
 fn mlx5_sends_what_software_makes() {
-    let open = |caps: Caps, config: mlx5_driver::Config| -> Box<dyn System> {
-        let nic = connectx::Config { caps, ..connectx::Config::CONNECTX };
-        Box::new(Connectx(mlx5::cases::Running::open(mlx5::direct(nic), config), false))
+    let open = |caps: Caps, config: mlx5_driver::Config| -> Open {
+        Box::new(move || {
+            let nic = connectx::Config { caps, ..connectx::Config::CONNECTX };
+            Box::new(Connectx(mlx5::cases::Running::open(mlx5::direct(nic), config), false))
+        })
     };
     let (all, default) = (connectx::Config::CONNECTX.caps, mlx5_driver::Config::DEFAULT);
     let alone = mlx5_driver::Config { mpwqe: false, ..default };
@@ -260,15 +272,17 @@ fn mlx5_sends_what_software_makes() {
 
 #[test]
 fn e1000_sends_what_software_makes() {
-    let open = |card: usize, vlan: bool| -> Box<dyn System> {
-        let (mut h, c) = e1000::model::numbered(card, card % 2 == 1, 16 << 20);
-        let c = e1000_driver::Config { vlan, ..c };
-        let nic = e1000_driver::E1000::open(&mut h, &c).unwrap();
-        h.delay(Span::from_ms(2500));
-        let mut system = Local::new(h, nic, Span::from_us(20));
-        let _ = system.driver.poll(&mut system.h, 64, &mut system.up);
-        Driver::work(&mut system.driver, &mut system.h);
-        Box::new(system)
+    let open = |card: usize, vlan: bool| -> Open {
+        Box::new(move || {
+            let (mut h, c) = e1000::model::numbered(card, card % 2 == 1, 16 << 20);
+            let c = e1000_driver::Config { vlan, ..c };
+            let nic = e1000_driver::E1000::open(&mut h, &c).unwrap();
+            h.delay(Span::from_ms(2500));
+            let mut system = Local::new(h, nic, Span::from_us(20));
+            let _ = system.driver.poll(&mut system.h, 64, &mut system.up);
+            Driver::work(&mut system.driver, &mut system.h);
+            Box::new(system)
+        })
     };
     check(
         "e1000",
@@ -285,18 +299,20 @@ fn e1000_sends_what_software_makes() {
 
 #[test]
 fn axienet_sends_what_software_makes() {
-    let open = |checksum: Checksum| -> Box<dyn System> {
-        let core = axi_ethernet::Config {
-            tx_checksum: checksum,
-            phy: None,
-            ..axi_ethernet::Config::ZYNQMP
-        };
-        let mut h = axienet::model::system(64, core, 16 << 20);
-        let mut c = axienet_driver::Config::new(MAC);
-        (c.address_bits, c.tx_checksum) = (64, checksum);
-        c.coalesce.tx_frames = 1;
-        let nic = axienet_driver::Axienet::open(&mut h, &c, c.net_dim()).unwrap();
-        Box::new(Local::new(h, nic, Span::from_us(20)))
+    let open = |checksum: Checksum| -> Open {
+        Box::new(move || {
+            let core = axi_ethernet::Config {
+                tx_checksum: checksum,
+                phy: None,
+                ..axi_ethernet::Config::ZYNQMP
+            };
+            let mut h = axienet::model::system(64, core, 16 << 20);
+            let mut c = axienet_driver::Config::new(MAC);
+            (c.address_bits, c.tx_checksum) = (64, checksum);
+            c.coalesce.tx_frames = 1;
+            let nic = axienet_driver::Axienet::open(&mut h, &c, c.net_dim()).unwrap();
+            Box::new(Local::new(h, nic, Span::from_us(20)))
+        })
     };
     check(
         "axienet",
@@ -313,22 +329,27 @@ fn axienet_sends_what_software_makes() {
 fn ibmveth_sends_what_software_makes() {
     let adapter = veth::Adapter { tagged: vec![VID], ..veth::Adapter::new(0, 0) };
     let mac = adapter.mac;
-    let open = |checksum: bool, large: bool, fraglist: bool| -> Box<dyn System> {
-        let cfg = veth::Config {
-            uplink: Some(veth::Uplink { port: 0, pvid: 1 }),
-            min_lso_mss: 224,
-            ..veth::Config::new(vec![adapter.clone()])
-        };
-        let partitions = Partitions::new(vec![partition(48 << 20)], vec![0], Span::from_ns(600));
-        let device = HypervisorDevice(veth::Veth::new(cfg));
-        let mut h = Machine::new(partitions, device, Costs::FREE, 1);
-        h.bus.sink_mut().start();
-        let large_send = if large { ibmveth::LargeSend::Firmware } else { ibmveth::LargeSend::Off };
-        let mut c = ibmveth::Config::new(adapter.unit as u32, mac);
-        (c.checksum, c.large_send, c.fraglist, c.vector) = (checksum, large_send, fraglist, 0);
-        c.pools.iter_mut().for_each(|p| p.count = p.count.min(16));
-        let nic = ibmveth::Ibmveth::open(&mut h, &c).unwrap();
-        Box::new(Local { listed: true, ..Local::new(h, nic, Span::from_us(1)) })
+    let open = |checksum: bool, large: bool, fraglist: bool| -> Open {
+        let adapter = adapter.clone();
+        Box::new(move || {
+            let cfg = veth::Config {
+                uplink: Some(veth::Uplink { port: 0, pvid: 1 }),
+                min_lso_mss: 224,
+                ..veth::Config::new(vec![adapter.clone()])
+            };
+            let partitions =
+                Partitions::new(vec![partition(48 << 20)], vec![0], Span::from_ns(600));
+            let device = HypervisorDevice(veth::Veth::new(cfg));
+            let mut h = Machine::new(partitions, device, Costs::FREE, 1);
+            h.bus.sink_mut().start();
+            let large_send =
+                if large { ibmveth::LargeSend::Firmware } else { ibmveth::LargeSend::Off };
+            let mut c = ibmveth::Config::new(adapter.unit as u32, mac);
+            (c.checksum, c.large_send, c.fraglist, c.vector) = (checksum, large_send, fraglist, 0);
+            c.pools.iter_mut().for_each(|p| p.count = p.count.min(16));
+            let nic = ibmveth::Ibmveth::open(&mut h, &c).unwrap();
+            Box::new(Local { listed: true, ..Local::new(h, nic, Span::from_us(1)) })
+        })
     };
     check(
         "ibmveth",
@@ -344,21 +365,23 @@ fn ibmveth_sends_what_software_makes() {
 #[test]
 fn ibmvnic_sends_what_software_makes() {
     let server = vnic::Config::POWERVM;
-    let open = |checksum: bool, large: bool, insert: bool| -> Box<dyn System> {
-        let mut cfg = server;
-        for s in &mut cfg.servers {
-            (s.vlan_insert, s.min_lso_mss) = (insert, 224);
-        }
-        let mut h = ibmvnic::system(cfg);
-        let mut c = ibmvnic_driver::Config::new(server.unit_address, server.mac);
-        (c.checksum, c.large_send, c.tx_entries, c.rx_entries) = (checksum, large, 64, 64);
-        (c.tso_buffers, c.crq_vector) = (4, server.crq_vector);
-        let nic = ibmvnic_driver::Ibmvnic::open(&mut h, &c).unwrap();
-        let mut system = Local::new(h, nic, Span::from_us(20));
-        system.h.delay(Span::from_ms(1));
-        let _ = system.driver.poll(&mut system.h, 64, &mut system.up);
-        assert!(system.driver.is_running());
-        Box::new(system)
+    let open = |checksum: bool, large: bool, insert: bool| -> Open {
+        Box::new(move || {
+            let mut cfg = server;
+            for s in &mut cfg.servers {
+                (s.vlan_insert, s.min_lso_mss) = (insert, 224);
+            }
+            let mut h = ibmvnic::system(cfg);
+            let mut c = ibmvnic_driver::Config::new(server.unit_address, server.mac);
+            (c.checksum, c.large_send, c.tx_entries, c.rx_entries) = (checksum, large, 64, 64);
+            (c.tso_buffers, c.crq_vector) = (4, server.crq_vector);
+            let nic = ibmvnic_driver::Ibmvnic::open(&mut h, &c).unwrap();
+            let mut system = Local::new(h, nic, Span::from_us(20));
+            system.h.delay(Span::from_ms(1));
+            let _ = system.driver.poll(&mut system.h, 64, &mut system.up);
+            assert!(system.driver.is_running());
+            Box::new(system)
+        })
     };
     check(
         "ibmvnic",
