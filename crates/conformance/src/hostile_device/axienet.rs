@@ -78,8 +78,11 @@ impl Subject<System> for Axienet {
     fn check(&self, seen: &Seen) {
         let s = self.stats();
         assert_eq!((s.rx_packets, s.rx_bytes), (seen.received, seen.received_bytes));
-        assert_eq!(s.tx_queued, seen.taken);
-        assert!(s.tx_packets <= seen.taken && seen.returned <= seen.taken);
+        if s.tx_segmented == 0 {
+            assert_eq!(s.tx_queued, seen.taken);
+        }
+        // The driver segments large sends, and counts their segments.
+        assert!(s.tx_packets <= s.tx_queued && seen.returned <= seen.taken);
     }
     fn settling() -> Span {
         Span::from_ms(2500)
