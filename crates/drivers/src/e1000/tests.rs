@@ -83,6 +83,8 @@ impl<P: Port> Device<P> for Board {
         }
         u64::from(match r.offset {
             reg::CTRL => v & !l::CTRL_RST,
+            // A test that says that the link is up says how fast.
+            reg::STATUS if v & l::STATUS_LU != 0 => v,
             reg::STATUS => v | l::STATUS_LU | l::STATUS_FD | l::STATUS_SPEED_1000,
             reg::EERD => {
                 v | l::EERD_DONE | word(v >> l::EERD_ADDR_SHIFT & 0xff) << l::EERD_DATA_SHIFT

@@ -259,7 +259,8 @@ fn a_receive_buffer_on_a_line_halves_the_partial_lines_for_a_command() {
     {
         let got = at(align, offset);
         assert!(
-            near(got[0], commands, 0.02) && near(got[1], partial, 0.02),
+            // The source's application writes what there is room for, so that some are short.
+            near(got[0], commands, 0.02 * commands) && near(got[1], partial, 0.02),
             "{align} {offset}: {got:?}"
         );
     }
