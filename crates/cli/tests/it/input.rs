@@ -42,7 +42,7 @@ fn settings_that_do_not_exist_or_fit() {
         platform has 24 (`cpu.cores`)");
     assert_snapshot!(set("nonsense"), @"doorbell: --set nonsense: expected key=value, such as \
         pcie.memory_latency=300ns");
-    assert_snapshot!(set("nic.max_wqe=512"), @"doorbell: mlx5-pktgen-64: the device could \
+    assert_snapshot!(set("nic.max_wqe=128"), @"doorbell: mlx5-pktgen-64: the device could \
         not be opened: the device lacks max_wqe_sz_sq");
     assert_snapshot!(
         wrong(&["run", "mlx5-pktgen-64", "--seed", "18446744073709551615"]),
