@@ -1,7 +1,7 @@
 //! Fits: constants solved for, one row each.
 //!
-//! All constants are solved for together, from the profile's values, by Newton steps, which are kept
-//! while each at least halves the worst residual. Where they do not end it, each constant is
+//! All constants are solved for together, from the profile's values, by Newton steps, each of which
+//! has to halve the worst residual. Where they do not end it, each constant is
 //! searched, in the order of the sheet, for the value at which its row equals the published figure,
 //! while the others stay; Newton steps follow. If that spoils a row fitted before, all are swept
 //! again (Gauss-Seidel). A search begins in a bracket around the constant's present value: far from
@@ -163,7 +163,7 @@ pub(super) fn solve_those(
     fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
 }
 
-/// Where a search looks for a constant.
+/// Parts of a constant's range, in which a search looks first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Range {
     /// First around its present value.

@@ -11,7 +11,7 @@ pub struct Precision {
     /// The largest residual of a root.
     pub residual: f64,
     /// The width of a closed bracket. It holds a jump if its ends have not come closer for a
-    /// while ([`JUMP`]); those of a steep function do.
+    /// while; those of a steep function do.
     pub width: f64,
 }
 
