@@ -23,7 +23,7 @@ pub(crate) enum Plan {
 }
 
 /// Decides by the device's `can` what becomes of the requests of `p`, and completes a checksum that
-/// the device cannot.
+/// the device cannot. Headers and the checksum field have to be in the head.
 #[inline]
 pub(crate) fn plan<H: Host>(
     h: &mut H,
@@ -33,13 +33,17 @@ pub(crate) fn plan<H: Host>(
     if p.todo.checksum.is_none() && p.todo.gso.is_none() {
         return Plan::Plain { summed: false };
     }
+    if p.todo.checksum.is_some_and(|c| c.field() + 2 > p.head.len as usize) {
+        return Plan::Invalid;
+    }
     let (start, len) = (p.head.start, p.head.len.min(MAX_HEADER as u32));
     let todo = p.todo;
     let headers = h.bytes(&p.head.buf, start..start + len, |b| Headers::of(b, &todo).ok());
     decide(h, p, headers, can)
 }
 
-/// Decides as [`plan`] does, by the first bytes of the packet.
+/// Decides as [`plan`] does, by the first bytes of the packet, of whatever pieces. The device finds
+/// a checksum field that is not in the head.
 pub(crate) fn plan_of<H: Host>(
     h: &mut H,
     p: &mut Packet,
@@ -59,9 +63,6 @@ fn decide<H: Host>(
     headers: Option<Headers>,
     can: impl FnOnce(&Request<'_>) -> Offload,
 ) -> Plan {
-    if p.todo.checksum.is_some_and(|c| c.field() + 2 > p.head.len as usize) {
-        return Plan::Invalid;
-    }
     let offload = can(&Request { headers, todo: &p.todo, len: p.len() });
     match (offload, p.todo.gso) {
         (Offload::All, _) | (Offload::ChecksumOnly, None) => Plan::Device(headers),
