@@ -3,7 +3,7 @@
 
 mod offload;
 
-pub(crate) use offload::{Plan, SegmentQueue, plan, plan_of};
+pub(crate) use offload::{Plan, Room, Segment, SegmentQueue, SendSegments, plan, plan_of};
 
 use crate::{OpenError, Opened, Sink};
 use alloc::vec::Vec;

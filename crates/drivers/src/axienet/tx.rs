@@ -15,8 +15,8 @@
 use super::config::{Checksum, Config, HEADER, PIECES};
 use super::{hw, stats::Stats};
 use crate::common::{
-    self, DoneList, Plan, SegmentQueue, coherent, complete_packet, next, plan, previous, unmap,
-    vacant,
+    self, DoneList, Plan, Room, Segment, SegmentQueue, SendSegments, coherent, complete_packet,
+    next, plan, previous, unmap, vacant,
 };
 use crate::{Bql, Opened, Sink, Tx};
 use alloc::boxed::Box;
@@ -199,39 +199,7 @@ impl TxRing {
             return self.drop_packet(h, p, more);
         }
         self.stats.tx_segmented += 1;
-        self.queue_segments(h, more).map_or(Tx::Ok, Tx::Dropped)
-    }
-
-    /// Queues segments of a large send as far as there is room. Stops the queue if some are left.
-    /// Returns what stands for the large send if its last segment is not queued.
-    #[cold]
-    fn queue_segments<H: Host>(&mut self, h: &mut H, more: bool) -> Option<Packet> {
-        while !self.segments.is_empty() {
-            if !self.fits(1) {
-                if !self.stopped {
-                    self.stop();
-                }
-                self.write_tail(h);
-                return None;
-            }
-            match self.segments.next(h, Alignment::ANY) {
-                Ok(Some(s)) => {
-                    self.stats.tx_segments += 1;
-                    match self.queue(h, s.packet, more || !s.last, s.last) {
-                        Tx::Ok => {}
-                        Tx::Busy(p) | Tx::Dropped(p) if s.last => return Some(p),
-                        Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
-                    }
-                }
-                Ok(None) => {}
-                Err(rest) => {
-                    self.stats.tx_dropped += 1;
-                    self.write_tail(h);
-                    return Some(rest);
-                }
-            }
-        }
-        None
+        self.send_segments(h, &mut (), more).map_or(Tx::Ok, Tx::Dropped)
     }
 
     /// Returns APP0 to APP2 of a packet, or `None` when the checksum field is not in the head.
@@ -381,7 +349,7 @@ impl TxRing {
         }
         if found > 0
             && !self.segments.is_empty()
-            && let Some(p) = self.queue_segments(h, false)
+            && let Some(p) = self.send_segments(h, &mut (), false)
         {
             complete_packet(p, |buf, cookie, last| up.sent(buf, cookie, last));
         }
@@ -435,6 +403,34 @@ impl TxRing {
     pub(super) fn release<H: Host>(self, h: &mut H) {
         self.dropped.release(h);
         h.release_coherent(self.ring);
+    }
+}
+
+/// Large sends, which the core does not segment.
+impl<H: Host> SendSegments<H> for TxRing {
+    fn segments(&mut self) -> &mut SegmentQueue {
+        &mut self.segments
+    }
+
+    fn room(&mut self, h: &mut H, (): &mut ()) -> Room {
+        if self.fits(1) {
+            return Room::Left;
+        }
+        if !self.stopped {
+            self.stop();
+        }
+        self.write_tail(h);
+        Room::Full
+    }
+
+    fn send_segment(&mut self, h: &mut H, (): &mut (), s: Segment, more: bool) -> Tx {
+        self.stats.tx_segments += 1;
+        self.queue(h, s.packet, more, s.last)
+    }
+
+    fn drop_rest(&mut self, h: &mut H, (): &mut ()) {
+        self.stats.tx_dropped += 1;
+        self.write_tail(h);
     }
 }
 

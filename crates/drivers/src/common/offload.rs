@@ -1,6 +1,7 @@
 //! The seam between a stack's requests and a device's offloads: what the device cannot do is done
 //! here, as in Linux's `validate_xmit_skb`.
 
+use crate::Tx;
 use doorbell_hal::{Alignment, Host};
 use doorbell_layout::offload::{Offload, Request};
 use doorbell_packet::tunnel::Headers;
@@ -113,17 +114,13 @@ impl SegmentQueue {
         Ok(())
     }
 
-    /// Returns the next segment, in a buffer at `place`; `None` when there is none. After the last
+    /// Returns the next segment, in a buffer of its own; `None` when there is none. After the last
     /// the large send's buffers are released. Without memory for it the large send comes back, and
     /// the rest of it is not sent.
     #[cold]
-    pub(crate) fn next<H: Host>(
-        &mut self,
-        h: &mut H,
-        place: Alignment,
-    ) -> Result<Option<Segment>, Packet> {
+    fn next<H: Host>(&mut self, h: &mut H) -> Result<Option<Segment>, Packet> {
         let Some(segmentation) = &mut self.0 else { return Ok(None) };
-        match segmentation.next(h, place) {
+        match segmentation.next(h, Alignment::ANY) {
             Ok(Some(packet)) => {
                 let last = segmentation.left() == 0;
                 if last {
@@ -138,5 +135,60 @@ impl SegmentQueue {
     /// Takes back the large send.
     pub(crate) fn take(&mut self) -> Option<Packet> {
         self.0.take().map(|s| s.into_packet())
+    }
+}
+
+/// The place for another segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is some.
+    Left,
+    /// There is none until others are done. The queue is stopped, and the device knows what it has.
+    Full,
+    /// There will be none: the device is gone.
+    Gone,
+}
+
+/// A queue that sends the segments of large sends, in a context of the driver's.
+pub(crate) trait SendSegments<H: Host, C = ()> {
+    /// Returns the large send that waits.
+    fn segments(&mut self) -> &mut SegmentQueue;
+
+    /// Returns whether another segment has room.
+    fn room(&mut self, h: &mut H, c: &mut C) -> Room;
+
+    /// Sends a segment, and counts it.
+    fn send_segment(&mut self, h: &mut H, c: &mut C, segment: Segment, more: bool) -> Tx;
+
+    /// Counts a large send of which the rest is not sent, and tells the device what it has.
+    fn drop_rest(&mut self, h: &mut H, c: &mut C);
+
+    /// Sends segments as far as there is room. Returns what stands for the large send if its last
+    /// segment is not sent.
+    #[cold]
+    fn send_segments(&mut self, h: &mut H, c: &mut C, more: bool) -> Option<Packet> {
+        while !self.segments().is_empty() {
+            let next = match self.room(h, c) {
+                Room::Left => self.segments().next(h),
+                Room::Full => return None,
+                Room::Gone => self.segments().take().map_or(Ok(None), Err),
+            };
+            match next {
+                Ok(Some(segment)) => {
+                    let last = segment.last;
+                    match self.send_segment(h, c, segment, more || !last) {
+                        Tx::Ok => {}
+                        Tx::Busy(p) | Tx::Dropped(p) if last => return Some(p),
+                        Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
+                    }
+                }
+                Ok(None) => {}
+                Err(rest) => {
+                    self.drop_rest(h, c);
+                    return Some(rest);
+                }
+            }
+        }
+        None
     }
 }

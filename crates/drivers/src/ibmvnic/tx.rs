@@ -14,7 +14,10 @@ use super::config::{Config, Direct};
 use super::ltb::{LtbSet, MapIds};
 use super::{adaptive::AdaptiveDirect, headers, negotiate::Negotiated};
 use super::{call, ring::coherent, stats::QueueStats, subcrq::SubCrq};
-use crate::common::{DoneList, Plan, SegmentQueue, both, complete_packet, copy_packet, plan_of};
+use crate::common::{
+    DoneList, Plan, Room, Segment, SegmentQueue, SendSegments, both, complete_packet, copy_packet,
+    plan_of,
+};
 use crate::{Bql, Opened, Sink, Tx};
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Alignment, Coherent, CpuWork, Host, Hypervisor};
@@ -317,50 +320,6 @@ impl TxQueue {
         self.send_segments(h, x, more).map_or(Tx::Ok, Tx::Dropped)
     }
 
-    /// Sends segments of a large send as far as there is room. Stops the queue if some are left.
-    /// Returns what stands for the large send if its last segment is not sent.
-    #[cold]
-    fn send_segments<H: Hypervisor>(
-        &mut self,
-        h: &mut H,
-        x: &mut Context<'_>,
-        more: bool,
-    ) -> Option<Packet> {
-        while !self.segments.is_empty() {
-            if self.disconnected {
-                let rest = self.segments.take();
-                self.stats.tx_dropped += u64::from(rest.is_some());
-                return rest;
-            }
-            if self.used >= self.limit {
-                self.stats.tx_stopped += u64::from(!self.stopped);
-                self.stopped = true;
-                self.flush(h, x.config.unit);
-                return None;
-            }
-            match self.segments.next(h, Alignment::ANY) {
-                Ok(Some(s)) => {
-                    self.stats.tx_segments += 1;
-                    let part = if s.last { Part::Last } else { Part::Earlier };
-                    let start = FrameStart::read(h, &s.packet);
-                    let plain = (&start, DescOffload::default());
-                    match self.send(h, x, s.packet, more || !s.last, part, plain) {
-                        Tx::Ok => {}
-                        Tx::Busy(p) | Tx::Dropped(p) if s.last => return Some(p),
-                        Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
-                    }
-                }
-                Ok(None) => {}
-                Err(rest) => {
-                    self.stats.tx_dropped += 1;
-                    self.flush(h, x.config.unit);
-                    return Some(rest);
-                }
-            }
-        }
-        None
-    }
-
     /// Sends a frame that begins with `start`.
     fn send<H: Hypervisor>(
         &mut self,
@@ -640,6 +599,40 @@ impl TxQueue {
         if packets > 0 {
             h.charge(CpuWork::TxDone(packets));
             self.bql.complete(h.now(), bytes);
+        }
+    }
+}
+
+/// Large sends that the server does not take.
+impl<H: Hypervisor> SendSegments<H, Context<'_>> for TxQueue {
+    fn segments(&mut self) -> &mut SegmentQueue {
+        &mut self.segments
+    }
+
+    fn room(&mut self, h: &mut H, x: &mut Context<'_>) -> Room {
+        if self.disconnected {
+            return Room::Gone;
+        }
+        if self.used < self.limit {
+            return Room::Left;
+        }
+        self.stats.tx_stopped += u64::from(!self.stopped);
+        self.stopped = true;
+        self.flush(h, x.config.unit);
+        Room::Full
+    }
+
+    fn send_segment(&mut self, h: &mut H, x: &mut Context<'_>, s: Segment, more: bool) -> Tx {
+        self.stats.tx_segments += 1;
+        let part = if s.last { Part::Last } else { Part::Earlier };
+        let start = FrameStart::read(h, &s.packet);
+        self.send(h, x, s.packet, more, part, (&start, DescOffload::default()))
+    }
+
+    fn drop_rest(&mut self, h: &mut H, x: &mut Context<'_>) {
+        self.stats.tx_dropped += 1;
+        if !self.disconnected {
+            self.flush(h, x.config.unit);
         }
     }
 }

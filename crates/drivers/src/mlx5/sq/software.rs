@@ -1,9 +1,9 @@
 //! Large sends that the device does not take: segmented here, as the stack does it.
 
 use super::{DmaEntry, Sq};
-use crate::common::{Plan, plan};
+use crate::common::{Plan, Room, Segment, SegmentQueue, SendSegments, plan};
 use crate::{Sink, Tx};
-use doorbell_hal::{Alignment, Host};
+use doorbell_hal::Host;
 use doorbell_layout::mlx5::can;
 use doorbell_packet::Packet;
 
@@ -23,35 +23,7 @@ impl Sq {
             return self.drop_packet(h, p, more);
         }
         self.stats.tso_software += 1;
-        self.send_segments(h, more).map_or(Tx::Ok, Tx::Dropped)
-    }
-
-    /// Sends segments of a large send as far as there is room. Stops the queue if some are left.
-    /// Returns what stands for the large send if its last segment is not sent.
-    #[cold]
-    fn send_segments<H: Host>(&mut self, h: &mut H, more: bool) -> Option<Packet> {
-        while !self.segments.is_empty() {
-            if self.halted() {
-                self.stats.stopped += u64::from(!self.stopped);
-                self.set_stopped(true);
-                self.flush(h);
-                return None;
-            }
-            match self.segments.next(h, Alignment::ANY) {
-                Ok(Some(s)) => match self.transmit(h, s.packet, more || !s.last) {
-                    Tx::Ok if s.last => {}
-                    Tx::Ok => self.mark_segment(h),
-                    Tx::Busy(p) | Tx::Dropped(p) if s.last => return Some(p),
-                    Tx::Busy(p) | Tx::Dropped(p) => p.release(h),
-                },
-                Ok(None) => {}
-                Err(rest) => {
-                    self.count_drop(h, false);
-                    return Some(rest);
-                }
-            }
-        }
-        None
+        self.send_segments(h, &mut (), more).map_or(Tx::Ok, Tx::Dropped)
     }
 
     /// Marks the packet that was sent last as a segment that others follow: its buffer is not
@@ -70,7 +42,7 @@ impl Sq {
     /// given all of it.
     #[cold]
     pub(super) fn go_on<H: Host>(&mut self, h: &mut H) -> bool {
-        if let Some(p) = self.send_segments(h, false) {
+        if let Some(p) = self.send_segments(h, &mut (), false) {
             self.lost.push_packet(p);
         }
         self.segments.is_empty()
@@ -91,5 +63,33 @@ impl Sq {
         let packets = u64::from(rest.is_some());
         rest.into_iter().for_each(|p| p.release(h));
         packets
+    }
+}
+
+impl<H: Host> SendSegments<H> for Sq {
+    fn segments(&mut self) -> &mut SegmentQueue {
+        &mut self.segments
+    }
+
+    fn room(&mut self, h: &mut H, (): &mut ()) -> Room {
+        if !self.halted() {
+            return Room::Left;
+        }
+        self.stats.stopped += u64::from(!self.stopped);
+        self.set_stopped(true);
+        self.flush(h);
+        Room::Full
+    }
+
+    fn send_segment(&mut self, h: &mut H, (): &mut (), s: Segment, more: bool) -> Tx {
+        let sent = self.transmit(h, s.packet, more);
+        if sent == Tx::Ok && !s.last {
+            self.mark_segment(h);
+        }
+        sent
+    }
+
+    fn drop_rest(&mut self, h: &mut H, (): &mut ()) {
+        self.count_drop(h, false);
     }
 }
