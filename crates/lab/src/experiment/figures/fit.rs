@@ -1,15 +1,15 @@
 //! Fits: constants solved for, one row each.
 //!
 //! All constants are solved for together, from the profile's values, by Newton steps, each of which
-//! has to halve the worst residual. Where they do not end it, each constant is
-//! searched, in the order of the sheet, for the value at which its row equals the published figure,
-//! while the others stay; Newton steps follow. If that spoils a row fitted before, all are swept
-//! again (Gauss-Seidel). A search begins in a bracket around the constant's present value: far from
-//! it a machine may be overloaded, and no constant has any effect there. As long as others move, it
-//! is only as sharp as they will leave it.
+//! has to halve the worst residual. Where they do not end it, each constant is searched, in the
+//! order of the sheet, for the value at which its row equals the published figure, while the others
+//! stay; Newton steps follow. If that spoils a row fitted before, all are swept again
+//! (Gauss-Seidel). A search begins in a bracket around the constant's present value: far from it a
+//! machine may be overloaded, and no constant has any effect there. As long as others move, it is
+//! only as sharp as they will leave it.
 //!
-//! Where that fails, the sweeps begin again with searches over the whole ranges. If no set of
-//! constants serves all rows, the fit has failed. If several do, narrower bounds should leave one.
+//! Sweeps over the whole ranges follow where that fails. If no set of constants serves all rows,
+//! the fit has failed. If several do, narrower bounds should leave one.
 //!
 //! A fit is done when its row is within [`RESIDUAL`] of the published value. If a simulation's
 //! steps straddle that value by less than [`GRAIN`], the closer step is taken and its residual
@@ -115,8 +115,11 @@ pub(super) fn solve(bench: &Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
     solve_those(bench, constants, |_| true)
 }
 
-/// Returns the slopes of all fits' rows where the constants are, for [`solve_again`].
-pub(super) fn all_slopes(bench: &Bench<'_>, constants: &Constants) -> Option<Vec<Vec<f64>>> {
+/// The rise of each fit's residual with each fit's constant.
+pub(super) type Slopes = Vec<Vec<f64>>;
+
+/// Returns the slopes of all fits where the constants are, for [`solve_again`].
+pub(super) fn all_slopes(bench: &Bench<'_>, constants: &Constants) -> Option<Slopes> {
     let mut fits = searches(bench, constants, |_| true);
     look(&mut fits, bench, constants);
     slopes(&mut fits, bench, &mut constants.clone())
@@ -127,7 +130,7 @@ pub(super) fn all_slopes(bench: &Bench<'_>, constants: &Constants) -> Option<Vec
 pub(super) fn solve_again(
     bench: &Bench<'_>,
     constants: &mut Constants,
-    slopes: Option<&Vec<Vec<f64>>>,
+    slopes: Option<&Slopes>,
 ) -> Vec<Fit> {
     if slopes.is_some() {
         let mut fits = searches(bench, constants, |_| true);
@@ -140,9 +143,10 @@ pub(super) fn solve_again(
 fn searches(
     bench: &Bench<'_>,
     constants: &Constants,
-    wanted: impl Fn(usize) -> bool,
+    wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Search> {
-    let those = bench.sheet.fits().into_iter().filter(|(_, row)| wanted(*row));
+    let rows = &bench.sheet.rows;
+    let those = bench.sheet.fits().into_iter().filter(|(_, row)| wanted(&rows[*row]));
     those.filter_map(|fit| Search::new(fit, constants)).collect()
 }
 
@@ -152,8 +156,7 @@ pub(super) fn solve_those(
     constants: &mut Constants,
     wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Fit> {
-    let rows = &bench.sheet.rows;
-    let mut fits = searches(bench, constants, |row| wanted(&rows[row]));
+    let mut fits = searches(bench, constants, wanted);
     let start = constants.clone();
     let mut sweeps = sweep(&mut fits, bench, constants, Range::Near, NEAR_SWEEPS);
     if residual(&fits) > GRAIN {
@@ -182,7 +185,7 @@ fn sweep(
 ) -> u32 {
     let enough = bench.sheet.precision;
     let mut worst = look(fits, bench, constants);
-    if range == Range::Near && fits.len() > 1 {
+    if range == Range::Near {
         worst = newton_steps(fits, bench, constants, worst, None);
     }
     for sweeps in 1..=most {
@@ -198,9 +201,7 @@ fn sweep(
         }
         let last = worst;
         worst = look(fits, bench, constants);
-        if fits.len() > 1 {
-            worst = newton_steps(fits, bench, constants, worst, None);
-        }
+        worst = newton_steps(fits, bench, constants, worst, None);
         // Among the steps of a simulation there is always another one.
         let settled = worst <= GRAIN && worst > last / 2.0;
         if settled && worst > last {
@@ -215,15 +216,16 @@ fn sweep(
 }
 
 /// Makes steps on all constants by their slopes, those `known` or else those of each place, while
-/// each at least halves the worst residual. Returns the residual that is left.
+/// each at least halves the worst residual. Returns the residual that is left. For a lone constant
+/// a search does better than slopes of each place.
 fn newton_steps(
     fits: &mut [Search],
     bench: &Bench<'_>,
     constants: &mut Constants,
     mut worst: f64,
-    known: Option<&Vec<Vec<f64>>>,
+    known: Option<&Slopes>,
 ) -> f64 {
-    while worst > bench.sheet.precision {
+    while worst > bench.sheet.precision && (known.is_some() || fits.len() > 1) {
         let before = constants.clone();
         let slopes = known.cloned().or_else(|| slopes(fits, bench, constants));
         let stepped = slopes.is_some_and(|slopes| step(fits, slopes, constants));
@@ -255,11 +257,7 @@ fn residual(fits: &[Search]) -> f64 {
 
 /// Returns how much each row's residual rises with each constant, from residuals just measured.
 /// `None` if one cannot be measured.
-fn slopes(
-    fits: &mut [Search],
-    bench: &Bench<'_>,
-    constants: &mut Constants,
-) -> Option<Vec<Vec<f64>>> {
+fn slopes(fits: &mut [Search], bench: &Bench<'_>, constants: &mut Constants) -> Option<Slopes> {
     let here: Option<Vec<f64>> = fits.iter().map(|fit| fit.residual.clone().ok()).collect();
     let here = here?;
     let mut slopes = vec![vec![0.0; fits.len()]; fits.len()];
@@ -281,7 +279,7 @@ fn slopes(
 
 /// Moves all fitted constants to where their rows would be as published by these slopes, from
 /// residuals just measured. Returns whether there is such a place.
-fn step(fits: &[Search], slopes: Vec<Vec<f64>>, constants: &mut Constants) -> bool {
+fn step(fits: &[Search], slopes: Slopes, constants: &mut Constants) -> bool {
     let downhill = fits.iter().map(|fit| fit.residual.clone().ok().map(|r| -r));
     let Some(downhill) = downhill.collect::<Option<Vec<f64>>>() else { return false };
     let Some(steps) = linear(slopes, downhill) else { return false };
