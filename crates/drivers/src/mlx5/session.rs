@@ -33,6 +33,9 @@ impl EsegKey {
     /// The key of packets without offloads.
     pub(super) const NONE: EsegKey = EsegKey(0);
 
+    /// No key: it takes a longer look.
+    pub(super) const OTHER: EsegKey = EsegKey(NO_KEY - 1);
+
     /// The key of packets whose checksum is left to the device, without a tunnel.
     pub(super) const CHECKSUM: EsegKey = EsegKey(((cs_flags::L3 | cs_flags::L4) as u64) << 32);
 

@@ -235,19 +235,42 @@ impl Sq {
     /// session, or with a WQE of their own, more to follow and room for it. All others are in a
     /// function of its own, so that its stack frame is not paid for here.
     #[inline(always)]
-    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, mut p: Packet, mut more: bool) -> Tx {
+    pub(super) fn transmit<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         if !is_simple(&p) {
             return self.transmit_any(h, p, more);
         }
-        // A packet that is refused keeps its requests.
-        if self.fast_path == FastPath::None {
-            return self.transmit_any(h, p, more);
+        let mut key = EsegKey::NONE;
+        if has_key(&p) {
+            key = quick_key(h, &p);
+            if key == EsegKey::OTHER {
+                return self.transmit_any(h, p, more);
+            }
         }
-        let Some(key) = self.key_of(h, &mut p) else { return self.drop_packet(h, p, more) };
-        let plain = self.fast_path == FastPath::Plain && more && self.has_room_after(1);
-        if self.fast_path != FastPath::Session && !plain {
-            return self.transmit_any(h, p, more);
+        let Some(plain) = self.is_fast(more) else { return self.transmit_any(h, p, more) };
+        self.transmit_fast(h, p, plain, key, more)
+    }
+
+    /// Returns whether the fast path is that of a WQE for each packet; `None` if there is no fast
+    /// path now.
+    #[inline(always)]
+    fn is_fast(&self, more: bool) -> Option<bool> {
+        let plain = self.fast_path != FastPath::Session;
+        if plain && !(self.fast_path == FastPath::Plain && more && self.has_room_after(1)) {
+            cold_path();
+            return None;
         }
+        Some(plain)
+    }
+
+    #[inline(always)]
+    fn transmit_fast<H: Host>(
+        &mut self,
+        h: &mut H,
+        p: Packet,
+        plain: bool,
+        key: EsegKey,
+        mut more: bool,
+    ) -> Tx {
         let Packet { head, todo, cookie, .. } = p;
         let sent = if plain {
             self.send_alone(h, head, cookie, key)
@@ -267,24 +290,15 @@ impl Sq {
         }
     }
 
-    /// Returns the key of `p`, or `None` where its checksum field is not in the head. Most packets
-    /// have none, so the rest is out of line. Completes a checksum that the device cannot.
-    #[inline(always)]
+    /// Returns the key of `p`, or `None` where its checksum field is not in the head. Completes a
+    /// checksum that the device cannot.
     fn key_of<H: Host>(&mut self, h: &mut H, p: &mut Packet) -> Option<EsegKey> {
-        if p.todo.checksum.is_none() && !p.todo.encapsulated {
-            Some(EsegKey::NONE)
-        } else {
-            self.key_of_offloads(h, p)
+        if !has_key(p) {
+            return Some(EsegKey::NONE);
         }
-    }
-
-    #[inline(never)]
-    fn key_of_offloads<H: Host>(&mut self, h: &mut H, p: &mut Packet) -> Option<EsegKey> {
-        let (start, end) = (p.head.start, p.head.start + p.head.len);
-        if let Some(partial) = p.todo.checksum.filter(|_| !p.todo.encapsulated)
-            && h.bytes(&p.head.buf, start..end, |b| is_plain(b, partial))
-        {
-            return Some(EsegKey::CHECKSUM);
+        let key = quick_key(h, p);
+        if key != EsegKey::OTHER {
+            return Some(key);
         }
         let caps = self.caps;
         match plan(h, p, |request| can(request, &caps)) {
@@ -294,9 +308,10 @@ impl Sq {
             }),
             Plan::Plain { summed } => {
                 self.stats.csum_software += u64::from(summed);
-                let end = end.min(start + MAX_HEADER as u32);
+                let end = p.head.start + p.head.len.min(MAX_HEADER as u32);
                 // A GENEVE packet is told apart without a checksum too.
-                let headers = h.bytes(&p.head.buf, start..end, |b| Headers::of(b, &p.todo).ok());
+                let headers =
+                    h.bytes(&p.head.buf, p.head.start..end, |b| Headers::of(b, &p.todo).ok());
                 Some(
                     headers
                         .filter(|_| p.todo.encapsulated)
@@ -408,8 +423,16 @@ impl Sq {
         if p.todo.gso.is_some() && !self.takes_large(h, &mut p) {
             return self.segment(h, p, more);
         }
+        let Some(key) = self.key_of(h, &mut p) else {
+            self.stats.xmit_more += u64::from(more);
+            return self.drop_packet(h, p, more);
+        };
+        if is_simple(&p)
+            && let Some(plain) = self.is_fast(more)
+        {
+            return self.transmit_fast(h, p, plain, key, more);
+        }
         self.stats.xmit_more += u64::from(more);
-        let Some(key) = self.key_of(h, &mut p) else { return self.drop_packet(h, p, more) };
         self.stats.csum_partial += u64::from(p.todo.checksum.is_some());
         if self.session.is_open() {
             self.close_session(h, false);
@@ -597,6 +620,26 @@ impl Sq {
 /// Returns the blocks of the longest WQE.
 pub(super) fn max_wqebbs(caps: &Caps) -> u32 {
     (u32::from(caps.max_wqe_sz_sq) / WQEBB).clamp(1, MAX_WQEBBS)
+}
+
+/// Returns the key of a packet that asks for the checksum of a plain packet alone, or
+/// [`EsegKey::OTHER`]. Most packets ask for nothing, so this is out of line. It is so simple that
+/// the compiler sees that it leaves the packet alone, which is then not stored for it.
+#[inline(never)]
+fn quick_key<H: Host>(h: &mut H, p: &Packet) -> EsegKey {
+    let (start, end) = (p.head.start, p.head.start + p.head.len);
+    if let Some(partial) = p.todo.checksum.filter(|_| !p.todo.encapsulated)
+        && h.bytes(&p.head.buf, start..end, |b| is_plain(b, partial))
+    {
+        return EsegKey::CHECKSUM;
+    }
+    EsegKey::OTHER
+}
+
+/// Returns whether a packet may have another key than [`EsegKey::NONE`].
+#[inline(always)]
+const fn has_key(p: &Packet) -> bool {
+    p.todo.encapsulated || p.todo.checksum.is_some()
 }
 
 /// Returns whether a packet is linear and needs neither segmentation nor a tag.

@@ -3,7 +3,7 @@
 use super::{DmaEntry, Sq};
 use crate::{Sink, mlx5::Stats};
 use core::mem;
-use doorbell_hal::{Buf, CpuWork, Host};
+use doorbell_hal::{Buf, CpuWork, Host, Mapped};
 use doorbell_layout::mlx5::dbr;
 use zerocopy::byteorder::big_endian::U32;
 
@@ -62,12 +62,8 @@ impl Sq {
                         packets += u32::from(last);
                         f(h, buf, cookie, last);
                     }
-                    DmaEntry::Segment(m) => {
-                        packets += 1;
-                        let buf = h.unmap(m);
-                        h.release(buf);
-                    }
                     DmaEntry::Empty => {}
+                    DmaEntry::Segment(m) => packets += release_segment(h, m),
                 }
             }
             self.fifo_tail = self.fifo_tail.wrapping_add(n as u32);
@@ -156,4 +152,12 @@ impl Sq {
         h.release_coherent(self.dbr);
         stats
     }
+}
+
+#[cold]
+#[inline(never)]
+fn release_segment<H: Host>(h: &mut H, m: Mapped) -> u32 {
+    let buf = h.unmap(m);
+    h.release(buf);
+    1
 }
