@@ -52,9 +52,12 @@ impl Request<'_> {
     /// Returns the headers if the request fits them, and the packet has at most one tag, the one to
     /// be inserted included (`vlan_features_check`).
     pub(crate) fn matching(&self) -> Option<&Headers> {
-        let inserted = u8::from(self.todo.vlan.is_some());
-        let h = self.headers.as_ref()?;
-        (h.match_request(self.todo) && h.tags + inserted <= 1).then_some(h)
+        self.headers.as_ref().filter(|h| h.match_request(self.todo) && self.tags(h) <= 1)
+    }
+
+    /// Returns the number of tags, the one to be inserted included.
+    fn tags(&self, h: &Headers) -> u8 {
+        h.tags + u8::from(self.todo.vlan.is_some())
     }
 
     /// Returns the headers if an engine for TCP and UDP over plain IPv4 and IPv6 knows them
@@ -62,11 +65,24 @@ impl Request<'_> {
     /// (`vlan_get_protocol`), and IPv6 has no extension headers (`skb_csum_hwoffload_help` and
     /// `gso_features_check`, linux 04c20a9356f2 and 864e3396976e).
     pub(crate) fn plain(&self) -> Option<&Headers> {
-        let h = self.matching()?;
-        let tag = matches!(h.tag_type, 0 | 0x8100 | 0x88a8);
-        let extended = [&h.outer, h.layers()].into_iter().any(is_extended);
-        (tag && !extended).then_some(h)
+        self.matching().filter(|h| is_plain(h))
     }
+
+    /// Returns the headers as [`Request::plain`], also behind two tags if nothing is to be cut and
+    /// there is no tunnel: `vlan_features_check` leaves such a packet to a device with
+    /// `NETIF_F_HW_CSUM`.
+    pub(crate) fn plain_or_double_tagged(&self) -> Option<&Headers> {
+        let h = self.headers.as_ref().filter(|h| h.match_request(self.todo) && is_plain(h))?;
+        let simple = self.todo.gso.is_none() && h.inner.is_none();
+        (self.tags(h) <= if simple { 2 } else { 1 }).then_some(h)
+    }
+}
+
+/// Returns whether an engine for plain IPv4 and IPv6 knows the headers.
+fn is_plain(h: &Headers) -> bool {
+    let tag = matches!(h.tag_type, 0 | 0x8100 | 0x88a8);
+    let extended = [&h.outer, h.layers()].into_iter().any(is_extended);
+    tag && !extended
 }
 
 /// Returns whether an IPv6 header has extension headers behind it.

@@ -13,7 +13,7 @@ use doorbell_packet::tunnel::{GENEVE_PORT, Headers, Tunnel, UDP_TUNNEL, VXLAN_PO
 /// `vxlan_features_check`). It segments no tunnel: `tunnel_stateless_*` and `swp_lso` are not among
 /// the capabilities that this driver asks for.
 pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
-    let Some(h) = request.plain() else { return Offload::None };
+    let Some(h) = request.plain_or_double_tagged() else { return Offload::None };
     let known = match &h.inner {
         None => true,
         Some((Tunnel::Udp(GENEVE_PORT), _)) => caps.swp && is_told(h),
