@@ -164,6 +164,11 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     {
         println!("{name:24}{a:12.3}{b:12.3}");
     }
-    assert!(each.is_sound() && shared.is_sound(), "{:#?}{:#?}", each.audit, shared.audit);
+    assert!(
+        each.is_sound() && shared.is_sound(),
+        "{:#?}{:#?}",
+        each.verdict.audit,
+        shared.verdict.audit
+    );
     Ok(())
 }

@@ -180,6 +180,7 @@ pub struct Machine<B, D> {
     cores: Vec<Core>,
     entered: usize,
     core: Core,
+    floor: Time,
     due: Time,
     ahead: bool,
     done: [Done; WorkKind::ALL.len()],
@@ -196,6 +197,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
             cores: vec![Core::default(); cores.max(1)],
             entered: 0,
             core: Core::default(),
+            floor: Time::ZERO,
             due: Time::NEVER,
             ahead: false,
             done: [Done::default(); WorkKind::ALL.len()],
@@ -292,6 +294,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     /// Declares that no core will book anything before `floor` any more.
     #[inline]
     pub fn retire_before(&mut self, floor: Time) {
+        self.floor = floor;
         self.bus.retire_before(floor);
     }
 
@@ -308,6 +311,14 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     pub fn flush_posted(&mut self) {
         self.bus.deliver(Time::NEVER);
         self.look_ahead();
+    }
+
+    /// Returns the time of all cores so far, added up. A core that waits is at the last floor
+    /// ([`Machine::retire_before`]).
+    pub fn time_of_cores(&self) -> Span {
+        let all = self.cores.iter().enumerate();
+        let now = all.map(|(i, c)| if i == self.entered { self.core.now } else { c.now });
+        now.fold(Span::ZERO, |sum, now| sum + now.max(self.floor).since(Time::ZERO))
     }
 
     /// Returns the counts of the entered core's platform.

@@ -1,7 +1,7 @@
 //! `doorbell compare`: two runs, side by side.
 
 use crate::render::{Cell, Document, Record, Table, Tone, amount, flat, numbers, rate, wrapped};
-use crate::run::{GROUPS, audit};
+use crate::run::{GROUPS, audit, is_overloaded, overloaded};
 use crate::{DONE, Error, MISSED, guest, input, plan};
 use crate::{args::Compare, output::print, plan::Plans};
 use doorbell_lab::result::{Group, Measured, Object, RunResult, rounded};
@@ -80,6 +80,7 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
     let results = [plan::execute(a, quiet)?, plan::execute(b, quiet)?];
     let document = document(&plans, &results).with(records(&results));
     print(&document.show(args.output.format, "compare", &data(&results)))?;
+    overloaded(results.iter().filter(|r| is_overloaded(r)).count(), results.len());
     Ok(if results.iter().all(|r| r.measured.is_sound()) { DONE } else { MISSED })
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn name(file: Option<&Path>, otherwise: &str) -> Result<String, Error
 /// Renders a budget of every count of the crossings, and of the cycles with 1 % of room.
 fn budget(of: &str, result: &RunResult) -> Result<String, Error> {
     let m = &result.measured;
-    if let Some(why) = m.audit.first() {
+    if let Some(why) = m.verdict.audit.first() {
         return Err(failed!("{of}: the audit failed, so there are no numbers to keep: {why}"));
     }
     let of = toml_edit::Value::from(of);

@@ -309,7 +309,7 @@ pub(crate) fn execute_with(
     let mut observer =
         Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
     let frames = loaded.as_ref().map(|c| &c.frames);
-    let measured = (plan.system.run)(&plan.values, frames, &mut observer);
+    let measured = plan.system.run(&plan.values, frames, &mut observer);
     result(
         plan,
         measured.map_err(|e| match e {

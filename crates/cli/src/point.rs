@@ -10,7 +10,7 @@ use crate::output::{print, text_of};
 use crate::progress::{Interrupt, Progress};
 use crate::record::{self, Outcome, RecordFile};
 use crate::render::{Format, Record, SCHEMA, records};
-use crate::{DONE, Error, MISSED, args, input, plan, sweep};
+use crate::{DONE, Error, MISSED, args, input, plan, run::overloaded, sweep};
 use doorbell_lab::key::{Key, Kind};
 use doorbell_lab::result::Provenance;
 use doorbell_lab::{Plan, cores, on_threads};
@@ -208,6 +208,7 @@ pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
         Some(file) => file.write(&all, &json!({ "schema": SCHEMA, "units": units(&points) }))?,
         None => print(&records(Format::Ndjson, &all))?,
     }
+    overloaded(outcomes.iter().filter(|o| o.is_overloaded()).count(), outcomes.len());
     Ok(if sound { DONE } else { MISSED })
 }
 

@@ -9,7 +9,7 @@ use crate::render::Record;
 use doorbell_lab::Plan;
 use doorbell_lab::key::{Key, Value as Setting};
 use doorbell_lab::metrics::LOST_SHARE;
-use doorbell_lab::result::{RunResult, rounded};
+use doorbell_lab::result::{Outcome as Word, RunResult, rounded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,8 +31,8 @@ pub(crate) struct Outcome {
     pub(crate) per_packet: Record,
     /// The checks that failed.
     pub(crate) audit: Vec<String>,
-    /// The run was ended at its limit, before its load came to its end.
-    unfinished: bool,
+    /// What became of the run, in one word.
+    outcome: String,
 }
 
 impl Outcome {
@@ -56,14 +56,19 @@ impl Outcome {
             limit_share: most.map(|(_, share)| *share),
             latency_ns: values(latency.collect()).collect(),
             per_packet: values(m.per_packet()).collect(),
-            audit: m.audit.clone(),
-            unfinished: !m.unfinished.is_empty(),
+            audit: m.verdict.audit.clone(),
+            outcome: m.verdict.outcome().name().to_owned(),
         }
     }
 
     /// Returns whether frames found no room in the device.
     pub(crate) fn loses_frames(&self) -> bool {
         self.rates.get(LOST_SHARE.0).and_then(Value::as_f64).is_some_and(|share| share > 0.0)
+    }
+
+    /// Returns whether the machine did not keep up with its load.
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.outcome == Word::Overloaded.name()
     }
 
     /// Adds all numbers to a record.
@@ -84,8 +89,7 @@ impl Outcome {
             put(&format!("latency_ns.{name}_error"), error.into());
         }
         self.per_packet.iter().for_each(|(name, v)| put(name, v.clone()));
-        put("sound", self.audit.is_empty().into());
-        put("unfinished", self.unfinished.into());
+        put("outcome", self.outcome.as_str().into());
     }
 }
 

@@ -7,7 +7,7 @@ use crate::render::{Document, NUMBER, amount, count, each, json, numbers, rate, 
 use crate::repeat::Kept;
 use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
 use doorbell_lab::limits::{self, Change, Limit, Limits};
-use doorbell_lab::result::{CountsOf, Group, Measured, RunResult};
+use doorbell_lab::result::{CountsOf, Group, Measured, Outcome, RunResult};
 use doorbell_lab::{Plan, window::Window};
 use std::io::Write;
 use std::path::Path;
@@ -74,7 +74,23 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     if let Some(kept) = &kept {
         kept.compare(&json("run", &result), args.output.quiet)?;
     }
+    overloaded(usize::from(is_overloaded(&result)), 1);
     Ok(if result.measured.is_sound() { DONE } else { MISSED })
+}
+
+/// Returns whether the machine did not keep up with its load.
+pub(crate) fn is_overloaded(result: &RunResult) -> bool {
+    result.measured.verdict.outcome() == Outcome::Overloaded
+}
+
+/// Tells people of the runs whose machine did not keep up with its load, if there are any.
+pub(crate) fn overloaded(runs: usize, of: usize) {
+    let what = match (runs, of) {
+        (0, _) => return,
+        (_, 1) => "the machine does not keep up with its load".to_owned(),
+        _ => format!("in {runs} of {of} runs the machine does not keep up with its load"),
+    };
+    let _ = writeln!(std::io::stderr(), "doorbell: overloaded: {what}");
 }
 
 /// Returns the result for people, in 100 columns and without counts of zero.
@@ -192,13 +208,16 @@ fn certainty(window: &Window, about: &str) -> String {
 /// Adds the audit's verdict on a run.
 pub(crate) fn audit(doc: &mut Document, of: &str, result: &RunResult) {
     doc.gap();
-    if let [first, rest @ ..] = &result.measured.unfinished[..] {
-        doc.line(format!("{of}: ended at its limit of virtual time: {first}"));
+    let verdict = &result.measured.verdict;
+    if let [first, rest @ ..] = &verdict.unfinished[..] {
+        let why = if verdict.faults { "ended at its limit of virtual time" } else { "overloaded" };
+        doc.line(format!("{of}: {why}: {first}"));
         rest.iter().for_each(|fact| doc.line(format!("  {fact}")));
     }
+    verdict.lost.iter().for_each(|loss| doc.line(format!("{of}: lossy: {loss}")));
     if result.measured.is_sound() {
         return doc.line(format!("{of}: audit ok: driver, device, bus and wire agree"));
     }
     doc.line(format!("{of}: AUDIT FAILED"));
-    result.measured.audit.iter().for_each(|why| doc.line(format!("  {why}")));
+    verdict.audit.iter().for_each(|why| doc.line(format!("  {why}")));
 }

@@ -87,7 +87,9 @@ fn ran(scenario: &str, side: &str, more: &str, sets: &[Setting]) -> Result<Ran, 
     if !more.is_empty() {
         plan.set(more)?;
     }
-    let measured = (plan.system.run)(&plan.values, None, &mut Unwatched)
+    let measured = plan
+        .system
+        .run(&plan.values, None, &mut Unwatched)
         .map_err(|e| Error::of_run(scenario, e))?;
     Ok(Ran { result: plan::result(&plan, measured)?, plan })
 }
@@ -97,7 +99,7 @@ impl Sides {
     pub(crate) fn unsound(&self) -> Option<String> {
         let more = self.moving.iter().chain(&self.waiting).flatten();
         self.bill.iter().chain(more).find(|r| !r.result.measured.is_sound()).map(|r| {
-            let why = r.result.measured.audit.first().map_or("", String::as_str);
+            let why = r.result.measured.verdict.audit.first().map_or("", String::as_str);
             format!("{} with {}: the audit failed: {why}", r.plan.scenario, r.plan.set.join(", "))
         })
     }

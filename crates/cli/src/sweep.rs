@@ -11,7 +11,7 @@ use crate::plan::{self, Plans};
 use crate::point::{Point, Runner};
 use crate::record::{Outcome, RecordFile, setting};
 use crate::render::{Cell, Document, Format, Record, SCHEMA, Table, amount, people};
-use crate::{DONE, Error, MISSED, input, range};
+use crate::{DONE, Error, MISSED, input, range, run::overloaded};
 use doorbell_lab::metrics::{self, Sum};
 use doorbell_lab::result::{Measured, rounded};
 use doorbell_lab::{Plan, Setting, cores, on_threads, system::System};
@@ -250,6 +250,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
         Format::Svg => swept.picture(&plans, &args.changes.sets)?,
         format => swept.document(&plans).show(format, "sweep", &swept.data(&plans)?),
     })?;
+    overloaded(outcomes.iter().filter(|o| o.is_overloaded()).count(), outcomes.len());
     Ok(if sound { DONE } else { MISSED })
 }
 

@@ -52,8 +52,8 @@ fn main() {
                 };
                 best =
                     best.max(outcome.counts.packets as f64 / start.elapsed().as_secs_f64() / 1e6);
-                if !outcome.audit.is_empty() {
-                    return eprintln!("{what}: {:?}", outcome.audit);
+                if !outcome.verdict.audit.is_empty() {
+                    return eprintln!("{what}: {:?}", outcome.verdict.audit);
                 }
             }
             let switch = if mpwqe { "MPWQE" } else { "SEND " };

@@ -5,7 +5,7 @@
 //!
 //! let mut plan = Scenario::load("mlx5-pktgen-64")?.plan()?;
 //! plan.set("traffic.packets=2400")?;
-//! let result = (plan.system.run)(&plan.values, None, &mut Unwatched).expect("the run ends");
+//! let result = plan.system.run(&plan.values, None, &mut Unwatched).expect("the run ends");
 //! assert!(result.is_sound() && result.packets == 2400);
 //! # Ok::<(), doorbell_lab::InputError>(())
 //! ```

@@ -160,6 +160,16 @@ impl Wire {
         self.next
     }
 
+    /// Returns the bytes that had arrived by `at`, with preamble, FCS and the gap in front: of a
+    /// frame that is arriving, those that have. `at` is not before an arrival that was taken.
+    pub fn carried(&self, at: Time) -> u64 {
+        let Some((last, frame)) = self.flying.front() else { return on_wire(self.landed) };
+        let bits = u128::from(last.since(at).ps()) * u128::from(self.bits_per_second);
+        let missing = bits.div_ceil(8_000_000_000_000).min(u64::MAX.into()) as u64;
+        let all = on_wire((1, frame.len() as u64));
+        on_wire(self.landed) + all.saturating_sub(missing)
+    }
+
     /// Returns the time from which the wire is idle.
     pub fn free(&self) -> Time {
         self.free

@@ -164,6 +164,11 @@ impl<Dr, E> NapiContext<Dr, E> {
         }
     }
 
+    /// Returns whether packets wait in the qdisc.
+    pub fn has_waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Drains the qdisc at the end of a run.
     pub fn drain_queue(&mut self) -> impl Iterator<Item = Packet> {
         self.queue.drain(..)
@@ -280,6 +285,11 @@ impl Cpu {
     pub fn busy_until(&self, at: Time) -> Span {
         let beyond = self.now.max(at).since(at);
         Span::from_ps(self.busy.total().ps().saturating_sub(beyond.ps()))
+    }
+
+    /// Returns whether its last step went on until `at`, to which it was run.
+    pub fn is_busy(&self, at: Time) -> bool {
+        self.now >= at
     }
 }
 

@@ -7,7 +7,7 @@ fn outcome(packets: u64) -> Outcome {
         "packets": packets, "seconds": 0.1 + 0.2, "rates": { "packets_per_s": 1.0 / 3.0 },
         "rates_error": {}, "latency_ns_error": {}, "steady": true,
         "limit": "core", "limit_share": 1.0, "latency_ns": {},
-        "per_packet": { "maps": 1.0 }, "audit": [], "unfinished": false,
+        "per_packet": { "maps": 1.0 }, "audit": [], "outcome": "sound",
     });
     serde_json::from_value(json).unwrap()
 }

@@ -59,7 +59,7 @@ fn outcome(sets: &[String], direct: &str, warmup: f64, duration: f64) -> RunStat
     let setup = settings::setup(&plan.values);
     let load = settings::load(&plan.values, &setup).unwrap();
     let o = run(&setup, &load, &mut Unwatched).unwrap_or_else(|e| panic!("{sets:?} {direct}: {e}"));
-    assert!(o.audit.is_empty(), "{sets:?} {direct}: {:?}", o.audit);
+    assert!(o.verdict.audit.is_empty(), "{sets:?} {direct}: {:?}", o.verdict.audit);
     o
 }
 

@@ -60,7 +60,7 @@ fn replay_on(
     let mut wire = Wire::default();
     let load = Load::replay(Arc::clone(frames), options, setup.cores);
     let outcome = run(setup, &load, &mut wire).unwrap();
-    assert_eq!(outcome.audit, Vec::<String>::new());
+    assert_eq!(outcome.verdict.audit, Vec::<String>::new());
     (outcome, wire.0)
 }
 

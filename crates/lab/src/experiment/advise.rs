@@ -419,7 +419,7 @@ impl Question<'_> {
     }
 
     fn run(&self, values: &Values) -> Result<Measured, RunError> {
-        (self.system.run)(values, self.frames, &mut Unwatched)
+        self.system.run(values, self.frames, &mut Unwatched)
     }
 
     /// Returns how good these values are. Values that do not go together are the worst.

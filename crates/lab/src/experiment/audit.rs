@@ -1,6 +1,7 @@
 //! Audits: comparisons of the counts of two parties, with the differences that faults explain.
 
 use super::result::{Count, Group};
+use super::run::RunStats;
 use doorbell_bus::Platform;
 use doorbell_sim::{fault::Report, standstill};
 
@@ -29,7 +30,8 @@ pub(crate) fn fault_counts(report: &Report) -> impl Iterator<Item = Count> + use
     })
 }
 
-/// Compares counts of two parties. Where faults were injected, counts may differ by a named loss.
+/// Compares counts of two parties. Where faults were injected, or the run was ended at its limit,
+/// counts may differ by a named loss.
 ///
 /// The text of a check has a `{}` for each count: `frames out: device sent {}, wire saw {}`.
 #[derive(Debug)]
@@ -44,6 +46,17 @@ pub(crate) struct CrossCheck {
 impl CrossCheck {
     pub(crate) fn new(faults: Option<&Report>) -> CrossCheck {
         CrossCheck { lossy: faults.is_some(), place: String::new(), wrong: Vec::new() }
+    }
+
+    /// Makes one for a run as it ended.
+    pub(crate) fn of<T>(o: &RunStats<T>) -> CrossCheck {
+        let lossy = o.faults.is_some() || !o.verdict.unfinished.is_empty();
+        CrossCheck { lossy, ..CrossCheck::new(None) }
+    }
+
+    /// Adds what another found.
+    pub(crate) fn take(&mut self, other: CrossCheck) {
+        self.wrong.extend(other.wrong);
     }
 
     fn fail(&mut self, text: &str, counts: [u64; 2], more: &str) {
@@ -70,7 +83,12 @@ impl CrossCheck {
 
     /// Checks that a count is zero, or at most `most` where faults were injected.
     pub(crate) fn none(&mut self, text: &str, count: u64, most: u64) {
-        let most = if self.lossy { most } else { 0 };
+        self.at_most(text, count, [0, most]);
+    }
+
+    /// Checks that a count is at most the first limit, or the second where faults were injected.
+    pub(crate) fn at_most(&mut self, text: &str, count: u64, limits: [u64; 2]) {
+        let most = limits[usize::from(self.lossy)];
         if count > most {
             self.fail(text, [count, 0], &format!(", allowed {most}"));
         }

@@ -58,7 +58,7 @@ pub static SYSTEM: System = System {
         StackKeys::KEYS,
         system::RUN,
     ],
-    run: run_values,
+    runner: run_values,
     transfer,
     port_rate: "link.rate",
     knobs: &[
@@ -173,6 +173,7 @@ pub static SYSTEM: System = System {
         ],
         counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
         calls: &[],
+        losses: &[metrics::MISSED],
     },
     figures: Some(&figures::FIGURES),
 };
@@ -284,8 +285,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
 fn finish<P: Peer>(o: experiment::RunStats, m: &Board<P>, end: (Stats, u32)) -> RunStats {
     let (driver, threshold) = end;
     let mut o = o.with(Totals { driver, device: m.device.device.counters, threshold });
-    let (sent, received) = (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut);
-    o.audit.extend(audit::audit(&o, m.bus.platform(), (sent, received)));
+    let (sent, received) = (m.device.out.borrow().frames, m.device.back.landed.0);
+    o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, received)));
     o
 }
 
@@ -331,7 +332,7 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<expe
     m.flush_posted();
     let mut b = CrossCheck::new(None);
     b.platform(m.bus.platform(), 0);
-    o.audit.extend(b.wrong);
+    o.verdict.take(b);
     Ok(o)
 }
 
@@ -390,7 +391,7 @@ fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> 
         m.flush_posted();
         if s.endpoint.unknown > 0 {
             let unknown = s.endpoint.unknown;
-            o.audit.push(format!("{unknown} frames were handed up that nobody sent"));
+            o.verdict.audit.push(format!("{unknown} frames were handed up that nobody sent"));
         }
         s.endpoint.release(&mut m);
     }
@@ -422,7 +423,7 @@ fn packets(bus: Axi, setup: &Setup, load: &OpenLoad, watch: &mut dyn Watch) -> R
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
     let mut o = o.with(Totals { driver, device, threshold });
     let sent = m.ledger().wire_frames;
-    o.audit.extend(audit::audit(&o, m.bus.platform(), (sent, 0)));
+    o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, 0)));
     Ok(o)
 }
 
@@ -455,7 +456,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     let threshold = f64::from(o.totals.threshold);
     let rates = |s: &Counts, packets: f64| {
         let whose = format!("of the platform's {} cores", setup.cores);
-        let share = s.all_busy_share() / setup.cores as f64;
+        let share = s.all_busy_share() * s.busy.len() as f64 / setup.cores as f64;
         let by_time = |n: u64| s.by_time(n as f64);
         let [received, sent] = [0, 1].map(|line| by_time(s.interrupts[line]));
         let about = "received frames that an interrupt waits for, at the end";
@@ -464,7 +465,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
                 ("packets_per_s", "frames received or sent, or transactions", packets),
                 ("payload_bits_per_s", "TCP payload, or frames", by_time(8 * s.payload)),
             ]),
-            s.wire_rates(s.seconds()),
+            s.wire_rates(),
             Rate::all([
                 ("rx_interrupts_per_s", "interrupts of reception", received),
                 ("tx_interrupts_per_s", "interrupts of transmission", sent),

@@ -9,10 +9,10 @@
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
 use crate::experiment::system::placement;
-use crate::experiment::{Entries, Experiment, Probe, Result, RunError, RunStats, SLICE};
+use crate::experiment::{Entries, Experiment, Probe, Result, RunStats, SLICE};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Host, Span, Time, fail_if};
+use doorbell_hal::{Device, Host, Span, Time};
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::{End, Endpoint, NapiContext};
@@ -335,26 +335,27 @@ where
             break;
         }
         if at >= last {
-            fail_if(x.faults.is_empty(), RunError::Unclosed)?;
-            o.unfinished = waiting(x);
+            o.verdict.unfinished = waiting(x);
             x.m.device.peer.halt();
             break;
         }
     }
-    o.audit = wrong(x.m, x.stations[0].endpoint.stack());
+    o.verdict.audit = wrong(x.m, x.stations[0].endpoint.stack());
     for s in &mut x.stations {
         // The buffers belong to the partition of this core.
         x.m.enter(s.irq_core);
         let rest: Vec<_> = s.drain_queue().collect();
-        if !rest.is_empty() && o.unfinished.is_empty() {
-            o.audit.push(format!("{} packets wait in the qdisc of closed connections", rest.len()));
+        if !rest.is_empty() && o.verdict.unfinished.is_empty() {
+            o.verdict
+                .audit
+                .push(format!("{} packets wait in the qdisc of closed connections", rest.len()));
         }
         rest.into_iter().for_each(|p| p.release(x.m));
     }
     x.m.enter(x.stations[0].irq_core);
     x.settle(at + Span::from_ms(10))?;
     o.faults = x.end();
-    if !o.unfinished.is_empty() {
+    if !o.verdict.unfinished.is_empty() {
         // Frames that waited for the link.
         x.settle(at + Span::from_ms(20))?;
     }

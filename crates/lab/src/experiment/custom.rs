@@ -93,7 +93,7 @@ pub fn meter_watched<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B,
     let driver = open(m);
     let close = |m: &mut _, driver| close(driver, m);
     let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;
-    o.audit.extend(leaks(m, load.packets(1)));
+    o.verdict.audit.extend(leaks(m, load.packets(1)));
     let rates = |_: &Counts, rate| Rate::all([("packets_per_s", "packets sent", rate)]);
     Ok(o.measured(rates, CountsOf::Run, HANDED, ghz))
 }
@@ -104,7 +104,7 @@ pub fn meter_watched<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B,
 /// A check of the audit failed, so the counts are no bill.
 pub fn bill(m: &Measured) -> Result<String> {
     if !m.is_sound() {
-        return Err(RunError::Audit(m.audit.join("\n")));
+        return Err(RunError::Audit(m.verdict.audit.join("\n")));
     }
     let mut text = format!("{} packets in {}\n", m.packets, m.elapsed);
     for (name, each) in m.per_packet().into_iter().filter(|(_, each)| *each > 0.0) {

@@ -56,7 +56,7 @@ pub static SYSTEM: System = System {
         StackKeys::KEYS,
         system::RUN,
     ],
-    run: run_values,
+    runner: run_values,
     transfer,
     port_rate: "link.rate",
     knobs: &[
@@ -172,6 +172,7 @@ pub static SYSTEM: System = System {
         ],
         counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
         calls: &[],
+        losses: &[metrics::MISSED],
     },
     figures: Some(&figures::FIGURES),
 };
@@ -296,9 +297,8 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> 
     m.flush_posted();
     let mut o = o.with(Totals { driver, device: m.device.device.counters });
     let lost = m.device.dropped;
-    let (sent, received) =
-        (m.device.out.borrow().frames, m.device.back.frames - m.device.back.cut - lost);
-    o.audit.extend(audit::audit(&o, m.bus.platform(), (sent, received)));
+    let (sent, received) = (m.device.out.borrow().frames, m.device.back.landed.0 - lost);
+    o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, received)));
     Ok(o)
 }
 
@@ -320,7 +320,7 @@ fn packets<B: Bus<Sink = Capture>>(
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
     let mut o = o.with(Totals { driver, device });
     let sent = m.ledger().wire_frames;
-    o.audit.extend(audit::audit(&o, m.bus.platform(), (sent, 0)));
+    o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, 0)));
     Ok(o)
 }
 
@@ -365,10 +365,10 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
                 ("packets_per_s", what, packets),
                 ("payload_bits_per_s", "TCP payload that arrived", payload),
             ]),
-            s.wire_rates(s.seconds()),
+            s.wire_rates(),
             s.event_rates(s.seconds()),
             Rate::all([s.lost_share()]),
-            vec![Rate::of_cores(whose, s.all_busy_share() / cores as f64)],
+            vec![Rate::of_cores(whose, s.all_busy_share())],
             bus,
         ]
         .concat()

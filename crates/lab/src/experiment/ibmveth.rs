@@ -64,7 +64,7 @@ pub static SYSTEM: System = System {
         DriverKeys::KEYS,
         system::RUN,
     ],
-    run: run_values,
+    runner: run_values,
     transfer: |_, _, _, _| {
         Err("ibmveth has no bus: the hypervisor copies, and what that costs is `hypervisor.copy`"
             .into())
@@ -160,7 +160,7 @@ pub static SYSTEM: System = System {
         rates: &[
             metrics::BOTH_WAYS,
             &[
-                ("client_busy_share", "of one core's time, of the client's one or two"),
+                ("client_busy_share", CLIENT_CORES),
                 ("server_busy_share", "of its core's time"),
                 ("client_ns_a_packet", "time of its cores, calls included"),
                 ("server_ns_a_packet", "time of its core, calls included"),
@@ -179,6 +179,16 @@ pub static SYSTEM: System = System {
             ("device_", PortCounters::ABOUT),
         ],
         calls: &CALLS,
+        losses: &[
+            metrics::no_buffer("device_rx_no_buffer"),
+            metrics::no_buffer("device_client_rx_no_buffer"),
+            metrics::no_buffer("device_server_rx_no_buffer"),
+            metrics::Lost {
+                counter: "device_port_rx_missed",
+                of: "received frames",
+                want: "room in the port",
+            },
+        ],
     },
     figures: Some(&figures::FIGURES),
 };
@@ -254,23 +264,16 @@ pub type RunStats = experiment::RunStats<Totals>;
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
-    let mut o = match load {
+    match load {
         Load::Closed(load) => tcp(setup, load, watch),
         Load::Packets(load) => packets::run(setup, load, watch),
-    }?;
-    let (rate, time) = (u128::from(setup.host.link_rate), u128::from(o.time_of(&o.counts).ps()));
-    let capacity = (rate * time / 8_000_000_000_000) as u64;
-    // Frames in flight at either end of the measured time count for the side they began on. The
-    // device runs as far as a core's step, and one step may send a handful of large packets.
-    let wire = o.counts.wire;
-    for bytes in [wire.0, wire.1].into_iter().filter(|b| *b > capacity + 262_144) {
-        o.audit.push(format!("link: {bytes} bytes in a time that carries {capacity}"));
     }
-    Ok(o)
 }
 
 /// The client's second core, if it has one.
 const SECOND: usize = 2;
+
+const CLIENT_CORES: &str = "of the time of the client's one or two cores";
 
 /// Builds a machine with both adapters open, all cores at the same time. With `own_core` the client
 /// has a second core.
@@ -340,8 +343,8 @@ fn tcp(setup: &Setup, load: &closed_loop::Load, watch: &mut dyn Watch) -> Result
     }
     m.flush_posted();
     let mut o = o.with(totals);
-    o.audit.extend(audit::audit(setup, &o, &m));
-    o.audit.extend(papr::audit(&m.bus, o.faults.as_ref()));
+    o.verdict.take(audit::audit(setup, &o, &m));
+    o.verdict.take(papr::audit(&m.bus, o.faults.as_ref()));
     Ok(o)
 }
 
@@ -373,7 +376,7 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<expe
     let (mut o, nic) = fixed_rate::run(&mut m, tested, load, &host.softirq, watch)?;
     nic.close(&mut m);
     m.flush_posted();
-    o.audit.extend(papr::audit(&m.bus, None));
+    o.verdict.take(papr::audit(&m.bus, None));
     Ok(o)
 }
 
@@ -473,20 +476,20 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
         let client = c.busy[CLIENT] + c.busy.get(SECOND).copied().unwrap_or(Span::ZERO);
         let server = c.busy[SERVER];
         let share = |busy: Span| c.by_time(busy.as_secs_f64());
+        let of_client = share(client) / if c.busy.len() > SECOND { 2.0 } else { 1.0 };
         let payload = c.by_time(8.0 * c.payload as f64);
         let mut events = c.event_rates(c.seconds());
         events[0].about = "interrupts taken, of both partitions".into();
-        let of_client = "of one core's time, of the client's one or two";
         let what = "frames with data on the wire, transactions, or large sends";
         [
             Rate::all([
                 ("packets_per_s", what, packets),
                 ("payload_bits_per_s", "TCP payload that arrived", payload),
             ]),
-            c.wire_rates(c.seconds()),
+            c.wire_rates(),
             events,
             Rate::all([
-                ("client_busy_share", of_client, share(client)),
+                ("client_busy_share", CLIENT_CORES, of_client),
                 ("server_busy_share", "of its core's time", share(server)),
                 ("client_ns_a_packet", "time of its cores, calls included", by_packet(client)),
                 ("server_ns_a_packet", "time of its core, calls included", by_packet(server)),

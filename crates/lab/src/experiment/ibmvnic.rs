@@ -22,6 +22,7 @@ pub use traffic::Load;
 
 use crate::config::{host::HostConfig, key::Values};
 use crate::experiment::advise::{self, Condition, Knob};
+use crate::experiment::audit::CrossCheck;
 use crate::experiment::fixed_rate::Load as Paced;
 use crate::experiment::limits::{
     self, Resource,
@@ -43,7 +44,7 @@ use doorbell_hal::{Host, Span};
 use doorbell_layout::ibmvnic::{MAX_INDIRECT, hcall};
 use doorbell_sim::link::{Peer, Wired};
 use doorbell_sim::traffic::Frames;
-use doorbell_sim::{Watch, fault, histogram::Histogram, napi::NapiContext, scheduler::Interrupt};
+use doorbell_sim::{Watch, histogram::Histogram, napi::NapiContext, scheduler::Interrupt};
 use queue::Queue;
 use settings::{CALL_KEYS, CPU, DriverKeys, NicKeys, SerialKeys, TrafficKeys};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
@@ -57,7 +58,7 @@ pub static SYSTEM: System = System {
     devices: &["vnic"],
     platform_keys: &[&CPU, papr::Keys::KEYS, &CALL_KEYS, SerialKeys::KEYS, NicKeys::KEYS],
     run_keys: &[TrafficKeys::KEYS, Paced::KEYS, DriverKeys::KEYS, StackKeys::KEYS, system::RUN],
-    run: run_values,
+    runner: run_values,
     transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
     port_rate: "link.rate",
     knobs: &[
@@ -154,6 +155,7 @@ pub static SYSTEM: System = System {
             ("device_", vnic::Counters::ABOUT),
         ],
         calls: &CALLS,
+        losses: &[metrics::no_buffer("device_rx_no_buffer")],
     },
     figures: Some(&figures::FIGURES),
 };
@@ -220,6 +222,8 @@ type Partition<Pr> = papr::Hosted<HypervisorDevice<VnicServer>, Pr>;
 
 /// The longest time that a frame is in flight.
 const REST: Span = Span::from_ms(50);
+/// Times of it that cores get to end their work.
+const LATE: u64 = 20;
 /// Time without an answer after which a peer repeats a request, in runs that may lose frames.
 const PATIENCE: Span = Span::from_ms(10);
 
@@ -339,14 +343,18 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         s.endpoint.stop();
     }
     // Frames in flight end, and those held back are sent.
-    let last = at + REST;
-    while at < last {
+    let (rest, last) = (at + REST, at + REST * LATE);
+    while at < rest || at < last && x.is_under_way(at) {
         at += SLICE;
         for (q, s) in x.stations.iter_mut().enumerate() {
             x.m.enter(q);
             s.send(x.m);
         }
         x.slice(at)?;
+    }
+    if at >= last && x.is_under_way(at) {
+        let late = REST * LATE;
+        o.verdict.unfinished = vec![format!("frames are under way {late} after the last request")];
     }
     o.faults = x.end();
     let stations = x.stations;
@@ -356,7 +364,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         indirect: less(spent[0].1, spent[1].1),
         break_even: nic.borrow().break_even(),
     });
-    o.audit = close(m, stations, nic, o.faults);
+    o.verdict.take(close(m, stations, nic, setup.driver.checksum, &o));
     Ok(o)
 }
 
@@ -380,17 +388,20 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<expe
     let Some(nic) = Rc::into_inner(q.nic) else { unreachable!("the queue was its only holder") };
     nic.into_inner().close(&mut m);
     m.flush_posted();
-    o.audit.extend(papr::audit(&m.bus, None));
+    o.verdict.take(papr::audit(&m.bus, None));
     Ok(o)
 }
 
-/// Closes and releases everything. Returns the failed checks.
+/// Closes and releases everything. Compares the counts. `verified`: the driver asks for the
+/// server's word on checksums.
 fn close(
     mut m: Asked,
     stations: Vec<NapiContext<Queue, Server>>,
     nic: Rc<RefCell<Ibmvnic>>,
-    faults: Option<fault::Report>,
-) -> Vec<String> {
+    verified: bool,
+    o: &RunStats,
+) -> CrossCheck {
+    let faults = o.faults;
     let mut above = audit::UpperLayer::default();
     let now = m.now();
     m.enter(0);
@@ -406,7 +417,7 @@ fn close(
         above.waiting += rest.len() as u64;
         rest.into_iter().for_each(|p| p.release(&mut m));
         above.dropped += s.endpoint.dropped;
-        above.unverified += s.endpoint.unverified;
+        above.unverified += if verified { s.endpoint.unverified } else { 0 };
         above.exhausted += s.endpoint.exhausted;
         above.waiting += s.endpoint.release(&mut m);
     }
@@ -414,7 +425,7 @@ fn close(
     let nic = nic.into_inner();
     let (stats, queues) = nic.close(&mut m);
     m.flush_posted();
-    audit::audit(&m, &above, (&stats, &queues), faults.as_ref())
+    audit::audit(&m, &above, (&stats, &queues), o)
 }
 
 fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
@@ -436,9 +447,7 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
         let of_sent = |name| share(name, "tx_packets");
         let received = share("rx_packets", "rx_add_arrays");
         let transmit = transmit / c.counter(0, "tx_packets").max(1) as f64;
-        let cores = c.busy.len();
-        let busy: f64 = (0..cores).map(|i| c.busy_share(i)).sum();
-        let whose = match cores {
+        let whose = match c.busy.len() {
             0..=1 => "of its one core".to_owned(),
             n => format!("of the {n} cores, one for each queue"),
         };
@@ -450,7 +459,7 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
                 ("packets_per_s", "transactions, or frames sent", packets),
                 ("payload_bits_per_s", "frames sent", payload),
             ]),
-            c.wire_rates(c.seconds()),
+            c.wire_rates(),
             Rate::all([
                 ("direct_share", "of the packets sent", of_sent("tx_direct")),
                 ("indirect_call_share", arrays, of_sent("tx_arrays")),
@@ -465,7 +474,7 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
                 ],
             ),
             c.event_rates(c.seconds()),
-            vec![Rate::of_cores(whose, busy / cores.max(1) as f64)],
+            vec![Rate::of_cores(whose, c.all_busy_share())],
         ]
         .concat()
     };

@@ -227,7 +227,7 @@ pub fn find(
             if wider == found.0.wider {
                 break;
             }
-            let run = (system.run)(&wide, frames, &mut While(&|| !stop()));
+            let run = system.run(&wide, frames, &mut While(&|| !stop()));
             let gain = run.ok().filter(|_| rate > 0.0).map(|r| r.packets_per_s() / rate - 1.0);
             let share = gain.unwrap_or(0.0) / factor;
             found = (Limit { gain: gain.map(rounded), wider, ..found.0 }, share);

@@ -25,6 +25,11 @@ pub struct Metric {
     pub about: String,
 }
 
+/// The frames that find no buffer of the driver, counted under this name.
+pub(crate) const fn no_buffer(counter: &'static str) -> Lost {
+    Lost { counter, of: "received frames", want: "buffer of the driver" }
+}
+
 /// Names with their meanings.
 pub type Named = &'static [(&'static str, &'static str)];
 
@@ -39,7 +44,24 @@ pub struct Numbers {
     pub counters: &'static [(&'static str, Named)],
     /// Its hypervisor calls.
     pub calls: &'static [Call],
+    /// The counts of what is lost for want of something.
+    pub losses: &'static [Lost],
 }
+
+/// A count of what is lost without a fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// The name of the count.
+    pub counter: &'static str,
+    /// The things that are lost: `received frames`.
+    pub of: &'static str,
+    /// The thing that they do not find: `room in the device`.
+    pub want: &'static str,
+}
+
+/// The frames that a device has no room for.
+pub(crate) const MISSED: Lost =
+    Lost { counter: "device_rx_missed", of: "received frames", want: "room in the device" };
 
 /// Rates that every system has.
 pub const RATES: Named = &[

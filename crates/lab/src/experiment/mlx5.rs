@@ -42,7 +42,7 @@ pub static SYSTEM: System = System {
         RunKeys::KEYS,
         RUN,
     ],
-    run: run_values,
+    runner: run_values,
     transfer: system::pcie_transfer,
     port_rate: "nic.port_rate",
     knobs: &[
@@ -121,6 +121,7 @@ pub static SYSTEM: System = System {
         ]],
         counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
         calls: &[],
+        losses: &[],
     },
     figures: Some(&figures::FIGURES),
 };
@@ -212,7 +213,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
     o.use_of_bus("bytes", 4096, |time| m.bus.capacity(time).max(1), link_bytes);
     let mut o = o.with(Totals { driver, device });
-    o.audit.extend(audit::audit(&o, &m));
+    o.verdict.take(audit::audit(&o, &m));
     Ok(o)
 }
 
@@ -248,7 +249,6 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         };
         let frames = s.by_time(8.0 * s.ledger.wire_bytes as f64);
         let wire = s.by_time(8.0 * s.wire.0 as f64);
-        let share = s.all_busy_share() / f64::from(setup.cores.max(1));
         let mut rates = Rate::all([
             ("packets_per_s", "packets sent", packets),
             ("frame_bits_per_s", "frames, without FCS", frames),
@@ -258,7 +258,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
             ("inbound_link_busy_share", "busy symbol times, toward the device", s.bus_share[2]),
             ("outbound_link_busy_share", "busy symbol times, toward the host", s.bus_share[3]),
         ]);
-        rates.push(Rate::of_cores(whose, share));
+        rates.push(Rate::of_cores(whose, s.all_busy_share()));
         rates
     };
     Ok(o.measured(rates, CountsOf::Run, HANDED, v.number("cpu.frequency")))

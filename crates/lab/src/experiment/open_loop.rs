@@ -8,7 +8,7 @@ mod load;
 pub use load::{Arrivals, Captured, Generator, Keys, Limits, Load};
 
 use crate::experiment::run::{Batch, Looks};
-use crate::experiment::{Counts, Result, RunError, RunStats, window::Window};
+use crate::experiment::{Counts, Result, RunError, RunStats, result::Verdict, window::Window};
 use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, Span, Time, fail_if};
@@ -74,11 +74,12 @@ impl Samples {
         let mut counts = b.since(a);
         let seconds = counts.packets as f64 / window.rate();
         counts.elapsed = Span::from_ps((seconds * 1e12).round() as u64);
+        counts.ran = counts.elapsed;
         let mut looks = Looks::default();
         for s in self.all.iter().filter(|s| (first..=last).contains(&frames(s))) {
             // The latencies of a queue are known for the whole run only.
             let elapsed = departed(departures, frames(s));
-            looks.push(Counts { elapsed, ..s.clone() }, Histogram::default());
+            looks.push(Counts { elapsed, ran: elapsed, ..s.clone() }, Histogram::default());
         }
         Some((window, counts, looks.batches()))
     }
@@ -164,11 +165,14 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     let elapsed = end(m, last).since(Time::ZERO);
     let mut counts = Counts { elapsed, ..Counts::of(m) }.since(before);
     counts.busy = vec![counts.work.iter().fold(counts.stalled, |sum, w| sum + w.2)];
+    counts.ran = elapsed;
+    counts.core_time = counts.core_time.max(elapsed * cores.len() as u64);
     let mut latency = Histogram::default();
     cores.iter().for_each(|c| latency.add(&c.latency));
     let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone(), Vec::new());
     let (window, steady, batches) = steady.unwrap_or_else(whole);
-    Ok(RunStats { batches, latency, faults, unfinished, ..RunStats::new(window, steady, counts) })
+    let verdict = Verdict { unfinished, ..Verdict::default() };
+    Ok(RunStats { batches, latency, faults, verdict, ..RunStats::new(window, steady, counts) })
 }
 
 /// Runs `load` through one driver on core 0, and takes it down with `end`. `lines` are its
@@ -220,6 +224,6 @@ pub(crate) fn close<B: Bus, D: Device<B>, Dr>(
         skipped += core.traffic.release(m);
     }
     if skipped > 0 {
-        o.audit.push(format!("{skipped} frames were skipped for want of memory or form"));
+        o.verdict.audit.push(format!("{skipped} frames were skipped for want of memory or form"));
     }
 }

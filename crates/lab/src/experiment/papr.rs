@@ -134,16 +134,16 @@ pub fn spent<B: Bus>(p: &Partitions<B>, call: &Call) -> Span {
     p.calls().iter().find(|c| c.call == Hcall(call.number)).map_or(Span::ZERO, |c| c.spent)
 }
 
-/// Returns the failed checks on the partitions after everything has been closed and released.
+/// Checks the partitions after everything has been closed and released.
 /// Injected access faults are those of the first partition.
-pub fn audit<B: Bus>(p: &Partitions<B>, faults: Option<&Report>) -> Vec<String> {
+pub(crate) fn audit<B: Bus>(p: &Partitions<B>, faults: Option<&Report>) -> CrossCheck {
     let mut all = CrossCheck::new(faults);
     for (i, port) in p.ports.iter().enumerate() {
         let struck = faults.filter(|_| i == 0).map_or(0, |f| f.struck.dma);
         all.place = format!("partition {i}: ");
         all.platform(port.platform(), struck);
     }
-    all.wrong
+    all
 }
 
 #[cfg(test)]

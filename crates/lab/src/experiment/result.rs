@@ -4,9 +4,10 @@
 //! same bytes. Quotients are rounded to nine digits, so that the last bits of a division do not
 //! show.
 
+use crate::experiment::audit::CrossCheck;
 use crate::experiment::limits::Limits;
 use crate::experiment::window::{Window, error_of};
-use crate::experiment::{Counts, RunError, WorkTotals};
+use crate::experiment::{Counts, RunError, WorkTotals, metrics};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
@@ -14,6 +15,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::fmt;
 
 /// The section of a table that a count belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -306,11 +308,96 @@ pub struct Measured {
     pub latency_of: &'static str,
     /// The errors of all numbers.
     pub errors: Errors,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+/// What was lost for want of something, without a fault.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Loss {
+    /// How many.
+    pub lost: u64,
+    /// Of what: `received frames`.
+    pub of: &'static str,
+    /// What they did not find: `room in the device`.
+    pub want: &'static str,
+    /// The count that has them.
+    pub counter: &'static str,
+}
+
+impl Loss {
+    /// Returns what a run lost, if it did.
+    pub(crate) fn of(m: &Measured, lost: &metrics::Lost) -> Option<Loss> {
+        let count = m.counts.iter().find(|c| c.name == lost.counter && c.value > 0)?;
+        let metrics::Lost { counter, of, want } = *lost;
+        Some(Loss { lost: count.value, of, want, counter })
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Loss { lost, of, want, counter } = self;
+        write!(f, "{lost} {of} found no {want} ({counter})")
+    }
+}
+
+/// What became of a run, in one word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Everything arrived, and all counts agree.
+    Sound,
+    /// Something was lost for want of room; all counts agree.
+    Lossy,
+    /// The machine does not keep up with its load, which did not come to its end.
+    Overloaded,
+    /// With faults: the load did not come to its end.
+    Unfinished,
+    /// Counts do not agree: a fault of a driver, a device or of Doorbell itself.
+    Failed,
+}
+
+impl Outcome {
+    /// Returns the name in JSON and in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Sound => "sound",
+            Outcome::Lossy => "lossy",
+            Outcome::Overloaded => "overloaded",
+            Outcome::Unfinished => "unfinished",
+            Outcome::Failed => "failed",
+        }
+    }
+}
+
+/// What became of a run, with the evidence.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Verdict {
     /// The checks that failed; empty if all counts agree.
     pub audit: Vec<String>,
-    /// The evidence of a run with faults that was ended at its limit; empty if the load came to
-    /// its end.
+    /// What was lost without a fault.
+    pub lost: Vec<Loss>,
+    /// The evidence of a run that was ended at its limit; empty if the load came to its end.
     pub unfinished: Vec<String>,
+    /// Faults were injected.
+    pub faults: bool,
+}
+
+impl Verdict {
+    /// Returns it in one word. What is worst goes first.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            v if !v.audit.is_empty() => Outcome::Failed,
+            v if !v.unfinished.is_empty() && v.faults => Outcome::Unfinished,
+            v if !v.unfinished.is_empty() => Outcome::Overloaded,
+            v if !v.lost.is_empty() => Outcome::Lossy,
+            _ => Outcome::Sound,
+        }
+    }
+
+    /// Adds what a comparison of counts found.
+    pub(crate) fn take(&mut self, found: CrossCheck) {
+        self.audit.extend(found.wrong);
+    }
 }
 
 impl Measured {
@@ -398,20 +485,22 @@ impl Measured {
         self.rates.iter().find(|r| r.name == "packets_per_s").map_or(0.0, |r| r.value)
     }
 
-    /// Returns it, if all counts agree with each other.
+    /// Returns it, if all counts agree with each other and its load came to its end.
     ///
     /// # Errors
-    /// The first check that failed.
+    /// The first check that failed, or what was waiting.
     pub fn sound(self) -> Result<Measured, RunError> {
-        match self.audit.first() {
-            None => Ok(self),
-            Some(why) => Err(RunError::Audit(why.clone())),
+        let v = &self.verdict;
+        match (v.audit.first(), v.unfinished.first()) {
+            (Some(why), _) => Err(RunError::Audit(why.clone())),
+            (None, Some(why)) => Err(RunError::Overloaded(why.clone())),
+            (None, None) => Ok(self),
         }
     }
 
     /// Returns whether all counts agree with each other.
     pub fn is_sound(&self) -> bool {
-        self.audit.is_empty()
+        self.verdict.audit.is_empty()
     }
 }
 
@@ -496,9 +585,12 @@ impl Serialize for Measured {
         let points =
             |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
         out.serialize_entry("series", &Object(self.series.iter().map(|s| (s.name, points(s)))))?;
-        out.serialize_entry("audit", &self.audit)?;
-        if !self.unfinished.is_empty() {
-            out.serialize_entry("unfinished", &self.unfinished)?;
+        let v = &self.verdict;
+        out.serialize_entry("outcome", v.outcome().name())?;
+        out.serialize_entry("lost", &v.lost)?;
+        out.serialize_entry("audit", &v.audit)?;
+        if !v.unfinished.is_empty() {
+            out.serialize_entry("unfinished", &v.unfinished)?;
         }
         out.end()
     }

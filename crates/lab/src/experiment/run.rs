@@ -6,7 +6,9 @@
 //! driven by [`super::open_loop`], with the same counts and statistics.
 
 use crate::experiment::metrics::LOST_SHARE;
-use crate::experiment::result::{Cost, Count, CountsOf, Errors, Group, Measured, Rate, Series};
+use crate::experiment::result::{
+    Cost, Count, CountsOf, Errors, Group, Measured, Rate, Series, Verdict,
+};
 use crate::experiment::window::{MOST, Marks, Window, edges};
 use crate::{config::SettingError, experiment::audit::fault_counts};
 use doorbell_bus::{Bus, Ledger, Machine, RulesError, machine::Done};
@@ -48,12 +50,12 @@ pub enum RunError {
     /// Nothing is under way, or an interrupt line is high that nobody serves.
     #[error("{0}{1}")]
     Stuck(Stuck, Cause),
-    /// The connections of a run without faults did not close.
-    #[error("connections were still open ten minutes after their end")]
-    Unclosed,
     /// The receiver of the captured frames failed.
     #[error("{0}")]
     Capture(String),
+    /// The load did not come to its end.
+    #[error("it does not keep up with its load: {0}")]
+    Overloaded(String),
     /// The audit failed.
     #[error("{0}")]
     Audit(String),
@@ -102,8 +104,9 @@ pub struct Counts {
     pub packets: u64,
     /// The time they took.
     pub elapsed: Span,
-    /// The time from the same start until which the device was run. A core's step runs it beyond
-    /// the end of `elapsed`: a register read that waits for a late write by milliseconds.
+    /// The time that the device was run for, in which buses and wires carried what is counted. A
+    /// core's step runs it beyond the end of `elapsed`: a register read that waits for a late write
+    /// by milliseconds.
     pub ran: Span,
     /// Payload bytes; 0 where the load has none.
     pub payload: u64,
@@ -117,6 +120,8 @@ pub struct Counts {
     pub stalled: Span,
     /// Time that each core was busy.
     pub busy: Vec<Span>,
+    /// The time of all cores, busy or not, added up.
+    pub core_time: Span,
     /// Interrupts taken, by line.
     pub interrupts: Vec<u64>,
     /// Polls made.
@@ -140,6 +145,7 @@ impl Counts {
             ran: m.now().since(Time::ZERO),
             payload: 0,
             wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
+            core_time: m.time_of_cores(),
             busy: vec![work.iter().fold(m.stalled(), |sum, w| sum + w.2)],
             interrupts: vec![m.done(WorkKind::Interrupt).times],
             polls: m.done(WorkKind::Poll).times,
@@ -166,9 +172,11 @@ impl Counts {
         Counts {
             packets: b.packets - a.packets,
             elapsed: b.elapsed - a.elapsed,
-            ran: b.ran - a.elapsed,
+            ran: b.ran - a.ran,
             payload: b.payload - a.payload,
-            wire: (b.wire.0 - a.wire.0, b.wire.1 - a.wire.1),
+            // A frame that is held back arrives again.
+            wire: (b.wire.0.saturating_sub(a.wire.0), b.wire.1.saturating_sub(a.wire.1)),
+            core_time: b.core_time - a.core_time,
             ledger: b.ledger.since(&a.ledger),
             work: a.work.iter().zip(&b.work).map(work).collect(),
             stalled: b.stalled - a.stalled,
@@ -201,9 +209,10 @@ impl Counts {
         self.busy.get(i).map_or(0.0, |b| self.by_time(b.as_secs_f64()))
     }
 
-    /// Returns the busy time of all cores as a share of one core's time.
+    /// Returns the busy time of all cores as a share of their time.
     pub fn all_busy_share(&self) -> f64 {
-        self.by_time(self.busy.iter().fold(Span::ZERO, |sum, b| sum + *b).as_secs_f64())
+        let busy = self.busy.iter().fold(Span::ZERO, |sum, b| sum + *b);
+        busy.as_secs_f64() / self.core_time.as_secs_f64().max(1e-12)
     }
 
     /// Returns a counter by its name: of the drivers (0) or of the devices (1).
@@ -217,8 +226,9 @@ impl Counts {
         ledger.chain(self.counters.iter().flatten().map(|(_, value)| *value))
     }
 
-    /// Returns the rates of the wire in both directions, over a time in seconds.
-    pub fn wire_rates(&self, seconds: f64) -> Vec<Rate> {
+    /// Returns the rates of the wire in both directions.
+    pub fn wire_rates(&self) -> Vec<Rate> {
+        let seconds = self.ran.as_secs_f64().max(1e-12);
         let rate = |n: u64| 8.0 * n as f64 / seconds;
         let (out, back) = self.wire;
         Rate::all([
@@ -295,11 +305,8 @@ pub struct RunStats<T = ()> {
     pub series: Vec<Series>,
     /// Injected faults, if the plan has any.
     pub faults: Option<Report>,
-    /// Failed checks; empty if all counts agree.
-    pub audit: Vec<String>,
-    /// The evidence of a run with faults that was ended at its limit; empty if the load came to
-    /// its end.
-    pub unfinished: Vec<String>,
+    /// What became of it.
+    pub verdict: Verdict,
     /// The system's own totals.
     pub totals: T,
 }
@@ -315,8 +322,7 @@ impl RunStats {
             latency: Histogram::default(),
             series: Vec::new(),
             faults: None,
-            audit: Vec::new(),
-            unfinished: Vec::new(),
+            verdict: Verdict::default(),
             totals: (),
         }
     }
@@ -325,26 +331,9 @@ impl RunStats {
 impl<T> RunStats<T> {
     /// Adds the system's totals.
     pub(crate) fn with<U>(self, totals: U) -> RunStats<U> {
-        let RunStats { counts, window, steady, batches, latency, series, faults, .. } = self;
-        let (audit, unfinished) = (self.audit, self.unfinished);
-        RunStats {
-            counts,
-            window,
-            steady,
-            batches,
-            latency,
-            series,
-            faults,
-            audit,
-            unfinished,
-            totals,
-        }
-    }
-
-    /// Returns the time in which these were counted. Without faults no step of a core is long.
-    pub(crate) fn time_of(&self, counts: &Counts) -> Span {
-        let ran = if self.faults.is_some() { counts.ran } else { Span::ZERO };
-        counts.elapsed.max(ran)
+        let RunStats { counts, window, steady, batches, latency, series, faults, verdict, .. } =
+            self;
+        RunStats { counts, window, steady, batches, latency, series, faults, verdict, totals }
     }
 
     /// Sets the share of the bus in use, and checks that no direction carried more than it can.
@@ -357,15 +346,18 @@ impl<T> RunStats<T> {
         capacity: impl Fn(Span) -> u64,
         used: impl Fn(&Ledger) -> Vec<u64>,
     ) {
-        let faulty = self.faults.is_some();
         for c in self.parts_mut() {
-            let time = if faulty { c.elapsed.max(c.ran) } else { c.elapsed };
-            let capacity = capacity(time) as f64;
-            c.bus_share = used(&c.ledger).iter().map(|n| *n as f64 / capacity).collect();
+            let capacity = capacity(c.ran);
+            // A full bus had the end of a transfer of the time before.
+            let share = |n: &u64| match *n {
+                n if n <= capacity + slack => (n.min(capacity)) as f64 / capacity as f64,
+                n => n as f64 / capacity as f64,
+            };
+            c.bus_share = used(&c.ledger).iter().map(share).collect();
         }
-        let most = capacity(self.time_of(&self.counts));
+        let most = capacity(self.counts.ran);
         for n in used(&self.counts.ledger).into_iter().filter(|n| *n > most + slack) {
-            self.audit.push(format!("bus: {n} {unit} in a time that has {most}"));
+            self.verdict.audit.push(format!("bus: {n} {unit} in a time that has {most}"));
         }
     }
 
@@ -404,8 +396,7 @@ impl<T> RunStats<T> {
             latency: self.latency,
             latency_of,
             errors,
-            audit: self.audit,
-            unfinished: self.unfinished,
+            verdict: Verdict { faults: self.faults.is_some(), ..self.verdict },
         }
     }
 
@@ -531,19 +522,22 @@ where
         self.hand_over_frames()
     }
 
-    fn snapshot(
+    /// Returns the counts so far, of a slice that ended at `at`.
+    pub(crate) fn snapshot(
         &self,
         at: Time,
         probe: &impl Probe<Machine<B, Wired<D, Pr>>, NapiContext<Dr, E>>,
     ) -> Counts {
         let (packets, payload) = probe.done(self.m, &self.stations);
         let device = &self.m.device;
+        let (time, ran) = (at.since(Time::ZERO), device.now().max(at));
         Counts {
             packets,
-            elapsed: at.since(Time::ZERO),
-            ran: device.now().max(at).since(Time::ZERO),
+            elapsed: time,
+            ran: ran.since(Time::ZERO),
             payload,
-            wire: (on_wire(device.out.borrow().landed), on_wire(device.back.landed)),
+            wire: (device.out.borrow().carried(ran), device.back.carried(ran)),
+            core_time: time * self.cpus.len() as u64,
             busy: self.cpus.iter().map(|c| c.busy_until(at)).collect(),
             interrupts: self.stations.iter().flat_map(|s| s.taken.iter().copied()).collect(),
             polls: self.stations.iter().map(|s| s.polls).sum(),
@@ -551,6 +545,11 @@ where
             phases: probe.phases(self.m),
             ..Counts::of(self.m)
         }
+    }
+
+    /// Returns whether at `at`, to which it was run, a core has work, or the device or a wire.
+    pub(crate) fn is_under_way(&self, at: Time) -> bool {
+        self.cpus.iter().any(|c| c.is_busy(at)) || self.m.next_event() < Time::NEVER
     }
 
     /// Returns the packets and the interrupts so far.

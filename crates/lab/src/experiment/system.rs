@@ -6,9 +6,13 @@
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, hint, host, refuse};
 use crate::experiment::advise::{Condition, Knob};
-use crate::experiment::limits::Resource;
+use crate::experiment::limits::{self, Resource};
 use crate::experiment::metrics::Numbers;
-use crate::experiment::{RunError, figures::SystemFigures, result::Measured};
+use crate::experiment::{
+    RunError,
+    figures::SystemFigures,
+    result::{Loss, Measured},
+};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
 use doorbell_hal::Alignment;
@@ -81,8 +85,8 @@ pub struct System {
     pub platform_keys: &'static [&'static [Key]],
     /// The keys of its scenarios.
     pub run_keys: &'static [&'static [Key]],
-    /// Runs the system.
-    pub run: Run,
+    /// Runs it, for [`System::run`].
+    pub runner: Run,
     /// Lists the transactions of a transfer.
     pub transfer: Transfer,
     /// The key of its port's rate, for the header of a capture.
@@ -105,7 +109,30 @@ impl PartialEq for System {
     }
 }
 
+/// The share by which a count may exceed its limit: a byte of a short window.
+const ROUNDING: f64 = 1e-3;
+
 impl System {
+    /// Runs the system on these values. The frames are those of the capture that `traffic.file`
+    /// names. No share of the result is above 1, or its audit has failed.
+    ///
+    /// # Errors
+    /// The values do not go together, or the run is stuck. A failed audit is no error.
+    pub fn run(
+        &self,
+        values: &Values,
+        frames: Option<&Arc<Frames>>,
+        watch: &mut dyn Watch,
+    ) -> Result<Measured, RunError> {
+        let mut m = (self.runner)(values, frames, watch)?;
+        m.verdict.lost = self.numbers.losses.iter().filter_map(|of| Loss::of(&m, of)).collect();
+        let shares = limits::shares(self, values, &m).into_iter();
+        let over = shares.filter(|(_, share)| *share > 1.0 + ROUNDING);
+        let over = over.map(|(name, share)| format!("{name}: {share}, of 1 that there is"));
+        m.verdict.audit.extend(over);
+        Ok(m)
+    }
+
     /// Returns the keys of its profiles.
     pub fn platform(&self) -> Vec<&'static Key> {
         self.platform_keys.iter().copied().flatten().collect()

@@ -34,7 +34,7 @@ fn exhaustive(q: &Question<'_>) -> (f64, usize) {
         designs = designs.iter().flat_map(with).collect();
     }
     let goals = in_parallel(&designs, |_, values| {
-        let m = (q.system.run)(values, q.frames, &mut Unwatched);
+        let m = q.system.run(values, q.frames, &mut Unwatched);
         Ok::<_, ()>(m.ok().and_then(|m| m.number(&q.goal.name)))
     });
     let goals = goals.unwrap().into_iter().flatten();

@@ -60,7 +60,7 @@ fn calls(cores: u16, mpwqe: bool, rate: Option<f64>, packets: u64) -> u64 {
     let before = CALLS.get();
     let outcome = run(&setup, &load, &mut Unwatched).expect("runs");
     let calls = CALLS.get() - before;
-    assert_eq!((outcome.counts.packets, outcome.audit), (packets, vec![]));
+    assert_eq!((outcome.counts.packets, outcome.verdict.audit), (packets, vec![]));
     calls
 }
 

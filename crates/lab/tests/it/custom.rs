@@ -63,7 +63,11 @@ fn a_leak_is_told() {
     )
     .unwrap();
     assert_eq!(m.packets, 100);
-    assert!(m.audit.iter().any(|w| w.starts_with("buffers taken and released")), "{:?}", m.audit);
+    assert!(
+        m.verdict.audit.iter().any(|w| w.starts_with("buffers taken and released")),
+        "{:?}",
+        m.verdict.audit
+    );
     let why = custom::bill(&m).unwrap_err().to_string();
     assert!(why.contains("buffers taken and released"), "{why}");
 }

@@ -25,7 +25,7 @@ fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let setup = setup(&plan.values).unwrap();
     let load = load(&plan.values, &setup, None).unwrap();
     let o = run(&setup, &load, &mut Unwatched).unwrap_or_else(|e| panic!("{sets:?}: {e}"));
-    assert!(o.audit.is_empty(), "{sets:?}: {:?}", o.audit);
+    assert!(o.verdict.audit.is_empty(), "{sets:?}: {:?}", o.verdict.audit);
     o
 }
 

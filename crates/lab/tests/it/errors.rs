@@ -17,7 +17,7 @@ fn runs(scenario: &str, sets: &[&str]) -> Vec<Measured> {
         for set in sets.iter().map(|s| (*s).to_owned()).chain([format!("run.seed={seed}")]) {
             plan.set(&set).unwrap();
         }
-        (plan.system.run)(&plan.values, None, &mut Unwatched)
+        plan.system.run(&plan.values, None, &mut Unwatched)
     };
     in_parallel(&seeds, run).unwrap()
 }

@@ -6,6 +6,7 @@ mod closed_loop;
 mod custom;
 mod e1000_answers;
 mod errors;
+mod keys;
 mod published_choices;
 mod rates;
 mod set_follows_sensitivity;

@@ -13,9 +13,11 @@ fn run_with(scenario: &str, sets: &[String], frames: Option<&Arc<Frames>>) -> Me
     for s in sets {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }
-    let m = (plan.system.run)(&plan.values, frames, &mut Unwatched)
+    let m = plan
+        .system
+        .run(&plan.values, frames, &mut Unwatched)
         .unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(m.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.audit);
+    assert!(m.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.verdict.audit);
     m
 }
 

@@ -13,9 +13,9 @@ fn run(scenario: &str, sets: &[&str], frames: Option<&Arc<Frames>>) -> Measured 
     for s in sets {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }
-    let m = (plan.system.run)(&plan.values, frames, &mut Unwatched);
+    let m = plan.system.run(&plan.values, frames, &mut Unwatched);
     let m = m.unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(m.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.audit);
+    assert!(m.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.verdict.audit);
     m
 }
 

@@ -113,7 +113,7 @@ fn what_the_command_refuses_does_not_fit() {
 fn a_results_numbers_are_known() {
     let mut plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
     plan.set("traffic.packets=32").unwrap();
-    let run = system::find("mlx5").unwrap().run;
+    let run = system::find("mlx5").unwrap().runner;
     let measured = run(&plan.values, None, &mut Unwatched).unwrap();
     let result = crate::plan::result(&plan, measured).unwrap();
     let results = [crate::render::json("run", &result), serve::tests::a_report()];

@@ -9,7 +9,8 @@ impl Key {
             Kind::Number { min, max, step, .. } => {
                 let step = if step > 0.0 { step } else { (max - min) / 1000.0 };
                 all.extend(
-                    [min, min + step, min + 8.0 * step, min + 64.0 * step].map(|n| n.to_string()),
+                    [min, min + step, min + 8.0 * step, min + 64.0 * step, max]
+                        .map(|n| n.to_string()),
                 );
             }
             Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),

@@ -7,11 +7,11 @@ use super::RunStats;
 use crate::experiment::audit::{ANY, CrossCheck};
 use doorbell_bus::Platform;
 
-/// Returns the failed checks. `wire`: frames on the link from the device, and to it.
-pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String> {
+/// Compares the counts. `wire`: frames on the link from the device, and to it.
+pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> CrossCheck {
     let (d, n) = (&o.totals.driver, &o.totals.device);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
-    let mut b = CrossCheck::new(o.faults.as_ref());
+    let mut b = CrossCheck::of(o);
     b.same("frames out: device sent {}, wire saw {}", n.tx_packets, wire.0);
     b.never("checksums: wrong on the wire {}", n.wire_bad_checksums);
     let dropped = d.tx_dropped + d.tx_errors;
@@ -48,5 +48,5 @@ pub(super) fn audit(o: &RunStats, p: &Platform, wire: (u64, u64)) -> Vec<String>
         b.wrong.push(format!("RX interrupts: device raised {raised}, driver took {took}"));
     }
     b.platform(p, struck);
-    b.wrong
+    b
 }

@@ -11,7 +11,7 @@ fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s, Some(&frames(40, 1000))).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(o.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.audit);
+    assert!(o.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.verdict.audit);
     o
 }
 
@@ -133,7 +133,7 @@ fn a_load_of_phases_ends_with_the_measured_time() {
             let duration = format!("traffic.duration={ms}");
             let sets = ["traffic.kind=arrivals", &pattern, "traffic.warmup=5", "traffic.hold=90"];
             let o = outcome("axienet-receive", &[&sets[..], &[&duration]].concat());
-            assert!(o.audit.is_empty(), "{pattern} {ms} ms: {:?}", o.audit);
+            assert!(o.verdict.audit.is_empty(), "{pattern} {ms} ms: {:?}", o.verdict.audit);
         }
     }
 }

@@ -10,7 +10,7 @@ fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s, Some(&frames(40, 1000))).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(o.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.audit);
+    assert!(o.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.verdict.audit);
     o
 }
 
@@ -175,7 +175,7 @@ fn at_full_speed(kind: &str, bql: &str) -> (u64, u64, doorbell_bus::Ledger) {
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s, Some(&frames(2000, 1514))).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap();
-    assert_eq!((o.totals.driver.tx_queued, &o.audit[..]), (2000, &[][..]));
+    assert_eq!((o.totals.driver.tx_queued, &o.verdict.audit[..]), (2000, &[][..]));
     (o.totals.driver.tx_tail, o.totals.driver.tx_stopped, o.counts.ledger)
 }
 

@@ -76,7 +76,7 @@ impl Figures {
         let values = self.sheet.run(name)?.values(c)?;
         let key = values.iter().map(|(_, value)| value.to_string()).collect();
         self.done.get(key, || {
-            let run = (self.profile.system.run)(&values, None, &mut Unwatched);
+            let run = self.profile.system.run(&values, None, &mut Unwatched);
             Ok(Arc::new(run.and_then(Measured::sound)?.numbers()))
         })
     }

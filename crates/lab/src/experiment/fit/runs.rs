@@ -118,7 +118,7 @@ impl<'a> Runs<'a> {
         if !go_on() {
             return Err(Unmeasured::Stopped);
         }
-        let measured = (run.plan.system.run)(&values, run.frames.as_ref(), &mut While(go_on));
+        let measured = run.plan.system.run(&values, run.frames.as_ref(), &mut While(go_on));
         let failed =
             |error| Unmeasured::Run { place: place.clone(), scenario: scenario.clone(), error };
         let numbers = match measured.and_then(Measured::sound) {

@@ -6,9 +6,11 @@ fn run(scenario: &str, sets: &[&str]) -> Measured {
     for s in sets {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }
-    let m = (plan.system.run)(&plan.values, None, &mut Unwatched)
+    let m = plan
+        .system
+        .run(&plan.values, None, &mut Unwatched)
         .unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(m.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.audit);
+    assert!(m.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.verdict.audit);
     m
 }
 
@@ -84,6 +86,6 @@ fn a_burst_is_not_held_by_the_byte_limit() {
 fn a_frame_over_the_mtu_is_refused() {
     let mut plan = Scenario::load("ibmvnic-paced").unwrap().plan().unwrap();
     plan.set("paced.size=1515").unwrap();
-    let e = (plan.system.run)(&plan.values, None, &mut Unwatched).unwrap_err();
+    let e = plan.system.run(&plan.values, None, &mut Unwatched).unwrap_err();
     assert_eq!(e.to_string(), "`paced.size` is 1515 B, but `driver.mtu` allows 1514");
 }

@@ -11,6 +11,7 @@ use super::{
     BridgeCounters, PortStats, RunStats, Setup, Totals, audit, close, device_counters, machine,
     memory,
 };
+use crate::experiment::audit::{ANY, CrossCheck};
 use crate::experiment::run::Looks;
 use crate::experiment::window::{MOST, Marks, Window};
 use crate::experiment::{self, Counts, Result, RunError, papr};
@@ -113,11 +114,17 @@ struct Tally {
 }
 
 impl Tally {
+    /// Returns the time that the packets take one behind the other: that of the slower partition.
+    fn time(&self) -> Span {
+        self.busy[SERVER].max(self.busy[CLIENT])
+    }
+
     /// Returns `counts` with this work in it, after so many packets.
     fn of(&self, packets: u64, counts: Counts) -> Counts {
         Counts {
             packets,
-            elapsed: self.busy[SERVER],
+            elapsed: self.time(),
+            core_time: self.time() * self.busy.len() as u64,
             payload: self.payload,
             wire: (0, 0),
             busy: self.busy.into(),
@@ -174,7 +181,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     let mut looks = Looks::default();
     doorbell_sim::watch::begin(&mut m, watch);
     let mut tally = Tally::default();
-    // Each send is measured by itself, so the marks carry the senders' time.
+    // Each send is measured by itself, so the marks carry the slower partition's time.
     let mut marks: Marks = vec![(Time::ZERO, 0)];
     let mut at = m.now();
     let each = load.packets.div_ceil(MOST as u64).max(1);
@@ -195,7 +202,6 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
             Tx::Busy(p) | Tx::Dropped(p) => p.release(&mut m),
         }
         tally.busy[SERVER] += m.now().since(begin);
-        marks.push((Time::ZERO + tally.busy[SERVER], i + 1));
         let mut up = Up::default();
         server.veth.reclaim(&mut m, &mut up);
         up.sent.into_iter().for_each(|b| m.release(b));
@@ -213,6 +219,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
             tally.payload += u64::from(p.len() - HEADERS);
             p.release(&mut m);
         }
+        marks.push((Time::ZERO + tally.time(), i + 1));
         at = m.now() + REST;
         fail_if(!watch.progress(i + 1, load.packets), RunError::Stopped)?;
     }
@@ -227,14 +234,12 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     let window = Window::given(Time::ZERO, &marks, true);
     let mut o = experiment::RunStats::new(window, counts.clone(), counts).with(totals);
     o.batches = looks.batches();
-    let payload = tally.payload;
-    if payload != load.packets * u64::from(load.size) {
-        o.audit.push(format!(
-            "payload: {} bytes sent, {payload} arrived",
-            load.packets * u64::from(load.size)
-        ));
-    }
-    o.audit.extend(audit::audit(setup, &o, &m));
-    o.audit.extend(papr::audit(&m.bus, None));
+    let mut b = CrossCheck::new(None);
+    let missing = load.packets * u64::from(load.size) - tally.payload;
+    let is_lossy = o.totals.adapters[CLIENT].rx_no_buffer > 0;
+    b.at_most("payload: bytes missing {}", missing, [if is_lossy { ANY } else { 0 }; 2]);
+    o.verdict.take(b);
+    o.verdict.take(audit::audit(setup, &o, &m));
+    o.verdict.take(papr::audit(&m.bus, None));
     Ok(o)
 }

@@ -14,7 +14,7 @@ use crate::experiment::{closed_loop, papr::Papr};
 use doorbell_devices::veth::{Adapter, Config as LanConfig};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, LargeSend, Transmit};
 use doorbell_hal::Span;
-use doorbell_layout::ibmveth::attribute;
+use doorbell_layout::ibmveth::{PAGE, attribute};
 use doorbell_packet::ethernet;
 
 /// The longest IP packet on the physical network. The adapters have their own.
@@ -41,6 +41,32 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         refuse!(
             "`run.fault` is for connections, which send again what is lost; `traffic.kind` is \
              packets"
+        );
+    }
+    if d.large_send == LargeSend::Old && !d.trunk_offload {
+        refuse!(
+            "`driver.large_send` is old, which asks nobody: the trunk has to take large sends; set \
+             `driver.trunk_offload` on"
+        );
+    }
+    let pools = || drivers[CLIENT].pools.iter().filter(|p| p.active);
+    let (buffers, most) = (pools().map(|p| p.count).sum::<u32>(), lan.max_buffers);
+    if buffers > most {
+        let others = buffers - d.pool_2k - d.pool_64k;
+        refuse!(
+            "`driver.pool_2k` and `driver.pool_64k` are {} and {} buffers, and the LAN takes {} \
+             beside the {others} of other sizes",
+            d.pool_2k,
+            d.pool_64k,
+            most - others
+        );
+    }
+    let pages: u32 = pools().map(|p| p.count * (p.size.div_ceil(PAGE as u32) + 1)).sum();
+    if pages > papr.window.pages {
+        refuse!(
+            "`tce.pages` is {}, and the receive buffers alone take up to {pages}: fewer of them \
+             (`driver.pool_2k`, `driver.pool_64k`), or more pages",
+            papr.window.pages
         );
     }
     Ok(Setup {
@@ -97,7 +123,8 @@ fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
         c.large_send = if on { LargeSend::Firmware } else { LargeSend::Off };
     } else {
         c.checksum = d.checksum;
-        c.large_send = d.large_send;
+        // Without checksums Linux has no large send (`netdev_fix_features`).
+        c.large_send = if d.checksum { d.large_send } else { LargeSend::Off };
     }
     c
 }

@@ -10,7 +10,7 @@ fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(o.audit.is_empty(), "{scenario} {sets:?}: {:#?}", o.audit);
+    assert!(o.verdict.audit.is_empty(), "{scenario} {sets:?}: {:#?}", o.verdict.audit);
     o
 }
 

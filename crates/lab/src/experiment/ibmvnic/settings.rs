@@ -61,7 +61,7 @@ pub(super) static CPU: [Key; 19] = [
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
     Key::cycles("cpu.fence", "a fence"),
-    Key::cycles("cpu.relax", "one iteration of a polling loop"),
+    Key::number("cpu.relax", "cycles", 1.0, 1e6, "one iteration of a polling loop"),
     Key::number(
         "host.together",
         "%",

@@ -22,7 +22,7 @@ fn unaudited(scenario: &str, sets: &[&str]) -> RunStats {
 
 fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let o = unaudited(scenario, sets);
-    assert!(o.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.audit);
+    assert!(o.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.verdict.audit);
     o
 }
 
@@ -92,7 +92,7 @@ fn ignoring_what_a_server_needs_shows_in_the_audit() {
         "ibmvnic-transactions",
         &["driver.direct=ignore_headers", "nic.needs_headers=on"],
     );
-    assert!(!o.audit.is_empty());
+    assert!(!o.verdict.audit.is_empty());
     outcome("ibmvnic-transactions", &["driver.direct=inspect", "nic.needs_headers=on"]);
 }
 

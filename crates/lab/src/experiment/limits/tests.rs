@@ -9,7 +9,7 @@ fn plan(scenario: &str, sets: &[&str]) -> Plan {
 
 fn limits(scenario: &str, sets: &[&str]) -> Limits {
     let plan = plan(scenario, sets);
-    let m = (plan.system.run)(&plan.values, None, &mut doorbell_sim::Unwatched).unwrap();
+    let m = plan.system.run(&plan.values, None, &mut doorbell_sim::Unwatched).unwrap();
     find(plan.system, &plan.values, None, &m, &|| false)
 }
 

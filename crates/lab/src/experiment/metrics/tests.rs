@@ -17,7 +17,7 @@ fn no_number_is_missing() {
                 plan.set(short).unwrap();
             }
         }
-        let m = (plan.system.run)(&plan.values, None, &mut Unwatched).unwrap();
+        let m = plan.system.run(&plan.values, None, &mut Unwatched).unwrap();
         let all = of(plan.system);
         let known = |name: &str| all.iter().any(|metric| metric.name == name);
         let per_packet = m.per_packet();

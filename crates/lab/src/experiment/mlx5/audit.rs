@@ -6,11 +6,11 @@ use super::{Board, RunStats};
 use crate::experiment::audit::{ANY, CrossCheck};
 use doorbell_bus::Bus;
 
-/// Returns the failed checks.
-pub(super) fn audit(o: &RunStats, m: &Board) -> Vec<String> {
+/// Compares the counts.
+pub(super) fn audit(o: &RunStats, m: &Board) -> CrossCheck {
     let (d, n, l) = (&o.totals.driver, &o.totals.device, &o.counts.ledger);
     let struck = o.faults.map_or(0, |f| f.struck.dma);
-    let mut b = CrossCheck::new(o.faults.as_ref());
+    let mut b = CrossCheck::of(o);
     let ended = n.packets + n.discarded;
     let dropped = ("driver dropped", d.dropped);
     b.less("packets: driver queued {}, device sent or discarded {}", [d.packets, ended], dropped);
@@ -23,7 +23,7 @@ pub(super) fn audit(o: &RunStats, m: &Board) -> Vec<String> {
         b.same(text, d.mpwqe_pkts, n.mpwqe_packets);
     }
     // Entries of a queue that was restarted, made anew, or closed with packets in it.
-    let again = d.recover + d.timeouts > 0 || !o.unfinished.is_empty();
+    let again = d.recover + d.timeouts > 0 || !o.verdict.unfinished.is_empty();
     let over = ("of queues started again or closed early", if again { ANY } else { 0 });
     b.less("WQEs: driver posted {}, device executed {}", [d.wqes, n.wqes], over);
     b.less("NOPs: driver posted {}, device executed {}", [d.nop, n.nops], over);
@@ -34,5 +34,5 @@ pub(super) fn audit(o: &RunStats, m: &Board) -> Vec<String> {
     b.none("nonsense: doorbells refused {}", n.bad_doorbells, over.1);
     b.none("nonsense: entries lost {}", n.lost_entries, if struck > 0 { ANY } else { 0 });
     b.platform(m.bus.platform(), struck);
-    b.wrong
+    b
 }

@@ -76,7 +76,7 @@ fn a_call_costs_what_its_kind_does_and_frames_reach_the_wire() {
         m.run_device(m.next_event());
     }
     assert_eq!(m.device.peer.0.iter().map(|f| f.1).collect::<Vec<_>>(), [1000]);
-    assert_eq!(audit(&m.bus, None), Vec::<String>::new());
+    assert_eq!(audit(&m.bus, None).wrong, Vec::<String>::new());
     assert!(m.bus.ledger().tce_hcalls > 0);
 }
 

@@ -20,8 +20,7 @@ fn a_run_without_packets_divides_by_nothing() {
         latency: Histogram::default(),
         latency_of: HANDED,
         errors: Errors::none(CountsOf::Run),
-        audit: vec!["one".into()],
-        unfinished: vec![],
+        verdict: Verdict { audit: vec!["one".into()], ..Verdict::default() },
     };
     let of = Provenance {
         scenario: "x".into(),
@@ -83,6 +82,8 @@ fn a_run_without_packets_divides_by_nothing() {
               ]
             ]
           },
+          "outcome": "failed",
+          "lost": [],
           "audit": [
             "one"
           ]

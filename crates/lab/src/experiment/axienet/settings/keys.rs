@@ -44,7 +44,7 @@ pub(in crate::experiment::axienet) static CPU: [Key; 21] = [
     Key::cycles("cpu.mmio_write", "a register write"),
     Key::ns("cpu.mmio_write_spacing", "minimum time between two register writes"),
     Key::cycles("cpu.fence", "a fence"),
-    Key::cycles("cpu.relax", "one iteration of a polling loop"),
+    Key::number("cpu.relax", "cycles", 1.0, 1e6, "one iteration of a polling loop"),
 ];
 
 settings! {

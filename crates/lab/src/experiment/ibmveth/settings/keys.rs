@@ -32,7 +32,7 @@ pub(in crate::experiment::ibmveth) static CPU: [Key; 18] = [
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.map", "a buffer mapped, without the hypervisor's calls"),
     Key::cycles("cpu.fence", "a fence"),
-    Key::cycles("cpu.relax", "one iteration of a polling loop"),
+    Key::number("cpu.relax", "cycles", 1.0, 1e6, "one iteration of a polling loop"),
     Key::cycles("cpu.bridge", "a packet forwarded by the bridge, large or small"),
 ];
 

@@ -157,7 +157,7 @@ fn a_run_of_the_published_case_is_sound() {
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s, None).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap();
-    assert_eq!((o.counts.packets, o.audit.as_slice()), (24_000, [].as_slice()));
+    assert_eq!((o.counts.packets, o.verdict.audit.as_slice()), (24_000, [].as_slice()));
     assert!((0.5..0.7).contains(&o.steady.bus_share[0]), "{:?}", o.steady.bus_share);
 }
 
@@ -177,7 +177,7 @@ fn at_full_speed(kind: &str, bql: &str) -> (u64, u64, Span) {
     let s = setup(&plan.values).unwrap();
     let l = load(&plan.values, &s, Some(&Arc::new(frames))).unwrap();
     let o = run(&s, &l, &mut Unwatched).unwrap();
-    assert_eq!((o.counts.packets, o.audit.as_slice()), (4096, [].as_slice()));
+    assert_eq!((o.counts.packets, o.verdict.audit.as_slice()), (4096, [].as_slice()));
     (o.totals.driver.doorbells, o.totals.driver.stopped, o.counts.elapsed)
 }
 
@@ -243,7 +243,7 @@ proptest! {
         let s = setup(&plan.values).unwrap();
         if let Ok(l) = load(&plan.values, &s, Some(&Arc::new(frames))) {
             let o = run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{e}: {:?}", plan.set));
-            prop_assert!(o.audit.is_empty(), "{:?}: {:?}", o.audit, plan.set);
+            prop_assert!(o.verdict.audit.is_empty(), "{:?}: {:?}", o.verdict.audit, plan.set);
             prop_assert_eq!(o.counts.packets, l.packets(s.cores));
         }
     }

@@ -68,7 +68,7 @@ fn plans() -> Vec<Plan> {
 }
 
 fn measured(plan: &Plan, frames: &Arc<Frames>) -> Option<Measured> {
-    (plan.system.run)(&plan.values, Some(frames), &mut Unwatched).ok()
+    plan.system.run(&plan.values, Some(frames), &mut Unwatched).ok()
 }
 
 #[test]
