@@ -38,7 +38,7 @@ pub fn can(request: &Request<'_>, built: Checksum) -> Offload {
             Some(h)
                 if h.inner.is_none()
                     && h.outer.ip == Ip::V4
-                    && matches!(h.tag_type, 0 | 0x8100) =>
+                    && matches!(h.tag_types[0], 0 | 0x8100) =>
             {
                 all
             }

@@ -80,9 +80,9 @@ impl Request<'_> {
 
 /// Returns whether an engine for plain IPv4 and IPv6 knows the headers.
 fn is_plain(h: &Headers) -> bool {
-    let tag = matches!(h.tag_type, 0 | 0x8100 | 0x88a8);
+    let tags = h.tag_types.iter().all(|t| matches!(t, 0 | 0x8100 | 0x88a8));
     let extended = [&h.outer, h.layers()].into_iter().any(is_extended);
-    tag && !extended
+    tags && !extended
 }
 
 /// Returns whether an IPv6 header has extension headers behind it.

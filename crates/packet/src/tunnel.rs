@@ -41,8 +41,8 @@ pub enum Tunnel {
 pub struct Headers {
     /// Number of tags in the packet, 0 to 3.
     pub tags: u8,
-    /// Type of the outermost tag; 0 without one.
-    pub tag_type: u16,
+    /// Types of the tags, the outermost first; 0 behind the last.
+    pub tag_types: [u16; 3],
     /// The layers behind the tags.
     pub outer: Layers,
     /// The tunnel, and the layers inside it, of an encapsulated packet.
@@ -60,7 +60,9 @@ impl Headers {
     pub fn of(frame: &[u8], todo: &OffloadRequest) -> Result<Headers, ParseError> {
         let outer = Layers::of(frame)?;
         let tags = ((outer.l3 as usize - HEADER) / TAG) as u8;
-        let tag_type = if tags > 0 { be16(frame, HEADER - 2) } else { 0 };
+        let tag_type =
+            |i: usize| if i < tags.into() { be16(frame, HEADER - 2 + i * TAG) } else { 0 };
+        let tag_types = [0, 1, 2].map(tag_type);
         let inner = if todo.encapsulated {
             Some(inner(frame, &outer, todo.inner_network).ok_or(ParseError::Malformed)?)
         } else {
@@ -71,7 +73,7 @@ impl Headers {
         let l = inner.map_or(outer, |(_, l)| l);
         let cwr = l.transport == Some(Transport::Tcp)
             && frame[l.l4 as usize + tcp::FLAGS] & tcp::CWR != 0;
-        Ok(Headers { tags, tag_type, outer, inner, inner_untagged, cwr })
+        Ok(Headers { tags, tag_types, outer, inner, inner_untagged, cwr })
     }
 
     /// Returns the innermost layers: those that a checksum or a large send is of.

@@ -230,14 +230,17 @@ fn check(name: &str, mac: [u8; 6], modes: Vec<(&str, Open)>) {
         assert_eq!(got.len(), expected.len(), "{place}: frames, {:?}", case.todo);
         for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
             let sums = |f: &[u8]| Sum::of(&f[14.min(f.len())..]).value();
+            let head = |f: &[u8]| format!("{:02x?}", &f[..f.len().min(200)]);
             assert!(
                 is_same(g, e, &case.todo),
-                "{place}: frame {i}, {:?}\n got {} {:04x} {g:02x?}\nnot {} {:04x} {e:02x?}",
+                "{place}: frame {i}, {:?}\n got {} {:04x} {}\nnot {} {:04x} {}",
                 case.todo,
                 g.len(),
                 sums(g),
+                head(g),
                 e.len(),
                 sums(e),
+                head(e),
             );
         }
     }

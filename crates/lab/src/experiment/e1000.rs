@@ -243,8 +243,9 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
             let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
             // A transaction in flight at either end of the measured time counts for the side it
-            // began on.
-            o.use_of_bus("clocks", 4096, clocks, |l| vec![l.pci_clocks]);
+            // began on: one of a core, and one of the device behind it.
+            let command = settings.read.each.max(settings.write.each);
+            o.use_of_bus("clocks", 4096 + clocks(command * 2), clocks, |l| vec![l.pci_clocks]);
             Ok(o)
         }
         Slot::Express(settings, latencies) => {

@@ -16,14 +16,15 @@ fn layers(l3: u16, ip: Ip, transport: Transport) -> Layers {
 /// A packet without a tag.
 fn headers(ip: Ip, transport: Transport) -> Headers {
     let outer = layers(14, ip, transport);
-    Headers { tags: 0, tag_type: 0, outer, inner: None, inner_untagged: false, cwr: false }
+    Headers { tags: 0, tag_types: [0; 3], outer, inner: None, inner_untagged: false, cwr: false }
 }
 
 /// The same with a tag of this type.
-fn tagged(h: Headers, tag_type: u16) -> Headers {
+fn tagged(h: Headers, outermost: u16) -> Headers {
     let Layers { l3, l4, end, .. } = h.outer;
     let outer = Layers { l3: l3 + 4, l4: l4 + 4, end: end + 4, ..h.outer };
-    Headers { tags: h.tags + 1, tag_type, outer, ..h }
+    let [a, b, _] = h.tag_types;
+    Headers { tags: h.tags + 1, tag_types: [outermost, a, b], outer, ..h }
 }
 
 /// A TCP packet in a VXLAN tunnel to this port.
@@ -54,7 +55,7 @@ const CHIP: e1000::Caps = e1000::Caps { vlan: true };
 /// TCP over IPv4.
 const V4: Headers = Headers {
     tags: 0,
-    tag_type: 0,
+    tag_types: [0; 3],
     outer: Layers {
         l3: 14,
         ip: Ip::V4,

@@ -162,11 +162,12 @@ fn the_inner_headers_are_found_with_and_without_help() {
 }
 
 #[test]
-fn tags_are_counted_and_the_outermost_named() {
+fn tags_are_counted_and_named() {
     for tags in 0..=2 {
         let frame = Frame { tags, ..Frame::tcp4(10) }.build();
         let h = Headers::of(&frame, &OffloadRequest::NONE).unwrap();
-        assert_eq!((h.tags as usize, h.tag_type), (tags, [0, 0x8100, 0x88a8][tags]));
+        let types = [[0, 0, 0], [0x8100, 0, 0], [0x88a8, 0x8100, 0]];
+        assert_eq!((h.tags as usize, h.tag_types), (tags, types[tags]));
     }
 }
 
