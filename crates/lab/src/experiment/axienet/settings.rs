@@ -111,7 +111,7 @@ fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, SettingError> {
     let (t, n) = (ArrivalKeys::of(v), NicKeys::of(v));
     let (size, closed_loop::Keys { warmup, duration, .. }) =
         (t.arrival_size, closed_loop::Keys::of(v));
-    if size > longest {
+    if size > longest && t.pattern != "random" {
         refuse!("`traffic.arrival_size` is {size} B, but `driver.mtu` allows {longest}");
     }
     let all = warmup + duration;
