@@ -252,7 +252,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
             let rules = pcie::Rules::new(settings)?;
             let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let capacity = |time: Span| rules.byte_time().capacity(time).max(1);
-            o.use_of_bus("bytes", 65_536, capacity, host::link_bytes);
+            let slack = 65_536 + rules.most_under_way();
+            o.use_of_bus("bytes", slack, capacity, host::link_bytes);
             Ok(o)
         }
     }

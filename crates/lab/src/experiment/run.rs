@@ -337,8 +337,8 @@ impl<T> RunStats<T> {
     }
 
     /// Sets the share of the bus in use, and checks that no direction carried more than it can.
-    /// `used` are the counts of each direction in `unit`; `slack` are those of a transfer that is
-    /// under way at an end of the time.
+    /// `used` are the counts of each direction in `unit`; `slack` are those that can
+    /// be under way at an end of the time.
     pub(crate) fn use_of_bus(
         &mut self,
         unit: &str,
@@ -348,7 +348,7 @@ impl<T> RunStats<T> {
     ) {
         for c in self.parts_mut() {
             let capacity = capacity(c.ran);
-            // A full bus had the end of a transfer of the time before.
+            // A full bus had the end of transfers of the time before.
             let share = |n: &u64| match *n {
                 n if n <= capacity + slack => (n.min(capacity)) as f64 / capacity as f64,
                 n => n as f64 / capacity as f64,
