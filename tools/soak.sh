@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs random combinations of faults on all systems, each of them bounded by 60 seconds of CPU time.
+# Runs every key at its ends in every scenario, a million packets a system through the offloads, and
+# random combinations of faults on all systems, each of them bounded by 60 seconds of CPU time.
 #
 #     tools/soak.sh [SEEDS [JOBS [DIRECTORY]]]
 #
@@ -9,11 +10,15 @@
 # failed or did not end.
 set -eu
 cd "$(dirname "$0")/.."
+seed=${1:-1000}
 out=${3:-target/soak-results}
 mkdir -p "$out"
+DOORBELL_KEYS=all cargo test --quiet --locked -p doorbell-lab --test it keys::
+DOORBELL_OFFLOADS=1000000 DOORBELL_OFFLOADS_SEED="${seed%%..*}" \
+    cargo test --quiet --locked -p doorbell-conformance --test it offloads::
 cargo build --quiet --locked --profile soak -p doorbell-cli
 exec env \
-    DOORBELL_SOAK_SEEDS="${1:-1000}" \
+    DOORBELL_SOAK_SEEDS="$seed" \
     DOORBELL_SOAK_JOBS="${2:-1}" \
     DOORBELL_SOAK_LIMIT=60 \
     DOORBELL_SOAK_BINARY="${CARGO_TARGET_DIR:-$PWD/target}/soak/doorbell" \
