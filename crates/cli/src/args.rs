@@ -472,6 +472,10 @@ pub(crate) struct Serve {
     /// nothing else is behind the switch
     #[arg(long)]
     pub(crate) trunk: bool,
+    /// vnic, veth: the adapter behind the server or the uplink freezes at a large send with a
+    /// smaller MSS, as real ones do below 224; 0: any MSS
+    #[arg(long, value_name = "MSS", default_value_t = 0)]
+    pub(crate) min_lso_mss: u16,
     /// vnic: a named pipe that accepts one command per line: failover, migrate, error, link up,
     /// link down; then the number of the partition unless it is 0
     #[arg(long, value_name = "PATH")]

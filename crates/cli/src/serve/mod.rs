@@ -111,6 +111,7 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
             (args.control.is_some(), "--control", "vnic"),
             (args.unit.is_some(), "--unit", BEHIND_CALLS),
             (args.partitions != PARTITIONS, "--partitions", BEHIND_CALLS),
+            (args.min_lso_mss > 0, "--min-lso-mss", BEHIND_CALLS),
             (args.limits.newcomers != NEWCOMERS, "--newcomers", BEHIND_CALLS),
             (args.trap_doorbells && name != "mlx5", "--trap-doorbells", "mlx5"),
         ],
@@ -170,7 +171,14 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     }
     let own = adapter.unit.address;
     adapter.unit.address = args.unit.as_deref().map_or(Ok(own), unit_address)?;
-    let setup = vio_devices::Setup { partitions: args.partitions.into(), trunk: args.trunk };
+    if args.trunk && args.min_lso_mss > 0 {
+        return Err(input!("--min-lso-mss: with --trunk no adapter is behind the switch"));
+    }
+    let setup = vio_devices::Setup {
+        partitions: args.partitions.into(),
+        trunk: args.trunk,
+        min_lso_mss: args.min_lso_mss,
+    };
     let (bill, context) =
         surroundings(args, Meter::Hypervisor, adapter.bits_per_second, "--plugin-socket", path)?;
     (kind.serve)(adapter, setup, bill, context)

@@ -29,6 +29,8 @@ pub(super) struct Setup {
     pub(super) partitions: usize,
     /// The first has the trunk of the logical LAN.
     pub(super) trunk: bool,
+    /// The smallest MSS that an adapter cuts; 0: any.
+    pub(super) min_lso_mss: u16,
 }
 
 pub(super) static KINDS: [Kind; 2] = [
@@ -62,7 +64,7 @@ pub(super) static KINDS: [Kind; 2] = [
 
 /// Returns the servers of all partitions' adapters.
 pub(super) fn vnic_device(unit: u32, setup: Setup) -> VnicServer {
-    let config = vnic::Config {
+    let mut config = vnic::Config {
         unit_address: unit.into(),
         crq_vector: unit_interrupt(unit),
         first_vector: sub_crq_interrupts(unit),
@@ -70,6 +72,7 @@ pub(super) fn vnic_device(unit: u32, setup: Setup) -> VnicServer {
         failover: Span::from_ms(100),
         ..vnic::Config::POWERVM
     };
+    config.servers.iter_mut().for_each(|s| s.min_lso_mss = setup.min_lso_mss);
     VnicServer::new(config, setup.partitions)
 }
 
@@ -179,6 +182,7 @@ pub(super) fn lan_device(unit: u32, setup: Setup) -> Veth {
         ..veth::Adapter::new(i, i as u8)
     };
     let mut config = veth::Config::new((0..setup.partitions).map(adapter).collect());
+    config.min_lso_mss = setup.min_lso_mss;
     config.uplink = (!setup.trunk).then_some(veth::Uplink { port: 0, pvid: 1 });
     Veth::new(config)
 }
