@@ -493,6 +493,10 @@ pub(crate) struct Serve {
     /// Write the frames on the wire to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
+    /// End with 1 if a frame left by an offload with a wrong checksum, network or transport, inner
+    /// or outer
+    #[arg(long)]
+    pub(crate) check_wire: bool,
     /// Write every crossing with its time to this file (for Perfetto)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,

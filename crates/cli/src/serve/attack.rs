@@ -362,6 +362,7 @@ fn run<T: Transport>(
         quiet: true,
         populate: false,
         limits,
+        check_wire: false,
         sandbox: None,
     };
     let plugins = matches!(meter, Meter::Hypervisor);

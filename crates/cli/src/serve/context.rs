@@ -25,6 +25,8 @@ pub(super) struct ServeContext {
     /// Guests' memory is allocated when it is handed over.
     pub(super) populate: bool,
     pub(super) limits: ClientLimits,
+    /// Wrong checksums on the wire are a failure.
+    pub(super) check_wire: bool,
     /// The confinement of the server when it is ready, if it is wanted.
     pub(super) sandbox: Option<Sandbox>,
 }

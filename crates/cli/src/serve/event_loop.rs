@@ -343,6 +343,13 @@ pub(super) fn run<T: Transport>(
     for why in bill.borrow_mut().failures.drain(..) {
         server.c.error(format_args!("{why}"));
     }
-    print(&server.t.report().show(server.c.format))?;
+    let report = server.t.report();
+    print(&report.show(server.c.format))?;
+    let wrong = report.wrong_on_the_wire();
+    if server.c.check_wire && wrong > 0 {
+        let why = format_args!("{wrong} frames left by an offload with a wrong checksum");
+        server.c.error(why);
+        return Ok(MISSED);
+    }
     Ok(if complete? { DONE } else { MISSED })
 }

@@ -216,8 +216,19 @@ fn surroundings(
     let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
     let (populate, limits) = (args.populate, args.limits);
     let sandbox = (!args.no_sandbox).then(|| sandbox(args, path));
-    let c =
-        ServeContext { stop, socket, metrics, control, format, quiet, populate, limits, sandbox };
+    let check_wire = args.check_wire;
+    let c = ServeContext {
+        stop,
+        socket,
+        metrics,
+        control,
+        format,
+        quiet,
+        populate,
+        limits,
+        check_wire,
+        sandbox,
+    };
     Ok((bill, c))
 }
 

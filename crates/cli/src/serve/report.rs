@@ -38,6 +38,12 @@ impl Report {
         self.ledger.iter().filter(|c| frames(c.0)).map(|c| c.2).sum()
     }
 
+    /// Returns the frames that left by an offload with a wrong checksum.
+    pub(super) fn wrong_on_the_wire(&self) -> u64 {
+        let wrong = |name: &str| name.ends_with("wire_bad_checksums");
+        self.counters.iter().filter(|c| wrong(c.0)).map(|c| c.1).sum()
+    }
+
     pub(super) fn show(&self, format: Format) -> String {
         let frames = self.frames() as f64;
         let per_packet = self.ledger.iter().filter(|_| frames > 0.0);

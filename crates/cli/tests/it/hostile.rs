@@ -5,6 +5,7 @@ use crate::common::served::{Server, ask, client, reply, send, wait_for};
 use crate::common::vnic::VnicGuest;
 use doorbell_host_io::pcap;
 use doorbell_host_io::shared::{EventFd, Window, memfd};
+use doorbell_packet::checksum::Sum;
 use doorbell_papr_io::{Adapter, CALL_AREA_BYTES, Handshake, MEMORY, message, read_message};
 use doorbell_testkit::lingering;
 use doorbell_vfio_user::send_with_fds;
@@ -218,6 +219,35 @@ fn truncated_memory_ends_its_client_alone() {
 #[test]
 fn truncated_memory_that_can_be_sealed_ends_its_client_alone() {
     truncated_ends_alone(sealable_memory(1 << 20));
+}
+
+#[test]
+fn a_wrong_checksum_on_the_wire_fails_a_server_that_checks() {
+    let mut tcp = vec![0; 60];
+    tcp[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 6]);
+    tcp[46] = 0x50;
+    let ip = Sum::of(&tcp[14..34]).checksum();
+    tcp[24..26].copy_from_slice(&ip.to_be_bytes());
+    let pseudo = Sum::pseudo_v4([0; 4], [0; 4], 6, 26).value();
+    tcp[50..52].copy_from_slice(&pseudo.to_be_bytes());
+    // The checksum goes into TCP's field, or into the urgent pointer.
+    let checks = &["--check-wire"][..];
+    for (options, field, code) in [(checks, 50, 0), (checks, 52, 1), (&[], 52, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = Server::start(dir.path(), options);
+        let mut memory = open_memory(1 << 20);
+        let mut one = 8192u64.to_le_bytes().to_vec();
+        one.extend([60, 0, field, 0x0f, 0, 34, 0, 0]);
+        memory.write_all(&one.repeat(512)).unwrap();
+        memory.write_all(&tcp).unwrap();
+        let mut s = client(dir.path());
+        send(&s, DMA_MAP, &map(0, 1 << 20), &[memory.as_fd()]);
+        reply(&mut s).unwrap();
+        send_frames(&mut s, 1);
+        wait_for(|| packets_sent(&mut s) == 1);
+        server.signal("-TERM");
+        assert_eq!(server.0.wait().unwrap().code(), Some(code), "{options:?}");
+    }
 }
 
 /// A tmpfs of 64 KiB, removed at the end.
