@@ -214,6 +214,13 @@ pub(crate) fn numbers(title: &str, heads: &[&str], width: usize) -> Table {
     Table::new(all).right(1..=heads.len()).fixed(widths)
 }
 
+/// Returns an empty table of names, numbers, the halves of their 95 % intervals, and a note about
+/// each.
+pub(crate) fn estimates(title: &str, unit: &str) -> Table {
+    const SHARE: usize = 8;
+    Table::new([title, unit, "±"]).right(1..=2).fixed(vec![NAME, NUMBER, SHARE])
+}
+
 /// Lists things after a word, in lines of at most 100 columns.
 pub(crate) fn wrapped(first: &str, things: &[String]) -> String {
     let mut text = first.to_owned();

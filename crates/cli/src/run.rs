@@ -3,12 +3,14 @@
 use crate::output::{Files, print};
 use crate::plan::Loaded;
 use crate::progress::{Interrupt, Recorder};
-use crate::render::{Document, NUMBER, amount, count, each, json, numbers, rate, wrapped};
+use crate::render::{
+    Document, NUMBER, amount, count, each, estimates, json, numbers, rate, wrapped,
+};
 use crate::repeat::Kept;
 use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
 use doorbell_lab::limits::{self, Change, Limit, Limits};
 use doorbell_lab::result::{CountsOf, Group, Measured, Outcome, RunResult};
-use doorbell_lab::{Plan, window::Window};
+use doorbell_lab::{Plan, window::percent};
 use std::io::Write;
 use std::path::Path;
 
@@ -102,21 +104,23 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
     if let Some(c) = capture {
         doc.line(format!("capture: {}", c.about));
     }
-    let mut rates = numbers("rates", &[""], 24);
-    rates.row(["packets", &count(m.packets)]);
-    rates.row(["simulated time", &m.elapsed.to_string()]);
+    let mut rates = estimates("rates", "");
+    rates.row(["packets", &count(m.packets), ""]);
+    rates.row(["simulated time", &m.elapsed.to_string(), ""]);
     let holds = match m.counts_of {
         CountsOf::Run => "of the rates; counts are of the whole run",
         CountsOf::Window => "of rates, counts and costs",
     };
-    rates.noted(["window", &m.window.length().to_string()], holds);
+    rates.noted(["window", &m.window.length().to_string(), ""], holds);
+    let errors = m.rate_errors();
     for r in &m.rates {
         let (value, unit) = rate(r.name, r.value);
-        let about = match r.name {
-            "packets_per_s" => certainty(&m.window, &r.about),
-            _ => r.about.to_string(),
+        let about = match m.window.lacks().filter(|_| r.name == "packets_per_s") {
+            Some(why) => why,
+            None => &r.about,
         };
-        rates.noted([r.name.to_owned(), format!("{value} {unit}")], &about);
+        let cells = [r.name.to_owned(), format!("{value} {unit}"), error(r.name, r.value, &errors)];
+        rates.noted(cells, about);
     }
     doc.table(rates);
     if let Some(limits) = &result.limit {
@@ -133,12 +137,12 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
             costs(&mut doc, m);
         }
     }
-    let mut latency = numbers("latency", &["ns"], NUMBER);
+    let mut latency = estimates("latency", "ns");
+    let errors = m.latency_errors();
     for (name, ns) in m.latency_ns() {
-        latency.noted(
-            [&format!("latency_ns.{name}"), &amount(ns)],
-            if name == "min" { m.latency_of } else { "" },
-        );
+        let about = if name == "min" { m.latency_of } else { "" };
+        let cells = [format!("latency_ns.{name}"), amount(ns), error(name, ns, &errors)];
+        latency.noted(cells, about);
     }
     doc.table(latency);
     audit(&mut doc, &result.of.scenario, result);
@@ -200,9 +204,10 @@ fn costs(doc: &mut Document, m: &Measured) {
     doc.table(table);
 }
 
-/// Returns the uncertainty of the packet rate and its meaning, or the reason for an unsteady rate.
-fn certainty(window: &Window, about: &str) -> String {
-    if window.is_steady() { format!("{}, {about}", window.certainty()) } else { window.certainty() }
+/// Formats the half of the 95 % interval of a number, by its name among all that have one.
+fn error(name: &str, value: f64, all: &[(&'static str, f64)]) -> String {
+    let own = all.iter().find(|(of, _)| *of == name && value != 0.0);
+    own.map_or(String::new(), |(_, e)| percent(e / value.abs()))
 }
 
 /// Adds the audit's verdict on a run.

@@ -169,17 +169,20 @@ impl Window {
         self.lacks.is_none()
     }
 
-    /// Returns the packet rate's error for people: ±0.02 %, or the reason why there is none.
-    pub fn certainty(&self) -> String {
-        let error = self.error.map(|e| match e * 100.0 {
-            percent if percent < 0.005 => "±0.01 %".to_owned(),
-            percent if percent < 0.995 => format!("±{percent:.2} %"),
-            percent if percent < 9.95 => format!("±{percent:.1} %"),
-            percent => format!("±{percent:.0} %"),
-        });
-        let parts: Vec<String> =
-            error.into_iter().chain(self.lacks.map(|l| l.about().to_owned())).collect();
-        parts.join(", ")
+    /// Returns why the rate is not that of a steady state, if it is not.
+    pub fn lacks(&self) -> Option<&'static str> {
+        self.lacks.map(|l| l.about())
+    }
+}
+
+/// Formats an error, a share of its number, for people: `0.02 %`.
+pub fn percent(error: f64) -> String {
+    match error * 100.0 {
+        0.0 => "0".to_owned(),
+        percent if percent < 0.005 => "0.01 %".to_owned(),
+        percent if percent < 0.995 => format!("{percent:.2} %"),
+        percent if percent < 9.95 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
     }
 }
 
