@@ -1,15 +1,14 @@
 //! Replay of captured frames.
 //!
-//! Frames are prepared as a stack would pass them on. With checksum offload the TCP or UDP checksum
-//! is reset to the pseudo-header's sum for the device to complete. Without, the frame is unchanged.
-//! A frame over the MTU is sent as a large send only. Of a capture that several cores send, each
+//! Frames are prepared as a stack would pass them on. With checksum offload the TCP or UDP checksum,
+//! in a tunnel the inner one, is reset to the pseudo-header's sum for the device to complete.
+//! Without, the frame is unchanged. A frame over the MTU is sent as a large send only. Of a capture that several cores send, each
 //! has frames of its own; [`Frames::spread`] gives it those of whole flows.
 
 use super::{Next, Pace, Traffic};
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, Span, Time};
-use doorbell_packet::headers::prepare_partial;
-use doorbell_packet::segment::prepare_gso;
+use doorbell_packet::captured::{prepare_checksum, prepare_large, remove_jumbo_header};
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet, vlan};
 use std::sync::Arc;
@@ -23,10 +22,13 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Adds a frame.
+    /// Adds a frame. A jumbogram's hop-by-hop header, which never leaves a host, is taken off.
     pub fn push(&mut self, after_first: Span, frame: &[u8]) {
-        self.frames.push((after_first, self.bytes.len(), frame.len() as u32));
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(frame);
+        let len = remove_jumbo_header(&mut self.bytes[start..]);
+        self.bytes.truncate(start + len);
+        self.frames.push((after_first, start, len as u32));
     }
     /// Returns the number of frames.
     pub fn len(&self) -> usize {
@@ -96,24 +98,16 @@ impl ReplayOptions {
 
     /// Returns whether a frame is over the MTU.
     pub fn is_over(&self, frame: &[u8]) -> bool {
-        let mut header = ethernet::HEADER;
-        while header <= ethernet::HEADER + vlan::TAG
-            && matches!(frame.get(header - 2..header), Some([0x81, 0x00] | [0x88, 0xa8]))
-        {
-            header += vlan::TAG;
-        }
-        frame.len() > header + self.mtu as usize
+        frame.len() > vlan::header(frame) + self.mtu as usize
     }
 
     /// Changes the bytes of a frame to those that a stack with offload passes on. Returns the
     /// offloads to request, or `None` for a frame over the MTU that cannot be segmented.
     pub fn prepare(&self, frame: &mut [u8]) -> Option<OffloadRequest> {
         if self.is_over(frame) {
-            let todo = prepare_gso(frame, self.gso?)?;
-            return todo.gso.is_some().then_some(todo);
+            return prepare_large(frame, self.gso?);
         }
-        let checksum = if self.checksum_offload { prepare_partial(frame) } else { None };
-        Some(OffloadRequest { checksum, ..OffloadRequest::NONE })
+        Some(if self.checksum_offload { prepare_checksum(frame) } else { OffloadRequest::NONE })
     }
 
     /// Returns whether a frame can be prepared.
