@@ -203,7 +203,8 @@ fn load(file: &str, pad: bool, own_times: bool) -> Result<Loaded, Error> {
     };
     let mut from = Hashed(from, Sha256::new());
     let name = if file == "-" { "stdin" } else { file };
-    let capture = pcap::read_from(name, &mut from, pad).map_err(|e| input!("{e}"))?;
+    let how = pcap::Reading { pad, ..pcap::Reading::default() };
+    let capture = pcap::read_from(name, &mut from, how).map_err(|e| input!("{e}"))?;
     io::copy(&mut from, &mut io::sink()).map_err(Error::at(name))?;
     let n = capture.frames.len() as u64;
     let odd = [

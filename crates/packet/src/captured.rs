@@ -10,7 +10,7 @@
 //! before it segments the packet (`ipv6_hopopt_jumbo_remove`).
 
 use crate::checksum::Sum;
-use crate::headers::{Ip, Layers, Transport, be16, be32, prepare_partial, put16};
+use crate::headers::{Ip, Layers, Transport, be16, be32, prepare_partial, put16, tcp};
 use crate::segment::SegmentPlan;
 use crate::tunnel::{self, Tunnel};
 use crate::{Gso, OffloadRequest, vlan};
@@ -75,6 +75,75 @@ pub fn largest_payload(frame: &[u8], longest: usize) -> Option<u16> {
     layers.transport?;
     let room = longest.checked_sub(layers.end.into()).filter(|room| *room > 0)?;
     Some(room.min(usize::from(u16::MAX)) as u16)
+}
+
+/// One direction of a TCP or UDP connection: the addresses and ports of its packets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Flow {
+    protocol: u8,
+    /// Source, destination. An IPv4 address has zeros behind it.
+    addresses: [[u8; 16]; 2],
+    ports: [u16; 2],
+}
+
+impl Flow {
+    /// Returns the other direction.
+    pub const fn reversed(self) -> Flow {
+        let ([source, destination], [from, to]) = (self.addresses, self.ports);
+        Flow { addresses: [destination, source], ports: [to, from], ..self }
+    }
+}
+
+/// A packet of a flow, as far as it tells how long the flow's segments are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// The flow, in a tunnel that of the inner packet.
+    pub flow: Flow,
+    /// Bytes of payload.
+    pub payload: u32,
+    /// Bytes of TCP options.
+    pub options: u16,
+    /// The maximum segment size that a SYN announces (RFC 9293, 3.7.1), options not subtracted.
+    pub announced: Option<u16>,
+}
+
+impl Seen {
+    /// Reads the innermost TCP or UDP header of a frame; `None` if there is none.
+    pub fn of(frame: &[u8]) -> Option<Seen> {
+        let outer = Layers::of(frame).ok()?;
+        let layers = tunnel::recognised(frame).map_or(outer, |(.., inner)| inner);
+        let transport = layers.transport?;
+        let (l3, l4) = (usize::from(layers.l3), usize::from(layers.l4));
+        let end = usize::from(layers.end);
+        let (first, len) = if layers.ip == Ip::V4 { (12, 4) } else { (8, 16) };
+        let address = |i: usize| {
+            let mut address = [0; 16];
+            address[..len].copy_from_slice(&frame[l3 + first + i * len..][..len]);
+            address
+        };
+        let flow = Flow {
+            protocol: layers.protocol,
+            addresses: [address(0), address(1)],
+            ports: [be16(frame, l4), be16(frame, l4 + 2)],
+        };
+        let payload = (large_datagram(&layers, frame)?.end - end) as u32;
+        let options = if transport == Transport::Tcp { &frame[l4 + 20..end] } else { &[] };
+        let syn = transport == Transport::Tcp && frame[l4 + tcp::FLAGS] & tcp::SYN != 0;
+        let announced = if syn { announced(options) } else { None };
+        Some(Seen { flow, payload, options: options.len() as u16, announced })
+    }
+}
+
+/// Returns the value of the MSS option.
+fn announced(mut options: &[u8]) -> Option<u16> {
+    loop {
+        options = match *options {
+            [2, 4, high, low, ..] => return Some(u16::from_be_bytes([high, low])),
+            [1, ref rest @ ..] => rest,
+            [kind, len, ..] if kind > 1 && len > 1 => options.get(len.into()..)?,
+            _ => return None,
+        };
+    }
 }
 
 /// Takes the hop-by-hop header of a jumbogram off, and leaves a payload length of 0. Returns the

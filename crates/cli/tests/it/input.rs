@@ -115,7 +115,8 @@ fn captures_that_cannot_be_replayed() {
         the file is cut short: 163 bytes are left of 170");
     assert_snapshot!(replay(&["--pcap", "wifi.pcap"]), @"doorbell: wifi.pcap: byte 24, packet \
         1: link type 105 (IEEE 802.11) cannot be replayed; allowed are 1 (Ethernet), 113 and 276 \
-        (Linux cooked)");
+        (Linux cooked), and with IP inside 101, 228 and 229 (raw), 0 and 108 (loopback), 9 and 50 \
+        (PPP), 104 (Cisco HDLC)");
     assert_snapshot!(replay(&["--pcap", "snapped.pcap"]), @"doorbell: snapped.pcap: byte 24, \
         packet 1: only 154 of the packet's 1514 bytes were captured; fill it with zeros (--pad), \
         or capture with a larger snap length (tcpdump -s 0)");

@@ -163,6 +163,43 @@ fn segments_fill_the_longest_frame() {
     }
 }
 
+#[test]
+fn a_syn_announces_a_segment_size() {
+    let build = |flags, options: &[u8]| {
+        let mut f = Frame { flags, tcp_options: options.len(), ..Frame::tcp4(30) }.build();
+        f[54..54 + options.len()].copy_from_slice(options);
+        Seen::of(&f).unwrap()
+    };
+    let seen = build(2, &[1, 3, 3, 7, 2, 4, 5, 0xb4]);
+    assert_eq!((seen.announced, seen.options, seen.payload), (Some(1460), 8, 30));
+    for options in [&[0, 0, 2, 4, 5, 0xb4, 0, 0][..], &[3, 1, 2, 4], &[3, 9, 2, 4], &[2, 4]] {
+        let mut options = options.to_vec();
+        options.resize(options.len().next_multiple_of(4), 0);
+        let announced = build(2, &options).announced;
+        assert_eq!(announced, (options == [2, 4, 0, 0]).then_some(0), "{options:?}");
+    }
+    assert_eq!(build(0x10, &[2, 4, 5, 0xb4]).announced, None, "no SYN");
+}
+
+#[test]
+fn both_directions_of_a_tunnelled_flow_are_known() {
+    for (kind, v6) in known() {
+        for inner in inners() {
+            let (outside, inside) = (wrap(kind, v6, &inner).0, inner.build());
+            let [seen, plain] = [outside, inside.clone()].map(|f| Seen::of(&f).unwrap());
+            assert_eq!((seen, seen.payload as usize), (plain, inner.payload.len()));
+            let mut back = inside;
+            let (l3, len) = (vlan::header(&back), if inner.v6 { 16 } else { 4 });
+            let at = l3 + if inner.v6 { 8 } else { 12 };
+            let l4 = usize::from(Layers::of(&back).unwrap().l4);
+            back[at..at + 2 * len].rotate_left(len);
+            back[l4..l4 + 4].rotate_left(2);
+            assert_eq!(Seen::of(&back).unwrap().flow, plain.flow.reversed());
+            assert_ne!(plain.flow, plain.flow.reversed());
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(
@@ -179,7 +216,7 @@ proptest! {
             frame[at] = byte;
         }
         frame.truncate(end.index(frame.len()) + 1);
-        let _ = largest_payload(&frame, size.into());
+        let _ = (largest_payload(&frame, size.into()), Seen::of(&frame));
         let before = frame.clone();
         if prepare_large(&mut frame, size).is_none() {
             prop_assert_eq!(&frame, &before);
