@@ -8,7 +8,7 @@ pub mod tcp;
 
 pub use pace::{Pace, Rate};
 pub use pktgen::{Generated, Pktgen, Sizes, flow_headers, udp};
-pub use replay::{Frames, Replay, ReplayOptions};
+pub use replay::{File, Frames, Replay, ReplayOptions, SegmentSize, Segments};
 
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Time};
