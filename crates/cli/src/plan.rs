@@ -7,7 +7,7 @@ use doorbell_hal::Span;
 use doorbell_host_io::pcap::{self, Reading};
 use doorbell_lab::key::Value;
 use doorbell_lab::result::{Measured, Provenance, RunResult};
-use doorbell_lab::traffic::{self, Frames};
+use doorbell_lab::traffic::{CaptureFile, Frames};
 use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, limits};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
@@ -240,7 +240,7 @@ fn load(file: &str, how: Reading, own_times: bool) -> Result<Loaded, Error> {
         let _ = writeln!(io::stderr(), "doorbell: {name}: {note}");
     }
     let mut frames = Frames::default();
-    frames.file = traffic::File {
+    frames.file = CaptureFile {
         packets: capture.packets,
         padded: capture.padded,
         headed: capture.cooked + capture.headed,

@@ -294,7 +294,7 @@ fn a_large_send_in_a_tunnel_leaves_with_all_headers() {
     let dir = tempfile::tempdir().unwrap();
     for (name, packet, more) in tunnels(&tcp(7000)) {
         for scenario in ["mlx5-replay", "e1000-pktgen"] {
-            let file = pcap(1, &[packet.clone()]);
+            let file = pcap(1, std::slice::from_ref(&packet));
             let (result, frames) = sent(dir.path(), scenario, &file, &["--gso", "1400"]);
             assert_eq!(result["capture"]["large_sends"], 1);
             assert_eq!(frames.len(), 5, "{name}");

@@ -153,8 +153,7 @@ fn columns_have_the_names_of_list_metrics() {
         "limit",
         "limit_share",
         "binds",
-        "sound",
-        "unfinished",
+        "outcome",
     ];
     for name in record.as_object().unwrap().keys().filter(|n| !n.contains('.')) {
         let name = name.strip_suffix("_error").unwrap_or(name);

@@ -11,7 +11,7 @@ use doorbell_host_io::pcap::{self, Writer};
 use doorbell_lab::Watch;
 use doorbell_lab::host::HostConfig;
 use doorbell_lab::mlx5::{Load, RunStats, Setup, run};
-use doorbell_lab::traffic::{Frames, ReplayOptions, SegmentSize, Segments};
+use doorbell_lab::traffic::{Frames, ReplayOptions, SegmentSize, SegmentSizes};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, Transport, prepare_partial, verify};
 use std::sync::Arc;
@@ -210,7 +210,7 @@ fn at_its_own_times_a_frame_leaves_when_it_did() {
 
 /// Returns the index of the first frame over the MTU that cannot be segmented.
 fn first_unsendable(options: ReplayOptions, frames: &Frames) -> Option<usize> {
-    let segments = Segments::of(frames, &options);
+    let segments = SegmentSizes::of(frames, &options);
     (0..frames.len()).find(|i| {
         let (_, f) = frames.get(*i).unwrap();
         options.is_over(f) && options.prepare(&mut f.to_vec(), segments.size(*i)).is_none()

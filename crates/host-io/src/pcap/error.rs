@@ -112,8 +112,13 @@ pub enum Fault {
     #[error("the capture has no packets")]
     Empty,
     /// It has packets, all of which were left out.
-    #[error("none of the capture's {0} packets can be sent; without --skip, the first says why")]
-    AllSkipped(u64),
+    #[error("none of the capture's {packets} packets can be sent; left out are {reasons}")]
+    AllSkipped {
+        /// Number of packets.
+        packets: u64,
+        /// The reasons, each with a number of packets.
+        reasons: String,
+    },
 }
 
 impl Fault {
@@ -144,7 +149,7 @@ impl fmt::Display for CaptureError {
             // Faults of the file as a whole.
             Fault::Io(_) if self.packet == 0 => {}
             Fault::NotACapture(_) | Fault::Empty => {}
-            Fault::NoInterface { .. } | Fault::AllSkipped(_) => {}
+            Fault::NoInterface { .. } | Fault::AllSkipped { .. } => {}
             _ => write!(f, "byte {}, packet {}: ", self.offset, self.packet)?,
         }
         self.why.fmt(f)

@@ -195,7 +195,11 @@ fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
     }
     Err(match how.interface {
         Some(id) if *met > 0 && capture.packets == 0 => Fault::NoInterface { id, known: *known },
-        _ if capture.packets > 0 => Fault::AllSkipped(capture.packets),
+        _ if capture.packets > 0 => {
+            let each = capture.skipped.iter().map(|(why, n)| format!("{n} {why}"));
+            let reasons = each.collect::<Vec<_>>().join(", ");
+            Fault::AllSkipped { packets: capture.packets, reasons }
+        }
         _ => Fault::Empty,
     })
 }

@@ -14,9 +14,9 @@ use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet, vlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-mod segments;
+mod segment_sizes;
 
-pub use segments::Segments;
+pub use segment_sizes::SegmentSizes;
 
 /// Frames in one piece of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Frames {
     bytes: Vec<u8>,
     frames: Vec<Frame>,
     /// The packets of the file that they are from.
-    pub file: File,
+    pub file: CaptureFile,
 }
 
 /// The place of a frame.
@@ -39,7 +39,7 @@ struct Frame {
 
 /// What the reader of a capture file found in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct File {
+pub struct CaptureFile {
     /// Packets, those that were left out included; 0 if the frames are from no file.
     pub packets: u64,
     /// Frames that were captured in part, and filled with zeros.
@@ -171,7 +171,7 @@ pub struct Replay {
     frames: Arc<Frames>,
     /// The indices of its own frames.
     own: Arc<[u32]>,
-    segments: Segments,
+    segments: SegmentSizes,
     /// The pace of bursts that are not at the capture's times.
     pace: Pace,
     options: ReplayOptions,
@@ -197,7 +197,7 @@ impl Replay {
     pub fn new(
         frames: Arc<Frames>,
         own: Arc<[u32]>,
-        segments: Segments,
+        segments: SegmentSizes,
         pace: Pace,
         options: ReplayOptions,
     ) -> Replay {

@@ -8,7 +8,7 @@ use doorbell_hal::{Alignment, Host, OutOfMemory, Span, fail_if};
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_packet::vlan;
 use doorbell_sim::traffic::{
-    Frames, Generated, Pace, Pktgen, Rate, Replay, ReplayOptions, SegmentSize, Segments, Sizes,
+    Frames, Generated, Pace, Pktgen, Rate, Replay, ReplayOptions, SegmentSize, SegmentSizes, Sizes,
     Source, flow_headers,
 };
 use std::sync::Arc;
@@ -138,7 +138,7 @@ pub struct Captured {
     frames: Arc<Frames>,
     /// The indices of each core's frames.
     queues: Vec<Arc<[u32]>>,
-    segments: Segments,
+    segments: SegmentSizes,
     options: ReplayOptions,
     /// What is sent of the file in a round.
     sent: Sent,
@@ -151,7 +151,7 @@ impl Captured {
     /// reasons and indices of those that are left out, by index.
     fn of(
         frames: Arc<Frames>,
-        segments: Segments,
+        segments: SegmentSizes,
         options: ReplayOptions,
         cores: u16,
         skipped: &[(&'static str, u32)],
@@ -213,7 +213,7 @@ impl Load {
     /// Returns captured frames, spread over so many cores by flow, at full speed or at their own
     /// times.
     pub fn replay(frames: Arc<Frames>, options: ReplayOptions, cores: u16) -> Load {
-        let segments = Segments::of(&frames, &options);
+        let segments = SegmentSizes::of(&frames, &options);
         Load::captured(Captured::of(frames, segments, options, cores, &[]))
     }
 
@@ -457,7 +457,7 @@ fn replay(
             );
         }
     }
-    let segments = Segments::of(frames, &options);
+    let segments = SegmentSizes::of(frames, &options);
     let (mut scratch, mut skipped) = (Vec::new(), Vec::new());
     for (i, (_, frame)) in frames.iter().enumerate() {
         let Err(why) = sendable(frame, segments.size(i), &options, limits, &mut scratch) else {
@@ -489,7 +489,7 @@ enum Unsendable {
     Whole,
     /// A large send has too much payload.
     LargeSend,
-    /// Segments of this payload make frames of that many bytes, more than the MTU allows.
+    /// SegmentSizes of this payload make frames of that many bytes, more than the MTU allows.
     Segment(u16, usize),
 }
 

@@ -9,7 +9,7 @@ fn sent(sizes: &[usize], options: ReplayOptions) -> (Vec<bool>, u64) {
     let own = (0..sizes.len() as u32).collect();
     let mut m = DirectHost::new(1 << 20, NoDevice);
     let pace = Pace::new(Rate::Full, Span::ZERO, 0);
-    let mut replay = Replay::new(Arc::new(frames), own, Segments::None, pace, options);
+    let mut replay = Replay::new(Arc::new(frames), own, SegmentSizes::None, pace, options);
     let mut all = Vec::new();
     while let Next::Packet(p, more) = replay.next(&mut m) {
         all.push(more);
@@ -46,7 +46,7 @@ fn sizes(frames: &[Vec<u8>]) -> Vec<Option<u16>> {
     let mut all = Frames::default();
     frames.iter().for_each(|f| all.push(Span::ZERO, f));
     let options = ReplayOptions { gso: Some(SegmentSize::OfFlow), ..ReplayOptions::DEFAULT };
-    let segments = Segments::of(&all, &options);
+    let segments = SegmentSizes::of(&all, &options);
     (0..frames.len()).map(|i| segments.size(i)).collect()
 }
 

@@ -113,7 +113,7 @@ pub(super) fn read_json(text: &str) -> Result<Readings, Misfit> {
             let what = "an event has no `event` or no `counter-value`";
             return Err(Misfit::at(at + 1, what));
         };
-        let stamp = event.get("interval").map(|stamp| value_of(stamp));
+        let stamp = event.get("interval").map(value_of);
         intervals.take(at, stamp.is_some())?;
         if let Some(stamp) = stamp {
             let wrong = || Misfit::at(at + 1, "`interval` is no number");

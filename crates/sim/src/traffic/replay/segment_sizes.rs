@@ -16,7 +16,7 @@ const LEAST_FULL: u32 = 536;
 
 /// The segment sizes of the frames of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Segments {
+pub enum SegmentSizes {
     /// No frame is a large send.
     None,
     /// All large sends have this one.
@@ -25,22 +25,22 @@ pub enum Segments {
     Each(Arc<[u16]>),
 }
 
-impl Segments {
+impl SegmentSizes {
     /// Returns the segment sizes of a capture.
-    pub fn of(frames: &Frames, options: &ReplayOptions) -> Segments {
+    pub fn of(frames: &Frames, options: &ReplayOptions) -> SegmentSizes {
         match options.gso {
-            None => Segments::None,
-            Some(SegmentSize::Bytes(size)) => Segments::All(size),
-            Some(SegmentSize::OfFlow) => Segments::Each(of_flows(frames, options)),
+            None => SegmentSizes::None,
+            Some(SegmentSize::Bytes(size)) => SegmentSizes::All(size),
+            Some(SegmentSize::OfFlow) => SegmentSizes::Each(of_flows(frames, options)),
         }
     }
 
     /// Returns the segment size of frame `i`, if it is to be a large send.
     pub fn size(&self, i: usize) -> Option<u16> {
         match self {
-            Segments::None => None,
-            Segments::All(size) => Some(*size),
-            Segments::Each(sizes) => sizes.get(i).copied().filter(|size| *size > 0),
+            SegmentSizes::None => None,
+            SegmentSizes::All(size) => Some(*size),
+            SegmentSizes::Each(sizes) => sizes.get(i).copied().filter(|size| *size > 0),
         }
     }
 }
