@@ -131,11 +131,18 @@ pub(crate) struct Changes {
     /// Fill frames that were captured in part with zeros
     #[arg(long, help_heading = CAPTURE)]
     pub(crate) pad: bool,
+    /// Leave out what cannot be sent, and count it by reason
+    #[arg(long, help_heading = CAPTURE)]
+    pub(crate) skip: bool,
+    /// Send the packets of this interface of a pcapng file alone, counted from 0
+    #[arg(long, value_name = "N", help_heading = CAPTURE)]
+    pub(crate) interface: Option<String>,
     /// Who computes TCP and UDP checksums, the device (csum) or nobody (none)
     #[arg(long, value_name = "csum|none", help_heading = CAPTURE)]
     pub(crate) offload: Option<String>,
-    /// Treat frames over the MTU as large sends with segments of this many payload bytes
-    #[arg(long, value_name = "MSS", help_heading = CAPTURE)]
+    /// Treat frames over the MTU as large sends with segments of this many payload bytes; auto: of
+    /// the MSS of each flow
+    #[arg(long, value_name = "MSS|auto", help_heading = CAPTURE)]
     pub(crate) gso: Option<String>,
     /// Send at the times of the capture, or as fast as the queue accepts frames
     #[arg(long, value_name = "own|full", help_heading = CAPTURE)]
@@ -153,13 +160,14 @@ pub(crate) struct Changes {
 impl Changes {
     /// Returns true if anything is changed.
     pub(crate) fn any(&self) -> bool {
-        let of_capture = [&self.offload, &self.gso, &self.times, &self.rounds];
+        let of_capture = [&self.interface, &self.offload, &self.gso, &self.times, &self.rounds];
         self.profile.is_some()
             || !self.sets.is_empty()
             || !self.fault.is_empty()
             || self.seed.is_some()
             || self.pcap.is_some()
             || self.pad
+            || self.skip
             || of_capture.iter().any(|c| c.is_some())
     }
 }

@@ -4,10 +4,11 @@ use crate::progress::{Interrupt, Observer, Progress, Recorder};
 use crate::render::count;
 use crate::{Error, args::Changes, failed, input, output::Capture};
 use doorbell_hal::Span;
-use doorbell_host_io::pcap;
+use doorbell_host_io::pcap::{self, Reading};
 use doorbell_lab::key::Value;
 use doorbell_lab::result::{Measured, Provenance, RunResult};
-use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, limits, traffic::Frames};
+use doorbell_lab::traffic::{CaptureFile, Frames};
+use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, limits};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
@@ -110,6 +111,8 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
     }
     let flags = [
         ("--pad", "traffic.pad", changes.pad.then_some("")),
+        ("--skip", "traffic.skip", changes.skip.then_some("")),
+        ("--interface", "traffic.interface", changes.interface.as_deref()),
         ("--offload", "traffic.offload", changes.offload.as_deref()),
         ("--gso", "traffic.gso", changes.gso.as_deref()),
         ("--times", "traffic.times", changes.times.as_deref()),
@@ -146,21 +149,21 @@ pub(crate) struct Loaded {
     pub(crate) about: String,
 }
 
-/// A capture's file and the padding of its frames.
+/// A capture's file and the options of its reading.
 #[derive(PartialEq)]
 struct Source {
     path: String,
-    pad: bool,
+    how: Reading,
     /// Device, inode, length and time of the last write, one of which changes when a file is
     /// written or replaced. `None` for a stream, and where there is no file.
     version: Option<(u64, u64, u64, Option<SystemTime>)>,
 }
 
 impl Source {
-    fn of(path: &str, pad: bool) -> Source {
+    fn of(path: &str, how: Reading) -> Source {
         let file = std::fs::metadata(path).ok().filter(|of| path != "-" && of.is_file());
         let version = file.map(|of| (of.dev(), of.ino(), of.len(), of.modified().ok()));
-        Source { path: path.to_owned(), pad, version }
+        Source { path: path.to_owned(), how, version }
     }
 }
 
@@ -172,15 +175,19 @@ static LAST: Mutex<Option<(Source, Arc<Loaded>)>> = Mutex::new(None);
 pub(crate) fn capture(plan: &Plan) -> Result<Option<Arc<Loaded>>, Error> {
     // Without a name the system says that the file is missing.
     let Some(file) = plan.capture().filter(|f| !f.is_empty()) else { return Ok(None) };
-    let pad = plan.values.word("traffic.pad") == "on";
-    let source = Source::of(file, pad);
+    let how = Reading {
+        pad: plan.values.is_on("traffic.pad"),
+        skip: plan.values.is_on("traffic.skip"),
+        interface: plan.values.number_or_word("traffic.interface").map(|n| n as u32),
+    };
+    let source = Source::of(file, how);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((of, loaded)) = &*last
         && *of == source
     {
         return Ok(Some(loaded.clone()));
     }
-    let loaded = Arc::new(load(file, pad, plan.values.word("traffic.times") == "own")?);
+    let loaded = Arc::new(load(file, how, plan.values.word("traffic.times") == "own")?);
     *last = Some((source, loaded.clone()));
     Ok(Some(loaded))
 }
@@ -196,14 +203,17 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-fn load(file: &str, pad: bool, own_times: bool) -> Result<Loaded, Error> {
+fn load(file: &str, how: Reading, own_times: bool) -> Result<Loaded, Error> {
     let from: Box<dyn Read> = match file {
         "-" => Box::new(io::stdin().lock()),
         _ => Box::new(File::open(file).map_err(Error::at(file))?),
     };
     let mut from = Hashed(from, Sha256::new());
     let name = if file == "-" { "stdin" } else { file };
-    let capture = pcap::read_from(name, &mut from, pad).map_err(|e| input!("{e}"))?;
+    let capture = pcap::read_from(name, &mut from, how).map_err(|e| match e.why.reason() {
+        Some(_) => input!("{e}; --skip leaves it out"),
+        None => input!("{e}"),
+    })?;
     io::copy(&mut from, &mut io::sink()).map_err(Error::at(name))?;
     let n = capture.frames.len() as u64;
     let odd = [
@@ -211,12 +221,18 @@ fn load(file: &str, pad: bool, own_times: bool) -> Result<Loaded, Error> {
         (capture.untimed, "without a time of their own", own_times),
         (capture.padded, "captured in part, and filled with zeros", true),
         (capture.cooked, "of -i any: receivers have made-up addresses, some are there twice", true),
+        (capture.headed, "of a link without Ethernet's header, and have made-up addresses", true),
     ];
     let mut notes: Vec<String> = odd
         .into_iter()
         .filter(|(n, _, told)| *n > 0 && *told)
         .map(|(some, how, _)| format!("{some} of {n} frames are {how}"))
         .collect();
+    let skipped = capture
+        .skipped
+        .iter()
+        .map(|(why, some)| format!("{some} of {} packets are left out: {why}", capture.packets));
+    notes.extend(skipped);
     notes.extend(capture.cut_short.map(|at| {
         format!("the file is cut short at byte {at}; sent are the frames before that, {n}")
     }));
@@ -224,15 +240,27 @@ fn load(file: &str, pad: bool, own_times: bool) -> Result<Loaded, Error> {
         let _ = writeln!(io::stderr(), "doorbell: {name}: {note}");
     }
     let mut frames = Frames::default();
+    frames.file = CaptureFile {
+        packets: capture.packets,
+        padded: capture.padded,
+        headed: capture.cooked + capture.headed,
+        skipped: capture.skipped.clone(),
+        cut_short: capture.cut_short,
+    };
     let (mut shortest, mut longest, mut jumbo) = (usize::MAX, 0, 0);
-    for (ns, frame) in capture.iter() {
+    for f in &capture.frames {
+        let frame = capture.frame(f);
         // 213 days fit; the system refuses to wait for a clock that jumped by years.
-        frames.push(Span::from_ps(ns.saturating_mul(1000)), frame);
+        frames.push_numbered(Span::from_ps(f.at_ns.saturating_mul(1000)), frame, f.number);
         (shortest, longest) = (shortest.min(frame.len()), longest.max(frame.len()));
         jumbo += u64::from(frame.len() > LONGEST_USUAL);
     }
-    let mut about =
-        format!("{}: {} frames of {shortest} to {longest} bytes", capture.format, count(n));
+    let mut about = format!(
+        "{}: {} frame{} of {shortest} to {longest} bytes",
+        capture.format,
+        count(n),
+        if n == 1 { "" } else { "s" }
+    );
     if jumbo > 0 {
         about += &format!(", {} over {LONGEST_USUAL}", count(jumbo));
     }

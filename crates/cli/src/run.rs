@@ -104,6 +104,13 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
     if let Some(c) = capture {
         doc.line(format!("capture: {}", c.about));
     }
+    if let Some(sent) = m.sent.as_ref().filter(|sent| !sent.skipped.is_empty()) {
+        let left_out: u64 = sent.skipped.values().sum();
+        let all: Vec<String> =
+            sent.skipped.iter().map(|(why, n)| format!("{} {why}", count(*n))).collect();
+        let (of, all) = (count(sent.packets), all.join(", "));
+        doc.line(format!("left out: {} of {of} packets ({all})", count(left_out)));
+    }
     let mut rates = estimates("rates", "");
     rates.row(["packets", &count(m.packets), ""]);
     rates.row(["simulated time", &m.elapsed.to_string(), ""]);

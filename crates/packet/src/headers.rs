@@ -9,7 +9,7 @@
 //! segments left in an IPv6 routing header is not touched, because its final destination is unknown
 //! (RFC 8200, 8.1).
 
-use crate::{CsumPartial, GsoKind, checksum::Sum, ethernet::HEADER};
+use crate::{CsumPartial, GsoKind, checksum::Sum, ethernet::HEADER, vlan};
 use core::ops::Range;
 use etherparse::{
     EtherType, Ethernet2HeaderSlice, IpAuthHeaderSlice, IpNumber, Ipv4HeaderSlice,
@@ -113,8 +113,8 @@ impl Layers {
             Ok(e) => (HEADER, e.ether_type()),
             Err(_) => return Err(Malformed),
         };
-        for _ in 0..MAX_TAGS {
-            if !is_tag(ether_type) {
+        for _ in 0..vlan::MAX_TAGS {
+            if !vlan::is_type(ether_type.0) {
                 break;
             }
             let tag = SingleVlanHeaderSlice::from_slice(&frame[l3..]).map_err(|_| Malformed)?;
@@ -227,14 +227,6 @@ impl Layers {
             }
         }
     }
-}
-
-/// Most tags: a provider's, a customer's, and one that a driver inserts.
-const MAX_TAGS: usize = 3;
-
-/// Returns whether the type announces a VLAN tag: 802.1Q, 802.1ad, and the old 0x9100.
-const fn is_tag(t: EtherType) -> bool {
-    matches!(t.0, 0x8100 | 0x88a8 | 0x9100)
 }
 
 /// The result of the walk over the IPv6 extension headers.

@@ -4,6 +4,7 @@
 
 extern crate alloc;
 
+pub mod captured;
 pub mod checksum;
 pub mod ethernet;
 pub mod headers;

@@ -2,13 +2,16 @@
 //!
 //! The tunnels are IP in IP (RFC 2003, 2473), GRE (RFC 2784, 2890), VXLAN (RFC 7348) and GENEVE
 //! (RFC 8926), one deep. A sender may say where the inner IP header is, as Linux's stack does; else
-//! it is looked for: GENEVE on its port, and VXLAN on any other.
+//! it is looked for: GENEVE on its port, and VXLAN on any other. In a captured packet, where nobody
+//! says that there is a tunnel, VXLAN is on its own ports only.
 
-use crate::headers::{Layers, ParseError, Transport, Verdict, be16, tcp, verify_layers};
+use crate::headers::{Ip, Layers, ParseError, Transport, Verdict, be16, tcp, verify_layers};
 use crate::{OffloadRequest, ethernet::HEADER, vlan::TAG};
 
 /// UDP's port of VXLAN, by IANA.
 pub const VXLAN_PORT: u16 = 4789;
+/// UDP's port of VXLAN before it had a number, still the default of Linux.
+pub const OLD_VXLAN_PORT: u16 = 8472;
 /// UDP's port of GENEVE, by IANA.
 pub const GENEVE_PORT: u16 = 6081;
 /// Bytes of UDP's and VXLAN's header, and of GENEVE's without options.
@@ -17,6 +20,8 @@ pub const UDP_TUNNEL: u16 = 8 + 8;
 const IPV4_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;
 const GRE: u8 = 47;
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
 /// The type of an Ethernet frame inside a tunnel (Transparent Ethernet Bridging).
 const BRIDGED: u16 = 0x6558;
 
@@ -113,6 +118,39 @@ pub fn verify_at(frame: &[u8], l4: u16) -> Verdict {
     found.map_or(Verdict::NONE, |layers| verify_layers(frame, &layers))
 }
 
+/// Returns whether a packet is a UDP datagram to the port of a tunnel.
+pub(crate) fn has_port(frame: &[u8], outer: &Layers) -> bool {
+    outer.transport == Some(Transport::Udp)
+        && matches!(be16(frame, outer.l4 as usize + 2), VXLAN_PORT | OLD_VXLAN_PORT | GENEVE_PORT)
+}
+
+/// Returns the tunnel of a captured packet, by protocol and port, with the layers outside and
+/// inside it. VXLAN has its flag I, and GRE and GENEVE carry IP or Ethernet.
+pub(crate) fn recognised(frame: &[u8]) -> Option<(Tunnel, Layers, Layers)> {
+    const VALID_VNI: u8 = 0x08;
+    let outer = Layers::of(frame).ok()?;
+    let l4 = outer.l4 as usize;
+    let carried = match outer.protocol {
+        IPV4_IN_IP => IPV4,
+        IPV6_IN_IP => IPV6,
+        GRE => gre(frame, l4)?.2,
+        _ if !has_port(frame, &outer) => return None,
+        _ => match *frame.get(l4 + 8..l4 + 12)?.first_chunk()? {
+            [version, _, a, b] if be16(frame, l4 + 2) == GENEVE_PORT => {
+                (version < 0x40).then_some(u16::from_be_bytes([a, b]))?
+            }
+            [flags, ..] => (flags & VALID_VNI != 0).then_some(BRIDGED)?,
+        },
+    };
+    let (tunnel, layers, _) = inner(frame, &outer, 0)?;
+    let right = match carried {
+        IPV4 => layers.ip == Ip::V4,
+        IPV6 => layers.ip == Ip::V6,
+        _ => carried == BRIDGED,
+    };
+    right.then_some((tunnel, outer, layers))
+}
+
 /// Returns the tunnel in the packet, its inner layers, and whether these follow it at once; `at` is
 /// the offset of the inner IP header, or 0.
 fn inner(frame: &[u8], outer: &Layers, at: u16) -> Option<(Tunnel, Layers, bool)> {
@@ -169,4 +207,4 @@ impl Tunnel {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,12 +3,33 @@
 //! The tag follows the addresses, so the twelve bytes before it move and the rest stays: a frame
 //! with four bytes of room in front need not be copied.
 
-use crate::ethernet::ADDRESSES;
+use crate::ethernet::{ADDRESSES, HEADER};
 
 /// Bytes of a tag.
 pub const TAG: usize = 4;
 /// The type that announces an 802.1Q tag.
 pub const TPID: u16 = 0x8100;
+
+/// The most tags that are looked for in a frame: a provider's, a customer's, and one that a driver
+/// inserts.
+pub const MAX_TAGS: usize = 3;
+
+/// Returns whether a type announces a tag: 802.1Q, 802.1ad, and the old 0x9100.
+pub const fn is_type(ether_type: u16) -> bool {
+    matches!(ether_type, TPID | 0x88a8 | 0x9100)
+}
+
+/// Returns the length in bytes of the Ethernet header with all its tags. The frame may be shorter.
+pub fn header(frame: &[u8]) -> usize {
+    let mut end = HEADER;
+    while end < HEADER + MAX_TAGS * TAG
+        && let Some(&[high, low]) = frame.get(end - 2..end)
+        && is_type(u16::from_be_bytes([high, low]))
+    {
+        end += TAG;
+    }
+    end
+}
 
 /// Tags the frame that begins at `buf[4]`; the tagged frame begins at `buf[0]`.
 ///

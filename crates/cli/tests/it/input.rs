@@ -115,10 +115,11 @@ fn captures_that_cannot_be_replayed() {
         the file is cut short: 163 bytes are left of 170");
     assert_snapshot!(replay(&["--pcap", "wifi.pcap"]), @"doorbell: wifi.pcap: byte 24, packet \
         1: link type 105 (IEEE 802.11) cannot be replayed; allowed are 1 (Ethernet), 113 and 276 \
-        (Linux cooked)");
+        (Linux cooked), and with IP inside 101, 228 and 229 (raw), 0 and 108 (loopback), 9 and 50 \
+        (PPP), 104 (Cisco HDLC); --skip leaves it out");
     assert_snapshot!(replay(&["--pcap", "snapped.pcap"]), @"doorbell: snapped.pcap: byte 24, \
         packet 1: only 154 of the packet's 1514 bytes were captured; fill it with zeros (--pad), \
-        or capture with a larger snap length (tcpdump -s 0)");
+        or capture with a larger snap length (tcpdump -s 0); --skip leaves it out");
     assert_snapshot!(replay(&["--pcap", "text.pcap"]), @"doorbell: text.pcap: not a capture file: \
         it starts with 6e 6f 74 20; allowed are pcap (microseconds or nanoseconds) and pcapng, \
         each also in gzip or zstd");
@@ -127,15 +128,15 @@ fn captures_that_cannot_be_replayed() {
     assert_snapshot!(replay(&["--pcap", "nowhere.pcap"]), @"doorbell: nowhere.pcap: No such file \
         or directory (os error 2)");
     assert_snapshot!(replay(&["--pcap", "long.pcap"]), @"doorbell: mlx5-replay: long.pcap: frame 2 \
-        has 3054 bytes, more than an MTU of 1500 allows; --gso MSS sends it as a large send, --set \
-        traffic.mtu=N allows longer frames");
+        has 3054 bytes, more than an MTU of 1500 allows; --gso auto sends it as a large send, --set \
+        traffic.mtu=N allows longer frames; --skip leaves it out");
     assert_snapshot!(replay(&["--pcap", "long.pcap", "--gso", "1461"]), @"doorbell: mlx5-replay: \
         long.pcap: frame 2 has 3054 bytes, and segments of 1461 (--gso) make frames of 1515, more \
-        than an MTU of 1500 allows");
+        than an MTU of 1500 allows; --gso auto makes them fit; --skip leaves it out");
     assert_snapshot!(replay(&["--pcap", "gre.pcap", "--gso", "1448"]), @"doorbell: mlx5-replay: \
         gre.pcap: frame 1 has 3054 bytes, more than an MTU of 1500 allows, and cannot be cut into \
-        segments of 1448; only whole TCP and UDP datagrams with more payload than that can, no \
-        fragments");
+        segments; only whole TCP and UDP datagrams with more payload than a segment can, no \
+        fragments; --skip leaves it out");
     assert_snapshot!(replay(&[]), @"doorbell: mlx5-replay: the traffic is a capture, but none is \
         given: --pcap FILE, or `traffic.file`");
     assert_snapshot!(wrong_in(at, &["run", "mlx5-pktgen-64", "--gso", "1448"]), @"doorbell: --gso \

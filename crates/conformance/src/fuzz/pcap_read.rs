@@ -2,16 +2,17 @@
 //! that is not compressed, no more memory than it is large.
 
 use super::{Frame, Seed};
-use doorbell_host_io::pcap::{MAX_FRAME, MIN_FRAME, read_from};
+use doorbell_host_io::pcap::{MAX_FRAME, MIN_FRAME, Reading, read_from};
 
-/// Reads a capture: the first byte says whether frames that were captured in part are padded.
-/// Returns the number of frames, if it is one.
+/// Reads a capture: the first byte says whether frames that were captured in part are padded, and
+/// whether what is no frame is left out. Returns the number of frames, if it is one.
 ///
 /// # Panics
 /// Panics if the capture is not sound.
 pub fn attack(input: &[u8]) -> Option<usize> {
-    let (&pad, file) = input.split_first()?;
-    match read_from("fuzz", file, pad & 1 == 1) {
+    let (&how, file) = input.split_first()?;
+    let how = Reading { pad: how & 1 == 1, skip: how & 2 == 2, interface: None };
+    match read_from("fuzz", file, how) {
         Ok(c) => {
             let mut at = 0;
             for f in &c.frames {

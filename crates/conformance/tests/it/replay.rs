@@ -11,7 +11,7 @@ use doorbell_host_io::pcap::{self, Writer};
 use doorbell_lab::Watch;
 use doorbell_lab::host::HostConfig;
 use doorbell_lab::mlx5::{Load, RunStats, Setup, run};
-use doorbell_lab::traffic::{Frames, ReplayOptions};
+use doorbell_lab::traffic::{Frames, ReplayOptions, SegmentSize, SegmentSizes};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, Transport, prepare_partial, verify};
 use std::sync::Arc;
@@ -210,9 +210,11 @@ fn at_its_own_times_a_frame_leaves_when_it_did() {
 
 /// Returns the index of the first frame over the MTU that cannot be segmented.
 fn first_unsendable(options: ReplayOptions, frames: &Frames) -> Option<usize> {
-    frames
-        .iter()
-        .position(|(_, f)| options.is_over(f) && options.prepare(&mut f.to_vec()).is_none())
+    let segments = SegmentSizes::of(frames, &options);
+    (0..frames.len()).find(|i| {
+        let (_, f) = frames.get(*i).unwrap();
+        options.is_over(f) && options.prepare(&mut f.to_vec(), segments.size(*i)).is_none()
+    })
 }
 
 #[test]
@@ -222,7 +224,7 @@ fn a_frame_over_the_mtu_is_cut_when_asked_for_and_found_when_not() {
     frames.push(Span::ZERO, &tcp(5000));
     let frames = Arc::new(frames);
     assert_eq!(first_unsendable(ReplayOptions::DEFAULT, &frames), Some(1));
-    let options = ReplayOptions { gso: Some(1448), ..ReplayOptions::DEFAULT };
+    let options = ReplayOptions { gso: Some(SegmentSize::Bytes(1448)), ..ReplayOptions::DEFAULT };
     assert_eq!(first_unsendable(options, &frames), None);
     let (outcome, sent) = replay(&frames, options, true);
     assert_eq!(outcome.totals.driver.tso_packets, 1);

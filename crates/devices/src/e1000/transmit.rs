@@ -21,6 +21,7 @@ use doorbell_layout::e1000::{
     TXDCTL_LWTHRESH_SHIFT, reg::stat, tx_word,
 };
 use doorbell_packet::ethernet::{self, ADDRESSES, FCS, MIN_FRAME};
+use doorbell_packet::headers::{Check, Verdict};
 use doorbell_packet::tunnel::verify_at;
 use zerocopy::FromBytes;
 
@@ -339,7 +340,10 @@ impl E1000 {
             if word & tx_word::TSE != 0 {
                 let start = (d.high >> 40) as u8;
                 offload::legacy(&mut bytes, start, (word >> 16) as u8);
-                self.counters.wire_bad_checksums += bad(verify_at(&bytes, start.into()));
+                let verdict = verify_at(&bytes, start.into());
+                // The IP header is the sender's.
+                let verdict = Verdict { ip: Check::NotApplicable, ..verdict };
+                self.counters.wire_bad_checksums += bad(verdict);
             }
         } else {
             let c = &self.tx.contexts[usize::from(packet.large)];
@@ -349,7 +353,11 @@ impl E1000 {
             if packet.options & DataTx::TXSM != 0 {
                 let behind = bytes.len().saturating_sub(c.start.into()) as u32;
                 c.insert_transport(&mut bytes, if packet.large { behind } else { 0 });
-                self.counters.wire_bad_checksums += bad(verify_at(&bytes, c.start.into()));
+                let mut verdict = verify_at(&bytes, c.start.into());
+                if packet.options & DataTx::IXSM == 0 {
+                    verdict.ip = Check::NotApplicable;
+                }
+                self.counters.wire_bad_checksums += bad(verdict);
             }
         }
         if word & tx_word::VLE != 0 && self.regs.ctrl & CTRL_VME != 0 && bytes.len() >= ADDRESSES {

@@ -93,6 +93,11 @@ impl Config {
         NetDim::new(profiles::axienet(usec), Direction::Rx)
     }
 
+    /// Returns the length in bytes without FCS of the longest frame that is sent: with a tag.
+    pub const fn longest(&self) -> u32 {
+        self.mtu + HEADER
+    }
+
     /// Returns the bytes of a receive buffer: the longest frame.
     pub const fn rx_buffer(&self) -> u32 {
         HEADER + FCS + if self.is_jumbo() { self.mtu } else { MTU }

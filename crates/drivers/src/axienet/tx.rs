@@ -12,7 +12,7 @@
 //! since c900e49d58eb) gets a packet's bytes back with its last descriptor, as in Linux since
 //! d1978d03e867.
 
-use super::config::{Checksum, Config, HEADER, PIECES};
+use super::config::{Checksum, Config, PIECES};
 use super::{hw, stats::Stats};
 use crate::common::{
     self, DoneList, Plan, Room, Segment, SegmentQueue, SendSegments, coherent, complete_packet,
@@ -195,7 +195,7 @@ impl TxRing {
     #[cold]
     fn segment<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         let tag = if p.todo.vlan.is_some() { TAG as u32 } else { 0 };
-        if let Err(p) = self.segments.begin(h, p, self.config.mtu + HEADER - tag) {
+        if let Err(p) = self.segments.begin(h, p, self.config.longest() - tag) {
             return self.drop_packet(h, p, more);
         }
         self.stats.tx_segmented += 1;
@@ -443,8 +443,7 @@ fn is_acceptable(p: &Packet, c: &Config) -> bool {
     }
     let listed = p.more.as_ref().is_some_and(|m| !m.list.is_empty() || m.frags.len() > MAX_FRAGS);
     let empty = p.pieces().any(|f| f.len == 0);
-    // HEADER includes a tag.
     let tag = if p.todo.vlan.is_some() { TAG as u32 } else { 0 };
-    let fits = p.head.len >= ethernet::HEADER as u32 && p.len() + tag <= c.mtu + HEADER;
+    let fits = p.head.len >= ethernet::HEADER as u32 && p.len() + tag <= c.longest();
     !listed && !empty && fits
 }

@@ -4,6 +4,7 @@ use super::errata::Errata;
 use super::part::{Bus, Part};
 use crate::{Opened, check};
 use doorbell_hal::{Alignment, Span};
+use doorbell_packet::vlan::TAG;
 
 /// Method of reading the EEPROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,13 @@ impl Config {
             bql: true,
         }
     }
+
+    /// Returns the length in bytes without FCS of the longest frame that is sent: with a provider's
+    /// and a customer's tag.
+    pub const fn longest(&self) -> u32 {
+        self.max_frame + 2 * TAG as u32
+    }
+
     pub(super) fn check(&self) -> Opened {
         let ring = |n: u32| (48..=4096).contains(&n) && n.is_multiple_of(8);
         check(ring(self.tx_ring), "tx_ring: a multiple of 8 from 48 to 4096")?;

@@ -193,7 +193,7 @@ impl TxRing {
     #[cold]
     fn segment<H: Host>(&mut self, h: &mut H, p: Packet, more: bool) -> Tx {
         let tag = if p.todo.vlan.is_some() { vlan::TAG as u32 } else { 0 };
-        if let Err(p) = self.segments.begin(h, p, self.config.max_frame + 4 - tag) {
+        if let Err(p) = self.segments.begin(h, p, self.config.longest() - tag) {
             return self.drop_packet(h, p, more);
         }
         self.stats.tx_segmented += 1;
@@ -626,7 +626,7 @@ fn is_scattered_by_a_stack(p: &Packet) -> bool {
 
 /// Returns whether the part can send a packet, which is not too long, or a large send.
 fn is_acceptable(p: &Packet, len: u32, c: &Config) -> bool {
-    is_scattered_by_a_stack(p) && (p.todo.gso.is_some() || len <= c.max_frame + 4)
+    is_scattered_by_a_stack(p) && (p.todo.gso.is_some() || len <= c.longest())
 }
 
 /// Returns the context of a large send, and whether it is IPv4. Prepares the headers as the part

@@ -4,12 +4,6 @@ use super::{MAX_FRAME, MIN_FRAME};
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-pub(super) const ETHERNET: u32 = 1;
-/// LINKTYPE_LINUX_SLL, as of `tcpdump -i any`.
-pub(super) const COOKED: u32 = 113;
-/// LINKTYPE_LINUX_SLL2, the same since libpcap 1.10.
-pub(super) const COOKED_2: u32 = 276;
-
 /// A capture file that cannot be used, and the place of the fault.
 #[derive(Debug)]
 pub struct CaptureError {
@@ -48,19 +42,24 @@ pub enum Fault {
         /// Bytes of those that the file has.
         have: u64,
     },
-    /// A packet of a link type other than Ethernet.
+    /// A packet of a link type that carries no Ethernet and no IP.
     #[error(
         "link type {0}{name} cannot be replayed; allowed are 1 (Ethernet), 113 and 276 (Linux \
-         cooked)",
+         cooked), and with IP inside 101, 228 and 229 (raw), 0 and 108 (loopback), 9 and 50 (PPP), \
+         104 (Cisco HDLC)",
         name = link_name(*.0)
     )]
     LinkType(u32),
     /// A Linux cooked packet of a device whose packets have no EtherType: its ARPHRD number.
     #[error(
         "a Linux cooked packet of a device of type {0} (ARPHRD) cannot be replayed; allowed are \
-         1 (Ethernet), 772 (loopback) and 65534 (none)"
+         1 (Ethernet), 772 (loopback), 65534 (none), and others with IP inside"
     )]
     Cooked(u16),
+    /// A packet of a link without Ethernet's header that does not carry IP: the field that tells,
+    /// and its value.
+    #[error("{0} {1:#x}: of a link without Ethernet's header, IP and MPLS alone can be replayed")]
+    NotIp(&'static str, u32),
     /// A packet was not captured whole.
     #[error(
         "only {captured} of the packet's {original} bytes were captured; fill it with zeros \
@@ -86,6 +85,14 @@ pub enum Fault {
         /// The number of interfaces described.
         known: u32,
     },
+    /// No packet is of the interface that was asked for.
+    #[error("no packet is of interface {id}; a section describes {known}, counted from 0")]
+    NoInterface {
+        /// The interface that was asked for.
+        id: u32,
+        /// The most interfaces that a section describes.
+        known: u32,
+    },
     /// An unsupported time resolution (`if_tsresol`).
     #[error(
         "time resolution {0:#04x} (if_tsresol); allowed are 0x00 to 0x13 (powers of ten) and \
@@ -104,6 +111,29 @@ pub enum Fault {
     /// It has no packets.
     #[error("the capture has no packets")]
     Empty,
+    /// It has packets, all of which were left out.
+    #[error("none of the capture's {packets} packets can be sent; left out are {reasons}")]
+    AllSkipped {
+        /// Number of packets.
+        packets: u64,
+        /// The reasons, each with a number of packets.
+        reasons: String,
+    },
+}
+
+impl Fault {
+    /// Returns the reason for which a packet with this fault is left out, if it is a fault of the
+    /// packet alone: the name in results.
+    pub const fn reason(&self) -> Option<&'static str> {
+        match self {
+            Fault::LinkType(_) => Some("link_type"),
+            Fault::Cooked(_) => Some("device_type"),
+            Fault::NotIp(..) => Some("not_ip"),
+            Fault::Snapped { .. } => Some("captured_in_part"),
+            Fault::Length(_) => Some("length"),
+            _ => None,
+        }
+    }
 }
 
 impl CaptureError {
@@ -119,6 +149,7 @@ impl fmt::Display for CaptureError {
             // Faults of the file as a whole.
             Fault::Io(_) if self.packet == 0 => {}
             Fault::NotACapture(_) | Fault::Empty => {}
+            Fault::NoInterface { .. } | Fault::AllSkipped { .. } => {}
             _ => write!(f, "byte {}, packet {}: ", self.offset, self.packet)?,
         }
         self.why.fmt(f)
@@ -138,15 +169,9 @@ impl std::error::Error for CaptureError {
 /// (tcpdump.org/linktypes.html).
 fn link_name(n: u32) -> &'static str {
     match n {
-        0 => " (BSD loopback)",
-        9 => " (PPP)",
-        101 => " (raw IP)",
         105 => " (IEEE 802.11)",
-        108 => " (OpenBSD loopback)",
         127 => " (IEEE 802.11 with radiotap)",
         220 => " (Linux USB)",
-        228 => " (raw IPv4)",
-        229 => " (raw IPv6)",
         239 => " (NFLOG)",
         247 => " (InfiniBand)",
         252 => " (Wireshark upper PDU)",

@@ -32,7 +32,7 @@ pub(super) fn read<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(
             return Err(Fault::Malformed("a packet record cannot be decoded"));
         };
         let ns = i128::from(p.ts_sec) * 1_000_000_000 + i128::from(p.ts_usec) * unit_ns;
-        arena.add(Packet { ns: Some(ns), data: p.data, original: p.origlen, link, fcs })?;
+        arena.add(0, Packet { ns: Some(ns), data: p.data, original: p.origlen, link, fcs })?;
     }
     Ok(())
 }

@@ -5,16 +5,16 @@
 //! apart, carry a byte offset, and cost no memory.
 //!
 //! Invariants: a frame that was captured in part is refused or filled with zeros; of a file that is
-//! cut short the frames before the cut are kept; Linux cooked packets get an Ethernet header;
-//! frames carry no FCS; times count from the earliest frame; written bytes depend on frames and
+//! cut short the frames before the cut are kept; packets of a link without Ethernet's header get
+//! one; what cannot be sent is refused, or left out and counted; frames carry no FCS; times count from the earliest frame; written bytes depend on frames and
 //! times alone. Written times are in ns, since Wireshark 4.0 overflows on ps (1.234 s is shown as
 //! 1.013 s).
 #![forbid(unsafe_code)]
 
-mod cooked;
 mod error;
 mod input;
 mod legacy;
+mod link;
 mod ng;
 mod packed;
 mod write;
@@ -27,6 +27,8 @@ pub use write::{InterfaceId, Writer};
 
 use doorbell_hal::fail_if;
 use input::Input;
+use link::Link;
+use std::collections::BTreeMap;
 use std::{fmt, fs::File, io::Read, path::Path};
 
 /// The longest frame that is read or written, in bytes: libpcap's limit (`MAXIMUM_SNAPLEN`).
@@ -56,6 +58,13 @@ pub struct Capture {
     pub padded: u64,
     /// Linux cooked packets (`tcpdump -i any`), with made-up addresses of receivers.
     pub cooked: u64,
+    /// Packets of another link without Ethernet's header, with made-up addresses.
+    pub headed: u64,
+    /// Number of packets in the file, of the interface that was asked for.
+    pub packets: u64,
+    /// Packets that were left out, by reason: `link_type`, `device_type`, `not_ip`,
+    /// `captured_in_part`, `length`.
+    pub skipped: BTreeMap<&'static str, u64>,
     /// The offset in bytes of the record in which the file ends, if it is cut short.
     pub cut_short: Option<u64>,
     /// The format, and the compression around it.
@@ -87,6 +96,19 @@ pub struct Frame {
     pub start: usize,
     /// Its length in bytes, [`MIN_FRAME`] to [`MAX_FRAME`].
     pub len: u32,
+    /// Its number in the file, from 1 as Wireshark counts.
+    pub number: u32,
+}
+
+/// Options of the reading of a capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reading {
+    /// Fills frames that were captured in part with zeros; else they are an error.
+    pub pad: bool,
+    /// Leaves out packets that are no frames; else they are an error.
+    pub skip: bool,
+    /// Reads the packets of this interface of pcapng alone, counted from 0 in each section.
+    pub interface: Option<u32>,
 }
 
 impl Capture {
@@ -112,33 +134,32 @@ impl Capture {
 pub fn read(path: impl AsRef<Path>) -> Result<Capture, CaptureError> {
     let path = path.as_ref();
     let fault = |e| CaptureError::new(path, 0, 0, Fault::Io(e));
-    read_from(path, File::open(path).map_err(fault)?, false)
+    read_from(path, File::open(path).map_err(fault)?, Reading::default())
 }
 
-/// Reads a capture from `from`. Errors call it `name`. With `pad`, frames that were captured in
-/// part are filled with zeros; else they are an error.
+/// Reads a capture from `from`. Errors call it `name`.
 ///
 /// # Errors
 /// As [`read`].
 pub fn read_from(
     name: impl AsRef<Path>,
     from: impl Read,
-    pad: bool,
+    how: Reading,
 ) -> Result<Capture, CaptureError> {
-    read_within(name.as_ref(), from, pad, MAX_BYTES)
+    read_within(name.as_ref(), from, how, MAX_BYTES)
 }
 
 /// Reads a capture with at most `limit` bytes of frames.
 fn read_within(
     name: &Path,
     from: impl Read,
-    pad: bool,
+    how: Reading,
     limit: u64,
 ) -> Result<Capture, CaptureError> {
     let fault = |e| CaptureError::new(name, 0, 0, Fault::Io(e));
     let (from, packing) = packed::unpacked(from).map_err(fault)?;
     let mut input = Input::new(from);
-    let mut arena = Arena::new(pad, limit);
+    let mut arena = Arena::new(how, limit);
     arena.capture.format.packing = packing;
     match sort(&mut input, &mut arena) {
         Ok(()) => {}
@@ -147,8 +168,7 @@ fn read_within(
         }
         Err(why) => {
             // From 1, as Wireshark counts.
-            let next = arena.capture.frames.len() as u64 + 1;
-            return Err(CaptureError::new(name, input.record(), next, why));
+            return Err(CaptureError::new(name, input.record(), arena.met + 1, why));
         }
     }
     Ok(arena.finish())
@@ -169,8 +189,19 @@ fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
     } else {
         legacy::read(input, arena)?;
     }
-    fail_if(arena.capture.frames.is_empty(), Fault::Empty)?;
-    Ok(())
+    let Arena { capture, known, how, met, .. } = &*arena;
+    if !capture.frames.is_empty() {
+        return Ok(());
+    }
+    Err(match how.interface {
+        Some(id) if *met > 0 && capture.packets == 0 => Fault::NoInterface { id, known: *known },
+        _ if capture.packets > 0 => {
+            let each = capture.skipped.iter().map(|(why, n)| format!("{n} {why}"));
+            let reasons = each.collect::<Vec<_>>().join(", ");
+            Fault::AllSkipped { packets: capture.packets, reasons }
+        }
+        _ => Fault::Empty,
+    })
 }
 
 /// A capture being filled.
@@ -179,8 +210,12 @@ fn sort<R: Read>(input: &mut Input<R>, arena: &mut Arena) -> Result<(), Fault> {
 /// earliest is known only then.
 struct Arena {
     capture: Capture,
-    pad: bool,
+    how: Reading,
     limit: u64,
+    /// Packets so far, of all interfaces.
+    met: u64,
+    /// The most interfaces that a section describes.
+    known: u32,
     first_ns: Option<i128>,
     previous: i64,
     earliest: i64,
@@ -200,12 +235,28 @@ struct Packet<'a> {
 }
 
 impl Arena {
-    fn new(pad: bool, limit: u64) -> Arena {
+    fn new(how: Reading, limit: u64) -> Arena {
         let capture = Capture::default();
-        Arena { capture, pad, limit, first_ns: None, previous: 0, earliest: 0 }
+        Arena { capture, how, limit, met: 0, known: 1, first_ns: None, previous: 0, earliest: 0 }
     }
 
-    fn add(&mut self, p: Packet<'_>) -> Result<(), Fault> {
+    /// Adds the packet of an interface, or leaves it out.
+    fn add(&mut self, interface: u32, p: Packet<'_>) -> Result<(), Fault> {
+        if self.how.interface.is_none_or(|asked| asked == interface) {
+            match self.keep(&p) {
+                Ok(()) => {}
+                Err(why) => match why.reason().filter(|_| self.how.skip) {
+                    Some(reason) => *self.capture.skipped.entry(reason).or_default() += 1,
+                    None => return Err(why),
+                },
+            }
+            self.capture.packets += 1;
+        }
+        self.met += 1;
+        Ok(())
+    }
+
+    fn keep(&mut self, p: &Packet<'_>) -> Result<(), Fault> {
         let captured = p.data.len() as u32;
         if captured > p.original {
             return Err(Fault::Malformed(
@@ -213,21 +264,14 @@ impl Arena {
             ));
         }
         let snapped = Fault::Snapped { captured, original: p.original };
-        let made;
-        let (head, data) = match p.link {
-            error::ETHERNET => (&[][..], p.data),
-            error::COOKED | error::COOKED_2 => {
-                let Some((head, data)) = cooked::split(p.link, p.data, p.original)? else {
-                    return Err(snapped);
-                };
-                made = head;
-                (&made[..], data)
-            }
-            link => return Err(Fault::LinkType(link)),
+        let link = Link::of(p.link)?;
+        let Some((head, data)) = link::split(link, p.data, p.original)? else {
+            return Err(if captured < p.original { snapped } else { Fault::Length(captured) });
         };
-        if captured < p.original && (!self.pad || captured < MIN_FRAME) {
+        if captured < p.original && (!self.how.pad || captured < MIN_FRAME) {
             return Err(snapped);
         }
+        let head = head.as_ref().map_or(&[][..], |head| head);
         let whole = p.original - captured + (head.len() + data.len()) as u32;
         let len = whole.saturating_sub(p.fcs);
         fail_if(!(MIN_FRAME..=MAX_FRAME).contains(&len), Fault::Length(len))?;
@@ -241,9 +285,11 @@ impl Arena {
         self.capture.bytes.extend_from_slice(head);
         self.capture.bytes.extend_from_slice(&data[..data.len().min(len as usize - head.len())]);
         self.capture.bytes.resize(end, 0);
-        self.capture.frames.push(Frame { at_ns: at as u64, start, len });
+        let number = u32::try_from(self.met + 1).unwrap_or(u32::MAX);
+        self.capture.frames.push(Frame { at_ns: at as u64, start, len, number });
         self.capture.padded += u64::from(captured < p.original);
-        self.capture.cooked += u64::from(!head.is_empty());
+        self.capture.cooked += u64::from(link.is_cooked());
+        self.capture.headed += u64::from(!head.is_empty() && !link.is_cooked());
         Ok(())
     }
 

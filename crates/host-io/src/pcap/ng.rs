@@ -120,6 +120,7 @@ impl Section {
                     fcs: interface_fcs(&i.options)?,
                 };
                 self.interfaces.push(interface);
+                arena.known = arena.known.max(self.interfaces.len() as u32);
                 Ok(())
             }
             Block::EnhancedPacket(p) => {
@@ -128,13 +129,15 @@ impl Section {
                 let flags = option(&p.options, OptionCode(FLAGS))?;
                 let fcs = flags.map_or(Ok(None), |v| self.flags_fcs(v))?.unwrap_or(i.fcs);
                 let ns = Some(i.clock.ns(p.ts_high, p.ts_low));
-                arena.add(Packet { ns, data, original: p.origlen, link: i.link, fcs })
+                let packet = Packet { ns, data, original: p.origlen, link: i.link, fcs };
+                arena.add(p.if_id, packet)
             }
             Block::SimplePacket(p) => {
                 let i = self.interface(0)?;
                 let snap = if i.snap == 0 { u32::MAX } else { i.snap };
                 let data = captured(p.data, p.origlen.min(snap))?;
-                arena.add(Packet { ns: None, data, original: p.origlen, link: i.link, fcs: i.fcs })
+                let (original, link, fcs) = (p.origlen, i.link, i.fcs);
+                arena.add(0, Packet { ns: None, data, original, link, fcs })
             }
             Block::Unknown(b) => self.old_packet(b.data, arena),
             _ => Err(Fault::Malformed("a block is not of the kind it says")),
@@ -147,13 +150,14 @@ impl Section {
         let Some((head, rest)) = content.split_first_chunk::<20>() else {
             return Err(Fault::Malformed("a packet block is shorter than its own header"));
         };
-        let i = self.interface(u32::from(self.u16(head)))?;
+        let id = u32::from(self.u16(head));
+        let i = self.interface(id)?;
         let word = |n: usize| self.u32(&head[4 * n..]);
         let data = captured(rest, word(3))?;
         let options = &rest[data.len().next_multiple_of(4).min(rest.len())..];
         let fcs = self.old_packet_fcs(options)?.unwrap_or(i.fcs);
         let ns = Some(i.clock.ns(word(1), word(2)));
-        arena.add(Packet { ns, data, original: word(4), link: i.link, fcs })
+        arena.add(id, Packet { ns, data, original: word(4), link: i.link, fcs })
     }
 
     fn interface(&self, id: u32) -> Result<&Interface, Fault> {

@@ -482,12 +482,13 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         ]
         .concat()
     };
-    let (of, latency) = match load {
-        Load::Closed(_) => (CountsOf::Window, "from request to response"),
-        Load::Arrivals(_) => (CountsOf::Window, "from a frame's last bit to its being handed up"),
-        Load::Open(_) => (CountsOf::Run, HANDED),
+    let handed_up = "from a frame's last bit to its being handed up";
+    let (of, latency, sent) = match load {
+        Load::Closed(_) => (CountsOf::Window, "from request to response", None),
+        Load::Arrivals(_) => (CountsOf::Window, handed_up, None),
+        Load::Open(load) => (CountsOf::Run, HANDED, load.sent()),
     };
-    Ok(o.measured(rates, of, latency, ghz))
+    Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
 }
 
 fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {

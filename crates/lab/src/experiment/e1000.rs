@@ -342,9 +342,9 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     let setup = settings::setup(v)?;
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;
-    let (cores, is_tcp) = match load {
-        Load::Closed(load) => (load.cores(), true),
-        Load::Open(_) => (1, false),
+    let (cores, is_tcp, sent) = match load {
+        Load::Closed(load) => (load.cores(), true, None),
+        Load::Open(load) => (1, false, load.sent()),
     };
     let what = if is_tcp { "frames with data, or transactions" } else { "packets sent" };
     let whose = match cores {
@@ -380,7 +380,8 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         true => (CountsOf::Window, "from request to response"),
         false => (CountsOf::Run, HANDED),
     };
-    Ok(o.measured(rates, of, latency, v.number("cpu.frequency")))
+    let measured = o.measured(rates, of, latency, v.number("cpu.frequency"));
+    Ok(Measured { sent, ..measured })
 }
 
 fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {

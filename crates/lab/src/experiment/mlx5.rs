@@ -262,7 +262,8 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         rates.push(Rate::of_cores(whose, s.all_busy_share()));
         rates
     };
-    Ok(o.measured(rates, CountsOf::Run, HANDED, v.number("cpu.frequency")))
+    let measured = o.measured(rates, CountsOf::Run, HANDED, v.number("cpu.frequency"));
+    Ok(Measured { sent: load.sent(), ..measured })
 }
 
 #[cfg(test)]

@@ -11,10 +11,12 @@ use crate::experiment::{Counts, RunError, WorkTotals, metrics};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
+use doorbell_sim::traffic::Frames;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The section of a table that a count belongs to.
@@ -308,8 +310,45 @@ pub struct Measured {
     pub latency_of: &'static str,
     /// The errors of all numbers.
     pub errors: Errors,
+    /// What was sent of a capture.
+    pub sent: Option<Sent>,
     /// What became of it.
     pub verdict: Verdict,
+}
+
+/// What is sent of a capture in a round.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Sent {
+    /// Packets in the file, of the interface that was asked for.
+    pub packets: u64,
+    /// Frames that are sent, large sends counted once.
+    pub frames: u64,
+    /// Frames among them that are cut into segments.
+    pub large_sends: u64,
+    /// Frames that were captured in part, and filled with zeros.
+    pub padded: u64,
+    /// Frames whose Ethernet header is made up.
+    pub made_up_headers: u64,
+    /// Packets that were left out, by reason.
+    pub skipped: BTreeMap<&'static str, u64>,
+    /// The offset in bytes of the record in which the file ends, if it is cut short.
+    pub cut_short: Option<u64>,
+}
+
+impl Sent {
+    /// Returns what there is to be sent. The frames are not counted yet.
+    pub(crate) fn of(frames: &Frames) -> Sent {
+        let file = &frames.file;
+        Sent {
+            packets: file.packets.max(frames.len() as u64),
+            frames: 0,
+            large_sends: 0,
+            padded: file.padded,
+            made_up_headers: file.headed,
+            skipped: file.skipped.clone(),
+            cut_short: file.cut_short,
+        }
+    }
 }
 
 /// What was lost for want of something, without a fault.
@@ -585,6 +624,9 @@ impl Serialize for Measured {
         let points =
             |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
         out.serialize_entry("series", &Object(self.series.iter().map(|s| (s.name, points(s)))))?;
+        if let Some(sent) = &self.sent {
+            out.serialize_entry("capture", sent)?;
+        }
         let v = &self.verdict;
         out.serialize_entry("outcome", v.outcome().name())?;
         out.serialize_entry("lost", &v.lost)?;

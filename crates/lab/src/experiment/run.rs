@@ -396,6 +396,7 @@ impl<T> RunStats<T> {
             latency: self.latency,
             latency_of,
             errors,
+            sent: None,
             verdict: Verdict { faults: self.faults.is_some(), ..self.verdict },
         }
     }

@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 
 /// A tunnel of a test, with an outer checksum or without where it has a choice.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     Ip,
     Gre { checksum: bool, key: bool, sequence: bool, bridged: bool },
     Vxlan { port: u16, checksum: bool },
     Geneve { options: usize, checksum: bool },
 }
 
-const KINDS: [Kind; 9] = [
+pub(crate) const KINDS: [Kind; 9] = [
     Kind::Ip,
     Kind::Gre { checksum: false, key: false, sequence: false, bridged: false },
     Kind::Gre { checksum: true, key: true, sequence: false, bridged: true },
@@ -30,7 +30,7 @@ const KINDS: [Kind; 9] = [
 
 /// Puts `inner`, an Ethernet frame, into a tunnel. Returns the packet and the offset of the inner
 /// IP header.
-fn wrap(kind: Kind, v6: bool, inner: &Frame) -> (Vec<u8>, usize) {
+pub(crate) fn wrap(kind: Kind, v6: bool, inner: &Frame) -> (Vec<u8>, usize) {
     let frame = inner.build();
     let (ethernet, l3) = (frame.as_slice(), HEADER + TAG * inner.tags);
     let ip_type = if inner.v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
@@ -107,7 +107,7 @@ fn todo(inner: &Frame, at: usize, size: u16) -> OffloadRequest {
     OffloadRequest { checksum, gso, encapsulated: true, ..OffloadRequest::NONE }
 }
 
-fn inners() -> [Frame; 4] {
+pub(crate) fn inners() -> [Frame; 4] {
     [
         Frame::tcp4(1001),
         Frame { tcp_options: 12, flags: 0xd9, ..Frame::tcp6(1000) },
@@ -117,7 +117,7 @@ fn inners() -> [Frame; 4] {
 }
 
 /// The checksum of the outer header: right where there is one.
-fn outer_is_right(kind: Kind, packet: &[u8]) -> bool {
+pub(crate) fn outer_is_right(kind: Kind, packet: &[u8]) -> bool {
     let outer = Layers::of(packet).unwrap();
     let (at, checks) = (outer.l4 as usize, verify(packet));
     let ip = if outer.ip == Ip::V4 { Check::Good } else { Check::NotApplicable };

@@ -8,7 +8,7 @@ pub mod tcp;
 
 pub use pace::{Pace, Rate};
 pub use pktgen::{Generated, Pktgen, Sizes, flow_headers, udp};
-pub use replay::{Frames, Replay, ReplayOptions};
+pub use replay::{CaptureFile, Frames, Replay, ReplayOptions, SegmentSize, SegmentSizes};
 
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, Host, Time};

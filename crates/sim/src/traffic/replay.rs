@@ -1,32 +1,69 @@
 //! Replay of captured frames.
 //!
-//! Frames are prepared as a stack would pass them on. With checksum offload the TCP or UDP checksum
-//! is reset to the pseudo-header's sum for the device to complete. Without, the frame is unchanged.
-//! A frame over the MTU is sent as a large send only. Of a capture that several cores send, each
+//! Frames are prepared as a stack would pass them on. With checksum offload the TCP or UDP checksum,
+//! in a tunnel the inner one, is reset to the pseudo-header's sum for the device to complete.
+//! Without, the frame is unchanged. A frame over the MTU is sent as a large send only. Of a capture that several cores send, each
 //! has frames of its own; [`Frames::spread`] gives it those of whole flows.
 
 use super::{Next, Pace, Traffic};
 use doorbell_drivers::Sink;
 use doorbell_hal::{Alignment, Buf, Host, Span, Time};
-use doorbell_packet::headers::prepare_partial;
-use doorbell_packet::segment::prepare_gso;
+use doorbell_packet::captured::{prepare_checksum, prepare_large, remove_jumbo_header};
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_packet::{Fragment, OffloadRequest, Packet, ethernet, vlan};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+mod segment_sizes;
+
+pub use segment_sizes::SegmentSizes;
 
 /// Frames in one piece of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// Time after the first frame, start, length.
-    frames: Vec<(Span, usize, u32)>,
+    frames: Vec<Frame>,
+    /// The packets of the file that they are from.
+    pub file: CaptureFile,
+}
+
+/// The place of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Frame {
+    after_first: Span,
+    start: usize,
+    len: u32,
+    /// Its number in the file, from 1.
+    number: u32,
+}
+
+/// What the reader of a capture file found in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptureFile {
+    /// Packets, those that were left out included; 0 if the frames are from no file.
+    pub packets: u64,
+    /// Frames that were captured in part, and filled with zeros.
+    pub padded: u64,
+    /// Frames whose Ethernet header is made up.
+    pub headed: u64,
+    /// Packets that were left out, by reason.
+    pub skipped: BTreeMap<&'static str, u64>,
+    /// The offset in bytes of the record in which the file ends, if it is cut short.
+    pub cut_short: Option<u64>,
 }
 
 impl Frames {
-    /// Adds a frame.
+    /// Adds a frame. A jumbogram's hop-by-hop header, which never leaves a host, is taken off.
     pub fn push(&mut self, after_first: Span, frame: &[u8]) {
-        self.frames.push((after_first, self.bytes.len(), frame.len() as u32));
+        self.push_numbered(after_first, frame, self.frames.len() as u32 + 1);
+    }
+    /// Adds a frame with its number in the file, from 1.
+    pub fn push_numbered(&mut self, after_first: Span, frame: &[u8], number: u32) {
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(frame);
+        let len = remove_jumbo_header(&mut self.bytes[start..]);
+        self.bytes.truncate(start + len);
+        self.frames.push(Frame { after_first, start, len: len as u32, number });
     }
     /// Returns the number of frames.
     pub fn len(&self) -> usize {
@@ -38,8 +75,12 @@ impl Frames {
     }
     /// Returns the time after the first frame, and the bytes, of frame `i`.
     pub fn get(&self, i: usize) -> Option<(Span, &[u8])> {
-        let &(at, start, len) = self.frames.get(i)?;
-        Some((at, &self.bytes[start..start + len as usize]))
+        let &Frame { after_first, start, len, .. } = self.frames.get(i)?;
+        Some((after_first, &self.bytes[start..start + len as usize]))
+    }
+    /// Returns the number in the file, from 1, of frame `i`; 0 if there is none.
+    pub fn number(&self, i: usize) -> u32 {
+        self.frames.get(i).map_or(0, |f| f.number)
     }
     /// Iterates over all frames.
     pub fn iter(&self) -> impl Iterator<Item = (Span, &[u8])> {
@@ -47,7 +88,7 @@ impl Frames {
     }
     /// Returns the time from the first to the last frame.
     pub fn span(&self) -> Span {
-        self.frames.iter().map(|f| f.0).max().unwrap_or(Span::ZERO)
+        self.frames.iter().map(|f| f.after_first).max().unwrap_or(Span::ZERO)
     }
     /// Spreads the frames over `queues` by the hash of their flow. Returns the indices of each
     /// queue's frames, in order. Frames without a flow go to the first.
@@ -62,8 +103,17 @@ impl Frames {
     }
     /// Returns the length of the longest frame in bytes.
     pub fn longest(&self) -> u32 {
-        self.frames.iter().map(|f| f.2).max().unwrap_or(0)
+        self.frames.iter().map(|f| f.len).max().unwrap_or(0)
     }
+}
+
+/// The payload bytes of a large send's segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentSize {
+    /// These.
+    Bytes(u16),
+    /// Those of its flow, from what the capture shows.
+    OfFlow,
 }
 
 /// Options of a replay.
@@ -77,8 +127,8 @@ pub struct ReplayOptions {
     pub burst: u32,
     /// Leaves TCP and UDP checksums to the device.
     pub checksum_offload: bool,
-    /// Payload bytes of a segment, for frames over the MTU sent as large sends.
-    pub gso: Option<u16>,
+    /// Sends frames over the MTU as large sends with segments of this size.
+    pub gso: Option<SegmentSize>,
     /// Largest IP packet. A frame may be 14 bytes longer, and 4 more with each 802.1Q tag.
     pub mtu: u32,
 }
@@ -96,29 +146,22 @@ impl ReplayOptions {
 
     /// Returns whether a frame is over the MTU.
     pub fn is_over(&self, frame: &[u8]) -> bool {
-        let mut header = ethernet::HEADER;
-        while header <= ethernet::HEADER + vlan::TAG
-            && matches!(frame.get(header - 2..header), Some([0x81, 0x00] | [0x88, 0xa8]))
-        {
-            header += vlan::TAG;
-        }
-        frame.len() > header + self.mtu as usize
+        frame.len() > vlan::header(frame) + self.mtu as usize
     }
 
     /// Changes the bytes of a frame to those that a stack with offload passes on. Returns the
-    /// offloads to request, or `None` for a frame over the MTU that cannot be segmented.
-    pub fn prepare(&self, frame: &mut [u8]) -> Option<OffloadRequest> {
+    /// offloads to request, or `None` for a frame over the MTU that cannot be cut into segments of
+    /// `size` bytes of payload.
+    pub fn prepare(&self, frame: &mut [u8], size: Option<u16>) -> Option<OffloadRequest> {
         if self.is_over(frame) {
-            let todo = prepare_gso(frame, self.gso?)?;
-            return todo.gso.is_some().then_some(todo);
+            return prepare_large(frame, size?);
         }
-        let checksum = if self.checksum_offload { prepare_partial(frame) } else { None };
-        Some(OffloadRequest { checksum, ..OffloadRequest::NONE })
+        Some(if self.checksum_offload { prepare_checksum(frame) } else { OffloadRequest::NONE })
     }
 
     /// Returns whether a frame can be prepared.
-    fn sends(&self, frame: &[u8]) -> bool {
-        !self.is_over(frame) || self.prepare(&mut frame.to_vec()).is_some()
+    fn sends(&self, frame: &[u8], size: Option<u16>) -> bool {
+        !self.is_over(frame) || self.prepare(&mut frame.to_vec(), size).is_some()
     }
 }
 
@@ -128,6 +171,7 @@ pub struct Replay {
     frames: Arc<Frames>,
     /// The indices of its own frames.
     own: Arc<[u32]>,
+    segments: SegmentSizes,
     /// The pace of bursts that are not at the capture's times.
     pace: Pace,
     options: ReplayOptions,
@@ -150,9 +194,18 @@ pub struct Replay {
 impl Replay {
     /// Creates a source that starts with the first of its `own` frames. Frames that cannot be
     /// prepared are left out, so that a packet sent with "more" has a next one.
-    pub fn new(frames: Arc<Frames>, own: Arc<[u32]>, pace: Pace, options: ReplayOptions) -> Replay {
+    pub fn new(
+        frames: Arc<Frames>,
+        own: Arc<[u32]>,
+        segments: SegmentSizes,
+        pace: Pace,
+        options: ReplayOptions,
+    ) -> Replay {
         let all = own.len();
-        let sends = |i: &u32| frames.get(*i as usize).is_some_and(|(_, f)| options.sends(f));
+        let sends = |i: &u32| {
+            let i = *i as usize;
+            frames.get(i).is_some_and(|(_, f)| options.sends(f, segments.size(i)))
+        };
         let own =
             if own.iter().all(sends) { own } else { own.iter().copied().filter(sends).collect() };
         Replay {
@@ -161,6 +214,7 @@ impl Replay {
             span: frames.span(),
             frames,
             own,
+            segments,
             pace,
             options,
             next: 0,
@@ -237,7 +291,8 @@ impl<H: Host> Traffic<H> for Replay {
                 }
                 self.begun = true;
             }
-            let Some((_, frame)) = self.frames.get(self.own[self.next] as usize) else {
+            let i = self.own[self.next] as usize;
+            let Some((_, frame)) = self.frames.get(i) else {
                 return Next::Done;
             };
             let Ok(buf) = h.buffer(frame.len() as u32, Alignment::ANY) else {
@@ -248,10 +303,10 @@ impl<H: Host> Traffic<H> for Replay {
                 (self.next, self.round) = self.following();
                 continue;
             };
-            let options = self.options;
+            let (options, size) = (self.options, self.segments.size(i));
             let todo = h.bytes_mut(&buf, 0..frame.len() as u32, |b| {
                 b.copy_from_slice(frame);
-                options.prepare(b).expect("a frame that was checked")
+                options.prepare(b, size).expect("a frame that was checked")
             });
             let (next, round) = self.following();
             let last = round >= self.options.rounds;

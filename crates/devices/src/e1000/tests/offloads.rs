@@ -144,6 +144,34 @@ fn legacy_checksums_go_from_css_to_the_end() {
 }
 
 #[test]
+fn the_audit_is_of_the_checksums_that_were_asked_for() {
+    // Where the frame is wrong: its IP checksum, which is the sender's, or the pseudo-header's sum.
+    for (at, counted) in [(24, 0), (50, 1)] {
+        for legacy in [true, false] {
+            let mut b = Bench::up(Config::I82540EM);
+            let mut f = ip(false, false, 101);
+            let partial = prepare_partial(&mut f).unwrap();
+            f[at] ^= 1;
+            b.put(AT, &f);
+            if legacy {
+                let word = f.len() as u32 | 50 << 16 | EOP | IFCS | TSE | RS;
+                b.desc(AT, u64::from(word) | 34 << 40);
+            } else {
+                let (tucss, tucso) = (partial.start as u8, partial.field() as u8);
+                let word = (DEXT | TCP).into();
+                let c = context(ContextTx { tucss, tucso, word, ..ContextTx::default() });
+                b.desc(c.0, c.1);
+                b.desc(AT, data(f.len(), EOP | IFCS | RS, DataTx::TXSM));
+            }
+            b.kick();
+            b.settle();
+            assert_eq!(b.sent().len(), 1);
+            assert_eq!(b.d.counters.wire_bad_checksums, counted, "{at} {legacy}");
+        }
+    }
+}
+
+#[test]
 fn a_checksum_context_serves_many_packets() {
     for (v6, udp) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut b = Bench::up(Config::I82540EM);

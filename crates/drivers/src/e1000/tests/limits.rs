@@ -239,6 +239,15 @@ fn a_queue_stops_before_the_longest_packet_has_no_room() {
 }
 
 #[test]
+fn a_full_frame_has_two_tags_and_not_three() {
+    for (len, dropped) in [(1514, false), (1518, false), (1522, false), (1523, true)] {
+        let (mut h, mut nic) = open_with(Part::I82540, Bus::Pci, |_| ());
+        let p = packet(&mut h, &vec![7; len]);
+        assert_eq!(is_dropped(&mut h, &mut nic, p), dropped, "{len}");
+    }
+}
+
+#[test]
 fn a_packet_that_needs_every_descriptor_is_sent_and_one_more_is_not() {
     // A context, for each piece its 4 KiB and two for the errata, and two to spare.
     let needed = |lens: &[usize]| {
@@ -275,7 +284,7 @@ fn a_packet_waits_until_its_last_descriptor_is_free() {
 #[test]
 fn a_stack_that_ignores_the_packet_rules_has_it_dropped() {
     let (mut h, mut nic) = open();
-    let longest = 1514 + 4;
+    let longest = 1514 + 8;
     for (lens, dropped) in [
         (vec![longest], false),
         (vec![longest + 1], true),

@@ -1,17 +1,20 @@
 //! Capture files made by hand, byte by byte, so that the reader is held
 //! against the format and not against the writer beside it.
 
-mod cooked;
+mod link;
 mod ng;
 mod packed;
 mod pcap;
 mod write;
 
-use super::{Capture, CaptureError, Fault};
+use super::{Capture, CaptureError, Fault, Reading};
+
+const PAD: Reading = Reading { pad: true, skip: false, interface: None };
+const SKIP: Reading = Reading { pad: false, skip: true, interface: None };
 
 /// Reads a capture whose frames must be whole.
 fn read_from(name: &str, from: impl std::io::Read) -> Result<Capture, CaptureError> {
-    super::read_from(name, from, false)
+    super::read_from(name, from, Reading::default())
 }
 
 /// Bytes in either order.

@@ -83,7 +83,10 @@ fn frames_lie_one_after_the_other_in_the_arena() {
     let c = good(&two(BIG));
     assert_eq!(
         c.frames,
-        [Frame { at_ns: 0, start: 0, len: 60 }, Frame { at_ns: 2_000, start: 60, len: 61 }]
+        [
+            Frame { at_ns: 0, start: 0, len: 60, number: 1 },
+            Frame { at_ns: 2_000, start: 60, len: 61, number: 2 }
+        ]
     );
     assert_eq!(c.bytes, [frame(60), frame(61)].concat());
 }
@@ -120,7 +123,8 @@ fn a_link_type_other_than_ethernet_is_named() {
     assert_eq!(
         bad(&file),
         "x.cap: byte 24, packet 1: link type 105 (IEEE 802.11) cannot be replayed; allowed are \
-         1 (Ethernet), 113 and 276 (Linux cooked)"
+         1 (Ethernet), 113 and 276 (Linux cooked), and with IP inside 101, 228 and 229 (raw), 0 and \
+         108 (loopback), 9 and 50 (PPP), 104 (Cisco HDLC)"
     );
 }
 
@@ -133,13 +137,13 @@ fn a_snapped_packet_is_named() {
         "x.cap: byte 100, packet 2: only 61 of the packet's 1514 bytes were captured; fill it with \
          zeros (--pad), or capture with a larger snap length (tcpdump -s 0)"
     );
-    let c = super::super::read_from("x.cap", &file.concat()[..], true).unwrap();
+    let c = super::super::read_from("x.cap", &file.concat()[..], PAD).unwrap();
     let mut filled = frame(61);
     filled.resize(1514, 0);
     assert_eq!((content(&c)[1].1.clone(), c.padded), (filled, 1));
     // A frame's header has to be there.
     file[2] = [BIG.words(&[7, 3, 13, 1514]), frame(13)].concat();
-    let e = super::super::read_from("x.cap", &file.concat()[..], true).unwrap_err();
+    let e = super::super::read_from("x.cap", &file.concat()[..], PAD).unwrap_err();
     assert!(matches!(e.why, Fault::Snapped { captured: 13, original: 1514 }), "{e}");
 }
 
@@ -149,7 +153,7 @@ fn an_fcs_that_was_not_captured_is_not_filled_in() {
     for (captured, len) in [(61, 1510), (1512, 1510), (1514, 1510)] {
         let record = [LITTLE.words(&[0, 0, captured, 1514]), frame(captured as usize)].concat();
         let file = [LITTLE.pcap(MICRO, link), record].concat();
-        let c = super::super::read_from("x.cap", &file[..], true).unwrap();
+        let c = super::super::read_from("x.cap", &file[..], PAD).unwrap();
         let known = captured.min(len) as usize;
         assert_eq!((c.frames[0].len, &c.bytes[..known]), (len, &frame(captured as usize)[..known]));
         assert!(c.bytes[known..].iter().all(|b| *b == 0));
@@ -210,8 +214,8 @@ fn a_length_that_no_frame_has_is_refused_before_it_is_read() {
 #[test]
 fn a_capture_larger_than_the_limit_is_refused() {
     let file = two(LITTLE).concat();
-    assert!(read_within("x.cap".as_ref(), &file[..], false, 121).is_ok());
-    let e = read_within("x.cap".as_ref(), &file[..], false, 120).unwrap_err();
+    assert!(read_within("x.cap".as_ref(), &file[..], Reading::default(), 121).is_ok());
+    let e = read_within("x.cap".as_ref(), &file[..], Reading::default(), 120).unwrap_err();
     assert!(
         matches!(e, crate::pcap::CaptureError { packet: 2, why: Fault::TooBig(120), .. }),
         "{e}"

@@ -86,8 +86,11 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
     let longest = setup.driver.mtu + HEADER as u32;
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => {
-            let limits =
-                Limits { frame: (longest, "driver.mtu"), large_send: (0, "AXI Ethernet has none") };
+            let limits = Limits {
+                frame: (longest, "driver.mtu"),
+                tagged: setup.driver.longest(),
+                large_send: (0, "AXI Ethernet has none"),
+            };
             Load::Open(open_loop::Load::of(v, &limits, frames, 1)?)
         }
         "arrivals" => Load::Arrivals(arrivals(v, longest)?),

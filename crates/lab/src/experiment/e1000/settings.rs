@@ -134,7 +134,10 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => {
             // A large send's total length is that of an IP packet: 16 bits.
-            let limits = Limits { frame: LONGEST_FRAME, large_send: (65_535, "8254x manual") };
+            let longest = (setup.driver.longest(), "driver.mtu");
+            let frame = if longest.0 <= LONGEST_FRAME.0 { longest } else { LONGEST_FRAME };
+            let large_send = (65_535, "8254x manual");
+            let limits = Limits { frame, tagged: frame.0, large_send };
             Load::Open(open_loop::Load::of(v, &limits, frames, 1)?)
         }
         _ => {

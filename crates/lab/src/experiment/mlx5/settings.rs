@@ -100,8 +100,12 @@ fn log2(power: f64) -> u8 {
 /// This machine cannot send the traffic. The error names the frame, if it is one.
 pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
     let most = if setup.nic.caps.log_max_lso == 0 { 0 } else { 1 << setup.nic.caps.log_max_lso };
-    let limits =
-        Limits { frame: (setup.nic.max_frame, "nic.max_frame"), large_send: (most, "nic.max_lso") };
+    let longest = setup.nic.max_frame;
+    let limits = Limits {
+        frame: (longest, "nic.max_frame"),
+        tagged: longest,
+        large_send: (most, "nic.max_lso"),
+    };
     let load = Load::of(v, &limits, frames, setup.cores)?;
     let advice = "fewer cores (`run.cores`), a shorter queue (`driver.queue`), smaller packets \
                   (`traffic.size`)";

@@ -2,12 +2,14 @@
 
 use crate::config::key::{Is, Needs, Values, settings};
 use crate::config::{SettingError, mix, refuse};
+use crate::experiment::result::Sent;
 use crate::experiment::system::placement;
-use doorbell_hal::{Alignment, Host, OutOfMemory, Span};
+use doorbell_hal::{Alignment, Host, OutOfMemory, Span, fail_if};
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
-use doorbell_packet::{ethernet, vlan};
+use doorbell_packet::vlan;
 use doorbell_sim::traffic::{
-    Frames, Generated, Pace, Pktgen, Rate, Replay, ReplayOptions, Sizes, Source, flow_headers,
+    Frames, Generated, Pace, Pktgen, Rate, Replay, ReplayOptions, SegmentSize, SegmentSizes, Sizes,
+    Source, flow_headers,
 };
 use std::sync::Arc;
 
@@ -65,6 +67,11 @@ settings! {
         file: String = "traffic.file", file().when(PCAP);
         /// pcap: fill frames that were captured in part with zeros
         pad: bool = "traffic.pad", choice(&["off", "on"]).default("off").when(PCAP);
+        /// pcap: leave out what cannot be sent, and count it by reason
+        skip: bool = "traffic.skip", choice(&["off", "on"]).default("off").when(PCAP);
+        /// pcap: send the packets of this interface of a pcapng file alone, counted from 0
+        interface: Option<u32> = "traffic.interface",
+            whole("", 0.0, 4_294_967_295.0).or(&["all"]).default("all").when(PCAP);
         /// pcap: send frames as fast as the queue accepts them or at a rate, or at their own times
         times: &'static str = "traffic.times", choice(&["full", "own"]).default("full").when(PCAP);
         /// pcap: number of times that the capture is sent
@@ -72,9 +79,10 @@ settings! {
         /// pcap: who computes TCP and UDP checksums: the device, or nobody
         offload: &'static str = "traffic.offload",
             choice(&["csum", "none"]).default("csum").when(PCAP);
-        /// pcap: treat frames over the MTU as large sends with segments of this payload
+        /// pcap: treat frames over the MTU as large sends with segments of this payload; auto: of
+        /// the MSS of each flow, from its SYNs, its full segments or the MTU
         gso: Option<u16> = "traffic.gso",
-            steps("B", (1.0, 65535.0, 1.0)).or(&["none"]).default("none").when(PCAP);
+            steps("B", (1.0, 65535.0, 1.0)).or(&["none", "auto"]).default("none").when(PCAP);
         /// pcap: MTU, the largest IP packet
         mtu: u32 = "traffic.mtu", steps("B", (68.0, 65535.0, 1.0)).default("1500").when(PCAP);
     }
@@ -85,8 +93,17 @@ settings! {
 pub struct Limits {
     /// The longest frame, without FCS.
     pub frame: (u32, &'static str),
+    /// The longest frame behind an 802.1Q tag, with all its tags.
+    pub tagged: u32,
     /// The largest payload of a large send; 0 if none is possible.
     pub large_send: (u32, &'static str),
+}
+
+impl Limits {
+    /// Returns the length of the longest frame with the tags of this one.
+    fn longest(&self, frame: &[u8]) -> u32 {
+        if vlan::tag(frame).is_some() { self.tagged } else { self.frame.0 }
+    }
 }
 
 /// The distribution of bursts at a rate.
@@ -121,7 +138,42 @@ pub struct Captured {
     frames: Arc<Frames>,
     /// The indices of each core's frames.
     queues: Vec<Arc<[u32]>>,
+    segments: SegmentSizes,
     options: ReplayOptions,
+    /// What is sent of the file in a round.
+    sent: Sent,
+    /// Length of the longest frame that is sent.
+    longest: u32,
+}
+
+impl Captured {
+    /// Returns the frames of a capture, spread over so many cores by flow. `skipped` are the
+    /// reasons and indices of those that are left out, by index.
+    fn of(
+        frames: Arc<Frames>,
+        segments: SegmentSizes,
+        options: ReplayOptions,
+        cores: u16,
+        skipped: &[(&'static str, u32)],
+    ) -> Captured {
+        let mut queues = frames.spread(cores.into());
+        if !skipped.is_empty() {
+            let left_out = |i: &u32| skipped.binary_search_by_key(i, |s| s.1).is_ok();
+            let kept = |own: &Arc<[u32]>| own.iter().copied().filter(|i| !left_out(i)).collect();
+            queues = queues.iter().map(kept).collect();
+        }
+        let mut sent = Sent::of(&frames);
+        sent.frames = queues.iter().map(|own| own.len() as u64).sum();
+        skipped.iter().for_each(|(why, _)| *sent.skipped.entry(why).or_default() += 1);
+        let mut longest = 0;
+        for (_, frame) in
+            queues.iter().flat_map(|own| &**own).filter_map(|i| frames.get(*i as usize))
+        {
+            longest = longest.max(frame.len() as u32);
+            sent.large_sends += u64::from(options.is_over(frame));
+        }
+        Captured { frames, queues, segments, options, sent, longest }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -161,9 +213,22 @@ impl Load {
     /// Returns captured frames, spread over so many cores by flow, at full speed or at their own
     /// times.
     pub fn replay(frames: Arc<Frames>, options: ReplayOptions, cores: u16) -> Load {
-        let queues = frames.spread(cores.into());
-        let burst = if options.own_times { 1 } else { options.burst };
-        Load::of_packets(Packets::Captured(Captured { frames, queues, options }), burst)
+        let segments = SegmentSizes::of(&frames, &options);
+        Load::captured(Captured::of(frames, segments, options, cores, &[]))
+    }
+
+    fn captured(captured: Captured) -> Load {
+        let ReplayOptions { own_times, burst, .. } = captured.options;
+        let burst = if own_times { 1 } else { burst };
+        Load::of_packets(Packets::Captured(captured), burst)
+    }
+
+    /// Returns what is sent of a capture in a round; `None` for a generator.
+    pub(crate) fn sent(&self) -> Option<Sent> {
+        match &self.packets {
+            Packets::Captured(c) => Some(c.sent.clone()),
+            Packets::Generated(_) => None,
+        }
     }
 
     fn of_packets(packets: Packets, burst: u32) -> Load {
@@ -189,7 +254,7 @@ impl Load {
                 let cores = u64::from(cores.max(1));
                 g.packets.div_ceil(cores) * cores
             }
-            Packets::Captured(c) => c.frames.len() as u64 * u64::from(c.options.rounds),
+            Packets::Captured(c) => c.sent.frames * u64::from(c.options.rounds),
         }
     }
 
@@ -214,7 +279,7 @@ impl Load {
     pub(crate) fn longest(&self) -> (u32, Option<usize>) {
         match &self.packets {
             Packets::Generated(g) => (g.block(), None),
-            Packets::Captured(c) => (c.frames.longest(), Some(c.frames.len())),
+            Packets::Captured(c) => (c.longest, Some(c.sent.frames as usize)),
         }
     }
 
@@ -224,7 +289,7 @@ impl Load {
         match &self.packets {
             Packets::Generated(g) => (ring + self.burst) as usize * 2 * block(g.block()),
             // Replayed frames differ in size, so freed blocks do not always fit.
-            Packets::Captured(c) => ring as usize * 4 * block(c.frames.longest()),
+            Packets::Captured(c) => ring as usize * 4 * block(c.longest),
         }
     }
 
@@ -240,7 +305,7 @@ impl Load {
     ) -> Result<Load, SettingError> {
         let k = Keys::of(v);
         let load = match v.word("traffic.kind") {
-            "pcap" => replay(&k, limits, frames, cores)?,
+            "pcap" => replay(v, &k, limits, frames, cores)?,
             _ => Load::generated(generator(v, &k, limits)?, k.burst),
         };
         let arrivals = match k.arrivals {
@@ -271,9 +336,10 @@ impl Load {
                 let Some(own) = c.queues.get(i).filter(|own| !own.is_empty()) else {
                     return Ok(None);
                 };
-                let share = own.len() as f64 / c.frames.len() as f64;
+                let share = own.len() as f64 / c.sent.frames as f64;
                 let (own, pace) = (Arc::clone(own), self.pace(share, i, cores));
-                Ok(Some(Source::Replay(Replay::new(Arc::clone(&c.frames), own, pace, c.options))))
+                let (frames, segments) = (Arc::clone(&c.frames), c.segments.clone());
+                Ok(Some(Source::Replay(Replay::new(frames, own, segments, pace, c.options))))
             }
             Packets::Generated(g) => {
                 let Some((flows, packets)) = g.part(i, cores) else { return Ok(None) };
@@ -360,6 +426,7 @@ fn generator(v: &Values, k: &Keys, limits: &Limits) -> Result<Generator, Setting
 }
 
 fn replay(
+    v: &Values,
     k: &Keys,
     limits: &Limits,
     frames: Option<&Arc<Frames>>,
@@ -369,12 +436,16 @@ fn replay(
         refuse!("the traffic is a capture, but none is given: --pcap FILE, or `traffic.file`");
     };
     let file = &k.file;
+    let gso = match v.word("traffic.gso") {
+        "auto" => Some(SegmentSize::OfFlow),
+        _ => k.gso.map(SegmentSize::Bytes),
+    };
     let options = ReplayOptions {
         own_times: k.times == "own",
         rounds: k.rounds,
         burst: k.burst,
         checksum_offload: k.offload == "csum",
-        gso: k.gso,
+        gso,
         mtu: k.mtu,
     };
     if options.own_times {
@@ -386,59 +457,104 @@ fn replay(
             );
         }
     }
-    let mut scratch = Vec::new();
+    let segments = SegmentSizes::of(frames, &options);
+    let (mut scratch, mut skipped) = (Vec::new(), Vec::new());
     for (i, (_, frame)) in frames.iter().enumerate() {
-        sendable(frame, &options, limits, &mut scratch).map_err(|why| {
-            let bytes = frame.len();
-            SettingError(format!("{file}: frame {} has {bytes} bytes, {why}", i + 1))
-        })?;
+        let Err(why) = sendable(frame, segments.size(i), &options, limits, &mut scratch) else {
+            continue;
+        };
+        if !k.skip {
+            let (number, bytes, said) = (frames.number(i), frame.len(), why.said(&options, limits));
+            refuse!("{file}: frame {number} has {bytes} bytes, {said}; --skip leaves it out");
+        }
+        skipped.push((why.reason(), i as u32));
     }
-    Ok(Load::replay(Arc::clone(frames), options, cores))
+    let captured = Captured::of(Arc::clone(frames), segments, options, cores, &skipped);
+    if captured.sent.frames == 0 {
+        let all: Vec<String> =
+            captured.sent.skipped.iter().map(|(why, n)| format!("{n} {why}")).collect();
+        refuse!("{file}: nothing can be sent; left out are {}", all.join(", "));
+    }
+    Ok(Load::captured(captured))
 }
 
-/// Checks that driver and device can send a frame. The error says why not, and what to do.
+/// Why driver and device cannot send a frame.
+#[derive(Clone, Copy, Debug)]
+enum Unsendable {
+    /// It is longer than this many bytes, the limit of the driver or device.
+    Long(u32),
+    /// It is over the MTU, and no large send is asked for.
+    OverMtu,
+    /// It cannot be cut into segments.
+    Whole,
+    /// A large send has too much payload.
+    LargeSend,
+    /// SegmentSizes of this payload make frames of that many bytes, more than the MTU allows.
+    Segment(u16, usize),
+}
+
+impl Unsendable {
+    /// Returns the reason's name in results.
+    const fn reason(self) -> &'static str {
+        match self {
+            Unsendable::Long(_) => "frame_limit",
+            Unsendable::OverMtu => "over_mtu",
+            Unsendable::Whole => "not_segmentable",
+            Unsendable::LargeSend => "large_send_limit",
+            Unsendable::Segment(..) => "segment_over_mtu",
+        }
+    }
+
+    /// Returns why a frame is not sent, and what to do.
+    fn said(self, options: &ReplayOptions, limits: &Limits) -> String {
+        let mtu = options.mtu;
+        match self {
+            Unsendable::Long(most) => {
+                format!("more than the device's {most} (`{}`)", limits.frame.1)
+            }
+            Unsendable::OverMtu => format!(
+                "more than an MTU of {mtu} allows; --gso auto sends it as a large send, --set \
+                 traffic.mtu=N allows longer frames"
+            ),
+            Unsendable::Whole => format!(
+                "more than an MTU of {mtu} allows, and cannot be cut into segments; only whole TCP \
+                 and UDP datagrams with more payload than a segment can, no fragments"
+            ),
+            Unsendable::LargeSend => {
+                let (most, key) = limits.large_send;
+                format!(
+                    "and its payload is over the device's limit of {most} for a large send (`{key}`)"
+                )
+            }
+            Unsendable::Segment(size, bytes) => format!(
+                "and segments of {size} (--gso) make frames of {bytes}, more than an MTU of {mtu} \
+                 allows; --gso auto makes them fit"
+            ),
+        }
+    }
+}
+
+/// Checks that driver and device can send a frame, as a large send with segments of `size` bytes of
+/// payload if it is over the MTU.
 fn sendable(
     frame: &[u8],
+    size: Option<u16>,
     options: &ReplayOptions,
     limits: &Limits,
     scratch: &mut Vec<u8>,
-) -> Result<(), SettingError> {
-    let mtu = options.mtu;
+) -> Result<(), Unsendable> {
+    let most = limits.longest(frame);
     if !options.is_over(frame) {
-        let (most, key) = limits.frame;
-        if frame.len() > most as usize {
-            refuse!("more than the device's {most} (`{key}`)");
-        }
-        return Ok(());
+        return fail_if(frame.len() > most as usize, Unsendable::Long(most));
     }
-    let Some(size) = options.gso else {
-        refuse!(
-            "more than an MTU of {mtu} allows; --gso MSS sends it as a large send, --set \
-             traffic.mtu=N allows longer frames"
-        );
-    };
+    fail_if(options.gso.is_none(), Unsendable::OverMtu)?;
     scratch.clear();
     scratch.extend_from_slice(frame);
-    let gso = options.prepare(scratch).and_then(|todo| todo.gso);
-    let Some(gso) = gso else {
-        refuse!(
-            "more than an MTU of {mtu} allows, and cannot be cut into segments of {size}; only \
-             whole TCP and UDP datagrams with more payload than that can, no fragments"
-        );
-    };
+    let gso = options.prepare(scratch, size).and_then(|todo| todo.gso).ok_or(Unsendable::Whole)?;
     let payload = frame.len() - usize::from(gso.header);
-    let (most, key) = limits.large_send;
-    if payload > most as usize {
-        refuse!("and its payload is over the device's limit of {most} for a large send (`{key}`)");
-    }
-    let segment = usize::from(gso.header) + usize::from(size);
-    let tagged = scratch.get(12..14).is_some_and(|t| matches!(t, [0x81, 0x00] | [0x88, 0xa8]));
-    let header = ethernet::HEADER + if tagged { vlan::TAG } else { 0 };
-    if segment > mtu as usize + header {
-        refuse!(
-            "and segments of {size} (--gso) make frames of {segment}, more than an MTU of {mtu} \
-             allows"
-        );
-    }
-    Ok(())
+    fail_if(payload > limits.large_send.0 as usize, Unsendable::LargeSend)?;
+    let segment = usize::from(gso.header) + usize::from(gso.size);
+    let allowed = vlan::header(frame) + options.mtu as usize;
+    fail_if(segment > allowed, Unsendable::Segment(gso.size, segment))?;
+    fail_if(segment > most as usize, Unsendable::Long(most))
 }

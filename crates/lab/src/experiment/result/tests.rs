@@ -20,6 +20,7 @@ fn a_run_without_packets_divides_by_nothing() {
         latency: Histogram::default(),
         latency_of: HANDED,
         errors: Errors::none(CountsOf::Run),
+        sent: None,
         verdict: Verdict { audit: vec!["one".into()], ..Verdict::default() },
     };
     let of = Provenance {

@@ -104,13 +104,11 @@ impl Reader<'_> {
                 let early = self.readings(entry.format, before)?;
                 early.until(&self.readings(entry.format, after)?).map_err(wrong)?
             }
-            (None, None, Some(file)) if !entry.format.has_snapshots() => {
-                self.readings(entry.format, file)?
-            }
+            (None, None, Some(file)) => self.readings(entry.format, file)?,
             _ => {
                 let (_, name, _) = Format::ALL[entry.format as usize];
                 let files = if entry.format.has_snapshots() {
-                    "`before` and `after`, two snapshots"
+                    "`before` and `after`, two snapshots, or `file`, one since the start"
                 } else {
                     "`file`"
                 };

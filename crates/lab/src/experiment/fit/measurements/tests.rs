@@ -154,6 +154,14 @@ fn counters_become_rows() {
     assert_eq!(m.rows[0].source, "ethtool-before.txt to ethtool-after.txt tx_mpwqe_blks");
     assert!((m.rows[1].spread.unwrap() - 0.6).abs() < 1e-9);
     assert!(m.rows[1].place.ends_with("m.toml:15"), "{}", m.rows[1].place);
+    // One snapshot counts from the start of the interface.
+    let m = counted(
+        "format = \"ethtool\"\nfile = \"ethtool-after.txt\"\npackets = \"tx_packets\"\n\
+         seconds = 2.5\n[counters.metrics]\ntx_bytes = \"wire_bytes\"\n\
+         tx_packets = \"packets_per_s\"\n",
+        &[("wire_bytes", 60.0), ("packets_per_s", 4_733_601.6)],
+    );
+    assert_eq!(m.rows[0].source, "ethtool-after.txt tx_bytes");
     counted(
         "format = \"perf\"\nfile = \"perf.txt\"\npackets = 1e8\n[counters.metrics]\n\
          cycles = \"cycles\"\n",

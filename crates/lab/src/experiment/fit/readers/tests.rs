@@ -81,15 +81,198 @@ fn perf_of_another_form_is_refused() {
         refused(Format::Perf, "\n  2.466.190.442      cycles\n"),
         "x:2: `2.466.190.442` is no number of the C locale; run perf with LC_ALL=C"
     );
-    let interval = "1.000112,24998112904,,cycles,8333012441,83.33,,\n";
-    let why = "is no line of value, unit and event; perf stat -x without -I, -A and --per-* has \
-               one for each event";
-    let cut = "1.000112,24998112904,,cycles,8333012441,";
-    assert_eq!(refused(Format::PerfCsv, interval), format!("x:1: `{cut}` {why}"));
+    let cpu = "CPU3,24998112904,,cycles,8333012441,83.33,,\n";
+    let why = "is no line of value, unit and event; perf stat -x without -A and --per-* has one \
+               for each event";
+    let cut = "CPU3,24998112904,,cycles,8333012441,83.3";
+    assert_eq!(refused(Format::PerfCsv, cpu), format!("x:1: `{cut}` {why}"));
+    let part = |part| {
+        format!("the counts are of {part}; perf stat without -A and --per-* counts the whole")
+    };
+    for (line, name) in [
+        ("CPU0            24,998      cycles\n", "`CPU0`"),
+        ("S0-D0-C1      2     <not counted>      cycles\n", "`S0-D0-C1`"),
+        ("     1.000112 CPU3         24,998      cycles\n", "`CPU3`"),
+    ] {
+        assert_eq!(refused(Format::Perf, line), format!("x:1: {}", part(name)));
+    }
+    let json = "{\"cpu\" : \"3\", \"counter-value\" : \"1.0\", \"event\" : \"cycles\"}";
+    assert_eq!(refused(Format::PerfJson, json), format!("x:1: {}", part("a `cpu`")));
     assert_eq!(
         refused(Format::Perf, "nothing here\n"),
         "x: no counter in it; expected is the table of perf stat"
     );
+}
+
+#[test]
+fn intervals_of_perf_are_added_up() {
+    let table = "\
+#           time             counts unit events
+     1.001120000     24,998,112,904      cycles                    #    2.500 GHz    (83.33%)
+     1.001120000           1,000.12 msec cpu-clock                 #    1.000 CPUs utilized
+     1.001120000      <not counted>      uncore_iio_0/event=0x83/
+     2.002240000     24,000,000,096      cycles                    #    2.400 GHz
+     2.002240000           1,000.38 msec cpu-clock
+     2.002240000                  5      uncore_iio_0/event=0x83/
+";
+    let lines = "\
+     1.001120000,24998112904,,cycles,1000,83.33,2.5,GHz
+     1.001120000,1000.12,msec,cpu-clock,1000,100.00,,
+     1.001120000,<not counted>,,uncore_iio_0/event=0x83/,0,0.00,,
+     1.001120000,,,,,,1.2,insn per cycle
+     2.002240000,24000000096,,cycles,1000,100.00,2.4,GHz
+     2.002240000,1000.38,msec,cpu-clock,1000,100.00,,
+     2.002240000,5,,uncore_iio_0/event=0x83/,1,100.00,,
+";
+    let json: String =
+        ["1.001120000 24998112904.000000 1000.120000", "2.00224 24000000096 1000.38"]
+            .iter()
+            .flat_map(|line| {
+                let [at, cycles, clock] = line.split(' ').collect::<Vec<_>>()[..] else { panic!() };
+                let event = |value, name| {
+                    format!(
+                        "{{\"interval\" : {at}, \"counter-value\" : \"{value}\", \"unit\" : \"\", \
+                     \"event\" : \"{name}\", \"event-runtime\" : 1, \"pcnt-running\" : 1.0}}\n"
+                    )
+                };
+                [
+                    event(cycles, "cycles"),
+                    event(clock, "cpu-clock"),
+                    event("<not counted>", "uncore_iio_0/event=0x83/"),
+                    format!("{{\"interval\" : {at}, \"metric-value\" : \"2.5\"}}\n"),
+                ]
+            })
+            .collect();
+    let all = [(Format::Perf, table), (Format::PerfCsv, lines), (Format::PerfJson, &json)];
+    for (format, text) in all {
+        let r = of(format, text);
+        holds(&r, "cycles", 48_998_113_000.0, Kind::Total);
+        holds(&r, "cpu-clock", 2000.5, Kind::Total);
+        assert_eq!(r.seconds, Some(2.00224), "{format:?}");
+        assert!(r.get("uncore_iio_0/event=0x83/").unwrap_err().ends_with("was not counted"));
+        assert_eq!(r.counters.len(), 3, "{format:?} {r:?}");
+    }
+    let twice = "intervals and a summary are in one file, which count the same; keep one";
+    let more = format!("{table}\n   48,998,113,000      cycles\n");
+    assert_eq!(refused(Format::Perf, &more), format!("x:9: {twice}"));
+    let more = format!("{lines}48998113000,,cycles,1000,83.33,,\n");
+    assert_eq!(refused(Format::PerfCsv, &more), format!("x:8: {twice}"));
+}
+
+#[test]
+fn json_of_perf_has_spreads_and_refuses_what_it_is_not() {
+    let line = "# started\n{\"counter-value\" : \"2000.0\", \"variance\" : 0.5, \
+                \"event\" : \"cycles\"}\n";
+    let r = of(Format::PerfJson, line);
+    assert_eq!((r.get("cycles").unwrap().1.spread, r.seconds), (Some(10.0), None));
+    let wrong = |text: &str| refused(Format::PerfJson, text);
+    assert!(wrong("{\n").starts_with("x:1: it is no JSON object, one a line as of perf stat -j"));
+    assert!(wrong("[1]\n").starts_with("x:1: it is no JSON object"));
+    let event = "{\"event\" : \"cycles\"";
+    assert_eq!(wrong(&format!("{event}}}")), "x:1: an event has no `event` or no `counter-value`");
+    let value = format!("{event}, \"counter-value\" : \"1 k\"}}");
+    assert_eq!(wrong(&value), "x:1: `cycles` is \"1 k\", which is no number");
+    let stamp = format!("{event}, \"counter-value\" : \"1\", \"interval\" : \"x\"}}");
+    assert_eq!(wrong(&stamp), "x:1: `interval` is no number");
+}
+
+#[test]
+fn rates_of_ethtool_are_means_of_their_intervals() {
+    let text = "\
+Show adapter(s) (mlx5p1 mlx5p2) statistics (ONLY that changed!)
+Ethtool(mlx5p1  ) stat:     14881000 (     14,881,000) <= tx_packets /sec
+Ethtool(mlx5p2  ) stat:          200 (            200) <= tx_packets /sec
+
+Show adapter(s) (mlx5p1 mlx5p2) statistics (ONLY that changed!)
+Ethtool(mlx5p1  ) stat:     14879000 (     14,879,000) <= tx_packets /sec
+";
+    let r = of(Format::EthtoolRates, text);
+    holds(&r, "mlx5p1/tx_packets", 14_880_000.0, Kind::Rate);
+    holds(&r, "mlx5p2/tx_packets", 100.0, Kind::Rate);
+    holds(&r, "tx_packets", 14_880_100.0, Kind::Rate);
+    let no_heads: String =
+        text.lines().filter(|l| !l.starts_with("Show")).collect::<Vec<_>>().join("\n");
+    assert_eq!(of(Format::EthtoolRates, &no_heads), r);
+    for line in [
+        "tx_packets: 5",
+        "Ethtool(eth0) stat: 5 (6) <= tx_packets /sec",
+        "Ethtool(eth0) stat: 5 (5) <= tx_packets /min",
+        "Ethtool(eth0) stat: x (x) <= tx_packets /sec",
+        "Ethtool(eth0) stat: 5 (5) <= /sec",
+    ] {
+        let what = "is no line `Ethtool(DEV) stat: N (N) <= NAME /sec`";
+        let cut: String = line.chars().take(40).collect();
+        assert_eq!(refused(Format::EthtoolRates, line), format!("x:1: `{cut}` {what}"));
+    }
+}
+
+const INTERRUPTS: &str = "\
+            CPU0       CPU1
+   0:         33          0  IR-IO-APIC   2-edge      timer
+ 120:       1000       2000  IR-PCI-MSI 524288-edge      mlx5_async0@pci:0000:3b:00.0
+ 121:     500000          7  IR-PCI-MSI 524289-edge      mlx5_comp0@pci:0000:3b:00.0
+ 122:          1     400000  IR-PCI-MSI 524290-edge      mlx5_comp1@pci:0000:3b:00.0
+  16:          5          6   IO-APIC  16-fasteoi   ehci_hcd:usb1, eth2
+ 123:          2          3  IR-PCI-MSI 524291-edge
+ NMI:          8          9   Non-maskable interrupts
+ ERR:          4
+";
+
+#[test]
+fn interrupts_have_the_names_of_their_handlers() {
+    let r = of(Format::Interrupts, INTERRUPTS);
+    holds(&r, "mlx5_comp0@pci:0000:3b:00.0", 500_007.0, Kind::Total);
+    holds(&r, "mlx5_comp*", 900_008.0, Kind::Total);
+    holds(&r, "*@pci:0000:3b:00.0", 903_008.0, Kind::Total);
+    holds(&r, "mlx5*1@*", 400_001.0, Kind::Total);
+    holds(&r, "ehci_hcd:usb1, eth2", 11.0, Kind::Total);
+    holds(&r, "123", 5.0, Kind::Total);
+    holds(&r, "NMI", 17.0, Kind::Total);
+    holds(&r, "ERR", 4.0, Kind::Total);
+    assert!(r.get("mlx4*").unwrap_err().starts_with("no counter is called `mlx4*`"));
+    assert!(r.get("mlx5_comp*3").is_err());
+    let later = of(Format::Interrupts, &INTERRUPTS.replace("500000", "500100"));
+    holds(&r.until(&later).unwrap(), "mlx5_comp*", 100.0, Kind::Total);
+    let wrong = |from: &str, to: &str| refused(Format::Interrupts, &INTERRUPTS.replace(from, to));
+    let no_head = "the head, `CPU0 CPU1 …`, is not there: the columns are not known";
+    assert_eq!(wrong("CPU0       CPU1\n", ""), format!("x:1: {no_head}"));
+    assert_eq!(wrong(" 120:", " 120 "), "x:3: is no line of an interrupt, `NAME: COUNT …`");
+    assert_eq!(wrong("1000 ", "1k "), "x:3: `120` has a count that is no whole number");
+    assert_eq!(wrong("CPU1", "CPU1 CPU2"), "x:2: `0` has a count that is no whole number");
+    let few = INTERRUPTS.replace("CPU1", "CPU1 CPU2").lines().take(1).collect::<String>()
+        + "\n 7:  1  2\n";
+    assert_eq!(refused(Format::Interrupts, &few), "x:2: `7` has 2 counts, and the head 3 CPUs");
+}
+
+#[test]
+fn mpstat_has_the_mean_of_its_samples() {
+    let sample = |soft: f64, intr: f64| {
+        format!(
+            r#"{{"timestamp": "10:12:44", "cpu-load": [
+                {{"cpu": "all", "usr": 1.5, "soft": {soft}, "idle": 90.0}},
+                {{"cpu": "3", "usr": 0.0, "soft": {soft}, "idle": 1.0}}],
+                "sum-interrupts": [{{"cpu": "all", "intr": {intr}}}],
+                "soft-interrupts": [{{"cpu": "3", "intr": [{{"name": "NET_RX", "value": 7.0}}]}}]}}"#
+        )
+    };
+    let file = |samples: &[String]| {
+        let all = samples.join(",\n");
+        format!(r#"{{"sysstat": {{"hosts": [{{"nodename": "a", "statistics": [{all}]}}]}}}}"#)
+    };
+    let r = of(Format::Mpstat, &file(&[sample(20.0, 1000.0), sample(40.0, 3000.0)]));
+    holds(&r, "3.soft", 30.0, Kind::Plain);
+    holds(&r, "all.usr", 1.5, Kind::Plain);
+    holds(&r, "all.intr", 2000.0, Kind::Rate);
+    holds(&r, "3.intr.NET_RX", 7.0, Kind::Rate);
+    assert!(r.get("*.soft").unwrap_err().starts_with("`*.soft` fits counters that have no sum"));
+    let wrong = |text: &str| refused(Format::Mpstat, text);
+    assert!(wrong("{\n").starts_with("x:2: it is not JSON"));
+    assert_eq!(wrong("{}"), "x: `sysstat.hosts` is not there, or has not one host");
+    assert_eq!(wrong(&file(&[])), "x: `statistics` of the host has no sample");
+    let load = |load: &str| wrong(&file(&[format!(r#"{{"cpu-load": {load}}}"#)]));
+    assert_eq!(load("5"), "x: `cpu-load` is no list");
+    assert_eq!(load(r#"[{"usr": 1.0}]"#), "x: an entry of `cpu-load` has no `cpu`");
+    assert_eq!(load("[]"), "x: no counter in it; expected is mpstat -o JSON");
 }
 
 #[test]

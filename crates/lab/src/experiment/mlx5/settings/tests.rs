@@ -67,7 +67,9 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let about_kind = key.about.split(':').next().unwrap_or("");
             let silent = match key.name {
                 // Keys that bound others, and names.
-                "cpu.cores" | "traffic.file" | "traffic.pad" => true,
+                "cpu.cores" | "traffic.file" => true,
+                // Those of the file's reader, and of frames that cannot be sent.
+                "traffic.pad" | "traffic.interface" | "traffic.skip" => true,
                 "traffic.align" | "traffic.offset" => kind == "pcap",
                 _ => ["pktgen", "pcap"].contains(&about_kind) && about_kind != kind,
             };
@@ -136,18 +138,19 @@ fn values_that_do_not_go_together_are_refused() {
     let long = ["traffic.kind=pcap", "traffic.file=a.pcap"];
     insta::assert_snapshot!(
         refused(&long, &[&[0; 60], &[0; 1515]]),
-        @"a.pcap: frame 2 has 1515 bytes, more than an MTU of 1500 allows; --gso MSS sends it as a \
-          large send, --set traffic.mtu=N allows longer frames"
+        @"a.pcap: frame 2 has 1515 bytes, more than an MTU of 1500 allows; --gso auto sends it as a \
+          large send, --set traffic.mtu=N allows longer frames; --skip leaves it out"
     );
     insta::assert_snapshot!(
         refused(&["traffic.kind=pcap", "traffic.file=a.pcap", "traffic.gso=1448"], &[&[0; 1515]]),
         @"a.pcap: frame 1 has 1515 bytes, more than an MTU of 1500 allows, and cannot be cut into \
-          segments of 1448; only whole TCP and UDP datagrams with more payload than that can, no \
-          fragments"
+          segments; only whole TCP and UDP datagrams with more payload than a segment can, no \
+          fragments; --skip leaves it out"
     );
     insta::assert_snapshot!(
         refused(&["traffic.kind=pcap", "traffic.file=a.pcap", "traffic.mtu=60000"], &[&[0; 9975]]),
-        @"a.pcap: frame 1 has 9975 bytes, more than the device's 9974 (`nic.max_frame`)"
+        @"a.pcap: frame 1 has 9975 bytes, more than the device's 9974 (`nic.max_frame`); --skip \
+          leaves it out"
     );
 }
 
