@@ -38,7 +38,12 @@ impl Gain {
         let squares: f64 = pairs.iter().map(|p| (p - mean) * (p - mean)).sum();
         let alike = pairs.iter().all(|p| *p == plain);
         let of_pairs = || Some(T * (squares / (n - 1.0) / n).sqrt());
-        let error = if alike || pairs.len() < PAIRS { error() } else { of_pairs() };
+        let error = match alike {
+            true if plain == 0.0 && pairs.len() == PAIRS => Some(0.0),
+            true => error(),
+            false if pairs.len() < PAIRS => error(),
+            false => of_pairs(),
+        };
         Some(Gain { plain, mean, error: error.filter(|e| e.is_finite()) })
     }
 
@@ -47,9 +52,10 @@ impl Gain {
         self.error.unwrap_or(0.0).max(LEAST)
     }
 
-    /// Returns whether it pays: by the run as it is, and by the mean.
-    pub(super) fn pays(&self) -> bool {
-        self.plain.min(self.mean) >= self.least()
+    /// Returns whether it pays, by the run as it is and by the mean, where so much of an offered
+    /// load is lost for it.
+    pub(super) fn pays(&self, lost: f64) -> bool {
+        self.plain.min(self.mean) >= self.least() + lost
     }
 }
 
@@ -177,6 +183,27 @@ impl<'q> Bench<'q> {
         Gain::of(&gains.collect::<Vec<_>>(), error)
     }
 
+    /// Returns the share of an offered load that `to` carries less than `from`, which its bound
+    /// allows: half as much work for half of the load is no gain.
+    fn lost(&self, from: &Design, to: &Design, pairs: usize) -> f64 {
+        if !self.q.keep.iter().any(|k| k.implied) {
+            return 0.0;
+        }
+        let rate = |d, pair| self.get(d, pair).map(|m| m.packets_per_s());
+        let lost = (0..pairs).map(|pair| {
+            let (from, to) = (rate(from, pair)?, rate(to, pair)?);
+            (from > 0.0).then(|| 1.0 - to / from)
+        });
+        let lost: Option<f64> = lost.sum();
+        lost.map_or(0.0, |sum| (sum / pairs as f64).max(0.0))
+    }
+
+    /// Returns whether `to` gains enough over `from`. `None` if one of them cannot run.
+    fn pays(&self, from: &Design, to: &Design) -> Option<bool> {
+        let gain = self.gain(from, from, to, PAIRS)?;
+        Some(gain.pays(self.lost(from, to, PAIRS)))
+    }
+
     /// Returns the design with one setting changed.
     fn with(design: &Design, at: usize, value: usize) -> Design {
         let mut design = design.clone();
@@ -221,7 +248,8 @@ impl<'q> Bench<'q> {
         self.prepare_pairs(&[&without[..], &[now.clone()]].concat(), PAIRS);
         let gain = |d: &Design| Some((self.gain(d, d, now, PAIRS)?, d.clone()));
         let idle = without.iter().filter_map(gain);
-        let idle = idle.filter(|(gain, d)| !gain.pays() && !self.misses_more(d, now));
+        let idle =
+            idle.filter(|(_, d)| self.pays(d, now) == Some(false) && !self.misses_more(d, now));
         idle.min_by(|a, b| a.0.mean.total_cmp(&b.0.mean)).map(|(_, d)| d)
     }
 
@@ -243,9 +271,10 @@ impl<'q> Bench<'q> {
                     continue;
                 }
                 self.prepare_pairs(&[d.clone(), now.clone(), best.clone()], PAIRS);
-                let Some(gain) = self.gain(&d, &d, now, PAIRS) else { continue };
                 let Some(all) = self.gain(&d, &d, best, PAIRS) else { continue };
-                if !gain.pays() && all.mean < GIVEN_UP + all.error.unwrap_or(0.0) {
+                if self.pays(&d, now) == Some(false)
+                    && all.mean < GIVEN_UP + all.error.unwrap_or(0.0)
+                {
                     return Some(d);
                 }
             }

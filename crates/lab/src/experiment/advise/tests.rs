@@ -193,11 +193,31 @@ fn a_far_value_that_gains_nothing_over_a_nearer_one_is_not_taken() {
     };
     let (one, all) = (at("1").unwrap(), at("32").unwrap());
     let fewest = ["1", "2", "4"].iter().find_map(|cores| {
-        at(cores).filter(|d| !bench.gain(d, d, &all, bench::PAIRS).unwrap().pays())
+        at(cores).filter(|d| !bench.gain(d, d, &all, bench::PAIRS).unwrap().pays(0.0))
     });
     let fewest = fewest.expect("few cores fill the port");
     assert_eq!(bench.kept(all, &mut |_, _, _| true).unwrap(), fewest);
     assert!(fewest[0] <= 2 && one == [0]);
+}
+
+/// A fixed time needs a tenth less of the cores, and carries a tenth less of the load.
+#[test]
+fn less_work_for_less_of_the_load_is_no_gain() {
+    let sets = ["traffic.duration=20ms"];
+    let plan = plan("axienet-receive", &sets);
+    let keys: [(&str, &[&str]); 2] =
+        [("driver.controller", &["fixed"]), ("driver.rx_frames", &["255"])];
+    let mut q = question(&plan, "cpu_busy_share", &keys);
+    let before = q.run(&plan.values).unwrap();
+    let (today, fixed) = (vec![0, 0], vec![1, 1]);
+    let bench = Bench::new(&q, &before);
+    let gain = bench.gain(&today, &today, &fixed, bench::PAIRS).unwrap();
+    assert!(gain.pays(0.0), "by itself it is a gain: {gain:?}");
+    let kept =
+        |q: &Question<'_>| Bench::new(q, &before).kept(fixed.clone(), &mut |_, _, _| true).unwrap();
+    assert_eq!(kept(&q), fixed);
+    q.keep = vec![Keep::load(q.system, &before).unwrap()];
+    assert_eq!(kept(&q)[0], 0, "the controller stays");
 }
 
 /// Gains behind each other add up to that of all, and each has its worth alone beside it.
@@ -225,14 +245,16 @@ fn what_moves_both_runs_of_a_pair_is_no_error() {
     assert!((same.mean - 0.102).abs() < 1e-12 && same.plain == 0.1);
     let expected = 2.776 * (10e-6_f64 / 4.0 / 5.0).sqrt();
     assert!((same.error.unwrap() - expected).abs() < 1e-9, "{same:?}");
-    assert!(same.pays());
+    assert!(same.pays(0.0) && !same.pays(0.1));
     // Gain and loss in turn: no gain, whatever the first pair says.
     let noise = Gain::of(&[0.05, -0.04, 0.06, -0.05, 0.0], || None).unwrap();
-    assert!(!noise.pays() && noise.least() > 0.05, "{noise:?}");
+    assert!(!noise.pays(0.0) && noise.least() > 0.05, "{noise:?}");
     // Pairs that are all alike say nothing; the runs' own errors do.
     let alike = Gain::of(&[0.02; 5], || Some(0.03)).unwrap();
-    assert!(!alike.pays() && alike.error == Some(0.03));
-    assert!(!Gain::of(&[LEAST / 2.0; 5], || Some(0.0)).unwrap().pays());
+    assert!(!alike.pays(0.0) && alike.error == Some(0.03));
+    // A setting that changes nothing is sure to.
+    assert_eq!(Gain::of(&[0.0; 5], || Some(0.03)).unwrap().error, Some(0.0));
+    assert!(!Gain::of(&[LEAST / 2.0; 5], || Some(0.0)).unwrap().pays(0.0));
 }
 
 /// Poisson arrivals move both designs alike: the error of the difference is less than that of two
