@@ -169,9 +169,12 @@ class Advised:
     Attributes:
         key, from_, to: the key, its value today, and as advised.
         command: what sets it on a real system, if one is known.
-        gain: of the goal, relative, with all other settings in place; None if the others cannot
-            run without it.
-        error: half of the gain's 95 % interval.
+        gain: of the goal behind the settings before it, relative to today's number, so that all
+            add up; None if no run is possible without those behind it.
+        error: half of the gain's 95 % interval; None if a run is too short to tell.
+        without: change of the goal if this setting alone goes back, relative; None if no run is
+            possible.
+        without_error: half of the 95 % interval of that.
         costs: numbers that get worse by it.
     """
 
@@ -180,8 +183,37 @@ class Advised:
     to: str
     command: str | None
     gain: float | None
-    error: float
+    error: float | None
+    without: float | None
+    without_error: float | None
     costs: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound of an advice.
+
+    Attributes:
+        text: as `keep` takes it.
+        implied: it is the offered load, which was not given.
+        holds: with the advice, or with the nearest settings.
+        name, reached: the number that it bounds, and its value then.
+    """
+
+    text: str
+    implied: bool
+    holds: bool
+    name: str
+    reached: float | None
+
+
+@dataclass(frozen=True)
+class Other:
+    """A value of a key that is not today's."""
+
+    key: str
+    from_: str
+    to: str
 
 
 @dataclass(frozen=True)
@@ -191,13 +223,17 @@ class Advice:
     Attributes:
         goal: the number to improve.
         reached: the goal's number today, and with the advice.
-        settings: recommended, the highest gain first.
+        keep: bounds.
+        nearest: settings that come nearest to bounds that cannot be kept; there is no advice then.
+        settings: recommended, in the order in which their gains add up.
         limit, limit_then: what limits today, and with the advice.
         runs: runs that were made.
     """
 
     goal: str
     reached: Change
+    keep: tuple[Bound, ...]
+    nearest: tuple[Other, ...] | None
     settings: tuple[Advised, ...]
     limit: Limit
     limit_then: Limit

@@ -4,10 +4,11 @@ use crate::output::print;
 use crate::progress::{Interrupt, Progress};
 use crate::render::{Cell, Document, NUMBER, Table, amount, count, flat, people, wrapped};
 use crate::sweep::Axis;
-use crate::{DONE, Error, args, input, plan};
+use crate::{DONE, Error, MISSED, args, input, plan};
 use doorbell_lab::Plan;
 use doorbell_lab::advise::{
-    self, Advice, Change, FACTOR, Flip, Goal, Keep, Over, Question, Switch, Variable,
+    self, Advice, BUDGET, Bound, Change, FACTOR, Flip, Goal, Keep, LEAST, Other, OtherValue, Over,
+    Question, Switch, Variable,
 };
 use doorbell_lab::key::{self, Key, Value};
 use doorbell_lab::result::Provenance;
@@ -31,6 +32,7 @@ pub(crate) fn advise(args: &args::Advise) -> Result<u8, Error> {
         goal,
         keep: keep.collect::<Result<_, _>>()?,
         variables: variables(&plan, args)?,
+        budget: BUDGET,
     };
     if question.variables.is_empty() {
         return Err(input!(
@@ -57,7 +59,7 @@ pub(crate) fn advise(args: &args::Advise) -> Result<u8, Error> {
     let data = Whole { of: plan::provenance(&plan)?, advice: &advice };
     let document = document(&plan, &advice).with(flat(&advice.settings));
     print(&document.show(args.output.format, "advise", &data))?;
-    Ok(DONE)
+    Ok(if advice.nearest.is_some() { MISSED } else { DONE })
 }
 
 /// Sends a short capture several times, and fewer packets than a long run of the generator, unless
@@ -136,7 +138,7 @@ fn shown(name: &str, value: f64) -> String {
 }
 
 fn percent(x: f64) -> String {
-    if x.is_finite() { format!("{:+.1} %", x * 100.0) } else { "needed".to_owned() }
+    format!("{:+.1} %", x * 100.0)
 }
 
 /// Returns the change of a number, with its share.
@@ -150,10 +152,14 @@ fn document(plan: &Plan, a: &Advice) -> Document {
     let mut doc =
         Document::titled(format!("{} on {}: advice for {}", plan.scenario, plan.profile, a.goal));
     plan.set.iter().for_each(|set| doc.line(format!("with {set}")));
-    doc.line(format!("{}: {}", a.goal, moved(&a.reached)));
-    for (keep, holds) in &a.keep {
-        doc.line(format!("{keep} {}", if *holds { "holds" } else { "CANNOT BE KEPT" }));
+    if let Some(nearest) = &a.nearest {
+        doc.line(format!("{} today: {}", a.goal, shown(&a.goal, a.reached.from)));
+        a.keep.iter().for_each(|k| doc.line(bound(k)));
+        unkept(&mut doc, a, nearest);
+        return doc;
     }
+    doc.line(format!("{}: {}", a.goal, moved(&a.reached)));
+    a.keep.iter().for_each(|k| doc.line(bound(k)));
     if !a.limit.resources.is_empty() {
         doc.line(format!("the limit today is {}", a.limit.said()));
     }
@@ -173,22 +179,76 @@ fn document(plan: &Plan, a: &Advice) -> Document {
     doc.table(elsewhere);
     a.over.iter().for_each(|over| doc.table(gains(over, a)));
     hangs_on(&mut doc, a);
+    searched(&mut doc, a);
+    doc
+}
+
+/// Returns a line about a bound.
+fn bound(k: &Bound) -> String {
+    let with = k.reached.map_or("no number".to_owned(), |n| shown(&k.name, n));
+    let holds = if k.holds { "holds" } else { "CANNOT BE KEPT" };
+    let why = match k.implied {
+        true => format!("; the offered load, lifted by --keep '{}>0'", k.name),
+        false => String::new(),
+    };
+    format!("--keep '{}' {holds}: {with}{why}", k.text)
+}
+
+/// Adds the settings that come nearest to the bounds.
+fn unkept(doc: &mut Document, a: &Advice, nearest: &[Other]) {
+    let so_far = if a.interrupted { ", of those that were run" } else { "" };
+    doc.gap();
+    match nearest {
+        [] => doc.line(format!("today's settings come nearest{so_far}; there is no advice")),
+        _ => {
+            doc.line(format!("these settings come nearest{so_far}; there is no advice"));
+            let mut table = Table::new(["setting", "today", "nearest"]);
+            nearest.iter().for_each(|o| table.row([o.key, &o.from, &o.to]));
+            doc.table(table);
+        }
+    }
+    searched(doc, a);
+}
+
+/// Adds how much of the space was searched, and how sure the best is.
+fn searched(doc: &mut Document, a: &Advice) {
     let (runs, all) = (count(a.runs as u64), count(a.designs as u64));
     let found = if a.interrupted { "; interrupted, this is the best so far" } else { "" };
     doc.gap();
     doc.line(format!("{runs} of {all} combinations of settings were run{found}"));
-    doc
+    let best = a.best.filter(|best| (best / a.reached.to - 1.0).abs() > LEAST);
+    if let Some(best) = best {
+        doc.line(format!(
+            "the best of them has {}, which the settings farther from today's are not worth",
+            shown(&a.goal, best)
+        ));
+    }
+    if a.agree < a.searches {
+        doc.line(format!(
+            "{} of {} searches from other starts ended in worse ones: there may be better ones than \
+             the best",
+            a.searches - a.agree,
+            a.searches
+        ));
+    }
 }
 
 fn settings(doc: &mut Document, a: &Advice) {
-    let mut table = Table::new(["set", "today", "to", "gain", "error"]).right(3..5);
+    let heads = ["set", "today", "to", "gain", "error", "without it"];
+    let mut table = Table::new(heads).right(3..6);
+    let error = |gain: Option<f64>, error: Option<f64>| match (gain, error) {
+        (_, Some(e)) => format!("±{:.1} %", e * 100.0),
+        (Some(_), None) => "unknown".to_owned(),
+        (None, None) => String::new(),
+    };
     for s in &a.settings {
-        let error = match s.error {
-            Some(e) => format!("±{:.1} %", e * 100.0),
-            None if s.gain.is_finite() => "unknown".to_owned(),
-            None => String::new(),
-        };
-        table.row([s.key, &s.from, &s.to, &percent(s.gain), &error]);
+        let gain = s.gain.map_or("with the next".to_owned(), percent);
+        let without = s.without.map_or("cannot run".to_owned(), percent);
+        table.row([s.key, &s.from, &s.to, &gain, &error(s.gain, s.error), &without]);
+    }
+    if a.settings.len() > 1 {
+        let gain = a.settings.iter().filter_map(|s| s.gain).sum();
+        table.row(["all", "", "", &percent(gain), &error(Some(gain), a.error), ""]);
     }
     doc.table(table);
     for s in &a.settings {
@@ -211,8 +271,11 @@ fn worth(doc: &mut Document, a: &Advice) {
     doc.gap();
     doc.line(format!("what each setting is worth: the gain of {} with other values", a.goal));
     for w in &a.worth {
-        let other = |(value, change): &(String, Option<f64>)| {
-            format!("{value} {}", change.map_or("cannot run".to_owned(), percent))
+        let other = |OtherValue { value, gain, breaks }: &OtherValue| {
+            let gain = gain.map_or("cannot run".to_owned(), percent);
+            let broken = if breaks.is_empty() { "" } else { " (breaks " };
+            let end = if breaks.is_empty() { "" } else { ")" };
+            format!("{value} {gain}{broken}{}{end}", breaks.join(", "))
         };
         let others: Vec<String> = w.others.iter().map(other).collect();
         doc.line(wrapped(&format!("{}={}:", w.key, w.value), &others));

@@ -354,7 +354,8 @@ pub(crate) struct Advise {
     /// others low
     #[arg(long, value_name = "NAME", default_value = "packets_per_s")]
     pub(crate) goal: String,
-    /// A bound that must hold; may be repeated
+    /// A bound that must hold; may be repeated. An offered load is held unless packets_per_s is
+    /// bounded here, or another rate
     #[arg(long, value_name = "NAME<BOUND|NAME>BOUND")]
     pub(crate) keep: Vec<String>,
     /// Search these values of a key instead of the settings that people can change; may be repeated

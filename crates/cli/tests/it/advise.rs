@@ -1,6 +1,6 @@
 //! `doorbell advise`, and what `run` says of limits.
 
-use crate::common::{good, wrong};
+use crate::common::{Ran, doorbell, good, wrong};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -18,6 +18,7 @@ fn the_switch_is_advised_with_its_worth_and_its_command() {
     assert_eq!((&setting["from"], &setting["to"]), (&"off".into(), &"on".into()));
     assert_eq!(setting["command"], "ethtool --set-priv-flags $NIC skb_tx_mpwqe on");
     assert!(setting["gain"].as_f64().unwrap() > 0.05);
+    assert!(setting["without"].as_f64().unwrap() < -0.05);
     assert_eq!((&advice["designs"], &advice["runs"]), (&2.into(), &2.into()));
     assert_eq!(advice["limit"]["binds"], "cores");
     // The same question has the same answer.
@@ -83,9 +84,36 @@ fn wrong_questions_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_bound_that_nothing_keeps_is_said() {
+fn a_bound_that_nothing_keeps_ends_with_1_and_the_nearest() {
     let args = [&["advise"], &SHORT[..], &SWITCH, &["--keep", "latency_ns.p99<1ns"]].concat();
-    assert!(good(&args).contains("latency_ns.p99<1ns CANNOT BE KEPT"));
+    let Ran { code, out, .. } = doorbell(&args);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("--keep 'latency_ns.p99<1ns' CANNOT BE KEPT: "), "{out}");
+    assert!(out.contains("come nearest; there is no advice"), "{out}");
+    assert!(!out.contains("what each setting is worth"), "{out}");
+    let json = doorbell(&[&args[..], &["--format", "json"]].concat()).out;
+    let advice: Value = serde_json::from_str(&json).unwrap();
+    assert!(advice["keep"][0]["reached"].as_f64().unwrap() > 1.0);
+    assert!(advice["nearest"].is_array() && advice["settings"] == Value::Array(Vec::new()));
+}
+
+#[test]
+fn an_offered_load_is_a_bound_that_is_printed() {
+    let paced = [&["advise"], &SHORT[..], &SWITCH, &["--set", "traffic.rate=2"]].concat();
+    let args = [&paced[..], &["--goal", "cycles"]].concat();
+    let out = good(&args);
+    let line = out.lines().find(|l| l.contains("--keep 'packets_per_s>1.9")).expect(&out);
+    assert!(line.contains("Mpps' holds: "), "{line}");
+    assert!(line.ends_with("the offered load, lifted by --keep 'packets_per_s>0'"), "{line}");
+    assert!(!good(&[&args[..], &["--keep", "packets_per_s>0"]].concat()).contains("offered"));
+    assert!(!good(&paced).contains("offered"));
+}
+
+#[test]
+fn values_that_break_a_bound_are_marked() {
+    let over = ["--over", "driver.moderation_period=0,2,64", "--keep", "latency_ns.p99<10us"];
+    let out = good(&[&["advise"], &SHORT[..], &over].concat());
+    assert!(out.contains("(breaks latency_ns.p99<10us)"), "{out}");
 }
 
 #[test]

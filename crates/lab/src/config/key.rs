@@ -4,8 +4,8 @@
 //! `--set` either. A number is stored in its key's unit. It may be given in any unit of the same
 //! dimension ([`convert`]).
 
-use crate::config::config_error::{InputError, hint};
-use crate::config::{SettingError, mix, refuse};
+use crate::config::config_error::InputError;
+use crate::config::{SettingError, hint_of_key, mix, refuse};
 use doorbell_hal::Span;
 use std::fmt;
 
@@ -567,7 +567,7 @@ impl fmt::Display for Value {
 /// Returns an error with the nearest name if there is no such key.
 pub fn find(keys: &[&'static Key], name: &str) -> Result<&'static Key, SettingError> {
     keys.iter().find(|k| k.name == name).copied().ok_or_else(|| {
-        let near = hint(name, keys.iter().map(|k| k.name));
+        let near = hint_of_key(name, keys.iter().map(|k| k.name));
         SettingError(format!("no key is called `{name}`{near}"))
     })
 }

@@ -9,8 +9,10 @@ pub mod profile;
 pub mod scenario;
 pub mod schema;
 pub mod templates;
+mod trade;
 
 pub use config_error::{InputError, SettingError, hint, nearest};
 pub(crate) use config_error::{line_at, refuse};
 pub use profile::Profile;
 pub use scenario::{Plan, Scenario, Setting};
+pub use trade::{hint_of_key, hint_of_number};

@@ -1,11 +1,14 @@
 //! Advice: the settings of driver, link and host that serve a goal best, what each is worth, what
 //! it costs elsewhere, and which assumption it hangs on.
 //!
-//! A system's [`Knob`]s are what people can set on a real one. [`search`] finds the best design.
-//! Each of its settings is then taken back alone: what gains nothing stays as it was, and the
-//! others have a gain with an error. Last, each constant that the profile assumes or fitted is
-//! moved, up to twice and half of it, to find where a setting ceases to pay.
+//! A system's [`Knob`]s are what people can set on a real one. [`search`] finds the best design
+//! that keeps the bounds; a load that is offered whatever the settings are is one of them. Each
+//! setting is then compared with today's value and with nearer ones, all others in place, in pairs
+//! of runs ([`bench`]): what gains no more than its error or [`LEAST`] goes back. Last, each
+//! constant that the profile assumes or fitted is moved, up to twice and half of it, to find where
+//! a setting ceases to pay.
 
+mod bench;
 pub mod search;
 
 use crate::config::key::{Key, Kind, Value, Values, leading_number};
@@ -13,8 +16,9 @@ use crate::config::profile::{Profile, Source};
 use crate::config::{SettingError, refuse};
 use crate::experiment::limits::{self, Limits};
 use crate::experiment::metrics::{self, Sum, is_better_high};
-use crate::experiment::result::{Measured, rounded};
+use crate::experiment::result::{Measured, Outcome, rounded, significant};
 use crate::experiment::{RunError, in_parallel, system::System};
+use bench::Bench;
 use doorbell_sim::{Unwatched, traffic::Frames};
 use search::{Design, Score, Space, designs};
 use serde::Serialize;
@@ -24,6 +28,18 @@ use std::sync::Arc;
 pub const LEAST: f64 = 0.005;
 /// The factor by which a constant is moved at most, up and down.
 pub const FACTOR: f64 = 2.0;
+/// The packets that all runs of a search send together, those of sockets counted as [`SOCKET`].
+/// It is a minute of one core, about, and no clock is asked: the same question has the same answer
+/// on any machine.
+pub const BUDGET: u64 = 100_000_000;
+/// The packets of a generator that take as long to simulate as one that goes through sockets.
+const SOCKET: u64 = 16;
+/// The fewest runs of a search, and the most.
+const RUNS: (usize, usize) = (48, 4096);
+/// The most runs of a search that does not run all designs.
+const PART: usize = 960;
+/// The goal that all settings together may give up by staying near today's, relative.
+const GIVEN_UP: f64 = 2.0 * LEAST;
 /// The most costs of a setting that are told.
 const COSTS: usize = 4;
 /// Halvings of the place where a setting ceases to pay.
@@ -129,6 +145,8 @@ pub struct Keep {
     pub bound: f64,
     /// The bound as it was given.
     pub text: String,
+    /// It is the offered load, which nobody gave as a bound.
+    pub implied: bool,
 }
 
 impl Goal {
@@ -173,7 +191,27 @@ impl Keep {
         };
         let bound = number * size;
         let above = text[at..].starts_with('>');
-        Ok(Keep { name: name.to_owned(), above, bound, text: text.to_owned() })
+        Ok(Keep { name: name.to_owned(), above, bound, text: text.to_owned(), implied: false })
+    }
+
+    /// Returns the bound that the packet rate of `today` stays, less its error, or less [`LEAST`]
+    /// if that is more.
+    fn load(system: &System, today: &Measured) -> Option<Keep> {
+        let rate = today.packets_per_s();
+        let error = today.error(OFFERED).unwrap_or(0.0).max(LEAST * rate);
+        let bound = rate - error;
+        if !bound.is_finite() || bound <= 0.0 {
+            return None;
+        }
+        // Six digits, rounded down: the text is the bound.
+        let digit = 10f64.powi(libm::log10(bound).floor() as i32 - 5);
+        let bound = significant((bound / digit).floor() * digit, 6);
+        let text = match bound {
+            n if n >= 1e6 => format!("{OFFERED}>{}Mpps", significant(n / 1e6, 6)),
+            n => format!("{OFFERED}>{n}"),
+        };
+        let keep = Keep::parse(system, &text).ok()?;
+        Some(Keep { implied: true, ..keep })
     }
 
     /// Returns by how much a result misses the bound, relative to it.
@@ -199,6 +237,8 @@ pub struct Question<'a> {
     pub keep: Vec<Keep>,
     /// The settings to search.
     pub variables: Vec<Variable>,
+    /// The work of the search, [`BUDGET`] where nothing else is asked for.
+    pub budget: u64,
 }
 
 /// A number before and after.
@@ -212,6 +252,32 @@ pub struct Change {
     pub to: f64,
 }
 
+/// A bound, and whether it is kept.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bound {
+    /// The bound, as `--keep` takes it.
+    pub text: String,
+    /// It is the offered load, which nobody gave as a bound.
+    pub implied: bool,
+    /// It holds with the advice, or with the nearest settings if there is no advice.
+    pub holds: bool,
+    /// The number that it bounds.
+    pub name: String,
+    /// That number, with the advice or the nearest settings.
+    pub reached: Option<f64>,
+}
+
+/// A value of a key other than today's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Other {
+    /// The key.
+    pub key: &'static str,
+    /// Today's value.
+    pub from: String,
+    /// The other one.
+    pub to: String,
+}
+
 /// A recommended setting.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Setting {
@@ -223,17 +289,21 @@ pub struct Setting {
     pub to: String,
     /// The command that sets it on a real system.
     pub command: Option<String>,
-    /// The gain of the goal by it with all other recommended settings in place, relative.
-    pub gain: f64,
+    /// The gain of the goal by it behind the settings before it, relative to today's number, so
+    /// that the gains of all add up. `None` if no run is possible without those behind it, whose
+    /// gain has its own.
+    pub gain: Option<f64>,
     /// Half of the 95 % interval of the gain; `None` where a run is too short to tell.
     pub error: Option<f64>,
+    /// The change of the goal if this setting alone goes back, relative. `None` if no run is
+    /// possible.
+    pub without: Option<f64>,
+    /// Half of the 95 % interval of that.
+    pub without_error: Option<f64>,
     /// Numbers that this setting changes for the worse.
     pub costs: Vec<Change>,
     #[serde(skip)]
     at: usize,
-    /// A bound would be missed by more without it.
-    #[serde(skip)]
-    keeps: bool,
 }
 
 /// A constant with which a setting ceases to pay.
@@ -287,6 +357,20 @@ pub struct Switch {
     at: usize,
     #[serde(skip)]
     other: usize,
+    /// The least gain that pays.
+    #[serde(skip)]
+    least: f64,
+}
+
+/// A value of a setting other than the advised one.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct OtherValue {
+    /// The value.
+    pub value: String,
+    /// The change of the goal for the better; `None` where no run is possible.
+    pub gain: Option<f64>,
+    /// The bounds that it breaks and the advice keeps.
+    pub breaks: Vec<String>,
 }
 
 /// The worth of a setting: the change of the goal with each other value, relative, all other
@@ -297,8 +381,8 @@ pub struct Worth {
     pub key: &'static str,
     /// The advised value.
     pub value: String,
-    /// Other values with the change for the better; `None` where no run is possible.
-    pub others: Vec<(String, Option<f64>)>,
+    /// Other values.
+    pub others: Vec<OtherValue>,
 }
 
 /// The advice.
@@ -308,13 +392,20 @@ pub struct Advice {
     pub goal: String,
     /// The goal's number before and after.
     pub reached: Change,
-    /// Bounds, as given, and whether they hold.
-    pub keep: Vec<(String, bool)>,
+    /// Half of the 95 % interval of the gain of all settings together.
+    pub error: Option<f64>,
+    /// The goal's best number of all designs that were run and keep the bounds. It may be better
+    /// than the advice by what settings near today's give up.
+    pub best: Option<f64>,
+    /// Bounds, and whether they hold.
+    pub keep: Vec<Bound>,
+    /// Settings that come nearest to bounds that cannot be kept. There is no advice then.
+    pub nearest: Option<Vec<Other>>,
     /// The limit today.
     pub limit: Limits,
     /// The limit with the advice.
     pub limit_then: Limits,
-    /// The recommended settings, the one with the highest gain first.
+    /// The recommended settings, in the order in which their gains add up.
     pub settings: Vec<Setting>,
     /// The worth of every setting, changed or not.
     pub worth: Vec<Worth>,
@@ -332,6 +423,10 @@ pub struct Advice {
     pub designs: usize,
     /// Designs that were run.
     pub runs: usize,
+    /// Searches from different starts that came to their end; 0 where all designs were run.
+    pub searches: usize,
+    /// Those of them that ended as well as the best.
+    pub agree: usize,
     /// The search was interrupted.
     pub interrupted: bool,
 }
@@ -351,64 +446,87 @@ pub fn advise(
     seed: u64,
     tell: &mut Tell<'_>,
 ) -> Result<Advice, RunError> {
-    let today: Design = vec![0; q.variables.len()];
-    let before = q.run(&q.of(&today))?;
+    let before = q.run(&q.of(&q.today()))?;
     let Some(from) = q.goal.of(&before) else {
         return Err(RunError::Input(SettingError(format!("the run has no `{}`", q.goal.name))));
     };
+    let held = q.offered().then(|| Keep::load(q.system, &before)).flatten();
+    let q = &Question { keep: q.keep.iter().cloned().chain(held).collect(), ..q.clone() };
+    let bench = Bench::new(q, &before);
     let sizes: Vec<usize> = q.variables.iter().map(|v| v.values.len()).collect();
-    let most = search::runs(&sizes);
+    let most = q.runs(&before, designs(&sizes));
     let mut interrupted = false;
-    let score = |d: &Design| Ok::<_, RunError>(q.score(&q.of(d)));
-    let distance = |setting: usize, value: usize| q.variables[setting].distance(value);
-    let space = Space { sizes: &sizes, distance: &distance, least: LEAST };
-    let (best, known) = search::search(&space, &today, seed, &score, &mut |n| {
-        interrupted |= !tell("searches", n, most);
-        !interrupted
-    })?;
-    let (best, after, settings) = q.worthwhile(&today, best)?;
     let mut go_on = |what: &str, n: usize, of: usize| {
         interrupted |= !tell(what, n, of);
         !interrupted
     };
+    let score = |d: &Design| Ok::<_, RunError>(bench.score(d));
+    let distance = |setting: usize, value: usize| q.variables[setting].distance(value);
+    let space = Space { sizes: &sizes, distance: &distance, least: LEAST };
+    let found = search::search(&space, &q.today(), (seed, most), &score, &mut |n| {
+        go_on("searches", n, most)
+    })?;
+    let top = found.known.get(&found.top).copied().unwrap_or(Score::NONE);
+    let goal = |score: Score| if q.goal.more { -score.goal } else { score.goal };
+    let mut advice = Advice {
+        goal: q.goal.name.clone(),
+        reached: Change { name: q.goal.name.clone(), from: rounded(from), to: rounded(from) },
+        error: None,
+        best: (top.missed == 0.0).then(|| rounded(goal(top))),
+        keep: Vec::new(),
+        nearest: None,
+        limit: Limits::default(),
+        limit_then: Limits::default(),
+        settings: Vec::new(),
+        worth: Vec::new(),
+        switches: Vec::new(),
+        elsewhere: Vec::new(),
+        flips: Vec::new(),
+        firm: 0,
+        over: Vec::new(),
+        designs: designs(&sizes),
+        runs: found.known.len(),
+        searches: found.ends,
+        agree: found.agree,
+        interrupted: false,
+    };
+    if top.missed > 0.0 {
+        advice.keep = q.bounds(&*bench.measured(&found.best)?);
+        advice.nearest = Some(q.others(&found.best));
+        advice.interrupted = interrupted;
+        return Ok(advice);
+    }
+    let best = bench.kept(found.best, &mut go_on)?;
+    let after = bench.measured(&best)?;
     let mut limit = |n: usize, design: &Design, m: &Measured| {
         if !go_on("finds what limits", n, 2) {
             return Limits::default();
         }
         limits::find(q.system, &q.of(design), q.frames, m, &|| false)
     };
-    let (limit_now, limit_then) = (limit(0, &today, &before), limit(1, &best, &after));
-    let (worth, switches) = if go_on("tries other values", 0, 1) {
-        q.worth(&today, &best, &after)?
-    } else {
-        Default::default()
-    };
-    let (flips, firm) = q.flips(profile, &best, &switches, &mut go_on)?;
-    let over = q.over(&best, &switches, &mut go_on)?;
-    Ok(Advice {
-        goal: q.goal.name.clone(),
-        reached: Change {
-            name: q.goal.name.clone(),
-            from: rounded(from),
-            to: rounded(q.goal.of(&after).unwrap_or(f64::NAN)),
-        },
-        keep: q.keep.iter().map(|k| (k.text.clone(), k.missed(&after) == 0.0)).collect(),
-        limit: limit_now,
-        limit_then,
-        settings,
-        worth,
-        switches,
-        elsewhere: changes(q.system, &before, &after),
-        flips,
-        firm,
-        over,
-        designs: designs(&sizes),
-        runs: known.len(),
-        interrupted,
-    })
+    (advice.limit, advice.limit_then) = (limit(0, &q.today(), &before), limit(1, &best, &after));
+    (advice.settings, advice.error) = bench.settings(&best, &mut go_on)?;
+    if go_on("tries other values", 0, 1) {
+        (advice.worth, advice.switches) = bench.worth(&best, &advice.settings)?;
+    }
+    (advice.flips, advice.firm) = q.flips(profile, &best, &advice.switches, &mut go_on)?;
+    advice.over = q.over(&best, &advice.switches, &mut go_on)?;
+    advice.reached.to = rounded(q.goal.of(&after).unwrap_or(f64::NAN));
+    advice.keep = q.bounds(&after);
+    advice.elsewhere = changes(q.system, &before, &after);
+    advice.interrupted = interrupted;
+    Ok(advice)
 }
 
+/// The number of a load that is offered whatever the settings are.
+const OFFERED: &str = "packets_per_s";
+
 impl Question<'_> {
+    /// Returns the design of today's settings.
+    fn today(&self) -> Design {
+        vec![0; self.variables.len()]
+    }
+
     /// Returns the values of a design.
     fn of(&self, design: &Design) -> Values {
         let mut values = self.values.clone();
@@ -422,13 +540,31 @@ impl Question<'_> {
         self.system.run(values, self.frames, &mut Unwatched)
     }
 
-    /// Returns how good these values are. Values that do not go together are the worst.
-    fn score(&self, values: &Values) -> Score {
-        let Ok(m) = self.run(values) else { return Score::NONE };
-        let Some(goal) = self.goal.of(&m) else { return Score::NONE };
-        let missed = self.missed(&m);
-        let error = m.error(&self.goal.name).map_or(0.0, |e| e / goal.abs().max(1e-12));
-        Score { missed, goal: if self.goal.more { -goal } else { goal }, error }
+    /// Returns whether packets come through a generator or from a capture, not through sockets.
+    fn open_loop(&self) -> bool {
+        matches!(self.values.word_if_any("traffic.kind"), Some("pktgen" | "pcap"))
+    }
+
+    /// Returns whether the load is to be held: it has a rate or times of its own, or sockets
+    /// answer each other, and neither the goal nor a bound is a rate.
+    fn offered(&self) -> bool {
+        let given = self.keep.iter().any(|k| k.above && is_better_high(&k.name));
+        let own = |name, word| self.values.word_if_any(name) == Some(word);
+        let at_a_rate = match self.values.find("traffic.rate") {
+            Some((key, Value::Number(_))) => self.values.idle(key).is_none(),
+            _ => false,
+        };
+        let own_times = own("traffic.kind", "pcap") && own("traffic.times", "own");
+        let free = self.open_loop() && !at_a_rate && !own_times;
+        !free && !given && !is_better_high(&self.goal.name)
+    }
+
+    /// Returns the most runs of a search, each of which takes as long as that of today's settings.
+    /// It counts packets: no clock.
+    fn runs(&self, today: &Measured, designs: usize) -> usize {
+        let each = today.packets.max(1) * if self.open_loop() { 1 } else { SOCKET };
+        let most = usize::try_from(self.budget / each).unwrap_or(RUNS.1).clamp(RUNS.0, RUNS.1);
+        if designs <= most { designs } else { most.min(PART) }
     }
 
     /// Returns by how much a result misses the bounds.
@@ -436,119 +572,27 @@ impl Question<'_> {
         self.keep.iter().map(|k| k.missed(m)).sum()
     }
 
-    /// Returns the best design without the settings that gain less than [`LEAST`], with its
-    /// measurements and the settings that are left. The least one is put back first, since another
-    /// may gain by it.
-    fn worthwhile(
-        &self,
-        today: &Design,
-        mut best: Design,
-    ) -> Result<(Design, Measured, Vec<Setting>), RunError> {
-        loop {
-            let with = self.run(&self.of(&best))?;
-            let settings = self.settings(today, &best, &with)?;
-            match settings.iter().rfind(|s| s.gain < LEAST && !s.keeps) {
-                Some(idle) => best[idle.at] = today[idle.at],
-                None => return Ok((best, with, settings)),
-            }
-        }
-    }
-
-    /// Returns the changed settings of the best design with their gains, the highest first.
-    fn settings(
-        &self,
-        today: &Design,
-        best: &Design,
-        with: &Measured,
-    ) -> Result<Vec<Setting>, RunError> {
-        let changed: Vec<usize> = (0..best.len()).filter(|at| best[*at] != today[*at]).collect();
-        let mut settings = in_parallel(&changed, |_, at| {
-            let mut design = best.clone();
-            design[*at] = today[*at];
-            // Without this setting the others may not be able to run.
-            let without = self.run(&self.of(&design)).ok();
-            Ok::<_, RunError>(self.setting(*at, today, best, with, without.as_ref()))
-        })?;
-        settings.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-        Ok(settings)
-    }
-
-    fn setting(
-        &self,
-        at: usize,
-        today: &Design,
-        best: &Design,
-        with: &Measured,
-        without: Option<&Measured>,
-    ) -> Setting {
-        let v = &self.variables[at];
-        let (from, to) = (&v.values[today[at]], &v.values[best[at]]);
-        let goal = |m: &Measured| self.goal.of(m);
-        let gain = without.and_then(goal).zip(goal(with)).map(|(a, b)| self.goal.gain(a, b));
-        // The gain is a quotient less 1, and has the quotient's error.
-        let error = |without: &Measured| {
-            let error = |m: &Measured| Some(m.error(&self.goal.name)? / goal(m)?.abs());
-            let quotient = goal(with)? / goal(without)?;
-            let error = quotient.abs() * libm::hypot(error(without)?, error(with)?);
-            Some(error).filter(|e| e.is_finite()).map(rounded)
+    /// Returns the bounds with the numbers of a result.
+    fn bounds(&self, m: &Measured) -> Vec<Bound> {
+        let bound = |k: &Keep| Bound {
+            text: k.text.clone(),
+            implied: k.implied,
+            holds: k.missed(m) == 0.0,
+            name: k.name.clone(),
+            reached: m.number(&k.name).map(rounded),
         };
-        let worse = without.map(|m| worse(self.system, m, with, &self.goal.name));
-        Setting {
+        self.keep.iter().map(bound).collect()
+    }
+
+    /// Returns the values of a design that are not today's.
+    fn others(&self, design: &Design) -> Vec<Other> {
+        let all = self.variables.iter().zip(design).filter(|(_, at)| **at > 0);
+        let other = |(v, at): (&Variable, &usize)| Other {
             key: v.key.name,
-            from: v.key.said(from),
-            to: v.key.said(to),
-            command: v.command(to),
-            gain: rounded(gain.unwrap_or(f64::INFINITY)),
-            error: without.and_then(error),
-            costs: worse.unwrap_or_default(),
-            at,
-            keeps: without.is_some_and(|m| self.missed(m) > self.missed(with)),
-        }
-    }
-
-    /// Returns the worth of each setting, and the switches among them.
-    fn worth(
-        &self,
-        today: &Design,
-        best: &Design,
-        with: &Measured,
-    ) -> Result<(Vec<Worth>, Vec<Switch>), RunError> {
-        let others =
-            |at: usize| (0..self.variables[at].values.len()).filter(move |v| *v != best[at]);
-        let all: Vec<(usize, usize)> =
-            (0..best.len()).flat_map(|at| others(at).map(move |v| (at, v))).collect();
-        let change = |at: usize, v: usize| {
-            let mut design = best.clone();
-            design[at] = v;
-            let other = self.goal.of(&self.run(&self.of(&design)).ok()?)?;
-            Some(rounded(self.goal.gain(self.goal.of(with)?, other)))
+            from: v.key.said(&v.values[0]),
+            to: v.key.said(&v.values[*at]),
         };
-        let changes = in_parallel(&all, |_, (at, v)| Ok::<_, RunError>(change(*at, *v)))?;
-        let (mut worth, mut switches) = (Vec::new(), Vec::new());
-        for (at, of) in self.variables.iter().enumerate() {
-            let own = || all.iter().zip(&changes).filter(move |((a, _), _)| *a == at);
-            let said = |v: usize| of.key.said(&of.values[v]);
-            let next = own()
-                .max_by(|(_, a), (_, b)| a.unwrap_or(f64::MIN).total_cmp(&b.unwrap_or(f64::MIN)));
-            let other = match next {
-                _ if best[at] != today[at] => Some(today[at]),
-                Some(((_, v), _)) if of.key.kind == Kind::Choice => Some(*v),
-                _ => None,
-            };
-            switches.extend(other.map(|other| Switch {
-                key: of.key.name,
-                from: said(other),
-                to: said(best[at]),
-                at,
-                other,
-            }));
-            worth.push(Worth {
-                key: of.key.name,
-                value: said(best[at]),
-                others: own().map(|((_, v), change)| (said(*v), *change)).collect(),
-            });
-        }
-        Ok((worth, switches))
+        all.map(other).collect()
     }
 
     /// Returns the gain of each switch with values changed by `change`. `None` where a run is not
@@ -601,14 +645,15 @@ impl Question<'_> {
             for to in ways.into_iter().filter(|to| to != n) {
                 let gains = |at: f64| self.gains(best, switches, |v| v.put(key, Value::Number(at)));
                 for (i, gain) in gains(to).into_iter().enumerate() {
-                    if gain.is_none_or(|g| g >= LEAST) || pays_now[i].is_none_or(|g| g < LEAST) {
+                    let least = switches[i].least;
+                    if gain.is_none_or(|g| g >= least) || pays_now[i].is_none_or(|g| g < least) {
                         continue;
                     }
                     let (mut pays, mut fails) = (*n, to);
                     for _ in 0..HALVINGS {
                         let middle = within(key, (pays * fails).sqrt());
                         match gains(middle)[i] {
-                            Some(g) if g >= LEAST => pays = middle,
+                            Some(g) if g >= least => pays = middle,
                             _ => fails = middle,
                         }
                     }

@@ -4,7 +4,7 @@
 
 mod sum;
 
-use crate::config::{SettingError, hint};
+use crate::config::{SettingError, hint_of_number};
 use crate::experiment::audit::FAULTS;
 use crate::experiment::papr::Call;
 use crate::experiment::system::System;
@@ -181,7 +181,7 @@ pub fn find(system: &System, name: &str) -> Result<Metric, SettingError> {
     if let Some(found) = all.iter().find(|m| m.name == name) {
         return Ok(found.clone());
     }
-    let near = hint(name, all.iter().map(|m| m.name.as_str()));
+    let near = hint_of_number(name, all.iter().map(|m| m.name.as_str()));
     Err(SettingError(format!(
         "a run of {} has no number `{name}`{near}; `list --metrics {}` has all",
         system.name, system.name

@@ -1,7 +1,7 @@
 //! Settings that maintainers chose by measurement on real hardware, and what `doorbell advise`
 //! chooses on the nearest system here. docs/decision.md has the table.
 
-use doorbell_lab::advise::{Goal, Question, Variable, advise};
+use doorbell_lab::advise::{BUDGET, Goal, Question, Variable, advise};
 use doorbell_lab::{Profile, Scenario, key};
 
 struct Choice {
@@ -139,6 +139,7 @@ fn advised(c: &Choice) -> String {
         goal: Goal::parse(plan.system, c.goal).unwrap(),
         keep: Vec::new(),
         variables: vec![Variable { key, values, command: None }],
+        budget: BUDGET,
     };
     let profile = Profile::load(&plan.profile).unwrap();
     // Only the choice is asked for, not what it hangs on.

@@ -1,9 +1,12 @@
 //! The search for the best design in a space of settings.
 //!
-//! A small space is tried whole. In a larger one a share of the runs goes to random designs; from
-//! the best of all so far, each setting in turn is tried with all its values while the others stay
-//! (coordinate descent), until none gains; then the descent begins again from a design of which two
-//! settings were drawn anew, until the runs are used up. Designs are not run twice.
+//! A space that the budget of runs holds is run whole. In a larger one some runs go to random
+//! designs; from the best of them, and from other random designs, each setting in turn is tried
+//! with all its values while the others stay (coordinate descent), until none gains. Then pairs of
+//! settings are exchanged: a bound makes a ridge of what it allows, along which no single setting
+//! leads. All designs that differ in two settings are run from the best design that keeps the
+//! bounds, and from the nearest one that does not, as long as that finds better ones. Designs are
+//! not run twice.
 //!
 //! At the end each setting takes the value nearest to today's among those that are as good as the
 //! best, so that nothing is changed for nothing.
@@ -11,16 +14,14 @@
 use crate::experiment::in_parallel;
 use doorbell_sim::traffic::arrivals::Rng;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The share of a space that is tried.
-const SHARE: f64 = 0.05;
-/// A space of at most so many designs is tried whole.
-const WHOLE: usize = 48;
-/// The most runs of a search.
-const MOST: usize = 240;
-/// The share of the runs that are random designs.
+/// One of so many runs is a random design.
 const RANDOM: usize = 4;
+/// The most random designs.
+const MOST_RANDOM: usize = 60;
+/// The descents from different starts.
+const STARTS: usize = 4;
 
 /// A design: the index of the value of each setting.
 pub type Design = Vec<usize>;
@@ -68,47 +69,59 @@ struct Search<'a, E> {
     draw: Rng,
 }
 
+/// What a search found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The best design, with each setting as near to today's as is as good.
+    pub best: Design,
+    /// The best design of all that were run.
+    pub top: Design,
+    /// The scores of all designs that were run.
+    pub known: BTreeMap<Design, Score>,
+    /// The ends of the descents from different starts.
+    pub ends: usize,
+    /// Those of them that are as good as the best design of all.
+    pub agree: usize,
+}
+
 /// Returns the number of designs in a space.
 pub fn designs(sizes: &[usize]) -> usize {
     sizes.iter().fold(1usize, |n, size| n.saturating_mul(*size))
 }
 
-/// Returns the number of runs that a search of such a space makes at most.
-pub fn runs(sizes: &[usize]) -> usize {
-    match designs(sizes) {
-        n if n <= WHOLE => n,
-        n => ((n as f64 * SHARE) as usize).clamp(WHOLE, MOST),
-    }
-}
-
-/// Searches the best design, beginning with `start`. Returns it, and the scores of all designs that
-/// were tried. Ends early, with the best so far, when `go_on` says so.
+/// Searches the best design in at most `most` runs, beginning with `start`. Ends early, with the
+/// best so far, when `go_on` says so.
 ///
 /// # Errors
 /// The first error of `run`.
 pub fn search<E: Send>(
     space: &Space<'_>,
     start: &Design,
-    seed: u64,
+    (seed, most): (u64, usize),
     run: &(dyn Fn(&Design) -> Result<Score, E> + Sync),
     go_on: &mut dyn FnMut(usize) -> bool,
-) -> Result<(Design, BTreeMap<Design, Score>), E> {
+) -> Result<Found, E> {
     let (known, draw, sizes) = (BTreeMap::new(), Rng::new(seed), space.sizes);
-    let mut s = Search { space, run, go_on, known, most: runs(sizes), draw };
+    let mut s = Search { space, run, go_on, known, most, draw };
     s.try_all(vec![start.clone()])?;
-    if designs(sizes) <= WHOLE {
+    let mut ends = Vec::new();
+    if designs(sizes) <= most {
         s.try_all(every(sizes))?;
     } else {
+        // The last runs are for what is as good and nearer to today's settings.
         let line: usize = sizes.iter().map(|n| n - 1).sum();
-        let all = s.most;
-        s.most = all.saturating_sub(line).max(all / 2);
-        let random = (0..s.most / RANDOM).map(|_| s.random()).collect();
-        s.try_all(random)?;
-        s.descend()?;
-        s.most = all;
+        s.most = most.saturating_sub(line).max(most / 2);
+        let random = (0..(s.most / RANDOM).min(MOST_RANDOM)).map(|_| s.random()).collect();
+        if s.try_all(random)? {
+            ends = s.descend()?;
+            s.exchange()?;
+        }
+        s.most = most;
     }
+    let top = s.best();
+    let agree = ends.iter().filter(|end| s.is_as_good(end, &top)).count();
     let best = s.settle()?;
-    Ok((best, s.known))
+    Ok(Found { best, top: s.best(), known: s.known, ends: ends.len(), agree })
 }
 
 /// Returns every design of a space.
@@ -135,7 +148,7 @@ impl<E: Send> Search<'_, E> {
     fn settle(&mut self) -> Result<Design, E> {
         let mut at = self.best();
         let Some(mut top) = self.known.get(&at).copied() else { return Ok(at) };
-        let slack = top.error.clamp(self.space.least, 2.0 * self.space.least) * top.goal.abs();
+        let slack = self.slack(&top);
         for _ in 0..self.space.sizes.len() {
             let before = at.clone();
             for setting in 0..self.space.sizes.len() {
@@ -168,14 +181,62 @@ impl<E: Send> Search<'_, E> {
         (0..self.space.sizes[setting]).map(with).collect()
     }
 
-    /// Returns the best design with two settings drawn anew.
-    fn neighbour(&mut self) -> Design {
-        let mut design = self.best();
-        for _ in 0..2 {
-            let at = self.draw.one_of(self.space.sizes.len() as u64) as usize;
-            design[at] = self.draw.one_of(self.space.sizes[at] as u64) as usize;
+    /// Returns by how much a goal may be worse than this one and still be as good.
+    fn slack(&self, of: &Score) -> f64 {
+        of.error.clamp(self.space.least, 2.0 * self.space.least) * of.goal.abs()
+    }
+
+    /// Returns whether a design is as good as the best one.
+    fn is_as_good(&self, design: &Design, best: &Design) -> bool {
+        let score = |d: &Design| self.known.get(d).copied().unwrap_or(Score::NONE);
+        let (this, best) = (score(design), score(best));
+        this.missed <= best.missed && this.goal <= best.goal + self.slack(&best)
+    }
+
+    /// Returns all designs that differ from this one in two settings.
+    fn pairs(&self, at: &Design) -> Vec<Design> {
+        let mut all = Vec::new();
+        for (first, size) in self.space.sizes.iter().enumerate() {
+            for v in (0..*size).filter(|v| *v != at[first]) {
+                let mut with = at.clone();
+                with[first] = v;
+                for second in first + 1..at.len() {
+                    let other = self.line(&with, second).into_iter();
+                    all.extend(other.filter(|d| d[second] != at[second]));
+                }
+            }
         }
-        design
+        all
+    }
+
+    /// Returns the design that misses the bounds by least among those that would be better than the
+    /// best one.
+    fn nearest_miss(&self, best: &Design) -> Option<Design> {
+        let goal = self.known.get(best)?.goal;
+        let misses = self.known.iter().filter(|(_, s)| s.missed > 0.0 && s.missed.is_finite());
+        let better = misses.filter(|(_, s)| s.goal < goal);
+        better.min_by(|a, b| a.1.compare(b.1)).map(|(design, _)| design.clone())
+    }
+
+    /// Exchanges pairs of settings from the best design and from the nearest one that misses the
+    /// bounds, and descends from what is better, until nothing is.
+    fn exchange(&mut self) -> Result<(), E> {
+        let mut done = BTreeSet::new();
+        loop {
+            let best = self.best();
+            let from = [Some(best.clone()), self.nearest_miss(&best)];
+            let Some(next) = from.into_iter().flatten().find(|d| !done.contains(d)) else {
+                return Ok(());
+            };
+            if !self.try_all(self.pairs(&next))? {
+                return Ok(());
+            }
+            done.insert(next);
+            let better = self.best();
+            if better != best && self.descend_from(better)?.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Runs those of the designs that are not known, as far as there are runs left. Returns whether
@@ -196,25 +257,22 @@ impl<E: Send> Search<'_, E> {
         Ok(self.known.len() < self.most && (self.go_on)(self.known.len()))
     }
 
-    /// Descends from the best design, and then from neighbours of it, while there are runs.
-    fn descend(&mut self) -> Result<(), E> {
-        let mut from = self.best();
-        let mut idle = 0;
-        while idle < 8 * self.space.sizes.len() {
-            let before = self.known.len();
-            if !self.descend_from(from)? {
-                return Ok(());
-            }
-            idle = if self.known.len() == before { idle + 1 } else { 0 };
-            from = self.neighbour();
+    /// Descends from the best design, and then from random ones. Returns the ends of the descents.
+    fn descend(&mut self) -> Result<Vec<Design>, E> {
+        let (mut ends, mut from) = (Vec::new(), self.best());
+        while ends.len() < STARTS {
+            let Some(end) = self.descend_from(from)? else { break };
+            ends.push(end);
+            from = self.random();
         }
-        Ok(())
+        Ok(ends)
     }
 
     /// Tries all values of one setting after the other, each time from the best so far on this way.
-    fn descend_from(&mut self, mut at: Design) -> Result<bool, E> {
+    /// Returns where it ends; `None` if it has to end before.
+    fn descend_from(&mut self, mut at: Design) -> Result<Option<Design>, E> {
         if !self.try_all(vec![at.clone()])? {
-            return Ok(false);
+            return Ok(None);
         }
         loop {
             let before = at.clone();
@@ -225,11 +283,11 @@ impl<E: Send> Search<'_, E> {
                 let best = tried.min_by(|a, b| a.0.compare(&b.0));
                 at = best.map_or(at, |(_, design)| design);
                 if !go_on {
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
             if at == before {
-                return Ok(true);
+                return Ok(Some(at));
             }
         }
     }

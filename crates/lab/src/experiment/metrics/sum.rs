@@ -1,7 +1,7 @@
 //! Sums of numbers of a result, with units.
 
 use super::RATES;
-use crate::config::hint;
+use crate::config::hint_of_number;
 use crate::config::key::{convert, units};
 use crate::experiment::{result::Numbers, system::System};
 
@@ -27,7 +27,7 @@ impl Sum {
         let names: Vec<&str> = text.split('+').map(str::trim).collect();
         for name in &names {
             let Some(metric) = all.iter().find(|m| m.name == *name) else {
-                let near = hint(name, all.iter().map(|m| m.name.as_str()));
+                let near = hint_of_number(name, all.iter().map(|m| m.name.as_str()));
                 let has = format!("`doorbell list --metrics {}` has all", system.name);
                 return Err(format!("no metric is called `{name}`{near}; {has}"));
             };
