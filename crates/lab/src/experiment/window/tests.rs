@@ -54,7 +54,7 @@ fn a_rate_that_keeps_falling_is_not_steady() {
         Window::found(Time::ZERO, &marks((0..100).map(|i| 800.0 + 20.0 * f64::from(i))), u64::MAX)
             .unwrap();
     assert_eq!(w.lacks, Some(Lack::Changing));
-    assert_eq!(w.lacks(), Some("the rate still changes"));
+    assert_eq!(w.lacks(), Some("not steady: the rate still changes"));
 }
 
 /// Of runs that differ by the seed alone, 95 of 100 have the mean in their interval.
