@@ -433,6 +433,8 @@ pub struct Advice {
 
 /// A stage of the work, with what is done of how much.
 pub type Tell<'a> = dyn FnMut(&str, usize, usize) -> bool + 'a;
+/// The same, once interrupted for good.
+type GoOn<'a> = Tell<'a>;
 
 /// Answers a question. `profile` is the platform, whose assumptions are examined. `tell` hears of
 /// progress and says whether to go on: what is left out then is empty, except for the gains of the
@@ -496,7 +498,7 @@ pub fn advise(
         advice.interrupted = interrupted;
         return Ok(advice);
     }
-    let best = bench.kept(found.best, &mut go_on)?;
+    let best = bench.kept(found.best, &mut go_on);
     let after = bench.measured(&best)?;
     let mut limit = |n: usize, design: &Design, m: &Measured| {
         if !go_on("finds what limits", n, 2) {
@@ -505,9 +507,9 @@ pub fn advise(
         limits::find(q.system, &q.of(design), q.frames, m, &|| false)
     };
     (advice.limit, advice.limit_then) = (limit(0, &q.today(), &before), limit(1, &best, &after));
-    (advice.settings, advice.error) = bench.settings(&best, &mut go_on)?;
+    (advice.settings, advice.error) = bench.settings(&best, &mut go_on);
     if go_on("tries other values", 0, 1) {
-        (advice.worth, advice.switches) = bench.worth(&best, &advice.settings)?;
+        (advice.worth, advice.switches) = bench.worth(&best, &advice.settings);
     }
     (advice.flips, advice.firm) = q.flips(profile, &best, &advice.switches, &mut go_on)?;
     advice.over = q.over(&best, &advice.switches, &mut go_on)?;
@@ -624,7 +626,7 @@ impl Question<'_> {
         profile: &Profile,
         best: &Design,
         switches: &[Switch],
-        go_on: &mut dyn FnMut(&str, usize, usize) -> bool,
+        go_on: &mut GoOn<'_>,
     ) -> Result<(Vec<Flip>, usize), RunError> {
         let mut moves = Vec::new();
         for (key, value) in self.values.iter() {
@@ -686,7 +688,7 @@ impl Question<'_> {
         &self,
         best: &Design,
         switches: &[Switch],
-        go_on: &mut dyn FnMut(&str, usize, usize) -> bool,
+        go_on: &mut GoOn<'_>,
     ) -> Result<Vec<Over>, RunError> {
         let mut all = Vec::new();
         for condition in self.system.conditions {

@@ -7,7 +7,8 @@
 
 use super::*;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::slice::from_ref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Pairs of runs.
 pub(super) const PAIRS: usize = 5;
@@ -65,10 +66,12 @@ pub(super) struct Bench<'q> {
     /// The fault of today's run. A design with a worse one cannot run.
     today: u8,
     /// By design and pair; `None` for one that cannot run.
-    known: Mutex<BTreeMap<(Design, usize), Option<Arc<Measured>>>>,
+    known: Mutex<Known>,
 }
 
+/// A design in a pair.
 type Asked = (Design, usize);
+type Known = BTreeMap<Asked, Option<Arc<Measured>>>;
 
 /// Returns how bad the outcome of a run is; 0 for a load that came to its end.
 fn fault(m: &Measured) -> u8 {
@@ -130,7 +133,7 @@ impl<'q> Bench<'q> {
         self.lock().extend(asked.into_iter().zip(ran));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Asked, Option<Arc<Measured>>>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -219,11 +222,7 @@ impl<'q> Bench<'q> {
     /// Returns the best design without what does not pay: first settings that gain no more than
     /// their error or [`LEAST`] over today's value, then values that gain no more over a nearer one.
     /// Together they give up [`GIVEN_UP`] at the most. What keeps a bound stays.
-    pub(super) fn kept(
-        &self,
-        best: Design,
-        go_on: &mut dyn FnMut(&str, usize, usize) -> bool,
-    ) -> Result<Design, RunError> {
+    pub(super) fn kept(&self, best: Design, go_on: &mut GoOn<'_>) -> Design {
         let mut now = best.clone();
         for round in 0.. {
             if !go_on("tells gains from noise", round, round + 1) {
@@ -232,7 +231,7 @@ impl<'q> Bench<'q> {
             let Some(back) = self.idle(&now).or_else(|| self.nearer(&best, &now)) else { break };
             now = back;
         }
-        Ok(now)
+        now
     }
 
     /// Returns whether a design misses the bounds by more than another.
@@ -245,7 +244,7 @@ impl<'q> Bench<'q> {
     fn idle(&self, now: &Design) -> Option<Design> {
         let without: Vec<Design> =
             Self::changed(now).into_iter().map(|at| Self::with(now, at, 0)).collect();
-        self.prepare_pairs(&[&without[..], &[now.clone()]].concat(), PAIRS);
+        self.prepare_pairs(&[&without[..], from_ref(now)].concat(), PAIRS);
         let gain = |d: &Design| Some((self.gain(d, d, now, PAIRS)?, d.clone()));
         let idle = without.iter().filter_map(gain);
         let idle =
@@ -264,7 +263,7 @@ impl<'q> Bench<'q> {
             let designs: Vec<Design> =
                 values.into_iter().map(|value| Self::with(now, at, value)).collect();
             // One run tells whether a pair is worth while.
-            self.prepare_pairs(&[&designs[..], &[now.clone()]].concat(), 1);
+            self.prepare_pairs(&[&designs[..], from_ref(now)].concat(), 1);
             for d in designs {
                 let lost = self.gain(&d, &d, now, 1).map_or(f64::INFINITY, |g| g.plain);
                 if lost > 2.0 * GIVEN_UP || self.misses_more(&d, now) {
@@ -286,8 +285,8 @@ impl<'q> Bench<'q> {
     pub(super) fn settings(
         &self,
         best: &Design,
-        go_on: &mut dyn FnMut(&str, usize, usize) -> bool,
-    ) -> Result<(Vec<Setting>, Option<f64>), RunError> {
+        go_on: &mut GoOn<'_>,
+    ) -> (Vec<Setting>, Option<f64>) {
         let today = self.q.today();
         let changed = Self::changed(best);
         let pairs = if go_on("adds gains up", 0, changed.len()) { PAIRS } else { 1 };
@@ -305,7 +304,7 @@ impl<'q> Bench<'q> {
             let gains: Vec<f64> = gains.map(|g| g.unwrap_or(f64::NEG_INFINITY)).collect();
             let most = (0..left.len()).max_by(|a, b| gains[*a].total_cmp(&gains[*b])).unwrap_or(0);
             let (at, design) = (left.remove(most), next[most].clone());
-            self.prepare_pairs(&[design.clone()], pairs);
+            self.prepare_pairs(from_ref(&design), pairs);
             let gain = self.gain(&today, &last, &design, pairs);
             settings.push(self.setting(at, best, gain, pairs));
             if gain.is_some() {
@@ -314,7 +313,7 @@ impl<'q> Bench<'q> {
             sofar = design;
         }
         let all = self.gain(&today, &today, best, pairs);
-        Ok((settings, all.and_then(|g| g.error).map(rounded)))
+        (settings, all.and_then(|g| g.error).map(rounded))
     }
 
     fn setting(&self, at: usize, best: &Design, gain: Option<Gain>, pairs: usize) -> Setting {
@@ -339,11 +338,7 @@ impl<'q> Bench<'q> {
     }
 
     /// Returns the worth of each setting, and the switches among them.
-    pub(super) fn worth(
-        &self,
-        best: &Design,
-        settings: &[Setting],
-    ) -> Result<(Vec<Worth>, Vec<Switch>), RunError> {
+    pub(super) fn worth(&self, best: &Design, settings: &[Setting]) -> (Vec<Worth>, Vec<Switch>) {
         let variables = self.q.variables.iter().enumerate();
         let all = variables.clone().flat_map(|(at, v)| (0..v.values.len()).map(move |i| (at, i)));
         self.prepare(all.map(|(at, i)| (Self::with(best, at, i), 0)).collect());
@@ -389,6 +384,6 @@ impl<'q> Bench<'q> {
                 others: others.into_iter().map(|(_, other)| other).collect(),
             });
         }
-        Ok((worth, switches))
+        (worth, switches)
     }
 }

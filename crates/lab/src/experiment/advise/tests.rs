@@ -167,8 +167,8 @@ fn a_setting_that_gains_too_little_is_put_back() {
     let mut q = question(&plan, "pcie_down_tlp_bytes", &keys);
     let before = q.run(&plan.values).unwrap();
     let kept = |q: &Question<'_>| Bench::new(q, &before).kept(vec![1, 1], &mut |_, _, _| true);
-    assert_eq!(kept(&q).unwrap(), [1, 0]);
-    let (settings, _) = Bench::new(&q, &before).settings(&vec![1, 0], &mut |_, _, _| true).unwrap();
+    assert_eq!(kept(&q), [1, 0]);
+    let (settings, _) = Bench::new(&q, &before).settings(&vec![1, 0], &mut |_, _, _| true);
     assert_eq!((settings.len(), settings[0].key), (1, "driver.mpwqe"));
     assert_eq!(settings[0].error, Some(0.0), "a count of the whole run is exact");
     // A bound keeps what gains nothing.
@@ -176,28 +176,22 @@ fn a_setting_that_gains_too_little_is_put_back() {
     q.goal = Goal::parse(plan.system, "cycles").unwrap();
     q.keep =
         vec![Keep::parse(plan.system, &format!("pcie_down_tlp_bytes<{}", bytes * 1.01)).unwrap()];
-    assert_eq!(kept(&q).unwrap(), [1, 0]);
+    assert_eq!(kept(&q), [1, 0]);
 }
 
-/// Two cores carry what 32 do, with a tenth of the latency.
+/// Four cores fill the port as eight do, with two thirds of the latency; two do not.
 #[test]
 fn a_far_value_that_gains_nothing_over_a_nearer_one_is_not_taken() {
-    let sets = ["traffic.packets=12000", "run.cores=1", "cpu.cores=32", "traffic.size=1500"];
+    let sets = ["traffic.packets=12000", "run.cores=1", "pcie.generation=4", "traffic.size=300"];
     let plan = plan("mlx5-full-rate", &sets);
-    let keys: [(&str, &[&str]); 1] = [("run.cores", &["2", "4", "8", "16", "32"])];
+    let keys: [(&str, &[&str]); 1] = [("run.cores", &["2", "4", "8"])];
     let q = question(&plan, "packets_per_s", &keys);
     let before = q.run(&plan.values).unwrap();
     let bench = Bench::new(&q, &before);
-    let at = |cores: &str| {
-        q.variables[0].values.iter().position(|v| v.to_string() == cores).map(|at| vec![at])
-    };
-    let (one, all) = (at("1").unwrap(), at("32").unwrap());
-    let fewest = ["1", "2", "4"].iter().find_map(|cores| {
-        at(cores).filter(|d| !bench.gain(d, d, &all, bench::PAIRS).unwrap().pays(0.0))
-    });
-    let fewest = fewest.expect("few cores fill the port");
-    assert_eq!(bench.kept(all, &mut |_, _, _| true).unwrap(), fewest);
-    assert!(fewest[0] <= 2 && one == [0]);
+    let [today, two, four, eight] = [0, 1, 2, 3].map(|at| vec![at]);
+    let pays = |from: &Design| bench.gain(from, from, &eight, bench::PAIRS).unwrap().pays(0.0);
+    assert_eq!([&today, &two, &four].map(pays), [true, true, false]);
+    assert_eq!(bench.kept(eight.clone(), &mut |_, _, _| true), four);
 }
 
 /// A fixed time needs a tenth less of the cores, and carries a tenth less of the load.
@@ -213,8 +207,7 @@ fn less_work_for_less_of_the_load_is_no_gain() {
     let bench = Bench::new(&q, &before);
     let gain = bench.gain(&today, &today, &fixed, bench::PAIRS).unwrap();
     assert!(gain.pays(0.0), "by itself it is a gain: {gain:?}");
-    let kept =
-        |q: &Question<'_>| Bench::new(q, &before).kept(fixed.clone(), &mut |_, _, _| true).unwrap();
+    let kept = |q: &Question<'_>| Bench::new(q, &before).kept(fixed.clone(), &mut |_, _, _| true);
     assert_eq!(kept(&q), fixed);
     q.keep = vec![Keep::load(q.system, &before).unwrap()];
     assert_eq!(kept(&q)[0], 0, "the controller stays");

@@ -61,7 +61,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
             most - others
         );
     }
-    let pages: u32 = pools().map(|p| p.count * (p.size.div_ceil(PAGE as u32) + 1)).sum();
+    let pages: u32 = pools().map(|p| p.count * (p.size.div_ceil(PAGE) + 1)).sum();
     if pages > papr.window.pages {
         refuse!(
             "`tce.pages` is {}, and the receive buffers alone take up to {pages}: fewer of them \
