@@ -16,7 +16,7 @@ pub mod experiment;
 pub mod table;
 
 pub use config::{InputError, Plan, Profile, Scenario, Setting, hint, nearest};
-pub use config::{host, key, profile, scenario, schema, templates};
+pub use config::{host, key, profile, scenario, schema, templates, today};
 pub use doorbell_sim::{
     Recording, Unwatched, Watch, fault, histogram, link, napi, scheduler, traffic,
 };

@@ -373,8 +373,8 @@ fn two_tags_leave_where_driver_and_device_take_them() {
     let refused = wrong_in(at, &["run", "axienet-receive", "--pcap", "two.pcap"]);
     assert_eq!(
         refused,
-        "doorbell: axienet-receive: two.pcap: frame 1 has 1522 bytes, more than the device's 1514 (`driver.mtu`); \
-         --skip leaves it out"
+        "doorbell: axienet-receive: two.pcap: frame 1 has 1522 bytes, more than the device's \
+         1514 (`driver.mtu`); --skip leaves it out"
     );
     // The driver's MTU is its own, whatever the traffic's is.
     for mtu in ["576", "577"] {

@@ -128,8 +128,8 @@ fn captures_that_cannot_be_replayed() {
     assert_snapshot!(replay(&["--pcap", "nowhere.pcap"]), @"doorbell: nowhere.pcap: No such file \
         or directory (os error 2)");
     assert_snapshot!(replay(&["--pcap", "long.pcap"]), @"doorbell: mlx5-replay: long.pcap: frame 2 \
-        has 3054 bytes, more than an MTU of 1500 allows; --gso auto sends it as a large send, --set \
-        traffic.mtu=N allows longer frames; --skip leaves it out");
+        has 3054 bytes, more than an MTU of 1500 allows; --gso auto sends it as a large send, \
+        --set traffic.mtu=N allows longer frames; --skip leaves it out");
     assert_snapshot!(replay(&["--pcap", "long.pcap", "--gso", "1461"]), @"doorbell: mlx5-replay: \
         long.pcap: frame 2 has 3054 bytes, and segments of 1461 (--gso) make frames of 1515, more \
         than an MTU of 1500 allows; --gso auto makes them fit; --skip leaves it out");

@@ -6,9 +6,9 @@
 //!
 //! Invariants: a frame that was captured in part is refused or filled with zeros; of a file that is
 //! cut short the frames before the cut are kept; packets of a link without Ethernet's header get
-//! one; what cannot be sent is refused, or left out and counted; frames carry no FCS; times count from the earliest frame; written bytes depend on frames and
-//! times alone. Written times are in ns, since Wireshark 4.0 overflows on ps (1.234 s is shown as
-//! 1.013 s).
+//! one; what cannot be sent is refused, or left out and counted; frames carry no FCS; times count
+//! from the earliest frame; written bytes depend on frames and times alone. Written times are in
+//! ns, since Wireshark 4.0 overflows on ps (1.234 s is shown as 1.013 s).
 #![forbid(unsafe_code)]
 
 mod error;

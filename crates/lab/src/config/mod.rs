@@ -9,6 +9,7 @@ pub mod profile;
 pub mod scenario;
 pub mod schema;
 pub mod templates;
+pub mod today;
 mod trade;
 
 pub use config_error::{InputError, SettingError, hint, nearest};

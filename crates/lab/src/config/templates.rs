@@ -132,7 +132,8 @@ pub fn measurements(
         );
     }
     text + "\n# Counters of other tools: ethtool, ethtool-rates, interrupts, perf, perf-csv,\n\
-            # perf-json, pcm-pcie, pcm-iio, iperf3, mpstat.\n# [[counters]]\n# scenario = \"...\"\n# format = \"ethtool\"\n# before = \"s0.txt\"\n\
+            # perf-json, pcm-pcie, pcm-iio, iperf3, mpstat.\n# [[counters]]\n\
+            # scenario = \"...\"\n# format = \"ethtool\"\n# before = \"s0.txt\"\n\
             # after = \"s1.txt\"\n# packets = \"tx_packets\"\n# [counters.metrics]\n\
             # tx_bytes = \"wire_bytes\"\n"
 }

@@ -310,13 +310,13 @@ pub struct Measured {
     pub latency_of: &'static str,
     /// The errors of all numbers.
     pub errors: Errors,
-    /// What was sent of a capture.
+    /// The frames of a capture that were sent, and those that were not.
     pub sent: Option<Sent>,
     /// What became of it.
     pub verdict: Verdict,
 }
 
-/// What is sent of a capture in a round.
+/// The frames of a capture that are sent in a round, and those that are not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Sent {
     /// Packets in the file, of the interface that was asked for.

@@ -1,9 +1,10 @@
 //! Replay of captured frames.
 //!
-//! Frames are prepared as a stack would pass them on. With checksum offload the TCP or UDP checksum,
-//! in a tunnel the inner one, is reset to the pseudo-header's sum for the device to complete.
-//! Without, the frame is unchanged. A frame over the MTU is sent as a large send only. Of a capture that several cores send, each
-//! has frames of its own; [`Frames::spread`] gives it those of whole flows.
+//! Frames are prepared as a stack would pass them on. With checksum offload the TCP or UDP
+//! checksum, in a tunnel the inner one, is reset to the pseudo-header's sum for the device to
+//! complete. Without, the frame is unchanged. A frame over the MTU is sent as a large send only. Of
+//! a capture that several cores send, each has frames of its own; [`Frames::spread`] gives it those
+//! of whole flows.
 
 use super::{Next, Pace, Traffic};
 use doorbell_drivers::Sink;
@@ -37,7 +38,7 @@ struct Frame {
     number: u32,
 }
 
-/// What the reader of a capture file found in it.
+/// The content of a capture file, as its reader counted it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureFile {
     /// Packets, those that were left out included; 0 if the frames are from no file.

@@ -123,8 +123,8 @@ fn a_link_type_other_than_ethernet_is_named() {
     assert_eq!(
         bad(&file),
         "x.cap: byte 24, packet 1: link type 105 (IEEE 802.11) cannot be replayed; allowed are \
-         1 (Ethernet), 113 and 276 (Linux cooked), and with IP inside 101, 228 and 229 (raw), 0 and \
-         108 (loopback), 9 and 50 (PPP), 104 (Cisco HDLC)"
+         1 (Ethernet), 113 and 276 (Linux cooked), and with IP inside 101, 228 and 229 (raw), 0 \
+         and 108 (loopback), 9 and 50 (PPP), 104 (Cisco HDLC)"
     );
 }
 

@@ -140,7 +140,7 @@ pub struct Captured {
     queues: Vec<Arc<[u32]>>,
     segments: SegmentSizes,
     options: ReplayOptions,
-    /// What is sent of the file in a round.
+    /// The frames of the file that are sent in a round, and those that are not.
     sent: Sent,
     /// Length of the longest frame that is sent.
     longest: u32,
@@ -478,7 +478,7 @@ fn replay(
     Ok(Load::captured(captured))
 }
 
-/// Why driver and device cannot send a frame.
+/// The reason why driver and device cannot send a frame.
 #[derive(Clone, Copy, Debug)]
 enum Unsendable {
     /// It is longer than this many bytes, the limit of the driver or device.
@@ -522,9 +522,7 @@ impl Unsendable {
             ),
             Unsendable::LargeSend => {
                 let (most, key) = limits.large_send;
-                format!(
-                    "and its payload is over the device's limit of {most} for a large send (`{key}`)"
-                )
+                format!("and its payload is over the device's {most} of a large send (`{key}`)")
             }
             Unsendable::Segment(size, bytes) => format!(
                 "and segments of {size} (--gso) make frames of {bytes}, more than an MTU of {mtu} \

@@ -10,7 +10,7 @@ const ABSENT: [&str; 2] = ["<not counted>", "<not supported>"];
 /// The hint for counts of a part of a machine.
 const PARTS: &str = "perf stat without -A and --per-* counts the whole";
 
-/// Whether a file has intervals; a summary behind them would count everything twice.
+/// A check that a file has intervals or none; a summary behind them would count everything twice.
 #[derive(Default)]
 struct Intervals(Option<bool>);
 

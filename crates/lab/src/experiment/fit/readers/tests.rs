@@ -252,7 +252,8 @@ fn mpstat_has_the_mean_of_its_samples() {
                 {{"cpu": "all", "usr": 1.5, "soft": {soft}, "idle": 90.0}},
                 {{"cpu": "3", "usr": 0.0, "soft": {soft}, "idle": 1.0}}],
                 "sum-interrupts": [{{"cpu": "all", "intr": {intr}}}],
-                "soft-interrupts": [{{"cpu": "3", "intr": [{{"name": "NET_RX", "value": 7.0}}]}}]}}"#
+                "soft-interrupts": [
+                    {{"cpu": "3", "intr": [{{"name": "NET_RX", "value": 7.0}}]}}]}}"#
         )
     };
     let file = |samples: &[String]| {

@@ -138,8 +138,8 @@ fn values_that_do_not_go_together_are_refused() {
     let long = ["traffic.kind=pcap", "traffic.file=a.pcap"];
     insta::assert_snapshot!(
         refused(&long, &[&[0; 60], &[0; 1515]]),
-        @"a.pcap: frame 2 has 1515 bytes, more than an MTU of 1500 allows; --gso auto sends it as a \
-          large send, --set traffic.mtu=N allows longer frames; --skip leaves it out"
+        @"a.pcap: frame 2 has 1515 bytes, more than an MTU of 1500 allows; --gso auto sends it as \
+          a large send, --set traffic.mtu=N allows longer frames; --skip leaves it out"
     );
     insta::assert_snapshot!(
         refused(&["traffic.kind=pcap", "traffic.file=a.pcap", "traffic.gso=1448"], &[&[0; 1515]]),
