@@ -18,7 +18,7 @@ use serde::Serialize;
 const FRAMES: usize = 48_000;
 
 pub(crate) fn advise(args: &args::Advise) -> Result<u8, Error> {
-    let mut plan = plan::plan(&args.scenario, &args.changes)?;
+    let mut plan = plan::plan_of_today(&args.scenario, &args.today, &args.changes)?;
     let profile = plan::profile(&args.scenario, &args.changes)?;
     let capture = plan::capture(&plan)?;
     fit_length(&mut plan, capture.as_ref().map(|c| c.frames.len()), args)?;

@@ -364,6 +364,10 @@ pub(crate) struct Advise {
     /// Leave a key as it is
     #[arg(long, value_name = "KEY", conflicts_with = "over")]
     pub(crate) fix: Vec<String>,
+    /// Take today's settings from this file: the output of ethtool -c, -g, -k and -l, and of lspci
+    /// -vv of one device; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) today: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) changes: Changes,
     #[command(flatten)]

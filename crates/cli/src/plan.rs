@@ -8,12 +8,13 @@ use doorbell_host_io::pcap::{self, Reading};
 use doorbell_lab::key::Value;
 use doorbell_lab::result::{Measured, Provenance, RunResult};
 use doorbell_lab::traffic::{CaptureFile, Frames};
-use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, limits};
+use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, limits, today};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -23,6 +24,23 @@ const LONGEST_USUAL: usize = 1514;
 /// Returns the scenario that `given` names, changed.
 pub(crate) fn plan(given: &str, changes: &Changes) -> Result<Plan, Error> {
     let mut plan = unchanged(given, changes)?;
+    change(&mut plan, changes)?;
+    Ok(plan)
+}
+
+/// Returns the plan with the settings of a machine as other tools print them in these files, and
+/// the arguments on top. Of those settings some may have no effect.
+pub(crate) fn plan_of_today(
+    given: &str,
+    files: &[PathBuf],
+    changes: &Changes,
+) -> Result<Plan, Error> {
+    let mut plan = unchanged(given, changes)?;
+    for path in files {
+        let text = std::fs::read_to_string(path).map_err(Error::at(path.display()))?;
+        let settings = today::read(plan.system.name, &path.display().to_string(), &text)?;
+        plan.lay(&settings)?;
+    }
     change(&mut plan, changes)?;
     Ok(plan)
 }

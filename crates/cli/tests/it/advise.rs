@@ -123,3 +123,26 @@ fn a_run_says_what_limits_unless_it_is_told_not_to() {
     assert!(good(&run).contains(limit), "{}", good(&run));
     assert!(!good(&[&run[..], &["--no-limits"]].concat()).contains("limit is"));
 }
+
+#[test]
+fn todays_settings_come_from_what_ethtool_and_lspci_print() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("today.txt");
+    let path = file.to_str().unwrap();
+    let text = "Coalesce parameters for eth0:\ntx-usecs:\t8\ntx-frames:\t32\n\nRing parameters for \
+                eth0:\nPre-set maximums:\nTX:\t8192\nCurrent hardware settings:\nTX:\t2048\n";
+    std::fs::write(&file, text).unwrap();
+    let ask = [&["advise"], &SHORT[..], &SWITCH, &["--today", path, "--format", "json"]].concat();
+    let of = |args: &[&str]| {
+        let advice: Value = serde_json::from_str(&good(args)).unwrap();
+        let settings = &advice["of"]["settings"];
+        ["driver.moderation_period", "driver.queue"].map(|key| settings[key].clone())
+    };
+    assert_eq!(of(&ask), ["8 us", "2048 blocks"]);
+    // What is set beside it wins.
+    let own = [&ask[..], &["--set", "driver.queue=512"]].concat();
+    assert_eq!(of(&own), ["8 us", "512 blocks"]);
+    std::fs::write(&file, "Coalesce parameters for eth0:\ntx-usecs:\tfast\n").unwrap();
+    let refused = wrong(&ask);
+    assert!(refused.starts_with(&format!("doorbell: {path}:2: ")), "{refused}");
+}
