@@ -225,8 +225,8 @@ fn searched(doc: &mut Document, a: &Advice) {
     }
     if a.agree < a.searches {
         doc.line(format!(
-            "{} of {} searches from other starts ended in worse ones: there may be better ones than \
-             the best",
+            "{} of {} searches from other starts ended in worse ones: there may be better ones \
+             than the best",
             a.searches - a.agree,
             a.searches
         ));

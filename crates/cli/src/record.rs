@@ -31,7 +31,7 @@ pub(crate) struct Outcome {
     pub(crate) per_packet: Record,
     /// The checks that failed.
     pub(crate) audit: Vec<String>,
-    /// What became of the run, in one word.
+    /// The outcome of the run, in one word.
     outcome: String,
 }
 

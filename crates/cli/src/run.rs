@@ -111,7 +111,7 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
         let (of, all) = (count(sent.packets), all.join(", "));
         doc.line(format!("left out: {} of {of} packets ({all})", count(left_out)));
     }
-    let mut rates = estimates("rates", "");
+    let mut rates = estimates("rates", "", NUMBER);
     rates.row(["packets", &count(m.packets), ""]);
     rates.row(["simulated time", &m.elapsed.to_string(), ""]);
     let holds = match m.counts_of {
@@ -144,7 +144,7 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
             costs(&mut doc, m);
         }
     }
-    let mut latency = estimates("latency", "ns");
+    let mut latency = estimates("latency", "ns", 10);
     let errors = m.latency_errors();
     for (name, ns) in m.latency_ns() {
         let about = if name == "min" { m.latency_of } else { "" };

@@ -191,8 +191,8 @@ impl Rules {
         self.byte_time
     }
 
-    /// Returns the most bytes that the device's read requests have under way toward it, with headers,
-    /// padding and gaps.
+    /// Returns the most bytes that the device's read requests have under way toward it, with
+    /// headers, padding and gaps.
     pub const fn most_under_way(&self) -> u64 {
         let Settings { tags, mrrs, lanes, .. } = self.settings;
         // Up to one symbol time of padding, and two that pass without a TLP.

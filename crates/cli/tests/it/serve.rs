@@ -100,8 +100,8 @@ fn an_option_without_effect_is_refused() {
         reflect: with --trunk nothing else is behind the switch; allowed is none");
     assert_snapshot!(pci("mlx5", &["--min-lso-mss", "224"]), @"doorbell: --min-lso-mss: mlx5 has \
         none, only vnic and veth");
-    assert_snapshot!(calls("veth", &["--trunk", "--min-lso-mss", "224"]), @"doorbell: --min-lso-mss: \
-        with --trunk no adapter is behind the switch");
+    assert_snapshot!(calls("veth", &["--trunk", "--min-lso-mss", "224"]), @"doorbell: \
+        --min-lso-mss: with --trunk no adapter is behind the switch");
     let alone = pci("e1000", &["--metrics-clients", "2"]);
     assert!(alone.contains("required arguments were not provided:\n  --metrics <ADDR>"), "{alone}");
     // A default says nothing new.

@@ -28,7 +28,8 @@ use std::sync::Arc;
 pub const LEAST: f64 = 0.005;
 /// The factor by which a constant is moved at most, up and down.
 pub const FACTOR: f64 = 2.0;
-/// The packets that all runs of a search send together, those of sockets counted as [`SOCKET`].
+/// The packets that all runs of a search send together, those of sockets counted
+/// sixteen times.
 /// It is a minute of one core, about, and no clock is asked: the same question has the same answer
 /// on any machine.
 pub const BUDGET: u64 = 100_000_000;

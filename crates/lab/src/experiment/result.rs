@@ -312,7 +312,7 @@ pub struct Measured {
     pub errors: Errors,
     /// The frames of a capture that were sent, and those that were not.
     pub sent: Option<Sent>,
-    /// What became of it.
+    /// The outcome, with its evidence.
     pub verdict: Verdict,
 }
 
@@ -351,14 +351,14 @@ impl Sent {
     }
 }
 
-/// What was lost for want of something, without a fault.
+/// Things that were lost for want of something, without a fault.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Loss {
-    /// How many.
+    /// Their number.
     pub lost: u64,
     /// Of what: `received frames`.
     pub of: &'static str,
-    /// What they did not find: `room in the device`.
+    /// The thing that they did not find: `room in the device`.
     pub want: &'static str,
     /// The count that has them.
     pub counter: &'static str,
@@ -380,7 +380,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What became of a run, in one word.
+/// The outcome of a run, in one word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Everything arrived, and all counts agree.
@@ -408,12 +408,12 @@ impl Outcome {
     }
 }
 
-/// What became of a run, with the evidence.
+/// The outcome of a run, with its evidence.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Verdict {
     /// The checks that failed; empty if all counts agree.
     pub audit: Vec<String>,
-    /// What was lost without a fault.
+    /// Losses without a fault.
     pub lost: Vec<Loss>,
     /// The evidence of a run that was ended at its limit; empty if the load came to its end.
     pub unfinished: Vec<String>,

@@ -305,7 +305,7 @@ pub struct RunStats<T = ()> {
     pub series: Vec<Series>,
     /// Injected faults, if the plan has any.
     pub faults: Option<Report>,
-    /// What became of it.
+    /// The outcome, with its evidence.
     pub verdict: Verdict,
     /// The system's own totals.
     pub totals: T,

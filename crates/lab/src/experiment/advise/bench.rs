@@ -220,7 +220,8 @@ impl<'q> Bench<'q> {
     }
 
     /// Returns the best design without what does not pay: first settings that gain no more than
-    /// their error or [`LEAST`] over today's value, then values that gain no more over a nearer one.
+    /// their error or [`LEAST`] over today's value, then values that gain no more over a nearer
+    /// one.
     /// Together they give up [`GIVEN_UP`] at the most. What keeps a bound stays.
     pub(super) fn kept(&self, best: Design, go_on: &mut GoOn<'_>) -> Design {
         let mut now = best.clone();

@@ -69,7 +69,7 @@ struct Search<'a, E> {
     draw: Rng,
 }
 
-/// What a search found.
+/// The findings of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The best design, with each setting as near to today's as is as good.
