@@ -38,6 +38,11 @@ pub trait Bus: Port {
     fn register_answer(&mut self, at: Time, size: u8) -> Time;
     /// Retires the time before `floor`, where nothing will be booked any more.
     fn retire_before(&mut self, floor: Time);
+    /// Returns the time booked after `at`: toward the device and toward the host, of reads and of
+    /// writes, or twice that of a bus that has one direction.
+    fn booked_after(&self, _at: Time) -> [Span; 2] {
+        [Span::ZERO; 2]
+    }
     /// Gives the next accesses to core `n`.
     #[inline(always)]
     fn enter(&mut self, _n: usize) {}

@@ -94,6 +94,12 @@ impl Reservations {
         self.last.end
     }
 
+    /// Returns the time booked after `at`, which is not before the floor.
+    pub fn busy_after(&self, at: Time) -> Span {
+        let all = self.intervals().filter(|i| i.end > at);
+        all.fold(Span::ZERO, |sum, i| sum + i.end.since(i.start.max(at)))
+    }
+
     /// Iterates over the intervals not yet forgotten, in order, touching ones merged.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> + '_ {
         let last = (self.last.start < self.last.end).then_some(self.last);

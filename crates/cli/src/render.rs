@@ -214,8 +214,8 @@ pub(crate) fn numbers(title: &str, heads: &[&str], width: usize) -> Table {
     Table::new(all).right(1..=heads.len()).fixed(widths)
 }
 
-/// Returns an empty table of names, numbers of this width, the halves of their 95 % intervals, and a
-/// note about each.
+/// Returns an empty table of names, numbers of this width, the halves of their 95 % intervals, and
+/// a note about each.
 pub(crate) fn estimates(title: &str, unit: &str, width: usize) -> Table {
     const SHARE: usize = 8;
     Table::new([title, unit, "±"]).right(1..=2).fixed(vec![NAME, width, SHARE])

@@ -276,4 +276,8 @@ impl<S: FrameSink> Bus for Axi<S> {
         self.writes.data.retire_before(floor);
         self.registers.retire_before(floor);
     }
+
+    fn booked_after(&self, at: Time) -> [Span; 2] {
+        [&self.reads.data, &self.writes.data].map(|data| data.busy_after(at))
+    }
 }

@@ -367,4 +367,8 @@ impl<S: FrameSink> Bus for Pci<S> {
     fn retire_before(&mut self, floor: Time) {
         self.line.retire_before(floor);
     }
+
+    fn booked_after(&self, at: Time) -> [Span; 2] {
+        [self.line.busy_after(at); 2]
+    }
 }

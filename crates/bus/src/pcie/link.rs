@@ -197,6 +197,10 @@ impl<S: FrameSink> Bus for Pcie<S> {
         self.up.line.retire_before(floor);
         self.down.line.retire_before(floor);
     }
+
+    fn booked_after(&self, at: Time) -> [Span; 2] {
+        [&self.down, &self.up].map(|half| half.line.busy_after(at))
+    }
 }
 
 #[cfg(test)]

@@ -191,16 +191,6 @@ impl Rules {
         self.byte_time
     }
 
-    /// Returns the most bytes that the device's read requests have under way toward it, with
-    /// headers, padding and gaps.
-    pub const fn most_under_way(&self) -> u64 {
-        let Settings { tags, mrrs, lanes, .. } = self.settings;
-        // Up to one symbol time of padding, and two that pass without a TLP.
-        let each = (self.completion_bytes + 3 * lanes) as u64;
-        let parts = (mrrs as u64 >> self.finer_shift) + 1;
-        tags as u64 * (mrrs as u64 + parts * each)
-    }
-
     /// Returns the bytes of padding behind a TLP of `bytes`, up to the end of its symbol time.
     #[inline(always)]
     pub(crate) const fn pad(&self, bytes: u64) -> u64 {

@@ -98,3 +98,16 @@ fn a_pattern_takes_a_free_line_as_its_parts_do() {
         assert_eq!((line.busy(), line.horizon()), (parts.busy(), parts.horizon()));
     }
 }
+
+#[test]
+fn what_is_booked_after_a_time_is_counted_from_it() {
+    let (ns, at) = (Span::from_ns, |n| Time::ZERO + Span::from_ns(n));
+    let mut r = Reservations::new();
+    r.book(at(0), ns(10));
+    r.book(at(50), ns(10));
+    r.book(at(20), ns(10));
+    for (from, left) in [(0, 30), (5, 25), (10, 20), (25, 15), (30, 10), (55, 5), (60, 0), (99, 0)]
+    {
+        assert_eq!(r.busy_after(at(from)), ns(left), "{from}");
+    }
+}

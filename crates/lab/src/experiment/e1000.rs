@@ -242,18 +242,14 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
             let rules = pci::Rules::new(settings)?;
             let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
-            // A transaction in flight at either end of the measured time counts for the side it
-            // began on: one of a core, and one of the device behind it.
-            let command = settings.read.each.max(settings.write.each);
-            o.use_of_bus("clocks", 4096 + clocks(command * 2), clocks, |l| vec![l.pci_clocks]);
+            o.use_of_bus("clocks", 4096, clocks, |l| vec![l.pci_clocks]);
             Ok(o)
         }
         Slot::Express(settings, latencies) => {
             let rules = pcie::Rules::new(settings)?;
             let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
             let capacity = |time: Span| rules.byte_time().capacity(time).max(1);
-            let slack = 65_536 + rules.most_under_way();
-            o.use_of_bus("bytes", slack, capacity, host::link_bytes);
+            o.use_of_bus("bytes", 4096, capacity, host::link_bytes);
             Ok(o)
         }
     }

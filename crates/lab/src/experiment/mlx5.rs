@@ -211,8 +211,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     }
     let device = m.device.counters;
     o.counts.counters = [driver.entries().collect(), device.entries().collect()];
-    let slack = 4096 + m.bus.rules().most_under_way();
-    o.use_of_bus("bytes", slack, |time| m.bus.capacity(time).max(1), link_bytes);
+    o.use_of_bus("bytes", 4096, |time| m.bus.capacity(time).max(1), link_bytes);
     let mut o = o.with(Totals { driver, device });
     o.verdict.take(audit::audit(&o, &m));
     Ok(o)

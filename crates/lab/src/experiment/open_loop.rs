@@ -165,7 +165,8 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     let elapsed = end(m, last).since(Time::ZERO);
     let mut counts = Counts { elapsed, ..Counts::of(m) }.since(before);
     counts.busy = vec![counts.work.iter().fold(counts.stalled, |sum, w| sum + w.2)];
-    counts.ran = elapsed;
+    counts.ran = counts.elapsed;
+    counts.bus_time = [counts.elapsed; 2];
     counts.core_time = counts.core_time.max(elapsed * cores.len() as u64);
     let mut latency = Histogram::default();
     cores.iter().for_each(|c| latency.add(&c.latency));

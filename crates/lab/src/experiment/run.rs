@@ -108,6 +108,8 @@ pub struct Counts {
     /// core's step runs it beyond the end of `elapsed`: a register read that waits for a late write
     /// by milliseconds.
     pub ran: Span,
+    /// The time in which each direction of the bus carries what is counted, which is booked ahead.
+    pub bus_time: [Span; 2],
     /// Payload bytes; 0 where the load has none.
     pub payload: u64,
     /// Bytes on the wire, from the machine and to it, with preamble, FCS and gap.
@@ -143,6 +145,7 @@ impl Counts {
             packets: ledger.wire_frames,
             elapsed: m.now().since(Time::ZERO),
             ran: m.now().since(Time::ZERO),
+            bus_time: m.bus.booked_after(m.now()).map(|ahead| m.now().since(Time::ZERO) + ahead),
             payload: 0,
             wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
             core_time: m.time_of_cores(),
@@ -173,6 +176,7 @@ impl Counts {
             packets: b.packets - a.packets,
             elapsed: b.elapsed - a.elapsed,
             ran: b.ran - a.ran,
+            bus_time: [0, 1].map(|i| b.bus_time[i] - a.bus_time[i]),
             payload: b.payload - a.payload,
             // A frame that is held back arrives again.
             wire: (b.wire.0.saturating_sub(a.wire.0), b.wire.1.saturating_sub(a.wire.1)),
@@ -337,8 +341,8 @@ impl<T> RunStats<T> {
     }
 
     /// Sets the share of the bus in use, and checks that no direction carried more than it can.
-    /// `used` are the counts of each direction in `unit`; `slack` are those that can
-    /// be under way at an end of the time.
+    /// `used` are the counts of each direction in `unit`, of two directions by turns; `slack` are
+    /// those of a transfer that a core has booked late.
     pub(crate) fn use_of_bus(
         &mut self,
         unit: &str,
@@ -347,17 +351,21 @@ impl<T> RunStats<T> {
         used: impl Fn(&Ledger) -> Vec<u64>,
     ) {
         for c in self.parts_mut() {
-            let capacity = capacity(c.ran);
-            // A full bus had the end of transfers of the time before.
-            let share = |n: &u64| match *n {
-                n if n <= capacity + slack => (n.min(capacity)) as f64 / capacity as f64,
-                n => n as f64 / capacity as f64,
+            let capacity = c.bus_time.map(&capacity);
+            let share = |(i, n): (usize, u64)| {
+                let capacity = capacity[i % 2];
+                // A full bus had the end of a transfer of the time before.
+                let n = if n <= capacity + slack { n.min(capacity) } else { n };
+                n as f64 / capacity as f64
             };
-            c.bus_share = used(&c.ledger).iter().map(share).collect();
+            c.bus_share = used(&c.ledger).into_iter().enumerate().map(share).collect();
         }
-        let most = capacity(self.counts.ran);
-        for n in used(&self.counts.ledger).into_iter().filter(|n| *n > most + slack) {
-            self.verdict.audit.push(format!("bus: {n} {unit} in a time that has {most}"));
+        let most = self.counts.bus_time.map(&capacity);
+        for (i, n) in used(&self.counts.ledger).into_iter().enumerate() {
+            let most = most[i % 2];
+            if n > most + slack {
+                self.verdict.audit.push(format!("bus: {n} {unit} in a time that has {most}"));
+            }
         }
     }
 
@@ -536,6 +544,7 @@ where
             packets,
             elapsed: time,
             ran: ran.since(Time::ZERO),
+            bus_time: self.m.bus.booked_after(ran).map(|ahead| ran.since(Time::ZERO) + ahead),
             payload,
             wire: (device.out.borrow().carried(ran), device.back.carried(ran)),
             core_time: time * self.cpus.len() as u64,
