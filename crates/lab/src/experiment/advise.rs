@@ -28,10 +28,9 @@ use std::sync::Arc;
 pub const LEAST: f64 = 0.005;
 /// The factor by which a constant is moved at most, up and down.
 pub const FACTOR: f64 = 2.0;
-/// The packets that all runs of a search send together, those of sockets counted
-/// sixteen times.
-/// It is a minute of one core, about, and no clock is asked: the same question has the same answer
-/// on any machine.
+/// The packets that all runs of a search send together, those of sockets counted sixteen times. It
+/// is a minute of one core, about, and no clock is asked: the same question has the same answer on
+/// any machine.
 pub const BUDGET: u64 = 100_000_000;
 /// The packets of a generator that take as long to simulate as one that goes through sockets.
 const SOCKET: u64 = 16;

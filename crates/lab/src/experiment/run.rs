@@ -354,7 +354,7 @@ impl<T> RunStats<T> {
             let capacity = c.bus_time.map(&capacity);
             let share = |(i, n): (usize, u64)| {
                 let capacity = capacity[i % 2];
-                // A full bus had the end of a transfer of the time before.
+                // Of a full bus, what was booked late counts for the time behind.
                 let n = if n <= capacity + slack { n.min(capacity) } else { n };
                 n as f64 / capacity as f64
             };
