@@ -3,8 +3,8 @@
 //! Reads, writes, split completions and register accesses share one line of reservations, half
 //! duplex, one transaction at a time, in whole bus clocks. docs/buses.md says where the platform's
 //! own prices are spent. A write is over for the device when the bridge has taken it, and arrives
-//! in memory later. A register read pushes the device's writes before it. INTx lines are wires
-//! beside the bus.
+//! in memory later. A register read pushes the device's writes before it, and a delayed or split
+//! read is fetched behind them. INTx lines are wires beside the bus.
 
 use super::{Command, Operation, Protocol, Rules, Settings, Transaction};
 use crate::machine::{bus_of_platform, port_of_platform};
@@ -239,7 +239,7 @@ impl<S: FrameSink> Pci<S> {
         let price = self.rules.settings().read;
         self.platform.ledger.count_commands(t.command, 1);
         let asked = self.book(self.reads.free(at), self.rules.clocks(&t), &t, t.command.name());
-        let mut ready = (asked + price.each).max(self.fetched);
+        let mut ready = (asked.max(self.posted) + price.each).max(self.fetched);
         let mut done = ready;
         for c in self.rules.completions(t.addr, t.bytes) {
             self.platform.ledger.count_commands(c.command, 1);
@@ -266,7 +266,14 @@ impl<S: FrameSink> Port for Pci<S> {
         let done = match self.rules.settings().protocol {
             Protocol::Conventional { .. } if into.is_empty() => at,
             Protocol::Conventional { .. } => {
-                let wanted = self.reads.free(at);
+                let mut wanted = self.reads.free(at);
+                if self.rules.delays_reads() {
+                    // The bridge has it from its first attempt on.
+                    let first = Transaction { addr: from.0, command: Command::Mr, bytes: 4 };
+                    let attempt = self.rules.period() * self.rules.retry_clocks(&first);
+                    let before = self.posted.ps().saturating_sub(attempt.ps());
+                    wanted = wanted.max(Time::from_ps(before));
+                }
                 let done = self.transfer(Operation::Read, wanted, from.0, into.len());
                 self.reads.take(done);
                 done

@@ -56,6 +56,28 @@ fn a_burst_takes_its_clocks() {
 }
 
 #[test]
+fn a_read_is_fetched_behind_the_writes_posted_before_it() {
+    let slow = Latencies { memory: Span::from_ns(600), ..NO_LATENCY };
+    let mut p = bus(Settings::POWER4, slow);
+    let alone = read(&mut p, Time::ZERO, 0, 512);
+    let taken = Time::from_ps(write(&mut p, alone, 1024, 64).ps() - 600_000);
+    // The retry of its first attempt takes 5 of the 40 clocks until the write is in memory.
+    let behind = read(&mut p, taken, 0, 512);
+    assert_eq!(behind.since(taken), alone.since(Time::ZERO) + Span::from_ns(15 * (40 - 5)));
+    // A write that has arrived holds up nothing.
+    let later = behind + Span::from_us(1);
+    assert_eq!(read(&mut p, later, 0, 512).since(later), alone.since(Time::ZERO));
+
+    let mut p = bus(X, slow);
+    let alone = read(&mut p, Time::ZERO, 0, 512);
+    let arrived = write(&mut p, alone, 1024, 64);
+    let taken = Time::from_ps(arrived.ps() - 600_000);
+    let asked = Span::from_ps(7_500) * 6;
+    let behind = read(&mut p, taken, 0, 512);
+    assert_eq!(behind.since(taken), alone.since(Time::ZERO) + Span::from_ns(600) - asked);
+}
+
+#[test]
 fn the_bus_is_half_duplex() {
     let mut p = bus(HELD, NO_LATENCY);
     read(&mut p, Time::ZERO, 0, 512);

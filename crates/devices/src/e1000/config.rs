@@ -83,9 +83,6 @@ pub struct Config {
     /// A read of a large send's data goes on beyond the end of a segment. The manuals
     /// leave it open; a chip that stops there asks the bus for more, smaller pieces.
     pub read_across: bool,
-    /// Between the end of one packet's data and the next read: what the chip does
-    /// besides. Not public.
-    pub packet_gap: Span,
     /// Duration of the link's absence after a PHY reset or a new negotiation: about two seconds in
     /// hardware, zero where nothing depends on it.
     pub negotiation: Span,
@@ -106,7 +103,6 @@ impl Config {
         cache_line: 128,
         max_read: 16 * 1024,
         read_across: true,
-        packet_gap: Span::ZERO,
         negotiation: Span::ZERO,
         errata: true,
         int_asserted: false,

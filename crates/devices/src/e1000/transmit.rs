@@ -294,7 +294,6 @@ impl E1000 {
                 self.counters.large_sends += 1;
                 self.stats.count(stat::TSCTC);
             }
-            self.read_free = self.read_free.max(t + self.cfg.packet_gap);
             let bytes = core::mem::take(&mut self.tx.packet.bytes);
             self.spare.push(bytes);
             self.tx.packet.open = false;

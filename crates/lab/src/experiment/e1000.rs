@@ -17,7 +17,7 @@ use crate::experiment::limits::{
 };
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
-use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::result::{CountsOf, Measured, Rate, SENT};
 use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{self, Counts, Experiment, Result, closed_loop, open_loop};
 use crate::{config::key::Values, experiment::closed_loop::Load as TcpLoad};
@@ -131,7 +131,6 @@ pub static SYSTEM: System = System {
         },
         limits::LINK,
         limits::PORT,
-        Resource { name: "controller", shares: &[], keys: &[("nic.packet_gap", Less)] },
         Resource { name: "reads in flight", shares: &[], keys: &[("pci.outstanding", More)] },
         Resource { name: "IOMMU calls", shares: &[], keys: &[("iommu.call", Less)] },
         limits::RINGS,
@@ -374,7 +373,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     // Packets of an open loop are counted from the first to the last.
     let (of, latency) = match is_tcp {
         true => (CountsOf::Window, "from request to response"),
-        false => (CountsOf::Run, HANDED),
+        false => (CountsOf::Run, SENT),
     };
     let measured = o.measured(rates, of, latency, v.number("cpu.frequency"));
     Ok(Measured { sent, ..measured })

@@ -76,9 +76,10 @@ fn of_a_full_frame_the_copy_saves_two_commands_and_a_tenth_of_the_time() {
     let [on, off] = both(&[]);
     assert!(near(reads(&off) - reads(&on), 2.0, 0.02));
     assert!(near(mbit(&on) / mbit(&off), 1.11, 0.01), "{} {}", mbit(&on), mbit(&off));
-    // Two waits and their clocks: 1.5 us.
+    // Two waits and their clocks are 1.5 us. Amid the commands of a longer packet, more of the
+    // writes arrive in memory before a read waits for them.
     let time = |o: &RunStats| o.counts.elapsed.as_ns_f64() / o.counts.packets as f64;
-    assert!(near(time(&off) - time(&on), 1480.0, 60.0), "{}", time(&off) - time(&on));
+    assert!(near(time(&off) - time(&on), 1400.0, 60.0), "{}", time(&off) - time(&on));
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn where_the_copy_costs_a_command_it_costs_rate() {
         let gain = mbit(&on) - mbit(&off);
         match saved {
             0 => assert!(gain.abs() < 5.0, "{mss}: {gain}"),
-            n => assert!(gain * n as f64 > 35.0, "{mss}: {gain}"),
+            n => assert!(gain * n as f64 > 30.0, "{mss}: {gain}"),
         }
     }
 }

@@ -87,7 +87,7 @@ fn nic(v: &Values, bus: &str) -> Nic {
         NicSlot::Pci { mhz66: p.clock == 66, wide: p.width == 64 }
     };
     (nic.speed, nic.cache_line) = (n.rate, p.line);
-    take!(nic; n: max_read read_across packet_gap errata);
+    take!(nic; n: max_read read_across errata);
     nic
 }
 

@@ -165,8 +165,6 @@ settings! {
         max_read: u32 = "nic.max_read", whole("B", 64.0, 16384.0).default("16384");
         /// one read of a large send's data may go beyond the end of a segment
         read_across: bool = "nic.read_across", choice(&["yes", "no"]).default("yes");
-        /// time from the end of a packet's data to the next read
-        packet_gap: Span = "nic.packet_gap", ns().default("0");
         /// the controller has the errata that affect buffers
         errata: bool = "nic.errata", choice(&["on", "off"]).default("on");
         /// rate of the link, as agreed with the partner
