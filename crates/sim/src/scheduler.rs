@@ -34,10 +34,10 @@ pub struct Core<Dr, Tr> {
     held: Option<Box<(Packet, bool)>>,
     /// The batch that a stack is handing over.
     batch: Batch,
-    /// Time from the call of the driver to the return of the buffer.
+    /// Time from when a packet was due to the return of its buffer.
     pub latency: Histogram,
-    /// Time at which the packet with a cookie was handed to the driver.
-    handed: Box<[Time]>,
+    /// Time at which the packet with a cookie was due.
+    due: Box<[Time]>,
     /// The queue's watchdog in a run with faults.
     watchdog: Option<Watchdog>,
     /// The alarm to pass to the driver.
@@ -48,7 +48,7 @@ pub struct Core<Dr, Tr> {
 struct Metered<'a, Tr> {
     traffic: &'a mut Tr,
     latency: &'a mut Histogram,
-    handed: &'a [Time],
+    due: &'a [Time],
     now: Time,
 }
 
@@ -56,8 +56,7 @@ impl<Tr: Sink> Sink for Metered<'_, Tr> {
     #[inline(always)]
     fn sent(&mut self, b: Buf, cookie: u32, last: bool) {
         if last {
-            self.latency
-                .record(self.now.since(self.handed[cookie as usize & (self.handed.len() - 1)]));
+            self.latency.record(self.now.since(self.due[cookie as usize & (self.due.len() - 1)]));
         }
         self.traffic.sent(b, cookie, last);
     }
@@ -126,7 +125,7 @@ impl<Dr, Tr> Core<Dr, Tr> {
             held: None,
             batch: Batch::default(),
             latency: Histogram::default(),
-            handed: vec![Time::ZERO; in_flight.next_power_of_two()].into_boxed_slice(),
+            due: vec![Time::ZERO; in_flight.next_power_of_two()].into_boxed_slice(),
             watchdog: None,
             alarm: None,
         }
@@ -343,7 +342,7 @@ where
         loop {
             let now = m.now();
             let (traffic, latency) = (&mut c.traffic, &mut c.latency);
-            let mut up = Metered { traffic, latency, handed: &c.handed, now };
+            let mut up = Metered { traffic, latency, due: &c.due, now };
             let result = c.driver.poll(m, BUDGET, &mut up);
             m.mark(now, DriverCall::Poll);
             match result {
@@ -369,9 +368,9 @@ where
                 return State::Parked;
             }
             None => match c.traffic.next(m) {
-                Next::Packet(packet, more) => {
-                    let slot = packet.cookie as usize & (c.handed.len() - 1);
-                    c.handed[slot] = m.now();
+                Next::Packet(packet, more, due) => {
+                    let slot = packet.cookie as usize & (c.due.len() - 1);
+                    c.due[slot] = due;
                     m.charge(CpuWork::Stack);
                     let more = if c.traffic.is_generator() {
                         more

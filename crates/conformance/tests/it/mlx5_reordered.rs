@@ -62,15 +62,17 @@ fn run(
             h.relax();
             continue;
         }
-        let (packet, more) =
-            match held.take().map_or_else(|| source.next(&mut h), |(p, m)| Next::Packet(p, m)) {
-                Next::Packet(p, more) => (p, more),
-                Next::Done => break,
-                Next::At(_) | Next::Reclaim => {
-                    h.relax();
-                    continue;
-                }
-            };
+        let (packet, more) = match held
+            .take()
+            .map_or_else(|| source.next(&mut h), |(p, m)| Next::Packet(p, m, Time::ZERO))
+        {
+            Next::Packet(p, more, _) => (p, more),
+            Next::Done => break,
+            Next::At(_) | Next::Reclaim => {
+                h.relax();
+                continue;
+            }
+        };
         h.charge(CpuWork::Stack);
         match channel.transmit(&mut h, packet, more) {
             Tx::Ok => {}

@@ -20,7 +20,7 @@ use crate::experiment::limits::{
 };
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
-use crate::experiment::result::{CountsOf, HANDED, Measured, Rate, Sampled, quantile_ns};
+use crate::experiment::result::{CountsOf, Measured, Rate, SENT, Sampled, quantile_ns};
 use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{
     self, Counts, Entries, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
@@ -486,7 +486,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     let (of, latency, sent) = match load {
         Load::Closed(_) => (CountsOf::Window, "from request to response", None),
         Load::Arrivals(_) => (CountsOf::Window, handed_up, None),
-        Load::Open(load) => (CountsOf::Run, HANDED, load.sent()),
+        Load::Open(load) => (CountsOf::Run, SENT, load.sent()),
     };
     Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
 }

@@ -12,7 +12,7 @@ mod ring;
 pub use ring::TxRing;
 
 use crate::experiment::open_loop::{self, Load};
-use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::result::{CountsOf, Measured, Rate, SENT};
 use crate::experiment::{Counts, Result, RunError};
 use doorbell_bus::{
     Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, RulesError,
@@ -95,7 +95,7 @@ pub fn meter_watched<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B,
     let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;
     o.verdict.audit.extend(leaks(m, load.packets(1)));
     let rates = |_: &Counts, rate| Rate::all([("packets_per_s", "packets sent", rate)]);
-    Ok(o.measured(rates, CountsOf::Run, HANDED, ghz))
+    Ok(o.measured(rates, CountsOf::Run, SENT, ghz))
 }
 
 /// Returns the counts of a packet that are not zero, a line each.

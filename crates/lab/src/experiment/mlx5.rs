@@ -15,7 +15,7 @@ use crate::experiment::limits::{
     Wider::{Less, More},
 };
 use crate::experiment::metrics::Numbers;
-use crate::experiment::result::{CountsOf, HANDED, Measured, Rate};
+use crate::experiment::result::{CountsOf, Measured, Rate, SENT};
 use crate::experiment::system::{self, PlacementKeys, RUN, StackKeys, System};
 use crate::experiment::{self, Counts, Result, open_loop};
 use doorbell_bus::pcie::{Rules, Settings};
@@ -261,7 +261,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         rates.push(Rate::of_cores(whose, s.all_busy_share()));
         rates
     };
-    let measured = o.measured(rates, CountsOf::Run, HANDED, v.number("cpu.frequency"));
+    let measured = o.measured(rates, CountsOf::Run, SENT, v.number("cpu.frequency"));
     Ok(Measured { sent: load.sent(), ..measured })
 }
 

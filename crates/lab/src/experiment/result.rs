@@ -196,8 +196,9 @@ const QUANTILE_DIGITS: u32 = 4;
 /// The quantiles of a latency, with how many of 1000 do not exceed them.
 const QUANTILES: [(&str, u64); 4] = [("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999)];
 
-/// The meaning of the latency of a sent packet.
-pub const HANDED: &str = "from the call of the driver to the buffer's return";
+/// The meaning of the latency of a sent packet. At full speed it is due when its source calls the
+/// driver.
+pub const SENT: &str = "from a packet's due time to its buffer's return";
 
 /// Halves of 95 % intervals, each in the unit of its number and in the order of the numbers. `None`
 /// where the run cannot tell.
@@ -306,7 +307,7 @@ pub struct Measured {
     pub series: Vec<Series>,
     /// The latencies.
     pub latency: Histogram,
-    /// Their meaning: [`HANDED`], or a system's own words.
+    /// Their meaning: [`SENT`], or a system's own words.
     pub latency_of: &'static str,
     /// The errors of all numbers.
     pub errors: Errors,

@@ -100,6 +100,44 @@ fn a_lone_packets_latency_is_the_sum_of_its_parts() {
     assert!((latency / sum - 1.0).abs() < 0.01, "{latency}, by hand {sum}");
 }
 
+/// Offers twice what a core can take. The last of n packets is due after n intervals and sent after
+/// twice as many: it waited for n.
+#[test]
+fn a_packet_waits_from_its_due_time_for_a_core_that_is_late() {
+    for (scenario, sets) in [("mlx5-pktgen-64", &["run.cores=1"][..]), ("e1000-pktgen", &[])] {
+        let at = |rate: &str| {
+            let rate = format!("traffic.rate={rate}");
+            run(scenario, &[sets, &["traffic.packets=20000", &rate]].concat(), None)
+        };
+        let full = at("full").packets_per_s();
+        let m = at(&(full * 2e-6).to_string());
+        let wait = 20_000.0 / full / 2.0 * 1e9;
+        let longest = number(&m, "latency_ns.max");
+        assert!((longest / wait - 1.0).abs() < 0.03, "{scenario}: {longest}, by hand {wait}");
+    }
+}
+
+/// Cards of this family filled a gigabit with the shortest frames (R. Olsson, pktgen the linux
+/// packet generator, 2005: "A single flow of 1.48 Mpps"). So what a slower bus lacks is no limit of
+/// the chip.
+#[test]
+fn the_8254x_fills_its_wire_with_the_shortest_frames_on_a_free_bus() {
+    let free = [
+        "bus.kind=pcix",
+        "pci.clock=133",
+        "pci.read_command=0",
+        "pci.read_byte=0",
+        "pci.write_command=0",
+        "pci.cpu_latency=0",
+        "pci.memory_latency=0",
+        "cpu.frequency=2.67",
+        "traffic.size=60",
+    ];
+    let rate = run("e1000-pktgen", &free, None).packets_per_s();
+    let wire = 1e9 / 8.0 / f64::from(60 + 4 + 20);
+    assert!((rate / wire - 1.0).abs() < 1e-3, "{rate} of {wire}");
+}
+
 /// Moderation of so many microseconds delays a lone packet by as many.
 #[test]
 fn moderation_delays_a_lone_packet_by_its_time() {

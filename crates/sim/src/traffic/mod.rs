@@ -30,8 +30,8 @@ pub trait Traffic<H: Host>: Sink {
 /// The next action of a source.
 #[derive(Debug)]
 pub enum Next {
-    /// Send this packet. With `true`, another follows at once.
-    Packet(Packet, bool),
+    /// Send this packet, which was due at the time. With `true`, another follows at once.
+    Packet(Packet, bool, Time),
     /// Wait until this time.
     At(Time),
     /// Wait until a buffer comes back.

@@ -34,6 +34,8 @@ pub struct Pace {
     busy: Span,
     began: Time,
     next: Time,
+    /// Time at which the burst that began last was due.
+    due: Time,
     draw: Rng,
 }
 
@@ -43,7 +45,7 @@ impl Pace {
     pub fn new(rate: Rate, first: Span, seed: u64) -> Pace {
         let draw = Rng::new(seed);
         let next = Time::ZERO + first;
-        Pace { rate, first, busy: first, began: Time::ZERO, next, draw }
+        Pace { rate, first, busy: first, began: Time::ZERO, next, due: Time::NEVER, draw }
     }
 
     /// Starts the traffic at `at`.
@@ -65,8 +67,15 @@ impl Pace {
         if now < self.next {
             return Err(self.next);
         }
+        self.due = self.next;
         self.advance();
         Ok(())
+    }
+
+    /// Returns the time at which a packet of the burst that has begun was due: at full speed `now`.
+    #[inline(always)]
+    pub fn due(&self, now: Time) -> Time {
+        self.due.min(now)
     }
 
     fn advance(&mut self) {

@@ -262,7 +262,8 @@ impl<H: Host> Traffic<H> for Pktgen {
         }
         self.cookie = self.cookie.wrapping_add(1);
         let head = Fragment { buf, start: 0, len };
-        Next::Packet(Packet { head, todo: self.todo, more: None, cookie: self.cookie }, more)
+        let packet = Packet { head, todo: self.todo, more: None, cookie: self.cookie };
+        Next::Packet(packet, more, self.pace.due(h.now()))
     }
 
     fn is_generator(&self) -> bool {

@@ -280,17 +280,20 @@ impl<H: Host> Traffic<H> for Replay {
             if self.round >= self.options.rounds || self.own.is_empty() {
                 return if self.outstanding == 0 { Next::Done } else { Next::Reclaim };
             }
-            if self.options.own_times {
-                if let Some(due) = self.due(self.next, self.round)
-                    && due > h.now()
+            let now = h.now();
+            let due = if self.options.own_times {
+                self.due(self.next, self.round).unwrap_or(now)
+            } else {
+                if !self.begun
+                    && let Err(at) = self.pace.begin(now)
                 {
-                    return Next::At(due);
-                }
-            } else if !self.begun {
-                if let Err(at) = self.pace.begin(h.now()) {
                     return Next::At(at);
                 }
                 self.begun = true;
+                self.pace.due(now)
+            };
+            if due > now {
+                return Next::At(due);
             }
             let i = self.own[self.next] as usize;
             let Some((_, frame)) = self.frames.get(i) else {
@@ -314,7 +317,7 @@ impl<H: Host> Traffic<H> for Replay {
             self.in_burst += 1;
             let more = !last
                 && if self.options.own_times {
-                    self.due(next, round).is_some_and(|due| due <= h.now())
+                    self.due(next, round).is_some_and(|due| due <= now)
                 } else {
                     self.in_burst < self.options.burst
                 };
@@ -324,10 +327,8 @@ impl<H: Host> Traffic<H> for Replay {
             }
             self.outstanding += 1;
             self.cookie = self.cookie.wrapping_add(1);
-            return Next::Packet(
-                Packet { head: Fragment::whole(buf), todo, more: None, cookie: self.cookie },
-                more,
-            );
+            let head = Fragment::whole(buf);
+            return Next::Packet(Packet { head, todo, more: None, cookie: self.cookie }, more, due);
         }
     }
 

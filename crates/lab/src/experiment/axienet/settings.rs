@@ -89,16 +89,14 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
             let limits = Limits {
                 frame: (longest, "driver.mtu"),
                 tagged: setup.driver.longest(),
-                large_send: (0, "AXI Ethernet has none"),
+                // The driver cuts them.
+                large_send: (65_535, "linux GSO_LEGACY_MAX_SIZE"),
             };
             Load::Open(open_loop::Load::of(v, &limits, frames, 1)?)
         }
         "arrivals" => Load::Arrivals(arrivals(v, longest)?),
         _ => {
             let mut load = closed_loop::Load::of(v, setup.driver.mtu - 40)?;
-            if load.socket.large_send != doorbell_sim::traffic::tcp::LargeSend::Off {
-                refuse!("AXI Ethernet cannot cut large sends; set `traffic.large_send` off");
-            }
             load.beside = ArrivalKeys::of(v).beside;
             load.merges_backlog = ArrivalKeys::of(v).backlog == "merged";
             Load::Closed(load)

@@ -95,7 +95,7 @@ pub struct Limits {
     pub frame: (u32, &'static str),
     /// The longest frame behind an 802.1Q tag, with all its tags.
     pub tagged: u32,
-    /// The largest payload of a large send; 0 if none is possible.
+    /// The largest payload of a large send.
     pub large_send: (u32, &'static str),
 }
 

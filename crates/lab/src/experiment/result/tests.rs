@@ -18,7 +18,7 @@ fn a_run_without_packets_divides_by_nothing() {
         costs: vec![],
         series: vec![Series { name: "setting", points: vec![(0.0, 1.0)] }],
         latency: Histogram::default(),
-        latency_of: HANDED,
+        latency_of: SENT,
         errors: Errors::none(CountsOf::Run),
         sent: None,
         verdict: Verdict { audit: vec!["one".into()], ..Verdict::default() },
@@ -73,7 +73,7 @@ fn a_run_without_packets_divides_by_nothing() {
           "per_packet": {},
           "latency_ns": {},
           "latency_ns_error": {},
-          "latency_of": "from the call of the driver to the buffer's return",
+          "latency_of": "from a packet's due time to its buffer's return",
           "latency_histogram_ns": [],
           "series": {
             "setting": [

@@ -8,7 +8,7 @@ fn bursts(rate: Rate, n: usize) -> Vec<u64> {
     let mut all = Vec::new();
     while all.len() < n {
         match pace.begin(now) {
-            Ok(()) => all.push(now.since(Time::ZERO).ps() / 1000),
+            Ok(()) => all.push(pace.due(now).since(Time::ZERO).ps() / 1000),
             Err(at) => now = at,
         }
     }
@@ -46,5 +46,8 @@ fn a_late_source_catches_up() {
     let mut pace = Pace::new(Rate::Burst(Span::from_ns(10)), Span::ZERO, 0);
     pace.start(Time::ZERO);
     let late = Time::ZERO + Span::from_ns(35);
-    assert_eq!((0..5).filter(|_| pace.begin(late).is_ok()).count(), 4);
+    let due: Vec<u64> = std::iter::from_fn(|| pace.begin(late).ok().map(|()| pace.due(late)))
+        .map(|t| t.since(Time::ZERO).ps() / 1000)
+        .collect();
+    assert_eq!(due, [0, 10, 20, 30]);
 }

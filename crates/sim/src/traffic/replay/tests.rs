@@ -11,7 +11,7 @@ fn sent(sizes: &[usize], options: ReplayOptions) -> (Vec<bool>, u64) {
     let pace = Pace::new(Rate::Full, Span::ZERO, 0);
     let mut replay = Replay::new(Arc::new(frames), own, SegmentSizes::None, pace, options);
     let mut all = Vec::new();
-    while let Next::Packet(p, more) = replay.next(&mut m) {
+    while let Next::Packet(p, more, _) = replay.next(&mut m) {
         all.push(more);
         replay.sent(p.head.buf, p.cookie, true);
     }
