@@ -34,8 +34,10 @@ pub struct Core<Dr, Tr> {
     held: Option<Box<(Packet, bool)>>,
     /// The batch that a stack is handing over.
     batch: Batch,
-    /// Time from when a packet was due to the return of its buffer.
-    pub latency: Histogram,
+    /// Time from when a packet was due to the return of its buffer, since it was taken.
+    latency: Histogram,
+    /// Packets whose latencies were taken.
+    taken: u64,
     /// Time at which the packet with a cookie was due.
     due: Box<[Time]>,
     /// The queue's watchdog in a run with faults.
@@ -104,6 +106,13 @@ impl<Dr, Tr> Core<Dr, Tr> {
         state
     }
 
+    /// Adds the latencies since the last call to `all`.
+    pub fn take_latencies(&mut self, all: &mut Histogram) {
+        all.add(&self.latency);
+        self.taken += self.latency.count();
+        self.latency.clear();
+    }
+
     /// Takes the packet that the queue had no room for, at the end of a run.
     pub fn take_held(&mut self) -> Option<Packet> {
         self.held.take().map(|held| held.0)
@@ -125,6 +134,7 @@ impl<Dr, Tr> Core<Dr, Tr> {
             held: None,
             batch: Batch::default(),
             latency: Histogram::default(),
+            taken: 0,
             due: vec![Time::ZERO; in_flight.next_power_of_two()].into_boxed_slice(),
             watchdog: None,
             alarm: None,
@@ -157,7 +167,7 @@ impl Stuck {
         cores: &[Core<Dr, Tr>],
         core: usize,
     ) -> Stuck {
-        let back = cores.iter().map(|c| c.latency.count()).sum();
+        let back = cores.iter().map(|c| c.taken + c.latency.count()).sum();
         Stuck { core, at: m.now(), cause: Cause::of(m, Some(back)) }
     }
 }
@@ -181,7 +191,7 @@ pub enum Ended {
 }
 
 /// Runs all cores until their traffic has ended and all packets are reclaimed. Calls `after_step`
-/// with the core's traffic after every turn. It returns whether to go on.
+/// with all cores and the number of the one that ran after every turn. It returns whether to go on.
 ///
 /// # Errors
 /// Returns [`Stuck`] if cores wait and no event is due.
@@ -189,7 +199,7 @@ pub fn run<B, D, Dr, Tr>(
     m: &mut Machine<B, D>,
     cores: &mut [Core<Dr, Tr>],
     mut trouble: Option<&mut FaultSchedule<B, D>>,
-    mut after_step: impl FnMut(&mut Machine<B, D>, &Tr) -> bool,
+    mut after_step: impl FnMut(&mut Machine<B, D>, &mut [Core<Dr, Tr>], usize) -> bool,
 ) -> Result<Ended, Stuck>
 where
     B: Bus,
@@ -285,7 +295,7 @@ where
                 {
                     c.state = c.state.interrupted(at.max(m.now()));
                 }
-                if !after_step(m, &cores[i].traffic) {
+                if !after_step(m, cores, i) {
                     return Ok(Ended::Stopped);
                 }
             }

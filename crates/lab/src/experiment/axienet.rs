@@ -449,7 +449,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     let ghz = v.number("cpu.frequency");
     if v.word("traffic.kind") == fixed_rate::KIND {
         let load = Paced::within(v, setup.driver.mtu, "driver.mtu")?;
-        return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, ghz));
+        return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, &load, ghz));
     }
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;

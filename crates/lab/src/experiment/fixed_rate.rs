@@ -20,6 +20,7 @@ use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, ethernet::HEADER};
+use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Peer as Other, Wire, Wired};
 use doorbell_sim::napi::{Endpoint, Interrupt, NapiContext, Rules};
 use doorbell_sim::{Watch, fault::Plan, traffic::udp};
@@ -95,6 +96,22 @@ impl Load {
         (UNDER_WAY + self.burst as usize) * (self.size as usize).next_power_of_two()
     }
 
+    /// Returns the due time of the `n`th frame, from 0, of bursts from `began` on.
+    fn due(&self, began: Time, n: u64) -> Time {
+        began + self.every * (n / u64::from(self.burst))
+    }
+
+    /// Returns the meaning of the latency of a frame.
+    pub(crate) fn latency_of(&self) -> &'static str {
+        match self.way {
+            Direction::Send => "from a frame's due time to its last bit at the peer",
+            Direction::Receive => "from a frame's due time at the peer to its being handed up",
+            Direction::Answer => {
+                "from a frame's due time at the peer to its answer's last bit there"
+            }
+        }
+    }
+
     /// Returns the time from the first burst until the last frames have ended.
     fn lasts(&self) -> Span {
         self.every * self.bursts + REST
@@ -136,9 +153,13 @@ impl BurstTimer {
 /// The other end of the wire.
 #[derive(Debug)]
 pub struct Peer {
+    load: Load,
     frame: Vec<u8>,
-    burst: u32,
+    /// Time of the first burst of either side.
+    began: Time,
     beat: BurstTimer,
+    /// From the due time to the last bit of each frame that came.
+    latency: Histogram,
     /// Frames sent.
     pub sent: u64,
     /// Frames received.
@@ -156,7 +177,17 @@ impl Peer {
         // Both fields are inside the frame.
         let _ = CHECKSUM.complete(&mut frame);
         let beat = BurstTimer::new(load, load.way != Direction::Send);
-        Peer { frame, burst: load.burst, beat, sent: 0, came: 0, last: Time::ZERO, strange: 0 }
+        Peer {
+            load: *load,
+            frame,
+            began: Time::ZERO,
+            beat,
+            latency: Histogram::default(),
+            sent: 0,
+            came: 0,
+            last: Time::ZERO,
+            strange: 0,
+        }
     }
 }
 
@@ -171,12 +202,13 @@ impl EventSource for Peer {
 
 impl Other for Peer {
     fn receive(&mut self, at: Time, frame: &[u8], _: &mut Wire) {
+        self.latency.record(at.since(self.load.due(self.began, self.came)));
         (self.came, self.last) = (self.came + 1, at);
         self.strange += u64::from(frame.len() != self.frame.len());
     }
     fn advance(&mut self, until: Time, wire: &mut Wire) {
         while let Some(at) = self.beat.due(until) {
-            for _ in 0..self.burst {
+            for _ in 0..self.load.burst {
                 wire.send(at, &self.frame);
                 self.sent += 1;
             }
@@ -197,6 +229,10 @@ pub struct UpperLayer {
     received: u64,
     /// Time at which the last of them was handed up.
     last: Time,
+    /// Time of the first burst of either side.
+    began: Time,
+    /// From the due time of each of them to its being handed up.
+    latency: Histogram,
     dropped: u64,
     exhausted: u64,
 }
@@ -213,6 +249,8 @@ impl UpperLayer {
             made: 0,
             received: 0,
             last: Time::ZERO,
+            began: Time::ZERO,
+            latency: Histogram::default(),
             dropped: 0,
             exhausted: 0,
         }
@@ -247,6 +285,7 @@ impl<H: Host> Endpoint<H> for UpperLayer {
         self.spare.drain(..).for_each(|b| h.release(b));
         for p in std::mem::take(&mut self.came) {
             p.release(h);
+            self.latency.record(h.now().since(self.load.due(self.began, self.received)));
             (self.received, self.last) = (self.received + 1, h.now());
             if self.load.way == Direction::Answer {
                 self.make(h);
@@ -333,7 +372,11 @@ where
     }
     fn snapped(&mut self, m: &mut Board<B, D>, s: &mut [Station<Dr>]) {
         if let Some(begin) = self.begin.take() {
-            m.outside(|device, _, at| device.peer.beat.start(at.max(begin)));
+            m.outside(|device, _, at| {
+                device.peer.began = at.max(begin);
+                device.peer.beat.start(at.max(begin));
+            });
+            s[0].endpoint.began = begin;
             s[0].endpoint.beat.start(begin);
         }
     }
@@ -416,6 +459,11 @@ where
     let (all, last) =
         if is_received { (above.received, above.last) } else { (peer.came, peer.last) };
     o.counts.packets = all;
+    // Which frames were lost is not known.
+    if (lost, above.exhausted) == (0, 0) {
+        let latency = if is_received { &above.latency } else { &peer.latency };
+        o.latency = latency.clone();
+    }
     // The frames may take longer than their bursts, on a link or a core that is slower.
     let time = (load.every * load.bursts).max(last.since(begin)).max(o.counts.busy[0]);
     o.window = match Window::given(begin, &probe.marks, true) {
@@ -427,8 +475,8 @@ where
     Ok((o, s.driver))
 }
 
-/// Returns a run under the names of results, at a clock of `ghz`.
-pub(crate) fn measured(o: RunStats, ghz: f64) -> Measured {
+/// Returns a run of `load` under the names of results, at a clock of `ghz`.
+pub(crate) fn measured(o: RunStats, load: &Load, ghz: f64) -> Measured {
     // Counts are those of all frames. The time is that of the bursts, without rest and end.
     let all = o.counts.clone();
     let rates = |_: &Counts, rate: f64| {
@@ -443,7 +491,7 @@ pub(crate) fn measured(o: RunStats, ghz: f64) -> Measured {
         ];
         rates.concat()
     };
-    o.measured(rates, CountsOf::Run, "nothing of it is measured", ghz)
+    o.measured(rates, CountsOf::Run, load.latency_of(), ghz)
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ struct Samples {
     sent: u64,
     next: u64,
     stride: u64,
-    all: Vec<Counts>,
+    /// Each with the latencies since the one before.
+    all: Vec<(Counts, Histogram)>,
     /// Frames that had left when the first source had handed over all of its own.
     dry: Option<u64>,
 }
@@ -46,9 +47,13 @@ impl Samples {
 
     #[cold]
     #[inline(never)]
-    fn look<B: Bus, D: Device<B>>(&mut self, m: &Machine<B, D>) {
-        self.all.push(Counts::of(m));
+    fn look<B: Bus, D: Device<B>>(&mut self, m: &Machine<B, D>, since: Histogram) {
+        self.all.push((Counts::of(m), since));
         if self.all.len() == MOST_LOOKS {
+            for pair in self.all.chunks_exact_mut(2) {
+                let dropped = std::mem::take(&mut pair[0].1);
+                pair[1].1.add(&dropped);
+            }
             keep_every_other(&mut self.all);
             self.stride *= 2;
         }
@@ -69,17 +74,17 @@ impl Samples {
         let last = departures[..departures.partition_point(|d| d.1 <= dry)].last()?.1;
         let first = last - window.packets;
         let frames = |s: &Counts| s.packets - self.sent;
-        let a = self.all.iter().find(|s| frames(s) >= first)?;
-        let b = self.all.iter().rfind(|s| frames(s) <= last).filter(|b| b.packets > a.packets)?;
+        let mut all = self.all.iter();
+        let a = &all.find(|(s, _)| frames(s) >= first)?.0;
+        let b = &all.rfind(|(s, _)| frames(s) <= last).filter(|(b, _)| b.packets > a.packets)?.0;
         let mut counts = b.since(a);
         let seconds = counts.packets as f64 / window.rate();
         counts.elapsed = Span::from_ps((seconds * 1e12).round() as u64);
         counts.ran = counts.elapsed;
         let mut looks = Looks::default();
-        for s in self.all.iter().filter(|s| (first..=last).contains(&frames(s))) {
-            // The latencies of a queue are known for the whole run only.
+        for (s, since) in self.all.iter().filter(|(s, _)| (first..=last).contains(&frames(s))) {
             let elapsed = departed(departures, frames(s));
-            looks.push(Counts { elapsed, ran: elapsed, ..s.clone() }, Histogram::default());
+            looks.push(Counts { elapsed, ran: elapsed, ..s.clone() }, since.clone());
         }
         Some((window, counts, looks.batches()))
     }
@@ -115,12 +120,12 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     m.bus.platform_mut().mark_departures(stride);
     let mut looks = Samples::new(m, stride);
     let (mut steps, mut failed) = (0u64, None);
-    let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, traffic| {
+    let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, cores, i| {
         steps += 1;
         if m.ledger().wire_frames >= looks.next {
-            looks.look(m);
+            looks.look(m, take_latencies(cores));
         }
-        if looks.dry.is_none() && traffic.is_dry() {
+        if looks.dry.is_none() && cores[i].traffic.is_dry() {
             looks.dry = Some(m.ledger().wire_frames - looks.sent);
         }
         if failed.is_none() {
@@ -168,12 +173,19 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     counts.ran = counts.elapsed;
     counts.bus_time = [counts.elapsed; 2];
     counts.core_time = counts.core_time.max(elapsed * cores.len() as u64);
-    let mut latency = Histogram::default();
-    cores.iter().for_each(|c| latency.add(&c.latency));
+    let mut latency = take_latencies(cores);
+    looks.all.iter().for_each(|(_, since)| latency.add(since));
     let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone(), Vec::new());
     let (window, steady, batches) = steady.unwrap_or_else(whole);
     let verdict = Verdict { unfinished, ..Verdict::default() };
     Ok(RunStats { batches, latency, faults, verdict, ..RunStats::new(window, steady, counts) })
+}
+
+/// Takes the latencies of all cores since the last call.
+fn take_latencies<Dr, Tr>(cores: &mut [Core<Dr, Tr>]) -> Histogram {
+    let mut all = Histogram::default();
+    cores.iter_mut().for_each(|c| c.take_latencies(&mut all));
+    all
 }
 
 /// Runs `load` through one driver on core 0, and takes it down with `end`. `lines` are its

@@ -426,8 +426,8 @@ impl<T> RunStats<T> {
         errors.of_rates(&self.window, &whole, &batches, rates);
         if counts_of == CountsOf::Window {
             errors.of_counts(&batches, |c| Cost::of(&c.work, &c.ledger, c.stalled, ghz));
-            errors.of_latencies(&self.latency, &latencies);
         }
+        errors.of_latencies(&self.latency, &latencies);
         errors
     }
 }

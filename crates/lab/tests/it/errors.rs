@@ -54,6 +54,23 @@ fn stated_intervals_hold_the_mean_of_forty_seeds() {
     }
 }
 
+/// An open loop has latencies of its own window too.
+#[test]
+fn latencies_of_packets_sent_at_random_have_an_interval() {
+    let sets = [
+        "traffic.arrivals=poisson",
+        "traffic.burst=1",
+        "traffic.rate=8",
+        "run.cores=2",
+        "traffic.packets=80000",
+    ];
+    let runs = runs("mlx5-pktgen-64", &sets);
+    for name in ["packets_per_s", "latency_ns.p50", "latency_ns.p99"] {
+        let (stated, held) = held(&runs, name);
+        assert!(stated == 40 && (34..=40).contains(&held), "{name}: {held} of {stated}");
+    }
+}
+
 /// A phase lasts 2 to 40 ms, and a batch 10 ms.
 #[test]
 fn a_load_of_long_phases_states_no_interval() {

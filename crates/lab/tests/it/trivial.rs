@@ -100,6 +100,152 @@ fn a_lone_packets_latency_is_the_sum_of_its_parts() {
     assert!((latency / sum - 1.0).abs() < 0.01, "{latency}, by hand {sum}");
 }
 
+/// Adds up by hand the time of a packet of an otherwise idle 82545 behind the bridges of a drawer.
+#[test]
+fn a_lone_packets_latency_is_the_sum_of_its_parts_on_pci() {
+    let plan = Scenario::load("e1000-pktgen").unwrap().plan().unwrap();
+    let key = |name: &str| plan.values.number(name);
+    let cycles = |names: &[&str]| names.iter().map(|n| key(n)).sum::<f64>() / key("cpu.frequency");
+    // 33 MHz, and 8 bytes a clock.
+    let clocks = |n: f64| n * 30.0;
+    // An attempt that is retried, the bridge's wait, then address, turnaround, decode, data, idle.
+    let read = |bytes: f64| {
+        clocks(5.0)
+            + key("pci.read_command")
+            + clocks((bytes / 8.0).ceil() + 4.0)
+            + clocks((bytes * key("pci.read_byte") / clocks(1.0)).ceil())
+    };
+    let cpu = key("pci.cpu_latency");
+    let register_write = clocks(4.0);
+    let register_read = clocks(5.0 + (key("pci.register_latency") / clocks(1.0)).ceil());
+    let sum = cycles(&[
+        "cpu.stack",
+        "cpu.map",
+        "cpu.tx_descriptor",
+        "cpu.tx_descriptor_entry",
+        "cpu.tx_notify",
+        "cpu.fence",
+    ]) + cpu
+        + register_write
+        // The descriptor, then the frame, which is no multiple of a line.
+        + read(16.0)
+        + read(128.0)
+        + read(72.0)
+        // The delay counts from the frame's arrival on the chip, in units of 1.024 us.
+        + key("driver.tx_delay") * 1024.0
+        + cycles(&["cpu.interrupt"])
+        // The handler reads the cause; then it masks, and reads the status, which pushes the write.
+        + cpu
+        + register_read
+        + cpu
+        + cpu
+        + register_write
+        + register_read
+        + cpu;
+    let latency = number(&lone("e1000-pktgen", Span::from_ms(10), &[]), "latency_ns.p50");
+    assert!((latency / sum - 1.0).abs() < 0.005, "{latency}, by hand {sum}");
+}
+
+/// Adds up by hand the time of a packet of an otherwise idle AXI Ethernet, with the clocks of PG021.
+#[test]
+fn a_lone_packets_latency_is_the_sum_of_its_parts_on_axi() {
+    let plan = Scenario::load("axienet-paced").unwrap().plan().unwrap();
+    let key = |name: &str| plan.values.number(name);
+    let cycles = |names: &[&str]| names.iter().map(|n| key(n)).sum::<f64>() / key("cpu.frequency");
+    // 125 MHz, and 8 bytes a clock.
+    let clocks = |n: f64| n * 8.0;
+    let beats = |bytes: f64| clocks((bytes / 8.0).ceil());
+    let cpu = key("axi.cpu_latency");
+    let lite = clocks(key("axi.lite_clocks"));
+    let sum = cycles(&[
+        "cpu.stack",
+        "cpu.map",
+        "cpu.tx_descriptor",
+        "cpu.tx_descriptor_entry",
+        "cpu.tx_notify",
+        "cpu.fence",
+    ]) + cpu
+        // The tail, 64 bits as two writes of AXI4-Lite.
+        + lite
+        + lite
+        + clocks(10.0)
+        + key("axi.read_latency")
+        + beats(52.0)
+        + clocks(10.0)
+        + key("axi.read_latency")
+        + beats(200.0)
+        + clocks(6.0)
+        // The status is in memory before the delay counts.
+        + beats(4.0)
+        + key("axi.write_latency")
+        + key("driver.tx_usecs") * 1000.0
+        + cycles(&["cpu.interrupt"])
+        // The handler reads the cause, acknowledges it, and masks.
+        + cpu
+        + lite
+        + cpu
+        + cycles(&["cpu.mmio_write"])
+        + key("cpu.mmio_write_spacing");
+    let latency = number(&lone("axienet-paced", Span::from_ms(10), &[]), "latency_ns.p50");
+    assert!((latency / sum - 1.0).abs() < 0.005, "{latency}, by hand {sum}");
+}
+
+/// Adds up by hand the way of a lone frame of 60 bytes through a hypervisor, sent and received.
+#[test]
+fn a_lone_frames_latency_is_the_sum_of_its_parts_behind_a_hypervisor() {
+    let sent = ["cpu.stack", "cpu.tx_descriptor", "cpu.tx_descriptor_entry"];
+    let polled = ["cpu.interrupt", "cpu.poll", "cpu.fence", "cpu.completion", "cpu.rx_packet"];
+    let cases = [
+        (
+            "ibmveth-paced",
+            &sent[..],
+            ["hypervisor.call", "hcall.send"],
+            "hypervisor.interrupt",
+            ["hypervisor.call", "hcall.signal"],
+        ),
+        (
+            "ibmvnic-paced",
+            &[&sent[..], &["cpu.tx_notify", "cpu.fence"]].concat(),
+            ["hypervisor.call", "hcall.send_sub_crq"],
+            "serial.receive",
+            ["hypervisor.call", "hcall.vioctl"],
+        ),
+    ];
+    for (scenario, sent, send, before, signal) in cases {
+        let plan = Scenario::load(scenario).unwrap().plan().unwrap();
+        let key = |name: &str| plan.values.number(name);
+        let all = |names: &[&str]| names.iter().map(|n| key(n)).sum::<f64>();
+        let cycles = |names: &[&str]| (all(names) + 60.0 * key("cpu.copy")) / key("cpu.frequency");
+        // A copy is a read and a write; a frame has 4 bytes of FCS and 8 of preamble.
+        let copy = |bytes: f64| bytes * key("hypervisor.copy") / 1024.0 / 2.0;
+        let wire = key("link.delay") + 72.0 * 8.0 / key("link.rate");
+        let server = if scenario == "ibmvnic-paced" {
+            all(&["serial.direct", "serial.descriptor"])
+        } else {
+            0.0
+        };
+        let send = cycles(sent) + all(&send) + server + copy(60.0) + wire;
+        // The handler and the poll call once each.
+        let receive =
+            wire + key(before) + copy(60.0) + cycles(&polled) + all(&signal) + all(&signal);
+        let of = |way: &str| {
+            let m = run(scenario, &["paced.every=10000", "paced.bursts=40", way], None);
+            number(&m, "latency_ns.min")
+        };
+        for (way, by_hand) in [
+            ("paced.way=send", send),
+            ("paced.way=receive", receive),
+            ("paced.way=answer", send + receive),
+        ] {
+            let latency = of(way);
+            assert!(
+                (latency / by_hand - 1.0).abs() < 1e-3,
+                "{scenario} {way}: {latency}, {by_hand}"
+            );
+        }
+    }
+}
+
 /// Offers twice what a core can take. The last of n packets is due after n intervals and sent after
 /// twice as many: it waited for n.
 #[test]
