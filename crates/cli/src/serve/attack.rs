@@ -490,8 +490,8 @@ fn hcall_device<D: Backend>(
     // The others have two places.
     let setup = Setup { partitions: 3, trunk: false, min_lso_mss: 0 };
     let adapter = KINDS[kind].adapter;
-    let make = |bill: &SharedBill, _: &ServeContext| {
-        Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill)
+    let make = |bill: &SharedBill, c: &ServeContext| {
+        Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill, c)
     };
     run(make, Meter::Hypervisor, input, answers)
 }

@@ -78,7 +78,8 @@ impl<D: Served> Vfio<D> {
         c: &ServeContext,
     ) -> Vfio<D> {
         let reply = Duration::from_secs(c.limits.reply_timeout.into());
-        let mut function = function.with_limits(Limits { hello: c.limits.hello(), reply });
+        let limits = Limits { hello: c.limits.hello(), reply };
+        let mut function = function.with_limits(limits).with_stop(c.stop.flag());
         if c.populate {
             function = function.with_populated_memory();
         }

@@ -10,6 +10,7 @@ use super::registers::Registers;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use crate::common::SpareFrames;
+use crate::common::{RESET, STEP};
 use doorbell_hal::{Device, DmaFault, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC};
 
@@ -190,6 +191,7 @@ impl E1000 {
         if self.irq.high {
             p.set_irq_line(at, 0, false);
         }
+        p.charge(RESET);
         self.counters.resets += 1;
         self.regs = Registers::new();
         self.stats = Stats::new();
@@ -390,6 +392,7 @@ impl<P: Port> Device<P> for E1000 {
     fn advance(&mut self, p: &mut P, until: Time) {
         while self.due <= until && !p.is_spent() {
             self.now = self.now.max(self.due);
+            p.charge(STEP);
             self.step(p, self.now);
         }
         self.now = self.now.max(until);
