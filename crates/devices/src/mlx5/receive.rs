@@ -22,7 +22,7 @@ use super::steering::{Fields, Steering};
 use super::{Config, device::Mlx5, queues::Table as Objects};
 use crate::common::SpareFrames;
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
-use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time};
+use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time, transfer_units};
 use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
 use doorbell_packet::ethernet::{FCS, HEADER, MIN_FRAME};
 
@@ -46,6 +46,9 @@ counters! {
     record_reads: "Reads of doorbell records.",
 }
 
+/// Units of [`Port::charge`] of a frame that is compared under a mask.
+const COMPARE: u64 = 8;
+
 /// A frame in the FIFO, with its WQE.
 #[derive(Debug)]
 struct RxFrame {
@@ -65,6 +68,8 @@ enum RxError {
     Unreadable,
     /// Posted WQEs are to be flushed.
     Flush,
+    /// Of these, those from this counter on are left, so many.
+    Flushing(u16, u16),
 }
 
 /// The receive side.
@@ -129,6 +134,17 @@ impl Receiver {
         was
     }
 
+    /// Returns the count of all objects, and of frames.
+    pub(super) fn size(&self) -> usize {
+        let queues = self.tirs.live() + self.rqts.live() + self.rqs.live();
+        queues + self.steering.len() + self.fifo.len() + self.pending_errors.len()
+    }
+
+    /// Returns the count of frames in the FIFO.
+    pub(super) fn fifo_len(&self) -> u64 {
+        self.fifo.len() as u64
+    }
+
     /// Returns true if a receive queue completes to this CQ.
     pub(super) fn uses_cq(&self, cqn: u32) -> bool {
         self.rqs.any(|rq| rq.ctx.cqn == cqn)
@@ -167,6 +183,7 @@ impl Receiver {
         };
         let fields = Fields::of(frame);
         let verdict = self.steering.classify(&fields);
+        p.charge(transfer_units(frame.len()) + u64::from(verdict.compares) * COMPARE);
         self.counters.endless_walks += u64::from(verdict.endless);
         let mut fate = Err(DropReason::Filter);
         self.counters.not_steered += u64::from(verdict.tirs().is_empty());
