@@ -8,7 +8,7 @@ use doorbell_packet::headers::{Check, Verdict};
 pub(crate) const STEP: u64 = 8;
 /// Units of a device's reset, beside what it has to give up.
 pub(crate) const RESET: u64 = 512;
-/// Transfers that a frame to be sent is charged as: its bytes, headers and checksum, and the report.
+/// Transfers that a frame to be sent is charged as: its bytes, and its checksum and report.
 pub(crate) const FRAME: u64 = 2;
 
 /// Returns 1 for a frame with a wrong checksum, 0 for others: models count what an offload made

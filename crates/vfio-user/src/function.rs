@@ -205,8 +205,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         self.port.channel.as_ref().map(Channel::as_fd).into_iter().chain(self.port.irqs.unmask_fd())
     }
 
-    /// Handles the client's pending messages, at most 64 and for the share of a turn, so that device
-    /// and wire have their turns. Returns how many, those included that go on in the next turn.
+    /// Handles the client's pending messages, at most 64 and for the share of a turn, so that
+    /// device and wire have their turns. Returns how many, with one that goes on in the next turn.
     ///
     /// # Errors
     /// If the client has closed or violated the protocol; it is disconnected then.

@@ -39,8 +39,8 @@ impl Pages {
         (self.place.first.offset.into(), u64::from(self.place.pages) * u64::from(PAGE))
     }
 
-    /// Takes every non-zero word and passes it to `ring`, as long as that returns true. Returns true
-    /// if there was one.
+    /// Takes every non-zero word and passes it to `ring`, as long as that returns true. Returns
+    /// true if there was one.
     pub(super) fn take(&mut self, mut ring: impl FnMut(Reg, u64) -> bool) -> bool {
         let first = self.place.first;
         let mut rung = false;

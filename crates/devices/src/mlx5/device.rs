@@ -42,7 +42,7 @@ pub(super) type Event<'a> = (u8, u8, &'a [(usize, u32)]);
 /// Events of CQs that are kept in order for a unit of work ([`Port::charge`]).
 const EVENTS: u64 = 16;
 /// Units of an object that is given up.
-pub(super) const OBJECT: u64 = 32;
+pub(super) const OBJECT: u64 = 16;
 
 /// Something that becomes visible at a time of its own.
 #[derive(Debug)]
@@ -391,8 +391,8 @@ impl Mlx5 {
     pub(super) fn power_down(&mut self, phase: Phase) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         self.counters = old.counters;
-        (self.rx.counters, self.rx_casts, self.rx_wire) =
-            (old.rx.counters, old.rx_casts, old.rx_wire);
+        (self.rx_casts, self.rx_wire) = (old.rx_casts, old.rx_wire);
+        self.rx.inherit(&mut old.rx);
         self.pipe.inherit(&old.pipe);
         core::mem::swap(&mut self.firmware, &mut old.firmware);
         self.firmware.phase = phase;
@@ -509,8 +509,9 @@ impl<P: Port> Device<P> for Mlx5 {
     fn reset(&mut self, p: &mut P, _at: Time) {
         p.charge(RESET + self.size() * OBJECT);
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
-        (self.counters, self.rx.counters) = (old.counters, old.rx.counters);
+        self.counters = old.counters;
         (self.rx_casts, self.rx_wire) = (old.rx_casts, old.rx_wire);
+        self.rx.inherit(&mut old.rx);
         self.pipe.inherit(&old.pipe);
         self.firmware.inherit(&mut old.firmware);
         self.apply_port();

@@ -305,6 +305,10 @@ impl<T> Table<T> {
     pub(super) fn get_mut(&mut self, n: u32) -> Option<&mut T> {
         self.slots.get_mut(n.wrapping_sub(self.base) as usize)?.as_mut()
     }
+    /// Returns all objects.
+    pub(super) fn into_objects(self) -> impl Iterator<Item = T> {
+        self.slots.into_iter().flatten()
+    }
     /// Returns the count of objects.
     pub(super) fn live(&self) -> usize {
         self.slots.len() - self.free.len()

@@ -18,7 +18,7 @@ pub(super) mod tests;
 pub(super) use queue::Rq;
 
 use super::rss::{Dispatch, Rqt, Tir, select};
-use super::steering::{Fields, Steering};
+use super::steering::{Fields, Former, Steering};
 use super::{Config, device::Mlx5, queues::Table as Objects};
 use crate::common::SpareFrames;
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
@@ -47,7 +47,7 @@ counters! {
 }
 
 /// Units of [`Port::charge`] of a frame that is compared under a mask.
-const COMPARE: u64 = 8;
+const COMPARE: u64 = 12;
 
 /// A frame in the FIFO, with its WQE.
 #[derive(Debug)]
@@ -77,6 +77,8 @@ enum RxError {
 pub struct Receiver {
     /// The flow tables.
     pub(crate) steering: Steering,
+    /// Those from before a reset.
+    pub(super) former: Former,
     pub(super) tirs: Objects<Tir>,
     pub(super) rqts: Objects<Rqt>,
     pub(super) rqs: Objects<Rq>,
@@ -105,6 +107,7 @@ impl Receiver {
     pub(super) fn new(cfg: &Config) -> Receiver {
         Receiver {
             steering: Steering::new(),
+            former: Former::default(),
             tirs: Objects::new(0x2000),
             rqts: Objects::new(0x3000),
             rqs: Objects::new(0x4000),
@@ -121,6 +124,13 @@ impl Receiver {
             pending_errors: VecDeque::new(),
             cfg: *cfg,
         }
+    }
+
+    /// Takes over what outlives a reset: counters, and what takes long to be let go.
+    pub(super) fn inherit(&mut self, before: &mut Receiver) {
+        self.counters = before.counters;
+        self.former = core::mem::take(&mut before.former);
+        self.former.take(&mut before.steering);
     }
 
     /// Frames that found no WQE in the queues of a counter set (`QUERY_Q_COUNTER`);

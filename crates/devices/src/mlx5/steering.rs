@@ -3,9 +3,9 @@
 //! Groups share a table's indices and say by a mask which fields their entries compare. Of the
 //! entries that match, the one with the lowest index decides; without one, the table's [`Miss`].
 //! The walk begins at the root, or without one at the table of the lowest level. A table leads to
-//! tables of higher levels only, so that no walk is a circle; one that branches ends after [`STEPS`]
-//! tables or [`COMPARES`] masks. All groups of a mask are looked up at once, in a tree by value.
-//! Masks of inner headers and tunnel identifiers are refused.
+//! tables of higher levels only, so that no walk is a circle. One that branches ends after
+//! [`STEPS`] tables or [`COMPARES`] masks. All groups of a mask are looked up at once, in a tree by
+//! value. Masks of inner headers and tunnel identifiers are refused.
 //!
 //! Sources: linux/mlx5/mlx5_ifc.h, core/fs_core.c, fs_cmd.c.
 
@@ -25,7 +25,7 @@ use doorbell_layout::mlx5::{CmdStatus, command::flow_action};
 /// Tables that one frame visits at the most: as many as there are levels.
 pub(crate) const STEPS: usize = 64;
 /// Masks that one frame is compared under at the most, in all tables together.
-pub(crate) const COMPARES: u32 = 1024;
+pub(crate) const COMPARES: u32 = 256;
 /// TIRs that one frame is delivered to at the most (`log_max_destination`).
 pub(crate) const COPIES: usize = 1 << LOG_COPIES;
 pub(crate) const LOG_COPIES: u8 = 3;
@@ -210,6 +210,11 @@ struct Masked {
     /// By value, then index.
     entries: BTreeMap<(Match, u32), Entry>,
 }
+
+/// Tables from before a reset. There may be tens of thousands of entries, which take milliseconds to
+/// let go, so that each command lets some go; it takes a command to add one.
+#[derive(Debug, Default)]
+pub(crate) struct Former(Vec<Installed>);
 
 /// All tables of a function.
 #[derive(Debug)]

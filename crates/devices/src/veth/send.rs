@@ -5,9 +5,10 @@
 //! that what is checked is what is sent, whatever the sender writes meanwhile.
 //!
 //! **Busy.** Gathering and each copy count against the slice, and each copy against the sender's
-//! share of a turn. When one of them is used up and receivers or segments are left, the frame waits here, and the call answers H_BUSY with a token. The same call
-//! with that token goes on with the next; with another token, or other arguments, it is H_PARAMETER
-//! and the frame waits on. A new call throws it away.
+//! share of a turn. When one of them is used up and receivers or segments are left, the frame waits
+//! here, and the call answers H_BUSY with a token. The same call with that token goes on with the
+//! next; with another token, or other arguments, it is H_PARAMETER and the frame waits on. A new
+//! call throws it away.
 
 use super::adapter::{Adapter, Counters};
 use super::device::{Parts, Veth};

@@ -87,6 +87,8 @@ pub(super) struct Firmware {
 
 /// Units of [`Port::charge`] of a command, with a look at each object of some kinds, which are few.
 const COMMAND: u64 = 1024;
+/// Parts of flow tables from before a reset that a command lets go.
+const LET_GO: usize = 16;
 
 /// Different unknown commands that are remembered at the most.
 const REMEMBERED: usize = 64;
@@ -214,6 +216,7 @@ impl Mlx5 {
     fn finish<P: Port>(&mut self, p: &mut P, at: Time, c: Fetched) {
         let mut out = alloc::vec![0; c.output_length()];
         let before = self.eqs_for(event::CMD);
+        self.rx.former.let_go(LET_GO);
         p.charge(COMMAND + self.rx.fifo_len() + transfer_units(c.input.len() + out.len()));
         if c.status == status::OK {
             self.firmware.counters.commands += 1;

@@ -152,13 +152,13 @@ impl Mlx5 {
     ) {
         let Some(cqn) = self.rx.rqs.get(rqn).map(|rq| rq.ctx.cqn) else { return };
         while left > 0 {
-            if p.is_spent() {
-                self.rx.pending_errors.push_front((t, rqn, RxError::Flushing(next, left)));
-                return;
-            }
             p.charge(transfer_units(size_of::<Cqe>()));
             self.put_cqe(p, t, cqn, error_cqe(rqn, next, syndrome::WR_FLUSH));
             (next, left) = (next.wrapping_add(1), left - 1);
+            if left > 0 && p.is_spent() {
+                self.rx.pending_errors.push_front((t, rqn, RxError::Flushing(next, left)));
+                return;
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 //! statuses are the firmware's.
 
 use super::{
-    Answer, COPIES, Destination, Entry, Group, Installed, LOG_MAX_SIZE, Masked, Miss, STEPS,
-    Steering, Table,
+    Answer, COMPARES, COPIES, Destination, Entry, Former, Group, Installed, LOG_MAX_SIZE, Masked,
+    Miss, STEPS, Steering, Table,
 };
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -11,11 +11,11 @@ use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::command::{flow_action, modify_fte};
 use doorbell_layout::mlx5::{CmdStatus, steering::NIC_RX};
 
-/// Tables, groups, entries, and masks of a table at the most.
+/// Tables, groups and entries at the most, and masks of a table: as many as a walk can compare.
 const TABLES: usize = 4096;
 const GROUPS: usize = 16384;
 const ENTRIES: usize = 1 << 16;
-const MASKS: usize = 256;
+const MASKS: usize = COMPARES as usize;
 
 impl Steering {
     /// `CREATE_FLOW_TABLE`: its number.
@@ -157,9 +157,9 @@ impl Steering {
         self.uses.contains_key(&to)
     }
 
-    /// Returns the count of tables, groups and entries.
+    /// Returns the count of tables.
     pub(crate) fn len(&self) -> usize {
-        self.tables.live() + self.groups + self.entries
+        self.tables.live()
     }
 
     /// `QUERY_FLOW_TABLE_ENTRY`: the entry at `index`, its value as the group compares it.
@@ -209,6 +209,37 @@ impl Steering {
 
     fn find_first(&mut self) {
         self.first = self.root.or(self.receiving.first().map(|(_, n)| *n));
+    }
+}
+
+impl Former {
+    /// Takes all tables of a function.
+    pub(crate) fn take(&mut self, s: &mut Steering) {
+        self.0.extend(core::mem::take(s).tables.into_objects());
+    }
+
+    /// Returns true if none are left.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Lets so many parts of tables go.
+    pub(crate) fn let_go(&mut self, parts: usize) {
+        for _ in 0..parts {
+            let Some(t) = self.0.last_mut() else { return };
+            let gone = match t.masks.last_mut() {
+                Some(m) => m.entries.pop_first().is_some() || m.starts.pop_first().is_some(),
+                None => {
+                    t.values.pop_first().is_some()
+                        || t.starts.pop_first().is_some()
+                        || t.groups.pop_first().is_some()
+                }
+            };
+            if !gone && t.masks.pop().is_none() {
+                self.0.pop();
+            }
+        }
     }
 }
 

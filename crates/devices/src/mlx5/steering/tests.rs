@@ -526,7 +526,7 @@ fn a_walk_compares_a_bounded_number_of_masks() {
     let mut miss = Miss::Default;
     for level in (0..6).rev() {
         let t = s.create_table(Table { kind: NIC_RX, level, log_size: 16, miss }).unwrap();
-        assert_eq!(fill_with_masks(&mut s, t), 256);
+        assert_eq!(fill_with_masks(&mut s, t), COMPARES);
         miss = Miss::Table(t);
     }
     let f = Frame::v4(tcp(0)).build();
