@@ -193,6 +193,11 @@ impl<W: Observer> GuestPort<W> {
         })
     }
 
+    /// Returns the work that was charged so far, in the units of [`Port::charge`].
+    pub fn work(&self) -> u64 {
+        self.share.work()
+    }
+
     /// Returns the number of the client's mappings.
     pub fn maps(&self) -> usize {
         self.memory.len()

@@ -262,6 +262,11 @@ impl<D: Backend> Transport for Hcalls<D> {
             .collect()
     }
 
+    #[cfg(test)]
+    fn work(&self) -> u64 {
+        self.ports.iter().map(Port::work).sum()
+    }
+
     fn report(&self) -> Report {
         let bill = self.bill.borrow();
         let mut l = bill.ledger;

@@ -149,6 +149,11 @@ impl<D: Served> Transport for Vfio<D> {
         if self.function.connected() { self.function.fds().collect() } else { Vec::new() }
     }
 
+    #[cfg(test)]
+    fn work(&self) -> u64 {
+        self.function.port().work()
+    }
+
     fn report(&self) -> Report {
         let bill = self.bill.borrow();
         let mut ledger = entries(&bill.ledger);

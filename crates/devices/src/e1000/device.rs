@@ -267,6 +267,7 @@ impl E1000 {
     /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
     #[inline(never)]
     fn step<P: Port>(&mut self, p: &mut P, t: Time) {
+        p.charge(STEP);
         let rare = self.rare_due <= t;
         if rare && self.negotiating <= t {
             self.negotiating = Time::NEVER;
@@ -392,7 +393,6 @@ impl<P: Port> Device<P> for E1000 {
     fn advance(&mut self, p: &mut P, until: Time) {
         while self.due <= until && !p.is_spent() {
             self.now = self.now.max(self.due);
-            p.charge(STEP);
             self.step(p, self.now);
         }
         self.now = self.now.max(until);

@@ -285,7 +285,7 @@ impl Bench {
         self.d.receive(&mut self.p, self.now, f)
     }
 
-    /// What is due first, for a share of a turn.
+    /// Does what is due first, for a share of a turn.
     fn settle_turn(&mut self) {
         if let Some(due) = self.d.next_due() {
             self.now = self.now.max(due);
