@@ -211,8 +211,8 @@ struct Masked {
     entries: BTreeMap<(Match, u32), Entry>,
 }
 
-/// Tables from before a reset. Their entries, tens of thousands at the most, take milliseconds to be
-/// let go. So each command lets some go; it takes a command to add one.
+/// Tables from before a reset. To let go of their entries, tens of thousands at the most, takes
+/// milliseconds. So each command lets some go; it takes a command to add one.
 #[derive(Debug, Default)]
 pub(crate) struct Former(Vec<Installed>);
 
