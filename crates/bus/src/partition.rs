@@ -270,7 +270,7 @@ impl<B: Bus> Port for Partitions<B> {
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
         self.own().write(at, to, from)
     }
-    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&mut self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.ports[self.entered].check_access(at, len, dir)
     }
     fn begin_completion(&mut self, at: Time) -> bool {
@@ -369,7 +369,7 @@ impl<S: FrameSink> Port for HypervisorPort<S> {
         }
         Ok(self.platform.post_buffer(at, arrival, place, &mut self.joined))
     }
-    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&mut self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.platform.hypervisor_reaches(at, len as usize, dir)
     }
     port_of_platform!();

@@ -164,6 +164,11 @@ impl Interrupt {
         Ok(Interrupt { came: Arc::clone(came), late: Arc::clone(late), ids, _timer: None })
     }
 
+    /// Returns the flag that is set when it comes.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.came)
+    }
+
     pub(crate) fn came(&self) -> bool {
         self.came.load(Ordering::Relaxed)
     }

@@ -13,7 +13,7 @@ mod guest;
 mod seeds;
 
 pub use action::Action;
-pub use guest::login_buffer;
+pub use guest::{header_entries, login_buffer};
 pub use seeds::seeds;
 
 use arbitrary::Unstructured;

@@ -4,6 +4,13 @@ use alloc::vec::Vec;
 use doorbell_packet::ethernet::Speed;
 use doorbell_packet::headers::{Check, Verdict};
 
+/// Units of [`Port::charge`](doorbell_hal::Port::charge) of a step of a device: what is due next.
+pub(crate) const STEP: u64 = 8;
+/// Units of a device's reset, beside what it has to give up.
+pub(crate) const RESET: u64 = 512;
+/// Transfers that a frame to be sent is charged as: its bytes, and its checksum and report.
+pub(crate) const FRAME: u64 = 2;
+
 /// Returns 1 for a frame with a wrong checksum, 0 for others: models count what an offload made
 /// wrong. They ask a parser of their own ([`doorbell_packet`]'s), not the one that made it.
 pub(crate) fn bad(v: Verdict) -> u64 {

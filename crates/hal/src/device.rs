@@ -110,9 +110,9 @@ pub trait Port {
         write_each(self, at, to, parts)
     }
     /// Checks that `len` bytes at `at` could be read (`ToDevice`) or written now, as a hypervisor
-    /// does before it accepts a partition's buffer. Takes no time. A port that cannot check returns
-    /// `Ok`; the access itself faults.
-    fn check_access(&self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
+    /// does before it accepts a partition's buffer. Takes no time, but is [charged](Port::charge).
+    /// A port that cannot check returns `Ok`; the access itself faults.
+    fn check_access(&mut self, _at: Iova, _len: u32, _dir: Direction) -> Result<(), DmaFault> {
         Ok(())
     }
     /// Announces that the next write is a completion. Returns true if it must report an error
@@ -120,8 +120,13 @@ pub trait Port {
     fn begin_completion(&mut self, _at: Time) -> bool {
         false
     }
-    /// Returns true if the device shall leave what else is due to its next advance, because others
-    /// wait for their turn. Never where time is simulated.
+    /// Charges the guest for work that the device does for it: frames sent, comparisons, entries
+    /// walked, bytes moved, objects reset. The port itself charges reads and checks of accesses. A
+    /// unit is some 10 ns of work: a comparison with all that belongs to it, or 16 bytes moved
+    /// ([`transfer_units`]). Where time is simulated nobody is charged.
+    fn charge(&mut self, _units: u64) {}
+    /// Returns true if the guest's share of a turn is spent: the device shall leave what else is
+    /// due to its next advance, because others wait for their turn. Never where time is simulated.
     fn is_spent(&self) -> bool {
         false
     }
@@ -147,6 +152,11 @@ pub fn write_each<P: Port + ?Sized>(
 ) -> Result<Time, DmaFault> {
     let mut parts = parts.iter().filter(|part| !part.1.is_empty());
     parts.try_fold(at, |at, (offset, bytes)| p.write(at, to + *offset, bytes))
+}
+
+/// Returns the units of [`Port::charge`] of an access to memory, or of a frame, of so many bytes.
+pub const fn transfer_units(bytes: usize) -> u64 {
+    16 + bytes as u64 / 16
 }
 
 /// A refused access of a device. Nothing was transferred.

@@ -10,11 +10,11 @@
 use super::call_area::CallArea;
 use super::irq_masks::{self, INTERRUPTS, MaskChange};
 use super::send_ring::{self, Array, SEND_QUEUES, SENDS, SendQueue};
-use super::table::Table;
+use super::table::{PAGE, Table};
 use super::{HELLO, INTERRUPT, MEMORY, MESSAGE, VERSION, VNIC, WELCOME, message, parse};
 use doorbell_hal::{
     Direction, DmaFault, DmaFaultKind, Hcall, HcallDevice, HcallReturn, Iova, Port, Span, Time,
-    counters, fail_if,
+    counters, fail_if, transfer_units,
 };
 use doorbell_host_io::shared::reaper::{Reaped, free};
 use doorbell_host_io::shared::{EventFd, Received, Window};
@@ -23,12 +23,17 @@ use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall, status, vioctl};
 use doorbell_vfio_user::{ConnectionError, Crossing, Observer, Share, is_later, receive_with_fds};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, atomic::AtomicBool};
 use std::thread::JoinHandle;
 use std::{collections::VecDeque, fs::File, net::Shutdown, os::unix::net::UnixStream};
 
 /// The most bytes of a guest's memory: 16 guests together leave the process most of its addresses.
 /// Sparse memory of any length costs its owner nothing.
 const MAX_MEMORY: usize = 1 << 38;
+/// Units of [`Port::charge`] of a call, beside what the device does for it.
+const CALL: u64 = 64;
+/// Units of an entry of the table that is looked up.
+const ENTRY: u64 = 2;
 
 /// The adapter of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -449,6 +454,7 @@ pub fn step<W: Observer, D: HcallDevice<Partition<W>>>(
     }
     let change = g.mask_change(call, &a);
     let copied = g.copied.take();
+    ports[i].share.charge(CALL);
     d.advance(ports, now);
     if let Some(g) = &mut ports[i].guest {
         g.copied = copied;
@@ -544,13 +550,25 @@ pub struct Partition<W> {
 impl<W: Observer> Partition<W> {
     /// Without a guest.
     pub fn new(observer: W) -> Partition<W> {
-        let (past, share) = (PluginStats::default(), Share::endless());
+        let (past, share) = (PluginStats::default(), Share::new(Arc::default()));
         Partition { guest: None, leaving: None, past, share, observer }
+    }
+
+    /// Makes `stop` end every turn of the device at once.
+    #[must_use]
+    pub fn with_stop(mut self, stop: Arc<AtomicBool>) -> Partition<W> {
+        self.share = Share::new(stop);
+        self
+    }
+
+    /// Returns the work that was charged so far, in the units of [`Port::charge`].
+    pub fn work(&self) -> u64 {
+        self.share.work()
     }
 
     /// Begins a turn of the device, whose guests are so many.
     pub fn begin_turn(&mut self, guests: usize) {
-        self.share = Share::among(guests);
+        self.share.begin_turn_among(guests);
     }
 
     /// Returns true with a guest.
@@ -637,7 +655,7 @@ impl<W: Observer> Partition<W> {
 
 impl<W: Observer> Port for Partition<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.share.take(into.len());
+        self.share.charge(transfer_units(into.len()));
         let read = Crossing::DmaRead(from, into.len() as u32);
         if let Some(copy) = self.guest.as_ref().and_then(|g| g.posted_bytes(from, into.len())) {
             into.copy_from_slice(copy);
@@ -662,10 +680,15 @@ impl<W: Observer> Port for Partition<W> {
         done.map(|()| at)
     }
 
-    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&mut self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         let none = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
         let write = dir != Direction::ToDevice;
+        self.share.charge(transfer_units(0) + u64::from(len) / PAGE * ENTRY);
         self.guest.as_ref().map_or(none, |g| g.walk(at, len as usize, write, |_, _, _| true))
+    }
+
+    fn charge(&mut self, units: u64) {
+        self.share.charge(units);
     }
 
     fn is_spent(&self) -> bool {
@@ -685,7 +708,6 @@ impl<W: Observer> Port for Partition<W> {
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.share.take(frame.len());
         self.observer.crossed(at, Crossing::Frame(frame));
     }
 }

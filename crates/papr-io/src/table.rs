@@ -15,7 +15,7 @@ use std::{fs::File, io, ops::Range};
 pub(super) const ENTRIES: u64 = 65_536;
 const READ: u64 = 1;
 const WRITE: u64 = 2;
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 /// The most entries of one H_PUT_TCE_INDIRECT, a page.
 const LIST: u64 = 512;
 

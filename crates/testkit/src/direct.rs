@@ -132,7 +132,7 @@ impl Port for DirectPort {
         Ok(at)
     }
 
-    fn check_access(&self, at: Iova, len: u32, _: Direction) -> Result<(), DmaFault> {
+    fn check_access(&mut self, at: Iova, len: u32, _: Direction) -> Result<(), DmaFault> {
         self.check(at, len as usize).map(|_| ())
     }
 

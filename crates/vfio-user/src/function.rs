@@ -16,9 +16,10 @@ use super::message::{
 };
 use super::pci::{CONFIG_REGION, ConfigSpace, Identity, REGIONS};
 use super::polled::Pages;
-use super::port::{Crossing, GuestPort, Observer};
-use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time, fail_if};
+use super::port::{Crossing, GuestPort, Observer, Share};
+use doorbell_hal::{Device, EventSource, Port as _, Reg, RxVerdict, Time, fail_if};
 use doorbell_host_io::shared::{Access, EventFd, Received, reaper::Reaped, width};
+use std::sync::{Arc, atomic::AtomicBool};
 use std::{fs::File, io, os::fd::BorrowedFd, os::unix::net::UnixStream, time::Duration};
 use zerocopy::{IntoBytes, native_endian::U64};
 
@@ -37,6 +38,10 @@ const UNMAP_DIRTY: u32 = 1;
 const UNMAP_ALL: u32 = 2;
 /// The most messages handled in one call of [`Function::serve`].
 const BURST: usize = 64;
+/// Units of [`Port::charge`] of a message or a descriptor in it, and of a reset, beside what the
+/// device does.
+const MESSAGE: u64 = 64;
+const RESET: u64 = 512;
 
 /// A device behind a vfio-user socket.
 #[derive(Debug)]
@@ -53,7 +58,13 @@ pub struct Function<D, W> {
     since: Time,
     limits: Limits,
     scratch: Vec<u8>,
+    /// A message that goes on in the next turn: a write that was begun, or whatever comes after
+    /// doorbells that wait.
+    begun: Option<(Message, Progress)>,
 }
+
+/// Progress of a write: how many of its parts are done, and the bytes done of the next.
+type Progress = (usize, usize);
 
 /// Handles a word of a polled page that the guest has written.
 pub type DoorbellHandler<D, W> = fn(&mut D, &mut GuestPort<W>, Time, Reg, u64);
@@ -63,6 +74,8 @@ enum Answer {
     Body,
     /// With the descriptor of this region's polled pages.
     Region(u32),
+    /// None yet, because the share of the turn is spent.
+    Later(Progress),
 }
 
 impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
@@ -88,6 +101,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             since: Time::ZERO,
             limits: Limits::default(),
             scratch: Vec::new(),
+            begun: None,
         })
     }
 
@@ -102,6 +116,13 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     #[must_use]
     pub fn with_doorbell_handler(mut self, handler: DoorbellHandler<D, W>) -> Function<D, W> {
         self.doorbell = handler;
+        self
+    }
+
+    /// Makes `stop` end every turn of the device at once.
+    #[must_use]
+    pub fn with_stop(mut self, stop: Arc<AtomicBool>) -> Function<D, W> {
+        self.port.share = Share::new(stop);
         self
     }
 
@@ -159,10 +180,11 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         // The port first, so that nothing that the device does during its reset reaches the guest.
         self.port.disconnect();
         self.reset(at);
-        self.negotiated = false;
+        (self.negotiated, self.begun) = (false, None);
     }
 
     fn reset(&mut self, at: Time) {
+        self.port.charge(RESET);
         self.config.reset();
         self.apply_config();
         self.device.reset(&mut self.port, at);
@@ -183,8 +205,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         self.port.channel.as_ref().map(Channel::as_fd).into_iter().chain(self.port.irqs.unmask_fd())
     }
 
-    /// Handles the client's pending messages, at most 64, so that device and wire have their turns.
-    /// Returns how many.
+    /// Handles the client's pending messages, at most 64 and for the share of a turn, so that
+    /// device and wire have their turns. Returns how many, with one that goes on in the next turn.
     ///
     /// # Errors
     /// If the client has closed or violated the protocol; it is disconnected then.
@@ -199,22 +221,31 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         for n in 0..BURST {
             let stuck = self.port.irqs.stuck;
             let Some(channel) = &mut self.port.channel else { return Ok(n) };
+            if self.port.share.is_spent() {
+                return Ok(n.max(1));
+            }
             let next = if stuck {
                 Err(ConnectionError::protocol("an eventfd that is full and blocks"))
+            } else if let Some((m, done)) = self.begun.take() {
+                Ok(Some((m, done)))
             } else {
                 match channel.request() {
                     Ok(None) if !self.negotiated && late(self.since) => {
                         Err(ConnectionError::Silent)
                     }
-                    next => next,
+                    next => next.map(|m| Some((m?, (0, 0)))),
                 }
             };
             let done = match next {
-                Ok(Some(m)) => {
+                Ok(Some((m, done))) => {
                     // Doorbells come before a later access, as posted writes do.
                     let at = now();
                     self.poll_pages(at);
-                    self.handle(at, m)
+                    if self.port.share.is_spent() {
+                        self.begun = Some((m, done));
+                        return Ok(n.max(1));
+                    }
+                    self.handle(at, m, done)
                 }
                 Ok(None) => return Ok(n),
                 Err(gone) => Err(gone),
@@ -227,15 +258,20 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         Ok(BURST)
     }
 
-    /// Handles the doorbells in polled pages. Returns true if there was one.
+    /// Handles the doorbells in polled pages, for the share of a turn. Returns true if there was
+    /// one.
     pub fn poll_pages(&mut self, at: Time) -> bool {
         let Some(pages) = &mut self.pages else { return false };
-        if self.port.channel.is_none() {
+        if self.port.channel.is_none() || self.port.share.is_spent() {
             return false;
         }
         let (device, port) = (&mut self.device, &mut self.port);
         let handler = self.doorbell;
-        let rung = pages.take(|r, v| handler(device, port, at, r, v));
+        let rung = pages.take(|r, v| {
+            port.charge(Share::ACCESS);
+            handler(device, port, at, r, v);
+            !port.share.is_spent()
+        });
         if rung {
             self.device.advance(&mut self.port, at);
         }
@@ -262,7 +298,9 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
 
     // ---- messages ----
 
-    fn handle(&mut self, at: Time, mut m: Message) -> Result<(), ConnectionError> {
+    /// Handles a message of which so much was done in earlier turns.
+    fn handle(&mut self, at: Time, mut m: Message, done: Progress) -> Result<(), ConnectionError> {
+        self.port.charge(MESSAGE * (1 + m.fds.len() as u64));
         let fds = std::mem::take(&mut m.fds);
         let request = parse(m.header.command.get(), &m.body);
         let is_version = matches!(request, Ok(Request::Version(..)));
@@ -281,9 +319,13 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 self.version(v, json, &mut body)?;
                 Ok(Answer::Body)
             }
-            Ok(request) => self.request(at, request, files, eventfds, &mut body),
+            Ok(request) => self.request(at, request, done, files, eventfds, &mut body),
             Err(errno) => Err(errno),
         };
+        if let Ok(Answer::Later(done)) = answer {
+            (self.scratch, self.begun) = (body, Some((m, done)));
+            return Ok(());
+        }
         if m.header.flags.get() & flag::NO_REPLY == 0
             && let Some(channel) = &mut self.port.channel
         {
@@ -333,6 +375,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         &mut self,
         at: Time,
         request: Request<'_>,
+        done: Progress,
         mut files: Vec<Reaped<File>>,
         eventfds: Vec<EventFd>,
         out: &mut Vec<u8>,
@@ -368,13 +411,18 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 self.read(at, place.region.get(), place.offset.get(), &mut out[start..])?;
             }
             Request::Write(place, data) => {
-                self.write(at, place.region.get(), place.offset.get(), data)?;
+                let one = [(place.region.get(), place.offset.get(), data)];
+                if let Some(done) = self.write_all(at, one.into_iter(), done)? {
+                    return Ok(Answer::Later(done));
+                }
                 out.extend_from_slice(place.as_bytes());
             }
             Request::WriteMulti(writes) => {
-                for w in writes {
-                    let data = &w.data[..w.count.get() as usize];
-                    self.write(at, w.region.get(), w.offset.get(), data)?;
+                let all = writes
+                    .iter()
+                    .map(|w| (w.region.get(), w.offset.get(), &w.data[..w.count.get() as usize]));
+                if let Some(done) = self.write_all(at, all, done)? {
+                    return Ok(Answer::Later(done));
                 }
                 out.extend_from_slice(U64::new(writes.len() as u64).as_bytes());
             }
@@ -456,6 +504,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         self.device.advance(&mut self.port, at);
         let mut done = 0;
         while done < out.len() {
+            self.port.charge(Share::ACCESS);
             let here = offset + done as u64;
             let width = width(here as usize, out.len() - done);
             if !self.identity.is_msix(region, here) {
@@ -470,18 +519,49 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         Ok(())
     }
 
-    fn write(&mut self, at: Time, region: u32, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    /// Makes writes, from where an earlier turn has left them. Returns where the share of this one
+    /// was spent, if they are not done.
+    fn write_all<'a>(
+        &mut self,
+        at: Time,
+        writes: impl Iterator<Item = (u32, u64, &'a [u8])>,
+        (first, mut start): Progress,
+    ) -> Result<Option<Progress>, Errno> {
+        for (n, (region, offset, data)) in writes.enumerate().skip(first) {
+            if self.port.share.is_spent() {
+                return Ok(Some((n, start)));
+            }
+            let done = self.write(at, region, offset, data, start)?;
+            if done < data.len() {
+                return Ok(Some((n, done)));
+            }
+            start = 0;
+        }
+        Ok(None)
+    }
+
+    /// Makes a write from byte `done` of it on. Returns how many bytes are done when the share of
+    /// the turn is spent, if not all.
+    fn write(
+        &mut self,
+        at: Time,
+        region: u32,
+        offset: u64,
+        data: &[u8],
+        mut done: usize,
+    ) -> Result<usize, Errno> {
+        self.port.charge(Share::ACCESS);
         if region == CONFIG_REGION {
             let range = self.config.inside(offset, data.len()).ok_or(libc::EINVAL)?;
             if self.config.write(range.start, data) {
                 self.reset(at);
             }
             self.apply_config();
-            return Ok(());
+            return Ok(data.len());
         }
         self.bar(region, offset, data.len())?;
-        let mut done = 0;
-        while done < data.len() {
+        while done < data.len() && !self.port.share.is_spent() {
+            self.port.charge(Share::ACCESS);
             let here = offset + done as u64;
             let width = width(here as usize, data.len() - done);
             if !self.identity.is_msix(region, here) {
@@ -496,7 +576,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             done += width;
         }
         self.device.advance(&mut self.port, at);
-        Ok(())
+        Ok(done)
     }
 }
 

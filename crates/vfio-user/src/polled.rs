@@ -39,8 +39,9 @@ impl Pages {
         (self.place.first.offset.into(), u64::from(self.place.pages) * u64::from(PAGE))
     }
 
-    /// Takes every non-zero word and passes it to `ring`. Returns true if there was one.
-    pub(super) fn take(&mut self, mut ring: impl FnMut(Reg, u64)) -> bool {
+    /// Takes every non-zero word and passes it to `ring`, as long as that returns true. Returns
+    /// true if there was one.
+    pub(super) fn take(&mut self, mut ring: impl FnMut(Reg, u64) -> bool) -> bool {
         let first = self.place.first;
         let mut rung = false;
         for page in 0..u32::from(self.place.pages) {
@@ -49,7 +50,9 @@ impl Pages {
                 let v = self.memory.take_u64(offset as usize);
                 if v != 0 {
                     rung = true;
-                    ring(Reg { region: first.bar, offset: first.offset + offset }, v);
+                    if !ring(Reg { region: first.bar, offset: first.offset + offset }, v) {
+                        return true;
+                    }
                 }
             }
         }
@@ -58,6 +61,6 @@ impl Pages {
 
     /// Discards all doorbells.
     pub(super) fn clear(&mut self) {
-        self.take(|_, _| {});
+        self.take(|_, _| true);
     }
 }

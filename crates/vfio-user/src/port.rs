@@ -9,10 +9,11 @@
 
 use super::channel::{Channel, ConnectionError};
 use super::{irq::Irqs, message::Errno};
-use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time, fail_if};
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Reg, Time, fail_if, transfer_units};
 use doorbell_host_io::shared::reaper::{Reaped, free};
 use doorbell_host_io::shared::{Access, RegionError, Regions, Window};
-use std::{cell::RefCell, fs::File, io, rc::Rc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{cell::RefCell, fs::File, io, rc::Rc, sync::Arc};
 
 /// A crossing between guest and device.
 #[derive(Clone, Copy, Debug)]
@@ -66,35 +67,59 @@ const MAX_MAPS: usize = 32_768;
 /// The most mappings of a former client that are freed later.
 const MAX_LEFT: usize = 256;
 
-/// Limit of what a device does for a guest in a turn of the server, so that the turn ends: reads of
-/// its memory, and frames. Writes do not count, since others cause them by their frames.
+/// The work that a device may do for a guest in a turn of the server, so that the turn ends, in the
+/// units of [`Port::charge`].
+///
+/// It is spent when it is used up. What was begun before ends beyond it; that is a debt, which the
+/// next turns pay, so that over many turns no guest has more than its share. Writes to the guest's
+/// memory cost nothing, since others cause them by their frames; the sender pays for those.
 #[derive(Debug)]
-pub struct Share(u64);
+pub struct Share {
+    left: i64,
+    /// All work so far.
+    work: u64,
+    /// Spends all shares, because the server stops.
+    stop: Arc<AtomicBool>,
+}
 
 impl Share {
-    /// Of a device with one client: some milliseconds.
-    const ALONE: u64 = 1 << 14;
-    /// Of all guests of a device together: some hundred microseconds.
-    const TOGETHER: u64 = 1 << 11;
+    /// Units of a device with one client: some milliseconds.
+    pub const ALONE: u64 = 1 << 18;
+    /// Units of all guests of a device together: some hundred microseconds.
+    pub const TOGETHER: u64 = 1 << 15;
+    /// Units of an access to a register.
+    pub(super) const ACCESS: u64 = 16;
 
-    /// Returns what each of `guests` guests of a device has.
-    pub fn among(guests: usize) -> Share {
-        Share((Share::TOGETHER / guests.max(1) as u64).max(1))
+    /// Returns a share that lasts until the first turn begins. `stop` ends this one and all later.
+    pub fn new(stop: Arc<AtomicBool>) -> Share {
+        Share { left: i64::MAX, work: 0, stop }
     }
 
-    /// Returns a share without end, of a device that has no turns.
-    pub const fn endless() -> Share {
-        Share(u64::MAX)
+    /// Begins a turn with so many units, less those of a debt.
+    pub fn begin_turn(&mut self, units: u64) {
+        let units = units as i64;
+        self.left = self.left.saturating_add(units).min(units);
     }
 
-    /// Takes the cost of a transfer of so many bytes.
-    pub fn take(&mut self, bytes: usize) {
-        self.0 = self.0.saturating_sub(1 + bytes as u64 / 256);
+    /// Begins a turn of one of `guests` guests of a device.
+    pub fn begin_turn_among(&mut self, guests: usize) {
+        self.begin_turn((Share::TOGETHER / guests.max(1) as u64).max(1));
     }
 
-    /// Returns true if nothing is left.
+    /// Takes units.
+    pub fn charge(&mut self, units: u64) {
+        self.work = self.work.wrapping_add(units);
+        self.left = self.left.saturating_sub_unsigned(units);
+    }
+
+    /// Returns true if nothing is left, or the server stops.
     pub fn is_spent(&self) -> bool {
-        self.0 == 0
+        self.left <= 0 || self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns all work so far.
+    pub fn work(&self) -> u64 {
+        self.work
     }
 }
 
@@ -110,7 +135,7 @@ pub struct GuestPort<W> {
     pub(super) max_maps: usize,
     /// Memory is allocated when it is mapped.
     pub(super) populate: bool,
-    share: Share,
+    pub(super) share: Share,
     /// Observes every crossing.
     pub observer: W,
 }
@@ -124,18 +149,19 @@ impl<W: Observer> GuestPort<W> {
             bus_master: false,
             max_maps: max_maps(),
             populate: false,
-            share: Share::endless(),
+            share: Share::new(Arc::default()),
             observer,
         }
     }
 
     /// Begins a turn, with a new share.
     pub(super) fn begin_turn(&mut self) {
-        self.share = Share(Share::ALONE);
+        self.share.begin_turn(Share::ALONE);
     }
 
     /// Reads memory as the device would, but unobserved. Returns true if the device could read it.
     pub fn peek(&mut self, from: Iova, into: &mut [u8]) -> bool {
+        self.share.charge(transfer_units(into.len()));
         self.fetch(from, into).is_ok()
     }
 
@@ -165,6 +191,11 @@ impl<W: Observer> GuestPort<W> {
                 None => channel.as_mut().is_some_and(|c| c.dma_write(at.0, from)),
             }
         })
+    }
+
+    /// Returns the work that was charged so far, in the units of [`Port::charge`].
+    pub fn work(&self) -> u64 {
+        self.share.work()
     }
 
     /// Returns the number of the client's mappings.
@@ -240,7 +271,7 @@ fn end_without_memory(channel: &mut Option<Channel>, bus_master: &mut bool) -> b
 
 impl<W: Observer> Port for GuestPort<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
-        self.share.take(into.len());
+        self.share.charge(transfer_units(into.len()));
         let done = self.fetch(from, into);
         let read = |()| Crossing::DmaRead(from, into.len() as u32);
         self.observer.crossed(at, done.map_or_else(Crossing::Fault, read));
@@ -252,6 +283,10 @@ impl<W: Observer> Port for GuestPort<W> {
         let written = |()| Crossing::DmaWrite(to, from.len() as u32);
         self.observer.crossed(at, done.map_or_else(Crossing::Fault, written));
         done.map(|()| at)
+    }
+
+    fn charge(&mut self, units: u64) {
+        self.share.charge(units);
     }
 
     fn is_spent(&self) -> bool {
@@ -276,7 +311,6 @@ impl<W: Observer> Port for GuestPort<W> {
     }
 
     fn emit(&mut self, at: Time, frame: &[u8]) {
-        self.share.take(frame.len());
         self.observer.crossed(at, Crossing::Frame(frame));
     }
 }

@@ -3,6 +3,7 @@
 mod client;
 mod dma;
 mod protocol;
+mod share;
 
 use super::{
     Bar, BarOffset, Capability, Crossing, Function, GuestPort, Identity, Observer, PolledPages,

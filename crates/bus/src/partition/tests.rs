@@ -30,13 +30,13 @@ fn the_hypervisor_reads_the_correlator_of_a_buffer_that_is_lent_to_be_written() 
 
 #[test]
 fn a_port_says_what_can_be_reached() {
-    let (v, at, _) = lent(Direction::FromDevice);
+    let (mut v, at, _) = lent(Direction::FromDevice);
     for dir in [Direction::ToDevice, Direction::FromDevice] {
         assert_eq!(v.check_access(at, 5000, dir), Ok(()));
         assert!(v.check_access(at, 5001, dir).is_err());
         assert!(v.check_access(at + 0x4000, 1, dir).is_err());
     }
-    let (v, at, _) = lent(Direction::ToDevice);
+    let (mut v, at, _) = lent(Direction::ToDevice);
     assert_eq!(v.check_access(at, 5000, Direction::ToDevice), Ok(()));
     assert!(v.check_access(at, 5000, Direction::FromDevice).is_err());
     assert_eq!(v.platform.ledger.dma_faults, 0, "asking is no fault");

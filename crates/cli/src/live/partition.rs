@@ -100,7 +100,7 @@ impl Port for Partition {
         Ok(at)
     }
 
-    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&mut self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.allowed(at, len as usize, dir)
     }
 

@@ -30,7 +30,7 @@ use std::fs::File;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -178,6 +178,45 @@ fn request(kind: u8, v: [u8; 4]) -> Vec<u8> {
 }
 
 impl<T: Transport> Around<T> {
+    /// Makes a server of a transport, with nobody around it yet.
+    fn new(make: impl FnOnce(&SharedBill, &ServeContext) -> T, meter: Meter, dir: &Path) -> Self {
+        let path = dir.join("socket");
+        let pair = || {
+            let (own, other) = UnixStream::pair().expect(MADE);
+            own.set_nonblocking(true).expect(MADE);
+            (own, other)
+        };
+        let ((control, commands), (wire, peer)) = (pair(), pair());
+        let (watched, lent) = pipe().expect(MADE);
+        let limits = ClientLimits {
+            hello_timeout: 1,
+            // Nobody here answers a DMA by message.
+            reply_timeout: 0,
+            newcomers: 2,
+            metrics_clients: 1,
+            metrics_timeout: 1,
+        };
+        let c = ServeContext {
+            stop: Interrupt::ignored(),
+            socket: Listener::bind(&path).expect(MADE),
+            metrics: None,
+            control: Some(Control::of(File::from(OwnedFd::from(commands)))),
+            format: Format::Table,
+            quiet: true,
+            populate: false,
+            limits,
+            check_wire: false,
+            sandbox: None,
+        };
+        let plugins = matches!(meter, Meter::Hypervisor);
+        let bill = Rc::new(RefCell::new(Bill::new(meter, Uplink::of(peer), None, None)));
+        let t = make(&bill, &c);
+        let clock = Clock::Driven(Cell::new(Time::ZERO));
+        let server = Server::new(t, 1_000_000_000, bill.clone(), c, clock);
+        let (clients, reached) = ([const { None }; CLIENTS], Reached::default());
+        Around { server, bill, path, clients, control, wire, lent, watched, plugins, reached }
+    }
+
     /// Gives everybody a turn. Without a descriptor to read, time passes as the server waits.
     fn turn(&mut self) {
         let wait =
@@ -337,51 +376,7 @@ fn run<T: Transport>(
     mut answers: impl FnMut(&mut Around<T>) -> u64,
 ) -> Reached {
     let dir = tempfile::tempdir().expect(MADE);
-    let path = dir.path().join("socket");
-    let pair = || {
-        let (own, other) = UnixStream::pair().expect(MADE);
-        own.set_nonblocking(true).expect(MADE);
-        (own, other)
-    };
-    let ((control, commands), (wire, peer)) = (pair(), pair());
-    let (watched, lent) = pipe().expect(MADE);
-    let limits = ClientLimits {
-        hello_timeout: 1,
-        // Nobody here answers a DMA by message.
-        reply_timeout: 0,
-        newcomers: 2,
-        metrics_clients: 1,
-        metrics_timeout: 1,
-    };
-    let c = ServeContext {
-        stop: Interrupt::ignored(),
-        socket: Listener::bind(&path).expect(MADE),
-        metrics: None,
-        control: Some(Control::of(File::from(OwnedFd::from(commands)))),
-        format: Format::Table,
-        quiet: true,
-        populate: false,
-        limits,
-        check_wire: false,
-        sandbox: None,
-    };
-    let plugins = matches!(meter, Meter::Hypervisor);
-    let bill = Rc::new(RefCell::new(Bill::new(meter, Uplink::of(peer), None, None)));
-    let t = make(&bill, &c);
-    let server =
-        Server::new(t, 1_000_000_000, bill.clone(), c, Clock::Driven(Cell::new(Time::ZERO)));
-    let mut around = Around {
-        server,
-        bill,
-        path,
-        clients: [const { None }; CLIENTS],
-        control,
-        wire,
-        lent,
-        watched,
-        plugins,
-        reached: Reached::default(),
-    };
+    let mut around = Around::new(make, meter, dir.path());
     // The server rests again before the others act.
     let mut answers = |around: &mut Around<T>| {
         let answered = answers(around);
@@ -490,8 +485,8 @@ fn hcall_device<D: Backend>(
     // The others have two places.
     let setup = Setup { partitions: 3, trunk: false, min_lso_mss: 0 };
     let adapter = KINDS[kind].adapter;
-    let make = |bill: &SharedBill, _: &ServeContext| {
-        Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill)
+    let make = |bill: &SharedBill, c: &ServeContext| {
+        Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill, c)
     };
     run(make, Meter::Hypervisor, input, answers)
 }
@@ -510,5 +505,7 @@ pub(crate) fn attack(bytes: &[u8]) -> Reached {
     }
 }
 
+#[cfg(test)]
+mod charge;
 #[cfg(test)]
 mod tests;

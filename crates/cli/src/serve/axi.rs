@@ -92,8 +92,12 @@ impl Port for BridgedPort<'_> {
         self.port.write(at, to, from)
     }
 
-    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+    fn check_access(&mut self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         self.port.check_access(at, len, dir)
+    }
+
+    fn charge(&mut self, units: u64) {
+        self.port.charge(units);
     }
 
     fn is_spent(&self) -> bool {

@@ -55,6 +55,9 @@ pub(super) trait Transport {
     }
     /// Returns the descriptors of guests.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
+    /// Returns the work that guests were charged for so far ([`doorbell_hal::Port::charge`]).
+    #[cfg(test)]
+    fn work(&self) -> u64;
     fn report(&self) -> Report;
     /// Serves the last requests and disconnects guests.
     fn close(&mut self, clock: &Clock);

@@ -86,7 +86,7 @@ pub(super) fn serve<D: Backend>(
     bill: SharedBill,
     c: ServeContext,
 ) -> Result<u8, Error> {
-    let hcalls = Hcalls::new(adapter, device, partitions, &bill);
+    let hcalls = Hcalls::new(adapter, device, partitions, &bill, &c);
     run(hcalls, adapter.bits_per_second, bill, c)
 }
 
@@ -96,11 +96,13 @@ impl<D: Backend> Hcalls<D> {
         device: D,
         partitions: usize,
         bill: &SharedBill,
+        c: &ServeContext,
     ) -> Hcalls<D> {
+        let port = || Partition::new(bill.clone()).with_stop(c.stop.flag());
         Hcalls {
             adapter,
             device,
-            ports: (0..partitions).map(|_| Partition::new(bill.clone())).collect(),
+            ports: (0..partitions).map(|_| port()).collect(),
             newcomers: Vec::new(),
             greets_from: Time::ZERO,
             came: false,
@@ -258,6 +260,11 @@ impl<D: Backend> Transport for Hcalls<D> {
             .flat_map(Port::fds)
             .chain(self.newcomers.iter().map(AsFd::as_fd))
             .collect()
+    }
+
+    #[cfg(test)]
+    fn work(&self) -> u64 {
+        self.ports.iter().map(Port::work).sum()
     }
 
     fn report(&self) -> Report {

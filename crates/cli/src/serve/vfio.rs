@@ -78,7 +78,8 @@ impl<D: Served> Vfio<D> {
         c: &ServeContext,
     ) -> Vfio<D> {
         let reply = Duration::from_secs(c.limits.reply_timeout.into());
-        let mut function = function.with_limits(Limits { hello: c.limits.hello(), reply });
+        let limits = Limits { hello: c.limits.hello(), reply };
+        let mut function = function.with_limits(limits).with_stop(c.stop.flag());
         if c.populate {
             function = function.with_populated_memory();
         }
@@ -146,6 +147,11 @@ impl<D: Served> Transport for Vfio<D> {
 
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         if self.function.connected() { self.function.fds().collect() } else { Vec::new() }
+    }
+
+    #[cfg(test)]
+    fn work(&self) -> u64 {
+        self.function.port().work()
     }
 
     fn report(&self) -> Report {

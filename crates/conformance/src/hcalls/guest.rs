@@ -57,7 +57,7 @@ pub fn login_buffer(answer: u32, len: u32) -> Vec<u8> {
 }
 
 /// Returns the descriptors of all headers of a frame.
-fn header_entries(frame: &[u8]) -> Vec<[u8; DESCRIPTOR]> {
+pub fn header_entries(frame: &[u8]) -> Vec<[u8; DESCRIPTOR]> {
     let [l2, l3, l4] = lengths(frame);
     let data = &frame[..(l2 + l3 + l4).min(frame.len())];
     let (head, more) = data.split_at(data.len().min(HDR_DATA));

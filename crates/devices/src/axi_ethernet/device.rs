@@ -10,6 +10,7 @@ use super::registers::Side;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use crate::common::SpareFrames;
+use crate::common::{RESET, STEP};
 use alloc::vec::Vec;
 use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::axienet::{int, line};
@@ -306,6 +307,7 @@ impl AxiEthernet {
     fn run<P: Port>(&mut self, p: &mut P, until: Time) -> Option<Time> {
         while self.due <= until && !p.is_spent() {
             self.now = self.now.max(self.due);
+            p.charge(STEP);
             if self.step(p, self.now) {
                 return Some(self.now);
             }
@@ -476,7 +478,9 @@ impl<P: Port> Device<P> for AxiEthernet {
 
     fn mmio_write(&mut self, p: &mut P, at: Time, r: Reg, size: u8, v: u64) {
         self.advance(p, at);
+        let resets = self.counters.resets;
         self.write_any(p, self.now, r, size, v);
+        p.charge((self.counters.resets - resets) * RESET);
     }
 
     fn receive(&mut self, p: &mut P, at: Time, frame: &[u8]) -> RxVerdict {

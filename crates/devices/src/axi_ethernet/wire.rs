@@ -8,8 +8,9 @@
 //! Source: PG138, TC; IEEE 802.3, 4.2.
 
 use super::{config::Speed, device::AxiEthernet, mac::is_tagged};
+use crate::common::FRAME;
 use alloc::vec::Vec;
-use doorbell_hal::{Port, Span, Time};
+use doorbell_hal::{Port, Span, Time, transfer_units};
 use doorbell_layout::axienet::{int, stat, tc};
 use doorbell_packet::ethernet::{self, Cast, FCS, GAP, MAX_FRAME, MIN_FRAME, PREAMBLE};
 use doorbell_packet::vlan::TAG;
@@ -87,6 +88,7 @@ impl AxiEthernet {
     fn send<P: Port>(&mut self, p: &mut P, t: Time) {
         let Some(f) = self.tx.fifo.front() else { return };
         self.tx.sending = Some(t + self.wire_time(f.bytes.len()));
+        p.charge(FRAME * transfer_units(f.bytes.len()));
         // At a speed that is not the link's, nobody understands it.
         if self.carries() {
             p.emit(t, &f.bytes);

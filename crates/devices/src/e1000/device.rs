@@ -10,6 +10,7 @@ use super::registers::Registers;
 use super::stats::Stats;
 use super::transmit::Transmitter;
 use crate::common::SpareFrames;
+use crate::common::{RESET, STEP};
 use doorbell_hal::{Device, DmaFault, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC};
 
@@ -190,6 +191,7 @@ impl E1000 {
         if self.irq.high {
             p.set_irq_line(at, 0, false);
         }
+        p.charge(RESET);
         self.counters.resets += 1;
         self.regs = Registers::new();
         self.stats = Stats::new();
@@ -265,6 +267,7 @@ impl E1000 {
     /// Does what is due at `t`, each kind once, what has come first, and finds the next event.
     #[inline(never)]
     fn step<P: Port>(&mut self, p: &mut P, t: Time) {
+        p.charge(STEP);
         let rare = self.rare_due <= t;
         if rare && self.negotiating <= t {
             self.negotiating = Time::NEVER;

@@ -8,8 +8,9 @@
 //! Source: SDM 3.4.3, 8.5 (flow control), 13.7.
 
 use super::{device::E1000, ring::Desc};
+use crate::common::FRAME;
 use alloc::vec::Vec;
-use doorbell_hal::{Iova, Port, Span, Time};
+use doorbell_hal::{Iova, Port, Span, Time, transfer_units};
 use doorbell_layout::e1000::{TCTL_EN, reg::stat};
 use doorbell_packet::ethernet::{Cast, FCS, OVERHEAD};
 
@@ -69,9 +70,11 @@ impl E1000 {
             self.counters.pauses_sent += 1;
             self.stats.count(if quanta == 0 { stat::XONTXC } else { stat::XOFFTXC });
             self.tx.quiet = t + self.wire_time(frame.len());
+            p.charge(transfer_units(frame.len()));
             p.emit(t, &frame);
         } else if let Some(f) = self.tx.fifo.front() {
             self.tx.sending = Some(t + self.wire_time(f.bytes.len()));
+            p.charge(FRAME * transfer_units(f.bytes.len()));
             if !self.loops() {
                 p.emit(t, &f.bytes);
             }

@@ -4,6 +4,7 @@ use super::command::{CastCounters, Firmware, Phase};
 use super::queues::{Cq, Eq, Mkey, Sq, Table};
 use super::transmit::{Chunk, Pipe};
 use super::{Config, receive::Receiver};
+use crate::common::{RESET, STEP};
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Device, DropReason, EventSource, Fact, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::command::{Tisc, init_segment};
@@ -37,6 +38,11 @@ counters! {
 
 /// Type and subtype of an event, and some double words of its data by their places.
 pub(super) type Event<'a> = (u8, u8, &'a [(usize, u32)]);
+
+/// Events of CQs that are kept in order for a unit of work ([`Port::charge`]).
+const EVENTS: u64 = 16;
+/// Units of an object that is given up.
+pub(super) const OBJECT: u64 = 16;
 
 /// Something that becomes visible at a time of its own.
 #[derive(Debug)]
@@ -239,8 +245,9 @@ impl Mlx5 {
         self.events.first().map_or(Time::NEVER, |e| e.0)
     }
 
-    /// Writes the completions and the events that are due, in the order of their
-    /// times; a completion before the event that it causes.
+    /// Writes the completions and the events that are due, in the order of their times; a
+    /// completion before the event that it causes. What was paid for when it was sent or came, and
+    /// is only to be written, is written whatever is left of the share.
     fn write_back<P: Port>(&mut self, p: &mut P, until: Time) {
         loop {
             let completion = self.completions.front().map_or(Time::NEVER, |e| e.at);
@@ -249,6 +256,11 @@ impl Mlx5 {
             if completion.min(event).min(frame) > until {
                 return;
             }
+            let frame_next = frame < completion && frame <= event;
+            if frame_next && self.works_at(frame) && p.is_spent() {
+                return;
+            }
+            p.charge(STEP);
             if event < completion.min(frame) {
                 self.report(p);
             } else if frame < completion {
@@ -319,6 +331,7 @@ impl Mlx5 {
         cq.written(at);
         let now = cq.event_due();
         self.counters.cqes += 1;
+        p.charge(self.events.len() as u64 / EVENTS);
         self.event_moved(cqn, before, now);
     }
 
@@ -366,13 +379,20 @@ impl Mlx5 {
         }
     }
 
+    /// Returns the count of all objects, and of what is in flight.
+    pub(super) fn size(&self) -> u64 {
+        let queues = self.sqs.live() + self.cqs.live() + self.eqs.live() + self.mkeys.live();
+        let others = self.uars.live() + self.pds.live() + self.tds.live() + self.tis.live();
+        (queues + others + self.completions.len() + self.rx.size()) as u64
+    }
+
     /// Ends all objects and what is in flight; the command interface stays, in `phase`.
     #[cold]
     pub(super) fn power_down(&mut self, phase: Phase) {
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
         self.counters = old.counters;
-        (self.rx.counters, self.rx_casts, self.rx_wire) =
-            (old.rx.counters, old.rx_casts, old.rx_wire);
+        (self.rx_casts, self.rx_wire) = (old.rx_casts, old.rx_wire);
+        self.rx.inherit(&mut old.rx);
         self.pipe.inherit(&old.pipe);
         core::mem::swap(&mut self.firmware, &mut old.firmware);
         self.firmware.phase = phase;
@@ -486,10 +506,12 @@ impl<P: Port> Device<P> for Mlx5 {
         }
     }
 
-    fn reset(&mut self, _p: &mut P, _at: Time) {
+    fn reset(&mut self, p: &mut P, _at: Time) {
+        p.charge(RESET + self.size() * OBJECT);
         let mut old = core::mem::replace(self, Mlx5::new(self.cfg));
-        (self.counters, self.rx.counters) = (old.counters, old.rx.counters);
+        self.counters = old.counters;
         (self.rx_casts, self.rx_wire) = (old.rx_casts, old.rx_wire);
+        self.rx.inherit(&mut old.rx);
         self.pipe.inherit(&old.pipe);
         self.firmware.inherit(&mut old.firmware);
         self.apply_port();

@@ -1,7 +1,8 @@
 //! Send, completion and event queues as the device keeps them.
 
 use super::{Answer, ring::Ring};
-use alloc::{boxed::Box, collections::VecDeque};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
 use doorbell_hal::{Iova, Span, Time, fail_if};
 use doorbell_layout::mlx5::{
     CmdStatus, CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, command::Sqc,
@@ -252,16 +253,18 @@ impl Mkey {
 pub(super) struct Table<T> {
     base: u32,
     slots: alloc::vec::Vec<Option<T>>,
+    /// Slots without an object.
+    free: BTreeSet<usize>,
 }
 
 impl<T> Table<T> {
     /// Numbers start at `base`: a wrong kind of number then finds nothing.
     pub(super) const fn new(base: u32) -> Table<T> {
-        Table { base, slots: alloc::vec::Vec::new() }
+        Table { base, slots: alloc::vec::Vec::new(), free: BTreeSet::new() }
     }
     /// Adds an object. Returns its number, or `NoResources` when there are `limit`.
     pub(super) fn insert(&mut self, t: T, limit: usize) -> Answer<u32> {
-        let i = match self.slots.iter().position(Option::is_none) {
+        let i = match self.free.pop_first() {
             Some(i) => i,
             None if self.slots.len() < limit => {
                 self.slots.push(None);
@@ -287,6 +290,7 @@ impl<T> Table<T> {
         let slot = slot.filter(|slot| slot.is_some()).ok_or(CmdStatus::BadResource)?;
         fail_if(referred, CmdStatus::BadResourceState)?;
         *slot = None;
+        self.free.insert((n - self.base) as usize);
         Ok(())
     }
     /// Returns true if an object is such.
@@ -300,6 +304,14 @@ impl<T> Table<T> {
     #[inline(always)]
     pub(super) fn get_mut(&mut self, n: u32) -> Option<&mut T> {
         self.slots.get_mut(n.wrapping_sub(self.base) as usize)?.as_mut()
+    }
+    /// Returns all objects.
+    pub(super) fn into_objects(self) -> impl Iterator<Item = T> {
+        self.slots.into_iter().flatten()
+    }
+    /// Returns the count of objects.
+    pub(super) fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
     }
     /// Returns the count of numbers given out.
     pub(super) fn len(&self) -> usize {

@@ -18,11 +18,11 @@ pub(super) mod tests;
 pub(super) use queue::Rq;
 
 use super::rss::{Dispatch, Rqt, Tir, select};
-use super::steering::{Fields, Steering};
+use super::steering::{Fields, Former, Steering};
 use super::{Config, device::Mlx5, queues::Table as Objects};
 use crate::common::SpareFrames;
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
-use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time};
+use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time, transfer_units};
 use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
 use doorbell_packet::ethernet::{FCS, HEADER, MIN_FRAME};
 
@@ -46,6 +46,9 @@ counters! {
     record_reads: "Reads of doorbell records.",
 }
 
+/// Units of [`Port::charge`] of a frame that is compared under a mask.
+const COMPARE: u64 = 12;
+
 /// A frame in the FIFO, with its WQE.
 #[derive(Debug)]
 struct RxFrame {
@@ -65,6 +68,8 @@ enum RxError {
     Unreadable,
     /// Posted WQEs are to be flushed.
     Flush,
+    /// Of these, those from this counter on are left, so many.
+    Flushing(u16, u16),
 }
 
 /// The receive side.
@@ -72,6 +77,8 @@ enum RxError {
 pub struct Receiver {
     /// The flow tables.
     pub(crate) steering: Steering,
+    /// Those from before a reset.
+    pub(super) former: Former,
     pub(super) tirs: Objects<Tir>,
     pub(super) rqts: Objects<Rqt>,
     pub(super) rqs: Objects<Rq>,
@@ -100,6 +107,7 @@ impl Receiver {
     pub(super) fn new(cfg: &Config) -> Receiver {
         Receiver {
             steering: Steering::new(),
+            former: Former::default(),
             tirs: Objects::new(0x2000),
             rqts: Objects::new(0x3000),
             rqs: Objects::new(0x4000),
@@ -118,6 +126,13 @@ impl Receiver {
         }
     }
 
+    /// Takes over what outlives a reset: counters, and what takes long to be let go.
+    pub(super) fn inherit(&mut self, before: &mut Receiver) {
+        self.counters = before.counters;
+        self.former = core::mem::take(&mut before.former);
+        self.former.take(&mut before.steering);
+    }
+
     /// Frames that found no WQE in the queues of a counter set (`QUERY_Q_COUNTER`);
     /// with `clear`, it begins again at zero.
     pub(crate) fn out_of_buffer(&mut self, set: u8, clear: bool) -> u64 {
@@ -127,6 +142,17 @@ impl Receiver {
             *counter = 0;
         }
         was
+    }
+
+    /// Returns the count of all objects, and of frames.
+    pub(super) fn size(&self) -> usize {
+        let queues = self.tirs.live() + self.rqts.live() + self.rqs.live();
+        queues + self.steering.len() + self.fifo.len() + self.pending_errors.len()
+    }
+
+    /// Returns the count of frames in the FIFO.
+    pub(super) fn fifo_len(&self) -> u64 {
+        self.fifo.len() as u64
     }
 
     /// Returns true if a receive queue completes to this CQ.
@@ -167,6 +193,7 @@ impl Receiver {
         };
         let fields = Fields::of(frame);
         let verdict = self.steering.classify(&fields);
+        p.charge(transfer_units(frame.len()) + u64::from(verdict.compares) * COMPARE);
         self.counters.endless_walks += u64::from(verdict.endless);
         let mut fate = Err(DropReason::Filter);
         self.counters.not_steered += u64::from(verdict.tirs().is_empty());

@@ -2,9 +2,10 @@
 //!
 //! Groups share a table's indices and say by a mask which fields their entries compare. Of the
 //! entries that match, the one with the lowest index decides; without one, the table's [`Miss`].
-//! The walk begins at the root, or without one at the table of the lowest level, and ends after
-//! [`STEPS`] tables. Entries of a group are sorted by value and found by bisection. Masks of inner
-//! headers and tunnel identifiers are refused.
+//! The walk begins at the root, or without one at the table of the lowest level. A table leads to
+//! tables of higher levels only, so that no walk is a circle. One that branches ends after
+//! [`STEPS`] tables or [`COMPARES`] masks. All groups of a mask are looked up at once, in a tree by
+//! value. Masks of inner headers and tunnel identifiers are refused.
 //!
 //! Sources: linux/mlx5/mlx5_ifc.h, core/fs_core.c, fs_cmd.c.
 
@@ -16,12 +17,15 @@ mod tests;
 pub(crate) use fields::Fields;
 
 use super::{Answer, queues::Table as Objects};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use doorbell_layout::mlx5::steering::{MISC, OUTER, PARAM, SET, criteria};
 use doorbell_layout::mlx5::{CmdStatus, command::flow_action};
 
 /// Tables that one frame visits at the most: as many as there are levels.
 pub(crate) const STEPS: usize = 64;
+/// Masks that one frame is compared under at the most, in all tables together.
+pub(crate) const COMPARES: u32 = 256;
 /// TIRs that one frame is delivered to at the most (`log_max_destination`).
 pub(crate) const COPIES: usize = 1 << LOG_COPIES;
 pub(crate) const LOG_COPIES: u8 = 3;
@@ -130,7 +134,7 @@ pub(crate) struct Group {
 }
 
 /// Destination of an entry's frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Destination {
     Tir(u32),
     Table(u32),
@@ -163,7 +167,9 @@ pub(crate) struct Entry {
 pub(crate) struct Verdict {
     tirs: [(u32, u32); COPIES],
     copies: usize,
-    /// The walk was cut short: it had visited [`STEPS`] tables.
+    /// Masks that it was compared under.
+    pub(crate) compares: u32,
+    /// The walk was cut short: it had visited [`STEPS`] tables, or compared [`COMPARES`] masks.
     pub(crate) endless: bool,
 }
 
@@ -185,28 +191,39 @@ impl Verdict {
 #[derive(Debug)]
 struct Installed {
     table: Table,
-    /// In the order of their ranges.
-    groups: Vec<InstalledGroup>,
+    /// By number, each with the count of its entries.
+    groups: BTreeMap<u32, (Group, u32)>,
+    /// Numbers of the groups, by their first indices.
+    starts: BTreeMap<u32, u32>,
+    /// The groups' masks, by the first index of all groups of each.
+    masks: Vec<Masked>,
+    /// Values of the entries, by index.
+    values: BTreeMap<u32, Match>,
 }
 
+/// All groups of a table that compare the same fields.
 #[derive(Debug)]
-struct InstalledGroup {
-    id: u32,
-    group: Group,
-    /// In the order of value, then index.
-    entries: Vec<InstalledEntry>,
+struct Masked {
+    mask: Match,
+    /// Their first indices.
+    starts: BTreeSet<u32>,
+    /// By value, then index.
+    entries: BTreeMap<(Match, u32), Entry>,
 }
 
-#[derive(Debug)]
-struct InstalledEntry {
-    index: u32,
-    entry: Entry,
-}
+/// Tables from before a reset. To let go of their entries, tens of thousands at the most, takes
+/// milliseconds. So each command lets some go; it takes a command to add one.
+#[derive(Debug, Default)]
+pub(crate) struct Former(Vec<Installed>);
 
 /// All tables of a function.
 #[derive(Debug)]
 pub(crate) struct Steering {
     tables: Objects<Installed>,
+    /// Tables of received frames, by level.
+    receiving: BTreeSet<(u8, u32)>,
+    /// Times that an entry, or a table's miss, leads there.
+    uses: BTreeMap<Destination, u32>,
     next_group: u32,
     groups: usize,
     entries: usize,
@@ -224,15 +241,24 @@ impl Default for Steering {
 impl Steering {
     /// No tables: every frame is dropped.
     pub(crate) const fn new() -> Steering {
-        let tables = Objects::new(0x8000);
-        Steering { tables, next_group: 1, groups: 0, entries: 0, root: None, first: None }
+        Steering {
+            tables: Objects::new(0x8000),
+            receiving: BTreeSet::new(),
+            uses: BTreeMap::new(),
+            next_group: 1,
+            groups: 0,
+            entries: 0,
+            root: None,
+            first: None,
+        }
     }
 
     /// Walks a frame through the tables.
     pub(crate) fn classify(&self, f: &Fields) -> Verdict {
         let key = Match::of(f.outer_bytes(), f.misc_bytes());
-        let mut verdict = Verdict { tirs: [(0, 0); COPIES], copies: 0, endless: false };
-        let mut walk = Walk { tables: [0; STEPS], planned: 0, cut: false };
+        let (tirs, copies) = ([(0, 0); COPIES], 0);
+        let mut verdict = Verdict { tirs, copies, compares: 0, endless: false };
+        let mut walk = Walk { tables: [0; STEPS], planned: 0, compares: 0, cut: false };
         if let Some(first) = self.first {
             walk.plan(first);
         }
@@ -241,7 +267,7 @@ impl Steering {
             let table = self.tables.get(walk.tables[step]);
             step += 1;
             let Some(t) = table else { continue };
-            let entry = t.groups.iter().find_map(|g| g.find(&key));
+            let entry = walk.find(t, &key);
             let Some(e) = entry.filter(|e| e.action & flow_action::ALLOW == 0) else {
                 // No entry decides, or it says "let it pass".
                 if let Miss::Table(next) = t.table.miss {
@@ -260,7 +286,7 @@ impl Steering {
                 }
             }
         }
-        verdict.endless = walk.cut;
+        (verdict.compares, verdict.endless) = (walk.compares, walk.cut);
         verdict
     }
 }
@@ -270,10 +296,31 @@ impl Steering {
 struct Walk {
     tables: [u32; STEPS],
     planned: usize,
+    compares: u32,
     cut: bool,
 }
 
 impl Walk {
+    /// Finds the entry of a table that decides.
+    #[inline]
+    fn find<'a>(&mut self, t: &'a Installed, key: &Match) -> Option<&'a Entry> {
+        let mut found: Option<(u32, &Entry)> = None;
+        for m in &t.masks {
+            if found.is_some_and(|f| f.0 < m.first()) {
+                break;
+            }
+            if self.compares == COMPARES {
+                self.cut = true;
+                break;
+            }
+            self.compares += 1;
+            if let Some(one) = m.find(key).filter(|one| found.is_none_or(|f| one.0 < f.0)) {
+                found = Some(one);
+            }
+        }
+        found.map(|f| f.1)
+    }
+
     fn plan(&mut self, table: u32) {
         match self.tables.get_mut(self.planned) {
             Some(place) => {
@@ -285,12 +332,18 @@ impl Walk {
     }
 }
 
-impl InstalledGroup {
-    /// The entry with these fields, the first of several.
+impl Masked {
+    /// Returns the lowest index of all groups.
     #[inline]
-    fn find(&self, key: &Match) -> Option<&Entry> {
-        let key = key.masked(&self.group.criteria.0);
-        let at = self.entries.partition_point(|e| e.entry.value < key);
-        self.entries.get(at).map(|e| &e.entry).filter(|e| e.value == key)
+    fn first(&self) -> u32 {
+        self.starts.first().copied().unwrap_or(u32::MAX)
+    }
+
+    /// Returns the entry with these fields and its index, the first of several.
+    #[inline]
+    fn find(&self, key: &Match) -> Option<(u32, &Entry)> {
+        let key = key.masked(&self.mask);
+        let (at, entry) = self.entries.range((key, 0)..).next()?;
+        (at.0 == key).then_some((at.1, entry))
     }
 }

@@ -2,6 +2,7 @@
 //! objects without commands and frames for the tests of its modules.
 
 mod afterwards;
+mod charge;
 mod completions;
 mod delivery;
 mod direct;

@@ -15,9 +15,12 @@ const COMMAND: u64 = {
     RECEIVE_MODIFY | RECEIVE_ENABLE | FILTER_MODIFY | FILTER_ENABLE | TABLE
 };
 
+/// The longest receive buffer. No frame fills it, and each of its pages has to be looked up.
+pub(super) const BUFFER_MAX: u32 = 128 << 10;
+
 /// Returns true if `len` bytes at `ioba` are in the 32-bit address space, aligned, and mapped to be
 /// written. Then they can be read too, because an entry of the table never forbids that.
-fn mapped<P: Port>(p: &P, ioba: u64, len: u32, align: u32) -> bool {
+fn mapped<P: Port>(p: &mut P, ioba: u64, len: u32, align: u32) -> bool {
     ioba.checked_add(len.into()).is_some_and(|end| end <= 1 << 32)
         && ioba.is_multiple_of(u64::from(align))
         && len.is_multiple_of(align)
@@ -83,7 +86,8 @@ impl Adapter {
     pub(super) fn add<P: Port>(&mut self, p: &mut P, descriptors: &[u64], max: u32) -> i64 {
         let valid = descriptors.iter().map(|d| Descriptor(*d)).take_while(|d| d.is_valid());
         let sound = |d: Descriptor| {
-            d.len() >= BUFFER_MIN && mapped(p, d.ioba().into(), d.len(), BUFFER_ALIGN)
+            (BUFFER_MIN..=BUFFER_MAX).contains(&d.len())
+                && mapped(p, d.ioba().into(), d.len(), BUFFER_ALIGN)
         };
         let n = valid.clone().count();
         if n == 0 || !valid.clone().all(sound) {

@@ -4,19 +4,21 @@
 //! those of the first. It is gathered once, by the sender's translations, so
 //! that what is checked is what is sent, whatever the sender writes meanwhile.
 //!
-//! **Busy.** Gathering and each copy count against the slice. When it is used up and receivers or
-//! segments are left, the frame waits here, and the call answers H_BUSY with a token. The same call
-//! with that token goes on with the next; with another token, or other arguments, it is H_PARAMETER
-//! and the frame waits on. A new call throws it away.
+//! **Busy.** Gathering and each copy count against the slice, and each copy against the sender's
+//! share of a turn. When one of them is used up and receivers or segments are left, the frame waits
+//! here, and the call answers H_BUSY with a token. The same call with that token goes on with the
+//! next; with another token, or other arguments, it is H_PARAMETER and the frame waits on. A new
+//! call throws it away.
 
 use super::adapter::{Adapter, Counters};
 use super::device::{Parts, Veth};
 use super::offload::{self, Marks, checksum_attribute};
 use super::receive::Frame;
 use super::switch::{self, To};
+use crate::common::FRAME;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
-use doorbell_hal::{HcallReturn, Iova, Port, Reply, Span, Time, fail_if};
+use doorbell_hal::{HcallReturn, Iova, Port, Reply, Span, Time, fail_if, transfer_units};
 use doorbell_layout::ibmveth::{Descriptor, attribute, send, status};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::ethernet::{ADDRESSES, HEADER};
@@ -353,10 +355,12 @@ impl SendRequest {
         mut spent: u64,
     ) -> Progress {
         let mut at = at;
+        let mut begun = false;
         while let Some(r) = self.receiver(parts) {
-            if spent >= parts.cfg.slice.into() {
+            if spent >= parts.cfg.slice.into() || begun && self.is_spent(parts, ports) {
                 return Progress::Busy(at);
             }
+            begun = true;
             let attributes = match r {
                 Receiver::Adapter(i) => parts.adapters[i].attributes,
                 Receiver::Uplink => 0,
@@ -424,8 +428,10 @@ impl SendRequest {
         for _ in 0..self.segment {
             cut.next_header(&mut head);
         }
+        let first = self.segment;
         while !cut.next_payload().is_empty() {
-            if *spent >= parts.cfg.slice.into() {
+            let begun = self.segment > first;
+            if *spent >= parts.cfg.slice.into() || begun && self.is_spent(parts, ports) {
                 busy = true;
                 break;
             }
@@ -459,6 +465,16 @@ impl SendRequest {
         Progress::Done(at)
     }
 
+    /// Returns the port of the sender, who pays for all copies.
+    fn payer<'a, P: Port>(&self, parts: &Parts, ports: &'a mut [P]) -> Option<&'a mut P> {
+        ports.get_mut(parts.adapters[self.from?].cfg.partition)
+    }
+
+    /// Returns true if the sender's share of a turn is spent.
+    fn is_spent<P: Port>(&self, parts: &Parts, ports: &mut [P]) -> bool {
+        self.payer(parts, ports).is_some_and(|p| p.is_spent())
+    }
+
     /// Gives a frame to one receiver, with the tag that its port wants; when that is done.
     fn deliver<P: Port>(
         &mut self,
@@ -471,6 +487,9 @@ impl SendRequest {
     ) -> Time {
         let tag = |pvid: u16| (self.vlan != pvid).then_some(self.priority | self.vlan);
         let wrong = if summed { f.bad() } else { 0 };
+        if let Some(p) = self.payer(parts, ports) {
+            p.charge(FRAME * transfer_units(f.len()));
+        }
         match r {
             Receiver::Adapter(i) => {
                 let a = &mut parts.adapters[i];

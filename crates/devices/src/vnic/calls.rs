@@ -12,6 +12,8 @@ use doorbell_layout::ibmvnic::{
 const MAX_SUB_CRQS: usize = 64;
 /// Messages that the server keeps: commands on their way, and answers without room.
 const MAX_MESSAGES: usize = 256;
+/// Units of [`Port::charge`] of a descriptor that is taken, and let go again.
+const DESCRIPTOR_UNITS: u64 = 16;
 
 impl VnicServer {
     pub(super) fn call<P: Port>(
@@ -68,6 +70,7 @@ impl VnicServer {
                 for (bytes, word) in d.as_chunks_mut().0.iter_mut().zip(&a[2..6]) {
                     *bytes = word.to_be_bytes();
                 }
+                p.charge(DESCRIPTOR_UNITS);
                 plain(self.send(from, at, a[1], &[d], true))
             }
             _ => self.send_indirect(p, from, at, a),
@@ -100,13 +103,13 @@ impl VnicServer {
     }
 
     /// Returns true if a queue can be at `ioba`: on a page, and all of its pages can be reached.
-    fn reachable<P: Port>(p: &P, ioba: u64, bytes: u64) -> bool {
+    fn reachable<P: Port>(p: &mut P, ioba: u64, bytes: u64) -> bool {
         let len = u32::try_from(bytes).ok().filter(|_| ioba.checked_add(bytes).is_some());
         ioba.is_multiple_of(4096)
             && len.is_some_and(|n| p.check_access(Iova(ioba), n, Direction::ToDevice).is_ok())
     }
 
-    fn reg_crq<P: Port>(&mut self, p: &P, from: usize, ioba: u64, bytes: u64) -> i64 {
+    fn reg_crq<P: Port>(&mut self, p: &mut P, from: usize, ioba: u64, bytes: u64) -> i64 {
         if self.clients[from].crq.is_some() {
             return status::RESOURCE;
         }
@@ -183,7 +186,13 @@ impl VnicServer {
         (HcallReturn::status(status), at)
     }
 
-    fn reg_sub_crq<P: Port>(&mut self, p: &P, from: usize, ioba: u64, bytes: u64) -> HcallReturn {
+    fn reg_sub_crq<P: Port>(
+        &mut self,
+        p: &mut P,
+        from: usize,
+        ioba: u64,
+        bytes: u64,
+    ) -> HcallReturn {
         let sized = VnicServer::is_size(bytes, MAX_SUB_CRQ_BYTES);
         if self.clients[from].crq.is_none() || !sized || !VnicServer::reachable(p, ioba, bytes) {
             return HcallReturn::status(status::PARAMETER);
@@ -231,6 +240,7 @@ impl VnicServer {
             self.counters.dma_faults += 1;
             return refused(self);
         };
+        p.charge(count * DESCRIPTOR_UNITS);
         (HcallReturn::status(self.send(from, read, handle, entries, false)), read)
     }
 

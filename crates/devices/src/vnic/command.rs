@@ -6,7 +6,7 @@
 //! to indications, are counted and not answered.
 
 use super::Server;
-use super::device::{Client, PortCounters, VnicServer};
+use super::device::{Client, Event, PortCounters, VnicServer};
 use super::session::Map;
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmvnic::{
@@ -41,14 +41,27 @@ impl VnicServer {
             self.counters.responses += 1;
             return;
         }
-        let (mut answer, code) = self.execute(p, client, at, m);
+        if let Some(answer) = self.execute(p, client, at, m) {
+            self.answer(p, client, at, m, answer);
+        }
+    }
+
+    /// Answers a message of the client.
+    fn answer<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        m: Raw,
+        (mut answer, code): Answer,
+    ) {
         answer[1] = m[1] | RESPONSE;
         answer[12..].copy_from_slice(&[code, 0, 0, 0]);
         self.counters.commands += 1;
         self.counters.commands_refused += u64::from(code != rc::SUCCESS);
         let free = self.clients[client].command_free;
         if m[1] == cmd::REQUEST_MAP && free > at {
-            self.later(client, free, super::device::Event::Respond(answer));
+            self.later(client, free, Event::Respond(answer));
         } else {
             self.tell(p, client, at, answer);
         }
@@ -82,7 +95,16 @@ impl VnicServer {
         }
     }
 
-    fn execute<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: Raw) -> Answer {
+    /// Executes a message that is no handshake. Returns no answer if it is a map that goes on in
+    /// the next turn.
+    fn execute<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: Raw) -> Option<Answer> {
+        if m[1] == cmd::REQUEST_MAP && self.clients[client].session.queues.is_some() {
+            return self.map(p, client, at, m, 0).map(|code| (m, code));
+        }
+        Some(self.execute_at_once(p, client, at, m))
+    }
+
+    fn execute_at_once<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: Raw) -> Answer {
         let server = self.cfg.servers[self.clients[client].active];
         let c = &mut self.clients[client];
         let s = &mut c.session;
@@ -90,7 +112,8 @@ impl VnicServer {
         let out_of_order = match m[1] {
             cmd::VERSION_EXCHANGE => !s.initialised,
             cmd::LOGIN | cmd::REQUEST_CAPABILITY => !s.versioned || logged_in,
-            cmd::QUERY_MAP | cmd::REQUEST_MAP | cmd::REQUEST_UNMAP => !logged_in,
+            cmd::REQUEST_MAP => true,
+            cmd::QUERY_MAP | cmd::REQUEST_UNMAP => !logged_in,
             cmd::LOGICAL_LINK_STATE => !s.versioned || !logged_in && m[2] != link::QUERY,
             cmd::QUERY_CAPABILITY..=cmd::SET_PHYS_PARMS
             | cmd::REQUEST_STATISTICS
@@ -201,7 +224,6 @@ impl VnicServer {
                 };
                 (q.bytes(), rc::SUCCESS)
             }
-            cmd::REQUEST_MAP => (m, self.map(p, client, at, RequestMap::of(m))),
             // REQUEST_UNMAP: all else was sorted out above.
             _ => match s.maps.remove(&RequestMap::of(m).map_id) {
                 Some(map) => {
@@ -263,35 +285,61 @@ impl VnicServer {
     /// Walks the pages of a long-term buffer through the partition's TCEs. A second buffer of
     /// the same id takes the first one's place.
     ///
-    /// The walk reads a byte of each page instead of checking the access, so that it counts against
-    /// the partition's share: a client can ask for 256 walks of 64 Ki pages at once.
-    fn map<P: Port>(&mut self, p: &mut P, client: usize, at: Time, r: RequestMap) -> u8 {
+    /// Of its pages so many were walked in earlier turns. When the client's share is spent the rest
+    /// is walked in the next ones, before all else of the client, and the code comes then.
+    fn map<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        m: Raw,
+        walked: u32,
+    ) -> Option<u8> {
+        let r = RequestMap::of(m);
         let c = &mut self.clients[client];
         let map = Map { ioba: r.ioba.get().into(), len: r.len.get() };
         let old = c.session.maps.get(&r.map_id).map_or(0, |m| m.pages());
         let limit = self.cfg.servers[c.active].map_pages;
         if r.map_id == 0 || r.map_id > MAX_MAP_ID {
-            return rc::PARAMETER;
+            return Some(rc::PARAMETER);
         }
         if map.len == 0 || map.ioba + u64::from(map.len) > 1 << 32 {
-            return rc::INVALID_LENGTH;
+            return Some(rc::INVALID_LENGTH);
         }
         let pages = map.pages();
         if c.session.mapped_pages - old + pages > limit {
-            return rc::NO_MEMORY;
+            return Some(rc::NO_MEMORY);
         }
         let first = map.ioba & !4095;
-        for i in 0..u64::from(pages) {
-            if p.read(at, Iova((first + i * 4096).max(map.ioba)), &mut [0]).is_err() {
+        for i in walked..pages {
+            if p.read(at, Iova((first + u64::from(i) * 4096).max(map.ioba)), &mut [0]).is_err() {
                 self.counters.dma_faults += 1;
-                return rc::INVALID_IOBA;
+                return Some(rc::INVALID_IOBA);
+            }
+            if p.is_spent() && i + 1 < pages {
+                self.go_on(client, Event::Map(m, i + 1));
+                return None;
             }
         }
         c.session.mapped_pages = c.session.mapped_pages - old + pages;
         c.command_free = c.command_free.max(at + self.cfg.map_page * u64::from(pages));
         self.counters.unmaps += u64::from(c.session.maps.insert(r.map_id, map).is_some());
         self.counters.maps += 1;
-        rc::SUCCESS
+        Some(rc::SUCCESS)
+    }
+
+    /// Goes on with a map, and answers when it is done.
+    pub(super) fn map_on<P: Port>(
+        &mut self,
+        p: &mut P,
+        client: usize,
+        at: Time,
+        m: Raw,
+        walked: u32,
+    ) {
+        if let Some(code) = self.map(p, client, at, m, walked) {
+            self.answer(p, client, at, m, (m, code));
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use super::{Config, queue::Ring, transmit::TxRequest};
 use crate::common::SpareFrames;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use doorbell_hal::{DmaFault, EventSource, Fact, Hcall, HcallDevice, Port, Reply, RxVerdict, Time};
+use doorbell_hal::{
+    DmaFault, EventSource, Fact, Hcall, HcallDevice, Port, Reply, RxVerdict, Time, transfer_units,
+};
 use doorbell_layout::ibmvnic::{
     ERROR_FATAL, ErrorIndication, LinkStateIndication, MAX_INDIRECT, MESSAGE, Message, RxAdd, cmd,
     first,
@@ -161,6 +163,10 @@ impl Client {
 #[derive(Debug)]
 pub(super) enum Event {
     Command([u8; MESSAGE]),
+    // A map of which so many pages were walked.
+    Map([u8; MESSAGE], u32),
+    // Receive buffers that go back because the link was taken down.
+    ReturnBuffers,
     Respond([u8; MESSAGE]),
     // A frame's first bit leaves; `last`: of its packet.
     Frame { bytes: Vec<u8>, last: bool },
@@ -336,6 +342,16 @@ impl VnicServer {
         c.due.insert(place, ScheduledEvent { at, number, session, event });
     }
 
+    /// Puts what is left of an event before all else of its client, whose share is spent.
+    pub(super) fn go_on(&mut self, client: usize, event: Event) {
+        self.events += 1;
+        let number = self.events;
+        let c = &mut self.clients[client];
+        let at = c.due.front().map_or(self.now, |d| d.at.min(self.now));
+        let session = c.session.number;
+        c.due.push_front(ScheduledEvent { at, number, session, event });
+    }
+
     /// Returns the time at which the next frame of a client can be fetched.
     fn fetch_due(&self, c: &Client) -> Option<Time> {
         let ahead = Time::from_ps(c.wire_free.ps().saturating_sub(self.cfg.fetch_ahead.ps()));
@@ -403,12 +419,15 @@ impl VnicServer {
                 self.clients[client].commands -= 1;
                 self.command(p, client, at, m);
             }
+            Event::Map(m, walked) => self.map_on(p, client, at, m, walked),
+            Event::ReturnBuffers => self.return_buffers(p, client, at),
             Event::Respond(m) => self.tell(p, client, at, m),
             Event::Frame { mut bytes, last } => {
                 self.clients[client].leaving -= u64::from(last);
                 self.counters.tx_frames += 1;
                 self.counters.tx_bytes += bytes.len() as u64;
                 self.clients[client].sent.count(bytes.len(), Cast::of(&bytes));
+                p.charge(transfer_units(bytes.len()));
                 p.emit_buffer(at, &mut bytes);
                 self.counters.tx_sent += u64::from(last);
                 self.spare.push(bytes);
@@ -434,7 +453,7 @@ impl VnicServer {
                 self.clients[client].commands -= 1;
                 self.counters.commands_lost += 1;
             }
-            Event::Respond(_) => self.counters.commands_lost += 1,
+            Event::Map(..) | Event::Respond(_) => self.counters.commands_lost += 1,
             Event::Frame { bytes, last } => {
                 self.clients[client].leaving -= u64::from(last);
                 self.counters.tx_lost += u64::from(last);
@@ -446,8 +465,9 @@ impl VnicServer {
                 self.counters.rx_buffers_lost += 1;
                 self.spare.push(frame);
             }
-            // Reports nothing of its own, or is of no session.
+            // Reports nothing of its own, was counted with its session, or is of none.
             Event::Report { .. }
+            | Event::ReturnBuffers
             | Event::Failover
             | Event::Ready { .. }
             | Event::Migrate

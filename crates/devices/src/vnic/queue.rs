@@ -46,7 +46,8 @@ impl<const N: usize> Ring<N> {
         self.flush(p, at)
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes what waits, as far as there is room; at least one entry if the partition's share of a
+    /// turn is spent, so that it has an interrupt and calls again.
     pub(super) fn flush<P: Port>(&mut self, p: &mut P, at: Time) -> u64 {
         let mut faults = 0;
         let mut told = None;
@@ -71,6 +72,9 @@ impl<const N: usize> Ring<N> {
                 Err(_) => faults += 1,
             }
             self.waiting.pop_front();
+            if p.is_spent() {
+                break;
+            }
         }
         if let Some(t) = told {
             if self.enabled {

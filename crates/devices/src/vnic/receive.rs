@@ -177,7 +177,7 @@ impl VnicServer {
         let c = &mut self.clients[client];
         let Some(queues) = c.session.queues.as_mut() else { return };
         for q in &mut queues.rx {
-            for buffer in q.posted.drain(..) {
+            while let Some(buffer) = q.posted.pop_front() {
                 let rc = U16::new(rc::ABORTED.into());
                 let (first, correlator) = (first::VALID, buffer.correlator);
                 let m = RxComp { first, correlator, rc, ..RxComp::default() };
@@ -185,6 +185,9 @@ impl VnicServer {
                 match c.sub.get_mut(q.ring).and_then(Option::as_mut) {
                     Some(ring) => self.counters.queue_faults += ring.put(p, at, m.bytes()),
                     None => self.counters.entries_lost += 1,
+                }
+                if p.is_spent() {
+                    return self.go_on(client, Event::ReturnBuffers);
                 }
             }
         }

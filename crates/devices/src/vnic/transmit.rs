@@ -8,9 +8,9 @@
 use super::Entry;
 use super::device::{Completion, Event, VnicServer};
 use super::headers::Headers;
-use crate::common::bad;
+use crate::common::{FRAME, bad};
 use alloc::vec::Vec;
-use doorbell_hal::{Port, Time, fail_if};
+use doorbell_hal::{Port, Time, fail_if, transfer_units};
 use doorbell_layout::ibmvnic::{
     MAX_COMPLETIONS, Tx, TxComp, cause, desc_req, first, offload, rc, status, tx, well_formed,
 };
@@ -106,7 +106,8 @@ impl VnicServer {
         match outcome {
             Ok((t, gso)) if c.carrier && c.session.link_up && !c.frozen[c.active] => {
                 let frame = core::mem::take(&mut frame);
-                let end = self.put_on_wire(client, t, &job, frame, gso);
+                p.charge(FRAME * transfer_units(frame.len()));
+                let end = self.put_on_wire(p, client, t, &job, frame, gso);
                 self.finish(client, end, &job, rc::SUCCESS);
             }
             Ok(_) => {
@@ -245,8 +246,9 @@ impl VnicServer {
     }
 
     /// Books the frame, or its segments, on the wire; when the last bit has left.
-    fn put_on_wire(
+    fn put_on_wire<P: Port>(
         &mut self,
+        p: &mut P,
         client: usize,
         at: Time,
         job: &TxRequest,
@@ -268,6 +270,7 @@ impl VnicServer {
                 break;
             };
             segment.truncate(n);
+            p.charge(transfer_units(n));
             self.counters.wire_bad_checksums += bad(verify(&segment));
             left -= 1;
             end = self.book_wire(client, at, segment, insert, left == 0);

@@ -1,6 +1,6 @@
 //! A port that records what an mlx5 does, and when.
 
-use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Time};
+use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Time, transfer_units};
 
 /// An action of a device, with its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,10 @@ pub struct RecordingPort {
     pub forbidden: bool,
     /// Seed of changes: each read makes one of its bytes change right after.
     pub racing: Option<u8>,
+    /// Work that was charged.
+    pub work: u64,
+    /// Work with which the share of the turn is spent.
+    pub share: u64,
 }
 
 impl RecordingPort {
@@ -39,6 +43,8 @@ impl RecordingPort {
             log: Vec::new(),
             forbidden: false,
             racing: None,
+            work: 0,
+            share: u64::MAX,
         }
     }
     fn check(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
@@ -52,6 +58,7 @@ impl RecordingPort {
 
 impl Port for RecordingPort {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
+        self.work += transfer_units(into.len());
         let start = self.check(from, into.len())?;
         into.copy_from_slice(&self.memory[start..start + into.len()]);
         self.log.push(Access::Read(at, from.0, into.len()));
@@ -66,6 +73,12 @@ impl Port for RecordingPort {
         self.memory[start..start + from.len()].copy_from_slice(from);
         self.log.push(Access::Write(at, to.0, from.len()));
         Ok(at)
+    }
+    fn charge(&mut self, units: u64) {
+        self.work += units;
+    }
+    fn is_spent(&self) -> bool {
+        self.work >= self.share
     }
     fn set_irq_line(&mut self, _at: Time, n: u16, _high: bool) {
         panic!("an mlx5 has no interrupt line, not even {n}");

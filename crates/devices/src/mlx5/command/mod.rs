@@ -19,10 +19,11 @@ mod vport;
 
 pub(super) use vport::CastCounters;
 
-use super::{Answer, LIMIT, device::Mlx5, ring::Ring};
+use super::device::{Mlx5, OBJECT};
+use super::{Answer, LIMIT, ring::Ring};
 use alloc::{collections::VecDeque, vec::Vec};
 use delivery::Fetched;
-use doorbell_hal::{Port, Time};
+use doorbell_hal::{Port, Time, transfer_units};
 use doorbell_layout::mlx5::command::{
     CURRENT, InHeader, Numbered, OutHeader, PAS_LIST, SLOTS, access, delivery as status, op,
 };
@@ -83,6 +84,11 @@ pub(super) struct Firmware {
     unknown: Vec<Unknown>,
     counters: CommandCounters,
 }
+
+/// Units of [`Port::charge`] of a command, with a look at each object of some kinds, which are few.
+const COMMAND: u64 = 1024;
+/// Parts of flow tables from before a reset that a command lets go.
+const LET_GO: usize = 16;
 
 /// Different unknown commands that are remembered at the most.
 const REMEMBERED: usize = 64;
@@ -210,9 +216,13 @@ impl Mlx5 {
     fn finish<P: Port>(&mut self, p: &mut P, at: Time, c: Fetched) {
         let mut out = alloc::vec![0; c.output_length()];
         let before = self.eqs_for(event::CMD);
+        self.rx.former.let_go(LET_GO);
+        p.charge(COMMAND + self.rx.fifo_len() + transfer_units(c.input.len() + out.len()));
         if c.status == status::OK {
             self.firmware.counters.commands += 1;
+            let size = self.size();
             self.execute(p, at, &c.input, &mut out);
+            p.charge(size.saturating_sub(self.size()) * OBJECT);
         } else {
             self.firmware.counters.undelivered += 1;
         }

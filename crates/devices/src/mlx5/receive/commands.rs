@@ -109,7 +109,8 @@ impl Mlx5 {
     /// `DESTROY_RQ`; no TIR or RQT may name it. Work in flight for it is dropped.
     pub(in super::super) fn destroy_rq(&mut self, rqn: u32) -> Answer {
         let direct = self.rx.tirs.any(|t| t.ctx.dispatch == Dispatch::Direct(rqn));
-        self.rx.rqs.destroy(rqn, direct || self.rx.rqts.any(|t| t.rqns.contains(&rqn)))?;
+        let named = self.rx.rqs.get(rqn).is_some_and(|rq| rq.named > 0);
+        self.rx.rqs.destroy(rqn, direct || named)?;
         self.rx.purge(rqn);
         self.update_next_event();
         Ok(())
@@ -138,7 +139,19 @@ impl Mlx5 {
 
     pub(super) fn create_rqt(&mut self, rqns: Vec<u32>) -> Answer<u32> {
         check(is_table(&rqns))?;
-        self.rx.rqts.insert(Rqt { rqns }, LIMIT)
+        let new = rqns.clone();
+        let n = self.rx.rqts.insert(Rqt { rqns }, LIMIT)?;
+        self.name(&new, 1);
+        Ok(n)
+    }
+
+    /// An RQT names these queues, or with -1 does so no more.
+    fn name(&mut self, rqns: &[u32], more: i32) {
+        for n in rqns {
+            if let Some(rq) = self.rx.rqs.get_mut(*n) {
+                rq.named = rq.named.saturating_add_signed(more);
+            }
+        }
     }
 
     /// `MODIFY_RQT`: other queues.
@@ -153,14 +166,20 @@ impl Mlx5 {
 
     pub(super) fn modify_rqt(&mut self, rqtn: u32, rqns: Vec<u32>) -> Answer {
         check(is_table(&rqns))?;
-        self.rx.rqts.find_mut(rqtn)?.rqns = rqns;
+        let new = rqns.clone();
+        let old = core::mem::replace(&mut self.rx.rqts.find_mut(rqtn)?.rqns, rqns);
+        self.name(&old, -1);
+        self.name(&new, 1);
         Ok(())
     }
 
     /// `DESTROY_RQT`; no TIR may use it.
     pub(in super::super) fn destroy_rqt(&mut self, rqtn: u32) -> Answer {
         let used = self.rx.tirs.any(|t| t.ctx.dispatch == Dispatch::Indirect(rqtn));
-        self.rx.rqts.destroy(rqtn, used)
+        let old = self.rx.rqts.get(rqtn).map_or_else(Vec::new, |t| t.rqns.clone());
+        self.rx.rqts.destroy(rqtn, used)?;
+        self.name(&old, -1);
+        Ok(())
     }
 
     fn hashing(c: &Tirc, into: &mut TirContext) -> Answer {

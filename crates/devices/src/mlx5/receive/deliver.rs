@@ -1,7 +1,7 @@
 //! From the FIFO to memory: data, completions, and what is said of queues that failed.
 
 use super::{super::device::Mlx5, RxError, RxFrame};
-use doorbell_hal::{Port, RxVerdict, Time, fail_if};
+use doorbell_hal::{Port, RxVerdict, Time, fail_if, transfer_units};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
 use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
 use zerocopy::{FromBytes, FromZeros, transmute};
@@ -11,6 +11,13 @@ impl Mlx5 {
     #[inline]
     pub(in super::super) fn receive_due(&self) -> Time {
         self.rx.due().min(self.pipe.loopback.due())
+    }
+
+    /// Returns true if what is due at `t` on the receive side is more than the writing of a frame:
+    /// one of the function's own comes back, or a queue that failed is told of.
+    pub(in super::super) fn works_at(&self, t: Time) -> bool {
+        let error = self.rx.pending_errors.front().map_or(Time::NEVER, |m| m.0);
+        self.pipe.loopback.due().min(error) <= t
     }
 
     /// Does what is due next on the receive side.
@@ -116,23 +123,42 @@ impl Mlx5 {
                 let first = waiting.map_or(taken, |f| f.cqe.wqe_counter.get());
                 self.flush(p, t, rqn, first);
             }
+            RxError::Flushing(next, left) => self.flush_from(p, t, rqn, (next, left)),
         }
     }
 
     /// Completes every posted WQE from `first` on with "flushed".
     fn flush<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, first: u16) {
+        p.charge(self.rx.fifo.len() as u64);
         self.rx.give_up(rqn);
         let Some(rq) = self.rx.rqs.get_mut(rqn) else { return };
         if rq.read_record(p, t, &mut self.rx.counters).is_err() {
             return;
         }
-        let posted = u32::from(rq.posted.wrapping_sub(first)).min(rq.len());
-        let cqn = rq.ctx.cqn;
+        let posted = u32::from(rq.posted.wrapping_sub(first)).min(rq.len()) as u16;
         (rq.fetched, rq.taken) = (rq.posted, rq.posted);
         rq.arrivals.clear();
-        for n in 0..posted {
-            let counter = first.wrapping_add(n as u16);
-            self.put_cqe(p, t, cqn, error_cqe(rqn, counter, syndrome::WR_FLUSH));
+        self.flush_from(p, t, rqn, (first, posted));
+    }
+
+    /// Completes so many WQEs from `next` on; when the share of the turn is spent, the rest comes
+    /// with the next one.
+    fn flush_from<P: Port>(
+        &mut self,
+        p: &mut P,
+        t: Time,
+        rqn: u32,
+        (mut next, mut left): (u16, u16),
+    ) {
+        let Some(cqn) = self.rx.rqs.get(rqn).map(|rq| rq.ctx.cqn) else { return };
+        while left > 0 {
+            p.charge(transfer_units(size_of::<Cqe>()));
+            self.put_cqe(p, t, cqn, error_cqe(rqn, next, syndrome::WR_FLUSH));
+            (next, left) = (next.wrapping_add(1), left - 1);
+            if left > 0 && p.is_spent() {
+                self.rx.pending_errors.push_front((t, rqn, RxError::Flushing(next, left)));
+                return;
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ pub(in super::super) struct Rq {
     /// The context it was created with.
     pub(in super::super) context: Box<Rqc>,
     pub(in super::super) state: RqState,
+    /// Entries of RQTs that name it.
+    pub(super) named: u32,
     /// The doorbell record, as last read: counter after the last WQE posted.
     pub(super) posted: u16,
     /// Counter after the last WQE on chip.
@@ -48,6 +50,7 @@ impl Rq {
             uar: wq.get(Wq::UAR),
             context: Box::new(*context),
             state: RqState::Reset,
+            named: 0,
             posted: 0,
             fetched: 0,
             taken: 0,

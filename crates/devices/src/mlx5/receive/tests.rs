@@ -21,6 +21,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use doorbell_hal::{
     Device, DmaFault, DmaFaultKind, EventSource, Iova, Port, Reg, RxVerdict, Span, Time,
+    transfer_units,
 };
 use doorbell_layout::mlx5::command::{Rqc, flow_action};
 use doorbell_layout::mlx5::receive::{RqContext, RqState, RxCqe};
@@ -54,6 +55,9 @@ pub(in super::super) struct Record {
     pub(in super::super) frames: Vec<(Time, Vec<u8>)>,
     /// The frames after which a turn ends.
     pub(in super::super) most_frames: usize,
+    /// Work that was charged, and that after which a turn ends.
+    work: u64,
+    most_work: u64,
     /// No access to these addresses.
     hole: core::ops::Range<u64>,
     /// Ranges that the device may write; `None`: all.
@@ -75,6 +79,7 @@ impl Port for Record {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         let start = self.check(from, into.len())?;
         into.copy_from_slice(&self.memory[start..start + into.len()]);
+        self.work += transfer_units(into.len());
         self.reads.push((at, from.0, into.len()));
         Ok(at + self.read_time)
     }
@@ -103,8 +108,11 @@ impl Port for Record {
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.frames.push((at, frame.to_vec()));
     }
+    fn charge(&mut self, units: u64) {
+        self.work += units;
+    }
     fn is_spent(&self) -> bool {
-        self.frames.len() >= self.most_frames
+        self.frames.len() >= self.most_frames || self.work >= self.most_work
     }
 }
 
@@ -168,6 +176,8 @@ impl Bench {
             messages: vec![],
             frames: vec![],
             most_frames: usize::MAX,
+            work: 0,
+            most_work: u64::MAX,
             hole: 0..0,
             writable: None,
             latest: Time::ZERO,
@@ -273,6 +283,14 @@ impl Bench {
     fn receive_bytes(&mut self, f: &[u8]) -> RxVerdict {
         self.d.advance(&mut self.p, self.now);
         self.d.receive(&mut self.p, self.now, f)
+    }
+
+    /// Does what is due first, for a share of a turn.
+    fn settle_turn(&mut self) {
+        if let Some(due) = self.d.next_due() {
+            self.now = self.now.max(due);
+            self.d.advance(&mut self.p, self.now);
+        }
     }
 
     /// Everything that is due, as long as it takes.

@@ -460,21 +460,98 @@ fn a_modification_changes_what_it_names() {
     assert_eq!(l.s.modify_entry(l.vlan, 17, modify_fte::ACTION, all), Err(CmdStatus::BadResource));
 }
 
+/// A table of this level for any frames, with an entry that leads there. Returns its number.
+fn leads(s: &mut Steering, level: u8, to: Vec<Destination>) -> Result<u32, CmdStatus> {
+    let t = s.create_table(Table { kind: NIC_RX, level, log_size: 8, miss: Miss::Default })?;
+    let g = s.create_group(t, Group { start: 0, end: 0, criteria: Criteria::ANY })?;
+    let e = forward(g, Match::EMPTY, Destination::Tir(0));
+    s.set_entry(t, 0, Entry { destinations: to, ..e })?;
+    Ok(t)
+}
+
 #[test]
-fn a_circle_of_tables_ends() {
+fn a_table_leads_to_higher_levels_only() {
+    use CmdStatus::{BadParam, BadResource};
     let mut s = Steering::new();
-    let table = Table { kind: NIC_RX, level: 0, log_size: 0, miss: Miss::Default };
-    let (a, b) = (s.create_table(table).unwrap(), s.create_table(table).unwrap());
-    for (t, other) in [(a, b), (b, a)] {
-        let g = s.create_group(t, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
-        let mut e = forward(g, Match::EMPTY, Destination::Table(other));
-        e.destinations.push(Destination::Tir(t));
-        s.set_entry(t, 0, e).unwrap();
+    let high = leads(&mut s, 9, vec![Destination::Tir(1)]).unwrap();
+    for (level, answer) in [(8, None), (9, Some(BadParam)), (10, Some(BadParam))] {
+        assert_eq!(leads(&mut s, level, vec![Destination::Table(high)]).err(), answer, "{level}");
+        let table = |miss| Table { kind: NIC_RX, level, log_size: 0, miss };
+        let led = s.create_table(table(Miss::Table(high)));
+        assert_eq!(led.err(), answer, "{level}");
+        let t = s.create_table(table(Miss::Default)).unwrap();
+        assert_eq!(s.modify_table(t, Miss::Table(high)).err(), answer, "{level}");
+    }
+    assert_eq!(s.modify_table(high, Miss::Table(high)), Err(BadParam), "to itself");
+    assert_eq!(s.modify_table(high, Miss::Table(1)), Err(BadResource), "to no table");
+    let all = Entry {
+        destinations: vec![Destination::Table(high)],
+        ..forward(0, Match::EMPTY, Destination::Tir(0))
+    };
+    let modified = s.modify_entry(high, 0, modify_fte::DESTINATIONS, all);
+    assert_eq!(modified, Err(BadParam), "an entry that is there");
+    assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), [1], "what is refused changes nothing");
+}
+
+#[test]
+fn a_walk_that_branches_is_cut_short() {
+    let mut s = Steering::new();
+    let mut next = leads(&mut s, 20, vec![Destination::Tir(1)]).unwrap();
+    for level in (0..20).rev() {
+        next = leads(&mut s, level, vec![Destination::Table(next); 4]).unwrap();
     }
     let f = Frame::v4(tcp(0)).build();
     let v = s.classify(&Fields::of(&f));
     assert!(v.endless);
-    assert_eq!(v.tirs().len(), COPIES);
+    assert_eq!((v.tirs(), v.compares), (&[][..], STEPS as u32));
+}
+
+/// Fills a table with groups of one index each, of different masks, up to a limit. Returns how many
+/// there are.
+fn fill_with_masks(s: &mut Steering, t: u32) -> u32 {
+    (0u32..)
+        .find(|i| {
+            let mut mask = [0; PARAM];
+            // Bits of an address, which no frame here has.
+            mask[OUTER + 44..OUTER + 48].copy_from_slice(&(i | 1 << 16).to_be_bytes());
+            let criteria = Criteria::new(criteria::OUTER, &mask).unwrap();
+            s.create_group(t, Group { start: *i, end: *i, criteria }).is_err()
+        })
+        .unwrap()
+}
+
+#[test]
+fn a_walk_compares_a_bounded_number_of_masks() {
+    let mut s = Steering::new();
+    let mut miss = Miss::Default;
+    for level in (0..6).rev() {
+        let t = s.create_table(Table { kind: NIC_RX, level, log_size: 16, miss }).unwrap();
+        assert_eq!(fill_with_masks(&mut s, t), COMPARES);
+        miss = Miss::Table(t);
+    }
+    let f = Frame::v4(tcp(0)).build();
+    let v = s.classify(&Fields::of(&f));
+    assert_eq!((v.compares, v.endless), (COMPARES, true));
+}
+
+#[test]
+fn groups_of_one_mask_are_compared_once() {
+    let mut s = Steering::new();
+    let table = Table { kind: NIC_RX, level: 0, log_size: 14, miss: Miss::Default };
+    let t = s.create_table(table).unwrap();
+    let mut groups = Vec::new();
+    for i in 0..1 << 14 {
+        let criteria = criteria(dmac([0xff; 6]));
+        groups.push(s.create_group(t, Group { start: i, end: i, criteria }).unwrap());
+    }
+    let e = |i: u32| forward(groups[i as usize], value(dmac(ME)), Destination::Tir(i));
+    s.set_entry(t, 9000, e(9000)).unwrap();
+    s.set_entry(t, 8000, e(8000)).unwrap();
+    let f = Frame::v4(tcp(0)).build();
+    let v = s.classify(&Fields::of(&f));
+    assert_eq!((v.tirs(), v.compares), (&[(8000, 0)][..], 1));
+    s.delete_entry((t, 8000)).unwrap();
+    assert_eq!(tirs(&mut s, &Frame::v4(tcp(0))), [9000]);
 }
 
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
@@ -511,14 +588,17 @@ proptest! {
     ) {
         let tables: Tables = tables;
         let mut s = Steering::new();
-        for _ in &tables {
-            let table = Table { kind: NIC_RX, level: 0, log_size: 2, miss: Miss::Default };
+        for level in 0..tables.len() {
+            let level = level as u8;
+            let table = Table { kind: NIC_RX, level, log_size: 2, miss: Miss::Default };
             s.create_table(table).unwrap();
         }
+        let higher = |i: usize, n: u8| (i + 1..tables.len()).contains(&usize::from(n));
         for (i, (miss, entries)) in tables.iter().enumerate() {
             let t = 0x8000 + i as u32;
             if let Some(m) = miss {
-                s.modify_table(t, Miss::Table(0x8000 + u32::from(*m))).unwrap();
+                let led = s.modify_table(t, Miss::Table(0x8000 + u32::from(*m)));
+                prop_assert_eq!(led.is_ok(), higher(i, *m));
             }
             for (index, (byte, of_frame, destinations)) in entries.iter().enumerate() {
                 let mut mask = [0; PARAM];
@@ -534,8 +614,8 @@ proptest! {
                     Match::EMPTY
                 };
                 let destinations = destinations.iter().map(|(table, n)| match table {
-                    true => Destination::Table(0x8000 + u32::from(*n)),
-                    false => Destination::Tir(u32::from(*n)),
+                    true if higher(i, *n) => Destination::Table(0x8000 + u32::from(*n)),
+                    _ => Destination::Tir(u32::from(*n)),
                 }).collect();
                 let action = flow_action::FORWARD;
                 let e = Entry { group, flow_tag: 0, action, value: v, destinations };
@@ -550,7 +630,7 @@ proptest! {
     }
 
     #[test]
-    fn bisection_finds_what_a_search_finds(
+    fn one_group_is_found_as_by_a_search(
         values in prop::collection::vec((0u16..32, 0u32..64), 0..40), vid in 0u16..32,
     ) {
         let mut s = Steering::new();
@@ -567,5 +647,46 @@ proptest! {
         let first = (0..64).find(|i| model[*i as usize] == Some(vid & 0xf));
         let expected: Vec<u32> = first.into_iter().collect();
         prop_assert_eq!(tirs(&mut s, &Frame::v4(tcp(0)).tagged(0x8100, vid)), expected);
+    }
+
+    #[test]
+    fn trees_find_what_a_search_finds(
+        masks in prop::collection::vec(0u16..8, 16),
+        values in prop::collection::vec((0u16..8, 0u32..64, any::<bool>()), 0..60),
+        vid in 0u16..8,
+    ) {
+        let mut s = Steering::new();
+        let table = Table { kind: NIC_RX, level: 0, log_size: 6, miss: Miss::Default };
+        let t = s.create_table(table).unwrap();
+        // Four indices a group; many groups have the same mask.
+        let groups: Vec<u32> = (0..16).map(|i| {
+            let criteria = criteria(cvlan(masks[i as usize]));
+            s.create_group(t, Group { start: 4 * i, end: 4 * i + 3, criteria }).unwrap()
+        }).collect();
+        let mut model = [None; 64];
+        for (v, index, there) in values {
+            let at = index as usize;
+            if there {
+                let e = forward(groups[at / 4], value(cvlan(v)), Destination::Tir(index));
+                s.set_entry(t, index, e).unwrap();
+                model[at] = Some(v & masks[at / 4]);
+            } else {
+                prop_assert_eq!(s.delete_entry((t, index)).is_ok(), model[at].take().is_some());
+            }
+            // What is named is what an entry leads to.
+            for (i, there) in model.iter().enumerate() {
+                prop_assert_eq!(s.names(Destination::Tir(i as u32)), there.is_some());
+                prop_assert_eq!(s.entry(t, i as u32).is_ok(), there.is_some());
+            }
+        }
+        let first = (0..64).find(|i| model[*i as usize] == Some(vid & masks[*i as usize / 4]));
+        let expected: Vec<u32> = first.into_iter().collect();
+        prop_assert_eq!(tirs(&mut s, &Frame::v4(tcp(0)).tagged(0x8100, vid)), &expected[..]);
+        // A group without entries can be destroyed, whatever others have its mask.
+        for (i, g) in groups.iter().enumerate() {
+            let empty = model[4 * i..4 * i + 4].iter().all(Option::is_none);
+            prop_assert_eq!(s.destroy_group(t, *g).is_ok(), empty);
+        }
+        prop_assert_eq!(tirs(&mut s, &Frame::v4(tcp(0)).tagged(0x8100, vid)), &expected[..]);
     }
 }

@@ -2,8 +2,9 @@
 
 use super::super::{Config, command::CastCounters, loopback::Loopback, receive};
 use super::Arrival;
+use crate::common::FRAME;
 use alloc::vec::Vec;
-use doorbell_hal::{Iova, Port, Span, Time};
+use doorbell_hal::{Iova, Port, Span, Time, transfer_units};
 use doorbell_layout::mlx5::syndrome;
 use doorbell_packet::ethernet::{self, MIN_FRAME};
 
@@ -104,6 +105,7 @@ impl Pipe {
         if start > self.wire_free {
             self.wire_rest = 0;
         }
+        p.charge(FRAME * transfer_units(padded));
         self.octets += padded as u64;
         let ticks = ethernet::wire_bytes(1, padded as u64) * u64::from(self.byte_1024th)
             + u64::from(self.wire_rest);

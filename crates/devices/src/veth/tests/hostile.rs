@@ -202,11 +202,13 @@ impl Game {
         sound
             && [Direction::ToDevice, Direction::FromDevice]
                 .iter()
-                .all(|d| p.check_access(Iova(at), len, *d).is_ok())
+                .all(|d| p.reaches(Iova(at), len, *d).is_ok())
     }
 
     fn sound(&self, part: usize, d: Descriptor) -> bool {
-        d.is_valid() && d.len() >= 16 && self.mapped(part, d.ioba().into(), d.len(), 4)
+        d.is_valid()
+            && (16..=128 << 10).contains(&d.len())
+            && self.mapped(part, d.ioba().into(), d.len(), 4)
     }
 
     /// The code that the rules give, where they depend on nothing but what was granted.

@@ -72,6 +72,11 @@ impl Part {
             Err(fault)
         }
     }
+
+    fn reaches(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        let pages = if dir == Direction::ToDevice { &self.mapped } else { &self.writable };
+        self.check(at, len as usize, pages).map(|_| ())
+    }
 }
 
 impl Port for Part {
@@ -89,9 +94,8 @@ impl Port for Part {
         self.writes.push(r);
         Ok(at + self.price)
     }
-    fn check_access(&self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
-        let pages = if dir == Direction::ToDevice { &self.mapped } else { &self.writable };
-        self.check(at, len as usize, pages).map(|_| ())
+    fn check_access(&mut self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
+        self.reaches(at, len, dir)
     }
     fn begin_completion(&mut self, _: Time) -> bool {
         self.poisoned

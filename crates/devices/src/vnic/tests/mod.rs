@@ -79,7 +79,7 @@ impl Port for Partition {
         self.memory[start..start + from.len()].copy_from_slice(from);
         Ok(at + self.price)
     }
-    fn check_access(&self, at: Iova, len: u32, _: Direction) -> Result<(), DmaFault> {
+    fn check_access(&mut self, at: Iova, len: u32, _: Direction) -> Result<(), DmaFault> {
         self.find(at, len as usize).map(|_| ())
     }
     fn set_irq_line(&mut self, _: Time, _: u16, _: bool) {

@@ -87,6 +87,25 @@ fn a_queue_may_ask_for_what_is_posted_to_be_flushed() {
 }
 
 #[test]
+fn a_long_queue_is_flushed_over_many_turns() {
+    for most in [1, 60, 1000] {
+        let mut b = Bench::new(Config::CONNECTX, RqContext { flush_in_error: true, ..PLAIN });
+        b.post(16);
+        b.d.modify_rq(b.now, b.rqn, RqState::Ready, RqState::Error).unwrap();
+        let (mut seen, mut turns) = (Vec::new(), 0);
+        while b.d.next_due().is_some() {
+            b.p.most_work = b.p.work + most;
+            b.settle_turn();
+            seen.extend(errors(&mut b));
+            turns += 1;
+        }
+        let all: Vec<_> = (0..16).map(|n| (n, syndrome::WR_FLUSH)).collect();
+        assert_eq!(seen, all, "each once, in order");
+        assert!((turns > 1) == (most < 1000), "{turns} turns of {most}");
+    }
+}
+
+#[test]
 fn what_is_flushed_is_not_written_before_the_command() {
     let mut b = Bench::new(Config::CONNECTX, RqContext { flush_in_error: true, ..PLAIN });
     let command = Time::ZERO + Span::from_us(5);

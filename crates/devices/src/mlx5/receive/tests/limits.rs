@@ -96,19 +96,23 @@ fn a_frame_of_a_header_is_received() {
 }
 
 #[test]
-fn frames_that_walk_in_circles_are_counted() {
+fn walks_that_branch_too_often_are_counted() {
     let mut b = Bench::plain();
     let s = &mut b.d.rx.steering;
-    let table = Table { kind: NIC_RX, level: 0, log_size: 0, miss: Miss::Default };
-    let (one, two) = (s.create_table(table).unwrap(), s.create_table(table).unwrap());
-    for (from, to) in [(one, two), (two, one)] {
-        let group =
-            s.create_group(from, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
-        let destinations = vec![Destination::Table(to)];
-        let action = flow_action::FORWARD;
-        let e = Entry { group, flow_tag: 0, action, value: Match::EMPTY, destinations };
-        s.set_entry(from, 0, e).unwrap();
+    let mut next = None;
+    for level in (0..8).rev() {
+        let t = Table { kind: NIC_RX, level, log_size: 0, miss: Miss::Default };
+        let t = s.create_table(t).unwrap();
+        let group = s.create_group(t, Group { start: 0, end: 0, criteria: Criteria::ANY }).unwrap();
+        if let Some(next) = next {
+            let destinations = vec![Destination::Table(next); 4];
+            let action = flow_action::FORWARD;
+            let e = Entry { group, flow_tag: 0, action, value: Match::EMPTY, destinations };
+            s.set_entry(t, 0, e).unwrap();
+        }
+        next = Some(t);
     }
+    s.set_root(next.unwrap()).unwrap();
     let f = Frame::v4(tcp(0));
     for n in 1..=2 {
         assert_eq!(b.receive(&f), RxVerdict::Dropped(DropReason::Filter));

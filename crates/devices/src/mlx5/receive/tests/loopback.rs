@@ -148,3 +148,26 @@ fn a_reset_forgets_what_is_on_its_way_back() {
     b.d.reset(&mut b.p, now);
     assert_eq!(b.d.next_due(), None);
 }
+
+#[test]
+fn frames_that_come_back_are_paid_for_by_turns() {
+    let (mut b, rest) = looped(THRIFTY);
+    b.post(14);
+    for _ in 0..8 {
+        b.send(opcode::SEND, &rest);
+    }
+    // They are sent and on their way back, as far as one share lets them.
+    while b.d.received().arrived == 0 {
+        b.now = b.d.next_due().unwrap();
+        b.p.most_work = b.p.work + 1;
+        b.d.advance(&mut b.p, b.now);
+    }
+    assert_eq!(b.d.received().arrived, 1, "one walk spends a share of a unit");
+    b.p.most_work = b.p.work;
+    let due = b.d.next_due().unwrap();
+    b.d.advance(&mut b.p, due + Span::from_ms(1));
+    assert_eq!(b.d.received().arrived, 1, "none is left");
+    b.p.most_work = u64::MAX;
+    b.settle();
+    assert_eq!((b.d.received().arrived, b.d.received().packets), (8, 8), "they come later");
+}
