@@ -277,7 +277,7 @@ pub(crate) struct Points {
     #[arg(long, value_name = "MIB", default_value_t = 1024, requires = "cache")]
     #[arg(value_parser = value_parser!(u64).range(1..=1 << 40), help_heading = POINTS)]
     pub(crate) cache_size: u64,
-    /// Runs at a time; by default, as many as the machine has cores
+    /// Runs at a time, at most four for each core; by default, as many as the machine has cores
     #[arg(long, value_name = "N", help_heading = POINTS)]
     pub(crate) jobs: Option<NonZeroUsize>,
 }

@@ -5,12 +5,14 @@
 
 use super::uplink::Uplink;
 use crate::chrome::{Lane, Writer};
-use crate::{Error, error::plain, output::Capture};
+use crate::output::{Capture, OWN};
+use crate::{Error, error::plain};
 use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
 use doorbell_host_io::records::Records;
 use doorbell_packet::ethernet::pause_quanta;
 use doorbell_vfio_user::{Crossing, Observer};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::{fmt::Arguments, fs::File, io};
 
@@ -222,7 +224,9 @@ const LANES: [&str; 4] = ["registers", "DMA", "interrupts", "wire"];
 impl Trace {
     pub(super) fn create(path: &Path) -> Result<Trace, Error> {
         let begin = || {
-            let mut out = Writer::begin(Records::new(File::create(path)?))?;
+            let mut create = File::options();
+            create.write(true).create(true).truncate(true).mode(OWN);
+            let mut out = Writer::begin(Records::new(create.open(path)?))?;
             for (n, name) in LANES.iter().enumerate() {
                 out.lane(Lane { group: 1, number: n + 1 }, name)?;
             }

@@ -2,6 +2,7 @@
 
 use super::{bill::Bill, control::Control, metrics::Metrics};
 use crate::args::ClientLimits;
+use crate::output::tell;
 use crate::progress::Interrupt;
 use crate::render::Format;
 use doorbell_hal::{Span, Time};
@@ -9,7 +10,6 @@ use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 #[cfg(any(test, fuzzing))]
 use std::cell::Cell;
-use std::io::{Write, stderr};
 use std::time::{Duration, Instant};
 use std::{cell::RefCell, fmt::Arguments, rc::Rc};
 
@@ -40,8 +40,7 @@ impl ServeContext {
 
     /// Says even with `--quiet` what went wrong.
     pub(super) fn error(&self, what: Arguments<'_>) {
-        // A closed stderr is no error.
-        let _ = writeln!(stderr(), "doorbell: {what}");
+        tell(what);
     }
 }
 

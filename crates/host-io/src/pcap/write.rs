@@ -61,7 +61,7 @@ impl Writer {
         let file = tempfile::Builder::new()
             .prefix(".capture-")
             .suffix(".partial")
-            .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
+            .permissions(Permissions::from_mode(0o600)) // frames of guests are their own
             .tempfile_in(directory)
             .map_err(|e| at_path(named, &e))?;
         let out = Records::new(file);
