@@ -506,6 +506,10 @@ pub(crate) struct Serve {
     /// Write the frames on the wire to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
+    /// End the capture before it is larger than this
+    #[arg(long, value_name = "MIB", requires = "capture")]
+    #[arg(value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) capture_limit: Option<u64>,
     /// End with 1 if a frame left by an offload with a wrong checksum, network or transport, inner
     /// or outer
     #[arg(long)]
@@ -513,6 +517,10 @@ pub(crate) struct Serve {
     /// Write every crossing with its time to this file (for Perfetto)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// End the trace before it is larger than this
+    #[arg(long, value_name = "MIB", requires = "trace")]
+    #[arg(value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) trace_limit: Option<u64>,
     /// Allocate a guest's memory when it is handed over (MADV_POPULATE_WRITE). Memory that has run
     /// out is refused then, and does not end the guest's connection later
     #[arg(long)]

@@ -54,9 +54,19 @@ pub(crate) fn visible<'a>(text: &'a str, styles: &[&str]) -> Cow<'a, str> {
     seen.into()
 }
 
+/// Returns the line of a message to a person.
+pub(crate) fn notice(what: impl Display) -> String {
+    format!("doorbell: {}\n", visible(&what.to_string(), &[]))
+}
+
 /// Says something on stderr, which a person reads. A closed stderr is no error.
 pub(crate) fn tell(what: impl Display) {
-    let _ = writeln!(io::stderr(), "doorbell: {}", visible(&what.to_string(), &[]));
+    let _ = io::stderr().write_all(notice(what).as_bytes());
+}
+
+/// Returns true if the output of this thread goes to the program that calls the command.
+pub(crate) fn is_collected() -> bool {
+    COLLECTED.with_borrow(Option::is_some)
 }
 
 /// Prints to stdout. A closed pipe is no error. Escape sequences go to a terminal alone, and not
@@ -113,6 +123,11 @@ impl Capture {
     /// Puts the file in its place.
     pub(crate) fn finish(self) -> Result<(), Error> {
         self.writer.finish().map(drop).map_err(|e| input!("{}", plain(&e)))
+    }
+
+    /// Returns the bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.writer.bytes()
     }
 
     /// Writes the frames that are held in memory.

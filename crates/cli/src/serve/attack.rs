@@ -10,6 +10,7 @@ use super::control::Control;
 use super::devices::{e1000_function, mlx5_function};
 use super::event_loop::{Server, Transport};
 use super::hcall::{Backend, Hcalls};
+use super::outlet::{Notices, Outlet};
 use super::uplink::Uplink;
 use super::vfio::{Card, Vfio};
 use super::vio_devices::{KINDS, Setup, lan_device, vnic_device};
@@ -360,6 +361,8 @@ fn run<T: Transport>(
         control: Some(Control::of(File::from(OwnedFd::from(commands)))),
         format: Format::Table,
         quiet: true,
+        notices: RefCell::new(Notices::new(Outlet::new("notices", 1, Box::new(|_| Ok(()))))),
+        reports: None,
         populate: false,
         limits,
         check_wire: false,

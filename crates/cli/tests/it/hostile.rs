@@ -393,6 +393,48 @@ fn is_answered(adapter: &Adapter) -> bool {
     adapter.forward(0, 0x999, &[UNIT, 0, 0, 0, 0, 0, 0, 0, 0]).is_some()
 }
 
+/// A pipe that nobody reads, and that has no room.
+fn full_pipe() -> (io::PipeReader, io::PipeWriter) {
+    let (reader, mut writer) = io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    make_blocking(&writer);
+    (reader, writer)
+}
+
+#[test]
+fn a_full_stderr_stops_neither_guests_nor_the_end() {
+    for device in ["vnic", "e1000"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (_unread, stderr) = full_pipe();
+        let socket = if device == "vnic" { "--plugin-socket" } else { "--socket" };
+        let child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+            .args(["serve", device, socket, "s", "--format", "json"])
+            .args(if device == "vnic" { &["--partitions", "3"][..] } else { &[] })
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let server = Server(child);
+        wait_for(|| UnixStream::connect(dir.path().join("s")).is_ok());
+        let honest = (device == "vnic").then(|| guest(dir.path()).unwrap());
+        // Each has a notice, or two: far more than the queue and the pipe have room for.
+        for _ in 0..1000 {
+            let mut s = connect(dir.path());
+            s.write_all(&[b'x'; 16]).unwrap();
+            drop(s);
+        }
+        match &honest {
+            Some((_, adapter)) => assert!(is_answered(adapter)),
+            None => drop(client(dir.path())),
+        }
+        let report = report(server);
+        assert!(report["clients"].as_u64().unwrap() > 0, "{report}");
+    }
+}
+
 /// A plug-in whose descriptors stay in our hands.
 fn hostile(dir: &Path, area: &File) -> (UnixStream, EventFd) {
     let bell = EventFd::new().unwrap();

@@ -161,6 +161,11 @@ impl Writer {
         Ok(self.target)
     }
 
+    /// Returns the bytes of the file so far, with those that are held in memory.
+    pub fn bytes(&self) -> u64 {
+        self.out.bytes()
+    }
+
     /// Writes the frames that are held in memory.
     ///
     /// # Errors
