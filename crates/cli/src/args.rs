@@ -489,6 +489,14 @@ pub(crate) struct Serve {
     /// smaller MSS, as real ones do below 224; 0: any MSS
     #[arg(long, value_name = "MSS", default_value_t = 0)]
     pub(crate) min_lso_mss: u16,
+    /// vnic, veth: a guest may change its MAC address to one that no other guest has. By default it
+    /// keeps the first that it takes until it has gone
+    #[arg(long)]
+    pub(crate) allow_mac_change: bool,
+    /// vnic, veth: a guest may get frames for other addresses than its own, as a bridge in it needs
+    /// them. vnic grants promiscuous reception; veth learns the addresses from which it sends
+    #[arg(long)]
+    pub(crate) allow_promiscuous: bool,
     /// vnic: a named pipe that accepts one command per line: failover, migrate, error, link up,
     /// link down; then the number of the partition unless it is 0
     #[arg(long, value_name = "PATH")]

@@ -491,7 +491,13 @@ fn hcall_device<D: Backend>(
     answers: impl FnMut(&mut Around<Hcalls<D>>) -> u64,
 ) -> Reached {
     // The others have two places.
-    let setup = Setup { partitions: 3, trunk: false, min_lso_mss: 0 };
+    let setup = Setup {
+        partitions: 3,
+        trunk: false,
+        min_lso_mss: 0,
+        mac_change: false,
+        promiscuous: false,
+    };
     let adapter = KINDS[kind].adapter;
     let make = |bill: &SharedBill, _: &ServeContext| {
         Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill)

@@ -118,6 +118,8 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
             (args.partitions != PARTITIONS, "--partitions", BEHIND_CALLS),
             (args.min_lso_mss > 0, "--min-lso-mss", BEHIND_CALLS),
             (args.limits.newcomers != NEWCOMERS, "--newcomers", BEHIND_CALLS),
+            (args.allow_mac_change, "--allow-mac-change", BEHIND_CALLS),
+            (args.allow_promiscuous, "--allow-promiscuous", BEHIND_CALLS),
             (args.trap_doorbells && name != "mlx5", "--trap-doorbells", "mlx5"),
         ],
     )?;
@@ -183,6 +185,8 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
         partitions: args.partitions.into(),
         trunk: args.trunk,
         min_lso_mss: args.min_lso_mss,
+        mac_change: args.allow_mac_change,
+        promiscuous: args.allow_promiscuous,
     };
     let (bill, context) =
         surroundings(args, Meter::Hypervisor, adapter.bits_per_second, "--plugin-socket", path)?;

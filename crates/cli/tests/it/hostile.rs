@@ -5,6 +5,7 @@ use crate::common::served::{Server, ask, client, reply, send, wait_for};
 use crate::common::vnic::VnicGuest;
 use doorbell_host_io::pcap;
 use doorbell_host_io::shared::{EventFd, Window, memfd};
+use doorbell_layout::ibmvnic::rc;
 use doorbell_packet::checksum::Sum;
 use doorbell_papr_io::{Adapter, CALL_AREA_BYTES, Handshake, MEMORY, message, read_message};
 use doorbell_testkit::lingering;
@@ -391,6 +392,34 @@ fn guest(dir: &Path) -> std::io::Result<(UnixStream, Adapter)> {
 /// A call that the device does not know, and that the server answers.
 fn is_answered(adapter: &Adapter) -> bool {
     adapter.forward(0, 0x999, &[UNIT, 0, 0, 0, 0, 0, 0, 0, 0]).is_some()
+}
+
+#[test]
+fn a_guest_gets_no_address_and_no_frames_of_another() {
+    const FIRST: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const SECOND: [u8; 6] = [2, 0, 0, 0, 0, 2];
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor_with(dir.path(), ":", &[]);
+    let mut honest = VnicGuest::log_in(dir.path()).unwrap();
+    let mut hostile = VnicGuest::log_in(dir.path()).unwrap();
+    assert_eq!(honest.change_mac(FIRST).unwrap(), rc::SUCCESS);
+    assert_eq!(hostile.change_mac(FIRST).unwrap(), rc::PERMISSION, "another's");
+    assert_eq!(hostile.change_mac(SECOND).unwrap(), rc::SUCCESS, "the first of its own");
+    assert_eq!(hostile.change_mac([2, 0, 0, 0, 0, 3]).unwrap(), rc::PERMISSION);
+    assert!(!hostile.may_be_promiscuous().unwrap());
+    // The address goes with its guest.
+    drop(honest);
+    wait_for(|| VnicGuest::log_in(dir.path()).unwrap().change_mac(FIRST).unwrap() == rc::SUCCESS);
+    drop(report(server));
+
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor_with(dir.path(), ":", &["--allow-mac-change", "--allow-promiscuous"]);
+    let [mut one, mut other] = [(); 2].map(|()| VnicGuest::log_in(dir.path()).unwrap());
+    assert_eq!(one.change_mac(FIRST).unwrap(), rc::SUCCESS);
+    assert_eq!(one.change_mac(SECOND).unwrap(), rc::SUCCESS);
+    assert_eq!(other.change_mac(SECOND).unwrap(), rc::PERMISSION, "not even then");
+    assert!(other.may_be_promiscuous().unwrap());
+    drop(report(server));
 }
 
 /// A pipe that nobody reads, and that has no room.
