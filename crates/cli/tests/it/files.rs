@@ -76,7 +76,7 @@ fn too_many_runs_are_refused_with_their_number() {
     };
     let said = over("traffic.burst=1..4096");
     assert!(said.contains("the values make 36864000 runs, and a sweep has 100000"), "{said}");
-    let ranges = vec!["1..9000"; 12].join(",");
+    let ranges = ["1..9000"; 12].join(",");
     let said = over(&format!("traffic.burst={ranges}"));
     assert!(said.contains("traffic.burst: more than 100000 values"), "{said}");
 }

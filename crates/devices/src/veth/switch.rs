@@ -117,7 +117,7 @@ impl Parts {
         }
         match from {
             Some(i) if self.cfg.learns && !self.adapters[i].is_trunk() => {
-                self.learned.learn(vlan, source, i)
+                self.learned.learn(vlan, source, i);
             }
             _ => self.learned.unlearn(vlan, source),
         }
