@@ -96,6 +96,24 @@ code=0
 (sources_of forky) || code=$?
 is "a role that is another suite's" 3 $code
 
+# A machine whose apt verifies nothing: this one does.
+trusted() {
+    mkdir -p "$work/cache/apt/etc"
+    # shellcheck disable=SC2016 # for the inner shell
+    CODENAME=trixie PATH=$work/bin:$PATH sh -eu -c '
+        . tools/guest/apt.sh
+        mirror=m machine="Acquire::AllowInsecureRepositories \"true\";
+Acquire::AllowDowngradeToInsecureRepositories \"true\";
+Acquire::AllowWeakRepositories \"true\";" dir=$1 apt=$1/apt
+        suite trixie amd64
+        update amd64
+        apt-config dump Acquire' tools/guest/x "$work/cache" 2>/dev/null |
+        sed -n 's/^Acquire::Allow\(.*\)Repositories/\1/p' | sort
+    rm -r "$work/cache"
+}
+is "a machine that verifies nothing" 'DowngradeToInsecure "false";
+Insecure "false";
+Weak "false";' "$(trusted)"
 
 # A mirror that has no packages for one of its lists: the script begins anew.
 cat >"$work/bin/apt-get" <<'END'

@@ -9,6 +9,7 @@ use core::ops::Range;
 use doorbell_hal::{
     Alignment, Buf, Coherent, Direction, DmaFault, DmaFaultKind, Iova, OutOfMemory,
 };
+use zerocopy::FromZeros;
 
 /// The granularity at which device accesses are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,24 +53,31 @@ pub struct Memory {
 impl Memory {
     /// Creates `size` bytes of zeroes at physical address `base`.
     ///
+    /// # Errors
+    /// The system refuses so much address space. What is not used takes no more than that.
+    ///
     /// # Panics
     /// Panics if `base` is not on a 64-MiB boundary.
-    pub fn new(base: u64, size: usize, guard: ProtectionGranularity) -> Memory {
+    pub fn new(
+        base: u64,
+        size: usize,
+        guard: ProtectionGranularity,
+    ) -> Result<Memory, OutOfMemory> {
         assert_eq!(base % (1 << MAX_CLASS), 0, "memory starts on a 64-MiB boundary");
         let shift = match guard {
             ProtectionGranularity::Page => PAGE_SHIFT,
             ProtectionGranularity::Byte => 0,
         };
-        Memory {
+        Ok(Memory {
             base,
-            bytes: vec![0; size],
+            bytes: zeroed(size)?,
             shift,
             mask: (1 << shift) - 1,
-            live: vec![[0; 2]; size.div_ceil(1 << shift)],
-            posted: vec![0; size.div_ceil(1 << LINE_SHIFT)],
+            live: zeroed(size.div_ceil(1 << shift))?,
+            posted: zeroed(size.div_ceil(1 << LINE_SHIFT))?,
             fresh: 0,
             free: [const { Vec::new() }; (MAX_CLASS + 1) as usize],
-        }
+        })
     }
 
     // ---- allocation ----
@@ -328,6 +336,11 @@ impl Memory {
         let count = |d: usize| self.live.iter().filter(|g| g[d] > 0).count();
         (count(0), count(1))
     }
+}
+
+/// Returns `n` zeroes in pages that the system makes when they are first touched.
+fn zeroed<T: FromZeros>(n: usize) -> Result<Vec<T>, OutOfMemory> {
+    T::new_vec_zeroed(n).map_err(|_| OutOfMemory)
 }
 
 /// Calls `f` for each item, of which there is mostly one.

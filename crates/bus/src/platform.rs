@@ -191,9 +191,24 @@ const VECTORS: usize = 256;
 
 impl Platform {
     /// A platform with `size` bytes of memory at physical address `base`.
+    ///
+    /// # Panics
+    /// Panics if the system refuses the memory. [`Platform::try_new`] does not.
     pub fn new(base: u64, size: usize, guard: ProtectionGranularity) -> Platform {
-        Platform {
-            memory: Memory::new(base, size, guard),
+        Platform::try_new(base, size, guard).expect("the system refuses the memory of a platform")
+    }
+
+    /// A platform as [`Platform::new`] makes it.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub fn try_new(
+        base: u64,
+        size: usize,
+        guard: ProtectionGranularity,
+    ) -> Result<Platform, OutOfMemory> {
+        Ok(Platform {
+            memory: Memory::new(base, size, guard)?,
             ledger: Ledger::default(),
             mapping: Mapping::Identity,
             in_flight: VecDeque::with_capacity(256),
@@ -208,7 +223,7 @@ impl Platform {
             shared: Vec::new(),
             refused: None,
             strays: Strays::default(),
-        }
+        })
     }
 
     /// Replaces the mapping.

@@ -277,7 +277,7 @@ pub(crate) struct Points {
     #[arg(long, value_name = "MIB", default_value_t = 1024, requires = "cache")]
     #[arg(value_parser = value_parser!(u64).range(1..=1 << 40), help_heading = POINTS)]
     pub(crate) cache_size: u64,
-    /// Runs at a time; by default, as many as the machine has cores
+    /// Runs at a time, at most four for each core; by default, as many as the machine has cores
     #[arg(long, value_name = "N", help_heading = POINTS)]
     pub(crate) jobs: Option<NonZeroUsize>,
 }
@@ -489,6 +489,14 @@ pub(crate) struct Serve {
     /// smaller MSS, as real ones do below 224; 0: any MSS
     #[arg(long, value_name = "MSS", default_value_t = 0)]
     pub(crate) min_lso_mss: u16,
+    /// vnic, veth: a guest may change its MAC address to one that no other guest has. By default it
+    /// keeps the first that it takes until it has gone
+    #[arg(long)]
+    pub(crate) allow_mac_change: bool,
+    /// vnic, veth: a guest may get frames for other addresses than its own, as a bridge in it needs
+    /// them. vnic grants promiscuous reception; veth learns the addresses from which it sends
+    #[arg(long)]
+    pub(crate) allow_promiscuous: bool,
     /// vnic: a named pipe that accepts one command per line: failover, migrate, error, link up,
     /// link down; then the number of the partition unless it is 0
     #[arg(long, value_name = "PATH")]
@@ -506,6 +514,10 @@ pub(crate) struct Serve {
     /// Write the frames on the wire to this file (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
+    /// End the capture before it is larger than this
+    #[arg(long, value_name = "MIB", requires = "capture")]
+    #[arg(value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) capture_limit: Option<u64>,
     /// End with 1 if a frame left by an offload with a wrong checksum, network or transport, inner
     /// or outer
     #[arg(long)]
@@ -513,6 +525,10 @@ pub(crate) struct Serve {
     /// Write every crossing with its time to this file (for Perfetto)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// End the trace before it is larger than this
+    #[arg(long, value_name = "MIB", requires = "trace")]
+    #[arg(value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) trace_limit: Option<u64>,
     /// Allocate a guest's memory when it is handed over (MADV_POPULATE_WRITE). Memory that has run
     /// out is refused then, and does not end the guest's connection later
     #[arg(long)]

@@ -5,11 +5,12 @@
 //! a damaged one is reported, and its point runs again. Above its size the directory loses the
 //! files that were used longest ago.
 
-use crate::output::{begun_beside, keep};
+use crate::output::{begun_beside, keep, tell};
 use crate::{Error, input, record::Outcome};
+use doorbell_host_io::files;
 use sha2::{Digest, Sha256};
-use std::fs::{self, DirEntry, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::{self, DirEntry};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,21 +54,22 @@ impl Cache {
     /// Returns the numbers of a point, if they are there.
     pub(crate) fn get(&self, key: &str) -> Result<Option<Outcome>, Error> {
         let path = self.path(key);
-        let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|mut file| {
-            file.read_to_end(&mut bytes)?;
+        let read = files::open(&path).and_then(|file| {
+            let text = files::text_from(&file)?;
             // Somebody else's file keeps its time.
             let _ = file.set_modified(SystemTime::now());
-            Ok(())
+            Ok(text)
         });
-        match read {
+        let found = match read {
+            Ok(text) => parse(&text),
+            // No text, too long, or a pipe: the numbers will replace it.
+            Err(e) if matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput) => None,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(Error::at(path.display()))?,
-        }
-        let found = parse(&bytes);
+            Err(e) => return Err(Error::at(path.display())(e)),
+        };
         if found.is_none() {
             let path = path.display();
-            let _ = writeln!(io::stderr(), "doorbell: {path}: damaged, so its point runs again");
+            tell(format_args!("{path}: damaged, so its point runs again"));
         }
         Ok(found)
     }
@@ -140,8 +142,7 @@ fn text(outcome: &Outcome) -> String {
 }
 
 /// Returns the numbers in a file, unless it is damaged.
-fn parse(bytes: &[u8]) -> Option<Outcome> {
-    let text = std::str::from_utf8(bytes).ok()?;
+fn parse(text: &str) -> Option<Outcome> {
     let (hash, json) = text.strip_suffix('\n')?.split_once('\n')?;
     if hash != format!("{:x}", Sha256::digest(json.as_bytes())) {
         return None;

@@ -9,6 +9,9 @@
 use std::fmt::Arguments;
 use std::io::{self, Write};
 
+/// The end of a trace, which readers do without.
+pub(crate) const END: &[u8] = b"\n]\n";
+
 pub(crate) struct Writer<W> {
     out: W,
     begun: bool,
@@ -113,8 +116,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Ends the trace.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.out.write_all(b"\n]\n")?;
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.out.write_all(END)?;
         self.out.flush()
     }
 }

@@ -72,13 +72,12 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
     }
     let with: Vec<Setting> = args.with.iter().map(|w| Setting::given("--with", w)).collect();
     let mut plans = Plans::default();
-    plans.add(&args.a, &args.changes, &[])?;
-    plans.add(b, &args.changes, &with)?;
-    let plans = plans.finish()?;
-    let [a, b] = &plans[..] else { unreachable!("two were added") };
+    let both = [plans.plan(&args.a, &args.changes, &[])?, plans.plan(b, &args.changes, &with)?];
+    plans.check()?;
+    let [a, b] = &both;
     let quiet = args.output.quiet;
     let results = [plan::execute(a, quiet)?, plan::execute(b, quiet)?];
-    let document = document(&plans, &results).with(records(&results));
+    let document = document(&both, &results).with(records(&results));
     print(&document.show(args.output.format, "compare", &data(&results)))?;
     overloaded(results.iter().filter(|r| is_overloaded(r)).count(), results.len());
     Ok(if results.iter().all(|r| r.measured.is_sound()) { DONE } else { MISSED })

@@ -1,6 +1,6 @@
 //! `doorbell fit`: constants of a profile, solved for by measurements of one's own.
 
-use crate::output::{apart, begun_file, keep, print};
+use crate::output::{SHARED, apart, begun_file, keep, print};
 use crate::progress::{Interrupt, Progress};
 use crate::render::{Cell, Document, Record, Table, amount, flat, people};
 use crate::{DONE, Error, MISSED, args::Fit as Args, failed, input, new, plan};
@@ -19,7 +19,7 @@ pub(crate) fn solve(args: &Args) -> Result<u8, Error> {
     let name = new::name(out, "")?;
     let interrupt = Interrupt::watched_for(out.is_some())?;
     out.map_or(Ok(()), |path| apart(&[path], &[&args.file]))?;
-    let file = out.map(|path| begun_file(path.to_owned())).transpose()?;
+    let file = out.map(|path| begun_file(path.to_owned(), SHARED)).transpose()?;
     let following = Following {
         progress: Progress::new(&of.name, args.output.quiet),
         name: &of.name,

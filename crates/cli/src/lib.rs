@@ -71,7 +71,6 @@ use {
     args::{Args, Command},
     clap::Parser,
     std::ffi::OsString,
-    std::io::Write,
     std::process::ExitCode,
     std::sync::Arc,
     std::sync::atomic::AtomicBool,
@@ -91,14 +90,16 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs the command that `args` name, with the name of the program first, as the whole of this
-/// process. Returns its exit code; after wrong arguments it ends the process. `program` and what
-/// comes first among its arguments start such a process again; if it is empty, the program of this
-/// process does without any.
+/// process. Returns its exit code. `program` and what comes first among its arguments start such a
+/// process again; if it is empty, the program of this process does without any.
 #[cfg(not(fuzzing))]
 pub fn main_of(program: &[OsString], args: impl IntoIterator<Item = OsString>) -> u8 {
-    run(Args::parse_from(args), program).unwrap_or_else(|e| {
-        // If stderr is gone as well, the exit code has to do.
-        let _ = writeln!(std::io::stderr(), "doorbell: {e}");
+    let done = match Args::try_parse_from(args) {
+        Ok(args) => run(args, program),
+        Err(e) => output::of_arguments(&e),
+    };
+    done.unwrap_or_else(|e| {
+        output::tell(&e);
         e.code()
     })
 }

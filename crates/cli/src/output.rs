@@ -1,10 +1,14 @@
 //! Destinations of results: stdout, and files that are written as a whole or not at all.
 
-use crate::{Error, error::plain, input};
+use crate::{DONE, Error, error::plain, input};
 use doorbell_hal::Time;
+use doorbell_host_io::files;
 use doorbell_host_io::pcap::{InterfaceId, Writer};
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::io::{self, BufWriter, Write};
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 use tempfile::NamedTempFile;
@@ -21,6 +25,50 @@ pub(crate) fn collected<R>(f: impl FnOnce() -> R) -> (R, String) {
     (result, COLLECTED.take().unwrap_or_default())
 }
 
+/// The escape sequences of this program and of its help: bold, underlined, colours, and their end.
+const STYLES: [&str; 6] = ["\x1b[0m", "\x1b[1m", "\x1b[4m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+
+/// The characters that change the direction of text.
+const TURNS: [RangeInclusive<char>; 3] =
+    ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+
+/// Returns text as a terminal may get it: control characters, but line feeds, tabs and these
+/// `styles`, become escapes such as `\u{1b}`, and so does what changes the direction of text.
+pub(crate) fn visible<'a>(text: &'a str, styles: &[&str]) -> Cow<'a, str> {
+    let turns = |c| TURNS.iter().any(|these| these.contains(&c));
+    let acts = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || turns(c);
+    if !text.contains(acts) {
+        return text.into();
+    }
+    let (mut seen, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(c) = rest.chars().next() {
+        let style = styles.iter().find(|style| rest.starts_with(**style));
+        let len = style.map_or(c.len_utf8(), |style| style.len());
+        if style.is_none() && acts(c) {
+            seen.extend(c.escape_unicode());
+        } else {
+            seen += &rest[..len];
+        }
+        rest = &rest[len..];
+    }
+    seen.into()
+}
+
+/// Returns the line of a message to a person.
+pub(crate) fn notice(what: impl Display) -> String {
+    format!("doorbell: {}\n", visible(&what.to_string(), &[]))
+}
+
+/// Says something on stderr, which a person reads. A closed stderr is no error.
+pub(crate) fn tell(what: impl Display) {
+    let _ = io::stderr().write_all(notice(what).as_bytes());
+}
+
+/// Returns true if the output of this thread goes to the program that calls the command.
+pub(crate) fn is_collected() -> bool {
+    COLLECTED.with_borrow(Option::is_some)
+}
+
 /// Prints to stdout. A closed pipe is no error. Escape sequences go to a terminal alone, and not
 /// if `NO_COLOR` is set.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
@@ -34,10 +82,24 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     let plain = !text.as_bytes().contains(&0x1b);
     let mut out: Box<dyn Write> =
         if plain { Box::new(io::stdout().lock()) } else { Box::new(anstream::stdout().lock()) };
+    let text = if io::stdout().is_terminal() { visible(text, &STYLES) } else { text.into() };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(Error::at("stdout")),
     }
+}
+
+/// Reports wrong arguments on stderr, or prints the help or the version that they ask for. Returns
+/// the exit code.
+#[cfg(not(fuzzing))]
+pub(crate) fn of_arguments(e: &clap::Error) -> Result<u8, Error> {
+    let text = e.render().ansi().to_string();
+    if e.use_stderr() {
+        let _ = anstream::stderr().write_all(visible(&text, &STYLES).as_bytes());
+        return Ok(e.exit_code() as u8);
+    }
+    print(&text)?;
+    Ok(DONE)
 }
 
 /// A capture being written.
@@ -61,6 +123,11 @@ impl Capture {
     /// Puts the file in its place.
     pub(crate) fn finish(self) -> Result<(), Error> {
         self.writer.finish().map(drop).map_err(|e| input!("{}", plain(&e)))
+    }
+
+    /// Returns the bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.writer.bytes()
     }
 
     /// Writes the frames that are held in memory.
@@ -90,8 +157,8 @@ fn directory(dir: &Path) -> Result<Option<Made>, Error> {
 /// Reads a file of text; `-` is stdin. `name` is for messages.
 pub(crate) fn text_of(name: &str, path: &Path) -> Result<String, Error> {
     let text = match path.as_os_str() == "-" {
-        true => io::read_to_string(io::stdin()),
-        false => std::fs::read_to_string(path),
+        true => files::text_from(io::stdin()),
+        false => files::text(path),
     };
     text.map_err(Error::at(name))
 }
@@ -101,28 +168,33 @@ pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// The permissions of results, less the umask, as for any new file.
+pub(crate) const SHARED: u32 = 0o666;
+/// The permissions of captures and traces.
+pub(crate) const OWN: u32 = 0o600;
+
 /// Makes a temporary file in the directory where the result will be.
-fn begun_in(dir: &Path) -> io::Result<NamedTempFile> {
+fn begun_in(dir: &Path, mode: u32) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
         .prefix(".result-")
         .suffix(".partial")
-        .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
+        .permissions(Permissions::from_mode(mode))
         .tempfile_in(dir)
 }
 
-fn begun(dir: &Path) -> Result<NamedTempFile, Error> {
-    begun_in(dir).map_err(Error::at(dir.display()))
+fn begun(dir: &Path, mode: u32) -> Result<NamedTempFile, Error> {
+    begun_in(dir, mode).map_err(Error::at(dir.display()))
 }
 
 /// Makes a temporary file with its content, to become `path`.
 pub(crate) fn begun_beside(path: &Path, content: &[u8]) -> io::Result<NamedTempFile> {
-    let mut file = begun_in(parent(path))?;
+    let mut file = begun_in(parent(path), SHARED)?;
     file.write_all(content)?;
     Ok(file)
 }
 
 /// Makes a temporary file, to become the file at `path`.
-pub(crate) fn begun_file(path: PathBuf) -> Result<(NamedTempFile, PathBuf), Error> {
+pub(crate) fn begun_file(path: PathBuf, mode: u32) -> Result<(NamedTempFile, PathBuf), Error> {
     // A device or pipe would be replaced, not written to.
     if path.metadata().is_ok_and(|m| !m.is_file()) {
         return Err(input!(
@@ -132,7 +204,7 @@ pub(crate) fn begun_file(path: PathBuf) -> Result<(NamedTempFile, PathBuf), Erro
     }
     let real = path.canonicalize().unwrap_or(path.clone()); // keeps a symbolic link
     let dir = parent(&real);
-    let file = begun(dir).map_err(|e| match dir.is_dir() {
+    let file = begun(dir, mode).map_err(|e| match dir.is_dir() {
         true => e,
         false => Error::at(path.display())(io::Error::from_raw_os_error(2)), // ENOENT
     })?;
@@ -149,7 +221,7 @@ impl Folder {
     /// Makes the directory if necessary, and checks that it is writable.
     pub(crate) fn open(dir: &Path) -> Result<Folder, Error> {
         let made = directory(dir)?;
-        begun(dir)?;
+        begun(dir, SHARED)?;
         Ok(Folder { dir: dir.to_owned(), made })
     }
 
@@ -157,7 +229,7 @@ impl Folder {
     pub(crate) fn write(mut self, files: &[(&str, &str)]) -> Result<(), Error> {
         for (name, text) in files {
             let path = self.dir.join(name);
-            let mut file = begun(&self.dir)?;
+            let mut file = begun(&self.dir, SHARED)?;
             file.write_all(text.as_bytes()).map_err(Error::at(path.display()))?;
             keep(file, &path)?;
         }
@@ -232,12 +304,12 @@ impl Files {
         let mut result = None;
         if let Some(dir) = out {
             made = directory(dir)?;
-            result = Some((begun(dir)?, dir.join("result.json")));
+            result = Some((begun(dir, SHARED)?, dir.join("result.json")));
         }
         let written = [result.as_ref().map(|(_, path)| path), capture.as_ref(), trace.as_ref()];
         let written: Vec<&Path> = written.into_iter().flatten().map(PathBuf::as_path).collect();
         apart(&written, read)?;
-        let trace = trace.map(begun_file).transpose()?;
+        let trace = trace.map(|path| begun_file(path, OWN)).transpose()?;
         let capture = capture.map(|path| Capture::create(&path, bits_per_second)).transpose()?;
         Ok(Files { capture, trace, result, made })
     }
@@ -278,3 +350,6 @@ impl Files {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

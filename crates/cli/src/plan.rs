@@ -1,9 +1,11 @@
 //! From arguments to a run: the scenario, its changes, and its capture.
 
+use crate::output::{Capture, tell};
 use crate::progress::{Interrupt, Observer, Progress, Recorder};
 use crate::render::count;
-use crate::{Error, args::Changes, failed, input, output::Capture};
+use crate::{Error, args::Changes, failed, input};
 use doorbell_hal::Span;
+use doorbell_host_io::files;
 use doorbell_host_io::pcap::{self, Reading};
 use doorbell_lab::key::Value;
 use doorbell_lab::result::{Measured, Provenance, RunResult};
@@ -12,7 +14,7 @@ use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, limits, today};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +39,7 @@ pub(crate) fn plan_of_today(
 ) -> Result<Plan, Error> {
     let mut plan = unchanged(given, changes)?;
     for path in files {
-        let text = std::fs::read_to_string(path).map_err(Error::at(path.display()))?;
+        let text = files::text(path).map_err(Error::at(path.display()))?;
         let settings = today::read(plan.system.name, &path.display().to_string(), &text)?;
         plan.lay(&settings)?;
     }
@@ -71,7 +73,6 @@ pub(crate) fn change(plan: &mut Plan, changes: &Changes) -> Result<(), Error> {
 /// The plans of several runs. Each setting must have an effect on at least one run that it is for.
 #[derive(Default)]
 pub(crate) struct Plans {
-    plans: Vec<Plan>,
     /// Scenarios by name and profile: the points of a sweep have the same.
     unchanged: BTreeMap<(String, Option<String>), Plan>,
     /// The place of each setting.
@@ -81,13 +82,13 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    /// Adds the scenario that `given` names, changed; `more` are settings of this one alone.
-    pub(crate) fn add(
+    /// Returns the scenario that `given` names, changed; `more` are settings of this one alone.
+    pub(crate) fn plan(
         &mut self,
         given: &str,
         changes: &Changes,
         more: &[Setting],
-    ) -> Result<(), Error> {
+    ) -> Result<Plan, Error> {
         let mut plan = match self.unchanged.entry((given.to_owned(), changes.profile.clone())) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(new) => new.insert(unchanged(given, changes)?).clone(),
@@ -104,14 +105,14 @@ impl Plans {
                 }
             }
         }
-        self.plans.push(plan);
-        Ok(())
+        Ok(plan)
     }
 
-    pub(crate) fn finish(self) -> Result<Vec<Plan>, Error> {
+    /// Refuses a setting that had no effect on any of the plans.
+    pub(crate) fn check(&self) -> Result<(), Error> {
         match self.places.iter().find_map(|place| self.idle[place].as_ref()) {
             Some(why) => Err(why.clone().into()),
-            None => Ok(self.plans),
+            None => Ok(()),
         }
     }
 }
@@ -255,7 +256,7 @@ fn load(file: &str, how: Reading, own_times: bool) -> Result<Loaded, Error> {
         format!("the file is cut short at byte {at}; sent are the frames before that, {n}")
     }));
     for note in notes {
-        let _ = writeln!(io::stderr(), "doorbell: {name}: {note}");
+        tell(format_args!("{name}: {note}"));
     }
     let mut frames = Frames::default();
     frames.file = CaptureFile {

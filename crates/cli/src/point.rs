@@ -6,11 +6,12 @@
 //! once, and a [cache](crate::cache) may have its numbers already.
 
 use crate::cache::Cache;
-use crate::output::{print, text_of};
+use crate::output::{print, tell};
 use crate::progress::{Interrupt, Progress};
 use crate::record::{self, Outcome, RecordFile};
 use crate::render::{Format, Record, SCHEMA, records};
 use crate::{DONE, Error, MISSED, args, input, plan, run::overloaded, sweep};
+use doorbell_host_io::files;
 use doorbell_lab::key::{Key, Kind};
 use doorbell_lab::result::Provenance;
 use doorbell_lab::{Plan, cores, on_threads};
@@ -19,13 +20,18 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The version of the program, and the hash of the sources that decide the numbers of a run.
 const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("DOORBELL_MODEL"));
+
+/// The most runs at a time, for each core: each has a thread and its memory.
+const JOBS: usize = 4;
+/// Lines of a plan that are read at a time.
+const LINES: usize = 1024;
 
 /// A run to be made.
 #[derive(Clone, Debug)]
@@ -116,7 +122,7 @@ impl Runner {
         let open = |dir| Cache::open(dir, args.cache_size << 20);
         Ok(Runner {
             cache: args.cache.as_deref().map(open).transpose()?,
-            jobs: args.jobs.map_or_else(cores, usize::from),
+            jobs: args.jobs.map_or_else(cores, usize::from).min(JOBS * cores()),
             interrupt: Interrupt::watched_for(files || args.cache.is_some())?,
             quiet,
         })
@@ -137,7 +143,7 @@ impl Runner {
         found.extend(once.iter().zip(kept).filter_map(|(&i, o)| Some((i, Arc::new(o?)))));
         if let (Some(cache), false) = (&self.cache, self.quiet) {
             let (had, of, dir) = (found.len(), once.len(), cache.dir().display());
-            let _ = writeln!(io::stderr(), "doorbell: {dir} had {had} of {of} points");
+            tell(format_args!("{dir} had {had} of {of} points"));
         }
         let mut rest: Vec<usize> = once.into_iter().filter(|i| !found.contains_key(i)).collect();
         rest.sort_unstable();
@@ -182,21 +188,40 @@ impl Runner {
     }
 }
 
-/// Reads the points of a file; `-` is stdin.
-fn read(path: &Path) -> Result<Vec<Point>, Error> {
-    let name = if path.as_os_str() == "-" { "stdin".into() } else { path.display().to_string() };
-    let text = text_of(&name, path)?;
-    let lines: Vec<(usize, &str)> =
-        text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
-    if lines.is_empty() {
+/// Reads the points of a file, of which there may be `most`; `-` is stdin.
+fn read(path: &Path, most: usize) -> Result<Vec<Point>, Error> {
+    let stdin = path.as_os_str() == "-";
+    let name = if stdin { "stdin".into() } else { path.display().to_string() };
+    let file: Box<dyn io::Read> = match stdin {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(files::open(path).map_err(Error::at(&name))?),
+    };
+    let (mut lines, mut points) = (files::lines(file).enumerate().peekable(), Vec::new());
+    while lines.peek().is_some() {
+        let some: Vec<(String, io::Result<String>)> =
+            lines.by_ref().take(LINES).map(|(n, l)| (format!("{name}:{}", n + 1), l)).collect();
+        let mut whole = Vec::with_capacity(some.len());
+        for (place, line) in some {
+            let line = line.map_err(Error::at(&place))?;
+            whole.extend((!line.trim().is_empty()).then_some((place, line)));
+        }
+        points.extend(on_threads(cores(), &whole, |_, (place, l)| Point::parse(place, l))?);
+        if points.len() > most {
+            return Err(input!("{name}: more than {} points, the most at once", sweep::MOST));
+        }
+    }
+    if points.is_empty() {
         return Err(input!("{name}: there is no point in it"));
     }
-    on_threads(cores(), &lines, |_, (n, line)| Point::parse(&format!("{name}:{}", n + 1), line))
+    Ok(points)
 }
 
 pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
     let files = if args.file.is_empty() { &["-".into()] } else { &args.file[..] };
-    let points = files.iter().map(|f| read(f)).collect::<Result<Vec<_>, _>>()?.concat();
+    let mut points = Vec::new();
+    for file in files {
+        points.extend(read(file, sweep::MOST - points.len())?);
+    }
     let runner = Runner::new(&args.points, args.out.is_some(), args.quiet)?;
     let file = args.out.as_deref();
     let read: Vec<&Path> = args.file.iter().map(|f| f.as_path()).collect();

@@ -1,6 +1,7 @@
 //! Progress of a run, and its interruption by signals.
 
-use crate::{Error, error::plain, output::Capture};
+use crate::output::{Capture, visible};
+use crate::{Error, error::plain};
 use doorbell_hal::Time;
 use doorbell_lab::{Recording, Watch};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -35,7 +36,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %") {
             bar.set_style(style);
         }
-        bar.set_message(what.to_owned());
+        bar.set_message(visible(what, &[]).into_owned());
         Progress(Some(bar))
     }
 

@@ -115,7 +115,7 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     let seeds = args.seeds.as_deref().map(seeds).transpose()?;
     let filter = args.filter.as_deref().map(Where::parse).transpose()?;
     // Scenario by scenario, seed by seed, side by side.
-    let mut plans = Plans::default();
+    let (mut all, mut plans) = (Plans::default(), Vec::new());
     let mut loads: Vec<Load<'_>> = Vec::new();
     for scenario in &args.scenario {
         for seed in seeds.as_ref().map_or(vec![None], |s| s.iter().copied().map(Some).collect()) {
@@ -124,11 +124,12 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
                 let seed =
                     seed.map(|n| Setting::at(format!("--seeds {n}"), format!("run.seed={n}")));
                 let sets = side.sets.iter().map(|s| Setting::given("--side", s));
-                plans.add(scenario, &args.changes, &sets.chain(seed).collect::<Vec<_>>())?;
+                let sets: Vec<Setting> = sets.chain(seed).collect();
+                plans.push(all.plan(scenario, &args.changes, &sets)?);
             }
         }
     }
-    let plans = plans.finish()?;
+    all.check()?;
     for plan in &plans {
         shown.iter().try_for_each(|s| s.known(plan.system))?;
         let found = filter.iter().map(|f| metrics::find(plan.system, &f.name));

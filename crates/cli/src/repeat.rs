@@ -1,11 +1,11 @@
 //! `doorbell run --repeat`: a kept result, run again and compared with the new one.
 
+use crate::output::{tell, text_of};
 use crate::render::of_this_schema;
-use crate::{Error, failed, input, output::text_of, plan};
+use crate::{Error, failed, input, plan};
 use doorbell_lab::{Plan, result::Provenance};
 use serde::Deserialize;
 use serde_json::Value;
-use std::io::Write;
 use std::path::Path;
 
 /// The most differences that are listed.
@@ -66,7 +66,7 @@ impl Kept {
             let but = if tool.is_empty() { "" } else { " but for the program: " };
             if !quiet {
                 let all = tool.join(", ");
-                let _ = writeln!(std::io::stderr(), "doorbell: {name}: the same result{but}{all}");
+                tell(format_args!("{name}: the same result{but}{all}"));
             }
             return Ok(());
         }

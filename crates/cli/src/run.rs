@@ -1,6 +1,6 @@
 //! `doorbell run`.
 
-use crate::output::{Files, print};
+use crate::output::{Files, print, tell};
 use crate::plan::Loaded;
 use crate::progress::{Interrupt, Recorder};
 use crate::render::{
@@ -11,7 +11,6 @@ use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
 use doorbell_lab::limits::{self, Change, Limit, Limits};
 use doorbell_lab::result::{CountsOf, Group, Measured, Outcome, RunResult};
 use doorbell_lab::{Plan, window::percent};
-use std::io::Write;
 use std::path::Path;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
@@ -42,10 +41,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         && written.cut
     {
         let (packets, of) = (written.packets, args.trace_packets);
-        let _ = writeln!(
-            std::io::stderr(),
-            "doorbell: the trace buffer is full; the trace has {packets} of {of} packets"
-        );
+        tell(format_args!("the trace buffer is full; the trace has {packets} of {of} packets"));
     }
     // A run that got stuck has no result; its trace shows the steps that led there.
     if let (Err(Error::Failed(_)), true) = (&result, traced.is_some()) {
@@ -92,7 +88,7 @@ pub(crate) fn overloaded(runs: usize, of: usize) {
         (_, 1) => "the machine does not keep up with its load".to_owned(),
         _ => format!("in {runs} of {of} runs the machine does not keep up with its load"),
     };
-    let _ = writeln!(std::io::stderr(), "doorbell: overloaded: {what}");
+    tell(format_args!("overloaded: {what}"));
 }
 
 /// Returns the result for people, in 100 columns and without counts of zero.

@@ -21,6 +21,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+/// The most runs of a sweep, whose settings are held in memory: with all else about 2 GB.
+pub(crate) const MOST: usize = 100_000;
+/// Lines that `--plan` makes at a time.
+const LINES: usize = 1024;
+
 /// A key and its values.
 pub(crate) struct Axis {
     option: &'static str,
@@ -33,9 +38,14 @@ impl Axis {
         let wrong =
             || input!("{option} {text}: expected key=value,value,… such as pcie.mps=128,256");
         let (key, values) = text.split_once('=').ok_or_else(wrong)?;
-        let values: Result<Vec<_>, _> =
-            values.split(',').map(|v| range::values(v.trim())).collect();
-        let values = values.map_err(|e| input!("{option} {text}: {e}"))?.concat();
+        let mut all = Vec::new();
+        for v in values.split(',') {
+            all.extend(range::values(v.trim()).map_err(|e| input!("{option} {text}: {e}"))?);
+            if all.len() > MOST {
+                return Err(input!("{option} {key}: more than {MOST} values, the most there are"));
+            }
+        }
+        let values = all;
         if key.trim().is_empty() || values.iter().any(String::is_empty) {
             return Err(wrong());
         }
@@ -175,16 +185,30 @@ pub(crate) fn units(plan: &Plan) -> Map<String, Value> {
     numbers.chain(keys).filter(|(_, unit): &(String, Value)| unit != "").collect()
 }
 
-/// Returns all combinations of values; the last axis changes fastest.
-fn combinations(axes: &[Axis]) -> Vec<Vec<&str>> {
-    let mut all = vec![Vec::new()];
-    for axis in axes {
-        all = all
-            .iter()
-            .flat_map(|c| axis.values.iter().map(|v| [c.as_slice(), &[v.as_str()]].concat()))
-            .collect();
+/// Returns the number of combinations of the values of all axes.
+///
+/// # Errors
+/// They are more than [`MOST`].
+fn runs<'a>(axes: impl Iterator<Item = &'a Axis>) -> Result<usize, Error> {
+    let all: u128 = axes.fold(1, |all, axis| all.saturating_mul(axis.values.len() as u128));
+    if all <= MOST as u128 {
+        return Ok(all as usize);
     }
-    all
+    Err(input!(
+        "--over: the values make {all} runs, and a sweep has {MOST} at most; give a part of the \
+         values to each of several"
+    ))
+}
+
+/// Returns the `n`th combination of values; the last axis changes fastest.
+fn combination(axes: &[Axis], mut n: usize) -> Vec<&str> {
+    let mut values: Vec<&str> = Vec::with_capacity(axes.len());
+    for Axis { values: all, .. } in axes.iter().rev() {
+        values.push(&all[n % all.len()]);
+        n /= all.len();
+    }
+    values.reverse();
+    values
 }
 
 pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
@@ -192,41 +216,56 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let across = args.across.as_deref().map(|t| Axis::parse("--across", t)).transpose()?;
     once(over.iter().chain(&across), &args.changes.sets)?;
     let shown: Vec<Shown<'_>> = args.show.iter().map(|text| Shown::parse("--show", text)).collect();
-    let rows = combinations(&over);
-    let columns =
-        across.as_ref().map_or(vec![None], |a| a.values.iter().map(|v| Some((a, v))).collect());
+    let runs = runs(over.iter().chain(&across))?;
+    let columns = across.as_ref().map_or(1, |a| a.values.len());
     if args.output.format == Format::Svg {
-        let lines = rows.len() / over.last().map_or(1, |a| a.values.len()) * columns.len();
+        let lines = runs / over.last().map_or(1, |a| a.values.len());
         drawable(shown.len(), lines, args.shard.is_some())?;
     }
+    let part = part(args.shard, runs / columns)?;
+    let own_runs = part.start * columns..part.end * columns;
+    let mut plans = Plans::default();
+    let sets = |n: usize| {
+        let row = combination(&over, n / columns);
+        let mut sets: Vec<Setting> = over.iter().zip(row).map(|(a, v)| a.setting(v)).collect();
+        sets.extend(across.iter().map(|a| a.setting(&a.values[n % columns])));
+        sets
+    };
 
     // All plans first: a wrong value in the last combination is known before the first has run.
-    let mut plans = Plans::default();
-    for row in &rows {
-        for column in &columns {
-            let mut sets: Vec<Setting> = over.iter().zip(row).map(|(a, v)| a.setting(v)).collect();
-            sets.extend(column.iter().map(|(a, v)| a.setting(v)));
-            plans.add(&args.scenario, &args.changes, &sets)?;
+    let (mut own, mut typed) = (Vec::new(), Columns::of(over.iter().chain(&across)));
+    for n in 0..runs {
+        let plan = plans.plan(&args.scenario, &args.changes, &sets(n))?;
+        typed.see(&plan);
+        if n == 0 {
+            shown.iter().try_for_each(|s| s.known(plan.system))?;
         }
-    }
-    let plans = plans.finish()?;
-    shown.iter().try_for_each(|s| s.known(plans[0].system))?;
-    let part = part(args.shard, rows.len())?;
-    let is_axis = |key: &str| over.iter().chain(&across).any(|a| a.key == key);
-    let of_record = columns_of(&plans, is_axis);
-    let (rows, n) = (&rows[part.clone()], columns.len());
-    let own = &plans[part.start * n..part.end * n];
-    // Hashing all values takes most of the time of a plan.
-    let point = |_, plan: &Plan| Point::new(plan.clone(), of_record(plan));
-    let points = on_threads(cores(), own, point)?;
-    let plans: Vec<&Plan> = points.iter().map(|point| &point.plan).collect();
-    if args.plan {
-        if plans.iter().any(|p| p.capture() == Some("-")) {
+        if args.plan && plan.capture() == Some("-") {
             return Err(input!("--plan: a point that runs later cannot read stdin again"));
         }
-        print(&on_threads(cores(), &points, |_, point| point.line())?.concat())?;
+        // A plan that is printed is made again, so that no more of them are held than one part.
+        if own_runs.contains(&n) && !args.plan {
+            own.push(plan);
+        }
+    }
+    plans.check()?;
+    // Hashing all values takes most of the time of a plan.
+    let point = |_, plan: &Plan| Point::new(plan.clone(), typed.record(plan));
+    if args.plan {
+        let line = |n, plan: &Plan| point(n, plan)?.line();
+        for begin in own_runs.clone().step_by(LINES) {
+            let runs = begin..own_runs.end.min(begin + LINES);
+            let plans = runs.map(|n| plans.plan(&args.scenario, &args.changes, &sets(n)));
+            let plans = plans.collect::<Result<Vec<_>, _>>()?;
+            print(&on_threads(cores(), &plans, line)?.concat())?;
+        }
         return Ok(DONE);
     }
+    let points = on_threads(cores(), &own, point)?;
+    drop(own);
+    let rows: Vec<Vec<&str>> = part.map(|n| combination(&over, n)).collect();
+    let rows = &rows[..];
+    let plans: Vec<&Plan> = points.iter().map(|point| &point.plan).collect();
     let runner = Runner::new(&args.points, args.out.is_some(), args.output.quiet)?;
     let file = args.out.as_deref();
     // Scenarios and profiles have another extension than records.
@@ -237,7 +276,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let numbers = outcomes.iter().map(of).collect::<Result<Vec<_>, _>>()?;
     if let Some(file) = file {
         let records = points.iter().zip(&outcomes).map(|(point, o)| point.record(o));
-        let (of, units) = (plan::shared(plans[0], is_axis)?, units(plans[0]));
+        let (of, units) = (plan::shared(plans[0], |key| typed.is_axis(key))?, units(plans[0]));
         let about = json!({ "schema": SCHEMA, "of": of, "units": units });
         file.write(&records.collect::<Vec<_>>(), &about)?;
     }
@@ -260,23 +299,37 @@ fn part(shard: Option<Shard>, rows: usize) -> Result<Range<usize>, Error> {
     part.ok_or_else(|| input!("--shard: there are {rows} rows, so at most as many parts"))
 }
 
-/// Returns a function that finds the settings of a record, each of one type in all records of a
-/// sweep: a key that has numbers in some and words in others is text.
-fn columns_of<F: Fn(&str) -> bool>(
-    plans: &[Plan],
-    is_axis: F,
-) -> impl Fn(&Plan) -> Record + use<F> {
-    let of = move |plan: &Plan| -> Record {
-        let axes = plan.values.iter().filter(|(key, _)| is_axis(key.name));
-        axes.map(|(key, value)| (key.name.to_owned(), setting(key, value))).collect()
-    };
-    let mut words = BTreeSet::new();
-    for (name, _) in plans.iter().flat_map(&of).filter(|(_, value)| !value.is_number()) {
-        words.insert(name);
+/// The settings of records, each of one type in all records of a sweep: a key that has numbers in
+/// some and words in others is text.
+struct Columns<'a> {
+    axes: BTreeSet<&'a str>,
+    words: BTreeSet<String>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(axes: impl Iterator<Item = &'a Axis>) -> Columns<'a> {
+        Columns { axes: axes.map(|a| a.key.as_str()).collect(), words: BTreeSet::new() }
     }
-    move |plan| {
-        let mut all = of(plan);
-        for (_, value) in all.iter_mut().filter(|(name, _)| words.contains(*name)) {
+
+    fn is_axis(&self, key: &str) -> bool {
+        self.axes.contains(key)
+    }
+
+    fn settings(&self, plan: &Plan) -> Record {
+        let axes = plan.values.iter().filter(|(key, _)| self.is_axis(key.name));
+        axes.map(|(key, value)| (key.name.to_owned(), setting(key, value))).collect()
+    }
+
+    /// Takes note of the types of a plan's settings.
+    fn see(&mut self, plan: &Plan) {
+        let words = self.settings(plan).into_iter().filter(|(_, value)| !value.is_number());
+        self.words.extend(words.map(|(name, _)| name));
+    }
+
+    /// Returns the settings of a plan for its record, once all plans were seen.
+    fn record(&self, plan: &Plan) -> Record {
+        let mut all = self.settings(plan);
+        for (_, value) in all.iter_mut().filter(|(name, _)| self.words.contains(*name)) {
             if value.is_number() {
                 *value = value.to_string().into();
             }

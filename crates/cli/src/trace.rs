@@ -371,7 +371,7 @@ fn emit(
             w.slice(lane, *span, name, flows[*s], args)?;
         }
     }
-    w.finish()
+    w.end()
 }
 
 fn group_name(key: &Key, platforms: usize) -> String {

@@ -17,6 +17,18 @@ pub(crate) fn bad(v: Verdict) -> u64 {
     u64::from(v.ip == Check::Bad || v.transport == Check::Bad)
 }
 
+/// Rights of guests to addresses on a network that they share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addresses {
+    /// Guests trust each other: each has any address, also another's.
+    #[default]
+    Any,
+    /// An address belongs to the guest that has taken it, which may take another.
+    Exclusive,
+    /// An address belongs to the guest that has taken it, which keeps it until it has gone.
+    Fixed,
+}
+
 /// Returns a PHY's LPA of a partner with all modes up to this speed: acknowledge, pause in both
 /// directions.
 pub(crate) const fn partner_ability(speed: Speed) -> u16 {

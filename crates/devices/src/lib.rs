@@ -22,6 +22,8 @@ extern crate doorbell_hal;
 
 mod common;
 
+pub use common::Addresses;
+
 pub mod axi_ethernet;
 pub mod e1000;
 pub mod mlx5;

@@ -17,6 +17,7 @@
 //! * `start COMMAND`: the same, in the background until the workload ends.
 
 use crate::Error;
+use doorbell_host_io::files;
 use std::path::Path;
 
 /// A workload.
@@ -75,7 +76,7 @@ impl Workload {
         }
         let names: Vec<&str> = BUILT_IN.iter().map(|(n, _)| *n).collect();
         let path = Path::new(name);
-        let text = std::fs::read_to_string(path).map_err(|e| {
+        let text = files::text(path).map_err(|e| {
             let names = names.join(", ");
             Error::Input(format!("--workload {name}: {e}; built in are {names}; or name a script"))
         })?;

@@ -1,5 +1,6 @@
 //! The host side of an experiment: capture files, TAP devices, network namespaces, raw sockets,
-//! Open vSwitch, child processes, memory shared with another process. Nothing here knows a NIC.
+//! Open vSwitch, child processes, memory shared with another process, files of text. Nothing here
+//! knows a NIC.
 //!
 //! ```
 //! use doorbell_host_io::pcap::{Writer, read};
@@ -16,6 +17,7 @@
 
 #[cfg(feature = "host")]
 pub mod child;
+pub mod files;
 #[cfg(feature = "host")]
 pub mod netns;
 #[cfg(feature = "host")]

@@ -49,6 +49,11 @@ impl<F: Write + Seek + AsFd> Records<F> {
         written
     }
 
+    /// Returns the bytes of all records, gathered or written.
+    pub fn bytes(&self) -> u64 {
+        self.kept + self.gathered.len() as u64
+    }
+
     /// Returns the file without the records that were not saved.
     pub fn into_file(self) -> F {
         self.file

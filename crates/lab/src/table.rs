@@ -74,10 +74,18 @@ pub fn names(records: &[Record]) -> Vec<&str> {
 }
 
 /// Renders records as CSV, numbers with all digits. What a record does not have is left empty.
+/// Text that a spreadsheet would take for a formula has an apostrophe before it.
 pub fn csv(records: &[Record]) -> String {
-    let quoted = |text: String| match text.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
+    let quoted = |text: String| {
+        let runs = text.len() > 1
+            && text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+            && text.parse::<f64>().is_err();
+        match runs || text.contains([',', '"', '\n', '\r']) {
+            true => {
+                format!("\"{}{}\"", if runs { "'" } else { "" }, text.replace('"', "\"\""))
+            }
+            false => text,
+        }
     };
     let line = |cells: &mut dyn Iterator<Item = String>| {
         cells.map(quoted).collect::<Vec<_>>().join(",") + "\n"

@@ -162,9 +162,11 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
     /// Connects a new client and drops the present one.
     ///
     /// # Errors
-    /// If the socket cannot be made non-blocking.
+    /// If the socket cannot be made non-blocking, or there is no memory for polled pages.
     pub fn connect(&mut self, at: Time, client: UnixStream) -> io::Result<()> {
         self.disconnect(at);
+        // A client that has gone may still have its pages mapped.
+        self.pages = self.identity.polled.map(Pages::new).transpose()?;
         self.port.channel = Some(Channel::new(client, self.limits.reply)?);
         self.since = at;
         Ok(())

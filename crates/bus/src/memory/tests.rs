@@ -1,7 +1,7 @@
 use super::*;
 
 fn memory(guard: ProtectionGranularity) -> Memory {
-    Memory::new(1 << 32, 1 << 20, guard)
+    Memory::new(1 << 32, 1 << 20, guard).unwrap()
 }
 
 #[test]
@@ -76,4 +76,10 @@ fn addresses_outside_memory_fault() {
             Err(DmaFault { at: Iova(at), kind: DmaFaultKind::Unmapped })
         );
     }
+}
+
+#[test]
+fn more_than_the_address_space_is_refused() {
+    let all = 1 << 62;
+    assert_eq!(Memory::new(1 << 32, all, ProtectionGranularity::Page).err(), Some(OutOfMemory));
 }

@@ -4,6 +4,7 @@
 //! `doorbell new budget` writes one. `--update` changes the numbers in place and keeps comments.
 
 use crate::{Error, error::plain, input, output::begun_beside, serve};
+use doorbell_host_io::files;
 use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, hint, result::rounded};
 use std::{ops::Range, path::Path};
 use toml_edit::{Document, Item, TableLike, Value};
@@ -94,7 +95,7 @@ impl Reader<'_> {
 
 impl Budget {
     pub(super) fn read(file: &str) -> Result<Budget, Error> {
-        let text = std::fs::read_to_string(file).map_err(|e| InputError::new(file, plain(&e)))?;
+        let text = files::text(Path::new(file)).map_err(|e| InputError::new(file, plain(&e)))?;
         Ok(Budget::parse(file, text)?)
     }
 

@@ -11,13 +11,14 @@ mod measured;
 mod schema;
 mod show;
 
+use crate::output::{print, tell};
 use crate::render::{Format, count, json};
-use crate::{DONE, Error, MISSED, args::Check, failed, input, output::print, plan};
+use crate::{DONE, Error, MISSED, args::Check, failed, input, plan};
 use budget::{Bounds, Budget, Line, Subject};
 use doorbell_lab::result::rounded;
 use measured::Measured;
 pub(crate) use schema::schema;
-use std::{io::Write, path::Path};
+use std::path::Path;
 
 /// A line of a budget with the measured number.
 #[derive(Clone, PartialEq, Debug)]
@@ -96,7 +97,7 @@ pub(crate) fn check(args: &Check) -> Result<u8, Error> {
     let values: Vec<f64> = verdict.rows.iter().map(|r| r.measured).collect();
     budget.update(&values, args.room / 100.0)?;
     if !args.output.quiet {
-        let _ = writeln!(std::io::stderr(), "doorbell: {file}: updated");
+        tell(format_args!("{file}: updated"));
     }
     Ok(DONE)
 }

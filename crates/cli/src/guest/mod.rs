@@ -12,7 +12,7 @@ pub(crate) use table::{PARTS, margins};
 
 use crate::args::{FUNCTIONS, Guest, Instructions, Output};
 use crate::check::GuestBudget;
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::progress::Interrupt;
 use crate::render::json;
 use crate::sweep::Axis;
@@ -21,7 +21,6 @@ use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, Workload};
 use result::Run;
 use std::ffi::OsString;
-use std::io::{Write, stderr};
 use std::path::Path;
 use std::slice;
 use std::time::Duration;
@@ -68,8 +67,7 @@ pub(crate) fn compare(a: &Path, b: &Path, output: &Output<1>) -> Result<u8, Erro
 /// "bad".
 fn bisect(args: &Guest, program: &[OsString], budget: &Path) -> Result<u8, Error> {
     let told = |e: &Error, code: u8| {
-        // If stderr is gone as well, the exit code has to do.
-        let _ = writeln!(stderr(), "doorbell: {e}");
+        tell(e);
         Ok(code)
     };
     if args.kernel.len() > 1 || args.workload.len() > 1 || args.across.is_some() {
@@ -122,8 +120,7 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
     let plugin = needs_plugin.then(doorbell_guest::plugin).transpose()?;
     let said = |line: &str| {
         if !args.output.quiet {
-            // A closed stderr is no error.
-            let _ = writeln!(stderr(), "doorbell: {line}");
+            tell(line);
         }
     };
 

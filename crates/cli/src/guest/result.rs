@@ -5,6 +5,7 @@ use crate::{Error, input};
 use doorbell_guest::instructions::Profile;
 use doorbell_guest::settings::Settings;
 use doorbell_guest::{Booted, Kernel, Measured, Setup, Workload};
+use doorbell_host_io::files;
 use doorbell_lab::result::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -70,7 +71,7 @@ pub(super) struct Function {
 impl GuestResult {
     /// Reads a file that `doorbell guest --format json` made.
     pub(super) fn read(path: &Path) -> Result<GuestResult, Error> {
-        let text = std::fs::read_to_string(path).map_err(Error::at(path.display()))?;
+        let text = files::text(path).map_err(Error::at(path.display()))?;
         let wrong = |e: serde_json::Error| input!("{}: {e}", path.display());
         let value: Value = serde_json::from_str(&text).map_err(wrong)?;
         of_this_schema(&path.display().to_string(), &value)?;

@@ -157,7 +157,7 @@ impl DataPath {
         trunk: PacketSocket,
     ) -> Result<DataPath, OpenError> {
         let mut lan = Veth::new(lan);
-        let mut partitions = [Partition::new(), Partition::new()];
+        let mut partitions = [Partition::new()?, Partition::new()?];
         let mut end = |me: usize, kernel| -> Result<End, OpenError> {
             let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me };
             let nic = Ibmveth::open(&mut cpu, &drivers[me])?;

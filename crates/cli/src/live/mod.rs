@@ -19,9 +19,8 @@ mod testbed;
 mod transfer;
 mod wire;
 
-use crate::{
-    DONE, Error, args::Live, error::plain, failed, input, output::print, progress::Interrupt,
-};
+use crate::output::{print, visible};
+use crate::{DONE, Error, args::Live, error::plain, failed, input, progress::Interrupt};
 use doorbell_host_io::pcap::{InterfaceId, Writer};
 use indicatif::{ProgressBar, ProgressStyle};
 use ledger::Ledger;
@@ -158,9 +157,9 @@ impl Watcher<'_> {
             return;
         }
         match &self.bar {
-            Some(bar) => bar.println(what),
+            Some(bar) => bar.println(visible(what, &[])),
             // A closed stderr is no error.
-            None => drop(writeln!(stderr(), "{what}")),
+            None => drop(writeln!(stderr(), "{}", visible(what, &[]))),
         }
     }
 }

@@ -35,14 +35,14 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    pub(super) fn new() -> Partition {
-        Partition {
-            memory: Memory::new(BASE, SIZE, ProtectionGranularity::Page),
+    pub(super) fn new() -> Result<Partition, OutOfMemory> {
+        Ok(Partition {
+            memory: Memory::new(BASE, SIZE, ProtectionGranularity::Page)?,
             table: Table::new(WINDOW),
             ledger: Ledger::default(),
             interrupt: false,
             began: Instant::now(),
-        }
+        })
     }
 
     /// Returns the number of table entries in use.

@@ -1,6 +1,6 @@
 //! Files of records, one for each point: CSV, NDJSON, and Parquet with typed columns.
 
-use crate::output::{apart, begun_file, keep};
+use crate::output::{SHARED, apart, begun_file, keep};
 use crate::render::{self, Format, Record};
 use crate::{Error, input};
 use doorbell_lab::table::names;
@@ -32,7 +32,7 @@ impl RecordFile {
             return Err(input!("--out {shown}: allowed are .parquet, .csv and .ndjson"));
         }
         apart(&[path], read)?;
-        let (file, path) = begun_file(path.to_owned())?;
+        let (file, path) = begun_file(path.to_owned(), SHARED)?;
         Ok(RecordFile { file, path, shown })
     }
 

@@ -13,6 +13,7 @@ use crate::output::{Folder, print};
 use crate::render::of_this_schema;
 use crate::{DONE, Error, args::Report, input};
 use chrono::DateTime;
+use doorbell_host_io::files;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::DirEntry;
@@ -123,7 +124,7 @@ impl Found {
     /// Reads a file in the directory `name`, which is empty for the outer one. Other programs'
     /// files and results that a page does not show are none.
     fn read(path: PathBuf, name: &str, stem: &str) -> Result<Option<Found>, Error> {
-        let text = std::fs::read_to_string(&path).map_err(Error::at(path.display()))?;
+        let text = files::text(&path).map_err(Error::at(path.display()))?;
         let value: Value = serde_json::from_str(&text).map_err(wrong(&path))?;
         let kind = match stem {
             "result" => Some(Kind::Run),

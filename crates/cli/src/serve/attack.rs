@@ -10,6 +10,7 @@ use super::control::Control;
 use super::devices::{e1000_function, mlx5_function};
 use super::event_loop::{Server, Transport};
 use super::hcall::{Backend, Hcalls};
+use super::outlet::{Notices, Outlet};
 use super::uplink::Uplink;
 use super::vfio::{Card, Vfio};
 use super::vio_devices::{KINDS, Setup, lan_device, vnic_device};
@@ -203,6 +204,8 @@ impl<T: Transport> Around<T> {
             control: Some(Control::of(File::from(OwnedFd::from(commands)))),
             format: Format::Table,
             quiet: true,
+            notices: RefCell::new(Notices::new(Outlet::new("notices", 1, Box::new(|_| Ok(()))))),
+            reports: None,
             populate: false,
             limits,
             check_wire: false,
@@ -483,7 +486,13 @@ fn hcall_device<D: Backend>(
     answers: impl FnMut(&mut Around<Hcalls<D>>) -> u64,
 ) -> Reached {
     // The others have two places.
-    let setup = Setup { partitions: 3, trunk: false, min_lso_mss: 0 };
+    let setup = Setup {
+        partitions: 3,
+        trunk: false,
+        min_lso_mss: 0,
+        mac_change: false,
+        promiscuous: false,
+    };
     let adapter = KINDS[kind].adapter;
     let make = |bill: &SharedBill, c: &ServeContext| {
         Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill, c)

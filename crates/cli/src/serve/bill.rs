@@ -3,16 +3,21 @@
 //! The bus's [`Meter`] counts each access by the rules of the bus. Nothing has a time but for the
 //! trace and the capture.
 
+use super::outlet::{Lost, Outlet};
 use super::uplink::Uplink;
-use crate::chrome::{Lane, Writer};
-use crate::{Error, error::plain, output::Capture};
+use crate::chrome::{END, Lane, Writer};
+use crate::output::{Capture, OWN};
+use crate::render::count;
+use crate::{Error, error::plain};
 use doorbell_bus::{Access, Ledger, Meter};
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
 use doorbell_host_io::records::Records;
 use doorbell_packet::ethernet::pause_quanta;
 use doorbell_vfio_user::{Crossing, Observer};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::{fmt::Arguments, fs::File, io};
+use std::{fmt::Arguments, fs::File, io, time::Duration};
 
 /// The BAR with the bus of the AXI cores, and the first offset beyond the cores.
 pub(super) const AXI_BUS: u8 = 1;
@@ -37,12 +42,17 @@ pub(super) struct Bill {
     meter: Meter,
     pub(super) uplink: Uplink,
     capture: Option<Capture>,
+    /// The most bytes of the capture.
+    pub(super) capture_limit: u64,
     trace: Option<Trace>,
-    /// Messages about a capture or a trace that could not be written on.
+    /// Messages about a capture or a trace that has ended.
     pub(super) failures: Vec<String>,
     /// The capture or the trace is not complete.
     cut: bool,
 }
+
+/// Bytes that the capture has around a frame, at most.
+const BLOCK: usize = 36;
 
 /// Messages go to the interrupt controller's page.
 const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
@@ -63,6 +73,7 @@ impl Bill {
             meter,
             uplink,
             capture,
+            capture_limit: u64::MAX,
             trace,
             failures: Vec::new(),
             cut: false,
@@ -79,9 +90,12 @@ impl Bill {
     fn keep(&mut self, at: Time, what: &'static str, frame: &[u8]) {
         if let Some(c) = &mut self.capture
             && frame.len() >= doorbell_host_io::pcap::MIN_FRAME as usize
-            && let Err(e) = c.frame(at, frame)
         {
-            self.end_capture(&e);
+            if c.bytes() + (frame.len() + BLOCK) as u64 > self.capture_limit {
+                self.end_full_capture();
+            } else if let Err(e) = c.frame(at, frame) {
+                self.end_capture(&e);
+            }
         }
         self.trace(at, what, format_args!("\"bytes\":{}", frame.len()));
     }
@@ -96,22 +110,30 @@ impl Bill {
         }
     }
 
-    fn trace(&mut self, at: Time, what: &'static str, args: std::fmt::Arguments<'_>) {
-        if let Some(t) = &mut self.trace
-            && let Err(e) = t.event(at, what, args)
-        {
-            self.end_trace(&e);
+    /// Puts a capture that has reached its limit in its place.
+    #[cold]
+    fn end_full_capture(&mut self) {
+        let mib = self.capture_limit >> 20;
+        match self.capture.take().map_or(Ok(()), Capture::finish) {
+            Ok(()) => self.failures.push(format!("the capture ends here: it has {mib} MiB")),
+            Err(e) => {
+                self.cut = true;
+                self.failures.push(e.to_string());
+            }
         }
     }
 
-    /// Ends the trace with the events that were written.
-    #[cold]
-    fn end_trace(&mut self, e: &io::Error) {
-        self.cut = true;
-        if let Some(t) = self.trace.take() {
-            self.failures.push(format!("{}: the trace ends here: {}", t.path.display(), plain(e)));
-            // Readable without the closing bracket.
-            let _ = t.out.finish();
+    /// Starts the thread that writes the trace.
+    pub(super) fn start(&mut self) -> io::Result<()> {
+        self.trace.as_mut().map_or(Ok(()), |t| t.outlet.start())
+    }
+
+    fn trace(&mut self, at: Time, what: &'static str, args: std::fmt::Arguments<'_>) {
+        if let Some(t) = &mut self.trace
+            && let Some(why) = t.event(at, what, args)
+        {
+            self.cut |= t.is_cut;
+            self.failures.push(why);
         }
     }
 
@@ -126,14 +148,12 @@ impl Bill {
         if let Some(Err(e)) = self.capture.as_mut().map(Capture::save) {
             self.end_capture(&e);
         }
-        if let Some(Err(e)) = self.trace.as_mut().map(|t| t.out.file().save()) {
-            self.end_trace(&e);
+        if let Some(mut t) = self.trace.take() {
+            self.failures.extend(t.finish());
+            self.cut |= t.is_cut;
         }
         if let Some(c) = self.capture.take() {
             c.finish()?;
-        }
-        if let Some(t) = self.trace.take() {
-            t.out.finish().map_err(Error::at(t.path.display()))?;
         }
         Ok(!self.cut)
     }
@@ -210,37 +230,136 @@ impl Observer for Bill {
     }
 }
 
-/// Every crossing with its time, for Perfetto.
+/// Every crossing with its time, for Perfetto. A thread writes it: its reader may be another
+/// program, which does not hold up the guests. An own file is waited for.
 pub(super) struct Trace {
-    out: Writer<Records<File>>,
+    out: Writer<Vec<u8>>,
+    outlet: Outlet,
     path: PathBuf,
+    is_file: bool,
+    /// The most bytes, and those that were passed on.
+    limit: u64,
+    bytes: u64,
+    /// Events in `out`, and those that found the queue full.
+    events: u64,
+    lost: u64,
+    has_ended: bool,
+    /// Events are missing.
+    is_cut: bool,
 }
 
 /// The trace's lanes, from above.
 const LANES: [&str; 4] = ["registers", "DMA", "interrupts", "wire"];
+/// Bytes that are passed on at a time, and how often that may wait for the writer.
+const PIECE: usize = 1 << 16;
+const PIECES: usize = 64;
+/// Room for the last event, and for the end.
+const LAST: u64 = 1024;
+/// The time that the reader of a pipe has at the end.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Trace {
-    pub(super) fn create(path: &Path) -> Result<Trace, Error> {
+    pub(super) fn create(path: &Path, limit: u64) -> Result<Trace, Error> {
         let begin = || {
-            let mut out = Writer::begin(Records::new(File::create(path)?))?;
+            let mut create = File::options();
+            create.write(true).create(true).truncate(true).mode(OWN);
+            let file = create.open(path)?;
+            let is_file = file.metadata()?.is_file();
+            let mut records = Records::new(file);
+            let mut out = Writer::begin(Vec::with_capacity(2 * PIECE))?;
             for (n, name) in LANES.iter().enumerate() {
                 out.lane(Lane { group: 1, number: n + 1 }, name)?;
             }
-            out.file().save()?;
-            Ok(Trace { out, path: path.to_owned() })
+            let mut put = move |piece: &[u8]| {
+                records.write_all(piece)?;
+                let saved = records.save();
+                if saved.is_err() {
+                    // It ends behind a whole event, and there may be room for its end.
+                    let _ = records.write_all(END).and_then(|()| records.save());
+                }
+                saved
+            };
+            // A file that ends early has its head at least.
+            let head = std::mem::take(out.file());
+            put(&head)?;
+            Ok(Trace {
+                out,
+                outlet: Outlet::new("trace", PIECES, Box::new(put)),
+                path: path.to_owned(),
+                is_file,
+                limit,
+                bytes: head.len() as u64,
+                events: 0,
+                lost: 0,
+                has_ended: false,
+                is_cut: false,
+            })
         };
         begin().map_err(Error::at(path.display()))
     }
 
-    fn event(&mut self, at: Time, what: &str, args: Arguments<'_>) -> std::io::Result<()> {
+    /// Adds an event. Returns why the trace ends with it, if it does.
+    fn event(&mut self, at: Time, what: &str, args: Arguments<'_>) -> Option<String> {
+        if self.has_ended {
+            return None;
+        }
         let number = match what.split(' ').next() {
             Some("register") => 1,
             Some("DMA") => 2,
             Some("frame") => 4,
             _ => 3,
         };
-        self.out.instant(Lane { group: 1, number }, at.ps() / 1000, what, args)?;
-        self.out.file().end_record()
+        // Memory takes all.
+        let _ = self.out.instant(Lane { group: 1, number }, at.ps() / 1000, what, args);
+        self.events += 1;
+        let gathered = self.out.file().len();
+        if self.bytes + gathered as u64 + LAST > self.limit {
+            self.has_ended = true;
+            let _ = self.out.end();
+            let mib = self.limit >> 20;
+            let why = format!("{}: the trace ends here: it has {mib} MiB", self.path.display());
+            return Some(self.pass(self.is_file).unwrap_or(why));
+        }
+        if gathered < PIECE { None } else { self.pass(self.is_file) }
+    }
+
+    /// Passes the gathered events on. Returns why the trace ends here, if it does.
+    fn pass(&mut self, wait: bool) -> Option<String> {
+        let piece = std::mem::replace(self.out.file(), Vec::with_capacity(2 * PIECE));
+        let (len, events) = (piece.len() as u64, std::mem::take(&mut self.events));
+        match self.outlet.put(piece, wait) {
+            Ok(()) => self.bytes += len,
+            Err(Lost::Full) => self.lost += events,
+            Err(Lost::Ended) => return self.failed(),
+        }
+        None
+    }
+
+    /// Returns why the writer has ended, if it failed.
+    #[cold]
+    fn failed(&mut self) -> Option<String> {
+        let patience = (!self.is_file).then_some(PATIENCE);
+        let e = self.outlet.finish(patience).err()?;
+        (self.has_ended, self.is_cut) = (true, true);
+        Some(format!("{}: the trace ends here: {}", self.path.display(), plain(&e)))
+    }
+
+    /// Writes what is left. Returns what went wrong.
+    fn finish(&mut self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !self.has_ended {
+            let _ = self.out.end();
+            wrong.extend(self.pass(self.is_file));
+        }
+        if !self.is_cut {
+            wrong.extend(self.failed());
+        }
+        if self.lost > 0 {
+            self.is_cut = true;
+            let (path, lost) = (self.path.display(), count(self.lost));
+            wrong.push(format!("{path}: the trace lacks {lost} events: its reader was too slow"));
+        }
+        wrong
     }
 }
 

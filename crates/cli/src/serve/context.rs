@@ -1,7 +1,10 @@
 //! The surroundings of a served device: sockets, output, clock, and the bill that all parts share.
 
+use super::outlet::{Kind, Lost, Notices, Outlet};
 use super::{bill::Bill, control::Control, metrics::Metrics};
+use crate::Error;
 use crate::args::ClientLimits;
+use crate::output::print;
 use crate::progress::Interrupt;
 use crate::render::Format;
 use doorbell_hal::{Span, Time};
@@ -9,9 +12,8 @@ use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 #[cfg(any(test, fuzzing))]
 use std::cell::Cell;
-use std::io::{Write, stderr};
 use std::time::{Duration, Instant};
-use std::{cell::RefCell, fmt::Arguments, rc::Rc};
+use std::{cell::RefCell, fmt::Arguments, io, rc::Rc};
 
 /// Everything around a served device except its wire.
 pub(super) struct ServeContext {
@@ -22,6 +24,9 @@ pub(super) struct ServeContext {
     pub(super) control: Option<Control>,
     pub(super) format: Format,
     pub(super) quiet: bool,
+    pub(super) notices: RefCell<Notices>,
+    /// Stdout, unless another program collects it.
+    pub(super) reports: Option<Outlet>,
     /// Guests' memory is allocated when it is handed over.
     pub(super) populate: bool,
     pub(super) limits: ClientLimits,
@@ -32,16 +37,46 @@ pub(super) struct ServeContext {
 }
 
 impl ServeContext {
-    pub(super) fn notice(&self, what: Arguments<'_>) {
+    /// Starts the threads that write.
+    pub(super) fn start(&mut self) -> io::Result<()> {
+        self.notices.get_mut().start()?;
+        self.reports.as_mut().map_or(Ok(()), Outlet::start)
+    }
+
+    pub(super) fn notice(&self, kind: Kind, what: Arguments<'_>) {
         if !self.quiet {
-            self.error(what);
+            self.notices.borrow_mut().say(kind, what);
         }
     }
 
     /// Says even with `--quiet` what went wrong.
     pub(super) fn error(&self, what: Arguments<'_>) {
-        // A closed stderr is no error.
-        let _ = writeln!(stderr(), "doorbell: {what}");
+        self.notices.borrow_mut().put(what);
+    }
+
+    /// Shows a report while guests are served: it is lost if nobody read the ones before it.
+    pub(super) fn show(&self, report: String) {
+        let shown = match &self.reports {
+            Some(stdout) => stdout.put(report.into(), false).map_err(|e| match e {
+                Lost::Full => "a report is lost: nobody read the ones before it",
+                Lost::Ended => "a report is lost: stdout is gone",
+            }),
+            None => print(&report).map_err(|_| "a report is lost: stdout is gone"),
+        };
+        if let Err(why) = shown {
+            self.error(format_args!("{why}"));
+        }
+    }
+
+    /// Shows the last report, and waits for its reader. A closed pipe is no error.
+    pub(super) fn show_last(&mut self, report: String) -> Result<(), Error> {
+        let Some(mut stdout) = self.reports.take() else { return print(&report) };
+        // If the thread has ended, `finish` tells why.
+        let _ = stdout.put(report.into(), true);
+        match stdout.finish(None) {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            shown => shown.map_err(Error::at("stdout")),
+        }
     }
 }
 

@@ -11,8 +11,9 @@
 //! off waits here. Pause frames are obeyed: later frames wait in the queue of the uplink.
 
 use super::context::{Clock, ServeContext, SharedBill};
+use super::outlet::Kind;
 use super::{control::Control, report::Report, uplink::MAX_FRAME};
-use crate::{DONE, Error, MISSED, failed, output::print};
+use crate::{DONE, Error, MISSED, failed, output::is_collected};
 use doorbell_hal::{DropReason, RxVerdict, Span, Time};
 use doorbell_host_io::shared::{Guard, reaper};
 use doorbell_packet::ethernet::{MIN_FRAME, wire_bytes};
@@ -203,13 +204,13 @@ impl<T: Transport> Server<T> {
                     (self.wire.held, self.wire.paused) = (None, false);
                 }
                 if let Err(e) = self.t.connect(self.clock.now(), socket, &self.c) {
-                    self.c.notice(format_args!("rejected connection: {e}"));
+                    self.c.notice(Kind::Refused, format_args!("rejected connection: {e}"));
                 }
                 true
             }
             Ok(None) => false,
             Err(e) => {
-                self.c.notice(format_args!("rejected connection: {e}"));
+                self.c.notice(Kind::Refused, format_args!("rejected connection: {e}"));
                 self.rests_until = Some(self.clock.now() + REST);
                 false
             }
@@ -270,8 +271,8 @@ impl<T: Transport> Server<T> {
         let mut busy = self.look(wait)?;
         while let Some(line) = self.c.control.as_mut().and_then(|c| c.line(self.clock.now())) {
             match self.t.command(self.clock.now(), &line) {
-                Ok(()) => self.c.notice(format_args!("{line}")),
-                Err(e) => self.c.notice(format_args!("{e}")),
+                Ok(()) => self.c.notice(Kind::Control, format_args!("{line}")),
+                Err(e) => self.c.notice(Kind::Control, format_args!("{e}")),
             }
         }
         let Server { t, bill, c, clock, wire, .. } = self;
@@ -285,11 +286,12 @@ impl<T: Transport> Server<T> {
             c.error(format_args!("{why}"));
         }
         if let Some(why) = bill.borrow_mut().uplink.lost.take() {
-            c.notice(format_args!("the uplink is gone: {why}"));
+            c.notice(Kind::Uplink, format_args!("the uplink is gone: {why}"));
         }
         if let Some(what) = bill.borrow_mut().uplink.notice() {
-            c.notice(format_args!("{what}"));
+            c.notice(Kind::Uplink, format_args!("{what}"));
         }
+        c.notices.borrow_mut().at(clock.now());
         self.busy = busy;
         Ok(())
     }
@@ -308,8 +310,10 @@ pub(super) fn run<T: Transport>(
     if let Some(sandbox) = &c.sandbox {
         let refused = |e| failed!("the sandbox: {e}; --no-sandbox leaves it out");
         let confined = sandbox.enter().map_err(refused)?;
-        c.notice(format_args!("sandbox: {confined}"));
+        c.notice(Kind::Server, format_args!("sandbox: {confined}"));
     }
+    c.start().map_err(system)?;
+    bill.borrow_mut().start().map_err(system)?;
     reaper::start().map_err(system)?;
     let _guard = Guard::new().map_err(system)?;
     c.stop.lose_patience().map_err(system)?;
@@ -320,26 +324,42 @@ pub(super) fn run<T: Transport>(
     let mut server = Server::new(t, bits_per_second, Rc::clone(&bill), c, clock);
     let mut plugged = true;
     if let Some(m) = &server.c.metrics {
-        server.c.notice(format_args!("the counts are at http://{}/metrics", m.address));
+        server
+            .c
+            .notice(Kind::Server, format_args!("the counts are at http://{}/metrics", m.address));
     }
-    server.c.notice(format_args!("{} is ready", server.t.report().device));
+    server.c.notice(Kind::Server, format_args!("{} is ready", server.t.report().device));
     while !server.c.stop.came() {
-        if show.swap(false, Ordering::Relaxed)
-            && let Err(e) = print(&server.t.report().show(server.c.format))
-        {
-            server.c.error(format_args!("{e}"));
+        if show.swap(false, Ordering::Relaxed) {
+            server.c.show(server.t.report().show(server.c.format));
         }
         if cable.swap(false, Ordering::Relaxed) {
             plugged = !plugged;
             let how = if plugged { "in" } else { "pulled" };
             if server.t.set_cable(server.clock.now(), plugged) {
-                server.c.notice(format_args!("the cable is {how}"));
+                server.c.notice(Kind::Control, format_args!("the cable is {how}"));
             } else {
-                server.c.notice(format_args!("{} has no link", server.t.report().device));
+                let device = server.t.report().device;
+                server.c.notice(Kind::Control, format_args!("{device} has no link"));
             }
         }
         server.turn(|_, fds, longest, ready| readable(fds, Some(longest), ready))?;
     }
+    let ended = end(&mut server, &bill);
+    // What else there is to say is said here: a reader of stderr that stopped stops no end.
+    let code = match ended {
+        Err(e) if !is_collected() => {
+            server.c.error(format_args!("{e}"));
+            Ok(e.code())
+        }
+        ended => ended,
+    };
+    server.c.notices.get_mut().finish();
+    code
+}
+
+/// Ends a server: puts the files in their places, and shows the last report.
+fn end<T: Transport>(server: &mut Server<T>, bill: &SharedBill) -> Result<u8, Error> {
     server.t.close(&server.clock);
     // The files are put in their places even if stdout is gone.
     let complete = bill.borrow_mut().finish();
@@ -347,7 +367,7 @@ pub(super) fn run<T: Transport>(
         server.c.error(format_args!("{why}"));
     }
     let report = server.t.report();
-    print(&report.show(server.c.format))?;
+    server.c.show_last(report.show(server.c.format))?;
     let wrong = if server.c.check_wire { report.wrong_on_the_wire() } else { 0 };
     if wrong > 0 {
         let why = format_args!("{wrong} frames left by an offload with a wrong checksum");

@@ -5,6 +5,7 @@
 
 use super::context::{Clock, ServeContext, SharedBill, span};
 use super::event_loop::{AWAKE, CommandError, NAP, Transport, run};
+use super::outlet::Kind;
 use super::report::{Report, entries};
 use crate::Error;
 use doorbell_hal::{HcallDevice, Port as _, RxVerdict, Span, Time};
@@ -142,18 +143,24 @@ impl<D: Backend> Hcalls<D> {
     fn greet(&mut self, now: Time, c: &ServeContext) {
         for newcomer in mem::take(&mut self.newcomers) {
             let Some(i) = self.ports.iter().position(Port::is_free) else {
-                c.notice(format_args!("rejected connection: every partition has a guest"));
+                c.notice(
+                    Kind::Refused,
+                    format_args!("rejected connection: every partition has a guest"),
+                );
                 continue;
             };
             match newcomer.greet(now, self.adapter.unit, c.populate) {
                 Greeted::Waits(newcomer) => self.newcomers.push(newcomer),
                 Greeted::Refused(gone) => {
-                    c.notice(format_args!("rejected connection: not a guest: {gone}"));
+                    c.notice(
+                        Kind::Refused,
+                        format_args!("rejected connection: not a guest: {gone}"),
+                    );
                 }
                 Greeted::Guest(guest) => {
                     self.guests += 1;
                     self.ports[i].connect(*guest);
-                    c.notice(format_args!("partition {i} has a guest"));
+                    c.notice(Kind::Guest, format_args!("partition {i} has a guest"));
                 }
             }
         }
@@ -219,7 +226,7 @@ impl<D: Backend> Transport for Hcalls<D> {
             let port = &mut self.ports[i];
             let heard = port.flush().and_then(|()| if listens { port.listen() } else { Ok(()) });
             if let Err(gone) = heard {
-                c.notice(format_args!("partition {i}: {gone}"));
+                c.notice(Kind::Guest, format_args!("partition {i}: {gone}"));
                 // What was posted goes first, a share of it: the rest is lost with the guest.
                 self.answer(i, self.connected_guests(), clock, true);
                 self.ports[i].disconnect();

@@ -7,11 +7,15 @@ use crate::{Error, args::ClientLimits, error::plain, input};
 use doorbell_hal::{Span, Time};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes of a request at the most.
 const LONGEST: usize = 4096;
+/// The answer to a request for another host than this one, such as a page in a browser makes whose
+/// name was given this address.
+const ANOTHER: &str =
+    "HTTP/1.1 421 Misdirected Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 /// The end of a request's head.
 const END: &[u8] = b"\r\n\r\n";
 /// Time after a failed accept during which there is no other.
@@ -52,11 +56,29 @@ impl Request {
     }
 }
 
+/// Returns the host in the head of a request, without its port, if it names one.
+fn host_of(head: &[u8]) -> Option<&str> {
+    let lines = head.split(|b| *b == b'\n').skip(1);
+    let mut fields = lines.filter_map(|line| std::str::from_utf8(line).ok()?.split_once(':'));
+    let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case("host"))?;
+    Some(without_port(value.trim()))
+}
+
+/// Returns an address without its port, and without the brackets of IPv6.
+fn without_port(address: &str) -> &str {
+    match address.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
+        Some((v6, _)) => v6,
+        None => address.rsplit_once(':').map_or(address, |(host, _)| host),
+    }
+}
+
 /// The server of the page.
 pub(super) struct Metrics {
     listener: TcpListener,
     /// Address that it listens on; the system has chosen port 0's number.
     pub(super) address: SocketAddr,
+    /// The host of `--metrics`.
+    named: String,
     waiting: Vec<(TcpStream, Request, Time)>,
     listens_from: Time,
     /// The most connections.
@@ -76,8 +98,8 @@ impl Metrics {
         let bound = listener.local_addr().map_err(wrong)?;
         let (listens_from, most) = (Time::ZERO, limits.metrics_clients.into());
         let patience = Span::from_ms(1000 * u64::from(limits.metrics_timeout));
-        let waiting = Vec::new();
-        Ok(Metrics { listener, address: bound, waiting, listens_from, most, patience })
+        let (waiting, named) = (Vec::new(), without_port(address).to_owned());
+        Ok(Metrics { named, listener, address: bound, waiting, listens_from, most, patience })
     }
 
     /// Returns the descriptors to wait for.
@@ -87,9 +109,21 @@ impl Metrics {
         self.waiting.iter().map(|(s, ..)| s.as_fd()).chain(listener)
     }
 
+    /// Returns true for this server's host: the one of `--metrics`, an IP address on which it
+    /// listens, or `localhost`. A request without any is not a browser's.
+    fn is_own(named: &str, listens: IpAddr, head: &[u8]) -> bool {
+        let Some(host) = host_of(head) else { return true };
+        let listens_at = |ip: IpAddr| ip == listens || listens.is_unspecified();
+        host.eq_ignore_ascii_case(named)
+            || host.parse().is_ok_and(listens_at)
+            || (host.eq_ignore_ascii_case("localhost")
+                && (listens.is_loopback() || listens.is_unspecified()))
+    }
+
     /// Serves the connections that are `ready`, given in the order of [`Metrics::fds`].
     pub(super) fn serve(&mut self, now: Time, ready: &[bool], report: impl Fn() -> Report) {
         let mut ready = ready.iter().copied();
+        let (named, listens) = (&self.named, self.address.ip());
         self.waiting.retain_mut(|(stream, asked, since)| {
             if !ready.next().unwrap_or(false) {
                 return now.since(*since) < self.patience;
@@ -104,8 +138,12 @@ impl Metrics {
                 Err(_) => return false,
             };
             if progress == Progress::Whole {
-                let page = page(&report());
-                let answer = format!("{HEAD}Content-Length: {}\r\n\r\n{page}", page.len());
+                let answer = if Metrics::is_own(named, listens, &asked.bytes) {
+                    let page = page(&report());
+                    format!("{HEAD}Content-Length: {}\r\n\r\n{page}", page.len())
+                } else {
+                    ANOTHER.to_owned()
+                };
                 // It fits the socket's buffer; a reader that has gone is no error.
                 let _ = stream.write_all(answer.as_bytes());
             }

@@ -14,6 +14,7 @@ mod devices;
 mod event_loop;
 mod hcall;
 mod metrics;
+mod outlet;
 mod report;
 mod uplink;
 mod vfio;
@@ -26,7 +27,7 @@ pub(crate) use {
 };
 
 use crate::args::{NEWCOMERS, Output, PARTITIONS, REPLY_TIMEOUT, Serve};
-use crate::output::{Capture, apart, parent};
+use crate::output::{Capture, apart, is_collected, parent};
 use crate::progress::Interrupt;
 use crate::{Error, failed, input};
 use bill::Bill;
@@ -37,7 +38,8 @@ use doorbell_bus::Meter;
 use doorbell_host_io::sandbox::Sandbox;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
-use std::{cell::RefCell, path::Path, rc::Rc};
+use outlet::{Notices, Outlet};
+use std::{cell::RefCell, io, path::Path, rc::Rc};
 use uplink::Uplink;
 use vfio::Card;
 
@@ -80,6 +82,9 @@ pub(crate) fn bus_of(device: &str) -> Option<&'static str> {
     DEVICES.iter().find(|d| d.name == device).and_then(|d| bus(d.bus).ok())
 }
 
+/// Reports that wait for the reader of stdout.
+const REPORTS: usize = 4;
+
 /// Devices that have an option which others have not.
 const BEHIND_CALLS: &str = "vnic and veth";
 const BEHIND_A_SOCKET: &str = "devices with --socket";
@@ -113,6 +118,8 @@ pub(crate) fn serve(args: &Serve) -> Result<u8, Error> {
             (args.partitions != PARTITIONS, "--partitions", BEHIND_CALLS),
             (args.min_lso_mss > 0, "--min-lso-mss", BEHIND_CALLS),
             (args.limits.newcomers != NEWCOMERS, "--newcomers", BEHIND_CALLS),
+            (args.allow_mac_change, "--allow-mac-change", BEHIND_CALLS),
+            (args.allow_promiscuous, "--allow-promiscuous", BEHIND_CALLS),
             (args.trap_doorbells && name != "mlx5", "--trap-doorbells", "mlx5"),
         ],
     )?;
@@ -178,6 +185,8 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
         partitions: args.partitions.into(),
         trunk: args.trunk,
         min_lso_mss: args.min_lso_mss,
+        mac_change: args.allow_mac_change,
+        promiscuous: args.allow_promiscuous,
     };
     let (bill, context) =
         surroundings(args, Meter::Hypervisor, adapter.bits_per_second, "--plugin-socket", path)?;
@@ -207,13 +216,20 @@ fn surroundings(
     };
     let capture = args.capture.as_deref().map(|path| Capture::create(path, bits_per_second));
     let capture = capture.transpose()?;
-    let trace = args.trace.as_deref().map(bill::Trace::create).transpose()?;
+    let limit = |mib: Option<u64>| mib.map_or(u64::MAX, |n| n << 20);
+    let trace = |path: &Path| bill::Trace::create(path, limit(args.trace_limit));
+    let trace = args.trace.as_deref().map(trace).transpose()?;
     let metrics = args.metrics.as_deref().map(|address| Metrics::listen(address, &args.limits));
     let metrics = metrics.transpose()?;
     let place = format!("{option} {}", path.display());
     let socket = Listener::bind(path).map_err(Error::at(place))?;
     let Output { format, quiet } = args.output;
-    let bill = Rc::new(RefCell::new(Bill::new(meter, uplink, capture, trace)));
+    let mut bill = Bill::new(meter, uplink, capture, trace);
+    bill.capture_limit = limit(args.capture_limit);
+    let bill = Rc::new(RefCell::new(bill));
+    let stderr = Outlet::of("notices", outlet::LINES, io::stderr()).map_err(Error::at("stderr"))?;
+    let stdout = || Outlet::of("reports", REPORTS, io::stdout()).map_err(Error::at("stdout"));
+    let reports = (!is_collected()).then(stdout).transpose()?;
     let (populate, limits) = (args.populate, args.limits);
     let sandbox = (!args.no_sandbox).then(|| sandbox(args, path));
     let check_wire = args.check_wire;
@@ -224,6 +240,8 @@ fn surroundings(
         control,
         format,
         quiet,
+        notices: RefCell::new(Notices::new(stderr)),
+        reports,
         populate,
         limits,
         check_wire,

@@ -5,6 +5,7 @@
 
 use super::context::{Clock, ServeContext, SharedBill};
 use super::event_loop::{AWAKE, NAP, Transport, run};
+use super::outlet::Kind;
 use super::report::{Report, entries};
 use crate::{Error, input};
 use doorbell_hal::{Device, EventSource, RxVerdict, Time};
@@ -102,7 +103,7 @@ impl<D: Served> Transport for Vfio<D> {
     fn connect(&mut self, at: Time, socket: UnixStream, c: &ServeContext) -> io::Result<()> {
         self.clients += 1;
         self.function.connect(at, socket)?;
-        c.notice(format_args!("client {} has connected", self.clients));
+        c.notice(Kind::Guest, format_args!("client {} has connected", self.clients));
         Ok(())
     }
 
@@ -113,11 +114,12 @@ impl<D: Served> Transport for Vfio<D> {
     fn serve(&mut self, clock: &Clock, c: &ServeContext) -> bool {
         let served = self.function.serve(|| clock.now());
         if let Err(gone) = &served {
-            c.notice(format_args!("client {}: {gone}", self.clients));
+            c.notice(Kind::Guest, format_args!("client {}: {gone}", self.clients));
         }
         if let Some(request) = self.function.device().unknown(self.unknown) {
             self.unknown += 1;
-            c.notice(format_args!("the device does not know a request of the driver: {request}"));
+            let what = format_args!("the device does not know a request of the driver: {request}");
+            c.notice(Kind::Driver, what);
         }
         let now = clock.now();
         let rung = self.function.poll_pages(now);

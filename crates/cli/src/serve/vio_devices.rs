@@ -6,6 +6,7 @@ use super::context::{ServeContext, SharedBill};
 use super::event_loop::CommandError;
 use super::hcall::{Adapter, Backend, Name, Port, serve};
 use crate::Error;
+use doorbell_devices::Addresses;
 use doorbell_devices::veth::{self, Veth};
 use doorbell_devices::vnic::{self, VnicServer};
 use doorbell_hal::{Hcall, HcallDevice, Span, Time};
@@ -31,6 +32,16 @@ pub(super) struct Setup {
     pub(super) trunk: bool,
     /// The smallest MSS that an adapter cuts; 0: any.
     pub(super) min_lso_mss: u16,
+    /// A guest may change its address, to one that no other has.
+    pub(super) mac_change: bool,
+    /// A guest may get the frames for other addresses than its own.
+    pub(super) promiscuous: bool,
+}
+
+impl Setup {
+    const fn addresses(self) -> Addresses {
+        if self.mac_change { Addresses::Exclusive } else { Addresses::Fixed }
+    }
 }
 
 pub(super) static KINDS: [Kind; 2] = [
@@ -70,9 +81,12 @@ pub(super) fn vnic_device(unit: u32, setup: Setup) -> VnicServer {
         first_vector: sub_crq_interrupts(unit),
         // A real failover takes seconds; clients give up after some more.
         failover: Span::from_ms(100),
+        addresses: setup.addresses(),
         ..vnic::Config::POWERVM
     };
-    config.servers.iter_mut().for_each(|s| s.min_lso_mss = setup.min_lso_mss);
+    for server in &mut config.servers {
+        (server.min_lso_mss, server.promisc) = (setup.min_lso_mss, setup.promiscuous);
+    }
     VnicServer::new(config, setup.partitions)
 }
 
@@ -132,6 +146,7 @@ impl Backend for VnicServer {
 
     fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32) {
         insist(self, ports, partition, at, hcall::FREE_CRQ, unit);
+        self.release_address(partition);
     }
 
     fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), CommandError> {
@@ -183,6 +198,7 @@ pub(super) fn lan_device(unit: u32, setup: Setup) -> Veth {
     };
     let mut config = veth::Config::new((0..setup.partitions).map(adapter).collect());
     config.min_lso_mss = setup.min_lso_mss;
+    (config.addresses, config.learns) = (setup.addresses(), setup.promiscuous);
     config.uplink = (!setup.trunk).then_some(veth::Uplink { port: 0, pvid: 1 });
     Veth::new(config)
 }
@@ -213,6 +229,7 @@ impl Backend for Veth {
 
     fn let_go(&mut self, ports: &mut [Port], partition: usize, at: Time, unit: u32) {
         insist(self, ports, partition, at, ibmveth::H_FREE_LOGICAL_LAN, unit);
+        self.release_addresses(partition);
     }
 
     fn command(&mut self, _: usize, _: Time, line: &str) -> Result<(), CommandError> {

@@ -5,6 +5,7 @@ use crate::common::served::{Server, ask, client, reply, send, wait_for};
 use crate::common::vnic::VnicGuest;
 use doorbell_host_io::pcap;
 use doorbell_host_io::shared::{EventFd, Window, memfd};
+use doorbell_layout::ibmvnic::rc;
 use doorbell_packet::checksum::Sum;
 use doorbell_papr_io::{Adapter, CALL_AREA_BYTES, Handshake, MEMORY, message, read_message};
 use doorbell_testkit::lingering;
@@ -391,6 +392,76 @@ fn guest(dir: &Path) -> std::io::Result<(UnixStream, Adapter)> {
 /// A call that the device does not know, and that the server answers.
 fn is_answered(adapter: &Adapter) -> bool {
     adapter.forward(0, 0x999, &[UNIT, 0, 0, 0, 0, 0, 0, 0, 0]).is_some()
+}
+
+#[test]
+fn a_guest_gets_no_address_and_no_frames_of_another() {
+    const FIRST: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const SECOND: [u8; 6] = [2, 0, 0, 0, 0, 2];
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor_with(dir.path(), ":", &[]);
+    let mut honest = VnicGuest::log_in(dir.path()).unwrap();
+    let mut hostile = VnicGuest::log_in(dir.path()).unwrap();
+    assert_eq!(honest.change_mac(FIRST).unwrap(), rc::SUCCESS);
+    assert_eq!(hostile.change_mac(FIRST).unwrap(), rc::PERMISSION, "another's");
+    assert_eq!(hostile.change_mac(SECOND).unwrap(), rc::SUCCESS, "the first of its own");
+    assert_eq!(hostile.change_mac([2, 0, 0, 0, 0, 3]).unwrap(), rc::PERMISSION);
+    assert!(!hostile.may_be_promiscuous().unwrap());
+    // The address goes with its guest.
+    drop(honest);
+    wait_for(|| VnicGuest::log_in(dir.path()).unwrap().change_mac(FIRST).unwrap() == rc::SUCCESS);
+    drop(report(server));
+
+    let dir = tempfile::tempdir().unwrap();
+    let server = hypervisor_with(dir.path(), ":", &["--allow-mac-change", "--allow-promiscuous"]);
+    let [mut one, mut other] = [(); 2].map(|()| VnicGuest::log_in(dir.path()).unwrap());
+    assert_eq!(one.change_mac(FIRST).unwrap(), rc::SUCCESS);
+    assert_eq!(one.change_mac(SECOND).unwrap(), rc::SUCCESS);
+    assert_eq!(other.change_mac(SECOND).unwrap(), rc::PERMISSION, "not even then");
+    assert!(other.may_be_promiscuous().unwrap());
+    drop(report(server));
+}
+
+/// A pipe that nobody reads, and that has no room.
+fn full_pipe() -> (io::PipeReader, io::PipeWriter) {
+    let (reader, mut writer) = io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    make_blocking(&writer);
+    (reader, writer)
+}
+
+#[test]
+fn a_full_stderr_stops_neither_guests_nor_the_end() {
+    for device in ["vnic", "e1000"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (_unread, stderr) = full_pipe();
+        let socket = if device == "vnic" { "--plugin-socket" } else { "--socket" };
+        let child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+            .args(["serve", device, socket, "s", "--format", "json"])
+            .args(if device == "vnic" { &["--partitions", "3"][..] } else { &[] })
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let server = Server(child);
+        wait_for(|| UnixStream::connect(dir.path().join("s")).is_ok());
+        let honest = (device == "vnic").then(|| guest(dir.path()).unwrap());
+        // Each has a notice, or two: far more than the queue and the pipe have room for.
+        for _ in 0..1000 {
+            let mut s = connect(dir.path());
+            s.write_all(&[b'x'; 16]).unwrap();
+            drop(s);
+        }
+        match &honest {
+            Some((_, adapter)) => assert!(is_answered(adapter)),
+            None => drop(client(dir.path())),
+        }
+        let report = report(server);
+        assert!(report["clients"].as_u64().unwrap() > 0, "{report}");
+    }
 }
 
 /// A plug-in whose descriptors stay in our hands.

@@ -82,8 +82,8 @@ fn files_are_refused_with_their_line() {
         "a profile lies beside its scenario"
     );
     std::fs::write(dir.path().join("p.toml"), [0xff, 0xfe]).unwrap();
-    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml: stream did not \
-        contain valid UTF-8");
+    assert_snapshot!(wrong_in(dir.path(), &["run", "s.toml"]), @"doorbell: p.toml: it is not \
+        UTF-8 text, from byte 0 on");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod check;
 mod commands;
 mod common;
 mod faults;
+mod files;
 mod fit;
 mod guest;
 mod help;

@@ -325,7 +325,7 @@ fn the_counts_are_shown_while_it_runs() {
     let server = Server::start(dir.path(), &["--metrics", &port]);
     let page = || {
         let mut s = TcpStream::connect(&port).unwrap();
-        s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        write!(s, "GET /metrics HTTP/1.1\r\nHost: {port}\r\n\r\n").unwrap();
         let mut page = String::new();
         s.read_to_string(&mut page).unwrap();
         page
@@ -354,7 +354,7 @@ fn the_port_that_the_system_has_chosen_is_told() {
     let (server, said) = talkative(dir.path(), &["--metrics", "127.0.0.1:0"]);
     let address = said.split_once("doorbell: the counts are at http://").unwrap().1;
     let mut s = TcpStream::connect(address.split_once("/metrics\n").unwrap().0).unwrap();
-    s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    s.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut page = String::new();
     s.read_to_string(&mut page).unwrap();
     assert!(page.contains("doorbell_client_connected{device=\"e1000\"} 0\n"), "{page}");

@@ -69,6 +69,8 @@ pub(super) struct Queue {
 pub(super) struct Adapter {
     pub(super) cfg: config::Adapter,
     pub(super) mac: [u8; 6],
+    /// The address that its guest has taken.
+    pub(super) own: Option<[u8; 6]>,
     pub(super) attributes: u64,
     pub(super) state: State,
     /// Enqueue interrupts are enabled.

@@ -1,5 +1,6 @@
 //! The adapters, and the times and limits of the hypervisor.
 
+use crate::Addresses;
 use alloc::vec::Vec;
 use doorbell_hal::Span;
 use doorbell_layout::ibmveth::attribute;
@@ -70,6 +71,10 @@ pub struct Config {
     pub adapters: Vec<Adapter>,
     /// A network without a partition in between, for VLANs without an active trunk.
     pub uplink: Option<Uplink>,
+    /// Rights to addresses. A guest takes its address when it registers the adapter.
+    pub addresses: Addresses,
+    /// An adapter also gets the frames for addresses from which it has sent, as a bridge needs it.
+    pub learns: bool,
     /// Smallest MSS that the adapter behind the uplink cuts; 0: any. A large send with a smaller
     /// one freezes it: nothing leaves any more (linux cc427d24ac64).
     pub min_lso_mss: u16,
@@ -94,6 +99,8 @@ impl Config {
         Config {
             adapters,
             uplink: None,
+            addresses: Addresses::Any,
+            learns: true,
             min_lso_mss: 0,
             max_buffers: 4096,
             max_frame: 65536,

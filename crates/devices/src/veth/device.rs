@@ -120,6 +120,12 @@ impl EventSource for Veth {
 }
 
 impl Veth {
+    /// Gives back the addresses of a partition, whose guest has gone.
+    pub fn release_addresses(&mut self, partition: usize) {
+        let all = &mut self.parts.adapters;
+        all.iter_mut().filter(|a| a.cfg.partition == partition).for_each(|a| a.own = None);
+    }
+
     /// Finds the time of the next event: an interrupt, the arrival of an entry, a frame.
     fn update_due(&mut self) {
         let at = |front: Option<Time>| front.unwrap_or(Time::NEVER);
@@ -147,6 +153,15 @@ impl Veth {
         if c.0 == H_SEND_LOGICAL_LAN {
             return self.send(ports, i, at, a);
         }
+        let wanted = match c.0 {
+            H_REGISTER_LOGICAL_LAN => Some(mac_bytes(a[4])),
+            H_CHANGE_LOGICAL_LAN_MAC => Some(mac_bytes(a[1])),
+            _ => None,
+        };
+        if let Some(code) = wanted.and_then(|mac| self.parts.refuses(i, mac)) {
+            self.parts.adapters[i].counters.refused += 1;
+            return (HcallReturn::status(code), at);
+        }
         let Config { release, interrupt, max_buffers: max, .. } = self.parts.cfg;
         let ad = &mut self.parts.adapters[i];
         let plain = |(code, at)| (HcallReturn::status(code), at);
@@ -170,8 +185,11 @@ impl Veth {
             H_VIO_SIGNAL => plain((ad.set_signal(at, a[1], interrupt), at)),
             _ => plain((status::H_FUNCTION, at)),
         };
+        let ad = &mut self.parts.adapters[i];
         if answer.status < 0 {
-            self.parts.adapters[i].counters.refused += 1;
+            ad.counters.refused += 1;
+        } else {
+            ad.own = wanted.or(ad.own);
         }
         (answer, done)
     }

@@ -10,8 +10,9 @@
 //! that was learned first.
 
 use super::{adapter::Adapter, device::Parts};
-use crate::common::spread;
+use crate::{Addresses, common::spread};
 use alloc::boxed::Box;
+use doorbell_layout::ibmveth::status;
 
 /// Receivers of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +98,17 @@ fn owner(adapters: &[Adapter], vlan: u16, mac: [u8; 6]) -> Option<usize> {
 }
 
 impl Parts {
+    /// Returns the answer to an adapter that may not have an address.
+    pub(super) fn refuses(&self, i: usize, mac: [u8; 6]) -> Option<i64> {
+        let (rights, adapter) = (self.cfg.addresses, &self.adapters[i]);
+        if rights == Addresses::Fixed && adapter.own.is_some_and(|own| own != mac) {
+            return Some(status::H_PARAMETER);
+        }
+        let others = self.adapters.iter().enumerate().filter(|(n, _)| *n != i);
+        let mut taken = others.filter(|(_, a)| a.own == Some(mac) && a.meets(adapter));
+        (rights != Addresses::Any && taken.next().is_some()).then_some(status::H_RESOURCE)
+    }
+
     /// A frame to one address from another came by: `from` an adapter or the uplink. One to itself
     /// says nothing of where it is.
     pub(super) fn learn(&mut self, from: Option<usize>, vlan: u16, [to, source]: [[u8; 6]; 2]) {
@@ -104,7 +116,9 @@ impl Parts {
             return;
         }
         match from {
-            Some(i) if !self.adapters[i].is_trunk() => self.learned.learn(vlan, source, i),
+            Some(i) if self.cfg.learns && !self.adapters[i].is_trunk() => {
+                self.learned.learn(vlan, source, i);
+            }
             _ => self.learned.unlearn(vlan, source),
         }
     }

@@ -8,6 +8,7 @@
 use super::Server;
 use super::device::{Client, Event, PortCounters, VnicServer};
 use super::session::Map;
+use crate::Addresses;
 use doorbell_hal::{Iova, Port, Time};
 use doorbell_layout::ibmvnic::{
     AclBuffer, AddressLength, Capability, ChangeMac, ControlIpOffload, LengthAddress,
@@ -106,6 +107,7 @@ impl VnicServer {
 
     fn execute_at_once<P: Port>(&mut self, p: &mut P, client: usize, at: Time, m: Raw) -> Answer {
         let server = self.cfg.servers[self.clients[client].active];
+        let fixed = self.cfg.addresses == Addresses::Fixed;
         let c = &mut self.clients[client];
         let s = &mut c.session;
         let logged_in = s.queues.is_some();
@@ -177,12 +179,10 @@ impl VnicServer {
                 let code = match sound {
                     false => rc::PARAMETER,
                     true if server.mac_locked && a.mac_addr != c.mac => rc::PERMISSION,
-                    true => {
-                        c.mac = a.mac_addr;
-                        rc::SUCCESS
-                    }
+                    true if self.take_mac(client, a.mac_addr) => rc::SUCCESS,
+                    true => rc::PERMISSION,
                 };
-                a.mac_addr = c.mac;
+                a.mac_addr = self.clients[client].mac;
                 (a.bytes(), code)
             }
             cmd::MULTICAST_CTRL => (m, filter(&server, c, MulticastCtrl::of(m))),
@@ -209,7 +209,7 @@ impl VnicServer {
                 let acl = AclBuffer {
                     len: U32::new(size_of::<AclBuffer>() as u32),
                     version: U32::new(1),
-                    mac_acls_restrict: server.mac_locked.into(),
+                    mac_acls_restrict: (server.mac_locked || fixed).into(),
                     ..AclBuffer::default()
                 };
                 let acl = acl.bytes();

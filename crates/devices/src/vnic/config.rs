@@ -1,5 +1,6 @@
 //! Configuration of the adapter and of the servers behind it.
 
+use crate::Addresses;
 use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{MAX_ENTRIES, MAX_QUEUES, speed};
 
@@ -112,6 +113,8 @@ pub struct Config {
     pub unit_address: u64,
     /// Station address of partition 0; each further one's last byte is one more.
     pub mac: [u8; 6],
+    /// Rights to addresses. A guest takes one with CHANGE_MAC_ADDR.
+    pub addresses: Addresses,
     /// Interrupt of the CRQ.
     pub crq_vector: u16,
     /// Interrupt of sub-CRQ 0; each further one's is one more.
@@ -141,6 +144,7 @@ impl Config {
     pub const POWERVM: Config = Config {
         unit_address: 0x3000_0003,
         mac: [0x52, 0x54, 0x00, 0xfa, 0x00, 0x03],
+        addresses: Addresses::Any,
         crq_vector: 0,
         first_vector: 1,
         servers: [Server::POWERVM; 2],

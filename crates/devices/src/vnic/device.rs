@@ -2,7 +2,7 @@
 
 use super::session::{RxQueue, Session, TxQueue};
 use super::{Config, queue::Ring, transmit::TxRequest};
-use crate::common::SpareFrames;
+use crate::{Addresses, common::SpareFrames};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use doorbell_hal::{
@@ -110,6 +110,8 @@ pub(super) struct Client {
     /// No more queues than this: the servers have not got them any more.
     pub(super) queue_limit: u64,
     pub(super) mac: [u8; 6],
+    /// Its guest has taken the address.
+    pub(super) owns_mac: bool,
     pub(super) carrier: bool,
     /// The adapters behind the servers that a large send has frozen.
     pub(super) frozen: [bool; 2],
@@ -259,15 +261,52 @@ impl VnicServer {
     }
 
     fn client(&mut self, i: usize) -> Client {
-        let mut mac = self.cfg.mac;
-        mac[5] = mac[5].wrapping_add(i as u8);
+        let mac = self.first_mac(i);
         self.sessions += 1;
         let session = Session::new(self.sessions, &self.cfg.servers[0]);
         let queue_limit = u64::MAX;
         Client { ready: true, queue_limit, mac, carrier: true, session, ..Client::default() }
     }
 
+    fn first_mac(&self, i: usize) -> [u8; 6] {
+        let mut mac = self.cfg.mac;
+        mac[5] = mac[5].wrapping_add(i as u8);
+        mac
+    }
+
+    /// Takes an address for a client. Returns false if it has no right to it.
+    pub(super) fn take_mac(&mut self, client: usize, mac: [u8; 6]) -> bool {
+        let (rights, c) = (self.cfg.addresses, &self.clients[client]);
+        if rights != Addresses::Any {
+            if rights == Addresses::Fixed && c.owns_mac && c.mac != mac {
+                return false;
+            }
+            let others = self.clients.iter_mut().enumerate().filter(|(i, _)| *i != client);
+            for (_, other) in others.filter(|(_, c)| c.mac == mac) {
+                // An address that is in use is taken, too.
+                if other.owns_mac || other.session.queues.is_some() {
+                    return false;
+                }
+                other.mac = [0; 6];
+            }
+        }
+        let c = &mut self.clients[client];
+        (c.mac, c.owns_mac) = (mac, true);
+        true
+    }
+
     // ---- from outside ----
+
+    /// Gives back the address of partition `client`, whose guest has gone.
+    pub fn release_address(&mut self, client: usize) {
+        let mac = self.first_mac(client);
+        let is_free = self.clients.iter().all(|c| c.mac != mac);
+        let c = &mut self.clients[client];
+        if c.mac != mac {
+            c.mac = if is_free { mac } else { [0; 6] };
+        }
+        c.owns_mac = false;
+    }
 
     /// At `at`, the other server takes over partition `client`'s adapter.
     ///

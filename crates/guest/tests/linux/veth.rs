@@ -131,7 +131,11 @@ fn trunk(rig: &mut Rig) {
     let (directory, mut lan) = rig.serve("trunk", "--partitions 2 --trunk");
     let capture = directory.join("outside.pcapng");
     let (vnic, there) = (Device::find("vnic").expect("a device"), rig.directory.join("trunk-nic"));
-    let arguments = format!("--unit {NIC:#x} --uplink tap:outside --capture {}", capture.display());
+    // A bridge wants frames for others.
+    let arguments = format!(
+        "--unit {NIC:#x} --uplink tap:outside --allow-promiscuous --capture {}",
+        capture.display()
+    );
     let mut nic = serve(&vnic, &there, &arguments);
     let second = adapter("vnic", NIC, [0x52, 0x54, 0, 0xdb, 0, 0x77], nic.socket());
     let mut guests = [

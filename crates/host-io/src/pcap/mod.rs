@@ -37,7 +37,7 @@ pub const MAX_FRAME: u32 = 262_144;
 /// The shortest frame in bytes: an Ethernet header.
 pub const MIN_FRAME: u32 = 14;
 
-/// The most bytes of frames in a capture; they stay in memory.
+/// The most bytes of frames in a capture, with 24 bytes for each; they stay in memory.
 pub const MAX_BYTES: u64 = 8 << 30;
 
 /// Length of Ethernet's frame check sequence.
@@ -276,7 +276,8 @@ impl Arena {
         let len = whole.saturating_sub(p.fcs);
         fail_if(!(MIN_FRAME..=MAX_FRAME).contains(&len), Fault::Length(len))?;
         let start = self.capture.bytes.len();
-        fail_if(start as u64 + u64::from(len) > self.limit, Fault::TooBig(self.limit))?;
+        let index = (self.capture.frames.len() as u64 + 1) * size_of::<Frame>() as u64;
+        fail_if(start as u64 + u64::from(len) + index > self.limit, Fault::TooBig(self.limit))?;
         let end = start + len as usize;
         let room =
             self.capture.bytes.try_reserve(len as usize).and(self.capture.frames.try_reserve(1));

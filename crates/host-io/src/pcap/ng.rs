@@ -16,6 +16,9 @@ const ENHANCED_PACKET: u32 = 6;
 /// The longest block in bytes that is read, as in Wireshark.
 const MAX_BLOCK: u32 = 16 << 20;
 
+/// The most interfaces of a section.
+const MAX_INTERFACES: usize = 1 << 16;
+
 const IF_FCSLEN: u16 = 13;
 /// `epb_flags` and, in old packets, `pack_flags`.
 const FLAGS: u16 = 2;
@@ -119,6 +122,8 @@ impl Section {
                     clock: self.clock(&i.options)?,
                     fcs: interface_fcs(&i.options)?,
                 };
+                let full = self.interfaces.len() == MAX_INTERFACES;
+                fail_if(full, Fault::Malformed("a section describes more than 65536 interfaces"))?;
                 self.interfaces.push(interface);
                 arena.known = arena.known.max(self.interfaces.len() as u32);
                 Ok(())

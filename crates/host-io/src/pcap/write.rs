@@ -61,7 +61,7 @@ impl Writer {
         let file = tempfile::Builder::new()
             .prefix(".capture-")
             .suffix(".partial")
-            .permissions(Permissions::from_mode(0o666)) // less the umask, as for any new file
+            .permissions(Permissions::from_mode(0o600)) // frames of guests are their own
             .tempfile_in(directory)
             .map_err(|e| at_path(named, &e))?;
         let out = Records::new(file);
@@ -159,6 +159,11 @@ impl Writer {
         let file = self.out.into_file();
         file.persist(&self.target).map_err(|e| at_path(&self.target, &e.error))?;
         Ok(self.target)
+    }
+
+    /// Returns the bytes of the file so far, with those that are held in memory.
+    pub fn bytes(&self) -> u64 {
+        self.out.bytes()
     }
 
     /// Writes the frames that are held in memory.

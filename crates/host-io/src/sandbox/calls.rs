@@ -35,7 +35,6 @@ const ALL: &[c_long] = &[
     libc::SYS_shutdown,
     libc::SYS_close,
     libc::SYS_dup,
-    libc::SYS_fcntl,
     libc::SYS_lseek,
     libc::SYS_fstat,
     libc::SYS_statx,
@@ -101,6 +100,26 @@ const SOCKETS: [c_long; 3] = [libc::SYS_connect, libc::SYS_bind, libc::SYS_liste
 const REQUESTS: [u64; 5] =
     [libc::FIONREAD, libc::FIONBIO, libc::TCGETS, libc::TCGETS2, libc::TIOCGWINSZ];
 
+/// Commands of fcntl(2): flags, another descriptor of the same file, seals. No lease, no size of a
+/// pipe, and no owner, to whom signals would go.
+const COMMANDS: [u64; 6] = [
+    libc::F_GETFL as u64,
+    libc::F_GETFD as u64,
+    libc::F_SETFD as u64,
+    libc::F_DUPFD_CLOEXEC as u64,
+    libc::F_ADD_SEALS as u64,
+    libc::F_GET_SEALS as u64,
+];
+
+/// Namespaces, which a thread could have of its own.
+const NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64;
+
 /// Options of prctl(2): the names of a thread and of memory.
 const OPTIONS: [u64; 2] = [libc::PR_SET_NAME as u64, libc::PR_SET_VMA as u64];
 
@@ -136,11 +155,15 @@ fn left(sockets: bool) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Error> {
     let (thread, unix, exec) =
         (libc::CLONE_THREAD as u64, libc::AF_UNIX as u64, libc::PROT_EXEC as u64);
     let mut calls: BTreeMap<_, _> = ALL.iter().map(|n| (*n, Vec::new())).collect();
-    calls.insert(libc::SYS_clone, vec![is(0, MaskedEq(thread), thread)?]);
+    calls.insert(libc::SYS_clone, vec![is(0, MaskedEq(thread | NAMESPACES), thread)?]);
     calls.insert(libc::SYS_mmap, vec![is(2, MaskedEq(exec), 0)?]);
     calls.insert(libc::SYS_mprotect, vec![is(2, MaskedEq(exec), 0)?]);
     calls.insert(libc::SYS_tgkill, vec![is(0, Eq, std::process::id().into())?]);
     calls.insert(libc::SYS_ioctl, one_of(1, &REQUESTS)?);
+    let mut commands = one_of(1, &COMMANDS)?;
+    let flags = [(1, Eq, libc::F_SETFL as u64), (2, MaskedEq(libc::O_ASYNC as u64), 0)];
+    commands.push(all_of(&flags)?);
+    calls.insert(libc::SYS_fcntl, commands);
     calls.insert(libc::SYS_prctl, one_of(0, &OPTIONS)?);
     if sockets {
         calls.extend(SOCKETS.map(|n| (n, Vec::new())));
@@ -155,8 +178,21 @@ fn one_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, Error> {
 
 /// Holds where an argument, of 32 bits, is this value.
 fn is(argument: u8, how: SeccompCmpOp, value: u64) -> Result<SeccompRule, Error> {
-    let of = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)?;
-    Ok(SeccompRule::new(vec![of])?)
+    all_of(&[(argument, how, value)])
+}
+
+/// Holds where each of these arguments is its value.
+fn all_of(all: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, Error> {
+    let condition = |(argument, how, value): &(u8, SeccompCmpOp, u64)| {
+        SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, how.clone(), *value)
+    };
+    Ok(SeccompRule::new(all.iter().map(condition).collect::<Result<_, _>>()?)?)
+}
+
+/// Returns the numbers of the calls that are left.
+#[cfg(test)]
+pub(super) fn numbers(sockets: bool) -> Vec<c_long> {
+    left(sockets).expect("conditions that are written here").into_keys().collect()
 }
 
 fn install(

@@ -204,3 +204,186 @@ fn the_line_tells_what_the_kernel_lacks() {
     );
     assert!(line(Extent::Part, None).starts_with("Landlock for files, as far as"));
 }
+
+/// Makes a call with six arguments. Returns 0 or its errno.
+fn call6(n: libc::c_long, a: [i64; 6]) -> i32 {
+    // SAFETY: the callers pass paths that live, or arguments for which the call fails.
+    let done = unsafe { libc::syscall(n, a[0], a[1], a[2], a[3], a[4], a[5]) };
+    if done < 0 { io::Error::last_os_error().raw_os_error().unwrap() } else { 0 }
+}
+
+/// Calls of the list that reach nothing but what is open, own memory, own threads and the time.
+const WITHIN: &[libc::c_long] = &[
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_preadv2,
+    libc::SYS_pwritev2,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_accept4,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_shutdown,
+    libc::SYS_close,
+    libc::SYS_dup,
+    libc::SYS_lseek,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_ftruncate,
+    libc::SYS_ppoll,
+    libc::SYS_eventfd2,
+    libc::SYS_memfd_create,
+    libc::SYS_getcwd,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_clock_gettime,
+    libc::SYS_gettimeofday,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_getrandom,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_listen,
+    // They tell of names, and change nothing.
+    libc::SYS_statx,
+    libc::SYS_newfstatat,
+    libc::SYS_readlinkat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_stat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lstat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_time,
+];
+
+/// Arguments with which a call of the list would do harm to others: the call's number with them.
+/// `fd` is a socket, `page` own memory, `path` a file elsewhere.
+fn harm(fd: i64, page: i64, path: i64, other: i64) -> Vec<(libc::c_long, [i64; 6])> {
+    let own = i64::from(std::process::id());
+    let at = i64::from(libc::AT_FDCWD);
+    let exec = i64::from(libc::PROT_READ | libc::PROT_EXEC);
+    let anonymous = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let thread = i64::from(libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM);
+    let mut all = vec![
+        // To signal a process, at once or when the descriptor is readable.
+        (libc::SYS_tgkill, [other, other, 0, 0, 0, 0]),
+        (libc::SYS_fcntl, [fd, libc::F_SETOWN.into(), own, 0, 0, 0]),
+        (libc::SYS_fcntl, [fd, 10, 9, 0, 0, 0]), // F_SETSIG
+        (libc::SYS_fcntl, [fd, 15, page, 0, 0, 0]), // F_SETOWN_EX
+        (libc::SYS_fcntl, [fd, libc::F_SETFL.into(), libc::O_ASYNC.into(), 0, 0, 0]),
+        // To hold up who opens a file, to take the kernel's memory, to lock.
+        (libc::SYS_fcntl, [fd, libc::F_SETLEASE.into(), libc::F_RDLCK.into(), 0, 0, 0]),
+        (libc::SYS_fcntl, [fd, libc::F_NOTIFY.into(), 1, 0, 0, 0]),
+        (libc::SYS_fcntl, [fd, libc::F_SETPIPE_SZ.into(), 1 << 20, 0, 0, 0]),
+        (libc::SYS_fcntl, [fd, libc::F_SETLKW.into(), page, 0, 0, 0]),
+        (libc::SYS_fcntl, [fd, libc::F_OFD_SETLKW.into(), page, 0, 0, 0]),
+        // A process, a namespace.
+        (libc::SYS_clone, [libc::SIGCHLD.into(), 0, 0, 0, 0, 0]),
+        (libc::SYS_clone, [thread | i64::from(libc::CLONE_NEWNET), 0, 0, 0, 0, 0]),
+        // Code.
+        (libc::SYS_mmap, [0, 4096, exec, anonymous, -1, 0]),
+        (libc::SYS_mprotect, [page, 4096, exec, 0, 0, 0]),
+        // To type into a terminal, to change a network.
+        (libc::SYS_ioctl, [fd, libc::TIOCSTI as i64, page, 0, 0, 0]),
+        (libc::SYS_ioctl, [fd, libc::FIOASYNC as i64, page, 0, 0, 0]),
+        (libc::SYS_ioctl, [fd, 0x8901, page, 0, 0, 0]), // FIOSETOWN
+        (libc::SYS_ioctl, [fd, libc::SIOCSIFFLAGS as i64, page, 0, 0, 0]),
+        // To be traced, to lose the filter, to signal a child.
+        (libc::SYS_prctl, [libc::PR_SET_PTRACER.into(), other, 0, 0, 0, 0]),
+        (libc::SYS_prctl, [libc::PR_SET_DUMPABLE.into(), 1, 0, 0, 0, 0]),
+        (libc::SYS_prctl, [libc::PR_SET_SECCOMP.into(), 0, 0, 0, 0, 0]),
+        (libc::SYS_prctl, [libc::PR_SET_PDEATHSIG.into(), 9, 0, 0, 0, 0]),
+        // Names elsewhere.
+        (libc::SYS_unlinkat, [at, path, 0, 0, 0, 0]),
+        (libc::SYS_renameat, [at, path, at, path + 1, 0, 0]),
+        (libc::SYS_renameat2, [at, path, at, path + 1, 0, 0]),
+    ];
+    for family in [libc::AF_INET, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_VSOCK] {
+        all.push((libc::SYS_socket, [family.into(), libc::SOCK_DGRAM.into(), 0, 0, 0, 0]));
+    }
+    #[cfg(target_arch = "x86_64")]
+    all.extend([
+        (libc::SYS_unlink, [path, 0, 0, 0, 0, 0]),
+        (libc::SYS_rename, [path, path + 1, 0, 0, 0, 0]),
+    ]);
+    all
+}
+
+#[test]
+fn no_call_of_the_list_does_harm() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // `path + 1` is the same path without its first slash twice: another name of the same file.
+    let file = elsewhere.path().join("kept");
+    fs::write(&file, "kept").unwrap();
+    let path = std::ffi::CString::new(format!("/{}", file.display())).unwrap();
+    let sandbox = Sandbox::default().with_names_in(dir.path()).with_unix_sockets();
+    let landlock = {
+        let sandbox = sandbox.clone();
+        thread::spawn(move || sandbox.restrict_files().unwrap()).join().unwrap() != Extent::Nothing
+    };
+    let other = i64::from(std::os::unix::process::parent_id());
+    let (socket, _peer) = UnixStream::pair().unwrap();
+    let name = |n| matches!(n, libc::SYS_unlinkat | libc::SYS_renameat | libc::SYS_renameat2);
+    #[cfg(target_arch = "x86_64")]
+    let name = move |n| name(n) || matches!(n, libc::SYS_unlink | libc::SYS_rename);
+    let made: Vec<_> = inside(sandbox, move || {
+        let mut page = vec![0_u8; 8192];
+        let page = page.as_mut_ptr().align_offset(4096) as i64 + page.as_ptr() as i64;
+        let fd = i64::from(std::os::fd::AsRawFd::as_raw_fd(&socket));
+        let all = harm(fd, page, path.as_ptr() as i64, other);
+        all.into_iter().map(|(n, a)| (n, a, call6(n, a))).collect()
+    });
+    for (n, a, errno) in &made {
+        match name(*n) {
+            true => assert!(*errno != 0 || !landlock, "call {n} {a:?}"),
+            false => assert_eq!(*errno, libc::EPERM, "call {n} {a:?}"),
+        }
+    }
+    assert!(!landlock || fs::read_to_string(file).unwrap() == "kept");
+    // Both lists together are the filter's: a call that is added to it has to be judged.
+    let sockets = [libc::SYS_connect, libc::SYS_bind];
+    let judged = WITHIN.iter().copied().chain(made.iter().map(|m| m.0)).chain(sockets);
+    let judged: std::collections::BTreeSet<_> = judged.collect();
+    let left: std::collections::BTreeSet<_> = calls::numbers(true).into_iter().collect();
+    assert_eq!(judged, left);
+}
+
+#[test]
+fn own_descriptors_keep_their_flags_and_seals() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, _peer) = UnixStream::pair().unwrap();
+    let memory = memfd(c"memory", 4096).unwrap();
+    confined(dir.path(), move || {
+        let flags = rustix::fs::fcntl_getfl(&socket).unwrap();
+        rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+        rustix::io::fcntl_setfd(&socket, rustix::io::fcntl_getfd(&socket).unwrap()).unwrap();
+        drop(socket.try_clone().unwrap());
+        rustix::fs::fcntl_get_seals(&memory).unwrap();
+    });
+}

@@ -4,7 +4,8 @@
 //! reads them and keeps line numbers, so that a message can begin with `profiles/x.toml:12:`.
 
 use doorbell_bus::RulesError;
-use std::ops::Range;
+use doorbell_host_io::files;
+use std::{ops::Range, path::Path};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -98,8 +99,8 @@ pub(crate) fn open(
     builtin: &[Builtin],
 ) -> Result<(String, String), InputError> {
     if given.ends_with(".toml") {
-        let text =
-            std::fs::read_to_string(given).map_err(|e| InputError::new(given, e.to_string()))?;
+        let text = files::text(Path::new(given));
+        let text = text.map_err(|e| InputError::new(given, e.to_string()))?;
         return Ok((given.to_owned(), text));
     }
     match builtin.iter().find(|(name, _)| *name == given) {

@@ -6,6 +6,7 @@
 use super::fault;
 use crate::config::key::{Field, Key, Needs, Values, words};
 use crate::config::{SettingError, refuse};
+use crate::experiment::parallel::{Room, Rooms};
 use doorbell_bus::{Costs, Latencies, Ledger, Price, ProtectionGranularity, pcie};
 use doorbell_hal::{Span, WorkKind};
 use doorbell_sim::{fault::Plan, napi::Rules as Softirq, traffic::tcp};
@@ -63,11 +64,20 @@ impl HostConfig {
         }
     }
 
+    /// Returns the bytes that memory takes with its guard.
+    fn guarded(&self, bytes: usize) -> u64 {
+        bytes as u64 * if self.guard == ProtectionGranularity::Byte { 5 } else { 1 }
+    }
+
+    /// Waits until a run has room for its simulated memory beside the runs of other threads.
+    pub(crate) fn room(&self, bytes: usize) -> Room {
+        ROOMS.take(self.guarded(bytes))
+    }
+
     /// Refuses a run whose simulated memory, with its guard, exceeds `most` bytes, with the memory
     /// that it needs. `advice` names what makes it smaller.
     pub(crate) fn fits(&self, bytes: usize, most: u64, advice: &str) -> Result<(), SettingError> {
-        let guard = if self.guard == ProtectionGranularity::Byte { 5 } else { 1 };
-        let needs = bytes as u64 * guard;
+        let needs = self.guarded(bytes);
         if needs <= most {
             return Ok(());
         }
@@ -81,6 +91,8 @@ impl HostConfig {
     }
 }
 
+static ROOMS: Rooms = Rooms::new(MAX_OF_ALL);
+
 words! {
     ProtectionGranularity { "page" => Self::Page, "byte" => Self::Byte }
     pcie::Completions {
@@ -93,6 +105,8 @@ words! {
 
 /// Limit of most runs' simulated memory with its guard, in bytes.
 pub(crate) const MAX_MEMORY: u64 = 3 << 30;
+/// Limit of the simulated memory, with its guard, of all runs at a time.
+pub(crate) const MAX_OF_ALL: u64 = 16 << 30;
 
 /// Each kind of work with the keys of its price: of an occurrence, and of a unit.
 const WORK: [(WorkKind, &str, &str); WorkKind::ALL.len()] = [

@@ -21,6 +21,7 @@ use crate::experiment::limits::{
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, Measured, Rate, SENT, Sampled, quantile_ns};
+use crate::experiment::run::platform;
 use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{
     self, Counts, Entries, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
@@ -28,7 +29,7 @@ use crate::experiment::{
 use crate::experiment::{closed_loop::Load as TcpLoad, fixed_rate::Load as Paced};
 use crate::{config::key::Values, experiment::audit::CrossCheck};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
-use doorbell_bus::{Axi, Bus, Machine, Platform, pcie::Operation};
+use doorbell_bus::{Axi, Bus, Machine, pcie::Operation};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
 use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
 use doorbell_hal::{Host, Span};
@@ -247,7 +248,7 @@ fn lines() -> Vec<Interrupt> {
 }
 
 fn bus(setup: &Setup, memory: usize) -> Result<Axi> {
-    let platform = Platform::new(MEMORY_BASE, memory, setup.host.guard);
+    let platform = platform(MEMORY_BASE, memory, setup.host.guard)?;
     let rules = Rules::new(setup.axi)?;
     Ok(Axi::new(platform, rules, setup.latencies))
 }
@@ -268,7 +269,9 @@ fn machine<P: Peer>(bus: Axi, setup: &Setup, peer: P, cores: usize) -> Result<(B
 /// # Errors
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
-    let bus = bus(setup, memory_size(setup, load))?;
+    let memory = memory_size(setup, load);
+    let _room = setup.host.room(memory);
+    let bus = bus(setup, memory)?;
     let mut o = match load {
         Load::Closed(load) => tcp(bus, setup, load, watch),
         Load::Arrivals(load) => arrivals(bus, setup, load, watch),
@@ -315,7 +318,9 @@ fn look(driver: &Driver, device: &Device) -> [Entries; 2] {
 
 /// Runs frames at a fixed rate.
 fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<experiment::RunStats> {
-    let bus = bus(setup, (rings(setup) + load.memory()).next_multiple_of(1 << 20))?;
+    let memory = (rings(setup) + load.memory()).next_multiple_of(1 << 20);
+    let _room = setup.host.room(memory);
+    let bus = bus(setup, memory)?;
     let peer = fixed_rate::Peer::new(load, setup.driver.mac);
     let (mut m, driver) = machine(bus, setup, peer, 1)?;
     let tested = fixed_rate::DeviceUnderTest {

@@ -18,12 +18,13 @@ use crate::experiment::limits::{
 use crate::experiment::metrics::{self, Numbers};
 use crate::experiment::open_loop::Load as OpenLoad;
 use crate::experiment::result::{CountsOf, Measured, Rate, SENT};
+use crate::experiment::run::platform;
 use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{self, Counts, Experiment, Result, closed_loop, open_loop};
 use crate::{config::key::Values, experiment::closed_loop::Load as TcpLoad};
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::{Table, Window};
-use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pcie};
+use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, pci, pcie};
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, Stats};
 use doorbell_hal::Span;
@@ -232,7 +233,8 @@ const MOST_MEMORY: usize = 3 << 30;
 /// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let memory = memory_size(setup, load).min(MOST_MEMORY);
-    let mut platform = Platform::new(MEMORY_BASE, memory, setup.host.guard);
+    let _room = setup.host.room(memory);
+    let mut platform = platform(MEMORY_BASE, memory, setup.host.guard)?;
     if let Some(window) = setup.tce {
         platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
     }

@@ -286,7 +286,7 @@ fn machine(
     let lan = Lan::new(Veth::new(setup.lan.clone()), setup.port);
     let of_core = if own_core { vec![CLIENT, SERVER, CLIENT] } else { vec![CLIENT, SERVER] };
     let cores = of_core.len();
-    let partitions = setup.papr.partitions(&memory, of_core, setup.host.guard);
+    let partitions = setup.papr.partitions(&memory, of_core, setup.host.guard)?;
     let (partitions, device) = Wired::new(partitions, lan, hosts, setup.host.link());
     let mut m: Lpars = Machine::new(partitions, device, setup.host.costs, cores);
     let mut opened = m.now();
@@ -314,6 +314,7 @@ fn tcp(setup: &Setup, load: &closed_loop::Load, watch: &mut dyn Watch) -> Result
     let (connections, mut hosts) = load.connect(setup.drivers[CLIENT].mac);
     hosts.gro = setup.network_gro;
     let memory = memory(setup, Some(load));
+    let _room = setup.host.room(memory.iter().sum());
     let (mut m, [client, server]) = machine(setup, hosts, memory, load.own_core)?;
     let stack =
         UpperLayer::Stack(Box::new(load.stack(connections, host.prices, host.softirq.slice)));
@@ -358,7 +359,8 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<expe
     let peer = fixed_rate::Peer::new(load, d.mac);
     let lan = HypervisorDevice(Veth::new(lan));
     let memory = memory(setup, None)[CLIENT] + load.memory();
-    let partitions = setup.papr.partitions(&[memory], vec![CLIENT], host.guard);
+    let _room = host.room(memory);
+    let partitions = setup.papr.partitions(&[memory], vec![CLIENT], host.guard)?;
     let (partitions, device) = Wired::new(partitions, lan, peer, host.link());
     let mut m: Client = Machine::new(partitions, device, host.costs, 1);
     let tested = fixed_rate::DeviceUnderTest {

@@ -253,7 +253,7 @@ fn machine<Pr: Peer>(
 ) -> Result<(Partition<Pr>, Rc<RefCell<Ibmvnic>>)> {
     let (host, queues) = (&setup.host, driver.queues as usize);
     let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
-    let partitions = setup.papr.partitions(&[memory], vec![0; queues], host.guard);
+    let partitions = setup.papr.partitions(&[memory], vec![0; queues], host.guard)?;
     let (partitions, device) = Wired::new(partitions, device, peer, host.link());
     let mut m = Machine::new(partitions, device, host.costs, queues);
     let nic = Ibmvnic::open(&mut m, driver)?;
@@ -307,7 +307,9 @@ impl Probe<Asked, Queues> for Answered {
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let (host, queues) = (&setup.host, setup.driver.queues as usize);
     let peer = RequestClients::new(load, setup.driver.mac);
-    let (mut m, nic) = machine(setup, &setup.driver, peer, memory(setup, load))?;
+    let memory = memory(setup, load);
+    let _room = host.room(memory);
+    let (mut m, nic) = machine(setup, &setup.driver, peer, memory)?;
     let begin = m.now();
     let granted =
         nic.borrow().negotiated().tx_queues.min(nic.borrow().negotiated().rx_queues) as usize;
@@ -376,6 +378,7 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<expe
     type Board = Partition<fixed_rate::Peer>;
     let d = &DriverConfig { queues: 1, ..setup.driver };
     let memory = 2 * rings(d) + load.memory() + (8 << 20);
+    let _room = setup.host.room(memory);
     let (mut m, nic) = machine(setup, d, fixed_rate::Peer::new(load, d.mac), memory)?;
     let vectors = [d.crq_vector].into_iter().chain(nic.borrow().vectors(0));
     let lines = vectors.map(Interrupt::Message).collect();

@@ -16,10 +16,11 @@ use crate::experiment::limits::{
 };
 use crate::experiment::metrics::Numbers;
 use crate::experiment::result::{CountsOf, Measured, Rate, SENT};
+use crate::experiment::run::platform;
 use crate::experiment::system::{self, PlacementKeys, RUN, StackKeys, System};
 use crate::experiment::{self, Counts, Result, open_loop};
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
+use doorbell_bus::{Bus, Latencies, Machine, Pcie};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
 use doorbell_sim::scheduler::{Core, Interrupt};
@@ -169,7 +170,9 @@ pub type RunStats = experiment::RunStats<Totals>;
 pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
     let rules = Rules::new(setup.pcie)?;
     let (cores, costs) = (usize::from(setup.cores.max(1)), setup.host.costs);
-    let platform = Platform::new(setup.memory_base, memory_size(setup, load), setup.host.guard);
+    let memory = memory_size(setup, load);
+    let _room = setup.host.room(memory);
+    let platform = platform(setup.memory_base, memory, setup.host.guard)?;
     let link = |platform| Pcie::new(platform, rules, setup.latencies, setup.bar);
     let mut m = Machine::new(link(platform), Mlx5::new(setup.nic), costs, cores);
     let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));

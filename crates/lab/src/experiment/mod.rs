@@ -17,7 +17,7 @@ pub mod metrics;
 pub mod mlx5;
 pub mod open_loop;
 pub mod papr;
-mod parallel;
+pub(crate) mod parallel;
 pub mod result;
 mod run;
 pub mod system;

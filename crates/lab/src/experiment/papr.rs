@@ -9,13 +9,13 @@
 //! KiB copied (`hypervisor.copy`) and each translation entry (`tce.*`). Work that the caller does
 //! not wait for is the device's own.
 
+use crate::config::host::span;
 use crate::config::key::{Values, settings};
 use crate::experiment::audit::CrossCheck;
-use crate::{config::host::span, experiment::Entries};
+use crate::experiment::{Entries, Result, run::platform};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
-    Bus, CallPrice, Each, HypervisorPort, Machine, Mapping, Partitions, Platform,
-    ProtectionGranularity,
+    Bus, CallPrice, Each, HypervisorPort, Machine, Mapping, Partitions, ProtectionGranularity,
 };
 use doorbell_hal::{Hcall, Span};
 use doorbell_sim::fault::Report;
@@ -104,22 +104,26 @@ impl Papr {
     }
 
     /// Builds partitions with `memory` bytes each. Core `i` belongs to partition `of_core[i]`.
+    ///
+    /// # Errors
+    /// This system refuses the memory.
     pub fn partitions(
         &self,
         memory: &[usize],
         of_core: Vec<usize>,
         guard: ProtectionGranularity,
-    ) -> Partitions<HypervisorPort> {
+    ) -> Result<Partitions<HypervisorPort>> {
         // A copy is a read and a write.
         let half = Span::from_ps(self.copy.ps() / 2);
         let ports = memory.iter().map(|bytes| {
             let table = Mapping::Tce(Box::new(Table::new(self.window)));
-            let platform = Platform::new(MEMORY_BASE, *bytes, guard).with_mapping(table);
-            HypervisorPort::new(platform, half)
+            let platform = platform(MEMORY_BASE, *bytes, guard)?.with_mapping(table);
+            Ok(HypervisorPort::new(platform, half))
         });
-        let mut all = Partitions::new(ports.collect(), of_core, self.call);
+        let ports = ports.collect::<Result<Vec<_>>>()?;
+        let mut all = Partitions::new(ports, of_core, self.call);
         self.calls.iter().for_each(|(call, price)| all.price(*call, *price));
-        all
+        Ok(all)
     }
 }
 

@@ -100,5 +100,45 @@ impl Drop for Core<'_> {
     }
 }
 
+/// An amount that runs on several threads share.
+pub(crate) struct Rooms {
+    all: u64,
+    taken: Mutex<u64>,
+    changed: Condvar,
+}
+
+/// A part of it. Dropped, it is free again.
+pub(crate) struct Room {
+    of: &'static Rooms,
+    amount: u64,
+}
+
+impl Rooms {
+    pub(crate) const fn new(all: u64) -> Rooms {
+        Rooms { all, taken: Mutex::new(0), changed: Condvar::new() }
+    }
+
+    /// Waits until so much is free, or all: a run that needs more than there is runs alone.
+    pub(crate) fn take(&'static self, amount: u64) -> Room {
+        let mut taken = self.lock();
+        while *taken > 0 && taken.saturating_add(amount) > self.all {
+            taken = self.changed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken += amount;
+        Room { of: self, amount }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        *self.of.lock() -= self.amount;
+        self.of.changed.notify_all();
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,8 @@ use crate::experiment::result::{
 };
 use crate::experiment::window::{MOST, Marks, Window, edges};
 use crate::{config::SettingError, experiment::audit::fault_counts};
-use doorbell_bus::{Bus, Ledger, Machine, RulesError, machine::Done};
+use doorbell_bus::machine::Done;
+use doorbell_bus::{Bus, Ledger, Machine, Platform, ProtectionGranularity, RulesError};
 use doorbell_drivers::{Driver, OpenError};
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use doorbell_sim::fault::{self, Plan, Report, WatchdogEvents};
@@ -38,6 +39,16 @@ pub enum RunError {
     /// The machine's memory or translation table is too small.
     #[error("the machine's memory, or its translation table, does not hold it")]
     OutOfMemory,
+    /// This system refuses the memory of the simulated machine.
+    #[error(
+        "this system refuses {} MiB for the memory of the simulated machine: take a smaller one, \
+         fewer runs at once, or a higher limit (`ulimit -v`)",
+        bytes.div_ceil(1 << 20)
+    )]
+    Refused {
+        /// The bytes of the machine's memory, without its guard.
+        bytes: usize,
+    },
     /// The driver rejects a setting.
     #[error("the driver does not take this: {0}")]
     Setting(&'static str),
@@ -67,11 +78,19 @@ pub enum RunError {
 /// The outcome of a run, or of a part of it.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
+/// Returns a platform with `bytes` of memory at `base`.
+///
+/// # Errors
+/// [`RunError::Refused`].
+pub(super) fn platform(base: u64, bytes: usize, guard: ProtectionGranularity) -> Result<Platform> {
+    Platform::try_new(base, bytes, guard).map_err(|_| RunError::Refused { bytes })
+}
+
 impl RunError {
     /// Returns whether the user can correct it by other settings.
     pub fn is_input(&self) -> bool {
-        use RunError::{Device, Input, OutOfMemory, Setting};
-        matches!(self, Input(_) | OutOfMemory | Setting(_) | Device(_))
+        use RunError::{Device, Input, OutOfMemory, Refused, Setting};
+        matches!(self, Input(_) | OutOfMemory | Refused { .. } | Setting(_) | Device(_))
     }
 }
 

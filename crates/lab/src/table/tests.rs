@@ -60,3 +60,20 @@ fn fixed_widths_are_given_up_where_they_do_not_fit() {
     assert!(t.text(80).lines().all(|l| l.chars().count() <= 80));
     assert!(t.text(80).contains("Payload bytes"));
 }
+
+#[test]
+fn text_that_a_spreadsheet_would_run_is_quoted() {
+    let cell = |text: &str| {
+        let record = Record::from_iter([("x".to_owned(), text.into())]);
+        csv(&[record]).strip_prefix("x\n").unwrap().trim_end_matches('\n').to_owned()
+    };
+    for text in ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\tx", "\rx"] {
+        assert_eq!(cell(text), format!("\"'{text}\""));
+    }
+    assert_eq!(cell("=A(\"b\",c)"), "\"'=A(\"\"b\"\",c)\"");
+    for text in ["-3", "+2.5e3", "-", "a=b", "x-y"] {
+        assert_eq!(cell(text), text);
+    }
+    let number = Record::from_iter([("x".to_owned(), (-3).into())]);
+    assert_eq!(csv(&[number]), "x\n-3\n");
+}

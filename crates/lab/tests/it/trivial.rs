@@ -146,7 +146,7 @@ fn a_lone_packets_latency_is_the_sum_of_its_parts_on_pci() {
     assert!((latency / sum - 1.0).abs() < 0.005, "{latency}, by hand {sum}");
 }
 
-/// Adds up by hand the time of a packet of an otherwise idle AXI Ethernet, with the clocks of PG021.
+/// Adds up by hand the time of a packet of an otherwise idle AXI Ethernet, by the clocks of PG021.
 #[test]
 fn a_lone_packets_latency_is_the_sum_of_its_parts_on_axi() {
     let plan = Scenario::load("axienet-paced").unwrap().plan().unwrap();

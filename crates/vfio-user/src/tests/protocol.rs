@@ -166,6 +166,19 @@ fn what_is_rung_in_a_polled_page_reaches_the_device_once() {
 }
 
 #[test]
+fn a_client_that_has_gone_does_not_ring_for_the_next() {
+    use doorbell_host_io::shared::Window;
+    let (mut f, c) = connected();
+    let file = std::fs::File::from(f.pages.as_ref().unwrap().fd().try_clone_to_owned().unwrap());
+    let kept = Window::map(&file, PAGES.into(), 8192, true).unwrap();
+    drop(c);
+    assert!(f.serve(|| Time::ZERO).is_err());
+    let _next = connect(&mut f);
+    kept.write(0x20, &[1; 8]);
+    assert!(f.polls() && !f.poll_pages(Time::ZERO));
+}
+
+#[test]
 fn messages_may_come_in_pieces_and_in_bunches() {
     let (mut f, mut c) = connected();
     let a = Access { offset: 0.into(), region: 0.into(), count: 8.into() };

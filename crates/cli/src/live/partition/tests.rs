@@ -5,7 +5,7 @@ use doorbell_hal::DmaFaultKind;
 #[test]
 fn a_mapping_lets_the_hypervisor_in_and_its_end_keeps_it_out() {
     let mut lan = Veth::new(veth::Config::new(vec![]));
-    let mut partitions = [Partition::new(), Partition::new()];
+    let mut partitions = [(); 2].map(|()| Partition::new().unwrap());
     let mut cpu = Cpu { lan: &mut lan, partitions: &mut partitions, me: 0 };
     let b = cpu.buffer(9000, Alignment { align: 4096, offset: 4000 }).unwrap();
     cpu.bytes_mut(&b, 0..9000, |b| b.iter_mut().enumerate().for_each(|(i, b)| *b = i as u8));

@@ -177,7 +177,8 @@ fn served<D: Backend>(
     device: fn(u32, Setup) -> D,
     dir: &Path,
 ) -> (Around<Hcalls<D>>, Guest, Guest) {
-    let setup = Setup { partitions: 3, trunk: false, min_lso_mss: 0 };
+    let setup =
+        Setup { partitions: 3, trunk: false, min_lso_mss: 0, mac_change: true, promiscuous: true };
     let adapter = KINDS[kind].adapter;
     let make = |bill: &SharedBill, c: &ServeContext| {
         Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill, c)

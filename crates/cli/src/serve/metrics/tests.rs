@@ -66,3 +66,22 @@ fn requests_in_parts_are_those_of_the_whole() {
     assert!(request_in_parts(&long(LONGEST)));
     assert!(!request_in_parts(&long(LONGEST + 1)), "its end lies beyond the limit");
 }
+
+#[test]
+fn a_request_for_another_host_is_not_answered() {
+    let own = |named: &str, listens: &str, host: &str| {
+        let head = format!("GET / HTTP/1.1\r\nAccept: */*\r\n{host}\r\n\r\n");
+        Metrics::is_own(named, listens.parse().unwrap(), head.as_bytes())
+    };
+    for host in ["Host: 127.0.0.1:9100", "host:127.0.0.1", "HOST: localhost:9100", "X: y"] {
+        assert!(own("127.0.0.1", "127.0.0.1", host), "{host}");
+    }
+    for host in ["Host: evil.example:9100", "Host: 10.0.0.1", "Host:", "Host: [::1]:9100"] {
+        assert!(!own("127.0.0.1", "127.0.0.1", host), "{host}");
+    }
+    assert!(own("::1", "::1", "Host: [::1]:9100"));
+    assert!(own("metrics.lan", "10.0.0.1", "Host: metrics.lan:9100"));
+    assert!(own("0.0.0.0", "0.0.0.0", "Host: 192.0.2.7:9100"), "any address of this machine");
+    assert!(!own("0.0.0.0", "0.0.0.0", "Host: evil.example"));
+    assert_eq!(without_port("[::]:9100"), "::");
+}

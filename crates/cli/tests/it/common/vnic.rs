@@ -4,7 +4,7 @@ use doorbell_conformance::hcalls::login_buffer;
 use doorbell_host_io::shared::{Window, memfd};
 use doorbell_layout::ibmvnic::well_formed;
 use doorbell_layout::ibmvnic::{
-    AddressLength, Capability, ControlIpOffload, Login, LoginResponse, RequestMap, Tx,
+    AddressLength, Capability, ChangeMac, ControlIpOffload, Login, LoginResponse, RequestMap, Tx,
     VersionExchange, cap, cmd, desc, first, hcall, link, status, tx,
 };
 use doorbell_papr_io::{Adapter, Answer, Handshake, LocalResult, MEMORY, message};
@@ -91,7 +91,7 @@ impl VnicGuest {
         self.command(map.bytes())?;
         let mut m = [0; 16];
         (m[0], m[1], m[2]) = (first, cmd::LOGICAL_LINK_STATE, link::UP);
-        self.command(m)
+        self.command(m).map(drop)
     }
 
     /// Makes a call, of which this is the status.
@@ -119,8 +119,29 @@ impl VnicGuest {
         }
     }
 
-    /// Sends a command and waits for its answer, which must be a success.
-    fn command(&mut self, m: [u8; 16]) -> io::Result<()> {
+    /// Asks for another address. Returns the answer's code.
+    ///
+    /// # Errors
+    /// If the server has gone.
+    pub(crate) fn change_mac(&mut self, mac_addr: [u8; 6]) -> io::Result<u8> {
+        let (first, cmd) = (first::VALID, cmd::CHANGE_MAC_ADDR);
+        let m = ChangeMac { first, cmd, mac_addr, ..Default::default() };
+        self.command(m.bytes()).map(|answer| answer[12])
+    }
+
+    /// Returns true if the server grants promiscuous reception.
+    ///
+    /// # Errors
+    /// If the server has gone.
+    pub(crate) fn may_be_promiscuous(&mut self) -> io::Result<bool> {
+        let (first, cmd) = (first::VALID, cmd::QUERY_CAPABILITY);
+        let capability = U16::new(cap::PROMISC_SUPPORTED);
+        let m = Capability { first, cmd, capability, ..Default::default() };
+        self.command(m.bytes()).map(|answer| Capability::of(answer).number.get() != 0)
+    }
+
+    /// Sends a command and waits for its answer.
+    fn command(&mut self, m: [u8; 16]) -> io::Result<[u8; 16]> {
         let word = |b: &[u8]| b.iter().fold(0, |v, b| v << 8 | u64::from(*b));
         self.must(hcall::SEND_CRQ, &[word(&m[..8]), word(&m[8..])])?;
         let answers = if m[0] == first::HANDSHAKE { first::INIT_COMPLETE } else { m[1] | 0x80 };
@@ -135,7 +156,7 @@ impl VnicGuest {
             self.write(at, &[0]);
             self.taken += 1;
             if (answer[0], answer[1]) == (m[0], answers) {
-                return Ok(());
+                return Ok(answer);
             }
         }
         Err(io::Error::other(format!("command {:#x} has no answer", m[1])))

@@ -2,6 +2,7 @@
 
 use super::super::{Adapter, Config, Uplink};
 use super::*;
+use crate::Addresses;
 use doorbell_hal::{DropReason, RxVerdict};
 use doorbell_layout::ibmveth::attribute::ACTIVE_TRUNK;
 use doorbell_layout::ibmveth::status::*;
@@ -245,4 +246,64 @@ fn a_tag_from_the_uplink_keeps_its_priority() {
     assert_eq!(b.d.receive(&mut b.p, now, &f), RxVerdict::Yes);
     b.settle();
     assert_eq!(b.bytes(0), Some(f));
+}
+
+/// A LAN of guests that do not trust each other.
+fn strangers(addresses: Addresses) -> Bench {
+    let adapters = (0..3usize).map(|i| Adapter::new(i, i as u8)).collect();
+    let mut b = Bench::new(Config { addresses, learns: false, ..Config::new(adapters) }).open();
+    // Its address goes with the guest.
+    assert_eq!(b.own(2, H_FREE_LOGICAL_LAN, &[]), H_SUCCESS);
+    b.d.release_addresses(2);
+    b
+}
+
+fn register(b: &mut Bench, i: usize, address: [u8; 6]) -> i64 {
+    let queue = Descriptor::new(0, ENTRIES * ENTRY, QUEUE).0;
+    b.own(i, H_REGISTER_LOGICAL_LAN, &[LIST.into(), queue, FILTER.into(), mac(address)])
+}
+
+#[test]
+fn an_address_that_a_guest_has_taken_is_refused_to_others() {
+    for addresses in [Addresses::Exclusive, Addresses::Fixed] {
+        let mut b = strangers(addresses);
+        let victim = b.mac(1);
+        assert_eq!(register(&mut b, 2, victim), H_RESOURCE);
+        assert_ne!(b.own(0, H_CHANGE_LOGICAL_LAN_MAC, &[mac(victim)]), H_SUCCESS);
+        // Not even while it is closed.
+        assert_eq!(b.own(1, H_FREE_LOGICAL_LAN, &[]), H_SUCCESS);
+        assert_eq!(register(&mut b, 2, victim), H_RESOURCE);
+        b.d.release_addresses(1);
+        assert_eq!(register(&mut b, 2, victim), H_SUCCESS);
+    }
+}
+
+#[test]
+fn a_guest_keeps_its_address_until_it_has_gone() {
+    let mut b = strangers(Addresses::Fixed);
+    assert_eq!(b.own(1, H_CHANGE_LOGICAL_LAN_MAC, &[mac(OUTSIDE)]), H_PARAMETER);
+    assert_eq!(b.own(1, H_CHANGE_LOGICAL_LAN_MAC, &[mac(b.mac(1))]), H_SUCCESS);
+    assert_eq!(b.own(1, H_FREE_LOGICAL_LAN, &[]), H_SUCCESS);
+    assert_eq!(register(&mut b, 1, OUTSIDE), H_PARAMETER);
+    b.d.release_addresses(1);
+    assert_eq!(register(&mut b, 1, OUTSIDE), H_SUCCESS);
+    let mut b = strangers(Addresses::Exclusive);
+    assert_eq!(b.own(1, H_CHANGE_LOGICAL_LAN_MAC, &[mac(OUTSIDE)]), H_SUCCESS);
+}
+
+#[test]
+fn an_address_on_another_vlan_is_another() {
+    let adapters = (0..2usize).map(|i| Adapter { pvid: 1 + i as u16, ..Adapter::new(i, i as u8) });
+    let cfg = Config { addresses: Addresses::Fixed, ..Config::new(adapters.collect()) };
+    let mut b = Bench::new(cfg);
+    assert_eq!([0, 1].map(|i| register(&mut b, i, OUTSIDE)), [H_SUCCESS; 2]);
+}
+
+#[test]
+fn a_stranger_does_not_get_frames_for_an_address_from_which_it_sends() {
+    let mut b = strangers(Addresses::Fixed);
+    assert_eq!(b.send(0, &plain(b.mac(1), OUTSIDE, 60)), H_SUCCESS);
+    assert_eq!(receivers(&mut b), [1]);
+    assert_eq!(b.send(1, &plain(OUTSIDE, b.mac(1), 60)), H_DROPPED, "nobody has it");
+    assert_eq!(receivers(&mut b), []);
 }

@@ -1,7 +1,8 @@
 //! The contents of the server's answers, and the limits of what it grants.
 
-use super::super::{Config, Server};
+use super::super::{Config, Server, VnicServer};
 use super::*;
+use crate::Addresses;
 
 fn with(server: Server) -> Config {
     Config { servers: [server; 2], ..Config::POWERVM }
@@ -201,4 +202,48 @@ fn multicast_filters_are_limited_and_counted_once() {
     assert_eq!(filter(multicast::ENABLE, 3), rc::SUCCESS);
     assert_eq!(filter(multicast::DISABLE_ALL, 0), rc::SUCCESS);
     assert_eq!(filter(multicast::DISABLE, 2), rc::PARAMETER);
+}
+
+/// Has the guest of the bench ask for an address. Returns the answer's code, and its address.
+fn change(b: &mut Bench, mac_addr: [u8; 6]) -> (u8, [u8; 6]) {
+    let m = ChangeMac { first: 0x80, cmd: cmd::CHANGE_MAC_ADDR, mac_addr, ..ChangeMac::default() };
+    let answer = b.ask(m.bytes());
+    (code(answer), ChangeMac::of(answer).mac_addr)
+}
+
+#[test]
+fn a_guest_keeps_the_first_address_that_it_takes() {
+    const FIRST: [u8; 6] = [2, 0, 0, 0, 0, 9];
+    const SECOND: [u8; 6] = [2, 0, 0, 0, 0, 10];
+    for (addresses, kept) in [(Addresses::Fixed, FIRST), (Addresses::Exclusive, SECOND)] {
+        let mut b = Bench::up(Config { addresses, ..Config::POWERVM }, 1);
+        assert_eq!(change(&mut b, FIRST), (rc::SUCCESS, FIRST));
+        let expected = if kept == FIRST { rc::PERMISSION } else { rc::SUCCESS };
+        assert_eq!(change(&mut b, SECOND), (expected, kept));
+        assert_eq!(change(&mut b, kept), (rc::SUCCESS, kept));
+        b.d.release_address(0);
+        assert_eq!(b.d.clients[0].mac, Config::POWERVM.mac);
+    }
+}
+
+#[test]
+fn an_address_of_another_guest_is_refused() {
+    const TAKEN: [u8; 6] = [2, 0, 0, 0, 0, 9];
+    let first = Config::POWERVM.mac;
+    let second = [first[0], first[1], first[2], first[3], first[4], first[5] + 1];
+    for addresses in [Addresses::Fixed, Addresses::Exclusive] {
+        // Client 0 uses the address that it was given; the others have no session.
+        let mut b = Bench::up(Config { addresses, ..Config::POWERVM }, 1);
+        let mut others = VnicServer::new(b.d.cfg, 3);
+        b.d.clients.extend(others.clients.drain(1..));
+        assert!(!b.d.take_mac(1, first), "in use");
+        assert!(b.d.take_mac(1, TAKEN) && !b.d.take_mac(2, TAKEN) && !b.d.take_mac(0, TAKEN));
+        // A guest may have been given what another one's would have been.
+        assert!(b.d.take_mac(2, second) && b.d.clients[1].mac == TAKEN);
+        b.d.release_address(1);
+        assert_eq!(b.d.clients[1].mac, [0; 6], "its own is taken");
+        assert!(b.d.take_mac(0, TAKEN));
+    }
+    let mut trusting = VnicServer::new(Config::POWERVM, 2);
+    assert!(trusting.take_mac(0, TAKEN) && trusting.take_mac(1, TAKEN));
 }

@@ -240,3 +240,17 @@ fn blocks_of_other_kinds_may_be_of_any_size() {
     .concat();
     assert_eq!(good(&[file, LITTLE.enhanced(0, 0, &frame(60), &[])]).frames.len(), 1);
 }
+
+#[test]
+fn interfaces_of_a_section_have_a_bound() {
+    let mut file = vec![LITTLE.section()];
+    file.extend(vec![LITTLE.interface(ETHERNET, 0, &[]); 1 << 16]);
+    file.push(LITTLE.enhanced(65_535, 0, &frame(60), &[]));
+    assert_eq!(good(&file).frames.len(), 1);
+    file.push(LITTLE.interface(ETHERNET, 0, &[]));
+    assert!(bad(&file).contains("a section describes more than 65536 interfaces"));
+    // Each section has its own.
+    file.pop();
+    file.extend([LITTLE.section(), LITTLE.interface(ETHERNET, 0, &[])]);
+    assert_eq!(good(&file).frames.len(), 1);
+}

@@ -16,6 +16,7 @@ use crate::config::profile::Source;
 use crate::config::{InputError, Plan, Profile, Scenario, Setting, line_at};
 use crate::experiment::{metrics::Sum, system::System};
 use counters::CountersEntry;
+use doorbell_host_io::files;
 use doorbell_sim::traffic::Frames;
 use serde::Deserialize;
 use std::path::Path;
@@ -168,8 +169,8 @@ impl Measurements {
     /// # Errors
     /// Returns the error with file and line.
     pub fn load(file: &str) -> Result<Measurements, InputError> {
-        let text =
-            std::fs::read_to_string(file).map_err(|e| InputError::new(file, e.to_string()))?;
+        let text = files::text(Path::new(file));
+        let text = text.map_err(|e| InputError::new(file, e.to_string()))?;
         Measurements::parse(file, &text)
     }
 

@@ -17,9 +17,6 @@ use doorbell_layout::mlx5::Caps;
 use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
 
-/// Limit of a run's simulated memory with its guard, in bytes.
-const MAX_MEMORY: u64 = 16 << 30;
-
 /// Reads the [`Setup`] from `v`. It does not depend on the capture.
 ///
 /// # Errors
@@ -109,7 +106,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
     let load = Load::of(v, &limits, frames, setup.cores)?;
     let advice = "fewer cores (`run.cores`), a shorter queue (`driver.queue`), smaller packets \
                   (`traffic.size`)";
-    setup.host.fits(super::memory_size(setup, &load), MAX_MEMORY, advice)?;
+    setup.host.fits(super::memory_size(setup, &load), host::MAX_OF_ALL, advice)?;
     Ok(load)
 }
 

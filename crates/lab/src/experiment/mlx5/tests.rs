@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::profile::Profile;
-use doorbell_bus::ProtectionGranularity;
+use doorbell_bus::{Platform, ProtectionGranularity};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Alignment, Host, Time};
 use doorbell_packet::{Fragment, Packet};

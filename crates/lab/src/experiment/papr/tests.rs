@@ -45,7 +45,7 @@ fn hosted(sets: &[&str]) -> (Hosted<HypervisorDevice<Veth>, Far>, [Adapter; 2]) 
     let adapters = [Adapter::new(0, 0), Adapter::new(1, 1)];
     let lan =
         Config { uplink: Some(Uplink { port: 0, pvid: 1 }), ..Config::new(adapters.to_vec()) };
-    let partitions = p.partitions(&[48 << 20; 2], vec![0, 1], ProtectionGranularity::Byte);
+    let partitions = p.partitions(&[48 << 20; 2], vec![0, 1], ProtectionGranularity::Byte).unwrap();
     let link = (1_000_000_000, Span::from_us(5));
     let (partitions, device) =
         Wired::new(partitions, HypervisorDevice(Veth::new(lan)), Far::default(), link);

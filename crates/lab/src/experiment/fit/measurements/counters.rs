@@ -4,8 +4,9 @@ use super::{Reader, Role, Row, SpreadEntry, beside};
 use crate::config::{InputError, line_at};
 use crate::experiment::fit::readers::{Format, Kind, Reading, Readings, read};
 use crate::experiment::metrics::Sum;
+use doorbell_host_io::files;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 use toml::Spanned;
 
 /// Files of counters, and their metrics.
@@ -138,8 +139,8 @@ impl Reader<'_> {
 
     fn readings(&self, format: Format, file: &Spanned<String>) -> Result<Readings, InputError> {
         let path = beside(self.file, file.get_ref());
-        let text =
-            std::fs::read_to_string(&path).map_err(|e| self.error(file, format!("{path}: {e}")))?;
+        let text = files::text(Path::new(&path));
+        let text = text.map_err(|e| self.error(file, format!("{path}: {e}")))?;
         read(format, &path, &text)
     }
 }
