@@ -54,3 +54,43 @@ fn a_large_send_that_cannot_be_cut_is_refused() {
     assert_eq!(cut(&h, &whole[..20], &mut frames), None);
     assert!(frames.ends.is_empty());
 }
+
+#[test]
+fn headers_that_lie_are_refused_or_lose_nothing() {
+    let numbers = [0, 1, 13, 14, 33, 34, 53, 54, 55, 1447, 1448, 9999, 10_054, 32_768, 65_535];
+    let frames_of = |header: &VnetHeader, bytes: &[u8]| {
+        let mut all = Frames::default();
+        let taken = frames(header, &mut bytes.to_vec(), &mut all).is_some();
+        assert!(taken || all.ends.is_empty(), "{header:?}: some of a refused send");
+        taken.then(|| (0..).map_while(|n| all.get(n).map(<[u8]>::len)).collect::<Vec<_>>())
+    };
+    let (whole, good) = large(10_000);
+    let mut cut = [0; 3];
+    for bytes in [&whole[..], &whole[..1514], &whole[..60], &whole[..54], &whole[..14], &[0]] {
+        for (gso_type, flags) in
+            (0..9).chain(0x80..0x89).chain([255]).flat_map(|t| [0, 1, 2, 255].map(|f| (t, f)))
+        {
+            for n in numbers {
+                let n = n.into();
+                for h in [
+                    VnetHeader { gso_type, flags, gso_size: n, ..good },
+                    VnetHeader { gso_type, flags, hdr_len: n, ..good },
+                    VnetHeader { gso_type, flags, csum_start: n, ..good },
+                    VnetHeader { gso_type, flags, csum_offset: n, ..good },
+                    VnetHeader { gso_type, flags, csum_start: n, csum_offset: n, ..good },
+                ] {
+                    let Some(lengths) = frames_of(&h, bytes) else {
+                        cut[0] += 1;
+                        continue;
+                    };
+                    // A segment has a header of its own; nothing else is there twice.
+                    let headers = 54 * (lengths.len() - 1);
+                    assert_eq!(lengths.iter().sum::<usize>(), bytes.len() + headers, "{h:?}");
+                    assert!(lengths.iter().all(|l| *l <= bytes.len()), "{h:?}");
+                    cut[1 + usize::from(lengths.len() > 1)] += 1;
+                }
+            }
+        }
+    }
+    assert!(cut.iter().all(|n| *n > 1000), "refused, whole, cut: {cut:?}");
+}
