@@ -26,7 +26,7 @@ fn a_large_send_of_the_kernels_is_cut_and_merges_back_to_the_same() {
         (1, 1448, 34, 16)
     );
     let mut frames = Frames::default();
-    cut(&h, &whole, &mut frames).unwrap();
+    super::frames(&h, &mut whole.clone(), &mut frames).unwrap();
     assert_eq!(frames.ends.len(), 7);
     let mut out = vec![0; LARGEST];
     let mut merge = Merge::start(&mut out, frames.get(0).unwrap()).unwrap();
@@ -45,14 +45,28 @@ fn a_large_send_of_the_kernels_is_cut_and_merges_back_to_the_same() {
 #[test]
 fn a_large_send_that_cannot_be_cut_is_refused() {
     let (whole, h) = large(10_000);
-    let mut frames = Frames::default();
-    assert_eq!(cut(&VnetHeader { gso_size: 0.into(), ..h }, &whole, &mut frames), None);
-    assert_eq!(
-        cut(&VnetHeader { gso_type: VnetHeader::GSO_UDP_L4, ..h }, &whole, &mut frames),
-        None
-    );
-    assert_eq!(cut(&h, &whole[..20], &mut frames), None);
-    assert!(frames.ends.is_empty());
+    assert!(Large::new(&h, &whole).is_some());
+    assert!(Large::new(&VnetHeader { gso_size: 0.into(), ..h }, &whole).is_none());
+    assert!(Large::new(&VnetHeader { gso_type: VnetHeader::GSO_UDP_L4, ..h }, &whole).is_none());
+    assert!(Large::new(&h, &whole[..20]).is_none());
+}
+
+#[test]
+fn a_large_send_of_tiny_segments_is_cut_in_parts() {
+    let (whole, h) = large(10_000);
+    let mut send = Large::new(&VnetHeader { gso_size: 1.into(), ..h }, &whole).unwrap();
+    let (mut payload, mut parts) = (Vec::new(), 0);
+    loop {
+        let mut part = Frames::default();
+        let more = send.cut(&whole, &mut part);
+        assert!(part.ends.len() <= SEGMENTS);
+        payload.extend((0..).map_while(|n| part.get(n).map(|f| f[54])));
+        parts += 1;
+        if !more {
+            break;
+        }
+    }
+    assert_eq!((parts, payload), (10_000usize.div_ceil(SEGMENTS), whole[54..].to_vec()));
 }
 
 #[test]
