@@ -166,7 +166,12 @@ def _pcap(frames: Iterable[Frame]) -> bytes:
     for n, frame in enumerate(frames):
         octets = bytes(frame)
         at = getattr(frame, "time", None)
-        ns = n * 1000 if at is None else int(at * 10**9)
+        try:
+            ns = n * 1000 if at is None else int(at * 10**9)
+        except (ValueError, OverflowError):
+            ns = -1
+        if not 0 <= ns < 2**32 * 10**9:
+            raise InputError("capture", f"frame {n}: its time, {at} s, does not fit a capture")
         file += struct.pack("<IIII", ns // 10**9, ns % 10**9, len(octets), len(octets)), octets
     return b"".join(file)
 
