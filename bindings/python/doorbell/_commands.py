@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import _dask
 from ._errors import InputError, command, result
-from ._files import Capture, Profile, Scenario, Value, arguments, text
+from ._files import Capture, Profile, Scenario, Value, arguments, named_file, text
 from ._results import Advice, Comparison, Fit, Reproduction, Result, Sweep, read
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def advise(
 def fit(measurements: Path, *, out: Path | None = None) -> Fit:
     """Solves for constants of a profile by measurements, a .toml file; `out` gets the profile."""
     args = [] if out is None else ["--out", os.fspath(out)]
-    return read(Fit, result("fit", os.fspath(measurements), *args))
+    return read(Fit, result("fit", named_file(measurements), *args))
 
 
 def reproduce(*systems: str, set: Settings | None = None) -> Reproduction:

@@ -26,6 +26,18 @@ def test_a_frame_at_an_impossible_time_is_refused(time):
         doorbell.run("mlx5-replay", capture=[Frame(0.5), Frame(time)])
 
 
+@pytest.mark.parametrize("name", ["--help", "--set=pcie.mps=128", "-q", "-"])
+def test_a_name_is_no_option(name):
+    for call in (
+        doorbell.run,
+        doorbell.fit,
+        lambda name: doorbell.compare(name, "mlx5-pktgen-64", change={"driver.mpwqe": False}),
+        lambda name: doorbell.run("mlx5-pktgen-64", profile=name),
+    ):
+        with pytest.raises(doorbell.InputError, match="a name does not begin with"):
+            call(name)
+
+
 def test_control_characters_do_not_reach_a_terminal(tmp_path):
     file = tmp_path / "s.toml"
     file.write_text(
