@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _dask
-from ._errors import command, result
-from ._files import Capture, Profile, Scenario, Value, arguments, text
+from ._errors import InputError, command, result
+from ._files import Capture, Profile, Scenario, Value, arguments, named_file, text
 from ._results import Advice, Comparison, Fit, Reproduction, Result, Sweep, read
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def sweep(
     if client is not None:
         if out is None or jobs is not None:
             raise TypeError("with `client`, `out` is required and `jobs` is the cluster's")
+        if chunk is not None and chunk < 1:
+            raise InputError("chunk", f"{chunk}: allowed is a number from 1 on")
         if isinstance(capture, str | os.PathLike):
             capture = os.path.abspath(capture)
         points = plan(scenario, over, profile=profile, set=set, seed=seed, capture=capture)
@@ -211,7 +213,7 @@ def advise(
 def fit(measurements: Path, *, out: Path | None = None) -> Fit:
     """Solves for constants of a profile by measurements, a .toml file; `out` gets the profile."""
     args = [] if out is None else ["--out", os.fspath(out)]
-    return read(Fit, result("fit", os.fspath(measurements), *args))
+    return read(Fit, result("fit", named_file(measurements), *args))
 
 
 def reproduce(*systems: str, set: Settings | None = None) -> Reproduction:

@@ -103,6 +103,31 @@ def _write(path: pathlib.Path, content: bytes) -> None:
             raise
 
 
+def _begun(about: pathlib.Path, whole: str) -> int:
+    """Returns how many points a task of the sweep has that was begun."""
+    if not about.is_file():
+        raise InputError(str(about), "it is no regular file")
+    try:
+        begun = json.loads(about.read_text("utf-8"))
+        points, size = begun["points"], begun["chunk"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        points, size = None, 0
+    if type(size) is not int or size < 1:
+        raise InputError(str(about), "it is damaged; remove it to begin the sweep again")
+    if points != whole:
+        raise InputError(str(about.parent), "it has the points of another sweep")
+    return size
+
+
+def _is_whole(path: pathlib.Path) -> bool:
+    """Returns true for a Parquet file with its end. A machine that failed may have cut it short."""
+    if not path.is_file() or path.stat().st_size < 12:
+        return False
+    with path.open("rb") as file:
+        file.seek(-4, os.SEEK_END)
+        return file.read() == b"PAR1"
+
+
 def _check(client: "Client") -> None:
     """Refuses workers without this version of the package."""
     own = importlib.metadata.version("doorbell")
@@ -134,14 +159,10 @@ def distribute(
     keys = [json.loads(line)["key"] for line in points]
     whole, about = _hash(keys), directory / ABOUT
     if about.exists():
-        begun = json.loads(about.read_text("utf-8"))
-        if begun["points"] != whole:
-            raise InputError(str(directory), "it has the points of another sweep")
-        size = int(begun["chunk"])
+        size = _begun(about, whole)
     else:
         size = chunk or _size(points, sum(client.nthreads().values()))
-        begun = {"points": whole, "chunk": size}
-        _write(about, json.dumps(begun).encode())
+        _write(about, json.dumps({"points": whole, "chunk": size}).encode())
     starts = range(0, len(points), size)
     names = [
         directory / f"part-{n:06}-{_hash(keys[start : start + size])}.parquet"
@@ -155,7 +176,7 @@ def distribute(
             key=f"doorbell-{name.stem}",
         ): name
         for name, start in zip(names, starts)
-        if not name.exists()
+        if not _is_whole(name)
     }
     try:
         for future, content in as_completed(futures, with_results=True):

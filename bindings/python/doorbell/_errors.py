@@ -1,13 +1,25 @@
 """Exceptions, and the call of a command that raises them."""
 
 import json
+import unicodedata
 from typing import Any
 
 from . import _native
 
 
+def _visible(text: str) -> str:
+    """Returns text as a terminal may get it: what acts on one, or has no form, as an escape."""
+    return "".join(
+        f"\\u{{{ord(c):x}}}" if c not in "\n\t" and unicodedata.category(c)[0] == "C" else c
+        for c in text
+    )
+
+
 class Error(Exception):
     """A command without a result: a run that got stuck, a disk that is full."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(_visible(text))
 
 
 class InputError(Error, ValueError):

@@ -33,6 +33,14 @@ def text(value: Value) -> str:
     return str(value)
 
 
+def named_file(given: str | os.PathLike[str]) -> str:
+    """Returns a name or path as an argument that is not taken for an option."""
+    name = os.fspath(given)
+    if name.startswith("-"):
+        raise InputError(name, "a name does not begin with `-`; a path may begin with ./")
+    return name
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, str | bool):
         return json.dumps(value, ensure_ascii=False)
@@ -166,7 +174,12 @@ def _pcap(frames: Iterable[Frame]) -> bytes:
     for n, frame in enumerate(frames):
         octets = bytes(frame)
         at = getattr(frame, "time", None)
-        ns = n * 1000 if at is None else int(at * 10**9)
+        try:
+            ns = n * 1000 if at is None else int(at * 10**9)
+        except (ValueError, OverflowError):
+            ns = -1
+        if not 0 <= ns < 2**32 * 10**9:
+            raise InputError("capture", f"frame {n}: its time, {at} s, does not fit a capture")
         file += struct.pack("<IIII", ns // 10**9, ns % 10**9, len(octets), len(octets)), octets
     return b"".join(file)
 
@@ -187,7 +200,7 @@ def arguments(
 
         def named(of: str | os.PathLike[str] | Profile | Scenario) -> str:
             if isinstance(of, str | os.PathLike):
-                return os.fspath(of)
+                return named_file(of)
             if isinstance(of, Scenario) and isinstance(of.profile, Profile):
                 of = dataclasses.replace(of, profile=named(of.profile))
             # Two objects may have one name.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -67,6 +67,7 @@ pub(crate) fn profile(given: &str, changes: &Changes) -> Result<Profile, Error> 
 
 /// Applies the arguments to a plan.
 pub(crate) fn change(plan: &mut Plan, changes: &Changes) -> Result<(), Error> {
+    plan.pipe |= changes.pcap.is_some();
     Ok(plan.layer(&settings(plan, changes)?)?)
 }
 
@@ -94,6 +95,7 @@ impl Plans {
             Entry::Vacant(new) => new.insert(unchanged(given, changes)?).clone(),
         };
         let all = [settings(&plan, changes)?, more.to_vec()].concat();
+        plan.pipe |= changes.pcap.is_some();
         let idle = plan.lay(&all)?;
         for s in &all {
             let why = idle.iter().find(|e| e.place == s.place);
@@ -206,7 +208,7 @@ pub(crate) fn capture(plan: &Plan) -> Result<Option<Arc<Loaded>>, Error> {
     {
         return Ok(Some(loaded.clone()));
     }
-    let loaded = Arc::new(load(file, how, plan.values.word("traffic.times") == "own")?);
+    let loaded = Arc::new(load(file, how, plan)?);
     *last = Some((source, loaded.clone()));
     Ok(Some(loaded))
 }
@@ -222,10 +224,14 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-fn load(file: &str, how: Reading, own_times: bool) -> Result<Loaded, Error> {
+fn load(file: &str, how: Reading, plan: &Plan) -> Result<Loaded, Error> {
+    let own_times = plan.values.word("traffic.times") == "own";
     let from: Box<dyn Read> = match file {
         "-" => Box::new(io::stdin().lock()),
-        _ => Box::new(File::open(file).map_err(Error::at(file))?),
+        _ => {
+            let opened = if plan.pipe { File::open(file) } else { files::open(Path::new(file)) };
+            Box::new(opened.map_err(Error::at(file))?)
+        }
     };
     let mut from = Hashed(from, Sha256::new());
     let name = if file == "-" { "stdin" } else { file };

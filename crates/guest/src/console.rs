@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 const SHOWN: usize = 6000;
 /// Longest line that the guest's terminal takes, without its end (N_TTY_BUF_SIZE).
 const LONGEST: usize = 4094;
+/// The most output between two messages.
+const MOST: usize = 16 << 20;
+/// Longest wait for what a kernel says after it panicked.
+const LAST: Duration = Duration::from_secs(10);
 /// Longest wait between two looks at a signal.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -126,6 +130,10 @@ impl Console {
                     if self.panicked(more.len()) {
                         return Err(self.ended("the guest's kernel panicked"));
                     }
+                    if self.pending.len() > MOST {
+                        let what = format!("the guest printed {} MiB without end", MOST >> 20);
+                        return Err(self.ended(&what));
+                    }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let how = match qemu.ended() {
@@ -161,8 +169,12 @@ impl Console {
         if memmem::find(&self.pending[from..], WORDS).is_none() {
             return false;
         }
+        let until = Instant::now() + LAST;
         while let Ok(more) = self.output.recv_timeout(Duration::from_secs(1)) {
             self.remember(&more);
+            if Instant::now() > until {
+                break;
+            }
         }
         true
     }

@@ -271,6 +271,11 @@ impl<'a> Segments<'a> {
         &self.plan
     }
 
+    /// Leaves out the next `n` segments.
+    pub fn skip(&mut self, n: u32) {
+        self.plan.skip(n);
+    }
+
     /// Writes the next segment, complete, to the start of `out`. Returns its length.
     ///
     /// # Panics

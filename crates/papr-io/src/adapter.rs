@@ -10,22 +10,29 @@
 //! H_SEND_LOGICAL_LAN is not posted: its status depends on the switching of the frame.
 
 use super::send_ring::{self, PostedCounts, SEND_QUEUES};
-use super::{HELLO, VERSION, VETH, VNIC, WELCOME, message, read_message};
+use super::{HELLO, INTERRUPT, SUB_CRQS, UNITS, VERSION, VETH, VNIC, WELCOME};
 use super::{call_area::CallArea, irq_masks, table::Table};
+use super::{message, read_message, sub_crq_interrupts, unit_interrupt};
 use doorbell_hal::{HcallReturn, Iova};
 use doorbell_host_io::shared::{EventFd, Window};
 use doorbell_layout::ibmvnic::{DESCRIPTOR, MAX_INDIRECT, hcall};
 use doorbell_layout::{ibmveth, ibmvnic};
-use doorbell_vfio_user::send_with_fds;
+use doorbell_vfio_user::{ready, send_with_fds};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use std::{fs::File, io, os::fd::AsFd};
 
 const H_GET_TCE: u64 = 0x1c;
 const H_PUT_TCE: u64 = 0x20;
 const H_STUFF_TCE: u64 = 0x138;
 const H_PUT_TCE_INDIRECT: u64 = 0x13c;
+
+/// The longest wait for the server's first message.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time between two looks at the doorbell, and the longest wait for the rest of a message.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Checks an array of descriptors for a vNIC's queue of buffers (true) or of frames.
 pub type WellFormed = fn(&[[u8; DESCRIPTOR]], bool) -> bool;
@@ -76,16 +83,25 @@ impl Handshake {
         Ok(Handshake { area, memory, table, bell })
     }
 
-    /// Waits for the server's answer.
+    /// Waits for the server's answer, and sets the socket's timeout for that.
     ///
     /// # Errors
-    /// If the server has no partition left, or speaks another version.
+    /// If the server has no partition left, speaks another version, sends nonsense, or nothing.
     pub fn finish(self, socket: &UnixStream, well_formed: WellFormed) -> io::Result<Adapter> {
         let refused = "the server has no partition left, or is of another version";
-        let (what, unit) = read_message(socket).map_err(|_| io::Error::other(refused))?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let (what, unit) = read_message(socket).map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => io::Error::other("the server does not answer"),
+            _ => io::Error::other(refused),
+        })?;
         let (unit, kind) = (unit as u32, (unit >> 32) as u32);
         if what != WELCOME || !matches!(kind, VNIC | VETH) {
             return Err(io::Error::other("the server sent an unknown kind of adapter"));
+        }
+        if !UNITS.contains(&unit) {
+            return Err(io::Error::other(format!(
+                "the server sent the unit {unit:#x}, which is QEMU's"
+            )));
         }
         let Handshake { area, table, bell, .. } = self;
         let (disconnected, posted) = (AtomicBool::new(false), Mutex::new([(0, 0); SEND_QUEUES]));
@@ -114,9 +130,40 @@ impl Adapter {
         self.disconnected.store(true, Ordering::Relaxed);
     }
 
-    /// Checks an interrupt from the server. Returns true if the guest gets it.
-    pub fn admit_interrupt(&self, vector: u16) -> bool {
-        self.area.admit_arrived(irq_masks::index(self.unit, vector))
+    /// Passes interrupts from the server to `raise`, until the connection ends or the server stops
+    /// within a message.
+    ///
+    /// The server can fill the doorbell's counter and make its description blocking. A CPU that
+    /// rings then waits. This empties the counter.
+    pub fn listen(&self, socket: &UnixStream, mut raise: impl FnMut(u16)) {
+        // A timeout that is not set leaves that for the handshake.
+        let _ = socket.set_read_timeout(Some(LOOK));
+        loop {
+            let message = match ready([socket.as_fd()], Some(LOOK)) {
+                Ok([true]) => read_message(socket),
+                Ok([false]) => Ok((0, 0)),
+                Err(e) => Err(e),
+            };
+            self.bell.empty_if_full();
+            match message {
+                Ok((INTERRUPT, n)) => self.admit_interrupt(n).into_iter().for_each(&mut raise),
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        self.disconnect();
+        self.bell.empty_if_full();
+    }
+
+    /// Checks an interrupt from the server. Returns its number if the guest gets it: QEMU ends at a
+    /// number that no device has, and those of other devices are not the server's.
+    fn admit_interrupt(&self, n: u64) -> Option<u16> {
+        let vector = u16::try_from(n).ok()?;
+        let sub_crqs = if self.kind == VNIC { SUB_CRQS } else { 0 };
+        let first = sub_crq_interrupts(self.unit);
+        let own =
+            vector == unit_interrupt(self.unit) || (first..first + sub_crqs).contains(&vector);
+        (own && self.area.admit_arrived(irq_masks::index(self.unit, vector))).then_some(vector)
     }
 
     /// Answers a call without the server, if possible. `memory` is the guest's, once the server has
@@ -149,7 +196,7 @@ impl Adapter {
     }
 
     fn ring(&self) {
-        // The server is trusted not to fill the counter.
+        // If the server has filled the counter, it does not need to be woken.
         let _ = self.bell.signal();
     }
 
@@ -254,3 +301,6 @@ fn has_call(kind: u32, call: u64) -> bool {
     }
     ibmveth::is_call(call)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -9,6 +9,9 @@
 //! The device checks the guest's arguments, the table its addresses. All that the plug-in's process
 //! can write are calls with any arguments. Both memories are sealed against shrinking.
 //!
+//! The server has the guest's memory, and so the guest. QEMU does not depend on it: whatever the
+//! server sends or writes, a call ends within 11 s, and only interrupts of the adapter are raised.
+//!
 //! ```
 //! use doorbell_papr_io::{sub_crq_interrupts, unit_interrupt};
 //!
@@ -39,6 +42,7 @@ pub use partition::{
 pub use send_ring::{SENDS, SendQueue};
 
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 
 const MESSAGE: usize = 16;
@@ -55,6 +59,8 @@ pub const INTERRUPT: u64 = 3;
 pub const VNIC: u32 = 1;
 /// The kind of ibmveth's adapter.
 pub const VETH: u32 = 2;
+/// The unit addresses that a server may have. QEMU gives those above to devices of its own.
+pub const UNITS: Range<u32> = 1..0x7100_0000;
 /// The most sub-CRQs of a vNIC.
 pub const SUB_CRQS: u16 = 64;
 
@@ -64,7 +70,7 @@ pub const fn sub_crq_interrupts(unit: u32) -> u16 {
     0x1140 + SUB_CRQS * (unit >> 12 & 1) as u16
 }
 
-/// Returns the interrupt of a unit below 0x7100_0000 as QEMU numbers it (hw/ppc/spapr_vio.c,
+/// Returns the interrupt of a unit of [`UNITS`] as QEMU numbers it (hw/ppc/spapr_vio.c,
 /// `spapr_vio_reg_to_irq`).
 pub const fn unit_interrupt(unit: u32) -> u16 {
     0x11f0 | (unit >> 12 & 15) as u16
@@ -87,7 +93,7 @@ fn parse(m: &[u8; MESSAGE]) -> (u64, u64) {
 /// Waits for a message. Returns its kind and argument.
 ///
 /// # Errors
-/// If the other side has closed the socket.
+/// If the other side has closed the socket, or the socket's timeout is over.
 pub fn read_message(mut socket: &UnixStream) -> io::Result<(u64, u64)> {
     let mut m = [0; MESSAGE];
     socket.read_exact(&mut m)?;

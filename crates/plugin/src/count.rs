@@ -28,13 +28,15 @@
 use crate::qemu::{self, PerCpu};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_int, c_void};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Version of the protocol, with a mark: "dbcount" and 1.
 const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x01");
+/// The reader's request for a table.
+const REQUEST: &[u8; 5] = b"read\n";
 /// Number of addresses if device accesses are not counted.
 const NOT_COUNTED: u64 = u64::MAX;
 
@@ -283,15 +285,15 @@ impl Count {
     }
 
     /// Answers the reader until it goes away.
-    fn answer(&self, socket: &UnixStream) -> io::Result<()> {
-        for line in BufReader::new(socket).lines() {
-            if line? != "read" {
+    fn answer(&self, mut socket: &UnixStream) -> io::Result<()> {
+        let mut asked = [0; REQUEST.len()];
+        loop {
+            socket.read_exact(&mut asked)?;
+            if asked != *REQUEST {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            let mut socket = socket;
             socket.write_all(&self.message())?;
         }
-        Ok(())
     }
 
     /// Returns the answer, as the protocol has it.

@@ -22,7 +22,7 @@ mod qemu;
 
 use doorbell_host_io::shared::Window;
 use doorbell_layout::ibmvnic::well_formed;
-use doorbell_papr_io::{self, Adapter, Handshake, INTERRUPT, MEMORY, VNIC};
+use doorbell_papr_io::{self, Adapter, Handshake, MEMORY, VNIC};
 use doorbell_vfio_user::send_with_fds;
 use internals::Internals;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -108,12 +108,7 @@ impl Connection {
 
     /// Passes interrupts to the guest until the server closes the socket.
     fn listen(&self, internals: &Internals) {
-        while let Ok((what, argument)) = doorbell_papr_io::read_message(&self.socket) {
-            if what == INTERRUPT && self.adapter.admit_interrupt(argument as u16) {
-                internals.pulse(argument as c_int);
-            }
-        }
-        self.adapter.disconnect();
+        self.adapter.listen(&self.socket, |n| internals.pulse(n.into()));
         say!("the server of unit {:#x} is gone; calls are answered H_CLOSED", self.adapter.unit);
     }
 }

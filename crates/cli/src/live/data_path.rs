@@ -12,10 +12,11 @@
 use super::ledger::Ledger;
 use super::partition::{Cpu, Partition};
 use crate::vnet;
+use doorbell_bus::Memory;
 use doorbell_devices::veth::{self, Veth};
 use doorbell_drivers::ibmveth::{Config, Ibmveth};
 use doorbell_drivers::{Driver, Irq, OpenError, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf};
+use doorbell_hal::{Alignment, Buf, OutOfMemory};
 use doorbell_host_io::packet_socket::PacketSocket;
 use doorbell_host_io::tap::{Tap, VnetHeader};
 use doorbell_packet::{Fragment, Packet};
@@ -107,6 +108,18 @@ impl Sink for RxSink<'_> {
     fn received(&mut self, p: Packet, verified: bool) {
         self.got.push((p, verified));
     }
+}
+
+/// Returns a buffer of [`READ`] bytes. A shorter one is freed: of a large send that the driver has
+/// segmented, it returns the last segment's.
+fn to_read_into(memory: &mut Memory, spare: &mut Vec<Buf>) -> Result<Buf, OutOfMemory> {
+    while let Some(buf) = spare.pop() {
+        if buf.len() >= READ {
+            return Ok(buf);
+        }
+        memory.release(buf);
+    }
+    memory.buffer(READ, Alignment { align: 4096, offset: 0 })
 }
 
 /// Requests to a running path, and its answers.
@@ -223,14 +236,9 @@ impl DataPath {
         for _ in 0..FRAMES {
             let end = &mut self.ends[me];
             let memory = &mut self.partitions[me].memory;
-            let buf = match end.spare.pop() {
-                Some(b) => b,
-                None => {
-                    memory.buffer(READ, Alignment { align: 4096, offset: 0 }).map_err(|_| {
-                        io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up")
-                    })?
-                }
-            };
+            let buf = to_read_into(memory, &mut end.spare).map_err(|_| {
+                io::Error::new(ErrorKind::OutOfMemory, "a partition's memory is used up")
+            })?;
             let (header, len) = match end.kernel.receive(memory.cpu(buf.addr(), READ as usize)) {
                 Ok(read) => read,
                 Err(e) => {
@@ -324,3 +332,6 @@ impl DataPath {
 
 /// The error of reading from an interface that is down.
 const ENETDOWN: i32 = 100;
+
+#[cfg(test)]
+mod tests;

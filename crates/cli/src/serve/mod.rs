@@ -36,6 +36,7 @@ use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
 use doorbell_bus::Meter;
 use doorbell_host_io::sandbox::Sandbox;
+use doorbell_papr_io::UNITS;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
 use outlet::{Notices, Outlet};
@@ -274,7 +275,7 @@ fn fault(text: &str, device: &str) -> Result<u32, Error> {
 fn unit_address(text: &str) -> Result<u32, Error> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let unit = u32::from_str_radix(digits, 16).ok();
-    unit.filter(|u| (1..0x7100_0000).contains(u) && !digits.starts_with('+'))
+    unit.filter(|u| UNITS.contains(u) && !digits.starts_with('+'))
         .ok_or_else(|| input!("--unit {text}: allowed are hexadecimal numbers from 1 to 70ffffff"))
 }
 

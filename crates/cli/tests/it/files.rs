@@ -53,15 +53,42 @@ fn each_way(why: &str, make: impl Fn(&Path)) {
 
 #[test]
 fn a_pipe_that_nobody_writes_is_refused() {
-    each_way("it is no regular file, which alone is read", |path| {
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    });
+    each_way("it is no regular file, which alone is read", pipe);
 }
 
 #[test]
 fn a_device_without_end_is_refused() {
     each_way("it is no regular file, which alone is read", |p| symlink("/dev/zero", p).unwrap());
+}
+
+/// Makes a pipe that nobody writes.
+fn pipe(path: &Path) {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+}
+
+#[test]
+fn a_capture_that_a_file_names_is_a_regular_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let scenario = "name = \"s\"\nabout = \"s\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n\n\
+        [traffic]\nkind = \"pcap\"\nfile = \"x.pcap\"\n";
+    fs::write(at("s.toml"), scenario).unwrap();
+    let refused = |why: &str| {
+        for args in [&["run", "s.toml"][..], &["sweep", "s.toml", "--over", "run.seed=1,2"]] {
+            let said = wrong_in(dir.path(), args);
+            assert!(said.contains(why), "{args:?}: {said}");
+        }
+    };
+    let irregular = "it is no regular file, which alone is read";
+    pipe(&at("x.pcap"));
+    refused(irregular);
+    fs::remove_file(at("x.pcap")).unwrap();
+    symlink("/dev/zero", at("x.pcap")).unwrap();
+    refused(irregular);
+    // The command line may name what it likes.
+    let said = wrong_in(dir.path(), &["run", "s.toml", "--pcap", "x.pcap"]);
+    assert!(!said.contains(irregular) && said.contains("x.pcap"), "{said}");
 }
 
 #[test]

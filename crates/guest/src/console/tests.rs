@@ -43,3 +43,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn output_without_end_is_not_kept() {
+    let mut command = std::process::Command::new("cat");
+    let piped = std::process::Stdio::piped;
+    command.arg("/dev/zero").stdin(piped()).stdout(piped());
+    let mut guest = ChildGuard::spawn("cat", &mut command).unwrap();
+    let (input, output) = (guest.take_stdin().unwrap(), guest.take_stdout().unwrap());
+    let log = File::options().write(true).open("/dev/null").unwrap();
+    let mut console = Console::new(input, output, log, Duration::from_secs(60));
+    let e = console.message(&mut guest, &|| false).unwrap_err().to_string();
+    assert!(e.contains("printed 16 MiB without end"), "{e}");
+    assert!(console.pending.len() <= MOST + (64 << 10));
+}

@@ -3,7 +3,7 @@
 //! The other process may change the flags of a description that it shares. No call here relies on
 //! O_NONBLOCK.
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::readlink;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use std::fs::File;
@@ -44,6 +44,16 @@ impl EventFd {
     pub fn signal(&self) -> bool {
         // A full counter has signalled already, which is no failure.
         rustix::io::write(&self.0, &1u64.to_ne_bytes()) != Err(Errno::INTR)
+    }
+
+    /// Sets a full counter to zero, so that [`EventFd::signal`] does not wait, and a thread that
+    /// waits there goes on. Another count stays.
+    pub fn empty_if_full(&self) {
+        let room = &mut [PollFd::new(&self.0, PollFlags::OUT)];
+        let polled = poll(room, Some(&Timespec::default()));
+        if polled.is_ok() && !room[0].revents().contains(PollFlags::OUT) {
+            self.take();
+        }
     }
 
     /// Returns the number of signals since the last call, without waiting.

@@ -156,6 +156,7 @@ impl Scenario {
             system: self.system,
             values,
             set: Vec::new(),
+            pipe: false,
         })
     }
 }
@@ -202,6 +203,9 @@ pub struct Plan {
     pub values: Values,
     /// Settings on top of the files, as given.
     pub set: Vec<String>,
+    /// The capture may be a pipe or a device: the command line names it. One that a file names must
+    /// be a regular file.
+    pub pipe: bool,
 }
 
 impl Plan {
@@ -227,6 +231,7 @@ impl Plan {
             system,
             values,
             set: of.set.clone(),
+            pipe: false,
         })
     }
 

@@ -19,13 +19,56 @@ const BATCH: usize = 256 << 10;
 /// The longest large send without BIG TCP.
 const LARGEST: usize = 65_550;
 
+/// The most segments that are cut at a time: a large send of the kernel may have 65,000 of them.
+const SEGMENTS: usize = 64;
+
 /// A TAP device, with frames under way in both directions.
 #[derive(Debug)]
 pub(super) struct Kernel {
     tap: Tap,
     out: Frames,
     into: Frames,
+    /// The last frame or large send of the kernel, and the rest that is to be cut of it.
+    received: Box<[u8]>,
+    large: Option<Large>,
+    /// Frames that are merged.
     whole: Box<[u8]>,
+}
+
+/// A large send of the kernel.
+#[derive(Clone, Copy, Debug)]
+struct Large {
+    gso: Gso,
+    len: usize,
+    /// Segments that have been cut.
+    cut: u32,
+}
+
+impl Large {
+    /// Takes a large send. Returns `None` if the header contradicts the bytes.
+    fn new(header: &VnetHeader, whole: &[u8]) -> Option<Large> {
+        let kind = match header.gso_type & !VnetHeader::GSO_ECN {
+            VnetHeader::GSO_TCPV4 => GsoKind::Tcp4,
+            VnetHeader::GSO_TCPV6 => GsoKind::Tcp6,
+            _ => return None,
+        };
+        let gso = Gso { kind, size: header.gso_size.get(), header: Layers::of(whole).ok()?.end };
+        Segments::new(whole, gso).ok()?;
+        Some(Large { gso, len: whole.len(), cut: 0 })
+    }
+
+    /// Appends the next segments. Returns true if more are left.
+    fn cut(&mut self, received: &[u8], into: &mut Frames) -> bool {
+        let Ok(mut segments) = Segments::new(&received[..self.len], self.gso) else { return false };
+        segments.skip(self.cut);
+        let mut one = vec![0; segments.plan().longest()];
+        for _ in 0..SEGMENTS {
+            let Some(n) = segments.next_into(&mut one) else { return false };
+            into.push(&one[..n]);
+            self.cut += 1;
+        }
+        self.cut < segments.plan().count()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -59,8 +102,9 @@ impl Kernel {
         let tap =
             Tap::open(name, offload::CSUM | offload::TSO4 | offload::TSO6 | offload::TSO_ECN)?;
         tap.set_nonblocking(true)?;
-        let (out, into, whole) = (Frames::default(), Frames::default(), vec![0; LARGEST].into());
-        Ok(Kernel { tap, out, into, whole })
+        let [received, whole] = [(); 2].map(|()| vec![0; LARGEST].into());
+        let (out, into) = (Frames::default(), Frames::default());
+        Ok(Kernel { tap, out, into, received, large: None, whole })
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -70,6 +114,7 @@ impl Kernel {
     /// Drops up to `most` received frames.
     pub(super) fn forget(&mut self, most: usize) {
         self.into.clear();
+        self.large = None;
         for _ in 0..most {
             if self.tap.receive(&mut self.whole).is_err() {
                 break;
@@ -95,17 +140,21 @@ impl Kernel {
 
     /// Returns true if a frame is queued here.
     pub(super) fn has_more(&self) -> bool {
-        self.into.taken < self.into.ends.len()
+        self.into.taken < self.into.ends.len() || self.large.is_some()
     }
 
     /// Copies the next frame from the kernel into `frame`. Returns its length. Fails with
     /// `InvalidData` if a large send cannot be segmented.
     pub(super) fn receive(&mut self, frame: &mut [u8]) -> io::Result<usize> {
-        if !self.has_more() {
-            let (header, len) = self.tap.receive(&mut self.whole)?;
+        if self.into.taken == self.into.ends.len() {
             self.into.clear();
-            let frames = frames(&header, &mut self.whole[..len], &mut self.into);
-            frames.ok_or(io::ErrorKind::InvalidData)?;
+            if self.large.is_none() {
+                let (header, len) = self.tap.receive(&mut self.received)?;
+                let taken = take(&header, &mut self.received[..len], &mut self.into);
+                self.large = taken.ok_or(io::ErrorKind::InvalidData)?;
+            }
+            let (received, into) = (&self.received, &mut self.into);
+            self.large.take_if(|large| !large.cut(received, into));
         }
         let Some(next) = self.into.get(self.into.taken) else {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -150,32 +199,25 @@ fn merged(all: &Frames, whole: &mut [u8], mut send: impl FnMut(&VnetHeader, &[u8
     }
 }
 
-/// Appends the frames of what the kernel sends: the segments of a large send, or itself with its
-/// checksum. Returns `None` if the header contradicts the bytes.
-fn frames(header: &VnetHeader, bytes: &mut [u8], into: &mut Frames) -> Option<()> {
+/// Takes what the kernel sends: returns a large send, or appends a frame with its checksum. Returns
+/// `None` if the header contradicts the bytes.
+fn take(header: &VnetHeader, bytes: &mut [u8], into: &mut Frames) -> Option<Option<Large>> {
     if header.gso_type != VnetHeader::GSO_NONE {
-        return cut(header, bytes, into);
+        return Large::new(header, bytes).map(Some);
     }
     if header.flags & VnetHeader::NEEDS_CSUM != 0 {
         let (start, offset) = (header.csum_start.get(), header.csum_offset.get());
         CsumPartial { start, offset }.complete(bytes).ok()?;
     }
     into.push(bytes);
-    Some(())
+    Some(None)
 }
 
-/// Segments a large send of the kernel.
-fn cut(header: &VnetHeader, whole: &[u8], into: &mut Frames) -> Option<()> {
-    let kind = match header.gso_type & !VnetHeader::GSO_ECN {
-        VnetHeader::GSO_TCPV4 => GsoKind::Tcp4,
-        VnetHeader::GSO_TCPV6 => GsoKind::Tcp6,
-        _ => return None,
-    };
-    let gso = Gso { kind, size: header.gso_size.get(), header: Layers::of(whole).ok()?.end };
-    let mut segments = Segments::new(whole, gso).ok()?;
-    let mut one = vec![0; segments.plan().longest()];
-    while let Some(n) = segments.next_into(&mut one) {
-        into.push(&one[..n]);
+/// Appends all frames of what the kernel sends. Returns `None` if the header contradicts the bytes.
+#[cfg(any(test, fuzzing))]
+fn frames(header: &VnetHeader, bytes: &mut [u8], into: &mut Frames) -> Option<()> {
+    if let Some(mut large) = take(header, bytes, into)? {
+        while large.cut(bytes, into) {}
     }
     Some(())
 }

@@ -183,3 +183,72 @@ proptest! {
         prop_assert_eq!(b.p[0].frames.len(), n as usize);
     }
 }
+
+/// Returns the length that the headers of IPv4 and TCP give themselves.
+fn header_len(frame: &[u8]) -> usize {
+    let tcp = 14 + 4 * usize::from(frame[14] & 15);
+    tcp + 4 * usize::from(frame[tcp + 12] >> 4)
+}
+
+/// Sends one large send and returns its code and its segments, which fit the port, whose payload
+/// is that of the large send, and which are not more than 64 bytes each allow.
+fn large_send(b: &mut Bench, d: Tx) -> (u16, usize) {
+    b.p[0].frames.clear();
+    let handle = b.tx[0];
+    assert_eq!(b.direct(handle, d.bytes()), status::SUCCESS);
+    b.settle();
+    b.audit();
+    let [(_, code)] = b.completions(0)[..] else { panic!("one completion") };
+    let frames = &b.p[0].frames;
+    assert!(frames.iter().all(|f| f.1.len() <= 9014 + 14 + 4), "{d:?}");
+    if code == u16::from(rc::SUCCESS) {
+        let payload: usize = frames.iter().map(|f| f.1.len() - header_len(&f.1)).sum();
+        let header = header_len(&frames[0].1);
+        assert_eq!(header + payload, d.sge_len.get() as usize, "{d:?}");
+        assert!(frames.len() <= payload.div_ceil(64), "{d:?}");
+    } else {
+        assert!(frames.is_empty(), "{d:?}");
+    }
+    (code, frames.len())
+}
+
+#[test]
+fn a_large_send_that_lies_is_refused_whole() {
+    const LSO: u8 = tx::LSO | tx::PROT_IPV4 | tx::PROT_TCP;
+    const SIZES: [u16; 9] = [0, 1, 63, 64, 65, 1448, 8960, 9000, 65_535];
+    let mut b = Bench::up(Config::POWERVM, 1);
+    let good = partial(3000);
+    let mut sent = 0;
+    // All lengths that the headers can give.
+    for (ihl, offset) in (0..16u8).flat_map(|i| (0..16u8).map(move |o| (i, o))) {
+        let mut frame = good.clone();
+        (frame[14], frame[46]) = (0x40 | ihl, offset << 4);
+        for mss in SIZES {
+            let d = Tx { mss: U16::new(mss), ..b.desc(0, &frame, LSO) };
+            let (code, _) = large_send(&mut b, d);
+            let tcp = header_len(&frame) - 14 - 4 * usize::from(ihl);
+            let fits = ihl >= 5 && tcp >= 20 && (64..=8960).contains(&mss);
+            let ok = code == u16::from(rc::SUCCESS);
+            assert!(fits || !ok, "{ihl} {offset} {mss}");
+            sent += usize::from(ok);
+        }
+    }
+    assert!(sent >= 11, "{sent}");
+    // All protocols that the descriptor can claim.
+    for flags in 0..=u8::MAX {
+        let d = Tx { mss: U16::new(1448), ..b.desc(0, &good, flags | tx::LSO) };
+        let said = tx::PROT_IPV4 | tx::PROT_IPV6 | tx::PROT_TCP | tx::PROT_UDP;
+        if flags & said != tx::PROT_IPV4 | tx::PROT_TCP {
+            assert_ne!(large_send(&mut b, d).0, u16::from(rc::SUCCESS), "{flags:#x}");
+        }
+    }
+    // Lengths up to and beyond the longest large send, the buffer and 32 bits.
+    let ends = [0, 1, 13, 14, 33, 53, 54, 55, 117, 118, 119, 65_535, 65_536, 1 << 20, u32::MAX];
+    for (len, mss) in ends.into_iter().flat_map(|l| SIZES.map(|m| (l, m))) {
+        let d = b.desc(0, &good, LSO);
+        let d = Tx { mss: U16::new(mss), sge_len: U32::new(len), ..d };
+        let (code, segments) = large_send(&mut b, d);
+        assert!(segments <= 1024, "{len} {mss}");
+        assert!((55..=65_535).contains(&len) || code != u16::from(rc::SUCCESS), "{len} {mss}");
+    }
+}
