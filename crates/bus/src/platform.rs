@@ -525,8 +525,16 @@ impl Platform {
     /// if it may not pass the writes and messages posted by then.
     #[inline]
     pub(crate) fn behind_posted(&self, issued: Time, at: Time) -> Time {
-        // They arrive in order, so the last of them decides.
-        self.in_flight.iter().rfind(|p| p.issued <= issued).map_or(at, |p| at.max(p.arrival))
+        // They arrive in order, so the last of them decides. Most often that is the last of all.
+        // An iterator over both halves of the queue takes far longer to begin.
+        let mut n = self.in_flight.len();
+        while let Some(p) = n.checked_sub(1).and_then(|last| self.in_flight.get(last)) {
+            if p.issued <= issued {
+                return at.max(p.arrival);
+            }
+            n -= 1;
+        }
+        at
     }
 
     /// Reads memory for the device. Bytes of its own writes in flight are as it wrote them. A fault

@@ -517,4 +517,6 @@ pub(crate) fn attack(bytes: &[u8]) -> Reached {
 #[cfg(test)]
 mod charge;
 #[cfg(test)]
+mod pci;
+#[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use doorbell_layout::axienet::{DMA, DMA_LEN, MAC, MAC_LEN};
 use doorbell_vfio_user::{
     Bar, BarOffset, Capability, Crossing, Function, GuestPort, Identity, Observer,
 };
+use std::io;
 
 /// The size of the BAR with the bus of the cores.
 const BUS_LEN: u32 = 2 << 20;
@@ -71,7 +72,7 @@ impl Line {
 }
 
 /// The cores, and the bridge.
-struct Rp1 {
+pub(super) struct Rp1 {
     cores: AxiEthernet,
     lines: [Line; LINES],
     acknowledged: u64,
@@ -223,6 +224,11 @@ pub(super) fn axi_ethernet(card: Card, bill: SharedBill, c: ServeContext) -> Res
              guest's device tree"
         ));
     }
+    serve(card, axi_function(&bill), bill, c)
+}
+
+/// Returns the cores behind their PCI function.
+pub(super) fn axi_function(bill: &SharedBill) -> io::Result<Function<Rp1, SharedBill>> {
     let at = |offset| BarOffset { bar: 0, offset };
     let identity = Identity {
         vendor: 0x1de4,
@@ -241,7 +247,7 @@ pub(super) fn axi_ethernet(card: Card, bill: SharedBill, c: ServeContext) -> Res
     };
     let rp1 =
         Rp1 { cores: AxiEthernet::new(Config::ZYNQMP), lines: Default::default(), acknowledged: 0 };
-    serve(card, Function::new(identity, rp1, bill.clone()), bill, c)
+    Function::new(identity, rp1, bill.clone())
 }
 
 #[cfg(test)]

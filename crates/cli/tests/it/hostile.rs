@@ -5,6 +5,7 @@ use crate::common::served::{Server, ask, client, reply, send, wait_for};
 use crate::common::vnic::VnicGuest;
 use doorbell_host_io::pcap;
 use doorbell_host_io::shared::{EventFd, Window, memfd};
+use doorbell_layout::e1000::{ContextTx, DataTx, tx_word};
 use doorbell_layout::ibmvnic::rc;
 use doorbell_packet::checksum::Sum;
 use doorbell_papr_io::{Adapter, CALL_AREA_BYTES, Handshake, MEMORY, message, read_message};
@@ -23,6 +24,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
 
 /// Commands of vfio-user.
 const DMA_MAP: u16 = 2;
@@ -220,6 +222,31 @@ fn truncated_memory_ends_its_client_alone() {
 #[test]
 fn truncated_memory_that_can_be_sealed_ends_its_client_alone() {
     truncated_ends_alone(sealable_memory(1 << 20));
+}
+
+/// A ring of large sends of a million segments each, which take the wire minutes.
+#[test]
+fn sigterm_ends_large_sends_with_report_and_capture_whole() {
+    const LARGE: u64 = 128;
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["--capture", "wire.pcapng"]);
+    let mut s = client(dir.path());
+    let mut memory = open_memory(2 << 20);
+    let (len, mss) = (0xf_ffff, 1.into());
+    let word = (len | tx_word::DEXT | tx_word::TSE | tx_word::TCP | tx_word::IP).into();
+    let context = ContextTx { tucss: 34, tucso: 50, word, hdrlen: 54, mss, ..Default::default() };
+    let data = tx_word::DTYP_DATA | tx_word::EOP | tx_word::IFCS | tx_word::DEXT | tx_word::TSE;
+    let data = DataTx { address: 8192.into(), word: (len | data).into(), ..Default::default() };
+    let ring = [context.as_bytes(), data.as_bytes()].concat().repeat(LARGE as usize);
+    memory.write_all(&ring).unwrap();
+    send(&s, DMA_MAP, &map(0, 2 << 20), &[memory.as_fd()]);
+    reply(&mut s).unwrap();
+    send_frames(&mut s, 255);
+    wait_for(|| packets_sent(&mut s) > 0);
+    let report = report(server);
+    let sent = report["ledger"]["wire_frames"].as_u64().unwrap();
+    assert!((1..LARGE * u64::from(len - 54)).contains(&sent), "{sent} frames were sent");
+    assert_eq!(pcap::read(dir.path().join("wire.pcapng")).unwrap().frames.len() as u64, sent);
 }
 
 #[test]

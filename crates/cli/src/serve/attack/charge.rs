@@ -4,7 +4,6 @@
 //! adapters is made from many CPUs at once, with its dearest arguments; a call of the other guest
 //! waits for a share of a turn of all guests and one indivisible piece of work.
 
-use super::super::vfio::Served;
 use super::*;
 use doorbell_conformance::hcalls::{header_entries, login_buffer};
 use doorbell_hal::HcallReturn;
@@ -422,57 +421,4 @@ fn calls_of_a_vnic_hold_up_no_other_guest() {
     let count = |name| report.counters.iter().find(|c| c.0 == name).map_or(0, |c| c.1);
     assert!(count("maps") > 2 && count("rx_buffers_returned") > 1000, "they were made");
     assert!(count("tx_frames") > 10_000 && count("commands") > 100);
-}
-
-// ---- PCI devices ----
-
-/// Sends bytes to a server of a device with one client, and gives turns until it has done so many
-/// resets. Checks the work of each turn.
-fn bounded_turns<D: Served>(
-    make: impl FnOnce(&SharedBill, &ServeContext) -> Vfio<D>,
-    bytes: &[u8],
-    resets: u64,
-) {
-    let dir = tempfile::tempdir().expect(MADE);
-    let meter = Platform::find("pcix").expect("it is there").rules();
-    let mut around = Around::new(make, meter, dir.path());
-    let mut client = around.connect().expect("there is room");
-    client.socket.write_all(&version()).expect("a new socket has room");
-    (0..TURNS).for_each(|_| around.turn());
-    let (mut rest, start) = (bytes, around.server.t.work());
-    // Each reset costs 512 units at the least.
-    while around.server.t.work() - start < resets * 512 {
-        rest = &rest[client.socket.write(rest).unwrap_or(0)..];
-        let before = around.server.t.work();
-        around.turn();
-        let work = around.server.t.work() - before;
-        assert!(work <= Share::ALONE + Share::ALONE / 8, "{work} units in a turn");
-        let _ = client.socket.read(&mut [0; 4096]);
-    }
-    assert!(around.server.t.connected() && rest.is_empty());
-}
-
-#[test]
-fn resets_of_a_pci_client_take_a_bounded_share_of_a_turn() {
-    let card = Card {
-        name: "card",
-        bus: "pcix",
-        bits_per_second: 1_000_000_000,
-        mac: None,
-        trap_doorbells: false,
-        fail_every: 0,
-    };
-    // CTRL.RST.
-    let write =
-        [&0u64.to_le_bytes()[..], &[0; 4], &4u32.to_le_bytes(), &(1u64 << 26).to_le_bytes()];
-    const WRITES: u64 = 40_000;
-    let multi = [&WRITES.to_le_bytes()[..], &write.concat().repeat(WRITES as usize)].concat();
-    let e1000 = |bill: &SharedBill, c: &ServeContext| {
-        Vfio::new(card, e1000_function(Config::I82545EM, card, bill).expect(MADE), bill, c)
-    };
-    bounded_turns(e1000, &vfio(15, 0, &multi), WRITES);
-    let mlx5 = |bill: &SharedBill, c: &ServeContext| {
-        Vfio::new(card, mlx5_function(card, bill).expect(MADE), bill, c)
-    };
-    bounded_turns(mlx5, &vfio(13, 0, &[]).repeat(4000), 2 * 4000);
 }
