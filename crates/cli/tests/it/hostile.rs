@@ -46,7 +46,6 @@ fn open_memory(len: u64) -> File {
     file
 }
 
-/// Makes the description blocking, for the server too.
 /// Memory that can be sealed, and is not.
 fn sealable_memory(len: u64) -> File {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -55,6 +54,7 @@ fn sealable_memory(len: u64) -> File {
     file
 }
 
+/// Makes the description blocking, for the server too.
 fn make_blocking(fd: impl AsFd) {
     fcntl_setfl(fd, OFlags::empty()).unwrap();
 }

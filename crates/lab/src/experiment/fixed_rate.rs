@@ -150,22 +150,40 @@ impl BurstTimer {
     }
 }
 
+/// The frames of a load that have reached one end.
+#[derive(Debug)]
+struct Ended {
+    load: Load,
+    /// Time of the first burst.
+    began: Time,
+    frames: u64,
+    /// Time of the last of them.
+    last: Time,
+    /// From the due time of each to its end.
+    latency: Histogram,
+}
+
+impl Ended {
+    fn new(load: &Load) -> Ended {
+        let (began, last) = (Time::ZERO, Time::ZERO);
+        Ended { load: *load, began, frames: 0, last, latency: Histogram::default() }
+    }
+
+    /// Counts the next frame.
+    fn count(&mut self, at: Time) {
+        self.latency.record(at.since(self.load.due(self.began, self.frames)));
+        (self.frames, self.last) = (self.frames + 1, at);
+    }
+}
+
 /// The other end of the wire.
 #[derive(Debug)]
 pub struct Peer {
-    load: Load,
     frame: Vec<u8>,
-    /// Time of the first burst of either side.
-    began: Time,
     beat: BurstTimer,
-    /// From the due time to the last bit of each frame that came.
-    latency: Histogram,
+    came: Ended,
     /// Frames sent.
     pub sent: u64,
-    /// Frames received.
-    pub came: u64,
-    /// Time of the last of them.
-    last: Time,
     /// Received frames of another size than the load's.
     pub strange: u64,
 }
@@ -177,17 +195,7 @@ impl Peer {
         // Both fields are inside the frame.
         let _ = CHECKSUM.complete(&mut frame);
         let beat = BurstTimer::new(load, load.way != Direction::Send);
-        Peer {
-            load: *load,
-            frame,
-            began: Time::ZERO,
-            beat,
-            latency: Histogram::default(),
-            sent: 0,
-            came: 0,
-            last: Time::ZERO,
-            strange: 0,
-        }
+        Peer { frame, beat, came: Ended::new(load), sent: 0, strange: 0 }
     }
 }
 
@@ -202,13 +210,12 @@ impl EventSource for Peer {
 
 impl Other for Peer {
     fn receive(&mut self, at: Time, frame: &[u8], _: &mut Wire) {
-        self.latency.record(at.since(self.load.due(self.began, self.came)));
-        (self.came, self.last) = (self.came + 1, at);
+        self.came.count(at);
         self.strange += u64::from(frame.len() != self.frame.len());
     }
     fn advance(&mut self, until: Time, wire: &mut Wire) {
         while let Some(at) = self.beat.due(until) {
-            for _ in 0..self.load.burst {
+            for _ in 0..self.came.load.burst {
                 wire.send(at, &self.frame);
                 self.sent += 1;
             }
@@ -226,13 +233,7 @@ pub struct UpperLayer {
     came: Vec<Packet>,
     spare: Vec<Buf>,
     made: u64,
-    received: u64,
-    /// Time at which the last of them was handed up.
-    last: Time,
-    /// Time of the first burst of either side.
-    began: Time,
-    /// From the due time of each of them to its being handed up.
-    latency: Histogram,
+    received: Ended,
     dropped: u64,
     exhausted: u64,
 }
@@ -247,10 +248,7 @@ impl UpperLayer {
             came: Vec::new(),
             spare: Vec::new(),
             made: 0,
-            received: 0,
-            last: Time::ZERO,
-            began: Time::ZERO,
-            latency: Histogram::default(),
+            received: Ended::new(load),
             dropped: 0,
             exhausted: 0,
         }
@@ -285,8 +283,7 @@ impl<H: Host> Endpoint<H> for UpperLayer {
         self.spare.drain(..).for_each(|b| h.release(b));
         for p in std::mem::take(&mut self.came) {
             p.release(h);
-            self.latency.record(h.now().since(self.load.due(self.began, self.received)));
-            (self.received, self.last) = (self.received + 1, h.now());
+            self.received.count(h.now());
             if self.load.way == Direction::Answer {
                 self.make(h);
             }
@@ -353,8 +350,9 @@ where
     R: Fn(&mut Dr, &mut Board<B, D>, &mut UpperLayer),
 {
     fn done(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> (u64, u64) {
-        let received = s[0].endpoint.received;
-        (if self.way == Direction::Receive { received } else { m.device.peer.came }, 0)
+        let received = &s[0].endpoint.received;
+        let ended = if self.way == Direction::Receive { received } else { &m.device.peer.came };
+        (ended.frames, 0)
     }
     fn counters(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> [Entries; 2] {
         (self.look)(&s[0].driver, m)
@@ -373,10 +371,10 @@ where
     fn snapped(&mut self, m: &mut Board<B, D>, s: &mut [Station<Dr>]) {
         if let Some(begin) = self.begin.take() {
             m.outside(|device, _, at| {
-                device.peer.began = at.max(begin);
+                device.peer.came.began = at.max(begin);
                 device.peer.beat.start(at.max(begin));
             });
-            s[0].endpoint.began = begin;
+            s[0].endpoint.received.began = begin;
             s[0].endpoint.beat.start(begin);
         }
     }
@@ -444,25 +442,28 @@ where
     o.verdict.unfinished = evidence;
     let mut b = CrossCheck::of(&o);
     let left = waiting.len() as u64;
-    b.less("frames sent: made {}, peer took {}", [above.made, peer.came], ("that wait", left));
+    b.less(
+        "frames sent: made {}, peer took {}",
+        [above.made, peer.came.frames],
+        ("that wait", left),
+    );
     b.never("frames sent: of another size {}", peer.strange);
     let lost = LOSSES.iter().map(|name| o.counts.counter(1, name)).sum::<u64>();
     let text = "frames received: peer sent {}, driver handed up or device lost {}";
-    b.less(text, [peer.sent, above.received + lost], ("under way", ANY));
+    b.less(text, [peer.sent, above.received.frames + lost], ("under way", ANY));
     b.never("frames: dropped by the driver {}", above.dropped);
-    let (begun, ended) = (above.made + above.exhausted, above.received + lost);
+    let (begun, ended) = (above.made + above.exhausted, above.received.frames + lost);
     b.less("frames: asked for {}, made or received {}", [asked, begun.max(ended)], ("late", ANY));
     o.verdict.take(b);
     // Bursts may be rarer than slices: batches of equal time would hold different numbers of them.
     o.batches.clear();
     let is_received = load.way == Direction::Receive;
-    let (all, last) =
-        if is_received { (above.received, above.last) } else { (peer.came, peer.last) };
+    let ended = if is_received { &above.received } else { &peer.came };
+    let (all, last) = (ended.frames, ended.last);
     o.counts.packets = all;
     // Which frames were lost is not known.
     if (lost, above.exhausted) == (0, 0) {
-        let latency = if is_received { &above.latency } else { &peer.latency };
-        o.latency = latency.clone();
+        o.latency = ended.latency.clone();
     }
     // The frames may take longer than their bursts, on a link or a core that is slower.
     let time = (load.every * load.bursts).max(last.since(begin)).max(o.counts.busy[0]);

@@ -4,7 +4,7 @@
 use doorbell_hal::Span;
 use doorbell_lab::result::Measured;
 use doorbell_lab::traffic::Frames;
-use doorbell_lab::{Scenario, Unwatched};
+use doorbell_lab::{Plan, Scenario, Unwatched};
 use std::sync::Arc;
 
 /// Runs a scenario with these settings, on these frames if it replays any.
@@ -30,6 +30,24 @@ fn replay(scenario: &str, at: impl Fn(u64) -> Span, sets: &[&str]) -> Measured {
     (0..40).for_each(|i| frames.push(at(i), &[0x55; 200]));
     let replay = ["traffic.kind=pcap", "traffic.file=lone.pcap", "traffic.times=own"];
     run(scenario, &[&replay, sets].concat(), Some(&Arc::new(frames)))
+}
+
+/// The constants of a scenario, to add up by hand.
+struct Constants(Plan);
+
+impl Constants {
+    fn of(scenario: &str) -> Constants {
+        Constants(Scenario::load(scenario).unwrap().plan().unwrap())
+    }
+
+    fn sum(&self, names: &[&str]) -> f64 {
+        names.iter().map(|n| self.0.values.number(n)).sum()
+    }
+
+    /// Returns the time of so many cycles in ns.
+    fn cycles(&self, names: &[&str]) -> f64 {
+        self.sum(names) / self.sum(&["cpu.frequency"])
+    }
 }
 
 fn number(m: &Measured, name: &str) -> f64 {
@@ -69,9 +87,8 @@ fn a_lone_packets_work_is_the_same_at_any_pace() {
 /// Adds up by hand the time of a packet of an otherwise idle ConnectX.
 #[test]
 fn a_lone_packets_latency_is_the_sum_of_its_parts() {
-    let plan = Scenario::load("mlx5-replay").unwrap().plan().unwrap();
-    let key = |name: &str| plan.values.number(name);
-    let cycles = |names: &[&str]| names.iter().map(|n| key(n)).sum::<f64>() / key("cpu.frequency");
+    let of = Constants::of("mlx5-replay");
+    let (key, cycles) = (|name: &str| of.sum(&[name]), |names: &[&str]| of.cycles(names));
     let (link, memory) = (key("pcie.link_latency"), key("pcie.memory_latency"));
     // Gen3 x16: 16 bytes in 1.016 ns.
     let tlp = |bytes: f64| (bytes / 16.0).ceil() * 1.0156;
@@ -100,12 +117,21 @@ fn a_lone_packets_latency_is_the_sum_of_its_parts() {
     assert!((latency / sum - 1.0).abs() < 0.01, "{latency}, by hand {sum}");
 }
 
+/// The work on a packet that is mapped, until its tail is written.
+const SENT: [&str; 6] = [
+    "cpu.stack",
+    "cpu.map",
+    "cpu.tx_descriptor",
+    "cpu.tx_descriptor_entry",
+    "cpu.tx_notify",
+    "cpu.fence",
+];
+
 /// Adds up by hand the time of a packet of an otherwise idle 82545 behind the bridges of a drawer.
 #[test]
 fn a_lone_packets_latency_is_the_sum_of_its_parts_on_pci() {
-    let plan = Scenario::load("e1000-pktgen").unwrap().plan().unwrap();
-    let key = |name: &str| plan.values.number(name);
-    let cycles = |names: &[&str]| names.iter().map(|n| key(n)).sum::<f64>() / key("cpu.frequency");
+    let of = Constants::of("e1000-pktgen");
+    let (key, cycles) = (|name: &str| of.sum(&[name]), |names: &[&str]| of.cycles(names));
     // 33 MHz, and 8 bytes a clock.
     let clocks = |n: f64| n * 30.0;
     // An attempt that is retried, the bridge's wait, then address, turnaround, decode, data, idle.
@@ -118,14 +144,7 @@ fn a_lone_packets_latency_is_the_sum_of_its_parts_on_pci() {
     let cpu = key("pci.cpu_latency");
     let register_write = clocks(4.0);
     let register_read = clocks(5.0 + (key("pci.register_latency") / clocks(1.0)).ceil());
-    let sum = cycles(&[
-        "cpu.stack",
-        "cpu.map",
-        "cpu.tx_descriptor",
-        "cpu.tx_descriptor_entry",
-        "cpu.tx_notify",
-        "cpu.fence",
-    ]) + cpu
+    let sum = cycles(&SENT) + cpu
         + register_write
         // The descriptor, then the frame, which is no multiple of a line.
         + read(16.0)
@@ -149,22 +168,14 @@ fn a_lone_packets_latency_is_the_sum_of_its_parts_on_pci() {
 /// Adds up by hand the time of a packet of an otherwise idle AXI Ethernet, by the clocks of PG021.
 #[test]
 fn a_lone_packets_latency_is_the_sum_of_its_parts_on_axi() {
-    let plan = Scenario::load("axienet-paced").unwrap().plan().unwrap();
-    let key = |name: &str| plan.values.number(name);
-    let cycles = |names: &[&str]| names.iter().map(|n| key(n)).sum::<f64>() / key("cpu.frequency");
+    let of = Constants::of("axienet-paced");
+    let (key, cycles) = (|name: &str| of.sum(&[name]), |names: &[&str]| of.cycles(names));
     // 125 MHz, and 8 bytes a clock.
     let clocks = |n: f64| n * 8.0;
     let beats = |bytes: f64| clocks((bytes / 8.0).ceil());
     let cpu = key("axi.cpu_latency");
     let lite = clocks(key("axi.lite_clocks"));
-    let sum = cycles(&[
-        "cpu.stack",
-        "cpu.map",
-        "cpu.tx_descriptor",
-        "cpu.tx_descriptor_entry",
-        "cpu.tx_notify",
-        "cpu.fence",
-    ]) + cpu
+    let sum = cycles(&SENT) + cpu
         // The tail, 64 bits as two writes of AXI4-Lite.
         + lite
         + lite
@@ -199,45 +210,35 @@ fn a_lone_frames_latency_is_the_sum_of_its_parts_behind_a_hypervisor() {
         (
             "ibmveth-paced",
             &sent[..],
-            ["hypervisor.call", "hcall.send"],
+            &["hypervisor.call", "hcall.send"][..],
             "hypervisor.interrupt",
             ["hypervisor.call", "hcall.signal"],
         ),
         (
             "ibmvnic-paced",
             &[&sent[..], &["cpu.tx_notify", "cpu.fence"]].concat(),
-            ["hypervisor.call", "hcall.send_sub_crq"],
+            &["hypervisor.call", "hcall.send_sub_crq", "serial.direct", "serial.descriptor"],
             "serial.receive",
             ["hypervisor.call", "hcall.vioctl"],
         ),
     ];
     for (scenario, sent, send, before, signal) in cases {
-        let plan = Scenario::load(scenario).unwrap().plan().unwrap();
-        let key = |name: &str| plan.values.number(name);
-        let all = |names: &[&str]| names.iter().map(|n| key(n)).sum::<f64>();
-        let cycles = |names: &[&str]| (all(names) + 60.0 * key("cpu.copy")) / key("cpu.frequency");
+        let of = Constants::of(scenario);
+        let key = |name: &str| of.sum(&[name]);
+        let cycles = |names: &[&str]| of.cycles(names) + 60.0 * of.cycles(&["cpu.copy"]);
         // A copy is a read and a write; a frame has 4 bytes of FCS and 8 of preamble.
         let copy = |bytes: f64| bytes * key("hypervisor.copy") / 1024.0 / 2.0;
         let wire = key("link.delay") + 72.0 * 8.0 / key("link.rate");
-        let server = if scenario == "ibmvnic-paced" {
-            all(&["serial.direct", "serial.descriptor"])
-        } else {
-            0.0
-        };
-        let send = cycles(sent) + all(&send) + server + copy(60.0) + wire;
+        let send = cycles(sent) + of.sum(send) + copy(60.0) + wire;
         // The handler and the poll call once each.
-        let receive =
-            wire + key(before) + copy(60.0) + cycles(&polled) + all(&signal) + all(&signal);
-        let of = |way: &str| {
-            let m = run(scenario, &["paced.every=10000", "paced.bursts=40", way], None);
-            number(&m, "latency_ns.min")
-        };
+        let receive = wire + key(before) + copy(60.0) + cycles(&polled) + 2.0 * of.sum(&signal);
         for (way, by_hand) in [
             ("paced.way=send", send),
             ("paced.way=receive", receive),
             ("paced.way=answer", send + receive),
         ] {
-            let latency = of(way);
+            let m = run(scenario, &["paced.every=10000", "paced.bursts=40", way], None);
+            let latency = number(&m, "latency_ns.min");
             assert!(
                 (latency / by_hand - 1.0).abs() < 1e-3,
                 "{scenario} {way}: {latency}, {by_hand}"
