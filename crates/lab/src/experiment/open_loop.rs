@@ -26,6 +26,8 @@ struct Samples {
     stride: u64,
     /// Each with the latencies since the one before.
     all: Vec<(Counts, Histogram)>,
+    /// The latencies of all cores since the last sample, kept for its memory.
+    since: Histogram,
     /// Frames that had left when the first source had handed over all of its own.
     dry: Option<u64>,
 }
@@ -41,14 +43,21 @@ impl Samples {
             next: sent + stride,
             stride,
             all: Vec::with_capacity(MOST_LOOKS),
+            since: Histogram::default(),
             dry: None,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn look<B: Bus, D: Device<B>>(&mut self, m: &Machine<B, D>, since: Histogram) {
-        self.all.push((Counts::of(m), since));
+    fn look<B: Bus, D: Device<B>, Dr, Tr>(
+        &mut self,
+        m: &Machine<B, D>,
+        cores: &mut [Core<Dr, Tr>],
+    ) {
+        self.since.clear();
+        take_latencies(cores, &mut self.since);
+        self.all.push((Counts::of(m), self.since.clone()));
         if self.all.len() == MOST_LOOKS {
             for pair in self.all.chunks_exact_mut(2) {
                 let dropped = std::mem::take(&mut pair[0].1);
@@ -123,7 +132,7 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, cores, i| {
         steps += 1;
         if m.ledger().wire_frames >= looks.next {
-            looks.look(m, take_latencies(cores));
+            looks.look(m, cores);
         }
         if looks.dry.is_none() && cores[i].traffic.is_dry() {
             looks.dry = Some(m.ledger().wire_frames - looks.sent);
@@ -173,7 +182,8 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     counts.ran = counts.elapsed;
     counts.bus_time = [counts.elapsed; 2];
     counts.core_time = counts.core_time.max(elapsed * cores.len() as u64);
-    let mut latency = take_latencies(cores);
+    let mut latency = Histogram::default();
+    take_latencies(cores, &mut latency);
     looks.all.iter().for_each(|(_, since)| latency.add(since));
     let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone(), Vec::new());
     let (window, steady, batches) = steady.unwrap_or_else(whole);
@@ -181,11 +191,9 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     Ok(RunStats { batches, latency, faults, verdict, ..RunStats::new(window, steady, counts) })
 }
 
-/// Takes the latencies of all cores since the last call.
-fn take_latencies<Dr, Tr>(cores: &mut [Core<Dr, Tr>]) -> Histogram {
-    let mut all = Histogram::default();
-    cores.iter_mut().for_each(|c| c.take_latencies(&mut all));
-    all
+/// Adds the latencies of all cores since the last call to `all`.
+fn take_latencies<Dr, Tr>(cores: &mut [Core<Dr, Tr>], all: &mut Histogram) {
+    cores.iter_mut().for_each(|c| c.take_latencies(all));
 }
 
 /// Runs `load` through one driver on core 0, and takes it down with `end`. `lines` are its

@@ -71,10 +71,10 @@ fn ten_times_the_packets_make_no_more_allocations() {
             let few = calls(cores, mpwqe, rate, 76_800);
             let many = calls(cores, mpwqe, rate, 768_000);
             // A vector that doubles may do so once or twice more on every core, and a histogram
-            // has a few more octaves. A run keeps at most 128 samples, of six lists each, and takes
-            // some 110 more in ten times its length. A burst of 32 packets that allocated would
-            // add 21,600.
-            let slack = 16 + 16 * u64::from(cores) + 128 * 6;
+            // has a few more octaves. A run keeps at most 128 samples, each of six lists and a
+            // histogram that may grow once, and takes some 110 more in ten times its length. A
+            // burst of 32 packets that allocated would add 21,600.
+            let slack = 16 + 16 * u64::from(cores) + 128 * 8;
             assert!(few > 0, "the allocator is counted");
             assert!(many <= few + slack, "{cores} cores, MPWQE {mpwqe}: {few} calls, then {many}");
             println!("{cores} cores, MPWQE {mpwqe}: {few} calls, then {many}");
