@@ -4,6 +4,23 @@
 //! NIC counters call inbound). Bytes on a link include framing, header and
 //! LCRC; DLLPs are apart.
 
+use doorbell_hal::Unit;
+
+/// A bus that a machine has or has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusKind {
+    /// PCI Express.
+    Pcie,
+    /// Conventional PCI.
+    Pci,
+    /// PCI-X, beside what it counts as PCI.
+    Pcix,
+    /// AXI.
+    Axi,
+    /// Translation entries in a table of the hypervisor.
+    Tce,
+}
+
 /// The group of counters that a table shows together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
@@ -33,10 +50,14 @@ pub enum Part {
 pub struct Counter {
     /// Its name in results.
     pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
     /// The meaning of the count, in a sentence.
     pub about: &'static str,
     /// Its group.
     pub group: Group,
+    /// The bus that a machine must have to count it; `None` for what every machine counts.
+    pub bus: Option<BusKind>,
     /// The part of a packet's cost that it belongs to, and its title there.
     pub part: Option<(Part, &'static str)>,
 }
@@ -50,19 +71,41 @@ macro_rules! part {
     };
 }
 
+/// The group of a row of the ledger, and the bus that it is of: a row names the latter, or else the
+/// former.
+macro_rules! place {
+    (Bus) => {
+        NO_BUS
+    };
+    (Cpu) => {
+        (Group::Cpu, NO_BUS.1)
+    };
+    (Wire) => {
+        (Group::Wire, NO_BUS.1)
+    };
+    ($bus:ident) => {
+        (Group::Bus, Some(BusKind::$bus))
+    };
+}
+/// The place of what is counted at any bus.
+const NO_BUS: (Group, Option<BusKind>) = (Group::Bus, None);
+
 macro_rules! ledger {
-    ($($(#[doc = $doc:literal])+ $field:ident: $group:ident $($part:ident $title:literal)?,)*) => {
+    ($($(#[doc = $doc:literal])+ $field:ident $(in $unit:ident)?:
+        $place:ident $($part:ident $title:literal)?,)*) => {
         doorbell_hal::counters! {
             /// All counts of a run.
-            struct Ledger; $($(#[doc = $doc])+ $field,)*
+            struct Ledger; $($(#[doc = $doc])+ $field $(in $unit)?,)*
         }
 
         impl Ledger {
             /// The counters, in a fixed order.
             pub const COUNTERS: &[Counter] = &[$(Counter {
                 name: stringify!($field),
+                unit: doorbell_hal::unit!($($unit)?),
                 about: concat!($($doc),+).trim_ascii_start(),
-                group: Group::$group,
+                group: place!($place).0,
+                bus: place!($place).1,
                 part: part!($($part $title)?),
             }),*];
 
@@ -80,75 +123,75 @@ macro_rules! ledger {
 
 ledger! {
     /// Bytes of TLPs toward the device, framing included.
-    pcie_down_tlp_bytes: Bus Bytes "TLPs to the device",
+    pcie_down_tlp_bytes in Bytes: Pcie Bytes "TLPs to the device",
     /// Bytes of TLPs toward the host, framing included.
-    pcie_up_tlp_bytes: Bus Bytes "TLPs to the host",
+    pcie_up_tlp_bytes in Bytes: Pcie Bytes "TLPs to the host",
     /// Bytes of padding behind TLPs toward the device, to the end of the symbol time.
-    pcie_down_pad_bytes: Bus Bytes "padding to the device",
+    pcie_down_pad_bytes in Bytes: Pcie Bytes "padding to the device",
     /// Bytes of padding behind TLPs toward the host, to the end of the symbol time.
-    pcie_up_pad_bytes: Bus Bytes "padding to the host",
+    pcie_up_pad_bytes in Bytes: Pcie Bytes "padding to the host",
     /// Bytes of busy symbol times toward the device without a TLP: DLLPs, or gaps.
-    pcie_down_gap_bytes: Bus Bytes "gaps to the device",
+    pcie_down_gap_bytes in Bytes: Pcie Bytes "gaps to the device",
     /// Bytes of busy symbol times toward the host without a TLP: DLLPs, or gaps.
-    pcie_up_gap_bytes: Bus Bytes "gaps to the host",
+    pcie_up_gap_bytes in Bytes: Pcie Bytes "gaps to the host",
     /// Memory read requests by the device.
-    pcie_mrd_up: Bus Transactions "read requests",
+    pcie_mrd_up: Pcie Transactions "read requests",
     /// Completions with data toward the device.
-    pcie_cpld_down: Bus Transactions "completions with data",
+    pcie_cpld_down: Pcie Transactions "completions with data",
     /// Memory writes by the device.
-    pcie_mwr_up: Bus Transactions "writes by the device",
+    pcie_mwr_up: Pcie Transactions "writes by the device",
     /// Memory writes by the CPU: registers.
-    pcie_mwr_down: Bus Transactions "writes by the CPU",
+    pcie_mwr_down: Pcie Transactions "writes by the CPU",
     /// Memory reads by the CPU: registers.
-    pcie_mrd_down: Bus Transactions "reads by the CPU",
+    pcie_mrd_down: Pcie Transactions "reads by the CPU",
     /// Completions with data toward the CPU.
-    pcie_cpld_up: Bus Transactions "completions to the CPU",
+    pcie_cpld_up: Pcie Transactions "completions to the CPU",
     /// Payload bytes that the device read.
-    pcie_read_bytes: Bus,
+    pcie_read_bytes in Bytes: Pcie,
     /// Payload bytes that the device wrote.
-    pcie_write_bytes: Bus,
+    pcie_write_bytes in Bytes: Pcie,
     /// PCI Memory Read commands of the device.
-    pci_mr: Bus Transactions "Memory Read",
+    pci_mr: Pci Transactions "Memory Read",
     /// PCI Memory Read Line commands of the device.
-    pci_mrl: Bus Transactions "Memory Read Line",
+    pci_mrl: Pci Transactions "Memory Read Line",
     /// PCI Memory Read Multiple commands of the device.
-    pci_mrm: Bus Transactions "Memory Read Multiple",
+    pci_mrm: Pci Transactions "Memory Read Multiple",
     /// PCI Memory Write commands of the device.
-    pci_mw: Bus Transactions "Memory Write",
+    pci_mw: Pci Transactions "Memory Write",
     /// PCI Memory Write and Invalidate commands of the device.
-    pci_mwi: Bus Transactions "Memory Write and Invalidate",
+    pci_mwi: Pci Transactions "Memory Write and Invalidate",
     /// PCI-X memory read requests of the device.
-    pcix_reads: Bus Transactions "PCI-X reads",
+    pcix_reads: Pcix Transactions "PCI-X reads",
     /// PCI-X memory writes of the device.
-    pcix_writes: Bus Transactions "PCI-X writes",
+    pcix_writes: Pcix Transactions "PCI-X writes",
     /// PCI-X split completions toward the device.
-    pcix_completions: Bus Transactions "split completions",
+    pcix_completions: Pcix Transactions "split completions",
     /// Payload bytes that the device read over PCI.
-    pci_read_bytes: Bus Bytes "read by the device",
+    pci_read_bytes in Bytes: Pci Bytes "read by the device",
     /// Payload bytes that the device wrote over PCI.
-    pci_write_bytes: Bus Bytes "written by the device",
+    pci_write_bytes in Bytes: Pci Bytes "written by the device",
     /// Cache lines written in part: read-modify-writes of the memory controller.
-    pci_partial_lines: Bus,
+    pci_partial_lines: Pci,
     /// First attempts of delayed reads, answered with Retry.
-    pci_retries: Bus Transactions "retried reads",
+    pci_retries: Pci Transactions "retried reads",
     /// Clocks that the PCI bus was taken for.
-    pci_clocks: Bus,
+    pci_clocks: Pci,
     /// AXI read bursts of the device.
-    axi_reads: Bus Transactions "read bursts",
+    axi_reads: Axi Transactions "read bursts",
     /// Data beats of those.
-    axi_read_beats: Bus,
+    axi_read_beats: Axi,
     /// Bytes of those that were asked for.
-    axi_read_bytes: Bus Bytes "read by the device",
+    axi_read_bytes in Bytes: Axi Bytes "read by the device",
     /// AXI write bursts of the device.
-    axi_writes: Bus Transactions "write bursts",
+    axi_writes: Axi Transactions "write bursts",
     /// Data beats of those.
-    axi_write_beats: Bus,
+    axi_write_beats: Axi,
     /// Bytes of those.
-    axi_write_bytes: Bus Bytes "written by the device",
+    axi_write_bytes in Bytes: Axi Bytes "written by the device",
     /// AXI4-Lite reads by the CPU: registers.
-    axi_lite_reads: Bus,
+    axi_lite_reads: Axi,
     /// AXI4-Lite writes by the CPU: registers, a 64-bit store being two.
-    axi_lite_writes: Bus,
+    axi_lite_writes: Axi,
     /// Register reads by the CPU.
     mmio_reads: Bus Calls "register reads",
     /// Register writes by the CPU.
@@ -158,11 +201,11 @@ ledger! {
     /// Mappings ended.
     unmaps: Bus,
     /// I/O translation entries written, cleared ones included.
-    tce_puts: Bus,
+    tce_puts: Tce,
     /// Hypervisor calls for that, which count as such too.
-    tce_hcalls: Bus,
+    tce_hcalls: Tce,
     /// Mappings refused for want of entries.
-    tce_refused: Bus,
+    tce_refused: Tce,
     /// Device accesses outside a live mapping.
     dma_faults: Bus,
     /// Message-signalled interrupts.
@@ -174,13 +217,13 @@ ledger! {
     /// Fences executed by the driver.
     fences: Cpu,
     /// Bytes copied by the driver.
-    copied_bytes: Cpu,
+    copied_bytes in Bytes: Cpu,
     /// Bytes summed by the driver.
-    summed_bytes: Cpu,
+    summed_bytes in Bytes: Cpu,
     /// Frames that left on the wire.
     wire_frames: Wire,
     /// Bytes of those, without FCS.
-    wire_bytes: Wire,
+    wire_bytes in Bytes: Wire,
     /// Buffers taken from the host's pool.
     buffers_taken: Cpu,
     /// Buffers given back to it.

@@ -11,6 +11,7 @@ use doorbell_lab::advise::{
     Question, Switch, Variable,
 };
 use doorbell_lab::key::{self, Key, Value};
+use doorbell_lab::metrics::{Kind, Metric};
 use doorbell_lab::result::Provenance;
 use serde::Serialize;
 
@@ -130,10 +131,13 @@ fn variables(plan: &Plan, args: &args::Advise) -> Result<Vec<Variable>, Error> {
 }
 
 /// Returns the number of a metric in the unit that people use.
-fn shown(name: &str, value: f64) -> String {
-    match people(name, value) {
-        (_, "") if name.starts_with("latency_ns.") => format!("{} us", amount(value / 1000.0)),
-        (value, unit) => format!("{} {unit}", amount(value)).trim_end().to_owned(),
+fn shown(metric: &Metric, value: f64) -> String {
+    match metric.kind {
+        Kind::Latency => format!("{} us", amount(value / 1000.0)),
+        _ => {
+            let (value, unit) = people(metric.unit, value);
+            format!("{} {unit}", amount(value)).trim_end().to_owned()
+        }
     }
 }
 
@@ -145,7 +149,7 @@ fn percent(x: f64) -> String {
 fn moved(c: &Change) -> String {
     let share =
         if c.from == 0.0 { String::new() } else { format!(" ({})", percent(c.to / c.from - 1.0)) };
-    format!("{} -> {}{share}", shown(&c.name, c.from), shown(&c.name, c.to))
+    format!("{} -> {}{share}", shown(&c.metric, c.from), shown(&c.metric, c.to))
 }
 
 fn document(plan: &Plan, a: &Advice) -> Document {
@@ -153,7 +157,7 @@ fn document(plan: &Plan, a: &Advice) -> Document {
         Document::titled(format!("{} on {}: advice for {}", plan.scenario, plan.profile, a.goal));
     plan.set.iter().for_each(|set| doc.line(format!("with {set}")));
     if let Some(nearest) = &a.nearest {
-        doc.line(format!("{} today: {}", a.goal, shown(&a.goal, a.reached.from)));
+        doc.line(format!("{} today: {}", a.goal, shown(&a.reached.metric, a.reached.from)));
         a.keep.iter().for_each(|k| doc.line(bound(k)));
         unkept(&mut doc, a, nearest);
         return doc;
@@ -173,8 +177,9 @@ fn document(plan: &Plan, a: &Advice) -> Document {
     }
     worth(&mut doc, a);
     let mut elsewhere = Table::new(["what changes", "today", "then"]).right(1..3);
-    for c in a.elsewhere.iter().filter(|c| c.name != a.goal) {
-        elsewhere.row([c.name.clone(), shown(&c.name, c.from), shown(&c.name, c.to)]);
+    for c in a.elsewhere.iter().filter(|c| c.metric != a.reached.metric) {
+        let Change { metric, from, to } = c;
+        elsewhere.row([metric.name.to_owned(), shown(metric, *from), shown(metric, *to)]);
     }
     doc.table(elsewhere);
     a.over.iter().for_each(|over| doc.table(gains(over, a)));
@@ -185,10 +190,10 @@ fn document(plan: &Plan, a: &Advice) -> Document {
 
 /// Returns a line about a bound.
 fn bound(k: &Bound) -> String {
-    let with = k.reached.map_or("no number".to_owned(), |n| shown(&k.name, n));
+    let with = k.reached.map_or("no number".to_owned(), |n| shown(&k.metric, n));
     let holds = if k.holds { "holds" } else { "CANNOT BE KEPT" };
     let why = match k.implied {
-        true => format!("; the offered load, lifted by --keep '{}>0'", k.name),
+        true => format!("; the offered load, lifted by --keep '{}>0'", k.metric.name),
         false => String::new(),
     };
     format!("--keep '{}' {holds}: {with}{why}", k.text)
@@ -220,7 +225,7 @@ fn searched(doc: &mut Document, a: &Advice) {
     if let Some(best) = best {
         doc.line(format!(
             "the best of them has {}, which the settings farther from today's are not worth",
-            shown(&a.goal, best)
+            shown(&a.reached.metric, best)
         ));
     }
     if a.agree < a.searches {
@@ -255,7 +260,7 @@ fn settings(doc: &mut Document, a: &Advice) {
         if let Some(command) = &s.command {
             doc.line(format!("{}: {command}", s.key));
         }
-        let costs = s.costs.iter().map(|c| format!("{} {}", c.name, moved(c)));
+        let costs = s.costs.iter().map(|c| format!("{} {}", c.metric.name, moved(c)));
         let costs: Vec<String> = costs.collect();
         if !costs.is_empty() {
             doc.line(wrapped("   costs:", &costs));

@@ -315,7 +315,7 @@ pub(crate) struct Rank {
     /// Settings, with or without a name; the first side is ranked against the others
     #[arg(long, value_name = "[NAME: ]KEY=V,KEY=V,...", required = true)]
     pub(crate) side: Vec<String>,
-    /// A number of the result, better when smaller. A side that is worse in all is dominated
+    /// A number of the result. A side that is worse in all is dominated
     #[arg(long, value_name = "NAME[+NAME]", required_unless_present = "series")]
     pub(crate) by: Vec<String>,
     /// A number that is shown beside them

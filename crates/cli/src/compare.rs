@@ -4,7 +4,8 @@ use crate::render::{Cell, Document, Record, Table, Tone, amount, flat, numbers, 
 use crate::run::{GROUPS, audit, is_overloaded, overloaded};
 use crate::{DONE, Error, MISSED, guest, input, plan};
 use crate::{args::Compare, output::print, plan::Plans};
-use doorbell_lab::result::{Group, Measured, Object, RunResult, rounded};
+use doorbell_lab::metrics::{Better, Metric};
+use doorbell_lab::result::{Group, Measured, Object, Rate, RunResult, rounded};
 use doorbell_lab::{Plan, Setting};
 use serde::Serialize;
 use std::path::Path;
@@ -103,7 +104,12 @@ fn pairs_or<N: Into<String>>(missing: Option<f64>, a: Vec<(N, f64)>, b: Vec<(N, 
 }
 
 fn rates(m: &Measured) -> Vec<(&'static str, f64)> {
-    m.rates.iter().map(|r| (r.name, rounded(r.value))).collect()
+    m.rates.iter().map(|r| (r.metric.name, rounded(r.value))).collect()
+}
+
+/// Returns whether more of a number is better, if it is judged at all.
+fn judged(metric: Metric) -> Option<bool> {
+    (metric.better != Better::Neither).then(|| metric.is_better_high())
 }
 
 /// Pairs the numbers per packet. What only one of two runs of a system counted, such as cycles by
@@ -160,10 +166,12 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     let table = |title: &str| numbers(title, &["A", "B", "B - A", "B / A"], 12);
     let mut of_rates = table("rates");
     for (name, p) in pairs(rates(a), rates(b)) {
-        let unit = rate(&name, 0.0).1;
-        // A share may be high for a good reason, and so may a rate of events.
-        let better = (unit == "Mpps" || unit == "Gbit/s").then_some(true);
-        p.row(&mut of_rates, &name, |x| rate(&name, x).0, Shown { unit, better });
+        let own = |r: &&Rate| r.metric.name == name;
+        let Some(metric) = a.rates.iter().chain(&b.rates).find(own).map(|r| r.metric) else {
+            continue;
+        };
+        let (unit, better) = (rate(metric.unit, 0.0).1, judged(metric));
+        p.row(&mut of_rates, &name, |x| rate(metric.unit, x).0, Shown { unit, better });
     }
     doc.table(of_rates);
 
@@ -172,14 +180,14 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     let group = |name: &str| {
         a.counts.iter().chain(&b.counts).find(|c| c.name == name).map_or(Group::Cpu, |c| c.group)
     };
+    let metric = |name: &str| plans.iter().find_map(|plan| plan.system.metric(name));
     for (of, title) in GROUPS {
         let (mut differ, mut same) = (table(title), Vec::new());
         for (name, p) in counted.iter().filter(|(n, p)| group(n) == of && !p.is_zero()) {
             if let (Some(a), true) = (p.a, p.a == p.b) {
                 same.push(format!("{name} {}", amount(a)));
             } else {
-                // Counters of driver and device tell, they do not judge.
-                let better = matches!(of, Group::Bus | Group::Cpu).then_some(false);
+                let better = metric(name).and_then(judged);
                 p.row(&mut differ, name, amount, Shown { unit: "", better });
             }
         }
@@ -194,12 +202,9 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     }
     let mut latency = table("latency, ns");
     for (name, p) in pairs(a.latency_ns(), b.latency_ns()) {
-        p.row(
-            &mut latency,
-            &format!("latency_ns.{name}"),
-            amount,
-            Shown { unit: "", better: Some(false) },
-        );
+        let name = format!("latency_ns.{name}");
+        let better = metric(&name).and_then(judged);
+        p.row(&mut latency, &name, amount, Shown { unit: "", better });
     }
     doc.table(latency);
     for (name, result) in ["A", "B"].into_iter().zip(results) {

@@ -226,10 +226,10 @@ impl Found<'_> {
         let plan = self.of.run_of(row);
         let set = plan.set.iter().map(|s| format!(" {}", own_name(s)));
         let run = plan.scenario.clone() + &set.collect::<String>();
-        let (measured, unit) = people(&row.metric.name, row.value);
-        let (computed, _) = people(&row.metric.name, c.computed);
-        let unit = match (unit, row.metric.unit) {
-            ("", "") if row.metric.by_packet => "a packet",
+        let (measured, unit) = people(row.metric.unit(), row.value);
+        let (computed, _) = people(row.metric.unit(), c.computed);
+        let unit = match (unit, row.metric.unit().name()) {
+            ("", "") if row.metric.is_by_packet() => "a packet",
             ("", own) => own,
             (unit, _) => unit,
         };
@@ -296,7 +296,7 @@ impl Found<'_> {
             "scenario": plan.scenario,
             "set": plan.set,
             "metric": row.metric.name,
-            "unit": row.metric.unit,
+            "unit": row.metric.unit().name(),
             "measured": rounded(row.value),
             "spread": row.spread.map(rounded),
             "computed": rounded(c.computed),

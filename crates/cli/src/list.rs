@@ -3,7 +3,7 @@
 use crate::render::{Format, flat, json, records};
 use crate::{DONE, Error, args::List, input, output::print};
 use doorbell_guest::Workload;
-use doorbell_lab::metrics::{self, Metric};
+use doorbell_lab::metrics::Metric;
 use doorbell_lab::system::{self, SYSTEMS, System};
 use doorbell_lab::{Profile, Scenario, profile, scenario};
 use serde::Serialize;
@@ -96,10 +96,10 @@ pub(crate) fn list(args: &List) -> Result<u8, Error> {
     let numbers = || {
         let each = |s: &&'static System| {
             let system = s.name;
-            metrics::of(s).into_iter().map(move |metric| Number { system, metric })
+            s.metrics().iter().map(move |metric| Number { system, metric: *metric })
         };
         let all: Vec<Number> = of.iter().flat_map(each).collect();
-        with_word(all, word, |n| [&n.metric.name, &n.metric.about])
+        with_word(all, word, |n| [n.metric.name, n.metric.about])
     };
     let named = |s: Scenario| {
         let Scenario { name, profile, about, .. } = s;
@@ -217,8 +217,10 @@ fn counted(numbers: &[Number]) -> String {
             section = system;
             text += &heading(&format!("{system}: metrics"));
         }
-        let unit =
-            if m.unit.is_empty() { "counted".to_owned() } else { format!("{}, counted", m.unit) };
+        let unit = match m.unit.name() {
+            "" => "counted".to_owned(),
+            unit => format!("{unit}, counted"),
+        };
         text += &format!(" {:<33} {}\n {:33} {unit} {}\n", m.name, m.about, "", m.counted);
     }
     text

@@ -105,14 +105,12 @@ fn budget(of: &str, result: &RunResult) -> Result<String, Error> {
     for c in m.counts.iter().filter(|c| [Group::Bus, Group::Cpu].contains(&c.group) && c.value > 0)
     {
         let (about, name, n) = (c.about, &c.name, of_packet(&c.name));
-        text += &format!("# {about}\n\"per_packet.{name}\" = {{ exact = {n} }}\n");
+        text += &format!("# {about}\n{name} = {{ exact = {n} }}\n");
     }
     let cycles = of_packet("cycles");
     if cycles > 0.0 {
-        text += &format!(
-            "# CPU time, by the profile's prices\n\"per_packet.cycles\" = {}\n",
-            rounded(cycles * 1.01)
-        );
+        text +=
+            &format!("# CPU time, by the profile's prices\ncycles = {}\n", rounded(cycles * 1.01));
     }
     Ok(text)
 }

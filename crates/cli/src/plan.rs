@@ -341,7 +341,7 @@ pub(crate) fn shared(one: &Plan, differs: impl Fn(&str) -> bool) -> Result<Prove
 }
 
 pub(crate) fn result(plan: &Plan, mut measured: Measured) -> Result<RunResult, Error> {
-    measured.retain_counts(|name| plan.system.numbers.has(name));
+    measured.retain_counts(|name| plan.system.metric(name).is_some());
     let limits = limits::shares(plan.system, &plan.values, &measured);
     Ok(RunResult { of: provenance(plan)?, limits, limit: None, measured })
 }

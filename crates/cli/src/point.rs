@@ -103,7 +103,7 @@ impl Point {
         let (key, Plan { scenario, profile, .. }) = (self.key.as_str().into(), &self.plan);
         let mut all = Record::from_iter([("key".to_owned(), key)]);
         all.extend(record::head(scenario, profile, self.columns.clone()));
-        outcome.put(&mut all);
+        outcome.put(self.plan.system, &mut all);
         all
     }
 }
@@ -230,7 +230,11 @@ pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
     let sound = outcomes.iter().all(|o| o.audit.is_empty());
     let all: Vec<Record> = points.iter().zip(&outcomes).map(|(point, o)| point.record(o)).collect();
     match file {
-        Some(file) => file.write(&all, &json!({ "schema": SCHEMA, "units": units(&points) }))?,
+        Some(file) => {
+            let about = json!({ "schema": SCHEMA, "units": units(&points) });
+            let is_text = |column: &str| points.iter().any(|p| record::is_text(&p.plan, column));
+            file.write(&all, &about, is_text)?;
+        }
         None => print(&records(Format::Ndjson, &all))?,
     }
     overloaded(outcomes.iter().filter(|o| o.is_overloaded()).count(), outcomes.len());

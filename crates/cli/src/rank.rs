@@ -1,20 +1,21 @@
 //! `doorbell rank`: one choice of settings against others.
 //!
 //! The first `--side` is ranked. A side *dominates* another in a run (Pareto) when it is better in
-//! every number of `--by`, each by more than `--noise`; smaller is better. Of single runs the
-//! difference must also be more than its error, so runs too short for an error dominate none. With
-//! `--seeds` each scenario runs once per seed, all sides with the same arrivals, and the result is
-//! the share of runs with a dominated side. A load in which a side does not meet `--where` is left
-//! out, for all sides. With `--series` it is a number over time, side by side.
+//! every number of `--by`, each by more than `--noise`: higher where the number is declared so, as
+//! packets a second are, else lower. Of single runs the difference must also exceed its error, so
+//! runs too short for an error dominate none. With `--seeds` each scenario runs once per seed, all
+//! sides with the same arrivals, and the result is the share of runs with a dominated side. A load
+//! in which a side does not meet `--where` is left out, for all sides. With `--series` it is a
+//! number over time, side by side.
 //! Runs are spread over the machine's cores; the result does not depend on their number.
 
 use crate::chart::{self, Chart, Line, Places};
 use crate::plan::{self, Plans};
 use crate::render::{Cell, Document, Format, Table, amount};
-use crate::sweep::{self, Number, Shown, lossy_line};
+use crate::sweep::{Shown, lossy_line};
 use crate::{DONE, Error, MISSED, args::Rank, input, output::print, progress::Progress};
-use doorbell_lab::metrics::{self, LOST_SHARE};
-use doorbell_lab::result::{Measured, RunResult, rounded};
+use doorbell_lab::metrics::{Kind, LOST_SHARE};
+use doorbell_lab::result::{Numbers, RunResult, rounded};
 use doorbell_lab::{Plan, Setting, in_parallel};
 use serde_json::{Map, Value, json};
 use std::iter::once;
@@ -42,11 +43,7 @@ impl Side {
 }
 
 /// A number, and half of its 95 % interval if the run can tell.
-#[derive(Clone)]
-struct Estimate {
-    number: Number,
-    error: Option<f64>,
-}
+type Estimate = (f64, Option<f64>);
 
 /// Numbers of one run; a missing one is none.
 #[derive(Clone)]
@@ -87,8 +84,8 @@ impl Where {
     }
 
     /// Returns whether a run meets it. One without the number does not.
-    fn holds(&self, m: &Measured) -> bool {
-        m.number(&self.name).is_some_and(|n| (self.is)(n, self.bound))
+    fn holds(&self, numbers: &Numbers) -> bool {
+        numbers.get(&self.name).is_some_and(|n| (self.is)(n.value, self.bound))
     }
 }
 
@@ -109,9 +106,6 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     if args.output.format == Format::Svg && args.series.is_none() {
         return Err(input!("--format svg: only --series can be drawn"));
     }
-    let by = args.by.iter().map(|t| Shown::parse("--by", t));
-    let shown: Vec<Shown<'_>> =
-        by.chain(args.show.iter().map(|t| Shown::parse("--show", t))).collect();
     let seeds = args.seeds.as_deref().map(seeds).transpose()?;
     let filter = args.filter.as_deref().map(Where::parse).transpose()?;
     // Scenario by scenario, seed by seed, side by side.
@@ -130,19 +124,21 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
         }
     }
     all.check()?;
+    let by = args.by.iter().map(|t| Shown::parse("--by", t, plans[0].system));
+    let rest = args.show.iter().map(|t| Shown::parse("--show", t, plans[0].system));
+    let shown: Vec<Shown<'_>> = by.chain(rest).collect::<Result<_, _>>()?;
     for plan in &plans {
         shown.iter().try_for_each(|s| s.known(plan.system))?;
-        let found = filter.iter().map(|f| metrics::find(plan.system, &f.name));
+        let found = filter.iter().map(|f| plan.system.find_metric(&f.name));
         found.collect::<Result<Vec<_>, _>>().map_err(|e| input!("--where: {e}"))?;
     }
     let progress = Progress::new(&args.scenario[0], args.output.quiet);
     let sample = |r: &RunResult| -> Result<Sample, Error> {
-        let m = &r.measured;
+        let (m, numbers) = (&r.measured, r.measured.numbers());
         // A load without transactions has no latency; any other unknown name is a mistake.
-        let of = |s: &Shown<'_>| match s.is_absent(m) {
-            true => Ok(None),
-            false => Ok(Some(Estimate { number: s.of(m)?, error: s.error(m) })),
-        };
+        let is_absent =
+            |s: &Shown<'_>| s.sum.kind() == Some(Kind::Latency) && m.latency.count() == 0;
+        let of = |s: &Shown<'_>| (!is_absent(s)).then(|| s.of(&numbers)).transpose();
         let series = args.series.as_ref().map(|name| {
             let found = m.series.iter().find(|s| s.name == *name).map(|s| s.points.clone());
             found.ok_or_else(|| {
@@ -151,11 +147,11 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
                 input!("--series {name}: no series of the run has this name; it has {all}")
             })
         });
-        let numbers = shown.iter().map(of).collect::<Result<_, Error>>()?;
+        let found = shown.iter().map(of).collect::<Result<_, Error>>()?;
         let series = series.transpose()?.unwrap_or_default();
-        let kept = filter.as_ref().is_none_or(|f| f.holds(m));
-        let lossy = m.number(LOST_SHARE.0).is_some_and(|share| share > 0.0);
-        Ok(Sample { numbers, series, sound: m.is_sound(), kept, lossy })
+        let kept = filter.as_ref().is_none_or(|f| f.holds(&numbers));
+        let lossy = numbers.get(LOST_SHARE.name).is_some_and(|n| n.value > 0.0);
+        Ok(Sample { numbers: found, series, sound: m.is_sound(), kept, lossy })
     };
     let samples = in_parallel(&plans, |done, plan| {
         progress.at(done as u64, plans.len() as u64);
@@ -219,16 +215,16 @@ impl Ranking<'_> {
     /// without seeds by more than the error of the difference.
     fn dominates(&self, a: &Sample, b: &Sample) -> bool {
         let single = self.args.seeds.is_none();
-        let better = |(a, b): (&Option<Estimate>, &Option<Estimate>)| match (a, b) {
-            (Some(a), Some(b)) => {
-                let both = a.error.zip(b.error).map(|(a, b)| libm::hypot(a, b));
-                let error = if single { both } else { Some(0.0) };
-                let (a, b) = (a.number.value, b.number.value);
-                error.is_some_and(|e| b - a > e) && a * (1.0 + self.args.noise / 100.0) < b
-            }
-            _ => false,
+        let better = |(of, both): (&Shown<'_>, (&Option<Estimate>, &Option<Estimate>))| {
+            let (Some((a, of_a)), Some((b, of_b))) = both else { return false };
+            let both = of_a.zip(*of_b).map(|(a, b)| libm::hypot(a, b));
+            let error = if single { both } else { Some(0.0) };
+            let (good, bad) = if of.sum.is_better_high() { (b, a) } else { (a, b) };
+            let beyond = good * (1.0 + self.args.noise / 100.0) < *bad;
+            error.is_some_and(|e| bad - good > e) && beyond
         };
-        a.numbers.iter().zip(&b.numbers).take(self.args.by.len()).all(better)
+        let both = a.numbers.iter().zip(&b.numbers);
+        self.shown.iter().zip(both).take(self.args.by.len()).all(better)
     }
 
     fn against_first(&self, i: usize) -> &'static str {
@@ -250,8 +246,7 @@ impl Ranking<'_> {
         let each = plans.chunks(plans.len() / self.args.scenario.len());
         let of = each.map(|p| plan::shared(&p[0], differs)).collect::<Result<Vec<_>, _>>()?;
         let sides = self.sides.iter().map(|s| json!({ "name": s.name, "set": s.sets }));
-        let units = sweep::units(&plans[0]);
-        let units: Map<String, Value> = self.shown.iter().filter_map(|s| s.unit(&units)).collect();
+        let units: Map<String, Value> = self.shown.iter().filter_map(Shown::unit).collect();
         let all = [
             ("of", json!(of)),
             ("sides", sides.collect()),
@@ -278,19 +273,13 @@ impl Ranking<'_> {
             json!({
                 "scenario": self.loads[i / n].scenario,
                 "side": self.sides[i % n].name,
-                "values": each(&|n| Some(n.number.value)),
-                "errors": each(&|n| n.error.map(rounded)),
+                "values": each(&|n| Some(n.0)),
+                "errors": each(&|n| n.1.map(rounded)),
                 "against_first": self.against_first(i),
             })
         };
         let rows: Vec<Value> = self.samples.iter().enumerate().map(row).collect();
-        let heads = self.shown.iter().enumerate().map(|(i, what)| {
-            let found = self.samples.iter().find_map(|s| s.numbers[i].as_ref());
-            Cell::exact(
-                found.map_or(what.text.to_owned(), |n| what.with_unit(&n.number, "")),
-                what.text,
-            )
-        });
+        let heads = self.shown.iter().map(|what| Cell::exact(what.with_unit(""), what.text));
         let heads = ["scenario".into(), "side".into()].into_iter().chain(heads);
         let heads = heads.chain([format!("against {}", self.sides[0].name).into()]);
         let mut table = Table::new(heads).right(2..self.shown.len() + 3);
@@ -298,8 +287,8 @@ impl Ranking<'_> {
             // The name of a scenario stands once.
             let scenario = self.loads[i / n].scenario;
             let name = Cell::exact(if i % n == 0 { scenario } else { "" }, scenario);
-            let cells = s.numbers.iter().map(|n| match n {
-                Some(n) => Cell::exact(amount(n.number.shown), n.number.value),
+            let cells = self.shown.iter().zip(&s.numbers).map(|(what, n)| match n {
+                Some((value, _)) => Cell::exact(amount(what.people(*value)), *value),
                 None => Cell::exact("-", Value::Null),
             });
             let side = Cell::from(&self.sides[i % n].name);
@@ -308,9 +297,9 @@ impl Ranking<'_> {
         }
         let errors = self.shown.iter().enumerate().filter_map(|(i, what)| {
             let all = self.samples.iter().filter_map(|s| s.numbers[i].as_ref());
-            let percent = |n: &Estimate| match n.error? {
+            let percent = |(value, error): &Estimate| match (*error)? {
                 0.0 => Some(0.0),
-                error => Some(100.0 * error / n.number.value.abs()),
+                error => Some(100.0 * error / value.abs()),
             };
             match all.map(percent).try_fold(0.0, |most: f64, e| Some(most.max(e?))) {
                 None => Some(format!("{} unknown, a run is too short for its load", what.text)),
@@ -352,7 +341,7 @@ impl Ranking<'_> {
             (0..runs.len()).filter(|&r| (1..n).any(|i| lost(runs[r], i))).map(label).collect();
         // The median quotient of the runs that have both numbers.
         let median = |i: usize, k: usize| {
-            let value = |s: &Sample| s.numbers[k].as_ref().map(|n| n.number.value);
+            let value = |s: &Sample| s.numbers[k].map(|n| n.0);
             let quotients = runs.iter().filter_map(|r| Some(value(&r[0])? / value(&r[i])?));
             let mut all: Vec<f64> = quotients.filter(|q| q.is_finite()).collect();
             all.sort_by(f64::total_cmp);

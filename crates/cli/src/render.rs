@@ -4,6 +4,7 @@
 use crate::{Error, input};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use doorbell_hal::Unit;
 use doorbell_lab::table::csv;
 pub(crate) use doorbell_lab::table::{Cell, Record, Table, Tone};
 use indicatif::HumanCount;
@@ -259,19 +260,24 @@ pub(crate) fn each(all: f64, n: f64) -> String {
     if n > 0.0 { amount(all / n) } else { "-".to_owned() }
 }
 
-/// Converts a rate to the unit that people use, by the end of its name.
-pub(crate) fn people(name: &str, value: f64) -> (f64, &'static str) {
-    match name {
-        _ if name.ends_with("_share") => (value * 100.0, "%"),
-        _ if name.ends_with("bits_per_s") => (value / 1e9, "Gbit/s"),
-        _ if name.starts_with("packets") => (value / 1e6, "Mpps"),
-        _ => (value, ""),
+/// Returns a number in the unit that people use.
+pub(crate) fn people(unit: Unit, value: f64) -> (f64, &'static str) {
+    match unit {
+        Unit::Share => (value * 100.0, "%"),
+        Unit::BitsPerSecond => (value / 1e9, "Gbit/s"),
+        Unit::PacketsPerSecond => (value / 1e6, "Mpps"),
+        Unit::Count
+        | Unit::Bytes
+        | Unit::Cycles
+        | Unit::Nanoseconds
+        | Unit::Microseconds
+        | Unit::PerSecond => (value, ""),
     }
 }
 
 /// Formats a rate in the unit that people use.
-pub(crate) fn rate(name: &str, value: f64) -> (String, &'static str) {
-    match people(name, value) {
+pub(crate) fn rate(unit: Unit, value: f64) -> (String, &'static str) {
+    match people(unit, value) {
         (value, "%") => (format!("{value:.2}"), "%"),
         (value, "") => (amount(value), ""),
         (value, unit) => (format!("{value:.3}"), unit),

@@ -9,6 +9,7 @@ use crate::render::{
 use crate::repeat::Kept;
 use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
 use doorbell_lab::limits::{self, Change, Limit, Limits};
+use doorbell_lab::metrics;
 use doorbell_lab::result::{CountsOf, Group, Measured, Outcome, RunResult};
 use doorbell_lab::{Plan, window::percent};
 use std::path::Path;
@@ -117,12 +118,12 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
     rates.noted(["window", &m.window.length().to_string(), ""], holds);
     let errors = m.rate_errors();
     for r in &m.rates {
-        let (value, unit) = rate(r.name, r.value);
-        let about = match m.window.lacks().filter(|_| r.name == "packets_per_s") {
+        let (name, (value, unit)) = (r.metric.name, rate(r.metric.unit, r.value));
+        let about = match m.window.lacks().filter(|_| r.metric == metrics::PACKETS) {
             Some(why) => why,
             None => &r.about,
         };
-        let cells = [r.name.to_owned(), format!("{value} {unit}"), error(r.name, r.value, &errors)];
+        let cells = [name.to_owned(), format!("{value} {unit}"), error(name, r.value, &errors)];
         rates.noted(cells, about);
     }
     doc.table(rates);

@@ -59,17 +59,20 @@ pub(crate) fn run(
     let waiting = headline.waiting.filter(|_| all).map(|s| both(s, "")).transpose()?;
     let mut curve = None;
     if let Some(c) = headline.curve.filter(|_| all) {
-        let shown = Shown::parse("--show", c.show);
+        let system = Scenario::load(c.scenario)?.system;
+        let shown = Shown::parse("--show", c.show, system)?;
         let (mut at, mut key) = (Vec::new(), ("", ""));
         for value in c.values {
             let sides = both(c.scenario, &format!("{}={value}", c.key))?;
-            let [off, on] =
-                [shown.of(&sides[0].result.measured)?, shown.of(&sides[1].result.measured)?];
-            at.push((*value, [off.shown, on.shown]));
+            let [off, on] = [
+                shown.of(&sides[0].result.measured.numbers())?,
+                shown.of(&sides[1].result.measured.numbers())?,
+            ];
+            at.push((*value, [off, on].map(|n| shown.people(n.0))));
             let found = sides[0].plan.values.iter().find(|(k, _)| k.name == c.key);
             key = found.map_or(key, |(k, _)| (k.unit(), k.about));
         }
-        let more_is_better = c.show.ends_with("_per_s");
+        let more_is_better = shown.sum.is_better_high();
         curve = Some(Points { unit: key.0, about: key.1, more_is_better, at });
     }
     Ok(Sides { headline, bill, curve, moving, waiting })

@@ -9,11 +9,11 @@ use crate::chart::{self, Chart, Line, Places};
 use crate::output::print;
 use crate::plan::{self, Plans};
 use crate::point::{Point, Runner};
-use crate::record::{Outcome, RecordFile, setting};
+use crate::record::{self, Outcome, RecordFile, setting};
 use crate::render::{Cell, Document, Format, Record, SCHEMA, Table, amount, people};
 use crate::{DONE, Error, MISSED, input, range, run::overloaded};
-use doorbell_lab::metrics::{self, Sum};
-use doorbell_lab::result::{Measured, rounded};
+use doorbell_lab::metrics::{Kind, Sum};
+use doorbell_lab::result::{Numbers, rounded};
 use doorbell_lab::{Plan, Setting, cores, on_threads, system::System};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -62,125 +62,76 @@ impl Axis {
     }
 }
 
-#[derive(Clone)]
-pub(crate) struct Number {
-    name: String,
-    pub(crate) value: f64,
-    /// The value in the unit for people.
-    pub(crate) shown: f64,
-    unit: &'static str,
-    /// ` a packet`, or nothing.
-    of: &'static str,
+/// A sum of numbers of a run that an option names.
+pub(crate) struct Shown<'a> {
+    option: &'static str,
+    pub(crate) text: &'a str,
+    pub(crate) sum: Sum,
 }
 
-/// Returns all numbers of a run by their names in `run --format json`; numbers per packet without
-/// their group.
-fn numbers<'a>(
-    rates: impl Iterator<Item = (&'a str, f64)>,
-    latency_ns: impl Iterator<Item = (&'a str, f64)>,
-    per_packet: impl Iterator<Item = (String, f64)>,
-) -> Vec<Number> {
-    let rates = rates.map(|(name, value)| {
-        let (shown, unit) = people(name, value);
+impl<'a> Shown<'a> {
+    /// Parses names of numbers with `+` between them.
+    pub(crate) fn parse(
+        option: &'static str,
+        text: &'a str,
+        system: &System,
+    ) -> Result<Shown<'a>, Error> {
+        let sum = Sum::parse(system, text).map_err(|what| input!("{option} {text}: {what}"))?;
+        Ok(Shown { option, text, sum })
+    }
+
+    /// Refuses another system whose runs have no such number.
+    pub(crate) fn known(&self, system: &System) -> Result<(), Error> {
+        Shown::parse(self.option, self.text, system).map(drop)
+    }
+
+    /// Returns the name of its unit for programs, if it has one.
+    pub(crate) fn unit(&self) -> Option<(String, Value)> {
+        let unit = self.sum.unit().name();
+        (!unit.is_empty()).then(|| (self.text.to_owned(), unit.into()))
+    }
+
+    /// Returns its value in a run, with half of its 95 % interval if the run can tell.
+    pub(crate) fn of(&self, numbers: &Numbers) -> Result<(f64, Option<f64>), Error> {
+        let (value, error) = self.sum.of(numbers).map_err(|name| {
+            input!("{} {}: this run has no number `{name}`", self.option, self.text)
+        })?;
+        Ok((rounded(value), error))
+    }
+
+    /// Returns a value of it in the unit for people.
+    pub(crate) fn people(&self, value: f64) -> f64 {
+        if self.sum.kind() != Some(Kind::Rate) {
+            return value;
+        }
+        let (shown, unit) = people(self.sum.unit(), value);
         // As many digits as `run` shows, and more of a low rate. Further ones depend on the time.
         let digits = match unit {
+            "" => return rounded(shown),
             "%" => 1e2,
             _ if shown.abs() < 0.01 => 1e6,
             _ => 1e3,
         };
-        let shown =
-            if unit.is_empty() { rounded(shown) } else { (shown * digits).round() / digits };
-        Number { name: name.to_owned(), value: rounded(value), shown, unit, of: "" }
-    });
-    let plain =
-        |(name, value): (String, f64), unit, of| Number { name, value, shown: value, unit, of };
-    let latencies = latency_ns.map(|(n, v)| plain((format!("latency_ns.{n}"), v), "ns", ""));
-    let counts = per_packet.map(|n| plain(n, "", " a packet"));
-    counts.chain(rates).chain(latencies).collect()
-}
-
-/// A sum of numbers of a run.
-pub(crate) struct Shown<'a> {
-    /// The option that names it.
-    option: &'static str,
-    pub(crate) text: &'a str,
-    names: Vec<&'a str>,
-}
-
-impl<'a> Shown<'a> {
-    pub(crate) fn parse(option: &'static str, text: &'a str) -> Shown<'a> {
-        Shown { option, text, names: text.split('+').map(str::trim).collect() }
+        (shown * digits).round() / digits
     }
 
-    /// Returns true if it is a latency and the run has none.
-    pub(crate) fn is_absent(&self, m: &Measured) -> bool {
-        m.latency_ns().is_empty() && self.names.iter().any(|n| n.starts_with("latency_ns."))
-    }
-
-    /// Returns its unit, if its numbers have one and the same.
-    pub(crate) fn unit(&self, units: &Map<String, Value>) -> Option<(String, Value)> {
-        let mut all = self.names.iter().map(|n| units.get(*n));
-        let first = all.next()??;
-        all.all(|u| u == Some(first)).then(|| (self.text.to_owned(), first.clone()))
-    }
-
-    pub(crate) fn of(&self, m: &Measured) -> Result<Number, Error> {
-        let rates = m.rates.iter().map(|r| (r.name, r.value));
-        self.among(&numbers(rates, m.latency_ns().into_iter(), m.per_packet().into_iter()))
-    }
-
-    /// Returns half of the 95 % interval of its value, if the run can tell.
-    pub(crate) fn error(&self, m: &Measured) -> Option<f64> {
-        self.names.iter().map(|name| m.error(name)).sum()
-    }
-
-    /// Returns the number of a run whose numbers were kept.
-    fn of_kept(&self, o: &Outcome) -> Result<Number, Error> {
-        fn all(of: &Record) -> impl Iterator<Item = (&str, f64)> {
-            of.iter().filter_map(|(name, v)| Some((name.as_str(), v.as_f64()?)))
-        }
-        let per_packet = all(&o.per_packet).map(|(name, v)| (name.to_owned(), v));
-        self.among(&numbers(all(&o.rates), all(&o.latency_ns), per_packet))
-    }
-
-    /// Refuses a name that no run of a system has, and a sum of different units.
-    pub(crate) fn known(&self, system: &System) -> Result<(), Error> {
-        let Shown { option, text, .. } = self;
-        Sum::parse(system, text).map(drop).map_err(|what| input!("{option} {text}: {what}"))
-    }
-
-    fn among(&self, all: &[Number]) -> Result<Number, Error> {
-        let mut sum: Option<Number> = None;
-        for name in &self.names {
-            let Some(n) = all.iter().find(|n| n.name == *name).cloned() else {
-                let Shown { option, text, .. } = self;
-                return Err(input!("{option} {text}: this run has no number `{name}`"));
-            };
-            sum = Some(match sum {
-                None => n,
-                Some(s) => Number {
-                    name: String::new(),
-                    value: rounded(s.value + n.value),
-                    shown: rounded(s.shown + n.shown),
-                    unit: if s.unit == n.unit { s.unit } else { "" },
-                    of: if s.of == n.of { s.of } else { "" },
-                },
-            });
-        }
-        sum.ok_or_else(|| input!("{}: no number is named", self.option))
-    }
-
-    /// Returns its name for a column with this label, with the unit.
-    pub(crate) fn with_unit(&self, n: &Number, label: &str) -> String {
+    /// Returns its name for a column with this label, with the unit for people.
+    pub(crate) fn with_unit(&self, label: &str) -> String {
+        let unit = match self.sum.kind() {
+            Some(Kind::Rate) => people(self.sum.unit(), 0.0).1,
+            Some(Kind::Latency) => self.sum.unit().name(),
+            _ => "",
+        };
         let space = if label.is_empty() { "" } else { " " };
-        let comma = if n.unit.is_empty() { "" } else { ", " };
-        format!("{}{space}{label}{comma}{}", self.text, n.unit)
+        let comma = if unit.is_empty() { "" } else { ", " };
+        format!("{}{space}{label}{comma}{unit}", self.text)
     }
 }
 
 /// Returns the units of all numbers and keys that have one.
 pub(crate) fn units(plan: &Plan) -> Map<String, Value> {
-    let numbers = metrics::of(plan.system).into_iter().map(|m| (m.name, m.unit.into()));
+    let metrics = plan.system.metrics().iter();
+    let numbers = metrics.map(|m| (m.name.to_owned(), m.unit.name().into()));
     let keys = plan.values.iter().map(|(k, _)| (k.name.to_owned(), k.unit().into()));
     numbers.chain(keys).filter(|(_, unit): &(String, Value)| unit != "").collect()
 }
@@ -215,12 +166,11 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let over = args.over.iter().map(|t| Axis::parse("--over", t)).collect::<Result<Vec<_>, _>>()?;
     let across = args.across.as_deref().map(|t| Axis::parse("--across", t)).transpose()?;
     once(over.iter().chain(&across), &args.changes.sets)?;
-    let shown: Vec<Shown<'_>> = args.show.iter().map(|text| Shown::parse("--show", text)).collect();
     let runs = runs(over.iter().chain(&across))?;
     let columns = across.as_ref().map_or(1, |a| a.values.len());
     if args.output.format == Format::Svg {
         let lines = runs / over.last().map_or(1, |a| a.values.len());
-        drawable(shown.len(), lines, args.shard.is_some())?;
+        drawable(args.show.len(), lines, args.shard.is_some())?;
     }
     let part = part(args.shard, runs / columns)?;
     let own_runs = part.start * columns..part.end * columns;
@@ -234,11 +184,13 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
 
     // All plans first: a wrong value in the last combination is known before the first has run.
     let (mut own, mut typed) = (Vec::new(), Columns::of(over.iter().chain(&across)));
+    let mut shown: Vec<Shown<'_>> = Vec::new();
     for n in 0..runs {
         let plan = plans.plan(&args.scenario, &args.changes, &sets(n))?;
         typed.see(&plan);
         if n == 0 {
-            shown.iter().try_for_each(|s| s.known(plan.system))?;
+            let all = args.show.iter().map(|text| Shown::parse("--show", text, plan.system));
+            shown = all.collect::<Result<_, _>>()?;
         }
         if args.plan && plan.capture() == Some("-") {
             return Err(input!("--plan: a point that runs later cannot read stdin again"));
@@ -272,13 +224,15 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let read = plans[0].capture().map(Path::new);
     let file = file.map(|path| RecordFile::begin(path, read.as_slice())).transpose()?;
     let outcomes = runner.run(&args.scenario, &points)?;
-    let of = |o: &Arc<Outcome>| shown.iter().map(|s| s.of_kept(o)).collect::<Result<Vec<_>, _>>();
+    let value = |o: &Outcome, s: &Shown<'_>| s.of(&o.numbers).map(|(value, _)| value);
+    let of = |o: &Arc<Outcome>| shown.iter().map(|s| value(o, s)).collect::<Result<Vec<_>, _>>();
     let numbers = outcomes.iter().map(of).collect::<Result<Vec<_>, _>>()?;
     if let Some(file) = file {
         let records = points.iter().zip(&outcomes).map(|(point, o)| point.record(o));
         let (of, units) = (plan::shared(plans[0], |key| typed.is_axis(key))?, units(plans[0]));
         let about = json!({ "schema": SCHEMA, "of": of, "units": units });
-        file.write(&records.collect::<Vec<_>>(), &about)?;
+        let is_text = |column: &str| record::is_text(plans[0], column);
+        file.write(&records.collect::<Vec<_>>(), &about, is_text)?;
     }
     let lossy = outcomes.iter().filter(|o| o.loses_frames()).count();
     let audits: Vec<Vec<String>> = outcomes.iter().map(|o| o.audit.clone()).collect();
@@ -344,7 +298,7 @@ struct Swept<'a> {
     across: Option<&'a Axis>,
     shown: &'a [Shown<'a>],
     rows: &'a [Vec<&'a str>],
-    numbers: Vec<Vec<Number>>,
+    numbers: Vec<Vec<f64>>,
     /// The checks that failed, of each run.
     audits: Vec<Vec<String>>,
     /// Runs that lose frames.
@@ -359,9 +313,9 @@ pub(crate) fn lossy_line(lossy: usize, of: usize, what: &str) -> Option<String> 
 
 impl Swept<'_> {
     /// Returns the `s`th number of a row, for each column.
-    fn cells(&self, row: usize, s: usize) -> Vec<&Number> {
+    fn cells(&self, row: usize, s: usize) -> Vec<f64> {
         let columns = self.across.map_or(1, |a| a.values.len());
-        (0..columns).map(|c| &self.numbers[row * columns + c][s]).collect()
+        (0..columns).map(|c| self.numbers[row * columns + c][s]).collect()
     }
 
     /// Returns the rows, the values of the keys, and the origin that all runs share.
@@ -370,9 +324,9 @@ impl Swept<'_> {
         let of = plan::shared(plans[0], |key| axes().any(|a| a.key == key))?;
         let columns = plans.len() / self.rows.len();
         let value = |row: usize, s: usize| match self.across {
-            None => json!(self.cells(row, s)[0].value),
+            None => json!(self.cells(row, s)[0]),
             Some(a) => {
-                let values = self.cells(row, s).into_iter().map(|n| json!(n.value));
+                let values = self.cells(row, s).into_iter().map(|n| json!(n));
                 a.values.iter().cloned().zip(values).collect()
             }
         };
@@ -388,7 +342,7 @@ impl Swept<'_> {
         };
         let rows: Vec<Value> = (0..self.rows.len()).map(row).collect();
         let all = units(plans[0]);
-        let shown = self.shown.iter().filter_map(|s| s.unit(&all));
+        let shown = self.shown.iter().filter_map(Shown::unit);
         let keys = axes().filter_map(|a| Some((a.key.clone(), all.get(&a.key)?.clone())));
         let units: Map<String, Value> = keys.chain(shown).collect();
         let values = |a: &Axis| (a.key.clone(), json!(a.values));
@@ -413,17 +367,16 @@ impl Swept<'_> {
         let keys = self.over.len();
         let mut heads: Vec<Cell> =
             self.over.iter().map(|a| Cell::exact(a.short(), a.key.as_str())).collect();
-        for (s, what) in self.shown.iter().enumerate() {
-            let n = self.cells(0, s)[0];
+        for what in self.shown {
             let Some(a) = self.across else {
-                heads.push(Cell::exact(what.with_unit(n, ""), what.text));
+                heads.push(Cell::exact(what.with_unit(""), what.text));
                 continue;
             };
             heads.extend(a.values.iter().map(|v| {
                 let exact = format!("{} {}={v}", what.text, a.key);
                 match self.shown.len() {
                     1 => Cell::exact(format!("{} {v}", a.short()), exact),
-                    _ => Cell::exact(what.with_unit(n, v), exact),
+                    _ => Cell::exact(what.with_unit(v), exact),
                 }
             }));
             if let [first, second] = &a.values[..] {
@@ -440,12 +393,12 @@ impl Swept<'_> {
                 Cell::exact(*shown, value.map(|(key, v)| setting(key, v)))
             };
             let mut line: Vec<Cell> = self.over.iter().zip(row).map(key).collect();
-            for s in 0..self.shown.len() {
+            for (s, what) in self.shown.iter().enumerate() {
                 let values = self.cells(i, s);
-                line.extend(values.iter().map(|n| Cell::exact(amount(n.shown), n.value)));
+                line.extend(values.iter().map(|n| Cell::exact(amount(what.people(*n)), *n)));
                 if let ([a, b], Some(_)) = (values.as_slice(), self.across) {
-                    let difference = amount(rounded(b.shown - a.shown));
-                    line.push(Cell::exact(difference, rounded(b.value - a.value)));
+                    let difference = amount(rounded(what.people(*b) - what.people(*a)));
+                    line.push(Cell::exact(difference, rounded(b - a)));
                 }
             }
             table.row(line);
@@ -464,7 +417,8 @@ impl Swept<'_> {
             for column in 0..cells(0).len() {
                 let across = self.across.map(|a| format!("{} {}", a.short(), a.values[column]));
                 let label: Vec<String> = earlier.iter().cloned().chain(across).collect();
-                let values = (0..rows.len()).map(|row| cells(row)[column].shown).collect();
+                let values =
+                    (0..rows.len()).map(|row| self.shown[0].people(cells(row)[column])).collect();
                 lines.push(Line { label: label.join(", "), values });
             }
         }
@@ -475,10 +429,11 @@ impl Swept<'_> {
         let (Some(axis), Some(plan)) = (self.over.last(), plans.first()) else {
             return Err(input!("--format svg: there is no --over key"));
         };
-        let n = self.cells(0, 0);
-        let y = format!("{}{}", self.shown[0].with_unit(n[0], ""), n[0].of);
+        let columns = self.cells(0, 0).len();
+        let of = if self.shown[0].sum.is_by_packet() { " a packet" } else { "" };
+        let y = format!("{}{of}", self.shown[0].with_unit(""));
         // The values as the system understood them: with `0.5 KiB` beside `1024`, both are bytes.
-        let values = plans.iter().step_by(n.len()).take(axis.values.len());
+        let values = plans.iter().step_by(columns).take(axis.values.len());
         let number = |p: &&Plan| p.values.number_or_word(&axis.key);
         let numbers: Option<Vec<f64>> = values.map(number).collect();
         let unit = plan.values.iter().find(|(k, _)| k.name == axis.key).map(|(k, _)| k.unit());

@@ -14,15 +14,15 @@ use doorbell_packet::{Fragment, Packet};
 ///
 /// With `from BLOCK`, a field may name its register in that module.
 macro_rules! counters {
-    ($(#[$meta:meta])* $name:ident { $($field:ident: $doc:literal,)* }) => {
-        doorbell_hal::counters! { $(#[$meta])* struct $name; $($field: $doc,)* }
+    ($(#[$meta:meta])* $name:ident { $($field:ident $(in $unit:ident)?: $doc:literal,)* }) => {
+        doorbell_hal::counters! { $(#[$meta])* struct $name; $($field $(in $unit)?: $doc,)* }
     };
     (
         $(#[$meta:meta])* $name:ident from $block:ident {
-            $($field:ident $(= $register:ident)?: $doc:literal,)*
+            $($field:ident $(= $register:ident)? $(in $unit:ident)?: $doc:literal,)*
         }
     ) => {
-        $crate::common::counters! { $(#[$meta])* $name { $($field: $doc,)* } }
+        $crate::common::counters! { $(#[$meta])* $name { $($field $(in $unit)?: $doc,)* } }
 
         impl $name {
             /// Adds what `read` returns for each register, in the order of declaration.

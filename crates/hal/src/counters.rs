@@ -1,14 +1,76 @@
-//! Counters that are read by name.
+//! Counters that are declared with a name, a unit and a meaning, and are read by name.
 
-/// Declares a struct of counts, one a row with its documentation, and lists them by name. `names`
-/// puts a prefix before each name.
+/// The unit of a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// A pure number: things counted, or a quotient of such.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Cycles of a CPU.
+    Cycles,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Microseconds.
+    Microseconds,
+    /// A share of 1.
+    Share,
+    /// Events a second.
+    PerSecond,
+    /// Packets a second.
+    PacketsPerSecond,
+    /// Bits a second.
+    BitsPerSecond,
+}
+
+impl Unit {
+    /// Returns the name in lists and results; empty for a pure number.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Count => "",
+            Unit::Bytes => "B",
+            Unit::Cycles => "cycles",
+            Unit::Nanoseconds => "ns",
+            Unit::Microseconds => "us",
+            Unit::Share => "of 1",
+            Unit::PerSecond | Unit::PacketsPerSecond => "1/s",
+            Unit::BitsPerSecond => "bit/s",
+        }
+    }
+}
+
+/// The declaration of a counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counter {
+    /// The name.
+    pub name: &'static str,
+    /// The unit.
+    pub unit: Unit,
+    /// The meaning, in a sentence.
+    pub about: &'static str,
+}
+
+/// Returns the unit that a row of [`counters!`](crate::counters) names.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! unit {
+    () => {
+        $crate::Unit::Count
+    };
+    ($unit:ident) => {
+        $crate::Unit::$unit
+    };
+}
+
+/// Declares a struct of counts, one a row with its documentation, and lists them by name. `in`
+/// names the [`Unit`] of a row that does not count things. `names` puts a prefix before each name.
 #[macro_export]
 macro_rules! counters {
     ($(#[$meta:meta])* struct $name:ident; $($rows:tt)*) => {
         $crate::counters! { $(#[$meta])* struct $name, names ""; $($rows)* }
     };
     ($(#[$meta:meta])* struct $name:ident, names $prefix:literal;
-        $($(#[doc = $doc:literal])* $field:ident $(: $text:literal)?,)*) => {
+        $($(#[doc = $doc:literal])* $field:ident $(in $unit:ident)? $(: $text:literal)?,)*) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name {
@@ -16,11 +78,12 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// The name and the sentence of every counter.
-            pub const ABOUT: &[(&'static str, &'static str)] = &[$((
-                concat!($prefix, stringify!($field)),
-                concat!($($doc,)* $($text)?).trim_ascii(),
-            )),*];
+            /// The declarations of all counters.
+            pub const DECLARED: &[$crate::Counter] = &[$($crate::Counter {
+                name: concat!($prefix, stringify!($field)),
+                unit: $crate::unit!($($unit)?),
+                about: concat!($($doc,)* $($text)?).trim_ascii(),
+            }),*];
 
             /// Adds another's counts.
             pub fn add(&mut self, other: &$name) {

@@ -9,6 +9,7 @@
 //! Sources: PAPR+ (LoPAR), "Logical LAN option" and "Virtual I/O support"; Linux `ibmveth.h` and
 //! `hvcall.h`; the buffer-list page as in QEMU's `hw/net/spapr_llan.c`.
 
+use crate::Call;
 use crate::offload::{Offload, Request, checksum_and};
 use core::mem::offset_of;
 use doorbell_packet::headers::{Ip, Transport};
@@ -127,7 +128,21 @@ layout! {
     }
 }
 
-/// Returns true for a call of a logical LAN adapter.
+/// The calls of a logical LAN adapter, in the order of a packet's life.
+pub const CALLS: [Call; 10] = calls! {
+    H_SEND_LOGICAL_LAN, send, "H_SEND_LOGICAL_LAN: sends a frame.";
+    H_ADD_LOGICAL_LAN_BUFFER, add_buffer, "H_ADD_LOGICAL_LAN_BUFFER: lends a receive buffer.";
+    H_ADD_LOGICAL_LAN_BUFFERS, add_buffers, "H_ADD_LOGICAL_LAN_BUFFERS: lends up to eight.";
+    H_VIO_SIGNAL, vio_signal, "H_VIO_SIGNAL: interrupts on or off.";
+    H_REGISTER_LOGICAL_LAN, register, "H_REGISTER_LOGICAL_LAN: opens an adapter.";
+    H_FREE_LOGICAL_LAN, free, "H_FREE_LOGICAL_LAN: closes an adapter.";
+    H_ILLAN_ATTRIBUTES, attributes, "H_ILLAN_ATTRIBUTES: negotiates offloads.";
+    H_MULTICAST_CTRL, multicast, "H_MULTICAST_CTRL: sets a multicast filter.";
+    H_CHANGE_LOGICAL_LAN_MAC, change_mac, "H_CHANGE_LOGICAL_LAN_MAC: sets the address.";
+    H_FREE_LOGICAL_LAN_BUFFER, free_buffer, "H_FREE_LOGICAL_LAN_BUFFER: takes a buffer back.";
+};
+
+/// Returns true for a call of a logical LAN adapter, one of [`CALLS`].
 pub const fn is_call(number: u64) -> bool {
     matches!(
         number,

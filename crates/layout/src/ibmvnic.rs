@@ -8,6 +8,7 @@
 //!
 //! Source: Linux's `ibmvnic.h`, `ibmvnic.c` and `hvcall.h` (6.x); PAPR itself is not public.
 
+use crate::Call;
 use crate::offload::{Offload, Request, checksum_and};
 use doorbell_packet::headers::{Ip, Transport};
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
@@ -50,6 +51,22 @@ pub fn can(request: &Request<'_>, caps: &Caps) -> Offload {
     // A large send has its checksums made with it.
     if checksum || all == Offload::All && request.todo.gso.is_some() { all } else { Offload::None }
 }
+
+/// The calls of a virtual NIC, in the order of a packet's life.
+pub const CALLS: [Call; 11] = calls! {
+    hcall::SEND_SUB_CRQ, send_sub_crq, "H_SEND_SUB_CRQ: sends one descriptor, the direct path.";
+    hcall::SEND_SUB_CRQ_INDIRECT, send_sub_crq_indirect,
+        "H_SEND_SUB_CRQ_INDIRECT: sends an array of descriptors.";
+    hcall::VIOCTL, vioctl, "H_VIOCTL: an interrupt on or off, or a session's token.";
+    hcall::SEND_CRQ, send_crq, "H_SEND_CRQ: sends a message.";
+    hcall::VIO_SIGNAL, vio_signal, "H_VIO_SIGNAL: interrupts of the CRQ on or off.";
+    hcall::REG_CRQ, reg_crq, "H_REG_CRQ: registers the CRQ.";
+    hcall::FREE_CRQ, free_crq, "H_FREE_CRQ: frees the CRQ.";
+    hcall::ENABLE_CRQ, enable_crq, "H_ENABLE_CRQ: enables the CRQ after a migration.";
+    hcall::REG_SUB_CRQ, reg_sub_crq, "H_REG_SUB_CRQ: registers a sub-CRQ.";
+    hcall::FREE_SUB_CRQ, free_sub_crq, "H_FREE_SUB_CRQ: frees a sub-CRQ.";
+    hcall::EOI, eoi, "H_EOI: ends an interrupt.";
+};
 
 layout! {
     /// Hypervisor calls; arguments begin with the adapter's unit address.

@@ -16,6 +16,31 @@
 #[macro_use]
 mod declare;
 
+/// A hypervisor call of an adapter. Lists, counts and prices take its names from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The number (`hal::Hcall`).
+    pub number: u64,
+    /// The name of its count: `hcall_send`.
+    pub name: &'static str,
+    /// The key of its price, where it has one: `hcall.send`.
+    pub price: &'static str,
+    /// The meaning, in a sentence.
+    pub about: &'static str,
+}
+
+/// Lists calls: number, name and meaning.
+macro_rules! calls {
+    ($($number:path, $name:ident, $about:literal;)*) => {
+        [$($crate::Call {
+            number: $number,
+            name: concat!("hcall_", stringify!($name)),
+            price: concat!("hcall.", stringify!($name)),
+            about: $about,
+        }),*]
+    };
+}
+
 pub mod axienet;
 pub mod e1000;
 pub mod ibmveth;

@@ -5,10 +5,12 @@ use std::fs::File;
 /// Numbers of a run, one of which needs all digits of a float.
 fn outcome(packets: u64) -> Outcome {
     let json = json!({
-        "packets": packets, "seconds": 0.1 + 0.2, "rates": { "packets_per_s": 1.0 / 3.0 },
-        "rates_error": {}, "latency_ns_error": {}, "steady": true,
-        "limit": "core", "limit_share": 1.0, "latency_ns": {},
-        "per_packet": { "maps": 1.0 }, "audit": [], "outcome": "sound",
+        "packets": packets, "seconds": 0.1 + 0.2,
+        "numbers": [
+            { "name": "packets_per_s", "value": 1.0 / 3.0, "error": 0.1 },
+            { "name": "maps", "value": 1.0 },
+        ],
+        "steady": true, "limit": "core", "limit_share": 1.0, "audit": [], "outcome": "sound",
     });
     serde_json::from_value(json).unwrap()
 }

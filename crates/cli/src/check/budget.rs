@@ -1,5 +1,5 @@
 //! Budget files: a subject (`scenario` or `device`), settings, and under `[budget]` numbers of a
-//! result with their bounds, such as `"per_packet.maps" = 2` or `"ledger.hcalls" = { exact = 0 }`.
+//! result with their bounds, such as `maps = 2` or `"ledger.hcalls" = { exact = 0 }`.
 //! A dotted key may also be a table (`[budget.ledger]`); names joined by `+` are a sum.
 //! `doorbell new budget` writes one. `--update` changes the numbers in place and keeps comments.
 
@@ -20,6 +20,10 @@ pub(super) const GROUPS: [&str; 8] = [
     "instructions",
     "functions",
 ];
+
+/// Groups whose numbers are known by their own names. A budget of an older version names the group
+/// too.
+pub(super) const NAMED: [&str; 2] = ["per_packet", "rates"];
 
 /// Keys at the head of a budget, with descriptions.
 pub(super) const HEADS: [(&str, &str); 8] = [
@@ -48,8 +52,10 @@ pub(super) enum Bounds {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Line {
-    /// `per_packet.pcie_read_bytes`; a sum has more names after it, with `+` between.
+    /// `pcie_read_bytes`; a sum has more names after it, with `+` between.
     pub(super) name: String,
+    /// The group that an older version wanted before it.
+    pub(super) old: Option<&'static str>,
     pub(super) at: usize,
     /// Keys that lead to it, from `[budget]`.
     pub(super) path: Vec<String>,
@@ -293,7 +299,7 @@ fn flatten(
 /// Returns the lines of `[budget]` in order.
 fn lines(r: &Reader<'_>, d: &Document<&str>) -> Result<Vec<Line>, InputError> {
     let nothing = || {
-        let what = "`[budget]` must name a number, such as \"per_packet.pcie_read_bytes\" = 128";
+        let what = "`[budget]` must name a number, such as pcie_read_bytes = 128";
         InputError::new(r.file, what)
     };
     let table = d.get("budget").ok_or_else(nothing)?.as_table_like().ok_or_else(nothing)?;
@@ -328,7 +334,11 @@ fn line(
     let forms = FORMS.map(|(name, _)| name);
     let at = r.key_line(of, key);
     let whole = path.join(".");
-    let name = whole.split('+').map(str::trim).collect::<Vec<_>>().join("+");
+    let within = |n: &str| NAMED.iter().find(|g| n.starts_with(&format!("{g}."))).copied();
+    let own = |n: &str| within(n).map_or(0, |group| group.len() + 1);
+    let old = within(whole.trim());
+    let parts = whole.split('+').map(str::trim).map(|n| n[own(n)..].to_owned());
+    let name = parts.collect::<Vec<_>>().join("+");
     let wrong = |what: String| r.error(at, format!("`{name}` {what}"));
     let form = "must be a number (a ceiling) or { max = N }, { min = N }, { min = N, max = M }, \
                 { exact = N }";
@@ -357,5 +367,5 @@ fn line(
             }
         }
     };
-    Ok(Line { name, at, path, bounds })
+    Ok(Line { name, old, at, path, bounds })
 }

@@ -1,6 +1,6 @@
 //! The numbers of a result, as `run --format json` and `serve --format json` print it.
 
-use super::budget::{Budget, Line, Subject};
+use super::budget::{Budget, Line, NAMED, Subject};
 use crate::render::{count, of_this_schema};
 use crate::{Error, failed, input, output::text_of, plan};
 use doorbell_lab::result::{Provenance, rounded};
@@ -178,22 +178,24 @@ impl Measured {
         Ok(())
     }
 
+    /// Returns a number by the name that all commands have for it, or in its group.
+    fn find(&self, name: &str) -> Option<f64> {
+        let within = |group: &&str| self.numbers.get(&format!("{group}.{name}"));
+        self.numbers.get(name).or_else(|| NAMED.iter().find_map(within)).copied()
+    }
+
     /// Returns the number that a line of the budget names, or the sum of several.
     pub(super) fn number(&self, line: &Line) -> Result<f64, NoNumber> {
         let group = line.name.split_once('.').map_or("", |(group, _)| group);
         let mut sum = 0.0;
         for (n, part) in line.name.split('+').enumerate() {
             // Later names of a sum may leave out the group.
-            let name =
-                if n == 0 || part.contains('.') { part.into() } else { format!("{group}.{part}") };
-            let Some(v) = self.numbers.get(&name) else {
-                // Most likely only the group is missing.
-                let whole = format!("per_packet.{name}");
-                let near = match self.numbers.contains_key(&whole) {
-                    true => format!("; the nearest is `{whole}`"),
-                    false => hint(&name, self.numbers.keys().map(String::as_str)),
-                };
-                return Err(NoNumber { of: self.of.clone(), name, near });
+            let whole = format!("{group}.{part}");
+            let in_group = (n > 0).then(|| self.numbers.get(&whole).copied()).flatten();
+            let Some(v) = in_group.or_else(|| self.find(part)) else {
+                let (of, name) = (self.of.clone(), part.to_owned());
+                let near = hint(part, self.numbers.keys().map(|n| plain(n)));
+                return Err(NoNumber { of, name, near });
             };
             sum += v;
         }
@@ -203,6 +205,12 @@ impl Measured {
 
 fn unknown(from: &str) -> Error {
     input!("{from}: it is not an output of `run`, `serve` or `guest` with --format json")
+}
+
+/// Returns a number's own name, without the group that it need not be named with.
+fn plain(name: &str) -> &str {
+    let within = NAMED.iter().find_map(|g| name.strip_prefix(g)?.strip_prefix('.'));
+    within.unwrap_or(name)
 }
 
 /// Returns the numbers of an object and of the objects in it, by dotted names.

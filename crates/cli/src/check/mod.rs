@@ -2,9 +2,10 @@
 //!
 //! A [`budget`] names numbers of a result and their bounds. It is about a scenario, which is then
 //! run, or about a device that was served to a guest, whose report is given. Both have the form of
-//! `--format json` and the same names: `per_packet.pcie_read_bytes`, `ledger.dma_faults`,
-//! `latency_ns.p99`. Numbers are compared on nine digits, to which results are rounded. A failed
-//! audit, and a report without packets, break every budget.
+//! `--format json`. Numbers have the names of `list --metrics`, counts by packet:
+//! `pcie_read_bytes`, `latency_ns.p99`; those in all are `ledger.dma_faults`. They are compared on
+//! nine digits, to which results are rounded. A failed audit, and a report without packets, break
+//! every budget.
 
 mod budget;
 mod measured;
@@ -132,6 +133,12 @@ fn verdict<'b>(
     }
     if !unknown.is_empty() {
         return Err(Error::Input(unknown.join("\n")));
+    }
+    if let Some((line, group)) = budget.lines.iter().find_map(|l| Some((l, l.old?))) {
+        let Line { at, name, .. } = line;
+        tell(format_args!(
+            "{file}:{at}: `{name}` has no `{group}` before it any more; the next version refuses it"
+        ));
     }
     Ok(Verdict { file, title, set, rows, measured })
 }

@@ -86,28 +86,28 @@ fn bound() -> Value {
     json!({ "anyOf": [{ "type": "number" }, table(&between), table(&exact)] })
 }
 
-/// Returns the schema of `[budget]`: the ledger's names for completion, and any other name of a
-/// group, also in sums.
+/// Returns the schema of `[budget]`: the declared names for completion, and any other name, also in
+/// sums.
 fn held() -> Value {
     let bound = || json!({ "$ref": "#/definitions/bound" });
-    let counts = Ledger::ABOUT;
     let described = |about: &str| json!({ "allOf": [bound()], "description": about });
+    let counts = || Ledger::COUNTERS.iter().map(|c| (c.name.to_owned(), described(c.about)));
+    let metrics = SYSTEMS.iter().flat_map(|s| s.metrics());
     let mut properties: Map<String, Value> =
-        WHOLE.iter().map(|n| ((*n).to_owned(), bound())).collect();
+        metrics.map(|m| (m.name.to_owned(), described(m.about))).collect();
+    properties.extend(WHOLE.iter().map(|n| ((*n).to_owned(), bound())));
     for group in GROUPS {
         let mut names = Map::new();
-        if let "per_packet" | "ledger" = group {
-            names.extend(counts.iter().map(|(name, about)| ((*name).to_owned(), described(about))));
-            properties.extend(
-                counts.iter().map(|(name, about)| (format!("{group}.{name}"), described(about))),
-            );
+        if group == "ledger" {
+            names.extend(counts());
+            properties.extend(counts().map(|(name, bound)| (format!("{group}.{name}"), bound)));
         }
         properties.insert(
             group.to_owned(),
             json!({ "type": "object", "properties": names, "additionalProperties": bound() }),
         );
     }
-    let name = format!("^\\s*(({})\\..+|({})\\s*(\\+.*)?)$", GROUPS.join("|"), WHOLE.join("|"));
+    let name = format!("^\\s*(?!({})\\s*$)[a-z]", GROUPS.join("|"));
     json!({
         "type": "object", "minProperties": 1, "properties": properties,
         "patternProperties": { name: bound() }, "additionalProperties": false,

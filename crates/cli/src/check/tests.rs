@@ -1,7 +1,7 @@
 use super::*;
 
 fn row(bounds: Bounds, measured: f64) -> (bool, f64, Option<f64>) {
-    let line = Line { name: "ledger.x".into(), at: 1, path: vec![], bounds };
+    let line = Line { name: "ledger.x".into(), old: None, at: 1, path: vec![], bounds };
     let row = Row { line: &line, measured };
     (row.holds(), row.against().difference, row.against().percent)
 }

@@ -16,7 +16,7 @@ fn seeds() -> Vec<Seed> {
     let stream = [&[1, 2, 3, 4, 5, 6, 7, 8][..], &[0, 0, 0, 3, 1, 2, 3], &[0, 0, 0, 0], &[1; 9]];
     let lines = [&b"failover\n\x1b\n"[..], &[b'x'; 300], b"\nlink down\nerror 1"].concat();
     let get = b"\x01\x09\x00\x05\x01\x02\x03\x04GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n";
-    let budget = "device = \"e1000\"\n[budget]\n\"per_packet.mmio_reads\" = 0.8\n";
+    let budget = "device = \"e1000\"\n[budget]\nmmio_reads = 0.8\n";
     vec![
         ("large_send", make(0, &large)),
         ("plain_frame", make(0, &[&[0; 10][..], &[7; 60]].concat())),

@@ -3,7 +3,9 @@
 use super::result::{GuestResult, Run};
 use crate::render::{Cell, Document, NUMBER, Record, Table, Tone, amount, count, numbers};
 use doorbell_bus::Ledger;
+use doorbell_bus::ledger::{Counter, Group};
 use doorbell_guest::instructions::Step;
+use doorbell_hal::Unit;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -23,19 +25,24 @@ impl Margin {
     const BYTES: Margin = Margin(Self::SHARE, 1.0);
     const COUNT: Margin = Margin(Self::SHARE, 0.1);
 
-    /// Returns the margin of a row of the bill; `None` if it depends on the machine alone.
-    fn of(group: &str, name: &str) -> Option<Margin> {
-        Some(match (group, name) {
-            ("instructions", "driver_transmit") => Margin::EXACT,
+    /// Returns the margin of a part of the instructions; `None` if it depends on the machine alone.
+    fn of_part(name: &str) -> Option<Margin> {
+        match name {
+            "driver_transmit" => Some(Margin::EXACT),
             // With its idle loop and timers.
-            ("instructions", "kernel") => return None,
-            ("instructions", _) => Margin::INSTRUCTIONS,
-            (_, name) if name.ends_with("_read_bytes") || name.starts_with("wire_") => {
-                Margin::EXACT
-            }
-            (_, name) if name.ends_with("_bytes") => Margin::BYTES,
+            "kernel" => None,
+            _ => Some(Margin::INSTRUCTIONS),
+        }
+    }
+
+    /// Returns the margin of a count.
+    fn of_count(counter: &Counter) -> Margin {
+        match (counter.group, counter.unit) {
+            (Group::Wire, _) => Margin::EXACT,
+            _ if READ.contains(&counter.name) => Margin::EXACT,
+            (_, Unit::Bytes) => Margin::BYTES,
             _ => Margin::COUNT,
-        })
+        }
     }
 
     /// Returns the margin of a function.
@@ -54,11 +61,13 @@ impl Margin {
 
 /// Returns the margin of each number of the bill that has one, by its name in the table.
 pub(crate) fn margins() -> BTreeMap<String, Margin> {
-    let parts = PARTS.iter().map(|(n, _)| ("instructions", *n, format!("instructions.{n}")));
-    let counts = Ledger::ABOUT.iter().map(|(n, _)| ("per_packet", *n, (*n).to_owned()));
-    let all = parts.chain(counts);
-    all.filter_map(|(group, name, shown)| Some((shown, Margin::of(group, name)?))).collect()
+    let part = |name: &str| Some((format!("instructions.{name}"), Margin::of_part(name)?));
+    let counts = Ledger::COUNTERS.iter().map(|c| (c.name.to_owned(), Margin::of_count(c)));
+    PARTS.iter().filter_map(|(name, _)| part(name)).chain(counts).collect()
 }
+
+/// Bytes that a device reads of each packet: its data and its descriptors.
+const READ: [&str; 3] = ["pcie_read_bytes", "pci_read_bytes", "axi_read_bytes"];
 
 /// The meaning of the mark.
 const LEGEND: [&str; 2] = [
@@ -156,12 +165,12 @@ fn cells(values: &[Option<f64>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
 fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
     let mut table = side_by_side("a packet", heads);
     let mut marked = false;
-    let mut row = |group: &str, name: &str, about: &str| {
+    let mut row = |group: &str, name: &str, about: &str, margin: Option<Margin>| {
         let values: Vec<Option<f64>> = runs.iter().map(|r| r.number(group, name)).collect();
         if values.iter().flatten().all(|v| *v == 0.0) {
             return;
         }
-        let (mut all, any) = cells(&values, Margin::of(group, name));
+        let (mut all, any) = cells(&values, margin);
         marked |= any;
         let shown =
             if group == "instructions" { format!("{group}.{name}") } else { name.to_owned() };
@@ -170,13 +179,12 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
         table.noted(all, if runs.len() > 2 { "" } else { about });
     };
     for (name, about) in PARTS {
-        let always = name.starts_with("driver") || name == "unlisted";
-        if always || view.all {
-            row("instructions", name, about);
+        if view.all || !matches!(name, "kernel" | "user") {
+            row("instructions", name, about, Margin::of_part(name));
         }
     }
-    for (name, about) in Ledger::ABOUT {
-        row("per_packet", name, about);
+    for c in Ledger::COUNTERS {
+        row("per_packet", c.name, c.about, Some(Margin::of_count(c)));
     }
     (table, marked)
 }

@@ -2,22 +2,8 @@
 //! counts and bytes, no rates.
 
 use doorbell_hal::{CpuWork, Hcall, WorkKind};
-use doorbell_layout::ibmveth as l;
+use doorbell_layout::ibmveth::CALLS;
 use std::ops::{AddAssign, Sub};
-
-/// The adapter's calls in the order of the table.
-const CALLS: [(u64, &str, &str); 10] = [
-    (l::H_SEND_LOGICAL_LAN, "h_send_logical_lan", "A frame each"),
-    (l::H_ADD_LOGICAL_LAN_BUFFER, "h_add_logical_lan_buffer", "One receive buffer"),
-    (l::H_ADD_LOGICAL_LAN_BUFFERS, "h_add_logical_lan_buffers", "Up to eight of them"),
-    (l::H_VIO_SIGNAL, "h_vio_signal", "Interrupts on or off"),
-    (l::H_ILLAN_ATTRIBUTES, "h_illan_attributes", "Offloads negotiated"),
-    (l::H_REGISTER_LOGICAL_LAN, "h_register_logical_lan", "Adapters opened"),
-    (l::H_FREE_LOGICAL_LAN, "h_free_logical_lan", "Adapters closed"),
-    (l::H_MULTICAST_CTRL, "h_multicast_ctrl", "Multicast filters"),
-    (l::H_CHANGE_LOGICAL_LAN_MAC, "h_change_logical_lan_mac", "Addresses changed"),
-    (l::H_FREE_LOGICAL_LAN_BUFFER, "h_free_logical_lan_buffer", "Buffers taken back"),
-];
 
 /// The counts of a partition.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +29,7 @@ pub(super) struct Ledger {
 impl Ledger {
     #[inline]
     pub(super) fn call(&mut self, c: Hcall) {
-        if let Some(i) = CALLS.iter().position(|known| known.0 == c.0) {
+        if let Some(i) = CALLS.iter().position(|known| known.number == c.0) {
             self.hcalls[i] += 1;
             self.bus.hcalls += 1;
         }
@@ -70,7 +56,7 @@ impl Ledger {
             ("segments", "On a wire of this MTU", self.segments),
             ("hcalls", "All, those for TCEs too", self.bus.hcalls),
         ];
-        all.extend(CALLS.iter().zip(self.hcalls).map(|(&(_, name, about), n)| (name, about, n)));
+        all.extend(CALLS.iter().zip(self.hcalls).map(|(call, n)| (call.name, call.about, n)));
         all.extend([
             ("tce_hcalls", "H_PUT_TCE, H_STUFF_TCE", self.bus.tce_hcalls),
             ("tces", "Written or cleared", self.bus.tce_puts),

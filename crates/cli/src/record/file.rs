@@ -36,11 +36,17 @@ impl RecordFile {
         Ok(RecordFile { file, path, shown })
     }
 
-    /// Writes all records; `about` becomes metadata where the format has any.
-    pub(crate) fn write(mut self, records: &[Record], about: &Value) -> Result<(), Error> {
+    /// Writes all records; `about` becomes metadata where the format has any, and `is_text` tells
+    /// the type of a column without values.
+    pub(crate) fn write(
+        mut self,
+        records: &[Record],
+        about: &Value,
+        is_text: impl Fn(&str) -> bool,
+    ) -> Result<(), Error> {
         let failed = |e: ParquetError| Error::at(&self.shown)(io::Error::other(e));
         match extension(&self.path) {
-            "parquet" => write(&mut self.file, records, about).map_err(failed)?,
+            "parquet" => write(&mut self.file, records, about, &is_text).map_err(failed)?,
             other => {
                 let format = if other == "csv" { Format::Csv } else { Format::Ndjson };
                 let text = render::records(format, records);
@@ -55,9 +61,9 @@ fn extension(path: &Path) -> &str {
     path.extension().and_then(|e| e.to_str()).unwrap_or_default()
 }
 
-/// Returns the type of a column: that of all its values, text if they differ. Without values its
-/// name decides, so that files of parts of a sweep have the same types.
-fn column<'a>(name: &str, values: impl Iterator<Item = &'a Value>) -> Physical {
+/// Returns the type of a column: that of all its values, text if they differ. `is_text` is of a
+/// column without values, so that files of parts of a sweep have the same types.
+fn column<'a>(is_text: bool, values: impl Iterator<Item = &'a Value>) -> Physical {
     let mut found = None;
     for v in values.filter(|v| !v.is_null()) {
         let own = match v {
@@ -75,21 +81,23 @@ fn column<'a>(name: &str, values: impl Iterator<Item = &'a Value>) -> Physical {
             _ => return Physical::BYTE_ARRAY,
         };
     }
-    // A setting without a value is a file or faults; any other word than a limit is always there.
-    let is_setting = name.contains('.') && !name.starts_with("latency_ns.");
-    let is_text = is_setting || name == "limit";
     found.unwrap_or(if is_text { Physical::BYTE_ARRAY } else { Physical::DOUBLE })
 }
 
 /// Writes records to a Parquet file, with `about` as the file's metadata under `doorbell`.
-fn write(out: impl Write + Send, records: &[Record], about: &Value) -> Result<(), ParquetError> {
+fn write(
+    out: impl Write + Send,
+    records: &[Record],
+    about: &Value,
+    is_text: &dyn Fn(&str) -> bool,
+) -> Result<(), ParquetError> {
     let none = Value::Null;
     let columns: Vec<(&str, Vec<&Value>)> = names(records)
         .into_iter()
         .map(|name| (name, records.iter().map(|r| r.get(name).unwrap_or(&none)).collect()))
         .collect();
     let field = |(name, values): &(&str, Vec<&Value>)| {
-        let physical = column(name, values.iter().copied());
+        let physical = column(is_text(name), values.iter().copied());
         let logical = (physical == Physical::BYTE_ARRAY).then_some(LogicalType::String);
         let builder = Type::primitive_type_builder(name, physical);
         let builder = builder.with_repetition(Repetition::OPTIONAL);
@@ -108,7 +116,7 @@ fn write(out: impl Write + Send, records: &[Record], about: &Value) -> Result<()
         let Some(mut to) = rows.next_column()? else {
             unreachable!("the schema has a column for each name")
         };
-        match column(name, values.iter().copied()) {
+        match column(is_text(name), values.iter().copied()) {
             Physical::BOOLEAN => put::<BoolType>(&mut to, values, Value::as_bool)?,
             Physical::INT64 => put::<Int64Type>(&mut to, values, Value::as_i64)?,
             Physical::DOUBLE => put::<DoubleType>(&mut to, values, Value::as_f64)?,

@@ -3,10 +3,12 @@
 //! prints it.
 
 use crate::guest;
+use crate::render::people;
 use crate::summary::{Ran, Sides};
 use doorbell_bus::Ledger;
 use doorbell_lab::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
-use doorbell_lab::{bill::PARTS, result::rounded};
+use doorbell_lab::metrics::{Better, Kind, Metric};
+use doorbell_lab::{bill::PARTS, result::rounded, system::SYSTEMS};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -113,6 +115,7 @@ pub(super) fn empty() -> Value {
         "guests": [],
         "parts": parts.collect::<Vec<_>>(),
         "items": items(),
+        "rates": rates(),
         "about": about(),
     })
 }
@@ -122,8 +125,8 @@ pub(super) fn empty() -> Value {
 fn items() -> Value {
     let mut all = Map::new();
     for part in &PARTS {
-        let named = Ledger::ABOUT.iter();
-        let named = named.filter_map(|(n, _)| Some(((*n).to_owned(), json!(part.item(n)?))));
+        let named = Ledger::COUNTERS.iter();
+        let named = named.filter_map(|c| Some((c.name.to_owned(), json!(part.item(c.name)?))));
         all.insert(part.name.to_owned(), Value::Object(named.collect()));
     }
     let steps =
@@ -133,9 +136,20 @@ fn items() -> Value {
     Value::Object(all)
 }
 
+/// Returns of each rate the unit for people, its size, and whether more is better, if it is judged.
+fn rates() -> BTreeMap<&'static str, Value> {
+    let all = SYSTEMS.iter().flat_map(|s| s.metrics()).filter(|m| m.kind == Kind::Rate);
+    let told = |m: &Metric| {
+        let (factor, unit) = people(m.unit, 1.0);
+        let more = (m.better != Better::Neither).then(|| m.is_better_high());
+        json!({ "unit": unit, "size": 1.0 / factor, "more": more })
+    };
+    all.map(|m| (m.name, told(m))).collect()
+}
+
 /// Returns the descriptions of counts.
 fn about() -> BTreeMap<String, &'static str> {
-    let counts = Ledger::ABOUT.iter().map(|(name, about)| ((*name).to_owned(), *about));
+    let counts = Ledger::COUNTERS.iter().map(|c| (c.name.to_owned(), c.about));
     let parts = guest::PARTS.iter().map(|(name, about)| (format!("instructions.{name}"), *about));
     counts.chain(parts).collect()
 }

@@ -9,6 +9,7 @@ use super::outlet::Kind;
 use super::report::{Report, entries};
 use crate::Error;
 use doorbell_hal::{HcallDevice, Port as _, RxVerdict, Span, Time};
+use doorbell_layout::Call;
 use doorbell_layout::ibmvnic::hcall;
 use doorbell_papr_io::{
     DeviceCallbacks, Greeted, Newcomer, Partition, PluginStats, PollCursor, Unit, publish_credits,
@@ -45,18 +46,14 @@ pub(super) trait Backend: HcallDevice<Port> + Sized {
     fn command(&mut self, partitions: usize, at: Time, line: &str) -> Result<(), CommandError>;
 }
 
-/// The name of a count with its description.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Name(pub(super) &'static str, pub(super) &'static str);
-
 /// The description of a kind of adapter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Adapter {
     pub(super) name: &'static str,
     pub(super) bits_per_second: u64,
     pub(super) unit: Unit,
-    /// Its calls with the names of their counts.
-    pub(super) calls: &'static [(u64, Name)],
+    /// Its calls.
+    pub(super) calls: &'static [Call],
 }
 
 /// A device with its partitions.
@@ -129,7 +126,7 @@ impl<D: Backend> Hcalls<D> {
             let call = step(device, ports, i, clock.now(), &mut cursor, &D::CALLBACKS);
             let Some(call) = call else { break };
             any = true;
-            let known = self.adapter.calls.iter().position(|(c, _)| *c == call.0);
+            let known = self.adapter.calls.iter().position(|c| c.number == call.0);
             self.made[known.unwrap_or(self.adapter.calls.len())] += 1;
         }
         any
@@ -283,18 +280,18 @@ impl<D: Backend> Transport for Hcalls<D> {
         // Messages that are still under way are included.
         l.messages = (l.messages + stats.raised).saturating_sub(stats.held);
         let mut made = self.made.clone();
-        for (n, (call, _)) in self.adapter.calls.iter().enumerate() {
-            made[n] += match *call {
+        for (n, call) in self.adapter.calls.iter().enumerate() {
+            made[n] += match call.number {
                 hcall::VIO_SIGNAL => stats.signal_calls,
                 hcall::VIOCTL => stats.vioctl_calls,
                 _ => 0,
             };
         }
         l.hcalls = made.iter().sum::<u64>() + l.tce_hcalls;
-        let other = Name("hcall_other", "Calls that the device does not know.");
-        let names = self.adapter.calls.iter().map(|c| c.1).chain([other]);
+        let other = ("hcall_other", "Calls that the device does not know.");
+        let names = self.adapter.calls.iter().map(|c| (c.name, c.about)).chain([other]);
         let mut ledger = entries(&l);
-        ledger.extend(names.zip(&made).map(|(Name(name, about), v)| (name, about, *v)));
+        ledger.extend(names.zip(&made).map(|((name, about), v)| (name, about, *v)));
         let (refused, switches) = (stats.posted_refused, stats.signal_calls + stats.vioctl_calls);
         ledger.extend([
             ("posted", "Sends among those that the guest did not wait for.", stats.posted),

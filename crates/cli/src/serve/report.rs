@@ -40,8 +40,7 @@ impl Report {
 
     /// Returns the frames that left by an offload with a wrong checksum.
     pub(super) fn wrong_on_the_wire(&self) -> u64 {
-        let wrong = |name: &str| name.ends_with("wire_bad_checksums");
-        self.counters.iter().filter(|c| wrong(c.0)).map(|c| c.1).sum()
+        self.counters.iter().filter(|c| c.0 == "wire_bad_checksums").map(|c| c.1).sum()
     }
 
     pub(super) fn show(&self, format: Format) -> String {

@@ -4,7 +4,7 @@
 
 use super::context::{ServeContext, SharedBill};
 use super::event_loop::CommandError;
-use super::hcall::{Adapter, Backend, Name, Port, serve};
+use super::hcall::{Adapter, Backend, Port, serve};
 use crate::Error;
 use doorbell_devices::Addresses;
 use doorbell_devices::veth::{self, Veth};
@@ -50,7 +50,7 @@ pub(super) static KINDS: [Kind; 2] = [
             name: "vnic",
             bits_per_second: 100_000_000_000,
             unit: Unit { address: 0x3000_0003, kind: VNIC },
-            calls: &VNIC_CALLS,
+            calls: &doorbell_layout::ibmvnic::CALLS,
         },
         serve: |adapter, setup, bill, c| {
             let device = vnic_device(adapter.unit.address, setup);
@@ -62,7 +62,7 @@ pub(super) static KINDS: [Kind; 2] = [
             name: "veth",
             bits_per_second: 10_000_000_000,
             unit: Unit { address: 0x3000_0002, kind: VETH },
-            calls: &VETH_CALLS,
+            calls: &ibmveth::CALLS,
         },
         serve: |adapter, setup, bill, c| {
             let device = lan_device(adapter.unit.address, setup);
@@ -89,20 +89,6 @@ pub(super) fn vnic_device(unit: u32, setup: Setup) -> VnicServer {
     }
     VnicServer::new(config, setup.partitions)
 }
-
-const VNIC_CALLS: [(u64, Name); 11] = [
-    (hcall::REG_CRQ, Name("hcall_reg_crq", "H_REG_CRQ.")),
-    (hcall::FREE_CRQ, Name("hcall_free_crq", "H_FREE_CRQ.")),
-    (hcall::ENABLE_CRQ, Name("hcall_enable_crq", "H_ENABLE_CRQ.")),
-    (hcall::SEND_CRQ, Name("hcall_send_crq", "H_SEND_CRQ.")),
-    (hcall::VIO_SIGNAL, Name("hcall_vio_signal", "H_VIO_SIGNAL.")),
-    (hcall::VIOCTL, Name("hcall_vioctl", "H_VIOCTL.")),
-    (hcall::REG_SUB_CRQ, Name("hcall_reg_sub_crq", "H_REG_SUB_CRQ.")),
-    (hcall::FREE_SUB_CRQ, Name("hcall_free_sub_crq", "H_FREE_SUB_CRQ.")),
-    (hcall::SEND_SUB_CRQ, Name("hcall_send_sub_crq", "H_SEND_SUB_CRQ: the direct path.")),
-    (hcall::SEND_SUB_CRQ_INDIRECT, Name("hcall_send_sub_crq_indirect", "H_SEND_SUB_CRQ_INDIRECT.")),
-    (hcall::EOI, Name("hcall_eoi", "H_EOI.")),
-];
 
 /// Repeats a call on behalf of the hypervisor until it is not busy.
 fn insist<D: HcallDevice<Port>>(
@@ -173,19 +159,6 @@ impl Backend for VnicServer {
 }
 
 // ---- veth ----
-
-const VETH_CALLS: [(u64, Name); 10] = [
-    (ibmveth::H_REGISTER_LOGICAL_LAN, Name("hcall_register", "H_REGISTER_LOGICAL_LAN.")),
-    (ibmveth::H_FREE_LOGICAL_LAN, Name("hcall_free", "H_FREE_LOGICAL_LAN.")),
-    (ibmveth::H_ADD_LOGICAL_LAN_BUFFER, Name("hcall_add_buffer", "H_ADD_LOGICAL_LAN_BUFFER.")),
-    (ibmveth::H_ADD_LOGICAL_LAN_BUFFERS, Name("hcall_add_buffers", "H_ADD_LOGICAL_LAN_BUFFERS.")),
-    (ibmveth::H_FREE_LOGICAL_LAN_BUFFER, Name("hcall_free_buffer", "H_FREE_LOGICAL_LAN_BUFFER.")),
-    (ibmveth::H_SEND_LOGICAL_LAN, Name("hcall_send", "H_SEND_LOGICAL_LAN.")),
-    (ibmveth::H_MULTICAST_CTRL, Name("hcall_multicast", "H_MULTICAST_CTRL.")),
-    (ibmveth::H_CHANGE_LOGICAL_LAN_MAC, Name("hcall_change_mac", "H_CHANGE_LOGICAL_LAN_MAC.")),
-    (ibmveth::H_ILLAN_ATTRIBUTES, Name("hcall_attributes", "H_ILLAN_ATTRIBUTES.")),
-    (ibmveth::H_VIO_SIGNAL, Name("hcall_vio_signal", "H_VIO_SIGNAL.")),
-];
 
 /// Returns a LAN with an adapter for each partition on one VLAN. The way out is the uplink behind
 /// the switch, or the trunk of a partition.

@@ -36,9 +36,9 @@ fn the_budgets_here_hold() {
 fn a_driver_that_costs_more_breaks_it_and_the_difference_is_shown() {
     let budget = format!(
         "{MLX5}[budget]\n\
-         \"per_packet.pcie_down_tlp_bytes\" = 115\n\
-         \"per_packet.driver_mpwqe_pkts\" = {{ exact = 1 }}\n\
-         \"per_packet.pcie_write_bytes\" = {{ min = 2, max = 4 }}\n\
+         pcie_down_tlp_bytes = 115\n\
+         driver_mpwqe_pkts = {{ exact = 1 }}\n\
+         pcie_write_bytes = {{ min = 2, max = 4 }}\n\
          \"ledger.dma_faults\" = {{ exact = 0 }}\n"
     );
     let good = check(&budget, &[]);
@@ -62,7 +62,7 @@ fn a_driver_that_costs_more_breaks_it_and_the_difference_is_shown() {
 #[test]
 fn the_same_input_gives_the_same_counts_to_the_last_bit() {
     let budget = format!(
-        "{MLX5}[budget]\n\"per_packet.cycles\" = {{ exact = 0 }}\n\"latency_ns.p99\" = {{ exact = \
+        "{MLX5}[budget]\ncycles = {{ exact = 0 }}\n\"latency_ns.p99\" = {{ exact = \
          0 }}\n"
     );
     let dir = tempfile::tempdir().unwrap();
@@ -99,8 +99,8 @@ fn files_lie_beside_the_budget_and_a_profile_stands_in_for_the_scenarios() {
 fn an_update_keeps_comments_and_order() {
     let budget = "# Ours.\nscenario = \"mlx5-pktgen-64\" # the switch is on\n\n\
         [set]\ntraffic.packets = 3200\n\n\
-        [budget] # of a packet\n# Doorbells.\n\"per_packet.maps\"   =   7   # too many\n\
-        'per_packet.unmaps' = { max = 9 } # here too\n\n\
+        [budget] # of a packet\n# Doorbells.\nmaps   =   7   # too many\n\
+        unmaps = { max = 9 } # here too\n\n\
         [budget.ledger]\nwire_frames={exact=1}# exactly\n\
         messages = { min = 1_000, max = 2e3 }\n";
     let dir = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn a_guests_report_is_held_like_a_run() {
     let budget = |most: &str| {
         format!(
             "device = \"e1000\"\nbus = \"pci32\"\n[budget]\nframes = {{ min = 1000 }}\n\
-             \"per_packet.mmio_writes\" = {most}\n\
+             mmio_writes = {most}\n\
              [budget.device_counters]\nhangs = {{ exact = 0 }}\n"
         )
     };
@@ -171,7 +171,7 @@ fn a_run_may_have_been_done_before() {
     ];
     let mut result = doorbell(&run).out;
     std::fs::write(dir.path().join("r.json"), &result).unwrap();
-    let budget = format!("{MLX5}[budget]\npackets = {{ exact = 4800 }}\n\"per_packet.maps\" = 1\n");
+    let budget = format!("{MLX5}[budget]\npackets = {{ exact = 4800 }}\nmaps = 1\n");
     assert_eq!(check_in(dir.path(), &budget, &["--report", "r.json"]).code, 0);
     // A result whose audit failed holds nothing, and is not written down.
     result = result.replace("\"audit\": []", "\"audit\": [\"one packet is missing\"]");
@@ -190,20 +190,41 @@ fn a_run_may_have_been_done_before() {
     );
 }
 
+#[test]
+fn names_of_an_older_version_are_read_with_a_hint() {
+    let old = check(
+        &format!(
+            "{MLX5}[budget]\n\"per_packet.maps+unmaps\" = 2\n\"rates.packets_per_s\" = {{ min = \
+             1 }}\n[budget.per_packet]\nmmio_writes = 2\n"
+        ),
+        &[],
+    );
+    assert_eq!(
+        (old.code, old.err.as_str()),
+        (
+            0,
+            "doorbell: b.toml:6: `maps+unmaps` has no `per_packet` before it any more; the next \
+             version refuses it\n"
+        ),
+        "{}",
+        old.out
+    );
+}
+
 /// Every refused budget with its message; the snapshot has both.
 #[test]
 fn a_mistake_is_told_with_its_line() {
     let bounds = [
-        "\"per_packet.pcie_raed_bytes\" = 1\n\"ledger.mmio_write\" = 2",
-        "pcie_read_bytes = 1",
-        "\"per_packet.pcie_down_tlp_bytes+pcie_down_dlp_bytes\" = 1",
-        "\"per_packet.maps\" = \"few\"",
-        "\"per_packet.maps\" = { most = 3 }",
-        "\"per_packet.maps\" = { min = 3, max = 2 }",
-        "\"per_packet.maps\" = { exact = 3, max = 2 }",
-        "\"per_packet.maps\" = {}",
-        "\"per_packet.maps\" = 1\n[budget.per_packet]\nmaps = 2",
-        "\"per_packet.maps\" = 1\n\"per_packet.maps\" = 2",
+        "pcie_raed_bytes = 1\n\"ledger.mmio_write\" = 2",
+        "\"per_packet.pcie_raed_bytes\" = 1",
+        "\"pcie_down_tlp_bytes+pcie_down_dlp_bytes\" = 1",
+        "maps = \"few\"",
+        "maps = { most = 3 }",
+        "maps = { min = 3, max = 2 }",
+        "maps = { exact = 3, max = 2 }",
+        "maps = {}",
+        "maps = 1\n[budget.per_packet]\nmaps = 2",
+        "maps = 1\nmaps = 2",
         "",
     ];
     let heads = [

@@ -43,7 +43,7 @@ fn each_way(why: &str, make: impl Fn(&Path)) {
             scenario = \"mlx5-pktgen-64\"\nformat = \"ethtool\"\nfile = \"F.toml\"\npackets = 1\n\
             [counters.metrics]\nx = \"maps\"\n";
         fs::write(at("counted.toml"), format!("{head}{counted}")).unwrap();
-        let budget = "scenario = \"mlx5-pktgen-64\"\n[budget]\n\"per_packet.maps\" = 2\n";
+        let budget = "scenario = \"mlx5-pktgen-64\"\n[budget]\nmaps = 2\n";
         fs::write(at("budget.toml"), budget).unwrap();
         let args = way.replace("F.json", "\0").replace('F', "F.toml").replace('\0', "F.json");
         let said = wrong_in(dir.path(), &args.split(' ').collect::<Vec<_>>());

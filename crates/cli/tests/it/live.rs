@@ -109,7 +109,7 @@ fn counts_are_right(s: &Value) {
     assert_eq!(["dma_faults", "dropped", "no_buffer", "refused"].map(l), [0; 4], "{s}");
     // Every frame is one send of one descriptor, and is read once, with the correlator of the
     // buffer it goes to.
-    assert_eq!([l("h_send_logical_lan"), l("tx_descriptors")], [l("frames"); 2], "{s}");
+    assert_eq!([l("hcall_send"), l("tx_descriptors")], [l("frames"); 2], "{s}");
     assert_eq!(l("hypervisor_read_bytes"), l("frame_bytes") + 8 * l("frames"), "{s}");
     // A frame is mapped or copied where it is sent, and again where it is received; so is what a
     // poll of 64 at either end has taken and not given back yet.
@@ -118,13 +118,13 @@ fn counts_are_right(s: &Value) {
     // Calls: one each to map and to unmap, two an interrupt, one for up to eight buffers, and no
     // others.
     assert_eq!(l("tce_hcalls"), l("maps") + l("unmaps"), "{s}");
-    assert!(l("h_vio_signal").abs_diff(2 * l("interrupts")) <= 2, "{s}");
-    let posts = l("h_add_logical_lan_buffer") + l("h_add_logical_lan_buffers");
+    assert!(l("hcall_vio_signal").abs_diff(2 * l("interrupts")) <= 2, "{s}");
+    let posts = l("hcall_add_buffer") + l("hcall_add_buffers");
     assert!(
         (l("rx_posts").div_ceil(8)..=l("rx_posts")).contains(&posts),
         "{posts} calls lend buffers: {s}"
     );
-    assert_eq!(l("hcalls"), l("frames") + l("tce_hcalls") + l("h_vio_signal") + posts, "{s}");
+    assert_eq!(l("hcalls"), l("frames") + l("tce_hcalls") + l("hcall_vio_signal") + posts, "{s}");
 
     let wire = |name: &str| n(&format!("/wire/{name}"));
     assert_eq!([wire("over_mtu"), wire("wrong_checksums")], [0; 2], "{s}");
@@ -160,7 +160,7 @@ fn counts_bytes_and_wire_are_right_in_both_states() {
         assert_eq!(transfer(0, "sends"), transfer(0, "segments"), "off, a send is a segment: {v}");
         assert!(transfer(1, "sends") * 3 < transfer(1, "segments"), "on, a send is many: {v}");
         // A large send or receive costs the calls of a small one.
-        for name in ["hcalls", "h_send_logical_lan", "frames", "maps"] {
+        for name in ["hcalls", "hcall_send", "frames", "maps"] {
             let per_kib = |i: usize| states[i]["per_kib"][name].as_f64().unwrap();
             assert!(per_kib(1) * 3.0 < per_kib(0), "{name}: {v}");
         }

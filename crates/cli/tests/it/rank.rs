@@ -31,6 +31,60 @@ const NAMED: [&str; 8] = [
     "axienet-jumbo",
 ];
 
+/// All commands agree on the direction of a number: what `rank` calls dominated, `compare` calls
+/// worse, and `advise` leaves.
+#[test]
+fn the_direction_of_packets_is_that_of_all_commands() {
+    let sides = ["--side", "on: driver.mpwqe=on", "--side", "off: driver.mpwqe=off"];
+    let scenario = ["mlx5-single-stream", "--set", "traffic.packets=200000"];
+    let ranked = |by: &str| -> Vec<String> {
+        let more = ["--by", by, "--format", "json", "--quiet"];
+        let all = good(&[&["rank"], &scenario[..], &sides, &more].concat());
+        let all: Value = serde_json::from_str(&all).unwrap();
+        let rows = all["rows"].as_array().unwrap();
+        rows.iter().map(|r| r["against_first"].as_str().unwrap().to_owned()).collect()
+    };
+    // Multi-packet WQEs send more packets and take fewer bytes.
+    for by in ["packets_per_s", "frame_bits_per_s", "pcie_down_tlp_bytes", "cycles"] {
+        assert_eq!(ranked(by), ["", "dominated"], "{by}");
+    }
+    let compared = good(
+        &[
+            &["compare"],
+            &scenario[..],
+            &[
+                "--set",
+                "driver.mpwqe=off",
+                "--with",
+                "driver.mpwqe=on",
+                "--format",
+                "csv",
+                "--quiet",
+            ],
+        ]
+        .concat(),
+    );
+    let row = compared.lines().find(|l| l.starts_with("packets_per_s,")).unwrap();
+    let difference: f64 = row.split(',').nth(3).unwrap().parse().unwrap();
+    assert!(difference > 0.0, "{row}");
+    let advised = good(&[
+        "advise",
+        "mlx5-single-stream",
+        "--set",
+        "driver.mpwqe=off",
+        "--over",
+        "driver.mpwqe=on,off",
+        "--goal",
+        "packets_per_s",
+        "--format",
+        "json",
+        "--quiet",
+    ]);
+    let advised: Value = serde_json::from_str(&advised).unwrap();
+    let (from, to) = (&advised["reached"]["from"], &advised["reached"]["to"]);
+    assert!(to.as_f64() > from.as_f64(), "{}", advised["reached"]);
+}
+
 #[test]
 fn trains_is_dominated_in_none_of_the_named_scenarios() {
     let all = rank(&NAMED);

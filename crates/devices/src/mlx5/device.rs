@@ -18,7 +18,7 @@ counters! {
     /// Counters of the device.
     struct Counters;
     packets: "Frames sent.",
-    bytes: "Bytes of those, without FCS and padding.",
+    bytes in Bytes: "Bytes of those, without FCS and padding.",
     wqes: "WQEs executed, NOPs and flushed ones included.",
     nops: "NOPs among them.",
     mpwqes: "Multi-packet WQEs among them.",
@@ -30,7 +30,7 @@ counters! {
     doorbells: "Doorbells that announced something.",
     bad_doorbells: "Doorbells that made no sense: no such queue, not ready, out of range.",
     fetches: "Reads of WQEs.",
-    fetched_bytes: "Bytes of those.",
+    fetched_bytes in Bytes: "Bytes of those.",
     cqes: "CQEs written.",
     eqes: "EQEs written.",
     lost_entries: "CQEs or EQEs that could not be written.",

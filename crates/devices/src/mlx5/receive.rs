@@ -31,7 +31,7 @@ counters! {
     struct Counters, names "rx_";
     arrived: "Frames that came in, of whatever fate.",
     packets: "Frames put into memory, once for each queue.",
-    bytes: "Bytes of those.",
+    bytes in Bytes: "Bytes of those.",
     port_down: "Frames that came while the port was down.",
     bad_length: "Frames too short for an Ethernet header or too long for the port.",
     not_steered: "Frames that steering sent nowhere.",
@@ -42,7 +42,7 @@ counters! {
     discarded: "Frames in the FIFO that were given up because their queue failed.",
     errors: "Queues that failed.",
     fetches: "Reads of WQEs.",
-    fetched_bytes: "Bytes of those.",
+    fetched_bytes in Bytes: "Bytes of those.",
     record_reads: "Reads of doorbell records.",
 }
 

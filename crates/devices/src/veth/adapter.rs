@@ -9,7 +9,7 @@ counters! {
     /// Counters of one adapter.
     struct Counters;
     tx_packets: "Frames sent: accepted, whatever became of them. A large send is one.",
-    tx_bytes: "Bytes of those, as they were in memory.",
+    tx_bytes in Bytes: "Bytes of those, as they were in memory.",
     tx_large: "Large sends among them.",
     tx_descriptors: "Descriptors of those.",
     tx_busy: "Sends answered H_BUSY.",
@@ -30,7 +30,7 @@ counters! {
     drop_uncut: "Dropped: a large send that cannot be cut for its receiver.",
     /// Frames put into the partition's memory; each segment of a large send that was cut is one.
     rx_packets,
-    rx_bytes: "Bytes of those.",
+    rx_bytes in Bytes: "Bytes of those.",
     rx_large: "Large packets among them, with the mark.",
     /// Frames lost for want of a buffer that fits; as the buffer list's last word, since the
     /// adapter was made.

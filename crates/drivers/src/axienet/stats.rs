@@ -23,11 +23,11 @@ counters! {
         tx_restart_queue: "Times the queue woke.",
         tx_dropped: "Packets dropped by the driver.",
         tx_packets: "Packets found done.",
-        tx_bytes: "Bytes of those.",
-        tx_status_bytes: "The same by the lengths in the descriptors' status.",
+        tx_bytes in Bytes: "Bytes of those.",
+        tx_status_bytes in Bytes: "The same by the lengths in the descriptors' status.",
         tx_errors: "Descriptors done with an error in their status.",
         rx_packets: "Packets passed up.",
-        rx_bytes: "Bytes of those.",
+        rx_bytes in Bytes: "Bytes of those.",
         rx_errors: "Descriptors done with an error in their status.",
         rx_malformed: "Frames of an impossible length, or in more than one buffer.",
         alloc_rx_buff_failed: "Failures to allocate a buffer.",
@@ -52,8 +52,8 @@ counters! {
 counters! {
     /// The MAC's counters; all zero if it has none.
     Hardware from stat {
-        rx_bytes = RX_BYTES: "Bytes received.",
-        tx_bytes = TX_BYTES: "Bytes sent.",
+        rx_bytes = RX_BYTES in Bytes: "Bytes received.",
+        tx_bytes = TX_BYTES in Bytes: "Bytes sent.",
         rx_good = RX_GOOD: "Good frames received.",
         tx_good = TX_GOOD: "Good frames sent.",
         rx_broadcast = RX_BROADCAST: "Good broadcasts received.",

@@ -25,7 +25,7 @@ counters! {
         tx_timeout_count: "Hangs detected.",
         io_errors: "Restarts after the platform saw accesses fail.",
         rx_packets: "Packets passed up.",
-        rx_bytes: "Bytes of those.",
+        rx_bytes in Bytes: "Bytes of those.",
         rx_copybreak: "Packets copied out of their buffers.",
         rx_errors: "Descriptors with frame errors.",
         rx_malformed: "Frames of more descriptors than a packet has fragments, or without data.",
@@ -67,8 +67,8 @@ counters! {
         tx_deferred_ok = DC: "Deferred.",
         tx_tcp_seg_good = TSCTC: "Large sends done.",
         tx_tcp_seg_failed = TSCTFC: "Large sends failed.",
-        rx_bytes: "Good octets received, FCS included (GORC).",
-        tx_bytes: "Good octets sent, FCS included (GOTC).",
+        rx_bytes in Bytes: "Good octets received, FCS included (GORC).",
+        tx_bytes in Bytes: "Good octets sent, FCS included (GOTC).",
     }
 }
 

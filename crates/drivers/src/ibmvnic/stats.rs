@@ -7,7 +7,7 @@ counters! {
     /// `tx_completed`, `tx_errors`, `tx_lost`, `tx_refused` and `tx_batch_lost`.
     QueueStats {
         tx_packets: "Packets that the server took; a large send is one.",
-        tx_bytes: "Bytes of those.",
+        tx_bytes in Bytes: "Bytes of those.",
         tx_completed: "Of those, reported sent.",
         tx_errors: "Of those, reported with an error.",
         tx_lost: "Of those, never reported because of a reset.",
@@ -22,7 +22,7 @@ counters! {
         tx_arrays: "Arrays sent.",
         tx_descriptors: "Descriptors given with sends.",
         tx_header_descriptors: "Header descriptors among them.",
-        tx_header_bytes: "Header bytes in them.",
+        tx_header_bytes in Bytes: "Header bytes in them.",
         tx_csum: "Checksums left to the server.",
         tx_csum_direct: "Checksums made here, so that the packet could go directly.",
         tx_csum_software: "Checksums made here because the server cannot.",
@@ -35,7 +35,7 @@ counters! {
         tx_comp_messages: "Completion messages.",
         tx_bad_correlator: "Correlators that name no packet under way.",
         rx_packets: "Packets passed up.",
-        rx_bytes: "Bytes of those.",
+        rx_bytes in Bytes: "Bytes of those.",
         rx_csum_good: "Packets that the server vouches for.",
         rx_errors: "Completions with an error.",
         rx_malformed: "Completions with an impossible frame.",

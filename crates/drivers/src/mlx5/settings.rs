@@ -73,7 +73,7 @@ counters! {
     /// Counters of a channel, named as in `ethtool -S` where it has them.
     Stats {
         packets: "Packets queued, in segments on the wire.",
-        bytes: "Bytes of those, headers of every segment included, padding not.",
+        bytes in Bytes: "Bytes of those, headers of every segment included, padding not.",
         tso_packets: "Large sends.",
         tso_software: "Large sends segmented by the CPU.",
         csum_partial: "Packets whose checksum was left to the device.",

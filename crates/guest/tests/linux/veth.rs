@@ -321,7 +321,7 @@ fn beside_ours(rig: &mut Rig) {
         // Where the kernel puts a buffer of 2 KiB, a page of 4 KiB ends in every other one; the
         // lab's are aligned.
         Row::shown("TCE entries written or cleared", &["tce_puts"]),
-        Row::shown("H_VIO_SIGNAL", &["hcall_vio_signal", "hcall_signal"]),
+        Row::shown("H_VIO_SIGNAL", &["hcall_vio_signal"]),
         Row::shown("interrupts taken", &[TAKEN]),
         Row::shown("messages of the LAN", &["messages"]),
     ];

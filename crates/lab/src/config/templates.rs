@@ -6,6 +6,7 @@
 
 use crate::config::key::{Key, Kind, Value};
 use crate::config::profile::{Profile, Source};
+use crate::experiment::metrics;
 use crate::experiment::result::{Measured, rounded};
 use crate::experiment::system::System;
 use std::fmt::Write;
@@ -116,9 +117,11 @@ pub fn measurements(
         quoted(profile),
         system.name
     );
-    let rate = m.rates.iter().find(|r| r.name == "packets_per_s").map(|r| r.value);
+    let rate = m.rates.iter().find(|r| r.metric == metrics::PACKETS).map(|r| r.value);
     let cycles = m.per_packet().into_iter().find(|(name, _)| name == "cycles").map(|(_, n)| n);
-    for (metric, unit, value) in [("packets_per_s", "1/s", rate), ("cycles", "cycles", cycles)] {
+    for (metric, unit, value) in
+        [(metrics::PACKETS.name, "1/s", rate), ("cycles", "cycles", cycles)]
+    {
         let Some(value) = value else { continue };
         _ = write!(
             text,

@@ -149,8 +149,7 @@ fn row(rows: &[Row], word: &str) -> Option<&'static [&'static str]> {
 /// Returns the word of a name, as the rows write it: `adaptive-rx` and `driver.adaptive_rx` are
 /// `adaptive_rx`.
 fn word(name: &str) -> String {
-    let last = if name.starts_with("latency_ns.") { name } else { after_group(name) };
-    last.trim().to_lowercase().replace(['-', ' '], "_")
+    after_group(name).trim().to_lowercase().replace(['-', ' '], "_")
 }
 
 fn after_group(name: &str) -> &str {

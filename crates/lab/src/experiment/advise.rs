@@ -15,13 +15,13 @@ use crate::config::key::{Key, Kind, Value, Values, leading_number};
 use crate::config::profile::{Profile, Source};
 use crate::config::{SettingError, refuse};
 use crate::experiment::limits::{self, Limits};
-use crate::experiment::metrics::{self, Sum, is_better_high};
+use crate::experiment::metrics::{Metric, Sum};
 use crate::experiment::result::{Measured, Outcome, rounded, significant};
 use crate::experiment::{RunError, in_parallel, system::System};
 use bench::Bench;
 use doorbell_sim::{Unwatched, traffic::Frames};
 use search::{Design, Score, Space, designs};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::sync::Arc;
 
 /// The least gain of a setting that is worth a change.
@@ -125,20 +125,18 @@ impl Variable {
     }
 }
 
-/// A number and its direction.
-#[derive(Clone, PartialEq, Debug)]
+/// A number that is to be as high or as low as it is better.
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Goal {
-    /// The name in `list --metrics`.
-    pub name: String,
-    /// More is better.
-    pub more: bool,
+    /// The number.
+    pub metric: Metric,
 }
 
 /// A bound that a number must keep.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Keep {
-    /// The name in `list --metrics`.
-    pub name: String,
+    /// The number.
+    pub metric: Metric,
     /// The number must be above the bound, or else below it.
     pub above: bool,
     /// The bound, in the number's unit.
@@ -149,24 +147,27 @@ pub struct Keep {
     pub implied: bool,
 }
 
+fn name_of<S: Serializer>(metric: &Metric, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(metric.name)
+}
+
 impl Goal {
-    /// Parses the name of a number. Packets and bits a second are to be high, all others low.
+    /// Parses the name of a number.
     ///
     /// # Errors
     /// The system has no such number.
     pub fn parse(system: &System, name: &str) -> Result<Goal, SettingError> {
-        metrics::find(system, name)?;
-        Ok(Goal { name: name.to_owned(), more: is_better_high(name) })
+        Ok(Goal { metric: system.find_metric(name)? })
     }
 
     fn of(&self, m: &Measured) -> Option<f64> {
-        m.number(&self.name)
+        m.number(self.metric.name)
     }
 
     /// Returns by how much `to` is better than `from`, relative to it.
     fn gain(&self, from: f64, to: f64) -> f64 {
         let change = if from == 0.0 { 0.0 } else { to / from - 1.0 };
-        if self.more { change } else { -change }
+        if self.metric.is_better_high() { change } else { -change }
     }
 }
 
@@ -180,7 +181,7 @@ impl Keep {
             refuse!("`{text}`: allowed is NAME<BOUND or NAME>BOUND, such as latency_ns.p99<50us");
         };
         let (name, bound) = (text[..at].trim(), text[at + 1..].trim());
-        metrics::find(system, name)?;
+        let metric = system.find_metric(name)?;
         let wrong = |why: String| SettingError(format!("`{text}`: {why}"));
         let Some((number, unit)) = leading_number(bound) else {
             return Err(wrong(format!("`{bound}` is no number")));
@@ -191,7 +192,7 @@ impl Keep {
         };
         let bound = number * size;
         let above = text[at..].starts_with('>');
-        Ok(Keep { name: name.to_owned(), above, bound, text: text.to_owned(), implied: false })
+        Ok(Keep { metric, above, bound, text: text.to_owned(), implied: false })
     }
 
     /// Returns the bound that the packet rate of `today` stays, less its error, or less [`LEAST`]
@@ -216,7 +217,7 @@ impl Keep {
 
     /// Returns by how much a result misses the bound, relative to it.
     fn missed(&self, m: &Measured) -> f64 {
-        let Some(n) = m.number(&self.name) else { return f64::INFINITY };
+        let Some(n) = m.number(self.metric.name) else { return f64::INFINITY };
         let over = if self.above { self.bound - n } else { n - self.bound };
         (over / self.bound.abs().max(1e-12)).max(0.0)
     }
@@ -244,8 +245,9 @@ pub struct Question<'a> {
 /// A number before and after.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Change {
-    /// Its name in `list --metrics`.
-    pub name: String,
+    /// The number, by name in JSON.
+    #[serde(rename = "name", serialize_with = "name_of")]
+    pub metric: Metric,
     /// Today.
     pub from: f64,
     /// With the advice.
@@ -261,8 +263,9 @@ pub struct Bound {
     pub implied: bool,
     /// It holds with the advice, or with the nearest settings if there is no advice.
     pub holds: bool,
-    /// The number that it bounds.
-    pub name: String,
+    /// The number that it bounds, by name in JSON.
+    #[serde(rename = "name", serialize_with = "name_of")]
+    pub metric: Metric,
     /// That number, with the advice or the nearest settings.
     pub reached: Option<f64>,
 }
@@ -450,7 +453,10 @@ pub fn advise(
 ) -> Result<Advice, RunError> {
     let before = q.run(&q.of(&q.today()))?;
     let Some(from) = q.goal.of(&before) else {
-        return Err(RunError::Input(SettingError(format!("the run has no `{}`", q.goal.name))));
+        return Err(RunError::Input(SettingError(format!(
+            "the run has no `{}`",
+            q.goal.metric.name
+        ))));
     };
     let held = q.offered().then(|| Keep::load(q.system, &before)).flatten();
     let q = &Question { keep: q.keep.iter().cloned().chain(held).collect(), ..q.clone() };
@@ -469,10 +475,10 @@ pub fn advise(
         go_on("searches", n, most)
     })?;
     let top = found.known.get(&found.top).copied().unwrap_or(Score::NONE);
-    let goal = |score: Score| if q.goal.more { -score.goal } else { score.goal };
+    let goal = |score: Score| if q.goal.metric.is_better_high() { -score.goal } else { score.goal };
     let mut advice = Advice {
-        goal: q.goal.name.clone(),
-        reached: Change { name: q.goal.name.clone(), from: rounded(from), to: rounded(from) },
+        goal: q.goal.metric.name.to_owned(),
+        reached: Change { metric: q.goal.metric, from: rounded(from), to: rounded(from) },
         error: None,
         best: (top.missed == 0.0).then(|| rounded(goal(top))),
         keep: Vec::new(),
@@ -550,7 +556,7 @@ impl Question<'_> {
     /// Returns whether the load is to be held: it has a rate or times of its own, or sockets
     /// answer each other, and neither the goal nor a bound is a rate.
     fn offered(&self) -> bool {
-        let given = self.keep.iter().any(|k| k.above && is_better_high(&k.name));
+        let given = self.keep.iter().any(|k| k.above && k.metric.is_better_high());
         let own = |name, word| self.values.word_if_any(name) == Some(word);
         let at_a_rate = match self.values.find("traffic.rate") {
             Some((key, Value::Number(_))) => self.values.idle(key).is_none(),
@@ -558,7 +564,7 @@ impl Question<'_> {
         };
         let own_times = own("traffic.kind", "pcap") && own("traffic.times", "own");
         let free = self.open_loop() && !at_a_rate && !own_times;
-        !free && !given && !is_better_high(&self.goal.name)
+        !free && !given && !self.goal.metric.is_better_high()
     }
 
     /// Returns the most runs of a search, each of which takes as long as that of today's settings.
@@ -580,8 +586,8 @@ impl Question<'_> {
             text: k.text.clone(),
             implied: k.implied,
             holds: k.missed(m) == 0.0,
-            name: k.name.clone(),
-            reached: m.number(&k.name).map(rounded),
+            metric: k.metric,
+            reached: m.number(k.metric.name).map(rounded),
         };
         self.keep.iter().map(bound).collect()
     }
@@ -726,20 +732,19 @@ fn within(key: &Key, n: f64) -> f64 {
 
 /// Returns the numbers that people look at and that differ by more than [`LEAST`].
 fn changes(system: &System, before: &Measured, after: &Measured) -> Vec<Change> {
-    let names = metrics::main(system);
     let (before, after) = (before.numbers(), after.numbers());
-    let change = |name: String| {
-        let (from, to) = (before.get(&name)?, after.get(&name)?);
+    let change = |metric: Metric| {
+        let (from, to) = (before.get(metric.name)?.value, after.get(metric.name)?.value);
         let moved = (to - from).abs() > LEAST * from.abs().max(to.abs());
-        moved.then(|| Change { name, from: rounded(from), to: rounded(to) })
+        moved.then(|| Change { metric, from: rounded(from), to: rounded(to) })
     };
-    names.into_iter().filter_map(change).collect()
+    system.main_metrics().filter_map(change).collect()
 }
 
 /// Returns those that are worse after than before, except the goal, the worst first.
 fn worse(system: &System, before: &Measured, after: &Measured, goal: &str) -> Vec<Change> {
     let mut all = changes(system, before, after);
-    all.retain(|c| c.name != goal && (c.to < c.from) == is_better_high(&c.name));
+    all.retain(|c| c.metric.name != goal && (c.to < c.from) == c.metric.is_better_high());
     let share = |c: &Change| if c.from == 0.0 { f64::MAX } else { (c.to / c.from - 1.0).abs() };
     all.sort_by(|a, b| share(b).total_cmp(&share(a)));
     all.truncate(COSTS);

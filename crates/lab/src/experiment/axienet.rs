@@ -18,21 +18,24 @@ use crate::experiment::limits::{
     self, Resource,
     Wider::{Less, More},
 };
-use crate::experiment::metrics::{self, Numbers};
+use crate::experiment::metrics::{
+    self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD,
+};
 use crate::experiment::open_loop::Load as OpenLoad;
-use crate::experiment::result::{CountsOf, Measured, Rate, SENT, Sampled, quantile_ns};
+use crate::experiment::result::{CountsOf, Measured, SENT, Sampled, quantile_ns};
 use crate::experiment::run::platform;
 use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{
-    self, Counts, Entries, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
+    self, Counted, Counts, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
 };
 use crate::experiment::{closed_loop::Load as TcpLoad, fixed_rate::Load as Paced};
 use crate::{config::key::Values, experiment::audit::CrossCheck};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
+use doorbell_bus::ledger::BusKind;
 use doorbell_bus::{Axi, Bus, Machine, pcie::Operation};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
 use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
-use doorbell_hal::{Host, Span};
+use doorbell_hal::{Host, Span, Unit};
 use doorbell_layout::axienet::line;
 use doorbell_moderation::Controller;
 use doorbell_sim::link::{Peer, SharedWire, Wired};
@@ -40,7 +43,7 @@ use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter, Phase};
 use doorbell_sim::{Watch, fault::FaultSchedule, histogram::Histogram};
 use doorbell_sim::{napi::NapiContext, scheduler::Interrupt, traffic::Frames};
 use settings::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// AXI Ethernet with AXI DMA.
 pub static SYSTEM: System = System {
@@ -158,26 +161,32 @@ pub static SYSTEM: System = System {
         },
     ],
     numbers: Numbers {
-        buses: &["axi_"],
-        rates: &[
-            metrics::BOTH_WAYS,
-            &[metrics::LOST_SHARE],
-            &[
-                ("rx_interrupts_per_s", "interrupts of reception"),
-                ("tx_interrupts_per_s", "interrupts of transmission"),
-                ("rx_threshold", "received frames that an interrupt waits for, at the end"),
-                ("irq_core_busy_share", "of the core with interrupts and softirq"),
-                ("app_core_busy_share", "of the core with applications"),
-                ("read_bus_busy_share", "of the clocks of read data"),
-                ("write_bus_busy_share", "of the clocks of write data"),
-            ],
-        ],
-        counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
+        buses: &[BusKind::Axi],
+        rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, RECEIVED, SENT_OFF, THRESHOLD], &BUSY],
+        counters: &[(DRIVER, Stats::DECLARED), (DEVICE, Counters::DECLARED)],
         calls: &[],
         losses: &[metrics::MISSED],
     },
+    declared: OnceLock::new(),
     figures: Some(&figures::FIGURES),
 };
+
+const RECEIVED: Metric =
+    Metric::rate("rx_interrupts_per_s", Unit::PerSecond, "interrupts of reception");
+const SENT_OFF: Metric =
+    Metric::rate("tx_interrupts_per_s", Unit::PerSecond, "interrupts of transmission");
+const THRESHOLD: Metric = Metric::rate(
+    "rx_threshold",
+    Unit::Count,
+    "received frames that an interrupt waits for, at the end",
+);
+/// The use of both cores, and of both directions of the bus.
+const BUSY: [Metric; 4] = [
+    Metric::busy("irq_core_busy_share", "of the core with interrupts and softirq"),
+    Metric::busy("app_core_busy_share", "of the core with applications"),
+    Metric::busy("read_bus_busy_share", "of the clocks of read data"),
+    Metric::busy("write_bus_busy_share", "of the clocks of write data"),
+];
 
 /// The driver, with any controller.
 pub type Driver = Axienet<Any>;
@@ -312,8 +321,8 @@ fn tcp(bus: Axi, setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> Result
     Ok(finish(o, &m, driver))
 }
 
-fn look(driver: &Driver, device: &Device) -> [Entries; 2] {
-    [driver.stats().entries().collect(), device.counters.entries().collect()]
+fn look(driver: &Driver, device: &Device) -> Counted {
+    [driver.stats().entries().collect(), device.counters.entries().collect(), vec![]]
 }
 
 /// Runs frames at a fixed rate.
@@ -350,7 +359,7 @@ impl Probe<Board<Source>, Station> for Handed {
     fn done(&self, _: &Board<Source>, s: &[Station]) -> (u64, u64) {
         (s[0].endpoint.frames, s[0].endpoint.bytes)
     }
-    fn counters(&self, m: &Board<Source>, s: &[Station]) -> [Entries; 2] {
+    fn counters(&self, m: &Board<Source>, s: &[Station]) -> Counted {
         look(&s[0].driver, &m.device.device)
     }
     fn series(&mut self, rates: [f64; 2], _: &Board<Source>, s: &mut [Station]) -> Points {
@@ -425,7 +434,7 @@ fn packets(bus: Axi, setup: &Setup, load: &OpenLoad, watch: &mut dyn Watch) -> R
         s.interrupts.insert(0, 0);
     }
     o.counts.interrupts = vec![driver.rx_irqs, driver.tx_irqs];
-    o.counts.counters = [driver.entries().collect(), device.entries().collect()];
+    o.counts.counters = [driver.entries().collect(), device.entries().collect(), vec![]];
     let mut o = o.with(Totals { driver, device, threshold });
     let sent = m.ledger().wire_frames;
     o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, 0)));
@@ -464,26 +473,23 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         let share = s.all_busy_share() * s.busy.len() as f64 / setup.cores as f64;
         let by_time = |n: u64| s.by_time(n as f64);
         let [received, sent] = [0, 1].map(|line| by_time(s.interrupts[line]));
-        let about = "received frames that an interrupt waits for, at the end";
+        let payload = by_time(8 * s.payload);
+        let busy = [s.busy_share(0), s.busy_share(1), s.bus_share[0], s.bus_share[1]];
         [
-            Rate::all([
-                ("packets_per_s", "frames received or sent, or transactions", packets),
-                ("payload_bits_per_s", "TCP payload, or frames", by_time(8 * s.payload)),
-            ]),
+            vec![
+                PACKETS.is(packets).about("frames received or sent, or transactions"),
+                PAYLOAD.is(payload).about("TCP payload, or frames"),
+            ],
             s.wire_rates(),
-            Rate::all([
-                ("rx_interrupts_per_s", "interrupts of reception", received),
-                ("tx_interrupts_per_s", "interrupts of transmission", sent),
-            ]),
-            Rate::sampled(Sampled::Once, [("rx_threshold", about, threshold)]),
-            Rate::all([("polls_per_s", "polls made", by_time(s.polls)), s.lost_share()]),
-            vec![Rate::of_cores(whose, share)],
-            Rate::all([
-                ("irq_core_busy_share", "of the core with interrupts and softirq", s.busy_share(0)),
-                ("app_core_busy_share", "of the core with applications", s.busy_share(1)),
-                ("read_bus_busy_share", "of the clocks of read data", s.bus_share[0]),
-                ("write_bus_busy_share", "of the clocks of write data", s.bus_share[1]),
-            ]),
+            vec![
+                RECEIVED.is(received),
+                SENT_OFF.is(sent),
+                THRESHOLD.is(threshold).sampled(Sampled::Once),
+                metrics::POLLS.is(by_time(s.polls)),
+                s.lost_share(),
+                CPU_BUSY.is(share).about(whose),
+            ],
+            BUSY.iter().zip(busy).map(|(of, share)| of.is(share)).collect(),
         ]
         .concat()
     };

@@ -9,7 +9,7 @@
 use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, refuse};
 use crate::experiment::system::placement;
-use crate::experiment::{Entries, Experiment, Probe, Result, RunStats, SLICE};
+use crate::experiment::{Counted, Experiment, Probe, Result, RunStats, SLICE};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, Span, Time};
@@ -274,12 +274,12 @@ impl<B, D, Dr, E, L> Probe<Linked<B, D>, NapiContext<Dr, E>> for Carried<L>
 where
     B: Bus,
     E: HasStack,
-    L: Fn(&Linked<B, D>, &[NapiContext<Dr, E>]) -> [Entries; 2],
+    L: Fn(&Linked<B, D>, &[NapiContext<Dr, E>]) -> Counted,
 {
     fn done(&self, m: &Linked<B, D>, stations: &[NapiContext<Dr, E>]) -> (u64, u64) {
         arrived(m, stations[0].endpoint.stack(), self.kind)
     }
-    fn counters(&self, m: &Linked<B, D>, stations: &[NapiContext<Dr, E>]) -> [Entries; 2] {
+    fn counters(&self, m: &Linked<B, D>, stations: &[NapiContext<Dr, E>]) -> Counted {
         (self.look)(m, stations)
     }
     fn take_latency(&mut self, m: &mut Linked<B, D>, _: &mut [NapiContext<Dr, E>]) -> Histogram {
@@ -301,7 +301,7 @@ pub(crate) fn run<B, D, Dr, E>(
     x: &mut Experiment<'_, B, D, Hosts, Dr, E>,
     load: &Load,
     tell: Tell<D>,
-    look: impl Fn(&Linked<B, D>, &[NapiContext<Dr, E>]) -> [Entries; 2],
+    look: impl Fn(&Linked<B, D>, &[NapiContext<Dr, E>]) -> Counted,
 ) -> Result<RunStats>
 where
     B: Bus,

@@ -11,8 +11,9 @@ mod ring;
 
 pub use ring::TxRing;
 
+use crate::experiment::metrics::PACKETS;
 use crate::experiment::open_loop::{self, Load};
-use crate::experiment::result::{CountsOf, Measured, Rate, SENT};
+use crate::experiment::result::{CountsOf, Measured, SENT};
 use crate::experiment::{Counts, Result, RunError};
 use doorbell_bus::{
     Bus, Capture, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity, RulesError,
@@ -94,7 +95,7 @@ pub fn meter_watched<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B,
     let close = |m: &mut _, driver| close(driver, m);
     let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;
     o.verdict.audit.extend(leaks(m, load.packets(1)));
-    let rates = |_: &Counts, rate| Rate::all([("packets_per_s", "packets sent", rate)]);
+    let rates = |_: &Counts, rate| vec![PACKETS.is(rate).about("packets sent")];
     Ok(o.measured(rates, CountsOf::Run, SENT, ghz))
 }
 

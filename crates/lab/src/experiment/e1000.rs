@@ -15,13 +15,16 @@ use crate::experiment::limits::{
     self, Resource,
     Wider::{Less, More},
 };
-use crate::experiment::metrics::{self, Numbers};
+use crate::experiment::metrics::{
+    self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD,
+};
 use crate::experiment::open_loop::Load as OpenLoad;
-use crate::experiment::result::{CountsOf, Measured, Rate, SENT};
+use crate::experiment::result::{CountsOf, Measured, SENT};
 use crate::experiment::run::platform;
 use crate::experiment::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::experiment::{self, Counts, Experiment, Result, closed_loop, open_loop};
 use crate::{config::key::Values, experiment::closed_loop::Load as TcpLoad};
+use doorbell_bus::ledger::BusKind;
 use doorbell_bus::pcie::Operation;
 use doorbell_bus::tce::{Table, Window};
 use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, pci, pcie};
@@ -31,7 +34,7 @@ use doorbell_hal::Span;
 use doorbell_sim::scheduler::Interrupt;
 use doorbell_sim::{Watch, fault::FaultSchedule, link::Wired, napi::NapiContext, traffic::Frames};
 use settings::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, PciKeys};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A gigabit controller on PCI, PCI-X or PCI Express.
 pub static SYSTEM: System = System {
@@ -158,24 +161,18 @@ pub static SYSTEM: System = System {
         },
     ],
     numbers: Numbers {
-        buses: &["pci_", "pcix_", "pcie_", "tce_"],
-        rates: &[
-            metrics::BOTH_WAYS,
-            &[metrics::LOST_SHARE],
-            &[
-                ("bus_busy_share", "of the bus's clocks"),
-                ("inbound_link_share", "symbol times with a TLP, toward the device"),
-                ("outbound_link_share", "symbol times with a TLP, toward the host"),
-                ("inbound_link_busy_share", "busy symbol times, toward the device"),
-                ("outbound_link_busy_share", "busy symbol times, toward the host"),
-            ],
-        ],
-        counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
+        buses: &[BusKind::Pci, BusKind::Pcix, BusKind::Pcie, BusKind::Tce],
+        rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, BUS_BUSY], &metrics::LINK],
+        counters: &[(DRIVER, Stats::DECLARED), (DEVICE, Counters::DECLARED)],
         calls: &[],
         losses: &[metrics::MISSED],
     },
+    declared: OnceLock::new(),
     figures: Some(&figures::FIGURES),
 };
+
+/// The use of a PCI or PCI-X bus.
+const BUS_BUSY: Metric = Metric::busy("bus_busy_share", "of the bus's clocks");
 
 /// The slot of the card.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -285,7 +282,7 @@ fn tcp<B: Bus>(bus: B, setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> 
         |d, at, up| d.set_cable(at, up),
         |m, s| {
             let driver = s[0].driver.stats();
-            [driver.entries().collect(), m.device.device.counters.entries().collect()]
+            [driver.entries().collect(), m.device.device.counters.entries().collect(), vec![]]
         },
     )?;
     let mut driver = Stats::default();
@@ -316,7 +313,7 @@ fn packets<B: Bus<Sink = Capture>>(
     let close = |m: &mut _, d: Driver| driver = d.close(m);
     let mut o = open_loop::run_alone(&mut m, open, on, load, trouble, close, watch)?;
     let device = m.device.counters;
-    o.counts.counters = [driver.entries().collect(), device.entries().collect()];
+    o.counts.counters = [driver.entries().collect(), device.entries().collect(), vec![]];
     let mut o = o.with(Totals { driver, device });
     let sent = m.ledger().wire_frames;
     o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, 0)));
@@ -349,25 +346,19 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         _ => "of the core with interrupts and that with applications",
     };
     let rates = |s: &Counts, packets: f64| {
-        let bus = match s.bus_share[..] {
-            [down, up, busy_down, busy_up] => Rate::all([
-                ("inbound_link_share", "symbol times with a TLP, toward the device", down),
-                ("outbound_link_share", "symbol times with a TLP, toward the host", up),
-                ("inbound_link_busy_share", "busy symbol times, toward the device", busy_down),
-                ("outbound_link_busy_share", "busy symbol times, toward the host", busy_up),
-            ]),
-            _ => Rate::all([("bus_busy_share", "of the bus's clocks", s.bus_share[0])]),
+        let bus = match &s.bus_share[..] {
+            [one] => vec![BUS_BUSY.is(*one)],
+            all => metrics::LINK.iter().zip(all).map(|(of, share)| of.is(*share)).collect(),
         };
         let payload = s.by_time(8.0 * s.payload as f64);
         [
-            Rate::all([
-                ("packets_per_s", what, packets),
-                ("payload_bits_per_s", "TCP payload that arrived", payload),
-            ]),
+            vec![
+                PACKETS.is(packets).about(what),
+                PAYLOAD.is(payload).about("TCP payload that arrived"),
+            ],
             s.wire_rates(),
             s.event_rates(s.seconds()),
-            Rate::all([s.lost_share()]),
-            vec![Rate::of_cores(whose, s.all_busy_share())],
+            vec![s.lost_share(), CPU_BUSY.is(s.all_busy_share()).about(whose)],
             bus,
         ]
         .concat()

@@ -11,10 +11,11 @@
 use crate::config::key::{Needs, Values, settings, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::audit::{ANY, CrossCheck};
-use crate::experiment::result::{CountsOf, Measured, Rate, Sampled};
+use crate::experiment::metrics::{CPU_BUSY, PACKETS};
+use crate::experiment::result::{CountsOf, Measured, Sampled};
 use crate::experiment::window::{Marks, Window};
 use crate::experiment::{
-    Counts, Entries, Experiment, Points, Probe, Result, RunError, RunStats, SLICE,
+    Counted, Counts, Experiment, Points, Probe, Result, RunError, RunStats, SLICE,
 };
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
@@ -346,7 +347,7 @@ where
     B: Bus,
     Under<D>: Device<B>,
     Dr: Driver<Board<B, D>>,
-    L: Fn(&Dr, &Board<B, D>) -> [Entries; 2],
+    L: Fn(&Dr, &Board<B, D>) -> Counted,
     R: Fn(&mut Dr, &mut Board<B, D>, &mut UpperLayer),
 {
     fn done(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> (u64, u64) {
@@ -354,7 +355,7 @@ where
         let ended = if self.way == Direction::Receive { received } else { &m.device.peer.came };
         (ended.frames, 0)
     }
-    fn counters(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> [Entries; 2] {
+    fn counters(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> Counted {
         (self.look)(&s[0].driver, m)
     }
     fn sliced(&mut self, at: Time, m: &mut Board<B, D>, s: &mut [Station<Dr>]) {
@@ -389,7 +390,7 @@ pub(crate) fn run<B, D, Dr>(
     m: &mut Board<B, D>,
     tested: DeviceUnderTest<
         Dr,
-        impl Fn(&Dr, &Board<B, D>) -> [Entries; 2],
+        impl Fn(&Dr, &Board<B, D>) -> Counted,
         impl Fn(&mut Dr, &mut Board<B, D>, &mut UpperLayer),
     >,
     load: &Load,
@@ -485,10 +486,10 @@ pub(crate) fn measured(o: RunStats, load: &Load, ghz: f64) -> Measured {
         let each = "frames, of which each is answered where that is asked for";
         let busy = c.busy[0].as_secs_f64() / seconds;
         let rates = [
-            Rate::sampled(Sampled::Window, [("packets_per_s", each, rate)]),
+            vec![PACKETS.is(rate).about(each).sampled(Sampled::Window)],
             c.wire_rates(),
             c.event_rates(seconds),
-            vec![Rate::of_cores("of its one core", busy)],
+            vec![CPU_BUSY.is(busy).about("of its one core")],
         ];
         rates.concat()
     };

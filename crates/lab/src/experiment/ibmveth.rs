@@ -29,24 +29,25 @@ use crate::experiment::limits::{
     self, Resource,
     Wider::{Less, More},
 };
-use crate::experiment::metrics::{self, Numbers};
-use crate::experiment::papr::{self, Call, Papr};
-use crate::experiment::result::{Count, CountsOf, Group, Measured, Rate};
+use crate::experiment::metrics::{self, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD, Party};
+use crate::experiment::papr::{self, Papr};
+use crate::experiment::result::{Count, CountsOf, Group, Measured};
 use crate::experiment::system::{self, PlacementKeys, System};
 use crate::experiment::{self, Counts, Entries, Experiment, Result, closed_loop, fixed_rate};
 use crate::{config::key::Values, experiment::audit::fault_counts};
 use bridge::{Bridge, UpperLayer};
+use doorbell_bus::ledger::BusKind;
 use doorbell_bus::{HypervisorDevice, Machine};
 use doorbell_devices::veth::{Config as LanConfig, Counters, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, Stats};
-use doorbell_hal::{Host, Span};
+use doorbell_hal::{Host, Span, Unit};
 use doorbell_layout::ibmveth as layout;
 use doorbell_sim::traffic::tcp::Hosts;
 use doorbell_sim::{Watch, link::Wired, napi::NapiContext, scheduler::Interrupt, traffic::Frames};
 use lan::{CLIENT, PORT_VECTOR, SERVER};
 use server::{Lpars, PartitionDriver, PortDriver};
-use settings::{CALLS as PRICES, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
-use std::sync::Arc;
+use settings::{CPU, DriverKeys, HypervisorKeys, PRICES, PortKeys, TrafficKeys};
+use std::sync::{Arc, OnceLock};
 
 /// A partition that reaches the network through an I/O server.
 pub static SYSTEM: System = System {
@@ -125,7 +126,7 @@ pub static SYSTEM: System = System {
                 ("hcall.send", Less),
                 ("hcall.add_buffer", Less),
                 ("hcall.add_buffers", Less),
-                ("hcall.signal", Less),
+                ("hcall.vio_signal", Less),
                 ("tce.put", Less),
                 ("tce.put_indirect", Less),
                 ("tce.stuff", Less),
@@ -156,29 +157,21 @@ pub static SYSTEM: System = System {
         },
     ],
     numbers: Numbers {
-        buses: &["tce_"],
-        rates: &[
-            metrics::BOTH_WAYS,
-            &[
-                ("client_busy_share", CLIENT_CORES),
-                ("server_busy_share", "of its core's time"),
-                ("client_ns_a_packet", "time of its cores, calls included"),
-                ("server_ns_a_packet", "time of its core, calls included"),
-            ],
-        ],
+        buses: &[BusKind::Tce],
+        rates: &[&metrics::BOTH_WAYS, &SIDES],
         counters: &[
             // At a fixed rate there is one driver, and its adapter.
-            ("driver_", Stats::ABOUT),
-            ("device_", Counters::ABOUT),
-            ("driver_client_", Stats::ABOUT),
-            ("driver_server_", Stats::ABOUT),
-            ("driver_", PortStats::ABOUT),
-            ("driver_", BridgeCounters::ABOUT),
-            ("device_client_", Counters::ABOUT),
-            ("device_server_", Counters::ABOUT),
-            ("device_", PortCounters::ABOUT),
+            (DRIVER, Stats::DECLARED),
+            (DEVICE, Counters::DECLARED),
+            (DRIVERS[CLIENT], Stats::DECLARED),
+            (DRIVERS[SERVER], Stats::DECLARED),
+            (DRIVER, PortStats::DECLARED),
+            (DRIVER, BridgeCounters::DECLARED),
+            (DEVICES[CLIENT], Counters::DECLARED),
+            (DEVICES[SERVER], Counters::DECLARED),
+            (DEVICE, PortCounters::DECLARED),
         ],
-        calls: &CALLS,
+        calls: &layout::CALLS,
         losses: &[
             metrics::no_buffer("device_rx_no_buffer"),
             metrics::no_buffer("device_client_rx_no_buffer"),
@@ -190,25 +183,24 @@ pub static SYSTEM: System = System {
             },
         ],
     },
+    declared: OnceLock::new(),
     figures: Some(&figures::FIGURES),
 };
 
-const fn call(number: u64, name: &'static str, key: &'static str, serial: &'static str) -> Call {
-    Call { number, name, key, serial, each: None }
-}
-
-/// The calls of the drivers, in the order of a packet's life.
-static CALLS: [Call; 9] = [
-    call(layout::H_SEND_LOGICAL_LAN, "hcall_send", "hcall.send", "hcall.send_serial"),
-    call(layout::H_ADD_LOGICAL_LAN_BUFFER, "hcall_add_buffer", "hcall.add_buffer", ""),
-    call(layout::H_ADD_LOGICAL_LAN_BUFFERS, "hcall_add_buffers", "hcall.add_buffers", ""),
-    call(layout::H_VIO_SIGNAL, "hcall_signal", "hcall.signal", ""),
-    call(layout::H_REGISTER_LOGICAL_LAN, "hcall_register", "", ""),
-    call(layout::H_FREE_LOGICAL_LAN, "hcall_free", "", ""),
-    call(layout::H_ILLAN_ATTRIBUTES, "hcall_attributes", "", ""),
-    call(layout::H_MULTICAST_CTRL, "hcall_multicast", "", ""),
-    call(layout::H_CHANGE_LOGICAL_LAN_MAC, "hcall_change_mac", "", ""),
+/// The use of the cores of both sides, and their time for a packet.
+const SIDES: [Metric; 4] = [
+    Metric::busy("client_busy_share", CLIENT_CORES),
+    Metric::busy("server_busy_share", "of its core's time"),
+    Metric::rate("client_ns_a_packet", Unit::Nanoseconds, "time of its cores, calls included"),
+    Metric::rate("server_ns_a_packet", Unit::Nanoseconds, "time of its core, calls included"),
 ];
+
+/// The drivers of both sides.
+const DRIVERS: [Party; 2] =
+    [Party { prefix: "driver_client_", ..DRIVER }, Party { prefix: "driver_server_", ..DRIVER }];
+/// Their adapters.
+const DEVICES: [Party; 2] =
+    [Party { prefix: "device_client_", ..DEVICE }, Party { prefix: "device_server_", ..DEVICE }];
 
 /// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
@@ -328,7 +320,9 @@ fn tcp(setup: &Setup, load: &closed_loop::Load, watch: &mut dyn Watch) -> Result
     ];
     let cores = 1 + load.cores();
     let mut x = Experiment::new(&mut m, stations, cores, host.softirq, &host.faults, watch);
-    let look = |m: &Lpars, s: &[Station]| [driver_counters(s), device_counters(m)];
+    let look = |m: &Lpars, s: &[Station]| {
+        [driver_counters(s), device_counters(m), papr::made(&m.bus, &layout::CALLS)]
+    };
     // The LAN has no link state. The port's link can go down.
     let o = closed_loop::run(&mut x, load, |_, _, _| {}, look)?;
     let mut totals = Totals::of(x.m);
@@ -369,7 +363,7 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<expe
         lines: vec![Interrupt::Message(d.vector)],
         look: |nic: &Ibmveth, m: &Client| {
             let adapter = m.device.device.0.counters(CLIENT).entries();
-            [nic.stats().entries().collect(), adapter.chain(papr::made(&m.bus, &CALLS)).collect()]
+            [nic.stats().entries().collect(), adapter.collect(), papr::made(&m.bus, &layout::CALLS)]
         },
         reclaim: |nic: &mut Ibmveth, m: &mut Client, above: &mut fixed_rate::UpperLayer| {
             nic.reclaim(m, above);
@@ -420,13 +414,12 @@ fn driver_counters(stations: &[Station]) -> Entries {
     all
 }
 
-/// Returns the devices' counters: both adapters', the port's, and the calls made by kind.
+/// Returns the devices' counters: both adapters' and the port's.
 fn device_counters(m: &Lpars) -> Entries {
     let lan = &m.device.device;
     let mut all: Entries =
         [CLIENT, SERVER].into_iter().flat_map(|i| lan.veth.0.counters(i).entries()).collect();
     all.extend(lan.port.counters.entries());
-    all.extend(papr::made(&m.bus, &CALLS));
     all
 }
 
@@ -449,15 +442,21 @@ fn memory(setup: &Setup, load: Option<&closed_loop::Load>) -> [usize; 2] {
 }
 
 /// Returns the counts of `entries`, the first `n` of which are the client's, the next `n` the
-/// server's.
-fn sides(group: Group, n: usize, entries: &[(&'static str, u64)]) -> impl Iterator<Item = Count> {
-    let prefix = if group == Group::Driver { "driver" } else { "device" };
-    let (of, others) = entries.split_at(2 * n);
-    let of = of.iter().enumerate().map(move |(i, (name, value))| {
-        let side = if i < n { "client" } else { "server" };
-        Count { group, name: format!("{prefix}_{side}_{name}"), about: "", value: *value }
-    });
-    of.chain(Count::of(group, others.iter().copied()))
+/// server's, and the others those of `all`.
+fn sides(
+    group: Group,
+    (of, all): ([Party; 2], Party),
+    n: usize,
+    entries: &[(&'static str, u64)],
+) -> Vec<Count> {
+    let (client, rest) = entries.split_at(n);
+    let (server, others) = rest.split_at(n);
+    let parts = [(of[CLIENT], client), (of[SERVER], server), (all, others)];
+    let mut all = Vec::with_capacity(entries.len());
+    for (of, part) in parts {
+        all.extend(Count::of(group, of.prefix, part.iter().copied()));
+    }
+    all
 }
 
 fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
@@ -483,28 +482,27 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
         let mut events = c.event_rates(c.seconds());
         events[0].about = "interrupts taken, of both partitions".into();
         let what = "frames with data on the wire, transactions, or large sends";
+        let of_sides = [of_client, share(server), by_packet(client), by_packet(server)];
         [
-            Rate::all([
-                ("packets_per_s", what, packets),
-                ("payload_bits_per_s", "TCP payload that arrived", payload),
-            ]),
+            vec![
+                PACKETS.is(packets).about(what),
+                PAYLOAD.is(payload).about("TCP payload that arrived"),
+            ],
             c.wire_rates(),
             events,
-            Rate::all([
-                ("client_busy_share", CLIENT_CORES, of_client),
-                ("server_busy_share", "of its core's time", share(server)),
-                ("client_ns_a_packet", "time of its cores, calls included", by_packet(client)),
-                ("server_ns_a_packet", "time of its core, calls included", by_packet(server)),
-            ]),
+            SIDES.iter().zip(of_sides).map(|(of, value)| of.is(value)).collect(),
         ]
         .concat()
     };
-    let [drivers, devices] = &c.counters;
+    let [drivers, devices, calls] = &c.counters;
     let others =
         PortStats::default().entries().count() + BridgeCounters::default().entries().count();
     let mut counts = Count::of_ledger(&c.ledger);
-    counts.extend(sides(Group::Driver, (drivers.len() - others) / 2, drivers));
-    counts.extend(sides(Group::Device, o.totals.adapters[CLIENT].entries().count(), devices));
+    let own = (drivers.len() - others) / 2;
+    counts.extend(sides(Group::Driver, (DRIVERS, DRIVER), own, drivers));
+    let own = o.totals.adapters[CLIENT].entries().count();
+    counts.extend(sides(Group::Device, (DEVICES, DEVICE), own, devices));
+    counts.extend(Count::of(Group::Bus, "", calls.iter().copied()));
     counts.extend(o.faults.iter().flat_map(fault_counts));
     let measured = o.measured(rates, CountsOf::Window, "from request to response", ghz);
     Ok(Measured { counts, ..measured })

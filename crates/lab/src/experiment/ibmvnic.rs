@@ -28,26 +28,30 @@ use crate::experiment::limits::{
     self, Resource,
     Wider::{Less, More},
 };
-use crate::experiment::metrics::{self, Numbers};
-use crate::experiment::papr::{self, Call, Papr};
-use crate::experiment::result::{CountsOf, Measured, Rate, Sampled};
+use crate::experiment::metrics::{
+    self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD,
+};
+use crate::experiment::papr::{self, Papr};
+use crate::experiment::result::{CountsOf, Measured, Sampled};
 use crate::experiment::system::{self, StackKeys, System};
 use crate::experiment::{
-    self, Counts, Entries, Experiment, Points, Probe, Result, RunError, SLICE, fixed_rate,
+    self, Counted, Counts, Experiment, Points, Probe, Result, RunError, SLICE, fixed_rate,
 };
 use doorbell_bus::{HypervisorDevice, Machine};
 use doorbell_devices::vnic;
 use doorbell_devices::vnic::{Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, QueueStats, Stats};
 use doorbell_drivers::{Driver, Poll};
-use doorbell_hal::{Host, Span};
-use doorbell_layout::ibmvnic::{MAX_INDIRECT, hcall};
+use doorbell_hal::{Host, Span, Unit};
+use doorbell_layout::ibmvnic::{CALLS, hcall};
 use doorbell_sim::link::{Peer, Wired};
 use doorbell_sim::traffic::Frames;
 use doorbell_sim::{Watch, histogram::Histogram, napi::NapiContext, scheduler::Interrupt};
 use queue::Queue;
 use settings::{CALL_KEYS, CPU, DriverKeys, NicKeys, SerialKeys, TrafficKeys};
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 use traffic::{RequestClients, Server};
 
 /// A virtual NIC under PowerVM.
@@ -138,55 +142,40 @@ pub static SYSTEM: System = System {
     ],
     numbers: Numbers {
         buses: &[],
-        rates: &[
-            metrics::BOTH_WAYS,
-            &[
-                ("direct_share", "packets sent in registers, of those sent"),
-                ("indirect_call_share", "arrays of packets, of the packets sent"),
-                ("software_checksum_share", "packets with a checksum by the driver, of those sent"),
-                ("received_per_replenish", "frames received for each array of buffers"),
-                ("transmit_us", "time in the driver's transmit, each packet"),
-                ("break_even_bytes", "adaptive: bytes up to which a checksum is made; -1: none"),
-            ],
-        ],
+        rates: &[&metrics::BOTH_WAYS, &[DIRECT, ARRAYS, SUMMED, RECEIVED, TRANSMIT, BREAK_EVEN]],
         counters: &[
-            ("driver_", QueueStats::ABOUT),
-            ("driver_", Stats::ABOUT),
-            ("device_", vnic::Counters::ABOUT),
+            (DRIVER, QueueStats::DECLARED),
+            (DRIVER, Stats::DECLARED),
+            (DEVICE, vnic::Counters::DECLARED),
         ],
         calls: &CALLS,
         losses: &[metrics::no_buffer("device_rx_no_buffer")],
     },
+    declared: OnceLock::new(),
     figures: Some(&figures::FIGURES),
 };
 
-const fn call(number: u64, name: &'static str, key: &'static str) -> Call {
-    Call { number, name, key, serial: "", each: None }
-}
-
-/// The call that takes an array, with the argument that counts descriptors.
-const INDIRECT: Call = Call {
-    each: Some((3, MAX_INDIRECT, "hcall.indirect_descriptor")),
-    ..call(
-        hcall::SEND_SUB_CRQ_INDIRECT,
-        "hcall_send_sub_crq_indirect",
-        "hcall.send_sub_crq_indirect",
-    )
-};
-
-static CALLS: [Call; 11] = [
-    call(hcall::SEND_SUB_CRQ, "hcall_send_sub_crq", "hcall.send_sub_crq"),
-    INDIRECT,
-    call(hcall::VIOCTL, "hcall_vioctl", "hcall.vioctl"),
-    call(hcall::SEND_CRQ, "hcall_send_crq", ""),
-    call(hcall::VIO_SIGNAL, "hcall_vio_signal", ""),
-    call(hcall::REG_CRQ, "hcall_reg_crq", ""),
-    call(hcall::FREE_CRQ, "hcall_free_crq", ""),
-    call(hcall::ENABLE_CRQ, "hcall_enable_crq", ""),
-    call(hcall::REG_SUB_CRQ, "hcall_reg_sub_crq", ""),
-    call(hcall::FREE_SUB_CRQ, "hcall_free_sub_crq", ""),
-    call(hcall::EOI, "hcall_eoi", ""),
-];
+const DIRECT: Metric =
+    Metric::rate("direct_share", Unit::Share, "packets sent in registers, of those sent");
+const ARRAYS: Metric =
+    Metric::rate("indirect_call_share", Unit::Share, "arrays of packets, of the packets sent");
+const SUMMED: Metric = Metric::rate(
+    "software_checksum_share",
+    Unit::Share,
+    "packets with a checksum by the driver, of those sent",
+);
+const RECEIVED: Metric = Metric::rate(
+    "received_per_replenish",
+    Unit::Count,
+    "frames received for each array of buffers",
+);
+const TRANSMIT: Metric =
+    Metric::rate("transmit_us", Unit::Microseconds, "time in the driver's transmit, each packet");
+const BREAK_EVEN: Metric = Metric::rate(
+    "break_even_bytes",
+    Unit::Bytes,
+    "adaptive: bytes up to which a checksum is made; -1: none",
+);
 
 /// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
@@ -260,11 +249,11 @@ fn machine<Pr: Peer>(
     Ok((m, Rc::new(RefCell::new(nic))))
 }
 
-fn counters<Pr>(nic: &Ibmvnic, m: &Partition<Pr>) -> [Entries; 2] {
-    let calls = papr::made(&m.bus, &CALLS);
+fn counters<Pr>(nic: &Ibmvnic, m: &Partition<Pr>) -> Counted {
     [
         nic.totals().entries().chain(nic.stats().entries()).collect(),
-        m.device.device.0.counters.entries().chain(calls).collect(),
+        m.device.device.0.counters.entries().collect(),
+        papr::made(&m.bus, &CALLS),
     ]
 }
 
@@ -284,7 +273,7 @@ impl Probe<Asked, Queues> for Answered {
     fn done(&self, m: &Asked, _: &[Queues]) -> (u64, u64) {
         (m.device.peer.frames, m.device.peer.bytes)
     }
-    fn counters(&self, m: &Asked, _: &[Queues]) -> [Entries; 2] {
+    fn counters(&self, m: &Asked, _: &[Queues]) -> Counted {
         counters(&self.nic.borrow(), m)
     }
     fn series(&mut self, rates: [f64; 2], _: &Asked, _: &mut [Queues]) -> Points {
@@ -296,7 +285,7 @@ impl Probe<Asked, Queues> for Answered {
     }
     fn snapped(&mut self, m: &mut Asked, stations: &mut [Queues]) {
         let transmit = stations.iter().fold(Span::ZERO, |sum, s| sum + s.driver.spent);
-        self.spent.push((transmit, papr::spent(&m.bus, &INDIRECT)));
+        self.spent.push((transmit, papr::spent(&m.bus, hcall::SEND_SUB_CRQ_INDIRECT)));
     }
 }
 
@@ -457,29 +446,26 @@ fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Res
             n => format!("of the {n} cores, one for each queue"),
         };
         let payload = c.by_time(8.0 * c.payload as f64);
-        let arrays = "arrays of packets, of the packets sent";
         let even = "adaptive: bytes up to which a checksum is made, at the end; -1: none";
         [
-            Rate::all([
-                ("packets_per_s", "transactions, or frames sent", packets),
-                ("payload_bits_per_s", "frames sent", payload),
-            ]),
+            vec![
+                PACKETS.is(packets).about("transactions, or frames sent"),
+                PAYLOAD.is(payload).about("frames sent"),
+            ],
             c.wire_rates(),
-            Rate::all([
-                ("direct_share", "of the packets sent", of_sent("tx_direct")),
-                ("indirect_call_share", arrays, of_sent("tx_arrays")),
-                ("software_checksum_share", "of the packets sent", of_sent("tx_csum_direct")),
-                ("received_per_replenish", "frames received for each array of buffers", received),
-            ]),
-            Rate::sampled(
-                Sampled::Once,
-                [
-                    ("transmit_us", "in the driver's transmit, each packet", transmit),
-                    ("break_even_bytes", even, break_even),
-                ],
-            ),
+            vec![
+                DIRECT.is(of_sent("tx_direct")).about("of the packets sent"),
+                ARRAYS.is(of_sent("tx_arrays")),
+                SUMMED.is(of_sent("tx_csum_direct")).about("of the packets sent"),
+                RECEIVED.is(received),
+                TRANSMIT
+                    .is(transmit)
+                    .about("in the driver's transmit, each packet")
+                    .sampled(Sampled::Once),
+                BREAK_EVEN.is(break_even).about(even).sampled(Sampled::Once),
+            ],
             c.event_rates(c.seconds()),
-            vec![Rate::of_cores(whose, c.all_busy_share())],
+            vec![CPU_BUSY.is(c.all_busy_share()).about(whose)],
         ]
         .concat()
     };

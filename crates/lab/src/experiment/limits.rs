@@ -6,7 +6,8 @@
 //! resource that cannot be made wider is taken for the limit if it is used up and no other gains.
 
 use crate::config::key::{Key, Kind, Value, Values};
-use crate::experiment::result::{Measured, rounded};
+use crate::experiment::metrics::Use;
+use crate::experiment::result::{Measured, Rate, rounded};
 use crate::experiment::{in_parallel, system::System};
 use doorbell_sim::{traffic::Frames, watch::While};
 use serde::Serialize;
@@ -190,20 +191,14 @@ impl Serialize for Limits {
 pub fn shares(of: &System, values: &Values, m: &Measured) -> Vec<(String, f64)> {
     let port = values.bits_per_second(of.port_rate) as f64;
     let packet_time = values.number_if_any("nic.packet_time").unwrap_or(0.0) * 1e-9;
-    let share = |(name, value): (&str, f64)| match name {
-        _ if name.ends_with("_busy_share") => Some((name.to_owned(), value)),
-        _ if name.starts_with("wire_") => {
-            let name = name.replace("wire", "port").replace("_bits_per_s", "_share");
-            Some((name, value / port))
-        }
-        "packets_per_s" if packet_time > 0.0 => {
-            Some(("pipeline_share".to_owned(), value * packet_time))
-        }
-        _ => None,
+    let share = |rate: &Rate| match rate.metric.uses? {
+        Use::Share => Some((rate.metric.name, rate.value)),
+        Use::Port(name) => Some((name, rate.value / port)),
+        Use::Pipeline(name) => (packet_time > 0.0).then_some((name, rate.value * packet_time)),
     };
-    let mut all: Vec<_> = m.rates.iter().map(|r| (r.name, r.value)).filter_map(share).collect();
+    let mut all: Vec<_> = m.rates.iter().filter_map(share).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    all.into_iter().map(|(name, share)| (name, rounded(share))).collect()
+    all.into_iter().map(|(name, share)| (name.to_owned(), rounded(share))).collect()
 }
 
 /// Finds what limits a run of these values that measured `m`: repeats it on all cores with each

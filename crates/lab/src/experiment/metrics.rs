@@ -1,28 +1,141 @@
-//! The numbers of a result: their names, units and meanings, and the place where each is counted.
+//! The numbers of a result, each declared once: name, unit, direction, meaning, and the place where
+//! it is counted.
 //!
-//! The names are those of `run --format json`, and those that options, budgets and sweeps take.
+//! The names are those of `run --format json`, and those that options, budgets and sweeps take. A
+//! system lists what only its runs have ([`Numbers`]); ledger, calls and counters of drivers and
+//! devices bring their own declarations.
 
 mod sum;
 
 use crate::config::{SettingError, hint_of_number};
 use crate::experiment::audit::FAULTS;
-use crate::experiment::papr::Call;
 use crate::experiment::system::System;
-use doorbell_bus::{Ledger, ledger};
-use doorbell_hal::WorkKind;
+use doorbell_bus::Ledger;
+use doorbell_bus::ledger::{self, BusKind};
+use doorbell_hal::{Counter, Unit, WorkKind};
+use doorbell_layout::Call;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 pub use sum::Sum;
 
-/// A number of a result.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+/// The part of a result that a number is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A rate, a share or a mean over the window of the rates.
+    Rate,
+    /// A latency.
+    Latency,
+    /// CPU time of a packet.
+    Cycles,
+    /// A count: by packet under its name, and in all in `ledger`.
+    Count,
+}
+
+/// The direction in which a number is better.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Better {
+    /// More is better.
+    More,
+    /// Less is better.
+    Less,
+    /// Neither by itself: it may be high for a good reason. Where a direction is needed, less.
+    Neither,
+}
+
+/// The use of a resource that a rate tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// It is the share that was used.
+    Share,
+    /// It is carried by the port, whose share has this name.
+    Port(&'static str),
+    /// It goes through the device's pipeline, whose share has this name.
+    Pipeline(&'static str),
+}
+
+/// The declaration of a number of a result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metric {
-    /// The name. Counts and cycles are by packet under this name, and in all in `ledger`.
-    pub name: String,
+    /// The name.
+    pub name: &'static str,
     /// The unit.
-    pub unit: &'static str,
+    pub unit: Unit,
+    /// The part of a result that it is in.
+    pub kind: Kind,
+    /// The direction.
+    pub better: Better,
+    /// The resource that it uses, if it tells.
+    pub uses: Option<Use>,
     /// The place where it is counted, or its origin.
     pub counted: &'static str,
     /// The meaning.
-    pub about: String,
+    pub about: &'static str,
+}
+
+/// Serializes to the members that `list --metrics` describes.
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut out = s.serialize_struct("Metric", 4)?;
+        out.serialize_field("name", self.name)?;
+        out.serialize_field("unit", self.unit.name())?;
+        out.serialize_field("counted", self.counted)?;
+        out.serialize_field("about", self.about)?;
+        out.end()
+    }
+}
+
+impl Metric {
+    /// Declares a rate or a share.
+    pub const fn rate(name: &'static str, unit: Unit, about: &'static str) -> Metric {
+        let better = match unit {
+            Unit::PacketsPerSecond | Unit::BitsPerSecond => Better::More,
+            _ => Better::Neither,
+        };
+        let counted = "over the window of the rates";
+        Metric { name, unit, kind: Kind::Rate, better, uses: None, counted, about }
+    }
+
+    /// Declares a share of a resource's time.
+    pub const fn busy(name: &'static str, about: &'static str) -> Metric {
+        Metric { uses: Some(Use::Share), ..Metric::rate(name, Unit::Share, about) }
+    }
+
+    /// Declares bits that the port carries.
+    const fn carried(name: &'static str, share: &'static str, about: &'static str) -> Metric {
+        Metric { uses: Some(Use::Port(share)), ..Metric::rate(name, Unit::BitsPerSecond, about) }
+    }
+
+    const fn latency(name: &'static str, about: &'static str) -> Metric {
+        Metric {
+            kind: Kind::Latency,
+            better: Better::Less,
+            counted: "each packet or transaction; quantiles within 0.2 %",
+            ..Metric::rate(name, Unit::Nanoseconds, about)
+        }
+    }
+
+    const fn cycles(name: &'static str, about: &'static str) -> Metric {
+        Metric {
+            kind: Kind::Cycles,
+            better: Better::Less,
+            counted: "times the work was done, at the profile's prices",
+            ..Metric::rate(name, Unit::Cycles, about)
+        }
+    }
+
+    fn count(name: &'static str, unit: Unit, counted: &'static str, about: &'static str) -> Metric {
+        let about = about.trim_end_matches('.');
+        Metric { kind: Kind::Count, counted, ..Metric::rate(name, unit, about) }
+    }
+
+    /// Returns true if more is better, false if less is: the one rule of all commands.
+    pub const fn is_better_high(&self) -> bool {
+        matches!(self.better, Better::More)
+    }
+
+    /// Returns true if it is a number of each packet.
+    pub const fn is_by_packet(&self) -> bool {
+        matches!(self.kind, Kind::Count | Kind::Cycles)
+    }
 }
 
 /// The frames that find no buffer of the driver, counted under this name.
@@ -30,18 +143,29 @@ pub(crate) const fn no_buffer(counter: &'static str) -> Lost {
     Lost { counter, of: "received frames", want: "buffer of the driver" }
 }
 
-/// Names with their meanings.
-pub type Named = &'static [(&'static str, &'static str)];
+/// The party whose counters they are: the beginning of their names, and where they are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Party {
+    /// The beginning of the names: `driver_`.
+    pub prefix: &'static str,
+    /// The place.
+    pub counted: &'static str,
+}
+
+/// The driver.
+pub const DRIVER: Party = Party { prefix: "driver_", counted: "by the driver" };
+/// The device.
+pub const DEVICE: Party = Party { prefix: "device_", counted: "by the device" };
 
 /// Numbers that not every system has.
 #[derive(Debug)]
 pub struct Numbers {
-    /// The beginnings of the names of its buses' counts: `pcie_`.
-    pub buses: &'static [&'static str],
-    /// Rates and shares with their meanings, besides [`RATES`].
-    pub rates: &'static [Named],
-    /// Counters of driver and device: the beginning of their names, then names and sentences.
-    pub counters: &'static [(&'static str, Named)],
+    /// Its buses.
+    pub buses: &'static [BusKind],
+    /// Rates and shares, besides [`RATES`].
+    pub rates: &'static [&'static [Metric]],
+    /// Counters of drivers and devices.
+    pub counters: &'static [(Party, &'static [Counter])],
     /// Its hypervisor calls.
     pub calls: &'static [Call],
     /// The counts of what is lost for want of something.
@@ -63,107 +187,123 @@ pub struct Lost {
 pub(crate) const MISSED: Lost =
     Lost { counter: "device_rx_missed", of: "received frames", want: "room in the device" };
 
+/// The packet rate.
+pub const PACKETS: Metric = Metric {
+    uses: Some(Use::Pipeline("pipeline_share")),
+    ..Metric::rate(
+        "packets_per_s",
+        Unit::PacketsPerSecond,
+        "packets sent, or received where the load is received",
+    )
+};
+/// The share of time that cores were busy.
+pub const CPU_BUSY: Metric = Metric::busy("cpu_busy_share", "time that the cores were busy");
+
 /// Rates that every system has.
-pub const RATES: Named = &[
-    ("packets_per_s", "packets sent, or received where the load is received"),
-    ("cpu_busy_share", "time that the cores were busy"),
-];
+pub const RATES: [Metric; 2] = [PACKETS, CPU_BUSY];
+
+/// The payload that arrived.
+pub const PAYLOAD: Metric =
+    Metric::rate("payload_bits_per_s", Unit::BitsPerSecond, "payload that arrived");
+/// The wire from the machine.
+pub const WIRE_OUT: Metric = Metric::carried(
+    "wire_out_bits_per_s",
+    "port_out_share",
+    "frames sent, with preamble, FCS and gap",
+);
+/// The wire to the machine.
+pub const WIRE_IN: Metric = Metric::carried(
+    "wire_in_bits_per_s",
+    "port_in_share",
+    "frames received, with preamble, FCS and gap",
+);
+/// The wire of a machine that only sends.
+pub const WIRE: Metric =
+    Metric::carried("wire_bits_per_s", "port_share", "frames with preamble, FCS and gap");
+/// Interrupts.
+pub const INTERRUPTS: Metric =
+    Metric::rate("interrupts_per_s", Unit::PerSecond, "interrupts taken");
+/// Polls.
+pub const POLLS: Metric = Metric::rate("polls_per_s", Unit::PerSecond, "polls made");
 
 /// Rates of a system whose load goes both ways.
-pub const BOTH_WAYS: Named = &[
-    ("payload_bits_per_s", "payload that arrived"),
-    ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap"),
-    ("wire_in_bits_per_s", "frames received, with preamble, FCS and gap"),
-    ("interrupts_per_s", "interrupts taken"),
-    ("polls_per_s", "polls made"),
+pub const BOTH_WAYS: [Metric; 5] = [PAYLOAD, WIRE_OUT, WIRE_IN, INTERRUPTS, POLLS];
+
+/// The share of received frames that a device had no room for.
+pub const LOST_SHARE: Metric = Metric {
+    better: Better::Less,
+    ..Metric::rate(
+        "lost_share",
+        Unit::Share,
+        "of the frames that came, those that found no room in the device",
+    )
+};
+
+/// Symbol times of a PCI Express link with a TLP, down and up, and busy ones, down and up.
+pub const LINK: [Metric; 4] = [
+    Metric::rate("inbound_link_share", Unit::Share, "symbol times with a TLP, toward the device"),
+    Metric::rate("outbound_link_share", Unit::Share, "symbol times with a TLP, toward the host"),
+    Metric::busy("inbound_link_busy_share", "busy symbol times, toward the device"),
+    Metric::busy("outbound_link_busy_share", "busy symbol times, toward the host"),
 ];
 
-/// The share of received frames that a device had no room for, with its meaning.
-pub const LOST_SHARE: (&str, &str) =
-    ("lost_share", "of the frames that came, those that found no room in the device");
-
-const LATENCIES: [(&str, &str); 6] = [
-    ("min", "the least latency"),
-    ("p50", "the median of the latencies"),
-    ("p90", "the latency that 90 % do not exceed"),
-    ("p99", "the latency that 99 % do not exceed"),
-    ("p999", "the latency that 99.9 % do not exceed"),
-    ("max", "the greatest latency"),
+/// The median latency.
+pub const MEDIAN: Metric = Metric::latency("latency_ns.p50", "the median of the latencies");
+/// The latency of one packet in a hundred.
+pub const P99: Metric = Metric::latency("latency_ns.p99", "the latency that 99 % do not exceed");
+/// The latencies: the least, the quantiles, and the greatest.
+pub const LATENCIES: [Metric; 6] = [
+    Metric::latency("latency_ns.min", "the least latency"),
+    MEDIAN,
+    Metric::latency("latency_ns.p90", "the latency that 90 % do not exceed"),
+    P99,
+    Metric::latency("latency_ns.p999", "the latency that 99.9 % do not exceed"),
+    Metric::latency("latency_ns.max", "the greatest latency"),
 ];
 
-/// Buses, by how the names of their counts begin.
-const BUSES: [&str; 5] = ["pcie_", "pci_", "pcix_", "axi_", "tce_"];
+/// CPU time in all.
+pub const CYCLES: Metric = Metric::cycles("cycles", "CPU time in all");
 
-/// Returns the unit of a rate or share by the end of its name.
-pub fn unit_of_rate(name: &str) -> &'static str {
-    let ends = [
-        ("bits_per_s", "bit/s"),
-        ("_per_s", "1/s"),
-        ("_share", "of 1"),
-        ("_us", "us"),
-        ("_ns_a_packet", "ns"),
-        ("_bytes", "B"),
-    ];
-    ends.into_iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
+/// Keeps a name that is made of parts for as long as the program runs. Each system makes its names
+/// once.
+fn kept(name: String) -> &'static str {
+    name.leak()
 }
 
-fn unit_of_count(name: &str) -> &'static str {
-    if name.ends_with("_bytes") { "B" } else { "" }
-}
-
-impl Numbers {
-    /// Returns whether a system has this count of the ledger.
-    pub fn has(&self, count: &str) -> bool {
-        let bus = BUSES.iter().find(|b| count.starts_with(**b));
-        bus.is_none_or(|b| self.buses.contains(b))
-    }
-}
-
-/// Returns the numbers of a system's results, in the order of tables.
-pub fn of(system: &System) -> Vec<Metric> {
-    let n = &system.numbers;
-    let metric = |name: &str, unit, counted, about: &str| Metric {
-        name: name.to_owned(),
-        unit,
-        counted,
-        about: about.trim_end_matches('.').to_owned(),
-    };
-    let rates = RATES.iter().chain(n.rates.iter().copied().flatten()).map(|(name, about)| {
-        metric(name, unit_of_rate(name), "over the window of the rates", about)
-    });
-    let latencies = LATENCIES.iter().map(|(name, about)| {
-        let counted = "each packet or transaction; quantiles within 0.2 %";
-        metric(&format!("latency_ns.{name}"), "ns", counted, about)
-    });
-    let priced = "times the work was done, at the profile's prices";
+/// Makes the declarations of all numbers of a system's results, in the order of tables.
+fn declared(n: &Numbers) -> Vec<Metric> {
+    let rates = RATES.iter().chain(n.rates.iter().copied().flatten()).copied();
     let works = WorkKind::ALL.iter().map(|w| (w.name(), format!("CPU time of {}", w.name())));
-    let stalled = ("registers_and_fences", "time that cores waited for these".to_owned());
+    let stalled = (STALLED, "time that cores waited for these".to_owned());
     let cycles = works.chain([stalled]).map(|(name, about)| {
-        metric(&format!("cycles_{name}"), "cycles", priced, &about.replace('_', " "))
+        Metric::cycles(kept(format!("cycles_{name}")), kept(about.replace('_', " ")))
     });
-    let all_cycles = metric("cycles", "cycles", priced, "CPU time in all");
-    let ledger = Ledger::COUNTERS.iter().filter(|c| n.has(c.name)).map(|c| {
-        let counted = match c.group {
-            ledger::Group::Bus => "between CPU and device",
-            ledger::Group::Cpu => "at the host interface of the driver",
-            ledger::Group::Wire => "on the wire",
+    let on = |bus: &BusKind| n.buses.contains(bus);
+    let ledger = Ledger::COUNTERS.iter().filter(|c| c.bus.as_ref().is_none_or(on)).map(|c| {
+        let (counted, better) = match c.group {
+            ledger::Group::Bus => (CROSSING, Better::Less),
+            ledger::Group::Cpu => ("at the host interface of the driver", Better::Less),
+            ledger::Group::Wire => ("on the wire", Better::Neither),
         };
-        metric(c.name, unit_of_count(c.name), counted, c.about)
+        Metric { better, ..Metric::count(c.name, c.unit, counted, c.about) }
     });
-    let calls = n.calls.iter().map(|c| {
-        let about = format!("Calls of {}", c.name.trim_start_matches("hcall_").to_uppercase());
-        metric(c.name, "", "between CPU and device", &about)
+    let calls = n.calls.iter().map(|c| Metric {
+        better: Better::Less,
+        ..Metric::count(c.name, Unit::Count, CROSSING, c.about)
     });
-    let counters = n.counters.iter().flat_map(|(begin, all)| {
-        let counted = if begin.starts_with("driver") { "by the driver" } else { "by the device" };
-        all.iter().map(move |(name, about)| {
-            metric(&format!("{begin}{name}"), unit_of_count(name), counted, about)
+    // Counters tell, they do not judge.
+    let counters = n.counters.iter().flat_map(|(of, all)| {
+        all.iter().map(|c| {
+            let name = kept(format!("{}{}", of.prefix, c.name));
+            Metric::count(name, c.unit, of.counted, c.about)
         })
     });
-    let faults = FAULTS.iter().map(|(name, about)| metric(name, "", "with run.fault", about));
+    let faults = FAULTS
+        .iter()
+        .map(|(name, about)| Metric::count(name, Unit::Count, "with run.fault", about));
     rates
-        .chain(latencies)
-        .chain([all_cycles])
+        .chain(LATENCIES)
+        .chain([CYCLES])
         .chain(cycles)
         .chain(ledger)
         .chain(calls)
@@ -172,38 +312,48 @@ pub fn of(system: &System) -> Vec<Metric> {
         .collect()
 }
 
-/// Finds a number of a system's results.
-///
-/// # Errors
-/// There is none. The error has the nearest name.
-pub fn find(system: &System, name: &str) -> Result<Metric, SettingError> {
-    let all = of(system);
-    if let Some(found) = all.iter().find(|m| m.name == name) {
-        return Ok(found.clone());
+/// The place of crossings.
+const CROSSING: &str = "between CPU and device";
+
+/// The cause of the time that cores waited for register accesses and fences.
+pub(crate) const STALLED: &str = "registers_and_fences";
+
+impl System {
+    /// Returns the numbers of its results, in the order of tables.
+    pub fn metrics(&self) -> &[Metric] {
+        self.declared.get_or_init(|| declared(&self.numbers))
     }
-    let near = hint_of_number(name, all.iter().map(|m| m.name.as_str()));
-    Err(SettingError(format!(
-        "a run of {} has no number `{name}`{near}; `list --metrics {}` has all",
-        system.name, system.name
-    )))
-}
 
-/// Returns whether more of a number is better: packets and bits a second.
-pub fn is_better_high(name: &str) -> bool {
-    name == "packets_per_s" || name.ends_with("bits_per_s")
-}
+    /// Returns the number of this name, if there is one.
+    pub fn metric(&self, name: &str) -> Option<Metric> {
+        self.metrics().iter().find(|m| m.name == name).copied()
+    }
 
-/// Returns the numbers that people look at first: rates, latencies, cycles, and what crosses the
-/// bus.
-pub fn main(system: &System) -> Vec<String> {
-    let first = ["packets_per_s", "interrupts_per_s", "latency_ns.p50", "latency_ns.p99", "cycles"];
-    let parts = Ledger::COUNTERS.iter().filter(|c| {
-        c.part.is_some_and(|(part, _)| part != ledger::Part::Transactions)
-            && system.numbers.has(c.name)
-    });
-    let calls = system.numbers.calls.iter().map(|c| c.name);
-    let all = first.into_iter().chain(parts.map(|c| c.name)).chain(calls);
-    all.map(str::to_owned).collect()
+    /// Finds a number of its results.
+    ///
+    /// # Errors
+    /// There is none. The error has the nearest name.
+    pub fn find_metric(&self, name: &str) -> Result<Metric, SettingError> {
+        let of = self.name;
+        self.metric(name).ok_or_else(|| {
+            let near = hint_of_number(name, self.metrics().iter().map(|m| m.name));
+            SettingError(format!(
+                "a run of {of} has no number `{name}`{near}; `list --metrics {of}` has all"
+            ))
+        })
+    }
+
+    /// Returns the numbers that people look at first: rates, latencies, cycles, and what crosses
+    /// the bus.
+    pub fn main_metrics(&self) -> impl Iterator<Item = Metric> {
+        let first = [PACKETS, INTERRUPTS, MEDIAN, P99, CYCLES].map(|m| m.name);
+        let parts = Ledger::COUNTERS
+            .iter()
+            .filter(|c| c.part.is_some_and(|(part, _)| part != ledger::Part::Transactions));
+        let calls = self.numbers.calls.iter().map(|c| c.name);
+        let all = first.into_iter().chain(parts.map(|c| c.name)).chain(calls);
+        all.filter_map(|name| self.metric(name))
+    }
 }
 
 #[cfg(test)]

@@ -14,19 +14,23 @@ use crate::experiment::limits::{
     self, Resource,
     Wider::{Less, More},
 };
-use crate::experiment::metrics::Numbers;
-use crate::experiment::result::{CountsOf, Measured, Rate, SENT};
+use crate::experiment::metrics::{self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS};
+use crate::experiment::result::{CountsOf, Measured, SENT};
 use crate::experiment::run::platform;
 use crate::experiment::system::{self, PlacementKeys, RUN, StackKeys, System};
 use crate::experiment::{self, Counts, Result, open_loop};
+use doorbell_bus::ledger::BusKind;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
+use doorbell_hal::Unit;
 use doorbell_sim::scheduler::{Core, Interrupt};
 use doorbell_sim::{Watch, fault::FaultSchedule, traffic::Frames};
 use settings::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
 
 /// ConnectX on PCI Express.
 pub static SYSTEM: System = System {
@@ -111,21 +115,18 @@ pub static SYSTEM: System = System {
         Resource { name: "load", shares: &[], keys: &[("traffic.rate", More)] },
     ],
     numbers: Numbers {
-        buses: &["pcie_"],
-        rates: &[&[
-            ("frame_bits_per_s", "frames, without FCS"),
-            ("wire_bits_per_s", "frames with preamble, FCS and gap"),
-            ("inbound_link_share", "symbol times with a TLP, toward the device"),
-            ("outbound_link_share", "symbol times with a TLP, toward the host"),
-            ("inbound_link_busy_share", "busy symbol times, toward the device"),
-            ("outbound_link_busy_share", "busy symbol times, toward the host"),
-        ]],
-        counters: &[("driver_", Stats::ABOUT), ("device_", Counters::ABOUT)],
+        buses: &[BusKind::Pcie],
+        rates: &[&[FRAMES, metrics::WIRE], &metrics::LINK],
+        counters: &[(DRIVER, Stats::DECLARED), (DEVICE, Counters::DECLARED)],
         calls: &[],
         losses: &[],
     },
+    declared: OnceLock::new(),
     figures: Some(&figures::FIGURES),
 };
+
+/// The frames sent.
+const FRAMES: Metric = Metric::rate("frame_bits_per_s", Unit::BitsPerSecond, "frames, without FCS");
 
 /// The machine of this system.
 pub type Board = Machine<Pcie, Mlx5>;
@@ -213,7 +214,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         hca.into_inner().close(&mut m);
     }
     let device = m.device.counters;
-    o.counts.counters = [driver.entries().collect(), device.entries().collect()];
+    o.counts.counters = [driver.entries().collect(), device.entries().collect(), vec![]];
     o.use_of_bus("bytes", 4096, |time| m.bus.capacity(time).max(1), link_bytes);
     let mut o = o.with(Totals { driver, device });
     o.verdict.take(audit::audit(&o, &m));
@@ -252,16 +253,11 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         };
         let frames = s.by_time(8.0 * s.ledger.wire_bytes as f64);
         let wire = s.by_time(8.0 * s.wire.0 as f64);
-        let mut rates = Rate::all([
-            ("packets_per_s", "packets sent", packets),
-            ("frame_bits_per_s", "frames, without FCS", frames),
-            ("wire_bits_per_s", "frames with preamble, FCS and gap", wire),
-            ("inbound_link_share", "symbol times with a TLP, toward the device", s.bus_share[0]),
-            ("outbound_link_share", "symbol times with a TLP, toward the host", s.bus_share[1]),
-            ("inbound_link_busy_share", "busy symbol times, toward the device", s.bus_share[2]),
-            ("outbound_link_busy_share", "busy symbol times, toward the host", s.bus_share[3]),
-        ]);
-        rates.push(Rate::of_cores(whose, s.all_busy_share()));
+        let carried = [PACKETS.is(packets).about("packets sent"), FRAMES.is(frames)];
+        let mut rates = Vec::from(carried);
+        rates.push(metrics::WIRE.is(wire));
+        rates.extend(metrics::LINK.iter().zip(&s.bus_share).map(|(of, share)| of.is(*share)));
+        rates.push(CPU_BUSY.is(s.all_busy_share()).about(whose));
         rates
     };
     let measured = o.measured(rates, CountsOf::Run, SENT, v.number("cpu.frequency"));

@@ -24,7 +24,7 @@ pub mod system;
 pub mod window;
 
 pub use parallel::{cores, in_parallel, on_threads};
-pub use run::{Counts, Entries, Result, RunError, RunStats, WorkTotals};
+pub use run::{Counted, Counts, Entries, Result, RunError, RunStats, WorkTotals};
 pub(crate) use run::{Experiment, Points, Probe, SLICE};
 
 use crate::config::InputError;

@@ -5,9 +5,9 @@
 //! partitions, their shared device, and a link with a peer.
 //!
 //! The caller pays for each call: entry and exit (`hypervisor.call`), the call's own work
-//! ([`Call::key`], [`Call::each`]), its turn among all partitions' calls ([`Call::serial`]), each
-//! KiB copied (`hypervisor.copy`) and each translation entry (`tce.*`). Work that the caller does
-//! not wait for is the device's own.
+//! ([`Call::price`], [`CallPrice::each`]), its turn among all partitions' calls
+//! ([`CallPrice::serial`]), each KiB copied (`hypervisor.copy`) and each translation entry
+//! (`tce.*`). Work that the caller does not wait for is the device's own.
 
 use crate::config::host::span;
 use crate::config::key::{Values, settings};
@@ -15,30 +15,15 @@ use crate::experiment::audit::CrossCheck;
 use crate::experiment::{Entries, Result, run::platform};
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{
-    Bus, CallPrice, Each, HypervisorPort, Machine, Mapping, Partitions, ProtectionGranularity,
+    Bus, CallPrice, HypervisorPort, Machine, Mapping, Partitions, ProtectionGranularity,
 };
 use doorbell_hal::{Hcall, Span};
+use doorbell_layout::Call;
 use doorbell_sim::fault::Report;
 use doorbell_sim::link::{SharedWire, Wired};
 
 /// A machine of partitions. `D` is the device that they share, `Pr` the other end of the link.
 pub type Hosted<D, Pr> = Machine<Partitions<HypervisorPort<SharedWire>>, Wired<D, Pr>>;
-
-/// A hypervisor call that a system's drivers make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// The call's number.
-    pub number: u64,
-    /// The name of its counter: `hcall_send`.
-    pub name: &'static str,
-    /// The key of its price beside `hypervisor.call`; empty if there is none.
-    pub key: &'static str,
-    /// The key of its work that is serial over all partitions' calls; empty if there is none.
-    pub serial: &'static str,
-    /// The price of each item that an argument counts: the argument's index, the most items that
-    /// the call takes, the key.
-    pub each: Option<(usize, u64, &'static str)>,
-}
 
 settings! {
     /// The hypervisor and translation, as a profile describes them.
@@ -84,16 +69,14 @@ const MEMORY_BASE: u64 = 1 << 32;
 const WINDOW_BASE: u64 = 1 << 28;
 
 impl Papr {
-    /// Reads the hypervisor from `v`, for a system that makes `calls`.
+    /// Reads the hypervisor from `v`, for a system that makes `calls`. One without a key of its own
+    /// costs what any call does.
     pub fn of(v: &Values, calls: &[Call]) -> Papr {
         let k = Keys::of(v);
         let prices =
             Prices { put: k.put, put_indirect: k.put_indirect, stuff: k.stuff, entry: k.entry };
-        let price = |c: &Call| {
-            let each = |(argument, most, key)| Each { argument, most, price: span(v, key) };
-            let (fixed, serial) = (k.call + span(v, c.key), span(v, c.serial));
-            CallPrice { fixed, each: c.each.map(each).unwrap_or_default(), serial }
-        };
+        let price =
+            |c: &Call| CallPrice { fixed: k.call + span(v, c.price), ..CallPrice::default() };
         Papr {
             call: k.call,
             calls: calls.iter().map(|c| (Hcall(c.number), price(c))).collect(),
@@ -101,6 +84,11 @@ impl Papr {
             interrupt: k.interrupt,
             window: Window { base: WINDOW_BASE, pages: k.pages, multi: k.multi, prices },
         }
+    }
+
+    /// Returns the price of a call among those of the system, to add what only this one has.
+    pub(crate) fn price_mut(&mut self, number: u64) -> Option<&mut CallPrice> {
+        self.calls.iter_mut().find(|c| c.0 == Hcall(number)).map(|c| &mut c.1)
     }
 
     /// Builds partitions with `memory` bytes each. Core `i` belongs to partition `of_core[i]`.
@@ -134,8 +122,8 @@ pub fn made<B: Bus>(p: &Partitions<B>, calls: &[Call]) -> Entries {
 }
 
 /// Returns the callers' time in a call so far.
-pub fn spent<B: Bus>(p: &Partitions<B>, call: &Call) -> Span {
-    p.calls().iter().find(|c| c.call == Hcall(call.number)).map_or(Span::ZERO, |c| c.spent)
+pub fn spent<B: Bus>(p: &Partitions<B>, number: u64) -> Span {
+    p.calls().iter().find(|c| c.call == Hcall(number)).map_or(Span::ZERO, |c| c.spent)
 }
 
 /// Checks the partitions after everything has been closed and released.

@@ -6,6 +6,7 @@
 
 use crate::experiment::audit::CrossCheck;
 use crate::experiment::limits::Limits;
+use crate::experiment::metrics::{Metric, PACKETS, STALLED};
 use crate::experiment::window::{Window, error_of};
 use crate::experiment::{Counts, RunError, WorkTotals, metrics};
 use doorbell_bus::{Ledger, ledger};
@@ -73,16 +74,17 @@ impl Count {
             .collect()
     }
 
-    /// Returns the counters of a driver or a device. Hypervisor calls (`hcall_`) among them become
-    /// crossings, under the names that `serve` has for them.
+    /// Returns the counters of a driver or a device, or the calls made.
     pub fn of(
         group: Group,
+        prefix: &str,
         entries: impl Iterator<Item = (&'static str, u64)>,
     ) -> impl Iterator<Item = Count> {
-        let prefix = if group == Group::Device { "device" } else { "driver" };
-        entries.map(move |(name, value)| match name.starts_with("hcall_") {
-            true => Count { group: Group::Bus, name: name.to_owned(), about: "", value },
-            false => Count { group, name: format!("{prefix}_{name}"), about: "", value },
+        entries.map(move |(name, value)| Count {
+            group,
+            name: format!("{prefix}{name}"),
+            about: "",
+            value,
         })
     }
 }
@@ -90,11 +92,11 @@ impl Count {
 /// A rate or a share.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rate {
-    /// The name, with the unit.
-    pub name: &'static str,
-    /// The meaning.
+    /// The declaration.
+    pub metric: Metric,
+    /// The meaning in this run.
     pub about: Cow<'static, str>,
-    /// The value in this unit.
+    /// The value in its unit.
     pub value: f64,
     /// The origin of its error.
     pub sampled: Sampled,
@@ -111,23 +113,24 @@ pub enum Sampled {
     Once,
 }
 
+impl Metric {
+    /// Makes a rate of this value, of which each batch has one.
+    pub const fn is(self, value: f64) -> Rate {
+        let about = Cow::Borrowed(self.about);
+        Rate { metric: self, about, value, sampled: Sampled::Batches }
+    }
+}
+
 impl Rate {
-    /// Makes rates of names, meanings and values. Each batch has a value.
-    pub fn all<const N: usize>(rates: [(&'static str, &'static str, f64); N]) -> Vec<Rate> {
-        Rate::sampled(Sampled::Batches, rates)
+    /// Gives it its meaning in this run.
+    pub fn about(self, about: impl Into<Cow<'static, str>>) -> Rate {
+        Rate { about: about.into(), ..self }
     }
 
-    /// Makes rates whose errors come from elsewhere.
-    pub fn sampled<const N: usize>(
-        sampled: Sampled,
-        rates: [(&'static str, &'static str, f64); N],
-    ) -> Vec<Rate> {
-        rates.map(|(name, about, value)| Rate { name, about: about.into(), value, sampled }).into()
-    }
-
-    /// Returns the share of time that cores were busy. `whose` says which cores, and how many.
-    pub fn of_cores(whose: impl Into<Cow<'static, str>>, value: f64) -> Rate {
-        Rate { name: "cpu_busy_share", about: whose.into(), value, sampled: Sampled::Batches }
+    /// Gives it another origin of its error.
+    pub const fn sampled(mut self, sampled: Sampled) -> Rate {
+        self.sampled = sampled;
+        self
     }
 }
 
@@ -185,7 +188,7 @@ impl Cost {
             cycles: cycles(*spent),
         });
         let cycles = cycles(stalled);
-        let stalled = Cost { name: "registers_and_fences", times: stores, units: stores, cycles };
+        let stalled = Cost { name: STALLED, times: stores, units: stores, cycles };
         work.chain([stalled]).collect()
     }
 }
@@ -464,17 +467,29 @@ impl Measured {
         all.chain([exact("max", h.max())]).filter_map(|(name, ns)| Some((name, ns?))).collect()
     }
 
-    /// Returns the numbers by name.
+    /// Returns all numbers with their errors: rates, latencies, then those of a packet.
     pub fn numbers(&self) -> Numbers {
-        let rates = self.rates.iter().map(|r| (r.name.to_owned(), r.value));
-        let latencies =
-            self.latency_ns().into_iter().map(|(q, ns)| (format!("latency_ns.{q}"), ns));
-        Numbers(rates.chain(latencies).chain(self.per_packet()).collect())
+        let mut all = Vec::new();
+        let mut put = |name: String, value, error| all.push(Number { name, value, error });
+        let errors = self.rate_errors();
+        for r in &self.rates {
+            put(r.metric.name.to_owned(), r.value, of(&errors, r.metric.name));
+        }
+        let errors = self.latency_errors();
+        for (name, ns) in self.latency_ns() {
+            put(format!("{LATENCY}{name}"), ns, of(&errors, name));
+        }
+        let mut errors = self.per_packet_errors().into_iter().peekable();
+        for (name, value) in self.per_packet() {
+            let error = errors.next_if(|e| e.0 == name).map(|e| e.1);
+            put(name, value, error);
+        }
+        Numbers(all)
     }
 
     /// Returns a number by its name in `list --metrics`.
     pub fn number(&self, name: &str) -> Option<f64> {
-        self.numbers().get(name)
+        self.numbers().get(name).map(|n| n.value)
     }
 
     /// Keeps the counts whose names are wanted, with their errors.
@@ -488,7 +503,7 @@ impl Measured {
     /// Returns the halves of the 95 % intervals of the rates that have one, by name.
     pub fn rate_errors(&self) -> Vec<(&'static str, f64)> {
         let all = self.rates.iter().zip(&self.errors.rates);
-        all.filter_map(|(r, error)| Some((r.name, rounded((*error)?)))).collect()
+        all.filter_map(|(r, error)| Some((r.metric.name, rounded((*error)?)))).collect()
     }
 
     /// Returns the halves of the 95 % intervals of the quantiles that have one, in ns.
@@ -513,16 +528,12 @@ impl Measured {
     /// have none, nor has a number of a run that is too short, or of a load that changes too
     /// slowly.
     pub fn error(&self, name: &str) -> Option<f64> {
-        if let Some(quantile) = name.strip_prefix("latency_ns.") {
-            return self.latency_errors().into_iter().find(|e| e.0 == quantile).map(|e| e.1);
-        }
-        let rate = self.rate_errors().into_iter().find(|e| e.0 == name).map(|e| e.1);
-        rate.or_else(|| self.per_packet_errors().into_iter().find(|e| e.0 == name).map(|e| e.1))
+        self.numbers().get(name)?.error
     }
 
     /// Returns the packet rate.
     pub fn packets_per_s(&self) -> f64 {
-        self.rates.iter().find(|r| r.name == "packets_per_s").map_or(0.0, |r| r.value)
+        self.rates.iter().find(|r| r.metric == PACKETS).map_or(0.0, |r| r.value)
     }
 
     /// Returns it, if all counts agree with each other and its load came to its end.
@@ -544,14 +555,34 @@ impl Measured {
     }
 }
 
-/// The numbers of a result by their names.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Numbers(Vec<(String, f64)>);
+/// The beginning of the names of latencies.
+const LATENCY: &str = "latency_ns.";
+
+fn of(errors: &[(&'static str, f64)], name: &str) -> Option<f64> {
+    errors.iter().find(|e| e.0 == name).map(|e| e.1)
+}
+
+/// A number of a result by its name in `list --metrics`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Number {
+    /// The name.
+    pub name: String,
+    /// The value, in the unit that is declared with the name.
+    pub value: f64,
+    /// Half of its 95 % interval, if the run can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
+}
+
+/// The numbers of a result: what tables, records, searches and fits read.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Numbers(pub Vec<Number>);
 
 impl Numbers {
-    /// Returns a number by its name in `list --metrics`.
-    pub fn get(&self, name: &str) -> Option<f64> {
-        self.0.iter().find(|n| n.0 == name).map(|n| n.1)
+    /// Returns a number by its name.
+    pub fn get(&self, name: &str) -> Option<&Number> {
+        self.0.iter().find(|n| n.name == name)
     }
 }
 
@@ -605,7 +636,7 @@ impl Serialize for Measured {
         out.serialize_entry("seconds", &self.elapsed.as_secs_f64())?;
         out.serialize_entry(
             "rates",
-            &Object(self.rates.iter().map(|r| (r.name, rounded(r.value)))),
+            &Object(self.rates.iter().map(|r| (r.metric.name, rounded(r.value)))),
         )?;
         out.serialize_entry("rates_error", &Object(self.rate_errors().into_iter()))?;
         out.serialize_entry("window", &self.window)?;

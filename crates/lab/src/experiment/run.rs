@@ -5,7 +5,7 @@
 //! of that time, and their difference is that of [`RunStats`]. Loads that end by themselves are
 //! driven by [`super::open_loop`], with the same counts and statistics.
 
-use crate::experiment::metrics::LOST_SHARE;
+use crate::experiment::metrics::{self, DEVICE, DRIVER};
 use crate::experiment::result::{
     Cost, Count, CountsOf, Errors, Group, Measured, Rate, Series, Verdict,
 };
@@ -26,6 +26,9 @@ pub(crate) type Points = Vec<(&'static str, f64)>;
 
 /// Counters with their names.
 pub type Entries = Vec<(&'static str, u64)>;
+
+/// Counters of drivers, those of devices, and hypervisor calls made.
+pub type Counted = [Entries; 3];
 
 /// Times, units and cost of drivers' work, by kind.
 pub type WorkTotals = Vec<(WorkKind, Done, Span)>;
@@ -147,8 +150,8 @@ pub struct Counts {
     pub interrupts: Vec<u64>,
     /// Polls made.
     pub polls: u64,
-    /// Counters of driver and device.
-    pub counters: [Entries; 2],
+    /// Counters of driver and device, and calls.
+    pub counters: Counted,
     /// Times that the load went from one phase to another.
     pub phases: u64,
     /// Share of the bus in use: of one direction after the other, where it has two.
@@ -174,7 +177,7 @@ impl Counts {
             stalled: m.stalled(),
             ledger,
             work,
-            counters: [Vec::new(), Vec::new()],
+            counters: Default::default(),
             phases: 0,
             bus_share: Vec::new(),
         }
@@ -206,7 +209,7 @@ impl Counts {
             busy: a.busy.iter().zip(&b.busy).map(|(a, b)| *b - *a).collect(),
             interrupts: a.interrupts.iter().zip(&b.interrupts).map(|(a, b)| b - a).collect(),
             polls: b.polls - a.polls,
-            counters: [entries(0), entries(1)],
+            counters: [entries(0), entries(1), entries(2)],
             phases: b.phases - a.phases,
             bus_share: Vec::new(),
         }
@@ -238,12 +241,13 @@ impl Counts {
         busy.as_secs_f64() / self.core_time.as_secs_f64().max(1e-12)
     }
 
-    /// Returns a counter by its name: of the drivers (0) or of the devices (1).
+    /// Returns a counter by its name: of the drivers (0), of the devices (1), or a call (2).
     pub fn counter(&self, of: usize, name: &str) -> u64 {
         self.counters[of].iter().find(|c| c.0 == name).map_or(0, |c| c.1)
     }
 
-    /// Returns every count in the order of a result: of the ledger, of drivers, then of devices.
+    /// Returns every count in the order of a result: of the ledger, of drivers, of devices, then
+    /// the calls.
     pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
         let ledger = self.ledger.counters().map(|(_, value)| value);
         ledger.chain(self.counters.iter().flatten().map(|(_, value)| *value))
@@ -254,25 +258,22 @@ impl Counts {
         let seconds = self.ran.as_secs_f64().max(1e-12);
         let rate = |n: u64| 8.0 * n as f64 / seconds;
         let (out, back) = self.wire;
-        Rate::all([
-            ("wire_out_bits_per_s", "frames sent, with preamble, FCS and gap", rate(out)),
-            ("wire_in_bits_per_s", "frames received, with preamble, FCS and gap", rate(back)),
-        ])
+        vec![metrics::WIRE_OUT.is(rate(out)), metrics::WIRE_IN.is(rate(back))]
     }
 
     /// Returns the share of received frames that found no room in the device.
-    pub(crate) fn lost_share(&self) -> (&'static str, &'static str, f64) {
+    pub(crate) fn lost_share(&self) -> Rate {
         let [lost, kept] = ["rx_missed", "rx_packets"].map(|name| self.counter(1, name));
-        (LOST_SHARE.0, LOST_SHARE.1, lost as f64 / (lost + kept).max(1) as f64)
+        metrics::LOST_SHARE.is(lost as f64 / (lost + kept).max(1) as f64)
     }
 
     /// Returns the rates of interrupts and polls, over a time in seconds.
     pub fn event_rates(&self, seconds: f64) -> Vec<Rate> {
         let interrupts = self.interrupts.iter().sum::<u64>();
-        Rate::all([
-            ("interrupts_per_s", "interrupts taken", interrupts as f64 / seconds),
-            ("polls_per_s", "polls made", self.polls as f64 / seconds),
-        ])
+        vec![
+            metrics::INTERRUPTS.is(interrupts as f64 / seconds),
+            metrics::POLLS.is(self.polls as f64 / seconds),
+        ]
     }
 }
 
@@ -406,10 +407,11 @@ impl<T> RunStats<T> {
         let errors = self.errors(&rates, counts_of, ghz);
         let rates = rates(&self.steady, self.window.rate());
         let of = self.counts;
-        let [driver, device] = of.counters;
+        let [driver, device, calls] = of.counters;
         let mut counts = Count::of_ledger(&of.ledger);
-        counts.extend(Count::of(Group::Driver, driver.into_iter()));
-        counts.extend(Count::of(Group::Device, device.into_iter()));
+        counts.extend(Count::of(Group::Driver, DRIVER.prefix, driver.into_iter()));
+        counts.extend(Count::of(Group::Device, DEVICE.prefix, device.into_iter()));
+        counts.extend(Count::of(Group::Bus, "", calls.into_iter()));
         counts.extend(self.faults.iter().flat_map(fault_counts));
         Measured {
             packets: of.packets,
@@ -455,8 +457,8 @@ impl<T> RunStats<T> {
 pub(crate) trait Probe<M, S> {
     /// Returns packets and payload bytes so far.
     fn done(&self, m: &M, stations: &[S]) -> (u64, u64);
-    /// Returns the counters of drivers and devices.
-    fn counters(&self, m: &M, stations: &[S]) -> [Entries; 2];
+    /// Returns the counters of drivers and devices, and the calls made.
+    fn counters(&self, m: &M, stations: &[S]) -> Counted;
     /// Acts after a slice that ended at `at`.
     fn sliced(&mut self, _at: Time, _m: &mut M, _stations: &mut [S]) {}
     /// Returns the numbers of a slice, given its packets and interrupts a second.

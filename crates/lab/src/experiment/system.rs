@@ -7,7 +7,7 @@ use crate::config::key::{Is, Key, Needs, Values, settings};
 use crate::config::{SettingError, hint, host, refuse};
 use crate::experiment::advise::{Condition, Knob};
 use crate::experiment::limits::{self, Resource};
-use crate::experiment::metrics::Numbers;
+use crate::experiment::metrics::{Metric, Numbers};
 use crate::experiment::{
     RunError,
     figures::SystemFigures,
@@ -17,7 +17,7 @@ use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
 use doorbell_hal::Alignment;
 use doorbell_sim::{Watch, traffic::Frames};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Runs a system. The frames are those of the capture that `traffic.file` names.
 pub type Run = fn(&Values, Option<&Arc<Frames>>, &mut dyn Watch) -> Result<Measured, RunError>;
@@ -99,6 +99,8 @@ pub struct System {
     pub resources: &'static [Resource],
     /// Numbers of its results that not every system has.
     pub numbers: Numbers,
+    /// The declarations of all of its numbers, made when they are asked for first.
+    pub declared: OnceLock<Vec<Metric>>,
     /// Its published figures, if it has any.
     pub figures: Option<&'static SystemFigures>,
 }

@@ -71,9 +71,12 @@ fn compare(scenario: &str, sets: &[&str], goal: &str, keys: &[(&str, &str)], wor
         variables,
         budget: 0,
     };
-    let goals = exhaustive(&q).into_values().map(|n| n.get(&q.goal.name).unwrap());
-    let best =
-        if q.goal.more { goals.fold(f64::MIN, f64::max) } else { goals.fold(f64::MAX, f64::min) };
+    let goals = exhaustive(&q).into_values().map(|n| n.get(q.goal.metric.name).unwrap().value);
+    let best = if q.goal.metric.is_better_high() {
+        goals.fold(f64::MIN, f64::max)
+    } else {
+        goals.fold(f64::MAX, f64::min)
+    };
     let designs = designs(&q).len();
     assert!(designs >= 1000, "{designs}");
     q.budget = designs as u64 / 20 * work;
@@ -133,7 +136,7 @@ fn bounded_questions_have_the_answer_of_the_whole_sweep() {
     let mut fastest = Vec::new();
     for us in [9.0, 12.0, 15.0, 20.0, 30.0] {
         let score = |d: &Vec<usize>| {
-            let number = |name: &str| all[d].get(name).unwrap();
+            let number = |name: &str| all[d].get(name).unwrap().value;
             let missed = (number("latency_ns.p99") / (us * 1000.0) - 1.0).max(0.0);
             Score { missed, goal: -number("packets_per_s"), error: 0.0 }
         };

@@ -26,7 +26,7 @@ fn run(scenario: &str, sets: &[String]) -> Measured {
 }
 
 fn rate(m: &Measured, name: &str) -> f64 {
-    m.rates.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("{name}")).value
+    m.rates.iter().find(|r| r.metric.name == name).unwrap_or_else(|| panic!("{name}")).value
 }
 
 fn near(got: f64, asked: f64, within: f64, what: &str) {
@@ -219,7 +219,7 @@ fn a_closed_loop_counts_the_measured_time_only() {
     }
     for (scenario, ms) in [("e1000-transactions", "0.05"), ("axienet-receive", "0.2")] {
         let m = run(scenario, &[format!("traffic.duration={ms}")]);
-        for share in m.rates.iter().filter(|r| r.name.ends_with("busy_share")) {
+        for share in m.rates.iter().filter(|r| r.metric.name.ends_with("busy_share")) {
             assert!(share.value <= 1.0, "{scenario}: {share:?}");
         }
     }
@@ -257,7 +257,7 @@ fn discarded_packets_were_not_sent() {
 fn a_busy_share_says_of_which_cores() {
     let about = |scenario: &str, sets: &[&str]| {
         let m = run(scenario, &sets.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
-        m.rates.iter().find(|r| r.name == "cpu_busy_share").unwrap().about.to_string()
+        m.rates.iter().find(|r| r.metric.name == "cpu_busy_share").unwrap().about.to_string()
     };
     let few = "traffic.packets=240";
     assert_eq!(about("mlx5-pktgen-64", &[few]), "of the 24 cores that send");

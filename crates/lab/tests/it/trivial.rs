@@ -212,7 +212,7 @@ fn a_lone_frames_latency_is_the_sum_of_its_parts_behind_a_hypervisor() {
             &sent[..],
             &["hypervisor.call", "hcall.send"][..],
             "hypervisor.interrupt",
-            ["hypervisor.call", "hcall.signal"],
+            ["hypervisor.call", "hcall.vio_signal"],
         ),
         (
             "ibmvnic-paced",
@@ -330,8 +330,8 @@ fn packets_closer_than_moderation_share_an_interrupt() {
 fn an_idle_system_is_idle() {
     for scenario in ["mlx5-replay", "e1000-pktgen", "axienet-paced"] {
         let m = lone(scenario, Span::from_ms(10), &[]);
-        for r in m.rates.iter().filter(|r| r.name.ends_with("_share")) {
-            assert!(r.value < 0.01, "{scenario}: {} {}", r.name, r.value);
+        for r in m.rates.iter().filter(|r| r.metric.name.ends_with("_share")) {
+            assert!(r.value < 0.01, "{scenario}: {} {}", r.metric.name, r.value);
         }
         let interrupts = interrupts(&m);
         assert!((1.0..1.1).contains(&interrupts), "{scenario}: {interrupts}");

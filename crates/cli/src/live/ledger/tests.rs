@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn every_count_is_added_and_taken_away() {
     let mut one = Ledger::default();
-    CALLS.iter().for_each(|c| one.call(Hcall(c.0)));
+    CALLS.iter().for_each(|c| one.call(Hcall(c.number)));
     each(&mut one, &Ledger::default(), |a, _| *a = 1);
     one.bus.count_tce(doorbell_bus::tce::Cost { entries: 1, calls: 1, ..Default::default() });
     (one.bus.maps, one.bus.unmaps, one.bus.dma_faults) = (1, 1, 1);

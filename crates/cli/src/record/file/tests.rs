@@ -1,4 +1,6 @@
 use super::*;
+use crate::record::is_text;
+use doorbell_lab::Scenario;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::json;
@@ -14,7 +16,7 @@ fn columns_are_typed_and_what_is_missing_is_null() {
         record(json!({ "n": 4, "x": 0.5, "word": null, "mixed": "two", "late": 7.25 })),
     ];
     let mut file = Vec::new();
-    write(&mut file, &records, &json!({ "seed": 3 })).unwrap();
+    write(&mut file, &records, &json!({ "seed": 3 }), &|_| false).unwrap();
     let read = SerializedFileReader::new(bytes::Bytes::from(file.clone())).unwrap();
     let rows: Vec<Vec<(String, Field)>> = read
         .get_row_iter(None)
@@ -47,14 +49,15 @@ fn columns_are_typed_and_what_is_missing_is_null() {
     assert_eq!(metadata[0].value.as_deref(), Some("{\"seed\":3}"));
     // The same records give the same bytes.
     let mut again = Vec::new();
-    write(&mut again, &records, &json!({ "seed": 3 })).unwrap();
+    write(&mut again, &records, &json!({ "seed": 3 }), &|_| false).unwrap();
     assert_eq!(file, again);
 }
 
 #[test]
-fn a_column_without_values_has_the_type_of_its_name() {
+fn a_column_without_values_has_the_declared_type() {
+    let plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
     let none = [Value::Null];
-    let of = |name| column(name, none.iter());
+    let of = |name: &str| column(is_text(&plan, name), none.iter());
     assert_eq!(["limit", "run.fault"].map(of), [Physical::BYTE_ARRAY; 2]);
     let numbers = ["packets_per_s_error", "latency_ns.p99", "limit_share"];
     assert_eq!(numbers.map(of), [Physical::DOUBLE; 3]);

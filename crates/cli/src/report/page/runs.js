@@ -1,7 +1,11 @@
 // One's own runs: what differs and what limits, first as a sentence; then the facts, rates and bills.
 
 /** The unit in which people read a number, and how many of the unit without prefix it is. */
-const unitOf = (name, unit = "") => (name.endsWith("_share") ? ["%", 0.01] : name.endsWith("bits_per_s") ? ["Gbit/s", 1e9] : name.startsWith("packets") ? ["Mpps", 1e6] : [unit, 1]);
+const unitOf = (name, unit = "") => {
+  // Of a sum, all parts have the same.
+  const of = data.rates[name.split("+")[0].trim()];
+  return of?.unit ? [of.unit, of.size] : [unit, 1];
+};
 const numberText = (name, value, plain) => {
   const [unit, size] = unitOf(name, plain);
   return unit === name ? num(value / size, 5) : `${num(value / size, 5)} ${unit}`.trim();
@@ -113,7 +117,7 @@ const named = (name) => el("code", { class: "name" }, name.split(/(?<=_)/).flatM
 function rateNames(runs) {
   const names = [...new Set(runs.flatMap((r) => Object.keys(r.rates)))];
   const limits = Object.keys(runs[0].limits);
-  const place = (n) => (n === "packets_per_s" ? 0 : n.endsWith("bits_per_s") ? 1 : limits.includes(n) ? 2 + limits.indexOf(n) : 2 + limits.length);
+  const place = (n) => (n === "packets_per_s" ? 0 : data.rates[n]?.more ? 1 : limits.includes(n) ? 2 + limits.indexOf(n) : 2 + limits.length);
   return names.filter((n) => runs.some((r) => r.rates[n])).sort((a, b) => place(a) - place(b));
 }
 
@@ -123,8 +127,8 @@ function ratesOf(runs, labels) {
     const share = a ? b / a - 1 : null;
     const told = share === null ? "" : percent(share);
     // More packets and bits are better; a share or a rate of events may be high for a good reason.
-    const judged = (n === "packets_per_s" || n.endsWith("bits_per_s")) && share && ratesDiffer(runs);
-    const better = judged ? share > 0 : null;
+    const judged = (data.rates[n]?.more ?? null) !== null && share && ratesDiffer(runs);
+    const better = judged ? share > 0 === data.rates[n].more : null;
     const sign = better === null ? "" : better ? " ▲" : " ▼";
     const word = better === null ? null : el("span", { class: "hide", text: better ? " better" : " worse" });
     return el("td", { class: `n ${better === null ? "" : better ? "holds" : "miss"}` }, `${told}${sign}`, word);

@@ -129,11 +129,14 @@ function dotsOf({ title, about, unit, what, labels, colours, dots, source }) {
   }));
 }
 
+/** The direction in which a number, or a sum of numbers, is better. */
+const betterOf = (name) => (data.rates[name.split("+")[0].trim()]?.more ? "more" : "less");
+
 /** A number by which sides were ranked. */
 function rankChart(rank, name, labels, colours) {
   const [unit, size] = unitOf(name, rank.units[name]);
   const dots = rank.rows.filter((r) => r.values[name] !== null).map((r) => ({ place: r.scenario, s: labels.indexOf(r.side), value: r.values[name] / size }));
-  return dotsOf({ title: name, about: `${unit ? `${unit}; ` : ""}less is better`, unit, what: "scenario", labels, colours, dots, source: "the run's result" });
+  return dotsOf({ title: name, about: `${unit ? `${unit}; ` : ""}${betterOf(name)} is better`, unit, what: "scenario", labels, colours, dots, source: "the run's result" });
 }
 
 function rankSection(rank, id, isHead) {
@@ -141,7 +144,7 @@ function rankSection(rank, id, isHead) {
   const labels = rank.sides.map((s) => s.name);
   const colours = sideColours(labels);
   const section = el("section", { id, "aria-labelledby": `${id}-h` }, el("h2", { id: `${id}-h`, text: `Ranking: ${rank.label}` }), isHead ? "" : el("p", { text: `${rankTitle(rank)}.` }));
-  const dominance = `A side dominates another if it is better, which is less, in ${rank.by.join(" and in ")}, by more than ${num(rank.noise_percent)} %.`;
+  const dominance = `A side dominates another if it has ${rank.by.map((name) => `${betterOf(name)} ${name}`).join(" and ")}, by more than ${num(rank.noise_percent)} %.`;
   if (rank.series) {
     const [title, unit] = NAMES[rank.series] ?? [words(rank.series), ""];
     section.append(el("h3", { text: "Over time" }), key(labels, colours), linesOver({

@@ -1,5 +1,4 @@
 use super::*;
-use crate::experiment::metrics;
 use crate::experiment::system::{self, SYSTEMS};
 use std::collections::BTreeSet;
 
@@ -9,13 +8,13 @@ fn key(system: &str, wanted: &str) -> String {
 }
 
 fn number(system: &str, wanted: &str) -> String {
-    metrics::find(system::find(system).unwrap(), wanted).unwrap_err().to_string()
+    system::find(system).unwrap().find_metric(wanted).unwrap_err().to_string()
 }
 
 #[test]
 fn every_name_of_the_table_exists_somewhere() {
     let keys = SYSTEMS.iter().flat_map(|s| s.keys()).map(|k| k.name.to_owned());
-    let numbers = SYSTEMS.iter().flat_map(|s| metrics::of(s)).map(|m| m.name);
+    let numbers = SYSTEMS.iter().flat_map(|s| s.metrics()).map(|m| m.name.to_owned());
     let all: BTreeSet<String> = keys.chain(numbers).collect();
     for (words, names) in SETTINGS.iter().chain(NUMBERS) {
         for name in *names {

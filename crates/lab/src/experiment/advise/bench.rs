@@ -115,8 +115,12 @@ impl<'q> Bench<'q> {
         let Ok(m) = self.make(design, 0) else { return Score::NONE };
         let Some(goal) = self.q.goal.of(&m).filter(|_| self.ran(&m)) else { return Score::NONE };
         let missed = self.q.missed(&m);
-        let error = m.error(&self.q.goal.name).map_or(0.0, |e| e / goal.abs().max(1e-12));
-        Score { missed, goal: if self.q.goal.more { -goal } else { goal }, error }
+        let error = m.error(self.q.goal.metric.name).map_or(0.0, |e| e / goal.abs().max(1e-12));
+        Score {
+            missed,
+            goal: if self.q.goal.metric.is_better_high() { -goal } else { goal },
+            error,
+        }
     }
 
     /// Makes the runs that are not known.
@@ -175,11 +179,11 @@ impl<'q> Bench<'q> {
         let (base, before, after) = (of(base)?, of(from)?, of(to)?);
         let gains = base.iter().zip(before.iter().zip(&after)).map(|(base, (before, after))| {
             let change = if *base == 0.0 { 0.0 } else { (after - before) / base.abs() };
-            if self.q.goal.more { change } else { -change }
+            if self.q.goal.metric.is_better_high() { change } else { -change }
         });
         // A difference relative to a number that is as uncertain as both of them.
         let error = || {
-            let own = |d| self.get(d, 0)?.error(&self.q.goal.name);
+            let own = |d| self.get(d, 0)?.error(self.q.goal.metric.name);
             let error = libm::hypot(own(from)?, own(to)?);
             Some(if error == 0.0 { 0.0 } else { error / base[0].abs() })
         };
@@ -323,7 +327,7 @@ impl<'q> Bench<'q> {
         let without = Self::with(best, at, 0);
         let lost = self.gain(best, best, &without, pairs);
         let costs = self.get(&without, 0).zip(self.get(best, 0));
-        let costs = costs.map(|(a, b)| worse(self.q.system, &a, &b, &self.q.goal.name));
+        let costs = costs.map(|(a, b)| worse(self.q.system, &a, &b, self.q.goal.metric.name));
         Setting {
             key: v.key.name,
             from: v.key.said(from),

@@ -299,7 +299,7 @@ fn wrong_goals_and_bounds_are_refused_with_what_is_allowed() {
         assert!(e.contains(said), "{text}: {e}");
     }
     let keep = Keep::parse(system, "latency_ns.p99 < 50 us").unwrap();
-    assert_eq!((keep.name.as_str(), keep.above, keep.bound), ("latency_ns.p99", false, 50_000.0));
+    assert_eq!((keep.metric.name, keep.above, keep.bound), ("latency_ns.p99", false, 50_000.0));
     for (text, bound) in
         [("packets_per_s>10 Mpps", 10e6), ("cpu_busy_share<50%", 0.5), ("cycles<9", 9.0)]
     {

@@ -69,7 +69,7 @@ impl Figures {
     pub fn number(&self, c: &Constants, run: &str, metric: &str) -> Result<f64, MeasureError> {
         let sum = Sum::parse(self.profile.system, metric).map_err(MeasureError)?;
         let lacks = |name| MeasureError(format!("the run {run} has no number `{name}`"));
-        sum.of(&*self.run(c, run)?).map_err(lacks)
+        sum.of(&*self.run(c, run)?).map(|(value, _)| value).map_err(lacks)
     }
 
     fn run(&self, c: &Constants, name: &str) -> Result<Arc<Numbers>, MeasureError> {

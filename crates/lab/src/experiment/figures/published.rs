@@ -24,6 +24,7 @@ use super::{Constants, KnownMiss, MIN_EFFECT, MeasureError, Row, fit, platform};
 use crate::config::key::{Key, Values};
 use crate::config::{InputError, Plan, Profile, Scenario, Setting, line_at};
 use crate::experiment::{metrics::Sum, system::System};
+use doorbell_hal::Unit;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -221,9 +222,10 @@ fn factor(number: &RunNumber, system: &System, unit: &str) -> Result<f64, String
     match number.factor {
         Some(factor) => Ok(factor),
         // A quotient, or a count of what the unit names.
-        None if number.per.is_some() || metric.unit.is_empty() => Ok(1.0),
+        None if number.per.is_some() || metric.unit() == Unit::Count => Ok(1.0),
         None => {
-            let unit = unit.strip_suffix("/packet").filter(|_| metric.by_packet).unwrap_or(unit);
+            let unit =
+                unit.strip_suffix("/packet").filter(|_| metric.is_by_packet()).unwrap_or(unit);
             metric.size_of(Some(unit)).map(|size| 1.0 / size)
         }
     }

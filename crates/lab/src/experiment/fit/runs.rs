@@ -126,12 +126,12 @@ impl<'a> Runs<'a> {
             other => other.map_err(failed)?.numbers(),
         };
         let each = rows().map(|row| {
-            let lacks = |name| Unmeasured::Number {
+            let lacks = |name: &str| Unmeasured::Number {
                 place: row.place.clone(),
                 scenario: run.plan.scenario.clone(),
-                name,
+                name: name.to_owned(),
             };
-            row.metric.of(&numbers).map_err(lacks)
+            row.metric.of(&numbers).map(|(value, _)| value).map_err(lacks)
         });
         each.collect()
     }

@@ -5,11 +5,12 @@
 //! for each send that failed.
 
 use super::lan::{CLIENT, SERVER};
-use super::{CALLS, RunStats, Setup, server::Lpars};
+use super::{RunStats, Setup, server::Lpars};
 use crate::experiment::audit::{ANY, CrossCheck};
 use crate::experiment::papr;
 use doorbell_bus::Bus;
 use doorbell_drivers::ibmveth::LargeSend;
+use doorbell_layout::ibmveth::CALLS;
 
 /// Compares the counts.
 pub(super) fn audit(setup: &Setup, o: &RunStats, m: &Lpars) -> CrossCheck {

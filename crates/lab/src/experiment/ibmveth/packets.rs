@@ -19,6 +19,7 @@ use doorbell_bus::{Bus, trace::DriverCall};
 use doorbell_drivers::ibmveth::{Ibmveth, Transmit};
 use doorbell_drivers::{Driver, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host, OutOfMemory, Span, Time, fail_if};
+use doorbell_layout::ibmveth::CALLS;
 use doorbell_packet::{CsumPartial, Fragment, Gso, GsoKind, NonLinear, OffloadRequest, Packet};
 use doorbell_sim::traffic::tcp::frame::{ACK, Header, SocketAddress, TCP};
 use doorbell_sim::{Watch, histogram::Histogram, traffic::tcp::Hosts};
@@ -171,7 +172,7 @@ pub(super) fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<R
     let look = |client: &PartitionDriver, server: &PartitionDriver, m: &Lpars| {
         let drivers = client.veth.stats().entries().chain(server.veth.stats().entries());
         let others = PortStats::default().entries().chain(BridgeCounters::default().entries());
-        [drivers.chain(others).collect(), device_counters(m)]
+        [drivers.chain(others).collect(), device_counters(m), papr::made(&m.bus, &CALLS)]
     };
     let look_at = |client: &PartitionDriver, server: &PartitionDriver, m: &Lpars| Counts {
         counters: look(client, server, m),

@@ -3,18 +3,18 @@
 
 mod keys;
 
-pub(super) use keys::{CALLS, CPU, DriverKeys, HypervisorKeys, PortKeys, TrafficKeys};
+pub(super) use keys::{CPU, DriverKeys, HypervisorKeys, PRICES, PortKeys, TrafficKeys};
 
 use super::lan::{CLIENT, SERVER};
 use super::{BridgePrices, Form, Load, PacketsLoad, PortConfig, Setup};
-use crate::config::host::{HostConfig, MAX_MEMORY, cycles};
+use crate::config::host::{HostConfig, MAX_MEMORY, cycles, span};
 use crate::config::key::{Values, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::{closed_loop, papr::Papr};
 use doorbell_devices::veth::{Adapter, Config as LanConfig};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, LargeSend, Transmit};
 use doorbell_hal::Span;
-use doorbell_layout::ibmveth::{PAGE, attribute};
+use doorbell_layout::ibmveth::{CALLS, H_SEND_LOGICAL_LAN, PAGE, attribute};
 use doorbell_packet::ethernet;
 
 /// The longest IP packet on the physical network. The adapters have their own.
@@ -25,7 +25,10 @@ const MTU: u32 = ethernet::MTU as u32;
 /// # Errors
 /// Values that are allowed each, but not together.
 pub fn setup(v: &Values) -> Result<Setup, SettingError> {
-    let papr = Papr::of(v, &super::CALLS);
+    let mut papr = Papr::of(v, &CALLS);
+    if let Some(send) = papr.price_mut(H_SEND_LOGICAL_LAN) {
+        send.serial = span(v, "hcall.send_serial");
+    }
     let (h, p, d) = (HypervisorKeys::of(v), PortKeys::of(v), DriverKeys::of(v));
     let multi = d.multi_buffer;
     let adapters: Vec<Adapter> = [CLIENT, SERVER].map(|i| adapter(i, multi)).into();

@@ -1,14 +1,15 @@
 //! Reads the inputs of an ibmvnic run from the values of its keys.
 
-use super::{CALLS, Load, Setup};
-use crate::config::host::{HostConfig, MAX_MEMORY, cycles};
+use super::{Load, Setup};
+use crate::config::host::{HostConfig, MAX_MEMORY, cycles, span};
 use crate::config::key::{Is, Key, Needs, Values, settings, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::{papr::Papr, system::StackKeys};
+use doorbell_bus::Each;
 use doorbell_devices::vnic::{self as device, Serial};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
 use doorbell_hal::Span;
-use doorbell_layout::ibmvnic::MAX_ENTRIES;
+use doorbell_layout::ibmvnic::{CALLS, MAX_ENTRIES, MAX_INDIRECT, hcall};
 use doorbell_packet::ethernet::HEADER;
 
 const ASKED: &[Needs] = &[Needs::kind(&["transactions"])];
@@ -195,14 +196,22 @@ pub fn setup(v: &Values) -> Setup {
     (driver.crq_vector, driver.tso_buffers, driver.large_send) = (nic.crq_vector, 1, false);
     driver.bql = StackKeys::of(v).bql;
     take!(driver; d: mtu queues tx_entries rx_entries checksum direct replenish);
+    let mut papr = Papr::of(v, &CALLS);
+    if let Some(array) = papr.price_mut(hcall::SEND_SUB_CRQ_INDIRECT) {
+        let price = span(v, "hcall.indirect_descriptor");
+        array.each = Each { argument: INDIRECT_COUNT, most: MAX_INDIRECT, price };
+    }
     Setup {
         host: HostConfig::of(v, Span::from_ms(5_000)),
         application: cycles(v, "cpu.application"),
-        papr: Papr::of(v, &CALLS),
+        papr,
         nic,
         driver,
     }
 }
+
+/// The argument of an indirect send that counts descriptors.
+const INDIRECT_COUNT: usize = 3;
 
 /// Reads the [`Load`] from `v`.
 ///

@@ -66,8 +66,8 @@ fn the_three_cases_count_as_the_source_says() {
             o.counts.counters[0]
         );
         let calls = of(o, "tx_direct") + of(o, "tx_arrays") + of(o, "rx_add_arrays");
-        let made = o.counts.counter(1, "hcall_send_sub_crq")
-            + o.counts.counter(1, "hcall_send_sub_crq_indirect");
+        let made = o.counts.counter(2, "hcall_send_sub_crq")
+            + o.counts.counter(2, "hcall_send_sub_crq_indirect");
         assert_eq!(calls, made, "the hypervisor saw as many");
     }
     assert!(
@@ -155,7 +155,7 @@ fn an_array_costs_by_its_descriptors() {
         let n = |name: &str| o.counts.counter(0, name);
         let arrays = n("tx_arrays") + n("rx_add_arrays");
         let descriptors = n("tx_descriptors") - n("tx_direct") + n("rx_added");
-        assert_eq!(o.counts.counter(1, "hcall_send_sub_crq_indirect"), arrays);
+        assert_eq!(o.counts.counter(2, "hcall_send_sub_crq_indirect"), arrays);
         assert_eq!(
             o.totals.indirect,
             Span::from_ns(price * arrays + each * descriptors),

@@ -1,48 +1,68 @@
 //! Sums of numbers of a result, with units.
 
-use super::RATES;
+use super::{Kind, Metric};
 use crate::config::hint_of_number;
 use crate::config::key::{convert, units};
-use crate::experiment::{result::Numbers, system::System};
+use crate::experiment::result::{Number, Numbers};
+use crate::experiment::system::System;
+use doorbell_hal::Unit;
 
-/// A number of a result, or a sum of numbers.
+/// A number of a result, or a sum of numbers of one unit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sum {
     /// The names, with `+` between them.
     pub name: String,
-    /// The unit, if all have the same.
-    pub unit: &'static str,
-    /// True if it is counted by packet.
-    pub by_packet: bool,
+    /// The numbers, at least one.
+    pub metrics: Vec<Metric>,
 }
 
 impl Sum {
     /// Reads names with `+` between them.
     ///
     /// # Errors
-    /// Returns an error with the nearest name if the system has no such number.
+    /// Returns an error with the nearest name if the system has no such number, or if they have
+    /// different units.
     pub fn parse(system: &System, text: &str) -> Result<Sum, String> {
-        let all = super::of(system);
-        let (mut unit, mut by_packet) = (None, true);
-        let names: Vec<&str> = text.split('+').map(str::trim).collect();
-        for name in &names {
-            let Some(metric) = all.iter().find(|m| m.name == *name) else {
-                let near = hint_of_number(name, all.iter().map(|m| m.name.as_str()));
+        let metric = |name: &str| {
+            system.metric(name).ok_or_else(|| {
+                let near = hint_of_number(name, system.metrics().iter().map(|m| m.name));
                 let has = format!("`doorbell list --metrics {}` has all", system.name);
-                return Err(format!("no metric is called `{name}`{near}; {has}"));
-            };
-            if *unit.get_or_insert(metric.unit) != metric.unit {
-                return Err(format!("`{text}` adds numbers of different units"));
-            }
-            by_packet &= !is_of_window(system, name) && !name.starts_with("latency_ns.");
+                format!("no metric is called `{name}`{near}; {has}")
+            })
+        };
+        let names = text.split('+').map(str::trim);
+        let metrics = names.map(metric).collect::<Result<Vec<_>, _>>()?;
+        if metrics.iter().any(|m| m.unit.name() != metrics[0].unit.name()) {
+            return Err(format!("`{text}` adds numbers of different units"));
         }
-        let unit = unit.unwrap_or_default();
-        Ok(Sum { name: names.join("+"), unit, by_packet })
+        let names: Vec<&str> = metrics.iter().map(|m| m.name).collect();
+        Ok(Sum { name: names.join("+"), metrics })
     }
 
-    /// Returns whether it is a number a second.
+    /// Returns the unit.
+    pub fn unit(&self) -> Unit {
+        self.metrics[0].unit
+    }
+
+    /// Returns the part of a result that all of its numbers are in, if it is one.
+    pub fn kind(&self) -> Option<Kind> {
+        let first = self.metrics[0].kind;
+        self.metrics.iter().all(|m| m.kind == first).then_some(first)
+    }
+
+    /// Returns true if more is better, false if less is.
+    pub fn is_better_high(&self) -> bool {
+        self.metrics.iter().all(Metric::is_better_high)
+    }
+
+    /// Returns true if it is counted by packet.
+    pub fn is_by_packet(&self) -> bool {
+        self.metrics.iter().all(Metric::is_by_packet)
+    }
+
+    /// Returns true if it is a number a second.
     pub fn is_rate(&self) -> bool {
-        self.unit.ends_with("/s")
+        matches!(self.unit(), Unit::PerSecond | Unit::PacketsPerSecond | Unit::BitsPerSecond)
     }
 
     /// Returns the size of a unit in its own.
@@ -50,22 +70,26 @@ impl Sum {
     /// # Errors
     /// Returns an error with the units that are allowed.
     pub fn size_of(&self, unit: Option<&str>) -> Result<f64, String> {
-        let own = self.unit;
-        let size = match (own, unit) {
-            ("", None) => Some(1.0),
-            ("1/s", Some("1/s")) | ("of 1", Some("of 1")) => Some(1.0),
-            ("1/s", Some(other)) => convert(1.0, other, "pps"),
-            ("of 1", Some("%")) => Some(0.01),
-            (own, Some(other)) if !own.is_empty() => convert(1.0, other, own),
-            _ => None,
+        let own = self.unit().name();
+        let size = match (self.unit(), unit) {
+            (Unit::Count, None) => Some(1.0),
+            (Unit::PerSecond | Unit::PacketsPerSecond, Some("1/s"))
+            | (Unit::Share, Some("of 1")) => Some(1.0),
+            (Unit::PerSecond | Unit::PacketsPerSecond, Some(other)) => convert(1.0, other, "pps"),
+            (Unit::Share, Some("%")) => Some(0.01),
+            (Unit::Count, Some(_)) => None,
+            (_, Some(other)) => convert(1.0, other, own),
+            (_, None) => None,
         };
         size.ok_or_else(|| {
             let name = &self.name;
-            let allowed = match own {
-                "" => return format!("`{name}` is a pure number; allowed: no unit"),
-                "1/s" => format!("1/s, {}", units("pps").join(", ")),
-                "of 1" => "of 1, %".to_owned(),
-                own => units(own).join(", "),
+            let allowed = match self.unit() {
+                Unit::Count => return format!("`{name}` is a pure number; allowed: no unit"),
+                Unit::PerSecond | Unit::PacketsPerSecond => {
+                    format!("1/s, {}", units("pps").join(", "))
+                }
+                Unit::Share => "of 1, %".to_owned(),
+                _ => units(own).join(", "),
             };
             match unit {
                 None => format!("`{name}` needs a unit; allowed units: {allowed}"),
@@ -74,18 +98,14 @@ impl Sum {
         })
     }
 
-    /// Returns its value in a result, or the name that the result lacks.
-    pub(crate) fn of(&self, numbers: &Numbers) -> Result<f64, String> {
-        let mut sum = 0.0;
-        for name in self.name.split('+') {
-            sum += numbers.get(name).ok_or_else(|| name.to_owned())?;
+    /// Returns its value in a result, with half of its 95 % interval where all parts have one. The
+    /// error is the name of a number that the result lacks.
+    pub fn of(&self, numbers: &Numbers) -> Result<(f64, Option<f64>), &'static str> {
+        let mut sum = (0.0, Some(0.0));
+        for m in &self.metrics {
+            let Number { value, error, .. } = numbers.get(m.name).ok_or(m.name)?;
+            sum = (sum.0 + value, sum.1.zip(*error).map(|(a, b)| a + b));
         }
         Ok(sum)
     }
-}
-
-/// Returns whether the number is a rate, a share or a mean over the window of the rates.
-fn is_of_window(system: &System, name: &str) -> bool {
-    let all = RATES.iter().chain(system.numbers.rates.iter().copied().flatten());
-    all.into_iter().any(|(rate, _)| *rate == name)
 }

@@ -5,20 +5,9 @@ use doorbell_devices::veth::{Adapter, Config, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as Settings, Ibmveth};
 use doorbell_drivers::{Driver, Tx};
 use doorbell_hal::{Alignment, EventSource, Host, Hypervisor, Time};
-use doorbell_layout::ibmveth::{H_SEND_LOGICAL_LAN, H_VIO_SIGNAL};
+use doorbell_layout::ibmveth::{CALLS, H_SEND_LOGICAL_LAN, H_VIO_SIGNAL};
 use doorbell_packet::{Fragment, Packet};
 use doorbell_sim::link::Peer;
-
-static SEND: [Call; 2] = [
-    Call {
-        number: H_SEND_LOGICAL_LAN,
-        name: "hcall_send",
-        key: "hcall.send",
-        serial: "hcall.send_serial",
-        each: None,
-    },
-    Call { number: H_VIO_SIGNAL, name: "hcall_signal", key: "", serial: "", each: None },
-];
 
 static PRICES: [Key; 2] = [Key::ns("hcall.send", ""), Key::ns("hcall.send_serial", "")];
 
@@ -41,7 +30,8 @@ fn hosted(sets: &[&str]) -> (Hosted<HypervisorDevice<Veth>, Far>, [Adapter; 2]) 
     let keys: Vec<&'static Key> = Keys::KEYS.iter().chain(&PRICES).collect();
     let mut v = Values::defaults(&keys);
     sets.iter().for_each(|s| v.set(s).unwrap());
-    let p = Papr::of(&v, &SEND);
+    let mut p = Papr::of(&v, &CALLS);
+    p.price_mut(H_SEND_LOGICAL_LAN).unwrap().serial = span(&v, "hcall.send_serial");
     let adapters = [Adapter::new(0, 0), Adapter::new(1, 1)];
     let lan =
         Config { uplink: Some(Uplink { port: 0, pvid: 1 }), ..Config::new(adapters.to_vec()) };
@@ -70,7 +60,7 @@ fn a_call_costs_what_its_kind_does_and_frames_reach_the_wire() {
     assert_eq!(driver.transmit(&mut m, Packet::linear(Fragment::whole(b)), false), Tx::Ok);
     // The call, what a send does, and the gathering of 1000 bytes at 0.5 ns each.
     assert_eq!(m.now().since(before), Span::from_ns(100 + 400 + 500));
-    assert_eq!(made(&m.bus, &SEND)[0], ("hcall_send", 1));
+    assert_eq!(made(&m.bus, &CALLS)[0], ("hcall_send", 1));
     driver.close(&mut m);
     while m.next_event() < Time::NEVER {
         m.run_device(m.next_event());

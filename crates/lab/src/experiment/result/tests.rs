@@ -8,12 +8,7 @@ fn a_run_without_packets_divides_by_nothing() {
         elapsed: Span::ZERO,
         window: Window::whole(Span::ZERO, 0),
         counts_of: CountsOf::Run,
-        rates: vec![Rate {
-            name: "packets_per_s",
-            about: "".into(),
-            value: 0.0,
-            sampled: Sampled::Batches,
-        }],
+        rates: vec![PACKETS.is(0.0)],
         counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
         costs: vec![],
         series: vec![Series { name: "setting", points: vec![(0.0, 1.0)] }],

@@ -158,11 +158,11 @@ impl Counted {
             self.seconds.ok_or(lacks)
         };
         match reading.kind {
-            Kind::Total if metric.by_packet => packets(),
+            Kind::Total if metric.is_by_packet() => packets(),
             Kind::Total if metric.is_rate() => seconds(),
-            Kind::Rate if metric.by_packet => Ok(packets()? / seconds()?),
+            Kind::Rate if metric.is_by_packet() => Ok(packets()? / seconds()?),
             Kind::Rate if metric.is_rate() => Ok(1.0),
-            Kind::Plain if !metric.by_packet && !metric.is_rate() => Ok(1.0),
+            Kind::Plain if !metric.is_by_packet() && !metric.is_rate() => Ok(1.0),
             kind => {
                 let kind = match kind {
                     Kind::Total => "a total",

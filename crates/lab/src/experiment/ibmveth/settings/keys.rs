@@ -37,13 +37,13 @@ pub(in crate::experiment::ibmveth) static CPU: [Key; 18] = [
 ];
 
 /// Prices of the calls of a logical LAN, beside that of any call.
-pub(in crate::experiment::ibmveth) static CALLS: [Key; 5] = [
+pub(in crate::experiment::ibmveth) static PRICES: [Key; 5] = [
     Key::ns("hcall.send", "H_SEND_LOGICAL_LAN, without the copy"),
     Key::ns("hcall.send_serial", "the part of it that is serial over the calls of all partitions")
         .default("0"),
     Key::ns("hcall.add_buffer", "H_ADD_LOGICAL_LAN_BUFFER"),
     Key::ns("hcall.add_buffers", "H_ADD_LOGICAL_LAN_BUFFERS: up to eight"),
-    Key::ns("hcall.signal", "H_VIO_SIGNAL"),
+    Key::ns("hcall.vio_signal", "H_VIO_SIGNAL"),
 ];
 
 settings! {
