@@ -2,6 +2,7 @@
 //! counts and bytes, no rates.
 
 use doorbell_hal::{CpuWork, Hcall, WorkKind};
+use doorbell_layout::Call;
 use doorbell_layout::ibmveth::CALLS;
 use std::ops::{AddAssign, Sub};
 
@@ -56,7 +57,9 @@ impl Ledger {
             ("segments", "On a wire of this MTU", self.segments),
             ("hcalls", "All, those for TCEs too", self.bus.hcalls),
         ];
-        all.extend(CALLS.iter().zip(self.hcalls).map(|(call, n)| (call.name, call.about, n)));
+        // Without the call's own name, which the room of a note has not.
+        let about = |call: &Call| call.about.split_once(": ").map_or("", |(_, about)| about);
+        all.extend(CALLS.iter().zip(self.hcalls).map(|(call, n)| (call.name, about(call), n)));
         all.extend([
             ("tce_hcalls", "H_PUT_TCE, H_STUFF_TCE", self.bus.tce_hcalls),
             ("tces", "Written or cleared", self.bus.tce_puts),
