@@ -1,7 +1,7 @@
 //! `doorbell reproduce`: the published figures, then the cost of a packet before and after each
-//! optimisation. A table is printed as soon as it and those before it are done; JSON and records
-//! are printed as a whole. With `--out` there are more runs (curves, series, latencies), and a page
-//! shows all of it.
+//! optimisation. A table is printed as soon as it and those before it are done, and its rows before
+//! a sensitivity run is; JSON and records are printed as a whole. With `--out` there are more runs
+//! (curves, series, latencies), and a page shows all of it.
 
 use crate::output::{Folder, print};
 use crate::progress::{Interrupt, Progress};
@@ -41,9 +41,9 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     };
     let in_parts = !matches!(args.output.format, Format::Json | Format::Csv | Format::Ndjson);
     let mut printed = Ok(());
-    let found = figures::reproduce(&systems, &options, &mut progress, &mut |system| {
+    let found = figures::reproduce(&systems, &options, &mut progress, &mut |part| {
         if in_parts && printed.is_ok() {
-            printed = lines[0].aside(|| print(&system.to_table()));
+            printed = lines[0].aside(|| print(&part.to_table()));
         }
     });
     let found = found.map_err(|e| match e {

@@ -18,6 +18,8 @@ const SHOWN: usize = 6000;
 const LONGEST: usize = 4094;
 /// The most output between two messages.
 const MOST: usize = 16 << 20;
+/// The most output that the log keeps.
+const KEPT: usize = 16 << 20;
 /// Longest wait for what a kernel says after it panicked.
 const LAST: Duration = Duration::from_secs(10);
 /// Longest wait between two looks at a signal.
@@ -63,21 +65,42 @@ fn message(text: &[u8], searched: usize) -> Result<(Message, usize), usize> {
     Ok((found, end + 3 + line_end))
 }
 
+/// A log with a bound, so that a guest that prints for ever fills no disk.
+struct Log<W> {
+    to: W,
+    /// Bytes that there is room for; none once some were left out.
+    room: Option<usize>,
+}
+
+impl<W: Write> Log<W> {
+    /// Writes output as far as there is room, and says once that there was more. A full disk is no
+    /// reason to stop a guest.
+    fn keep(&mut self, chunk: &[u8]) {
+        let Some(room) = self.room else { return };
+        let n = chunk.len().min(room);
+        self.room = (n == chunk.len()).then(|| room - n);
+        let _ = self.to.write_all(&chunk[..n]);
+        if self.room.is_none() {
+            let _ = writeln!(self.to, "\ndoorbell: the console printed more, which is not kept");
+        }
+    }
+}
+
 impl Console {
-    /// Reads a console until its other end closes, and keeps all of it in `log`. `patience` is how
-    /// long it may be silent.
+    /// Reads a console until its other end closes, and keeps its first 16 MiB in `log`. `patience`
+    /// is how long it may be silent.
     pub(crate) fn new(
         input: ChildStdin,
         mut output: ChildStdout,
-        mut log: File,
+        log: File,
         patience: Duration,
     ) -> Console {
         let (send, receive) = channel();
+        let mut log = Log { to: log, room: Some(KEPT) };
         std::thread::spawn(move || {
             let mut chunk = [0; 65536];
             while let Ok(n @ 1..) = output.read(&mut chunk) {
-                // A full disk is no reason to stop a guest.
-                let _ = log.write_all(&chunk[..n]);
+                log.keep(&chunk[..n]);
                 if send.send(chunk[..n].to_vec()).is_err() {
                     break;
                 }

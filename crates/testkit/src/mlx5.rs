@@ -4,6 +4,7 @@
 
 mod command_harness;
 mod device_harness;
+mod loopback;
 mod port;
 
 pub use command_harness::{Answer, CommandHarness, Common, Written};

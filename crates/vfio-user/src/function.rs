@@ -226,24 +226,27 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             if self.port.share.is_spent() {
                 return Ok(n.max(1));
             }
+            let mut done = (0, 0);
             let next = if stuck {
                 Err(ConnectionError::protocol("an eventfd that is full and blocks"))
-            } else if let Some((m, done)) = self.begun.take() {
-                Ok(Some((m, done)))
+            } else if self.begun.is_some() {
+                Ok(self.begun.take().map(|(m, begun)| {
+                    done = begun;
+                    m
+                }))
             } else {
                 match channel.request() {
                     Ok(None) if !self.negotiated && late(self.since) => {
                         Err(ConnectionError::Silent)
                     }
-                    next => next.map(|m| Some((m?, (0, 0)))),
+                    next => next,
                 }
             };
-            let done = match next {
-                Ok(Some((m, done))) => {
+            let handled = match next {
+                Ok(Some(m)) => {
                     // Doorbells come before a later access, as posted writes do.
                     let at = now();
-                    self.poll_pages(at);
-                    if self.port.share.is_spent() {
+                    if self.poll_pages(at) && self.port.share.is_spent() {
                         self.begun = Some((m, done));
                         return Ok(n.max(1));
                     }
@@ -252,7 +255,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 Ok(None) => return Ok(n),
                 Err(gone) => Err(gone),
             };
-            if let Err(gone) = done {
+            if let Err(gone) = handled {
                 self.disconnect(now());
                 return Err(gone);
             }
@@ -413,9 +416,9 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 self.read(at, place.region.get(), place.offset.get(), &mut out[start..])?;
             }
             Request::Write(place, data) => {
-                let one = [(place.region.get(), place.offset.get(), data)];
-                if let Some(done) = self.write_all(at, one.into_iter(), done)? {
-                    return Ok(Answer::Later(done));
+                let done = self.write(at, place.region.get(), place.offset.get(), data, done.1)?;
+                if done < data.len() {
+                    return Ok(Answer::Later((0, done)));
                 }
                 out.extend_from_slice(place.as_bytes());
             }
@@ -521,8 +524,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         Ok(())
     }
 
-    /// Makes writes, from where an earlier turn has left them. Returns where the share of this one
-    /// was spent, if they are not done.
+    /// Makes writes, from where an earlier turn has left them, one at the least. Returns where the
+    /// share of this turn was spent, if they are not done.
     fn write_all<'a>(
         &mut self,
         at: Time,
@@ -530,7 +533,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         (first, mut start): Progress,
     ) -> Result<Option<Progress>, Errno> {
         for (n, (region, offset, data)) in writes.enumerate().skip(first) {
-            if self.port.share.is_spent() {
+            if n > first && self.port.share.is_spent() {
                 return Ok(Some((n, start)));
             }
             let done = self.write(at, region, offset, data, start)?;
@@ -542,8 +545,8 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         Ok(None)
     }
 
-    /// Makes a write from byte `done` of it on. Returns how many bytes are done when the share of
-    /// the turn is spent, if not all.
+    /// Makes a write from byte `done` of it on, one access at the least. Returns how many bytes are
+    /// done when the share of the turn is spent, if not all.
     fn write(
         &mut self,
         at: Time,
@@ -562,7 +565,7 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
             return Ok(data.len());
         }
         self.bar(region, offset, data.len())?;
-        while done < data.len() && !self.port.share.is_spent() {
+        while done < data.len() {
             self.port.charge(Share::ACCESS);
             let here = offset + done as u64;
             let width = width(here as usize, data.len() - done);
@@ -576,6 +579,9 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
                 self.device.mmio_write(&mut self.port, at, r, width as u8, v);
             }
             done += width;
+            if done < data.len() && self.port.share.is_spent() {
+                break;
+            }
         }
         self.device.advance(&mut self.port, at);
         Ok(done)

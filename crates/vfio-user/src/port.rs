@@ -107,12 +107,14 @@ impl Share {
     }
 
     /// Takes units.
+    #[inline(always)]
     pub fn charge(&mut self, units: u64) {
         self.work = self.work.wrapping_add(units);
         self.left = self.left.saturating_sub_unsigned(units);
     }
 
     /// Returns true if nothing is left, or the server stops.
+    #[inline(always)]
     pub fn is_spent(&self) -> bool {
         self.left <= 0 || self.stop.load(Ordering::Relaxed)
     }
@@ -285,10 +287,12 @@ impl<W: Observer> Port for GuestPort<W> {
         done.map(|()| at)
     }
 
+    #[inline(always)]
     fn charge(&mut self, units: u64) {
         self.share.charge(units);
     }
 
+    #[inline(always)]
     fn is_spent(&self) -> bool {
         self.share.is_spent()
     }

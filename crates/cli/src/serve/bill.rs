@@ -128,7 +128,15 @@ impl Bill {
         self.trace.as_mut().map_or(Ok(()), |t| t.outlet.start())
     }
 
-    fn trace(&mut self, at: Time, what: &'static str, args: std::fmt::Arguments<'_>) {
+    #[inline(always)]
+    fn trace(&mut self, at: Time, what: &'static str, args: Arguments<'_>) {
+        if self.trace.is_some() {
+            self.trace_event(at, what, args);
+        }
+    }
+
+    #[cold]
+    fn trace_event(&mut self, at: Time, what: &'static str, args: Arguments<'_>) {
         if let Some(t) = &mut self.trace
             && let Some(why) = t.event(at, what, args)
         {

@@ -87,9 +87,11 @@ impl Outlet {
     }
 
     /// Ends the queue, and waits until everything is written or `patience` has run out. A writer
-    /// without a thread writes here.
+    /// without a thread writes here. Once it has ended, nothing is left to do.
     pub(super) fn finish(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        self.queue = None;
+        if self.queue.take().is_none() {
+            return Ok(());
+        }
         if let Some(writer) = self.begun.take() {
             writer.work();
         }
@@ -214,6 +216,13 @@ impl Notices {
         }
         // A reader that does not read does not hold up the end; a closed stderr is no error.
         let _ = self.out.finish(Some(LAST));
+    }
+}
+
+/// A server that an error ends, be it before it has threads, says what it had to say.
+impl Drop for Notices {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 

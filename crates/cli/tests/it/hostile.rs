@@ -1,15 +1,18 @@
 //! `doorbell serve` against clients that mean harm: the server, its report and all other guests
 //! stay as they are.
 
-use crate::common::served::{Server, ask, client, reply, send, wait_for};
+use crate::common::served::{Server, ask, client, introduced, reply, send, wait_for};
 use crate::common::vnic::VnicGuest;
+use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
 use doorbell_host_io::pcap;
 use doorbell_host_io::shared::{EventFd, Window, memfd};
 use doorbell_layout::e1000::{ContextTx, DataTx, tx_word};
 use doorbell_layout::ibmvnic::rc;
+use doorbell_layout::mlx5::uar;
 use doorbell_packet::checksum::Sum;
 use doorbell_papr_io::{Adapter, CALL_AREA_BYTES, Handshake, MEMORY, message, read_message};
 use doorbell_testkit::lingering;
+use doorbell_testkit::mlx5::{CommandHarness, Common, RecordingPort};
 use doorbell_vfio_user::send_with_fds;
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, ftruncate, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
@@ -246,6 +249,102 @@ fn sigterm_ends_large_sends_with_report_and_capture_whole() {
     let report = report(server);
     let sent = report["ledger"]["wire_frames"].as_u64().unwrap();
     assert!((1..LARGE * u64::from(len - 54)).contains(&sent), "{sent} frames were sent");
+    assert_eq!(pcap::read(dir.path().join("wire.pcapng")).unwrap().frames.len() as u64, sent);
+}
+
+/// An mlx5 in a server. It sees the memory of the commands' harness.
+struct Remote {
+    socket: UnixStream,
+    memory: Window,
+}
+
+impl EventSource for Remote {
+    fn next_due(&self) -> Option<Time> {
+        Some(Time::ZERO)
+    }
+}
+
+impl Device<RecordingPort> for Remote {
+    fn mmio_read(&mut self, _: &mut RecordingPort, _: Time, _: Reg, _: u8) -> u64 {
+        unreachable!("answers are found in memory")
+    }
+
+    fn mmio_write(&mut self, p: &mut RecordingPort, _: Time, r: Reg, size: u8, v: u64) {
+        self.memory.write(0, &p.memory);
+        let v = &v.to_le_bytes()[..size.into()];
+        ask(&mut self.socket, WRITE, &access(r.region.into(), r.offset.into(), v));
+    }
+
+    fn receive(&mut self, _: &mut RecordingPort, _: Time, _: &[u8]) -> RxVerdict {
+        unreachable!("no frames come")
+    }
+
+    fn advance(&mut self, p: &mut RecordingPort, _: Time) {
+        self.memory.read(0, &mut p.memory);
+    }
+
+    fn reset(&mut self, _: &mut RecordingPort, _: Time) {}
+}
+
+/// Sends frames of a full queue again and again, each with a doorbell, until the server has gone.
+/// One in 64 leaves, the last of the queue too: then nothing of the queue is to be read any more.
+fn send_to_itself(
+    c: &mut CommandHarness<Remote>,
+    (o, sqn, own): (&Common, u32, [u8; 6]),
+    mut wire: UnixStream,
+) -> io::Result<()> {
+    const LEAVES: usize = 64;
+    const WRITE_MULTI: u16 = 15;
+    const NO_REPLY: u32 = 0x10;
+    let head = |n: usize| if n % LEAVES == LEAVES - 1 { [2; 6] } else { own };
+    let place = [o.uar * uar::PAGE + uar::SEND, 0, 0, 8].map(u32::to_ne_bytes);
+    let mut first = 0u16;
+    loop {
+        let words = c.fill(sqn, o.mkey, first, head);
+        c.device.memory.write(0, &c.port.memory);
+        let writes = words.iter().flat_map(|v| [place.as_flattened(), &v.to_ne_bytes()].concat());
+        let body: Vec<u8> = words.len().to_ne_bytes().into_iter().chain(writes).collect();
+        let head = [u32::from(WRITE_MULTI) << 16, 16 + body.len() as u32, NO_REPLY, 0];
+        c.device.socket.write_all(head.map(u32::to_ne_bytes).as_flattened())?;
+        c.device.socket.write_all(&body)?;
+        wire.read_exact(&mut vec![0; words.len() / LEAVES * 64])?;
+        first = first.wrapping_add(words.len() as u16);
+    }
+}
+
+/// A signal comes while an mlx5 compares frames to itself with as many masks as there may be.
+#[test]
+fn sigterm_ends_looped_frames_with_report_and_capture_whole() {
+    type Commands = CommandHarness<Remote>;
+    const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    let dir = tempfile::tempdir().unwrap();
+    let server =
+        Server::of("mlx5", dir.path(), &["--capture", "wire.pcapng", "--uplink", "socket:wire"]);
+    let mut socket = introduced(dir.path());
+    let file = memfd(c"memory", 2 << 20).unwrap();
+    let memory = Window::map(&file, 0, 2 << 20, true).unwrap();
+    send(&socket, DMA_MAP, &map(0, 2 << 20), &[file.as_fd()]);
+    reply(&mut socket).unwrap();
+    ask(&mut socket, WRITE, &access(7, 4, &6u16.to_ne_bytes()));
+    let mut c = Commands::new(Remote { socket, memory });
+    c.bring_up();
+    let o = c.common();
+    c.loop_back(&o, OWN, 250);
+    let sqn = c.send_queue(&o);
+    let wire = UnixStream::connect(dir.path().join("wire")).unwrap();
+    let (report, took) = std::thread::scope(|scope| {
+        // It ends with the server, whose end is an error of a socket.
+        scope.spawn(|| send_to_itself(&mut c, (&o, sqn, OWN), wire).is_err());
+        std::thread::sleep(Duration::from_secs(2));
+        let begun = Instant::now();
+        (report(server), begun.elapsed())
+    });
+    println!("it ended in {took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let count = |name: &str| report["device_counters"][name].as_u64().unwrap();
+    let sent = report["ledger"]["wire_frames"].as_u64().unwrap();
+    println!("{sent} frames left, and {} came back", count("rx_arrived"));
+    assert!(sent > 64 && count("rx_arrived") > 4096, "{report}");
     assert_eq!(pcap::read(dir.path().join("wire.pcapng")).unwrap().frames.len() as u64, sent);
 }
 

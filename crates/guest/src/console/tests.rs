@@ -45,15 +45,32 @@ proptest! {
 }
 
 #[test]
+fn a_log_says_once_what_it_leaves_out() {
+    let kept = |chunks: &[&str]| {
+        let mut log = Log { to: Vec::new(), room: Some(8) };
+        chunks.iter().for_each(|chunk| log.keep(chunk.as_bytes()));
+        String::from_utf8(log.to).unwrap()
+    };
+    assert_eq!(kept(&["1234", "5678"]), "12345678");
+    let more = "12345678\ndoorbell: the console printed more, which is not kept\n";
+    assert_eq!(kept(&["1234", "56789", "0"]), more);
+    assert_eq!(kept(&["1234", "5678", "9", "0"]), more);
+}
+
+#[test]
 fn output_without_end_is_not_kept() {
     let mut command = std::process::Command::new("cat");
     let piped = std::process::Stdio::piped;
     command.arg("/dev/zero").stdin(piped()).stdout(piped());
     let mut guest = ChildGuard::spawn("cat", &mut command).unwrap();
     let (input, output) = (guest.take_stdin().unwrap(), guest.take_stdout().unwrap());
-    let log = File::options().write(true).open("/dev/null").unwrap();
+    let log = tempfile::tempfile().unwrap();
+    let kept = log.try_clone().unwrap();
     let mut console = Console::new(input, output, log, Duration::from_secs(60));
     let e = console.message(&mut guest, &|| false).unwrap_err().to_string();
     assert!(e.contains("printed 16 MiB without end"), "{e}");
     assert!(console.pending.len() <= MOST + (64 << 10));
+    drop(console);
+    let logged = kept.metadata().unwrap().len();
+    assert!((KEPT as u64..KEPT as u64 + 100).contains(&logged), "{logged} bytes");
 }

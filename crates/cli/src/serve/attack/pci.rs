@@ -15,21 +15,15 @@ use doorbell_layout::e1000::{
     CTRL_FD, CTRL_RST, CTRL_SLU, ContextTx, DataTx, LegacyTx, RCTL_EN, RCTL_LBM_MAC, RCTL_LPE,
     RCTL_SZ_SHIFT, RCTL_UPE, TCTL_EN, reg, tx_word,
 };
-use doorbell_layout::mlx5::command::{
-    CRITERIA_LIST, CreateFlowGroupIn, CreateFlowTableIn, CreateTirIn, DESTINATION_LIST,
-    FlowContext, FlowTableContext, FlowTableIn, ModifyNicVportIn, NicVport, RqtIn, SLOTS, SetFteIn,
-    Tirc, destination, flow_action, init_segment, miss_action, op, own, vport_field,
-};
-use doorbell_layout::mlx5::receive::self_lb_block;
-use doorbell_layout::mlx5::steering::{PARAM, SET, criteria};
-use doorbell_layout::mlx5::{CtrlSeg, DataSeg, EthSeg, opcode, uar};
-use doorbell_testkit::mlx5::{CommandHarness, Common, RecordingPort};
+use doorbell_layout::mlx5::command::{RqtIn, SLOTS, init_segment, op, own};
+use doorbell_layout::mlx5::steering::SET;
+use doorbell_layout::mlx5::uar;
+use doorbell_testkit::mlx5::{CommandHarness, RecordingPort};
 use doorbell_vfio_user::Share;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use tempfile::TempDir;
 use zerocopy::IntoBytes;
-use zerocopy::byteorder::big_endian::{U32, U64};
 
 /// The most work of a turn: a share, and an indivisible piece of an eighth of it.
 const MOST: u64 = Share::ALONE + Share::ALONE / 8;
@@ -330,13 +324,11 @@ fn rings_of_an_axi_ethernet_take_a_bounded_share_of_a_turn() {
 /// The commands' harness over a guest: the harness's memory is the guest's.
 type Commands = CommandHarness<Guest<Mlx5>>;
 
-/// The function's address, and masks that its frames are compared under.
+/// The function's address, the head of a frame to it, and masks that it is compared under.
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const FRAME: [u8; 15] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0, 0x45];
 const MASKS: u32 = 200;
 const MLX5_MEMORY: u64 = 2 << 20;
-/// log2 of the blocks of the send queue, and its page in the harness's rings.
-const LOG_SQ: u32 = 12;
-const SQ_PAGE: u64 = 16;
 
 fn mlx5() -> Commands {
     Commands::new(Guest::connect(
@@ -381,113 +373,25 @@ impl Device<RecordingPort> for Guest<Mlx5> {
     fn reset(&mut self, _: &mut RecordingPort, _: Time) {}
 }
 
-/// Creates a flow table. Returns its number.
-fn table(c: &mut Commands, level: u32, miss: Option<u32>) -> u32 {
-    let mut m = CreateFlowTableIn::ZERO;
-    let context = m.part_mut(CreateFlowTableIn::CONTEXT);
-    context.set(FlowTableContext::LEVEL, level).set(FlowTableContext::LOG_SIZE, 16);
-    if let Some(next) = miss {
-        context.set(FlowTableContext::MISS_ACTION, miss_action::TABLE);
-        context.set(FlowTableContext::MISS_TABLE, next);
-    }
-    c.ok(op::CREATE_FLOW_TABLE, 0, &m, &[]).number()
-}
-
-/// Creates a group of a table over these indices, with a mask on the outer headers.
-fn group(c: &mut Commands, table: u32, (start, end): (u32, u32), mask: &[u8; SET]) -> u32 {
-    let mut m = CreateFlowGroupIn::ZERO;
-    m.set(CreateFlowGroupIn::TABLE, table).set(CreateFlowGroupIn::CRITERIA, criteria::OUTER.into());
-    m.set(CreateFlowGroupIn::START, start).set(CreateFlowGroupIn::END, end);
-    let mut list = [0; PARAM];
-    list[..SET].copy_from_slice(mask);
-    assert_eq!(size_of_val(&m), CRITERIA_LIST);
-    c.ok(op::CREATE_FLOW_GROUP, 0, &m, &list).number()
-}
-
-/// Returns the input of SET_FLOW_TABLE_ENTRY: what matches goes to so many TIRs.
-fn entry(table: u32, group: u32, index: u32, tirs: &[u32]) -> (SetFteIn, Vec<u8>) {
-    let mut m = SetFteIn::ZERO;
-    m.set(SetFteIn::TABLE, table).set(SetFteIn::INDEX, index);
-    let context = m.part_mut(SetFteIn::CONTEXT);
-    context.set(FlowContext::GROUP, group).set(FlowContext::ACTION, flow_action::FORWARD);
-    context.set(FlowContext::DESTINATIONS, tirs.len() as u32);
-    assert_eq!(size_of_val(&m), DESTINATION_LIST);
-    let to = |n: &u32| [(destination::TIR << 24 | n).to_be_bytes(), [0; 4]].concat();
-    (m, tirs.iter().flat_map(to).collect())
-}
-
-/// Creates a TIR that takes what the function sends to itself, through so many masks, to a queue
-/// without buffers.
-fn steer_back(c: &mut Commands, o: &Common) {
-    let rqn = c.rq(o, 4, Commands::DBR + 64, &[Commands::page(2)]).number();
-    assert_eq!(c.modify_rq(rqn, 0, 1), None);
-    let mut m = CreateTirIn::ZERO;
-    let tirc = m.part_mut(CreateTirIn::TIRC);
-    tirc.set(Tirc::TRANSPORT_DOMAIN, o.td).set(Tirc::INLINE_RQN, rqn);
-    tirc.set(Tirc::SELF_LB_BLOCK, self_lb_block::UNICAST.into());
-    let tir = c.ok(op::CREATE_TIR, 0, &m, &[]).number();
-    let mut m = ModifyNicVportIn::ZERO;
-    m.set(ModifyNicVportIn::FIELDS, vport_field::ADDRESSES);
-    m.part_mut(ModifyNicVportIn::CONTEXT).set(NicVport::LIST_SIZE, 1);
-    c.ok(op::MODIFY_NIC_VPORT_CONTEXT, 0, &m, &[&[0, 0], &OWN[..]].concat());
-    let last = table(c, 1, None);
-    let any = group(c, last, (0, 0), &[0; SET]);
-    let (m, list) = entry(last, any, 0, &[tir; 8]);
-    c.ok(op::SET_FLOW_TABLE_ENTRY, 0, &m, &list);
-    let first = table(c, 0, Some(last));
-    for n in 0..MASKS {
-        let mut mask = [0; SET];
-        mask[SET - 1] = n as u8 + 1;
-        group(c, first, (n, n), &mask);
-    }
-    let mut m = FlowTableIn::ZERO;
-    m.set(FlowTableIn::TABLE, first);
-    c.ok(op::SET_FLOW_TABLE_ROOT, 0, &m, &[]);
-}
-
-/// Fills a send queue with frames to the function itself, from WQE `first` on. Returns the first
-/// words of the WQEs, which are their doorbells.
-fn fill(c: &mut Commands, sqn: u32, mkey: u32, first: u16) -> Vec<u64> {
-    let frame = [&OWN[..], &[2, 0, 0, 0, 0, 9, 8, 0, 0x45], &[0; 45]].concat();
-    let memory = &mut c.port.memory;
-    memory[Commands::DATA as usize..][..60].copy_from_slice(&frame);
-    let (byte_count, lkey, addr) = (U32::new(60), U32::new(mkey << 8), U64::new(Commands::DATA));
-    let data = DataSeg { byte_count, lkey, addr };
-    let ring = &mut memory[Commands::page(SQ_PAGE) as usize..][..64 << LOG_SQ];
-    let put = |(n, block): (usize, &mut [u8; 64])| {
-        let ctrl = CtrlSeg::new(first.wrapping_add(n as u16), opcode::SEND, sqn, 3);
-        block[..16].copy_from_slice(ctrl.as_bytes());
-        block[16..32].copy_from_slice(EthSeg::default().as_bytes());
-        block[32..48].copy_from_slice(data.as_bytes());
-        u64::from_le_bytes(*block.first_chunk().expect("a segment"))
-    };
-    let words = ring.as_chunks_mut().0.iter_mut().enumerate().map(put).collect();
-    let record = (Commands::DBR + 128 + 4) as usize;
-    let end = u32::from(first.wrapping_add(1 << LOG_SQ));
-    c.port.memory[record..record + 4].copy_from_slice(&end.to_be_bytes());
-    c.device.memory.write(0, &c.port.memory);
-    words
-}
-
 #[test]
 fn looped_frames_of_an_mlx5_take_a_bounded_share_of_a_turn() {
     let mut c = mlx5();
     c.bring_up();
     let o = c.common();
-    steer_back(&mut c, &o);
-    let pages: Vec<u64> = (0..64).map(|n| Commands::page(SQ_PAGE + n)).collect();
-    let sqn = c.sq(&o, LOG_SQ, Commands::DBR + 128, &pages).number();
-    assert_eq!(c.modify_sq(sqn, 0, 1), None);
+    c.loop_back(&o, OWN, MASKS);
+    let sqn = c.send_queue(&o);
     let doorbell = o.uar * uar::PAGE + uar::SEND;
     let count = |g: &Guest<Mlx5>| g.count("rx_arrived") + g.count("rx_fifo_full");
     // A doorbell for each frame, and the rest of the message for none.
-    let words = fill(&mut c, sqn, o.mkey, 0);
+    let words = c.fill(sqn, o.mkey, 0, |_| FRAME);
+    c.device.memory.write(0, &c.port.memory);
     c.device.post(0, words.iter().cycle().map(|v| (doorbell, 8, *v)));
-    c.device.until(|g| g.unsent.is_empty() && g.count("packets") == 1 << LOG_SQ);
+    c.device.until(|g| g.unsent.is_empty() && g.count("packets") == 1 << Commands::LOG_SQ);
     // One for all of them.
-    let words = fill(&mut c, sqn, o.mkey, 1 << LOG_SQ);
+    let words = c.fill(sqn, o.mkey, 1 << Commands::LOG_SQ, |_| FRAME);
+    c.device.memory.write(0, &c.port.memory);
     c.device.post(0, words.iter().rev().take(1).map(|v| (doorbell, 8, *v)));
-    c.device.until(|g| count(g) == 2 << LOG_SQ);
+    c.device.until(|g| count(g) == 2 << Commands::LOG_SQ);
     let compared = u64::from(MASKS) * 12 * c.device.count("rx_arrived");
     assert!(c.device.work() > compared && compared > 8 * Share::ALONE);
 }
@@ -516,11 +420,11 @@ fn commands_of_an_mlx5_take_a_bounded_share_of_a_turn() {
     let o = c.common();
     let rqn = c.rq(&o, 4, Commands::DBR + 64, &[Commands::page(2)]).number();
     let tir = c.tir(&o, rqn, false).number();
-    let first = table(&mut c, 0, None);
-    let any = group(&mut c, first, (0, 0xffff), &[0; SET]);
+    let first = c.flow_table(0, None);
+    let any = c.flow_group(first, (0, 0xffff), &[0; SET]);
     let mut rqt = RqtIn::ZERO;
     rqt.set(RqtIn::MAX_SIZE, 2048).set(RqtIn::ACTUAL_SIZE, 2048);
-    let (fte, tirs) = entry(first, any, 0, &[tir; 8]);
+    let (fte, tirs) = Commands::flow_entry(first, any, 0, &[tir; 8]);
     let input = |opcode, m: &[u8], list: &[u8]| Commands::input(opcode, 0, m, list);
     let all = [
         input(op::CREATE_RQT, rqt.as_bytes(), &rqn.to_be_bytes().repeat(2048)),

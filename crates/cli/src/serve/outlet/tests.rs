@@ -92,3 +92,13 @@ fn lost_notices_are_counted() {
     assert!(lost >= 3, "{said}");
     assert!(said.ends_with("doorbell: at last\n"), "{said}");
 }
+
+#[test]
+fn notices_of_a_server_that_does_not_start_are_said() {
+    let (out, go, taken) = held(LINES);
+    drop(go);
+    let mut notices = Notices::new(out);
+    notices.say(Kind::Server, format_args!("sandbox: none"));
+    drop(notices);
+    assert_eq!(text(&taken), "doorbell: sandbox: none\n");
+}

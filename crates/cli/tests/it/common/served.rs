@@ -20,8 +20,13 @@ impl Drop for Server {
 
 impl Server {
     pub(crate) fn start(dir: &Path, more: &[&str]) -> Server {
+        Server::of("e1000", dir, more)
+    }
+
+    /// Serves a device of this name.
+    pub(crate) fn of(device: &str, dir: &Path, more: &[&str]) -> Server {
         let child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
-            .args(["serve", "e1000", "--socket", "s", "--format", "json", "--quiet"])
+            .args(["serve", device, "--socket", "s", "--format", "json", "--quiet"])
             .args(more)
             .current_dir(dir)
             .stdout(Stdio::piped())
@@ -96,8 +101,8 @@ pub(crate) fn reply(s: &mut UnixStream) -> Result<Vec<u8>, u32> {
     }
 }
 
-/// A client that has read the device's id and its STATUS register.
-pub(crate) fn client(dir: &Path) -> UnixStream {
+/// A client that has introduced itself.
+pub(crate) fn introduced(dir: &Path) -> UnixStream {
     // The socket is there a moment before it listens.
     let mut found = None;
     wait_for(|| {
@@ -108,6 +113,12 @@ pub(crate) fn client(dir: &Path) -> UnixStream {
     // Far more than any answer takes.
     s.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     ask(&mut s, 1, &[0, 0, 1, 0]);
+    s
+}
+
+/// A client that has read the device's id and its STATUS register.
+pub(crate) fn client(dir: &Path) -> UnixStream {
+    let mut s = introduced(dir);
     let read = |region: u8, offset: u8| [offset, 0, 0, 0, 0, 0, 0, 0, region, 0, 0, 0, 4, 0, 0, 0];
     assert_eq!(ask(&mut s, 9, &read(7, 0))[16..], [0x86, 0x80, 0x0e, 0x10]);
     ask(&mut s, 9, &read(0, 8));

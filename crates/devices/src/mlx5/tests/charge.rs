@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mlx5::steering::{Criteria, Destination, Entry, Group, Match, Miss, Table};
+use doorbell_layout::mlx5::command::SLOTS;
 use doorbell_layout::mlx5::steering::{NIC_RX, PARAM, criteria};
 
 /// Units of what cannot be divided at the most: some 1.3 ms, half the share of a turn.
@@ -78,6 +79,37 @@ fn a_reset_of_a_full_device_is_not_long() {
         c.port.log.clear();
     }
     assert!(c.device.rx.former.is_empty());
+}
+
+/// Units of a turn, as a server gives them to a guest of its own device.
+const TURN: u64 = 1 << 18;
+
+/// The guest's other CPUs give the entries back as soon as they are answered. Without a price of
+/// its own a command would cost 36 units, and a turn have thousands.
+#[test]
+fn commands_without_input_are_few_in_a_turn() {
+    let (mut c, rqn) = full();
+    let dearest = [(op::DESTROY_RQ, rqn), (op::DESTROY_TIR, 0x2000), (op::DEALLOC_PD, 1)];
+    for (opcode, n) in dearest {
+        let mut m = Numbered::ZERO;
+        m.set(Numbered::NUMBER, n);
+        let w = c.compose(&CommandHarness::input(opcode, 0, &m, &[]), 16);
+        let before = c.device.command_counters();
+        c.port.share = c.port.work + TURN;
+        while c.port.work < c.port.share {
+            (0..SLOTS as u8).for_each(|slot| c.put(slot, &w));
+            c.register(init_segment::DOORBELL, u32::MAX);
+            c.now += Span::from_ms(1);
+            c.device.advance(&mut c.port, c.now);
+            c.port.log.clear();
+        }
+        let after = c.device.command_counters();
+        assert_eq!(after.refused - before.refused, after.commands - before.commands);
+        let turn = after.commands - before.commands;
+        assert!((128..=TURN / 1024).contains(&turn), "{opcode:#x}: {turn} commands in a turn");
+        c.port.share = u64::MAX;
+        c.settle();
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub use fit::{Fit, FitError};
 pub use headline::{Curve, Headline};
 pub use profile_figures::{Figures, SystemFigures};
 pub use report::{DegreesOfFreedom, Outcome, Report, SystemReport, Verdict};
-pub use reproduce::{Options, Refused, reproduce};
+pub use reproduce::{Done, Options, Refused, reproduce};
 pub use row::{Derived, Role, Row, Rule, RunNumber, Tolerance};
 pub use sensitivity::{MIN_EFFECT, Sensitivity};
 pub use sheet::{FigureSet, FigureSetError};

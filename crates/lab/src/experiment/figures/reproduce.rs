@@ -9,7 +9,7 @@ use super::{
 };
 use crate::config::nearest;
 use crate::experiment::parallel::{Cores, cores};
-use std::sync::{Mutex, PoisonError, atomic::AtomicBool};
+use std::sync::{Mutex, PoisonError, atomic::AtomicBool, mpsc};
 
 /// The options of `doorbell reproduce`, except the systems.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -20,6 +20,15 @@ pub struct Options {
     pub sensitivity: bool,
     /// Constants and choices set by hand, in order. A key applies to every system that has it.
     pub set: Vec<Setting>,
+}
+
+/// A part of a run that is done.
+#[derive(Clone, Copy, Debug)]
+pub enum Done<'a> {
+    /// The rows of a system with their verdicts, while its sensitivity run goes on.
+    Rows(&'a SystemReport),
+    /// All of a system, whose rows were told of.
+    System(&'a SystemReport),
 }
 
 /// The reasons not to run.
@@ -43,8 +52,8 @@ const FITS: usize = 0;
 const OTHERS: usize = 1;
 
 /// Measures and judges every row of every system, on all cores, and the first systems first.
-/// `progress` gets each step before it starts and returns whether to go on. `done` gets each system
-/// as soon as it and those before it are done.
+/// `progress` gets each step before it starts and returns whether to go on. `done` gets the parts
+/// of each system as soon as they and all before them are done.
 ///
 /// # Errors
 /// A sheet is inconsistent or a constant unknown; nothing has run then. Or `progress` ended it.
@@ -53,7 +62,7 @@ pub fn reproduce(
     systems: &[Box<dyn PublishedFigures>],
     options: &Options,
     progress: &mut (dyn FnMut(Progress<'_>) -> bool + Send),
-    done: &mut dyn FnMut(&SystemReport),
+    done: &mut dyn FnMut(Done<'_>),
 ) -> Result<Report, Refused> {
     reproduce_on(cores(), systems, options, progress, done)
 }
@@ -63,7 +72,7 @@ pub(super) fn reproduce_on(
     systems: &[Box<dyn PublishedFigures>],
     options: &Options,
     progress: &mut (dyn FnMut(Progress<'_>) -> bool + Send),
-    done: &mut dyn FnMut(&SystemReport),
+    done: &mut dyn FnMut(Done<'_>),
 ) -> Result<Report, Refused> {
     let sheets = systems.iter().map(|s| FigureSet::of(&**s)).collect::<Result<Vec<_>, _>>();
     let mut sheets = sheets.map_err(Refused::FigureSet)?;
@@ -104,21 +113,30 @@ pub(super) fn reproduce_on(
                 stopped: AtomicBool::new(false),
                 done: Memo::default(),
             };
-            threads.spawn(move || run(bench, options))
+            let (send, rows) = mpsc::channel();
+            // The receiver stays until the sender is gone.
+            let judged = move |report: &SystemReport| drop(send.send(report.clone()));
+            (rows, threads.spawn(move || run(bench, options, judged)))
         });
         let runs: Vec<_> = runs.collect();
         runs.into_iter()
-            .map(|r| {
-                let report = r.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                report.inspect(|report| done(report))
+            .map(|(rows, system)| {
+                rows.iter().for_each(|report| done(Done::Rows(&report)));
+                let report = system.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                report.inspect(|report| done(Done::System(report)))
             })
             .collect()
     });
     systems.map(|systems| Report { systems }).ok_or(Refused::Stopped)
 }
 
-/// Returns the report of a system, or nothing if `progress` ended it.
-fn run(bench: Bench<'_>, options: &Options) -> Option<SystemReport> {
+/// Returns the report of a system, or nothing if `progress` ended it. `judged` gets it as soon as
+/// only the sensitivity run is missing.
+fn run(
+    bench: Bench<'_>,
+    options: &Options,
+    judged: impl FnOnce(&SystemReport),
+) -> Option<SystemReport> {
     let sheet = bench.sheet;
     let mut constants = sheet.constants.clone();
     let fits = fit::solve(&bench, &mut constants);
@@ -129,7 +147,10 @@ fn run(bench: Bench<'_>, options: &Options) -> Option<SystemReport> {
         measured.push(bench.measure(&constants, at));
     }
     let bench = Bench { rank: [bench.rank[0], OTHERS, bench.rank[2]], ..bench };
-    let sensitivity = options.sensitivity.then(|| sensitivity::measure(&bench, &constants, &fits));
+    let move_all = || sensitivity::measure(&bench, &constants, &fits);
+    // Whether a row rests on a fit that failed is known when all constants were moved.
+    let failed = fits.iter().any(|f| f.failed.is_some());
+    let sensitivity = (options.sensitivity && failed).then(move_all);
 
     let rows = sheet.rows.iter().zip(measured).enumerate().map(|(at, (row, measured))| {
         let inputs = match &sensitivity {
@@ -140,17 +161,26 @@ fn run(bench: Bench<'_>, options: &Options) -> Option<SystemReport> {
     });
     let rows: Vec<Outcome> = rows.collect();
     let combinations = combinations::count(&bench, &constants, &rows);
-    (!bench.is_stopped()).then(|| SystemReport {
+    let mut report = SystemReport {
         name: sheet.system.clone(),
         about: sheet.about.clone(),
         swapped: sheet.swapped,
         rows,
-        constants,
+        constants: constants.clone(),
         freedom: DegreesOfFreedom::of(sheet),
         combinations,
-        fits,
-        sensitivity,
-    })
+        fits: fits.clone(),
+        sensitivity: None,
+    };
+    if bench.is_stopped() {
+        return None;
+    }
+    judged(&report);
+    report.sensitivity = sensitivity.or_else(|| options.sensitivity.then(move_all));
+    if let Some(found) = &report.sensitivity {
+        report.rows.iter_mut().enumerate().for_each(|(at, row)| row.inputs = found.inputs(at));
+    }
+    (!bench.is_stopped()).then_some(report)
 }
 
 /// Describes the result of a fit, and a residual that a simulation's steps left.

@@ -1,8 +1,8 @@
 //! The report as text: a section a system, for a terminal of 120 columns.
 
 use super::{
-    Combinations, DegreesOfFreedom, MIN_EFFECT, Outcome, Report, Role, Sensitivity, SystemReport,
-    Verdict, report::round_significant,
+    Combinations, DegreesOfFreedom, Done, MIN_EFFECT, Outcome, Report, Role, Sensitivity,
+    SystemReport, Verdict, report::round_significant,
 };
 use crate::table::Table;
 use std::fmt::Write as _;
@@ -32,13 +32,24 @@ impl Report {
 impl SystemReport {
     /// Returns the system's section of the report as text.
     pub fn to_table(&self) -> String {
+        Done::Rows(self).to_table() + &Done::System(self).to_table()
+    }
+}
+
+impl Done<'_> {
+    /// Returns this part of the system's section as text. The section is its parts in order.
+    pub fn to_table(&self) -> String {
         let mut text = String::new();
-        section(&mut text, self);
+        match self {
+            Done::Rows(system) => rows(&mut text, system),
+            Done::System(system) => rest(&mut text, system),
+        }
         text
     }
 }
 
-fn section(text: &mut String, system: &SystemReport) {
+/// Writes the rows, and what is known with them.
+fn rows(text: &mut String, system: &SystemReport) {
     let swapped = match system.swapped {
         None => "",
         Some(0) => "  (nothing to swap)",
@@ -66,11 +77,15 @@ fn section(text: &mut String, system: &SystemReport) {
     if !system.constants.choices().is_empty() {
         block(text, "Choices between models", choices(system));
     }
+}
+
+/// Writes what is known after a sensitivity run, and the end of the section.
+fn rest(text: &mut String, system: &SystemReport) {
     if let Some(found) = &system.sensitivity {
         sensitivity(text, system, found);
     }
     let mut sources = Table::default();
-    for (at, document) in documents.iter().enumerate() {
+    for (at, document) in documents(&system.rows).iter().enumerate() {
         sources.row([&format!("[{}]", at + 1), *document]);
     }
     block(text, "Published in", sources);

@@ -52,16 +52,15 @@ fn command(b: &mut Bench, opcode: u16, input: &mut [u8]) {
     assert_eq!((answer[63], answer[32]), (0, 0), "{opcode:#x} delivered, and done");
 }
 
-/// Gives the vport one unicast address, as the driver does.
-fn tell_address(b: &mut Bench, address: [u8; 6]) {
+/// Gives the vport unicast addresses, as the driver does.
+fn tell_addresses(b: &mut Bench, all: &[[u8; 6]]) {
     command(b, op::ENABLE_HCA, &mut [0; 16]);
     command(b, op::INIT_HCA, &mut [0; 16]);
     let mut m = ModifyNicVportIn::ZERO;
     m.set(ModifyNicVportIn::FIELDS, vport_field::ADDRESSES);
-    m.part_mut(ModifyNicVportIn::CONTEXT).set(NicVport::LIST_SIZE, 1);
-    let mut input = m.0.to_vec();
-    input.extend([0, 0]);
-    input.extend(address);
+    m.part_mut(ModifyNicVportIn::CONTEXT).set(NicVport::LIST_SIZE, all.len() as u32);
+    let list = all.iter().flat_map(|a| [&[0, 0], &a[..]].concat());
+    let mut input: Vec<u8> = m.0.into_iter().chain(list).collect();
     command(b, op::MODIFY_NIC_VPORT_CONTEXT, &mut input);
 }
 
@@ -76,7 +75,7 @@ fn send(b: &mut Bench, f: &[u8]) {
 fn a_frame_to_our_own_address_comes_back_when_a_tir_takes_it() {
     let mut b = Bench::new(THRIFTY, PLAIN);
     b.post(8);
-    tell_address(&mut b, ME);
+    tell_addresses(&mut b, &[ME]);
     let (mine, other) = (Frame::v4(udp(80)).build(), Frame::v4(udp(80)).to(PEER).build());
     send(&mut b, &mine);
     assert_eq!(b.p.frames.len(), 1, "no TIR takes it: it leaves");
@@ -100,10 +99,24 @@ fn a_frame_to_our_own_address_comes_back_when_a_tir_takes_it() {
 }
 
 #[test]
+fn frames_to_each_address_of_a_full_list_come_back() {
+    let mut b = Bench::new(THRIFTY, PLAIN);
+    let list: Vec<[u8; 6]> = (0..128u8).map(|n| [2, 0, 0, 0, n.wrapping_mul(77), n]).collect();
+    tell_addresses(&mut b, &list);
+    let c = TirContext { self_lb_block: self_lb_block::UNICAST, ..TirContext::direct(b.rqn) };
+    b.d.modify_tir(0x2000, c).unwrap();
+    for to in list.iter().chain([&ME, &PEER]) {
+        send(&mut b, &Frame::v4(udp(80)).to(*to).build());
+        let _ = core::iter::from_fn(|| b.poll()).count();
+    }
+    assert_eq!((b.d.received().arrived, b.p.frames.len()), (128, 2));
+}
+
+#[test]
 fn what_comes_from_the_wire_needs_no_such_leave() {
     let mut b = Bench::new(THRIFTY, PLAIN);
     b.post(2);
-    tell_address(&mut b, ME);
+    tell_addresses(&mut b, &[ME]);
     let c = TirContext { self_lb_block: self_lb_block::UNICAST, ..TirContext::direct(b.rqn) };
     b.d.create_tir(c).unwrap();
     assert_eq!(b.receive(&Frame::v4(udp(80))), RxVerdict::Yes);
@@ -119,7 +132,7 @@ fn what_comes_from_the_wire_needs_no_such_leave() {
 fn looped(c: Config) -> (Bench, Vec<u8>) {
     let mut b = Bench::new(c, PLAIN);
     b.post(2);
-    tell_address(&mut b, ME);
+    tell_addresses(&mut b, &[ME]);
     let c = TirContext { self_lb_block: self_lb_block::UNICAST, ..TirContext::direct(b.rqn) };
     b.d.modify_tir(0x2000, c).unwrap();
     let f = Frame::v4(udp(1400)).build();

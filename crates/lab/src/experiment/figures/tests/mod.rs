@@ -13,7 +13,9 @@ use super::reproduce::reproduce_on;
 use super::*;
 use choices::transfer;
 use std::collections::BTreeSet;
-use toy::{queue, run, run_with};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use toy::{Toy, queue, run, run_with};
 
 /// The rows as other programs get them.
 fn printed(report: &Report) -> String {
@@ -237,8 +239,10 @@ fn a_system_is_told_of_when_it_and_those_before_it_are_done() {
     let (slow, fast) = (transfer(), queue());
     let (last, begun) = (slow.asked.clone(), fast.asked.clone());
     let mut told = Vec::new();
-    let mut tell = |system: &SystemReport| {
-        told.push((system.name.clone(), last.lock().unwrap().len()));
+    let mut tell = |part: Done<'_>| {
+        if let Done::System(system) = part {
+            told.push((system.name.clone(), last.lock().unwrap().len()));
+        }
     };
     let systems: [Box<dyn PublishedFigures>; 2] = [Box::new(slow), Box::new(fast)];
     let report = reproduce(&systems, &Options::default(), &mut |_| true, &mut tell).unwrap();
@@ -247,6 +251,50 @@ fn a_system_is_told_of_when_it_and_those_before_it_are_done() {
     assert!(!begun.lock().unwrap().is_empty());
     let parts: String = report.systems.iter().map(SystemReport::to_table).collect();
     assert_eq!(report.to_table(), parts + &report.closing());
+}
+
+/// The rows of the second system are done early, and told of behind the whole first one.
+#[test]
+fn rows_are_told_of_before_any_constant_is_moved() {
+    let told = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
+    let waits = |what: &'static str| {
+        let told = Arc::clone(&told);
+        move |c: &Constants| {
+            let (names, more) = &*told;
+            let size = c.get("batch.size")?;
+            if size != 8.0 {
+                let names = names.lock().unwrap();
+                let missing = |names: &mut Vec<String>| !names.iter().any(|n| n == what);
+                let wait = more.wait_timeout_while(names, Duration::from_secs(60), missing);
+                assert!(!wait.unwrap().1.timed_out(), "{what} is not told of");
+            }
+            Ok(size)
+        }
+    };
+    let toy = |name: &'static str, what| {
+        let constants = vec![Constant::cited("batch.size", 8.0, "packets", "the paper")];
+        let mut toy = Toy::new(name, constants);
+        toy.add(Row::new(&format!("{name}.size"), 8.0, "", Role::Exact), waits(what));
+        toy
+    };
+    let systems: [Box<dyn PublishedFigures>; 2] =
+        [Box::new(toy("first", "first rows")), Box::new(toy("second", "first whole"))];
+    let mut parts = Vec::new();
+    let mut tell = |part: Done<'_>| {
+        parts.push(part.to_table());
+        let name = match part {
+            Done::Rows(s) => format!("{} rows", s.name),
+            Done::System(s) => format!("{} whole", s.name),
+        };
+        told.0.lock().unwrap().push(name);
+        told.1.notify_all();
+    };
+    let options = Options { sensitivity: true, ..Options::default() };
+    let report = reproduce(&systems, &options, &mut |_| true, &mut tell).unwrap();
+    let order = ["first rows", "first whole", "second rows", "second whole"];
+    assert_eq!(*told.0.lock().unwrap(), order);
+    assert!(parts[0].contains("8") && parts[1].contains("Sensitivity"));
+    assert_eq!(report.to_table(), parts.concat() + &report.closing());
 }
 
 #[test]
