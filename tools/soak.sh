@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs every key at its ends in every scenario, a million packets a system through the offloads, and
-# random combinations of faults on all systems, each of them bounded by 60 seconds of CPU time.
+# Runs every key at its ends in every scenario, questions to `advise` for ten seeds, a million
+# packets a system through the offloads, and random combinations of faults on all systems, each of
+# them bounded by 60 seconds of CPU time.
 #
 #     tools/soak.sh [SEEDS [JOBS [DIRECTORY]]]
 #
@@ -14,6 +15,7 @@ seed=${1:-1000}
 out=${3:-target/soak-results}
 mkdir -p "$out"
 DOORBELL_KEYS=all cargo test --quiet --locked -p doorbell-lab --test it keys::
+DOORBELL_ADVISE=all cargo test --quiet --locked -p doorbell-lab --test it advise::
 DOORBELL_OFFLOADS=1000000 DOORBELL_OFFLOADS_SEED="${seed%%..*}" \
     cargo test --quiet --locked -p doorbell-conformance --test it offloads::
 cargo build --quiet --locked --profile soak -p doorbell-cli
