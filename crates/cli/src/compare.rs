@@ -5,7 +5,7 @@ use crate::run::{GROUPS, audit, is_overloaded, overloaded};
 use crate::{DONE, Error, MISSED, guest, input, plan};
 use crate::{args::Compare, output::print, plan::Plans};
 use doorbell_lab::metrics::{Better, Metric};
-use doorbell_lab::result::{Group, Measured, Object, Rate, RunResult, rounded};
+use doorbell_lab::result::{Group, Measured, Object, RunResult, rounded};
 use doorbell_lab::{Plan, Setting};
 use serde::Serialize;
 use std::path::Path;
@@ -164,12 +164,10 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     }
     let [a, b] = results.each_ref().map(|r| &r.measured);
     let table = |title: &str| numbers(title, &["A", "B", "B - A", "B / A"], 12);
+    let metric = |name: &str| plans.iter().find_map(|plan| plan.system.metric(name));
     let mut of_rates = table("rates");
     for (name, p) in pairs(rates(a), rates(b)) {
-        let own = |r: &&Rate| r.metric.name == name;
-        let Some(metric) = a.rates.iter().chain(&b.rates).find(own).map(|r| r.metric) else {
-            continue;
-        };
+        let Some(metric) = metric(&name) else { continue };
         let (unit, better) = (rate(metric.unit, 0.0).1, judged(metric));
         p.row(&mut of_rates, &name, |x| rate(metric.unit, x).0, Shown { unit, better });
     }
@@ -180,7 +178,6 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     let group = |name: &str| {
         a.counts.iter().chain(&b.counts).find(|c| c.name == name).map_or(Group::Cpu, |c| c.group)
     };
-    let metric = |name: &str| plans.iter().find_map(|plan| plan.system.metric(name));
     for (of, title) in GROUPS {
         let (mut differ, mut same) = (table(title), Vec::new());
         for (name, p) in counted.iter().filter(|(n, p)| group(n) == of && !p.is_zero()) {

@@ -65,10 +65,9 @@ impl Outcome {
         let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
         put("packets", self.packets.into());
         put("seconds", self.seconds.into());
-        let of = |kind: Kind| {
-            let kind_of = |name: &str| system.metric(name).map(|m| m.kind);
-            self.numbers.0.iter().filter(move |n| kind_of(&n.name) == Some(kind))
-        };
+        let kinds = self.numbers.0.iter().filter_map(|n| Some((system.metric(&n.name)?.kind, n)));
+        let kinds: Vec<_> = kinds.collect();
+        let of = |kind: Kind| kinds.iter().filter(move |(of, _)| *of == kind).map(|(_, n)| *n);
         for n in of(Kind::Rate) {
             put(&n.name, rounded(n.value).into());
             put(&format!("{}_error", n.name), n.error.into());

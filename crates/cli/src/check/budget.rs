@@ -25,6 +25,12 @@ pub(super) const GROUPS: [&str; 8] = [
 /// too.
 pub(super) const NAMED: [&str; 2] = ["per_packet", "rates"];
 
+/// Splits a name into such a group, if it begins with one, and the number's own name.
+pub(super) fn ungrouped(name: &str) -> (Option<&'static str>, &str) {
+    let within = |g: &&'static str| Some((Some(*g), name.strip_prefix(*g)?.strip_prefix('.')?));
+    NAMED.iter().find_map(within).unwrap_or((None, name))
+}
+
 /// Keys at the head of a budget, with descriptions.
 pub(super) const HEADS: [(&str, &str); 8] = [
     ("about", "One line"),
@@ -334,11 +340,8 @@ fn line(
     let forms = FORMS.map(|(name, _)| name);
     let at = r.key_line(of, key);
     let whole = path.join(".");
-    let within = |n: &str| NAMED.iter().find(|g| n.starts_with(&format!("{g}."))).copied();
-    let own = |n: &str| within(n).map_or(0, |group| group.len() + 1);
-    let old = within(whole.trim());
-    let parts = whole.split('+').map(str::trim).map(|n| n[own(n)..].to_owned());
-    let name = parts.collect::<Vec<_>>().join("+");
+    let old = ungrouped(whole.trim()).0;
+    let name = whole.split('+').map(|n| ungrouped(n.trim()).1).collect::<Vec<_>>().join("+");
     let wrong = |what: String| r.error(at, format!("`{name}` {what}"));
     let form = "must be a number (a ceiling) or { max = N }, { min = N }, { min = N, max = M }, \
                 { exact = N }";

@@ -1,6 +1,6 @@
 //! The numbers of a result, as `run --format json` and `serve --format json` print it.
 
-use super::budget::{Budget, Line, NAMED, Subject};
+use super::budget::{Budget, Line, NAMED, Subject, ungrouped};
 use crate::render::{count, of_this_schema};
 use crate::{Error, failed, input, output::text_of, plan};
 use doorbell_lab::result::{Provenance, rounded};
@@ -194,7 +194,7 @@ impl Measured {
             let in_group = (n > 0).then(|| self.numbers.get(&whole).copied()).flatten();
             let Some(v) = in_group.or_else(|| self.find(part)) else {
                 let (of, name) = (self.of.clone(), part.to_owned());
-                let near = hint(part, self.numbers.keys().map(|n| plain(n)));
+                let near = hint(part, self.numbers.keys().map(|n| ungrouped(n).1));
                 return Err(NoNumber { of, name, near });
             };
             sum += v;
@@ -205,12 +205,6 @@ impl Measured {
 
 fn unknown(from: &str) -> Error {
     input!("{from}: it is not an output of `run`, `serve` or `guest` with --format json")
-}
-
-/// Returns a number's own name, without the group that it need not be named with.
-fn plain(name: &str) -> &str {
-    let within = NAMED.iter().find_map(|g| name.strip_prefix(g)?.strip_prefix('.'));
-    within.unwrap_or(name)
 }
 
 /// Returns the numbers of an object and of the objects in it, by dotted names.
