@@ -71,24 +71,34 @@ macro_rules! part {
     };
 }
 
-/// The group of a row of the ledger, and the bus that it is of: a row names the latter, or else the
-/// former.
-macro_rules! place {
-    (Bus) => {
-        NO_BUS
-    };
+/// The group of a row of the ledger, which names it, or else a bus.
+macro_rules! group {
     (Cpu) => {
-        (Group::Cpu, NO_BUS.1)
+        Group::Cpu
     };
     (Wire) => {
-        (Group::Wire, NO_BUS.1)
+        Group::Wire
     };
     ($bus:ident) => {
-        (Group::Bus, Some(BusKind::$bus))
+        Group::Bus
     };
 }
-/// The place of what is counted at any bus.
-const NO_BUS: (Group, Option<BusKind>) = (Group::Bus, None);
+
+/// The bus that a row of the ledger is of, if it names one.
+macro_rules! bus {
+    (Bus) => {
+        None
+    };
+    (Cpu) => {
+        None
+    };
+    (Wire) => {
+        None
+    };
+    ($bus:ident) => {
+        Some(BusKind::$bus)
+    };
+}
 
 macro_rules! ledger {
     ($($(#[doc = $doc:literal])+ $field:ident $(in $unit:ident)?:
@@ -104,8 +114,8 @@ macro_rules! ledger {
                 name: stringify!($field),
                 unit: doorbell_hal::unit!($($unit)?),
                 about: concat!($($doc),+).trim_ascii_start(),
-                group: place!($place).0,
-                bus: place!($place).1,
+                group: group!($place),
+                bus: bus!($place),
                 part: part!($($part $title)?),
             }),*];
 
