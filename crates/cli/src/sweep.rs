@@ -76,7 +76,7 @@ impl<'a> Shown<'a> {
         text: &'a str,
         system: &System,
     ) -> Result<Shown<'a>, Error> {
-        let sum = Sum::parse(system, text).map_err(|what| input!("{option} {text}: {what}"))?;
+        let sum = system.sum(text).map_err(|what| input!("{option} {text}: {what}"))?;
         Ok(Shown { option, text, sum })
     }
 

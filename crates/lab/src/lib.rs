@@ -13,7 +13,8 @@
 
 pub mod config;
 pub mod experiment;
-pub mod table;
+
+pub use doorbell_spec::table;
 
 pub use config::{InputError, Plan, Profile, Scenario, Setting, hint, nearest};
 pub use config::{host, key, profile, scenario, schema, templates, today};

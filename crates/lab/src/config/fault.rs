@@ -4,9 +4,9 @@
 //! KIND@WHEN[:SPAN][,…]       lost-interrupt@3   late-completion@every=50:200us   link-flap@2ms:1ms
 //! ```
 
-use super::config_error::hint;
-use super::key::{Values, convert};
+use super::key::{Grammar, Values, convert};
 use crate::config::SettingError;
+use crate::config::hint;
 use doorbell_bus::fault::{Kind, Rule, When};
 use doorbell_hal::Span;
 use doorbell_sim::fault::{Flap, Plan};
@@ -31,9 +31,13 @@ const KINDS: [(&str, Meaning); 5] = [
 ];
 
 /// The syntax, for messages.
-pub(super) const ALLOWED: &str = "KIND@WHEN, several with commas: lost-interrupt@N, \
+const ALLOWED: &str = "KIND@WHEN, several with commas: lost-interrupt@N, \
    late-completion@N:SPAN, poisoned-completion@N, dma-fault@N, link-flap@TIME:SPAN; \
    N may be every=N or random=N (one in N), TIME every=TIME";
+
+/// The form of `run.fault`.
+pub(crate) const FORM: Grammar =
+    Grammar { allowed: ALLOWED, check: |text| parse(text).map(|_| ()) };
 
 /// The most by which a completion is late: the longest that PCI Express waits for one by default
 /// (PCI Express 3.0, 7.8.15, completion timeout).

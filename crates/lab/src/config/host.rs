@@ -4,12 +4,18 @@
 //! so that a faster core makes all of them shorter.
 
 use super::fault;
-use crate::config::key::{Field, Key, Needs, Values, words};
+use crate::config::key::{Key, Needs, Values};
+use crate::config::settings::{Field, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::parallel::{Room, Rooms};
-use doorbell_bus::{Costs, Latencies, Ledger, Price, ProtectionGranularity, pcie};
+use doorbell_bus::{Costs, Latencies, Ledger, Price, ProtectionGranularity, RulesError, pcie};
 use doorbell_hal::{Span, WorkKind};
 use doorbell_sim::{fault::Plan, napi::Rules as Softirq, traffic::tcp};
+
+/// Returns the error of settings that a bus refuses.
+pub(crate) fn refused(e: RulesError) -> SettingError {
+    SettingError(e.to_string())
+}
 
 /// The parts of a setup that all systems have.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,11 +10,10 @@
 //! `assumed:` with the reason, or `fit:` with the published row that the constant is solved for.
 //! `range` limits the search of a fit.
 
-use crate::config::config_error::{
-    Builtin, Document, Field, InputError, SettingError, builtin, hint, number, open,
-};
+use crate::config::builtin::{Builtin, builtin, open};
 use crate::config::key::{Key, Kind, Value, Values, find, units};
 use crate::experiment::system::{self, System};
+use doorbell_spec::error::{Document, Field, InputError, SettingError, hint, number};
 use std::fmt;
 use toml::de::DeValue;
 

@@ -7,15 +7,14 @@
 //! come in layers: the scenario's file, a budget's, the command line. One without effect on the
 //! run of its own layer is an error ([`Values::idle`]).
 
-use crate::config::config_error::{
-    Builtin, Document, InputError, SettingError, builtin, number, open,
-};
+use crate::config::builtin::{Builtin, builtin, open};
 use crate::config::key::{Key, Kind, Value, Values, find, parse_setting_at};
 use crate::config::profile::Profile;
 use crate::experiment::{
     result::Provenance,
     system::{self, System},
 };
+use doorbell_spec::error::{Document, InputError, SettingError, number};
 use std::path::Path;
 use toml::de::DeValue;
 

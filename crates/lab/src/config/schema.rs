@@ -224,7 +224,7 @@ fn setting(key: &Key, alone: bool) -> Value {
         Kind::Choice => {}
         // Without quotes, `7` is a file's name too.
         Kind::File if alone => any.push(json!({ "type": ["string", "number", "boolean"] })),
-        Kind::File | Kind::Faults | Kind::Mix => any.push(json!({ "type": "string" })),
+        Kind::File | Kind::Faults(_) | Kind::Mix => any.push(json!({ "type": "string" })),
     }
     described(key, json!({ "anyOf": any }))
 }
@@ -287,7 +287,7 @@ fn plain_number(key: &Key) -> Value {
         Kind::Number { min, max, .. } => {
             json!({ "type": "number", "minimum": whole(min), "maximum": whole(max) })
         }
-        Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => Value::Bool(false),
+        Kind::Choice | Kind::File | Kind::Faults(_) | Kind::Mix => Value::Bool(false),
     }
 }
 

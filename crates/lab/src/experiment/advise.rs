@@ -15,7 +15,7 @@ use crate::config::key::{Key, Kind, Value, Values, leading_number};
 use crate::config::profile::{Profile, Source};
 use crate::config::{SettingError, refuse};
 use crate::experiment::limits::{self, Limits};
-use crate::experiment::metrics::{Metric, Sum};
+use crate::experiment::metrics::Metric;
 use crate::experiment::result::{Measured, Outcome, rounded, significant};
 use crate::experiment::{RunError, in_parallel, system::System};
 use bench::Bench;
@@ -188,7 +188,7 @@ impl Keep {
         };
         let size = match unit {
             "" => 1.0,
-            unit => Sum::parse(system, name).and_then(|s| s.size_of(Some(unit))).map_err(wrong)?,
+            unit => system.sum(name).and_then(|s| s.size_of(Some(unit))).map_err(wrong)?,
         };
         let bound = number * size;
         let above = text[at..].starts_with('>');

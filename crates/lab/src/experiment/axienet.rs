@@ -503,7 +503,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
 }
 
 fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
-    let rules = Rules::new(settings::axi(v))?;
+    let rules = Rules::new(settings::axi(v)).map_err(host::refused)?;
     let command = if op == Operation::Read { "AR" } else { "AW" };
     let row = move |b: doorbell_bus::axi::Burst| system::Transaction {
         addr: b.addr,

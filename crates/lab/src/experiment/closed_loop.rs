@@ -6,7 +6,8 @@
 //! was given back. Rates and counts are those of the measured time. A packet is a frame with data
 //! on the wire, or a transaction in request-response traffic.
 
-use crate::config::key::{Is, Key, Needs, Values, settings};
+use crate::config::key::{Is, Key, Needs, Values};
+use crate::config::settings::settings;
 use crate::config::{SettingError, refuse};
 use crate::experiment::system::placement;
 use crate::experiment::{Counted, Experiment, Probe, Result, RunStats, SLICE};

@@ -376,7 +376,7 @@ fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
     if v.word("bus.kind") == "pcie" {
         return system::pcie_transfer(v, op, at, bytes);
     }
-    let rules = pci::Rules::new(settings::pci(v))?;
+    let rules = pci::Rules::new(settings::pci(v)).map_err(host::refused)?;
     Ok(Box::new(pci::transactions(&rules, op, at, bytes).map(Into::into)))
 }
 

@@ -8,7 +8,8 @@
 //! A guest's own driver gets the same traffic from pktgen and from the host, so that the costs a
 //! frame can be compared (docs/guests.md). The ledger counts the driver's copies only.
 
-use crate::config::key::{Needs, Values, settings, words};
+use crate::config::key::{Needs, Values};
+use crate::config::settings::{settings, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::audit::{ANY, CrossCheck};
 use crate::experiment::metrics::{CPU_BUSY, PACKETS};

@@ -108,7 +108,7 @@ fn moved(key: &Key, from: f64, way: Wider) -> f64 {
         (Kind::Among { values, .. }, Wider::Less) => {
             values.iter().copied().rfind(|v| *v < from).unwrap_or(from)
         }
-        (Kind::Choice | Kind::File | Kind::Faults | Kind::Mix, _) => from,
+        (Kind::Choice | Kind::File | Kind::Faults(_) | Kind::Mix, _) => from,
     }
 }
 

@@ -5,8 +5,6 @@
 //! system lists what only its runs have ([`Numbers`]); ledger, calls and counters of drivers and
 //! devices bring their own declarations.
 
-mod sum;
-
 use crate::config::{SettingError, hint_of_number};
 use crate::experiment::audit::FAULTS;
 use crate::experiment::system::System;
@@ -14,129 +12,8 @@ use doorbell_bus::Ledger;
 use doorbell_bus::ledger::{self, BusKind};
 use doorbell_hal::{Counter, Unit, WorkKind};
 use doorbell_layout::Call;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
-pub use sum::Sum;
-
-/// The part of a result that a number is in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// A rate, a share or a mean over the window of the rates.
-    Rate,
-    /// A latency.
-    Latency,
-    /// CPU time of a packet.
-    Cycles,
-    /// A count: by packet under its name, and in all in `ledger`.
-    Count,
-}
-
-/// The direction in which a number is better.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Better {
-    /// More is better.
-    More,
-    /// Less is better.
-    Less,
-    /// Neither by itself: it may be high for a good reason. Where a direction is needed, less.
-    Neither,
-}
-
-/// The use of a resource that a rate tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Use {
-    /// It is the share that was used.
-    Share,
-    /// It is carried by the port, whose share has this name.
-    Port(&'static str),
-    /// It goes through the device's pipeline, whose share has this name.
-    Pipeline(&'static str),
-}
-
-/// The declaration of a number of a result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Metric {
-    /// The name.
-    pub name: &'static str,
-    /// The unit.
-    pub unit: Unit,
-    /// The part of a result that it is in.
-    pub kind: Kind,
-    /// The direction.
-    pub better: Better,
-    /// The resource that it uses, if it tells.
-    pub uses: Option<Use>,
-    /// The place where it is counted, or its origin.
-    pub counted: &'static str,
-    /// The meaning.
-    pub about: &'static str,
-}
-
-/// Serializes to the members that `list --metrics` describes.
-impl Serialize for Metric {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut out = s.serialize_struct("Metric", 4)?;
-        out.serialize_field("name", self.name)?;
-        out.serialize_field("unit", self.unit.name())?;
-        out.serialize_field("counted", self.counted)?;
-        out.serialize_field("about", self.about)?;
-        out.end()
-    }
-}
-
-impl Metric {
-    /// Declares a rate or a share.
-    pub const fn rate(name: &'static str, unit: Unit, about: &'static str) -> Metric {
-        let better = match unit {
-            Unit::PacketsPerSecond | Unit::BitsPerSecond => Better::More,
-            _ => Better::Neither,
-        };
-        let counted = "over the window of the rates";
-        Metric { name, unit, kind: Kind::Rate, better, uses: None, counted, about }
-    }
-
-    /// Declares a share of a resource's time.
-    pub const fn busy(name: &'static str, about: &'static str) -> Metric {
-        Metric { uses: Some(Use::Share), ..Metric::rate(name, Unit::Share, about) }
-    }
-
-    /// Declares bits that the port carries.
-    const fn carried(name: &'static str, share: &'static str, about: &'static str) -> Metric {
-        Metric { uses: Some(Use::Port(share)), ..Metric::rate(name, Unit::BitsPerSecond, about) }
-    }
-
-    const fn latency(name: &'static str, about: &'static str) -> Metric {
-        Metric {
-            kind: Kind::Latency,
-            better: Better::Less,
-            counted: "each packet or transaction; quantiles within 0.2 %",
-            ..Metric::rate(name, Unit::Nanoseconds, about)
-        }
-    }
-
-    const fn cycles(name: &'static str, about: &'static str) -> Metric {
-        Metric {
-            kind: Kind::Cycles,
-            better: Better::Less,
-            counted: "times the work was done, at the profile's prices",
-            ..Metric::rate(name, Unit::Cycles, about)
-        }
-    }
-
-    fn count(name: &'static str, unit: Unit, counted: &'static str, about: &'static str) -> Metric {
-        let about = about.trim_end_matches('.');
-        Metric { kind: Kind::Count, counted, ..Metric::rate(name, unit, about) }
-    }
-
-    /// Returns true if more is better, false if less is: the one rule of all commands.
-    pub const fn is_better_high(&self) -> bool {
-        matches!(self.better, Better::More)
-    }
-
-    /// Returns true if it is a number of each packet.
-    pub const fn is_by_packet(&self) -> bool {
-        matches!(self.kind, Kind::Count | Kind::Cycles)
-    }
-}
+pub use doorbell_spec::Sum;
+pub use doorbell_spec::metric::{Better, Kind, Metric, Use};
 
 /// The frames that find no buffer of the driver, counted under this name.
 pub(crate) const fn no_buffer(counter: &'static str) -> Lost {
@@ -327,6 +204,14 @@ impl System {
     /// Returns the number of this name, if there is one.
     pub fn metric(&self, name: &str) -> Option<Metric> {
         self.metrics().iter().find(|m| m.name == name).copied()
+    }
+
+    /// Reads names of numbers with `+` between them.
+    ///
+    /// # Errors
+    /// Those of [`Sum::parse`].
+    pub fn sum(&self, text: &str) -> Result<Sum, String> {
+        Sum::parse(self.name, self.metrics(), text)
     }
 
     /// Finds a number of its results.

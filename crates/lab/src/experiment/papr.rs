@@ -10,7 +10,8 @@
 //! (`tce.*`). Work that the caller does not wait for is the device's own.
 
 use crate::config::host::span;
-use crate::config::key::{Values, settings};
+use crate::config::key::Values;
+use crate::config::settings::settings;
 use crate::experiment::audit::CrossCheck;
 use crate::experiment::{Entries, Result, run::platform};
 use doorbell_bus::tce::{Prices, Table, Window};

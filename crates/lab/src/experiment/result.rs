@@ -6,17 +6,17 @@
 
 use crate::experiment::audit::CrossCheck;
 use crate::experiment::limits::Limits;
-use crate::experiment::metrics::{Metric, PACKETS, STALLED};
+use crate::experiment::metrics::{PACKETS, STALLED};
 use crate::experiment::window::{Window, error_of};
 use crate::experiment::{Counts, RunError, WorkTotals, metrics};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::traffic::Frames;
+pub use doorbell_spec::number::{Number, Numbers, Rate, Sampled, Series, rounded, significant};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -89,51 +89,6 @@ impl Count {
     }
 }
 
-/// A rate or a share.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Rate {
-    /// The declaration.
-    pub metric: Metric,
-    /// The meaning in this run.
-    pub about: Cow<'static, str>,
-    /// The value in its unit.
-    pub value: f64,
-    /// The origin of its error.
-    pub sampled: Sampled,
-}
-
-/// The origin of a rate's error.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sampled {
-    /// The batches of the window, each of which has a value.
-    Batches,
-    /// That of the window's packet rate, which it is.
-    Window,
-    /// None: it is known at the end of the run alone, or for the whole of it.
-    Once,
-}
-
-impl Metric {
-    /// Makes a rate of this value, of which each batch has one.
-    pub const fn is(self, value: f64) -> Rate {
-        let about = Cow::Borrowed(self.about);
-        Rate { metric: self, about, value, sampled: Sampled::Batches }
-    }
-}
-
-impl Rate {
-    /// Gives it its meaning in this run.
-    pub fn about(self, about: impl Into<Cow<'static, str>>) -> Rate {
-        Rate { about: about.into(), ..self }
-    }
-
-    /// Gives it another origin of its error.
-    pub const fn sampled(mut self, sampled: Sampled) -> Rate {
-        self.sampled = sampled;
-        self
-    }
-}
-
 /// The part of a run that counts and costs refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CountsOf {
@@ -164,15 +119,6 @@ pub struct Cost {
     pub units: u64,
     /// The cost in cycles.
     pub cycles: f64,
-}
-
-/// A number over time.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Series {
-    /// The name, with the unit.
-    pub name: &'static str,
-    /// Pairs of time in ms and value.
-    pub points: Vec<(f64, f64)>,
 }
 
 impl Cost {
@@ -562,30 +508,6 @@ fn of(errors: &[(&'static str, f64)], name: &str) -> Option<f64> {
     errors.iter().find(|e| e.0 == name).map(|e| e.1)
 }
 
-/// A number of a result by its name in `list --metrics`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Number {
-    /// The name.
-    pub name: String,
-    /// The value, in the unit that is declared with the name.
-    pub value: f64,
-    /// Half of its 95 % interval, if the run can tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<f64>,
-}
-
-/// The numbers of a result: what tables, records, searches and fits read.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Numbers(pub Vec<Number>);
-
-impl Numbers {
-    /// Returns a number by its name.
-    pub fn get(&self, name: &str) -> Option<&Number> {
-        self.0.iter().find(|n| n.name == name)
-    }
-}
-
 /// The origin of a result: all that decides its numbers, and the names of it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Provenance {
@@ -689,35 +611,6 @@ impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize f
 pub fn quantile_ns(h: &Histogram, per_mille: u64) -> Option<f64> {
     let ns = significant(h.quantile(per_mille)?.as_ns_f64(), QUANTILE_DIGITS);
     Some(ns.clamp(h.min()?.as_ns_f64(), h.max()?.as_ns_f64()))
-}
-
-/// Rounds to nine significant digits.
-pub fn rounded(x: f64) -> f64 {
-    significant(x, 9)
-}
-
-/// Rounds to 1 to 12 significant digits, as [`significant_by_text`] does.
-///
-/// Powers of ten up to 10^19 and whole numbers of 12 digits are exact in an `f64`, so the quotient
-/// of two is rounded correctly. The logarithm only has to find the right digits mostly.
-pub(crate) fn significant(x: f64, digits: u32) -> f64 {
-    let power = |n: u32| 10u64.pow(n) as f64;
-    let places = f64::from(digits) - 1.0 - libm::log10(x.abs()).floor();
-    if places.abs() <= 19.0 {
-        let (up, down) = (power(places.max(0.0) as u32), power((-places).max(0.0) as u32));
-        let scaled = x * up / down;
-        let whole = scaled.round();
-        let near_middle = (scaled - whole).abs() > 0.499;
-        if !near_middle && (power(digits - 1)..=power(digits)).contains(&scaled.abs()) {
-            return whole / up * down;
-        }
-    }
-    significant_by_text(x, digits)
-}
-
-/// Rounds to significant digits. Formatting as text rounds correctly.
-fn significant_by_text(x: f64, digits: u32) -> f64 {
-    format!("{x:.*e}", digits as usize - 1).parse().unwrap_or(x)
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@
 //! of that time, and their difference is that of [`RunStats`]. Loads that end by themselves are
 //! driven by [`super::open_loop`], with the same counts and statistics.
 
+use crate::config::{SettingError, host};
+use crate::experiment::audit::fault_counts;
 use crate::experiment::metrics::{self, DEVICE, DRIVER};
 use crate::experiment::result::{
     Cost, Count, CountsOf, Errors, Group, Measured, Rate, Series, Verdict,
 };
 use crate::experiment::window::{MOST, Marks, Window, edges};
-use crate::{config::SettingError, experiment::audit::fault_counts};
 use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine, Platform, ProtectionGranularity, RulesError};
 use doorbell_drivers::{Driver, OpenError};
@@ -99,7 +100,7 @@ impl RunError {
 
 impl From<RulesError> for RunError {
     fn from(e: RulesError) -> RunError {
-        RunError::Input(e.into())
+        RunError::Input(host::refused(e))
     }
 }
 

@@ -3,8 +3,9 @@
 //! A system has keys, a run, and the bus transactions of a transfer. Code above this module only
 //! uses keys and results, so a new system is one more entry of [`SYSTEMS`].
 
-use crate::config::key::{Is, Key, Needs, Values, settings};
-use crate::config::{SettingError, hint, host, refuse};
+use crate::config::key::{Is, Key, Needs, Values};
+use crate::config::settings::settings;
+use crate::config::{SettingError, fault, hint, host, refuse};
 use crate::experiment::advise::{Condition, Knob};
 use crate::experiment::limits::{self, Resource};
 use crate::experiment::metrics::{Metric, Numbers};
@@ -68,7 +69,7 @@ impl From<pci::Transaction> for Transaction {
 
 /// Lists the transactions of a transfer over the PCI Express link of these values.
 pub(crate) fn pcie_transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
-    let rules = pcie::Rules::new(host::pcie(v).0)?;
+    let rules = pcie::Rules::new(host::pcie(v).0).map_err(host::refused)?;
     Ok(Box::new(pcie::transactions(&rules, op, at, bytes).map(Into::into)))
 }
 
@@ -210,7 +211,7 @@ pub static RUN: &[Key] = &[
         "seed of random faults and arrivals, recorded; pktgen, captures and TCP draw nothing",
     )
     .default("0"),
-    Key::faults("run.fault", "faults injected during the traffic"),
+    Key::faults("run.fault", fault::FORM, "faults injected during the traffic"),
     Key::number(
         "run.watchdog",
         "ms",

@@ -1,6 +1,7 @@
 //! Plans, frames and a check of keys that the tests of the systems share.
 
 use crate::config::SettingError;
+use crate::config::key::{Key, Kind};
 use crate::{Plan, Scenario};
 use doorbell_hal::Span;
 use doorbell_sim::traffic::Frames;
@@ -31,7 +32,7 @@ pub(super) fn every_key_moves(
     for key in bases[0].values.keys() {
         let moves = bases.iter().any(|base| {
             let before = fingerprint(base).unwrap();
-            key.others().into_iter().any(|text| {
+            others(key).into_iter().any(|text| {
                 let mut plan = base.clone();
                 plan.set(&format!("{}={text}", key.name)).is_ok()
                     && fingerprint(&plan).is_ok_and(|now| now != before)
@@ -39,4 +40,22 @@ pub(super) fn every_key_moves(
         });
         assert_eq!(moves, !silent.contains(&key.name), "{}", key.name);
     }
+}
+
+/// Returns values of a key to try, as text.
+pub(crate) fn others(key: &Key) -> Vec<String> {
+    let mut all: Vec<String> = key.words.iter().map(|w| (*w).to_owned()).collect();
+    match key.kind {
+        Kind::Number { min, max, step, .. } => {
+            let step = if step > 0.0 { step } else { (max - min) / 1000.0 };
+            all.extend(
+                [min, min + step, min + 8.0 * step, min + 64.0 * step, max].map(|n| n.to_string()),
+            );
+        }
+        Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
+        Kind::Faults(_) => all.push("dma-fault@1".to_owned()),
+        Kind::Mix => all.push("60:1,1514:2.5".to_owned()),
+        Kind::Choice | Kind::File => {}
+    }
+    all
 }

@@ -57,7 +57,7 @@ fn ends(key: &Key) -> Vec<String> {
             }
         }
         Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
-        Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => {}
+        Kind::Choice | Kind::File | Kind::Faults(_) | Kind::Mix => {}
     }
     all
 }

@@ -14,6 +14,7 @@ mod standstill;
 #[expect(unreachable_pub, dead_code, reason = "shared with doorbell-conformance")]
 mod toy;
 mod trivial;
+mod words;
 
 #[test]
 fn no_file_is_forgotten() {

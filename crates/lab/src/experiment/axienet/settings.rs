@@ -5,8 +5,9 @@ mod keys;
 pub(super) use keys::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 
 use super::{Load, Setup, controllers::Any};
-use crate::config::host::{HostConfig, MAX_MEMORY};
-use crate::config::key::{Field, Values, take, words};
+use crate::config::host::{self, HostConfig, MAX_MEMORY};
+use crate::config::key::Values;
+use crate::config::settings::{Field, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::{closed_loop, open_loop};
 use crate::experiment::{open_loop::Limits, system::StackKeys};
@@ -28,7 +29,7 @@ const MAC: [u8; 6] = [0x00, 0x0a, 0x35, 0x01, 0x02, 0x03];
 /// Values that are allowed each, but not together.
 pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     let axi = axi(v);
-    Rules::new(axi)?;
+    Rules::new(axi).map_err(host::refused)?;
     let (b, n, d) = (BusKeys::of(v), NicKeys::of(v), DriverKeys::of(v));
     let latencies = Latencies { read: b.read_latency, write: b.write_latency, cpu: b.cpu_latency };
     let (controller, adaptive_rx) = Any::of(&d, &n);

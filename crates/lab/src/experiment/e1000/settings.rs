@@ -7,7 +7,8 @@ pub(super) use keys::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, 
 
 use super::{Load, Setup, Slot};
 use crate::config::host::{self, HostConfig, MAX_MEMORY};
-use crate::config::key::{Values, take};
+use crate::config::key::Values;
+use crate::config::settings::take;
 use crate::config::{SettingError, refuse};
 use crate::experiment::{closed_loop, open_loop};
 use crate::experiment::{open_loop::Limits, system::StackKeys};
@@ -38,7 +39,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         Slot::Express(settings, latencies)
     } else {
         let settings = pci(v);
-        doorbell_bus::pci::Rules::new(settings)?;
+        doorbell_bus::pci::Rules::new(settings).map_err(host::refused)?;
         Slot::Parallel(settings, latencies)
     };
     let prices = Prices { put: i.call, put_indirect: i.call, stuff: i.call, entry: Span::ZERO };

@@ -75,3 +75,6 @@ pub(crate) fn apply(constants: &Constants, values: &mut Values) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,6 @@ use super::{
     Choice, Constant, Constants, Headline, KnownMiss, MeasureError, PublishedFigures, Row,
 };
 use crate::config::{InputError, Profile};
-use crate::experiment::metrics::Sum;
 use crate::experiment::result::{Measured, Numbers};
 use doorbell_sim::Unwatched;
 use std::sync::Arc;
@@ -67,7 +66,7 @@ impl Figures {
     /// # Errors
     /// The file has no such run, it fails, or it has no such number.
     pub fn number(&self, c: &Constants, run: &str, metric: &str) -> Result<f64, MeasureError> {
-        let sum = Sum::parse(self.profile.system, metric).map_err(MeasureError)?;
+        let sum = self.profile.system.sum(metric).map_err(MeasureError)?;
         let lacks = |name| MeasureError(format!("the run {run} has no number `{name}`"));
         sum.of(&*self.run(c, run)?).map(|(value, _)| value).map_err(lacks)
     }

@@ -23,7 +23,7 @@ use super::row::RunNumber;
 use super::{Constants, KnownMiss, MIN_EFFECT, MeasureError, Row, fit, platform};
 use crate::config::key::{Key, Values};
 use crate::config::{InputError, Plan, Profile, Scenario, Setting, line_at};
-use crate::experiment::{metrics::Sum, system::System};
+use crate::experiment::system::System;
 use doorbell_hal::Unit;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -215,9 +215,9 @@ fn unknown<'n>(what: &str, given: &str, all: impl Iterator<Item = &'n String>) -
 
 /// Returns the factor of a number for a row in this unit.
 fn factor(number: &RunNumber, system: &System, unit: &str) -> Result<f64, String> {
-    let metric = Sum::parse(system, &number.metric)?;
+    let metric = system.sum(&number.metric)?;
     if let Some(per) = &number.per {
-        Sum::parse(system, per)?;
+        system.sum(per)?;
     }
     match number.factor {
         Some(factor) => Ok(factor),

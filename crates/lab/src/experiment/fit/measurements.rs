@@ -348,7 +348,7 @@ impl<'t> Reader<'t> {
     }
 
     fn metric(&self, name: &Spanned<String>) -> Result<Sum, InputError> {
-        Sum::parse(self.profile.system, name.get_ref()).map_err(|what| self.error(name, what))
+        self.profile.system.sum(name.get_ref()).map_err(|what| self.error(name, what))
     }
 
     /// Returns the index of the run of a scenario with these settings, which is a new one unless it

@@ -8,7 +8,8 @@ pub(super) use keys::{CPU, DriverKeys, HypervisorKeys, PRICES, PortKeys, Traffic
 use super::lan::{CLIENT, SERVER};
 use super::{BridgePrices, Form, Load, PacketsLoad, PortConfig, Setup};
 use crate::config::host::{HostConfig, MAX_MEMORY, cycles, span};
-use crate::config::key::{Values, take, words};
+use crate::config::key::Values;
+use crate::config::settings::{take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::{closed_loop, papr::Papr};
 use doorbell_devices::veth::{Adapter, Config as LanConfig};

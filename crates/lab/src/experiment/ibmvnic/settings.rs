@@ -2,7 +2,8 @@
 
 use super::{Load, Setup};
 use crate::config::host::{HostConfig, MAX_MEMORY, cycles, span};
-use crate::config::key::{Is, Key, Needs, Values, settings, take, words};
+use crate::config::key::{Is, Key, Needs, Values};
+use crate::config::settings::{settings, take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::{papr::Papr, system::StackKeys};
 use doorbell_bus::Each;

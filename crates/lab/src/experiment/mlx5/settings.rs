@@ -7,7 +7,8 @@ pub(super) use keys::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
 
 use super::{Load, Setup};
 use crate::config::host::{self, HostConfig};
-use crate::config::key::{Values, take, words};
+use crate::config::key::Values;
+use crate::config::settings::{take, words};
 use crate::config::{SettingError, refuse};
 use crate::experiment::{open_loop::Limits, system::StackKeys};
 use doorbell_devices::mlx5::Config as Nic;

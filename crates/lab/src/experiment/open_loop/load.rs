@@ -1,6 +1,7 @@
 //! The load of an open loop: packets of a generator or a capture, and their times.
 
-use crate::config::key::{Is, Needs, Values, settings};
+use crate::config::key::{Is, Needs, Values};
+use crate::config::settings::settings;
 use crate::config::{SettingError, mix, refuse};
 use crate::experiment::result::Sent;
 use crate::experiment::system::placement;
@@ -413,7 +414,7 @@ fn generator(v: &Values, k: &Keys, limits: &Limits) -> Result<Generator, Setting
     let (sizes, key) = match k.mix.as_str() {
         "off" => (Sizes::one(k.size), "traffic.size"),
         given => {
-            let sizes = mix::parse(given);
+            let sizes = mix::parse(given).map(Sizes::mix);
             (sizes.unwrap_or_else(|| unreachable!("the key takes no other")), "traffic.mix")
         }
     };

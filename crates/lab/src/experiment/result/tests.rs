@@ -1,5 +1,4 @@
 use super::*;
-use doorbell_sim::traffic::arrivals::Rng;
 
 #[test]
 fn a_run_without_packets_divides_by_nothing() {
@@ -85,21 +84,4 @@ fn a_run_without_packets_divides_by_nothing() {
           ]
         }
         "#);
-}
-
-#[test]
-fn rounding_is_that_of_text() {
-    let mut draw = Rng::new(7);
-    let plain = [0.0, -0.0, 1.0, 0.1, 9.5, 99.999_999_95, 2.5e8, 1e-30, 1e300, f64::INFINITY];
-    let even = (0..20_000).map(|_| f64::from(draw.bits() as i32) / 1024.0);
-    let even: Vec<f64> = even.collect();
-    let any = (0..20_000).map(|_| f64::from_bits(draw.bits())).filter(|x| !x.is_nan());
-    let likely: Vec<f64> = any.collect();
-    let spread = (0..20_000).map(|_| draw.between(1e-12, 1e21));
-    for x in plain.into_iter().chain(even).chain(likely).chain(spread.collect::<Vec<_>>()) {
-        for digits in [1, 2, 4, 6, 9, 12] {
-            let (fast, text) = (significant(x, digits), significant_by_text(x, digits));
-            assert_eq!(fast.to_bits(), text.to_bits(), "{x:?} to {digits} digits");
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! The keys of an axienet run.
 
-use crate::config::key::{Key, Needs, settings};
+use crate::config::key::{Key, Needs};
+use crate::config::settings::settings;
 use doorbell_devices::axi_ethernet::Checksum;
 use doorbell_hal::Span;
 

@@ -1,6 +1,7 @@
 //! The keys of an e1000 run.
 
-use crate::config::key::{Is, Key, Needs, settings, words};
+use crate::config::key::{Is, Key, Needs};
+use crate::config::settings::{settings, words};
 use doorbell_bus::pci::Devsel;
 use doorbell_devices::e1000::Speed;
 use doorbell_drivers::e1000::Part;

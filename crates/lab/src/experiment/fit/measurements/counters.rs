@@ -83,7 +83,7 @@ impl Reader<'_> {
                     "`factor` cannot be {factor}; allowed: any number but 0"
                 )));
             }
-            let metric = Sum::parse(self.profile.system, metric).map_err(wrong)?;
+            let metric = self.profile.system.sum(metric).map_err(wrong)?;
             let name = counter.get_ref();
             let (value, reading) = counted.readings.get(name).map_err(wrong)?;
             let per = counted.divisor(&metric, reading).map_err(wrong)?;

@@ -1,6 +1,7 @@
 //! The keys of an ibmveth run.
 
-use crate::config::key::{Key, Needs, settings};
+use crate::config::key::{Key, Needs};
+use crate::config::settings::settings;
 use crate::experiment::ibmveth::Form;
 use doorbell_drivers::ibmveth::LargeSend;
 use doorbell_hal::Span;

@@ -3,7 +3,8 @@
 //! Prices of CPU work are in cycles, so that a faster core shortens all of them. Prices of a bus or
 //! a device are in ns.
 
-use crate::config::key::{Key, Needs, settings};
+use crate::config::key::{Key, Needs};
+use crate::config::settings::settings;
 use doorbell_drivers::mlx5::{Cqs, Sizing};
 use doorbell_hal::Span;
 

@@ -212,7 +212,7 @@ fn pick(key: &crate::config::key::Key, x: f64) -> String {
             if step > 0.0 { ((n / step).floor() * step).max(min) } else { n }.to_string()
         }
         Kind::File => "a.pcap".to_owned(),
-        Kind::Faults => String::new(),
+        Kind::Faults(_) => String::new(),
         Kind::Mix => ["off", "imix", "60:1,1514:2"][among(3)].to_owned(),
     }
 }

@@ -5,6 +5,7 @@ use crate::config::profile::{self, Profile};
 use crate::config::templates;
 use crate::experiment::result::Measured;
 use crate::experiment::system::SYSTEMS;
+use crate::experiment::tests::others;
 use crate::{Plan, Scenario, Unwatched};
 use doorbell_hal::Span;
 use doorbell_sim::traffic::Frames;
@@ -85,7 +86,7 @@ fn a_key_without_effect_changes_nothing() {
         let before = measured(base, &frames).unwrap_or_else(|| panic!("{:?}", base.set));
         let idle = |key: &&Key| base.values.idle(key).is_some() && key.name != "traffic.file";
         let other = |key: &'static Key| {
-            let allowed = key.others().into_iter().rev().find(|text| key.parse(text).is_ok())?;
+            let allowed = others(key).into_iter().rev().find(|text| key.parse(text).is_ok())?;
             Some(format!("{}={allowed}", key.name))
         };
         let others: Vec<String> =

@@ -1,27 +1,6 @@
 use super::*;
 use proptest::prelude::*;
 
-impl Key {
-    /// Returns values to try, as text.
-    pub(crate) fn others(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.words.iter().map(|w| (*w).to_owned()).collect();
-        match self.kind {
-            Kind::Number { min, max, step, .. } => {
-                let step = if step > 0.0 { step } else { (max - min) / 1000.0 };
-                all.extend(
-                    [min, min + step, min + 8.0 * step, min + 64.0 * step, max]
-                        .map(|n| n.to_string()),
-                );
-            }
-            Kind::Among { values, .. } => all.extend(values.iter().map(f64::to_string)),
-            Kind::Faults => all.push("dma-fault@1".to_owned()),
-            Kind::Mix => all.push("60:1,1514:2.5".to_owned()),
-            Kind::Choice | Kind::File => {}
-        }
-        all
-    }
-}
-
 const LATENCY: Key = Key::number("pcie.memory_latency", "ns", 0.0, 1e5, "");
 const MPS: Key = Key::among("pcie.mps", "B", &[128.0, 256.0, 512.0], "");
 const RATE: Key = Key::number("traffic.rate", "Mpps", 1e-6, 1e4, "").or(&["full"]);
@@ -160,23 +139,4 @@ fn conditions_follow_each_other() {
           either"
     );
     insta::assert_snapshot!(idle(&v, &SHARE), @"");
-}
-
-#[test]
-fn a_nudged_value_is_allowed_again() {
-    for (key, value) in [
-        (LATENCY, 250.0),
-        (LATENCY, 0.0),
-        (MPS, 256.0),
-        (MPS, 512.0),
-        (SHARE, 1.0),
-        (CHUNK, 4096.0),
-    ] {
-        let moved = crate::experiment::figures::platform::nudge(&key, value).apply(value);
-        assert!(
-            moved != value && key.quantity(moved, key.unit()).is_ok(),
-            "{}: {value} -> {moved}",
-            key.name
-        );
-    }
 }

@@ -4,13 +4,13 @@
 //! The same word stands for other keys on another system, so a row lists all of them, and a system
 //! shows its own. A word whose row has none that the system has is not modelled there.
 
-use super::config_error::hint;
+use crate::hint;
 
 /// Words, and the names that they stand for.
-type Row = (&'static [&'static str], &'static [&'static str]);
+pub type Row = (&'static [&'static str], &'static [&'static str]);
 
 /// Words for settings. Rows without keys are of things that no model has (docs/limits.md).
-const SETTINGS: &[Row] = &[
+pub const SETTINGS: &[Row] = &[
     (
         &["rx_usecs", "rx_coalesce_usecs", "rx_int_delay", "rxintdelay"],
         &["driver.rx_usecs", "driver.throttle", "driver.rx_delay"],
@@ -108,7 +108,7 @@ const SETTINGS: &[Row] = &[
 ];
 
 /// Words for numbers of a result, and for the keys that set what they tell.
-const NUMBERS: &[Row] = &[
+pub const NUMBERS: &[Row] = &[
     (
         &["throughput", "bandwidth", "goodput", "bps", "bitrate", "gbps", "mbps"],
         &[
@@ -148,7 +148,7 @@ fn row(rows: &[Row], word: &str) -> Option<&'static [&'static str]> {
 
 /// Returns the word of a name, as the rows write it: `adaptive-rx` and `driver.adaptive_rx` are
 /// `adaptive_rx`.
-fn word(name: &str) -> String {
+pub fn word(name: &str) -> String {
     after_group(name).trim().to_lowercase().replace(['-', ' '], "_")
 }
 
@@ -190,6 +190,3 @@ pub fn hint_of_number<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) ->
 fn not_modelled(word: &str) -> String {
     format!("; `{word}` is not modelled here, see docs/limits.md")
 }
-
-#[cfg(test)]
-mod tests;

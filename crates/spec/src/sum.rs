@@ -1,10 +1,9 @@
 //! Sums of numbers of a result, with units.
 
-use super::{Kind, Metric};
-use crate::config::hint_of_number;
-use crate::config::key::{convert, units};
-use crate::experiment::result::{Number, Numbers};
-use crate::experiment::system::System;
+use crate::key::{convert, units};
+use crate::metric::{Kind, Metric};
+use crate::number::{Number, Numbers};
+use crate::trade::hint_of_number;
 use doorbell_hal::Unit;
 
 /// A number of a result, or a sum of numbers of one unit.
@@ -17,16 +16,16 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Reads names with `+` between them.
+    /// Reads names with `+` between them: numbers of the `system`, which has these `metrics`.
     ///
     /// # Errors
     /// Returns an error with the nearest name if the system has no such number, or if they have
     /// different units.
-    pub fn parse(system: &System, text: &str) -> Result<Sum, String> {
+    pub fn parse(system: &str, metrics: &[Metric], text: &str) -> Result<Sum, String> {
         let metric = |name: &str| {
-            system.metric(name).ok_or_else(|| {
-                let near = hint_of_number(name, system.metrics().iter().map(|m| m.name));
-                let has = format!("`doorbell list --metrics {}` has all", system.name);
+            metrics.iter().find(|m| m.name == name).copied().ok_or_else(|| {
+                let near = hint_of_number(name, metrics.iter().map(|m| m.name));
+                let has = format!("`doorbell list --metrics {system}` has all");
                 format!("no metric is called `{name}`{near}; {has}")
             })
         };

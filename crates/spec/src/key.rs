@@ -4,9 +4,8 @@
 //! `--set` either. A number is stored in its key's unit. It may be given in any unit of the same
 //! dimension ([`convert`]).
 
-use crate::config::config_error::InputError;
-use crate::config::{SettingError, hint_of_key, mix, refuse};
-use doorbell_hal::Span;
+use crate::trade::hint_of_key;
+use crate::{InputError, SettingError, mix, refuse};
 use std::fmt;
 
 /// Units by dimension, with their size in the first one.
@@ -84,10 +83,32 @@ pub enum Kind {
     Choice,
     /// The path of a file.
     File,
-    /// Faults to inject ([`doorbell_sim::fault`]).
-    Faults,
+    /// Faults to inject.
+    Faults(Grammar),
     /// A mix of packet sizes: sizes with weights.
     Mix,
+}
+
+/// The form of a text, which is known to those who read it.
+#[derive(Clone, Copy)]
+pub struct Grammar {
+    /// The form, for messages.
+    pub allowed: &'static str,
+    /// Returns the fault of a text that has another form.
+    pub check: fn(&str) -> Result<(), SettingError>,
+}
+
+/// Two are the same if they say the same.
+impl PartialEq for Grammar {
+    fn eq(&self, other: &Grammar) -> bool {
+        self.allowed == other.allowed
+    }
+}
+
+impl fmt::Debug for Grammar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.allowed.fmt(f)
+    }
 }
 
 /// A condition on the value of one key.
@@ -227,9 +248,9 @@ impl Key {
     pub const fn file(name: &'static str, about: &'static str) -> Key {
         Key::new(name, Kind::File, about).default("")
     }
-    /// Declares a list of faults.
-    pub const fn faults(name: &'static str, about: &'static str) -> Key {
-        Key::new(name, Kind::Faults, about).default("")
+    /// Declares a list of faults of this form.
+    pub const fn faults(name: Str, form: Grammar, about: Str) -> Key {
+        Key::new(name, Kind::Faults(form), about).default("")
     }
     /// Declares a mix of packet sizes, off by default.
     pub const fn mix(name: &'static str, about: &'static str) -> Key {
@@ -274,12 +295,12 @@ impl Key {
     pub fn unit(&self) -> &'static str {
         match self.kind {
             Kind::Number { unit, .. } | Kind::Among { unit, .. } => unit,
-            Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => "",
+            Kind::Choice | Kind::File | Kind::Faults(_) | Kind::Mix => "",
         }
     }
 
     /// Returns `, unit = "ns"`, as it stands behind a value in a profile; nothing without a unit.
-    pub(super) fn unit_entry(&self) -> String {
+    pub fn unit_entry(&self) -> String {
         if self.unit().is_empty() { String::new() } else { format!(", unit = \"{}\"", self.unit()) }
     }
 
@@ -288,7 +309,7 @@ impl Key {
         match self.kind {
             Kind::Number { step, .. } => step > 0.0 && step.fract() == 0.0,
             Kind::Among { values, .. } => values.iter().all(|v| v.fract() == 0.0),
-            Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => false,
+            Kind::Choice | Kind::File | Kind::Faults(_) | Kind::Mix => false,
         }
     }
 
@@ -323,7 +344,7 @@ impl Key {
             }
             Kind::Choice => Vec::new(),
             Kind::File => vec!["the path of a file".to_owned()],
-            Kind::Faults => vec![super::fault::ALLOWED.to_owned()],
+            Kind::Faults(form) => vec![form.allowed.to_owned()],
             Kind::Mix => vec![mix::ALLOWED.to_owned()],
         };
         all.extend(self.words.iter().map(|w| (*w).to_owned()));
@@ -339,8 +360,8 @@ impl Key {
         if self.kind == Kind::File {
             return Ok(Value::Text(text.to_owned()));
         }
-        if self.kind == Kind::Faults {
-            return super::fault::parse(text).map(|_| Value::Text(text.to_owned()));
+        if let Kind::Faults(form) = self.kind {
+            return (form.check)(text).map(|()| Value::Text(text.to_owned()));
         }
         if let Some(word) = self.words.iter().find(|w| **w == text) {
             return Ok(Value::Word(word));
@@ -367,7 +388,7 @@ impl Key {
     /// Returns the error and the allowed values.
     pub fn quantity(&self, given: f64, unit: &str) -> Result<Value, SettingError> {
         let own = self.unit();
-        if matches!(self.kind, Kind::Choice | Kind::File | Kind::Faults | Kind::Mix) {
+        if matches!(self.kind, Kind::Choice | Kind::File | Kind::Faults(_) | Kind::Mix) {
             return Err(self.refusal(&format!("cannot be {}", written(given))));
         }
         let Some(value) = convert(given, unit, own) else {
@@ -387,7 +408,7 @@ impl Key {
                 Some(whole).filter(|n| (min..=max).contains(n) && same(*n))
             }
             Kind::Among { values, .. } => values.iter().copied().find(|v| same(*v)),
-            Kind::Choice | Kind::File | Kind::Faults | Kind::Mix => None,
+            Kind::Choice | Kind::File | Kind::Faults(_) | Kind::Mix => None,
         };
         allowed
             .map(Value::Number)
@@ -401,7 +422,7 @@ fn written(n: f64) -> String {
 }
 
 /// Splits a text into the number at its start and the rest. Underscores may group digits.
-pub(crate) fn leading_number(text: &str) -> Option<(f64, &str)> {
+pub fn leading_number(text: &str) -> Option<(f64, &str)> {
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         return None;
     }
@@ -429,115 +450,6 @@ pub(crate) fn leading_number(text: &str) -> Option<(f64, &str)> {
     }
     let number: f64 = text[..end].replace('_', "").parse().ok()?;
     number.is_finite().then_some((number, text[end..].trim()))
-}
-
-/// Declares keys once: the struct with a field for each, the key itself, and the parse of values.
-/// The doc comment of a field is the sentence of its key.
-///
-/// `field: Type = "name", kind(arguments of the [`Key`] constructor after the name).default(…);`
-macro_rules! settings {
-    (
-        $(#[$meta:meta])*
-        $vis:vis struct $name:ident {$(
-            $(#[doc = $about:literal])+
-            $field:ident: $type:ty = $key:literal,
-                $kind:ident($($arg:expr),*) $(.$more:ident($with:expr))*;
-        )*}
-    ) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq)]
-        $vis struct $name {$(
-            $(#[doc = $about])+
-            $vis $field: $type,
-        )*}
-
-        impl $name {
-            /// The keys, in the order of their declaration.
-            $vis const KEYS: &'static [$crate::config::key::Key] = &[$(
-                $crate::config::key::Key::$kind(
-                    $key, $($arg,)* $crate::config::key::sentence(concat!($($about),+)),
-                )$(.$more($with))*,
-            )*];
-
-            /// Reads the values.
-            $vis fn of(v: &$crate::config::key::Values) -> $name {
-                $name { $($field: $crate::config::key::Field::of(v, $key),)* }
-            }
-        }
-    };
-}
-pub(crate) use settings;
-
-/// Returns a doc comment without the space in front.
-pub(crate) const fn sentence(doc: &'static str) -> &'static str {
-    doc.split_at(1).1
-}
-
-/// The type of a field that [`settings!`] declares.
-pub(crate) trait Field {
-    fn of(v: &Values, key: &str) -> Self;
-}
-
-macro_rules! numbers {
-    ($($type:ty)*) => {$(
-        impl Field for $type {
-            fn of(v: &Values, key: &str) -> $type {
-                v.number(key) as $type
-            }
-        }
-        impl Field for Option<$type> {
-            fn of(v: &Values, key: &str) -> Option<$type> {
-                v.number_or_word(key).map(|n| n as $type)
-            }
-        }
-    )*};
-}
-numbers!(u8 u16 u32 u64 usize f64);
-
-/// Reads types whose values a key names, by words or by numbers.
-macro_rules! words {
-    ($($type:ty { $($word:literal => $value:expr),+ $(,)? })+) => {$(
-        impl $crate::config::key::Field for $type {
-            fn of(v: &$crate::config::key::Values, key: &str) -> $type {
-                match &*v.get(key).to_string() {
-                    $($word => $value,)+
-                    other => unreachable!("`{key}` has no value `{other}`"),
-                }
-            }
-        }
-    )+};
-}
-pub(crate) use words;
-
-/// Copies fields of the same name.
-macro_rules! take {
-    ($to:expr; $from:ident: $($field:ident)+) => { $($to.$field = $from.$field;)+ };
-}
-pub(crate) use take;
-
-impl Field for bool {
-    fn of(v: &Values, key: &str) -> bool {
-        v.is_on(key)
-    }
-}
-impl Field for &'static str {
-    fn of(v: &Values, key: &str) -> &'static str {
-        v.word(key)
-    }
-}
-impl Field for String {
-    /// Reads a text, or a word.
-    fn of(v: &Values, key: &str) -> String {
-        v.get(key).to_string()
-    }
-}
-impl Field for Span {
-    /// Converts a time, or a time for each unit of something.
-    fn of(v: &Values, key: &str) -> Span {
-        let unit = find(&v.keys(), key).map_or("", |k| k.unit());
-        let ps = convert(v.number(key), unit.split('/').next().unwrap_or(unit), "ps");
-        Span::from_ps(ps.unwrap_or_else(|| panic!("`{key}` is no time")).round() as u64)
-    }
 }
 
 /// The value of a key.
@@ -574,7 +486,7 @@ pub fn find(keys: &[&'static Key], name: &str) -> Result<&'static Key, SettingEr
 
 /// A value for every key of a system.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Values(pub(crate) Vec<(&'static Key, Value)>);
+pub struct Values(pub Vec<(&'static Key, Value)>);
 
 impl Values {
     /// Creates the values of all keys at their defaults. A key without default has its smallest
@@ -602,11 +514,13 @@ impl Values {
         &found.unwrap_or_else(|| panic!("the system declares no key `{name}`")).1
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&(&'static Key, Value)> {
+    /// Returns a key and its value, if the system has the key.
+    pub fn find(&self, name: &str) -> Option<&(&'static Key, Value)> {
         self.0.iter().find(|(k, _)| k.name == name)
     }
 
-    pub(crate) fn find_mut(&mut self, name: &str) -> Option<&mut (&'static Key, Value)> {
+    /// Returns a key and its value to change, if the system has the key.
+    pub fn find_mut(&mut self, name: &str) -> Option<&mut (&'static Key, Value)> {
         self.0.iter_mut().find(|(k, _)| k.name == name)
     }
 
@@ -714,7 +628,7 @@ fn default_of(key: &Key) -> Value {
         (None, Kind::Number { min, .. }) => Value::Number(min),
         (None, Kind::Among { values, .. }) => Value::Number(values[0]),
         (None, Kind::Choice) => Value::Word(key.words[0]),
-        (None, Kind::File | Kind::Faults | Kind::Mix) => Value::Text(String::new()),
+        (None, Kind::File | Kind::Faults(_) | Kind::Mix) => Value::Text(String::new()),
     }
 }
 
@@ -730,7 +644,7 @@ pub fn parse_setting(keys: &[&'static Key], setting: &str) -> Parsed {
 }
 
 /// Parses a `key=value` given at `place`, as [`parse_setting`].
-pub(crate) fn parse_setting_at(keys: &[&'static Key], setting: &str, place: &str) -> Parsed {
+pub fn parse_setting_at(keys: &[&'static Key], setting: &str, place: &str) -> Parsed {
     let wrong = |what: SettingError| InputError::new(place, what);
     let Some((name, value)) = setting.split_once('=') else {
         return Err(wrong("expected key=value, such as pcie.memory_latency=300ns".into()));

@@ -1,16 +1,14 @@
 //! Mixes of packet sizes: `60:7,590:4,1514:1`, sizes in bytes without FCS with their weights.
 
-use doorbell_sim::traffic::Sizes;
-
 /// The words of a mix.
-pub(crate) const WORDS: [&str; 2] = ["off", "imix"];
+pub const WORDS: [&str; 2] = ["off", "imix"];
 /// The values that are allowed besides, for messages.
-pub(crate) const ALLOWED: &str = "SIZE:WEIGHT,… with sizes from 42 to 16384 B, without FCS";
+pub const ALLOWED: &str = "SIZE:WEIGHT,… with sizes from 42 to 16384 B, without FCS";
 /// The simple IMIX: 7 parts of the shortest frames, 4 of 576-byte packets, 1 of the longest.
 const IMIX: &str = "60:7,590:4,1514:1";
 
-/// Parses a mix; `None` if it is none.
-pub(crate) fn parse(text: &str) -> Option<Sizes> {
+/// Parses a mix: sizes with their weights. `None` if it is none.
+pub fn parse(text: &str) -> Option<Vec<(u32, f64)>> {
     let text = if text == "imix" { IMIX } else { text };
     let part = |part: &str| {
         let (size, weight) = part.split_once(':')?;
@@ -18,5 +16,5 @@ pub(crate) fn parse(text: &str) -> Option<Sizes> {
         let allowed = (42..=16384).contains(&size) && weight > 0.0 && weight.is_finite();
         allowed.then_some((size, weight))
     };
-    text.split(',').map(part).collect::<Option<Vec<_>>>().map(Sizes::mix)
+    text.split(',').map(part).collect()
 }

@@ -1,10 +1,13 @@
-use super::*;
-use crate::experiment::system::{self, SYSTEMS};
+//! Words of the trade, and the systems' own names that they lead to.
+
+use doorbell_lab::key::find;
+use doorbell_lab::system::{self, SYSTEMS};
+use doorbell_spec::trade::{NUMBERS, SETTINGS, word};
 use std::collections::BTreeSet;
 
 fn key(system: &str, wanted: &str) -> String {
     let keys = system::find(system).unwrap().keys();
-    crate::config::key::find(&keys, wanted).unwrap_err().to_string()
+    find(&keys, wanted).unwrap_err().to_string()
 }
 
 fn number(system: &str, wanted: &str) -> String {

@@ -3,9 +3,7 @@
 //! Both kinds of file have a head of strings (`name`, `about`, …) and tables of keys. [`Document`]
 //! reads them and keeps line numbers, so that a message can begin with `profiles/x.toml:12:`.
 
-use doorbell_bus::RulesError;
-use doorbell_host_io::files;
-use std::{ops::Range, path::Path};
+use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -40,19 +38,13 @@ impl From<SettingError> for String {
     }
 }
 
-impl From<RulesError> for SettingError {
-    fn from(e: RulesError) -> SettingError {
-        SettingError(e.to_string())
-    }
-}
-
 /// Returns a [`SettingError`] with this text.
+#[macro_export]
 macro_rules! refuse {
     ($($text:tt)*) => {
-        return Err($crate::config::SettingError(format!($($text)*)))
+        return Err($crate::SettingError(format!($($text)*)))
     };
 }
-pub(crate) use refuse;
 
 impl InputError {
     /// Creates an error at this place.
@@ -80,63 +72,34 @@ pub fn hint<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> String {
     nearest(wanted, among).map_or(String::new(), |n| format!("; the nearest is `{n}`"))
 }
 
-/// A file in the binary: its name without extension, and its text.
-pub(crate) type Builtin = (&'static str, &'static str);
-
-/// Includes the list of the files in a directory of the repository, by name.
-macro_rules! builtin {
-    ($dir:literal) => {
-        include!(concat!(env!("OUT_DIR"), "/", $dir))
-    };
-}
-pub(crate) use builtin;
-
-/// Reads the file `given` if it ends in `.toml`, else the built-in file of that name. Returns its
-/// name for messages, and its text.
-pub(crate) fn open(
-    given: &str,
-    kind: &str,
-    builtin: &[Builtin],
-) -> Result<(String, String), InputError> {
-    if given.ends_with(".toml") {
-        let text = files::text(Path::new(given));
-        let text = text.map_err(|e| InputError::new(given, e.to_string()))?;
-        return Ok((given.to_owned(), text));
-    }
-    match builtin.iter().find(|(name, _)| *name == given) {
-        Some((name, text)) => Ok((format!("{kind}s/{name}.toml"), (*text).to_owned())),
-        None => {
-            let near = hint(given, builtin.iter().map(|b| b.0));
-            let what = format!(
-                "no {kind} is called `{given}`{near}; `doorbell list` has all; \
-                a path that ends in .toml is read as a file"
-            );
-            Err(InputError::new("", what))
-        }
-    }
-}
-
 /// Returns the number of the line at this position of a text.
-pub(crate) fn line_at(text: &str, at: usize) -> usize {
+pub fn line_at(text: &str, at: usize) -> usize {
     text[..at.min(text.len())].matches('\n').count() + 1
 }
 
 /// A parsed file.
-pub(crate) struct Document<'t> {
+pub struct Document<'t> {
     file: String,
     text: &'t str,
     root: DeTable<'t>,
 }
 
 /// A key, as `table.key`, with its position and value.
-pub(crate) struct Field<'d, 't> {
-    pub(crate) name: String,
-    pub(crate) span: Range<usize>,
-    pub(crate) value: &'d Spanned<DeValue<'t>>,
+pub struct Field<'d, 't> {
+    /// The name, `table.key`.
+    pub name: String,
+    /// The position.
+    pub span: Range<usize>,
+    /// The value.
+    pub value: &'d Spanned<DeValue<'t>>,
 }
 
 impl<'t> Document<'t> {
-    pub(crate) fn parse(file: &str, text: &'t str) -> Result<Document<'t>, InputError> {
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// It is no TOML. The error has the line.
+    pub fn parse(file: &str, text: &'t str) -> Result<Document<'t>, InputError> {
         match DeTable::parse(text) {
             Ok(root) => Ok(Document { file: file.to_owned(), text, root: root.into_inner() }),
             Err(e) => {
@@ -147,16 +110,20 @@ impl<'t> Document<'t> {
     }
 
     /// Creates an error at this position of the text.
-    pub(crate) fn error(&self, at: Range<usize>, what: impl Into<String>) -> InputError {
+    pub fn error(&self, at: Range<usize>, what: impl Into<String>) -> InputError {
         InputError::new(format!("{}:{}", self.file, line_at(self.text, at.start)), what)
     }
 
     /// Creates an error of the file as a whole.
-    pub(crate) fn missing(&self, what: impl Into<String>) -> InputError {
+    pub fn missing(&self, what: impl Into<String>) -> InputError {
         InputError::new(self.file.clone(), what)
     }
 
-    pub(crate) fn head(&self, name: &str) -> Result<String, InputError> {
+    /// Returns a string of the head.
+    ///
+    /// # Errors
+    /// It is missing, or says nothing.
+    pub fn head(&self, name: &str) -> Result<String, InputError> {
         let Some(value) = self.root.get(name) else {
             return Err(self.missing(format!("`{name} = \"…\"` is missing")));
         };
@@ -170,13 +137,13 @@ impl<'t> Document<'t> {
     }
 
     /// Returns the position of a string of the head.
-    pub(crate) fn head_span(&self, name: &str) -> Range<usize> {
+    pub fn head_span(&self, name: &str) -> Range<usize> {
         self.root.get(name).map_or(0..0, Spanned::span)
     }
 
     /// Returns the fields of all tables in the file's order. `heads` are the strings allowed in the
     /// head.
-    pub(crate) fn fields(&self, heads: &[&str]) -> Result<Vec<Field<'_, 't>>, InputError> {
+    pub fn fields(&self, heads: &[&str]) -> Result<Vec<Field<'_, 't>>, InputError> {
         let mut fields = Vec::new();
         let mut stray: Option<(Range<usize>, String)> = None;
         for (name, value) in &self.root {
@@ -207,7 +174,8 @@ impl<'t> Document<'t> {
     }
 }
 
-pub(crate) fn number(v: &DeValue<'_>) -> Option<f64> {
+/// Returns a number, whole or not, that is finite.
+pub fn number(v: &DeValue<'_>) -> Option<f64> {
     match v {
         DeValue::Integer(i) => {
             i64::from_str_radix(&i.as_str().replace('_', ""), i.radix()).ok().map(|n| n as f64)
