@@ -172,30 +172,35 @@ impl Server {
 
     /// Returns its counts when nothing moves any more.
     pub(crate) fn at_rest(&mut self) -> Result<Counts, Error> {
-        self.same(REST)
+        settled(|| self.counts(), REST, PATIENCE)
     }
 
     /// Waits until the driver has probably read what has come.
     pub(crate) fn lull(&mut self) -> Result<(), Error> {
-        self.same(LULL).map(drop)
+        settled(|| self.counts(), LULL, PATIENCE).map(drop)
     }
+}
 
-    /// Returns its counts when they are the same `times`, `apart` from each other.
-    fn same(&mut self, (times, apart): (usize, Duration)) -> Result<Counts, Error> {
-        let until = Instant::now() + PATIENCE;
-        let mut last = self.counts()?;
-        let mut same = 0;
-        while same < times {
-            if Instant::now() > until {
-                return Err(Error::Server("its counts do not come to rest".to_owned()));
-            }
-            std::thread::sleep(apart);
-            let now = self.counts()?;
-            same = if now == last { same + 1 } else { 0 };
-            last = now;
+/// Returns counts when they are the same `times`, `apart` from each other. Fails if they move for
+/// `patience`.
+fn settled(
+    mut counts: impl FnMut() -> Result<Counts, Error>,
+    (times, apart): (usize, Duration),
+    patience: Duration,
+) -> Result<Counts, Error> {
+    let until = Instant::now() + patience;
+    let mut last = counts()?;
+    let mut same = 0;
+    while same < times {
+        if Instant::now() > until {
+            return Err(Error::Server("its counts do not come to rest".to_owned()));
         }
-        Ok(last)
+        std::thread::sleep(apart);
+        let now = counts()?;
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
     }
+    Ok(last)
 }
 
 /// Reads a stream to its end: at most so many bytes, and not after `until`.

@@ -76,3 +76,19 @@ fn a_page_is_bounded_in_bytes_and_time() {
     );
     assert_eq!(silent.unwrap_err().kind(), ErrorKind::TimedOut);
 }
+
+#[test]
+fn counts_that_never_rest_are_not_awaited_for_ever() {
+    let step = (2, Duration::from_millis(1));
+    let moves = |most: u64| {
+        let mut n = 0;
+        move || {
+            n = most.min(n + 1);
+            Ok(Counts { ledger: BTreeMap::from([("frames".to_owned(), n)]), ..Counts::default() })
+        }
+    };
+    let rest = settled(moves(5), step, Duration::from_secs(60)).unwrap();
+    assert_eq!(rest.ledger["frames"], 5);
+    let e = settled(moves(u64::MAX), step, Duration::from_millis(50)).unwrap_err();
+    assert!(e.to_string().contains("do not come to rest"), "{e}");
+}
