@@ -508,7 +508,9 @@ pub(crate) struct Serve {
     /// pcie3x16, axi
     #[arg(long, value_name = "BUS")]
     pub(crate) bus: Option<String>,
-    /// MAC address, such as 52:54:00:db:00:01
+    /// MAC address, such as 52:54:00:db:00:01. vnic, veth: one for each partition, with commas
+    /// between them, in the order in which guests connect; a guest then takes no other, and nobody
+    /// takes that of a guest that has not come yet. Without it a guest takes any that is free
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) mac: Option<String>,
     /// Write the frames on the wire to this file (pcapng)

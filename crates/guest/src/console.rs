@@ -4,22 +4,22 @@
 //! output of its programs, or of its kernel.
 
 use crate::Error;
+use crate::log::{CHUNK, Log, SHOWN};
 use doorbell_host_io::child::ChildGuard;
 use memchr::memmem;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Characters of the console that an error shows.
-const SHOWN: usize = 6000;
 /// Longest line that the guest's terminal takes, without its end (N_TTY_BUF_SIZE).
 const LONGEST: usize = 4094;
 /// The most output between two messages.
 const MOST: usize = 16 << 20;
-/// The most output that the log keeps.
-const KEPT: usize = 16 << 20;
+/// Pieces of output, each of at most [`CHUNK`] bytes, that wait to be looked at. When there are so
+/// many, the reader waits, and with it the guest's serial line, as if the cable were slow.
+const WAITING: usize = 32;
 /// Longest wait for what a kernel says after it panicked.
 const LAST: Duration = Duration::from_secs(10);
 /// Longest wait between two looks at a signal.
@@ -65,27 +65,6 @@ fn message(text: &[u8], searched: usize) -> Result<(Message, usize), usize> {
     Ok((found, end + 3 + line_end))
 }
 
-/// A log with a bound, so that a guest that prints for ever fills no disk.
-struct Log<W> {
-    to: W,
-    /// Bytes that there is room for; none once some were left out.
-    room: Option<usize>,
-}
-
-impl<W: Write> Log<W> {
-    /// Writes output as far as there is room, and says once that there was more. A full disk is no
-    /// reason to stop a guest.
-    fn keep(&mut self, chunk: &[u8]) {
-        let Some(room) = self.room else { return };
-        let n = chunk.len().min(room);
-        self.room = (n == chunk.len()).then(|| room - n);
-        let _ = self.to.write_all(&chunk[..n]);
-        if self.room.is_none() {
-            let _ = writeln!(self.to, "\ndoorbell: the console printed more, which is not kept");
-        }
-    }
-}
-
 impl Console {
     /// Reads a console until its other end closes, and keeps its first 16 MiB in `log`. `patience`
     /// is how long it may be silent.
@@ -95,10 +74,10 @@ impl Console {
         log: File,
         patience: Duration,
     ) -> Console {
-        let (send, receive) = channel();
-        let mut log = Log { to: log, room: Some(KEPT) };
+        let (send, receive) = sync_channel(WAITING);
+        let mut log = Log::new(log, "the console");
         std::thread::spawn(move || {
-            let mut chunk = [0; 65536];
+            let mut chunk = [0; CHUNK];
             while let Ok(n @ 1..) = output.read(&mut chunk) {
                 log.keep(&chunk[..n]);
                 if send.send(chunk[..n].to_vec()).is_err() {

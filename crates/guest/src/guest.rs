@@ -2,11 +2,10 @@
 
 use crate::console::{Console, Message};
 use crate::emulator::{self, Parts};
+use crate::log::Kept;
 use crate::{Error, Machine};
 use doorbell_host_io::child::ChildGuard;
 use rustix::process::Signal;
-use std::fs::File;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ const APPEARS: u32 = 60 * 20;
 pub struct Guest<'a> {
     qemu: ChildGuard,
     pub(crate) console: Console,
-    log: PathBuf,
+    log: Kept,
     patience: Duration,
     stop: &'a dyn Fn() -> bool,
 }
@@ -31,18 +30,17 @@ impl<'a> Guest<'a> {
         patience: Duration,
         stop: &'a dyn Fn() -> bool,
     ) -> Result<Guest<'a>, Error> {
-        let open = |name: &str| {
-            let path = parts.directory.join(name);
-            let file = File::create(&path).map_err(Error::io(path.display()))?;
-            Ok((path, file))
-        };
-        let ((log, errors), (_, said)) = (open("qemu.log")?, open("console.log")?);
+        let [log, said] = ["qemu.log", "console.log"].map(|name| parts.directory.join(name));
+        let (errors, said) = (Kept::create(&log)?, Kept::create(&said)?);
         let mut command = emulator::command(machine, parts)?;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut qemu = ChildGuard::spawn("QEMU", &mut command).map_err(Error::io("QEMU"))?;
-        let (Some(input), Some(output)) = (qemu.take_stdin(), qemu.take_stdout()) else {
-            unreachable!("both are pipes");
+        let (Some(input), Some(output), Some(words)) =
+            (qemu.take_stdin(), qemu.take_stdout(), qemu.take_stderr())
+        else {
+            unreachable!("all three are pipes");
         };
+        let log = Kept::follow(words, errors, log, "QEMU");
         let console = Console::new(input, output, said, patience);
         Ok(Guest { qemu, console, log, patience, stop })
     }
@@ -58,8 +56,7 @@ impl<'a> Guest<'a> {
         // QEMU's own words say more than a silent console.
         found.map_err(|e| match e {
             Error::Guest { what, console } => {
-                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-                let console = format!("{console}\n{}", said.trim());
+                let console = format!("{console}\n{}", self.log.last_words());
                 Error::Guest { what, console: console.trim().to_owned() }
             }
             other => other,

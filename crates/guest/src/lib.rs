@@ -19,6 +19,7 @@ mod guest;
 mod initramfs;
 pub mod instructions;
 mod kernel;
+mod log;
 mod modules;
 pub mod net;
 mod plugin;

@@ -2,13 +2,13 @@
 
 use crate::Error;
 use crate::device::{Device, Reached};
+use crate::log::{CHUNK, Kept};
 use crate::net::{MAC, text};
 use doorbell_host_io::child::ChildGuard;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 static NEXT_PORT: AtomicU16 = AtomicU16::new(9101);
 /// Time after which a server that does not start or end hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// The longest page with counts.
+const LONGEST: usize = 1 << 20;
+/// The name of the server in its logs.
+const SERVER: &str = "the server";
 /// The counts rest when they are the same so many times, that far apart.
 const REST: (usize, Duration) = (3, Duration::from_millis(50));
 /// The same between frames: a driver that takes longer has them in its ring.
@@ -64,8 +68,8 @@ impl Counts {
 /// A served device: `doorbell serve` in the background. It is killed when it is dropped.
 pub struct Server {
     child: ChildGuard,
-    log: PathBuf,
-    report: PathBuf,
+    log: Kept,
+    report: Kept,
     page: (&'static str, u16),
     socket: PathBuf,
 }
@@ -85,7 +89,7 @@ impl Server {
     ) -> Result<Server, Error> {
         let [socket, log, report] =
             ["socket", "server.log", "report.json"].map(|name| directory.join(name));
-        let create = |path: &Path| File::create(path).map_err(Error::io(path.display()));
+        let (words, printed) = (Kept::create(&log)?, Kept::create(&report)?);
         let page = ("127.0.0.1", NEXT_PORT.fetch_add(1, Ordering::Relaxed));
         let mut command = Command::new(&doorbell[0]);
         command.args(&doorbell[1..]).args(["serve", device.name]);
@@ -99,9 +103,14 @@ impl Server {
         };
         command.arg(&socket).args(["--metrics", &format!("{}:{}", page.0, page.1)]);
         command.args(["--quiet", "--format", "json"]).args(arguments);
-        command.stdin(Stdio::null()).stdout(create(&report)?).stderr(create(&log)?);
-        let child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child =
             ChildGuard::spawn("doorbell serve", &mut command).map_err(Error::io("serve"))?;
+        let (Some(stdout), Some(stderr)) = (child.take_stdout(), child.take_stderr()) else {
+            unreachable!("both are pipes");
+        };
+        let log = Kept::follow(stderr, words, log, SERVER);
+        let report = Kept::follow(stdout, printed, report, SERVER);
         let mut server = Server { child, log, report, page, socket };
         let until = Instant::now() + PATIENCE;
         while !server.socket.exists() {
@@ -117,8 +126,8 @@ impl Server {
     /// Fails if it has ended.
     pub(crate) fn alive(&mut self) -> Result<(), Error> {
         self.child.alive().map_err(|e| {
-            let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-            Error::Server(format!("{e}\n{}", said.trim()))
+            let said = self.log.last_words();
+            Error::Server(format!("{e}\n{said}"))
         })
     }
 
@@ -138,23 +147,22 @@ impl Server {
         self.child.signal(Signal::TERM).map_err(Error::io("serve"))?;
         let status = self.child.wait(PATIENCE).map_err(Error::io("serve"))?;
         if !status.success() {
-            let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-            return Err(Error::Server(format!("{status}\n{}", said.trim())));
+            let said = self.log.last_words();
+            return Err(Error::Server(format!("{status}\n{said}")));
         }
-        std::fs::read_to_string(&self.report).map_err(Error::io(self.report.display()))
+        self.report.text().map_err(Error::io("the server's report"))
     }
 
     /// Returns the page with its counts, in Prometheus' text format.
     pub fn page(&mut self) -> Result<String, Error> {
         self.alive()?;
-        let mut page = String::new();
+        let until = Instant::now() + PATIENCE;
         TcpStream::connect(self.page)
             .and_then(|mut page_of| {
                 page_of.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-                page_of.read_to_string(&mut page)
+                read_all(page_of, until, LONGEST)
             })
-            .map_err(Error::io("the server's counts"))?;
-        Ok(page)
+            .map_err(Error::io("the server's counts"))
     }
 
     /// Returns its counts now.
@@ -164,25 +172,56 @@ impl Server {
 
     /// Returns its counts when nothing moves any more.
     pub(crate) fn at_rest(&mut self) -> Result<Counts, Error> {
-        self.same(REST)
+        settled(|| self.counts(), REST, PATIENCE)
     }
 
     /// Waits until the driver has probably read what has come.
     pub(crate) fn lull(&mut self) -> Result<(), Error> {
-        self.same(LULL).map(drop)
+        settled(|| self.counts(), LULL, PATIENCE).map(drop)
     }
+}
 
-    /// Returns its counts when they are the same `times`, `apart` from each other.
-    fn same(&mut self, (times, apart): (usize, Duration)) -> Result<Counts, Error> {
-        let mut last = self.counts()?;
-        let mut same = 0;
-        while same < times {
-            std::thread::sleep(apart);
-            let now = self.counts()?;
-            same = if now == last { same + 1 } else { 0 };
-            last = now;
+/// Returns counts when they are the same `times`, `apart` from each other. Fails if they move for
+/// `patience`.
+fn settled(
+    mut counts: impl FnMut() -> Result<Counts, Error>,
+    (times, apart): (usize, Duration),
+    patience: Duration,
+) -> Result<Counts, Error> {
+    let until = Instant::now() + patience;
+    let mut last = counts()?;
+    let mut same = 0;
+    while same < times {
+        if Instant::now() > until {
+            return Err(Error::Server("its counts do not come to rest".to_owned()));
         }
-        Ok(last)
+        std::thread::sleep(apart);
+        let now = counts()?;
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+    Ok(last)
+}
+
+/// Reads a stream to its end: at most so many bytes, and not after `until`.
+fn read_all(mut from: TcpStream, until: Instant, longest: usize) -> io::Result<String> {
+    let (mut all, mut chunk) = (Vec::new(), [0; CHUNK]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        from.set_read_timeout(Some(left))?;
+        match from.read(&mut chunk) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&all).into_owned()),
+            Ok(n) => all.extend_from_slice(&chunk[..n]),
+            // Of the time, too: the loop tells.
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            Err(e) => return Err(e),
+        }
+        if all.len() > longest {
+            return Err(ErrorKind::FileTooLarge.into());
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 use rustix::process::{
     Pid, Signal, getppid, kill_process, set_parent_process_death_signal, setsid,
 };
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{io, os::unix::process::CommandExt};
 
@@ -59,6 +59,11 @@ impl ChildGuard {
     /// Returns its standard output, once, if it is a pipe.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
+    }
+
+    /// Returns its standard error, once, if it is a pipe.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
     }
 
     /// Returns its exit status if it has ended.

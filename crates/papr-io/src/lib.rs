@@ -41,9 +41,12 @@ pub use partition::{
 };
 pub use send_ring::{SENDS, SendQueue};
 
+use doorbell_vfio_user::ready;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 const MESSAGE: usize = 16;
 /// First message of the plug-in: version, with the descriptors of call area, table and doorbell.
@@ -90,12 +93,26 @@ fn parse(m: &[u8; MESSAGE]) -> (u64, u64) {
     (word(&m[..8]), word(&m[8..]))
 }
 
-/// Waits for a message. Returns its kind and argument.
+/// Waits for a message, not longer than the socket's timeout for a read, however its bytes come.
+/// Returns its kind and argument.
 ///
 /// # Errors
-/// If the other side has closed the socket, or the socket's timeout is over.
+/// If the other side has closed the socket, or the time is over (`WouldBlock`).
 pub fn read_message(mut socket: &UnixStream) -> io::Result<(u64, u64)> {
-    let mut m = [0; MESSAGE];
-    socket.read_exact(&mut m)?;
+    let (patience, since) = (socket.read_timeout()?, Instant::now());
+    let (mut m, mut done) = ([0; MESSAGE], 0);
+    while done < MESSAGE {
+        let left = patience.map(|p| p.saturating_sub(since.elapsed()));
+        if ready([socket.as_fd()], left)? == [true] {
+            match socket.read(&mut m[done..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        } else if left.is_some_and(|left| left.is_zero()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+    }
     Ok(parse(&m))
 }

@@ -226,9 +226,16 @@ impl Channel {
         body.clear();
         body.extend_from_slice(&bytes[HEADER..]);
         self.start += size;
-        let ours = self.fds.partition_point(|(place, _)| *place < self.start);
-        let fds = self.fds.drain(..ours).map(|(_, fd)| fd).collect();
+        // Few messages have any.
+        let fds = if self.fds.is_empty() { Vec::new() } else { self.take_fds() };
         Ok(Some(Message { header, body, fds }))
+    }
+
+    /// Takes the descriptors of the messages up to `start`.
+    #[cold]
+    fn take_fds(&mut self) -> Vec<Received> {
+        let ours = self.fds.partition_point(|(place, _)| *place < self.start);
+        self.fds.drain(..ours).map(|(_, fd)| fd).collect()
     }
 
     /// Reads from the socket into the buffer. Returns the number of bytes, 0 at its end.

@@ -35,6 +35,9 @@ fn wait(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
     }
 }
 
+/// Descriptors that are waited for without an allocation.
+const FEW: usize = 8;
+
 /// Waits until one of `fds` is readable, a signal comes, or `timeout` is over (`None`: no limit).
 /// Sets `ready` to the state of each in order; closed and broken ones count as readable.
 ///
@@ -45,9 +48,22 @@ pub fn readable(
     timeout: Option<Duration>,
     ready: &mut Vec<bool>,
 ) -> io::Result<()> {
-    let mut all: Vec<_> =
-        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    wait(&mut all, timeout)?;
+    fn asked<'a>(fd: &BorrowedFd<'a>) -> PollFd<'a> {
+        PollFd::from_borrowed_fd(*fd, PollFlags::IN)
+    }
+    // A server has a few in each turn, which need no allocation.
+    let (mut few, mut many);
+    let all = match *fds {
+        [first, ..] if fds.len() <= FEW => {
+            few = std::array::from_fn::<_, FEW, _>(|i| asked(fds.get(i).unwrap_or(&first)));
+            &mut few[..fds.len()]
+        }
+        _ => {
+            many = fds.iter().map(asked).collect::<Vec<_>>();
+            &mut many[..]
+        }
+    };
+    wait(all, timeout)?;
     ready.clear();
     ready.extend(all.iter().map(|fd| !fd.revents().is_empty()));
     Ok(())

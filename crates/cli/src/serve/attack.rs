@@ -481,21 +481,15 @@ fn guest<T: Transport>() -> impl FnMut(&mut Around<T>) -> u64 {
 /// Runs clients of a device of [`KINDS`].
 fn hcall_device<D: Backend>(
     kind: usize,
-    device: fn(u32, Setup) -> D,
+    device: fn(u32, &Setup) -> D,
     input: &[u8],
     answers: impl FnMut(&mut Around<Hcalls<D>>) -> u64,
 ) -> Reached {
     // The others have two places.
-    let setup = Setup {
-        partitions: 3,
-        trunk: false,
-        min_lso_mss: 0,
-        mac_change: false,
-        promiscuous: false,
-    };
+    let setup = Setup { partitions: 3, ..Setup::default() };
     let adapter = KINDS[kind].adapter;
     let make = |bill: &SharedBill, c: &ServeContext| {
-        Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill, c)
+        Hcalls::new(adapter, device(adapter.unit.address, &setup), setup.partitions, bill, c)
     };
     run(make, Meter::Hypervisor, input, answers)
 }

@@ -54,8 +54,8 @@ pub(super) trait Transport {
     fn set_sleeping(&mut self, _sleeping: bool) -> bool {
         false
     }
-    /// Returns the descriptors of guests.
-    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+    /// Adds the descriptors of guests to `all`.
+    fn fds<'a>(&'a self, all: &mut Vec<BorrowedFd<'a>>);
     /// Returns the work that guests were charged for so far ([`doorbell_hal::Port::charge`]).
     #[cfg(test)]
     fn work(&self) -> u64;
@@ -246,7 +246,7 @@ impl<T: Transport> Server<T> {
         let metrics = fds.len();
         let accepts = may_accept(t, *rests_until, clock);
         fds.extend(accepts.then(|| c.socket.as_fd()));
-        fds.extend(t.fds());
+        t.fds(&mut fds);
         fds.extend(c.control.iter().map(Control::fd));
         if wire.free <= now && wire.held.is_none() && t.connected() {
             fds.extend(held.uplink.fd());
@@ -277,7 +277,8 @@ impl<T: Transport> Server<T> {
         }
         let Server { t, bill, c, clock, wire, .. } = self;
         busy |= t.serve(clock, c);
-        bill.borrow_mut().uplink.look(clock.now());
+        let now = clock.now();
+        bill.borrow_mut().uplink.look(now);
         bill.borrow_mut().uplink.flush();
         busy |= wire.deliver(t, bill, clock);
         bill.borrow_mut().uplink.flush();
@@ -291,7 +292,7 @@ impl<T: Transport> Server<T> {
         if let Some(what) = bill.borrow_mut().uplink.notice() {
             c.notice(Kind::Uplink, format_args!("{what}"));
         }
-        c.notices.borrow_mut().at(clock.now());
+        c.notices.borrow_mut().at(now);
         self.busy = busy;
         Ok(())
     }

@@ -258,12 +258,9 @@ impl<D: Backend> Transport for Hcalls<D> {
         self.ports.iter().any(Port::has_calls)
     }
 
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.ports
-            .iter()
-            .flat_map(Port::fds)
-            .chain(self.newcomers.iter().map(AsFd::as_fd))
-            .collect()
+    fn fds<'a>(&'a self, all: &mut Vec<BorrowedFd<'a>>) {
+        all.extend(self.ports.iter().flat_map(Port::fds));
+        all.extend(self.newcomers.iter().map(AsFd::as_fd));
     }
 
     #[cfg(test)]

@@ -40,7 +40,7 @@ use doorbell_papr_io::UNITS;
 use doorbell_vfio_user::Listener;
 use metrics::Metrics;
 use outlet::{Notices, Outlet};
-use std::{cell::RefCell, io, path::Path, rc::Rc};
+use std::{cell::RefCell, collections::BTreeSet, io, path::Path, rc::Rc};
 use uplink::Uplink;
 use vfio::Card;
 
@@ -162,7 +162,6 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     without(
         name,
         &[
-            (args.mac.is_some(), "--mac", BEHIND_A_SOCKET),
             (args.bus.is_some(), "--bus", BEHIND_A_SOCKET),
             (args.limits.reply_timeout != REPLY_TIMEOUT, "--reply-timeout", BEHIND_A_SOCKET),
             (args.trap_doorbells, "--trap-doorbells", "mlx5"),
@@ -184,6 +183,7 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     }
     let setup = vio_devices::Setup {
         partitions: args.partitions.into(),
+        given: args.mac.as_deref().map_or(Ok(Vec::new()), |list| macs(list, args.partitions))?,
         trunk: args.trunk,
         min_lso_mss: args.min_lso_mss,
         mac_change: args.allow_mac_change,
@@ -290,6 +290,19 @@ fn mac(text: &str) -> Result<[u8; 6], Error> {
     mac.filter(|m| m[0] & 1 == 0 && *m != [0; 6]).ok_or_else(|| {
         input!("--mac {text}: allowed are unicast addresses such as 52:54:00:db:00:01")
     })
+}
+
+/// Parses the addresses of all partitions, which differ.
+fn macs(list: &str, partitions: u8) -> Result<Vec<[u8; 6]>, Error> {
+    let all = list.split(',').map(mac).collect::<Result<Vec<_>, _>>()?;
+    let different: BTreeSet<_> = all.iter().collect();
+    if all.len() != usize::from(partitions) || different.len() < all.len() {
+        return Err(input!(
+            "--mac {list}: allowed is an address for each of the {partitions} partitions, each \
+             another, with commas between them"
+        ));
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -151,13 +151,16 @@ pub(super) struct Notices {
     out: Outlet,
     now: Time,
     said: [Said; Kind::ALL.len()],
+    /// The time before which nothing that was left out is due.
+    due: Time,
     /// Lines that found the queue full, since one did not.
     lost: u64,
 }
 
 impl Notices {
     pub(super) fn new(out: Outlet) -> Notices {
-        Notices { out, now: Time::ZERO, said: [Said::default(); Kind::ALL.len()], lost: 0 }
+        let said = [Said::default(); Kind::ALL.len()];
+        Notices { out, now: Time::ZERO, said, due: Time::NEVER, lost: 0 }
     }
 
     pub(super) fn start(&mut self) -> io::Result<()> {
@@ -167,7 +170,8 @@ impl Notices {
     /// Says something of a kind, unless enough of it was said already.
     pub(super) fn say(&mut self, kind: Kind, what: Arguments<'_>) {
         let said = &mut self.said[kind as usize];
-        said.since.get_or_insert(self.now);
+        let since = *said.since.get_or_insert(self.now);
+        self.due = self.due.min(since + WITHIN);
         if said.lines == MOST {
             said.more += 1;
             return;
@@ -193,11 +197,21 @@ impl Notices {
     /// Lets time pass: says how many notices were left out.
     pub(super) fn at(&mut self, now: Time) {
         self.now = now;
+        if now >= self.due {
+            self.end_intervals();
+        }
+    }
+
+    #[cold]
+    fn end_intervals(&mut self) {
+        self.due = Time::NEVER;
         for kind in Kind::ALL {
             let Said { since: Some(since), more, .. } = self.said[kind as usize] else { continue };
-            if now.since(since) >= WITHIN {
+            if since + WITHIN <= self.now {
                 self.said[kind as usize] = Said::default();
                 self.left_out(kind, more);
+            } else {
+                self.due = self.due.min(since + WITHIN);
             }
         }
     }

@@ -25,6 +25,15 @@ fn a_mac_address_is_unicast() {
     }
 }
 
+#[test]
+fn each_partition_has_an_address_of_its_own() {
+    let two = "2:0:0:0:0:1,2:0:0:0:0:2";
+    assert_eq!(macs(two, 2).ok(), Some(vec![[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]));
+    for (wrong, partitions) in [(two, 1), (two, 3), ("2:0:0:0:0:1,2:0:0:0:0:01", 2), ("", 1)] {
+        assert!(macs(wrong, partitions).is_err(), "{wrong}");
+    }
+}
+
 /// Returns a report with one of everything, as a program reads it.
 pub(crate) fn a_report() -> String {
     let ledger = vec![("wire_frames", "", 1)];

@@ -147,8 +147,10 @@ impl<D: Served> Transport for Vfio<D> {
         }
     }
 
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        if self.function.connected() { self.function.fds().collect() } else { Vec::new() }
+    fn fds<'a>(&'a self, all: &mut Vec<BorrowedFd<'a>>) {
+        if self.function.connected() {
+            all.extend(self.function.fds());
+        }
     }
 
     #[cfg(test)]

@@ -24,7 +24,7 @@ pub(super) struct Kind {
 }
 
 /// The partitions of the hypervisor.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Setup {
     /// Guests, each with an adapter.
     pub(super) partitions: usize,
@@ -32,6 +32,8 @@ pub(super) struct Setup {
     pub(super) trunk: bool,
     /// The smallest MSS that an adapter cuts; 0: any.
     pub(super) min_lso_mss: u16,
+    /// The addresses of the partitions in order; none: a guest chooses.
+    pub(super) given: Vec<[u8; 6]>,
     /// A guest may change its address, to one that no other has.
     pub(super) mac_change: bool,
     /// A guest may get the frames for other addresses than its own.
@@ -39,7 +41,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    const fn addresses(self) -> Addresses {
+    const fn addresses(&self) -> Addresses {
         if self.mac_change { Addresses::Exclusive } else { Addresses::Fixed }
     }
 }
@@ -53,7 +55,7 @@ pub(super) static KINDS: [Kind; 2] = [
             calls: &doorbell_layout::ibmvnic::CALLS,
         },
         serve: |adapter, setup, bill, c| {
-            let device = vnic_device(adapter.unit.address, setup);
+            let device = vnic_device(adapter.unit.address, &setup);
             serve(adapter, device, setup.partitions, bill, c)
         },
     },
@@ -65,7 +67,7 @@ pub(super) static KINDS: [Kind; 2] = [
             calls: &ibmveth::CALLS,
         },
         serve: |adapter, setup, bill, c| {
-            let device = lan_device(adapter.unit.address, setup);
+            let device = lan_device(adapter.unit.address, &setup);
             serve(adapter, device, setup.partitions, bill, c)
         },
     },
@@ -74,7 +76,7 @@ pub(super) static KINDS: [Kind; 2] = [
 // ---- vnic ----
 
 /// Returns the servers of all partitions' adapters.
-pub(super) fn vnic_device(unit: u32, setup: Setup) -> VnicServer {
+pub(super) fn vnic_device(unit: u32, setup: &Setup) -> VnicServer {
     let mut config = vnic::Config {
         unit_address: unit.into(),
         crq_vector: unit_interrupt(unit),
@@ -87,7 +89,9 @@ pub(super) fn vnic_device(unit: u32, setup: Setup) -> VnicServer {
     for server in &mut config.servers {
         (server.min_lso_mss, server.promisc) = (setup.min_lso_mss, setup.promiscuous);
     }
-    VnicServer::new(config, setup.partitions)
+    let mut device = VnicServer::new(config, setup.partitions);
+    setup.given.iter().enumerate().for_each(|(i, mac)| device.give_address(i, *mac));
+    device
 }
 
 /// Repeats a call on behalf of the hypervisor until it is not busy.
@@ -162,11 +166,12 @@ impl Backend for VnicServer {
 
 /// Returns a LAN with an adapter for each partition on one VLAN. The way out is the uplink behind
 /// the switch, or the trunk of a partition.
-pub(super) fn lan_device(unit: u32, setup: Setup) -> Veth {
+pub(super) fn lan_device(unit: u32, setup: &Setup) -> Veth {
     let adapter = |i: usize| veth::Adapter {
         unit: unit.into(),
         vector: unit_interrupt(unit),
         trunk: u8::from(setup.trunk && i == 0),
+        given: setup.given.get(i).copied(),
         ..veth::Adapter::new(i, i as u8)
     };
     let mut config = veth::Config::new((0..setup.partitions).map(adapter).collect());

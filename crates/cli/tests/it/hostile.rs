@@ -548,6 +548,23 @@ fn a_guest_gets_no_address_and_no_frames_of_another() {
     drop(report(server));
 }
 
+#[test]
+fn an_address_that_was_given_is_kept_for_its_guest() {
+    const FIRST: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const SECOND: [u8; 6] = [2, 0, 0, 0, 0, 2];
+    const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 99];
+    let dir = tempfile::tempdir().unwrap();
+    let all: Vec<_> = (1..=16).map(|n| format!("2:0:0:0:0:{n:x}")).collect();
+    let server = hypervisor_with(dir.path(), ":", &["--mac", &all.join(",")]);
+    let mut hostile = VnicGuest::log_in(dir.path()).unwrap();
+    assert_eq!(hostile.change_mac(SECOND).unwrap(), rc::PERMISSION, "of one that is to come");
+    assert_eq!(hostile.change_mac(OTHER).unwrap(), rc::PERMISSION, "of nobody");
+    assert_eq!(hostile.change_mac(FIRST).unwrap(), rc::SUCCESS);
+    let mut honest = VnicGuest::log_in(dir.path()).unwrap();
+    assert_eq!(honest.change_mac(SECOND).unwrap(), rc::SUCCESS);
+    drop(report(server));
+}
+
 /// A pipe that nobody reads, and that has no room.
 fn full_pipe() -> (io::PipeReader, io::PipeWriter) {
     let (reader, mut writer) = io::pipe().unwrap();

@@ -43,8 +43,8 @@ fn wrong_arguments_are_told_with_what_is_allowed() {
         hypervisor calls: it needs --plugin-socket PATH, and the plug-in in QEMU");
     assert_eq!(refused(&["vnic"]), refused(&["vnic", socket[0], socket[1]]));
     assert_snapshot!(
-        refused(&["veth", "--plugin-socket", "/nowhere/s", "--mac", "2:0:0:0:0:1"]),
-        @"doorbell: --mac: veth has none, only devices with --socket"
+        refused(&["veth", "--plugin-socket", "/nowhere/s", "--bus", "pcie3x16"]),
+        @"doorbell: --bus: veth has none, only devices with --socket"
     );
     assert_snapshot!(
         refused(&["veth", "--plugin-socket", "/nowhere/s", "--control", "/nowhere/c"]),

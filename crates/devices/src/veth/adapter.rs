@@ -101,6 +101,7 @@ impl Adapter {
     pub(super) fn new(cfg: config::Adapter, active: bool) -> Adapter {
         Adapter {
             mac: cfg.mac,
+            own: cfg.given,
             attributes: attributes::initial(cfg.options.unwrap_or(0), cfg.trunk, active),
             cfg,
             ..Adapter::default()
@@ -125,6 +126,11 @@ impl Adapter {
 
     pub(super) fn is_on(&self, vlan: u16) -> bool {
         self.cfg.pvid == vlan || self.cfg.tagged.binary_search(&vlan).is_ok()
+    }
+
+    /// Returns true if its guest has taken the address, or was given it.
+    pub(super) fn has_right_to(&self, mac: [u8; 6]) -> bool {
+        [self.own, self.cfg.given].contains(&Some(mac))
     }
 
     /// Returns true if the two ports have a VLAN in common.

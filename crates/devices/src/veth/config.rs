@@ -14,6 +14,10 @@ pub struct Adapter {
     pub unit: u64,
     /// `local-mac-address`; the driver gives one when it registers.
     pub mac: [u8; 6],
+    /// The hypervisor has given it this address. No guest of another adapter takes it, and its own
+    /// takes another only with [`Addresses::Exclusive`]. Without one it is the first that it
+    /// registers.
+    pub given: Option<[u8; 6]>,
     /// Its interrupt, in its partition.
     pub vector: u16,
     /// The VLAN of frames without a tag (PVID).
@@ -44,6 +48,7 @@ impl Adapter {
             partition,
             unit: 0x3000_0002 + 0x1000 * u64::from(n),
             mac: [0x52, 0x54, 0, 0, 0, n],
+            given: None,
             vector: u16::from(n),
             pvid: 1,
             tagged: Vec::new(),

@@ -123,7 +123,8 @@ impl Veth {
     /// Gives back the addresses of a partition, whose guest has gone.
     pub fn release_addresses(&mut self, partition: usize) {
         let all = &mut self.parts.adapters;
-        all.iter_mut().filter(|a| a.cfg.partition == partition).for_each(|a| a.own = None);
+        let all = all.iter_mut().filter(|a| a.cfg.partition == partition);
+        all.for_each(|a| a.own = a.cfg.given);
     }
 
     /// Finds the time of the next event: an interrupt, the arrival of an entry, a frame.

@@ -105,7 +105,7 @@ impl Parts {
             return Some(status::H_PARAMETER);
         }
         let others = self.adapters.iter().enumerate().filter(|(n, _)| *n != i);
-        let mut taken = others.filter(|(_, a)| a.own == Some(mac) && a.meets(adapter));
+        let mut taken = others.filter(|(_, a)| a.has_right_to(mac) && a.meets(adapter));
         (rights != Addresses::Any && taken.next().is_some()).then_some(status::H_RESOURCE)
     }
 

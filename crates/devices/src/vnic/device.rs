@@ -110,8 +110,10 @@ pub(super) struct Client {
     /// No more queues than this: the servers have not got them any more.
     pub(super) queue_limit: u64,
     pub(super) mac: [u8; 6],
-    /// Its guest has taken the address.
+    /// Its guest has taken the address, or was given it.
     pub(super) owns_mac: bool,
+    /// The address that the hypervisor has given the partition.
+    pub(super) given: Option<[u8; 6]>,
     pub(super) carrier: bool,
     /// The adapters behind the servers that a large send has frozen.
     pub(super) frozen: [bool; 2],
@@ -282,12 +284,16 @@ impl VnicServer {
                 return false;
             }
             let others = self.clients.iter_mut().enumerate().filter(|(i, _)| *i != client);
-            for (_, other) in others.filter(|(_, c)| c.mac == mac) {
+            for (_, other) in others {
                 // An address that is in use is taken, too.
-                if other.owns_mac || other.session.queues.is_some() {
+                let has = other.mac == mac;
+                let uses = other.owns_mac || other.session.queues.is_some();
+                if other.given == Some(mac) || has && uses {
                     return false;
                 }
-                other.mac = [0; 6];
+                if has {
+                    other.mac = [0; 6];
+                }
             }
         }
         let c = &mut self.clients[client];
@@ -297,8 +303,21 @@ impl VnicServer {
 
     // ---- from outside ----
 
+    /// Gives partition `client` an address of its own. No guest of another partition takes it, and
+    /// its own takes another only with [`Addresses::Exclusive`].
+    ///
+    /// # Panics
+    /// Panics, here and below, if there is no such partition.
+    pub fn give_address(&mut self, client: usize, mac: [u8; 6]) {
+        let c = &mut self.clients[client];
+        (c.mac, c.owns_mac, c.given) = (mac, true, Some(mac));
+    }
+
     /// Gives back the address of partition `client`, whose guest has gone.
     pub fn release_address(&mut self, client: usize) {
+        if let Some(given) = self.clients[client].given {
+            return self.give_address(client, given);
+        }
         let mac = self.first_mac(client);
         let is_free = self.clients.iter().all(|c| c.mac != mac);
         let c = &mut self.clients[client];
@@ -309,9 +328,6 @@ impl VnicServer {
     }
 
     /// At `at`, the other server takes over partition `client`'s adapter.
-    ///
-    /// # Panics
-    /// Panics, here and below, if there is no such partition.
     pub fn fail_over(&mut self, client: usize, at: Time) {
         self.later(client, at, Event::Failover);
     }

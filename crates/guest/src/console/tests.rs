@@ -1,4 +1,5 @@
 use super::*;
+use crate::log::KEPT;
 use proptest::prelude::*;
 
 fn all(text: &str) -> Vec<Message> {
@@ -45,19 +46,6 @@ proptest! {
 }
 
 #[test]
-fn a_log_says_once_what_it_leaves_out() {
-    let kept = |chunks: &[&str]| {
-        let mut log = Log { to: Vec::new(), room: Some(8) };
-        chunks.iter().for_each(|chunk| log.keep(chunk.as_bytes()));
-        String::from_utf8(log.to).unwrap()
-    };
-    assert_eq!(kept(&["1234", "5678"]), "12345678");
-    let more = "12345678\ndoorbell: the console printed more, which is not kept\n";
-    assert_eq!(kept(&["1234", "56789", "0"]), more);
-    assert_eq!(kept(&["1234", "5678", "9", "0"]), more);
-}
-
-#[test]
 fn output_without_end_is_not_kept() {
     let mut command = std::process::Command::new("cat");
     let piped = std::process::Stdio::piped;
@@ -73,4 +61,31 @@ fn output_without_end_is_not_kept() {
     drop(console);
     let logged = kept.metadata().unwrap().len();
     assert!((KEPT as u64..KEPT as u64 + 100).contains(&logged), "{logged} bytes");
+}
+
+#[test]
+fn a_console_that_nobody_looks_at_makes_the_guest_wait() {
+    let mut command = std::process::Command::new("cat");
+    let piped = std::process::Stdio::piped;
+    command.arg("/dev/zero").stdin(piped()).stdout(piped());
+    let mut guest = ChildGuard::spawn("cat", &mut command).unwrap();
+    let (input, output) = (guest.take_stdin().unwrap(), guest.take_stdout().unwrap());
+    let log = tempfile::tempfile().unwrap();
+    let kept = log.try_clone().unwrap();
+    let read = || kept.metadata().unwrap().len();
+    let mut console = Console::new(input, output, log, Duration::from_secs(60));
+    // The queue, and the piece that has no room in it.
+    let most = ((WAITING + 1) * CHUNK) as u64;
+    let until = Instant::now() + Duration::from_secs(30);
+    let (mut before, mut same) = (0, 0);
+    while same < 10 {
+        assert!(Instant::now() < until, "it reads on: {before} bytes");
+        std::thread::sleep(Duration::from_millis(50));
+        same = if read() == before && before > 0 { same + 1 } else { 0 };
+        before = read();
+        assert!(before <= most, "{before} bytes");
+    }
+    // It goes on when somebody looks.
+    assert!(console.message(&mut guest, &|| false).is_err());
+    assert!(read() > most);
 }

@@ -77,6 +77,21 @@ fn a_server_is_not_awaited_for_ever() {
 }
 
 #[test]
+fn a_message_whose_bytes_drip_is_not_awaited_longer() {
+    let (socket, mut server) = UnixStream::pair().unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let drips = std::thread::spawn(move || {
+        // Each comes before a read of its own would end.
+        while server.write_all(&[0]).is_ok() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    assert_eq!(read_message(&socket).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    drop(socket);
+    drips.join().unwrap();
+}
+
+#[test]
 fn half_a_message_ends_the_connection() {
     let adapter = greeted(&welcome(VETH, UNIT)).2.unwrap();
     let (socket, mut server) = UnixStream::pair().unwrap();

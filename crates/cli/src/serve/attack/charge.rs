@@ -173,14 +173,13 @@ fn check(name: &str, all: &[u64]) {
 /// Returns a server of an adapter's kind for three guests, and two of these.
 fn served<D: Backend>(
     kind: usize,
-    device: fn(u32, Setup) -> D,
+    device: fn(u32, &Setup) -> D,
     dir: &Path,
 ) -> (Around<Hcalls<D>>, Guest, Guest) {
-    let setup =
-        Setup { partitions: 3, trunk: false, min_lso_mss: 0, mac_change: true, promiscuous: true };
+    let setup = Setup { partitions: 3, mac_change: true, promiscuous: true, ..Setup::default() };
     let adapter = KINDS[kind].adapter;
     let make = |bill: &SharedBill, c: &ServeContext| {
-        Hcalls::new(adapter, device(adapter.unit.address, setup), setup.partitions, bill, c)
+        Hcalls::new(adapter, device(adapter.unit.address, &setup), setup.partitions, bill, c)
     };
     let mut around = Around::new(make, Meter::Hypervisor, dir);
     // The one that waits is the last to be served.

@@ -28,13 +28,7 @@ fn a_command_is_a_verb_and_a_partition() {
 
 #[test]
 fn an_address_of_the_lan_belongs_to_the_guest_that_took_it() {
-    let setup = Setup {
-        partitions: 2,
-        trunk: false,
-        min_lso_mss: 0,
-        mac_change: false,
-        promiscuous: false,
-    };
+    let setup = Setup { partitions: 2, ..Setup::default() };
     let uplink = Uplink::open("none").expect("no uplink");
     let bill: SharedBill = Rc::new(RefCell::new(Bill::new(Meter::Hypervisor, uplink, None, None)));
     let mut ports: Vec<Port> = (0..2).map(|_| Port::new(bill.clone())).collect();
@@ -44,7 +38,7 @@ fn an_address_of_the_lan_belongs_to_the_guest_that_took_it() {
         let call = Hcall(ibmveth::H_CHANGE_LOGICAL_LAN_MAC);
         d.hcall(ports, partition, Time::ZERO, call, &a).0.status
     };
-    let mut d = lan_device(unit, setup);
+    let mut d = lan_device(unit, &setup);
     assert_eq!(change(&mut d, &mut ports, 0, 0x0200_0000_0001), status::SUCCESS);
     assert_ne!(change(&mut d, &mut ports, 1, 0x0200_0000_0001), status::SUCCESS, "another's");
     assert_ne!(change(&mut d, &mut ports, 0, 0x0200_0000_0002), status::SUCCESS, "a second one");

@@ -292,6 +292,35 @@ fn a_guest_keeps_its_address_until_it_has_gone() {
 }
 
 #[test]
+fn an_address_that_was_given_is_its_adapters_alone() {
+    for addresses in [Addresses::Exclusive, Addresses::Fixed] {
+        let given = |i: usize| Adapter::new(i, i as u8).mac;
+        let adapters = (0..2usize).map(|i| {
+            let adapter = Adapter::new(i, i as u8);
+            Adapter { given: Some(adapter.mac), ..adapter }
+        });
+        let mut b = Bench::new(Config { addresses, ..Config::new(adapters.collect()) });
+        let may_change = addresses == Addresses::Exclusive;
+        for _ in 0..2 {
+            // Whose guest has not come yet.
+            assert_ne!(register(&mut b, 0, given(1)), H_SUCCESS);
+            assert_eq!(register(&mut b, 0, OUTSIDE) == H_SUCCESS, may_change);
+            assert_ne!(b.own(0, H_CHANGE_LOGICAL_LAN_MAC, &[mac(given(1))]), H_SUCCESS);
+            if may_change {
+                // The other is not there for the first, even while its guest has another.
+                assert_ne!(register(&mut b, 1, given(0)), H_SUCCESS);
+                assert_eq!(b.own(0, H_FREE_LOGICAL_LAN, &[]), H_SUCCESS);
+            }
+            assert_eq!(register(&mut b, 0, given(0)), H_SUCCESS);
+            assert_eq!(b.own(0, H_FREE_LOGICAL_LAN, &[]), H_SUCCESS);
+            // The next guest has the same.
+            b.d.release_addresses(0);
+        }
+        assert_eq!(register(&mut b, 1, given(1)), H_SUCCESS);
+    }
+}
+
+#[test]
 fn an_address_on_another_vlan_is_another() {
     let adapters = (0..2usize).map(|i| Adapter { pvid: 1 + i as u16, ..Adapter::new(i, i as u8) });
     let cfg = Config { addresses: Addresses::Fixed, ..Config::new(adapters.collect()) };

@@ -247,3 +247,23 @@ fn an_address_of_another_guest_is_refused() {
     let mut trusting = VnicServer::new(Config::POWERVM, 2);
     assert!(trusting.take_mac(0, TAKEN) && trusting.take_mac(1, TAKEN));
 }
+
+#[test]
+fn an_address_that_was_given_is_its_partitions_alone() {
+    const ONE: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const TWO: [u8; 6] = [2, 0, 0, 0, 0, 2];
+    const THREE: [u8; 6] = [2, 0, 0, 0, 0, 3];
+    for addresses in [Addresses::Fixed, Addresses::Exclusive] {
+        let mut d = VnicServer::new(Config { addresses, ..Config::POWERVM }, 2);
+        d.give_address(0, ONE);
+        d.give_address(1, TWO);
+        for _ in 0..2 {
+            assert_eq!(d.clients[0].mac, ONE);
+            assert!(d.take_mac(0, ONE) && !d.take_mac(0, TWO));
+            assert_eq!(d.take_mac(0, THREE), addresses == Addresses::Exclusive);
+            assert!(!d.take_mac(1, ONE), "not while its guest has another");
+            // The next guest has the same.
+            d.release_address(0);
+        }
+    }
+}
