@@ -93,26 +93,29 @@ fn parse(m: &[u8; MESSAGE]) -> (u64, u64) {
     (word(&m[..8]), word(&m[8..]))
 }
 
-/// Waits for a message, not longer than the socket's timeout for a read, however its bytes come.
-/// Returns its kind and argument.
+/// Waits for a message, not longer than the socket's timeout for a read, however its bytes come;
+/// where the socket does not block, not at all for the first. Returns its kind and argument.
 ///
 /// # Errors
 /// If the other side has closed the socket, or the time is over (`WouldBlock`).
 pub fn read_message(mut socket: &UnixStream) -> io::Result<(u64, u64)> {
     let (patience, since) = (socket.read_timeout()?, Instant::now());
     let (mut m, mut done) = ([0; MESSAGE], 0);
-    while done < MESSAGE {
-        let left = patience.map(|p| p.saturating_sub(since.elapsed()));
-        if ready([socket.as_fd()], left)? == [true] {
-            match socket.read(&mut m[done..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => done += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
+    loop {
+        match socket.read(&mut m[done..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+        if done == MESSAGE {
+            return Ok(parse(&m));
+        }
+        let left = || patience.map(|p| p.saturating_sub(since.elapsed()));
+        while ready([socket.as_fd()], left())? == [false] {
+            if left().is_some_and(|left| left.is_zero()) {
+                return Err(io::ErrorKind::WouldBlock.into());
             }
-        } else if left.is_some_and(|left| left.is_zero()) {
-            return Err(io::ErrorKind::WouldBlock.into());
         }
     }
-    Ok(parse(&m))
 }

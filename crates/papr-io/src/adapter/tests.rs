@@ -92,6 +92,15 @@ fn a_message_whose_bytes_drip_is_not_awaited_longer() {
 }
 
 #[test]
+fn a_socket_that_does_not_block_is_not_waited_on() {
+    let (socket, _server) = UnixStream::pair().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    // Without a limit: a wait would never end.
+    socket.set_read_timeout(None).unwrap();
+    assert_eq!(read_message(&socket).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
 fn half_a_message_ends_the_connection() {
     let adapter = greeted(&welcome(VETH, UNIT)).2.unwrap();
     let (socket, mut server) = UnixStream::pair().unwrap();
