@@ -35,12 +35,10 @@ const FINER: f64 = 0.1;
 const NARROW: f64 = 1e-6;
 /// The share of the worst residual that a search leaves while others still move.
 const SHARPER: f64 = 1e-2;
-/// The first step from a constant's present value, as a share of its bounds, and the least factor
-/// between steps.
+/// The first step from a constant's present value, as a share of its bounds, and the factor between
+/// steps.
 const NEAR: f64 = 1e-3;
 const WIDER: f64 = 4.0;
-/// Share of the way to where the last two values point, so that it ends behind it.
-const BEYOND: f64 = 1.25;
 /// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand
 /// above the rounding of a simulation to its clock.
 const PROBE: f64 = 1e-4;
@@ -114,7 +112,7 @@ fn short(x: f64) -> f64 {
 
 /// Solves all fits of the bench's sheet. `constants` are left at the values found.
 pub(super) fn solve(bench: &Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
-    solve_those(bench, constants, bench.sheet.precision, |_| true)
+    solve_those(bench, constants, |_| true)
 }
 
 /// The rise of each fit's residual with each fit's constant.
@@ -137,7 +135,7 @@ pub(super) fn solve_again(
     if slopes.is_some() {
         let mut fits = searches(bench, constants, |_| true);
         let worst = look(&mut fits, bench, constants);
-        newton_steps(&mut fits, bench, constants, worst, bench.sheet.precision, slopes);
+        newton_steps(&mut fits, bench, constants, worst, slopes);
     }
     solve(bench, constants)
 }
@@ -152,20 +150,18 @@ fn searches(
     those.filter_map(|fit| Search::new(fit, constants)).collect()
 }
 
-/// Solves the fits on the rows that `wanted` takes, to a residual of `enough`. The others'
-/// constants stay where they are.
+/// Solves the fits on the rows that `wanted` takes. The others' constants stay where they are.
 pub(super) fn solve_those(
     bench: &Bench<'_>,
     constants: &mut Constants,
-    enough: f64,
     wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Fit> {
     let mut fits = searches(bench, constants, wanted);
     let start = constants.clone();
-    let mut sweeps = sweep(&mut fits, bench, constants, enough, Range::Near, NEAR_SWEEPS);
+    let mut sweeps = sweep(&mut fits, bench, constants, Range::Near, NEAR_SWEEPS);
     if residual(&fits) > GRAIN {
         *constants = start;
-        sweeps = sweep(&mut fits, bench, constants, enough, Range::Whole, SWEEPS);
+        sweeps = sweep(&mut fits, bench, constants, Range::Whole, SWEEPS);
     }
     fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
 }
@@ -184,13 +180,13 @@ fn sweep(
     fits: &mut [Search],
     bench: &Bench<'_>,
     constants: &mut Constants,
-    enough: f64,
     range: Range,
     most: u32,
 ) -> u32 {
+    let enough = bench.sheet.precision;
     let mut worst = look(fits, bench, constants);
     if range == Range::Near {
-        worst = newton_steps(fits, bench, constants, worst, enough, None);
+        worst = newton_steps(fits, bench, constants, worst, None);
     }
     for sweeps in 1..=most {
         if worst <= enough || fits.is_empty() {
@@ -203,12 +199,9 @@ fn sweep(
         for fit in fits.iter_mut() {
             fit.search(bench, constants, each, range);
         }
-        if let [Search { obstacle: Some(FitError::NotBracketed { .. }), .. }] = fits {
-            return sweeps;
-        }
         let last = worst;
         worst = look(fits, bench, constants);
-        worst = newton_steps(fits, bench, constants, worst, enough, None);
+        worst = newton_steps(fits, bench, constants, worst, None);
         // Among the steps of a simulation there is always another one.
         let settled = worst <= GRAIN && worst > last / 2.0;
         if settled && worst > last {
@@ -230,10 +223,9 @@ fn newton_steps(
     bench: &Bench<'_>,
     constants: &mut Constants,
     mut worst: f64,
-    enough: f64,
     known: Option<&Slopes>,
 ) -> f64 {
-    while worst > enough && (known.is_some() || fits.len() > 1) {
+    while worst > bench.sheet.precision && (known.is_some() || fits.len() > 1) {
         let before = constants.clone();
         let slopes = known.cloned().or_else(|| slopes(fits, bench, constants));
         let stepped = slopes.is_some_and(|slopes| step(fits, slopes, constants));
@@ -300,45 +292,32 @@ fn step(fits: &[Search], slopes: Slopes, constants: &mut Constants) -> bool {
 }
 
 /// Returns two values around `start` between which `f` changes its sign: one of them `start` or
-/// near it, the other a step away towards where `f` gets less. Steps widen, or go beyond where the
-/// last two values point. `None` if there is none within the bounds on that side, or if `f` cannot
-/// be measured.
+/// near it, the other a step away that widens towards where `f` gets less. `None` if there is none
+/// within the bounds on that side, or if `f` cannot be measured.
 fn bracket<E>(
     start: f64,
     (low, high): (f64, f64),
     f: &mut impl FnMut(f64) -> Result<f64, E>,
 ) -> Option<(f64, f64)> {
-    let mut f_at = |x: f64| f(x).ok();
     let first = NEAR * (high - low);
-    let here = f_at(start)?;
+    let here = f(start).ok()?;
     let sides = [(start + first).min(high), (start - first).max(low)];
     let other = if sides[0] > start { sides[0] } else { sides[1] };
-    let there = f_at(other)?;
+    let there = f(other).ok()?;
     let changes = |a: f64, b: f64| (a < 0.0) != (b < 0.0);
     let ordered = |a: f64, b: f64| (a.min(b), a.max(b));
     if changes(here, there) {
         return Some(ordered(start, other));
     }
     let up = (there.abs() < here.abs()) == (other > start);
-    // The last two places, the nearer to the sign's change second, and the values there.
-    let mut last = [(start, here), (other, there)];
-    if up != (other > start) {
-        last.reverse();
-    }
-    let mut step = first;
-    while if up { last[1].0 < high } else { last[1].0 > low } {
+    let (mut last, mut step) = (if up == (other > start) { other } else { start }, first);
+    while if up { last < high } else { last > low } {
         step *= WIDER;
-        let [(before, f), (here, value)] = last;
-        // Infinite where nothing moves: at a limit that this constant has no part in.
-        let ahead = ((here - before) * value / (value - f)).abs() * BEYOND;
-        let far = if ahead.is_nan() { f64::INFINITY } else { (here - start).abs() + ahead };
-        let far = step.max(far);
-        let next = if up { (start + far).min(high) } else { (start - far).max(low) };
-        let there = f_at(next)?;
-        if changes(value, there) {
-            return Some(ordered(here, next));
+        let next = if up { (start + step).min(high) } else { (start - step).max(low) };
+        if changes(here, f(next).ok()?) {
+            return Some(ordered(last, next));
         }
-        last = [last[1], (next, there)];
+        last = next;
     }
     None
 }
