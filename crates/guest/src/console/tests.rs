@@ -45,8 +45,8 @@ proptest! {
     }
 }
 
-#[test]
-fn output_without_end_is_not_kept() {
+/// Starts a guest that prints for ever. Returns it with its console and its log.
+fn endless() -> (ChildGuard, Console, File) {
     let mut command = std::process::Command::new("cat");
     let piped = std::process::Stdio::piped;
     command.arg("/dev/zero").stdin(piped()).stdout(piped());
@@ -54,7 +54,13 @@ fn output_without_end_is_not_kept() {
     let (input, output) = (guest.take_stdin().unwrap(), guest.take_stdout().unwrap());
     let log = tempfile::tempfile().unwrap();
     let kept = log.try_clone().unwrap();
-    let mut console = Console::new(input, output, log, Duration::from_secs(60));
+    let console = Console::new(input, output, log, Duration::from_secs(60));
+    (guest, console, kept)
+}
+
+#[test]
+fn output_without_end_is_not_kept() {
+    let (mut guest, mut console, kept) = endless();
     let e = console.message(&mut guest, &|| false).unwrap_err().to_string();
     assert!(e.contains("printed 16 MiB without end"), "{e}");
     assert!(console.pending.len() <= MOST + (64 << 10));
@@ -65,15 +71,8 @@ fn output_without_end_is_not_kept() {
 
 #[test]
 fn a_console_that_nobody_looks_at_makes_the_guest_wait() {
-    let mut command = std::process::Command::new("cat");
-    let piped = std::process::Stdio::piped;
-    command.arg("/dev/zero").stdin(piped()).stdout(piped());
-    let mut guest = ChildGuard::spawn("cat", &mut command).unwrap();
-    let (input, output) = (guest.take_stdin().unwrap(), guest.take_stdout().unwrap());
-    let log = tempfile::tempfile().unwrap();
-    let kept = log.try_clone().unwrap();
+    let (mut guest, mut console, kept) = endless();
     let read = || kept.metadata().unwrap().len();
-    let mut console = Console::new(input, output, log, Duration::from_secs(60));
     // The queue, and the piece that has no room in it.
     let most = ((WAITING + 1) * CHUNK) as u64;
     let until = Instant::now() + Duration::from_secs(30);
