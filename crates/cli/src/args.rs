@@ -510,7 +510,8 @@ pub(crate) struct Serve {
     pub(crate) bus: Option<String>,
     /// MAC address, such as 52:54:00:db:00:01. vnic, veth: one for each partition, with commas
     /// between them, in the order in which guests connect; a guest then takes no other, and nobody
-    /// takes that of a guest that has not come yet. Without it a guest takes any that is free
+    /// takes that of a guest that has not come yet. By default several partitions have
+    /// 52:54:00:db:00:01 and the next, and one takes what its guest says
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) mac: Option<String>,
     /// Write the frames on the wire to this file (pcapng)

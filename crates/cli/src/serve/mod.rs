@@ -183,7 +183,7 @@ fn behind_calls(args: &Serve, kind: &vio_devices::Kind) -> Result<u8, Error> {
     }
     let setup = vio_devices::Setup {
         partitions: args.partitions.into(),
-        given: args.mac.as_deref().map_or(Ok(Vec::new()), |list| macs(list, args.partitions))?,
+        given: addresses(args)?,
         trunk: args.trunk,
         min_lso_mss: args.min_lso_mss,
         mac_change: args.allow_mac_change,
@@ -290,6 +290,16 @@ fn mac(text: &str) -> Result<[u8; 6], Error> {
     mac.filter(|m| m[0] & 1 == 0 && *m != [0; 6]).ok_or_else(|| {
         input!("--mac {text}: allowed are unicast addresses such as 52:54:00:db:00:01")
     })
+}
+
+/// Returns the addresses that the hypervisor gives its partitions; none if a guest chooses, who is
+/// alone or may change its address anyway.
+fn addresses(args: &Serve) -> Result<Vec<[u8; 6]>, Error> {
+    match &args.mac {
+        Some(list) => macs(list, args.partitions),
+        None if args.partitions == PARTITIONS || args.allow_mac_change => Ok(Vec::new()),
+        None => Ok((1..=args.partitions).map(|n| [0x52, 0x54, 0, 0xdb, 0, n]).collect()),
+    }
 }
 
 /// Parses the addresses of all partitions, which differ.

@@ -1,4 +1,5 @@
 use super::*;
+use clap::Parser as _;
 
 #[test]
 fn a_unit_address_is_hexadecimal_and_below_those_that_qemu_gives() {
@@ -32,6 +33,21 @@ fn each_partition_has_an_address_of_its_own() {
     for (wrong, partitions) in [(two, 1), (two, 3), ("2:0:0:0:0:1,2:0:0:0:0:01", 2), ("", 1)] {
         assert!(macs(wrong, partitions).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn several_partitions_have_addresses_and_one_takes_what_its_guest_says() {
+    let given = |more: &[&str]| {
+        let line = ["doorbell", "serve", "veth", "--plugin-socket", "s"];
+        let args = crate::args::Args::try_parse_from(line.iter().chain(more)).unwrap();
+        let crate::args::Command::Serve(args) = args.command else { panic!("{more:?}") };
+        addresses(&args).unwrap()
+    };
+    let [first, second] = [[0x52, 0x54, 0, 0xdb, 0, 1], [0x52, 0x54, 0, 0xdb, 0, 2]];
+    assert_eq!(given(&["--partitions", "2"]), [first, second]);
+    assert_eq!(given(&["--partitions", "2", "--allow-mac-change"]), [[0; 6]; 0]);
+    assert_eq!(given(&[]), [[0; 6]; 0]);
+    assert_eq!(given(&["--mac", "52:54:0:db:0:2"]), [second]);
 }
 
 /// Returns a report with one of everything, as a program reads it.

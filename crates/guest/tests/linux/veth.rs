@@ -3,7 +3,7 @@
 use crate::beside::{Case, Row, TAKEN, Way, beside, lab};
 use crate::capture::tcp_checksums;
 use crate::e1000;
-use crate::host::{OTHER, OrFail, PATIENCE, Wire, get, received, sha256};
+use crate::host::{OrFail, PATIENCE, Wire, get, received, sha256};
 use crate::numbers::Numbers;
 use crate::papr::{self, adapter};
 use crate::rig::{Options, Report, Rig, Vm, counts, serve};
@@ -38,6 +38,8 @@ const TRUNK_BYTES: i64 = 8 << 20;
 const MSS: i64 = 1448;
 /// The message of ibmveth since 6.1 on a packet with a list of fragments.
 const LIST_DROPPED: &str = "tx: incorrect packet len copied into ltb";
+/// The address that the server gives the second of several partitions; the first has [`MAC`].
+const SECOND: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 2];
 /// The unit address of the trunk's vNIC.
 const NIC: u32 = 0x3000_1003;
 
@@ -57,7 +59,7 @@ fn partition(rig: &Rig, directory: &Path, n: u8, mac: [u8; 6], more: Vec<String>
 
 fn two_guests(rig: &mut Rig) {
     let (directory, mut server) = rig.serve("two", "--partitions 2");
-    let mut guests = [(1, MAC), (3, OTHER)].map(|(n, mac)| {
+    let mut guests = [(1, MAC), (3, SECOND)].map(|(n, mac)| {
         let mut vm = partition(rig, &directory, n, mac, Vec::new());
         vm.run(format!("ip addr add 10.0.0.{n}/24 dev eth0"));
         vm
@@ -140,7 +142,7 @@ fn trunk(rig: &mut Rig) {
     let second = adapter("vnic", NIC, [0x52, 0x54, 0, 0xdb, 0, 0x77], nic.socket());
     let mut guests = [
         partition(rig, &directory, 1, MAC, second.to_vec()),
-        partition(rig, &directory, 3, OTHER, Vec::new()),
+        partition(rig, &directory, 3, SECOND, Vec::new()),
     ];
     set_up_bridge(&mut guests);
     // The kernel merges what it receives. Of more than 17 segments it makes a list, which this
