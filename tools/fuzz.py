@@ -129,9 +129,13 @@ def toolchain():
     )
 
 
-def build(chosen, compares):
-    """Builds targets, with records of comparisons or without. Returns the programs' directory."""
-    options = [] if compares else ["--no-trace-compares"]
+def build(chosen, searches):
+    """Builds targets. Returns the programs' directory.
+
+    To search, with records of comparisons, and with the address sanitizer, which makes building and
+    running take about twice as long.
+    """
+    options = [] if searches else ["--no-trace-compares", "--sanitizer=none"]
     # By name they are linked one after the other.
     if len(chosen) > len(targets()) // 2:
         cargo_fuzz("build", *options)
@@ -232,7 +236,7 @@ def fuzz(chosen, seconds, jobs):
             print(f"skipped, unchanged since they passed: {', '.join(same)}", flush=True)
         if not chosen:
             return True
-    programs = build(chosen, compares=seconds is not None)
+    programs = build(chosen, searches=seconds is not None)
     names = ["target", "runs", "runs/s", "edges at start", "at end", "new", "peak RSS", "findings"]
     show(names, [], first=True)
     bad = []
@@ -267,7 +271,7 @@ def fuzz(chosen, seconds, jobs):
 
 def minimise(chosen):
     """Packs of each working corpus the inputs that reach edges which the seeds do not."""
-    programs = build(chosen, compares=False)
+    programs = build(chosen, searches=False)
     for target in chosen.values():
         target.unpack()
         with tempfile.TemporaryDirectory() as out:

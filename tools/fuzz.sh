@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs the fuzz targets, with the address sanitizer, from the seeds and corpora of the tree.
+# Runs the fuzz targets, from the seeds and corpora of the tree.
 #
 #     tools/fuzz.sh [-j JOBS] [TARGET...]                  up to a minute each, two at a time
-#     tools/fuzz.sh -s SECONDS [-j JOBS] [TARGET...]       so long each, to find more
+#     tools/fuzz.sh -s SECONDS [-j JOBS] [TARGET...]       so long each, to find more, with the
+#                                                          address sanitizer
 #     tools/fuzz.sh --coverage [TARGET...]                 what seeds and corpora reach, and do not
 #     tools/fuzz.sh --minimise [TARGET...]                 packs the working corpora into the tree
 #

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Runs tests under Miri, which finds undefined behaviour and data races: those of the code that
-# reaches shared memory, and of messages and registers that are read from bytes. Needs rustup;
-# installs the nightly toolchain's components that it lacks. Where DOORBELL_CI_CACHE keeps what has
-# passed, a crate whose sources have not changed is skipped (tools/unchanged.py).
+# reaches shared memory, which alone has `unsafe` blocks. Needs rustup; installs the nightly
+# toolchain's components that it lacks. Where DOORBELL_CI_CACHE keeps what has passed, a crate whose
+# sources have not changed is skipped (tools/unchanged.py).
 #
-#   miri.sh [--all]      with --all also the interrupt masks of papr-io, for minutes
+#   miri.sh [--all]      with --all also messages and registers that are read from bytes, by a
+#                        library's `unsafe` blocks, and the interrupt masks of papr-io, for minutes
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
@@ -31,8 +32,10 @@ miri() {
         --target-dir "${CARGO_TARGET_DIR:-target}/miri" -p "doorbell-$crate" --lib "$@"
 }
 
-miri layout
-miri vfio-user -- message:: pci:: function::
+if [ "${1:-}" = --all ]; then
+    miri layout
+    miri vfio-user -- message:: pci:: function::
+fi
 # Accesses of one place by several widths are more than Miri's model of weak memory can do. loom has
 # the orders of papr-io.
 flags="$flags -Zmiri-disable-weak-memory-emulation"
