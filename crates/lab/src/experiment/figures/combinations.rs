@@ -3,6 +3,9 @@
 //! A combination does as well if every row that holds with the chosen one holds with it too. The
 //! fits are solved again for each. A row that rests on a failed fit does not hold.
 //!
+//! Most combinations are far off, which a rough fit tells: the fits are made sharp for those whose
+//! rows hold, or nearly, with a rough one.
+//!
 //! Each combination is given up at its first row that does not hold. Rows without a fitted constant
 //! among their inputs are measured first, then rows that depend on their inputs alone
 //! ([`Row::alone`](super::Row::alone)), with their fits; among equals, the row that last gave up a
@@ -20,6 +23,10 @@ pub struct Combinations {
     /// All combinations.
     pub of: usize,
 }
+
+/// Distance that a row may be outside of its tolerance with fits left at [`fit::GRAIN`], as a share
+/// of its published value: ten times as far as that leaves the fitted row.
+const NEARLY: f64 = 10.0 * fit::GRAIN;
 
 /// Rows that are measured together.
 struct FitGroup {
@@ -78,21 +85,36 @@ fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
 }
 
 impl FitGroup {
-    /// Solves the fits and returns whether all rows hold. Moves the first row that does not to the
-    /// front: it is likely to fail the next combination too.
+    /// Solves the fits and returns whether all rows hold.
     fn holds(&self, bench: &Bench<'_>, constants: &mut Constants) -> bool {
+        (self.fits == Fits::None || self.holds_within(bench, constants, fit::GRAIN, NEARLY))
+            && self.holds_within(bench, constants, bench.sheet.precision, 0.0)
+    }
+
+    /// Solves the fits to a residual of `enough`, and returns whether all rows hold, or are no more
+    /// than `nearly` of their published values outside. Moves the first row that does not to the
+    /// front: it is likely to fail the next combination too.
+    fn holds_within(
+        &self,
+        bench: &Bench<'_>,
+        constants: &mut Constants,
+        enough: f64,
+        nearly: f64,
+    ) -> bool {
         let sheet = bench.sheet;
         let fits = match self.fits {
             Fits::None => Vec::new(),
-            Fits::Alone => fit::solve_those(bench, constants, |row| row.alone),
-            Fits::All => fit::solve(bench, constants),
+            Fits::Alone => fit::solve_those(bench, constants, enough, |row| row.alone),
+            Fits::All => fit::solve_those(bench, constants, enough, |_| true),
         };
         let order = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = order().clone();
-        let failed = rows.into_iter().find(|row| {
-            let measured = bench.measure(constants, *row);
-            judge(sheet, *row, measured, sheet.declared_inputs(&sheet.rows[*row]), &fits).holds
-                != Some(true)
+        let failed = rows.into_iter().find(|at| {
+            let row = &sheet.rows[*at];
+            let most = nearly * row.scale();
+            let nearer = |m: f64| m + (row.published - m).clamp(-most, most);
+            let measured = bench.measure(constants, *at).map(nearer);
+            judge(sheet, *at, measured, sheet.declared_inputs(row), &fits).holds != Some(true)
         });
         if let Some(row) = failed {
             order().sort_by_key(|other| *other != row);

@@ -35,10 +35,12 @@ const FINER: f64 = 0.1;
 const NARROW: f64 = 1e-6;
 /// The share of the worst residual that a search leaves while others still move.
 const SHARPER: f64 = 1e-2;
-/// The first step from a constant's present value, as a share of its bounds, and the factor between
-/// steps.
+/// The first step from a constant's present value, as a share of its bounds, and the least factor
+/// between steps.
 const NEAR: f64 = 1e-3;
 const WIDER: f64 = 4.0;
+/// Share of the way to where the last two values point, so that it ends behind it.
+const BEYOND: f64 = 1.25;
 /// Step of a Newton step's difference quotients, as a share of the bounds: wide enough to stand
 /// above the rounding of a simulation to its clock.
 const PROBE: f64 = 1e-4;
@@ -112,7 +114,7 @@ fn short(x: f64) -> f64 {
 
 /// Solves all fits of the bench's sheet. `constants` are left at the values found.
 pub(super) fn solve(bench: &Bench<'_>, constants: &mut Constants) -> Vec<Fit> {
-    solve_those(bench, constants, |_| true)
+    solve_those(bench, constants, bench.sheet.precision, |_| true)
 }
 
 /// The rise of each fit's residual with each fit's constant.
@@ -135,7 +137,7 @@ pub(super) fn solve_again(
     if slopes.is_some() {
         let mut fits = searches(bench, constants, |_| true);
         let worst = look(&mut fits, bench, constants);
-        newton_steps(&mut fits, bench, constants, worst, slopes);
+        newton_steps(&mut fits, bench, constants, worst, bench.sheet.precision, slopes);
     }
     solve(bench, constants)
 }
@@ -150,18 +152,22 @@ fn searches(
     those.filter_map(|fit| Search::new(fit, constants)).collect()
 }
 
-/// Solves the fits on the rows that `wanted` takes. The others' constants stay where they are.
+/// Solves the fits on the rows that `wanted` takes, to a residual of `enough`. The others'
+/// constants stay where they are.
 pub(super) fn solve_those(
     bench: &Bench<'_>,
     constants: &mut Constants,
+    enough: f64,
     wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Fit> {
     let mut fits = searches(bench, constants, wanted);
     let start = constants.clone();
-    let mut sweeps = sweep(&mut fits, bench, constants, Range::Near, NEAR_SWEEPS);
+    // Coupled constants have more than one solution, and those far away are not meant.
+    let near = if fits.len() == 1 { Range::Ahead } else { Range::Near };
+    let mut sweeps = sweep(&mut fits, bench, constants, enough, near, NEAR_SWEEPS);
     if residual(&fits) > GRAIN {
         *constants = start;
-        sweeps = sweep(&mut fits, bench, constants, Range::Whole, SWEEPS);
+        sweeps = sweep(&mut fits, bench, constants, enough, Range::Whole, SWEEPS);
     }
     fits.into_iter().map(|fit| fit.finish(bench, constants, sweeps)).collect()
 }
@@ -169,8 +175,10 @@ pub(super) fn solve_those(
 /// Parts of a constant's range, in which a search looks first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Range {
-    /// First around its present value.
+    /// First around its present value, in steps that widen.
     Near,
+    /// The same, or beyond where the last two values point.
+    Ahead,
     /// Between its bounds.
     Whole,
 }
@@ -180,13 +188,13 @@ fn sweep(
     fits: &mut [Search],
     bench: &Bench<'_>,
     constants: &mut Constants,
+    enough: f64,
     range: Range,
     most: u32,
 ) -> u32 {
-    let enough = bench.sheet.precision;
     let mut worst = look(fits, bench, constants);
-    if range == Range::Near {
-        worst = newton_steps(fits, bench, constants, worst, None);
+    if range != Range::Whole {
+        worst = newton_steps(fits, bench, constants, worst, enough, None);
     }
     for sweeps in 1..=most {
         if worst <= enough || fits.is_empty() {
@@ -199,9 +207,12 @@ fn sweep(
         for fit in fits.iter_mut() {
             fit.search(bench, constants, each, range);
         }
+        if let [Search { obstacle: Some(FitError::NotBracketed { .. }), .. }] = fits {
+            return sweeps;
+        }
         let last = worst;
         worst = look(fits, bench, constants);
-        worst = newton_steps(fits, bench, constants, worst, None);
+        worst = newton_steps(fits, bench, constants, worst, enough, None);
         // Among the steps of a simulation there is always another one.
         let settled = worst <= GRAIN && worst > last / 2.0;
         if settled && worst > last {
@@ -223,9 +234,10 @@ fn newton_steps(
     bench: &Bench<'_>,
     constants: &mut Constants,
     mut worst: f64,
+    enough: f64,
     known: Option<&Slopes>,
 ) -> f64 {
-    while worst > bench.sheet.precision && (known.is_some() || fits.len() > 1) {
+    while worst > enough && (known.is_some() || fits.len() > 1) {
         let before = constants.clone();
         let slopes = known.cloned().or_else(|| slopes(fits, bench, constants));
         let stepped = slopes.is_some_and(|slopes| step(fits, slopes, constants));
@@ -292,32 +304,45 @@ fn step(fits: &[Search], slopes: Slopes, constants: &mut Constants) -> bool {
 }
 
 /// Returns two values around `start` between which `f` changes its sign: one of them `start` or
-/// near it, the other a step away that widens towards where `f` gets less. `None` if there is none
-/// within the bounds on that side, or if `f` cannot be measured.
+/// near it, the other a step away towards where `f` gets less. Steps widen, or go this share
+/// `beyond` where the last two values point. `None` if there is none within the bounds on that
+/// side, or if `f` cannot be measured.
 fn bracket<E>(
     start: f64,
     (low, high): (f64, f64),
+    beyond: f64,
     f: &mut impl FnMut(f64) -> Result<f64, E>,
 ) -> Option<(f64, f64)> {
+    let mut f_at = |x: f64| f(x).ok();
     let first = NEAR * (high - low);
-    let here = f(start).ok()?;
+    let here = f_at(start)?;
     let sides = [(start + first).min(high), (start - first).max(low)];
     let other = if sides[0] > start { sides[0] } else { sides[1] };
-    let there = f(other).ok()?;
+    let there = f_at(other)?;
     let changes = |a: f64, b: f64| (a < 0.0) != (b < 0.0);
     let ordered = |a: f64, b: f64| (a.min(b), a.max(b));
     if changes(here, there) {
         return Some(ordered(start, other));
     }
     let up = (there.abs() < here.abs()) == (other > start);
-    let (mut last, mut step) = (if up == (other > start) { other } else { start }, first);
-    while if up { last < high } else { last > low } {
+    // The last two places, the nearer to the sign's change second, and the values there.
+    let mut last = [(start, here), (other, there)];
+    if up != (other > start) {
+        last.reverse();
+    }
+    let mut step = first;
+    while if up { last[1].0 < high } else { last[1].0 > low } {
         step *= WIDER;
-        let next = if up { (start + step).min(high) } else { (start - step).max(low) };
-        if changes(here, f(next).ok()?) {
-            return Some(ordered(last, next));
+        let [(before, f), (here, value)] = last;
+        // Infinite where nothing moves: at a limit that this constant has no part in.
+        let ahead = ((here - before) * value / (value - f)).abs() * beyond;
+        let far = step.max((here - start).abs() + if ahead.is_nan() { 0.0 } else { ahead });
+        let next = if up { (start + far).min(high) } else { (start - far).max(low) };
+        let there = f_at(next)?;
+        if changes(value, there) {
+            return Some(ordered(here, next));
         }
-        last = next;
+        last = [last[1], (next, there)];
     }
     None
 }
@@ -370,7 +395,9 @@ impl Search {
             constants.numbers[self.constant].value = x;
             self.evaluate(bench, constants)
         };
-        let near = (range == Range::Near).then(|| bracket(start, (low, high), &mut at)).flatten();
+        let beyond = if range == Range::Ahead { BEYOND } else { 0.0 };
+        let near = (range != Range::Whole).then(|| bracket(start, (low, high), beyond, &mut at));
+        let near = near.flatten();
         let (low, high) = near.unwrap_or((low, high));
         let found = root((low, high), precision, at);
         let row = &bench.sheet.rows[self.row];

@@ -71,6 +71,29 @@ fn a_fit_that_is_not_bracketed_is_reported() {
     );
 }
 
+/// One constant between 0 and 1,000, that begins at 5, and its row.
+fn wide(f: fn(f64) -> f64, published: f64) -> Toy {
+    let mut toy = Toy::new("toy", vec![Constant::fitted("x", 5.0, "", "toy.f", (0.0, 1000.0))]);
+    toy.add(Row::new("toy.f", published, "", Role::Fit), move |c| Ok(f(c.get("x")?)));
+    toy
+}
+
+#[test]
+fn a_search_goes_where_its_values_point() {
+    let report = run(wide(|x| 3.0 * x + 1.0, 2101.0));
+    let fit = fit_of(&report, "x");
+    assert!((fit.value - 700.0).abs() < 1e-3, "{fit:?}");
+    assert!(fit.evaluations < 10, "{}", fit.evaluations);
+}
+
+#[test]
+fn a_constant_that_moves_nothing_is_found_out_at_once() {
+    let report = run(wide(|_| 1.0, 2.0));
+    let fit = fit_of(&report, "x");
+    assert!(matches!(fit.failed, Some(FitError::NotBracketed { .. })), "{fit:?}");
+    assert!(fit.evaluations < 12, "{}", fit.evaluations);
+}
+
 #[test]
 fn what_rests_on_a_failed_fit_does_not_hold() {
     let report = run(single(|x| x * x, 121.0));
