@@ -47,6 +47,9 @@ pub(crate) enum Command {
     /// Run the points that `sweep --plan` wrote, here or on another machine
     #[command(after_help = examples::POINT)]
     Point(Point),
+    /// Run kept results again, and say what differs; exit 1 if something does
+    #[command(after_help = examples::REPEAT)]
+    Repeat(Repeat),
     /// Rank one choice of settings against others, over scenarios or seeds
     #[command(alias = "judge")]
     #[command(after_help = examples::RANK)]
@@ -175,14 +178,9 @@ impl Changes {
 #[derive(Group, Debug)]
 pub(crate) struct Run {
     /// Name of a scenario, or path of a .toml file
-    #[arg(required_unless_present = "repeat")]
-    pub(crate) scenario: Option<String>,
+    pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) changes: Changes,
-    /// Run a kept result again (`run --format json`, or result.json), and say what differs; - is
-    /// stdin
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "Changes"])]
-    pub(crate) repeat: Option<PathBuf>,
     /// Do not find out what limits: that takes a run for each resource that may
     #[arg(long)]
     pub(crate) no_limits: bool,
@@ -265,6 +263,29 @@ pub(crate) struct Point {
     /// No progress and no notices on stderr
     #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Group, Debug)]
+pub(crate) struct Repeat {
+    /// A result of `run` (--format json, or result.json; - is stdin), a .parquet or .ndjson file of
+    /// `sweep --out` or `point --out`, or a directory of such files
+    #[arg(required = true)]
+    pub(crate) file: Vec<PathBuf>,
+    /// Of records, repeat this share, spread evenly over each file
+    #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = percent)]
+    pub(crate) sample: f64,
+    /// Runs at a time, at most four for each core; by default, as many as the machine has cores
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// No progress and no notices on stderr
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub(crate) quiet: bool,
+}
+
+/// Parses a share of a hundred.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse().ok();
+    number.filter(|n| *n > 0.0 && *n <= 100.0).ok_or_else(|| "allowed are 100 and less".to_owned())
 }
 
 /// Options for many runs.

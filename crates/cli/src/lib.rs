@@ -142,6 +142,7 @@ fn run(args: Args, program: &[OsString]) -> Result<u8, Error> {
         Command::Compare(a) => compare::compare(&a),
         Command::Sweep(a) => sweep::sweep(&a),
         Command::Point(a) => point::point(&a),
+        Command::Repeat(a) => repeat::repeat(&a),
         Command::Rank(a) => rank::rank(&a),
         Command::Advise(a) => advise::advise(&a),
         Command::Fit(a) => fit::solve(&a),

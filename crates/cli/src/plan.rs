@@ -334,10 +334,14 @@ pub(crate) fn provenance(plan: &Plan) -> Result<Provenance, Error> {
 
 /// Returns the origin that several runs share: that of one of them without what `differs`.
 pub(crate) fn shared(one: &Plan, differs: impl Fn(&str) -> bool) -> Result<Provenance, Error> {
-    let mut of = provenance(one)?;
+    Ok(without(provenance(one)?, differs))
+}
+
+/// Returns an origin without the keys that differ from run to run.
+pub(crate) fn without(mut of: Provenance, differs: impl Fn(&str) -> bool) -> Provenance {
     of.settings.retain(|key, _| !differs(key));
     of.set.retain(|set| !differs(set.split('=').next().unwrap_or(set).trim()));
-    Ok(of)
+    of
 }
 
 pub(crate) fn result(plan: &Plan, mut measured: Measured) -> Result<RunResult, Error> {

@@ -8,19 +8,20 @@
 use crate::cache::Cache;
 use crate::output::{print, tell};
 use crate::progress::{Interrupt, Progress};
-use crate::record::{self, Outcome, RecordFile};
-use crate::render::{Format, Record, SCHEMA, records};
+use crate::record::{self, About, ORIGIN, Outcome, RecordFile};
+use crate::render::{Format, Record, records};
 use crate::{DONE, Error, MISSED, args, input, plan, run::overloaded, sweep};
 use doorbell_host_io::files;
 use doorbell_lab::key::{Key, Kind};
 use doorbell_lab::result::Provenance;
 use doorbell_lab::{Plan, cores, on_threads};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +29,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The version of the program, and the hash of the sources that decide the numbers of a run.
 const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("DOORBELL_MODEL"));
 
+/// The key of a run's seed, which an origin also has by itself.
+const SEED: &str = "run.seed";
 /// The most runs at a time, for each core: each has a thread and its memory.
 const JOBS: usize = 4;
 /// Lines of a plan that are read at a time.
@@ -42,6 +45,22 @@ pub(crate) struct Point {
     /// The settings that its record has, with their values there.
     columns: Record,
     capture_sha256: Option<String>,
+}
+
+/// The different origins of points, without their columns.
+#[derive(Default)]
+struct Origins {
+    all: Vec<Provenance>,
+    /// The place of each point's own.
+    of: Vec<usize>,
+}
+
+impl Origins {
+    fn push(&mut self, one: Provenance) {
+        let known = self.all.iter().rposition(|o| *o == one);
+        self.of.push(known.unwrap_or(self.all.len()));
+        self.all.extend(known.is_none().then_some(one));
+    }
 }
 
 /// A point, as a line of a plan.
@@ -75,19 +94,24 @@ impl Point {
         Ok(Point { key, plan, columns, capture_sha256 })
     }
 
-    /// Reads a line of a plan. `place` is its file and line.
-    fn parse(place: &str, line: &str) -> Result<Point, Error> {
+    /// Reads a line of a plan. `place` is its file and line. Returns the origin beside it, without
+    /// what its columns have.
+    fn parse(place: &str, line: &str) -> Result<(Point, Provenance), Error> {
         let Line { key: given, doorbell, columns, of } = serde_json::from_str(line)
             .map_err(|e| input!("{place}: it is no point of `sweep --plan`: {e}"))?;
         if doorbell != PROGRAM {
             return Err(input!("{place}: doorbell {doorbell} planned it, and this is {PROGRAM}"));
         }
-        let (plan, capture_sha256) = (Plan::again(place, &of)?, of.capture_sha256);
+        let (plan, capture_sha256) = (Plan::again(place, &of)?, of.capture_sha256.clone());
         let key = key(PROGRAM, &plan, capture_sha256.as_deref());
         if key != given {
             return Err(input!("{place}: its key is not that of its settings"));
         }
-        Ok(Point { key, plan, columns, capture_sha256 })
+        let mut of = plan::without(of, |key| columns.contains_key(key));
+        if columns.contains_key(SEED) {
+            of.seed = 0;
+        }
+        Ok((Point { key, plan, columns, capture_sha256 }, of))
     }
 
     /// Returns the line of a plan.
@@ -120,12 +144,15 @@ impl Runner {
     /// Creates a runner. With `files`, a signal ends it so that none of them is left unfinished.
     pub(crate) fn new(args: &args::Points, files: bool, quiet: bool) -> Result<Runner, Error> {
         let open = |dir| Cache::open(dir, args.cache_size << 20);
-        Ok(Runner {
-            cache: args.cache.as_deref().map(open).transpose()?,
-            jobs: args.jobs.map_or_else(cores, usize::from).min(JOBS * cores()),
-            interrupt: Interrupt::watched_for(files || args.cache.is_some())?,
-            quiet,
-        })
+        let cache = args.cache.as_deref().map(open).transpose()?;
+        let interrupt = Interrupt::watched_for(files || cache.is_some())?;
+        Ok(Runner { cache, interrupt, ..Runner::plain(args.jobs, quiet) })
+    }
+
+    /// Creates a runner without a cache, for runs that leave no file.
+    pub(crate) fn plain(jobs: Option<NonZeroUsize>, quiet: bool) -> Runner {
+        let jobs = jobs.map_or_else(cores, usize::from).min(JOBS * cores());
+        Runner { cache: None, jobs, interrupt: Interrupt::ignored(), quiet }
     }
 
     /// Returns the numbers of all points in their order, whatever the number of threads.
@@ -189,7 +216,7 @@ impl Runner {
 }
 
 /// Reads the points of a file, of which there may be `most`; `-` is stdin.
-fn read(path: &Path, most: usize) -> Result<Vec<Point>, Error> {
+fn read(path: &Path, most: usize, origins: &mut Origins) -> Result<Vec<Point>, Error> {
     let stdin = path.as_os_str() == "-";
     let name = if stdin { "stdin".into() } else { path.display().to_string() };
     let file: Box<dyn io::Read> = match stdin {
@@ -205,7 +232,10 @@ fn read(path: &Path, most: usize) -> Result<Vec<Point>, Error> {
             let line = line.map_err(Error::at(&place))?;
             whole.extend((!line.trim().is_empty()).then_some((place, line)));
         }
-        points.extend(on_threads(cores(), &whole, |_, (place, l)| Point::parse(place, l))?);
+        for (point, of) in on_threads(cores(), &whole, |_, (place, l)| Point::parse(place, l))? {
+            points.push(point);
+            origins.push(of);
+        }
         if points.len() > most {
             return Err(input!("{name}: more than {} points, the most at once", sweep::MOST));
         }
@@ -218,9 +248,9 @@ fn read(path: &Path, most: usize) -> Result<Vec<Point>, Error> {
 
 pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
     let files = if args.file.is_empty() { &["-".into()] } else { &args.file[..] };
-    let mut points = Vec::new();
+    let (mut points, mut origins) = (Vec::new(), Origins::default());
     for file in files {
-        points.extend(read(file, sweep::MOST - points.len())?);
+        points.extend(read(file, sweep::MOST - points.len(), &mut origins)?);
     }
     let runner = Runner::new(&args.points, args.out.is_some(), args.quiet)?;
     let file = args.out.as_deref();
@@ -228,10 +258,15 @@ pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
     let file = file.map(|path| RecordFile::begin(path, &read)).transpose()?;
     let outcomes = runner.run("points", &points)?;
     let sound = outcomes.iter().all(|o| o.audit.is_empty());
-    let all: Vec<Record> = points.iter().zip(&outcomes).map(|(point, o)| point.record(o)).collect();
+    let all = points.iter().zip(&outcomes).map(|(point, o)| point.record(o));
+    let mut all: Vec<Record> = all.collect();
     match file {
         Some(file) => {
-            let about = json!({ "schema": SCHEMA, "units": units(&points) });
+            if origins.all.len() > 1 {
+                let each = all.iter_mut().zip(origins.of);
+                each.for_each(|(r, of)| drop(r.insert(ORIGIN.to_owned(), of.into())));
+            }
+            let about = About::new(origins.all, units(&points));
             let is_text = |column: &str| points.iter().any(|p| record::is_text(&p.plan, column));
             file.write(&all, &about, is_text)?;
         }

@@ -3,7 +3,7 @@
 
 mod file;
 
-pub(crate) use file::RecordFile;
+pub(crate) use file::{About, ORIGIN, RecordFile, beside, extension};
 
 use crate::render::Record;
 use doorbell_lab::Plan;

@@ -8,9 +8,9 @@ use doorbell_hal::Unit;
 use doorbell_lab::table::csv;
 pub(crate) use doorbell_lab::table::{Cell, Record, Table, Tone};
 use indicatif::HumanCount;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{borrow::Cow, io::stdout};
+use std::{borrow::Cow, fmt, io::stdout};
 use terminal_size::terminal_size_of;
 
 /// The most columns of a line in a terminal.
@@ -178,13 +178,36 @@ pub(crate) fn flat(objects: impl IntoIterator<Item = impl Serialize>) -> Vec<Rec
 /// Version of the schema of results. Results of another version are refused.
 pub(crate) const SCHEMA: u32 = 1;
 
+/// The program that made a result.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Program {
+    version: Cow<'static, str>,
+    commit: Option<Cow<'static, str>>,
+    /// The hash of the sources that decide the numbers of a run.
+    pub(crate) models: Cow<'static, str>,
+}
+
+impl Program {
+    /// Returns this one.
+    pub(crate) fn own() -> Program {
+        let commit = Some(env!("DOORBELL_COMMIT")).filter(|c| !c.is_empty());
+        Program {
+            version: env!("CARGO_PKG_VERSION").into(),
+            commit: commit.map(Cow::Borrowed),
+            models: env!("DOORBELL_MODEL").into(),
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commit = self.commit.as_deref().map(|c| format!(" ({c})")).unwrap_or_default();
+        write!(f, "doorbell {}{commit} with models {}", self.version, self.models)
+    }
+}
+
 /// Renders an object for programs, behind the schema's version, the program's, and its own kind.
 pub(crate) fn json(kind: &str, data: &impl Serialize) -> String {
-    #[derive(Serialize)]
-    struct Program {
-        version: &'static str,
-        commit: Option<&'static str>,
-    }
     #[derive(Serialize)]
     struct Whole<'a, T> {
         schema: u32,
@@ -193,8 +216,7 @@ pub(crate) fn json(kind: &str, data: &impl Serialize) -> String {
         #[serde(flatten)]
         data: &'a T,
     }
-    let commit = Some(env!("DOORBELL_COMMIT")).filter(|c| !c.is_empty());
-    let doorbell = Program { version: env!("CARGO_PKG_VERSION"), commit };
+    let doorbell = Program::own();
     let text = serde_json::to_string_pretty(&Whole { schema: SCHEMA, doorbell, kind, data });
     text.unwrap_or_else(|e| unreachable!("plain values serialise: {e}")) + "\n"
 }

@@ -1,18 +1,65 @@
-//! `doorbell run --repeat`: a kept result, run again and compared with the new one.
+//! `doorbell repeat`: kept results, run again and compared with the new ones.
+//!
+//! A result of `run` has its whole origin and is compared by its members. A record of a file has
+//! the settings of its columns and those of its origin ([`About`]), and is compared by its columns.
 
-use crate::output::{tell, text_of};
-use crate::render::of_this_schema;
-use crate::{Error, failed, input, plan};
+mod records;
+
+use crate::args::Repeat;
+use crate::output::{print, text_of};
+use crate::point::Runner;
+use crate::progress::Interrupt;
+use crate::record::extension;
+use crate::render::{json, of_this_schema};
+use crate::{DONE, Error, MISSED, input, plan, run};
 use doorbell_lab::{Plan, result::Provenance};
 use serde::Deserialize;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The most differences that are listed.
 const LISTED: usize = 20;
 
+pub(crate) fn repeat(args: &Repeat) -> Result<u8, Error> {
+    let mut all = Vec::new();
+    for path in &args.file {
+        if path.is_dir() { all.extend(records::inside(path)?) } else { all.push(path.clone()) }
+    }
+    let (records, results): (Vec<PathBuf>, Vec<PathBuf>) =
+        all.into_iter().partition(|p| records::FORMATS.contains(&extension(p)));
+    // All are read first: a wrong one is known before anything has run.
+    let results = results.iter().map(|p| Kept::read(p)).collect::<Result<Vec<_>, _>>()?;
+    let records = records.iter().map(|p| records::Kept::read(p, args.sample));
+    let records = records.collect::<Result<Vec<_>, _>>()?;
+    let runner = Runner::plain(args.jobs, args.quiet);
+    let mut same = true;
+    for kept in results {
+        same &= kept.again(args.quiet)?;
+    }
+    for kept in records {
+        same &= kept.again(&runner)?;
+    }
+    Ok(if same { DONE } else { MISSED })
+}
+
+/// Prints whether a result is the same again, or what differs: of the program that made it, and of
+/// the rest. Returns whether the rest is the same.
+fn verdict(name: &str, of: &str, tool: &[String], rest: &[String]) -> Result<bool, Error> {
+    if rest.is_empty() {
+        let but = if tool.is_empty() { "" } else { " but for the program: " };
+        print(&format!("{name}: the same {of}{but}{}\n", tool.join(", ")))?;
+        return Ok(true);
+    }
+    let listed = tool.iter().chain(rest).take(LISTED).map(|d| format!("\n  {d}"));
+    let listed: String = listed.collect();
+    let more = (tool.len() + rest.len()).saturating_sub(LISTED);
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    print(&format!("{name}: not the same {of}{listed}{more}\n"))?;
+    Ok(false)
+}
+
 /// A result that was kept.
-pub(crate) struct Kept {
+struct Kept {
     name: String,
     result: Value,
     of: Provenance,
@@ -20,61 +67,38 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Reads a result of `run`; `-` is stdin.
-    pub(crate) fn read(path: &Path) -> Result<Kept, Error> {
-        let name = format!("--repeat {}", path.display());
+    fn read(path: &Path) -> Result<Kept, Error> {
+        let name = path.display().to_string();
         let text = text_of(&name, path)?;
         let result: Value =
             serde_json::from_str(&text).map_err(|e| input!("{name}: it is not JSON: {e}"))?;
         of_this_schema(&name, &result)?;
         if result["kind"] != "run" {
-            return Err(input!("{name}: only results of `run` can be repeated"));
+            return Err(input!(
+                "{name}: it is no result of `run`\n  of `sweep` and `point`, .parquet and .ndjson \
+                 files of --out can be repeated"
+            ));
         }
         let of = Provenance::deserialize(&result).map_err(|e| input!("{name}: {e}"))?;
         Ok(Kept { name, result, of })
     }
 
-    /// Returns whether it says what limits.
-    pub(crate) fn has_limit(&self) -> bool {
-        self.result.get("limit").is_some()
-    }
-
-    /// Returns its plan. Its capture must be the same file as then.
-    pub(crate) fn plan(&self) -> Result<Plan, Error> {
+    /// Runs it again, and says what differs. Returns whether it is the same.
+    fn again(&self, quiet: bool) -> Result<bool, Error> {
         let plan = Plan::again(&self.name, &self.of)?;
         plan::same_capture(&self.name, &plan, self.of.capture_sha256.as_deref())?;
-        Ok(plan)
-    }
-
-    /// Returns the origin of the new result. The content of the profile is that of then.
-    pub(crate) fn origin(&self, again: Provenance) -> Provenance {
-        Provenance { profile_sha256: self.of.profile_sha256.clone(), ..again }
-    }
-
-    /// Compares with the new result, and says on stderr that both are the same, or that another
-    /// doorbell made the first.
-    ///
-    /// # Errors
-    /// Lists what else differs.
-    pub(crate) fn compare(&self, again: &str, quiet: bool) -> Result<(), Error> {
-        let again = serde_json::from_str(again).unwrap_or_default();
+        let mut result = plan::execute(&plan, quiet)?;
+        if self.result.get("limit").is_some() {
+            run::find_limit(&plan, &mut result, &Interrupt::ignored())?;
+        }
+        // The content of the profile is that of then.
+        result.of.profile_sha256.clone_from(&self.of.profile_sha256);
+        let again = serde_json::from_str(&json("run", &result)).unwrap_or_default();
         let mut found = Vec::new();
         differences("", &self.result, &again, &mut found);
         let (tool, rest): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|d| d.starts_with("doorbell."));
-        let name = &self.name;
-        if rest.is_empty() {
-            let but = if tool.is_empty() { "" } else { " but for the program: " };
-            if !quiet {
-                let all = tool.join(", ");
-                tell(format_args!("{name}: the same result{but}{all}"));
-            }
-            return Ok(());
-        }
-        let mut listed: Vec<String> = tool.into_iter().chain(rest).collect();
-        let more = listed.len().saturating_sub(LISTED);
-        listed.truncate(LISTED);
-        listed.extend((more > 0).then(|| format!("and {more} more")));
-        Err(failed!("{name}: the result differs\n  {}", listed.join("\n  ")))
+        verdict(&self.name, "result", &tool, &rest)
     }
 }
 

@@ -6,7 +6,6 @@ use crate::progress::{Interrupt, Recorder};
 use crate::render::{
     Document, NUMBER, amount, count, each, estimates, json, numbers, rate, wrapped,
 };
-use crate::repeat::Kept;
 use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
 use doorbell_lab::limits::{self, Change, Limit, Limits};
 use doorbell_lab::metrics;
@@ -15,15 +14,11 @@ use doorbell_lab::{Plan, window::percent};
 use std::path::Path;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {
-    let kept = args.repeat.as_deref().map(Kept::read).transpose()?;
-    let plan = match (&kept, &args.scenario) {
-        (Some(kept), _) => kept.plan()?,
-        (None, given) => plan::plan(given.as_deref().unwrap_or_default(), &args.changes)?,
-    };
+    let plan = plan::plan(&args.scenario, &args.changes)?;
     let port = plan.values.bits_per_second(plan.system.port_rate);
     let writes = args.out.is_some() || args.capture.is_some() || args.trace.is_some();
     let interrupt = Interrupt::watched_for(writes)?;
-    let read = [args.scenario.as_deref(), args.changes.profile.as_deref(), plan.capture()];
+    let read = [Some(&*args.scenario), args.changes.profile.as_deref(), plan.capture()];
     let read: Vec<&Path> = read.into_iter().flatten().map(Path::new).collect();
     let mut files = Files::begin(
         args.out.as_deref(),
@@ -51,17 +46,8 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
     }
     let mut result = result?;
     let capture = plan::capture(&plan)?;
-    if !args.no_limits && kept.as_ref().is_none_or(Kept::has_limit) {
-        let frames = capture.as_ref().map(|c| &c.frames);
-        let stop = || interrupt.came();
-        let found = limits::find(plan.system, &plan.values, frames, &result.measured, &stop);
-        if interrupt.came() {
-            return Err(Error::Interrupted("nothing was written"));
-        }
-        result.limit = Some(found);
-    }
-    if let Some(kept) = &kept {
-        result.of = kept.origin(result.of);
+    if !args.no_limits {
+        find_limit(&plan, &mut result, &interrupt)?;
     }
     files.finish(|| json("run", &result))?;
     let record = record::of(&plan, &result);
@@ -70,11 +56,25 @@ pub(crate) fn run(args: &Run) -> Result<u8, Error> {
         "run",
         &result,
     ))?;
-    if let Some(kept) = &kept {
-        kept.compare(&json("run", &result), args.output.quiet)?;
-    }
     overloaded(usize::from(is_overloaded(&result)), 1);
     Ok(if result.measured.is_sound() { DONE } else { MISSED })
+}
+
+/// Finds out what limits a run, by more runs, and adds it to its result.
+pub(crate) fn find_limit(
+    plan: &Plan,
+    result: &mut RunResult,
+    interrupt: &Interrupt,
+) -> Result<(), Error> {
+    let capture = plan::capture(plan)?;
+    let frames = capture.as_ref().map(|c| &c.frames);
+    let stop = || interrupt.came();
+    let found = limits::find(plan.system, &plan.values, frames, &result.measured, &stop);
+    if interrupt.came() {
+        return Err(Error::Interrupted("nothing was written"));
+    }
+    result.limit = Some(found);
+    Ok(())
 }
 
 /// Returns whether the machine did not keep up with its load.

@@ -9,8 +9,8 @@ use crate::chart::{self, Chart, Line, Places};
 use crate::output::print;
 use crate::plan::{self, Plans};
 use crate::point::{Point, Runner};
-use crate::record::{self, Outcome, RecordFile, setting};
-use crate::render::{Cell, Document, Format, Record, SCHEMA, Table, amount, people};
+use crate::record::{self, About, Outcome, RecordFile, setting};
+use crate::render::{Cell, Document, Format, Record, Table, amount, people};
 use crate::{DONE, Error, MISSED, input, range, run::overloaded};
 use doorbell_lab::metrics::{Kind, Sum};
 use doorbell_lab::result::{Numbers, rounded};
@@ -229,8 +229,8 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     let numbers = outcomes.iter().map(of).collect::<Result<Vec<_>, _>>()?;
     if let Some(file) = file {
         let records = points.iter().zip(&outcomes).map(|(point, o)| point.record(o));
-        let (of, units) = (plan::shared(plans[0], |key| typed.is_axis(key))?, units(plans[0]));
-        let about = json!({ "schema": SCHEMA, "of": of, "units": units });
+        let of = plan::shared(plans[0], |key| typed.is_axis(key))?;
+        let about = About::new(vec![of], units(plans[0]));
         let is_text = |column: &str| record::is_text(plans[0], column);
         file.write(&records.collect::<Vec<_>>(), &about, is_text)?;
     }

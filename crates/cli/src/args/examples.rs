@@ -10,6 +10,11 @@ Examples:
   doorbell run mlx5-pktgen-64
   doorbell run mlx5-replay --pcap mine.pcap.gz --set driver.mpwqe=off";
 
+pub(super) const REPEAT: &str = "\
+Examples:
+  doorbell repeat result.json
+  doorbell repeat points.parquet --sample 1%";
+
 pub(super) const COMPARE: &str = "\
 Examples:
   doorbell compare mlx5-replay --pcap mine.pcap.gz --with driver.mpwqe=off

@@ -61,10 +61,10 @@ fn a_line_is_read_as_the_point_that_wrote_it() {
     let columns = [("run.seed".to_owned(), 7.into())].into_iter().collect();
     let line = Point::new(plan.clone(), columns).unwrap().line().unwrap();
     let read = Point::parse("p:1", &line).unwrap();
-    assert_eq!(read.plan.values, plan.values);
+    assert_eq!(read.0.plan.values, plan.values);
     // The hash of the profile's own values is lost, which decides nothing.
     let hash = |line: &str| line.split("profile_sha256").next().unwrap().to_owned();
-    assert_eq!(hash(&read.line().unwrap()), hash(&line));
+    assert_eq!(hash(&read.0.line().unwrap()), hash(&line));
 }
 
 #[test]

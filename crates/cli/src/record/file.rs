@@ -1,9 +1,12 @@
 //! Files of records, one for each point: CSV, NDJSON, and Parquet with typed columns.
+//!
+//! Each says where it is from ([`About`]): Parquet in its metadata, under `doorbell`; the others
+//! hold records alone, so there a file beside it does, `NAME.origin.json`.
 
 use crate::output::{SHARED, apart, begun_file, keep};
-use crate::render::{self, Format, Record};
+use crate::render::{self, Format, Program, Record, SCHEMA};
 use crate::{Error, input};
-use doorbell_lab::table::names;
+use doorbell_lab::{result::Provenance, table::names};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -11,16 +14,51 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::NamedTempFile;
 
+/// The column that tells which origin of several a record has.
+pub(crate) const ORIGIN: &str = "origin";
+
+/// The origin of a file's records, and their units.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct About {
+    pub(crate) schema: u32,
+    pub(crate) doorbell: Program,
+    /// The different origins, with all settings that are no columns. Of several, the column
+    /// `origin` has the place of a record's own, from 0.
+    pub(crate) of: Vec<Provenance>,
+    /// The unit of each number and key that has one.
+    pub(crate) units: Map<String, Value>,
+}
+
+impl About {
+    pub(crate) fn new(of: Vec<Provenance>, units: Map<String, Value>) -> About {
+        About { schema: SCHEMA, doorbell: Program::own(), of, units }
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|e| unreachable!("plain values serialise: {e}"))
+    }
+}
+
+/// Returns the place of the origin of records in a file of another format than Parquet.
+pub(crate) fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".origin.json");
+    name.into()
+}
+
 /// A file of records, whose name ends in its format. It is opened before the runs.
 pub(crate) struct RecordFile {
     file: NamedTempFile,
     path: PathBuf,
+    /// That of its origin, if the format has no place for it.
+    origin: Option<(NamedTempFile, PathBuf)>,
     shown: String,
 }
 
@@ -31,33 +69,42 @@ impl RecordFile {
         if !matches!(extension(path), "parquet" | "csv" | "ndjson") {
             return Err(input!("--out {shown}: allowed are .parquet, .csv and .ndjson"));
         }
-        apart(&[path], read)?;
+        let beside = (extension(path) != "parquet").then(|| beside(path));
+        let written: Vec<&Path> = [path].into_iter().chain(beside.as_deref()).collect();
+        apart(&written, read)?;
         let (file, path) = begun_file(path.to_owned(), SHARED)?;
-        Ok(RecordFile { file, path, shown })
+        let origin = beside.map(|path| begun_file(path, SHARED)).transpose()?;
+        Ok(RecordFile { file, path, origin, shown })
     }
 
-    /// Writes all records; `about` becomes metadata where the format has any, and `is_text` tells
-    /// the type of a column without values.
+    /// Writes all records and what they are `about`. `is_text` tells the type of a column without
+    /// values.
     pub(crate) fn write(
         mut self,
         records: &[Record],
-        about: &Value,
+        about: &About,
         is_text: impl Fn(&str) -> bool,
     ) -> Result<(), Error> {
         let failed = |e: ParquetError| Error::at(&self.shown)(io::Error::other(e));
         match extension(&self.path) {
-            "parquet" => write(&mut self.file, records, about, &is_text).map_err(failed)?,
+            "parquet" => {
+                write(&mut self.file, records, &about.text(), &is_text).map_err(failed)?;
+            }
             other => {
                 let format = if other == "csv" { Format::Csv } else { Format::Ndjson };
                 let text = render::records(format, records);
                 self.file.write_all(text.as_bytes()).map_err(Error::at(&self.shown))?;
             }
         }
+        if let Some((mut file, path)) = self.origin {
+            writeln!(file, "{}", about.text()).map_err(Error::at(path.display()))?;
+            keep(file, &path)?;
+        }
         keep(self.file, &self.path)
     }
 }
 
-fn extension(path: &Path) -> &str {
+pub(crate) fn extension(path: &Path) -> &str {
     path.extension().and_then(|e| e.to_str()).unwrap_or_default()
 }
 
@@ -88,7 +135,7 @@ fn column<'a>(is_text: bool, values: impl Iterator<Item = &'a Value>) -> Physica
 fn write(
     out: impl Write + Send,
     records: &[Record],
-    about: &Value,
+    about: &str,
     is_text: &dyn Fn(&str) -> bool,
 ) -> Result<(), ParquetError> {
     let none = Value::Null;
@@ -105,7 +152,7 @@ fn write(
     };
     let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
     let schema = Type::group_type_builder("doorbell").with_fields(fields).build()?;
-    let metadata = KeyValue::new("doorbell".to_owned(), about.to_string());
+    let metadata = KeyValue::new("doorbell".to_owned(), about.to_owned());
     let properties = WriterProperties::builder()
         .set_created_by(format!("doorbell {}", env!("CARGO_PKG_VERSION")))
         .set_key_value_metadata(Some(vec![metadata]))

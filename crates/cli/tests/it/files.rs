@@ -12,7 +12,7 @@ const WAYS: [&str; 14] = [
     "run F",
     "run mlx5-pktgen-64 --profile F",
     "run names.toml",
-    "run --repeat F",
+    "repeat F",
     "sweep F --over run.seed=1,2",
     "rank F --side a:driver.mpwqe=on --side b:driver.mpwqe=off --by maps",
     "compare F mlx5-pktgen-64",

@@ -19,6 +19,12 @@ fn every_example_in_help_works() {
         .unwrap();
     let measured = good(&["new", "measurements", "--of", "e1000-pktgen"]);
     std::fs::write(at.join("measured.toml"), measured).unwrap();
+    let of = ["mlx5-pktgen-64", "--set", "traffic.packets=480"];
+    std::fs::write(at.join("result.json"), good(&[&["run", "--format", "json"], &of[..]].concat()))
+        .unwrap();
+    let out = at.join("points.parquet");
+    let over = ["--over", "pcie.mps=128,256", "--out", out.to_str().unwrap()];
+    good(&[&["sweep"], &of[..], &over[..]].concat());
     let bin = std::path::Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     // Those that serve or need root wait for somebody else, and `guest` boots; `reproduce` has a

@@ -522,16 +522,17 @@ fn is_answered(adapter: &Adapter) -> bool {
 
 #[test]
 fn a_guest_gets_no_address_and_no_frames_of_another() {
-    const FIRST: [u8; 6] = [2, 0, 0, 0, 0, 1];
-    const SECOND: [u8; 6] = [2, 0, 0, 0, 0, 2];
+    const FIRST: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 1];
+    const SECOND: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 2];
+    const THIRD: [u8; 6] = [0x52, 0x54, 0, 0xdb, 0, 3];
     let dir = tempfile::tempdir().unwrap();
     let server = hypervisor_with(dir.path(), ":", &[]);
     let mut honest = VnicGuest::log_in(dir.path()).unwrap();
     let mut hostile = VnicGuest::log_in(dir.path()).unwrap();
     assert_eq!(honest.change_mac(FIRST).unwrap(), rc::SUCCESS);
     assert_eq!(hostile.change_mac(FIRST).unwrap(), rc::PERMISSION, "another's");
-    assert_eq!(hostile.change_mac(SECOND).unwrap(), rc::SUCCESS, "the first of its own");
-    assert_eq!(hostile.change_mac([2, 0, 0, 0, 0, 3]).unwrap(), rc::PERMISSION);
+    assert_eq!(hostile.change_mac(SECOND).unwrap(), rc::SUCCESS, "its own");
+    assert_eq!(hostile.change_mac(THIRD).unwrap(), rc::PERMISSION, "of one that is to come");
     assert!(!hostile.may_be_promiscuous().unwrap());
     // The address goes with its guest.
     drop(honest);

@@ -16,20 +16,19 @@ const RUNS: [(&str, &[&str]); 6] = [
 ];
 
 #[test]
-fn a_kept_result_of_every_system_is_repeated_byte_for_byte() {
+fn a_kept_result_of_every_system_is_repeated() {
     for (scenario, sets) in RUNS {
         let dir = tempfile::tempdir().unwrap();
         let mut args = vec!["run", scenario, "--format", "json", "--quiet"];
         sets.iter().for_each(|set| args.extend(["--set", set]));
         let kept = good(&args);
         std::fs::write(dir.path().join("kept.json"), &kept).unwrap();
-        let again = ["run", "--repeat", "kept.json", "--format", "json"];
-        let r = doorbell_in(dir.path(), &again);
-        assert_eq!((r.code, &r.out), (0, &kept), "{scenario}: {}", r.err);
-        assert_eq!(r.err, "doorbell: --repeat kept.json: the same result\n", "{scenario}");
+        let r = doorbell_in(dir.path(), &["repeat", "kept.json", "-q"]);
+        let same = "kept.json: the same result\n";
+        assert_eq!((r.code, r.out.as_str(), r.err.as_str()), (0, same, ""), "{scenario}");
         // The file of `run --out` is the same.
-        let r = doorbell_in(dir.path(), &[&again[..3], &["--out", "o", "-q"]].concat());
-        assert_eq!((r.code, r.err.as_str()), (0, ""), "{scenario}");
+        args.extend(["--out", "o"]);
+        doorbell_in(dir.path(), &args);
         assert_eq!(std::fs::read_to_string(dir.path().join("o/result.json")).unwrap(), kept);
     }
 }
@@ -43,14 +42,14 @@ fn a_repetition_says_what_differs() {
     let mut repeated = |change: &dyn Fn(&mut Value)| {
         change(&mut kept);
         std::fs::write(&file, kept.to_string()).unwrap();
-        doorbell_in(dir.path(), &["run", "--repeat", "kept.json"])
+        doorbell_in(dir.path(), &["repeat", "kept.json", "-q"])
     };
     // Another program made it, which is no failure.
     let r = repeated(&|k| k["doorbell"]["version"] = json!("0.0.9"));
     let version = env!("CARGO_PKG_VERSION");
-    let same = "doorbell: --repeat kept.json: the same result but for the program";
+    let same = "kept.json: the same result but for the program";
     let but = format!("{same}: doorbell.version was \"0.0.9\", and is \"{version}\"\n");
-    assert_eq!((r.code, r.err), (0, but));
+    assert_eq!((r.code, r.out), (0, but));
     // A key that was not there then has its default.
     let r = repeated(&|k| {
         k["doorbell"]["version"] = json!(version);
@@ -58,8 +57,8 @@ fn a_repetition_says_what_differs() {
         k["settings"].as_object_mut().unwrap().shift_remove("traffic.pad");
     });
     assert_eq!(r.code, 1);
-    assert_snapshot!(r.err, @r#"
-    doorbell: --repeat kept.json: the result differs
+    assert_snapshot!(r.out, @r#"
+    kept.json: not the same result
       settings.traffic.pad was null, and is "off"
       ledger.maps was 1, and is 2400
     "#);
@@ -74,7 +73,7 @@ fn what_cannot_be_repeated_is_refused() {
     let file = |text: &str| std::fs::write(dir.path().join("kept.json"), text).unwrap();
     let refused = |text: &str| {
         file(text);
-        wrong_in(dir.path(), &["run", "--repeat", "kept.json"])
+        wrong_in(dir.path(), &["repeat", "kept.json"])
     };
     let texts = [
         "{",
@@ -84,19 +83,62 @@ fn what_cannot_be_repeated_is_refused() {
         r#"{ "schema": 1, "kind": "run" }"#,
     ];
     assert_snapshot!(texts.map(refused).join("\n"), @r"
-    doorbell: --repeat kept.json: it is not JSON: EOF while parsing an object at line 1 column 1
-    doorbell: --repeat kept.json: it is no result: its member `schema` is missing
-    doorbell: --repeat kept.json: it has schema 2, but this doorbell reads 1
-    doorbell: --repeat kept.json: only results of `run` can be repeated
-    doorbell: --repeat kept.json: missing field `scenario`
+    doorbell: kept.json: it is not JSON: EOF while parsing an object at line 1 column 1
+    doorbell: kept.json: it is no result: its member `schema` is missing
+    doorbell: kept.json: it has schema 2, but this doorbell reads 1
+    doorbell: kept.json: it is no result of `run`
+      of `sweep` and `point`, .parquet and .ndjson files of --out can be repeated
+    doorbell: kept.json: missing field `scenario`
     ");
-    let none = wrong_in(dir.path(), &["run", "--repeat", "none.json"]);
-    assert_eq!(none, "doorbell: --repeat none.json: No such file or directory (os error 2)");
-    file("{}");
-    for more in [&["mlx5-pktgen-64"][..], &["--set", "traffic.burst=8"], &["--seed", "3"]] {
-        let e = wrong_in(dir.path(), &[&["run", "--repeat", "kept.json"], more].concat());
-        assert!(e.contains("cannot be used with"), "{e}");
-    }
+    let none = wrong_in(dir.path(), &["repeat", "none.json"]);
+    assert_eq!(none, "doorbell: none.json: No such file or directory (os error 2)");
+    let share = wrong_in(dir.path(), &["repeat", "kept.json", "--sample", "0"]);
+    assert!(share.contains("allowed are 100 and less"), "{share}");
+}
+
+#[test]
+fn files_of_records_are_repeated_and_say_what_differs() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |line: &str| doorbell_in(dir.path(), &line.split(' ').collect::<Vec<_>>());
+    let done = |line: &str| {
+        let r = at(line);
+        assert_eq!((r.code, r.err.as_str()), (0, ""), "{line}");
+        r.out
+    };
+    let sweep = "sweep mlx5-pktgen-64 --set traffic.packets=480 --over traffic.burst=1..5 --over \
+                 pcie.mps=128,256 --quiet";
+    std::fs::create_dir(dir.path().join("all")).unwrap();
+    done(&format!("{sweep} --out all/a.parquet"));
+    done(&format!("{sweep} --out all/b.ndjson"));
+    // Of points of two sweeps, each with an origin of its own.
+    let other = "sweep e1000-pktgen --set traffic.packets=240 --over run.seed=1,2 --plan";
+    let plan = done(&format!("{sweep} --plan")) + &done(other);
+    std::fs::write(dir.path().join("plan"), plan).unwrap();
+    done("point plan --out all/c.parquet --quiet");
+    assert_snapshot!(done("repeat all -q"), @r"
+    all/a.parquet: the same 10 records
+    all/b.ndjson: the same 10 records
+    all/c.parquet: the same 12 records
+    ");
+    let some = done("repeat all/a.parquet --sample 25% -q");
+    assert_eq!(some, "all/a.parquet: the same 3 of 10 records\n");
+    // The file beside the lines has the origin, and a record that was changed is found.
+    let (lines, origin) =
+        (dir.path().join("all/b.ndjson"), dir.path().join("all/b.ndjson.origin.json"));
+    let about: Value = serde_json::from_str(&std::fs::read_to_string(&origin).unwrap()).unwrap();
+    assert_eq!(about["of"][0]["settings"]["traffic.packets"], "480 packets");
+    assert_eq!(about["of"][0]["settings"]["pcie.mps"], Value::Null);
+    let text = std::fs::read_to_string(&lines).unwrap();
+    std::fs::write(&lines, text.replacen("\"maps\":1.0", "\"maps\":2.0", 1)).unwrap();
+    let r = at("repeat all/b.ndjson -q");
+    assert_eq!(r.code, 1);
+    assert_snapshot!(r.out, @r"
+    all/b.ndjson: not the same 10 records
+      record 1: maps was 2.0, and is 1.0
+    ");
+    std::fs::remove_file(&origin).unwrap();
+    let gone = wrong_in(dir.path(), &["repeat", "all/b.ndjson"]);
+    assert!(gone.contains("all/b.ndjson.origin.json: No such file"), "{gone}");
 }
 
 /// A line of csv without quotes.
@@ -238,7 +280,8 @@ fn a_sweep_writes_a_record_of_each_run() {
     }
     let parquet = std::fs::read(dir.path().join("a.parquet")).unwrap();
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
-    assert_eq!(names(dir.path()), ["a.csv", "a.parquet", "s.ndjson"]);
+    let all = ["a.csv", "a.csv.origin.json", "a.parquet", "s.ndjson", "s.ndjson.origin.json"];
+    assert_eq!(names(dir.path()), all);
 }
 
 #[test]

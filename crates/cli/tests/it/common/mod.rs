@@ -10,12 +10,13 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 /// The commands whose help has examples.
-pub(crate) const COMMANDS: [&str; 14] = [
+pub(crate) const COMMANDS: [&str; 15] = [
     "reproduce",
     "run",
     "compare",
     "sweep",
     "point",
+    "repeat",
     "rank",
     "advise",
     "fit",

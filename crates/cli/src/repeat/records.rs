@@ -1,0 +1,180 @@
+//! Files of records that were kept.
+
+use super::verdict;
+use crate::output::text_of;
+use crate::point::{Point, Runner};
+use crate::record::{About, ORIGIN, beside, extension};
+use crate::render::{Program, Record, of_this_schema};
+use crate::{Error, input, plan};
+use doorbell_host_io::files;
+use doorbell_lab::Plan;
+use doorbell_lab::table::names;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The formats that can be read back.
+pub(super) const FORMATS: [&str; 2] = ["parquet", "ndjson"];
+
+/// Returns the files of records in a directory, in the order of their names.
+pub(super) fn inside(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let at = Error::at(dir.display());
+    let all: io::Result<Vec<PathBuf>> =
+        std::fs::read_dir(dir).and_then(|all| all.map(|e| Ok(e?.path())).collect());
+    let mut all = all.map_err(at)?;
+    all.retain(|p| FORMATS.contains(&extension(p)));
+    if all.is_empty() {
+        return Err(input!("{}: there is no .parquet or .ndjson file in it", dir.display()));
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Records that were kept, and the points that make them again.
+pub(super) struct Kept {
+    name: String,
+    about: About,
+    /// Of the file, in all.
+    rows: usize,
+    /// Each with its row, from 1.
+    sample: Vec<(usize, Record, Point)>,
+}
+
+impl Kept {
+    /// Reads a file, and this share of its records.
+    pub(super) fn read(path: &Path, percent: f64) -> Result<Kept, Error> {
+        let name = path.display().to_string();
+        let (about, records) = match extension(path) {
+            "parquet" => of_parquet(&name, path)?,
+            _ => of_lines(&name, path)?,
+        };
+        let about: Value = serde_json::from_str(&about)
+            .map_err(|e| input!("{name}: its origin is not JSON: {e}"))?;
+        of_this_schema(&name, &about)?;
+        let about: About = serde_json::from_value(about)
+            .map_err(|e| input!("{name}: its origin is not whole: {e}"))?;
+        let rows = records.len();
+        let wanted = (rows as f64 * percent / 100.0).ceil().max(1.0) as usize;
+        let chosen: Vec<usize> = (0..wanted.min(rows)).map(|i| i * rows / wanted).collect();
+        let mut all: Vec<Option<Record>> = records.into_iter().map(Some).collect();
+        let sample = chosen.into_iter().map(|i| {
+            let record = all[i].take().unwrap_or_default();
+            let point = point(&format!("{name}: record {}", i + 1), &record, &about)?;
+            Ok((i + 1, record, point))
+        });
+        let sample = sample.collect::<Result<Vec<_>, Error>>()?;
+        Ok(Kept { name, about, rows, sample })
+    }
+
+    /// Runs the records again, and says what differs. Returns whether they are the same.
+    pub(super) fn again(&self, runner: &Runner) -> Result<bool, Error> {
+        let own = Program::own();
+        let tool: Vec<String> = match self.about.doorbell == own {
+            true => Vec::new(),
+            false => vec![format!("{} made it, and this is {own}", self.about.doorbell)],
+        };
+        let points: Vec<Point> = self.sample.iter().map(|(.., point)| point.clone()).collect();
+        let outcomes = runner.run(&self.name, &points)?;
+        let mut found = Vec::new();
+        for ((row, then, point), outcome) in self.sample.iter().zip(outcomes) {
+            let mut now = point.record(&outcome);
+            now.extend(then.get(ORIGIN).map(|n| (ORIGIN.to_owned(), n.clone())));
+            let both = [then.clone(), now.clone()];
+            for name in names(&both) {
+                let value = |record: &Record| record.get(name).cloned().unwrap_or_default();
+                let (a, b) = (value(then), value(&now));
+                // The hash has that of the models.
+                let key = name == "key" && self.about.doorbell.models != own.models;
+                if !key && !same(&a, &b) {
+                    found.push(format!("record {row}: {name} was {a}, and is {b}"));
+                }
+            }
+        }
+        let of = match self.sample.len() {
+            n if n == self.rows => format!("{n} records"),
+            n => format!("{n} of {} records", self.rows),
+        };
+        verdict(&self.name, &of, &tool, &found)
+    }
+}
+
+/// Returns whether two values of a record are the same to the last bit. A whole number may be of
+/// either type, and a column of several types is text.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => {
+            a.as_f64().map(f64::to_bits) == b.as_f64().map(f64::to_bits)
+        }
+        (Value::String(then), Value::Number(_) | Value::Bool(_)) => {
+            let now = b.to_string();
+            *then == now
+        }
+        _ => a == b,
+    }
+}
+
+/// Returns the point of a record: its settings are those of its origin and of its columns.
+fn point(place: &str, record: &Record, about: &About) -> Result<Point, Error> {
+    let at = record.get(ORIGIN).map_or(Some(0), Value::as_u64);
+    let of = at.and_then(|n| about.of.get(n as usize));
+    let mut of = of.cloned().ok_or_else(|| input!("{place}: its origin is missing"))?;
+    // Known is which columns are keys once there is a plan. Those of other systems' records, and of
+    // other origins', are empty.
+    let keys = Plan::again(place, &of)?.values.keys();
+    let is_own =
+        |name: &str| keys.iter().any(|k| k.name == name) && !of.settings.contains_key(name);
+    let columns = record.iter().filter(|(name, _)| is_own(name));
+    let columns: Record = columns.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let given = |value: &Value| match value {
+        Value::Null => Value::Null,
+        Value::String(text) => text.as_str().into(),
+        other => other.to_string().into(),
+    };
+    of.settings.extend(columns.iter().map(|(name, value)| (name.clone(), given(value))));
+    let plan = Plan::again(place, &of)?;
+    plan::same_capture(place, &plan, of.capture_sha256.as_deref())?;
+    Point::new(plan, columns)
+}
+
+/// Reads records of lines, and the file beside them with their origin.
+fn of_lines(name: &str, path: &Path) -> Result<(String, Vec<Record>), Error> {
+    let origin = beside(path);
+    let about = text_of(&origin.display().to_string(), &origin)?;
+    let file = files::open(path).map_err(Error::at(name))?;
+    let lines = files::lines(file).enumerate().map(|(n, line)| {
+        let place = format!("{name}:{}", n + 1);
+        let line = line.map_err(Error::at(&place))?;
+        serde_json::from_str(&line).map_err(|e| input!("{place}: it is no record: {e}"))
+    });
+    Ok((about, lines.collect::<Result<_, _>>()?))
+}
+
+/// Reads the records of a Parquet file, and its metadata.
+fn of_parquet(name: &str, path: &Path) -> Result<(String, Vec<Record>), Error> {
+    let wrong = |e: parquet::errors::ParquetError| input!("{name}: {e}");
+    let file = files::open(path).map_err(Error::at(name))?;
+    let file = SerializedFileReader::new(file).map_err(wrong)?;
+    let metadata = file.metadata().file_metadata().key_value_metadata();
+    let about = metadata.and_then(|all| all.iter().find(|m| m.key == "doorbell"));
+    let about = about.and_then(|m| m.value.clone());
+    let about =
+        about.ok_or_else(|| input!("{name}: it has no origin: doorbell did not write it"))?;
+    let record = |row: Result<parquet::record::Row, _>| {
+        let row = row.map_err(wrong)?;
+        let value = |field: &Field| match field {
+            Field::Bool(b) => (*b).into(),
+            Field::Long(n) => (*n).into(),
+            Field::Double(x) => (*x).into(),
+            Field::Str(text) => text.as_str().into(),
+            _ => Value::Null,
+        };
+        Ok(row.get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect())
+    };
+    let rows = file.get_row_iter(None).map_err(wrong)?;
+    Ok((about, rows.map(record).collect::<Result<_, Error>>()?))
+}
+
+#[cfg(test)]
+mod tests;
