@@ -228,6 +228,12 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.core.now = self.core.now.max(t);
     }
 
+    /// Moves the entered core's time to `t`, for a CPU whose clock is another's. It may go back to
+    /// where that clock is, if an access took longer than the clock was moved by.
+    pub fn set_now(&mut self, t: Time) {
+        self.core.now = t;
+    }
+
     /// Lets the device catch up with the entered core, and delivers its writes up to then.
     #[inline]
     pub fn catch_up(&mut self) {

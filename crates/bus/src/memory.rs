@@ -80,6 +80,27 @@ impl Memory {
         })
     }
 
+    /// Takes the memory of a guest at physical address `base`. The guest allocates: nothing is
+    /// allocated or mapped here, and the device may use all of it ([`Memory::allow_all`]).
+    pub fn of_guest(base: u64, bytes: Vec<u8>) -> Memory {
+        let size = bytes.len();
+        Memory {
+            base,
+            bytes,
+            shift: PAGE_SHIFT,
+            mask: (1 << PAGE_SHIFT) - 1,
+            live: vec![[1; 2]; size.div_ceil(1 << PAGE_SHIFT)],
+            posted: vec![0; size.div_ceil(1 << LINE_SHIFT)],
+            fresh: size,
+            free: [const { Vec::new() }; (MAX_CLASS + 1) as usize],
+        }
+    }
+
+    /// Maps all of a guest's memory for the device, in both directions, or nothing of it.
+    pub fn allow_all(&mut self, allowed: bool) {
+        self.live.fill([u16::from(allowed); 2]);
+    }
+
     // ---- allocation ----
 
     fn block(&mut self, class: u32) -> Result<u64, OutOfMemory> {

@@ -651,8 +651,17 @@ pub(crate) struct Guest {
     /// --workloads` describes them
     #[arg(long, value_name = "WORKLOAD,...", value_delimiter = ',', default_value = "pktgen")]
     pub(crate) workload: Vec<String>,
+    /// The guest's clock: this machine's, with counts; or instructions, with counts, rates and
+    /// times that are the same in each boot (mlx5 and the three e1000, one CPU)
+    #[arg(long, value_enum, default_value = "wall")]
+    pub(crate) clock: GuestClock,
+    /// In virtual time, the machine around the device: a profile's name, or the path of a .toml
+    /// file [default: mlx5-gen3, e1000-power4]
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<String>,
     /// Set a key inside the guest: a variable of a workload, mtu, module.NAME, ethtool.priv.NAME,
-    /// ethtool.feature.NAME, ethtool.coalesce.NAME, ethtool.ring.NAME, ethtool.channels.NAME
+    /// ethtool.feature.NAME, ethtool.coalesce.NAME, ethtool.ring.NAME, ethtool.channels.NAME; in
+    /// virtual time also cpu.instruction, and keys of the profile: bus, pci, pcie, nic, link
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
     /// A key inside the guest whose values stand side by side; each is a boot
@@ -687,6 +696,15 @@ pub(crate) struct Guest {
     pub(crate) bisect: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output<1>,
+}
+
+/// Clocks of a guest.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GuestClock {
+    /// This machine's
+    Wall,
+    /// The executed instructions, and what the CPU waits for the device
+    Virtual,
 }
 
 /// Functions in a table unless a number is given.

@@ -46,7 +46,7 @@ pub(crate) struct Message {
 }
 
 /// Returns the first message in `text`, and the end of its line; or how far there is none.
-fn message(text: &[u8], searched: usize) -> Result<(Message, usize), usize> {
+pub(crate) fn message(text: &[u8], searched: usize) -> Result<(Message, usize), usize> {
     let find = |from: usize, what: &[u8]| memmem::find(&text[from..], what).map(|n| from + n);
     // Two bytes of the next may have come.
     let Some(start) = find(searched, b"<<<") else { return Err(text.len().saturating_sub(2)) };

@@ -25,6 +25,8 @@ pub struct Parts<'a> {
     pub plugin: Option<&'a Path>,
     /// Arguments of the plug-in that count.
     pub counting: Option<&'a str>,
+    /// The device is in QEMU's process, and its clock is virtual.
+    pub in_process: Option<InProcess<'a>>,
     /// CPUs.
     pub cpus: u32,
     /// The kernel's image.
@@ -37,7 +39,44 @@ pub struct Parts<'a> {
     pub directory: &'a Path,
 }
 
-/// Returns the command that runs the guest, with its console on standard input and output.
+/// A device that the plug-in has in QEMU's process.
+#[derive(Clone, Copy, Debug)]
+pub struct InProcess<'a> {
+    /// A file with the numbers of its machine.
+    pub plan: &'a Path,
+    /// A directory for the answers to the guest's words.
+    pub words: &'a Path,
+    /// log2 of the nanoseconds that an instruction takes.
+    pub shift: u8,
+    /// Instructions are counted.
+    pub instructions: bool,
+    /// Accesses to I/O memory are counted.
+    pub mmio: bool,
+}
+
+impl InProcess<'_> {
+    /// Adds the options that make a guest's time its instructions, and its randomness a seed's.
+    fn clock(&self, command: &mut Command) {
+        command.arg("-icount").arg(format!("shift={},sleep=off", self.shift));
+        command.args(["-seed", "1", "-rtc", "base=2020-01-01,clock=vm"]);
+    }
+
+    /// Returns the arguments of the plug-in.
+    fn argument(&self) -> OsString {
+        let mut text = OsString::from(",machine=");
+        text.push(escaped(self.plan));
+        text.push(",words=");
+        text.push(escaped(self.words));
+        if self.instructions {
+            text.push(",instructions=on");
+            text.push(if self.mmio { ",mmio=on" } else { "" });
+        }
+        text
+    }
+}
+
+/// Returns the command that runs the guest, with its console on standard input and output, or in
+/// virtual time in a file.
 pub(crate) fn command(machine: &Machine, parts: &Parts<'_>) -> Result<Command, Error> {
     let mut command = machine.emulator();
     let arch = machine.arch;
@@ -57,7 +96,7 @@ pub(crate) fn command(machine: &Machine, parts: &Parts<'_>) -> Result<Command, E
         "-smp",
         &parts.cpus.to_string(),
         "-accel",
-        "tcg",
+        if parts.in_process.is_some() { "tcg,thread=single" } else { "tcg" },
         "-m",
         MEMORY,
     ]);
@@ -68,7 +107,17 @@ pub(crate) fn command(machine: &Machine, parts: &Parts<'_>) -> Result<Command, E
     };
     let memory = format!("memory-backend-memfd,id=ram,size={MEMORY},share=on");
     command.args(["-object", &memory, "-nodefaults", "-no-user-config", "-no-reboot"]);
-    command.args(["-display", "none", "-serial", "stdio"]);
+    command.args(["-display", "none", "-serial"]);
+    match &parts.in_process {
+        None => command.arg("stdio"),
+        Some(in_process) => {
+            let mut file = OsString::from("file:");
+            file.push(escaped(&parts.directory.join("console.log")));
+            command.arg(file);
+            in_process.clock(&mut command);
+            &mut command
+        }
+    };
     let mut boot = format!(
         "console={} quiet panic=-1 net.ifnames=0 ipv6.disable=1 module.sig_enforce=0 \
          cryptomgr.notests=1",
@@ -79,6 +128,10 @@ pub(crate) fn command(machine: &Machine, parts: &Parts<'_>) -> Result<Command, E
         // gets no time.
         boot += " no_timer_check";
     }
+    if parts.in_process.is_some() {
+        // Addresses are the same in each boot.
+        boot += " nokaslr";
+    }
     command.arg("-append").arg(boot);
     command.arg("-kernel").arg(parts.image).arg("-initrd").arg(parts.initramfs);
     if let Some(plugin) = parts.plugin {
@@ -87,6 +140,9 @@ pub(crate) fn command(machine: &Machine, parts: &Parts<'_>) -> Result<Command, E
         if let (Reached::Calls { .. }, Some(socket)) = (parts.device.reached, parts.socket) {
             text.push(",socket=");
             text.push(escaped(socket));
+        }
+        if let Some(in_process) = &parts.in_process {
+            text.push(in_process.argument());
         }
         if let Some(counting) = parts.counting {
             text.push(",");
@@ -115,7 +171,12 @@ fn device(command: &mut Command, machine: &Machine, parts: &Parts<'_>) -> Result
             if slot {
                 command.args(["-device", "pcie-root-port,id=root,chassis=1,slot=1"]);
             }
-            command.args(["-device", &user(if slot { "root" } else { "pcie.0" }, "")]);
+            let bus = if slot { "root" } else { "pcie.0" };
+            let device = match parts.in_process {
+                Some(_) => format!("doorbell-nic,bus={bus}"),
+                None => user(bus, ""),
+            };
+            command.args(["-device", &device]);
         }
         Reached::DeviceTree => {
             let blob = tree::of_machine(machine, parts.cpus, parts.directory)?;

@@ -12,6 +12,11 @@ use std::time::Duration;
 /// Steps of 50 ms in which something appears.
 const APPEARS: u32 = 60 * 20;
 
+/// Returns the line that waits until `test` holds.
+pub(crate) fn awaited(test: &str) -> String {
+    format!("for i in $(seq {APPEARS}); do {test} && break; usleep 50000; done; {test}")
+}
+
 /// A running guest; it is killed when it is dropped.
 pub struct Guest<'a> {
     qemu: ChildGuard,
@@ -77,9 +82,7 @@ impl<'a> Guest<'a> {
 
     /// Waits until `test` holds in the guest.
     pub(crate) fn wait_for(&mut self, test: &str, what: &str) -> Result<(), Error> {
-        let line =
-            format!("for i in $(seq {APPEARS}); do {test} && break; usleep 50000; done; {test}");
-        self.shell(&line).map(drop).map_err(|e| match e {
+        self.shell(&awaited(test)).map(drop).map_err(|e| match e {
             Error::Command { .. } => {
                 let said = self.shell("dmesg | tail -n 20").unwrap_or_default();
                 Error::Guest { what: what.to_owned(), console: said.trim().to_owned() }

@@ -5,7 +5,7 @@
 //! `tests/linux` check Linux's own drivers so.
 //!
 //! Nothing here knows a device model: a device is a socket of `doorbell serve`, and its counts are
-//! the server's.
+//! the server's. In [`VirtualTime`] it is a text for the plug-in, which counts.
 
 mod arch;
 mod console;
@@ -27,6 +27,7 @@ mod server;
 mod session;
 pub mod settings;
 mod tree;
+mod virtual_time;
 mod workload;
 mod xdp;
 
@@ -42,6 +43,7 @@ pub use plugin::{PLUGIN, plugin};
 pub use server::{Counts, Server};
 pub use session::{Booted, Measured, Setup, boot, isolate};
 pub use tree::with_axi_ethernet;
+pub use virtual_time::{Timed, VirtualTime, check as check_virtual_time};
 pub use workload::{Variable, Workload};
 
 /// Receives a line for each step.

@@ -4,12 +4,14 @@ use crate::console::Message;
 use crate::device::{Device, Reached};
 use crate::emulator::Parts;
 use crate::guest::Guest;
+pub(crate) use crate::guest::awaited;
 use crate::initramfs::Archive;
 use crate::instructions::{Counter, Executed, Symbols};
 use crate::kernel::Kernel;
 use crate::net::{self, GUEST, HOST, HOST_MAC, MAC, TAP};
 use crate::server::{Counts, Server};
 use crate::settings::{self, Settings};
+use crate::virtual_time::{self, Timed, VirtualTime};
 use crate::workload::{Workload, quoted};
 use crate::{Error, Machine, Progress};
 use doorbell_host_io::child::ChildGuard;
@@ -42,6 +44,8 @@ pub struct Setup<'a> {
     pub instructions: bool,
     /// Accesses to I/O memory are counted, which takes twice as long.
     pub mmio: bool,
+    /// The machine of a guest in virtual time; `None` for the wall clock.
+    pub virtual_time: Option<VirtualTime<'a>>,
     /// CPUs of the guest.
     pub cpus: u32,
     /// Longest time in which the guest says nothing.
@@ -63,8 +67,10 @@ pub struct Measured {
     pub counts: Counts,
     /// The instructions that the guest executed.
     pub executed: Option<Executed>,
-    /// Time between `begin` and `end` on this machine.
+    /// Time between `begin` and `end`, on this machine or of the guest in virtual time.
     pub elapsed: Duration,
+    /// Times and rates in virtual time.
+    pub timed: Option<Timed>,
     /// The output of the guest meanwhile.
     pub output: String,
 }
@@ -98,6 +104,9 @@ pub fn boot(
     progress: &Progress<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Booted, Error> {
+    if setup.virtual_time.is_some() {
+        return virtual_time::boot(setup, machine, kernel, settings, workloads, progress, stop);
+    }
     let own = tempfile::Builder::new().prefix("doorbell-guest-").tempdir();
     let own = own.map_err(Error::io("a temporary directory"))?;
     // Sockets are in the temporary directory: their paths have at most 107 bytes.
@@ -110,7 +119,7 @@ pub fn boot(
     let counter = counter.map_err(Error::io("the plug-in's socket"))?;
     let order = load_order(setup, kernel, workloads)?;
     let initramfs = own.path().join("initramfs");
-    let packed = pack(machine, kernel, &order, workloads, settings)?;
+    let packed = pack(machine, kernel, &order, workloads, settings, None)?;
     std::fs::write(&initramfs, packed).map_err(Error::io(initramfs.display()))?;
     let counter = counter.map(|c| if setup.mmio { c.with_mmio() } else { c });
     let argument = counter.as_ref().map(Counter::argument);
@@ -121,6 +130,7 @@ pub fn boot(
         socket: server.as_ref().map(Server::socket),
         plugin: setup.plugin.filter(|_| needs_plugin),
         counting: argument.as_deref(),
+        in_process: None,
         cpus: setup.cpus,
         image: kernel.image(),
         initramfs: &initramfs,
@@ -146,7 +156,7 @@ fn serve(setup: &Setup<'_>, directory: &Path) -> Result<Server, Error> {
 
 /// Returns the modules of driver and workloads in the order in which they are loaded. The driver's
 /// own is apart from those that come before and behind it.
-fn load_order(
+pub(crate) fn load_order(
     setup: &Setup<'_>,
     kernel: &Kernel,
     workloads: &[Workload],
@@ -157,15 +167,58 @@ fn load_order(
     kernel.load_order(&wanted)
 }
 
-/// Packs the guest's file system.
-fn pack(
+/// Lines of the guest's shell. Those with a text are tests to wait for, and it says what their
+/// failure means.
+pub(crate) type Steps = Vec<(String, Option<String>)>;
+
+/// Returns the steps that load the modules and bring the interface up.
+pub(crate) fn bring_up_steps(setup: &Setup<'_>, order: &[String], settings: &Settings) -> Steps {
+    let mut steps = Steps::new();
+    let driver = setup.device.driver;
+    for module in order {
+        let own = *module == driver.replace('-', "_");
+        let parameters = if own { settings::parameters(settings) } else { String::new() };
+        steps.push((format!("insmod /m/{module}.ko{parameters}"), None));
+    }
+    let none = format!("the driver {driver} has made no interface");
+    steps.push((format!("[ -e /sys/class/net/{NIC} ]"), Some(none)));
+    let host = net::text(HOST_MAC);
+    steps.push((format!("NIC={NIC} GUEST={GUEST} HOST={HOST} HOST_MAC={host}"), None));
+    // Some of them a driver takes only while the interface is down.
+    steps.extend(settings::commands(settings).into_iter().map(|command| (command, None)));
+    steps.push(("ip link set $NIC up && ip addr add $GUEST/24 dev $NIC".to_owned(), None));
+    let none = format!("the interface of {driver} has no carrier");
+    steps.push((format!("[ \"$(cat /sys/class/net/{NIC}/carrier)\" = 1 ]"), Some(none)));
+    // Nobody asks whether the other is there: that would be a frame more now and then.
+    let neighbour = "ip neigh replace $HOST lladdr $HOST_MAC nud permanent dev $NIC";
+    steps.push((neighbour.to_owned(), None));
+    steps
+}
+
+/// Returns the messages of warning level and worse in what `dmesg -r` printed.
+pub(crate) fn warnings(said: &str) -> Vec<String> {
+    let serious = |line: &&str| {
+        let level = line.strip_prefix('<').and_then(|l| l.split_once('>')?.0.parse().ok());
+        level.is_some_and(|l: u32| l & 7 <= 4)
+    };
+    let text = |line: &str| line.split_once('>').map_or(line, |(_, text)| text).to_owned();
+    said.lines().filter(serious).map(text).collect()
+}
+
+/// Packs the guest's file system. With a script, the guest runs it and ends.
+pub(crate) fn pack(
     machine: &Machine,
     kernel: &Kernel,
     modules: &[String],
     workloads: &[Workload],
     settings: &Settings,
+    script: Option<&str>,
 ) -> Result<Vec<u8>, Error> {
     let mut archive = Archive::of(machine, kernel, modules)?;
+    if let Some(script) = script {
+        let words = include_str!("virtual.sh");
+        archive.plain("script", format!("{words}{script}").as_bytes());
+    }
     for workload in workloads {
         archive.plain(&format!("w/{}", workload.name), workload.with(settings).as_bytes());
     }
@@ -243,12 +296,7 @@ impl Session<'_> {
             measured.push(self.workload(workload)?);
         }
         let said = self.shell("dmesg -r")?;
-        let serious = |line: &&str| {
-            let level = line.strip_prefix('<').and_then(|l| l.split_once('>')?.0.parse().ok());
-            level.is_some_and(|l: u32| l & 7 <= 4)
-        };
-        let text = |line: &str| line.split_once('>').map_or(line, |(_, text)| text).to_owned();
-        let warnings = said.lines().filter(serious).map(text).collect();
+        let warnings = warnings(&said);
         Ok(Booted { release, symbols, measured, warnings })
     }
 
@@ -259,33 +307,25 @@ impl Session<'_> {
         order: &[String],
         settings: &Settings,
     ) -> Result<(), Error> {
-        for module in order {
-            let own = *module == setup.device.driver.replace('-', "_");
-            let parameters = if own { settings::parameters(settings) } else { String::new() };
-            let loaded = self.shell(&format!("insmod /m/{module}.ko{parameters}"));
-            if let Err(Error::Command { command, status, said }) = loaded {
-                // The kernel's own words name the symbol, the version or the parameter.
-                let why = self.shell("dmesg | tail -n 3").unwrap_or_default();
-                let said = format!("{said}\n{}", why.trim());
-                return Err(Error::Command { command, status, said });
+        for (line, what) in bring_up_steps(setup, order, settings) {
+            match what {
+                Some(what) => self.guest.wait_for(&line, &what)?,
+                None => self.step(&line)?,
             }
-            loaded?;
         }
-        let none = format!("the driver {} has made no interface", setup.device.driver);
-        self.guest.wait_for(&format!("[ -e /sys/class/net/{NIC} ]"), &none)?;
-        self.shell(&format!(
-            "NIC={NIC} GUEST={GUEST} HOST={HOST} HOST_MAC={}",
-            net::text(HOST_MAC)
-        ))?;
-        // Some of them a driver takes only while the interface is down.
-        for command in settings::commands(settings) {
-            self.shell(&command)?;
+        Ok(())
+    }
+
+    /// Runs a line that brings the interface up.
+    fn step(&mut self, line: &str) -> Result<(), Error> {
+        let done = self.shell(line);
+        if let Err(Error::Command { command, status, said }) = done {
+            // The kernel's own words name the symbol, the version or the parameter.
+            let why = self.shell("dmesg | tail -n 3").unwrap_or_default();
+            let said = format!("{said}\n{}", why.trim());
+            return Err(Error::Command { command, status, said });
         }
-        self.shell("ip link set $NIC up && ip addr add $GUEST/24 dev $NIC")?;
-        let none = format!("the interface of {} has no carrier", setup.device.driver);
-        self.guest.wait_for(&format!("[ \"$(cat /sys/class/net/{NIC}/carrier)\" = 1 ]"), &none)?;
-        // Nobody asks whether the other is there: that would be a frame more now and then.
-        self.shell("ip neigh replace $HOST lladdr $HOST_MAC nud permanent dev $NIC").map(drop)
+        done.map(drop)
     }
 
     /// Makes iperf3 of QEMU's packages a program of the host.
@@ -477,6 +517,7 @@ fn measured(
         counts,
         executed,
         elapsed,
+        timed: None,
         output: output.trim().to_owned(),
     })
 }

@@ -131,9 +131,9 @@ impl Exceptions {
 
 static COUNT: OnceLock<Count> = OnceLock::new();
 
-/// Begins to count, and answers the reader at `path` on a thread of its own.
-pub(crate) fn start(id: u64, target: &CStr, path: &str, mmio: bool) -> io::Result<()> {
-    let socket = UnixStream::connect(path)?;
+/// Begins to count, and answers the reader at `path` on a thread of its own, if there is one.
+pub(crate) fn start(id: u64, target: &CStr, path: Option<&str>, mmio: bool) -> io::Result<()> {
+    let socket = path.map(UnixStream::connect).transpose()?;
     let count = COUNT.get_or_init(|| Count {
         table: Mutex::default(),
         common: new_board(2),
@@ -145,10 +145,12 @@ pub(crate) fn start(id: u64, target: &CStr, path: &str, mmio: bool) -> io::Resul
         let none = std::ptr::null_mut();
         qemu::qemu_plugin_register_vcpu_discon_cb(id, qemu::EXCEPTIONS, excepted, none);
     };
-    std::thread::spawn(move || {
-        // The reader may go away at any time; the guest continues.
-        _ = count.answer(&socket);
-    });
+    if let Some(socket) = socket {
+        std::thread::spawn(move || {
+            // The reader may go away at any time; the guest continues.
+            _ = count.answer(&socket);
+        });
+    }
     Ok(())
 }
 
@@ -297,7 +299,7 @@ impl Count {
     }
 
     /// Returns the answer, as the protocol has it.
-    fn message(&self) -> Vec<u8> {
+    pub(crate) fn message(&self) -> Vec<u8> {
         let (addresses, boards, accesses) = {
             let table = self.table();
             (table.addresses.clone(), table.boards.clone(), table.accesses.clone())

@@ -1,4 +1,4 @@
-//! A plug-in for QEMU 11.1, with two tasks: one, the other, or both.
+//! A plug-in for QEMU 11.1, with three tasks: any, or several.
 //!
 //! `-plugin file=libdoorbell_plugin.so,count=PATH` counts executed instructions by address, on any
 //! architecture, for the reader that listens at the path; `mmio=on` counts loads and stores of
@@ -10,12 +10,17 @@
 //! continues behind them; all others are QEMU's. Without a server the answer is H_CLOSED. Each
 //! socket is a server with its own unit.
 //!
+//! `-plugin file=libdoorbell_plugin.so,machine=PLAN,words=DIR,instructions=on -device doorbell-nic`
+//! has an e1000 or an mlx5 run in this process by QEMU's virtual clock, and counts instructions
+//! where the guest says so (`device`).
+//!
 //! QEMU loads a file once and passes the arguments of all `-plugin` together. Counters, calls and
 //! registers are QEMU's plug-in interface, version 7; interrupts and device types are not in it
-//! (`internals`).
+//! (`internals`, `device`).
 
 mod calls;
 mod count;
+mod device;
 mod internals;
 mod node;
 mod qemu;
@@ -27,6 +32,7 @@ use doorbell_vfio_user::send_with_fds;
 use internals::Internals;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::{fs::File, io, os::fd::AsFd, sync::OnceLock};
 
 /// Version of the plug-in interface.
@@ -118,7 +124,11 @@ impl Connection {
 struct Arguments<'a> {
     sockets: Vec<&'a str>,
     count: Option<&'a str>,
+    instructions: bool,
     mmio: bool,
+    /// The plan of a machine in this process, and the directory for the guest's words.
+    machine: Option<&'a str>,
+    words: Option<&'a str>,
 }
 
 impl<'a> Arguments<'a> {
@@ -135,21 +145,34 @@ impl<'a> Arguments<'a> {
                 Some(("socket", path)) => arguments.sockets.push(path),
                 Some(("count", path)) if arguments.count.is_none() => arguments.count = Some(path),
                 Some(("count", _)) => return Err("count=PATH is allowed once".into()),
+                Some(("instructions", state @ ("on" | "off"))) => {
+                    arguments.instructions = state == "on";
+                }
+                Some(("machine", path)) => arguments.machine = Some(path),
+                Some(("words", path)) => arguments.words = Some(path),
                 Some(("mmio", state @ ("on" | "off"))) => arguments.mmio = state == "on",
                 _ => {
                     let other = text.to_string_lossy();
-                    let allowed = "socket=PATH, once for each adapter, count=PATH, and mmio=on|off";
+                    let allowed = "socket=PATH, once for each adapter, count=PATH, mmio=on|off, \
+                                   machine=PLAN, words=DIR and instructions=on|off";
                     return Err(format!("`{other}` is not known; allowed are {allowed}"));
                 }
             }
         }
-        if arguments.mmio && arguments.count.is_none() {
-            return Err("mmio=on needs count=PATH".into());
+        if arguments.mmio && arguments.count.is_none() && !arguments.instructions {
+            return Err("mmio=on needs count=PATH or instructions=on".into());
         }
-        if arguments.sockets.is_empty() && arguments.count.is_none() {
+        if arguments.machine.is_some() != arguments.words.is_some() {
+            return Err("machine=PLAN and words=DIR belong together".into());
+        }
+        if arguments.instructions && arguments.machine.is_none() {
+            return Err("instructions=on needs machine=PLAN, whose guest says when".into());
+        }
+        let nothing = arguments.sockets.is_empty() && arguments.machine.is_none();
+        if nothing && arguments.count.is_none() {
             return Err("it needs socket=PATH, the path of `doorbell serve vnic|veth \
-                        --plugin-socket PATH`, or count=PATH, the path at which a reader of \
-                        counts listens"
+                        --plugin-socket PATH`, count=PATH, the path at which a reader of counts \
+                        listens, or machine=PLAN, the numbers of a machine"
                 .into());
         }
         Ok(arguments)
@@ -224,8 +247,12 @@ unsafe fn install(
     if !arguments.sockets.is_empty() {
         adapt(target, &arguments.sockets)?;
     }
-    if let Some(path) = arguments.count {
-        count::start(id, target, path, arguments.mmio).map_err(|e| format!("{path}: {e}"))?;
+    if let (Some(plan), Some(words)) = (arguments.machine, arguments.words) {
+        device::register_type(target, Path::new(plan), Path::new(words))?;
+    }
+    if arguments.count.is_some() || arguments.instructions {
+        let wrong = |e| format!("{}: {e}", arguments.count.unwrap_or("counts"));
+        count::start(id, target, arguments.count, arguments.mmio).map_err(wrong)?;
     }
     // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
     unsafe {

@@ -4,13 +4,14 @@
 //! does the workloads one after another. The counts are those of `doorbell serve`, and the
 //! instructions those that QEMU executed, by function.
 
+mod machine;
 mod result;
 mod table;
 
 pub(crate) use result::GuestResult;
 pub(crate) use table::{PARTS, margins};
 
-use crate::args::{FUNCTIONS, Guest, Instructions, Output};
+use crate::args::{FUNCTIONS, Guest, GuestClock, Instructions, Output};
 use crate::check::GuestBudget;
 use crate::output::{print, tell};
 use crate::progress::Interrupt;
@@ -18,7 +19,7 @@ use crate::render::json;
 use crate::sweep::Axis;
 use crate::{DONE, Error, MISSED, failed, input, serve};
 use doorbell_guest::settings::{self, Settings};
-use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, Workload};
+use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, VirtualTime, Workload};
 use result::Run;
 use std::ffi::OsString;
 use std::path::Path;
@@ -107,16 +108,15 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
     let workloads: Result<Vec<_>, _> = args.workload.iter().map(|w| Workload::find(w)).collect();
     let workloads = workloads?;
     let variants = variants(args)?;
-    for settings in &variants {
-        settings::check(settings, &workloads)?;
-    }
+    let (profile, boots) = boots(args, &device, variants, &workloads)?;
     let own = std::env::current_exe().map_err(Error::at("this program"))?.into_os_string();
     let doorbell = if program.is_empty() { slice::from_ref(&own) } else { program };
     let counted = args.instructions != Instructions::Off;
     if args.mmio && !counted {
         return Err(input!("--mmio: nothing is counted with --instructions off"));
     }
-    let needs_plugin = counted || device.arch == Arch::Ppc64;
+    let is_virtual = args.clock == GuestClock::Virtual;
+    let needs_plugin = counted || is_virtual || device.arch == Arch::Ppc64;
     let plugin = needs_plugin.then(doorbell_guest::plugin).transpose()?;
     let said = |line: &str| {
         if !args.output.quiet {
@@ -139,7 +139,9 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
         std::fs::create_dir_all(logs).map_err(Error::at(logs.display()))?;
     }
     let interrupt = Interrupt::watched().map_err(|e| failed!("signals: {e}"))?;
-    doorbell_guest::isolate()?;
+    if !is_virtual {
+        doorbell_guest::isolate()?;
+    }
 
     let serve = args.bus.as_ref().map(|b| vec!["--bus".to_owned(), b.clone()]).unwrap_or_default();
     let setup = Setup {
@@ -149,6 +151,7 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
         plugin: plugin.as_deref(),
         instructions: counted,
         mmio: args.mmio,
+        virtual_time: None,
         cpus: args.cpus,
         patience: Duration::from_secs(args.timeout),
         logs: args.logs.as_deref(),
@@ -156,9 +159,11 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
     let stop = || interrupt.came();
     let mut runs = Vec::new();
     for kernel in &kernels {
-        for settings in &variants {
+        for Boot { settings, inside, machine: time } in &boots {
+            let virtual_time = time.as_ref().map(|m| VirtualTime { plan: &m.plan, shift: m.shift });
+            let setup = Setup { virtual_time, ..setup };
             let booted =
-                doorbell_guest::boot(&setup, &machine, kernel, settings, &workloads, &said, &stop)?;
+                doorbell_guest::boot(&setup, &machine, kernel, inside, &workloads, &said, &stop)?;
             for warning in &booted.warnings {
                 said(&format!("{}: {warning}", kernel.name));
             }
@@ -168,10 +173,60 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
     Ok(GuestResult {
         device: device.name.to_owned(),
         driver: device.driver.to_owned(),
-        bus: bus.or_else(|| serve::bus_of(device.name)).map(str::to_owned),
+        bus: match &profile {
+            Some(profile) => Some(format!("the bus of the profile {profile}")),
+            None => bus.or_else(|| serve::bus_of(device.name)).map(str::to_owned),
+        },
         cpus: args.cpus,
+        profile,
         runs,
     })
+}
+
+/// A boot of each kernel.
+struct Boot {
+    /// All settings, for the result.
+    settings: Settings,
+    /// Those inside the guest.
+    inside: Settings,
+    /// The machine, in virtual time.
+    machine: Option<machine::Machine>,
+}
+
+/// Returns the boots, and in virtual time the name of the profile.
+fn boots(
+    args: &Guest,
+    device: &Device,
+    variants: Vec<Settings>,
+    workloads: &[Workload],
+) -> Result<(Option<String>, Vec<Boot>), Error> {
+    if args.clock == GuestClock::Wall {
+        if args.profile.is_some() {
+            return Err(input!("--profile: it is the machine of --clock virtual"));
+        }
+        let boot = |settings: Settings| {
+            settings::check(&settings, workloads)?;
+            Ok(Boot { inside: settings.clone(), settings, machine: None })
+        };
+        return Ok((None, variants.into_iter().map(boot).collect::<Result<_, Error>>()?));
+    }
+    if args.bus.is_some() {
+        return Err(input!("--bus: in virtual time the bus is the profile's (--profile, --set)"));
+    }
+    let profile = machine::profile(device, args.profile.as_deref())?;
+    doorbell_guest::check_virtual_time(args.cpus, workloads)?;
+    let boot = |settings: Settings| {
+        let machine = machine::Machine::of(device, &profile, &settings)?;
+        settings::check(&machine.inside, workloads)?;
+        let (key, default) = machine::INSTRUCTION;
+        let mut all = settings;
+        if !all.iter().any(|(k, _)| k == key) {
+            all.push((key.to_owned(), default.to_owned()));
+        }
+        Ok(Boot { inside: machine.inside.clone(), settings: all, machine: Some(machine) })
+    };
+    let boots = variants.into_iter().map(boot).collect::<Result<_, Error>>()?;
+    Ok((Some(profile.name.clone()), boots))
 }
 
 /// Returns the names of the kernels to boot.

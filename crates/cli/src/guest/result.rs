@@ -21,6 +21,9 @@ pub(crate) struct GuestResult {
     /// The bus by whose rules it is counted; none of QEMU's own devices.
     pub(super) bus: Option<String>,
     pub(super) cpus: u32,
+    /// The machine around the device, of a guest in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) profile: Option<String>,
     pub(super) runs: Vec<Run>,
 }
 
@@ -47,10 +50,25 @@ pub(super) struct Run {
     pub(super) instructions: Option<BTreeMap<String, f64>>,
     /// Functions of the driver, or of the whole kernel, the most expensive first.
     pub(super) functions: Vec<Function>,
-    /// The time that this machine took. It says nothing about another machine.
+    /// The time that this machine took, which says nothing about another machine; in virtual time
+    /// the guest's.
     pub(super) elapsed_s: f64,
+    /// Times and rates in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) timed: Option<Timed>,
     /// The workload's own output.
     pub(super) output: String,
+}
+
+/// Times and rates of a guest in virtual time: exact, and the same in each boot.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Timed {
+    /// Frames a second that the device sent, from the first to the last.
+    pub(super) sent_per_s: Option<f64>,
+    /// Frames a second that came for the device, from the first to the last.
+    pub(super) offered_per_s: Option<f64>,
+    /// Frames that the device did not take.
+    pub(super) dropped: u64,
 }
 
 /// The share of a function.
@@ -86,7 +104,9 @@ impl GuestResult {
     pub(super) fn with(mut self, other: GuestResult) -> Result<GuestResult, Error> {
         let of = |r: &GuestResult| {
             let bus = r.bus.as_deref().unwrap_or("no ledger");
-            format!("{} with {}, {bus}, {} CPU", r.device, r.driver, r.cpus)
+            let clock =
+                r.profile.as_deref().map_or(String::new(), |p| format!(", in virtual time on {p}"));
+            format!("{} with {}, {bus}, {} CPU{clock}", r.device, r.driver, r.cpus)
         };
         if of(&self) != of(&other) {
             return Err(input!("A is of {}, B of {}", of(&self), of(&other)));
@@ -192,6 +212,11 @@ impl Run {
             instructions: profile.as_ref().map(|p| parts(p, &driver, packets)),
             functions: profile.map(|p| functions(&p, packets)).unwrap_or_default(),
             elapsed_s: rounded(m.elapsed.as_secs_f64()),
+            timed: m.timed.map(|t| Timed {
+                sent_per_s: t.sent_per_s.map(rounded),
+                offered_per_s: t.offered_per_s.map(rounded),
+                dropped: t.dropped,
+            }),
             output: m.output.clone(),
         }
     }
@@ -201,6 +226,14 @@ impl Run {
     pub(super) fn number(&self, group: &str, name: &str) -> Option<f64> {
         match group {
             "instructions" => self.instructions.as_ref()?.get(name).copied(),
+            "timed" => {
+                let timed = self.timed.as_ref()?;
+                match name {
+                    "sent_per_s" => timed.sent_per_s,
+                    "offered_per_s" => timed.offered_per_s,
+                    _ => Some(timed.dropped as f64),
+                }
+            }
             _ => self.per_packet.get(name).copied(),
         }
     }

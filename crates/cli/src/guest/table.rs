@@ -96,6 +96,13 @@ pub(crate) const PARTS: [(&str, &str); 8] = [
     ("unlisted", "of functions that are not known, since the plug-in's table was full"),
 ];
 
+/// Times and rates in virtual time, with descriptions.
+const TIMED: [(&str, &str); 3] = [
+    ("sent_per_s", "frames sent a second of virtual time, from the first to the last"),
+    ("offered_per_s", "frames that came a second of virtual time, from the first to the last"),
+    ("dropped", "frames in all that the device did not take"),
+];
+
 /// Builds the tables: for each workload a bill, and the functions.
 pub(super) fn document(result: &GuestResult, view: View) -> Document {
     let mut doc = Document::titled(match &result.bus {
@@ -104,6 +111,9 @@ pub(super) fn document(result: &GuestResult, view: View) -> Document {
     });
     if let Some(bus) = &result.bus {
         doc.line(bus);
+    }
+    if let Some(profile) = &result.profile {
+        doc.line(format!("in virtual time on {profile}; cpu.instruction is assumed"));
     }
     let mut marked = false;
     for workload in result.workloads() {
@@ -186,6 +196,9 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
     for c in Ledger::COUNTERS {
         row("per_packet", c.name, c.about, Some(Margin::of_count(c)));
     }
+    for (name, about) in TIMED {
+        row("timed", name, about, Some(Margin::EXACT));
+    }
     (table, marked)
 }
 
@@ -245,6 +258,11 @@ fn records(result: &GuestResult) -> Vec<Record> {
         }
         for (name, value) in &run.per_packet {
             put(name, (*value).into());
+        }
+        for (name, _) in TIMED {
+            if let Some(n) = run.number("timed", name) {
+                put(name, n.into());
+            }
         }
         put("elapsed_s", run.elapsed_s.into());
         all

@@ -9,11 +9,13 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 #[test]
 fn wrong_input_is_refused_before_anything_is_fetched() {
-    let lines: [&[&str]; 8] = [
+    let lines: [&[&str]; 15] = [
         &["mlx4"],
         &["qemu:igb", "--bus", "pcie2x16"],
         &["mlx5", "--bus", "pcie9x9"],
@@ -22,6 +24,13 @@ fn wrong_input_is_refused_before_anything_is_fetched() {
         &["mlx5", "--set", "burst"],
         &["mlx5", "--across", "ethtool.ring.=1,2"],
         &["mlx5", "--mmio", "--instructions", "off"],
+        &["vnic", "--clock", "virtual"],
+        &["mlx5", "--clock", "virtual", "--cpus", "2"],
+        &["mlx5", "--clock", "virtual", "--workload", "ping"],
+        &["mlx5", "--clock", "virtual", "--profile", "e1000-power4"],
+        &["mlx5", "--clock", "virtual", "--bus", "pcie2x16"],
+        &["mlx5", "--clock", "virtual", "--set", "cpu.instruction=0.5 ns"],
+        &["e1000", "--profile", "e1000-power4"],
     ];
     let said = lines.map(|more| wrong(&[&["guest"], more].concat()));
     assert_snapshot!(said.join("\n"));
@@ -80,6 +89,62 @@ fn function(run: &Value, name: &str) -> f64 {
     let all = run["functions"].as_array().unwrap();
     let found = all.iter().find(|f| f["function"] == name);
     found.map_or(0.0, |f| f["per_packet"].as_f64().unwrap())
+}
+
+/// A thread that takes CPU time until it is dropped.
+struct Spinning(Arc<AtomicBool>);
+
+impl Spinning {
+    fn start() -> Spinning {
+        let go = Arc::new(AtomicBool::new(true));
+        let seen = Arc::clone(&go);
+        std::thread::spawn(move || while seen.load(Relaxed) {});
+        Spinning(go)
+    }
+}
+
+impl Drop for Spinning {
+    fn drop(&mut self) {
+        self.0.store(false, Relaxed);
+    }
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn boots_in_virtual_time_are_equal() {
+    let line = ["mlx5", "--clock", "virtual", "--kernel", "debian:6.12", "--workload"];
+    let line = [&line[..], &["pktgen,receive", "--set", "gap=1000"]].concat();
+    let alone = booted(&line);
+    let busy = Spinning::start();
+    let beside = booted(&line);
+    drop(busy);
+    assert_eq!(alone, beside);
+    let [sent, received] = [&alone["runs"][0], &alone["runs"][1]];
+    // Bursts of 32 in the memory of a queue that is long enough: one doorbell each.
+    assert_eq!(number(sent, "ledger", "wire_frames"), 6400.0);
+    assert_eq!(received["frames"], 3200);
+    assert_eq!(received["timed"]["dropped"], 0);
+}
+
+/// Frames at a pace, by hand. At 1 Gbit/s a frame of 60 bytes takes 672 ns, so that 12 of them come
+/// in 8 us: less than the 16 x 1.024 us for which RDTR holds the interrupt back from the last on.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn rdtr_gathers_each_burst_in_virtual_time() {
+    let line = ["e1000", "--clock", "virtual", "--workload", "receive", "--instructions", "off"];
+    let set = ["module.RxIntDelay=16", "module.RxAbsIntDelay=0", "module.InterruptThrottleRate=0"];
+    let of = |burst: &str, packets: &str| {
+        let (burst, packets) = (format!("burst={burst}"), format!("packets={packets}"));
+        let sets = set.iter().copied().chain(["gap=1000", &burst, &packets]);
+        let sets: Vec<&str> = sets.flat_map(|s| ["--set", s]).collect();
+        booted(&[&line[..], &sets].concat())["runs"][0].clone()
+    };
+    let bursts = of("12", "1200");
+    assert_eq!(number(&bursts, "ledger", "line_interrupts"), 100.0);
+    let paced = of("1", "100");
+    assert_eq!(number(&paced, "ledger", "line_interrupts"), 100.0);
+    // One each millisecond, from the first to the last.
+    assert_eq!(number(&paced, "timed", "offered_per_s"), 1000.0);
 }
 
 #[test]

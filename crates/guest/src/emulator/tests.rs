@@ -15,6 +15,7 @@ fn the_plug_in_counts_and_passes_calls_with_one_option() {
         socket: Some(Path::new("/t/socket")),
         plugin: Some(Path::new("/p/x.so")),
         counting: Some("count=/t/count"),
+        in_process: None,
         cpus: 2,
         image: Path::new("/k/vmlinuz"),
         initramfs: Path::new("/t/i"),

@@ -194,6 +194,11 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// Reads an answer of the plug-in with its length in front, as it is in a file.
+    pub(crate) fn of_message(message: &[u8]) -> io::Result<Snapshot> {
+        Snapshot::decode(message.get(WORD..).unwrap_or_default())
+    }
+
     /// Returns what the guest executed after `earlier`, which is a snapshot of the same guest.
     pub fn since(&self, earlier: &Snapshot) -> Executed {
         let difference = |(address, now): (&u64, &Work)| {

@@ -75,6 +75,7 @@ impl Vm {
             socket: Some(socket),
             plugin: (device.arch == Arch::Ppc64).then_some(&*bench().plugin),
             counting: None,
+            in_process: None,
             cpus: options.cpus,
             image: kernel.image(),
             initramfs,

@@ -1,0 +1,144 @@
+//! The machine of a guest in virtual time: the laboratory's, from a profile and `--set`.
+
+use crate::{Error, input};
+use doorbell_devices::{e1000, mlx5};
+use doorbell_guest::{Device, net::MAC, settings::Settings};
+use doorbell_guest_machine::{Card, Plan, Slot};
+use doorbell_hal::Span;
+use doorbell_lab::config::SettingError;
+use doorbell_lab::experiment::{e1000 as on_pci, mlx5 as on_pcie};
+use doorbell_lab::key::{Values, in_unit, parse_setting};
+use doorbell_lab::{InputError, Profile};
+
+/// Groups of keys that are the machine's. The CPU, its memory and its driver are the guest's.
+const GROUPS: [&str; 5] = ["bus.", "pci.", "pcie.", "nic.", "link."];
+/// The key of what an instruction costs, and its value unless it is set.
+pub(super) const INSTRUCTION: (&str, &str) = ("cpu.instruction", "1 ns");
+/// log2 of the most nanoseconds that an instruction costs (QEMU's `-icount`).
+const MOST_SHIFT: u8 = 10;
+
+/// The machine of one boot.
+pub(super) struct Machine {
+    /// The numbers for the plug-in.
+    pub(super) plan: String,
+    /// log2 of the nanoseconds that an instruction costs.
+    pub(super) shift: u8,
+    /// Settings inside the guest.
+    pub(super) inside: Settings,
+}
+
+/// Returns the profile that a device has unless one is given; `None` if it has no machine yet.
+fn default_profile(device: &Device) -> Option<&'static str> {
+    match device.name {
+        "mlx5" => Some("mlx5-gen3"),
+        "e1000" | "e1000-82544gc" | "e1000-82545em" => Some("e1000-power4"),
+        _ => None,
+    }
+}
+
+/// Loads the profile of a device: the given one, or its own.
+pub(super) fn profile(device: &Device, given: Option<&str>) -> Result<Profile, Error> {
+    let own = default_profile(device).ok_or_else(|| {
+        let name = device.name;
+        input!("--clock virtual: {name} is not there yet; there are mlx5 and the three e1000")
+    })?;
+    let profile = Profile::load(given.unwrap_or(own))?;
+    let system = if device.name == "mlx5" { "mlx5" } else { "e1000" };
+    if profile.system.name != system {
+        let (name, of) = (&profile.name, profile.system.name);
+        return Err(input!("--profile {name}: it is of the system {of}, and {own} is of {system}"));
+    }
+    Ok(profile)
+}
+
+impl Machine {
+    /// Resolves the profile with the settings of one boot.
+    pub(super) fn of(
+        device: &Device,
+        profile: &Profile,
+        settings: &Settings,
+    ) -> Result<Machine, Error> {
+        let mut values = profile.all_values();
+        let keys = profile.system.platform();
+        let (mut inside, mut instruction) = (Settings::new(), INSTRUCTION.1.to_owned());
+        if let Some(part) = part(device) {
+            set(&mut values, &keys, "nic.part", part)?;
+        }
+        for (key, value) in settings {
+            if key == INSTRUCTION.0 {
+                instruction.clone_from(value);
+            } else if key == "nic.part" {
+                return Err(input!("--set {key}: the part is the device's, {}", device.name));
+            } else if GROUPS.iter().any(|group| key.starts_with(group)) {
+                set(&mut values, &keys, key, value)?;
+            } else {
+                inside.push((key.clone(), value.clone()));
+            }
+        }
+        let shift = shift(&instruction)?;
+        let plan = plan(device, &values).map_err(|e| input!("{e}"))?.text();
+        Ok(Machine { plan, shift, inside })
+    }
+}
+
+fn set(
+    values: &mut Values,
+    keys: &[&'static doorbell_lab::key::Key],
+    key: &str,
+    value: &str,
+) -> Result<(), Error> {
+    let parsed: Result<_, InputError> = parse_setting(keys, &format!("{key}={value}"));
+    let (key, value) = parsed?;
+    values.put(key, value);
+    if let Some(why) = values.idle(key) {
+        return Err(input!("--set {}: {why}", key.name));
+    }
+    Ok(())
+}
+
+/// Returns the value of `nic.part` for a device of the 8254x family.
+fn part(device: &Device) -> Option<&'static str> {
+    match device.name {
+        "e1000" => Some("82540em"),
+        "e1000-82544gc" => Some("82544gc"),
+        "e1000-82545em" => Some("82545em"),
+        _ => None,
+    }
+}
+
+/// Returns log2 of the nanoseconds of an instruction.
+fn shift(text: &str) -> Result<u8, Error> {
+    let key = INSTRUCTION.0;
+    let ns = in_unit(text, "ns").map_err(|e| input!("--set {key}={text}: {e}"))?;
+    (0..=MOST_SHIFT).find(|shift| f64::from(1_u32 << shift) == ns).ok_or_else(|| {
+        input!("--set {key}={text}: QEMU's clock takes 1, 2, 4 and so on to 1024 ns")
+    })
+}
+
+/// Returns the machine of these values.
+fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
+    if device.name == "mlx5" {
+        let setup = on_pcie::settings::setup(v)?;
+        let nic = mlx5::Config { mac: MAC, polled_doorbells: false, ..setup.nic };
+        return Ok(Plan {
+            card: Card::Mlx5(nic),
+            slot: Slot::Express(setup.pcie, setup.latencies),
+            rate: v.bits_per_second("nic.port_rate"),
+            // The profile has no cable.
+            delay: Span::ZERO,
+        });
+    }
+    let setup = on_pci::settings::setup(v)?;
+    Ok(Plan {
+        card: Card::E1000(e1000::Config { mac: MAC, ..setup.nic }),
+        slot: match setup.slot {
+            on_pci::Slot::Parallel(settings, latencies) => Slot::Parallel(settings, latencies),
+            on_pci::Slot::Express(settings, latencies) => Slot::Express(settings, latencies),
+        },
+        rate: setup.host.link_rate,
+        delay: setup.host.link_delay,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! The machine without its CPU, and the steps that a guest's CPU and clock move it by.
+
+use crate::peer::{Frames, Generator, Seen};
+use crate::plan::{Card, Plan, PlanError, Slot};
+use doorbell_bus::{Bus, Costs, Ledger, Machine, Memory, Pci, Pcie, Platform};
+use doorbell_bus::{ProtectionGranularity, pci, pcie};
+use doorbell_devices::{e1000::E1000, mlx5::Mlx5};
+use doorbell_hal::{Device, Host, Reg, Time};
+use doorbell_sim::link::Wired;
+
+/// Bus address of the registers of a card on PCI, and of one on PCI Express: below 4 GiB, as
+/// firmware places them.
+const BAR: u64 = 0xfeb0_0000;
+
+/// Counts since the machine's start.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// All that crossed the bus.
+    pub ledger: Ledger,
+    /// The device's own counters.
+    pub device: Vec<(&'static str, u64)>,
+    /// Frames that the device did not take.
+    pub dropped: u64,
+    /// Frames of the device that arrived at the peer, since the last [`Board::mark`].
+    pub sent: Seen,
+    /// Frames of the peer, since the last [`Board::mark`].
+    pub offered: Seen,
+}
+
+/// A machine whose CPU is a guest's.
+pub trait Board {
+    /// Moves the CPU's time to `t`. Then the device catches up with it.
+    fn run(&mut self, t: Time);
+    /// Returns the CPU's time. After a register access it is when the CPU has the answer.
+    fn now(&self) -> Time;
+    /// Reads a register of at most 8 bytes.
+    fn read(&mut self, r: Reg, size: u8) -> u64;
+    /// Writes a register of at most 8 bytes.
+    fn write(&mut self, r: Reg, size: u8, v: u64);
+    /// Returns the time of the next event, or [`Time::NEVER`].
+    fn next_event(&self) -> Time;
+    /// Returns true if the interrupt line is high.
+    fn line(&self) -> bool;
+    /// Takes the message of a vector, if it was raised.
+    fn take_message(&mut self, vector: u16) -> bool;
+    /// Allows the device all of memory, or nothing of it (the bus master bit).
+    fn allow_dma(&mut self, allowed: bool);
+    /// Resets the device as power-on does.
+    fn reset(&mut self);
+    /// Has the peer send these frames, from now on.
+    fn send(&mut self, frames: Frames);
+    /// Returns the counts.
+    fn counts(&self) -> Counts;
+    /// Begins the peer's notes anew.
+    fn mark(&mut self);
+}
+
+/// A device with counters.
+trait Counted {
+    fn entries(&self) -> Vec<(&'static str, u64)>;
+}
+
+impl Counted for E1000 {
+    fn entries(&self) -> Vec<(&'static str, u64)> {
+        self.counters.entries().collect()
+    }
+}
+
+impl Counted for Mlx5 {
+    fn entries(&self) -> Vec<(&'static str, u64)> {
+        self.counters.entries().collect()
+    }
+}
+
+impl<B: Bus, D: Device<B> + Counted> Board for Machine<B, Wired<D, Generator>> {
+    fn run(&mut self, t: Time) {
+        self.set_now(t);
+        self.run_device(t);
+    }
+
+    fn now(&self) -> Time {
+        Host::now(self)
+    }
+
+    fn read(&mut self, r: Reg, size: u8) -> u64 {
+        let low = u64::from(self.read32(r));
+        if size <= 4 {
+            return low;
+        }
+        low | u64::from(self.read32(Reg { offset: r.offset + 4, ..r })) << 32
+    }
+
+    fn write(&mut self, r: Reg, size: u8, v: u64) {
+        if size == 8 { self.write64(r, v) } else { self.write32(r, v as u32) }
+    }
+
+    fn next_event(&self) -> Time {
+        Machine::next_event(self)
+    }
+
+    fn line(&self) -> bool {
+        self.bus.platform().line(0).is_some()
+    }
+
+    fn take_message(&mut self, vector: u16) -> bool {
+        self.bus.platform_mut().take_message(vector).is_some()
+    }
+
+    fn allow_dma(&mut self, allowed: bool) {
+        self.bus.platform_mut().memory.allow_all(allowed);
+    }
+
+    fn reset(&mut self) {
+        self.outside(|device, bus, now| device.reset(bus, now));
+    }
+
+    fn send(&mut self, frames: Frames) {
+        self.outside(|device, _, now| device.peer.send(now, frames));
+    }
+
+    fn counts(&self) -> Counts {
+        let Wired { device, peer, dropped, .. } = &self.device;
+        let (sent, offered) = (peer.sent, peer.offered);
+        let ledger = self.bus.ledger();
+        Counts { ledger, device: device.entries(), dropped: *dropped, sent, offered }
+    }
+
+    fn mark(&mut self) {
+        (self.device.peer.sent, self.device.peer.offered) = (Seen::default(), Seen::default());
+    }
+}
+
+impl Plan {
+    /// Builds the machine over a guest's memory, which begins at address 0.
+    ///
+    /// # Errors
+    /// A rule of the bus that the numbers break.
+    pub fn board(&self, memory: Vec<u8>) -> Result<Box<dyn Board>, PlanError> {
+        let mut platform = Platform::new(0, 0, ProtectionGranularity::Page);
+        platform.memory = Memory::of_guest(0, memory);
+        match &self.slot {
+            Slot::Parallel(settings, latencies) => {
+                let rules = pci::Rules::new(*settings).map_err(PlanError::of)?;
+                Ok(self.on(Pci::new(platform, rules, *latencies, BAR)))
+            }
+            Slot::Express(settings, latencies) => {
+                let rules = pcie::Rules::new(*settings).map_err(PlanError::of)?;
+                Ok(self.on(Pcie::new(platform, rules, *latencies, BAR)))
+            }
+        }
+    }
+
+    fn on<B: Bus + 'static>(&self, bus: B) -> Box<dyn Board>
+    where
+        E1000: Device<B::With<doorbell_sim::link::SharedWire>>,
+        Mlx5: Device<B::With<doorbell_sim::link::SharedWire>>,
+    {
+        let link = (self.rate, self.delay);
+        match &self.card {
+            Card::E1000(nic) => {
+                let peer = Generator::new(nic.mac);
+                let (bus, device) = Wired::new(bus, E1000::new(*nic), peer, link);
+                Box::new(Machine::new(bus, device, Costs::FREE, 1))
+            }
+            Card::Mlx5(nic) => {
+                let peer = Generator::new(nic.mac);
+                let (bus, device) = Wired::new(bus, Mlx5::new(*nic), peer, link);
+                Box::new(Machine::new(bus, device, Costs::FREE, 1))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use crate::{Card, Frames, Plan, Slot};
+use doorbell_bus::{pci, pcie};
+use doorbell_devices::e1000;
+use doorbell_hal::{Reg, Span, Time};
+
+/// An e1000 on PCI at 33 MHz (a clock of 30,303 ps), 400 ns from the CPU, on a link of 5 us.
+fn plan() -> Plan {
+    let [cpu, memory, register] = [400, 469, 50].map(Span::from_ns);
+    let settings = pci::Settings { mhz: 33, ..pci::Settings::POWER4 };
+    Plan {
+        card: Card::E1000(e1000::Config::I82540EM),
+        slot: Slot::Parallel(settings, pci::Latencies { cpu, memory, register }),
+        rate: 1_000_000_000,
+        delay: Span::from_us(5),
+    }
+}
+
+#[test]
+fn frames_arrive_as_the_link_takes_them() {
+    let mut board = plan().board(vec![0; 1 << 20]).unwrap();
+    board.run(Time::from_ps(1_000_000));
+    board.send(Frames { count: 3, size: 60, burst: 2, gap: Span::from_us(100) });
+    board.run(Time::from_ps(1_000_000_000));
+    let seen = board.counts().offered;
+    // Sent at 1 us, preamble, frame and FCS of 72 bytes of 8 ns, 5 us of cable; the last 100 us
+    // after the first.
+    let first = 1_000_000 + 72 * 8_000 + 5_000_000;
+    let last = first + 100_000_000;
+    assert_eq!((seen.frames, seen.span), (3, Some((Time::from_ps(first), Time::from_ps(last)))));
+    // The driver has given it no memory.
+    assert_eq!(board.next_event(), Time::NEVER);
+}
+
+#[test]
+fn cpu_waits_for_a_register_read() {
+    let mut board = plan().board(vec![0; 1 << 20]).unwrap();
+    let began = Time::from_ps(1_000_000);
+    board.run(began);
+    board.read(Reg { region: 0, offset: 8 }, 4);
+    let waited = board.now().since(began);
+    // To the bus and back 400 ns each, 50 ns of the device, and some clocks of the bus.
+    let clocks = waited.ps() - 850_000;
+    assert!((4 * 30_303..12 * 30_303).contains(&clocks), "{clocks} ps");
+    // A write is posted: the CPU does not wait.
+    board.run(board.now());
+    let began = board.now();
+    board.write(Reg { region: 0, offset: 0x38 }, 4, 0);
+    assert_eq!(board.now(), began);
+}
+
+#[test]
+fn memory_is_refused_without_the_bus_master_bit() {
+    let mut board = plan().board(vec![0; 1 << 20]).unwrap();
+    let enable = |board: &mut dyn crate::Board| {
+        // A ring of 8 descriptors at 64 KiB, and a frame that the driver gives to the device.
+        for (offset, value) in
+            [(0x3800, 0x1_0000), (0x3808, 128), (0x3810, 0), (0x400, 2), (0x3818, 1)]
+        {
+            board.write(Reg { region: 0, offset }, 4, value);
+        }
+        board.run(board.now() + Span::from_ms(1));
+        board.counts().ledger.dma_faults
+    };
+    board.allow_dma(false);
+    assert!(enable(board.as_mut()) > 0);
+    board.reset();
+    board.allow_dma(true);
+    let before = board.counts().ledger.dma_faults;
+    assert_eq!(enable(board.as_mut()), before);
+}
+
+#[test]
+fn bus_that_breaks_a_rule_is_refused() {
+    let settings = pcie::Settings { lanes: 3, ..pcie::Settings::link(3, 16) };
+    let [link, memory] = [Span::from_ns(150); 2];
+    let plan = Plan { slot: Slot::Express(settings, pcie::Latencies { link, memory }), ..plan() };
+    assert!(plan.board(vec![0; 4096]).err().unwrap().to_string().contains("lanes"));
+}

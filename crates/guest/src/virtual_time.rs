@@ -1,0 +1,382 @@
+//! A boot in virtual time: the device is in QEMU's process, and the guest has its whole work from
+//! the start. Nobody answers it while it runs, so that two boots are the same to the instruction.
+//!
+//! The guest's words are answered by the plug-in, which writes a file for each (its module
+//! `device::words`). They are read when QEMU has ended.
+
+use crate::console::{Message, message};
+use crate::emulator::{self, InProcess, Parts};
+use crate::instructions::{Executed, Snapshot, Symbols};
+use crate::kernel::Kernel;
+use crate::log::{Kept, SHOWN};
+use crate::net::MAC;
+use crate::server::Counts;
+use crate::session::{self, Booted, Measured, Setup, Steps};
+use crate::settings::Settings;
+use crate::workload::{Workload, quoted};
+use crate::{Error, Machine, Progress};
+use doorbell_host_io::child::ChildGuard;
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// The machine of a guest in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub struct VirtualTime<'a> {
+    /// The numbers of the device's machine, as the plug-in reads them.
+    pub plan: &'a str,
+    /// log2 of the nanoseconds that an instruction takes.
+    pub shift: u8,
+}
+
+/// Times of a workload's window, in virtual time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Timed {
+    /// From `begin` to `end`.
+    pub window: Duration,
+    /// Frames a second that the device sent, from the first to the last.
+    pub sent_per_s: Option<f64>,
+    /// Frames a second that the peer sent, from the first to the last.
+    pub offered_per_s: Option<f64>,
+    /// Frames that the device did not take.
+    pub dropped: u64,
+}
+
+/// Words of workloads that a host must answer.
+const OF_HOST: [&str; 3] = ["ask", "host", "start"];
+/// Time between two looks at QEMU.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Refuses what does not run in virtual time.
+pub fn check(cpus: u32, workloads: &[Workload]) -> Result<(), Error> {
+    if cpus != 1 {
+        return Err(Error::Input(format!(
+            "--cpus {cpus}: --clock virtual has one CPU, since two boots with more differ"
+        )));
+    }
+    for workload in workloads {
+        let first = |line: &str| line.split_whitespace().next().unwrap_or("").to_owned();
+        let word = workload.script.lines().map(first).find(|w| OF_HOST.contains(&w.as_str()));
+        if let Some(word) = word {
+            return Err(Error::Input(format!(
+                "--workload {}: `{word}` is answered by this machine's network, which has no place \
+                 in virtual time; --clock wall runs it",
+                workload.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A word that the plug-in answered.
+struct Word {
+    line: String,
+    counts: BTreeMap<String, u64>,
+    snapshot: Option<Snapshot>,
+}
+
+impl Word {
+    /// Reads the files of the word with this number; `None` if there is none.
+    fn read(directory: &Path, n: usize) -> Result<Option<Word>, Error> {
+        let file = directory.join(n.to_string());
+        if !file.exists() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&file).map_err(Error::io(file.display()))?;
+        let mut lines = text.lines();
+        let line = lines.next().unwrap_or_default().to_owned();
+        let count = |line: &str| {
+            let (name, n) = line.split_once(' ')?;
+            Some((name.to_owned(), n.parse().ok()?))
+        };
+        let counts = lines.filter_map(count).collect();
+        let file = file.with_extension("counts");
+        let snapshot = match fs::read(&file) {
+            Ok(bytes) => Some(Snapshot::of_message(&bytes).map_err(Error::io(file.display()))?),
+            Err(_) => None,
+        };
+        Ok(Some(Word { line, counts, snapshot }))
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// Returns the counts of a group by their own names.
+    fn group(&self, group: &str) -> BTreeMap<String, u64> {
+        let of = |(name, n): (&String, &u64)| Some((name.strip_prefix(group)?.to_owned(), *n));
+        self.counts.iter().filter_map(of).collect()
+    }
+
+    /// Returns the rate of frames noted since `begin`, if there are two.
+    fn rate(&self, group: &str) -> Option<f64> {
+        let [frames, first, last] =
+            ["frames", "first_ps", "last_ps"].map(|name| self.count(&format!("{group}{name}")));
+        (last > first).then(|| (frames - 1) as f64 * 1e12 / (last - first) as f64)
+    }
+}
+
+/// Returns what was counted between two words.
+fn measured(workload: &Workload, begun: &Word, ended: &Word) -> Result<Measured, Error> {
+    let name = &workload.name;
+    let counts = |w: &Word| Counts { ledger: w.group("ledger."), device: w.group("device.") };
+    let frames = ended.count("sent.frames") + ended.count("offered.frames");
+    let packets = match ended.line.split_whitespace().nth(1) {
+        Some(said) => said.parse().map_err(|_| {
+            Error::Input(format!("{name}: `end {said}`: allowed is a number of packets"))
+        })?,
+        None => frames,
+    };
+    if packets == 0 || frames == 0 {
+        return Err(Error::Input(format!("{name}: no packet between `begin` and `end`")));
+    }
+    let executed: Option<Executed> = match (&begun.snapshot, &ended.snapshot) {
+        (Some(a), Some(b)) => Some(b.since(a)),
+        _ => None,
+    };
+    let window = Duration::from_nanos((ended.count("time_ps") - begun.count("time_ps")) / 1000);
+    let dropped = ended.count("dropped") - begun.count("dropped");
+    let (sent_per_s, offered_per_s) = (ended.rate("sent."), ended.rate("offered."));
+    Ok(Measured {
+        workload: name.clone(),
+        packets,
+        frames,
+        counts: counts(ended).since(&counts(begun)),
+        executed,
+        elapsed: window,
+        timed: Some(Timed { window, sent_per_s, offered_per_s, dropped }),
+        output: String::new(),
+    })
+}
+
+/// Reads the words of the workloads, in their order.
+fn read_words(directory: &Path, workloads: &[Workload]) -> Result<Vec<Measured>, Error> {
+    let mut all: Vec<Measured> = Vec::new();
+    let (mut at, mut begun) = (0_usize, None);
+    for n in 0.. {
+        let Some(word) = Word::read(directory, n)? else { break };
+        let workload = at.checked_sub(1).and_then(|at| workloads.get(at));
+        match (word.line.split_whitespace().next(), begun.take(), workload) {
+            (Some("workload"), ..) => at += 1,
+            (Some("begin"), ..) => begun = Some(word),
+            (Some("end"), Some(from), Some(workload)) => {
+                // The last window of a workload counts.
+                all.truncate(at - 1);
+                all.push(measured(workload, &from, &word)?);
+            }
+            (_, from, _) => begun = from,
+        }
+        if all.len() + 1 < at {
+            let name = &workloads[all.len()].name;
+            return Err(Error::Input(format!("{name}: it did not come to `end`")));
+        }
+    }
+    match workloads.get(all.len()) {
+        Some(w) => Err(Error::Input(format!("{}: it did not come to `end`", w.name))),
+        None => Ok(all),
+    }
+}
+
+/// The guest's work: a line of its shell each, and what it means if the line fails.
+struct Script {
+    steps: Steps,
+    /// Number of the step that prints the symbols.
+    symbols: Option<usize>,
+    /// Number of the first workload's step.
+    first: usize,
+}
+
+/// The step that prints the kernel's release.
+const RELEASE: usize = 0;
+
+fn script(
+    setup: &Setup<'_>,
+    order: &[String],
+    settings: &Settings,
+    workloads: &[Workload],
+) -> Script {
+    let plain = |line: &str| (line.to_owned(), None);
+    let mut steps = vec![plain("uname -r"), plain("dmesg -c >/dev/null")];
+    steps.extend(session::bring_up_steps(setup, order, settings));
+    let mut symbols = None;
+    if setup.instructions {
+        steps.push(plain("echo 0 >/proc/sys/kernel/kptr_restrict"));
+        symbols = Some(steps.len());
+        steps.push(plain("grep ' [tTwW] ' /proc/kallsyms"));
+    }
+    let first = steps.len();
+    for (n, workload) in workloads.iter().enumerate() {
+        let name = quoted(&workload.name);
+        steps.push((format!("word workload {n}; ( . /w/{name} )"), None));
+    }
+    steps.push(plain("dmesg -r"));
+    Script { steps, symbols, first }
+}
+
+impl Script {
+    /// Returns it as the guest runs it.
+    fn text(&self) -> String {
+        let line = |(line, what): &(String, Option<String>)| {
+            let line = if what.is_some() { session::awaited(line) } else { line.clone() };
+            format!("step {}\n", quoted(&line))
+        };
+        self.steps.iter().map(line).collect()
+    }
+
+    /// Returns what each step printed: the messages of all words in it.
+    fn printed(&self, console: &str) -> Result<Vec<Vec<Message>>, Error> {
+        let (mut rest, mut all) = (console.as_bytes(), Vec::new());
+        let (mut step, mut up) = (Vec::new(), false);
+        while let Ok((found, end)) = message(rest, 0) {
+            rest = &rest[end..];
+            if !up {
+                up = found.word == "up";
+                continue;
+            }
+            let done = (found.word == "done").then(|| found.arguments.parse().unwrap_or(-1));
+            let said = found.before.trim().to_owned();
+            step.push(found);
+            match (done, self.steps.get(all.len())) {
+                (None, _) => {}
+                (Some(0), _) => all.push(std::mem::take(&mut step)),
+                (Some(_), Some((_, Some(what)))) => {
+                    return Err(Error::Guest { what: what.clone(), console: said });
+                }
+                (Some(status), line) => {
+                    let command = line.map_or("", |l| &l.0).to_owned();
+                    return Err(Error::Command { command, status, said });
+                }
+            }
+        }
+        if all.len() < self.steps.len() {
+            return Err(ended("the guest has ended before its work", console));
+        }
+        Ok(all)
+    }
+}
+
+/// Boots the kernel and runs the workloads.
+pub(crate) fn boot(
+    setup: &Setup<'_>,
+    machine: &Machine,
+    kernel: &Kernel,
+    settings: &Settings,
+    workloads: &[Workload],
+    progress: &Progress<'_>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Booted, Error> {
+    let (Some(time), Some(plugin)) = (setup.virtual_time, setup.plugin) else {
+        return Err(Error::Input("virtual time needs the plug-in".to_owned()));
+    };
+    let own = tempfile::Builder::new().prefix("doorbell-guest-").tempdir();
+    let own = own.map_err(Error::io("a temporary directory"))?;
+    let [plan, words, initramfs] = ["plan", "words", "initramfs"].map(|name| own.path().join(name));
+    fs::write(&plan, time.plan).map_err(Error::io(plan.display()))?;
+    let order = session::load_order(setup, kernel, workloads)?;
+    let script = script(setup, &order, settings, workloads);
+    let packed = session::pack(machine, kernel, &order, workloads, settings, Some(&script.text()))?;
+    fs::write(&initramfs, packed).map_err(Error::io(initramfs.display()))?;
+    let in_process = InProcess {
+        plan: &plan,
+        words: &words,
+        shift: time.shift,
+        instructions: setup.instructions,
+        mmio: setup.mmio,
+    };
+    let parts = Parts {
+        device: setup.device,
+        mac: MAC,
+        socket: None,
+        plugin: Some(plugin),
+        counting: None,
+        in_process: Some(in_process),
+        cpus: setup.cpus,
+        image: kernel.image(),
+        initramfs: &initramfs,
+        more: &[],
+        directory: setup.logs.unwrap_or(own.path()),
+    };
+    progress(&format!("{}: runs in virtual time", kernel.name));
+    let console = run(machine, &parts, setup.patience, stop)?;
+    let printed = script.printed(&console)?;
+    let mut measured = read_words(&words, workloads)?;
+    for (m, messages) in measured.iter_mut().zip(&printed[script.first..]) {
+        let end = messages.iter().rposition(|m| m.word == "end");
+        let begin = messages.iter().rposition(|m| m.word == "begin");
+        if let (Some(begin), Some(end)) = (begin, end) {
+            let parts = messages[(begin + 1).min(end)..=end].iter().map(|m| m.before.trim());
+            m.output = parts.filter(|p| !p.is_empty()).collect::<Vec<_>>().join("\n");
+        }
+    }
+    let text = |n: usize| printed[n].last().map_or("", |m| &m.before);
+    let symbols = script.symbols.map(|n| Symbols::parse(text(n))).transpose();
+    let symbols = symbols.map_err(|e| ended(&format!("/proc/kallsyms: {e}"), &console))?;
+    let release = text(RELEASE).trim().to_owned();
+    let warnings = session::warnings(text(script.steps.len() - 1));
+    Ok(Booted { release, symbols, measured, warnings })
+}
+
+/// Runs QEMU to its end. Returns what the guest printed.
+fn run(
+    machine: &Machine,
+    parts: &Parts<'_>,
+    patience: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<String, Error> {
+    let [log, console] = ["qemu.log", "console.log"].map(|name| parts.directory.join(name));
+    let errors = Kept::create(&log)?;
+    Kept::create(&console)?;
+    let mut command = emulator::command(machine, parts)?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut qemu = ChildGuard::spawn("QEMU", &mut command).map_err(Error::io("QEMU"))?;
+    let Some(said) = qemu.take_stderr() else { unreachable!("it is a pipe") };
+    let log = Kept::follow(said, errors, log, "QEMU");
+    let printed = || {
+        let bytes = fs::read(&console).map_err(Error::io(console.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let (mut size, mut until) = (0, Instant::now() + patience);
+    let why = loop {
+        if let Some(status) = qemu.ended().map_err(Error::io("QEMU"))? {
+            if status.success() {
+                return printed();
+            }
+            break format!("QEMU has ended ({status})");
+        }
+        if stop() {
+            return Err(Error::Interrupted);
+        }
+        let now = fs::metadata(&console).map_or(0, |m| m.len());
+        if now != size {
+            (size, until) = (now, Instant::now() + patience);
+        }
+        if size > MOST {
+            break format!("the guest printed {} MiB", MOST >> 20);
+        }
+        if Instant::now() > until {
+            let seconds = patience.as_secs();
+            break format!(
+                "the guest said nothing for {seconds} s, and was stopped (--timeout allows more)"
+            );
+        }
+        std::thread::sleep(LOOK);
+    };
+    // It does not end by another signal where its clock stands.
+    qemu.signal(Signal::KILL).map_err(Error::io("QEMU"))?;
+    let words = log.last_words();
+    Err(ended(&why, &format!("{}\n{words}", printed()?)))
+}
+
+/// Builds the error of a guest that is not there any more.
+fn ended(what: &str, console: &str) -> Error {
+    let text = console.replace('\r', "");
+    let past = text.trim().len().saturating_sub(SHOWN);
+    let shown = text.trim().get(past..).unwrap_or_default();
+    Error::Guest { what: what.to_owned(), console: shown.to_owned() }
+}
+
+/// The most output of a guest: its symbols are a third of it.
+const MOST: u64 = 32 << 20;
