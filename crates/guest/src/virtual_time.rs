@@ -45,12 +45,12 @@ pub struct Timed {
     pub dropped: u64,
 }
 
-/// Words of workloads that a host must answer.
-const OF_HOST: [&str; 3] = ["ask", "host", "start"];
+/// Words and programs of workloads that need an answer of the other end.
+const ANSWERED: [&str; 5] = ["ask", "host", "start", "ping", "iperf3"];
 /// Time between two looks at QEMU.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Refuses what does not run in virtual time.
+/// Refuses more CPUs than one, and workloads that do not run in virtual time.
 pub fn check(cpus: u32, workloads: &[Workload]) -> Result<(), Error> {
     if cpus != 1 {
         return Err(Error::Input(format!(
@@ -58,13 +58,17 @@ pub fn check(cpus: u32, workloads: &[Workload]) -> Result<(), Error> {
         )));
     }
     for workload in workloads {
-        let first = |line: &str| line.split_whitespace().next().unwrap_or("").to_owned();
-        let word = workload.script.lines().map(first).find(|w| OF_HOST.contains(&w.as_str()));
-        if let Some(word) = word {
+        let mut words = workload.script.lines().filter_map(|l| l.split_whitespace().next());
+        let name = &workload.name;
+        if let Some(word) = words.find(|w| ANSWERED.contains(w)) {
             return Err(Error::Input(format!(
-                "--workload {}: `{word}` is answered by this machine's network, which has no place \
-                 in virtual time; --clock wall runs it",
-                workload.name
+                "--workload {name}: nobody answers `{word}` in virtual time; --clock wall runs it"
+            )));
+        }
+        if let Some((package, _)) = workload.packages.first() {
+            return Err(Error::Input(format!(
+                "--workload {name}: virtual time has no programs of {package} yet; --clock wall \
+                 runs it"
             )));
         }
     }
@@ -380,3 +384,6 @@ fn ended(what: &str, console: &str) -> Error {
 
 /// The most output of a guest: its symbols are a third of it.
 const MOST: u64 = 32 << 20;
+
+#[cfg(test)]
+mod tests;

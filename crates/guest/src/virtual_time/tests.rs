@@ -1,0 +1,63 @@
+use super::{Script, check, read_words};
+use crate::Workload;
+use crate::session::Steps;
+use std::fs;
+
+fn workload(name: &str) -> Workload {
+    Workload::find(name).unwrap()
+}
+
+#[test]
+fn workloads_that_need_answers_are_refused() {
+    let runs = |name: &str| check(1, &[workload(name)]).is_ok();
+    let names: Vec<String> = Workload::built_in().map(|w| w.name).filter(|n| runs(n)).collect();
+    assert_eq!(names, ["pktgen", "receive", "xdp-drop", "xdp-tx"]);
+    assert!(check(2, &[workload("pktgen")]).unwrap_err().to_string().contains("--cpus 2"));
+}
+
+#[test]
+fn counts_are_of_the_last_window() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = [
+        "workload 0\ntime_ps 1000\n",
+        "begin\ntime_ps 5000000\nledger.mmio_reads 7\ndropped 1\n",
+        "frames 3 60 1 10\ntime_ps 6000000\n",
+        // The first and the last of three frames are 2 us apart.
+        "end 3\ntime_ps 9000000\nledger.mmio_reads 9\ndropped 1\noffered.frames 3\n\
+         offered.first_ps 6000000\noffered.last_ps 8000000\n",
+    ];
+    for (n, text) in words.iter().enumerate() {
+        fs::write(dir.path().join(n.to_string()), text).unwrap();
+    }
+    let measured = read_words(dir.path(), &[workload("receive")]).unwrap();
+    let timed = measured[0].timed.unwrap();
+    assert_eq!((timed.offered_per_s, timed.sent_per_s, timed.dropped), (Some(1e6), None, 0));
+    assert_eq!((measured[0].packets, measured[0].frames), (3, 3));
+    assert_eq!(measured[0].elapsed.as_nanos(), 4000);
+    assert_eq!(measured[0].counts.ledger["mmio_reads"], 2);
+
+    fs::remove_file(dir.path().join("3")).unwrap();
+    let missing = read_words(dir.path(), &[workload("receive")]).unwrap_err();
+    assert_eq!(missing.to_string(), "receive: it did not come to `end`");
+}
+
+#[test]
+fn failed_steps_are_told_with_their_output() {
+    let steps: Steps = vec![
+        ("uname -r".to_owned(), None),
+        ("[ -e /x ]".to_owned(), Some("there is no x".to_owned())),
+        ("insmod /m/y.ko".to_owned(), None),
+    ];
+    let script = Script { steps, symbols: None, first: 2 };
+    let printed = |text: &str| script.printed(text).map_err(|e| e.to_string());
+    let begun = "boot\n<<<up 1.0>>>\n6.12\n<<<done 0>>>\n";
+    let all = printed(&format!("{begun}<<<done 0>>>\n<<<begin>>>\nhello\n<<<done 0>>>\n")).unwrap();
+    assert_eq!((all.len(), all[0][0].before.trim(), all[2][1].before.trim()), (3, "6.12", "hello"));
+    let failed = printed(&format!("{begun}<<<done 1>>>\n")).unwrap_err();
+    assert!(failed.starts_with("there is no x"), "{failed}");
+    let failed = printed(&format!("{begun}<<<done 0>>>\nno such symbol\n<<<done 1>>>\n"));
+    let failed = failed.unwrap_err();
+    assert!(failed.contains("insmod /m/y.ko") && failed.contains("no such symbol"), "{failed}");
+    let ended = printed(begun).unwrap_err();
+    assert!(ended.starts_with("the guest has ended before its work"), "{ended}");
+}
