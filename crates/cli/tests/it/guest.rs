@@ -120,7 +120,7 @@ fn boots_in_virtual_time_are_equal() {
     drop(busy);
     assert_eq!(alone, beside);
     let [sent, received] = [&alone["runs"][0], &alone["runs"][1]];
-    // Bursts of 32 in the memory of a queue that is long enough: one doorbell each.
+    // Each frame crossed the wire once.
     assert_eq!(number(sent, "ledger", "wire_frames"), 6400.0);
     assert_eq!(received["frames"], 3200);
     assert_eq!(received["timed"]["dropped"], 0);
