@@ -270,16 +270,16 @@ fuzzed() {
 }
 all="one
 two
-built: +nightly fuzz build --no-trace-compares"
+built: +nightly fuzz build --no-trace-compares --sanitizer=none"
 is "targets that never passed" "$all" "$(fuzzed)"
 is "targets that have passed" "skipped, unchanged since they passed: one, two" "$(fuzzed)"
 # New inputs are found by the comparisons that they pass.
-is "targets for a time" "${all% --no-trace-compares}" "$(fuzzed --seconds 1)"
+is "targets for a time" "${all% --no-trace-compares --sanitizer=none}" "$(fuzzed --seconds 1)"
 echo "// more" >>"$tree/crates/base/src/lib.rs"
 touch "$work/fails"
 one="one
 skipped, unchanged since they passed: two
-built: +nightly fuzz build --no-trace-compares one"
+built: +nightly fuzz build --no-trace-compares --sanitizer=none one"
 is "a change below one target, which fails" "$one
 code 1" "$(fuzzed)"
 rm "$work/fails"
@@ -289,7 +289,7 @@ is "a new seed of one target" "$one" "$(fuzzed)"
 echo "// more" >>"$tree/fuzz/fuzz_targets/two.rs"
 is "a change of the other target" "skipped, unchanged since they passed: one
 two
-built: +nightly fuzz build --no-trace-compares two" "$(fuzzed)"
+built: +nightly fuzz build --no-trace-compares --sanitizer=none two" "$(fuzzed)"
 echo "# more" >>"$tree/fuzz/Cargo.toml"
 is "a change of the manifest of all" "$all" "$(fuzzed)"
 echo "// more" >>"$tree/fuzz/build.rs"
