@@ -17,6 +17,12 @@ pub(crate) const CHUNK: usize = 1 << 16;
 /// Longest wait for the last words of a program that has ended.
 const LAST: Duration = Duration::from_secs(1);
 
+/// Returns the end of what was said, for errors.
+pub(crate) fn end_of(said: &[u8]) -> String {
+    let past = said.len().saturating_sub(SHOWN);
+    String::from_utf8_lossy(&said[past..]).trim().to_owned()
+}
+
 /// A log with a bound.
 pub(crate) struct Log<W> {
     pub(crate) to: W,
@@ -83,9 +89,7 @@ impl Kept {
 
     /// Returns the end of what is kept, for errors.
     pub(crate) fn last_words(&self) -> String {
-        let said = self.read().unwrap_or_default();
-        let past = said.len().saturating_sub(SHOWN);
-        String::from_utf8_lossy(&said[past..]).trim().to_owned()
+        end_of(&self.read().unwrap_or_default())
     }
 
     fn read(&self) -> io::Result<Vec<u8>> {

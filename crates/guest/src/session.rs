@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// The guest's interface.
 const NIC: &str = "eth0";
@@ -94,6 +95,12 @@ pub fn isolate() -> Result<(), Error> {
     net::isolate()
 }
 
+/// Makes a directory for the files of a boot, which is removed with it.
+pub(crate) fn own_directory() -> Result<TempDir, Error> {
+    let own = tempfile::Builder::new().prefix("doorbell-guest-").tempdir();
+    own.map_err(Error::io("a temporary directory"))
+}
+
 /// Boots the kernel and runs the workloads. `stop` is asked now and then, and ends it.
 pub fn boot(
     setup: &Setup<'_>,
@@ -107,8 +114,7 @@ pub fn boot(
     if setup.virtual_time.is_some() {
         return virtual_time::boot(setup, machine, kernel, settings, workloads, progress, stop);
     }
-    let own = tempfile::Builder::new().prefix("doorbell-guest-").tempdir();
-    let own = own.map_err(Error::io("a temporary directory"))?;
+    let own = own_directory()?;
     // Sockets are in the temporary directory: their paths have at most 107 bytes.
     let mut server = None;
     if setup.device.is_served() {

@@ -8,7 +8,7 @@ use crate::console::{Message, message};
 use crate::emulator::{self, InProcess, Parts};
 use crate::instructions::{Executed, Snapshot, Symbols};
 use crate::kernel::Kernel;
-use crate::log::{Kept, SHOWN};
+use crate::log::{Kept, end_of};
 use crate::net::MAC;
 use crate::server::Counts;
 use crate::session::{self, Booted, Measured, Setup, Steps};
@@ -275,8 +275,7 @@ pub(crate) fn boot(
     let (Some(time), Some(plugin)) = (setup.virtual_time, setup.plugin) else {
         return Err(Error::Input("virtual time needs the plug-in".to_owned()));
     };
-    let own = tempfile::Builder::new().prefix("doorbell-guest-").tempdir();
-    let own = own.map_err(Error::io("a temporary directory"))?;
+    let own = session::own_directory()?;
     let [plan, words, initramfs] = ["plan", "words", "initramfs"].map(|name| own.path().join(name));
     fs::write(&plan, time.plan).map_err(Error::io(plan.display()))?;
     let order = session::load_order(setup, kernel, workloads)?;
@@ -376,10 +375,8 @@ fn run(
 
 /// Builds the error of a guest that is not there any more.
 fn ended(what: &str, console: &str) -> Error {
-    let text = console.replace('\r', "");
-    let past = text.trim().len().saturating_sub(SHOWN);
-    let shown = text.trim().get(past..).unwrap_or_default();
-    Error::Guest { what: what.to_owned(), console: shown.to_owned() }
+    let console = end_of(console.replace('\r', "").trim().as_bytes());
+    Error::Guest { what: what.to_owned(), console }
 }
 
 /// The most output of a guest: its symbols are a third of it.

@@ -12,10 +12,59 @@ type Machine = extern "C" fn() -> *mut c_void;
 type Claim = extern "C" fn(*mut c_void, c_int, bool, *mut c_void) -> c_int;
 type Line = extern "C" fn(*mut c_void, c_int) -> *mut c_void;
 type Set = extern "C" fn(*mut c_void, c_int);
-type RegisterType = extern "C" fn(*const c_void) -> *mut c_void;
+pub(crate) type RegisterType = extern "C" fn(*const TypeInfo) -> *mut c_void;
+/// Sets the class of a new type up, without context.
+pub(crate) type ClassInit = extern "C" fn(*mut c_void, *const c_void);
 /// `fdt_setprop`: tree, node, name, value, length of the value.
 pub(crate) type SetProperty =
     extern "C" fn(*mut c_void, c_int, *const c_char, *const c_void, c_int) -> c_int;
+
+/// `TypeInfo` (include/qom/object.h).
+#[repr(C)]
+pub(crate) struct TypeInfo {
+    name: *const c_char,
+    parent: *const c_char,
+    /// 0: the parent's.
+    instance_size: usize,
+    instance_align: usize,
+    instance_init: Option<extern "C" fn(*mut c_void)>,
+    instance_post_init: Option<extern "C" fn(*mut c_void)>,
+    instance_finalize: Option<extern "C" fn(*mut c_void)>,
+    is_abstract: bool,
+    /// 0: the parent's.
+    class_size: usize,
+    class_init: Option<ClassInit>,
+    class_base_init: Option<ClassInit>,
+    class_data: *const c_void,
+    interfaces: *const *const c_char,
+}
+
+impl TypeInfo {
+    /// Returns a child that differs from its parent in its class. `interfaces` are names up to a
+    /// null, or null.
+    pub(crate) const fn child_of(
+        parent: &'static CStr,
+        name: &'static CStr,
+        init: ClassInit,
+        interfaces: *const *const c_char,
+    ) -> TypeInfo {
+        TypeInfo {
+            name: name.as_ptr(),
+            parent: parent.as_ptr(),
+            instance_size: 0,
+            instance_align: 0,
+            instance_init: None,
+            instance_post_init: None,
+            instance_finalize: None,
+            is_abstract: false,
+            class_size: 0,
+            class_init: Some(init),
+            class_base_init: None,
+            class_data: std::ptr::null(),
+            interfaces,
+        }
+    }
+}
 
 pub(crate) struct Internals {
     lock: Lock,
@@ -30,7 +79,7 @@ pub(crate) struct Internals {
     pub(crate) near: usize,
 }
 
-fn address(name: &'static CStr) -> Result<*mut c_void, &'static str> {
+pub(crate) fn address(name: &'static CStr) -> Result<*mut c_void, &'static str> {
     // SAFETY: a C string; nothing is called.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if found.is_null() { Err(name.to_str().unwrap_or("?")) } else { Ok(found) }

@@ -6,49 +6,17 @@
 //! checksums. The class is searched for pointers to the strings `l-lan` and `IBM,l-lan`, since
 //! QEMU's headers are not available; QEMU ends if they are not found.
 
-use crate::internals::{Internals, SetProperty};
+use crate::internals::{ClassInit, Internals, SetProperty, TypeInfo};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
-
-/// `TypeInfo` of QEMU 11.1 (include/qom/object.h).
-#[repr(C)]
-struct TypeInfo {
-    name: *const c_char,
-    parent: *const c_char,
-    instance_size: usize,
-    instance_align: usize,
-    instance_init: Option<extern "C" fn(*mut c_void)>,
-    instance_post_init: Option<extern "C" fn(*mut c_void)>,
-    instance_finalize: Option<extern "C" fn(*mut c_void)>,
-    is_abstract: bool,
-    class_size: usize,
-    class_init: Option<extern "C" fn(*mut c_void, *const c_void)>,
-    class_base_init: Option<extern "C" fn(*mut c_void, *const c_void)>,
-    class_data: *const c_void,
-    interfaces: *const c_void,
-}
 
 /// The two types, whose pointers are to constants.
 struct Types([TypeInfo; 2]);
 // SAFETY: it is never changed.
 unsafe impl Sync for Types {}
 
-const fn child(name: &'static CStr, init: extern "C" fn(*mut c_void, *const c_void)) -> TypeInfo {
-    TypeInfo {
-        name: name.as_ptr(),
-        parent: c"spapr-vlan".as_ptr(),
-        instance_size: 0,
-        instance_align: 0,
-        instance_init: None,
-        instance_post_init: None,
-        instance_finalize: None,
-        is_abstract: false,
-        class_size: 0,
-        class_init: Some(init),
-        class_base_init: None,
-        class_data: std::ptr::null(),
-        interfaces: std::ptr::null(),
-    }
+const fn child(name: &'static CStr, init: ClassInit) -> TypeInfo {
+    TypeInfo::child_of(c"spapr-vlan", name, init, std::ptr::null())
 }
 
 static TYPES: Types =
@@ -71,7 +39,7 @@ pub(crate) fn register(internals: &Internals) {
     let Internals { near, set_property, .. } = *internals;
     CONTEXT.get_or_init(|| ClassContext { near, set_property });
     for t in &TYPES.0 {
-        (internals.register_type)(std::ptr::from_ref(t).cast());
+        (internals.register_type)(t);
     }
 }
 

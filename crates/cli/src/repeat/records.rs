@@ -7,8 +7,7 @@ use crate::record::{About, ORIGIN, beside, extension};
 use crate::render::{Program, Record, of_this_schema};
 use crate::{Error, input, plan};
 use doorbell_host_io::files;
-use doorbell_lab::Plan;
-use doorbell_lab::table::names;
+use doorbell_lab::{Plan, system};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
@@ -39,7 +38,9 @@ pub(super) struct Kept {
     /// Of the file, in all.
     rows: usize,
     /// Each with its row, from 1.
-    sample: Vec<(usize, Record, Point)>,
+    sample: Vec<(usize, Record)>,
+    /// Those of the sample.
+    points: Vec<Point>,
 }
 
 impl Kept {
@@ -57,15 +58,16 @@ impl Kept {
             .map_err(|e| input!("{name}: its origin is not whole: {e}"))?;
         let rows = records.len();
         let wanted = (rows as f64 * percent / 100.0).ceil().max(1.0) as usize;
-        let chosen: Vec<usize> = (0..wanted.min(rows)).map(|i| i * rows / wanted).collect();
-        let mut all: Vec<Option<Record>> = records.into_iter().map(Some).collect();
-        let sample = chosen.into_iter().map(|i| {
-            let record = all[i].take().unwrap_or_default();
-            let point = point(&format!("{name}: record {}", i + 1), &record, &about)?;
-            Ok((i + 1, record, point))
+        let mut chosen = (0..wanted.min(rows)).map(|i| i * rows / wanted).peekable();
+        let is_chosen = |(i, _): &(usize, Record)| chosen.next_if_eq(i).is_some();
+        let sample = records.into_iter().enumerate().filter(is_chosen);
+        let sample: Vec<(usize, Record)> = sample.map(|(i, record)| (i + 1, record)).collect();
+        let points = sample.iter().map(|(row, record)| {
+            let place = format!("{name}: record {row}");
+            point(&place, record, &about)
         });
-        let sample = sample.collect::<Result<Vec<_>, Error>>()?;
-        Ok(Kept { name, about, rows, sample })
+        let points = points.collect::<Result<_, _>>()?;
+        Ok(Kept { name, about, rows, sample, points })
     }
 
     /// Runs the records again, and says what differs. Returns whether they are the same.
@@ -75,19 +77,17 @@ impl Kept {
             true => Vec::new(),
             false => vec![format!("{} made it, and this is {own}", self.about.doorbell)],
         };
-        let points: Vec<Point> = self.sample.iter().map(|(.., point)| point.clone()).collect();
-        let outcomes = runner.run(&self.name, &points)?;
+        // A point's key has the hash of the models.
+        let is_other = |name: &str| name == "key" && self.about.doorbell.models != own.models;
+        let outcomes = runner.run(&self.name, &self.points)?;
         let mut found = Vec::new();
-        for ((row, then, point), outcome) in self.sample.iter().zip(outcomes) {
-            let mut now = point.record(&outcome);
-            now.extend(then.get(ORIGIN).map(|n| (ORIGIN.to_owned(), n.clone())));
-            let both = [then.clone(), now.clone()];
-            for name in names(&both) {
-                let value = |record: &Record| record.get(name).cloned().unwrap_or_default();
-                let (a, b) = (value(then), value(&now));
-                // The hash has that of the models.
-                let key = name == "key" && self.about.doorbell.models != own.models;
-                if !key && !same(&a, &b) {
+        for (((row, then), point), outcome) in self.sample.iter().zip(&self.points).zip(outcomes) {
+            let now = point.record(&outcome);
+            let new = now.keys().filter(|name| !then.contains_key(*name));
+            let names = then.keys().filter(|name| *name != ORIGIN).chain(new);
+            for name in names.filter(|name| !is_other(name)) {
+                let [a, b] = [then, &now].map(|record| record.get(name).unwrap_or(&Value::Null));
+                if !same(a, b) {
                     found.push(format!("record {row}: {name} was {a}, and is {b}"));
                 }
             }
@@ -120,9 +120,8 @@ fn point(place: &str, record: &Record, about: &About) -> Result<Point, Error> {
     let at = record.get(ORIGIN).map_or(Some(0), Value::as_u64);
     let of = at.and_then(|n| about.of.get(n as usize));
     let mut of = of.cloned().ok_or_else(|| input!("{place}: its origin is missing"))?;
-    // Known is which columns are keys once there is a plan. Those of other systems' records, and of
-    // other origins', are empty.
-    let keys = Plan::again(place, &of)?.values.keys();
+    // Columns of other systems' records, and of other origins', are empty.
+    let keys = system::find(&of.system).map_err(|e| input!("{place}: {e}"))?.keys();
     let is_own =
         |name: &str| keys.iter().any(|k| k.name == name) && !of.settings.contains_key(name);
     let columns = record.iter().filter(|(name, _)| is_own(name));

@@ -1,8 +1,9 @@
 //! The device's class: QEMU's layout of it is found by search, and tested by what two of QEMU's own
 //! classes hold.
 
-use super::exports::{Object, TypeInfo};
+use super::exports::Object;
 use super::{Host, realize, refuse, reset};
+use crate::internals::TypeInfo;
 use doorbell_guest_machine::Card;
 use std::ffi::{CStr, c_char, c_void};
 use std::fs::File;
@@ -115,20 +116,8 @@ pub(super) fn register(host: &Host) {
     };
     // QEMU keeps them.
     let interfaces: &[*const c_char; 2] = Box::leak(Box::new([interface.as_ptr(), none]));
-    let info: &TypeInfo = Box::leak(Box::new(TypeInfo {
-        name: c"doorbell-nic".as_ptr(),
-        parent: c"pci-device".as_ptr(),
-        instance_size: 0,
-        instance_align: 0,
-        instance_functions: [none.cast(); 3],
-        is_abstract: false,
-        class_size: 0,
-        class_init,
-        class_base_init: none.cast(),
-        class_data: none.cast(),
-        interfaces: interfaces.as_ptr(),
-    }));
-    (host.exports.type_register_static)(info);
+    let info = TypeInfo::child_of(c"pci-device", c"doorbell-nic", class_init, interfaces.as_ptr());
+    (host.exports.type_register_static)(Box::leak(Box::new(info)));
 }
 
 /// Returns the configuration space of a device: what the only pointer in the object leads to that

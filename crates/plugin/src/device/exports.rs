@@ -1,5 +1,6 @@
 //! QEMU's exported functions that make a PCI device, and the layouts that they take.
 
+use crate::internals::{RegisterType, address};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// A device or a class of QEMU's.
@@ -60,24 +61,6 @@ impl Ops {
     }
 }
 
-/// `TypeInfo`.
-#[repr(C)]
-pub(super) struct TypeInfo {
-    pub(super) name: *const c_char,
-    pub(super) parent: *const c_char,
-    /// 0: the parent's.
-    pub(super) instance_size: usize,
-    pub(super) instance_align: usize,
-    pub(super) instance_functions: [*const c_void; 3],
-    pub(super) is_abstract: bool,
-    /// 0: the parent's.
-    pub(super) class_size: usize,
-    pub(super) class_init: extern "C" fn(*mut c_void, *const c_void),
-    pub(super) class_base_init: *const c_void,
-    pub(super) class_data: *const c_void,
-    pub(super) interfaces: *const *const c_char,
-}
-
 /// Types of a BAR: `PCI_BASE_ADDRESS_SPACE_IO`, 32 bits, 64 bits and prefetchable.
 pub(super) const IO: u8 = 1;
 pub(super) const MEMORY_32: u8 = 0;
@@ -85,6 +68,13 @@ pub(super) const MEMORY_64: u8 = 4 | 8;
 
 /// Bytes for a `MemoryRegion`, which has 0x110, and for a `QEMUTimer`.
 const OPAQUE: usize = 4096;
+
+const fn named(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name has no null in it"),
+    }
+}
 
 /// Declares functions that are looked up by their own names.
 macro_rules! exports {
@@ -96,16 +86,11 @@ macro_rules! exports {
             /// Looks up all of them. The error is the name of a missing one.
             pub(super) fn find() -> Result<Exports, &'static str> {
                 Ok(Exports { $($name: {
-                    let name = concat!(stringify!($name), "\0");
+                    const NAME: &CStr = named(concat!(stringify!($name), "\0"));
+                    let found = address(NAME)?;
                     // SAFETY: QEMU 11.1's function of that name has this signature, and its
                     // variable is there. Another version is refused before any is used.
-                    unsafe {
-                        let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr().cast());
-                        if found.is_null() {
-                            return Err(stringify!($name));
-                        }
-                        std::mem::transmute::<*mut c_void, $type>(found)
-                    }
+                    unsafe { std::mem::transmute::<*mut c_void, $type>(found) }
                 },)* })
             }
         }
@@ -115,7 +100,7 @@ macro_rules! exports {
 type Fired = extern "C" fn(*mut c_void);
 
 exports! {
-    type_register_static: extern "C" fn(*const TypeInfo) -> *mut c_void;
+    type_register_static: RegisterType;
     object_class_by_name: extern "C" fn(*const c_char) -> *mut c_void;
     device_class_set_legacy_reset: extern "C" fn(*mut c_void, Fired);
     memory_region_init_io:
