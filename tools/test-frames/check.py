@@ -3,9 +3,9 @@
 
     check.py CHAPTER [--write]
 
-Each `sweep --out` of a console block is run in a new directory, then each `python` block. What it
-prints must be the `text` block behind it; --write puts it there. The libraries must give the same
-numbers as the table that the command prints.
+Each `sweep --out` of two keys in a console block is run in a new directory, then each `python`
+block. What it prints must be the `text` block behind it; --write puts it there. The libraries must
+give the same numbers as the table that the command prints.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ def main():
     lines = [line[2:].split() for line in text.splitlines() if line.startswith("$ doorbell sweep")]
     with tempfile.TemporaryDirectory() as directory:
         os.chdir(directory)
-        for line in (line for line in lines if "--out" in line):
+        for line in (line for line in lines if {"--across", "--out"} <= set(line)):
             subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
             file = line[line.index("--out") + 1]
             over, across, what, wanted = table(line[: line.index("--out")])
