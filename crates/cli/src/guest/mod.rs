@@ -5,11 +5,13 @@
 //! instructions those that QEMU executed, by function.
 
 mod machine;
+mod page;
 mod result;
 mod table;
 
+pub(crate) use page::{command, parts, sentence};
 pub(crate) use result::GuestResult;
-pub(crate) use table::{PARTS, margins};
+pub(crate) use table::LEGEND;
 
 use crate::args::{FUNCTIONS, Guest, GuestClock, Instructions, Output};
 use crate::check::GuestBudget;
