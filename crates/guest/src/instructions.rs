@@ -19,6 +19,7 @@
 //! ```
 
 mod counter;
+mod events;
 mod profile;
 mod steps;
 mod symbols;
@@ -26,6 +27,7 @@ mod symbols;
 mod tests;
 
 pub use counter::{Counter, Executed, Snapshot};
+pub use events::Event;
 pub use profile::{Profile, Work};
 pub use steps::Step;
 pub use symbols::{Function, KERNEL, Symbols, SymbolsError};

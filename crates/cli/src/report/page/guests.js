@@ -68,6 +68,7 @@ function functionsOf(driver, runs, labels, colours) {
 /** The command that makes a result; one that `compare` has put together has none. */
 function guestCommand(guest) {
   if (guest.runs.some((run) => run.side)) return null;
+  if (guest.command) return guest.command;
   const unique = (of) => [...new Set(guest.runs.map(of))].join(",");
   const keys = [...new Set(guest.runs.flatMap((run) => Object.keys(run.settings)))];
   const values = (key) => [...new Set(guest.runs.map((run) => run.settings[key]).filter((v) => v !== undefined))];
