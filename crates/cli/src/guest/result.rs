@@ -2,7 +2,7 @@
 
 use crate::render::of_this_schema;
 use crate::{Error, input};
-use doorbell_guest::instructions::{Event, Profile, Step};
+use doorbell_guest::instructions::{Event, Profile, Step, Work};
 use doorbell_guest::settings::Settings;
 use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
@@ -90,6 +90,12 @@ pub(super) struct Run {
     /// Calls a packet of the driver's functions, by what they are for.
     #[serde(default)]
     pub(super) calls: BTreeMap<String, f64>,
+    /// The driver's own work to send, by call of its function to send.
+    #[serde(default)]
+    pub(super) per_transmit: BTreeMap<String, f64>,
+    /// The driver's own work in polls and interrupts, by poll.
+    #[serde(default)]
+    pub(super) per_poll: BTreeMap<String, f64>,
     /// Functions of the driver, or of the whole kernel, the most expensive first.
     pub(super) functions: Vec<Function>,
     /// The time that this machine took, which says nothing about another machine; in virtual time
@@ -298,6 +304,11 @@ impl Run {
             instructions: profile.as_ref().map(|p| parts(p, driver, packets)),
             modules: profile.as_ref().map(|p| modules(p, driver, packets)).unwrap_or_default(),
             calls: profile.as_ref().map(|p| calls(p, driver, packets)).unwrap_or_default(),
+            per_transmit: profile
+                .as_ref()
+                .map(|p| by_call(p, driver, Event::Transmit))
+                .unwrap_or_default(),
+            per_poll: profile.as_ref().map(|p| by_call(p, driver, Event::Poll)).unwrap_or_default(),
             functions: profile.map(|p| functions(&p, packets)).unwrap_or_default(),
             elapsed_s: rounded(m.elapsed.as_secs_f64()),
             timed: m.timed.map(|t| Timed {
@@ -316,6 +327,8 @@ impl Run {
             "instructions" => self.instructions.as_ref()?.get(name).copied(),
             "modules" => self.modules.get(name).copied(),
             "calls" => self.calls.get(name).copied(),
+            "per_transmit" => self.per_transmit.get(name).copied(),
+            "per_poll" => self.per_poll.get(name).copied(),
             "timed" => {
                 let timed = self.timed.as_ref()?;
                 match name {
@@ -341,6 +354,27 @@ fn calls(p: &Profile, driver: &[String], packets: f64) -> BTreeMap<String, f64> 
     let each =
         |event: Event| (event.name().to_owned(), rounded(p.events(event, driver) as f64 / packets));
     Event::ALL.map(each).into()
+}
+
+/// Returns the work of the driver's steps that an event causes, by call; nothing without a call.
+fn by_call(p: &Profile, driver: &[String], event: Event) -> BTreeMap<String, f64> {
+    let calls = p.events(event, driver);
+    if calls == 0 {
+        return BTreeMap::new();
+    }
+    let of_event = |step: Step| match step {
+        Step::Transmit => event == Event::Transmit,
+        Step::Completion | Step::Receive => event == Event::Poll,
+        Step::Other => false,
+    };
+    let steps = driver.iter().flat_map(|module| p.steps(module));
+    let work: Work = steps.filter(|(step, _)| of_event(*step)).map(|(_, work)| work).sum();
+    let mut all = vec![("instructions", work.instructions)];
+    if p.has_mmio() {
+        all.extend([("io_loads", work.loads), ("io_stores", work.stores)]);
+    }
+    let each = |(name, n): (&str, u64)| (name.to_owned(), rounded(n as f64 / calls as f64));
+    all.into_iter().map(each).collect()
 }
 
 /// Returns instructions a packet: of the driver and its steps, of the kernel with all its modules,

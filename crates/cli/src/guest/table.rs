@@ -103,6 +103,16 @@ const CALLS: [(&str, &str); 3] = [
     ("interrupt", "calls of the driver's interrupt handlers"),
 ];
 
+/// The driver's own work by call, with descriptions.
+const BY_CALL: [(&str, &str, &str); 6] = [
+    ("per_transmit", "instructions", "of the driver's transmit, a call to send"),
+    ("per_transmit", "io_loads", "loads from I/O memory there"),
+    ("per_transmit", "io_stores", "stores to I/O memory there"),
+    ("per_poll", "instructions", "of the driver's polls and interrupts, a poll"),
+    ("per_poll", "io_loads", "loads from I/O memory there"),
+    ("per_poll", "io_stores", "stores to I/O memory there"),
+];
+
 /// Times and rates in virtual time, with descriptions.
 const TIMED: [(&str, &str); 3] = [
     ("sent_per_s", "frames sent a second of virtual time, from the first to the last"),
@@ -193,7 +203,7 @@ fn cells(values: &[Option<f64>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
 }
 
 /// Groups that stand before the names of their numbers.
-const GROUPS: [&str; 3] = ["instructions", "modules", "calls"];
+const GROUPS: [&str; 5] = ["instructions", "modules", "calls", "per_transmit", "per_poll"];
 
 /// Returns the modules of the drivers that executed instructions.
 fn modules<'r>(runs: &[&'r Run]) -> BTreeSet<&'r str> {
@@ -228,6 +238,14 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
     }
     for (name, about) in CALLS {
         row("calls", name, about, Some(Margin::COUNT));
+    }
+    for (group, name, about) in BY_CALL {
+        let margin = match (group, name) {
+            ("per_transmit", _) => Margin::EXACT,
+            (_, "instructions") => Margin::INSTRUCTIONS,
+            _ => Margin::COUNT,
+        };
+        row(group, name, about, Some(margin));
     }
     for c in Ledger::COUNTERS {
         row("per_packet", c.name, c.about, Some(Margin::of_count(c)));
@@ -293,7 +311,12 @@ fn records(result: &GuestResult) -> Vec<Record> {
         for (name, value) in run.instructions.iter().flatten() {
             put(&format!("instructions.{name}"), (*value).into());
         }
-        for (group, all) in [("modules", &run.modules), ("calls", &run.calls)] {
+        for (group, all) in [
+            ("modules", &run.modules),
+            ("calls", &run.calls),
+            ("per_transmit", &run.per_transmit),
+            ("per_poll", &run.per_poll),
+        ] {
             for (name, value) in all {
                 put(&format!("{group}.{name}"), (*value).into());
             }

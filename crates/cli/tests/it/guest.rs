@@ -270,6 +270,22 @@ fn a_driver_is_all_its_modules() {
     assert!(number(run, "calls", "poll") > 0.0, "{}", run["calls"]);
 }
 
+/// At the end of a poll mlx5_core arms the five completion queues of its channel, and in the
+/// interrupt the event queue. A burst has one doorbell.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn writes_of_mlx5_are_one_a_burst_and_six_a_poll() {
+    let line = ["mlx5", "--clock", "virtual", "--kernel", "debian:6.12", "--mmio"];
+    let all = booted(&[&line[..], &["--set", "packets=3200"]].concat());
+    let run = &all["runs"][0];
+    println!("{} {} {}", run["calls"], run["per_transmit"], run["per_poll"]);
+    assert_eq!(number(run, "per_transmit", "io_stores"), 1.0 / 32.0);
+    assert_eq!(number(run, "per_poll", "io_stores"), 6.0);
+    let calls = |event: &str| number(run, "calls", event);
+    let stores = calls("transmit") / 32.0 + 6.0 * calls("poll");
+    assert!((stores - number(run, "per_packet", "mmio_writes")).abs() < 1e-6, "{stores}");
+}
+
 #[test]
 #[ignore = "boots kernels; `make test-guest` runs it"]
 fn results_say_what_was_measured() {
