@@ -1,6 +1,7 @@
 //! The way of a guest from its kernel to an interface that is up.
 
 use crate::initramfs::Archive;
+use crate::instructions::{Symbols, SymbolsError, built_in};
 use crate::kernel::Kernel;
 use crate::net::{self, GUEST, HOST, HOST_MAC};
 use crate::session::Setup;
@@ -11,14 +12,33 @@ use crate::{Error, Machine};
 /// The guest's interface.
 const NIC: &str = "eth0";
 
-/// Returns the modules that do the driver's work: its own, and all that those need. What is built
-/// into the kernel has no symbols of its own, so that its instructions would not be counted.
+/// Returns the modules that do the driver's work: its own, and all that those need. Of what is
+/// built into the kernel the functions are counted if their names tell them, or it is refused.
 pub(crate) fn driver(setup: &Setup<'_>, kernel: &Kernel) -> Result<Vec<String>, Error> {
     let own = [setup.device.beside, &[setup.device.driver]].concat();
-    if setup.instructions {
-        kernel.refuse_built_in(&own)?;
+    let mut all = kernel.load_order(&own)?;
+    for module in own.into_iter().filter(|module| kernel.modules.has_built_in(module)) {
+        if setup.instructions && built_in::names(module).is_none() {
+            let (kernel, module) = (kernel.name.clone(), module.to_owned());
+            return Err(Error::BuiltIn { kernel, module });
+        }
+        all.push(module.to_owned());
     }
-    kernel.load_order(&own)
+    Ok(all)
+}
+
+/// Reads the kernel's `/proc/kallsyms`, with the functions of the driver's modules that are built
+/// in.
+pub(crate) fn symbols(
+    kallsyms: &str,
+    kernel: &Kernel,
+    driver: &[String],
+) -> Result<Symbols, SymbolsError> {
+    let mut symbols = Symbols::parse(kallsyms)?;
+    for module in driver.iter().filter(|module| kernel.modules.has_built_in(module)) {
+        symbols.give(module, built_in::names(module).unwrap_or_default());
+    }
+    Ok(symbols)
 }
 
 /// Returns the modules of driver and workloads in the order in which they are loaded. The driver's

@@ -18,6 +18,7 @@
 //! # Ok::<(), doorbell_guest::instructions::SymbolsError>(())
 //! ```
 
+pub(crate) mod built_in;
 mod counter;
 mod events;
 mod profile;

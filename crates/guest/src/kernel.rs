@@ -100,17 +100,6 @@ impl Kernel {
         &self.image
     }
 
-    /// Fails if one of the modules is built in.
-    pub(crate) fn refuse_built_in(&self, modules: &[&str]) -> Result<(), Error> {
-        match modules.iter().find(|module| self.modules.has_built_in(module)) {
-            None => Ok(()),
-            Some(module) => {
-                let (kernel, module) = (self.name.clone(), (*module).to_owned());
-                Err(Error::BuiltIn { kernel, module })
-            }
-        }
-    }
-
     /// Returns modules with all that they need, in the order in which they are loaded. What is
     /// built in is not among them.
     pub fn load_order(&self, wanted: &[&str]) -> Result<Vec<String>, Error> {

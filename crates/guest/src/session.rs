@@ -161,8 +161,8 @@ pub fn boot(
     let counting = setup.plugin.filter(|_| setup.instructions);
     let counter = counting.map(|_| Counter::bind(own.path().join("count"))).transpose();
     let counter = counter.map_err(Error::io("the plug-in's socket"))?;
-    let order = load_order(setup, kernel, workloads)?;
     let driver = bring_up::driver(setup, kernel)?;
+    let order = load_order(setup, kernel, workloads)?;
     let initramfs = own.path().join("initramfs");
     let packed = pack(machine, kernel, &order, workloads, settings, None)?;
     std::fs::write(&initramfs, packed).map_err(Error::io(initramfs.display()))?;
@@ -265,7 +265,7 @@ impl Session<'_> {
         if self.counter.is_some() {
             self.shell("echo 0 >/proc/sys/kernel/kptr_restrict")?;
             let text = self.shell("grep ' [tTwW] ' /proc/kallsyms")?;
-            let read = Symbols::parse(&text);
+            let read = bring_up::symbols(&text, kernel, &driver);
             symbols =
                 Some(read.map_err(|e| self.guest.console.ended(&format!("/proc/kallsyms: {e}")))?);
         }

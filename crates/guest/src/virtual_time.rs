@@ -8,7 +8,7 @@ use crate::bring_up::{self, Steps};
 use crate::claim::Claim;
 use crate::console::{Message, message};
 use crate::emulator::{self, InProcess, Parts};
-use crate::instructions::{Executed, Snapshot, Symbols};
+use crate::instructions::{Executed, Snapshot};
 use crate::kernel::Kernel;
 use crate::log::{Kept, end_of};
 use crate::net::MAC;
@@ -308,8 +308,8 @@ pub(crate) fn boot(
     let own = session::own_directory()?;
     let [plan, words, initramfs] = ["plan", "words", "initramfs"].map(|name| own.path().join(name));
     fs::write(&plan, time.plan).map_err(Error::io(plan.display()))?;
-    let order = bring_up::load_order(setup, kernel, workloads)?;
     let driver = bring_up::driver(setup, kernel)?;
+    let order = bring_up::load_order(setup, kernel, workloads)?;
     let script = script(setup, &order, settings, workloads);
     let packed =
         bring_up::pack(machine, kernel, &order, workloads, settings, Some(&script.text()))?;
@@ -344,7 +344,7 @@ pub(crate) fn boot(
         return Err(broken.unwrap_or(Error::NotRun));
     }
     let text = |n: usize| printed[n].last().map_or("", |m| &m.before);
-    let symbols = script.symbols.map(|n| Symbols::parse(text(n))).transpose();
+    let symbols = script.symbols.map(|n| bring_up::symbols(text(n), kernel, &driver)).transpose();
     let symbols = symbols.map_err(|e| ended(&format!("/proc/kallsyms: {e}"), &console))?;
     let (mut measured, mut failed) = (Vec::new(), Vec::new());
     let windows = windows(&words, workloads.len())?;

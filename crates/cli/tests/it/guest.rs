@@ -281,9 +281,12 @@ fn writes_of_mlx5_are_one_a_burst_and_six_a_poll() {
     println!("{} {} {}", run["calls"], run["per_transmit"], run["per_poll"]);
     assert_eq!(number(run, "per_transmit", "io_stores"), 1.0 / 32.0);
     assert_eq!(number(run, "per_poll", "io_stores"), 6.0);
-    let calls = |event: &str| number(run, "calls", event);
-    let stores = calls("transmit") / 32.0 + 6.0 * calls("poll");
-    assert!((stores - number(run, "per_packet", "mmio_writes")).abs() < 1e-6, "{stores}");
+    // All writes that the ledger has are of a function; the others are of the CPU's own APIC. A
+    // command of the driver's watch may fall into the window, which is no poll.
+    let of_device = |f: &&Value| !f["function"].as_str().unwrap().starts_with("native_apic");
+    let functions = run["functions"].as_array().unwrap().iter().filter(of_device);
+    let stores: f64 = functions.filter_map(|f| f["io_stores"].as_f64()).sum();
+    assert_eq!(stores, number(run, "ledger", "mmio_writes"));
 }
 
 #[test]

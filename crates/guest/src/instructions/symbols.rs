@@ -1,5 +1,6 @@
 //! A guest kernel's symbols, from its `/proc/kallsyms`.
 
+use super::steps::is_among;
 use std::fmt;
 use thiserror::Error;
 
@@ -174,6 +175,13 @@ impl Symbols {
         let behind = has_stubs.then(|| new(STUBS));
         let is_entry = ![".cold", ".part."].iter().any(|part| line.name.contains(part));
         self.ranges.push(Range { start: line.address, end, function, behind, is_entry });
+    }
+
+    /// Gives functions of the kernel itself to a module that is built into it, by their names as
+    /// [`built_in`](super::built_in) has them.
+    pub(crate) fn give(&mut self, module: &str, names: &str) {
+        let own = |f: &&mut Function| f.module == CORE && is_among(names, &f.name);
+        self.functions.iter_mut().filter(own).for_each(|f| module.clone_into(&mut f.module));
     }
 
     /// Returns the functions with the addresses at which they are entered. Those of ppc64 have two,
