@@ -1,11 +1,10 @@
 #!/bin/sh
-# The report in Debian's Chromium: tools/test-report/report.test.mjs on a release build, after a
-# look whether the chart libraries are what their packages have. Part of `make test`.
+# Reports in Debian's Chromium: tools/test-report/report.test.mjs on a release build. Part of `make
+# test`.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tools/lib.sh
 . tools/lib.sh
-tools/vendor.sh --check
 [ -n "${DOORBELL:-}" ] || cargo build --release --quiet --locked --package doorbell-cli
 cd tools/test-report
 # The browser is Debian's.

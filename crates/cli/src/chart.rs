@@ -1,110 +1,179 @@
-//! Line charts as SVG.
+//! Line charts as SVG: files of their own, and parts of pages.
 //!
-//! A chart has no background and colours of medium lightness, so that it is readable on light and
-//! on dark pages; each line has a mark of its own shape. The viewer chooses the font. The same
-//! numbers give the same bytes.
+//! Each line has a mark of its own shape beside its colour, and each mark its numbers as a title,
+//! which a browser shows under the pointer. A file has no background and colours of medium
+//! lightness, so that it is readable on light and on dark pages; a page's colours are its own. The
+//! viewer chooses the font. The same numbers give the same bytes.
 
-use crate::{Error, failed, render::amount};
-use plotters::coord::{
-    Shift,
-    ranged1d::{DefaultFormatting, KeyPointHint, Ranged},
-    types::RangedCoordf64,
-};
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::ops::Range;
+use crate::render::amount;
+use maud::{Markup, html};
 
 /// The most lines: the pairs of colour and mark that can be told apart.
 pub(crate) const MOST: usize = 8;
-const SIZE: (u32, u32) = (800, 440);
-/// Text and axes: readable on white and on black.
-const INK: RGBColor = RGBColor(122, 124, 128);
-const COLOURS: [RGBColor; MOST] = [
-    RGBColor(214, 98, 20),
-    RGBColor(38, 126, 214),
-    RGBColor(30, 148, 96),
-    RGBColor(180, 84, 190),
-    RGBColor(206, 66, 84),
-    RGBColor(20, 144, 160),
-    RGBColor(150, 120, 20),
-    RGBColor(122, 124, 128),
-];
+/// Width and height of a file.
+const SIZE: (f64, f64) = (800.0, 440.0);
+/// Marks of a line: more would hide it.
+const MARKS: usize = 24;
+/// Of a letter, with room to spare.
+const LETTER: f64 = 7.5;
 
-pub(crate) struct Line {
-    /// Its name in the legend.
-    pub(crate) label: String,
-    /// One for each place on the horizontal axis.
-    pub(crate) values: Vec<f64>,
+/// The colours of a drawing.
+pub(crate) struct Colours<'a> {
+    /// Of text and axes.
+    pub(crate) ink: &'a str,
+    /// Of the grid.
+    pub(crate) rule: &'a str,
+    /// Of each line.
+    pub(crate) lines: Vec<&'a str>,
 }
 
+impl Colours<'_> {
+    /// Readable on white and on black.
+    const OF_FILES: [&'static str; MOST] =
+        ["#d66214", "#267ed6", "#1e9460", "#b454be", "#ce4254", "#1490a0", "#967814", "#7a7c80"];
+    const INK: &'static str = "#7a7c80";
+}
+
+/// A line: its name in the legend, and its points.
+pub(crate) struct Line {
+    pub(crate) label: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// The lines of a chart and their axes.
+#[derive(Default)]
+pub(crate) struct Plot {
+    /// Names of the places 0, 1, 2 … on the horizontal axis; none of numbers.
+    pub(crate) words: Vec<String>,
+    pub(crate) lines: Vec<Line>,
+    /// True if a value holds until the next one.
+    pub(crate) steps: bool,
+    /// Units behind a mark's numbers.
+    pub(crate) units: (String, String),
+    /// Places on the horizontal axis, each with a text.
+    pub(crate) rules: Vec<(f64, String)>,
+}
+
+/// A chart that is a file.
 pub(crate) struct Chart {
     pub(crate) title: String,
     /// Titles of the axes, with units.
     pub(crate) x: String,
     pub(crate) y: String,
-    /// Positions of the values on the horizontal axis.
-    pub(crate) places: Places,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) plot: Plot,
 }
 
-/// Positions on the horizontal axis.
-pub(crate) enum Places {
-    Numbers(Vec<f64>),
-    /// Side by side, with their names.
-    Words(Vec<String>),
-}
-
-impl Places {
-    /// Returns true if the numbers lie more evenly by their logarithms.
-    fn are_powers(&self) -> bool {
-        let Places::Numbers(all) = self else { return false };
-        let mut all = all.clone();
-        all.sort_by(f64::total_cmp);
-        all.dedup();
-        let gap = |f: fn(f64) -> f64| {
-            let widest = all.windows(2).map(|w| f(w[1]) - f(w[0])).fold(0.0, f64::max);
-            widest / (f(all[all.len() - 1]) - f(all[0]))
+impl Chart {
+    pub(crate) fn svg(&self) -> String {
+        let palette = (0..self.plot.lines.len()).map(|i| Colours::OF_FILES[i % MOST]);
+        let ink = Colours::INK;
+        let colours = Colours { ink, rule: ink, lines: palette.collect() };
+        let (width, height) = SIZE;
+        // The legend, in as many lines as it takes. A single line has no name.
+        let (mut x, mut y) = (16.0, 41.0);
+        let mut legend = Vec::new();
+        for (i, line) in self.plot.lines.iter().enumerate().filter(|(_, l)| !l.label.is_empty()) {
+            let wide = 44.0 + LETTER * line.label.chars().count() as f64;
+            if x + wide > width && x > 16.0 {
+                (x, y) = (16.0, y + 20.0);
+            }
+            legend.push((i, &line.label, x, y));
+            x += wide;
+        }
+        let top = y + 21.0;
+        let body = html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (width) " " (height) }
+                width=(width) height=(height) font-family="sans-serif" font-size="13" fill=(ink) {
+                text x="16" y="22" font-size="15" { (self.title) }
+                @for (i, label, x, y) in legend {
+                    path d={ "M" (px(x)) " " (px(y)) "h24" } stroke=(colours.lines[i])
+                        stroke-width="2" {}
+                    (mark(i, x + 12.0, y, colours.lines[i], ""))
+                    text x=(px(x + 30.0)) y=(px(y + 4.5)) { (label) }
+                }
+                g transform={ "translate(30 " (px(top)) ")" } {
+                    (self.plot.draw((width - 46.0, height - top - 32.0), &colours))
+                }
+                text x=(px(width / 2.0 + 30.0)) y=(px(height - 10.0)) text-anchor="middle" {
+                    (self.x)
+                }
+                text transform={ "translate(20 " (px((top + height - 48.0) / 2.0)) ") rotate(-90)" }
+                    text-anchor="middle" { (self.y) }
+            }
         };
-        all.len() > 2 && all[0] > 0.0 && gap(libm::log) < gap(|x| x)
+        // One element a line, for people who compare versions.
+        body.into_string().replace("><", ">\n<") + "\n"
+    }
+}
+
+/// The places of an axis on a drawing.
+#[derive(Clone, Copy)]
+struct Scale {
+    from: (f64, f64),
+    to: (f64, f64),
+    powers: bool,
+}
+
+impl Scale {
+    fn at(&self, x: f64) -> f64 {
+        let of = |x: f64| if self.powers { libm::log10(x) } else { x };
+        let share = (of(x) - of(self.from.0)) / (of(self.from.1) - of(self.from.0));
+        self.to.0 + share * (self.to.1 - self.to.0)
     }
 
-    /// Returns the positions of the values.
-    fn at(&self) -> Vec<f64> {
-        match self {
-            Places::Numbers(n) if self.are_powers() => n.iter().map(|x| libm::log10(*x)).collect(),
-            Places::Numbers(n) => n.clone(),
-            Places::Words(w) => (0..w.len()).map(|i| i as f64).collect(),
+    /// Returns places for at most so many ticks: of powers 1, 2 and 5 of each, or 1 alone.
+    fn ticks(&self, most: usize) -> Vec<f64> {
+        let (low, high) = self.from;
+        if !self.powers {
+            return ticks(self.from, most);
         }
+        let powers = libm::floor(libm::log10(low)) as i32..=libm::ceil(libm::log10(high)) as i32;
+        let of = |digits: &[f64]| -> Vec<f64> {
+            let all = powers.clone().flat_map(|p| {
+                digits.iter().map(move |d| {
+                    let power = libm::pow(10.0, f64::from(p.abs()));
+                    if p < 0 { d / power } else { d * power }
+                })
+            });
+            all.filter(|x| (low * 0.999..=high * 1.001).contains(x)).collect()
+        };
+        let all = [of(&[1.0, 2.0, 5.0]), of(&[1.0])];
+        // Less than a decade may hold none of them.
+        let fits = all.into_iter().find(|t| (3..=most).contains(&t.len()));
+        fits.unwrap_or_else(|| ticks(self.from, most))
     }
+}
 
-    /// Returns the positions of ticks: of powers 1, 2 and 5 of each.
-    fn ticks(&self, (least, most): (f64, f64)) -> Vec<f64> {
-        if !self.are_powers() {
-            let room = if let Places::Words(w) = self { w.len() } else { 12 };
-            return RangedCoordf64::from(least..most).key_points(room);
-        }
-        let powers = least.floor() as i32..=most.ceil() as i32;
-        let all = powers.flat_map(|p| [1.0, 2.0, 5.0].map(|x: f64| libm::log10(x) + f64::from(p)));
-        all.filter(|x| (least..=most).contains(x)).collect()
-    }
+/// Returns even places for at most so many ticks: multiples of 1, 2 or 5 by a power of ten.
+pub(crate) fn ticks((low, high): (f64, f64), most: usize) -> Vec<f64> {
+    let least = (high - low) / most.max(1) as f64;
+    let power = libm::floor(libm::log10(least)) as i32;
+    // A quotient by a power of ten is nearer to what people write than a product.
+    let scaled = |n: f64| {
+        let by = libm::pow(10.0, f64::from(power.abs()));
+        if power < 0 { n / by } else { n * by }
+    };
+    let steps = [1.0, 2.0, 5.0, 10.0];
+    let step = steps.into_iter().find(|s| scaled(*s) >= least * 0.999_999).unwrap_or(10.0);
+    let ends = |x: f64| x / scaled(step);
+    let (first, last) = (libm::ceil(ends(low) - 1e-9), libm::floor(ends(high) + 1e-9));
+    (first as i64..=last as i64).map(|i| scaled(i as f64 * step)).collect()
+}
 
-    fn tick(&self, x: f64) -> String {
-        match self {
-            // A tick, but for the rounding of its logarithm.
-            Places::Numbers(_) if self.are_powers() => {
-                number((libm::pow(10.0, x) * 1e9).round() / 1e9)
-            }
-            Places::Numbers(_) => number(x),
-            Places::Words(w) if x.fract() == 0.0 && x >= 0.0 => {
-                w.get(x as usize).cloned().unwrap_or_default()
-            }
-            Places::Words(_) => String::new(),
-        }
-    }
+/// Returns true if numbers lie more evenly by their logarithms.
+fn are_powers(all: impl Iterator<Item = f64>) -> bool {
+    let mut all: Vec<f64> = all.collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    let gap = |f: fn(f64) -> f64| {
+        let widest = all.windows(2).map(|w| f(w[1]) - f(w[0])).fold(0.0, f64::max);
+        widest / (f(all[all.len() - 1]) - f(all[0]))
+    };
+    all.len() > 2 && all[0] > 0.0 && gap(libm::log) < gap(|x| x)
 }
 
 /// Formats the number of a tick without trailing zeros.
-fn number(x: f64) -> String {
+pub(crate) fn number(x: f64) -> String {
     let text = if x.fract() == 0.0 { format!("{x:.0}") } else { amount(x) };
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
@@ -118,115 +187,122 @@ fn range(values: impl Iterator<Item = f64>, zero: bool) -> (f64, f64) {
     (low, most + 0.06 * (most - low).max(span))
 }
 
-impl Chart {
-    pub(crate) fn svg(&self) -> Result<String, Error> {
-        let mut text = String::new();
-        draw(self, &SVGBackend::with_string(&mut text, SIZE).into_drawing_area())
-            .map_err(|e| failed!("{e}"))?;
-        Ok(text.trim_end().to_owned() + "\n")
-    }
+/// Formats a place on a drawing.
+fn px(x: f64) -> String {
+    let text = format!("{x:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// A linear axis whose ticks are chosen.
-struct HorizontalAxis {
-    range: RangedCoordf64,
-    ticks: Vec<f64>,
-}
-
-impl Ranged for HorizontalAxis {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, x: &f64, limit: (i32, i32)) -> i32 {
-        self.range.map(x, limit)
-    }
-
-    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
-        self.ticks.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.range.range()
-    }
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-fn draw(chart: &Chart, root: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
-    let font = |size: i32, colour: RGBColor| ("sans-serif", size).into_font().color(&colour);
-    root.draw(&Text::new(chart.title.clone(), (16, 10), font(15, INK)))?;
-    // The legend, in as many lines as it takes.
-    let (mut at, mut top) = (16, 34);
-    // A single line has no name.
-    let named = chart.lines.iter().enumerate().filter(|(_, line)| !line.label.is_empty());
-    for (i, line) in named {
-        let width = 44 + 8 * line.label.chars().count() as i32;
-        if at + width > SIZE.0 as i32 {
-            (at, top) = (16, top + 20);
-        }
-        let colour = COLOURS[i % MOST];
-        root.draw(&PathElement::new([(at, top + 7), (at + 24, top + 7)], colour.stroke_width(2)))?;
-        mark(root, i, (at + 12, top + 7))?;
-        root.draw(&Text::new(line.label.clone(), (at + 30, top), font(14, INK)))?;
-        at += width;
-    }
-    let (_, below) = root.split_vertically(top + 26);
-
-    let xs = chart.places.at();
-    let (x0, x1) = range(xs.iter().copied(), false);
-    let ticks = chart.places.ticks((x0, x1));
-    let most_ticks = ticks.len();
-    let horizontal = HorizontalAxis { range: (x0..x1).into(), ticks };
-    let (y0, y1) = range(chart.lines.iter().flat_map(|l| l.values.iter().copied()), true);
-    let mut context = ChartBuilder::on(&below)
-        .margin_left(14)
-        .margin_right(16)
-        .margin_bottom(6)
-        .x_label_area_size(46)
-        .y_label_area_size(72)
-        .build_cartesian_2d(horizontal, y0..y1)?;
-    let centre = Pos::new(HPos::Center, VPos::Top);
-    context
-        .configure_mesh()
-        .x_desc(chart.x.clone())
-        .y_desc(chart.y.clone())
-        .x_labels(most_ticks)
-        .y_labels(8)
-        .x_label_formatter(&|x| chart.places.tick(*x))
-        .y_label_formatter(&|y| number(*y))
-        .axis_style(INK)
-        .bold_line_style(INK.mix(0.25))
-        .light_line_style(TRANSPARENT)
-        .label_style(font(13, INK))
-        .x_label_style(font(13, INK).pos(centre))
-        .axis_desc_style(font(14, INK))
-        .draw()?;
-    for (i, line) in chart.lines.iter().enumerate() {
-        let points = || xs.iter().copied().zip(line.values.iter().copied());
-        context.draw_series(LineSeries::new(points(), COLOURS[i % MOST].stroke_width(2)))?;
-        // Many marks would hide the line: two dozen are enough.
-        let every = xs.len().div_ceil(24);
-        for (n, point) in points().enumerate() {
-            if n % every == 0 {
-                mark(&below, i, context.backend_coord(&point))?;
+impl Plot {
+    /// Draws axes, grid, lines and marks into an area of this size, with its ticks beside it.
+    pub(crate) fn draw(&self, (width, height): (f64, f64), colours: &Colours<'_>) -> Markup {
+        let xs = || self.lines.iter().flat_map(|l| l.points.iter().map(|p| p.0));
+        let ys = || self.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1));
+        let vertical = Scale { from: range(ys(), true), to: (height - 22.0, 8.0), powers: false };
+        let rows = ticks(vertical.from, (height / 45.0) as usize);
+        let widest = rows.iter().map(|y| number(*y).len()).max().unwrap_or(0);
+        let left = LETTER * widest as f64 + 12.0;
+        let powers = self.words.is_empty() && are_powers(xs());
+        let from = if powers {
+            let (low, high) =
+                xs().fold((f64::MAX, 0.0), |(a, b): (f64, f64), x| (a.min(x), b.max(x)));
+            let margin = libm::pow(high / low, 0.03);
+            (low / margin, high * margin)
+        } else {
+            range(xs(), false)
+        };
+        let horizontal = Scale { from, to: (left, width), powers };
+        let columns: Vec<(f64, String)> = if self.words.is_empty() {
+            let labels = |most| -> Vec<(f64, String)> {
+                horizontal.ticks(most).into_iter().map(|x| (x, number(x))).collect()
+            };
+            let fits = |all: &[(f64, String)]| {
+                let widest = all.iter().map(|t| t.1.len()).max().unwrap_or(0);
+                (LETTER * widest as f64 + 14.0) * all.len() as f64 <= width - left
+            };
+            [12, 8, 6, 4, 3].into_iter().map(labels).find(|t| fits(t)).unwrap_or_else(|| labels(2))
+        } else {
+            self.words.iter().enumerate().map(|(i, word)| (i as f64, word.clone())).collect()
+        };
+        let at = |(x, y): (f64, f64)| (horizontal.at(x), vertical.at(y));
+        let bottom = height - 22.0;
+        html! {
+            g stroke=(colours.rule) stroke-opacity="0.35" {
+                @for y in &rows {
+                    path d={ "M" (px(left)) " " (px(vertical.at(*y))) "H" (px(width)) } {}
+                }
+                @for (x, _) in &columns {
+                    path d={ "M" (px(horizontal.at(*x))) " " (px(bottom)) "v5" } {}
+                }
+            }
+            g fill=(colours.ink) {
+                @for y in &rows {
+                    text x=(px(left - 7.0)) y=(px(vertical.at(*y) + 4.0)) text-anchor="end" {
+                        (number(*y))
+                    }
+                }
+                @for (x, text) in &columns {
+                    text x=(px(horizontal.at(*x))) y=(px(height - 4.0)) text-anchor="middle" {
+                        (text)
+                    }
+                }
+                @for (x, text) in &self.rules {
+                    path d={ "M" (px(horizontal.at(*x))) " 8V" (px(bottom)) } stroke=(colours.ink)
+                        stroke-dasharray="3 3" {}
+                    text x=(px(horizontal.at(*x) + 5.0)) y="17" { (text) }
+                }
+            }
+            @for (i, line) in self.lines.iter().enumerate() {
+                path d=(self.path(line, &at)) fill="none" stroke=(colours.lines[i])
+                    stroke-width="2" {}
+                @for point in line.points.iter().step_by(line.points.len().div_ceil(MARKS).max(1)) {
+                    @let (x, y) = at(*point);
+                    (mark(i, x, y, colours.lines[i], &self.told(line, *point)))
+                }
             }
         }
     }
-    Ok(())
+
+    fn path(&self, line: &Line, at: &impl Fn((f64, f64)) -> (f64, f64)) -> String {
+        let mut text = String::new();
+        for (i, point) in line.points.iter().enumerate() {
+            let (x, y) = at(*point);
+            text += &match (i, self.steps) {
+                (0, _) => format!("M{} {}", px(x), px(y)),
+                (_, true) => format!("H{}V{}", px(x), px(y)),
+                (_, false) => format!("L{} {}", px(x), px(y)),
+            };
+        }
+        text
+    }
+
+    /// Returns the numbers of a point in words.
+    fn told(&self, line: &Line, (x, y): (f64, f64)) -> String {
+        let name = if line.label.is_empty() { String::new() } else { format!("{}, ", line.label) };
+        let place = match self.words.get(x as usize) {
+            Some(word) => word.clone(),
+            None => format!("{} {}", number(x), self.units.0),
+        };
+        format!("{name}{}: {} {}", place.trim(), number(y), self.units.1).trim_end().to_owned()
+    }
 }
 
-/// Draws the mark of the `i`th line at a position.
-fn mark(area: &Area<'_>, i: usize, (x, y): (i32, i32)) -> Result<(), Box<dyn std::error::Error>> {
-    // Positions are in the whole picture.
-    let ((left, top), colour) = (area.get_base_pixel(), COLOURS[i % MOST]);
-    let at = (x - left, y - top);
+/// Draws the mark of the `i`th line at a position, with a title unless it is empty.
+fn mark(i: usize, x: f64, y: f64, colour: &str, title: &str) -> Markup {
+    let title = html! { @if !title.is_empty() { title { (title) } } };
+    let at = format!("{} {}", px(x), px(y));
     match i % 4 {
-        0 => area.draw(&Circle::new(at, 4, colour.filled()))?,
-        1 => area.draw(&TriangleMarker::new(at, 5, colour.filled()))?,
-        2 => area.draw(&Circle::new(at, 4, colour.stroke_width(2)))?,
-        _ => area.draw(&Cross::new(at, 4, colour.stroke_width(2)))?,
+        0 => html! { circle cx=(px(x)) cy=(px(y)) r="4" fill=(colour) { (title) } },
+        1 => html! { path d={ "M" (at) "m-5 4h10l-5-9z" } fill=(colour) { (title) } },
+        2 => html! {
+            circle cx=(px(x)) cy=(px(y)) r="4" fill="none" stroke=(colour) stroke-width="2"
+                pointer-events="all" { (title) }
+        },
+        _ => html! {
+            path d={ "M" (at) "m-4-4l8 8m0-8l-8 8" } fill="none" stroke=(colour) stroke-width="2"
+                pointer-events="all" { (title) }
+        },
     }
-    Ok(())
 }
 
 #[cfg(test)]

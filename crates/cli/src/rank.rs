@@ -9,7 +9,7 @@
 //! number over time, side by side.
 //! Runs are spread over the machine's cores; the result does not depend on their number.
 
-use crate::chart::{self, Chart, Line, Places};
+use crate::chart::{self, Chart, Line, Plot};
 use crate::plan::{self, Plans};
 use crate::render::{Cell, Document, Format, Table, amount};
 use crate::sweep::{Shown, lossy_line};
@@ -429,11 +429,13 @@ impl Ranking<'_> {
         let (all, times) = self.points()?;
         let lines = self.names().zip(&all).map(|(label, points)| Line {
             label,
-            values: points.iter().take(times.len()).map(|p| p.1).collect(),
+            points: points.iter().take(times.len()).copied().collect(),
         });
-        let (lines, x, y) = (lines.collect(), "ms".to_owned(), name.to_owned());
+        let (x, y) = ("ms".to_owned(), name.to_owned());
         let title = format!("{} on {}", plan.scenario, plan.profile);
-        Chart { title, x, y, places: Places::Numbers(times), lines }.svg()
+        let units = (x.clone(), String::new());
+        let plot = Plot { lines: lines.collect(), units, ..Plot::default() };
+        Ok(Chart { title, x, y, plot }.svg())
     }
 
     /// Returns a number over time, each side a column.

@@ -183,7 +183,8 @@ pub(crate) const SCHEMA: u32 = 1;
 pub(crate) struct Program {
     version: Cow<'static, str>,
     commit: Option<Cow<'static, str>>,
-    /// The hash of the sources that decide the numbers of a run.
+    /// The hash of the sources that decide the numbers of a run; empty in files from before it.
+    #[serde(default)]
     pub(crate) models: Cow<'static, str>,
 }
 
@@ -202,7 +203,8 @@ impl Program {
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let commit = self.commit.as_deref().map(|c| format!(" ({c})")).unwrap_or_default();
-        write!(f, "doorbell {}{commit} with models {}", self.version, self.models)
+        write!(f, "doorbell {}{commit}", self.version)?;
+        if self.models.is_empty() { Ok(()) } else { write!(f, " with models {}", self.models) }
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
 
     if let Some(folder) = folder {
         let data = report::of_reproduction(&found, &sides);
-        let page = report::page(&data);
+        let page = report::page_of(&data);
         folder
             .write(&[("reproduce.json", &render::json("report", &data)), (report::PAGE, &page)])?;
     }

@@ -5,7 +5,7 @@
 //! the units of `run`, programs in units of one.
 
 use crate::args::{Shard, Sweep};
-use crate::chart::{self, Chart, Line, Places};
+use crate::chart::{self, Chart, Line, Plot};
 use crate::output::print;
 use crate::plan::{self, Plans};
 use crate::point::{Point, Runner};
@@ -406,8 +406,9 @@ impl Swept<'_> {
         table
     }
 
-    /// Returns the lines of a chart: one for each combination of the earlier axes and column.
-    fn lines(&self) -> Vec<Line> {
+    /// Returns the lines of a chart, one for each combination of the earlier axes and column, over
+    /// these places on its horizontal axis.
+    fn lines(&self, places: &[f64]) -> Vec<Line> {
         let points = self.over.last().map_or(1, |a| a.values.len());
         let mut lines = Vec::new();
         for (n, rows) in self.rows.chunks(points).enumerate() {
@@ -417,9 +418,9 @@ impl Swept<'_> {
             for column in 0..cells(0).len() {
                 let across = self.across.map(|a| format!("{} {}", a.short(), a.values[column]));
                 let label: Vec<String> = earlier.iter().cloned().chain(across).collect();
-                let values =
-                    (0..rows.len()).map(|row| self.shown[0].people(cells(row)[column])).collect();
-                lines.push(Line { label: label.join(", "), values });
+                let value = |row| self.shown[0].people(cells(row)[column]);
+                let points = (0..rows.len()).map(|row| (places[row], value(row))).collect();
+                lines.push(Line { label: label.join(", "), points });
             }
         }
         lines
@@ -437,15 +438,17 @@ impl Swept<'_> {
         let number = |p: &&Plan| p.values.number_or_word(&axis.key);
         let numbers: Option<Vec<f64>> = values.map(number).collect();
         let unit = plan.values.iter().find(|(k, _)| k.name == axis.key).map(|(k, _)| k.unit());
-        let (places, unit) = match numbers {
-            Some(n) => (Places::Numbers(n), unit.unwrap_or_default()),
-            None => (Places::Words(axis.values.clone()), ""),
+        let (places, words, unit) = match numbers {
+            Some(n) => (n, Vec::new(), unit.unwrap_or_default()),
+            None => ((0..axis.values.len()).map(|i| i as f64).collect(), axis.values.clone(), ""),
         };
         let x = if unit.is_empty() { axis.key.clone() } else { format!("{}, {unit}", axis.key) };
         // The settings that all points share.
         let set = if sets.is_empty() { String::new() } else { format!(", {}", sets.join(", ")) };
         let title = format!("{} on {}{set}", plan.scenario, plan.profile);
-        Chart { title, x, y, places, lines: self.lines() }.svg()
+        let (lines, units) = (self.lines(&places), (unit.to_owned(), String::new()));
+        let plot = Plot { words, lines, units, ..Plot::default() };
+        Ok(Chart { title, x, y, plot }.svg())
     }
 }
 

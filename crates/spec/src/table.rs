@@ -41,6 +41,16 @@ impl Cell {
         Cell { tone, ..shown.into().into() }
     }
 
+    /// Returns the text that people read.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Returns the tone, if there is one.
+    pub fn tone(&self) -> Option<Tone> {
+        self.tone
+    }
+
     /// Returns the escape sequences of the tone.
     fn style(&self) -> Style {
         match self.tone {
@@ -152,6 +162,21 @@ impl Table {
     /// Adds a row with a note behind its last column, which a terminal shows as far as it fits.
     pub fn noted(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>, note: &str) {
         self.rows.push((cells.into_iter().map(Into::into).collect(), note.to_owned()));
+    }
+
+    /// Returns the column heads.
+    pub fn heads(&self) -> &[Cell] {
+        &self.heads
+    }
+
+    /// Returns the rows, each with its note.
+    pub fn rows(&self) -> &[(Vec<Cell>, String)] {
+        &self.rows
+    }
+
+    /// Returns true if this column stands at the right.
+    pub fn is_right(&self, column: usize) -> bool {
+        self.right.contains(&column)
     }
 
     /// Returns true if there are no rows.

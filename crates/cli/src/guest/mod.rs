@@ -5,11 +5,13 @@
 //! instructions those that QEMU executed, by function.
 
 mod machine;
+mod page;
 mod result;
 mod table;
 
+pub(crate) use page::{command, parts, sentence};
 pub(crate) use result::GuestResult;
-pub(crate) use table::{PARTS, margins};
+pub(crate) use table::LEGEND;
 
 use crate::args::{FUNCTIONS, Guest, GuestClock, Instructions, Output};
 use crate::check::GuestBudget;
@@ -196,7 +198,7 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
             None => bus.or_else(|| serve::bus_of(device.name)).map(str::to_owned),
         },
         cpus: args.cpus,
-        command: command(args),
+        command: arguments(args),
         qemu: Some(qemu),
         plugin: plugin.is_some().then(|| doorbell_guest::PLUGIN_HASH.to_owned()),
         profile,
@@ -230,7 +232,7 @@ impl Failures {
 }
 
 /// Returns the arguments that ask for this result, whatever is shown of it.
-fn command(args: &Guest) -> Vec<String> {
+fn arguments(args: &Guest) -> Vec<String> {
     let mut words = vec!["guest".to_owned(), args.device.clone()];
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     let path = |path: &PathBuf| path.display().to_string();

@@ -6,14 +6,13 @@ use doorbell_bus::Ledger;
 use doorbell_bus::ledger::{Counter, Group};
 use doorbell_guest::instructions::Step;
 use doorbell_hal::Unit;
-use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The difference up to which two numbers a packet are the same: a share of the left one, and an
 /// amount. The larger of both counts.
-#[derive(Clone, Copy, Serialize)]
-pub(crate) struct Margin(f64, f64);
+#[derive(Clone, Copy)]
+pub(super) struct Margin(f64, f64);
 
 impl Margin {
     /// Margin of what each packet costs by itself, which is the same in all boots of a kernel.
@@ -26,7 +25,7 @@ impl Margin {
     const COUNT: Margin = Margin(Self::SHARE, 0.1);
 
     /// Returns the margin of a part of the instructions; `None` if it depends on the machine alone.
-    fn of_part(name: &str) -> Option<Margin> {
+    pub(super) fn of_part(name: &str) -> Option<Margin> {
         match name {
             "driver_transmit" => Some(Margin::EXACT),
             // With its idle loop and timers.
@@ -54,23 +53,16 @@ impl Margin {
     }
 
     /// Returns true if a number differs from the one to its left.
-    fn exceeded(self, before: f64, now: f64) -> bool {
+    pub(super) fn exceeded(self, before: f64, now: f64) -> bool {
         (now - before).abs() > (before.abs() * self.0).max(self.1)
     }
-}
-
-/// Returns the margin of each number of the bill that has one, by its name in the table.
-pub(crate) fn margins() -> BTreeMap<String, Margin> {
-    let part = |name: &str| Some((format!("instructions.{name}"), Margin::of_part(name)?));
-    let counts = Ledger::COUNTERS.iter().map(|c| (c.name.to_owned(), Margin::of_count(c)));
-    PARTS.iter().filter_map(|(name, _)| part(name)).chain(counts).collect()
 }
 
 /// Bytes that a device reads of each packet: its data and its descriptors.
 const READ: [&str; 3] = ["pcie_read_bytes", "pci_read_bytes", "axi_read_bytes"];
 
 /// The meaning of the mark.
-const LEGEND: [&str; 2] = [
+pub(crate) const LEGEND: [&str; 2] = [
     "* differs from the column to its left: transmit, bytes read and the wire by more than 0.5 %,",
     "  others by more than 15 % and 10 instructions, 1 byte or 0.1, since boots of a kernel differ",
 ];
@@ -85,7 +77,7 @@ pub(super) struct View {
 }
 
 /// Parts of the instructions, with descriptions.
-pub(crate) const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 8] = [
     ("driver", "instructions of the driver, with the modules that it needs"),
     ("driver_transmit", "of it, from the stack to the doorbell"),
     ("driver_completion", "of it, to give sent buffers back"),
@@ -135,16 +127,12 @@ pub(super) fn document(result: &GuestResult, view: View) -> Document {
     for line in compilers(result) {
         doc.line(line);
     }
-    let mut marked = false;
-    for workload in result.workloads() {
-        let (heads, runs): (Vec<String>, Vec<&Run>) = result.runs_of(workload).into_iter().unzip();
+    let parts = parts(result, view);
+    let marked = parts.iter().any(|p| p.marked);
+    for part in parts {
         doc.gap();
-        doc.line(title(workload, &runs));
-        let driver = result.driver.replace('-', "_");
-        for (table, any) in [bill(&heads, &runs, view), functions(&heads, &runs, &driver, view)] {
-            doc.table(table);
-            marked |= any;
-        }
+        doc.line(part.title);
+        part.tables.into_iter().for_each(|table| doc.table(table));
     }
     if marked {
         LEGEND.into_iter().for_each(|line| doc.line(line));
@@ -161,6 +149,28 @@ fn compilers(result: &GuestResult) -> Vec<String> {
         return Vec::new();
     }
     kernels.iter().map(|(kernel, compiler)| format!("{kernel} is built by {compiler}")).collect()
+}
+
+/// A workload's tables.
+pub(super) struct Part {
+    pub(super) title: String,
+    /// The bill, and the functions.
+    pub(super) tables: [Table; 2],
+    /// True if any number is marked.
+    marked: bool,
+}
+
+/// Returns the tables of each workload.
+pub(super) fn parts(result: &GuestResult, view: View) -> Vec<Part> {
+    let driver = result.driver.replace('-', "_");
+    let part = |workload| {
+        let (heads, runs): (Vec<String>, Vec<&Run>) = result.runs_of(workload).into_iter().unzip();
+        let (bill, some) = bill(&heads, &runs, view);
+        let (functions, others) = functions(&heads, &runs, &driver, view);
+        let title = title(workload, &runs);
+        Part { title, tables: [bill, functions], marked: some || others }
+    };
+    result.workloads().into_iter().map(part).collect()
 }
 
 /// Describes a workload with the settings that all runs have.

@@ -1,258 +1,395 @@
-//! The data of a page: one object with the systems (rows, constants, runs), the user's own runs,
-//! and descriptions of all names, so that the page knows no NIC. Each run is as `run --format json`
-//! prints it.
+//! The results that a page is made of, as they stand in files. An unknown member is left out.
 
-use crate::guest;
-use crate::render::people;
+use crate::render::Program;
 use crate::summary::{Ran, Sides};
-use doorbell_bus::Ledger;
 use doorbell_lab::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
-use doorbell_lab::metrics::{Better, Kind, Metric};
-use doorbell_lab::{bill::PARTS, result::rounded, system::SYSTEMS};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use doorbell_lab::result::rounded;
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-/// The fields of a run that a page needs, to name the place of an error in a file.
+/// Numbers by name, in the order of the file.
+pub(super) type Numbers = IndexMap<String, f64>;
+
+/// A run as `run --format json` prints it.
 #[derive(Deserialize)]
-#[expect(dead_code, reason = "read by the page, from the same text")]
-pub(super) struct Run {
-    scenario: String,
-    about: String,
-    profile: String,
-    profile_sha256: String,
-    set: Vec<String>,
-    seed: u64,
-    doorbell: Value,
-    limits: BTreeMap<String, f64>,
-    window: Value,
-    packets: u64,
-    seconds: f64,
-    rates: BTreeMap<String, f64>,
-    rates_error: BTreeMap<String, f64>,
-    per_packet: BTreeMap<String, f64>,
-    latency_ns: BTreeMap<String, f64>,
-    latency_of: String,
-    latency_histogram_ns: Vec<(f64, u64)>,
-    series: BTreeMap<String, Vec<(f64, f64)>>,
-    audit: Value,
+pub(crate) struct Run {
+    // Not an `Origin`: members of a flattened one have no line in an error.
+    pub(super) scenario: String,
+    pub(super) about: String,
+    pub(super) profile: String,
+    pub(super) profile_sha256: String,
+    pub(super) capture_sha256: Option<String>,
+    pub(super) set: Vec<String>,
+    pub(super) seed: u64,
+    pub(super) limits: Numbers,
+    pub(super) limit: Option<Limit>,
+    pub(super) window: Window,
+    pub(super) packets: u64,
+    pub(super) seconds: f64,
+    pub(super) rates: Numbers,
+    pub(super) rates_error: Numbers,
+    pub(super) per_packet: Numbers,
+    pub(super) latency_ns: Numbers,
+    pub(super) latency_of: String,
+    pub(super) latency_histogram_ns: Vec<(f64, u64)>,
+    pub(super) series: IndexMap<String, Vec<(f64, f64)>>,
+    pub(super) audit: Vec<String>,
 }
 
-/// The fields of a sweep that a page needs.
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read by the page, from the same text")]
-pub(super) struct Swept {
-    of: Origin,
-    over: BTreeMap<String, Vec<String>>,
-    across: BTreeMap<String, Vec<String>>,
-    units: BTreeMap<String, String>,
-    rows: Vec<SweptRow>,
-}
-
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read by the page, from the same text")]
-struct SweptRow {
-    keys: BTreeMap<String, Value>,
-    values: BTreeMap<String, Value>,
-    audit: Vec<String>,
-}
-
-/// The fields of a ranking that a page needs: rows, or a number over time.
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read by the page, from the same text")]
-pub(super) struct Ranked {
-    of: Vec<Origin>,
-    sides: Vec<Side>,
-    by: Vec<String>,
-    units: BTreeMap<String, String>,
-    noise_percent: f64,
-    seeds: Option<(u64, u64)>,
-    runs: Option<u64>,
-    rows: Option<Vec<BTreeMap<String, Value>>>,
-    series: Option<String>,
-    every: Option<u64>,
-    points: Option<BTreeMap<String, Vec<(f64, f64)>>>,
-}
-
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read by the page, from the same text")]
-struct Side {
-    name: String,
-    set: Vec<String>,
-}
-
-/// The origin of results.
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read by the page, from the same text")]
-struct Origin {
-    scenario: String,
-    about: String,
-    profile: String,
-    profile_sha256: String,
-    set: Vec<String>,
-    seed: Option<u64>,
-}
-
-/// The fields of a reproduction that a page needs.
-#[derive(Deserialize)]
-#[expect(dead_code, reason = "read by the page, from the same text")]
-pub(super) struct Reproduced {
-    version: String,
-    systems: Vec<BTreeMap<String, Value>>,
-    parts: Vec<Value>,
-    about: BTreeMap<String, String>,
-}
-
-/// Returns data without systems.
-pub(super) fn empty() -> Value {
-    let parts = PARTS.iter().map(|p| json!({ "name": p.name, "title": p.title, "unit": p.unit }));
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "systems": [],
-        "runs": [],
-        "sweeps": [],
-        "ranks": [],
-        "guests": [],
-        "parts": parts.collect::<Vec<_>>(),
-        "items": items(),
-        "rates": rates(),
-        "about": about(),
-    })
-}
-
-/// Returns the counts of each part of a bill with their names for people. Cycles have `cycles_`
-/// before their cause; instructions of a guest's driver have their steps.
-fn items() -> Value {
-    let mut all = Map::new();
-    for part in &PARTS {
-        let named = Ledger::COUNTERS.iter();
-        let named = named.filter_map(|c| Some((c.name.to_owned(), json!(part.item(c.name)?))));
-        all.insert(part.name.to_owned(), Value::Object(named.collect()));
+impl Run {
+    pub(super) fn origin(&self) -> Origin {
+        Origin {
+            scenario: self.scenario.clone(),
+            about: self.about.clone(),
+            profile: self.profile.clone(),
+            profile_sha256: self.profile_sha256.clone(),
+            capture_sha256: self.capture_sha256.clone(),
+            set: self.set.clone(),
+        }
     }
-    let steps =
-        guest::PARTS.iter().filter_map(|(name, _)| Some((name, name.strip_prefix("driver_")?)));
-    let steps = steps.map(|(name, step)| (format!("instructions.{name}"), json!(step)));
-    all.insert("instructions".to_owned(), Value::Object(steps.collect()));
-    Value::Object(all)
 }
 
-/// Returns of each rate the unit for people, its size, and whether more is better, if it is judged.
-fn rates() -> BTreeMap<&'static str, Value> {
-    let all = SYSTEMS.iter().flat_map(|s| s.metrics()).filter(|m| m.kind == Kind::Rate);
-    let told = |m: &Metric| {
-        let (factor, unit) = people(m.unit, 1.0);
-        let more = (m.better != Better::Neither).then(|| m.is_better_high());
-        json!({ "unit": unit, "size": 1.0 / factor, "more": more })
-    };
-    all.map(|m| (m.name, told(m))).collect()
+/// The limit of a run.
+#[derive(Deserialize)]
+pub(super) struct Limit {
+    /// The resource.
+    pub(super) binds: Option<String>,
+    pub(super) said: String,
 }
 
-/// Returns the descriptions of counts.
-fn about() -> BTreeMap<String, &'static str> {
-    let counts = Ledger::COUNTERS.iter().map(|c| (c.name.to_owned(), c.about));
-    let parts = guest::PARTS.iter().map(|(name, about)| (format!("instructions.{name}"), *about));
-    counts.chain(parts).collect()
+/// The window of the rates.
+#[derive(Deserialize)]
+pub(super) struct Window {
+    pub(super) note: Option<String>,
+}
+
+/// The origin of a result.
+#[derive(Deserialize)]
+pub(super) struct Origin {
+    pub(super) scenario: String,
+    pub(super) about: String,
+    pub(super) profile: String,
+    pub(super) profile_sha256: String,
+    pub(super) capture_sha256: Option<String>,
+    pub(super) set: Vec<String>,
+}
+
+/// A sweep.
+#[derive(Deserialize)]
+pub(super) struct Swept {
+    pub(super) of: Origin,
+    pub(super) over: IndexMap<String, Vec<String>>,
+    pub(super) across: IndexMap<String, Vec<String>>,
+    pub(super) units: IndexMap<String, String>,
+    pub(super) rows: Vec<SweptRow>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct SweptRow {
+    /// A number or a word of each `--over` key.
+    pub(super) keys: IndexMap<String, Value>,
+    /// A number of each `--show`, or one for each value of `--across`.
+    pub(super) values: IndexMap<String, Shown>,
+    pub(super) audit: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Shown {
+    One(f64),
+    Across(Numbers),
+}
+
+/// A ranking: rows, shares of runs, or a number over time.
+#[derive(Deserialize)]
+pub(super) struct Ranked {
+    pub(super) of: Vec<Origin>,
+    pub(super) sides: Vec<Side>,
+    pub(super) by: Vec<String>,
+    pub(super) units: IndexMap<String, String>,
+    pub(super) noise_percent: f64,
+    pub(super) seeds: Option<(u64, u64)>,
+    pub(super) runs: Option<u64>,
+    pub(super) dominated: Option<Vec<Value>>,
+    #[serde(default)]
+    pub(super) rows: Vec<RankedRow>,
+    pub(super) series: Option<String>,
+    pub(super) every: Option<u64>,
+    #[serde(default)]
+    pub(super) points: IndexMap<String, Vec<(f64, f64)>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RankedRow {
+    pub(super) side: String,
+    #[serde(default)]
+    pub(super) scenario: String,
+    #[serde(default)]
+    pub(super) values: IndexMap<String, Option<f64>>,
+    #[serde(default)]
+    pub(super) against_first: String,
+    #[serde(default)]
+    pub(super) dominates_first: f64,
+    #[serde(default)]
+    pub(super) dominated_by_first: f64,
+    #[serde(default)]
+    pub(super) median_first_over_side: IndexMap<String, Option<f64>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Side {
+    pub(super) name: String,
+    pub(super) set: Vec<String>,
+}
+
+/// Any other result, such as of `advise` and `fit`.
+#[derive(Deserialize)]
+pub(super) struct Other {
+    pub(super) kind: String,
+    pub(super) doorbell: Program,
+    #[serde(flatten)]
+    pub(super) members: Map<String, Value>,
+}
+
+/// A reproduction, `reproduce.json`. A run `R` is written as it is printed.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Reproduced<R = Run> {
+    pub(super) systems: Vec<System<R>>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct System<R = Run> {
+    pub(super) name: String,
+    pub(super) about: String,
+    /// True if its fits were made on the other state.
+    pub(super) swapped: bool,
+    pub(super) freedom: Freedom,
+    pub(super) combinations: Option<Combinations>,
+    pub(super) rows: Vec<Row>,
+    pub(super) constants: Vec<Constant>,
+    pub(super) choices: Vec<Choice>,
+    pub(super) sensitivity: Option<Moved>,
+    pub(super) headline: Option<Headline<R>>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Freedom {
+    pub(super) predicted: usize,
+    pub(super) derived: usize,
+    pub(super) looked_at: usize,
+    pub(super) fitted: usize,
+    pub(super) choices: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Combinations {
+    pub(super) hold: usize,
+    pub(super) of: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) figure: String,
+    /// For people, without the system.
+    pub(super) name: String,
+    pub(super) unit: String,
+    pub(super) published: f64,
+    pub(super) spread: Option<f64>,
+    pub(super) measured: Option<f64>,
+    pub(super) off_by: Option<f64>,
+    pub(super) role: String,
+    /// Of a bound.
+    pub(super) side: Option<String>,
+    /// The share (`rel`) or the amount (`abs`) that is allowed.
+    pub(super) tolerance: Option<IndexMap<String, f64>>,
+    pub(super) tolerance_text: Option<String>,
+    /// True of a definition that came out otherwise.
+    pub(super) broken: bool,
+    pub(super) holds: Option<bool>,
+    /// True of a miss with an explanation.
+    pub(super) known: bool,
+    pub(super) document: String,
+    pub(super) passage: String,
+    pub(super) inputs: Vec<String>,
+    pub(super) remarks: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Constant {
+    pub(super) key: String,
+    pub(super) value: f64,
+    pub(super) unit: String,
+    pub(super) source: String,
+    pub(super) fitted: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Choice {
+    pub(super) key: String,
+    pub(super) value: String,
+    pub(super) unit: String,
+    pub(super) alternatives: Vec<String>,
+    pub(super) source: String,
+    /// True if it was set by hand.
+    pub(super) set: bool,
+    /// The figures that were looked at.
+    pub(super) rows: Vec<String>,
+}
+
+/// The change of each row in percent for each constant.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Moved {
+    pub(super) constants: Vec<MovedBy>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct MovedBy {
+    pub(super) key: String,
+    /// The change of the constant: a share, or a step to the next value that is allowed.
+    pub(super) by: String,
+    pub(super) fitted: bool,
+    /// None if a fit was lost, 0 at rest.
+    pub(super) changes: Vec<Option<f64>>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Headline<R = Run> {
+    pub(super) scenario: String,
+    pub(super) sides: [String; 2],
+    pub(super) bill: [R; 2],
+    pub(super) moving: Option<[R; 2]>,
+    pub(super) waiting: Option<[R; 2]>,
+    pub(super) curve: Option<Curve>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Curve {
+    pub(super) scenario: String,
+    pub(super) key: String,
+    pub(super) unit: String,
+    pub(super) about: String,
+    pub(super) show: String,
+    /// Its heading.
+    pub(super) shown: String,
+    pub(super) more_is_better: bool,
+    /// The key's value, and the number before and after.
+    pub(super) at: Vec<[f64; 3]>,
 }
 
 /// Returns a reproduction with the runs of each system.
-pub(crate) fn of_reproduction(report: &Report, sides: &[Option<Sides>]) -> Value {
-    let mut all = empty();
-    all["systems"] =
-        report.systems.iter().zip(sides).map(|(s, sides)| system(s, sides.as_ref())).collect();
-    all
+pub(crate) fn of_reproduction(report: &Report, sides: &[Option<Sides>]) -> Reproduced<Value> {
+    let all = report.systems.iter().zip(sides);
+    Reproduced { systems: all.map(|(s, sides)| system(s, sides.as_ref())).collect() }
 }
 
-fn system(s: &SystemReport, sides: Option<&Sides>) -> Value {
+fn system(s: &SystemReport, sides: Option<&Sides>) -> System<Value> {
     let short = |figure: &str| {
         let own = figure.strip_prefix(&s.name).and_then(|f| f.strip_prefix('.'));
         own.unwrap_or(figure).replace('_', " ")
     };
-    let choices = s.constants.choices().iter().map(|c| {
-        json!({
-            "key": c.key, "value": c.value(), "unit": c.unit, "alternatives": c.alternatives,
-            "source": c.from(), "set": !c.is_free(),
-            "rows": c.rows.iter().map(|row| short(row)).collect::<Vec<_>>(),
-        })
+    let choices = s.constants.choices().iter().map(|c| Choice {
+        key: c.key.to_string(),
+        value: c.value().to_string(),
+        unit: c.unit.to_string(),
+        alternatives: c.alternatives.iter().map(ToString::to_string).collect(),
+        source: c.from().to_string(),
+        set: !c.is_free(),
+        rows: c.rows.iter().map(|row| short(row)).collect(),
     });
-    let constants = s.constants.iter().map(|c| {
-        json!({
-            "key": c.key, "value": rounded(c.value), "unit": c.unit,
-            "source": c.from(), "fitted": c.fit_row().is_some(),
-        })
+    let constants = s.constants.iter().map(|c| Constant {
+        key: c.key.to_string(),
+        value: rounded(c.value),
+        unit: c.unit.to_string(),
+        source: c.from().to_string(),
+        fitted: c.fit_row().is_some(),
     });
-    json!({
-        "name": s.name,
-        "about": s.about,
-        "swapped": s.swapped.is_some_and(|fits| fits > 0),
-        "freedom": s.freedom,
-        "combinations": s.combinations,
-        "rows": s.rows.iter().map(|r| row(r, &short(&r.row.figure))).collect::<Vec<_>>(),
-        "constants": constants.collect::<Vec<_>>(),
-        "choices": choices.collect::<Vec<_>>(),
-        "sensitivity": s.sensitivity.as_ref().map(sensitivity),
-        "headline": sides.map(headline),
-    })
-}
-
-fn row(o: &Outcome, short: &str) -> Value {
-    let r = &o.row;
-    json!({
-        "figure": r.figure,
-        "name": short,
-        "unit": r.unit,
-        "published": r.published,
-        "spread": r.spread,
-        "measured": o.measured.as_ref().ok(),
-        "off_by": o.off_by().map(rounded),
-        "role": r.role.name(),
-        "side": match r.role {
-            side @ (Role::AtOrBelow | Role::AtOrAbove) => json!(format!("{side:?}")),
-            _ => Value::Null,
+    let f = s.freedom;
+    System {
+        name: s.name.clone(),
+        about: s.about.clone(),
+        swapped: s.swapped.is_some_and(|fits| fits > 0),
+        freedom: Freedom {
+            predicted: f.predicted,
+            derived: f.derived,
+            looked_at: f.looked_at,
+            fitted: f.fitted,
+            choices: f.choices,
         },
-        "tolerance": r.tolerance,
-        "broken": o.is_broken(),
-        "tolerance_text": r.tolerance.map(|t| t.to_string()),
-        "holds": o.holds,
-        "known": o.known_miss.is_some(),
-        "document": r.document,
-        "passage": r.passage,
-        "inputs": o.inputs,
-        "remarks": o.remarks(),
-    })
+        combinations: s.combinations.as_ref().map(|c| Combinations { hold: c.hold, of: c.of }),
+        rows: s.rows.iter().map(|r| row(r, &short(&r.row.figure))).collect(),
+        constants: constants.collect(),
+        choices: choices.collect(),
+        sensitivity: s.sensitivity.as_ref().map(sensitivity),
+        headline: sides.map(headline),
+    }
 }
 
-/// Returns the change of each row in percent for each constant, with the fits re-run: `null` if a
-/// fit was lost, 0 at rest.
-fn sensitivity(found: &Sensitivity) -> Value {
+fn row(o: &Outcome, short: &str) -> Row {
+    let r = &o.row;
+    let tolerance = serde_json::to_value(r.tolerance).and_then(serde_json::from_value);
+    Row {
+        figure: r.figure.clone(),
+        name: short.to_owned(),
+        unit: r.unit.clone(),
+        published: r.published,
+        spread: r.spread,
+        measured: o.measured.as_ref().ok().copied(),
+        off_by: o.off_by().map(rounded),
+        role: r.role.name().to_owned(),
+        side: match r.role {
+            side @ (Role::AtOrBelow | Role::AtOrAbove) => Some(format!("{side:?}")),
+            _ => None,
+        },
+        tolerance: tolerance.unwrap_or_else(|e| unreachable!("a tolerance is one number: {e}")),
+        tolerance_text: r.tolerance.map(|t| t.to_string()),
+        broken: o.is_broken(),
+        holds: o.holds,
+        known: o.known_miss.is_some(),
+        document: r.document.clone(),
+        passage: r.passage.clone(),
+        inputs: o.inputs.clone(),
+        remarks: o.remarks(),
+    }
+}
+
+fn sensitivity(found: &Sensitivity) -> Moved {
     let moved = found.constants.iter().map(|c| {
         let change = |at: usize| match c.rests(at) {
             Some(true) => Some(0.0),
             _ => c.refitted[at].map(|x| rounded(x * 100.0)),
         };
-        let changes: Vec<Option<f64>> = (0..found.figures.len()).map(change).collect();
-        json!({ "key": c.key, "by": c.nudge.to_string(), "fitted": c.fitted, "changes": changes })
+        MovedBy {
+            key: c.key.to_string(),
+            by: c.nudge.to_string(),
+            fitted: c.fitted,
+            changes: (0..found.figures.len()).map(change).collect(),
+        }
     });
-    json!({ "constants": moved.collect::<Vec<_>>() })
+    Moved { constants: moved.collect() }
 }
 
-fn headline(s: &Sides) -> Value {
-    let both = |runs: &[Ran; 2]| runs.each_ref().map(run).to_vec();
+fn headline(s: &Sides) -> Headline<Value> {
+    let both = |runs: &[Ran; 2]| runs.each_ref().map(run);
     let h = &s.headline;
-    let curve = h.curve.zip(s.curve.as_ref()).map(|(c, points)| {
-        let at = points.at.iter().map(|(x, [off, on])| [*x, *off, *on]).collect::<Vec<_>>();
-        json!({
-            "scenario": c.scenario, "key": c.key, "unit": points.unit, "about": points.about,
-            "show": c.show, "shown": c.title, "more_is_better": points.more_is_better, "at": at,
-        })
+    let curve = h.curve.zip(s.curve.as_ref()).map(|(c, points)| Curve {
+        scenario: c.scenario.to_owned(),
+        key: c.key.to_owned(),
+        unit: points.unit.to_owned(),
+        about: points.about.to_owned(),
+        show: c.show.to_owned(),
+        shown: c.title.to_owned(),
+        more_is_better: points.more_is_better,
+        at: points.at.iter().map(|(x, [off, on])| [*x, *off, *on]).collect(),
     });
-    json!({
-        "scenario": h.scenario,
-        "sides": h.sides(),
-        "bill": both(&s.bill),
-        "moving": s.moving.as_ref().map(both),
-        "waiting": s.waiting.as_ref().map(both),
-        "curve": curve,
-    })
+    Headline {
+        scenario: h.scenario.to_owned(),
+        sides: h.sides().map(str::to_owned),
+        bill: both(&s.bill),
+        moving: s.moving.as_ref().map(both),
+        waiting: s.waiting.as_ref().map(both),
+        curve,
+    }
 }
 
 /// Returns a run as it is printed.

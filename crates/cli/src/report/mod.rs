@@ -1,21 +1,28 @@
 //! Reports: one page of HTML that opens offline, made from the files of `reproduce --out`
-//! (`reproduce.json`) and `run --out` (`result.json`), and from the JSON that `run`, `sweep`,
-//! `rank` and `guest` print, also of several at once.
+//! (`reproduce.json`) and `run --out` (`result.json`), and from the JSON that other commands print,
+//! also of several at once.
 
+mod bill;
 mod data;
+mod figures;
+mod html;
+mod lines;
 mod page;
+mod runs;
+mod sweeps;
+mod systems;
 
-pub(crate) use data::of_reproduction;
-pub(crate) use page::page;
+pub(crate) use data::{Reproduced, of_reproduction};
 
-use crate::guest::{self, GuestResult};
+use crate::guest::GuestResult;
 use crate::output::{Folder, print};
-use crate::render::of_this_schema;
+use crate::render::{Program, of_this_schema};
 use crate::{DONE, Error, args::Report, input};
 use chrono::DateTime;
 use doorbell_host_io::files;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -24,16 +31,41 @@ use std::time::UNIX_EPOCH;
 pub(crate) const PAGE: &str = "report.html";
 
 pub(crate) fn report(args: &Report) -> Result<u8, Error> {
-    let data = collected(&args.dir, &args.runs)?;
-    let page = page(&data);
+    let page = page::page(&collected(&args.dir, &args.runs)?);
     Folder::open(&args.dir)?.write(&[(PAGE, &page)])?;
     print(&format!("{}\n", args.dir.join(PAGE).display()))?;
     Ok(DONE)
 }
 
+/// Returns the page of a reproduction alone.
+pub(crate) fn page_of(reproduced: &Reproduced<Value>) -> String {
+    let read = serde_json::to_value(reproduced).and_then(serde_json::from_value);
+    let read = read.unwrap_or_else(|e| unreachable!("what is written can be read: {e}"));
+    page::page(&Results { reproduced: Some(read), ..Results::default() })
+}
+
+/// The results on a page.
+#[derive(Default)]
+struct Results {
+    reproduced: Option<Reproduced>,
+    runs: Vec<Labelled<data::Run>>,
+    guests: Vec<Labelled<GuestResult>>,
+    sweeps: Vec<Labelled<data::Swept>>,
+    ranks: Vec<Labelled<data::Ranked>>,
+    others: Vec<Labelled<data::Other>>,
+}
+
+/// A result with its name on the page, the date of its file and the program that made it.
+struct Labelled<T> {
+    label: String,
+    date: Option<String>,
+    program: Program,
+    of: T,
+}
+
 /// Collects the results of a directory and of the directories in it, or of those that `chosen`
 /// names.
-fn collected(dir: &Path, chosen: &[String]) -> Result<Value, Error> {
+fn collected(dir: &Path, chosen: &[String]) -> Result<Results, Error> {
     let mut found = Vec::new();
     for (name, place) in [(String::new(), dir.to_owned())].into_iter().chain(inside(dir)?) {
         if place.is_dir() {
@@ -53,36 +85,28 @@ fn collected(dir: &Path, chosen: &[String]) -> Result<Value, Error> {
         let find = |name| called(name).cloned().ok_or_else(|| none(name));
         found = chosen.iter().map(find).collect::<Result<_, _>>()?;
     }
-    let mut all = None;
-    let (mut runs, mut sweeps, mut ranks, mut guests) = (vec![], vec![], vec![], vec![]);
-    for result in found {
-        match result.kind {
-            Kind::Report if all.is_none() => all = Some(result.checked::<data::Reproduced>()?.0),
-            Kind::Report => {}
-            Kind::Run => runs.push(result.checked::<data::Run>()?.0),
-            Kind::Sweep => sweeps.push(result.checked::<data::Swept>()?.0),
-            Kind::Rank => ranks.push(result.checked::<data::Ranked>()?.0),
-            Kind::Guest => {
-                let (mut value, booted) = result.checked::<GuestResult>()?;
-                value["sides"] = json!(booted.sides());
-                guests.push(value);
-            }
-        }
-    }
-    if all.is_none() && [&runs, &sweeps, &ranks, &guests].iter().all(|r| r.is_empty()) {
+    if found.is_empty() {
         return Err(input!(
             "{}: neither it nor a directory in it has a result: reproduce.json or result.json, the \
-             files of `reproduce --out` and `run --out`, or what `run`, `sweep`, `rank` or `guest` \
-             print with --format json, in a file that ends with .json",
+             files of `reproduce --out` and `run --out`, or what a command prints with --format \
+             json, in a file that ends with .json",
             dir.display()
         ));
     }
-    let mut all = all.unwrap_or_else(data::empty);
-    all["runs"] = Value::Array(runs);
-    all["sweeps"] = Value::Array(sweeps);
-    all["ranks"] = Value::Array(ranks);
-    all["guests"] = Value::Array(guests);
-    all["margins"] = json!(guest::margins());
+    let mut all = Results::default();
+    for result in found {
+        match result.kind {
+            Kind::Report if all.reproduced.is_none() => all.reproduced = Some(result.read_as()?.of),
+            Kind::Report => {}
+            Kind::Run => all.runs.push(result.read_as()?),
+            Kind::Sweep => all.sweeps.push(result.read_as()?),
+            Kind::Rank => all.ranks.push(result.read_as()?),
+            Kind::Guest => all.guests.push(result.read_as()?),
+            Kind::Advise | Kind::Fit | Kind::Check | Kind::Compare | Kind::Transfer => {
+                all.others.push(result.read_as()?);
+            }
+        }
+    }
     Ok(all)
 }
 
@@ -107,6 +131,11 @@ enum Kind {
     Sweep,
     Rank,
     Guest,
+    Advise,
+    Fit,
+    Check,
+    Compare,
+    Transfer,
 }
 
 /// A file of results.
@@ -148,16 +177,14 @@ impl Found {
         Some(date.format("%Y-%m-%d %H:%M UTC").to_string())
     }
 
-    /// Returns the value of the file with its date and label, if it has the shape of a `T`.
-    fn checked<T: serde::de::DeserializeOwned>(self) -> Result<(Value, T), Error> {
+    /// Returns the result, if the file has the shape of a `T`.
+    fn read_as<T: DeserializeOwned>(self) -> Result<Labelled<T>, Error> {
         of_this_schema(&self.path.display().to_string(), &self.value)?;
         // From the text, so that an error has its line.
-        let typed = serde_json::from_str::<T>(&self.text).map_err(wrong(&self.path))?;
+        let of = serde_json::from_str(&self.text).map_err(wrong(&self.path))?;
         let date = self.date();
-        let mut value = self.value;
-        value["date"] = json!(date);
-        value["label"] = json!(self.label);
-        Ok((value, typed))
+        let program = Program::deserialize(&self.value["doorbell"]).map_err(wrong(&self.path))?;
+        Ok(Labelled { label: self.label, date, program, of })
     }
 }
 

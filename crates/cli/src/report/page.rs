@@ -1,67 +1,225 @@
-//! The page: one self-contained HTML file.
+//! The page: one self-contained HTML file without a script.
 //!
-//! Data is never markup: it is JSON in a script element that is not executed, with `<` escaped, and
-//! the page's own script turns it into text nodes. The content security policy allows the three
-//! scripts by their hashes, and no network. Styles may be inline, because the chart library brings
-//! a style element with each chart. `tools/vendor.sh` fetches and checks the libraries.
+//! Text of results never is markup: all of it goes through `maud`, which escapes it. The content
+//! security policy allows styles alone, and no network.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use super::data::Other;
+use super::html::{Palette, breakable, count, facts, of_terminal, table};
+use super::systems::Held;
+use super::{Labelled, Results, figures, runs, sweeps, systems};
+use crate::guest::{self, GuestResult};
+use crate::render::amount;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
-/// The chart libraries, then the page's own.
-const SCRIPTS: [&str; 3] = [
-    include_str!("vendor/d3/dist/d3.min.js"),
-    include_str!("vendor/plot/dist/plot.umd.min.js"),
-    concat!(
-        "\"use strict\";\n(() => {\n",
-        include_str!("page/basics.js"),
-        include_str!("page/marks.js"),
-        include_str!("page/figures.js"),
-        include_str!("page/bill.js"),
-        include_str!("page/lines.js"),
-        include_str!("page/runs.js"),
-        include_str!("page/sweeps.js"),
-        include_str!("page/guests.js"),
-        include_str!("page/main.js"),
-        "})();\n"
-    ),
-];
-const STYLE: &str = include_str!("page/style.css");
-const FRAME: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("style.css");
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-pub(crate) fn page(data: &Value) -> String {
-    let hash = |s: &&str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(s.as_bytes())));
-    let hashes: Vec<String> = SCRIPTS.iter().map(hash).collect();
-    let policy = format!(
-        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; base-uri 'none'; \
-         form-action 'none'",
-        hashes.join(" ")
-    );
-    let scripts: String = SCRIPTS.iter().map(|s| format!("<script>{s}</script>\n")).collect();
-    let places = [
-        ("{{policy}}", policy),
-        ("{{style}}", STYLE.to_owned()),
-        ("{{data}}", inert(data)),
-        ("{{scripts}}", scripts),
-    ];
-    // In the order of the frame, so that inserted text is not searched again.
-    let (mut page, mut rest) = (String::new(), FRAME);
-    for (place, what) in places {
-        let Some((before, after)) = rest.split_once(place) else {
-            unreachable!("the page's frame has no {place}");
-        };
-        page += before;
-        page += &what;
-        rest = after;
+/// Makes the page of all results.
+pub(super) fn page(all: &Results) -> String {
+    let mut palette = Palette::default();
+    let mut nav: Vec<(String, String)> = Vec::new();
+    let mut body: Vec<Markup> = Vec::new();
+    let mut put = |id: &str, name: &str, section: Markup| {
+        nav.push((id.to_owned(), name.to_owned()));
+        body.push(section);
+    };
+    let mut title = String::new();
+    let mut head = None;
+    if let Some(all) = &all.reproduced {
+        head = Some(reproduced(&all.systems));
+        put("figures", "figures", figures::section(&all.systems));
+        for s in &all.systems {
+            put(&s.name, &s.name, systems::section(&mut palette, s));
+        }
     }
-    page + rest
+    if !all.runs.is_empty() {
+        if head.is_none() {
+            let (said, named) = runs::head(&all.runs);
+            (head, title) = (Some(said), named);
+        }
+        put("runs", "runs", runs::section(&mut palette, &all.runs));
+    }
+    // Of other results the sentence of the first is the head.
+    let mut first = |label: &str, sentence: String| {
+        let is_head = head.is_none();
+        if is_head {
+            head = Some(html! { h1 { (sentence) } });
+        }
+        if all.reproduced.is_none() && all.runs.is_empty() {
+            title += if title.is_empty() { "" } else { ", " };
+            title += label;
+        }
+        is_head
+    };
+    for (i, g) in all.guests.iter().enumerate() {
+        let (id, is_head) =
+            (format!("guest-{}", i + 1), first(&g.label, guest::sentence(&g.label, &g.of)));
+        put(&id, &g.label, guest_section(g, &id, is_head));
+    }
+    for (i, s) in all.sweeps.iter().enumerate() {
+        let (id, is_head) = (format!("sweep-{}", i + 1), first(&s.label, sweeps::title(s)));
+        put(&id, &s.label, sweeps::swept(&mut palette, s, &id, is_head));
+    }
+    for (i, r) in all.ranks.iter().enumerate() {
+        let (id, is_head) = (format!("rank-{}", i + 1), first(&r.label, sweeps::rank_title(r)));
+        put(&id, &r.label, sweeps::ranked(&mut palette, r, &id, is_head));
+    }
+    for (i, o) in all.others.iter().enumerate() {
+        let id = format!("other-{}", i + 1);
+        first(&o.label, format!("{}: a result of {}", o.label, o.of.kind));
+        put(&id, &o.label, other(o, &id));
+    }
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { @if !title.is_empty() { (title) " · " } "Doorbell" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                a.skip href="#main" { "Skip to the results" }
+                header.top {
+                    div.inner {
+                        a.brand href="#main" { "Doorbell" }
+                        nav aria-label="Sections" {
+                            @for (id, name) in &nav { a href={ "#" (id) } { (name) } }
+                        }
+                    }
+                }
+                main id="main" tabindex="-1" {
+                    (head.unwrap_or_default())
+                    @for section in &body { (section) }
+                    footer {
+                        p {
+                            "Made by doorbell " (env!("CARGO_PKG_VERSION"))
+                            ". This file is all of it: it opens offline, fetches nothing and runs \
+                             nothing."
+                        }
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
 }
 
-/// Returns JSON that cannot end a script element or begin a comment.
-fn inert(data: &Value) -> String {
-    let text = data.to_string().replace('<', "\\u003c");
-    text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+/// Returns the head of a page with published figures.
+fn reproduced(all: &[super::data::System]) -> Markup {
+    let Held { judged, held, known, missed } = Held::of(all);
+    let title = if missed > 0 {
+        format!("{missed} of {judged} judged figures missed")
+    } else {
+        format!("{held} of {judged} judged figures hold")
+    };
+    let mut said = Vec::new();
+    if missed > 0 {
+        said.push(format!("{held} hold"));
+    }
+    if known > 0 {
+        said.push(format!("{} with an explanation", count(known, "miss")));
+    }
+    if missed > 0 {
+        said.push(format!("{missed} without"));
+    }
+    let rows: usize = all.iter().map(|s| s.rows.len()).sum();
+    said.push(format!(
+        "{} more are definitions, fitted or shown, and claim nothing",
+        rows - judged
+    ));
+    html! {
+        h1 { (title) }
+        p.soft { (said.join("; ")) ". Every number says where it comes from." }
+        ul.tiles { @for s in all { (systems::tile(s)) } }
+    }
+}
+
+/// Draws a result of `guest`: for each workload the tables of the command.
+fn guest_section(result: &Labelled<GuestResult>, id: &str, head: bool) -> Markup {
+    let (bus, parts) = guest::parts(&result.of);
+    let command = guest::command(&result.of);
+    html! {
+        section id=(id) {
+            h2 { "Guest: " (result.label) }
+            @if !head { p { (guest::sentence(&result.label, &result.of)) "." } }
+            p.soft { (bus) }
+            @for (title, tables) in &parts {
+                h3 { (title) }
+                @for table in tables.iter().filter(|t| !t.is_empty()) {
+                    div.panel { (of_terminal(title, table)) }
+                }
+            }
+            p.soft.small { @for line in guest::LEGEND { (line) " " } }
+            h3 { "Where it comes from" }
+            div.panel {
+                @let made = result.date.iter().cloned().chain([result.program.to_string()]);
+                (facts(&[
+                    ("command", html! { @if let Some(line) = &command { code { (line) } } }),
+                    ("made", html! { (made.collect::<Vec<_>>().join(", ")) }),
+                ]))
+            }
+        }
+    }
+}
+
+/// Draws any other result: its plain members as facts, and its lists of objects as tables.
+fn other(result: &Labelled<Other>, id: &str) -> Markup {
+    let of = &result.of;
+    let plain = |v: &Value| match v {
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        Value::String(s) => Some(s.clone()),
+        Value::Number(n) => {
+            Some(n.as_f64().filter(|x| x.fract() != 0.0).map_or(n.to_string(), amount))
+        }
+        Value::Bool(b) => Some(b.to_string()),
+    };
+    // The origin's members, without all settings, and what a member says in words.
+    let lines = of.members.iter().flat_map(|(name, v)| match v {
+        Value::Object(own) if name == "of" => {
+            own.iter().map(|(n, v)| (n.clone(), v)).collect::<Vec<_>>()
+        }
+        Value::Object(own) => {
+            own.iter().map(|(n, v)| (format!("{name}: {n}"), v)).collect::<Vec<_>>()
+        }
+        v => vec![(name.clone(), v)],
+    });
+    let lines: Vec<(String, Markup)> =
+        lines.filter_map(|(n, v)| Some((n.replace('_', " "), html! { (plain(v)?) }))).collect();
+    let lines: Vec<_> = lines.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+    let lists = of.members.iter().filter_map(|(name, v)| {
+        let rows: Vec<_> = v.as_array()?.iter().filter_map(Value::as_object).collect();
+        (!rows.is_empty()).then_some((name.replace('_', " "), rows))
+    });
+    let cell = |v: Option<&Value>| match v {
+        Some(Value::Array(all)) => all.iter().filter_map(plain).collect::<Vec<_>>().join(", "),
+        Some(v) => plain(v).unwrap_or_default(),
+        None => String::new(),
+    };
+    html! {
+        section id=(id) {
+            h2 { (super::html::sentence(&of.kind)) ": " (result.label) }
+            div.panel { (facts(&lines)) }
+            @for (name, rows) in lists {
+                h3 { (super::html::sentence(&name)) }
+                @let mut heads: Vec<String> = Vec::new();
+                @for key in rows.iter().flat_map(|r| r.keys()) {
+                    @if !heads.contains(key) { @let _ = heads.push(key.clone()); }
+                }
+                @let body: Vec<Vec<Markup>> = rows.iter().map(|r| {
+                    heads.iter().enumerate().map(|(i, h)| {
+                        let text = cell(r.get(h));
+                        if i == 0 { breakable(&text) } else { html! { (text) } }
+                    }).collect()
+                }).collect();
+                div.panel { (table(&name, &heads, heads.len(), &body)) }
+            }
+            p.soft.small { "Made by " (of.doorbell.to_string()) "." }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Outputs and files of the commands.
 
-use crate::common::{COMMANDS, OTHERS, doorbell_in, good, names, pcap, tcp, wrong_in};
+use crate::common::{COMMANDS, OTHERS, doorbell_in, good, names, pcap, program, tcp, wrong_in};
 use insta::assert_snapshot;
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -397,7 +397,7 @@ fn a_large_frame_leaves_as_segments() {
 #[test]
 fn a_closed_pipe_is_no_error() {
     let command = |args: &[&str]| {
-        let mut c = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+        let mut c = Command::new(program());
         c.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         c
     };

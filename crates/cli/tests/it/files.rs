@@ -1,7 +1,7 @@
 //! Files that a person, or a file of a person, names: bounds, kinds, permissions, and what of them
 //! is shown.
 
-use crate::common::{doorbell_in, wrong, wrong_in};
+use crate::common::{doorbell_in, program, wrong, wrong_in};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -114,7 +114,7 @@ fn memory_that_the_system_refuses_is_an_error_in_words() {
     let run = format!(
         "ulimit -v 2097152 && exec {} run ibmveth-receive-fraglist --no-limits \
          --set traffic.window=65536",
-        env!("CARGO_BIN_EXE_doorbell")
+        program()
     );
     let ran = Command::new("sh").args(["-c", &run]).output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
@@ -139,7 +139,7 @@ fn escape_sequences_of_files_do_not_reach_stderr() {
 fn help_to_a_full_device_fails() {
     for args in ["--help", "--version", "run --help", "list"] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let ran = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        let ran = Command::new(program())
             .args(args.split(' '))
             .stdout(Stdio::from(full))
             .output()

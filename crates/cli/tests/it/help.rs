@@ -1,6 +1,7 @@
 //! Help, its examples, completions and manual pages.
 
-use crate::common::{COMMANDS, doorbell, good, pcap, tcp};
+use crate::common::{COMMANDS, doorbell, good, pcap, program, tcp};
+use std::path::Path;
 use std::process::Command;
 
 /// The examples in the help of a command.
@@ -25,7 +26,7 @@ fn every_example_in_help_works() {
     let out = at.join("points.parquet");
     let over = ["--over", "pcie.mps=128,256", "--out", out.to_str().unwrap()];
     good(&[&["sweep"], &of[..], &over[..]].concat());
-    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap();
+    let bin = Path::new(program()).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     // Those that serve or need root wait for somebody else, and `guest` boots; `reproduce` has a
     // test of its own.
@@ -106,7 +107,7 @@ fn the_version_has_the_commit() {
 
 /// Returns the output of a command on a terminal of so many columns.
 fn on_terminal(columns: u32, command: &str) -> String {
-    let doorbell = env!("CARGO_BIN_EXE_doorbell");
+    let doorbell = program();
     let script = format!(
         "stty cols {columns} rows 50; export TERM=xterm; {}",
         command.replace("doorbell", doorbell)

@@ -1,6 +1,7 @@
 //! `doorbell serve` against clients that mean harm: the server, its report and all other guests
 //! stay as they are.
 
+use crate::common::program;
 use crate::common::served::{Server, ask, client, introduced, reply, send, wait_for};
 use crate::common::vnic::VnicGuest;
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict, Time};
@@ -494,7 +495,7 @@ fn hypervisor(dir: &Path, limit: &str) -> Server {
 fn hypervisor_with(dir: &Path, limit: &str, more: &[&str]) -> Server {
     let mut command = Command::new("sh");
     let line = format!("{limit}; exec \"$0\" \"$@\"");
-    command.args(["-c", &line, env!("CARGO_BIN_EXE_doorbell"), "serve", "vnic"]);
+    command.args(["-c", &line, program(), "serve", "vnic"]);
     command.args(["--plugin-socket", "s", "--partitions", "16", "--format", "json", "--quiet"]);
     command.args(more);
     let server = Server(command.current_dir(dir).stdout(Stdio::piped()).spawn().unwrap());
@@ -582,7 +583,7 @@ fn a_full_stderr_stops_neither_guests_nor_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let (_unread, stderr) = full_pipe();
         let socket = if device == "vnic" { "--plugin-socket" } else { "--socket" };
-        let child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        let child = Command::new(program())
             .args(["serve", device, socket, "s", "--format", "json"])
             .args(if device == "vnic" { &["--partitions", "3"][..] } else { &[] })
             .current_dir(dir.path())

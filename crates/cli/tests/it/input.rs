@@ -1,6 +1,6 @@
 //! Wrong input: exit 2, nothing on stdout, a message that says what is allowed.
 
-use crate::common::{doorbell, doorbell_in, names, pcap, tcp, wrong, wrong_in};
+use crate::common::{doorbell, doorbell_in, names, pcap, program, tcp, wrong, wrong_in};
 use insta::assert_snapshot;
 
 const RUN: [&str; 2] = ["run", "mlx5-pktgen-64"];
@@ -462,7 +462,7 @@ fn an_interrupted_run_leaves_no_files() {
         let fit = vec!["fit", &measured, "--out", "mine.toml"];
         // A command has begun when its files are there.
         for (args, at, files) in [(&run, "out", 2), (&sweep, ".", 1), (&fit, ".", 1)] {
-            let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_doorbell"))
+            let mut child = std::process::Command::new(program())
                 .args(args)
                 .current_dir(dir.path())
                 .stdout(std::process::Stdio::null())

@@ -17,6 +17,7 @@ mod live;
 mod points;
 mod rank;
 mod readme;
+mod report;
 mod results;
 mod serve;
 mod signals;

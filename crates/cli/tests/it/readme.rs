@@ -1,12 +1,13 @@
 //! The README and the documents show what the commands print: each `console` block is run, those of
 //! a file one after another in one directory, and its output must be what stands there.
-//! `DOORBELL_README=write` writes it anew. `DOORBELL_PROGRAMS` is a directory with another build.
+//! `DOORBELL_README=write` writes it anew.
 //!
 //! All published figures take minutes, so they are computed once. Commands that print those of one
 //! system get its part. `DOORBELL_PUBLISHED` is a directory to keep what `--out` writes, for the
 //! test of the report.
 
-use std::path::{Path, PathBuf};
+use crate::common::program;
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -70,8 +71,7 @@ fn alone(all: &str, system: &str) -> String {
 }
 
 fn shell(line: &str, dir: &Path) -> String {
-    let own = || Path::new(env!("CARGO_BIN_EXE_doorbell")).parent().unwrap().into();
-    let programs = std::env::var_os("DOORBELL_PROGRAMS").map_or_else(own, PathBuf::from);
+    let programs = Path::new(program()).parent().unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
     let ran = Command::new("sh")
         .args(["-c", &format!("{line} 2>&1")])

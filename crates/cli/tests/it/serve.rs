@@ -1,7 +1,7 @@
 //! `doorbell serve`: its arguments, and a server that clients come to and leave.
 
 use crate::common::served::{Server, ask, client, wait_for};
-use crate::common::{self, wrong};
+use crate::common::{self, program, wrong};
 use doorbell_host_io::pcap;
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -166,7 +166,7 @@ fn a_third_server_on_a_cable_says_that_it_waits() {
 #[test]
 fn a_device_without_a_link_has_no_cable() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    let mut command = Command::new(program());
     command.args(["serve", "veth", "--plugin-socket", "s"]).current_dir(dir.path());
     command.stdout(Stdio::piped()).stderr(File::create(dir.path().join("err")).unwrap());
     let server = Server(command.spawn().unwrap());
@@ -375,7 +375,7 @@ fn a_full_disk_ends_capture_and_trace_alone() {
     // Blocks of 512 or 1024 bytes; the signal of a file that is too long is ignored.
     let limit = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
-    command.args(["-c", limit, env!("CARGO_BIN_EXE_doorbell"), "serve", "e1000", "--socket", "s"]);
+    command.args(["-c", limit, program(), "serve", "e1000", "--socket", "s"]);
     command.args(["--uplink", "socket:wire", "--capture", "wire.pcapng", "--trace", "trace.json"]);
     command.args(["--format", "json", "--quiet"]).current_dir(dir.path()).stdout(Stdio::piped());
     command.stderr(File::create(dir.path().join("err")).unwrap());
@@ -420,7 +420,7 @@ fn of_threads(server: &Server, key: &str) -> Vec<String> {
 
 /// Starts a server with a message on stderr, and waits until it is ready. Returns its messages.
 fn talkative(dir: &Path, more: &[&str]) -> (Server, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    let mut command = Command::new(program());
     command.args(["serve", "e1000", "--socket", "s"]).args(more).current_dir(dir);
     command.stdout(Stdio::piped()).stderr(File::create(dir.join("err")).unwrap());
     let server = Server(command.spawn().unwrap());

@@ -2,8 +2,8 @@
 //!
 //! DOORBELL_SIGNALS sets the number of rounds, DOORBELL_SEED the first of their seeds.
 
-use crate::common::names;
 use crate::common::served::{Server, send, try_send, wait_for};
+use crate::common::{names, program};
 use doorbell_bus::random::splitmix;
 use doorbell_host_io::{pcap, shared::memfd};
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn moments() -> impl Iterator<Item = (u64, Duration)> {
 }
 
 fn start(dir: &Path) -> Server {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    let mut command = Command::new(program());
     command.args(["serve", "e1000", "--socket", "s", "--uplink", "socket:wire", "--quiet"]);
     command.args(["--capture", "wire.pcapng", "--trace", "trace.json", "--format", "json"]);
     Server(command.current_dir(dir).stdout(Stdio::piped()).spawn().unwrap())
@@ -185,7 +185,7 @@ fn the_next_server_starts_after_sigkill() {
 fn a_signal_ends_the_wait_for_a_capture() {
     let dir = tempfile::tempdir().unwrap();
     assert!(Command::new("mkfifo").arg(dir.path().join("pipe")).status().unwrap().success());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
+    let mut command = Command::new(program());
     command.args(["serve", "e1000", "--socket", "s", "--uplink", "pcap:pipe"]);
     let mut server = Server(command.current_dir(dir.path()).spawn().unwrap());
     thread::sleep(Duration::from_millis(200));

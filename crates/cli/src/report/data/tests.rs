@@ -2,6 +2,7 @@ use super::*;
 use doorbell_lab::figures::{
     self, Choice, Constant, Constants, MeasureError, Options, PublishedFigures, Row, Tolerance,
 };
+use serde_json::json;
 
 /// Passengers an hour, full.
 struct Ferry;
@@ -45,7 +46,7 @@ fn a_row_carries_its_source_and_what_moves_it() {
     let options = Options { sensitivity: true, ..Options::default() };
     let report =
         figures::reproduce(&[Box::new(Ferry)], &options, &mut |_| true, &mut |_| ()).unwrap();
-    let all = of_reproduction(&report, &[None]);
+    let all = serde_json::to_value(of_reproduction(&report, &[None])).unwrap();
     let row = &all["systems"][0]["rows"][0];
     let text = |name: &str| row[name].as_str().unwrap().to_owned();
     assert_eq!(

@@ -1,5 +1,6 @@
 //! A server in a process of its own, and a vfio-user client.
 
+use crate::common::program;
 use doorbell_vfio_user::send_with_fds;
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -25,7 +26,7 @@ impl Server {
 
     /// Serves a device of this name.
     pub(crate) fn of(device: &str, dir: &Path, more: &[&str]) -> Server {
-        let child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
+        let child = Command::new(program())
             .args(["serve", device, "--socket", "s", "--format", "json", "--quiet"])
             .args(more)
             .current_dir(dir)

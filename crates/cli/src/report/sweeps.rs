@@ -1,0 +1,375 @@
+//! Sweeps and rankings: numbers over a key's values, and choices of settings against each other.
+
+use super::Labelled;
+use super::data::{Ranked, RankedRow, Shown as Value, Swept, SweptRow};
+use super::html::{Palette, count, legend, percent, setting, table};
+use super::lines::{Shown, metric, over_time};
+use super::runs::{options, origin, told};
+use crate::chart::{Line, Plot};
+use crate::render::{amount, people};
+use maud::{Markup, html};
+use serde_json::Value as Json;
+
+/// A number of a sweep, with its place for people.
+struct Cell {
+    /// The value of the last `--over` key.
+    over: Json,
+    /// The combination of all other values.
+    line: String,
+    at: String,
+    value: f64,
+}
+
+fn word(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn cells(sweep: &Swept, name: &str) -> Vec<Cell> {
+    let across = sweep.across.keys().next();
+    let cell = |row: &SweptRow, side: Option<&str>, value: f64| {
+        let side = across.zip(side).map(|(key, side)| format!("{key}={side}"));
+        let keys = row.keys.iter().map(|(key, v)| format!("{key}={}", word(v)));
+        let line = keys.clone().take(row.keys.len() - 1).chain(side.clone());
+        Cell {
+            over: row.keys.values().last().cloned().unwrap_or_default(),
+            line: line.map(|s| setting(&s)).collect::<Vec<_>>().join(", "),
+            at: keys.chain(side).collect::<Vec<_>>().join(", "),
+            value,
+        }
+    };
+    let mut all = Vec::new();
+    for row in &sweep.rows {
+        match row.values.get(name) {
+            Some(Value::One(value)) => all.push(cell(row, None, *value)),
+            Some(Value::Across(sides)) => {
+                all.extend(sides.iter().map(|(side, value)| cell(row, Some(side), *value)));
+            }
+            None => {}
+        }
+    }
+    all
+}
+
+fn names(sweep: &Swept) -> Vec<String> {
+    sweep.rows.first().map_or(Vec::new(), |r| r.values.keys().cloned().collect())
+}
+
+/// Returns a sentence about a sweep: the least and the most of its first number.
+pub(super) fn title(result: &Labelled<Swept>) -> String {
+    let (label, sweep) = (&result.label, &result.of);
+    let Some(name) = names(sweep).into_iter().next() else { return label.clone() };
+    let cells = cells(sweep, &name);
+    let by = |a: &&Cell, b: &&Cell| a.value.total_cmp(&b.value);
+    // The first of equals, in both directions.
+    let (least, most) = (cells.iter().min_by(by), cells.iter().rev().max_by(by));
+    let (Some(least), Some(most)) = (least, most) else { return label.clone() };
+    let text = |c: &Cell| told(&name, c.value, sweep.units.get(&name).map(String::as_str));
+    if least.value == most.value {
+        return format!("{label}: {name} is {} everywhere", text(least));
+    }
+    let [(a, x), (b, y)] = [least, most].map(|c| (text(c), &c.at));
+    format!("{label}: {name} from {a} at {x} to {b} at {y}")
+}
+
+/// Returns what the second of two values of `--across` changes, for each number.
+fn changes(sweep: &Swept) -> String {
+    let Some((key, [first, second])) = sweep
+        .across
+        .first()
+        .and_then(|(key, all)| Some((key, <&[String; 2]>::try_from(&all[..]).ok()?)))
+    else {
+        return String::new();
+    };
+    let told = names(sweep).into_iter().filter_map(|name| {
+        let of = |row: &SweptRow| match row.values.get(&name) {
+            Some(Value::Across(sides)) => Some(sides.get(second)? / sides.get(first)? - 1.0),
+            _ => None,
+        };
+        let all = sweep.rows.iter().filter_map(of).filter(|c| c.is_finite());
+        let all: Vec<f64> = all.collect();
+        let least = all.iter().copied().reduce(f64::min).map(percent)?;
+        let most = all.iter().copied().reduce(f64::max).map(percent)?;
+        let to = if least == most { String::new() } else { format!(" to {most}") };
+        Some(format!("{name} by {least}{to}"))
+    });
+    let told = told.collect::<Vec<_>>().join(", ");
+    if told.is_empty() {
+        return told;
+    }
+    format!("{key}={second} instead of {first} changes {told}.")
+}
+
+/// Draws a number of a sweep over its last key; returns the lines' names, too.
+fn chart(palette: &mut Palette, sweep: &Swept, name: &str) -> (Vec<String>, Markup) {
+    let key = sweep.over.keys().last().map_or("", String::as_str);
+    let known = metric(name).map(|m| people(m.unit, 1.0)).filter(|(_, unit)| !unit.is_empty());
+    let plain = sweep.units.get(name).map_or("", String::as_str);
+    let (factor, unit) = known.unwrap_or((1.0, plain));
+    let cells = cells(sweep, name);
+    let numbers = cells.iter().all(|c| c.over.is_number());
+    let words: Vec<String> =
+        if numbers { Vec::new() } else { sweep.over.get(key).cloned().unwrap_or_default() };
+    let mut lines: Vec<Line> = Vec::new();
+    for cell in &cells {
+        let place = || words.iter().position(|w| *w == word(&cell.over)).unwrap_or(0) as f64;
+        let point =
+            (cell.over.as_f64().filter(|_| numbers).unwrap_or_else(place), cell.value * factor);
+        match lines.iter_mut().find(|l| l.label == cell.line) {
+            Some(line) => line.points.push(point),
+            None => lines.push(Line { label: cell.line.clone(), points: vec![point] }),
+        }
+    }
+    let labels: Vec<String> = lines.iter().map(|l| l.label.clone()).collect();
+    let colours = palette.sides(&labels);
+    let units = (sweep.units.get(key).cloned().unwrap_or_default(), unit.to_owned());
+    let comma = if unit.is_empty() || unit == name { String::new() } else { format!("{unit}, ") };
+    let about = format!("{comma}over {key}");
+    let plot = Plot { words, lines, units, ..Plot::default() };
+    (labels, Shown { title: name, about: &about, over: key, plot }.drawn(&colours))
+}
+
+fn axes<'a>(all: impl IntoIterator<Item = (&'a String, &'a Vec<String>)>) -> Vec<String> {
+    all.into_iter().map(|(key, values)| format!("{key}={}", values.join(","))).collect()
+}
+
+/// Draws a sweep; its sentence stands at its head unless it is that of the page.
+pub(super) fn swept(
+    palette: &mut Palette,
+    result: &Labelled<Swept>,
+    id: &str,
+    head: bool,
+) -> Markup {
+    let sweep = &result.of;
+    let names = names(sweep);
+    let charts: Vec<_> = names.iter().map(|name| chart(palette, sweep, name)).collect();
+    let labels = charts.first().map_or(&[][..], |(labels, _)| labels);
+    let colours = palette.sides(labels);
+    let audit: Vec<String> = sweep.rows.iter().flat_map(|r| r.audit.iter().cloned()).collect();
+    let command = options(
+        &["sweep", &sweep.of.scenario],
+        &[
+            ("--over", &axes(&sweep.over)),
+            ("--across", &axes(&sweep.across)),
+            ("--show", &names),
+            ("--set", &sweep.of.set),
+        ],
+    );
+    html! {
+        section id=(id) {
+            h2 { "Sweep: " (result.label) }
+            @if !head { p { (title(result)) "." } }
+            p { (changes(sweep)) }
+            h3 { "Over " (sweep.over.keys().last().map_or("", String::as_str)) }
+            @if labels.len() > 1 { (legend(labels, &colours)) }
+            div.grid { @for (_, chart) in &charts { (chart) } }
+            h3 { "Where it comes from" }
+            (origin(result, "", &[&sweep.of], &command, &audit, &[]))
+        }
+    }
+}
+
+/// Returns a sentence about a ranking: which sides are better than the first, and where.
+pub(super) fn rank_title(result: &Labelled<Ranked>) -> String {
+    let (label, rank) = (&result.label, &result.of);
+    let sides: Vec<&str> = rank.sides.iter().map(|s| s.name.as_str()).collect();
+    let Some((first, others)) = sides.split_first() else { return label.clone() };
+    if let Some(series) = &rank.series {
+        return format!("{label}: {series} of {} over time", sides.join(", "));
+    }
+    if rank.seeds.is_some() {
+        let dominated = rank.dominated.as_ref().map_or(0, Vec::len);
+        let runs = count(rank.runs.unwrap_or(0) as usize, "run");
+        return format!("{label}: {first} is dominated in {dominated} of {runs}");
+    }
+    let better = others.iter().filter_map(|side| {
+        let own = rank.rows.iter().filter(|r| r.side == *side && r.against_first == "dominates");
+        let at: Vec<&str> = own.map(|r| r.scenario.as_str()).collect();
+        (!at.is_empty()).then(|| format!("{side} dominates {first} in {}", at.join(", ")))
+    });
+    let better: Vec<String> = better.collect();
+    if better.is_empty() {
+        return format!("{label}: {first} is not dominated by {}", others.join(" or "));
+    }
+    format!("{label}: {}", better.join("; "))
+}
+
+fn more_or_less(name: &str) -> &'static str {
+    if metric(name).is_some_and(|m| m.is_better_high()) { "more" } else { "less" }
+}
+
+/// Returns the numbers of a ranking: each side in each scenario, or shares of runs.
+fn ranked_table(result: &Labelled<Ranked>) -> Markup {
+    let rank = &result.of;
+    let first = rank.sides.first().map_or("", |s| s.name.as_str());
+    let (heads, left, row): (Vec<String>, usize, Box<dyn Fn(&RankedRow) -> Vec<Markup>>);
+    if rank.seeds.is_some() {
+        let medians = rank.by.iter().map(|n| format!("{n}, median of {first} / side"));
+        let fixed = ["side".into(), format!("dominates {first}"), format!("dominated by {first}")];
+        heads = fixed.into_iter().chain(medians).collect();
+        let runs = rank.runs.unwrap_or(1).max(1) as f64;
+        let share = move |n: f64| html! { (format!("{:.1} %", 100.0 * n / runs)) };
+        left = 1;
+        row = Box::new(move |r| {
+            let median = |n: &String| r.median_first_over_side.get(n).copied().flatten();
+            let cells = [html! { (r.side) }, share(r.dominates_first), share(r.dominated_by_first)];
+            let medians =
+                rank.by.iter().map(|n| html! { (median(n).map_or(String::new(), amount)) });
+            cells.into_iter().chain(medians).collect()
+        });
+    } else {
+        let names: Vec<&String> = rank.rows.first().map_or(vec![], |r| r.values.keys().collect());
+        let fixed = ["scenario".to_owned(), "side".to_owned()];
+        let named = names.iter().map(|n| (*n).clone());
+        heads = fixed.into_iter().chain(named).chain([format!("against {first}")]).collect();
+        left = 2;
+        row = Box::new(move |r| {
+            let text = |n: &String| {
+                let value = r.values.get(n).copied().flatten();
+                value.map_or(String::new(), |v| told(n, v, rank.units.get(n).map(String::as_str)))
+            };
+            let against = match r.against_first.as_str() {
+                "dominates" => html! { span.holds { "dominates" } },
+                "dominated" => html! { span.miss { "dominated" } },
+                other => html! { (other) },
+            };
+            let cells = [html! { (r.scenario) }, html! { (r.side) }];
+            let numbers = names.iter().map(|n| html! { (text(n)) });
+            cells.into_iter().chain(numbers).chain([against]).collect()
+        });
+    }
+    let rows: Vec<_> = rank.rows.iter().map(row).collect();
+    html! { div.panel { (table(&format!("Ranking {}", result.label), &heads, left, &rows)) } }
+}
+
+/// Draws a number by which sides were ranked, over the scenarios.
+fn rank_chart(rank: &Ranked, name: &str, labels: &[String], colours: &[&str]) -> Markup {
+    let mut places: Vec<String> = Vec::new();
+    for row in &rank.rows {
+        if !places.contains(&row.scenario) {
+            places.push(row.scenario.clone());
+        }
+    }
+    let known = metric(name).map(|m| people(m.unit, 1.0)).filter(|(_, unit)| !unit.is_empty());
+    let plain = rank.units.get(name).map_or("", String::as_str);
+    let (factor, unit) = known.unwrap_or((1.0, plain));
+    let value = |place: &String, side: usize| {
+        let row = rank.rows.iter().find(|r| r.scenario == *place && r.side == labels[side])?;
+        row.values.get(name).copied().flatten().map(|v| v * factor)
+    };
+    html! {
+        figure.panel {
+            figcaption {
+                h4 { (name) }
+                p.soft.small {
+                    @if !unit.is_empty() { (unit) "; " }
+                    (more_or_less(name)) " is better"
+                }
+            }
+            (bars(&places, labels, colours, &value, unit))
+        }
+    }
+}
+
+/// Draws a bar for each place and side, all on one scale.
+pub(super) fn bars(
+    places: &[String],
+    labels: &[String],
+    colours: &[&str],
+    of: &dyn Fn(&String, usize) -> Option<f64>,
+    unit: &str,
+) -> Markup {
+    let all = || places.iter().flat_map(|p| (0..labels.len()).filter_map(move |s| of(p, s)));
+    let most = all().map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
+    html! {
+        div.bars {
+            @for place in places {
+                span { (place) }
+                div {
+                    @for (s, label) in labels.iter().enumerate() {
+                        @if let Some(value) = of(place, s) {
+                            div.track.thin {
+                                @let width = format!("{:.2}%", 100.0 * value.abs() / most);
+                                div.bar title={ (label) ": " (amount(value)) " " (unit) }
+                                    style={ "width:" (width) ";background:" (colours[s]) } {}
+                                b { (amount(value)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Draws a ranking; its sentence stands at its head unless it is that of the page.
+pub(super) fn ranked(
+    palette: &mut Palette,
+    result: &Labelled<Ranked>,
+    id: &str,
+    head: bool,
+) -> Markup {
+    let rank = &result.of;
+    let labels: Vec<String> = rank.sides.iter().map(|s| s.name.clone()).collect();
+    let colours = palette.sides(&labels);
+    let by = rank.by.iter().map(|name| format!("{} {name}", more_or_less(name)));
+    let dominance = format!(
+        "A side dominates another if it has {}, by more than {} %.",
+        by.collect::<Vec<_>>().join(" and "),
+        rank.noise_percent
+    );
+    let sides: Vec<String> = rank
+        .sides
+        .iter()
+        .map(|s| {
+            let set = s.set.join(",");
+            if s.name == set { set } else { format!("{}:{set}", s.name) }
+        })
+        .collect();
+    let first = rank.rows.first().map_or(Vec::new(), |r| r.values.keys().cloned().collect());
+    let shown: Vec<String> = first.into_iter().filter(|n| !rank.by.contains(n)).collect();
+    let seeds: Vec<String> = rank.seeds.iter().map(|(a, b)| format!("{a}-{b}")).collect();
+    let series: Vec<String> = rank.series.iter().cloned().collect();
+    let every: Vec<String> = series.iter().filter_map(|_| Some(rank.every?.to_string())).collect();
+    let set = rank.of.first().map_or(&[][..], |o| &o.set);
+    let scenarios = rank.of.iter().map(|o| o.scenario.as_str());
+    let command = options(
+        &std::iter::once("rank").chain(scenarios).collect::<Vec<_>>(),
+        &[
+            ("--side", &sides),
+            ("--by", &rank.by),
+            ("--seeds", &seeds),
+            ("--series", &series),
+            ("--every", &every),
+            ("--show", if series.is_empty() && seeds.is_empty() { &shown } else { &[] }),
+            ("--noise", &[rank.noise_percent.to_string()]),
+            ("--set", set),
+        ],
+    );
+    html! {
+        section id=(id) {
+            h2 { "Ranking: " (result.label) }
+            @if !head { p { (rank_title(result)) "." } }
+            @if let Some(name) = &rank.series {
+                h3 { "Over time" }
+                (legend(&labels, &colours))
+                @let line = |side: &String| Line {
+                    label: side.clone(),
+                    points: rank.points.get(side).cloned().unwrap_or_default(),
+                };
+                (over_time(name, labels.iter().map(line).collect(), &colours))
+            } @else {
+                p.soft { (dominance) }
+                (ranked_table(result))
+                @if rank.seeds.is_none() {
+                    h3 { "Side by side" }
+                    (legend(&labels, &colours))
+                    div.grid {
+                        @for name in &rank.by { (rank_chart(rank, name, &labels, &colours)) }
+                    }
+                }
+            }
+            h3 { "Where it comes from" }
+            (origin(result, "", &rank.of.iter().collect::<Vec<_>>(), &command, &[], &[]))
+        }
+    }
+}
