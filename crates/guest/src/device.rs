@@ -11,7 +11,7 @@ pub struct Device {
     pub arch: Arch,
     /// The kernel module of its driver.
     pub driver: &'static str,
-    /// Modules that the driver needs but does not name.
+    /// Modules that do the driver's work with it, or that it needs, and that it may not name.
     pub(crate) beside: &'static [&'static str],
     pub(crate) reached: Reached,
 }
@@ -81,7 +81,7 @@ pub const DEVICES: [Device; 11] = [
     qemu("qemu:e1000", "e1000", "e1000", &[]),
     qemu("qemu:e1000e", "e1000e", "e1000e", &[]),
     qemu("qemu:igb", "igb", "igb", &[]),
-    qemu("qemu:virtio-net-pci", "virtio-net-pci", "virtio_net", &["virtio_pci"]),
+    qemu("qemu:virtio-net-pci", "virtio-net-pci", "virtio_net", &["virtio_ring", "virtio_pci"]),
 ];
 
 impl Device {

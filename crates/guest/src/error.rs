@@ -52,6 +52,45 @@ pub enum Error {
         /// Its output.
         said: String,
     },
+    /// A workload claims packets that did not cross the wire.
+    #[error("{workload}: it claims {claim}, but {frames} crossed the wire; {said}")]
+    Claim {
+        /// The name of the workload.
+        workload: String,
+        /// The packets and the frames that it allows.
+        claim: String,
+        /// The frames that crossed.
+        frames: u64,
+        /// Its output.
+        said: String,
+    },
+    /// The driver is part of the kernel.
+    #[error(
+        "{kernel} has `{module}` built in, where its instructions cannot be told from the \
+         kernel's: build it as a module (=m), or count none (--instructions off)"
+    )]
+    BuiltIn {
+        /// The name of the kernel.
+        kernel: String,
+        /// The name of the module.
+        module: String,
+    },
+    /// A workload's frames are not the driver's.
+    #[error(
+        "{workload}: {frames} frames crossed the wire, but no instruction of {driver} was \
+         executed; a workload with a driver of its own says `#: replaces driver`"
+    )]
+    Idle {
+        /// The name of the workload.
+        workload: String,
+        /// The driver's modules.
+        driver: String,
+        /// The frames.
+        frames: u64,
+    },
+    /// A workload had no guest any more.
+    #[error("not run, since the guest did not come through the workload before it")]
+    NotRun,
     /// The server of the device ended.
     #[error("the server of the device has ended: {0}")]
     Server(String),

@@ -74,6 +74,13 @@ impl Machine {
         command
     }
 
+    /// Returns the words with which QEMU tells its version.
+    pub fn version(&self) -> Result<String, Error> {
+        let said = self.emulator().arg("--version").output().map_err(Error::io("QEMU"))?;
+        let said = String::from_utf8_lossy(&said.stdout);
+        Ok(said.lines().next().unwrap_or_default().to_owned())
+    }
+
     /// Returns the command that runs QEMU.
     pub fn emulator(&self) -> Command {
         let share = self.directory.join("qemu/usr/share");

@@ -18,7 +18,9 @@
 //! # Ok::<(), doorbell_guest::instructions::SymbolsError>(())
 //! ```
 
+pub(crate) mod built_in;
 mod counter;
+mod events;
 mod profile;
 mod steps;
 mod symbols;
@@ -26,6 +28,7 @@ mod symbols;
 mod tests;
 
 pub use counter::{Counter, Executed, Snapshot};
+pub use events::Event;
 pub use profile::{Profile, Work};
 pub use steps::Step;
 pub use symbols::{Function, KERNEL, Symbols, SymbolsError};

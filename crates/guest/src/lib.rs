@@ -8,6 +8,8 @@
 //! the server's. In [`VirtualTime`] it is a text for the plug-in, which counts.
 
 mod arch;
+mod bring_up;
+mod claim;
 mod console;
 mod device;
 mod elf;
@@ -22,12 +24,14 @@ mod kernel;
 mod log;
 mod modules;
 pub mod net;
+mod origin;
 mod plugin;
 mod server;
 mod session;
 pub mod settings;
 mod tree;
 mod virtual_time;
+mod wire;
 mod workload;
 mod xdp;
 
@@ -39,9 +43,10 @@ pub use fetch::Machine;
 pub use guest::Guest;
 pub use initramfs::initramfs;
 pub use kernel::Kernel;
-pub use plugin::{PLUGIN, plugin};
+pub use origin::{ModuleFile, Origin};
+pub use plugin::{PLUGIN, PLUGIN_HASH, plugin};
 pub use server::{Counts, Server};
-pub use session::{Booted, Measured, Setup, boot, isolate};
+pub use session::{Booted, Failed, Measured, Setup, boot, isolate};
 pub use tree::with_axi_ethernet;
 pub use virtual_time::{Timed, VirtualTime, check as check_virtual_time};
 pub use workload::{Variable, Workload};

@@ -85,6 +85,12 @@ impl Modules {
         Ok(order)
     }
 
+    /// Returns true if a module is part of the kernel, and no file.
+    pub(crate) fn has_built_in(&self, module: &str) -> bool {
+        let module = module.replace('-', "_");
+        !self.files.contains_key(&module) && self.built_in.contains(&module)
+    }
+
     fn visit(
         &self,
         module: &str,
@@ -113,11 +119,15 @@ impl Modules {
         Ok(())
     }
 
+    /// Returns the file of a module.
+    pub(crate) fn file(&self, module: &str) -> Result<&Path, Error> {
+        let file = self.files.get(module).map(PathBuf::as_path);
+        file.ok_or_else(|| Error::Input(format!("there is no module `{module}`")))
+    }
+
     /// Returns a module as the kernel takes it.
     pub(crate) fn text(&self, module: &str) -> Result<Vec<u8>, Error> {
-        let Some(path) = self.files.get(module) else {
-            return Err(Error::Input(format!("there is no module `{module}`")));
-        };
+        let path = self.file(module)?;
         let packed = std::fs::read(path).map_err(Error::io(path.display()))?;
         let mut text = Vec::new();
         let read = match path.extension().and_then(|e| e.to_str()) {

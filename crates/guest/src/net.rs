@@ -68,8 +68,8 @@ fn ip(line: &str) -> Result<(), Error> {
     Err(Error::Io { place: format!("ip {line}"), source })
 }
 
-/// Returns the frames that the host's end has sent and received.
-pub(crate) fn frames() -> io::Result<u64> {
+/// Returns the packets that the host's end has sent and received. A large send is one.
+pub(crate) fn packets() -> io::Result<u64> {
     let table = std::fs::read_to_string("/proc/net/dev")?;
     let line = table.lines().find_map(|l| l.trim_start().strip_prefix(TAP)?.strip_prefix(':'));
     let line = line.ok_or_else(|| io::Error::other(format!("there is no {TAP}")))?;

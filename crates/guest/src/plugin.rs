@@ -6,6 +6,8 @@ use std::{env, fs, io};
 
 /// The plug-in, a shared library.
 pub const PLUGIN: &[u8] = include_bytes!(env!("DOORBELL_PLUGIN"));
+/// The first twelve digits of its SHA-256.
+pub const PLUGIN_HASH: &str = env!("DOORBELL_PLUGIN_HASH");
 /// Its name in the cache: another version has another.
 const NAME: &str = concat!("plugin-", env!("DOORBELL_PLUGIN_HASH"), ".so");
 

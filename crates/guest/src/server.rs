@@ -52,6 +52,11 @@ impl Counts {
         all
     }
 
+    /// Returns the frames on the wire, in both directions. A large send is cut where it is counted.
+    pub(crate) fn frames(&self) -> u64 {
+        ["wire_frames", "arrived_frames"].iter().filter_map(|name| self.ledger.get(*name)).sum()
+    }
+
     /// Returns what was added since `earlier`.
     pub(crate) fn since(&self, earlier: &Counts) -> Counts {
         let added = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {

@@ -1,17 +1,20 @@
 //! A boot of one kernel with one device, and the workloads in it.
 
+use crate::bring_up::{self, bring_up_steps, load_order, pack};
+use crate::claim::Claim;
 use crate::console::Message;
 use crate::device::{Device, Reached};
 use crate::emulator::Parts;
 use crate::guest::Guest;
 pub(crate) use crate::guest::awaited;
-use crate::initramfs::Archive;
 use crate::instructions::{Counter, Executed, Symbols};
 use crate::kernel::Kernel;
-use crate::net::{self, GUEST, HOST, HOST_MAC, MAC, TAP};
+use crate::net::{self, GUEST, MAC, TAP};
+use crate::origin::Origin;
 use crate::server::{Counts, Server};
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use crate::virtual_time::{self, Timed, VirtualTime};
+use crate::wire::Wire;
 use crate::workload::{Workload, quoted};
 use crate::{Error, Machine, Progress};
 use doorbell_host_io::child::ChildGuard;
@@ -22,8 +25,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The guest's interface.
-const NIC: &str = "eth0";
 /// Frames that may be in the guest's memory before its driver has read them: less than half of any
 /// ring.
 const UNREAD: usize = 16;
@@ -76,15 +77,49 @@ pub struct Measured {
     pub output: String,
 }
 
+impl Measured {
+    /// Refuses it if none of the driver's modules executed an instruction: any limit would hold.
+    pub(crate) fn of_driver(
+        self,
+        workload: &Workload,
+        driver: &[String],
+        symbols: Option<&Symbols>,
+    ) -> Result<Measured, Error> {
+        if let (Some(executed), Some(symbols), false) =
+            (&self.executed, symbols, workload.replaces_driver)
+        {
+            let profile = executed.profile(symbols);
+            if driver.iter().all(|module| profile.module(module).instructions == 0) {
+                let (workload, driver) = (self.workload, driver.join(", "));
+                return Err(Error::Idle { workload, driver, frames: self.frames });
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// A workload that failed.
+#[derive(Debug)]
+pub struct Failed {
+    /// The name of the workload.
+    pub workload: String,
+    /// The reason.
+    pub error: Error,
+}
+
 /// A boot's results.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Booted {
-    /// The release that the kernel calls itself (`uname -r`).
-    pub release: String,
+    /// The kernel and its modules.
+    pub origin: Origin,
+    /// The modules that do the driver's work.
+    pub driver: Vec<String>,
     /// Names of the kernel's addresses.
     pub symbols: Option<Symbols>,
     /// The results, in the order of the workloads.
     pub measured: Vec<Measured>,
+    /// The workloads that have none.
+    pub failed: Vec<Failed>,
     /// Messages of the kernel of warning level and worse.
     pub warnings: Vec<String>,
 }
@@ -101,7 +136,8 @@ pub(crate) fn own_directory() -> Result<TempDir, Error> {
     own.map_err(Error::io("a temporary directory"))
 }
 
-/// Boots the kernel and runs the workloads. `stop` is asked now and then, and ends it.
+/// Boots the kernel and runs the workloads. `stop` is asked now and then, and ends it. A workload
+/// that fails loses no other's results.
 pub fn boot(
     setup: &Setup<'_>,
     machine: &Machine,
@@ -116,13 +152,16 @@ pub fn boot(
     }
     let own = own_directory()?;
     // Sockets are in the temporary directory: their paths have at most 107 bytes.
-    let mut server = None;
+    let (mut server, mut wire) = (None, None);
     if setup.device.is_served() {
         server = Some(serve(setup, own.path())?);
+    } else {
+        wire = Some(Wire::open().map_err(Error::io(TAP))?);
     }
     let counting = setup.plugin.filter(|_| setup.instructions);
     let counter = counting.map(|_| Counter::bind(own.path().join("count"))).transpose();
     let counter = counter.map_err(Error::io("the plug-in's socket"))?;
+    let driver = bring_up::driver(setup, kernel)?;
     let order = load_order(setup, kernel, workloads)?;
     let initramfs = own.path().join("initramfs");
     let packed = pack(machine, kernel, &order, workloads, settings, None)?;
@@ -145,8 +184,8 @@ pub fn boot(
     };
     progress(&format!("{}: boots", kernel.name));
     let guest = Guest::start(machine, &parts, setup.patience, stop)?;
-    let session = Session { guest, server, counter, tools: own.path() };
-    session.run(setup, machine, kernel, &order, settings, workloads, progress)
+    let session = Session { guest, server, wire, counter, tools: own.path(), idle: true };
+    session.run(setup, machine, kernel, &order, driver, settings, workloads, progress)
 }
 
 /// Starts the server of the device.
@@ -160,91 +199,24 @@ fn serve(setup: &Setup<'_>, directory: &Path) -> Result<Server, Error> {
     Server::start(setup.doorbell, &setup.device, &arguments, directory)
 }
 
-/// Returns the modules of driver and workloads in the order in which they are loaded. The driver's
-/// own is apart from those that come before and behind it.
-pub(crate) fn load_order(
-    setup: &Setup<'_>,
-    kernel: &Kernel,
-    workloads: &[Workload],
-) -> Result<Vec<String>, Error> {
-    let mut wanted = setup.device.beside.to_vec();
-    wanted.push(setup.device.driver);
-    wanted.extend(workloads.iter().flat_map(|w| w.modules.iter().map(String::as_str)));
-    kernel.load_order(&wanted)
-}
-
-/// Lines of the guest's shell. Those with a text are tests to wait for, and it says what their
-/// failure means.
-pub(crate) type Steps = Vec<(String, Option<String>)>;
-
-/// Returns the steps that load the modules and bring the interface up.
-pub(crate) fn bring_up_steps(setup: &Setup<'_>, order: &[String], settings: &Settings) -> Steps {
-    let mut steps = Steps::new();
-    let driver = setup.device.driver;
-    for module in order {
-        let own = *module == driver.replace('-', "_");
-        let parameters = if own { settings::parameters(settings) } else { String::new() };
-        steps.push((format!("insmod /m/{module}.ko{parameters}"), None));
-    }
-    let none = format!("the driver {driver} has made no interface");
-    steps.push((format!("[ -e /sys/class/net/{NIC} ]"), Some(none)));
-    let host = net::text(HOST_MAC);
-    steps.push((format!("NIC={NIC} GUEST={GUEST} HOST={HOST} HOST_MAC={host}"), None));
-    // Some of them a driver takes only while the interface is down.
-    steps.extend(settings::commands(settings).into_iter().map(|command| (command, None)));
-    steps.push(("ip link set $NIC up && ip addr add $GUEST/24 dev $NIC".to_owned(), None));
-    let none = format!("the interface of {driver} has no carrier");
-    steps.push((format!("[ \"$(cat /sys/class/net/{NIC}/carrier)\" = 1 ]"), Some(none)));
-    // Nobody asks whether the other is there: that would be a frame more now and then.
-    let neighbour = "ip neigh replace $HOST lladdr $HOST_MAC nud permanent dev $NIC";
-    steps.push((neighbour.to_owned(), None));
-    steps
-}
-
-/// Returns the messages of warning level and worse in what `dmesg -r` printed.
-pub(crate) fn warnings(said: &str) -> Vec<String> {
-    let serious = |line: &&str| {
-        let level = line.strip_prefix('<').and_then(|l| l.split_once('>')?.0.parse().ok());
-        level.is_some_and(|l: u32| l & 7 <= 4)
-    };
-    let text = |line: &str| line.split_once('>').map_or(line, |(_, text)| text).to_owned();
-    said.lines().filter(serious).map(text).collect()
-}
-
-/// Packs the guest's file system. With a script, the guest runs it and ends.
-pub(crate) fn pack(
-    machine: &Machine,
-    kernel: &Kernel,
-    modules: &[String],
-    workloads: &[Workload],
-    settings: &Settings,
-    script: Option<&str>,
-) -> Result<Vec<u8>, Error> {
-    let mut archive = Archive::of(machine, kernel, modules)?;
-    if let Some(script) = script {
-        let words = include_str!("virtual.sh");
-        archive.plain("script", format!("{words}{script}").as_bytes());
-    }
-    for workload in workloads {
-        archive.plain(&format!("w/{}", workload.name), workload.with(settings).as_bytes());
-    }
-    Ok(archive.finish())
-}
-
 /// A guest that does workloads.
 struct Session<'a> {
     guest: Guest<'a>,
     server: Option<Server>,
+    /// The wire of a device without a server.
+    wire: Option<Wire>,
     counter: Option<Counter>,
     /// A directory with programs for the commands of workloads.
     tools: &'a Path,
+    /// The guest waits for a line.
+    idle: bool,
 }
 
 /// A window in which is counted.
 struct Window {
     since: Instant,
     counts: Counts,
-    /// Frames on the wire, in both directions, as the host's end has counted them.
+    /// Frames on the wire, in both directions.
     frames: u64,
     executed: Option<crate::instructions::Snapshot>,
 }
@@ -277,12 +249,14 @@ impl Session<'_> {
         machine: &Machine,
         kernel: &Kernel,
         order: &[String],
+        driver: Vec<String>,
         settings: &Settings,
         workloads: &[Workload],
         progress: &Progress<'_>,
     ) -> Result<Booted, Error> {
         self.message()?;
-        let release = self.shell("uname -r")?.trim().to_owned();
+        let origin = Origin::of(kernel, order, &self.shell("cat /proc/version")?)?;
+        let release = origin.release();
         progress(&format!("{}: {release}, loads {}", kernel.name, setup.device.driver));
         // Messages of the boot are not the driver's.
         self.shell("dmesg -c >/dev/null")?;
@@ -291,19 +265,26 @@ impl Session<'_> {
         if self.counter.is_some() {
             self.shell("echo 0 >/proc/sys/kernel/kptr_restrict")?;
             let text = self.shell("grep ' [tTwW] ' /proc/kallsyms")?;
-            let read = Symbols::parse(&text);
+            let read = bring_up::symbols(&text, kernel, &driver);
             symbols =
                 Some(read.map_err(|e| self.guest.console.ended(&format!("/proc/kallsyms: {e}")))?);
         }
         self.host_programs(machine)?;
-        let mut measured = Vec::new();
+        let (mut measured, mut failed) = (Vec::new(), Vec::new());
         for workload in workloads {
             progress(&format!("{}: {release}, runs {}", kernel.name, workload.name));
-            measured.push(self.workload(workload)?);
+            let done = if self.idle { self.workload(workload) } else { Err(Error::NotRun) };
+            match done.and_then(|done| done.of_driver(workload, &driver, symbols.as_ref())) {
+                Ok(done) => measured.push(done),
+                Err(Error::Interrupted) => return Err(Error::Interrupted),
+                Err(error) => failed.push(Failed { workload: workload.name.clone(), error }),
+            }
         }
-        let said = self.shell("dmesg -r")?;
-        let warnings = warnings(&said);
-        Ok(Booted { release, symbols, measured, warnings })
+        let mut warnings = Vec::new();
+        if self.idle {
+            warnings = bring_up::warnings(&self.shell("dmesg -r")?);
+        }
+        Ok(Booted { origin, driver, symbols, measured, failed, warnings })
     }
 
     /// Loads the modules, and brings the interface up.
@@ -356,7 +337,10 @@ impl Session<'_> {
             Some(counter) => Some(counter.read().map_err(Error::io("the plug-in's counts"))?),
             None => None,
         };
-        let frames = net::frames().map_err(Error::io("/proc/net/dev"))?;
+        let frames = match &self.wire {
+            Some(wire) => wire.frames().map_err(Error::io(TAP))?,
+            None => counts.frames(),
+        };
         Ok(Window { since: Instant::now(), counts, frames, executed })
     }
 
@@ -364,6 +348,7 @@ impl Session<'_> {
     fn workload(&mut self, workload: &Workload) -> Result<Measured, Error> {
         let name = &workload.name;
         self.guest.console.send(&format!("( . /w/{} )", quoted(name)))?;
+        self.idle = false;
         let (mut open, mut result, mut output) = (None, None, String::new());
         let mut background: Vec<(String, ChildGuard)> = Vec::new();
         loop {
@@ -385,7 +370,7 @@ impl Session<'_> {
                     };
                     let elapsed = begun.since.elapsed();
                     let now = self.window()?;
-                    result = Some(measured(name, begun, now, elapsed, words.first(), &output)?);
+                    result = Some(measured(name, begun, now, elapsed, &words, &output));
                     self.guest.console.send("")?;
                 }
                 "frames" => self.frames(name, &words)?,
@@ -421,13 +406,13 @@ impl Session<'_> {
                     self.guest.console.send(&done.status.code().unwrap_or(255).to_string())?;
                 }
                 "done" => {
+                    self.idle = true;
                     let status = said.arguments.parse().unwrap_or(-1);
                     if status != 0 {
                         let command = format!("the workload {name}");
                         return Err(Error::Command { command, status, said: output });
                     }
-                    return result
-                        .ok_or_else(|| Error::Input(format!("{name}: it did not come to `end`")));
+                    return result.unwrap_or_else(|| Err(no_end(name)));
                 }
                 other => {
                     return Err(Error::Input(format!("{name}: the guest said `{other}`")));
@@ -493,25 +478,22 @@ impl Session<'_> {
     }
 }
 
+/// Builds the error of a workload that says no `end` behind its last `begin`.
+pub(crate) fn no_end(workload: &str) -> Error {
+    Error::Input(format!("{workload}: it did not come to `end`"))
+}
+
 fn measured(
     name: &str,
     begun: Window,
     now: Window,
     elapsed: Duration,
-    packets: Option<&&str>,
+    claimed: &[&str],
     output: &str,
 ) -> Result<Measured, Error> {
     let counts = now.counts.since(&begun.counts);
     let frames = now.frames - begun.frames;
-    let packets = match packets {
-        Some(said) => said.parse().map_err(|_| {
-            Error::Input(format!("{name}: `end {said}`: allowed is a number of packets"))
-        })?,
-        None => frames,
-    };
-    if packets == 0 {
-        return Err(Error::Input(format!("{name}: no packet between `begin` and `end`")));
-    }
+    let packets = Claim::of(name, claimed)?.held(name, frames, output)?;
     let executed = match (begun.executed, now.executed) {
         (Some(a), Some(b)) => Some(b.since(&a)),
         _ => None,

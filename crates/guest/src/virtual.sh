@@ -23,14 +23,15 @@ frames() {
     echo "the driver has read $((passed - first)) of $1 frames"
     return 1
 }
-# Runs a line. One that fails ends the guest.
-step() {
+# Runs a line, and says how it went.
+work() {
     eval "$1"
     status=$?
-    if [ "$status" != 0 ]; then
-        dmesg | tail -n 3
-        echo "<<<done $status>>>"
-        poweroff -f
-    fi
-    echo "<<<done 0>>>"
+    [ "$status" = 0 ] || dmesg | tail -n 3
+    echo "<<<done $status>>>"
+    return "$status"
+}
+# Runs a line. One that fails ends the guest.
+step() {
+    work "$1" || poweroff -f
 }

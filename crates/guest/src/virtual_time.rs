@@ -4,14 +4,17 @@
 //! The guest's words are answered by the plug-in, which writes a file for each (its module
 //! `device::words`). They are read when QEMU has ended.
 
+use crate::bring_up::{self, Steps};
+use crate::claim::Claim;
 use crate::console::{Message, message};
 use crate::emulator::{self, InProcess, Parts};
-use crate::instructions::{Executed, Snapshot, Symbols};
+use crate::instructions::{Executed, Snapshot};
 use crate::kernel::Kernel;
 use crate::log::{Kept, end_of};
 use crate::net::MAC;
+use crate::origin::Origin;
 use crate::server::Counts;
-use crate::session::{self, Booted, Measured, Setup, Steps};
+use crate::session::{self, Booted, Failed, Measured, Setup};
 use crate::settings::Settings;
 use crate::workload::{Workload, quoted};
 use crate::{Error, Machine, Progress};
@@ -124,19 +127,17 @@ impl Word {
 }
 
 /// Returns what was counted between two words.
-fn measured(workload: &Workload, begun: &Word, ended: &Word) -> Result<Measured, Error> {
+fn measured(
+    workload: &Workload,
+    begun: &Word,
+    ended: &Word,
+    output: String,
+) -> Result<Measured, Error> {
     let name = &workload.name;
     let counts = |w: &Word| Counts { ledger: w.group("ledger."), device: w.group("device.") };
     let frames = ended.count("sent.frames") + ended.count("offered.frames");
-    let packets = match ended.line.split_whitespace().nth(1) {
-        Some(said) => said.parse().map_err(|_| {
-            Error::Input(format!("{name}: `end {said}`: allowed is a number of packets"))
-        })?,
-        None => frames,
-    };
-    if packets == 0 || frames == 0 {
-        return Err(Error::Input(format!("{name}: no packet between `begin` and `end`")));
-    }
+    let claimed: Vec<&str> = ended.line.split_whitespace().skip(1).collect();
+    let packets = Claim::of(name, &claimed)?.held(name, frames, &output)?;
     let executed: Option<Executed> = match (&begun.snapshot, &ended.snapshot) {
         (Some(a), Some(b)) => Some(b.since(a)),
         _ => None,
@@ -152,36 +153,39 @@ fn measured(workload: &Workload, begun: &Word, ended: &Word) -> Result<Measured,
         executed,
         elapsed: window,
         timed: Some(Timed { window, sent_per_s, offered_per_s, dropped }),
-        output: String::new(),
+        output,
     })
 }
 
-/// Reads the words of the workloads, in their order.
-fn read_words(directory: &Path, workloads: &[Workload]) -> Result<Vec<Measured>, Error> {
-    let mut all: Vec<Measured> = Vec::new();
+/// The first and the last word of a window.
+type Window = (Word, Word);
+
+/// Reads the words of so many workloads. Returns the last window of each.
+fn windows(directory: &Path, workloads: usize) -> Result<Vec<Option<Window>>, Error> {
+    let mut all: Vec<Option<Window>> = (0..workloads).map(|_| None).collect();
     let (mut at, mut begun) = (0_usize, None);
     for n in 0.. {
         let Some(word) = Word::read(directory, n)? else { break };
-        let workload = at.checked_sub(1).and_then(|at| workloads.get(at));
-        match (word.line.split_whitespace().next(), begun.take(), workload) {
-            (Some("workload"), ..) => at += 1,
-            (Some("begin"), ..) => begun = Some(word),
-            (Some("end"), Some(from), Some(workload)) => {
-                // The last window of a workload counts.
-                all.truncate(at - 1);
-                all.push(measured(workload, &from, &word)?);
+        match (word.line.split_whitespace().next(), begun.take()) {
+            (Some("workload"), _) => at += 1,
+            (Some("begin"), _) => begun = Some(word),
+            (Some("end"), Some(from)) => {
+                if let Some(window) = at.checked_sub(1).and_then(|n| all.get_mut(n)) {
+                    *window = Some((from, word));
+                }
             }
-            (_, from, _) => begun = from,
-        }
-        if all.len() + 1 < at {
-            let name = &workloads[all.len()].name;
-            return Err(Error::Input(format!("{name}: it did not come to `end`")));
+            (_, from) => begun = from,
         }
     }
-    match workloads.get(all.len()) {
-        Some(w) => Err(Error::Input(format!("{}: it did not come to `end`", w.name))),
-        None => Ok(all),
-    }
+    Ok(all)
+}
+
+/// Returns what a workload printed in its last window.
+fn output(messages: &[Message]) -> String {
+    let last = |word: &str| messages.iter().rposition(|m| m.word == word);
+    let (Some(begin), Some(end)) = (last("begin"), last("end")) else { return String::new() };
+    let parts = messages[(begin + 1).min(end)..=end].iter().map(|m| m.before.trim());
+    parts.filter(|p| !p.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// The guest's work: a line of its shell each, and what it means if the line fails.
@@ -189,12 +193,13 @@ struct Script {
     steps: Steps,
     /// Number of the step that prints the symbols.
     symbols: Option<usize>,
-    /// Number of the first workload's step.
+    /// Numbers of the first workload's step, and of the first behind the workloads.
     first: usize,
+    last: usize,
 }
 
-/// The step that prints the kernel's release.
-const RELEASE: usize = 0;
+/// The step that prints the kernel's version.
+const VERSION: usize = 0;
 
 fn script(
     setup: &Setup<'_>,
@@ -203,8 +208,8 @@ fn script(
     workloads: &[Workload],
 ) -> Script {
     let plain = |line: &str| (line.to_owned(), None);
-    let mut steps = vec![plain("uname -r"), plain("dmesg -c >/dev/null")];
-    steps.extend(session::bring_up_steps(setup, order, settings));
+    let mut steps = vec![plain("cat /proc/version"), plain("dmesg -c >/dev/null")];
+    steps.extend(bring_up::bring_up_steps(setup, order, settings));
     let mut symbols = None;
     if setup.instructions {
         steps.push(plain("echo 0 >/proc/sys/kernel/kptr_restrict"));
@@ -216,21 +221,24 @@ fn script(
         let name = quoted(&workload.name);
         steps.push((format!("word workload {n}; ( . /w/{name} )"), None));
     }
+    let last = steps.len();
     steps.push(plain("dmesg -r"));
-    Script { steps, symbols, first }
+    Script { steps, symbols, first, last }
 }
 
 impl Script {
-    /// Returns it as the guest runs it.
+    /// Returns it as the guest runs it. A workload that fails does not end the guest.
     fn text(&self) -> String {
-        let line = |(line, what): &(String, Option<String>)| {
+        let line = |(n, (line, what)): (usize, &(String, Option<String>))| {
             let line = if what.is_some() { session::awaited(line) } else { line.clone() };
-            format!("step {}\n", quoted(&line))
+            let word = if (self.first..self.last).contains(&n) { "work" } else { "step" };
+            format!("{word} {}\n", quoted(&line))
         };
-        self.steps.iter().map(line).collect()
+        self.steps.iter().enumerate().map(line).collect()
     }
 
-    /// Returns what each step printed: the messages of all words in it.
+    /// Returns what each step printed, until the guest's end: the messages of all words in it, of
+    /// which the last has the step's exit status.
     fn printed(&self, console: &str) -> Result<Vec<Vec<Message>>, Error> {
         let (mut rest, mut all) = (console.as_bytes(), Vec::new());
         let (mut step, mut up) = (Vec::new(), false);
@@ -240,12 +248,15 @@ impl Script {
                 up = found.word == "up";
                 continue;
             }
-            let done = (found.word == "done").then(|| found.arguments.parse().unwrap_or(-1));
+            let done = (found.word == "done").then(|| status(&found));
             let said = found.before.trim().to_owned();
             step.push(found);
             match (done, self.steps.get(all.len())) {
                 (None, _) => {}
                 (Some(0), _) => all.push(std::mem::take(&mut step)),
+                (Some(_), _) if (self.first..self.last).contains(&all.len()) => {
+                    all.push(std::mem::take(&mut step));
+                }
                 (Some(_), Some((_, Some(what)))) => {
                     return Err(Error::Guest { what: what.clone(), console: said });
                 }
@@ -255,11 +266,30 @@ impl Script {
                 }
             }
         }
-        if all.len() < self.steps.len() {
-            return Err(ended("the guest has ended before its work", console));
-        }
         Ok(all)
     }
+}
+
+/// Returns the exit status that a step's last message has.
+fn status(done: &Message) -> i32 {
+    done.arguments.parse().unwrap_or(-1)
+}
+
+/// Returns the result of a workload: its window, and the messages of its step.
+fn result(
+    workload: &Workload,
+    window: Option<Window>,
+    messages: &[Message],
+) -> Result<Measured, Error> {
+    let name = &workload.name;
+    if let Some(done) = messages.last().filter(|done| status(done) != 0) {
+        let said = messages.iter().map(|m| m.before.trim()).collect::<Vec<_>>().join("\n");
+        let command = format!("the workload {name}");
+        let said = said.trim().to_owned();
+        return Err(Error::Command { command, status: status(done), said });
+    }
+    let (begun, ended) = window.ok_or_else(|| session::no_end(name))?;
+    measured(workload, &begun, &ended, output(messages))
 }
 
 /// Boots the kernel and runs the workloads.
@@ -278,9 +308,11 @@ pub(crate) fn boot(
     let own = session::own_directory()?;
     let [plan, words, initramfs] = ["plan", "words", "initramfs"].map(|name| own.path().join(name));
     fs::write(&plan, time.plan).map_err(Error::io(plan.display()))?;
-    let order = session::load_order(setup, kernel, workloads)?;
+    let driver = bring_up::driver(setup, kernel)?;
+    let order = bring_up::load_order(setup, kernel, workloads)?;
     let script = script(setup, &order, settings, workloads);
-    let packed = session::pack(machine, kernel, &order, workloads, settings, Some(&script.text()))?;
+    let packed =
+        bring_up::pack(machine, kernel, &order, workloads, settings, Some(&script.text()))?;
     fs::write(&initramfs, packed).map_err(Error::io(initramfs.display()))?;
     let in_process = InProcess {
         plan: &plan,
@@ -303,32 +335,43 @@ pub(crate) fn boot(
         directory: setup.logs.unwrap_or(own.path()),
     };
     progress(&format!("{}: runs in virtual time", kernel.name));
-    let console = run(machine, &parts, setup.patience, stop)?;
+    let (console, broken) = run(machine, &parts, setup.patience, stop)?;
     let printed = script.printed(&console)?;
-    let mut measured = read_words(&words, workloads)?;
-    for (m, messages) in measured.iter_mut().zip(&printed[script.first..]) {
-        let end = messages.iter().rposition(|m| m.word == "end");
-        let begin = messages.iter().rposition(|m| m.word == "begin");
-        if let (Some(begin), Some(end)) = (begin, end) {
-            let parts = messages[(begin + 1).min(end)..=end].iter().map(|m| m.before.trim());
-            m.output = parts.filter(|p| !p.is_empty()).collect::<Vec<_>>().join("\n");
-        }
+    let whole = printed.len() == script.steps.len();
+    let mut broken =
+        broken.or_else(|| (!whole).then(|| ended("the guest has ended before its work", &console)));
+    if printed.len() < script.first {
+        return Err(broken.unwrap_or(Error::NotRun));
     }
     let text = |n: usize| printed[n].last().map_or("", |m| &m.before);
-    let symbols = script.symbols.map(|n| Symbols::parse(text(n))).transpose();
+    let symbols = script.symbols.map(|n| bring_up::symbols(text(n), kernel, &driver)).transpose();
     let symbols = symbols.map_err(|e| ended(&format!("/proc/kallsyms: {e}"), &console))?;
-    let release = text(RELEASE).trim().to_owned();
-    let warnings = session::warnings(text(script.steps.len() - 1));
-    Ok(Booted { release, symbols, measured, warnings })
+    let (mut measured, mut failed) = (Vec::new(), Vec::new());
+    let windows = windows(&words, workloads.len())?;
+    for (n, (workload, window)) in workloads.iter().zip(windows).enumerate() {
+        let done = match printed.get(script.first + n) {
+            Some(messages) => result(workload, window, messages),
+            // The guest ended in the first of these.
+            None => Err(broken.take().unwrap_or(Error::NotRun)),
+        };
+        match done.and_then(|done| done.of_driver(workload, &driver, symbols.as_ref())) {
+            Ok(done) => measured.push(done),
+            Err(error) => failed.push(Failed { workload: workload.name.clone(), error }),
+        }
+    }
+    let origin = Origin::of(kernel, &order, text(VERSION))?;
+    let warnings = if whole { bring_up::warnings(text(script.last)) } else { Vec::new() };
+    Ok(Booted { origin, driver, symbols, measured, failed, warnings })
 }
 
-/// Runs QEMU to its end. Returns what the guest printed.
+/// Runs QEMU to its end. Returns what the guest printed, and an error if it was stopped before its
+/// end or failed.
 fn run(
     machine: &Machine,
     parts: &Parts<'_>,
     patience: Duration,
     stop: &dyn Fn() -> bool,
-) -> Result<String, Error> {
+) -> Result<(String, Option<Error>), Error> {
     let [log, console] = ["qemu.log", "console.log"].map(|name| parts.directory.join(name));
     let errors = Kept::create(&log)?;
     Kept::create(&console)?;
@@ -345,7 +388,7 @@ fn run(
     let why = loop {
         if let Some(status) = qemu.ended().map_err(Error::io("QEMU"))? {
             if status.success() {
-                return printed();
+                return Ok((printed()?, None));
             }
             break format!("QEMU has ended ({status})");
         }
@@ -369,8 +412,9 @@ fn run(
     };
     // It does not end by another signal where its clock stands.
     qemu.signal(Signal::KILL).map_err(Error::io("QEMU"))?;
-    let words = log.last_words();
-    Err(ended(&why, &format!("{}\n{words}", printed()?)))
+    let (words, console) = (log.last_words(), printed()?);
+    let error = ended(&why, &format!("{console}\n{words}"));
+    Ok((console, Some(error)))
 }
 
 /// Builds the error of a guest that is not there any more.

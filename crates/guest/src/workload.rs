@@ -3,11 +3,13 @@
 //! A workload is a script of the guest's shell. Its first comment describes it; a line
 //! `#: NAME=DEFAULT  Description` declares a variable that a person may set, and `#: modules NAME…`
 //! the kernel modules that it needs. `#: package NAME FILE…` names a package of Debian, and its
-//! programs and libraries that the guest gets, with all that they are linked with. The script has
-//! `$NIC`, `$GUEST`, `$HOST` and `$HOST_MAC`, and these words:
+//! programs and libraries that the guest gets, with all that they are linked with. The line
+//! `#: replaces driver` says that a program has the device, and no module of the kernel. The script
+//! has `$NIC`, `$GUEST`, `$HOST` and `$HOST_MAC`, and these words:
 //!
-//! * `begin` and `end [PACKETS]`: what happens between them is counted; without a number, a packet
-//!   is a frame on the wire, in either direction;
+//! * `begin` and `end [PACKETS [FRAMES]]`: what happens between them is counted. Without a number,
+//!   a packet is a frame on the wire, in either direction. With one, so many frames have to cross,
+//!   or `FRAMES` of them, which may be `LEAST-MOST`; any other number is an error;
 //! * `frames COUNT SIZE BURST GAP`: the host sends frames toward the guest, `GAP` microseconds
 //!   from one burst to the next or more, and none that the guest has no room for;
 //! * `xdp drop|tx`: the interface runs an XDP program that drops all frames, or sends them back
@@ -33,6 +35,8 @@ pub struct Workload {
     pub modules: Vec<String>,
     /// Packages of Debian by name, with the files that it needs.
     pub(crate) packages: Vec<(String, Vec<String>)>,
+    /// A program of the guest has the device, and not the kernel's driver.
+    pub(crate) replaces_driver: bool,
     /// The script.
     pub script: String,
 }
@@ -92,6 +96,7 @@ impl Workload {
             variables: Vec::new(),
             modules: Vec::new(),
             packages: Vec::new(),
+            replaces_driver: false,
             script: script.to_owned(),
         };
         for (n, line) in script.lines().enumerate() {
@@ -107,6 +112,10 @@ impl Workload {
                 found.modules.extend(rest.split_whitespace().map(str::to_owned));
                 continue;
             }
+            if (what, rest.trim()) == ("replaces", "driver") {
+                found.replaces_driver = true;
+                continue;
+            }
             let mut words = rest.split_whitespace().map(str::to_owned);
             if let ("package", Some(package)) = (what, words.next()) {
                 found.packages.push((package, words.collect()));
@@ -119,7 +128,8 @@ impl Workload {
                 let n = n + 1;
                 return Err(format!(
                     "line {n}: `#: {said}`: allowed are `#: NAME=DEFAULT  Description` with a \
-                     lower-case name, `#: modules NAME…` and `#: package NAME FILE…`"
+                     lower-case name, `#: modules NAME…`, `#: package NAME FILE…` and \
+                     `#: replaces driver`"
                 ));
             }
             found.variables.push(Variable {

@@ -19,6 +19,8 @@
 pub mod child;
 pub mod files;
 #[cfg(feature = "host")]
+pub mod large_sends;
+#[cfg(feature = "host")]
 pub mod netns;
 #[cfg(feature = "host")]
 pub mod ovs;

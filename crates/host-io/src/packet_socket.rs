@@ -174,35 +174,14 @@ impl Oversize {
             step(libc::BPF_RET | libc::BPF_K, 0, 0, HEAD),
         ];
         let socket = raw_socket(0)?;
-        let filter =
-            libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
-        let (fd, len) = (socket.as_raw_fd(), size_of::<libc::sock_fprog>() as libc::socklen_t);
-        let (level, option) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
-        // SAFETY: setsockopt reads one `sock_fprog` and the program it points to; both live past
-        // the call.
-        check(unsafe { libc::setsockopt(fd, level, option, (&raw const filter).cast(), len) })?;
+        attach(&socket, &mut program)?;
         bind(&socket, interface)?;
         Ok(Oversize { socket, count: 0 })
     }
 
     /// Returns the number of such frames so far.
     pub fn count(&mut self) -> io::Result<u64> {
-        // `struct tpacket_stats`: packets that the filter passed, and those of them that the full
-        // queue dropped. Reading clears both.
-        let mut counts = [0u32; 2];
-        let mut len = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: getsockopt writes at most `len` bytes to `counts`, and the length; both live past
-        // the call.
-        check(unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut len,
-            )
-        })?;
-        self.count += u64::from(counts[0]);
+        self.count += u64::from(statistics(&self.socket)?.0);
         Ok(self.count)
     }
 }
@@ -240,6 +219,37 @@ pub(crate) fn enable(socket: &OwnedFd, option: libc::c_int) -> io::Result<()> {
     let (fd, len) = (socket.as_raw_fd(), size_of::<libc::c_int>() as libc::socklen_t);
     // SAFETY: setsockopt reads one int, which lives past the call.
     check(unsafe { libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const ON).cast(), len) })
+}
+
+/// Attaches a filter, which decides how much of each frame is queued.
+pub(crate) fn attach(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let filter =
+        libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
+    let (fd, len) = (socket.as_raw_fd(), size_of::<libc::sock_fprog>() as libc::socklen_t);
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    // SAFETY: setsockopt reads one `sock_fprog` and the program it points to; both live past the
+    // call.
+    check(unsafe { libc::setsockopt(fd, level, option, (&raw const filter).cast(), len) })
+}
+
+/// Returns the packets since the last call: those that the filter passed, and those of them that
+/// the full queue dropped.
+pub(crate) fn statistics(socket: &OwnedFd) -> io::Result<(u32, u32)> {
+    // `struct tpacket_stats`. Reading clears both.
+    let mut counts = [0u32; 2];
+    let mut len = size_of_val(&counts) as libc::socklen_t;
+    // SAFETY: getsockopt writes at most `len` bytes to `counts`, and the length; both live past the
+    // call.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            counts.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok((counts[0], counts[1]))
 }
 
 /// Returns the error for a frame that does not fit its buffer.

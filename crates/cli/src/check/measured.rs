@@ -10,11 +10,26 @@ use std::{collections::BTreeMap, path::Path};
 
 /// A number that a result does not have: its name, and the nearest one.
 #[derive(Debug, thiserror::Error)]
-#[error("a result of {of} has no number `{name}`{near}")]
+#[error("a result of {of} has no number `{name}`{near}{}", self.why())]
 pub(super) struct NoNumber {
     of: String,
     name: String,
     near: String,
+}
+
+impl NoNumber {
+    /// Returns the reason for which the right name of a function has no number.
+    fn why(&self) -> &'static str {
+        match self.is_of_code() {
+            true => " (it did not run, or this kernel's compiler has inlined it)",
+            false => "",
+        }
+    }
+
+    /// Returns true if it is of a function or a module, of which another kernel has others.
+    pub(super) fn is_of_code(&self) -> bool {
+        ["functions.", "modules."].iter().any(|group| self.name.starts_with(group))
+    }
 }
 
 pub(super) struct Measured {

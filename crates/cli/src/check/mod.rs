@@ -125,14 +125,20 @@ fn verdict<'b>(
     measured: &'b Measured,
 ) -> Result<Verdict<'b>, Error> {
     let (file, mut rows, mut unknown) = (budget.file.as_str(), Vec::new(), Vec::new());
+    let mut of_code = true;
     for line in &budget.lines {
         match measured.number(line) {
             Ok(measured) => rows.push(Row { line, measured }),
-            Err(e) => unknown.push(format!("{file}:{}: {e}", line.at)),
+            Err(e) => {
+                of_code &= e.is_of_code();
+                unknown.push(format!("{file}:{}: {e}", line.at));
+            }
         }
     }
-    if !unknown.is_empty() {
-        return Err(Error::Input(unknown.join("\n")));
+    match (unknown.is_empty(), of_code) {
+        (true, _) => {}
+        (false, true) => return Err(Error::Untestable(unknown.join("\n"))),
+        (false, false) => return Err(Error::Input(unknown.join("\n"))),
     }
     if let Some((line, group)) = budget.lines.iter().find_map(|l| Some((l, l.old?))) {
         let Line { at, name, .. } = line;

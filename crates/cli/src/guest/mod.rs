@@ -20,11 +20,12 @@ use crate::progress::Interrupt;
 use crate::render::json;
 use crate::sweep::Axis;
 use crate::{DONE, Error, MISSED, failed, input, serve};
+use clap::ValueEnum;
 use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, VirtualTime, Workload};
-use result::Run;
+use result::{Failure, Run};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::Duration;
 use table::View;
@@ -33,7 +34,9 @@ impl From<doorbell_guest::Error> for Error {
     fn from(e: doorbell_guest::Error) -> Error {
         match e {
             doorbell_guest::Error::Input(what) => Error::Input(what),
-            doorbell_guest::Error::NoModule { .. } => Error::Untestable(e.to_string()),
+            doorbell_guest::Error::NoModule { .. } | doorbell_guest::Error::BuiltIn { .. } => {
+                Error::Untestable(e.to_string())
+            }
             doorbell_guest::Error::Interrupted => Error::Interrupted("no process is left behind"),
             other => Error::Failed(other.to_string()),
         }
@@ -52,7 +55,7 @@ pub(crate) fn guest(args: &Guest, program: &[OsString]) -> Result<u8, Error> {
     let result = measure(args, program)?;
     let view = View { all: args.instructions == Instructions::All, functions: args.functions };
     print(&table::document(&result, view).show(args.output.format, "guest", &result))?;
-    Ok(DONE)
+    Ok(if result.failed.is_empty() { DONE } else { MISSED })
 }
 
 /// Puts two results that were kept side by side.
@@ -90,6 +93,8 @@ fn bisect(args: &Guest, program: &[OsString], budget: &Path) -> Result<u8, Error
     match budget.holds(&json("guest", &result), args.output.format) {
         Ok(true) => Ok(DONE),
         Ok(false) => Ok(MISSED),
+        // A function that this kernel's compiler has inlined.
+        Err(e @ Error::Untestable(_)) => told(&e, SKIP),
         Err(e) => told(&e, STOP),
     }
 }
@@ -129,6 +134,7 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
     // All of this before the network is left, and while there is one thread.
     let mut machine = Machine::fetch(device.arch, &said)?;
     machine.fetch_packages(&workloads, &said)?;
+    let qemu = machine.version()?;
     let mut kernels = Vec::new();
     for name in names(args, &device) {
         let mut kernel = Kernel::find(&name, args.modules.as_deref(), device.arch, &said)?;
@@ -159,19 +165,31 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
         logs: args.logs.as_deref(),
     };
     let stop = || interrupt.came();
-    let mut runs = Vec::new();
+    let (mut runs, mut failures) = (Vec::new(), Failures::default());
     for kernel in &kernels {
         for Boot { settings, inside, machine: time } in &boots {
             let virtual_time = time.as_ref().map(|m| VirtualTime { plan: &m.plan, shift: m.shift });
             let setup = Setup { virtual_time, ..setup };
             let booted =
-                doorbell_guest::boot(&setup, &machine, kernel, inside, &workloads, &said, &stop)?;
+                doorbell_guest::boot(&setup, &machine, kernel, inside, &workloads, &said, &stop);
+            let booted = match booted {
+                Ok(booted) => booted,
+                Err(e @ doorbell_guest::Error::Interrupted) => return Err(e.into()),
+                Err(e) => {
+                    failures.add(kernel, None, e);
+                    continue;
+                }
+            };
             for warning in &booted.warnings {
                 said(&format!("{}: {warning}", kernel.name));
             }
-            runs.extend(Run::of(&booted, kernel, settings, &workloads, &setup));
+            runs.extend(Run::of(&booted, kernel, settings, &workloads));
+            for failed in booted.failed {
+                failures.add(kernel, Some(failed.workload), failed.error);
+            }
         }
     }
+    let failed = failures.beside(&runs)?;
     Ok(GuestResult {
         device: device.name.to_owned(),
         driver: device.driver.to_owned(),
@@ -180,9 +198,64 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
             None => bus.or_else(|| serve::bus_of(device.name)).map(str::to_owned),
         },
         cpus: args.cpus,
+        command: arguments(args),
+        qemu: Some(qemu),
+        plugin: plugin.is_some().then(|| doorbell_guest::PLUGIN_HASH.to_owned()),
         profile,
         runs,
+        failed,
     })
+}
+
+/// Boots and workloads that failed.
+#[derive(Default)]
+struct Failures(Vec<(Failure, Error)>);
+
+impl Failures {
+    fn add(&mut self, kernel: &Kernel, workload: Option<String>, e: doorbell_guest::Error) {
+        let e = Error::from(e);
+        let failure = Failure { kernel: kernel.name.clone(), workload, error: e.to_string() };
+        self.0.push((failure, e));
+    }
+
+    /// Tells of the failures beside results. Without a result, the first of them is the error.
+    fn beside(self, runs: &[Run]) -> Result<Vec<Failure>, Error> {
+        let mut all = self.0.into_iter();
+        let first = if runs.is_empty() { all.next() } else { None };
+        let told = |(failure, _): (Failure, Error)| {
+            tell(&failure);
+            failure
+        };
+        let failed = all.map(told).collect();
+        first.map_or(Ok(failed), |(_, e)| Err(e))
+    }
+}
+
+/// Returns the arguments that ask for this result, whatever is shown of it.
+fn arguments(args: &Guest) -> Vec<String> {
+    let mut words = vec!["guest".to_owned(), args.device.clone()];
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+    let path = |path: &PathBuf| path.display().to_string();
+    if !args.kernel.is_empty() {
+        option("kernel", args.kernel.join(","));
+    }
+    args.modules.iter().for_each(|dir| option("modules", path(dir)));
+    args.module.iter().for_each(|file| option("module", path(file)));
+    option("workload", args.workload.join(","));
+    if args.clock == GuestClock::Virtual {
+        option("clock", "virtual".to_owned());
+    }
+    args.profile.iter().for_each(|name| option("profile", name.clone()));
+    args.bus.iter().for_each(|name| option("bus", name.clone()));
+    args.sets.iter().for_each(|set| option("set", set.clone()));
+    args.across.iter().for_each(|across| option("across", across.clone()));
+    option("cpus", args.cpus.to_string());
+    let counted = args.instructions.to_possible_value();
+    counted.iter().for_each(|value| option("instructions", value.get_name().to_owned()));
+    if args.mmio {
+        words.push("--mmio".to_owned());
+    }
+    words
 }
 
 /// A boot of each kernel.

@@ -54,10 +54,23 @@ pub(crate) fn parts(result: &GuestResult) -> (String, Vec<(String, [Table; 2])>)
     (bus, parts.collect())
 }
 
+/// Returns a word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.,=:/@+-".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Returns the command that makes a result; of one that was put together of two there is none.
 pub(crate) fn command(result: &GuestResult) -> Option<String> {
     if result.runs.iter().any(|r| r.side.is_some()) {
         return None;
+    }
+    if !result.command.is_empty() {
+        let words: Vec<String> = result.command.iter().map(|word| quoted(word)).collect();
+        return Some(format!("doorbell {}", words.join(" ")));
     }
     fn unique<'a>(all: impl Iterator<Item = &'a str>) -> String {
         let mut found: Vec<&str> = Vec::new();

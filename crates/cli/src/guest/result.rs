@@ -2,14 +2,15 @@
 
 use crate::render::of_this_schema;
 use crate::{Error, input};
-use doorbell_guest::instructions::Profile;
+use doorbell_guest::instructions::{Event, Profile, Step, Work};
 use doorbell_guest::settings::Settings;
-use doorbell_guest::{Booted, Kernel, Measured, Setup, Workload};
+use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
 use doorbell_lab::result::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 /// All runs of one command.
@@ -21,10 +22,42 @@ pub(crate) struct GuestResult {
     /// The bus by whose rules it is counted; none of QEMU's own devices.
     pub(super) bus: Option<String>,
     pub(super) cpus: u32,
+    /// The arguments that ask for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) command: Vec<String>,
+    /// QEMU's own words on its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) qemu: Option<String>,
+    /// The first digits of the SHA-256 of QEMU's plug-in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) plugin: Option<String>,
     /// The machine around the device, of a guest in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) profile: Option<String>,
     pub(super) runs: Vec<Run>,
+    /// Workloads without a result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) failed: Vec<Failure>,
+}
+
+/// A workload that failed on a kernel.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Failure {
+    pub(super) kernel: String,
+    /// None, if the kernel did not come to its workloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) workload: Option<String>,
+    pub(super) error: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { kernel, workload, error } = self;
+        match workload {
+            Some(workload) => write!(f, "{kernel}, {workload}: {error}"),
+            None => write!(f, "{kernel}: {error}"),
+        }
+    }
 }
 
 /// A workload on one kernel.
@@ -36,6 +69,9 @@ pub(super) struct Run {
     pub(super) kernel: String,
     /// The release that the kernel calls itself.
     pub(super) release: String,
+    /// The kernel and its modules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) origin: Option<Origin>,
     pub(super) workload: String,
     /// Settings, and the workload's own variables.
     pub(super) settings: BTreeMap<String, String>,
@@ -48,6 +84,18 @@ pub(super) struct Run {
     pub(super) device_counters: BTreeMap<String, u64>,
     /// Instructions a packet, by part of the kernel.
     pub(super) instructions: Option<BTreeMap<String, f64>>,
+    /// Instructions a packet of each of the driver's modules.
+    #[serde(default)]
+    pub(super) modules: BTreeMap<String, f64>,
+    /// Calls a packet of the driver's functions, by what they are for.
+    #[serde(default)]
+    pub(super) calls: BTreeMap<String, f64>,
+    /// The driver's own work to send, by call of its function to send.
+    #[serde(default)]
+    pub(super) per_transmit: BTreeMap<String, f64>,
+    /// The driver's own work in polls and interrupts, by poll.
+    #[serde(default)]
+    pub(super) per_poll: BTreeMap<String, f64>,
     /// Functions of the driver, or of the whole kernel, the most expensive first.
     pub(super) functions: Vec<Function>,
     /// The time that this machine took, which says nothing about another machine; in virtual time
@@ -58,6 +106,47 @@ pub(super) struct Run {
     pub(super) timed: Option<Timed>,
     /// The workload's own output.
     pub(super) output: String,
+}
+
+/// A kernel and its modules.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Origin {
+    /// `/proc/version`.
+    pub(super) version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) compiler: Option<String>,
+    pub(super) image_sha256: String,
+    pub(super) modules: Vec<ModuleFile>,
+    /// Messages of the kernel of warning level and worse.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<String>,
+}
+
+/// The file of a module.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct ModuleFile {
+    pub(super) name: String,
+    pub(super) sha256: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) srcversion: Option<String>,
+}
+
+impl Origin {
+    fn of(booted: &Booted) -> Origin {
+        let of = &booted.origin;
+        let modules = of.modules.iter().map(|m| ModuleFile {
+            name: m.name.clone(),
+            sha256: m.sha256.clone(),
+            srcversion: m.srcversion.clone(),
+        });
+        Origin {
+            version: of.version.clone(),
+            compiler: of.compiler().map(str::to_owned),
+            image_sha256: of.image_sha256.clone(),
+            modules: modules.collect(),
+            warnings: booted.warnings.clone(),
+        }
+    }
 }
 
 /// Times and rates of a guest in virtual time: exact, and the same in each boot.
@@ -115,8 +204,10 @@ impl GuestResult {
             let side = Some(side.to_owned());
             runs.into_iter().map(move |r| Run { side: side.clone(), ..r }).collect::<Vec<_>>()
         };
+        (self.command, self.qemu, self.plugin) = (Vec::new(), None, None);
         self.runs = sided("A", self.runs);
         self.runs.extend(sided("B", other.runs));
+        self.failed.extend(other.failed);
         Ok(self)
     }
 
@@ -167,10 +258,11 @@ impl Run {
         kernel: &Kernel,
         settings: &Settings,
         workloads: &[Workload],
-        setup: &Setup<'_>,
     ) -> Vec<Run> {
-        let each = booted.measured.iter().zip(workloads);
-        each.map(|(m, w)| Run::one(m, w, booted, &kernel.name, settings, setup)).collect()
+        // Those that failed are not among the measured.
+        let of = |m: &Measured| workloads.iter().find(|w| w.name == m.workload);
+        let each = booted.measured.iter().filter_map(|m| Some((m, of(m)?)));
+        each.map(|(m, w)| Run::one(m, w, booted, &kernel.name, settings)).collect()
     }
 
     fn one(
@@ -179,7 +271,6 @@ impl Run {
         booted: &Booted,
         kernel: &str,
         settings: &Settings,
-        setup: &Setup<'_>,
     ) -> Run {
         let packets = m.packets as f64;
         let variables = workload.variables.iter().map(|v| (v.name.clone(), v.default.clone()));
@@ -192,11 +283,12 @@ impl Run {
             (Some(executed), Some(symbols)) => Some(executed.profile(symbols)),
             _ => None,
         };
-        let driver = setup.device.driver.replace('-', "_");
+        let driver = &booted.driver;
         Run {
             side: None,
             kernel: kernel.to_owned(),
-            release: booted.release.clone(),
+            release: booted.origin.release().to_owned(),
+            origin: Some(Origin::of(booted)),
             workload: m.workload.clone(),
             settings: variables.chain(set).collect(),
             packets: m.packets,
@@ -209,7 +301,14 @@ impl Run {
                 .map(|(k, v)| (k.clone(), rounded(*v as f64 / packets)))
                 .collect(),
             device_counters: m.counts.device.clone(),
-            instructions: profile.as_ref().map(|p| parts(p, &driver, packets)),
+            instructions: profile.as_ref().map(|p| parts(p, driver, packets)),
+            modules: profile.as_ref().map(|p| modules(p, driver, packets)).unwrap_or_default(),
+            calls: profile.as_ref().map(|p| calls(p, driver, packets)).unwrap_or_default(),
+            per_transmit: profile
+                .as_ref()
+                .map(|p| by_call(p, driver, Event::Transmit))
+                .unwrap_or_default(),
+            per_poll: profile.as_ref().map(|p| by_call(p, driver, Event::Poll)).unwrap_or_default(),
             functions: profile.map(|p| functions(&p, packets)).unwrap_or_default(),
             elapsed_s: rounded(m.elapsed.as_secs_f64()),
             timed: m.timed.map(|t| Timed {
@@ -226,6 +325,10 @@ impl Run {
     pub(super) fn number(&self, group: &str, name: &str) -> Option<f64> {
         match group {
             "instructions" => self.instructions.as_ref()?.get(name).copied(),
+            "modules" => self.modules.get(name).copied(),
+            "calls" => self.calls.get(name).copied(),
+            "per_transmit" => self.per_transmit.get(name).copied(),
+            "per_poll" => self.per_poll.get(name).copied(),
             "timed" => {
                 let timed = self.timed.as_ref()?;
                 match name {
@@ -239,16 +342,55 @@ impl Run {
     }
 }
 
+/// Returns instructions a packet of those of the driver's modules that executed any.
+fn modules(p: &Profile, driver: &[String], packets: f64) -> BTreeMap<String, f64> {
+    let each = |module: &String| (module.clone(), p.module(module).instructions);
+    let some = driver.iter().map(each).filter(|(_, n)| *n > 0);
+    some.map(|(module, n)| (module, rounded(n as f64 / packets))).collect()
+}
+
+/// Returns calls a packet of the driver's functions.
+fn calls(p: &Profile, driver: &[String], packets: f64) -> BTreeMap<String, f64> {
+    let each =
+        |event: Event| (event.name().to_owned(), rounded(p.events(event, driver) as f64 / packets));
+    Event::ALL.map(each).into()
+}
+
+/// Returns the work of the driver's steps that an event causes, by call; nothing without a call.
+fn by_call(p: &Profile, driver: &[String], event: Event) -> BTreeMap<String, f64> {
+    let calls = p.events(event, driver);
+    if calls == 0 {
+        return BTreeMap::new();
+    }
+    let of_event = |step: Step| match step {
+        Step::Transmit => event == Event::Transmit,
+        Step::Completion | Step::Receive => event == Event::Poll,
+        Step::Other => false,
+    };
+    let steps = driver.iter().flat_map(|module| p.steps(module));
+    let work: Work = steps.filter(|(step, _)| of_event(*step)).map(|(_, work)| work).sum();
+    let mut all = vec![("instructions", work.instructions)];
+    if p.has_mmio() {
+        all.extend([("io_loads", work.loads), ("io_stores", work.stores)]);
+    }
+    let each = |(name, n): (&str, u64)| (name.to_owned(), rounded(n as f64 / calls as f64));
+    all.into_iter().map(each).collect()
+}
+
 /// Returns instructions a packet: of the driver and its steps, of the kernel with all its modules,
 /// and of user code.
-fn parts(p: &Profile, driver: &str, packets: f64) -> BTreeMap<String, f64> {
+fn parts(p: &Profile, driver: &[String], packets: f64) -> BTreeMap<String, f64> {
     let each = |n: u64| rounded(n as f64 / packets);
-    let steps = p.steps(driver);
-    let steps = steps.iter().map(|(step, w)| (format!("driver_{}", step.name()), w.instructions));
+    let steps: Vec<_> = driver.iter().map(|module| p.steps(module)).collect();
+    let steps = Step::ALL.iter().enumerate().map(|(n, step)| {
+        let all: u64 = steps.iter().map(|of| of[n].1.instructions).sum();
+        (format!("driver_{}", step.name()), all)
+    });
+    let driver = driver.iter().map(|module| p.module(module).instructions).sum();
     let user = p.user().instructions;
     let unlisted = p.unlisted().instructions;
     let all = [
-        ("driver".to_owned(), p.module(driver).instructions),
+        ("driver".to_owned(), driver),
         ("kernel".to_owned(), p.total().instructions - user - unlisted),
         ("user".to_owned(), user),
         // Nowhere else: the plug-in's table was full.

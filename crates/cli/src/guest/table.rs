@@ -7,7 +7,7 @@ use doorbell_bus::ledger::{Counter, Group};
 use doorbell_guest::instructions::Step;
 use doorbell_hal::Unit;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The difference up to which two numbers a packet are the same: a share of the left one, and an
 /// amount. The larger of both counts.
@@ -78,7 +78,7 @@ pub(super) struct View {
 
 /// Parts of the instructions, with descriptions.
 const PARTS: [(&str, &str); 8] = [
-    ("driver", "instructions of the driver's module"),
+    ("driver", "instructions of the driver, with the modules that it needs"),
     ("driver_transmit", "of it, from the stack to the doorbell"),
     ("driver_completion", "of it, to give sent buffers back"),
     ("driver_receive", "of it, in polls and for received frames"),
@@ -86,6 +86,23 @@ const PARTS: [(&str, &str); 8] = [
     ("kernel", "the kernel and all its modules, idle loop and timers included"),
     ("user", "programs of the guest"),
     ("unlisted", "of functions that are not known, since the plug-in's table was full"),
+];
+
+/// Calls of the driver's functions, with descriptions.
+const CALLS: [(&str, &str); 3] = [
+    ("transmit", "calls of the driver to send (ndo_start_xmit)"),
+    ("poll", "polls of the driver (NAPI)"),
+    ("interrupt", "calls of the driver's interrupt handlers"),
+];
+
+/// The driver's own work by call, with descriptions.
+const BY_CALL: [(&str, &str, &str); 6] = [
+    ("per_transmit", "instructions", "of the driver's transmit, a call to send"),
+    ("per_transmit", "io_loads", "loads from I/O memory there"),
+    ("per_transmit", "io_stores", "stores to I/O memory there"),
+    ("per_poll", "instructions", "of the driver's polls and interrupts, a poll"),
+    ("per_poll", "io_loads", "loads from I/O memory there"),
+    ("per_poll", "io_stores", "stores to I/O memory there"),
 ];
 
 /// Times and rates in virtual time, with descriptions.
@@ -107,6 +124,9 @@ pub(super) fn document(result: &GuestResult, view: View) -> Document {
     if let Some(profile) = &result.profile {
         doc.line(format!("in virtual time on {profile}; cpu.instruction is assumed"));
     }
+    for line in compilers(result) {
+        doc.line(line);
+    }
     let parts = parts(result, view);
     let marked = parts.iter().any(|p| p.marked);
     for part in parts {
@@ -118,6 +138,17 @@ pub(super) fn document(result: &GuestResult, view: View) -> Document {
         LEGEND.into_iter().for_each(|line| doc.line(line));
     }
     doc.with(records(result))
+}
+
+/// Returns a line for each kernel, if compilers differ: they move instructions too.
+fn compilers(result: &GuestResult) -> Vec<String> {
+    let of = |run: &Run| Some((run.kernel.clone(), run.origin.as_ref()?.compiler.clone()?));
+    let kernels: BTreeMap<String, String> = result.runs.iter().filter_map(of).collect();
+    let different: BTreeSet<&String> = kernels.values().collect();
+    if different.len() < 2 {
+        return Vec::new();
+    }
+    kernels.iter().map(|(kernel, compiler)| format!("{kernel} is built by {compiler}")).collect()
 }
 
 /// A workload's tables.
@@ -181,6 +212,14 @@ fn cells(values: &[Option<f64>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
     (cells, any)
 }
 
+/// Groups that stand before the names of their numbers.
+const GROUPS: [&str; 5] = ["instructions", "modules", "calls", "per_transmit", "per_poll"];
+
+/// Returns the modules of the drivers that executed instructions.
+fn modules<'r>(runs: &[&'r Run]) -> BTreeSet<&'r str> {
+    runs.iter().flat_map(|run| run.modules.keys()).map(String::as_str).collect()
+}
+
 /// Returns the bill a packet, and whether any number is marked.
 fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
     let mut table = side_by_side("a packet", heads);
@@ -193,7 +232,7 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
         let (mut all, any) = cells(&values, margin);
         marked |= any;
         let shown =
-            if group == "instructions" { format!("{group}.{name}") } else { name.to_owned() };
+            if GROUPS.contains(&group) { format!("{group}.{name}") } else { name.to_owned() };
         all.insert(0, Cell::from(shown));
         // Beside more columns there is no room for it.
         table.noted(all, if runs.len() > 2 { "" } else { about });
@@ -202,6 +241,21 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
         if view.all || !matches!(name, "kernel" | "user") {
             row("instructions", name, about, Margin::of_part(name));
         }
+    }
+    let modules = modules(runs);
+    for name in modules.iter().filter(|_| modules.len() > 1) {
+        row("modules", name, "of the driver, in this module", Some(Margin::INSTRUCTIONS));
+    }
+    for (name, about) in CALLS {
+        row("calls", name, about, Some(Margin::COUNT));
+    }
+    for (group, name, about) in BY_CALL {
+        let margin = match (group, name) {
+            ("per_transmit", _) => Margin::EXACT,
+            (_, "instructions") => Margin::INSTRUCTIONS,
+            _ => Margin::COUNT,
+        };
+        row(group, name, about, Some(margin));
     }
     for c in Ledger::COUNTERS {
         row("per_packet", c.name, c.about, Some(Margin::of_count(c)));
@@ -215,7 +269,8 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
 /// Returns the functions, and whether any number is marked: of one run the most expensive
 /// functions, of several those that changed most.
 fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> (Table, bool) {
-    let listed = |module: &str| view.all || module == driver;
+    let own = modules(runs);
+    let listed = |module: &str| view.all || module == driver || own.contains(module);
     let mut all: BTreeMap<(&str, &str), Vec<Option<f64>>> = BTreeMap::new();
     for (n, run) in runs.iter().enumerate() {
         for f in run.functions.iter().filter(|f| listed(&f.module)) {
@@ -265,6 +320,16 @@ fn records(result: &GuestResult) -> Vec<Record> {
         put("packets", run.packets.into());
         for (name, value) in run.instructions.iter().flatten() {
             put(&format!("instructions.{name}"), (*value).into());
+        }
+        for (group, all) in [
+            ("modules", &run.modules),
+            ("calls", &run.calls),
+            ("per_transmit", &run.per_transmit),
+            ("per_poll", &run.per_poll),
+        ] {
+            for (name, value) in all {
+                put(&format!("{group}.{name}"), (*value).into());
+            }
         }
         for (name, value) in &run.per_packet {
             put(name, (*value).into());

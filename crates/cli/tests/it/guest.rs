@@ -234,10 +234,96 @@ fn a_budget_holds_a_kernel_and_the_codes_are_those_of_git_bisect() {
     };
     assert_eq!(code("good.toml", &[]), 0);
     assert_eq!(code("bad.toml", &[]), 1);
+    // Another kernel's compiler may inline a function. A number that no kernel has is a mistake.
+    for (name, expected) in [("functions.e1000_no_such", 125), ("mmio_wrties", 128)] {
+        let text = format!("device = \"e1000\"\n[budget]\n\"{name}\" = 1\n");
+        std::fs::write(at("unknown.toml"), text).unwrap();
+        assert_eq!(code("unknown.toml", &["--set", "packets=320"]), expected, "{name}");
+    }
     // A kernel without the driver's module cannot be judged.
     std::fs::write(at("other.ko"), b"").unwrap();
-    let kernel = debian_image();
-    assert_eq!(code("good.toml", &["--kernel", &kernel, "--modules", &at("")]), 125);
+    let (kernel, modules) = (debian_image(), at(""));
+    let image = ["--kernel", &kernel, "--modules", &modules];
+    assert_eq!(code("good.toml", &image), 125);
+    // Nor can one that has it built in, of which no instruction would be counted.
+    std::fs::write(at("modules.builtin"), "kernel/drivers/net/ethernet/intel/e1000/e1000.ko\n")
+        .unwrap();
+    assert_eq!(code("good.toml", &image), 125);
+    let r = doorbell(&[&["guest", "e1000", "--quiet"], &image[..]].concat());
+    assert_eq!(r.code, 2);
+    assert!(r.err.contains("has `e1000` built in"), "{}", r.err);
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn a_driver_is_all_its_modules() {
+    let set = ["--workload", "pktgen", "--set", "packets=1000", "--set", "burst=10"];
+    let all = booted(&[&["qemu:virtio-net-pci"], &set[..]].concat());
+    let run = &all["runs"][0];
+    assert_eq!([&run["packets"], &run["frames"]], [1000, 1000]);
+    let of = |module: &str| number(run, "modules", module);
+    assert!(of("virtio_net") > 50.0 && of("virtio_ring") > 50.0, "{}", run["modules"]);
+    let sum: f64 = run["modules"].as_object().unwrap().values().filter_map(Value::as_f64).sum();
+    assert!((sum - number(run, "instructions", "driver")).abs() < 1e-6, "{}", run["modules"]);
+    // Each frame is one call.
+    assert_eq!(number(run, "calls", "transmit"), 1.0);
+    assert!(number(run, "calls", "poll") > 0.0, "{}", run["calls"]);
+}
+
+/// At the end of a poll mlx5_core arms the five completion queues of its channel, and in the
+/// interrupt the event queue. A burst has one doorbell.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn writes_of_mlx5_are_one_a_burst_and_six_a_poll() {
+    let line = ["mlx5", "--clock", "virtual", "--kernel", "debian:6.12", "--mmio"];
+    let all = booted(&[&line[..], &["--set", "packets=3200"]].concat());
+    let run = &all["runs"][0];
+    println!("{} {} {}", run["calls"], run["per_transmit"], run["per_poll"]);
+    assert_eq!(number(run, "per_transmit", "io_stores"), 1.0 / 32.0);
+    assert_eq!(number(run, "per_poll", "io_stores"), 6.0);
+    // All writes that the ledger has are of a function; the others are of the CPU's own APIC. A
+    // command of the driver's watch may fall into the window, which is no poll.
+    let of_device = |f: &&Value| !f["function"].as_str().unwrap().starts_with("native_apic");
+    let functions = run["functions"].as_array().unwrap().iter().filter(of_device);
+    let stores: f64 = functions.filter_map(|f| f["io_stores"].as_f64()).sum();
+    assert_eq!(stores, number(run, "ledger", "mmio_writes"));
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn results_say_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = debian_image();
+    let run = |program: &str, args: &[&str]| {
+        let out = Command::new(program).args(args).output().unwrap();
+        assert!(out.status.success(), "{program}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let below = Path::new(&image).parent().unwrap().to_str().unwrap();
+    let found = run("find", &[below, "-name", "e1000.ko*"]);
+    let original = Path::new(found.lines().next().unwrap());
+    let own = dir.path().join(original.file_name().unwrap());
+    std::fs::copy(original, &own).unwrap();
+    let own = own.to_str().unwrap();
+    let line = ["e1000", "--clock", "virtual", "--module", own, "--set", "packets=320"];
+    let all = booted(&line);
+    let hash = |file: &str| run("sha256sum", &[file]).split_whitespace().next().unwrap().to_owned();
+    let origin = &all["runs"][0]["origin"];
+    assert_eq!(origin["image_sha256"], hash(&image));
+    assert_eq!(origin["modules"][0]["name"], "e1000");
+    assert_eq!(origin["modules"][0]["sha256"], hash(own));
+    assert!(origin["compiler"].as_str().unwrap().contains("gcc"), "{origin}");
+    assert!(origin["version"].as_str().unwrap().starts_with("Linux version 6.12"), "{origin}");
+    assert!(all["qemu"].as_str().unwrap().contains("version 11."), "{}", all["qemu"]);
+    let words: Vec<&str> =
+        all["command"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
+    assert_eq!(words[..2], ["guest", "e1000"]);
+    assert!(words.windows(2).any(|w| w == ["--module", own]), "{words:?}");
+    assert!(words.windows(2).any(|w| w == ["--set", "packets=320"]), "{words:?}");
+    // Each interrupt of the line is a call of the handler, in virtual time.
+    let run = &all["runs"][0];
+    println!("{} {}", run["calls"], run["ledger"]["line_interrupts"]);
+    assert_eq!(number(run, "calls", "transmit"), 1.0);
 }
 
 /// The image of Debian's kernel in the cache.
@@ -271,6 +357,72 @@ fn a_guest_that_panics_hangs_or_fails_is_told_with_its_last_words() {
     let (code, err) = own("begin\nend 1\nexit 3\n", &[]);
     assert_eq!(code, 1);
     assert!(err.contains("in the guest `the workload own` ended with 3"), "{err}");
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn a_workload_that_sends_nothing_is_no_good_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    // busybox has no option -u: each of 200 sends fails.
+    let script = "begin\nfor n in $(seq 3); do echo x | nc -u -w 1 $HOST 9; done\nend 200\n";
+    std::fs::write(dir.path().join("own.sh"), script).unwrap();
+    let budget = "device = \"e1000\"\n[budget]\n\"instructions.driver\" = 400\n";
+    std::fs::write(dir.path().join("budget.toml"), budget).unwrap();
+    let line = ["guest", "e1000", "--quiet", "--workload", "own.sh", "--bisect", "budget.toml"];
+    let r = doorbell_in(dir.path(), &line);
+    assert_eq!(r.code, 125, "{}", r.err);
+    let said = "own: it claims 200 packets in 200 frames, but 0 crossed the wire; it said:\nnc: ";
+    assert!(r.err.contains(said), "{}", r.err);
+}
+
+/// A stream of 32 MB needs 22,100 frames of 1448 bytes, and acknowledgements.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn a_packet_of_a_stream_is_a_frame_on_every_device() {
+    for device in ["e1000", "qemu:virtio-net-pci", "qemu:e1000e"] {
+        let line = [device, "--workload", "iperf-send,iperf-receive", "--instructions", "off"];
+        for run in booted(&line)["runs"].as_array().unwrap() {
+            let count = |name: &str| run[name].as_u64().unwrap();
+            let (packets, what) = (count("packets"), format!("{device}, {}", run["workload"]));
+            println!("{what}: {packets} packets");
+            assert!((22_100..50_000).contains(&packets), "{what}: {packets}");
+            assert_eq!(packets, count("frames"), "{what}");
+            if device == "e1000" {
+                let crossed = ["wire_frames", "arrived_frames"].map(|n| number(run, "ledger", n));
+                assert_eq!(packets as f64, crossed[0] + crossed[1], "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn a_workload_that_fails_loses_no_other_result() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("bad.sh"), "begin\nend 5\n").unwrap();
+    std::fs::write(dir.path().join("dead.sh"), "begin\necho c >/proc/sysrq-trigger\nend\n")
+        .unwrap();
+    for clock in ["wall", "virtual"] {
+        let loads = "pktgen,bad.sh,receive,dead.sh,pktgen";
+        let line = ["guest", "e1000", "--quiet", "--instructions", "off", "--format", "json"];
+        let more = ["--set", "packets=320", "--workload", loads, "--clock", clock];
+        let r = doorbell_in(dir.path(), &[&line[..], &more].concat());
+        assert_eq!(r.code, 1, "{clock}: {}", r.err);
+        let all = result(&r.out);
+        let names = |of: &str| -> Vec<String> {
+            let all = all[of].as_array().unwrap().iter();
+            all.map(|run| run["workload"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names("runs"), ["pktgen", "receive"], "{clock}");
+        assert_eq!(names("failed"), ["bad", "dead", "pktgen"], "{clock}");
+        // Known in advance: so many frames, and no other.
+        for run in all["runs"].as_array().unwrap() {
+            assert_eq!([&run["packets"], &run["frames"]], [320, 320], "{clock}");
+        }
+        for said in ["bad: it claims 5 packets in 5 frames, but 0 crossed", "not run, since"] {
+            assert!(r.err.contains(said), "{clock}: {}", r.err);
+        }
+    }
 }
 
 #[test]

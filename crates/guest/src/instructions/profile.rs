@@ -1,6 +1,6 @@
 //! Work by module and function.
 
-use super::{Executed, Function, KERNEL, Step, Symbols};
+use super::{Event, Executed, Function, KERNEL, Step, Symbols};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -50,6 +50,8 @@ impl Sum for Work {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     functions: BTreeMap<Function, Work>,
+    /// Calls of functions that were called.
+    calls: BTreeMap<Function, u64>,
     user: Work,
     unknown: Work,
     unlisted: Work,
@@ -72,6 +74,13 @@ impl Profile {
             };
             part.add(work);
         }
+        let executed_at = |address: u64| executed.work.get(&address).map_or(0, |w| w.instructions);
+        for (function, [first, second]) in symbols.entries() {
+            let calls = executed_at(first).max(executed_at(second));
+            if calls > 0 {
+                *profile.calls.entry(function.clone()).or_default() += calls;
+            }
+        }
         profile
     }
 
@@ -85,6 +94,21 @@ impl Profile {
         let mut all: Vec<_> = self.functions.iter().map(|(f, w)| (f, *w)).collect();
         all.sort_by_key(|(f, w)| (Reverse(*w), *f));
         all
+    }
+
+    /// Returns the calls of a function.
+    pub fn calls(&self, module: &str, function: &str) -> u64 {
+        let function = Function { module: module.to_owned(), name: function.to_owned() };
+        self.calls.get(&function).copied().unwrap_or(0)
+    }
+
+    /// Returns how often a driver's functions for an event were called: its own, and those of the
+    /// modules that it needs.
+    pub fn events(&self, event: Event, driver: &[String]) -> u64 {
+        let of = |module: &String| -> u64 {
+            event.functions(module).map(|function| self.calls(module, function)).sum()
+        };
+        driver.iter().map(of).sum()
     }
 
     /// Returns the kernel's modules, most instructions first.

@@ -24,12 +24,8 @@ impl Step {
 
     /// Returns the step that a function of a driver's module belongs to.
     pub fn of(module: &str, function: &str) -> Step {
-        let matches = |pattern: &str| match pattern.strip_suffix('*') {
-            Some(prefix) => function.starts_with(prefix),
-            None => function == pattern,
-        };
         let all = DRIVERS.iter().filter(|(m, ..)| *m == module).flat_map(|(.., steps)| *steps);
-        let mut found = all.filter(|(_, patterns)| patterns.split_ascii_whitespace().any(matches));
+        let mut found = all.filter(|(_, names)| is_among(names, function));
         found.next().map_or(Step::Other, |(step, _)| *step)
     }
 
@@ -42,6 +38,15 @@ impl Step {
             Step::Other => "other",
         }
     }
+}
+
+/// Returns true if a function is among names with blanks between them. One that ends in `*` is the
+/// beginning of several names.
+pub(super) fn is_among(names: &str, function: &str) -> bool {
+    names.split_ascii_whitespace().any(|name| match name.strip_suffix('*') {
+        Some(prefix) => function.starts_with(prefix),
+        None => function == name,
+    })
 }
 
 /// Names of a step's functions. One that ends in `*` is the beginning of several names. The first

@@ -1,5 +1,6 @@
 //! A guest kernel's symbols, from its `/proc/kallsyms`.
 
+use super::steps::is_among;
 use std::fmt;
 use thiserror::Error;
 
@@ -15,6 +16,9 @@ const LONGEST: u64 = 64 << 10;
 const STUBS: &str = "[stubs]";
 /// Bytes that hold both entries of a function of ppc64.
 const ENTRY: u64 = 16;
+/// The highest four bits of ppc64's addresses, and the distance of its second entry.
+const PPC64: u64 = 0xc;
+const SECOND: u64 = 8;
 
 /// A function of the kernel. Parts that a compiler made of it (`f.cold`, `f.isra.0`) belong to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +67,8 @@ struct Range {
     function: usize,
     /// The code behind the function, if the list does not show the function's end.
     behind: Option<usize>,
+    /// The function is entered at its start: it is no part that a compiler made of another.
+    is_entry: bool,
 }
 
 /// A line of the list.
@@ -167,7 +173,23 @@ impl Symbols {
         // The cold part of a function is entered in its middle.
         let has_stubs = is_last && line.module != CORE && !line.name.contains(".cold");
         let behind = has_stubs.then(|| new(STUBS));
-        self.ranges.push(Range { start: line.address, end, function, behind });
+        let is_entry = ![".cold", ".part."].iter().any(|part| line.name.contains(part));
+        self.ranges.push(Range { start: line.address, end, function, behind, is_entry });
+    }
+
+    /// Gives functions of the kernel itself to a module that is built into it, by their names as
+    /// [`built_in`](super::built_in) has them.
+    pub(crate) fn give(&mut self, module: &str, names: &str) {
+        let own = |f: &&mut Function| f.module == CORE && is_among(names, &f.name);
+        self.functions.iter_mut().filter(own).for_each(|f| module.clone_into(&mut f.module));
+    }
+
+    /// Returns the functions with the addresses at which they are entered. Those of ppc64 have two,
+    /// of which the first leads to the second.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Function, [u64; 2])> {
+        let second = |r: &Range| if r.start >> 60 == PPC64 { r.start + SECOND } else { r.start };
+        let all = self.ranges.iter().filter(|r| r.is_entry);
+        all.filter_map(move |r| Some((self.functions.get(r.function)?, [r.start, second(r)])))
     }
 
     /// Returns the number of lines that have not the list's form.

@@ -5,7 +5,7 @@ mod programs;
 mod reader;
 mod symbols;
 
-use super::{Executed, Function, Step, Symbols, Work};
+use super::{Event, Executed, Function, Step, Symbols, Work};
 use proptest::prelude::*;
 
 /// Lines of real guests: Debian's 6.12.107 (x86-64, ppc64el) and 7.3.4 (arm64).
@@ -93,6 +93,32 @@ fn steps_hold_all_of_a_module() {
     let steps = profile.steps("ibmveth").map(|(step, work)| (step.name(), work.instructions));
     assert_eq!(steps, [("transmit", 100), ("completion", 0), ("receive", 20), ("other", 3)]);
     assert_eq!(profile.module("ibmveth"), instructions(123));
+}
+
+#[test]
+fn calls_are_counted_at_entries() {
+    let x86 = Symbols::parse(X86_64).unwrap();
+    let executed = Executed::from_counts([
+        (0xffff_ffff_c042_5c50, 30),
+        (0xffff_ffff_c042_5c54, 90), // a loop
+        (0xffff_ffff_c043_56cb, 2),  // its cold part
+    ]);
+    let profile = executed.profile(&x86);
+    assert_eq!(profile.calls("e1000", "e1000_xmit_frame"), 30);
+    assert_eq!(profile.calls("e1000", "e1000_reset"), 0);
+    let driver = ["e1000".to_owned()];
+    assert_eq!(Event::ALL.map(|event| profile.events(event, &driver)), [30, 0, 0]);
+
+    // Two came from another module, and five from this one.
+    let ppc64 = Symbols::parse(PPC64).unwrap();
+    let executed = Executed::from_counts([
+        (0xc008_0000_0028_bcf8, 2),
+        (0xc008_0000_0028_bd00, 7),
+        (0xc000_0000_0001_b6d0, 9), // a part of a function
+    ]);
+    let profile = executed.profile(&ppc64);
+    assert_eq!(profile.calls("ibmveth", "ibmveth_start_xmit"), 7);
+    assert_eq!(profile.calls("vmlinux", "flush_all_to_thread"), 0);
 }
 
 #[test]

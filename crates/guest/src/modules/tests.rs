@@ -31,6 +31,7 @@ fn modules_are_loaded_behind_all_that_they_need_each_once() {
     ]);
     let all = Modules::below(dir.path()).unwrap();
     assert_eq!(all.order(&["nic", "two"]).unwrap(), ["two", "lib_one", "nic"]);
+    assert!(all.has_built_in("built") && !all.has_built_in("lib-one") && !all.has_built_in("no"));
 }
 
 #[test]

@@ -1,7 +1,9 @@
-use super::{Script, check, read_words};
+use super::{Error, Measured, Script, check, result, windows};
 use crate::Workload;
-use crate::session::Steps;
+use crate::bring_up::Steps;
+use crate::console::Message;
 use std::fs;
+use std::path::Path;
 
 fn workload(name: &str) -> Workload {
     Workload::find(name).unwrap()
@@ -13,6 +15,12 @@ fn workloads_that_need_answers_are_refused() {
     let names: Vec<String> = Workload::built_in().map(|w| w.name).filter(|n| runs(n)).collect();
     assert_eq!(names, ["pktgen", "receive", "xdp-drop", "xdp-tx"]);
     assert!(check(2, &[workload("pktgen")]).unwrap_err().to_string().contains("--cpus 2"));
+}
+
+/// The result of `receive` alone, by words in a directory.
+fn read(directory: &Path, messages: &[Message]) -> Result<Measured, Error> {
+    let window = windows(directory, 1).unwrap().remove(0);
+    result(&workload("receive"), window, messages)
 }
 
 #[test]
@@ -29,15 +37,15 @@ fn counts_are_of_the_last_window() {
     for (n, text) in words.iter().enumerate() {
         fs::write(dir.path().join(n.to_string()), text).unwrap();
     }
-    let measured = read_words(dir.path(), &[workload("receive")]).unwrap();
-    let timed = measured[0].timed.unwrap();
+    let measured = read(dir.path(), &[]).unwrap();
+    let timed = measured.timed.unwrap();
     assert_eq!((timed.offered_per_s, timed.sent_per_s, timed.dropped), (Some(1e6), None, 0));
-    assert_eq!((measured[0].packets, measured[0].frames), (3, 3));
-    assert_eq!(measured[0].elapsed.as_nanos(), 4000);
-    assert_eq!(measured[0].counts.ledger["mmio_reads"], 2);
+    assert_eq!((measured.packets, measured.frames), (3, 3));
+    assert_eq!(measured.elapsed.as_nanos(), 4000);
+    assert_eq!(measured.counts.ledger["mmio_reads"], 2);
 
     fs::remove_file(dir.path().join("3")).unwrap();
-    let missing = read_words(dir.path(), &[workload("receive")]).unwrap_err();
+    let missing = read(dir.path(), &[]).unwrap_err();
     assert_eq!(missing.to_string(), "receive: it did not come to `end`");
 }
 
@@ -48,7 +56,7 @@ fn failed_steps_are_told_with_their_output() {
         ("[ -e /x ]".to_owned(), Some("there is no x".to_owned())),
         ("insmod /m/y.ko".to_owned(), None),
     ];
-    let script = Script { steps, symbols: None, first: 2 };
+    let script = Script { steps, symbols: None, first: 3, last: 3 };
     let printed = |text: &str| script.printed(text).map_err(|e| e.to_string());
     let begun = "boot\n<<<up 1.0>>>\n6.12\n<<<done 0>>>\n";
     let all = printed(&format!("{begun}<<<done 0>>>\n<<<begin>>>\nhello\n<<<done 0>>>\n")).unwrap();
@@ -58,6 +66,17 @@ fn failed_steps_are_told_with_their_output() {
     let failed = printed(&format!("{begun}<<<done 0>>>\nno such symbol\n<<<done 1>>>\n"));
     let failed = failed.unwrap_err();
     assert!(failed.contains("insmod /m/y.ko") && failed.contains("no such symbol"), "{failed}");
-    let ended = printed(begun).unwrap_err();
-    assert!(ended.starts_with("the guest has ended before its work"), "{ended}");
+    assert_eq!(printed(begun).unwrap().len(), 1);
+}
+
+#[test]
+fn a_workload_that_fails_loses_no_other() {
+    let steps: Steps = ["uname -r", "a", "b", "dmesg"].map(|line| (line.to_owned(), None)).into();
+    let script = Script { steps, symbols: None, first: 1, last: 3 };
+    assert!(script.text().contains("step 'uname -r'\nwork 'a'\nwork 'b'\nstep"));
+    let said = "<<<up 1.0>>>\n6.12\n<<<done 0>>>\nno such file\n<<<done 2>>>\n<<<done 0>>>\n";
+    let all = script.printed(&format!("{said}<<<done 0>>>\n")).unwrap();
+    assert_eq!(all.len(), 4);
+    let error = result(&workload("receive"), None, &all[1]).unwrap_err().to_string();
+    assert_eq!(error, "in the guest `the workload receive` ended with 2: no such file");
 }

@@ -30,6 +30,7 @@ fn a_script_of_ones_own_needs_both_marks_and_variables_in_their_form() {
     let w = parse(&format!("#!/bin/sh\n# Does nothing\n{declared}begin\nend \"$n\"\n")).unwrap();
     assert_eq!((&*w.about, &*w.variables[0].default), ("Does nothing", "3"));
     assert_eq!(w.modules, ["a", "b"]);
+    assert!(!w.replaces_driver && Workload::find("testpmd").unwrap().replaces_driver);
     assert_eq!(w.packages, [("p".to_owned(), vec!["f".to_owned(), "g".to_owned()])]);
     assert!(parse("begin\n").unwrap_err().contains("no line `end`"));
     assert!(parse("#: N=3\nbegin\nend\n").unwrap_err().starts_with("line 1: `#: N=3`"));

@@ -1,6 +1,7 @@
 # Runs DPDK's driver of the e1000 in place of the kernel's: testpmd sends, receives, or sends back
 # shellcheck shell=dash disable=SC2034,SC2154 # the variables are the workload's, or init's
 #: modules uio_pci_generic
+#: replaces driver
 #: package dpdk-dev dpdk-testpmd librte_net_e1000.so.25 librte_mempool_ring.so.25
 #: mode=txonly    What testpmd does: txonly, rxonly, io, macswap
 #: seconds=2      Time in which txonly sends as much as the device takes
@@ -50,7 +51,12 @@ else
     frames $((burst * 20)) "$size" "$burst" "$gap" || exit 1
     begin
     frames "$packets" "$size" "$burst" "$gap" || exit 1
-    end "$packets"
+    if [ "$mode" = rxonly ]; then
+        end "$packets"
+    else
+        # Each frame is sent back.
+        end "$packets" $((2 * packets))
+    fi
     kill -INT $!
     wait $!
 fi

@@ -8,5 +8,5 @@ xdp tx || exit 1
 frames $((burst * 20)) "$size" "$burst" "$gap" || exit 1
 begin
 frames "$packets" "$size" "$burst" "$gap" || exit 1
-end "$packets"
+end "$packets" $((2 * packets))
 ip link set dev "$NIC" xdp off

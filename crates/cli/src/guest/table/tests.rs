@@ -44,3 +44,9 @@ fn what_another_kernel_does_is_marked() {
     }
     assert!(Margin::of_function("mlx5_core", "mlx5e_xmit").exceeded(155.25, 161.24));
 }
+
+#[test]
+fn numbers_that_the_table_groups_are_those_of_the_schema() {
+    use doorbell_guest::instructions::Event;
+    assert_eq!(CALLS.map(|(name, _)| name), Event::ALL.map(Event::name));
+}

@@ -79,3 +79,22 @@ fn malformed_lines_are_counted() {
     assert_eq!(symbols.skipped(), 3);
     assert_eq!(Symbols::parse(X86_64).unwrap().skipped(), 0);
 }
+
+#[test]
+fn names_tell_the_functions_of_a_built_in_module() {
+    use crate::instructions::built_in;
+    let text = "ffffffff81a00000 t virtqueue_add_split\nffffffff81a00400 T vringh_init_user\n\
+                ffffffff81a00800 t vring_interrupt\nffffffffc0200000 t vring_x\t[vhost]\n";
+    let mut symbols = Symbols::parse(text).unwrap();
+    symbols.give("virtio_ring", built_in::names("virtio_ring").unwrap());
+    let all = [0xffff_ffff_81a0_0000, 0xffff_ffff_81a0_0400, 0xffff_ffff_81a0_0800];
+    let named = all.map(|address| name(&symbols, address));
+    let expected = [
+        "virtio_ring:virtqueue_add_split",
+        "vmlinux:vringh_init_user",
+        "virtio_ring:vring_interrupt",
+    ];
+    assert_eq!(named, expected);
+    assert_eq!(name(&symbols, 0xffff_ffff_c020_0000), "vhost:vring_x");
+    assert_eq!(built_in::names("e1000"), None);
+}
