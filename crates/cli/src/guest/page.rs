@@ -54,45 +54,8 @@ pub(crate) fn parts(result: &GuestResult) -> (String, Vec<(String, [Table; 2])>)
     (bus, parts.collect())
 }
 
-/// Returns a word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_.,=:/@+-".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-/// Returns the command that makes a result; of one that was put together of two there is none.
-pub(crate) fn command(result: &GuestResult) -> Option<String> {
-    if result.runs.iter().any(|r| r.side.is_some()) {
-        return None;
-    }
-    if !result.command.is_empty() {
-        let words: Vec<String> = result.command.iter().map(|word| quoted(word)).collect();
-        return Some(format!("doorbell {}", words.join(" ")));
-    }
-    fn unique<'a>(all: impl Iterator<Item = &'a str>) -> String {
-        let mut found: Vec<&str> = Vec::new();
-        for one in all {
-            if !found.contains(&one) {
-                found.push(one);
-            }
-        }
-        found.join(",")
-    }
-    let runs = || result.runs.iter();
-    let kernels = unique(runs().map(|r| r.kernel.as_str()));
-    let workloads = unique(runs().map(|r| r.workload.as_str()));
-    let mut keys: Vec<&String> = runs().flat_map(|r| r.settings.keys()).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let settings = keys.into_iter().map(|key| {
-        let values = unique(runs().filter_map(|r| r.settings.get(key)).map(String::as_str));
-        let option = if values.contains(',') { "--across" } else { "--set" };
-        format!(" {option} {key}={values}")
-    });
-    let settings: String = settings.collect();
-    let device = &result.device;
-    Some(format!("doorbell guest {device} --kernel {kernels} --workload {workloads}{settings}"))
+/// Returns the command that makes a result; there is none of one that was put together of two.
+pub(crate) fn command_of(result: &GuestResult) -> Option<&[String]> {
+    let together = result.runs.iter().any(|r| r.side.is_some());
+    (!together && !result.command.is_empty()).then_some(&result.command)
 }

@@ -50,7 +50,7 @@ fn ours(row: &Row) -> String {
     let Some(measured) = row.measured else { return "not measured".to_owned() };
     let published = row.published.to_string();
     let decimals = published.split_once('.').map_or(0, |(_, d)| d.len());
-    let whole = measured.abs().max(1.0).log10() as usize + 1;
+    let whole = libm::log10(measured.abs().max(1.0)) as usize + 1;
     let text = format!("{measured:.*}", decimals.max(4usize.saturating_sub(whole)));
     // Zeros behind what was published say nothing.
     let (units, rest) = text.split_once('.').unwrap_or((&text, ""));

@@ -10,7 +10,7 @@ use super::{Labelled, Results, figures, runs, sweeps, systems};
 use crate::guest::{self, GuestResult};
 use crate::render::amount;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const STYLE: &str = include_str!("style.css");
 const POLICY: &str =
@@ -141,7 +141,9 @@ fn reproduced(all: &[super::data::System]) -> Markup {
 /// Draws a result of `guest`: for each workload the tables of the command.
 fn guest_section(result: &Labelled<GuestResult>, id: &str, head: bool) -> Markup {
     let (bus, parts) = guest::parts(&result.of);
-    let command = guest::command(&result.of);
+    let words = guest::command_of(&result.of).unwrap_or_default();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let command = if words.is_empty() { String::new() } else { runs::options(&words, &[]) };
     html! {
         section id=(id) {
             h2 { "Guest: " (result.label) }
@@ -158,7 +160,7 @@ fn guest_section(result: &Labelled<GuestResult>, id: &str, head: bool) -> Markup
             div.panel {
                 @let made = result.date.iter().cloned().chain([result.program.to_string()]);
                 (facts(&[
-                    ("command", html! { @if let Some(line) = &command { code { (line) } } }),
+                    ("command", html! { @if !command.is_empty() { code { (command) } } }),
                     ("made", html! { (made.collect::<Vec<_>>().join(", ")) }),
                 ]))
             }
@@ -199,16 +201,22 @@ fn other(result: &Labelled<Other>, id: &str) -> Markup {
         Some(v) => plain(v).unwrap_or_default(),
         None => String::new(),
     };
+    let heads = |rows: &[&Map<String, Value>]| {
+        let mut heads: Vec<String> = Vec::new();
+        for key in rows.iter().flat_map(|r| r.keys()) {
+            if !heads.contains(key) {
+                heads.push(key.clone());
+            }
+        }
+        heads
+    };
     html! {
         section id=(id) {
             h2 { (super::html::sentence(&of.kind)) ": " (result.label) }
             div.panel { (facts(&lines)) }
             @for (name, rows) in lists {
                 h3 { (super::html::sentence(&name)) }
-                @let mut heads: Vec<String> = Vec::new();
-                @for key in rows.iter().flat_map(|r| r.keys()) {
-                    @if !heads.contains(key) { @let _ = heads.push(key.clone()); }
-                }
+                @let heads = heads(&rows);
                 @let body: Vec<Vec<Markup>> = rows.iter().map(|r| {
                     heads.iter().enumerate().map(|(i, h)| {
                         let text = cell(r.get(h));

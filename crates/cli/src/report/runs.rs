@@ -17,7 +17,7 @@ const LEAST: f64 = 0.001;
 
 /// Formats a number in the unit that people use.
 pub(super) fn told(name: &str, value: f64, plain: Option<&str>) -> String {
-    let known = metric(name).map(|m| m.unit).filter(|u| render::people(*u, 1.0).1 != "");
+    let known = metric(name).map(|m| m.unit).filter(|u| !render::people(*u, 1.0).1.is_empty());
     match (known, plain) {
         (Some(unit), _) => {
             let (text, unit) = render::rate(unit, value);

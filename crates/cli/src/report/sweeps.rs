@@ -2,7 +2,7 @@
 
 use super::Labelled;
 use super::data::{Ranked, RankedRow, Shown as Value, Swept, SweptRow};
-use super::html::{Palette, count, legend, percent, setting, table};
+use super::html::{Palette, cell, count, legend, percent, setting, table};
 use super::lines::{Shown, metric, over_time};
 use super::runs::{options, origin, told};
 use crate::chart::{Line, Plot};
@@ -201,28 +201,28 @@ fn more_or_less(name: &str) -> &'static str {
 fn ranked_table(result: &Labelled<Ranked>) -> Markup {
     let rank = &result.of;
     let first = rank.sides.first().map_or("", |s| s.name.as_str());
-    let (heads, left, row): (Vec<String>, usize, Box<dyn Fn(&RankedRow) -> Vec<Markup>>);
-    if rank.seeds.is_some() {
+    let name = format!("Ranking {}", result.label);
+    let all =
+        |row: &dyn Fn(&RankedRow) -> Vec<Markup>| rank.rows.iter().map(row).collect::<Vec<_>>();
+    let drawn = if rank.seeds.is_some() {
         let medians = rank.by.iter().map(|n| format!("{n}, median of {first} / side"));
         let fixed = ["side".into(), format!("dominates {first}"), format!("dominated by {first}")];
-        heads = fixed.into_iter().chain(medians).collect();
+        let heads: Vec<String> = fixed.into_iter().chain(medians).collect();
         let runs = rank.runs.unwrap_or(1).max(1) as f64;
-        let share = move |n: f64| html! { (format!("{:.1} %", 100.0 * n / runs)) };
-        left = 1;
-        row = Box::new(move |r| {
-            let median = |n: &String| r.median_first_over_side.get(n).copied().flatten();
-            let cells = [html! { (r.side) }, share(r.dominates_first), share(r.dominated_by_first)];
-            let medians =
-                rank.by.iter().map(|n| html! { (median(n).map_or(String::new(), amount)) });
-            cells.into_iter().chain(medians).collect()
+        let share = |n: f64| html! { (format!("{:.1} %", 100.0 * n / runs)) };
+        let rows = all(&|r| {
+            let median = |n| r.median_first_over_side.get(n).copied().flatten();
+            let shares = [share(r.dominates_first), share(r.dominated_by_first)];
+            let medians = rank.by.iter().map(|n| cell(median(n)));
+            [html! { (r.side) }].into_iter().chain(shares).chain(medians).collect()
         });
+        table(&name, &heads, 1, &rows)
     } else {
         let names: Vec<&String> = rank.rows.first().map_or(vec![], |r| r.values.keys().collect());
-        let fixed = ["scenario".to_owned(), "side".to_owned()];
+        let fixed = ["scenario".to_owned(), "side".to_owned()].into_iter();
         let named = names.iter().map(|n| (*n).clone());
-        heads = fixed.into_iter().chain(named).chain([format!("against {first}")]).collect();
-        left = 2;
-        row = Box::new(move |r| {
+        let heads: Vec<String> = fixed.chain(named).chain([format!("against {first}")]).collect();
+        let rows = all(&|r| {
             let text = |n: &String| {
                 let value = r.values.get(n).copied().flatten();
                 value.map_or(String::new(), |v| told(n, v, rank.units.get(n).map(String::as_str)))
@@ -236,9 +236,9 @@ fn ranked_table(result: &Labelled<Ranked>) -> Markup {
             let numbers = names.iter().map(|n| html! { (text(n)) });
             cells.into_iter().chain(numbers).chain([against]).collect()
         });
-    }
-    let rows: Vec<_> = rank.rows.iter().map(row).collect();
-    html! { div.panel { (table(&format!("Ranking {}", result.label), &heads, left, &rows)) } }
+        table(&name, &heads, 2, &rows)
+    };
+    html! { div.panel { (drawn) } }
 }
 
 /// Draws a number by which sides were ranked, over the scenarios.

@@ -8,6 +8,7 @@ use super::sweeps::bars;
 use crate::chart::{Line, Plot, number};
 use crate::render::amount;
 use maud::{Markup, html};
+use std::slice::from_ref;
 
 /// Judged figures of several systems, and how many of them hold.
 pub(super) struct Held {
@@ -199,7 +200,7 @@ fn sensitivity(found: &Moved, s: &System) -> Markup {
                     }
                     @let shown = &moved[..moved.len().min(MOST)];
                     @let names: Vec<String> = shown.iter().map(|(c, _)| name(c)).collect();
-                    (bars(&names, &[row.name.clone()], &["var(--c0)"], &|place, _| {
+                    (bars(&names, from_ref(&row.name), &["var(--c0)"], &|place, _| {
                         shown.iter().find(|(c, _)| name(c) == *place).map(|(_, by)| *by)
                     }, "%"))
                 }
