@@ -192,16 +192,8 @@ const COLOURS: [&str; 8] = [
     "var(--c6)",
     "var(--c7)",
 ];
-const SIDES: [&str; 8] = [
-    "var(--before)",
-    "var(--after)",
-    "var(--c2)",
-    "var(--c3)",
-    "var(--c4)",
-    "var(--c5)",
-    "var(--c6)",
-    "var(--c7)",
-];
+/// The colours of the old and the new side, before the others.
+const SIDES: [&str; 2] = ["var(--before)", "var(--after)"];
 /// The colour of what has none of its own.
 pub(super) const REST: &str = "var(--rest)";
 
@@ -213,7 +205,11 @@ impl Palette {
 
     /// Returns the colours of runs or sides: of two the first is the old one, one alone is new.
     pub(super) fn sides(&mut self, labels: &[String]) -> Vec<&'static str> {
-        if labels.len() == 1 { vec![SIDES[1]] } else { self.of("sides", labels, &SIDES) }
+        if labels.len() == 1 {
+            vec![SIDES[1]]
+        } else {
+            self.of("sides", labels, &[&SIDES, &COLOURS[2..]].concat())
+        }
     }
 
     fn of(

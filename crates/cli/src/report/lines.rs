@@ -3,7 +3,7 @@
 use super::data::Run;
 use super::html::{Palette, cell, figure, legend, table, words};
 use crate::chart::{Colours, Line, Plot};
-use crate::render::amount;
+use crate::render::{amount, people};
 use doorbell_lab::metrics::Metric;
 use maud::{Markup, html};
 
@@ -26,13 +26,6 @@ impl Shown<'_> {
         if plot.lines.iter().all(|l| l.points.is_empty()) {
             return html! {};
         }
-        let look = Colours { ink: "var(--soft)", rule: "var(--soft)", lines: colours.to_vec() };
-        let (width, height) = SIZE;
-        let drawing = html! {
-            svg.plot viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(self.title) {
-                (plot.draw((width - 10.0, height - 4.0), &look))
-            }
-        };
         let mut places: Vec<f64> = Vec::new();
         for (x, _) in plot.lines.iter().flat_map(|l| &l.points) {
             if !places.contains(x) {
@@ -56,8 +49,25 @@ impl Shown<'_> {
         let heads = std::iter::once(self.over.to_owned()).chain(plot.lines.iter().map(named));
         let heads: Vec<String> = heads.collect();
         let numbers = table(self.title, &heads, 1, &rows);
-        figure((self.title, html! {}, self.about), &drawing, &numbers)
+        figure((self.title, html! {}, self.about), &drawing(self.title, plot, colours), &numbers)
     }
+}
+
+/// Draws a plot as a picture with a title.
+fn drawing(title: &str, plot: &Plot, colours: &[&str]) -> Markup {
+    let look = Colours { ink: "var(--soft)", rule: "var(--soft)", lines: colours.to_vec() };
+    let (width, height) = SIZE;
+    html! {
+        svg.plot viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(title) {
+            (plot.draw((width - 10.0, height - 4.0), &look))
+        }
+    }
+}
+
+/// Returns the unit that people use of a number, or else `plain`, and the factor to it.
+pub(super) fn unit<'a>(name: &str, plain: Option<&'a String>) -> (f64, &'a str) {
+    let known = metric(name).map(|m| people(m.unit, 1.0)).filter(|(_, unit)| !unit.is_empty());
+    known.unwrap_or((1.0, plain.map_or("", String::as_str)))
 }
 
 /// Returns the declaration of a rate or of the first part of a sum, by its name.
@@ -77,7 +87,7 @@ const SERIES: [(&str, &str, &str); 5] = [
 ];
 
 /// Returns title and unit of a series.
-pub(super) fn series_name(name: &str) -> (String, &'static str) {
+fn series_name(name: &str) -> (String, &'static str) {
     let known = SERIES.iter().find(|(n, _, _)| *n == name);
     known.map_or((words(name), ""), |(_, title, unit)| ((*title).to_owned(), *unit))
 }
@@ -161,13 +171,6 @@ pub(super) fn latency(palette: &mut Palette, runs: &[&Run], labels: &[String]) -
     let same = if runs.len() > 1 && runs.iter().all(near) { "; the same within 1 %" } else { "" };
     let about =
         format!("{}: share of packets in % that take at most so many µs{same}", first.latency_of);
-    let look = Colours { ink: "var(--soft)", rule: "var(--soft)", lines: colours };
-    let (width, height) = SIZE;
-    let drawing = html! {
-        svg.plot viewBox={ "0 0 " (width) " " (height) } role="img" aria-label="Latency" {
-            (plot.draw((width - 10.0, height - 4.0), &look))
-        }
-    };
     let row = |(q, name): &(&str, &str)| {
         let of = |r: &&Run| r.latency_ns.get(*q).map(|ns| ns / 1000.0);
         let cells = runs.iter().map(|r| cell(of(r)));
@@ -179,5 +182,5 @@ pub(super) fn latency(palette: &mut Palette, runs: &[&Run], labels: &[String]) -
     let median = |r: &&Run| r.latency_ns.get("p50").map(|ns| amount(ns / 1000.0));
     let medians: Vec<String> = runs.iter().filter_map(median).collect();
     let said = html! { "half of them: " strong { (medians.join(", ")) } " µs" };
-    figure(("Latency", said, &about), &drawing, &numbers)
+    figure(("Latency", said, &about), &drawing("Latency", &plot, &colours), &numbers)
 }

@@ -3,10 +3,10 @@
 use super::Labelled;
 use super::data::{Ranked, RankedRow, Shown as Value, Swept, SweptRow};
 use super::html::{Palette, cell, count, legend, percent, setting, table};
-use super::lines::{Shown, metric, over_time};
+use super::lines::{Shown, metric, over_time, unit};
 use super::runs::{options, origin, told};
 use crate::chart::{Line, Plot};
-use crate::render::{amount, people};
+use crate::render::amount;
 use maud::{Markup, html};
 use serde_json::Value as Json;
 
@@ -102,9 +102,7 @@ fn changes(sweep: &Swept) -> String {
 /// Draws a number of a sweep over its last key; returns the lines' names, too.
 fn chart(palette: &mut Palette, sweep: &Swept, name: &str) -> (Vec<String>, Markup) {
     let key = sweep.over.keys().last().map_or("", String::as_str);
-    let known = metric(name).map(|m| people(m.unit, 1.0)).filter(|(_, unit)| !unit.is_empty());
-    let plain = sweep.units.get(name).map_or("", String::as_str);
-    let (factor, unit) = known.unwrap_or((1.0, plain));
+    let (factor, unit) = unit(name, sweep.units.get(name));
     let cells = cells(sweep, name);
     let numbers = cells.iter().all(|c| c.over.is_number());
     let words: Vec<String> =
@@ -249,9 +247,7 @@ fn rank_chart(rank: &Ranked, name: &str, labels: &[String], colours: &[&str]) ->
             places.push(row.scenario.clone());
         }
     }
-    let known = metric(name).map(|m| people(m.unit, 1.0)).filter(|(_, unit)| !unit.is_empty());
-    let plain = rank.units.get(name).map_or("", String::as_str);
-    let (factor, unit) = known.unwrap_or((1.0, plain));
+    let (factor, unit) = unit(name, rank.units.get(name));
     let value = |place: &String, side: usize| {
         let row = rank.rows.iter().find(|r| r.scenario == *place && r.side == labels[side])?;
         row.values.get(name).copied().flatten().map(|v| v * factor)
