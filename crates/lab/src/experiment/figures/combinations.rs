@@ -87,8 +87,10 @@ fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
 impl FitGroup {
     /// Solves the fits and returns whether all rows hold.
     fn holds(&self, bench: &Bench<'_>, constants: &mut Constants) -> bool {
-        (self.fits == Fits::None || self.holds_within(bench, constants, fit::GRAIN, NEARLY))
-            && self.holds_within(bench, constants, bench.sheet.precision, 0.0)
+        let precision = bench.sheet.precision;
+        let rough = self.fits != Fits::None && precision < fit::GRAIN;
+        (!rough || self.holds_within(bench, constants, fit::GRAIN, NEARLY))
+            && self.holds_within(bench, constants, precision, 0.0)
     }
 
     /// Solves the fits to a residual of `enough`, and returns whether all rows hold, or are no more

@@ -165,7 +165,7 @@ pub(super) fn solve_those(
     // Coupled constants have more than one solution, and those far away are not meant.
     let near = if fits.len() == 1 { Range::Ahead } else { Range::Near };
     let mut sweeps = sweep(&mut fits, bench, constants, enough, near, NEAR_SWEEPS);
-    if residual(&fits) > GRAIN {
+    if residual(&fits) > GRAIN.max(enough) {
         *constants = start;
         sweeps = sweep(&mut fits, bench, constants, enough, Range::Whole, SWEEPS);
     }

@@ -183,13 +183,15 @@ fn run(
     (!bench.is_stopped()).then_some(report)
 }
 
-/// Describes the result of a fit, and a residual that a simulation's steps left.
-fn fitted(fit: &Fit) -> String {
+/// Describes the result of a fit, and the residual: one that is within `precision`, or more, which
+/// a simulation's steps left.
+fn fitted(fit: &Fit, precision: f64) -> String {
     let found = format!("fits {} = {}", fit.constant, round_significant(fit.value, 6));
     match fit.residual {
         Some(left) if left.abs() > fit::RESIDUAL => {
-            let left = round_significant(left * 100.0, 2);
-            format!("{found}, as close as its steps allow: {left:+} %")
+            let steps = left.abs() > precision;
+            let why = if steps { "as close as its steps allow" } else { "close enough" };
+            format!("{found}, {why}: {:+} %", round_significant(left * 100.0, 2))
         }
         _ => found,
     }
@@ -230,7 +232,7 @@ pub(super) fn judge(
         let rests_on_it = inputs.as_ref().is_none_or(|keys| keys.contains(&fit.constant));
         match &fit.failed {
             _ if fit.row == row.figure => notes.push(match &fit.failed {
-                None => fitted(fit),
+                None => fitted(fit, sheet.precision),
                 Some(why) => format!("the fit of {} failed: {why}", fit.constant),
             }),
             Some(_) if holds == Some(true) && row.role != super::Role::Exact && rests_on_it => {
