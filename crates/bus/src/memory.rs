@@ -9,6 +9,7 @@ use core::ops::Range;
 use doorbell_hal::{
     Alignment, Buf, Coherent, Direction, DmaFault, DmaFaultKind, Iova, OutOfMemory,
 };
+use memmap2::MmapMut;
 use zerocopy::FromZeros;
 
 /// The granularity at which device accesses are checked.
@@ -25,6 +26,9 @@ const MIN_CLASS: u32 = 6;
 /// log2 of the largest block: 64 MiB.
 const MAX_CLASS: u32 = 26;
 
+/// Bytes of the large pages of most hosts.
+const LARGE_PAGE: usize = 2 << 20;
+
 /// log2 of the bytes of a page.
 const PAGE_SHIFT: u32 = 12;
 /// log2 of the bytes of a line in which posted writes are counted: a frame has a few, a ring many.
@@ -37,7 +41,7 @@ pub(crate) const COPY: usize = 4096;
 #[derive(Debug)]
 pub struct Memory {
     base: u64,
-    bytes: Vec<u8>,
+    bytes: MmapMut,
     /// log2 of the guard's granule, and its last offset.
     shift: u32,
     mask: usize,
@@ -70,7 +74,7 @@ impl Memory {
         };
         Ok(Memory {
             base,
-            bytes: zeroed(size)?,
+            bytes: anonymous(size)?,
             shift,
             mask: (1 << shift) - 1,
             live: zeroed(size.div_ceil(1 << shift))?,
@@ -82,7 +86,7 @@ impl Memory {
 
     /// Takes the memory of a guest at physical address `base`. The guest allocates: nothing is
     /// allocated or mapped here, and the device may use all of it ([`Memory::allow_all`]).
-    pub fn of_guest(base: u64, bytes: Vec<u8>) -> Memory {
+    pub fn of_guest(base: u64, bytes: MmapMut) -> Memory {
         let size = bytes.len();
         Memory {
             base,
@@ -357,6 +361,21 @@ impl Memory {
         let count = |d: usize| self.live.iter().filter(|g| g[d] > 0).count();
         (count(0), count(1))
     }
+}
+
+/// Maps `size` bytes of zeroes, in large pages where the system has them: rings and buffers of a
+/// machine are most of what is touched first, and each fault costs as much as a packet.
+///
+/// # Errors
+/// The system refuses so much address space.
+pub fn anonymous(size: usize) -> Result<MmapMut, OutOfMemory> {
+    let bytes = MmapMut::map_anon(size).map_err(|_| OutOfMemory)?;
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if size >= LARGE_PAGE {
+        // A kernel without them refuses, and gives small ones.
+        let _ = bytes.advise(memmap2::Advice::HugePage);
+    }
+    Ok(bytes)
 }
 
 /// Returns `n` zeroes in pages that the system makes when they are first touched.

@@ -7,6 +7,7 @@ use doorbell_bus::{ProtectionGranularity, pci, pcie};
 use doorbell_devices::{e1000::E1000, mlx5::Mlx5};
 use doorbell_hal::{Device, Host, Reg, Time};
 use doorbell_sim::link::Wired;
+use memmap2::MmapMut;
 
 /// Bus address of the registers of a card on PCI, and of one on PCI Express: below 4 GiB, as
 /// firmware places them.
@@ -135,7 +136,7 @@ impl Plan {
     ///
     /// # Errors
     /// A rule of the bus that the numbers break.
-    pub fn board(&self, memory: Vec<u8>) -> Result<Box<dyn Board>, PlanError> {
+    pub fn board(&self, memory: MmapMut) -> Result<Box<dyn Board>, PlanError> {
         let mut platform = Platform::new(0, 0, ProtectionGranularity::Page);
         platform.memory = Memory::of_guest(0, memory);
         match &self.slot {

@@ -1,5 +1,5 @@
 use crate::{Card, Frames, Plan, Slot};
-use doorbell_bus::{pci, pcie};
+use doorbell_bus::{memory::anonymous, pci, pcie};
 use doorbell_devices::e1000;
 use doorbell_hal::{Reg, Span, Time};
 
@@ -17,7 +17,7 @@ fn plan() -> Plan {
 
 #[test]
 fn frames_arrive_as_the_link_takes_them() {
-    let mut board = plan().board(vec![0; 1 << 20]).unwrap();
+    let mut board = plan().board(anonymous(1 << 20).unwrap()).unwrap();
     board.run(Time::from_ps(1_000_000));
     board.send(Frames { count: 3, size: 60, burst: 2, gap: Span::from_us(100) });
     board.run(Time::from_ps(1_000_000_000));
@@ -33,7 +33,7 @@ fn frames_arrive_as_the_link_takes_them() {
 
 #[test]
 fn cpu_waits_for_a_register_read() {
-    let mut board = plan().board(vec![0; 1 << 20]).unwrap();
+    let mut board = plan().board(anonymous(1 << 20).unwrap()).unwrap();
     let began = Time::from_ps(1_000_000);
     board.run(began);
     board.read(Reg { region: 0, offset: 8 }, 4);
@@ -50,7 +50,7 @@ fn cpu_waits_for_a_register_read() {
 
 #[test]
 fn memory_is_refused_without_the_bus_master_bit() {
-    let mut board = plan().board(vec![0; 1 << 20]).unwrap();
+    let mut board = plan().board(anonymous(1 << 20).unwrap()).unwrap();
     let enable = |board: &mut dyn crate::Board| {
         // A ring of 8 descriptors at 64 KiB, and a frame that the driver gives to the device.
         for (offset, value) in
@@ -74,5 +74,5 @@ fn bus_that_breaks_a_rule_is_refused() {
     let settings = pcie::Settings { lanes: 3, ..pcie::Settings::link(3, 16) };
     let [link, memory] = [Span::from_ns(150); 2];
     let plan = Plan { slot: Slot::Express(settings, pcie::Latencies { link, memory }), ..plan() };
-    assert!(plan.board(vec![0; 4096]).err().unwrap().to_string().contains("lanes"));
+    assert!(plan.board(anonymous(4096).unwrap()).err().unwrap().to_string().contains("lanes"));
 }

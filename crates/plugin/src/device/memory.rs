@@ -1,13 +1,13 @@
 //! The guest's memory, which QEMU keeps in a shared memfd.
 
+use memmap2::MmapMut;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 
 /// The most memory of a guest: what is more lies in another place, behind the hole for PCI.
 const MOST: usize = 2 << 30;
 
 /// Maps the guest's memory for as long as the process lives.
-pub(super) fn of_guest() -> Result<Vec<u8>, String> {
+pub(super) fn of_guest() -> Result<MmapMut, String> {
     let io = |e: std::io::Error| format!("the guest's memory: {e}");
     for entry in std::fs::read_dir("/proc/self/fd").map_err(io)? {
         let path = entry.map_err(io)?.path();
@@ -22,20 +22,12 @@ pub(super) fn of_guest() -> Result<Vec<u8>, String> {
         .to_owned())
 }
 
-fn map(file: &File) -> std::io::Result<Vec<u8>> {
-    let size = file.metadata()?.len() as usize;
-    if size > MOST {
+fn map(file: &File) -> std::io::Result<MmapMut> {
+    if file.metadata()?.len() as usize > MOST {
         return Err(std::io::Error::other("more than 2 GiB are not supported"));
     }
-    let (flags, protection) = (libc::MAP_SHARED, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: a new mapping of a file of this size, at a place of the kernel's choice.
-    let at =
-        unsafe { libc::mmap(std::ptr::null_mut(), size, protection, flags, file.as_raw_fd(), 0) };
-    if at == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the machine that gets the vector is never dropped, nor does the vector grow, so that
-    // the allocator never sees it. The guest's CPU, which writes there too, stands still while the
-    // machine runs: there is one, it waits for its access or for QEMU's lock.
-    Ok(unsafe { Vec::from_raw_parts(at.cast(), size, size) })
+    // SAFETY: QEMU does not shrink its guest's memory. The guest's CPU, which writes there too,
+    // stands still while the machine runs: there is one, and it waits for its access or for QEMU's
+    // lock.
+    unsafe { MmapMut::map_mut(file) }
 }
