@@ -124,7 +124,7 @@ pub(super) type Slopes = Vec<Vec<f64>>;
 pub(super) fn all_slopes(bench: &Bench<'_>, constants: &Constants) -> Option<Slopes> {
     let mut fits = searches(bench, constants, |_| true);
     look(&mut fits, bench, constants);
-    slopes(&mut fits, bench, &mut constants.clone())
+    slopes(&mut fits, bench, constants)
 }
 
 /// Solves all fits near a place with these slopes, which serve for all steps as long as each step
@@ -256,10 +256,24 @@ fn newton_steps(
 /// Returns the worst residual with all constants in place. It is infinite if one cannot be
 /// measured.
 fn look(fits: &mut [Search], bench: &Bench<'_>, constants: &Constants) -> f64 {
-    for fit in fits.iter_mut() {
-        fit.residual = fit.evaluate(bench, constants);
+    let here = each_residual(fits, bench, std::slice::from_ref(constants));
+    for (fit, residual) in fits.iter_mut().zip(here.into_iter().flatten()) {
+        fit.residual = residual;
     }
     residual(fits)
+}
+
+/// Returns the residuals of all fits at each place, measured on all cores.
+fn each_residual(
+    fits: &mut [Search],
+    bench: &Bench<'_>,
+    places: &[Constants],
+) -> Vec<Vec<Result<f64, MeasureError>>> {
+    let count = fits.len();
+    let pairs: Vec<_> = places.iter().flat_map(|c| fits.iter().map(move |fit| (c, fit))).collect();
+    let residuals = bench.each(&pairs, |_, (c, fit)| fit.residual_at(bench, c));
+    fits.iter_mut().for_each(|fit| fit.evaluations += places.len() as u32);
+    residuals.chunks(count.max(1)).map(<[_]>::to_vec).collect()
 }
 
 /// Returns the worst residual of those last measured.
@@ -269,21 +283,25 @@ fn residual(fits: &[Search]) -> f64 {
 
 /// Returns how much each row's residual rises with each constant, from residuals just measured.
 /// `None` if one cannot be measured.
-fn slopes(fits: &mut [Search], bench: &Bench<'_>, constants: &mut Constants) -> Option<Slopes> {
+fn slopes(fits: &mut [Search], bench: &Bench<'_>, constants: &Constants) -> Option<Slopes> {
     let here: Option<Vec<f64>> = fits.iter().map(|fit| fit.residual.clone().ok()).collect();
     let here = here?;
+    let step_of = |fit: &Search| {
+        let ((low, high), value) = (fit.bounds, constants.numbers[fit.constant].value);
+        (if value + PROBE * (high - low) <= high { PROBE } else { -PROBE }) * (high - low)
+    };
+    let steps: Vec<f64> = fits.iter().map(step_of).collect();
+    let places = fits.iter().zip(&steps).map(|(fit, step)| {
+        let mut place = constants.clone();
+        place.numbers[fit.constant].value += step;
+        place
+    });
+    let places: Vec<Constants> = places.collect();
+    let moved = each_residual(fits, bench, &places);
     let mut slopes = vec![vec![0.0; fits.len()]; fits.len()];
-    for column in 0..fits.len() {
-        let at = fits[column].constant;
-        let (low, high) = fits[column].bounds;
-        let value = constants.numbers[at].value;
-        let step = if value + PROBE * (high - low) <= high { PROBE } else { -PROBE } * (high - low);
-        constants.numbers[at].value = value + step;
-        let moved = fits.iter_mut().map(|fit| fit.evaluate(bench, constants).ok());
-        let moved: Option<Vec<f64>> = moved.collect();
-        constants.numbers[at].value = value;
-        for (row, moved) in moved?.into_iter().enumerate() {
-            slopes[row][column] = (moved - here[row]) / step;
+    for (column, moved) in moved.into_iter().enumerate() {
+        for (row, moved) in moved.into_iter().enumerate() {
+            slopes[row][column] = (moved.ok()? - here[row]) / steps[column];
         }
     }
     Some(slopes)
@@ -367,13 +385,19 @@ impl Search {
     }
 
     /// Returns the row's distance from its published value, relative to the latter.
-    fn evaluate(&mut self, bench: &Bench<'_>, c: &Constants) -> Result<f64, MeasureError> {
-        self.evaluations += 1;
+    fn residual_at(&self, bench: &Bench<'_>, c: &Constants) -> Result<f64, MeasureError> {
         let constant = &c.numbers[self.constant].key;
-        bench.tell(Stage::Fit { constant, evaluations: self.evaluations });
+        bench.tell(Stage::Fit { constant, evaluations: self.evaluations + 1 });
         let measured = bench.measure(c, self.row)?;
         let row = &bench.sheet.rows[self.row];
         Ok((measured - row.published) / row.scale())
+    }
+
+    /// Returns the same, and counts it.
+    fn evaluate(&mut self, bench: &Bench<'_>, c: &Constants) -> Result<f64, MeasureError> {
+        let residual = self.residual_at(bench, c);
+        self.evaluations += 1;
+        residual
     }
 
     /// Moves the constant to where its row leaves no more than `residual` of the published figure,

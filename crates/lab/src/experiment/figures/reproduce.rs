@@ -141,11 +141,10 @@ fn run(
     let mut constants = sheet.constants.clone();
     let fits = fit::solve(&bench, &mut constants);
 
-    let mut measured = Vec::with_capacity(sheet.rows.len());
-    for (at, row) in sheet.rows.iter().enumerate() {
+    let measured = bench.each(&sheet.rows, |at, row| {
         bench.tell(Stage::Row { figure: &row.figure, done: at, total: sheet.rows.len() });
-        measured.push(bench.measure(&constants, at));
-    }
+        bench.measure(&constants, at)
+    });
     let bench = Bench { rank: [bench.rank[0], OTHERS, bench.rank[2]], ..bench };
     let move_all = || sensitivity::measure(&bench, &constants, &fits);
     // Whether a row rests on a fit that failed is known when all constants were moved.
