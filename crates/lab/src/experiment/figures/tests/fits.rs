@@ -127,6 +127,20 @@ fn the_steps_of_a_simulation_are_a_fit_within_their_grain() {
 }
 
 #[test]
+fn a_fit_as_near_as_its_sheet_asks_is_kept() {
+    // Counts in steps of 0.3 around 100.05: half a step is 0.15 %.
+    let mut toy = single(|x| (x * 1000.0 / 3.0).floor() * 0.3, 100.05);
+    toy.precision = 2e-3;
+    let report = run(toy);
+    let fit = fit_of(&report, "x");
+    let residual = fit.residual.unwrap().abs();
+    assert!(residual > fit::GRAIN && residual < 2e-3, "{residual}");
+    assert!(fit.evaluations < 20, "{}", fit.evaluations);
+    let note = &outcome(&report, "toy.f").notes[0];
+    assert!(note.contains("close enough: "), "{note}");
+}
+
+#[test]
 fn a_figure_that_cannot_be_measured_fails_its_fit() {
     let mut toy = Toy::new("toy", vec![Constant::fitted("x", 1.0, "", "toy.f", (0.0, 2.0))]);
     toy.add(Row::new("toy.f", 1.0, "", Role::Fit), |_| Err(MeasureError::new("no power")));

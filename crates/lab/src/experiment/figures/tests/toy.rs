@@ -14,6 +14,7 @@ pub(super) struct Toy {
     rows: Vec<(Row, Measure)>,
     pub(super) misses: Vec<KnownMiss>,
     pub(super) asked: Asked,
+    pub(super) precision: f64,
     name: &'static str,
 }
 
@@ -25,6 +26,7 @@ impl Toy {
             rows: Vec::new(),
             misses: Vec::new(),
             asked: Asked::default(),
+            precision: fit::RESIDUAL,
             name,
         }
     }
@@ -75,6 +77,10 @@ impl PublishedFigures for Toy {
             .find(|(r, _)| r.figure == figure)
             .ok_or_else(|| MeasureError::unknown_figure(figure))?;
         measure(constants)
+    }
+
+    fn precision(&self) -> f64 {
+        self.precision
     }
 
     fn known_misses(&self, _swapped: bool) -> Vec<KnownMiss> {
