@@ -7,8 +7,9 @@
 //! compares this with a write and an interrupt for each packet.
 
 use doorbell_hal::{Device, DropReason, EventSource, Iova, Port, RxVerdict, Time};
-use doorbell_lab::custom::{self, prelude::*};
-use doorbell_lab::result::Measured;
+use doorbell_systems::custom;
+use doorbell_systems::custom::prelude::*;
+use doorbell_systems::result::Measured;
 use std::collections::VecDeque;
 
 /// Registers: addresses of ring and word, and the doorbell.

@@ -3,8 +3,9 @@
 //! An Intel 82545 sends with its simplest descriptors. docs/writing-a-driver.md has changes to try.
 
 use doorbell_devices::e1000::{Config, E1000};
-use doorbell_lab::custom::{self, prelude::*};
 use doorbell_layout::e1000::{self as nic, DD, LegacyTx, reg};
+use doorbell_systems::custom;
+use doorbell_systems::custom::prelude::*;
 
 struct Mine(TxRing);
 

@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 seed=${1:-1000}
 out=${3:-target/soak-results}
 mkdir -p "$out"
-DOORBELL_KEYS=all cargo test --quiet --locked -p doorbell-lab --test it keys::
-DOORBELL_ADVISE=all cargo test --quiet --locked -p doorbell-lab --test it advise::
+DOORBELL_KEYS=all cargo test --quiet --locked -p doorbell-systems --test it keys::
+DOORBELL_ADVISE=all cargo test --quiet --locked -p doorbell-study --test it advise::
 DOORBELL_OFFLOADS=1000000 DOORBELL_OFFLOADS_SEED="${seed%%..*}" \
     cargo test --quiet --locked -p doorbell-conformance --test it offloads::
 cargo build --quiet --locked --profile soak -p doorbell-cli

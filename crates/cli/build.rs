@@ -7,8 +7,19 @@ use std::process::Command;
 use std::{fs, io};
 
 /// The crates that a run's numbers come from.
-const MODEL: [&str; 10] =
-    ["bus", "devices", "drivers", "hal", "host-io", "lab", "layout", "moderation", "packet", "sim"];
+const MODEL: [&str; 11] = [
+    "bus",
+    "devices",
+    "drivers",
+    "hal",
+    "host-io",
+    "layout",
+    "moderation",
+    "packet",
+    "sim",
+    "spec",
+    "systems",
+];
 
 fn git(args: &[&str]) -> Option<String> {
     let out = Command::new("git").args(args).output().ok().filter(|o| o.status.success())?;

@@ -5,14 +5,16 @@ use crate::progress::{Interrupt, Progress};
 use crate::render::{Cell, Document, NUMBER, Table, amount, count, flat, people, wrapped};
 use crate::sweep::Axis;
 use crate::{DONE, Error, MISSED, args, input, plan};
-use doorbell_lab::Plan;
-use doorbell_lab::advise::{
-    self, Advice, BUDGET, Bound, Change, FACTOR, Flip, Goal, Keep, LEAST, Other, OtherValue, Over,
+use doorbell_spec::key;
+use doorbell_spec::key::{Key, Value};
+use doorbell_study::advise;
+use doorbell_study::advise::{
+    Advice, BUDGET, Bound, Change, FACTOR, Flip, Goal, Keep, LEAST, Other, OtherValue, Over,
     Question, Switch, Variable,
 };
-use doorbell_lab::key::{self, Key, Value};
-use doorbell_lab::metrics::{Kind, Metric};
-use doorbell_lab::result::Provenance;
+use doorbell_systems::Plan;
+use doorbell_systems::metrics::{Kind, Metric};
+use doorbell_systems::result::Provenance;
 use serde::Serialize;
 
 /// The frames of a capture that a run sends at least, and the packets of a generator at most.

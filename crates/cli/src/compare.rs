@@ -4,9 +4,9 @@ use crate::render::{Cell, Document, Record, Table, Tone, amount, flat, numbers, 
 use crate::run::{GROUPS, audit, is_overloaded, overloaded};
 use crate::{DONE, Error, MISSED, guest, input, plan};
 use crate::{args::Compare, output::print, plan::Plans};
-use doorbell_lab::metrics::{Better, Metric};
-use doorbell_lab::result::{Group, Measured, Object, RunResult, rounded};
-use doorbell_lab::{Plan, Setting};
+use doorbell_systems::metrics::{Better, Metric};
+use doorbell_systems::result::{Group, Measured, Object, RunResult, rounded};
+use doorbell_systems::{Plan, Setting};
 use serde::Serialize;
 use std::path::Path;
 

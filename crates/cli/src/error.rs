@@ -1,7 +1,8 @@
 //! The errors that end a command, each with its exit code.
 
 use crate::Failure;
-use doorbell_lab::{InputError, experiment::RunError};
+use doorbell_spec::InputError;
+use doorbell_systems::RunError;
 use std::{fmt::Display, io};
 
 /// A command that has no result, or none that can be shown.

@@ -4,12 +4,12 @@ use crate::output::{SHARED, apart, begun_file, keep, print};
 use crate::progress::{Interrupt, Progress};
 use crate::render::{Cell, Document, Record, Table, amount, flat, people};
 use crate::{DONE, Error, MISSED, args::Fit as Args, failed, input, new, plan};
-use doorbell_lab::experiment::RunError;
-use doorbell_lab::fit::{
+use doorbell_study::fit::{
     Compared, Constant, Fit, FitError, Follow, Measurements, Role, Row, Runs, State, Unmeasured,
     fit, profile,
 };
-use doorbell_lab::result::rounded;
+use doorbell_systems::RunError;
+use doorbell_systems::result::rounded;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -83,7 +83,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn constants(&self) -> impl Iterator<Item = (&doorbell_lab::fit::Unknown, &Constant)> {
+    fn constants(&self) -> impl Iterator<Item = (&doorbell_study::fit::Unknown, &Constant)> {
         self.of.unknowns.iter().zip(&self.fit.constants)
     }
 
@@ -265,7 +265,7 @@ impl Found<'_> {
         }))
     }
 
-    fn constant(&self, unknown: &doorbell_lab::fit::Unknown, c: &Constant) -> Value {
+    fn constant(&self, unknown: &doorbell_study::fit::Unknown, c: &Constant) -> Value {
         let (state, interval, with) = match &c.state {
             State::Determined(interval) => ("determined", *interval, Vec::new()),
             State::AtBound => ("at_bound", None, Vec::new()),

@@ -3,9 +3,10 @@
 use crate::render::{Format, flat, json, records};
 use crate::{DONE, Error, args::List, input, output::print};
 use doorbell_guest::Workload;
-use doorbell_lab::metrics::Metric;
-use doorbell_lab::system::{self, SYSTEMS, System};
-use doorbell_lab::{Profile, Scenario, profile, scenario};
+use doorbell_systems::metrics::Metric;
+use doorbell_systems::system;
+use doorbell_systems::system::{SYSTEMS, System};
+use doorbell_systems::{Profile, Scenario, profile, scenario};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -175,7 +176,7 @@ fn heading(title: &str) -> String {
 
 /// Returns the keys of systems.
 fn settings(of: &[&'static System]) -> impl Iterator<Item = Setting> {
-    let each = |keys: Vec<&'static doorbell_lab::key::Key>, of, system: &'static System| {
+    let each = |keys: Vec<&'static doorbell_spec::key::Key>, of, system: &'static System| {
         let all = system.keys();
         keys.into_iter().map(move |k| Setting {
             system: system.name,

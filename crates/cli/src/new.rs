@@ -3,9 +3,11 @@
 use crate::args::{Changes, FileKind, New};
 use crate::output::{begun_beside, print};
 use crate::{DONE, Error, check, failed, input, plan};
-use doorbell_lab::key::{Kind, Value};
-use doorbell_lab::result::{Group, RunResult, rounded};
-use doorbell_lab::{Profile, Scenario, schema as schemas, templates};
+use doorbell_spec::key::{Kind, Value};
+use doorbell_study::schema as schemas;
+use doorbell_systems::result::{Group, RunResult, rounded};
+use doorbell_systems::system::SYSTEMS;
+use doorbell_systems::{Profile, Scenario, templates};
 use std::{io, path::Path};
 
 /// The profile of a scenario that is begun without one.
@@ -63,10 +65,10 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
 
 pub(crate) fn schema(of: FileKind) -> Result<u8, Error> {
     let schema = match of {
-        FileKind::Scenario => schemas::of_scenarios(),
-        FileKind::Profile => schemas::of_profiles(),
+        FileKind::Scenario => schemas::of_scenarios(SYSTEMS),
+        FileKind::Profile => schemas::of_profiles(SYSTEMS),
         FileKind::Budget => check::schema(),
-        FileKind::Measurements => schemas::of_measurements(),
+        FileKind::Measurements => schemas::of_measurements(SYSTEMS),
         FileKind::Result => {
             print(include_str!("schema/result.json"))?;
             return Ok(DONE);

@@ -3,7 +3,7 @@
 use crate::output::{Capture, visible};
 use crate::{Error, error::plain};
 use doorbell_hal::Time;
-use doorbell_lab::{Recording, Watch};
+use doorbell_sim::{Recording, Watch};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};

@@ -14,9 +14,9 @@ use crate::plan::{self, Plans};
 use crate::render::{Cell, Document, Format, Table, amount};
 use crate::sweep::{Shown, lossy_line};
 use crate::{DONE, Error, MISSED, args::Rank, input, output::print, progress::Progress};
-use doorbell_lab::metrics::{Kind, LOST_SHARE};
-use doorbell_lab::result::{Numbers, RunResult, rounded};
-use doorbell_lab::{Plan, Setting, in_parallel};
+use doorbell_systems::metrics::{Kind, LOST_SHARE};
+use doorbell_systems::result::{Numbers, RunResult, rounded};
+use doorbell_systems::{Plan, Setting, in_parallel};
 use serde_json::{Map, Value, json};
 use std::iter::once;
 

@@ -6,11 +6,11 @@ mod file;
 pub(crate) use file::{About, ORIGIN, RecordFile, beside, extension};
 
 use crate::render::Record;
-use doorbell_lab::Plan;
-use doorbell_lab::key::{Key, Value as Setting};
-use doorbell_lab::metrics::{Kind, LOST_SHARE};
-use doorbell_lab::result::{Numbers, Outcome as Word, RunResult, rounded};
-use doorbell_lab::system::System;
+use doorbell_spec::key::{Key, Value as Setting};
+use doorbell_systems::Plan;
+use doorbell_systems::metrics::{Kind, LOST_SHARE};
+use doorbell_systems::result::{Numbers, Outcome as Word, RunResult, rounded};
+use doorbell_systems::system::System;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -8,15 +8,17 @@ use crate::progress::{Interrupt, Progress};
 use crate::render::{self, Format};
 use crate::summary::{self, Sides};
 use crate::{DONE, Error, MISSED, args::Reproduce, failed, input, report};
-use doorbell_lab::figures::{
-    self, Given, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
+use doorbell_spec::key::{Key, Value, parse_setting};
+use doorbell_study::figures;
+use doorbell_study::figures::{
+    Given, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
 };
-use doorbell_lab::key::{Key, Value, parse_setting};
-use doorbell_lab::system::{SYSTEMS, System};
+use doorbell_systems::published::Headline;
+use doorbell_systems::system::{SYSTEMS, System};
 use serde_json::json;
 
 pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
-    let systems = chosen(doorbell_lab::systems()?, &args.systems)?;
+    let systems = chosen(figures::open_all(SYSTEMS)?, &args.systems)?;
     let set = args.sets.iter().map(|s| setting(s, &systems)).collect::<Result<Vec<_>, _>>()?;
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
@@ -106,7 +108,7 @@ fn summaries(
 ) -> Result<Vec<Option<Sides>>, Error> {
     let headlines: Vec<_> = systems.iter().map(|s| (s.name(), s.headline())).collect();
     std::thread::scope(|threads| {
-        let begin = |((name, headline), line): (&(&str, Option<figures::Headline>), _)| {
+        let begin = |((name, headline), line): (&(&str, Option<Headline>), _)| {
             let (what, headline) = (format!("{name}: before and after"), *headline);
             threads.spawn(move || {
                 let line: &Progress = line;

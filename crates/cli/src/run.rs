@@ -7,10 +7,12 @@ use crate::render::{
     Document, NUMBER, amount, count, each, estimates, json, numbers, rate, wrapped,
 };
 use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
-use doorbell_lab::limits::{self, Change, Limit, Limits};
-use doorbell_lab::metrics;
-use doorbell_lab::result::{CountsOf, Group, Measured, Outcome, RunResult};
-use doorbell_lab::{Plan, window::percent};
+use doorbell_study::limits;
+use doorbell_systems::Plan;
+use doorbell_systems::limits::{Change, Limit, Limits};
+use doorbell_systems::metrics;
+use doorbell_systems::result::{CountsOf, Group, Measured, Outcome, RunResult};
+use doorbell_systems::window::percent;
 use std::path::Path;
 
 pub(crate) fn run(args: &Run) -> Result<u8, Error> {

@@ -5,8 +5,12 @@
 use crate::progress::{Interrupt, Progress};
 use crate::render::{Document, NUMBER, amount, numbers};
 use crate::{Error, plan, sweep::Shown};
-use doorbell_lab::figures::{Headline, Setting};
-use doorbell_lab::{Plan, Scenario, Unwatched, bill::PARTS, result::RunResult};
+use doorbell_sim::Unwatched;
+use doorbell_study::figures::Setting;
+use doorbell_systems::bill::PARTS;
+use doorbell_systems::published::Headline;
+use doorbell_systems::result::RunResult;
+use doorbell_systems::{Plan, Scenario};
 
 /// A run with its plan.
 pub(crate) struct Ran {

@@ -14,7 +14,7 @@ use doorbell_bus::trace::{
     CpuStep, DmaStage, DriverCall, Event, EventKind, Link, MappedRange, Transfer,
 };
 use doorbell_hal::{Direction, Iova, Time};
-use doorbell_lab::Recording;
+use doorbell_sim::Recording;
 use flows::Place;
 use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, io};
 
@@ -160,7 +160,7 @@ fn frames(traced: &Recording, bits_per_second: u64) -> Vec<Flight<'_>> {
                         out: true,
                         from: e.from,
                         until: e.from
-                            + doorbell_lab::link::takes(bits_per_second, t.bytes(b)?.len()),
+                            + doorbell_sim::link::takes(bits_per_second, t.bytes(b)?.len()),
                         bytes: t.bytes(b)?,
                     }),
                     _ => None,

@@ -3,8 +3,8 @@
 use crate::render::{self, Format};
 use crate::{DONE, Error, args::Transfer, input, output::print};
 use doorbell_bus::pcie::{LinkDirection, Operation};
-use doorbell_lab::Profile;
-use doorbell_lab::key::{Key, Value};
+use doorbell_spec::key::{Key, Value};
+use doorbell_systems::Profile;
 use serde::Serialize;
 use serde_json::json;
 

@@ -2,8 +2,9 @@
 //! are written and read again without a change.
 
 use crate::fuzz::Seed;
-use doorbell_lab::system::{SYSTEMS, System};
-use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, profile, templates};
+use doorbell_spec::InputError;
+use doorbell_systems::system::{SYSTEMS, System};
+use doorbell_systems::{Plan, Profile, Scenario, Setting, profile, templates};
 
 /// Counts of what the texts were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

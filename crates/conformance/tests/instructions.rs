@@ -9,7 +9,7 @@
 //! A program of its own: beside cargo's builds, tests that wait for the kernel would time out.
 
 use doorbell_conformance::full;
-use doorbell_lab::mlx5::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
+use doorbell_systems::mlx5::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 use std::process::Command;
 
 /// Returns the output of the bench `instructions` of a package.

@@ -10,7 +10,7 @@
 //! A program of its own: beside processes of real-time priority, tests that wait for the kernel
 //! would time out.
 
-#[path = "../../lab/tests/it/toy/mod.rs"]
+#[path = "../../systems/tests/it/toy/mod.rs"]
 #[expect(unreachable_pub, dead_code, reason = "shared with the lab's tests")]
 mod toy;
 
@@ -18,8 +18,8 @@ use doorbell_bus::Costs;
 use doorbell_conformance::full;
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::netns::NetNs;
-use doorbell_lab::napi::{Cpu, NapiContext, Rules, run};
-use doorbell_lab::traffic::tcp::{App, Config, Offloads, Prices, Stack, frame, pair};
+use doorbell_sim::napi::{Cpu, NapiContext, Rules, run};
+use doorbell_sim::traffic::tcp::{App, Config, Offloads, Prices, Stack, frame, pair};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -5,7 +5,9 @@
 
 use crate::{Error, error::plain, input, output::begun_beside, serve};
 use doorbell_host_io::files;
-use doorbell_lab::{InputError, Plan, Profile, Scenario, Setting, hint, result::rounded};
+use doorbell_spec::{InputError, hint};
+use doorbell_systems::result::rounded;
+use doorbell_systems::{Plan, Profile, Scenario, Setting};
 use std::{ops::Range, path::Path};
 use toml_edit::{Document, Item, TableLike, Value};
 

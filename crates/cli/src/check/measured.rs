@@ -3,8 +3,9 @@
 use super::budget::{Budget, Line, NAMED, Subject, ungrouped};
 use crate::render::{count, of_this_schema};
 use crate::{Error, failed, input, output::text_of, plan};
-use doorbell_lab::result::{Provenance, rounded};
-use doorbell_lab::{Plan, hint};
+use doorbell_spec::hint;
+use doorbell_systems::Plan;
+use doorbell_systems::result::{Provenance, rounded};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
 

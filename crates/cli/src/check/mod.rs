@@ -16,7 +16,7 @@ use crate::output::{print, tell};
 use crate::render::{Format, count, json};
 use crate::{DONE, Error, MISSED, args::Check, failed, input, plan};
 use budget::{Bounds, Budget, Line, Subject};
-use doorbell_lab::result::rounded;
+use doorbell_systems::result::rounded;
 use measured::Measured;
 pub(crate) use schema::schema;
 use std::path::Path;
@@ -106,7 +106,7 @@ pub(crate) fn check(args: &Check) -> Result<u8, Error> {
 /// Reads a text as a budget named `file`, and as what it measures. Returns the error of the first
 /// that is wrong.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn read_budget(file: &str, text: &str) -> Option<doorbell_lab::InputError> {
+pub(crate) fn read_budget(file: &str, text: &str) -> Option<doorbell_spec::InputError> {
     match Budget::parse(file, text.to_owned()) {
         Ok(b) if matches!(b.of, budget::Subject::Scenario { .. }) => b.plan().err(),
         read => read.err(),

@@ -5,7 +5,9 @@
 use super::budget::{FORMS, GROUPS, HEADS};
 use crate::serve;
 use doorbell_bus::Ledger;
-use doorbell_lab::{Scenario, profile, scenario, schema as schemas, system::SYSTEMS};
+use doorbell_study::schema as schemas;
+use doorbell_systems::system::SYSTEMS;
+use doorbell_systems::{Scenario, profile, scenario};
 use serde_json::{Map, Value, json};
 
 /// Numbers of a result that are in no group, of a run or of a served device.

@@ -5,10 +5,11 @@ use doorbell_devices::{e1000, mlx5};
 use doorbell_guest::{Device, net::MAC, settings::Settings};
 use doorbell_guest_machine::{Card, Plan, Slot};
 use doorbell_hal::Span;
-use doorbell_lab::config::SettingError;
-use doorbell_lab::experiment::{e1000 as on_pci, mlx5 as on_pcie};
-use doorbell_lab::key::{Values, in_unit, parse_setting};
-use doorbell_lab::{InputError, Profile};
+use doorbell_spec::InputError;
+use doorbell_spec::SettingError;
+use doorbell_spec::key::{Values, in_unit, parse_setting};
+use doorbell_systems::Profile;
+use doorbell_systems::{e1000 as on_pci, mlx5 as on_pcie};
 
 /// Groups of keys that are the machine's. The CPU, its memory and its driver are the guest's.
 const GROUPS: [&str; 5] = ["bus.", "pci.", "pcie.", "nic.", "link."];
@@ -83,7 +84,7 @@ impl Machine {
 
 fn set(
     values: &mut Values,
-    keys: &[&'static doorbell_lab::key::Key],
+    keys: &[&'static doorbell_spec::key::Key],
     key: &str,
     value: &str,
 ) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use doorbell_guest::instructions::{Event, Profile, Step, Work};
 use doorbell_guest::settings::Settings;
 use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
-use doorbell_lab::result::rounded;
+use doorbell_systems::result::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

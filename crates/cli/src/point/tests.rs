@@ -1,6 +1,6 @@
 use super::*;
-use doorbell_lab::Scenario;
-use doorbell_lab::key::Value as Setting;
+use doorbell_spec::key::Value as Setting;
+use doorbell_systems::Scenario;
 
 fn plan(sets: &[&str]) -> Plan {
     let mut plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();

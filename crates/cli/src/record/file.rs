@@ -6,7 +6,8 @@
 use crate::output::{SHARED, apart, begun_file, keep};
 use crate::render::{self, Format, Program, Record, SCHEMA};
 use crate::{Error, input};
-use doorbell_lab::{result::Provenance, table::names};
+use doorbell_spec::table::names;
+use doorbell_systems::result::Provenance;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;

@@ -7,7 +7,7 @@ use crate::record::{About, ORIGIN, beside, extension};
 use crate::render::{Program, Record, of_this_schema};
 use crate::{Error, input, plan};
 use doorbell_host_io::files;
-use doorbell_lab::{Plan, system};
+use doorbell_systems::{Plan, system};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;

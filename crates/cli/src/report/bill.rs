@@ -4,7 +4,7 @@ use super::data::Run;
 use super::html::{self, Palette, REST, change, figure, legend, table};
 use crate::render::amount;
 use doorbell_bus::Ledger;
-use doorbell_lab::bill::{PARTS, Part};
+use doorbell_systems::bill::{PARTS, Part};
 use maud::{Markup, html};
 
 /// The items with a colour of their own; what is left stands together.

@@ -2,8 +2,8 @@
 
 use crate::render::Program;
 use crate::summary::{Ran, Sides};
-use doorbell_lab::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
-use doorbell_lab::result::rounded;
+use doorbell_study::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
+use doorbell_systems::result::rounded;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

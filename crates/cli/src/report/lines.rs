@@ -4,7 +4,7 @@ use super::data::Run;
 use super::html::{Palette, cell, figure, legend, table, words};
 use crate::chart::{Colours, Line, Plot};
 use crate::render::{amount, people};
-use doorbell_lab::metrics::Metric;
+use doorbell_systems::metrics::Metric;
 use maud::{Markup, html};
 
 /// Width and height of a drawing, which grows and shrinks with its panel.
@@ -73,7 +73,7 @@ pub(super) fn unit<'a>(name: &str, plain: Option<&'a String>) -> (f64, &'a str) 
 /// Returns the declaration of a rate or of the first part of a sum, by its name.
 pub(super) fn metric(name: &str) -> Option<&'static Metric> {
     let first = name.split('+').next().unwrap_or(name).trim();
-    let all = doorbell_lab::system::SYSTEMS.iter().flat_map(|s| s.metrics());
+    let all = doorbell_systems::system::SYSTEMS.iter().flat_map(|s| s.metrics());
     all.into_iter().find(|m| m.name == first)
 }
 

@@ -116,7 +116,7 @@ fn difference(a: &Run, b: &Run, labels: &[String]) -> (String, String) {
         differs.then_some((x.0, change))
     });
     let changes: Vec<_> = changes.collect();
-    let tell = |(part, change): &(&doorbell_lab::bill::Part, Option<f64>)| {
+    let tell = |(part, change): &(&doorbell_systems::bill::Part, Option<f64>)| {
         let mut title = part.title.to_owned();
         if !title.starts_with("CPU") {
             title[..1].make_ascii_lowercase();
@@ -126,7 +126,8 @@ fn difference(a: &Run, b: &Run, labels: &[String]) -> (String, String) {
             None => format!("{title}, of which {first} has none"),
         }
     };
-    let by_size = |c: &&(&doorbell_lab::bill::Part, Option<f64>)| c.1.map_or(f64::MAX, f64::abs);
+    let by_size =
+        |c: &&(&doorbell_systems::bill::Part, Option<f64>)| c.1.map_or(f64::MAX, f64::abs);
     let main = changes.iter().filter(|c| ["cycles", "bytes"].contains(&c.0.name));
     let main = main.max_by(|x, y| by_size(x).total_cmp(&by_size(y))).or(changes.first());
     let rest = changes.iter().filter(|c| main.is_none_or(|m| m.0.name != c.0.name)).map(tell);
@@ -258,7 +259,8 @@ fn rates(runs: &[&Run], labels: &[String]) -> Markup {
         let [x, y] = [a, b].map(|r| r.rates.get(name).copied().unwrap_or(0.0));
         let told = change(x, y).unwrap_or_default();
         // More packets and bits are better; a share or a rate of events may be high for a reason.
-        let judged = metric(name).filter(|m| m.better != doorbell_lab::metrics::Better::Neither);
+        let judged =
+            metric(name).filter(|m| m.better != doorbell_systems::metrics::Better::Neither);
         let judged = judged.filter(|_| x != y && rates_differ(a, b));
         match judged.map(|m| (y > x) == m.is_better_high()) {
             None => html! { (told) },

@@ -2,7 +2,7 @@
 
 use crate::render::{Document, Format, NUMBER, count, each, flat, numbers};
 use doorbell_bus::Ledger;
-use doorbell_lab::result::Object;
+use doorbell_systems::result::Object;
 
 /// All counts of a server.
 pub(super) struct Report {

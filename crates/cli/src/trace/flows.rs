@@ -10,8 +10,8 @@
 use super::Flight;
 use doorbell_bus::trace::{CpuStep, DmaStage, EventKind, MappedRange};
 use doorbell_hal::{Direction, Time};
-use doorbell_lab::Recording;
 use doorbell_packet::headers::Layers;
+use doorbell_sim::Recording;
 use std::collections::BTreeMap;
 
 /// A slice that a packet passed.

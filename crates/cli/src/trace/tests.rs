@@ -1,7 +1,7 @@
 use super::*;
 use doorbell_bus::Trace;
 use doorbell_hal::{CpuWork, Iova, Span};
-use doorbell_lab::link::FrameRecord;
+use doorbell_sim::link::FrameRecord;
 use serde_json::Value;
 
 fn t(ns: u64) -> Time {

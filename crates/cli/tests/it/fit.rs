@@ -122,7 +122,7 @@ fn wrong_measurements_are_refused_and_nothing_is_written() {
     let good = cycles("\"traffic.burst=8\"", 200.0);
     let rate =
         row("\"traffic.burst=8\"", "packets_per_s", "value = 9\nunit = \"Mpps\"\nspread = 0.1");
-    let samples = root().join("crates/lab/src/experiment/fit/readers/samples");
+    let samples = root().join("crates/study/src/fit/readers/samples");
     let counters = format!(
         "[[counters]]\nscenario = \"mlx5-single-stream\"\nformat = \"ethtool\"\n\
          before = \"{0}/ethtool-before.txt\"\nafter = \"{0}/ethtool-after.txt\"\n\

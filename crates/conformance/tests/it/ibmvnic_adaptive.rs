@@ -6,9 +6,10 @@
 //! them ends the session, and is no competitor there; where no headers are asked for all four
 //! states are. What is left is within 2 % of the best.
 
-use doorbell_lab::ibmvnic::{RunStats, run, settings};
-use doorbell_lab::traffic::arrivals::Rng;
-use doorbell_lab::{Scenario, Unwatched};
+use doorbell_sim::Unwatched;
+use doorbell_sim::traffic::arrivals::Rng;
+use doorbell_systems::Scenario;
+use doorbell_systems::ibmvnic::{RunStats, run, settings};
 
 /// A machine and its traffic.
 fn drawn(seed: u64) -> (Vec<String>, &'static [&'static str]) {

@@ -8,12 +8,12 @@ use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config, Sizing};
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap::{self, Writer};
-use doorbell_lab::Watch;
-use doorbell_lab::host::HostConfig;
-use doorbell_lab::mlx5::{Load, RunStats, Setup, run};
-use doorbell_lab::traffic::{Frames, ReplayOptions, SegmentSize, SegmentSizes};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::headers::{Check, Layers, Transport, prepare_partial, verify};
+use doorbell_sim::Watch;
+use doorbell_sim::traffic::{Frames, ReplayOptions, SegmentSize, SegmentSizes};
+use doorbell_systems::host::HostConfig;
+use doorbell_systems::mlx5::{Load, RunStats, Setup, run};
 use std::sync::Arc;
 
 fn setup(mpwqe: bool, sizing: Sizing) -> Setup {

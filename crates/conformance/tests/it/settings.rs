@@ -1,9 +1,9 @@
 //! Texts of scenarios, profiles and settings, whole and damaged.
 
 use doorbell_conformance::settings::{Read, attack};
-use doorbell_lab::key::in_unit;
-use doorbell_lab::system::SYSTEMS;
-use doorbell_lab::{profile, scenario};
+use doorbell_spec::key::in_unit;
+use doorbell_systems::system::SYSTEMS;
+use doorbell_systems::{profile, scenario};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::RefCell;

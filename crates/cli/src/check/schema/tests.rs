@@ -1,6 +1,7 @@
 use super::super::budget::{Budget, Subject};
 use super::*;
-use doorbell_lab::{Unwatched, system};
+use doorbell_sim::Unwatched;
+use doorbell_systems::system;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::record::is_text;
-use doorbell_lab::Scenario;
+use doorbell_systems::Scenario;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::json;

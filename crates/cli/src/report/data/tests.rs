@@ -1,6 +1,7 @@
 use super::*;
-use doorbell_lab::figures::{
-    self, Choice, Constant, Constants, MeasureError, Options, PublishedFigures, Row, Tolerance,
+use doorbell_study::figures;
+use doorbell_study::figures::{
+    Choice, Constant, Constants, MeasureError, Options, PublishedFigures, Row, Tolerance,
 };
 use serde_json::json;
 

@@ -1,0 +1,143 @@
+//! The published figures of a built-in system: its profile, its file of rows, and code for the
+//! figures that are no number of a run.
+
+use super::memo::Memo;
+use super::platform::{self, choice, with};
+use super::published::{Sheet, parse};
+use super::{Choice, Constant, Constants, KnownMiss, PublishedFigures, Row};
+use doorbell_sim::Unwatched;
+use doorbell_spec::InputError;
+use doorbell_spec::key::Values;
+use doorbell_systems::Profile;
+use doorbell_systems::published::{Headline, MeasureError, Measuring, SystemFigures};
+use doorbell_systems::result::{Measured, Numbers};
+use doorbell_systems::system::System;
+use std::sync::Arc;
+
+/// Opens the published figures of these systems that have any.
+///
+/// # Errors
+/// A profile or a file of rows does not parse.
+pub fn open_all(systems: &[&'static System]) -> Result<Vec<Box<dyn PublishedFigures>>, InputError> {
+    systems.iter().filter_map(|s| s.figures).map(open).collect()
+}
+
+/// Opens the published figures that a system declares.
+///
+/// # Errors
+/// The profile or the file of rows does not parse.
+pub fn open(of: &'static SystemFigures) -> Result<Box<dyn PublishedFigures>, InputError> {
+    Ok(Box::new(read(of)?))
+}
+
+fn read(of: &'static SystemFigures) -> Result<Figures, InputError> {
+    let profile = Profile::load(of.profile)?;
+    let file = format!("published/{}.toml", profile.system.name);
+    let sheet = parse(&file, of.rows, &profile)?;
+    Ok(Figures { of, sheet, profile, done: Memo::default() })
+}
+
+/// The published figures of a system on its profile, and the runs made so far.
+#[derive(Debug)]
+struct Figures {
+    of: &'static SystemFigures,
+    sheet: Sheet,
+    profile: Profile,
+    /// The numbers of runs, by the values that have an effect.
+    done: Memo<Vec<String>, Result<Arc<Numbers>, MeasureError>>,
+}
+
+impl Figures {
+    fn number(&self, c: &Constants, run: &str, metric: &str) -> Result<f64, MeasureError> {
+        let sum = self.profile.system.sum(metric).map_err(MeasureError)?;
+        let lacks = |name| MeasureError(format!("the run {run} has no number `{name}`"));
+        sum.of(&*self.run(c, run)?).map(|(value, _)| value).map_err(lacks)
+    }
+
+    fn run(&self, c: &Constants, name: &str) -> Result<Arc<Numbers>, MeasureError> {
+        let values = self.sheet.run(name)?.values(c)?;
+        let key = values.iter().map(|(_, value)| value.to_string()).collect();
+        self.done.get(key, || {
+            let run = self.profile.system.run(&values, None, &mut Unwatched);
+            Ok(Arc::new(run.and_then(Measured::sound)?.numbers()))
+        })
+    }
+}
+
+/// The models at these constants.
+struct At<'a> {
+    figures: &'a Figures,
+    constants: &'a Constants,
+}
+
+impl Measuring for At<'_> {
+    fn number(&self, run: &str, metric: &str) -> Result<f64, MeasureError> {
+        self.figures.number(self.constants, run, metric)
+    }
+
+    fn values(&self) -> Values {
+        with(&self.figures.profile, self.constants)
+    }
+
+    fn constant(&self, key: &str) -> Result<f64, MeasureError> {
+        Ok(self.constants.get(key)?)
+    }
+}
+
+impl PublishedFigures for Figures {
+    fn name(&self) -> &str {
+        self.profile.system.name
+    }
+
+    fn about(&self) -> &str {
+        &self.sheet.about
+    }
+
+    fn constants(&self) -> Vec<Constant> {
+        let mut all = platform::constants(&self.profile);
+        all.retain(|c| !self.of.left_out.iter().any(|letters| c.key.starts_with(letters)));
+        all.extend(
+            self.of.constants.iter().map(|c| Constant::cited(c.key, c.value, c.unit, c.source)),
+        );
+        all
+    }
+
+    fn choices(&self) -> Vec<Choice> {
+        self.of.choices.iter().map(|c| choice(&self.profile, c)).collect()
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        self.sheet.rows.clone()
+    }
+
+    fn measure(&self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
+        let row = self.sheet.rows.iter().find(|r| r.figure == figure);
+        let Some(of) = row.and_then(|row| row.number.clone()) else {
+            let name = figure.split_once('.').map_or(figure, |(_, name)| name);
+            return (self.of.measure)(&At { figures: self, constants: c }, name);
+        };
+        let number = self.number(c, &of.run, &of.metric)?;
+        let per = of.per.as_ref().map_or(Ok(1.0), |per| self.number(c, &of.run, per))?;
+        let quotient = if number == 0.0 { 0.0 } else { number / per };
+        Ok(quotient * of.factor.unwrap_or(1.0))
+    }
+
+    fn jitter(&self) -> f64 {
+        self.sheet.jitter
+    }
+
+    fn precision(&self) -> f64 {
+        self.sheet.precision
+    }
+
+    fn headline(&self) -> Option<Headline> {
+        Some(self.of.headline)
+    }
+
+    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+        self.sheet.known_misses(swapped)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! A system's constants and rows, checked against each other.
+//!
+//! Declarations that would flatter a model, or names that do not exist, are refused before anything
+//! runs: a constant fitted on two rows or two on one, a tolerance on a fitted row, a derived row in
+//! a circle.
+
+use super::{Constants, KnownMiss, PublishedFigures, Role, Row, SetError, Setting, Source};
+use doorbell_spec::nearest;
+use std::collections::BTreeSet;
+
+/// The declarations of one system, checked for consistency.
+#[derive(Clone, Debug)]
+pub struct FigureSet {
+    pub(super) system: String,
+    pub(super) about: String,
+    pub(super) constants: Constants,
+    pub(super) rows: Vec<Row>,
+    pub(super) known_misses: Vec<KnownMiss>,
+    /// The changes by `--swap` and `--set`, by figure.
+    pub(super) remarks: Vec<(String, String)>,
+    /// The number of fits that `--swap` moved to the partner; `None` without it.
+    pub(super) swapped: Option<usize>,
+    pub(super) set_by_hand: bool,
+    pub(super) jitter: f64,
+    pub(super) precision: f64,
+}
+
+/// All faults of a system's declarations. Its author made them, not the user.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the sheet of {system} is inconsistent:\n  {}", faults.join("\n  "))]
+pub struct FigureSetError {
+    /// The system.
+    pub system: String,
+    /// One sentence each.
+    pub faults: Vec<String>,
+}
+
+impl FigureSet {
+    /// Reads a system's declarations and checks them.
+    ///
+    /// # Errors
+    /// Every inconsistency, at once.
+    pub fn of(system: &dyn PublishedFigures) -> Result<FigureSet, FigureSetError> {
+        let sheet = FigureSet {
+            system: system.name().into(),
+            about: system.about().into(),
+            constants: Constants::new(system.constants()).choosing(system.choices()),
+            rows: system.rows(),
+            known_misses: system.known_misses(false),
+            remarks: Vec::new(),
+            swapped: None,
+            set_by_hand: false,
+            jitter: system.jitter(),
+            precision: system.precision(),
+        };
+        sheet.check()?;
+        Ok(sheet)
+    }
+
+    /// Returns the constants.
+    pub fn constants(&self) -> &Constants {
+        &self.constants
+    }
+
+    /// Returns the rows.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Returns the row called `figure`.
+    pub fn row(&self, figure: &str) -> Option<&Row> {
+        self.rows.iter().find(|r| r.figure == figure)
+    }
+
+    pub(super) fn index(&self, figure: &str) -> Option<usize> {
+        self.rows.iter().position(|r| r.figure == figure)
+    }
+
+    /// Returns the constants to solve for, each with the row that its fit consumes: indices, in the
+    /// constants' order.
+    pub(super) fn fits(&self) -> Vec<(usize, usize)> {
+        let fits = self.constants.iter().enumerate();
+        fits.filter_map(|(c, constant)| Some((c, self.index(constant.fit_row()?)?))).collect()
+    }
+
+    /// Returns the constants and choices that a row declares to depend on: its own declaration, or
+    /// that of the rows it is derived from. `None` if one of these declares nothing.
+    pub(super) fn declared_inputs(&self, row: &Row) -> Option<Vec<String>> {
+        if row.inputs.is_some() {
+            return row.inputs.clone();
+        }
+        let mut keys = BTreeSet::new();
+        for parent in &row.derived.as_ref()?.from {
+            keys.extend(self.declared_inputs(self.row(parent)?)?);
+        }
+        Some(self.constants.keys().filter(|k| keys.contains(*k)).map(str::to_owned).collect())
+    }
+
+    /// Returns whether a row declares a fitted constant among its inputs, or declares nothing.
+    pub(super) fn rests_on_a_fit(&self, row: &Row) -> bool {
+        let fits = self.fits();
+        let fitted = |keys: Vec<String>| {
+            fits.iter().any(|(c, _)| keys.contains(&self.constants.numbers[*c].key))
+        };
+        !fits.is_empty() && self.declared_inputs(row).is_none_or(fitted)
+    }
+
+    /// Exchanges fitted rows with their partners: the fit consumes the partner, and the fitted row
+    /// is predicted with the partner's tolerance.
+    pub(super) fn swap(&mut self, system: &dyn PublishedFigures) -> Result<(), FigureSetError> {
+        let mut swapped = 0;
+        for (constant, fitted) in self.fits() {
+            let was = self.rows[fitted].figure.clone();
+            let Some(partner) = self.partner(fitted) else {
+                self.remarks.push((was, "not swapped: it names no partner".into()));
+                continue;
+            };
+            let becomes = self.rows[partner].figure.clone();
+            let role = self.rows[partner].role;
+            if role != Role::Predicted {
+                let why = format!("not swapped: {becomes} is {}, not predicted", role.name());
+                self.remarks.push((was, why));
+                continue;
+            }
+            (self.rows[fitted].role, self.rows[partner].role) = (Role::Predicted, Role::Fit);
+            self.rows[fitted].tolerance = self.rows[partner].tolerance.take();
+            self.remarks.push((was, format!("swapped: predicted, {becomes} is fitted")));
+            if let Source::Fit { row, .. } = &mut self.constants.numbers[constant].source {
+                *row = becomes;
+            }
+            swapped += 1;
+        }
+        self.swapped = Some(swapped);
+        if swapped > 0 {
+            self.known_misses = system.known_misses(true);
+        }
+        self.check()
+    }
+
+    /// Sets a constant or takes an alternative by hand. The row of its fit is then only shown.
+    /// Fails if this system has no such key, or it cannot have the value.
+    pub(super) fn set(&mut self, Setting { key, value }: &Setting) -> Result<(), SetError> {
+        let constant = self.constants.iter().find(|c| c.key == *key);
+        let row = constant.and_then(|c| c.fit_row().map(str::to_owned));
+        self.constants.set(key, value)?;
+        self.set_by_hand = true;
+        if let Some(at) = row.and_then(|figure| self.index(&figure)) {
+            self.rows[at].role = Role::Shown;
+            let remark = format!("not fitted: {key} was set to {value} by hand");
+            self.remarks.push((self.rows[at].figure.clone(), remark));
+        }
+        Ok(())
+    }
+
+    /// Returns the swap partner of a row, whichever of the two declares it.
+    fn partner(&self, row: usize) -> Option<usize> {
+        match &self.rows[row].swap {
+            Some(figure) => self.index(figure),
+            None => self.rows.iter().position(|r| r.swap.as_ref() == Some(&self.rows[row].figure)),
+        }
+    }
+
+    fn check(&self) -> Result<(), FigureSetError> {
+        let mut faults = Vec::new();
+        self.check_constants(&mut faults);
+        self.check_choices(&mut faults);
+        self.check_rows(&mut faults);
+        self.check_references(&mut faults);
+        let system = self.system.clone();
+        if faults.is_empty() { Ok(()) } else { Err(FigureSetError { system, faults }) }
+    }
+
+    fn check_constants(&self, faults: &mut Vec<String>) {
+        let mut keys = BTreeSet::new();
+        let mut consumed = BTreeSet::new();
+        for c in self.constants.iter() {
+            let key = &c.key;
+            if !keys.insert(key) {
+                faults.push(format!("the constant {key} is declared twice"));
+            }
+            if !c.value.is_finite() {
+                faults.push(format!("the constant {key} is {}: not a finite number", c.value));
+            }
+            match &c.source {
+                Source::Cited(source) if source.trim().is_empty() => {
+                    faults.push(format!("the constant {key} names no source"));
+                }
+                Source::Fit { row, range: (low, high) } if !c.by_hand => {
+                    if !(low.is_finite()
+                        && high.is_finite()
+                        && low < high
+                        && (*low..=*high).contains(&c.value))
+                    {
+                        faults.push(format!(
+                            "the fit of {key} starts at {} and searches {low} to {high}: not \
+                             inside a finite interval",
+                            c.value
+                        ));
+                    }
+                    if !consumed.insert(row) {
+                        faults.push(format!(
+                            "the row {row} is consumed by two fits, one of them that of {key}"
+                        ));
+                    }
+                    match self.row(row) {
+                        None => faults.push(format!("the fit of {key} {}", self.no_such_row(row))),
+                        Some(r) if r.role != Role::Fit => faults.push(format!(
+                            "the fit of {key} consumes {row}, which says it is {}: a row cannot \
+                             calibrate and count",
+                            r.role.name()
+                        )),
+                        Some(_) => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        let fits = self.rows.iter().filter(|r| r.role == Role::Fit).map(|r| &r.figure);
+        for row in fits.filter(|row| !consumed.contains(row)) {
+            faults.push(format!("the row {row} says it is a fit, but no constant is fitted on it"));
+        }
+    }
+
+    fn check_choices(&self, faults: &mut Vec<String>) {
+        let mut keys = BTreeSet::new();
+        for choice in self.constants.choices() {
+            let key = &choice.key;
+            if !keys.insert(key) {
+                faults.push(format!("the choice {key} is declared twice"));
+            }
+            if choice.source.trim().is_empty() {
+                faults.push(format!("the choice {key} does not say why"));
+            }
+            let alternatives: BTreeSet<&String> = choice.alternatives.iter().collect();
+            if alternatives.len() < 2 || alternatives.len() < choice.alternatives.len() {
+                let all = choice.alternatives.join(", ");
+                faults.push(format!("the choice {key} is between {all}"));
+            }
+            if choice.rows.is_empty() {
+                faults.push(format!(
+                    "the choice {key} was made by looking at no row: it is an assumption"
+                ));
+            }
+            for row in choice.rows.iter().filter(|row| self.row(row).is_none()) {
+                faults.push(format!("the choice {key} {}", self.no_such_row(row)));
+            }
+        }
+    }
+
+    fn check_rows(&self, faults: &mut Vec<String>) {
+        let mut figures = BTreeSet::new();
+        for row in &self.rows {
+            let figure = &row.figure;
+            if !figures.insert(figure) {
+                faults.push(format!("the row {figure} is declared twice"));
+            }
+            let own = figure.strip_prefix(&self.system).and_then(|rest| rest.strip_prefix('.'));
+            if own.is_none_or(str::is_empty) {
+                faults.push(format!("the row {figure} must be called {}.something", self.system));
+            }
+            if !row.published.is_finite() {
+                faults.push(format!("the row {figure} has no finite published value"));
+            }
+            match (row.role, row.tolerance) {
+                (Role::Predicted, None) => {
+                    faults.push(format!("the row {figure} is predicted but has no tolerance"));
+                }
+                (Role::AtOrBelow | Role::AtOrAbove | Role::Fit | Role::Shown, Some(_)) => {
+                    let role = row.role.name();
+                    faults.push(format!("the row {figure} is {role}: it can have no tolerance"));
+                }
+                (_, Some(super::Tolerance::Rel(x) | super::Tolerance::Abs(x)))
+                    if !(x.is_finite() && x >= 0.0) =>
+                {
+                    faults.push(format!("the row {figure} has the tolerance {x}"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn check_references(&self, faults: &mut Vec<String>) {
+        for row in &self.rows {
+            let figure = &row.figure;
+            for parent in row.derived.iter().flat_map(|d| &d.from) {
+                if self.row(parent).is_none() {
+                    faults.push(format!("the row {figure} {}", self.no_such_row(parent)));
+                }
+            }
+            if self.descends_from_itself(row) {
+                faults.push(format!("the row {figure} is derived from itself"));
+            }
+            if let Some(partner) = &row.swap {
+                match self.row(partner) {
+                    None => faults.push(format!("the row {figure} {}", self.no_such_row(partner))),
+                    Some(p)
+                        if p.swap.as_ref().is_some_and(|back| back != figure)
+                            || partner == figure =>
+                    {
+                        faults.push(format!(
+                            "the rows {figure} and {partner} do not agree to be swap partners"
+                        ));
+                    }
+                    Some(_) => {}
+                }
+            }
+            for key in row.inputs.iter().flatten() {
+                if let Err(unknown) = self.constants.known(key) {
+                    faults.push(format!("the row {figure}: {unknown}"));
+                }
+            }
+        }
+        for miss in &self.known_misses {
+            match self.row(&miss.figure) {
+                None => faults.push(format!("a known miss {}", self.no_such_row(&miss.figure))),
+                Some(row) if !row.role.judged() => {
+                    faults.push(format!("{} is {}: it cannot miss", miss.figure, row.role.name()));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn descends_from_itself(&self, row: &Row) -> bool {
+        let mut open: Vec<&str> =
+            row.derived.iter().flat_map(|d| &d.from).map(String::as_str).collect();
+        let mut seen = BTreeSet::new();
+        while let Some(figure) = open.pop() {
+            if figure == row.figure {
+                return true;
+            }
+            if seen.insert(figure) {
+                let parents = self.row(figure).and_then(|r| r.derived.as_ref());
+                open.extend(parents.iter().flat_map(|d| &d.from).map(String::as_str));
+            }
+        }
+        false
+    }
+
+    fn no_such_row(&self, figure: &str) -> String {
+        match nearest(figure, self.rows.iter().map(|r| r.figure.as_str())) {
+            Some(near) => {
+                format!("names the row {figure}, which does not exist; the nearest is {near}")
+            }
+            None => format!("names the row {figure}, but there are no rows"),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `--set` has the effect that `--sensitivity` reports: each constant moves the same rows by the
+//! same amount, and no others.
+//!
+//! Tested on a part of the published rows to take seconds: one run of each kind (fixed rate, full
+//! rate, one core), and rows that are no run.
+
+use doorbell_study::figures::{
+    Constant, Constants, KnownMiss, MeasureError, Options, PublishedFigures, Report, Row, Setting,
+    open_all,
+};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+const ROWS: [&str; 6] = [
+    "mlx5.pcie_inbound_gen2_on",
+    "mlx5.rate_gen3_off",
+    "mlx5.rate_gen3_on",
+    "mlx5.rates_gen3",
+    "mlx5.single_stream_on",
+    "mlx5.instructions_on",
+];
+
+/// Values of rows by the values of all constants. A value depends on nothing else, and each is
+/// asked for twice: on the way to a sensitivity, and with a constant set by hand.
+static MEASURED: Mutex<BTreeMap<Key, f64>> = Mutex::new(BTreeMap::new());
+type Key = (String, Vec<(String, u64)>);
+
+/// The difference between two relative changes of a row: the steps of the simulations that two fits
+/// of one precision may lie on.
+const CLOSE: f64 = 1e-4;
+
+/// A system with some of its rows and constants.
+struct Part {
+    whole: Box<dyn PublishedFigures>,
+    constants: Option<&'static [&'static str]>,
+}
+
+impl PublishedFigures for Part {
+    fn name(&self) -> &str {
+        self.whole.name()
+    }
+    fn about(&self) -> &str {
+        self.whole.about()
+    }
+    fn constants(&self) -> Vec<Constant> {
+        let mut all = self.whole.constants();
+        all.retain(|c| self.constants.is_none_or(|keys| keys.contains(&c.key.as_str())));
+        all
+    }
+    fn rows(&self) -> Vec<Row> {
+        let mut all = self.whole.rows();
+        all.retain(|r| ROWS.contains(&r.figure.as_str()));
+        // Constants that a row rests on may be missing here.
+        all.iter_mut().for_each(|r| r.inputs = None);
+        all
+    }
+    fn measure(&self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
+        let value = |key: &str| (key.to_owned(), constants.get(key).map_or(0, f64::to_bits));
+        let key = (figure.to_owned(), constants.keys().map(value).collect());
+        if let Some(known) = MEASURED.lock().unwrap().get(&key) {
+            return Ok(*known);
+        }
+        let value = self.whole.measure(constants, figure)?;
+        MEASURED.lock().unwrap().insert(key, value);
+        Ok(value)
+    }
+    /// One side searches from the profile's values, the other from those found. What they find
+    /// agrees this well, and what follows from it to [`CLOSE`].
+    fn precision(&self) -> f64 {
+        1e-5
+    }
+    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+        let mut all = self.whole.known_misses(swapped);
+        all.retain(|miss| ROWS.contains(&miss.figure.as_str()));
+        all
+    }
+}
+
+fn reproduce(
+    constants: Option<&'static [&'static str]>,
+    sensitivity: bool,
+    set: Vec<Setting>,
+) -> Report {
+    let whole = open_all(doorbell_systems::system::SYSTEMS).expect("the profiles parse").remove(0);
+    let options = Options { swap: false, sensitivity, set };
+    doorbell_study::figures::reproduce(
+        &[Box::new(Part { whole, constants })],
+        &options,
+        &mut |_| true,
+        &mut |_| (),
+    )
+    .expect("the sheet is sound")
+}
+
+/// Moves each constant both ways. `set` holds in both. Returns how many cells moved.
+fn compare(constants: Option<&'static [&'static str]>, set: &[Setting]) -> usize {
+    let report = reproduce(constants, true, set.to_vec());
+    let base = &report.systems[0];
+    let found = base.sensitivity.as_ref().expect("asked for");
+    let mut moved = 0;
+    for c in found.constants.iter().filter(|c| !set.iter().any(|s| s.key == c.key)) {
+        let value = c.nudge.apply(base.constants.get(&c.key).expect("a constant"));
+        let mut set = set.to_vec();
+        set.push(Setting { key: c.key.clone(), value: value.into() });
+        let by_hand = reproduce(constants, false, set);
+        for (at, figure) in found.figures.iter().enumerate() {
+            let what = format!("{figure} when {} is set to {value}", c.key);
+            let Some(said) = c.refitted[at] else {
+                assert!(
+                    !by_hand.systems[0].fits.iter().all(|f| f.failed.is_none()),
+                    "{what}: no fit was lost"
+                );
+                continue;
+            };
+            let of =
+                |report: &Report| report.systems[0].rows[at].measured.clone().expect("measured");
+            let seen = (of(&by_hand) - of(&report)) / of(&report);
+            assert!((seen - said).abs() < CLOSE, "{what}: by {seen}, said was {said}");
+            if c.rests(at) == Some(false) {
+                moved += 1;
+            } else {
+                assert!(
+                    seen.abs() <= c.noise[at] + CLOSE,
+                    "{what}: by {seen}, said was that it rests"
+                );
+            }
+        }
+    }
+    moved
+}
+
+#[test]
+fn every_constant_set_by_hand_moves_what_sensitivity_says() {
+    // The fitted constant is held, so that nothing takes up part of a change.
+    let held = Setting { key: "pcie.memory_latency".into(), value: 137.0.into() };
+    let moved = compare(None, &[held]);
+    assert!(moved > 40, "only {moved} cells move");
+}
+
+#[test]
+fn fits_follow_a_constant_set_by_hand_as_sensitivity_says() {
+    let moved = compare(
+        Some(&["pcie.memory_latency", "pcie.mps", "pcie.lanes", "cpu.stack", "native.mpwqe"]),
+        &[],
+    );
+    assert!(moved > 3, "only {moved} cells move");
+}
+
+#[test]
+fn longer_completions_bring_fewer_bytes() {
+    let inbound = |set: &[(&str, f64)]| {
+        let set = set.iter().map(|&(key, v)| Setting { key: key.into(), value: v.into() });
+        let rows = &reproduce(None, false, set.collect()).systems[0].rows;
+        let row = rows.iter().find(|r| r.row.figure == "mlx5.pcie_inbound_gen2_on").expect("a row");
+        row.measured.clone().expect("measured")
+    };
+    let held = ("pcie.memory_latency", 137.0);
+    assert!(inbound(&[held, ("pcie.mps", 512.0)]) < inbound(&[held]));
+}

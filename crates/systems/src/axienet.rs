@@ -1,0 +1,521 @@
+//! The axienet system: AXI Ethernet with AXI DMA on an AXI bus, its driver, and a run of it.
+//!
+//! Loads are TCP ([`super::closed_loop`]), frames received in a pattern
+//! ([`doorbell_sim::traffic::arrivals`]), frames at a fixed rate ([`super::fixed_rate`]) and frames
+//! sent ([`super::open_loop`]). One core takes the queue's interrupts and softirq, another runs the
+//! applications. The platform's other cores only count in the share of all cores.
+
+mod audit;
+mod controllers;
+mod figures;
+pub mod settings;
+
+pub use controllers::Any;
+
+use crate::audit::CrossCheck;
+use crate::closed_loop::Load as TcpLoad;
+use crate::fixed_rate::Load as Paced;
+use crate::host;
+use crate::host::HostConfig;
+use crate::key::Values;
+use crate::knobs::{Condition, Knob};
+use crate::limits;
+use crate::limits::Resource;
+use crate::limits::Wider::{Less, More};
+use crate::metrics;
+use crate::metrics::{CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD};
+use crate::open_loop::Load as OpenLoad;
+use crate::result::{CountsOf, Measured, SENT, Sampled, quantile_ns};
+use crate::run;
+use crate::run::platform;
+use crate::system;
+use crate::system::{PlacementKeys, StackKeys, System, Transferred};
+use crate::{
+    Counted, Counts, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
+};
+use doorbell_bus::axi::{Latencies, Rules, Settings};
+use doorbell_bus::ledger::BusKind;
+use doorbell_bus::{Axi, Bus, Machine, pcie::Operation};
+use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
+use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
+use doorbell_hal::{Host, Span, Unit};
+use doorbell_layout::axienet::line;
+use doorbell_moderation::Controller;
+use doorbell_sim::link::{Peer, SharedWire, Wired};
+use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter, Phase};
+use doorbell_sim::{Watch, fault::FaultSchedule, histogram::Histogram};
+use doorbell_sim::{napi::NapiContext, scheduler::Interrupt, traffic::Frames};
+use settings::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
+use std::sync::{Arc, OnceLock};
+
+/// AXI Ethernet with AXI DMA.
+pub static SYSTEM: System = System {
+    name: "axienet",
+    about: "AXI Ethernet with AXI DMA: interrupts coalesced by a controller, or not",
+    devices: &["axi-ethernet"],
+    platform_keys: &[&CPU, &host::TCP, BusKeys::KEYS, NicKeys::KEYS],
+    run_keys: &[
+        &KIND,
+        closed_loop::Keys::KEYS,
+        PlacementKeys::KEYS,
+        ArrivalKeys::KEYS,
+        open_loop::Keys::KEYS,
+        Paced::KEYS,
+        DriverKeys::KEYS,
+        StackKeys::KEYS,
+        system::RUN,
+    ],
+    runner: run_values,
+    transfer,
+    port_rate: "link.rate",
+    knobs: &[
+        Knob {
+            key: "driver.controller",
+            values: &["fixed", "dim"],
+            command: "ethtool -C $NIC adaptive-rx: on is dim, off is fixed; here {}",
+        },
+        Knob {
+            key: "driver.rx_frames",
+            values: &["1", "4", "16", "24", "64", "128", "255"],
+            command: "ethtool -C $NIC rx-frames {}",
+        },
+        Knob {
+            key: "driver.rx_usecs",
+            values: &["0", "16", "50", "64", "128", "512"],
+            command: "ethtool -C $NIC rx-usecs {}",
+        },
+        Knob {
+            key: "driver.tx_frames",
+            values: &["1", "8", "24", "64", "128", "255"],
+            command: "ethtool -C $NIC tx-frames {}",
+        },
+        Knob {
+            key: "driver.tx_usecs",
+            values: &["0", "16", "50", "128", "510"],
+            command: "ethtool -C $NIC tx-usecs {}",
+        },
+        Knob {
+            key: "driver.rx_ring",
+            values: &["64", "128", "1024", "4096"],
+            command: "ethtool -G $NIC rx {}",
+        },
+        Knob {
+            key: "driver.tx_ring",
+            values: &["64", "128", "1024", "4096"],
+            command: "ethtool -G $NIC tx {}",
+        },
+        Knob {
+            key: "driver.batch",
+            values: &["on", "off"],
+            command: "a driver that writes TAILDESC once a batch: {}",
+        },
+        Knob { key: "traffic.gro", values: &["on", "off"], command: "ethtool -K $NIC gro {}" },
+    ],
+    conditions: &[Condition { key: "traffic.load", values: &["1", "5", "20", "50", "100"] }],
+    resources: &[
+        Resource {
+            name: "cores",
+            shares: &["irq_core_busy_share", "app_core_busy_share"],
+            keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
+        },
+        Resource {
+            name: "bus",
+            shares: &["read_bus_busy_share", "write_bus_busy_share"],
+            keys: &[("axi.clock", More)],
+        },
+        limits::PORT,
+        Resource {
+            name: "bursts in flight",
+            shares: &[],
+            keys: &[("axi.reads", More), ("axi.writes", More)],
+        },
+        Resource {
+            name: "MAC memory",
+            shares: &[],
+            keys: &[("nic.rx_memory", More), ("nic.tx_memory", More)],
+        },
+        limits::RINGS,
+        Resource {
+            name: "coalescing delay",
+            shares: &[],
+            keys: &[("driver.rx_usecs", Less), ("driver.tx_usecs", Less)],
+        },
+        Resource {
+            name: "latency",
+            shares: &[],
+            keys: &[
+                ("axi.read_latency", Less),
+                ("axi.write_latency", Less),
+                ("axi.cpu_latency", Less),
+                ("axi.lite_clocks", Less),
+            ],
+        },
+        limits::NETWORK,
+        Resource {
+            name: "load",
+            shares: &[],
+            keys: &[
+                ("traffic.rate", More),
+                ("traffic.load", More),
+                ("traffic.source_rate", More),
+                ("traffic.connections", More),
+                ("paced.every", Less),
+            ],
+        },
+    ],
+    numbers: Numbers {
+        buses: &[BusKind::Axi],
+        rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, RECEIVED, SENT_OFF, THRESHOLD], &BUSY],
+        counters: &[(DRIVER, Stats::DECLARED), (DEVICE, Counters::DECLARED)],
+        calls: &[],
+        losses: &[metrics::MISSED],
+    },
+    declared: OnceLock::new(),
+    figures: Some(&figures::FIGURES),
+};
+
+const RECEIVED: Metric =
+    Metric::rate("rx_interrupts_per_s", Unit::PerSecond, "interrupts of reception");
+const SENT_OFF: Metric =
+    Metric::rate("tx_interrupts_per_s", Unit::PerSecond, "interrupts of transmission");
+const THRESHOLD: Metric = Metric::rate(
+    "rx_threshold",
+    Unit::Count,
+    "received frames that an interrupt waits for, at the end",
+);
+/// The use of both cores, and of both directions of the bus.
+const BUSY: [Metric; 4] = [
+    Metric::busy("irq_core_busy_share", "of the core with interrupts and softirq"),
+    Metric::busy("app_core_busy_share", "of the core with applications"),
+    Metric::busy("read_bus_busy_share", "of the clocks of read data"),
+    Metric::busy("write_bus_busy_share", "of the clocks of write data"),
+];
+
+/// The driver, with any controller.
+pub type Driver = Axienet<Any>;
+
+/// The inputs of a run, except its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Host and link.
+    pub host: HostConfig,
+    /// The bus.
+    pub axi: Settings,
+    /// Latencies around it.
+    pub latencies: Latencies,
+    /// The device.
+    pub nic: Nic,
+    /// The driver.
+    pub driver: DriverConfig,
+    /// The controller of coalescing.
+    pub controller: Any,
+    /// Cores of the platform.
+    pub cores: usize,
+}
+
+/// Frames received in phases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals {
+    /// Time before the measurement.
+    pub warmup: Span,
+    /// Time of the measurement.
+    pub duration: Span,
+    /// The phases, in order.
+    pub phases: Vec<Phase>,
+    /// Seed of random arrivals.
+    pub seed: u64,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// TCP.
+    Closed(TcpLoad),
+    /// Frames received.
+    Arrivals(Arrivals),
+    /// Frames sent.
+    Open(OpenLoad),
+}
+
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// The driver's counters.
+    pub driver: Stats,
+    /// The device's counters.
+    pub device: Counters,
+    /// Received packets an interrupt: the device's last setting.
+    pub threshold: u32,
+}
+
+/// Statistics of a run. Core 0 takes the interrupts and core 1 runs the applications. Interrupts
+/// are those of reception, then of transmission.
+pub type RunStats = run::RunStats<Totals>;
+
+/// Address of host memory: below 2 GiB, as on a Zynq UltraScale+.
+const MEMORY_BASE: u64 = 64 << 20;
+
+fn lines() -> Vec<Interrupt> {
+    [line::RX, line::TX, line::MAC].map(Interrupt::Line).to_vec()
+}
+
+fn bus(setup: &Setup, memory: usize) -> Result<Axi> {
+    let platform = platform(MEMORY_BASE, memory, setup.host.guard)?;
+    let rules = Rules::new(setup.axi)?;
+    Ok(Axi::new(platform, rules, setup.latencies))
+}
+
+/// A machine whose device is on a link to a peer.
+type Board<Pr> = Machine<Axi<SharedWire>, Wired<Device, Pr>>;
+
+/// Builds a machine on a link to `peer`, with its driver open.
+fn machine<P: Peer>(bus: Axi, setup: &Setup, peer: P, cores: usize) -> Result<(Board<P>, Driver)> {
+    let (bus, device) = Wired::new(bus, Device::new(setup.nic), peer, setup.host.link());
+    let mut m = Machine::new(bus, device, setup.host.costs, cores);
+    let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    Ok((m, driver))
+}
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
+    let memory = memory_size(setup, load);
+    let _room = setup.host.room(memory);
+    let bus = bus(setup, memory)?;
+    let mut o = match load {
+        Load::Closed(load) => tcp(bus, setup, load, watch),
+        Load::Arrivals(load) => arrivals(bus, setup, load, watch),
+        Load::Open(load) => packets(bus, setup, load, watch),
+    }?;
+    let clocks =
+        |time: Span| (u128::from(time.ps()) * u128::from(setup.axi.mhz) / 1_000_000).max(1) as u64;
+    // A burst in flight at either end of the measured time counts for the side it began on.
+    o.use_of_bus("beats", 4096, clocks, |l| vec![l.axi_read_beats, l.axi_write_beats]);
+    Ok(o)
+}
+
+/// Adds the totals to `o`, and audits it.
+fn finish<P: Peer>(o: run::RunStats, m: &Board<P>, end: (Stats, u32)) -> RunStats {
+    let (driver, threshold) = end;
+    let mut o = o.with(Totals { driver, device: m.device.device.counters, threshold });
+    let (sent, received) = (m.device.out.borrow().frames, m.device.back.landed.0);
+    o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, received)));
+    o
+}
+
+fn tcp(bus: Axi, setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> Result<RunStats> {
+    let host = &setup.host;
+    let (connections, hosts) = load.connect(setup.driver.mac);
+    let (mut m, driver) = machine(bus, setup, hosts, 2)?;
+    let stack = load.stack(connections, host.prices, host.softirq.slice);
+    let stations = vec![NapiContext::new(driver, stack, lines(), 0, 1)];
+    let mut x = Experiment::new(&mut m, stations, 2, host.softirq, &host.faults, watch);
+    let tell = |d: &mut Device, at, up| d.set_cable(at, up);
+    let o = closed_loop::run(&mut x, load, tell, |m, s| look(&s[0].driver, &m.device.device))?;
+    let mut driver = (Stats::default(), 0);
+    for s in x.stations {
+        s.endpoint.release(&mut m);
+        let threshold = s.driver.coalesce().rx_frames;
+        driver = (s.driver.close(&mut m), threshold);
+    }
+    m.flush_posted();
+    Ok(finish(o, &m, driver))
+}
+
+fn look(driver: &Driver, device: &Device) -> Counted {
+    [driver.stats().entries().collect(), device.counters.entries().collect(), vec![]]
+}
+
+/// Runs frames at a fixed rate.
+fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<run::RunStats> {
+    let memory = (rings(setup) + load.memory()).next_multiple_of(1 << 20);
+    let _room = setup.host.room(memory);
+    let bus = bus(setup, memory)?;
+    let peer = fixed_rate::Peer::new(load, setup.driver.mac);
+    let (mut m, driver) = machine(bus, setup, peer, 1)?;
+    let tested = fixed_rate::DeviceUnderTest {
+        driver,
+        mac: setup.driver.mac,
+        lines: lines(),
+        look: |driver: &Driver, m: &Board<fixed_rate::Peer>| look(driver, &m.device.device),
+        reclaim: |_: &mut Driver,
+                  _: &mut Board<fixed_rate::Peer>,
+                  _: &mut fixed_rate::UpperLayer| {},
+    };
+    let (mut o, driver) = fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
+    driver.close(&mut m);
+    m.flush_posted();
+    let mut b = CrossCheck::new(None);
+    b.platform(m.bus.platform(), 0);
+    o.verdict.take(b);
+    Ok(o)
+}
+
+type Station = NapiContext<Driver, Meter>;
+
+/// Counts the frames passed up, and samples the controller.
+struct Handed;
+
+impl Probe<Board<Source>, Station> for Handed {
+    fn done(&self, _: &Board<Source>, s: &[Station]) -> (u64, u64) {
+        (s[0].endpoint.frames, s[0].endpoint.bytes)
+    }
+    fn counters(&self, m: &Board<Source>, s: &[Station]) -> Counted {
+        look(&s[0].driver, &m.device.device)
+    }
+    fn series(&mut self, rates: [f64; 2], _: &Board<Source>, s: &mut [Station]) -> Points {
+        let lately = &mut s[0].endpoint.lately;
+        let latency = quantile_ns(lately, 990).map_or(0.0, |ns| ns * 1e-3);
+        lately.clear();
+        let driver = &s[0].driver;
+        vec![
+            ("setting_packets", f64::from(driver.coalesce().rx_frames)),
+            ("setting_delay_us", f64::from(driver.controller().setting().delay_ns) * 1e-3),
+            ("packets_per_s", rates[0]),
+            ("interrupts_per_s", rates[1]),
+            ("latency_p99_us", latency),
+        ]
+    }
+    fn phases(&self, m: &Board<Source>) -> u64 {
+        m.device.peer.phase() as u64
+    }
+    fn take_latency(&mut self, _: &mut Board<Source>, s: &mut [Station]) -> Histogram {
+        std::mem::take(&mut s[0].endpoint.latency)
+    }
+}
+
+fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<RunStats> {
+    let host = &setup.host;
+    let source = Source::new(setup.driver.mac, load.phases.clone(), load.seed);
+    let (mut m, driver) = machine(bus, setup, source, 2)?;
+    let meter = Meter::new(host.prices, host.link_rate, host.link_delay);
+    let stations = vec![NapiContext::new(driver, meter, lines(), 0, 1)];
+    let mut x = Experiment::new(&mut m, stations, 2, host.softirq, &host.faults, watch);
+    x.may_idle = true;
+    let begin = x.m.now();
+    x.begin(|d, at, up| d.set_cable(at, up));
+    x.m.outside(|device, _, at| device.peer.start(at));
+    let (mut o, at) = x.measure(begin, (load.warmup, load.duration), &mut Handed)?;
+    // Frames in flight arrive.
+    x.slice(at + Span::from_ms(50))?;
+    o.faults = x.end();
+    let mut driver = (Stats::default(), 0);
+    for s in x.stations {
+        let threshold = s.driver.coalesce().rx_frames;
+        driver = (s.driver.close(&mut m), threshold);
+        m.flush_posted();
+        if s.endpoint.unknown > 0 {
+            let unknown = s.endpoint.unknown;
+            o.verdict.audit.push(format!("{unknown} frames were handed up that nobody sent"));
+        }
+        s.endpoint.release(&mut m);
+    }
+    Ok(finish(o, &m, driver))
+}
+
+fn packets(bus: Axi, setup: &Setup, load: &OpenLoad, watch: &mut dyn Watch) -> Result<RunStats> {
+    let mut m: Machine<Axi, Device> =
+        Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
+    let open: Driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
+    let on = (lines(), setup.driver.tx_ring);
+    let trouble = |m: &mut Machine<Axi, Device>| {
+        FaultSchedule::begin(&setup.host.faults, m, Vec::new(), |d, _, at, up| d.set_cable(at, up))
+    };
+    let (mut driver, mut threshold) = (Stats::default(), 0);
+    let close = |m: &mut _, d: Driver| {
+        threshold = d.coalesce().rx_frames;
+        driver = d.close(m);
+    };
+    let mut o = open_loop::run_alone(&mut m, open, on, load, trouble, close, watch)?;
+    let device = m.device.counters;
+    o.counts.payload = o.counts.ledger.wire_bytes;
+    for s in o.parts_mut() {
+        s.payload = s.ledger.wire_bytes;
+        // Nothing is received, so all interrupts are those of transmission.
+        s.interrupts.insert(0, 0);
+    }
+    o.counts.interrupts = vec![driver.rx_irqs, driver.tx_irqs];
+    o.counts.counters = [driver.entries().collect(), device.entries().collect(), vec![]];
+    let mut o = o.with(Totals { driver, device, threshold });
+    let sent = m.ledger().wire_frames;
+    o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, 0)));
+    Ok(o)
+}
+
+/// Returns the host memory for the rings.
+fn rings(setup: &Setup) -> usize {
+    let d = &setup.driver;
+    let slot = (d.rx_buffer() + 64).next_power_of_two() as usize;
+    d.rx_ring as usize * 4 * slot + d.tx_ring as usize * 4096 + (4 << 20)
+}
+
+/// Returns the host memory for the rings and all that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
+    let traffic = match load {
+        Load::Closed(l) => 2 * l.memory(),
+        Load::Arrivals(_) => 0,
+        Load::Open(l) => l.memory(setup.driver.tx_ring),
+    };
+    (rings(setup) + traffic).next_multiple_of(1 << 20)
+}
+
+fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
+    let setup = settings::setup(v)?;
+    let ghz = v.number("cpu.frequency");
+    if v.word("traffic.kind") == fixed_rate::KIND {
+        let load = Paced::within(v, setup.driver.mtu, "driver.mtu")?;
+        return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, &load, ghz));
+    }
+    let load = settings::load(v, &setup, frames)?;
+    let o = run(&setup, &load, watch)?;
+    let threshold = f64::from(o.totals.threshold);
+    let rates = |s: &Counts, packets: f64| {
+        let whose = format!("of the platform's {} cores", setup.cores);
+        let share = s.all_busy_share() * s.busy.len() as f64 / setup.cores as f64;
+        let by_time = |n: u64| s.by_time(n as f64);
+        let [received, sent] = [0, 1].map(|line| by_time(s.interrupts[line]));
+        let payload = by_time(8 * s.payload);
+        let busy = [s.busy_share(0), s.busy_share(1), s.bus_share[0], s.bus_share[1]];
+        [
+            vec![
+                PACKETS.is(packets).about("frames received or sent, or transactions"),
+                PAYLOAD.is(payload).about("TCP payload, or frames"),
+            ],
+            s.wire_rates(),
+            vec![
+                RECEIVED.is(received),
+                SENT_OFF.is(sent),
+                THRESHOLD.is(threshold).sampled(Sampled::Once),
+                metrics::POLLS.is(by_time(s.polls)),
+                s.lost_share(),
+                CPU_BUSY.is(share).about(whose),
+            ],
+            BUSY.iter().zip(busy).map(|(of, share)| of.is(share)).collect(),
+        ]
+        .concat()
+    };
+    let handed_up = "from a frame's last bit to its being handed up";
+    let (of, latency, sent) = match load {
+        Load::Closed(_) => (CountsOf::Window, "from request to response", None),
+        Load::Arrivals(_) => (CountsOf::Window, handed_up, None),
+        Load::Open(load) => (CountsOf::Run, SENT, load.sent()),
+    };
+    Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
+}
+
+fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
+    let rules = Rules::new(settings::axi(v)).map_err(host::refused)?;
+    let command = if op == Operation::Read { "AR" } else { "AW" };
+    let row = move |b: doorbell_bus::axi::Burst| system::Transaction {
+        addr: b.addr,
+        command,
+        bytes: b.bytes,
+        packet: None,
+    };
+    Ok(Box::new(rules.bursts(at, bytes).map(row)))
+}
+
+#[cfg(test)]
+mod tests;

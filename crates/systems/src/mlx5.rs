@@ -1,0 +1,271 @@
+//! The mlx5 system: ConnectX on PCI Express, driver and device, and a run of it.
+
+mod audit;
+mod figures;
+pub mod settings;
+
+pub use crate::open_loop::Load;
+pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
+
+use crate::host::{HostConfig, link_bytes};
+use crate::key::Values;
+use crate::knobs;
+use crate::knobs::{Condition, Knob};
+use crate::limits;
+use crate::limits::Resource;
+use crate::limits::Wider::{Less, More};
+use crate::metrics;
+use crate::metrics::{CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS};
+use crate::result::{CountsOf, Measured, SENT};
+use crate::run;
+use crate::run::platform;
+use crate::system;
+use crate::system::{PlacementKeys, RUN, StackKeys, System};
+use crate::{Counts, Result, open_loop};
+use doorbell_bus::ledger::BusKind;
+use doorbell_bus::pcie::{Rules, Settings};
+use doorbell_bus::{Bus, Latencies, Machine, Pcie};
+use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
+use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
+use doorbell_hal::Unit;
+use doorbell_sim::scheduler::{Core, Interrupt};
+use doorbell_sim::{Watch, fault::FaultSchedule, traffic::Frames};
+use settings::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+
+/// ConnectX on PCI Express.
+pub static SYSTEM: System = System {
+    name: "mlx5",
+    about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
+    devices: &["mlx5"],
+    platform_keys: &[&CPU, &PCIE, NicKeys::KEYS],
+    run_keys: &[
+        &KIND,
+        open_loop::Keys::KEYS,
+        PlacementKeys::KEYS,
+        QueueKeys::KEYS,
+        StackKeys::KEYS,
+        RunKeys::KEYS,
+        RUN,
+    ],
+    runner: run_values,
+    transfer: system::pcie_transfer,
+    port_rate: "nic.port_rate",
+    knobs: &[
+        Knob {
+            key: "driver.mpwqe",
+            values: &["on", "off"],
+            command: "ethtool --set-priv-flags $NIC skb_tx_mpwqe {}",
+        },
+        Knob {
+            key: "driver.queue",
+            values: &["128", "256", "512", "1024", "2048", "4096", "8192"],
+            command: "ethtool -G $NIC tx {}",
+        },
+        Knob {
+            key: "driver.moderation_period",
+            values: &["0", "8", "16", "32", "64", "128"],
+            command: "ethtool -C $NIC adaptive-tx off tx-usecs {}",
+        },
+        Knob {
+            key: "driver.moderation_count",
+            values: &["8", "32", "64", "128", "256"],
+            command: "ethtool -C $NIC adaptive-tx off tx-frames {}",
+        },
+        knobs::MPS,
+        knobs::MRRS,
+        Knob {
+            key: "run.cores",
+            values: &["1", "2", "4", "8", "16", "32", "64"],
+            command: "ethtool -L $NIC combined {}",
+        },
+    ],
+    conditions: &[
+        Condition { key: "traffic.burst", values: &["1", "2", "4", "8", "16", "32", "64"] },
+        Condition { key: "traffic.size", values: &["64", "128", "256", "512", "1024", "1514"] },
+    ],
+    resources: &[
+        Resource {
+            name: "cores",
+            shares: &["cpu_busy_share"],
+            keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
+        },
+        limits::LINK,
+        Resource { name: "port", shares: &["port_share"], keys: &[("nic.port_rate", More)] },
+        Resource {
+            name: "pipeline",
+            shares: &["pipeline_share"],
+            keys: &[("nic.packet_time", Less)],
+        },
+        Resource { name: "reads in flight", shares: &[], keys: &[("pcie.tags", More)] },
+        Resource { name: "WQEs fetched ahead", shares: &[], keys: &[("nic.fetch_ahead", More)] },
+        Resource {
+            name: "queues",
+            shares: &[],
+            keys: &[("driver.queue", More), ("driver.cq", More)],
+        },
+        Resource {
+            name: "latency",
+            shares: &[],
+            keys: &[
+                ("pcie.link_latency", Less),
+                ("pcie.memory_latency", Less),
+                ("nic.pipeline_delay", Less),
+            ],
+        },
+        Resource { name: "load", shares: &[], keys: &[("traffic.rate", More)] },
+    ],
+    numbers: Numbers {
+        buses: &[BusKind::Pcie],
+        rates: &[&[FRAMES, metrics::WIRE], &metrics::LINK],
+        counters: &[(DRIVER, Stats::DECLARED), (DEVICE, Counters::DECLARED)],
+        calls: &[],
+        losses: &[],
+    },
+    declared: OnceLock::new(),
+    figures: Some(&figures::FIGURES),
+};
+
+/// The frames sent.
+const FRAMES: Metric = Metric::rate("frame_bits_per_s", Unit::BitsPerSecond, "frames, without FCS");
+
+/// The machine of this system.
+pub type Board = Machine<Pcie, Mlx5>;
+
+/// The inputs of a run, except its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// The host.
+    pub host: HostConfig,
+    /// Cores, each with a channel of its own.
+    pub cores: u16,
+    /// The link.
+    pub pcie: Settings,
+    /// Latencies around it.
+    pub latencies: Latencies,
+    /// Bus address of the registers.
+    pub bar: u64,
+    /// Bus address of host memory: a multiple of 64 MiB.
+    pub memory_base: u64,
+    /// The device.
+    pub nic: Nic,
+    /// Each channel; the vector is the core's number.
+    pub driver: DriverConfig,
+}
+
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals {
+    /// Counters of all channels together.
+    pub driver: Stats,
+    /// The device's counters.
+    pub device: Counters,
+}
+
+/// Statistics of a run.
+pub type RunStats = run::RunStats<Totals>;
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
+pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
+    let rules = Rules::new(setup.pcie)?;
+    let (cores, costs) = (usize::from(setup.cores.max(1)), setup.host.costs);
+    let memory = memory_size(setup, load);
+    let _room = setup.host.room(memory);
+    let platform = platform(setup.memory_base, memory, setup.host.guard)?;
+    let link = |platform| Pcie::new(platform, rules, setup.latencies, setup.bar);
+    let mut m = Machine::new(link(platform), Mlx5::new(setup.nic), costs, cores);
+    let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
+    let functions = m.bus.platform().areas();
+    let mut running = Vec::with_capacity(cores);
+    for i in 0..cores {
+        m.enter(i);
+        let Some(source) = load.source(&mut m, setup.cores, i, in_flight(setup) as u32)? else {
+            continue;
+        };
+        let config = DriverConfig { vector: i as u16, ..setup.driver };
+        let channel = Channel::create(&mut m, Rc::clone(&hca), &config)?;
+        running.push(Core::new(channel, source, Interrupt::Message(i as u16), in_flight(setup)));
+    }
+    // The clock starts at zero here: firmware commands are not part of the run.
+    m.flush_posted();
+    let Machine { bus, device, .. } = m;
+    let mut m = Machine::new(link(bus.into_platform()), device, costs, cores);
+    if watch.wants_frames() {
+        m.bus.sink_mut().start();
+    }
+    let zero = Counts::of(&m);
+    for (i, core) in running.iter_mut().enumerate() {
+        m.enter(i);
+        core.driver.start(&mut m);
+    }
+    let before = Counts { ledger: *m.ledger(), packets: m.ledger().wire_frames, ..zero };
+    let trouble = FaultSchedule::begin(&setup.host.faults, &mut m, functions, |d, b, at, up| {
+        d.set_carrier(b, at, up);
+    });
+    let end = |m: &Board, _| m.bus.booked_until().max(m.device.wire_free());
+    let mut o = open_loop::run(&mut m, &mut running, load, trouble, &before, end, watch)?;
+    let mut driver = Stats::default();
+    open_loop::close(&mut m, running, &mut o, |m, channel| {
+        driver.add(&channel.close(m));
+    });
+    if let Some(hca) = Rc::into_inner(hca) {
+        hca.into_inner().close(&mut m);
+    }
+    let device = m.device.counters;
+    o.counts.counters = [driver.entries().collect(), device.entries().collect(), vec![]];
+    o.use_of_bus("bytes", 4096, |time| m.bus.capacity(time).max(1), link_bytes);
+    let mut o = o.with(Totals { driver, device });
+    o.verdict.take(audit::audit(&o, &m));
+    Ok(o)
+}
+
+/// Returns the most packets of one channel between driver and device: one for each data segment of
+/// its ring.
+fn in_flight(setup: &Setup) -> usize {
+    4usize << setup.driver.log_sq
+}
+
+/// Returns the host memory for all rings and all packets that can be under way.
+fn memory_size(setup: &Setup, load: &Load) -> usize {
+    let block = |bytes: u32| (bytes.max(64) as usize).next_power_of_two();
+    let (cores, ring) = (usize::from(setup.cores.max(1)), in_flight(setup));
+    // Replayed frames differ in size, so freed blocks do not always fit.
+    let packets = match load.longest() {
+        (size, None) => cores * (ring + load.burst() as usize) * block(size),
+        (longest, Some(frames)) => cores * ring.min(2 * frames + 64) * 2 * block(longest),
+    };
+    let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
+    let rings =
+        cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + others + (64 << 10));
+    (packets + rings + (4 << 20)).next_multiple_of(1 << 20)
+}
+
+fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
+    let setup = settings::setup(v)?;
+    let load = settings::load(v, &setup, frames)?;
+    let o = run(&setup, &load, watch)?;
+    let rates = |s: &Counts, packets: f64| {
+        let whose = match setup.cores {
+            0..=1 => "of the one core that sends".to_owned(),
+            n => format!("of the {n} cores that send"),
+        };
+        let frames = s.by_time(8.0 * s.ledger.wire_bytes as f64);
+        let wire = s.by_time(8.0 * s.wire.0 as f64);
+        let carried = [PACKETS.is(packets).about("packets sent"), FRAMES.is(frames)];
+        let mut rates = Vec::from(carried);
+        rates.push(metrics::WIRE.is(wire));
+        rates.extend(metrics::LINK.iter().zip(&s.bus_share).map(|(of, share)| of.is(*share)));
+        rates.push(CPU_BUSY.is(s.all_busy_share()).about(whose));
+        rates
+    };
+    let measured = o.measured(rates, CountsOf::Run, SENT, v.number("cpu.frequency"));
+    Ok(Measured { sent: load.sent(), ..measured })
+}
+
+#[cfg(test)]
+mod tests;

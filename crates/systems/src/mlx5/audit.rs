@@ -1,0 +1,38 @@
+//! The audit of a whole run: counts of driver, device, ledger and wire agree.
+//!
+//! With faults, the driver accounts for each packet queued and neither sent nor discarded.
+
+use super::{Board, RunStats};
+use crate::audit::{ANY, CrossCheck};
+use doorbell_bus::Bus;
+
+/// Compares the counts.
+pub(super) fn audit(o: &RunStats, m: &Board) -> CrossCheck {
+    let (d, n, l) = (&o.totals.driver, &o.totals.device, &o.counts.ledger);
+    let struck = o.faults.map_or(0, |f| f.struck.dma);
+    let mut b = CrossCheck::of(o);
+    let ended = n.packets + n.discarded;
+    let dropped = ("driver dropped", d.dropped);
+    b.less("packets: driver queued {}, device sent or discarded {}", [d.packets, ended], dropped);
+    b.same("frames: device sent {}, wire saw {}", n.packets, l.wire_frames);
+    b.never("checksums: wrong on the wire {}", n.wire_bad_checksums);
+    if n.discarded == 0 && o.faults.is_none() {
+        // An error may leave a session half sent.
+        b.same("bytes: driver queued {}, device sent {}", d.bytes, n.bytes);
+        let text = "packets in sessions: driver added {}, device sent {}";
+        b.same(text, d.mpwqe_pkts, n.mpwqe_packets);
+    }
+    // Entries of a queue that was restarted, made anew, or closed with packets in it.
+    let again = d.recover + d.timeouts > 0 || !o.verdict.unfinished.is_empty();
+    let over = ("of queues started again or closed early", if again { ANY } else { 0 });
+    b.less("WQEs: driver posted {}, device executed {}", [d.wqes, n.wqes], over);
+    b.less("NOPs: driver posted {}, device executed {}", [d.nop, n.nops], over);
+    b.less("sessions: driver opened {}, device executed {}", [d.mpwqe_blks, n.mpwqes], over);
+    b.less("doorbells: driver rang {}, device heard {}", [d.doorbells, n.doorbells], over);
+    b.less("CQEs: device wrote {}, driver took {}", [n.cqes, d.cqes], over);
+    b.less("events: device wrote {}, driver took {}", [n.eqes, d.eqes], over);
+    b.none("nonsense: doorbells refused {}", n.bad_doorbells, over.1);
+    b.none("nonsense: entries lost {}", n.lost_entries, if struck > 0 { ANY } else { 0 });
+    b.platform(m.bus.platform(), struck);
+    b
+}

@@ -1,0 +1,117 @@
+//! Reads the [`Setup`] and [`Load`] of an mlx5 run from the values of its keys, and refuses values
+//! that do not go together.
+
+mod keys;
+
+pub(super) use keys::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
+
+use super::{Load, Setup};
+use crate::host;
+use crate::host::HostConfig;
+use crate::key::Values;
+use crate::open_loop::Limits;
+use crate::settings::{take, words};
+use crate::system::StackKeys;
+use crate::{SettingError, refuse};
+use doorbell_devices::mlx5::Config as Nic;
+use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Sizing};
+use doorbell_hal::Span;
+use doorbell_layout::mlx5::Caps;
+use doorbell_sim::traffic::Frames;
+use std::sync::Arc;
+
+/// Reads the [`Setup`] from `v`. It does not depend on the capture.
+///
+/// # Errors
+/// Values that are allowed each, but not together.
+pub fn setup(v: &Values) -> Result<Setup, SettingError> {
+    let there = v.number("cpu.cores") as u16;
+    let cores = match v.number_or_word("run.cores") {
+        None => there,
+        Some(wanted) if wanted as u16 > there => {
+            refuse!("`run.cores` is {wanted}, but the platform has {there} (`cpu.cores`)");
+        }
+        Some(wanted) => wanted as u16,
+    };
+    let (bar, memory_base) = (
+        if v.word("pcie.bar") == "below_4gib" { 0xf000_0000 } else { 0x3800_0000_0000 },
+        if v.word("cpu.memory") == "below_4gib" { 64 << 20 } else { 4 << 30 },
+    );
+    let (d, r, (pcie, latencies)) = (QueueKeys::of(v), RunKeys::of(v), host::pcie(v));
+    Ok(Setup {
+        host: HostConfig::of(v, Span::from_ms(15_000)),
+        cores,
+        pcie,
+        latencies,
+        bar,
+        memory_base,
+        nic: nic(&NicKeys::of(v)),
+        driver: DriverConfig {
+            mpwqe: d.mpwqe,
+            sizing: d.sizing,
+            log_sq: log2(d.queue),
+            log_cq: log2(d.cq),
+            cq_period_us: r.moderation_period,
+            cq_max_count: r.moderation_count,
+            cqs: d.armed_cqs,
+            bql: StackKeys::of(v).bql,
+            vector: 0,
+        },
+    })
+}
+
+words! {
+    Sizing { "padded" => Self::Padded, "fit" => Self::Fit }
+    Cqs { "1" => Self::Send, "3" => Self::Three, "5" => Self::Five }
+}
+
+fn nic(n: &NicKeys) -> Nic {
+    let mut nic = Nic {
+        caps: Caps {
+            enhanced_mpw: n.enhanced_mpw,
+            max_wqe_sz_sq: n.max_wqe,
+            min_inline: match n.min_inline {
+                "l2" => 1,
+                "ip" => 2,
+                "tcp_udp" => 3,
+                _ => 0,
+            },
+            log_max_lso: if n.max_lso > 0.0 { log2(n.max_lso * 1024.0) } else { 0 },
+            csum: true,
+            vlan: true,
+            swp: true,
+        },
+        // 8 bits take 8000 ps at 1 Gbit/s.
+        wire_byte_1024th_ps: (8000.0 * 1024.0 / n.port_rate).round() as u32,
+        ..Nic::CONNECTX
+    };
+    take!(nic; n: fetch_chunk fetch_ahead refetch);
+    take!(nic; n: packet_time pipeline_delay max_frame);
+    nic
+}
+
+fn log2(power: f64) -> u8 {
+    (power as u64).max(1).ilog2() as u8
+}
+
+/// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
+///
+/// # Errors
+/// This machine cannot send the traffic. The error names the frame, if it is one.
+pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
+    let most = if setup.nic.caps.log_max_lso == 0 { 0 } else { 1 << setup.nic.caps.log_max_lso };
+    let longest = setup.nic.max_frame;
+    let limits = Limits {
+        frame: (longest, "nic.max_frame"),
+        tagged: longest,
+        large_send: (most, "nic.max_lso"),
+    };
+    let load = Load::of(v, &limits, frames, setup.cores)?;
+    let advice = "fewer cores (`run.cores`), a shorter queue (`driver.queue`), smaller packets \
+                  (`traffic.size`)";
+    setup.host.fits(super::memory_size(setup, &load), host::MAX_OF_ALL, advice)?;
+    Ok(load)
+}
+
+#[cfg(test)]
+mod tests;

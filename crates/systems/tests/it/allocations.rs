@@ -1,0 +1,83 @@
+//! The packet path does not allocate: ten times the packets make no more calls of the allocator, in
+//! traffic, driver, bus, ledger, guard, device and wire together.
+//!
+//! The allocator is that of all tests here. It counts by thread, so tests beside this one do not
+//! disturb it.
+#![allow(
+    unsafe_code,
+    reason = "a global allocator is an unsafe trait; this one counts and passes on"
+)]
+
+use doorbell_sim::Unwatched;
+use doorbell_systems::mlx5::{Load, run};
+use doorbell_systems::scenario::Scenario;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count() {
+    // A thread that is ending has no counter, and is not the one that counts.
+    let _ = CALLS.try_with(|c| c.set(c.get() + 1));
+}
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps `dealloc`'s contract, and `at` came from the system's allocator.
+        unsafe { System.dealloc(at, layout) }
+    }
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `realloc`'s contract, and `at` came from the system's allocator.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Returns the number of calls of the allocator in a run of `packets` packets.
+fn calls(cores: u16, mpwqe: bool, rate: Option<f64>, packets: u64) -> u64 {
+    let mut values =
+        Scenario::load("mlx5-pktgen-64").expect("built in").plan().expect("sound").values;
+    for set in
+        [format!("run.cores={cores}"), format!("driver.mpwqe={}", if mpwqe { "on" } else { "off" })]
+    {
+        values.set(&set).expect("allowed");
+    }
+    let setup = doorbell_systems::mlx5::settings::setup(&values).expect("sound");
+    let load = Load::pktgen(64, 32, packets).at(rate);
+    let before = CALLS.get();
+    let outcome = run(&setup, &load, &mut Unwatched).expect("runs");
+    let calls = CALLS.get() - before;
+    assert_eq!((outcome.counts.packets, outcome.verdict.audit), (packets, vec![]));
+    calls
+}
+
+#[test]
+fn ten_times_the_packets_make_no_more_allocations() {
+    for (cores, rate) in [(1, None), (24, Some(36.864e6)), (24, None)] {
+        for mpwqe in [false, true] {
+            let few = calls(cores, mpwqe, rate, 76_800);
+            let many = calls(cores, mpwqe, rate, 768_000);
+            // A vector that doubles may do so once or twice more on every core, and a histogram
+            // has a few more octaves. A run keeps at most 128 samples, each of six lists and a
+            // histogram that may grow once, and takes some 110 more in ten times its length. A
+            // burst of 32 packets that allocated would add 21,600.
+            let slack = 16 + 16 * u64::from(cores) + 128 * 8;
+            assert!(few > 0, "the allocator is counted");
+            assert!(many <= few + slack, "{cores} cores, MPWQE {mpwqe}: {few} calls, then {many}");
+            println!("{cores} cores, MPWQE {mpwqe}: {few} calls, then {many}");
+        }
+    }
+}

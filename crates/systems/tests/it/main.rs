@@ -1,0 +1,19 @@
+//! Integration tests, one program.
+
+mod allocations;
+mod closed_loop;
+mod custom;
+mod e1000_answers;
+mod errors;
+mod keys;
+mod rates;
+mod standstill;
+#[expect(unreachable_pub, dead_code, reason = "shared with doorbell-conformance")]
+mod toy;
+mod trivial;
+mod words;
+
+#[test]
+fn no_file_is_forgotten() {
+    assert_eq!(doorbell_testkit::forgotten(env!("CARGO_MANIFEST_DIR")), [""; 0]);
+}
