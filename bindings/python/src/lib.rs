@@ -4,7 +4,7 @@
 /// Runs commands. `doorbell/_native.pyi` has the types.
 #[pyo3::pymodule]
 mod _native {
-    use doorbell_cli::{Failure, call, main_of};
+    use doorbell_cli::{DOORBELL, Failure, call, main_of};
     use pyo3::exceptions::PyRuntimeError;
     use pyo3::prelude::*;
     use std::ffi::OsString;
@@ -31,7 +31,7 @@ mod _native {
         let command = thread::spawn({
             let (stop, ended, caller) = (stop.clone(), ended.clone(), thread::current());
             move || {
-                let done = call(&args, &stop);
+                let done = call(&DOORBELL, &args, &stop);
                 ended.store(true, Ordering::Release);
                 caller.unpark();
                 done
@@ -60,6 +60,6 @@ mod _native {
     #[pyfunction]
     fn main(program: Vec<OsString>, args: Vec<OsString>) {
         // A server confines itself, and Python's end needs more than that allows.
-        std::process::exit(main_of(&program, args).into());
+        std::process::exit(main_of(&DOORBELL, &program, args).into());
     }
 }

@@ -13,6 +13,7 @@ use doorbell_study::advise::{
     Question, Switch, Variable,
 };
 use doorbell_systems::Plan;
+use doorbell_systems::Registry;
 use doorbell_systems::metrics::{Kind, Metric};
 use doorbell_systems::result::Provenance;
 use serde::Serialize;
@@ -20,9 +21,9 @@ use serde::Serialize;
 /// The frames of a capture that a run sends at least, and the packets of a generator at most.
 const FRAMES: usize = 48_000;
 
-pub(crate) fn advise(args: &args::Advise) -> Result<u8, Error> {
-    let mut plan = plan::plan_of_today(&args.scenario, &args.today, &args.changes)?;
-    let profile = plan::profile(&args.scenario, &args.changes)?;
+pub(crate) fn advise(registry: &'static Registry, args: &args::Advise) -> Result<u8, Error> {
+    let mut plan = plan::plan_of_today(registry, &args.scenario, &args.today, &args.changes)?;
+    let profile = plan::profile(registry, &args.scenario, &args.changes)?;
     let capture = plan::capture(&plan)?;
     fit_length(&mut plan, capture.as_ref().map(|c| c.frames.len()), args)?;
     let system = plan.system;

@@ -4,6 +4,7 @@ use crate::render::{Cell, Document, Record, Table, Tone, amount, flat, numbers, 
 use crate::run::{GROUPS, audit, is_overloaded, overloaded};
 use crate::{DONE, Error, MISSED, guest, input, plan};
 use crate::{args::Compare, output::print, plan::Plans};
+use doorbell_systems::Registry;
 use doorbell_systems::metrics::{Better, Metric};
 use doorbell_systems::result::{Group, Measured, Object, RunResult, rounded};
 use doorbell_systems::{Plan, Setting};
@@ -63,7 +64,7 @@ struct Shown {
 /// Numbers of both runs, by name.
 type Pairs = Vec<(String, Pair)>;
 
-pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
+pub(crate) fn compare(registry: &'static Registry, args: &Compare) -> Result<u8, Error> {
     let b = args.b.as_ref().unwrap_or(&args.a);
     if [&args.a, b].iter().any(|name| name.ends_with(".json")) {
         if args.b.is_none() || !args.changes.sets.is_empty() || !args.with.is_empty() {
@@ -72,7 +73,7 @@ pub(crate) fn compare(args: &Compare) -> Result<u8, Error> {
         return guest::compare(Path::new(&args.a), Path::new(b), &args.output);
     }
     let with: Vec<Setting> = args.with.iter().map(|w| Setting::given("--with", w)).collect();
-    let mut plans = Plans::default();
+    let mut plans = Plans::of(registry);
     let both = [plans.plan(&args.a, &args.changes, &[])?, plans.plan(b, &args.changes, &with)?];
     plans.check()?;
     let [a, b] = &both;

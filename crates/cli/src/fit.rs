@@ -8,13 +8,14 @@ use doorbell_study::fit::{
     Compared, Constant, Fit, FitError, Follow, Measurements, Role, Row, Runs, State, Unmeasured,
     fit, profile,
 };
+use doorbell_systems::Registry;
 use doorbell_systems::RunError;
 use doorbell_systems::result::rounded;
 use serde_json::{Value, json};
 use std::io::Write;
 
-pub(crate) fn solve(args: &Args) -> Result<u8, Error> {
-    let of = loaded(args)?;
+pub(crate) fn solve(registry: &'static Registry, args: &Args) -> Result<u8, Error> {
+    let of = loaded(registry, args)?;
     let out = args.out.as_deref();
     let name = new::name(out, "")?;
     let interrupt = Interrupt::watched_for(out.is_some())?;
@@ -41,11 +42,11 @@ pub(crate) fn solve(args: &Args) -> Result<u8, Error> {
 }
 
 /// Reads the measurements and the captures of their runs.
-fn loaded(args: &Args) -> Result<Measurements, Error> {
+fn loaded(registry: &Registry, args: &Args) -> Result<Measurements, Error> {
     let Some(file) = args.file.to_str() else {
         return Err(input!("{}: the name is not UTF-8", args.file.display()));
     };
-    let mut of = Measurements::load(file)?;
+    let mut of = Measurements::load(registry, file)?;
     for run in &mut of.runs {
         run.frames = plan::capture(&run.plan)?.map(|c| c.frames.clone());
     }

@@ -65,6 +65,8 @@ mod transfer;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 
+pub use doorbell_systems::{DOORBELL, Registry};
+
 use error::{Error, failed, input};
 #[cfg(not(fuzzing))]
 use {
@@ -83,19 +85,29 @@ const DONE: u8 = 0;
 /// commands without a result.
 const MISSED: u8 = 1;
 
-/// Runs the command that the arguments of this process name.
+/// Runs the command that the arguments of this process name, on the built-in systems.
 #[cfg(not(fuzzing))]
 pub fn main() -> ExitCode {
-    ExitCode::from(main_of(&[], std::env::args_os()))
+    main_with(&DOORBELL)
+}
+
+/// Runs the command that the arguments of this process name, on these systems.
+#[cfg(not(fuzzing))]
+pub fn main_with(registry: &'static Registry) -> ExitCode {
+    ExitCode::from(main_of(registry, &[], std::env::args_os()))
 }
 
 /// Runs the command that `args` name, with the name of the program first, as the whole of this
 /// process. Returns its exit code. `program` and what comes first among its arguments start such a
 /// process again; if it is empty, the program of this process does without any.
 #[cfg(not(fuzzing))]
-pub fn main_of(program: &[OsString], args: impl IntoIterator<Item = OsString>) -> u8 {
+pub fn main_of(
+    registry: &'static Registry,
+    program: &[OsString],
+    args: impl IntoIterator<Item = OsString>,
+) -> u8 {
     let done = match Args::try_parse_from(args) {
-        Ok(args) => run(args, program),
+        Ok(args) => run(registry, args, program),
         Err(e) => output::of_arguments(&e),
     };
     done.unwrap_or_else(|e| {
@@ -121,7 +133,11 @@ pub struct Failure {
 /// # Errors
 /// Returns the reason if the command has no result.
 #[cfg(not(fuzzing))]
-pub fn call(args: &[String], interrupt: &Arc<AtomicBool>) -> Result<(u8, String), Failure> {
+pub fn call(
+    registry: &'static Registry,
+    args: &[String],
+    interrupt: &Arc<AtomicBool>,
+) -> Result<(u8, String), Failure> {
     let named = ["doorbell"].into_iter().chain(args.iter().map(String::as_str));
     let args = Args::try_parse_from(named).map_err(|e| Failure {
         code: 2,
@@ -129,31 +145,32 @@ pub fn call(args: &[String], interrupt: &Arc<AtomicBool>) -> Result<(u8, String)
         what: e.to_string().trim_start_matches("error: ").trim_end().to_owned(),
     })?;
     let _taken = progress::take(interrupt);
-    let (done, out) = output::collected(|| run(args, &[]));
+    let (done, out) = output::collected(|| run(registry, args, &[]));
     done.map(|code| (code, out)).map_err(Failure::from)
 }
 
 #[cfg(not(fuzzing))]
-fn run(args: Args, program: &[OsString]) -> Result<u8, Error> {
+fn run(registry: &'static Registry, args: Args, program: &[OsString]) -> Result<u8, Error> {
+    let r = registry;
     match args.command {
-        Command::Reproduce(a) => reproduce::reproduce(&a),
-        Command::Run(a) => run::run(&a),
+        Command::Reproduce(a) => reproduce::reproduce(r, &a),
+        Command::Run(a) => run::run(r, &a),
         Command::Report(a) => report::report(&a),
-        Command::Compare(a) => compare::compare(&a),
-        Command::Sweep(a) => sweep::sweep(&a),
-        Command::Point(a) => point::point(&a),
-        Command::Repeat(a) => repeat::repeat(&a),
-        Command::Rank(a) => rank::rank(&a),
-        Command::Advise(a) => advise::advise(&a),
-        Command::Fit(a) => fit::solve(&a),
-        Command::Check(a) => check::check(&a),
-        Command::Transfer(a) => transfer::transfer(&a),
+        Command::Compare(a) => compare::compare(r, &a),
+        Command::Sweep(a) => sweep::sweep(r, &a),
+        Command::Point(a) => point::point(r, &a),
+        Command::Repeat(a) => repeat::repeat(r, &a),
+        Command::Rank(a) => rank::rank(r, &a),
+        Command::Advise(a) => advise::advise(r, &a),
+        Command::Fit(a) => fit::solve(r, &a),
+        Command::Check(a) => check::check(r, &a),
+        Command::Transfer(a) => transfer::transfer(r, &a),
         Command::Serve(a) => serve::serve(&a),
-        Command::Guest(a) => guest::guest(&a, program),
+        Command::Guest(a) => guest::guest(r, &a, program),
         Command::Live(a) => live::live(&a),
-        Command::List(a) => list::list(&a),
-        Command::New(a) => new::new(&a),
-        Command::Schema { of } => new::schema(of),
+        Command::List(a) => list::list(r, &a),
+        Command::New(a) => new::new(r, &a),
+        Command::Schema { of } => new::schema(r, of),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out } => manual::pages(out.as_deref()),
     }

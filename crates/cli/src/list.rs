@@ -3,10 +3,10 @@
 use crate::render::{Format, flat, json, records};
 use crate::{DONE, Error, args::List, input, output::print};
 use doorbell_guest::Workload;
+use doorbell_systems::Registry;
+use doorbell_systems::Scenario;
 use doorbell_systems::metrics::Metric;
-use doorbell_systems::system;
-use doorbell_systems::system::{SYSTEMS, System};
-use doorbell_systems::{Profile, Scenario, profile, scenario};
+use doorbell_systems::system::System;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -79,16 +79,22 @@ fn with_word<T>(all: Vec<T>, word: &str, texts: impl Fn(&T) -> [&str; 2]) -> Res
     }
 }
 
-pub(crate) fn list(args: &List) -> Result<u8, Error> {
+pub(crate) fn list(registry: &'static Registry, args: &List) -> Result<u8, Error> {
     let of = match &args.system {
-        None => SYSTEMS.to_vec(),
-        Some(name) => vec![system::find(name).map_err(|e| input!("{e}"))?],
+        None => registry.systems.to_vec(),
+        Some(name) => vec![registry.system(name).map_err(|e| input!("{e}"))?],
     };
     let place = |system: &System| of.iter().position(|s| *s == system);
-    let mut scenarios = scenario::builtin().map(Scenario::load).collect::<Result<Vec<_>, _>>()?;
+    let mut scenarios = registry
+        .scenario_names()
+        .map(|name| registry.scenario(name))
+        .collect::<Result<Vec<_>, _>>()?;
     scenarios.retain(|s| place(s.system).is_some());
     scenarios.sort_by_key(|s| place(s.system));
-    let mut profiles = profile::builtin().map(Profile::load).collect::<Result<Vec<_>, _>>()?;
+    let mut profiles = registry
+        .profile_names()
+        .map(|name| registry.profile(name))
+        .collect::<Result<Vec<_>, _>>()?;
     profiles.retain(|p| place(p.system).is_some());
     profiles.sort_by_key(|p| place(p.system));
     let devices = of.iter().flat_map(|r| r.devices.iter().map(|d| (*d, r.name)));

@@ -5,20 +5,21 @@ use crate::output::{begun_beside, print};
 use crate::{DONE, Error, check, failed, input, plan};
 use doorbell_spec::key::{Kind, Value};
 use doorbell_study::schema as schemas;
+use doorbell_systems::Registry;
 use doorbell_systems::result::{Group, RunResult, rounded};
-use doorbell_systems::system::SYSTEMS;
-use doorbell_systems::{Profile, Scenario, templates};
+
+use doorbell_systems::templates;
 use std::{io, path::Path};
 
 /// The profile of a scenario that is begun without one.
 const PROFILE: &str = "mlx5-gen3";
 
-pub(crate) fn new(args: &New) -> Result<u8, Error> {
+pub(crate) fn new(registry: &'static Registry, args: &New) -> Result<u8, Error> {
     let (file, text) = match args {
         New::Scenario { file, on, from } => {
-            let from = from.as_deref().map(Scenario::load).transpose()?;
+            let from = from.as_ref().map(|from| registry.scenario(from)).transpose()?;
             let on = on.as_deref().or(from.as_ref().map(|s| &*s.profile)).unwrap_or(PROFILE);
-            let profile = Profile::load(on)?;
+            let profile = registry.profile(on)?;
             if let Some(scenario) = &from {
                 scenario.plan_on(&profile)?;
             }
@@ -36,19 +37,19 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
         New::Budget { file, of } => {
             name(file.as_deref(), "")?;
             let of = beside(file.as_deref(), of);
-            let plan = plan::plan(&of, &Changes::default())?;
+            let plan = plan::plan(registry, &of, &Changes::default())?;
             (file, budget(&of, &plan::execute(&plan, true)?)?)
         }
         New::Measurements { file, of } => {
             let name = name(file.as_deref(), "my-measurements")?;
             let of = beside(file.as_deref(), of);
-            let on = beside(file.as_deref(), &Scenario::load(&of)?.profile);
-            let plan = plan::plan(&of, &Changes::default())?;
+            let on = beside(file.as_deref(), &registry.scenario(&of)?.profile);
+            let plan = plan::plan(registry, &of, &Changes::default())?;
             let measured = plan::execute(&plan, true)?.measured;
             (file, templates::measurements(&name, (&of, &on), plan.system, &measured))
         }
         New::Profile { file, from } => {
-            let from = Profile::load(from)?;
+            let from = registry.profile(from)?;
             (file, templates::profile(&from, &name(file.as_deref(), "my-profile")?))
         }
         New::Plugin { file } => {
@@ -63,12 +64,12 @@ pub(crate) fn new(args: &New) -> Result<u8, Error> {
     Ok(DONE)
 }
 
-pub(crate) fn schema(of: FileKind) -> Result<u8, Error> {
+pub(crate) fn schema(registry: &Registry, of: FileKind) -> Result<u8, Error> {
     let schema = match of {
-        FileKind::Scenario => schemas::of_scenarios(SYSTEMS),
-        FileKind::Profile => schemas::of_profiles(SYSTEMS),
-        FileKind::Budget => check::schema(),
-        FileKind::Measurements => schemas::of_measurements(SYSTEMS),
+        FileKind::Scenario => schemas::of_scenarios(registry),
+        FileKind::Profile => schemas::of_profiles(registry),
+        FileKind::Budget => check::schema(registry),
+        FileKind::Measurements => schemas::of_measurements(registry),
         FileKind::Result => {
             print(include_str!("schema/result.json"))?;
             return Ok(DONE);

@@ -12,7 +12,7 @@ use doorbell_spec::InputError;
 use doorbell_spec::key::Value;
 use doorbell_study::today;
 use doorbell_systems::result::{Measured, Provenance, RunResult};
-use doorbell_systems::{Plan, Profile, Scenario, Setting, limits};
+use doorbell_systems::{Plan, Profile, Registry, Setting, limits};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
@@ -26,8 +26,8 @@ use std::time::SystemTime;
 const LONGEST_USUAL: usize = 1514;
 
 /// Returns the scenario that `given` names, changed.
-pub(crate) fn plan(given: &str, changes: &Changes) -> Result<Plan, Error> {
-    let mut plan = unchanged(given, changes)?;
+pub(crate) fn plan(registry: &Registry, given: &str, changes: &Changes) -> Result<Plan, Error> {
+    let mut plan = unchanged(registry, given, changes)?;
     change(&mut plan, changes)?;
     Ok(plan)
 }
@@ -35,11 +35,12 @@ pub(crate) fn plan(given: &str, changes: &Changes) -> Result<Plan, Error> {
 /// Returns the plan with the settings of a machine as other tools print them in these files, and
 /// the arguments on top. Of those settings some may have no effect.
 pub(crate) fn plan_of_today(
+    registry: &Registry,
     given: &str,
     files: &[PathBuf],
     changes: &Changes,
 ) -> Result<Plan, Error> {
-    let mut plan = unchanged(given, changes)?;
+    let mut plan = unchanged(registry, given, changes)?;
     for path in files {
         let text = files::text(path).map_err(Error::at(path.display()))?;
         let settings = today::read(plan.system.name, &path.display().to_string(), &text)?;
@@ -50,21 +51,25 @@ pub(crate) fn plan_of_today(
 }
 
 /// Returns the scenario that `given` names, on its own profile or on that of the arguments.
-fn unchanged(given: &str, changes: &Changes) -> Result<Plan, Error> {
-    let scenario = Scenario::load(given)?;
+fn unchanged(registry: &Registry, given: &str, changes: &Changes) -> Result<Plan, Error> {
+    let scenario = registry.scenario(given)?;
     Ok(match &changes.profile {
-        None => scenario.plan()?,
-        Some(name) => scenario.plan_on(&Profile::load(name)?)?,
+        None => scenario.plan(registry)?,
+        Some(name) => scenario.plan_on(&registry.profile(name)?)?,
     })
 }
 
 /// Returns the profile on which a scenario runs.
-pub(crate) fn profile(given: &str, changes: &Changes) -> Result<Profile, Error> {
+pub(crate) fn profile(
+    registry: &Registry,
+    given: &str,
+    changes: &Changes,
+) -> Result<Profile, Error> {
     let name = match &changes.profile {
         Some(name) => name.clone(),
-        None => Scenario::load(given)?.profile,
+        None => registry.scenario(given)?.profile,
     };
-    Ok(Profile::load(&name)?)
+    Ok(registry.profile(&name)?)
 }
 
 /// Applies the arguments to a plan.
@@ -74,8 +79,8 @@ pub(crate) fn change(plan: &mut Plan, changes: &Changes) -> Result<(), Error> {
 }
 
 /// The plans of several runs. Each setting must have an effect on at least one run that it is for.
-#[derive(Default)]
 pub(crate) struct Plans {
+    registry: &'static Registry,
     /// Scenarios by name and profile: the points of a sweep have the same.
     unchanged: BTreeMap<(String, Option<String>), Plan>,
     /// The place of each setting.
@@ -85,6 +90,11 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
+    /// Starts without a plan.
+    pub(crate) fn of(registry: &'static Registry) -> Plans {
+        Plans { registry, unchanged: BTreeMap::new(), places: Vec::new(), idle: HashMap::new() }
+    }
+
     /// Returns the scenario that `given` names, changed; `more` are settings of this one alone.
     pub(crate) fn plan(
         &mut self,
@@ -94,7 +104,7 @@ impl Plans {
     ) -> Result<Plan, Error> {
         let mut plan = match self.unchanged.entry((given.to_owned(), changes.profile.clone())) {
             Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(new) => new.insert(unchanged(given, changes)?).clone(),
+            Entry::Vacant(new) => new.insert(unchanged(self.registry, given, changes)?).clone(),
         };
         let all = [settings(&plan, changes)?, more.to_vec()].concat();
         plan.pipe |= changes.pcap.is_some();

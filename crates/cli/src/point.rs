@@ -13,6 +13,7 @@ use crate::render::{Format, Record, records};
 use crate::{DONE, Error, MISSED, args, input, plan, run::overloaded, sweep};
 use doorbell_host_io::files;
 use doorbell_spec::key::{Key, Kind};
+use doorbell_systems::Registry;
 use doorbell_systems::result::Provenance;
 use doorbell_systems::{Plan, cores, on_threads};
 use serde::{Deserialize, Serialize};
@@ -96,13 +97,13 @@ impl Point {
 
     /// Reads a line of a plan. `place` is its file and line. Returns the origin beside it, without
     /// what its columns have.
-    fn parse(place: &str, line: &str) -> Result<(Point, Provenance), Error> {
+    fn parse(registry: &Registry, place: &str, line: &str) -> Result<(Point, Provenance), Error> {
         let Line { key: given, doorbell, columns, of } = serde_json::from_str(line)
             .map_err(|e| input!("{place}: it is no point of `sweep --plan`: {e}"))?;
         if doorbell != PROGRAM {
             return Err(input!("{place}: doorbell {doorbell} planned it, and this is {PROGRAM}"));
         }
-        let (plan, capture_sha256) = (Plan::again(place, &of)?, of.capture_sha256.clone());
+        let (plan, capture_sha256) = (registry.again(place, &of)?, of.capture_sha256.clone());
         let key = key(PROGRAM, &plan, capture_sha256.as_deref());
         if key != given {
             return Err(input!("{place}: its key is not that of its settings"));
@@ -216,7 +217,12 @@ impl Runner {
 }
 
 /// Reads the points of a file, of which there may be `most`; `-` is stdin.
-fn read(path: &Path, most: usize, origins: &mut Origins) -> Result<Vec<Point>, Error> {
+fn read(
+    registry: &Registry,
+    path: &Path,
+    most: usize,
+    origins: &mut Origins,
+) -> Result<Vec<Point>, Error> {
     let stdin = path.as_os_str() == "-";
     let name = if stdin { "stdin".into() } else { path.display().to_string() };
     let file: Box<dyn io::Read> = match stdin {
@@ -232,7 +238,9 @@ fn read(path: &Path, most: usize, origins: &mut Origins) -> Result<Vec<Point>, E
             let line = line.map_err(Error::at(&place))?;
             whole.extend((!line.trim().is_empty()).then_some((place, line)));
         }
-        for (point, of) in on_threads(cores(), &whole, |_, (place, l)| Point::parse(place, l))? {
+        for (point, of) in
+            on_threads(cores(), &whole, |_, (place, l)| Point::parse(registry, place, l))?
+        {
             points.push(point);
             origins.push(of);
         }
@@ -246,11 +254,11 @@ fn read(path: &Path, most: usize, origins: &mut Origins) -> Result<Vec<Point>, E
     Ok(points)
 }
 
-pub(crate) fn point(args: &args::Point) -> Result<u8, Error> {
+pub(crate) fn point(registry: &'static Registry, args: &args::Point) -> Result<u8, Error> {
     let files = if args.file.is_empty() { &["-".into()] } else { &args.file[..] };
     let (mut points, mut origins) = (Vec::new(), Origins::default());
     for file in files {
-        points.extend(read(file, sweep::MOST - points.len(), &mut origins)?);
+        points.extend(read(registry, file, sweep::MOST - points.len(), &mut origins)?);
     }
     let runner = Runner::new(&args.points, args.out.is_some(), args.quiet)?;
     let file = args.out.as_deref();

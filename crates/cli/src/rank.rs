@@ -14,6 +14,7 @@ use crate::plan::{self, Plans};
 use crate::render::{Cell, Document, Format, Table, amount};
 use crate::sweep::{Shown, lossy_line};
 use crate::{DONE, Error, MISSED, args::Rank, input, output::print, progress::Progress};
+use doorbell_systems::Registry;
 use doorbell_systems::metrics::{Kind, LOST_SHARE};
 use doorbell_systems::result::{Numbers, RunResult, rounded};
 use doorbell_systems::{Plan, Setting, in_parallel};
@@ -98,7 +99,7 @@ fn seeds(text: &str) -> Result<Vec<u64>, Error> {
     }
 }
 
-pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
+pub(crate) fn rank(registry: &'static Registry, args: &Rank) -> Result<u8, Error> {
     let sides = args.side.iter().map(|t| Side::parse(t)).collect::<Result<Vec<_>, _>>()?;
     if !(0.0..=100.0).contains(&args.noise) {
         return Err(input!("--noise {}: expected 0 to 100 percent", args.noise));
@@ -109,7 +110,7 @@ pub(crate) fn rank(args: &Rank) -> Result<u8, Error> {
     let seeds = args.seeds.as_deref().map(seeds).transpose()?;
     let filter = args.filter.as_deref().map(Where::parse).transpose()?;
     // Scenario by scenario, seed by seed, side by side.
-    let (mut all, mut plans) = (Plans::default(), Vec::new());
+    let (mut all, mut plans) = (Plans::of(registry), Vec::new());
     let mut loads: Vec<Load<'_>> = Vec::new();
     for scenario in &args.scenario {
         for seed in seeds.as_ref().map_or(vec![None], |s| s.iter().copied().map(Some).collect()) {

@@ -12,7 +12,7 @@ use crate::progress::Interrupt;
 use crate::record::extension;
 use crate::render::{json, of_this_schema};
 use crate::{DONE, Error, MISSED, input, plan, run};
-use doorbell_systems::Plan;
+use doorbell_systems::Registry;
 use doorbell_systems::result::Provenance;
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// The most differences that are listed.
 const LISTED: usize = 20;
 
-pub(crate) fn repeat(args: &Repeat) -> Result<u8, Error> {
+pub(crate) fn repeat(registry: &'static Registry, args: &Repeat) -> Result<u8, Error> {
     let mut all = Vec::new();
     for path in &args.file {
         if path.is_dir() { all.extend(records::inside(path)?) } else { all.push(path.clone()) }
@@ -30,12 +30,12 @@ pub(crate) fn repeat(args: &Repeat) -> Result<u8, Error> {
         all.into_iter().partition(|p| records::FORMATS.contains(&extension(p)));
     // All are read first: a wrong one is known before anything has run.
     let results = results.iter().map(|p| Kept::read(p)).collect::<Result<Vec<_>, _>>()?;
-    let records = records.iter().map(|p| records::Kept::read(p, args.sample));
+    let records = records.iter().map(|p| records::Kept::read(registry, p, args.sample));
     let records = records.collect::<Result<Vec<_>, _>>()?;
     let runner = Runner::plain(args.jobs, args.quiet);
     let mut same = true;
     for kept in results {
-        same &= kept.again(args.quiet)?;
+        same &= kept.again(registry, args.quiet)?;
     }
     for kept in records {
         same &= kept.again(&runner)?;
@@ -85,8 +85,8 @@ impl Kept {
     }
 
     /// Runs it again, and says what differs. Returns whether it is the same.
-    fn again(&self, quiet: bool) -> Result<bool, Error> {
-        let plan = Plan::again(&self.name, &self.of)?;
+    fn again(&self, registry: &Registry, quiet: bool) -> Result<bool, Error> {
+        let plan = registry.again(&self.name, &self.of)?;
         plan::same_capture(&self.name, &plan, self.of.capture_sha256.as_deref())?;
         let mut result = plan::execute(&plan, quiet)?;
         if self.result.get("limit").is_some() {

@@ -13,13 +13,15 @@ use doorbell_study::figures;
 use doorbell_study::figures::{
     Given, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
 };
+use doorbell_systems::Registry;
 use doorbell_systems::published::Headline;
-use doorbell_systems::system::{SYSTEMS, System};
+use doorbell_systems::system::System;
 use serde_json::json;
 
-pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
-    let systems = chosen(figures::open_all(SYSTEMS)?, &args.systems)?;
-    let set = args.sets.iter().map(|s| setting(s, &systems)).collect::<Result<Vec<_>, _>>()?;
+pub(crate) fn reproduce(registry: &'static Registry, args: &Reproduce) -> Result<u8, Error> {
+    let systems = chosen(figures::open_all(registry)?, &args.systems)?;
+    let set =
+        args.sets.iter().map(|s| setting(registry, s, &systems)).collect::<Result<Vec<_>, _>>()?;
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
     let lines = Progress::lines(systems.iter().map(|s| s.name()), args.output.quiet);
@@ -54,7 +56,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
     })?;
     printed?;
     let sides = if folder.is_some() || args.output.format == Format::Table {
-        summaries(&systems, &lines, &options.set, folder.is_some(), &interrupt)?
+        summaries(registry, &systems, &lines, &options.set, folder.is_some(), &interrupt)?
     } else {
         systems.iter().map(|_| None).collect()
     };
@@ -100,6 +102,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<u8, Error> {
 
 /// Runs the summary of each system that has one, in parallel.
 fn summaries(
+    registry: &Registry,
     systems: &[Box<dyn PublishedFigures>],
     lines: &[Progress],
     set: &[Setting],
@@ -113,7 +116,7 @@ fn summaries(
             threads.spawn(move || {
                 let line: &Progress = line;
                 line.doing(what);
-                headline.map(|h| summary::run(h, set, all, line, interrupt)).transpose()
+                headline.map(|h| summary::run(registry, h, set, all, line, interrupt)).transpose()
             })
         };
         let runs: Vec<_> = headlines.iter().zip(lines).map(begin).collect();
@@ -125,10 +128,15 @@ fn summaries(
 
 /// Parses one `--set`: with a unit if the constant or choice is a key of one of these systems, or
 /// of any system if of none of these; else a bare number.
-fn setting(text: &str, systems: &[Box<dyn PublishedFigures>]) -> Result<Setting, Error> {
+fn setting(
+    registry: &Registry,
+    text: &str,
+    systems: &[Box<dyn PublishedFigures>],
+) -> Result<Setting, Error> {
     let name = text.split('=').next().unwrap_or("").trim();
     let has = |s: &&System| s.keys().iter().any(|k| k.name == name);
-    let (ours, others): (Vec<_>, Vec<_>) = SYSTEMS
+    let (ours, others): (Vec<_>, Vec<_>) = registry
+        .systems
         .iter()
         .copied()
         .filter(has)

@@ -9,14 +9,15 @@ use crate::render::{
 use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
 use doorbell_study::limits;
 use doorbell_systems::Plan;
+use doorbell_systems::Registry;
 use doorbell_systems::limits::{Change, Limit, Limits};
 use doorbell_systems::metrics;
 use doorbell_systems::result::{CountsOf, Group, Measured, Outcome, RunResult};
 use doorbell_systems::window::percent;
 use std::path::Path;
 
-pub(crate) fn run(args: &Run) -> Result<u8, Error> {
-    let plan = plan::plan(&args.scenario, &args.changes)?;
+pub(crate) fn run(registry: &'static Registry, args: &Run) -> Result<u8, Error> {
+    let plan = plan::plan(registry, &args.scenario, &args.changes)?;
     let port = plan.values.bits_per_second(plan.system.port_rate);
     let writes = args.out.is_some() || args.capture.is_some() || args.trace.is_some();
     let interrupt = Interrupt::watched_for(writes)?;

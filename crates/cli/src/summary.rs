@@ -7,10 +7,11 @@ use crate::render::{Document, NUMBER, amount, numbers};
 use crate::{Error, plan, sweep::Shown};
 use doorbell_sim::Unwatched;
 use doorbell_study::figures::Setting;
+use doorbell_systems::Plan;
+use doorbell_systems::Registry;
 use doorbell_systems::bill::PARTS;
 use doorbell_systems::published::Headline;
 use doorbell_systems::result::RunResult;
-use doorbell_systems::{Plan, Scenario};
 
 /// A run with its plan.
 pub(crate) struct Ran {
@@ -39,6 +40,7 @@ pub(crate) struct Sides {
 
 /// Runs a headline; `all`: with its curve and its other scenarios.
 pub(crate) fn run(
+    registry: &Registry,
     headline: Headline,
     sets: &[Setting],
     all: bool,
@@ -54,7 +56,7 @@ pub(crate) fn run(
             }
             progress.at(done, runs as u64);
             done += 1;
-            ran(scenario, side, more, sets)
+            ran(registry, scenario, side, more, sets)
         });
         Ok([off?, on?])
     };
@@ -63,7 +65,7 @@ pub(crate) fn run(
     let waiting = headline.waiting.filter(|_| all).map(|s| both(s, "")).transpose()?;
     let mut curve = None;
     if let Some(c) = headline.curve.filter(|_| all) {
-        let system = Scenario::load(c.scenario)?.system;
+        let system = registry.scenario(c.scenario)?.system;
         let shown = Shown::parse("--show", c.show, system)?;
         let (mut at, mut key) = (Vec::new(), ("", ""));
         for value in c.values {
@@ -82,8 +84,14 @@ pub(crate) fn run(
     Ok(Sides { headline, bill, curve, moving, waiting })
 }
 
-fn ran(scenario: &str, side: &str, more: &str, sets: &[Setting]) -> Result<Ran, Error> {
-    let mut plan = Scenario::load(scenario)?.plan()?;
+fn ran(
+    registry: &Registry,
+    scenario: &str,
+    side: &str,
+    more: &str,
+    sets: &[Setting],
+) -> Result<Ran, Error> {
+    let mut plan = registry.plan(scenario)?;
     for set in sets {
         if !plan.values.keys().iter().any(|k| k.name == set.key) {
             continue;

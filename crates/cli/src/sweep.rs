@@ -12,6 +12,7 @@ use crate::point::{Point, Runner};
 use crate::record::{self, About, Outcome, RecordFile, setting};
 use crate::render::{Cell, Document, Format, Record, Table, amount, people};
 use crate::{DONE, Error, MISSED, input, range, run::overloaded};
+use doorbell_systems::Registry;
 use doorbell_systems::metrics::{Kind, Sum};
 use doorbell_systems::result::{Numbers, rounded};
 use doorbell_systems::system::System;
@@ -163,7 +164,7 @@ fn combination(axes: &[Axis], mut n: usize) -> Vec<&str> {
     values
 }
 
-pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
+pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Error> {
     let over = args.over.iter().map(|t| Axis::parse("--over", t)).collect::<Result<Vec<_>, _>>()?;
     let across = args.across.as_deref().map(|t| Axis::parse("--across", t)).transpose()?;
     once(over.iter().chain(&across), &args.changes.sets)?;
@@ -175,7 +176,7 @@ pub(crate) fn sweep(args: &Sweep) -> Result<u8, Error> {
     }
     let part = part(args.shard, runs / columns)?;
     let own_runs = part.start * columns..part.end * columns;
-    let mut plans = Plans::default();
+    let mut plans = Plans::of(registry);
     let sets = |n: usize| {
         let row = combination(&over, n / columns);
         let mut sets: Vec<Setting> = over.iter().zip(row).map(|(a, v)| a.setting(v)).collect();

@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 
 fn called(line: &str, interrupt: &Arc<AtomicBool>) -> Result<(u8, String), Failure> {
     let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    call(&args, interrupt)
+    call(&DOORBELL, &args, interrupt)
 }
 
 #[test]

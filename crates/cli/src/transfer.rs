@@ -4,7 +4,7 @@ use crate::render::{self, Format};
 use crate::{DONE, Error, args::Transfer, input, output::print};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_spec::key::{Key, Value};
-use doorbell_systems::Profile;
+use doorbell_systems::Registry;
 use serde::Serialize;
 use serde_json::json;
 
@@ -21,8 +21,8 @@ struct Transaction {
     toward: Option<&'static str>,
 }
 
-pub(crate) fn transfer(args: &Transfer) -> Result<u8, Error> {
-    let mut profile = Profile::load(&args.profile)?;
+pub(crate) fn transfer(registry: &'static Registry, args: &Transfer) -> Result<u8, Error> {
+    let mut profile = registry.profile(&args.profile)?;
     for set in &args.sets {
         profile.values.set(set)?;
     }

@@ -3,8 +3,9 @@
 
 use crate::fuzz::Seed;
 use doorbell_spec::InputError;
-use doorbell_systems::system::{SYSTEMS, System};
-use doorbell_systems::{Plan, Profile, Scenario, Setting, profile, templates};
+use doorbell_systems::DOORBELL;
+use doorbell_systems::system::System;
+use doorbell_systems::{Plan, Profile, Scenario, Setting, templates};
 
 /// Counts of what the texts were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,12 +35,13 @@ fn refused(text: &str, e: &InputError) {
 }
 
 fn of(system: &System) -> Profile {
-    let mut all = profile::builtin().map(|p| Profile::load(p).expect("a built-in profile"));
+    let mut all =
+        DOORBELL.profile_names().map(|p| DOORBELL.profile(p).expect("a built-in profile"));
     all.find(|p| p.system.name == system.name).expect("each system has a profile")
 }
 
 fn scenario(text: &str) -> Read {
-    let s = match Scenario::parse(FILE, text) {
+    let s = match DOORBELL.parse_scenario(FILE, text) {
         Ok(s) => s,
         Err(e) => {
             refused(text, &e);
@@ -50,7 +52,8 @@ fn scenario(text: &str) -> Read {
     let plan = |s: &Scenario| s.plan_on(&of(s.system)).map(|p| p.values);
     let whole = (s.name.as_str(), s.about.as_str());
     let written = templates::scenario(s.system, whole, &s.profile, &s.settings);
-    let again = Scenario::parse(FILE, &written).unwrap_or_else(|e| panic!("{e}\n{written}"));
+    let again =
+        DOORBELL.parse_scenario(FILE, &written).unwrap_or_else(|e| panic!("{e}\n{written}"));
     assert_eq!((&again.name, &again.about, &again.profile), (&s.name, &s.about, &s.profile));
     for (key, value) in &s.settings {
         let last = s.settings.iter().rfind(|(k, _)| k.name == key.name).map(|(_, v)| v);
@@ -64,7 +67,7 @@ fn scenario(text: &str) -> Read {
 }
 
 fn profile(text: &str) -> Read {
-    let p = match Profile::parse(FILE, text) {
+    let p = match DOORBELL.parse_profile(FILE, text) {
         Ok(p) => p,
         Err(e) => {
             refused(text, &e);
@@ -72,7 +75,7 @@ fn profile(text: &str) -> Read {
         }
     };
     let written = templates::written(&p, "# Written again.\n");
-    let again = Profile::parse(FILE, &written).unwrap_or_else(|e| panic!("{e}\n{written}"));
+    let again = DOORBELL.parse_profile(FILE, &written).unwrap_or_else(|e| panic!("{e}\n{written}"));
     assert_eq!((&again.name, &again.about), (&p.name, &p.about));
     assert_eq!(again.values, p.values, "{written}");
     for (key, _) in p.values.iter() {
@@ -85,7 +88,7 @@ fn profile(text: &str) -> Read {
 fn settings(system: &System, text: &str) -> Read {
     let mut read = Read::default();
     let base = templates::scenario(system, ("fuzz", "all defaults"), &of(system).name, &[]);
-    let base = Scenario::parse(FILE, &base).unwrap_or_else(|e| panic!("{e}"));
+    let base = DOORBELL.parse_scenario(FILE, &base).unwrap_or_else(|e| panic!("{e}"));
     let mut plan: Plan = base.plan_on(&of(system)).expect("the defaults are a run");
     for line in text.lines() {
         let given = Setting::given("--set", line);
@@ -116,7 +119,7 @@ pub fn attack(bytes: &[u8]) -> Read {
     match kind % 8 {
         0 => scenario(&text),
         1 => profile(&text),
-        n => settings(SYSTEMS[usize::from(n) % SYSTEMS.len()], &text),
+        n => settings(DOORBELL.systems[usize::from(n) % DOORBELL.systems.len()], &text),
     }
 }
 
@@ -132,9 +135,10 @@ pub fn seeds() -> Vec<Seed> {
                  window = \"256 KiB\"\nduration = \"200 ms\"\n\n[driver]\n\
                  controller = \"dim\"\n\n[run]\nseed = 7\n\
                  fault = \"late-completion@every=5:3ms\"\n";
-    let system = SYSTEMS[1];
+    let system = DOORBELL.systems[1];
     let all = templates::scenario(system, ("fuzz", "all keys"), &of(system).name, &[]);
-    let profile = templates::written(&of(SYSTEMS[SYSTEMS.len() - 1]), "# Written.\n");
+    let profile =
+        templates::written(&of(DOORBELL.systems[DOORBELL.systems.len() - 1]), "# Written.\n");
     let given = "run.seed=0x1f\nrun.fault=lost-interrupt@3,late-completion@every=5:3ms\n\
                  run.watchdog=1.5ms\nrun.guard=byte\nrun.seed=1_000\n\
                  no.key=1\nrun.seed\nrun.seed=1e400\nrun.watchdog=3parsecs\n";

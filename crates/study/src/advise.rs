@@ -3,10 +3,10 @@
 //!
 //! A system's knobs ([`doorbell_systems::knobs`]) are what people can set on a real one. [`search`]
 //! finds the best design that keeps the bounds; a load that is offered whatever the settings are is
-//! one of them. Each setting is then compared with today's value and with nearer ones, all others in
-//! place, in pairs of runs ([`bench`]): what gains no more than its error or [`LEAST`] goes back.
-//! Last, each constant that the profile assumes or fitted is moved, up to twice and half of it, to
-//! find where a setting ceases to pay.
+//! one of them. Each setting is then compared with today's value and with nearer ones, all others
+//! in place, in pairs of runs ([`bench`]): what gains no more than its error or [`LEAST`] goes
+//! back. Last, each constant that the profile assumes or fitted is moved, up to twice and half of
+//! it, to find where a setting ceases to pay.
 
 mod bench;
 pub mod search;

@@ -6,42 +6,47 @@
 
 use crate::fit::readers::Format;
 use doorbell_spec::key::{Key, Kind, units};
-use doorbell_systems::profile;
+use doorbell_systems::Registry;
 use doorbell_systems::system::System;
 use serde_json::{Map, Value, json};
 
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// Returns the schema of scenario files of these systems.
-pub fn of_scenarios(systems: &[&System]) -> Value {
+/// Returns the schema of scenario files.
+pub fn of_scenarios(registry: &Registry) -> Value {
     let about = "What is run, on which platform: doorbell run FILE";
-    let profiles: Vec<&str> = profile::builtin().collect();
+    let profiles: Vec<&str> = registry.profile_names().collect();
     let profile = json!({
         "type": "string", "minLength": 1, "examples": profiles,
         "description": "Name of a profile, or path of a .toml file beside this one",
     });
     let heads = ["name", "about", "system", "profile"];
-    document(systems, ("Doorbell scenario", about), &heads, &profile, |system| {
+    document(registry, ("Doorbell scenario", about), &heads, &profile, |system| {
         tables(&system.keys(), &|key| setting(key, false), &[])
     })
 }
 
-/// Returns the schema of profile files of these systems.
-pub fn of_profiles(systems: &[&System]) -> Value {
+/// Returns the schema of profile files.
+pub fn of_profiles(registry: &Registry) -> Value {
     let heads = ["name", "about", "system"];
-    document(systems, ("Doorbell profile", "A platform"), &heads, &Value::Null, |system| {
+    document(registry, ("Doorbell profile", "A platform"), &heads, &Value::Null, |system| {
         let keys = system.platform();
         let must: Vec<&str> = keys.iter().filter(|k| k.default.is_none()).map(|k| k.name).collect();
         tables(&keys, &|key| entry(key), &must)
     })
 }
 
-/// Returns the schema of measurement files for these systems.
-pub fn of_measurements(systems: &[&System]) -> Value {
+/// Returns the schema of measurement files.
+pub fn of_measurements(registry: &Registry) -> Value {
     let text = |about: &str| json!({ "type": "string", "pattern": "\\S", "description": about });
     let solvable = |key: &&'static Key| matches!(key.kind, Kind::Number { step: 0.0, .. });
-    let mut keys: Vec<&str> =
-        systems.iter().flat_map(|s| s.platform()).filter(solvable).map(|k| k.name).collect();
+    let mut keys: Vec<&str> = registry
+        .systems
+        .iter()
+        .flat_map(|s| s.platform())
+        .filter(solvable)
+        .map(|k| k.name)
+        .collect();
     keys.sort_unstable();
     keys.dedup();
     let constant = json!({
@@ -138,14 +143,14 @@ pub fn of_settings(system: &System) -> Value {
 
 /// Returns the schema of a file with these heads and the tables of the system that it names.
 fn document(
-    systems: &[&System],
+    registry: &Registry,
     (title, about): (&str, &str),
     heads: &[&str],
     profile: &Value,
     tables: impl Fn(&System) -> (Map<String, Value>, Vec<String>),
 ) -> Value {
-    let names: Vec<&str> = systems.iter().map(|r| r.name).collect();
-    let each = systems.iter().map(|system| {
+    let names: Vec<&str> = registry.systems.iter().map(|r| r.name).collect();
+    let each = registry.systems.iter().map(|system| {
         let (mut properties, mut required) = tables(system);
         for head in heads {
             properties.insert((*head).to_owned(), Value::Bool(true));

@@ -1,7 +1,8 @@
 //! Simulated packets a second of a whole run (driver, guard, ledger, link, device, wire) on one
 //! core. Printed, not asserted. Compare rows of one invocation only.
 //!
-//! `cargo bench -p doorbell-systems --bench whole_run [-- count]`: `count` makes one small run per row
+//! `cargo bench -p doorbell-systems --bench whole_run [-- count]`.
+//! `count` makes one small run per row
 //! without timing, for Callgrind.
 
 use doorbell_bus::pcie::Settings;

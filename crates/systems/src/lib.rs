@@ -2,9 +2,9 @@
 //! scenarios; the loads and the statistics of runs.
 //!
 //! ```
-//! use doorbell_systems::{Scenario, Unwatched};
+//! use doorbell_systems::{DOORBELL, Unwatched};
 //!
-//! let mut plan = Scenario::load("mlx5-pktgen-64")?.plan()?;
+//! let mut plan = DOORBELL.plan("mlx5-pktgen-64")?;
 //! plan.set("traffic.packets=2400")?;
 //! let result = plan.system.run(&plan.values, None, &mut Unwatched).expect("the run ends");
 //! assert!(result.is_sound() && result.packets == 2400);
@@ -15,7 +15,6 @@
 mod audit;
 pub mod axienet;
 pub mod bill;
-mod builtin;
 pub mod closed_loop;
 pub mod custom;
 pub mod e1000;
@@ -33,6 +32,7 @@ pub mod papr;
 pub mod parallel;
 pub mod profile;
 pub mod published;
+pub mod registry;
 pub mod result;
 mod run;
 pub mod scenario;
@@ -46,6 +46,7 @@ pub use doorbell_spec::trade::{hint_of_key, hint_of_number};
 pub(crate) use doorbell_spec::{InputError, SettingError, hint, key, mix, refuse};
 pub use parallel::{cores, in_parallel, on_threads};
 pub use profile::Profile;
+pub use registry::{DOORBELL, Registry};
 pub use run::{Counted, Counts, Entries, Result, RunError, RunStats, WorkTotals};
 pub(crate) use run::{Experiment, Points, Probe, SLICE};
 pub use scenario::{Plan, Scenario, Setting};

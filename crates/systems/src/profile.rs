@@ -10,20 +10,12 @@
 //! `assumed:` with the reason, or `fit:` with the published row that the constant is solved for.
 //! `range` limits the search of a fit.
 
-use crate::builtin::{Builtin, builtin, open};
 use crate::key::{Key, Kind, Value, Values, find, units};
-use crate::system;
+use crate::registry::{Registry, open};
 use crate::system::System;
 use doorbell_spec::error::{Document, Field, InputError, SettingError, hint, number};
 use std::fmt;
 use toml::de::DeValue;
-
-const BUILTIN: &[Builtin] = builtin!("profiles");
-
-/// Returns the names of the profiles in the binary.
-pub fn builtin() -> impl Iterator<Item = &'static str> {
-    BUILTIN.iter().map(|(name, _)| *name)
-}
 
 /// The source of a value.
 #[derive(Clone, PartialEq, Debug)]
@@ -67,25 +59,30 @@ pub struct Profile {
     sources: Vec<(&'static str, Source)>,
 }
 
-impl Profile {
+impl Registry {
+    /// Returns the names of the profiles in the binary.
+    pub fn profile_names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.profiles.iter().map(|(name, _)| *name)
+    }
+
     /// Loads the built-in profile of this name, or the file at this path if it ends in `.toml`.
     ///
     /// # Errors
     /// Returns the error with file and line.
-    pub fn load(given: &str) -> Result<Profile, InputError> {
-        let (file, text) = open(given, "profile", BUILTIN)?;
-        Profile::parse(&file, &text)
+    pub fn profile(&self, given: &str) -> Result<Profile, InputError> {
+        let (file, text) = open(given, "profile", self.profiles)?;
+        self.parse_profile(&file, &text)
     }
 
     /// Parses a profile. `file` is for messages.
     ///
     /// # Errors
     /// Returns the error with file and line.
-    pub fn parse(file: &str, text: &str) -> Result<Profile, InputError> {
+    pub fn parse_profile(&self, file: &str, text: &str) -> Result<Profile, InputError> {
         const HEADS: [&str; 3] = ["name", "system", "about"];
         let d = Document::parse(file, text)?;
         let system =
-            system::find(&d.head("system")?).map_err(|e| d.error(d.head_span("system"), e))?;
+            self.system(&d.head("system")?).map_err(|e| d.error(d.head_span("system"), e))?;
         let keys = system.platform();
         let mut profile = Profile {
             name: d.head("name")?,
@@ -109,7 +106,9 @@ impl Profile {
         }
         Ok(profile)
     }
+}
 
+impl Profile {
     /// Returns the source of a key's value, or `None` if the profile does not set the key.
     pub fn source(&self, key: &str) -> Option<&Source> {
         self.sources.iter().find(|(k, _)| *k == key).map(|(_, s)| s)

@@ -7,22 +7,14 @@
 //! come in layers: the scenario's file, a budget's, the command line. One without effect on the
 //! run of its own layer is an error ([`Values::idle`]).
 
-use crate::builtin::{Builtin, builtin, open};
 use crate::key::{Key, Kind, Value, Values, find, parse_setting_at};
 use crate::profile::Profile;
+use crate::registry::{Registry, open};
 use crate::result::Provenance;
-use crate::system;
 use crate::system::System;
 use doorbell_spec::error::{Document, InputError, SettingError, number};
 use std::path::Path;
 use toml::de::DeValue;
-
-const BUILTIN: &[Builtin] = builtin!("scenarios");
-
-/// Returns the names of the scenarios in the binary.
-pub fn builtin() -> impl Iterator<Item = &'static str> {
-    BUILTIN.iter().map(|(name, _)| *name)
-}
 
 /// A description of a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,15 +37,20 @@ pub struct Scenario {
     profile_at: String,
 }
 
-impl Scenario {
+impl Registry {
+    /// Returns the names of the scenarios in the binary.
+    pub fn scenario_names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.scenarios.iter().map(|(name, _)| *name)
+    }
+
     /// Loads the built-in scenario of this name, or the file at this path if it ends in `.toml`.
     /// Paths in a file are relative to it.
     ///
     /// # Errors
     /// Returns the error with file and line.
-    pub fn load(given: &str) -> Result<Scenario, InputError> {
-        let (file, text) = open(given, "scenario", BUILTIN)?;
-        let mut scenario = Scenario::parse(&file, &text)?;
+    pub fn scenario(&self, given: &str) -> Result<Scenario, InputError> {
+        let (file, text) = open(given, "scenario", self.scenarios)?;
+        let mut scenario = self.parse_scenario(&file, &text)?;
         if let Some(dir) = Path::new(given).parent().filter(|_| given.ends_with(".toml")) {
             let beside = |name: &str| dir.join(name).to_string_lossy().into_owned();
             if scenario.profile.ends_with(".toml") {
@@ -72,11 +69,11 @@ impl Scenario {
     ///
     /// # Errors
     /// Returns the error with file and line.
-    pub fn parse(file: &str, text: &str) -> Result<Scenario, InputError> {
+    pub fn parse_scenario(&self, file: &str, text: &str) -> Result<Scenario, InputError> {
         const HEADS: [&str; 4] = ["name", "about", "system", "profile"];
         let d = Document::parse(file, text)?;
         let system =
-            system::find(&d.head("system")?).map_err(|e| d.error(d.head_span("system"), e))?;
+            self.system(&d.head("system")?).map_err(|e| d.error(d.head_span("system"), e))?;
         let keys = system.keys();
         let (mut settings, mut places) = (Vec::new(), Vec::new());
         for field in d.fields(&HEADS)? {
@@ -115,12 +112,48 @@ impl Scenario {
         })
     }
 
+    /// Returns the plan of the scenario that `given` names, on its own profile.
+    ///
+    /// # Errors
+    /// As [`Registry::scenario`] and [`Scenario::plan`].
+    pub fn plan(&self, given: &str) -> Result<Plan, InputError> {
+        self.scenario(given)?.plan(self)
+    }
+
+    /// Returns the plan of a past run. Keys that its result does not have are at their defaults.
+    /// `file` is the result's, for messages.
+    ///
+    /// # Errors
+    /// Returns an error for a system or key that there is not, or a value that is not allowed.
+    pub fn again(&self, file: &str, of: &Provenance) -> Result<Plan, InputError> {
+        let wrong = |e: SettingError| InputError::new(file, e);
+        let system = self.system(&of.system).map_err(wrong)?;
+        let keys = system.keys();
+        let mut values = Values::defaults(&keys);
+        for (name, value) in &of.settings {
+            let key = find(&keys, name).map_err(wrong)?;
+            values.put(key, key.parse(value.as_str().unwrap_or_default()).map_err(wrong)?);
+        }
+        Ok(Plan {
+            scenario: of.scenario.clone(),
+            about: of.about.clone(),
+            profile: of.profile.clone(),
+            platform: values.clone(),
+            system,
+            values,
+            set: of.set.clone(),
+            pipe: false,
+        })
+    }
+}
+
+impl Scenario {
     /// Returns the plan of the scenario on its own profile.
     ///
     /// # Errors
     /// Returns an error if the profile cannot be loaded, and as [`Scenario::plan_on`].
-    pub fn plan(&self) -> Result<Plan, InputError> {
-        let profile = Profile::load(&self.profile).map_err(|e| {
+    pub fn plan(&self, registry: &Registry) -> Result<Plan, InputError> {
+        let profile = registry.profile(&self.profile).map_err(|e| {
             if e.place.is_empty() { InputError::new(&*self.profile_at, e.what) } else { e }
         })?;
         self.plan_on(&profile)
@@ -207,32 +240,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan of a past run. Keys that its result does not have are at their defaults.
-    /// `file` is the result's, for messages.
-    ///
-    /// # Errors
-    /// Returns an error for a system or key that there is not, or a value that is not allowed.
-    pub fn again(file: &str, of: &Provenance) -> Result<Plan, InputError> {
-        let wrong = |e: SettingError| InputError::new(file, e);
-        let system = system::find(&of.system).map_err(wrong)?;
-        let keys = system.keys();
-        let mut values = Values::defaults(&keys);
-        for (name, value) in &of.settings {
-            let key = find(&keys, name).map_err(wrong)?;
-            values.put(key, key.parse(value.as_str().unwrap_or_default()).map_err(wrong)?);
-        }
-        Ok(Plan {
-            scenario: of.scenario.clone(),
-            about: of.about.clone(),
-            profile: of.profile.clone(),
-            platform: values.clone(),
-            system,
-            values,
-            set: of.set.clone(),
-            pipe: false,
-        })
-    }
-
     /// Applies a `key=value`, with or without effect. Later ones win.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! The systems as the command line sees them.
 //!
 //! A system has keys, a run, and the bus transactions of a transfer. Code above this module only
-//! uses keys and results, so a new system is one more entry of [`SYSTEMS`].
+//! uses keys and results, so a new system is one more entry of a
+//! [`Registry`](crate::registry::Registry).
 
 use crate::RunError;
 use crate::key::{Is, Key, Needs, Values};
@@ -12,7 +13,7 @@ use crate::metrics::{Metric, Numbers};
 use crate::published::SystemFigures;
 use crate::result::{Loss, Measured};
 use crate::settings::settings;
-use crate::{SettingError, fault, hint, host, refuse};
+use crate::{SettingError, fault, host, refuse};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
 use doorbell_hal::Alignment;
@@ -222,30 +223,6 @@ pub static RUN: &[Key] = &[
     .default("linux")
     .when(FAULTS),
 ];
-
-/// All systems.
-pub static SYSTEMS: &[&System] = &[
-    &crate::mlx5::SYSTEM,
-    &crate::e1000::SYSTEM,
-    &crate::axienet::SYSTEM,
-    &crate::ibmveth::SYSTEM,
-    &crate::ibmvnic::SYSTEM,
-];
-
-/// Returns the system called `name`.
-///
-/// # Errors
-/// There is none. The error has the nearest name, and all of them.
-pub fn find(name: &str) -> Result<&'static System, SettingError> {
-    SYSTEMS.iter().find(|r| r.name == name).copied().ok_or_else(|| {
-        let names: Vec<&str> = SYSTEMS.iter().map(|r| r.name).collect();
-        SettingError(format!(
-            "no system is called `{name}`{}; there are: {}",
-            hint(name, names.iter().copied()),
-            names.join(", ")
-        ))
-    })
-}
 
 #[cfg(test)]
 mod tests;

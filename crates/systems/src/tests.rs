@@ -1,14 +1,15 @@
 //! Plans, frames and a check of keys that the tests of the systems share.
 
+use crate::DOORBELL;
+use crate::Plan;
 use crate::SettingError;
 use crate::key::{Key, Kind};
-use crate::{Plan, Scenario};
 use doorbell_hal::Span;
 use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
 
 pub(super) fn plan(scenario: &str, sets: &[&str]) -> Plan {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(scenario).unwrap();
     for s in sets {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }

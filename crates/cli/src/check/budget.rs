@@ -6,8 +6,9 @@
 use crate::{Error, error::plain, input, output::begun_beside, serve};
 use doorbell_host_io::files;
 use doorbell_spec::{InputError, hint};
+use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
-use doorbell_systems::{Plan, Profile, Scenario, Setting};
+use doorbell_systems::{Plan, Scenario, Setting};
 use std::{ops::Range, path::Path};
 use toml_edit::{Document, Item, TableLike, Value};
 
@@ -82,6 +83,7 @@ pub(super) enum Subject {
 }
 
 pub(super) struct Budget {
+    pub(super) registry: &'static Registry,
     pub(super) file: String,
     text: String,
     pub(super) of: Subject,
@@ -108,12 +110,16 @@ impl Reader<'_> {
 }
 
 impl Budget {
-    pub(super) fn read(file: &str) -> Result<Budget, Error> {
+    pub(super) fn read(registry: &'static Registry, file: &str) -> Result<Budget, Error> {
         let text = files::text(Path::new(file)).map_err(|e| InputError::new(file, plain(&e)))?;
-        Ok(Budget::parse(file, text)?)
+        Ok(Budget::parse(registry, file, text)?)
     }
 
-    pub(super) fn parse(file: &str, text: String) -> Result<Budget, InputError> {
+    pub(super) fn parse(
+        registry: &'static Registry,
+        file: &str,
+        text: String,
+    ) -> Result<Budget, InputError> {
         let heads = HEADS.map(|(name, _)| name);
         let r = Reader { file, text: &text };
         let d =
@@ -144,7 +150,8 @@ impl Budget {
         let of = match (head("scenario")?, head("device")?) {
             (Some((given, line)), None) => {
                 not_with(&["bus"], "scenario")?;
-                let scenario = Scenario::load(&beside(file, &given))
+                let scenario = registry
+                    .scenario(&beside(file, &given))
                     .map_err(|e| if e.place.is_empty() { r.error(line, e.what) } else { e })?;
                 let profile = head("profile")?.map(|(name, line)| (beside(file, &name), line));
                 let set = settings(&r, d.as_table())?;
@@ -163,7 +170,7 @@ impl Budget {
             }
         };
         let lines = lines(&r, &d)?;
-        Ok(Budget { file: file.to_owned(), of, lines, text })
+        Ok(Budget { registry, file: file.to_owned(), of, lines, text })
     }
 
     /// Returns the scenario with the budget's profile and settings.
@@ -175,9 +182,9 @@ impl Budget {
             move |what: String| InputError::new(format!("{}:{line}", self.file), what)
         };
         let mut plan = match profile {
-            None => scenario.plan()?,
+            None => scenario.plan(self.registry)?,
             Some((name, line)) => {
-                let plan = Profile::load(name).and_then(|p| scenario.plan_on(&p));
+                let plan = self.registry.profile(name).and_then(|p| scenario.plan_on(&p));
                 let is_ours = |e: &InputError| e.place.is_empty() || e.place == scenario.file;
                 plan.map_err(|e| if is_ours(&e) { here(*line)(e.what) } else { e })?
             }

@@ -163,9 +163,10 @@ impl Measured {
     }
 
     /// Refuses a result of another run than that of this plan, which is the budget's.
-    pub(super) fn is_of(&self, plan: &Plan, budget: &str) -> Result<(), Error> {
+    pub(super) fn is_of(&self, budget: &Budget, plan: &Plan) -> Result<(), Error> {
         let Some(of) = &self.origin else { return Err(unknown(&self.from)) };
-        let (from, theirs) = (&self.from, Plan::again(&self.from, of)?);
+        let (from, theirs) = (&self.from, budget.registry.again(&self.from, of)?);
+        let budget = &budget.file;
         if of.profile != plan.profile {
             let (profile, ours) = (&of.profile, &plan.profile);
             return Err(input!(

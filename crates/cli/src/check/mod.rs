@@ -16,6 +16,7 @@ use crate::output::{print, tell};
 use crate::render::{Format, count, json};
 use crate::{DONE, Error, MISSED, args::Check, failed, input, plan};
 use budget::{Bounds, Budget, Line, Subject};
+use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
 use measured::Measured;
 pub(crate) use schema::schema;
@@ -83,9 +84,9 @@ impl Verdict<'_> {
     }
 }
 
-pub(crate) fn check(args: &Check) -> Result<u8, Error> {
+pub(crate) fn check(registry: &'static Registry, args: &Check) -> Result<u8, Error> {
     let file = utf8(&args.budget)?;
-    let budget = Budget::read(file)?;
+    let budget = Budget::read(registry, file)?;
     let (title, set, measured) = measure(args, &budget)?;
     let verdict = verdict(&budget, title, set, &measured)?;
     print(&show::document(&verdict).show(args.output.format, "check", &show::data(&verdict)))?;
@@ -107,7 +108,7 @@ pub(crate) fn check(args: &Check) -> Result<u8, Error> {
 /// that is wrong.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn read_budget(file: &str, text: &str) -> Option<doorbell_spec::InputError> {
-    match Budget::parse(file, text.to_owned()) {
+    match Budget::parse(&doorbell_systems::DOORBELL, file, text.to_owned()) {
         Ok(b) if matches!(b.of, budget::Subject::Scenario { .. }) => b.plan().err(),
         read => read.err(),
     }
@@ -154,8 +155,12 @@ pub(crate) struct GuestBudget(Budget);
 
 impl GuestBudget {
     /// Reads the budget, which must be about this device.
-    pub(crate) fn read(path: &Path, device: &str) -> Result<GuestBudget, Error> {
-        let budget = Budget::read(utf8(path)?)?;
+    pub(crate) fn read(
+        registry: &'static Registry,
+        path: &Path,
+        device: &str,
+    ) -> Result<GuestBudget, Error> {
+        let budget = Budget::read(registry, utf8(path)?)?;
         match &budget.of {
             Subject::Device { device: of, .. } if of == device => Ok(GuestBudget(budget)),
             _ => Err(input!("{}: it is not about the device {device}", budget.file)),
@@ -185,7 +190,7 @@ fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measur
         let measured = Measured::read(report)?;
         measured.is_about(budget)?;
         if let Subject::Scenario { .. } = &budget.of {
-            measured.is_of(&budget.plan()?, file)?;
+            measured.is_of(budget, &budget.plan()?)?;
         }
         return Ok((measured.title.clone(), Vec::new(), measured));
     }

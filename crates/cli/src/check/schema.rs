@@ -6,24 +6,25 @@ use super::budget::{FORMS, GROUPS, HEADS};
 use crate::serve;
 use doorbell_bus::Ledger;
 use doorbell_study::schema as schemas;
-use doorbell_systems::system::SYSTEMS;
-use doorbell_systems::{Scenario, profile, scenario};
+use doorbell_systems::Registry;
+
 use serde_json::{Map, Value, json};
 
 /// Numbers of a result that are in no group, of a run or of a served device.
 const WHOLE: [&str; 5] = ["packets", "seconds", "seed", "frames", "clients"];
 
 /// Returns the schema of budget files.
-pub(crate) fn schema() -> Value {
+pub(crate) fn schema(registry: &Registry) -> Value {
     let of_system = |name: &str| json!({ "$ref": format!("#/definitions/{name}") });
     let mut definitions: Map<String, Value> =
-        SYSTEMS.iter().map(|s| (s.name.to_owned(), schemas::of_settings(s))).collect();
+        registry.systems.iter().map(|s| (s.name.to_owned(), schemas::of_settings(s))).collect();
     definitions.insert("bound".to_owned(), bound());
-    let systems: Vec<Value> = SYSTEMS.iter().map(|system| of_system(system.name)).collect();
+    let systems: Vec<Value> =
+        registry.systems.iter().map(|system| of_system(system.name)).collect();
     // The system is known for built-in scenarios only.
-    let known = SYSTEMS.iter().map(|system| {
-        let of = |name: &&str| Scenario::load(name).is_ok_and(|s| s.system == *system);
-        let names: Vec<&str> = scenario::builtin().filter(of).collect();
+    let known = registry.systems.iter().map(|system| {
+        let of = |name: &&str| registry.scenario(name).is_ok_and(|s| s.system == *system);
+        let names: Vec<&str> = registry.scenario_names().filter(of).collect();
         json!({
             "if": { "properties": { "scenario": { "enum": names } }, "required": ["scenario"] },
             "then": { "properties": { "set": of_system(system.name) } },
@@ -34,7 +35,7 @@ pub(crate) fn schema() -> Value {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Doorbell budget", "type": "object",
         "description": "The allowed cost of a packet: doorbell check FILE",
-        "properties": heads(&systems), "additionalProperties": false, "required": ["budget"],
+        "properties": heads(registry, &systems), "additionalProperties": false, "required": ["budget"],
         "oneOf": [
             { "required": ["scenario"], "properties": { "device": false, "bus": false } },
             {
@@ -46,19 +47,19 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-fn heads(systems: &[Value]) -> Map<String, Value> {
+fn heads(registry: &Registry, systems: &[Value]) -> Map<String, Value> {
     let file_or = |names: Vec<&str>| {
         let any = json!([{ "enum": names }, { "pattern": "\\.toml$" }]);
         json!({ "type": "string", "anyOf": any })
     };
     let of = |name: &str| match name {
-        "scenario" => file_or(scenario::builtin().collect()),
-        "profile" => file_or(profile::builtin().collect()),
+        "scenario" => file_or(registry.scenario_names().collect()),
+        "profile" => file_or(registry.profile_names().collect()),
         "device" => json!({ "enum": serve::devices().collect::<Vec<_>>() }),
         "bus" => json!({ "enum": serve::buses().collect::<Vec<_>>() }),
         "seed" => json!({ "type": "integer", "minimum": 0 }),
         "set" => json!({ "type": "object", "anyOf": systems }),
-        "budget" => held(),
+        "budget" => held(registry),
         _ => json!({ "type": "string", "pattern": "\\S" }),
     };
     let described = |(name, about): (&str, &str)| {
@@ -90,11 +91,11 @@ fn bound() -> Value {
 
 /// Returns the schema of `[budget]`: the declared names for completion, and any other name, also in
 /// sums.
-fn held() -> Value {
+fn held(registry: &Registry) -> Value {
     let bound = || json!({ "$ref": "#/definitions/bound" });
     let described = |about: &str| json!({ "allOf": [bound()], "description": about });
     let counts = || Ledger::COUNTERS.iter().map(|c| (c.name.to_owned(), described(c.about)));
-    let metrics = SYSTEMS.iter().flat_map(|s| s.metrics());
+    let metrics = registry.systems.iter().flat_map(|s| s.metrics());
     let mut properties: Map<String, Value> =
         metrics.map(|m| (m.name.to_owned(), described(m.about))).collect();
     properties.extend(WHOLE.iter().map(|n| ((*n).to_owned(), bound())));

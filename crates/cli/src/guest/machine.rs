@@ -9,6 +9,7 @@ use doorbell_spec::InputError;
 use doorbell_spec::SettingError;
 use doorbell_spec::key::{Values, in_unit, parse_setting};
 use doorbell_systems::Profile;
+use doorbell_systems::Registry;
 use doorbell_systems::{e1000 as on_pci, mlx5 as on_pcie};
 
 /// Groups of keys that are the machine's. The CPU, its memory and its driver are the guest's.
@@ -38,12 +39,16 @@ fn default_profile(device: &Device) -> Option<&'static str> {
 }
 
 /// Loads the profile of a device: the given one, or its own.
-pub(super) fn profile(device: &Device, given: Option<&str>) -> Result<Profile, Error> {
+pub(super) fn profile(
+    registry: &Registry,
+    device: &Device,
+    given: Option<&str>,
+) -> Result<Profile, Error> {
     let own = default_profile(device).ok_or_else(|| {
         let name = device.name;
         input!("--clock virtual: {name} is not there yet; there are mlx5 and the three e1000")
     })?;
-    let profile = Profile::load(given.unwrap_or(own))?;
+    let profile = registry.profile(given.unwrap_or(own))?;
     let system = if device.name == "mlx5" { "mlx5" } else { "e1000" };
     if profile.system.name != system {
         let (name, of) = (&profile.name, profile.system.name);

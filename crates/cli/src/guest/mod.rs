@@ -23,6 +23,7 @@ use crate::{DONE, Error, MISSED, failed, input, serve};
 use clap::ValueEnum;
 use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, VirtualTime, Workload};
+use doorbell_systems::Registry;
 use result::{Failure, Run};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -48,11 +49,15 @@ const SKIP: u8 = 125;
 const STOP: u8 = 128;
 
 /// Runs the command. `program` is how this program is started again, if it has arguments then.
-pub(crate) fn guest(args: &Guest, program: &[OsString]) -> Result<u8, Error> {
+pub(crate) fn guest(
+    registry: &'static Registry,
+    args: &Guest,
+    program: &[OsString],
+) -> Result<u8, Error> {
     if let Some(budget) = &args.bisect {
-        return bisect(args, program, budget);
+        return bisect(registry, args, program, budget);
     }
-    let result = measure(args, program)?;
+    let result = measure(registry, args, program)?;
     let view = View { all: args.instructions == Instructions::All, functions: args.functions };
     print(&table::document(&result, view).show(args.output.format, "guest", &result))?;
     Ok(if result.failed.is_empty() { DONE } else { MISSED })
@@ -71,7 +76,12 @@ pub(crate) fn compare(a: &Path, b: &Path, output: &Output<1>) -> Result<u8, Erro
 
 /// Checks one kernel for `git bisect run`, which takes any other code than 0 and 125 below 128 as
 /// "bad".
-fn bisect(args: &Guest, program: &[OsString], budget: &Path) -> Result<u8, Error> {
+fn bisect(
+    registry: &'static Registry,
+    args: &Guest,
+    program: &[OsString],
+    budget: &Path,
+) -> Result<u8, Error> {
     let told = |e: &Error, code: u8| {
         tell(e);
         Ok(code)
@@ -79,11 +89,11 @@ fn bisect(args: &Guest, program: &[OsString], budget: &Path) -> Result<u8, Error
     if args.kernel.len() > 1 || args.workload.len() > 1 || args.across.is_some() {
         return told(&input!("--bisect: one kernel and one workload, without --across"), STOP);
     }
-    let budget = match GuestBudget::read(budget, &args.device) {
+    let budget = match GuestBudget::read(registry, budget, &args.device) {
         Ok(budget) => budget,
         Err(e) => return told(&e, STOP),
     };
-    let result = match measure(args, program) {
+    let result = match measure(registry, args, program) {
         Ok(result) => result,
         // A build that has no such module, or does not boot.
         Err(e @ (Error::Failed(_) | Error::Untestable(_))) => return told(&e, SKIP),
@@ -100,7 +110,7 @@ fn bisect(args: &Guest, program: &[OsString], budget: &Path) -> Result<u8, Error
 }
 
 /// Boots all kernels with all settings.
-fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
+fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
     let device = Device::find(&args.device).ok_or_else(|| {
         let names: Vec<&str> = DEVICES.iter().map(|d| d.name).collect();
         input!("no device is called `{}`; there are: {}", args.device, names.join(", "))
@@ -115,7 +125,7 @@ fn measure(args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
     let workloads: Result<Vec<_>, _> = args.workload.iter().map(|w| Workload::find(w)).collect();
     let workloads = workloads?;
     let variants = variants(args)?;
-    let (profile, boots) = boots(args, &device, variants, &workloads)?;
+    let (profile, boots) = boots(registry, args, &device, variants, &workloads)?;
     let own = std::env::current_exe().map_err(Error::at("this program"))?.into_os_string();
     let doorbell = if program.is_empty() { slice::from_ref(&own) } else { program };
     let counted = args.instructions != Instructions::Off;
@@ -270,6 +280,7 @@ struct Boot {
 
 /// Returns the boots, and in virtual time the name of the profile.
 fn boots(
+    registry: &Registry,
     args: &Guest,
     device: &Device,
     variants: Vec<Settings>,
@@ -288,7 +299,7 @@ fn boots(
     if args.bus.is_some() {
         return Err(input!("--bus: in virtual time the bus is the profile's (--profile, --set)"));
     }
-    let profile = machine::profile(device, args.profile.as_deref())?;
+    let profile = machine::profile(registry, device, args.profile.as_deref())?;
     doorbell_guest::check_virtual_time(args.cpus, workloads)?;
     let boot = |settings: Settings| {
         let machine = machine::Machine::of(device, &profile, &settings)?;

@@ -1,9 +1,9 @@
 use super::*;
 use doorbell_spec::key::Value as Setting;
-use doorbell_systems::Scenario;
+use doorbell_systems::DOORBELL;
 
 fn plan(sets: &[&str]) -> Plan {
-    let mut plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan("mlx5-pktgen-64").unwrap();
     sets.iter().for_each(|set| plan.set(set).unwrap());
     plan
 }
@@ -60,7 +60,7 @@ fn a_line_is_read_as_the_point_that_wrote_it() {
     let plan = plan(&["run.seed=7", "pcie.memory_latency=0.3us"]);
     let columns = [("run.seed".to_owned(), 7.into())].into_iter().collect();
     let line = Point::new(plan.clone(), columns).unwrap().line().unwrap();
-    let read = Point::parse("p:1", &line).unwrap();
+    let read = Point::parse(&DOORBELL, "p:1", &line).unwrap();
     assert_eq!(read.0.plan.values, plan.values);
     // The hash of the profile's own values is lost, which decides nothing.
     let hash = |line: &str| line.split("profile_sha256").next().unwrap().to_owned();
@@ -71,7 +71,7 @@ fn a_line_is_read_as_the_point_that_wrote_it() {
 fn a_unit_that_differs_by_system_says_whose_it_is() {
     let point = |scenario: &str| Point {
         key: String::new(),
-        plan: Scenario::load(scenario).unwrap().plan().unwrap(),
+        plan: DOORBELL.plan(scenario).unwrap(),
         columns: Record::new(),
         capture_sha256: None,
     };

@@ -7,7 +7,7 @@ use crate::record::{About, ORIGIN, beside, extension};
 use crate::render::{Program, Record, of_this_schema};
 use crate::{Error, input, plan};
 use doorbell_host_io::files;
-use doorbell_systems::{Plan, system};
+use doorbell_systems::Registry;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
@@ -45,7 +45,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Reads a file, and this share of its records.
-    pub(super) fn read(path: &Path, percent: f64) -> Result<Kept, Error> {
+    pub(super) fn read(registry: &Registry, path: &Path, percent: f64) -> Result<Kept, Error> {
         let name = path.display().to_string();
         let (about, records) = match extension(path) {
             "parquet" => of_parquet(&name, path)?,
@@ -64,7 +64,7 @@ impl Kept {
         let sample: Vec<(usize, Record)> = sample.map(|(i, record)| (i + 1, record)).collect();
         let points = sample.iter().map(|(row, record)| {
             let place = format!("{name}: record {row}");
-            point(&place, record, &about)
+            point(registry, &place, record, &about)
         });
         let points = points.collect::<Result<_, _>>()?;
         Ok(Kept { name, about, rows, sample, points })
@@ -116,12 +116,12 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// Returns the point of a record: its settings are those of its origin and of its columns.
-fn point(place: &str, record: &Record, about: &About) -> Result<Point, Error> {
+fn point(registry: &Registry, place: &str, record: &Record, about: &About) -> Result<Point, Error> {
     let at = record.get(ORIGIN).map_or(Some(0), Value::as_u64);
     let of = at.and_then(|n| about.of.get(n as usize));
     let mut of = of.cloned().ok_or_else(|| input!("{place}: its origin is missing"))?;
     // Columns of other systems' records, and of other origins', are empty.
-    let keys = system::find(&of.system).map_err(|e| input!("{place}: {e}"))?.keys();
+    let keys = registry.system(&of.system).map_err(|e| input!("{place}: {e}"))?.keys();
     let is_own =
         |name: &str| keys.iter().any(|k| k.name == name) && !of.settings.contains_key(name);
     let columns = record.iter().filter(|(name, _)| is_own(name));
@@ -132,7 +132,7 @@ fn point(place: &str, record: &Record, about: &About) -> Result<Point, Error> {
         other => other.to_string().into(),
     };
     of.settings.extend(columns.iter().map(|(name, value)| (name.clone(), given(value))));
-    let plan = Plan::again(place, &of)?;
+    let plan = registry.again(place, &of)?;
     plan::same_capture(place, &plan, of.capture_sha256.as_deref())?;
     Point::new(plan, columns)
 }

@@ -70,10 +70,11 @@ pub(super) fn unit<'a>(name: &str, plain: Option<&'a String>) -> (f64, &'a str) 
     known.unwrap_or((1.0, plain.map_or("", String::as_str)))
 }
 
-/// Returns the declaration of a rate or of the first part of a sum, by its name.
+/// Returns the declaration of a rate or of the first part of a sum, by its name. Numbers that no
+/// built-in system has are counts of a driver or device of one's own, which need none.
 pub(super) fn metric(name: &str) -> Option<&'static Metric> {
     let first = name.split('+').next().unwrap_or(name).trim();
-    let all = doorbell_systems::system::SYSTEMS.iter().flat_map(|s| s.metrics());
+    let all = doorbell_systems::DOORBELL.systems.iter().flat_map(|s| s.metrics());
     all.into_iter().find(|m| m.name == first)
 }
 

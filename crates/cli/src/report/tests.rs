@@ -1,5 +1,6 @@
 use super::*;
 use crate::render::{SCHEMA, json as shown};
+use doorbell_systems::DOORBELL;
 use serde_json::json;
 
 #[test]
@@ -40,7 +41,7 @@ fn a_damaged_result_is_named_with_its_line() {
 #[test]
 fn the_command_line_orders_the_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let mut plan = doorbell_systems::Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan("mlx5-pktgen-64").unwrap();
     plan.set("traffic.packets=32").unwrap();
     let result = crate::plan::execute(&plan, true).unwrap();
     for name in ["after", "before", "empty"] {

@@ -8,7 +8,7 @@
 
 use doorbell_sim::Unwatched;
 use doorbell_sim::traffic::arrivals::Rng;
-use doorbell_systems::Scenario;
+use doorbell_systems::DOORBELL;
 use doorbell_systems::ibmvnic::{RunStats, run, settings};
 
 /// A machine and its traffic.
@@ -48,7 +48,7 @@ fn drawn(seed: u64) -> (Vec<String>, &'static [&'static str]) {
 }
 
 fn outcome(sets: &[String], direct: &str, warmup: f64, duration: f64) -> RunStats {
-    let mut plan = Scenario::load("ibmvnic-transactions").unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan("ibmvnic-transactions").unwrap();
     let own = [
         format!("driver.direct={direct}"),
         format!("traffic.warmup={warmup:.3}"),

@@ -2,8 +2,7 @@
 
 use doorbell_conformance::settings::{Read, attack};
 use doorbell_spec::key::in_unit;
-use doorbell_systems::system::SYSTEMS;
-use doorbell_systems::{profile, scenario};
+use doorbell_systems::DOORBELL;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::RefCell;
@@ -24,21 +23,25 @@ fn add(sum: &mut Read, r: Read) {
 #[test]
 fn built_in_files_are_written_as_they_are() {
     let mut sum = Read::default();
-    for text in texts("scenarios", scenario::builtin()) {
+    for text in texts("scenarios", DOORBELL.scenario_names()) {
         add(&mut sum, attack(&[&[0], text.as_bytes()].concat()));
     }
-    for text in texts("profiles", profile::builtin()) {
+    for text in texts("profiles", DOORBELL.profile_names()) {
         add(&mut sum, attack(&[&[1], text.as_bytes()].concat()));
     }
-    let (s, p) = (scenario::builtin().count() as u64, profile::builtin().count() as u64);
+    let (s, p) =
+        (DOORBELL.scenario_names().count() as u64, DOORBELL.profile_names().count() as u64);
     assert_eq!(sum, Read { scenarios: s, profiles: p, ..Read::default() });
 }
 
 #[test]
 fn damaged_files_are_refused_with_their_place() {
     let all = [
-        texts("scenarios", scenario::builtin()).into_iter().map(|t| (0, t)).collect::<Vec<_>>(),
-        texts("profiles", profile::builtin()).into_iter().map(|t| (1, t)).collect(),
+        texts("scenarios", DOORBELL.scenario_names())
+            .into_iter()
+            .map(|t| (0, t))
+            .collect::<Vec<_>>(),
+        texts("profiles", DOORBELL.profile_names()).into_iter().map(|t| (1, t)).collect(),
     ]
     .concat();
     let sum = RefCell::new(Read::default());
@@ -82,7 +85,7 @@ fn keys_of_the_dictionary_exist() {
     let words = words.filter(|w| {
         w.contains('.') && w.bytes().all(|b| b.is_ascii_lowercase() || b"._".contains(&b))
     });
-    let keys: Vec<_> = SYSTEMS.iter().flat_map(|s| s.keys()).map(|k| k.name).collect();
+    let keys: Vec<_> = DOORBELL.systems.iter().flat_map(|s| s.keys()).map(|k| k.name).collect();
     let mut n = 0;
     for word in words {
         assert!(keys.contains(&word), "{word}: no key");

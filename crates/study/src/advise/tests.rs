@@ -1,9 +1,10 @@
 use super::bench::Gain;
 use super::*;
-use doorbell_systems::{Plan, Scenario};
+use doorbell_systems::DOORBELL;
+use doorbell_systems::Plan;
 
 fn plan(scenario: &str, sets: &[&str]) -> Plan {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(scenario).unwrap();
     sets.iter().for_each(|set| plan.set(set).unwrap());
     plan
 }
@@ -31,7 +32,7 @@ fn question<'a>(plan: &'a Plan, goal: &str, keys: &[(&str, &[&str])]) -> Questio
 }
 
 fn answer(q: &Question<'_>) -> Advice {
-    let profile = Profile::load("mlx5-gen3").unwrap();
+    let profile = DOORBELL.profile("mlx5-gen3").unwrap();
     advise(q, &profile, 1, &mut |_, _, _| true).unwrap()
 }
 
@@ -283,7 +284,7 @@ fn the_error_of_a_gain_is_that_of_the_difference() {
 
 #[test]
 fn wrong_goals_and_bounds_are_refused_with_what_is_allowed() {
-    let system = doorbell_systems::system::find("mlx5").unwrap();
+    let system = DOORBELL.system("mlx5").unwrap();
     let goal = Goal::parse(system, "packets").unwrap_err().to_string();
     assert!(goal.contains("no number `packets`"), "{goal}");
     for (text, said) in [

@@ -8,32 +8,34 @@ use super::{Choice, Constant, Constants, KnownMiss, PublishedFigures, Row};
 use doorbell_sim::Unwatched;
 use doorbell_spec::InputError;
 use doorbell_spec::key::Values;
-use doorbell_systems::Profile;
 use doorbell_systems::published::{Headline, MeasureError, Measuring, SystemFigures};
 use doorbell_systems::result::{Measured, Numbers};
-use doorbell_systems::system::System;
+use doorbell_systems::{Profile, Registry};
 use std::sync::Arc;
 
-/// Opens the published figures of these systems that have any.
+/// Opens the published figures of all systems that have any.
 ///
 /// # Errors
 /// A profile or a file of rows does not parse.
-pub fn open_all(systems: &[&'static System]) -> Result<Vec<Box<dyn PublishedFigures>>, InputError> {
-    systems.iter().filter_map(|s| s.figures).map(open).collect()
+pub fn open_all(registry: &Registry) -> Result<Vec<Box<dyn PublishedFigures>>, InputError> {
+    registry.systems.iter().filter_map(|s| s.figures).map(|of| open(registry, of)).collect()
 }
 
 /// Opens the published figures that a system declares.
 ///
 /// # Errors
 /// The profile or the file of rows does not parse.
-pub fn open(of: &'static SystemFigures) -> Result<Box<dyn PublishedFigures>, InputError> {
-    Ok(Box::new(read(of)?))
+pub fn open(
+    registry: &Registry,
+    of: &'static SystemFigures,
+) -> Result<Box<dyn PublishedFigures>, InputError> {
+    Ok(Box::new(read(registry, of)?))
 }
 
-fn read(of: &'static SystemFigures) -> Result<Figures, InputError> {
-    let profile = Profile::load(of.profile)?;
+fn read(registry: &Registry, of: &'static SystemFigures) -> Result<Figures, InputError> {
+    let profile = registry.profile(of.profile)?;
     let file = format!("published/{}.toml", profile.system.name);
-    let sheet = parse(&file, of.rows, &profile)?;
+    let sheet = parse(registry, &file, of.rows, &profile)?;
     Ok(Figures { of, sheet, profile, done: Memo::default() })
 }
 

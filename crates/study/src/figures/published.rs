@@ -26,7 +26,7 @@ use doorbell_spec::InputError;
 use doorbell_spec::error::line_at;
 use doorbell_spec::key::{Key, Values};
 use doorbell_systems::system::System;
-use doorbell_systems::{Plan, Profile, Scenario, Setting};
+use doorbell_systems::{Plan, Profile, Registry, Setting};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -135,6 +135,7 @@ struct Reader<'t> {
     name: &'t str,
     text: &'t str,
     profile: &'t Profile,
+    registry: &'t Registry,
 }
 
 /// Reads a file of published rows on this profile. `name` is for messages. [`super::FigureSet`]
@@ -142,8 +143,13 @@ struct Reader<'t> {
 ///
 /// # Errors
 /// The first violation of the format, with its line.
-pub fn parse(name: &str, text: &str, profile: &Profile) -> Result<Sheet, InputError> {
-    let r = Reader { name, text, profile };
+pub fn parse(
+    registry: &Registry,
+    name: &str,
+    text: &str,
+    profile: &Profile,
+) -> Result<Sheet, InputError> {
+    let r = Reader { name, text, profile, registry };
     let file: File = toml::from_str(text).map_err(|e| match e.span() {
         Some(span) => r.error(span.start, e.message()),
         None => InputError::new(name, e.message()),
@@ -180,7 +186,8 @@ impl Reader<'_> {
 
     fn run(&self, run: FileRun, common: &[Setting]) -> Result<Run, InputError> {
         let at = run.scenario.span().start;
-        let plan = Scenario::load(run.scenario.get_ref()).and_then(|s| s.plan_on(self.profile));
+        let scenario = self.registry.scenario(run.scenario.get_ref());
+        let plan = scenario.and_then(|s| s.plan_on(self.profile));
         let plan = plan.map_err(|e| self.error(at, e.what))?;
         let set = [common, &self.settings(&run.set)].concat();
         plan.clone().layer(&set)?;

@@ -20,7 +20,7 @@ use doorbell_spec::key::{Key, Kind, Value, find, units};
 use doorbell_systems::metrics::Sum;
 use doorbell_systems::profile::Source;
 use doorbell_systems::system::System;
-use doorbell_systems::{Plan, Profile, Scenario, Setting};
+use doorbell_systems::{Plan, Profile, Registry, Scenario, Setting};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -158,6 +158,7 @@ enum SpreadEntry {
 
 /// A file being read.
 struct Reader<'t> {
+    registry: &'t Registry,
     file: &'t str,
     text: &'t str,
     profile: Profile,
@@ -171,22 +172,22 @@ impl Measurements {
     ///
     /// # Errors
     /// Returns the error with file and line.
-    pub fn load(file: &str) -> Result<Measurements, InputError> {
+    pub fn load(registry: &Registry, file: &str) -> Result<Measurements, InputError> {
         let text = files::text(Path::new(file));
         let text = text.map_err(|e| InputError::new(file, e.to_string()))?;
-        Measurements::parse(file, &text)
+        Measurements::parse(registry, file, &text)
     }
 
     /// Parses a file. `file` is its path, for messages and for paths in it.
     ///
     /// # Errors
     /// Returns the error with file and line.
-    pub fn parse(file: &str, text: &str) -> Result<Measurements, InputError> {
+    pub fn parse(registry: &Registry, file: &str, text: &str) -> Result<Measurements, InputError> {
         let entries: File = toml::from_str(text).map_err(|e| {
             let start = e.span().map_or(0, |span| span.start);
             InputError::new(format!("{file}:{}", line_at(text, start)), e.message())
         })?;
-        let mut r = Reader::open(file, text, &entries.profile)?;
+        let mut r = Reader::open(registry, (file, text), &entries.profile)?;
         for (name, head) in [("name", &entries.name), ("about", &entries.about)] {
             if head.get_ref().trim().is_empty() {
                 return Err(r.error(head, format!("`{name}` says nothing")));
@@ -242,15 +243,15 @@ fn named_beside(file: &str, given: &str) -> String {
 
 impl<'t> Reader<'t> {
     fn open(
-        file: &'t str,
-        text: &'t str,
+        registry: &'t Registry,
+        (file, text): (&'t str, &'t str),
         profile: &Spanned<String>,
     ) -> Result<Reader<'t>, InputError> {
         let place = format!("{file}:{}", line_at(text, profile.span().start));
-        let profile = Profile::load(&named_beside(file, profile.get_ref()));
+        let profile = registry.profile(&named_beside(file, profile.get_ref()));
         let profile = profile.map_err(|e| placed(e, &place))?;
         let (scenarios, unknowns, runs) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Reader { file, text, profile, scenarios, unknowns, runs })
+        Ok(Reader { registry, file, text, profile, scenarios, unknowns, runs })
     }
 
     fn place<T>(&self, of: &Spanned<T>) -> String {
@@ -385,7 +386,7 @@ impl<'t> Reader<'t> {
         if let Some((_, known)) = self.scenarios.iter().find(|(name, _)| name == given) {
             return Ok(known.clone());
         }
-        let scenario = Scenario::load(&named_beside(self.file, given));
+        let scenario = self.registry.scenario(&named_beside(self.file, given));
         let scenario = scenario.map_err(|e| placed(e, place))?;
         self.scenarios.push((given.to_owned(), scenario.clone()));
         Ok(scenario)

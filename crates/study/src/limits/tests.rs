@@ -1,8 +1,9 @@
 use super::*;
-use doorbell_systems::{Plan, Scenario};
+use doorbell_systems::DOORBELL;
+use doorbell_systems::Plan;
 
 fn plan(scenario: &str, sets: &[&str]) -> Plan {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(scenario).unwrap();
     sets.iter().for_each(|set| plan.set(set).unwrap());
     plan
 }
@@ -69,7 +70,7 @@ fn ten_percent_more_of_the_limit_is_ten_percent_more_packets() {
 
 #[test]
 fn every_key_of_a_resource_and_of_a_knob_exists_and_takes_its_values() {
-    for system in doorbell_systems::system::SYSTEMS {
+    for system in DOORBELL.systems {
         let keys = system.keys();
         let find = |name: &str| doorbell_spec::key::find(&keys, name).unwrap();
         for resource in system.resources {

@@ -1,6 +1,6 @@
 use super::*;
 use doorbell_spec::key::Values;
-use doorbell_systems::system::SYSTEMS;
+use doorbell_systems::DOORBELL;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -24,14 +24,15 @@ fn json_of(text: &str) -> Value {
 
 #[test]
 fn schemas_are_schemas() {
-    for schema in [of_scenarios(SYSTEMS), of_profiles(SYSTEMS), of_measurements(SYSTEMS)] {
+    for schema in [of_scenarios(&DOORBELL), of_profiles(&DOORBELL), of_measurements(&DOORBELL)] {
         jsonschema::draft7::meta::validate(&schema).unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
 #[test]
 fn every_scenario_and_profile_here_fits() {
-    for (schema, dir) in [(of_scenarios(SYSTEMS), "scenarios"), (of_profiles(SYSTEMS), "profiles")]
+    for (schema, dir) in
+        [(of_scenarios(&DOORBELL), "scenarios"), (of_profiles(&DOORBELL), "profiles")]
     {
         let checker = checker(&schema);
         for (name, text) in files(dir) {
@@ -46,7 +47,8 @@ fn every_scenario_and_profile_here_fits() {
 
 #[test]
 fn what_the_command_refuses_does_not_fit() {
-    let (scenarios, profiles) = (checker(&of_scenarios(SYSTEMS)), checker(&of_profiles(SYSTEMS)));
+    let (scenarios, profiles) =
+        (checker(&of_scenarios(&DOORBELL)), checker(&of_profiles(&DOORBELL)));
     let head = "name = \"x\"\nabout = \"x\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n";
     assert!(scenarios.is_valid(&json_of(head)));
     for wrong in [
@@ -62,7 +64,7 @@ fn what_the_command_refuses_does_not_fit() {
         "[colors]\nred = 3",
     ] {
         let text = format!("{head}{wrong}");
-        assert!(doorbell_systems::Scenario::parse("x", &text).is_err(), "{wrong}");
+        assert!(DOORBELL.parse_scenario("x", &text).is_err(), "{wrong}");
         assert!(!scenarios.is_valid(&json_of(&text)), "{wrong}");
     }
     let whole =
@@ -77,7 +79,7 @@ fn what_the_command_refuses_does_not_fit() {
     ] {
         let text = whole.replacen(from, to, 1);
         assert_ne!(text, whole);
-        assert!(doorbell_systems::Profile::parse("x", &text).is_err(), "{from}");
+        assert!(DOORBELL.parse_profile("x", &text).is_err(), "{from}");
         assert!(!profiles.is_valid(&json_of(&text)), "{from}");
     }
 }
@@ -86,13 +88,13 @@ proptest! {
     /// Every value that the command accepts fits the schema.
     #[test]
     fn what_the_command_takes_fits(
-        system in 0..SYSTEMS.len(),
+        system in 0..DOORBELL.systems.len(),
         at in any::<prop::sample::Index>(),
         n in 0.0f64..1e4,
         form in "[0-9_]{1,3}(\\.[0-9]{1,2})?(e[0-9])?[ ]?(ns|us|µs|B|KiB|Mpps|GHz)?",
         pick in 0usize..3,
     ) {
-        let system = SYSTEMS[system];
+        let system = DOORBELL.systems[system];
         let keys = system.keys();
         let key = at.get(&keys);
         let own = key.unit();
@@ -106,14 +108,14 @@ proptest! {
         let mut file = json!({ "name": "x", "about": "x", "system": system.name, "profile": "p" });
         file[table] = json!({ name: text });
         static CHECKER: LazyLock<jsonschema::Validator> =
-            LazyLock::new(|| checker(&of_scenarios(SYSTEMS)));
+            LazyLock::new(|| checker(&of_scenarios(&DOORBELL)));
         prop_assert!(CHECKER.is_valid(&file), "{}", file);
     }
 }
 
 #[test]
 fn defaults_fit_their_own_schema() {
-    for system in SYSTEMS {
+    for system in DOORBELL.systems {
         for (key, _) in Values::defaults(&system.keys()).iter() {
             let Some(default) = key.default.filter(|d| !d.is_empty()) else { continue };
             assert!(
@@ -127,14 +129,14 @@ fn defaults_fit_their_own_schema() {
 
 #[test]
 fn measurements_that_are_refused_do_not_fit() {
-    let checker = checker(&of_measurements(SYSTEMS));
+    let checker = checker(&of_measurements(&DOORBELL));
     let head = "name = \"x\"\nabout = \"x\"\nprofile = \"mlx5-gen2\"\n";
     let constant = "[[constant]]\nkey = \"cpu.stack\"\nrange = [1, 9]\nunit = \"cycles\"\n";
     let row = "[[row]]\nscenario = \"mlx5-single-stream\"\nset = [\"traffic.burst=8\"]\n\
         metric = \"cycles\"\nvalue = 140\nunit = \"cycles\"\nspread = \"1 %\"\nrole = \"fit\"\n\
         source = \"perf\"\n";
     let whole = format!("{head}{constant}{row}");
-    let read = |text: &str| crate::fit::Measurements::parse("x.toml", text);
+    let read = |text: &str| crate::fit::Measurements::parse(&DOORBELL, "x.toml", text);
     assert!(checker.is_valid(&json_of(&whole)) && read(&whole).is_ok());
     for (from, to) in [
         ("name = \"x\"", "name = \"\""),

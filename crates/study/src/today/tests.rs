@@ -1,5 +1,5 @@
 use super::*;
-use doorbell_systems::Scenario;
+use doorbell_systems::DOORBELL;
 
 const OUTPUTS: &str = "\
 $ ethtool -c eth0
@@ -85,7 +85,7 @@ fn each_system_has_its_own_keys() {
 fn every_setting_is_one_of_the_system() {
     for scenario in ["mlx5-replay", "e1000-send", "axienet-receive", "ibmveth-send", "ibmvnic-bulk"]
     {
-        let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+        let mut plan = DOORBELL.plan(scenario).unwrap();
         let text = OUTPUTS.replace("rx-usecs:	8", "rx-usecs:	50");
         let all = read(plan.system.name, "x", &text).unwrap();
         let keys = plan.values.keys();

@@ -4,13 +4,14 @@ use doorbell_sim::Unwatched;
 use doorbell_spec::key;
 use doorbell_study::advise::search::{Score, Space, search};
 use doorbell_study::advise::{Advice, BUDGET, Goal, Keep, LEAST, Question, Variable, advise};
+use doorbell_systems::DOORBELL;
 use doorbell_systems::result::{Numbers, rounded};
-use doorbell_systems::{Plan, Profile, Scenario, in_parallel};
+use doorbell_systems::{Plan, in_parallel};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 fn plan(scenario: &str, sets: &[&str]) -> Plan {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(scenario).unwrap();
     sets.iter().for_each(|set| plan.set(set).unwrap());
     plan
 }
@@ -53,7 +54,7 @@ fn exhaustive(q: &Question<'_>) -> BTreeMap<Vec<usize>, Numbers> {
 
 /// Asks a question. What limits and what is assumed does not matter here.
 fn asked(q: &Question<'_>, seed: u64) -> Advice {
-    let profile = Profile::load("mlx5-gen3").unwrap();
+    let profile = DOORBELL.profile("mlx5-gen3").unwrap();
     let wanted = ["searches", "tells gains from noise", "adds gains up"];
     advise(q, &profile, seed, &mut |what, _, _| wanted.contains(&what)).unwrap()
 }

@@ -3,7 +3,7 @@
 
 use doorbell_spec::key;
 use doorbell_study::advise::{BUDGET, Goal, Question, Variable, advise};
-use doorbell_systems::{Profile, Scenario};
+use doorbell_systems::DOORBELL;
 
 struct Choice {
     /// The commit or measurement.
@@ -128,7 +128,7 @@ const CHOICES: [Choice; 10] = [
 
 /// Returns the value that is advised.
 fn advised(c: &Choice) -> String {
-    let mut plan = Scenario::load(c.scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(c.scenario).unwrap();
     c.sets.iter().for_each(|set| plan.set(set).unwrap());
     plan.set(&format!("{}={}", c.key, c.values[0])).unwrap();
     let key = key::find(&plan.values.keys(), c.key).unwrap();
@@ -142,7 +142,7 @@ fn advised(c: &Choice) -> String {
         variables: vec![Variable { key, values, command: None }],
         budget: BUDGET,
     };
-    let profile = Profile::load(&plan.profile).unwrap();
+    let profile = DOORBELL.profile(&plan.profile).unwrap();
     // Only the choice is asked for, not what it hangs on.
     let advice =
         advise(&question, &profile, 1, &mut |what, _, _| !what.starts_with("moves")).unwrap();

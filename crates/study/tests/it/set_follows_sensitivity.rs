@@ -8,6 +8,7 @@ use doorbell_study::figures::{
     Constant, Constants, KnownMiss, MeasureError, Options, PublishedFigures, Report, Row, Setting,
     open_all,
 };
+use doorbell_systems::DOORBELL;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -81,7 +82,7 @@ fn reproduce(
     sensitivity: bool,
     set: Vec<Setting>,
 ) -> Report {
-    let whole = open_all(doorbell_systems::system::SYSTEMS).expect("the profiles parse").remove(0);
+    let whole = open_all(&DOORBELL).expect("the profiles parse").remove(0);
     let options = Options { swap: false, sensitivity, set };
     doorbell_study::figures::reproduce(
         &[Box::new(Part { whole, constants })],

@@ -1,8 +1,9 @@
 use super::*;
-use crate::{Scenario, Unwatched};
+use crate::DOORBELL;
+use crate::Unwatched;
 
 fn run(scenario: &str, sets: &[&str]) -> Measured {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(scenario).unwrap();
     for s in sets {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }
@@ -84,7 +85,7 @@ fn a_burst_is_not_held_by_the_byte_limit() {
 
 #[test]
 fn a_frame_over_the_mtu_is_refused() {
-    let mut plan = Scenario::load("ibmvnic-paced").unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan("ibmvnic-paced").unwrap();
     plan.set("paced.size=1515").unwrap();
     let e = plan.system.run(&plan.values, None, &mut Unwatched).unwrap_err();
     assert_eq!(e.to_string(), "`paced.size` is 1515 B, but `driver.mtu` allows 1514");

@@ -2,8 +2,9 @@
 
 use super::settings::{load, setup};
 use super::*;
+use crate::DOORBELL;
+use crate::Unwatched;
 use crate::tests::plan;
-use crate::{Scenario, Unwatched};
 
 const SHORT: [&str; 5] = [
     "traffic.warmup=1",
@@ -115,7 +116,7 @@ fn a_slow_checksum_moves_the_break_even() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let refused = |sets: &[&str]| {
-        let mut plan = Scenario::load("ibmvnic-transactions").unwrap().plan().unwrap();
+        let mut plan = DOORBELL.plan("ibmvnic-transactions").unwrap();
         sets.iter().for_each(|s| plan.set(s).unwrap());
         load(&plan.values, &setup(&plan.values)).unwrap_err()
     };

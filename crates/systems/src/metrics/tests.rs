@@ -1,14 +1,12 @@
 use super::*;
-use crate::scenario;
-use crate::scenario::Scenario;
-use crate::system::SYSTEMS;
+use crate::DOORBELL;
 use doorbell_sim::Unwatched;
 
 /// Every number of every built-in scenario, made short, has a name in the list of its system.
 #[test]
 fn no_number_is_missing() {
-    for name in scenario::builtin() {
-        let mut plan = Scenario::load(name).unwrap().plan().unwrap();
+    for name in DOORBELL.scenario_names() {
+        let mut plan = DOORBELL.plan(name).unwrap();
         if plan.capture().is_some() {
             continue;
         }
@@ -34,7 +32,7 @@ fn no_number_is_missing() {
 /// may be high for a good reason is not judged.
 #[test]
 fn directions_are_declared() {
-    for system in SYSTEMS {
+    for system in DOORBELL.systems {
         for m in system.metrics() {
             let many = ["packets_per_s", "payload_bits_per_s", "frame_bits_per_s"];
             let wire = ["wire_bits_per_s", "wire_out_bits_per_s", "wire_in_bits_per_s"];
@@ -54,7 +52,7 @@ fn directions_are_declared() {
 
 #[test]
 fn each_name_stands_once_with_a_sentence_and_an_origin() {
-    for system in SYSTEMS {
+    for system in DOORBELL.systems {
         let all = system.metrics();
         for (i, m) in all.iter().enumerate() {
             assert!(!m.about.is_empty() && !m.counted.is_empty(), "{}: {}", system.name, m.name);

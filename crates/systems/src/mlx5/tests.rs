@@ -1,5 +1,5 @@
 use super::*;
-use crate::profile::Profile;
+use crate::DOORBELL;
 use doorbell_bus::{Platform, ProtectionGranularity};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Alignment, Host, Time};
@@ -8,7 +8,7 @@ use doorbell_packet::{Fragment, Packet};
 /// A channel closed with a completion in flight leaves nothing in flight.
 #[test]
 fn nothing_arrives_after_destroy() {
-    let setup = settings::setup(&Profile::load("mlx5-gen2").unwrap().all_values()).unwrap();
+    let setup = settings::setup(&DOORBELL.profile("mlx5-gen2").unwrap().all_values()).unwrap();
     let platform = Platform::new(setup.memory_base, 4 << 20, ProtectionGranularity::Byte);
     let pcie = Pcie::new(platform, Rules::new(setup.pcie).unwrap(), setup.latencies, setup.bar);
     let mut m = Machine::new(pcie, Mlx5::new(setup.nic), setup.host.costs, 1);

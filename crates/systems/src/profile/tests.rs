@@ -1,9 +1,10 @@
 use super::*;
+use crate::DOORBELL;
 use proptest::prelude::*;
 
 /// Returns the text of the Gen2 profile.
 fn gen2() -> &'static str {
-    open("mlx5-gen2", "profile", BUILTIN).unwrap().1.leak()
+    open("mlx5-gen2", "profile", DOORBELL.profiles).unwrap().1.leak()
 }
 
 /// Parses the Gen2 profile with the entry that starts with `key` replaced; an entry goes on with
@@ -20,7 +21,7 @@ fn with(key: &str, line: &str) -> String {
         })
         .collect();
     // Line numbers move with every edit of the profile; the test is about the rest.
-    match Profile::parse("x.toml", &text.join("\n")) {
+    match DOORBELL.parse_profile("x.toml", &text.join("\n")) {
         Ok(_) => "accepted".to_owned(),
         Err(e) => {
             let place = e.place.split(':').next().unwrap_or("").to_owned();
@@ -32,8 +33,8 @@ fn with(key: &str, line: &str) -> String {
 
 #[test]
 fn built_in_profiles_are_whole_and_named_as_their_files() {
-    for (name, _) in BUILTIN {
-        let p = Profile::load(name).unwrap_or_else(|e| panic!("{e}"));
+    for (name, _) in DOORBELL.profiles {
+        let p = DOORBELL.profile(name).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(&p.name, name);
     }
 }
@@ -43,15 +44,15 @@ fn faults_are_told_with_their_line() {
     let text = "name = \"x\"\nsystem = \"mlx5\"\nabout = \"x\"\n\n[pcie]\n\
                 mps = { value = 300, unit = \"B\", source = \"s\" }\n";
     insta::assert_snapshot!(
-        Profile::parse("p/x.toml", text).unwrap_err(),
+        DOORBELL.parse_profile("p/x.toml", text).unwrap_err(),
         @"p/x.toml:6: `pcie.mps` cannot be 300 B; allowed: 128, 256, 512, 1024, 2048, 4096 B"
     );
     insta::assert_snapshot!(
-        Profile::parse("p/x.toml", "name = \n").unwrap_err(),
+        DOORBELL.parse_profile("p/x.toml", "name = \n").unwrap_err(),
         @"p/x.toml:1: string values must be quoted, expected literal string"
     );
     insta::assert_snapshot!(
-        Profile::parse("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(),
+        DOORBELL.parse_profile("p/x.toml", "name = \"x\"\nsystem = \"mlx4\"").unwrap_err(),
         @"p/x.toml:2: no system is called `mlx4`; the nearest is `mlx5`; there are: mlx5, e1000, \
           axienet, ibmveth, ibmvnic"
     );
@@ -111,7 +112,7 @@ proptest! {
         let text = gen2();
         let floor = |i: usize| text.floor_char_boundary(i);
         let damaged = format!("{}{put}{}", &text[..floor(at)], &text[floor(at + gone)..]);
-        if let Err(e) = Profile::parse("x.toml", &damaged) {
+        if let Err(e) = DOORBELL.parse_profile("x.toml", &damaged) {
             prop_assert!(e.place.starts_with("x.toml"), "{e}");
         }
     }
@@ -122,7 +123,7 @@ fn a_fit_becomes_a_fitted_constant_with_its_range() {
     let fit = "memory_latency = { value = 90, unit = \"ns\", range = [50, 200], \
                source = \"fit:mlx5.rate_gen3_off\" }";
     let text = gen2().lines().map(|l| if l.starts_with("memory_latency") { fit } else { l });
-    let p = Profile::parse("x.toml", &text.collect::<Vec<_>>().join("\n")).unwrap();
+    let p = DOORBELL.parse_profile("x.toml", &text.collect::<Vec<_>>().join("\n")).unwrap();
     let source = Source::Fit { row: "mlx5.rate_gen3_off".to_owned(), range: (50.0, 200.0) };
     assert_eq!(p.source("pcie.memory_latency"), Some(&source));
     let fits = p.values.keys().into_iter().filter_map(|k| p.source(k.name));

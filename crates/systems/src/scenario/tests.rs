@@ -1,27 +1,31 @@
 use super::*;
+use crate::DOORBELL;
 
 const HEAD: &str = "name = \"x\"\nabout = \"x\"\nsystem = \"mlx5\"\nprofile = \"mlx5-gen2\"\n";
 
 fn refused(rest: &str) -> String {
-    Scenario::parse("s/x.toml", &format!("{HEAD}{rest}"))
-        .and_then(|s| s.plan())
+    DOORBELL
+        .parse_scenario("s/x.toml", &format!("{HEAD}{rest}"))
+        .and_then(|s| s.plan(&DOORBELL))
         .unwrap_err()
         .to_string()
 }
 
 #[test]
 fn built_in_scenarios_have_profiles_and_are_named_as_their_files() {
-    for (name, _) in BUILTIN {
-        let s = Scenario::load(name).unwrap_or_else(|e| panic!("{e}"));
+    for (name, _) in DOORBELL.scenarios {
+        let s = DOORBELL.scenario(name).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(&s.name, name);
-        s.plan().unwrap_or_else(|e| panic!("{e}"));
+        s.plan(&DOORBELL).unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
 #[test]
 fn later_layers_win() {
-    let s = Scenario::parse("x", &format!("{HEAD}[pcie]\nmps = \"512 B\"\ntags = 64\n")).unwrap();
-    let mut plan = s.plan().unwrap();
+    let s = DOORBELL
+        .parse_scenario("x", &format!("{HEAD}[pcie]\nmps = \"512 B\"\ntags = 64\n"))
+        .unwrap();
+    let mut plan = s.plan(&DOORBELL).unwrap();
     assert_eq!(plan.values.number("pcie.mps"), 512.0);
     assert_eq!(plan.values.number("pcie.mrrs"), 512.0, "the profile's");
     plan.set("pcie.mps=128").unwrap();
@@ -54,7 +58,7 @@ fn faults_are_told_with_their_line() {
     );
     let lost = HEAD.replace("mlx5-gen2", "mlx5-gen9");
     insta::assert_snapshot!(
-        Scenario::parse("s/x.toml", &lost).unwrap().plan().unwrap_err(),
+        DOORBELL.parse_scenario("s/x.toml", &lost).unwrap().plan(&DOORBELL).unwrap_err(),
         @"s/x.toml:4: no profile is called `mlx5-gen9`; the nearest is `mlx5-gen2`; `doorbell \
           list` has all; a path that ends in .toml is read as a file"
     );
@@ -70,9 +74,10 @@ fn a_setting_without_effect_is_refused() {
     );
     let layer = |sets: &[&str]| {
         let sets: Vec<Setting> = sets.iter().map(|s| Setting::given("--over", s)).collect();
-        Scenario::load("mlx5-full-rate")
+        DOORBELL
+            .scenario("mlx5-full-rate")
             .unwrap()
-            .plan()
+            .plan(&DOORBELL)
             .unwrap()
             .layer(&sets)
             .map_err(|e| e.to_string())
@@ -88,7 +93,7 @@ fn a_setting_without_effect_is_refused() {
 
 #[test]
 fn settings_are_checked_like_files() {
-    let mut plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan("mlx5-pktgen-64").unwrap();
     let mut e = |s| plan.set(s).unwrap_err().to_string();
     insta::assert_snapshot!(
         e("pcie.mps"),

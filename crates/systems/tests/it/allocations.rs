@@ -9,8 +9,8 @@
 )]
 
 use doorbell_sim::Unwatched;
+use doorbell_systems::DOORBELL;
 use doorbell_systems::mlx5::{Load, run};
-use doorbell_systems::scenario::Scenario;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -48,8 +48,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Returns the number of calls of the allocator in a run of `packets` packets.
 fn calls(cores: u16, mpwqe: bool, rate: Option<f64>, packets: u64) -> u64 {
-    let mut values =
-        Scenario::load("mlx5-pktgen-64").expect("built in").plan().expect("sound").values;
+    let mut values = DOORBELL.plan("mlx5-pktgen-64").expect("sound").values;
     for set in
         [format!("run.cores={cores}"), format!("driver.mpwqe={}", if mpwqe { "on" } else { "off" })]
     {

@@ -5,7 +5,7 @@
 use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_hal::WorkKind;
 use doorbell_sim::Unwatched;
-use doorbell_systems::Scenario;
+use doorbell_systems::DOORBELL;
 use doorbell_systems::e1000::settings::{load, setup};
 use doorbell_systems::e1000::{RunStats, run};
 
@@ -19,7 +19,7 @@ const PCI_X: [&str; 3] = ["bus.kind=pcix", "pci.clock=133", "pci.write_byte=0"];
 const HEADERS: u32 = 54;
 
 fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(scenario).unwrap();
     for s in ["traffic.duration=20"].iter().chain(sets) {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }

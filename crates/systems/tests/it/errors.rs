@@ -1,8 +1,9 @@
 //! The intervals that a run states hold the mean of many runs about as often as they say.
 
 use doorbell_sim::Unwatched;
+use doorbell_systems::DOORBELL;
+use doorbell_systems::in_parallel;
 use doorbell_systems::result::Measured;
-use doorbell_systems::{Scenario, in_parallel};
 
 /// Runs that differ by the seed alone.
 const SEEDS: u64 = 40;
@@ -14,7 +15,7 @@ const NAMES: [&str; 4] =
 fn runs(scenario: &str, sets: &[&str]) -> Vec<Measured> {
     let seeds: Vec<u64> = (1..=SEEDS).collect();
     let run = |_, seed: &u64| {
-        let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+        let mut plan = DOORBELL.plan(scenario).unwrap();
         for set in sets.iter().map(|s| (*s).to_owned()).chain([format!("run.seed={seed}")]) {
             plan.set(&set).unwrap();
         }

@@ -4,7 +4,8 @@
 
 use doorbell_sim::Unwatched;
 use doorbell_spec::key::{Key, Kind};
-use doorbell_systems::{Scenario, in_parallel};
+use doorbell_systems::DOORBELL;
+use doorbell_systems::in_parallel;
 use std::convert::Infallible;
 
 /// Scenarios, and the settings that make them short.
@@ -68,7 +69,7 @@ fn no_documented_value_fails_an_audit() {
     let is_whole = std::env::var("DOORBELL_KEYS").is_ok_and(|v| v == "all");
     let mut runs = Vec::new();
     for (scenario, short) in SCENARIOS {
-        let plan = Scenario::load(scenario).unwrap().plan().unwrap();
+        let plan = DOORBELL.plan(scenario).unwrap();
         for key in plan.system.keys() {
             runs.extend(
                 ends(key).into_iter().map(|v| (scenario, short, format!("{}={v}", key.name))),
@@ -79,7 +80,7 @@ fn no_documented_value_fails_an_audit() {
         runs = runs.into_iter().step_by(SAMPLE).collect();
     }
     let run = |_: usize, (scenario, short, set): &(&str, &[&str], String)| {
-        let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+        let mut plan = DOORBELL.plan(scenario).unwrap();
         short.iter().for_each(|s| plan.set(s).unwrap());
         let found = match plan.set(set) {
             Err(_) => None,

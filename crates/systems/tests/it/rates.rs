@@ -4,13 +4,13 @@
 use doorbell_hal::Span;
 use doorbell_sim::Unwatched;
 use doorbell_sim::traffic::Frames;
-use doorbell_systems::Scenario;
+use doorbell_systems::DOORBELL;
 use doorbell_systems::result::Measured;
 use doorbell_systems::window::Lack;
 use std::sync::Arc;
 
 fn run_with(scenario: &str, sets: &[String], frames: Option<&Arc<Frames>>) -> Measured {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(scenario).unwrap();
     for s in sets {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }

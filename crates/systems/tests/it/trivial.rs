@@ -4,13 +4,14 @@
 use doorbell_hal::Span;
 use doorbell_sim::Unwatched;
 use doorbell_sim::traffic::Frames;
+use doorbell_systems::DOORBELL;
+use doorbell_systems::Plan;
 use doorbell_systems::result::Measured;
-use doorbell_systems::{Plan, Scenario};
 use std::sync::Arc;
 
 /// Runs a scenario with these settings, on these frames if it replays any.
 fn run(scenario: &str, sets: &[&str], frames: Option<&Arc<Frames>>) -> Measured {
-    let mut plan = Scenario::load(scenario).unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan(scenario).unwrap();
     for s in sets {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }
@@ -38,7 +39,7 @@ struct Constants(Plan);
 
 impl Constants {
     fn of(scenario: &str) -> Constants {
-        Constants(Scenario::load(scenario).unwrap().plan().unwrap())
+        Constants(DOORBELL.plan(scenario).unwrap())
     }
 
     fn sum(&self, names: &[&str]) -> f64 {

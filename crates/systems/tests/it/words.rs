@@ -2,23 +2,22 @@
 
 use doorbell_spec::key::find;
 use doorbell_spec::trade::{NUMBERS, SETTINGS, word};
-use doorbell_systems::system;
-use doorbell_systems::system::SYSTEMS;
+use doorbell_systems::DOORBELL;
 use std::collections::BTreeSet;
 
 fn key(system: &str, wanted: &str) -> String {
-    let keys = system::find(system).unwrap().keys();
+    let keys = DOORBELL.system(system).unwrap().keys();
     find(&keys, wanted).unwrap_err().to_string()
 }
 
 fn number(system: &str, wanted: &str) -> String {
-    system::find(system).unwrap().find_metric(wanted).unwrap_err().to_string()
+    DOORBELL.system(system).unwrap().find_metric(wanted).unwrap_err().to_string()
 }
 
 #[test]
 fn every_name_of_the_table_exists_somewhere() {
-    let keys = SYSTEMS.iter().flat_map(|s| s.keys()).map(|k| k.name.to_owned());
-    let numbers = SYSTEMS.iter().flat_map(|s| s.metrics()).map(|m| m.name.to_owned());
+    let keys = DOORBELL.systems.iter().flat_map(|s| s.keys()).map(|k| k.name.to_owned());
+    let numbers = DOORBELL.systems.iter().flat_map(|s| s.metrics()).map(|m| m.name.to_owned());
     let all: BTreeSet<String> = keys.chain(numbers).collect();
     for (words, names) in SETTINGS.iter().chain(NUMBERS) {
         for name in *names {

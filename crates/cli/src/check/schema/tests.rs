@@ -1,12 +1,12 @@
 use super::super::budget::{Budget, Subject};
 use super::*;
 use doorbell_sim::Unwatched;
-use doorbell_systems::system;
+use doorbell_systems::DOORBELL;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
 static CHECKER: LazyLock<jsonschema::Validator> =
-    LazyLock::new(|| jsonschema::draft7::new(&schema()).unwrap_or_else(|e| panic!("{e}")));
+    LazyLock::new(|| jsonschema::draft7::new(&schema(&DOORBELL)).unwrap_or_else(|e| panic!("{e}")));
 
 /// Returns the faults of a file by the schema.
 fn against(text: &str) -> Vec<String> {
@@ -16,13 +16,13 @@ fn against(text: &str) -> Vec<String> {
 
 /// Returns true if the command accepts the file, as far as it can tell before a run.
 fn taken(text: &str) -> bool {
-    Budget::parse("budgets/x.toml", text.to_owned())
+    Budget::parse(&DOORBELL, "budgets/x.toml", text.to_owned())
         .is_ok_and(|b| matches!(b.of, Subject::Device { .. }) || b.plan().is_ok())
 }
 
 #[test]
 fn the_schema_is_a_schema() {
-    jsonschema::draft7::meta::validate(&schema()).unwrap_or_else(|e| panic!("{e}"));
+    jsonschema::draft7::meta::validate(&schema(&DOORBELL)).unwrap_or_else(|e| panic!("{e}"));
 }
 
 #[test]
@@ -108,9 +108,9 @@ fn what_the_command_refuses_does_not_fit() {
 /// names.
 #[test]
 fn a_results_numbers_are_known() {
-    let mut plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
+    let mut plan = DOORBELL.plan("mlx5-pktgen-64").unwrap();
     plan.set("traffic.packets=32").unwrap();
-    let run = system::find("mlx5").unwrap().runner;
+    let run = DOORBELL.system("mlx5").unwrap().runner;
     let measured = run(&plan.values, None, &mut Unwatched).unwrap();
     let result = crate::plan::result(&plan, measured).unwrap();
     let results = [crate::render::json("run", &result), serve::tests::a_report()];
@@ -142,7 +142,7 @@ proptest! {
     /// A line as a person may write it: what the command takes, fits.
     #[test]
     fn what_the_command_takes_fits(
-        scenario in prop::sample::select(scenario::builtin().collect::<Vec<_>>()),
+        scenario in prop::sample::select(DOORBELL.scenario_names().collect::<Vec<_>>()),
         at in any::<prop::sample::Index>(), nested in any::<bool>(), pick in 0..4,
         given in concat!(
             "(-?[0-9]{1,3}(\\.[0-9]{1,2})?|true|false|",
@@ -157,7 +157,7 @@ proptest! {
             "\\{ exact = [0-9] \\})"
         ),
     ) {
-        let keys = Scenario::load(scenario).unwrap().system.keys();
+        let keys = DOORBELL.scenario(scenario).unwrap().system.keys();
         let key = at.get(&keys);
         let default = key.default.unwrap_or(key.words.first().copied().unwrap_or("1"));
         let value = match pick {

@@ -4,7 +4,7 @@ use doorbell_guest::Device;
 fn machine(device: &str, settings: &[(&str, &str)]) -> Result<Machine, String> {
     let device = Device::find(device).unwrap();
     let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let profile = profile(&device, None).map_err(|e| e.to_string())?;
+    let profile = profile(&doorbell_systems::DOORBELL, &device, None).map_err(|e| e.to_string())?;
     Machine::of(&device, &profile, &settings).map_err(|e| e.to_string())
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::record::is_text;
-use doorbell_systems::Scenario;
+use doorbell_systems::DOORBELL;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::json;
@@ -55,7 +55,7 @@ fn columns_are_typed_and_what_is_missing_is_null() {
 
 #[test]
 fn a_column_without_values_has_the_declared_type() {
-    let plan = Scenario::load("mlx5-pktgen-64").unwrap().plan().unwrap();
+    let plan = DOORBELL.plan("mlx5-pktgen-64").unwrap();
     let none = [Value::Null];
     let of = |name: &str| column(is_text(&plan, name), none.iter());
     assert_eq!(["limit", "run.fault"].map(of), [Physical::BYTE_ARRAY; 2]);

@@ -1,4 +1,5 @@
 use super::*;
+use doorbell_systems::DOORBELL;
 
 const LATENCY: Key = Key::number("pcie.memory_latency", "ns", 0.0, 1e5, "");
 const MPS: Key = Key::among("pcie.mps", "B", &[128.0, 256.0, 512.0], "");
@@ -26,7 +27,7 @@ fn a_nudged_value_is_allowed_again() {
 
 #[test]
 fn constants_reach_the_setup() {
-    let profile = Profile::load("mlx5-gen2").unwrap();
+    let profile = DOORBELL.profile("mlx5-gen2").unwrap();
     let mut all = Constants::new(constants(&profile));
     all.set("pcie.memory_latency", &70.0.into()).unwrap();
     let setup = doorbell_systems::mlx5::settings::setup(&with(&profile, &all)).unwrap();

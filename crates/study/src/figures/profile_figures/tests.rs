@@ -51,7 +51,7 @@ number = { run = "off", metric = "driver_mpwqe_blks", per = "driver_mpwqe_pkts" 
 };
 
 fn toy() -> (Figures, Constants) {
-    let toy = read(&TOY).unwrap();
+    let toy = read(&doorbell_systems::DOORBELL, &TOY).unwrap();
     let constants = Constants::new(toy.constants()).choosing(toy.choices());
     (toy, constants)
 }

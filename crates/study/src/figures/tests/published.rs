@@ -4,10 +4,10 @@ use crate::figures::published;
 use crate::figures::published::Sheet;
 use crate::figures::*;
 use doorbell_spec::InputError;
-use doorbell_systems::Profile;
+use doorbell_systems::DOORBELL;
 
 fn parse(name: &str, text: &str) -> Result<Sheet, InputError> {
-    published::parse(name, text, &Profile::load("mlx5-gen2").unwrap())
+    published::parse(&DOORBELL, name, text, &DOORBELL.profile("mlx5-gen2").unwrap())
 }
 
 /// Returns the mlx5 rows.
@@ -189,7 +189,7 @@ fn a_run_and_its_numbers_are_checked_when_the_file_is_read() {
 
 #[test]
 fn the_rows_of_ibmveth_are_there() {
-    let rows = open(doorbell_systems::ibmveth::SYSTEM.figures.unwrap()).unwrap().rows();
+    let rows = open(&DOORBELL, doorbell_systems::ibmveth::SYSTEM.figures.unwrap()).unwrap().rows();
     let names: Vec<&str> = rows.iter().map(|r| r.figure.trim_start_matches("ibmveth.")).collect();
     insta::assert_snapshot!(
         names.join(" "),

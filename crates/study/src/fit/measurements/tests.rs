@@ -1,4 +1,5 @@
 use super::*;
+use doorbell_systems::DOORBELL;
 
 const HEAD: &str = "name = \"rack\"\nabout = \"a machine\"\nprofile = \"mlx5-gen3\"\n";
 const CONSTANT: &str = "[[constant]]\nkey = \"cpu.stack\"\n";
@@ -7,11 +8,11 @@ const ROW: &str = "[[row]]\nscenario = \"mlx5-single-stream\"\nset = [\"traffic.
     source = \"pktgen\"\n";
 
 fn parsed(text: &str) -> Measurements {
-    Measurements::parse("m.toml", text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    Measurements::parse(&DOORBELL, "m.toml", text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn refused(text: &str) -> String {
-    Measurements::parse("m.toml", text).expect_err("it is refused").to_string()
+    Measurements::parse(&DOORBELL, "m.toml", text).expect_err("it is refused").to_string()
 }
 
 /// The message about a file in which `from` is replaced.
@@ -129,7 +130,7 @@ fn samples() -> String {
 
 fn counters(text: &str) -> Result<Measurements, InputError> {
     let head = "[[counters]]\nscenario = \"mlx5-single-stream\"\n";
-    Measurements::parse(&samples(), &format!("{HEAD}{CONSTANT}{head}{text}"))
+    Measurements::parse(&DOORBELL, &samples(), &format!("{HEAD}{CONSTANT}{head}{text}"))
 }
 
 #[track_caller]

@@ -2,7 +2,7 @@ use super::*;
 use crate::fit::least_squares::Model;
 use crate::fit::{Unfollowed, profile};
 use doorbell_sim::traffic::arrivals::Rng;
-use doorbell_systems::Profile;
+use doorbell_systems::DOORBELL;
 
 /// Three constants that were changed, with their values on the machine that was measured.
 const TRUTH: [(&str, f64); 3] =
@@ -41,7 +41,7 @@ fn measurements(constants: &[&str], lines: &[Line]) -> Measurements {
              spread = \"1 %\"\nrole = \"{role}\"\nsource = \"made up\"\n"
         );
     }
-    Measurements::parse("m.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    Measurements::parse(&DOORBELL, "m.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 /// Sets the rows to what the machine gives, each off by so many percent of itself.
@@ -210,7 +210,7 @@ fn the_written_profile_gives_the_rows() {
     measured(&mut of, &[61.0, 0.1, 140.0], || 0.0);
     let found = solved(&of);
     let text = profile(&of, &found, "mine");
-    let mine = Profile::parse("mine.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mine = DOORBELL.parse_profile("mine.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!((mine.name.as_str(), mine.system), ("mine", of.system()));
     let source = mine.source("cpu.stack").unwrap().to_string();
     assert!(source.starts_with("measured: rack, rows 1 to 5, 7, 8; "), "{source}");

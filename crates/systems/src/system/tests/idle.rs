@@ -1,13 +1,12 @@
 //! Checks that a key declared without effect has none on any result of a run.
 
+use crate::DOORBELL;
 use crate::key::Key;
-use crate::profile;
 use crate::profile::Profile;
 use crate::result::Measured;
-use crate::system::SYSTEMS;
 use crate::templates;
 use crate::tests::others;
-use crate::{Plan, Scenario, Unwatched};
+use crate::{Plan, Unwatched};
 use doorbell_hal::Span;
 use doorbell_sim::traffic::Frames;
 use std::sync::Arc;
@@ -23,14 +22,15 @@ fn plans() -> Vec<Plan> {
         "run.cores=2",
         "pci.clock=66",
     ];
-    for system in SYSTEMS {
+    for system in DOORBELL.systems {
         let of = |p: &Profile| p.system.name == system.name;
-        let profile = profile::builtin().map(|name| Profile::load(name).unwrap()).find(of).unwrap();
-        let started =
-            Scenario::parse("x", &templates::scenario(system, ("x", "x"), &profile.name, &[]))
-                .unwrap()
-                .plan()
-                .unwrap();
+        let profile =
+            DOORBELL.profile_names().map(|name| DOORBELL.profile(name).unwrap()).find(of).unwrap();
+        let started = DOORBELL
+            .parse_scenario("x", &templates::scenario(system, ("x", "x"), &profile.name, &[]))
+            .unwrap()
+            .plan(&DOORBELL)
+            .unwrap();
         let kinds = system.keys().into_iter().find(|k| k.name == "traffic.kind").unwrap().words;
         let mut states: Vec<Vec<String>> =
             kinds.iter().map(|k| vec![format!("traffic.kind={k}")]).collect();
