@@ -6,10 +6,9 @@
 //! one word of memory, once for all packets of a doorbell, and then sends its interrupt. The bill
 //! compares this with a write and an interrupt for each packet.
 
-use doorbell_hal::{Device, DropReason, EventSource, Iova, Port, RxVerdict, Time};
-use doorbell_systems::custom;
-use doorbell_systems::custom::prelude::*;
-use doorbell_systems::result::Measured;
+use doorbell::custom;
+use doorbell::prelude::*;
+use doorbell::result::Measured;
 use std::collections::VecDeque;
 
 /// Registers: addresses of ring and word, and the doorbell.

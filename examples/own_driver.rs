@@ -2,14 +2,14 @@
 //!
 //! An Intel 82545 sends with its simplest descriptors. docs/writing-a-driver.md has changes to try.
 
-use doorbell_devices::e1000::{Config, E1000};
-use doorbell_layout::e1000::{self as nic, DD, LegacyTx, reg};
-use doorbell_systems::custom;
-use doorbell_systems::custom::prelude::*;
+use doorbell::custom;
+use doorbell::devices::e1000::{Config, E1000};
+use doorbell::layout::e1000::{self as nic, DD, LegacyTx, reg};
+use doorbell::prelude::*;
 
-struct Mine(TxRing);
+pub(crate) struct Mine(pub(crate) TxRing);
 
-fn open<H: Host>(h: &mut H) -> Mine {
+pub(crate) fn open<H: Host>(h: &mut H) -> Mine {
     let ring = TxRing::new(h, 256, nic::DESCRIPTOR).expect("memory for the ring");
     h.write32(Reg::at(reg::TDBAL), ring.iova().0 as u32);
     h.write32(Reg::at(reg::TDBAH), (ring.iova().0 >> 32) as u32);

@@ -151,6 +151,9 @@ pub fn call(
 
 #[cfg(not(fuzzing))]
 fn run(registry: &'static Registry, args: Args, program: &[OsString]) -> Result<u8, Error> {
+    if !std::ptr::eq(registry, &DOORBELL) {
+        render::has_own_models()?;
+    }
     let r = registry;
     match args.command {
         Command::Reproduce(a) => reproduce::reproduce(r, &a),

@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::output::{print, tell};
 use crate::progress::{Interrupt, Progress};
 use crate::record::{self, About, ORIGIN, Outcome, RecordFile};
-use crate::render::{Format, Record, records};
+use crate::render::{Format, Record, models, records};
 use crate::{DONE, Error, MISSED, args, input, plan, run::overloaded, sweep};
 use doorbell_host_io::files;
 use doorbell_spec::key::{Key, Kind};
@@ -28,7 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The version of the program, and the hash of the sources that decide the numbers of a run.
-const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("DOORBELL_MODEL"));
+fn program() -> String {
+    format!("{}+{}", env!("CARGO_PKG_VERSION"), models())
+}
 
 /// The key of a run's seed, which an origin also has by itself.
 const SEED: &str = "run.seed";
@@ -91,7 +93,7 @@ impl Point {
     /// Creates the point of a plan; `columns` are settings for its record.
     pub(crate) fn new(plan: Plan, columns: Record) -> Result<Point, Error> {
         let capture_sha256 = plan::capture(&plan)?.map(|c| c.sha256.clone());
-        let key = key(PROGRAM, &plan, capture_sha256.as_deref());
+        let key = key(&program(), &plan, capture_sha256.as_deref());
         Ok(Point { key, plan, columns, capture_sha256 })
     }
 
@@ -100,11 +102,12 @@ impl Point {
     fn parse(registry: &Registry, place: &str, line: &str) -> Result<(Point, Provenance), Error> {
         let Line { key: given, doorbell, columns, of } = serde_json::from_str(line)
             .map_err(|e| input!("{place}: it is no point of `sweep --plan`: {e}"))?;
-        if doorbell != PROGRAM {
-            return Err(input!("{place}: doorbell {doorbell} planned it, and this is {PROGRAM}"));
+        let this = program();
+        if doorbell != this {
+            return Err(input!("{place}: doorbell {doorbell} planned it, and this is {this}"));
         }
         let (plan, capture_sha256) = (registry.again(place, &of)?, of.capture_sha256.clone());
-        let key = key(PROGRAM, &plan, capture_sha256.as_deref());
+        let key = key(&program(), &plan, capture_sha256.as_deref());
         if key != given {
             return Err(input!("{place}: its key is not that of its settings"));
         }
@@ -119,7 +122,7 @@ impl Point {
     pub(crate) fn line(&self) -> Result<String, Error> {
         let (key, columns) = (self.key.clone(), self.columns.clone());
         let of = plan::provenance(&self.plan)?;
-        let line = serde_json::to_string(&Line { key, doorbell: PROGRAM.to_owned(), columns, of });
+        let line = serde_json::to_string(&Line { key, doorbell: program(), columns, of });
         Ok(line.unwrap_or_else(|e| unreachable!("plain values serialise: {e}")) + "\n")
     }
 

@@ -10,6 +10,8 @@ pub(crate) use doorbell_spec::table::{Cell, Record, Table, Tone};
 use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::OnceLock;
 use std::{borrow::Cow, fmt, io::stdout};
 use terminal_size::terminal_size_of;
 
@@ -195,9 +197,32 @@ impl Program {
         Program {
             version: env!("CARGO_PKG_VERSION").into(),
             commit: commit.map(Cow::Borrowed),
-            models: env!("DOORBELL_MODEL").into(),
+            models: models().into(),
         }
     }
+}
+
+/// The hash of what decides the numbers of a run, if that is more than the sources here.
+static MODELS: OnceLock<String> = OnceLock::new();
+
+/// Returns the hash of what decides the numbers of a run: the sources of the built-in models, or
+/// the program with systems of its own.
+pub(crate) fn models() -> &'static str {
+    MODELS.get().map_or(env!("DOORBELL_MODEL"), String::as_str)
+}
+
+/// Takes this program as a whole for the models: it has systems of its own, whose sources nobody
+/// else knows.
+pub(crate) fn has_own_models() -> Result<(), Error> {
+    if MODELS.get().is_none() {
+        let program = std::env::current_exe().and_then(std::fs::read);
+        let program = program.map_err(Error::at("the program itself"))?;
+        // Only the same program is to have the same, and a fast one does for that.
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&program);
+        MODELS.get_or_init(|| format!("{:016x}", hasher.finish()));
+    }
+    Ok(())
 }
 
 impl fmt::Display for Program {

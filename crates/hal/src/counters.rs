@@ -50,6 +50,20 @@ pub struct Counter {
     pub about: &'static str,
 }
 
+/// Counters of a driver or of a device, as [`counters!`](crate::counters) declares them; `()` has
+/// none.
+pub trait CounterSet: Copy + Default {
+    /// The declarations of all counters.
+    const DECLARED: &'static [Counter];
+    /// Passes every counter with its name.
+    fn each(&self, of: &mut dyn FnMut(&'static str, u64));
+}
+
+impl CounterSet for () {
+    const DECLARED: &'static [Counter] = &[];
+    fn each(&self, _: &mut dyn FnMut(&'static str, u64)) {}
+}
+
 /// Returns the unit that a row of [`counters!`](crate::counters) names.
 #[doc(hidden)]
 #[macro_export]
@@ -98,6 +112,13 @@ macro_rules! counters {
             /// Returns every counter with its name.
             pub fn entries(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((concat!($prefix, stringify!($field)), self.$field)),*].into_iter()
+            }
+        }
+
+        impl $crate::CounterSet for $name {
+            const DECLARED: &'static [$crate::Counter] = $name::DECLARED;
+            fn each(&self, of: &mut dyn FnMut(&'static str, u64)) {
+                self.entries().for_each(|(name, value)| of(name, value));
             }
         }
     };

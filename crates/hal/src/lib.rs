@@ -33,7 +33,7 @@ mod host;
 mod time;
 mod work;
 
-pub use counters::{Counter, Unit};
+pub use counters::{Counter, CounterSet, Unit};
 pub use device::transfer_units;
 pub use device::{
     Device, DmaFault, DmaFaultKind, DropReason, EventSource, Fact, HcallDevice, Port, RxVerdict,

@@ -35,7 +35,7 @@ pub(crate) fn fault_counts(report: &Report) -> impl Iterator<Item = Count> + use
 ///
 /// The text of a check has a `{}` for each count: `frames out: device sent {}, wire saw {}`.
 #[derive(Debug)]
-pub(crate) struct CrossCheck {
+pub struct CrossCheck {
     lossy: bool,
     /// Goes in front of each message: `partition 1: `.
     pub(crate) place: String,

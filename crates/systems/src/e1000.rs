@@ -1,17 +1,13 @@
-//! The e1000 system: a gigabit controller of the 8254x family on PCI, PCI-X or PCI Express, its
-//! driver, and a run of it.
-//!
-//! Loads are closed-loop TCP ([`super::closed_loop`]) over a gigabit link, and open-loop packets
-//! ([`super::open_loop`]). There is one queue, one interrupt line and one core. Applications may
-//! have a second core.
+//! The e1000 system: a gigabit controller of the 8254x family on PCI, PCI-X or PCI Express, and its
+//! driver, as a [`Card`](crate::card::Card).
 
 mod audit;
 mod figures;
 pub mod settings;
 
-use crate::closed_loop::Load as TcpLoad;
+use crate::audit::CrossCheck;
+use crate::card::{self, Card};
 use crate::host;
-use crate::host::HostConfig;
 use crate::key::Values;
 use crate::knobs;
 use crate::knobs::{Condition, Knob};
@@ -19,25 +15,21 @@ use crate::limits;
 use crate::limits::Resource;
 use crate::limits::Wider::{Less, More};
 use crate::metrics;
-use crate::metrics::{CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD};
-use crate::open_loop::Load as OpenLoad;
-use crate::result::{CountsOf, Measured, SENT};
-use crate::run;
-use crate::run::platform;
+use crate::metrics::{DEVICE, DRIVER, Numbers};
+use crate::open_loop::Limits;
+use crate::slot::{self, BUS_BUSY, BusKeys, IommuKeys, PciKeys};
 use crate::system;
-use crate::system::{PlacementKeys, StackKeys, System, Transferred};
-use crate::{Counts, Experiment, Result, closed_loop, open_loop};
+use crate::system::{PlacementKeys, StackKeys, System};
+use crate::{Result, SettingError, closed_loop, open_loop};
+use doorbell_bus::Platform;
 use doorbell_bus::ledger::BusKind;
-use doorbell_bus::pcie::Operation;
-use doorbell_bus::tce::{Table, Window};
-use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, pci, pcie};
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
+use doorbell_drivers::OpenError;
 use doorbell_drivers::e1000::{Config as DriverConfig, E1000 as Driver, Stats};
-use doorbell_hal::Span;
-use doorbell_sim::scheduler::Interrupt;
-use doorbell_sim::{Watch, fault::FaultSchedule, link::Wired, napi::NapiContext, traffic::Frames};
-use settings::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, PciKeys};
-use std::sync::{Arc, OnceLock};
+use doorbell_hal::{Host, Port, Time};
+use doorbell_packet::ethernet::HEADER;
+use settings::{CPU, DriverKeys, KIND, NicKeys};
+use std::sync::OnceLock;
 
 /// A gigabit controller on PCI, PCI-X or PCI Express.
 pub static SYSTEM: System = System {
@@ -49,7 +41,7 @@ pub static SYSTEM: System = System {
         &host::TCP,
         BusKeys::KEYS,
         PciKeys::KEYS,
-        &PCIE,
+        &slot::PCIE,
         IommuKeys::KEYS,
         NicKeys::KEYS,
     ],
@@ -63,8 +55,8 @@ pub static SYSTEM: System = System {
         StackKeys::KEYS,
         system::RUN,
     ],
-    runner: run_values,
-    transfer,
+    runner: card::run_values::<E1000>,
+    transfer: slot::transfer,
     port_rate: "link.rate",
     knobs: &[
         Knob {
@@ -125,33 +117,13 @@ pub static SYSTEM: System = System {
             shares: &["cpu_busy_share"],
             keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
         },
-        Resource {
-            name: "bus",
-            shares: &["bus_busy_share"],
-            keys: &[
-                ("pci.clock", More),
-                ("pci.read_command", Less),
-                ("pci.read_byte", Less),
-                ("pci.write_command", Less),
-                ("pci.write_byte", Less),
-            ],
-        },
+        slot::BUS,
         limits::LINK,
         limits::PORT,
         Resource { name: "reads in flight", shares: &[], keys: &[("pci.outstanding", More)] },
         Resource { name: "IOMMU calls", shares: &[], keys: &[("iommu.call", Less)] },
         limits::RINGS,
-        Resource {
-            name: "latency",
-            shares: &[],
-            keys: &[
-                ("pci.cpu_latency", Less),
-                ("pci.memory_latency", Less),
-                ("pci.register_latency", Less),
-                ("pcie.link_latency", Less),
-                ("pcie.memory_latency", Less),
-            ],
-        },
+        slot::LATENCY,
         limits::NETWORK,
         Resource {
             name: "load",
@@ -174,213 +146,88 @@ pub static SYSTEM: System = System {
     figures: Some(&figures::FIGURES),
 };
 
-/// The use of a PCI or PCI-X bus.
-const BUS_BUSY: Metric = Metric::busy("bus_busy_share", "of the bus's clocks");
-
-/// The slot of the card.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Slot {
-    /// Conventional PCI or PCI-X.
-    Parallel(pci::Settings, pci::Latencies),
-    /// PCI Express.
-    Express(pcie::Settings, pcie::Latencies),
-}
-
-/// The inputs of a run, except its traffic.
+/// Device and driver.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setup {
-    /// Host and link.
-    pub host: HostConfig,
-    /// The bus.
-    pub slot: Slot,
-    /// Translation of the device's addresses; `None` if they are physical.
-    pub tce: Option<Window>,
+pub struct Config {
     /// The device.
     pub nic: Nic,
     /// The driver.
     pub driver: DriverConfig,
 }
 
-/// The traffic of a run.
-#[derive(Clone, Debug)]
-pub enum Load {
-    /// TCP.
-    Closed(TcpLoad),
-    /// Packets of a generator or a capture.
-    Open(OpenLoad),
-}
-
-/// Totals of the whole run.
-#[derive(Clone, Copy, Debug)]
-pub struct Totals {
-    /// The driver's counters.
-    pub driver: Stats,
-    /// The device's counters.
-    pub device: Counters,
-}
+/// The controller with its driver.
+#[derive(Debug)]
+pub struct E1000;
 
 /// Statistics of a run.
-pub type RunStats = run::RunStats<Totals>;
+pub type RunStats = card::RunStats<E1000>;
 
-/// Address of the registers, below 4 GiB: these controllers hang on dual address cycles.
-const BAR: u64 = 0xfeb0_0000;
-const MEMORY_BASE: u64 = 64 << 20;
-const MOST_MEMORY: usize = 3 << 30;
+/// Longest frame that these controllers send, without FCS.
+const LONGEST_FRAME: (u32, &str) = (16_110, "8254x manual");
 
-/// Runs `load` on `setup` to its end.
-///
-/// # Errors
-/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats> {
-    let memory = memory_size(setup, load).min(MOST_MEMORY);
-    let _room = setup.host.room(memory);
-    let mut platform = platform(MEMORY_BASE, memory, setup.host.guard)?;
-    if let Some(window) = setup.tce {
-        platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
+impl Card for E1000 {
+    type Config = Config;
+    type Device<P: Port> = Device;
+    type Driver<H: Host> = Driver;
+    type Stats = Stats;
+    type Counters = Counters;
+
+    fn config(v: &Values) -> Result<Config, SettingError> {
+        settings::config(v)
     }
-    match setup.slot {
-        Slot::Parallel(settings, latencies) => {
-            let rules = pci::Rules::new(settings)?;
-            let mut o = on(Pci::new(platform, rules, latencies, BAR), setup, load, watch)?;
-            let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
-            o.use_of_bus("clocks", 4096, clocks, |l| vec![l.pci_clocks]);
-            Ok(o)
-        }
-        Slot::Express(settings, latencies) => {
-            let rules = pcie::Rules::new(settings)?;
-            let mut o = on(Pcie::new(platform, rules, latencies, BAR), setup, load, watch)?;
-            let capacity = |time: Span| rules.byte_time().capacity(time).max(1);
-            o.use_of_bus("bytes", 4096, capacity, host::link_bytes);
-            Ok(o)
-        }
+
+    fn mac(c: &Config) -> [u8; 6] {
+        c.nic.mac
     }
-}
 
-fn on<B: Bus<Sink = Capture>>(
-    bus: B,
-    setup: &Setup,
-    load: &Load,
-    watch: &mut dyn Watch,
-) -> Result<RunStats> {
-    match load {
-        Load::Closed(load) => tcp(bus, setup, load, watch),
-        Load::Open(load) => packets(bus, setup, load, watch),
+    fn mtu(c: &Config) -> u32 {
+        c.driver.max_frame - HEADER as u32
     }
-}
 
-const LINE: Interrupt = Interrupt::Line(0);
-
-fn tcp<B: Bus>(bus: B, setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> Result<RunStats> {
-    let host = &setup.host;
-    let (connections, hosts) = load.connect(setup.nic.mac);
-    let (bus, device) = Wired::new(bus, Device::new(setup.nic), hosts, host.link());
-    let mut m = Machine::new(bus, device, host.costs, load.cores());
-    let driver = Driver::open(&mut m, &setup.driver)?;
-    let stack = load.stack(connections, host.prices, host.softirq.slice);
-    let stations = vec![NapiContext::new(driver, stack, LINE, 0, load.cores() - 1)];
-    let mut x = Experiment::new(&mut m, stations, load.cores(), host.softirq, &host.faults, watch);
-    let o = closed_loop::run(
-        &mut x,
-        load,
-        |d, at, up| d.set_cable(at, up),
-        |m, s| {
-            let driver = s[0].driver.stats();
-            [driver.entries().collect(), m.device.device.counters.entries().collect(), vec![]]
-        },
-    )?;
-    let mut driver = Stats::default();
-    for s in x.stations {
-        s.endpoint.release(&mut m);
-        driver = s.driver.close(&mut m);
+    fn frames(c: &Config) -> Limits {
+        let longest = (c.driver.longest(), "driver.mtu");
+        let frame = if longest.0 <= LONGEST_FRAME.0 { longest } else { LONGEST_FRAME };
+        // A large send's total length is that of an IP packet: 16 bits.
+        Limits { frame, tagged: frame.0, large_send: (65_535, "8254x manual") }
     }
-    m.flush_posted();
-    let mut o = o.with(Totals { driver, device: m.device.device.counters });
-    let lost = m.device.dropped;
-    let (sent, received) = (m.device.out.borrow().frames, m.device.back.landed.0 - lost);
-    o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, received)));
-    Ok(o)
-}
 
-fn packets<B: Bus<Sink = Capture>>(
-    bus: B,
-    setup: &Setup,
-    load: &OpenLoad,
-    watch: &mut dyn Watch,
-) -> Result<RunStats> {
-    let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
-    let (open, on) = (Driver::open(&mut m, &setup.driver)?, (LINE, setup.driver.tx_ring));
-    let trouble = |m: &mut Machine<B, Device>| {
-        FaultSchedule::begin(&setup.host.faults, m, Vec::new(), |d, _, at, up| d.set_cable(at, up))
-    };
-    let mut driver = Stats::default();
-    let close = |m: &mut _, d: Driver| driver = d.close(m);
-    let mut o = open_loop::run_alone(&mut m, open, on, load, trouble, close, watch)?;
-    let device = m.device.counters;
-    o.counts.counters = [driver.entries().collect(), device.entries().collect(), vec![]];
-    let mut o = o.with(Totals { driver, device });
-    let sent = m.ledger().wire_frames;
-    o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, 0)));
-    Ok(o)
-}
-
-/// Returns the host memory for the rings and all that can be under way.
-fn memory_size(setup: &Setup, load: &Load) -> usize {
-    let d = &setup.driver;
-    let slot = (d.rx_buffer + d.rx_align).next_power_of_two().max(d.rx_place.align) as usize;
-    let rings = (d.rx_ring as usize) * 4 * slot + (d.tx_ring as usize) * 4096 + (4 << 20);
-    let traffic = match load {
-        Load::Closed(l) => 2 * l.memory(),
-        Load::Open(l) => l.memory(d.tx_ring),
-    };
-    (rings + traffic).next_multiple_of(1 << 20)
-}
-
-fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
-    let setup = settings::setup(v)?;
-    let load = settings::load(v, &setup, frames)?;
-    let o = run(&setup, &load, watch)?;
-    let (cores, is_tcp, sent) = match load {
-        Load::Closed(load) => (load.cores(), true, None),
-        Load::Open(load) => (1, false, load.sent()),
-    };
-    let what = if is_tcp { "frames with data, or transactions" } else { "packets sent" };
-    let whose = match cores {
-        1 => "of its one core",
-        _ => "of the core with interrupts and that with applications",
-    };
-    let rates = |s: &Counts, packets: f64| {
-        let bus = match &s.bus_share[..] {
-            [one] => vec![BUS_BUSY.is(*one)],
-            all => metrics::LINK.iter().zip(all).map(|(of, share)| of.is(*share)).collect(),
-        };
-        let payload = s.by_time(8.0 * s.payload as f64);
-        [
-            vec![
-                PACKETS.is(packets).about(what),
-                PAYLOAD.is(payload).about("TCP payload that arrived"),
-            ],
-            s.wire_rates(),
-            s.event_rates(s.seconds()),
-            vec![s.lost_share(), CPU_BUSY.is(s.all_busy_share()).about(whose)],
-            bus,
-        ]
-        .concat()
-    };
-    // Packets of an open loop are counted from the first to the last.
-    let (of, latency) = match is_tcp {
-        true => (CountsOf::Window, "from request to response"),
-        false => (CountsOf::Run, SENT),
-    };
-    let measured = o.measured(rates, of, latency, v.number("cpu.frequency"));
-    Ok(Measured { sent, ..measured })
-}
-
-fn transfer(v: &Values, op: Operation, at: u64, bytes: u32) -> Transferred {
-    if v.word("bus.kind") == "pcie" {
-        return system::pcie_transfer(v, op, at, bytes);
+    fn in_flight(c: &Config) -> u32 {
+        c.driver.tx_ring
     }
-    let rules = pci::Rules::new(settings::pci(v)).map_err(host::refused)?;
-    Ok(Box::new(pci::transactions(&rules, op, at, bytes).map(Into::into)))
+
+    fn memory(c: &Config) -> usize {
+        let d = &c.driver;
+        let slot = (d.rx_buffer + d.rx_align).next_power_of_two().max(d.rx_place.align) as usize;
+        (d.rx_ring as usize) * 4 * slot + (d.tx_ring as usize) * 4096 + (4 << 20)
+    }
+
+    fn device<P: Port>(c: &Config) -> Device {
+        Device::new(c.nic)
+    }
+
+    fn open<H: Host>(h: &mut H, c: &Config) -> Result<Driver, OpenError> {
+        Driver::open(h, &c.driver)
+    }
+
+    fn close<H: Host>(driver: Driver, h: &mut H) -> Stats {
+        driver.close(h)
+    }
+
+    fn stats<H: Host>(driver: &Driver) -> Stats {
+        driver.stats()
+    }
+
+    fn counters<P: Port>(device: &Device) -> Counters {
+        device.counters
+    }
+
+    fn cable<P: Port>(device: &mut Device, at: Time, up: bool) {
+        device.set_cable(at, up);
+    }
+
+    fn audit(o: &RunStats, p: &Platform, _: Option<u64>, wire: (u64, u64)) -> CrossCheck {
+        audit::audit(o, p, wire)
+    }
 }
 
 #[cfg(test)]

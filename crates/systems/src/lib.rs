@@ -12,9 +12,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod audit;
+pub mod audit;
 pub mod axienet;
 pub mod bill;
+pub mod card;
 pub mod closed_loop;
 pub mod custom;
 pub mod e1000;
@@ -37,6 +38,7 @@ pub mod result;
 mod run;
 pub mod scenario;
 pub(crate) mod settings;
+pub mod slot;
 pub mod system;
 pub mod templates;
 pub mod window;

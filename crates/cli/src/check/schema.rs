@@ -35,7 +35,8 @@ pub(crate) fn schema(registry: &Registry) -> Value {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Doorbell budget", "type": "object",
         "description": "The allowed cost of a packet: doorbell check FILE",
-        "properties": heads(registry, &systems), "additionalProperties": false, "required": ["budget"],
+        "properties": heads(registry, &systems), "additionalProperties": false,
+        "required": ["budget"],
         "oneOf": [
             { "required": ["scenario"], "properties": { "device": false, "bus": false } },
             {

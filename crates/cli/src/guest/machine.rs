@@ -10,7 +10,8 @@ use doorbell_spec::SettingError;
 use doorbell_spec::key::{Values, in_unit, parse_setting};
 use doorbell_systems::Profile;
 use doorbell_systems::Registry;
-use doorbell_systems::{e1000 as on_pci, mlx5 as on_pcie};
+use doorbell_systems::e1000::E1000;
+use doorbell_systems::{card, mlx5 as on_pcie, slot};
 
 /// Groups of keys that are the machine's. The CPU, its memory and its driver are the guest's.
 const GROUPS: [&str; 5] = ["bus.", "pci.", "pcie.", "nic.", "link."];
@@ -134,12 +135,12 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
             delay: Span::ZERO,
         });
     }
-    let setup = on_pci::settings::setup(v)?;
+    let setup = card::setup::<E1000>(v)?;
     Ok(Plan {
-        card: Card::E1000(e1000::Config { mac: MAC, ..setup.nic }),
+        card: Card::E1000(e1000::Config { mac: MAC, ..setup.card.nic }),
         slot: match setup.slot {
-            on_pci::Slot::Parallel(settings, latencies) => Slot::Parallel(settings, latencies),
-            on_pci::Slot::Express(settings, latencies) => Slot::Express(settings, latencies),
+            slot::Slot::Parallel(settings, latencies) => Slot::Parallel(settings, latencies),
+            slot::Slot::Express(settings, latencies) => Slot::Express(settings, latencies),
         },
         rate: setup.host.link_rate,
         delay: setup.host.link_delay,

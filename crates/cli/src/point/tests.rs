@@ -18,13 +18,13 @@ fn other(key: &Key, value: &Setting) -> Option<Setting> {
 
 #[test]
 fn every_setting_is_part_of_the_key() {
-    let mut seen = vec![key(PROGRAM, &plan(&[]), None)];
+    let mut seen = vec![key(&program(), &plan(&[]), None)];
     let base = plan(&[]);
     for (name, value) in base.values.iter().filter(|(k, _)| k.kind != Kind::File) {
         let mut changed = base.clone();
         let Some(value) = other(name, value) else { panic!("{}: no other value", name.name) };
         changed.values.put(name, value);
-        seen.push(key(PROGRAM, &changed, None));
+        seen.push(key(&program(), &changed, None));
     }
     let all = seen.len();
     seen.sort();
@@ -39,7 +39,7 @@ fn equal_runs_of_two_names_have_one_key() {
     renamed
         .values
         .put(base_key(&renamed, "traffic.file"), Setting::Text("elsewhere/mine.pcap".to_owned()));
-    let of = |p: &Plan| key(PROGRAM, p, Some("ab"));
+    let of = |p: &Plan| key(&program(), p, Some("ab"));
     assert_eq!(of(&renamed), of(&plan(&["run.seed=7"])));
 }
 
@@ -50,9 +50,9 @@ fn base_key(plan: &Plan, name: &str) -> &'static Key {
 #[test]
 fn program_and_capture_are_part_of_the_key() {
     let plan = plan(&[]);
-    let ours = key(PROGRAM, &plan, None);
+    let ours = key(&program(), &plan, None);
     assert_ne!(key("0.0.9+123456789abc", &plan, None), ours);
-    assert_ne!(key(PROGRAM, &plan, Some("ab")), ours);
+    assert_ne!(key(&program(), &plan, Some("ab")), ours);
 }
 
 #[test]

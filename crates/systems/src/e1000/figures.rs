@@ -6,10 +6,11 @@
 //! beside its reads, on the rate of unaligned frames. The other rates are predicted. A command's
 //! price is above the source's own "at least 700 nanosec", to match the published large send.
 
-use super::settings::{pci, setup};
-use super::{BAR, MEMORY_BASE, Slot};
+use super::E1000;
+use crate::card::{self, BAR, MEMORY_BASE};
 use crate::key::Values;
 use crate::published::{Curve, Headline, MeasureError, Measuring, ModelChoice, SystemFigures};
+use crate::slot::{Slot, pci};
 use doorbell_bus::pci::{Command, Rules, Settings, Transaction, transactions};
 use doorbell_bus::{Machine, Mapping, Pci, Platform, ProtectionGranularity};
 use doorbell_bus::{pcie::Operation, tce::Table};
@@ -64,7 +65,7 @@ fn partial_lines(settings: Settings, trace: Trace) -> Result<f64, MeasureError> 
 
 /// Returns the time in us from the first attempt to the last byte, on an idle bus.
 fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureError> {
-    let setup = setup(values)?;
+    let setup = card::setup::<E1000>(values)?;
     let Slot::Parallel(settings, mut latencies) = setup.slot else {
         return Err(MeasureError::new("the traces are of a PCI bus"));
     };
@@ -92,7 +93,7 @@ fn bus_time(values: &Values, what: Operation, at: u64) -> Result<f64, MeasureErr
 fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureError> {
     let mut values = values.clone();
     values.set(&format!("driver.copy_align={}", if copy { "on" } else { "off" }))?;
-    let setup = setup(&values)?;
+    let setup = card::setup::<E1000>(&values)?;
     let (Slot::Parallel(settings, latencies), Some(window)) = (setup.slot, setup.tce) else {
         return Err(MeasureError::new("the slots are counted on PCI with translation"));
     };
@@ -100,12 +101,12 @@ fn entries_at_open(values: &Values, copy: bool) -> Result<(u64, u32), MeasureErr
     let platform = Platform::new(MEMORY_BASE, 16 << 20, ProtectionGranularity::Page);
     let platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
     let bus = Pci::new(platform, rules, latencies, BAR);
-    let mut m = Machine::new(bus, Device::new(setup.nic), setup.host.costs, 1);
-    let driver = Driver::open(&mut m, &setup.driver)
+    let mut m = Machine::new(bus, Device::new(setup.card.nic), setup.host.costs, 1);
+    let driver = Driver::open(&mut m, &setup.card.driver)
         .map_err(|e| MeasureError::new(format!("the driver did not open: {e:?}")))?;
     let puts = m.ledger().tce_puts;
     driver.close(&mut m);
-    Ok((puts, setup.driver.tx_ring))
+    Ok((puts, setup.card.driver.tx_ring))
 }
 
 const LARGE_SEND: &[&str] = &["e1000.rate_large_send"];

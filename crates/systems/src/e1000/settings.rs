@@ -1,80 +1,29 @@
-//! Reads the [`Setup`] and [`Load`] of an e1000 run from the values of its keys, and refuses values
+//! Reads the settings of controller and driver from the values of their keys, and refuses values
 //! that do not go together.
 
 mod keys;
 
-pub(super) use keys::{BusKeys, CPU, DriverKeys, IommuKeys, KIND, NicKeys, PCIE, PciKeys};
+pub(crate) use keys::CPU;
+pub(super) use keys::{DriverKeys, KIND, NicKeys};
 
-use super::{Load, Setup, Slot};
-use crate::host;
-use crate::host::{HostConfig, MAX_MEMORY};
+use super::Config;
 use crate::key::Values;
-use crate::open_loop::Limits;
 use crate::settings::take;
+use crate::slot::PciKeys;
 use crate::system::StackKeys;
 use crate::{SettingError, refuse};
-use crate::{closed_loop, open_loop};
-use doorbell_bus::pci::{Protocol, Settings};
-use doorbell_bus::tce::{Prices, Window};
-use doorbell_bus::{Price, pci::Latencies};
 use doorbell_devices::e1000::{Config as Nic, Slot as NicSlot};
 use doorbell_drivers::e1000::{Bus, Config as DriverConfig, Part, Thresholds, Throttle};
-use doorbell_hal::{Alignment, Span};
+use doorbell_hal::Alignment;
 use doorbell_packet::ethernet::HEADER;
-use doorbell_sim::traffic::Frames;
-use std::sync::Arc;
 
-/// Longest frame that these controllers send, without FCS.
-const LONGEST_FRAME: (u32, &str) = (16_110, "8254x manual");
-
-/// Reads the [`Setup`] from `v`.
+/// Reads the settings of device and driver from `v`.
 ///
 /// # Errors
 /// Values that are allowed each, but not together.
-pub fn setup(v: &Values) -> Result<Setup, SettingError> {
-    let kind = BusKeys::of(v).kind;
-    let (p, i) = (PciKeys::of(v), IommuKeys::of(v));
-    let latencies =
-        Latencies { cpu: p.cpu_latency, memory: p.memory_latency, register: p.register_latency };
-    let slot = if kind == "pcie" {
-        let (settings, latencies) = host::pcie(v);
-        Slot::Express(settings, latencies)
-    } else {
-        let settings = pci(v);
-        doorbell_bus::pci::Rules::new(settings).map_err(host::refused)?;
-        Slot::Parallel(settings, latencies)
-    };
-    let prices = Prices { put: i.call, put_indirect: i.call, stuff: i.call, entry: Span::ZERO };
-    let (base, pages, multi) = (1 << 28, 1 << 16, i.multi);
-    let tce = (i.kind == "tce").then_some(Window { base, pages, multi, prices });
-    Ok(Setup {
-        host: HostConfig::of(v, Span::from_ms(5_000)),
-        slot,
-        tce,
-        nic: nic(v, kind),
-        driver: driver(v, kind)?,
-    })
-}
-
-/// Reads the settings of the bus alone, if it is PCI or PCI-X.
-pub fn pci(v: &Values) -> Settings {
-    let p = PciKeys::of(v);
-    Settings {
-        protocol: if BusKeys::of(v).kind == "pcix" {
-            Protocol::X { mmrbc: p.mmrbc, outstanding: p.outstanding }
-        } else {
-            Protocol::Conventional { delayed: p.delayed_reads }
-        },
-        mhz: p.clock,
-        bits: p.width,
-        line: p.line,
-        boundary: p.boundary,
-        devsel: p.devsel,
-        latency_timer: p.latency_timer,
-        mwi: p.mwi,
-        read: Price { each: p.read_command, per_unit: p.read_byte },
-        write: Price { each: p.write_command, per_unit: p.write_byte },
-    }
+pub(super) fn config(v: &Values) -> Result<Config, SettingError> {
+    let bus = v.word("bus.kind");
+    Ok(Config { nic: nic(v, bus), driver: driver(v, bus)? })
 }
 
 fn nic(v: &Values, bus: &str) -> Nic {
@@ -127,30 +76,4 @@ fn driver(v: &Values, bus: &str) -> Result<DriverConfig, SettingError> {
     let (host, write_back) = (d.rx_host, d.rx_write_back);
     c.rx_thresholds = d.rx_prefetch.map(|prefetch| Thresholds { prefetch, host, write_back });
     Ok(c)
-}
-
-/// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
-///
-/// # Errors
-/// This machine cannot carry the traffic.
-pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<Load, SettingError> {
-    let load = match v.word("traffic.kind") {
-        "pktgen" | "pcap" => {
-            // A large send's total length is that of an IP packet: 16 bits.
-            let longest = (setup.driver.longest(), "driver.mtu");
-            let frame = if longest.0 <= LONGEST_FRAME.0 { longest } else { LONGEST_FRAME };
-            let large_send = (65_535, "8254x manual");
-            let limits = Limits { frame, tagged: frame.0, large_send };
-            Load::Open(open_loop::Load::of(v, &limits, frames, 1)?)
-        }
-        _ => {
-            // IP and TCP headers without options.
-            let mss = setup.driver.max_frame - HEADER as u32 - 40;
-            Load::Closed(closed_loop::Load::of(v, mss)?)
-        }
-    };
-    let advice = "fewer connections (`traffic.connections`), a smaller window (`traffic.window`), \
-                  shorter rings";
-    setup.host.fits(super::memory_size(setup, &load), MAX_MEMORY, advice)?;
-    Ok(load)
 }

@@ -1,15 +1,16 @@
 //! Runs of every kind are sound and repeatable, with the transactions of the bus rules.
 
-use super::settings::{load, setup};
 use super::*;
+use crate::card::{load, run, setup};
 use crate::tests::{every_key_moves, frames, plan};
 use crate::{Plan, Unwatched};
 
 fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     let plan = plan(scenario, sets);
-    let s = setup(&plan.values).unwrap();
-    let l = load(&plan.values, &s, Some(&frames(40, 1000))).unwrap();
-    let o = run(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
+    let s = setup::<E1000>(&plan.values).unwrap();
+    let l = load::<E1000>(&plan.values, &s, Some(&frames(40, 1000))).unwrap();
+    let o =
+        run::<E1000>(&s, &l, &mut Unwatched).unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
     assert!(o.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", o.verdict.audit);
     o
 }
@@ -104,8 +105,8 @@ fn a_run_makes_the_transactions_of_the_traces() {
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let frames = frames(1, 60);
     let fingerprint = |plan: &Plan| {
-        let s = setup(&plan.values)?;
-        load(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?}"))
+        let s = setup::<E1000>(&plan.values)?;
+        load::<E1000>(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?}"))
     };
     let kinds = ["send", "receive", "transactions", "pktgen", "pcap"];
     let bases: Vec<Plan> = ["pci", "pcix", "pcie"]
@@ -136,9 +137,9 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
 fn values_that_do_not_go_together_are_refused() {
     let refused = |sets: &[&str]| {
         let plan = plan("e1000-send", sets);
-        match setup(&plan.values) {
+        match setup::<E1000>(&plan.values) {
             Err(e) => e,
-            Ok(s) => load(&plan.values, &s, None).unwrap_err(),
+            Ok(s) => load::<E1000>(&plan.values, &s, None).unwrap_err(),
         }
     };
     insta::assert_snapshot!(
@@ -174,9 +175,9 @@ fn values_that_do_not_go_together_are_refused() {
 fn at_full_speed(kind: &str, bql: &str) -> (u64, u64, doorbell_bus::Ledger) {
     let (kind, bql) = (format!("traffic.kind={kind}"), format!("stack.bql={bql}"));
     let plan = plan("e1000-pktgen", &[&kind, &bql, "traffic.packets=2000", "traffic.burst=64"]);
-    let s = setup(&plan.values).unwrap();
-    let l = load(&plan.values, &s, Some(&frames(2000, 1514))).unwrap();
-    let o = run(&s, &l, &mut Unwatched).unwrap();
+    let s = setup::<E1000>(&plan.values).unwrap();
+    let l = load::<E1000>(&plan.values, &s, Some(&frames(2000, 1514))).unwrap();
+    let o = run::<E1000>(&s, &l, &mut Unwatched).unwrap();
     assert_eq!((o.totals.driver.tx_queued, &o.verdict.audit[..]), (2000, &[][..]));
     (o.totals.driver.tx_tail, o.totals.driver.tx_stopped, o.counts.ledger)
 }

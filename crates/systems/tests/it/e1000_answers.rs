@@ -6,8 +6,8 @@ use doorbell_bus::pci::{Protocol, Rules, Settings};
 use doorbell_hal::WorkKind;
 use doorbell_sim::Unwatched;
 use doorbell_systems::DOORBELL;
-use doorbell_systems::e1000::settings::{load, setup};
-use doorbell_systems::e1000::{RunStats, run};
+use doorbell_systems::card::{load, run, setup};
+use doorbell_systems::e1000::{E1000, RunStats};
 
 /// Offset of the trace's frame within the bridge's 512 bytes.
 const TRACE: u64 = 0xa8;
@@ -23,9 +23,9 @@ fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
     for s in ["traffic.duration=20"].iter().chain(sets) {
         plan.set(s).unwrap_or_else(|e| panic!("{e}"));
     }
-    let setup = setup(&plan.values).unwrap();
-    let load = load(&plan.values, &setup, None).unwrap();
-    let o = run(&setup, &load, &mut Unwatched).unwrap_or_else(|e| panic!("{sets:?}: {e}"));
+    let setup = setup::<E1000>(&plan.values).unwrap();
+    let load = load::<E1000>(&plan.values, &setup, None).unwrap();
+    let o = run::<E1000>(&setup, &load, &mut Unwatched).unwrap_or_else(|e| panic!("{sets:?}: {e}"));
     assert!(o.verdict.audit.is_empty(), "{sets:?}: {:?}", o.verdict.audit);
     o
 }

@@ -2,7 +2,6 @@
 
 mod allocations;
 mod closed_loop;
-mod custom;
 mod e1000_answers;
 mod errors;
 mod keys;

@@ -6,11 +6,11 @@ mod own_device;
 #[path = "../../../../examples/own_driver.rs"]
 mod own_driver;
 
-use doorbell_bus::{Costs, Machine, Platform, ProtectionGranularity};
-use doorbell_hal::{Alignment, Buf};
-use doorbell_packet::{Fragment, NonLinear};
-use doorbell_systems::custom;
-use doorbell_systems::custom::prelude::*;
+use doorbell::bus::{Costs, Machine, Platform, ProtectionGranularity};
+use doorbell::hal::{Alignment, Buf};
+use doorbell::packet::{Fragment, NonLinear};
+use doorbell::custom;
+use doorbell::prelude::*;
 use doorbell_testkit::ConstantLatencyBus;
 
 /// A sink that keeps all packets and buffers.

@@ -1,0 +1,524 @@
+//! A card with one queue and one interrupt line, on PCI, PCI-X or PCI Express, as a system: any
+//! driver on any device.
+//!
+//! A [`Card`] says how device and driver are made and what they count. Its loads are closed-loop
+//! TCP over a link ([`crate::closed_loop`]), frames at a fixed rate ([`crate::fixed_rate`]) and
+//! open-loop packets ([`crate::open_loop`]). There is one core; applications may have a second one.
+//! The built-in e1000 is one; [`system`] makes one of a driver of your own.
+
+use crate::audit::CrossCheck;
+use crate::closed_loop::Load as TcpLoad;
+use crate::fixed_rate::{self, Load as Paced};
+use crate::host::{self, HostConfig, MAX_MEMORY};
+use crate::key::{Key, Values};
+use crate::knobs::Knob;
+use crate::limits::Wider::{Less, More};
+use crate::limits::{self, Resource};
+use crate::metrics::{self, CPU_BUSY, DEVICE, DRIVER, Numbers, PACKETS, PAYLOAD, Party};
+use crate::open_loop::{Limits, Load as OpenLoad};
+use crate::result::{CountsOf, Measured, SENT};
+use crate::run::platform;
+use crate::slot::{self, BUS_BUSY, BusKeys, IommuKeys, PciKeys, Slot};
+use crate::system::{PlacementKeys, RUN, System};
+use crate::{Counted, Counts, Entries, Experiment, Result, SettingError, closed_loop, knobs};
+use crate::{open_loop, run};
+use doorbell_bus::ledger::BusKind;
+use doorbell_bus::tce::{Table, Window};
+use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pcie};
+use doorbell_drivers::{Driver, OpenError};
+use doorbell_hal::{Counter, CounterSet, Device, Host, Port, Span, Time};
+use doorbell_packet::ethernet::HEADER;
+use doorbell_sim::scheduler::Interrupt;
+use doorbell_sim::{Watch, fault::FaultSchedule, link::Wired, napi::NapiContext, traffic::Frames};
+use std::sync::{Arc, OnceLock};
+
+/// A driver and a device: how they are made, and what they count.
+pub trait Card: Sized + 'static {
+    /// The settings of both, from the values of [`Card::PLATFORM`] and [`Card::RUN`].
+    type Config;
+    /// The device.
+    type Device<P: Port>: Device<P>;
+    /// The driver.
+    type Driver<H: Host>: Driver<H>;
+    /// The driver's counters; `()` if it has none.
+    type Stats: CounterSet;
+    /// The device's counters; `()` if it has none.
+    type Counters: CounterSet;
+
+    /// Keys of its profiles, beside those of CPU, slot and link.
+    const PLATFORM: &'static [Key] = &[];
+    /// Keys of its scenarios, beside those of the traffic.
+    const RUN: &'static [Key] = &[];
+    /// The transmit timeout of the driver, with faults.
+    const WATCHDOG: Span = Span::from_ms(5_000);
+
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// Values that are allowed each, but not together.
+    fn config(v: &Values) -> Result<Self::Config, SettingError>;
+
+    /// Returns the station address.
+    fn mac(_: &Self::Config) -> [u8; 6] {
+        [0x02, 0, 0, 0, 0, 0x01]
+    }
+
+    /// Returns the longest IP packet.
+    fn mtu(_: &Self::Config) -> u32 {
+        1500
+    }
+
+    /// Returns the frames that driver and device take.
+    fn frames(c: &Self::Config) -> Limits {
+        let frame = (Self::mtu(c) + HEADER as u32, "the MTU of the driver");
+        Limits { frame, tagged: frame.0, large_send: (0, "the driver, which takes none") }
+    }
+
+    /// Returns the most packets between driver and device.
+    fn in_flight(c: &Self::Config) -> u32;
+
+    /// Returns the host memory for rings and receive buffers, in bytes.
+    fn memory(_: &Self::Config) -> usize {
+        16 << 20
+    }
+
+    /// Makes the device.
+    fn device<P: Port>(c: &Self::Config) -> Self::Device<P>;
+
+    /// Opens the driver, until the link is up.
+    ///
+    /// # Errors
+    /// The device did not answer as the driver expects, or there is no memory.
+    fn open<H: Host>(h: &mut H, c: &Self::Config) -> Result<Self::Driver<H>, OpenError>;
+
+    /// Closes the driver and gives back all that it has. Returns its counters.
+    fn close<H: Host>(driver: Self::Driver<H>, h: &mut H) -> Self::Stats;
+
+    /// Returns the driver's counters so far.
+    fn stats<H: Host>(_: &Self::Driver<H>) -> Self::Stats {
+        Self::Stats::default()
+    }
+
+    /// Returns the device's counters so far.
+    fn counters<P: Port>(_: &Self::Device<P>) -> Self::Counters {
+        Self::Counters::default()
+    }
+
+    /// Tells the device that its link went up or down.
+    fn cable<P: Port>(_: &mut Self::Device<P>, _: Time, _: bool) {}
+
+    /// Compares the counts of the whole run: those of the driver and of the device, the packets
+    /// that a generator has handed to the driver, and the frames on the wire from the card and to
+    /// it. Without one of its own, a card is held to what is true of all.
+    fn audit(
+        o: &RunStats<Self>,
+        p: &Platform,
+        handed: Option<u64>,
+        wire: (u64, u64),
+    ) -> CrossCheck {
+        let mut b = CrossCheck::of(o);
+        if let Some(handed) = handed.filter(|_| o.faults.is_none()) {
+            let text = "packets: handed to the driver {}, frames on the wire {}";
+            b.less(text, [handed, wire.0], ("of a run that was ended", handed));
+        }
+        b.platform(p, o.faults.map_or(0, |f| f.struck.dma));
+        b
+    }
+}
+
+/// The inputs of a run, except its traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup<C> {
+    /// Host and link.
+    pub host: HostConfig,
+    /// The bus.
+    pub slot: Slot,
+    /// Translation of the device's addresses; `None` if they are physical.
+    pub tce: Option<Window>,
+    /// Device and driver.
+    pub card: C,
+}
+
+/// The traffic of a run.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// TCP.
+    Closed(TcpLoad),
+    /// Packets of a generator or a capture.
+    Open(OpenLoad),
+}
+
+/// Totals of the whole run.
+#[derive(Clone, Copy, Debug)]
+pub struct Totals<S, N> {
+    /// The driver's counters.
+    pub driver: S,
+    /// The device's counters.
+    pub device: N,
+}
+
+/// Statistics of a run of a card.
+pub type RunStats<C> = run::RunStats<Totals<<C as Card>::Stats, <C as Card>::Counters>>;
+
+/// Address of the registers, below 4 GiB, where every card takes it.
+pub(crate) const BAR: u64 = 0xfeb0_0000;
+/// Address of host memory.
+pub(crate) const MEMORY_BASE: u64 = 64 << 20;
+const MOST_MEMORY: usize = 3 << 30;
+const LINE: Interrupt = Interrupt::Line(0);
+const ADVICE: &str = "fewer connections (`traffic.connections`), a smaller window \
+                      (`traffic.window`), shorter rings";
+
+/// Reads the [`Setup`] from `v`.
+///
+/// # Errors
+/// Values that are allowed each, but not together.
+pub fn setup<C: Card>(v: &Values) -> Result<Setup<C::Config>, SettingError> {
+    let (slot, tce) = Slot::of(v)?;
+    Ok(Setup { host: HostConfig::of(v, C::WATCHDOG), slot, tce, card: C::config(v)? })
+}
+
+/// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
+///
+/// # Errors
+/// This machine cannot carry the traffic.
+pub fn load<C: Card>(
+    v: &Values,
+    setup: &Setup<C::Config>,
+    frames: Option<&Arc<Frames>>,
+) -> Result<Load, SettingError> {
+    let load = match v.word("traffic.kind") {
+        "pktgen" | "pcap" => Load::Open(OpenLoad::of(v, &C::frames(&setup.card), frames, 1)?),
+        // IP and TCP headers without options.
+        _ => Load::Closed(TcpLoad::of(v, C::mtu(&setup.card) - 40)?),
+    };
+    setup.host.fits(memory_size::<C>(setup, &load), MAX_MEMORY, ADVICE)?;
+    Ok(load)
+}
+
+/// Returns the host memory for the rings and all that can be under way.
+fn memory_size<C: Card>(setup: &Setup<C::Config>, load: &Load) -> usize {
+    let traffic = match load {
+        Load::Closed(l) => 2 * l.memory(),
+        Load::Open(l) => l.memory(C::in_flight(&setup.card)),
+    };
+    (C::memory(&setup.card) + traffic).next_multiple_of(1 << 20)
+}
+
+/// A load on a bus of either kind.
+trait On<C: Card> {
+    type Made;
+    fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<Self::Made>;
+}
+
+/// Puts a load on the slot's bus, with so much memory. Returns what it made.
+fn placed<C: Card, L: On<C, Made = run::RunStats<T>>, T>(
+    setup: &Setup<C::Config>,
+    memory: usize,
+    load: L,
+) -> Result<run::RunStats<T>> {
+    let _room = setup.host.room(memory);
+    let mut platform = platform(MEMORY_BASE, memory, setup.host.guard)?;
+    if let Some(window) = setup.tce {
+        platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
+    }
+    match setup.slot {
+        Slot::Parallel(settings, latencies) => {
+            let rules = pci::Rules::new(settings)?;
+            let mut o = load.on(Pci::new(platform, rules, latencies, BAR))?;
+            let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
+            o.use_of_bus("clocks", 4096, clocks, |l| vec![l.pci_clocks]);
+            Ok(o)
+        }
+        Slot::Express(settings, latencies) => {
+            let rules = pcie::Rules::new(settings)?;
+            let mut o = load.on(Pcie::new(platform, rules, latencies, BAR))?;
+            let capacity = |time: Span| rules.byte_time().capacity(time).max(1);
+            o.use_of_bus("bytes", 4096, capacity, host::link_bytes);
+            Ok(o)
+        }
+    }
+}
+
+/// Runs `load` on `setup` to its end.
+///
+/// # Errors
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
+pub fn run<C: Card>(
+    setup: &Setup<C::Config>,
+    load: &Load,
+    watch: &mut dyn Watch,
+) -> Result<RunStats<C>> {
+    struct Run<'a, C: Card>(&'a Setup<C::Config>, &'a Load, &'a mut dyn Watch);
+    impl<C: Card> On<C> for Run<'_, C> {
+        type Made = RunStats<C>;
+        fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<RunStats<C>> {
+            match self.1 {
+                Load::Closed(load) => tcp::<C, B>(bus, self.0, load, self.2),
+                Load::Open(load) => packets::<C, B>(bus, self.0, load, self.2),
+            }
+        }
+    }
+    let memory = memory_size::<C>(setup, load).min(MOST_MEMORY);
+    placed::<C, _, _>(setup, memory, Run::<C>(setup, load, watch))
+}
+
+/// Returns the counters of both, by name.
+fn counted(driver: &impl CounterSet, device: &impl CounterSet) -> Counted {
+    [list(driver), list(device), Entries::new()]
+}
+
+fn list(of: &impl CounterSet) -> Entries {
+    let mut all = Entries::new();
+    of.each(&mut |name, value| all.push((name, value)));
+    all
+}
+
+fn tcp<C: Card, B: Bus>(
+    bus: B,
+    setup: &Setup<C::Config>,
+    load: &TcpLoad,
+    watch: &mut dyn Watch,
+) -> Result<RunStats<C>> {
+    let host = &setup.host;
+    let (connections, hosts) = load.connect(C::mac(&setup.card));
+    let (bus, device) = Wired::new(bus, C::device(&setup.card), hosts, host.link());
+    let mut m = Machine::new(bus, device, host.costs, load.cores());
+    let driver = C::open(&mut m, &setup.card)?;
+    let stack = load.stack(connections, host.prices, host.softirq.slice);
+    let stations = vec![NapiContext::new(driver, stack, LINE, 0, load.cores() - 1)];
+    let mut x = Experiment::new(&mut m, stations, load.cores(), host.softirq, &host.faults, watch);
+    let o = closed_loop::run(&mut x, load, C::cable, |m, s| {
+        counted(&C::stats(&s[0].driver), &C::counters(&m.device.device))
+    })?;
+    let mut driver = C::Stats::default();
+    for s in x.stations {
+        s.endpoint.release(&mut m);
+        driver = C::close(s.driver, &mut m);
+    }
+    m.flush_posted();
+    let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
+    let lost = m.device.dropped;
+    let wire = (m.device.out.borrow().frames, m.device.back.landed.0 - lost);
+    o.verdict.take(C::audit(&o, m.bus.platform(), None, wire));
+    Ok(o)
+}
+
+fn packets<C: Card, B: Bus<Sink = Capture>>(
+    bus: B,
+    setup: &Setup<C::Config>,
+    load: &OpenLoad,
+    watch: &mut dyn Watch,
+) -> Result<RunStats<C>> {
+    let mut m = Machine::new(bus, C::device::<B>(&setup.card), setup.host.costs, 1);
+    let (open, on) = (C::open(&mut m, &setup.card)?, (LINE, C::in_flight(&setup.card)));
+    let trouble = |m: &mut Machine<B, C::Device<B>>| {
+        let cable = |d: &mut C::Device<B>, _: &mut B, at, up| C::cable::<B>(d, at, up);
+        FaultSchedule::begin(&setup.host.faults, m, Vec::new(), cable)
+    };
+    let mut driver = C::Stats::default();
+    let close = |m: &mut _, d| driver = C::close(d, m);
+    let mut o = open_loop::run_alone(&mut m, open, on, load, trouble, close, watch)?;
+    let device = C::counters(&m.device);
+    o.counts.counters = counted(&driver, &device);
+    let mut o = o.with(Totals { driver, device });
+    let handed = load.sent().is_none().then(|| load.packets(1));
+    let sent = m.ledger().wire_frames;
+    o.verdict.take(C::audit(&o, m.bus.platform(), handed, (sent, 0)));
+    Ok(o)
+}
+
+/// Runs frames at a fixed rate.
+fn paced<C: Card>(
+    setup: &Setup<C::Config>,
+    load: &Paced,
+    watch: &mut dyn Watch,
+) -> Result<run::RunStats> {
+    struct Run<'a, C: Card>(&'a Setup<C::Config>, &'a Paced, &'a mut dyn Watch);
+    impl<C: Card> On<C> for Run<'_, C> {
+        type Made = run::RunStats;
+        fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<run::RunStats> {
+            let Run(setup, load, watch) = self;
+            let mac = C::mac(&setup.card);
+            let peer = fixed_rate::Peer::new(load, mac);
+            let (bus, device) = Wired::new(bus, C::device(&setup.card), peer, setup.host.link());
+            let mut m = Machine::new(bus, device, setup.host.costs, 1);
+            let driver = C::open(&mut m, &setup.card)?;
+            let tested = fixed_rate::DeviceUnderTest {
+                driver,
+                mac,
+                lines: vec![LINE],
+                look: |driver: &_, m: &Machine<_, Wired<_, fixed_rate::Peer>>| {
+                    counted(&C::stats(driver), &C::counters(&m.device.device))
+                },
+                reclaim: |_: &mut _, _: &mut _, _: &mut fixed_rate::UpperLayer| {},
+            };
+            let (mut o, driver) =
+                fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
+            C::close(driver, &mut m);
+            m.flush_posted();
+            let mut b = CrossCheck::new(None);
+            b.platform(m.bus.platform(), 0);
+            o.verdict.take(b);
+            Ok(o)
+        }
+    }
+    let memory = (C::memory(&setup.card) + load.memory()).next_multiple_of(1 << 20);
+    placed::<C, _, _>(setup, memory, Run::<C>(setup, load, watch))
+}
+
+/// Runs the traffic of these values, as a [`System`] does.
+///
+/// # Errors
+/// As [`run`], and those of the values.
+pub fn run_values<C: Card>(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured> {
+    let (setup, ghz) = (setup::<C>(v)?, v.number("cpu.frequency"));
+    if v.word("traffic.kind") == fixed_rate::KIND {
+        let load = Paced::within(v, C::mtu(&setup.card), "the MTU of the driver")?;
+        return Ok(fixed_rate::measured(paced::<C>(&setup, &load, watch)?, &load, ghz));
+    }
+    let load = load::<C>(v, &setup, frames)?;
+    let o = run::<C>(&setup, &load, watch)?;
+    let (cores, is_tcp, sent) = match load {
+        Load::Closed(load) => (load.cores(), true, None),
+        Load::Open(load) => (1, false, load.sent()),
+    };
+    let what = if is_tcp { "frames with data, or transactions" } else { "packets sent" };
+    let whose = match cores {
+        1 => "of its one core",
+        _ => "of the core with interrupts and that with applications",
+    };
+    let rates = |s: &Counts, packets: f64| {
+        let bus = match &s.bus_share[..] {
+            [one] => vec![BUS_BUSY.is(*one)],
+            all => metrics::LINK.iter().zip(all).map(|(of, share)| of.is(*share)).collect(),
+        };
+        let payload = s.by_time(8.0 * s.payload as f64);
+        [
+            vec![
+                PACKETS.is(packets).about(what),
+                PAYLOAD.is(payload).about("TCP payload that arrived"),
+            ],
+            s.wire_rates(),
+            s.event_rates(s.seconds()),
+            vec![s.lost_share(), CPU_BUSY.is(s.all_busy_share()).about(whose)],
+            bus,
+        ]
+        .concat()
+    };
+    // Packets of an open loop are counted from the first to the last.
+    let (of, latency) = match is_tcp {
+        true => (CountsOf::Window, "from request to response"),
+        false => (CountsOf::Run, SENT),
+    };
+    Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
+}
+
+/// Returns keys with the default 0: work that is counted, and costs nothing until a profile says
+/// otherwise.
+const fn free<const N: usize>(mut keys: [Key; N]) -> [Key; N] {
+    let mut i = 0;
+    while i < N {
+        keys[i] = keys[i].default("0");
+        i += 1;
+    }
+    keys
+}
+
+static CPU: [Key; 19] = {
+    let mut keys = free(crate::e1000::settings::CPU);
+    (keys[0], keys[18]) = (keys[0].default("1"), keys[18].default("1"));
+    keys
+};
+static TCP: [Key; 8] = free(host::TCP);
+static KIND: [Key; 1] = [Key::choice(
+    "traffic.kind",
+    &["pktgen", "pcap", fixed_rate::KIND, "send", "receive", "transactions"],
+    "the packet generator; a capture; frames at a fixed rate; TCP in bulk, either way; TCP \
+     transactions that the machine serves",
+)];
+
+static LINK: [Key; 2] = [
+    Key::number("link.rate", "Gbit/s", 0.01, 1000.0, "rate of the link").default("1"),
+    Key::ns("link.delay", "delay of the cable and what is behind it, one way").default("5000"),
+];
+
+/// The declarations of a card's system.
+trait Declared: Card {
+    const PLATFORM_KEYS: &'static [&'static [Key]] = &[
+        &CPU,
+        &TCP,
+        BusKeys::KEYS,
+        PciKeys::KEYS,
+        &slot::PCIE,
+        IommuKeys::KEYS,
+        &LINK,
+        Self::PLATFORM,
+    ];
+    const RUN_KEYS: &'static [&'static [Key]] = &[
+        &KIND,
+        closed_loop::Keys::KEYS,
+        PlacementKeys::KEYS,
+        &closed_loop::APPLICATION,
+        open_loop::Keys::KEYS,
+        Paced::KEYS,
+        Self::RUN,
+        RUN,
+    ];
+    const COUNTERS: &'static [(Party, &'static [Counter])] = &[
+        (DRIVER, <Self::Stats as CounterSet>::DECLARED),
+        (DEVICE, <Self::Counters as CounterSet>::DECLARED),
+    ];
+}
+
+impl<C: Card> Declared for C {}
+
+static RESOURCES: [Resource; 7] = [
+    Resource {
+        name: "cores",
+        shares: &["cpu_busy_share"],
+        keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
+    },
+    slot::BUS,
+    limits::LINK,
+    limits::PORT,
+    slot::LATENCY,
+    limits::NETWORK,
+    Resource {
+        name: "load",
+        shares: &[],
+        keys: &[("traffic.rate", More), ("traffic.source_rate", More)],
+    },
+];
+static KNOBS: [Knob; 2] = [knobs::MPS, knobs::MRRS];
+
+/// Returns the system of a card, for a [`Registry`](crate::registry::Registry) of your own. A
+/// profile of it has to name the bus; all prices are 0 until it sets them.
+pub const fn system<C: Card>(name: &'static str, about: &'static str) -> System {
+    System {
+        name,
+        about,
+        devices: &[],
+        platform_keys: C::PLATFORM_KEYS,
+        run_keys: C::RUN_KEYS,
+        runner: run_values::<C>,
+        transfer: slot::transfer,
+        port_rate: "link.rate",
+        knobs: &KNOBS,
+        conditions: &[],
+        resources: &RESOURCES,
+        numbers: Numbers {
+            buses: &[BusKind::Pci, BusKind::Pcix, BusKind::Pcie, BusKind::Tce],
+            rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, BUS_BUSY], &metrics::LINK],
+            counters: C::COUNTERS,
+            calls: &[],
+            losses: &[metrics::MISSED],
+        },
+        declared: OnceLock::new(),
+        figures: None,
+    }
+}
