@@ -1,15 +1,10 @@
 //! The examples run, and their own assertions hold.
-#![allow(dead_code, reason = "an example has more than its test")]
 
-#[path = "../../../../examples/own_device.rs"]
-mod own_device;
-#[path = "../../../../examples/own_driver.rs"]
-mod own_driver;
-
+use crate::{command::own_driver, own_device};
 use doorbell::bus::{Costs, Machine, Platform, ProtectionGranularity};
+use doorbell::custom;
 use doorbell::hal::{Alignment, Buf};
 use doorbell::packet::{Fragment, NonLinear};
-use doorbell::custom;
 use doorbell::prelude::*;
 use doorbell_testkit::ConstantLatencyBus;
 

@@ -1,10 +1,6 @@
 //! A driver of one's own has every command that runs a system: `examples/own_command.rs`.
 
-#[path = "../../../../examples/own_command.rs"]
-#[allow(dead_code, reason = "its own program has the entry")]
-mod own_command;
-
-use own_command::REGISTRY;
+use crate::command::{REGISTRY, own_driver};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
@@ -27,7 +23,7 @@ fn a_result_names_the_system_and_has_the_counts_of_its_meter() {
     let run = json("run mine-send --no-limits");
     assert_eq!((&run["system"], &run["profile"]), (&"mine".into(), &"mine".into()));
     assert_eq!(run["audit"], Value::Array(vec![]), "{run}");
-    let bill = own_command::own_driver::bill().unwrap();
+    let bill = own_driver::bill().unwrap();
     let metered = |name: &str| -> f64 {
         let line = bill.lines().find(|l| l.starts_with(&format!("{name} "))).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
