@@ -23,8 +23,11 @@ impl Card for OnI82545 {
     type Stats = ();
     type Counters = Counters;
 
-    fn config(_: &Values) -> Result<(), SettingError> {
-        Ok(())
+    fn config(v: &Values) -> Result<(), SettingError> {
+        match v.number("link.rate") {
+            1.0 => Ok(()),
+            _ => Err(SettingError("`link.rate`: this card has 1 Gbit/s".to_owned())),
+        }
     }
 
     fn in_flight((): &()) -> u32 {

@@ -52,7 +52,8 @@ pub trait Card: Sized + 'static {
     /// The transmit timeout of the driver, with faults.
     const WATCHDOG: Span = Span::from_ms(5_000);
 
-    /// Reads the settings.
+    /// Reads the settings. A device that sends at a rate of its own takes `link.rate` here, or
+    /// refuses another.
     ///
     /// # Errors
     /// Values that are allowed each, but not together.
@@ -121,6 +122,8 @@ pub trait Card: Sized + 'static {
             let text = "packets: handed to the driver {}, frames on the wire {}";
             b.less(text, [handed, wire.0], ("of a run that was ended", handed));
         }
+        let wrong = o.counts.counter(1, "wire_bad_checksums");
+        b.never("checksums: wrong on the wire {}", wrong);
         b.platform(p, o.faults.map_or(0, |f| f.struck.dma));
         b
     }

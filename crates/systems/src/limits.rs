@@ -126,14 +126,19 @@ impl Serialize for Limits {
 /// Returns the share of each resource that was used over the window, 1 at its limit, the most used
 /// first: cores, buses, links of what they carry at most, the port, and the device's pipeline.
 pub fn shares(of: &System, values: &Values, m: &Measured) -> Vec<(String, f64)> {
-    let port = values.bits_per_second(of.port_rate) as f64;
-    let packet_time = values.number_if_any("nic.packet_time").unwrap_or(0.0) * 1e-9;
-    let share = |rate: &Rate| match rate.metric.uses? {
-        Use::Share => Some((rate.metric.name, rate.value)),
-        Use::Port(name) => Some((name, rate.value / port)),
-        Use::Pipeline(name) => (packet_time > 0.0).then_some((name, rate.value * packet_time)),
-    };
-    let mut all: Vec<_> = m.rates.iter().filter_map(share).collect();
+    let mut all: Vec<_> = m.rates.iter().filter_map(|rate| share(of, values, rate)).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
     all.into_iter().map(|(name, share)| (name.to_owned(), rounded(share))).collect()
+}
+
+/// Returns the name and the share of the resource that a rate uses, if it uses one.
+pub(crate) fn share(of: &System, values: &Values, rate: &Rate) -> Option<(&'static str, f64)> {
+    match rate.metric.uses? {
+        Use::Share => Some((rate.metric.name, rate.value)),
+        Use::Port(name) => Some((name, rate.value / values.bits_per_second(of.port_rate) as f64)),
+        Use::Pipeline(name) => {
+            let packet_time = values.number_if_any("nic.packet_time").unwrap_or(0.0) * 1e-9;
+            (packet_time > 0.0).then_some((name, rate.value * packet_time))
+        }
+    }
 }

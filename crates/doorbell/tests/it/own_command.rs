@@ -95,6 +95,14 @@ fn a_fault_of_the_driver_is_named() {
     let (code, text) = called("run mine-send --set traffic.kind=send --no-limits");
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("frames with a bad checksum were sent"), "{text}");
+    // It receives nothing.
+    let received = "--set traffic.kind=paced --set paced.way=receive --set paced.bursts=20";
+    let (code, text) = called(&format!("run mine-send --no-limits {received}"));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("peer sent 20, driver handed up or device lost 0"), "{text}");
+    assert!(!text.contains("of 1 that there is"), "{text}");
+    let (code, text) = called("run mine-send --set link.rate=10");
+    assert_eq!((code, text.contains("this card has 1 Gbit/s")), (2, true), "{text}");
     let (code, text) = called("run mine-send --set traffic.size=2000");
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("the MTU of the driver"), "{text}");

@@ -40,3 +40,43 @@ fn only_a_packet_has_wire_bytes_and_a_direction() {
             .all(|p| p.is_none())
     );
 }
+
+/// A port that is full carries no more than its rate, but a part of frames of mixed sizes may be
+/// counted over a little less than the time that they took.
+#[test]
+fn a_full_port_of_mixed_sizes_is_no_fault_and_a_port_that_carries_more_is() {
+    let run = |sets: &[&str]| {
+        let mut all = vec!["bus.kind=pcie", "pcie.lanes=4", "traffic.packets=10000"];
+        all.extend(sets);
+        let plan = crate::tests::plan("e1000-pktgen", &all);
+        plan.system.run(&plan.values, None, &mut doorbell_sim::Unwatched).unwrap()
+    };
+    let mixed = run(&["traffic.mix=60:1,1514:1"]);
+    assert_eq!(mixed.verdict.audit, Vec::<String>::new());
+    // A share that no error explains.
+    static WRONG: OnceLock<System> = OnceLock::new();
+    let wrong = WRONG.get_or_init(|| System {
+        name: "wrong",
+        about: "",
+        devices: &[],
+        platform_keys: crate::e1000::SYSTEM.platform_keys,
+        run_keys: crate::e1000::SYSTEM.run_keys,
+        runner: |v, frames, watch| {
+            let mut m = (crate::e1000::SYSTEM.runner)(v, frames, watch)?;
+            let wire = m.rates.iter_mut().find(|r| r.metric.name == "wire_out_bits_per_s");
+            wire.unwrap().value *= 1.02;
+            Ok(m)
+        },
+        transfer: crate::e1000::SYSTEM.transfer,
+        port_rate: "link.rate",
+        knobs: &[],
+        conditions: &[],
+        resources: &[],
+        numbers: Numbers { buses: &[], rates: &[], counters: &[], calls: &[], losses: &[] },
+        declared: OnceLock::new(),
+        figures: None,
+    });
+    let plan = crate::tests::plan("e1000-pktgen", &["bus.kind=pcie", "pcie.lanes=4"]);
+    let m = wrong.run(&plan.values, None, &mut doorbell_sim::Unwatched).unwrap();
+    assert!(m.verdict.audit[0].starts_with("port_out_share: 1.0"), "{:?}", m.verdict.audit);
+}
