@@ -44,7 +44,6 @@ pub mod templates;
 pub mod window;
 
 pub use doorbell_sim::{Unwatched, Watch};
-pub use doorbell_spec::trade::{hint_of_key, hint_of_number};
 pub(crate) use doorbell_spec::{InputError, SettingError, hint, key, mix, refuse};
 pub use parallel::{cores, in_parallel, on_threads};
 pub use profile::Profile;

@@ -5,15 +5,16 @@
 //! system lists what only its runs have ([`Numbers`]); ledger, calls and counters of drivers and
 //! devices bring their own declarations.
 
+use crate::SettingError;
 use crate::audit::FAULTS;
 use crate::system::System;
-use crate::{SettingError, hint_of_number};
 use doorbell_bus::Ledger;
 use doorbell_bus::ledger::{self, BusKind};
 use doorbell_hal::{Counter, Unit, WorkKind};
 use doorbell_layout::Call;
 pub use doorbell_spec::Sum;
 pub use doorbell_spec::metric::{Better, Kind, Metric, Use};
+use doorbell_spec::trade::hint_of_number;
 
 /// The frames that find no buffer of the driver, counted under this name.
 pub(crate) const fn no_buffer(counter: &'static str) -> Lost {
