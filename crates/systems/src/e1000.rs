@@ -1,5 +1,5 @@
 //! The e1000 system: a gigabit controller of the 8254x family on PCI, PCI-X or PCI Express, and its
-//! driver, as a [`Card`](crate::card::Card).
+//! driver, as a [`Card`].
 
 mod audit;
 mod figures;
