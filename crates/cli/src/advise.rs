@@ -5,11 +5,9 @@ use crate::progress::{Interrupt, Progress};
 use crate::render::{Cell, Document, NUMBER, Table, amount, count, flat, people, wrapped};
 use crate::sweep::Axis;
 use crate::{DONE, Error, MISSED, args, input, plan};
-use doorbell_spec::key;
-use doorbell_spec::key::{Key, Value};
-use doorbell_study::advise;
+use doorbell_spec::key::{self, Key, Value};
 use doorbell_study::advise::{
-    Advice, BUDGET, Bound, Change, FACTOR, Flip, Goal, Keep, LEAST, Other, OtherValue, Over,
+    self, Advice, BUDGET, Bound, Change, FACTOR, Flip, Goal, Keep, LEAST, Other, OtherValue, Over,
     Question, Switch, Variable,
 };
 use doorbell_systems::Plan;

@@ -107,7 +107,7 @@ impl Point {
             return Err(input!("{place}: doorbell {doorbell} planned it, and this is {this}"));
         }
         let (plan, capture_sha256) = (registry.again(place, &of)?, of.capture_sha256.clone());
-        let key = key(&program(), &plan, capture_sha256.as_deref());
+        let key = key(&this, &plan, capture_sha256.as_deref());
         if key != given {
             return Err(input!("{place}: its key is not that of its settings"));
         }

@@ -9,9 +9,8 @@ use crate::render::{self, Format};
 use crate::summary::{self, Sides};
 use crate::{DONE, Error, MISSED, args::Reproduce, failed, input, report};
 use doorbell_spec::key::{Key, Value, parse_setting};
-use doorbell_study::figures;
 use doorbell_study::figures::{
-    Given, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
+    self, Given, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
 };
 use doorbell_systems::Registry;
 use doorbell_systems::published::Headline;

@@ -15,21 +15,16 @@ pub use controllers::Any;
 use crate::audit::CrossCheck;
 use crate::closed_loop::Load as TcpLoad;
 use crate::fixed_rate::Load as Paced;
-use crate::host;
-use crate::host::HostConfig;
+use crate::host::{self, HostConfig};
 use crate::key::Values;
 use crate::knobs::{Condition, Knob};
-use crate::limits;
-use crate::limits::Resource;
 use crate::limits::Wider::{Less, More};
-use crate::metrics;
-use crate::metrics::{CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD};
+use crate::limits::{self, Resource};
+use crate::metrics::{self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD};
 use crate::open_loop::Load as OpenLoad;
 use crate::result::{CountsOf, Measured, SENT, Sampled, quantile_ns};
-use crate::run;
-use crate::run::platform;
-use crate::system;
-use crate::system::{PlacementKeys, StackKeys, System, Transferred};
+use crate::run::{self, platform};
+use crate::system::{self, PlacementKeys, StackKeys, System, Transferred};
 use crate::{
     Counted, Counts, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
 };

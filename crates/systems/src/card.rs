@@ -209,16 +209,16 @@ fn memory_size<C: Card>(setup: &Setup<C::Config>, load: &Load) -> usize {
 }
 
 /// A load on a bus of either kind.
-trait On<C: Card> {
+trait On {
     type Made;
     fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<Self::Made>;
 }
 
 /// Puts a load on the slot's bus, with so much memory. Returns what it made.
-fn placed<C: Card, L: On<C, Made = run::RunStats<T>>, T>(
-    setup: &Setup<C::Config>,
+fn placed<C, T>(
+    setup: &Setup<C>,
     memory: usize,
-    load: L,
+    load: impl On<Made = run::RunStats<T>>,
 ) -> Result<run::RunStats<T>> {
     let _room = setup.host.room(memory);
     let mut platform = platform(MEMORY_BASE, memory, setup.host.guard)?;
@@ -253,7 +253,7 @@ pub fn run<C: Card>(
     watch: &mut dyn Watch,
 ) -> Result<RunStats<C>> {
     struct Run<'a, C: Card>(&'a Setup<C::Config>, &'a Load, &'a mut dyn Watch);
-    impl<C: Card> On<C> for Run<'_, C> {
+    impl<C: Card> On for Run<'_, C> {
         type Made = RunStats<C>;
         fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<RunStats<C>> {
             match self.1 {
@@ -263,7 +263,7 @@ pub fn run<C: Card>(
         }
     }
     let memory = memory_size::<C>(setup, load).min(MOST_MEMORY);
-    placed::<C, _, _>(setup, memory, Run::<C>(setup, load, watch))
+    placed(setup, memory, Run::<C>(setup, load, watch))
 }
 
 /// Returns the counters of both, by name.
@@ -338,7 +338,7 @@ fn paced<C: Card>(
     watch: &mut dyn Watch,
 ) -> Result<run::RunStats> {
     struct Run<'a, C: Card>(&'a Setup<C::Config>, &'a Paced, &'a mut dyn Watch);
-    impl<C: Card> On<C> for Run<'_, C> {
+    impl<C: Card> On for Run<'_, C> {
         type Made = run::RunStats;
         fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<run::RunStats> {
             let Run(setup, load, watch) = self;
@@ -367,7 +367,7 @@ fn paced<C: Card>(
         }
     }
     let memory = (C::memory(&setup.card) + load.memory()).next_multiple_of(1 << 20);
-    placed::<C, _, _>(setup, memory, Run::<C>(setup, load, watch))
+    placed(setup, memory, Run::<C>(setup, load, watch))
 }
 
 /// Runs the traffic of these values, as a [`System`] does.

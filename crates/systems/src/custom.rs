@@ -12,8 +12,7 @@ mod ring;
 pub use ring::TxRing;
 
 use crate::metrics::PACKETS;
-use crate::open_loop;
-use crate::open_loop::Load;
+use crate::open_loop::{self, Load};
 use crate::result::{CountsOf, Measured, SENT};
 use crate::{Counts, Result, RunError};
 use doorbell_bus::{

@@ -6,8 +6,7 @@
 //! driven by [`super::open_loop`], with the same counts and statistics.
 
 use crate::audit::fault_counts;
-use crate::metrics;
-use crate::metrics::{DEVICE, DRIVER};
+use crate::metrics::{self, DEVICE, DRIVER};
 use crate::result::{Cost, Count, CountsOf, Errors, Group, Measured, Rate, Series, Verdict};
 use crate::window::{MOST, Marks, Window, edges};
 use crate::{SettingError, host};

@@ -7,8 +7,7 @@
 use crate::RunError;
 use crate::key::{Is, Key, Needs, Values};
 use crate::knobs::{Condition, Knob};
-use crate::limits;
-use crate::limits::Resource;
+use crate::limits::{self, Resource};
 use crate::metrics::{Metric, Numbers};
 use crate::published::SystemFigures;
 use crate::result::{Loss, Measured, rounded};

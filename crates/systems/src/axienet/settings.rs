@@ -5,8 +5,7 @@ mod keys;
 pub(super) use keys::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 
 use super::{Load, Setup, controllers::Any};
-use crate::host;
-use crate::host::{HostConfig, MAX_MEMORY};
+use crate::host::{self, HostConfig, MAX_MEMORY};
 use crate::key::Values;
 use crate::open_loop::Limits;
 use crate::settings::{Field, take, words};

@@ -12,8 +12,7 @@ use super::{
     memory,
 };
 use crate::audit::{ANY, CrossCheck};
-use crate::run;
-use crate::run::Looks;
+use crate::run::{self, Looks};
 use crate::window::{MOST, Marks, Window};
 use crate::{Counts, Result, RunError, papr};
 use doorbell_bus::{Bus, trace::DriverCall};

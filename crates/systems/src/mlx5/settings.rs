@@ -6,8 +6,7 @@ mod keys;
 pub(super) use keys::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
 
 use super::{Load, Setup};
-use crate::host;
-use crate::host::HostConfig;
+use crate::host::{self, HostConfig};
 use crate::key::Values;
 use crate::open_loop::Limits;
 use crate::settings::{take, words};

@@ -4,8 +4,7 @@ use crate::toy::{System, ToyDriver, interrupt, machine};
 use doorbell_bus::{Costs, Price};
 use doorbell_hal::{Span, Time, WorkKind};
 use doorbell_sim::napi::{Busy, Cpu, End, NapiContext, Rules, run};
-use doorbell_sim::traffic::tcp::frame;
-use doorbell_sim::traffic::tcp::frame::SYN;
+use doorbell_sim::traffic::tcp::frame::{self, SYN};
 use doorbell_sim::traffic::tcp::{App, Config, Hosts, LargeSend, Offloads, Prices, Stack, pair};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];

@@ -1,7 +1,6 @@
 use super::*;
-use doorbell_study::figures;
 use doorbell_study::figures::{
-    Choice, Constant, Constants, MeasureError, Options, PublishedFigures, Row, Tolerance,
+    self, Choice, Constant, Constants, MeasureError, Options, PublishedFigures, Row, Tolerance,
 };
 use serde_json::json;
 

@@ -1,7 +1,6 @@
 //! The published rows of mlx5, and how a bad file is refused.
 
-use crate::figures::published;
-use crate::figures::published::Sheet;
+use crate::figures::published::{self, Sheet};
 use crate::figures::*;
 use doorbell_spec::InputError;
 use doorbell_systems::DOORBELL;
