@@ -184,6 +184,10 @@ pub(crate) struct Run {
     /// Do not find out what limits: that takes a run for each resource that may
     #[arg(long)]
     pub(crate) no_limits: bool,
+    /// Frames that arrive: find the greatest traffic.load that loses at most this share of them,
+    /// such as 0 or 0.5%, and run at it
+    #[arg(long, value_name = "SHARE", value_parser = lost_share)]
+    pub(crate) lossless: Option<f64>,
     /// Write the frames on the wire to this file (pcapng). With --out, a bare name goes there
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
@@ -280,6 +284,19 @@ pub(crate) struct Repeat {
     /// No progress and no notices on stderr
     #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
+}
+
+/// Parses a share of frames: 0, or percent with its sign.
+fn lost_share(text: &str) -> Result<f64, String> {
+    let (number, has_sign) = match text.strip_suffix('%') {
+        Some(number) => (number.trim(), true),
+        None => (text, false),
+    };
+    let share = number.parse().ok().filter(|n| (0.0..100.0).contains(n));
+    let share = share.filter(|n: &f64| has_sign || *n == 0.0);
+    share
+        .map(|n| n / 100.0)
+        .ok_or_else(|| "allowed are 0 and less than 100 %, as in 0.5%".to_owned())
 }
 
 /// Parses a share of a hundred.
@@ -428,8 +445,8 @@ pub(crate) struct Check {
 
 #[derive(Group, Debug)]
 pub(crate) struct Reproduce {
-    /// Systems; by default, all
-    #[arg(value_name = "SYSTEM")]
+    /// Published figures: of a system, or `hardware`, those of receive; by default, all
+    #[arg(value_name = "FIGURES")]
     pub(crate) systems: Vec<String>,
     /// Fit on the other state of each experiment, and predict the first
     #[arg(long)]

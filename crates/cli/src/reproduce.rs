@@ -183,7 +183,7 @@ fn chosen(
             None if there.contains(name) => {}
             None => {
                 return Err(input!(
-                    "no system is called `{name}`; there are: {}",
+                    "no published figures are called `{name}`; there are: {}",
                     there.join(", ")
                 ));
             }

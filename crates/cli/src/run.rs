@@ -6,18 +6,17 @@ use crate::progress::{Interrupt, Recorder};
 use crate::render::{
     Document, NUMBER, amount, count, each, estimates, json, numbers, rate, wrapped,
 };
-use crate::{DONE, Error, MISSED, args::Run, plan, record, trace};
-use doorbell_study::limits;
-use doorbell_systems::Plan;
-use doorbell_systems::Registry;
+use crate::{DONE, Error, MISSED, args::Run, failed, plan, record, trace};
+use doorbell_study::{limits, lossless};
 use doorbell_systems::limits::{Change, Limit, Limits};
 use doorbell_systems::metrics;
 use doorbell_systems::result::{CountsOf, Group, Measured, Outcome, RunResult};
 use doorbell_systems::window::percent;
+use doorbell_systems::{Plan, Registry, Setting};
 use std::path::Path;
 
 pub(crate) fn run(registry: &'static Registry, args: &Run) -> Result<u8, Error> {
-    let plan = plan::plan(registry, &args.scenario, &args.changes)?;
+    let mut plan = plan::plan(registry, &args.scenario, &args.changes)?;
     let port = plan.values.bits_per_second(plan.system.port_rate);
     let writes = args.out.is_some() || args.capture.is_some() || args.trace.is_some();
     let interrupt = Interrupt::watched_for(writes)?;
@@ -32,6 +31,9 @@ pub(crate) fn run(registry: &'static Registry, args: &Run) -> Result<u8, Error> 
     )?;
     let mut recording =
         args.trace.as_ref().map(|_| Recorder { packets: args.trace_packets, traced: None });
+    if let Some(most) = args.lossless {
+        at_lossless_load(&mut plan, most, &interrupt)?;
+    }
     let observed = (files.capture.as_mut(), recording.as_mut());
     let result = plan::execute_with(&plan, observed, &interrupt, args.output.quiet);
     let traced = recording.and_then(|r| r.traced);
@@ -61,6 +63,23 @@ pub(crate) fn run(registry: &'static Registry, args: &Run) -> Result<u8, Error> 
     ))?;
     overloaded(usize::from(is_overloaded(&result)), 1);
     Ok(if result.measured.is_sound() { DONE } else { MISSED })
+}
+
+/// Changes the load of a plan to the greatest one, up to its own, that loses no more than a share
+/// of the frames.
+fn at_lossless_load(plan: &mut Plan, most: f64, interrupt: &Interrupt) -> Result<(), Error> {
+    let stop = || interrupt.came();
+    let found = lossless::find(plan.system, &plan.values, most, &stop);
+    if interrupt.came() {
+        return Err(Error::Interrupted("nothing was written"));
+    }
+    let share = amount(most * 100.0);
+    let found = found.map_err(|e| Error::of_run(&plan.scenario, e))?;
+    let Some(load) = found else {
+        return Err(failed!("at every load more than {share} % of the frames are lost"));
+    };
+    let setting = Setting::at("--lossless", format!("{}={load}", lossless::LOAD));
+    Ok(plan.layer(&[setting])?)
 }
 
 /// Finds out what limits a run, by more runs, and adds it to its result.

@@ -13,6 +13,7 @@
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Objects};
 use doorbell_drivers::{Driver, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Host};
+use doorbell_layout::mlx5::receive::{RqContext, RqState};
 use doorbell_layout::mlx5::{
     CQE_TAIL, Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, cqe_opcode,
 };
@@ -68,6 +69,12 @@ impl<H: Host> Firmware<H> for Yes {
     }
     fn query_sq(&mut self, _: &mut H, _: u32) -> Result<SqState, CmdStatus> {
         Ok(SqState::Ready)
+    }
+    fn create_rq(&mut self, _: &mut H, _: &RqContext) -> Result<u32, CmdStatus> {
+        Err(CmdStatus::BadOp)
+    }
+    fn modify_rq(&mut self, _: &mut H, _: u32, _: RqState, _: RqState) -> Result<(), CmdStatus> {
+        Err(CmdStatus::BadOp)
     }
     fn destroy(&mut self, _: &mut H, _: &Objects) {}
 }

@@ -7,5 +7,6 @@ pub mod advise;
 pub mod figures;
 pub mod fit;
 pub mod limits;
+pub mod lossless;
 pub mod schema;
 pub mod today;

@@ -12,6 +12,7 @@ pub mod settings;
 
 pub use controllers::Any;
 
+use crate::arrivals::{self, Load as Arrivals};
 use crate::audit::CrossCheck;
 use crate::closed_loop::Load as TcpLoad;
 use crate::fixed_rate::Load as Paced;
@@ -22,25 +23,23 @@ use crate::limits::Wider::{Less, More};
 use crate::limits::{self, Resource};
 use crate::metrics::{self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS, PAYLOAD};
 use crate::open_loop::Load as OpenLoad;
-use crate::result::{CountsOf, Measured, SENT, Sampled, quantile_ns};
+use crate::result::{CountsOf, Measured, SENT, Sampled};
 use crate::run::{self, platform};
 use crate::system::{self, PlacementKeys, StackKeys, System, Transferred};
-use crate::{
-    Counted, Counts, Experiment, Points, Probe, Result, closed_loop, fixed_rate, open_loop,
-};
+use crate::{Counted, Counts, Experiment, Points, Result, closed_loop, fixed_rate, open_loop};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::{Axi, Bus, Machine, pcie::Operation};
 use doorbell_devices::axi_ethernet::{AxiEthernet as Device, Config as Nic, Counters};
 use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
-use doorbell_hal::{Host, Span, Unit};
+use doorbell_hal::{Span, Unit};
 use doorbell_layout::axienet::line;
 use doorbell_moderation::Controller;
 use doorbell_sim::link::{Peer, SharedWire, Wired};
-use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter, Phase};
-use doorbell_sim::{Watch, fault::FaultSchedule, histogram::Histogram};
+use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter};
+use doorbell_sim::{Watch, fault::FaultSchedule};
 use doorbell_sim::{napi::NapiContext, scheduler::Interrupt, traffic::Frames};
-use settings::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
+use settings::{BesideKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 use std::sync::{Arc, OnceLock};
 
 /// AXI Ethernet with AXI DMA.
@@ -53,7 +52,8 @@ pub static SYSTEM: System = System {
         &KIND,
         closed_loop::Keys::KEYS,
         PlacementKeys::KEYS,
-        ArrivalKeys::KEYS,
+        arrivals::Keys::KEYS,
+        BesideKeys::KEYS,
         open_loop::Keys::KEYS,
         Paced::KEYS,
         DriverKeys::KEYS,
@@ -166,7 +166,7 @@ pub static SYSTEM: System = System {
         losses: &[metrics::MISSED],
     },
     declared: OnceLock::new(),
-    figures: Some(&figures::FIGURES),
+    figures: &[&figures::FIGURES],
 };
 
 const RECEIVED: Metric =
@@ -206,19 +206,6 @@ pub struct Setup {
     pub controller: Any,
     /// Cores of the platform.
     pub cores: usize,
-}
-
-/// Frames received in phases.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Arrivals {
-    /// Time before the measurement.
-    pub warmup: Span,
-    /// Time of the measurement.
-    pub duration: Span,
-    /// The phases, in order.
-    pub phases: Vec<Phase>,
-    /// Seed of random arrivals.
-    pub seed: u64,
 }
 
 /// The traffic of a run.
@@ -281,7 +268,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     let bus = bus(setup, memory)?;
     let mut o = match load {
         Load::Closed(load) => tcp(bus, setup, load, watch),
-        Load::Arrivals(load) => arrivals(bus, setup, load, watch),
+        Load::Arrivals(load) => received(bus, setup, load, watch),
         Load::Open(load) => packets(bus, setup, load, watch),
     }?;
     let clocks =
@@ -348,63 +335,30 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<run:
     Ok(o)
 }
 
-type Station = NapiContext<Driver, Meter>;
-
-/// Counts the frames passed up, and samples the controller.
-struct Handed;
-
-impl Probe<Board<Source>, Station> for Handed {
-    fn done(&self, _: &Board<Source>, s: &[Station]) -> (u64, u64) {
-        (s[0].endpoint.frames, s[0].endpoint.bytes)
-    }
-    fn counters(&self, m: &Board<Source>, s: &[Station]) -> Counted {
-        look(&s[0].driver, &m.device.device)
-    }
-    fn series(&mut self, rates: [f64; 2], _: &Board<Source>, s: &mut [Station]) -> Points {
-        let lately = &mut s[0].endpoint.lately;
-        let latency = quantile_ns(lately, 990).map_or(0.0, |ns| ns * 1e-3);
-        lately.clear();
-        let driver = &s[0].driver;
-        vec![
-            ("setting_packets", f64::from(driver.coalesce().rx_frames)),
-            ("setting_delay_us", f64::from(driver.controller().setting().delay_ns) * 1e-3),
-            ("packets_per_s", rates[0]),
-            ("interrupts_per_s", rates[1]),
-            ("latency_p99_us", latency),
-        ]
-    }
-    fn phases(&self, m: &Board<Source>) -> u64 {
-        m.device.peer.phase() as u64
-    }
-    fn take_latency(&mut self, _: &mut Board<Source>, s: &mut [Station]) -> Histogram {
-        std::mem::take(&mut s[0].endpoint.latency)
-    }
+/// Returns a slice's setting of the controller.
+fn setting(s: &[NapiContext<Driver, Meter>]) -> Points {
+    let driver = &s[0].driver;
+    vec![
+        ("setting_packets", f64::from(driver.coalesce().rx_frames)),
+        ("setting_delay_us", f64::from(driver.controller().setting().delay_ns) * 1e-3),
+    ]
 }
 
-fn arrivals(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<RunStats> {
+fn received(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<RunStats> {
     let host = &setup.host;
-    let source = Source::new(setup.driver.mac, load.phases.clone(), load.seed);
-    let (mut m, driver) = machine(bus, setup, source, 2)?;
+    let (mut m, driver) = machine(bus, setup, load.source(setup.driver.mac), 2)?;
     let meter = Meter::new(host.prices, host.link_rate, host.link_delay);
     let stations = vec![NapiContext::new(driver, meter, lines(), 0, 1)];
     let mut x = Experiment::new(&mut m, stations, 2, host.softirq, &host.faults, watch);
-    x.may_idle = true;
-    let begin = x.m.now();
-    x.begin(|d, at, up| d.set_cable(at, up));
-    x.m.outside(|device, _, at| device.peer.start(at));
-    let (mut o, at) = x.measure(begin, (load.warmup, load.duration), &mut Handed)?;
-    // Frames in flight arrive.
-    x.slice(at + Span::from_ms(50))?;
-    o.faults = x.end();
+    let tell = |d: &mut Device, at, up| d.set_cable(at, up);
+    let look =
+        |m: &Board<Source>, s: &[NapiContext<Driver, Meter>]| look(&s[0].driver, &m.device.device);
+    let o = arrivals::run(&mut x, load, tell, look, setting)?;
     let mut driver = (Stats::default(), 0);
     for s in x.stations {
         let threshold = s.driver.coalesce().rx_frames;
         driver = (s.driver.close(&mut m), threshold);
         m.flush_posted();
-        if s.endpoint.unknown > 0 {
-            let unknown = s.endpoint.unknown;
-            o.verdict.audit.push(format!("{unknown} frames were handed up that nobody sent"));
-        }
         s.endpoint.release(&mut m);
     }
     Ok(finish(o, &m, driver))
@@ -491,7 +445,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         ]
         .concat()
     };
-    let handed_up = "from a frame's last bit to its being handed up";
+    let handed_up = arrivals::HANDED_UP;
     let (of, latency, sent) = match load {
         Load::Closed(_) => (CountsOf::Window, "from request to response", None),
         Load::Arrivals(_) => (CountsOf::Window, handed_up, None),

@@ -2,10 +2,12 @@
 //! driver on any device.
 //!
 //! A [`Card`] says how device and driver are made and what they count. Its loads are closed-loop
-//! TCP over a link ([`crate::closed_loop`]), frames at a fixed rate ([`crate::fixed_rate`]) and
-//! open-loop packets ([`crate::open_loop`]). There is one core; applications may have a second one.
-//! The built-in e1000 is one; [`system`] makes one of a driver of your own.
+//! TCP over a link ([`crate::closed_loop`]), frames at a fixed rate ([`crate::fixed_rate`]), frames
+//! that arrive in a pattern ([`crate::arrivals`]) and open-loop packets ([`crate::open_loop`]).
+//! There is one core; applications may have a second one. The built-in e1000 is one; [`system`]
+//! makes one of a driver of your own.
 
+use crate::arrivals::{self, Load as Arrivals};
 use crate::audit::CrossCheck;
 use crate::closed_loop::Load as TcpLoad;
 use crate::fixed_rate::{self, Load as Paced};
@@ -29,7 +31,8 @@ use doorbell_drivers::{Driver, OpenError};
 use doorbell_hal::{Counter, CounterSet, Device, Host, Port, Span, Time};
 use doorbell_packet::ethernet::HEADER;
 use doorbell_sim::scheduler::Interrupt;
-use doorbell_sim::{Watch, fault::FaultSchedule, link::Wired, napi::NapiContext, traffic::Frames};
+use doorbell_sim::traffic::{Frames, arrivals::Meter};
+use doorbell_sim::{Watch, fault::FaultSchedule, link::Wired, napi::NapiContext};
 use std::sync::{Arc, OnceLock};
 
 /// A driver and a device: how they are made, and what they count.
@@ -147,6 +150,8 @@ pub struct Setup<C> {
 pub enum Load {
     /// TCP.
     Closed(TcpLoad),
+    /// Frames received in a pattern.
+    Arrivals(Arrivals),
     /// Packets of a generator or a capture.
     Open(OpenLoad),
 }
@@ -192,6 +197,11 @@ pub fn load<C: Card>(
 ) -> Result<Load, SettingError> {
     let load = match v.word("traffic.kind") {
         "pktgen" | "pcap" => Load::Open(OpenLoad::of(v, &C::frames(&setup.card), frames, 1)?),
+        arrivals::KIND => {
+            let longest = C::frames(&setup.card).frame;
+            let mbit_per_s = setup.host.link_rate as f64 / 1e6;
+            Load::Arrivals(Arrivals::of(v, longest, mbit_per_s)?)
+        }
         // IP and TCP headers without options.
         _ => Load::Closed(TcpLoad::of(v, C::mtu(&setup.card) - 40)?),
     };
@@ -203,6 +213,8 @@ pub fn load<C: Card>(
 fn memory_size<C: Card>(setup: &Setup<C::Config>, load: &Load) -> usize {
     let traffic = match load {
         Load::Closed(l) => 2 * l.memory(),
+        // Those of a poll.
+        Load::Arrivals(_) => 1 << 20,
         Load::Open(l) => l.memory(C::in_flight(&setup.card)),
     };
     (C::memory(&setup.card) + traffic).next_multiple_of(1 << 20)
@@ -258,6 +270,7 @@ pub fn run<C: Card>(
         fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<RunStats<C>> {
             match self.1 {
                 Load::Closed(load) => tcp::<C, B>(bus, self.0, load, self.2),
+                Load::Arrivals(load) => received::<C, B>(bus, self.0, load, self.2),
                 Load::Open(load) => packets::<C, B>(bus, self.0, load, self.2),
             }
         }
@@ -303,6 +316,36 @@ fn tcp<C: Card, B: Bus>(
     let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
     let lost = m.device.dropped;
     let wire = (m.device.out.borrow().frames, m.device.back.landed.0 - lost);
+    o.verdict.take(C::audit(&o, m.bus.platform(), None, wire));
+    Ok(o)
+}
+
+fn received<C: Card, B: Bus>(
+    bus: B,
+    setup: &Setup<C::Config>,
+    load: &Arrivals,
+    watch: &mut dyn Watch,
+) -> Result<RunStats<C>> {
+    let (host, source) = (&setup.host, load.source(C::mac(&setup.card)));
+    let (bus, device) = Wired::new(bus, C::device(&setup.card), source, host.link());
+    let mut m = Machine::new(bus, device, host.costs, 1);
+    let driver = C::open(&mut m, &setup.card)?;
+    let end = Meter::new(host.prices, host.link_rate, host.link_delay);
+    let stations = vec![NapiContext::new(driver, end, LINE, 0, 0)];
+    let mut x = Experiment::new(&mut m, stations, 1, host.softirq, &host.faults, watch);
+    x.slice_within(load.duration);
+    let look = |m: &Machine<_, Wired<C::Device<_>, _>>, s: &[arrivals::Station<C::Driver<_>>]| {
+        counted(&C::stats(&s[0].driver), &C::counters(&m.device.device))
+    };
+    let o = arrivals::run(&mut x, load, C::cable, look, |_| Vec::new())?;
+    let mut driver = C::Stats::default();
+    for s in x.stations {
+        driver = C::close(s.driver, &mut m);
+        s.endpoint.release(&mut m);
+    }
+    m.flush_posted();
+    let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
+    let wire = (m.device.out.borrow().frames, m.device.back.landed.0 - m.device.dropped);
     o.verdict.take(C::audit(&o, m.bus.platform(), None, wire));
     Ok(o)
 }
@@ -386,11 +429,20 @@ pub fn run_values<C: Card>(
     }
     let load = load::<C>(v, &setup, frames)?;
     let o = run::<C>(&setup, &load, watch)?;
-    let (cores, is_tcp, sent) = match load {
-        Load::Closed(load) => (load.cores(), true, None),
-        Load::Open(load) => (1, false, load.sent()),
+    let (cores, sent) = match &load {
+        Load::Closed(load) => (load.cores(), None),
+        Load::Arrivals(_) => (1, None),
+        Load::Open(load) => (1, load.sent()),
     };
-    let what = if is_tcp { "frames with data, or transactions" } else { "packets sent" };
+    // Packets of an open loop are counted from the first to the last.
+    let (what, of, latency) = match load {
+        Load::Closed(_) => {
+            let what = "frames with data, or transactions";
+            (what, CountsOf::Window, "from request to response")
+        }
+        Load::Arrivals(_) => ("frames handed up", CountsOf::Window, arrivals::HANDED_UP),
+        Load::Open(_) => ("packets sent", CountsOf::Run, SENT),
+    };
     let whose = match cores {
         1 => "of its one core",
         _ => "of the core with interrupts and that with applications",
@@ -412,11 +464,6 @@ pub fn run_values<C: Card>(
             bus,
         ]
         .concat()
-    };
-    // Packets of an open loop are counted from the first to the last.
-    let (of, latency) = match is_tcp {
-        true => (CountsOf::Window, "from request to response"),
-        false => (CountsOf::Run, SENT),
     };
     Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
 }
@@ -440,9 +487,9 @@ static CPU: [Key; 19] = {
 static TCP: [Key; 8] = free(host::TCP);
 static KIND: [Key; 1] = [Key::choice(
     "traffic.kind",
-    &["pktgen", "pcap", fixed_rate::KIND, "send", "receive", "transactions"],
-    "the packet generator; a capture; frames at a fixed rate; TCP in bulk, either way; TCP \
-     transactions that the machine serves",
+    &["pktgen", "pcap", fixed_rate::KIND, arrivals::KIND, "send", "receive", "transactions"],
+    "the packet generator; a capture; frames at a fixed rate; frames that arrive in a pattern; TCP \
+     in bulk, either way; TCP transactions that the machine serves",
 )];
 
 static LINK: [Key; 2] = [
@@ -467,6 +514,7 @@ trait Declared: Card {
         closed_loop::Keys::KEYS,
         PlacementKeys::KEYS,
         &closed_loop::APPLICATION,
+        arrivals::Keys::KEYS,
         open_loop::Keys::KEYS,
         Paced::KEYS,
         Self::RUN,
@@ -494,7 +542,7 @@ static RESOURCES: [Resource; 7] = [
     Resource {
         name: "load",
         shares: &[],
-        keys: &[("traffic.rate", More), ("traffic.source_rate", More)],
+        keys: &[("traffic.rate", More), ("traffic.load", More), ("traffic.source_rate", More)],
     },
 ];
 static KNOBS: [Knob; 2] = [knobs::MPS, knobs::MRRS];
@@ -522,6 +570,6 @@ pub const fn system<C: Card>(name: &'static str, about: &'static str) -> System 
             losses: &[metrics::MISSED],
         },
         declared: OnceLock::new(),
-        figures: None,
+        figures: &[],
     }
 }

@@ -7,7 +7,7 @@
 //! on the wire, or a transaction in request-response traffic.
 
 use crate::key::{Is, Key, Needs, Values};
-use crate::settings::settings;
+use crate::settings::{Field, settings};
 use crate::system::placement;
 use crate::{Counted, Experiment, Probe, Result, RunStats, SLICE};
 use crate::{SettingError, refuse};
@@ -76,9 +76,9 @@ settings! {
         /// TCP: number of connections, each with its own peer
         connections: u16 = "traffic.connections",
             whole("connections", 1.0, 4096.0).default("1").when(TCP);
-        /// TCP: time before the measurement
+        /// TCP and arrivals: time before the measurement
         warmup: Span = "traffic.warmup", number("ms", 0.0, 1e5).default("10").when(TIMED);
-        /// TCP: time that is measured
+        /// TCP and arrivals: time that is measured
         duration: Span = "traffic.duration", number("ms", 0.001, 1e5).default("50").when(TIMED);
         /// TCP: payload of a full segment
         mss: u32 = "traffic.mss", whole("B", 64.0, 9148.0).default("1448").when(SEGMENTS);
@@ -112,6 +112,15 @@ pub static APPLICATION: [Key; 1] =
     [Key::choice("run.application", &["same_core", "own_core"], "TCP: core of the applications")
         .default("same_core")
         .when(TCP)];
+
+/// The keys of a load of a given duration that is not TCP: warm-up, duration, and the budget of
+/// softirq.
+pub static TIME: [Key; 3] = [Keys::KEYS[1], Keys::KEYS[2], Keys::KEYS[Keys::KEYS.len() - 1]];
+
+/// Returns the time before the measurement, and that of it.
+pub(crate) fn times(v: &Values) -> [Span; 2] {
+    ["traffic.warmup", "traffic.duration"].map(|key| Field::of(v, key))
+}
 
 impl Load {
     /// Reads the load from `v`, whose `traffic.kind` is `send`, `receive` or `transactions`.

@@ -16,7 +16,7 @@ use crate::metrics::{self, DEVICE, DRIVER, Numbers};
 use crate::open_loop::Limits;
 use crate::slot::{self, BUS_BUSY, BusKeys, IommuKeys, PciKeys};
 use crate::system::{self, PlacementKeys, StackKeys, System};
-use crate::{Result, SettingError, closed_loop, open_loop};
+use crate::{Result, SettingError, arrivals, closed_loop, open_loop};
 use doorbell_bus::Platform;
 use doorbell_bus::ledger::BusKind;
 use doorbell_devices::e1000::{Config as Nic, Counters, E1000 as Device};
@@ -46,6 +46,7 @@ pub static SYSTEM: System = System {
         closed_loop::Keys::KEYS,
         PlacementKeys::KEYS,
         &closed_loop::APPLICATION,
+        arrivals::Keys::KEYS,
         open_loop::Keys::KEYS,
         DriverKeys::KEYS,
         StackKeys::KEYS,
@@ -126,6 +127,7 @@ pub static SYSTEM: System = System {
             shares: &[],
             keys: &[
                 ("traffic.rate", More),
+                ("traffic.load", More),
                 ("traffic.source_rate", More),
                 ("traffic.connections", More),
             ],
@@ -139,7 +141,7 @@ pub static SYSTEM: System = System {
         losses: &[metrics::MISSED],
     },
     declared: OnceLock::new(),
-    figures: Some(&figures::FIGURES),
+    figures: &[&figures::FIGURES],
 };
 
 /// Device and driver.

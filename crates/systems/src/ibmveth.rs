@@ -184,7 +184,7 @@ pub static SYSTEM: System = System {
         ],
     },
     declared: OnceLock::new(),
-    figures: Some(&figures::FIGURES),
+    figures: &[&figures::FIGURES],
 };
 
 /// The use of the cores of both sides, and their time for a packet.

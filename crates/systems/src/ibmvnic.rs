@@ -147,7 +147,7 @@ pub static SYSTEM: System = System {
         losses: &[metrics::no_buffer("device_rx_no_buffer")],
     },
     declared: OnceLock::new(),
-    figures: Some(&figures::FIGURES),
+    figures: &[&figures::FIGURES],
 };
 
 const DIRECT: Metric =

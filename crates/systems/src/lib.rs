@@ -12,6 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 pub mod audit;
 pub mod axienet;
 pub mod bill;

@@ -65,6 +65,12 @@ pub struct Lost {
 pub(crate) const MISSED: Lost =
     Lost { counter: "device_rx_missed", of: "received frames", want: "room in the device" };
 
+/// The frames that find the FIFO full.
+pub(crate) const FIFO_FULL: Lost =
+    Lost { counter: "device_rx_fifo_full", of: "received frames", want: "room in the device" };
+/// The frames that find no WQE.
+pub(crate) const NO_WQE: Lost = no_buffer("device_rx_out_of_buffer");
+
 /// The packet rate.
 pub const PACKETS: Metric = Metric {
     uses: Some(Use::Pipeline("pipeline_share")),
@@ -114,6 +120,25 @@ pub const LOST_SHARE: Metric = Metric {
         "lost_share",
         Unit::Share,
         "of the frames that came, those that found no room in the device",
+    )
+};
+
+/// The share of received frames that a full FIFO lost.
+pub const LOST_FIFO: Metric = Metric {
+    better: Better::Less,
+    ..Metric::rate(
+        "lost_fifo_share",
+        Unit::Share,
+        "of the frames that came, those that found the device's FIFO full",
+    )
+};
+/// The share of received frames that an empty ring lost.
+pub const LOST_RING: Metric = Metric {
+    better: Better::Less,
+    ..Metric::rate(
+        "lost_ring_share",
+        Unit::Share,
+        "of the frames that came, those that found no buffer of the driver in the ring",
     )
 };
 

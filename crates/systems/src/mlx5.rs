@@ -16,16 +16,19 @@ use crate::metrics::{self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS};
 use crate::result::{CountsOf, Measured, SENT};
 use crate::run::{self, platform};
 use crate::system::{self, PlacementKeys, RUN, StackKeys, System};
-use crate::{Counts, Result, open_loop};
+use crate::{Counted, Counts, Experiment, Result, arrivals, closed_loop, open_loop};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie};
-use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5};
+use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5, Received};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
-use doorbell_hal::Unit;
+use doorbell_hal::{Span, Unit};
+use doorbell_sim::link::Wired;
+use doorbell_sim::napi::NapiContext;
 use doorbell_sim::scheduler::{Core, Interrupt};
-use doorbell_sim::{Watch, fault::FaultSchedule, traffic::Frames};
-use settings::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
+use doorbell_sim::traffic::{Frames, arrivals::Meter};
+use doorbell_sim::{Watch, fault::FaultSchedule};
+use settings::{CPU, KIND, NicKeys, PCIE, QueueKeys, ReceiveKeys, RunKeys};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
@@ -38,9 +41,12 @@ pub static SYSTEM: System = System {
     platform_keys: &[&CPU, &PCIE, NicKeys::KEYS],
     run_keys: &[
         &KIND,
+        &closed_loop::TIME,
+        arrivals::Keys::KEYS,
         open_loop::Keys::KEYS,
         PlacementKeys::KEYS,
         QueueKeys::KEYS,
+        ReceiveKeys::KEYS,
         StackKeys::KEYS,
         RunKeys::KEYS,
         RUN,
@@ -99,7 +105,7 @@ pub static SYSTEM: System = System {
         Resource {
             name: "queues",
             shares: &[],
-            keys: &[("driver.queue", More), ("driver.cq", More)],
+            keys: &[("driver.queue", More), ("driver.cq", More), ("driver.rx_ring", More)],
         },
         Resource {
             name: "latency",
@@ -110,17 +116,30 @@ pub static SYSTEM: System = System {
                 ("nic.pipeline_delay", Less),
             ],
         },
-        Resource { name: "load", shares: &[], keys: &[("traffic.rate", More)] },
+        Resource {
+            name: "load",
+            shares: &[],
+            keys: &[("traffic.rate", More), ("traffic.load", More)],
+        },
     ],
     numbers: Numbers {
         buses: &[BusKind::Pcie],
-        rates: &[&[FRAMES, metrics::WIRE], &metrics::LINK],
-        counters: &[(DRIVER, Stats::DECLARED), (DEVICE, Counters::DECLARED)],
+        rates: &[
+            &[FRAMES, metrics::WIRE, metrics::WIRE_OUT, metrics::WIRE_IN],
+            &[metrics::INTERRUPTS, metrics::POLLS],
+            &[metrics::LOST_SHARE, metrics::LOST_FIFO, metrics::LOST_RING],
+            &metrics::LINK,
+        ],
+        counters: &[
+            (DRIVER, Stats::DECLARED),
+            (DEVICE, Counters::DECLARED),
+            (DEVICE, Received::DECLARED),
+        ],
         calls: &[],
-        losses: &[],
+        losses: &[metrics::NO_WQE, metrics::FIFO_FULL],
     },
     declared: OnceLock::new(),
-    figures: Some(&figures::FIGURES),
+    figures: &[&figures::FIGURES, &figures::HARDWARE],
 };
 
 /// The frames sent.
@@ -212,11 +231,82 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         hca.into_inner().close(&mut m);
     }
     let device = m.device.counters;
-    o.counts.counters = [driver.entries().collect(), device.entries().collect(), vec![]];
+    o.counts.counters = counted(&driver, &m.device);
     o.use_of_bus("bytes", 4096, |time| m.bus.capacity(time).max(1), link_bytes);
     let mut o = o.with(Totals { driver, device });
     o.verdict.take(audit::audit(&o, &m));
     Ok(o)
+}
+
+/// Runs frames that arrive in a pattern, one channel a core.
+///
+/// # Errors
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
+pub fn receive(setup: &Setup, load: &arrivals::Load, watch: &mut dyn Watch) -> Result<RunStats> {
+    let (rules, cores) = (Rules::new(setup.pcie)?, usize::from(setup.cores.max(1)));
+    let memory = memory_of_arrivals(setup);
+    let _room = setup.host.room(memory);
+    let platform = platform(setup.memory_base, memory, setup.host.guard)?;
+    let bus = Pcie::new(platform, rules, setup.latencies, setup.bar);
+    let rate = 8_000_000_000_000_u64 * 1024 / u64::from(setup.nic.wire_byte_1024th_ps.max(1));
+    let source = load.source(setup.nic.mac);
+    let (bus, device) = Wired::new(bus, Mlx5::new(setup.nic), source, (rate, Span::ZERO));
+    let mut m = Machine::new(bus, device, setup.host.costs, cores);
+    let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
+    let mut stations = Vec::with_capacity(cores);
+    for i in 0..cores {
+        m.enter(i);
+        let config = DriverConfig { vector: i as u16, ..setup.driver };
+        let channel = Channel::open(&mut m, Rc::clone(&hca), &config)?;
+        let end = Meter::that_drops(rate, Span::ZERO);
+        stations.push(NapiContext::new(channel, end, Interrupt::Message(i as u16), i, i));
+    }
+    let mut x =
+        Experiment::new(&mut m, stations, cores, setup.host.softirq, &setup.host.faults, watch);
+    x.slice_within(load.duration);
+    let look = |m: &arrivals::Board<_, Mlx5>, s: &[arrivals::Station<Channel<_>>]| {
+        let mut driver = Stats::default();
+        s.iter().for_each(|s| driver.add(&s.driver.stats()));
+        counted(&driver, &m.device.device)
+    };
+    // Frames are lost on the wire. No event tells of it, and no driver here takes one.
+    let o = arrivals::run(&mut x, load, |_, _, _| {}, look, |_| Vec::new())?;
+    let mut driver = Stats::default();
+    for (i, s) in x.stations.into_iter().enumerate() {
+        m.enter(i);
+        driver.add(&s.driver.close(&mut m));
+        s.endpoint.release(&mut m);
+    }
+    if let Some(hca) = Rc::into_inner(hca) {
+        hca.into_inner().close(&mut m);
+    }
+    m.flush_posted();
+    let mut o = o.with(Totals { driver, device: m.device.device.counters });
+    // Behind writes that are booked ahead their acknowledgements still wait for their time.
+    let slack = 4096 + 64 * u64::from(setup.nic.writes_outstanding);
+    o.use_of_bus("bytes", slack, |time| m.bus.capacity(time).max(1), link_bytes);
+    let verdict = audit::received(&o, &m);
+    o.verdict.take(verdict);
+    Ok(o)
+}
+
+/// Returns the counters of both, under the names of results.
+fn counted(driver: &Stats, device: &Mlx5) -> Counted {
+    let received = device.received().entries();
+    [driver.entries().collect(), device.counters.entries().chain(received).collect(), vec![]]
+}
+
+/// Returns the host memory for all rings, and for the buffers of frames that arrive.
+fn memory_of_arrivals(setup: &Setup) -> usize {
+    let cores = usize::from(setup.cores.max(1));
+    let frames = setup.driver.rq.map_or(0, |rq| {
+        // Those posted, and those of a poll.
+        ((1 << rq.log_size) + 2 * 64) * (rq.align as usize + 64 + 16)
+    });
+    let rings = (64 << setup.driver.log_sq) + (64 << setup.driver.log_cq);
+    let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
+    let receive = setup.driver.rq.map_or(0, |rq| 80 << rq.log_size);
+    (cores * (frames + rings + others + receive + (64 << 10)) + (4 << 20)).next_multiple_of(1 << 20)
 }
 
 /// Returns the most packets of one channel between driver and device: one for each data segment of
@@ -242,6 +332,10 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
 
 fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v)?;
+    if v.word("traffic.kind") == arrivals::KIND {
+        let load = settings::arriving(v, &setup)?;
+        return Ok(handed_up(receive(&setup, &load, watch)?, &setup, v.number("cpu.frequency")));
+    }
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;
     let rates = |s: &Counts, packets: f64| {
@@ -260,6 +354,28 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     };
     let measured = o.measured(rates, CountsOf::Run, SENT, v.number("cpu.frequency"));
     Ok(Measured { sent: load.sent(), ..measured })
+}
+
+/// Returns a run of frames that arrive under the names of results.
+fn handed_up(o: RunStats, setup: &Setup, ghz: f64) -> Measured {
+    let rates = |s: &Counts, packets: f64| {
+        let whose = format!("of the {} cores that receive", setup.cores);
+        let counted = |name: &str| s.counter(1, name) as f64;
+        let arrived = counted("rx_arrived").max(1.0);
+        let [fifo, ring] = ["rx_fifo_full", "rx_out_of_buffer"].map(|n| counted(n) / arrived);
+        let mut rates = vec![
+            PACKETS.is(packets).about("frames handed up"),
+            FRAMES.is(s.by_time(8.0 * s.payload as f64)).about("frames handed up, without FCS"),
+        ];
+        rates.extend(s.wire_rates());
+        rates.extend(s.event_rates(s.seconds()));
+        rates.extend([metrics::LOST_SHARE.is(fifo + ring)]);
+        rates.extend([metrics::LOST_FIFO.is(fifo), metrics::LOST_RING.is(ring)]);
+        rates.extend(metrics::LINK.iter().zip(&s.bus_share).map(|(of, share)| of.is(*share)));
+        rates.push(CPU_BUSY.is(s.all_busy_share()).about(whose));
+        rates
+    };
+    o.measured(rates, CountsOf::Window, arrivals::HANDED_UP, ghz)
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@ use doorbell_spec::{InputError, SettingError};
 /// The part of a system's figures that is not in its file.
 #[derive(Debug)]
 pub struct SystemFigures {
+    /// The name, with which its rows begin: that of the system, if it is the only one.
+    pub name: &'static str,
     /// The built-in profile of the measured machine.
     pub profile: &'static str,
     /// The text of the file of published rows.
     pub rows: &'static str,
-    /// The scenarios that show the switch best.
-    pub headline: Headline,
+    /// The scenarios that show the switch best, if there is one.
+    pub headline: Option<Headline>,
     /// First letters of the profile's keys that are no constants here.
     pub left_out: &'static [&'static str],
     /// Constants that are not in the profile.

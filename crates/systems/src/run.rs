@@ -488,6 +488,8 @@ pub(crate) struct Experiment<'a, B, D, Pr, Dr, E> {
     pub(crate) rules: Rules,
     /// The load goes on although nothing is under way: its peer decides when it ends.
     pub(crate) may_idle: bool,
+    /// The longest time between two looks.
+    pub(crate) slice: Span,
     pub(crate) faults: &'a Plan,
     pub(crate) watch: &'a mut dyn Watch,
 }
@@ -510,7 +512,12 @@ where
         watch: &'a mut dyn Watch,
     ) -> Experiment<'a, B, D, Pr, Dr, E> {
         let cpus = (0..cores).map(|_| Cpu::default()).collect();
-        Experiment { m, stations, cpus, rules, may_idle: false, faults, watch }
+        Experiment { m, stations, cpus, rules, may_idle: false, slice: SLICE, faults, watch }
+    }
+
+    /// Looks so often in a measured time of `duration` that its parts have an error.
+    pub(crate) fn slice_within(&mut self, duration: Span) {
+        self.slice = self.slice.min(Span::from_ps(duration.ps().div_ceil(MOST as u64)));
     }
 
     /// Starts faults, trace and capture. `tell` tells the device that its link goes up or down.
@@ -601,14 +608,14 @@ where
         let mut series: Vec<Series> = Vec::new();
         let mut latency = Histogram::default();
         let mut looks = Looks::default();
-        let slices = duration.ps().div_ceil(SLICE.ps());
+        let slices = duration.ps().div_ceil(self.slice.ps());
         let each = slices.div_ceil(MOST as u64).max(1);
         let is_edge = |slice: u64| (slices - slice).is_multiple_of(each);
         let (mut at, mut last, mut marks) = (begin, self.so_far(probe), Marks::new());
         while snapshots.len() < 2 {
             let goal = ends[snapshots.len()];
             let from = at;
-            at = goal.min(at + SLICE);
+            at = goal.min(at + self.slice);
             self.slice(at)?;
             probe.sliced(at, self.m, &mut self.stations);
             if !self.watch.progress(at.since(begin).ps(), ends[1].since(begin).ps()) {

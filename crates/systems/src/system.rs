@@ -101,8 +101,8 @@ pub struct System {
     pub numbers: Numbers,
     /// The declarations of all of its numbers, made when they are asked for first.
     pub declared: OnceLock<Vec<Metric>>,
-    /// Its published figures, if it has any.
-    pub figures: Option<&'static SystemFigures>,
+    /// Its published figures, of one machine each.
+    pub figures: &'static [&'static SystemFigures],
 }
 
 impl PartialEq for System {

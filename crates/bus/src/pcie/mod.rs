@@ -3,8 +3,9 @@
 //! [`Rules`] is a plain value; [`Pcie`] books by it. Requests, writes and completions are all cut
 //! at multiples of a power of two, at most a limit each ([`Pieces`]); [`Rules::read_cost`] and
 //! [`Rules::write_cost`] are the totals. A packet starts in lane 0 of a symbol time as wide as the
-//! link: what is left of the one in which it ends is padding. [`Gap`] says which symbol times pass
-//! without a packet. [`ByteClock`] turns bytes into picoseconds. docs/buses.md has the rules.
+//! link: what is left of the one in which it ends is padding, unless the device packs its TLPs, as
+//! the specification allows those that follow each other ([`Settings::packed_up`]). [`Gap`] says
+//! which symbol times pass without a packet. [`ByteClock`] turns bytes into picoseconds. docs/buses.md has the rules.
 //! Sources: PCI Express base specification 3.0 chapters 2 to 4; AMD PG213, PG346; Intel AN 456 and
 //! AN 829 (protocol overhead); pcie-bench/pcie-model, whose own arithmetic the tests compare with.
 
@@ -88,6 +89,8 @@ pub struct Settings {
     /// Speed relative to the generation's, in parts per million: 10,000 to 10,000,000. For
     /// questions of the kind "what if it were faster".
     pub speed_ppm: u32,
+    /// A TLP toward the host begins right behind the one before, and not in lane 0.
+    pub packed_up: bool,
 }
 
 impl Settings {
@@ -104,6 +107,7 @@ impl Settings {
             gap: Gap::Dllp,
             tags: 32,
             speed_ppm: WHOLE,
+            packed_up: false,
         }
     }
 }

@@ -96,45 +96,55 @@ impl Rules {
 
     #[inline(always)]
     const fn read(&self, addr: u64, len: u32, toward: LinkDirection) -> [Tlps; 2] {
-        answered(self.read_cost(addr, len), addr, len, toward)
+        self.answered(self.read_cost(addr, len), addr, len, toward)
     }
 
     /// Returns a read request of [`Rules::split_read`], and its completions.
     #[inline(always)]
     pub(super) const fn request(&self, r: Piece) -> [Tlps; 2] {
-        answered(self.request_cost(r.addr, r.len), r.addr, r.len, LinkDirection::Upstream)
+        self.answered(self.request_cost(r.addr, r.len), r.addr, r.len, LinkDirection::Upstream)
     }
 
     #[inline(always)]
     const fn write(&self, addr: u64, len: u32, toward: LinkDirection) -> Tlps {
         let WriteCost { requests: count, request_bytes: bytes, request_pad: pad } =
             self.write_cost(addr, len);
+        let pad = self.padded(pad, toward);
         Tlps { command: Command::MWr, toward, addr, count, bytes, pad, payload: len as u64 }
     }
-}
 
-/// Returns the requests of a read of this cost, and their completions.
-#[inline(always)]
-const fn answered(c: ReadCost, addr: u64, len: u32, toward: LinkDirection) -> [Tlps; 2] {
-    let request = Tlps {
-        command: Command::MRd,
-        toward,
-        addr,
-        count: c.requests,
-        bytes: c.request_bytes,
-        pad: c.request_pad,
-        payload: 0,
-    };
-    let answer = Tlps {
-        command: Command::CplD,
-        toward: toward.opposite(),
-        addr,
-        count: c.completions,
-        bytes: c.completion_bytes,
-        pad: c.completion_pad,
-        payload: len as u64,
-    };
-    [request, answer]
+    /// Returns the requests of a read of this cost, and their completions.
+    #[inline(always)]
+    const fn answered(&self, c: ReadCost, addr: u64, len: u32, toward: LinkDirection) -> [Tlps; 2] {
+        let request = Tlps {
+            command: Command::MRd,
+            toward,
+            addr,
+            count: c.requests,
+            bytes: c.request_bytes,
+            pad: self.padded(c.request_pad, toward),
+            payload: 0,
+        };
+        let answer = Tlps {
+            command: Command::CplD,
+            toward: toward.opposite(),
+            addr,
+            count: c.completions,
+            bytes: c.completion_bytes,
+            pad: self.padded(c.completion_pad, toward.opposite()),
+            payload: len as u64,
+        };
+        [request, answer]
+    }
+
+    /// Returns the padding that counts in this direction.
+    #[inline(always)]
+    pub(super) const fn padded(&self, pad: u64, toward: LinkDirection) -> u64 {
+        match toward {
+            LinkDirection::Upstream if self.settings().packed_up => 0,
+            _ => pad,
+        }
+    }
 }
 
 /// Sizes in bytes on the wire, link overhead included. One packet each: the caller has cut.

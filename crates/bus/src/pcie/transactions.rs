@@ -98,7 +98,7 @@ impl Iterator for Transactions {
                 (self.rules.cpld_bytes(piece.addr, piece.len), LinkDirection::Downstream)
             }
         };
-        let pad = self.rules.pad(wire_bytes.into()) as u32;
+        let pad = self.rules.padded(self.rules.pad(wire_bytes.into()), toward) as u32;
         Some(Transaction { addr: piece.addr, command, bytes: piece.len, wire_bytes, pad, toward })
     }
 }

@@ -26,6 +26,7 @@ fn list_has_the_shape_that_programs_know() {
         serde_json::json!([
             "mlx5-gen2",
             "mlx5-gen3",
+            "mlx5-xdp-paper",
             "e1000-power4",
             "axienet-zynqmp",
             "ibmveth-power8",

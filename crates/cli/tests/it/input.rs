@@ -197,7 +197,7 @@ fn a_setting_without_effect_is_refused() {
         `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
     assert_snapshot!(replay(&["run", "e1000-pktgen", "--set", "traffic.flows=2"]), @"doorbell: \
         --set traffic.flows=2: `traffic.flows` has no effect on this run: it has an effect where \
-        `traffic.kind` is pktgen, and here `traffic.kind` is pcap");
+        `traffic.kind` is pktgen or arrivals, and here `traffic.kind` is pcap");
     assert_snapshot!(
         replay(&["compare", "mlx5-replay", "--with", "traffic.packets=10"]),
         @"doorbell: --with traffic.packets=10: `traffic.packets` has no effect on this run: it has \
@@ -386,8 +386,8 @@ fn usage_faults_exit_2_too() {
 
 #[test]
 fn reproductions_of_nothing_known() {
-    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no system is called `mlx4`; there \
-        are: mlx5, e1000, axienet, ibmveth, ibmvnic");
+    assert_snapshot!(wrong(&["reproduce", "mlx4"]), @"doorbell: no published figures are \
+        called `mlx4`; there are: mlx5, hardware, e1000, axienet, ibmveth, ibmvnic");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.memory_latncy=3"]), @"doorbell: --set \
         pcie.memory_latncy: no constant or choice is called `pcie.memory_latncy`; the nearest is \
         `pcie.memory_latency`");

@@ -28,6 +28,7 @@ pub use command::{CommandCounters, Unknown};
 pub use config::Config;
 pub use device::{Counters, Mlx5};
 use doorbell_layout::mlx5::CmdStatus;
+pub use receive::Counters as Received;
 
 /// Result of a step of a command. A refused command changes nothing.
 type Answer<T = ()> = Result<T, CmdStatus>;

@@ -1,8 +1,9 @@
 //! Receive: from the wire to memory.
 //!
-//! All is decided on arrival: steering, TIR, RQT, RQ, and its WQE. WQEs are prefetched; the
-//! doorbell record is read when all known ones are. Frames wait in the FIFO, go to memory in order,
-//! one write for each data segment, and the CQE follows. A failed WQE has an error CQE and takes
+//! Steering, TIR, RQT and RQ are decided on arrival. A frame then takes its WQE, unless as many
+//! frames have one as writes may be on their way; it waits in the FIFO until then. WQEs are
+//! prefetched; the doorbell record is read when all known ones are, once at a time. Frames go to
+//! memory in order, one write for each data segment, and the CQE follows. A failed WQE has an error CQE and takes
 //! its queue to ERR; one that cannot be read has an event. Striding RQs, LRO and CQE compression
 //! are not modelled.
 //!
@@ -46,19 +47,32 @@ counters! {
     record_reads: "Reads of doorbell records.",
 }
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Units of [`Port::charge`] of a frame that is compared under a mask.
 const COMPARE: u64 = 12;
 
-/// A frame in the FIFO, with its WQE.
+/// Units of a frame that takes its WQE after it has waited.
+const TAKE: u64 = 4;
+
+/// A frame in the FIFO.
 #[derive(Debug)]
 struct RxFrame {
-    /// Time at which both are there.
+    /// Time at which it is there, and its WQE.
     ready: Time,
     rqn: u32,
-    /// The WQE, then the frame as it goes to memory.
+    /// The WQE, if it has one, then the frame as it goes to memory, then what it may be padded with.
     bytes: Vec<u8>,
     wqe: usize,
     cqe: RxCqe,
+}
+
+impl RxFrame {
+    /// Bytes of the frame.
+    fn len(&self) -> usize {
+        self.cqe.byte_cnt.get() as usize
+    }
 }
 
 /// Report that a failed queue still has to make.
@@ -90,8 +104,10 @@ pub struct Receiver {
     pub counters: Counters,
     /// Per counter set.
     out_of_buffer: Box<[u64; 256]>,
+    /// Frames with a WQE, and those behind that wait for one.
     fifo: VecDeque<RxFrame>,
-    /// Bytes in it.
+    waiting: VecDeque<RxFrame>,
+    /// Bytes in both.
     held: usize,
     /// Buffers for frames to come.
     spare: SpareFrames,
@@ -116,6 +132,7 @@ impl Receiver {
             counters: Counters::default(),
             out_of_buffer: Box::new([0; 256]),
             fifo: VecDeque::with_capacity(256),
+            waiting: VecDeque::new(),
             held: 0,
             spare: SpareFrames::new(),
             start_free: Time::ZERO,
@@ -147,12 +164,12 @@ impl Receiver {
     /// Returns the count of all objects, and of frames.
     pub(super) fn size(&self) -> usize {
         let queues = self.tirs.live() + self.rqts.live() + self.rqs.live();
-        queues + self.steering.len() + self.fifo.len() + self.pending_errors.len()
+        queues + self.steering.len() + self.fifo_len() as usize + self.pending_errors.len()
     }
 
     /// Returns the count of frames in the FIFO.
     pub(super) fn fifo_len(&self) -> u64 {
-        self.fifo.len() as u64
+        (self.fifo.len() + self.waiting.len()) as u64
     }
 
     /// Returns true if a receive queue completes to this CQ.
@@ -239,17 +256,41 @@ impl Receiver {
             return Err(DropReason::Fifo);
         }
         let mut bytes = self.spare.take();
-        let wqe = rq.take(p, at, &mut self.counters, &mut bytes);
-        let why = match wqe {
+        let full = self.cfg.checksum_full;
+        let mut cqe = describe::cqe(frame, f, hash, full);
+        describe::strip(&mut cqe, frame, f, rq.ctx.keep_vlan, full, &mut bytes);
+        describe::place(&mut cqe, at, rqn, flow_tag, bytes.len());
+        let ready = at + self.cfg.pipeline_delay;
+        self.held += bytes.len();
+        let arrived = RxFrame { ready, rqn, bytes, wqe: 0, cqe };
+        if !self.waiting.is_empty() || self.fifo.len() >= self.writes.len() {
+            self.waiting.push_back(arrived);
+            return Ok(());
+        }
+        self.take_wqe(p, at, arrived)
+    }
+
+    /// Gives a frame the next WQE of its queue, at `at`; without one it is lost.
+    fn take_wqe<P: Port>(&mut self, p: &mut P, at: Time, mut f: RxFrame) -> Result<(), DropReason> {
+        let ready = self.rqs.get_mut(f.rqn).filter(|rq| rq.state == RqState::Ready);
+        let Some(rq) = ready else {
+            self.counters.discarded += 1;
+            self.recycle(f);
+            return Err(DropReason::Off);
+        };
+        let mut bytes = self.spare.take();
+        let why = match rq.take(p, at, &mut self.counters, &mut bytes) {
             Ok(Some(wqe)) => {
-                let start = bytes.len();
-                let full = self.cfg.checksum_full;
-                let mut cqe = describe::cqe(frame, f, hash, full);
-                describe::strip(&mut cqe, frame, f, rq.ctx.keep_vlan, full, &mut bytes);
-                describe::place(&mut cqe, at, rqn, flow_tag, wqe.counter, bytes.len() - start);
-                let ready = wqe.ready.max(at + self.cfg.pipeline_delay);
-                self.held += bytes.len() - start;
-                self.fifo.push_back(RxFrame { ready, rqn, bytes, wqe: start, cqe });
+                f.wqe = bytes.len();
+                bytes.extend_from_slice(&f.bytes);
+                if rq.ctx.end_padding {
+                    bytes.resize(bytes.len() + LINE - 1, 0);
+                }
+                core::mem::swap(&mut f.bytes, &mut bytes);
+                f.cqe.wqe_counter.set(wqe.counter);
+                f.ready = f.ready.max(wqe.ready);
+                self.fifo.push_back(f);
+                self.spare.push(bytes);
                 return Ok(());
             }
             Ok(None) => {
@@ -260,18 +301,35 @@ impl Receiver {
             Err(()) => {
                 rq.state = RqState::Error;
                 self.counters.errors += 1;
-                self.pending_errors.push_back((at, rqn, RxError::Unreadable));
+                self.pending_errors.push_back((at, f.rqn, RxError::Unreadable));
                 DropReason::Dma
             }
         };
         self.spare.push(bytes);
+        self.recycle(f);
         Err(why)
+    }
+
+    /// Gives WQEs to frames that wait, as far as those may have one. When the share of the turn is
+    /// spent, the rest comes with the next one.
+    fn let_in<P: Port>(&mut self, p: &mut P, at: Time) {
+        while self.fifo.len() < self.writes.len()
+            && let Some(f) = self.waiting.pop_front()
+        {
+            // A loss is counted.
+            let _ = self.take_wqe(p, at, f);
+            p.charge(TAKE);
+            if p.is_spent() {
+                return;
+            }
+        }
     }
 
     /// Returns the time of the receive side's next action.
     #[inline]
     pub(super) fn due(&self) -> Time {
-        let frame = self.fifo.front().map_or(Time::NEVER, |f| f.ready.max(self.start()));
+        let first = self.fifo.front().or(self.waiting.front());
+        let frame = first.map_or(Time::NEVER, |f| f.ready.max(self.start()));
         let mishap = self.pending_errors.front().map_or(Time::NEVER, |m| m.0);
         frame.min(mishap)
     }
@@ -292,12 +350,21 @@ impl Receiver {
 
     /// A frame's buffer is free again.
     fn recycle(&mut self, f: RxFrame) {
-        self.held -= f.bytes.len() - f.wqe;
+        self.held -= f.len();
         self.spare.push(f.bytes);
     }
 
     /// Gives up the frames of a queue; the counter of the first WQE they had.
     fn give_up(&mut self, rqn: u32) -> Option<u16> {
+        for _ in 0..self.waiting.len() {
+            let Some(f) = self.waiting.pop_front() else { break };
+            if f.rqn == rqn {
+                self.counters.discarded += 1;
+                self.recycle(f);
+            } else {
+                self.waiting.push_back(f);
+            }
+        }
         let mut first = None;
         for _ in 0..self.fifo.len() {
             let Some(f) = self.fifo.pop_front() else { break };

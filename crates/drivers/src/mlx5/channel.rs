@@ -1,13 +1,14 @@
-//! A channel: SQ, CQs and EQ with one interrupt, from open to close.
+//! A channel: SQ, RQ, CQs and EQ with one interrupt, from open to close.
 
 use super::cq::{Cq, Eq};
 use super::firmware::{Firmware, Objects};
-use super::settings::{Config, Stats};
-use super::{Answer, session::max_wqebbs, sq::Sq};
+use super::settings::{Config, Cqs, Stats};
+use super::{Answer, rq::Rq, session::max_wqebbs, sq::Sq};
 use crate::{Alarm, Driver, Irq, OpenError, Opened, Poll, Sink, Tx, check, common::both};
 use alloc::{boxed::Box, vec::Vec};
 use core::hint::cold_path;
 use doorbell_hal::{CpuWork, Host, OutOfMemory};
+use doorbell_layout::mlx5::receive::RqState;
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, WQEBB, cqe_opcode, event,
     uar,
@@ -15,7 +16,7 @@ use doorbell_layout::mlx5::{
 use doorbell_packet::Packet;
 use zerocopy::byteorder::big_endian::U32;
 
-/// One channel of the NIC, for transmit, with its access to the firmware.
+/// One channel of the NIC, with its access to the firmware.
 ///
 /// # Sessions
 ///
@@ -41,8 +42,9 @@ use zerocopy::byteorder::big_endian::U32;
 pub struct Channel<F> {
     sq: Sq,
     cq: Cq,
-    /// The CQs of queues that stay empty.
+    /// The CQs of the receive queue and of queues that stay empty.
     others: Box<[Cq]>,
+    rq: Option<Rq>,
     eq: Eq,
     fw: F,
     config: Config,
@@ -53,6 +55,8 @@ pub struct Channel<F> {
 
 /// Most CQEs handled in one poll (en.h `MLX5E_TX_CQ_POLL_BUDGET`).
 const CQ_POLL_BUDGET: u32 = 128;
+/// Bytes of the shortest receive buffer.
+const MIN_BUFFER: u32 = 64;
 /// log2 of the events in a ring.
 const LOG_EQ: u8 = 7;
 
@@ -83,6 +87,13 @@ impl<F> Channel<F> {
         check_capabilities(&caps)?;
         check((6..=13).contains(&c.log_sq), "log_sq: 6 to 13")?;
         check((1..=16).contains(&c.log_cq), "log_cq: 1 to 16")?;
+        if let Some(rq) = &c.rq {
+            check(c.cqs != Cqs::Send, "rq: its CQ is missing")?;
+            check((1..=13).contains(&rq.log_size), "rq.log_size: 1 to 13")?;
+            let bulks = 1..=1 << rq.log_size;
+            check(bulks.contains(&rq.bulk), "rq.bulk: 1 to the size of the queue")?;
+            check(rq.buffer >= MIN_BUFFER, "rq.buffer: at least 64 B")?;
+        }
         let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
         // All memory before any object, so that running out of it needs no commands.
@@ -93,8 +104,13 @@ impl<F> Channel<F> {
         let ((eq, cq, others), sq) = both((eq, cq, others), sq, |(eq, cq, others)| {
             release_queues(h, eq, cq, others);
         })?;
+        let rq = c.rq.as_ref().map(|rq| Rq::allocate(h, rq)).transpose();
+        let ((eq, cq, others, sq), rq) = both((eq, cq, others, sq), rq, |(eq, cq, others, sq)| {
+            sq.release(h);
+            release_queues(h, eq, cq, others);
+        })?;
         let (config, objects) = (*c, Objects::default());
-        let mut channel = Channel { sq, cq, others, eq, fw, config, objects, reopening: false };
+        let mut channel = Channel { sq, cq, others, rq, eq, fw, config, objects, reopening: false };
         let created = channel.create_objects(h, caps.min_inline);
         Ok(both(channel, created, |channel| _ = channel.close(h))?.0)
     }
@@ -147,7 +163,7 @@ impl<F> Channel<F> {
     where
         F: Firmware<H>,
     {
-        let Channel { sq, cq, others, eq, fw, config: c, objects, .. } = self;
+        let Channel { sq, cq, others, rq, eq, fw, config: c, objects, .. } = self;
         let uar = fw.alloc_uar(h)?;
         objects.uar = Some(uar);
         // No page of a BAR, whose registers have offsets of 32 bits, has a higher number.
@@ -171,9 +187,13 @@ impl<F> Channel<F> {
         };
         cq.cqn = fw.create_cq(h, &cqc)?;
         objects.cqns.push(cq.cqn);
-        for (cq, &log_size) in others.iter_mut().zip(c.cqs.others()) {
-            let (ring, dbr) = (cq.ring.iova().0, cq.dbr.iova().0);
-            cq.cqn = fw.create_cq(h, &CqContext { log_size, ring, dbr, ..cqc })?;
+        for (i, cq) in others.iter_mut().enumerate() {
+            let (ring, dbr, log_size) = (cq.ring.iova().0, cq.dbr.iova().0, cq.log_size);
+            let mut cqc = CqContext { log_size, ring, dbr, ..cqc };
+            if let Some(rq) = c.rq.filter(|_| i == 0) {
+                (cqc.period_us, cqc.max_count) = (rq.cq_period_us, rq.cq_max_count);
+            }
+            cq.cqn = fw.create_cq(h, &cqc)?;
             objects.cqns.push(cq.cqn);
         }
         let sqc = SqContext {
@@ -186,7 +206,15 @@ impl<F> Channel<F> {
         };
         sq.sqn = fw.create_sq(h, &sqc)?;
         objects.sqn = Some(sq.sqn);
-        fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
+        fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)?;
+        if let (Some(rq), Some(cq)) = (rq, others.first()) {
+            rq.lkey = U32::new(lkey);
+            rq.rqn = fw.create_rq(h, &rq.context(cq.cqn))?;
+            objects.rqn = Some(rq.rqn);
+            rq.fill(h, &mut sq.stats);
+            fw.modify_rq(h, rq.rqn, RqState::Reset, RqState::Ready)?;
+        }
+        Ok(())
     }
 
     /// Destroys the queues and releases all memory. Returns the counters, in which the packets
@@ -196,6 +224,10 @@ impl<F> Channel<F> {
         F: Firmware<H>,
     {
         self.destroy(h);
+        if let (Some(rq), Some(cq)) = (self.rq, self.others.first_mut()) {
+            Rq::drop_left(h, cq, &mut self.sq.stats);
+            rq.release(h);
+        }
         let stats = self.sq.release(h);
         release_queues(h, self.eq, self.cq, self.others);
         stats
@@ -240,6 +272,10 @@ impl<F> Channel<F> {
     {
         self.sq.restart_all(h);
         self.cq.restart(h);
+        if let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first_mut()) {
+            Rq::drop_left(h, cq, &mut self.sq.stats);
+            rq.restart(h);
+        }
         self.others.iter_mut().for_each(|cq| cq.restart(h));
         self.eq.restart(h);
         let min_inline = self.fw.caps(h).min_inline;
@@ -268,9 +304,40 @@ impl<F> Channel<F> {
         self.sq.is_drained()
     }
 
+    /// Takes up to `budget` received frames, and posts buffers in their place. Returns whether
+    /// there may be more to do.
+    fn poll_receive<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> bool {
+        let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first_mut()) else { return false };
+        let taken = rq.poll(h, cq, budget, &mut self.sq.stats, up);
+        if rq.failed {
+            return false;
+        }
+        let enough = rq.fill(h, &mut self.sq.stats);
+        taken == budget || !enough
+    }
+
+    /// Starts the receive queue again after an error: RST, without entries or buffers, RDY.
+    #[cold]
+    fn recover_receive<H: Host>(&mut self, h: &mut H)
+    where
+        F: Firmware<H>,
+    {
+        let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first_mut()) else { return };
+        if !rq.failed || self.fw.modify_rq(h, rq.rqn, RqState::Error, RqState::Reset).is_err() {
+            return;
+        }
+        Rq::drop_left(h, cq, &mut self.sq.stats);
+        rq.restart(h);
+        rq.fill(h, &mut self.sq.stats);
+        let ready = self.fw.modify_rq(h, rq.rqn, RqState::Reset, RqState::Ready);
+        if ready.is_ok() {
+            self.sq.stats.rx_recover += 1;
+        }
+    }
+
     /// Polls the CQs of empty queues, as Linux does. An entry there is stray.
     fn poll_others<H: Host>(&mut self, h: &mut H) {
-        for cq in &mut self.others {
+        for cq in self.others.iter_mut().skip(usize::from(self.rq.is_some())) {
             if cq.next(h).is_some() {
                 cold_path();
                 self.sq.stats.cqes += 1;
@@ -296,8 +363,9 @@ impl<F> Channel<F> {
 /// Allocates the send queue's CQ and the others.
 fn allocate_cqs<H: Host>(h: &mut H, c: &Config) -> Result<(Cq, Box<[Cq]>), OutOfMemory> {
     let mut cqs = (Cq::allocate(h, c.log_cq)?, Vec::with_capacity(c.cqs.others().len()));
-    for &log_size in c.cqs.others() {
-        let next = Cq::allocate(h, log_size);
+    for (i, &log_size) in c.cqs.others().iter().enumerate() {
+        let of_rq = c.rq.filter(|_| i == 0);
+        let next = Cq::allocate(h, of_rq.map_or(log_size, |rq| rq.log_size));
         let (all, next) = both(cqs, next, |(cq, others)| {
             cq.release(h);
             others.into_iter().for_each(|cq: Cq| cq.release(h));
@@ -335,6 +403,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     fn poll<S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> Poll {
         h.charge(CpuWork::Poll);
         self.sq.complete_lost(up);
+        let weight = budget;
         let budget = budget.min(CQ_POLL_BUDGET);
         let (mut cqes, mut packets) = (0, 0);
         while cqes < budget {
@@ -349,8 +418,9 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
             self.sq.complete_bytes(h);
             self.sq.wake_if_room(h);
         }
+        let more = self.poll_receive(h, weight, up);
         self.poll_others(h);
-        if cqes == budget {
+        if cqes == budget || more {
             return Poll::Again;
         }
         if self.reopening {
@@ -360,7 +430,8 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         }
         self.arm(h);
         if !self.sq.recovering() {
-            return Poll::Idle;
+            let failed = self.rq.as_ref().is_some_and(|rq| rq.failed);
+            return if failed { Poll::Work } else { Poll::Idle };
         }
         if self.sq.is_flushed() {
             self.sq.abandon(h, up);
@@ -386,6 +457,9 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     /// Recovers from an error CQE (reporter_tx.c `mlx5e_tx_reporter_err_cqe_recover`): once all
     /// WQEs are retired, takes the SQ through ERR, RST and RDY.
     fn work(&mut self, h: &mut H) {
+        if !self.reopening {
+            self.recover_receive(h);
+        }
         if !self.sq.recovering() || !self.sq.is_empty() {
             return;
         }

@@ -5,6 +5,7 @@ use doorbell_hal::{Coherent, Fence, Host, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
     CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode, dbr, event, uar,
 };
+use zerocopy::FromBytes;
 use zerocopy::byteorder::big_endian::U32;
 
 /// A completion queue.
@@ -13,7 +14,7 @@ pub(super) struct Cq {
     pub(super) ring: Coherent,
     pub(super) dbr: Coherent,
     pub(super) cqn: u32,
-    log_size: u8,
+    pub(super) log_size: u8,
     ci: u32,
     /// Event count; two bits of it in each arm request let the device ignore a stale request (cq.h
     /// `mlx5_cq_arm`).
@@ -62,6 +63,12 @@ impl Cq {
         h.fence(Fence::DmaRead);
         self.ci = self.ci.wrapping_add(1);
         Some(tail)
+    }
+
+    /// Returns the whole entry that [`Cq::next`] took last.
+    pub(super) fn entry<H: Host, T: FromBytes + Copy>(&self, h: &mut H) -> T {
+        let index = self.ci.wrapping_sub(1) & ((1 << self.log_size) - 1);
+        h.load(&self.ring, index * ENTRY)
     }
 
     /// Publishes the consumer index in the doorbell record.

@@ -5,6 +5,7 @@ use super::Answer;
 use alloc::{rc::Rc, vec::Vec};
 use core::cell::RefCell;
 use doorbell_hal::Host;
+use doorbell_layout::mlx5::receive::{RqContext, RqState};
 use doorbell_layout::mlx5::{Caps, CqContext, EqContext, SqContext, SqState};
 
 /// The numbers of a channel's objects: those that exist.
@@ -20,6 +21,8 @@ pub struct Objects {
     pub cqns: Vec<u32>,
     /// Send queue.
     pub sqn: Option<u32>,
+    /// Receive queue.
+    pub rqn: Option<u32>,
 }
 
 /// The firmware commands that a channel needs. Ids are 24-bit numbers.
@@ -40,6 +43,10 @@ pub trait Firmware<H: Host> {
     fn modify_sq(&mut self, h: &mut H, sqn: u32, from: SqState, to: SqState) -> Answer;
     /// `QUERY_SQ`.
     fn query_sq(&mut self, h: &mut H, sqn: u32) -> Answer<SqState>;
+    /// `CREATE_RQ`, in state [`RqState::Reset`].
+    fn create_rq(&mut self, h: &mut H, c: &RqContext) -> Answer<u32>;
+    /// `MODIFY_RQ`.
+    fn modify_rq(&mut self, h: &mut H, rqn: u32, from: RqState, to: RqState) -> Answer;
     /// Destroys a channel's objects, those that refer to others first. The device uses none of them
     /// afterwards.
     fn destroy(&mut self, h: &mut H, o: &Objects);
@@ -65,6 +72,8 @@ impl<H: Host, F: Firmware<H>> Firmware<H> for Rc<RefCell<F>> {
         create_sq(c: &SqContext) -> Answer<u32>,
         modify_sq(sqn: u32, from: SqState, to: SqState) -> Answer,
         query_sq(sqn: u32) -> Answer<SqState>,
+        create_rq(c: &RqContext) -> Answer<u32>,
+        modify_rq(rqn: u32, from: RqState, to: RqState) -> Answer,
         destroy(o: &Objects) -> (),
     }
 }

@@ -4,8 +4,8 @@ use super::session::Sizing;
 use crate::common::counters;
 
 /// Completion queues of a channel, all armed at the end of every poll (en_txrx.c
-/// `mlx5e_napi_poll`). Those beside the send queue's stay empty: nothing is received, and no
-/// internal operation is posted.
+/// `mlx5e_napi_poll`). Those beside the send queue's stay empty, but for the receive queue's if
+/// there is one: no internal operation is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cqs {
     /// The send queue's alone, which no Linux has.
@@ -30,6 +30,27 @@ impl Cqs {
     }
 }
 
+/// The configuration of a channel's receive queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RqConfig {
+    /// log2 of its WQEs: 1 to 13, 10 in Linux.
+    pub log_size: u8,
+    /// Bytes of a buffer, of which a frame takes one.
+    pub buffer: u32,
+    /// Alignment of the area that a buffer is in, and the bytes in front of the frame.
+    pub align: u32,
+    /// Those bytes.
+    pub headroom: u32,
+    /// WQEs that are posted at a time.
+    pub bulk: u16,
+    /// The last write of a frame goes on to the end of its cache line.
+    pub padding: bool,
+    /// CQ moderation: microseconds (16 in Linux).
+    pub cq_period_us: u16,
+    /// CQ moderation: completions (32 in Linux).
+    pub cq_max_count: u16,
+}
+
 /// The configuration of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -48,6 +69,8 @@ pub struct Config {
     pub cq_max_count: u16,
     /// Completion queues of the channel.
     pub cqs: Cqs,
+    /// The receive queue; without one its CQ stays empty.
+    pub rq: Option<RqConfig>,
     /// The stack limits the bytes in the send queue (BQL).
     pub bql: bool,
     /// MSI-X vector of the channel.
@@ -64,6 +87,7 @@ impl Config {
         cq_period_us: 16,
         cq_max_count: 32,
         cqs: Cqs::Five,
+        rq: None,
         bql: true,
         vector: 0,
     };
@@ -96,5 +120,15 @@ counters! {
         timeouts: "Other hangs, after which the queues were recreated.",
         interrupts: "Interrupts of this device.",
         eqes: "Events taken from the EQ.",
+        rx_packets: "Frames passed up.",
+        rx_bytes in Bytes: "Bytes of those, without FCS.",
+        rx_csum_unnecessary: "Frames among them whose checksums the device found good.",
+        rx_cqes: "CQEs of the receive queue taken.",
+        rx_cqe_stray: "CQEs that named no buffer.",
+        rx_wqe_err: "Error CQEs of the receive queue.",
+        rx_malformed: "CQEs with a length that no frame can have.",
+        rx_buff_alloc_err: "Times that there was no memory for a buffer.",
+        rx_left: "Frames in a queue that was closed or started again.",
+        rx_recover: "Receive queues started again after an error.",
     }
 }

@@ -29,6 +29,8 @@ pub struct RqContext {
     pub keep_vlan: bool,
     /// `flush_in_error_en`: in ERR, what is posted is completed with "flushed".
     pub flush_in_error: bool,
+    /// `end_padding_mode`: the last write of a frame goes on to the end of its cache line.
+    pub end_padding: bool,
 }
 
 layout! {

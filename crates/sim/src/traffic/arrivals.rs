@@ -1,13 +1,14 @@
 //! Open-loop reception.
 //!
 //! [`Arrivals`] is a [`Peer`] that sends the frames of its [`Phase`]s whatever the machine does. A
-//! frame waits while the wire is busy. Each frame carries the time at which its first bit left,
-//! from which the machine's end, a [`Meter`], computes its latency. Random numbers depend on the
-//! seed alone ([`splitmix`]).
+//! frame waits while the wire is busy. Frames are UDP, of a list of flows in turn. Each carries the
+//! time at which its first bit left, from which the machine's end, a [`Meter`], computes its
+//! latency. Random numbers depend on the seed alone ([`splitmix`]).
 
 use crate::histogram::Histogram;
 use crate::link::{Peer, Wire, takes};
 use crate::napi::Endpoint;
+use crate::traffic::pktgen::{HEADERS, udp_headers};
 use crate::traffic::tcp::Prices;
 use doorbell_bus::random::splitmix;
 use doorbell_drivers::Sink;
@@ -69,12 +70,12 @@ impl Rng {
     }
 }
 
-/// Offset of the timestamp in a frame: behind the header.
-const STAMP: usize = 14;
+/// Offset of the timestamp in a frame: behind the headers.
+const STAMP: usize = HEADERS as usize;
 /// Length of the shortest frame with a timestamp.
 const SHORTEST: usize = STAMP + 8;
-/// Local experimental EtherType (IEEE 802).
-const TYPE: [u8; 2] = [0x88, 0xb5];
+/// The address of the peer.
+const PEER: [u8; 6] = [2, 0xdb, 0, 2, 0, 1];
 
 /// The peer that sends the frames of its phases.
 #[derive(Clone, Debug)]
@@ -82,6 +83,10 @@ pub struct Arrivals {
     phases: Vec<Phase>,
     draw: Rng,
     mac: [u8; 6],
+    /// The headers of each flow's frames, of this size.
+    headers: Vec<[u8; STAMP]>,
+    of_size: usize,
+    flows: Vec<u16>,
     /// Index and end of the current phase.
     phase: usize,
     ends: Time,
@@ -95,12 +100,16 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates a peer of the machine with address `mac`. It is silent until it is started.
-    pub fn new(mac: [u8; 6], phases: Vec<Phase>, seed: u64) -> Arrivals {
+    /// Creates a peer of the machine with address `mac`, whose frames are of these flows in turn.
+    /// It is silent until it is started.
+    pub fn new(mac: [u8; 6], phases: Vec<Phase>, seed: u64, flows: Vec<u16>) -> Arrivals {
         Arrivals {
             phases,
             draw: Rng::new(seed),
             mac,
+            headers: Vec::new(),
+            of_size: 0,
+            flows,
             phase: 0,
             ends: Time::NEVER,
             left: 0,
@@ -149,11 +158,16 @@ impl Arrivals {
     fn send(&mut self, at: Time, wire: &mut Wire) {
         let Some(&Phase { pattern, size, .. }) = self.phases.get(self.phase) else { return };
         let len = (size as usize).max(SHORTEST);
+        if self.of_size != len {
+            self.of_size = len;
+            let (mac, flows) = (self.mac, self.flows.iter());
+            self.headers = flows.map(|flow| udp_headers(mac, PEER, len, *flow)).collect();
+        }
         let mut frame = wire.buffer();
         frame.resize(len, 0);
-        frame[..6].copy_from_slice(&self.mac);
-        frame[6..12].copy_from_slice(&[2, 0xdb, 0, 2, 0, 1]);
-        frame[12..14].copy_from_slice(&TYPE);
+        if let Some(headers) = self.headers.get(self.sent as usize % self.headers.len().max(1)) {
+            frame[..STAMP].copy_from_slice(headers);
+        }
         let first_bit = wire.free().max(at);
         frame[STAMP..SHORTEST].copy_from_slice(&first_bit.since(Time::ZERO).ps().to_be_bytes());
         wire.send_owned(at, frame);
@@ -211,6 +225,8 @@ pub struct Meter {
     prices: Prices,
     bits_per_second: u64,
     delay: Span,
+    /// An application reads what is received; else it is dropped where the driver hands it up.
+    reads: bool,
     waiting: Vec<Packet>,
     spare: Vec<Buf>,
     /// Bytes not yet read by the application.
@@ -230,7 +246,12 @@ pub struct Meter {
 impl Meter {
     /// Creates the end of a link with this rate and delay.
     pub fn new(prices: Prices, bits_per_second: u64, delay: Span) -> Meter {
-        Meter { prices, bits_per_second, delay, ..Meter::default() }
+        Meter { prices, bits_per_second, delay, reads: true, ..Meter::default() }
+    }
+
+    /// Creates an end that drops each frame where the driver hands it up, as `XDP_DROP` does.
+    pub fn that_drops(bits_per_second: u64, delay: Span) -> Meter {
+        Meter { bits_per_second, delay, ..Meter::default() }
     }
 
     /// Releases all buffers after the driver was closed.
@@ -265,7 +286,7 @@ impl<H: Host> Endpoint<H> for Meter {
             if p.head.len >= SHORTEST as u32 {
                 stamp = h.bytes(&p.head.buf, start..start + SHORTEST as u32, |b| {
                     let at: [u8; 8] = b[STAMP..SHORTEST].try_into().ok()?;
-                    (b[12..14] == TYPE).then_some(u64::from_be_bytes(at))
+                    (b[6..12] == PEER).then_some(u64::from_be_bytes(at))
                 });
             }
             match stamp {
@@ -290,7 +311,7 @@ impl<H: Host> Endpoint<H> for Meter {
         p.release(h);
     }
     fn is_ready(&self) -> bool {
-        self.unread > 0
+        self.reads && self.unread > 0
     }
     fn run(&mut self, h: &mut H) {
         let bytes = std::mem::take(&mut self.unread);

@@ -89,7 +89,7 @@ pub struct Pktgen {
 }
 
 /// Ethernet, IPv4 and UDP headers.
-const HEADERS: u32 = ethernet::HEADER as u32 + 20 + 8;
+pub(crate) const HEADERS: u32 = ethernet::HEADER as u32 + 20 + 8;
 
 impl Pktgen {
     /// The place of a packet of Linux's pktgen: behind 64 bytes of headroom and 16 of reserve, less
@@ -174,6 +174,20 @@ impl Pktgen {
 pub fn udp(to: [u8; 6], from: [u8; 6], size: u32, partial: bool) -> Vec<u8> {
     let mut frame = vec![0; size.max(HEADERS) as usize];
     fill(&mut frame, 0, partial);
+    frame[..6].copy_from_slice(&to);
+    frame[6..12].copy_from_slice(&from);
+    frame
+}
+
+/// Returns the headers of a flow's frames of `size` bytes with these addresses.
+pub(crate) fn udp_headers(
+    to: [u8; 6],
+    from: [u8; 6],
+    size: usize,
+    flow: u16,
+) -> [u8; HEADERS as usize] {
+    let mut frame = [0; HEADERS as usize];
+    headers(&mut frame, size, flow, false);
     frame[..6].copy_from_slice(&to);
     frame[6..12].copy_from_slice(&from);
     frame

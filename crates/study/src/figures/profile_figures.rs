@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// # Errors
 /// A profile or a file of rows does not parse.
 pub fn open_all(registry: &Registry) -> Result<Vec<Box<dyn PublishedFigures>>, InputError> {
-    registry.systems.iter().filter_map(|s| s.figures).map(|of| open(registry, of)).collect()
+    registry.systems.iter().flat_map(|s| s.figures).map(|of| open(registry, of)).collect()
 }
 
 /// Opens the published figures that a system declares.
@@ -34,7 +34,7 @@ pub fn open(
 
 fn read(registry: &Registry, of: &'static SystemFigures) -> Result<Figures, InputError> {
     let profile = registry.profile(of.profile)?;
-    let file = format!("published/{}.toml", profile.system.name);
+    let file = format!("published/{}.toml", of.name);
     let sheet = parse(registry, &file, of.rows, &profile)?;
     Ok(Figures { of, sheet, profile, done: Memo::default() })
 }
@@ -88,7 +88,7 @@ impl Measuring for At<'_> {
 
 impl PublishedFigures for Figures {
     fn name(&self) -> &str {
-        self.profile.system.name
+        self.of.name
     }
 
     fn about(&self) -> &str {
@@ -133,7 +133,7 @@ impl PublishedFigures for Figures {
     }
 
     fn headline(&self) -> Option<Headline> {
-        Some(self.of.headline)
+        self.of.headline
     }
 
     fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {

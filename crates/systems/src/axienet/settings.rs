@@ -2,7 +2,7 @@
 
 mod keys;
 
-pub(super) use keys::{ArrivalKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
+pub(super) use keys::{BesideKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
 
 use super::{Load, Setup, controllers::Any};
 use crate::host::{self, HostConfig, MAX_MEMORY};
@@ -10,15 +10,13 @@ use crate::key::Values;
 use crate::open_loop::Limits;
 use crate::settings::{Field, take, words};
 use crate::system::StackKeys;
-use crate::{SettingError, refuse};
-use crate::{closed_loop, open_loop};
+use crate::{SettingError, arrivals, closed_loop, open_loop};
 use doorbell_bus::axi::{Latencies, Protocol, Rules, Settings};
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet as driver;
 use doorbell_hal::{Alignment, Span};
-use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
+use doorbell_packet::ethernet::HEADER;
 use doorbell_sim::traffic::Frames;
-use doorbell_sim::traffic::arrivals::{Pattern, Phase, Rng};
 use std::sync::Arc;
 
 /// The station's address.
@@ -96,11 +94,14 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
             };
             Load::Open(open_loop::Load::of(v, &limits, frames, 1)?)
         }
-        "arrivals" => Load::Arrivals(arrivals(v, longest)?),
+        arrivals::KIND => {
+            let rate = f64::from(NicKeys::of(v).rate);
+            Load::Arrivals(arrivals::Load::of(v, (longest, "driver.mtu"), rate)?)
+        }
         _ => {
             let mut load = closed_loop::Load::of(v, setup.driver.mtu - 40)?;
-            load.beside = ArrivalKeys::of(v).beside;
-            load.merges_backlog = ArrivalKeys::of(v).backlog == "merged";
+            load.beside = BesideKeys::of(v).beside;
+            load.merges_backlog = BesideKeys::of(v).backlog == "merged";
             Load::Closed(load)
         }
     };
@@ -108,66 +109,4 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
                   shorter rings";
     setup.host.fits(super::memory_size(setup, &load), MAX_MEMORY, advice)?;
     Ok(load)
-}
-
-fn arrivals(v: &Values, longest: u32) -> Result<super::Arrivals, SettingError> {
-    let (t, n) = (ArrivalKeys::of(v), NicKeys::of(v));
-    let (size, closed_loop::Keys { warmup, duration, .. }) =
-        (t.arrival_size, closed_loop::Keys::of(v));
-    if size > longest && t.pattern != "random" {
-        refuse!("`traffic.arrival_size` is {size} B, but `driver.mtu` allows {longest}");
-    }
-    let all = warmup + duration;
-    // The interval of frames with preamble, FCS and gap at a share of the link.
-    let gap = |load: f64, size: u32| {
-        let ps =
-            f64::from(8 * (size.max(MIN_FRAME as u32) + OVERHEAD as u32)) / f64::from(n.rate) * 1e6;
-        Span::from_ps((ps * 100.0 / load).round() as u64)
-    };
-    let (high, low) = (gap(t.load, size), gap(t.low, size));
-    let always = |pattern| vec![Phase { lasts: all, pattern, size }];
-    let in_turn = |a: Pattern, b: Pattern| {
-        let hold = t.hold.ps().max(1);
-        // The load ends with the measured time, also amid a phase.
-        let phase = |i: u64| Phase {
-            lasts: Span::from_ps(hold.min(all.ps() - i * hold)),
-            pattern: if i.is_multiple_of(2) { a } else { b },
-            size,
-        };
-        (0..all.ps().div_ceil(hold)).map(phase).collect()
-    };
-    let seed = v.number("run.seed") as u64;
-    let phases = match t.pattern {
-        "poisson" => always(Pattern::Random(high)),
-        "bursts" => always(Pattern::Bursts(t.frames, t.every)),
-        "steps" => in_turn(Pattern::Random(high), Pattern::Random(low)),
-        "on_off" => in_turn(Pattern::Random(high), Pattern::Silence),
-        "random" => random(all, longest, &gap, &mut Rng::new(seed)),
-        _ => always(Pattern::Even(high)),
-    };
-    Ok(super::Arrivals { warmup, duration, phases, seed })
-}
-
-/// Draws phases: 2 to 40 ms each, of any kind, size and load.
-fn random(all: Span, longest: u32, gap: &impl Fn(f64, u32) -> Span, draw: &mut Rng) -> Vec<Phase> {
-    let mut phases = Vec::new();
-    let mut left = all.ps();
-    while left > 0 {
-        let lasts = ((draw.between(2.0, 40.0) * 1e9) as u64).min(left);
-        left -= lasts;
-        let size = [60, 256, 590, longest][draw.one_of(4) as usize].min(longest);
-        let load = draw.between(0.05, 100.0);
-        let pattern = match draw.one_of(5) {
-            0 => Pattern::Silence,
-            1 => Pattern::Even(gap(load, size)),
-            2 => {
-                let frames = draw.between(2.0, 200.0) as u32;
-                let every = Span::from_ps(gap(load, size).ps() * u64::from(frames));
-                Pattern::Bursts(frames, every)
-            }
-            _ => Pattern::Random(gap(load, size)),
-        };
-        phases.push(Phase { lasts: Span::from_ps(lasts), pattern, size });
-    }
-    phases
 }

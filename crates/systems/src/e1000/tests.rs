@@ -108,15 +108,18 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         let s = setup::<E1000>(&plan.values)?;
         load::<E1000>(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?}"))
     };
-    let kinds = ["send", "receive", "transactions", "pktgen", "pcap"];
+    let kinds = ["send", "receive", "transactions", "pktgen", "pcap"].map(|kind| (kind, "even"));
+    let patterns = ["even", "bursts", "steps"].map(|pattern| ("arrivals", pattern));
     let bases: Vec<Plan> = ["pci", "pcix", "pcie"]
         .iter()
-        .flat_map(|bus| kinds.map(|kind| (bus, kind)))
-        .map(|(bus, kind)| {
+        .flat_map(|bus| kinds.iter().chain(&patterns).map(move |kind| (bus, kind)))
+        .map(|(bus, (kind, pattern))| {
             let sets = [
                 &format!("bus.kind={bus}")[..],
                 "pci.clock=66",
                 &format!("traffic.kind={kind}"),
+                &format!("traffic.pattern={pattern}"),
+                "traffic.arrival_size=100",
                 "driver.rx_prefetch=1",
                 "traffic.mss=1000",
                 "traffic.offset=1",

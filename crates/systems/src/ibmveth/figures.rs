@@ -7,23 +7,23 @@
 
 use crate::published::{Curve, Headline, MeasureError, SystemFigures};
 pub(super) static FIGURES: SystemFigures = SystemFigures {
+    name: "ibmveth",
     profile: "ibmveth-power8",
     rows: include_str!("../../published/ibmveth.toml"),
-    headline: Headline::of(
-        "ibmveth-send-trunk",
-        "driver.trunk_offload=off",
-        "driver.trunk_offload=on",
-    )
-    .over(Curve {
-        title: "CPU cycles a packet of one piece",
-        scenario: "ibmveth-packets",
-        key: "traffic.size",
-        values: &[
-            256.0, 1024.0, 1448.0, 2896.0, 8192.0, 16384.0, 24576.0, 32768.0, 49152.0, 65160.0,
-        ],
-        show: "cycles",
-    })
-    .waiting("ibmveth-transactions"),
+    headline: Some(
+        Headline::of("ibmveth-send-trunk", "driver.trunk_offload=off", "driver.trunk_offload=on")
+            .over(Curve {
+                title: "CPU cycles a packet of one piece",
+                scenario: "ibmveth-packets",
+                key: "traffic.size",
+                values: &[
+                    256.0, 1024.0, 1448.0, 2896.0, 8192.0, 16384.0, 24576.0, 32768.0, 49152.0,
+                    65160.0,
+                ],
+                show: "cycles",
+            })
+            .waiting("ibmveth-transactions"),
+    ),
     left_out: &[],
     constants: &[],
     choices: &[],

@@ -39,7 +39,7 @@ fn directions_are_declared() {
             let costs = matches!(m.kind, Kind::Latency | Kind::Cycles)
                 || m.counted == CROSSING
                 || m.counted == "at the host interface of the driver"
-                || m.name == "lost_share";
+                || ["lost_share", "lost_fifo_share", "lost_ring_share"].contains(&m.name);
             let expected = match m.name {
                 name if many.contains(&name) || wire.contains(&name) => Better::More,
                 _ if costs => Better::Less,

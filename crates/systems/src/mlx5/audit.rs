@@ -3,8 +3,14 @@
 //! With faults, the driver accounts for each packet queued and neither sent nor discarded.
 
 use super::{Board, RunStats};
+use crate::arrivals;
 use crate::audit::{ANY, CrossCheck};
-use doorbell_bus::Bus;
+use doorbell_bus::{Bus, Pcie};
+use doorbell_devices::mlx5::Mlx5;
+use doorbell_sim::link::SharedWire;
+
+/// The bus of a device on a link.
+type Wire = Pcie<SharedWire>;
 
 /// Compares the counts.
 pub(super) fn audit(o: &RunStats, m: &Board) -> CrossCheck {
@@ -33,6 +39,29 @@ pub(super) fn audit(o: &RunStats, m: &Board) -> CrossCheck {
     b.less("events: device wrote {}, driver took {}", [n.eqes, d.eqes], over);
     b.none("nonsense: doorbells refused {}", n.bad_doorbells, over.1);
     b.none("nonsense: entries lost {}", n.lost_entries, if struck > 0 { ANY } else { 0 });
+    b.platform(m.bus.platform(), struck);
+    b
+}
+
+/// Compares the counts of a run of frames that arrive: each that came was handed up, or is lost at
+/// a place that is counted.
+pub(super) fn received(o: &RunStats, m: &arrivals::Board<Wire, Mlx5>) -> CrossCheck {
+    let (d, n) = (&o.totals.driver, m.device.device.received());
+    let struck = o.faults.map_or(0, |f| f.struck.dma);
+    let mut b = CrossCheck::of(o);
+    b.same("frames in: wire brought {}, device saw {}", m.device.back.landed.0, n.arrived);
+    let refused = n.port_down + n.bad_length + n.not_steered + n.not_ready;
+    let lost = n.fifo_full + n.out_of_buffer;
+    let ended = n.packets + n.discarded + lost + refused;
+    // A queue that cannot be read loses the frame that found it so.
+    let failed = ("of queues that failed", n.errors);
+    b.less("frames in: device saw {}, device wrote or lost {}", [n.arrived, ended], failed);
+    let handed = d.rx_packets + d.rx_malformed + d.rx_left;
+    b.same("frames in: device wrote {}, driver handed up or dropped {}", n.packets, handed);
+    b.none("receive: left in a queue {}", d.rx_left, ANY);
+    b.none("receive: frames refused {}", refused, ANY);
+    b.none("receive: queues failed {}", n.errors, ANY);
+    b.none("nonsense: CQEs without a buffer {}", d.rx_cqe_stray, ANY);
     b.platform(m.bus.platform(), struck);
     b
 }

@@ -24,17 +24,20 @@ pub const SEND_INSTRUCTIONS: f64 = 192.9;
 pub const MPWQE_INSTRUCTIONS: f64 = 141.3;
 
 pub(super) static FIGURES: SystemFigures = SystemFigures {
+    name: "mlx5",
     profile: "mlx5-gen2",
     rows: include_str!("../../published/mlx5.toml"),
-    headline: Headline::of("mlx5-pktgen-64", "driver.mpwqe=off", "driver.mpwqe=on")
-        .over(Curve {
-            title: "bytes toward the device, a packet",
-            scenario: "mlx5-pktgen-64",
-            key: "traffic.burst",
-            values: &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0],
-            show: "pcie_down_tlp_bytes+pcie_down_pad_bytes",
-        })
-        .waiting("mlx5-pktgen-64"),
+    headline: Some(
+        Headline::of("mlx5-pktgen-64", "driver.mpwqe=off", "driver.mpwqe=on")
+            .over(Curve {
+                title: "bytes toward the device, a packet",
+                scenario: "mlx5-pktgen-64",
+                key: "traffic.burst",
+                values: &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0],
+                show: "pcie_down_tlp_bytes+pcie_down_pad_bytes",
+            })
+            .waiting("mlx5-pktgen-64"),
+    ),
     // The generation is each row's own. The longest WQE is a capability without which the driver
     // does not attach.
     left_out: &["pcie.generation", "nic.max_wqe"],
@@ -57,6 +60,23 @@ pub(super) static FIGURES: SystemFigures = SystemFigures {
         ),
     ],
     measure,
+};
+
+/// Receive, measured by others on other machines.
+pub(super) static HARDWARE: SystemFigures = SystemFigures {
+    name: "hardware",
+    profile: "mlx5-xdp-paper",
+    rows: include_str!("../../published/hardware.toml"),
+    headline: None,
+    // Bursts come to another card, at another rate, under a whole stack.
+    left_out: &["nic.port_rate", "cpu.rx_post"],
+    constants: &[],
+    choices: &[ModelChoice::of_profile(
+        "pcie.device_tlps",
+        &["lane0", "packed"],
+        &["hardware.drop_4", "hardware.drop_5", "hardware.drop_6"],
+    )],
+    measure: |_, figure| Err(MeasureError::unknown_figure(figure)),
 };
 
 const fn counted(key: &'static str, value: f64) -> OtherConstant {

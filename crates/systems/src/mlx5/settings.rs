@@ -3,9 +3,10 @@
 
 mod keys;
 
-pub(super) use keys::{CPU, KIND, NicKeys, PCIE, QueueKeys, RunKeys};
+pub(super) use keys::{CPU, KIND, NicKeys, PCIE, QueueKeys, ReceiveKeys, RunKeys};
 
 use super::{Load, Setup};
+use crate::arrivals;
 use crate::host::{self, HostConfig};
 use crate::key::Values;
 use crate::open_loop::Limits;
@@ -13,11 +14,16 @@ use crate::settings::{take, words};
 use crate::system::StackKeys;
 use crate::{SettingError, refuse};
 use doorbell_devices::mlx5::Config as Nic;
-use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Sizing};
+use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, RqConfig, Sizing, queue_of};
 use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
-use doorbell_sim::traffic::Frames;
+use doorbell_packet::ethernet::HEADER;
+use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
+use doorbell_sim::traffic::{Frames, flow_headers};
 use std::sync::Arc;
+
+/// Bytes in front of a received frame (`NET_SKB_PAD`).
+const HEADROOM: u32 = 64;
 
 /// Reads the [`Setup`] from `v`. It does not depend on the capture.
 ///
@@ -53,10 +59,65 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
             cq_period_us: r.moderation_period,
             cq_max_count: r.moderation_count,
             cqs: d.armed_cqs,
+            rq: receives(v)?,
             bql: StackKeys::of(v).bql,
             vector: 0,
         },
     })
+}
+
+/// Returns the receive queue of each channel, if frames arrive.
+fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
+    if v.word("traffic.kind") != arrivals::KIND {
+        return Ok(None);
+    }
+    let (r, ring) = (ReceiveKeys::of(v), v.number("driver.rx_ring"));
+    if f64::from(r.bulk) > ring {
+        refuse!("`driver.rx_bulk` is {}, more than the queue's {ring} (`driver.rx_ring`)", r.bulk);
+    }
+    if v.number("driver.armed_cqs") < 3.0 {
+        refuse!("`driver.armed_cqs` is 1, but frames that arrive need the receive queue's CQ");
+    }
+    let buffer = longest(&r).next_multiple_of(64);
+    Ok(Some(RqConfig {
+        log_size: log2(r.ring),
+        buffer,
+        align: (buffer + HEADROOM).next_power_of_two(),
+        headroom: HEADROOM,
+        bulk: r.bulk,
+        padding: r.padding,
+        cq_period_us: r.period,
+        cq_max_count: r.count,
+    }))
+}
+
+/// Returns the longest frame received, without FCS.
+fn longest(r: &ReceiveKeys) -> u32 {
+    r.mtu + HEADER as u32
+}
+
+/// Reads frames that arrive from `v`.
+///
+/// # Errors
+/// A frame is too long.
+pub fn arriving(v: &Values, setup: &Setup) -> Result<arrivals::Load, SettingError> {
+    let mbit_per_s = v.number("nic.port_rate") * 1e3;
+    let r = ReceiveKeys::of(v);
+    let (longest, most) = (longest(&r), setup.nic.max_frame);
+    if longest > most {
+        refuse!("`driver.mtu` is {}, but `nic.max_frame` allows frames of {most} B", r.mtu);
+    }
+    let mut load = arrivals::Load::of(v, (longest, "driver.mtu"), mbit_per_s)?;
+    if v.number_or_word("traffic.flows").is_none() {
+        // A flow on each core: the first one that the hash takes there.
+        let (key, cores) = (Toeplitz::new(&MICROSOFT), usize::from(setup.cores));
+        let comes_to = |flow| queue_of(key.flow(&flow_headers(flow)), cores);
+        let first = |queue| (0..u16::MAX).find(|flow| comes_to(*flow) == queue);
+        load.flows = (0..cores).filter_map(first).collect();
+    }
+    let advice = "fewer cores (`run.cores`), a shorter queue (`driver.rx_ring`)";
+    setup.host.fits(super::memory_of_arrivals(setup), host::MAX_OF_ALL, advice)?;
+    Ok(load)
 }
 
 words! {
@@ -85,7 +146,8 @@ fn nic(n: &NicKeys) -> Nic {
         ..Nic::CONNECTX
     };
     take!(nic; n: fetch_chunk fetch_ahead refetch);
-    take!(nic; n: packet_time pipeline_delay max_frame);
+    take!(nic; n: packet_time pipeline_delay max_frame writes_outstanding);
+    (nic.rx_fifo, nic.rx_fetch_chunk) = (n.rx_fifo << 10, n.rx_fetch_chunk);
     nic
 }
 

@@ -22,6 +22,7 @@ const ROUNDS: u64 = 32;
 
 const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
 const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
+const FLOWS: &[Needs] = &[Needs::kind(&["pktgen", "arrivals"])];
 const ONE_SIZE: &[Needs] = &[Needs::kind(&["pktgen"]), Needs::word("traffic.mix", &["off"])];
 /// Frames at their own times have no other, and are not announced together.
 const PACED: &[Needs] = &[
@@ -43,10 +44,10 @@ settings! {
             steps("B", (42.0, 16384.0, 1.0)).default("64").when(ONE_SIZE);
         /// pktgen: sizes of packets without FCS with their weights; imix is 60:7,590:4,1514:1
         mix: String = "traffic.mix", mix().when(PKTGEN);
-        /// pktgen: flows, spread over the cores by the hash of their addresses and ports; or a flow
-        /// on each core
+        /// pktgen and arrivals: flows, spread over the cores by the hash of their addresses and
+        /// ports; or a flow on each core
         flows: Option<u16> = "traffic.flows",
-            whole("flows", 1.0, 65535.0).or(&["each_core"]).default("each_core").when(PKTGEN);
+            whole("flows", 1.0, 65535.0).or(&["each_core"]).default("each_core").when(FLOWS);
         /// packets in a burst, announced by one doorbell
         burst: u32 = "traffic.burst", whole("packets", 1.0, 4096.0).default("32").when(PACED);
         /// packet rate over all cores

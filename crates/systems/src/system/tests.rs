@@ -74,7 +74,7 @@ fn a_full_port_of_mixed_sizes_is_no_fault_and_a_port_that_carries_more_is() {
         resources: &[],
         numbers: Numbers { buses: &[], rates: &[], counters: &[], calls: &[], losses: &[] },
         declared: OnceLock::new(),
-        figures: None,
+        figures: &[],
     });
     let plan = crate::tests::plan("e1000-pktgen", &["bus.kind=pcie", "pcie.lanes=4"]);
     let m = wrong.run(&plan.values, None, &mut doorbell_sim::Unwatched).unwrap();

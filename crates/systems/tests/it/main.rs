@@ -5,6 +5,7 @@ mod closed_loop;
 mod e1000_answers;
 mod errors;
 mod keys;
+mod mlx5_receive;
 mod rates;
 mod standstill;
 #[expect(unreachable_pub, dead_code, reason = "shared with doorbell-conformance")]

@@ -50,6 +50,7 @@ impl Mlx5 {
             counter_set: set as u8,
             keep_vlan: context.get(Rqc::NO_VLAN_STRIP) == 1,
             flush_in_error: context.get(Rqc::FLUSH_IN_ERROR) == 1,
+            end_padding: wq.get(Wq::END_PADDING) == 1,
         };
         self.rx.rqs.insert(Rq::new(ctx, ring, &context, self.cfg.rx_fetch_chunk), LIMIT)
     }

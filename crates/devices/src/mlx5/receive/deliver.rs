@@ -1,6 +1,6 @@
 //! From the FIFO to memory: data, completions, and what is said of queues that failed.
 
-use super::{super::device::Mlx5, RxError, RxFrame};
+use super::{super::device::Mlx5, LINE, RxError, RxFrame};
 use doorbell_hal::{Port, RxVerdict, Time, fail_if, transfer_units};
 use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
 use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
@@ -37,7 +37,14 @@ impl Mlx5 {
             }
             return;
         }
-        let Some(f) = self.rx.fifo.pop_front() else { return };
+        if let Some(f) = self.rx.fifo.pop_front() {
+            self.deliver(p, t, f);
+        }
+        self.rx.let_in(p, t);
+    }
+
+    /// Writes a frame to memory, and its CQE.
+    fn deliver<P: Port>(&mut self, p: &mut P, t: Time, f: RxFrame) {
         let Some(rq) = self.rx.rqs.get_mut(f.rqn) else { return self.rx.recycle(f) };
         if rq.state != RqState::Ready {
             self.rx.counters.discarded += 1;
@@ -45,7 +52,9 @@ impl Mlx5 {
         }
         let cqn = rq.ctx.cqn;
         self.rx.start_free = t + self.rx.packet_time();
-        match self.scatter(p, t, &f) {
+        let written = self.scatter(p, t, &f);
+        let poisoned = written.is_ok() && p.begin_completion(t);
+        match written.and_then(|()| fail_if(poisoned, syndrome::LOCAL_PROT)) {
             Ok(()) => {
                 self.rx.counters.packets += 1;
                 self.rx.counters.bytes += u64::from(f.cqe.byte_cnt.get());
@@ -58,8 +67,10 @@ impl Mlx5 {
 
     /// Writes a frame to the places that its WQE names.
     fn scatter<P: Port>(&mut self, p: &mut P, t: Time, f: &RxFrame) -> Result<(), u8> {
-        let (wqe, frame) = f.bytes.split_at(f.wqe);
-        let pd = self.rx.rqs.get(f.rqn).map_or(0, |rq| rq.pd);
+        let (wqe, padded) = f.bytes.split_at(f.wqe);
+        let frame = &padded[..f.len()];
+        let (pd, pads) =
+            self.rx.rqs.get(f.rqn).map_or((0, false), |rq| (rq.pd, rq.ctx.end_padding));
         let mut room = 0;
         for d in segments(wqe) {
             let lkey = d.lkey.get();
@@ -74,14 +85,19 @@ impl Mlx5 {
         fail_if(room < frame.len(), syndrome::LOCAL_LENGTH)?;
         let mut rest = frame;
         for d in segments(wqe) {
-            let n = ((d.byte_count.get() & RX_LEN) as usize).min(rest.len());
+            let holds = (d.byte_count.get() & RX_LEN) as usize;
+            let n = holds.min(rest.len());
             let (mut now, later) = rest.split_at(n);
             let mut addr = d.addr.get();
             while !now.is_empty() {
                 let key = self.mkeys.get(d.lkey.get() >> 8);
                 let (to, len) =
                     key.and_then(|k| k.find(addr, now.len() as u64)).ok_or(syndrome::LOCAL_PROT)?;
-                let (piece, beyond) = now.split_at(len as usize);
+                let beyond = &now[len as usize..];
+                let from = frame.len() - beyond.len() - later.len() - len as usize;
+                let ends = pads && beyond.is_empty() && later.is_empty();
+                let pad = if ends { to_line_end(to.0 + len).min(holds - n) } else { 0 };
+                let piece = &padded[from..from + len as usize + pad];
                 let landed = p.write(t, to, piece).map_err(|_| syndrome::LOCAL_PROT)?;
                 self.rx.note_write(landed);
                 (now, addr) = (beyond, addr.wrapping_add(len));
@@ -161,6 +177,11 @@ impl Mlx5 {
             }
         }
     }
+}
+
+/// Returns the bytes from an address to the end of its cache line; 0 at the begin of one.
+fn to_line_end(at: u64) -> usize {
+    at.wrapping_neg() as usize % LINE
 }
 
 /// The places that a WQE names, up to the end of its list.

@@ -106,10 +106,9 @@ pub(super) fn strip(
 }
 
 /// Adds what depends on queue and time.
-pub(super) fn place(cqe: &mut RxCqe, at: Time, rqn: u32, flow_tag: u32, wqe: u16, len: usize) {
+pub(super) fn place(cqe: &mut RxCqe, at: Time, rqn: u32, flow_tag: u32, len: usize) {
     cqe.timestamp.set(at.ps() / 1000);
     cqe.flags_rqpn.set(rqn);
     cqe.sop_drop_qpn.set(flow_tag & 0xff_ffff);
-    cqe.wqe_counter.set(wqe);
     cqe.byte_cnt.set(len as u32);
 }

@@ -20,6 +20,8 @@ pub(in super::super) struct Rq {
     pub(super) named: u32,
     /// The doorbell record, as last read: counter after the last WQE posted.
     pub(super) posted: u16,
+    /// Arrival of a doorbell record that told of no new WQE.
+    nothing_until: Time,
     /// Counter after the last WQE on chip.
     pub(super) fetched: u16,
     /// Counter of the next WQE for a frame.
@@ -52,6 +54,7 @@ impl Rq {
             state: RqState::Reset,
             named: 0,
             posted: 0,
+            nothing_until: Time::ZERO,
             fetched: 0,
             taken: 0,
             chunk,
@@ -63,6 +66,7 @@ impl Rq {
 
     pub(super) fn reset(&mut self) {
         (self.posted, self.fetched, self.taken, self.used) = (0, 0, 0, 0);
+        self.nothing_until = Time::ZERO;
         self.chip.clear();
         self.arrivals.clear();
     }
@@ -99,7 +103,14 @@ impl Rq {
     /// doorbell record tells of.
     fn fetch<P: Port>(&mut self, p: &mut P, mut at: Time, c: &mut Counters) -> Result<(), ()> {
         if self.posted == self.fetched {
+            // One read of the record is under way at a time: a frame that comes meanwhile is lost.
+            if at < self.nothing_until {
+                return Ok(());
+            }
             at = self.read_record(p, at, c)?;
+            if self.posted == self.fetched {
+                self.nothing_until = at;
+            }
         }
         // More than a ring of them is a mistake: it counts as a ring.
         let room = self.len() - u32::from(self.on_chip()).min(self.len());

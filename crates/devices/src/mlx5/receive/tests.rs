@@ -142,6 +142,7 @@ const PLAIN: RqContext = RqContext {
     counter_set: 3,
     keep_vlan: false,
     flush_in_error: false,
+    end_padding: false,
 };
 
 fn ns(n: u64) -> Time {

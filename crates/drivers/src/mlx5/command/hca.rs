@@ -1,17 +1,18 @@
 //! The function: bring-up, objects for channels, teardown.
 
 use super::super::{Answer, firmware::Firmware, firmware::Objects};
-use super::queue::CommandQueue;
+use super::{queue::CommandQueue, steering::Steering};
 use crate::{OpenError, Opened, common::both};
 use alloc::{boxed::Box, vec::Vec};
 use doorbell_hal::{Coherent, Host, fail_if};
 use doorbell_layout::mlx5::command::{
-    AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateSqIn, Eqc,
-    EthCaps, FunctionIn, GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc, ModifySqIn,
-    NicVport, Numbered, OutHeader, Paos, QueryIssiOut, QueryNicVportIn, QueryNicVportOut,
-    QueryPagesOut, QuerySqOut, SetIssiIn, Sqc, TisIn, Tisc, Wq, access, access_mode, cap_type, op,
-    pages, paos, register, wq_type,
+    AccessReg, CAP, CAP_LEN, CURRENT, Cqc, CreateCqIn, CreateEqIn, CreateMkeyIn, CreateRqIn,
+    CreateSqIn, Eqc, EthCaps, FunctionIn, GeneralCaps, ISSI_1, ManagePagesIn, ManagePagesOut, Mkc,
+    ModifyRqIn, ModifySqIn, NicVport, Numbered, OutHeader, Paos, QueryIssiOut, QueryNicVportIn,
+    QueryNicVportOut, QueryPagesOut, QuerySqOut, Rqc, SetIssiIn, Sqc, TisIn, Tisc, Wq, access,
+    access_mode, cap_type, op, pages, paos, register, wq_type,
 };
+use doorbell_layout::mlx5::receive::{RqContext, RqState};
 use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -23,10 +24,11 @@ pub struct Hca {
     granted: Vec<Coherent>,
     pages: u32,
     caps: Caps,
-    mac: [u8; 6],
+    pub(super) mac: [u8; 6],
     pd: u32,
-    transport_domain: u32,
+    pub(super) transport_domain: u32,
     tisn: u32,
+    pub(super) steering: Steering,
 }
 
 /// A command: opcode and op_mod.
@@ -58,6 +60,7 @@ impl Hca {
             pd: 0,
             transport_domain: 0,
             tisn: 0,
+            steering: Steering::default(),
         };
         let started = hca.start(h).and_then(|()| Ok(hca.create_common(h)?));
         Ok(both(hca, started, |hca| hca.close(h))?.0)
@@ -95,8 +98,19 @@ impl Hca {
         self.queue.execute(h, command, message, &[], 0).map(|(out, _)| out)
     }
 
+    /// Executes a command with a list behind its message. Returns its response.
+    pub(super) fn with_list<H: Host, I: IntoBytes + Immutable, O: FromBytes>(
+        &mut self,
+        h: &mut H,
+        opcode: u16,
+        message: &I,
+        list: &[u8],
+    ) -> Answer<O> {
+        self.queue.execute(h, (opcode, 0), message, list, 0).map(|(out, _)| out)
+    }
+
     /// Executes a command whose response is a status alone.
-    fn execute_plain<H: Host, I: IntoBytes + Immutable>(
+    pub(super) fn execute_plain<H: Host, I: IntoBytes + Immutable>(
         &mut self,
         h: &mut H,
         command: Command,
@@ -106,21 +120,21 @@ impl Hca {
     }
 
     /// Executes a command on object `n`.
-    fn execute_on<H: Host>(&mut self, h: &mut H, opcode: u16, n: u32) -> Answer {
+    pub(super) fn execute_on<H: Host>(&mut self, h: &mut H, opcode: u16, n: u32) -> Answer {
         let mut m = Numbered::ZERO;
         m.set(Numbered::NUMBER, n);
         self.execute_plain(h, (opcode, 0), &m)
     }
 
     /// Executes a command that creates an object. Returns its number.
-    fn create<H: Host, I: IntoBytes + Immutable>(
+    pub(super) fn create<H: Host, I: IntoBytes + Immutable>(
         &mut self,
         h: &mut H,
         opcode: u16,
         message: &I,
         list: &[u8],
     ) -> Answer<u32> {
-        let (out, _): (Numbered, _) = self.queue.execute(h, (opcode, 0), message, list, 0)?;
+        let out: Numbered = self.with_list(h, opcode, message, list)?;
         Ok(out.get(Numbered::NUMBER))
     }
 
@@ -335,14 +349,42 @@ impl<H: Host> Firmware<H> for Hca {
         SqState::from_bits(out.part(QuerySqOut::SQC).get(Sqc::STATE)).ok_or(CmdStatus::Internal)
     }
 
+    fn create_rq(&mut self, h: &mut H, c: &RqContext) -> Answer<u32> {
+        let mut m = CreateRqIn::ZERO;
+        let rqc = m.part_mut(CreateRqIn::RQC);
+        rqc.set(Rqc::FLUSH_IN_ERROR, c.flush_in_error.into())
+            .set(Rqc::NO_VLAN_STRIP, c.keep_vlan.into())
+            .set(Rqc::COUNTER_SET, c.counter_set.into())
+            .set(Rqc::CQN, c.cqn);
+        let wq = rqc.part_mut(Rqc::WQ);
+        wq.set(Wq::TYPE, wq_type::CYCLIC)
+            .set(Wq::END_PADDING, c.end_padding.into())
+            .set(Wq::PD, self.pd)
+            .set_quad(Wq::DBR, c.dbr);
+        wq.set(Wq::LOG_STRIDE, c.log_stride.into()).set(Wq::LOG_SIZE, c.log_size.into());
+        let bytes = 1 << (c.log_size + c.log_stride);
+        self.create(h, op::CREATE_RQ, &m, &page_list(c.ring, bytes))
+    }
+
+    /// A queue that is ready has its part of the frames that arrive.
+    fn modify_rq(&mut self, h: &mut H, rqn: u32, from: RqState, to: RqState) -> Answer {
+        let mut m = ModifyRqIn::ZERO;
+        m.set(ModifyRqIn::FROM, from as u32).set(ModifyRqIn::NUMBER, rqn);
+        m.part_mut(ModifyRqIn::RQC).set(Rqc::STATE, to as u32);
+        self.execute_plain(h, (op::MODIFY_RQ, 0), &m)?;
+        if to == RqState::Ready { self.include(h, rqn) } else { self.exclude(h, rqn) }
+    }
+
     fn destroy(&mut self, h: &mut H, o: &Objects) {
+        // What is refused goes with the function.
+        let _ = o.rqn.map(|n| self.exclude(h, n));
         let all = (o.sqn.map(|n| (op::DESTROY_SQ, n)).into_iter())
+            .chain(o.rqn.map(|n| (op::DESTROY_RQ, n)))
             .chain(o.cqns.iter().map(|n| (op::DESTROY_CQ, *n)))
             .chain(o.eqn.map(|n| (op::DESTROY_EQ, n)))
             .chain(o.lkey.map(|key| (op::DESTROY_MKEY, key >> 8)))
             .chain(o.uar.map(|n| (op::DEALLOC_UAR, n)));
         for (opcode, n) in all {
-            // What is refused goes with the function.
             let _ = self.execute_on(h, opcode, n);
         }
     }

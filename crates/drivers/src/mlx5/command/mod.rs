@@ -9,5 +9,7 @@
 
 mod hca;
 mod queue;
+mod steering;
 
 pub use hca::Hca;
+pub use steering::queue_of;

@@ -9,6 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use doorbell_hal::{Alignment, Buf, Device, DropReason, EventSource, Host, Reg, RxVerdict, Time};
+use doorbell_layout::mlx5::receive::{RqContext, RqState};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CqContext, CtrlSeg, EqContext, SqContext, SqState, WQEBB, cqe_opcode, dbr, uar,
 };
@@ -38,6 +39,8 @@ struct FirmwareLog {
 impl FakeFirmware {
     /// The SQ's number; the one in the sheets' examples.
     pub(super) const SQN: u32 = 0x133;
+    /// The RQ's number.
+    pub(super) const RQN: u32 = 0x134;
     /// The send queue's CQ's. Those of the others follow it.
     pub(super) const CQN: u32 = 0x12e;
     /// The EQ's.
@@ -130,6 +133,19 @@ impl<H: Host> Firmware<H> for FakeFirmware {
     fn query_sq(&mut self, _h: &mut H, sqn: u32) -> Result<SqState, CmdStatus> {
         assert_eq!(sqn, FakeFirmware::SQN);
         Ok(self.0.borrow().states.last().copied().unwrap_or(SqState::Reset))
+    }
+    fn create_rq(&mut self, _h: &mut H, _c: &RqContext) -> Result<u32, CmdStatus> {
+        self.create(FakeFirmware::RQN, |o| &mut o.rqn)
+    }
+    fn modify_rq(
+        &mut self,
+        _h: &mut H,
+        rqn: u32,
+        _from: RqState,
+        _to: RqState,
+    ) -> Result<(), CmdStatus> {
+        assert_eq!(rqn, FakeFirmware::RQN);
+        self.grant()
     }
     fn destroy(&mut self, _h: &mut H, o: &Objects) {
         let live = core::mem::take(&mut self.0.borrow_mut().live);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 fn times(phases: Vec<Phase>, seed: u64) -> Vec<(u64, usize)> {
     let mut wire = Wire::new(1_000_000_000, Span::ZERO);
-    let mut a = Arrivals::new([2; 6], phases, seed);
+    let mut a = Arrivals::new([2; 6], phases, seed, vec![1, 2]);
     a.start(Time::ZERO);
     let mut all = Vec::new();
     let (mut before, mut bytes) = (0, 0);

@@ -4,6 +4,7 @@ use super::*;
 use doorbell_systems::published::ModelChoice;
 
 static TOY: SystemFigures = SystemFigures {
+    name: "mlx5",
     profile: "mlx5-gen2",
     rows: r#"
 about = "toy"
@@ -43,7 +44,7 @@ document = "d"
 passage = "p"
 number = { run = "off", metric = "driver_mpwqe_blks", per = "driver_mpwqe_pkts" }
 "#,
-    headline: Headline::of("mlx5-single-stream", "driver.mpwqe=off", "driver.mpwqe=on"),
+    headline: None,
     left_out: &[],
     constants: &[],
     choices: &[ModelChoice::of_profile("driver.sizing", &["padded", "fit"], &["mlx5.rate"])],

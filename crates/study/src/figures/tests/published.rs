@@ -11,7 +11,7 @@ fn parse(name: &str, text: &str) -> Result<Sheet, InputError> {
 
 /// Returns the mlx5 rows.
 fn mlx5() -> Sheet {
-    parse("published/mlx5.toml", doorbell_systems::mlx5::SYSTEM.figures.unwrap().rows).unwrap()
+    parse("published/mlx5.toml", doorbell_systems::mlx5::SYSTEM.figures[0].rows).unwrap()
 }
 
 /// The mlx5 rows with a model that knows nothing: for what the rows say among themselves.
@@ -188,7 +188,7 @@ fn a_run_and_its_numbers_are_checked_when_the_file_is_read() {
 
 #[test]
 fn the_rows_of_ibmveth_are_there() {
-    let rows = open(&DOORBELL, doorbell_systems::ibmveth::SYSTEM.figures.unwrap()).unwrap().rows();
+    let rows = open(&DOORBELL, doorbell_systems::ibmveth::SYSTEM.figures[0]).unwrap().rows();
     let names: Vec<&str> = rows.iter().map(|r| r.figure.trim_start_matches("ibmveth.")).collect();
     insta::assert_snapshot!(
         names.join(" "),

@@ -6,14 +6,6 @@ use doorbell_devices::axi_ethernet::Checksum;
 use doorbell_hal::Span;
 
 const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
-const ARRIVE: &[Needs] = &[Needs::kind(&["arrivals"])];
-const AT_A_LOAD: &[Needs] =
-    &[Needs::word("traffic.pattern", &["even", "poisson", "steps", "on_off"])];
-const IN_TURN: &[Needs] = &[Needs::word("traffic.pattern", &["steps", "on_off"])];
-const STEPS: &[Needs] = &[Needs::word("traffic.pattern", &["steps"])];
-const BURSTS: &[Needs] = &[Needs::word("traffic.pattern", &["bursts"])];
-const ONE_SIZE: &[Needs] =
-    &[Needs::word("traffic.pattern", &["even", "poisson", "bursts", "steps", "on_off"])];
 const FIXED: &[Needs] = &[Needs::word("driver.controller", &["fixed"])];
 const TIMED: &[Needs] = &[Needs::word("driver.controller", &["fixed", "dim", "classes"])];
 
@@ -107,25 +99,8 @@ pub(in crate::axienet) static KIND: [Key; 1] = [Key::choice(
 )];
 
 settings! {
-    /// Arrivals, and TCP beside them.
-    pub(in crate::axienet) struct ArrivalKeys {
-        /// arrivals: evenly; at random; in bursts; high and low load in turn; load and silence in
-        /// turn; random phases by the seed
-        pattern: &'static str = "traffic.pattern",
-            choice(&["even", "poisson", "bursts", "steps", "on_off", "random"]).when(ARRIVE);
-        /// arrivals: share of the link
-        load: f64 = "traffic.load", number("%", 0.001, 100.0).default("100").when(AT_A_LOAD);
-        /// steps: share of the link in the phases of low load
-        low: f64 = "traffic.low", number("%", 0.001, 100.0).default("1").when(STEPS);
-        /// steps and on_off: duration of a phase
-        hold: Span = "traffic.hold", number("ms", 0.01, 1e4).default("20").when(IN_TURN);
-        /// bursts: number of frames back to back
-        frames: u32 = "traffic.frames", whole("packets", 1.0, 100_000.0).default("32").when(BURSTS);
-        /// bursts: time from one burst to the next
-        every: Span = "traffic.every", number("us", 1.0, 1e6).default("1000").when(BURSTS);
-        /// arrivals: size of a frame without FCS
-        arrival_size: u32 = "traffic.arrival_size",
-            whole("B", 60.0, 9014.0).default("1514").when(ONE_SIZE);
+    /// TCP beside other TCP.
+    pub(in crate::axienet) struct BesideKeys {
         /// receive: additional connections with transactions that the machine serves
         beside: u16 = "traffic.beside", whole("connections", 0.0, 64.0).default("0").when(TCP);
         /// TCP: segments that arrive while the application owns the socket are merged (Linux 5.0)

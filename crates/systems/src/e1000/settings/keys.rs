@@ -1,5 +1,6 @@
 //! The keys of an e1000 run.
 
+use crate::arrivals;
 use crate::key::{Is, Key, Needs};
 use crate::settings::{settings, words};
 use doorbell_devices::e1000::Speed;
@@ -57,9 +58,9 @@ settings! {
 /// The traffic's kinds.
 pub(in crate::e1000) static KIND: [Key; 1] = [Key::choice(
     "traffic.kind",
-    &["send", "receive", "transactions", "pktgen", "pcap"],
-    "TCP in bulk, either way; TCP transactions that the machine serves; the packet generator; a \
-     capture",
+    &["send", "receive", "transactions", arrivals::KIND, "pktgen", "pcap"],
+    "TCP in bulk, either way; TCP transactions that the machine serves; frames that arrive in a \
+     pattern; the packet generator; a capture",
 )];
 
 settings! {

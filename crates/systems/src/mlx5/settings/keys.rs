@@ -3,6 +3,7 @@
 //! Prices of CPU work are in cycles, so that a faster core shortens all of them. Prices of a bus or
 //! a device are in ns.
 
+use crate::arrivals;
 use crate::key::{Key, Needs};
 use crate::settings::settings;
 use doorbell_drivers::mlx5::{Cqs, Sizing};
@@ -16,12 +17,14 @@ const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 const CQ_SIZES: &[f64] =
     &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0];
 
+const ARRIVE: &[Needs] = &[Needs::kind(&[arrivals::KIND])];
+
 /// Needs a setup in which packets share a WQE.
 const SESSIONS: &[Needs] =
     &[Needs::word("driver.mpwqe", &["on"]), Needs::word("nic.enhanced_mpw", &["on"])];
 
 /// Prices of CPU work, and the cores.
-pub(in crate::mlx5) static CPU: [Key; 24] = [
+pub(in crate::mlx5) static CPU: [Key; 26] = [
     Key::number("cpu.frequency", "GHz", 0.1, 10.0, "clock of every core"),
     Key::whole("cpu.cores", "cores", 1.0, MAX_CORES, "cores of the platform"),
     Key::choice(
@@ -42,6 +45,8 @@ pub(in crate::mlx5) static CPU: [Key; 24] = [
     Key::cycles("cpu.tx_done", "completed packets found, without the price of each"),
     Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each completed packet"),
     Key::cycles("cpu.completion", "a CQE examined"),
+    Key::cycles("cpu.rx_post", "a receive buffer given to the device").when(ARRIVE),
+    Key::cycles("cpu.rx_packet", "a received packet prepared and passed up").when(ARRIVE),
     Key::cycles("cpu.interrupt", "an interrupt handler entered"),
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
@@ -52,7 +57,7 @@ pub(in crate::mlx5) static CPU: [Key; 24] = [
     Key::number("cpu.relax", "cycles", 1.0, 1e6, "one iteration of a polling loop"),
 ];
 
-pub(in crate::mlx5) static PCIE: [Key; 12] = [
+pub(in crate::mlx5) static PCIE: [Key; 13] = [
     Key::among("pcie.generation", "", &[1.0, 2.0, 3.0, 4.0, 5.0], "PCI Express generation"),
     Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "width of the link"),
     Key::among("pcie.mps", "B", PCIE_SIZES, "Max_Payload_Size"),
@@ -72,6 +77,13 @@ pub(in crate::mlx5) static PCIE: [Key; 12] = [
     Key::choice("pcie.ecrc", &["on", "off"], "TLPs carry the optional digest"),
     Key::number("pcie.speed", "", 0.01, 10.0, "speed of the link relative to its generation's")
         .default("1"),
+    Key::choice(
+        "pcie.device_tlps",
+        &["lane0", "packed"],
+        "where a TLP of the device begins that follows another one: in lane 0 of the next symbol \
+         time, or right behind it",
+    )
+    .default("lane0"),
     Key::ns("pcie.link_latency", "latency from the last bit sent to a usable packet, one way"),
     Key::ns("pcie.memory_latency", "latency from a read request at the root complex to its data"),
     Key::choice(
@@ -105,12 +117,49 @@ settings! {
         max_wqe: u16 = "nic.max_wqe", among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0]);
         /// capability max_lso_cap: the largest large send's payload; 0: no LSO
         max_lso: f64 = "nic.max_lso", among("KiB", &[0.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
+        /// received frames on the chip, of all queues; assumed: not public
+        rx_fifo: u32 = "nic.rx_fifo", whole("KiB", 16.0, 65536.0).default("512").when(ARRIVE);
+        /// maximum size of a read of receive WQEs; assumed: not public
+        rx_fetch_chunk: u32 = "nic.rx_fetch_chunk",
+            steps("B", (64.0, 4096.0, 64.0)).default("256").when(ARRIVE);
+        /// maximum number of writes of received data that have not arrived; assumed: not public
+        writes_outstanding: u16 = "nic.rx_writes",
+            whole("writes", 1.0, 4096.0).default("256").when(ARRIVE);
     }
 }
 
 /// The traffic's kinds.
-pub(in crate::mlx5) static KIND: [Key; 1] =
-    [Key::choice("traffic.kind", &["pktgen", "pcap"], "the packet generator, or a capture")];
+pub(in crate::mlx5) static KIND: [Key; 1] = [Key::choice(
+    "traffic.kind",
+    &["pktgen", "pcap", arrivals::KIND],
+    "the packet generator; a capture; frames that arrive in a pattern and are dropped where the \
+     driver hands them up",
+)];
+
+settings! {
+    /// Settings of the receive queues. Defaults are those of Linux.
+    pub(in crate::mlx5) struct ReceiveKeys {
+        /// arrivals: size of a receive queue
+        ring: f64 = "driver.rx_ring",
+            among("WQEs", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
+                .default("1024")
+                .when(ARRIVE);
+        /// arrivals: receive WQEs posted at a time; Linux 5.10 has 8, since 6.4 up to a quarter of
+        /// the queue
+        bulk: u16 = "driver.rx_bulk", whole("WQEs", 1.0, 2048.0).default("8").when(ARRIVE);
+        /// arrivals: longest IP packet
+        mtu: u32 = "driver.mtu", whole("B", 576.0, 9216.0).default("1500").when(ARRIVE);
+        /// arrivals: the last write of a frame goes on to the end of its cache line, which Linux
+        /// asks for
+        padding: bool = "driver.rx_padding", choice(&["on", "off"]).default("on").when(ARRIVE);
+        /// arrivals, event moderation: maximum time until an event
+        period: u16 = "driver.rx_moderation_period",
+            steps("us", (0.0, 4095.0, 1.0)).default("16").when(ARRIVE);
+        /// arrivals, event moderation: number of completions until an event
+        count: u16 = "driver.rx_moderation_count",
+            whole("CQEs", 0.0, 65535.0).default("32").when(ARRIVE);
+    }
+}
 
 settings! {
     /// Settings of the driver's queues. Defaults are those of Linux, where it has them.

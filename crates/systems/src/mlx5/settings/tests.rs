@@ -1,7 +1,7 @@
 //! Keys, and the runs that they describe.
 
 use super::*;
-use crate::key::{Key, Kind};
+use crate::key::Key;
 use crate::mlx5::run;
 use crate::tests;
 use crate::{Plan, Unwatched};
@@ -41,66 +41,43 @@ fn the_profile_is_the_machine_of_the_published_figures() {
     assert_eq!(s.host.costs.mmio_write_spacing, Span::from_ns(50));
 }
 
-/// Returns another number of a key: the next that it takes, or a tenth away, since a price by the
-/// byte is kept in whole picoseconds.
-fn other(key: &Key, n: f64) -> f64 {
-    match key.kind {
-        Kind::Among { values, .. } => values.iter().copied().find(|v| *v != n).unwrap_or(n),
-        Kind::Number { max, step, .. } if step > 0.0 => n + if n < max { step } else { -step },
-        Kind::Number { max, .. } if n == 0.0 => (max / 100.0).min(1.0),
-        Kind::Number { max, .. } if n * 1.1 > max => n * 0.9,
-        _ => n * 1.1,
-    }
-}
-
 /// A key that is declared and not read would have no effect.
 #[test]
 fn every_key_but_a_few_changes_the_setup_or_the_load() {
-    let mut base = plan(&[
-        "cpu.cores=8",
-        "run.cores=4",
-        "run.fault=lost-interrupt@1",
-        "traffic.arrivals=on_off",
-        "traffic.align=4096",
-    ]);
     let frame = [0u8; 60];
     let mut frames = Frames::default();
     frames.push(Span::ZERO, &frame);
     let frames = Arc::new(frames);
     let fingerprint = |plan: &Plan| {
-        let s = setup(&plan.values).unwrap();
-        let l = load(&plan.values, &s, Some(&frames)).unwrap();
-        format!("{s:?} {l:?}")
+        let s = setup(&plan.values)?;
+        let load = match plan.values.word("traffic.kind") {
+            arrivals::KIND => format!("{:?}", arriving(&plan.values, &s)?),
+            _ => format!("{:?}", load(&plan.values, &s, Some(&frames))?),
+        };
+        Ok(format!("{s:?} {load}"))
     };
-    for kind in ["pktgen", "pcap"] {
-        base.set(&format!("traffic.kind={kind}")).unwrap();
-        let before = fingerprint(&base);
-        for key in base.values.keys() {
-            let about_kind = key.about.split(':').next().unwrap_or("");
-            let silent = match key.name {
-                // Keys that bound others, and names.
-                "cpu.cores" | "traffic.file" => true,
-                // Those of the file's reader, and of frames that cannot be sent.
-                "traffic.pad" | "traffic.interface" | "traffic.skip" => true,
-                "traffic.align" | "traffic.offset" => kind == "pcap",
-                _ => ["pktgen", "pcap"].contains(&about_kind) && about_kind != kind,
-            };
-            let mut moved = base.clone();
-            match base.values.get(key.name) {
-                crate::key::Value::Number(n) => {
-                    moved.set(&format!("{}={}", key.name, other(key, *n))).unwrap();
-                }
-                crate::key::Value::Word(w) => match key.words.iter().find(|other| *other != w) {
-                    Some(other) => moved.set(&format!("{}={other}", key.name)).unwrap(),
-                    None => {
-                        moved.set(&format!("{}=1000", key.name)).unwrap_or_else(|e| panic!("{e}"));
-                    }
-                },
-                crate::key::Value::Text(_) => continue,
-            }
-            assert_eq!(fingerprint(&moved) == before, silent, "{kind}: {}", key.name);
-        }
-    }
+    let kinds = ["pktgen", "pcap"].map(|kind| (kind, "even"));
+    let patterns = ["even", "bursts", "steps"].map(|pattern| (arrivals::KIND, pattern));
+    let bases: Vec<Plan> = kinds
+        .iter()
+        .chain(&patterns)
+        .map(|(kind, pattern)| {
+            plan(&[
+                "cpu.cores=8",
+                "run.cores=4",
+                "run.fault=lost-interrupt@1",
+                "traffic.arrivals=on_off",
+                "traffic.align=4096",
+                "traffic.arrival_size=100",
+                &format!("traffic.kind={kind}"),
+                &format!("traffic.pattern={pattern}"),
+            ])
+        })
+        .collect();
+    // Keys that bound others, names, and those of the file's reader and of frames that cannot be
+    // sent.
+    let silent = ["cpu.cores", "traffic.file", "traffic.pad", "traffic.interface", "traffic.skip"];
+    tests::every_key_moves(&bases, &silent, fingerprint);
 }
 
 #[test]

@@ -1,0 +1,226 @@
+//! mlx5's receive queues, driver and device: every frame comes up, in every order of stores, over
+//! queues that the hash decides, and again after a queue has failed.
+
+use doorbell_bus::pcie::{Rules, Settings};
+use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
+use doorbell_devices::mlx5::{Config as Nic, Mlx5};
+use doorbell_drivers::mlx5::{Channel, Config, Hca, RqConfig, queue_of};
+use doorbell_drivers::{Driver, Irq, Poll, Sink};
+use doorbell_hal::{Buf, Device, Host, RxVerdict, Span};
+use doorbell_packet::Packet;
+use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
+use doorbell_sim::traffic::{flow_headers, udp};
+use doorbell_systems::mlx5::Board;
+use doorbell_testkit::reorder::{Order, Reorder};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+type Cpu = Reorder<Board>;
+type Channels = Vec<Channel<Rc<RefCell<Hca>>>>;
+
+const RQ: RqConfig = RqConfig {
+    log_size: 5,
+    buffer: 1536,
+    align: 2048,
+    headroom: 64,
+    bulk: 8,
+    padding: true,
+    cq_period_us: 0,
+    cq_max_count: 0,
+};
+
+/// Keeps the bytes of the frames that come up, by their queue.
+#[derive(Default)]
+struct Up {
+    packets: Vec<(Packet, bool)>,
+}
+
+impl Sink for Up {
+    fn sent(&mut self, _: Buf, _: u32, _: bool) {
+        unreachable!("nothing was sent");
+    }
+    fn received(&mut self, p: Packet, verified: bool) {
+        self.packets.push((p, verified));
+    }
+}
+
+struct Bench {
+    h: Cpu,
+    hca: Rc<RefCell<Hca>>,
+    channels: Channels,
+    mac: [u8; 6],
+}
+
+impl Bench {
+    fn new(order: Order, queues: u16) -> Bench {
+        Bench::made(Nic::CONNECTX, order, queues)
+    }
+
+    fn with(nic: Nic, queues: u16) -> Bench {
+        Bench::made(nic, Order::Late, queues)
+    }
+
+    fn made(nic: Nic, order: Order, queues: u16) -> Bench {
+        let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Byte);
+        let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
+        let rules = Rules::new(Settings::link(3, 16)).unwrap();
+        let pcie = Pcie::new(platform, rules, latencies, 0x3c_0000_0000);
+        let machine = Machine::new(pcie, Mlx5::new(nic), Costs::FREE, 1);
+        let mut h = Reorder::new(machine, order);
+        let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
+        let channels = (0..queues).map(|vector| {
+            let config = Config { rq: Some(RQ), vector, log_sq: 6, ..Config::DEFAULT };
+            Channel::open(&mut h, Rc::clone(&hca), &config).unwrap()
+        });
+        let channels = channels.collect();
+        let mac = hca.borrow().mac();
+        Bench { h, hca, channels, mac }
+    }
+
+    /// A frame arrives now. Returns whether the device took it.
+    fn arrives(&mut self, frame: &[u8]) -> bool {
+        self.h.inner.outside(|d, bus, at| d.receive(bus, at, frame)) == RxVerdict::Yes
+    }
+
+    /// Runs the queues until nothing is due. Returns the frames that came up, with their queues.
+    fn run(&mut self) -> Vec<(usize, Vec<u8>, bool)> {
+        let mut all = Vec::new();
+        for _ in 0..200 {
+            (0..20).for_each(|_| self.h.relax());
+            for (i, channel) in self.channels.iter_mut().enumerate() {
+                let taken = self.h.inner.bus.platform_mut().take_message(i as u16);
+                if taken.is_none() || channel.interrupt(&mut self.h, i as u16) != Irq::Poll {
+                    continue;
+                }
+                let mut up = Up::default();
+                let end = loop {
+                    match channel.poll(&mut self.h, 4, &mut up) {
+                        Poll::Again => {}
+                        end => break end,
+                    }
+                };
+                for (p, verified) in up.packets {
+                    let (start, len) = (p.head.start, p.head.len);
+                    let bytes = self.h.bytes(&p.head.buf, start..start + len, <[u8]>::to_vec);
+                    all.push((i, bytes, verified));
+                    p.release(&mut self.h);
+                }
+                if end == Poll::Work {
+                    channel.work(&mut self.h);
+                }
+            }
+        }
+        all
+    }
+
+    fn close(self) -> Vec<doorbell_drivers::mlx5::Stats> {
+        let Bench { mut h, hca, channels, .. } = self;
+        let stats = channels.into_iter().map(|c| c.close(&mut h)).collect();
+        Rc::into_inner(hca).unwrap().into_inner().close(&mut h);
+        let platform = h.into_inner().bus.into_platform();
+        let l = platform.ledger;
+        assert_eq!((l.maps, l.buffers_taken), (l.unmaps, l.buffers_released));
+        stats
+    }
+}
+
+/// The frame of a flow, told from others by its payload.
+fn frame(mac: [u8; 6], flow: u16, n: u32) -> Vec<u8> {
+    let mut f = udp(mac, [2, 0, 0, 0, 0, 9], 60 + n % 1000, false);
+    f[..42][14..].copy_from_slice(&flow_headers(flow)[14..]);
+    let len = f.len();
+    f[16..18].copy_from_slice(&((len - 14) as u16).to_be_bytes());
+    f[38..40].copy_from_slice(&((len - 34) as u16).to_be_bytes());
+    f[24..26].fill(0);
+    let check = doorbell_packet::checksum::Sum::of(&f[14..34]).checksum();
+    f[24..26].copy_from_slice(&check.to_be_bytes());
+    f[46..50].copy_from_slice(&n.to_be_bytes());
+    f
+}
+
+#[test]
+fn every_frame_comes_up_in_every_order_of_stores() {
+    for order in [Order::Late, Order::Overtaken].into_iter().chain((0..10).map(Order::Random)) {
+        let mut b = Bench::new(order, 1);
+        let (mut sent, mut came) = (Vec::new(), Vec::new());
+        // More than the ring has, in bursts that it holds.
+        for burst in 0..12 {
+            for i in 0..24 {
+                let f = frame(b.mac, 1, burst * 24 + i);
+                assert!(b.arrives(&f), "{order:?}: frame {i} of burst {burst}");
+                sent.push(f);
+            }
+            came.extend(b.run());
+        }
+        assert!(came.iter().all(|(_, _, verified)| *verified), "{order:?}");
+        let came: Vec<Vec<u8>> = came.into_iter().map(|c| c.1).collect();
+        assert_eq!(came, sent, "{order:?}");
+        let stats = b.close();
+        assert_eq!((stats[0].rx_packets, stats[0].rx_cqe_stray, stats[0].rx_left), (288, 0, 0));
+    }
+}
+
+#[test]
+fn the_hash_decides_the_queue_and_other_addresses_are_not_ours() {
+    let key = Toeplitz::new(&MICROSOFT);
+    for queues in [1, 3, 6] {
+        let mut b = Bench::new(Order::Late, queues);
+        let mut expected = vec![0; usize::from(queues)];
+        for flow in 0..20 {
+            let f = frame(b.mac, flow, u32::from(flow));
+            assert!(b.arrives(&f));
+            expected[queue_of(key.flow(&f), usize::from(queues))] += 1;
+        }
+        assert!(!b.arrives(&frame([2, 1, 1, 1, 1, 1], 0, 0)), "another's address");
+        assert!(b.arrives(&frame([0xff; 6], 0, 0)), "broadcast");
+        let mut came = vec![0; usize::from(queues)];
+        let all = b.run();
+        all.iter().filter(|c| c.1[..6] == b.mac).for_each(|c| came[c.0] += 1);
+        assert_eq!(came, expected);
+        assert_eq!(all.len(), 21);
+        b.close();
+    }
+}
+
+#[test]
+fn frames_that_find_no_buffer_are_lost_and_the_rest_comes_up() {
+    let mut b = Bench::new(Order::Late, 1);
+    let taken = (0..40).filter(|n| b.arrives(&frame(b.mac, 0, *n))).count();
+    assert_eq!(taken, 32, "the WQEs of the ring");
+    assert_eq!(b.run().len(), 32);
+    let lost = b.h.inner.device.received().out_of_buffer;
+    assert_eq!(lost, 8);
+    assert_eq!(b.close()[0].rx_packets, 32);
+}
+
+/// A queue whose frame was too long for its buffer is in error, and is started again.
+#[test]
+fn a_queue_that_failed_is_started_again() {
+    let mut b = Bench::new(Order::Overtaken, 2);
+    let long = udp(b.mac, [2, 0, 0, 0, 0, 9], 3000, false);
+    assert!(b.arrives(&long));
+    assert_eq!(b.run().len(), 0);
+    for n in 0..30 {
+        assert!(b.arrives(&frame(b.mac, n as u16, n)), "frame {n}");
+    }
+    assert_eq!(b.run().len(), 30);
+    let stats = b.close();
+    let sum = |f: fn(&doorbell_drivers::mlx5::Stats) -> u64| stats.iter().map(f).sum::<u64>();
+    assert_eq!((sum(|s| s.rx_recover), sum(|s| s.rx_packets)), (1, 30));
+    assert!(sum(|s| s.rx_wqe_err) >= 1);
+}
+
+/// Frames beyond those that may have a WQE wait in the FIFO, and are lost there.
+#[test]
+fn what_the_bus_does_not_take_away_is_lost_in_the_fifo() {
+    let mut b = Bench::with(Nic { writes_outstanding: 8, rx_fifo: 24 * 60, ..Nic::CONNECTX }, 1);
+    // Nothing runs between them, so none goes to memory.
+    let frames: Vec<Vec<u8>> = (0..32).map(|n| frame(b.mac, 0, n * 1000)).collect();
+    let taken = frames.iter().filter(|f| b.arrives(f)).count();
+    assert_eq!(taken, 24, "those that the FIFO holds");
+    let came: Vec<Vec<u8>> = b.run().into_iter().map(|c| c.1).collect();
+    assert_eq!(came, frames[..24]);
+    let n = b.h.inner.device.received();
+    assert_eq!((n.fifo_full, n.out_of_buffer), (8, 0));
+    b.close();
+}

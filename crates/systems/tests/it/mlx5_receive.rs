@@ -1,0 +1,119 @@
+//! Frames that arrive on mlx5, held against sums by hand: lone frames, a port that is full, and
+//! cores that are.
+
+use doorbell_sim::Unwatched;
+use doorbell_systems::result::Measured;
+use doorbell_systems::{DOORBELL, Plan};
+use proptest::prelude::*;
+
+fn plan(sets: &[&str]) -> Plan {
+    let mut plan = DOORBELL.plan("mlx5-receive").unwrap();
+    sets.iter().for_each(|s| plan.set(s).unwrap_or_else(|e| panic!("{e}")));
+    plan
+}
+
+fn run(sets: &[&str]) -> Measured {
+    let plan = plan(sets);
+    let m = plan.system.run(&plan.values, None, &mut Unwatched);
+    let m = m.unwrap_or_else(|e| panic!("{sets:?}: {e}"));
+    assert!(m.verdict.audit.is_empty(), "{sets:?}: {:?}", m.verdict.audit);
+    m
+}
+
+fn number(m: &Measured, name: &str) -> f64 {
+    m.number(name).unwrap_or_else(|| panic!("{name}"))
+}
+
+const LONE: [&str; 6] = [
+    "traffic.pattern=bursts",
+    "traffic.frames=1",
+    "traffic.every=1000",
+    "traffic.warmup=0",
+    "traffic.duration=40",
+    "run.cores=1",
+];
+
+/// Data, CQE, EQE and message follow each other on the link; then the handler and the poll run.
+#[test]
+fn a_lone_frames_latency_is_the_sum_of_its_steps() {
+    let now = ["driver.rx_moderation_period=0", "driver.rx_moderation_count=0"];
+    let m = run(&[&LONE[..], &now].concat());
+    let plan = plan(&[]);
+    let v = |name: &str| plan.values.number(name);
+    let cycles = |names: &[&str]| names.iter().map(|n| v(n)).sum::<f64>() / v("cpu.frequency");
+    // Padded to the symbol time of 16 lanes: data, CQE and EQE of 64 bytes, a message of 4 without
+    // the upper half of its address.
+    let bytes_per_ns = 16.0 * 8.0 / 8.0 * 128.0 / 130.0;
+    let tlps = (96.0 + 96.0 + 96.0 + 32.0) / bytes_per_ns;
+    let device = v("nic.pipeline_delay") + tlps + v("pcie.link_latency");
+    // The event is read and its entry's fence passed, and so is the CQE's; one frame is no bulk of
+    // buffers. The EQ and five CQs are armed behind the poll, before the frame is handed up.
+    let handler = cycles(&["cpu.interrupt", "cpu.fence"]);
+    let poll = cycles(&["cpu.poll", "cpu.fence", "cpu.completion", "cpu.rx_packet", "cpu.fence"]);
+    let arming = 5.0 * v("cpu.mmio_write_spacing") + cycles(&["cpu.mmio_write"]);
+    let by_hand = device + handler + poll + arming;
+    let measured = number(&m, "latency_ns.min");
+    assert!((measured - by_hand).abs() < 1.0, "{by_hand} by hand, {measured} measured");
+    assert_eq!(number(&m, "lost_share"), 0.0);
+    assert_eq!(number(&m, "interrupts_per_s"), 1000.0);
+}
+
+#[test]
+fn moderation_holds_a_lone_frame_for_its_period() {
+    let of = |us: &str| {
+        let period = format!("driver.rx_moderation_period={us}");
+        number(&run(&[&LONE[..], &[&period]].concat()), "latency_ns.p50")
+    };
+    let (eight, none) = (of("8"), of("0"));
+    assert!((of("64") - eight - 56_000.0).abs() < 200.0, "{eight}");
+    assert!((eight - none - 8_000.0).abs() < 200.0, "{eight} {none}");
+}
+
+/// Bytes toward the host: data and CQE of a line each, and nothing of the frame twice.
+#[test]
+fn a_frame_costs_its_lines_and_a_cqe() {
+    for (size, padding, lines) in
+        [(60, "on", 64), (60, "off", 60), (65, "on", 128), (512, "on", 512)]
+    {
+        let sets = [format!("traffic.arrival_size={size}"), format!("driver.rx_padding={padding}")];
+        let m = run(&[&LONE[..], &[&sets[0], &sets[1]]].concat());
+        // With an EQE and a message.
+        assert_eq!(number(&m, "pcie_write_bytes"), f64::from(lines + 64 + 64 + 4), "{size}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 12,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Holds each frame that arrived against where it went, at any load.
+    #[test]
+    fn what_arrives_is_taken_or_lost_at_a_place_that_is_named(
+        cores in 1..5u32,
+        ring in prop::sample::select(vec![64u32, 256, 1024]),
+        load in 5..100u32,
+        size in 60..600u32,
+        fifo in prop::sample::select(vec![16u32, 512]),
+        lanes in prop::sample::select(vec![1u32, 4, 16]),
+        pattern in prop::sample::select(vec!["even", "poisson"]),
+    ) {
+        let sets = [
+            format!("run.cores={cores}"),
+            format!("driver.rx_ring={ring}"),
+            format!("traffic.load={load}"),
+            format!("traffic.arrival_size={size}"),
+            format!("nic.rx_fifo={fifo}"),
+            format!("pcie.lanes={lanes}"),
+            format!("traffic.pattern={pattern}"),
+            "traffic.duration=0.3".to_owned(),
+        ];
+        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+        let m = run(&sets);
+        let [lost, fifo, ring] =
+            ["lost_share", "lost_fifo_share", "lost_ring_share"].map(|n| number(&m, n));
+        prop_assert!((lost - fifo - ring).abs() < 1e-9);
+    }
+}
