@@ -131,6 +131,11 @@ pub(crate) struct Changes {
     /// Send the frames of this pcap or pcapng file, which may be in gzip or zstd; - is stdin
     #[arg(long, value_name = "FILE", help_heading = CAPTURE)]
     pub(crate) pcap: Option<PathBuf>,
+    /// The driver sends the frames, or they arrive, at their own times, again and again for the
+    /// duration of the run
+    #[arg(long, value_name = "send|receive", requires = "pcap", help_heading = CAPTURE)]
+    #[arg(value_parser = ["send", "receive"])]
+    pub(crate) direction: Option<String>,
     /// Fill frames that were captured in part with zeros
     #[arg(long, help_heading = CAPTURE)]
     pub(crate) pad: bool,
@@ -163,7 +168,8 @@ pub(crate) struct Changes {
 impl Changes {
     /// Returns true if anything is changed.
     pub(crate) fn any(&self) -> bool {
-        let of_capture = [&self.interface, &self.offload, &self.gso, &self.times, &self.rounds];
+        let of_capture =
+            [&self.direction, &self.interface, &self.offload, &self.gso, &self.times, &self.rounds];
         self.profile.is_some()
             || !self.sets.is_empty()
             || !self.fault.is_empty()

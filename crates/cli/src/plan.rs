@@ -12,7 +12,7 @@ use doorbell_spec::InputError;
 use doorbell_spec::key::Value;
 use doorbell_study::today;
 use doorbell_systems::result::{Measured, Provenance, RunResult};
-use doorbell_systems::{Plan, Profile, Registry, Setting, limits};
+use doorbell_systems::{Plan, Profile, Registry, Setting, arrivals, limits};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
@@ -139,7 +139,13 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
             return Err(input!("--pcap {}: the name is not UTF-8", file.display()));
         };
         let place = format!("--pcap {name}");
-        all.push(Setting::at(&*place, "traffic.kind=pcap"));
+        match changes.direction.as_deref() {
+            Some("receive") => {
+                all.push(Setting::at(&*place, format!("traffic.kind={}", arrivals::KIND)));
+                all.push(Setting::at(&*place, format!("traffic.pattern={}", arrivals::CAPTURE)));
+            }
+            _ => all.push(Setting::at(&*place, "traffic.kind=pcap")),
+        }
         all.push(Setting::at(place, format!("traffic.file={name}")));
     }
     let flags = [

@@ -13,7 +13,7 @@ pub type Row = (&'static [&'static str], &'static [&'static str]);
 pub const SETTINGS: &[Row] = &[
     (
         &["rx_usecs", "rx_coalesce_usecs", "rx_int_delay", "rxintdelay"],
-        &["driver.rx_usecs", "driver.throttle", "driver.rx_delay"],
+        &["driver.rx_usecs", "driver.rx_moderation_period", "driver.throttle", "driver.rx_delay"],
     ),
     (
         &["tx_usecs", "tx_coalesce_usecs", "tx_int_delay", "txintdelay"],

@@ -12,14 +12,20 @@ use crate::{closed_loop, refuse};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Span};
-use doorbell_packet::ethernet::{MIN_FRAME, OVERHEAD};
+use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
+use doorbell_packet::vlan;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::NapiContext;
+use doorbell_sim::traffic::Frames;
 use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter, Pattern, Phase, Rng};
+use std::sync::Arc;
 
 /// The value of `traffic.kind` for this load.
 pub const KIND: &str = "arrivals";
+
+/// The value of `traffic.pattern` for the frames of a capture.
+pub const CAPTURE: &str = "capture";
 
 /// The meaning of a latency.
 pub(crate) const HANDED_UP: &str = "from a frame's last bit to its being handed up";
@@ -37,9 +43,11 @@ settings! {
     /// The pattern, as a scenario describes it.
     pub struct Keys {
         /// arrivals: evenly; at random; in bursts; high and low load in turn; load and silence in
-        /// turn; random phases by the seed
+        /// turn; random phases by the seed; the frames of a capture at their own times, again and
+        /// again
         pattern: &'static str = "traffic.pattern",
-            choice(&["even", "poisson", "bursts", "steps", "on_off", "random"]).when(ARRIVE);
+            choice(&["even", "poisson", "bursts", "steps", "on_off", "random", CAPTURE])
+                .when(ARRIVE);
         /// arrivals: share of the link
         load: f64 = "traffic.load", number("%", 0.001, 100.0).default("100").when(AT_A_LOAD);
         /// steps: share of the link in the phases of low load
@@ -69,23 +77,27 @@ pub struct Load {
     pub seed: u64,
     /// The flows that the frames are of, in turn.
     pub flows: Vec<u16>,
+    /// The frames of a capture.
+    pub captured: Arc<Frames>,
 }
 
 impl Load {
     /// Reads the load from `v`, on a link of so many Mbit/s, for a driver whose longest frame
-    /// without FCS is `longest`. `key` names its setting.
+    /// without FCS is `longest`. `key` names its setting. `frames` are those of the capture that it
+    /// names.
     ///
     /// # Errors
-    /// A frame is too long.
+    /// A frame is too long, or none of one.
     pub fn of(
         v: &Values,
         (longest, key): (u32, &str),
         mbit_per_s: f64,
+        frames: Option<&Arc<Frames>>,
     ) -> Result<Load, SettingError> {
         let t = Keys::of(v);
         let size = t.arrival_size;
         let [warmup, duration] = closed_loop::times(v);
-        if size > longest && t.pattern != "random" {
+        if size > longest && !["random", CAPTURE].contains(&t.pattern) {
             refuse!("`traffic.arrival_size` is {size} B, but `{key}` allows {longest}");
         }
         let all = warmup + duration;
@@ -107,21 +119,33 @@ impl Load {
             (0..all.ps().div_ceil(hold)).map(phase).collect()
         };
         let seed = v.number("run.seed") as u64;
+        let captured = frames.filter(|_| t.pattern == CAPTURE).map(Arc::clone).unwrap_or_default();
+        for (i, (_, frame)) in captured.iter().enumerate() {
+            let tag = if vlan::tag(frame).is_some() { vlan::TAG } else { 0 };
+            if !(HEADER..=longest as usize + tag).contains(&frame.len()) {
+                let (n, len) = (captured.number(i), frame.len());
+                refuse!(
+                    "frame {n} of the capture is {len} B; `{key}` allows {HEADER} to {longest}"
+                );
+            }
+        }
         let phases = match t.pattern {
             "poisson" => always(Pattern::Random(high)),
             "bursts" => always(Pattern::Bursts(t.frames, t.every)),
             "steps" => in_turn(Pattern::Random(high), Pattern::Random(low)),
             "on_off" => in_turn(Pattern::Random(high), Pattern::Silence),
+            CAPTURE => always(Pattern::Captured),
             "random" => random(all, longest, &gap, &mut Rng::new(seed)),
             _ => always(Pattern::Even(high)),
         };
         let flows = v.number_or_word("traffic.flows").map_or(vec![0], |n| (0..n as u16).collect());
-        Ok(Load { warmup, duration, phases, seed, flows })
+        Ok(Load { warmup, duration, phases, seed, flows, captured })
     }
 
     /// Returns the peer of the machine with address `mac` that sends these frames.
     pub fn source(&self, mac: [u8; 6]) -> Source {
         Source::new(mac, self.phases.clone(), self.seed, self.flows.clone())
+            .of_capture(Arc::clone(&self.captured))
     }
 }
 

@@ -200,7 +200,7 @@ pub fn load<C: Card>(
         arrivals::KIND => {
             let longest = C::frames(&setup.card).frame;
             let mbit_per_s = setup.host.link_rate as f64 / 1e6;
-            Load::Arrivals(Arrivals::of(v, longest, mbit_per_s)?)
+            Load::Arrivals(Arrivals::of(v, longest, mbit_per_s, frames)?)
         }
         // IP and TCP headers without options.
         _ => Load::Closed(TcpLoad::of(v, C::mtu(&setup.card) - 40)?),

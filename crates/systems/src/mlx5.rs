@@ -333,7 +333,7 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
 fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v)?;
     if v.word("traffic.kind") == arrivals::KIND {
-        let load = settings::arriving(v, &setup)?;
+        let load = settings::arriving(v, &setup, frames)?;
         return Ok(handed_up(receive(&setup, &load, watch)?, &setup, v.number("cpu.frequency")));
     }
     let load = settings::load(v, &setup, frames)?;

@@ -7,6 +7,7 @@
 //! come in layers: the scenario's file, a budget's, the command line. One without effect on the
 //! run of its own layer is an error ([`Values::idle`]).
 
+use crate::arrivals;
 use crate::key::{Key, Kind, Value, Values, find, parse_setting_at};
 use crate::profile::Profile;
 use crate::registry::{Registry, open};
@@ -277,7 +278,13 @@ impl Plan {
 
     /// Returns the path of the capture to replay, if any.
     pub fn capture(&self) -> Option<&str> {
-        (self.values.word("traffic.kind") == "pcap").then(|| self.values.text("traffic.file"))
+        let v = &self.values;
+        let arrives = || v.word_if_any("traffic.pattern") == Some(arrivals::CAPTURE);
+        let replays = match v.word("traffic.kind") {
+            arrivals::KIND => arrives(),
+            kind => kind == "pcap",
+        };
+        replays.then(|| v.text("traffic.file"))
     }
 
     /// Returns the seed of the run's random numbers, recorded with the result. pktgen and captures

@@ -5,7 +5,8 @@
 //! [`Rules::write_cost`] are the totals. A packet starts in lane 0 of a symbol time as wide as the
 //! link: what is left of the one in which it ends is padding, unless the device packs its TLPs, as
 //! the specification allows those that follow each other ([`Settings::packed_up`]). [`Gap`] says
-//! which symbol times pass without a packet. [`ByteClock`] turns bytes into picoseconds. docs/buses.md has the rules.
+//! which symbol times pass without a packet. [`ByteClock`] turns bytes into picoseconds.
+//! docs/buses.md has the rules.
 //! Sources: PCI Express base specification 3.0 chapters 2 to 4; AMD PG213, PG346; Intel AN 456 and
 //! AN 829 (protocol overhead); pcie-bench/pcie-model, whose own arithmetic the tests compare with.
 

@@ -11,8 +11,9 @@ fn plan(sets: &[&str]) -> Plan {
 /// Returns another value that a key allows.
 fn other(key: &Key, value: &Setting) -> Option<Setting> {
     let words = key.words.iter().map(|w| (*w).to_owned());
-    let numbers = ["0", "1", "2", "16", "64", "128", "1500", "0.5", "lost-interrupt@3", "64:1"]
-        .map(str::to_owned);
+    let numbers =
+        ["0", "1", "2", "16", "64", "128", "1500", "9000", "0.5", "lost-interrupt@3", "64:1"]
+            .map(str::to_owned);
     words.chain(numbers).filter_map(|text| key.parse(&text).ok()).find(|v| v != value)
 }
 

@@ -173,11 +173,14 @@ fn the_hash_decides_the_queue_and_other_addresses_are_not_ours() {
         }
         assert!(!b.arrives(&frame([2, 1, 1, 1, 1, 1], 0, 0)), "another's address");
         assert!(b.arrives(&frame([0xff; 6], 0, 0)), "broadcast");
+        let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 9, 8, 6], &[0; 46]].concat();
+        assert!(b.arrives(&arp), "what is not IP comes to the first queue");
         let mut came = vec![0; usize::from(queues)];
         let all = b.run();
         all.iter().filter(|c| c.1[..6] == b.mac).for_each(|c| came[c.0] += 1);
         assert_eq!(came, expected);
-        assert_eq!(all.len(), 21);
+        assert_eq!(all.len(), 22);
+        assert!(all.iter().any(|c| c.0 == 0 && c.1 == arp));
         b.close();
     }
 }

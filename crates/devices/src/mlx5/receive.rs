@@ -3,9 +3,9 @@
 //! Steering, TIR, RQT and RQ are decided on arrival. A frame then takes its WQE, unless as many
 //! frames have one as writes may be on their way; it waits in the FIFO until then. WQEs are
 //! prefetched; the doorbell record is read when all known ones are, once at a time. Frames go to
-//! memory in order, one write for each data segment, and the CQE follows. A failed WQE has an error CQE and takes
-//! its queue to ERR; one that cannot be read has an event. Striding RQs, LRO and CQE compression
-//! are not modelled.
+//! memory in order, one write for each data segment, and the CQE follows. A failed WQE has an error
+//! CQE and takes its queue to ERR; one that cannot be read has an event. Striding RQs, LRO and CQE
+//! compression are not modelled.
 //!
 //! Sources: en_rx.c, en/params.c, en/reporter_rx.c; assumptions are values of [`Config`].
 
@@ -62,7 +62,8 @@ struct RxFrame {
     /// Time at which it is there, and its WQE.
     ready: Time,
     rqn: u32,
-    /// The WQE, if it has one, then the frame as it goes to memory, then what it may be padded with.
+    /// The WQE, if it has one, then the frame as it goes to memory, then what it may be padded
+    /// with.
     bytes: Vec<u8>,
     wqe: usize,
     cqe: RxCqe,

@@ -1,19 +1,23 @@
 //! Open-loop reception.
 //!
 //! [`Arrivals`] is a [`Peer`] that sends the frames of its [`Phase`]s whatever the machine does. A
-//! frame waits while the wire is busy. Frames are UDP, of a list of flows in turn. Each carries the
-//! time at which its first bit left, from which the machine's end, a [`Meter`], computes its
-//! latency. Random numbers depend on the seed alone ([`splitmix`]).
+//! frame waits while the wire is busy. Frames are UDP, of a list of flows in turn, or those of a
+//! capture. In the place of its source address each carries the time at which its first bit left,
+//! from which the machine's end, a [`Meter`], computes its latency. Random numbers depend on the
+//! seed alone ([`splitmix`]).
 
 use crate::histogram::Histogram;
 use crate::link::{Peer, Wire, takes};
 use crate::napi::Endpoint;
+use crate::traffic::Frames;
 use crate::traffic::pktgen::{HEADERS, udp_headers};
 use crate::traffic::tcp::Prices;
 use doorbell_bus::random::splitmix;
 use doorbell_drivers::Sink;
 use doorbell_hal::{Buf, EventSource, Host, Span, Time};
 use doorbell_packet::Packet;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The distribution of a phase's frames in time.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,6 +30,8 @@ pub enum Pattern {
     Random(Span),
     /// A number of frames back to back in each interval.
     Bursts(u32, Span),
+    /// The frames of a capture at their own times, from the first again after the last.
+    Captured,
 }
 
 /// A period with one pattern.
@@ -70,12 +76,28 @@ impl Rng {
     }
 }
 
-/// Offset of the timestamp in a frame: behind the headers.
-const STAMP: usize = HEADERS as usize;
-/// Length of the shortest frame with a timestamp.
-const SHORTEST: usize = STAMP + 8;
-/// The address of the peer.
-const PEER: [u8; 6] = [2, 0xdb, 0, 2, 0, 1];
+/// Place of the source address, which holds the time of a frame's first bit: 46 bits of
+/// picoseconds, 70 s, around the two that make the address a local one of a single station. No
+/// checksum and no hash is over it.
+const STAMP: Range<u32> = 6..12;
+const TIMES: u64 = 1 << 46;
+
+fn stamp(first_bit: Time) -> [u8; 6] {
+    let [_, _, high, low @ ..] = (first_bit.ps() % TIMES).to_be_bytes();
+    let mut address = [0; 6];
+    address[0] = high << 2 | 2;
+    address[1..].copy_from_slice(&low);
+    address
+}
+
+/// Returns the time in an address at `now`, if it holds one.
+fn stamped(address: [u8; 6], now: Time) -> Option<Time> {
+    let mut bytes = [0; 8];
+    bytes[2] = address[0] >> 2;
+    bytes[3..].copy_from_slice(&address[1..]);
+    let ago = now.ps().wrapping_sub(u64::from_be_bytes(bytes)) % TIMES;
+    (address[0] & 3 == 2).then(|| Time::from_ps(now.ps().saturating_sub(ago)))
+}
 
 /// The peer that sends the frames of its phases.
 #[derive(Clone, Debug)]
@@ -84,9 +106,13 @@ pub struct Arrivals {
     draw: Rng,
     mac: [u8; 6],
     /// The headers of each flow's frames, of this size.
-    headers: Vec<[u8; STAMP]>,
+    headers: Vec<[u8; HEADERS as usize]>,
     of_size: usize,
     flows: Vec<u16>,
+    /// A capture, the index of its next frame, and the time of its first one in this round.
+    captured: Arc<Frames>,
+    place: usize,
+    round: Time,
     /// Index and end of the current phase.
     phase: usize,
     ends: Time,
@@ -110,6 +136,9 @@ impl Arrivals {
             headers: Vec::new(),
             of_size: 0,
             flows,
+            captured: Arc::default(),
+            place: 0,
+            round: Time::ZERO,
             phase: 0,
             ends: Time::NEVER,
             left: 0,
@@ -117,6 +146,11 @@ impl Arrivals {
             sent: 0,
             came: 0,
         }
+    }
+
+    /// Returns it with the frames of [`Pattern::Captured`].
+    pub fn of_capture(self, captured: Arc<Frames>) -> Arrivals {
+        Arrivals { captured, ..self }
     }
 
     /// Returns the index of the current phase, at the end that of the last one.
@@ -140,7 +174,8 @@ impl Arrivals {
         self.left = 0;
         self.next = match p.pattern {
             Pattern::Silence => self.ends,
-            Pattern::Even(_) | Pattern::Bursts(..) => at,
+            Pattern::Captured if self.captured.is_empty() => self.ends,
+            Pattern::Even(_) | Pattern::Bursts(..) | Pattern::Captured => at,
             Pattern::Random(mean) => at + self.draw.exponential(mean),
         };
     }
@@ -154,28 +189,61 @@ impl Arrivals {
         }
     }
 
-    /// Sends a frame and sets the time of the next one.
-    fn send(&mut self, at: Time, wire: &mut Wire) {
-        let Some(&Phase { pattern, size, .. }) = self.phases.get(self.phase) else { return };
-        let len = (size as usize).max(SHORTEST);
+    /// Makes the next generated frame, of `size` bytes.
+    fn generate(&mut self, size: usize, frame: &mut Vec<u8>) {
+        let len = size.max(HEADERS as usize);
         if self.of_size != len {
             self.of_size = len;
             let (mac, flows) = (self.mac, self.flows.iter());
-            self.headers = flows.map(|flow| udp_headers(mac, PEER, len, *flow)).collect();
+            self.headers = flows.map(|flow| udp_headers(mac, [0; 6], len, *flow)).collect();
         }
-        let mut frame = wire.buffer();
         frame.resize(len, 0);
         if let Some(headers) = self.headers.get(self.sent as usize % self.headers.len().max(1)) {
-            frame[..STAMP].copy_from_slice(headers);
+            frame[..HEADERS as usize].copy_from_slice(headers);
         }
-        let first_bit = wire.free().max(at);
-        frame[STAMP..SHORTEST].copy_from_slice(&first_bit.since(Time::ZERO).ps().to_be_bytes());
+    }
+
+    /// Takes the next frame of the capture. Returns the time at which the one after it is due.
+    fn take_captured(&mut self, at: Time, frame: &mut Vec<u8>) -> Time {
+        let Some((after, bytes)) = self.captured.get(self.place) else { return Time::NEVER };
+        frame.extend_from_slice(bytes);
+        if let Some(to) = frame.first_chunk_mut() {
+            *to = self.mac;
+        }
+        if self.place == 0 {
+            self.round = at;
+        }
+        self.place += 1;
+        if let Some((next, _)) = self.captured.get(self.place) {
+            return self.round + next;
+        }
+        // Rounds are as far apart as frames are in the mean.
+        self.place = 0;
+        self.round + after + Span::from_ps(after.ps() / (self.captured.len() as u64 - 1).max(1))
+    }
+
+    /// Sends a frame and sets the time of the next one.
+    fn send(&mut self, at: Time, wire: &mut Wire) {
+        let Some(&Phase { pattern, size, .. }) = self.phases.get(self.phase) else { return };
+        let mut frame = wire.buffer();
+        let after = match pattern {
+            Pattern::Captured => self.take_captured(at, &mut frame),
+            _ => {
+                self.generate(size as usize, &mut frame);
+                Time::NEVER
+            }
+        };
+        if let Some(from) = frame.get_mut(STAMP.start as usize..STAMP.end as usize) {
+            from.copy_from_slice(&stamp(wire.free().max(at)));
+        }
         wire.send_owned(at, frame);
         self.sent += 1;
         self.next = match pattern {
             Pattern::Silence => self.ends,
             Pattern::Even(gap) => at + gap,
             Pattern::Random(mean) => at + self.draw.exponential(mean),
+            // A frame that is due waits for the wire.
+            Pattern::Captured => after.max(wire.free()),
             Pattern::Bursts(n, every) => {
                 if self.left == 0 {
                     self.left = n.max(1);
@@ -261,8 +329,8 @@ impl Meter {
     }
 
     /// Returns the arrival of a frame of `len` bytes whose first bit left at `first_bit`.
-    fn arrived(&self, first_bit: u64, len: u64) -> Time {
-        Time::from_ps(first_bit) + takes(self.bits_per_second, len as usize) + self.delay
+    fn arrived(&self, first_bit: Time, len: u64) -> Time {
+        first_bit + takes(self.bits_per_second, len as usize) + self.delay
     }
 }
 
@@ -282,14 +350,14 @@ impl<H: Host> Endpoint<H> for Meter {
         for p in waiting.drain(..) {
             h.delay(self.prices.gro + self.prices.receive);
             let (start, len) = (p.head.start, p.len());
-            let mut stamp = None;
-            if p.head.len >= SHORTEST as u32 {
-                stamp = h.bytes(&p.head.buf, start..start + SHORTEST as u32, |b| {
-                    let at: [u8; 8] = b[STAMP..SHORTEST].try_into().ok()?;
-                    (b[6..12] == PEER).then_some(u64::from_be_bytes(at))
+            let mut first_bit = None;
+            if p.head.len >= STAMP.end {
+                let now = h.now();
+                first_bit = h.bytes(&p.head.buf, start + STAMP.start..start + STAMP.end, |b| {
+                    stamped(b.try_into().ok()?, now)
                 });
             }
-            match stamp {
+            match first_bit {
                 Some(first_bit) => {
                     let took = h.now().since(self.arrived(first_bit, u64::from(len)));
                     self.latency.record(took);

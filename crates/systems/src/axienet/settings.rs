@@ -96,7 +96,7 @@ pub fn load(v: &Values, setup: &Setup, frames: Option<&Arc<Frames>>) -> Result<L
         }
         arrivals::KIND => {
             let rate = f64::from(NicKeys::of(v).rate);
-            Load::Arrivals(arrivals::Load::of(v, (longest, "driver.mtu"), rate)?)
+            Load::Arrivals(arrivals::Load::of(v, (longest, "driver.mtu"), rate, frames)?)
         }
         _ => {
             let mut load = closed_loop::Load::of(v, setup.driver.mtu - 40)?;

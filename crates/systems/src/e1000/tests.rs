@@ -109,7 +109,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         load::<E1000>(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?}"))
     };
     let kinds = ["send", "receive", "transactions", "pktgen", "pcap"].map(|kind| (kind, "even"));
-    let patterns = ["even", "bursts", "steps"].map(|pattern| ("arrivals", pattern));
+    let patterns = ["even", "bursts", "steps", "capture"].map(|pattern| ("arrivals", pattern));
     let bases: Vec<Plan> = ["pci", "pcix", "pcie"]
         .iter()
         .flat_map(|bus| kinds.iter().chain(&patterns).map(move |kind| (bus, kind)))

@@ -96,18 +96,22 @@ fn longest(r: &ReceiveKeys) -> u32 {
     r.mtu + HEADER as u32
 }
 
-/// Reads frames that arrive from `v`.
+/// Reads frames that arrive from `v`. `frames` are those of the capture that it names.
 ///
 /// # Errors
 /// A frame is too long.
-pub fn arriving(v: &Values, setup: &Setup) -> Result<arrivals::Load, SettingError> {
+pub fn arriving(
+    v: &Values,
+    setup: &Setup,
+    frames: Option<&Arc<Frames>>,
+) -> Result<arrivals::Load, SettingError> {
     let mbit_per_s = v.number("nic.port_rate") * 1e3;
     let r = ReceiveKeys::of(v);
     let (longest, most) = (longest(&r), setup.nic.max_frame);
     if longest > most {
         refuse!("`driver.mtu` is {}, but `nic.max_frame` allows frames of {most} B", r.mtu);
     }
-    let mut load = arrivals::Load::of(v, (longest, "driver.mtu"), mbit_per_s)?;
+    let mut load = arrivals::Load::of(v, (longest, "driver.mtu"), mbit_per_s, frames)?;
     if v.number_or_word("traffic.flows").is_none() {
         // A flow on each core: the first one that the hash takes there.
         let (key, cores) = (Toeplitz::new(&MICROSOFT), usize::from(setup.cores));

@@ -1,5 +1,6 @@
 //! The load of an open loop: packets of a generator or a capture, and their times.
 
+use crate::arrivals;
 use crate::key::{Is, Needs, Values};
 use crate::result::Sent;
 use crate::settings::settings;
@@ -22,6 +23,9 @@ const ROUNDS: u64 = 32;
 
 const PKTGEN: &[Needs] = &[Needs::kind(&["pktgen"])];
 const PCAP: &[Needs] = &[Needs::kind(&["pcap"])];
+/// A capture is sent, or arrives.
+const FILE: &[Needs] =
+    &[Needs::kind(&["pcap"]).or("traffic.pattern", Is::Word(&[arrivals::CAPTURE]))];
 const FLOWS: &[Needs] = &[Needs::kind(&["pktgen", "arrivals"])];
 const ONE_SIZE: &[Needs] = &[Needs::kind(&["pktgen"]), Needs::word("traffic.mix", &["off"])];
 /// Frames at their own times have no other, and are not announced together.
@@ -66,14 +70,14 @@ settings! {
         /// pktgen: the device computes the UDP checksum
         checksum: bool = "traffic.checksum", choice(&["off", "on"]).default("off").when(PKTGEN);
         /// pcap: path of the capture
-        file: String = "traffic.file", file().when(PCAP);
+        file: String = "traffic.file", file().when(FILE);
         /// pcap: fill frames that were captured in part with zeros
-        pad: bool = "traffic.pad", choice(&["off", "on"]).default("off").when(PCAP);
+        pad: bool = "traffic.pad", choice(&["off", "on"]).default("off").when(FILE);
         /// pcap: leave out what cannot be sent, and count it by reason
-        skip: bool = "traffic.skip", choice(&["off", "on"]).default("off").when(PCAP);
+        skip: bool = "traffic.skip", choice(&["off", "on"]).default("off").when(FILE);
         /// pcap: send the packets of this interface of a pcapng file alone, counted from 0
         interface: Option<u32> = "traffic.interface",
-            whole("", 0.0, 4_294_967_295.0).or(&["all"]).default("all").when(PCAP);
+            whole("", 0.0, 4_294_967_295.0).or(&["all"]).default("all").when(FILE);
         /// pcap: send frames as fast as the queue accepts them or at a rate, or at their own times
         times: &'static str = "traffic.times", choice(&["full", "own"]).default("full").when(PCAP);
         /// pcap: number of times that the capture is sent

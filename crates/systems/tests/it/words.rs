@@ -38,8 +38,9 @@ fn every_word_stands_once_and_as_it_is_looked_up() {
 #[test]
 fn words_of_the_trade_lead_to_the_systems_own_keys() {
     for (system, wanted, said) in [
-        ("mlx5", "driver.rx_ring", "`rx_ring` is not modelled here, see docs/limits.md"),
-        ("mlx5", "rx-usecs", "`rx_usecs` is not modelled here"),
+        ("mlx5", "rxd", "`rxd` is `driver.rx_ring` here"),
+        ("mlx5", "rx-usecs", "`rx_usecs` is `driver.rx_moderation_period` here"),
+        ("ibmveth", "rx-usecs", "`rx_usecs` is not modelled here, see docs/limits.md"),
         ("mlx5", "driver.tx_usecs", "`tx_usecs` is `driver.moderation_period` here"),
         ("mlx5", "tso", "`tso` is `traffic.gso` here"),
         ("mlx5", "mpps", "`mpps` is `traffic.rate` here"),

@@ -32,16 +32,19 @@ const TOEPLITZ: u32 = 2;
 const ADDRESSES: u32 = SRC_IP | DST_IP;
 const PORTS: u32 = ADDRESSES | L4_SPORT | L4_DPORT;
 /// Kinds of traffic: IP version, protocol (0 is any), and the fields that are hashed.
-const KINDS: [(u16, u8, u32); 6] = [
+const KINDS: [(u16, u8, u32); 7] = [
     (4, 6, PORTS),
     (4, 17, PORTS | UDP),
     (6, 6, PORTS | IPV6),
     (6, 17, PORTS | UDP | IPV6),
     (4, 0, ADDRESSES),
     (6, 0, ADDRESSES | IPV6),
+    // What is not IP has nothing to hash, and comes to the first queue.
+    (0, 0, 0),
 ];
-/// The first of [`KINDS`] of any protocol.
+/// The first of [`KINDS`] of any protocol, and that of any version.
 const ANY_PROTOCOL: usize = 4;
+const ANY: usize = 6;
 
 /// The receive queues that are ready, and what leads to them.
 #[derive(Debug, Default)]
@@ -127,12 +130,16 @@ impl Hca {
             ..Layers::default()
         };
         let ttc = self.table(h, TTC_LEVEL)?;
-        let last = KINDS.len() as u32 - 1;
-        let protocols = ANY_PROTOCOL as u32 - 1;
-        let by_protocol = self.group(h, ttc, (0, protocols), &version(0xf, 0xff))?;
-        let by_version = self.group(h, ttc, (protocols + 1, last), &version(0xf, 0))?;
+        let (any_protocol, any) = (ANY_PROTOCOL as u32, ANY as u32);
+        let by_protocol = self.group(h, ttc, (0, any_protocol - 1), &version(0xf, 0xff))?;
+        let by_version = self.group(h, ttc, (any_protocol, any - 1), &version(0xf, 0))?;
+        let by_nothing = self.group(h, ttc, (any, any), &version(0, 0))?;
         for (i, (v, protocol, _)) in KINDS.into_iter().enumerate() {
-            let group = if i < ANY_PROTOCOL { by_protocol } else { by_version };
+            let group = match i {
+                0..ANY_PROTOCOL => by_protocol,
+                ANY_PROTOCOL..ANY => by_version,
+                _ => by_nothing,
+            };
             let to = (destination::TIR, self.steering.tirs[i]);
             self.entry(h, (ttc, group, i as u32), &version(v, protocol), to)?;
         }

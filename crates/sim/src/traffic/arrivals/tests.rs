@@ -74,3 +74,37 @@ proptest! {
         prop_assert!(all.windows(2).all(|w| w[0].0 <= w[1].0));
     }
 }
+
+#[test]
+fn a_capture_comes_at_its_own_times_and_again() {
+    let mut frames = Frames::default();
+    for (us, len) in [(0, 60), (10, 70), (30, 1514)] {
+        frames.push(Span::from_us(us), &vec![0; len]);
+    }
+    let mut wire = Wire::new(10_000_000_000, Span::ZERO);
+    let phases = vec![Phase { lasts: Span::from_us(90), pattern: Pattern::Captured, size: 0 }];
+    let mut a = Arrivals::new([2; 6], phases, 0, vec![0]).of_capture(Arc::new(frames));
+    a.start(Time::ZERO);
+    let mut all = Vec::new();
+    while let Some(at) = a.next_due() {
+        let before = (a.sent, wire.bytes);
+        a.advance(at, &mut wire);
+        if a.sent > before.0 {
+            all.push((at.ps() / 1_000_000, wire.bytes - before.1));
+        }
+    }
+    // Rounds are 15 us apart, the mean of its intervals.
+    let round = |us| [(us, 60), (us + 10, 70), (us + 30, 1514)];
+    assert_eq!(all, [round(0), round(45)].concat());
+}
+
+proptest! {
+    #[test]
+    fn a_time_comes_out_of_an_address_as_it_went_in(at in 0..1u64 << 50, later in 0..1u64 << 45) {
+        let (at, now) = (Time::from_ps(at), Time::from_ps(at + later));
+        let address = stamp(at);
+        prop_assert_eq!(address[0] & 3, 2, "a local address of one station");
+        prop_assert_eq!(stamped(address, now), Some(at));
+        prop_assert_eq!(stamped([0x00, 1, 2, 3, 4, 5], now), None);
+    }
+}

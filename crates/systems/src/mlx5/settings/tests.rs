@@ -51,13 +51,14 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let fingerprint = |plan: &Plan| {
         let s = setup(&plan.values)?;
         let load = match plan.values.word("traffic.kind") {
-            arrivals::KIND => format!("{:?}", arriving(&plan.values, &s)?),
+            arrivals::KIND => format!("{:?}", arriving(&plan.values, &s, Some(&frames))?),
             _ => format!("{:?}", load(&plan.values, &s, Some(&frames))?),
         };
         Ok(format!("{s:?} {load}"))
     };
     let kinds = ["pktgen", "pcap"].map(|kind| (kind, "even"));
-    let patterns = ["even", "bursts", "steps"].map(|pattern| (arrivals::KIND, pattern));
+    let patterns =
+        ["even", "bursts", "steps", arrivals::CAPTURE].map(|pattern| (arrivals::KIND, pattern));
     let bases: Vec<Plan> = kinds
         .iter()
         .chain(&patterns)
