@@ -1,12 +1,12 @@
-//! The mlx5 driver, function and channel, on a NIC that lies: with and without sessions, short
-//! rings, and events of all its queues.
+//! The mlx5 driver, function and channel, on a NIC that lies: with and without sessions and a
+//! receive queue, short rings, and events of all its queues.
 
 use super::{Seen, Subject};
 use crate::fuzz::Seed;
 use crate::mlx5::{Backend, machine};
 use doorbell_bus::{Machine, Pcie, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, Sizing};
+use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, RqConfig, Sizing};
 use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};
 use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
@@ -22,15 +22,30 @@ type System = Machine<Pcie, Mlx5>;
 pub struct Adapter {
     hca: Rc<RefCell<Hca>>,
     channel: Channel<Rc<RefCell<Hca>>>,
+    /// It receives.
+    receives: bool,
 }
 
+const RQ: RqConfig = RqConfig {
+    log_size: 5,
+    buffer: 1536,
+    align: 2048,
+    headroom: 64,
+    bulk: 8,
+    padding: true,
+    cq_period_us: 0,
+    cq_max_count: 0,
+};
+
 fn config(shape: u8) -> Config {
+    let cqs = [Cqs::Send, Cqs::Three, Cqs::Five][usize::from(shape >> 3 & 3) % 3];
     Config {
         mpwqe: shape & 1 == 0,
         sizing: if shape & 2 == 0 { Sizing::Padded } else { Sizing::Fit },
         log_sq: 6,
         log_cq: if shape & 4 == 0 { 6 } else { 2 },
-        cqs: [Cqs::Send, Cqs::Three, Cqs::Five][usize::from(shape >> 3 & 3) % 3],
+        cqs,
+        rq: (shape & 0x80 != 0 && cqs != Cqs::Send).then_some(RQ),
         vector: 1,
         ..Config::DEFAULT
     }
@@ -66,8 +81,9 @@ impl Subject<System> for Adapter {
     }
     fn open_on(h: &mut Hostile<System>, shape: u8) -> Result<Adapter, OpenError> {
         let hca = Rc::new(RefCell::new(Hca::open(h)?));
-        match Channel::open(h, hca.clone(), &config(shape)) {
-            Ok(channel) => Ok(Adapter { hca, channel }),
+        let config = config(shape);
+        match Channel::open(h, hca.clone(), &config) {
+            Ok(channel) => Ok(Adapter { hca, channel, receives: config.rq.is_some() }),
             Err(e) => {
                 close(hca, h);
                 Err(e)
@@ -87,12 +103,13 @@ impl Subject<System> for Adapter {
         self.channel.alarm(h, Alarm::Tick);
     }
     fn station(&self) -> Option<[u8; 6]> {
-        None
+        self.receives.then(|| self.hca.borrow().mac())
     }
     fn check(&self, seen: &Seen) {
         let s = self.channel.stats();
         assert!(s.packets >= seen.taken, "each packet is one segment at least");
         assert!(seen.returned <= seen.taken);
+        assert_eq!((s.rx_packets, s.rx_bytes), (seen.received, seen.received_bytes));
     }
     const LEAVES_AREAS: bool = true;
     fn settling() -> Span {
@@ -111,5 +128,5 @@ pub fn attack(bytes: &[u8]) -> Seen {
 
 /// Returns its seeds.
 pub fn seeds() -> Vec<Seed> {
-    super::seeds([0, 0x2f])
+    super::seeds([0x88, 0xaf])
 }

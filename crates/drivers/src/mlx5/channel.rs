@@ -323,7 +323,12 @@ impl<F> Channel<F> {
         F: Firmware<H>,
     {
         let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first_mut()) else { return };
-        if !rq.failed || self.fw.modify_rq(h, rq.rqn, RqState::Error, RqState::Reset).is_err() {
+        if !rq.failed {
+            return;
+        }
+        if self.fw.modify_rq(h, rq.rqn, RqState::Error, RqState::Reset).is_err() {
+            // It is not in error, whatever the entry said.
+            rq.failed = false;
             return;
         }
         Rq::drop_left(h, cq, &mut self.sq.stats);

@@ -58,8 +58,9 @@ fn fill(b: &mut Bench) {
 }
 
 fn play(acts: &[Act], chunk: u32) {
-    let mut b =
-        Bench::new(Config { rx_fetch_chunk: chunk, rx_fifo: 40_000, ..Config::CONNECTX }, PLAIN);
+    let (rx_fifo, writes_outstanding) = (40_000, 4);
+    let nic = Config { rx_fetch_chunk: chunk, rx_fifo, writes_outstanding, ..Config::CONNECTX };
+    let mut b = Bench::new(nic, PLAIN);
     // Rings that are completed to, and buffers: nothing else is the device's to write.
     b.p.writable = Some(vec![CQ..CQ + (64 << CQ_LOG), EQ..EQ + 64 * 16, BUFFERS..MEMORY as u64]);
     b.p.read_time = Span::from_ns(300);
