@@ -12,11 +12,24 @@ use crate::fuzz::Seed;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
+use doorbell_drivers::mlx5::RqConfig;
 use doorbell_hal::{Host, Span, Time};
 use doorbell_testkit::{DirectHost, LeakCheckHost};
 
 type CommandHarness = doorbell_testkit::mlx5::CommandHarness<Mlx5>;
 type DeviceHarness = doorbell_testkit::mlx5::DeviceHarness<Mlx5>;
+
+/// A short receive queue whose entries are reported one by one.
+pub const SMALL_RQ: RqConfig = RqConfig {
+    log_size: 5,
+    buffer: 1536,
+    align: 2048,
+    headroom: 64,
+    bulk: 8,
+    padding: true,
+    cq_period_us: 0,
+    cq_max_count: 0,
+};
 
 /// Attacks a device: an even byte leads to WQEs, an odd one to a whole guest.
 pub fn attack(bytes: &[u8]) {

@@ -7,7 +7,7 @@ use doorbell_sim::watch::While;
 use doorbell_spec::SettingError;
 use doorbell_spec::key::{Key, Kind, Value, Values};
 use doorbell_spec::number::significant;
-use doorbell_systems::result::Measured;
+use doorbell_systems::metrics::LOST_SHARE;
 use doorbell_systems::system::System;
 use doorbell_systems::{RunError, arrivals};
 
@@ -54,7 +54,7 @@ pub fn find(
         let mut v = values.clone();
         v.put(key, Value::Number(load));
         let run = system.run(&v, None, &mut While(&|| !stop()))?;
-        Ok::<bool, RunError>(share(&run) > most)
+        Ok::<bool, RunError>(run.number(LOST_SHARE.name).is_some_and(|share| share > most))
     };
     if !loses(asked)? {
         return Ok(Some(asked));
@@ -73,11 +73,6 @@ pub fn find(
         if loses(load)? { lost = load } else { kept = load }
     }
     Ok(Some(kept))
-}
-
-/// Returns the share of the frames that a run lost.
-fn share(m: &Measured) -> f64 {
-    m.rates.iter().find(|r| r.metric.name == "lost_share").map_or(0.0, |r| r.value)
 }
 
 #[cfg(test)]

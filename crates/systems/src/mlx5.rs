@@ -303,10 +303,14 @@ fn memory_of_arrivals(setup: &Setup) -> usize {
         // Those posted, and those of a poll.
         ((1 << rq.log_size) + 2 * 64) * (rq.align as usize + 64 + 16)
     });
-    let rings = (64 << setup.driver.log_sq) + (64 << setup.driver.log_cq);
-    let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
     let receive = setup.driver.rq.map_or(0, |rq| 80 << rq.log_size);
-    (cores * (frames + rings + others + receive + (64 << 10)) + (4 << 20)).next_multiple_of(1 << 20)
+    (cores * (frames + rings(setup) + receive) + (4 << 20)).next_multiple_of(1 << 20)
+}
+
+/// Returns the host memory for one core's rings, the receive queue's left out.
+fn rings(setup: &Setup) -> usize {
+    let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
+    (64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + others + (64 << 10)
 }
 
 /// Returns the most packets of one channel between driver and device: one for each data segment of
@@ -324,10 +328,7 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
         (size, None) => cores * (ring + load.burst() as usize) * block(size),
         (longest, Some(frames)) => cores * ring.min(2 * frames + 64) * 2 * block(longest),
     };
-    let others: usize = setup.driver.cqs.others().iter().map(|log| (64 << log) + 4096).sum();
-    let rings =
-        cores * ((64 << setup.driver.log_sq) + (64 << setup.driver.log_cq) + others + (64 << 10));
-    (packets + rings + (4 << 20)).next_multiple_of(1 << 20)
+    (packets + cores * rings(setup) + (4 << 20)).next_multiple_of(1 << 20)
 }
 
 fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {

@@ -3,10 +3,10 @@
 
 use super::{Seen, Subject};
 use crate::fuzz::Seed;
-use crate::mlx5::{Backend, machine};
+use crate::mlx5::{Backend, SMALL_RQ, machine};
 use doorbell_bus::{Machine, Pcie, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, RqConfig, Sizing};
+use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, Sizing};
 use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};
 use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
@@ -26,17 +26,6 @@ pub struct Adapter {
     receives: bool,
 }
 
-const RQ: RqConfig = RqConfig {
-    log_size: 5,
-    buffer: 1536,
-    align: 2048,
-    headroom: 64,
-    bulk: 8,
-    padding: true,
-    cq_period_us: 0,
-    cq_max_count: 0,
-};
-
 fn config(shape: u8) -> Config {
     let cqs = [Cqs::Send, Cqs::Three, Cqs::Five][usize::from(shape >> 3 & 3) % 3];
     Config {
@@ -45,7 +34,7 @@ fn config(shape: u8) -> Config {
         log_sq: 6,
         log_cq: if shape & 4 == 0 { 6 } else { 2 },
         cqs,
-        rq: (shape & 0x80 != 0 && cqs != Cqs::Send).then_some(RQ),
+        rq: (cqs != Cqs::Send).then_some(SMALL_RQ),
         vector: 1,
         ..Config::DEFAULT
     }

@@ -3,8 +3,9 @@
 
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
+use doorbell_conformance::mlx5::SMALL_RQ;
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Hca, RqConfig, queue_of};
+use doorbell_drivers::mlx5::{Channel, Config, Hca, queue_of};
 use doorbell_drivers::{Driver, Irq, Poll, Sink};
 use doorbell_hal::{Buf, Device, Host, RxVerdict, Span};
 use doorbell_packet::Packet;
@@ -17,17 +18,6 @@ use std::rc::Rc;
 
 type Cpu = Reorder<Board>;
 type Channels = Vec<Channel<Rc<RefCell<Hca>>>>;
-
-const RQ: RqConfig = RqConfig {
-    log_size: 5,
-    buffer: 1536,
-    align: 2048,
-    headroom: 64,
-    bulk: 8,
-    padding: true,
-    cq_period_us: 0,
-    cq_max_count: 0,
-};
 
 /// Keeps the bytes of the frames that come up, by their queue.
 #[derive(Default)]
@@ -56,10 +46,6 @@ impl Bench {
         Bench::made(Nic::CONNECTX, order, queues)
     }
 
-    fn with(nic: Nic, queues: u16) -> Bench {
-        Bench::made(nic, Order::Late, queues)
-    }
-
     fn made(nic: Nic, order: Order, queues: u16) -> Bench {
         let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Byte);
         let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
@@ -69,7 +55,7 @@ impl Bench {
         let mut h = Reorder::new(machine, order);
         let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
         let channels = (0..queues).map(|vector| {
-            let config = Config { rq: Some(RQ), vector, log_sq: 6, ..Config::DEFAULT };
+            let config = Config { rq: Some(SMALL_RQ), vector, log_sq: 6, ..Config::DEFAULT };
             Channel::open(&mut h, Rc::clone(&hca), &config).unwrap()
         });
         let channels = channels.collect();
@@ -216,7 +202,8 @@ fn a_queue_that_failed_is_started_again() {
 /// Frames beyond those that may have a WQE wait in the FIFO, and are lost there.
 #[test]
 fn what_the_bus_does_not_take_away_is_lost_in_the_fifo() {
-    let mut b = Bench::with(Nic { writes_outstanding: 8, rx_fifo: 24 * 60, ..Nic::CONNECTX }, 1);
+    let nic = Nic { writes_outstanding: 8, rx_fifo: 24 * 60, ..Nic::CONNECTX };
+    let mut b = Bench::made(nic, Order::Late, 1);
     // Nothing runs between them, so none goes to memory.
     let frames: Vec<Vec<u8>> = (0..32).map(|n| frame(b.mac, 0, n * 1000)).collect();
     let taken = frames.iter().filter(|f| b.arrives(f)).count();

@@ -13,10 +13,10 @@ use crate::Sink;
 use crate::common::{discard, map_rx};
 use alloc::boxed::Box;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped, OutOfMemory};
+use doorbell_layout::mlx5::DataSeg;
 use doorbell_layout::mlx5::receive::{
     CQE_RECEIVED, DBR_RECEIVE, L3_OK, L4_OK, RqContext, RxCqe, VLAN_STRIPPED,
 };
-use doorbell_layout::mlx5::{CQE_INITIAL, DataSeg};
 use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use zerocopy::byteorder::big_endian::{U32, U64};
@@ -84,23 +84,22 @@ impl Rq {
         usize::from(counter) & (self.buffers.len() - 1)
     }
 
+    /// Returns the WQEs that are not posted.
+    fn free(&self) -> u32 {
+        self.buffers.len() as u32 - u32::from(self.posted.wrapping_sub(self.taken))
+    }
+
     /// Posts buffers while a bulk of WQEs has none, and tells the device. Returns false if there is
     /// no memory for one; the next poll tries again.
     pub(super) fn fill<H: Host>(&mut self, h: &mut H, s: &mut Stats) -> bool {
         let before = self.posted;
-        let bulk = u32::from(self.config.bulk);
+        let (free, bulk) = (self.free(), u32::from(self.config.bulk));
         let mut enough = true;
-        'bulks: loop {
-            let free = self.buffers.len() as u32 - u32::from(self.posted.wrapping_sub(self.taken));
-            if free < bulk {
+        for _ in 0..free - free % bulk {
+            if !self.post(h) {
+                s.rx_buff_alloc_err += 1;
+                enough = false;
                 break;
-            }
-            for _ in 0..bulk {
-                if !self.post(h) {
-                    s.rx_buff_alloc_err += 1;
-                    enough = false;
-                    break 'bulks;
-                }
             }
         }
         if self.posted != before {
@@ -200,5 +199,3 @@ impl Rq {
         h.release_coherent(self.dbr);
     }
 }
-
-const _: () = assert!(CQE_RECEIVED != CQE_INITIAL >> 4);
