@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod axi;
+pub mod cache;
 mod departures;
 pub mod fault;
 pub mod ledger;
@@ -41,6 +42,7 @@ pub mod tce;
 pub mod trace;
 
 pub use axi::Axi;
+pub use cache::Cache;
 pub use departures::keep_every_other;
 pub use ledger::Ledger;
 pub use machine::{Bus, Costs, Machine, Price};

@@ -190,6 +190,7 @@ pub struct Machine<B, D> {
     ahead: bool,
     done: [Done; WorkKind::ALL.len()],
     stalled: Span,
+    missed: Span,
 }
 
 impl<B: Bus, D: Device<B>> Machine<B, D> {
@@ -207,6 +208,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
             ahead: false,
             done: [Done::default(); WorkKind::ALL.len()],
             stalled: Span::ZERO,
+            missed: Span::ZERO,
         };
         m.bus.enter(0);
         m.look_ahead();
@@ -354,6 +356,11 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         self.stalled
     }
 
+    /// Returns the CPU time spent on waiting for lines that were not in the last-level cache.
+    pub fn missed(&self) -> Span {
+        self.missed
+    }
+
     /// Records in the trace a call of the entered core that began at `from` and ends now.
     #[inline(always)]
     pub fn mark(&mut self, from: Time, call: DriverCall) {
@@ -372,6 +379,38 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     fn stall(&mut self, took: Span) {
         self.stalled += took;
         self.core.now += took;
+    }
+
+    /// Waits for the lines of a load that are not in the last-level cache, if there is one.
+    #[inline(always)]
+    fn loads(&mut self, addr: u64, len: usize) {
+        if self.bus.platform().cache().is_some() {
+            self.loads_lines(addr, len);
+        }
+    }
+
+    #[inline(never)]
+    fn loads_lines(&mut self, addr: u64, len: usize) {
+        let took = self.bus.platform_mut().core_uses(addr, len);
+        self.missed += took;
+        self.core.now += took;
+    }
+
+    /// Copies within memory.
+    #[inline(always)]
+    fn copies(&mut self, (from, to): (u64, u64), len: usize) {
+        self.loads(from, len);
+        self.stores(to, len);
+        self.memory().cpu_copy(from, to, len);
+    }
+
+    /// Has the last-level cache, if there is one, take the lines of a store. The core does not wait
+    /// for them.
+    #[inline(always)]
+    fn stores(&mut self, addr: u64, len: usize) {
+        if self.bus.platform().cache().is_some() {
+            self.bus.platform_mut().core_uses(addr, len);
+        }
     }
 
     /// Maps by hypervisor calls. Apart, so that machines without them stay small.
@@ -501,22 +540,16 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
 
     fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
         let len = common_bytes(from, &range, to, offset);
-        self.memory().cpu_copy(
-            from.addr() + u64::from(range.start),
-            to.addr() + u64::from(offset),
-            len as usize,
-        );
+        let at = (from.addr() + u64::from(range.start), to.addr() + u64::from(offset));
+        self.copies(at, len as usize);
         self.note(self.core.now, || CpuStep::Copy(to.iova() + u64::from(offset), len));
     }
 
     fn copy_out(&mut self, from: &Coherent, offset: u32, to: &Buf, range: Range<u32>) {
         let len = common_bytes(to, &range, from, offset);
         self.catch_up();
-        self.memory().cpu_copy(
-            from.addr() + u64::from(offset),
-            to.addr() + u64::from(range.start),
-            len as usize,
-        );
+        let at = (from.addr() + u64::from(offset), to.addr() + u64::from(range.start));
+        self.copies(at, len as usize);
         self.note(self.core.now, || CpuStep::CopyOut(from.iova() + u64::from(offset), len));
     }
 
@@ -555,7 +588,13 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.note(self.core.now, || {
             CpuStep::Look(MappedRange { at: m.iova(), len: m.len(), dir: m.direction() })
         });
+        self.look(m.buf(), range.clone());
         self.bytes(m.buf(), range, f)
+    }
+
+    #[inline(always)]
+    fn look(&mut self, b: &Buf, range: Range<u32>) {
+        self.loads(b.addr() + u64::from(range.start), range.len());
     }
 
     fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
@@ -576,6 +615,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
             self.stray(false, at, offset, size_of::<T>());
             return T::new_zeroed();
         }
+        self.loads(at.addr() + u64::from(offset), size_of::<T>());
         let bytes = self.memory().cpu(at.addr() + u64::from(offset), size_of::<T>());
         match T::read_from_bytes(bytes) {
             Ok(v) => v,
@@ -588,6 +628,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         if !holds(at, offset, size_of::<T>()) {
             return self.stray(true, at, offset, size_of::<T>());
         }
+        self.stores(at.addr() + u64::from(offset), size_of::<T>());
         self.memory()
             .cpu(at.addr() + u64::from(offset), size_of::<T>())
             .copy_from_slice(v.as_bytes());

@@ -226,13 +226,19 @@ impl Memory {
     /// Maps bytes for the device.
     #[inline(always)]
     pub fn map(&mut self, at: Iova, len: u32, dir: Direction) {
-        self.each_granule(at, len, |g| g[dir as usize] += 1);
+        self.each_granule(at, len, |[read, written]| {
+            *read += u16::from(dir.is_read());
+            *written += u16::from(dir.is_written());
+        });
     }
 
     /// Ends a mapping.
     #[inline(always)]
     pub fn unmap(&mut self, at: Iova, len: u32, dir: Direction) {
-        self.each_granule(at, len, |g| g[dir as usize] -= 1);
+        self.each_granule(at, len, |[read, written]| {
+            *read -= u16::from(dir.is_read());
+            *written -= u16::from(dir.is_written());
+        });
     }
 
     #[inline(always)]

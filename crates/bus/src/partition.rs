@@ -316,10 +316,7 @@ impl<S: FrameSink> HypervisorPort<S> {
     /// Records in the trace a copy by the hypervisor.
     fn copied(&mut self, (at, until): (Time, Time), place: Iova, bytes: &[u8], dir: Direction) {
         self.platform.note(at, until, || {
-            let name = match dir {
-                Direction::ToDevice => "read",
-                Direction::FromDevice => "write",
-            };
+            let name = if dir.is_written() { "write" } else { "read" };
             EventKind::Bus(
                 Link::Hypervisor,
                 Transfer { name, at: place, bytes: bytes.len() as u64, count: 1 },

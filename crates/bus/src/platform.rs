@@ -5,6 +5,7 @@
 //! message cannot overtake the data that it announces. A device's address is translated when the
 //! device uses it ([`Mapping`]), so writes in flight have physical addresses.
 
+use crate::cache::{self, Cache};
 use crate::departures::Departures;
 use crate::fault::{FaultCounts, Faults};
 use crate::memory::COPY;
@@ -86,6 +87,8 @@ pub struct Platform {
     refused: Option<Refused>,
     /// The CPU's accesses outside coherent areas.
     strays: Strays,
+    /// The last-level cache, if it is modelled.
+    cache: Option<Box<Cache>>,
 }
 
 /// A place that the device may write, as [`Platform::check_dma_write`] found. Writes are posted
@@ -112,10 +115,7 @@ pub struct Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.dir {
-            Direction::ToDevice => "a read",
-            Direction::FromDevice => "a write",
-        };
+        let what = if self.dir.is_written() { "a write" } else { "a read" };
         write!(f, "{what} of {} B at {:#x}: ", self.len, self.at.0)?;
         match self.fault.kind {
             DmaFaultKind::Unmapped => write!(f, "nothing is mapped at {:#x}", self.fault.at.0),
@@ -223,6 +223,7 @@ impl Platform {
             shared: Vec::new(),
             refused: None,
             strays: Strays::default(),
+            cache: None,
         })
     }
 
@@ -234,6 +235,45 @@ impl Platform {
         assert!(self.memory.is_fresh(), "the mapping is chosen before anything is mapped");
         self.mapping = mapping;
         self
+    }
+
+    /// Puts a last-level cache in front of memory, which is empty.
+    pub fn with_cache(mut self, geometry: Option<cache::Geometry>) -> Platform {
+        self.cache = geometry.map(|g| Box::new(Cache::new(g)));
+        self
+    }
+
+    /// Returns the last-level cache, if there is one.
+    #[inline(always)]
+    pub fn cache(&self) -> Option<&Cache> {
+        self.cache.as_deref()
+    }
+
+    /// Returns the time that a core waits for memory when it uses `len` bytes at `addr`. Lines of
+    /// one access are on their way together.
+    #[inline(always)]
+    pub(crate) fn core_uses(&mut self, addr: u64, len: usize) -> Span {
+        let Some(cache) = &mut self.cache else { return Span::ZERO };
+        if cache.core_uses(addr, len) { Span::ZERO } else { cache.latency() }
+    }
+
+    /// Returns the time that a device's read of `len` bytes at `from` takes longer than one from
+    /// the last-level cache.
+    #[inline(always)]
+    pub(crate) fn device_reads(&mut self, from: Iova, len: usize) -> Span {
+        if self.cache.is_some() { self.device_reads_lines(from, len) } else { Span::ZERO }
+    }
+
+    #[inline(never)]
+    fn device_reads_lines(&mut self, from: Iova, len: usize) -> Span {
+        let Some(cache) = &mut self.cache else { return Span::ZERO };
+        let mut missed = false;
+        // A read that faults was refused before.
+        let _ = self.mapping.runs(from, (len, len), Direction::ToDevice, |at, range| {
+            missed |= !cache.device_reads(at.0, range.len());
+            Ok(())
+        });
+        if missed { cache.latency() } else { Span::ZERO }
     }
 
     // ---- mapping ----
@@ -252,7 +292,7 @@ impl Platform {
     /// [`MapFault::NoEntries`].
     #[inline(always)]
     pub fn map(&mut self, addr: u64, len: u32, dir: Direction) -> Result<(Iova, Span), MapFault> {
-        let (at, took) = self.enter(addr, len, &[dir])?;
+        let (at, took) = self.enter(addr, len, dir)?;
         self.map_physical(addr, len, dir);
         Ok((at, took))
     }
@@ -279,7 +319,7 @@ impl Platform {
     /// No memory, or no entries for it.
     pub fn coherent(&mut self, len: u32, align: u32) -> Result<(Coherent, Span), OutOfMemory> {
         let c = self.memory.coherent(len, align)?;
-        match self.enter(c.addr(), len, &[Direction::ToDevice, Direction::FromDevice]) {
+        match self.enter(c.addr(), len, Direction::Both) {
             Ok((at, took)) => {
                 self.shared.push((at, len));
                 Ok((Coherent::from_parts(c.addr(), at, len, c.token()), took))
@@ -300,12 +340,7 @@ impl Platform {
     }
 
     #[inline(always)]
-    fn enter(
-        &mut self,
-        addr: u64,
-        len: u32,
-        allows: &[Direction],
-    ) -> Result<(Iova, Span), MapFault> {
+    fn enter(&mut self, addr: u64, len: u32, allows: Direction) -> Result<(Iova, Span), MapFault> {
         let Mapping::Tce(table) = &mut self.mapping else { return Ok((Iova(addr), Span::ZERO)) };
         let (at, cost) =
             table.map(addr, len, allows).inspect_err(|_| self.ledger.tce_refused += 1)?;
@@ -509,6 +544,9 @@ impl Platform {
         {
             let Some(v) = message else {
                 self.memory.arrive(to, &bytes);
+                if let Some(cache) = &mut self.cache {
+                    cache.device_writes(to.0, bytes.len());
+                }
                 self.spare.push(bytes);
                 continue;
             };
@@ -593,9 +631,12 @@ impl Platform {
         len: usize,
         dir: Direction,
     ) -> Result<(), DmaFault> {
-        self.mapping.runs(at, (len, len), dir, |at, range| match dir {
-            Direction::ToDevice => self.memory.check_mapped(at, range.len()).map(|_| ()),
-            Direction::FromDevice => self.memory.device_may_write(at, range.len()),
+        self.mapping.runs(at, (len, len), dir, |at, range| {
+            if dir.is_written() {
+                self.memory.device_may_write(at, range.len())
+            } else {
+                self.memory.check_mapped(at, range.len()).map(|_| ())
+            }
         })
     }
 

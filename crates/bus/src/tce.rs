@@ -122,11 +122,11 @@ impl Table {
         &mut self,
         addr: u64,
         len: u32,
-        allows: &[Direction],
+        allows: Direction,
     ) -> Result<(Iova, Cost), MapFault> {
         let n = Table::pages(addr, len);
         let first = self.take(n).ok_or(MapFault::NoEntries)?;
-        let write = if allows.contains(&Direction::FromDevice) { WRITE } else { 0 };
+        let write = if allows.is_written() { WRITE } else { 0 };
         for (i, entry) in (0u64..).zip(&mut self.entries[first as usize..(first + n) as usize]) {
             *entry = ((addr & !(PAGE - 1)) + i * PAGE) | READ | write;
         }
@@ -178,9 +178,10 @@ impl Table {
         let needed = match dir {
             Direction::ToDevice => READ,
             Direction::FromDevice => WRITE,
+            Direction::Both => READ | WRITE,
         };
         fail_if(entry == 0, DmaFault { at, kind: DmaFaultKind::Unmapped })?;
-        fail_if(entry & needed == 0, DmaFault { at, kind: DmaFaultKind::Direction })?;
+        fail_if(entry & needed != needed, DmaFault { at, kind: DmaFaultKind::Direction })?;
         let offset = at.0 & (PAGE - 1);
         Ok(((entry & !(PAGE - 1)) + offset, (PAGE - offset) as usize))
     }

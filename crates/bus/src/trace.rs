@@ -249,11 +249,11 @@ impl Trace {
             return;
         }
         let packet = !shared || self.slots.iter().any(|s| s.contains(&at.0));
-        let stage = match (dir, packet) {
-            (Direction::ToDevice, false) => DmaStage::FetchDescriptors,
-            (Direction::ToDevice, true) => DmaStage::FetchData,
-            (Direction::FromDevice, false) => DmaStage::WriteBack,
-            (Direction::FromDevice, true) => DmaStage::DeliverData,
+        let stage = match (dir.is_written(), packet) {
+            (false, false) => DmaStage::FetchDescriptors,
+            (false, true) => DmaStage::FetchData,
+            (true, false) => DmaStage::WriteBack,
+            (true, true) => DmaStage::DeliverData,
         };
         if stage == DmaStage::WriteBack {
             self.written.insert(at.0, self.events.len());

@@ -222,7 +222,11 @@ fn stage_name(number: u32) -> &'static str {
 fn core(step: &CpuStep) -> (Cow<'static, str>, String) {
     let area = |at: Iova, len: u32| format!(",\"address\":\"{:#x}\",\"bytes\":{len}", at.0);
     let lent = |l: &MappedRange| {
-        let dir = if l.dir == Direction::ToDevice { "to the device" } else { "from the device" };
+        let dir = match l.dir {
+            Direction::ToDevice => "to the device",
+            Direction::FromDevice => "from the device",
+            Direction::Both => "both",
+        };
         format!("{},\"direction\":\"{dir}\"", area(l.at, l.len))
     };
     let register = |r: &doorbell_hal::Reg, size: u8| {

@@ -27,6 +27,7 @@ pub const SMALL_RQ: RqConfig = RqConfig {
     headroom: 64,
     bulk: 8,
     padding: true,
+    xdp: false,
     cq_period_us: 0,
     cq_max_count: 0,
 };

@@ -38,7 +38,8 @@ pub mod mlx5;
 
 use alloc::vec::Vec;
 pub use bql::Bql;
-use doorbell_hal::{Buf, Host};
+use core::ops::Range;
+use doorbell_hal::{Buf, Host, Mapped};
 use doorbell_packet::Packet;
 pub use error::OpenError;
 pub(crate) use error::{Opened, check};
@@ -138,4 +139,21 @@ pub trait Sink {
     fn sent(&mut self, b: Buf, cookie: u32, last: bool);
     /// Takes a received packet. `verified`: the device found its checksum good.
     fn received(&mut self, p: Packet, verified: bool);
+    /// Runs the program at the driver (XDP) on a received frame, the bytes `range` of a page that
+    /// stays mapped. Only a queue that is set up for it asks.
+    fn program<H: Host>(&mut self, _h: &mut H, _page: &Mapped, _range: Range<u32>) -> Verdict {
+        Verdict::Pass
+    }
+}
+
+/// What a program at the driver has done with a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes up.
+    #[default]
+    Pass,
+    /// It is dropped, and its page is received into again (`XDP_DROP`).
+    Drop,
+    /// It goes back to the wire from the page that it came in (`XDP_TX`).
+    Send,
 }

@@ -32,6 +32,10 @@ pub trait Host {
     /// # Panics
     /// Panics as [`Host::bytes`] does.
     fn bytes_mut<R>(&mut self, b: &Buf, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R;
+    /// Declares that this CPU looks at the bytes `range` of `b`, for which it may have to wait: the
+    /// headers of a received frame. Loads and stores of coherent areas, and copies, need no
+    /// declaration. The default has no caches, and does nothing.
+    fn look(&mut self, _b: &Buf, _range: Range<u32>) {}
     /// Copies the bytes `range` of `from` to a coherent area: a slot of a permanently mapped ring,
     /// an inline header. Declares no work: say `charge(CpuWork::Copy)` beside it. Ordered as
     /// [`Host::store`].
@@ -170,6 +174,22 @@ pub enum Direction {
     ToDevice,
     /// The device writes it (receive).
     FromDevice,
+    /// The device does both, for as long as the mapping lasts: a page that is received into, and
+    /// sent from or received into again.
+    Both,
+}
+
+impl Direction {
+    /// Returns whether the device reads.
+    #[inline(always)]
+    pub const fn is_read(self) -> bool {
+        !matches!(self, Direction::FromDevice)
+    }
+    /// Returns whether the device writes.
+    #[inline(always)]
+    pub const fn is_written(self) -> bool {
+        !matches!(self, Direction::ToDevice)
+    }
 }
 
 /// A buffer that is lent to the device.
@@ -178,22 +198,24 @@ pub enum Direction {
 pub struct Mapped {
     buf: Buf,
     iova: Iova,
-    /// First byte; in the highest bit, set, [`Direction::FromDevice`]: so the
-    /// whole takes 32 bytes, and a driver holds one for each buffer in flight.
+    /// First byte; in the two highest bits the direction: so the whole takes 32 bytes, and a driver
+    /// holds one for each buffer in flight.
     start_dir: u32,
     len: u32,
 }
 
 const FROM_DEVICE: u32 = 1 << 31;
+const BOTH: u32 = 1 << 30;
 
 impl Mapped {
-    /// For hosts: `buf`'s bytes `range`, in its first 2 GiB, are reachable at `iova`.
+    /// For hosts: `buf`'s bytes `range`, in its first GiB, are reachable at `iova`.
     #[inline(always)]
     pub const fn new(buf: Buf, range: Range<u32>, iova: Iova, dir: Direction) -> Mapped {
-        debug_assert!(range.start < FROM_DEVICE);
+        debug_assert!(range.start < BOTH);
         let dir = match dir {
             Direction::ToDevice => 0,
             Direction::FromDevice => FROM_DEVICE,
+            Direction::Both => BOTH,
         };
         Mapped { buf, iova, start_dir: range.start | dir, len: range.end - range.start }
     }
@@ -214,12 +236,16 @@ impl Mapped {
     /// Returns the mapped bytes of the buffer.
     #[inline(always)]
     pub const fn range(&self) -> Range<u32> {
-        let start = self.start_dir & !FROM_DEVICE;
+        let start = self.start_dir & !(FROM_DEVICE | BOTH);
         start..start + self.len
     }
     /// The direction.
     pub const fn direction(&self) -> Direction {
-        if self.start_dir & FROM_DEVICE == 0 { Direction::ToDevice } else { Direction::FromDevice }
+        match self.start_dir & (FROM_DEVICE | BOTH) {
+            0 => Direction::ToDevice,
+            FROM_DEVICE => Direction::FromDevice,
+            _ => Direction::Both,
+        }
     }
     /// For hosts, when the mapping has ended.
     #[inline(always)]

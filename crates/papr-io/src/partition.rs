@@ -682,7 +682,7 @@ impl<W: Observer> Port for Partition<W> {
 
     fn check_access(&mut self, at: Iova, len: u32, dir: Direction) -> Result<(), DmaFault> {
         let none = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
-        let write = dir != Direction::ToDevice;
+        let write = dir.is_written();
         self.share.charge(transfer_units(0) + u64::from(len) / PAGE * ENTRY);
         self.guest.as_ref().map_or(none, |g| g.walk(at, len as usize, write, |_, _, _| true))
     }

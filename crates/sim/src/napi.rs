@@ -14,9 +14,10 @@
 
 use crate::bql::{self, Batch};
 use crate::fault::{Watchdog, failed};
+use core::ops::Range;
 use doorbell_bus::{Bus, Machine, Platform, trace::DriverCall};
-use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};
-use doorbell_hal::{Buf, CpuWork, Device, Host, Span, Time};
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx, Verdict};
+use doorbell_hal::{Buf, CpuWork, Device, Host, Mapped, Span, Time};
 use doorbell_packet::Packet;
 use std::collections::VecDeque;
 
@@ -331,6 +332,12 @@ impl<E: Sink> Sink for Counted<'_, E> {
     fn received(&mut self, p: Packet, verified: bool) {
         self.received += 1;
         self.up.received(p, verified);
+    }
+    #[inline(always)]
+    fn program<H: Host>(&mut self, h: &mut H, page: &Mapped, range: Range<u32>) -> Verdict {
+        let verdict = self.up.program(h, page, range);
+        self.received += u32::from(verdict != Verdict::Pass);
+        verdict
     }
 }
 

@@ -18,7 +18,7 @@ use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::NapiContext;
 use doorbell_sim::traffic::Frames;
-use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter, Pattern, Phase, Rng};
+use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter, Pattern, Phase, Program, Rng};
 use std::sync::Arc;
 
 /// The value of `traffic.kind` for this load.
@@ -79,6 +79,8 @@ pub struct Load {
     pub flows: Vec<u16>,
     /// The frames of a capture.
     pub captured: Arc<Frames>,
+    /// A program at a driver that can have one.
+    pub program: Option<Program>,
 }
 
 impl Load {
@@ -139,7 +141,7 @@ impl Load {
             _ => always(Pattern::Even(high)),
         };
         let flows = v.number_or_word("traffic.flows").map_or(vec![0], |n| (0..n as u16).collect());
-        Ok(Load { warmup, duration, phases, seed, flows, captured })
+        Ok(Load { warmup, duration, phases, seed, flows, captured, program: None })
     }
 
     /// Returns the peer of the machine with address `mac` that sends these frames.

@@ -163,6 +163,7 @@ pub static SYSTEM: System = System {
         rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, RECEIVED, SENT_OFF, THRESHOLD], &BUSY],
         counters: &[(DRIVER, Stats::DECLARED), (DEVICE, Counters::DECLARED)],
         calls: &[],
+        cache: false,
         losses: &[metrics::MISSED],
     },
     declared: OnceLock::new(),

@@ -567,6 +567,7 @@ pub const fn system<C: Card>(name: &'static str, about: &'static str) -> System 
             rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, BUS_BUSY], &metrics::LINK],
             counters: C::COUNTERS,
             calls: &[],
+            cache: false,
             losses: &[metrics::MISSED],
         },
         declared: OnceLock::new(),

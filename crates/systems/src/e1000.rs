@@ -138,6 +138,7 @@ pub static SYSTEM: System = System {
         rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, BUS_BUSY], &metrics::LINK],
         counters: &[(DRIVER, Stats::DECLARED), (DEVICE, Counters::DECLARED)],
         calls: &[],
+        cache: false,
         losses: &[metrics::MISSED],
     },
     declared: OnceLock::new(),

@@ -4,11 +4,13 @@
 //! so that a faster core makes all of them shorter.
 
 use super::fault;
-use crate::key::{Key, Needs, Values};
+use crate::key::{Is, Key, Needs, Values};
 use crate::parallel::{Room, Rooms};
 use crate::settings::{Field, words};
 use crate::{SettingError, refuse};
-use doorbell_bus::{Costs, Latencies, Ledger, Price, ProtectionGranularity, RulesError, pcie};
+use doorbell_bus::{
+    Costs, Latencies, Ledger, Price, ProtectionGranularity, RulesError, cache, pcie,
+};
 use doorbell_hal::{Span, WorkKind};
 use doorbell_sim::{fault::Plan, napi::Rules as Softirq, traffic::tcp};
 
@@ -28,6 +30,8 @@ pub struct HostConfig {
     pub softirq: Softirq,
     /// Granularity of the checks of device accesses.
     pub guard: ProtectionGranularity,
+    /// The last-level cache, if it is modelled.
+    pub cache: Option<cache::Geometry>,
     /// Rate of the link in bits a second; 0 where the device has it.
     pub link_rate: u64,
     /// Delay of the link, one way.
@@ -44,6 +48,7 @@ impl HostConfig {
             prices: tcp::Prices::default(),
             softirq: Softirq::LINUX,
             guard: ProtectionGranularity::Page,
+            cache: None,
             link_rate: 0,
             link_delay: Span::ZERO,
             faults: Plan::default(),
@@ -64,6 +69,7 @@ impl HostConfig {
             prices: tcp_prices(v),
             softirq: Softirq { budget, watchdog: faults.watchdog(), ..Softirq::LINUX },
             guard: Field::of(v, "run.guard"),
+            cache: cache(v),
             link_rate: v.bits_per_second("link.rate"),
             link_delay: span(v, "link.delay"),
             faults,
@@ -101,11 +107,13 @@ static ROOMS: Rooms = Rooms::new(MAX_OF_ALL);
 
 words! {
     ProtectionGranularity { "page" => Self::Page, "byte" => Self::Byte }
+    cache::Policy { "inclusive" => Self::Inclusive, "victim" => Self::Victim }
     pcie::Completions {
         "merged" => Self::Merged, "rcb64" => Self::Rcb(64), "rcb128" => Self::Rcb(128),
     }
     pcie::Gap {
         "none" => Self::None, "dllp" => Self::Dllp, "completion" => Self::Completion,
+        "packed" => Self::Packed,
     }
 }
 
@@ -162,6 +170,72 @@ fn tcp_prices(v: &Values) -> tcp::Prices {
         call: Price { each: cycles("cpu.call"), per_unit: cycles("cpu.call_byte") },
         switch: cycles("cpu.switch"),
     }
+}
+
+const CACHED: &[Needs] = &[Needs::new("memory.ways", Is::Positive)];
+
+/// The keys of a last-level cache in front of memory.
+pub static MEMORY: [Key; 7] = [
+    Key::whole(
+        "memory.ways",
+        "ways",
+        0.0,
+        64.0,
+        "lines of a set of the last-level cache; 0: no cache is modelled, and all memory is alike",
+    )
+    .default("0"),
+    Key::whole("memory.sets", "sets", 1.0, 65536.0, "sets of a slice of that cache")
+        .default("2048")
+        .when(CACHED),
+    Key::whole("memory.slices", "slices", 1.0, 128.0, "slices of that cache")
+        .default("1")
+        .when(CACHED),
+    Key::whole(
+        "memory.dma_ways",
+        "ways",
+        1.0,
+        64.0,
+        "ways that a device's write takes for a line that is not there; Intel: 2",
+    )
+    .default("2")
+    .when(CACHED),
+    Key::choice(
+        "memory.policy",
+        &["inclusive", "victim"],
+        "where a line is that a core uses: where it was (Intel up to Broadwell), or in a way that \
+         is not for DMA (Intel since Skylake)",
+    )
+    .default("inclusive")
+    .when(CACHED),
+    Key::among(
+        "memory.page",
+        "KiB",
+        &[4.0, 2048.0, 1_048_576.0],
+        "size of the pages that buffers lie in, each anywhere in memory by the seed",
+    )
+    .default("4")
+    .when(CACHED),
+    Key::ns(
+        "memory.latency",
+        "time that a load or a device's read takes longer from memory than from that cache",
+    )
+    .default("0")
+    .when(CACHED),
+];
+
+/// Returns the last-level cache of these values, if there is one.
+fn cache(v: &Values) -> Option<cache::Geometry> {
+    let ways = v.number_if_any("memory.ways").filter(|n| *n > 0.0)? as u8;
+    Some(cache::Geometry {
+        ways,
+        sets: Field::of(v, "memory.sets"),
+        slices: Field::of(v, "memory.slices"),
+        dma_ways: u8::of(v, "memory.dma_ways").min(ways),
+        policy: Field::of(v, "memory.policy"),
+        page: (v.number("memory.page") as u32 * 1024).ilog2() as u8,
+        seed: v.number("run.seed") as u64,
+        latency: span(v, "memory.latency"),
+    })
 }
 
 const CARRIED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];

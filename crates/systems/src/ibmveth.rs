@@ -172,6 +172,7 @@ pub static SYSTEM: System = System {
             (DEVICE, PortCounters::DECLARED),
         ],
         calls: &layout::CALLS,
+        cache: false,
         losses: &[
             metrics::no_buffer("device_rx_no_buffer"),
             metrics::no_buffer("device_client_rx_no_buffer"),

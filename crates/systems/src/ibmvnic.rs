@@ -144,6 +144,7 @@ pub static SYSTEM: System = System {
             (DEVICE, vnic::Counters::DECLARED),
         ],
         calls: &CALLS,
+        cache: false,
         losses: &[metrics::no_buffer("device_rx_no_buffer")],
     },
     declared: OnceLock::new(),

@@ -9,6 +9,7 @@ use crate::SettingError;
 use crate::audit::FAULTS;
 use crate::system::System;
 use doorbell_bus::Ledger;
+use doorbell_bus::cache::CacheCounts;
 use doorbell_bus::ledger::{self, BusKind};
 use doorbell_hal::{Counter, Unit, WorkKind};
 use doorbell_layout::Call;
@@ -46,6 +47,8 @@ pub struct Numbers {
     pub counters: &'static [(Party, &'static [Counter])],
     /// Its hypervisor calls.
     pub calls: &'static [Call],
+    /// A last-level cache can stand in front of its memory.
+    pub cache: bool,
     /// The counts of what is lost for want of something.
     pub losses: &'static [Lost],
 }
@@ -178,7 +181,9 @@ fn declared(n: &Numbers) -> Vec<Metric> {
     let rates = RATES.iter().chain(n.rates.iter().copied().flatten()).copied();
     let works = WorkKind::ALL.iter().map(|w| (w.name(), format!("CPU time of {}", w.name())));
     let stalled = (STALLED, "time that cores waited for these".to_owned());
-    let cycles = works.chain([stalled]).map(|(name, about)| {
+    let lines = "time that cores waited for lines that were not in the last-level cache";
+    let missed = n.cache.then(|| (MISSED_LINES, lines.to_owned()));
+    let cycles = works.chain([stalled]).chain(missed).map(|(name, about)| {
         Metric::cycles(kept(format!("cycles_{name}")), kept(about.replace('_', " ")))
     });
     let on = |bus: &BusKind| n.buses.contains(bus);
@@ -194,6 +199,8 @@ fn declared(n: &Numbers) -> Vec<Metric> {
         better: Better::Less,
         ..Metric::count(c.name, Unit::Count, CROSSING, c.about)
     });
+    let cached = CacheCounts::DECLARED.iter().filter(|_| n.cache);
+    let cached = cached.map(|c| Metric::count(c.name, c.unit, "at the last-level cache", c.about));
     // Counters tell, they do not judge.
     let counters = n.counters.iter().flat_map(|(of, all)| {
         all.iter().map(|c| {
@@ -210,6 +217,7 @@ fn declared(n: &Numbers) -> Vec<Metric> {
         .chain(cycles)
         .chain(ledger)
         .chain(calls)
+        .chain(cached)
         .chain(counters)
         .chain(faults)
         .collect()
@@ -220,6 +228,8 @@ const CROSSING: &str = "between CPU and device";
 
 /// The cause of the time that cores waited for register accesses and fences.
 pub(crate) const STALLED: &str = "registers_and_fences";
+/// The cause of the time that they waited for lines that were not in the last-level cache.
+pub(crate) const MISSED_LINES: &str = "memory";
 
 impl System {
     /// Returns the numbers of its results, in the order of tables.

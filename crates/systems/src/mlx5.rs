@@ -7,7 +7,7 @@ pub mod settings;
 pub use crate::open_loop::Load;
 pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 
-use crate::host::{HostConfig, link_bytes};
+use crate::host::{self, HostConfig, link_bytes};
 use crate::key::Values;
 use crate::knobs::{self, Condition, Knob};
 use crate::limits::Wider::{Less, More};
@@ -19,11 +19,11 @@ use crate::system::{self, PlacementKeys, RUN, StackKeys, System};
 use crate::{Counted, Counts, Experiment, Result, arrivals, closed_loop, open_loop};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::pcie::{Rules, Settings};
-use doorbell_bus::{Bus, Latencies, Machine, Pcie};
+use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5, Received};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
 use doorbell_hal::{Span, Unit};
-use doorbell_sim::link::Wired;
+use doorbell_sim::link::{SharedWire, Wired};
 use doorbell_sim::napi::NapiContext;
 use doorbell_sim::scheduler::{Core, Interrupt};
 use doorbell_sim::traffic::{Frames, arrivals::Meter};
@@ -38,7 +38,7 @@ pub static SYSTEM: System = System {
     name: "mlx5",
     about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
     devices: &["mlx5"],
-    platform_keys: &[&CPU, &PCIE, NicKeys::KEYS],
+    platform_keys: &[&CPU, &PCIE, &host::MEMORY, NicKeys::KEYS],
     run_keys: &[
         &KIND,
         &closed_loop::TIME,
@@ -136,6 +136,7 @@ pub static SYSTEM: System = System {
             (DEVICE, Received::DECLARED),
         ],
         calls: &[],
+        cache: true,
         losses: &[metrics::NO_WQE, metrics::FIFO_FULL],
     },
     declared: OnceLock::new(),
@@ -147,6 +148,9 @@ const FRAMES: Metric = Metric::rate("frame_bits_per_s", Unit::BitsPerSecond, "fr
 
 /// The machine of this system.
 pub type Board = Machine<Pcie, Mlx5>;
+
+/// The same with a peer that sends frames to it.
+type Linked = arrivals::Board<Pcie<SharedWire>, Mlx5>;
 
 /// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,7 +194,8 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     let (cores, costs) = (usize::from(setup.cores.max(1)), setup.host.costs);
     let memory = memory_size(setup, load);
     let _room = setup.host.room(memory);
-    let platform = platform(setup.memory_base, memory, setup.host.guard)?;
+    let platform =
+        platform(setup.memory_base, memory, setup.host.guard)?.with_cache(setup.host.cache);
     let link = |platform| Pcie::new(platform, rules, setup.latencies, setup.bar);
     let mut m = Machine::new(link(platform), Mlx5::new(setup.nic), costs, cores);
     let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
@@ -231,7 +236,7 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
         hca.into_inner().close(&mut m);
     }
     let device = m.device.counters;
-    o.counts.counters = counted(&driver, &m.device);
+    o.counts.counters = counted(&driver, &m.device, m.bus.platform());
     o.use_of_bus("bytes", 4096, |time| m.bus.capacity(time).max(1), link_bytes);
     let mut o = o.with(Totals { driver, device });
     o.verdict.take(audit::audit(&o, &m));
@@ -246,7 +251,8 @@ pub fn receive(setup: &Setup, load: &arrivals::Load, watch: &mut dyn Watch) -> R
     let (rules, cores) = (Rules::new(setup.pcie)?, usize::from(setup.cores.max(1)));
     let memory = memory_of_arrivals(setup);
     let _room = setup.host.room(memory);
-    let platform = platform(setup.memory_base, memory, setup.host.guard)?;
+    let platform =
+        platform(setup.memory_base, memory, setup.host.guard)?.with_cache(setup.host.cache);
     let bus = Pcie::new(platform, rules, setup.latencies, setup.bar);
     let rate = 8_000_000_000_000_u64 * 1024 / u64::from(setup.nic.wire_byte_1024th_ps.max(1));
     let source = load.source(setup.nic.mac);
@@ -258,16 +264,16 @@ pub fn receive(setup: &Setup, load: &arrivals::Load, watch: &mut dyn Watch) -> R
         m.enter(i);
         let config = DriverConfig { vector: i as u16, ..setup.driver };
         let channel = Channel::open(&mut m, Rc::clone(&hca), &config)?;
-        let end = Meter::that_drops(rate, Span::ZERO);
+        let end = Meter::that_drops(rate, Span::ZERO).with_program(load.program);
         stations.push(NapiContext::new(channel, end, Interrupt::Message(i as u16), i, i));
     }
     let mut x =
         Experiment::new(&mut m, stations, cores, setup.host.softirq, &setup.host.faults, watch);
     x.slice_within(load.duration);
-    let look = |m: &arrivals::Board<_, Mlx5>, s: &[arrivals::Station<Channel<_>>]| {
+    let look = |m: &Linked, s: &[arrivals::Station<Channel<_>>]| {
         let mut driver = Stats::default();
         s.iter().for_each(|s| driver.add(&s.driver.stats()));
-        counted(&driver, &m.device.device)
+        counted(&driver, &m.device.device, m.bus.platform())
     };
     // Frames are lost on the wire. No event tells of it, and no driver here takes one.
     let o = arrivals::run(&mut x, load, |_, _, _| {}, look, |_| Vec::new())?;
@@ -290,10 +296,12 @@ pub fn receive(setup: &Setup, load: &arrivals::Load, watch: &mut dyn Watch) -> R
     Ok(o)
 }
 
-/// Returns the counters of both, under the names of results.
-fn counted(driver: &Stats, device: &Mlx5) -> Counted {
+/// Returns the counters of both and of the last-level cache, under the names of results.
+fn counted(driver: &Stats, device: &Mlx5, p: &Platform) -> Counted {
     let received = device.received().entries();
-    [driver.entries().collect(), device.counters.entries().chain(received).collect(), vec![]]
+    let cached = p.cache().map(|c| c.counts.entries()).into_iter().flatten();
+    let device = device.counters.entries().chain(received);
+    [driver.entries().collect(), device.collect(), cached.collect()]
 }
 
 /// Returns the host memory for all rings, and for the buffers of frames that arrive.

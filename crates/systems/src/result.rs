@@ -6,9 +6,9 @@
 
 use crate::audit::CrossCheck;
 use crate::limits::Limits;
-use crate::metrics::{PACKETS, STALLED};
+use crate::metrics::{MISSED_LINES, PACKETS, STALLED};
 use crate::window::{Window, error_of};
-use crate::{Counts, RunError, WorkTotals, metrics};
+use crate::{Counts, RunError, metrics};
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
@@ -122,20 +122,21 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Returns the costs of `work`, and of the register accesses and fences in `l` that cores
-    /// waited for, at a clock of `ghz`.
-    pub fn of(work: &WorkTotals, l: &Ledger, stalled: Span, ghz: f64) -> Vec<Cost> {
-        let stores = l.mmio_writes + l.mmio_reads + l.fences;
+    /// Returns the costs of the drivers' work, and of the register accesses, fences and lines of
+    /// memory that cores waited for, at a clock of `ghz`.
+    pub fn of(c: &Counts, ghz: f64) -> Vec<Cost> {
         let cycles = |s: Span| s.as_ns_f64() * ghz;
-        let work = work.iter().map(|(kind, done, spent)| Cost {
+        let work = c.work.iter().map(|(kind, done, spent)| Cost {
             name: kind.name(),
             times: done.times,
             units: done.units,
             cycles: cycles(*spent),
         });
-        let cycles = cycles(stalled);
-        let stalled = Cost { name: STALLED, times: stores, units: stores, cycles };
-        work.chain([stalled]).collect()
+        let waited = |name, n, s| Cost { name, times: n, units: n, cycles: cycles(s) };
+        let stores = c.ledger.mmio_writes + c.ledger.mmio_reads + c.ledger.fences;
+        let stalled = waited(STALLED, stores, c.stalled);
+        let missed = c.missed.map(|s| waited(MISSED_LINES, c.counter(2, "llc_cpu_misses"), s));
+        work.chain([stalled]).chain(missed).collect()
     }
 }
 

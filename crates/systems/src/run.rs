@@ -141,6 +141,8 @@ pub struct Counts {
     pub work: WorkTotals,
     /// Time that cores waited for register accesses, fences and mappings.
     pub stalled: Span,
+    /// Time that cores waited for memory, where there is a last-level cache.
+    pub missed: Option<Span>,
     /// Time that each core was busy.
     pub busy: Vec<Span>,
     /// The time of all cores, busy or not, added up.
@@ -170,7 +172,8 @@ impl Counts {
             payload: 0,
             wire: (on_wire((ledger.wire_frames, ledger.wire_bytes)), 0),
             core_time: m.time_of_cores(),
-            busy: vec![work.iter().fold(m.stalled(), |sum, w| sum + w.2)],
+            busy: vec![work.iter().fold(m.stalled() + m.missed(), |sum, w| sum + w.2)],
+            missed: m.bus.platform().cache().map(|_| m.missed()),
             interrupts: vec![m.done(WorkKind::Interrupt).times],
             polls: m.done(WorkKind::Poll).times,
             stalled: m.stalled(),
@@ -205,6 +208,7 @@ impl Counts {
             ledger: b.ledger.since(&a.ledger),
             work: a.work.iter().zip(&b.work).map(work).collect(),
             stalled: b.stalled - a.stalled,
+            missed: a.missed.zip(b.missed).map(|(a, b)| b - a),
             busy: a.busy.iter().zip(&b.busy).map(|(a, b)| *b - *a).collect(),
             interrupts: a.interrupts.iter().zip(&b.interrupts).map(|(a, b)| b - a).collect(),
             polls: b.polls - a.polls,
@@ -406,6 +410,7 @@ impl<T> RunStats<T> {
         let errors = self.errors(&rates, counts_of, ghz);
         let rates = rates(&self.steady, self.window.rate());
         let of = self.counts;
+        let costs = Cost::of(&of, ghz);
         let [driver, device, calls] = of.counters;
         let mut counts = Count::of_ledger(&of.ledger);
         counts.extend(Count::of(Group::Driver, DRIVER.prefix, driver.into_iter()));
@@ -419,7 +424,7 @@ impl<T> RunStats<T> {
             counts_of,
             rates,
             counts,
-            costs: Cost::of(&of.work, &of.ledger, of.stalled, ghz),
+            costs,
             series: self.series,
             latency: self.latency,
             latency_of,
@@ -445,7 +450,7 @@ impl<T> RunStats<T> {
         let mut errors = Errors::none(counts_of);
         errors.of_rates(&self.window, &whole, &batches, rates);
         if counts_of == CountsOf::Window {
-            errors.of_counts(&batches, |c| Cost::of(&c.work, &c.ledger, c.stalled, ghz));
+            errors.of_counts(&batches, |c| Cost::of(c, ghz));
         }
         errors.of_latencies(&self.latency, &latencies);
         errors

@@ -291,14 +291,14 @@ impl<H: Host> Host for Hostile<H> {
         }
         let m = self.inner.map(b, range, dir)?;
         self.mapped += 1;
-        if dir == Direction::FromDevice {
+        if dir.is_written() {
             self.lent.push((m.buf().addr(), m.buf().len(), m.range()));
         }
         Ok(m)
     }
     fn unmap(&mut self, m: Mapped) -> Buf {
         self.mapped -= 1;
-        if m.direction() == Direction::FromDevice {
+        if m.direction().is_written() {
             let at = self.lent.iter().position(|l| l.0 == m.buf().addr()).expect("a live mapping");
             self.lent.swap_remove(at);
         }

@@ -36,7 +36,7 @@ fn the_bus_in_time_counts_as_the_meter() {
         // Three read requests, six completions and three writes of the device; a register read, its
         // answer and a register write.
         let gaps = match gap {
-            Gap::None => [0, 0],
+            Gap::None | Gap::Packed => [0, 0],
             Gap::Dllp => [2 * (3 + 3) + 1, 6 + 2 + 2],
             Gap::Completion => [2 * 6, 2],
         };

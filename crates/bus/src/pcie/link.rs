@@ -123,7 +123,23 @@ impl<S: FrameSink> Pcie<S> {
         let [down, up] = self.platform.ledger.count_tlps(&self.rules, &t);
         self.down.gap += down;
         self.up.gap += up;
+        let shared = self.rules.shared_dllps(&t);
+        if shared > 0 {
+            self.acknowledge(t.toward, shared);
+        }
         end + self.latencies.link
+    }
+
+    /// Has DLLPs of so many bytes go against TLPs in this direction, with those that wait already.
+    #[inline(never)]
+    fn acknowledge(&mut self, toward: LinkDirection, bytes: u64) {
+        let l = &mut self.platform.ledger;
+        let (against, counted) = match toward {
+            LinkDirection::Upstream => (&mut self.down, &mut l.pcie_down_gap_bytes),
+            LinkDirection::Downstream => (&mut self.up, &mut l.pcie_up_gap_bytes),
+        };
+        *counted += bytes.saturating_sub(against.gap);
+        against.gap = against.gap.max(bytes);
     }
 }
 
@@ -135,13 +151,14 @@ impl<S: FrameSink> Port for Pcie<S> {
     #[inline(always)]
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.platform.fetch(from, into)?;
+        let missed = self.platform.device_reads(from, into.len());
         let mut answered = at;
         for request in self.rules.split_read(from.0, into.len() as u32) {
             let start = at.max(self.tags.ready());
             let [request, data] = self.rules.request(request);
             let asked = self.send(start, request);
             let asked = self.platform.behind_posted(start, asked);
-            let arrived = self.send(asked + self.latencies.memory, data);
+            let arrived = self.send(asked + self.latencies.memory + missed, data);
             self.tags.hold(arrived);
             answered = answered.max(arrived);
         }

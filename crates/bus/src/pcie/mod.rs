@@ -65,6 +65,11 @@ pub enum Gap {
     Dllp,
     /// Two behind each completion.
     Completion,
+    /// An Ack, and an UpdateFC if there was a request, in front of a TLP for all that came against
+    /// it since the last one. They take 8 bytes each: from generation 3 on, a DLLP begins right
+    /// behind what is before it. SKP ordered sets take their part of the link. Counted where TLPs
+    /// have a time alone.
+    Packed,
 }
 
 /// The settings of a link, as a profile states them; [`Rules::new`] checks them.
@@ -173,6 +178,10 @@ impl Rules {
             "10000 to 10000000 parts per million",
         )?;
         let digest = if settings.ecrc { tlp::ECRC } else { 0 };
+        let mut byte_time = ByteTime::of_link(generation, lanes).at_speed(speed_ppm, WHOLE);
+        if settings.gap == Gap::Packed {
+            byte_time = byte_time.with_skips(generation);
+        }
         Ok(Rules {
             settings,
             mps_shift: mps.trailing_zeros(),
@@ -182,7 +191,7 @@ impl Rules {
             request_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
             completion_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
             symbol_mask: lanes - 1,
-            byte_time: ByteTime::of_link(generation, lanes).at_speed(speed_ppm, WHOLE),
+            byte_time,
         })
     }
 
@@ -202,17 +211,28 @@ impl Rules {
         bytes.wrapping_neg() & self.symbol_mask as u64
     }
 
+    /// Returns the bytes of DLLPs against TLPs that share them with others ([`Gap::Packed`]).
+    #[inline(always)]
+    pub(crate) const fn shared_dllps(&self, t: &Tlps) -> u64 {
+        match (self.settings.gap, t.command) {
+            (Gap::Packed, Command::CplD) => tlp::DLLP,
+            (Gap::Packed, _) => 2 * tlp::DLLP,
+            _ => 0,
+        }
+    }
+
     /// Returns the symbol times that TLPs make pass without one, in bytes: toward the device, and
     /// toward the host.
     #[inline(always)]
     pub(crate) const fn gaps(&self, t: &Tlps) -> [u64; 2] {
         let completes = matches!(t.command, Command::CplD);
-        let (symbols, against) = match self.settings.gap {
-            Gap::None => return [0, 0],
-            Gap::Dllp => (if completes { 1 } else { 2 }, true),
-            Gap::Completion => (if completes { 2 } else { 0 }, false),
+        let symbol = self.settings.lanes as u64;
+        let (each, against) = match self.settings.gap {
+            Gap::None | Gap::Packed => return [0, 0],
+            Gap::Dllp => (if completes { symbol } else { 2 * symbol }, true),
+            Gap::Completion => (if completes { 2 * symbol } else { 0 }, false),
         };
-        let bytes = t.count * symbols * self.settings.lanes as u64;
+        let bytes = t.count * each;
         match (t.toward, against) {
             (LinkDirection::Downstream, false) | (LinkDirection::Upstream, true) => [bytes, 0],
             _ => [0, bytes],

@@ -5,6 +5,8 @@ use super::{Command, LinkDirection, Piece, ReadCost, Rules, WriteCost};
 pub(super) const HEADER_3DW: u32 = 12;
 pub(super) const HEADER_4DW: u32 = 16;
 pub(super) const ECRC: u32 = 4;
+/// Bytes of a DLLP with its framing, in every generation.
+pub(super) const DLLP: u64 = 8;
 
 /// The bytes that the link layer and the physical layer put around a TLP.
 /// Base specification 3.0, 3.5.2 (sequence number, LCRC) and 4.2.1, 4.2.2 (framing).

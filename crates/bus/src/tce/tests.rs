@@ -12,7 +12,7 @@ fn window(pages: u32, multi: bool) -> Window {
     Window { base: 0x8000_0000, pages, multi, prices: US }
 }
 
-const TO: &[Direction] = &[Direction::ToDevice];
+const TO: Direction = Direction::ToDevice;
 
 #[test]
 fn a_frame_across_a_page_costs_two_entries_and_four_calls() {

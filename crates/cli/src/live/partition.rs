@@ -169,7 +169,7 @@ impl Host for Cpu<'_> {
             return Err(MapError { buf: b, why: MapFault::Range });
         }
         let p = self.own();
-        match p.table.map(b.addr() + u64::from(range.start), range.len() as u32, &[dir]) {
+        match p.table.map(b.addr() + u64::from(range.start), range.len() as u32, dir) {
             Ok((iova, cost)) => {
                 p.ledger.bus.count_tce(cost);
                 p.ledger.bus.maps += 1;
@@ -189,7 +189,7 @@ impl Host for Cpu<'_> {
     fn coherent(&mut self, len: u32, align: u32) -> Result<Coherent, OutOfMemory> {
         let p = self.own();
         let c = p.memory.coherent(len, align)?;
-        match p.table.map(c.addr(), len, &[Direction::ToDevice, Direction::FromDevice]) {
+        match p.table.map(c.addr(), len, Direction::Both) {
             Ok((iova, cost)) => {
                 p.ledger.bus.count_tce(cost);
                 Ok(Coherent::from_parts(c.addr(), iova, c.len(), c.token()))

@@ -5,24 +5,30 @@ use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_conformance::mlx5::SMALL_RQ;
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Hca, queue_of};
-use doorbell_drivers::{Driver, Irq, Poll, Sink};
-use doorbell_hal::{Buf, Device, Host, RxVerdict, Span};
+use doorbell_drivers::mlx5::{Channel, Config, Hca, RqConfig, queue_of};
+use doorbell_drivers::{Driver, Irq, Poll, Sink, Verdict};
+use doorbell_hal::{Buf, Device, Host, Mapped, RxVerdict, Span};
 use doorbell_packet::Packet;
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_sim::traffic::{flow_headers, udp};
 use doorbell_systems::mlx5::Board;
 use doorbell_testkit::reorder::{Order, Reorder};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 type Cpu = Reorder<Board>;
 type Channels = Vec<Channel<Rc<RefCell<Hca>>>>;
 
-/// Keeps the bytes of the frames that come up, by their queue.
+/// Keeps the frames that come up. The program, if it is asked, decides by a frame's number.
 #[derive(Default)]
 struct Up {
     packets: Vec<(Packet, bool)>,
+}
+
+/// Returns what the program does with frame `n`.
+fn verdict(n: u32) -> Verdict {
+    [Verdict::Pass, Verdict::Drop, Verdict::Send][n as usize % 3]
 }
 
 impl Sink for Up {
@@ -31,6 +37,15 @@ impl Sink for Up {
     }
     fn received(&mut self, p: Packet, verified: bool) {
         self.packets.push((p, verified));
+    }
+    fn program<H: Host>(&mut self, h: &mut H, page: &Mapped, at: Range<u32>) -> Verdict {
+        h.bytes_mut(page.buf(), at, |frame| {
+            let n = u32::from_be_bytes(frame[46..50].try_into().unwrap());
+            if verdict(n) == Verdict::Send {
+                frame[46] = 0xff;
+            }
+            verdict(n)
+        })
     }
 }
 
@@ -47,6 +62,10 @@ impl Bench {
     }
 
     fn made(nic: Nic, order: Order, queues: u16) -> Bench {
+        Bench::with(nic, order, queues, SMALL_RQ)
+    }
+
+    fn with(nic: Nic, order: Order, queues: u16, rq: RqConfig) -> Bench {
         let platform = Platform::new(1 << 32, 64 << 20, ProtectionGranularity::Byte);
         let latencies = Latencies { link: Span::from_ns(150), memory: Span::from_ns(250) };
         let rules = Rules::new(Settings::link(3, 16)).unwrap();
@@ -55,7 +74,7 @@ impl Bench {
         let mut h = Reorder::new(machine, order);
         let hca = Rc::new(RefCell::new(Hca::open(&mut h).unwrap()));
         let channels = (0..queues).map(|vector| {
-            let config = Config { rq: Some(SMALL_RQ), vector, log_sq: 6, ..Config::DEFAULT };
+            let config = Config { rq: Some(rq), vector, log_sq: 6, ..Config::DEFAULT };
             Channel::open(&mut h, Rc::clone(&hca), &config).unwrap()
         });
         let channels = channels.collect();
@@ -213,4 +232,65 @@ fn what_the_bus_does_not_take_away_is_lost_in_the_fifo() {
     let n = b.h.inner.device.received();
     assert_eq!((n.fifo_full, n.out_of_buffer), (8, 0));
     b.close();
+}
+
+/// A page a frame, for a program.
+const PAGES: RqConfig = RqConfig { align: 4096, headroom: 256, xdp: true, ..SMALL_RQ };
+
+/// Frames that pass come up, those that are sent back leave as the program made them, in order, and
+/// pages go round: none is mapped for a frame but those that pass.
+#[test]
+fn a_program_passes_drops_and_sends_frames_from_their_pages() {
+    for order in [Order::Late, Order::Overtaken].into_iter().chain((0..6).map(Order::Random)) {
+        let mut b = Bench::with(Nic::CONNECTX, order, 1, PAGES);
+        b.h.inner.bus.sink_mut().start();
+        let (mut came, mut passed, mut sent) = (Vec::new(), Vec::new(), Vec::new());
+        for n in 0..24 * 9 {
+            let mut f = frame(b.mac, 1, n);
+            assert!(b.arrives(&f), "{order:?}: frame {n}");
+            match verdict(n) {
+                Verdict::Pass => passed.push(f),
+                Verdict::Drop => {}
+                Verdict::Send => {
+                    f[46] = 0xff;
+                    sent.push(f);
+                }
+            }
+            if n % 24 == 23 {
+                came.extend(b.run().into_iter().map(|c| c.1));
+            }
+        }
+        assert_eq!(came, passed, "{order:?}");
+        let mut left = Vec::new();
+        let drained = b.h.inner.bus.sink_mut().drain(|_, f| {
+            left.push(f.to_vec());
+            Ok::<(), ()>(())
+        });
+        assert_eq!((drained, left), (Ok(()), sent), "{order:?}");
+        let s = b.close()[0];
+        assert_eq!((s.rx_packets, s.rx_xdp_drop, s.rx_xdp_tx_xmit), (72, 72, 72), "{order:?}");
+        assert_eq!((s.rx_xdp_tx_full, s.packets, s.cqe_stray), (0, 72, 0), "{order:?}");
+        // Those of the ring at first, those that a burst sends, and one for each that left with its
+        // frame.
+        assert!(s.rx_cache_empty <= 32 + 8 + 72, "{order:?}: {}", s.rx_cache_empty);
+        assert_eq!(s.rx_cache_reuse + s.rx_cache_empty, 32 + 216, "{order:?}");
+    }
+}
+
+/// What is sent waits for the wire. Frames beyond the queue's room are dropped, and counted.
+#[test]
+fn what_the_send_queue_has_no_room_for_is_dropped() {
+    // 4 us a byte: a frame takes about as long as all that is done for a burst.
+    let nic = Nic { wire_byte_1024th_ps: 1024 * 4_000_000, ..Nic::CONNECTX };
+    let mut b = Bench::with(nic, Order::Late, 1, PAGES);
+    for burst in 0..5 {
+        for n in 0..24 {
+            assert!(b.arrives(&frame(b.mac, 1, 3 * (24 * burst + n) + 2)));
+        }
+        b.run();
+    }
+    let s = b.close()[0];
+    assert!(s.rx_xdp_tx_full > 0, "{s:?}");
+    assert_eq!(s.rx_xdp_tx_xmit + s.rx_xdp_tx_full, 120, "{s:?}");
+    assert!(s.rx_xdp_tx_xmit >= 64, "a queue of 64 blocks: {s:?}");
 }

@@ -2,8 +2,9 @@
 //!
 //! Steering, TIR, RQT and RQ are decided on arrival. A frame then takes its WQE, unless as many
 //! frames have one as writes may be on their way; it waits in the FIFO until then. WQEs are
-//! prefetched; the doorbell record is read when all known ones are, once at a time. Frames go to
-//! memory in order, one write for each data segment, and the CQE follows. A failed WQE has an error
+//! prefetched; the doorbell record is read when all known ones are, once at a time. A queue's frames
+//! go to memory in order, as soon as their WQEs are there, one write for each data segment, and the
+//! CQE follows. A failed WQE has an error
 //! CQE and takes its queue to ERR; one that cannot be read has an event. Striding RQs, LRO and CQE
 //! compression are not modelled.
 //!
@@ -105,7 +106,7 @@ pub struct Receiver {
     pub counters: Counters,
     /// Per counter set.
     out_of_buffer: Box<[u64; 256]>,
-    /// Frames with a WQE, and those behind that wait for one.
+    /// Frames with a WQE, by the time at which they are ready, and those that wait for one.
     fifo: VecDeque<RxFrame>,
     waiting: VecDeque<RxFrame>,
     /// Bytes in both.
@@ -289,8 +290,11 @@ impl Receiver {
                 }
                 core::mem::swap(&mut f.bytes, &mut bytes);
                 f.cqe.wqe_counter.set(wqe.counter);
-                f.ready = f.ready.max(wqe.ready);
-                self.fifo.push_back(f);
+                // In order within a queue. Those of another queue need not wait for its WQEs.
+                f.ready = f.ready.max(wqe.ready).max(rq.ready);
+                rq.ready = f.ready;
+                let later = self.fifo.iter().rev().take_while(|other| other.ready > f.ready);
+                self.fifo.insert(self.fifo.len() - later.count(), f);
                 self.spare.push(bytes);
                 return Ok(());
             }

@@ -59,6 +59,8 @@ const CQ_POLL_BUDGET: u32 = 128;
 const MIN_BUFFER: u32 = 64;
 /// log2 of the events in a ring.
 const LOG_EQ: u8 = 7;
+/// Place of the CQ of what a program sends, among [`Cqs::others`].
+const OF_PROGRAM: usize = 3;
 
 impl<F> Channel<F> {
     /// Creates the queues and makes them ready.
@@ -93,6 +95,8 @@ impl<F> Channel<F> {
             let bulks = 1..=1 << rq.log_size;
             check(bulks.contains(&rq.bulk), "rq.bulk: 1 to the size of the queue")?;
             check(rq.buffer >= MIN_BUFFER, "rq.buffer: at least 64 B")?;
+            check(!rq.xdp || c.cqs == Cqs::Five, "rq.xdp: the CQ of what it sends is missing")?;
+            check(!rq.xdp || caps.min_inline == 0, "rq.xdp: the device wants headers inlined")?;
         }
         let mpw = c.mpwqe && caps.enhanced_mpw && caps.min_inline == 0;
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
@@ -104,7 +108,7 @@ impl<F> Channel<F> {
         let ((eq, cq, others), sq) = both((eq, cq, others), sq, |(eq, cq, others)| {
             release_queues(h, eq, cq, others);
         })?;
-        let rq = c.rq.as_ref().map(|rq| Rq::allocate(h, rq)).transpose();
+        let rq = Rq::allocate(h, c, &caps);
         let ((eq, cq, others, sq), rq) = both((eq, cq, others, sq), rq, |(eq, cq, others, sq)| {
             sq.release(h);
             release_queues(h, eq, cq, others);
@@ -205,8 +209,17 @@ impl<F> Channel<F> {
             min_inline,
         };
         sq.sqn = fw.create_sq(h, &sqc)?;
-        objects.sqn = Some(sq.sqn);
+        objects.sqns.push(sq.sqn);
         fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)?;
+        if let (Some(back), Some(cq)) =
+            (rq.as_mut().and_then(|rq| rq.back.as_mut()), others.get(OF_PROGRAM))
+        {
+            (back.page, back.lkey) = (sq.page, sq.lkey);
+            let (ring, dbr) = (back.ring.iova().0, back.dbr.iova().0);
+            back.sqn = fw.create_sq(h, &SqContext { ring, dbr, cqn: cq.cqn, ..sqc })?;
+            objects.sqns.push(back.sqn);
+            fw.modify_sq(h, back.sqn, SqState::Reset, SqState::Ready)?;
+        }
         if let (Some(rq), Some(cq)) = (rq, others.first()) {
             rq.lkey = U32::new(lkey);
             rq.rqn = fw.create_rq(h, &rq.context(cq.cqn))?;
@@ -226,6 +239,7 @@ impl<F> Channel<F> {
         self.destroy(h);
         if let (Some(rq), Some(cq)) = (self.rq, self.others.first_mut()) {
             Rq::drop_left(h, cq, &mut self.sq.stats);
+            self.sq.stats.add(&rq.sent());
             rq.release(h);
         }
         let stats = self.sq.release(h);
@@ -275,6 +289,10 @@ impl<F> Channel<F> {
         if let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first_mut()) {
             Rq::drop_left(h, cq, &mut self.sq.stats);
             rq.restart(h);
+            if let Some(back) = &mut rq.back {
+                back.restart_all(h);
+                back.set_recovering(false);
+            }
         }
         self.others.iter_mut().for_each(|cq| cq.restart(h));
         self.eq.restart(h);
@@ -290,7 +308,8 @@ impl<F> Channel<F> {
 
     /// Returns the channel's counters.
     pub fn stats(&self) -> Stats {
-        self.sq.stats()
+        let stats = self.sq.stats();
+        self.rq.as_ref().map_or(stats, |rq| stats.plus(&rq.sent()))
     }
 
     /// Returns the counter of the WQE that the last doorbell requested a completion for. For tests
@@ -307,13 +326,16 @@ impl<F> Channel<F> {
     /// Takes up to `budget` received frames, and posts buffers in their place. Returns whether
     /// there may be more to do.
     fn poll_receive<H: Host, S: Sink>(&mut self, h: &mut H, budget: u32, up: &mut S) -> bool {
-        let (Some(rq), Some(cq)) = (&mut self.rq, self.others.first_mut()) else { return false };
+        let Some(rq) = &mut self.rq else { return false };
+        let cq = self.others.get_mut(OF_PROGRAM);
+        let sent = cq.map_or(0, |cq| rq.complete_sent(h, cq, CQ_POLL_BUDGET, &mut self.sq.stats));
+        let Some(cq) = self.others.first_mut() else { return false };
         let taken = rq.poll(h, cq, budget, &mut self.sq.stats, up);
         if rq.failed {
             return false;
         }
         let enough = rq.fill(h, &mut self.sq.stats);
-        taken == budget || !enough
+        taken == budget || sent == CQ_POLL_BUDGET || !enough
     }
 
     /// Starts the receive queue again after an error: RST, without entries or buffers, RDY.
@@ -342,7 +364,12 @@ impl<F> Channel<F> {
 
     /// Polls the CQs of empty queues, as Linux does. An entry there is stray.
     fn poll_others<H: Host>(&mut self, h: &mut H) {
-        for cq in self.others.iter_mut().skip(usize::from(self.rq.is_some())) {
+        let receives = self.rq.is_some();
+        let sends = self.rq.as_ref().is_some_and(|rq| rq.back.is_some());
+        for (i, cq) in self.others.iter_mut().enumerate() {
+            if i == 0 && receives || i == OF_PROGRAM && sends {
+                continue;
+            }
             if cq.next(h).is_some() {
                 cold_path();
                 self.sq.stats.cqes += 1;
@@ -379,6 +406,24 @@ fn allocate_cqs<H: Host>(h: &mut H, c: &Config) -> Result<(Cq, Box<[Cq]>), OutOf
         cqs.1.push(next);
     }
     Ok((cqs.0, cqs.1.into_boxed_slice()))
+}
+
+/// Takes an empty send queue through ERR, RST and RDY. Returns whether it is ready.
+fn renew<H: Host, F: Firmware<H>>(h: &mut H, fw: &mut F, sq: &mut Sq) -> bool {
+    // In any other state another agent is recovering the queue.
+    if fw.query_sq(h, sq.sqn) != Ok(SqState::Error) {
+        return false;
+    }
+    let reset = fw.modify_sq(h, sq.sqn, SqState::Error, SqState::Reset);
+    let ready = reset.and_then(|()| {
+        sq.restart(h);
+        fw.modify_sq(h, sq.sqn, SqState::Reset, SqState::Ready)
+    });
+    if ready.is_ok() {
+        sq.set_recovering(false);
+        sq.stats.recover += 1;
+    }
+    ready.is_ok()
 }
 
 fn release_queues<H: Host>(h: &mut H, eq: Eq, cq: Cq, others: Box<[Cq]>) {
@@ -431,11 +476,14 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if self.reopening {
             self.sq.give_up();
             self.sq.abandon(h, up);
+            if let Some(rq) = &mut self.rq {
+                rq.abandon_sent(h, &mut self.sq.stats);
+            }
             return Poll::Work;
         }
         self.arm(h);
         if !self.sq.recovering() {
-            let failed = self.rq.as_ref().is_some_and(|rq| rq.failed);
+            let failed = self.rq.as_ref().is_some_and(Rq::has_failed);
             return if failed { Poll::Work } else { Poll::Idle };
         }
         if self.sq.is_flushed() {
@@ -464,6 +512,10 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
     fn work(&mut self, h: &mut H) {
         if !self.reopening {
             self.recover_receive(h);
+            let back = self.rq.as_mut().and_then(|rq| rq.back.as_mut());
+            if let Some(back) = back.filter(|sq| sq.recovering() && sq.is_empty()) {
+                renew(h, &mut self.fw, back);
+            }
         }
         if !self.sq.recovering() || !self.sq.is_empty() {
             return;
@@ -471,19 +523,7 @@ impl<H: Host, F: Firmware<H>> Driver<H> for Channel<F> {
         if self.reopening {
             return self.reopen(h);
         }
-        // In any other state another agent is recovering the queue.
-        if self.fw.query_sq(h, self.sq.sqn) != Ok(SqState::Error) {
-            return;
-        }
-        let sqn = self.sq.sqn;
-        let reset = self.fw.modify_sq(h, sqn, SqState::Error, SqState::Reset);
-        let ready = reset.and_then(|()| {
-            self.sq.restart(h);
-            self.fw.modify_sq(h, sqn, SqState::Reset, SqState::Ready)
-        });
-        if ready.is_ok() {
-            self.sq.set_recovering(false);
-            self.sq.stats.recover += 1;
+        if renew(h, &mut self.fw, &mut self.sq) {
             self.sq.wake_if_room(h);
         }
     }

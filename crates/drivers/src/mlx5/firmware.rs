@@ -19,8 +19,8 @@ pub struct Objects {
     pub eqn: Option<u32>,
     /// Completion queues, the send queue's first.
     pub cqns: Vec<u32>,
-    /// Send queue.
-    pub sqn: Option<u32>,
+    /// Send queues, that of packets first.
+    pub sqns: Vec<u32>,
     /// Receive queue.
     pub rqn: Option<u32>,
 }

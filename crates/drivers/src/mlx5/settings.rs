@@ -2,6 +2,7 @@
 
 use super::session::Sizing;
 use crate::common::counters;
+use doorbell_hal::Alignment;
 
 /// Completion queues of a channel, all armed at the end of every poll (en_txrx.c
 /// `mlx5e_napi_poll`). Those beside the send queue's stay empty, but for the receive queue's if
@@ -45,10 +46,21 @@ pub struct RqConfig {
     pub bulk: u16,
     /// The last write of a frame goes on to the end of its cache line.
     pub padding: bool,
+    /// A program looks at each frame first ([`Sink::program`](crate::Sink::program)). Pages stay
+    /// mapped, and go from the program back to the queue; those that it sends leave through a send
+    /// queue of their own, which needs [`Cqs::Five`].
+    pub xdp: bool,
     /// CQ moderation: microseconds (16 in Linux).
     pub cq_period_us: u16,
     /// CQ moderation: completions (32 in Linux).
     pub cq_max_count: u16,
+}
+
+impl RqConfig {
+    /// Returns the place of a frame in its area.
+    pub(super) const fn place(&self) -> Alignment {
+        Alignment { align: self.align, offset: self.headroom }
+    }
 }
 
 /// The configuration of a channel.
@@ -130,5 +142,12 @@ counters! {
         rx_buff_alloc_err: "Times that there was no memory for a buffer.",
         rx_left: "Frames in a queue that was closed or started again.",
         rx_recover: "Receive queues started again after an error.",
+        rx_xdp_drop: "Frames that the program dropped.",
+        rx_xdp_tx_xmit: "Frames that the program sent back.",
+        rx_xdp_tx_full: "Frames that it would have sent, but the queue for them had no room.",
+        rx_xdp_tx_cqe: "CQEs of that queue.",
+        rx_cache_reuse: "Pages taken from those that the driver keeps.",
+        rx_cache_empty: "Pages allocated because it kept none.",
+        rx_cache_full: "Pages released because it kept enough.",
     }
 }

@@ -1,6 +1,7 @@
 //! The send queue: builds WQEs, rings doorbells and retires packets.
 
 mod long;
+mod pages;
 mod retire;
 mod software;
 
@@ -49,6 +50,8 @@ enum DmaEntry {
     Inlined(Buf, u32, bool),
     /// A segment that others of its large send follow.
     Segment(Mapped),
+    /// A page of a receive queue, which stays mapped.
+    Page(Mapped),
 }
 
 /// The fast path for simple packets with more to follow, in the present state of the queue.
@@ -610,7 +613,7 @@ impl Sq {
     fn unpush<H: Host>(&mut self, h: &mut H) -> Fragment {
         self.fifo_head = self.fifo_head.wrapping_sub(1);
         match mem::take(&mut self.fifo[(self.fifo_head & self.fifo_mask) as usize]) {
-            DmaEntry::Mapped(m, ..) | DmaEntry::Segment(m) => unmap(h, m),
+            DmaEntry::Mapped(m, ..) | DmaEntry::Segment(m) | DmaEntry::Page(m) => unmap(h, m),
             DmaEntry::Inlined(buf, ..) => Fragment::whole(buf),
             DmaEntry::Empty => vacant(),
         }

@@ -13,8 +13,8 @@ use crate::traffic::Frames;
 use crate::traffic::pktgen::{HEADERS, udp_headers};
 use crate::traffic::tcp::Prices;
 use doorbell_bus::random::splitmix;
-use doorbell_drivers::Sink;
-use doorbell_hal::{Buf, EventSource, Host, Span, Time};
+use doorbell_drivers::{Sink, Verdict};
+use doorbell_hal::{Buf, EventSource, Host, Mapped, Span, Time};
 use doorbell_packet::Packet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -287,7 +287,21 @@ impl Peer for Arrivals {
     }
 }
 
-/// The machine's end: measures the latency of frames and drops them.
+/// A program at the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Program {
+    /// Drops each frame without a look at it.
+    Drop,
+    /// Reads the addresses of each frame, and drops it.
+    Read,
+    /// Exchanges the addresses of each frame, and sends it back.
+    Send,
+}
+
+/// The addresses of a frame.
+const ADDRESSES: u32 = 12;
+
+/// The machine's end: measures the latency of frames and drops them, or has a program do so.
 #[derive(Debug, Default)]
 pub struct Meter {
     prices: Prices,
@@ -295,6 +309,8 @@ pub struct Meter {
     delay: Span,
     /// An application reads what is received; else it is dropped where the driver hands it up.
     reads: bool,
+    /// A program takes all frames before the driver hands them up.
+    program: Option<Program>,
     waiting: Vec<Packet>,
     spare: Vec<Buf>,
     /// Bytes not yet read by the application.
@@ -322,15 +338,29 @@ impl Meter {
         Meter { bits_per_second, delay, ..Meter::default() }
     }
 
+    /// Returns it with a program at the driver.
+    pub fn with_program(self, program: Option<Program>) -> Meter {
+        Meter { program, ..self }
+    }
+
     /// Releases all buffers after the driver was closed.
     pub fn release<H: Host>(self, h: &mut H) {
         self.waiting.into_iter().for_each(|p| p.release(h));
         self.spare.into_iter().for_each(|b| h.release(b));
     }
 
-    /// Returns the arrival of a frame of `len` bytes whose first bit left at `first_bit`.
-    fn arrived(&self, first_bit: Time, len: u64) -> Time {
-        first_bit + takes(self.bits_per_second, len as usize) + self.delay
+    /// Records a frame of `len` bytes whose first bit left at `first_bit`, if it is known.
+    fn record(&mut self, now: Time, first_bit: Option<Time>, len: u32) {
+        let Some(first_bit) = first_bit else {
+            self.unknown += 1;
+            return;
+        };
+        let arrived = first_bit + takes(self.bits_per_second, len as usize) + self.delay;
+        let took = now.since(arrived);
+        self.latency.record(took);
+        self.lately.record(took);
+        self.frames += 1;
+        self.bytes += u64::from(len);
     }
 }
 
@@ -341,6 +371,27 @@ impl Sink for Meter {
     fn received(&mut self, p: Packet, _verified: bool) {
         self.waiting.push(p);
     }
+
+    #[inline]
+    fn program<H: Host>(&mut self, h: &mut H, page: &Mapped, frame: Range<u32>) -> Verdict {
+        let Some(program) = self.program else { return Verdict::Pass };
+        let (start, now) = (frame.start, h.now());
+        let first_bit = h.bytes(page.buf(), start + STAMP.start..start + STAMP.end, |b| {
+            stamped(b.try_into().ok()?, now)
+        });
+        self.record(now, first_bit, frame.end - start);
+        if program != Program::Drop {
+            h.look(page.buf(), start..start + ADDRESSES);
+        }
+        if program != Program::Send {
+            return Verdict::Drop;
+        }
+        h.bytes_mut(page.buf(), start..start + ADDRESSES, |b| {
+            let (to, from) = b.split_at_mut(ADDRESSES as usize / 2);
+            to.swap_with_slice(from);
+        });
+        Verdict::Send
+    }
 }
 
 impl<H: Host> Endpoint<H> for Meter {
@@ -350,6 +401,8 @@ impl<H: Host> Endpoint<H> for Meter {
         for p in waiting.drain(..) {
             h.delay(self.prices.gro + self.prices.receive);
             let (start, len) = (p.head.start, p.len());
+            // The stack looks at the headers.
+            h.look(&p.head.buf, start..start + p.head.len.min(HEADERS));
             let mut first_bit = None;
             if p.head.len >= STAMP.end {
                 let now = h.now();
@@ -357,19 +410,12 @@ impl<H: Host> Endpoint<H> for Meter {
                     stamped(b.try_into().ok()?, now)
                 });
             }
-            match first_bit {
-                Some(first_bit) => {
-                    let took = h.now().since(self.arrived(first_bit, u64::from(len)));
-                    self.latency.record(took);
-                    self.lately.record(took);
-                    self.frames += 1;
-                    self.bytes += u64::from(len);
-                    if self.unread == 0 {
-                        h.delay(self.prices.wake);
-                    }
-                    self.unread += u64::from(len);
+            self.record(h.now(), first_bit, len);
+            if first_bit.is_some() {
+                if self.unread == 0 {
+                    h.delay(self.prices.wake);
                 }
-                None => self.unknown += 1,
+                self.unread += u64::from(len);
             }
             p.release(h);
         }

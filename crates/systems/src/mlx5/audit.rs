@@ -2,15 +2,9 @@
 //!
 //! With faults, the driver accounts for each packet queued and neither sent nor discarded.
 
-use super::{Board, RunStats};
-use crate::arrivals;
+use super::{Board, Linked, RunStats};
 use crate::audit::{ANY, CrossCheck};
-use doorbell_bus::{Bus, Pcie};
-use doorbell_devices::mlx5::Mlx5;
-use doorbell_sim::link::SharedWire;
-
-/// The bus of a device on a link.
-type Wire = Pcie<SharedWire>;
+use doorbell_bus::Bus;
 
 /// Compares the counts.
 pub(super) fn audit(o: &RunStats, m: &Board) -> CrossCheck {
@@ -45,7 +39,7 @@ pub(super) fn audit(o: &RunStats, m: &Board) -> CrossCheck {
 
 /// Compares the counts of a run of frames that arrive: each that came was handed up, or is lost at
 /// a place that is counted.
-pub(super) fn received(o: &RunStats, m: &arrivals::Board<Wire, Mlx5>) -> CrossCheck {
+pub(super) fn received(o: &RunStats, m: &Linked) -> CrossCheck {
     let (d, n) = (&o.totals.driver, m.device.device.received());
     let struck = o.faults.map_or(0, |f| f.struck.dma);
     let mut b = CrossCheck::of(o);
@@ -56,8 +50,18 @@ pub(super) fn received(o: &RunStats, m: &arrivals::Board<Wire, Mlx5>) -> CrossCh
     // A queue that cannot be read loses the frame that found it so.
     let failed = ("of queues that failed", n.errors);
     b.less("frames in: device saw {}, device wrote or lost {}", [n.arrived, ended], failed);
-    let handed = d.rx_packets + d.rx_malformed + d.rx_left;
+    let by_program = d.rx_xdp_drop + d.rx_xdp_tx_xmit + d.rx_xdp_tx_full;
+    let handed = d.rx_packets + d.rx_malformed + d.rx_left + by_program;
     b.same("frames in: device wrote {}, driver handed up or dropped {}", n.packets, handed);
+    let (sent, dropped) = (&m.device.device.counters, ("driver dropped", d.dropped));
+    let ended = sent.packets + sent.discarded;
+    b.less(
+        "frames out: driver queued {}, device sent or discarded {}",
+        [d.packets, ended],
+        dropped,
+    );
+    let left = m.bus.platform().ledger.wire_frames;
+    b.same("frames out: device sent {}, wire saw {}", sent.packets, left);
     b.none("receive: left in a queue {}", d.rx_left, ANY);
     b.none("receive: frames refused {}", refused, ANY);
     b.none("receive: queues failed {}", n.errors, ANY);

@@ -69,15 +69,23 @@ pub(super) static HARDWARE: SystemFigures = SystemFigures {
     rows: include_str!("../../published/hardware.toml"),
     headline: None,
     // Bursts come to another card, at another rate, under a whole stack.
-    left_out: &["nic.port_rate", "cpu.rx_post"],
+    left_out: &["nic.port_rate", "cpu.rx_post", "memory.ways"],
     constants: &[],
-    choices: &[ModelChoice::of_profile(
-        "pcie.device_tlps",
-        &["lane0", "packed"],
-        &["hardware.drop_4", "hardware.drop_5", "hardware.drop_6"],
-    )],
+    choices: &[
+        ModelChoice::of_profile("pcie.device_tlps", &["lane0", "packed"], FULL_LINK),
+        ModelChoice::of_profile(
+            "pcie.gap",
+            &["none", "dllp", "completion", "packed"],
+            &["hardware.drop_5", "hardware.drop_6", "hardware.tx_256_5", "hardware.tx_256_6"],
+        ),
+        ModelChoice::of_profile("nic.rx_fetch_chunk", &["64", "128", "256"], FULL_LINK),
+        ModelChoice::of_profile("pcie.tags", &["32", "256"], &["hardware.tx_256_4"]),
+    ],
     measure: |_, figure| Err(MeasureError::unknown_figure(figure)),
 };
+
+/// The rows in which the link is full to the last byte.
+const FULL_LINK: &[&str] = &["hardware.drop_4", "hardware.drop_5", "hardware.drop_6"];
 
 const fn counted(key: &'static str, value: f64) -> OtherConstant {
     let source = "Callgrind: cargo bench -p doorbell-drivers --bench instructions, burst 32";

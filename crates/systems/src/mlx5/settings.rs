@@ -19,11 +19,17 @@ use doorbell_hal::Span;
 use doorbell_layout::mlx5::Caps;
 use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
+use doorbell_sim::traffic::arrivals::Program;
 use doorbell_sim::traffic::{Frames, flow_headers};
 use std::sync::Arc;
 
 /// Bytes in front of a received frame (`NET_SKB_PAD`).
 const HEADROOM: u32 = 64;
+/// The same in a page that a program looks at (`XDP_PACKET_HEADROOM`), and those behind the frame
+/// (`struct skb_shared_info`).
+const XDP_HEADROOM: u32 = 256;
+const XDP_TAIL: u32 = 320;
+const PAGE: u32 = 4096;
 
 /// Reads the [`Setup`] from `v`. It does not depend on the capture.
 ///
@@ -78,14 +84,26 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
     if v.number("driver.armed_cqs") < 3.0 {
         refuse!("`driver.armed_cqs` is 1, but frames that arrive need the receive queue's CQ");
     }
-    let buffer = longest(&r).next_multiple_of(64);
+    let (buffer, xdp) = (longest(&r).next_multiple_of(64), r.xdp.is_some());
+    let headroom = if xdp { XDP_HEADROOM } else { HEADROOM };
+    if xdp && buffer + XDP_HEADROOM + XDP_TAIL > PAGE {
+        let most = PAGE - XDP_HEADROOM - XDP_TAIL - HEADER as u32;
+        refuse!("`driver.xdp` has a page for each frame: `driver.mtu` is at most {most} then");
+    }
+    if xdp && v.number("driver.armed_cqs") < 5.0 {
+        refuse!("`driver.xdp` needs the CQ of XDP's send queue: `driver.armed_cqs=5`");
+    }
+    if xdp && v.word("nic.min_inline") != "none" {
+        refuse!("`driver.xdp` needs a device that wants no headers inline: `nic.min_inline=none`");
+    }
     Ok(Some(RqConfig {
         log_size: log2(r.ring),
         buffer,
-        align: (buffer + HEADROOM).next_power_of_two(),
-        headroom: HEADROOM,
+        align: if xdp { PAGE } else { (buffer + headroom).next_power_of_two() },
+        headroom,
         bulk: r.bulk,
         padding: r.padding,
+        xdp,
         cq_period_us: r.period,
         cq_max_count: r.count,
     }))
@@ -112,6 +130,7 @@ pub fn arriving(
         refuse!("`driver.mtu` is {}, but `nic.max_frame` allows frames of {most} B", r.mtu);
     }
     let mut load = arrivals::Load::of(v, (longest, "driver.mtu"), mbit_per_s, frames)?;
+    load.program = r.xdp;
     if v.number_or_word("traffic.flows").is_none() {
         // A flow on each core: the first one that the hash takes there.
         let (key, cores) = (Toeplitz::new(&MICROSOFT), usize::from(setup.cores));
@@ -126,6 +145,10 @@ pub fn arriving(
 
 words! {
     Sizing { "padded" => Self::Padded, "fit" => Self::Fit }
+    Option<Program> {
+        "off" => None, "drop" => Some(Program::Drop), "read" => Some(Program::Read),
+        "tx" => Some(Program::Send),
+    }
     Cqs { "1" => Self::Send, "3" => Self::Three, "5" => Self::Five }
 }
 

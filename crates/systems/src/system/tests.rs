@@ -72,7 +72,14 @@ fn a_full_port_of_mixed_sizes_is_no_fault_and_a_port_that_carries_more_is() {
         knobs: &[],
         conditions: &[],
         resources: &[],
-        numbers: Numbers { buses: &[], rates: &[], counters: &[], calls: &[], losses: &[] },
+        numbers: Numbers {
+            buses: &[],
+            rates: &[],
+            counters: &[],
+            calls: &[],
+            cache: false,
+            losses: &[],
+        },
         declared: OnceLock::new(),
         figures: &[],
     });

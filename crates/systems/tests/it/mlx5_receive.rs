@@ -99,6 +99,9 @@ proptest! {
         fifo in prop::sample::select(vec![16u32, 512]),
         lanes in prop::sample::select(vec![1u32, 4, 16]),
         pattern in prop::sample::select(vec!["even", "poisson"]),
+        xdp in prop::sample::select(vec!["off", "drop", "read", "tx"]),
+        ways in prop::sample::select(vec![0u32, 1, 11, 20]),
+        policy in prop::sample::select(vec!["inclusive", "victim"]),
     ) {
         let sets = [
             format!("run.cores={cores}"),
@@ -108,6 +111,10 @@ proptest! {
             format!("nic.rx_fifo={fifo}"),
             format!("pcie.lanes={lanes}"),
             format!("traffic.pattern={pattern}"),
+            format!("driver.xdp={xdp}"),
+            format!("memory.ways={ways}"),
+            format!("memory.policy={policy}"),
+            "memory.latency=80".to_owned(),
             "traffic.duration=0.3".to_owned(),
         ];
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
@@ -116,4 +123,76 @@ proptest! {
             ["lost_share", "lost_fifo_share", "lost_ring_share"].map(|n| number(&m, n));
         prop_assert!((lost - fifo - ring).abs() < 1e-9);
     }
+}
+
+const CACHE: [&str; 3] = ["memory.ways=20", "memory.slices=6", "memory.latency=70"];
+
+/// A lone frame under XDP_TX: the sum of the steps on its way to the program.
+#[test]
+fn a_lone_frame_is_sent_back_from_its_page() {
+    let m = run(&[&LONE[..], &["driver.xdp=tx"]].concat());
+    // Data and CQE of the frame, its CQE when it is sent, and two EQEs and messages or one of both.
+    let written = number(&m, "pcie_write_bytes");
+    assert!(
+        [64.0 + 64.0 + 64.0 + 68.0, 64.0 + 64.0 + 64.0 + 136.0].contains(&written),
+        "{written}"
+    );
+    assert_eq!(number(&m, "wire_frames"), 1.0);
+    let mapped = (number(&m, "maps") * 40.0, number(&m, "unmaps"));
+    assert!(mapped.0 <= 1.0 && mapped.1 == 0.0, "pages stay mapped: {mapped:?}");
+    let more = number(&m, "mmio_writes") - number(&run(&LONE), "mmio_writes");
+    assert_eq!(more, 7.0, "a doorbell; the EQ and five CQs are armed again behind its completion");
+}
+
+/// One frame each millisecond finds all of its lines in the cache: the device has just written them.
+/// Without latency, or without a cache, times are the same to the picosecond.
+#[test]
+fn a_lone_frame_misses_nothing() {
+    let tx = [&LONE[..], &["driver.xdp=tx"]].concat();
+    let (plain, cached) = (run(&tx), run(&[&tx[..], &CACHE].concat()));
+    let misses = number(&cached, "llc_cpu_misses");
+    assert!((misses - 1.0).abs() < 0.1, "blocks of the send queue are new: {misses}");
+    assert!(number(&cached, "llc_cpu_hits") >= 3.0, "two CQEs and the frame");
+    assert_eq!(plain.latency_ns(), cached.latency_ns());
+    assert_eq!(number(&cached, "cycles_memory"), 0.0);
+    assert!(plain.number("llc_cpu_hits").is_none(), "nothing is counted without a cache");
+}
+
+/// With more frames than the cache has lines for, each waits for one line of its own: the whole of
+/// the time of a miss, and no more.
+#[test]
+fn frames_beyond_the_cache_cost_a_miss_each() {
+    let small = ["memory.ways=2", "memory.sets=16", "memory.dma_ways=1"];
+    let full = ["driver.xdp=read", "run.cores=1", "memory.latency=70"];
+    let m = run(&[&full[..], &small].concat());
+    let misses = number(&m, "llc_cpu_misses");
+    let ghz = plan(&[]).values.number("cpu.frequency");
+    assert!((1.9..3.0).contains(&misses), "the frame, its CQE and a record: {misses}");
+    let loads = number(&m, "cycles_memory") / (70.0 * ghz);
+    assert!(loads <= misses && loads > 1.9, "{loads} of {misses}");
+}
+
+/// The ways for DMA decide nothing where frames of a full ring lie at one offset of their pages:
+/// what a core has missed lies in any way.
+#[test]
+fn ways_for_dma_do_not_move_the_curve_of_a_full_ring() {
+    let of = |ways: &str| {
+        let ways = format!("memory.dma_ways={ways}");
+        let sets = ["driver.xdp=tx", "run.cores=4", "traffic.warmup=0.5", "pcie.tags=256", &ways];
+        number(&run(&[&sets[..], &CACHE].concat()), "packets_per_s")
+    };
+    let (one, two, all) = (of("1"), of("2"), of("20"));
+    assert!((one / two - 1.0).abs() < 0.03 && (all / two - 1.0).abs() < 0.03, "{one} {two} {all}");
+}
+
+/// Two seeds draw other frames of pages, and results that differ by little; one seed draws one.
+#[test]
+fn the_seed_draws_the_pages() {
+    let of = |seed: &str| {
+        let seed = format!("run.seed={seed}");
+        let sets = ["driver.xdp=tx", "run.cores=3", "pcie.tags=256", &seed];
+        number(&run(&[&sets[..], &CACHE].concat()), "llc_cpu_misses")
+    };
+    assert_eq!(of("1"), of("1"));
+    assert_ne!(of("1"), of("2"));
 }

@@ -231,12 +231,12 @@ impl Host for PseriesHost {
 
     fn map(&mut self, b: Buf, range: Range<u32>, dir: Direction) -> Result<Mapped, MapError> {
         let m = self.remote.map(b, range, dir)?;
-        self.translate(m.iova().0, m.len().into(), dir == Direction::FromDevice, true);
+        self.translate(m.iova().0, m.len().into(), dir.is_written(), true);
         Ok(m)
     }
 
     fn unmap(&mut self, m: Mapped) -> Buf {
-        self.translate(m.iova().0, m.len().into(), m.direction() == Direction::FromDevice, false);
+        self.translate(m.iova().0, m.len().into(), m.direction().is_written(), false);
         self.remote.unmap(m)
     }
 

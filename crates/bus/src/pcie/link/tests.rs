@@ -103,6 +103,31 @@ fn one_tag_gives_one_read_a_latency() {
     assert!((3 * one..3 * (one + 62_000)).contains(&all), "{one} {all}");
 }
 
+/// DLLPs that wait for the same TLP travel together: a stream of writes is acknowledged once for as
+/// long as nothing goes against it, and each completion carries the credits of a request.
+#[test]
+fn acknowledgements_that_wait_travel_together() {
+    let settings =
+        Settings { gap: Gap::Packed, packed_up: true, tags: 4096, ..Settings::link(3, 16) };
+    let n = 10_000;
+    // A block of 373 on a lane is an SKP ordered set; 1015.625 ps a byte and lane.
+    let time = |bytes: u64| bytes as f64 * 1015.625 / 16.0 * 747.0 / 745.0;
+
+    let (mut p, at) = link_of(settings);
+    let arrivals: Vec<Time> = (0..n).map(|_| p.write(t(0), at, &[0; 64]).unwrap()).collect();
+    let took = arrivals[n - 1].since(arrivals[0]).ps() as f64;
+    let by_hand = time(88 * (n as u64 - 1));
+    assert!((took / by_hand - 1.0).abs() < 1e-4, "{took} {by_hand}");
+    assert_eq!((p.ledger().pcie_down_gap_bytes, p.ledger().pcie_up_gap_bytes), (16, 0));
+
+    let (mut p, at) = link_of(settings);
+    let arrivals: Vec<Time> = (0..n).map(|_| p.read(t(0), at, &mut [0; 64]).unwrap()).collect();
+    let took = arrivals[n - 1].since(arrivals[0]).ps() as f64;
+    // 84 bytes and their padding, behind an Ack and an UpdateFC.
+    let by_hand = time(112 * (n as u64 - 1));
+    assert!((took / by_hand - 1.0).abs() < 1e-3, "{took} {by_hand}");
+}
+
 /// A link without a limit but its own carries to the byte what its rules leave.
 #[test]
 fn a_full_link_carries_what_its_rules_leave() {

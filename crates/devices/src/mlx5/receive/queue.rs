@@ -26,6 +26,8 @@ pub(in super::super) struct Rq {
     pub(super) fetched: u16,
     /// Counter of the next WQE for a frame.
     pub(super) taken: u16,
+    /// Time at which the last frame with a WQE is ready.
+    pub(super) ready: Time,
     /// Bytes of one read of WQEs.
     chunk: u32,
     /// WQEs on chip, from `taken` on, behind `used` bytes of those before.
@@ -57,6 +59,7 @@ impl Rq {
             nothing_until: Time::ZERO,
             fetched: 0,
             taken: 0,
+            ready: Time::ZERO,
             chunk,
             chip: Vec::with_capacity(on_chip),
             used: 0,
@@ -66,7 +69,7 @@ impl Rq {
 
     pub(super) fn reset(&mut self) {
         (self.posted, self.fetched, self.taken, self.used) = (0, 0, 0, 0);
-        self.nothing_until = Time::ZERO;
+        (self.nothing_until, self.ready) = (Time::ZERO, Time::ZERO);
         self.chip.clear();
         self.arrivals.clear();
     }

@@ -378,7 +378,7 @@ impl<H: Host> Firmware<H> for Hca {
     fn destroy(&mut self, h: &mut H, o: &Objects) {
         // What is refused goes with the function.
         let _ = o.rqn.map(|n| self.exclude(h, n));
-        let all = (o.sqn.map(|n| (op::DESTROY_SQ, n)).into_iter())
+        let all = (o.sqns.iter().map(|n| (op::DESTROY_SQ, *n)))
             .chain(o.rqn.map(|n| (op::DESTROY_RQ, n)))
             .chain(o.cqns.iter().map(|n| (op::DESTROY_CQ, *n)))
             .chain(o.eqn.map(|n| (op::DESTROY_EQ, n)))

@@ -17,6 +17,14 @@ impl Sq {
         wqe_counter: u16,
         up: &mut S,
     ) -> u32 {
+        let pieces = self.advance(wqe_counter);
+        self.release_entries(h, pieces, |_, buf, cookie, last| up.sent(buf, cookie, last))
+    }
+
+    /// Moves the consumer counter behind the WQE at `wqe_counter`. Returns the entries of all that
+    /// it passes.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, wqe_counter: u16) -> u32 {
         let from = self.cc;
         let target = wqe_counter.wrapping_sub(from);
         if target >= self.announced.wrapping_sub(from) {
@@ -33,7 +41,7 @@ impl Sq {
         }
         self.done = done;
         self.cc = from.wrapping_add(passed);
-        self.release_entries(h, pieces, |_, buf, cookie, last| up.sent(buf, cookie, last))
+        pieces
     }
 
     /// Unmaps the next `pieces` buffers and passes them to `f`. Returns the number of their
@@ -63,7 +71,7 @@ impl Sq {
                         f(h, buf, cookie, last);
                     }
                     DmaEntry::Empty => {}
-                    DmaEntry::Segment(m) => packets += release_segment(h, m),
+                    DmaEntry::Segment(m) | DmaEntry::Page(m) => packets += release_segment(h, m),
                 }
             }
             self.fifo_tail = self.fifo_tail.wrapping_add(n as u32);

@@ -113,8 +113,12 @@ impl<H: Host> Firmware<H> for FakeFirmware {
         Ok(n)
     }
     fn create_sq(&mut self, _h: &mut H, c: &SqContext) -> Result<u32, CmdStatus> {
-        self.0.borrow_mut().sq = Some(*c);
-        self.create(FakeFirmware::SQN, |o| &mut o.sqn)
+        self.grant()?;
+        let mut log = self.0.borrow_mut();
+        log.sq = Some(*c);
+        let n = FakeFirmware::SQN + log.live.sqns.len() as u32;
+        log.live.sqns.push(n);
+        Ok(n)
     }
     fn modify_sq(
         &mut self,

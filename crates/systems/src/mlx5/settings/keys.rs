@@ -8,6 +8,7 @@ use crate::key::{Key, Needs};
 use crate::settings::settings;
 use doorbell_drivers::mlx5::{Cqs, Sizing};
 use doorbell_hal::Span;
+use doorbell_sim::traffic::arrivals::Program;
 
 /// Each core has an EQ; EQ numbers have 8 bits, and the device keeps the first four.
 const MAX_CORES: f64 = 252.0;
@@ -69,9 +70,10 @@ pub(in crate::mlx5) static PCIE: [Key; 13] = [
     ),
     Key::choice(
         "pcie.gap",
-        &["none", "dllp", "completion"],
-        "symbol times without a TLP: none, an Ack's and an UpdateFC's for each TLP against it, or \
-         two behind each completion",
+        &["none", "dllp", "completion", "packed"],
+        "symbol times without a TLP: none, an Ack's and an UpdateFC's for each TLP against it, two \
+         behind each completion, or the former in 8 B each, one for all TLPs between two against \
+         them, with SKP ordered sets",
     ),
     Key::whole("pcie.tags", "tags", 1.0, 4096.0, "read requests of the device under way at once"),
     Key::choice("pcie.ecrc", &["on", "off"], "TLPs carry the optional digest"),
@@ -152,6 +154,10 @@ settings! {
         /// arrivals: the last write of a frame goes on to the end of its cache line, which Linux
         /// asks for
         padding: bool = "driver.rx_padding", choice(&["on", "off"]).default("on").when(ARRIVE);
+        /// arrivals: a program at the driver (XDP), which has a page for each frame: it drops frames
+        /// (XDP_DROP), reads their addresses first, or sends them back (XDP_TX)
+        xdp: Option<Program> = "driver.xdp",
+            choice(&["off", "drop", "read", "tx"]).default("off").when(ARRIVE);
         /// arrivals, event moderation: maximum time until an event
         period: u16 = "driver.rx_moderation_period",
             steps("us", (0.0, 4095.0, 1.0)).default("16").when(ARRIVE);
