@@ -395,7 +395,8 @@ fn reproductions_of_nothing_known() {
         --set pcie.memory_latency=3 GHz: `pcie.memory_latency` cannot be in `GHz`; allowed units: \
         ps, ns, us, ms, s");
     assert_snapshot!(wrong(&["reproduce", "--set", "pcie.gap=timers"]), @"doorbell: --set \
-        pcie.gap=timers: `pcie.gap` cannot be `timers`; allowed: none, dllp, completion");
+        pcie.gap=timers: `pcie.gap` cannot be `timers`; allowed: none, dllp, completion, \
+        packed");
     assert_snapshot!(wrong(&["reproduce", "--set", "driver.mpwqe=off"]), @"doorbell: --set \
         driver.mpwqe: no constant or choice is called `driver.mpwqe`; the nearest is \
         `native.mpwqe`");
