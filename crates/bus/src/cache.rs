@@ -12,6 +12,7 @@
 //! Left out: the caches of a core, so that it is charged for a line that is not here alone; what
 //! writes back to memory take; prefetching.
 
+use core::ops::Range;
 use doorbell_hal::Span;
 
 /// Where a line goes that a core uses.
@@ -73,7 +74,11 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct Cache {
     geometry: Geometry,
-    /// The number of the line in each way of each set.
+    /// The address of the first line of memory, and for each line its way among those of all sets,
+    /// plus one; 0 if it is not here.
+    base: u64,
+    ways: Vec<u32>,
+    /// The number of the line in each way.
     lines: Vec<u32>,
     /// The time of its last use, in accesses.
     used: Vec<u64>,
@@ -85,19 +90,21 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Makes an empty cache.
+    /// Makes an empty cache of `bytes` of memory at physical address `base`.
     ///
     /// # Panics
     /// Panics if it has no ways, more for DMA than it has, or no sets.
-    pub fn new(geometry: Geometry) -> Cache {
+    pub fn new(geometry: Geometry, base: u64, bytes: usize) -> Cache {
         let Geometry { ways, sets, slices, dma_ways, page, .. } = geometry;
         assert!((1..=ways).contains(&dma_ways) && sets > 0 && slices > 0, "{geometry:?}");
         assert!((12..=30).contains(&page), "{geometry:?}");
-        let lines = usize::from(ways) * sets as usize * slices as usize;
+        let all = usize::from(ways) * sets as usize * slices as usize;
         Cache {
             geometry,
-            lines: vec![NONE; lines],
-            used: vec![0; lines],
+            base,
+            ways: vec![0; bytes.div_ceil(1 << LINE_SHIFT)],
+            lines: vec![NONE; all],
+            used: vec![0; all],
             now: 0,
             last: NONE,
             counts: CacheCounts::default(),
@@ -112,15 +119,14 @@ impl Cache {
     /// Takes a device's write of `len` bytes at physical address `at`.
     pub fn device_writes(&mut self, at: u64, len: usize) {
         self.last = NONE;
-        for line in lines(at, len) {
-            let (set, line) = self.place(line);
-            if let Some(way) = self.find(set, line) {
+        for line in self.lines_of(at, len) {
+            if let Some(way) = self.find(line) {
                 self.counts.llc_write_hits += 1;
-                self.touch(set, way);
+                self.touch(way);
             } else {
                 self.counts.llc_write_misses += 1;
-                let ways = self.geometry.ways - self.geometry.dma_ways..self.geometry.ways;
-                self.insert(set, line, ways);
+                let Geometry { ways, dma_ways, .. } = self.geometry;
+                self.insert(line, ways - dma_ways..ways);
             }
         }
     }
@@ -129,9 +135,8 @@ impl Cache {
     /// were here.
     pub fn device_reads(&mut self, at: u64, len: usize) -> bool {
         let before = self.counts.llc_read_misses;
-        for line in lines(at, len) {
-            let (set, line) = self.place(line);
-            let hit = self.find(set, line).is_some();
+        for line in self.lines_of(at, len) {
+            let hit = self.find(line).is_some();
             self.counts.llc_read_hits += u64::from(hit);
             self.counts.llc_read_misses += u64::from(!hit);
         }
@@ -142,74 +147,93 @@ impl Cache {
     /// them were here. A line that it used last is in its own cache.
     pub fn core_uses(&mut self, at: u64, len: usize) -> bool {
         let before = self.counts.llc_cpu_misses;
-        for line in lines(at, len) {
-            if line as u32 != self.last {
-                self.last = line as u32;
+        for line in self.lines_of(at, len) {
+            if line != self.last {
+                self.last = line;
                 self.core_uses_line(line);
             }
         }
         self.counts.llc_cpu_misses == before
     }
 
-    fn core_uses_line(&mut self, line: u64) {
+    #[inline(always)]
+    fn core_uses_line(&mut self, line: u32) {
+        match self.find(line) {
+            Some(way) if self.geometry.policy == Policy::Inclusive => {
+                self.counts.llc_cpu_hits += 1;
+                self.touch(way);
+            }
+            found => self.move_to_core(line, found),
+        }
+    }
+
+    /// Puts a line where a core's lines go.
+    #[inline(never)]
+    fn move_to_core(&mut self, line: u32, found: Option<usize>) {
         let Geometry { ways, dma_ways, policy, .. } = self.geometry;
         let own = if policy == Policy::Victim && dma_ways < ways { ways - dma_ways } else { ways };
-        let (set, line) = self.place(line);
-        match self.find(set, line) {
+        match found {
             Some(way) => {
                 self.counts.llc_cpu_hits += 1;
-                if way < usize::from(own) {
-                    return self.touch(set, way);
+                if way % usize::from(ways) < usize::from(own) {
+                    return self.touch(way);
                 }
-                self.lines[set + way] = NONE;
-                self.used[set + way] = 0;
+                self.lines[way] = NONE;
+                self.used[way] = 0;
             }
             None => self.counts.llc_cpu_misses += 1,
         }
-        self.insert(set, line, 0..own);
+        self.insert(line, 0..own);
     }
 
-    /// Returns where the set of a line begins, and the line by its page's frame.
-    #[inline(always)]
-    fn place(&self, line: u64) -> (usize, u32) {
+    /// Returns the first way of the set of a line, which follows from its page's frame.
+    fn set(&self, line: u32) -> usize {
         let Geometry { ways, sets, slices, page, seed, .. } = self.geometry;
-        let in_page = u32::from(page) - LINE_SHIFT;
+        let (line, in_page) = (u64::from(line), u32::from(page) - LINE_SHIFT);
         let frame = frame(line >> in_page, FRAMES_SHIFT - u32::from(page), seed);
         let line = frame << in_page | line & ((1 << in_page) - 1);
         // The hash over slices is not public.
         let hash = line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let slice = (hash * u64::from(slices)) >> 32;
         let set = slice * u64::from(sets) + line % u64::from(sets);
-        (set as usize * usize::from(ways), line as u32)
+        set as usize * usize::from(ways)
+    }
+
+    /// Returns the way of a line.
+    #[inline(always)]
+    fn find(&self, line: u32) -> Option<usize> {
+        (self.ways.get(line as usize).copied().unwrap_or(0) as usize).checked_sub(1)
     }
 
     #[inline(always)]
-    fn find(&self, set: usize, line: u32) -> Option<usize> {
-        let ways = &self.lines[set..set + usize::from(self.geometry.ways)];
-        // Without an early end the compiler looks at four ways at a time.
-        let found =
-            (1..).zip(ways).fold(0u32, |found, (n, way)| found | if *way == line { n } else { 0 });
-        (found as usize).checked_sub(1)
-    }
-
-    #[inline(always)]
-    fn touch(&mut self, set: usize, way: usize) {
+    fn touch(&mut self, way: usize) {
         self.now += 1;
-        self.used[set + way] = self.now;
+        self.used[way] = self.now;
     }
 
-    fn insert(&mut self, set: usize, line: u32, ways: core::ops::Range<u8>) {
-        let oldest = ways.map(usize::from).min_by_key(|way| self.used[set + way]);
-        let Some(way) = oldest else { return };
-        self.lines[set + way] = line;
-        self.touch(set, way);
+    /// Puts a line into the way used longest ago, of these of its set.
+    #[inline(never)]
+    fn insert(&mut self, line: u32, ways: Range<u8>) {
+        let set = self.set(line);
+        let ways = ways.map(|way| set + usize::from(way));
+        let Some(way) = ways.min_by_key(|way| self.used[*way]) else { return };
+        if let Some(old) = self.ways.get_mut(self.lines[way] as usize) {
+            *old = 0;
+        }
+        if let Some(new) = self.ways.get_mut(line as usize) {
+            *new = way as u32 + 1;
+        }
+        self.lines[way] = line;
+        self.touch(way);
     }
-}
 
-/// Returns the numbers of the lines of `len` bytes at `at`.
-#[inline(always)]
-fn lines(at: u64, len: usize) -> core::ops::Range<u64> {
-    at >> LINE_SHIFT..at.wrapping_add(len as u64).div_ceil(1 << LINE_SHIFT)
+    /// Returns the numbers of the lines of `len` bytes at `at`.
+    #[inline(always)]
+    fn lines_of(&self, at: u64, len: usize) -> Range<u32> {
+        let start = at.wrapping_sub(self.base);
+        let end = start.wrapping_add(len as u64 + (1 << LINE_SHIFT) - 1);
+        (start >> LINE_SHIFT) as u32..(end >> LINE_SHIFT) as u32
+    }
 }
 
 /// Returns the frame of a page, one of `1 << bits`: a permutation, so that no two pages share one.

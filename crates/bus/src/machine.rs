@@ -608,7 +608,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.stall(took);
     }
 
-    #[inline]
+    #[inline(always)]
     fn load<T: FromBytes>(&mut self, at: &Coherent, offset: u32) -> T {
         self.catch_up();
         if !holds(at, offset, size_of::<T>()) {

@@ -34,6 +34,15 @@ const PAGE_SHIFT: u32 = 12;
 /// log2 of the bytes of a line in which posted writes are counted: a frame has a few, a ring many.
 const LINE_SHIFT: u32 = 8;
 
+/// The bits of a granule's mappings that the device reads.
+const READ: u32 = 0xffff;
+
+/// Returns a mapping in this direction, as a granule counts it.
+#[inline(always)]
+const fn one_of(dir: Direction) -> u32 {
+    dir.is_read() as u32 | (dir.is_written() as u32) << 16
+}
+
 /// Bytes that are copied at once: longer copies take longer a byte.
 pub(crate) const COPY: usize = 4096;
 
@@ -45,8 +54,9 @@ pub struct Memory {
     /// log2 of the guard's granule, and its last offset.
     shift: u32,
     mask: usize,
-    /// Live mappings per granule: read by the device, written by it.
-    live: Vec<[u16; 2]>,
+    /// Live mappings per granule: those read by the device in the lower 16 bits, written by it in the
+    /// upper ones.
+    live: Vec<u32>,
     /// Posted writes that have not arrived, per line of 256 bytes.
     posted: Vec<u16>,
     /// First byte that was never allocated.
@@ -93,7 +103,7 @@ impl Memory {
             bytes,
             shift: PAGE_SHIFT,
             mask: (1 << PAGE_SHIFT) - 1,
-            live: vec![[1; 2]; size.div_ceil(1 << PAGE_SHIFT)],
+            live: vec![one_of(Direction::Both); size.div_ceil(1 << PAGE_SHIFT)],
             posted: vec![0; size.div_ceil(1 << LINE_SHIFT)],
             fresh: size,
             free: [const { Vec::new() }; (MAX_CLASS + 1) as usize],
@@ -102,7 +112,7 @@ impl Memory {
 
     /// Maps all of a guest's memory for the device, in both directions, or nothing of it.
     pub fn allow_all(&mut self, allowed: bool) {
-        self.live.fill([u16::from(allowed); 2]);
+        self.live.fill(if allowed { one_of(Direction::Both) } else { 0 });
     }
 
     // ---- allocation ----
@@ -226,23 +236,17 @@ impl Memory {
     /// Maps bytes for the device.
     #[inline(always)]
     pub fn map(&mut self, at: Iova, len: u32, dir: Direction) {
-        self.each_granule(at, len, |[read, written]| {
-            *read += u16::from(dir.is_read());
-            *written += u16::from(dir.is_written());
-        });
+        self.each_granule(at, len, |g| *g += one_of(dir));
     }
 
     /// Ends a mapping.
     #[inline(always)]
     pub fn unmap(&mut self, at: Iova, len: u32, dir: Direction) {
-        self.each_granule(at, len, |[read, written]| {
-            *read -= u16::from(dir.is_read());
-            *written -= u16::from(dir.is_written());
-        });
+        self.each_granule(at, len, |g| *g -= one_of(dir));
     }
 
     #[inline(always)]
-    fn each_granule(&mut self, at: Iova, len: u32, count: impl FnMut(&mut [u16; 2])) {
+    fn each_granule(&mut self, at: Iova, len: u32, count: impl FnMut(&mut u32)) {
         let Range { start, end } = self.granules(self.index(at.0), len as usize);
         each(&mut self.live[start..end], count);
     }
@@ -253,7 +257,7 @@ impl Memory {
         &self,
         at: Iova,
         len: usize,
-        allowed: impl Fn(&[u16; 2]) -> bool,
+        allowed: impl Fn(u32) -> bool,
     ) -> Result<usize, DmaFault> {
         let start = self.index(at.0);
         let end = start.checked_add(len);
@@ -262,24 +266,24 @@ impl Memory {
         }
         let granules = self.granules(start, len);
         for (i, g) in self.live[granules].iter().enumerate() {
-            if !allowed(g) {
-                return Err(self.fault(start, i, g));
+            if !allowed(*g) {
+                return Err(self.fault(start, i, *g));
             }
         }
         Ok(start)
     }
 
     #[cold]
-    fn fault(&self, start: usize, granule: usize, g: &[u16; 2]) -> DmaFault {
+    fn fault(&self, start: usize, granule: usize, g: u32) -> DmaFault {
         let at = ((start >> self.shift) + granule) << self.shift;
-        let kind = if *g == [0; 2] { DmaFaultKind::Unmapped } else { DmaFaultKind::Direction };
+        let kind = if g == 0 { DmaFaultKind::Unmapped } else { DmaFaultKind::Direction };
         DmaFault { at: Iova(self.base + at.max(start) as u64), kind }
     }
 
     /// Reads for the device.
     #[inline(always)]
     pub fn device_read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        let at = self.check(from, into.len(), |g| g[Direction::ToDevice as usize] != 0)?;
+        let at = self.check(from, into.len(), |g| g & READ != 0)?;
         into.copy_from_slice(&self.bytes[at..at + into.len()]);
         Ok(())
     }
@@ -294,13 +298,13 @@ impl Memory {
 
     /// Returns the place in memory of `len` mapped bytes.
     pub(crate) fn check_mapped(&self, at: Iova, len: usize) -> Result<usize, DmaFault> {
-        self.check(at, len, |g| *g != [0; 2])
+        self.check(at, len, |g| g != 0)
     }
 
     /// Checks that the device may write there.
     #[inline(always)]
     pub fn device_may_write(&self, to: Iova, len: usize) -> Result<(), DmaFault> {
-        self.check(to, len, |g| g[Direction::FromDevice as usize] != 0).map(|_| ())
+        self.check(to, len, |g| g & !READ != 0).map(|_| ())
     }
 
     /// Notes a write of the device that is posted. The right to write was checked before.
@@ -357,6 +361,11 @@ impl Memory {
         start >> LINE_SHIFT..start.saturating_add(len).div_ceil(1 << LINE_SHIFT)
     }
 
+    /// Returns its physical address, and its length in bytes.
+    pub(crate) fn extent(&self) -> (u64, usize) {
+        (self.base, self.bytes.len())
+    }
+
     /// Returns true if nothing was ever allocated, and so nothing mapped.
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh == 0
@@ -364,8 +373,8 @@ impl Memory {
 
     /// Returns the granules that are still mapped: (read by the device, written by it).
     pub fn mapped(&self) -> (usize, usize) {
-        let count = |d: usize| self.live.iter().filter(|g| g[d] > 0).count();
-        (count(0), count(1))
+        let count = |bits: u32| self.live.iter().filter(|g| **g & bits > 0).count();
+        (count(READ), count(!READ))
     }
 }
 

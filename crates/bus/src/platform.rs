@@ -239,7 +239,8 @@ impl Platform {
 
     /// Puts a last-level cache in front of memory, which is empty.
     pub fn with_cache(mut self, geometry: Option<cache::Geometry>) -> Platform {
-        self.cache = geometry.map(|g| Box::new(Cache::new(g)));
+        let (base, bytes) = self.memory.extent();
+        self.cache = geometry.map(|g| Box::new(Cache::new(g, base, bytes)));
         self
     }
 
@@ -267,6 +268,9 @@ impl Platform {
     #[inline(never)]
     fn device_reads_lines(&mut self, from: Iova, len: usize) -> Span {
         let Some(cache) = &mut self.cache else { return Span::ZERO };
+        if matches!(self.mapping, Mapping::Identity) {
+            return if cache.device_reads(from.0, len) { Span::ZERO } else { cache.latency() };
+        }
         let mut missed = false;
         // A read that faults was refused before.
         let _ = self.mapping.runs(from, (len, len), Direction::ToDevice, |at, range| {

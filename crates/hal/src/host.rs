@@ -171,24 +171,24 @@ pub struct OutOfMemory;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// The device reads it (transmit).
-    ToDevice,
+    ToDevice = 1,
     /// The device writes it (receive).
-    FromDevice,
+    FromDevice = 2,
     /// The device does both, for as long as the mapping lasts: a page that is received into, and
     /// sent from or received into again.
-    Both,
+    Both = 3,
 }
 
 impl Direction {
     /// Returns whether the device reads.
     #[inline(always)]
     pub const fn is_read(self) -> bool {
-        !matches!(self, Direction::FromDevice)
+        self as u8 & Direction::ToDevice as u8 != 0
     }
     /// Returns whether the device writes.
     #[inline(always)]
     pub const fn is_written(self) -> bool {
-        !matches!(self, Direction::ToDevice)
+        self as u8 & Direction::FromDevice as u8 != 0
     }
 }
 
@@ -204,20 +204,16 @@ pub struct Mapped {
     len: u32,
 }
 
-const FROM_DEVICE: u32 = 1 << 31;
-const BOTH: u32 = 1 << 30;
+/// Bits of a buffer's first byte.
+const START_BITS: u32 = 30;
 
 impl Mapped {
     /// For hosts: `buf`'s bytes `range`, in its first GiB, are reachable at `iova`.
     #[inline(always)]
     pub const fn new(buf: Buf, range: Range<u32>, iova: Iova, dir: Direction) -> Mapped {
-        debug_assert!(range.start < BOTH);
-        let dir = match dir {
-            Direction::ToDevice => 0,
-            Direction::FromDevice => FROM_DEVICE,
-            Direction::Both => BOTH,
-        };
-        Mapped { buf, iova, start_dir: range.start | dir, len: range.end - range.start }
+        debug_assert!(range.start < 1 << START_BITS);
+        let start_dir = range.start | (dir as u32) << START_BITS;
+        Mapped { buf, iova, start_dir, len: range.end - range.start }
     }
     /// Returns the device's address of the first mapped byte.
     #[inline(always)]
@@ -236,14 +232,14 @@ impl Mapped {
     /// Returns the mapped bytes of the buffer.
     #[inline(always)]
     pub const fn range(&self) -> Range<u32> {
-        let start = self.start_dir & !(FROM_DEVICE | BOTH);
+        let start = self.start_dir & ((1 << START_BITS) - 1);
         start..start + self.len
     }
     /// The direction.
     pub const fn direction(&self) -> Direction {
-        match self.start_dir & (FROM_DEVICE | BOTH) {
-            0 => Direction::ToDevice,
-            FROM_DEVICE => Direction::FromDevice,
+        match self.start_dir >> START_BITS {
+            1 => Direction::ToDevice,
+            2 => Direction::FromDevice,
             _ => Direction::Both,
         }
     }

@@ -308,8 +308,9 @@ fn counted(driver: &Stats, device: &Mlx5, p: &Platform) -> Counted {
 fn memory_of_arrivals(setup: &Setup) -> usize {
     let cores = usize::from(setup.cores.max(1));
     let frames = setup.driver.rq.map_or(0, |rq| {
-        // Those posted, and those of a poll.
-        ((1 << rq.log_size) + 2 * 64) * (rq.align as usize + 64 + 16)
+        // Those posted, those of a poll, and what a program sends, with the pages kept.
+        let sent = if rq.xdp { (1 << setup.driver.log_sq) + 256 } else { 0 };
+        ((1 << rq.log_size) + 2 * 64 + sent) * (rq.align as usize + 64 + 16)
     });
     let receive = setup.driver.rq.map_or(0, |rq| 80 << rq.log_size);
     (cores * (frames + rings(setup) + receive) + (4 << 20)).next_multiple_of(1 << 20)

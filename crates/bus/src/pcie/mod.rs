@@ -144,6 +144,8 @@ pub struct Rules {
     /// The bytes of a symbol time, less one.
     symbol_mask: u32,
     byte_time: ByteTime,
+    /// Bytes of a DLLP that TLPs share; 0 if they share none.
+    shared_dllp: u64,
 }
 
 impl Rules {
@@ -192,6 +194,7 @@ impl Rules {
             completion_bytes: Framing::of(generation).bytes() + tlp::HEADER_3DW + digest,
             symbol_mask: lanes - 1,
             byte_time,
+            shared_dllp: if settings.gap == Gap::Packed { tlp::DLLP } else { 0 },
         })
     }
 
@@ -214,11 +217,7 @@ impl Rules {
     /// Returns the bytes of DLLPs against TLPs that share them with others ([`Gap::Packed`]).
     #[inline(always)]
     pub(crate) const fn shared_dllps(&self, t: &Tlps) -> u64 {
-        match (self.settings.gap, t.command) {
-            (Gap::Packed, Command::CplD) => tlp::DLLP,
-            (Gap::Packed, _) => 2 * tlp::DLLP,
-            _ => 0,
-        }
+        if matches!(t.command, Command::CplD) { self.shared_dllp } else { 2 * self.shared_dllp }
     }
 
     /// Returns the symbol times that TLPs make pass without one, in bytes: toward the device, and
