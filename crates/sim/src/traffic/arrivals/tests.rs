@@ -105,6 +105,7 @@ proptest! {
         let address = stamp(at);
         prop_assert_eq!(address[0] & 3, 2, "a local address of one station");
         prop_assert_eq!(stamped(address, now), Some(at));
+        prop_assert_eq!(stamped(stamp(now), at), Some(now), "a core may be late");
         prop_assert_eq!(stamped([0x00, 1, 2, 3, 4, 5], now), None);
     }
 }
