@@ -4,16 +4,21 @@
 //! pattern from a scenario, runs the traffic and counts what is handed up. A frame that finds no
 //! room is lost, as on hardware; nothing waits for the machine.
 
+use crate::host::HostConfig;
 use crate::key::{Needs, Values};
-use crate::result::quantile_ns;
+use crate::metrics::{self, CPU_BUSY, Metric, PACKETS};
+use crate::result::{Rate, quantile_ns};
 use crate::settings::settings;
-use crate::{Counted, Experiment, Points, Probe, Result, RunStats, SettingError};
+use crate::{
+    Counted, Counts, Experiment, OpenQueue, Points, Probe, Result, RunStats, SettingError,
+};
 use crate::{closed_loop, refuse};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
-use doorbell_hal::{Device, Span};
+use doorbell_hal::{Device, Host, Span};
 use doorbell_packet::ethernet::{HEADER, MIN_FRAME, OVERHEAD};
 use doorbell_packet::vlan;
+use doorbell_sim::Watch;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::NapiContext;
@@ -151,6 +156,12 @@ impl Load {
     }
 }
 
+/// Returns a flow on each of `queues` queues: the first one that `queue_of` takes there.
+pub(crate) fn flow_on_each(queues: usize, queue_of: impl Fn(u16) -> usize) -> Vec<u16> {
+    let first = |queue| (0..u16::MAX).find(|flow| queue_of(*flow) == queue);
+    (0..queues).filter_map(first).collect()
+}
+
 /// Draws phases: 2 to 40 ms each, of any kind, size and load.
 fn random(all: Span, longest: u32, gap: &impl Fn(f64, u32) -> Span, draw: &mut Rng) -> Vec<Phase> {
     let mut phases = Vec::new();
@@ -222,31 +233,90 @@ where
     }
 }
 
-/// Runs the traffic to its end, until frames in flight have arrived. `tell` tells the device that
-/// its link goes up or down.
+/// Runs `load` over the open queues of a NIC to its end, until frames in flight have arrived.
+/// Returns the drivers. `meter` makes the end above a queue. `tell` tells the device that its link
+/// goes up or down, `look` reads the counters, and `sample` a slice's numbers of the system's own.
 pub(crate) fn run<B, D, Dr>(
-    x: &mut Experiment<'_, B, D, Source, Dr, Meter>,
-    load: &Load,
-    tell: Tell<D>,
-    look: impl Fn(&Board<B, D>, &[Station<Dr>]) -> Counted,
+    m: &mut Board<B, D>,
+    queues: Vec<OpenQueue<Dr>>,
+    meter: impl Fn() -> Meter,
+    (load, host): (&Load, &HostConfig),
+    (tell, look): (Tell<D>, impl Fn(&Board<B, D>, &[Station<Dr>]) -> Counted),
     sample: impl FnMut(&[Station<Dr>]) -> Points,
-) -> Result<RunStats>
+    watch: &mut dyn Watch,
+) -> Result<(RunStats, Vec<Dr>)>
 where
     B: Bus,
     Wired<D, Source>: Device<B>,
     Dr: Driver<Board<B, D>>,
 {
+    let cores = queues.iter().flat_map(|q| q.cores).max().map_or(1, |last| last + 1);
+    let stations = queues.into_iter().map(|q| q.under(meter())).collect();
+    let mut x = Experiment::new(m, stations, cores, host.softirq, &host.faults, watch);
     x.may_idle = true;
-    let begin = doorbell_hal::Host::now(x.m);
+    x.slice_within(load.duration);
+    let begin = x.m.now();
     x.begin(tell);
     x.m.outside(|device, _, at| device.peer.start(at));
     let times = (load.warmup, load.duration);
     let (mut o, at) = x.measure(begin, times, &mut HandedUp { look, sample })?;
-    x.slice(at + Span::from_ms(50))?;
+    let end = at + Span::from_ms(50);
+    x.slice(end)?;
     o.faults = x.end();
     let unknown: u64 = x.stations.iter().map(|s| s.endpoint.unknown).sum();
     if unknown > 0 {
         o.verdict.audit.push(format!("{unknown} frames were handed up that nobody sent"));
     }
-    Ok(o)
+    let mut drivers = Vec::with_capacity(x.stations.len());
+    for s in x.stations {
+        m.enter(s.irq_core);
+        m.idle_until(end);
+        s.endpoint.release(m);
+        drivers.push(s.driver);
+    }
+    Ok((o, drivers))
+}
+
+/// The counters of a device that tell where frames that came are lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// Those whose sum is all that came.
+    pub(crate) came: &'static [&'static str],
+    /// Those of each place, with the share that they are of all.
+    pub(crate) lost: &'static [(Metric, &'static str)],
+}
+
+impl Places {
+    /// Returns the share that was lost, then that of each place.
+    pub(crate) fn shares(&self, s: &Counts) -> Vec<Rate> {
+        let counted = |name: &str| s.counter(1, name) as f64;
+        let came = self.came.iter().map(|name| counted(name)).sum::<f64>().max(1.0);
+        let each = self.lost.iter().map(|(of, name)| of.is(counted(name) / came));
+        let each: Vec<Rate> = each.collect();
+        let all = metrics::LOST_SHARE.is(each.iter().map(|r| r.value).sum());
+        std::iter::once(all).chain(each).collect()
+    }
+}
+
+/// Returns the rates of a run: frames handed up, their bits as `carried`, wire, events, losses, and
+/// the share of a bus, if there is one.
+pub(crate) fn rates(
+    s: &Counts,
+    packets: f64,
+    carried: Metric,
+    places: &Places,
+    bus: Vec<Rate>,
+) -> Vec<Rate> {
+    let bits = s.by_time(8.0 * s.payload as f64);
+    let frames = "frames handed up, without FCS";
+    let whose = format!("of the {} cores that receive", s.busy.len());
+    [
+        vec![PACKETS.is(packets).about("frames handed up"), carried.is(bits).about(frames)],
+        s.wire_rates(),
+        s.event_rates(s.seconds()),
+        places.shares(s),
+        bus,
+        vec![CPU_BUSY.is(s.all_busy_share()).about(whose)],
+    ]
+    .concat()
 }

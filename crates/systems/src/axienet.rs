@@ -26,7 +26,7 @@ use crate::open_loop::Load as OpenLoad;
 use crate::result::{CountsOf, Measured, SENT, Sampled};
 use crate::run::{self, platform};
 use crate::system::{self, PlacementKeys, StackKeys, System, Transferred};
-use crate::{Counted, Counts, Experiment, Points, Result, closed_loop, fixed_rate, open_loop};
+use crate::{Counted, Counts, OpenQueue, Points, Result, closed_loop, fixed_rate, open_loop};
 use doorbell_bus::axi::{Latencies, Rules, Settings};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::{Axi, Bus, Machine, pcie::Operation};
@@ -35,8 +35,8 @@ use doorbell_drivers::axienet::{Axienet, Config as DriverConfig, Stats};
 use doorbell_hal::{Span, Unit};
 use doorbell_layout::axienet::line;
 use doorbell_moderation::Controller;
-use doorbell_sim::link::{Peer, SharedWire, Wired};
-use doorbell_sim::traffic::arrivals::{Arrivals as Source, Meter};
+use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
+use doorbell_sim::traffic::arrivals::Meter;
 use doorbell_sim::{Watch, fault::FaultSchedule};
 use doorbell_sim::{napi::NapiContext, scheduler::Interrupt, traffic::Frames};
 use settings::{BesideKeys, BusKeys, CPU, DriverKeys, KIND, NicKeys};
@@ -251,12 +251,18 @@ fn bus(setup: &Setup, memory: usize) -> Result<Axi> {
 /// A machine whose device is on a link to a peer.
 type Board<Pr> = Machine<Axi<SharedWire>, Wired<Device, Pr>>;
 
-/// Builds a machine on a link to `peer`, with its driver open.
-fn machine<P: Peer>(bus: Axi, setup: &Setup, peer: P, cores: usize) -> Result<(Board<P>, Driver)> {
+/// Builds a machine on a link to `peer`, with its driver open. Interrupts have core 0, and
+/// applications the last one.
+fn machine<P: Peer>(
+    bus: Axi,
+    setup: &Setup,
+    peer: P,
+    cores: usize,
+) -> Result<(Board<P>, OpenQueue<Driver>)> {
     let (bus, device) = Wired::new(bus, Device::new(setup.nic), peer, setup.host.link());
     let mut m = Machine::new(bus, device, setup.host.costs, cores);
     let driver = Axienet::open(&mut m, &setup.driver, setup.controller.clone())?;
-    Ok((m, driver))
+    Ok((m, OpenQueue { driver, lines: lines(), cores: [0, cores - 1] }))
 }
 
 /// Runs `load` on `setup` to its end.
@@ -279,36 +285,32 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     Ok(o)
 }
 
-/// Adds the totals to `o`, and audits it.
-fn finish<P: Peer>(o: run::RunStats, m: &Board<P>, end: (Stats, u32)) -> RunStats {
-    let (driver, threshold) = end;
+/// Closes the driver, adds the totals to `o`, and audits it.
+fn finish<P: Peer>(o: run::RunStats, mut m: Board<P>, driver: Driver) -> RunStats {
+    let threshold = driver.coalesce().rx_frames;
+    let driver = driver.close(&mut m);
+    m.flush_posted();
     let mut o = o.with(Totals { driver, device: m.device.device.counters, threshold });
     let (sent, received) = (m.device.out.borrow().frames, m.device.back.landed.0);
     o.verdict.take(audit::audit(&o, m.bus.platform(), (sent, received)));
     o
 }
 
+/// Tells the device that its link goes up or down.
+const CABLE: Tell<Device> = |d, at, up| d.set_cable(at, up);
+
 fn tcp(bus: Axi, setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> Result<RunStats> {
-    let host = &setup.host;
     let (connections, hosts) = load.connect(setup.driver.mac);
-    let (mut m, driver) = machine(bus, setup, hosts, 2)?;
-    let stack = load.stack(connections, host.prices, host.softirq.slice);
-    let stations = vec![NapiContext::new(driver, stack, lines(), 0, 1)];
-    let mut x = Experiment::new(&mut m, stations, 2, host.softirq, &host.faults, watch);
-    let tell = |d: &mut Device, at, up| d.set_cable(at, up);
-    let o = closed_loop::run(&mut x, load, tell, |m, s| look(&s[0].driver, &m.device.device))?;
-    let mut driver = (Stats::default(), 0);
-    for s in x.stations {
-        s.endpoint.release(&mut m);
-        let threshold = s.driver.coalesce().rx_frames;
-        driver = (s.driver.close(&mut m), threshold);
-    }
-    m.flush_posted();
-    Ok(finish(o, &m, driver))
+    let (mut m, queue) = machine(bus, setup, hosts, 2)?;
+    let ways = (CABLE, look);
+    let (o, driver) =
+        closed_loop::over(&mut m, queue, (load, connections), &setup.host, ways, watch)?;
+    Ok(finish(o, m, driver))
 }
 
-fn look(driver: &Driver, device: &Device) -> Counted {
-    [driver.stats().entries().collect(), device.counters.entries().collect(), vec![]]
+fn look<P, E>(m: &Board<P>, s: &[NapiContext<Driver, E>]) -> Counted {
+    let (driver, device) = (s[0].driver.stats(), &m.device.device);
+    [driver.entries().collect(), device.counters.entries().collect(), vec![]]
 }
 
 /// Runs frames at a fixed rate.
@@ -316,18 +318,11 @@ fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<run:
     let memory = (rings(setup) + load.memory()).next_multiple_of(1 << 20);
     let _room = setup.host.room(memory);
     let bus = bus(setup, memory)?;
-    let peer = fixed_rate::Peer::new(load, setup.driver.mac);
-    let (mut m, driver) = machine(bus, setup, peer, 1)?;
-    let tested = fixed_rate::DeviceUnderTest {
-        driver,
-        mac: setup.driver.mac,
-        lines: lines(),
-        look: |driver: &Driver, m: &Board<fixed_rate::Peer>| look(driver, &m.device.device),
-        reclaim: |_: &mut Driver,
-                  _: &mut Board<fixed_rate::Peer>,
-                  _: &mut fixed_rate::UpperLayer| {},
-    };
-    let (mut o, driver) = fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
+    let mac = setup.driver.mac;
+    let (mut m, queue) = machine(bus, setup, fixed_rate::Peer::new(load, mac), 1)?;
+    let ways = (look, fixed_rate::by_interrupt);
+    let (mut o, driver) =
+        fixed_rate::run(&mut m, queue, (load, mac), ways, &setup.host.softirq, watch)?;
     driver.close(&mut m);
     m.flush_posted();
     let mut b = CrossCheck::new(None);
@@ -347,22 +342,12 @@ fn setting(s: &[NapiContext<Driver, Meter>]) -> Points {
 
 fn received(bus: Axi, setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<RunStats> {
     let host = &setup.host;
-    let (mut m, driver) = machine(bus, setup, load.source(setup.driver.mac), 2)?;
-    let meter = Meter::new(host.prices, host.link_rate, host.link_delay);
-    let stations = vec![NapiContext::new(driver, meter, lines(), 0, 1)];
-    let mut x = Experiment::new(&mut m, stations, 2, host.softirq, &host.faults, watch);
-    let tell = |d: &mut Device, at, up| d.set_cable(at, up);
-    let look =
-        |m: &Board<Source>, s: &[NapiContext<Driver, Meter>]| look(&s[0].driver, &m.device.device);
-    let o = arrivals::run(&mut x, load, tell, look, setting)?;
-    let mut driver = (Stats::default(), 0);
-    for s in x.stations {
-        let threshold = s.driver.coalesce().rx_frames;
-        driver = (s.driver.close(&mut m), threshold);
-        m.flush_posted();
-        s.endpoint.release(&mut m);
-    }
-    Ok(finish(o, &m, driver))
+    let (mut m, queue) = machine(bus, setup, load.source(setup.driver.mac), 2)?;
+    let meter = || Meter::new(host.prices, host.link_rate, host.link_delay);
+    let ways = (CABLE, look);
+    let (o, mut drivers) =
+        arrivals::run(&mut m, vec![queue], meter, (load, host), ways, setting, watch)?;
+    Ok(finish(o, m, drivers.remove(0)))
 }
 
 fn packets(bus: Axi, setup: &Setup, load: &OpenLoad, watch: &mut dyn Watch) -> Result<RunStats> {

@@ -16,13 +16,13 @@ use crate::key::{Key, Values};
 use crate::knobs::Knob;
 use crate::limits::Wider::{Less, More};
 use crate::limits::{self, Resource};
-use crate::metrics::{self, CPU_BUSY, DEVICE, DRIVER, Numbers, PACKETS, PAYLOAD, Party};
+use crate::metrics::{self, DEVICE, DRIVER, Numbers, Party};
 use crate::open_loop::{Limits, Load as OpenLoad};
 use crate::result::{CountsOf, Measured, SENT};
 use crate::run::platform;
 use crate::slot::{self, BUS_BUSY, BusKeys, IommuKeys, PciKeys, Slot};
 use crate::system::{PlacementKeys, RUN, System};
-use crate::{Counted, Counts, Entries, Experiment, Result, SettingError, closed_loop, knobs};
+use crate::{Counted, Counts, Entries, OpenQueue, Result, SettingError, closed_loop, knobs};
 use crate::{open_loop, run};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::tce::{Table, Window};
@@ -30,9 +30,10 @@ use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pci
 use doorbell_drivers::{Driver, OpenError};
 use doorbell_hal::{Counter, CounterSet, Device, Host, Port, Span, Time};
 use doorbell_packet::ethernet::HEADER;
+use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::scheduler::Interrupt;
 use doorbell_sim::traffic::{Frames, arrivals::Meter};
-use doorbell_sim::{Watch, fault::FaultSchedule, link::Wired, napi::NapiContext};
+use doorbell_sim::{Watch, fault::FaultSchedule, napi::NapiContext};
 use std::sync::{Arc, OnceLock};
 
 /// A driver and a device: how they are made, and what they count.
@@ -290,34 +291,59 @@ fn list(of: &impl CounterSet) -> Entries {
     all
 }
 
+/// A machine with a card on a link to `Pr`, and the card's driver.
+type Linked<C, B, Pr> = Machine<B, Wired<<C as Card>::Device<B>, Pr>>;
+type DriverOn<C, B, Pr> = <C as Card>::Driver<Linked<C, B, Pr>>;
+type Opened<C, B, Pr> = (Linked<C, B, Pr>, OpenQueue<DriverOn<C, B, Pr>>);
+
+/// Builds a machine on a link to `peer`, with its driver open. Applications have core
+/// `applications`.
+fn linked<C: Card, B: Bus, Pr: Peer>(
+    bus: B,
+    setup: &Setup<C::Config>,
+    peer: Pr,
+    applications: usize,
+) -> Result<Opened<C, B::With<SharedWire>, Pr>> {
+    let (bus, device) = Wired::new(bus, C::device(&setup.card), peer, setup.host.link());
+    let mut m = Machine::new(bus, device, setup.host.costs, applications + 1);
+    let driver = C::open(&mut m, &setup.card)?;
+    Ok((m, OpenQueue { driver, lines: vec![LINE], cores: [0, applications] }))
+}
+
+/// Reads the counters of a driver and its device.
+fn look<C: Card, B: Bus, Pr: Peer, E>(
+    m: &Linked<C, B, Pr>,
+    s: &[NapiContext<DriverOn<C, B, Pr>, E>],
+) -> Counted {
+    counted(&C::stats(&s[0].driver), &C::counters(&m.device.device))
+}
+
+/// Closes the driver, adds the totals to `o`, and audits it.
+fn finish<C: Card, B: Bus, Pr: Peer>(
+    o: run::RunStats,
+    mut m: Linked<C, B, Pr>,
+    driver: DriverOn<C, B, Pr>,
+) -> RunStats<C> {
+    let driver = C::close(driver, &mut m);
+    m.flush_posted();
+    let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
+    let wire = (m.device.out.borrow().frames, m.device.back.landed.0 - m.device.dropped);
+    o.verdict.take(C::audit(&o, m.bus.platform(), None, wire));
+    o
+}
+
 fn tcp<C: Card, B: Bus>(
     bus: B,
     setup: &Setup<C::Config>,
     load: &TcpLoad,
     watch: &mut dyn Watch,
 ) -> Result<RunStats<C>> {
-    let host = &setup.host;
     let (connections, hosts) = load.connect(C::mac(&setup.card));
-    let (bus, device) = Wired::new(bus, C::device(&setup.card), hosts, host.link());
-    let mut m = Machine::new(bus, device, host.costs, load.cores());
-    let driver = C::open(&mut m, &setup.card)?;
-    let stack = load.stack(connections, host.prices, host.softirq.slice);
-    let stations = vec![NapiContext::new(driver, stack, LINE, 0, load.cores() - 1)];
-    let mut x = Experiment::new(&mut m, stations, load.cores(), host.softirq, &host.faults, watch);
-    let o = closed_loop::run(&mut x, load, C::cable, |m, s| {
-        counted(&C::stats(&s[0].driver), &C::counters(&m.device.device))
-    })?;
-    let mut driver = C::Stats::default();
-    for s in x.stations {
-        s.endpoint.release(&mut m);
-        driver = C::close(s.driver, &mut m);
-    }
-    m.flush_posted();
-    let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
-    let lost = m.device.dropped;
-    let wire = (m.device.out.borrow().frames, m.device.back.landed.0 - lost);
-    o.verdict.take(C::audit(&o, m.bus.platform(), None, wire));
-    Ok(o)
+    let (mut m, queue) = linked::<C, B, _>(bus, setup, hosts, load.cores() - 1)?;
+    let ways = (C::cable as Tell<_>, look::<C, _, _, _>);
+    let (o, driver) =
+        closed_loop::over(&mut m, queue, (load, connections), &setup.host, ways, watch)?;
+    Ok(finish::<C, _, _>(o, m, driver))
 }
 
 fn received<C: Card, B: Bus>(
@@ -327,27 +353,12 @@ fn received<C: Card, B: Bus>(
     watch: &mut dyn Watch,
 ) -> Result<RunStats<C>> {
     let (host, source) = (&setup.host, load.source(C::mac(&setup.card)));
-    let (bus, device) = Wired::new(bus, C::device(&setup.card), source, host.link());
-    let mut m = Machine::new(bus, device, host.costs, 1);
-    let driver = C::open(&mut m, &setup.card)?;
-    let end = Meter::new(host.prices, host.link_rate, host.link_delay);
-    let stations = vec![NapiContext::new(driver, end, LINE, 0, 0)];
-    let mut x = Experiment::new(&mut m, stations, 1, host.softirq, &host.faults, watch);
-    x.slice_within(load.duration);
-    let look = |m: &Machine<_, Wired<C::Device<_>, _>>, s: &[arrivals::Station<C::Driver<_>>]| {
-        counted(&C::stats(&s[0].driver), &C::counters(&m.device.device))
-    };
-    let o = arrivals::run(&mut x, load, C::cable, look, |_| Vec::new())?;
-    let mut driver = C::Stats::default();
-    for s in x.stations {
-        driver = C::close(s.driver, &mut m);
-        s.endpoint.release(&mut m);
-    }
-    m.flush_posted();
-    let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
-    let wire = (m.device.out.borrow().frames, m.device.back.landed.0 - m.device.dropped);
-    o.verdict.take(C::audit(&o, m.bus.platform(), None, wire));
-    Ok(o)
+    let (mut m, queue) = linked::<C, B, _>(bus, setup, source, 0)?;
+    let meter = || Meter::new(host.prices, host.link_rate, host.link_delay);
+    let ways = (C::cable as Tell<_>, look::<C, _, _, _>);
+    let (o, mut drivers) =
+        arrivals::run(&mut m, vec![queue], meter, (load, host), ways, |_| Vec::new(), watch)?;
+    Ok(finish::<C, _, _>(o, m, drivers.remove(0)))
 }
 
 fn packets<C: Card, B: Bus<Sink = Capture>>(
@@ -387,20 +398,10 @@ fn paced<C: Card>(
             let Run(setup, load, watch) = self;
             let mac = C::mac(&setup.card);
             let peer = fixed_rate::Peer::new(load, mac);
-            let (bus, device) = Wired::new(bus, C::device(&setup.card), peer, setup.host.link());
-            let mut m = Machine::new(bus, device, setup.host.costs, 1);
-            let driver = C::open(&mut m, &setup.card)?;
-            let tested = fixed_rate::DeviceUnderTest {
-                driver,
-                mac,
-                lines: vec![LINE],
-                look: |driver: &_, m: &Machine<_, Wired<_, fixed_rate::Peer>>| {
-                    counted(&C::stats(driver), &C::counters(&m.device.device))
-                },
-                reclaim: |_: &mut _, _: &mut _, _: &mut fixed_rate::UpperLayer| {},
-            };
-            let (mut o, driver) =
-                fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
+            let (mut m, queue) = linked::<C, B, _>(bus, setup, peer, 0)?;
+            let ways = (look::<C, _, _, _>, fixed_rate::by_interrupt);
+            let rules = &setup.host.softirq;
+            let (mut o, driver) = fixed_rate::run(&mut m, queue, (load, mac), ways, rules, watch)?;
             C::close(driver, &mut m);
             m.flush_posted();
             let mut b = CrossCheck::new(None);
@@ -429,41 +430,18 @@ pub fn run_values<C: Card>(
     }
     let load = load::<C>(v, &setup, frames)?;
     let o = run::<C>(&setup, &load, watch)?;
-    let (cores, sent) = match &load {
-        Load::Closed(load) => (load.cores(), None),
-        Load::Arrivals(_) => (1, None),
-        Load::Open(load) => (1, load.sent()),
-    };
     // Packets of an open loop are counted from the first to the last.
-    let (what, of, latency) = match load {
-        Load::Closed(_) => {
-            let what = "frames with data, or transactions";
-            (what, CountsOf::Window, "from request to response")
-        }
-        Load::Arrivals(_) => ("frames handed up", CountsOf::Window, arrivals::HANDED_UP),
-        Load::Open(_) => ("packets sent", CountsOf::Run, SENT),
-    };
-    let whose = match cores {
-        1 => "of its one core",
-        _ => "of the core with interrupts and that with applications",
+    let (what, of, latency, sent) = match load {
+        Load::Closed(_) => (closed_loop::CARRIED, CountsOf::Window, closed_loop::ANSWERED, None),
+        Load::Arrivals(_) => ("frames handed up", CountsOf::Window, arrivals::HANDED_UP, None),
+        Load::Open(load) => ("packets sent", CountsOf::Run, SENT, load.sent()),
     };
     let rates = |s: &Counts, packets: f64| {
         let bus = match &s.bus_share[..] {
             [one] => vec![BUS_BUSY.is(*one)],
             all => metrics::LINK.iter().zip(all).map(|(of, share)| of.is(*share)).collect(),
         };
-        let payload = s.by_time(8.0 * s.payload as f64);
-        [
-            vec![
-                PACKETS.is(packets).about(what),
-                PAYLOAD.is(payload).about("TCP payload that arrived"),
-            ],
-            s.wire_rates(),
-            s.event_rates(s.seconds()),
-            vec![s.lost_share(), CPU_BUSY.is(s.all_busy_share()).about(whose)],
-            bus,
-        ]
-        .concat()
+        [closed_loop::rates(s, packets, what, vec![s.lost_share()]), bus].concat()
     };
     Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
 }

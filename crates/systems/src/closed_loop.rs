@@ -6,14 +6,18 @@
 //! was given back. Rates and counts are those of the measured time. A packet is a frame with data
 //! on the wire, or a transaction in request-response traffic.
 
+use crate::host::HostConfig;
 use crate::key::{Is, Key, Needs, Values};
+use crate::metrics::{CPU_BUSY, PACKETS, PAYLOAD};
+use crate::result::Rate;
 use crate::settings::{Field, settings};
 use crate::system::placement;
-use crate::{Counted, Experiment, Probe, Result, RunStats, SLICE};
+use crate::{Counted, Counts, Experiment, OpenQueue, Probe, Result, RunStats, SLICE};
 use crate::{SettingError, refuse};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, Span, Time};
+use doorbell_sim::Watch;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::{End, Endpoint, NapiContext};
@@ -62,7 +66,13 @@ pub struct Load {
     pub merges_backlog: bool,
 }
 
-const TCP: &[Needs] = &[Needs::kind(&["send", "receive", "transactions"])];
+/// The values of `traffic.kind` for this load.
+const KINDS: [&str; 3] = ["send", "receive", "transactions"];
+
+/// The meaning of a latency.
+pub(crate) const ANSWERED: &str = "from request to response";
+
+const TCP: &[Needs] = &[Needs::kind(&KINDS)];
 const BULK: &[Needs] = &[Needs::kind(&["send", "receive"])];
 const TIMED: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "arrivals"])];
 const SEGMENTS: &[Needs] = &[Needs::kind(&["send", "receive", "transactions", "packets"])];
@@ -304,6 +314,30 @@ where
     }
 }
 
+/// Runs `load` with these connections over an open driver, as [`run`] does. Returns the driver.
+pub(crate) fn over<B, D, Dr>(
+    m: &mut Linked<B, D>,
+    queue: OpenQueue<Dr>,
+    (load, connections): (&Load, Vec<Connection>),
+    host: &HostConfig,
+    (tell, look): (Tell<D>, impl Fn(&Linked<B, D>, &[NapiContext<Dr, Stack>]) -> Counted),
+    watch: &mut dyn Watch,
+) -> Result<(RunStats, Dr)>
+where
+    B: Bus,
+    Wired<D, Hosts>: Device<B>,
+    Dr: Driver<Linked<B, D>>,
+{
+    let cores = 1 + queue.cores[0].max(queue.cores[1]);
+    let stack = load.stack(connections, host.prices, host.softirq.slice);
+    let stations = vec![queue.under(stack)];
+    let mut x = Experiment::new(m, stations, cores, host.softirq, &host.faults, watch);
+    let o = run(&mut x, load, tell, look)?;
+    let s = x.stations.remove(0);
+    s.endpoint.release(m);
+    Ok((o, s.driver))
+}
+
 /// Runs `load` over the stations of `x`, the first of which has the connections. Leaves nothing in
 /// their queues. `look` reads the counters of drivers and devices. Fails if the run is stuck, or
 /// the watcher ends it.
@@ -370,6 +404,30 @@ where
         x.settle(at + Span::from_ms(20))?;
     }
     Ok(o)
+}
+
+/// The meaning of a packet.
+pub(crate) const CARRIED: &str = "frames with data, or transactions";
+
+/// Returns the rates of a run whose packets are `what`, with those of frames that are lost. Buses
+/// are the system's.
+pub(crate) fn rates(s: &Counts, packets: f64, what: &'static str, lost: Vec<Rate>) -> Vec<Rate> {
+    let payload = s.by_time(8.0 * s.payload as f64);
+    let whose = match s.busy.len() {
+        0..=1 => "of its one core",
+        _ => "of the core with interrupts and that with applications",
+    };
+    [
+        vec![
+            PACKETS.is(packets).about(what),
+            PAYLOAD.is(payload).about("TCP payload that arrived"),
+        ],
+        s.wire_rates(),
+        s.event_rates(s.seconds()),
+        lost,
+        vec![CPU_BUSY.is(s.all_busy_share()).about(whose)],
+    ]
+    .concat()
 }
 
 /// Returns what waits in a run that is ended at its limit.

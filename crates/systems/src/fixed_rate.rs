@@ -14,15 +14,15 @@ use crate::metrics::{CPU_BUSY, PACKETS};
 use crate::result::{CountsOf, Measured, Sampled};
 use crate::settings::{settings, words};
 use crate::window::{Marks, Window};
-use crate::{Counted, Counts, Experiment, Points, Probe, Result, RunError, RunStats, SLICE};
-use crate::{SettingError, refuse};
+use crate::{Counted, Counts, Experiment, OpenQueue, Points, Probe, Result, RunError, RunStats};
+use crate::{SLICE, SettingError, refuse};
 use doorbell_bus::{Bus, Machine};
 use doorbell_drivers::{Driver, Sink};
 use doorbell_hal::{Alignment, Buf, Device, EventSource, Host, Span, Time};
 use doorbell_packet::{CsumPartial, Fragment, OffloadRequest, Packet, ethernet::HEADER};
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Peer as Other, Wire, Wired};
-use doorbell_sim::napi::{Endpoint, Interrupt, NapiContext, Rules};
+use doorbell_sim::napi::{Endpoint, NapiContext, Rules};
 use doorbell_sim::{Watch, fault::Plan, traffic::udp};
 use std::collections::VecDeque;
 
@@ -314,18 +314,8 @@ impl<H: Host> Endpoint<H> for UpperLayer {
     }
 }
 
-/// An open driver, and the functions to handle it.
-#[derive(Debug)]
-pub(crate) struct DeviceUnderTest<Dr, L, R> {
-    pub(crate) driver: Dr,
-    /// The address of its station.
-    pub(crate) mac: [u8; 6],
-    pub(crate) lines: Vec<Interrupt>,
-    /// Reads the counters of driver and device.
-    pub(crate) look: L,
-    /// Makes the driver return sent frames where no interrupt does.
-    pub(crate) reclaim: R,
-}
+/// Leaves sent frames to the interrupts of a device that has one for them.
+pub(crate) const fn by_interrupt<Dr, M>(_: &mut Dr, _: &mut M, _: &mut UpperLayer) {}
 
 /// Counts the frames that reached their end: the peer, or the machine's stack.
 struct Frames<L, R> {
@@ -346,7 +336,7 @@ where
     B: Bus,
     Under<D>: Device<B>,
     Dr: Driver<Board<B, D>>,
-    L: Fn(&Dr, &Board<B, D>) -> Counted,
+    L: Fn(&Board<B, D>, &[Station<Dr>]) -> Counted,
     R: Fn(&mut Dr, &mut Board<B, D>, &mut UpperLayer),
 {
     fn done(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> (u64, u64) {
@@ -355,7 +345,7 @@ where
         (ended.frames, 0)
     }
     fn counters(&self, m: &Board<B, D>, s: &[Station<Dr>]) -> Counted {
-        (self.look)(&s[0].driver, m)
+        (self.look)(m, s)
     }
     fn sliced(&mut self, at: Time, m: &mut Board<B, D>, s: &mut [Station<Dr>]) {
         let s = &mut s[0];
@@ -383,16 +373,18 @@ where
     }
 }
 
-/// Runs `load` over an open driver, and returns it. Counts start when it is open and end before it
-/// is closed. Fails if the run is stuck, or the watcher ends it.
+/// Runs `load` over an open driver with the address `mac`, and returns it. `look` reads the
+/// counters, and `reclaim` makes the driver return sent frames where no interrupt does. Counts
+/// start when it is open and end before it is closed. Fails if the run is stuck, or the watcher
+/// ends it.
 pub(crate) fn run<B, D, Dr>(
     m: &mut Board<B, D>,
-    tested: DeviceUnderTest<
-        Dr,
-        impl Fn(&Dr, &Board<B, D>) -> Counted,
+    queue: OpenQueue<Dr>,
+    (load, mac): (&Load, [u8; 6]),
+    (look, reclaim): (
+        impl Fn(&Board<B, D>, &[Station<Dr>]) -> Counted,
         impl Fn(&mut Dr, &mut Board<B, D>, &mut UpperLayer),
-    >,
-    load: &Load,
+    ),
     rules: &Rules,
     watch: &mut dyn Watch,
 ) -> Result<(RunStats, Dr)>
@@ -401,8 +393,7 @@ where
     Under<D>: Device<B>,
     Dr: Driver<Board<B, D>>,
 {
-    let DeviceUnderTest { driver, mac, lines, look, reclaim } = tested;
-    let stations = vec![NapiContext::new(driver, UpperLayer::new(load, mac), lines, 0, 0)];
+    let stations = vec![queue.under(UpperLayer::new(load, mac))];
     let none = Plan::default();
     let mut x = Experiment::new(m, stations, 1, *rules, &none, watch);
     x.may_idle = true;

@@ -7,7 +7,9 @@
 //!
 //! Each partition has a core (the client may have two) and its own memory. The hypervisor copies on
 //! the sender's core. The CPU converts forwarded packets that a port does not take (`server`).
-//! Loads are TCP ([`super::closed_loop`]) and single large sends to the client (`packets`).
+//! Loads are TCP ([`super::closed_loop`]) and single large sends to the client (`packets`). Frames
+//! at a fixed rate ([`super::fixed_rate`]) and frames that arrive ([`super::arrivals`]) have the
+//! client alone, with a network right behind the switch.
 
 mod audit;
 mod bridge;
@@ -22,6 +24,7 @@ pub use lan::{Lan, PortConfig, PortCounters};
 pub use packets::{Form, Load as PacketsLoad};
 pub use server::Stats as PortStats;
 
+use crate::arrivals::{self, Load as Arrivals, Places};
 use crate::audit::fault_counts;
 use crate::fixed_rate::Load as Paced;
 use crate::host::{HostConfig, TCP};
@@ -34,7 +37,8 @@ use crate::papr::{self, Papr};
 use crate::result::{Count, CountsOf, Group, Measured};
 use crate::run;
 use crate::system::{self, PlacementKeys, System};
-use crate::{Counts, Entries, Experiment, Result, closed_loop, fixed_rate};
+use crate::{Counted, Counts, Entries, Experiment, OpenQueue, Result};
+use crate::{closed_loop, fixed_rate, open_loop};
 use bridge::{Bridge, UpperLayer};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::{HypervisorDevice, Machine};
@@ -42,8 +46,9 @@ use doorbell_devices::veth::{Config as LanConfig, Counters, Uplink, Veth};
 use doorbell_drivers::ibmveth::{Config as DriverConfig, Ibmveth, Stats};
 use doorbell_hal::{Host, Span, Unit};
 use doorbell_layout::ibmveth as layout;
-use doorbell_sim::traffic::tcp::Hosts;
-use doorbell_sim::{Watch, link::Wired, napi::NapiContext, scheduler::Interrupt, traffic::Frames};
+use doorbell_sim::link::{Peer, Tell, Wired};
+use doorbell_sim::traffic::{Frames, arrivals::Meter, tcp::Hosts};
+use doorbell_sim::{Watch, napi::NapiContext, scheduler::Interrupt};
 use lan::{CLIENT, PORT_VECTOR, SERVER};
 use server::{Lpars, PartitionDriver, PortDriver};
 use settings::{CPU, DriverKeys, HypervisorKeys, PRICES, PortKeys, TrafficKeys};
@@ -61,6 +66,8 @@ pub static SYSTEM: System = System {
         closed_loop::Keys::KEYS,
         PlacementKeys::KEYS,
         &closed_loop::APPLICATION,
+        arrivals::Keys::KEYS,
+        &open_loop::ARRIVING,
         Paced::KEYS,
         DriverKeys::KEYS,
         system::RUN,
@@ -152,15 +159,16 @@ pub static SYSTEM: System = System {
             keys: &[
                 ("traffic.source_rate", More),
                 ("traffic.connections", More),
+                ("traffic.load", More),
                 ("paced.every", Less),
             ],
         },
     ],
     numbers: Numbers {
         buses: &[BusKind::Tce],
-        rates: &[&metrics::BOTH_WAYS, &SIDES],
+        rates: &[&metrics::BOTH_WAYS, &[metrics::LOST_SHARE, metrics::LOST_RING], &SIDES],
         counters: &[
-            // At a fixed rate there is one driver, and its adapter.
+            // Of the client alone there is one driver, and its adapter.
             (DRIVER, Stats::DECLARED),
             (DEVICE, Counters::DECLARED),
             (DRIVERS[CLIENT], Stats::DECLARED),
@@ -344,38 +352,71 @@ fn tcp(setup: &Setup, load: &closed_loop::Load, watch: &mut dyn Watch) -> Result
     Ok(o)
 }
 
-/// Runs frames at a fixed rate between the client alone and a network right behind the switch.
-fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<run::RunStats> {
-    type Client = papr::Hosted<HypervisorDevice<Veth>, fixed_rate::Peer>;
+/// A machine of the client alone, with a network right behind the switch.
+type Alone<Pr> = papr::Hosted<HypervisorDevice<Veth>, Pr>;
+
+/// Builds the client alone with so much memory, on a link to `peer`, with its adapter open.
+fn alone<Pr: Peer>(
+    setup: &Setup,
+    peer: Pr,
+    memory: usize,
+) -> Result<(Alone<Pr>, OpenQueue<Ibmveth>)> {
     let (d, host) = (&setup.drivers[CLIENT], &setup.host);
     let adapters = setup.lan.adapters[..=CLIENT].to_vec();
     let lan =
         LanConfig { adapters, uplink: Some(Uplink { port: CLIENT, pvid: 1 }), ..setup.lan.clone() };
-    let peer = fixed_rate::Peer::new(load, d.mac);
     let lan = HypervisorDevice(Veth::new(lan));
-    let memory = memory(setup, None)[CLIENT] + load.memory();
-    let _room = host.room(memory);
     let partitions = setup.papr.partitions(&[memory], vec![CLIENT], host.guard)?;
     let (partitions, device) = Wired::new(partitions, lan, peer, host.link());
-    let mut m: Client = Machine::new(partitions, device, host.costs, 1);
-    let tested = fixed_rate::DeviceUnderTest {
-        driver: Ibmveth::open(&mut m, d)?,
-        mac: d.mac,
-        lines: vec![Interrupt::Message(d.vector)],
-        look: |nic: &Ibmveth, m: &Client| {
-            let adapter = m.device.device.0.counters(CLIENT).entries();
-            [nic.stats().entries().collect(), adapter.collect(), papr::made(&m.bus, &layout::CALLS)]
-        },
-        reclaim: |nic: &mut Ibmveth, m: &mut Client, above: &mut fixed_rate::UpperLayer| {
-            nic.reclaim(m, above);
-        },
+    let mut m: Alone<Pr> = Machine::new(partitions, device, host.costs, 1);
+    let driver = Ibmveth::open(&mut m, d)?;
+    let lines = vec![Interrupt::Message(d.vector)];
+    Ok((m, OpenQueue { driver, lines, cores: [CLIENT; 2] }))
+}
+
+fn look<Pr, E>(m: &Alone<Pr>, s: &[NapiContext<Ibmveth, E>]) -> Counted {
+    let (nic, adapter) = (s[0].driver.stats(), m.device.device.0.counters(CLIENT).entries());
+    [nic.entries().collect(), adapter.collect(), papr::made(&m.bus, &layout::CALLS)]
+}
+
+/// Runs frames at a fixed rate between the client alone and its network.
+fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<run::RunStats> {
+    let (mac, host) = (setup.drivers[CLIENT].mac, &setup.host);
+    let memory = memory(setup, None)[CLIENT] + load.memory();
+    let _room = host.room(memory);
+    let (mut m, queue) = alone(setup, fixed_rate::Peer::new(load, mac), memory)?;
+    let reclaim = |nic: &mut Ibmveth, m: &mut Alone<_>, above: &mut fixed_rate::UpperLayer| {
+        nic.reclaim(m, above);
     };
-    let (mut o, nic) = fixed_rate::run(&mut m, tested, load, &host.softirq, watch)?;
+    let (mut o, nic) =
+        fixed_rate::run(&mut m, queue, (load, mac), (look, reclaim), &host.softirq, watch)?;
     nic.close(&mut m);
     m.flush_posted();
     o.verdict.take(papr::audit(&m.bus, None));
     Ok(o)
 }
+
+/// Runs frames that arrive at the client alone.
+fn received(setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<run::RunStats> {
+    let host = &setup.host;
+    let memory = memory_of_arrivals(setup);
+    let _room = host.room(memory);
+    let (mut m, queue) = alone(setup, load.source(setup.drivers[CLIENT].mac), memory)?;
+    let meter = || Meter::new(host.prices, host.link_rate, host.link_delay);
+    // The LAN has no link state.
+    let ways: (Tell<_>, _) = (|_, _, _| {}, look);
+    let (mut o, mut nics) =
+        arrivals::run(&mut m, vec![queue], meter, (load, host), ways, |_| vec![], watch)?;
+    let driver = nics.remove(0).close(&mut m);
+    m.flush_posted();
+    o.verdict.take(audit::alone(setup, &o, &m, &driver));
+    o.verdict.take(papr::audit(&m.bus, o.faults.as_ref()));
+    Ok(o)
+}
+
+/// The place at which the hypervisor loses frames that arrive: it has no buffer that holds one.
+const PLACES: Places =
+    Places { came: &["rx_packets", "rx_no_buffer"], lost: &[(metrics::LOST_RING, "rx_no_buffer")] };
 
 impl Totals {
     /// Reads the counters of the devices. Those of the drivers are added when they are closed.
@@ -442,6 +483,11 @@ fn memory(setup: &Setup, load: Option<&closed_loop::Load>) -> [usize; 2] {
     [up(rings(&setup.drivers[CLIENT]) + client), up(rings(&setup.drivers[SERVER]) + server)]
 }
 
+/// Returns the client's memory for its receive buffers, and for the frames of a poll.
+fn memory_of_arrivals(setup: &Setup) -> usize {
+    memory(setup, None)[CLIENT] + (1 << 20)
+}
+
 /// Returns the counts of `entries`, the first `n` of which are the client's, the next `n` the
 /// server's, and the others those of `all`.
 fn sides(
@@ -460,12 +506,24 @@ fn sides(
     all
 }
 
-fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
+fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v)?;
     let ghz = v.number("cpu.frequency");
-    if v.word("traffic.kind") == fixed_rate::KIND {
-        let load = Paced::within(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")?;
-        return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, &load, ghz));
+    match v.word("traffic.kind") {
+        fixed_rate::KIND => {
+            let load = Paced::within(v, setup.drivers[CLIENT].mtu, "the adapter's MTU")?;
+            return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, &load, ghz));
+        }
+        arrivals::KIND => {
+            let o = received(&setup, &settings::arriving(v, &setup, frames)?, watch)?;
+            return Ok(o.measured(
+                |s, packets| arrivals::rates(s, packets, PAYLOAD, &PLACES, vec![]),
+                CountsOf::Window,
+                arrivals::HANDED_UP,
+                ghz,
+            ));
+        }
+        _ => {}
     }
     let load = settings::load(v, &setup)?;
     let o = run(&setup, &load, watch)?;

@@ -8,7 +8,8 @@
 //! The caller pays a call's price ([`super::papr`]). Behind it hypervisor and server work serially:
 //! each call, descriptor, byte of headers and received frame. That work does not delay the caller,
 //! but it limits the rate of transactions in the published runs. Loads are transactions with many
-//! peers, and frames in bulk ([`traffic`]).
+//! peers, and frames in bulk ([`traffic`]); frames that arrive ([`super::arrivals`]), and frames at
+//! a fixed rate ([`super::fixed_rate`]).
 
 mod audit;
 mod figures;
@@ -20,6 +21,7 @@ pub mod traffic;
 
 pub use traffic::Load;
 
+use crate::arrivals::{self, Load as Arrivals, Places};
 use crate::audit::CrossCheck;
 use crate::fixed_rate::Load as Paced;
 use crate::host::HostConfig;
@@ -32,15 +34,16 @@ use crate::papr::{self, Papr};
 use crate::result::{CountsOf, Measured, Sampled};
 use crate::run;
 use crate::system::{self, StackKeys, System};
-use crate::{Counted, Counts, Experiment, Points, Probe, Result, RunError, SLICE, fixed_rate};
+use crate::{Counted, Counts, Experiment, OpenQueue, Points, Probe, Result, RunError, SLICE};
+use crate::{fixed_rate, open_loop};
 use doorbell_bus::{HypervisorDevice, Machine};
 use doorbell_devices::vnic::{self, Config as Nic, VnicServer};
 use doorbell_drivers::ibmvnic::{Config as DriverConfig, Ibmvnic, QueueStats, Stats};
 use doorbell_drivers::{Driver, Poll};
 use doorbell_hal::{Host, Span, Unit};
 use doorbell_layout::ibmvnic::{CALLS, hcall};
-use doorbell_sim::link::{Peer, Wired};
-use doorbell_sim::traffic::Frames;
+use doorbell_sim::link::{Peer, Tell, Wired};
+use doorbell_sim::traffic::{Frames, arrivals::Meter};
 use doorbell_sim::{Watch, histogram::Histogram, napi::NapiContext, scheduler::Interrupt};
 use queue::Queue;
 use settings::{CALL_KEYS, CPU, DriverKeys, NicKeys, SerialKeys, TrafficKeys};
@@ -56,7 +59,15 @@ pub static SYSTEM: System = System {
         that buys the former",
     devices: &["vnic"],
     platform_keys: &[&CPU, papr::Keys::KEYS, &CALL_KEYS, SerialKeys::KEYS, NicKeys::KEYS],
-    run_keys: &[TrafficKeys::KEYS, Paced::KEYS, DriverKeys::KEYS, StackKeys::KEYS, system::RUN],
+    run_keys: &[
+        TrafficKeys::KEYS,
+        arrivals::Keys::KEYS,
+        &open_loop::ARRIVING,
+        Paced::KEYS,
+        DriverKeys::KEYS,
+        StackKeys::KEYS,
+        system::RUN,
+    ],
     runner: run_values,
     transfer: |_, _, _, _| Err("a virtual NIC has no bus: the hypervisor copies".into()),
     port_rate: "link.rate",
@@ -132,12 +143,21 @@ pub static SYSTEM: System = System {
         Resource {
             name: "load",
             shares: &[],
-            keys: &[("traffic.peers", More), ("traffic.window", More), ("paced.every", Less)],
+            keys: &[
+                ("traffic.peers", More),
+                ("traffic.window", More),
+                ("traffic.load", More),
+                ("paced.every", Less),
+            ],
         },
     ],
     numbers: Numbers {
         buses: &[],
-        rates: &[&metrics::BOTH_WAYS, &[DIRECT, ARRAYS, SUMMED, RECEIVED, TRANSMIT, BREAK_EVEN]],
+        rates: &[
+            &metrics::BOTH_WAYS,
+            &[metrics::LOST_SHARE, metrics::LOST_RING],
+            &[DIRECT, ARRAYS, SUMMED, RECEIVED, TRANSMIT, BREAK_EVEN],
+        ],
         counters: &[
             (DRIVER, QueueStats::DECLARED),
             (DRIVER, Stats::DECLARED),
@@ -229,20 +249,46 @@ fn memory(setup: &Setup, load: &Load) -> usize {
     2 * d.queues as usize * rings(d) + flying * frame + (8 << 20)
 }
 
-/// Builds a machine on a link to `peer`, with a core for each queue pair and its driver open.
+/// Returns the memory of the partition for frames that arrive.
+fn memory_of_arrivals(setup: &Setup) -> usize {
+    let d = &setup.driver;
+    // Those of a poll are copied out of their long-term buffers.
+    let frame = (d.mtu as usize + 128).next_power_of_two();
+    2 * d.queues as usize * (rings(d) + 64 * frame) + (8 << 20)
+}
+
+type SharedNic = Rc<RefCell<Ibmvnic>>;
+
+/// Builds a machine on a link to `peer`, with its driver open: a core for each queue pair.
 fn machine<Pr: Peer>(
     setup: &Setup,
     driver: &DriverConfig,
     peer: Pr,
     memory: usize,
-) -> Result<(Partition<Pr>, Rc<RefCell<Ibmvnic>>)> {
+) -> Result<(Partition<Pr>, SharedNic, Vec<OpenQueue<Queue>>)> {
     let (host, queues) = (&setup.host, driver.queues as usize);
     let device = HypervisorDevice(VnicServer::new(setup.nic, 1));
     let partitions = setup.papr.partitions(&[memory], vec![0; queues], host.guard)?;
     let (partitions, device) = Wired::new(partitions, device, peer, host.link());
     let mut m = Machine::new(partitions, device, host.costs, queues);
     let nic = Ibmvnic::open(&mut m, driver)?;
-    Ok((m, Rc::new(RefCell::new(nic))))
+    let granted = nic.negotiated().tx_queues.min(nic.negotiated().rx_queues) as usize;
+    if granted < queues {
+        let what = format!("the server grants {granted} queues of {queues}");
+        return Err(RunError::Input(what.into()));
+    }
+    let (nic, opened) = (Rc::new(RefCell::new(nic)), m.now());
+    let queue = |q: usize| {
+        m.enter(q);
+        m.idle_until(opened);
+        let control = (q == 0).then_some(driver.crq_vector);
+        let vectors = control.into_iter().chain(nic.borrow().vectors(q));
+        let lines = vectors.map(Interrupt::Message).collect();
+        let driver = Queue { nic: Rc::clone(&nic), number: q, spent: Span::ZERO };
+        OpenQueue { driver, lines, cores: [q, q] }
+    };
+    let open = (0..queues).map(queue).collect();
+    Ok((m, nic, open))
 }
 
 fn counters<Pr>(nic: &Ibmvnic, m: &Partition<Pr>) -> Counted {
@@ -251,6 +297,18 @@ fn counters<Pr>(nic: &Ibmvnic, m: &Partition<Pr>) -> Counted {
         m.device.device.0.counters.entries().collect(),
         papr::made(&m.bus, &CALLS),
     ]
+}
+
+fn look<Pr, E>(m: &Partition<Pr>, s: &[NapiContext<Queue, E>]) -> Counted {
+    counters(&s[0].driver.nic.borrow(), m)
+}
+
+/// Closes the driver, which no queue holds any more.
+fn close_nic<Pr: Peer>(m: &mut Partition<Pr>, nic: SharedNic) -> (Stats, QueueStats) {
+    let Some(nic) = Rc::into_inner(nic) else { unreachable!("all queues are gone") };
+    let counts = nic.into_inner().close(m);
+    m.flush_posted();
+    counts
 }
 
 /// A machine whose peers make requests.
@@ -294,25 +352,10 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     let peer = RequestClients::new(load, setup.driver.mac);
     let memory = memory(setup, load);
     let _room = host.room(memory);
-    let (mut m, nic) = machine(setup, &setup.driver, peer, memory)?;
+    let (mut m, nic, open) = machine(setup, &setup.driver, peer, memory)?;
     let begin = m.now();
-    let granted =
-        nic.borrow().negotiated().tx_queues.min(nic.borrow().negotiated().rx_queues) as usize;
-    if granted < queues {
-        let what = format!("the server grants {granted} queues of {queues}");
-        return Err(RunError::Input(what.into()));
-    }
-    let station = |q: usize| {
-        m.enter(q);
-        m.idle_until(begin);
-        let control = (q == 0).then_some(setup.driver.crq_vector);
-        let vectors = control.into_iter().chain(nic.borrow().vectors(q));
-        let lines: Vec<Interrupt> = vectors.map(Interrupt::Message).collect();
-        let driver = Queue { nic: Rc::clone(&nic), number: q, spent: Span::ZERO };
-        let server = Server::new(load, setup.driver.mac, setup.application, q);
-        NapiContext::new(driver, server, lines, q, q)
-    };
-    let stations = (0..queues).map(station).collect();
+    let end = |q| Server::new(load, setup.driver.mac, setup.application, q);
+    let stations = open.into_iter().enumerate().map(|(q, open)| open.under(end(q))).collect();
     let mut x = Experiment::new(&mut m, stations, queues, host.softirq, &host.faults, watch);
     x.may_idle = true;
     x.begin(|d, at, up| d.0.set_link(0, at, up));
@@ -360,27 +403,45 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
 /// Runs frames at a fixed rate over one queue pair, so that no other queue's interrupts are
 /// counted.
 fn fixed_rate(setup: &Setup, load: &Paced, watch: &mut dyn Watch) -> Result<run::RunStats> {
-    type Board = Partition<fixed_rate::Peer>;
     let d = &DriverConfig { queues: 1, ..setup.driver };
     let memory = 2 * rings(d) + load.memory() + (8 << 20);
     let _room = setup.host.room(memory);
-    let (mut m, nic) = machine(setup, d, fixed_rate::Peer::new(load, d.mac), memory)?;
-    let vectors = [d.crq_vector].into_iter().chain(nic.borrow().vectors(0));
-    let lines = vectors.map(Interrupt::Message).collect();
-    let tested = fixed_rate::DeviceUnderTest {
-        driver: Queue { nic, number: 0, spent: Span::ZERO },
-        mac: d.mac,
-        lines,
-        look: |q: &Queue, m: &Board| counters(&q.nic.borrow(), m),
-        reclaim: |_: &mut Queue, _: &mut Board, _: &mut fixed_rate::UpperLayer| {},
-    };
-    let (mut o, q) = fixed_rate::run(&mut m, tested, load, &setup.host.softirq, watch)?;
-    let Some(nic) = Rc::into_inner(q.nic) else { unreachable!("the queue was its only holder") };
-    nic.into_inner().close(&mut m);
-    m.flush_posted();
+    let peer = fixed_rate::Peer::new(load, d.mac);
+    let (mut m, nic, mut open) = machine(setup, d, peer, memory)?;
+    let (queue, ways) = (open.remove(0), (look, fixed_rate::by_interrupt));
+    let rules = &setup.host.softirq;
+    let (mut o, queue) = fixed_rate::run(&mut m, queue, (load, d.mac), ways, rules, watch)?;
+    drop(queue);
+    close_nic(&mut m, nic);
     o.verdict.take(papr::audit(&m.bus, None));
     Ok(o)
 }
+
+/// Runs frames that arrive, spread over the queue pairs by the server.
+fn received(setup: &Setup, load: &Arrivals, watch: &mut dyn Watch) -> Result<run::RunStats> {
+    let (d, host) = (&setup.driver, &setup.host);
+    let memory = memory_of_arrivals(setup);
+    let _room = host.room(memory);
+    let (mut m, nic, open) = machine(setup, d, load.source(d.mac), memory)?;
+    let meter = || Meter::that_drops(host.link_rate, host.link_delay);
+    let tell: Tell<HypervisorDevice<VnicServer>> = |d, at, up| d.0.set_link(0, at, up);
+    let of = (load, host);
+    let (mut o, queues) = arrivals::run(&mut m, open, meter, of, (tell, look), |_| vec![], watch)?;
+    drop(queues);
+    if o.faults.is_some() {
+        // Entries that are late.
+        m.flush_posted();
+    }
+    let (stats, queues) = close_nic(&mut m, nic);
+    let mut b = CrossCheck::of(&o);
+    audit::nic(&mut b, &m, (&stats, &queues), o.faults.as_ref());
+    o.verdict.take(b);
+    Ok(o)
+}
+
+/// The place at which the server loses frames that arrive: the queue has no buffer.
+const PLACES: Places =
+    Places { came: &["rx_offered"], lost: &[(metrics::LOST_RING, "rx_no_buffer")] };
 
 /// Closes and releases everything. Compares the counts. `verified`: the driver asks for the
 /// server's word on checksums.
@@ -411,19 +472,28 @@ fn close(
         above.exhausted += s.endpoint.exhausted;
         above.waiting += s.endpoint.release(&mut m);
     }
-    let Some(nic) = Rc::into_inner(nic) else { unreachable!("all stations are gone") };
-    let nic = nic.into_inner();
-    let (stats, queues) = nic.close(&mut m);
-    m.flush_posted();
+    let (stats, queues) = close_nic(&mut m, nic);
     audit::audit(&m, &above, (&stats, &queues), o)
 }
 
-fn run_values(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
+fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
     let setup = settings::setup(v);
     let ghz = v.number("cpu.frequency");
-    if v.word("traffic.kind") == fixed_rate::KIND {
-        let load = Paced::within(v, setup.driver.mtu, "driver.mtu")?;
-        return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, &load, ghz));
+    match v.word("traffic.kind") {
+        fixed_rate::KIND => {
+            let load = Paced::within(v, setup.driver.mtu, "driver.mtu")?;
+            return Ok(fixed_rate::measured(fixed_rate(&setup, &load, watch)?, &load, ghz));
+        }
+        arrivals::KIND => {
+            let o = received(&setup, &settings::arriving(v, &setup, frames)?, watch)?;
+            return Ok(o.measured(
+                |s, packets| arrivals::rates(s, packets, PAYLOAD, &PLACES, vec![]),
+                CountsOf::Window,
+                arrivals::HANDED_UP,
+                ghz,
+            ));
+        }
+        _ => {}
     }
     let load = settings::load(v, &setup)?;
     let o = run(&setup, &load, watch)?;

@@ -50,7 +50,7 @@ pub use parallel::{cores, in_parallel, on_threads};
 pub use profile::Profile;
 pub use registry::{DOORBELL, Registry};
 pub use run::{Counted, Counts, Entries, Result, RunError, RunStats, WorkTotals};
-pub(crate) use run::{Experiment, Points, Probe, SLICE};
+pub(crate) use run::{Experiment, OpenQueue, Points, Probe, SLICE};
 pub use scenario::{Plan, Scenario, Setting};
 
 #[cfg(test)]

@@ -7,23 +7,24 @@ pub mod settings;
 pub use crate::open_loop::Load;
 pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 
+use crate::arrivals::Places;
 use crate::host::{self, HostConfig, link_bytes};
 use crate::key::Values;
 use crate::knobs::{self, Condition, Knob};
 use crate::limits::Wider::{Less, More};
 use crate::limits::{self, Resource};
 use crate::metrics::{self, CPU_BUSY, DEVICE, DRIVER, Metric, Numbers, PACKETS};
-use crate::result::{CountsOf, Measured, SENT};
+use crate::result::{CountsOf, Measured, Rate, SENT};
 use crate::run::{self, platform};
 use crate::system::{self, PlacementKeys, RUN, StackKeys, System};
-use crate::{Counted, Counts, Experiment, Result, arrivals, closed_loop, open_loop};
+use crate::{Counted, Counts, OpenQueue, Result, arrivals, closed_loop, open_loop};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5, Received};
 use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
 use doorbell_hal::{Span, Unit};
-use doorbell_sim::link::{SharedWire, Wired};
+use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::napi::NapiContext;
 use doorbell_sim::scheduler::{Core, Interrupt};
 use doorbell_sim::traffic::{Frames, arrivals::Meter};
@@ -149,9 +150,6 @@ const FRAMES: Metric = Metric::rate("frame_bits_per_s", Unit::BitsPerSecond, "fr
 /// The machine of this system.
 pub type Board = Machine<Pcie, Mlx5>;
 
-/// The same with a peer that sends frames to it.
-type Linked = arrivals::Board<Pcie<SharedWire>, Mlx5>;
-
 /// The inputs of a run, except its traffic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
@@ -243,45 +241,64 @@ pub fn run(setup: &Setup, load: &Load, watch: &mut dyn Watch) -> Result<RunStats
     Ok(o)
 }
 
-/// Runs frames that arrive in a pattern, one channel a core.
-///
-/// # Errors
-/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
-pub fn receive(setup: &Setup, load: &arrivals::Load, watch: &mut dyn Watch) -> Result<RunStats> {
-    let (rules, cores) = (Rules::new(setup.pcie)?, usize::from(setup.cores.max(1)));
-    let memory = memory_of_arrivals(setup);
-    let _room = setup.host.room(memory);
+/// A machine of this system on a link to `Pr`.
+type Linked<Pr> = Machine<Pcie<SharedWire>, Wired<Mlx5, Pr>>;
+type SharedHca = Rc<RefCell<Hca>>;
+type OnLink = Channel<SharedHca>;
+
+/// Builds a machine with so much memory on a link to `peer`, with a delay, and opens a channel on
+/// each of `cores`: the core of its interrupts, and that of its applications.
+fn linked<Pr: Peer>(
+    setup: &Setup,
+    memory: usize,
+    (peer, delay): (Pr, Span),
+    cores: &[[usize; 2]],
+) -> Result<(Linked<Pr>, SharedHca, Vec<OpenQueue<OnLink>>)> {
+    let rules = Rules::new(setup.pcie)?;
     let platform =
         platform(setup.memory_base, memory, setup.host.guard)?.with_cache(setup.host.cache);
     let bus = Pcie::new(platform, rules, setup.latencies, setup.bar);
-    let rate = 8_000_000_000_000_u64 * 1024 / u64::from(setup.nic.wire_byte_1024th_ps.max(1));
-    let source = load.source(setup.nic.mac);
-    let (bus, device) = Wired::new(bus, Mlx5::new(setup.nic), source, (rate, Span::ZERO));
-    let mut m = Machine::new(bus, device, setup.host.costs, cores);
+    let (bus, device) = Wired::new(bus, Mlx5::new(setup.nic), peer, (wire_rate(setup), delay));
+    let last = cores.as_flattened().iter().max().map_or(0, |last| *last);
+    let mut m = Machine::new(bus, device, setup.host.costs, last + 1);
     let hca = Rc::new(RefCell::new(Hca::open(&mut m)?));
-    let mut stations = Vec::with_capacity(cores);
-    for i in 0..cores {
-        m.enter(i);
+    let mut channels = Vec::with_capacity(cores.len());
+    for (i, &cores) in cores.iter().enumerate() {
+        m.enter(cores[0]);
         let config = DriverConfig { vector: i as u16, ..setup.driver };
-        let channel = Channel::open(&mut m, Rc::clone(&hca), &config)?;
-        let end = Meter::that_drops(rate, Span::ZERO).with_program(load.program);
-        stations.push(NapiContext::new(channel, end, Interrupt::Message(i as u16), i, i));
+        let driver = Channel::open(&mut m, Rc::clone(&hca), &config)?;
+        let lines = vec![Interrupt::Message(i as u16)];
+        channels.push(OpenQueue { driver, lines, cores });
     }
-    let mut x =
-        Experiment::new(&mut m, stations, cores, setup.host.softirq, &setup.host.faults, watch);
-    x.slice_within(load.duration);
-    let look = |m: &Linked, s: &[arrivals::Station<Channel<_>>]| {
-        let mut driver = Stats::default();
-        s.iter().for_each(|s| driver.add(&s.driver.stats()));
-        counted(&driver, &m.device.device, m.bus.platform())
-    };
-    // Frames are lost on the wire. No event tells of it, and no driver here takes one.
-    let o = arrivals::run(&mut x, load, |_, _, _| {}, look, |_| Vec::new())?;
+    Ok((m, hca, channels))
+}
+
+/// Returns the rate of the port in bits a second.
+fn wire_rate(setup: &Setup) -> u64 {
+    8_000_000_000_000_u64 * 1024 / u64::from(setup.nic.wire_byte_1024th_ps.max(1))
+}
+
+/// Tells the device nothing: frames are lost on the wire. No event tells of it, and no driver here
+/// takes one.
+const UNTOLD: Tell<Mlx5> = |_, _, _| {};
+
+fn look<Pr, E>(m: &Linked<Pr>, s: &[NapiContext<OnLink, E>]) -> Counted {
     let mut driver = Stats::default();
-    for (i, s) in x.stations.into_iter().enumerate() {
+    s.iter().for_each(|s| driver.add(&s.driver.stats()));
+    counted(&driver, &m.device.device, m.bus.platform())
+}
+
+/// Closes the channels, of which each has a core of its own, adds the totals to `o`, and audits it.
+fn finish<Pr: Peer>(
+    (o, channels): (run::RunStats, Vec<OnLink>),
+    mut m: Linked<Pr>,
+    hca: SharedHca,
+    setup: &Setup,
+) -> RunStats {
+    let mut driver = Stats::default();
+    for (i, channel) in channels.into_iter().enumerate() {
         m.enter(i);
-        driver.add(&s.driver.close(&mut m));
-        s.endpoint.release(&mut m);
+        driver.add(&channel.close(&mut m));
     }
     if let Some(hca) = Rc::into_inner(hca) {
         hca.into_inner().close(&mut m);
@@ -291,9 +308,26 @@ pub fn receive(setup: &Setup, load: &arrivals::Load, watch: &mut dyn Watch) -> R
     // Behind writes that are booked ahead their acknowledgements still wait for their time.
     let slack = 4096 + 64 * u64::from(setup.nic.writes_outstanding);
     o.use_of_bus("bytes", slack, |time| m.bus.capacity(time).max(1), link_bytes);
-    let verdict = audit::received(&o, &m);
+    let ring = setup.driver.rq.map_or(0, |rq| 1 << rq.log_size);
+    let verdict = audit::linked(&o, &m, ring);
     o.verdict.take(verdict);
-    Ok(o)
+    o
+}
+
+/// Runs frames that arrive in a pattern, one channel a core.
+///
+/// # Errors
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
+pub fn receive(setup: &Setup, load: &arrivals::Load, watch: &mut dyn Watch) -> Result<RunStats> {
+    let memory = memory_of_arrivals(setup);
+    let _room = setup.host.room(memory);
+    let cores: Vec<_> = (0..usize::from(setup.cores.max(1))).map(|i| [i, i]).collect();
+    let source = load.source(setup.nic.mac);
+    let (mut m, hca, channels) = linked(setup, memory, (source, Span::ZERO), &cores)?;
+    let meter = || Meter::that_drops(wire_rate(setup), Span::ZERO).with_program(load.program);
+    let of = (load, &setup.host);
+    let ended = arrivals::run(&mut m, channels, meter, of, (UNTOLD, look), |_| vec![], watch)?;
+    Ok(finish(ended, m, hca, setup))
 }
 
 /// Returns the counters of both and of the last-level cache, under the names of results.
@@ -306,14 +340,17 @@ fn counted(driver: &Stats, device: &Mlx5, p: &Platform) -> Counted {
 
 /// Returns the host memory for all rings, and for the buffers of frames that arrive.
 fn memory_of_arrivals(setup: &Setup) -> usize {
-    let cores = usize::from(setup.cores.max(1));
+    (usize::from(setup.cores.max(1)) * receiving(setup) + (4 << 20)).next_multiple_of(1 << 20)
+}
+
+/// Returns the host memory for one core's rings, and for the buffers of its receive queue.
+fn receiving(setup: &Setup) -> usize {
     let frames = setup.driver.rq.map_or(0, |rq| {
         // Those posted, those of a poll, and what a program sends, with the pages kept.
         let sent = if rq.xdp { (1 << setup.driver.log_sq) + 256 } else { 0 };
         ((1 << rq.log_size) + 2 * 64 + sent) * (rq.align as usize + 64 + 16)
     });
-    let receive = setup.driver.rq.map_or(0, |rq| 80 << rq.log_size);
-    (cores * (frames + rings(setup) + receive) + (4 << 20)).next_multiple_of(1 << 20)
+    frames + rings(setup) + setup.driver.rq.map_or(0, |rq| 80 << rq.log_size)
 }
 
 /// Returns the host memory for one core's rings, the receive queue's left out.
@@ -341,10 +378,13 @@ fn memory_size(setup: &Setup, load: &Load) -> usize {
 }
 
 fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Measured> {
-    let setup = settings::setup(v)?;
+    let (setup, ghz) = (settings::setup(v)?, v.number("cpu.frequency"));
     if v.word("traffic.kind") == arrivals::KIND {
         let load = settings::arriving(v, &setup, frames)?;
-        return Ok(handed_up(receive(&setup, &load, watch)?, &setup, v.number("cpu.frequency")));
+        let o = receive(&setup, &load, watch)?;
+        let rates =
+            |s: &Counts, packets: f64| arrivals::rates(s, packets, FRAMES, &PLACES, link_shares(s));
+        return Ok(o.measured(rates, CountsOf::Window, arrivals::HANDED_UP, ghz));
     }
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;
@@ -358,35 +398,24 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         let carried = [PACKETS.is(packets).about("packets sent"), FRAMES.is(frames)];
         let mut rates = Vec::from(carried);
         rates.push(metrics::WIRE.is(wire));
-        rates.extend(metrics::LINK.iter().zip(&s.bus_share).map(|(of, share)| of.is(*share)));
+        rates.extend(link_shares(s));
         rates.push(CPU_BUSY.is(s.all_busy_share()).about(whose));
         rates
     };
-    let measured = o.measured(rates, CountsOf::Run, SENT, v.number("cpu.frequency"));
+    let measured = o.measured(rates, CountsOf::Run, SENT, ghz);
     Ok(Measured { sent: load.sent(), ..measured })
 }
 
-/// Returns a run of frames that arrive under the names of results.
-fn handed_up(o: RunStats, setup: &Setup, ghz: f64) -> Measured {
-    let rates = |s: &Counts, packets: f64| {
-        let whose = format!("of the {} cores that receive", setup.cores);
-        let counted = |name: &str| s.counter(1, name) as f64;
-        let arrived = counted("rx_arrived").max(1.0);
-        let [fifo, ring] = ["rx_fifo_full", "rx_out_of_buffer"].map(|n| counted(n) / arrived);
-        let mut rates = vec![
-            PACKETS.is(packets).about("frames handed up"),
-            FRAMES.is(s.by_time(8.0 * s.payload as f64)).about("frames handed up, without FCS"),
-        ];
-        rates.extend(s.wire_rates());
-        rates.extend(s.event_rates(s.seconds()));
-        rates.extend([metrics::LOST_SHARE.is(fifo + ring)]);
-        rates.extend([metrics::LOST_FIFO.is(fifo), metrics::LOST_RING.is(ring)]);
-        rates.extend(metrics::LINK.iter().zip(&s.bus_share).map(|(of, share)| of.is(*share)));
-        rates.push(CPU_BUSY.is(s.all_busy_share()).about(whose));
-        rates
-    };
-    o.measured(rates, CountsOf::Window, arrivals::HANDED_UP, ghz)
+/// Returns the use of the link.
+fn link_shares(s: &Counts) -> Vec<Rate> {
+    metrics::LINK.iter().zip(&s.bus_share).map(|(of, share)| of.is(*share)).collect()
 }
+
+/// The places at which the device loses frames.
+const PLACES: Places = Places {
+    came: &["rx_arrived"],
+    lost: &[(metrics::LOST_FIFO, "rx_fifo_full"), (metrics::LOST_RING, "rx_out_of_buffer")],
+};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 
 mod load;
 
-pub use load::{Arrivals, Captured, Generator, Keys, Limits, Load};
+pub use load::{ARRIVING, Arrivals, Captured, Generator, Keys, Limits, Load};
 
 use crate::result::Verdict;
 use crate::run::{Batch, Looks};

@@ -16,7 +16,7 @@ use doorbell_drivers::{Driver, OpenError};
 use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
 use doorbell_sim::fault::{self, Plan, Report, WatchdogEvents};
 use doorbell_sim::link::{Peer, Tell, Wired, on_wire};
-use doorbell_sim::napi::{Cpu, End, Endpoint, NapiContext, Rules, Stuck, run};
+use doorbell_sim::napi::{Cpu, End, Endpoint, Interrupt, NapiContext, Rules, Stuck, run};
 use doorbell_sim::{Watch, histogram::Histogram, standstill::Cause, watch};
 use thiserror::Error;
 
@@ -480,6 +480,23 @@ pub(crate) trait Probe<M, S> {
     }
     /// Acts when a snapshot has been taken.
     fn snapped(&mut self, _m: &mut M, _stations: &mut [S]) {}
+}
+
+/// An open driver on a link, or a queue of one, before there is a load above it.
+#[derive(Debug)]
+pub(crate) struct OpenQueue<Dr> {
+    pub(crate) driver: Dr,
+    pub(crate) lines: Vec<Interrupt>,
+    /// The core that takes its interrupts, and that of the applications.
+    pub(crate) cores: [usize; 2],
+}
+
+impl<Dr> OpenQueue<Dr> {
+    /// Puts the end of a load above it.
+    pub(crate) fn under<E>(self, endpoint: E) -> NapiContext<Dr, E> {
+        let [interrupts, applications] = self.cores;
+        NapiContext::new(self.driver, endpoint, self.lines, interrupts, applications)
+    }
 }
 
 /// The longest time between two looks at a run.

@@ -23,6 +23,10 @@ pub(super) fn frames(n: u64, bytes: usize) -> Arc<Frames> {
     Arc::new(frames)
 }
 
+/// Keys of the reader of a capture.
+pub(super) const CAPTURE_FILE: [&str; 4] =
+    ["traffic.file", "traffic.pad", "traffic.interface", "traffic.skip"];
+
 /// Checks that every key changes the fingerprint of one of `bases`, except those in `silent`.
 /// A key that is declared and not read would have no effect.
 pub(super) fn every_key_moves(

@@ -84,6 +84,11 @@ impl Veth {
         &self.parts.adapters[i].counters
     }
 
+    /// Returns the counters of the uplink, as of an adapter: what it sent came from the network.
+    pub fn uplink(&self) -> &Counters {
+        &self.parts.uplink
+    }
+
     /// Calls with a unit address that is not the caller's.
     pub fn strangers(&self) -> u64 {
         self.strangers

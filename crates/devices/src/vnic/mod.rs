@@ -24,6 +24,7 @@ type Entry = [u8; doorbell_layout::ibmvnic::DESCRIPTOR];
 
 pub use config::{Config, Serial, Server};
 pub use device::{Counters, OpenQueue, VnicServer};
+pub use receive::queue_of;
 
 #[cfg(test)]
 mod tests;

@@ -211,7 +211,7 @@ fn checked(frame: &[u8], on: &[bool; 8]) -> u8 {
 }
 
 /// Returns which of `n` queues a frame goes to: one flow, one queue.
-fn queue_of(frame: &[u8], n: usize) -> usize {
+pub fn queue_of(frame: &[u8], n: usize) -> usize {
     if n <= 1 {
         return 0;
     }

@@ -7,6 +7,7 @@ pub(super) use keys::{CPU, DriverKeys, HypervisorKeys, PRICES, PortKeys, Traffic
 
 use super::lan::{CLIENT, SERVER};
 use super::{BridgePrices, Form, Load, PacketsLoad, PortConfig, Setup};
+use crate::arrivals;
 use crate::closed_loop;
 use crate::host::{HostConfig, MAX_MEMORY, cycles, span};
 use crate::key::Values;
@@ -18,6 +19,8 @@ use doorbell_drivers::ibmveth::{Config as DriverConfig, LargeSend, Transmit};
 use doorbell_hal::Span;
 use doorbell_layout::ibmveth::{CALLS, H_SEND_LOGICAL_LAN, PAGE, attribute};
 use doorbell_packet::ethernet;
+use doorbell_sim::traffic::Frames;
+use std::sync::Arc;
 
 /// The longest IP packet on the physical network. The adapters have their own.
 const MTU: u32 = ethernet::MTU as u32;
@@ -132,6 +135,23 @@ fn driver(d: &DriverKeys, a: &Adapter, i: usize) -> DriverConfig {
         c.large_send = if d.checksum { d.large_send } else { LargeSend::Off };
     }
     c
+}
+
+/// Reads frames that arrive from `v`. `frames` are those of the capture that it names.
+///
+/// # Errors
+/// A frame is too long.
+pub fn arriving(
+    v: &Values,
+    setup: &Setup,
+    frames: Option<&Arc<Frames>>,
+) -> Result<arrivals::Load, SettingError> {
+    let longest = MTU + ethernet::HEADER as u32;
+    let mbit_per_s = setup.host.link_rate as f64 / 1e6;
+    let load = arrivals::Load::of(v, (longest, "the adapter's MTU"), mbit_per_s, frames)?;
+    let advice = "smaller pools (`driver.pool_2k`, `driver.pool_64k`)";
+    setup.host.fits(super::memory_of_arrivals(setup), MAX_MEMORY, advice)?;
+    Ok(load)
 }
 
 /// Reads the [`Load`] from `v`.

@@ -1,8 +1,8 @@
 //! Runs of every kind are sound and repeatable, and the switches have their effects.
 
-use super::settings::{load, setup};
+use super::settings::{arriving, load, setup};
 use super::*;
-use crate::tests::{every_key_moves, plan};
+use crate::tests::{CAPTURE_FILE, every_key_moves, frames, plan};
 use crate::{Plan, Unwatched};
 
 fn outcome(scenario: &str, sets: &[&str]) -> RunStats {
@@ -157,6 +157,10 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
     let fingerprint = |plan: &Plan| {
         let s = setup(&plan.values)?;
         let paced = crate::fixed_rate::Load::within(&plan.values, s.drivers[0].mtu, "");
+        if plan.values.word("traffic.kind") == arrivals::KIND {
+            let frames = frames(2, 60);
+            return arriving(&plan.values, &s, Some(&frames)).map(|l| format!("{s:?} {l:?}"));
+        }
         load(&plan.values, &s).map(|l| format!("{s:?} {l:?} {paced:?}"))
     };
     let large = [
@@ -179,8 +183,13 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             let sets = [&kind[..], &large, "traffic.mss=1000", "traffic.offset=1", faults];
             plan("ibmveth-send", &sets)
         })
+        .chain(["even", "bursts", "steps", arrivals::CAPTURE].map(|pattern| {
+            let (pattern, size) =
+                (format!("traffic.pattern={pattern}"), "traffic.arrival_size=100");
+            plan("ibmveth-arrivals", &["run.fault=lost-interrupt@1", &pattern, size])
+        }))
         .collect();
-    every_key_moves(&bases, &[], fingerprint);
+    every_key_moves(&bases, &CAPTURE_FILE, fingerprint);
 }
 
 #[test]

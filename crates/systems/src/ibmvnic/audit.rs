@@ -8,6 +8,7 @@ use crate::audit::{ANY, CrossCheck};
 use crate::papr;
 use doorbell_devices::vnic::Counters;
 use doorbell_layout::ibmvnic::MAX_COMPLETIONS;
+use doorbell_sim::fault::Report;
 
 /// The counts above the driver.
 #[derive(Debug, Default)]
@@ -25,9 +26,45 @@ pub(super) fn audit(
     o: &RunStats,
 ) -> CrossCheck {
     let mut b = CrossCheck::of(o);
-    b.take(papr::audit(&m.bus, o.faults.as_ref()));
+    nic(&mut b, m, (s, q), o.faults.as_ref());
     let d: &Counters = &m.device.device.0.counters;
     let (peers, out, back) = (&m.device.peer, m.device.out.borrow(), &m.device.back);
+    let took = peers.frames + peers.bad + peers.again;
+    b.same("frames out: wire brought {}, peers took {}", out.landed.0, took);
+    b.never("frames out: bad {}", peers.bad);
+    let ended = d.tx_errors + d.tx_discarded + d.tx_lost + q.tx_dropped + q.rx_unread;
+    let unwritten = d.queue_faults + d.entries_lost;
+    let named = out.cut + back.cut + lost_in(d) + unwritten + ended + q.rx_no_memory;
+    let named = named + above.dropped + above.waiting + peers.again;
+    // With or without faults a request that finds no buffer has no answer.
+    let is_over = o.verdict.unfinished.is_empty();
+    b.at_most(
+        "transactions: without an answer {}",
+        peers.waiting + peers.lost,
+        [d.rx_no_buffer, if is_over { named } else { ANY }],
+    );
+    b.none("packets: dropped above the driver {}", above.dropped, ANY);
+    b.none("packets: not sent {}", above.waiting, ANY);
+    b.never("frames: without the server's word {}", above.unverified);
+    b.never("buffers: not to be had {}", above.exhausted);
+    b
+}
+
+/// Returns the frames from the wire that the server did not put into memory.
+fn lost_in(d: &Counters) -> u64 {
+    d.rx_no_buffer + d.rx_malformed + d.rx_faults + d.rx_off + d.rx_lost + d.rx_filtered
+}
+
+/// Compares the counts of driver, server and wire, whatever is above the driver and on the link.
+pub(super) fn nic<Pr>(
+    b: &mut CrossCheck,
+    m: &Partition<Pr>,
+    (s, q): (&Stats, &QueueStats),
+    faults: Option<&Report>,
+) {
+    b.take(papr::audit(&m.bus, faults));
+    let d: &Counters = &m.device.device.0.counters;
+    let (out, back) = (m.device.out.borrow(), &m.device.back);
     let unwritten = d.queue_faults + d.entries_lost;
     let reports = ("in messages that were not written", unwritten * MAX_COMPLETIONS as u64);
     b.same("packets: driver gave {}, server took {}", q.tx_packets, d.tx_taken);
@@ -39,26 +76,12 @@ pub(super) fn audit(
     let unread = ("unread at a reset or in messages that were not written", reports.1 + q.tx_lost);
     b.less("reports: server made {}, driver read {}", [d.completions, read], unread);
     b.same("frames out: server sent {}, wire saw {}", d.tx_frames, out.frames);
-    let took = peers.frames + peers.bad + peers.again;
-    b.same("frames out: wire brought {}, peers took {}", out.landed.0, took);
-    b.never("frames out: bad {}", peers.bad);
     b.never("checksums: wrong on the wire {}", d.wire_bad_checksums);
-    let lost = d.rx_no_buffer + d.rx_malformed + d.rx_faults + d.rx_off + d.rx_lost + d.rx_filtered;
-    let (took, brought) = (d.rx_packets + lost, back.landed.0);
+    let (took, brought) = (d.rx_packets + lost_in(d), back.landed.0);
     b.same("frames in: server took or lost {}, wire brought {}", took, brought);
     let handed = q.rx_packets + q.rx_unread + q.rx_no_memory;
     let late = ("not reported", unwritten);
     b.less("frames in: server wrote {}, driver handed up {}", [d.rx_packets, handed], late);
-    let ended = d.tx_errors + d.tx_discarded + d.tx_lost + q.tx_dropped + q.rx_unread;
-    let named = out.cut + back.cut + lost + unwritten + ended + q.rx_no_memory;
-    let named = named + above.dropped + above.waiting + peers.again;
-    // With or without faults a request that finds no buffer has no answer.
-    let is_over = o.verdict.unfinished.is_empty();
-    b.at_most(
-        "transactions: without an answer {}",
-        peers.waiting + peers.lost,
-        [d.rx_no_buffer, if is_over { named } else { ANY }],
-    );
     b.same("buffers to receive: driver gave {}, server took {}", q.rx_added, d.rx_buffers);
     // The driver counts packets in a refused call as given; the device does not take them.
     let refused = d.refused_parameter + d.refused_closed + d.refused_resource;
@@ -73,12 +96,8 @@ pub(super) fn audit(
     let unanswered = ("not answered", unwritten);
     b.less("long-term buffers: server mapped {}, driver mapped {}", [d.maps, s.maps], unanswered);
     b.same("long-term buffers: server mapped {}, server unmapped {}", d.maps, d.unmaps);
-    b.none("packets: dropped by the driver {}", q.tx_dropped + above.dropped, ANY);
-    b.none("packets: not sent {}", above.waiting, ANY);
-    b.never("frames: without the server's word {}", above.unverified);
-    b.never("buffers: not to be had {}", above.exhausted);
+    b.none("packets: dropped by the driver {}", q.tx_dropped, ANY);
     let nonsense = q.tx_bad_correlator + q.rx_bad_correlator + q.rx_malformed + d.headers_bad;
     b.never("nonsense: found {}", nonsense);
-    b.none("queue entries: not written {}", d.queue_faults, o.faults.map_or(0, |f| f.struck.dma));
-    b
+    b.none("queue entries: not written {}", d.queue_faults, faults.map_or(0, |f| f.struck.dma));
 }

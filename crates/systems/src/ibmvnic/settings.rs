@@ -1,6 +1,7 @@
 //! Reads the inputs of an ibmvnic run from the values of its keys.
 
 use super::{Load, Setup};
+use crate::arrivals;
 use crate::host::{HostConfig, MAX_MEMORY, cycles, span};
 use crate::key::{Is, Key, Needs, Values};
 use crate::papr::Papr;
@@ -13,10 +14,13 @@ use doorbell_drivers::ibmvnic::{Config as DriverConfig, Direct, Replenish};
 use doorbell_hal::Span;
 use doorbell_layout::ibmvnic::{CALLS, MAX_ENTRIES, MAX_INDIRECT, hcall};
 use doorbell_packet::ethernet::HEADER;
+use doorbell_sim::traffic::{Frames, flow_headers};
+use std::sync::Arc;
 
 const ASKED: &[Needs] = &[Needs::kind(&["transactions"])];
 const BULK: &[Needs] = &[Needs::kind(&["bulk"])];
 const CARRIED: &[Needs] = &[Needs::kind(&["transactions", "bulk"])];
+const TIMED: &[Needs] = &[Needs::kind(&["transactions", "bulk", arrivals::KIND])];
 const SHARED: &[Needs] =
     &[Needs::kind(&["transactions", "bulk"]), Needs::word("traffic.spread", &["off"])];
 const MIXED: &[Needs] =
@@ -123,8 +127,10 @@ settings! {
     /// The traffic.
     #[derive(Copy, Default)]
     pub struct TrafficKeys {
-        /// transactions that the machine serves; frames that it sends; frames at a fixed rate
-        kind: &'static str = "traffic.kind", choice(&["transactions", "bulk", "paced"]);
+        /// transactions that the machine serves; frames that it sends; frames at a fixed rate;
+        /// frames that arrive in a pattern and are dropped where the driver hands them up
+        kind: &'static str = "traffic.kind",
+            choice(&["transactions", "bulk", "paced", arrivals::KIND]);
         /// transactions: number of peers, each with one request at a time
         peers: u16 = "traffic.peers", whole("peers", 1.0, 4096.0).default("512").when(ASKED);
         /// transactions: size of a request's frame without FCS
@@ -142,9 +148,9 @@ settings! {
         /// bulk: frames in flight for each queue
         window: u32 = "traffic.window", whole("packets", 16.0, 4096.0).default("64").when(BULK);
         /// time before the measurement
-        warmup: Span = "traffic.warmup", number("ms", 0.0, 1e5).default("3").when(CARRIED);
+        warmup: Span = "traffic.warmup", number("ms", 0.0, 1e5).default("3").when(TIMED);
         /// time that is measured
-        duration: Span = "traffic.duration", number("ms", 0.1, 1e5).default("12").when(CARRIED);
+        duration: Span = "traffic.duration", number("ms", 0.1, 1e5).default("12").when(TIMED);
     }
 }
 
@@ -214,6 +220,28 @@ pub fn setup(v: &Values) -> Setup {
 
 /// The argument of an indirect send that counts descriptors.
 const INDIRECT_COUNT: usize = 3;
+
+/// Reads frames that arrive from `v`. `frames` are those of the capture that it names.
+///
+/// # Errors
+/// A frame is too long.
+pub fn arriving(
+    v: &Values,
+    setup: &Setup,
+    frames: Option<&Arc<Frames>>,
+) -> Result<arrivals::Load, SettingError> {
+    let (d, mbit_per_s) = (&setup.driver, setup.host.link_rate as f64 / 1e6);
+    let longest = (d.mtu + HEADER as u32, "driver.mtu");
+    let mut load = arrivals::Load::of(v, longest, mbit_per_s, frames)?;
+    if v.number_or_word("traffic.flows").is_none() {
+        let queues = d.queues as usize;
+        let comes_to = |flow| device::queue_of(&flow_headers(flow), queues);
+        load.flows = arrivals::flow_on_each(queues, comes_to);
+    }
+    let advice = "fewer queues (`driver.queues`), entries (`driver.rx_entries`)";
+    setup.host.fits(super::memory_of_arrivals(setup), MAX_MEMORY, advice)?;
+    Ok(load)
+}
 
 /// Reads the [`Load`] from `v`.
 ///

@@ -132,11 +132,9 @@ pub fn arriving(
     let mut load = arrivals::Load::of(v, (longest, "driver.mtu"), mbit_per_s, frames)?;
     load.program = r.xdp;
     if v.number_or_word("traffic.flows").is_none() {
-        // A flow on each core: the first one that the hash takes there.
         let (key, cores) = (Toeplitz::new(&MICROSOFT), usize::from(setup.cores));
         let comes_to = |flow| queue_of(key.flow(&flow_headers(flow)), cores);
-        let first = |queue| (0..u16::MAX).find(|flow| comes_to(*flow) == queue);
-        load.flows = (0..cores).filter_map(first).collect();
+        load.flows = arrivals::flow_on_each(cores, comes_to);
     }
     let advice = "fewer cores (`run.cores`), a shorter queue (`driver.rx_ring`)";
     setup.host.fits(super::memory_of_arrivals(setup), host::MAX_OF_ALL, advice)?;

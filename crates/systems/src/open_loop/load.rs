@@ -1,7 +1,7 @@
 //! The load of an open loop: packets of a generator or a capture, and their times.
 
 use crate::arrivals;
-use crate::key::{Is, Needs, Values};
+use crate::key::{Is, Key, Needs, Values};
 use crate::result::Sent;
 use crate::settings::settings;
 use crate::system::placement;
@@ -93,6 +93,11 @@ settings! {
         mtu: u32 = "traffic.mtu", steps("B", (68.0, 65535.0, 1.0)).default("1500").when(PCAP);
     }
 }
+
+/// The keys of frames that arrive on a system that sends none in an open loop: their flows, and the
+/// capture that they are from.
+pub static ARRIVING: [Key; 5] =
+    [Keys::KEYS[2], Keys::KEYS[10], Keys::KEYS[11], Keys::KEYS[12], Keys::KEYS[13]];
 
 /// The limits of driver and device, in bytes, each with the key that sets it.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use doorbell_systems::in_parallel;
 use std::convert::Infallible;
 
 /// Scenarios, and the settings that make them short.
-const SCENARIOS: [(&str, &[&str]); 20] = [
+const SCENARIOS: [(&str, &[&str]); 22] = [
     ("mlx5-single-stream", &["traffic.packets=3000"]),
     ("mlx5-full-rate", &["traffic.packets=3000", "run.cores=2"]),
     ("e1000-send", TIMED),
@@ -26,6 +26,8 @@ const SCENARIOS: [(&str, &[&str]); 20] = [
     ("ibmveth-packets", &[]),
     ("ibmveth-transactions", TIMED),
     ("ibmveth-paced", PACED),
+    ("ibmveth-arrivals", TIMED),
+    ("ibmvnic-arrivals", TIMED),
     ("ibmvnic-transactions", TIMED),
     ("ibmvnic-bulk", TIMED),
     ("ibmvnic-paced", PACED),

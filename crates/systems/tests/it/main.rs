@@ -1,6 +1,7 @@
 //! Integration tests, one program.
 
 mod allocations;
+mod arrivals;
 mod closed_loop;
 mod e1000_answers;
 mod errors;

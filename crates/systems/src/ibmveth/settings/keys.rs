@@ -1,5 +1,6 @@
 //! The keys of an ibmveth run.
 
+use crate::arrivals;
 use crate::ibmveth::Form;
 use crate::key::{Key, Needs};
 use crate::settings::settings;
@@ -82,9 +83,10 @@ settings! {
 settings! {
     pub(in crate::ibmveth) struct TrafficKeys {
         /// TCP in bulk from or to the client; TCP transactions that it serves; single large sends
-        /// from server to client; frames at a fixed rate, with the client alone behind the switch
+        /// from server to client; frames at a fixed rate, or frames that arrive in a pattern, with
+        /// the client alone behind the switch
         kind: &'static str = "traffic.kind",
-            choice(&["send", "receive", "transactions", "packets", "paced"]);
+            choice(&["send", "receive", "transactions", "packets", "paced", arrivals::KIND]);
         /// packets: payload of a large send
         size: u32 = "traffic.size", whole("B", 1.0, 65_481.0).default("65160").when(PACKETS);
         /// packets: number of pieces of that payload, of equal size
