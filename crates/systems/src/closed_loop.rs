@@ -23,7 +23,7 @@ use doorbell_sim::link::{Tell, Wired};
 use doorbell_sim::napi::{End, Endpoint, NapiContext};
 use doorbell_sim::standstill::Cause;
 use doorbell_sim::traffic::tcp::{
-    App, Config, Connection, Hosts, LargeSend, Offloads, Prices, Stack, pair,
+    App, Config, Connection, FRAGMENT, Hosts, LargeSend, Offloads, Prices, QUEUE_LIMIT, Stack, pair,
 };
 
 /// The direction of the traffic.
@@ -67,7 +67,7 @@ pub struct Load {
 }
 
 /// The values of `traffic.kind` for this load.
-const KINDS: [&str; 3] = ["send", "receive", "transactions"];
+pub(crate) const KINDS: [&str; 3] = ["send", "receive", "transactions"];
 
 /// The meaning of a latency.
 pub(crate) const ANSWERED: &str = "from request to response";
@@ -122,10 +122,6 @@ pub static APPLICATION: [Key; 1] =
     [Key::choice("run.application", &["same_core", "own_core"], "TCP: core of the applications")
         .default("same_core")
         .when(TCP)];
-
-/// The keys of a load of a given duration that is not TCP: warm-up, duration, and the budget of
-/// softirq.
-pub static TIME: [Key; 3] = [Keys::KEYS[1], Keys::KEYS[2], Keys::KEYS[Keys::KEYS.len() - 1]];
 
 /// Returns the time before the measurement, and that of it.
 pub(crate) fn times(v: &Values) -> [Span; 2] {
@@ -201,6 +197,26 @@ impl Load {
         let window = self.socket.receive_buffer.max(self.socket.send_buffer) as usize;
         let each = (window / self.socket.mss as usize + 64) * frame + 4 * window.max(64 << 10);
         usize::from(self.connections + self.beside) * each
+    }
+
+    /// Returns the host memory in bytes for the segments that wait to be read, each in a receive
+    /// buffer of so many.
+    pub(crate) fn received(&self, buffer: usize) -> usize {
+        let segments = (self.socket.receive_buffer / self.socket.mss + 64) as usize;
+        usize::from(self.connections + self.beside) * segments * buffer
+    }
+
+    /// Returns the host memory in bytes for the payload of segments between sockets and wire, each
+    /// of which has a whole fragment.
+    pub(crate) fn fragments(&self) -> usize {
+        let bytes = match self.kind {
+            Kind::Send => self.socket.send_buffer.min(QUEUE_LIMIT as u32),
+            Kind::Receive => 0,
+            Kind::Serve => self.transaction.1,
+        };
+        let is_linear = !self.offloads.scatter && self.socket.large_send == LargeSend::Off;
+        let segments = if is_linear { 0 } else { bytes / self.socket.mss + 2 };
+        usize::from(self.connections) * (segments * FRAGMENT) as usize
     }
 
     pub(crate) fn stack(&self, c: Vec<Connection>, prices: Prices, slice: Span) -> Stack {

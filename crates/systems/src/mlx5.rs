@@ -8,6 +8,7 @@ pub use crate::open_loop::Load;
 pub use figures::{MPWQE_INSTRUCTIONS, SEND_INSTRUCTIONS};
 
 use crate::arrivals::Places;
+use crate::closed_loop::Load as TcpLoad;
 use crate::host::{self, HostConfig, link_bytes};
 use crate::key::Values;
 use crate::knobs::{self, Condition, Knob};
@@ -39,10 +40,11 @@ pub static SYSTEM: System = System {
     name: "mlx5",
     about: "ConnectX-5 and later on PCI Express: Enhanced TX MPWQE on and off",
     devices: &["mlx5"],
-    platform_keys: &[&CPU, &PCIE, &host::MEMORY, NicKeys::KEYS],
+    platform_keys: &[&CPU, &host::TCP, &PCIE, &host::MEMORY, NicKeys::KEYS],
     run_keys: &[
         &KIND,
-        &closed_loop::TIME,
+        closed_loop::Keys::KEYS,
+        &closed_loop::APPLICATION,
         arrivals::Keys::KEYS,
         open_loop::Keys::KEYS,
         PlacementKeys::KEYS,
@@ -95,7 +97,11 @@ pub static SYSTEM: System = System {
             keys: &[("cpu.frequency", More), ("cpu.mmio_write_spacing", Less)],
         },
         limits::LINK,
-        Resource { name: "port", shares: &["port_share"], keys: &[("nic.port_rate", More)] },
+        Resource {
+            name: "port",
+            shares: &["port_share", "port_out_share", "port_in_share"],
+            keys: &[("nic.port_rate", More)],
+        },
         Resource {
             name: "pipeline",
             shares: &["pipeline_share"],
@@ -117,17 +123,23 @@ pub static SYSTEM: System = System {
                 ("nic.pipeline_delay", Less),
             ],
         },
+        limits::NETWORK,
         Resource {
             name: "load",
             shares: &[],
-            keys: &[("traffic.rate", More), ("traffic.load", More)],
+            keys: &[
+                ("traffic.rate", More),
+                ("traffic.load", More),
+                ("traffic.source_rate", More),
+                ("traffic.connections", More),
+            ],
         },
     ],
     numbers: Numbers {
         buses: &[BusKind::Pcie],
         rates: &[
-            &[FRAMES, metrics::WIRE, metrics::WIRE_OUT, metrics::WIRE_IN],
-            &[metrics::INTERRUPTS, metrics::POLLS],
+            &[FRAMES, metrics::WIRE],
+            &metrics::BOTH_WAYS,
             &[metrics::LOST_SHARE, metrics::LOST_FIFO, metrics::LOST_RING],
             &metrics::LINK,
         ],
@@ -330,6 +342,21 @@ pub fn receive(setup: &Setup, load: &arrivals::Load, watch: &mut dyn Watch) -> R
     Ok(finish(ended, m, hca, setup))
 }
 
+/// Runs TCP over one channel.
+///
+/// # Errors
+/// The run cannot be set up, or is stuck. A failed audit is no error; it is in the statistics.
+pub fn tcp(setup: &Setup, load: &TcpLoad, watch: &mut dyn Watch) -> Result<RunStats> {
+    let memory = memory_of_tcp(setup, load);
+    let _room = setup.host.room(memory);
+    let (connections, hosts) = load.connect(setup.nic.mac);
+    let peer = (hosts, setup.host.link_delay);
+    let (mut m, hca, mut channels) = linked(setup, memory, peer, &[[0, load.cores() - 1]])?;
+    let (of, channel) = ((load, connections), channels.remove(0));
+    let (o, channel) = closed_loop::over(&mut m, channel, of, &setup.host, (UNTOLD, look), watch)?;
+    Ok(finish((o, vec![channel]), m, hca, setup))
+}
+
 /// Returns the counters of both and of the last-level cache, under the names of results.
 fn counted(driver: &Stats, device: &Mlx5, p: &Platform) -> Counted {
     let received = device.received().entries();
@@ -341,6 +368,14 @@ fn counted(driver: &Stats, device: &Mlx5, p: &Platform) -> Counted {
 /// Returns the host memory for all rings, and for the buffers of frames that arrive.
 fn memory_of_arrivals(setup: &Setup) -> usize {
     (usize::from(setup.cores.max(1)) * receiving(setup) + (4 << 20)).next_multiple_of(1 << 20)
+}
+
+/// Returns the host memory for the rings of one core, and for what TCP can have under way.
+fn memory_of_tcp(setup: &Setup, load: &TcpLoad) -> usize {
+    // A received segment waits in a receive buffer until it is read.
+    let windows = setup.driver.rq.map_or(0, |rq| load.received(rq.align as usize));
+    let sent = 2 * load.memory() + load.fragments();
+    (receiving(setup) + sent + windows + (4 << 20)).next_multiple_of(1 << 20)
 }
 
 /// Returns the host memory for one core's rings, and for the buffers of its receive queue.
@@ -385,6 +420,15 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         let rates =
             |s: &Counts, packets: f64| arrivals::rates(s, packets, FRAMES, &PLACES, link_shares(s));
         return Ok(o.measured(rates, CountsOf::Window, arrivals::HANDED_UP, ghz));
+    }
+    if closed_loop::KINDS.contains(&v.word("traffic.kind")) {
+        let load = settings::connected(v, &setup)?;
+        let o = tcp(&setup, &load, watch)?;
+        let rates = |s: &Counts, packets: f64| {
+            let carried = closed_loop::rates(s, packets, closed_loop::CARRIED, PLACES.shares(s));
+            [carried, link_shares(s)].concat()
+        };
+        return Ok(o.measured(rates, CountsOf::Window, closed_loop::ANSWERED, ghz));
     }
     let load = settings::load(v, &setup, frames)?;
     let o = run(&setup, &load, watch)?;

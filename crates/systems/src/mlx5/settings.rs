@@ -3,16 +3,17 @@
 
 mod keys;
 
+use keys::RECEIVE_KINDS;
 pub(super) use keys::{CPU, KIND, NicKeys, PCIE, QueueKeys, ReceiveKeys, RunKeys};
 
 use super::{Load, Setup};
 use crate::arrivals;
-use crate::host::{self, HostConfig};
+use crate::host::{self, HostConfig, MAX_MEMORY};
 use crate::key::Values;
 use crate::open_loop::Limits;
 use crate::settings::{take, words};
 use crate::system::StackKeys;
-use crate::{SettingError, refuse};
+use crate::{SettingError, closed_loop, refuse};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, RqConfig, Sizing, queue_of};
 use doorbell_hal::Span;
@@ -38,6 +39,7 @@ const PAGE: u32 = 4096;
 pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     let there = v.number("cpu.cores") as u16;
     let cores = match v.number_or_word("run.cores") {
+        _ if closed_loop::KINDS.contains(&v.word("traffic.kind")) => 1,
         None => there,
         Some(wanted) if wanted as u16 > there => {
             refuse!("`run.cores` is {wanted}, but the platform has {there} (`cpu.cores`)");
@@ -72,9 +74,9 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
     })
 }
 
-/// Returns the receive queue of each channel, if frames arrive.
+/// Returns the receive queue of each channel, if frames come in.
 fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
-    if v.word("traffic.kind") != arrivals::KIND {
+    if !RECEIVE_KINDS.contains(&v.word("traffic.kind")) {
         return Ok(None);
     }
     let (r, ring) = (ReceiveKeys::of(v), v.number("driver.rx_ring"));
@@ -82,7 +84,7 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
         refuse!("`driver.rx_bulk` is {}, more than the queue's {ring} (`driver.rx_ring`)", r.bulk);
     }
     if v.number("driver.armed_cqs") < 3.0 {
-        refuse!("`driver.armed_cqs` is 1, but frames that arrive need the receive queue's CQ");
+        refuse!("`driver.armed_cqs` is 1, but frames that come in need the receive queue's CQ");
     }
     let (buffer, xdp) = (longest(&r).next_multiple_of(64), r.xdp.is_some());
     let headroom = if xdp { XDP_HEADROOM } else { HEADROOM };
@@ -124,13 +126,9 @@ pub fn arriving(
     frames: Option<&Arc<Frames>>,
 ) -> Result<arrivals::Load, SettingError> {
     let mbit_per_s = v.number("nic.port_rate") * 1e3;
-    let r = ReceiveKeys::of(v);
-    let (longest, most) = (longest(&r), setup.nic.max_frame);
-    if longest > most {
-        refuse!("`driver.mtu` is {}, but `nic.max_frame` allows frames of {most} B", r.mtu);
-    }
+    let longest = HEADER as u32 + mtu(v, setup)?;
     let mut load = arrivals::Load::of(v, (longest, "driver.mtu"), mbit_per_s, frames)?;
-    load.program = r.xdp;
+    load.program = ReceiveKeys::of(v).xdp;
     if v.number_or_word("traffic.flows").is_none() {
         let (key, cores) = (Toeplitz::new(&MICROSOFT), usize::from(setup.cores));
         let comes_to = |flow| queue_of(key.flow(&flow_headers(flow)), cores);
@@ -138,6 +136,34 @@ pub fn arriving(
     }
     let advice = "fewer cores (`run.cores`), a shorter queue (`driver.rx_ring`)";
     setup.host.fits(super::memory_of_arrivals(setup), host::MAX_OF_ALL, advice)?;
+    Ok(load)
+}
+
+/// Returns the longest IP packet.
+///
+/// # Errors
+/// The port does not take it.
+fn mtu(v: &Values, setup: &Setup) -> Result<u32, SettingError> {
+    let (r, most) = (ReceiveKeys::of(v), setup.nic.max_frame);
+    if longest(&r) > most {
+        refuse!("`driver.mtu` is {}, but `nic.max_frame` allows frames of {most} B", r.mtu);
+    }
+    Ok(r.mtu)
+}
+
+/// Reads TCP from `v`.
+///
+/// # Errors
+/// This machine cannot carry it.
+pub fn connected(v: &Values, setup: &Setup) -> Result<closed_loop::Load, SettingError> {
+    // IP and TCP headers without options.
+    let load = closed_loop::Load::of(v, mtu(v, setup)? - 40)?;
+    if load.cores() > v.number("cpu.cores") as usize {
+        refuse!("`run.application` is own_core, but the platform has one core (`cpu.cores`)");
+    }
+    let advice = "fewer connections (`traffic.connections`), a smaller window (`traffic.window`), \
+                  a shorter queue (`driver.rx_ring`)";
+    setup.host.fits(super::memory_of_tcp(setup, &load), MAX_MEMORY, advice)?;
     Ok(load)
 }
 

@@ -49,7 +49,8 @@ fn faults_are_told_with_their_line() {
     );
     insta::assert_snapshot!(
         refused("[traffic]\nkind = true"),
-        @"s/x.toml:6: `traffic.kind` cannot be of type boolean; allowed: pktgen, pcap, arrivals"
+        @"s/x.toml:6: `traffic.kind` cannot be of type boolean; allowed: pktgen, pcap, arrivals, \
+          send, receive, transactions"
     );
     insta::assert_snapshot!(
         refused("color = 3"),

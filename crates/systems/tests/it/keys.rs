@@ -9,9 +9,11 @@ use doorbell_systems::in_parallel;
 use std::convert::Infallible;
 
 /// Scenarios, and the settings that make them short.
-const SCENARIOS: [(&str, &[&str]); 22] = [
+const SCENARIOS: [(&str, &[&str]); 24] = [
     ("mlx5-single-stream", &["traffic.packets=3000"]),
     ("mlx5-full-rate", &["traffic.packets=3000", "run.cores=2"]),
+    ("mlx5-send", TIMED),
+    ("mlx5-transactions", TIMED),
     ("e1000-send", TIMED),
     ("e1000-receive", TIMED),
     ("e1000-pktgen", &["traffic.packets=3000"]),

@@ -7,6 +7,7 @@ mod e1000_answers;
 mod errors;
 mod keys;
 mod mlx5_receive;
+mod mlx5_tcp;
 mod rates;
 mod standstill;
 #[expect(unreachable_pub, dead_code, reason = "shared with doorbell-conformance")]

@@ -14,8 +14,8 @@ mod timers;
 
 pub use app::{App, Client, Step};
 pub use peer::{End, Hosts};
-pub use socket::{Config, Counters, LargeSend, Segment, Socket};
-pub use stack::{Connection, Counters as StackCounters, Offloads, Prices, Stack};
+pub use socket::{Config, Counters, LargeSend, QUEUE_LIMIT, Segment, Socket};
+pub use stack::{Connection, Counters as StackCounters, FRAGMENT, Offloads, Prices, Stack};
 
 use frame::SocketAddress;
 

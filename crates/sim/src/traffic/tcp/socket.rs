@@ -71,6 +71,8 @@ const LEAST_RTO: Span = Span::from_ms(200);
 const FIRST_RTO: Span = Span::from_ms(1000);
 /// Largest payload of an IPv4 packet with the longest headers.
 const LARGEST: u32 = 0xffff - 80;
+/// The most bytes of a connection in qdisc and driver (`tcp_limit_output_bytes`).
+pub const QUEUE_LIMIT: u64 = 1 << 20;
 const LONGEST_RTO: Span = Span::from_ms(120_000);
 
 /// A segment or large send to put into a frame.
@@ -288,7 +290,7 @@ impl Socket {
     /// Returns the limit of bytes in qdisc and driver (TCP small queues): about a millisecond's, at
     /// least two large sends, at most 1 MiB.
     pub fn queue_limit(&self) -> u64 {
-        self.millisecond().max(2 * u64::from(self.burst())).min(1 << 20)
+        self.millisecond().max(2 * u64::from(self.burst())).min(QUEUE_LIMIT)
     }
 
     // ---- a segment came ----

@@ -192,7 +192,7 @@ impl Merged {
 const MERGED: u32 = 18;
 
 /// Size of a fragment, that of `skb_page_frag_refill`.
-const FRAGMENT: u32 = 32 << 10;
+pub const FRAGMENT: u32 = 32 << 10;
 
 /// The machine's TCP above one driver.
 #[derive(Debug)]

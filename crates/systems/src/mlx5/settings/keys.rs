@@ -4,6 +4,7 @@
 //! a device are in ns.
 
 use crate::arrivals;
+use crate::closed_loop;
 use crate::key::{Key, Needs};
 use crate::settings::settings;
 use doorbell_drivers::mlx5::{Cqs, Sizing};
@@ -18,7 +19,13 @@ const PCIE_SIZES: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0];
 const CQ_SIZES: &[f64] =
     &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0];
 
+/// The kinds of traffic whose frames come in.
+pub(super) const RECEIVE_KINDS: [&str; 4] = [arrivals::KIND, "send", "receive", "transactions"];
+const RECEIVE: &[Needs] = &[Needs::kind(&RECEIVE_KINDS)];
 const ARRIVE: &[Needs] = &[Needs::kind(&[arrivals::KIND])];
+const LINKED: &[Needs] = &[Needs::kind(&closed_loop::KINDS)];
+/// TCP has one channel.
+const SPREAD: &[Needs] = &[Needs::kind(&["pktgen", "pcap", arrivals::KIND])];
 
 /// Needs a setup in which packets share a WQE.
 const SESSIONS: &[Needs] =
@@ -46,8 +53,8 @@ pub(in crate::mlx5) static CPU: [Key; 26] = [
     Key::cycles("cpu.tx_done", "completed packets found, without the price of each"),
     Key::number("cpu.tx_done_packet", "cycles/packet", 0.0, 1e6, "each completed packet"),
     Key::cycles("cpu.completion", "a CQE examined"),
-    Key::cycles("cpu.rx_post", "a receive buffer given to the device").when(ARRIVE),
-    Key::cycles("cpu.rx_packet", "a received packet prepared and passed up").when(ARRIVE),
+    Key::cycles("cpu.rx_post", "a receive buffer given to the device").when(RECEIVE),
+    Key::cycles("cpu.rx_packet", "a received packet prepared and passed up").when(RECEIVE),
     Key::cycles("cpu.interrupt", "an interrupt handler entered"),
     Key::cycles("cpu.poll", "a poll routine entered"),
     Key::cycles("cpu.wake", "a stopped queue started again"),
@@ -120,50 +127,50 @@ settings! {
         /// capability max_lso_cap: the largest large send's payload; 0: no LSO
         max_lso: f64 = "nic.max_lso", among("KiB", &[0.0, 16.0, 32.0, 64.0, 128.0, 256.0]);
         /// received frames on the chip, of all queues; assumed: not public
-        rx_fifo: u32 = "nic.rx_fifo", whole("KiB", 16.0, 65536.0).default("512").when(ARRIVE);
+        rx_fifo: u32 = "nic.rx_fifo", whole("KiB", 16.0, 65536.0).default("512").when(RECEIVE);
         /// maximum size of a read of receive WQEs; assumed: not public
         rx_fetch_chunk: u32 = "nic.rx_fetch_chunk",
-            steps("B", (64.0, 4096.0, 64.0)).default("256").when(ARRIVE);
+            steps("B", (64.0, 4096.0, 64.0)).default("256").when(RECEIVE);
+        /// delay of the cable and what is behind it, one way
+        delay: Span = "link.delay", ns().default("5000").when(LINKED);
         /// maximum number of writes of received data that have not arrived; assumed: not public
         writes_outstanding: u16 = "nic.rx_writes",
-            whole("writes", 1.0, 4096.0).default("256").when(ARRIVE);
+            whole("writes", 1.0, 4096.0).default("256").when(RECEIVE);
     }
 }
 
 /// The traffic's kinds.
 pub(in crate::mlx5) static KIND: [Key; 1] = [Key::choice(
     "traffic.kind",
-    &["pktgen", "pcap", arrivals::KIND],
+    &["pktgen", "pcap", arrivals::KIND, "send", "receive", "transactions"],
     "the packet generator; a capture; frames that arrive in a pattern and are dropped where the \
-     driver hands them up",
+     driver hands them up; TCP in bulk, either way; TCP transactions that the machine serves",
 )];
 
 settings! {
     /// Settings of the receive queues. Defaults are those of Linux.
     pub(in crate::mlx5) struct ReceiveKeys {
-        /// arrivals: size of a receive queue
+        /// size of a receive queue
         ring: f64 = "driver.rx_ring",
             among("WQEs", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
                 .default("1024")
-                .when(ARRIVE);
-        /// arrivals: receive WQEs posted at a time; Linux 5.10 has 8, since 6.4 up to a quarter of
-        /// the queue
-        bulk: u16 = "driver.rx_bulk", whole("WQEs", 1.0, 2048.0).default("8").when(ARRIVE);
-        /// arrivals: longest IP packet
-        mtu: u32 = "driver.mtu", whole("B", 576.0, 9216.0).default("1500").when(ARRIVE);
-        /// arrivals: the last write of a frame goes on to the end of its cache line, which Linux
-        /// asks for
-        padding: bool = "driver.rx_padding", choice(&["on", "off"]).default("on").when(ARRIVE);
+                .when(RECEIVE);
+        /// receive WQEs posted at a time; Linux 5.10 has 8, since 6.4 up to a quarter of the queue
+        bulk: u16 = "driver.rx_bulk", whole("WQEs", 1.0, 2048.0).default("8").when(RECEIVE);
+        /// longest IP packet
+        mtu: u32 = "driver.mtu", whole("B", 576.0, 9216.0).default("1500").when(RECEIVE);
+        /// the last write of a frame goes on to the end of its cache line, which Linux asks for
+        padding: bool = "driver.rx_padding", choice(&["on", "off"]).default("on").when(RECEIVE);
         /// arrivals: a program at the driver (XDP), which has a page for each frame: it drops frames
         /// (XDP_DROP), reads their addresses first, or sends them back (XDP_TX)
         xdp: Option<Program> = "driver.xdp",
             choice(&["off", "drop", "read", "tx"]).default("off").when(ARRIVE);
-        /// arrivals, event moderation: maximum time until an event
+        /// receive, event moderation: maximum time until an event
         period: u16 = "driver.rx_moderation_period",
-            steps("us", (0.0, 4095.0, 1.0)).default("16").when(ARRIVE);
-        /// arrivals, event moderation: number of completions until an event
+            steps("us", (0.0, 4095.0, 1.0)).default("16").when(RECEIVE);
+        /// receive, event moderation: number of completions until an event
         count: u16 = "driver.rx_moderation_count",
-            whole("CQEs", 0.0, 65535.0).default("32").when(ARRIVE);
+            whole("CQEs", 0.0, 65535.0).default("32").when(RECEIVE);
     }
 }
 
@@ -199,8 +206,9 @@ settings! {
         /// event moderation: number of completions until an event
         moderation_count: u16 = "driver.moderation_count",
             whole("CQEs", 0.0, 65535.0).default("32");
-        /// number of cores that send; the frames of a capture are spread over them by flow
+        /// number of cores that send, or receive; the frames of a capture are spread over them by
+        /// flow
         cores: Option<u16> = "run.cores",
-            whole("cores", 1.0, MAX_CORES).or(&["all"]).default("all");
+            whole("cores", 1.0, MAX_CORES).or(&["all"]).default("all").when(SPREAD);
     }
 }

@@ -52,13 +52,19 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
         let s = setup(&plan.values)?;
         let load = match plan.values.word("traffic.kind") {
             arrivals::KIND => format!("{:?}", arriving(&plan.values, &s, Some(&frames))?),
-            _ => format!("{:?}", load(&plan.values, &s, Some(&frames))?),
+            "pktgen" | "pcap" => format!("{:?}", load(&plan.values, &s, Some(&frames))?),
+            _ => format!("{:?}", connected(&plan.values, &s)?),
         };
         Ok(format!("{s:?} {load}"))
     };
     let kinds = ["pktgen", "pcap"].map(|kind| (kind, "even"));
     let patterns =
         ["even", "bursts", "steps", arrivals::CAPTURE].map(|pattern| (arrivals::KIND, pattern));
+    let tcp = |kind: &str| {
+        let kind = format!("traffic.kind={kind}");
+        let sets = [&kind, "run.fault=lost-interrupt@1", "traffic.mss=1000", "traffic.offset=1"];
+        plan(&[&sets[..], &["traffic.scatter=off"]].concat())
+    };
     let bases: Vec<Plan> = kinds
         .iter()
         .chain(&patterns)
@@ -74,6 +80,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
                 &format!("traffic.pattern={pattern}"),
             ])
         })
+        .chain(closed_loop::KINDS.map(tcp))
         .collect();
     // Keys that bound others, names, and those of the file's reader and of frames that cannot be
     // sent.
