@@ -3,13 +3,13 @@
 use crate::output::print;
 use crate::progress::{Interrupt, Progress};
 use crate::render::{Cell, Document, NUMBER, Table, amount, count, flat, people, wrapped};
-use crate::sweep::Axis;
 use crate::{DONE, Error, MISSED, args, input, plan};
 use doorbell_spec::key::{self, Key, Value};
 use doorbell_study::advise::{
     self, Advice, BUDGET, Bound, Change, FACTOR, Flip, Goal, Keep, LEAST, Other, OtherValue, Over,
     Question, Switch, Variable,
 };
+use doorbell_study::axis::Axis;
 use doorbell_systems::Plan;
 use doorbell_systems::Registry;
 use doorbell_systems::metrics::{Kind, Metric};

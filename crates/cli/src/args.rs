@@ -5,8 +5,8 @@ mod examples;
 use crate::render::{CHARTS, Format, NO_RECORDS, PAGES, PLAIN};
 use clap::{ArgGroup, Args as Group, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
+use doorbell_study::sweep::Shard;
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -324,31 +324,6 @@ pub(crate) struct Points {
     /// Runs at a time, at most four for each core; by default, as many as the machine has cores
     #[arg(long, value_name = "N", help_heading = POINTS)]
     pub(crate) jobs: Option<NonZeroUsize>,
-}
-
-/// A part of a whole.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shard {
-    part: usize,
-    of: usize,
-}
-
-impl Shard {
-    fn parse(text: &str) -> Result<Shard, String> {
-        let parsed =
-            text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-        match parsed {
-            Some((part, of)) if (1..=of).contains(&part) => Ok(Shard { part, of }),
-            _ => Err("allowed are 1/N to N/N, such as 3/16".to_owned()),
-        }
-    }
-
-    /// Returns the part's share of so many rows: rows that follow each other, as many as in any
-    /// other part, or one more or less. There is none if a part would be empty.
-    pub(crate) fn rows(self, all: usize) -> Option<Range<usize>> {
-        let begin = |part: usize| (all as u128 * part as u128 / self.of as u128) as usize;
-        (self.of <= all).then(|| begin(self.part - 1)..begin(self.part))
-    }
 }
 
 #[derive(Group, Debug)]

@@ -6,8 +6,9 @@
 //! files that were used longest ago.
 
 use crate::output::{begun_beside, keep, tell};
-use crate::{Error, input, record::Outcome};
+use crate::{Error, input};
 use doorbell_host_io::files;
+use doorbell_study::record::Outcome;
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirEntry};
 use std::io::ErrorKind;
@@ -27,22 +28,20 @@ pub(crate) struct Cache {
     most: u64,
     /// Bytes written since the directory was looked through.
     grown: AtomicU64,
+    /// Without a notice of what it had.
+    quiet: bool,
 }
 
 impl Cache {
     /// Opens the cache in a directory, which is made if necessary.
-    pub(crate) fn open(dir: &Path, most: u64) -> Result<Cache, Error> {
+    pub(crate) fn open(dir: &Path, most: u64, quiet: bool) -> Result<Cache, Error> {
         fs::create_dir_all(dir).map_err(|e| match e.kind() {
             ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
                 input!("--cache {}: it exists and is not a directory", dir.display())
             }
             _ => Error::at(format!("--cache {}", dir.display()))(e),
         })?;
-        Ok(Cache { dir: dir.to_owned(), most, grown: AtomicU64::new(0) })
-    }
-
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
+        Ok(Cache { dir: dir.to_owned(), most, grown: AtomicU64::new(0), quiet })
     }
 
     /// Returns the file of a key. Directories of 256 names each stay small.
@@ -86,6 +85,13 @@ impl Cache {
             self.trim();
         }
         Ok(())
+    }
+
+    /// Tells how many points of how many were there.
+    pub(crate) fn had(&self, points: usize, of: usize) {
+        if !self.quiet {
+            tell(format_args!("{} had {points} of {of} points", self.dir.display()));
+        }
     }
 
     /// Removes what was used longest ago from a directory that has grown over its size, and

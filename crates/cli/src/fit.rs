@@ -5,9 +5,10 @@ use crate::progress::{Interrupt, Progress};
 use crate::render::{Cell, Document, Record, Table, amount, flat, people};
 use crate::{DONE, Error, MISSED, args::Fit as Args, failed, input, new, plan};
 use doorbell_study::fit::{
-    Compared, Constant, Fit, FitError, Follow, Measurements, Role, Row, Runs, State, Unmeasured,
-    fit, profile,
+    Compared, Constant, Fit, FitError, Measurements, Role, Row, Runs, State, Unmeasured, fit,
+    profile,
 };
+use doorbell_study::origin;
 use doorbell_systems::Registry;
 use doorbell_systems::RunError;
 use doorbell_systems::result::rounded;
@@ -21,20 +22,20 @@ pub(crate) fn solve(registry: &'static Registry, args: &Args) -> Result<u8, Erro
     let interrupt = Interrupt::watched_for(out.is_some())?;
     out.map_or(Ok(()), |path| apart(&[path], &[&args.file]))?;
     let file = out.map(|path| begun_file(path.to_owned(), SHARED)).transpose()?;
-    let following = Following {
-        progress: Progress::new(&of.name, args.output.quiet),
-        name: &of.name,
-        interrupt,
+    let progress = Progress::new(&of.name, args.output.quiet);
+    let go_on = |runs| {
+        progress.doing(format!("{}: {runs} runs", of.name));
+        !interrupt.came()
     };
-    let solved = fit(&of, &mut Runs::new(&of, &following)).map_err(error)?;
-    drop(following);
+    let solved = fit(&of, &mut Runs::new(&of, &go_on)).map_err(error)?;
+    drop(progress);
     if let Some((mut file, path)) = file {
         let text = profile(&of, &solved, &name);
         file.write_all(text.as_bytes()).map_err(Error::at(path.display()))?;
         keep(file, &path)?;
     }
     let found = Found { of: &of, fit: &solved };
-    let data = found.data()?;
+    let data = found.data();
     let document = found.document().with(found.records(&data));
     print(&document.show(args.output.format, "fit", &data))?;
     let missed = solved.rows.iter().any(|r| r.holds() == Some(false));
@@ -60,20 +61,6 @@ fn error(e: FitError) -> Error {
             failed!("{e}")
         }
         e => input!("{e}"),
-    }
-}
-
-/// Shows the number of runs, and ends them when interrupted.
-struct Following<'a> {
-    progress: Progress,
-    name: &'a str,
-    interrupt: Interrupt,
-}
-
-impl Follow for Following<'_> {
-    fn progress(&self, runs: usize) -> bool {
-        self.progress.doing(format!("{}: {runs} runs", self.name));
-        !self.interrupt.came()
     }
 }
 
@@ -245,25 +232,25 @@ impl Found<'_> {
         ]
     }
 
-    fn data(&self) -> Result<Value, Error> {
+    fn data(&self) -> Value {
         let (of, fit) = (self.of, self.fit);
         let constants: Vec<Value> = self.constants().map(|(u, c)| self.constant(u, c)).collect();
         let all = of.rows.iter().zip(&fit.rows).enumerate();
         let rows: Vec<Value> = all.map(|(i, (row, c))| self.row(i + 1, row, c)).collect();
-        Ok(json!({
+        json!({
             "measurements": of.name,
             "about": of.about,
             "file": of.file,
             "system": of.system().name,
             "profile": of.profile.name,
-            "profile_sha256": plan::provenance(&of.runs[0].plan)?.profile_sha256,
+            "profile_sha256": origin::profile_sha256(&of.runs[0].plan),
             "constants": constants,
             "rows": rows,
             "undetermined": self.groups(),
             "squares": rounded(fit.squares),
             "freedom": fit.freedom,
             "runs": fit.runs,
-        }))
+        })
     }
 
     fn constant(&self, unknown: &doorbell_study::fit::Unknown, c: &Constant) -> Value {

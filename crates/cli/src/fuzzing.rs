@@ -1,7 +1,8 @@
 //! Bodies of the fuzz targets of this crate. Only they and tests are built with it.
 
+use crate::check;
 use crate::serve::{self, attack};
-use crate::{check, range};
+use doorbell_study::axis::range;
 
 /// Runs clients of `doorbell serve` as `bytes` say.
 pub fn serve_clients(bytes: &[u8]) {

@@ -13,7 +13,6 @@ mod error;
 mod output;
 mod plan;
 mod progress;
-mod range;
 mod render;
 mod serve;
 mod vnet;

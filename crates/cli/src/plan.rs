@@ -9,10 +9,10 @@ use doorbell_host_io::files;
 use doorbell_host_io::pcap::{self, Reading};
 use doorbell_sim::traffic::{CaptureFile, Frames};
 use doorbell_spec::InputError;
-use doorbell_spec::key::Value;
-use doorbell_study::today;
+use doorbell_study::runs::Loaded;
+use doorbell_study::{origin, today};
 use doorbell_systems::result::{Measured, Provenance, RunResult};
-use doorbell_systems::{Plan, Profile, Registry, Setting, arrivals, limits};
+use doorbell_systems::{Plan, Profile, Registry, RunError, Setting, arrivals, limits};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, btree_map::Entry};
 use std::fs::File;
@@ -179,15 +179,6 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
     Ok(all)
 }
 
-/// A capture that was read.
-pub(crate) struct Loaded {
-    pub(crate) frames: Arc<Frames>,
-    /// SHA-256 of the file as it is, in hexadecimal.
-    pub(crate) sha256: String,
-    /// Its format, and the number and lengths of its frames, for people.
-    pub(crate) about: String,
-}
-
 /// A capture's file and the options of its reading.
 #[derive(PartialEq)]
 struct Source {
@@ -311,55 +302,14 @@ fn load(file: &str, how: Reading, plan: &Plan) -> Result<Loaded, Error> {
     Ok(Loaded { frames: Arc::new(frames), sha256, about })
 }
 
-/// Returns the SHA-256 of the plan's profile: a line `key=value` for each of its keys.
-fn profile_sha256(plan: &Plan) -> String {
-    let mut hash = Sha256::new();
-    for key in plan.system.platform() {
-        hash.update(format!("{}={}\n", key.name, plan.platform.get(key.name)));
-    }
-    format!("{:x}", hash.finalize())
-}
-
-/// Refuses to run a plan on another capture than the one that had this hash.
-pub(crate) fn same_capture(name: &str, plan: &Plan, then: Option<&str>) -> Result<(), Error> {
-    let now = capture(plan)?;
-    let now = now.as_ref().map(|c| c.sha256.as_str());
-    if now == then {
-        return Ok(());
-    }
-    let [then, now] = [then, now].map(|hash| hash.unwrap_or("none"));
-    Err(input!("{name}: the capture had SHA-256 {then}, and now has {now}"))
-}
-
 /// Returns the origin of the results of a plan.
 pub(crate) fn provenance(plan: &Plan) -> Result<Provenance, Error> {
-    let settings = plan.values.iter().map(|(key, value)| {
-        let given = !matches!(value, Value::Text(t) if t.is_empty());
-        (key.name.to_owned(), given.then(|| key.said(value)).into())
-    });
-    Ok(Provenance {
-        scenario: plan.scenario.clone(),
-        about: plan.about.clone(),
-        system: plan.system.name.to_owned(),
-        profile: plan.profile.clone(),
-        profile_sha256: profile_sha256(plan),
-        set: plan.set.clone(),
-        settings: settings.collect(),
-        capture_sha256: capture(plan)?.map(|c| c.sha256.clone()),
-        seed: plan.seed(),
-    })
+    Ok(origin::of(plan, sha256(plan)?.as_deref()))
 }
 
-/// Returns the origin that several runs share: that of one of them without what `differs`.
-pub(crate) fn shared(one: &Plan, differs: impl Fn(&str) -> bool) -> Result<Provenance, Error> {
-    Ok(without(provenance(one)?, differs))
-}
-
-/// Returns an origin without the keys that differ from run to run.
-pub(crate) fn without(mut of: Provenance, differs: impl Fn(&str) -> bool) -> Provenance {
-    of.settings.retain(|key, _| !differs(key));
-    of.set.retain(|set| !differs(set.split('=').next().unwrap_or(set).trim()));
-    of
+/// Returns the SHA-256 of the capture that a plan sends, if it sends one.
+pub(crate) fn sha256(plan: &Plan) -> Result<Option<String>, Error> {
+    Ok(capture(plan)?.map(|c| c.sha256.clone()))
 }
 
 pub(crate) fn result(plan: &Plan, mut measured: Measured) -> Result<RunResult, Error> {
@@ -385,16 +335,24 @@ pub(crate) fn execute_with(
         Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
     let frames = loaded.as_ref().map(|c| &c.frames);
     let measured = plan.system.run(&plan.values, frames, &mut observer);
-    result(
-        plan,
-        measured.map_err(|e| match e {
-            e if e.is_input() => Error::of_run(&plan.scenario, e),
-            _ if interrupt.came() => Error::Interrupted("nothing was written"),
-            e if recorded => Error::of_run(&plan.scenario, e),
-            e => failed!(
-                "{}: {e}\n  `doorbell run` with --trace FILE shows the steps that led to it",
-                plan.scenario
-            ),
-        })?,
-    )
+    let measured = measured.map_err(|e| match e {
+        e if recorded && !interrupt.came() => Error::of_run(&plan.scenario, e),
+        e => failed(plan, e, interrupt, NOTHING),
+    });
+    result(plan, measured?)
+}
+
+/// The files that an interruption leaves, of a command without a cache.
+pub(crate) const NOTHING: &str = "nothing was written";
+
+/// Returns the error of a run without a result; an interruption has `left` this.
+pub(crate) fn failed(plan: &Plan, e: RunError, interrupt: &Interrupt, left: &'static str) -> Error {
+    match e {
+        e if e.is_input() => Error::of_run(&plan.scenario, e),
+        _ if interrupt.came() => Error::Interrupted(left),
+        e => failed!(
+            "{}: {e}\n  `doorbell run` with --trace FILE shows the steps that led to it",
+            plan.scenario
+        ),
+    }
 }

@@ -1,119 +1,210 @@
-//! A run as one record: every number of its result by the name in `list --metrics`, counts by
-//! packet. The columns of csv, ndjson and of files of points.
+//! Records for programs, and files of them, one for each point: CSV, NDJSON, and Parquet with typed
+//! columns.
+//!
+//! Each says where it is from ([`About`]): Parquet in its metadata, under `doorbell`; the others
+//! hold records alone, so there a file beside it does, `NAME.origin.json`.
 
-mod file;
-
-pub(crate) use file::{About, ORIGIN, RecordFile, beside, extension};
-
-use crate::render::Record;
-use doorbell_spec::key::{Key, Value as Setting};
+use crate::output::{SHARED, apart, begun_file, keep};
+use crate::render::{self, Format, Program, Record, SCHEMA};
+use crate::{Error, input};
+use doorbell_spec::table::names;
+use doorbell_study::record::{Outcome, head, setting};
 use doorbell_systems::Plan;
-use doorbell_systems::metrics::{Kind, LOST_SHARE};
-use doorbell_systems::result::{Numbers, Outcome as Word, RunResult, rounded};
-use doorbell_systems::system::System;
+use doorbell_systems::result::{Provenance, RunResult};
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-/// The text among the columns of a result.
-const TEXTS: [&str; 2] = ["limit", "outcome"];
-
-/// The outcome of a run, as it is kept.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    packets: u64,
-    seconds: f64,
-    pub(crate) numbers: Numbers,
-    /// The rates are those of a steady state.
-    steady: bool,
-    /// The resource that was used most, and its share.
-    limit: Option<String>,
-    limit_share: Option<f64>,
-    /// The checks that failed.
-    pub(crate) audit: Vec<String>,
-    /// The outcome of the run, in one word.
-    outcome: String,
-}
-
-impl Outcome {
-    pub(crate) fn of(result: &RunResult) -> Outcome {
-        let m = &result.measured;
-        let most = result.limits.first();
-        Outcome {
-            packets: m.packets,
-            seconds: m.elapsed.as_secs_f64(),
-            numbers: m.numbers(),
-            steady: m.window.is_steady(),
-            limit: most.map(|(name, _)| name.clone()),
-            limit_share: most.map(|(_, share)| *share),
-            audit: m.verdict.audit.clone(),
-            outcome: m.verdict.outcome().name().to_owned(),
-        }
-    }
-
-    /// Returns whether frames found no room in the device.
-    pub(crate) fn loses_frames(&self) -> bool {
-        self.numbers.get(LOST_SHARE.name).is_some_and(|n| n.value > 0.0)
-    }
-
-    /// Returns whether the machine did not keep up with its load.
-    pub(crate) fn is_overloaded(&self) -> bool {
-        self.outcome == Word::Overloaded.name()
-    }
-
-    /// Adds all numbers of a run of `system` to a record: rates and latencies with their errors.
-    pub(crate) fn put(&self, system: &System, all: &mut Record) {
-        let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
-        put("packets", self.packets.into());
-        put("seconds", self.seconds.into());
-        let kinds = self.numbers.0.iter().filter_map(|n| Some((system.metric(&n.name)?.kind, n)));
-        let kinds: Vec<_> = kinds.collect();
-        let of = |kind: Kind| kinds.iter().filter(move |(of, _)| *of == kind).map(|(_, n)| *n);
-        for n in of(Kind::Rate) {
-            put(&n.name, rounded(n.value).into());
-            put(&format!("{}_error", n.name), n.error.into());
-        }
-        put("steady", self.steady.into());
-        put("limit", self.limit.as_deref().into());
-        put("limit_share", self.limit_share.into());
-        for n in of(Kind::Latency) {
-            put(&n.name, n.value.into());
-            put(&format!("{}_error", n.name), n.error.into());
-        }
-        of(Kind::Count).chain(of(Kind::Cycles)).for_each(|n| put(&n.name, n.value.into()));
-        put("outcome", self.outcome.as_str().into());
-    }
-}
-
-/// Returns whether a column without values is text: the setting of a file or of faults that no run
-/// was given, or a word of the result. All others are numbers.
-pub(crate) fn is_text(plan: &Plan, column: &str) -> bool {
-    TEXTS.contains(&column) || plan.values.keys().iter().any(|k| k.name == column)
-}
-
-/// Returns the value of a setting: a number in its key's unit, or a word; null if not given.
-pub(crate) fn setting(key: &Key, value: &Setting) -> Value {
-    match value {
-        Setting::Number(n) if key.is_whole() => (*n as i64).into(),
-        Setting::Number(n) => (*n).into(),
-        Setting::Word(word) => (*word).into(),
-        Setting::Text(text) => (!text.is_empty()).then_some(text.as_str()).into(),
-    }
-}
-
-/// Returns the start of a record: the origin of the run.
-pub(crate) fn head(scenario: &str, profile: &str, settings: Record) -> Record {
-    let names = [("scenario", scenario), ("profile", profile)];
-    let names = names.into_iter().map(|(name, value)| (name.to_owned(), value.into()));
-    names.chain(settings).collect()
-}
+use serde_json::{Map, Value};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::NamedTempFile;
 
 /// Returns the record of a run: its origin, all settings, and its numbers.
 pub(crate) fn of(plan: &Plan, result: &RunResult) -> Record {
     let settings = plan.values.iter().map(|(key, v)| (key.name.to_owned(), setting(key, v)));
     let mut all = head(&result.of.scenario, &result.of.profile, settings.collect());
-    Outcome::of(result).put(plan.system, &mut all);
+    Outcome::of(&result.measured, &result.limits).put(plan.system, &mut all);
     if let (Some(limit), Some(at)) = (&result.limit, all.keys().position(|k| k == "limit_share")) {
         all.shift_insert(at + 1, "binds".to_owned(), limit.binds.into());
     }
     all
 }
+
+/// The column that tells which origin of several a record has.
+pub(crate) const ORIGIN: &str = "origin";
+
+/// The origin of a file's records, and their units.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct About {
+    pub(crate) schema: u32,
+    pub(crate) doorbell: Program,
+    /// The different origins, with all settings that are no columns. Of several, the column
+    /// `origin` has the place of a record's own, from 0.
+    pub(crate) of: Vec<Provenance>,
+    /// The unit of each number and key that has one.
+    pub(crate) units: Map<String, Value>,
+}
+
+impl About {
+    pub(crate) fn new(of: Vec<Provenance>, units: Map<String, Value>) -> About {
+        About { schema: SCHEMA, doorbell: Program::own(), of, units }
+    }
+
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|e| unreachable!("plain values serialise: {e}"))
+    }
+}
+
+/// Returns the place of the origin of records in a file of another format than Parquet.
+pub(crate) fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".origin.json");
+    name.into()
+}
+
+/// A file of records, whose name ends in its format. It is opened before the runs.
+pub(crate) struct RecordFile {
+    file: NamedTempFile,
+    path: PathBuf,
+    /// That of its origin, if the format has no place for it.
+    origin: Option<(NamedTempFile, PathBuf)>,
+    shown: String,
+}
+
+impl RecordFile {
+    /// Opens a file, which cannot be one of those that are read.
+    pub(crate) fn begin(path: &Path, read: &[&Path]) -> Result<RecordFile, Error> {
+        let shown = path.display().to_string();
+        if !matches!(extension(path), "parquet" | "csv" | "ndjson") {
+            return Err(input!("--out {shown}: allowed are .parquet, .csv and .ndjson"));
+        }
+        let beside = (extension(path) != "parquet").then(|| beside(path));
+        let written: Vec<&Path> = [path].into_iter().chain(beside.as_deref()).collect();
+        apart(&written, read)?;
+        let (file, path) = begun_file(path.to_owned(), SHARED)?;
+        let origin = beside.map(|path| begun_file(path, SHARED)).transpose()?;
+        Ok(RecordFile { file, path, origin, shown })
+    }
+
+    /// Writes all records and what they are `about`. `is_text` tells the type of a column without
+    /// values.
+    pub(crate) fn write(
+        mut self,
+        records: &[Record],
+        about: &About,
+        is_text: impl Fn(&str) -> bool,
+    ) -> Result<(), Error> {
+        let failed = |e: ParquetError| Error::at(&self.shown)(io::Error::other(e));
+        match extension(&self.path) {
+            "parquet" => {
+                write(&mut self.file, records, &about.text(), &is_text).map_err(failed)?;
+            }
+            other => {
+                let format = if other == "csv" { Format::Csv } else { Format::Ndjson };
+                let text = render::records(format, records);
+                self.file.write_all(text.as_bytes()).map_err(Error::at(&self.shown))?;
+            }
+        }
+        if let Some((mut file, path)) = self.origin {
+            writeln!(file, "{}", about.text()).map_err(Error::at(path.display()))?;
+            keep(file, &path)?;
+        }
+        keep(self.file, &self.path)
+    }
+}
+
+pub(crate) fn extension(path: &Path) -> &str {
+    path.extension().and_then(|e| e.to_str()).unwrap_or_default()
+}
+
+/// Returns the type of a column: that of all its values, text if they differ. `is_text` is of a
+/// column without values, so that files of parts of a sweep have the same types.
+fn column<'a>(is_text: bool, values: impl Iterator<Item = &'a Value>) -> Physical {
+    let mut found = None;
+    for v in values.filter(|v| !v.is_null()) {
+        let own = match v {
+            Value::Bool(_) => Physical::BOOLEAN,
+            Value::Number(n) if n.as_i64().is_some() => Physical::INT64,
+            Value::Number(_) => Physical::DOUBLE,
+            _ => Physical::BYTE_ARRAY,
+        };
+        found = match (found, own) {
+            (None, own) => Some(own),
+            (Some(a), b) if a == b => Some(a),
+            (Some(Physical::INT64 | Physical::DOUBLE), Physical::INT64 | Physical::DOUBLE) => {
+                Some(Physical::DOUBLE)
+            }
+            _ => return Physical::BYTE_ARRAY,
+        };
+    }
+    found.unwrap_or(if is_text { Physical::BYTE_ARRAY } else { Physical::DOUBLE })
+}
+
+/// Writes records to a Parquet file, with `about` as the file's metadata under `doorbell`.
+fn write(
+    out: impl Write + Send,
+    records: &[Record],
+    about: &str,
+    is_text: &dyn Fn(&str) -> bool,
+) -> Result<(), ParquetError> {
+    let none = Value::Null;
+    let columns: Vec<(&str, Vec<&Value>)> = names(records)
+        .into_iter()
+        .map(|name| (name, records.iter().map(|r| r.get(name).unwrap_or(&none)).collect()))
+        .collect();
+    let field = |(name, values): &(&str, Vec<&Value>)| {
+        let physical = column(is_text(name), values.iter().copied());
+        let logical = (physical == Physical::BYTE_ARRAY).then_some(LogicalType::String);
+        let builder = Type::primitive_type_builder(name, physical);
+        let builder = builder.with_repetition(Repetition::OPTIONAL);
+        builder.with_logical_type(logical).build().map(Arc::new)
+    };
+    let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+    let schema = Type::group_type_builder("doorbell").with_fields(fields).build()?;
+    let metadata = KeyValue::new("doorbell".to_owned(), about.to_owned());
+    let properties = WriterProperties::builder()
+        .set_created_by(format!("doorbell {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(vec![metadata]))
+        .build();
+    let mut file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
+    let mut rows = file.next_row_group()?;
+    for (name, values) in &columns {
+        let Some(mut to) = rows.next_column()? else {
+            unreachable!("the schema has a column for each name")
+        };
+        match column(is_text(name), values.iter().copied()) {
+            Physical::BOOLEAN => put::<BoolType>(&mut to, values, Value::as_bool)?,
+            Physical::INT64 => put::<Int64Type>(&mut to, values, Value::as_i64)?,
+            Physical::DOUBLE => put::<DoubleType>(&mut to, values, Value::as_f64)?,
+            _ => put::<ByteArrayType>(&mut to, values, |v| match v {
+                Value::Null => None,
+                Value::String(s) => Some(ByteArray::from(s.as_str())),
+                other => Some(ByteArray::from(other.to_string().as_str())),
+            })?,
+        }
+        to.close()?;
+    }
+    rows.close()?;
+    file.close().map(drop)
+}
+
+/// Writes the values of a column that are not null, and which they are.
+fn put<T: DataType>(
+    to: &mut SerializedColumnWriter<'_>,
+    values: &[&Value],
+    of: impl Fn(&Value) -> Option<T::T>,
+) -> Result<(), ParquetError> {
+    let all: Vec<Option<T::T>> = values.iter().map(|v| of(v)).collect();
+    let there: Vec<i16> = all.iter().map(|v| i16::from(v.is_some())).collect();
+    let given: Vec<T::T> = all.into_iter().flatten().collect();
+    to.typed::<T>().write_batch(&given, Some(&there), None).map(drop)
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,12 @@ use crate::{Error, input};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use doorbell_hal::Unit;
+use doorbell_spec::Sum;
+use doorbell_spec::metric::Kind;
+use doorbell_spec::number::rounded;
 use doorbell_spec::table::csv;
 pub(crate) use doorbell_spec::table::{Cell, Record, Table, Tone};
+use doorbell_study::shown::Shown;
 use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -322,6 +326,34 @@ pub(crate) fn people(unit: Unit, value: f64) -> (f64, &'static str) {
         | Unit::Microseconds
         | Unit::PerSecond => (value, ""),
     }
+}
+
+/// Returns a value of a number of runs in the unit for people.
+pub(crate) fn people_of(sum: &Sum, value: f64) -> f64 {
+    if sum.kind() != Some(Kind::Rate) {
+        return value;
+    }
+    let (shown, unit) = people(sum.unit(), value);
+    // As many digits as `run` shows, and more of a low rate. Further ones depend on the time.
+    let digits = match unit {
+        "" => return rounded(shown),
+        "%" => 1e2,
+        _ if shown.abs() < 0.01 => 1e6,
+        _ => 1e3,
+    };
+    (shown * digits).round() / digits
+}
+
+/// Returns its name for a column with this label, with the unit for people.
+pub(crate) fn with_unit(Shown { text, sum, .. }: &Shown<'_>, label: &str) -> String {
+    let unit = match sum.kind() {
+        Some(Kind::Rate) => people(sum.unit(), 0.0).1,
+        Some(Kind::Latency) => sum.unit().name(),
+        _ => "",
+    };
+    let space = if label.is_empty() { "" } else { " " };
+    let comma = if unit.is_empty() { "" } else { ", " };
+    format!("{text}{space}{label}{comma}{unit}")
 }
 
 /// Formats a rate in the unit that people use.

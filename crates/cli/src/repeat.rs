@@ -12,6 +12,7 @@ use crate::progress::Interrupt;
 use crate::record::extension;
 use crate::render::{json, of_this_schema};
 use crate::{DONE, Error, MISSED, input, plan, run};
+use doorbell_study::runs::same_capture;
 use doorbell_systems::Registry;
 use doorbell_systems::result::Provenance;
 use serde::Deserialize;
@@ -32,13 +33,12 @@ pub(crate) fn repeat(registry: &'static Registry, args: &Repeat) -> Result<u8, E
     let results = results.iter().map(|p| Kept::read(p)).collect::<Result<Vec<_>, _>>()?;
     let records = records.iter().map(|p| records::Kept::read(registry, p, args.sample));
     let records = records.collect::<Result<Vec<_>, _>>()?;
-    let runner = Runner::plain(args.jobs, args.quiet);
     let mut same = true;
     for kept in results {
         same &= kept.again(registry, args.quiet)?;
     }
     for kept in records {
-        same &= kept.again(&runner)?;
+        same &= kept.again(|what| Runner::plain(what, args.jobs, args.quiet))?;
     }
     Ok(if same { DONE } else { MISSED })
 }
@@ -87,7 +87,8 @@ impl Kept {
     /// Runs it again, and says what differs. Returns whether it is the same.
     fn again(&self, registry: &Registry, quiet: bool) -> Result<bool, Error> {
         let plan = registry.again(&self.name, &self.of)?;
-        plan::same_capture(&self.name, &plan, self.of.capture_sha256.as_deref())?;
+        let now = plan::sha256(&plan)?;
+        same_capture(&self.name, now.as_deref(), self.of.capture_sha256.as_deref())?;
         let mut result = plan::execute(&plan, quiet)?;
         if self.result.get("limit").is_some() {
             run::find_limit(&plan, &mut result, &Interrupt::ignored())?;

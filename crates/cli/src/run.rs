@@ -1,12 +1,12 @@
 //! `doorbell run`.
 
 use crate::output::{Files, print, tell};
-use crate::plan::Loaded;
 use crate::progress::{Interrupt, Recorder};
 use crate::render::{
     Document, NUMBER, amount, count, each, estimates, json, numbers, rate, wrapped,
 };
 use crate::{DONE, Error, MISSED, args::Run, failed, plan, record, trace};
+use doorbell_study::runs::Loaded;
 use doorbell_study::{limits, lossless};
 use doorbell_systems::limits::{Change, Limit, Limits};
 use doorbell_systems::metrics;

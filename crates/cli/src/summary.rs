@@ -3,10 +3,11 @@
 //! `--set` that the system has.
 
 use crate::progress::{Interrupt, Progress};
-use crate::render::{Document, NUMBER, amount, numbers};
-use crate::{Error, plan, sweep::Shown};
+use crate::render::{Document, NUMBER, amount, numbers, people_of};
+use crate::{Error, plan};
 use doorbell_sim::Unwatched;
 use doorbell_study::figures::Setting;
+use doorbell_study::shown::Shown;
 use doorbell_systems::Plan;
 use doorbell_systems::Registry;
 use doorbell_systems::bill::PARTS;
@@ -74,7 +75,7 @@ pub(crate) fn run(
                 shown.of(&sides[0].result.measured.numbers())?,
                 shown.of(&sides[1].result.measured.numbers())?,
             ];
-            at.push((*value, [off, on].map(|n| shown.people(n.0))));
+            at.push((*value, [off, on].map(|n| people_of(&shown.sum, n.0))));
             let found = sides[0].plan.values.iter().find(|(k, _)| k.name == c.key);
             key = found.map_or(key, |(k, _)| (k.unit(), k.about));
         }

@@ -22,7 +22,7 @@ fn key(n: u8) -> String {
 #[test]
 fn numbers_come_back_as_they_were() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = Cache::open(dir.path(), 1 << 20).unwrap();
+    let cache = Cache::open(dir.path(), 1 << 20, true).unwrap();
     assert_eq!(cache.get(&key(1)).unwrap(), None);
     cache.put(&key(1), &outcome(3)).unwrap();
     assert_eq!(cache.get(&key(1)).unwrap(), Some(outcome(3)));
@@ -45,7 +45,7 @@ fn a_change_or_a_cut_is_noticed() {
 fn the_cache_loses_what_was_used_longest_ago() {
     let dir = tempfile::tempdir().unwrap();
     // A file takes a block of 4 KiB: 16 of them fill it, and 14 stay.
-    let cache = Cache::open(dir.path(), 16 * 4096).unwrap();
+    let cache = Cache::open(dir.path(), 16 * 4096, true).unwrap();
     let old = |n: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + n);
     let put = |n: u8| {
         cache.put(&key(n), &outcome(u64::from(n))).unwrap();
@@ -70,7 +70,7 @@ fn the_cache_loses_what_was_used_longest_ago() {
 #[test]
 fn a_pipe_in_the_cache_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = Cache::open(dir.path(), 1 << 20).unwrap();
+    let cache = Cache::open(dir.path(), 1 << 20, true).unwrap();
     let path = cache.path(&key(1));
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

@@ -182,7 +182,7 @@ impl Measured {
                 ));
             }
         }
-        let capture = plan::capture(plan)?.map(|c| c.sha256.clone());
+        let capture = plan::sha256(plan)?;
         if of.capture_sha256 != capture {
             let named = |hash: &Option<String>| {
                 hash.as_ref().map_or("none".to_owned(), |h| format!("SHA-256 {h}"))

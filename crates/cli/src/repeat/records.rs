@@ -2,11 +2,13 @@
 
 use super::verdict;
 use crate::output::text_of;
-use crate::point::{Point, Runner};
+use crate::point::{Runner, program};
 use crate::record::{About, ORIGIN, beside, extension};
 use crate::render::{Program, Record, of_this_schema};
 use crate::{Error, input, plan};
 use doorbell_host_io::files;
+use doorbell_study::point::Point;
+use doorbell_study::runs::same_capture;
 use doorbell_systems::Registry;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -71,7 +73,7 @@ impl Kept {
     }
 
     /// Runs the records again, and says what differs. Returns whether they are the same.
-    pub(super) fn again(&self, runner: &Runner) -> Result<bool, Error> {
+    pub(super) fn again(&self, runner: impl Fn(&str) -> Runner) -> Result<bool, Error> {
         let own = Program::own();
         let tool: Vec<String> = match self.about.doorbell == own {
             true => Vec::new(),
@@ -79,7 +81,7 @@ impl Kept {
         };
         // A point's key has the hash of the models.
         let is_other = |name: &str| name == "key" && self.about.doorbell.models != own.models;
-        let outcomes = runner.run(&self.name, &self.points)?;
+        let outcomes = runner(&self.name).run(&self.points)?;
         let mut found = Vec::new();
         for (((row, then), point), outcome) in self.sample.iter().zip(&self.points).zip(outcomes) {
             let now = point.record(&outcome);
@@ -119,22 +121,11 @@ fn same(a: &Value, b: &Value) -> bool {
 fn point(registry: &Registry, place: &str, record: &Record, about: &About) -> Result<Point, Error> {
     let at = record.get(ORIGIN).map_or(Some(0), Value::as_u64);
     let of = at.and_then(|n| about.of.get(n as usize));
-    let mut of = of.cloned().ok_or_else(|| input!("{place}: its origin is missing"))?;
-    // Columns of other systems' records, and of other origins', are empty.
-    let keys = registry.system(&of.system).map_err(|e| input!("{place}: {e}"))?.keys();
-    let is_own =
-        |name: &str| keys.iter().any(|k| k.name == name) && !of.settings.contains_key(name);
-    let columns = record.iter().filter(|(name, _)| is_own(name));
-    let columns: Record = columns.map(|(name, value)| (name.clone(), value.clone())).collect();
-    let given = |value: &Value| match value {
-        Value::Null => Value::Null,
-        Value::String(text) => text.as_str().into(),
-        other => other.to_string().into(),
-    };
-    of.settings.extend(columns.iter().map(|(name, value)| (name.clone(), given(value))));
-    let plan = registry.again(place, &of)?;
-    plan::same_capture(place, &plan, of.capture_sha256.as_deref())?;
-    Point::new(plan, columns)
+    let of = of.cloned().ok_or_else(|| input!("{place}: its origin is missing"))?;
+    let capture = of.capture_sha256.clone();
+    let point = Point::again(registry, &program(), place, of, record)?;
+    same_capture(place, plan::sha256(&point.plan)?.as_deref(), capture.as_deref())?;
+    Ok(point)
 }
 
 /// Reads records of lines, and the file beside them with their origin.

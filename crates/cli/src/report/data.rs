@@ -3,7 +3,7 @@
 use crate::render::Program;
 use crate::summary::{Ran, Sides};
 use doorbell_study::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
-use doorbell_systems::result::rounded;
+use doorbell_systems::result::{Provenance, rounded};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ pub(super) type Numbers = IndexMap<String, f64>;
 /// A run as `run --format json` prints it.
 #[derive(Deserialize)]
 pub(crate) struct Run {
-    // Not an `Origin`: members of a flattened one have no line in an error.
+    // Not a `Provenance`: members of a flattened one have no line in an error.
     pub(super) scenario: String,
     pub(super) about: String,
     pub(super) profile: String,
@@ -38,14 +38,17 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(super) fn origin(&self) -> Origin {
-        Origin {
+    pub(super) fn origin(&self) -> Provenance {
+        Provenance {
             scenario: self.scenario.clone(),
             about: self.about.clone(),
             profile: self.profile.clone(),
             profile_sha256: self.profile_sha256.clone(),
             capture_sha256: self.capture_sha256.clone(),
             set: self.set.clone(),
+            seed: self.seed,
+            system: String::new(),
+            settings: Map::new(),
         }
     }
 }
@@ -62,85 +65,6 @@ pub(super) struct Limit {
 #[derive(Deserialize)]
 pub(super) struct Window {
     pub(super) note: Option<String>,
-}
-
-/// The origin of a result.
-#[derive(Deserialize)]
-pub(super) struct Origin {
-    pub(super) scenario: String,
-    pub(super) about: String,
-    pub(super) profile: String,
-    pub(super) profile_sha256: String,
-    pub(super) capture_sha256: Option<String>,
-    pub(super) set: Vec<String>,
-}
-
-/// A sweep.
-#[derive(Deserialize)]
-pub(super) struct Swept {
-    pub(super) of: Origin,
-    pub(super) over: IndexMap<String, Vec<String>>,
-    pub(super) across: IndexMap<String, Vec<String>>,
-    pub(super) units: IndexMap<String, String>,
-    pub(super) rows: Vec<SweptRow>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct SweptRow {
-    /// A number or a word of each `--over` key.
-    pub(super) keys: IndexMap<String, Value>,
-    /// A number of each `--show`, or one for each value of `--across`.
-    pub(super) values: IndexMap<String, Shown>,
-    pub(super) audit: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum Shown {
-    One(f64),
-    Across(Numbers),
-}
-
-/// A ranking: rows, shares of runs, or a number over time.
-#[derive(Deserialize)]
-pub(super) struct Ranked {
-    pub(super) of: Vec<Origin>,
-    pub(super) sides: Vec<Side>,
-    pub(super) by: Vec<String>,
-    pub(super) units: IndexMap<String, String>,
-    pub(super) noise_percent: f64,
-    pub(super) seeds: Option<(u64, u64)>,
-    pub(super) runs: Option<u64>,
-    pub(super) dominated: Option<Vec<Value>>,
-    #[serde(default)]
-    pub(super) rows: Vec<RankedRow>,
-    pub(super) series: Option<String>,
-    pub(super) every: Option<u64>,
-    #[serde(default)]
-    pub(super) points: IndexMap<String, Vec<(f64, f64)>>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct RankedRow {
-    pub(super) side: String,
-    #[serde(default)]
-    pub(super) scenario: String,
-    #[serde(default)]
-    pub(super) values: IndexMap<String, Option<f64>>,
-    #[serde(default)]
-    pub(super) against_first: String,
-    #[serde(default)]
-    pub(super) dominates_first: f64,
-    #[serde(default)]
-    pub(super) dominated_by_first: f64,
-    #[serde(default)]
-    pub(super) median_first_over_side: IndexMap<String, Option<f64>>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Side {
-    pub(super) name: String,
-    pub(super) set: Vec<String>,
 }
 
 /// Any other result, such as of `advise` and `fit`.

@@ -20,6 +20,8 @@ use crate::render::{Program, of_this_schema};
 use crate::{DONE, Error, args::Report, input};
 use chrono::DateTime;
 use doorbell_host_io::files;
+use doorbell_study::rank::Ranked;
+use doorbell_study::sweep::Swept;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -50,8 +52,8 @@ struct Results {
     reproduced: Option<Reproduced>,
     runs: Vec<Labelled<data::Run>>,
     guests: Vec<Labelled<GuestResult>>,
-    sweeps: Vec<Labelled<data::Swept>>,
-    ranks: Vec<Labelled<data::Ranked>>,
+    sweeps: Vec<Labelled<Swept>>,
+    ranks: Vec<Labelled<Ranked>>,
     others: Vec<Labelled<data::Other>>,
 }
 

@@ -1,6 +1,6 @@
 //! One's own runs: what differs and what limits, first as a sentence; then facts, rates and bills.
 
-use super::data::{Origin, Run};
+use super::data::Run;
 use super::html::{
     Palette, breakable, change, count, facts, legend, percent, quoted, sentence, table, words,
 };
@@ -8,6 +8,7 @@ use super::lines::{latency, metric, series};
 use super::{Labelled, bill};
 use crate::render::{self, amount, count as grouped};
 use doorbell_hal::Unit;
+use doorbell_systems::result::Provenance;
 use maud::{Markup, html};
 
 /// A resource at so much of its limit is what limits.
@@ -299,12 +300,12 @@ pub(super) fn options(words: &[&str], repeated: &[(&str, &[String])]) -> String 
 pub(super) fn origin<T>(
     result: &Labelled<T>,
     label: &str,
-    of: &[&Origin],
+    of: &[&Provenance],
     command: &str,
     audit: &[String],
     more: &[(&str, Markup)],
 ) -> Markup {
-    let all = |f: &dyn Fn(&Origin) -> String| {
+    let all = |f: &dyn Fn(&Provenance) -> String| {
         let mut unique: Vec<String> = Vec::new();
         for text in of.iter().map(|o| f(o)).filter(|t| !t.is_empty()) {
             if !unique.contains(&text) {

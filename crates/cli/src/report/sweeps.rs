@@ -1,12 +1,13 @@
 //! Sweeps and rankings: numbers over a key's values, and choices of settings against each other.
 
 use super::Labelled;
-use super::data::{Ranked, RankedRow, Shown as Value, Swept, SweptRow};
 use super::html::{Palette, cell, count, legend, percent, setting, table};
 use super::lines::{Shown, metric, over_time, unit};
 use super::runs::{options, origin, told};
 use crate::chart::{Line, Plot};
 use crate::render::amount;
+use doorbell_study::rank::{Found, Ranked, Rival, Row};
+use doorbell_study::sweep::{self, Numbers, Swept};
 use maud::{Markup, html};
 use serde_json::Value as Json;
 
@@ -26,7 +27,7 @@ fn word(value: &Json) -> String {
 
 fn cells(sweep: &Swept, name: &str) -> Vec<Cell> {
     let across = sweep.across.keys().next();
-    let cell = |row: &SweptRow, side: Option<&str>, value: f64| {
+    let cell = |row: &sweep::Row, side: Option<&str>, value: f64| {
         let side = across.zip(side).map(|(key, side)| format!("{key}={side}"));
         let keys = row.keys.iter().map(|(key, v)| format!("{key}={}", word(v)));
         let line = keys.clone().take(row.keys.len() - 1).chain(side.clone());
@@ -40,8 +41,8 @@ fn cells(sweep: &Swept, name: &str) -> Vec<Cell> {
     let mut all = Vec::new();
     for row in &sweep.rows {
         match row.values.get(name) {
-            Some(Value::One(value)) => all.push(cell(row, None, *value)),
-            Some(Value::Across(sides)) => {
+            Some(Numbers::One(value)) => all.push(cell(row, None, *value)),
+            Some(Numbers::Across(sides)) => {
                 all.extend(sides.iter().map(|(side, value)| cell(row, Some(side), *value)));
             }
             None => {}
@@ -81,8 +82,8 @@ fn changes(sweep: &Swept) -> String {
         return String::new();
     };
     let told = names(sweep).into_iter().filter_map(|name| {
-        let of = |row: &SweptRow| match row.values.get(&name) {
-            Some(Value::Across(sides)) => Some(sides.get(second)? / sides.get(first)? - 1.0),
+        let of = |row: &sweep::Row| match row.values.get(&name) {
+            Some(Numbers::Across(sides)) => Some(sides.get(second)? / sides.get(first)? - 1.0),
             _ => None,
         };
         let all = sweep.rows.iter().filter_map(of).filter(|c| c.is_finite());
@@ -171,16 +172,18 @@ pub(super) fn rank_title(result: &Labelled<Ranked>) -> String {
     let (label, rank) = (&result.label, &result.of);
     let sides: Vec<&str> = rank.sides.iter().map(|s| s.name.as_str()).collect();
     let Some((first, others)) = sides.split_first() else { return label.clone() };
-    if let Some(series) = &rank.series {
-        return format!("{label}: {series} of {} over time", sides.join(", "));
-    }
-    if rank.seeds.is_some() {
-        let dominated = rank.dominated.as_ref().map_or(0, Vec::len);
-        let runs = count(rank.runs.unwrap_or(0) as usize, "run");
-        return format!("{label}: {first} is dominated in {dominated} of {runs}");
-    }
+    let rows = match &rank.found {
+        Found::Series { series, .. } => {
+            return format!("{label}: {series} of {} over time", sides.join(", "));
+        }
+        Found::Shares { runs, dominated, .. } => {
+            let runs = count(*runs, "run");
+            return format!("{label}: {first} is dominated in {} of {runs}", dominated.len());
+        }
+        Found::Numbers { rows } => rows,
+    };
     let better = others.iter().filter_map(|side| {
-        let own = rank.rows.iter().filter(|r| r.side == *side && r.against_first == "dominates");
+        let own = rows.iter().filter(|r| r.side == *side && r.against_first == "dominates");
         let at: Vec<&str> = own.map(|r| r.scenario.as_str()).collect();
         (!at.is_empty()).then(|| format!("{side} dominates {first} in {}", at.join(", ")))
     });
@@ -195,61 +198,66 @@ fn more_or_less(name: &str) -> &'static str {
     if metric(name).is_some_and(|m| m.is_better_high()) { "more" } else { "less" }
 }
 
-/// Returns the numbers of a ranking: each side in each scenario, or shares of runs.
-fn ranked_table(result: &Labelled<Ranked>) -> Markup {
+/// Returns the shares of runs of a ranking.
+fn shares_table(result: &Labelled<Ranked>, runs: usize, rows: &[Rival]) -> Markup {
     let rank = &result.of;
     let first = rank.sides.first().map_or("", |s| s.name.as_str());
-    let name = format!("Ranking {}", result.label);
-    let all =
-        |row: &dyn Fn(&RankedRow) -> Vec<Markup>| rank.rows.iter().map(row).collect::<Vec<_>>();
-    let drawn = if rank.seeds.is_some() {
-        let medians = rank.by.iter().map(|n| format!("{n}, median of {first} / side"));
-        let fixed = ["side".into(), format!("dominates {first}"), format!("dominated by {first}")];
-        let heads: Vec<String> = fixed.into_iter().chain(medians).collect();
-        let runs = rank.runs.unwrap_or(1).max(1) as f64;
-        let share = |n: f64| html! { (format!("{:.1} %", 100.0 * n / runs)) };
-        let rows = all(&|r| {
-            let median = |n| r.median_first_over_side.get(n).copied().flatten();
-            let shares = [share(r.dominates_first), share(r.dominated_by_first)];
-            let medians = rank.by.iter().map(|n| cell(median(n)));
-            [html! { (r.side) }].into_iter().chain(shares).chain(medians).collect()
-        });
-        table(&name, &heads, 1, &rows)
-    } else {
-        let names: Vec<&String> = rank.rows.first().map_or(vec![], |r| r.values.keys().collect());
-        let fixed = ["scenario".to_owned(), "side".to_owned()].into_iter();
-        let named = names.iter().map(|n| (*n).clone());
-        let heads: Vec<String> = fixed.chain(named).chain([format!("against {first}")]).collect();
-        let rows = all(&|r| {
-            let text = |n: &String| {
-                let value = r.values.get(n).copied().flatten();
-                value.map_or(String::new(), |v| told(n, v, rank.units.get(n).map(String::as_str)))
-            };
-            let against = match r.against_first.as_str() {
-                "dominates" => html! { span.holds { "dominates" } },
-                "dominated" => html! { span.miss { "dominated" } },
-                other => html! { (other) },
-            };
-            let cells = [html! { (r.scenario) }, html! { (r.side) }];
-            let numbers = names.iter().map(|n| html! { (text(n)) });
-            cells.into_iter().chain(numbers).chain([against]).collect()
-        });
-        table(&name, &heads, 2, &rows)
+    let medians = rank.by.iter().map(|n| format!("{n}, median of {first} / side"));
+    let fixed = ["side".into(), format!("dominates {first}"), format!("dominated by {first}")];
+    let heads: Vec<String> = fixed.into_iter().chain(medians).collect();
+    let share = |n: usize| html! { (format!("{:.1} %", 100.0 * n as f64 / runs.max(1) as f64)) };
+    let row = |r: &Rival| {
+        let medians = rank.by.iter().map(|n| cell(r.medians.get(n).copied().flatten()));
+        let shares = [r.dominates_first, r.dominated_by_first].map(share);
+        [html! { (r.side) }].into_iter().chain(shares).chain(medians).collect::<Vec<_>>()
     };
-    html! { div.panel { (drawn) } }
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    html! { div.panel { (table(&format!("Ranking {}", result.label), &heads, 1, &rows)) } }
+}
+
+/// Returns the numbers of a ranking: each side in each scenario.
+fn ranked_table(result: &Labelled<Ranked>, rows: &[Row]) -> Markup {
+    let rank = &result.of;
+    let first = rank.sides.first().map_or("", |s| s.name.as_str());
+    let names: Vec<&String> = rows.first().map_or(vec![], |r| r.values.keys().collect());
+    let fixed = ["scenario".to_owned(), "side".to_owned()].into_iter();
+    let named = names.iter().map(|n| (*n).clone());
+    let heads: Vec<String> = fixed.chain(named).chain([format!("against {first}")]).collect();
+    let row = |r: &Row| {
+        let text = |n: &String| {
+            let value = r.values.get(n).copied().flatten();
+            value.map_or(String::new(), |v| told(n, v, rank.units.get(n).map(String::as_str)))
+        };
+        let against = match r.against_first.as_str() {
+            "dominates" => html! { span.holds { "dominates" } },
+            "dominated" => html! { span.miss { "dominated" } },
+            other => html! { (other) },
+        };
+        let cells = [html! { (r.scenario) }, html! { (r.side) }];
+        let numbers = names.iter().map(|n| html! { (text(n)) });
+        cells.into_iter().chain(numbers).chain([against]).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    html! { div.panel { (table(&format!("Ranking {}", result.label), &heads, 2, &rows)) } }
 }
 
 /// Draws a number by which sides were ranked, over the scenarios.
-fn rank_chart(rank: &Ranked, name: &str, labels: &[String], colours: &[&str]) -> Markup {
+fn rank_chart(
+    rank: &Ranked,
+    rows: &[Row],
+    name: &str,
+    labels: &[String],
+    colours: &[&str],
+) -> Markup {
     let mut places: Vec<String> = Vec::new();
-    for row in &rank.rows {
+    for row in rows {
         if !places.contains(&row.scenario) {
             places.push(row.scenario.clone());
         }
     }
     let (factor, unit) = unit(name, rank.units.get(name));
     let value = |place: &String, side: usize| {
-        let row = rank.rows.iter().find(|r| r.scenario == *place && r.side == labels[side])?;
+        let row = rows.iter().find(|r| r.scenario == *place && r.side == labels[side])?;
         row.values.get(name).copied().flatten().map(|v| v * factor)
     };
     html! {
@@ -321,11 +329,18 @@ pub(super) fn ranked(
             if s.name == set { set } else { format!("{}:{set}", s.name) }
         })
         .collect();
-    let first = rank.rows.first().map_or(Vec::new(), |r| r.values.keys().cloned().collect());
-    let shown: Vec<String> = first.into_iter().filter(|n| !rank.by.contains(n)).collect();
     let seeds: Vec<String> = rank.seeds.iter().map(|(a, b)| format!("{a}-{b}")).collect();
-    let series: Vec<String> = rank.series.iter().cloned().collect();
-    let every: Vec<String> = series.iter().filter_map(|_| Some(rank.every?.to_string())).collect();
+    let (mut shown, mut series): (Vec<String>, _) = (Vec::new(), [Vec::new(), Vec::new()]);
+    match &rank.found {
+        Found::Numbers { rows } => {
+            let names = rows.first().into_iter().flat_map(|r| r.values.keys());
+            shown.extend(names.filter(|n| !rank.by.contains(n)).cloned());
+        }
+        Found::Series { series: name, every, .. } => {
+            series = [vec![name.clone()], vec![every.to_string()]];
+        }
+        Found::Shares { .. } => {}
+    }
     let set = rank.of.first().map_or(&[][..], |o| &o.set);
     let scenarios = rank.of.iter().map(|o| o.scenario.as_str());
     let command = options(
@@ -334,9 +349,9 @@ pub(super) fn ranked(
             ("--side", &sides),
             ("--by", &rank.by),
             ("--seeds", &seeds),
-            ("--series", &series),
-            ("--every", &every),
-            ("--show", if series.is_empty() && seeds.is_empty() { &shown } else { &[] }),
+            ("--series", &series[0]),
+            ("--every", &series[1]),
+            ("--show", &shown),
             ("--noise", &[rank.noise_percent.to_string()]),
             ("--set", set),
         ],
@@ -345,22 +360,27 @@ pub(super) fn ranked(
         section id=(id) {
             h2 { "Ranking: " (result.label) }
             @if !head { p { (rank_title(result)) "." } }
-            @if let Some(name) = &rank.series {
-                h3 { "Over time" }
-                (legend(&labels, &colours))
-                @let line = |side: &String| Line {
-                    label: side.clone(),
-                    points: rank.points.get(side).cloned().unwrap_or_default(),
-                };
-                (over_time(name, labels.iter().map(line).collect(), &colours))
-            } @else {
-                p.soft { (dominance) }
-                (ranked_table(result))
-                @if rank.seeds.is_none() {
+            @match &rank.found {
+                Found::Series { series, points, .. } => {
+                    h3 { "Over time" }
+                    (legend(&labels, &colours))
+                    @let line = |side: &String| Line {
+                        label: side.clone(),
+                        points: points.get(side).cloned().unwrap_or_default(),
+                    };
+                    (over_time(series, labels.iter().map(line).collect(), &colours))
+                }
+                Found::Shares { runs, rows, .. } => {
+                    p.soft { (dominance) }
+                    (shares_table(result, *runs, rows))
+                }
+                Found::Numbers { rows } => {
+                    p.soft { (dominance) }
+                    (ranked_table(result, rows))
                     h3 { "Side by side" }
                     (legend(&labels, &colours))
                     div.grid {
-                        @for name in &rank.by { (rank_chart(rank, name, &labels, &colours)) }
+                        @for name in &rank.by { (rank_chart(rank, rows, name, &labels, &colours)) }
                     }
                 }
             }

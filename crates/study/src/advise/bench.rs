@@ -6,9 +6,9 @@
 //! runs of a pair alike is not in their difference. The differences of the pairs give the error.
 
 use super::*;
-use std::collections::BTreeMap;
+use crate::memo::Memo;
+use std::convert::Infallible;
 use std::slice::from_ref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Pairs of runs.
 pub(super) const PAIRS: usize = 5;
@@ -66,12 +66,11 @@ pub(super) struct Bench<'q> {
     /// The fault of today's run. A design with a worse one cannot run.
     today: u8,
     /// By design and pair; `None` for one that cannot run.
-    known: Mutex<Known>,
+    known: Memo<Asked, Option<Arc<Measured>>>,
 }
 
 /// A design in a pair.
 type Asked = (Design, usize);
-type Known = BTreeMap<Asked, Option<Arc<Measured>>>;
 
 /// Returns how bad the outcome of a run is; 0 for a load that came to its end.
 fn fault(m: &Measured) -> u8 {
@@ -84,7 +83,7 @@ fn fault(m: &Measured) -> u8 {
 
 impl<'q> Bench<'q> {
     pub(super) fn new(q: &'q Question<'q>, today: &Measured) -> Bench<'q> {
-        Bench { q, today: fault(today), known: Mutex::default() }
+        Bench { q, today: fault(today), known: Memo::default() }
     }
 
     /// Returns the values of a design in a pair; pair 0 has them as they are.
@@ -123,30 +122,18 @@ impl<'q> Bench<'q> {
         }
     }
 
-    /// Makes the runs that are not known.
+    /// Makes the runs that are not known, on all cores.
     fn prepare(&self, mut asked: Vec<Asked>) {
-        let known = |a: &Asked| self.lock().contains_key(a);
         asked.sort();
         asked.dedup();
-        asked.retain(|a| !known(a));
-        let ran = in_parallel(&asked, |_, (design, pair)| {
-            let m = self.make(design, *pair).ok().filter(|m| self.ran(m));
-            Ok::<_, std::convert::Infallible>(m.map(Arc::new))
-        });
-        let Ok(ran) = ran;
-        self.lock().extend(asked.into_iter().zip(ran));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        let make = |_, (design, pair): &Asked| Ok::<_, Infallible>(self.get(design, *pair));
+        let Ok(_) = in_parallel(&asked, make);
     }
 
     fn get(&self, design: &Design, pair: usize) -> Option<Arc<Measured>> {
-        let asked = (design.clone(), pair);
-        if !self.lock().contains_key(&asked) {
-            self.prepare(vec![asked.clone()]);
-        }
-        self.lock().get(&asked).cloned().flatten()
+        self.known.get((design.clone(), pair), || {
+            self.make(design, pair).ok().filter(|m| self.ran(m)).map(Arc::new)
+        })
     }
 
     /// Returns the measurements of a design that the search has run.

@@ -1,8 +1,8 @@
 //! The bench: a system, its sheet, and the measurements made so far.
 
 use super::cores::{Cores, Rank};
-use super::memo::Memo;
 use super::{Constants, FigureSet, MeasureError, PublishedFigures};
+use crate::memo::Memo;
 use doorbell_systems::on_threads;
 use std::convert::Infallible;
 use std::fmt;

@@ -16,7 +16,6 @@ mod constant;
 mod cores;
 pub mod fit;
 mod json;
-mod memo;
 pub(crate) mod platform;
 mod profile_figures;
 pub mod published;

@@ -1,10 +1,10 @@
 //! The published figures of a built-in system: its profile, its file of rows, and code for the
 //! figures that are no number of a run.
 
-use super::memo::Memo;
 use super::platform::{self, choice, with};
 use super::published::{Sheet, parse};
 use super::{Choice, Constant, Constants, KnownMiss, PublishedFigures, Row};
+use crate::memo::Memo;
 use doorbell_sim::Unwatched;
 use doorbell_spec::InputError;
 use doorbell_spec::key::Values;

@@ -2,12 +2,12 @@
 
 use super::bench::{Bench, Progress, Stage};
 use super::cores::Cores;
-use super::memo::Memo;
 use super::report::{DegreesOfFreedom, Outcome, Report, SystemReport, round_significant, settle};
 use super::{
     FigureSet, FigureSetError, Fit, MeasureError, PublishedFigures, SetError, Setting,
     UnknownConstant, combinations, fit, sensitivity,
 };
+use crate::memo::Memo;
 use doorbell_spec::nearest;
 use doorbell_systems::cores;
 use std::sync::{Mutex, PoisonError, atomic::AtomicBool, mpsc};

@@ -16,4 +16,4 @@ mod svd;
 pub use measurements::{Measurements, Role, Row, Unknown};
 pub use outcome::{Compared, Constant, Contradiction, Fit, FitError, State, fit};
 pub use profile::profile;
-pub use runs::{Follow, Runs, Unfollowed, Unmeasured};
+pub use runs::{GoOn, Runs, Unmeasured};

@@ -5,12 +5,12 @@
 
 use super::least_squares::Model;
 use super::measurements::{Measurements, Run};
+use crate::memo::Memo;
 use doorbell_sim::watch::While;
 use doorbell_spec::key::Value;
 use doorbell_systems::result::Measured;
 use doorbell_systems::{RunError, cores, on_threads};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeSet;
 
 /// A run that gives no numbers.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -40,21 +40,8 @@ pub enum Unmeasured {
     Stopped,
 }
 
-/// An observer of the runs, called from several threads.
-pub trait Follow: Sync {
-    /// Handles progress: the number of runs made so far. Returns whether to go on.
-    fn progress(&self, runs: usize) -> bool;
-}
-
-/// An observer that does nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct Unfollowed;
-
-impl Follow for Unfollowed {
-    fn progress(&self, _runs: usize) -> bool {
-        true
-    }
-}
+/// Hears of the number of runs made so far, from several threads. Returns whether to go on.
+pub type GoOn<'a> = &'a (dyn Fn(usize) -> bool + Sync);
 
 /// A run by its index, and the values of the constants that it takes from the profile.
 type Job = (usize, Vec<Option<u64>>);
@@ -62,16 +49,16 @@ type Job = (usize, Vec<Option<u64>>);
 /// The runs of a measurement file, made so far.
 pub struct Runs<'a> {
     of: &'a Measurements,
-    follow: &'a dyn Follow,
+    go_on: GoOn<'a>,
     threads: usize,
     /// The numbers of the rows of each run.
-    done: BTreeMap<Job, Vec<f64>>,
+    done: Memo<Job, Result<Vec<f64>, Unmeasured>>,
 }
 
 impl<'a> Runs<'a> {
     /// Starts without any, on as many threads as the machine has cores.
-    pub fn new(of: &'a Measurements, follow: &'a dyn Follow) -> Runs<'a> {
-        Runs { of, follow, threads: cores(), done: BTreeMap::new() }
+    pub fn new(of: &'a Measurements, go_on: GoOn<'a>) -> Runs<'a> {
+        Runs { of, go_on, threads: cores(), done: Memo::default() }
     }
 
     /// Sets the number of threads.
@@ -90,18 +77,9 @@ impl<'a> Runs<'a> {
         (at, taken.collect())
     }
 
-    /// Makes these runs, each if it is not yet done.
-    fn make(&mut self, jobs: BTreeSet<Job>) -> Result<(), Unmeasured> {
-        let jobs: Vec<Job> = jobs.into_iter().filter(|j| !self.done.contains_key(j)).collect();
-        let made = AtomicUsize::new(self.done.len());
-        let go_on = || self.follow.progress(made.load(Ordering::Relaxed));
-        let results = on_threads(self.threads, &jobs, |_, job| {
-            let result = self.run(job, &go_on);
-            made.fetch_add(1, Ordering::Relaxed);
-            result
-        })?;
-        self.done.extend(jobs.into_iter().zip(results));
-        Ok(())
+    /// Returns the numbers of the rows of a run, which is made if it is not yet done.
+    fn get(&self, job: &Job) -> Result<Vec<f64>, Unmeasured> {
+        self.done.get(job.clone(), || self.run(job, &|| (self.go_on)(self.made())))
     }
 
     /// Makes a run, and returns the numbers of its rows.
@@ -146,16 +124,17 @@ impl Model for Runs<'_> {
         let jobs = |point: &Vec<f64>| -> Vec<Job> {
             of.runs.iter().enumerate().map(|(at, run)| Runs::job(run, at, point)).collect()
         };
-        self.make(points.iter().flat_map(jobs).collect())?;
+        let all: BTreeSet<Job> = points.iter().flat_map(jobs).collect();
+        on_threads(self.threads, &Vec::from_iter(all), |_, job| self.get(job))?;
         let values = |point: &Vec<f64>| {
             let jobs = jobs(point);
             let mut taken = vec![0; jobs.len()];
             let each = of.rows.iter().map(|row| {
                 taken[row.run] += 1;
-                self.done[&jobs[row.run]][taken[row.run] - 1]
+                Ok(self.get(&jobs[row.run])?[taken[row.run] - 1])
             });
             each.collect()
         };
-        Ok(points.iter().map(values).collect())
+        points.iter().map(values).collect()
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fit::least_squares::Model;
-use crate::fit::{Unfollowed, profile};
+use crate::fit::profile;
 use doorbell_sim::traffic::arrivals::Rng;
 use doorbell_systems::DOORBELL;
 
@@ -47,7 +47,7 @@ fn measurements(constants: &[&str], lines: &[Line]) -> Measurements {
 /// Sets the rows to what the machine gives, each off by so many percent of itself.
 fn measured(of: &mut Measurements, truth: &[f64], mut off: impl FnMut() -> f64) {
     let base = of.clone();
-    let exact = Runs::new(&base, &Unfollowed).values(&[truth.to_vec()]).unwrap();
+    let exact = Runs::new(&base, &|_| true).values(&[truth.to_vec()]).unwrap();
     for (row, exact) in of.rows.iter_mut().zip(&exact[0]) {
         row.value = exact * (1.0 + off() / 100.0);
         row.spread = row.spread.map(|_| 0.01 * row.value);
@@ -68,7 +68,7 @@ fn truth() -> [f64; 3] {
 }
 
 fn solved(of: &Measurements) -> Fit {
-    fit(of, &mut Runs::new(of, &Unfollowed)).unwrap_or_else(|e| panic!("{e}"))
+    fit(of, &mut Runs::new(of, &|_| true)).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn constants_lie_in_their_intervals() {
     let mut exact = base.clone();
     measured(&mut exact, &truth(), || 0.0);
     // All seeds share their runs.
-    let mut runs = Runs::new(&base, &Unfollowed);
+    let mut runs = Runs::new(&base, &|_| true);
     let (mut all_inside, mut inside, mut widest) = (0, [0; 3], 0.0f64);
     for seed in 0..100 {
         let mut draw = Rng::new(seed);
@@ -188,7 +188,7 @@ fn rows_that_no_constant_meets_are_a_contradiction() {
     let mut of = measurements(&["cpu.stack"], &[LINES[0], LINES[1]]);
     measured(&mut of, &[61.0], || 0.0);
     of.rows[1].value *= 1.5;
-    let Err(FitError::Contradiction(c)) = fit(&of, &mut Runs::new(&of, &Unfollowed)) else {
+    let Err(FitError::Contradiction(c)) = fit(&of, &mut Runs::new(&of, &|_| true)) else {
         panic!("it is none")
     };
     assert!(c.spreads > BEYOND && c.to_string().contains("contradict"), "{c}");
@@ -229,6 +229,6 @@ fn the_number_of_threads_changes_nothing() {
     let mut of = measurements(&names(), &LINES);
     let mut draw = Rng::new(5);
     measured(&mut of, &truth(), || normal(&mut draw));
-    let alone = fit(&of, &mut Runs::new(&of, &Unfollowed).on(1)).unwrap();
-    assert_eq!(alone, fit(&of, &mut Runs::new(&of, &Unfollowed).on(3)).unwrap());
+    let alone = fit(&of, &mut Runs::new(&of, &|_| true).on(1)).unwrap();
+    assert_eq!(alone, fit(&of, &mut Runs::new(&of, &|_| true).on(3)).unwrap());
 }

@@ -39,7 +39,7 @@ fn other_values_stay_what_they_are() {
 
 #[test]
 fn a_wrong_range_says_what_is_wrong() {
-    let wrong = |text| values(text).unwrap_err();
+    let wrong = |text| values(text).unwrap_err().0;
     assert_eq!(wrong("a..b"), "a range is of numbers, such as 1..8 or 64..1500:64");
     assert_eq!(wrong("8..1"), "the first is more than the last");
     assert_eq!(wrong("1..8:0"), "the step `0` is not a number over 0, nor x and a number over 1");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::is_text;
+use doorbell_study::record::is_text;
 use doorbell_systems::DOORBELL;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
