@@ -5,8 +5,8 @@ use crate::run::{GROUPS, audit, is_overloaded, overloaded};
 use crate::{DONE, Error, MISSED, guest, input, plan};
 use crate::{args::Compare, output::print, plan::Plans};
 use doorbell_systems::Registry;
-use doorbell_systems::metrics::{Better, Metric};
-use doorbell_systems::result::{Group, Measured, Object, RunResult, rounded};
+use doorbell_systems::metrics::{Better, Kind, Metric};
+use doorbell_systems::result::{Group, Number, Numbers, Object, RunResult, rounded};
 use doorbell_systems::{Plan, Setting};
 use serde::Serialize;
 use std::path::Path;
@@ -61,8 +61,8 @@ struct Shown {
     better: Option<bool>,
 }
 
-/// Numbers of both runs, by name.
-type Pairs = Vec<(String, Pair)>;
+/// Numbers of both runs: rates, latencies, then those of a packet.
+type Pairs = Vec<(Metric, Pair)>;
 
 pub(crate) fn compare(registry: &'static Registry, args: &Compare) -> Result<u8, Error> {
     let b = args.b.as_ref().unwrap_or(&args.a);
@@ -79,85 +79,74 @@ pub(crate) fn compare(registry: &'static Registry, args: &Compare) -> Result<u8,
     let [a, b] = &both;
     let quiet = args.output.quiet;
     let results = [plan::execute(a, quiet)?, plan::execute(b, quiet)?];
-    let document = document(&both, &results).with(records(&results));
-    print(&document.show(args.output.format, "compare", &data(&results)))?;
+    let pairs = pairs(&both, &results);
+    let document = document(&both, &results, &pairs).with(records(&pairs));
+    print(&document.show(args.output.format, "compare", &data(&results, &pairs)))?;
     overloaded(results.iter().filter(|r| is_overloaded(r)).count(), results.len());
     Ok(if results.iter().all(|r| r.measured.is_sound()) { DONE } else { MISSED })
 }
 
-/// Pairs the numbers of both runs, in the order of the first.
-fn pairs<N: Into<String>>(a: Vec<(N, f64)>, b: Vec<(N, f64)>) -> Pairs {
-    pairs_or(None, a, b)
-}
-
-/// Pairs the numbers of both runs; `missing` is one that only the other run has.
-fn pairs_or<N: Into<String>>(missing: Option<f64>, a: Vec<(N, f64)>, b: Vec<(N, f64)>) -> Pairs {
-    let owned = |v: Vec<(N, f64)>| -> Vec<(String, f64)> {
-        v.into_iter().map(|(n, x)| (n.into(), x)).collect()
+/// Pairs the numbers of both runs, in the order of the first. What only one of two runs of a system
+/// counted by packet, such as cycles by cause, the other has none of.
+fn pairs(plans: &[Plan; 2], results: &[RunResult; 2]) -> Pairs {
+    let [a, b] = results.each_ref().map(|r| r.measured.numbers());
+    let same = plans[0].system == plans[1].system;
+    let value = |metric: &Metric, of: &Numbers| match of.get(metric.name) {
+        Some(n) if metric.kind == Kind::Rate => Some(rounded(n.value)),
+        Some(n) => Some(n.value),
+        None => (same && metric.is_by_packet()).then_some(0.0),
     };
-    let (a, b) = (owned(a), owned(b));
-    let find = |v: &[(String, f64)], name: &str| {
-        v.iter().find(|(n, _)| n == name).map(|(_, x)| *x).or(missing)
-    };
-    let only_b = b.iter().filter(|(n, _)| a.iter().all(|(m, _)| m != n));
-    let names: Vec<&String> = a.iter().chain(only_b).map(|(n, _)| n).collect();
-    names.into_iter().map(|n| (n.clone(), Pair::new(find(&a, n), find(&b, n)))).collect()
-}
-
-fn rates(m: &Measured) -> Vec<(&'static str, f64)> {
-    m.rates.iter().map(|r| (r.metric.name, rounded(r.value))).collect()
+    let only_b = b.0.iter().filter(|n| a.get(&n.name).is_none());
+    let metric = |n: &Number| plans.iter().find_map(|plan| plan.system.metric(&n.name));
+    let all = a.0.iter().chain(only_b).filter_map(metric);
+    let mut all: Pairs = all.map(|m| (m, Pair::new(value(&m, &a), value(&m, &b)))).collect();
+    all.sort_by_key(|(m, _)| (m.is_by_packet(), m.kind == Kind::Latency));
+    all
 }
 
 /// Returns whether more of a number is better, if it is judged at all.
-fn judged(metric: Metric) -> Option<bool> {
+fn judged(metric: &Metric) -> Option<bool> {
     (metric.better != Better::Neither).then(|| metric.is_better_high())
 }
 
-/// Pairs the numbers per packet. What only one of two runs of a system counted, such as cycles by
-/// cause, the other has none of.
-fn per_packet([a, b]: &[RunResult; 2]) -> Pairs {
-    let missing = (a.of.system == b.of.system).then_some(0.0);
-    pairs_or(missing, a.measured.per_packet(), b.measured.per_packet())
-}
-
 /// Returns a record for each number, by the name in `list --metrics`.
-fn records(results: &[RunResult; 2]) -> Vec<Record> {
-    let [a, b] = results.each_ref().map(|r| &r.measured);
-    let latency = pairs(a.latency_ns(), b.latency_ns()).into_iter();
-    let latency = latency.map(|(name, pair)| (format!("latency_ns.{name}"), pair));
-    let all = pairs(rates(a), rates(b)).into_iter().chain(latency);
-    let all = all.chain(per_packet(results));
+fn records(pairs: &Pairs) -> Vec<Record> {
     #[derive(Serialize)]
-    struct Row {
-        name: String,
+    struct Row<'a> {
+        name: &'a str,
         #[serde(flatten)]
-        pair: Pair,
+        pair: &'a Pair,
     }
-    flat(all.map(|(name, pair)| Row { name, pair }))
+    flat(pairs.iter().map(|(metric, pair)| Row { name: metric.name, pair }))
 }
 
 /// Returns both results, and the pairs of their numbers.
-fn data(results: &[RunResult; 2]) -> impl Serialize {
-    let [a, b] = results;
+fn data<'a>(results: &'a [RunResult; 2], pairs: &'a Pairs) -> impl Serialize {
+    type Named<'a> = Object<std::vec::IntoIter<(&'a str, &'a Pair)>>;
     #[derive(Serialize)]
     struct Comparison<'a> {
         a: &'a RunResult,
         b: &'a RunResult,
-        rates: Object<std::vec::IntoIter<(String, Pair)>>,
-        per_packet: Object<std::vec::IntoIter<(String, Pair)>>,
-        latency_ns: Object<std::vec::IntoIter<(String, Pair)>>,
+        rates: Named<'a>,
+        per_packet: Named<'a>,
+        latency_ns: Named<'a>,
     }
-    let (of_a, of_b) = (&a.measured, &b.measured);
+    let named = |is: fn(&Metric) -> bool| {
+        let all = pairs.iter().filter(|(metric, _)| is(metric));
+        // In a result, latencies are in a group of their own.
+        let own = |name: &'static str| name.split_once('.').map_or(name, |(_, own)| own);
+        Object(all.map(|(m, pair)| (own(m.name), pair)).collect::<Vec<_>>().into_iter())
+    };
     Comparison {
-        a,
-        b,
-        rates: Object(pairs(rates(of_a), rates(of_b)).into_iter()),
-        per_packet: Object(per_packet(results).into_iter()),
-        latency_ns: Object(pairs(of_a.latency_ns(), of_b.latency_ns()).into_iter()),
+        a: &results[0],
+        b: &results[1],
+        rates: named(|m| m.kind == Kind::Rate),
+        per_packet: named(Metric::is_by_packet),
+        latency_ns: named(|m| m.kind == Kind::Latency),
     }
 }
 
-fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
+fn document(plans: &[Plan; 2], results: &[RunResult; 2], pairs: &Pairs) -> Document {
     let mut doc = Document::titled("A and B, a packet");
     for (name, plan) in ["A", "B"].into_iter().zip(plans) {
         doc.line(format!("{name}  {} on {}", plan.scenario, plan.profile));
@@ -165,28 +154,26 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
     }
     let [a, b] = results.each_ref().map(|r| &r.measured);
     let table = |title: &str| numbers(title, &["A", "B", "B - A", "B / A"], 12);
-    let metric = |name: &str| plans.iter().find_map(|plan| plan.system.metric(name));
     let mut of_rates = table("rates");
-    for (name, p) in pairs(rates(a), rates(b)) {
-        let Some(metric) = metric(&name) else { continue };
-        let (unit, better) = (rate(metric.unit, 0.0).1, judged(metric));
-        p.row(&mut of_rates, &name, |x| rate(metric.unit, x).0, Shown { unit, better });
+    for (metric, p) in pairs.iter().filter(|(metric, _)| metric.kind == Kind::Rate) {
+        let shown = Shown { unit: rate(metric.unit, 0.0).1, better: judged(metric) };
+        p.row(&mut of_rates, metric.name, |x| rate(metric.unit, x).0, shown);
     }
     doc.table(of_rates);
 
-    let counted = per_packet(results);
     // Cycles by cause are in no group of counts.
     let group = |name: &str| {
         a.counts.iter().chain(&b.counts).find(|c| c.name == name).map_or(Group::Cpu, |c| c.group)
     };
     for (of, title) in GROUPS {
         let (mut differ, mut same) = (table(title), Vec::new());
-        for (name, p) in counted.iter().filter(|(n, p)| group(n) == of && !p.is_zero()) {
+        let counted = pairs.iter().filter(|(metric, _)| metric.is_by_packet());
+        for (metric, p) in counted.filter(|(m, p)| group(m.name) == of && !p.is_zero()) {
+            let name = metric.name;
             if let (Some(a), true) = (p.a, p.a == p.b) {
                 same.push(format!("{name} {}", amount(a)));
             } else {
-                let better = metric(name).and_then(judged);
-                p.row(&mut differ, name, amount, Shown { unit: "", better });
+                p.row(&mut differ, name, amount, Shown { unit: "", better: judged(metric) });
             }
         }
         let all_same = differ.is_empty();
@@ -199,10 +186,8 @@ fn document(plans: &[Plan], results: &[RunResult; 2]) -> Document {
         }
     }
     let mut latency = table("latency, ns");
-    for (name, p) in pairs(a.latency_ns(), b.latency_ns()) {
-        let name = format!("latency_ns.{name}");
-        let better = metric(&name).and_then(judged);
-        p.row(&mut latency, &name, amount, Shown { unit: "", better });
+    for (metric, p) in pairs.iter().filter(|(metric, _)| metric.kind == Kind::Latency) {
+        p.row(&mut latency, metric.name, amount, Shown { unit: "", better: judged(metric) });
     }
     doc.table(latency);
     for (name, result) in ["A", "B"].into_iter().zip(results) {

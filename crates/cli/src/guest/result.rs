@@ -279,11 +279,16 @@ impl Run {
             key.contains('.') || key == "mtu" || workload.variables.iter().any(of)
         };
         let set = settings.iter().filter(|(k, _)| own(k)).cloned();
+        let ledger = m.counts.ledger.iter();
+        let per_packet = ledger.map(|(k, v)| (k.clone(), rounded(*v as f64 / packets)));
         let profile = match (&m.executed, &booted.symbols) {
             (Some(executed), Some(symbols)) => Some(executed.profile(symbols)),
             _ => None,
         };
         let driver = &booted.driver;
+        let of = |numbers: &dyn Fn(&Profile) -> BTreeMap<String, f64>| {
+            profile.as_ref().map(numbers).unwrap_or_default()
+        };
         Run {
             side: None,
             kernel: kernel.to_owned(),
@@ -294,22 +299,14 @@ impl Run {
             packets: m.packets,
             frames: m.frames,
             ledger: m.counts.ledger.clone(),
-            per_packet: m
-                .counts
-                .ledger
-                .iter()
-                .map(|(k, v)| (k.clone(), rounded(*v as f64 / packets)))
-                .collect(),
+            per_packet: per_packet.collect(),
             device_counters: m.counts.device.clone(),
             instructions: profile.as_ref().map(|p| parts(p, driver, packets)),
-            modules: profile.as_ref().map(|p| modules(p, driver, packets)).unwrap_or_default(),
-            calls: profile.as_ref().map(|p| calls(p, driver, packets)).unwrap_or_default(),
-            per_transmit: profile
-                .as_ref()
-                .map(|p| by_call(p, driver, Event::Transmit))
-                .unwrap_or_default(),
-            per_poll: profile.as_ref().map(|p| by_call(p, driver, Event::Poll)).unwrap_or_default(),
-            functions: profile.map(|p| functions(&p, packets)).unwrap_or_default(),
+            modules: of(&|p| modules(p, driver, packets)),
+            calls: of(&|p| calls(p, driver, packets)),
+            per_transmit: of(&|p| by_call(p, driver, Event::Transmit)),
+            per_poll: of(&|p| by_call(p, driver, Event::Poll)),
+            functions: profile.as_ref().map(|p| functions(p, packets)).unwrap_or_default(),
             elapsed_s: rounded(m.elapsed.as_secs_f64()),
             timed: m.timed.map(|t| Timed {
                 sent_per_s: t.sent_per_s.map(rounded),
@@ -320,24 +317,26 @@ impl Run {
         }
     }
 
+    /// Returns the numbers of a group.
+    pub(super) fn group(&self, name: &str) -> Option<&BTreeMap<String, f64>> {
+        match name {
+            "instructions" => self.instructions.as_ref(),
+            "modules" => Some(&self.modules),
+            "calls" => Some(&self.calls),
+            "per_transmit" => Some(&self.per_transmit),
+            "per_poll" => Some(&self.per_poll),
+            _ => Some(&self.per_packet),
+        }
+    }
+
     /// Returns a number by its name in budgets and tables: `instructions.driver`,
     /// `per_packet.mmio_writes`.
     pub(super) fn number(&self, group: &str, name: &str) -> Option<f64> {
-        match group {
-            "instructions" => self.instructions.as_ref()?.get(name).copied(),
-            "modules" => self.modules.get(name).copied(),
-            "calls" => self.calls.get(name).copied(),
-            "per_transmit" => self.per_transmit.get(name).copied(),
-            "per_poll" => self.per_poll.get(name).copied(),
-            "timed" => {
-                let timed = self.timed.as_ref()?;
-                match name {
-                    "sent_per_s" => timed.sent_per_s,
-                    "offered_per_s" => timed.offered_per_s,
-                    _ => Some(timed.dropped as f64),
-                }
-            }
-            _ => self.per_packet.get(name).copied(),
+        match (group, name) {
+            ("timed", "sent_per_s") => self.timed?.sent_per_s,
+            ("timed", "offered_per_s") => self.timed?.offered_per_s,
+            ("timed", _) => Some(self.timed?.dropped as f64),
+            _ => self.group(group)?.get(name).copied(),
         }
     }
 }

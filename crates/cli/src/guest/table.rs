@@ -318,16 +318,8 @@ fn records(result: &GuestResult) -> Vec<Record> {
             put(key, value.clone().into());
         }
         put("packets", run.packets.into());
-        for (name, value) in run.instructions.iter().flatten() {
-            put(&format!("instructions.{name}"), (*value).into());
-        }
-        for (group, all) in [
-            ("modules", &run.modules),
-            ("calls", &run.calls),
-            ("per_transmit", &run.per_transmit),
-            ("per_poll", &run.per_poll),
-        ] {
-            for (name, value) in all {
+        for group in GROUPS {
+            for (name, value) in run.group(group).into_iter().flatten() {
                 put(&format!("{group}.{name}"), (*value).into());
             }
         }
