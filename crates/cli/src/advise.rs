@@ -4,17 +4,19 @@ use crate::output::print;
 use crate::progress::{Interrupt, Progress};
 use crate::render::{Cell, Document, NUMBER, Table, amount, count, flat, people, wrapped};
 use crate::{DONE, Error, MISSED, args, input, plan};
+use doorbell_spec::SettingError;
 use doorbell_spec::key::{self, Key, Value};
 use doorbell_study::advise::{
     self, Advice, BUDGET, Bound, Change, FACTOR, Flip, Goal, Keep, LEAST, Other, OtherValue, Over,
     Question, Switch, Variable,
 };
 use doorbell_study::axis::Axis;
-use doorbell_systems::Plan;
-use doorbell_systems::Registry;
 use doorbell_systems::metrics::{Kind, Metric};
 use doorbell_systems::result::Provenance;
-use serde::Serialize;
+use doorbell_systems::{Plan, Profile, Registry};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 /// The frames of a capture that a run sends at least, and the packets of a generator at most.
 const FRAMES: usize = 48_000;
@@ -27,41 +29,107 @@ pub(crate) fn advise(registry: &'static Registry, args: &args::Advise) -> Result
     let system = plan.system;
     let goal = Goal::parse(system, &args.goal).map_err(|e| input!("--goal: {e}"))?;
     let keep = args.keep.iter().map(|k| Keep::parse(system, k).map_err(|e| input!("--keep {e}")));
-    let question = Question {
-        system,
-        values: &plan.values,
-        frames: capture.as_ref().map(|c| &c.frames),
-        goal,
-        keep: keep.collect::<Result<_, _>>()?,
-        variables: variables(&plan, args)?,
-        budget: BUDGET,
-    };
-    if question.variables.is_empty() {
+    let (keep, variables) = (keep.collect::<Result<_, _>>()?, variables(&plan, args)?);
+    if variables.is_empty() {
         return Err(input!(
             "there is nothing to search: all settings of {} are fixed",
             system.name
         ));
     }
-    let interrupt = Interrupt::watched().map_err(Error::at("signals"))?;
-    let progress = Progress::new(&plan.scenario, args.output.quiet);
-    let mut tell = |what: &str, done: usize, of: usize| {
-        progress.doing(format!("{}: {what}", plan.scenario));
-        progress.at(done as u64, of as u64);
-        !interrupt.came()
-    };
-    let advice = advise::advise(&question, &profile, plan.seed(), &mut tell);
-    let advice = advice.map_err(|e| Error::of_run(&plan.scenario, e))?;
-    drop(progress);
-    #[derive(Serialize)]
-    struct Whole<'a> {
-        of: Provenance,
-        #[serde(flatten)]
-        advice: &'a Advice,
-    }
-    let data = Whole { of: plan::provenance(&plan)?, advice: &advice };
-    let document = document(&plan, &advice).with(flat(&advice.settings));
-    print(&document.show(args.output.format, "advise", &data))?;
+    let asked = Asked { plan, profile, goal, keep, variables };
+    let advice = asked.answer(args.output.quiet)?;
+    let document = document(&asked.plan, &advice).with(flat(&advice.settings));
+    print(&document.show(args.output.format, "advise", &asked.data(&advice)?))?;
     Ok(if advice.nearest.is_some() { MISSED } else { DONE })
+}
+
+/// A question, and the plan that it is about.
+pub(crate) struct Asked {
+    plan: Plan,
+    profile: Profile,
+    goal: Goal,
+    keep: Vec<Keep>,
+    variables: Vec<Variable>,
+}
+
+impl Asked {
+    /// Asks again what had this result, of the file `name`.
+    pub(crate) fn again(registry: &Registry, name: &str, kept: &Json) -> Result<Asked, Error> {
+        let of = Provenance::deserialize(&kept["of"]).map_err(|e| input!("{name}: of: {e}"))?;
+        let (plan, profile) = (registry.again(name, &of)?, registry.profile(&of.profile));
+        let at = |e: &dyn std::fmt::Display| input!("{name}: {e}");
+        if kept["interrupted"] != false {
+            return Err(at(&"it was interrupted, so that no other is the same"));
+        }
+        let searched = kept["searched"].as_object();
+        let searched = searched.ok_or_else(|| at(&"it does not tell what was searched"))?;
+        let text = |v: &Json| v.as_str().unwrap_or_default().to_owned();
+        let all = |v: &Json| v.as_array().cloned().unwrap_or_default();
+        let variable = |(name, values): (&String, &Json)| {
+            let key = key::find(&plan.values.keys(), name)?;
+            let values =
+                all(values).iter().map(|v| key.parse(&text(v))).collect::<Result<_, _>>()?;
+            let command = plan.system.knobs.iter().find(|k| k.key == key.name).map(|k| k.command);
+            Ok::<_, SettingError>(Variable { key, values, command })
+        };
+        let given = all(&kept["keep"]).into_iter().filter(|k| k["implied"] == false);
+        let keep = given.map(|k| Keep::parse(plan.system, &text(&k["text"])));
+        Ok(Asked {
+            goal: Goal::parse(plan.system, &text(&kept["goal"])).map_err(|e| at(&e))?,
+            keep: keep.collect::<Result<_, _>>().map_err(|e| at(&e))?,
+            variables: searched
+                .iter()
+                .map(variable)
+                .collect::<Result<_, _>>()
+                .map_err(|e| at(&e))?,
+            profile: profile.map_err(|e| at(&e))?,
+            plan,
+        })
+    }
+
+    /// Returns the plan that it is about.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Searches, until interrupted.
+    pub(crate) fn answer(&self, quiet: bool) -> Result<Advice, Error> {
+        let plan = &self.plan;
+        let capture = plan::capture(plan)?;
+        let question = Question {
+            system: plan.system,
+            values: &plan.values,
+            frames: capture.as_ref().map(|c| &c.frames),
+            goal: self.goal,
+            keep: self.keep.clone(),
+            variables: self.variables.clone(),
+            budget: BUDGET,
+        };
+        let interrupt = Interrupt::watched().map_err(Error::at("signals"))?;
+        let progress = Progress::new(&plan.scenario, quiet);
+        let mut tell = |what: &str, done: usize, of: usize| {
+            progress.doing(format!("{}: {what}", plan.scenario));
+            progress.at(done as u64, of as u64);
+            !interrupt.came()
+        };
+        let advice = advise::advise(&question, &self.profile, plan.seed(), &mut tell);
+        advice.map_err(|e| Error::of_run(&plan.scenario, e))
+    }
+
+    /// Returns the advice for programs, with its origin.
+    pub(crate) fn data<'a>(&self, advice: &'a Advice) -> Result<impl Serialize + use<'a>, Error> {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            of: Provenance,
+            /// The values of each setting that were searched, today's first.
+            searched: IndexMap<&'static str, Vec<String>>,
+            #[serde(flatten)]
+            advice: &'a Advice,
+        }
+        let values = |v: &Variable| v.values.iter().map(|value| v.key.said(value)).collect();
+        let searched = self.variables.iter().map(|v| (v.key.name, values(v))).collect();
+        Ok(Whole { of: plan::provenance(&self.plan)?, searched, advice })
+    }
 }
 
 /// Sends a short capture several times, and fewer packets than a long run of the generator, unless

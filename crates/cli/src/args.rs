@@ -277,11 +277,11 @@ pub(crate) struct Point {
 
 #[derive(Group, Debug)]
 pub(crate) struct Repeat {
-    /// A result of `run` (--format json, or result.json; - is stdin), a .parquet or .ndjson file of
-    /// `sweep --out` or `point --out`, or a directory of such files
+    /// A result of `run`, `sweep`, `rank` or `advise` (--format json, or result.json; - is stdin),
+    /// a .parquet, .ndjson or .csv file of `sweep --out` or `point --out`, or a directory of them
     #[arg(required = true)]
     pub(crate) file: Vec<PathBuf>,
-    /// Of records, repeat this share, spread evenly over each file
+    /// Of records and of rows of a sweep, repeat this share, spread evenly over each file
     #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = percent)]
     pub(crate) sample: f64,
     /// Runs at a time, at most four for each core; by default, as many as the machine has cores

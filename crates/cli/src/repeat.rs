@@ -1,26 +1,36 @@
 //! `doorbell repeat`: kept results, run again and compared with the new ones.
 //!
-//! A result of `run` has its whole origin and is compared by its members. A record of a file has
-//! the settings of its columns and those of its origin ([`About`]), and is compared by its columns.
+//! A result of `run`, `sweep`, `rank` or `advise` has its whole origin and is compared by its
+//! members. A record of a file has the settings of its columns and those of its origin ([`About`]),
+//! and is compared by its columns.
+//!
+//! [`About`]: crate::record::About
 
 mod records;
 
+use crate::advise::Asked;
 use crate::args::Repeat;
 use crate::output::{print, text_of};
-use crate::point::Runner;
+use crate::point::{Runner, program};
 use crate::progress::Interrupt;
 use crate::record::extension;
 use crate::render::{json, of_this_schema};
 use crate::{DONE, Error, MISSED, input, plan, run};
+use doorbell_study::point::Point;
+use doorbell_study::rank::Ranked;
 use doorbell_study::runs::same_capture;
-use doorbell_systems::Registry;
+use doorbell_study::sweep::{Row, Swept};
 use doorbell_systems::result::Provenance;
-use serde::Deserialize;
-use serde_json::Value;
+use doorbell_systems::{Plan, Registry};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json as plain};
 use std::path::{Path, PathBuf};
 
 /// The most differences that are listed.
 const LISTED: usize = 20;
+/// Commands whose results can be run again.
+const KINDS: [&str; 4] = ["run", "sweep", "rank", "advise"];
 
 pub(crate) fn repeat(registry: &'static Registry, args: &Repeat) -> Result<u8, Error> {
     let mut all = Vec::new();
@@ -30,17 +40,24 @@ pub(crate) fn repeat(registry: &'static Registry, args: &Repeat) -> Result<u8, E
     let (records, results): (Vec<PathBuf>, Vec<PathBuf>) =
         all.into_iter().partition(|p| records::FORMATS.contains(&extension(p)));
     // All are read first: a wrong one is known before anything has run.
-    let results = results.iter().map(|p| Kept::read(p)).collect::<Result<Vec<_>, _>>()?;
+    let results = results.iter().map(|p| Kept::read(registry, p, args));
+    let results = results.collect::<Result<Vec<_>, _>>()?;
     let records = records.iter().map(|p| records::Kept::read(registry, p, args.sample));
     let records = records.collect::<Result<Vec<_>, _>>()?;
     let mut same = true;
     for kept in results {
-        same &= kept.again(registry, args.quiet)?;
+        same &= kept.again()?;
     }
     for kept in records {
         same &= kept.again(|what| Runner::plain(what, args.jobs, args.quiet))?;
     }
     Ok(if same { DONE } else { MISSED })
+}
+
+/// Returns the places of a sample that is spread over so many rows, of this percentage of them.
+fn sample(rows: usize, percent: f64) -> Vec<usize> {
+    let wanted = (rows as f64 * percent / 100.0).ceil().max(1.0) as usize;
+    (0..wanted.min(rows)).map(|i| i * rows / wanted).collect()
 }
 
 /// Prints whether a result is the same again, or what differs: of the program that made it, and of
@@ -59,49 +76,173 @@ fn verdict(name: &str, of: &str, tool: &[String], rest: &[String]) -> Result<boo
     Ok(false)
 }
 
-/// A result that was kept.
-struct Kept {
+/// A result that was kept, and what makes it again.
+struct Kept<'a> {
     name: String,
-    result: Value,
-    of: Provenance,
+    then: Value,
+    /// The part of it that is compared, in words.
+    of: String,
+    now: Box<dyn FnOnce() -> Result<Value, Error> + 'a>,
 }
 
-impl Kept {
-    /// Reads a result of `run`; `-` is stdin.
-    fn read(path: &Path) -> Result<Kept, Error> {
+impl<'a> Kept<'a> {
+    /// Reads a result; `-` is stdin.
+    fn read(registry: &'a Registry, path: &Path, args: &'a Repeat) -> Result<Kept<'a>, Error> {
         let name = path.display().to_string();
         let text = text_of(&name, path)?;
-        let result: Value =
+        let then: Value =
             serde_json::from_str(&text).map_err(|e| input!("{name}: it is not JSON: {e}"))?;
-        of_this_schema(&name, &result)?;
-        if result["kind"] != "run" {
-            return Err(input!(
-                "{name}: it is no result of `run`\n  of `sweep` and `point`, .parquet and .ndjson \
-                 files of --out can be repeated"
-            ));
+        of_this_schema(&name, &then)?;
+        match then["kind"].as_str() {
+            Some("run") => Kept::run(registry, name, then, args),
+            Some("sweep") => Kept::sweep(registry, name, then, args),
+            Some("rank") => Kept::rank(registry, name, then, args),
+            Some("advise") => Kept::advise(registry, name, then, args),
+            _ => Err(input!(
+                "{name}: it is no result of `run`, `sweep`, `rank` or `advise`\n  of `point`, \
+                 .parquet, .ndjson and .csv files of --out can be repeated"
+            )),
         }
-        let of = Provenance::deserialize(&result).map_err(|e| input!("{name}: {e}"))?;
-        Ok(Kept { name, result, of })
+    }
+
+    fn run(
+        registry: &'a Registry,
+        name: String,
+        then: Value,
+        args: &'a Repeat,
+    ) -> Result<Kept<'a>, Error> {
+        let of: Provenance = parsed(&name, &then)?;
+        let plan = registry.again(&name, &of)?;
+        same(&name, &plan, &of)?;
+        let limits = then.get("limit").is_some();
+        let now = move || {
+            let mut result = plan::execute(&plan, args.quiet)?;
+            if limits {
+                run::find_limit(&plan, &mut result, &Interrupt::ignored())?;
+            }
+            result.of.profile_sha256 = of.profile_sha256;
+            Ok(value("run", &result))
+        };
+        Ok(Kept { name, then, of: "result".to_owned(), now: Box::new(now) })
+    }
+
+    /// Repeats rows of a sweep, or a sample of them.
+    fn sweep(
+        registry: &Registry,
+        name: String,
+        mut then: Value,
+        args: &'a Repeat,
+    ) -> Result<Kept<'a>, Error> {
+        let swept: Swept = parsed(&name, &then)?;
+        let all = swept.rows.len();
+        let chosen = sample(all, args.sample);
+        let rows: Vec<Row> = chosen.iter().map(|i| swept.rows[*i].clone()).collect();
+        let points = swept.points(registry, &program(), &name, &rows)?;
+        let Some(first) = points.first().map(|p| p.plan.capture().map(str::to_owned)) else {
+            return Err(input!("{name}: there is no row in it"));
+        };
+        // The origin has the hash of one capture. Of others no hash is known.
+        let point = |point: Point| match point.plan.capture() == first.as_deref() {
+            true => same(&name, &point.plan, &swept.of).map(|()| point),
+            false => plan::sha256(&point.plan).map(|now| point.on(now)),
+        };
+        let points = points.into_iter().map(point).collect::<Result<Vec<_>, _>>()?;
+        let of = match rows.len() {
+            some if some < all => format!("{some} of {all} rows"),
+            _ => "result".to_owned(),
+        };
+        // Rows have their places in the whole.
+        let keyed = move |rows: &[Row]| -> Value {
+            chosen.iter().zip(rows).map(|(i, row)| (i.to_string(), plain!(row))).collect()
+        };
+        then["rows"] = keyed(&rows);
+        let runner = Runner::plain(&name, args.jobs, args.quiet);
+        let now = move || {
+            let outcomes = runner.run(&points)?;
+            let lose_frames = match rows.len() == all {
+                true => outcomes.iter().filter(|o| o.loses_frames()).count(),
+                false => swept.lose_frames,
+            };
+            let rows = swept.again(&rows, &points, &outcomes)?;
+            let kept = keyed(&rows);
+            let mut now = value("sweep", &Swept { rows: Vec::new(), lose_frames, ..swept });
+            now["rows"] = kept;
+            Ok(now)
+        };
+        Ok(Kept { name, then, of, now: Box::new(now) })
+    }
+
+    fn rank(
+        registry: &Registry,
+        name: String,
+        then: Value,
+        args: &'a Repeat,
+    ) -> Result<Kept<'a>, Error> {
+        let ranked: Ranked = parsed(&name, &then)?;
+        let scenarios: Vec<String> = ranked.of.iter().map(|of| of.scenario.clone()).collect();
+        let show = ranked.shown();
+        let plan = |scenario: &str, sets: &_| ranked.plan(registry, &name, scenario, sets);
+        let plans = ranked.contest(&scenarios, &show)?.plans(plan)?;
+        if plans.is_empty() {
+            return Err(input!("{name}: there is no scenario or no side in it"));
+        }
+        for (plans, of) in plans.chunks(plans.len() / scenarios.len()).zip(&ranked.of) {
+            same(&name, &plans[0], of)?;
+        }
+        let runner = Runner::plain(&name, args.jobs, args.quiet);
+        let now = move || {
+            let contest = ranked.contest(&scenarios, &show)?;
+            let mut now = contest.rank(&runner, &plans, &contest.shown(&plans)?)?;
+            for (now, then) in now.of.iter_mut().zip(&ranked.of) {
+                now.profile_sha256.clone_from(&then.profile_sha256);
+            }
+            Ok(value("rank", &now))
+        };
+        Ok(Kept { name, then, of: "result".to_owned(), now: Box::new(now) })
+    }
+
+    fn advise(
+        registry: &Registry,
+        name: String,
+        then: Value,
+        args: &'a Repeat,
+    ) -> Result<Kept<'a>, Error> {
+        let asked = Asked::again(registry, &name, &then)?;
+        let of: Provenance = parsed(&name, &then["of"])?;
+        same(&name, asked.plan(), &of)?;
+        let now = move || {
+            let advice = asked.answer(args.quiet)?;
+            let mut now = value("advise", &asked.data(&advice)?);
+            now["of"]["profile_sha256"] = of.profile_sha256.into();
+            Ok(now)
+        };
+        Ok(Kept { name, then, of: "result".to_owned(), now: Box::new(now) })
     }
 
     /// Runs it again, and says what differs. Returns whether it is the same.
-    fn again(&self, registry: &Registry, quiet: bool) -> Result<bool, Error> {
-        let plan = registry.again(&self.name, &self.of)?;
-        let now = plan::sha256(&plan)?;
-        same_capture(&self.name, now.as_deref(), self.of.capture_sha256.as_deref())?;
-        let mut result = plan::execute(&plan, quiet)?;
-        if self.result.get("limit").is_some() {
-            run::find_limit(&plan, &mut result, &Interrupt::ignored())?;
-        }
-        // The content of the profile is that of then.
-        result.of.profile_sha256.clone_from(&self.of.profile_sha256);
-        let again = serde_json::from_str(&json("run", &result)).unwrap_or_default();
+    fn again(self) -> Result<bool, Error> {
+        let now = (self.now)()?;
         let mut found = Vec::new();
-        differences("", &self.result, &again, &mut found);
+        differences("", &self.then, &now, &mut found);
         let (tool, rest): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|d| d.starts_with("doorbell."));
-        verdict(&self.name, "result", &tool, &rest)
+        verdict(&self.name, &self.of, &tool, &rest)
     }
+}
+
+/// Reads a part of a result.
+fn parsed<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, Error> {
+    T::deserialize(value).map_err(|e| input!("{name}: {e}"))
+}
+
+/// Returns a result as it is read from a file.
+fn value(kind: &str, data: &impl Serialize) -> Value {
+    serde_json::from_str(&json(kind, data)).unwrap_or_default()
+}
+
+/// Refuses a plan whose capture is not that of its origin.
+fn same(name: &str, plan: &Plan, of: &Provenance) -> Result<(), Error> {
+    Ok(same_capture(name, plan::sha256(plan)?.as_deref(), of.capture_sha256.as_deref())?)
 }
 
 /// Lists members whose values differ, by their dotted names.

@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// The key of a run's seed, which an origin also has by itself.
-const SEED: &str = "run.seed";
+pub(crate) const SEED: &str = "run.seed";
 
 /// A run to be made.
 #[derive(Clone, Debug)]
@@ -138,6 +138,11 @@ impl Point {
         of.settings.extend(columns.iter().map(|(name, value)| (name.clone(), given(value))));
         let plan = registry.again(place, &of)?;
         Ok(Point::new(program, plan, columns, of.capture_sha256))
+    }
+
+    /// Takes a capture of this hash for that of the point, whatever its origin had.
+    pub fn on(self, capture_sha256: Option<String>) -> Point {
+        Point { capture_sha256, ..self }
     }
 
     /// Returns the line of a plan.

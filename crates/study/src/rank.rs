@@ -9,12 +9,13 @@
 //! over time, side by side.
 
 use crate::origin;
+use crate::point::SEED;
 use crate::runs::{Caller, each};
 use crate::shown::{Estimate, Shown, units};
 use doorbell_spec::InputError;
 use doorbell_systems::metrics::{Kind, LOST_SHARE};
 use doorbell_systems::result::{Measured, Numbers, Provenance, rounded};
-use doorbell_systems::{Plan, Setting, cores};
+use doorbell_systems::{Plan, Registry, Setting, cores};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +114,63 @@ pub struct Contest<'a> {
     pub series: Option<(&'a str, usize)>,
 }
 
+impl Ranked {
+    /// Returns the contest that had this result, of these `scenarios`. It is shown what was shown,
+    /// as far as the result tells.
+    pub fn contest<'a>(
+        &'a self,
+        scenarios: &'a [String],
+        show: &'a [String],
+    ) -> Result<Contest<'a>, InputError> {
+        Ok(Contest {
+            scenarios,
+            sides: self.sides.clone(),
+            seeds: self.seeds.map(|(first, last)| (first..=last).collect()),
+            filter: self.filter.as_deref().map(Where::parse).transpose()?,
+            noise: self.noise_percent,
+            by: &self.by,
+            show,
+            series: match &self.found {
+                Found::Series { series, every, .. } => Some((series, *every)),
+                _ => None,
+            },
+        })
+    }
+
+    /// Returns the names of the numbers that were shown beside those that count.
+    pub fn shown(&self) -> Vec<String> {
+        let names: Vec<&String> = match &self.found {
+            Found::Numbers { rows } => rows.iter().take(1).flat_map(|r| r.values.keys()).collect(),
+            // Those without a unit are in no member.
+            _ => self.units.keys().collect(),
+        };
+        names.into_iter().filter(|name| !self.by.contains(name)).cloned().collect()
+    }
+
+    /// Makes the plan of a scenario again, with the settings of a side and a seed. `place` is the
+    /// file of the result.
+    pub fn plan(
+        &self,
+        registry: &Registry,
+        place: &str,
+        scenario: &str,
+        sets: &[Setting],
+    ) -> Result<Plan, InputError> {
+        let wrong = |what: String| InputError::new(place, what);
+        let of = self.of.iter().find(|of| of.scenario == scenario);
+        let of = of.ok_or_else(|| wrong(format!("it has no origin of {scenario}")))?;
+        let mut plan = registry.again(place, of)?;
+        plan.lay(sets)?;
+        let is_set = |key: &str| sets.iter().any(|s| s.text.split('=').next() == Some(key));
+        let lacks = |key: &&str| !of.settings.contains_key(*key) && !is_set(key);
+        let keys = self.sides.iter().flat_map(|side| &side.set);
+        match keys.filter_map(|set| Some(set.split_once('=')?.0.trim())).find(lacks) {
+            Some(key) => Err(wrong(format!("its origin does not have `{key}` of all sides"))),
+            None => Ok(plan),
+        }
+    }
+}
+
 /// A scenario with a seed, if any is given.
 type Load<'a> = (&'a str, Option<u64>);
 
@@ -190,12 +248,13 @@ impl<'a> Contest<'a> {
             let what = format!("in each of the {loads} loads a side does not meet it");
             return Err(InputError::new(format!("--where {text}"), what).into());
         }
-        let differs = |key: &str| {
-            self.sides.iter().any(|s| s.has(key)) || (self.seeds.is_some() && key == "run.seed")
-        };
-        let firsts = plans.chunks(plans.len() / self.scenarios.len()).map(|plans| &plans[0]);
-        let origin = |plan: &Plan| {
-            Ok(origin::without(origin::of(plan, caller.sha256(plan)?.as_deref()), differs))
+        let firsts = plans.chunks(plans.len() / self.scenarios.len());
+        let origin = |plans: &[Plan]| {
+            let sides = plans.iter().take(self.sides.len());
+            Ok(self.origin(
+                &sides.map(|p| origin::of(p, None)).collect::<Vec<_>>(),
+                caller.sha256(&plans[0])?,
+            ))
         };
         let found = match (self.series, &self.seeds) {
             (Some(series), _) => self.over_time(series, &runs)?,
@@ -219,6 +278,20 @@ impl<'a> Contest<'a> {
             left: runs.len(),
             is_sound,
         })
+    }
+
+    /// Returns the origin of the runs of a scenario, whose `sides` have these. A key that some
+    /// sides set has the value of those that do not, and is left out if all set it.
+    fn origin(&self, sides: &[Provenance], capture_sha256: Option<String>) -> Provenance {
+        let seeded = |key: &str| self.seeds.is_some() && key == SEED;
+        let value = |key: &str| {
+            let at = self.sides.iter().position(|side| !side.has(key) && !seeded(key))?;
+            Some((key.to_owned(), sides[at].settings[key].clone()))
+        };
+        let differs = |key: &str| seeded(key) || self.sides.iter().any(|side| side.has(key));
+        let settings = sides[0].settings.keys().filter_map(|key| value(key)).collect();
+        let of = origin::without(sides[0].clone(), differs);
+        Provenance { settings, capture_sha256, ..of }
     }
 
     fn sample(&self, shown: &[Shown<'_>], m: &Measured) -> Result<Sample, InputError> {

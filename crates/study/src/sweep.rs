@@ -12,7 +12,7 @@ use doorbell_spec::InputError;
 use doorbell_spec::key::{self, Key};
 use doorbell_spec::table::Record;
 use doorbell_systems::result::Provenance;
-use doorbell_systems::{Plan, Setting};
+use doorbell_systems::{Plan, Registry, Setting};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -222,6 +222,32 @@ pub struct Row {
     pub audit: Vec<String>,
 }
 
+impl Row {
+    /// Returns the row with the outcomes of its columns.
+    fn with(
+        self,
+        columns: Option<&Vec<String>>,
+        shown: &[Shown<'_>],
+        outcomes: &[Arc<Outcome>],
+    ) -> Result<Row, InputError> {
+        let numbers = |s: &Shown<'_>| -> Result<_, InputError> {
+            let value = |o: &Arc<Outcome>| Ok::<_, InputError>(s.of(&o.numbers)?.0);
+            let all = match columns {
+                None => Numbers::One(value(&outcomes[0])?),
+                Some(columns) => {
+                    let all = columns.iter().zip(outcomes);
+                    let all = all.map(|(v, o)| Ok::<_, InputError>((v.clone(), value(o)?)));
+                    Numbers::Across(all.collect::<Result<_, _>>()?)
+                }
+            };
+            Ok((s.text.to_owned(), all))
+        };
+        let values = shown.iter().map(numbers).collect::<Result<_, _>>()?;
+        let audit = outcomes.iter().flat_map(|o| o.audit.clone()).collect();
+        Ok(Row { values, audit, ..self })
+    }
+}
+
 /// The results of a sweep.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Swept {
@@ -249,28 +275,17 @@ impl Swept {
         outcomes: &[Arc<Outcome>],
     ) -> Result<Swept, InputError> {
         let row = |(n, (points, outcomes)): (usize, (&[Point], &[Arc<Outcome>]))| {
-            let numbers = |s: &Shown<'_>| -> Result<_, InputError> {
-                let value = |o: &Arc<Outcome>| Ok::<_, InputError>(s.of(&o.numbers)?.0);
-                let all = match &grid.across {
-                    None => Numbers::One(value(&outcomes[0])?),
-                    Some(a) => {
-                        let all = a.values.iter().zip(outcomes);
-                        let all = all.map(|(v, o)| Ok::<_, InputError>((v.clone(), value(o)?)));
-                        Numbers::Across(all.collect::<Result<_, _>>()?)
-                    }
-                };
-                Ok((s.text.to_owned(), all))
-            };
             let value = |a: &Axis| {
                 let (key, value) = points[0].plan.values.find(&a.key)?;
                 Some((a.key.clone(), setting(key, value)))
             };
-            Ok(Row {
+            Row {
                 given: grid.row(n).into_iter().map(str::to_owned).collect(),
                 keys: grid.over.iter().filter_map(value).collect(),
-                values: shown.iter().map(numbers).collect::<Result<_, InputError>>()?,
-                audit: outcomes.iter().flat_map(|o| o.audit.clone()).collect(),
-            })
+                values: IndexMap::new(),
+                audit: Vec::new(),
+            }
+            .with(grid.across.as_ref().map(|a| &a.values), shown, outcomes)
         };
         let runs = points.chunks(grid.width()).zip(outcomes.chunks(grid.width()));
         let rows = grid.rows.clone().zip(runs).map(row).collect::<Result<_, InputError>>()?;
@@ -285,6 +300,44 @@ impl Swept {
             rows,
             lose_frames: outcomes.iter().filter(|o| o.loses_frames()).count(),
         })
+    }
+
+    /// Makes the points of some rows again, row by row. `place` is the file of the results.
+    pub fn points(
+        &self,
+        registry: &Registry,
+        program: &str,
+        place: &str,
+        rows: &[Row],
+    ) -> Result<Vec<Point>, InputError> {
+        let mut points = Vec::new();
+        for row in rows {
+            let keys: Record = row.keys.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+            let across = self.across.first().map(|(key, all)| (key, &all[..]));
+            let columns = across.map_or(vec![None], |(key, all)| {
+                all.iter().map(|v| Some((key.clone(), v.as_str().into()))).collect()
+            });
+            for column in columns {
+                let record = keys.clone().into_iter().chain(column).collect();
+                points.push(Point::again(registry, program, place, self.of.clone(), &record)?);
+            }
+        }
+        Ok(points)
+    }
+
+    /// Returns these rows with the outcomes of their points.
+    pub fn again(
+        &self,
+        rows: &[Row],
+        points: &[Point],
+        outcomes: &[Arc<Outcome>],
+    ) -> Result<Vec<Row>, InputError> {
+        let names: Vec<&String> = rows.iter().take(1).flat_map(|r| r.values.keys()).collect();
+        let shown = names.iter().map(|n| Shown::parse("--show", n, points[0].plan.system));
+        let shown = shown.collect::<Result<Vec<_>, _>>()?;
+        let columns = self.across.first().map(|(_, all)| all);
+        let each = rows.iter().zip(outcomes.chunks(columns.map_or(1, Vec::len)));
+        each.map(|(row, outcomes)| row.clone().with(columns, &shown, outcomes)).collect()
     }
 }
 

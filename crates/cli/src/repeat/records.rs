@@ -1,12 +1,13 @@
 //! Files of records that were kept.
 
-use super::verdict;
+use super::{KINDS, sample, verdict};
 use crate::output::text_of;
 use crate::point::{Runner, program};
 use crate::record::{About, ORIGIN, beside, extension};
 use crate::render::{Program, Record, of_this_schema};
 use crate::{Error, input, plan};
 use doorbell_host_io::files;
+use doorbell_spec::table::csv;
 use doorbell_study::point::Point;
 use doorbell_study::runs::same_capture;
 use doorbell_systems::Registry;
@@ -17,17 +18,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The formats that can be read back.
-pub(super) const FORMATS: [&str; 2] = ["parquet", "ndjson"];
+pub(super) const FORMATS: [&str; 3] = ["parquet", "ndjson", "csv"];
 
-/// Returns the files of records in a directory, in the order of their names.
+/// Returns whether a file is a result that can be run again.
+fn is_result(path: &Path) -> bool {
+    let read = || -> Option<Value> { serde_json::from_str(&files::text(path).ok()?).ok() };
+    extension(path) == "json"
+        && read().is_some_and(|r| r["kind"].as_str().is_some_and(|kind| KINDS.contains(&kind)))
+}
+
+/// Returns the files of records and results in a directory, in the order of their names.
 pub(super) fn inside(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let at = Error::at(dir.display());
     let all: io::Result<Vec<PathBuf>> =
         std::fs::read_dir(dir).and_then(|all| all.map(|e| Ok(e?.path())).collect());
     let mut all = all.map_err(at)?;
-    all.retain(|p| FORMATS.contains(&extension(p)));
+    all.retain(|p| FORMATS.contains(&extension(p)) || is_result(p));
     if all.is_empty() {
-        return Err(input!("{}: there is no .parquet or .ndjson file in it", dir.display()));
+        return Err(input!(
+            "{}: there is no .parquet, .ndjson or .csv file and no result in it",
+            dir.display()
+        ));
     }
     all.sort();
     Ok(all)
@@ -51,6 +62,7 @@ impl Kept {
         let name = path.display().to_string();
         let (about, records) = match extension(path) {
             "parquet" => of_parquet(&name, path)?,
+            "csv" => of_csv(&name, path)?,
             _ => of_lines(&name, path)?,
         };
         let about: Value = serde_json::from_str(&about)
@@ -59,8 +71,7 @@ impl Kept {
         let about: About = serde_json::from_value(about)
             .map_err(|e| input!("{name}: its origin is not whole: {e}"))?;
         let rows = records.len();
-        let wanted = (rows as f64 * percent / 100.0).ceil().max(1.0) as usize;
-        let mut chosen = (0..wanted.min(rows)).map(|i| i * rows / wanted).peekable();
+        let mut chosen = sample(rows, percent).into_iter().peekable();
         let is_chosen = |(i, _): &(usize, Record)| chosen.next_if_eq(i).is_some();
         let sample = records.into_iter().enumerate().filter(is_chosen);
         let sample: Vec<(usize, Record)> = sample.map(|(i, record)| (i + 1, record)).collect();
@@ -84,7 +95,10 @@ impl Kept {
         let outcomes = runner(&self.name).run(&self.points)?;
         let mut found = Vec::new();
         for (((row, then), point), outcome) in self.sample.iter().zip(&self.points).zip(outcomes) {
-            let now = point.record(&outcome);
+            let mut now = point.record(&outcome);
+            if extension(Path::new(&self.name)) == "csv" {
+                now = cells(&csv(&[now])).into_iter().next().unwrap_or_default();
+            }
             let new = now.keys().filter(|name| !then.contains_key(*name));
             let names = then.keys().filter(|name| *name != ORIGIN).chain(new);
             for name in names.filter(|name| !is_other(name)) {
@@ -139,6 +153,43 @@ fn of_lines(name: &str, path: &Path) -> Result<(String, Vec<Record>), Error> {
         serde_json::from_str(&line).map_err(|e| input!("{place}: it is no record: {e}"))
     });
     Ok((about, lines.collect::<Result<_, _>>()?))
+}
+
+/// Reads the records of a CSV file, whose values are text, and the file beside it.
+fn of_csv(name: &str, path: &Path) -> Result<(String, Vec<Record>), Error> {
+    let origin = beside(path);
+    let about = text_of(&origin.display().to_string(), &origin)?;
+    Ok((about, cells(&files::text(path).map_err(Error::at(name))?)))
+}
+
+/// Reads records of CSV. An empty cell is null, and the place of an origin is a number.
+fn cells(text: &str) -> Vec<Record> {
+    let (mut lines, mut cell, mut quoted) = (vec![Vec::new()], String::new(), false);
+    let mut all = text.chars().peekable();
+    while let Some(c) = all.next() {
+        match c {
+            '"' if quoted && all.next_if_eq(&'"').is_some() => cell.push('"'),
+            '"' => quoted = !quoted,
+            ',' | '\n' if !quoted => {
+                lines.last_mut().into_iter().for_each(|l| l.push(std::mem::take(&mut cell)));
+                lines.extend((c == '\n').then(Vec::new));
+            }
+            c => cell.push(c),
+        }
+    }
+    let mut lines = lines.into_iter().filter(|line| !line.is_empty());
+    let heads = lines.next().unwrap_or_default();
+    let value = |(name, text): (&String, String)| {
+        // Text that a spreadsheet would take for a formula has an apostrophe before it.
+        let text = text.strip_prefix('\'').unwrap_or(&text);
+        let value = match text.parse::<u64>() {
+            _ if text.is_empty() => Value::Null,
+            Ok(place) if name == ORIGIN => place.into(),
+            _ => text.into(),
+        };
+        (name.clone(), value)
+    };
+    lines.map(|line| heads.iter().zip(line).map(value).collect()).collect()
 }
 
 /// Reads the records of a Parquet file, and its metadata.

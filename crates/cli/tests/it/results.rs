@@ -79,16 +79,22 @@ fn what_cannot_be_repeated_is_refused() {
         "{",
         "{}",
         r#"{ "schema": 2 }"#,
-        r#"{ "schema": 1, "kind": "sweep" }"#,
+        r#"{ "schema": 1, "kind": "fit" }"#,
         r#"{ "schema": 1, "kind": "run" }"#,
+        r#"{ "schema": 1, "kind": "sweep" }"#,
+        r#"{ "schema": 1, "kind": "rank" }"#,
+        r#"{ "schema": 1, "kind": "advise" }"#,
     ];
     assert_snapshot!(texts.map(refused).join("\n"), @r"
     doorbell: kept.json: it is not JSON: EOF while parsing an object at line 1 column 1
     doorbell: kept.json: it is no result: its member `schema` is missing
     doorbell: kept.json: it has schema 2, but this doorbell reads 1
-    doorbell: kept.json: it is no result of `run`
-      of `sweep` and `point`, .parquet and .ndjson files of --out can be repeated
+    doorbell: kept.json: it is no result of `run`, `sweep`, `rank` or `advise`
+      of `point`, .parquet, .ndjson and .csv files of --out can be repeated
     doorbell: kept.json: missing field `scenario`
+    doorbell: kept.json: missing field `of`
+    doorbell: kept.json: missing field `of`
+    doorbell: kept.json: of: invalid type: null, expected struct Provenance
     ");
     let none = wrong_in(dir.path(), &["repeat", "none.json"]);
     assert_eq!(none, "doorbell: none.json: No such file or directory (os error 2)");
@@ -110,15 +116,19 @@ fn files_of_records_are_repeated_and_say_what_differs() {
     std::fs::create_dir(dir.path().join("all")).unwrap();
     done(&format!("{sweep} --out all/a.parquet"));
     done(&format!("{sweep} --out all/b.ndjson"));
+    done(&format!("{sweep} --out all/d.csv"));
     // Of points of two sweeps, each with an origin of its own.
     let other = "sweep e1000-pktgen --set traffic.packets=240 --over run.seed=1,2 --plan";
     let plan = done(&format!("{sweep} --plan")) + &done(other);
     std::fs::write(dir.path().join("plan"), plan).unwrap();
     done("point plan --out all/c.parquet --quiet");
+    done("point plan --out all/e.csv --quiet");
     assert_snapshot!(done("repeat all -q"), @r"
     all/a.parquet: the same 10 records
     all/b.ndjson: the same 10 records
     all/c.parquet: the same 12 records
+    all/d.csv: the same 10 records
+    all/e.csv: the same 12 records
     ");
     let some = done("repeat all/a.parquet --sample 25% -q");
     assert_eq!(some, "all/a.parquet: the same 3 of 10 records\n");
@@ -139,6 +149,68 @@ fn files_of_records_are_repeated_and_say_what_differs() {
     std::fs::remove_file(&origin).unwrap();
     let gone = wrong_in(dir.path(), &["repeat", "all/b.ndjson"]);
     assert!(gone.contains("all/b.ndjson.origin.json: No such file"), "{gone}");
+}
+
+/// Commands whose JSON is repeated, of one scenario each.
+const STUDIES: [&str; 8] = [
+    "sweep mlx5-pktgen-64 --set traffic.packets=480 --over traffic.burst=1..4 --show cycles",
+    "sweep mlx5-pktgen-64 --set traffic.packets=480 --over traffic.burst=1,8 --across \
+     traffic.offset=auto,2 --show maps+unmaps --show packets_per_s --shard 2/2",
+    "rank axienet-sporadic axienet-steps --by rx_interrupts_per_s --show cycles --side \
+     a:driver.controller=dim --side b:driver.controller=fixed,driver.rx_frames=64",
+    "rank axienet-random --set driver.rx_frames=8 --seeds 3-5 --by rx_interrupts_per_s --where \
+     latency_ns.p99>0 --side a:driver.controller=fixed,driver.rx_frames=64 --side \
+     b:driver.controller=fixed",
+    "rank axienet-steps --series setting_packets --every 100 --side driver.controller=trains",
+    "advise mlx5-full-rate --set traffic.packets=2400 --set run.cores=1 --over \
+     driver.moderation_period=0,64,2 --keep latency_ns.p99<10us",
+    "advise mlx5-full-rate --set traffic.packets=2400 --set run.cores=1 --over \
+     driver.mpwqe=off,on --keep latency_ns.p99<1ns",
+    "advise e1000-pktgen --set traffic.packets=480 --over driver.tx_ring=80,256",
+];
+
+#[test]
+fn studies_are_repeated_by_their_json() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("all")).unwrap();
+    let mut same = String::new();
+    for (n, study) in STUDIES.iter().enumerate() {
+        let args: Vec<&str> = study.split_whitespace().chain(["--format", "json", "-q"]).collect();
+        let r = doorbell_in(dir.path(), &args);
+        assert!(r.code < 2 && r.err.is_empty(), "{study}: {}", r.err);
+        std::fs::write(dir.path().join(format!("all/{n}.json")), &r.out).unwrap();
+        same += &format!("all/{n}.json: the same result\n");
+    }
+    let r = doorbell_in(dir.path(), &["repeat", "all", "-q"]);
+    assert_eq!((r.code, r.out, r.err.as_str()), (0, same, ""));
+    // Rows of a sweep are sampled, and what was changed is found, by its place in the whole.
+    let some = doorbell_in(dir.path(), &["repeat", "all/0.json", "--sample", "50%", "-q"]);
+    assert_eq!((some.code, some.out.as_str()), (0, "all/0.json: the same 2 of 4 rows\n"));
+    let change = |n: usize, change: &dyn Fn(&mut Value)| {
+        let file = dir.path().join(format!("all/{n}.json"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut kept: Value = serde_json::from_str(&text).unwrap();
+        change(&mut kept);
+        std::fs::write(file, kept.to_string()).unwrap();
+        doorbell_in(dir.path(), &["repeat", &format!("all/{n}.json"), "-q"])
+    };
+    let r = change(0, &|k| k["rows"][2]["values"]["cycles"] = json!(1.5));
+    assert_eq!(r.code, 1);
+    assert!(r.out.contains("all/0.json: not the same result\n  rows.2.values.cycles was 1.5, and"));
+    let r = change(2, &|k| k["rows"][1]["against_first"] = json!("dominates"));
+    assert!(r.code == 1 && r.out.contains("rows.1.against_first was \"dominates\""), "{}", r.out);
+    let r = change(5, &|k| k["goal"] = json!("cycles"));
+    assert!(r.code == 1 && r.out.contains("reached.name was \"packets_per_s\""), "{}", r.out);
+    // What an older program left out, it cannot be asked for.
+    let r = change(2, &|k| {
+        let settings = k["of"][0]["settings"].as_object_mut().unwrap();
+        assert_eq!(settings.shift_remove("driver.rx_frames").unwrap(), "1 packets");
+    });
+    assert_eq!(r.code, 2);
+    let lacks = "all/2.json: its origin does not have `driver.rx_frames` of all sides";
+    assert!(r.err.contains(lacks), "{}", r.err);
+    let r = change(6, &|k| drop(k.as_object_mut().unwrap().shift_remove("searched")));
+    assert!(r.err.contains("all/6.json: it does not tell what was searched"), "{}", r.err);
 }
 
 /// A line of csv without quotes.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::toy::{self, Lab};
+use crate::toy::{self, Lab, REGISTRY};
 use std::sync::LazyLock;
 
 static SCENARIOS: LazyLock<[String; 2]> = LazyLock::new(|| ["one", "two"].map(str::to_owned));
@@ -148,6 +148,25 @@ fn what_is_written_is_read_as_it_was() {
         assert_eq!(serde_json::to_string(&again).unwrap(), text);
         assert_eq!(again.of[0].settings.get("toy.size"), None, "the sides differ in it");
     }
+}
+
+#[test]
+fn a_key_that_some_sides_set_has_its_value_in_the_origin() {
+    let all = contest(&["a: toy.size=8,toy.way=off", "b: toy.size=9"]);
+    let ranked = rank(&all).unwrap();
+    let of = &ranked.of[0].settings;
+    assert_eq!((of.get("toy.size"), of["toy.way"].as_str()), (None, Some("on")));
+    // So it is run again as it was.
+    let (kept, show) = (ranked.clone(), ranked.shown());
+    let again = kept.contest(&SCENARIOS[..1], &show).unwrap();
+    let plan = |scenario: &str, sets: &[Setting]| kept.plan(&REGISTRY, "r", scenario, sets);
+    let plans = again.plans(plan).unwrap();
+    let now = again.rank(&Lab::default(), &plans, &again.shown(&plans).unwrap()).unwrap();
+    assert_eq!((&now.found, &now.of[0].settings), (&kept.found, &kept.of[0].settings));
+    let mut old = kept.clone();
+    old.of[0].settings.remove("toy.way");
+    let e = again.plans(|scenario, sets| old.plan(&REGISTRY, "r", scenario, sets)).unwrap_err();
+    assert_eq!(e.to_string(), "r: its origin does not have `toy.way` of all sides");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::point::outcomes;
-use crate::toy::{self, Lab, TOY};
+use crate::toy::{self, Lab, REGISTRY, TOY};
 
 fn grid(over: &[&str], across: Option<&str>) -> Result<Grid, InputError> {
     let over: Vec<String> = over.iter().map(|s| (*s).to_owned()).collect();
@@ -54,6 +54,20 @@ fn what_is_written_is_read_as_it_was() {
         let again: Swept = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&again).unwrap(), text);
         assert_eq!(again.lose_frames, across.map_or(1, |_| 2));
+    }
+}
+
+#[test]
+fn rows_that_were_read_are_made_again() {
+    for across in [None, Some("toy.way=on,off,wrong")] {
+        let all = swept(&grid(&["toy.size=1,auto,40"], across).unwrap(), &["maps", "fences+maps"]);
+        let text = serde_json::to_string(&all).unwrap();
+        let kept: Swept = serde_json::from_str(&text).unwrap();
+        let some = &kept.rows[1..];
+        let points = kept.points(&REGISTRY, "1+2", "s", some).unwrap();
+        let outcomes = outcomes(&Lab::default(), 2, &points).unwrap();
+        assert_eq!(kept.again(some, &points, &outcomes).unwrap(), some);
+        assert_eq!(points.len(), across.map_or(2, |_| 6));
     }
 }
 
