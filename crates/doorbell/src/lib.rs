@@ -30,6 +30,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod trial;
+
 pub use doorbell_bus as bus;
 pub use doorbell_devices as devices;
 pub use doorbell_drivers as drivers;
@@ -40,7 +42,7 @@ pub use doorbell_spec::{SettingError, key};
 pub use doorbell_systems::{card, custom, result, system::System};
 pub use zerocopy;
 
-pub use doorbell_cli::{DOORBELL, Failure, Registry, call, main_with};
+pub use doorbell_cli::{DOORBELL, Failure, Registry, call, main_of, main_with};
 
 /// The names that the file of a driver or of a device needs.
 pub mod prelude {

@@ -49,7 +49,7 @@ impl CrossCheck {
     }
 
     /// Makes one for a run as it ended.
-    pub(crate) fn of<T>(o: &RunStats<T>) -> CrossCheck {
+    pub fn of<T>(o: &RunStats<T>) -> CrossCheck {
         let lossy = o.faults.is_some() || !o.verdict.unfinished.is_empty();
         CrossCheck { lossy, ..CrossCheck::new(None) }
     }
@@ -66,14 +66,14 @@ impl CrossCheck {
     }
 
     /// Checks that two counts are equal, with or without faults.
-    pub(crate) fn same(&mut self, text: &str, a: u64, b: u64) {
+    pub fn same(&mut self, text: &str, a: u64, b: u64) {
         if a != b {
             self.fail(text, [a, b], "");
         }
     }
 
     /// Checks that `b` equals `a`, less at most `lost` where faults were injected.
-    pub(crate) fn less(&mut self, text: &str, [a, b]: [u64; 2], lost: (&str, u64)) {
+    pub fn less(&mut self, text: &str, [a, b]: [u64; 2], lost: (&str, u64)) {
         if !self.lossy {
             self.same(text, a, b);
         } else if a < b || a - b > lost.1 {
@@ -82,12 +82,12 @@ impl CrossCheck {
     }
 
     /// Checks that a count is zero, or at most `most` where faults were injected.
-    pub(crate) fn none(&mut self, text: &str, count: u64, most: u64) {
+    pub fn none(&mut self, text: &str, count: u64, most: u64) {
         self.at_most(text, count, [0, most]);
     }
 
     /// Checks that a count is at most the first limit, or the second where faults were injected.
-    pub(crate) fn at_most(&mut self, text: &str, count: u64, limits: [u64; 2]) {
+    pub fn at_most(&mut self, text: &str, count: u64, limits: [u64; 2]) {
         let most = limits[usize::from(self.lossy)];
         if count > most {
             self.fail(text, [count, 0], &format!(", allowed {most}"));
@@ -95,7 +95,7 @@ impl CrossCheck {
     }
 
     /// Checks that a count is zero, with or without faults.
-    pub(crate) fn never(&mut self, text: &str, count: u64) {
+    pub fn never(&mut self, text: &str, count: u64) {
         if count > 0 {
             self.fail(text, [count, 0], ", allowed 0");
         }

@@ -8,7 +8,6 @@
 //! makes one of a driver of your own.
 
 use crate::arrivals::{self, Load as Arrivals};
-use crate::audit::CrossCheck;
 use crate::closed_loop::Load as TcpLoad;
 use crate::fixed_rate::{self, Load as Paced};
 use crate::host::{self, HostConfig, MAX_MEMORY};
@@ -35,6 +34,8 @@ use doorbell_sim::scheduler::Interrupt;
 use doorbell_sim::traffic::{Frames, arrivals::Meter};
 use doorbell_sim::{Watch, fault::FaultSchedule, napi::NapiContext};
 use std::sync::{Arc, OnceLock};
+
+pub use crate::audit::CrossCheck;
 
 /// A driver and a device: how they are made, and what they count.
 pub trait Card: Sized + 'static {
@@ -114,23 +115,34 @@ pub trait Card: Sized + 'static {
 
     /// Compares the counts of the whole run: those of the driver and of the device, the packets
     /// that a generator has handed to the driver, and the frames on the wire from the card and to
-    /// it. Without one of its own, a card is held to what is true of all.
+    /// it. Without one of its own, a card is held to what is true of all ([`audit`]).
     fn audit(
         o: &RunStats<Self>,
         p: &Platform,
         handed: Option<u64>,
         wire: (u64, u64),
     ) -> CrossCheck {
-        let mut b = CrossCheck::of(o);
-        if let Some(handed) = handed.filter(|_| o.faults.is_none()) {
-            let text = "packets: handed to the driver {}, frames on the wire {}";
-            b.less(text, [handed, wire.0], ("of a run that was ended", handed));
-        }
-        let wrong = o.counts.counter(1, "wire_bad_checksums");
-        b.never("checksums: wrong on the wire {}", wrong);
-        b.platform(p, o.faults.map_or(0, |f| f.struck.dma));
-        b
+        audit::<Self>(o, p, handed, wire)
     }
+}
+
+/// Audits what is true of every card: all packets leave, checksums are right, and all that was
+/// taken is given back.
+pub fn audit<C: Card>(
+    o: &RunStats<C>,
+    p: &Platform,
+    handed: Option<u64>,
+    wire: (u64, u64),
+) -> CrossCheck {
+    let mut b = CrossCheck::of(o);
+    if let Some(handed) = handed.filter(|_| o.faults.is_none()) {
+        let text = "packets: handed to the driver {}, frames on the wire {}";
+        b.less(text, [handed, wire.0], ("of a run that was ended", handed));
+    }
+    let wrong = o.counts.counter(1, "wire_bad_checksums");
+    b.never("checksums: wrong on the wire {}", wrong);
+    b.platform(p, o.faults.map_or(0, |f| f.struck.dma));
+    b
 }
 
 /// The inputs of a run, except its traffic.

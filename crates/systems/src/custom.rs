@@ -3,13 +3,14 @@
 //! [`meter`] sends packets of the generator through one driver on one device and reports the cost
 //! of each packet at each crossing. It needs no profile, keys or audit of a system. The machine is
 //! put together out of `doorbell_bus`, or by [`on_pcie`]. Ledger and leak checks are those of the
-//! built-in systems. [`bill`] prints the counts; [`TxRing`] keeps the ring of such a driver.
+//! built-in systems. [`bill`] prints the counts; [`TxRing`] and [`RxRing`] keep the rings of such a
+//! driver.
 //!
 //! Examples: `examples/own_driver.rs`, `examples/own_device.rs`.
 
 mod ring;
 
-pub use ring::TxRing;
+pub use ring::{RxRing, TxRing};
 
 use crate::metrics::PACKETS;
 use crate::open_loop::{self, Load};
@@ -26,7 +27,7 @@ use std::fmt::Write;
 
 /// The names that the file of a driver needs: traits, their types, and [`meter`].
 pub mod prelude {
-    pub use super::TxRing;
+    pub use super::{RxRing, TxRing};
     pub use crate::Unwatched;
     pub use crate::open_loop::Load;
     pub use doorbell_drivers::{Driver, Irq, Poll, Sink, Tx};

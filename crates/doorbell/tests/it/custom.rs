@@ -1,6 +1,6 @@
 //! The examples run, and their own assertions hold.
 
-use crate::{command::own_driver, own_device};
+use crate::{one_page::own_driver, own_device};
 use doorbell::bus::{Costs, Machine, Platform, ProtectionGranularity};
 use doorbell::custom;
 use doorbell::hal::{Alignment, Buf};

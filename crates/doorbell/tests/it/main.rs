@@ -1,11 +1,14 @@
 //! Integration tests, one program.
 
 mod custom;
+mod one_page;
 mod own_command;
+mod trial;
 
-#[path = "../../../../examples/own_command.rs"]
+/// The driver that `doorbell new driver` writes, with its tests.
+#[path = "../../../../examples/driver/src/main.rs"]
 #[allow(dead_code, reason = "its own program has the entry")]
-mod command;
+mod new_driver;
 #[path = "../../../../examples/own_device.rs"]
 mod own_device;
 

@@ -1,6 +1,6 @@
-//! A driver of one's own has every command that runs a system: `examples/own_command.rs`.
+//! A driver of one's own has every command that runs a system.
 
-use crate::command::{REGISTRY, own_driver};
+use crate::one_page::{REGISTRY, own_driver};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! A ring of transmit descriptors, and the packets that they describe.
+//! Rings of descriptors, and the packets and buffers that they describe.
 
 use doorbell_drivers::{Sink, Tx};
-use doorbell_hal::{Coherent, Direction, Host, Iova, Mapped, OutOfMemory};
+use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Host, Iova, Mapped, OutOfMemory};
 use doorbell_packet::{Fragment, Packet};
 use std::collections::VecDeque;
 use zerocopy::{Immutable, IntoBytes};
@@ -101,6 +101,112 @@ impl TxRing {
     /// Frees the ring, and the packets still in flight.
     pub fn release<H: Host>(self, h: &mut H) {
         for (_, mapped, _) in self.under_way {
+            let buf = h.unmap(mapped);
+            h.release(buf);
+        }
+        h.release_coherent(self.area);
+    }
+}
+
+/// A ring of receive descriptors in memory that the device reads and writes, each with a mapped
+/// buffer of one length, filled and taken in order.
+///
+/// It only tracks the buffers. The driver defines the descriptor's contents, tells the device the
+/// tail and detects completion. One slot stays empty, so that head and tail of a full ring differ.
+#[derive(Debug)]
+pub struct RxRing {
+    area: Coherent,
+    descriptor: u32,
+    slots: u32,
+    buffer: u32,
+    tail: u32,
+    posted: VecDeque<Mapped>,
+}
+
+impl RxRing {
+    /// Allocates a zeroed ring of `slots` descriptors of `descriptor` bytes, aligned to 4 KiB, for
+    /// buffers of `buffer` bytes. It has none yet.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub fn new<H: Host>(
+        h: &mut H,
+        slots: u32,
+        descriptor: u32,
+        buffer: u32,
+    ) -> Result<RxRing, OutOfMemory> {
+        let area = h.coherent(slots * descriptor, 4096)?;
+        let posted = VecDeque::with_capacity(slots as usize);
+        Ok(RxRing { area, descriptor, slots, buffer, tail: 0, posted })
+    }
+
+    /// Returns the bus address of the first descriptor.
+    pub fn iova(&self) -> Iova {
+        self.area.iova()
+    }
+
+    /// Returns the size of all descriptors in bytes.
+    pub fn bytes(&self) -> u32 {
+        self.area.len()
+    }
+
+    /// Returns the slot of the oldest descriptor with a buffer, which the device fills next.
+    pub fn head(&self) -> u32 {
+        (self.tail + self.slots - self.posted.len() as u32) % self.slots
+    }
+
+    /// Returns the slot of the next descriptor to be given a buffer.
+    pub fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    /// Returns whether every slot but one has a buffer.
+    pub fn is_full(&self) -> bool {
+        self.posted.len() as u32 + 1 >= self.slots
+    }
+
+    /// Maps new buffers for the device, and writes the descriptor made for each address, until the
+    /// ring is full or there is no memory. Returns how many.
+    pub fn refill<H: Host, T: IntoBytes + Immutable>(
+        &mut self,
+        h: &mut H,
+        of: impl Fn(&Mapped) -> T,
+    ) -> u32 {
+        let before = self.posted.len();
+        while !self.is_full() {
+            let Ok(buf) = h.buffer(self.buffer, Alignment::ANY) else { break };
+            match h.map(buf, 0..self.buffer, Direction::FromDevice) {
+                Ok(mapped) => {
+                    h.charge(CpuWork::RxPost);
+                    h.store(&self.area, self.tail * self.descriptor, of(&mapped));
+                    self.posted.push_back(mapped);
+                    self.tail = (self.tail + 1) % self.slots;
+                }
+                Err(e) => {
+                    h.release(e.buf);
+                    break;
+                }
+            }
+        }
+        (self.posted.len() - before) as u32
+    }
+
+    /// Takes the oldest buffer back, with what `done` made of its descriptor, if that is done.
+    /// `done` gets the ring's memory and the offset of the descriptor in it.
+    pub fn take<H: Host, T>(
+        &mut self,
+        h: &mut H,
+        done: impl FnOnce(&mut H, &Coherent, u32) -> Option<T>,
+    ) -> Option<(Buf, T)> {
+        self.posted.front()?;
+        let told = done(h, &self.area, self.head() * self.descriptor)?;
+        let mapped = self.posted.pop_front()?;
+        Some((h.unmap(mapped), told))
+    }
+
+    /// Frees the ring and its buffers.
+    pub fn release<H: Host>(self, h: &mut H) {
+        for mapped in self.posted {
             let buf = h.unmap(mapped);
             h.release(buf);
         }

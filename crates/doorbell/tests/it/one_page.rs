@@ -1,20 +1,18 @@
-//! The command on a driver of your own:
-//! `cargo run --release --example own_command -- run mine-send`
-//!
-//! The driver of `own_driver.rs` as a system with a profile and scenarios. Every command that runs
-//! a system takes it: `run`, `compare`, `sweep`, `rank`, `advise`, `check`, `report`, `list`.
+//! The driver of `examples/own_driver.rs` as a system: it receives nothing, and leaves checksums
+//! undone.
 
 use doorbell::card::system;
 use doorbell::devices::e1000::{Config, Counters, E1000};
 use doorbell::key::Values;
 use doorbell::prelude::*;
-use doorbell::{Registry, SettingError, main_with};
+use doorbell::{Registry, SettingError};
 use own_driver::Mine;
 
-#[allow(dead_code, reason = "a program of its own has more of it")]
+#[path = "../../../../examples/own_driver.rs"]
+#[allow(dead_code, reason = "its own program has the entry")]
 pub(crate) mod own_driver;
 
-struct OnI82545;
+pub(crate) struct OnI82545;
 
 impl Card for OnI82545 {
     type Config = ();
@@ -55,10 +53,6 @@ static SYSTEM: System = system::<OnI82545>("mine", "a driver of one's own on an 
 
 pub(crate) static REGISTRY: Registry = Registry {
     systems: &[&SYSTEM],
-    profiles: &[("mine", include_str!("own_profile.toml"))],
-    scenarios: &[("mine-send", include_str!("own_scenario.toml"))],
+    profiles: &[("mine", include_str!("one_page/profile.toml"))],
+    scenarios: &[("mine-send", include_str!("one_page/scenario.toml"))],
 };
-
-fn main() -> std::process::ExitCode {
-    main_with(&REGISTRY)
-}
