@@ -4,12 +4,13 @@ use crate::db::{Db, Memory, Place, Refused};
 use doorbell::card::{self, CrossCheck, RunStats};
 use doorbell::devices::e1000::{Config, Counters, E1000};
 use doorbell::drivers::Alarm;
-use doorbell::hal::{Alignment, Counter, CounterSet, Unit};
+use doorbell::hal::{Alignment, Buf, Counter, CounterSet, Unit};
 use doorbell::key::Values;
 use doorbell::packet::{Fragment, NoBuffer, OffloadRequest};
 use doorbell::prelude::*;
 use doorbell::{SettingError, bus::Platform};
 use std::ffi::{c_char, c_int, c_void};
+use std::io::Write;
 use std::sync::OnceLock;
 
 /// The functions of a driver: `struct db_driver`.
@@ -77,6 +78,18 @@ impl CounterSet for Stats {
     }
 }
 
+/// Releases what a driver hands up when it is closed.
+struct Released<'a, H>(&'a mut H);
+
+impl<H: Host> Sink for Released<'_, H> {
+    fn sent(&mut self, b: Buf, _: u32, _: bool) {
+        self.0.release(b);
+    }
+    fn received(&mut self, p: Packet, _: bool) {
+        p.release(self.0);
+    }
+}
+
 /// An open driver.
 #[derive(Debug)]
 pub(crate) struct Foreign {
@@ -94,7 +107,8 @@ impl Drop for Foreign {
         let Refused { calls, first } = db.refused;
         // A run that is stuck has no audit to say so.
         if !self.closed && calls > 0 {
-            eprintln!("doorbell: {calls} calls of the driver were refused, the first of {first}");
+            let text = format!("{calls} calls of the driver were refused, the first of {first}");
+            let _ = writeln!(std::io::stderr(), "doorbell: {text}");
         }
     }
 }
@@ -292,6 +306,8 @@ impl Card for CCard {
             // SAFETY: As in `transmit`.
             unsafe { close(own, db) };
         });
+        // SAFETY: As in `Foreign::db`; `driver` is owned.
+        unsafe { (*driver.db).hand_up(&mut Released(h)) };
         driver.closed = true;
         Stats(driver.db().refused)
     }

@@ -20,6 +20,7 @@ use doorbell::hal::{CpuWork, Direction, Fence, Reg, Span};
 use doorbell::{Registry, System, card::system};
 use driver::{CCard, CHECKSUM, DRIVER, Given};
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
+use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -119,7 +120,8 @@ interface! {
         match catch_unwind(run) {
             Ok(Ok(code)) => code.into(),
             Ok(Err(why)) => {
-                eprintln!("db_main: {why}");
+                // A closed stderr is no error.
+                let _ = writeln!(std::io::stderr(), "db_main: {why}");
                 2
             }
             // The panic has been shown.
@@ -427,7 +429,8 @@ unsafe fn command(
         alarm: given.alarm,
     };
     DRIVER.set(given).map_err(|_| "it was called before, and a process has one driver")?;
-    let args = (0..usize::try_from(argc).unwrap_or(0)).map_while(|i| {
+    let argc = if argv.is_null() { 0 } else { usize::try_from(argc).unwrap_or(0) };
+    let args = (0..argc).map_while(|i| {
         // SAFETY: The caller's: there are `argc` strings, and a null pointer ends them.
         let arg = unsafe { *argv.add(i) };
         // SAFETY: As above.
