@@ -272,8 +272,10 @@ static int mynic_irq(void *self, db *m, uint32_t vector)
 	(void)self;
 	(void)vector;
 	db_charge(m, DB_INTERRUPT, 1);
+	if (!db_read32(m, ICR))
+		return DB_NONE;
 	db_write32(m, IMC, ~0u);
-	return db_read32(m, ICR) ? DB_POLL : DB_NONE;
+	return DB_POLL;
 }
 
 static int mynic_stopped(const void *self)

@@ -336,6 +336,60 @@ pub fn lied_to<C: Card>(c: &C::Config, seed: u64) -> Vec<String> {
     wrong
 }
 
+/// Writes and reads registers at random, over memory and frames at random, as a broken or hostile
+/// driver would. The device must not panic, has to end, and makes no access to memory after its
+/// reset. `seed` chooses the input.
+///
+/// # Panics
+/// Panics where the device does.
+pub fn attacked<C: Card>(c: &C::Config, seed: u64) -> Vec<String> {
+    const AREA: u64 = 1 << 16;
+    let mut m = machine::<C>(c);
+    let mut state = seed;
+    let mut draw = |below: u64| splitmix(&mut state) % below;
+    let Ok(area) = m.coherent(AREA as u32, 4096) else {
+        return vec!["there is no memory".to_owned()];
+    };
+    // Addresses that are good, lengths and offsets, single bits, and anything.
+    let value = |draw: &mut dyn FnMut(u64) -> u64| match draw(8) {
+        0..4 => area.iova().0 + draw(AREA) / 16 * 16,
+        4..6 => draw(2048),
+        6 => 1 << draw(64),
+        _ => draw(u64::MAX),
+    };
+    for at in (0..AREA as u32).step_by(8) {
+        m.store(&area, at, value(&mut draw));
+    }
+    let mut quiet = true;
+    for _ in 0..32 {
+        for _ in 0..64 {
+            let v = value(&mut draw);
+            // Most registers that matter stand in front.
+            let last = [16, 64, 2048][draw(3) as usize];
+            let reg = Reg::at((draw(last) * 4) as u32);
+            match draw(8) {
+                0..2 => m.write32(reg, v as u32),
+                2..4 => m.write64(reg, v),
+                4 => drop(m.read32(reg)),
+                5 => m.store(&area, (draw(AREA) / 8 * 8) as u32, v),
+                6 => {
+                    let frame: Vec<u8> = (0..draw(2000)).map(|i| (v ^ i) as u8).collect();
+                    m.outside(|d, bus, at| _ = d.receive(bus, at, &frame));
+                }
+                _ => m.delay(Span::from_ns(draw(2_000))),
+            }
+        }
+        m.outside(|d, bus, at| d.reset(bus, at));
+        m.flush_posted();
+        let before = format!("{:?}", m.ledger());
+        m.delay(Span::from_ms(1));
+        m.flush_posted();
+        quiet &= before == format!("{:?}", m.ledger());
+    }
+    m.release_coherent(area);
+    if quiet { Vec::new() } else { vec!["it goes on after a reset".to_owned()] }
+}
+
 /// Draws a lie.
 fn lie(draw: &mut impl FnMut(u64) -> u64) -> Lie {
     use Crossing::{Load, Memory, Read, Write};

@@ -199,8 +199,11 @@ impl<H: Host> Driver<H> for MyNic {
 
     fn interrupt(&mut self, h: &mut H, _vector: u16) -> Irq {
         h.charge(CpuWork::Interrupt);
+        if h.read32(Reg::at(reg::ICR)) == 0 {
+            return Irq::None;
+        }
         h.write32(Reg::at(reg::IMC), u32::MAX);
-        if h.read32(Reg::at(reg::ICR)) == 0 { Irq::None } else { Irq::Poll }
+        Irq::Poll
     }
 
     fn alarm(&mut self, h: &mut H, why: Alarm) -> Irq {

@@ -5,6 +5,10 @@ mod one_page;
 mod own_command;
 mod trial;
 
+/// The device that `doorbell new device` writes, with its tests.
+#[path = "../../../../examples/device/src/main.rs"]
+#[allow(dead_code, reason = "its own program has the entry")]
+mod new_device;
 /// The driver that `doorbell new driver` writes, with its tests.
 #[path = "../../../../examples/driver/src/main.rs"]
 #[allow(dead_code, reason = "its own program has the entry")]

@@ -1,0 +1,79 @@
+//! The command on a device and a driver of one's own: `cargo run --release -- run mynic-send`
+//!
+//! `src/device.rs` is the device, `src/driver.rs` its driver; this file says how they are made.
+//! Every command that runs a system takes it: `run`, `compare`, `sweep`, `rank`, `advise`, `check`,
+//! `report`, `list`.
+
+use device::{Config, Counters, Nic};
+use doorbell::card::system;
+use doorbell::key::{Key, Values};
+use doorbell::prelude::*;
+use doorbell::{Registry, SettingError, main_with};
+use driver::{MyDriver, Stats};
+
+mod device;
+mod driver;
+#[cfg(test)]
+mod tests;
+
+pub(crate) struct MyCard;
+
+impl Card for MyCard {
+    type Config = Config;
+    type Device<P: Port> = Nic;
+    type Driver<H: Host> = MyDriver;
+    type Stats = Stats;
+    type Counters = Counters;
+
+    const RUN: &'static [Key] = &[Key::choice(
+        "nic.report",
+        &["doorbell", "packet"],
+        "what the device reports as sent: the last packet of a doorbell, or each",
+    )
+    .default("doorbell")];
+
+    fn config(v: &Values) -> Result<Config, SettingError> {
+        let byte = Span::from_ps((8000.0 / v.number("link.rate")).round() as u64);
+        Ok(Config { byte, each: v.word("nic.report") == "packet" })
+    }
+
+    fn in_flight(_: &Config) -> u32 {
+        device::RING - 1
+    }
+
+    fn device<P: Port>(c: &Config) -> Nic {
+        Nic::new(*c)
+    }
+
+    fn open<H: Host>(h: &mut H, _: &Config) -> Result<MyDriver, OpenError> {
+        driver::open(h)
+    }
+
+    fn close<H: Host>(driver: MyDriver, h: &mut H) -> Stats {
+        driver.close(h)
+    }
+
+    fn stats<H: Host>(driver: &MyDriver) -> Stats {
+        driver.stats
+    }
+
+    fn counters<P: Port>(device: &Nic) -> Counters {
+        device.counters
+    }
+}
+
+static SYSTEM: System = system::<MyCard>("mynic", "a device and a driver of one's own");
+
+pub(crate) static REGISTRY: Registry = Registry {
+    systems: &[&SYSTEM],
+    profiles: &[("mynic", include_str!("../profile.toml"))],
+    scenarios: &[
+        ("mynic-send", include_str!("../send.toml")),
+        ("mynic-receive", include_str!("../receive.toml")),
+        ("mynic-tcp", include_str!("../tcp.toml")),
+    ],
+};
+
+fn main() -> std::process::ExitCode {
+    main_with(&REGISTRY)
+}
