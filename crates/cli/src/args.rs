@@ -796,6 +796,20 @@ pub(crate) enum FileKind {
     Result,
 }
 
+/// A card of the 8254x family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Chip {
+    /// On conventional PCI
+    #[value(name = "82540em", alias = "e1000")]
+    I82540em,
+    /// On PCI-X, the oldest
+    #[value(name = "82544gc", alias = "e1000-82544gc")]
+    I82544gc,
+    /// On PCI-X
+    #[value(name = "82545em", alias = "e1000-82545em")]
+    I82545em,
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum New {
     /// A load on a system: every key with its default, as a comment
@@ -832,6 +846,25 @@ pub(crate) enum New {
         /// The profile to start from
         #[arg(long, value_name = "PROFILE", default_value = "mlx5-gen3")]
         from: String,
+    },
+    /// A crate with a driver of your own for a card that is modelled: tests, a budget, the command
+    Driver {
+        /// The directory, which must not exist; crate and system get its name
+        dir: PathBuf,
+        /// The card
+        #[arg(long = "for", value_name = "CARD", default_value = "82545em")]
+        card: Chip,
+        /// A checkout of Doorbell, on which the crate depends [default: the one of this program]
+        #[arg(long, value_name = "DIR")]
+        doorbell: Option<PathBuf>,
+    },
+    /// A crate with a device of your own and its driver: tests, a budget, the command
+    Device {
+        /// The directory, which must not exist; crate and system get its name
+        dir: PathBuf,
+        /// A checkout of Doorbell, on which the crate depends [default: the one of this program]
+        #[arg(long, value_name = "DIR")]
+        doorbell: Option<PathBuf>,
     },
     /// QEMU's plug-in, for a guest that you start yourself
     Plugin {

@@ -1,4 +1,6 @@
-//! `doorbell new` and `doorbell schema`: files to start from.
+//! `doorbell new` and `doorbell schema`: files and crates to start from.
+
+mod package;
 
 use crate::args::{Changes, FileKind, New};
 use crate::output::{begun_beside, print};
@@ -51,6 +53,14 @@ pub(crate) fn new(registry: &'static Registry, args: &New) -> Result<u8, Error> 
         New::Profile { file, from } => {
             let from = registry.profile(from)?;
             (file, templates::profile(&from, &name(file.as_deref(), "my-profile")?))
+        }
+        New::Driver { dir, card, doorbell } => {
+            package::driver(dir, *card, doorbell.as_deref())?;
+            return Ok(DONE);
+        }
+        New::Device { dir, doorbell } => {
+            package::device(dir, doorbell.as_deref())?;
+            return Ok(DONE);
         }
         New::Plugin { file } => {
             write(file, doorbell_guest::PLUGIN)?;

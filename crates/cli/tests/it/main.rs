@@ -14,6 +14,7 @@ mod help;
 mod hostile;
 mod input;
 mod live;
+mod packages;
 mod points;
 mod rank;
 mod readme;
