@@ -1,13 +1,14 @@
 //! The last-level cache between CPU, memory and devices: which accesses find their line in it.
 //!
-//! A cache has slices of sets of ways. A device's write goes to the line that is there, or takes one
-//! of the ways for DMA; a device's read takes none. What a core loads or stores takes any way
+//! A cache has slices of sets of ways. A device's write goes to the line that is there, or takes
+//! one of the ways for DMA; a device's read takes none. What a core loads or stores takes any way
 //! ([`Policy::Inclusive`]), or leaves the ways for DMA ([`Policy::Victim`]). Among the ways that
 //! an access may take, the one used longest ago is.
 //!
 //! The operating system hands out pages in no order, and a line's set follows from its address. So
 //! each page of host memory has a frame of its own, drawn from 64 GiB by the seed: packets that all
-//! begin at the same offset of a page share few sets. Addresses that a device sees stay as they are.
+//! begin at the same offset of a page share few sets. Addresses that a device sees stay as they
+//! are.
 //!
 //! Left out: the caches of a core, so that it is charged for a line that is not here alone; what
 //! writes back to memory take; prefetching.
@@ -15,7 +16,7 @@
 use core::ops::Range;
 use doorbell_hal::Span;
 
-/// Where a line goes that a core uses.
+/// The place of a line that a core uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// The cache holds what the cores' own caches do, and a line stays where it is: Intel's server
@@ -37,7 +38,7 @@ pub struct Geometry {
     pub slices: u32,
     /// Ways that a device's write may take.
     pub dma_ways: u8,
-    /// Where a core's lines go.
+    /// The place of a core's lines.
     pub policy: Policy,
     /// log2 of the bytes of a page: 12, or more where buffers lie in huge pages.
     pub page: u8,
@@ -85,7 +86,7 @@ pub struct Cache {
     now: u64,
     /// The line that a core used last, if no other access came between.
     last: u32,
-    /// What was counted.
+    /// The counts.
     pub counts: CacheCounts,
 }
 

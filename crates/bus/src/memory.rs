@@ -54,8 +54,8 @@ pub struct Memory {
     /// log2 of the guard's granule, and its last offset.
     shift: u32,
     mask: usize,
-    /// Live mappings per granule: those read by the device in the lower 16 bits, written by it in the
-    /// upper ones.
+    /// Live mappings per granule: those read by the device in the lower 16 bits, those written by
+    /// it in the upper ones.
     live: Vec<u32>,
     /// Posted writes that have not arrived, per line of 256 bytes.
     posted: Vec<u16>,

@@ -146,7 +146,7 @@ pub trait Sink {
     }
 }
 
-/// What a program at the driver has done with a frame.
+/// The decision of a program at the driver about a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes up.

@@ -83,7 +83,7 @@ macro_rules! choices {
 }
 choices! {
     Devsel { Fast, Medium, Slow, Subtractive }
-    Gap { None, Dllp, Completion }
+    Gap { None, Dllp, Completion, Packed }
     Variant { I82544Gc, I82540Em, I82545Em }
     Speed { M10, M100, M1000 }
 }

@@ -162,7 +162,6 @@ fn parallel(s: &mut pci::Settings, l: &mut pci::Latencies, to: &mut impl Pass) {
 
 fn express(s: &mut pcie::Settings, l: &mut pcie::Latencies, to: &mut impl Pass) {
     fields!(to, "pcie.", s: generation lanes mps mrrs completions ecrc gap tags speed_ppm);
-    fields!(to, "pcie.", s: packed_up);
     fields!(to, "latency.", l: link memory);
 }
 

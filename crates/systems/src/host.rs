@@ -279,7 +279,6 @@ pub(crate) fn pcie(v: &Values) -> (pcie::Settings, Latencies) {
         gap: Field::of(v, "pcie.gap"),
         tags: v.number("pcie.tags") as u32,
         speed_ppm: (v.number("pcie.speed") * 1e6).round() as u32,
-        packed_up: v.find("pcie.device_tlps").is_some() && v.word("pcie.device_tlps") == "packed",
     };
     let latencies =
         Latencies { link: span(v, "pcie.link_latency"), memory: span(v, "pcie.memory_latency") };

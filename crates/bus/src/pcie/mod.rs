@@ -4,7 +4,7 @@
 //! at multiples of a power of two, at most a limit each ([`Pieces`]); [`Rules::read_cost`] and
 //! [`Rules::write_cost`] are the totals. A packet starts in lane 0 of a symbol time as wide as the
 //! link: what is left of the one in which it ends is padding, unless the device packs its TLPs, as
-//! the specification allows those that follow each other ([`Settings::packed_up`]). [`Gap`] says
+//! the specification allows those that follow each other ([`Gap::Packed`]). [`Gap`] says
 //! which symbol times pass without a packet. [`ByteClock`] turns bytes into picoseconds.
 //! docs/buses.md has the rules.
 //! Sources: PCI Express base specification 3.0 chapters 2 to 4; AMD PG213, PG346; Intel AN 456 and
@@ -67,8 +67,8 @@ pub enum Gap {
     Completion,
     /// An Ack, and an UpdateFC if there was a request, in front of a TLP for all that came against
     /// it since the last one. They take 8 bytes each: from generation 3 on, a DLLP begins right
-    /// behind what is before it. SKP ordered sets take their part of the link. Counted where TLPs
-    /// have a time alone.
+    /// behind what is before it, and so does a TLP of the device. SKP ordered sets take their part
+    /// of the link. Gaps are counted where TLPs have a time alone.
     Packed,
 }
 
@@ -95,8 +95,6 @@ pub struct Settings {
     /// Speed relative to the generation's, in parts per million: 10,000 to 10,000,000. For
     /// questions of the kind "what if it were faster".
     pub speed_ppm: u32,
-    /// A TLP toward the host begins right behind the one before, and not in lane 0.
-    pub packed_up: bool,
 }
 
 impl Settings {
@@ -113,7 +111,6 @@ impl Settings {
             gap: Gap::Dllp,
             tags: 32,
             speed_ppm: WHOLE,
-            packed_up: false,
         }
     }
 }
@@ -212,6 +209,11 @@ impl Rules {
     #[inline(always)]
     pub(crate) const fn pad(&self, bytes: u64) -> u64 {
         bytes.wrapping_neg() & self.symbol_mask as u64
+    }
+
+    /// Returns whether a TLP of the device begins right behind the one before.
+    pub(crate) const fn packs(&self) -> bool {
+        self.shared_dllp != 0
     }
 
     /// Returns the bytes of DLLPs against TLPs that share them with others ([`Gap::Packed`]).

@@ -40,8 +40,8 @@ impl ByteTime {
         ByteTime(((self.0 as u128 * whole + speed / 2) / speed) as u64)
     }
 
-    /// The same link where SKP ordered sets take their part: 4 symbols each 1180 to 1538, or a block
-    /// each 370 to 375 (base specification 3.0, 4.2.7).
+    /// The same link where SKP ordered sets take their part: 4 symbols each 1180 to 1538, or a
+    /// block each 370 to 375 (base specification 3.0, 4.2.7).
     pub(super) const fn with_skips(self, generation: u32) -> ByteTime {
         if generation < 3 { self.at_speed(1359, 1363) } else { self.at_speed(745, 747) }
     }

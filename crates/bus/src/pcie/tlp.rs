@@ -143,7 +143,7 @@ impl Rules {
     #[inline(always)]
     pub(super) const fn padded(&self, pad: u64, toward: LinkDirection) -> u64 {
         match toward {
-            LinkDirection::Upstream if self.settings().packed_up => 0,
+            LinkDirection::Upstream if self.packs() => 0,
             _ => pad,
         }
     }

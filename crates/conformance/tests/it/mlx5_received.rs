@@ -277,7 +277,7 @@ fn a_program_passes_drops_and_sends_frames_from_their_pages() {
     }
 }
 
-/// What is sent waits for the wire. Frames beyond the queue's room are dropped, and counted.
+/// Holds what is sent against a slow wire. Frames beyond the queue's room are dropped, and counted.
 #[test]
 fn what_the_send_queue_has_no_room_for_is_dropped() {
     // 4 us a byte: a frame takes about as long as all that is done for a burst.

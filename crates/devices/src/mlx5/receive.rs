@@ -2,11 +2,10 @@
 //!
 //! Steering, TIR, RQT and RQ are decided on arrival. A frame then takes its WQE, unless as many
 //! frames have one as writes may be on their way; it waits in the FIFO until then. WQEs are
-//! prefetched; the doorbell record is read when all known ones are, once at a time. A queue's frames
-//! go to memory in order, as soon as their WQEs are there, one write for each data segment, and the
-//! CQE follows. A failed WQE has an error
-//! CQE and takes its queue to ERR; one that cannot be read has an event. Striding RQs, LRO and CQE
-//! compression are not modelled.
+//! prefetched; the doorbell record is read when all known ones are, once at a time. A queue's
+//! frames go to memory in order, as soon as their WQEs are there, one write for each data segment,
+//! and the CQE follows. A failed WQE has an error CQE and takes its queue to ERR; one that cannot
+//! be read has an event. Striding RQs, LRO and CQE compression are not modelled.
 //!
 //! Sources: en_rx.c, en/params.c, en/reporter_rx.c; assumptions are values of [`Config`].
 

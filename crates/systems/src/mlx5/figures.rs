@@ -72,11 +72,10 @@ pub(super) static HARDWARE: SystemFigures = SystemFigures {
     left_out: &["nic.port_rate", "cpu.rx_post", "memory.ways"],
     constants: &[],
     choices: &[
-        ModelChoice::of_profile("pcie.device_tlps", &["lane0", "packed"], FULL_LINK),
         ModelChoice::of_profile(
             "pcie.gap",
             &["none", "dllp", "completion", "packed"],
-            &["hardware.drop_5", "hardware.drop_6", "hardware.tx_256_5", "hardware.tx_256_6"],
+            &["hardware.drop_4", "hardware.drop_5", "hardware.drop_6", "hardware.tx_256_4"],
         ),
         ModelChoice::of_profile("nic.rx_fetch_chunk", &["64", "128", "256"], FULL_LINK),
         ModelChoice::of_profile("pcie.tags", &["32", "256"], &["hardware.tx_256_4"]),

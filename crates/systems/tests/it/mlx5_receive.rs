@@ -144,7 +144,8 @@ fn a_lone_frame_is_sent_back_from_its_page() {
     assert_eq!(more, 7.0, "a doorbell; the EQ and five CQs are armed again behind its completion");
 }
 
-/// One frame each millisecond finds all of its lines in the cache: the device has just written them.
+/// One frame each millisecond finds all of its lines in the cache: the device has just written
+/// them.
 /// Without latency, or without a cache, times are the same to the picosecond.
 #[test]
 fn a_lone_frame_misses_nothing() {

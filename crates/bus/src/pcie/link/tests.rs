@@ -107,8 +107,7 @@ fn one_tag_gives_one_read_a_latency() {
 /// long as nothing goes against it, and each completion carries the credits of a request.
 #[test]
 fn acknowledgements_that_wait_travel_together() {
-    let settings =
-        Settings { gap: Gap::Packed, packed_up: true, tags: 4096, ..Settings::link(3, 16) };
+    let settings = Settings { gap: Gap::Packed, tags: 4096, ..Settings::link(3, 16) };
     let n = 10_000;
     // A block of 373 on a lane is an SKP ordered set; 1015.625 ps a byte and lane.
     let time = |bytes: u64| bytes as f64 * 1015.625 / 16.0 * 747.0 / 745.0;

@@ -65,7 +65,7 @@ pub(in crate::mlx5) static CPU: [Key; 26] = [
     Key::number("cpu.relax", "cycles", 1.0, 1e6, "one iteration of a polling loop"),
 ];
 
-pub(in crate::mlx5) static PCIE: [Key; 13] = [
+pub(in crate::mlx5) static PCIE: [Key; 12] = [
     Key::among("pcie.generation", "", &[1.0, 2.0, 3.0, 4.0, 5.0], "PCI Express generation"),
     Key::among("pcie.lanes", "lanes", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0], "width of the link"),
     Key::among("pcie.mps", "B", PCIE_SIZES, "Max_Payload_Size"),
@@ -80,19 +80,12 @@ pub(in crate::mlx5) static PCIE: [Key; 13] = [
         &["none", "dllp", "completion", "packed"],
         "symbol times without a TLP: none, an Ack's and an UpdateFC's for each TLP against it, two \
          behind each completion, or the former in 8 B each, one for all TLPs between two against \
-         them, with SKP ordered sets",
+         them, where the device packs its TLPs, too, with SKP ordered sets",
     ),
     Key::whole("pcie.tags", "tags", 1.0, 4096.0, "read requests of the device under way at once"),
     Key::choice("pcie.ecrc", &["on", "off"], "TLPs carry the optional digest"),
     Key::number("pcie.speed", "", 0.01, 10.0, "speed of the link relative to its generation's")
         .default("1"),
-    Key::choice(
-        "pcie.device_tlps",
-        &["lane0", "packed"],
-        "where a TLP of the device begins that follows another one: in lane 0 of the next symbol \
-         time, or right behind it",
-    )
-    .default("lane0"),
     Key::ns("pcie.link_latency", "latency from the last bit sent to a usable packet, one way"),
     Key::ns("pcie.memory_latency", "latency from a read request at the root complex to its data"),
     Key::choice(
@@ -161,8 +154,8 @@ settings! {
         mtu: u32 = "driver.mtu", whole("B", 576.0, 9216.0).default("1500").when(RECEIVE);
         /// the last write of a frame goes on to the end of its cache line, which Linux asks for
         padding: bool = "driver.rx_padding", choice(&["on", "off"]).default("on").when(RECEIVE);
-        /// arrivals: a program at the driver (XDP), which has a page for each frame: it drops frames
-        /// (XDP_DROP), reads their addresses first, or sends them back (XDP_TX)
+        /// arrivals: a program at the driver (XDP), which has a page for each frame: it drops
+        /// frames (XDP_DROP), reads their addresses first, or sends them back (XDP_TX)
         xdp: Option<Program> = "driver.xdp",
             choice(&["off", "drop", "read", "tx"]).default("off").when(ARRIVE);
         /// receive, event moderation: maximum time until an event
