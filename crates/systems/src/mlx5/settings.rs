@@ -86,7 +86,8 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
     if v.number("driver.armed_cqs") < 3.0 {
         refuse!("`driver.armed_cqs` is 1, but frames that come in need the receive queue's CQ");
     }
-    let (buffer, xdp) = (longest(&r).next_multiple_of(64), r.xdp.is_some());
+    let arrive = v.word("traffic.kind") == arrivals::KIND;
+    let (buffer, xdp) = (longest(&r).next_multiple_of(64), arrive && r.xdp.is_some());
     let headroom = if xdp { XDP_HEADROOM } else { HEADROOM };
     if xdp && buffer + XDP_HEADROOM + XDP_TAIL > PAGE {
         let most = PAGE - XDP_HEADROOM - XDP_TAIL - HEADER as u32;
