@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs every key at its ends in every scenario, questions to `advise` for ten seeds, a million
-# packets a system through the offloads, and random combinations of faults on all systems, each of
-# them bounded by 60 seconds of CPU time.
+# packets a system through the offloads, the tests of crates that `doorbell new` writes, and random
+# combinations of faults on all systems, each of them bounded by 60 seconds of CPU time.
 #
 #     tools/soak.sh [SEEDS [JOBS [DIRECTORY]]]
 #
@@ -18,6 +18,7 @@ DOORBELL_KEYS=all cargo test --quiet --locked -p doorbell-systems --test it keys
 DOORBELL_ADVISE=all cargo test --quiet --locked -p doorbell-study --test it advise::
 DOORBELL_OFFLOADS=1000000 DOORBELL_OFFLOADS_SEED="${seed%%..*}" \
     cargo test --quiet --locked -p doorbell-conformance --test it offloads::
+cargo test --quiet --locked -p doorbell-cli --test it packages:: -- --ignored
 cargo build --quiet --locked --profile soak -p doorbell-cli
 exec env \
     DOORBELL_SOAK_SEEDS="$seed" \
