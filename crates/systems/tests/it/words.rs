@@ -42,7 +42,7 @@ fn words_of_the_trade_lead_to_the_systems_own_keys() {
         ("mlx5", "rx-usecs", "`rx_usecs` is `driver.rx_moderation_period` here"),
         ("ibmveth", "rx-usecs", "`rx_usecs` is not modelled here, see docs/limits.md"),
         ("mlx5", "driver.tx_usecs", "`tx_usecs` is `driver.moderation_period` here"),
-        ("mlx5", "tso", "`tso` is `traffic.gso` here"),
+        ("mlx5", "tso", "`tso` is `traffic.large_send` or `traffic.gso` here"),
         ("mlx5", "mpps", "`mpps` is `traffic.rate` here"),
         ("mlx5", "cqe_compression", "`cqe_compression` is not modelled here"),
         ("mlx5", "driver.cqe_compression", "`cqe_compression` is not modelled here"),
@@ -66,7 +66,11 @@ fn words_of_the_trade_lead_to_the_systems_own_keys() {
 fn words_of_the_trade_lead_to_numbers() {
     for (system, wanted, said) in [
         ("mlx5", "mpps", "`mpps` is `packets_per_s` here"),
-        ("mlx5", "throughput", "`throughput` is `frame_bits_per_s` or `packets_per_s` here"),
+        (
+            "mlx5",
+            "throughput",
+            "`throughput` is `payload_bits_per_s`, `frame_bits_per_s` or `packets_per_s` here",
+        ),
         ("e1000", "throughput", "`throughput` is `payload_bits_per_s` or `packets_per_s` here"),
         ("mlx5", "numa", "`numa` is not modelled here, see docs/limits.md"),
         ("axienet", "p99", "`p99` is `latency_ns.p99` here"),
