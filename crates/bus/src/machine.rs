@@ -408,9 +408,7 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     /// for them.
     #[inline(always)]
     fn stores(&mut self, addr: u64, len: usize) {
-        if self.bus.platform().cache().is_some() {
-            self.bus.platform_mut().core_uses(addr, len);
-        }
+        self.bus.platform_mut().core_uses(addr, len);
     }
 
     /// Maps by hypervisor calls. Apart, so that machines without them stay small.

@@ -267,16 +267,18 @@ impl Platform {
 
     #[inline(never)]
     fn device_reads_lines(&mut self, from: Iova, len: usize) -> Span {
-        let Some(cache) = &mut self.cache else { return Span::ZERO };
-        if matches!(self.mapping, Mapping::Identity) {
-            return if cache.device_reads(from.0, len) { Span::ZERO } else { cache.latency() };
-        }
-        let mut missed = false;
         // A read that faults was refused before.
-        let _ = self.mapping.runs(from, (len, len), Direction::ToDevice, |at, range| {
-            missed |= !cache.device_reads(at.0, range.len());
-            Ok(())
-        });
+        let whole = self.in_one_page(from, len, Direction::ToDevice).ok().flatten();
+        let Some(cache) = &mut self.cache else { return Span::ZERO };
+        let mut missed = false;
+        if let Some(place) = whole {
+            missed = !cache.device_reads(place.0, len);
+        } else {
+            let _ = self.mapping.runs(from, (len, len), Direction::ToDevice, |at, range| {
+                missed |= !cache.device_reads(at.0, range.len());
+                Ok(())
+            });
+        }
         if missed { cache.latency() } else { Span::ZERO }
     }
 

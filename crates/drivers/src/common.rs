@@ -128,11 +128,12 @@ pub(crate) fn unmap<H: Host>(h: &mut H, m: Mapped) -> Fragment {
 pub(crate) fn map_rx<H: Host>(
     h: &mut H,
     buf: Buf,
+    dir: Direction,
     reachable: impl FnOnce(u64, u32) -> bool,
 ) -> Option<Mapped> {
     let len = buf.len();
     h.charge(CpuWork::Map);
-    match h.map(buf, 0..len, Direction::FromDevice) {
+    match h.map(buf, 0..len, dir) {
         Ok(m) if reachable(m.iova().0, len) => return Some(m),
         Ok(m) => discard(h, m),
         Err(e) => h.release(e.buf),

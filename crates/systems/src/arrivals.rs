@@ -7,7 +7,7 @@
 use crate::host::HostConfig;
 use crate::key::{Needs, Values};
 use crate::metrics::{self, CPU_BUSY, Metric, PACKETS};
-use crate::result::{Rate, quantile_ns};
+use crate::result::{CountsOf, Measured, Rate, quantile_ns};
 use crate::settings::settings;
 use crate::{
     Counted, Counts, Experiment, OpenQueue, Points, Probe, Result, RunStats, SettingError,
@@ -296,6 +296,18 @@ impl Places {
         let all = metrics::LOST_SHARE.is(each.iter().map(|r| r.value).sum());
         std::iter::once(all).chain(each).collect()
     }
+}
+
+/// Returns a run under the names of results, at a clock of `ghz`. `bus` returns the share of a bus,
+/// if there is one.
+pub(crate) fn measured<T>(
+    o: RunStats<T>,
+    (carried, places): (Metric, &Places),
+    bus: impl Fn(&Counts) -> Vec<Rate>,
+    ghz: f64,
+) -> Measured {
+    let rates = |s: &Counts, packets: f64| rates(s, packets, carried, places, bus(s));
+    o.measured(rates, CountsOf::Window, HANDED_UP, ghz)
 }
 
 /// Returns the rates of a run: frames handed up, their bits as `carried`, wire, events, losses, and

@@ -486,12 +486,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
         }
         arrivals::KIND => {
             let o = received(&setup, &settings::arriving(v, &setup, frames)?, watch)?;
-            return Ok(o.measured(
-                |s, packets| arrivals::rates(s, packets, PAYLOAD, &PLACES, vec![]),
-                CountsOf::Window,
-                arrivals::HANDED_UP,
-                ghz,
-            ));
+            return Ok(arrivals::measured(o, (PAYLOAD, &PLACES), |_| vec![], ghz));
         }
         _ => {}
     }

@@ -417,9 +417,7 @@ fn run_values(v: &Values, frames: Option<&Arc<Frames>>, watch: &mut dyn Watch) -
     if v.word("traffic.kind") == arrivals::KIND {
         let load = settings::arriving(v, &setup, frames)?;
         let o = receive(&setup, &load, watch)?;
-        let rates =
-            |s: &Counts, packets: f64| arrivals::rates(s, packets, FRAMES, &PLACES, link_shares(s));
-        return Ok(o.measured(rates, CountsOf::Window, arrivals::HANDED_UP, ghz));
+        return Ok(arrivals::measured(o, (FRAMES, &PLACES), link_shares, ghz));
     }
     if closed_loop::KINDS.contains(&v.word("traffic.kind")) {
         let load = settings::connected(v, &setup)?;

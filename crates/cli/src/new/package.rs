@@ -11,39 +11,29 @@ use std::path::{Path, PathBuf};
 /// A file, by its path in the crate, and its text.
 type Text = (&'static str, &'static str);
 
-/// Includes files of an example.
+/// Includes the files of an example: those that all have, and these of its sources.
 macro_rules! files {
-    ($of:literal: $($path:literal = $file:literal,)*) => {
+    ($of:literal: $($source:literal)*) => {
+        files! { @ $of:
+            "README.md" = "README.md",
+            "budget.toml" = "budget.toml",
+            "profile.toml" = "profile.toml",
+            "receive.toml" = "receive.toml",
+            "send.toml" = "send.toml",
+            "tcp.toml" = "tcp.toml",
+            ".github/workflows/ci.yml" = "ci.yml",
+            $($source = $source,)*
+        }
+    };
+    (@ $of:literal: $($path:literal = $file:literal,)*) => {
         &[$(($path, include_str!(concat!("../../../../examples/", $of, "/", $file)))),*]
     };
 }
 
-const DRIVER: &[Text] = files! { "driver":
-    "README.md" = "README.md",
-    "budget.toml" = "budget.toml",
-    "profile.toml" = "profile.toml",
-    "receive.toml" = "receive.toml",
-    "send.toml" = "send.toml",
-    "tcp.toml" = "tcp.toml",
-    ".github/workflows/ci.yml" = "ci.yml",
-    "src/driver.rs" = "src/driver.rs",
-    "src/main.rs" = "src/main.rs",
-    "src/tests.rs" = "src/tests.rs",
-};
+const DRIVER: &[Text] = files! { "driver": "src/driver.rs" "src/main.rs" "src/tests.rs" };
 
-const DEVICE: &[Text] = files! { "device":
-    "README.md" = "README.md",
-    "budget.toml" = "budget.toml",
-    "profile.toml" = "profile.toml",
-    "receive.toml" = "receive.toml",
-    "send.toml" = "send.toml",
-    "tcp.toml" = "tcp.toml",
-    ".github/workflows/ci.yml" = "ci.yml",
-    "src/device.rs" = "src/device.rs",
-    "src/driver.rs" = "src/driver.rs",
-    "src/main.rs" = "src/main.rs",
-    "src/tests.rs" = "src/tests.rs",
-};
+const DEVICE: &[Text] =
+    files! { "device": "src/device.rs" "src/driver.rs" "src/main.rs" "src/tests.rs" };
 
 /// The model in the example of a driver.
 const CHIP: &str = "Config::I82545EM";

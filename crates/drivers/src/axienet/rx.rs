@@ -13,7 +13,7 @@ use super::{hw, stats::Stats};
 use crate::common::{discard, map_rx, next, previous};
 use crate::{OpenError, Opened, Sink};
 use alloc::boxed::Box;
-use doorbell_hal::{Coherent, CpuWork, Fence, Host, Mapped};
+use doorbell_hal::{Coherent, CpuWork, Direction, Fence, Host, Mapped};
 use doorbell_layout::axienet::{DESCRIPTOR, Descriptor, S2MM, rx_app};
 use doorbell_packet::headers::{Ip, Layers, Transport};
 use doorbell_packet::{Fragment, Packet, checksum::Sum, ethernet::HEADER};
@@ -79,7 +79,7 @@ impl RxRing {
 
     fn new_buffer<H: Host>(&self, h: &mut H) -> Option<Mapped> {
         let buf = h.buffer(self.config.rx_buffer(), self.config.rx_place).ok()?;
-        map_rx(h, buf, |at, len| self.config.reachable(at, len))
+        map_rx(h, buf, Direction::FromDevice, |at, len| self.config.reachable(at, len))
     }
 
     /// Gives the device all descriptors up to the one before `clean`.

@@ -13,7 +13,7 @@ use super::{config::Config, stats::Stats};
 use crate::common::{coherent, discard, map_rx, next, previous, unused};
 use crate::{Opened, Sink};
 use alloc::{boxed::Box, vec::Vec};
-use doorbell_hal::{Alignment, Coherent, CpuWork, Fence, Host, Mapped};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped};
 use doorbell_layout::e1000::{DESCRIPTOR, Rx, reg};
 use doorbell_packet::{Fragment, MAX_FRAGS, NonLinear, OffloadRequest, Packet, ethernet};
 
@@ -99,7 +99,7 @@ impl RxRing {
         let place = Alignment { offset: c.rx_place.offset + c.rx_align, ..c.rx_place };
         let mut map = |place| {
             let buf = h.buffer(c.rx_buffer, place).ok()?;
-            let m = map_rx(h, buf, |_, _| true)?;
+            let m = map_rx(h, buf, Direction::FromDevice, |_, _| true)?;
             if reachable(c, m.iova().0, c.rx_buffer) {
                 return Some(Some(m));
             }

@@ -11,7 +11,7 @@ use super::config::{POOLS, Pool, reachable};
 use super::{call, stats::Stats};
 use crate::common::{discard, map_rx};
 use alloc::{boxed::Box, collections::VecDeque};
-use doorbell_hal::{Alignment, CpuWork, Hypervisor, Mapped};
+use doorbell_hal::{Alignment, CpuWork, Direction, Hypervisor, Mapped};
 use doorbell_layout::ibmveth::{ADD_BUFFERS, CORRELATOR, Descriptor, status};
 use zerocopy::{IntoBytes, big_endian::U64};
 
@@ -183,5 +183,5 @@ fn new_buffer<H: Hypervisor>(h: &mut H, size: u32, c: Correlator) -> Option<Mapp
     let buf = h.buffer(size, Alignment::ANY).ok()?;
     let correlator = U64::new(u64::from(c.pool) << 32 | u64::from(c.index));
     h.bytes_mut(&buf, 0..CORRELATOR, |b| b.copy_from_slice(correlator.as_bytes()));
-    map_rx(h, buf, reachable)
+    map_rx(h, buf, Direction::FromDevice, reachable)
 }

@@ -57,9 +57,7 @@ impl PageCache {
         }
         s.rx_cache_empty += 1;
         let buf = h.buffer(c.buffer, c.place()).ok()?;
-        let all = 0..buf.len();
-        h.charge(CpuWork::Map);
-        h.map(buf, all, Direction::Both).map_err(|e| h.release(e.buf)).ok()
+        map_rx(h, buf, Direction::Both, |_, _| true)
     }
 
     fn release<H: Host>(self, h: &mut H) {
@@ -174,7 +172,7 @@ impl Rq {
                 self.pages.take(h, &self.config, s)
             } else {
                 let buf = h.buffer(self.config.buffer, self.config.place()).ok();
-                buf.and_then(|buf| map_rx(h, buf, |_, _| true))
+                buf.and_then(|buf| map_rx(h, buf, Direction::FromDevice, |_, _| true))
             };
         }
         let Some(mapped) = &self.buffers[slot] else { return false };

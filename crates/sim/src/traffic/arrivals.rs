@@ -104,6 +104,12 @@ fn stamped(address: [u8; 6], now: Time) -> Option<Time> {
     (address[0] & 3 == 2).then(|| Time::from_ps(first_bit))
 }
 
+/// Returns the time in the frame that begins at `start` of a buffer, if it holds one.
+fn first_bit<H: Host>(h: &mut H, buf: &Buf, start: u32) -> Option<Time> {
+    let now = h.now();
+    h.bytes(buf, start + STAMP.start..start + STAMP.end, |b| stamped(b.try_into().ok()?, now))
+}
+
 /// The peer that sends the frames of its phases.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
@@ -380,11 +386,9 @@ impl Sink for Meter {
     #[inline]
     fn program<H: Host>(&mut self, h: &mut H, page: &Mapped, frame: Range<u32>) -> Verdict {
         let Some(program) = self.program else { return Verdict::Pass };
-        let (start, now) = (frame.start, h.now());
-        let first_bit = h.bytes(page.buf(), start + STAMP.start..start + STAMP.end, |b| {
-            stamped(b.try_into().ok()?, now)
-        });
-        self.record(now, first_bit, frame.end - start);
+        let start = frame.start;
+        let first_bit = first_bit(h, page.buf(), start);
+        self.record(h.now(), first_bit, frame.end - start);
         if program != Program::Drop {
             h.look(page.buf(), start..start + ADDRESSES);
         }
@@ -408,13 +412,8 @@ impl<H: Host> Endpoint<H> for Meter {
             let (start, len) = (p.head.start, p.len());
             // The stack looks at the headers.
             h.look(&p.head.buf, start..start + p.head.len.min(HEADERS));
-            let mut first_bit = None;
-            if p.head.len >= STAMP.end {
-                let now = h.now();
-                first_bit = h.bytes(&p.head.buf, start + STAMP.start..start + STAMP.end, |b| {
-                    stamped(b.try_into().ok()?, now)
-                });
-            }
+            let holds = p.head.len >= STAMP.end;
+            let first_bit = holds.then(|| first_bit(h, &p.head.buf, start)).flatten();
             self.record(h.now(), first_bit, len);
             if first_bit.is_some() {
                 if self.unread == 0 {

@@ -1,36 +1,18 @@
 //! Frames that arrive at a partition, held against sums by hand: lone frames, cores and rings that
 //! are full, and the share of each queue.
 
+use crate::sound::{self, number};
 use doorbell_hal::Span;
-use doorbell_sim::Unwatched;
 use doorbell_sim::traffic::Frames;
+use doorbell_systems::DOORBELL;
 use doorbell_systems::result::Measured;
-use doorbell_systems::{DOORBELL, Plan};
 use proptest::prelude::*;
 use std::sync::Arc;
 
 const SCENARIOS: [&str; 2] = ["ibmveth-arrivals", "ibmvnic-arrivals"];
 
-fn plan(scenario: &str, sets: &[&str]) -> Plan {
-    let mut plan = DOORBELL.plan(scenario).unwrap();
-    sets.iter().for_each(|s| plan.set(s).unwrap_or_else(|e| panic!("{e}")));
-    plan
-}
-
-fn run_with(scenario: &str, sets: &[&str], frames: Option<&Arc<Frames>>) -> Measured {
-    let plan = plan(scenario, sets);
-    let m = plan.system.run(&plan.values, frames, &mut Unwatched);
-    let m = m.unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(m.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.verdict.audit);
-    m
-}
-
 fn run(scenario: &str, sets: &[&str]) -> Measured {
-    run_with(scenario, sets, None)
-}
-
-fn number(m: &Measured, name: &str) -> f64 {
-    m.number(name).unwrap_or_else(|| panic!("{name}"))
+    sound::run(scenario, sets, None)
 }
 
 const LONE: [&str; 6] = [
@@ -57,7 +39,7 @@ fn a_lone_frames_latency_is_the_sum_of_its_steps() {
         ("ibmvnic-arrivals", &["serial.receive", "hcall.vioctl", "hcall.vioctl"], &[]),
     ];
     for (scenario, spans, above) in cases {
-        let plan = plan(scenario, &[]);
+        let plan = DOORBELL.plan(scenario).unwrap();
         let v = |name: &&str| plan.values.number(name);
         let spans: f64 = spans.iter().chain(&calls).map(v).sum();
         let cycles: f64 = polled.iter().chain(above).map(v).sum();
@@ -180,7 +162,7 @@ fn a_capture_arrives_at_its_own_times() {
             "traffic.warmup=0",
             "traffic.duration=24",
         ];
-        let m = run_with(scenario, &sets, Some(&capture()));
+        let m = sound::run(scenario, &sets, Some(&capture()));
         assert!((m.packets_per_s() / 25_000.0 - 1.0).abs() < 0.01, "{scenario}");
         let bits = 25_000.0 * 8.0 * f64::from(60 + 590 + 1514) / 3.0;
         let measured = number(&m, "payload_bits_per_s");
@@ -249,7 +231,7 @@ proptest! {
         }
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         let frames = (pattern == "capture").then(capture);
-        let m = run_with(scenario, &sets, frames.as_ref());
+        let m = sound::run(scenario, &sets, frames.as_ref());
         let [lost, ring] = ["lost_share", "lost_ring_share"].map(|n| number(&m, n));
         prop_assert_eq!(lost, ring);
     }

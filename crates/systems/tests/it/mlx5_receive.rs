@@ -1,27 +1,17 @@
 //! Frames that arrive on mlx5, held against sums by hand: lone frames, a port that is full, and
 //! cores that are.
 
-use doorbell_sim::Unwatched;
+use crate::sound::{self, number};
+use doorbell_systems::Plan;
 use doorbell_systems::result::Measured;
-use doorbell_systems::{DOORBELL, Plan};
 use proptest::prelude::*;
 
 fn plan(sets: &[&str]) -> Plan {
-    let mut plan = DOORBELL.plan("mlx5-receive").unwrap();
-    sets.iter().for_each(|s| plan.set(s).unwrap_or_else(|e| panic!("{e}")));
-    plan
+    sound::plan("mlx5-receive", sets)
 }
 
 fn run(sets: &[&str]) -> Measured {
-    let plan = plan(sets);
-    let m = plan.system.run(&plan.values, None, &mut Unwatched);
-    let m = m.unwrap_or_else(|e| panic!("{sets:?}: {e}"));
-    assert!(m.verdict.audit.is_empty(), "{sets:?}: {:?}", m.verdict.audit);
-    m
-}
-
-fn number(m: &Measured, name: &str) -> f64 {
-    m.number(name).unwrap_or_else(|| panic!("{name}"))
+    sound::run_of(&plan(sets), None)
 }
 
 const LONE: [&str; 6] = [

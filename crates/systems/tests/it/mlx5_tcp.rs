@@ -1,26 +1,8 @@
 //! TCP on mlx5, held against sums by hand: a full link, a transaction, and losses.
 
-use doorbell_sim::Unwatched;
-use doorbell_systems::result::Measured;
-use doorbell_systems::{DOORBELL, Plan};
+use crate::sound::{number, plan, run, run_of};
+use doorbell_systems::Plan;
 use proptest::prelude::*;
-
-fn plan(scenario: &str, sets: &[&str]) -> Plan {
-    let mut plan = DOORBELL.plan(scenario).unwrap();
-    sets.iter().for_each(|s| plan.set(s).unwrap_or_else(|e| panic!("{e}")));
-    plan
-}
-
-fn run_of(plan: &Plan) -> Measured {
-    let m = plan.system.run(&plan.values, None, &mut Unwatched);
-    let m = m.unwrap_or_else(|e| panic!("{:?}: {e}", plan.set));
-    assert!(m.verdict.audit.is_empty(), "{:?}: {:?}", plan.set, m.verdict.audit);
-    m
-}
-
-fn number(m: &Measured, name: &str) -> f64 {
-    m.number(name).unwrap_or_else(|| panic!("{name}"))
-}
 
 /// Makes the CPU's work free.
 fn with_a_free_cpu(mut plan: Plan) -> Plan {
@@ -49,7 +31,7 @@ fn tcp_fills_the_link_but_for_its_headers() {
             // Gen3 is not enough for sends at this rate: its symbol times are all taken.
             let sets = ["pcie.generation=4", "traffic.window=8192", "traffic.duration=10"];
             let plan = with_a_free_cpu(plan(scenario, &[&sets[..], set].concat()));
-            let m = run_of(&plan);
+            let m = run_of(&plan, None);
             let by_hand = plan.values.number("nic.port_rate") * 1e9 * 1448.0 / 1538.0;
             let measured = number(&m, "payload_bits_per_s");
             let off = measured / by_hand - 1.0;
@@ -98,17 +80,14 @@ fn a_transactions_latency_is_the_sum_of_its_steps() {
     let fetched = doorbell + read(64.0) + read(67.0) + v(&"nic.pipeline_delay");
     let by_hand =
         wire + device + handler + poll + sent + arming + up + calls + down + fetched + wire;
-    let measured = number(&run_of(&plan), "latency_ns.min");
+    let measured = number(&run_of(&plan, None), "latency_ns.min");
     assert!((measured - by_hand).abs() < 1.0, "{by_hand} by hand, {measured} measured");
 }
 
 #[test]
 fn a_transaction_goes_over_the_link_twice() {
     let of = |delay: &str| {
-        number(
-            &run_of(&plan("mlx5-transactions", &[&LONE[..], &[delay]].concat())),
-            "latency_ns.min",
-        )
+        number(&run("mlx5-transactions", &[&LONE[..], &[delay]].concat(), None), "latency_ns.min")
     };
     let (near, far) = (of("link.delay=1000"), of("link.delay=3000"));
     assert!((far - near - 2.0 * 2000.0).abs() < 1.0, "{near} {far}");
@@ -120,7 +99,7 @@ fn a_transaction_goes_over_the_link_twice() {
 fn losses_are_mended_and_named() {
     let sets = ["driver.rx_ring=64", "traffic.connections=8", "cpu.rx_packet=3000"];
     let times = ["traffic.warmup=0", "traffic.duration=300"];
-    let m = run_of(&plan("mlx5-receive-tcp", &[&sets[..], &times].concat()));
+    let m = run("mlx5-receive-tcp", &[&sets[..], &times].concat(), None);
     let [lost, ring] = ["lost_share", "lost_ring_share"].map(|n| number(&m, n));
     assert!(lost > 0.0 && lost == ring, "{lost} {ring}");
     assert!(number(&m, "payload_bits_per_s") > 1e7);
@@ -174,7 +153,7 @@ proptest! {
             sets.push("run.watchdog=1".to_owned());
         }
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-        let m = run_of(&plan("mlx5-receive-tcp", &sets));
+        let m = run("mlx5-receive-tcp", &sets, None);
         let [lost, fifo, ring] =
             ["lost_share", "lost_fifo_share", "lost_ring_share"].map(|n| number(&m, n));
         prop_assert!((lost - fifo - ring).abs() < 1e-9);

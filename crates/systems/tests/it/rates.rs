@@ -1,29 +1,15 @@
 //! Traffic at a rate keeps that rate from the opening of the driver on, and a reported rate is that
 //! of the steady part of a run, whatever its length.
 
+use crate::sound;
 use doorbell_hal::Span;
-use doorbell_sim::Unwatched;
 use doorbell_sim::traffic::Frames;
-use doorbell_systems::DOORBELL;
 use doorbell_systems::result::Measured;
 use doorbell_systems::window::Lack;
 use std::sync::Arc;
 
-fn run_with(scenario: &str, sets: &[String], frames: Option<&Arc<Frames>>) -> Measured {
-    let mut plan = DOORBELL.plan(scenario).unwrap();
-    for s in sets {
-        plan.set(s).unwrap_or_else(|e| panic!("{e}"));
-    }
-    let m = plan
-        .system
-        .run(&plan.values, frames, &mut Unwatched)
-        .unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(m.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.verdict.audit);
-    m
-}
-
 fn run(scenario: &str, sets: &[String]) -> Measured {
-    run_with(scenario, sets, None)
+    sound::run(scenario, sets, None)
 }
 
 fn rate(m: &Measured, name: &str) -> f64 {
@@ -106,7 +92,7 @@ fn a_capture_keeps_its_own_times_on_every_system() {
     let frames = Arc::new(frames);
     for scenario in GENERATORS {
         let sets = ["traffic.kind=pcap", "traffic.times=own"].map(str::to_owned);
-        let m = run_with(scenario, &sets, Some(&frames));
+        let m = sound::run(scenario, &sets, Some(&frames));
         near(rate(&m, "packets_per_s"), 1000.0, 1e-3, scenario);
         near(m.elapsed.as_secs_f64(), 0.199, 5e-3, scenario);
     }

@@ -1,25 +1,13 @@
 //! Cases whose answer is known without a model: lone packets, an idle system, a wait of known
 //! length.
 
+use crate::sound::{number, run};
 use doorbell_hal::Span;
-use doorbell_sim::Unwatched;
 use doorbell_sim::traffic::Frames;
 use doorbell_systems::DOORBELL;
 use doorbell_systems::Plan;
 use doorbell_systems::result::Measured;
 use std::sync::Arc;
-
-/// Runs a scenario with these settings, on these frames if it replays any.
-fn run(scenario: &str, sets: &[&str], frames: Option<&Arc<Frames>>) -> Measured {
-    let mut plan = DOORBELL.plan(scenario).unwrap();
-    for s in sets {
-        plan.set(s).unwrap_or_else(|e| panic!("{e}"));
-    }
-    let m = plan.system.run(&plan.values, frames, &mut Unwatched);
-    let m = m.unwrap_or_else(|e| panic!("{scenario} {sets:?}: {e}"));
-    assert!(m.verdict.audit.is_empty(), "{scenario} {sets:?}: {:?}", m.verdict.audit);
-    m
-}
 
 /// Sends 40 frames of 200 bytes, one each `every`.
 fn lone(scenario: &str, every: Span, sets: &[&str]) -> Measured {
@@ -50,10 +38,6 @@ impl Constants {
     fn cycles(&self, names: &[&str]) -> f64 {
         self.sum(names) / self.sum(&["cpu.frequency"])
     }
-}
-
-fn number(m: &Measured, name: &str) -> f64 {
-    m.number(name).unwrap_or_else(|| panic!("{name}"))
 }
 
 /// Interrupts a packet, as messages or on a line.
