@@ -1,11 +1,13 @@
 //! The machine without its CPU, and the steps that a guest's CPU and clock move it by.
 
-use crate::peer::{Frames, Generator, Seen};
+use crate::peer::{Frames, OtherEnd, Seen};
 use crate::plan::{Card, Plan, PlanError, Slot};
+use crate::station::Requests;
 use doorbell_bus::{Bus, Costs, Ledger, Machine, Memory, Pci, Pcie, Platform};
 use doorbell_bus::{ProtectionGranularity, pci, pcie};
 use doorbell_devices::{e1000::E1000, mlx5::Mlx5};
-use doorbell_hal::{Device, Host, Reg, Time};
+use doorbell_hal::{Device, Host, Reg, Span, Time};
+use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::Wired;
 use memmap2::MmapMut;
 
@@ -26,6 +28,20 @@ pub struct Counts {
     pub sent: Seen,
     /// Frames of the peer, since the last [`Board::mark`].
     pub offered: Seen,
+    /// Time from a request's first bit to its answer's last at the peer, since then. A frame that
+    /// comes back is an answer.
+    pub answers: Histogram,
+}
+
+/// What the peer does by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Nothing.
+    Idle,
+    /// Frames or requests are left.
+    Busy,
+    /// Nothing: a request was not answered.
+    Unanswered,
 }
 
 /// A machine whose CPU is a guest's.
@@ -48,8 +64,12 @@ pub trait Board {
     fn allow_dma(&mut self, allowed: bool);
     /// Resets the device as power-on does.
     fn reset(&mut self);
-    /// Has the peer send these frames, from now on.
-    fn send(&mut self, frames: Frames);
+    /// Has the peer send these frames, from a time after now on.
+    fn send(&mut self, after: Span, frames: Frames);
+    /// Has the peer ask the guest, from a time after now on.
+    fn ask(&mut self, after: Span, requests: Requests);
+    /// Returns what the peer does.
+    fn state(&self) -> State;
     /// Returns the counts.
     fn counts(&self) -> Counts;
     /// Begins the peer's notes anew.
@@ -73,7 +93,7 @@ impl Counted for Mlx5 {
     }
 }
 
-impl<B: Bus, D: Device<B> + Counted> Board for Machine<B, Wired<D, Generator>> {
+impl<B: Bus, D: Device<B> + Counted> Board for Machine<B, Wired<D, OtherEnd>> {
     fn run(&mut self, t: Time) {
         self.set_now(t);
         self.run_device(t);
@@ -115,19 +135,37 @@ impl<B: Bus, D: Device<B> + Counted> Board for Machine<B, Wired<D, Generator>> {
         self.outside(|device, bus, now| device.reset(bus, now));
     }
 
-    fn send(&mut self, frames: Frames) {
-        self.outside(|device, _, now| device.peer.send(now, frames));
+    fn send(&mut self, after: Span, frames: Frames) {
+        self.outside(|device, _, now| device.peer.send(now + after, frames));
+    }
+
+    fn ask(&mut self, after: Span, requests: Requests) {
+        self.outside(|device, _, now| device.peer.ask(now + after, requests));
+    }
+
+    fn state(&self) -> State {
+        let peer = &self.device.peer;
+        match (peer.is_busy(), peer.station.answered) {
+            (true, _) => State::Busy,
+            (false, true) => State::Idle,
+            (false, false) => State::Unanswered,
+        }
     }
 
     fn counts(&self) -> Counts {
         let Wired { device, peer, dropped, .. } = &self.device;
-        let (sent, offered) = (peer.sent, peer.offered);
-        let ledger = self.bus.ledger();
-        Counts { ledger, device: device.entries(), dropped: *dropped, sent, offered }
+        Counts {
+            ledger: self.bus.ledger(),
+            device: device.entries(),
+            dropped: *dropped,
+            sent: peer.sent,
+            offered: peer.offered,
+            answers: peer.answers.clone(),
+        }
     }
 
     fn mark(&mut self) {
-        (self.device.peer.sent, self.device.peer.offered) = (Seen::default(), Seen::default());
+        self.device.peer.mark();
     }
 }
 
@@ -159,12 +197,12 @@ impl Plan {
         let link = (self.rate, self.delay);
         match &self.card {
             Card::E1000(nic) => {
-                let peer = Generator::new(nic.mac);
+                let peer = OtherEnd::new(nic.mac, self.addresses);
                 let (bus, device) = Wired::new(bus, E1000::new(*nic), peer, link);
                 Box::new(Machine::new(bus, device, Costs::FREE, 1))
             }
             Card::Mlx5(nic) => {
-                let peer = Generator::new(nic.mac);
+                let peer = OtherEnd::new(nic.mac, self.addresses);
                 let (bus, device) = Wired::new(bus, Mlx5::new(*nic), peer, link);
                 Box::new(Machine::new(bus, device, Costs::FREE, 1))
             }

@@ -4,6 +4,7 @@ use doorbell_bus::pci::{Devsel, Protocol};
 use doorbell_bus::pcie::{Completions, Gap};
 use doorbell_devices::e1000::{Slot, Speed, Variant};
 use doorbell_hal::Span;
+use std::net::Ipv4Addr;
 
 /// A value that a number stands for.
 pub(crate) trait Number {
@@ -50,6 +51,16 @@ impl Number for Span {
     }
     fn take(&mut self, n: u64) -> Option<()> {
         *self = Span::from_ps(n);
+        Some(())
+    }
+}
+
+impl Number for Ipv4Addr {
+    fn number(&self) -> u64 {
+        self.to_bits().into()
+    }
+    fn take(&mut self, n: u64) -> Option<()> {
+        *self = Ipv4Addr::from_bits(n.try_into().ok()?);
         Some(())
     }
 }

@@ -18,6 +18,7 @@
 //!     ),
 //!     rate: 100_000_000_000,
 //!     delay: Span::ZERO,
+//!     addresses: ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap()),
 //! };
 //! assert_eq!(Plan::parse(&plan.text())?, plan);
 //! # Ok::<(), doorbell_guest_machine::PlanError>(())
@@ -27,7 +28,10 @@ mod board;
 mod fields;
 mod peer;
 mod plan;
+mod station;
 
-pub use board::{Board, Counts};
+pub use board::{Board, Counts, State};
+pub use doorbell_sim::traffic::arrivals::Pattern;
 pub use peer::{Frames, Seen};
 pub use plan::{Card, Plan, PlanError, Slot};
+pub use station::Requests;

@@ -1,20 +1,24 @@
-//! The other end of the link: it sends what it is told to, and notes what arrives.
+//! The other end of the link: it sends frames as it is told to, notes what arrives, and passes what
+//! is for the host on to it.
 
+use crate::station::{Requests, Station};
 use doorbell_hal::{EventSource, Span, Time};
+use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Peer, Wire};
+use doorbell_sim::traffic::arrivals::{Arrivals, Pattern, Phase, stamped};
+use std::net::Ipv4Addr;
 
-/// Frames to send: bursts at even distances, in which one follows the other as fast as the wire
-/// takes them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Frames to send.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Frames {
     /// Their number.
     pub count: u64,
     /// Bytes of each, without FCS.
-    pub size: usize,
-    /// Frames of a burst.
-    pub burst: u64,
-    /// Time from one burst's start to the next one's.
-    pub gap: Span,
+    pub size: u32,
+    /// Their distribution in time.
+    pub pattern: Pattern,
+    /// The UDP flows that they are of, in turn. Without one they are of a type that nobody answers.
+    pub flows: Vec<u16>,
 }
 
 /// Frames that the peer has seen since [`Seen::default`] was put here.
@@ -22,79 +26,123 @@ pub struct Frames {
 pub struct Seen {
     /// Their number.
     pub frames: u64,
-    /// Arrival of the first and of the last.
+    /// Times of the first and of the last: of arrivals at the peer, or of the ends of their gaps
+    /// where they leave it.
     pub span: Option<(Time, Time)>,
 }
 
 impl Seen {
-    fn note(&mut self, at: Time) {
-        self.frames += 1;
-        self.span = Some((self.span.map_or(at, |s| s.0), at));
+    fn note(&mut self, frames: u64, at: Time) {
+        if frames > 0 {
+            self.frames += frames;
+            self.span = Some((self.span.map_or(at, |s| s.0), at));
+        }
     }
 }
 
-/// A type of frames that no kernel answers (IEEE 802, local experimental).
-const LOCAL_TYPE: [u8; 2] = [0x88, 0xb5];
 /// Bytes of the shortest frame without FCS.
-const SHORTEST: usize = 60;
+const SHORTEST: u32 = 60;
+/// Time in which all frames have left.
+const EVER: Span = Span::from_ps(1 << 62);
 
 /// The peer.
-#[derive(Debug)]
-pub(crate) struct Generator {
-    /// The guest's address, and the one that frames come from.
+pub(crate) struct OtherEnd {
+    /// The guest's Ethernet address, and the host's.
     addresses: [[u8; 6]; 2],
-    frame: Vec<u8>,
-    plan: Frames,
-    /// Start of the next burst.
-    next: Time,
+    /// The host's IP address.
+    host: [u8; 4],
+    source: Arrivals,
+    pub(crate) station: Station,
     /// Frames that arrived here.
     pub(crate) sent: Seen,
     /// Frames that left toward the device.
     pub(crate) offered: Seen,
+    /// Time from a request's first bit to its answer's last. A frame that comes back is an answer.
+    pub(crate) answers: Histogram,
 }
 
-impl Generator {
-    pub(crate) fn new(guest: [u8; 6]) -> Generator {
+impl OtherEnd {
+    /// Creates the peer of a guest with these addresses.
+    pub(crate) fn new(guest: [u8; 6], [ip, host]: [Ipv4Addr; 2]) -> OtherEnd {
         // The next address of the same vendor.
-        let mut from = guest;
-        from[5] ^= 3;
-        let plan = Frames { count: 0, size: 0, burst: 1, gap: Span::ZERO };
-        let (sent, offered) = (Seen::default(), Seen::default());
-        let addresses = [guest, from];
-        Generator { addresses, frame: Vec::new(), plan, next: Time::NEVER, sent, offered }
+        let mut own = guest;
+        own[5] ^= 3;
+        OtherEnd {
+            addresses: [guest, own],
+            host: host.octets(),
+            source: Arrivals::new(guest, Vec::new(), 0, Vec::new()),
+            station: Station::new([(guest, ip), (own, host)]),
+            sent: Seen::default(),
+            offered: Seen::default(),
+            answers: Histogram::default(),
+        }
     }
 
     /// Sends these frames from `at` on, in place of those that are left.
     pub(crate) fn send(&mut self, at: Time, frames: Frames) {
-        self.frame.clear();
-        self.frame.extend(self.addresses.as_flattened());
-        self.frame.extend(LOCAL_TYPE);
-        self.frame.resize(frames.size.max(SHORTEST), 0);
-        self.plan = Frames { burst: frames.burst.max(1), ..frames };
-        self.next = if frames.count == 0 { Time::NEVER } else { at };
+        let Frames { count, size, pattern, flows } = frames;
+        let phase = Phase { lasts: EVER, pattern, size: size.max(SHORTEST) };
+        let phases = if count == 0 { Vec::new() } else { vec![phase] };
+        self.source = Arrivals::new(self.addresses[0], phases, 0, flows).at_most(count);
+        self.source.start(at);
+    }
+
+    /// Begins the host's requests.
+    pub(crate) fn ask(&mut self, at: Time, requests: Requests) {
+        self.station.ask(at, requests);
+    }
+
+    /// Returns true while frames or requests are left.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.source.next_due().is_some() || self.station.is_asking()
+    }
+
+    /// Begins the notes anew.
+    pub(crate) fn mark(&mut self) {
+        (self.sent, self.offered) = (Seen::default(), Seen::default());
+        self.answers.clear();
+    }
+
+    /// Returns true if the host takes a frame: ARP, or IP for its address.
+    fn is_for_host(&self, frame: &[u8]) -> bool {
+        let own = frame.starts_with(&self.addresses[1]) || frame.starts_with(&[0xff; 6]);
+        own && match frame.get(12..14) {
+            Some([0x08, 0x06]) => true,
+            Some([0x08, 0x00]) => frame.get(30..34) == Some(&self.host),
+            _ => false,
+        }
     }
 }
 
-impl EventSource for Generator {
+impl EventSource for OtherEnd {
     fn next_due(&self) -> Option<Time> {
-        Some(self.next).filter(|next| *next < Time::NEVER)
+        let next = self.source.next_due().unwrap_or(Time::NEVER).min(self.station.next());
+        Some(next).filter(|next| *next < Time::NEVER)
     }
 }
 
-impl Peer for Generator {
-    fn receive(&mut self, at: Time, _: &[u8], _: &mut Wire) {
-        self.sent.note(at);
+impl Peer for OtherEnd {
+    fn receive(&mut self, at: Time, frame: &[u8], wire: &mut Wire) {
+        self.sent.note(1, at);
+        if self.is_for_host(frame) {
+            let before = wire.frames;
+            self.station.receive(at, frame, wire, &mut self.answers);
+            self.offered.note(wire.frames - before, wire.free());
+        } else if !frame.starts_with(&self.addresses[1])
+            && let Some(asked) = frame.first_chunk().and_then(|to| stamped(*to, at))
+        {
+            self.answers.record(at.since(asked));
+        }
     }
 
     fn advance(&mut self, until: Time, wire: &mut Wire) {
-        while self.next <= until && self.next < Time::NEVER {
-            let now = self.plan.burst.min(self.plan.count);
-            for _ in 0..now {
-                let arrival = wire.send(self.next, &self.frame);
-                self.offered.note(arrival);
+        while let Some(due) = self.next_due().filter(|due| *due <= until) {
+            let before = wire.frames;
+            self.source.advance(due, wire);
+            if self.station.next() <= due {
+                self.station.advance(due, wire, &mut self.answers);
             }
-            self.plan.count -= now;
-            self.next = if self.plan.count == 0 { Time::NEVER } else { self.next + self.plan.gap };
+            self.offered.note(wire.frames - before, wire.free());
         }
     }
 }

@@ -6,6 +6,7 @@ use doorbell_devices::{e1000, mlx5};
 use doorbell_hal::Span;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv4Addr;
 
 /// A machine of the laboratory without CPU and memory, which are the guest's.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,6 +19,8 @@ pub struct Plan {
     pub rate: u64,
     /// Delay of the link, one way.
     pub delay: Span,
+    /// IP addresses of the guest and of the host at the other end.
+    pub addresses: [Ipv4Addr; 2],
 }
 
 /// A device.
@@ -101,6 +104,7 @@ impl Plan {
             },
             rate: 0,
             delay: none,
+            addresses: [Ipv4Addr::UNSPECIFIED; 2],
         };
         plan.pass(&mut numbers);
         if let Some(name) = numbers.left.keys().next().filter(|_| numbers.wrong.is_none()) {
@@ -117,6 +121,9 @@ impl Plan {
     fn pass(&mut self, to: &mut impl Pass) {
         to.field("link.rate", &mut self.rate);
         to.field("link.delay", &mut self.delay);
+        for (name, ip) in ["ip.guest", "ip.host"].into_iter().zip(&mut self.addresses) {
+            to.field(name, ip);
+        }
         match &mut self.card {
             Card::E1000(nic) => e1000_numbers(nic, to),
             Card::Mlx5(nic) => mlx5_numbers(nic, to),

@@ -32,6 +32,10 @@ start() {
     read -r status
     return "$status"
 }
+listen() {
+    echo "<<<listen>>>"
+    read -r _
+}
 ask() {
     echo "<<<ask $*>>>"
     read -r status

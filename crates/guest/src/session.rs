@@ -389,6 +389,11 @@ impl Session<'_> {
                     asked.map_err(Error::io(format!("{name}: ask {kind}")))?;
                     self.guest.console.send("0")?;
                 }
+                "listen" => {
+                    let server = self.iperf3().map_err(Error::io("iperf3 -s"))?;
+                    background.push(("iperf3 -s".to_owned(), server));
+                    self.guest.console.send("")?;
+                }
                 "start" => {
                     // Without a shell in between, which would leave it behind.
                     let mut command = self.host_command(&format!("exec {}", said.arguments));
@@ -418,6 +423,29 @@ impl Session<'_> {
                     return Err(Error::Input(format!("{name}: the guest said `{other}`")));
                 }
             }
+        }
+    }
+
+    /// Starts a server of iperf3 on the host. Returns it when it listens.
+    fn iperf3(&self) -> std::io::Result<ChildGuard> {
+        let mut command = self.host_command("exec iperf3 -s");
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = ChildGuard::spawn("iperf3 -s", &mut command)?;
+        // Port 5201 in state LISTEN (Linux, Documentation/networking/proc_net_tcp.rst).
+        let listens = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.get(1).is_some_and(|own| own.ends_with(":1451")) && words.get(3) == Some(&"0A")
+        };
+        loop {
+            server.alive()?;
+            for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+                // A kernel without IPv6 has no second one.
+                let text = std::fs::read_to_string(table).unwrap_or_default();
+                if text.lines().any(listens) {
+                    return Ok(server);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -1,20 +1,51 @@
 # shellcheck shell=dash disable=SC2154 # NIC and passed are init's
 # The words of a workload in virtual time. Nobody reads the console while the guest runs. A word
-# goes to ports of the machine (0xe00, 64 of them), and is answered with its newline.
+# goes to ports of the machine (0xe00, 64 of them), and is answered with its newline. Such a port
+# also says what has become of frames and requests: 0 done, 1 some are left, 2 no answer, 3 the word
+# was not understood.
 word() {
     echo "<<<$*>>>"
     printf '%s\n' "$*" | dd of=/dev/port bs=64 seek=56 conv=notrunc 2>/dev/null
 }
+state() { dd if=/dev/port bs=1 skip=3584 count=1 2>/dev/null; }
+# Says a word of traffic. It begins 10 ms later.
+traffic() {
+    word "$@"
+    [ "$(state)" = 3 ] || return 0
+    echo "\`$*\` is not understood"
+    return 1
+}
+# Waits so many microseconds, and longer while any are left.
+until_done() {
+    usleep "$1"
+    while [ "$(state)" = 1 ]; do usleep 10000; done
+}
 begin() { word begin; }
 end() { word end "$@"; }
+# The peer asks. It pauses for 2 ms behind each answer.
+ask() {
+    traffic ask "$@" || return 1
+    until_done $(($2 * 2200 + 10000))
+    [ "$(state)" = 0 ] && return
+    echo "a request of $1 was not answered"
+    return 1
+}
+# The peer's server of iperf3 always listens.
+listen() { :; }
+# The peer sends in a pattern, whatever the driver does with it.
+arrivals() {
+    traffic arrivals "$@" || return 1
+    until_done $(($2 * $4 / 1000 + 12000))
+    usleep 5000
+}
 # The peer sends. The driver's counters are looked at when all should have come, because drivers ask
 # their device for them.
 frames() {
     passed
     first=$passed
-    word frames "$@"
+    traffic frames "$@" || return 1
     bursts=$((($1 + $3 - 1) / $3))
-    usleep $((bursts * $4 + 2000))
+    usleep $((bursts * $4 + 12000))
     for _ in $(seq 1000); do
         passed
         [ $((passed - first)) -ge "$1" ] && return

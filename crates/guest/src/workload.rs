@@ -15,7 +15,12 @@
 //! * `xdp drop|tx`: the interface runs an XDP program that drops all frames, or sends them back
 //!   with their addresses swapped; in the driver, or in the kernel if the driver has no XDP;
 //! * `ask icmp|tcp COUNT SIZE`: the host sends requests, each after the answer to the last;
-//! * `host COMMAND`: the host runs a command, in the guest's network;
+//! * `listen`: the host has a server of iperf3 from now on;
+//! * `arrivals PATTERN COUNT SIZE INTERVAL BURST FLOWS`, in virtual time alone: the host sends
+//!   frames in a pattern (`even`, `poisson`, `bursts`), `INTERVAL` nanoseconds from one to the next
+//!   in the mean or from one burst of `BURST` to the next, of so many UDP flows or of a type that
+//!   nobody answers, whatever the guest does with them;
+//! * `host COMMAND`, not in virtual time: the host runs a command, in the guest's network;
 //! * `start COMMAND`: the same, in the background until the workload ends.
 
 use crate::Error;
@@ -52,9 +57,10 @@ pub struct Variable {
     pub about: String,
 }
 
-const BUILT_IN: [(&str, &str); 10] = [
+const BUILT_IN: [(&str, &str); 11] = [
     ("pktgen", include_str!("workloads/pktgen.sh")),
     ("receive", include_str!("workloads/receive.sh")),
+    ("arrivals", include_str!("workloads/arrivals.sh")),
     ("xdp-drop", include_str!("workloads/xdp-drop.sh")),
     ("xdp-tx", include_str!("workloads/xdp-tx.sh")),
     ("testpmd", include_str!("workloads/testpmd.sh")),
@@ -138,13 +144,17 @@ impl Workload {
                 about: rest.trim().to_owned(),
             });
         }
-        let words = |line: &str, word: &str| line.split_whitespace().next() == Some(word);
         for word in ["begin", "end"] {
-            if !script.lines().any(|l| words(l, word)) {
+            if !found.says(word) {
                 return Err(format!("there is no line `{word}`: nothing would be counted"));
             }
         }
         Ok(found)
+    }
+
+    /// Returns true if a line of the script begins with a word.
+    pub(crate) fn says(&self, word: &str) -> bool {
+        self.script.lines().any(|line| line.split_whitespace().next() == Some(word))
     }
 
     /// Returns the script with its variables in front, of which `settings` sets some.

@@ -176,7 +176,7 @@ impl Wire {
     }
 
     /// Takes the next frame off the wire if it has arrived by `at`.
-    fn land_by(&mut self, at: Time) -> Option<Vec<u8>> {
+    pub fn land_by(&mut self, at: Time) -> Option<Vec<u8>> {
         if self.next > at {
             return None;
         }

@@ -2,7 +2,8 @@
 
 use crate::{Error, input};
 use doorbell_devices::{e1000, mlx5};
-use doorbell_guest::{Device, net::MAC, settings::Settings};
+use doorbell_guest::net::{GUEST, HOST, MAC};
+use doorbell_guest::{Device, settings::Settings};
 use doorbell_guest_machine::{Card, Plan, Slot};
 use doorbell_hal::Span;
 use doorbell_spec::InputError;
@@ -133,6 +134,7 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
             rate: v.bits_per_second("nic.port_rate"),
             // The profile has no cable.
             delay: Span::ZERO,
+            addresses: [GUEST, HOST],
         });
     }
     let setup = card::setup::<E1000>(v)?;
@@ -144,6 +146,7 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
         },
         rate: setup.host.link_rate,
         delay: setup.host.link_delay,
+        addresses: [GUEST, HOST],
     })
 }
 

@@ -290,6 +290,7 @@ fn boots(
         if args.profile.is_some() {
             return Err(input!("--profile: it is the machine of --clock virtual"));
         }
+        doorbell_guest::check_wall(workloads)?;
         let boot = |settings: Settings| {
             settings::check(&settings, workloads)?;
             Ok(Boot { inside: settings.clone(), settings, machine: None })

@@ -4,7 +4,7 @@ use crate::render::of_this_schema;
 use crate::{Error, input};
 use doorbell_guest::instructions::{Event, Profile, Step, Work};
 use doorbell_guest::settings::Settings;
-use doorbell_guest::{Booted, Kernel, Measured, Workload};
+use doorbell_guest::{Answers, Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
 use doorbell_systems::result::rounded;
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,9 @@ pub(super) struct Run {
     /// Times and rates in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) timed: Option<Timed>,
+    /// Time from a request of the peer, its first bit, to its answer's last bit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) latency_ns: BTreeMap<String, f64>,
     /// The workload's own output.
     pub(super) output: String,
 }
@@ -158,6 +161,9 @@ pub(super) struct Timed {
     pub(super) offered_per_s: Option<f64>,
     /// Frames that the device did not take.
     pub(super) dropped: u64,
+    /// Answers that the peer got. A frame that comes back is one.
+    #[serde(default)]
+    pub(super) answers: u64,
 }
 
 /// The share of a function.
@@ -312,7 +318,9 @@ impl Run {
                 sent_per_s: t.sent_per_s.map(rounded),
                 offered_per_s: t.offered_per_s.map(rounded),
                 dropped: t.dropped,
+                answers: t.answers.map_or(0, |a| a.count),
             }),
+            latency_ns: m.timed.and_then(|t| t.answers).map(latencies).unwrap_or_default(),
             output: m.output.clone(),
         }
     }
@@ -325,6 +333,7 @@ impl Run {
             "calls" => Some(&self.calls),
             "per_transmit" => Some(&self.per_transmit),
             "per_poll" => Some(&self.per_poll),
+            "latency_ns" => Some(&self.latency_ns),
             _ => Some(&self.per_packet),
         }
     }
@@ -335,10 +344,18 @@ impl Run {
         match (group, name) {
             ("timed", "sent_per_s") => self.timed?.sent_per_s,
             ("timed", "offered_per_s") => self.timed?.offered_per_s,
+            ("timed", "answers") => Some(self.timed?.answers as f64),
             ("timed", _) => Some(self.timed?.dropped as f64),
             _ => self.group(group)?.get(name).copied(),
         }
     }
+}
+
+/// Returns the quantiles of the peer's latencies.
+fn latencies(a: Answers) -> BTreeMap<String, f64> {
+    let [p50, p90, p99] = a.quantiles_ns;
+    let all = [("min", a.range_ns.0), ("p50", p50), ("p90", p90), ("p99", p99)];
+    all.into_iter().chain([("max", a.range_ns.1)]).map(|(k, v)| (k.to_owned(), v)).collect()
 }
 
 /// Returns instructions a packet of those of the driver's modules that executed any.

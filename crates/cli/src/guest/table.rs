@@ -106,10 +106,20 @@ const BY_CALL: [(&str, &str, &str); 6] = [
 ];
 
 /// Times and rates in virtual time, with descriptions.
-const TIMED: [(&str, &str); 3] = [
+const TIMED: [(&str, &str); 4] = [
     ("sent_per_s", "frames sent a second of virtual time, from the first to the last"),
     ("offered_per_s", "frames that came a second of virtual time, from the first to the last"),
     ("dropped", "frames in all that the device did not take"),
+    ("answers", "answers in all that the peer got, frames that came back among them"),
+];
+
+/// Latencies of the peer's requests in virtual time, with descriptions.
+const LATENCIES: [(&str, &str); 5] = [
+    ("min", "from a request's first bit to its answer's last, at the peer"),
+    ("p50", "of half of them, at most"),
+    ("p90", "of 90 %"),
+    ("p99", "of 99 %"),
+    ("max", "of all"),
 ];
 
 /// Builds the tables: for each workload a bill, and the functions.
@@ -213,7 +223,8 @@ fn cells(values: &[Option<f64>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
 }
 
 /// Groups that stand before the names of their numbers.
-const GROUPS: [&str; 5] = ["instructions", "modules", "calls", "per_transmit", "per_poll"];
+const GROUPS: [&str; 6] =
+    ["instructions", "modules", "calls", "per_transmit", "per_poll", "latency_ns"];
 
 /// Returns the modules of the drivers that executed instructions.
 fn modules<'r>(runs: &[&'r Run]) -> BTreeSet<&'r str> {
@@ -262,6 +273,9 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
     }
     for (name, about) in TIMED {
         row("timed", name, about, Some(Margin::EXACT));
+    }
+    for (name, about) in LATENCIES {
+        row("latency_ns", name, about, Some(Margin::EXACT));
     }
     (table, marked)
 }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 #[test]
 fn wrong_input_is_refused_before_anything_is_fetched() {
-    let lines: [&[&str]; 15] = [
+    let lines: [&[&str]; 16] = [
         &["mlx4"],
         &["qemu:igb", "--bus", "pcie2x16"],
         &["mlx5", "--bus", "pcie9x9"],
@@ -26,7 +26,8 @@ fn wrong_input_is_refused_before_anything_is_fetched() {
         &["mlx5", "--mmio", "--instructions", "off"],
         &["vnic", "--clock", "virtual"],
         &["mlx5", "--clock", "virtual", "--cpus", "2"],
-        &["mlx5", "--clock", "virtual", "--workload", "ping"],
+        &["mlx5", "--clock", "virtual", "--workload", "testpmd"],
+        &["mlx5", "--workload", "arrivals"],
         &["mlx5", "--clock", "virtual", "--profile", "e1000-power4"],
         &["mlx5", "--clock", "virtual", "--bus", "pcie2x16"],
         &["mlx5", "--clock", "virtual", "--set", "cpu.instruction=0.5 ns"],
@@ -112,8 +113,9 @@ impl Drop for Spinning {
 #[test]
 #[ignore = "boots kernels; `make test-guest` runs it"]
 fn boots_in_virtual_time_are_equal() {
-    let line = ["mlx5", "--clock", "virtual", "--kernel", "debian:6.12", "--workload"];
-    let line = [&line[..], &["pktgen,receive", "--set", "gap=1000"]].concat();
+    let workloads = "pktgen,receive,arrivals,xdp-tx,iperf-send,iperf-receive,request-response";
+    let line = ["mlx5", "--clock", "virtual", "--kernel", "debian:6.12", "--workload", workloads];
+    let line = [&line[..], &["--set", "gap=1000", "--set", "megabytes=4"]].concat();
     let alone = booted(&line);
     let busy = Spinning::start();
     let beside = booted(&line);
@@ -124,6 +126,58 @@ fn boots_in_virtual_time_are_equal() {
     assert_eq!(number(sent, "ledger", "wire_frames"), 6400.0);
     assert_eq!(received["frames"], 3200);
     assert_eq!(received["timed"]["dropped"], 0);
+    let [arrived, back, to, from, asked] = [2, 3, 4, 5, 6].map(|n| &alone["runs"][n]);
+    assert_eq!(arrived["frames"], 3200);
+    // A mean of 20 us: 3,200 intervals of it are within 6 %, which is more than three deviations.
+    let rate = number(arrived, "timed", "offered_per_s");
+    assert!((rate / 50_000.0 - 1.0).abs() < 0.06, "{rate}");
+    assert_eq!(back["timed"]["answers"], 3200);
+    // 4 MiB in segments of 1,460 bytes, each of which crosses once.
+    let segments = ((4 << 20) as f64 / 1460.0).ceil();
+    assert!(from["frames"].as_f64().unwrap() > segments);
+    let bytes = number(to, "ledger", "wire_bytes") - (4 << 20) as f64;
+    let frames = number(to, "ledger", "wire_frames");
+    assert!(bytes > 0.0 && bytes < 80.0 * frames, "{bytes} B of headers in {frames} frames");
+    assert_eq!(asked["timed"]["answers"], 400);
+}
+
+/// A frame each millisecond, which an XDP program sends back: by hand what the device, its bus and
+/// the wire take of it. What the guest takes is a number of instructions.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn latency_of_a_lone_frame_is_the_sum_of_its_steps() {
+    let moderation = ["ethtool.coalesce.adaptive-rx=off", "ethtool.coalesce.rx-usecs=8"];
+    let set = [&["burst=1", "gap=1000", "packets=20"][..], &moderation].concat();
+    let least = |across: &str| {
+        let mut line = vec!["mlx5", "--clock", "virtual", "--workload", "xdp-tx"];
+        line.extend(set.iter().flat_map(|s| ["--set", s]));
+        line.extend(["--instructions", "off", "--across", across]);
+        let runs = booted(&line);
+        runs["runs"].as_array().unwrap().iter().map(|r| number(r, "latency_ns", "min")).collect()
+    };
+    let by_price: Vec<f64> = least("cpu.instruction=1ns,2ns,4ns");
+    let instructions = by_price[1] - by_price[0];
+    let is = |a: f64, b: f64| (a - b).abs() < 0.001;
+    assert!(is(by_price[2] - by_price[1], 2.0 * instructions), "{by_price:?}");
+    // The profile mlx5-gen3: times of the card, of the link one way, and of memory.
+    let (pipeline, link, memory) = (100.0, 150.0, 110.0);
+    // The frame with preamble and FCS at 100 Gbit/s. TLPs fill symbol times of 16 lanes.
+    let wire = (8.0 + 60.0 + 4.0) * 8.0 / 100.0;
+    let tlp = |bytes: f64| (bytes / 16.0).ceil() * 16.0 / (16.0 * 8.0 / 8.0 * 128.0 / 130.0);
+    // The interrupt is held back for 8 us from the frame's completion. An EQE of 64 bytes is in
+    // front of its message.
+    let raised = wire + pipeline + 8000.0 + tlp(24.0 + 64.0) + tlp(24.0 + 4.0) + link;
+    // A doorbell of 8 bytes; then a read of the WQE, and one of the frame.
+    let read = |bytes: f64| tlp(24.0) + link + memory + link + tlp(20.0 + bytes);
+    let sent = tlp(24.0 + 8.0) + link + read(64.0) + read(60.0) + pipeline + wire;
+    let by_hand = raised + sent;
+    let measured = by_price[0] - instructions;
+    // QEMU's clock has whole nanoseconds.
+    assert!((measured - by_hand).abs() < 2.0, "{by_hand} by hand, {measured} measured");
+    let by_period: Vec<f64> = least("ethtool.coalesce.rx-usecs=8,16,64");
+    assert_eq!(by_period[0], by_price[0]);
+    let longer = is(by_period[1], by_period[0] + 8_000.0);
+    assert!(longer && is(by_period[2], by_period[0] + 56_000.0), "{by_period:?}");
 }
 
 /// Frames at a pace, by hand. At 1 Gbit/s a frame of 60 bytes takes 672 ns, so that 12 of them come

@@ -1,7 +1,8 @@
-use crate::{Card, Frames, Plan, Slot};
+use crate::{Card, Frames, Pattern, Plan, Slot};
 use doorbell_bus::{memory::anonymous, pci, pcie};
 use doorbell_devices::e1000;
 use doorbell_hal::{Reg, Span, Time};
+use std::net::Ipv4Addr;
 
 /// An e1000 on PCI at 33 MHz (a clock of 30,303 ps), 400 ns from the CPU, on a link of 5 us.
 fn plan() -> Plan {
@@ -12,19 +13,20 @@ fn plan() -> Plan {
         slot: Slot::Parallel(settings, pci::Latencies { cpu, memory, register }),
         rate: 1_000_000_000,
         delay: Span::from_us(5),
+        addresses: [[10, 0, 0, 1], [10, 0, 0, 2]].map(Ipv4Addr::from),
     }
 }
 
 #[test]
 fn frames_arrive_as_the_link_takes_them() {
     let mut board = plan().board(anonymous(1 << 20).unwrap()).unwrap();
-    board.run(Time::from_ps(1_000_000));
-    board.send(Frames { count: 3, size: 60, burst: 2, gap: Span::from_us(100) });
+    let pattern = Pattern::Bursts(2, Span::from_us(100));
+    board.send(Span::from_us(1), Frames { count: 3, size: 60, pattern, flows: Vec::new() });
     board.run(Time::from_ps(1_000_000_000));
     let seen = board.counts().offered;
-    // Sent at 1 us, preamble, frame and FCS of 72 bytes of 8 ns, 5 us of cable; the last 100 us
-    // after the first.
-    let first = 1_000_000 + 72 * 8_000 + 5_000_000;
+    // Sent at 1 us; preamble, frame, FCS and gap of 84 bytes of 8 ns; the last 100 us after the
+    // first.
+    let first = 1_000_000 + 84 * 8_000;
     let last = first + 100_000_000;
     assert_eq!((seen.frames, seen.span), (3, Some((Time::from_ps(first), Time::from_ps(last)))));
     // The driver has given it no memory.

@@ -2,6 +2,7 @@ use super::{Card, Plan, Slot};
 use doorbell_bus::{pci, pcie};
 use doorbell_devices::{e1000, mlx5};
 use doorbell_hal::Span;
+use std::net::Ipv4Addr;
 
 fn plans() -> [Plan; 2] {
     let x = pci::Protocol::X { mmrbc: 2048, outstanding: 4 };
@@ -11,9 +12,10 @@ fn plans() -> [Plan; 2] {
     let link =
         pcie::Settings { completions: pcie::Completions::Rcb(64), ..pcie::Settings::link(3, 8) };
     let express = Slot::Express(link, pcie::Latencies { link: a, memory: b });
+    let addresses = [[10, 0, 0, 1], [10, 0, 0, 2]].map(Ipv4Addr::from);
     let nic = e1000::Config { mac: [2, 0, 0, 0, 0, 9], ..e1000::Config::I82545EM };
     [(Card::E1000(nic), parallel), (Card::Mlx5(mlx5::Config::CONNECTX), express)]
-        .map(|(card, slot)| Plan { card, slot, rate: 1_000_000_000, delay: c })
+        .map(|(card, slot)| Plan { card, slot, rate: 1_000_000_000, delay: c, addresses })
 }
 
 #[test]

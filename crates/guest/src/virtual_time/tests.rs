@@ -1,4 +1,4 @@
-use super::{Error, Measured, Script, check, result, windows};
+use super::{Error, Measured, Script, check, check_wall, result, windows};
 use crate::Workload;
 use crate::bring_up::Steps;
 use crate::console::Message;
@@ -10,11 +10,20 @@ fn workload(name: &str) -> Workload {
 }
 
 #[test]
-fn workloads_that_need_answers_are_refused() {
+fn workloads_with_commands_or_programs_are_refused() {
     let runs = |name: &str| check(1, &[workload(name)]).is_ok();
-    let names: Vec<String> = Workload::built_in().map(|w| w.name).filter(|n| runs(n)).collect();
-    assert_eq!(names, ["pktgen", "receive", "xdp-drop", "xdp-tx"]);
+    let names: Vec<String> = Workload::built_in().map(|w| w.name).filter(|n| !runs(n)).collect();
+    assert_eq!(names, ["testpmd"]);
     assert!(check(2, &[workload("pktgen")]).unwrap_err().to_string().contains("--cpus 2"));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("own.sh");
+    fs::write(&path, "begin\nhost ls\nend\n").unwrap();
+    let own = Workload::find(path.to_str().unwrap()).unwrap();
+    assert!(check_wall(std::slice::from_ref(&own)).is_ok());
+    let refused = check(1, &[own]).unwrap_err().to_string();
+    assert!(refused.contains("`host` runs no command in virtual time"), "{refused}");
+    let refused = check_wall(&[workload("arrivals")]).unwrap_err().to_string();
+    assert!(refused.contains("`arrivals` needs --clock virtual"), "{refused}");
 }
 
 /// The result of `receive` alone, by words in a directory.
@@ -32,7 +41,8 @@ fn counts_are_of_the_last_window() {
         "frames 3 60 1 10\ntime_ps 6000000\n",
         // The first and the last of three frames are 2 us apart.
         "end 3\ntime_ps 9000000\nledger.mmio_reads 9\ndropped 1\noffered.frames 3\n\
-         offered.first_ps 6000000\noffered.last_ps 8000000\n",
+         offered.first_ps 6000000\noffered.last_ps 8000000\nanswers.count 2\n\
+         answers.min_ps 1500\nanswers.p50_ps 1500\nanswers.max_ps 4000\n",
     ];
     for (n, text) in words.iter().enumerate() {
         fs::write(dir.path().join(n.to_string()), text).unwrap();
@@ -40,6 +50,8 @@ fn counts_are_of_the_last_window() {
     let measured = read(dir.path(), &[]).unwrap();
     let timed = measured.timed.unwrap();
     assert_eq!((timed.offered_per_s, timed.sent_per_s, timed.dropped), (Some(1e6), None, 0));
+    let answers = timed.answers.unwrap();
+    assert_eq!((answers.count, answers.range_ns, answers.quantiles_ns[0]), (2, (1.5, 4.0), 1.5));
     assert_eq!((measured.packets, measured.frames), (3, 3));
     assert_eq!(measured.elapsed.as_nanos(), 4000);
     assert_eq!(measured.counts.ledger["mmio_reads"], 2);

@@ -181,8 +181,18 @@ extern "C" fn said(_: *mut c_void, offset: u64, value: u64, _: c_uint) {
     });
 }
 
-extern "C" fn heard(_: *mut c_void, _: u64, _: c_uint) -> u64 {
-    u64::MAX
+/// Says what has become of frames and requests.
+extern "C" fn heard(_: *mut c_void, offset: u64, _: c_uint) -> u64 {
+    let state = HOST.get().filter(|_| offset == 0).and_then(|host| {
+        with(host, |nic, host| {
+            let began = nic.begin(host);
+            nic.board.run(began);
+            let state = nic.words.state(nic.board.as_ref());
+            nic.settle(host, began);
+            state
+        })
+    });
+    state.map_or(u64::MAX, u64::from)
 }
 
 static REGISTERS: Ops = Ops::new(read, write, 4);

@@ -2,14 +2,18 @@
 //!
 //! The guest writes a line of text to I/O ports: its first character to [`PORT`], the next to the
 //! port behind it, and so on. A newline ends it. Words are `begin`, `end` with or without a number,
-//! `frames COUNT SIZE BURST GAP` with the gap in microseconds. Others are only noted.
+//! `frames COUNT SIZE BURST GAP` with the gap in microseconds,
+//! `arrivals PATTERN COUNT SIZE INTERVAL BURST FLOWS` with the interval in nanoseconds, and
+//! `ask icmp|tcp COUNT SIZE`. Others are only noted. A read of [`PORT`] says what has become of
+//! frames and requests: `0` they are done, `1` some are left, `2` a request was not answered, `3`
+//! the last word of either was not understood.
 //!
 //! For each word a file is written, `0`, `1` and so on: the line itself, then a count a line, as
 //! name and number. Beside it is a file with the counts of instructions in the protocol of
 //! [`crate::count`], if they are counted.
 
 use crate::count;
-use doorbell_guest_machine::{Board, Frames};
+use doorbell_guest_machine::{Board, Frames, Pattern, Requests, State};
 use doorbell_hal::Span;
 use std::fmt::Write as _;
 use std::io;
@@ -20,17 +24,27 @@ pub(super) const PORT: u64 = 0xe00;
 /// Ports, and the longest word with its newline.
 pub(super) const LONGEST: usize = 64;
 
+/// Time from a word of traffic to its begin, in which the guest's shell comes to rest.
+const START: Span = Span::from_ms(10);
+
 /// The word under way, and those before it.
 pub(super) struct Words {
     directory: PathBuf,
     line: [u8; LONGEST],
     answered: usize,
+    /// The last word of traffic was understood.
+    understood: bool,
 }
 
 impl Words {
     pub(super) fn create(directory: &Path) -> io::Result<Words> {
         std::fs::create_dir_all(directory)?;
-        Ok(Words { directory: directory.to_owned(), line: [0; LONGEST], answered: 0 })
+        Ok(Words {
+            directory: directory.to_owned(),
+            line: [0; LONGEST],
+            answered: 0,
+            understood: true,
+        })
     }
 
     /// Takes a character. Returns the line that it ends.
@@ -50,22 +64,56 @@ impl Words {
         }
         match &words[..] {
             ["begin"] => board.mark(),
-            ["frames", numbers @ ..] => {
-                if let Some(frames) = frames(numbers) {
-                    board.send(frames);
-                }
+            ["frames" | "arrivals", ..] => {
+                let frames = frames(&words);
+                self.understood = frames.is_some();
+                frames.into_iter().for_each(|frames| board.send(START, frames));
+            }
+            ["ask", numbers @ ..] => {
+                let requests = requests(numbers);
+                self.understood = requests.is_some();
+                requests.into_iter().for_each(|requests| board.ask(START, requests));
             }
             _ => {}
         }
         Ok(())
     }
+
+    /// Returns the character that says what has become of frames and requests.
+    pub(super) fn state(&self, board: &dyn Board) -> u8 {
+        match board.state() {
+            _ if !self.understood => b'3',
+            State::Idle => b'0',
+            State::Busy => b'1',
+            State::Unanswered => b'2',
+        }
+    }
 }
 
-fn frames(numbers: &[&str]) -> Option<Frames> {
-    let [count, size, burst, gap] = numbers else { return None };
-    let gap = Span::from_us(gap.parse().ok()?);
-    let (count, burst) = (count.parse().ok()?, burst.parse().ok()?);
-    Some(Frames { count, size: size.parse().ok()?, burst, gap })
+fn frames(words: &[&str]) -> Option<Frames> {
+    let (pattern, count, size, flows) = match words {
+        ["frames", count, size, burst, gap] => {
+            (Pattern::Bursts(burst.parse().ok()?, Span::from_us(gap.parse().ok()?)), count, size, 0)
+        }
+        ["arrivals", pattern, count, size, interval, burst, flows] => {
+            let interval = Span::from_ns(interval.parse().ok()?);
+            let pattern = match *pattern {
+                "even" => Pattern::Even(interval),
+                "poisson" => Pattern::Random(interval),
+                "bursts" => Pattern::Bursts(burst.parse().ok()?, interval),
+                _ => return None,
+            };
+            (pattern, count, size, flows.parse().ok()?)
+        }
+        _ => return None,
+    };
+    let (count, size) = (count.parse().ok()?, size.parse().ok()?);
+    Some(Frames { count, size, pattern, flows: (0..flows).collect() })
+}
+
+fn requests(words: &[&str]) -> Option<Requests> {
+    let [over @ ("icmp" | "tcp"), count, size] = words else { return None };
+    Some(Requests { tcp: *over == "tcp", count: count.parse().ok()?, size: size.parse().ok()? })
 }
 
 /// Returns what the file of a word holds.
@@ -85,6 +133,17 @@ fn text(line: &str, board: &dyn Board) -> String {
             put(group, "first_ps", first.ps());
             put(group, "last_ps", last.ps());
         }
+    }
+    put("answers.", "count", counts.answers.count());
+    let [least, most] = [counts.answers.min(), counts.answers.max()];
+    if let (Some(least), Some(most)) = (least, most) {
+        put("answers.", "min_ps", least.ps());
+        for (name, per_mille) in [("p50_ps", 500), ("p90_ps", 900), ("p99_ps", 990)] {
+            // The histogram knows a span to 0.2 %.
+            let about = counts.answers.quantile(per_mille).map_or(0, Span::ps);
+            put("answers.", name, about.clamp(least.ps(), most.ps()));
+        }
+        put("answers.", "max_ps", most.ps());
     }
     text
 }

@@ -1,10 +1,10 @@
 //! Open-loop reception.
 //!
 //! [`Arrivals`] is a [`Peer`] that sends the frames of its [`Phase`]s whatever the machine does. A
-//! frame waits while the wire is busy. Frames are UDP, of a list of flows in turn, or those of a
-//! capture. In the place of its source address each carries the time at which its first bit left,
-//! from which the machine's end, a [`Meter`], computes its latency. Random numbers depend on the
-//! seed alone ([`splitmix`]).
+//! frame waits while the wire is busy. Frames are UDP, of a list of flows in turn, or of a type
+//! that nobody answers, or those of a capture. In the place of its source address each carries the
+//! time at which its first bit left, from which the machine's end, a [`Meter`], computes its
+//! latency. Random numbers depend on the seed alone ([`splitmix`]).
 
 use crate::histogram::Histogram;
 use crate::link::{Peer, Wire, takes};
@@ -76,6 +76,9 @@ impl Rng {
     }
 }
 
+/// A type of frames that no kernel answers (IEEE 802, local experimental).
+const LOCAL_TYPE: [u8; 2] = [0x88, 0xb5];
+
 /// Place of the source address, which holds the time of a frame's first bit: 46 bits of
 /// picoseconds, 70 s, around the two that make the address a local one of a single station. No
 /// checksum and no hash is over it.
@@ -90,8 +93,8 @@ fn stamp(first_bit: Time) -> [u8; 6] {
     address
 }
 
-/// Returns the time in an address, if it holds one: the one nearest to `now`.
-fn stamped(address: [u8; 6], now: Time) -> Option<Time> {
+/// Returns the time in a frame's address, if it holds one: the one nearest to `now`.
+pub fn stamped(address: [u8; 6], now: Time) -> Option<Time> {
     let mut bytes = [0; 8];
     bytes[2] = address[0] >> 2;
     bytes[3..].copy_from_slice(&address[1..]);
@@ -130,6 +133,8 @@ pub struct Arrivals {
     /// Remaining frames of the burst.
     left: u32,
     next: Time,
+    /// Frames after which it is silent.
+    most: u64,
     /// Frames sent.
     pub sent: u64,
     /// Frames received from the machine.
@@ -137,8 +142,8 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Creates a peer of the machine with address `mac`, whose frames are of these flows in turn.
-    /// It is silent until it is started.
+    /// Creates a peer of the machine with address `mac`, whose frames are of these flows in turn;
+    /// without one, of a type that nobody answers. It is silent until it is started.
     pub fn new(mac: [u8; 6], phases: Vec<Phase>, seed: u64, flows: Vec<u16>) -> Arrivals {
         Arrivals {
             phases,
@@ -154,6 +159,7 @@ impl Arrivals {
             ends: Time::NEVER,
             left: 0,
             next: Time::NEVER,
+            most: u64::MAX,
             sent: 0,
             came: 0,
         }
@@ -162,6 +168,11 @@ impl Arrivals {
     /// Returns it with the frames of [`Pattern::Captured`].
     pub fn of_capture(self, captured: Arc<Frames>) -> Arrivals {
         Arrivals { captured, ..self }
+    }
+
+    /// Returns it with the number of frames after which it is silent.
+    pub fn at_most(self, most: u64) -> Arrivals {
+        Arrivals { most, ..self }
     }
 
     /// Returns the index of the current phase, at the end that of the last one.
@@ -209,8 +220,12 @@ impl Arrivals {
             self.headers = flows.map(|flow| udp_headers(mac, [0; 6], len, *flow)).collect();
         }
         frame.resize(len, 0);
-        if let Some(headers) = self.headers.get(self.sent as usize % self.headers.len().max(1)) {
-            frame[..HEADERS as usize].copy_from_slice(headers);
+        match self.headers.get(self.sent as usize % self.headers.len().max(1)) {
+            Some(headers) => frame[..HEADERS as usize].copy_from_slice(headers),
+            None => {
+                frame[..self.mac.len()].copy_from_slice(&self.mac);
+                frame[STAMP.end as usize..][..2].copy_from_slice(&LOCAL_TYPE);
+            }
         }
     }
 
@@ -249,6 +264,10 @@ impl Arrivals {
         }
         wire.send_owned(at, frame);
         self.sent += 1;
+        if self.sent == self.most {
+            (self.phase, self.next) = (self.phases.len(), Time::NEVER);
+            return;
+        }
         self.next = match pattern {
             Pattern::Silence => self.ends,
             Pattern::Even(gap) => at + gap,
