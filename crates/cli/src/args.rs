@@ -644,19 +644,27 @@ pub(crate) struct Guest {
     /// A module that replaces the kernel's own of that name; may be repeated
     #[arg(long, value_name = "FILE.ko")]
     pub(crate) module: Vec<PathBuf>,
-    /// Workloads, separated by commas: pktgen, receive, xdp-drop, xdp-tx, testpmd, echo,
+    /// Another build of a module, beside each kernel with --module or its own; may be repeated
+    #[arg(long, value_name = "FILE.ko")]
+    pub(crate) against: Vec<PathBuf>,
+    /// Workloads, separated by commas: pktgen, receive, arrivals, xdp-drop, xdp-tx, testpmd, echo,
     /// request-response, ping, iperf-send, iperf-receive, or the path of a script. `list
     /// --workloads` describes them
     #[arg(long, value_name = "WORKLOAD,...", value_delimiter = ',', default_value = "pktgen")]
     pub(crate) workload: Vec<String>,
     /// The guest's clock: this machine's, with counts; or instructions, with counts, rates and
-    /// times that are the same in each boot (mlx5 and the three e1000, one CPU)
-    #[arg(long, value_enum, default_value = "wall")]
-    pub(crate) clock: GuestClock,
+    /// times that are the same in each boot (mlx5 and the three e1000, one CPU) [default: virtual
+    /// where device, CPUs and workloads allow it and there is no --bus]
+    #[arg(long, value_enum)]
+    pub(crate) clock: Option<GuestClock>,
     /// In virtual time, the machine around the device: a profile's name, or the path of a .toml
     /// file [default: mlx5-gen3, e1000-power4]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
+    /// In virtual time, put the laboratory's own driver beside the kernels, on the same machine
+    /// with the same traffic: pktgen, receive, arrivals, and on mlx5 xdp-drop and xdp-tx
+    #[arg(long)]
+    pub(crate) beside_lab: bool,
     /// Set a key inside the guest: a variable of a workload, mtu, module.NAME, ethtool.priv.NAME,
     /// ethtool.feature.NAME, ethtool.coalesce.NAME, ethtool.ring.NAME, ethtool.channels.NAME; in
     /// virtual time also cpu.instruction, and keys of the profile: bus, pci, pcie, nic, link

@@ -33,7 +33,7 @@ pub struct Counts {
     pub answers: Histogram,
 }
 
-/// What the peer does by itself.
+/// Activity of the peer by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Nothing.

@@ -20,6 +20,8 @@ const MOST: usize = 16 << 20;
 /// Pieces of output, each of at most [`CHUNK`] bytes, that wait to be looked at. When there are so
 /// many, the reader waits, and with it the guest's serial line, as if the cable were slow.
 const WAITING: usize = 32;
+/// Words of a kernel that panics (Linux, kernel/panic.c).
+pub(crate) const PANIC: &[u8] = b"Kernel panic - not syncing";
 /// Longest wait for what a kernel says after it panicked.
 const LAST: Duration = Duration::from_secs(10);
 /// Longest wait between two looks at a signal.
@@ -166,9 +168,8 @@ impl Console {
     /// Returns true if the kernel said in the last `new` bytes that it panicked, and all that it
     /// said has come.
     fn panicked(&mut self, new: usize) -> bool {
-        const WORDS: &[u8] = b"Kernel panic - not syncing";
-        let from = self.pending.len().saturating_sub(new + WORDS.len());
-        if memmem::find(&self.pending[from..], WORDS).is_none() {
+        let from = self.pending.len().saturating_sub(new + PANIC.len());
+        if memmem::find(&self.pending[from..], PANIC).is_none() {
             return false;
         }
         let until = Instant::now() + LAST;

@@ -6,7 +6,7 @@
 
 use crate::bring_up::{self, Steps};
 use crate::claim::Claim;
-use crate::console::{Message, message};
+use crate::console::{Message, PANIC, message};
 use crate::emulator::{self, InProcess, Parts};
 use crate::instructions::{Executed, Snapshot};
 use crate::kernel::Kernel;
@@ -375,8 +375,11 @@ pub(crate) fn boot(
     let (console, broken) = run(machine, &parts, setup.patience, stop)?;
     let printed = script.printed(&console)?;
     let whole = printed.len() == script.steps.len();
-    let mut broken =
-        broken.or_else(|| (!whole).then(|| ended("the guest has ended before its work", &console)));
+    let why = match memchr::memmem::find(console.as_bytes(), PANIC) {
+        Some(_) => "the guest's kernel panicked",
+        None => "the guest has ended before its work",
+    };
+    let mut broken = broken.or_else(|| (!whole).then(|| ended(why, &console)));
     if printed.len() < script.first {
         return Err(broken.unwrap_or(Error::NotRun));
     }

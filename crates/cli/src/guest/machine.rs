@@ -15,7 +15,7 @@ use doorbell_systems::e1000::E1000;
 use doorbell_systems::{card, mlx5 as on_pcie, slot};
 
 /// Groups of keys that are the machine's. The CPU, its memory and its driver are the guest's.
-const GROUPS: [&str; 5] = ["bus.", "pci.", "pcie.", "nic.", "link."];
+pub(super) const GROUPS: [&str; 5] = ["bus.", "pci.", "pcie.", "nic.", "link."];
 /// The key of what an instruction costs, and its value unless it is set.
 pub(super) const INSTRUCTION: (&str, &str) = ("cpu.instruction", "1 ns");
 /// log2 of the most nanoseconds that an instruction costs (QEMU's `-icount`).
@@ -32,7 +32,7 @@ pub(super) struct Machine {
 }
 
 /// Returns the profile that a device has unless one is given; `None` if it has no machine yet.
-fn default_profile(device: &Device) -> Option<&'static str> {
+pub(super) fn default_profile(device: &Device) -> Option<&'static str> {
     match device.name {
         "mlx5" => Some("mlx5-gen3"),
         "e1000" | "e1000-82544gc" | "e1000-82545em" => Some("e1000-power4"),
@@ -105,7 +105,7 @@ fn set(
 }
 
 /// Returns the value of `nic.part` for a device of the 8254x family.
-fn part(device: &Device) -> Option<&'static str> {
+pub(super) fn part(device: &Device) -> Option<&'static str> {
     match device.name {
         "e1000" => Some("82540em"),
         "e1000-82544gc" => Some("82544gc"),

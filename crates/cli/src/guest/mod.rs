@@ -4,6 +4,7 @@
 //! does the workloads one after another. The counts are those of `doorbell serve`, and the
 //! instructions those that QEMU executed, by function.
 
+mod lab;
 mod machine;
 mod page;
 mod result;
@@ -23,7 +24,7 @@ use clap::ValueEnum;
 use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, VirtualTime, Workload};
 use doorbell_study::axis::Axis;
-use doorbell_systems::Registry;
+use doorbell_systems::{Profile, Registry};
 use result::{Failure, Run};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -59,7 +60,13 @@ pub(crate) fn guest(
     }
     let result = measure(registry, args, program)?;
     let view = View { all: args.instructions == Instructions::All, functions: args.functions };
-    print(&table::document(&result, view).show(args.output.format, "guest", &result))?;
+    let mut doc = table::document(&result, view);
+    for (side, files) in sides(args) {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let names = if files.is_empty() { "the kernel's own".to_owned() } else { names.join(", ") };
+        side.iter().for_each(|side| doc.line(format!("{side}  {names}")));
+    }
+    print(&doc.show(args.output.format, "guest", &result))?;
     Ok(if result.failed.is_empty() { DONE } else { MISSED })
 }
 
@@ -86,8 +93,10 @@ fn bisect(
         tell(e);
         Ok(code)
     };
-    if args.kernel.len() > 1 || args.workload.len() > 1 || args.across.is_some() {
-        return told(&input!("--bisect: one kernel and one workload, without --across"), STOP);
+    let several = args.across.is_some() || !args.against.is_empty() || args.beside_lab;
+    if args.kernel.len() > 1 || args.workload.len() > 1 || several {
+        let why = "one kernel and one workload, without --across, --against and --beside-lab";
+        return told(&input!("--bisect: {why}"), STOP);
     }
     let budget = match GuestBudget::read(registry, budget, &args.device) {
         Ok(budget) => budget,
@@ -125,14 +134,17 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
     let workloads: Result<Vec<_>, _> = args.workload.iter().map(|w| Workload::find(w)).collect();
     let workloads = workloads?;
     let variants = variants(args)?;
-    let (profile, boots) = boots(registry, args, &device, variants, &workloads)?;
+    let is_virtual = is_virtual(args, &device, &workloads);
+    let (profile, boots) = match is_virtual {
+        true => virtual_boots(registry, args, &device, variants, &workloads)?,
+        false => (None, wall_boots(args, variants, &workloads)?),
+    };
     let own = std::env::current_exe().map_err(Error::at("this program"))?.into_os_string();
     let doorbell = if program.is_empty() { slice::from_ref(&own) } else { program };
     let counted = args.instructions != Instructions::Off;
     if args.mmio && !counted {
         return Err(input!("--mmio: nothing is counted with --instructions off"));
     }
-    let is_virtual = args.clock == GuestClock::Virtual;
     let needs_plugin = counted || is_virtual || device.arch == Arch::Ppc64;
     let plugin = needs_plugin.then(doorbell_guest::plugin).transpose()?;
     let said = |line: &str| {
@@ -147,11 +159,13 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
     let qemu = machine.version()?;
     let mut kernels = Vec::new();
     for name in names(args, &device) {
-        let mut kernel = Kernel::find(&name, args.modules.as_deref(), device.arch, &said)?;
-        for file in &args.module {
-            kernel.replace(file)?;
+        for (side, files) in sides(args) {
+            let mut kernel = Kernel::find(&name, args.modules.as_deref(), device.arch, &said)?;
+            for file in files {
+                kernel.replace(file)?;
+            }
+            kernels.push((side, kernel));
         }
-        kernels.push(kernel);
     }
     if let Some(logs) = &args.logs {
         std::fs::create_dir_all(logs).map_err(Error::at(logs.display()))?;
@@ -176,7 +190,7 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
     };
     let stop = || interrupt.came();
     let (mut runs, mut failures) = (Vec::new(), Failures::default());
-    for kernel in &kernels {
+    for (side, kernel) in &kernels {
         for Boot { settings, inside, machine: time } in &boots {
             let virtual_time = time.as_ref().map(|m| VirtualTime { plan: &m.plan, shift: m.shift });
             let setup = Setup { virtual_time, ..setup };
@@ -193,12 +207,25 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
             for warning in &booted.warnings {
                 said(&format!("{}: {warning}", kernel.name));
             }
-            runs.extend(Run::of(&booted, kernel, settings, &workloads));
+            let side = side.map(str::to_owned);
+            let measured = Run::of(&booted, kernel, settings, &workloads);
+            runs.extend(measured.into_iter().map(|run| Run { side: side.clone(), ..run }));
             for failed in booted.failed {
                 failures.add(kernel, Some(failed.workload), failed.error);
             }
         }
     }
+    if let Some(profile) = profile.as_ref().filter(|_| args.beside_lab) {
+        for (Boot { settings, .. }, workload) in
+            boots.iter().flat_map(|boot| workloads.iter().map(move |w| (boot, w)))
+        {
+            match lab::beside(registry, &device, profile, settings, workload)? {
+                Some(run) => runs.push(run),
+                None => said(&format!("{}: the laboratory has no such traffic", workload.name)),
+            }
+        }
+    }
+    let profile = profile.map(|profile| profile.name);
     let failed = failures.beside(&runs)?;
     Ok(GuestResult {
         device: device.name.to_owned(),
@@ -208,7 +235,7 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
             None => bus.or_else(|| serve::bus_of(device.name)).map(str::to_owned),
         },
         cpus: args.cpus,
-        command: arguments(args),
+        command: arguments(args, is_virtual),
         qemu: Some(qemu),
         plugin: plugin.is_some().then(|| doorbell_guest::PLUGIN_HASH.to_owned()),
         profile,
@@ -242,7 +269,7 @@ impl Failures {
 }
 
 /// Returns the arguments that ask for this result, whatever is shown of it.
-fn arguments(args: &Guest) -> Vec<String> {
+fn arguments(args: &Guest, is_virtual: bool) -> Vec<String> {
     let mut words = vec!["guest".to_owned(), args.device.clone()];
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     let path = |path: &PathBuf| path.display().to_string();
@@ -251,10 +278,9 @@ fn arguments(args: &Guest) -> Vec<String> {
     }
     args.modules.iter().for_each(|dir| option("modules", path(dir)));
     args.module.iter().for_each(|file| option("module", path(file)));
+    args.against.iter().for_each(|file| option("against", path(file)));
     option("workload", args.workload.join(","));
-    if args.clock == GuestClock::Virtual {
-        option("clock", "virtual".to_owned());
-    }
+    option("clock", if is_virtual { "virtual" } else { "wall" }.to_owned());
     args.profile.iter().for_each(|name| option("profile", name.clone()));
     args.bus.iter().for_each(|name| option("bus", name.clone()));
     args.sets.iter().for_each(|set| option("set", set.clone()));
@@ -262,8 +288,8 @@ fn arguments(args: &Guest) -> Vec<String> {
     option("cpus", args.cpus.to_string());
     let counted = args.instructions.to_possible_value();
     counted.iter().for_each(|value| option("instructions", value.get_name().to_owned()));
-    if args.mmio {
-        words.push("--mmio".to_owned());
+    for (given, name) in [(args.mmio, "--mmio"), (args.beside_lab, "--beside-lab")] {
+        words.extend(given.then(|| name.to_owned()));
     }
     words
 }
@@ -278,25 +304,44 @@ struct Boot {
     machine: Option<machine::Machine>,
 }
 
-/// Returns the boots, and in virtual time the name of the profile.
-fn boots(
+/// Returns true for virtual time: it was asked for, or nobody asked for a clock and it can be.
+fn is_virtual(args: &Guest, device: &Device, workloads: &[Workload]) -> bool {
+    let can = || {
+        args.bus.is_none()
+            && machine::default_profile(device).is_some()
+            && doorbell_guest::check_virtual_time(args.cpus, workloads).is_ok()
+    };
+    args.clock.map_or_else(can, |clock| clock == GuestClock::Virtual)
+}
+
+/// Returns the boots on this machine's clock.
+fn wall_boots(
+    args: &Guest,
+    variants: Vec<Settings>,
+    workloads: &[Workload],
+) -> Result<Vec<Boot>, Error> {
+    if args.beside_lab {
+        return Err(input!("--beside-lab: it needs --clock virtual"));
+    }
+    if args.profile.is_some() {
+        return Err(input!("--profile: it is the machine of --clock virtual"));
+    }
+    doorbell_guest::check_wall(workloads)?;
+    let boot = |settings: Settings| {
+        settings::check(&settings, workloads)?;
+        Ok(Boot { inside: settings.clone(), settings, machine: None })
+    };
+    variants.into_iter().map(boot).collect()
+}
+
+/// Returns the boots in virtual time, and the profile of their machine.
+fn virtual_boots(
     registry: &Registry,
     args: &Guest,
     device: &Device,
     variants: Vec<Settings>,
     workloads: &[Workload],
-) -> Result<(Option<String>, Vec<Boot>), Error> {
-    if args.clock == GuestClock::Wall {
-        if args.profile.is_some() {
-            return Err(input!("--profile: it is the machine of --clock virtual"));
-        }
-        doorbell_guest::check_wall(workloads)?;
-        let boot = |settings: Settings| {
-            settings::check(&settings, workloads)?;
-            Ok(Boot { inside: settings.clone(), settings, machine: None })
-        };
-        return Ok((None, variants.into_iter().map(boot).collect::<Result<_, Error>>()?));
-    }
+) -> Result<(Option<Profile>, Vec<Boot>), Error> {
     if args.bus.is_some() {
         return Err(input!("--bus: in virtual time the bus is the profile's (--profile, --set)"));
     }
@@ -313,7 +358,7 @@ fn boots(
         Ok(Boot { inside: machine.inside.clone(), settings: all, machine: Some(machine) })
     };
     let boots = variants.into_iter().map(boot).collect::<Result<_, Error>>()?;
-    Ok((Some(profile.name.clone()), boots))
+    Ok((Some(profile), boots))
 }
 
 /// Returns the names of the kernels to boot.
@@ -324,6 +369,15 @@ fn names(args: &Guest, device: &Device) -> Vec<String> {
     // Linux instantiates devices of a device tree behind PCI since 7.0.
     let version = if device.arch == Arch::Arm64 { "7.3" } else { "6.12" };
     vec![format!("debian:{version}")]
+}
+
+/// Returns the builds of modules that stand beside each other, by side: A is `--module`, or none,
+/// and B `--against`. Without the latter there are no sides.
+fn sides(args: &Guest) -> Vec<(Option<&'static str>, &[PathBuf])> {
+    match &args.against[..] {
+        [] => vec![(None, &args.module)],
+        against => vec![(Some("A"), &args.module), (Some("B"), against)],
+    }
 }
 
 /// Returns the settings of each boot: `--set`, and a value of `--across`.

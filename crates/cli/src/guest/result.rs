@@ -344,7 +344,7 @@ impl Run {
         match (group, name) {
             ("timed", "sent_per_s") => self.timed?.sent_per_s,
             ("timed", "offered_per_s") => self.timed?.offered_per_s,
-            ("timed", "answers") => Some(self.timed?.answers as f64),
+            ("timed", "answers") => Some(self.timed?.answers as f64).filter(|n| *n > 0.0),
             ("timed", _) => Some(self.timed?.dropped as f64),
             _ => self.group(group)?.get(name).copied(),
         }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 #[test]
 fn wrong_input_is_refused_before_anything_is_fetched() {
-    let lines: [&[&str]; 16] = [
+    let lines: [&[&str]; 17] = [
         &["mlx4"],
         &["qemu:igb", "--bus", "pcie2x16"],
         &["mlx5", "--bus", "pcie9x9"],
@@ -27,11 +27,12 @@ fn wrong_input_is_refused_before_anything_is_fetched() {
         &["vnic", "--clock", "virtual"],
         &["mlx5", "--clock", "virtual", "--cpus", "2"],
         &["mlx5", "--clock", "virtual", "--workload", "testpmd"],
-        &["mlx5", "--workload", "arrivals"],
+        &["mlx5", "--clock", "wall", "--workload", "arrivals"],
+        &["mlx5", "--cpus", "2", "--beside-lab"],
         &["mlx5", "--clock", "virtual", "--profile", "e1000-power4"],
         &["mlx5", "--clock", "virtual", "--bus", "pcie2x16"],
         &["mlx5", "--clock", "virtual", "--set", "cpu.instruction=0.5 ns"],
-        &["e1000", "--profile", "e1000-power4"],
+        &["e1000", "--bus", "pci32", "--profile", "e1000-power4"],
     ];
     let said = lines.map(|more| wrong(&[&["guest"], more].concat()));
     assert_snapshot!(said.join("\n"));
@@ -180,6 +181,43 @@ fn latency_of_a_lone_frame_is_the_sum_of_its_steps() {
     assert!(longer && is(by_period[2], by_period[0] + 56_000.0), "{by_period:?}");
 }
 
+/// Linux's driver and the laboratory's own, on the same machine under the same traffic: what a
+/// packet costs the bus differs by what the guest asks its device between the packets.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn linux_and_the_laboratory_cost_the_bus_the_same() {
+    let mlx5 = [
+        ("pcie_down_tlp_bytes", 0.005, 0.1),
+        ("pcie_up_tlp_bytes", 0.005, 0.01),
+        ("pcie_read_bytes", 0.005, 0.12),
+        ("pcie_write_bytes", 0.02, 0.01),
+        ("mmio_writes", 0.02, 0.04),
+        ("messages", 0.02, 0.05),
+    ];
+    let e1000 = [
+        ("pci_clocks", 0.001, 0.04),
+        ("pci_read_bytes", 0.0, 0.0),
+        ("pci_write_bytes", 0.0, 0.0),
+        ("mmio_writes", 0.01, 0.02),
+        ("line_interrupts", 0.001, 0.01),
+    ];
+    for (device, numbers) in [("mlx5", &mlx5[..]), ("e1000", &e1000)] {
+        let line = [device, "--clock", "virtual", "--beside-lab", "--instructions", "off"];
+        let runs = booted(&[&line[..], &["--workload", "pktgen,receive"]].concat());
+        let runs = runs["runs"].as_array().unwrap();
+        for (workload, sends) in [("pktgen", true), ("receive", false)] {
+            let of: Vec<_> = runs.iter().filter(|r| r["workload"] == workload).collect();
+            assert_eq!((of.len(), &of[1]["kernel"]), (2, &"laboratory".into()), "{device}");
+            for (name, sent, received) in numbers {
+                let [linux, lab] = [0, 1].map(|n| number(of[n], "per_packet", name));
+                let most = if sends { *sent } else { *received };
+                let apart = (linux / lab - 1.0).abs();
+                assert!(apart <= most, "{device} {workload} {name}: {linux}, laboratory {lab}");
+            }
+        }
+    }
+}
+
 /// Frames at a pace, by hand. At 1 Gbit/s a frame of 60 bytes takes 672 ns, so that 12 of them come
 /// in 8 us: less than the 16 x 1.024 us for which RDTR holds the interrupt back from the last on.
 #[test]
@@ -204,7 +242,7 @@ fn rdtr_gathers_each_burst_in_virtual_time() {
 #[test]
 #[ignore = "boots kernels; `make test-guest` runs it"]
 fn two_runs_of_a_kernel_are_the_same() {
-    let line = ["mlx5", "--kernel", "debian:6.12", "--set", "ethtool.priv.skb_tx_mpwqe=off"];
+    let line = ["mlx5", "--clock", "wall", "--set", "ethtool.priv.skb_tx_mpwqe=off"];
     let [a, b] = [booted(&line), booted(&line)];
     let [a, b] = [&a["runs"][0], &b["runs"][0]];
     let apart = |group: &str, name: &str| (number(a, group, name) - number(b, group, name)).abs();
@@ -359,8 +397,12 @@ fn results_say_what_was_measured() {
     let own = dir.path().join(original.file_name().unwrap());
     std::fs::copy(original, &own).unwrap();
     let own = own.to_str().unwrap();
-    let line = ["e1000", "--clock", "virtual", "--module", own, "--set", "packets=320"];
-    let all = booted(&line);
+    let builds = ["--module", own, "--against", own];
+    let all = booted(&[&["e1000", "--set", "packets=320"][..], &builds].concat());
+    // The same build on both sides costs the same.
+    let [a, b] = &all["runs"].as_array().unwrap()[..] else { panic!("{all}") };
+    assert_eq!((&a["side"], &b["side"]), (&"A".into(), &"B".into()));
+    assert!(a["functions"] == b["functions"] && a["ledger"] == b["ledger"], "{a} {b}");
     let hash = |file: &str| run("sha256sum", &[file]).split_whitespace().next().unwrap().to_owned();
     let origin = &all["runs"][0]["origin"];
     assert_eq!(origin["image_sha256"], hash(&image));
@@ -401,16 +443,25 @@ fn own(script: &str, more: &[&str]) -> (i32, String) {
 #[test]
 #[ignore = "boots kernels; `make test-guest` runs it"]
 fn a_guest_that_panics_hangs_or_fails_is_told_with_its_last_words() {
-    let (code, err) = own("begin\necho c >/proc/sysrq-trigger\nend 1\n", &[]);
-    assert_eq!(code, 1);
-    assert!(err.starts_with("doorbell: the guest's kernel panicked;"), "{err}");
-    assert!(err.contains("sysrq triggered crash"), "{err}");
-    let (code, err) = own("begin\nsleep 1000\nend 1\n", &["--timeout", "20"]);
-    assert_eq!(code, 1);
-    assert!(err.contains("the guest did not answer for 20 s"), "{err}");
-    let (code, err) = own("begin\nend 1\nexit 3\n", &[]);
-    assert_eq!(code, 1);
-    assert!(err.contains("in the guest `the workload own` ended with 3"), "{err}");
+    // In virtual time a sleep is over at once.
+    let clocks = [
+        ("wall", "sleep 1000", "did not answer"),
+        ("virtual", "while :; do :; done", "said nothing"),
+    ];
+    for (clock, hang, silent) in clocks {
+        let clock = ["--clock", clock];
+        let (code, err) = own("begin\necho c >/proc/sysrq-trigger\nend 1\n", &clock);
+        assert_eq!(code, 1);
+        assert!(err.starts_with("doorbell: the guest's kernel panicked;"), "{err}");
+        assert!(err.contains("sysrq triggered crash"), "{err}");
+        let hang = format!("begin\n{hang}\nend 1\n");
+        let (code, err) = own(&hang, &[&clock[..], &["--timeout", "20"]].concat());
+        assert_eq!(code, 1);
+        assert!(err.contains(&format!("the guest {silent} for 20 s")), "{err}");
+        let (code, err) = own("begin\nend 1\nexit 3\n", &clock);
+        assert_eq!(code, 1);
+        assert!(err.contains("in the guest `the workload own` ended with 3"), "{err}");
+    }
 }
 
 #[test]
@@ -434,7 +485,8 @@ fn a_workload_that_sends_nothing_is_no_good_commit() {
 #[ignore = "boots kernels; `make test-guest` runs it"]
 fn a_packet_of_a_stream_is_a_frame_on_every_device() {
     for device in ["e1000", "qemu:virtio-net-pci", "qemu:e1000e"] {
-        let line = [device, "--workload", "iperf-send,iperf-receive", "--instructions", "off"];
+        let loads = "iperf-send,iperf-receive";
+        let line = [device, "--clock", "wall", "--workload", loads, "--instructions", "off"];
         for run in booted(&line)["runs"].as_array().unwrap() {
             let count = |name: &str| run[name].as_u64().unwrap();
             let (packets, what) = (count("packets"), format!("{device}, {}", run["workload"]));
