@@ -60,6 +60,8 @@ fn frames_behind_the_one_that_failed_are_given_up() {
     assert_eq!(errors(&mut b), [(1, syndrome::LOCAL_PROT)]);
     let c = b.d.received();
     assert_eq!((c.packets, c.discarded, c.errors), (1, 3, 1));
+    // Ethernet, IP, UDP and 100 bytes.
+    assert_eq!(c.bytes, 14 + 20 + 8 + 100);
 }
 
 #[test]

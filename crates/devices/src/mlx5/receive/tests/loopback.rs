@@ -88,6 +88,7 @@ fn a_frame_to_our_own_address_comes_back_when_a_tir_takes_it() {
     assert_eq!(b.p.frames.len(), 1, "it did not leave");
     let kinds: Vec<u8> = core::iter::from_fn(|| b.poll()).map(|c| c.op_own >> 4).collect();
     assert_eq!(kinds, [0, 2], "it was sent, and received");
+    assert_eq!(b.d.rx_casts.packets(), 1);
     assert_eq!(b.memory(BUFFERS, mine.len()), mine);
     send(&mut b, &other);
     assert_eq!(b.p.frames.len(), 2, "others leave as ever");
