@@ -191,8 +191,8 @@ fn linux_and_the_laboratory_cost_the_bus_the_same() {
         ("pcie_up_tlp_bytes", 0.005, 0.01),
         ("pcie_read_bytes", 0.005, 0.15),
         ("pcie_write_bytes", 0.02, 0.01),
-        ("mmio_writes", 0.02, 0.04),
-        ("messages", 0.02, 0.05),
+        ("mmio_writes", 0.02, 0.05),
+        ("messages", 0.02, 0.1),
     ];
     let e1000 = [
         ("pci_clocks", 0.001, 0.04),
