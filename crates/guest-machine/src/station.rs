@@ -331,9 +331,13 @@ impl Station {
                 break;
             }
         }
+        // The other end may never close them.
+        let oldest = self.closing.len().saturating_sub(iperf3::MOST);
+        let mut place = 0..;
         self.closing.retain(|closed| {
             let state = self.sockets.get::<tcp::Socket<'_>>(*closed).state();
-            let gone = matches!(state, tcp::State::Closed | tcp::State::TimeWait);
+            let gone = matches!(state, tcp::State::Closed | tcp::State::TimeWait)
+                || place.next().is_some_and(|n| n < oldest);
             if gone {
                 self.sockets.remove(*closed);
             }
@@ -343,8 +347,9 @@ impl Station {
         let tcp = match self.interface.poll_at(now, &self.sockets) {
             None => Time::NEVER,
             Some(due) if due > now => Time::from_ps(due.total_micros() as u64 * 1_000_000),
-            // It waits for the wire.
-            Some(_) => wire.free().max(at + Span::from_ps(1)),
+            // It waits for the wire, or else for what no event tells of.
+            Some(_) if wire.free() > at => wire.free(),
+            Some(_) => at + Span::from_us(1),
         };
         self.next = own.min(tcp);
     }

@@ -16,8 +16,8 @@ const PORT: u16 = 5201;
 const COOKIE: usize = 37;
 /// The longest text of a client.
 const LONGEST: usize = 1 << 16;
-/// The most streams of a test.
-const MOST: usize = 128;
+/// The most streams of a test, and connections of any other kind.
+pub(super) const MOST: usize = 128;
 
 /// States, as they cross the control connection.
 const TEST_START: u8 = 1;
@@ -98,6 +98,9 @@ impl Server {
         if !socket(sockets, self.listening).is_listening() {
             self.fresh.push(self.listening);
             self.listening = listening(sockets);
+        }
+        if self.fresh.len() > MOST {
+            closing.push(self.fresh.remove(0));
         }
         for fresh in std::mem::take(&mut self.fresh) {
             let connection = socket(sockets, fresh);

@@ -248,3 +248,18 @@ fn nonsense_ends_a_client_and_not_the_server() {
     let served = iperf3(&mut pair, false, 1000, 50_000);
     assert_eq!(served["streams"][0]["bytes"], 1000);
 }
+
+#[test]
+fn connections_without_a_cookie_have_a_bound() {
+    let mut pair = Pair::new();
+    for n in 0..300 {
+        let connection = pair.socket(Some((5201, 30_000 + n)));
+        let until = pair.now + Span::from_ms(100);
+        while !pair.tcp(connection).may_send() && pair.step(until) {}
+        assert!(pair.tcp(connection).may_send(), "{n}");
+        pair.sockets.remove(connection);
+    }
+    assert!(pair.station.sockets.iter().count() < 2 * 128 + 3);
+    let served = iperf3(&mut pair, false, 1000, 50_000);
+    assert_eq!(served["streams"][0]["bytes"], 1000);
+}

@@ -17,6 +17,7 @@ use doorbell_guest_machine::{Board, Frames, Pattern, Requests, State};
 use doorbell_hal::Span;
 use std::fmt::Write as _;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// The first port. No device of the machine has these.
@@ -90,30 +91,43 @@ impl Words {
     }
 }
 
+/// The most frames or requests, bytes of one, and units of an interval.
+const MOST: u64 = 100_000_000;
+const LARGEST: u64 = 1 << 14;
+const LATEST: u64 = 1_000_000_000;
+
+/// Reads a number of this range.
+fn number(word: &str, range: RangeInclusive<u64>) -> Option<u64> {
+    word.parse().ok().filter(|n| range.contains(n))
+}
+
 fn frames(words: &[&str]) -> Option<Frames> {
+    let burst = |word: &str| number(word, 0..=MOST).map(|n| n as u32);
     let (pattern, count, size, flows) = match words {
-        ["frames", count, size, burst, gap] => {
-            (Pattern::Bursts(burst.parse().ok()?, Span::from_us(gap.parse().ok()?)), count, size, 0)
+        ["frames", count, size, frames, gap] => {
+            let gap = Span::from_us(number(gap, 0..=LATEST)?);
+            (Pattern::Bursts(burst(frames)?, gap), count, size, 0)
         }
-        ["arrivals", pattern, count, size, interval, burst, flows] => {
-            let interval = Span::from_ns(interval.parse().ok()?);
+        ["arrivals", pattern, count, size, interval, frames, flows] => {
+            let interval = Span::from_ns(number(interval, 1..=LATEST)?);
             let pattern = match *pattern {
                 "even" => Pattern::Even(interval),
                 "poisson" => Pattern::Random(interval),
-                "bursts" => Pattern::Bursts(burst.parse().ok()?, interval),
+                "bursts" => Pattern::Bursts(burst(frames)?, interval),
                 _ => return None,
             };
-            (pattern, count, size, flows.parse().ok()?)
+            (pattern, count, size, number(flows, 0..=u64::from(u16::MAX))? as u16)
         }
         _ => return None,
     };
-    let (count, size) = (count.parse().ok()?, size.parse().ok()?);
+    let (count, size) = (number(count, 0..=MOST)?, number(size, 0..=LARGEST)? as u32);
     Some(Frames { count, size, pattern, flows: (0..flows).collect() })
 }
 
 fn requests(words: &[&str]) -> Option<Requests> {
     let [over @ ("icmp" | "tcp"), count, size] = words else { return None };
-    Some(Requests { tcp: *over == "tcp", count: count.parse().ok()?, size: size.parse().ok()? })
+    let (count, size) = (number(count, 0..=MOST)?, number(size, 1..=LARGEST)? as usize);
+    Some(Requests { tcp: *over == "tcp", count, size })
 }
 
 /// Returns what the file of a word holds.

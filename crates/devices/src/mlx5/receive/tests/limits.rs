@@ -175,6 +175,20 @@ fn so_many_writes_are_on_their_way_at_the_most() {
 }
 
 #[test]
+fn frames_are_a_packet_time_apart_at_the_least() {
+    let (packet_time, pipeline_delay) = (Span::from_ns(40), Span::ZERO);
+    let mut b = Bench::new(Config { packet_time, pipeline_delay, ..Config::CONNECTX }, PLAIN);
+    b.post(4);
+    for _ in 0..3 {
+        assert_eq!(b.receive(&Frame::v4(tcp(0))), RxVerdict::Yes);
+    }
+    b.settle();
+    let data = BUFFERS..END;
+    let times: Vec<Time> = b.p.writes.iter().filter(|w| data.contains(&w.1)).map(|w| w.0).collect();
+    assert_eq!(times, [0, 40, 80].map(ns));
+}
+
+#[test]
 fn a_reset_queue_has_no_error_left_and_others_keep_theirs() {
     for (own, events) in [(true, 0), (false, 1)] {
         let mut b = Bench::plain();
