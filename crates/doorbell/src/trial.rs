@@ -14,6 +14,7 @@
 
 use crate::card::Card;
 use crate::custom;
+use crate::packet::ethernet::LOCAL_TYPE;
 use crate::packet::{Fragment, Packet};
 use crate::prelude::*;
 use doorbell_bus::random::splitmix;
@@ -90,8 +91,7 @@ impl Traffic {
         let mut frame = vec![0; 60 + (self.made as usize * 97) % 1400];
         (0..).zip(&mut frame).for_each(|(i, b)| *b = (self.made + i) as u8);
         frame[..6].copy_from_slice(&to);
-        // A type that no offload looks into.
-        frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+        frame[12..14].copy_from_slice(&LOCAL_TYPE);
         frame
     }
 

@@ -3,6 +3,7 @@
 
 use crate::station::{Requests, Station};
 use doorbell_hal::{EventSource, Span, Time};
+use doorbell_packet::ethernet::MIN_FRAME;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Peer, Wire};
 use doorbell_sim::traffic::arrivals::{Arrivals, Pattern, Phase, stamped};
@@ -40,8 +41,6 @@ impl Seen {
     }
 }
 
-/// Bytes of the shortest frame without FCS.
-const SHORTEST: u32 = 60;
 /// Time in which all frames have left.
 const EVER: Span = Span::from_ps(1 << 62);
 
@@ -81,7 +80,7 @@ impl OtherEnd {
     /// Sends these frames from `at` on, in place of those that are left.
     pub(crate) fn send(&mut self, at: Time, frames: Frames) {
         let Frames { count, size, pattern, flows } = frames;
-        let phase = Phase { lasts: EVER, pattern, size: size.max(SHORTEST) };
+        let phase = Phase { lasts: EVER, pattern, size: size.max(MIN_FRAME as u32) };
         let phases = if count == 0 { Vec::new() } else { vec![phase] };
         self.source = Arrivals::new(self.addresses[0], phases, 0, flows).at_most(count);
         self.source.start(at);

@@ -108,6 +108,7 @@ fn connection() -> tcp::Socket<'static> {
 
 /// Requests under way.
 struct Asking {
+    guest: Ipv4Addr,
     over: SocketHandle,
     requests: Requests,
     /// The sequence number of the next one.
@@ -133,7 +134,7 @@ enum Step {
 
 impl Asking {
     /// Sends a request. Returns true if there is a connection to do so.
-    fn ask(&mut self, guest: Ipv4Addr, sockets: &mut SocketSet<'_>) -> bool {
+    fn ask(&mut self, sockets: &mut SocketSet<'_>) -> bool {
         if self.requests.tcp {
             let socket = sockets.get_mut::<tcp::Socket<'_>>(self.over);
             return socket.may_send()
@@ -143,7 +144,7 @@ impl Asking {
         let (ident, seq_no) = (ECHO_IDENTITY, self.number);
         let request = Icmpv4Repr::EchoRequest { ident, seq_no, data: &data };
         let socket = sockets.get_mut::<icmp::Socket<'_>>(self.over);
-        let Ok(buffer) = socket.send(request.buffer_len(), guest.into()) else { return false };
+        let Ok(buffer) = socket.send(request.buffer_len(), self.guest.into()) else { return false };
         let mut packet = Icmpv4Packet::new_unchecked(buffer);
         request.emit(&mut packet, &ChecksumCapabilities::default());
         true
@@ -165,13 +166,7 @@ impl Asking {
         matches!(parsed, Ok(Icmpv4Repr::EchoReply { seq_no, .. }) if seq_no == self.number)
     }
 
-    fn step(
-        &mut self,
-        at: Time,
-        guest: Ipv4Addr,
-        sockets: &mut SocketSet<'_>,
-        answers: &mut Histogram,
-    ) -> Step {
+    fn step(&mut self, at: Time, sockets: &mut SocketSet<'_>, answers: &mut Histogram) -> Step {
         let closed = self.requests.tcp && !sockets.get::<tcp::Socket<'_>>(self.over).is_open();
         if self.requests.count == 0 {
             return Step::Done;
@@ -187,7 +182,7 @@ impl Asking {
                 (self.asked, self.next) = (None, at + PAUSE);
             }
             None if at >= self.next => {
-                if !self.ask(guest, sockets) {
+                if !self.ask(sockets) {
                     return Step::Waits;
                 }
                 self.asked = Some(at);
@@ -275,7 +270,8 @@ impl Station {
             let _ = socket.bind(icmp::Endpoint::Ident(ECHO_IDENTITY));
             self.sockets.add(socket)
         };
-        self.asking = Some(Asking { over, requests, number: 0, asked: None, next: at });
+        let guest = self.guest.1;
+        self.asking = Some(Asking { guest, over, requests, number: 0, asked: None, next: at });
         self.next = at;
     }
 
@@ -357,7 +353,7 @@ impl Station {
     /// Goes on with requests. Returns true if something happened.
     fn requests(&mut self, at: Time, answers: &mut Histogram) -> bool {
         let Some(asking) = &mut self.asking else { return false };
-        match asking.step(at, self.guest.1, &mut self.sockets, answers) {
+        match asking.step(at, &mut self.sockets, answers) {
             Step::Waits => false,
             Step::Goes => true,
             end @ (Step::Done | Step::Failed) => {

@@ -48,7 +48,7 @@ pub use plugin::{PLUGIN, PLUGIN_HASH, plugin};
 pub use server::{Counts, Server};
 pub use session::{Booted, Failed, Measured, Setup, boot, isolate};
 pub use tree::with_axi_ethernet;
-pub use virtual_time::{Answers, Timed, VirtualTime, check as check_virtual_time, check_wall};
+pub use virtual_time::{Timed, VirtualTime, check as check_virtual_time, check_wall};
 pub use workload::{Variable, Workload};
 
 /// Receives a line for each step.

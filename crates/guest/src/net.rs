@@ -3,6 +3,7 @@
 
 use crate::Error;
 use doorbell_packet::checksum::Sum;
+use doorbell_packet::ethernet::LOCAL_TYPE;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -19,8 +20,6 @@ pub const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// The host's end of the wire.
 pub const TAP: &str = "tap0";
-/// A type of frames that no kernel answers (IEEE 802, local experimental).
-const LOCAL_TYPE: [u8; 2] = [0x88, 0xb5];
 /// Bytes in front of the data of an echo request: Ethernet, IP, ICMP.
 const ECHO_HEADERS: usize = 14 + 20 + 8;
 /// Time in which an answer comes.

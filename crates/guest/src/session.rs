@@ -18,6 +18,7 @@ use crate::wire::Wire;
 use crate::workload::{Workload, quoted};
 use crate::{Error, Machine, Progress};
 use doorbell_host_io::child::ChildGuard;
+use doorbell_host_io::netns;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,6 +29,8 @@ use tempfile::TempDir;
 /// Frames that may be in the guest's memory before its driver has read them: less than half of any
 /// ring.
 const UNREAD: usize = 16;
+/// The port of iperf3.
+const IPERF3_PORT: u16 = 5201;
 /// Time in which a driver reads what has come.
 const READ: Duration = Duration::from_secs(60);
 
@@ -431,22 +434,16 @@ impl Session<'_> {
         let mut command = self.host_command("exec iperf3 -s");
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut server = ChildGuard::spawn("iperf3 -s", &mut command)?;
-        // Port 5201 in state LISTEN (Linux, Documentation/networking/proc_net_tcp.rst).
-        let listens = |line: &str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.get(1).is_some_and(|own| own.ends_with(":1451")) && words.get(3) == Some(&"0A")
+        // A kernel without IPv6 has no second table.
+        let listens = |table: &str| {
+            let text = std::fs::read_to_string(table).unwrap_or_default();
+            netns::listens(&text, IPERF3_PORT)
         };
-        loop {
+        while !["/proc/net/tcp", "/proc/net/tcp6"].into_iter().any(listens) {
             server.alive()?;
-            for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-                // A kernel without IPv6 has no second one.
-                let text = std::fs::read_to_string(table).unwrap_or_default();
-                if text.lines().any(listens) {
-                    return Ok(server);
-                }
-            }
             std::thread::sleep(Duration::from_millis(20));
         }
+        Ok(server)
     }
 
     fn host_command(&self, line: &str) -> Command {

@@ -36,7 +36,7 @@ pub struct VirtualTime<'a> {
 }
 
 /// Times of a workload's window, in virtual time.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Timed {
     /// From `begin` to `end`.
     pub window: Duration,
@@ -46,20 +46,11 @@ pub struct Timed {
     pub offered_per_s: Option<f64>,
     /// Frames that the device did not take.
     pub dropped: u64,
-    /// The answers that the peer got.
-    pub answers: Option<Answers>,
-}
-
-/// Answers to the peer, with the time of each from its request's first bit to its own last bit. A
-/// frame that comes back is one.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Answers {
-    /// Their number.
-    pub count: u64,
-    /// The shortest and the longest time, in ns.
-    pub range_ns: (f64, f64),
-    /// Quantiles of 50, 90 and 99 %, in ns, known to 0.2 %.
-    pub quantiles_ns: [f64; 3],
+    /// Answers that the peer got. A frame that comes back is one.
+    pub answers: u64,
+    /// Time of an answer in ns, from its request's first bit to its own last one: the shortest, the
+    /// longest, and quantiles that are known to 0.2 %. Empty without an answer.
+    pub latency_ns: BTreeMap<String, f64>,
 }
 
 /// Words of workloads that need the machine's own commands.
@@ -144,17 +135,6 @@ impl Word {
         self.counts.iter().filter_map(of).collect()
     }
 
-    /// Returns the answers since `begin`, if there are any.
-    fn answers(&self) -> Option<Answers> {
-        let ns = |name: &str| self.count(&format!("answers.{name}_ps")) as f64 / 1000.0;
-        let count = self.count("answers.count");
-        (count > 0).then(|| Answers {
-            count,
-            range_ns: (ns("min"), ns("max")),
-            quantiles_ns: ["p50", "p90", "p99"].map(ns),
-        })
-    }
-
     /// Returns the rate of frames noted since `begin`, if there are two.
     fn rate(&self, group: &str) -> Option<f64> {
         let [frames, first, last] =
@@ -182,6 +162,7 @@ fn measured(
     let window = Duration::from_nanos((ended.count("time_ps") - begun.count("time_ps")) / 1000);
     let dropped = ended.count("dropped") - begun.count("dropped");
     let (sent_per_s, offered_per_s) = (ended.rate("sent."), ended.rate("offered."));
+    let latencies = ended.group("latency_ps.").into_iter();
     Ok(Measured {
         workload: name.clone(),
         packets,
@@ -189,7 +170,14 @@ fn measured(
         counts: counts(ended).since(&counts(begun)),
         executed,
         elapsed: window,
-        timed: Some(Timed { window, sent_per_s, offered_per_s, dropped, answers: ended.answers() }),
+        timed: Some(Timed {
+            window,
+            sent_per_s,
+            offered_per_s,
+            dropped,
+            answers: ended.count("answers"),
+            latency_ns: latencies.map(|(name, ps)| (name, ps as f64 / 1000.0)).collect(),
+        }),
         output,
     })
 }

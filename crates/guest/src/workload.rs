@@ -57,6 +57,14 @@ pub struct Variable {
     pub about: String,
 }
 
+impl Variable {
+    /// Returns the value that the last of these settings of it gives, or its own.
+    pub fn value<'s>(&'s self, settings: &'s [(String, String)]) -> &'s str {
+        let set = settings.iter().rev().find(|(key, _)| *key == self.name);
+        set.map_or(&self.default, |(_, value)| value)
+    }
+}
+
 const BUILT_IN: [(&str, &str); 11] = [
     ("pktgen", include_str!("workloads/pktgen.sh")),
     ("receive", include_str!("workloads/receive.sh")),
@@ -159,11 +167,8 @@ impl Workload {
 
     /// Returns the script with its variables in front, of which `settings` sets some.
     pub(crate) fn with(&self, settings: &[(String, String)]) -> String {
-        let value = |v: &Variable| {
-            let set = settings.iter().rev().find(|(key, _)| *key == v.name);
-            set.map_or(v.default.clone(), |(_, value)| value.clone())
-        };
-        let lines = self.variables.iter().map(|v| format!("{}={}\n", v.name, quoted(&value(v))));
+        let line = |v: &Variable| format!("{}={}\n", v.name, quoted(v.value(settings)));
+        let lines = self.variables.iter().map(line);
         lines.collect::<String>() + &self.script
     }
 }

@@ -18,6 +18,16 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs::File, io, time::Duration};
 
+/// Returns true if a table of TCP sockets, `/proc/net/tcp` or `tcp6`, has one that listens on a
+/// port (Linux, Documentation/networking/proc_net_tcp.rst).
+pub fn listens(table: &str, port: u16) -> bool {
+    let own = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next().is_some_and(|local| local.ends_with(&own)) && words.nth(1) == Some("0A")
+    })
+}
+
 /// Moves the calling process, which must have one thread, to a network namespace without a name.
 /// It ends with the last process in it. Without root the process gets a user namespace too, in
 /// which it is root.
@@ -224,3 +234,6 @@ impl AsFd for Capture {
         self.socket.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests;

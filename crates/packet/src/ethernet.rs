@@ -10,6 +10,8 @@ use doorbell_hal::Span;
 pub const ADDRESSES: usize = 12;
 /// Bytes of the header: two addresses and the type.
 pub const HEADER: usize = ADDRESSES + 2;
+/// A type that no kernel answers and no offload looks into (IEEE 802, local experimental).
+pub const LOCAL_TYPE: [u8; 2] = [0x88, 0xb5];
 /// Largest payload of a standard frame.
 pub const MTU: usize = 1500;
 /// Shortest frame, without FCS; senders pad to it (Linux's `ETH_ZLEN`).

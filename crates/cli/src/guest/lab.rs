@@ -1,7 +1,7 @@
 //! The traffic of a workload under the laboratory's own driver, on the machine that the guest has.
 
 use super::machine::{self, GROUPS};
-use super::result::{Run, Timed};
+use super::result::{Run, Timed, settings_of};
 use crate::{Error, input};
 use doorbell_guest::settings::Settings;
 use doorbell_guest::{Device, Workload};
@@ -38,7 +38,10 @@ pub(super) fn beside(
     settings: &Settings,
     workload: &Workload,
 ) -> Result<Option<Run>, Error> {
-    let Some(traffic) = traffic(profile, settings, workload)? else { return Ok(None) };
+    // A script of one's own may have the name of another.
+    if !Workload::built_in().any(|w| w == *workload) {
+        return Ok(None);
+    }
     let base = if profile.system.name == "mlx5" { "mlx5-single-stream" } else { "e1000-pktgen" };
     let mut plan = registry.scenario(base)?.plan_on(profile)?;
     let part = machine::part(device).map(|part| format!("nic.part={part}"));
@@ -54,7 +57,11 @@ pub(super) fn beside(
     });
     let all = part.into_iter().chain(of_machine.map(|(k, v)| format!("{k}={v}")));
     let low = low.iter().map(|set| (*set).to_owned());
-    for set in low.chain(all).chain(of_driver).chain(traffic) {
+    for set in low.chain(all).chain(of_driver) {
+        plan.set(&set)?;
+    }
+    let Some(traffic) = traffic(&plan, settings, workload)? else { return Ok(None) };
+    for set in traffic {
         plan.set(&set)?;
     }
     let measured = plan.system.run(&plan.values, None, &mut Unwatched);
@@ -62,77 +69,66 @@ pub(super) fn beside(
     Ok(Some(run(&plan, &measured, settings, workload)))
 }
 
-/// Returns the settings of the laboratory's traffic that is a workload's; `None` if it has none.
+/// Returns the settings of the laboratory's traffic that is a workload's, on the machine of a plan;
+/// `None` if it has none.
 fn traffic(
-    profile: &Profile,
+    plan: &Plan,
     settings: &Settings,
     workload: &Workload,
 ) -> Result<Option<Vec<String>>, Error> {
     let text = |name: &str| {
-        let set = settings.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value);
-        let default = workload.variables.iter().find(|v| v.name == name).map(|v| &v.default);
-        set.or(default).map_or("", String::as_str)
+        let variable = workload.variables.iter().find(|v| v.name == name);
+        variable.map_or("", |v| v.value(settings))
     };
     let number = |name: &str| -> Result<f64, Error> {
         let text = text(name);
         text.parse().map_err(|_| input!("--set {name}={text}: expected a number"))
     };
-    let arrivals = |pattern: String, milliseconds: f64, program: Option<&str>| {
-        let mut all = vec!["traffic.kind=arrivals".to_owned(), pattern];
-        all.push("traffic.warmup=10".to_owned());
-        all.push(format!("traffic.duration={milliseconds}"));
-        all.extend(program.map(|p| format!("driver.xdp={p}")));
-        all
-    };
-    let program = match workload.name.as_str() {
-        "pktgen" => {
-            let (burst, gap) = (number("burst")?, number("gap")?);
-            let rate = if gap > 0.0 { (burst / gap).to_string() } else { "full".to_owned() };
-            let [size, packets] = ["size", "packets"].map(text);
-            return Ok(Some(vec![
-                format!("traffic.size={size}"),
-                format!("traffic.burst={burst}"),
-                format!("traffic.packets={packets}"),
-                format!("traffic.rate={rate}"),
-            ]));
-        }
-        "xdp-drop" => Some("drop"),
-        "xdp-tx" => Some("tx"),
-        "receive" | "arrivals" => None,
+    let name = workload.name.as_str();
+    let program = match name {
+        "pktgen" | "receive" | "arrivals" => None,
+        // The laboratory's mlx5 alone runs a program at the driver.
+        "xdp-drop" | "xdp-tx" if plan.system.name == "mlx5" => name.strip_prefix("xdp-"),
         _ => return Ok(None),
     };
-    // An XDP program is run by the laboratory's mlx5 alone.
-    if program.is_some() && profile.system.name != "mlx5" {
-        return Ok(None);
+    let (size, packets) = (number("size")?, number("packets")?);
+    if name == "pktgen" {
+        let (burst, gap) = (number("burst")?, number("gap")?);
+        let rate = if gap > 0.0 { (burst / gap).to_string() } else { "full".to_owned() };
+        return Ok(Some(vec![
+            format!("traffic.size={size}"),
+            format!("traffic.burst={burst}"),
+            format!("traffic.packets={packets}"),
+            format!("traffic.rate={rate}"),
+        ]));
     }
-    let [size, packets] = [number("size")?, number("packets")?];
-    let mut all = match (workload.name.as_str(), text("pattern")) {
-        ("arrivals", pattern @ ("even" | "poisson")) => {
-            let interval = number("interval")?;
-            let rate = profile.all_values().bits_per_second(profile.system.port_rate) as f64;
-            let bits = 8.0 * (size.max(MIN_FRAME as f64) + OVERHEAD as f64);
-            let load = bits / (interval * 1e-9) / rate * 100.0;
-            let pattern = format!("traffic.pattern={pattern}");
-            let mut all = arrivals(pattern, packets * interval * 1e-6, program);
-            all.push(format!("traffic.load={load}"));
-            all
-        }
-        (name, _) => {
-            let us = if name == "arrivals" { number("interval")? / 1e3 } else { number("gap")? };
-            let burst = number("burst")?;
-            let milliseconds = packets / burst * us / 1e3;
-            let mut all = arrivals("traffic.pattern=bursts".to_owned(), milliseconds, program);
-            all.extend([format!("traffic.frames={burst}"), format!("traffic.every={us}")]);
-            all
-        }
+    let (interval_us, pattern) = match name {
+        "arrivals" => (number("interval")? / 1e3, text("pattern")),
+        _ => (number("gap")?, "bursts"),
     };
-    all.push(format!("traffic.arrival_size={size}"));
+    let mut all = vec![
+        "traffic.kind=arrivals".to_owned(),
+        "traffic.warmup=10".to_owned(),
+        format!("traffic.pattern={pattern}"),
+        format!("traffic.arrival_size={size}"),
+    ];
+    all.extend(program.map(|p| format!("driver.xdp={p}")));
+    let intervals = if pattern == "bursts" {
+        let burst = number("burst")?;
+        all.extend([format!("traffic.frames={burst}"), format!("traffic.every={interval_us}")]);
+        packets / burst
+    } else {
+        let rate = plan.values.bits_per_second(plan.system.port_rate) as f64;
+        let bits = 8.0 * (size.max(MIN_FRAME as f64) + OVERHEAD as f64);
+        all.push(format!("traffic.load={}", bits / (interval_us * 1e-6) / rate * 100.0));
+        packets
+    };
+    all.push(format!("traffic.duration={}", intervals * interval_us * 1e-3));
     Ok(Some(all))
 }
 
 /// Returns what was measured in the form of a guest's run.
 fn run(plan: &Plan, m: &Measured, settings: &Settings, workload: &Workload) -> Run {
-    let variables = workload.variables.iter().map(|v| (v.name.clone(), v.default.clone()));
     let seen = |c: &&Count| {
         matches!(c.group, Group::Bus | Group::Wire) && !UNSEEN.contains(&c.name.as_str())
     };
@@ -145,7 +141,7 @@ fn run(plan: &Plan, m: &Measured, settings: &Settings, workload: &Workload) -> R
         kernel: LABORATORY.to_owned(),
         release: env!("CARGO_PKG_VERSION").to_owned(),
         workload: workload.name.clone(),
-        settings: variables.chain(settings.iter().cloned()).collect(),
+        settings: settings_of(workload, settings),
         packets: m.packets,
         frames: m.packets,
         per_packet: counts.iter().map(each).collect(),
@@ -157,16 +153,6 @@ fn run(plan: &Plan, m: &Measured, settings: &Settings, workload: &Workload) -> R
             dropped: 0,
             answers: 0,
         }),
-        side: None,
-        origin: None,
-        device_counters: BTreeMap::new(),
-        instructions: None,
-        modules: BTreeMap::new(),
-        calls: BTreeMap::new(),
-        per_transmit: BTreeMap::new(),
-        per_poll: BTreeMap::new(),
-        functions: Vec::new(),
-        latency_ns: BTreeMap::new(),
-        output: String::new(),
+        ..Run::default()
     }
 }

@@ -157,16 +157,7 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
     let mut machine = Machine::fetch(device.arch, &said)?;
     machine.fetch_packages(&workloads, &said)?;
     let qemu = machine.version()?;
-    let mut kernels = Vec::new();
-    for name in names(args, &device) {
-        for (side, files) in sides(args) {
-            let mut kernel = Kernel::find(&name, args.modules.as_deref(), device.arch, &said)?;
-            for file in files {
-                kernel.replace(file)?;
-            }
-            kernels.push((side, kernel));
-        }
-    }
+    let kernels = kernels(args, &device, &said)?;
     if let Some(logs) = &args.logs {
         std::fs::create_dir_all(logs).map_err(Error::at(logs.display()))?;
     }
@@ -189,32 +180,8 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
         logs: args.logs.as_deref(),
     };
     let stop = || interrupt.came();
-    let (mut runs, mut failures) = (Vec::new(), Failures::default());
-    for (side, kernel) in &kernels {
-        for Boot { settings, inside, machine: time } in &boots {
-            let virtual_time = time.as_ref().map(|m| VirtualTime { plan: &m.plan, shift: m.shift });
-            let setup = Setup { virtual_time, ..setup };
-            let booted =
-                doorbell_guest::boot(&setup, &machine, kernel, inside, &workloads, &said, &stop);
-            let booted = match booted {
-                Ok(booted) => booted,
-                Err(e @ doorbell_guest::Error::Interrupted) => return Err(e.into()),
-                Err(e) => {
-                    failures.add(kernel, None, e);
-                    continue;
-                }
-            };
-            for warning in &booted.warnings {
-                said(&format!("{}: {warning}", kernel.name));
-            }
-            let side = side.map(str::to_owned);
-            let measured = Run::of(&booted, kernel, settings, &workloads);
-            runs.extend(measured.into_iter().map(|run| Run { side: side.clone(), ..run }));
-            for failed in booted.failed {
-                failures.add(kernel, Some(failed.workload), failed.error);
-            }
-        }
-    }
+    let (mut runs, failures) =
+        booted(&setup, &machine, &kernels, &boots, &workloads, &said, &stop)?;
     if let Some(profile) = profile.as_ref().filter(|_| args.beside_lab) {
         for (Boot { settings, .. }, workload) in
             boots.iter().flat_map(|boot| workloads.iter().map(move |w| (boot, w)))
@@ -242,6 +209,64 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
         runs,
         failed,
     })
+}
+
+/// Finds the kernels to boot, each with the builds of its modules, by side.
+fn kernels(
+    args: &Guest,
+    device: &Device,
+    said: &dyn Fn(&str),
+) -> Result<Vec<(Option<&'static str>, Kernel)>, Error> {
+    let mut all = Vec::new();
+    for name in names(args, device) {
+        for (side, files) in sides(args) {
+            let mut kernel = Kernel::find(&name, args.modules.as_deref(), device.arch, said)?;
+            for file in files {
+                kernel.replace(file)?;
+            }
+            all.push((side, kernel));
+        }
+    }
+    Ok(all)
+}
+
+/// Boots each kernel with all settings. Returns the results of the workloads, and what failed.
+fn booted(
+    setup: &Setup<'_>,
+    machine: &Machine,
+    kernels: &[(Option<&'static str>, Kernel)],
+    boots: &[Boot],
+    workloads: &[Workload],
+    said: &dyn Fn(&str),
+    stop: &dyn Fn() -> bool,
+) -> Result<(Vec<Run>, Failures), Error> {
+    let (mut runs, mut failures) = (Vec::new(), Failures::default());
+    for (side, kernel) in kernels {
+        for Boot { settings, inside, machine: time } in boots {
+            let virtual_time = time.as_ref().map(|m| VirtualTime { plan: &m.plan, shift: m.shift });
+            let setup = Setup { virtual_time, ..*setup };
+            let booted =
+                doorbell_guest::boot(&setup, machine, kernel, inside, workloads, said, stop);
+            let booted = match booted {
+                Ok(booted) => booted,
+                Err(e @ doorbell_guest::Error::Interrupted) => return Err(e.into()),
+                Err(e) => {
+                    failures.add(kernel, None, e);
+                    continue;
+                }
+            };
+            for warning in &booted.warnings {
+                said(&format!("{}: {warning}", kernel.name));
+            }
+            let side = side.map(str::to_owned);
+            let measured = Run::of(&booted, kernel, settings, workloads);
+            runs.extend(measured.into_iter().map(|run| Run { side: side.clone(), ..run }));
+            for failed in booted.failed {
+                failures.add(kernel, Some(failed.workload), failed.error);
+            }
+        }
+    }
+    Ok((runs, failures))
 }
 
 /// Boots and workloads that failed.

@@ -4,7 +4,7 @@ use crate::render::of_this_schema;
 use crate::{Error, input};
 use doorbell_guest::instructions::{Event, Profile, Step, Work};
 use doorbell_guest::settings::Settings;
-use doorbell_guest::{Answers, Booted, Kernel, Measured, Workload};
+use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
 use doorbell_systems::result::rounded;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ impl fmt::Display for Failure {
 }
 
 /// A workload on one kernel.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Run {
     /// The file that it was read from, A or B.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -279,12 +279,6 @@ impl Run {
         settings: &Settings,
     ) -> Run {
         let packets = m.packets as f64;
-        let variables = workload.variables.iter().map(|v| (v.name.clone(), v.default.clone()));
-        let own = |key: &str| {
-            let of = |v: &doorbell_guest::Variable| v.name == key;
-            key.contains('.') || key == "mtu" || workload.variables.iter().any(of)
-        };
-        let set = settings.iter().filter(|(k, _)| own(k)).cloned();
         let ledger = m.counts.ledger.iter();
         let per_packet = ledger.map(|(k, v)| (k.clone(), rounded(*v as f64 / packets)));
         let profile = match (&m.executed, &booted.symbols) {
@@ -301,7 +295,7 @@ impl Run {
             release: booted.origin.release().to_owned(),
             origin: Some(Origin::of(booted)),
             workload: m.workload.clone(),
-            settings: variables.chain(set).collect(),
+            settings: settings_of(workload, settings),
             packets: m.packets,
             frames: m.frames,
             ledger: m.counts.ledger.clone(),
@@ -314,13 +308,13 @@ impl Run {
             per_poll: of(&|p| by_call(p, driver, Event::Poll)),
             functions: profile.as_ref().map(|p| functions(p, packets)).unwrap_or_default(),
             elapsed_s: rounded(m.elapsed.as_secs_f64()),
-            timed: m.timed.map(|t| Timed {
+            timed: m.timed.as_ref().map(|t| Timed {
                 sent_per_s: t.sent_per_s.map(rounded),
                 offered_per_s: t.offered_per_s.map(rounded),
                 dropped: t.dropped,
-                answers: t.answers.map_or(0, |a| a.count),
+                answers: t.answers,
             }),
-            latency_ns: m.timed.and_then(|t| t.answers).map(latencies).unwrap_or_default(),
+            latency_ns: m.timed.as_ref().map(|t| t.latency_ns.clone()).unwrap_or_default(),
             output: m.output.clone(),
         }
     }
@@ -351,11 +345,12 @@ impl Run {
     }
 }
 
-/// Returns the quantiles of the peer's latencies.
-fn latencies(a: Answers) -> BTreeMap<String, f64> {
-    let [p50, p90, p99] = a.quantiles_ns;
-    let all = [("min", a.range_ns.0), ("p50", p50), ("p90", p90), ("p99", p99)];
-    all.into_iter().chain([("max", a.range_ns.1)]).map(|(k, v)| (k.to_owned(), v)).collect()
+/// Returns the settings of a workload's run: its variables, and what is not another workload's.
+pub(super) fn settings_of(workload: &Workload, settings: &Settings) -> BTreeMap<String, String> {
+    let own = workload.variables.iter();
+    let own = own.map(|v| (v.name.clone(), v.value(settings).to_owned()));
+    let others = settings.iter().filter(|(key, _)| key.contains('.') || key == "mtu").cloned();
+    own.chain(others).collect()
 }
 
 /// Returns instructions a packet of those of the driver's modules that executed any.

@@ -13,9 +13,10 @@
 use super::data_path::{DataPath, Shared};
 use super::setup::{self, Setup};
 use super::{State, ledger::Ledger};
+use doorbell_host_io::netns::{self, NetNs};
 use doorbell_host_io::packet_socket::{Oversize, PacketSocket};
 use doorbell_host_io::tap::{Tap, offload};
-use doorbell_host_io::{child::ChildGuard, netns::NetNs, ovs::Ovs};
+use doorbell_host_io::{child::ChildGuard, ovs::Ovs};
 use doorbell_packet::ethernet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ const QUEUE: u32 = 10_000;
 /// The network host.
 pub(super) const SERVER: &str = "10.77.0.2";
 const NAMES: [&str; 4] = ["doorbell-sw", "doorbell-vm", "doorbell-bare", "doorbell-net"];
+/// The port of iperf3.
+const IPERF3_PORT: u16 = 5201;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The host that talks to the network.
@@ -159,8 +162,7 @@ impl Testbed {
             })?;
         }
         self.wait_for(|bed| {
-            // Port 5201, state LISTEN.
-            let listens = sockets(&bed.net)?.lines().any(|l| l.contains(":1451 00000000:0000 0A"));
+            let listens = netns::listens(&sockets(&bed.net)?, IPERF3_PORT);
             Ok((!listens).then(|| "iperf3 -s does not listen".to_owned()))
         })
     }

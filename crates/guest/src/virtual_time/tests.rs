@@ -41,8 +41,8 @@ fn counts_are_of_the_last_window() {
         "frames 3 60 1 10\ntime_ps 6000000\n",
         // The first and the last of three frames are 2 us apart.
         "end 3\ntime_ps 9000000\nledger.mmio_reads 9\ndropped 1\noffered.frames 3\n\
-         offered.first_ps 6000000\noffered.last_ps 8000000\nanswers.count 2\n\
-         answers.min_ps 1500\nanswers.p50_ps 1500\nanswers.max_ps 4000\n",
+         offered.first_ps 6000000\noffered.last_ps 8000000\nanswers 2\n\
+         latency_ps.min 1500\nlatency_ps.p50 1500\nlatency_ps.max 4000\n",
     ];
     for (n, text) in words.iter().enumerate() {
         fs::write(dir.path().join(n.to_string()), text).unwrap();
@@ -50,8 +50,8 @@ fn counts_are_of_the_last_window() {
     let measured = read(dir.path(), &[]).unwrap();
     let timed = measured.timed.unwrap();
     assert_eq!((timed.offered_per_s, timed.sent_per_s, timed.dropped), (Some(1e6), None, 0));
-    let answers = timed.answers.unwrap();
-    assert_eq!((answers.count, answers.range_ns, answers.quantiles_ns[0]), (2, (1.5, 4.0), 1.5));
+    let latencies = ["min", "p50", "max"].map(|name| timed.latency_ns[name]);
+    assert_eq!((timed.answers, latencies), (2, [1.5, 1.5, 4.0]));
     assert_eq!((measured.packets, measured.frames), (3, 3));
     assert_eq!(measured.elapsed.as_nanos(), 4000);
     assert_eq!(measured.counts.ledger["mmio_reads"], 2);

@@ -80,9 +80,9 @@ struct Nic {
 }
 
 impl Nic {
-    /// Moves the machine to the guest's time. Returns it.
-    fn begin(&mut self, host: &Host) -> Time {
-        let now = self.clock.now(host);
+    /// Does something with the machine at the guest's time, and passes on what comes of it.
+    fn at_now<R>(&mut self, host: &Host, act: impl FnOnce(&mut Nic) -> R) -> R {
+        let began = self.clock.now(host);
         // SAFETY: the space has at least 256 bytes and lives as long as the object. Offset 4 is the
         // command register, and bit 2 of it the bus master's.
         let master = unsafe { self.config.add(4).read_volatile() } & 4 != 0;
@@ -90,38 +90,29 @@ impl Nic {
             self.board.allow_dma(master);
             self.master = master;
         }
-        now
+        self.board.run(began);
+        let result = act(self);
+        self.settle(host, began);
+        result
     }
 
     fn read(&mut self, host: &Host, r: Reg, size: u8) -> u64 {
-        let began = self.begin(host);
-        self.board.run(began);
-        let value = self.board.read(r, size);
-        self.settle(host, began);
-        value
+        self.at_now(host, |nic| nic.board.read(r, size))
     }
 
     fn write(&mut self, host: &Host, r: Reg, size: u8, value: u64) {
-        let began = self.begin(host);
-        self.board.run(began);
-        self.board.write(r, size, value);
-        self.settle(host, began);
+        self.at_now(host, |nic| nic.board.write(r, size, value));
     }
 
     /// Handles the timer.
     fn fired(&mut self, host: &Host) {
         self.clock.fired();
-        let began = self.begin(host);
-        self.board.run(began);
-        self.settle(host, began);
+        self.at_now(host, |_| ());
     }
 
     /// Resets device and line.
     fn reset(&mut self, host: &Host) {
-        let began = self.begin(host);
-        self.board.run(began);
-        self.board.reset();
-        self.settle(host, began);
+        self.at_now(host, |nic| nic.board.reset());
     }
 
     /// Passes interrupts on, moves the clock by what the CPU waited since `began`, and sets the
@@ -172,27 +163,19 @@ extern "C" fn said(_: *mut c_void, offset: u64, value: u64, _: c_uint) {
     let Some(host) = HOST.get() else { return };
     with(host, |nic, host| {
         let Some(line) = nic.words.take(offset as usize, value as u8) else { return };
-        let began = nic.begin(host);
-        nic.board.run(began);
-        if let Err(e) = nic.words.answer(&line, nic.board.as_mut()) {
+        let answered = nic.at_now(host, |nic| nic.words.answer(&line, nic.board.as_mut()));
+        if let Err(e) = answered {
             refuse(&format!("{}: {e}", host.words.display()));
         }
-        nic.settle(host, began);
     });
 }
 
 /// Says what has become of frames and requests.
 extern "C" fn heard(_: *mut c_void, offset: u64, _: c_uint) -> u64 {
-    let state = HOST.get().filter(|_| offset == 0).and_then(|host| {
-        with(host, |nic, host| {
-            let began = nic.begin(host);
-            nic.board.run(began);
-            let state = nic.words.state(nic.board.as_ref());
-            nic.settle(host, began);
-            state
-        })
-    });
-    state.map_or(u64::MAX, u64::from)
+    let Some(host) = HOST.get().filter(|_| offset == 0) else { return u64::MAX };
+    let state =
+        |nic: &mut Nic, host: &Host| nic.at_now(host, |nic| nic.words.state(nic.board.as_ref()));
+    with(host, state).map_or(u64::MAX, u64::from)
 }
 
 static REGISTERS: Ops = Ops::new(read, write, 4);

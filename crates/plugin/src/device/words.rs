@@ -148,16 +148,16 @@ fn text(line: &str, board: &dyn Board) -> String {
             put(group, "last_ps", last.ps());
         }
     }
-    put("answers.", "count", counts.answers.count());
+    put("", "answers", counts.answers.count());
     let [least, most] = [counts.answers.min(), counts.answers.max()];
     if let (Some(least), Some(most)) = (least, most) {
-        put("answers.", "min_ps", least.ps());
-        for (name, per_mille) in [("p50_ps", 500), ("p90_ps", 900), ("p99_ps", 990)] {
+        put("latency_ps.", "min", least.ps());
+        for (name, per_mille) in [("p50", 500), ("p90", 900), ("p99", 990)] {
             // The histogram knows a span to 0.2 %.
             let about = counts.answers.quantile(per_mille).map_or(0, Span::ps);
-            put("answers.", name, about.clamp(least.ps(), most.ps()));
+            put("latency_ps.", name, about.clamp(least.ps(), most.ps()));
         }
-        put("answers.", "max_ps", most.ps());
+        put("latency_ps.", "max", most.ps());
     }
     text
 }

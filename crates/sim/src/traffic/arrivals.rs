@@ -16,6 +16,7 @@ use doorbell_bus::random::splitmix;
 use doorbell_drivers::{Sink, Verdict};
 use doorbell_hal::{Buf, EventSource, Host, Mapped, Span, Time};
 use doorbell_packet::Packet;
+use doorbell_packet::ethernet::LOCAL_TYPE;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -75,9 +76,6 @@ impl Rng {
         self.bits() % n.max(1)
     }
 }
-
-/// A type of frames that no kernel answers (IEEE 802, local experimental).
-const LOCAL_TYPE: [u8; 2] = [0x88, 0xb5];
 
 /// Place of the source address, which holds the time of a frame's first bit: 46 bits of
 /// picoseconds, 70 s, around the two that make the address a local one of a single station. No
