@@ -9,7 +9,7 @@ use crate::cache::{self, Cache};
 use crate::departures::Departures;
 use crate::fault::{FaultCounts, Faults};
 use crate::memory::COPY;
-use crate::tce::Table;
+use crate::tce::{Table, Written};
 use crate::trace::{EventKind, Trace};
 use crate::{Ledger, Memory, ProtectionGranularity};
 use doorbell_hal::{
@@ -237,6 +237,12 @@ impl Platform {
         self
     }
 
+    /// Has so many vectors of messages in place of 256.
+    pub fn with_vectors(mut self, n: u16) -> Platform {
+        self.messages.resize(n.into(), None);
+        self
+    }
+
     /// Puts a last-level cache in front of memory, which is empty.
     pub fn with_cache(mut self, geometry: Option<cache::Geometry>) -> Platform {
         let (base, bytes) = self.memory.extent();
@@ -358,6 +364,21 @@ impl Platform {
         let Mapping::Tce(table) = &mut self.mapping else { return Span::ZERO };
         let cost = table.unmap(at, len);
         self.ledger.count_tce(cost)
+    }
+
+    /// Writes translation entries as a guest's own call asks for ([`Table::write`]). Returns the
+    /// time of the call; `None` if there is no place for them.
+    pub fn write_entries(&mut self, at: u64, entries: &[u64], by: Written) -> Option<Span> {
+        let Mapping::Tce(table) = &mut self.mapping else { return None };
+        table.write(at, entries, by).map(|cost| self.ledger.count_tce(cost))
+    }
+
+    /// Returns a translation entry, if there is a place for one.
+    pub fn translation_entry(&self, at: u64) -> Option<u64> {
+        match &self.mapping {
+            Mapping::Identity => None,
+            Mapping::Tce(table) => table.entry(at),
+        }
     }
 
     /// Returns the entries of the translation table in use.

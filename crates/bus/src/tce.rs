@@ -59,6 +59,17 @@ pub struct Cost {
     pub time: Span,
 }
 
+/// A call by which a guest writes entries itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// H_PUT_TCE: one entry.
+    Put,
+    /// H_PUT_TCE_INDIRECT: a list of them.
+    List,
+    /// H_STUFF_TCE: the same for several.
+    Stuffed,
+}
+
 /// Entries `start..end`, searched from `hint`.
 #[derive(Clone, Copy, Debug)]
 struct Pool {
@@ -164,6 +175,41 @@ impl Table {
         } else {
             Cost { entries, calls: entries, time: prices.put * entries }
         }
+    }
+
+    /// Writes entries from the page of `at` on, as a guest's own call asks for: each a real address
+    /// with the bits of its rights. Returns the cost; `None` if they are not all in the window, and
+    /// none is written.
+    pub fn write(&mut self, at: u64, entries: &[u64], by: Written) -> Option<Cost> {
+        let first = usize::try_from(self.place(at)?).ok()?;
+        let places = self.entries.get_mut(first..first.checked_add(entries.len())?)?;
+        for (place, entry) in places.iter_mut().zip(entries) {
+            // What may be written may be read, and without a right nothing is mapped.
+            let entry = match entry & (READ | WRITE) {
+                0 => 0,
+                rights => entry & !(PAGE - 1) | READ | rights & WRITE,
+            };
+            let before = std::mem::replace(place, entry);
+            self.live = self.live + u32::from(entry != 0) - u32::from(before != 0);
+        }
+        let Prices { put, put_indirect, stuff, entry } = self.window.prices;
+        let n = entries.len() as u64;
+        let time = match by {
+            Written::Put => put,
+            Written::List => put_indirect + entry * n,
+            Written::Stuffed => stuff + entry * n,
+        };
+        Some(Cost { entries: n, calls: 1, time })
+    }
+
+    /// Returns the entry of the page of `at`, if it is in the window.
+    pub fn entry(&self, at: u64) -> Option<u64> {
+        self.entries.get(usize::try_from(self.place(at)?).ok()?).copied()
+    }
+
+    /// Returns the number of the entry of `at`.
+    fn place(&self, at: u64) -> Option<u64> {
+        Some(at.checked_sub(self.window.base)? >> PAGE_SHIFT)
     }
 
     /// Returns the real address of `at`, and the bytes from there to the end of its page.

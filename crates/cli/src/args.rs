@@ -653,12 +653,12 @@ pub(crate) struct Guest {
     #[arg(long, value_name = "WORKLOAD,...", value_delimiter = ',', default_value = "pktgen")]
     pub(crate) workload: Vec<String>,
     /// The guest's clock: this machine's, with counts; or instructions, with counts, rates and
-    /// times that are the same in each boot (mlx5 and the three e1000, one CPU) [default: virtual
+    /// times that are the same in each boot (devices of the laboratory, one CPU) [default: virtual
     /// where device, CPUs and workloads allow it and there is no --bus]
     #[arg(long, value_enum)]
     pub(crate) clock: Option<GuestClock>,
     /// In virtual time, the machine around the device: a profile's name, or the path of a .toml
-    /// file [default: mlx5-gen3, e1000-power4]
+    /// file [default: mlx5-gen3, e1000-power4, axienet-zynqmp, ibmvnic-power9, ibmveth-power8]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
     /// In virtual time, put the laboratory's own driver beside the kernels, on the same machine
@@ -667,7 +667,8 @@ pub(crate) struct Guest {
     pub(crate) beside_lab: bool,
     /// Set a key inside the guest: a variable of a workload, mtu, module.NAME, ethtool.priv.NAME,
     /// ethtool.feature.NAME, ethtool.coalesce.NAME, ethtool.ring.NAME, ethtool.channels.NAME; in
-    /// virtual time also cpu.instruction, and keys of the profile: bus, pci, pcie, nic, link
+    /// virtual time also cpu.instruction, and keys of the profile: bus, pci, pcie, axi, nic, link,
+    /// hypervisor, hcall, serial, tce
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
     /// A key inside the guest whose values stand side by side; each is a boot

@@ -27,6 +27,7 @@ pub use common::Addresses;
 pub mod axi_ethernet;
 pub mod e1000;
 pub mod mlx5;
+pub mod rp1;
 pub mod veth;
 pub mod vnic;
 

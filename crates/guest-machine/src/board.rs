@@ -5,7 +5,7 @@ use crate::plan::{Card, Plan, PlanError, Slot};
 use crate::station::Requests;
 use doorbell_bus::{Bus, Costs, Ledger, Machine, Memory, Pci, Pcie, Platform};
 use doorbell_bus::{ProtectionGranularity, pci, pcie};
-use doorbell_devices::{e1000::E1000, mlx5::Mlx5};
+use doorbell_devices::{axi_ethernet::AxiEthernet, e1000::E1000, mlx5::Mlx5};
 use doorbell_hal::{Device, Host, Reg, Span, Time};
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::Wired;
@@ -15,11 +15,16 @@ use memmap2::MmapMut;
 /// firmware places them.
 const BAR: u64 = 0xfeb0_0000;
 
+/// The error of a card where none goes.
+pub(crate) const NO_SLOT: &str = "a card has a slot, and an adapter a hypervisor";
+
 /// Counts since the machine's start.
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// All that crossed the bus.
     pub ledger: Ledger,
+    /// Hypervisor calls by name.
+    pub calls: Vec<(&'static str, u64)>,
     /// The device's own counters.
     pub device: Vec<(&'static str, u64)>,
     /// Frames that the device did not take.
@@ -76,24 +81,33 @@ pub trait Board {
     fn mark(&mut self);
 }
 
-/// A device with counters.
-trait Counted {
+/// A device with counters, and calls that its bus counts.
+pub(crate) trait Counted<B> {
     fn entries(&self) -> Vec<(&'static str, u64)>;
+    fn calls(_: &B) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
-impl Counted for E1000 {
+impl<B> Counted<B> for E1000 {
     fn entries(&self) -> Vec<(&'static str, u64)> {
         self.counters.entries().collect()
     }
 }
 
-impl Counted for Mlx5 {
+impl<B> Counted<B> for Mlx5 {
     fn entries(&self) -> Vec<(&'static str, u64)> {
         self.counters.entries().collect()
     }
 }
 
-impl<B: Bus, D: Device<B> + Counted> Board for Machine<B, Wired<D, OtherEnd>> {
+impl<B> Counted<B> for AxiEthernet {
+    fn entries(&self) -> Vec<(&'static str, u64)> {
+        self.counters.entries().collect()
+    }
+}
+
+impl<B: Bus, D: Device<B> + Counted<B>> Board for Machine<B, Wired<D, OtherEnd>> {
     fn run(&mut self, t: Time) {
         self.set_now(t);
         self.run_device(t);
@@ -156,6 +170,7 @@ impl<B: Bus, D: Device<B> + Counted> Board for Machine<B, Wired<D, OtherEnd>> {
         let Wired { device, peer, dropped, .. } = &self.device;
         Counts {
             ledger: self.bus.ledger(),
+            calls: D::calls(&self.bus),
             device: device.entries(),
             dropped: *dropped,
             sent: peer.sent,
@@ -170,32 +185,37 @@ impl<B: Bus, D: Device<B> + Counted> Board for Machine<B, Wired<D, OtherEnd>> {
 }
 
 impl Plan {
-    /// Builds the machine over a guest's memory, which begins at address 0.
+    /// Builds the machine of a card over a guest's memory. It begins at address 0, or of a guest
+    /// whose cores are behind RP1 at 1 GiB.
     ///
     /// # Errors
-    /// A rule of the bus that the numbers break.
+    /// A rule of the bus that the numbers break, or the plan has no card in a slot.
     pub fn board(&self, memory: MmapMut) -> Result<Box<dyn Board>, PlanError> {
+        if matches!(self.card, Card::Axi(..)) {
+            return self.bridged(memory);
+        }
         let mut platform = Platform::new(0, 0, ProtectionGranularity::Page);
         platform.memory = Memory::of_guest(0, memory);
         match &self.slot {
             Slot::Parallel(settings, latencies) => {
                 let rules = pci::Rules::new(*settings).map_err(PlanError::of)?;
-                Ok(self.on(Pci::new(platform, rules, *latencies, BAR)))
+                self.on(Pci::new(platform, rules, *latencies, BAR))
             }
             Slot::Express(settings, latencies) => {
                 let rules = pcie::Rules::new(*settings).map_err(PlanError::of)?;
-                Ok(self.on(Pcie::new(platform, rules, *latencies, BAR)))
+                self.on(Pcie::new(platform, rules, *latencies, BAR))
             }
+            Slot::Axi(..) | Slot::Hypervisor(_) => Err(PlanError::of(NO_SLOT)),
         }
     }
 
-    fn on<B: Bus + 'static>(&self, bus: B) -> Box<dyn Board>
+    fn on<B: Bus + 'static>(&self, bus: B) -> Result<Box<dyn Board>, PlanError>
     where
         E1000: Device<B::With<doorbell_sim::link::SharedWire>>,
         Mlx5: Device<B::With<doorbell_sim::link::SharedWire>>,
     {
         let link = (self.rate, self.delay);
-        match &self.card {
+        Ok(match &self.card {
             Card::E1000(nic) => {
                 let peer = OtherEnd::new(nic.mac, self.addresses);
                 let (bus, device) = Wired::new(bus, E1000::new(*nic), peer, link);
@@ -206,7 +226,8 @@ impl Plan {
                 let (bus, device) = Wired::new(bus, Mlx5::new(*nic), peer, link);
                 Box::new(Machine::new(bus, device, Costs::FREE, 1))
             }
-        }
+            Card::Axi(..) | Card::Adapter(_) => return Err(PlanError::of(NO_SLOT)),
+        })
     }
 }
 

@@ -1,7 +1,9 @@
 //! Values as numbers, for a text that is written and read by one declaration.
 
+use doorbell_bus::axi;
 use doorbell_bus::pci::{Devsel, Protocol};
 use doorbell_bus::pcie::{Completions, Gap};
+use doorbell_devices::axi_ethernet::Checksum;
 use doorbell_devices::e1000::{Slot, Speed, Variant};
 use doorbell_hal::Span;
 use std::net::Ipv4Addr;
@@ -19,6 +21,14 @@ pub(crate) trait Pass {
     /// Handles the value of this name.
     fn field(&mut self, name: &'static str, value: &mut dyn Number);
 }
+
+/// Handles fields by their names.
+macro_rules! fields {
+    ($to:ident, $prefix:literal, $from:ident: $($field:ident)*) => {
+        $($to.field(concat!($prefix, stringify!($field)), &mut $from.$field);)*
+    };
+}
+pub(crate) use fields;
 
 macro_rules! integers {
     ($($type:ty)*) => {$(
@@ -77,6 +87,28 @@ impl Number for [u8; 6] {
     }
 }
 
+/// Eight bytes, the first the highest.
+impl Number for [u8; 8] {
+    fn number(&self) -> u64 {
+        u64::from_be_bytes(*self)
+    }
+    fn take(&mut self, n: u64) -> Option<()> {
+        *self = n.to_be_bytes();
+        Some(())
+    }
+}
+
+/// Bits, of which none is set where there are none.
+impl Number for Option<u64> {
+    fn number(&self) -> u64 {
+        self.unwrap_or(0)
+    }
+    fn take(&mut self, n: u64) -> Option<()> {
+        *self = Some(n).filter(|n| *n != 0);
+        Some(())
+    }
+}
+
 /// Declares the values of a type in an order in which their places are the numbers.
 macro_rules! choices {
     ($($type:ty { $($value:ident),+ })*) => {$(
@@ -93,6 +125,8 @@ macro_rules! choices {
     )*};
 }
 choices! {
+    axi::Protocol { Axi3, Axi4 }
+    Checksum { None, CsumPartial, Full }
     Devsel { Fast, Medium, Slow, Subtractive }
     Gap { None, Dllp, Completion, Packed }
     Variant { I82544Gc, I82540Em, I82545Em }

@@ -25,13 +25,16 @@
 //! ```
 
 mod board;
+mod bridged;
 mod fields;
+mod partition;
 mod peer;
 mod plan;
 mod station;
 
 pub use board::{Board, Counts, State};
 pub use doorbell_sim::traffic::arrivals::Pattern;
+pub use partition::{Adapter, Hypervisor, Partition};
 pub use peer::{Frames, Seen};
 pub use plan::{Card, Plan, PlanError, Slot};
 pub use station::Requests;

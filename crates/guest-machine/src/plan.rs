@@ -1,9 +1,11 @@
 //! The numbers of a machine, and their text.
 
-use crate::fields::{Number, Pass};
-use doorbell_bus::{pci, pcie};
-use doorbell_devices::{e1000, mlx5};
+use crate::fields::{Number, Pass, fields};
+use crate::partition::{self, Adapter, Hypervisor};
+use doorbell_bus::{axi, pci, pcie};
+use doorbell_devices::{axi_ethernet, e1000, mlx5, vnic};
 use doorbell_hal::Span;
+use doorbell_layout::Call;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -30,6 +32,10 @@ pub enum Card {
     E1000(e1000::Config),
     /// A ConnectX.
     Mlx5(mlx5::Config),
+    /// An AXI Ethernet behind RP1's bridge, and the address that its guest gives it.
+    Axi(axi_ethernet::Config, [u8; 6]),
+    /// An adapter behind hypervisor calls, which is no card.
+    Adapter(Adapter),
 }
 
 /// The slot of a card.
@@ -39,6 +45,10 @@ pub enum Slot {
     Parallel(pci::Settings, pci::Latencies),
     /// PCI Express.
     Express(pcie::Settings, pcie::Latencies),
+    /// An AXI bus.
+    Axi(axi::Settings, axi::Latencies),
+    /// None: the hypervisor has the adapter.
+    Hypervisor(Hypervisor),
 }
 
 /// A text that is not of a plan.
@@ -59,16 +69,73 @@ impl PlanError {
     }
 }
 
-/// The device's kind, and the slot's, which say which numbers follow.
-const KINDS: [&str; 2] = ["mlx5", "express"];
+impl Card {
+    /// Returns its number, which says what numbers follow.
+    fn kind(&self) -> u8 {
+        match self {
+            Card::E1000(_) => 0,
+            Card::Mlx5(_) => 1,
+            Card::Adapter(Adapter::Vnic(_)) => 2,
+            Card::Adapter(Adapter::Veth(_)) => 3,
+            Card::Axi(..) => 4,
+        }
+    }
+
+    fn of_kind(kind: u8) -> Option<Card> {
+        Some(match kind {
+            0 => Card::E1000(e1000::Config::I82540EM),
+            1 => Card::Mlx5(mlx5::Config::CONNECTX),
+            2 => Card::Adapter(Adapter::Vnic(vnic::Config::POWERVM)),
+            3 => Card::Adapter(Adapter::Veth(partition::alone())),
+            4 => Card::Axi(axi_ethernet::Config::ZYNQMP, [0; 6]),
+            _ => return None,
+        })
+    }
+
+    /// Returns its hypervisor calls.
+    fn calls(&self) -> &'static [Call] {
+        match self {
+            Card::Adapter(adapter) => adapter.calls(),
+            _ => &[],
+        }
+    }
+}
+
+impl Slot {
+    /// Returns its number, which says what numbers follow.
+    fn kind(&self) -> u8 {
+        match self {
+            Slot::Parallel(..) => 0,
+            Slot::Express(..) => 1,
+            Slot::Hypervisor(_) => 2,
+            Slot::Axi(..) => 3,
+        }
+    }
+
+    fn of_kind(kind: u8, calls: &[Call]) -> Option<Slot> {
+        let none = Span::ZERO;
+        Some(match kind {
+            0 => Slot::Parallel(
+                pci::Settings::POWER4,
+                pci::Latencies { cpu: none, memory: none, register: none },
+            ),
+            1 => Slot::Express(
+                pcie::Settings::link(1, 1),
+                pcie::Latencies { link: none, memory: none },
+            ),
+            2 => Slot::Hypervisor(Hypervisor::free(calls)),
+            3 => Slot::Axi(axi::Settings::ZYNQMP, axi::Latencies::NONE),
+            _ => return None,
+        })
+    }
+}
 
 impl Plan {
     /// Returns the text.
     pub fn text(&self) -> String {
         let mut lines = Lines(String::new());
-        let mut kinds =
-            [matches!(self.card, Card::Mlx5(_)), matches!(self.slot, Slot::Express(..))];
-        KINDS.into_iter().zip(&mut kinds).for_each(|(name, kind)| lines.field(name, kind));
+        lines.field("card", &mut self.card.kind());
+        lines.field("slot", &mut self.slot.kind());
         self.clone().pass(&mut lines);
         lines.0
     }
@@ -84,28 +151,14 @@ impl Plan {
             let (name, n) = line.split_once(' ').ok_or_else(wrong)?;
             numbers.left.insert(name, n.parse().map_err(|_| wrong())?);
         }
-        let mut kinds = [false; 2];
-        KINDS.into_iter().zip(&mut kinds).for_each(|(name, kind)| numbers.field(name, kind));
-        let none = Span::ZERO;
-        let mut plan = Plan {
-            card: match kinds[0] {
-                true => Card::Mlx5(mlx5::Config::CONNECTX),
-                false => Card::E1000(e1000::Config::I82540EM),
-            },
-            slot: match kinds[1] {
-                true => Slot::Express(
-                    pcie::Settings::link(1, 1),
-                    pcie::Latencies { link: none, memory: none },
-                ),
-                false => Slot::Parallel(
-                    pci::Settings::POWER4,
-                    pci::Latencies { cpu: none, memory: none, register: none },
-                ),
-            },
-            rate: 0,
-            delay: none,
-            addresses: [Ipv4Addr::UNSPECIFIED; 2],
-        };
+        let (mut card, mut slot) = (0, 0);
+        numbers.field("card", &mut card);
+        numbers.field("slot", &mut slot);
+        let unknown = || PlanError(format!("card {card} in slot {slot} is not known"));
+        let card = Card::of_kind(card).ok_or_else(unknown)?;
+        let slot = Slot::of_kind(slot, card.calls()).ok_or_else(unknown)?;
+        let addresses = [Ipv4Addr::UNSPECIFIED; 2];
+        let mut plan = Plan { card, slot, rate: 0, delay: Span::ZERO, addresses };
         plan.pass(&mut numbers);
         if let Some(name) = numbers.left.keys().next().filter(|_| numbers.wrong.is_none()) {
             return Err(PlanError(format!("`{name}` is not a number of this machine")));
@@ -124,22 +177,23 @@ impl Plan {
         for (name, ip) in ["ip.guest", "ip.host"].into_iter().zip(&mut self.addresses) {
             to.field(name, ip);
         }
+        let calls = self.card.calls();
         match &mut self.card {
             Card::E1000(nic) => e1000_numbers(nic, to),
             Card::Mlx5(nic) => mlx5_numbers(nic, to),
+            Card::Axi(nic, mac) => {
+                axi_numbers(nic, to);
+                to.field("nic.mac", mac);
+            }
+            Card::Adapter(adapter) => adapter.pass(to),
         }
         match &mut self.slot {
             Slot::Parallel(settings, latencies) => parallel(settings, latencies, to),
             Slot::Express(settings, latencies) => express(settings, latencies, to),
+            Slot::Axi(settings, latencies) => axi(settings, latencies, to),
+            Slot::Hypervisor(hypervisor) => hypervisor.pass(calls, to),
         }
     }
-}
-
-/// Handles fields by their names.
-macro_rules! fields {
-    ($to:ident, $prefix:literal, $from:ident: $($field:ident)*) => {
-        $($to.field(concat!($prefix, stringify!($field)), &mut $from.$field);)*
-    };
 }
 
 fn e1000_numbers(nic: &mut e1000::Config, to: &mut impl Pass) {
@@ -153,6 +207,16 @@ fn mlx5_numbers(nic: &mut mlx5::Config, to: &mut impl Pass) {
     fields!(to, "nic.", nic: mac fetch_chunk fetch_ahead refetch packet_time pipeline_delay);
     fields!(to, "nic.", nic: wire_byte_1024th_ps max_frame rx_fetch_chunk rx_fifo);
     fields!(to, "nic.", nic: writes_outstanding checksum_full command_time boot_pages init_pages);
+}
+
+fn axi_numbers(nic: &mut axi_ethernet::Config, to: &mut impl Pass) {
+    fields!(to, "nic.", nic: tx_memory rx_memory tx_checksum rx_checksum zero_checksum clock_mhz);
+    fields!(to, "nic.", nic: delay_clocks speed);
+}
+
+fn axi(s: &mut axi::Settings, l: &mut axi::Latencies, to: &mut impl Pass) {
+    fields!(to, "axi.", s: protocol mhz bits beats reads writes lite_clocks);
+    fields!(to, "latency.", l: read write cpu);
 }
 
 fn parallel(s: &mut pci::Settings, l: &mut pci::Latencies, to: &mut impl Pass) {

@@ -184,7 +184,11 @@ fn device(command: &mut Command, machine: &Machine, parts: &Parts<'_>) -> Result
             let file = parts.directory.join("guest.dtb");
             std::fs::write(&file, with_device).map_err(Error::io(file.display()))?;
             command.arg("-dtb").arg(file);
-            command.args(["-device", &user("pcie.0", &format!("\"addr\":\"{SLOT:02x}.0\","))]);
+            let device = match parts.in_process {
+                Some(_) => format!("doorbell-nic,bus=pcie.0,addr={SLOT:02x}.0"),
+                None => user("pcie.0", &format!("\"addr\":\"{SLOT:02x}.0\",")),
+            };
+            command.args(["-device", &device]);
         }
         Reached::Calls { unit, device } => {
             command.args(["-device", &format!("{device},reg={unit:#x},mac={}", text(parts.mac))]);

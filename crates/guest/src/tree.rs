@@ -165,6 +165,8 @@ pub(crate) fn of_machine(machine: &Machine, cpus: u32, directory: &Path) -> Resu
     let mut command = machine.emulator();
     command.args(["-machine", &format!("virt,gic-version=3,dumpdtb={to}")]);
     command.args(["-cpu", "cortex-a57", "-smp", &cpus.to_string(), "-m", "512M"]);
+    // It gives the kernel random numbers, which are a seed's too.
+    command.args(["-seed", "1"]);
     let done = command.args(["-display", "none"]).output().map_err(Error::io("QEMU"))?;
     std::fs::read(&file).map_err(|source| {
         let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();

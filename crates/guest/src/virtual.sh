@@ -1,13 +1,26 @@
 # shellcheck shell=dash disable=SC2154 # NIC and passed are init's
 # The words of a workload in virtual time. Nobody reads the console while the guest runs. A word
-# goes to ports of the machine (0xe00, 64 of them), and is answered with its newline. Such a port
-# also says what has become of frames and requests: 0 done, 1 some are left, 2 no answer, 3 the word
-# was not understood.
-word() {
-    echo "<<<$*>>>"
-    printf '%s\n' "$*" | dd of=/dev/port bs=64 seek=56 conv=notrunc 2>/dev/null
-}
-state() { dd if=/dev/port bs=1 skip=3584 count=1 2>/dev/null; }
+# goes to 64 ports of a PC from 0xe00 on, or to as many bytes of another machine's memory at 4 GiB,
+# and is answered with its newline. The first place also says what has become of frames and
+# requests: 0 done, 1 some are left, 2 no answer, 3 the word was not understood.
+if [ "$(uname -m)" = x86_64 ]; then
+    word() {
+        echo "<<<$*>>>"
+        printf '%s\n' "$*" | dd of=/dev/port bs=64 seek=56 conv=notrunc 2>/dev/null
+    }
+    state() { dd if=/dev/port bs=1 skip=3584 count=1 2>/dev/null; }
+else
+    word() {
+        echo "<<<$*>>>"
+        place=$((1 << 32))
+        for part in $(printf '%s\n' "$*" | hexdump -v -e '1/4 "0x%x "'); do
+            devmem "$place" 32 "$part"
+            place=$((place + 4))
+        done
+    }
+    # 0x30 is the character 0.
+    state() { echo $(($(devmem $((1 << 32)) 8) - 48)); }
+fi
 # Says a word of traffic. It begins 10 ms later.
 traffic() {
     word "$@"

@@ -1,5 +1,7 @@
-//! Hypervisor calls: finds those of the adapters and answers them.
+//! Hypervisor calls: finds those of the adapters and answers them, or passes them on to the adapter
+//! of this process.
 
+use crate::device::{CARRIER, is_called};
 use crate::qemu::{self, ByteArray};
 use crate::{PLUGIN, Plugin};
 use doorbell_layout::ibmvnic::status;
@@ -35,7 +37,8 @@ pub(crate) unsafe fn translated(block: *mut c_void) {
 
 /// Handles a CPU that is at `sc 1`.
 extern "C" fn called(cpu: u32, at: *mut c_void) {
-    let done = PLUGIN.get().is_some_and(|p| REGISTERS.with(|r| call(p, r, cpu as usize)));
+    let Some(plugin) = PLUGIN.get() else { return REGISTERS.with(pass) };
+    let done = REGISTERS.with(|r| call(plugin, r, cpu as usize));
     if done {
         // SAFETY: the callback is registered with that right. It jumps out over this frame, which
         // has nothing to drop.
@@ -43,14 +46,17 @@ extern "C" fn called(cpu: u32, at: *mut c_void) {
     }
 }
 
+/// Passes a call for the adapter of this process on, under another number.
+fn pass(r: &Registers) {
+    let Some((little, number, first)) = r.call() else { return };
+    if is_called(number, first) {
+        r.set(3, little, CARRIER);
+    }
+}
+
 /// Answers a call for one of the adapters. Returns false for any other.
 fn call(p: &Plugin, r: &Registers, cpu: usize) -> bool {
-    let Some(msr) = r.msr() else { return false };
-    if msr & MSR_PR != 0 {
-        return false;
-    }
-    let little = msr & MSR_LE != 0;
-    let (number, first) = (r.get(3, little), r.get(4, little));
+    let Some((little, number, first)) = r.call() else { return false };
     let Some(c) = p.connections.iter().find(|c| u64::from(c.adapter.unit) == first) else {
         return false;
     };
@@ -102,6 +108,14 @@ thread_local! {
 }
 
 impl Registers {
+    /// Returns whether the kernel is little-endian, its call's number and the first argument;
+    /// `None` for a call of a program, or if registers cannot be read.
+    fn call(&self) -> Option<(bool, u64, u64)> {
+        let msr = self.msr().filter(|msr| msr & MSR_PR == 0)?;
+        let little = msr & MSR_LE != 0;
+        Some((little, self.get(3, little), self.get(4, little)))
+    }
+
     /// Returns the MSR, or `None` if registers cannot be read.
     fn msr(&self) -> Option<u64> {
         if self.buffer.get().is_null() {

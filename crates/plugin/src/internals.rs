@@ -12,6 +12,9 @@ type Machine = extern "C" fn() -> *mut c_void;
 type Claim = extern "C" fn(*mut c_void, c_int, bool, *mut c_void) -> c_int;
 type Line = extern "C" fn(*mut c_void, c_int) -> *mut c_void;
 type Set = extern "C" fn(*mut c_void, c_int);
+/// A handler of calls: CPU, machine, number of the call, registers from R4 on.
+pub(crate) type Called = extern "C" fn(*mut c_void, *mut c_void, u64, *mut u64) -> u64;
+type RegisterCall = extern "C" fn(u64, Called);
 pub(crate) type RegisterType = extern "C" fn(*const TypeInfo) -> *mut c_void;
 /// Sets the class of a new type up, without context.
 pub(crate) type ClassInit = extern "C" fn(*mut c_void, *const c_void);
@@ -73,6 +76,7 @@ pub(crate) struct Internals {
     claim: Claim,
     line: Line,
     set: Set,
+    pub(crate) register_call: RegisterCall,
     pub(crate) register_type: RegisterType,
     pub(crate) set_property: SetProperty,
     /// An address in QEMU's text, near its string constants.
@@ -104,6 +108,7 @@ impl Internals {
             claim: function!(Claim, c"spapr_irq_claim"),
             line: function!(Line, c"spapr_qirq"),
             set: function!(Set, c"qemu_set_irq"),
+            register_call: function!(RegisterCall, c"spapr_register_hypercall"),
             register_type: function!(RegisterType, c"type_register_static"),
             set_property: function!(SetProperty, c"fdt_setprop"),
             near: address(c"spapr_register_hypercall")?.addr(),
@@ -118,28 +123,39 @@ impl Internals {
         r
     }
 
+    /// Returns the machine. The caller has QEMU's lock.
+    pub(crate) fn machine(&self) -> *mut c_void {
+        (self.machine)()
+    }
+
     /// Claims the interrupts of a vNIC's sub-CRQs. QEMU claims the unit's own.
     pub(crate) fn claim(&self, kind: u32, unit: u32) {
         if kind != VNIC {
             return;
         }
-        self.locked(|machine| {
-            let first = sub_crq_interrupts(unit);
-            for n in first..first + SUB_CRQS {
-                if (self.claim)(machine, n.into(), false, std::ptr::null_mut()) < 0 {
-                    crate::say!("interrupt {n:#x} is taken");
-                }
+        let first = sub_crq_interrupts(unit);
+        self.locked(|machine| self.claim_all(machine, first..first + SUB_CRQS));
+    }
+
+    /// Claims these interrupts of the machine. The caller has QEMU's lock.
+    pub(crate) fn claim_all(&self, machine: *mut c_void, all: impl IntoIterator<Item = u16>) {
+        for n in all {
+            if (self.claim)(machine, n.into(), false, std::ptr::null_mut()) < 0 {
+                crate::say!("interrupt {n:#x} is taken");
             }
-        });
+        }
     }
 
     pub(crate) fn pulse(&self, interrupt: c_int) {
-        self.locked(|machine| {
-            let line = (self.line)(machine, interrupt);
-            if !line.is_null() {
-                (self.set)(line, 1);
-                (self.set)(line, 0);
-            }
-        });
+        self.locked(|machine| self.pulse_line(machine, interrupt));
+    }
+
+    /// Raises an interrupt of the machine. The caller has QEMU's lock.
+    pub(crate) fn pulse_line(&self, machine: *mut c_void, interrupt: c_int) {
+        let line = (self.line)(machine, interrupt);
+        if !line.is_null() {
+            (self.set)(line, 1);
+            (self.set)(line, 0);
+        }
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! `-plugin file=libdoorbell_plugin.so,machine=PLAN,words=DIR,instructions=on -device doorbell-nic`
 //! has an e1000 or an mlx5 run in this process by QEMU's virtual clock, and counts instructions
-//! where the guest says so (`device`).
+//! where the guest says so (`device`); with `-device doorbell-vnic` or `doorbell-veth` an adapter.
 //!
 //! QEMU loads a file once and passes the arguments of all `-plugin` together. Counters, calls and
 //! registers are QEMU's plug-in interface, version 7; interrupts and device types are not in it
@@ -211,7 +211,7 @@ fn adapt(target: &CStr, paths: &[&str]) -> Result<(), String> {
         |name| format!("this QEMU does not export `{name}`; QEMU 11.1 as Debian builds it does");
     let internals = Internals::find().map_err(missing)?;
     let connections = connect(paths)?;
-    node::register(&internals);
+    node::register(&internals, None);
     let plugin = PLUGIN.get_or_init(|| Plugin { internals, connections });
     for connection in &plugin.connections {
         std::thread::spawn(|| connection.listen(&plugin.internals));
@@ -225,7 +225,7 @@ extern "C" fn translated(block: *mut c_void, _: *mut c_void) {
         // SAFETY: the block is QEMU's for the length of this call.
         unsafe { count.translated(block) };
     }
-    if PLUGIN.get().is_some() {
+    if PLUGIN.get().is_some() || device::is_here() {
         // SAFETY: as above.
         unsafe { calls::translated(block) };
     }

@@ -26,18 +26,25 @@ static TYPES: Types =
 struct ClassContext {
     near: usize,
     set_property: SetProperty,
+    realized: Option<Realize>,
 }
+
+/// Makes a device, and tells an error by its second argument.
+pub(crate) type Realize = extern "C" fn(*mut c_void, *mut c_void);
 
 type Node = extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int;
 
 static CONTEXT: OnceLock<ClassContext> = OnceLock::new();
 /// The function by which `spapr-vlan` fills its node.
 static NODE: OnceLock<Node> = OnceLock::new();
+/// The function by which `spapr-vlan` makes its devices.
+static REALIZE: OnceLock<Realize> = OnceLock::new();
 
-/// Registers the types with QEMU.
-pub(crate) fn register(internals: &Internals) {
+/// Registers the types with QEMU. `realized` is called for each device that is made, behind what
+/// `spapr-vlan` does.
+pub(crate) fn register(internals: &Internals, realized: Option<Realize>) {
     let Internals { near, set_property, .. } = *internals;
-    CONTEXT.get_or_init(|| ClassContext { near, set_property });
+    CONTEXT.get_or_init(|| ClassContext { near, set_property, realized });
     for t in &TYPES.0 {
         (internals.register_type)(t);
     }
@@ -47,8 +54,9 @@ pub(crate) fn register(internals: &Internals) {
 const FAR: usize = 64 << 20;
 /// Words of the class to search; a device class alone has more.
 const WORDS: usize = 64;
-/// Words from the compatible string to the function that fills the node: signal mask, window,
-/// realize, reset, devnode.
+/// Words from the compatible string to the functions that make the device and fill the node: signal
+/// mask, window, realize, reset, devnode.
+const TO_REALIZE: usize = 3;
 const TO_NODE: usize = 5;
 
 /// Returns the first word of a class that points to this string.
@@ -80,6 +88,35 @@ extern "C" fn vnic_class(class: *mut c_void, _: *const c_void) {
         *name = c"vnic".as_ptr();
         *compatible = c"IBM,vnic".as_ptr();
     }
+    take_realize(compatible);
+}
+
+/// Returns true for an address of QEMU's program.
+fn is_near(to: usize) -> bool {
+    CONTEXT.get().is_some_and(|k| to.abs_diff(k.near) < FAR)
+}
+
+/// Has devices of a class be told when they are made, if that is wanted.
+fn take_realize(compatible: *mut *const c_char) {
+    if CONTEXT.get().is_none_or(|k| k.realized.is_none()) {
+        return;
+    }
+    let slot = compatible.wrapping_add(TO_REALIZE).cast::<Option<Realize>>();
+    // SAFETY: the word is of the class, which is the new type's own, and it is `realize`.
+    let Some(inherited) = (unsafe { slot.replace(Some(realize)) }) else { missing() };
+    if !is_near(inherited as usize) {
+        missing();
+    }
+    REALIZE.get_or_init(|| inherited);
+}
+
+extern "C" fn realize(device: *mut c_void, error: *mut c_void) {
+    if let Some(inherited) = REALIZE.get() {
+        inherited(device, error);
+    }
+    if let Some(realized) = CONTEXT.get().and_then(|k| k.realized) {
+        realized(device, error);
+    }
 }
 
 extern "C" fn veth_class(class: *mut c_void, _: *const c_void) {
@@ -87,11 +124,11 @@ extern "C" fn veth_class(class: *mut c_void, _: *const c_void) {
     let slot = compatible.wrapping_add(TO_NODE).cast::<Option<Node>>();
     // SAFETY: as above, and that word is `devnode`.
     let Some(inherited) = (unsafe { slot.replace(Some(veth_node)) }) else { missing() };
-    let (to, near) = (inherited as usize, CONTEXT.get().map_or(0, |k| k.near));
-    if to != 0 && to.abs_diff(near) >= FAR {
+    if !is_near(inherited as usize) {
         missing();
     }
     NODE.get_or_init(|| inherited);
+    take_realize(compatible);
 }
 
 extern "C" fn veth_node(device: *mut c_void, tree: *mut c_void, node: c_int) -> c_int {

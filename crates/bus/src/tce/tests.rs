@@ -141,3 +141,32 @@ proptest! {
         prop_assert_eq!(t.live() as usize, used.iter().filter(|u| **u).count());
     }
 }
+
+#[test]
+fn guest_writes_entries_that_the_device_sees() {
+    let mut t = Table::new(Window { base: 0, ..window(64, true) });
+    let one = t.write(0x1000, &[0x5000_0001], Written::Put);
+    assert_eq!(one, Some(Cost { entries: 1, calls: 1, time: Span::from_us(1) }));
+    let list = t.write(0x2000, &[0x7000_0002, 0x9000_0003], Written::List);
+    assert_eq!(list, Some(Cost { entries: 2, calls: 1, time: Span::from_ps(2_020_000) }));
+    assert_eq!(t.live(), 3);
+    let to = |t: &Table, at, dir| t.translate(Iova(at), dir).ok();
+    assert_eq!(to(&t, 0x1010, TO), Some((0x5000_0010, 0xff0)));
+    assert_eq!(to(&t, 0x1010, Direction::FromDevice), None);
+    assert_eq!(
+        to(&t, 0x2010, Direction::Both),
+        Some((0x7000_0010, 0xff0)),
+        "a write allows a read"
+    );
+    assert_eq!(t.entry(0x3fff), Some(0x9000_0003));
+    // Rights of none map nothing.
+    let cleared = t.write(0x1000, &[0x5000_0000; 3], Written::Stuffed);
+    assert_eq!(cleared, Some(Cost { entries: 3, calls: 1, time: Span::from_ps(3_030_000) }));
+    assert_eq!((t.live(), to(&t, 0x1010, TO), t.entry(0x1000)), (0, None, Some(0)));
+    // All or none.
+    assert_eq!(t.write(63 << 12, &[3, 3], Written::List), None);
+    assert_eq!(
+        (t.write(u64::MAX, &[3], Written::Put), t.entry(64 << 12), t.live()),
+        (None, None, 0)
+    );
+}

@@ -14,17 +14,25 @@ use std::collections::BTreeMap;
 /// The name of the laboratory in the place of a kernel's.
 const LABORATORY: &str = "laboratory";
 
-/// Counts that a guest's are not among: nothing tells of its kernel's mappings, and it has no I/O
-/// MMU.
-const UNSEEN: [&str; 6] = ["maps", "unmaps", "tce_puts", "tce_hcalls", "tce_refused", "hcalls"];
+/// The traffic of scenarios whose frames are sent at a pace, and no faster.
+const PACED: &str = "paced";
+
+/// Counts that a guest's are not among: nothing tells of its kernel's mappings.
+const UNSEEN: [&str; 3] = ["maps", "unmaps", "tce_refused"];
+/// Counts that a guest behind a hypervisor has, and one with a card has not: it has no I/O MMU.
+const CALLED: [&str; 3] = ["tce_puts", "tce_hcalls", "hcalls"];
 
 /// Keys of the laboratory's driver, by the guest's settings that they stand for.
-const DRIVER: [(&str, &str, &str); 8] = [
+const DRIVER: [(&str, &str, &str); 12] = [
     ("mlx5", "ethtool.priv.skb_tx_mpwqe", "driver.mpwqe"),
     ("mlx5", "ethtool.coalesce.rx-usecs", "driver.rx_moderation_period"),
     ("mlx5", "ethtool.coalesce.rx-frames", "driver.rx_moderation_count"),
     ("mlx5", "ethtool.coalesce.tx-usecs", "driver.moderation_period"),
     ("mlx5", "ethtool.coalesce.tx-frames", "driver.moderation_count"),
+    ("axienet", "ethtool.coalesce.rx-usecs", "driver.rx_usecs"),
+    ("axienet", "ethtool.coalesce.rx-frames", "driver.rx_frames"),
+    ("axienet", "ethtool.coalesce.tx-usecs", "driver.tx_usecs"),
+    ("axienet", "ethtool.coalesce.tx-frames", "driver.tx_frames"),
     ("e1000", "module.RxIntDelay", "driver.rx_delay"),
     ("e1000", "module.RxAbsIntDelay", "driver.rx_absolute"),
     ("e1000", "module.TxIntDelay", "driver.tx_delay"),
@@ -42,7 +50,13 @@ pub(super) fn beside(
     if !Workload::built_in().any(|w| w == *workload) {
         return Ok(None);
     }
-    let base = if profile.system.name == "mlx5" { "mlx5-single-stream" } else { "e1000-pktgen" };
+    let base = match profile.system.name {
+        "mlx5" => "mlx5-single-stream",
+        "axienet" => "axienet-paced",
+        "ibmvnic" => "ibmvnic-paced",
+        "ibmveth" => "ibmveth-paced",
+        _ => "e1000-pktgen",
+    };
     let mut plan = registry.scenario(base)?.plan_on(profile)?;
     let part = machine::part(device).map(|part| format!("nic.part={part}"));
     // A guest has less than 4 GiB, and its firmware places the card's registers below.
@@ -67,6 +81,11 @@ pub(super) fn beside(
     let measured = plan.system.run(&plan.values, None, &mut Unwatched);
     let measured = measured.map_err(|e| Error::of_run(LABORATORY, e))?;
     Ok(Some(run(&plan, &measured, settings, workload)))
+}
+
+/// Returns true if the device is behind hypervisor calls.
+fn called(plan: &Plan) -> bool {
+    matches!(plan.system.name, "ibmvnic" | "ibmveth")
 }
 
 /// Returns the settings of the laboratory's traffic that is a workload's, on the machine of a plan;
@@ -94,6 +113,12 @@ fn traffic(
     let (size, packets) = (number("size")?, number("packets")?);
     if name == "pktgen" {
         let (burst, gap) = (number("burst")?, number("gap")?);
+        if plan.values.word("traffic.kind") == PACED {
+            let all =
+                [("size", size), ("burst", burst), ("every", gap), ("bursts", packets / burst)];
+            let sets = all.map(|(key, n)| format!("paced.{key}={n}"));
+            return Ok((gap > 0.0).then(|| sets.into()));
+        }
         let rate = if gap > 0.0 { (burst / gap).to_string() } else { "full".to_owned() };
         return Ok(Some(vec![
             format!("traffic.size={size}"),
@@ -130,7 +155,9 @@ fn traffic(
 /// Returns what was measured in the form of a guest's run.
 fn run(plan: &Plan, m: &Measured, settings: &Settings, workload: &Workload) -> Run {
     let seen = |c: &&Count| {
-        matches!(c.group, Group::Bus | Group::Wire) && !UNSEEN.contains(&c.name.as_str())
+        let name = c.name.as_str();
+        let own = matches!(c.group, Group::Bus | Group::Wire) && !UNSEEN.contains(&name);
+        own && (called(plan) || !CALLED.contains(&name))
     };
     let counts: BTreeMap<String, u64> =
         m.counts.iter().filter(seen).map(|c| (c.name.clone(), c.value)).collect();

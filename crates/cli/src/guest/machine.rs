@@ -1,25 +1,33 @@
 //! The machine of a guest in virtual time: the laboratory's, from a profile and `--set`.
 
 use crate::{Error, input};
-use doorbell_devices::{e1000, mlx5};
+use doorbell_bus::tce::Window;
+use doorbell_devices::{axi_ethernet, e1000, mlx5, veth, vnic};
 use doorbell_guest::net::{GUEST, HOST, MAC};
 use doorbell_guest::{Device, settings::Settings};
-use doorbell_guest_machine::{Card, Plan, Slot};
+use doorbell_guest_machine::{Adapter, Card, Hypervisor, Plan, Slot};
 use doorbell_hal::Span;
+use doorbell_papr_io::{sub_crq_interrupts, unit_interrupt};
 use doorbell_spec::InputError;
 use doorbell_spec::SettingError;
 use doorbell_spec::key::{Values, in_unit, parse_setting};
 use doorbell_systems::Profile;
 use doorbell_systems::Registry;
 use doorbell_systems::e1000::E1000;
-use doorbell_systems::{card, mlx5 as on_pcie, slot};
+use doorbell_systems::host::HostConfig;
+use doorbell_systems::papr::Papr;
+use doorbell_systems::{axienet, card, ibmveth, ibmvnic, mlx5 as on_pcie, slot};
 
 /// Groups of keys that are the machine's. The CPU, its memory and its driver are the guest's.
-pub(super) const GROUPS: [&str; 5] = ["bus.", "pci.", "pcie.", "nic.", "link."];
+pub(super) const GROUPS: [&str; 10] =
+    ["bus.", "pci.", "pcie.", "axi.", "nic.", "link.", "hypervisor.", "hcall.", "serial.", "tce."];
 /// The key of what an instruction costs, and its value unless it is set.
 pub(super) const INSTRUCTION: (&str, &str) = ("cpu.instruction", "1 ns");
 /// log2 of the most nanoseconds that an instruction costs (QEMU's `-icount`).
 const MOST_SHIFT: u8 = 10;
+
+/// Keys of an AXI Ethernet that its device tree states too.
+const IN_TREE: [&str; 4] = ["nic.clock", "nic.rx_memory", "nic.tx_checksum", "nic.rx_checksum"];
 
 /// The machine of one boot.
 pub(super) struct Machine {
@@ -36,6 +44,9 @@ pub(super) fn default_profile(device: &Device) -> Option<&'static str> {
     match device.name {
         "mlx5" => Some("mlx5-gen3"),
         "e1000" | "e1000-82544gc" | "e1000-82545em" => Some("e1000-power4"),
+        "axi-ethernet" => Some("axienet-zynqmp"),
+        "vnic" => Some("ibmvnic-power9"),
+        "veth" => Some("ibmveth-power8"),
         _ => None,
     }
 }
@@ -48,10 +59,10 @@ pub(super) fn profile(
 ) -> Result<Profile, Error> {
     let own = default_profile(device).ok_or_else(|| {
         let name = device.name;
-        input!("--clock virtual: {name} is not there yet; there are mlx5 and the three e1000")
+        input!("--clock virtual: {name} is QEMU's own, and no machine of the laboratory")
     })?;
     let profile = registry.profile(given.unwrap_or(own))?;
-    let system = if device.name == "mlx5" { "mlx5" } else { "e1000" };
+    let system = registry.profile(own)?.system.name;
     if profile.system.name != system {
         let (name, of) = (&profile.name, profile.system.name);
         return Err(input!("--profile {name}: it is of the system {of}, and {own} is of {system}"));
@@ -77,6 +88,8 @@ impl Machine {
                 instruction.clone_from(value);
             } else if key == "nic.part" {
                 return Err(input!("--set {key}: the part is the device's, {}", device.name));
+            } else if device.name == "axi-ethernet" && IN_TREE.contains(&key.as_str()) {
+                return Err(input!("--set {key}: the guest's device tree says what it is"));
             } else if GROUPS.iter().any(|group| key.starts_with(group)) {
                 set(&mut values, &keys, key, value)?;
             } else {
@@ -125,17 +138,23 @@ fn shift(text: &str) -> Result<u8, Error> {
 
 /// Returns the machine of these values.
 fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
-    if device.name == "mlx5" {
-        let setup = on_pcie::settings::setup(v)?;
-        let nic = mlx5::Config { mac: MAC, polled_doorbells: false, ..setup.nic };
-        return Ok(Plan {
-            card: Card::Mlx5(nic),
-            slot: Slot::Express(setup.pcie, setup.latencies),
-            rate: v.bits_per_second("nic.port_rate"),
-            // The profile has no cable.
-            delay: Span::ZERO,
-            addresses: [GUEST, HOST],
-        });
+    match device.name {
+        "mlx5" => {
+            let setup = on_pcie::settings::setup(v)?;
+            let nic = mlx5::Config { mac: MAC, polled_doorbells: false, ..setup.nic };
+            return Ok(Plan {
+                card: Card::Mlx5(nic),
+                slot: Slot::Express(setup.pcie, setup.latencies),
+                rate: v.bits_per_second("nic.port_rate"),
+                // The profile has no cable.
+                delay: Span::ZERO,
+                addresses: [GUEST, HOST],
+            });
+        }
+        "axi-ethernet" => return axi_plan(v),
+        "vnic" => return Ok(vnic_plan(v)),
+        "veth" => return veth_plan(v),
+        _ => {}
     }
     let setup = card::setup::<E1000>(v)?;
     Ok(Plan {
@@ -148,6 +167,67 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
         delay: setup.host.link_delay,
         addresses: [GUEST, HOST],
     })
+}
+
+fn axi_plan(v: &Values) -> Result<Plan, SettingError> {
+    let setup = axienet::settings::setup(v)?;
+    // The device tree has a PHY, and the profile a link that is fixed.
+    let nic = axi_ethernet::Config { phy: axi_ethernet::Config::ZYNQMP.phy, ..setup.nic };
+    Ok(Plan {
+        card: Card::Axi(nic, MAC),
+        slot: Slot::Axi(setup.axi, setup.latencies),
+        rate: setup.host.link_rate,
+        delay: setup.host.link_delay,
+        addresses: [GUEST, HOST],
+    })
+}
+
+/// The unit addresses of QEMU's command line.
+const VNIC_UNIT: u32 = 0x3000_0003;
+const VETH_UNIT: u32 = 0x3000_0002;
+
+fn vnic_plan(v: &Values) -> Plan {
+    let setup = ibmvnic::settings::setup(v);
+    // Linux takes as many entries as it is granted.
+    let granted = vnic::Server::POWERVM.entries;
+    let servers = setup.nic.servers.map(|server| vnic::Server { entries: granted, ..server });
+    let nic = vnic::Config {
+        servers,
+        unit_address: VNIC_UNIT.into(),
+        mac: MAC,
+        crq_vector: unit_interrupt(VNIC_UNIT),
+        first_vector: sub_crq_interrupts(VNIC_UNIT),
+        ..setup.nic
+    };
+    hosted(Adapter::Vnic(nic), setup.papr, &setup.host)
+}
+
+fn veth_plan(v: &Values) -> Result<Plan, SettingError> {
+    let setup = ibmveth::settings::setup(v)?;
+    let adapter = veth::Adapter {
+        unit: VETH_UNIT.into(),
+        mac: MAC,
+        vector: unit_interrupt(VETH_UNIT),
+        options: Some(veth::Adapter::ALL),
+        ..veth::Adapter::new(0, 0)
+    };
+    // The client alone, with the network right behind the switch.
+    let uplink = Some(veth::Uplink { port: 0, pvid: adapter.pvid });
+    let lan = veth::Config { adapters: vec![adapter], uplink, ..setup.lan };
+    Ok(hosted(Adapter::Veth(lan), setup.papr, &setup.host))
+}
+
+/// Returns the machine of an adapter under a hypervisor. Its guest's window begins at 0.
+fn hosted(adapter: Adapter, papr: Papr, host: &HostConfig) -> Plan {
+    let Papr { call, calls, copy, window, .. } = papr;
+    let window = Window { base: 0, multi: true, ..window };
+    Plan {
+        card: Card::Adapter(adapter),
+        slot: Slot::Hypervisor(Hypervisor { call, calls, copy, window }),
+        rate: host.link_rate,
+        delay: host.link_delay,
+        addresses: [GUEST, HOST],
+    }
 }
 
 #[cfg(test)]

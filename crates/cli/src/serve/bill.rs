@@ -10,6 +10,7 @@ use crate::output::{Capture, OWN};
 use crate::render::count;
 use crate::{Error, error::plain};
 use doorbell_bus::{Access, Ledger, Meter};
+use doorbell_devices::rp1;
 use doorbell_hal::{DmaFault, Iova, Reg, Time};
 use doorbell_host_io::records::Records;
 use doorbell_packet::ethernet::pause_quanta;
@@ -19,13 +20,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::{fmt::Arguments, fs::File, io, time::Duration};
 
-/// The BAR with the bus of the AXI cores, and the first offset beyond the cores.
-pub(super) const AXI_BUS: u8 = 1;
-pub(super) const AXI_BRIDGE: u32 = 0x10_8000;
-
 /// Returns true for a register of the AXI cores, false for one of the bridge to PCI.
 pub(super) fn is_core(r: Reg) -> bool {
-    r.region == AXI_BUS && r.offset < AXI_BRIDGE
+    r.region == rp1::BUS && r.offset < rp1::BRIDGE
 }
 
 /// Counts, and keeps what was asked to be kept.

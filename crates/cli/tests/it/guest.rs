@@ -24,7 +24,7 @@ fn wrong_input_is_refused_before_anything_is_fetched() {
         &["mlx5", "--set", "burst"],
         &["mlx5", "--across", "ethtool.ring.=1,2"],
         &["mlx5", "--mmio", "--instructions", "off"],
-        &["vnic", "--clock", "virtual"],
+        &["qemu:igb", "--clock", "virtual"],
         &["mlx5", "--clock", "virtual", "--cpus", "2"],
         &["mlx5", "--clock", "virtual", "--workload", "testpmd"],
         &["mlx5", "--clock", "wall", "--workload", "arrivals"],
@@ -140,6 +140,49 @@ fn boots_in_virtual_time_are_equal() {
     let frames = number(to, "ledger", "wire_frames");
     assert!(bytes > 0.0 && bytes < 80.0 * frames, "{bytes} B of headers in {frames} frames");
     assert_eq!(asked["timed"]["answers"], 400);
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn boots_of_adapters_and_cores_in_virtual_time_are_equal() {
+    for device in ["vnic", "veth", "axi-ethernet"] {
+        let line = [device, "--clock", "virtual", "--workload", "pktgen,receive,echo,iperf-send"];
+        let set = ["gap=1000", "megabytes=1", "packets=800"].map(|set| ["--set", set]);
+        let line = [&line[..], set.as_flattened()].concat();
+        let alone = booted(&line);
+        let busy = Spinning::start();
+        let beside = booted(&line);
+        drop(busy);
+        assert_eq!(alone, beside, "{device}");
+        let [sent, received, asked, to] = [0, 1, 2, 3].map(|n| &alone["runs"][n]);
+        assert_eq!(number(sent, "ledger", "wire_frames"), 800.0, "{device}");
+        assert_eq!((&received["frames"], &received["timed"]["dropped"]), (&800.into(), &0.into()));
+        assert_eq!(asked["timed"]["answers"], 800);
+        // 1 MiB, and the headers of each frame.
+        let bytes = number(to, "ledger", "wire_bytes") - f64::from(1 << 20);
+        let frames = number(to, "ledger", "wire_frames");
+        assert!(bytes > 0.0 && bytes < 80.0 * frames, "{device}: {bytes} B in {frames} frames");
+        for run in [sent, received, asked, to] {
+            assert_eq!(number(run, "ledger", "dma_faults"), 0.0, "{device}");
+        }
+    }
+}
+
+/// An answer to a ping of a guest behind a hypervisor waits for one call that sends it, and one
+/// interrupt before that: what each costs moves the latency by exactly as much.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn latency_behind_a_hypervisor_has_its_prices_in_it() {
+    let least = |set: &str| {
+        let line = ["veth", "--clock", "virtual", "--workload", "echo", "--instructions", "off"];
+        let runs = booted(&[&line[..], &["--set", "packets=20", "--set", set]].concat());
+        number(&runs["runs"][0], "latency_ns", "min")
+    };
+    let plain = least("hcall.send=700");
+    assert_eq!(least("hcall.send=1700") - plain, 1000.0);
+    assert_eq!(least("hypervisor.interrupt=5000") - plain, 3000.0);
+    // The link of 5 us is passed twice.
+    assert_eq!(least("link.delay=6000") - plain, 2000.0);
 }
 
 /// A frame each millisecond, which an XDP program sends back: by hand what the device, its bus and
@@ -282,9 +325,6 @@ fn each_device_boots_and_every_workload_is_counted() {
         // None can follow the last.
         ("e1000", "receive,echo,request-response,ping,iperf-send,iperf-receive,testpmd"),
         ("mlx5", "xdp-drop,xdp-tx"),
-        ("axi-ethernet", "pktgen,receive"),
-        ("vnic", "pktgen"),
-        ("veth", "receive"),
         ("qemu:virtio-net-pci", "pktgen"),
     ] {
         let result = booted(&[device, "--workload", loads]);

@@ -4,6 +4,7 @@
 use super::exports::Object;
 use super::{Host, realize, refuse, reset};
 use crate::internals::TypeInfo;
+use doorbell_devices::rp1;
 use doorbell_guest_machine::Card;
 use std::ffi::{CStr, c_char, c_void};
 use std::fs::File;
@@ -15,8 +16,12 @@ const OBJECT: usize = 2048;
 /// Bytes from a class's `realize` to its `vendor_id`.
 const REALIZE: usize = 32;
 
-/// Machine types that tell QEMU's version: it has the first and not the second.
-const VERSION: [&CStr; 2] = [c"pc-q35-11.1-machine", c"pc-q35-11.2-machine"];
+/// Machine types that tell QEMU's version: it has one of the first and not the second beside it.
+const VERSIONS: [[&CStr; 2]; 3] = [
+    [c"pc-q35-11.1-machine", c"pc-q35-11.2-machine"],
+    [c"virt-11.1-machine", c"virt-11.2-machine"],
+    [c"pseries-11.1-machine", c"pseries-11.2-machine"],
+];
 /// Two of QEMU's devices, with the ids of vendor and device in one word.
 const KNOWN: [(&CStr, u32); 2] = [(c"e1000", 0x100e_8086), (c"edu", 0x11e8_1234)];
 
@@ -41,6 +46,12 @@ impl Identity {
                 let (vendor, device) = (0x15b3, 0x1017);
                 Identity { vendor, device, revision: 0, subsystem: [0x15b3, 0x0008] }
             }
+            Card::Axi(..) => {
+                let (vendor, device) = rp1::IDS;
+                Identity { vendor, device, revision: 0, subsystem: [vendor, device] }
+            }
+            // It is no PCI function.
+            Card::Adapter(_) => Identity { vendor: 0, device: 0, revision: 0, subsystem: [0; 2] },
         }
     }
 
@@ -68,14 +79,21 @@ fn peek(at: usize, into: &mut [u8]) -> Option<()> {
     memory.read_exact_at(into, at as u64).ok()
 }
 
+/// Refuses a QEMU of another version than that whose classes are known. Types are there when its
+/// program has begun, so that this is asked when a device is made.
+pub(super) fn check_version(host: &Host) -> Result<(), String> {
+    let there = |name: &CStr| !(host.exports.object_class_by_name)(name.as_ptr()).is_null();
+    match VERSIONS.iter().any(|[this, next]| there(this) && !there(next)) {
+        true => Ok(()),
+        false => Err("this is not QEMU 11.1, whose device classes are known".to_owned()),
+    }
+}
+
 /// Returns the offset of `vendor_id` in a PCI class: the only one at which both known classes have
 /// their ids.
 fn ids_of_class(host: &Host) -> Result<usize, String> {
     let find = |name: &CStr| (host.exports.object_class_by_name)(name.as_ptr());
-    let [this, next] = VERSION.map(|name| !find(name).is_null());
-    if !this || next {
-        return Err("this is not QEMU 11.1, whose device classes are known".to_owned());
-    }
+    check_version(host)?;
     let mut offsets: Vec<usize> = (0..CLASS - 4).step_by(2).collect();
     for (name, ids) in KNOWN {
         let mut bytes = [0; CLASS];
@@ -111,8 +129,8 @@ extern "C" fn class_init(class: *mut c_void, _: *const c_void) {
 pub(super) fn register(host: &Host) {
     let none = std::ptr::null();
     let interface = match host.plan.card {
-        Card::E1000(_) => c"conventional-pci-device",
-        Card::Mlx5(_) => c"pci-express-device",
+        Card::Mlx5(_) | Card::Axi(..) => c"pci-express-device",
+        _ => c"conventional-pci-device",
     };
     // QEMU keeps them.
     let interfaces: &[*const c_char; 2] = Box::leak(Box::new([interface.as_ptr(), none]));

@@ -66,6 +66,13 @@ pub(super) const IO: u8 = 1;
 pub(super) const MEMORY_32: u8 = 0;
 pub(super) const MEMORY_64: u8 = 4 | 8;
 
+/// A place of registers that are the machine's.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Port(u64),
+    Memory(u64),
+}
+
 /// Bytes for a `MemoryRegion`, which has 0x110, and for a `QEMUTimer`.
 const OPAQUE: usize = 4096;
 
@@ -107,6 +114,7 @@ exports! {
         extern "C" fn(*mut c_void, *mut c_void, *const Ops, *mut c_void, *const c_char, u64);
     memory_region_add_subregion: extern "C" fn(*mut c_void, u64, *mut c_void);
     get_system_io: extern "C" fn() -> *mut c_void;
+    get_system_memory: extern "C" fn() -> *mut c_void;
     pci_register_bar: extern "C" fn(*mut c_void, c_int, u8, *mut c_void);
     pci_set_irq: extern "C" fn(*mut c_void, c_int);
     pcie_endpoint_cap_init: extern "C" fn(*mut c_void, u8) -> c_int;
@@ -163,19 +171,30 @@ impl Exports {
         region
     }
 
-    /// Adds ports of the machine.
-    pub(super) fn port(&self, of: Object, at: u64, ports: u64, ops: &'static Ops) {
-        let region = self.region(of, 0, ops, ports);
-        (self.memory_region_add_subregion)((self.get_system_io)(), at, region);
+    /// Adds registers of the machine: ports of a PC, and of others memory.
+    pub(super) fn words(&self, of: Object, at: Place, bytes: u64, ops: &'static Ops) {
+        let region = self.region(of, 0, ops, bytes);
+        let (space, at) = match at {
+            Place::Port(at) => ((self.get_system_io)(), at),
+            Place::Memory(at) => ((self.get_system_memory)(), at),
+        };
+        (self.memory_region_add_subregion)(space, at, region);
     }
 
-    /// Adds the capabilities of PCI Express and of MSI-X, with its tables in this BAR, number 0.
-    pub(super) fn express(&self, of: Object, bar: *mut c_void, n: u16) -> Result<(), String> {
+    /// Adds the capabilities of PCI Express and of MSI-X, with its tables at two places of this
+    /// BAR, number 0.
+    pub(super) fn express(
+        &self,
+        of: Object,
+        bar: *mut c_void,
+        [table, pending]: [c_uint; 2],
+        n: u16,
+    ) -> Result<(), String> {
         if (self.pcie_endpoint_cap_init)(of.0, 0x60) < 0 {
             return Err("QEMU refuses the capability of PCI Express".to_owned());
         }
         let none = std::ptr::null_mut();
-        if (self.msix_init)(of.0, n, bar, 0, 0x2000, bar, 0, 0x3000, 0xa0, none) < 0 {
+        if (self.msix_init)(of.0, n, bar, 0, table, bar, 0, pending, 0xa0, none) < 0 {
             return Err("QEMU refuses MSI-X".to_owned());
         }
         (0..n).for_each(|vector| (self.msix_vector_use)(of.0, vector.into()));

@@ -1,33 +1,36 @@
 //! A NIC as a device of QEMU's own, which runs in this process by QEMU's virtual clock.
 //!
 //! The machine is the laboratory's ([`Board`]): bus, device, link and peer. Its CPU is the guest's.
-//! QEMU calls [`Nic::read`] and [`Nic::write`] for each access of it, at the exact virtual time,
-//! and [`Nic::fired`] when the machine has an event. Behind each, interrupts are passed to the
-//! guest and the timer is set to the next event. The time that the CPU waits for the answer to a
-//! read is added to QEMU's clock ([`clock`]).
+//! QEMU calls [`Nic::read`] and [`Nic::write`] for each access of it, or [`adapter`] for each
+//! hypervisor call, at the exact virtual time, and [`Nic::fired`] when the machine has an event.
+//! Behind each, interrupts are passed to the guest and the timer is set to the next event. The time
+//! that the CPU waits for the answer to a read or a call is added to QEMU's clock ([`clock`]).
 //!
 //! All of it happens under QEMU's lock. Sources: QEMU 11.1, include/hw/pci,
 //! include/system/memory.h, include/qom/object.h, include/qemu/timer.h.
 
+mod adapter;
 mod class;
 mod clock;
 mod exports;
+mod function;
 mod memory;
 mod words;
 
+pub(crate) use adapter::{CARRIER, is_called, is_here};
+
 use crate::say;
+use adapter::Adapter;
 use clock::Clock;
-use doorbell_guest_machine::{Board, Card, Plan};
+use doorbell_guest_machine::{Board, Card, Partition, Plan};
 use doorbell_hal::{Reg, Time};
 use exports::{Exports, Object, Ops};
+use function::Function;
 use std::cell::RefCell;
 use std::ffi::{CStr, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use words::Words;
-
-/// MSI-X vectors of the mlx5.
-const VECTORS: u16 = 64;
 
 /// The plug-in's arguments for the device, and QEMU's functions.
 pub(crate) struct Host {
@@ -64,18 +67,33 @@ fn with<R>(host: &Host, f: impl FnOnce(&mut Nic, &Host) -> R) -> Option<R> {
     nic.as_mut().map(|nic| f(nic, host))
 }
 
+/// The machine around the device, and the way of its interrupts to the guest.
+enum Machine {
+    Card(Box<dyn Board>, Function),
+    Partition(Box<dyn Partition>, Adapter),
+}
+
+impl Machine {
+    fn board(&mut self) -> &mut dyn Board {
+        match self {
+            Machine::Card(board, _) => board.as_mut(),
+            Machine::Partition(board, _) => board.as_mut(),
+        }
+    }
+
+    /// Passes interrupts on.
+    fn interrupt(&mut self, host: &Host) {
+        match self {
+            Machine::Card(board, function) => function.interrupt(host, board.as_mut()),
+            Machine::Partition(board, adapter) => adapter.interrupt(board.as_mut()),
+        }
+    }
+}
+
 /// The device.
 struct Nic {
-    board: Box<dyn Board>,
-    object: Object,
-    vectors: u16,
-    /// The first byte of its configuration space.
-    config: *const u8,
+    machine: Machine,
     clock: Clock,
-    /// The level of its interrupt line.
-    high: bool,
-    /// The device may use memory.
-    master: bool,
     words: Words,
 }
 
@@ -83,25 +101,21 @@ impl Nic {
     /// Does something with the machine at the guest's time, and passes on what comes of it.
     fn at_now<R>(&mut self, host: &Host, act: impl FnOnce(&mut Nic) -> R) -> R {
         let began = self.clock.now(host);
-        // SAFETY: the space has at least 256 bytes and lives as long as the object. Offset 4 is the
-        // command register, and bit 2 of it the bus master's.
-        let master = unsafe { self.config.add(4).read_volatile() } & 4 != 0;
-        if master != self.master {
-            self.board.allow_dma(master);
-            self.master = master;
+        if let Machine::Card(board, function) = &mut self.machine {
+            function.allow(board.as_mut());
         }
-        self.board.run(began);
+        self.machine.board().run(began);
         let result = act(self);
         self.settle(host, began);
         result
     }
 
     fn read(&mut self, host: &Host, r: Reg, size: u8) -> u64 {
-        self.at_now(host, |nic| nic.board.read(r, size))
+        self.at_now(host, |nic| nic.machine.board().read(r, size))
     }
 
     fn write(&mut self, host: &Host, r: Reg, size: u8, value: u64) {
-        self.at_now(host, |nic| nic.board.write(r, size, value));
+        self.at_now(host, |nic| nic.machine.board().write(r, size, value));
     }
 
     /// Handles the timer.
@@ -112,24 +126,15 @@ impl Nic {
 
     /// Resets device and line.
     fn reset(&mut self, host: &Host) {
-        self.at_now(host, |nic| nic.board.reset());
+        self.at_now(host, |nic| nic.machine.board().reset());
     }
 
     /// Passes interrupts on, moves the clock by what the CPU waited since `began`, and sets the
     /// timer to the next event.
     fn settle(&mut self, host: &Host, began: Time) {
-        self.clock.wait(host, self.board.now().since(began));
-        for vector in 0..self.vectors {
-            if self.board.take_message(vector) {
-                (host.exports.msix_notify)(self.object.0, vector.into());
-            }
-        }
-        let high = self.board.line();
-        if high != self.high {
-            self.high = high;
-            (host.exports.pci_set_irq)(self.object.0, high.into());
-        }
-        self.clock.set(host, self.board.next_event());
+        self.clock.wait(host, self.machine.board().now().since(began));
+        self.machine.interrupt(host);
+        self.clock.set(host, self.machine.board().next_event());
     }
 }
 
@@ -163,7 +168,7 @@ extern "C" fn said(_: *mut c_void, offset: u64, value: u64, _: c_uint) {
     let Some(host) = HOST.get() else { return };
     with(host, |nic, host| {
         let Some(line) = nic.words.take(offset as usize, value as u8) else { return };
-        let answered = nic.at_now(host, |nic| nic.words.answer(&line, nic.board.as_mut()));
+        let answered = nic.at_now(host, |nic| nic.words.answer(&line, nic.machine.board()));
         if let Err(e) = answered {
             refuse(&format!("{}: {e}", host.words.display()));
         }
@@ -174,7 +179,7 @@ extern "C" fn said(_: *mut c_void, offset: u64, value: u64, _: c_uint) {
 extern "C" fn heard(_: *mut c_void, offset: u64, _: c_uint) -> u64 {
     let Some(host) = HOST.get().filter(|_| offset == 0) else { return u64::MAX };
     let state =
-        |nic: &mut Nic, host: &Host| nic.at_now(host, |nic| nic.words.state(nic.board.as_ref()));
+        |nic: &mut Nic, host: &Host| nic.at_now(host, |nic| nic.words.state(nic.machine.board()));
     with(host, state).map_or(u64::MAX, u64::from)
 }
 
@@ -197,47 +202,56 @@ extern "C" fn realize(object: *mut c_void, _: *mut c_void) {
     }
 }
 
-/// Makes the device behind a PCI function.
+/// Makes the device and the machine around it.
 fn make(host: &Host, object: Object) -> Result<Nic, String> {
     clock::check(host)?;
-    let identity = class::Identity::of(&host.plan.card);
-    let config = class::configuration(object, identity.ids())?;
-    let exports = &host.exports;
-    let vectors = match host.plan.card {
-        Card::E1000(_) => {
-            // SAFETY: the space has at least 256 bytes. Offset 0x3d is the interrupt pin: INTA.
-            unsafe { config.add(0x3d).write(1) };
-            exports.bar(object, 0, exports::MEMORY_32, 128 << 10, &REGISTERS);
-            exports.bar(object, 2, exports::IO, 64, &REGISTERS);
-            0
+    class::check_version(host)?;
+    let machine = match &host.plan.card {
+        Card::Adapter(adapter) => {
+            let board = host.plan.partition(memory::of_guest()?).map_err(|e| e.to_string())?;
+            Machine::Partition(board, Adapter::of(adapter)?)
         }
-        Card::Mlx5(_) => {
-            let bar = exports.bar(object, 0, exports::MEMORY_64, 32 << 20, &REGISTERS);
-            exports.express(object, bar, VECTORS)?;
-            VECTORS
+        card => {
+            let function = Function::of(host, card, object)?;
+            let board = host.plan.board(memory::of_guest()?).map_err(|e| e.to_string())?;
+            Machine::Card(board, function)
         }
     };
-    exports.port(object, words::PORT, words::LONGEST as u64, &WORDS);
-    let board = host.plan.board(memory::of_guest()?).map_err(|e| e.to_string())?;
+    let place = match host.plan.card {
+        Card::E1000(_) | Card::Mlx5(_) => words::PORT,
+        Card::Axi(..) | Card::Adapter(_) => words::MEMORY,
+    };
+    host.exports.words(object, place, words::LONGEST as u64, &WORDS);
     let words = Words::create(&host.words).map_err(|e| format!("{}: {e}", host.words.display()))?;
-    let clock = Clock::new(host, fired);
-    // The bit is looked at with the first access.
-    Ok(Nic { board, object, vectors, config, clock, high: false, master: true, words })
+    Ok(Nic { machine, clock: Clock::new(host, fired), words })
 }
 
 /// Registers the device type of a plan's text. Words go to files in the directory `words`.
 pub(crate) fn register_type(target: &CStr, plan: &Path, words: &Path) -> Result<(), String> {
-    if target != c"x86_64" {
-        let target = target.to_string_lossy();
-        return Err(format!("machine=PATH is for qemu-system-x86_64, and this is {target}"));
-    }
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", plan.display());
     let text = std::fs::read_to_string(plan).map_err(|e| named(&e))?;
-    let parsed = Plan::parse(&text).map_err(|e| named(&e))?;
-    let missing =
-        |name| format!("this QEMU does not export `{name}`; QEMU 11.1 as Debian builds it does");
+    let plan = Plan::parse(&text).map_err(|e| named(&e))?;
+    let wanted = match plan.card {
+        Card::Adapter(_) => c"ppc64",
+        Card::Axi(..) => c"aarch64",
+        Card::E1000(_) | Card::Mlx5(_) => c"x86_64",
+    };
+    if target != wanted {
+        let [wanted, target] = [wanted, target].map(CStr::to_string_lossy);
+        return Err(format!(
+            "the machine of the plan is for qemu-system-{wanted}, and this is {target}"
+        ));
+    }
     let exports = Exports::find().map_err(missing)?;
-    let host = HOST.get_or_init(|| Host { plan: parsed, words: words.to_owned(), exports });
-    class::register(host);
+    let host = HOST.get_or_init(|| Host { plan, words: words.to_owned(), exports });
+    match &host.plan.card {
+        Card::Adapter(_) => adapter::register(),
+        _ => class::register(host),
+    }
     Ok(())
+}
+
+/// Returns the error of a function that is missing.
+fn missing(name: &str) -> String {
+    format!("this QEMU does not export `{name}`; QEMU 11.1 as Debian builds it does")
 }

@@ -1,17 +1,19 @@
 //! Words of the guest, which are answered while its CPU waits.
 //!
-//! The guest writes a line of text to I/O ports: its first character to [`PORT`], the next to the
-//! port behind it, and so on. A newline ends it. Words are `begin`, `end` with or without a number,
+//! The guest writes a line of text to I/O ports, or to memory where the machine has none: its first
+//! character to [`PORT`] or [`MEMORY`], the next to the place behind it, and so on. A newline ends
+//! it. Words are `begin`, `end` with or without a number,
 //! `frames COUNT SIZE BURST GAP` with the gap in microseconds,
 //! `arrivals PATTERN COUNT SIZE INTERVAL BURST FLOWS` with the interval in nanoseconds, and
-//! `ask icmp|tcp COUNT SIZE`. Others are only noted. A read of [`PORT`] says what has become of
-//! frames and requests: `0` they are done, `1` some are left, `2` a request was not answered, `3`
-//! the last word of either was not understood.
+//! `ask icmp|tcp COUNT SIZE`. Others are only noted. A read of the first place says what has become
+//! of frames and requests: `0` they are done, `1` some are left, `2` a request was not answered,
+//! `3` the last word of either was not understood.
 //!
 //! For each word a file is written, `0`, `1` and so on: the line itself, then a count a line, as
 //! name and number. Beside it is a file with the counts of instructions in the protocol of
 //! [`crate::count`], if they are counted.
 
+use super::exports::Place;
 use crate::count;
 use doorbell_guest_machine::{Board, Frames, Pattern, Requests, State};
 use doorbell_hal::Span;
@@ -20,8 +22,10 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// The first port. No device of the machine has these.
-pub(super) const PORT: u64 = 0xe00;
+/// The first place, of a PC and of other machines. No device has these, and no memory: a guest has
+/// less than 3 GiB.
+pub(super) const PORT: Place = Place::Port(0xe00);
+pub(super) const MEMORY: Place = Place::Memory(4 << 30);
 /// Ports, and the longest word with its newline.
 pub(super) const LONGEST: usize = 64;
 
@@ -139,6 +143,7 @@ fn text(line: &str, board: &dyn Board) -> String {
         _ = writeln!(text, "{group}{name} {n}");
     };
     counts.ledger.counters().for_each(|(c, n)| put("ledger.", c.name, n));
+    counts.calls.iter().for_each(|(name, n)| put("ledger.", name, *n));
     counts.device.iter().for_each(|(name, n)| put("device.", name, *n));
     put("", "dropped", counts.dropped);
     for (group, seen) in [("sent.", counts.sent), ("offered.", counts.offered)] {

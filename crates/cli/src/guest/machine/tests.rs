@@ -36,5 +36,17 @@ fn refusals_name_the_key() {
     assert!(half.contains("cpu.instruction=0.5") && half.contains("1, 2, 4"), "{half}");
     assert!(refusal("mlx5", &[("pcie.lanes", "3")]).contains("pcie.lanes"));
     assert!(refusal("e1000", &[("nic.part", "82545em")]).contains("the device's"));
-    assert!(refusal("vnic", &[]).contains("not there yet"));
+    assert!(refusal("qemu:igb", &[]).contains("QEMU's own"));
+    assert!(refusal("axi-ethernet", &[("nic.rx_memory", "4")]).contains("device tree"));
+    assert!(refusal("vnic", &[("tce.pages", "1")]).contains("tce.pages"));
+}
+
+#[test]
+fn adapter_has_the_prices_of_its_profile() {
+    let [vnic, veth] = ["vnic", "veth"].map(|device| machine(device, &[]).unwrap().plan);
+    let has = |plan: &str, line: &str| plan.lines().any(|l| l == line);
+    // 3,300 ns beside the 300 ns of any call.
+    assert!(has(&vnic, "hcall.send_sub_crq 3600000"), "{vnic}");
+    assert!(has(&vnic, "nic.crq_vector 4592") && has(&vnic, "link.rate 100000000000"), "{vnic}");
+    assert!(has(&veth, "hcall.send 1000000") && has(&veth, "link.delay 5000000"), "{veth}");
 }

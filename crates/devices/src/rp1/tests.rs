@@ -33,7 +33,7 @@ fn a_line_switched_off_forgets_that_it_waits() {
 
 #[test]
 fn each_place_is_one_cores() {
-    let at = |offset| Reg { region: AXI_BUS, offset };
+    let at = |offset| Reg { region: BUS, offset };
     assert_eq!(core(at(0x404)), Some(Reg { region: MAC, offset: 0x404 }));
     assert_eq!(core(at(0x4_0030)), Some(Reg { region: DMA, offset: 0x30 }));
     assert_eq!(core(at(0x4_1000)), None);
