@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| doorbell_cli::fuzzing::serve_clients(bytes));
+fuzz_target!(|bytes: &[u8]| doorbell_serve::fuzzing::serve_clients(bytes));

@@ -1,5 +1,5 @@
-//! Any text as a scenario, a profile or settings: an error with its place, or values that are the
-//! same when they are written and read again.
+//! Any text as a scenario, a profile, settings, a budget or a range: an error with its place, or
+//! values that are the same when they are written and read again.
 #![no_main]
 
 use doorbell_conformance::settings;

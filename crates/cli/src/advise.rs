@@ -1,9 +1,12 @@
 //! `doorbell advise`: which settings serve a goal best on a platform with a load.
 
-use crate::output::print;
-use crate::progress::{Interrupt, Progress};
-use crate::render::{Cell, Document, NUMBER, Table, amount, count, flat, people, wrapped};
-use crate::{DONE, Error, MISSED, args, input, plan};
+use crate::{args, plan};
+use doorbell_console::output::print;
+use doorbell_console::progress::{Interrupt, Progress};
+use doorbell_console::render::{
+    Cell, Document, NUMBER, Table, amount, count, flat, people, wrapped,
+};
+use doorbell_console::{DONE, Error, MISSED, input};
 use doorbell_spec::SettingError;
 use doorbell_spec::key::{self, Key, Value};
 use doorbell_study::advise::{
@@ -113,7 +116,7 @@ impl Asked {
             !interrupt.came()
         };
         let advice = advise::advise(&question, &self.profile, plan.seed(), &mut tell);
-        advice.map_err(|e| Error::of_run(&plan.scenario, e))
+        advice.map_err(|e| crate::plan::of_run(&plan.scenario, e))
     }
 
     /// Returns the advice for programs, with its origin.

@@ -2,16 +2,17 @@
 
 mod examples;
 
-use crate::render::{CHARTS, Format, NO_RECORDS, PAGES, PLAIN};
 use clap::{ArgGroup, Args as Group, Parser, Subcommand, ValueEnum, value_parser};
 use clap_complete::Shell;
+pub(crate) use doorbell_console::output::Output;
+use doorbell_live::Live;
+use doorbell_serve::Serve;
 use doorbell_study::sweep::Shard;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The version, and the commit that it was built from if it was built in a repository.
-pub(crate) const VERSION: &str = env!("DOORBELL_VERSION");
+pub(crate) use doorbell_console::VERSION;
 
 /// The command line.
 #[derive(Parser, Debug)]
@@ -50,6 +51,9 @@ pub(crate) enum Command {
     /// Run kept results again, and say what differs; exit 1 if something does
     #[command(after_help = examples::REPEAT)]
     Repeat(Repeat),
+    /// Pack results into one file with the captures and all that is needed to repeat them
+    #[command(after_help = examples::ARCHIVE)]
+    Archive(Archive),
     /// Rank one choice of settings against others, over scenarios or seeds
     #[command(alias = "judge")]
     #[command(after_help = examples::RANK)]
@@ -100,21 +104,9 @@ pub(crate) enum Command {
 }
 
 /// The headings of options in help.
-const CAPTURE: &str = "Capture";
 const OUTPUT: &str = "Output";
+const CAPTURE: &str = "Capture";
 const POINTS: &str = "Many runs";
-
-/// Options for the output. `F` selects the formats: 0 plain, 1 pages, 2 charts, 3 no records.
-#[derive(Group, Clone, Copy, Debug)]
-pub(crate) struct Output<const F: usize> {
-    /// Output format
-    #[arg(long, default_value = "table", help_heading = OUTPUT)]
-    #[arg(value_parser = Format::among([PLAIN, PAGES, CHARTS, NO_RECORDS][F]))]
-    pub(crate) format: Format,
-    /// No progress and no notices on stderr
-    #[arg(short, long, help_heading = OUTPUT)]
-    pub(crate) quiet: bool,
-}
 
 /// Changes to a scenario.
 #[derive(Group, Debug, Default)]
@@ -278,7 +270,8 @@ pub(crate) struct Point {
 #[derive(Group, Debug)]
 pub(crate) struct Repeat {
     /// A result of `run`, `sweep`, `rank` or `advise` (--format json, or result.json; - is stdin),
-    /// a .parquet, .ndjson or .csv file of `sweep --out` or `point --out`, or a directory of them
+    /// a .parquet, .ndjson or .csv file of `sweep --out` or `point --out`, a directory of them, or
+    /// an archive
     #[arg(required = true)]
     pub(crate) file: Vec<PathBuf>,
     /// Of records and of rows of a sweep, repeat this share, spread evenly over each file
@@ -290,6 +283,17 @@ pub(crate) struct Repeat {
     /// No progress and no notices on stderr
     #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Group, Debug)]
+pub(crate) struct Archive {
+    /// A result of `run`, `sweep`, `rank` or `advise` (--format json, or result.json), a .parquet,
+    /// .ndjson or .csv file of `sweep --out` or `point --out`, or a directory of them
+    #[arg(required = true)]
+    pub(crate) file: Vec<PathBuf>,
+    /// Write the archive to this file, whose name ends in .tar.gz or .tgz
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) out: PathBuf,
 }
 
 /// Parses a share of frames: 0, or percent with its sign.
@@ -481,142 +485,6 @@ pub(crate) struct Transfer {
     pub(crate) output: Output<0>,
 }
 
-#[derive(Group, Debug)]
-pub(crate) struct Serve {
-    /// e1000 (82540EM), e1000-82544gc, e1000-82545em, mlx5, axi-ethernet; behind hypervisor calls:
-    /// vnic, veth
-    pub(crate) device: String,
-    /// Socket for the virtual machine; it is created, and removed at the end
-    #[arg(long, value_name = "PATH", conflicts_with = "plugin_socket")]
-    pub(crate) socket: Option<PathBuf>,
-    /// vnic, veth: socket for the QEMU plug-in, instead of --socket
-    #[arg(long, value_name = "PATH")]
-    pub(crate) plugin_socket: Option<PathBuf>,
-    /// vnic, veth: number of guests, each with an adapter
-    #[arg(long, value_name = "N", default_value_t = PARTITIONS)]
-    #[arg(value_parser = value_parser!(u8).range(1..=16))]
-    pub(crate) partitions: u8,
-    /// vnic, veth: unit address of the adapters, by default 30000003 and 30000002. The addresses of
-    /// one guest differ in bits 12 to 15, those of its vNICs in bit 12
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) unit: Option<String>,
-    /// veth: the adapter of partition 0 is the trunk of the LAN, the way out for all others;
-    /// nothing else is behind the switch
-    #[arg(long)]
-    pub(crate) trunk: bool,
-    /// vnic, veth: the adapter behind the server or the uplink freezes at a large send with a
-    /// smaller MSS, as real ones do below 224; 0: any MSS
-    #[arg(long, value_name = "MSS", default_value_t = 0)]
-    pub(crate) min_lso_mss: u16,
-    /// vnic, veth: a guest may change its MAC address to one that no other guest has. By default it
-    /// keeps the first that it takes until it has gone
-    #[arg(long)]
-    pub(crate) allow_mac_change: bool,
-    /// vnic, veth: a guest may get frames for other addresses than its own, as a bridge in it needs
-    /// them. vnic grants promiscuous reception; veth learns the addresses from which it sends
-    #[arg(long)]
-    pub(crate) allow_promiscuous: bool,
-    /// vnic: a named pipe that accepts one command per line: failover, migrate, error, link up,
-    /// link down; then the number of the partition unless it is 0
-    #[arg(long, value_name = "PATH")]
-    pub(crate) control: Option<PathBuf>,
-    /// The other end of the wire: tap:NAME, pcap:FILE, reflect, socket:PATH, none
-    #[arg(long, value_name = "UPLINK", default_value = "none")]
-    pub(crate) uplink: String,
-    /// Count by the rules of another bus than the card's own: pci32, pci64, pcix, pcie2x16,
-    /// pcie3x16, axi
-    #[arg(long, value_name = "BUS")]
-    pub(crate) bus: Option<String>,
-    /// MAC address, such as 52:54:00:db:00:01. vnic, veth: one for each partition, with commas
-    /// between them, in the order in which guests connect; a guest then takes no other, and nobody
-    /// takes that of a guest that has not come yet. By default several partitions have
-    /// 52:54:00:db:00:01 and the next, and one takes what its guest says
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) mac: Option<String>,
-    /// Write the frames on the wire to this file (pcapng)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) capture: Option<PathBuf>,
-    /// End the capture before it is larger than this
-    #[arg(long, value_name = "MIB", requires = "capture")]
-    #[arg(value_parser = value_parser!(u64).range(1..=1 << 40))]
-    pub(crate) capture_limit: Option<u64>,
-    /// End with 1 if a frame left by an offload with a wrong checksum, network or transport, inner
-    /// or outer
-    #[arg(long)]
-    pub(crate) check_wire: bool,
-    /// Write every crossing with its time to this file (for Perfetto)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// End the trace before it is larger than this
-    #[arg(long, value_name = "MIB", requires = "trace")]
-    #[arg(value_parser = value_parser!(u64).range(1..=1 << 40))]
-    pub(crate) trace_limit: Option<u64>,
-    /// Allocate a guest's memory when it is handed over (MADV_POPULATE_WRITE). Memory that has run
-    /// out is refused then, and does not end the guest's connection later
-    #[arg(long)]
-    pub(crate) populate: bool,
-    /// Leave the sandbox out, in which the server opens no file, runs no program and makes a few
-    /// system calls
-    #[arg(long)]
-    pub(crate) no_sandbox: bool,
-    /// Serve the counts as a Prometheus page at this address, such as 127.0.0.1:9100
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) metrics: Option<String>,
-    /// mlx5: trap every doorbell, so that each leaves the guest's CPU and is counted; by default
-    /// doorbell pages are memory that is polled
-    #[arg(long)]
-    pub(crate) trap_doorbells: bool,
-    /// mlx5: one WQE in N fails, to see the driver recover
-    #[arg(long, value_name = "wqe@N")]
-    pub(crate) fault: Option<String>,
-    #[command(flatten)]
-    pub(crate) limits: ClientLimits,
-    /// The ledger is printed at the end and on SIGUSR1
-    #[command(flatten)]
-    pub(crate) output: Output<1>,
-}
-
-/// Defaults of options that some devices do not have.
-pub(crate) const PARTITIONS: u8 = 1;
-pub(crate) const NEWCOMERS: u8 = 8;
-pub(crate) const REPLY_TIMEOUT: u16 = 5;
-
-/// Heading of [`ClientLimits`] in help.
-const LIMITS: &str = "Limits of clients";
-
-/// The number of clients of a server, and their times.
-#[derive(Group, Clone, Copy, Debug)]
-pub(crate) struct ClientLimits {
-    /// The time in which a new client has to introduce itself
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, help_heading = LIMITS)]
-    #[arg(value_parser = value_parser!(u16).range(1..=3600))]
-    pub(crate) hello_timeout: u16,
-    /// The longest time for which a vfio-user client keeps the server waiting in one turn, with DMA
-    /// by messages and replies that it does not read
-    #[arg(long, value_name = "SECONDS", default_value_t = REPLY_TIMEOUT, help_heading = LIMITS)]
-    #[arg(value_parser = value_parser!(u16).range(1..=3600))]
-    pub(crate) reply_timeout: u16,
-    /// vnic, veth: the most clients that have not introduced themselves; the oldest goes first
-    #[arg(long, value_name = "N", default_value_t = NEWCOMERS, help_heading = LIMITS)]
-    #[arg(value_parser = value_parser!(u8).range(1..))]
-    pub(crate) newcomers: u8,
-    /// The most connections to --metrics
-    #[arg(long, value_name = "N", default_value_t = 8, help_heading = LIMITS)]
-    #[arg(value_parser = value_parser!(u8).range(1..), requires = "metrics")]
-    pub(crate) metrics_clients: u8,
-    /// The longest time for a request to --metrics
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, help_heading = LIMITS)]
-    #[arg(value_parser = value_parser!(u16).range(1..=3600), requires = "metrics")]
-    pub(crate) metrics_timeout: u16,
-}
-
-impl ClientLimits {
-    /// Returns the time in which a new client has to introduce itself.
-    pub(crate) fn hello(&self) -> Duration {
-        Duration::from_secs(self.hello_timeout.into())
-    }
-}
-
 /// Parts of a guest whose instructions are counted.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Instructions {
@@ -716,59 +584,6 @@ pub(crate) enum GuestClock {
 
 /// Functions in a table unless a number is given.
 pub(crate) const FUNCTIONS: usize = 16;
-
-/// Ways of a packet to the hypervisor.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LiveTransmit {
-    /// Mapped for the time of the call (Linux until 6.0)
-    Map,
-    /// Copied to a buffer that stays mapped (Linux since 6.1)
-    Copy,
-}
-
-/// Forms of a large send.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LiveLargeSend {
-    /// The segment size is an argument of the call
-    Firmware,
-    /// The segment size is in the checksum fields
-    Old,
-}
-
-#[derive(Group, Debug)]
-pub(crate) struct Live {
-    /// ibmveth: VM, logical LAN, trunk, Open vSwitch, NIC, network
-    #[arg(value_name = "SYSTEM", default_value = "ibmveth")]
-    pub(crate) system: String,
-    /// Seconds of traffic in each state, through ibmveth and bare each
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    #[arg(value_parser = value_parser!(u32).range(1..=3600))]
-    pub(crate) seconds: u32,
-    /// The network sends, the VM receives
-    #[arg(long)]
-    pub(crate) reverse: bool,
-    /// Way of a packet from driver to hypervisor
-    #[arg(long, value_enum, default_value = "map")]
-    pub(crate) transmit: LiveTransmit,
-    /// Form of large sends, where offloads are on
-    #[arg(long, value_enum, default_value = "firmware")]
-    pub(crate) large_send: LiveLargeSend,
-    /// Bytes that one H_SEND_LOGICAL_LAN copies before it returns H_BUSY; by default, all
-    #[arg(long, value_name = "BYTES", value_parser = value_parser!(u32).range(1024..))]
-    pub(crate) slice: Option<u32>,
-    /// Receive buffers of 64 KiB of each adapter
-    #[arg(long, value_name = "N", default_value_t = 16)]
-    #[arg(value_parser = value_parser!(u32).range(16..=256))]
-    pub(crate) large_buffers: u32,
-    /// Give all measured processes a higher CPU priority
-    #[arg(long)]
-    pub(crate) urgent: bool,
-    /// Write the inspected frames to the network host to this file (pcapng)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) capture: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) output: Output<3>,
-}
 
 #[derive(Group, Debug)]
 pub(crate) struct List {

@@ -5,8 +5,8 @@
 //! a damaged one is reported, and its point runs again. Above its size the directory loses the
 //! files that were used longest ago.
 
-use crate::output::{begun_beside, keep, tell};
-use crate::{Error, input};
+use doorbell_console::output::{begun_beside, keep, tell};
+use doorbell_console::{Error, input};
 use doorbell_host_io::files;
 use doorbell_study::record::Outcome;
 use sha2::{Digest, Sha256};

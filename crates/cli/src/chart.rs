@@ -5,7 +5,7 @@
 //! lightness, so that it is readable on light and on dark pages; a page's colours are its own. The
 //! viewer chooses the font. The same numbers give the same bytes.
 
-use crate::render::amount;
+use doorbell_console::render::amount;
 use maud::{Markup, html};
 
 /// The most lines: the pairs of colour and mark that can be told apart.

@@ -1,12 +1,17 @@
 //! `doorbell compare`: two runs, side by side.
 
-use crate::render::{Cell, Document, Record, Table, Tone, amount, flat, numbers, rate, wrapped};
 use crate::run::{GROUPS, audit, is_overloaded, overloaded};
-use crate::{DONE, Error, MISSED, guest, input, plan};
-use crate::{args::Compare, output::print, plan::Plans};
+use crate::{args::Compare, plan::Plans};
+use crate::{guest, plan};
+use doorbell_console::output::print;
+use doorbell_console::render::{
+    Cell, Document, Record, Table, Tone, amount, flat, numbers, rate, wrapped,
+};
+use doorbell_console::{DONE, Error, MISSED, input};
+use doorbell_spec::number::Object;
 use doorbell_systems::Registry;
 use doorbell_systems::metrics::{Better, Kind, Metric};
-use doorbell_systems::result::{Group, Number, Numbers, Object, RunResult, rounded};
+use doorbell_systems::result::{Group, Number, Numbers, RunResult, rounded};
 use doorbell_systems::{Plan, Setting};
 use serde::Serialize;
 use std::path::Path;

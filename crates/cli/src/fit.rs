@@ -1,9 +1,10 @@
 //! `doorbell fit`: constants of a profile, solved for by measurements of one's own.
 
-use crate::output::{SHARED, apart, begun_file, keep, print};
-use crate::progress::{Interrupt, Progress};
-use crate::render::{Cell, Document, Record, Table, amount, flat, people};
-use crate::{DONE, Error, MISSED, args::Fit as Args, failed, input, new, plan};
+use crate::{args::Fit as Args, new, plan};
+use doorbell_console::output::{SHARED, apart, begun_file, keep, print};
+use doorbell_console::progress::{Interrupt, Progress};
+use doorbell_console::render::{Cell, Document, Record, Table, amount, flat, people};
+use doorbell_console::{DONE, Error, MISSED, failed, input};
 use doorbell_study::fit::{
     Compared, Constant, Fit, FitError, Measurements, Role, Row, Runs, State, Unmeasured, fit,
     profile,

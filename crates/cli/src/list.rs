@@ -1,7 +1,8 @@
 //! `doorbell list`.
 
-use crate::render::{Format, flat, json, records};
-use crate::{DONE, Error, args::List, input, output::print};
+use crate::args::List;
+use doorbell_console::render::{Format, flat, json, records};
+use doorbell_console::{DONE, Error, input, output::print};
 use doorbell_guest::Workload;
 use doorbell_systems::Registry;
 use doorbell_systems::Scenario;

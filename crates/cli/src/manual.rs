@@ -1,11 +1,11 @@
 //! `doorbell completions` and `doorbell man`, made from the description of the command line.
 
 use crate::args::Args;
-use crate::output::{Folder, print};
-use crate::{DONE, Error};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
+use doorbell_console::output::{Folder, print};
+use doorbell_console::{DONE, Error};
 use std::path::Path;
 
 pub(crate) fn completions(shell: Shell) -> Result<u8, Error> {

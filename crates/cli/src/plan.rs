@@ -1,9 +1,11 @@
 //! From arguments to a run: the scenario, its changes, and its capture.
 
-use crate::output::{Capture, tell};
-use crate::progress::{Interrupt, Observer, Progress, Recorder};
-use crate::render::count;
-use crate::{Error, args::Changes, failed, input};
+use crate::args::Changes;
+use crate::observer::{Observer, Recorder};
+use doorbell_console::output::{Capture, tell};
+use doorbell_console::progress::{Interrupt, Progress};
+use doorbell_console::render::count;
+use doorbell_console::{Error, failed, input};
 use doorbell_hal::Span;
 use doorbell_host_io::files;
 use doorbell_host_io::pcap::{self, Reading};
@@ -336,10 +338,16 @@ pub(crate) fn execute_with(
     let frames = loaded.as_ref().map(|c| &c.frames);
     let measured = plan.system.run(&plan.values, frames, &mut observer);
     let measured = measured.map_err(|e| match e {
-        e if recorded && !interrupt.came() => Error::of_run(&plan.scenario, e),
+        e if recorded && !interrupt.came() => of_run(&plan.scenario, e),
         e => failed(plan, e, interrupt, NOTHING),
     });
     result(plan, measured?)
+}
+
+/// Returns the error of a run that failed, with its scenario.
+pub(crate) fn of_run(scenario: &str, e: RunError) -> Error {
+    let what = format!("{scenario}: {e}");
+    if e.is_input() { Error::Input(what) } else { Error::Failed(what) }
 }
 
 /// The files that an interruption leaves, of a command without a cache.
@@ -348,7 +356,7 @@ pub(crate) const NOTHING: &str = "nothing was written";
 /// Returns the error of a run without a result; an interruption has `left` this.
 pub(crate) fn failed(plan: &Plan, e: RunError, interrupt: &Interrupt, left: &'static str) -> Error {
     match e {
-        e if e.is_input() => Error::of_run(&plan.scenario, e),
+        e if e.is_input() => of_run(&plan.scenario, e),
         _ if interrupt.came() => Error::Interrupted(left),
         e => failed!(
             "{}: {e}\n  `doorbell run` with --trace FILE shows the steps that led to it",

@@ -2,11 +2,12 @@
 //! or later. `sweep` makes its own runs in the same way.
 
 use crate::cache::Cache;
-use crate::output::print;
-use crate::progress::{Interrupt, Progress};
 use crate::record::{About, ORIGIN, RecordFile};
-use crate::render::{Format, Record, models, records};
-use crate::{DONE, Error, MISSED, args, input, plan, run::overloaded};
+use crate::{args, plan, run::overloaded};
+use doorbell_console::output::print;
+use doorbell_console::progress::{Interrupt, Progress};
+use doorbell_console::render::{Format, Record, models, records};
+use doorbell_console::{DONE, Error, MISSED, input};
 use doorbell_host_io::files;
 use doorbell_study::axis::MOST;
 use doorbell_study::point::{Origins, Point, outcomes, units};
@@ -136,6 +137,21 @@ fn read(
     Ok(points)
 }
 
+/// Writes the records of points. Each says which origin is its own if there are several.
+pub(crate) fn write(
+    file: RecordFile,
+    mut records: Vec<Record>,
+    points: &[Point],
+    origins: Origins,
+) -> Result<(), Error> {
+    if origins.all.len() > 1 {
+        let each = records.iter_mut().zip(origins.of);
+        each.for_each(|(r, of)| drop(r.insert(ORIGIN.to_owned(), of.into())));
+    }
+    let about = About::new(origins.all, units(points));
+    file.write(&records, &about, |column| points.iter().any(|p| is_text(&p.plan, column)))
+}
+
 pub(crate) fn point(registry: &'static Registry, args: &args::Point) -> Result<u8, Error> {
     let files = if args.file.is_empty() { &["-".into()] } else { &args.file[..] };
     let (mut points, mut origins) = (Vec::new(), Origins::default());
@@ -149,17 +165,9 @@ pub(crate) fn point(registry: &'static Registry, args: &args::Point) -> Result<u
     let outcomes = runner.run(&points)?;
     let sound = outcomes.iter().all(|o| o.audit.is_empty());
     let all = points.iter().zip(&outcomes).map(|(point, o)| point.record(o));
-    let mut all: Vec<Record> = all.collect();
+    let all: Vec<Record> = all.collect();
     match file {
-        Some(file) => {
-            if origins.all.len() > 1 {
-                let each = all.iter_mut().zip(origins.of);
-                each.for_each(|(r, of)| drop(r.insert(ORIGIN.to_owned(), of.into())));
-            }
-            let about = About::new(origins.all, units(&points));
-            let is_text = |column: &str| points.iter().any(|p| is_text(&p.plan, column));
-            file.write(&all, &about, is_text)?;
-        }
+        Some(file) => write(file, all, &points, origins)?,
         None => print(&records(Format::Ndjson, &all))?,
     }
     overloaded(outcomes.iter().filter(|o| o.is_overloaded()).count(), outcomes.len());

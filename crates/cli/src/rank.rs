@@ -1,11 +1,12 @@
 //! `doorbell rank`: one choice of settings against others, on all of the machine's cores.
 
+use crate::args::Rank;
 use crate::chart::{self, Chart, Line, Plot};
 use crate::plan::Plans;
 use crate::point::Runner;
-use crate::render::{Cell, Document, Format, Table, amount, people_of, with_unit};
 use crate::sweep::lossy_line;
-use crate::{DONE, Error, MISSED, args::Rank, input, output::print};
+use doorbell_console::render::{Cell, Document, Format, Table, amount, people_of, with_unit};
+use doorbell_console::{DONE, Error, MISSED, input, output::print};
 use doorbell_study::rank::{
     Contest, Found, Named, Points, Ranked, Rival, Row, Side, Where, seeds, share,
 };
@@ -72,7 +73,8 @@ fn cell(value: Option<f64>, people: impl Fn(f64) -> f64) -> Cell {
 /// Shows a row for each scenario and side.
 fn numbers(sides: &[Side], rows: &[Row], shown: &[Shown<'_>]) -> Document {
     let number = |of: &Named, what: &Shown<'_>| *of.get(what.text)?;
-    let heads = shown.iter().map(|what| Cell::exact(with_unit(what, ""), what.text));
+    let heads =
+        shown.iter().map(|what| Cell::exact(with_unit((what.text, &what.sum), ""), what.text));
     let heads = ["scenario".into(), "side".into()].into_iter().chain(heads);
     let heads = heads.chain([format!("against {}", sides[0].name).into()]);
     let mut table = Table::new(heads).right(2..shown.len() + 3);

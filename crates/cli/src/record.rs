@@ -4,9 +4,9 @@
 //! Each says where it is from ([`About`]): Parquet in its metadata, under `doorbell`; the others
 //! hold records alone, so there a file beside it does, `NAME.origin.json`.
 
-use crate::output::{SHARED, apart, begun_file, keep};
-use crate::render::{self, Format, Program, Record, SCHEMA};
-use crate::{Error, input};
+use doorbell_console::output::{SHARED, apart, begun_file, keep};
+use doorbell_console::render::{self, Format, Program, Record, SCHEMA};
+use doorbell_console::{Error, input};
 use doorbell_spec::table::names;
 use doorbell_study::record::{Outcome, head, setting};
 use doorbell_systems::Plan;

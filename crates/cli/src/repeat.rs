@@ -2,20 +2,23 @@
 //!
 //! A result of `run`, `sweep`, `rank` or `advise` has its whole origin and is compared by its
 //! members. A record of a file has the settings of its columns and those of its origin ([`About`]),
-//! and is compared by its columns.
+//! and is compared by its columns. Those in an archive are taken out of it first, and their
+//! captures with them.
 //!
 //! [`About`]: crate::record::About
 
-mod records;
+pub(crate) mod records;
 
 use crate::advise::Asked;
+use crate::archive::{Opened, is_archive, opened};
 use crate::args::Repeat;
-use crate::output::{print, text_of};
 use crate::point::{Runner, program};
-use crate::progress::Interrupt;
 use crate::record::extension;
-use crate::render::{json, of_this_schema};
-use crate::{DONE, Error, MISSED, input, plan, run};
+use crate::{plan, run};
+use doorbell_console::output::{print, text_of};
+use doorbell_console::progress::Interrupt;
+use doorbell_console::render::{json, of_this_schema};
+use doorbell_console::{DONE, Error, MISSED, input};
 use doorbell_study::point::Point;
 use doorbell_study::rank::Ranked;
 use doorbell_study::runs::same_capture;
@@ -33,17 +36,22 @@ const LISTED: usize = 20;
 const KINDS: [&str; 4] = ["run", "sweep", "rank", "advise"];
 
 pub(crate) fn repeat(registry: &'static Registry, args: &Repeat) -> Result<u8, Error> {
-    let mut all = Vec::new();
+    let archives = args.file.iter().filter(|path| is_archive(path)).map(|path| opened(path));
+    let archives = archives.collect::<Result<Vec<_>, _>>()?;
+    let (mut all, mut archive) = (Vec::new(), archives.iter());
     for path in &args.file {
-        if path.is_dir() { all.extend(records::inside(path)?) } else { all.push(path.clone()) }
+        let from = if is_archive(path) { archive.next() } else { None };
+        let path = from.map_or(path.clone(), Opened::results);
+        let inside = if path.is_dir() { records::inside(&path)? } else { vec![path] };
+        all.extend(inside.into_iter().map(|path| (path, from)));
     }
-    let (records, results): (Vec<PathBuf>, Vec<PathBuf>) =
-        all.into_iter().partition(|p| records::FORMATS.contains(&extension(p)));
+    let (records, results): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(p, _)| records::FORMATS.contains(&extension(p)));
     // All are read first: a wrong one is known before anything has run.
-    let results = results.iter().map(|p| Kept::read(registry, p, args));
+    let results = results.iter().map(|(p, from)| Kept::read(registry, p, *from, args));
     let results = results.collect::<Result<Vec<_>, _>>()?;
-    let records = records.iter().map(|p| records::Kept::read(registry, p, args.sample));
-    let records = records.collect::<Result<Vec<_>, _>>()?;
+    let kept = |(p, from): &(PathBuf, _)| records::Kept::read(registry, p, *from, args.sample);
+    let records = records.iter().map(kept).collect::<Result<Vec<_>, _>>()?;
     let mut same = true;
     for kept in results {
         same &= kept.again()?;
@@ -76,6 +84,12 @@ fn verdict(name: &str, of: &str, tool: &[String], rest: &[String]) -> Result<boo
     Ok(false)
 }
 
+/// Returns the name of a result in messages: its path, or its file's name in an archive.
+fn named(path: &Path, from: Option<&Opened>) -> String {
+    let within = Path::new(path.file_name().unwrap_or_default());
+    if from.is_some() { within } else { path }.display().to_string()
+}
+
 /// A result that was kept, and what makes it again.
 struct Kept<'a> {
     name: String,
@@ -87,12 +101,20 @@ struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     /// Reads a result; `-` is stdin.
-    fn read(registry: &'a Registry, path: &Path, args: &'a Repeat) -> Result<Kept<'a>, Error> {
-        let name = path.display().to_string();
+    fn read(
+        registry: &'a Registry,
+        path: &Path,
+        from: Option<&Opened>,
+        args: &'a Repeat,
+    ) -> Result<Kept<'a>, Error> {
+        let name = named(path, from);
         let text = text_of(&name, path)?;
-        let then: Value =
+        let mut then: Value =
             serde_json::from_str(&text).map_err(|e| input!("{name}: it is not JSON: {e}"))?;
         of_this_schema(&name, &then)?;
+        if let Some(archive) = from {
+            archive.relocate(&mut then);
+        }
         match then["kind"].as_str() {
             Some("run") => Kept::run(registry, name, then, args),
             Some("sweep") => Kept::sweep(registry, name, then, args),

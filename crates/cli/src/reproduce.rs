@@ -3,11 +3,12 @@
 //! a sensitivity run is; JSON and records are printed as a whole. With `--out` there are more runs
 //! (curves, series, latencies), and a page shows all of it.
 
-use crate::output::{Folder, print};
-use crate::progress::{Interrupt, Progress};
-use crate::render::{self, Format};
 use crate::summary::{self, Sides};
-use crate::{DONE, Error, MISSED, args::Reproduce, failed, input, report};
+use crate::{args::Reproduce, report};
+use doorbell_console::output::{Folder, print};
+use doorbell_console::progress::{Interrupt, Progress};
+use doorbell_console::render::{self, Format};
+use doorbell_console::{DONE, Error, MISSED, failed, input};
 use doorbell_spec::key::{Key, Value, parse_setting};
 use doorbell_study::figures::{
     self, Given, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,

@@ -1,11 +1,13 @@
 //! `doorbell run`.
 
-use crate::output::{Files, print, tell};
-use crate::progress::{Interrupt, Recorder};
-use crate::render::{
+use crate::observer::Recorder;
+use crate::{args::Run, plan, record, trace};
+use doorbell_console::output::{Files, print, tell};
+use doorbell_console::progress::Interrupt;
+use doorbell_console::render::{
     Document, NUMBER, amount, count, each, estimates, json, numbers, rate, wrapped,
 };
-use crate::{DONE, Error, MISSED, args::Run, failed, plan, record, trace};
+use doorbell_console::{DONE, Error, MISSED, failed};
 use doorbell_study::runs::Loaded;
 use doorbell_study::{limits, lossless};
 use doorbell_systems::limits::{Change, Limit, Limits};
@@ -74,7 +76,7 @@ fn at_lossless_load(plan: &mut Plan, most: f64, interrupt: &Interrupt) -> Result
         return Err(Error::Interrupted("nothing was written"));
     }
     let share = amount(most * 100.0);
-    let found = found.map_err(|e| Error::of_run(&plan.scenario, e))?;
+    let found = found.map_err(|e| crate::plan::of_run(&plan.scenario, e))?;
     let Some(load) = found else {
         return Err(failed!("at every load more than {share} % of the frames are lost"));
     };

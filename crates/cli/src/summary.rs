@@ -2,9 +2,10 @@
 //! that a page draws besides. Each run is that of `doorbell run`, with the switch and with every
 //! `--set` that the system has.
 
-use crate::progress::{Interrupt, Progress};
-use crate::render::{Document, NUMBER, amount, numbers, people_of};
-use crate::{Error, plan};
+use crate::plan;
+use doorbell_console::Error;
+use doorbell_console::progress::{Interrupt, Progress};
+use doorbell_console::render::{Document, NUMBER, amount, numbers, people_of};
 use doorbell_sim::Unwatched;
 use doorbell_study::figures::Setting;
 use doorbell_study::shown::Shown;
@@ -106,7 +107,7 @@ fn ran(
     let measured = plan
         .system
         .run(&plan.values, None, &mut Unwatched)
-        .map_err(|e| Error::of_run(scenario, e))?;
+        .map_err(|e| crate::plan::of_run(scenario, e))?;
     Ok(Ran { result: plan::result(&plan, measured)?, plan })
 }
 

@@ -6,14 +6,14 @@
 
 use crate::args::Sweep;
 use crate::chart::{self, Chart, Line, Plot};
-use crate::output::print;
 use crate::plan::{self, Plans};
-use crate::point::{Runner, program};
-use crate::record::{About, RecordFile};
-use crate::render::{Cell, Document, Format, Table, amount, people_of, with_unit};
-use crate::{DONE, Error, MISSED, input, run::overloaded};
-use doorbell_study::point::Point;
-use doorbell_study::record::{is_text, units};
+use crate::point::{Runner, program, write};
+use crate::record::RecordFile;
+use crate::run::overloaded;
+use doorbell_console::output::print;
+use doorbell_console::render::{Cell, Document, Format, Table, amount, people_of, with_unit};
+use doorbell_console::{DONE, Error, MISSED, input};
+use doorbell_study::point::{Origins, Point};
 use doorbell_study::shown::Shown;
 use doorbell_study::sweep::{Grid, Row, Swept};
 use doorbell_systems::result::rounded;
@@ -73,8 +73,7 @@ pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Err
     let swept = Swept::of(&grid, &shown, &points, &outcomes)?;
     if let Some(file) = file {
         let records = points.iter().zip(&outcomes).map(|(point, o)| point.record(o));
-        let about = About::new(vec![grid.origin(one)], units(&one.plan));
-        file.write(&records.collect::<Vec<_>>(), &about, |column| is_text(&one.plan, column))?;
+        write(file, records.collect(), &points, Origins::of_sweep(&grid, &points))?;
     }
     print(&match args.output.format {
         Format::Svg => picture(&swept, &shown[0], one, &args.changes.sets)?,
@@ -104,14 +103,14 @@ fn table(swept: &Swept, shown: &[Shown<'_>]) -> Table {
         swept.over.keys().map(|key| Cell::exact(short(key), key.as_str())).collect();
     for what in shown {
         let Some((key, all)) = swept.across.first() else {
-            heads.push(Cell::exact(with_unit(what, ""), what.text));
+            heads.push(Cell::exact(with_unit((what.text, &what.sum), ""), what.text));
             continue;
         };
         heads.extend(all.iter().map(|v| {
             let exact = format!("{} {key}={v}", what.text);
             match shown.len() {
                 1 => Cell::exact(format!("{} {v}", short(key)), exact),
-                _ => Cell::exact(with_unit(what, v), exact),
+                _ => Cell::exact(with_unit((what.text, &what.sum), v), exact),
             }
         }));
         if let [first, second] = &all[..] {
@@ -163,7 +162,7 @@ fn picture(swept: &Swept, what: &Shown<'_>, one: &Point, sets: &[String]) -> Res
         return Err(input!("--format svg: there is no --over key"));
     };
     let of = if what.sum.is_by_packet() { " a packet" } else { "" };
-    let y = format!("{}{of}", with_unit(what, ""));
+    let y = format!("{}{of}", with_unit((what.text, &what.sum), ""));
     // The values as the system understood them: with `0.5 KiB` beside `1024`, both are bytes.
     let values = swept.rows.iter().take(given.len()).map(|row| row.keys[key].as_f64());
     let (places, words, unit) = match values.collect::<Option<Vec<f64>>>() {

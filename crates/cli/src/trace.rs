@@ -9,10 +9,10 @@
 
 mod flows;
 
-use crate::chrome::{Flow, Lane, Writer};
 use doorbell_bus::trace::{
     CpuStep, DmaStage, DriverCall, Event, EventKind, Link, MappedRange, Transfer,
 };
+use doorbell_console::chrome::{Flow, Lane, Writer};
 use doorbell_hal::{Direction, Iova, Time};
 use doorbell_sim::Recording;
 use flows::Place;

@@ -1,8 +1,9 @@
 //! `doorbell transfer`: the bus transactions of one DMA transfer.
 
-use crate::render::{self, Format};
-use crate::{DONE, Error, args::Transfer, input, output::print};
+use crate::args::Transfer;
 use doorbell_bus::pcie::{LinkDirection, Operation};
+use doorbell_console::render::{self, Format};
+use doorbell_console::{DONE, Error, input, output::print};
 use doorbell_spec::key::{Key, Value};
 use doorbell_systems::Registry;
 use serde::Serialize;

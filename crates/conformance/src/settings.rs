@@ -1,8 +1,10 @@
-//! Any text as a scenario, a profile, or settings of a run: an error with its place, or values that
-//! are written and read again without a change.
+//! Any text as a scenario, a profile, settings of a run, a budget, or a range: an error with its
+//! place, or values that are written and read again without a change.
 
 use crate::fuzz::Seed;
 use doorbell_spec::InputError;
+use doorbell_study::axis::range;
+use doorbell_study::budget::{Budget, Served};
 use doorbell_systems::DOORBELL;
 use doorbell_systems::system::System;
 use doorbell_systems::{Plan, Profile, Scenario, Setting, templates};
@@ -16,6 +18,10 @@ pub struct Read {
     pub profiles: u64,
     /// Settings that were accepted.
     pub settings: u64,
+    /// Budgets that were accepted.
+    pub budgets: u64,
+    /// Values of ranges.
+    pub values: u64,
     /// Texts that were refused.
     pub refused: u64,
 }
@@ -108,6 +114,34 @@ fn settings(system: &System, text: &str) -> Read {
     read
 }
 
+/// Reads a budget, and what it measures.
+fn budget(text: &str) -> Read {
+    // The bodies of targets know no server: each device and each bus is one.
+    let served = Served { device: |_| Ok(()), bus: |_| Ok("a bus") };
+    let read = Budget::parse(&DOORBELL, &served, FILE, text.to_owned());
+    match read.and_then(|b| if b.is_of_a_run() { b.plan().map(drop) } else { Ok(()) }) {
+        Ok(()) => Read { budgets: 1, ..Read::default() },
+        Err(e) => {
+            assert!(e.place.starts_with(FILE) && !e.what.is_empty(), "{e}");
+            Read { refused: 1, ..Read::default() }
+        }
+    }
+}
+
+/// Reads a range. Its values rise, and are at most as many as allowed.
+fn range(text: &str) -> Read {
+    let Ok(all) = range::values(text) else { return Read { refused: 1, ..Read::default() } };
+    if !text.contains("..") {
+        assert_eq!(all, [text]);
+        return Read::default();
+    }
+    let digits = |v: &String| v.trim_end_matches(|c: char| !c.is_ascii_digit()).to_owned();
+    let numbers: Vec<f64> =
+        all.iter().map(|v| digits(v).parse().unwrap_or_else(|_| panic!("{text}: {v}"))).collect();
+    assert!(numbers.is_sorted(), "{text}: {all:?}");
+    Read { values: all.len() as u64, ..Read::default() }
+}
+
 /// Reads a text of the kind that the first byte names.
 ///
 /// # Panics
@@ -116,9 +150,11 @@ fn settings(system: &System, text: &str) -> Read {
 pub fn attack(bytes: &[u8]) -> Read {
     let Some((kind, text)) = bytes.split_first() else { return Read::default() };
     let text = String::from_utf8_lossy(text);
-    match kind % 8 {
+    match kind % 10 {
         0 => scenario(&text),
         1 => profile(&text),
+        8 => budget(&text),
+        9 => range(&text),
         n => settings(DOORBELL.systems[usize::from(n) % DOORBELL.systems.len()], &text),
     }
 }
@@ -139,6 +175,7 @@ pub fn seeds() -> Vec<Seed> {
     let all = templates::scenario(system, ("fuzz", "all keys"), &of(system).name, &[]);
     let profile =
         templates::written(&of(DOORBELL.systems[DOORBELL.systems.len() - 1]), "# Written.\n");
+    let budget = "device = \"e1000\"\n[budget]\nmmio_reads = 0.8\n";
     let given = "run.seed=0x1f\nrun.fault=lost-interrupt@3,late-completion@every=5:3ms\n\
                  run.watchdog=1.5ms\nrun.guard=byte\nrun.seed=1_000\n\
                  no.key=1\nrun.seed\nrun.seed=1e400\nrun.watchdog=3parsecs\n";
@@ -148,5 +185,9 @@ pub fn seeds() -> Vec<Seed> {
         ("scenario_refused", make(0, &short.replace("200 ms", "200 KiB"))),
         ("profile", make(1, &profile)),
         ("settings", make(2, given)),
+        ("budget", make(8, budget)),
+        ("budget_refused", make(8, &budget.replace("0.8", "much"))),
+        ("range", make(9, "64..1500:64")),
+        ("range_of_times", make(9, "1us..64us:x4")),
     ]
 }

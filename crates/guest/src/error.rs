@@ -105,3 +105,16 @@ impl Error {
         move |source| Error::Io { place: place.to_string(), source }
     }
 }
+
+impl From<Error> for doorbell_console::Error {
+    fn from(e: Error) -> doorbell_console::Error {
+        match e {
+            Error::Input(what) => doorbell_console::Error::Input(what),
+            Error::NoModule { .. } | Error::BuiltIn { .. } => {
+                doorbell_console::Error::Untestable(e.to_string())
+            }
+            Error::Interrupted => doorbell_console::Error::Interrupted("no process is left behind"),
+            other => doorbell_console::Error::Failed(other.to_string()),
+        }
+    }
+}

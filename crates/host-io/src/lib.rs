@@ -23,6 +23,8 @@ pub mod large_sends;
 #[cfg(feature = "host")]
 pub mod netns;
 #[cfg(feature = "host")]
+pub mod offload;
+#[cfg(feature = "host")]
 pub mod ovs;
 #[cfg(feature = "host")]
 pub mod packet_socket;

@@ -5,6 +5,7 @@
 
 pub mod advise;
 pub mod axis;
+pub mod budget;
 pub mod figures;
 pub mod fit;
 pub mod limits;

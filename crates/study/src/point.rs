@@ -7,6 +7,7 @@
 use crate::origin;
 use crate::record::{Outcome, head, units as units_of};
 use crate::runs::{Caller, each, same_capture};
+use crate::sweep::Grid;
 use doorbell_spec::InputError;
 use doorbell_spec::key::{Key, Kind};
 use doorbell_spec::table::Record;
@@ -50,6 +51,18 @@ impl Origins {
         let known = self.all.iter().rposition(|o| *o == one);
         self.of.push(known.unwrap_or(self.all.len()));
         self.all.extend(known.is_none().then_some(one));
+    }
+
+    /// Returns those of the points of a sweep, which differ in their captures alone.
+    pub fn of_sweep(grid: &Grid, points: &[Point]) -> Origins {
+        let mut origins = Origins::default();
+        for point in points {
+            let is_own = |of: &Provenance| of.capture_sha256 == point.capture_sha256;
+            let known = origins.all.iter().rposition(is_own);
+            origins.of.push(known.unwrap_or(origins.all.len()));
+            origins.all.extend(known.is_none().then(|| grid.origin(point)));
+        }
+        origins
     }
 }
 

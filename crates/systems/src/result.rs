@@ -13,6 +13,7 @@ use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::traffic::Frames;
+use doorbell_spec::number::Object;
 pub use doorbell_spec::number::{Number, Numbers, Rate, Sampled, Series, rounded, significant};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -595,16 +596,6 @@ impl Serialize for Measured {
 
 fn members<S: Serializer>(all: &[(String, f64)], s: S) -> Result<S::Ok, S::Error> {
     s.collect_map(all.iter().map(|(name, v)| (name, v)))
-}
-
-/// A JSON object whose members stay in order.
-#[derive(Debug)]
-pub struct Object<I>(pub I);
-
-impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize for Object<I> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_map(self.0.clone())
-    }
 }
 
 /// Returns a quantile in ns, with no more digits than the histogram knows. It is never outside the

@@ -15,6 +15,11 @@ Examples:
   doorbell repeat result.json
   doorbell repeat points.parquet --sample 1%";
 
+pub(super) const ARCHIVE: &str = "\
+Examples:
+  doorbell archive result.json points.parquet --out paper.tar.gz
+  doorbell repeat paper.tar.gz --sample 1%";
+
 pub(super) const COMPARE: &str = "\
 Examples:
   doorbell compare mlx5-replay --pcap mine.pcap.gz --with driver.mpwqe=off

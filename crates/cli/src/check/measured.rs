@@ -1,9 +1,10 @@
 //! The numbers of a result, as `run --format json` and `serve --format json` print it.
 
-use super::budget::{Budget, Line, NAMED, Subject, ungrouped};
-use crate::render::{count, of_this_schema};
-use crate::{Error, failed, input, output::text_of, plan};
+use crate::plan;
+use doorbell_console::render::{count, of_this_schema};
+use doorbell_console::{Error, failed, input, output::text_of};
 use doorbell_spec::hint;
+use doorbell_study::budget::{Budget, Line, NAMED, Subject, ungrouped};
 use doorbell_systems::Plan;
 use doorbell_systems::result::{Provenance, rounded};
 use serde_json::{Map, Value, json};

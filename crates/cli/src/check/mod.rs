@@ -7,15 +7,15 @@
 //! nine digits, to which results are rounded. A failed audit, and a report without packets, break
 //! every budget.
 
-mod budget;
 mod measured;
 mod schema;
 mod show;
 
-use crate::output::{print, tell};
-use crate::render::{Format, count, json};
-use crate::{DONE, Error, MISSED, args::Check, failed, input, plan};
-use budget::{Bounds, Budget, Line, Subject};
+use crate::{args::Check, plan};
+use doorbell_console::output::{begun_beside, print, tell};
+use doorbell_console::render::{Format, count, json};
+use doorbell_console::{DONE, Error, MISSED, failed, input};
+use doorbell_study::budget::{Bounds, Budget, Line, Served, Subject};
 use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
 use measured::Measured;
@@ -84,9 +84,15 @@ impl Verdict<'_> {
     }
 }
 
+/// The devices of `doorbell serve`.
+const SERVED: Served = Served {
+    device: |name| doorbell_serve::device(name).map_err(|e| e.to_string()),
+    bus: |name| doorbell_serve::bus(name).map_err(|e| e.to_string()),
+};
+
 pub(crate) fn check(registry: &'static Registry, args: &Check) -> Result<u8, Error> {
     let file = utf8(&args.budget)?;
-    let budget = Budget::read(registry, file)?;
+    let budget = Budget::read(registry, &SERVED, file)?;
     let (title, set, measured) = measure(args, &budget)?;
     let verdict = verdict(&budget, title, set, &measured)?;
     print(&show::document(&verdict).show(args.output.format, "check", &show::data(&verdict)))?;
@@ -97,21 +103,20 @@ pub(crate) fn check(registry: &'static Registry, args: &Check) -> Result<u8, Err
         return Err(failed!("{file}: not updated from a result that is not sound"));
     }
     let values: Vec<f64> = verdict.rows.iter().map(|r| r.measured).collect();
-    budget.update(&values, args.room / 100.0)?;
+    let updated = budget.updated(&values, args.room / 100.0);
+    replace(Path::new(file), &updated).map_err(Error::at(file))?;
     if !args.output.quiet {
         tell(format_args!("{file}: updated"));
     }
     Ok(DONE)
 }
 
-/// Reads a text as a budget named `file`, and as what it measures. Returns the error of the first
-/// that is wrong.
-#[cfg(any(test, fuzzing))]
-pub(crate) fn read_budget(file: &str, text: &str) -> Option<doorbell_spec::InputError> {
-    match Budget::parse(&doorbell_systems::DOORBELL, file, text.to_owned()) {
-        Ok(b) if matches!(b.of, budget::Subject::Scenario { .. }) => b.plan().err(),
-        read => read.err(),
-    }
+/// Replaces a file as a whole, with its permissions. A symbolic link stays one.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let path = &path.canonicalize()?;
+    let file = begun_beside(path, text.as_bytes())?;
+    file.as_file().set_permissions(std::fs::metadata(path)?.permissions())?;
+    file.persist(path).map(|_| ()).map_err(|e| e.error)
 }
 
 fn utf8(budget: &Path) -> Result<&str, Error> {
@@ -160,7 +165,7 @@ impl GuestBudget {
         path: &Path,
         device: &str,
     ) -> Result<GuestBudget, Error> {
-        let budget = Budget::read(registry, utf8(path)?)?;
+        let budget = Budget::read(registry, &SERVED, utf8(path)?)?;
         match &budget.of {
             Subject::Device { device: of, .. } if of == device => Ok(GuestBudget(budget)),
             _ => Err(input!("{}: it is not about the device {device}", budget.file)),

@@ -2,9 +2,9 @@
 //! names of the ledger. Everything that `check` accepts fits, and most of what it refuses does not.
 //! The counters of a driver or a device are known to results only, so that any name fits there.
 
-use super::budget::{FORMS, GROUPS, HEADS};
-use crate::serve;
 use doorbell_bus::Ledger;
+use doorbell_serve as serve;
+use doorbell_study::budget::{FORMS, GROUPS, HEADS};
 use doorbell_study::schema as schemas;
 use doorbell_systems::Registry;
 

@@ -1,7 +1,8 @@
 //! The verdict of a check for people, for the summary of a CI run, and for programs.
 
-use super::{Row, Verdict, budget::Bounds};
-use crate::render::{Cell, Document, Table, amount};
+use super::{Row, Verdict};
+use doorbell_console::render::{Cell, Document, Table, amount};
+use doorbell_study::budget::Bounds;
 use serde_json::{Value, json};
 
 /// Formats a bound: `≤ 128`.

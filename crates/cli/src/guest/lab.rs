@@ -79,7 +79,7 @@ pub(super) fn beside(
         plan.set(&set)?;
     }
     let measured = plan.system.run(&plan.values, None, &mut Unwatched);
-    let measured = measured.map_err(|e| Error::of_run(LABORATORY, e))?;
+    let measured = measured.map_err(|e| crate::plan::of_run(LABORATORY, e))?;
     Ok(Some(run(&plan, &measured, settings, workload)))
 }
 

@@ -19,7 +19,7 @@ use crate::check::GuestBudget;
 use crate::output::{print, tell};
 use crate::progress::Interrupt;
 use crate::render::json;
-use crate::{DONE, Error, MISSED, failed, input, serve};
+use crate::{DONE, Error, MISSED, failed, input};
 use clap::ValueEnum;
 use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, VirtualTime, Workload};
@@ -31,19 +31,6 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::Duration;
 use table::View;
-
-impl From<doorbell_guest::Error> for Error {
-    fn from(e: doorbell_guest::Error) -> Error {
-        match e {
-            doorbell_guest::Error::Input(what) => Error::Input(what),
-            doorbell_guest::Error::NoModule { .. } | doorbell_guest::Error::BuiltIn { .. } => {
-                Error::Untestable(e.to_string())
-            }
-            doorbell_guest::Error::Interrupted => Error::Interrupted("no process is left behind"),
-            other => Error::Failed(other.to_string()),
-        }
-    }
-}
 
 /// Exit codes for `git bisect run`: the kernel cannot be tested; the search makes no sense.
 const SKIP: u8 = 125;
@@ -129,7 +116,7 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
         Some(_) if !device.is_served() => {
             return Err(input!("--bus: {} is QEMU's own and has no ledger", device.name));
         }
-        Some(name) => Some(serve::bus(name).map_err(|e| input!("--bus: {e}"))?),
+        Some(name) => Some(doorbell_serve::bus(name).map_err(|e| input!("--bus: {e}"))?),
     };
     let workloads: Result<Vec<_>, _> = args.workload.iter().map(|w| Workload::find(w)).collect();
     let workloads = workloads?;
@@ -199,7 +186,7 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
         driver: device.driver.to_owned(),
         bus: match &profile {
             Some(profile) => Some(format!("the bus of the profile {profile}")),
-            None => bus.or_else(|| serve::bus_of(device.name)).map(str::to_owned),
+            None => bus.or_else(|| doorbell_serve::bus_of(device.name)).map(str::to_owned),
         },
         cpus: args.cpus,
         command: arguments(args, is_virtual),

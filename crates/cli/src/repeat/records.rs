@@ -1,11 +1,13 @@
 //! Files of records that were kept.
 
-use super::{KINDS, sample, verdict};
-use crate::output::text_of;
+use super::{KINDS, named, sample, verdict};
+use crate::archive::Opened;
+use crate::plan;
 use crate::point::{Runner, program};
 use crate::record::{About, ORIGIN, beside, extension};
-use crate::render::{Program, Record, of_this_schema};
-use crate::{Error, input, plan};
+use doorbell_console::output::text_of;
+use doorbell_console::render::{Program, Record, of_this_schema};
+use doorbell_console::{Error, input};
 use doorbell_host_io::files;
 use doorbell_spec::table::csv;
 use doorbell_study::point::Point;
@@ -18,17 +20,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The formats that can be read back.
-pub(super) const FORMATS: [&str; 3] = ["parquet", "ndjson", "csv"];
+pub(crate) const FORMATS: [&str; 3] = ["parquet", "ndjson", "csv"];
 
 /// Returns whether a file is a result that can be run again.
-fn is_result(path: &Path) -> bool {
+pub(crate) fn is_result(path: &Path) -> bool {
     let read = || -> Option<Value> { serde_json::from_str(&files::text(path).ok()?).ok() };
     extension(path) == "json"
         && read().is_some_and(|r| r["kind"].as_str().is_some_and(|kind| KINDS.contains(&kind)))
 }
 
 /// Returns the files of records and results in a directory, in the order of their names.
-pub(super) fn inside(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn inside(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let at = Error::at(dir.display());
     let all: io::Result<Vec<PathBuf>> =
         std::fs::read_dir(dir).and_then(|all| all.map(|e| Ok(e?.path())).collect());
@@ -58,16 +60,18 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Reads a file, and this share of its records.
-    pub(super) fn read(registry: &Registry, path: &Path, percent: f64) -> Result<Kept, Error> {
-        let name = path.display().to_string();
-        let (about, records) = match extension(path) {
-            "parquet" => of_parquet(&name, path)?,
-            "csv" => of_csv(&name, path)?,
-            _ => of_lines(&name, path)?,
-        };
-        let about: Value = serde_json::from_str(&about)
-            .map_err(|e| input!("{name}: its origin is not JSON: {e}"))?;
-        of_this_schema(&name, &about)?;
+    pub(super) fn read(
+        registry: &Registry,
+        path: &Path,
+        from: Option<&Opened>,
+        percent: f64,
+    ) -> Result<Kept, Error> {
+        let name = named(path, from);
+        let (mut about, mut records) = parts(path)?;
+        if let Some(archive) = from {
+            archive.relocate(&mut about);
+            records.iter_mut().for_each(|record| archive.relocate_members(record));
+        }
         let about: About = serde_json::from_value(about)
             .map_err(|e| input!("{name}: its origin is not whole: {e}"))?;
         let rows = records.len();
@@ -114,6 +118,20 @@ impl Kept {
         };
         verdict(&self.name, &of, &tool, &found)
     }
+}
+
+/// Reads a file of records. Returns their origin and them.
+pub(crate) fn parts(path: &Path) -> Result<(Value, Vec<Record>), Error> {
+    let name = path.display().to_string();
+    let (about, records) = match extension(path) {
+        "parquet" => of_parquet(&name, path)?,
+        "csv" => of_csv(&name, path)?,
+        _ => of_lines(&name, path)?,
+    };
+    let about: Value =
+        serde_json::from_str(&about).map_err(|e| input!("{name}: its origin is not JSON: {e}"))?;
+    of_this_schema(&name, &about)?;
+    Ok((about, records))
 }
 
 /// Returns whether two values of a record are the same to the last bit. A whole number may be of

@@ -2,8 +2,8 @@
 
 use super::data::Run;
 use super::html::{self, Palette, REST, change, figure, legend, table};
-use crate::render::amount;
 use doorbell_bus::Ledger;
+use doorbell_console::render::amount;
 use doorbell_systems::bill::{PARTS, Part};
 use maud::{Markup, html};
 

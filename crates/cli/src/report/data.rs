@@ -1,7 +1,7 @@
 //! The results that a page is made of, as they stand in files. An unknown member is left out.
 
-use crate::render::Program;
 use crate::summary::{Ran, Sides};
+use doorbell_console::render::Program;
 use doorbell_study::figures::{Outcome, Report, Role, Sensitivity, SystemReport};
 use doorbell_systems::result::{Provenance, rounded};
 use indexmap::IndexMap;

@@ -2,7 +2,7 @@
 
 use super::data::{Row, System};
 use super::html::{count, facts, percent, words};
-use crate::render::amount;
+use doorbell_console::render::amount;
 use maud::{Markup, html};
 
 const ROLES: [(&str, &str); 6] = [

@@ -1,6 +1,6 @@
 //! Common parts of a page: text, tables, captions and colours.
 
-use crate::render::{Table, Tone, amount};
+use doorbell_console::render::{Table, Tone, amount};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::data::Run;
 use super::html::{Palette, cell, figure, legend, table, words};
 use crate::chart::{Colours, Line, Plot};
-use crate::render::{amount, people};
+use doorbell_console::render::{amount, people};
 use doorbell_systems::metrics::Metric;
 use maud::{Markup, html};
 

@@ -14,11 +14,12 @@ mod systems;
 
 pub(crate) use data::{Reproduced, of_reproduction};
 
+use crate::args::Report;
 use crate::guest::GuestResult;
-use crate::output::{Folder, print};
-use crate::render::{Program, of_this_schema};
-use crate::{DONE, Error, args::Report, input};
 use chrono::DateTime;
+use doorbell_console::output::{Folder, print};
+use doorbell_console::render::{Program, of_this_schema};
+use doorbell_console::{DONE, Error, input};
 use doorbell_host_io::files;
 use doorbell_study::rank::Ranked;
 use doorbell_study::sweep::Swept;

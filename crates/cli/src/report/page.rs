@@ -8,7 +8,7 @@ use super::html::{Palette, breakable, count, facts, of_terminal, table};
 use super::systems::Held;
 use super::{Labelled, Results, figures, runs, sweeps, systems};
 use crate::guest::{self, GuestResult};
-use crate::render::amount;
+use doorbell_console::render::amount;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Map, Value};
 

@@ -6,7 +6,7 @@ use super::html::{
 };
 use super::lines::{latency, metric, series};
 use super::{Labelled, bill};
-use crate::render::{self, amount, count as grouped};
+use doorbell_console::render::{self, amount, count as grouped};
 use doorbell_hal::Unit;
 use doorbell_systems::result::Provenance;
 use maud::{Markup, html};

@@ -5,7 +5,7 @@ use super::html::{Palette, cell, count, legend, percent, setting, table};
 use super::lines::{Shown, metric, over_time, unit};
 use super::runs::{options, origin, told};
 use crate::chart::{Line, Plot};
-use crate::render::amount;
+use doorbell_console::render::amount;
 use doorbell_study::rank::{Found, Ranked, Rival, Row};
 use doorbell_study::sweep::{self, Numbers, Swept};
 use maud::{Markup, html};

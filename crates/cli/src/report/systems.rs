@@ -6,7 +6,7 @@ use super::html::{Palette, count, legend, sentence, setting, table};
 use super::lines::{Shown, latency, series};
 use super::sweeps::bars;
 use crate::chart::{Line, Plot, number};
-use crate::render::amount;
+use doorbell_console::render::amount;
 use maud::{Markup, html};
 use std::slice::from_ref;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::render::{SCHEMA, json as shown};
+use doorbell_console::render::{SCHEMA, json as shown};
 use doorbell_systems::DOORBELL;
 use serde_json::json;
 

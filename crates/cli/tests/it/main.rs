@@ -1,6 +1,7 @@
 //! Integration tests, one program.
 
 mod advise;
+mod archive;
 mod book;
 mod captures;
 mod check;

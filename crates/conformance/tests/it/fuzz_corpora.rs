@@ -3,7 +3,7 @@
 use doorbell_conformance::fuzz::{TARGETS, files};
 use std::thread;
 
-/// Targets whose bodies are in `crates/cli`, whose tests replay their corpora.
+/// Targets whose bodies are in `crates/serve`, whose tests replay their corpora.
 const ELSEWHERE: [&str; 2] = ["inputs", "serve_clients"];
 
 #[test]

@@ -284,6 +284,8 @@ fn settings_seeds_reach_files_and_options() {
     assert_eq!((run("scenario_refused").refused, run("profile").profiles), (1, 1));
     let r = run("settings");
     assert_eq!((r.settings, r.refused), (5, 4));
+    assert_eq!((run("budget").budgets, run("budget_refused").refused), (1, 1));
+    assert_eq!((run("range").values, run("range_of_times").values), (23, 4));
 }
 
 proptest! {

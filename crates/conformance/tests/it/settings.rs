@@ -105,3 +105,14 @@ fn a_long_number_is_read_once() {
     assert_eq!(in_unit("3e", "e").map_err(|_| ()), Ok(3.0));
     assert!(in_unit("1e400", "").is_err());
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_range_is_taken_for_another(
+        text in "\\x09[0-9.]{1,6}[a-z]{0,2}\\.\\.[0-9.]{1,9}[a-z]{0,2}(:x?[0-9.]{1,5})?"
+    ) {
+        attack(text.as_bytes());
+    }
+}

@@ -1,6 +1,7 @@
-use super::super::budget::{Budget, Subject};
 use super::*;
+use crate::check::SERVED;
 use doorbell_sim::Unwatched;
+use doorbell_study::budget::Budget;
 use doorbell_systems::DOORBELL;
 use proptest::prelude::*;
 use std::sync::LazyLock;
@@ -16,8 +17,8 @@ fn against(text: &str) -> Vec<String> {
 
 /// Returns true if the command accepts the file, as far as it can tell before a run.
 fn taken(text: &str) -> bool {
-    Budget::parse(&DOORBELL, "budgets/x.toml", text.to_owned())
-        .is_ok_and(|b| matches!(b.of, Subject::Device { .. }) || b.plan().is_ok())
+    Budget::parse(&DOORBELL, &SERVED, "budgets/x.toml", text.to_owned())
+        .is_ok_and(|b| !b.is_of_a_run() || b.plan().is_ok())
 }
 
 #[test]
@@ -104,6 +105,20 @@ fn what_the_command_refuses_does_not_fit() {
     }
 }
 
+/// Returns a server's report with one of everything.
+fn a_report() -> String {
+    let ledger = vec![("wire_frames", "", 1)];
+    let report = serve::Report {
+        device: "e1000",
+        bus: "",
+        connected: true,
+        clients: 1,
+        ledger,
+        counters: vec![("x", 1)],
+    };
+    report.show(doorbell_console::render::Format::Json)
+}
+
 /// The numbers of a result that are in none of its parts, and the parts, are those that the schema
 /// names.
 #[test]
@@ -113,7 +128,7 @@ fn a_results_numbers_are_known() {
     let run = DOORBELL.system("mlx5").unwrap().runner;
     let measured = run(&plan.values, None, &mut Unwatched).unwrap();
     let result = crate::plan::result(&plan, measured).unwrap();
-    let results = [crate::render::json("run", &result), serve::tests::a_report()];
+    let results = [doorbell_console::render::json("run", &result), a_report()];
     let (mut whole, mut parts) = (Vec::new(), Vec::new());
     for (name, value) in
         results.iter().flat_map(|r| serde_json::from_str::<Map<String, Value>>(r).unwrap())

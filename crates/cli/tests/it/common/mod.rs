@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 /// The commands whose help has examples.
-pub(crate) const COMMANDS: [&str; 15] = [
+pub(crate) const COMMANDS: [&str; 16] = [
+    "archive",
     "reproduce",
     "run",
     "compare",

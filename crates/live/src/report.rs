@@ -1,0 +1,142 @@
+//! The result, for people and for programs.
+
+use super::{LEAST, Measured, ledger::Ledger, wire::AMOUNT};
+use crate::args::Live;
+use doorbell_console::render::{Document, NUMBER, count, each, numbers};
+use serde_json::{Map, Value, json};
+
+/// Renders the result.
+pub(super) fn show(all: &[Measured], args: &Live, version: &str) -> String {
+    document(all, args, version).show(args.output.format, "live", &data(all, args, version))
+}
+
+fn gigabits(bits_per_second: f64) -> String {
+    format!("{:.2}", bits_per_second / 1e9)
+}
+
+/// Returns the last state's rate over the first's, through ibmveth and bare.
+fn gain(all: &[Measured]) -> Option<[f64; 2]> {
+    let (off, on) = (all.first()?, all.last()?);
+    Some([0, 1].map(|arm| on.rate(arm) / off.rate(arm).max(f64::MIN_POSITIVE)))
+}
+
+fn direction(args: &Live) -> &'static str {
+    if args.reverse { "network to VM" } else { "VM to network" }
+}
+
+fn document(all: &[Measured], args: &Live, version: &str) -> Document {
+    let (way, seconds) = (direction(args), args.seconds);
+    let mut doc =
+        Document::titled(format!("ibmveth live, {way}, {seconds} s of TCP in each state"));
+    let measured = "measured on this machine, in this run";
+    doc.line(format!("Open vSwitch {version}, userspace datapath; {measured}"));
+    let mut t = numbers("Gbit/s", &["ibmveth", "bare TAP", "ratio", "holds"], 10);
+    for m in all {
+        let ratios = m.rounds.iter().map(|r| r[0].rate() / r[1].rate().max(f64::MIN_POSITIVE));
+        let (least, most) =
+            ratios.fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), r| (a.min(r), b.max(r)));
+        let cells = [
+            format!("offloads {}", m.state.name()),
+            gigabits(m.rate(0)),
+            gigabits(m.rate(1)),
+            format!("{:.2}", m.ratio()),
+            if m.ratio() >= LEAST { "yes" } else { "no" }.to_owned(),
+        ];
+        t.noted(cells, &format!("rounds {least:.2} to {most:.2}, at least {LEAST}"));
+    }
+    if let Some([ibmveth, bare]) = gain(all) {
+        t.row(["on / off", &format!("{ibmveth:.2}"), &format!("{bare:.2}"), "", ""]);
+    }
+    doc.table(t);
+
+    let heads: Vec<&str> = all.iter().map(|m| m.state.name()).collect();
+    let mut t = numbers("wire, behind the NIC", &heads, NUMBER);
+    let mut row = |name: &str, f: &dyn Fn(&Measured) -> u64, about: &str| {
+        t.noted([name.to_owned()].into_iter().chain(all.iter().map(|m| count(f(m)))), about);
+    };
+    row("over_mtu", &|m| m.oversize, "All that left by the NIC, in the whole run");
+    row("looked_at", &|m| m.sample.frames, "Frames of the inspected transfer");
+    row("longest", &|m| m.sample.longest.into(), "Bytes of the longest of those");
+    row("right_checksums", &|m| m.sample.right, "TCP, with right checksums");
+    row("wrong_checksums", &|m| m.sample.wrong, "Any, with a wrong one");
+    row("sends", &|m| m.sample.sends, "By the VM, in that transfer");
+    row("segments", &|m| m.sample.segments, "Of those, on a wire of this MTU");
+    row("arrived", &|m| m.sample.arrived, "Of the VM's, at the network host");
+    row("whole_to_network", &|m| m.sample.whole[0], "Bytes that arrived intact");
+    row("whole_to_vm", &|m| m.sample.whole[1], "The same, on the way back");
+    row("retransmits", &|m| m.retransmits(0), "By TCP, through ibmveth");
+    doc.table(t);
+
+    let heads = all.iter().flat_map(|m| ["frame", "KiB"].map(|per| (m.state.name(), per)));
+    let heads: Vec<String> = heads.map(|(state, per)| format!("{state}/{per}")).collect();
+    let mut t = numbers("ledger", &heads.iter().map(String::as_str).collect::<Vec<_>>(), 10);
+    let entries: Vec<_> = all.iter().map(|m| m.ledger.entries()).collect();
+    for (i, &(name, about, _)) in entries.first().into_iter().flatten().enumerate() {
+        if entries.iter().all(|e| e[i].2 == 0) {
+            continue;
+        }
+        let cells = all.iter().zip(&entries);
+        let cells = cells.flat_map(|(m, e)| per(&m.ledger).map(|units| each(e[i].2 as f64, units)));
+        t.noted([name.to_owned()].into_iter().chain(cells), about);
+    }
+    doc.table(t);
+    doc
+}
+
+/// Returns the divisors of counts: frames, and their KiB.
+fn per(l: &Ledger) -> [f64; 2] {
+    [l.frames as f64, l.bytes as f64 / 1024.0]
+}
+
+fn data(all: &[Measured], args: &Live, version: &str) -> Value {
+    let states: Vec<Value> = all.iter().map(state).collect();
+    let gain = gain(all).unwrap_or_default();
+    json!({
+        "system": "ibmveth",
+        "direction": direction(args),
+        "seconds": args.seconds,
+        "ovs": version,
+        "least_ratio": LEAST,
+        "states": states,
+        "gain": { "ibmveth": gain[0], "bare": gain[1] },
+    })
+}
+
+fn state(m: &Measured) -> Value {
+    let entries = m.ledger.entries();
+    let divided = |by: f64| -> Map<String, Value> {
+        let each = entries.iter().filter(|_| by > 0.0);
+        each.map(|e| (e.0.to_owned(), json!(e.2 as f64 / by))).collect()
+    };
+    let [frames, kib] = per(&m.ledger);
+    let totals: Map<String, Value> = entries.iter().map(|e| (e.0.to_owned(), json!(e.2))).collect();
+    let rounds: Vec<Value> = m.rounds.iter().map(|r| json!(r.map(|s| s.rate()))).collect();
+    json!({
+        "offloads": m.state.name(),
+        "bits_per_s": m.rate(0),
+        "bare_bits_per_s": m.rate(1),
+        "ratio": m.ratio(),
+        "rounds_bits_per_s": rounds,
+        "retransmits": m.retransmits(0),
+        "bare_retransmits": m.retransmits(1),
+        "wire": {
+            "over_mtu": m.oversize,
+            "looked_at": m.sample.frames,
+            "longest": m.sample.longest,
+            "right_checksums": m.sample.right,
+            "wrong_checksums": m.sample.wrong,
+        },
+        "transfer": {
+            "bytes": AMOUNT,
+            "whole_to_network": m.sample.whole[0],
+            "whole_to_vm": m.sample.whole[1],
+            "sends": m.sample.sends,
+            "segments": m.sample.segments,
+            "arrived": m.sample.arrived,
+        },
+        "ledger": totals,
+        "per_frame": divided(frames),
+        "per_kib": divided(kib),
+        "faults": m.faults(),
+    })
+}
