@@ -56,6 +56,27 @@ pub(super) fn bill(palette: &mut Palette, runs: &[&Run], labels: &[String]) -> M
         div.grid.bill {
             @for part in &PARTS { (drawn(palette, part, runs, labels)) }
         }
+        (all(runs, labels))
+    }
+}
+
+/// Lists every count a packet that any of these runs has.
+fn all(runs: &[&Run], labels: &[String]) -> Markup {
+    let mut names: Vec<&String> = Vec::new();
+    for (name, value) in runs.iter().flat_map(|r| r.per_packet.iter()) {
+        if *value != 0.0 && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let row = |name: &String| {
+        let cells = runs.iter().map(|r| html::cell(r.per_packet.get(name).copied()));
+        std::iter::once(html! { (name) }).chain(cells).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = names.into_iter().map(row).collect();
+    let heads: Vec<String> = [&["count".to_owned()], labels].concat();
+    let title = "Every count a packet";
+    html! {
+        details { summary { (title) } (table(title, &heads, 1, &rows)) }
     }
 }
 

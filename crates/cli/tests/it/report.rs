@@ -64,6 +64,9 @@ fn two_runs_begin_with_what_differs_and_what_limits() {
     let fewer = format!("{:.1} % fewer bytes on the bus", 100.0 * (1.0 - on / off));
     let title = text.lines().find(|l| l.contains("is as fast as")).unwrap();
     assert!(title.starts_with("on is as fast as off, ") && title.ends_with(&fewer), "{title}");
+    for (name, count) in runs[0]["per_packet"].as_object().unwrap() {
+        assert!(count == 0.0 || text.contains(name), "{name} is no row of the page");
+    }
     for (side, run) in ["off", "on"].iter().zip(&runs) {
         let said = run["limit"]["said"].as_str().unwrap().strip_prefix("load: ").unwrap();
         assert!(text.contains(&format!("{side} is limited by its load: {said}")), "{text}");
