@@ -7,8 +7,7 @@
 //! repeat` takes it: [`opened`].
 
 use crate::args::Archive;
-use crate::record::extension;
-use crate::repeat::records;
+use crate::record::{extension, kept};
 use doorbell_console::output::{SHARED, apart, begun_file, keep, print, text_of};
 use doorbell_console::render::{Program, SCHEMA};
 use doorbell_console::{DONE, Error, input};
@@ -115,9 +114,9 @@ pub(crate) fn archive(registry: &Registry, args: &Archive) -> Result<u8, Error> 
                 Ok(())
             };
             add(name.clone(), &path)?;
-            match records::FORMATS.contains(&extension(&path)) {
+            match kept::FORMATS.contains(&extension(&path)) {
                 true => {
-                    let (about, rows) = records::parts(&path)?;
+                    let (about, rows) = kept::parts(&path)?;
                     named.look(&about);
                     rows.into_iter().for_each(|row| named.look(&Value::Object(row)));
                     let beside = crate::record::beside(&path);
@@ -161,11 +160,11 @@ pub(crate) fn archive(registry: &Registry, args: &Archive) -> Result<u8, Error> 
 /// Returns the results that a person names, a file or a directory, each with its name.
 fn results(given: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     let all = match given.is_dir() {
-        true => records::inside(given)?,
+        true => kept::inside(given)?,
         false => vec![given.to_owned()],
     };
     let named = |path: PathBuf| {
-        let is_one = records::FORMATS.contains(&extension(&path)) || records::is_result(&path);
+        let is_one = kept::FORMATS.contains(&extension(&path)) || kept::is_result(&path);
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
         match name.filter(|_| is_one) {
             Some(name) => Ok((name, path)),

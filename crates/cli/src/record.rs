@@ -4,6 +4,8 @@
 //! Each says where it is from ([`About`]): Parquet in its metadata, under `doorbell`; the others
 //! hold records alone, so there a file beside it does, `NAME.origin.json`.
 
+pub(crate) mod kept;
+
 use doorbell_console::output::{SHARED, apart, begun_file, keep};
 use doorbell_console::render::{self, Format, Program, Record, SCHEMA};
 use doorbell_console::{Error, input};

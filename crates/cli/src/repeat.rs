@@ -7,13 +7,13 @@
 //!
 //! [`About`]: crate::record::About
 
-pub(crate) mod records;
+mod records;
 
 use crate::advise::Asked;
 use crate::archive::{Opened, is_archive, opened};
 use crate::args::Repeat;
 use crate::point::{Runner, program};
-use crate::record::extension;
+use crate::record::{extension, kept};
 use crate::{plan, run};
 use doorbell_console::output::{print, text_of};
 use doorbell_console::progress::Interrupt;
@@ -32,8 +32,6 @@ use std::path::{Path, PathBuf};
 
 /// The most differences that are listed.
 const LISTED: usize = 20;
-/// Commands whose results can be run again.
-const KINDS: [&str; 4] = ["run", "sweep", "rank", "advise"];
 
 pub(crate) fn repeat(registry: &'static Registry, args: &Repeat) -> Result<u8, Error> {
     let archives = args.file.iter().filter(|path| is_archive(path)).map(|path| opened(path));
@@ -42,11 +40,11 @@ pub(crate) fn repeat(registry: &'static Registry, args: &Repeat) -> Result<u8, E
     for path in &args.file {
         let from = if is_archive(path) { archive.next() } else { None };
         let path = from.map_or(path.clone(), Opened::results);
-        let inside = if path.is_dir() { records::inside(&path)? } else { vec![path] };
+        let inside = if path.is_dir() { kept::inside(&path)? } else { vec![path] };
         all.extend(inside.into_iter().map(|path| (path, from)));
     }
     let (records, results): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|(p, _)| records::FORMATS.contains(&extension(p)));
+        all.into_iter().partition(|(p, _)| kept::FORMATS.contains(&extension(p)));
     // All are read first: a wrong one is known before anything has run.
     let results = results.iter().map(|(p, from)| Kept::read(registry, p, *from, args));
     let results = results.collect::<Result<Vec<_>, _>>()?;
