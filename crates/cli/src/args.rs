@@ -539,6 +539,10 @@ pub(crate) struct Guest {
     /// hypervisor, hcall, serial, tce
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
+    /// In virtual time, the capture of --workload arrivals --set pattern=capture: pcap or pcapng,
+    /// also in gzip or zstd
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
     /// A key inside the guest whose values stand side by side; each is a boot
     #[arg(long, value_name = "KEY=V,V,...")]
     pub(crate) across: Option<String>,

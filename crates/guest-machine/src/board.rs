@@ -71,6 +71,8 @@ pub trait Board {
     fn reset(&mut self);
     /// Has the peer send these frames, from a time after now on.
     fn send(&mut self, after: Span, frames: Frames);
+    /// Returns true if the peer has such frames: those of a capture only with one.
+    fn can_send(&self, frames: &Frames) -> bool;
     /// Has the peer ask the guest, from a time after now on.
     fn ask(&mut self, after: Span, requests: Requests);
     /// Returns what the peer does.
@@ -153,6 +155,10 @@ impl<B: Bus, D: Device<B> + Counted<B>> Board for Machine<B, Wired<D, OtherEnd>>
         self.outside(|device, _, now| device.peer.send(now + after, frames));
     }
 
+    fn can_send(&self, frames: &Frames) -> bool {
+        self.device.peer.can_send(frames)
+    }
+
     fn ask(&mut self, after: Span, requests: Requests) {
         self.outside(|device, _, now| device.peer.ask(now + after, requests));
     }
@@ -217,12 +223,12 @@ impl Plan {
         let link = (self.rate, self.delay);
         Ok(match &self.card {
             Card::E1000(nic) => {
-                let peer = OtherEnd::new(nic.mac, self.addresses);
+                let peer = OtherEnd::new(nic.mac, self);
                 let (bus, device) = Wired::new(bus, E1000::new(*nic), peer, link);
                 Box::new(Machine::new(bus, device, Costs::FREE, 1))
             }
             Card::Mlx5(nic) => {
-                let peer = OtherEnd::new(nic.mac, self.addresses);
+                let peer = OtherEnd::new(nic.mac, self);
                 let (bus, device) = Wired::new(bus, Mlx5::new(*nic), peer, link);
                 Box::new(Machine::new(bus, device, Costs::FREE, 1))
             }

@@ -107,6 +107,10 @@ impl Board for Bridged {
         self.cores_mut().send(after, frames);
     }
 
+    fn can_send(&self, frames: &Frames) -> bool {
+        self.cores().can_send(frames)
+    }
+
     fn ask(&mut self, after: Span, requests: Requests) {
         self.cores_mut().ask(after, requests);
     }
@@ -139,7 +143,7 @@ impl Plan {
         platform.memory = Memory::of_guest(MEMORY, memory);
         let rules = axi::Rules::new(*settings).map_err(PlanError::of)?;
         let bus = Axi::new(platform, rules, *latencies);
-        let peer = OtherEnd::new(*mac, self.addresses);
+        let peer = OtherEnd::new(*mac, self);
         let link = (self.rate, self.delay);
         let (bus, device) = Wired::new(bus, AxiEthernet::new(*nic), peer, link);
         let cores = Machine::new(bus, device, Costs::FREE, 1);

@@ -19,6 +19,7 @@
 //!     rate: 100_000_000_000,
 //!     delay: Span::ZERO,
 //!     addresses: ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap()),
+//!     captured: Default::default(),
 //! };
 //! assert_eq!(Plan::parse(&plan.text())?, plan);
 //! # Ok::<(), doorbell_guest_machine::PlanError>(())
@@ -33,6 +34,8 @@ mod plan;
 mod station;
 
 pub use board::{Board, Counts, State};
+pub use doorbell_sim::traffic::Frames as Captured;
+pub use doorbell_sim::traffic::Sizes;
 pub use doorbell_sim::traffic::arrivals::Pattern;
 pub use partition::{Adapter, Hypervisor, Partition};
 pub use peer::{Frames, Seen};

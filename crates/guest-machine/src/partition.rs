@@ -285,7 +285,7 @@ impl Plan {
         D: HcallDevice<Port> + 'static,
         HypervisorDevice<D>: Counted<Partitions<Port>>,
     {
-        let peer = OtherEnd::new(mac, self.addresses);
+        let peer = OtherEnd::new(mac, self);
         let device = HypervisorDevice(device);
         let (bus, device) = Wired::new(bus, device, peer, (self.rate, self.delay));
         Box::new(Machine::new(bus, device, Costs::FREE, 1))

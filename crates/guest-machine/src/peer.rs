@@ -1,13 +1,15 @@
 //! The other end of the link: it sends frames as it is told to, notes what arrives, and passes what
 //! is for the host on to it.
 
+use crate::plan::Plan;
 use crate::station::{Requests, Station};
 use doorbell_hal::{EventSource, Span, Time};
-use doorbell_packet::ethernet::MIN_FRAME;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::link::{Peer, Wire};
+use doorbell_sim::traffic::Frames as Captured;
+use doorbell_sim::traffic::Sizes;
 use doorbell_sim::traffic::arrivals::{Arrivals, Pattern, Phase, stamped};
-use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// Frames to send.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,9 +17,11 @@ pub struct Frames {
     /// Their number.
     pub count: u64,
     /// Bytes of each, without FCS.
-    pub size: u32,
+    pub sizes: Sizes,
     /// Their distribution in time.
     pub pattern: Pattern,
+    /// They come for so long, then none come for as long, and so on.
+    pub hold: Option<Span>,
     /// The UDP flows that they are of, in turn. Without one they are of a type that nobody answers.
     pub flows: Vec<u16>,
 }
@@ -51,6 +55,8 @@ pub(crate) struct OtherEnd {
     /// The host's IP address.
     host: [u8; 4],
     source: Arrivals,
+    /// The frames of [`Pattern::Captured`].
+    captured: Arc<Captured>,
     pub(crate) station: Station,
     /// Frames that arrived here.
     pub(crate) sent: Seen,
@@ -62,7 +68,8 @@ pub(crate) struct OtherEnd {
 
 impl OtherEnd {
     /// Creates the peer of a guest with these addresses.
-    pub(crate) fn new(guest: [u8; 6], [ip, host]: [Ipv4Addr; 2]) -> OtherEnd {
+    pub(crate) fn new(guest: [u8; 6], plan: &Plan) -> OtherEnd {
+        let [ip, host] = plan.addresses;
         // The next address of the same vendor.
         let mut own = guest;
         own[5] ^= 3;
@@ -70,6 +77,7 @@ impl OtherEnd {
             addresses: [guest, own],
             host: host.octets(),
             source: Arrivals::new(guest, Vec::new(), 0, Vec::new()),
+            captured: Arc::clone(&plan.captured),
             station: Station::new([(guest, ip), (own, host)]),
             sent: Seen::default(),
             offered: Seen::default(),
@@ -79,11 +87,22 @@ impl OtherEnd {
 
     /// Sends these frames from `at` on, in place of those that are left.
     pub(crate) fn send(&mut self, at: Time, frames: Frames) {
-        let Frames { count, size, pattern, flows } = frames;
-        let phase = Phase { lasts: EVER, pattern, size: size.max(MIN_FRAME as u32) };
-        let phases = if count == 0 { Vec::new() } else { vec![phase] };
-        self.source = Arrivals::new(self.addresses[0], phases, 0, flows).at_most(count);
+        let Frames { count, sizes, pattern, hold, flows } = frames;
+        let phase = |pattern| Phase { lasts: hold.unwrap_or(EVER), pattern, size: sizes.largest() };
+        let phases = match hold {
+            _ if count == 0 => Vec::new(),
+            None => vec![phase(pattern)],
+            Some(_) => vec![phase(pattern), phase(Pattern::Silence)],
+        };
+        let source = Arrivals::new(self.addresses[0], phases, 0, flows).at_most(count);
+        let source = source.of_sizes(sizes).of_capture(Arc::clone(&self.captured));
+        self.source = if hold.is_some() { source.repeated() } else { source };
         self.source.start(at);
+    }
+
+    /// Returns true if there are such frames.
+    pub(crate) fn can_send(&self, frames: &Frames) -> bool {
+        frames.pattern != Pattern::Captured || !self.captured.is_empty()
     }
 
     /// Begins the host's requests.

@@ -6,9 +6,11 @@ use doorbell_bus::{axi, pci, pcie};
 use doorbell_devices::{axi_ethernet, e1000, mlx5, vnic};
 use doorbell_hal::Span;
 use doorbell_layout::Call;
+use doorbell_sim::traffic::Frames as Captured;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// A machine of the laboratory without CPU and memory, which are the guest's.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +25,8 @@ pub struct Plan {
     pub delay: Span,
     /// IP addresses of the guest and of the host at the other end.
     pub addresses: [Ipv4Addr; 2],
+    /// The frames of a capture, which a workload may ask for.
+    pub captured: Arc<Captured>,
 }
 
 /// A device.
@@ -67,6 +71,19 @@ impl PlanError {
     pub(crate) fn of(why: impl fmt::Display) -> PlanError {
         PlanError(why.to_string())
     }
+}
+
+/// The word in front of a captured frame: picoseconds after the first, and its bytes.
+const FRAME: &str = "frame";
+
+/// Reads a captured frame.
+fn frame_of(text: &str) -> Option<(Span, Vec<u8>)> {
+    let (after, bytes) = text.trim().split_once(' ')?;
+    let (pairs, rest) = bytes.as_bytes().as_chunks::<2>();
+    let digit = |c: u8| (c as char).to_digit(16);
+    let byte = |pair: &[u8; 2]| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
+    let bytes = pairs.iter().map(byte).collect::<Option<_>>().filter(|_| rest.is_empty())?;
+    Some((Span::from_ps(after.parse().ok()?), bytes))
 }
 
 impl Card {
@@ -137,6 +154,12 @@ impl Plan {
         lines.field("card", &mut self.card.kind());
         lines.field("slot", &mut self.slot.kind());
         self.clone().pass(&mut lines);
+        for (after, frame) in self.captured.iter() {
+            lines.0 += &format!("{FRAME} {} ", after.ps());
+            // Writing to a string does not fail.
+            frame.iter().for_each(|byte| _ = write!(lines.0, "{byte:02x}"));
+            lines.0.push('\n');
+        }
         lines.0
     }
 
@@ -146,8 +169,14 @@ impl Plan {
     /// A number is missing, is not allowed, or has no name here.
     pub fn parse(text: &str) -> Result<Plan, PlanError> {
         let mut numbers = Numbers { left: BTreeMap::new(), wrong: None };
+        let mut captured = Captured::default();
         for line in text.lines() {
             let wrong = || PlanError(format!("`{line}`: expected a name and a number"));
+            if let Some(frame) = line.strip_prefix(FRAME) {
+                let (after, bytes) = frame_of(frame).ok_or_else(wrong)?;
+                captured.push(after, &bytes);
+                continue;
+            }
             let (name, n) = line.split_once(' ').ok_or_else(wrong)?;
             numbers.left.insert(name, n.parse().map_err(|_| wrong())?);
         }
@@ -158,7 +187,8 @@ impl Plan {
         let card = Card::of_kind(card).ok_or_else(unknown)?;
         let slot = Slot::of_kind(slot, card.calls()).ok_or_else(unknown)?;
         let addresses = [Ipv4Addr::UNSPECIFIED; 2];
-        let mut plan = Plan { card, slot, rate: 0, delay: Span::ZERO, addresses };
+        let captured = Arc::new(captured);
+        let mut plan = Plan { card, slot, rate: 0, delay: Span::ZERO, addresses, captured };
         plan.pass(&mut numbers);
         if let Some(name) = numbers.left.keys().next().filter(|_| numbers.wrong.is_none()) {
             return Err(PlanError(format!("`{name}` is not a number of this machine")));

@@ -17,9 +17,11 @@
 //! * `ask icmp|tcp COUNT SIZE`: the host sends requests, each after the answer to the last;
 //! * `listen`: the host has a server of iperf3 from now on;
 //! * `arrivals PATTERN COUNT SIZE INTERVAL BURST FLOWS`, in virtual time alone: the host sends
-//!   frames in a pattern (`even`, `poisson`, `bursts`), `INTERVAL` nanoseconds from one to the next
-//!   in the mean or from one burst of `BURST` to the next, of so many UDP flows or of a type that
-//!   nobody answers, whatever the guest does with them;
+//!   frames in a pattern (`even`, `poisson`, `bursts`, `on_off`, `capture`), `INTERVAL` nanoseconds
+//!   from one to the next in the mean or from one burst of `BURST` to the next, of so many UDP
+//!   flows or of a type that nobody answers, whatever the guest does with them; `on_off` has
+//!   `BURST` microseconds of `poisson` and of silence in turn, and `SIZE` may be sizes with their
+//!   weights;
 //! * `host COMMAND`, not in virtual time: the host runs a command, in the guest's network;
 //! * `start COMMAND`: the same, in the background until the workload ends.
 

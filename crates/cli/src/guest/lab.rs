@@ -110,6 +110,10 @@ fn traffic(
         "xdp-drop" | "xdp-tx" if plan.system.name == "mlx5" => name.strip_prefix("xdp-"),
         _ => return Ok(None),
     };
+    let other = ["on_off", "capture"].contains(&text("pattern"));
+    if other || text("size").contains(':') {
+        return Ok(None);
+    }
     let (size, packets) = (number("size")?, number("packets")?);
     if name == "pktgen" {
         let (burst, gap) = (number("burst")?, number("gap")?);

@@ -5,8 +5,10 @@ use doorbell_bus::tce::Window;
 use doorbell_devices::{axi_ethernet, e1000, mlx5, veth, vnic};
 use doorbell_guest::net::{GUEST, HOST, MAC};
 use doorbell_guest::{Device, settings::Settings};
-use doorbell_guest_machine::{Adapter, Card, Hypervisor, Plan, Slot};
+use doorbell_guest_machine::{Adapter, Captured, Card, Hypervisor, Plan, Slot};
 use doorbell_hal::Span;
+use doorbell_host_io::files;
+use doorbell_host_io::pcap::{self, Reading};
 use doorbell_papr_io::{sub_crq_interrupts, unit_interrupt};
 use doorbell_spec::InputError;
 use doorbell_spec::SettingError;
@@ -17,6 +19,8 @@ use doorbell_systems::e1000::E1000;
 use doorbell_systems::host::HostConfig;
 use doorbell_systems::papr::Papr;
 use doorbell_systems::{axienet, card, ibmveth, ibmvnic, mlx5 as on_pcie, slot};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Groups of keys that are the machine's. The CPU, its memory and its driver are the guest's.
 pub(super) const GROUPS: [&str; 10] =
@@ -76,6 +80,7 @@ impl Machine {
         device: &Device,
         profile: &Profile,
         settings: &Settings,
+        captured: &Arc<Captured>,
     ) -> Result<Machine, Error> {
         let mut values = profile.all_values();
         let keys = profile.system.platform();
@@ -97,8 +102,9 @@ impl Machine {
             }
         }
         let shift = shift(&instruction)?;
-        let plan = plan(device, &values).map_err(|e| input!("{e}"))?.text();
-        Ok(Machine { plan, shift, inside })
+        let plan = plan(device, &values).map_err(|e| input!("{e}"))?;
+        let plan = Plan { captured: Arc::clone(captured), ..plan };
+        Ok(Machine { plan: plan.text(), shift, inside })
     }
 }
 
@@ -127,6 +133,23 @@ pub(super) fn part(device: &Device) -> Option<&'static str> {
     }
 }
 
+/// Reads the frames of a capture.
+pub(super) fn captured(file: Option<&Path>) -> Result<Arc<Captured>, Error> {
+    let mut frames = Captured::default();
+    let Some(file) = file else { return Ok(frames.into()) };
+    let name = file.display().to_string();
+    let mut from = files::open(file).map_err(Error::at(&name))?;
+    let capture = pcap::read_from(&name, &mut from, Reading::default());
+    let capture = capture.map_err(|e| input!("--pcap {e}"))?;
+    for f in &capture.frames {
+        frames.push(Span::from_ps(f.at_ns.saturating_mul(1000)), capture.frame(f));
+    }
+    if frames.is_empty() {
+        return Err(input!("--pcap {name}: it has no frames"));
+    }
+    Ok(frames.into())
+}
+
 /// Returns log2 of the nanoseconds of an instruction.
 fn shift(text: &str) -> Result<u8, Error> {
     let key = INSTRUCTION.0;
@@ -149,6 +172,7 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
                 // The profile has no cable.
                 delay: Span::ZERO,
                 addresses: [GUEST, HOST],
+                captured: Arc::default(),
             });
         }
         "axi-ethernet" => return axi_plan(v),
@@ -166,6 +190,7 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
         rate: setup.host.link_rate,
         delay: setup.host.link_delay,
         addresses: [GUEST, HOST],
+        captured: Arc::default(),
     })
 }
 
@@ -179,6 +204,7 @@ fn axi_plan(v: &Values) -> Result<Plan, SettingError> {
         rate: setup.host.link_rate,
         delay: setup.host.link_delay,
         addresses: [GUEST, HOST],
+        captured: Arc::default(),
     })
 }
 
@@ -227,6 +253,7 @@ fn hosted(adapter: Adapter, papr: Papr, host: &HostConfig) -> Plan {
         rate: host.link_rate,
         delay: host.link_delay,
         addresses: [GUEST, HOST],
+        captured: Arc::default(),
     }
 }
 

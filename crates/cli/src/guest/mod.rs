@@ -297,6 +297,7 @@ fn arguments(args: &Guest, is_virtual: bool) -> Vec<String> {
     args.bus.iter().for_each(|name| option("bus", name.clone()));
     args.sets.iter().for_each(|set| option("set", set.clone()));
     args.across.iter().for_each(|across| option("across", across.clone()));
+    args.pcap.iter().for_each(|file| option("pcap", path(file)));
     option("cpus", args.cpus.to_string());
     let counted = args.instructions.to_possible_value();
     counted.iter().for_each(|value| option("instructions", value.get_name().to_owned()));
@@ -338,6 +339,9 @@ fn wall_boots(
     if args.profile.is_some() {
         return Err(input!("--profile: it is the machine of --clock virtual"));
     }
+    if args.pcap.is_some() {
+        return Err(input!("--pcap: its frames need the peer of --clock virtual"));
+    }
     doorbell_guest::check_wall(workloads)?;
     let boot = |settings: Settings| {
         settings::check(&settings, workloads)?;
@@ -359,8 +363,16 @@ fn virtual_boots(
     }
     let profile = machine::profile(registry, device, args.profile.as_deref())?;
     doorbell_guest::check_virtual_time(args.cpus, workloads)?;
+    let captured = machine::captured(args.pcap.as_deref())?;
     let boot = |settings: Settings| {
-        let machine = machine::Machine::of(device, &profile, &settings)?;
+        let pattern = settings.iter().rfind(|(key, _)| key == "pattern");
+        let asked = pattern.is_some_and(|(_, pattern)| pattern == "capture");
+        if asked == captured.is_empty() {
+            return Err(input!(
+                "--pcap: a capture and --workload arrivals --set pattern=capture belong together"
+            ));
+        }
+        let machine = machine::Machine::of(device, &profile, &settings, &captured)?;
         settings::check(&machine.inside, workloads)?;
         let (key, default) = machine::INSTRUCTION;
         let mut all = settings;

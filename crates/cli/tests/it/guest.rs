@@ -15,7 +15,7 @@ use std::time::Instant;
 
 #[test]
 fn wrong_input_is_refused_before_anything_is_fetched() {
-    let lines: [&[&str]; 17] = [
+    let lines: [&[&str]; 19] = [
         &["mlx4"],
         &["qemu:igb", "--bus", "pcie2x16"],
         &["mlx5", "--bus", "pcie9x9"],
@@ -33,6 +33,8 @@ fn wrong_input_is_refused_before_anything_is_fetched() {
         &["mlx5", "--clock", "virtual", "--bus", "pcie2x16"],
         &["mlx5", "--clock", "virtual", "--set", "cpu.instruction=0.5 ns"],
         &["e1000", "--bus", "pci32", "--profile", "e1000-power4"],
+        &["mlx5", "--clock", "virtual", "--workload", "arrivals", "--set", "pattern=capture"],
+        &["mlx5", "--clock", "wall", "--pcap", "none.pcap"],
     ];
     let said = lines.map(|more| wrong(&[&["guest"], more].concat()));
     assert_snapshot!(said.join("\n"));
@@ -166,6 +168,88 @@ fn boots_of_adapters_and_cores_in_virtual_time_are_equal() {
             assert_eq!(number(run, "ledger", "dma_faults"), 0.0, "{device}");
         }
     }
+}
+
+/// Returns a capture of frames of 60 bytes at these microseconds.
+fn capture_of(us: &[u32]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
+    // Version 2.4, whole frames, of Ethernet.
+    let mut all = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65535, 1]);
+    for at in us {
+        all.extend(words(&[0, *at, 60, 60]));
+        // Of a type that nobody answers (88b5).
+        all.extend([&[2; 12][..], &[0x88, 0xb5], &[0; 46]].concat());
+    }
+    all
+}
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn frames_come_in_the_pattern_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("own.pcap");
+    std::fs::write(&file, capture_of(&[0, 1000, 3000])).unwrap();
+    let of = |more: &[&str]| {
+        let line = ["veth", "--clock", "virtual", "--workload", "arrivals"];
+        let line = [&line[..], &["--instructions", "off"], more].concat();
+        booted(&line)["runs"][0].clone()
+    };
+    let set = ["pattern=capture", "packets=6"].map(|set| ["--set", set]);
+    let file = file.display().to_string();
+    let captured = of(&[set.as_flattened(), &["--pcap", &file]].concat());
+    // The second round begins 1.5 ms after the end of the first, as frames are apart in the mean.
+    let rate = number(&captured, "timed", "offered_per_s");
+    assert!((rate - 5.0 / 0.0075).abs() < 0.001, "{rate}");
+    // Of 100,000 frames a second half of the time. Phases of 2 ms have 200 frames each.
+    let set = ["pattern=on_off", "interval=10000", "size=60:7,590:4,1514:1"];
+    let mixed = of(set.map(|set| ["--set", set]).as_flattened());
+    let rate = number(&mixed, "timed", "offered_per_s");
+    assert!((rate / 50_000.0 - 1.0).abs() < 0.1, "{rate}");
+    assert_eq!(mixed["frames"], 3200);
+}
+
+/// Loads of 5, 0.5 and 5 % of the link, in frames of 1514 bytes at random times, with a look at the
+/// threshold that the kernel's DIM has chosen four times a second.
+const LOADS: &str = r#"# Moves DIM by the load
+begin
+ethtool -C "$NIC" adaptive-rx on
+for load in high low high; do
+    [ $load = low ] && frames=100 interval=2460000 || frames=1000 interval=246000
+    for look in 1 2 3 4 5 6; do
+        arrivals poisson $frames 1514 $interval 1 0 || exit 1
+        ethtool -c "$NIC" | sed -n 's/^rx-frames:[[:space:]]*//p'
+    done
+done
+end
+"#;
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn dim_of_axienet_moves_with_the_load_as_in_the_laboratory() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("loads.sh");
+    std::fs::write(&script, LOADS).unwrap();
+    let script = script.display().to_string();
+    let line = ["axi-ethernet", "--clock", "virtual", "--instructions", "off"];
+    let all = booted(&[&line[..], &["--workload", &script]].concat());
+    let run = &all["runs"][0];
+    let said = run["output"].as_str().unwrap();
+    let looks: Vec<u64> = said.lines().map(|l| l.trim().parse().unwrap()).collect();
+    println!("thresholds of Linux: {looks:?}");
+    // DIM's profiles; 255 stands for 256, which the register does not hold.
+    assert!(looks.len() == 18 && looks.iter().all(|t| [1, 4, 16, 64, 255].contains(t)), "{said}");
+    assert!(looks.iter().any(|t| *t != looks[0]), "the threshold moves");
+    let each = number(run, "device_counters", "rx_interrupts")
+        / number(run, "device_counters", "rx_packets");
+    let set = ["traffic.load=5", "traffic.low=0.5", "traffic.hold=1500", "traffic.duration=4500"];
+    let line = ["run", "axienet-steps", "--quiet", "--format", "json"];
+    let lab =
+        result(&doorbell(&[&line[..], set.map(|s| ["--set", s]).as_flattened()].concat()).out);
+    let count = |name: &str| number(&lab, "ledger", name);
+    let ours = count("device_rx_interrupts") / count("device_rx_packets");
+    // Frames are further apart than the delay: nearly each has an interrupt, in either.
+    println!("interrupts a frame: {each:.3}, laboratory {ours:.3}");
+    assert!(each > 0.9 && (each - ours).abs() < 0.1, "{each}, laboratory {ours}");
 }
 
 /// An answer to a ping of a guest behind a hypervisor waits for one call that sends it, and one

@@ -1,4 +1,4 @@
-use crate::{Card, Frames, Pattern, Plan, Slot};
+use crate::{Captured, Card, Frames, Pattern, Plan, Sizes, Slot};
 use doorbell_bus::{memory::anonymous, pci, pcie};
 use doorbell_devices::e1000;
 use doorbell_hal::{Reg, Span, Time};
@@ -14,14 +14,53 @@ fn plan() -> Plan {
         rate: 1_000_000_000,
         delay: Span::from_us(5),
         addresses: [[10, 0, 0, 1], [10, 0, 0, 2]].map(Ipv4Addr::from),
+        captured: Default::default(),
     }
+}
+
+/// Frames of 60 bytes that nobody answers.
+fn frames(pattern: Pattern) -> Frames {
+    Frames { count: 1, sizes: Sizes::one(60), pattern, hold: None, flows: Vec::new() }
+}
+
+/// Returns the frames that have left by a time in microseconds.
+fn left_by(plan: &Plan, frames: Frames, us: u64) -> u64 {
+    let mut board = plan.board(anonymous(1 << 20).unwrap()).unwrap();
+    board.send(Span::ZERO, frames);
+    board.run(Time::ZERO + Span::from_us(us));
+    board.counts().offered.frames
+}
+
+#[test]
+fn load_and_silence_come_in_turn() {
+    let frames = || Frames {
+        count: 100,
+        hold: Some(Span::from_us(100)),
+        ..frames(Pattern::Even(Span::from_us(10)))
+    };
+    // One each 10 us from 0 to 100 us, and again from 200 us on.
+    assert_eq!([99, 199, 299, 999].map(|us| left_by(&plan(), frames(), us)), [10, 10, 20, 50]);
+    assert_eq!(left_by(&plan(), frames(), 10_000), 100, "no more than were asked for");
+}
+
+#[test]
+fn frames_of_a_capture_come_at_their_own_times() {
+    let mut captured = Captured::default();
+    for us in [0, 30, 60] {
+        captured.push(Span::from_us(us), &[0; 100]);
+    }
+    let plan = Plan { captured: captured.into(), ..plan() };
+    let read = Plan::parse(&plan.text()).unwrap();
+    let frames = || Frames { count: 4, ..frames(Pattern::Captured) };
+    // The second round is as far from the first as frames are in the mean.
+    assert_eq!([29, 31, 61, 89, 91].map(|us| left_by(&read, frames(), us)), [1, 2, 3, 3, 4]);
 }
 
 #[test]
 fn frames_arrive_as_the_link_takes_them() {
     let mut board = plan().board(anonymous(1 << 20).unwrap()).unwrap();
     let pattern = Pattern::Bursts(2, Span::from_us(100));
-    board.send(Span::from_us(1), Frames { count: 3, size: 60, pattern, flows: Vec::new() });
+    board.send(Span::from_us(1), Frames { count: 3, ..frames(pattern) });
     board.run(Time::from_ps(1_000_000_000));
     let seen = board.counts().offered;
     // Sent at 1 us; preamble, frame, FCS and gap of 84 bytes of 8 ns; the last 100 us after the

@@ -12,6 +12,7 @@ fn board() -> Box<dyn Board> {
         rate: 1_000_000_000,
         delay: Span::ZERO,
         addresses: [[10, 0, 0, 1], [10, 0, 0, 2]].map(Ipv4Addr::from),
+        captured: Default::default(),
     };
     plan.board(anonymous(1 << 20).unwrap()).unwrap()
 }

@@ -25,6 +25,7 @@ pub(crate) fn plan() -> Plan {
         rate: 1_000_000_000,
         delay: Span::from_us(5),
         addresses: [[10, 0, 0, 1], [10, 0, 0, 2]].map(Ipv4Addr::from),
+        captured: Default::default(),
     }
 }
 

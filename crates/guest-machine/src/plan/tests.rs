@@ -35,7 +35,14 @@ fn plans() -> [Plan; 5] {
             Slot::Hypervisor(Hypervisor::free(&ibmvnic::CALLS)),
         ),
     ]
-    .map(|(card, slot)| Plan { card, slot, rate: 1_000_000_000, delay: c, addresses })
+    .map(|(card, slot)| Plan {
+        card,
+        slot,
+        rate: 1_000_000_000,
+        delay: c,
+        addresses,
+        captured: Default::default(),
+    })
 }
 
 #[test]
@@ -54,5 +61,7 @@ fn wrong_texts_are_refused_by_name() {
     assert_eq!(refused(&format!("{text}x 1\n")), "`x` is not a number of this machine");
     let other = text.replace("card 0", "card 9");
     assert_eq!(refused(&other), "card 9 in slot 0 is not known");
+    let odd = refused("frame 0 0a0");
+    assert_eq!(odd, "`frame 0 0a0`: expected a name and a number");
     assert_eq!(refused("mlx5"), "`mlx5`: expected a name and a number");
 }

@@ -1,18 +1,16 @@
 //! Linux's axienet on the served AXI Ethernet, in an arm64 guest: its checks, and interrupts as
 //! coalescing was set.
 
-use crate::beside::{Case, Row, TAKEN, Way, beside, lab};
+use crate::beside::{Case, Row, TAKEN, Way, beside};
 use crate::e1000;
-use crate::host::{OrFail, Wire, background, frame, iperf_server, send_on, sleep, until};
+use crate::host::{OrFail, Wire, frame, send_on, until};
 use crate::rig::{Options, Report, Rig, Vm};
-use doorbell_guest::net::{GUEST, HOST, MAC};
+use doorbell_guest::net::MAC;
 use doorbell_host_io::packet_socket::PacketSocket;
-use doorbell_sim::traffic::arrivals::Rng;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 checks! { pub(crate) CHECKS:
     probe: "The unmodified driver binds, and the kernel has nothing to complain about.";
@@ -23,14 +21,6 @@ checks! { pub(crate) CHECKS:
     beside_ours: "What a frame costs, beside our own driver's on the same traffic.";
     coalescing: "`ethtool -C`: frames and microseconds are in the registers, of both channels.";
     interrupts_as_set: "Interrupts for a count come after so many frames, in the server's trace.";
-    adaptive:
-        "`ethtool -C adaptive-rx on`: the kernel's DIM moves the threshold with the load, and \
-         back.",
-        timed "DIM moves with the rates that it sees";
-    profile_over_time:
-        "DIM's thresholds over time, Linux's driver and ours under the same load: high, low, \
-         high.",
-        timed "DIM decides once in 64 interrupts, and a guest without a CPU takes few";
     checksums:
         "TCP of the guest has its checksum made by the device, by application words, and it is \
          right on the wire.";
@@ -218,173 +208,6 @@ fn interrupts_as_set(rig: &mut Rig) {
         // that, and perhaps none for the count.
         let wanted = if frames == 1 { GROUPS } else { 1 };
         assert!(*counted >= wanted, "threshold {frames}: {counted} interrupts for the count");
-    }
-}
-
-/// Returns the threshold of RX, and each other one for so long.
-fn watched(rig: &mut Rig, seconds: u64) -> Vec<u64> {
-    let until = Instant::now() + Duration::from_secs(seconds);
-    let mut seen = vec![setting(registers(rig)[1]).0];
-    while Instant::now() < until {
-        let now = setting(registers(rig)[1]).0;
-        if seen.last() != Some(&now) {
-            seen.push(now);
-        }
-    }
-    seen
-}
-
-fn adaptive(rig: &mut Rig) {
-    coalesce(&mut rig.guest, (4, 16), TX);
-    rig.run("ethtool -C eth0 adaptive-rx on");
-    let mut every = Vec::new();
-    for load in ["sparse", "bulk", "sparse again"] {
-        let _peer = if load == "bulk" {
-            let server = iperf_server(&HOST.to_string());
-            rig.run("iperf3 -c $HOST -t 6 -R >/dev/null 2>&1 &");
-            server
-        } else {
-            background(format!("ping -q -i 0.002 -c 4000 {GUEST}"))
-        };
-        let seen = watched(rig, 5);
-        if load == "bulk" {
-            rig.run("killall -q iperf3; wait; true");
-        }
-        let shown: Vec<_> = seen.iter().map(u64::to_string).collect();
-        println!("      {load}: {}", shown.join(" "));
-        every.extend(seen);
-    }
-    // 3 = 1 | 2: the driver's own dummy count shines through for a while.
-    let known = every.iter().all(|t| [1, 3, 4, 16, 64, 255].contains(t));
-    assert!(known, "DIM's profiles: {every:?}");
-    assert!(every.iter().any(|t| *t != every[0]), "the threshold moved");
-    // Where DIM stood at one frame when adaptive-rx came on, the driver has set no delay, and DIM's
-    // steps do not bring it back. If DIM then stops at 255, up to 254 frames wait for the next
-    // ones, and so would the checks after this one.
-    let (frames, delay) = setting(registers(rig)[1]);
-    println!("      at the end: {frames} frames, delay {delay}");
-    coalesce(&mut rig.guest, (4, 16), TX);
-    rig.ping_once();
-    rig.quiet(&[]);
-}
-
-/// DIM's thresholds; 255 stands for 256, which the register does not hold.
-const PROFILES: [u64; 5] = [1, 4, 16, 64, 255];
-/// Seconds of each load, and what comes: share of the link, frames of 1514 bytes, at random.
-const HOLD: f64 = 3.0;
-const LOADS: [f64; 3] = [5.0, 0.5, 5.0];
-
-/// Sends loads one after another. Returns the time at which each began, and the end.
-fn random_frames(interface: &str) -> Vec<f64> {
-    let (socket, full) = (PacketSocket::open(interface).or_fail(), [frame(MAC, None, 1514)]);
-    let (since, mut draw) = (Instant::now(), Rng::new(1));
-    let now = || since.elapsed().as_secs_f64();
-    let mut began = Vec::new();
-    for load in LOADS {
-        let a_second = load / 100.0 / (8.0 * (1514.0 + 24.0) / 1e9);
-        let mut gap = || -libm::log(1.0 - draw.unit()) / a_second;
-        let start = now();
-        began.push(start);
-        let mut due = start + gap();
-        while due < start + HOLD {
-            sleep((due - now()).max(0.0));
-            send_on(&socket, &full);
-            due += gap();
-        }
-    }
-    began.push(now());
-    began
-}
-
-/// Thresholds with the seconds at which they were set.
-type Steps = Vec<(f64, u64)>;
-
-/// Returns the thresholds that Linux's driver sets, the beginnings of the loads, frames and
-/// interrupts.
-fn real_profile(rig: &mut Rig) -> (Steps, Vec<f64>, [i64; 2]) {
-    let (began, events, report) = traced(rig, |vm| {
-        vm.run("ethtool -C eth0 adaptive-rx on");
-        let began = random_frames("traced");
-        sleep(0.3);
-        began
-    });
-    let first = events.iter().find(|(_, e)| *e == Event::Frame).expect("a frame in the trace").0;
-    let threshold = |(at, event): &(f64, Event)| match event {
-        Event::Control(cr) => Some((at - first, setting(*cr).0)),
-        _ => None,
-    };
-    let counts = ["rx_packets", "rx_interrupts"].map(|n| report.device[n]);
-    (events.iter().filter_map(threshold).collect(), began, counts)
-}
-
-/// Returns the same of our own driver, in the lab.
-fn our_profile() -> (Steps, Vec<f64>, [i64; 2]) {
-    let ms = |seconds: f64| (1000.0 * seconds).to_string();
-    let [hold, all] = [ms(HOLD), ms(HOLD * LOADS.len() as f64)];
-    let sets = [
-        ("traffic.load", LOADS[0].to_string()),
-        ("traffic.low", LOADS[1].to_string()),
-        ("traffic.hold", hold),
-        ("traffic.duration", all),
-    ];
-    let (result, ledger) = lab("axienet-steps", &sets);
-    let series = result["series"]["setting_packets"].as_array().expect("a series");
-    let step = |v: &serde_json::Value| Some((v[0].as_f64()? / 1000.0, v[1].as_f64()? as u64));
-    let counts = ["device_rx_packets", "device_rx_interrupts"].map(|n| ledger[n]);
-    let began = (0..=LOADS.len()).map(|n| HOLD * n as f64).collect();
-    (series.iter().filter_map(step).collect(), began, counts)
-}
-
-/// Prints the thresholds of a load: a look twice a second, the share of the time at each, and the
-/// number of changes.
-fn print_load(load: f64, who: &str, steps: &[(f64, u64)], (start, end): (f64, f64)) {
-    let until = steps[1..].iter().map(|s| s.0).chain([f64::MAX]);
-    let spans: Vec<_> = steps.iter().zip(until).map(|(&(at, t), end)| (at, end, t)).collect();
-    let looks = (2.0 * HOLD) as u32;
-    let look = |n: u32| {
-        let at = start + (end - start) * (f64::from(n) + 0.5) / f64::from(looks);
-        let span = spans.iter().rfind(|(from, ..)| *from <= at).unwrap_or(&spans[0]);
-        format!("{:3}", span.2)
-    };
-    let share = |t: u64| {
-        let own = spans.iter().filter(|s| s.2 == t);
-        let time = own.fold(0.0, |sum, (a, b, _)| sum + (b.min(end) - a.max(start)).max(0.0));
-        format!("{t}: {:.0} %", 100.0 * time / (end - start))
-    };
-    let changes = steps.iter().filter(|(at, _)| (start..end).contains(at)).count();
-    println!(
-        "      {load:4} % of the link, {who:5}  {}   {}   {changes} changes",
-        (0..looks).map(look).collect::<Vec<_>>().join(" "),
-        PROFILES.map(share).join(" ")
-    );
-}
-
-fn profile_over_time(rig: &mut Rig) {
-    let mut both = [("Linux", real_profile(rig)), ("ours", our_profile())];
-    for (_, (steps, ..)) in &mut both {
-        steps.dedup_by_key(|s| s.1);
-        let known = steps.iter().all(|(at, t)| *at <= 0.5 || PROFILES.contains(t));
-        assert!(known, "DIM's profiles: {steps:?}");
-    }
-    for (n, load) in LOADS.iter().enumerate() {
-        for (who, (steps, began, _)) in &both {
-            print_load(*load, who, steps, (began[n], began[n + 1]));
-        }
-    }
-    for (who, (steps, _, [frames, interrupts])) in &both {
-        // How often is up to the machine; but DIM goes from one profile to the next above or below,
-        // and never further.
-        let place = |t: u64| PROFILES.iter().position(|p| *p == t);
-        let distance = |w: &[(f64, u64)]| Some(place(w[0].1)?.abs_diff(place(w[1].1)?));
-        let moves = steps.windows(2).filter(|w| w[1].0 > 0.5);
-        let moves: Vec<_> = moves.map(distance).collect();
-        assert!(
-            !moves.is_empty() && moves.iter().all(|m| *m == Some(1)),
-            "{who}: no step, or one that is not DIM's: {steps:?}"
-        );
-        let each = *interrupts as f64 / *frames as f64;
-        println!("      {who:5} {frames} frames, {each:.3} interrupts a frame");
-        assert!(*frames > 1000, "{who}: {frames} frames");
     }
 }
 

@@ -4,7 +4,8 @@
 //! character to [`PORT`] or [`MEMORY`], the next to the place behind it, and so on. A newline ends
 //! it. Words are `begin`, `end` with or without a number,
 //! `frames COUNT SIZE BURST GAP` with the gap in microseconds,
-//! `arrivals PATTERN COUNT SIZE INTERVAL BURST FLOWS` with the interval in nanoseconds, and
+//! `arrivals PATTERN COUNT SIZE INTERVAL BURST FLOWS` with the interval in nanoseconds, `on_off`
+//! with microseconds of load and of silence in the burst's place and `60:7,590:4` as a size, and
 //! `ask icmp|tcp COUNT SIZE`. Others are only noted. A read of the first place says what has become
 //! of frames and requests: `0` they are done, `1` some are left, `2` a request was not answered,
 //! `3` the last word of either was not understood.
@@ -15,7 +16,7 @@
 
 use super::exports::Place;
 use crate::count;
-use doorbell_guest_machine::{Board, Frames, Pattern, Requests, State};
+use doorbell_guest_machine::{Board, Frames, Pattern, Requests, Sizes, State};
 use doorbell_hal::Span;
 use std::fmt::Write as _;
 use std::io;
@@ -70,7 +71,7 @@ impl Words {
         match &words[..] {
             ["begin"] => board.mark(),
             ["frames" | "arrivals", ..] => {
-                let frames = frames(&words);
+                let frames = frames(&words).filter(|f| board.can_send(f));
                 self.understood = frames.is_some();
                 frames.into_iter().for_each(|frames| board.send(START, frames));
             }
@@ -98,6 +99,8 @@ impl Words {
 /// The most frames or requests, bytes of one, and units of an interval.
 const MOST: u64 = 100_000_000;
 const LARGEST: u64 = 1 << 14;
+/// Bytes of the shortest frame.
+const LEAST: u32 = 60;
 const LATEST: u64 = 1_000_000_000;
 
 /// Reads a number of this range.
@@ -107,6 +110,7 @@ fn number(word: &str, range: RangeInclusive<u64>) -> Option<u64> {
 
 fn frames(words: &[&str]) -> Option<Frames> {
     let burst = |word: &str| number(word, 0..=MOST).map(|n| n as u32);
+    let mut hold = None;
     let (pattern, count, size, flows) = match words {
         ["frames", count, size, frames, gap] => {
             let gap = Span::from_us(number(gap, 0..=LATEST)?);
@@ -118,14 +122,32 @@ fn frames(words: &[&str]) -> Option<Frames> {
                 "even" => Pattern::Even(interval),
                 "poisson" => Pattern::Random(interval),
                 "bursts" => Pattern::Bursts(burst(frames)?, interval),
+                "on_off" => {
+                    hold = Some(Span::from_us(number(frames, 1..=LATEST)?));
+                    Pattern::Random(interval)
+                }
+                "capture" => Pattern::Captured,
                 _ => return None,
             };
             (pattern, count, size, number(flows, 0..=u64::from(u16::MAX))? as u16)
         }
         _ => return None,
     };
-    let (count, size) = (number(count, 0..=MOST)?, number(size, 0..=LARGEST)? as u32);
-    Some(Frames { count, size, pattern, flows: (0..flows).collect() })
+    let (count, sizes) = (number(count, 0..=MOST)?, sizes(size)?);
+    Some(Frames { count, sizes, pattern, hold, flows: (0..flows).collect() })
+}
+
+/// Reads a size, or sizes with their weights, as `60:7,590:4`.
+fn sizes(word: &str) -> Option<Sizes> {
+    let size = |word: &str| Some((number(word, 0..=LARGEST)? as u32).max(LEAST));
+    if let Some(size) = size(word) {
+        return Some(Sizes::one(size));
+    }
+    let each = word.split(',').map(|part| {
+        let (bytes, weight) = part.split_once(':')?;
+        Some((size(bytes)?, number(weight, 1..=MOST)? as f64))
+    });
+    Some(Sizes::mix(each.collect::<Option<Vec<_>>>()?))
 }
 
 fn requests(words: &[&str]) -> Option<Requests> {

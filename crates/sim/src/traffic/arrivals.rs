@@ -10,7 +10,7 @@ use crate::histogram::Histogram;
 use crate::link::{Peer, Wire, takes};
 use crate::napi::Endpoint;
 use crate::traffic::Frames;
-use crate::traffic::pktgen::{HEADERS, udp_headers};
+use crate::traffic::pktgen::{HEADERS, Sizes, udp_headers};
 use crate::traffic::tcp::Prices;
 use doorbell_bus::random::splitmix;
 use doorbell_drivers::{Sink, Verdict};
@@ -121,6 +121,10 @@ pub struct Arrivals {
     headers: Vec<[u8; HEADERS as usize]>,
     of_size: usize,
     flows: Vec<u16>,
+    /// Sizes in the place of the phases' own.
+    sizes: Option<Sizes>,
+    /// The first phase follows the last.
+    repeats: bool,
     /// A capture, the index of its next frame, and the time of its first one in this round.
     captured: Arc<Frames>,
     place: usize,
@@ -150,6 +154,8 @@ impl Arrivals {
             headers: Vec::new(),
             of_size: 0,
             flows,
+            sizes: None,
+            repeats: false,
             captured: Arc::default(),
             place: 0,
             round: Time::ZERO,
@@ -166,6 +172,16 @@ impl Arrivals {
     /// Returns it with the frames of [`Pattern::Captured`].
     pub fn of_capture(self, captured: Arc<Frames>) -> Arrivals {
         Arrivals { captured, ..self }
+    }
+
+    /// Returns it with generated frames of these sizes, whatever the phases say.
+    pub fn of_sizes(self, sizes: Sizes) -> Arrivals {
+        Arrivals { sizes: Some(sizes), ..self }
+    }
+
+    /// Returns it with phases that begin anew when the last has ended.
+    pub fn repeated(self) -> Arrivals {
+        Arrivals { repeats: true, ..self }
     }
 
     /// Returns it with the number of frames after which it is silent.
@@ -205,6 +221,9 @@ impl Arrivals {
         while self.phase < self.phases.len() && self.next >= self.ends && self.left == 0 {
             at = self.ends.max(at);
             self.phase += 1;
+            if self.repeats {
+                self.phase %= self.phases.len();
+            }
             self.begin(at);
         }
     }
@@ -253,6 +272,12 @@ impl Arrivals {
         let after = match pattern {
             Pattern::Captured => self.take_captured(at, &mut frame),
             _ => {
+                // A single size draws no number, so that the times are those of a phase's own size.
+                let size = match &self.sizes {
+                    None => size,
+                    Some(sizes) if sizes.are_one() => sizes.largest(),
+                    Some(sizes) => sizes.draw(&mut self.draw),
+                };
                 self.generate(size as usize, &mut frame);
                 Time::NEVER
             }

@@ -29,6 +29,11 @@ impl Sizes {
         Sizes(sizes.into_iter().collect())
     }
 
+    /// Returns true for a single size.
+    pub(crate) fn are_one(&self) -> bool {
+        self.0.len() == 1
+    }
+
     /// Returns the largest size.
     pub fn largest(&self) -> u32 {
         self.0.iter().map(|s| s.0).max().unwrap_or(HEADERS)
@@ -40,7 +45,8 @@ impl Sizes {
         self.0.iter().map(|s| f64::from(s.0) * s.1).sum::<f64>() / all
     }
 
-    fn draw(&self, draw: &mut Rng) -> u32 {
+    /// Draws a size.
+    pub(crate) fn draw(&self, draw: &mut Rng) -> u32 {
         let all: f64 = self.0.iter().map(|s| s.1).sum();
         let mut at = draw.unit() * all;
         let found = self.0.iter().find(|s| {

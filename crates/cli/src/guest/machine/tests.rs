@@ -1,11 +1,12 @@
 use super::{Machine, profile};
 use doorbell_guest::Device;
+use std::sync::Arc;
 
 fn machine(device: &str, settings: &[(&str, &str)]) -> Result<Machine, String> {
     let device = Device::find(device).unwrap();
     let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let profile = profile(&doorbell_systems::DOORBELL, &device, None).map_err(|e| e.to_string())?;
-    Machine::of(&device, &profile, &settings).map_err(|e| e.to_string())
+    Machine::of(&device, &profile, &settings, &Arc::default()).map_err(|e| e.to_string())
 }
 
 fn refusal(device: &str, settings: &[(&str, &str)]) -> String {
