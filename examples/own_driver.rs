@@ -67,7 +67,7 @@ pub(crate) fn bill() -> Result<String, Box<dyn std::error::Error>> {
     Ok(custom::bill(&metered)?)
 }
 
-fn main() -> std::process::ExitCode {
-    let shown = bill().map(|bill| print!("{bill}")).map_err(|why| eprintln!("{why}"));
-    u8::from(shown.is_err()).into()
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    print!("{}", bill()?);
+    Ok(())
 }

@@ -77,14 +77,30 @@ impl Memory {
         size: usize,
         guard: ProtectionGranularity,
     ) -> Result<Memory, OutOfMemory> {
+        Memory::over(base, anonymous(size)?, guard)
+    }
+
+    /// Takes zeroed bytes for the memory at physical address `base`.
+    ///
+    /// # Errors
+    /// As of [`Memory::new`].
+    ///
+    /// # Panics
+    /// Panics as [`Memory::new`] does.
+    pub fn over(
+        base: u64,
+        bytes: MmapMut,
+        guard: ProtectionGranularity,
+    ) -> Result<Memory, OutOfMemory> {
         assert_eq!(base % (1 << MAX_CLASS), 0, "memory starts on a 64-MiB boundary");
+        let size = bytes.len();
         let shift = match guard {
             ProtectionGranularity::Page => PAGE_SHIFT,
             ProtectionGranularity::Byte => 0,
         };
         Ok(Memory {
             base,
-            bytes: anonymous(size)?,
+            bytes,
             shift,
             mask: (1 << shift) - 1,
             live: zeroed(size.div_ceil(1 << shift))?,

@@ -21,13 +21,16 @@ use crate::result::{CountsOf, Measured, SENT};
 use crate::run::platform;
 use crate::slot::{self, BUS_BUSY, BusKeys, IommuKeys, PciKeys, Slot};
 use crate::system::{PlacementKeys, RUN, System};
-use crate::{Counted, Counts, Entries, OpenQueue, Result, SettingError, closed_loop, knobs};
+use crate::{
+    Counted, Counts, Entries, OpenQueue, Result, RunError, SettingError, closed_loop, knobs,
+};
 use crate::{open_loop, run};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::tce::{Table, Window};
-use doorbell_bus::{Bus, Capture, Machine, Mapping, Pci, Pcie, Platform, pci, pcie};
+use doorbell_bus::{Bus, Capture, Machine, Mapping, Memory, Pci, Pcie, Platform};
+use doorbell_bus::{ProtectionGranularity, pci, pcie};
 use doorbell_drivers::{Driver, OpenError};
-use doorbell_hal::{Counter, CounterSet, Device, Host, Port, Span, Time};
+use doorbell_hal::{Counter, CounterSet, Device, Host, OutOfMemory, Port, Span, Time};
 use doorbell_packet::ethernet::HEADER;
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::scheduler::Interrupt;
@@ -88,6 +91,18 @@ pub trait Card: Sized + 'static {
         16 << 20
     }
 
+    /// Returns the machine's memory of `size` bytes, if it has a place of its own.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    fn own_memory(
+        _: &Self::Config,
+        _size: usize,
+        _: ProtectionGranularity,
+    ) -> Result<Option<Memory>, OutOfMemory> {
+        Ok(None)
+    }
+
     /// Makes the device.
     fn device<P: Port>(c: &Self::Config) -> Self::Device<P>;
 
@@ -108,6 +123,12 @@ pub trait Card: Sized + 'static {
     /// Returns the device's counters so far.
     fn counters<P: Port>(_: &Self::Device<P>) -> Self::Counters {
         Self::Counters::default()
+    }
+
+    /// Returns how often the driver broke each rule of the device's manual. The audit of a run
+    /// names those that it broke.
+    fn rules(_: &Self::Counters) -> impl IntoIterator<Item = (u64, &'static str)> {
+        []
     }
 
     /// Tells the device that its link went up or down.
@@ -141,6 +162,9 @@ pub fn audit<C: Card>(
     }
     let wrong = o.counts.counter(1, "wire_bad_checksums");
     b.never("checksums: wrong on the wire {}", wrong);
+    for (times, rule) in C::rules(&o.totals.device) {
+        b.never(&format!("{{}} {rule}"), times);
+    }
     b.platform(p, o.faults.map_or(0, |f| f.struck.dma));
     b
 }
@@ -240,13 +264,22 @@ trait On {
 }
 
 /// Puts a load on the slot's bus, with so much memory. Returns what it made.
-fn placed<C, T>(
-    setup: &Setup<C>,
+fn placed<C: Card, T>(
+    setup: &Setup<C::Config>,
     memory: usize,
     load: impl On<Made = run::RunStats<T>>,
 ) -> Result<run::RunStats<T>> {
     let _room = setup.host.room(memory);
-    let mut platform = platform(MEMORY_BASE, memory, setup.host.guard)?;
+    let guard = setup.host.guard;
+    let mut platform = match C::own_memory(&setup.card, memory, guard) {
+        Ok(None) => platform(MEMORY_BASE, memory, guard)?,
+        Ok(Some(own)) => {
+            let mut platform = platform(MEMORY_BASE, 0, guard)?;
+            platform.memory = own;
+            platform
+        }
+        Err(OutOfMemory) => return Err(RunError::Refused { bytes: memory }),
+    };
     if let Some(window) = setup.tce {
         platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
     }
@@ -289,7 +322,7 @@ pub fn run<C: Card>(
         }
     }
     let memory = memory_size::<C>(setup, load).min(MOST_MEMORY);
-    placed(setup, memory, Run::<C>(setup, load, watch))
+    placed::<C, _>(setup, memory, Run::<C>(setup, load, watch))
 }
 
 /// Returns the counters of both, by name.
@@ -423,7 +456,7 @@ fn paced<C: Card>(
         }
     }
     let memory = (C::memory(&setup.card) + load.memory()).next_multiple_of(1 << 20);
-    placed(setup, memory, Run::<C>(setup, load, watch))
+    placed::<C, _>(setup, memory, Run::<C>(setup, load, watch))
 }
 
 /// Runs the traffic of these values, as a [`System`] does.

@@ -18,6 +18,7 @@ use doorbell_sim::fault::{self, Plan, Report, WatchdogEvents};
 use doorbell_sim::link::{Peer, Tell, Wired, on_wire};
 use doorbell_sim::napi::{Cpu, End, Endpoint, Interrupt, NapiContext, Rules, Stuck, run};
 use doorbell_sim::{Watch, histogram::Histogram, standstill::Cause, watch};
+use std::fmt;
 use thiserror::Error;
 
 /// Numbers over time with their names.
@@ -33,7 +34,7 @@ pub type Counted = [Entries; 3];
 pub type WorkTotals = Vec<(WorkKind, Done, Span)>;
 
 /// A run without a result.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 pub enum RunError {
     /// The settings do not go together, or do not fit the machine.
     #[error(transparent)]
@@ -75,6 +76,13 @@ pub enum RunError {
     /// The watcher ended the run.
     #[error("stopped")]
     Stopped,
+}
+
+/// The sentence, which a program shows that returns the error from `main`.
+impl fmt::Debug for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The outcome of a run, or of a part of it.

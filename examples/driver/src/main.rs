@@ -61,6 +61,10 @@ impl Card for MyCard {
         device.counters
     }
 
+    fn rules(n: &Counters) -> impl IntoIterator<Item = (u64, &'static str)> {
+        n.rules()
+    }
+
     fn cable<P: Port>(device: &mut E1000, at: Time, up: bool) {
         device.set_cable(at, up);
     }

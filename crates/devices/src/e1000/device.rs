@@ -56,6 +56,24 @@ counters! {
     resets: "Resets, by CTRL.RST or from outside.",
 }
 
+impl Counters {
+    /// Returns what the driver did against the manual: how often, and what the manual has.
+    pub fn rules(&self) -> [(u64, &'static str); 4] {
+        [
+            (
+                self.tx_discarded,
+                "frames that the card gave up: without IFCS the FCS is the driver's (SDM 3.3.3)",
+            ),
+            (self.bad_descriptors, "descriptors of a type that does not exist (SDM 3.3)"),
+            (
+                self.bad_doorbells,
+                "tails outside of their ring: its length comes first (SDM 13.4.25 to 13.4.46)",
+            ),
+            (self.ignored_writes, "register writes that the card ignores (SDM 13.2)"),
+        ]
+    }
+}
+
 /// The model.
 ///
 /// With [`Config::errata`] it has these faults of the parts, and a driver without
@@ -367,6 +385,8 @@ impl EventSource for E1000 {
         tell("ICR", Fact::Bits(self.irq.causes.into()));
         tell("IMS", Fact::Bits(self.irq.mask.into()));
         tell("interrupt line high", Fact::State(self.irq.high));
+        let broken = self.counters.rules().into_iter().filter(|(times, _)| *times > 0);
+        broken.for_each(|(times, rule)| tell(rule, Fact::Number(times)));
     }
 }
 

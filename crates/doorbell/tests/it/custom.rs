@@ -64,7 +64,10 @@ fn a_leak_is_told() {
         "{:?}",
         m.verdict.audit
     );
-    let why = custom::bill(&m).unwrap_err().to_string();
+    let error = custom::bill(&m).unwrap_err();
+    let why = error.to_string();
+    // What `main` shows that returns it.
+    assert_eq!(format!("{error:?}"), why);
     assert!(why.contains("buffers taken and released"), "{why}");
 }
 
