@@ -294,21 +294,17 @@ static int mynic_alarm(void *self, db *m, int why)
 	return n->hung ? DB_POLL : DB_NONE;
 }
 
-int main(int argc, char **argv)
-{
-	static const struct db_driver driver = {
-		.size = sizeof(driver),
-		.name = "mynic",
-		.card = "82545em",
-		.in_flight = RING - 1,
-		.open = mynic_open,
-		.close = mynic_close,
-		.send = mynic_send,
-		.poll = mynic_poll,
-		.irq = mynic_irq,
-		.stopped = mynic_stopped,
-		.alarm = mynic_alarm,
-	};
-
-	return db_main(argc, argv, &driver);
-}
+const struct db_driver db_driver = {
+	.size = sizeof(db_driver),
+	.version = DB_VERSION,
+	.name = "mynic",
+	.card = "82545em",
+	.in_flight = RING - 1,
+	.open = mynic_open,
+	.close = mynic_close,
+	.send = mynic_send,
+	.poll = mynic_poll,
+	.irq = mynic_irq,
+	.stopped = mynic_stopped,
+	.alarm = mynic_alarm,
+};

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* The version of this file. It changes if a program has to change. */
-#define DB_VERSION 1
+#define DB_VERSION 2
 
 typedef struct db db;
 
@@ -107,12 +107,19 @@ struct db_frame {
 	uint16_t checksum_offset; /* to be stored so far behind that */
 };
 
+/* Flags of a db_driver. */
+enum {
+	DB_POINTERS = 1 /* db_window() and db_pointer() work; device addresses are pointers */
+};
+
 /* A driver. What open() returned is the first argument of the others. */
 struct db_driver {
 	size_t size;        /* of this struct */
+	uint32_t version;   /* DB_VERSION */
 	const char *name;   /* of the system: small letters, digits and dashes */
 	const char *card;   /* "82540em", "82544gc" or "82545em" */
 	uint32_t in_flight; /* most frames between driver and device */
+	uint32_t flags;     /* 0, or DB_POINTERS */
 
 	/* Brings the card up. NULL: failed. */
 	void *(*open)(db *);
@@ -134,8 +141,15 @@ struct db_driver {
 uint32_t db_version(void);
 
 /*
- * Runs the command that the arguments name on this driver. Returns its exit code: 0 done, 1 an audit
- * failed or a budget is broken, 2 wrong input. One driver a process.
+ * A shared object exports its driver under this name, for `doorbell run --driver FILE`. It is built
+ * with this header alone: the command has the functions.
+ */
+extern const struct db_driver db_driver;
+
+/*
+ * Runs the command that the arguments name on this driver, in a program that is linked with
+ * libdoorbell_capi. Returns its exit code: 0 done, 1 an audit failed or a budget is broken, 2 wrong
+ * input. One driver a process.
  */
 int db_main(int argc, char **argv, const struct db_driver *driver);
 
@@ -155,6 +169,21 @@ int db_release(db *, db_mem);
 int db_map(db *, db_mem, uint32_t start, uint32_t len, int direction);
 int db_unmap(db *, db_mem);
 uint64_t db_iova(db *, db_mem);
+
+/*
+ * For drivers that know only pointers, with DB_POINTERS (Linux on x86-64). Each access through a
+ * pointer to registers or to coherent memory is one of the machine, as if it were a call. A pointer
+ * to a buffer is plain memory. The device's address of memory is its pointer, below 4 GiB, unless
+ * addresses are translated (`iommu.kind`).
+ *
+ * A store to coherent memory that no barrier of this header follows stays unseen for 10 us, also if
+ * a register write follows, as with `--order late`. A compiler's or a processor's
+ * barrier does not count, so define yours as db_wmb(db_current()). Coherent areas are whole pages.
+ * Registers are written by words of 4 or 8 bytes.
+ */
+void *db_window(db *);              /* the registers */
+void *db_pointer(db *, db_mem);     /* an area's or a buffer's first byte */
+db *db_current(void);               /* the machine of the call that this thread is in */
 
 /* Coherent memory. An access outside of it is counted; loads are 0 there. */
 uint8_t db_load8(db *, db_mem, uint32_t at);

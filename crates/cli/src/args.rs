@@ -103,14 +103,61 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// Returns the driver from elsewhere that the command may take.
+    pub(crate) fn own(&self) -> Option<&Own> {
+        match self {
+            Command::Run(Run { changes, .. })
+            | Command::Compare(Compare { changes, .. })
+            | Command::Sweep(Sweep { changes, .. })
+            | Command::Rank(Rank { changes, .. })
+            | Command::Advise(Advise { changes, .. })
+            | Command::Check(Check { changes, .. }) => Some(&changes.own),
+            Command::Point(Point { own, .. })
+            | Command::Repeat(Repeat { own, .. })
+            | Command::List(List { own, .. })
+            | Command::New(New::Budget { own, .. }) => Some(own),
+            _ => None,
+        }
+    }
+}
+
 /// The headings of options in help.
+const OWN: &str = "A driver of your own";
 const OUTPUT: &str = "Output";
 const CAPTURE: &str = "Capture";
 const POINTS: &str = "Many runs";
 
+/// A driver from elsewhere.
+#[derive(Group, Debug, Default)]
+pub(crate) struct Own {
+    /// Take the driver of this shared object, built from C with doorbell.h, for the only system;
+    /// `new header` writes that file
+    #[arg(long, value_name = "FILE.so", help_heading = OWN)]
+    pub(crate) driver: Option<PathBuf>,
+    /// The card of --driver, instead of the one that it names
+    #[arg(long, value_name = "CARD", requires = "driver", help_heading = OWN)]
+    pub(crate) card: Option<Chip>,
+    /// A driver in C: late: a store to a ring that no barrier follows comes 10 us later. A run that
+    /// is sound without it and fails with it lacks a barrier
+    #[arg(long, value_enum, help_heading = OWN)]
+    pub(crate) order: Option<StoreOrder>,
+}
+
+/// The order of a driver's stores to rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum StoreOrder {
+    /// That of the program
+    Program,
+    /// As late as its barriers allow
+    Late,
+}
+
 /// Changes to a scenario.
 #[derive(Group, Debug, Default)]
 pub(crate) struct Changes {
+    #[command(flatten)]
+    pub(crate) own: Own,
     /// Run on this profile instead of the scenario's: a name, or the path of a .toml file
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
@@ -175,7 +222,8 @@ impl Changes {
 
 #[derive(Group, Debug)]
 pub(crate) struct Run {
-    /// Name of a scenario, or path of a .toml file
+    /// Name of a scenario, or path of a .toml file. With --driver, by default its first: NAME-send
+    #[arg(required_unless_present = "driver", default_value = "", hide_default_value = true)]
     pub(crate) scenario: String,
     #[command(flatten)]
     pub(crate) changes: Changes,
@@ -222,7 +270,8 @@ pub(crate) struct Compare {
 
 #[derive(Group, Debug)]
 pub(crate) struct Sweep {
-    /// Name of a scenario, or path of a .toml file
+    /// Name of a scenario, or path of a .toml file. With --driver, by default its first: NAME-send
+    #[arg(required_unless_present = "driver", default_value = "", hide_default_value = true)]
     pub(crate) scenario: String,
     /// A key and its values; each combination is a row. 1..8 are the numbers from 1 to 8,
     /// 64..1500:64 those 64 apart, 1..64:x2 each twice the one before
@@ -258,6 +307,8 @@ pub(crate) struct Point {
     /// Files of points; by default, or for -, stdin
     pub(crate) file: Vec<PathBuf>,
     #[command(flatten)]
+    pub(crate) own: Own,
+    #[command(flatten)]
     pub(crate) points: Points,
     /// Write the records to this file instead of stdout: .parquet, .csv or .ndjson
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
@@ -277,6 +328,8 @@ pub(crate) struct Repeat {
     /// Of records and of rows of a sweep, repeat this share, spread evenly over each file
     #[arg(long, value_name = "PERCENT", default_value = "100", value_parser = percent)]
     pub(crate) sample: f64,
+    #[command(flatten)]
+    pub(crate) own: Own,
     /// Runs at a time, at most four for each core; by default, as many as the machine has cores
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
@@ -606,6 +659,8 @@ pub(crate) struct List {
     #[arg(long, group = "what", conflicts_with_all = ["system", "word"])]
     pub(crate) workloads: bool,
     #[command(flatten)]
+    pub(crate) own: Own,
+    #[command(flatten)]
     pub(crate) output: Output<0>,
 }
 
@@ -638,6 +693,17 @@ pub(crate) enum Chip {
     I82545em,
 }
 
+impl Chip {
+    /// Returns its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Chip::I82540em => "82540em",
+            Chip::I82544gc => "82544gc",
+            Chip::I82545em => "82545em",
+        }
+    }
+}
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum New {
     /// A load on a system: every key with its default, as a comment
@@ -658,6 +724,8 @@ pub(crate) enum New {
         /// Name of a scenario, or path of a .toml file; it is run
         #[arg(long, value_name = "SCENARIO")]
         of: String,
+        #[command(flatten)]
+        own: Own,
     },
     /// Numbers measured on a machine, for `doorbell fit`: those of a run, to be replaced
     Measurements {
@@ -693,6 +761,11 @@ pub(crate) enum New {
         /// A checkout of Doorbell, on which the crate depends [default: the one of this program]
         #[arg(long, value_name = "DIR")]
         doorbell: Option<PathBuf>,
+    },
+    /// doorbell.h, for a driver in C
+    Header {
+        /// The file, which must not exist. Without it, stdout
+        file: Option<PathBuf>,
     },
     /// QEMU's plug-in, for a guest that you start yourself
     Plugin {

@@ -91,11 +91,32 @@ pub fn call(
     done.map(|code| (code, out)).map_err(Failure::from)
 }
 
-fn run(registry: &'static Registry, args: Args, program: &[OsString]) -> Result<u8, Error> {
-    if !std::ptr::eq(registry, &DOORBELL) {
-        render::has_own_models()?;
+fn run(registry: &'static Registry, mut args: Args, program: &[OsString]) -> Result<u8, Error> {
+    let own = args.command.own();
+    let driver = own.and_then(|own| own.driver.as_deref());
+    let r = match driver {
+        None => registry,
+        Some(file) => {
+            let card = own.and_then(|own| own.card).map(args::Chip::name);
+            let loaded = doorbell_c_driver::load(file, card);
+            loaded.map_err(|e| input!("--driver {}: {e}", file.display()))?.registry
+        }
+    };
+    if let Some(order) = own.and_then(|own| own.order) {
+        if !doorbell_c_driver::has_driver() {
+            return Err(input!("--order: it is for a driver in C, and there is none"));
+        }
+        doorbell_c_driver::hold_stores(order == args::StoreOrder::Late);
     }
-    let r = registry;
+    if !std::ptr::eq(r, &DOORBELL) {
+        render::has_own_models(driver)?;
+    }
+    if let Command::Run(args::Run { scenario, .. }) | Command::Sweep(args::Sweep { scenario, .. }) =
+        &mut args.command
+        && scenario.is_empty()
+    {
+        *scenario = r.scenarios.first().map_or("", |(name, _)| name).to_owned();
+    }
     match args.command {
         Command::Reproduce(a) => reproduce::reproduce(r, &a),
         Command::Run(a) => run::run(r, &a),

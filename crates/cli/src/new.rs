@@ -36,7 +36,7 @@ pub(crate) fn new(registry: &'static Registry, args: &New) -> Result<u8, Error> 
             let on = beside(file.as_deref(), on);
             (file, templates::scenario(profile.system, (&name, about), &on, &settings))
         }
-        New::Budget { file, of } => {
+        New::Budget { file, of, .. } => {
             name(file.as_deref(), "")?;
             let of = beside(file.as_deref(), of);
             let plan = plan::plan(registry, &of, &Changes::default())?;
@@ -62,6 +62,7 @@ pub(crate) fn new(registry: &'static Registry, args: &New) -> Result<u8, Error> 
             package::device(dir, doorbell.as_deref())?;
             return Ok(DONE);
         }
+        New::Header { file } => (file, doorbell_c_driver::HEADER.to_owned()),
         New::Plugin { file } => {
             write(file, doorbell_guest::PLUGIN)?;
             return Ok(DONE);

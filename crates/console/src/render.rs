@@ -14,6 +14,7 @@ use indicatif::HumanCount;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hasher};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::{borrow::Cow, fmt, io::stdout};
 use terminal_size::terminal_size_of;
@@ -217,15 +218,18 @@ pub fn models() -> &'static str {
     MODELS.get().map_or(env!("DOORBELL_MODEL"), String::as_str)
 }
 
-/// Takes this program as a whole for the models: it has systems of its own, whose sources nobody
-/// else knows.
-pub fn has_own_models() -> Result<(), Error> {
+/// Takes this program as a whole for the models, with the driver that it loads: it has systems of
+/// its own, whose sources nobody else knows.
+pub fn has_own_models(driver: Option<&Path>) -> Result<(), Error> {
     if MODELS.get().is_none() {
         let program = std::env::current_exe().and_then(std::fs::read);
         let program = program.map_err(Error::at("the program itself"))?;
         // Only the same program is to have the same, and a fast one does for that.
         let mut hasher = DefaultHasher::new();
         hasher.write(&program);
+        if let Some(file) = driver {
+            hasher.write(&std::fs::read(file).map_err(Error::at(file.display()))?);
+        }
         MODELS.get_or_init(|| format!("{:016x}", hasher.finish()));
     }
     Ok(())

@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::process::Command;
 use std::sync::Arc;
 
-const SOURCE: &str = "../../examples/c/mynic.c";
+const SOURCES: &[&str] = &["../../examples/c/mynic.c", "../../examples/c/main.c"];
 
 #[test]
 fn the_counts_are_those_of_the_driver_in_rust() {
     let dir = tempfile::tempdir().unwrap();
-    let program = built(dir.path(), SOURCE);
+    let program = built(dir.path(), SOURCES);
     for line in [
         "run mynic-send",
         "run mynic-receive",
@@ -38,7 +38,7 @@ fn the_counts_are_those_of_the_driver_in_rust() {
 }
 
 /// Returns a part of a result without the driver's own counters.
-fn without_own(part: &Value) -> Value {
+pub(crate) fn without_own(part: &Value) -> Value {
     match part {
         Value::Object(o) => {
             let all = o.iter().filter(|(name, _)| !name.starts_with("driver_"));
@@ -55,7 +55,7 @@ fn the_guide_shows_what_it_prints() {
     let (line, shown) = guide.split_once("\n./mynic ").unwrap().1.split_once('\n').unwrap();
     let shown = shown.split_once("```text\n").unwrap().1.split_once("```").unwrap().0;
     let dir = tempfile::tempdir().unwrap();
-    let program = built(dir.path(), SOURCE);
+    let program = built(dir.path(), SOURCES);
     let line = format!("{} {line}", program.display());
     let printed = ran(Command::new("sh").args(["-c", &line])).stdout;
     assert_eq!(String::from_utf8(printed).unwrap(), shown);
@@ -64,7 +64,7 @@ fn the_guide_shows_what_it_prints() {
 #[test]
 fn every_command_that_runs_a_system_takes_it() {
     let dir = tempfile::tempdir().unwrap();
-    let program = built(dir.path(), SOURCE);
+    let program = built(dir.path(), SOURCES);
     for line in [
         "run mynic-send --out run",
         "run mynic-send --capture c.pcapng --trace t.json",
@@ -86,7 +86,7 @@ fn the_static_library_has_all_that_it_needs() {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("program");
     ran(compiler()
-        .arg(of_crate(SOURCE))
+        .args(SOURCES.iter().map(|source| of_crate(source)))
         .arg(libraries().join("libdoorbell_capi.a"))
         .args(["-lm", "-lpthread", "-ldl", "-o"])
         .arg(&program));
@@ -100,7 +100,7 @@ fn valgrind_finds_nothing() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let program = built(dir.path(), SOURCE);
+    let program = built(dir.path(), SOURCES);
     for line in [
         "mynic-send --set traffic.packets=300 --fault dma-fault@300",
         "mynic-receive --set traffic.warmup=200us --set traffic.duration=2ms",

@@ -2,7 +2,8 @@
 
 use crate::{compiler, of_crate, ran};
 use doorbell::hal::WorkKind;
-use doorbell_capi::{DbDriver, DbFrame, PROTOTYPES, VERSION};
+use doorbell_c_driver::{DbDriver, DbFrame, VERSION};
+use doorbell_capi::{MAIN, PROTOTYPES};
 use std::fmt::Write;
 use std::mem::offset_of;
 
@@ -23,13 +24,13 @@ macro_rules! fields {
 fn the_header_declares_what_the_library_has() {
     let mut text = String::from("#include <doorbell.h>\n");
     // A second declaration that differs is an error.
-    for prototype in PROTOTYPES {
+    for prototype in PROTOTYPES.iter().chain([&MAIN]) {
         let [to, name, args @ ..] = prototype else { panic!("{prototype:?}") };
         let args = if args.is_empty() { "void".to_owned() } else { args.join(", ") };
         writeln!(text, "{to} {name}({args});").unwrap();
     }
-    fields!(text, "struct db_driver", DbDriver: size name card in_flight open close send poll irq
-        stopped alarm);
+    fields!(text, "struct db_driver", DbDriver: size version name card in_flight flags open
+        close send poll irq stopped alarm);
     fields!(text, "struct db_frame", DbFrame: mem start len flags checksum_start checksum_offset);
     writeln!(text, "_Static_assert(DB_VERSION == {VERSION}, \"version\");").unwrap();
     for kind in WorkKind::ALL {
@@ -51,9 +52,11 @@ fn the_header_has_no_other_function() {
     let header = std::fs::read_to_string(of_crate("include/doorbell.h")).unwrap();
     let declared = header.lines().filter(|l| !l.starts_with(['\t', ' ', '/'])).filter_map(|l| {
         let (before, _) = l.split_once('(')?;
-        before.split_whitespace().last()?.strip_prefix("db_")
+        before.split_whitespace().last()?.trim_start_matches('*').strip_prefix("db_")
     });
     let declared: Vec<String> = declared.map(|name| format!("db_{name}")).collect();
-    let library: Vec<&str> = PROTOTYPES.iter().map(|p| p[1]).collect();
+    let (version, others) = PROTOTYPES.split_first().unwrap();
+    let library = [version, &MAIN].into_iter().chain(others).map(|p| p[1]);
+    let library: Vec<&str> = library.collect();
     assert_eq!(declared, library);
 }

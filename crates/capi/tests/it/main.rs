@@ -2,7 +2,10 @@
 
 mod command;
 mod header;
+mod loaded;
 mod misuse;
+mod window;
+mod zoo;
 
 /// The driver in Rust that makes the same crossings as the one in C.
 #[path = "../../../../examples/driver/src/main.rs"]
@@ -29,12 +32,12 @@ fn ran(command: &mut Command) -> Output {
     out
 }
 
-/// Builds a program in `dir` of a C file of the crate, with the shared library.
-fn built(dir: &Path, source: &str) -> PathBuf {
+/// Builds a program in `dir` of C files of the crate, with the shared library.
+fn built(dir: &Path, sources: &[&str]) -> PathBuf {
     let program = dir.join("program");
     let libraries = libraries();
     ran(compiler()
-        .arg(of_crate(source))
+        .args(sources.iter().map(|source| of_crate(source)))
         .arg("-o")
         .arg(&program)
         .arg("-L")
@@ -42,6 +45,18 @@ fn built(dir: &Path, source: &str) -> PathBuf {
         .arg("-ldoorbell_capi")
         .arg(format!("-Wl,-rpath,{}", libraries.display())));
     program
+}
+
+/// Builds a shared object in `dir` of a C file of the crate.
+fn shared(dir: &Path, source: &str, options: &[&str]) -> PathBuf {
+    let object = dir.join("driver.so");
+    ran(compiler()
+        .args(["-shared", "-fPIC"])
+        .args(options)
+        .arg(of_crate(source))
+        .arg("-o")
+        .arg(&object));
+    object
 }
 
 fn compiler() -> Command {

@@ -2,9 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define main example_main
 #include "../../../../examples/c/mynic.c"
-#undef main
 
 static const char *mode;
 static db *kept;
@@ -120,17 +118,18 @@ static int send_(void *self, db *m, const struct db_frame *f, int more)
 int main(int argc, char **argv)
 {
 	struct db_driver d = {
-		sizeof(d), "mynic", "82545em", RING - 1, open_, mynic_close, send_, mynic_poll,
+		sizeof(d), DB_VERSION, "mynic", "82545em", RING - 1, 0, open_, mynic_close, send_, mynic_poll,
 		mynic_irq, stopped, mynic_alarm,
 	};
 
 	mode = getenv("CASE") ? getenv("CASE") : "";
 	(void)done;
-	(void)example_main;
 	if (is("none"))
 		return db_main(argc, argv, NULL);
 	if (is("size"))
 		d.size--;
+	if (is("version"))
+		d.version = 1;
 	if (is("name"))
 		d.name = "My NIC";
 	if (is("card"))

@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 
 fn run(dir: &tempfile::TempDir, case: &str) -> Output {
     let program = dir.path().join("program");
-    let program = if program.exists() { program } else { built(dir.path(), "tests/it/misuse.c") };
+    let program =
+        if program.exists() { program } else { built(dir.path(), &["tests/it/misuse.c"]) };
     let args = ["run", "mynic-send", "--set", "traffic.packets=50", "--no-limits"];
     Command::new(program).env("CASE", case).args(args).output().unwrap()
 }
@@ -47,6 +48,7 @@ fn a_wrong_driver_is_an_error() {
     for (case, why) in [
         ("none", "there is no driver"),
         ("size", "the header is of another version"),
+        ("version", "`version` of the driver is 1, and this is version 2 of the interface"),
         ("name", "`name` is `My NIC`; allowed are small letters, digits and dashes"),
         ("card", "`card` is `82599`; allowed are 82540em, 82544gc, 82545em"),
         ("send", "`send` of the driver is NULL"),

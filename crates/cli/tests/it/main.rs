@@ -3,6 +3,7 @@
 mod advise;
 mod archive;
 mod book;
+mod c_driver;
 mod captures;
 mod check;
 mod commands;

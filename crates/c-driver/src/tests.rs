@@ -2,7 +2,7 @@
 
 use super::on;
 use crate::db::{Db, Memory};
-use doorbell::hal::Buf;
+use doorbell_hal::Buf;
 
 #[test]
 fn a_panic_is_kept_and_not_passed_on() {

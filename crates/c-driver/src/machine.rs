@@ -1,6 +1,6 @@
 //! A host behind one type: C knows no generics.
 
-use doorbell::hal::{
+use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Direction, Fence, Host, MapError, Mapped, OutOfMemory, Reg,
     Span, Time,
 };

@@ -1,17 +1,21 @@
 //! A driver in C as a [`Card`]: the functions that it gave, and the model of the card it named.
 
 use crate::db::{Db, Memory, Place, Refused};
-use doorbell::card::{self, CrossCheck, RunStats};
-use doorbell::devices::e1000::{Config, Counters, E1000};
-use doorbell::drivers::Alarm;
-use doorbell::hal::{Alignment, Buf, Counter, CounterSet, Unit};
-use doorbell::key::Values;
-use doorbell::packet::{Fragment, NoBuffer, OffloadRequest};
-use doorbell::prelude::*;
-use doorbell::{SettingError, bus::Platform};
+use crate::region::Region;
+use crate::trap;
+use doorbell_bus::{Memory as Bytes, Platform, ProtectionGranularity};
+use doorbell_devices::e1000::{Config, Counters, E1000};
+use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};
+use doorbell_hal::{Alignment, Buf, Counter, CounterSet, Host, OutOfMemory, Port, Time, Unit};
+use doorbell_packet::{Fragment, NoBuffer, OffloadRequest, Packet};
+use doorbell_spec::{SettingError, key::Values};
+use doorbell_systems::card::{self, Card, CrossCheck, RunStats};
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
+use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The functions of a driver: `struct db_driver`.
 #[repr(C)]
@@ -19,9 +23,11 @@ use std::sync::OnceLock;
 #[allow(missing_docs, reason = "doorbell.h has them")]
 pub struct DbDriver {
     pub size: usize,
+    pub version: u32,
     pub name: *const c_char,
     pub card: *const c_char,
     pub in_flight: u32,
+    pub flags: u32,
     pub open: Option<unsafe extern "C" fn(*mut Db) -> *mut c_void>,
     pub close: Option<unsafe extern "C" fn(*mut c_void, *mut Db)>,
     pub send: Option<unsafe extern "C" fn(*mut c_void, *mut Db, *const DbFrame, c_int) -> c_int>,
@@ -44,6 +50,9 @@ pub struct DbFrame {
     pub checksum_offset: u16,
 }
 
+/// The driver knows only pointers.
+pub(crate) const POINTERS: u32 = 1;
+
 /// The sender left the transport checksum undone.
 pub(crate) const CHECKSUM: u32 = 1;
 
@@ -52,6 +61,7 @@ pub(crate) const CHECKSUM: u32 = 1;
 pub(crate) struct Given {
     pub(crate) device: Config,
     pub(crate) in_flight: u32,
+    pub(crate) pointers: bool,
     pub(crate) open: unsafe extern "C" fn(*mut Db) -> *mut c_void,
     pub(crate) close: unsafe extern "C" fn(*mut c_void, *mut Db),
     pub(crate) send: unsafe extern "C" fn(*mut c_void, *mut Db, *const DbFrame, c_int) -> c_int,
@@ -63,18 +73,36 @@ pub(crate) struct Given {
 
 pub(crate) static DRIVER: OnceLock<Given> = OnceLock::new();
 
+/// Stores of drivers that are opened from now on wait for a barrier.
+pub(crate) static HOLDS: AtomicBool = AtomicBool::new(false);
+
+/// The sentence about stores without a barrier, behind their number.
+const LATE: &str = "stores to rings were followed by no barrier: a db_wmb() before a doorbell is \
+                    missing";
+
 /// The counts of the interface.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stats(Refused);
+pub(crate) struct Stats {
+    refused: Refused,
+    late: u64,
+}
 
 impl CounterSet for Stats {
-    const DECLARED: &'static [Counter] = &[Counter {
-        name: "refused_calls",
-        unit: Unit::Count,
-        about: "Calls of the driver with a handle, a range or a moment that is none",
-    }];
+    const DECLARED: &'static [Counter] = &[
+        Counter {
+            name: "refused_calls",
+            unit: Unit::Count,
+            about: "Calls of the driver with a handle, a range or a moment that is none",
+        },
+        Counter {
+            name: "late_stores",
+            unit: Unit::Count,
+            about: "Stores to coherent memory that no barrier followed in 10 us, where they wait",
+        },
+    ];
     fn each(&self, of: &mut dyn FnMut(&'static str, u64)) {
-        of("refused_calls", self.0.calls);
+        of("refused_calls", self.refused.calls);
+        of("late_stores", self.late);
     }
 }
 
@@ -110,6 +138,11 @@ impl Drop for Foreign {
             let text = format!("{calls} calls of the driver were refused, the first of {first}");
             let _ = writeln!(std::io::stderr(), "doorbell: {text}");
         }
+        let late = db.late + db.traps.held.len() as u64;
+        if !self.closed && late > 0 {
+            let text = format!("{late} {LATE}");
+            let _ = writeln!(std::io::stderr(), "doorbell: {text}");
+        }
     }
 }
 
@@ -126,7 +159,9 @@ impl Foreign {
     fn call<H: Host, R>(db: *mut Db, h: &mut H, f: impl FnOnce(*mut Db) -> R) -> R {
         // SAFETY: `db` is alive, as in `Foreign::db`. The reference ends before C is called.
         unsafe { (*db).enter(h) };
+        trap::activate(db);
         let r = f(db);
+        trap::activate(ptr::null_mut());
         // SAFETY: As above; C has returned.
         let db = unsafe { &mut *db };
         db.leave();
@@ -259,35 +294,57 @@ impl<H: Host> Driver<H> for Foreign {
 /// The card that the driver named, and the driver.
 pub(crate) struct CCard;
 
+/// A driver in one machine, and that one's memory if both have to have the same addresses.
+#[derive(Debug)]
+pub(crate) struct Set {
+    given: Given,
+    region: RefCell<Option<Region>>,
+}
+
 impl Card for CCard {
-    type Config = Given;
+    type Config = Set;
     type Device<P: Port> = E1000;
     type Driver<H: Host> = Foreign;
     type Stats = Stats;
     type Counters = Counters;
 
-    fn config(v: &Values) -> Result<Given, SettingError> {
+    fn config(v: &Values) -> Result<Set, SettingError> {
         match (v.number("link.rate"), DRIVER.get()) {
-            (1.0, Some(given)) => Ok(*given),
-            (_, None) => Err(SettingError("db_main has been given no driver".to_owned())),
+            (1.0, Some(given)) => Ok(Set { given: *given, region: RefCell::default() }),
+            (_, None) => Err(SettingError("there is no driver".to_owned())),
             _ => Err(SettingError("`link.rate`: this card has 1 Gbit/s".to_owned())),
         }
     }
 
-    fn mac(c: &Given) -> [u8; 6] {
-        c.device.mac
+    fn mac(c: &Set) -> [u8; 6] {
+        c.given.device.mac
     }
 
-    fn in_flight(c: &Given) -> u32 {
-        c.in_flight
+    fn in_flight(c: &Set) -> u32 {
+        c.given.in_flight
     }
 
-    fn device<P: Port>(c: &Given) -> E1000 {
-        E1000::new(c.device)
+    fn own_memory(
+        c: &Set,
+        size: usize,
+        guard: ProtectionGranularity,
+    ) -> Result<Option<Bytes>, OutOfMemory> {
+        if !c.given.pointers {
+            return Ok(None);
+        }
+        let (region, memory) = Region::new(size, guard)?;
+        c.region.replace(Some(region));
+        Ok(Some(memory))
     }
 
-    fn open<H: Host>(h: &mut H, c: &Given) -> Result<Foreign, OpenError> {
-        let db = Box::into_raw(Box::<Db>::default());
+    fn device<P: Port>(c: &Set) -> E1000 {
+        E1000::new(c.given.device)
+    }
+
+    fn open<H: Host>(h: &mut H, c: &Set) -> Result<Foreign, OpenError> {
+        let c = &c.given;
+        let holds = c.pointers || HOLDS.load(Ordering::Relaxed);
+        let db = Box::into_raw(Box::new(Db::new(c.pointers, holds)));
         let own = Foreign::call(db, h, |db| {
             // SAFETY: The function is the driver's. It may use `db` until `close` returns.
             unsafe { (c.open)(db) }
@@ -309,15 +366,19 @@ impl Card for CCard {
         // SAFETY: As in `Foreign::db`; `driver` is owned.
         unsafe { (*driver.db).hand_up(&mut Released(h)) };
         driver.closed = true;
-        Stats(driver.db().refused)
+        Self::stats::<H>(&driver)
     }
 
     fn stats<H: Host>(driver: &Foreign) -> Stats {
-        Stats(driver.db().refused)
+        Stats { refused: driver.db().refused, late: driver.db().late }
     }
 
     fn counters<P: Port>(device: &E1000) -> Counters {
         device.counters
+    }
+
+    fn rules(n: &Counters) -> impl IntoIterator<Item = (u64, &'static str)> {
+        n.rules()
     }
 
     fn cable<P: Port>(device: &mut E1000, at: Time, up: bool) {
@@ -331,8 +392,9 @@ impl Card for CCard {
         wire: (u64, u64),
     ) -> CrossCheck {
         let mut b = card::audit::<Self>(o, p, handed, wire);
-        let Refused { calls, first } = o.totals.driver.0;
+        let Stats { refused: Refused { calls, first }, late } = o.totals.driver;
         b.never(&format!("calls that were refused: {{}}, the first of {first}"), calls);
+        b.never(&format!("{{}} {LATE}"), late);
         b
     }
 }

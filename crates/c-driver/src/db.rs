@@ -5,10 +5,11 @@
 //! is kept by name.
 
 use crate::machine::Machine;
-use doorbell::drivers::Sink;
-use doorbell::hal::{Alignment, Buf, Coherent, CpuWork, Direction, Mapped};
-use doorbell::packet::checksum::Sum;
-use doorbell::packet::{Fragment, OffloadRequest, Packet};
+use crate::trap::{self, Held, LIMIT, PAGE, Traps};
+use doorbell_drivers::Sink;
+use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Mapped, Reg, Span};
+use doorbell_packet::checksum::Sum;
+use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use std::any::Any;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -37,6 +38,13 @@ struct Slot {
     memory: Option<Memory>,
 }
 
+/// A value of a register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    Half(u32),
+    Whole(u64),
+}
+
 /// A frame that the next poll hands up.
 #[derive(Debug)]
 pub(crate) enum Up {
@@ -60,11 +68,23 @@ pub struct Db {
     free: Vec<u32>,
     up: Vec<Up>,
     pub(crate) refused: Refused,
+    /// Stores that no barrier followed in time.
+    pub(crate) late: u64,
+    /// The driver knows only pointers: they are the device's addresses.
+    pub(crate) pointers: bool,
+    /// Stores wait for a barrier.
+    pub(crate) holds: bool,
+    pub(crate) traps: Traps,
     /// The panic of a call of the machine, to go on where no C is in between.
     pub(crate) panicked: Option<Box<dyn Any + Send>>,
 }
 
 impl Db {
+    /// Makes one for a driver that knows only pointers, or whose stores wait for a barrier.
+    pub(crate) fn new(pointers: bool, holds: bool) -> Db {
+        Db { pointers, holds, ..Db::default() }
+    }
+
     /// Lends the machine to the driver's calls until [`Db::leave`].
     pub(crate) fn enter(&mut self, host: &mut dyn Machine) {
         let host: NonNull<dyn Machine + '_> = NonNull::from(host);
@@ -154,6 +174,11 @@ impl Db {
         if len == 0 || len > 1 << 30 || !align.is_power_of_two() || align > 1 << 20 {
             return None;
         }
+        // What is trapped has pages of its own.
+        let (len, align) = match coherent && self.pointers {
+            true => (len.next_multiple_of(PAGE as u32), align.max(PAGE as u32)),
+            false => (len, align),
+        };
         let host = self.machine()?;
         let made = match coherent {
             true => host.coherent(len, align).map(Memory::Coherent),
@@ -163,8 +188,17 @@ impl Db {
             }
         };
         let Ok(memory) = made else { return Some(0) };
+        let trapped = match &memory {
+            Memory::Coherent(area) if self.pointers => Some(area.addr() as usize),
+            _ => None,
+        };
         match self.keep(memory) {
-            Ok(handle) => Some(handle),
+            Ok(handle) => {
+                if let Some(at) = trapped {
+                    self.traps.add(at..at + len as usize, handle);
+                }
+                Some(handle)
+            }
             Err(memory) => {
                 self.free_memory(memory);
                 Some(0)
@@ -190,6 +224,8 @@ impl Db {
         if matches!(self.at(handle)?.1, Memory::Mapped(..)) {
             return None;
         }
+        self.settle(|_| true);
+        self.traps.remove(handle);
         let memory = self.take(handle)?;
         self.free_memory(memory)
     }
@@ -239,8 +275,153 @@ impl Db {
         }
     }
 
+    /// Returns the pointer to memory: the device's address of it, while it has one.
+    pub(crate) fn pointer(&mut self, handle: u32) -> Option<u64> {
+        if !self.pointers {
+            return None;
+        }
+        Some(match self.at(handle)?.1 {
+            Memory::Coherent(area) => area.addr(),
+            Memory::Buffer(buf, _) => buf.addr(),
+            Memory::Mapped(mapped, _) => mapped.buf().addr(),
+        })
+    }
+
+    /// Returns the pointer to the registers.
+    pub(crate) fn window(&mut self) -> Option<usize> {
+        if self.pointers { self.traps.window() } else { None }
+    }
+
+    // ---- the store buffer ----
+
+    /// Loads from coherent memory.
+    pub(crate) fn load<const N: usize>(&mut self, handle: u32, at: u32) -> Option<[u8; N]> {
+        self.area(handle)?;
+        let mut bytes = [0; N];
+        self.look(trap::Place::Area(handle, at), &mut bytes);
+        Some(bytes)
+    }
+
+    /// Stores to coherent memory.
+    pub(crate) fn store<const N: usize>(
+        &mut self,
+        handle: u32,
+        at: u32,
+        bytes: [u8; N],
+    ) -> Option<()> {
+        let holds = self.holds;
+        let (host, area) = self.area(handle)?;
+        if holds && u64::from(at) + N as u64 <= u64::from(area.len()) {
+            self.stored(trap::Place::Area(handle, at), &bytes);
+            return Some(());
+        }
+        put(host, area, at, &bytes);
+        Some(())
+    }
+
+    /// Lets stores reach memory, oldest first, up to the last one that `go` names.
+    fn settle(&mut self, go: impl Fn(&Held) -> bool) {
+        let Some(last) = self.traps.held.iter().rposition(go) else { return };
+        for held in self.traps.held.drain(..=last).collect::<Vec<_>>() {
+            let Some((host, area)) = self.area(held.area) else { continue };
+            put(host, area, held.at, &held.bytes[..held.len]);
+        }
+    }
+
+    /// Lets those stores go that are as old as any may be.
+    fn turn(&mut self) {
+        let Some(now) = self.machine().map(|m| m.now()) else { return };
+        let late = self.traps.held.iter().filter(|held| held.since + LIMIT <= now).count();
+        if late > 0 {
+            self.late += late as u64;
+            // The device's accesses up to now come first.
+            self.machine().into_iter().for_each(|m| m.delay(Span::ZERO));
+            self.settle(|held| held.since + LIMIT <= now);
+        }
+    }
+
+    /// Orders accesses. A barrier lets all stores go.
+    pub(crate) fn fence(&mut self, f: Fence) -> Option<()> {
+        self.settle(|_| true);
+        self.machine().map(|m| m.fence(f))
+    }
+
+    /// Writes a register. Stores without a barrier come after it.
+    pub(crate) fn write(&mut self, reg: u32, value: Word) -> Option<()> {
+        self.turn();
+        let host = self.machine()?;
+        match value {
+            Word::Half(v) => host.write32(Reg::at(reg), v),
+            Word::Whole(v) => host.write64(Reg::at(reg), v),
+        }
+        Some(())
+    }
+
+    /// Reads for an instruction: registers by words of 32 bits, memory as the CPU sees it.
+    pub(crate) fn look(&mut self, place: trap::Place, to: &mut [u8]) {
+        let (area, at) = match place {
+            trap::Place::Register(at) => {
+                let mut word = (u32::MAX, [0; 4]);
+                for (at, b) in (at..).zip(to) {
+                    if word.0 != at & !3 {
+                        let read = self.machine().map_or(0, |m| m.read32(Reg::at(at & !3)));
+                        word = (at & !3, read.to_le_bytes());
+                    }
+                    *b = word.1[at as usize % 4];
+                }
+                return;
+            }
+            trap::Place::Area(area, at) => (area, at),
+        };
+        self.turn();
+        let Some((host, of)) = self.area(area) else { return };
+        match to.len() {
+            1 => to[0] = host.load8(of, at),
+            2 => to.copy_from_slice(&host.load16(of, at).to_le_bytes()),
+            4 => to.copy_from_slice(&host.load32(of, at).to_le_bytes()),
+            8 => to.copy_from_slice(&host.load64(of, at).to_le_bytes()),
+            _ => (at..).zip(to.iter_mut()).for_each(|(at, b)| *b = host.load8(of, at)),
+        }
+        for held in self.traps.held.iter().filter(|held| held.area == area) {
+            for (i, b) in (held.at..).zip(&held.bytes[..held.len]) {
+                if let Some(seen) = i.checked_sub(at).and_then(|i| to.get_mut(i as usize)) {
+                    *seen = *b;
+                }
+            }
+        }
+    }
+
+    /// Writes for an instruction.
+    pub(crate) fn stored(&mut self, place: trap::Place, from: &[u8]) {
+        match place {
+            trap::Place::Register(at) => {
+                let word = match *from {
+                    [a, b, c, d] => Some(Word::Half(u32::from_le_bytes([a, b, c, d]))),
+                    _ => <[u8; 8]>::try_from(from).ok().map(u64::from_le_bytes).map(Word::Whole),
+                };
+                // The machine has no register writes of other lengths.
+                match word.filter(|_| at.is_multiple_of(4)) {
+                    Some(word) => _ = self.write(at, word),
+                    None => self.refuse("db_window"),
+                }
+            }
+            trap::Place::Area(area, mut at) => {
+                let Some(since) = self.machine().map(|m| m.now()) else { return };
+                let mut left = from;
+                while !left.is_empty() {
+                    let (piece, rest) = left.split_at(left.len().min(8 - at as usize % 8));
+                    let mut held = Held { area, at, bytes: [0; 8], len: piece.len(), since };
+                    held.bytes[..piece.len()].copy_from_slice(piece);
+                    self.traps.held.push_back(held);
+                    (at, left) = (at + piece.len() as u32, rest);
+                }
+            }
+        }
+    }
+
     /// Copies out of memory.
     pub(crate) fn get(&mut self, handle: u32, at: u32, to: &mut [u8]) -> Option<()> {
+        self.settle(|_| true);
         let (host, memory) = self.at(handle)?;
         let range = at..at.checked_add(to.len() as u32)?;
         match memory {
@@ -270,6 +451,7 @@ impl Db {
 
     /// Copies into memory that the device does not have, or shares.
     pub(crate) fn put(&mut self, handle: u32, at: u32, from: &[u8]) -> Option<()> {
+        self.settle(|_| true);
         let (host, memory) = self.at(handle)?;
         let range = at..at.checked_add(from.len() as u32)?;
         match memory {
@@ -361,6 +543,19 @@ impl Db {
         let Memory::Buffer(buf, Some(cookie)) = self.take(handle)? else { return None };
         let head = Fragment { buf, start: of.start, len: of.len };
         Some(Packet { head, todo, more: None, cookie })
+    }
+}
+
+/// Stores bytes at once if they are as many as a word has.
+fn put(host: &mut dyn Machine, area: &Coherent, at: u32, bytes: &[u8]) {
+    match *bytes {
+        [a] => host.store8(area, at, a),
+        [a, b] => host.store16(area, at, u16::from_le_bytes([a, b])),
+        [a, b, c, d] => host.store32(area, at, u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => {
+            host.store64(area, at, u64::from_le_bytes([a, b, c, d, e, f, g, h]));
+        }
+        _ => (at..).zip(bytes).for_each(|(at, b)| host.store8(area, at, *b)),
     }
 }
 
