@@ -3,6 +3,7 @@
 mod custom;
 mod one_page;
 mod own_command;
+mod tcp_stack;
 mod trial;
 
 /// The device that `doorbell new device` writes, with its tests.
