@@ -43,6 +43,8 @@ impl<H: Host> Firmware<H> for Yes {
             csum: true,
             vlan: true,
             swp: true,
+            striding: false,
+            compression: None,
         }
     }
     fn alloc_uar(&mut self, _: &mut H) -> Result<u32, CmdStatus> {

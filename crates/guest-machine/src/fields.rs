@@ -6,6 +6,7 @@ use doorbell_bus::pcie::{Completions, Gap};
 use doorbell_devices::axi_ethernet::Checksum;
 use doorbell_devices::e1000::{Slot, Speed, Variant};
 use doorbell_hal::Span;
+use doorbell_layout::mlx5::CompressionLayout;
 use std::net::Ipv4Addr;
 
 /// A value that a number stands for.
@@ -140,6 +141,22 @@ impl Number for Option<u32> {
     }
     fn take(&mut self, n: u64) -> Option<()> {
         *self = Some(n.try_into().ok()?).filter(|n| *n != 0);
+        Some(())
+    }
+}
+
+/// The layout of compressed completions, of which 0 is none.
+impl Number for Option<CompressionLayout> {
+    fn number(&self) -> u64 {
+        match self {
+            None => 0,
+            Some(CompressionLayout::Basic) => 1,
+            Some(CompressionLayout::Enhanced) => 2,
+        }
+    }
+    fn take(&mut self, n: u64) -> Option<()> {
+        let all = [None, Some(CompressionLayout::Basic), Some(CompressionLayout::Enhanced)];
+        *self = all.get(n as usize).copied()?;
         Some(())
     }
 }

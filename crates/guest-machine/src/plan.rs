@@ -234,6 +234,9 @@ fn e1000_numbers(nic: &mut e1000::Config, to: &mut impl Pass) {
 fn mlx5_numbers(nic: &mut mlx5::Config, to: &mut impl Pass) {
     let caps = &mut nic.caps;
     fields!(to, "nic.", caps: enhanced_mpw max_wqe_sz_sq min_inline log_max_lso csum vlan swp);
+    fields!(to, "nic.", caps: striding compression);
+    let compress = &mut nic.compress;
+    fields!(to, "nic.compress.", compress: pressure wait most);
     fields!(to, "nic.", nic: mac fetch_chunk fetch_ahead refetch packet_time pipeline_delay);
     fields!(to, "nic.", nic: wire_byte_1024th_ps max_frame rx_fetch_chunk rx_fifo);
     fields!(to, "nic.", nic: writes_outstanding checksum_full command_time boot_pages init_pages);

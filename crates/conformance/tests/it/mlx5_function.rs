@@ -7,7 +7,7 @@ use doorbell_drivers::OpenError;
 use doorbell_drivers::mlx5::{Channel, Config, Firmware, Hca};
 use doorbell_hal::{Device, EventSource, Host, Iova, Port, Reg, RxVerdict, Span, Time};
 use doorbell_layout::mlx5::command::{Entry, InHeader, init_segment as seg, op, own};
-use doorbell_layout::mlx5::{Caps, CmdStatus, SqState};
+use doorbell_layout::mlx5::{Caps, CmdStatus, CompressionLayout, SqState};
 use doorbell_testkit::LeakCheckHost;
 use doorbell_testkit::direct::{DirectHost, DirectPort};
 use doorbell_testkit::reorder::{Order, Reorder};
@@ -196,6 +196,8 @@ fn capabilities_arrive_as_the_device_has_them() {
             csum: false,
             vlan: true,
             swp: min_inline != 1,
+            striding: min_inline == 0,
+            compression: (min_inline != 2).then_some(CompressionLayout::Basic),
         };
         let mut h = Odd::host(Nic { caps, ..NIC }, Wrong::Nothing);
         let mut hca = Hca::open(&mut h).unwrap();

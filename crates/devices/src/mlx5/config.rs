@@ -28,6 +28,8 @@ pub struct Config {
     pub rx_fifo: u32,
     /// Writes of received data on their way at the most.
     pub writes_outstanding: u16,
+    /// Moments at which the device compresses CQEs of received frames.
+    pub compress: Compress,
     /// ETH `cqe_checksum_full`: the sum in a CQE is of all bytes behind the Ethernet header.
     pub checksum_full: bool,
     /// From a command's arrival on the device to its execution.
@@ -51,6 +53,18 @@ pub struct Config {
     pub fail_every: u32,
 }
 
+/// The policy of compression, which is not public: CQEs of a queue that follow each other wait for
+/// more of them. Each value is an assumption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compress {
+    /// Frames in the FIFO from which a block is begun.
+    pub pressure: u32,
+    /// Longest time from a block's first frame to its last.
+    pub wait: Span,
+    /// Frames of a block at the most: 2 to 64.
+    pub most: u16,
+}
+
 impl Config {
     /// A ConnectX-5 or -6 Dx port at 100 Gbit/s.
     pub const CONNECTX: Config = Config {
@@ -62,6 +76,8 @@ impl Config {
             csum: true,
             vlan: true,
             swp: true,
+            striding: false,
+            compression: None,
         },
         fetch_chunk: 1024,
         fetch_ahead: 16 * 1024,
@@ -73,6 +89,7 @@ impl Config {
         rx_fetch_chunk: 256,
         rx_fifo: 512 * 1024,
         writes_outstanding: 256,
+        compress: Compress { pressure: 0, wait: Span::from_ns(1_000), most: 64 },
         checksum_full: false,
         // No figure is published. What waits for a command is not measured.
         command_time: Span::ZERO,
@@ -93,6 +110,7 @@ impl Config {
         self.caps.log_max_lso = self.caps.log_max_lso.min(31);
         self.max_frame = self.max_frame.clamp(60, 16 * 1024);
         self.rx_fetch_chunk = self.rx_fetch_chunk.clamp(64, 4096) / 64 * 64;
+        self.compress.most = self.compress.most.clamp(2, 64);
         self.writes_outstanding = self.writes_outstanding.clamp(1, 4096);
         self
     }

@@ -23,6 +23,7 @@ counters! {
     nops: "NOPs among them.",
     mpwqes: "Multi-packet WQEs among them.",
     mpwqe_packets: "Packets that came in those.",
+    umrs: "UMRs among them.",
     lso: "Large sends.",
     wire_bad_checksums: "Frames that left by an offload with a wrong checksum.",
     discarded: "Packets that were announced and not sent, because of an error.",
@@ -302,37 +303,70 @@ impl Mlx5 {
 
     /// Writes a CQE that says all but who owns it.
     pub(super) fn put_cqe<P: Port>(&mut self, p: &mut P, at: Time, cqn: u32, mut cqe: Cqe) {
-        let Some(cq) = self.cqs.get_mut(cqn) else { return };
-        if cq.dead {
-            self.counters.lost_entries += 1;
+        self.end_session(p, at, cqn);
+        if !self.has_room(p, at, cqn, 1) {
             return;
+        }
+        let Some(cq) = self.cqs.get_mut(cqn) else { return };
+        if let Some(session) = &mut cq.session {
+            session.interrupted();
+            cqe.signature = if cq.enhanced() { cq.lap() } else { 0 };
+        }
+        cqe.op_own |= cq.lap() & 1;
+        let written = p.write(at, cq.slot(0), cqe.as_bytes()).is_ok();
+        self.wrote(p, at, cqn, written.then_some((1, 1)));
+    }
+
+    /// Returns true if a CQ has room for `n` entries. One that has not overruns, and takes none any
+    /// more.
+    pub(super) fn has_room<P: Port>(&mut self, p: &mut P, at: Time, cqn: u32, n: u32) -> bool {
+        let Some(cq) = self.cqs.get_mut(cqn) else { return false };
+        if cq.dead {
+            self.counters.lost_entries += u64::from(n);
+            return false;
         }
         // The consumer counter in memory is read only when the last one known
         // says that there is no room.
-        let entries = 1u32 << cq.ctx.log_size;
-        if (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries {
+        if !cq.fits(n) {
             let mut ci = [0; 4];
             if p.read(at, Iova(cq.ctx.dbr), &mut ci).is_ok() {
                 cq.ci = u32::from_be_bytes(ci) & 0xff_ffff;
             }
         }
-        let overrun = (cq.pi.wrapping_sub(cq.ci) & 0xff_ffff) >= entries;
-        cqe.op_own |= (cq.pi >> cq.ctx.log_size & 1) as u8;
-        let to = cq.ring.at(u64::from(cq.pi & (entries - 1)) * 64);
-        if overrun || p.write(at, to, cqe.as_bytes()).is_err() {
-            cq.dead = true;
-            self.counters.lost_entries += 1;
-            let why = if overrun { 1 } else { 2 };
-            let cq = [(EQE_ERROR_CQN, cqn), (EQE_ERROR_CQN + 2, why)];
-            self.asynchronous_event(p, at, (event::CQ_ERROR, 0, &cq));
-            return;
+        let fits = cq.fits(n);
+        if !fits {
+            self.cq_failed(p, at, cqn, (1, n));
         }
+        fits
+    }
+
+    /// So many places of a CQ were written, in so many entries; or they could not be.
+    pub(super) fn wrote<P: Port>(
+        &mut self,
+        p: &mut P,
+        at: Time,
+        cqn: u32,
+        written: Option<(u32, u64)>,
+    ) {
+        let Some((places, entries)) = written else { return self.cq_failed(p, at, cqn, (2, 1)) };
+        let Some(cq) = self.cqs.get_mut(cqn) else { return };
         let before = cq.event_due();
-        cq.written(at);
+        cq.written(at, places);
         let now = cq.event_due();
-        self.counters.cqes += 1;
+        self.counters.cqes += entries;
         p.charge(self.events.len() as u64 / EVENTS);
         self.event_moved(cqn, before, now);
+    }
+
+    /// A CQ fails, for which reason and with so many entries lost.
+    #[cold]
+    fn cq_failed<P: Port>(&mut self, p: &mut P, at: Time, cqn: u32, (why, lost): (u32, u32)) {
+        if let Some(cq) = self.cqs.get_mut(cqn) {
+            cq.dead = true;
+        }
+        self.counters.lost_entries += u64::from(lost);
+        let cq = [(EQE_ERROR_CQN, cqn), (EQE_ERROR_CQN + 2, why)];
+        self.asynchronous_event(p, at, (event::CQ_ERROR, 0, &cq));
     }
 
     /// Writes the event that is due next.

@@ -25,7 +25,7 @@ mod tests;
 mod transmit;
 
 pub use command::{CommandCounters, Unknown};
-pub use config::Config;
+pub use config::{Compress, Config};
 pub use device::{Counters, Mlx5};
 use doorbell_layout::mlx5::CmdStatus;
 pub use receive::Counters as Received;

@@ -1,11 +1,13 @@
 //! Send, completion and event queues as the device keeps them.
 
+use super::receive::Session;
 use super::{Answer, ring::Ring};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use doorbell_hal::{Iova, Span, Time, fail_if};
 use doorbell_layout::mlx5::{
-    CmdStatus, CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB, command::Sqc,
+    CmdStatus, CompressionLayout, CqContext, EqContext, MAX_WQEBBS, SqContext, SqState, WQEBB,
+    command::Sqc,
 };
 
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(super) struct Sq {
     pub(super) tis: Option<u32>,
     /// Its WQEs may say where the headers are (`allow_swp`).
     pub(super) swp: bool,
+    /// Its WQEs may be UMRs (`reg_umr`).
+    pub(super) umr: bool,
     /// The context it was created with.
     pub(super) context: Box<Sqc>,
     pub(super) state: SqState,
@@ -49,6 +53,7 @@ impl Sq {
             pd,
             tis,
             swp: context.get(Sqc::ALLOW_SWP) == 1,
+            umr: context.get(Sqc::REG_UMR) == 1,
             context: Box::new(*context),
             state: SqState::Reset,
             announced: VecDeque::with_capacity(16),
@@ -110,6 +115,8 @@ pub(super) struct Cq {
     pub(super) dead: bool,
     /// The arm in its doorbell record as last looked at.
     pub(super) seen: u32,
+    /// Entries that wait for others, if they may be compressed.
+    pub(super) session: Option<Box<Session>>,
 }
 
 impl Cq {
@@ -127,15 +134,40 @@ impl Cq {
             event_due: Time::NEVER,
             dead: false,
             seen: 0,
+            session: ctx.compression.map(|c| Box::new(Session::new(c))),
         }
     }
 
-    /// An entry was written.
-    pub(super) fn written(&mut self, at: Time) {
-        self.pi = self.pi.wrapping_add(1);
+    /// So many entries were written.
+    pub(super) fn written(&mut self, at: Time, entries: u32) {
+        self.pi = self.pi.wrapping_add(entries);
         self.last_written = at;
         self.report_by.get_or_insert(at + Span::from_us(u64::from(self.ctx.period_us)));
         self.update_event();
+    }
+
+    /// Returns true if there is room for `n` entries more, by the consumer counter last seen.
+    #[inline(always)]
+    pub(super) fn fits(&self, n: u32) -> bool {
+        (self.pi.wrapping_sub(self.ci) & 0xff_ffff) + n <= 1 << self.ctx.log_size
+    }
+
+    /// Returns the address of the `n`th place from the next entry on.
+    #[inline(always)]
+    pub(super) fn slot(&self, n: u32) -> Iova {
+        let place = self.pi.wrapping_add(n) & ((1 << self.ctx.log_size) - 1);
+        self.ring.at(u64::from(place) * 64)
+    }
+
+    /// Returns the lap, whose lowest bit is the owner bit.
+    #[inline(always)]
+    pub(super) fn lap(&self) -> u8 {
+        (self.pi >> self.ctx.log_size) as u8
+    }
+
+    /// Returns true if its entries tell the lap.
+    pub(super) fn enhanced(&self) -> bool {
+        self.ctx.compression.is_some_and(|c| c.layout == CompressionLayout::Enhanced)
     }
 
     /// Its event was written.
@@ -220,29 +252,49 @@ pub(super) struct Mkey {
     pub(super) writable: bool,
     /// All of memory, at bus addresses.
     pub(super) everything: bool,
-    /// Its pages; `None`: its addresses are bus addresses.
-    pub(super) pages: Option<Ring>,
+    /// It waits for a UMR that fills it in.
+    pub(super) free: bool,
+    pub(super) pages: Pages,
+}
+
+/// Translations of a memory key.
+#[derive(Debug)]
+pub(super) enum Pages {
+    /// Its addresses are bus addresses.
+    None,
+    /// Pages that stay.
+    List(Ring),
+    /// Pages that UMRs change, with their rights in the low bits.
+    Table(Box<[u64]>),
 }
 
 impl Mkey {
     /// Returns true if a queue of domain `pd` may use it, under the number `lkey`.
     #[inline(always)]
     pub(super) fn admits(&self, pd: u32, lkey: u32) -> bool {
-        self.key == lkey as u8 && self.pd == pd
+        self.key == lkey as u8 && self.pd == pd && !self.free
     }
 
     /// Returns the bus address of `addr`, and how many of `len` bytes are contiguous there; `None`
-    /// when they are not all inside.
-    pub(super) fn find(&self, addr: u64, len: u64) -> Option<(Iova, u64)> {
+    /// when they are not all inside, or their page lacks this right.
+    pub(super) fn find(&self, addr: u64, len: u64, right: u64) -> Option<(Iova, u64)> {
         let offset = addr.checked_sub(self.start)?;
         if len > self.length.checked_sub(offset)? {
             return None;
         }
         match &self.pages {
-            None => Some((Iova(addr), len)),
-            Some(r) => {
+            Pages::None => Some((Iova(addr), len)),
+            Pages::List(r) => {
                 let at = (self.start & ((1 << self.log_page) - 1)) + offset;
                 Some((r.at(at), r.piece(at).min(len)))
+            }
+            Pages::Table(t) => {
+                let page = 1 << self.log_page;
+                let at = (self.start & (page - 1)) + offset;
+                let entry = *t.get(usize::try_from(at >> self.log_page).ok()?)?;
+                let inside = at & (page - 1);
+                let first = entry & !(page - 1);
+                (entry & right != 0).then(|| (Iova(first + inside), (page - inside).min(len)))
             }
         }
     }

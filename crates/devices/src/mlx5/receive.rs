@@ -4,27 +4,31 @@
 //! frames have one as writes may be on their way; it waits in the FIFO until then. WQEs are
 //! prefetched; the doorbell record is read when all known ones are, once at a time. A queue's
 //! frames go to memory in order, as soon as their WQEs are there, one write for each data segment,
-//! and the CQE follows. A failed WQE has an error CQE and takes its queue to ERR; one that cannot
-//! be read has an event. Striding RQs, LRO and CQE compression are not modelled.
+//! and the CQE follows, or waits for others (`compress`). A failed WQE has an error CQE and takes
+//! its queue to ERR; one that cannot be read has an event. LRO is not modelled.
 //!
 //! Sources: en_rx.c, en/params.c, en/reporter_rx.c; assumptions are values of [`Config`].
 
 mod commands;
+mod compress;
 mod deliver;
 mod describe;
 mod queue;
 #[cfg(test)]
 pub(super) mod tests;
 
+pub(super) use compress::Session;
 pub(super) use queue::Rq;
 
 use super::rss::{Dispatch, Rqt, Tir, select};
 use super::steering::{Fields, Former, Steering};
+use queue::{Filler, Wqe};
+
 use super::{Config, device::Mlx5, queues::Table as Objects};
 use crate::common::SpareFrames;
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use doorbell_hal::{DropReason, Port, RxVerdict, Span, Time, transfer_units};
-use doorbell_layout::mlx5::receive::{RqState, RxCqe, self_lb_block};
+use doorbell_layout::mlx5::receive::{RqState, RxCqe, STRIDE_BYTES, STRIDES_SHIFT, self_lb_block};
 use doorbell_packet::ethernet::{FCS, HEADER, MIN_FRAME};
 
 counters! {
@@ -45,6 +49,9 @@ counters! {
     fetches: "Reads of WQEs.",
     fetched_bytes in Bytes: "Bytes of those.",
     record_reads: "Reads of doorbell records.",
+    fillers: "CQEs that told of strides without a frame.",
+    blocks: "Blocks of compressed CQEs.",
+    block_packets: "Frames in those.",
 }
 
 /// Bytes of a cache line.
@@ -66,13 +73,28 @@ struct RxFrame {
     /// with.
     bytes: Vec<u8>,
     wqe: usize,
+    /// The counter of the WQE.
+    counter: u16,
+    /// Strides of the WQE before that no frame fits into.
+    filler: Option<Filler>,
     cqe: RxCqe,
 }
 
 impl RxFrame {
     /// Bytes of the frame.
     fn len(&self) -> usize {
-        self.cqe.byte_cnt.get() as usize
+        (self.cqe.byte_cnt.get() & STRIDE_BYTES) as usize
+    }
+
+    /// It has this WQE, and says so.
+    fn names(&mut self, wqe: &Wqe) {
+        self.counter = wqe.counter;
+        self.filler = wqe.filler;
+        let Some(strides) = wqe.strides else { return self.cqe.wqe_counter.set(wqe.counter) };
+        self.cqe.wqe_id.set(strides.wqe_id);
+        self.cqe.wqe_counter.set(strides.first);
+        let used = u32::from(strides.count) << STRIDES_SHIFT;
+        self.cqe.byte_cnt.set(used | self.len() as u32);
     }
 }
 
@@ -117,6 +139,8 @@ pub struct Receiver {
     writes: Box<[Time]>,
     next_write: usize,
     pending_errors: VecDeque<(Time, u32, RxError)>,
+    /// CQs with entries that wait for others: until when.
+    sessions: VecDeque<(Time, u32)>,
     cfg: Config,
 }
 
@@ -140,6 +164,7 @@ impl Receiver {
             writes: alloc::vec![Time::ZERO; usize::from(cfg.writes_outstanding)].into_boxed_slice(),
             next_write: 0,
             pending_errors: VecDeque::new(),
+            sessions: VecDeque::new(),
             cfg: *cfg,
         }
     }
@@ -263,7 +288,7 @@ impl Receiver {
         describe::place(&mut cqe, at, rqn, flow_tag, bytes.len());
         let ready = at + self.cfg.pipeline_delay;
         self.held += bytes.len();
-        let arrived = RxFrame { ready, rqn, bytes, wqe: 0, cqe };
+        let arrived = RxFrame { ready, rqn, bytes, wqe: 0, counter: 0, filler: None, cqe };
         if !self.waiting.is_empty() || self.fifo.len() >= self.writes.len() {
             self.waiting.push_back(arrived);
             return Ok(());
@@ -280,7 +305,7 @@ impl Receiver {
             return Err(DropReason::Off);
         };
         let mut bytes = self.spare.take();
-        let why = match rq.take(p, at, &mut self.counters, &mut bytes) {
+        let why = match rq.take(p, at, &mut self.counters, (f.len(), &mut bytes)) {
             Ok(Some(wqe)) => {
                 f.wqe = bytes.len();
                 bytes.extend_from_slice(&f.bytes);
@@ -288,7 +313,7 @@ impl Receiver {
                     bytes.resize(bytes.len() + LINE - 1, 0);
                 }
                 core::mem::swap(&mut f.bytes, &mut bytes);
-                f.cqe.wqe_counter.set(wqe.counter);
+                f.names(&wqe);
                 // In order within a queue. Those of another queue need not wait for its WQEs.
                 f.ready = f.ready.max(wqe.ready).max(rq.ready);
                 rq.ready = f.ready;
@@ -335,7 +360,8 @@ impl Receiver {
         let first = self.fifo.front().or(self.waiting.front());
         let frame = first.map_or(Time::NEVER, |f| f.ready.max(self.start()));
         let mishap = self.pending_errors.front().map_or(Time::NEVER, |m| m.0);
-        frame.min(mishap)
+        let session = self.sessions.front().map_or(Time::NEVER, |s| s.0);
+        frame.min(mishap).min(session)
     }
 
     /// Returns the time at which the next frame may start for memory.
@@ -373,7 +399,7 @@ impl Receiver {
         for _ in 0..self.fifo.len() {
             let Some(f) = self.fifo.pop_front() else { break };
             if f.rqn == rqn {
-                first.get_or_insert(f.cqe.wqe_counter.get());
+                first.get_or_insert(f.counter);
                 self.counters.discarded += 1;
                 self.recycle(f);
             } else {
@@ -387,6 +413,11 @@ impl Receiver {
     fn purge(&mut self, rqn: u32) {
         self.give_up(rqn);
         self.pending_errors.retain(|m| m.1 != rqn);
+    }
+
+    /// A CQ's entries wait no more.
+    pub(super) fn forget_session(&mut self, cqn: u32) {
+        self.sessions.retain(|s| s.1 != cqn);
     }
 
     fn packet_time(&self) -> Span {

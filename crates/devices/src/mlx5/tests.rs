@@ -11,6 +11,7 @@ mod ends;
 mod errors;
 mod flow;
 pub(super) mod frames;
+mod keys;
 mod limits;
 mod linux;
 mod malformed;
@@ -41,8 +42,8 @@ use doorbell_layout::mlx5::command::{
     vport_field,
 };
 use doorbell_layout::mlx5::{
-    Caps, CmdStatus, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, SqState, event, opcode,
-    port_change, syndrome, uar,
+    Caps, CmdStatus, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, MKEY_MASK_FREE, MTT_WRITE,
+    SqState, UmrCtrlSeg, event, opcode, port_change, syndrome, uar, umr,
 };
 use doorbell_testkit::mlx5::{Access, Answer, Common, RecordingPort, Written};
 use flow::{delete_entry, destroy_group, destroy_table, flow_group, flow_table, fte, set_entry};

@@ -3,6 +3,7 @@
 mod large;
 mod packets;
 mod pipe;
+mod umr;
 
 pub(super) use pipe::Pipe;
 
@@ -198,7 +199,7 @@ struct Execution<'a, P> {
     /// Counters of the receive side, for frames that come back.
     received: &'a mut receive::Counters,
     completions: &'a mut VecDeque<PendingCompletion>,
-    mkeys: &'a Table<Mkey>,
+    mkeys: &'a mut Table<Mkey>,
     cfg: &'a Config,
     sq: &'a mut Sq,
     chunk: Chunk,
@@ -261,6 +262,12 @@ impl<P: Port> Execution<'_, P> {
                 opcode::NOP => {
                     self.counters.nops += 1;
                     Outcome::Done(t)
+                }
+                opcode::UMR if self.sq.umr && self.cfg.caps.striding => {
+                    match self.change_key(&ctrl, at) {
+                        Ok(()) => Outcome::Done(t),
+                        Err(why) => Outcome::Failed(why, 0),
+                    }
                 }
                 _ if self.sq.tis.is_none() => Outcome::Failed(syndrome::LOCAL_QP_OP, 1),
                 opcode::SEND => self.send(t, at, ctrl.ds()),
@@ -331,7 +338,7 @@ impl<P: Port> Execution<'_, P> {
     #[cold]
     fn packets_of(&self, ctrl: &CtrlSeg, at: usize) -> u64 {
         match ctrl.opcode() {
-            opcode::NOP => 0,
+            opcode::NOP | opcode::UMR => 0,
             opcode::ENHANCED_MPSW => self.session_left(at, ctrl.ds()),
             opcode::LSO => self.segments_left(at, ctrl.ds()),
             _ => 1,

@@ -188,6 +188,7 @@ impl<F> Channel<F> {
             uar,
             period_us: c.cq_period_us,
             max_count: c.cq_max_count,
+            compression: None,
         };
         cq.cqn = fw.create_cq(h, &cqc)?;
         objects.cqns.push(cq.cqn);

@@ -126,6 +126,7 @@ impl Rq {
             keep_vlan: false,
             flush_in_error: true,
             end_padding: self.config.padding,
+            strides: None,
         }
     }
 

@@ -19,6 +19,26 @@ pub struct CqContext {
     pub period_us: u16,
     /// Moderation: entries that end the wait.
     pub max_count: u16,
+    /// Entries of frames may be compressed.
+    pub compression: Option<Compression>,
+}
+
+/// Layouts of blocks of compressed entries (`cqc.cqe_comp_layout`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompressionLayout {
+    /// The entries between arrays stay as they were, and the driver gives them the right owner.
+    Basic,
+    /// Arrays are entries.
+    Enhanced,
+}
+
+/// Compression of a completion queue's entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// Places of the arrays.
+    pub layout: CompressionLayout,
+    /// [`mini_format`](super::receive::mini_format).
+    pub format: u32,
 }
 
 /// Context of an event queue (the fields used of `eqc`).
@@ -72,7 +92,7 @@ impl SqState {
     }
 }
 
-/// Capabilities of the device for send queues (`QUERY_HCA_CAP`).
+/// Capabilities of the device (`QUERY_HCA_CAP`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caps {
     /// ETH `enhanced_multi_pkt_send_wqe`.
@@ -89,6 +109,11 @@ pub struct Caps {
     pub vlan: bool,
     /// ETH `swp` and `swp_csum`: a WQE may say where the headers are.
     pub swp: bool,
+    /// GENERAL `striding_rq` and `umr_ptr_rlky`, ETH `reg_umr_sq`: receive queues with strides, in
+    /// memory that send queues map.
+    pub striding: bool,
+    /// GENERAL `cqe_compression`; with `enhanced_cqe_compression`, in that layout.
+    pub compression: Option<CompressionLayout>,
 }
 
 /// Status of a firmware command (cmd.c `mlx5_cmd_status`).

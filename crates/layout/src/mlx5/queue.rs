@@ -36,6 +36,7 @@ layout! {
         LOCAL_QP_OP = 0x02, "The WQE is not one this queue can execute.";
         LOCAL_PROT = 0x04, "A memory key or address is not valid.";
         WR_FLUSH = 0x05, "The queue was in error; the WQE was not executed.";
+        MEMORY_KEY = 0x06, "A UMR could not be carried out (`MLX5_CQE_SYNDROME_MW_BIND_ERR`).";
     }
 }
 

@@ -2,7 +2,12 @@
 //! words that RSS speaks in.
 //!
 //! A cyclic receive queue's WQE is nothing but [`DataSeg`](super::DataSeg)s, as
-//! many as its stride holds; a short list ends with [`TERMINATE_LKEY`].
+//! many as its stride holds; a short list ends with [`TERMINATE_LKEY`]. A striding
+//! one's is a [`NextSeg`], which links the queue, and one `DataSeg` for many frames.
+//!
+//! Compressed entries of a block: a title, and arrays of [`MiniCqe`]s. In the basic layout the
+//! title holds the count, and arrays of eight, the title's own frame first, lie at 1, 8, 16 and so
+//! on behind it. In the enhanced one it is an entry as any other, and each [`MiniArray`] an entry.
 //! Sources: linux/mlx5/{device,mlx5_ifc}.h, en_rx.c, en/params.c.
 
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
@@ -31,6 +36,17 @@ pub struct RqContext {
     pub flush_in_error: bool,
     /// `end_padding_mode`: the last write of a frame goes on to the end of its cache line.
     pub end_padding: bool,
+    /// A striding queue: a linked list of WQEs that many frames share.
+    pub strides: Option<Strides>,
+}
+
+/// Division of a striding queue's WQEs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strides {
+    /// log2 of the strides of a WQE: 3 to 16.
+    pub log_count: u8,
+    /// log2 of the bytes of a stride: 6 to 13.
+    pub log_size: u8,
 }
 
 layout! {
@@ -44,11 +60,24 @@ layout! {
         /// The key of a data segment that ends a list before the stride does
         /// (`MLX5_TERMINATE_SCATTER_LIST_LKEY`).
         TERMINATE_LKEY = 0x100;
+
+        FILLER = 1 << 31, "Bit of `byte_cnt`: no frame, only strides that none is in.";
+        STRIDES_SHIFT = 16, "Place of the strides in `byte_cnt`.";
+        STRIDE_BYTES = 0xffff, "Bits of `byte_cnt` that are the frame's length.";
+
+        /// log2 of what `log_wqe_num_of_strides` and `log_wqe_stride_size` count from
+        /// (`MLX5_MPWQE_LOG_NUM_STRIDES_BASE`, `MLX5_MPWQE_LOG_STRIDE_SZ_BASE`).
+        LOG_STRIDES_BASE = 9;
+        LOG_STRIDE_BASE = 6, "That of the latter.";
+        MINIS = 8, "Frames in an array of the basic layout.";
+        ENHANCED_MINIS = 7, "Frames in one of the enhanced layout.";
     }
 
     /// Completion entry of a received frame (device.h `mlx5_cqe64`).
     struct RxCqe[64] {
-        rsvd0: [u8; 12], "Tunnel flag, LRO.";
+        rsvd0: [u8; 2], "Tunnel flag.";
+        wqe_id: U16, "Of a striding queue, the place of the WQE.";
+        rsvd4: [u8; 8], "LRO.";
         rss_hash_result: U32, "The RSS hash.";
         rss_hash_type: u8, "Fields in the hash: [`rss_type`].";
         rsvd17: [u8; 3], "Reserved.";
@@ -61,16 +90,49 @@ layout! {
         l4_l3_hdr_type: u8;
         vlan_info: U16, "That tag's TCI.";
         rsvd32: [u8; 12], "Reserved: SRQ number, immediate, metadata.";
-        byte_cnt: U32, "Bytes in memory.";
+        /// Bytes in memory. Of a striding queue \[30:16\] are the strides that are used up, and
+        /// bit 31 is [`FILLER`]. Of a compressed title the count of frames.
+        byte_cnt: U32;
         timestamp: U64, "Timestamp.";
         /// \[23:0\] flow tag of the steering entry that decided.
         sop_drop_qpn: U32;
-        wqe_counter: U16, "Counter of the WQE.";
-        signature: u8, "Signature.";
+        wqe_counter: U16, "Counter of the WQE; of a striding queue, the first stride.";
+        signature: u8, "Signature; with the enhanced layout, the lap (`validity_iteration_count`).";
         op_own: u8, "As [`Cqe::op_own`](super::Cqe::op_own).";
     }
 
+    /// A frame in a block of compressed entries (device.h `mlx5_mini_cqe8`).
+    struct MiniCqe[8] {
+        check_sum: U16, "As [`RxCqe::check_sum`]; with [`mini_format::HASH`] the hash begins here.";
+        stride: U16, "With [`mini_format::STRIDE`], the first stride.";
+        byte_cnt: U32, "As [`RxCqe::byte_cnt`].";
+    }
+
+    /// Up to seven of them as an entry of the enhanced layout.
+    struct MiniArray[64] {
+        frames: [MiniCqe; 7], "The frames.";
+        rsvd56: [u8; 6], "Reserved.";
+        signature: u8, "The lap.";
+        /// \[7:4\] frames less one, \[3:2\] [`COMPRESSED`], bit 0 owner.
+        op_own: u8;
+    }
+
+    /// The next WQE of a linked list (qp.h `mlx5_wqe_srq_next_seg`), before its data segment.
+    struct NextSeg[16] {
+        rsvd0: [u8; 2], "Reserved.";
+        next: U16, "Its place.";
+        rsvd4: [u8; 12], "Signature, reserved.";
+    }
+
+    /// Contents of a [`MiniCqe`] (`cqc.mini_cqe_res_format`).
+    mod mini_format: u32 {
+        HASH = 0, "The hash instead of the sum.";
+        CHECKSUM = 1, "The sum.";
+        STRIDE = 3, "The sum, and the first stride.";
+    }
+
     const u8 {
+        COMPRESSED = 3 << 2, "Format, \\[3:2\\] of `op_own`, of a title and of arrays.";
         CQE_RECEIVED = 2, "CQE opcode: a frame was received (`MLX5_CQE_RESP_SEND`).";
         CQE_RECEIVE_ERROR = 14, "CQE opcode: a receive WQE failed (`MLX5_CQE_RESP_ERR`).";
 

@@ -19,6 +19,7 @@ layout! {
         NOP = 0x00, "Nothing; fills up a queue fragment.";
         SEND = 0x0a, "One packet.";
         LSO = 0x0e, "One packet to be cut into segments.";
+        UMR = 0x25, "Changes what a memory key translates to.";
         ENHANCED_MPSW = 0x29, "Enhanced multi-packet send: one packet per data segment.";
     }
 
@@ -31,7 +32,7 @@ layout! {
         signature: u8, "Signature; zero in Ethernet drivers.";
         rsvd: [u8; 2], "Reserved, DCI stream.";
         fm_ce_se: u8, "Fence, completion mode, solicited: see [`CQ_UPDATE`].";
-        imm: U32, "TIS number << 8, or an immediate.";
+        imm: U32, "TIS number << 8, an immediate, or the memory key of a UMR.";
     }
 
     const CQ_UPDATE: u8 = 0x08, "`fm_ce_se`: write a CQE when this WQE is done.";
@@ -123,5 +124,40 @@ layout! {
     const u32 {
         INLINE_SEG = 1 << 31, "`byte_count` bit of a segment whose bytes follow in the WQE itself.";
         INLINE_LEN = 0x3ff, "`byte_count` bits that hold an inline segment's length.";
+    }
+}
+
+layout! {
+    /// Control of a UMR, its second segment (qp.h `mlx5_wqe_umr_ctrl_seg`). A memory key's segment
+    /// of 64 bytes follows, and from [`UMR_TRANSLATIONS`] on the translations.
+    struct UmrCtrlSeg[48] {
+        flags: u8, "[`umr`].";
+        rsvd1: [u8; 3], "Reserved.";
+        octowords: U16, "Length of the translations in units of 16 bytes.";
+        offset: U16, "Place of the first of them in the key's list, in the same unit.";
+        mkey_mask: U64, "Fields of the key that change: [`MKEY_MASK_FREE`].";
+        offset_high: U32, "Bits 47 to 16 of the place.";
+        rsvd20: [u8; 28], "Reserved.";
+    }
+
+    const u32 {
+        UMR_TRANSLATIONS = 128, "Offset of the translations in a UMR.";
+        OCTOWORD = 16, "Bytes of the unit of translations: two of pages.";
+    }
+
+    /// Flags of a UMR.
+    mod umr: u8 {
+        TRANSLATION_OFFSET = 1 << 4, "The translations go to a place in the list.";
+        CHECK_NOT_FREE = 1 << 5, "It fails if the key is not free.";
+        CHECK_FREE = 2 << 5, "It fails if the key is free.";
+        INLINE = 1 << 7, "The translations are in the WQE.";
+    }
+
+    const u64 {
+        /// Bit of `mkey_mask`: the key becomes free or not, as [`MKEY_FREE`] in its segment says.
+        MKEY_MASK_FREE = 1 << 29;
+        MTT_READ = 1 << 0, "Bit of a translation: the page may be read (`MLX5_EN_RD`).";
+        MTT_WRITE = 1 << 1, "Bit of a translation: the page may be written (`MLX5_EN_WR`).";
+        MKEY_FREE: u8 = 1 << 6, "Bit of the first byte of a key's segment: it is free.";
     }
 }

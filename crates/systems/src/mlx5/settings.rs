@@ -14,10 +14,10 @@ use crate::open_loop::Limits;
 use crate::settings::{take, words};
 use crate::system::StackKeys;
 use crate::{SettingError, closed_loop, refuse};
-use doorbell_devices::mlx5::Config as Nic;
+use doorbell_devices::mlx5::{Compress, Config as Nic};
 use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, RqConfig, Sizing, queue_of};
 use doorbell_hal::Span;
-use doorbell_layout::mlx5::Caps;
+use doorbell_layout::mlx5::{Caps, CompressionLayout};
 use doorbell_packet::ethernet::HEADER;
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_sim::traffic::arrivals::Program;
@@ -169,6 +169,10 @@ pub fn connected(v: &Values, setup: &Setup) -> Result<closed_loop::Load, Setting
 }
 
 words! {
+    Option<CompressionLayout> {
+        "off" => None, "basic" => Some(CompressionLayout::Basic),
+        "enhanced" => Some(CompressionLayout::Enhanced),
+    }
     Sizing { "padded" => Self::Padded, "fit" => Self::Fit }
     Option<Program> {
         "off" => None, "drop" => Some(Program::Drop), "read" => Some(Program::Read),
@@ -192,6 +196,8 @@ fn nic(n: &NicKeys) -> Nic {
             csum: true,
             vlan: true,
             swp: true,
+            striding: n.striding,
+            compression: n.compression,
         },
         // 8 bits take 8000 ps at 1 Gbit/s.
         wire_byte_1024th_ps: (8000.0 * 1024.0 / n.port_rate).round() as u32,
@@ -199,6 +205,7 @@ fn nic(n: &NicKeys) -> Nic {
     };
     take!(nic; n: fetch_chunk fetch_ahead refetch);
     take!(nic; n: packet_time pipeline_delay max_frame writes_outstanding);
+    nic.compress = Compress { pressure: n.cqe_pressure, wait: n.cqe_wait, most: n.cqe_most };
     (nic.rx_fifo, nic.rx_fetch_chunk) = (n.rx_fifo << 10, n.rx_fetch_chunk);
     nic
 }

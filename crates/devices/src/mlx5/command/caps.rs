@@ -1,8 +1,8 @@
 //! Capabilities: what `QUERY_HCA_CAP` says, made from the [`Config`](super::super::Config).
 //!
 //! The values are those with which an unmodified driver comes up, less what this
-//! device does not do: no striding receive queues, no UMR, no LRO, no tunnels, no
-//! RDMA, no embedded switch. The software parser serves checksums alone.
+//! device does not do: no LRO, no tunnels, no RDMA, no embedded switch. The software parser serves
+//! checksums alone.
 
 use super::super::steering::{FIELD_SUPPORT, LOG_COPIES, LOG_MAX_SIZE};
 use super::super::{LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS};
@@ -10,6 +10,7 @@ use super::super::{device::Mlx5, registers::CLOCK_KHZ, rss::LOG_MAX_RQT};
 use super::{Answer, CmdStatus, answer_prefix, check, input};
 use alloc::boxed::Box;
 use doorbell_hal::fail_if;
+use doorbell_layout::mlx5::CompressionLayout;
 use doorbell_layout::mlx5::command::{
     CAP, CAP_LEN, CURRENT, EthCaps, FlowTableCaps, GeneralCaps, Numbered, cap_type, checksum,
 };
@@ -38,6 +39,15 @@ impl Mlx5 {
         c.set(G::LOG_MAX_RQT, LOG_OBJECTS).set(G::LOG_MAX_RQT_SIZE, 11);
         c.set(G::LOG_MAX_VLAN_LIST, 12).set(G::LOG_MAX_MC_LIST, 11).set(G::LOG_MAX_UC_LIST, 7);
         c.set(G::FREQUENCY_MHZ, CLOCK_KHZ / 1000).set(G::FREQUENCY_KHZ, CLOCK_KHZ);
+        if self.cfg.caps.striding {
+            c.set(G::STRIDING_RQ, 1).set(G::UMR_PTR_RLKY, 1).set(G::EXT_STRIDE_NUM_RANGE, 1);
+        }
+        if let Some(layout) = self.cfg.caps.compression {
+            c.set(G::CQE_COMPRESSION, 1)
+                .set(G::MINI_CQE_STRIDE_INDEX, self.cfg.caps.striding.into());
+            c.set(G::ENHANCED_CQE_COMPRESSION, (layout == CompressionLayout::Enhanced).into());
+            c.set(G::CQE_COMPRESSION_MAX_NUM, self.cfg.compress.most.into());
+        }
         c.set(G::CMDIF_CHECKSUM, if current { self.firmware.checksum } else { checksum::ENABLED });
         Box::from(&c.0[..])
     }
@@ -52,6 +62,7 @@ impl Mlx5 {
         // Not for large sends, so Linux does not offer GENEVE's offloads on it.
         c.set(E::SWP, caps.swp.into()).set(E::SWP_CSUM, caps.swp.into());
         c.set(E::CHECKSUM_FULL, u32::from(self.cfg.checksum_full));
+        c.set(E::REG_UMR_SQ, caps.striding.into());
         c.set(E::ENHANCED_MPW, u32::from(caps.enhanced_mpw));
         let mode = match caps.min_inline {
             0 => INLINE_NONE,

@@ -8,7 +8,10 @@ use doorbell_layout::mlx5::command::{
     Cqc, CreateCqIn, CreateEqIn, CreateSqIn, Eqc, ModifyCqIn, ModifySqIn, QueryCqOut, QueryEqOut,
     QuerySqOut, Sqc, Wq, modify_cq, wq_type,
 };
-use doorbell_layout::mlx5::{CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
+use doorbell_layout::mlx5::receive::mini_format;
+use doorbell_layout::mlx5::{
+    CmdStatus, Compression, CompressionLayout, CqContext, EqContext, SqContext, SqState, WQEBB,
+};
 
 /// Bytes of a CQE and of an EQE.
 const ENTRY: u64 = 64;
@@ -60,9 +63,13 @@ impl Mlx5 {
     pub(super) fn on_create_cq(&mut self, bytes: &[u8]) -> Answer<u32> {
         let c = input::<CreateCqIn>(bytes)?.part(CreateCqIn::CQC);
         let (log_size, dbr) = (c.get(Cqc::LOG_SIZE), c.quad(Cqc::DBR));
-        // Entries of 64 bytes, not compressed.
+        // Entries of 64 bytes.
         check(log_size <= LOG_MAX_CQ_SZ && c.get(Cqc::PAGE_OFFSET) == 0 && dbr.is_multiple_of(8))?;
-        check(c.get(Cqc::CQE_SIZE) == 0 && c.get(Cqc::COMPRESSION) == 0)?;
+        check(c.get(Cqc::CQE_SIZE) == 0)?;
+        let compression = match c.get(Cqc::COMPRESSION) {
+            0 => None,
+            _ => Some(self.compression(c)?),
+        };
         self.uar_exists(c.get(Cqc::UAR))?;
         self.eqs.find(c.get(Cqc::EQN))?;
         let ring = ring(bytes, c.get(Cqc::LOG_PAGE_SIZE), ENTRY << log_size)?;
@@ -74,8 +81,24 @@ impl Mlx5 {
             uar: c.get(Cqc::UAR),
             period_us: c.get(Cqc::PERIOD) as u16,
             max_count: c.get(Cqc::MAX_COUNT) as u16,
+            compression,
         };
         self.cqs.insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), LIMIT)
+    }
+
+    /// Returns the compression that a context asks for.
+    fn compression(&self, c: &Cqc) -> Answer<Compression> {
+        let can = self.cfg.caps.compression.ok_or(CmdStatus::BadParam)?;
+        let layout = match c.get(Cqc::COMPRESSION_LAYOUT) {
+            0 => CompressionLayout::Basic,
+            1 => CompressionLayout::Enhanced,
+            _ => return Err(CmdStatus::BadParam),
+        };
+        check(layout == CompressionLayout::Basic || can == layout)?;
+        let format = c.get(Cqc::MINI_FORMAT);
+        check(format != mini_format::STRIDE || self.cfg.caps.striding)?;
+        check([mini_format::HASH, mini_format::CHECKSUM, mini_format::STRIDE].contains(&format))?;
+        Ok(Compression { layout, format })
     }
 
     /// Moderation only: the period starts with the entry whatever `cq_period_mode` says.
@@ -111,6 +134,7 @@ impl Mlx5 {
         let used = self.rx.uses_cq(cqn) || self.sqs.any(|sq| sq.ctx.cqn == cqn);
         self.cqs.destroy(cqn, used)?;
         self.purge_cq(cqn);
+        self.rx.forget_session(cqn);
         Ok(())
     }
 

@@ -1,9 +1,12 @@
 //! Objects that queues refer to: doorbell pages, protection and transport domains, memory keys,
 //! transport interfaces, counter sets.
 
+use super::super::queues::{Mkey, Pages};
 use super::super::ring::{LOG_PAGE, Ring};
-use super::super::{Answer, BAR_PAGES, LIMIT, device::Mlx5, queues::Mkey};
+use super::super::{Answer, BAR_PAGES, LIMIT, device::Mlx5};
 use super::{answer, answer_prefix, check, input, tail};
+use alloc::{boxed::Box, vec::Vec};
+use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::CmdStatus;
 use doorbell_layout::mlx5::command::{
     CreateMkeyIn, Mkc, PAS_LIST, QueryMkeyOut, QueryQCounterIn, QueryQCounterOut, QueryTisOut,
@@ -12,6 +15,8 @@ use doorbell_layout::mlx5::command::{
 
 /// Counter sets: eight bits, and 0 is none.
 const COUNTER_SETS: usize = 255;
+/// Translations that UMRs can change, of all keys together: each has its place on the device.
+const MAX_TRANSLATIONS: usize = 1 << 20;
 
 impl Mlx5 {
     /// The index of a doorbell page.
@@ -40,13 +45,17 @@ impl Mlx5 {
         let c = m.part(CreateMkeyIn::MKC);
         let pd = c.get(Mkc::PD);
         self.pds.find(pd)?;
-        // A free key is one that a UMR would fill in.
-        check(c.get(Mkc::FREE) == 0)?;
+        // A free key is one that a UMR fills in.
+        let (free, umr) = (c.get(Mkc::FREE) == 1, c.get(Mkc::UMR) == 1);
+        check(!(free || umr) || (self.cfg.caps.striding && umr))?;
         let whole = c.get(Mkc::LENGTH64) == 1;
         let (start, length) =
             (c.quad(Mkc::START), if whole { u64::MAX } else { c.quad(Mkc::LENGTH) });
         let pages = match c.get(Mkc::ACCESS_MODE) {
-            access_mode::PA => None,
+            access_mode::PA => {
+                check(!umr)?;
+                Pages::None
+            }
             access_mode::MTT => {
                 let log_page = c.get(Mkc::LOG_PAGE_SIZE);
                 check(!whole && log_page >= LOG_PAGE)?;
@@ -55,7 +64,10 @@ impl Mlx5 {
                 let list = tail(bytes, PAS_LIST);
                 let entries = m.get(CreateMkeyIn::OCTWORDS) as usize * 2;
                 let list = list.get(..list.len().min(entries * 8)).unwrap_or_default();
-                Some(Ring::new(list, log_page, bytes_of_pages)?)
+                match umr {
+                    false => Pages::List(Ring::new(list, log_page, bytes_of_pages)?),
+                    true => Pages::Table(self.translations(c.get(Mkc::OCTWORDS), list)?),
+                }
             }
             _ => return Err(CmdStatus::BadParam),
         };
@@ -67,10 +79,24 @@ impl Mlx5 {
             log_page: c.get(Mkc::LOG_PAGE_SIZE),
             readable: c.get(Mkc::LOCAL_READ) == 1,
             writable: c.get(Mkc::LOCAL_WRITE) == 1,
-            everything: pages.is_none() && whole,
+            everything: matches!(pages, Pages::None) && whole,
+            free,
             pages,
         };
         self.mkeys.insert(key, LIMIT)
+    }
+
+    /// Returns a table of so many octowords that begins with `list`.
+    fn translations(&self, octowords: u32, list: &[u8]) -> Answer<Box<[u64]>> {
+        let entries = 2 * octowords as usize;
+        let held = |k: &Mkey| if let Pages::Table(t) = &k.pages { t.len() } else { 0 };
+        let all: usize = self.mkeys.iter().map(|(_, k)| held(k)).sum();
+        fail_if(all.saturating_add(entries) > MAX_TRANSLATIONS, CmdStatus::NoResources)?;
+        let mut table: Vec<u64> = alloc::vec![0; entries];
+        for (entry, bytes) in table.iter_mut().zip(list.as_chunks().0) {
+            *entry = u64::from_be_bytes(*bytes);
+        }
+        Ok(table.into_boxed_slice())
     }
 
     pub(super) fn query_mkey(&self, n: u32, out: &mut [u8]) -> Answer {
@@ -80,7 +106,9 @@ impl Mlx5 {
         let c = m.part_mut(QueryMkeyOut::MKC);
         c.set(Mkc::PD, k.pd).set(Mkc::KEY, k.key.into()).set(Mkc::LENGTH64, whole.into());
         c.set(Mkc::LOCAL_READ, k.readable.into()).set(Mkc::LOCAL_WRITE, k.writable.into());
-        c.set(Mkc::ACCESS_MODE, if k.pages.is_some() { access_mode::MTT } else { access_mode::PA });
+        let mode = if matches!(k.pages, Pages::None) { access_mode::PA } else { access_mode::MTT };
+        c.set(Mkc::ACCESS_MODE, mode).set(Mkc::FREE, k.free.into());
+        c.set(Mkc::UMR, matches!(k.pages, Pages::Table(_)).into());
         c.set(Mkc::QPN, 0xff_ffff).set(Mkc::LOG_PAGE_SIZE, k.log_page);
         c.set_quad(Mkc::START, k.start).set_quad(Mkc::LENGTH, if whole { 0 } else { k.length });
         answer(out, &m)

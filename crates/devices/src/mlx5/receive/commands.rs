@@ -12,12 +12,16 @@ use doorbell_layout::mlx5::command::{
     CreateRqIn, CreateTirIn, ModifyRqIn, ModifyTirIn, PAS_LIST, QueryRqOut, QueryTirOut, Rqc,
     RqtIn, Tirc, Wq, dispatch, modify_rq, modify_rqt, modify_tir, wq_type,
 };
-use doorbell_layout::mlx5::receive::{RqContext, RqState};
+use doorbell_layout::mlx5::receive::{
+    LOG_STRIDE_BASE, LOG_STRIDES_BASE, RqContext, RqState, Strides,
+};
 use doorbell_packet::toeplitz::KEY;
 
 /// log2 of the longest receive queue in WQEs, and of the longest WQE in bytes.
 pub(super) const LOG_MAX_RQ: u32 = 15;
 pub(super) const LOG_MAX_STRIDE: u32 = 10;
+/// log2 of the fewest strides of a WQE (`ext_stride_num_range`).
+const LOG_MIN_STRIDES: i32 = 3;
 
 impl Mlx5 {
     /// `CREATE_RQ`, in state RST.
@@ -26,8 +30,15 @@ impl Mlx5 {
         let wq = context.part(Rqc::WQ);
         let (log_size, log_stride) = (wq.get(Wq::LOG_SIZE), wq.get(Wq::LOG_STRIDE));
         let dbr = wq.quad(Wq::DBR);
-        // No shared receive memory (RMP), no striding, no linked lists.
-        check(context.get(Rqc::MEMORY_TYPE) == 0 && wq.get(Wq::TYPE) == wq_type::CYCLIC)?;
+        // No shared receive memory (RMP), no lists without strides.
+        check(context.get(Rqc::MEMORY_TYPE) == 0)?;
+        let strides = match wq.get(Wq::TYPE) {
+            wq_type::CYCLIC => None,
+            wq_type::STRIDING if self.cfg.caps.striding => Some(strides(wq)?),
+            _ => return Err(CmdStatus::BadParam),
+        };
+        // A link and a data segment.
+        check(strides.is_none() || log_stride >= 5)?;
         check(log_size <= LOG_MAX_RQ && (4..=LOG_MAX_STRIDE).contains(&log_stride))?;
         check(wq.get(Wq::PAGE_OFFSET) == 0 && dbr.is_multiple_of(4))?;
         check(context.get(Rqc::STATE) == RqState::Reset as u32)?;
@@ -51,6 +62,7 @@ impl Mlx5 {
             keep_vlan: context.get(Rqc::NO_VLAN_STRIP) == 1,
             flush_in_error: context.get(Rqc::FLUSH_IN_ERROR) == 1,
             end_padding: wq.get(Wq::END_PADDING) == 1,
+            strides,
         };
         self.rx.rqs.insert(Rq::new(ctx, ring, &context, self.cfg.rx_fetch_chunk), LIMIT)
     }
@@ -86,7 +98,9 @@ impl Mlx5 {
         match to {
             RqState::Reset => {
                 rq.reset();
+                let cqn = rq.ctx.cqn;
                 self.rx.purge(rqn);
+                self.drop_session(cqn, rqn);
             }
             RqState::Error if from == RqState::Ready && rq.ctx.flush_in_error => {
                 self.rx.pending_errors.push_back((at, rqn, RxError::Flush));
@@ -111,8 +125,10 @@ impl Mlx5 {
     pub(in super::super) fn destroy_rq(&mut self, rqn: u32) -> Answer {
         let direct = self.rx.tirs.any(|t| t.ctx.dispatch == Dispatch::Direct(rqn));
         let named = self.rx.rqs.get(rqn).is_some_and(|rq| rq.named > 0);
+        let cqn = self.rx.rqs.get(rqn).map(|rq| rq.ctx.cqn);
         self.rx.rqs.destroy(rqn, direct || named)?;
         self.rx.purge(rqn);
+        cqn.into_iter().for_each(|cqn| self.drop_session(cqn, rqn));
         self.update_next_event();
         Ok(())
     }
@@ -275,6 +291,15 @@ impl Mlx5 {
             Dispatch::Indirect(rqtn) => self.rx.rqts.find(rqtn).map(|_| ()),
         }
     }
+}
+
+/// Returns the strides of a queue's WQEs. Their count is a number of four bits with a sign.
+fn strides(wq: &Wq) -> Answer<Strides> {
+    let count = (wq.get(Wq::LOG_STRIDES) as i32) << 28 >> 28;
+    let log_count = count + LOG_STRIDES_BASE as i32;
+    check(log_count >= LOG_MIN_STRIDES && wq.get(Wq::SHIFT) == 0)?;
+    let log_size = wq.get(Wq::LOG_STRIDE_SIZE) + LOG_STRIDE_BASE;
+    Ok(Strides { log_count: log_count as u8, log_size: log_size as u8 })
 }
 
 /// Returns true if an RQT may be so. The queues need not exist: Linux fills a table with the drop

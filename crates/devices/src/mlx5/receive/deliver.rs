@@ -1,9 +1,13 @@
 //! From the FIFO to memory: data, completions, and what is said of queues that failed.
 
-use super::{super::device::Mlx5, LINE, RxError, RxFrame};
+use super::{super::device::Mlx5, Filler, LINE, RxError, RxFrame};
 use doorbell_hal::{Port, RxVerdict, Time, fail_if, transfer_units};
-use doorbell_layout::mlx5::receive::{CQE_RECEIVE_ERROR, RX_LEN, RqState, TERMINATE_LKEY};
-use doorbell_layout::mlx5::{Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, event, syndrome};
+use doorbell_layout::mlx5::receive::{
+    CQE_RECEIVE_ERROR, CQE_RECEIVED, FILLER, RX_LEN, RqState, RxCqe, STRIDES_SHIFT, TERMINATE_LKEY,
+};
+use doorbell_layout::mlx5::{
+    Cqe, DataSeg, EQE_CQN, EQE_QUEUE_KIND, KIND_RQ, MTT_WRITE, event, syndrome,
+};
 use zerocopy::{FromBytes, FromZeros, transmute};
 
 impl Mlx5 {
@@ -17,6 +21,7 @@ impl Mlx5 {
     /// one of the function's own comes back, or a queue that failed is told of.
     pub(in super::super) fn works_at(&self, t: Time) -> bool {
         let error = self.rx.pending_errors.front().map_or(Time::NEVER, |m| m.0);
+        let error = error.min(self.rx.sessions.front().map_or(Time::NEVER, |s| s.0));
         self.pipe.loopback.due().min(error) <= t
     }
 
@@ -34,6 +39,12 @@ impl Mlx5 {
         if self.rx.pending_errors.front().is_some_and(|m| m.0 <= t) {
             if let Some((at, rqn, mishap)) = self.rx.pending_errors.pop_front() {
                 self.tell(p, at, rqn, mishap);
+            }
+            return;
+        }
+        if self.rx.sessions.front().is_some_and(|s| s.0 <= t) {
+            if let Some((at, cqn)) = self.rx.sessions.pop_front() {
+                self.end_session(p, at, cqn);
             }
             return;
         }
@@ -57,8 +68,12 @@ impl Mlx5 {
         match written.and_then(|()| fail_if(poisoned, syndrome::LOCAL_PROT)) {
             Ok(()) => {
                 self.rx.counters.packets += 1;
-                self.rx.counters.bytes += u64::from(f.cqe.byte_cnt.get());
-                self.put_cqe(p, t, cqn, transmute!(f.cqe));
+                self.rx.counters.bytes += f.len() as u64;
+                if let Some(filler) = f.filler {
+                    self.rx.counters.fillers += 1;
+                    self.put_cqe(p, t, cqn, filler_cqe(f.rqn, filler));
+                }
+                self.complete_frame(p, t, cqn, f.cqe);
             }
             Err(why) => self.fail(p, t, &f, why),
         }
@@ -76,7 +91,8 @@ impl Mlx5 {
             let lkey = d.lkey.get();
             let key = self.mkeys.get(lkey >> 8).filter(|k| k.admits(pd, lkey) && k.writable);
             let n = d.byte_count.get() & RX_LEN;
-            key.and_then(|k| k.find(d.addr.get(), u64::from(n))).ok_or(syndrome::LOCAL_PROT)?;
+            key.and_then(|k| k.find(d.addr.get(), u64::from(n), MTT_WRITE))
+                .ok_or(syndrome::LOCAL_PROT)?;
             room += n as usize;
             if room >= frame.len() {
                 break;
@@ -91,8 +107,9 @@ impl Mlx5 {
             let mut addr = d.addr.get();
             while !now.is_empty() {
                 let key = self.mkeys.get(d.lkey.get() >> 8);
-                let (to, len) =
-                    key.and_then(|k| k.find(addr, now.len() as u64)).ok_or(syndrome::LOCAL_PROT)?;
+                let (to, len) = key
+                    .and_then(|k| k.find(addr, now.len() as u64, MTT_WRITE))
+                    .ok_or(syndrome::LOCAL_PROT)?;
                 let beyond = &now[len as usize..];
                 let from = frame.len() - beyond.len() - later.len() - len as usize;
                 let ends = pads && beyond.is_empty() && later.is_empty();
@@ -115,20 +132,18 @@ impl Mlx5 {
     fn fail<P: Port>(&mut self, p: &mut P, t: Time, f: &RxFrame, why: u8) {
         self.rx.counters.errors += 1;
         self.rx.counters.discarded += 1;
-        let counter = f.cqe.wqe_counter.get();
+        let counter = f.counter;
         let Some(rq) = self.rx.rqs.get_mut(f.rqn) else { return };
         rq.state = RqState::Error;
         let (cqn, flush) = (rq.ctx.cqn, rq.ctx.flush_in_error);
         self.put_cqe(p, t, cqn, error_cqe(f.rqn, counter, why));
         if flush {
-            self.flush(p, t, f.rqn, counter.wrapping_add(1));
+            self.flush(p, t, f.rqn, Some(counter.wrapping_add(1)));
         }
     }
 
     #[cold]
     fn tell<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, mishap: RxError) {
-        let Some(rq) = self.rx.rqs.get(rqn) else { return };
-        let taken = rq.taken;
         match mishap {
             RxError::Unreadable => {
                 let queue = [(EQE_CQN, rqn), (EQE_QUEUE_KIND, KIND_RQ)];
@@ -136,24 +151,25 @@ impl Mlx5 {
             }
             RxError::Flush => {
                 let waiting = self.rx.fifo.iter().find(|f| f.rqn == rqn);
-                let first = waiting.map_or(taken, |f| f.cqe.wqe_counter.get());
+                let first = waiting.map(|f| f.counter);
                 self.flush(p, t, rqn, first);
             }
             RxError::Flushing(next, left) => self.flush_from(p, t, rqn, (next, left)),
         }
     }
 
-    /// Completes every posted WQE from `first` on with "flushed".
-    fn flush<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, first: u16) {
+    /// Completes every posted WQE from `first` on with "flushed"; without it, from the first that
+    /// is not used up.
+    fn flush<P: Port>(&mut self, p: &mut P, t: Time, rqn: u32, first: Option<u16>) {
         p.charge(self.rx.fifo.len() as u64);
         self.rx.give_up(rqn);
         let Some(rq) = self.rx.rqs.get_mut(rqn) else { return };
         if rq.read_record(p, t, &mut self.rx.counters).is_err() {
             return;
         }
+        let left = rq.flush();
+        let first = first.unwrap_or(left);
         let posted = u32::from(rq.posted.wrapping_sub(first)).min(rq.len()) as u16;
-        (rq.fetched, rq.taken) = (rq.posted, rq.posted);
-        rq.arrivals.clear();
         self.flush_from(p, t, rqn, (first, posted));
     }
 
@@ -191,6 +207,17 @@ fn segments(wqe: &[u8]) -> impl Iterator<Item = DataSeg> {
         .iter()
         .filter_map(|b| DataSeg::read_from_bytes(b).ok())
         .take_while(|d| d.lkey.get() != TERMINATE_LKEY)
+}
+
+/// Returns the entry of strides that no frame is in.
+fn filler_cqe(rqn: u32, f: Filler) -> Cqe {
+    let mut cqe = RxCqe::new_zeroed();
+    cqe.wqe_id.set(f.wqe_id);
+    cqe.wqe_counter.set(f.first);
+    cqe.byte_cnt.set(FILLER | u32::from(f.count) << STRIDES_SHIFT);
+    cqe.flags_rqpn.set(rqn);
+    cqe.op_own = CQE_RECEIVED << 4;
+    transmute!(cqe)
 }
 
 fn error_cqe(rqn: u32, wqe_counter: u16, why: u8) -> Cqe {

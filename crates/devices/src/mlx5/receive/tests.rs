@@ -1,5 +1,6 @@
 //! The receive side against a port that records what it does, and when.
 
+mod compress;
 mod data;
 mod faults;
 mod hostile;
@@ -7,6 +8,7 @@ mod limits;
 mod loopback;
 mod polled;
 mod queues;
+mod striding;
 
 use super::super::command::check;
 use super::super::device::Mlx5;
@@ -27,7 +29,8 @@ use doorbell_layout::mlx5::command::{Rqc, flow_action};
 use doorbell_layout::mlx5::receive::{RqContext, RqState, RxCqe};
 use doorbell_layout::mlx5::steering::NIC_RX;
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CQE_INITIAL, CqContext, CtrlSeg, EqContext, Eqe, SqContext, SqState, event, uar,
+    CQ_UPDATE, CQE_INITIAL, Compression, CompressionLayout, CqContext, CtrlSeg, EqContext, Eqe,
+    SqContext, SqState, event, uar,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -143,6 +146,7 @@ const PLAIN: RqContext = RqContext {
     keep_vlan: false,
     flush_in_error: false,
     end_padding: false,
+    strides: None,
 };
 
 fn ns(n: u64) -> Time {
@@ -168,6 +172,11 @@ impl Mlx5 {
 impl Bench {
     /// An armed CQ without moderation, a ready queue, and everything steered to it.
     fn new(cfg: Config, rq: RqContext) -> Bench {
+        Bench::compressing(cfg, rq, None)
+    }
+
+    /// The same with a CQ that may compress.
+    fn compressing(cfg: Config, rq: RqContext, compression: Option<Compression>) -> Bench {
         let mut p = Record {
             memory: vec![0; MEMORY],
             read_time: Span::ZERO,
@@ -203,6 +212,7 @@ impl Bench {
             uar,
             period_us: 0,
             max_count: 0,
+            compression,
         };
         let cqn = d.create_cq(&c).unwrap();
         for entry in 0..1 << CQ_LOG {

@@ -2,7 +2,7 @@
 //! piece, memory keys over all of memory, and no protection domain.
 
 use super::super::device::Mlx5;
-use super::super::queues::{Cq, Eq, Mkey, Sq};
+use super::super::queues::{Cq, Eq, Mkey, Pages, Sq};
 use super::super::ring::Ring;
 use super::super::{Answer, LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS};
 use doorbell_layout::mlx5::command::Sqc;
@@ -20,7 +20,8 @@ impl Mlx5 {
             readable: true,
             writable: true,
             everything: true,
-            pages: None,
+            free: false,
+            pages: Pages::None,
         };
         Ok(self.mkeys.insert(everything, LIMIT)? << 8)
     }

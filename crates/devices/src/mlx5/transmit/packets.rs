@@ -1,13 +1,13 @@
 //! Packets of a WQE: sessions, and one by one.
 
-use super::super::{offload, queues::Mkey};
+use super::super::offload;
 use super::{Arrival, Execution, Outcome, segment};
 use crate::common::bad;
 use core::hint::cold_path;
 use doorbell_hal::{Iova, Port, Time, fail_if};
 use doorbell_layout::mlx5::{
-    DS, DataSeg, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, INLINE_LEN, INLINE_SEG, cs_flags,
-    syndrome,
+    DS, DataSeg, ETH_WQE_INSERT_VLAN, ETH_WQE_SVLAN, EthSeg, INLINE_LEN, INLINE_SEG, MTT_READ,
+    cs_flags, syndrome,
 };
 use doorbell_packet::ethernet::MIN_FRAME;
 use doorbell_packet::{headers::verify, tunnel::verify_inner};
@@ -38,17 +38,20 @@ impl<P: Port> Execution<'_, P> {
         if key.everything {
             return self.pipe.read(self.p, t, Iova(addr), to, n);
         }
-        self.read_pieces(t, key, addr, to, n)
+        self.read_pieces(t, lkey, addr, to, n)
     }
 
     /// The same through a key that has an end, or pages.
     #[cold]
-    fn read_pieces(&mut self, t: Time, key: &Mkey, addr: u64, to: usize, n: usize) -> Arrival {
+    fn read_pieces(&mut self, t: Time, lkey: u32, addr: u64, to: usize, n: usize) -> Arrival {
         let (mut done, mut whole_at) = (0, t);
         while done < n {
             let left = (n - done) as u64;
-            let (from, len) =
-                key.find(addr.wrapping_add(done as u64), left).ok_or(syndrome::LOCAL_PROT)?;
+            let piece = self
+                .mkeys
+                .get(lkey >> 8)
+                .and_then(|k| k.find(addr.wrapping_add(done as u64), left, MTT_READ));
+            let (from, len) = piece.ok_or(syndrome::LOCAL_PROT)?;
             whole_at = whole_at.max(self.pipe.read(self.p, t, from, to + done, len as usize)?);
             done += len as usize;
         }

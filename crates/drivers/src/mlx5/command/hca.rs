@@ -13,7 +13,9 @@ use doorbell_layout::mlx5::command::{
     access_mode, cap_type, op, pages, paos, register, wq_type,
 };
 use doorbell_layout::mlx5::receive::{RqContext, RqState};
-use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState, WQEBB};
+use doorbell_layout::mlx5::{
+    Caps, CmdStatus, CompressionLayout, CqContext, EqContext, SqContext, SqState, WQEBB,
+};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A ConnectX function that is up.
@@ -203,6 +205,16 @@ impl Hca {
             csum: eth.get(EthCaps::CSUM) == 1,
             vlan: eth.get(EthCaps::VLAN) == 1,
             swp: eth.get(EthCaps::SWP) == 1 && eth.get(EthCaps::SWP_CSUM) == 1,
+            striding: general.get(GeneralCaps::STRIDING_RQ) == 1
+                && general.get(GeneralCaps::UMR_PTR_RLKY) == 1
+                && eth.get(EthCaps::REG_UMR_SQ) == 1,
+            compression: match general.get(GeneralCaps::CQE_COMPRESSION) {
+                0 => None,
+                _ if general.get(GeneralCaps::ENHANCED_CQE_COMPRESSION) == 1 => {
+                    Some(CompressionLayout::Enhanced)
+                }
+                _ => Some(CompressionLayout::Basic),
+            },
         };
         Ok(())
     }

@@ -235,6 +235,8 @@ pub(super) const CAPS: Caps = Caps {
     csum: true,
     vlan: true,
     swp: true,
+    striding: false,
+    compression: None,
 };
 
 impl DriverHarness {

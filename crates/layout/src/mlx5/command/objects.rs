@@ -7,6 +7,7 @@ layout! {
     mod wq_type: u32 {
         LINKED_LIST = 0, "Linked list.";
         CYCLIC = 1, "Cyclic.";
+        STRIDING = 2, "Linked list of WQEs with strides.";
     }
 
     /// Memory key access modes (`mkc.access_mode_1_0`).
@@ -58,7 +59,8 @@ layout! {
     message Cqc[0x40] {
         STATUS = bits(0x00, 31, 28), CQE_SIZE = bits(0x00, 23, 21),
         IGNORE_OVERRUN = bits(0x00, 17, 17), PERIOD_MODE = bits(0x00, 16, 15),
-        COMPRESSION = bits(0x00, 14, 14), STATE = bits(0x00, 11, 8),
+        COMPRESSION = bits(0x00, 14, 14), MINI_FORMAT = bits(0x00, 13, 12),
+        STATE = bits(0x00, 11, 8), COMPRESSION_LAYOUT = bits(0x00, 1, 0),
         PAGE_OFFSET = bits(0x08, 11, 6), LOG_SIZE = bits(0x0c, 28, 24), UAR = bits(0x0c, 23, 0),
         PERIOD = bits(0x10, 27, 16), MAX_COUNT = bits(0x10, 15, 0), EQN = bits(0x14, 7, 0),
         LOG_PAGE_SIZE = bits(0x18, 28, 24), CONSUMER = bits(0x28, 23, 0),
@@ -76,7 +78,7 @@ layout! {
 
     /// Memory key context.
     message Mkc[0x40] {
-        FREE = bits(0x00, 30, 30), LOCAL_WRITE = bits(0x00, 11, 11),
+        FREE = bits(0x00, 30, 30), UMR = bits(0x00, 15, 15), LOCAL_WRITE = bits(0x00, 11, 11),
         LOCAL_READ = bits(0x00, 10, 10), ACCESS_MODE = bits(0x00, 9, 8), QPN = bits(0x04, 31, 8),
         KEY = bits(0x04, 7, 0), LENGTH64 = bits(0x0c, 31, 31), PD = bits(0x0c, 23, 0),
         START = quad(0x10), LENGTH = quad(0x18), OCTWORDS = bits(0x34, 31, 0),
@@ -95,12 +97,14 @@ layout! {
         PAGE_OFFSET = bits(0x04, 20, 16), PD = bits(0x08, 23, 0), UAR = bits(0x0c, 23, 0),
         DBR = quad(0x10), HW_COUNTER = bits(0x18, 31, 0), SW_COUNTER = bits(0x1c, 31, 0),
         LOG_STRIDE = bits(0x20, 19, 16), LOG_PAGE_SIZE = bits(0x20, 12, 8),
-        LOG_SIZE = bits(0x20, 4, 0),
+        LOG_SIZE = bits(0x20, 4, 0), LOG_STRIDES = bits(0x24, 11, 8), SHIFT = bits(0x24, 7, 7),
+        LOG_STRIDE_SIZE = bits(0x24, 2, 0),
     }
     /// Send queue context.
     message Sqc[0xf0] {
         FLUSH_IN_ERROR = bits(0x00, 28, 28), MULTI_PACKET = bits(0x00, 27, 27),
-        MIN_INLINE = bits(0x00, 26, 24), STATE = bits(0x00, 23, 20), ALLOW_SWP = bits(0x00, 18, 18),
+        MIN_INLINE = bits(0x00, 26, 24), STATE = bits(0x00, 23, 20),
+        REG_UMR = bits(0x00, 19, 19), ALLOW_SWP = bits(0x00, 18, 18),
         CQN = bits(0x08, 23, 0), TIS_LIST_SIZE = bits(0x20, 31, 16), TIS = bits(0x2c, 23, 0),
         WQ = part(0x30, Wq),
     }

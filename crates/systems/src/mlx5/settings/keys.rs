@@ -9,6 +9,7 @@ use crate::key::{Key, Needs};
 use crate::settings::settings;
 use doorbell_drivers::mlx5::{Cqs, Sizing};
 use doorbell_hal::Span;
+use doorbell_layout::mlx5::CompressionLayout;
 use doorbell_sim::traffic::arrivals::Program;
 
 /// Each core has an EQ; EQ numbers have 8 bits, and the device keeps the first four.
@@ -22,6 +23,7 @@ const CQ_SIZES: &[f64] =
 /// The kinds of traffic whose frames come in.
 pub(super) const RECEIVE_KINDS: [&str; 4] = [arrivals::KIND, "send", "receive", "transactions"];
 const RECEIVE: &[Needs] = &[Needs::kind(&RECEIVE_KINDS)];
+const COMPRESSED: &[Needs] = &[Needs::word("nic.cqe_compression", &["basic", "enhanced"])];
 const ARRIVE: &[Needs] = &[Needs::kind(&[arrivals::KIND])];
 const LINKED: &[Needs] = &[Needs::kind(&closed_loop::KINDS)];
 /// TCP has one channel.
@@ -115,6 +117,18 @@ settings! {
         enhanced_mpw: bool = "nic.enhanced_mpw", choice(&["on", "off"]);
         /// headers that a WQE must carry inline
         min_inline: &'static str = "nic.min_inline", choice(&["none", "l2", "ip", "tcp_udp"]);
+        /// capabilities striding_rq, umr_ptr_rlky and reg_umr_sq: receive WQEs that frames share
+        striding: bool = "nic.striding", choice(&["off", "on"]).default("off");
+        /// capability cqe_compression, and the layout of its blocks
+        compression: Option<CompressionLayout> = "nic.cqe_compression",
+            choice(&["off", "basic", "enhanced"]).default("off");
+        /// frames on the chip from which received frames' CQEs are compressed; assumed: not public
+        cqe_pressure: u32 = "nic.cqe_pressure",
+            whole("frames", 0.0, 65536.0).default("16").when(COMPRESSED);
+        /// maximum time that the first CQE of a block waits; assumed: not public
+        cqe_wait: Span = "nic.cqe_wait", ns().default("1000").when(COMPRESSED);
+        /// maximum size of a block of compressed CQEs; assumed: not public
+        cqe_most: u16 = "nic.cqe_most", whole("CQEs", 2.0, 64.0).default("64").when(COMPRESSED);
         /// capability max_wqe_sz_sq: the longest send WQE
         max_wqe: u16 = "nic.max_wqe", among("B", &[64.0, 128.0, 256.0, 512.0, 1024.0]);
         /// capability max_lso_cap: the largest large send's payload; 0: no LSO

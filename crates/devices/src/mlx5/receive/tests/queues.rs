@@ -146,6 +146,7 @@ fn events_are_moderated_like_those_of_sends() {
         uar: b.uar,
         period_us: 10,
         max_count: 3,
+        compression: None,
     };
     let cqn = b.d.create_cq(&c).unwrap();
     let rqn = b.d.create_rq(&RqContext { cqn, ..b.rq }).unwrap();
