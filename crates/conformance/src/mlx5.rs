@@ -12,7 +12,7 @@ use crate::fuzz::Seed;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::RqConfig;
+use doorbell_drivers::mlx5::{Recycling, RqConfig};
 use doorbell_hal::{Host, Span, Time};
 use doorbell_testkit::{DirectHost, LeakCheckHost};
 
@@ -27,6 +27,9 @@ pub const SMALL_RQ: RqConfig = RqConfig {
     headroom: 64,
     bulk: 8,
     padding: true,
+    log_stride: None,
+    recycling: Recycling::Cache,
+    compression: false,
     xdp: false,
     cq_period_us: 0,
     cq_max_count: 0,

@@ -23,7 +23,7 @@ use doorbell_bus::ledger::BusKind;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Latencies, Machine, Pcie, Platform};
 use doorbell_devices::mlx5::{Config as Nic, Counters, Mlx5, Received};
-use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, Stats};
+use doorbell_drivers::mlx5::{Channel, Config as DriverConfig, Hca, RqConfig, Stats};
 use doorbell_hal::{Span, Unit};
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::napi::NapiContext;
@@ -385,7 +385,15 @@ fn receiving(setup: &Setup) -> usize {
         let sent = if rq.xdp { (1 << setup.driver.log_sq) + 256 } else { 0 };
         ((1 << rq.log_size) + 2 * 64 + sent) * (rq.align as usize + 64 + 16)
     });
-    frames + rings(setup) + setup.driver.rq.map_or(0, |rq| 80 << rq.log_size)
+    let shared = setup.driver.rq.filter(|rq| rq.log_stride.is_some()).map_or(0, shared);
+    frames + shared + rings(setup) + setup.driver.rq.map_or(0, |rq| 80 << rq.log_size)
+}
+
+/// Returns the host memory for the pages of a striding queue beyond those of its frames, for its UMRs
+/// and for its completions.
+fn shared(rq: RqConfig) -> usize {
+    let wqes = (1usize << rq.log_size).max(1 << 9);
+    wqes * (4096 + 64 + 16) + (wqes >> 5) * 2048 + (64 << rq.log_size) + (1 << 20)
 }
 
 /// Returns the host memory for one core's rings, the receive queue's left out.

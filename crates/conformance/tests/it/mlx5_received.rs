@@ -4,10 +4,12 @@
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_conformance::mlx5::SMALL_RQ;
+use doorbell_devices::mlx5::Compress;
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Hca, RqConfig, queue_of};
+use doorbell_drivers::mlx5::{Channel, Config, Hca, Recycling, RqConfig, queue_of};
 use doorbell_drivers::{Driver, Irq, Poll, Sink, Verdict};
 use doorbell_hal::{Buf, Device, Host, Mapped, RxVerdict, Span};
+use doorbell_layout::mlx5::{Caps, CompressionLayout};
 use doorbell_packet::Packet;
 use doorbell_packet::toeplitz::{MICROSOFT, Toeplitz};
 use doorbell_sim::traffic::{flow_headers, udp};
@@ -293,4 +295,131 @@ fn what_the_send_queue_has_no_room_for_is_dropped() {
     assert!(s.rx_xdp_tx_full > 0, "{s:?}");
     assert_eq!(s.rx_xdp_tx_xmit + s.rx_xdp_tx_full, 120, "{s:?}");
     assert!(s.rx_xdp_tx_xmit >= 64, "a queue of 64 blocks: {s:?}");
+}
+
+/// Four WQEs of 128 strides of 2 KiB, of which one stays free.
+const SHARED: RqConfig =
+    RqConfig { log_size: 9, log_stride: Some(11), compression: true, ..SMALL_RQ };
+const LAYOUTS: [Option<CompressionLayout>; 3] =
+    [None, Some(CompressionLayout::Basic), Some(CompressionLayout::Enhanced)];
+
+/// A device that compresses whenever it can.
+fn sharing(compression: Option<CompressionLayout>) -> Nic {
+    let caps = Caps { striding: true, compression, ..Nic::CONNECTX.caps };
+    let compress = Compress { pressure: 0, wait: Span::from_us(2), most: 20 };
+    Nic { caps, compress, ..Nic::CONNECTX }
+}
+
+/// Frames that share WQEs come up whole, and in order, over many laps of the list.
+#[test]
+fn every_frame_comes_up_from_shared_wqes() {
+    for (layout, order) in LAYOUTS.into_iter().flat_map(|l| {
+        [Order::Late, Order::Overtaken, Order::Random(1)].into_iter().map(move |o| (l, o))
+    }) {
+        let mut b = Bench::with(sharing(layout), order, 1, SHARED);
+        b.run();
+        let (mut sent, mut came) = (Vec::new(), Vec::new());
+        for burst in 0..40 {
+            for i in 0..60 {
+                let f = frame(b.mac, 1, burst * 60 + i);
+                assert!(b.arrives(&f), "{layout:?} {order:?}: frame {i} of burst {burst}");
+                sent.push(f);
+            }
+            came.extend(b.run());
+        }
+        assert!(came.iter().all(|(_, _, verified)| *verified), "{layout:?} {order:?}");
+        let came: Vec<Vec<u8>> = came.into_iter().map(|c| c.1).collect();
+        assert!(came == sent, "{layout:?} {order:?}: {} of {}", came.len(), sent.len());
+        let (blocks, frames) =
+            (b.h.inner.device.received().blocks, b.h.inner.device.received().block_packets);
+        assert_eq!(blocks > 0, layout.is_some(), "{layout:?} {order:?}");
+        let s = b.close()[0];
+        assert_eq!((s.rx_packets, s.rx_cqe_stray, s.rx_malformed), (2400, 0, 0));
+        assert_eq!(s.rx_cqe_compress_blks, blocks, "{layout:?} {order:?}");
+        // The title of the enhanced layout is an entry as others are.
+        let titles = if layout == Some(CompressionLayout::Enhanced) { blocks } else { 0 };
+        assert_eq!(s.rx_cqe_compress_pkts, frames - titles, "{layout:?} {order:?}");
+        // 2400 frames are 18 WQEs of 128 and one that is begun; three were there before.
+        assert_eq!((s.rx_umrs, s.rx_umr_err), (3 + 18, 0), "{layout:?} {order:?}");
+    }
+}
+
+/// A cyclic queue's entries are compressed, too.
+#[test]
+fn a_cyclic_queue_takes_compressed_entries() {
+    for layout in LAYOUTS {
+        let rq = RqConfig { compression: true, ..SMALL_RQ };
+        let mut b = Bench::with(sharing(layout), Order::Late, 2, rq);
+        let mut came = 0;
+        for burst in 0..30 {
+            (0..24).for_each(|n| assert!(b.arrives(&frame(b.mac, 1, burst * 24 + n))));
+            came += b.run().len();
+        }
+        assert_eq!(came, 720, "{layout:?}");
+        let s = b.close();
+        assert_eq!(s.iter().map(|s| s.rx_cqe_stray).sum::<u64>(), 0, "{layout:?}");
+    }
+}
+
+/// All WQEs but one are posted, and each has all of its strides.
+#[test]
+fn a_shared_queue_holds_its_strides() {
+    for log_size in [9, 10, 11] {
+        let rq = RqConfig { log_size, ..SHARED };
+        let nic = Nic { rx_fifo: 1 << 30, writes_outstanding: 4096, ..sharing(None) };
+        let mut b = Bench::with(nic, Order::Late, 1, rq);
+        b.run();
+        let f = frame(b.mac, 1, 0);
+        let taken = (0..4000).filter(|_| b.arrives(&f)).count();
+        assert_eq!(taken, ((1 << (log_size - 7)) - 1) * 128, "{log_size}");
+        b.run();
+        b.close();
+    }
+}
+
+/// A program has a page for each frame, and pages that it drops stay in their WQE until that is
+/// used up, by either order of recycling.
+#[test]
+fn a_program_has_pages_of_shared_wqes() {
+    for recycling in [Recycling::Cache, Recycling::Pool] {
+        let rq = RqConfig { log_size: 8, log_stride: Some(12), recycling, ..PAGES };
+        let mut b = Bench::with(sharing(None), Order::Overtaken, 1, rq);
+        b.run();
+        b.h.inner.bus.sink_mut().start();
+        let (mut came, mut passed, mut sent) = (Vec::new(), Vec::new(), 0);
+        for n in 0..24 * 40 {
+            let f = frame(b.mac, 1, n);
+            assert!(b.arrives(&f), "{recycling:?}: frame {n}");
+            match verdict(n) {
+                Verdict::Pass => passed.push(f),
+                Verdict::Drop => {}
+                Verdict::Send => sent += 1,
+            }
+            if n % 24 == 23 {
+                came.extend(b.run().into_iter().map(|c| c.1));
+            }
+        }
+        assert_eq!(came, passed, "{recycling:?}");
+        let s = b.close()[0];
+        assert_eq!((s.rx_packets, s.rx_xdp_drop, s.rx_xdp_tx_xmit), (320, 320, sent));
+        // 960 frames are 15 WQEs of 64.
+        assert_eq!((s.rx_umrs, s.rx_umr_err), (3 + 15, 0), "{recycling:?}");
+        assert!(s.rx_cache_empty <= 4 * 64 + 8, "{recycling:?}: {}", s.rx_cache_empty);
+    }
+}
+
+/// A frame longer than a WQE puts the queue in error; the list and the queue of UMRs begin anew.
+#[test]
+fn a_shared_queue_that_failed_is_started_again() {
+    for layout in LAYOUTS {
+        let nic = Nic { fail_every: 5, ..sharing(layout) };
+        let mut b = Bench::with(nic, Order::Overtaken, 1, SHARED);
+        let mut came = 0;
+        for burst in 0..40 {
+            (0..30).for_each(|n| _ = b.arrives(&frame(b.mac, 1, burst * 30 + n)));
+            came += b.run().len();
+        }
+        let s = b.close()[0];
+        assert!(came > 300 && s.rx_umr_err > 1 && s.rx_recover > 1, "{layout:?} {came} {s:?}");
+    }
 }

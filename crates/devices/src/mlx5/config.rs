@@ -89,7 +89,7 @@ impl Config {
         rx_fetch_chunk: 256,
         rx_fifo: 512 * 1024,
         writes_outstanding: 256,
-        compress: Compress { pressure: 0, wait: Span::from_ns(1_000), most: 64 },
+        compress: Compress { pressure: 16, wait: Span::from_ns(1_000), most: 64 },
         checksum_full: false,
         // No figure is published. What waits for a command is not measured.
         command_time: Span::ZERO,

@@ -19,8 +19,6 @@ pub(super) struct Sq {
     pub(super) tis: Option<u32>,
     /// Its WQEs may say where the headers are (`allow_swp`).
     pub(super) swp: bool,
-    /// Its WQEs may be UMRs (`reg_umr`).
-    pub(super) umr: bool,
     /// The context it was created with.
     pub(super) context: Box<Sqc>,
     pub(super) state: SqState,
@@ -53,7 +51,6 @@ impl Sq {
             pd,
             tis,
             swp: context.get(Sqc::ALLOW_SWP) == 1,
-            umr: context.get(Sqc::REG_UMR) == 1,
             context: Box::new(*context),
             state: SqState::Reset,
             announced: VecDeque::with_capacity(16),

@@ -263,7 +263,7 @@ impl<P: Port> Execution<'_, P> {
                     self.counters.nops += 1;
                     Outcome::Done(t)
                 }
-                opcode::UMR if self.sq.umr && self.cfg.caps.striding => {
+                opcode::UMR if self.sq.ctx.internal && self.cfg.caps.striding => {
                     match self.change_key(&ctrl, at) {
                         Ok(()) => Outcome::Done(t),
                         Err(why) => Outcome::Failed(why, 0),

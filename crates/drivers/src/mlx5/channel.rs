@@ -8,10 +8,10 @@ use crate::{Alarm, Driver, Irq, OpenError, Opened, Poll, Sink, Tx, check, common
 use alloc::{boxed::Box, vec::Vec};
 use core::hint::cold_path;
 use doorbell_hal::{CpuWork, Host, OutOfMemory};
-use doorbell_layout::mlx5::receive::RqState;
+use doorbell_layout::mlx5::receive::{RqState, mini_format};
 use doorbell_layout::mlx5::{
-    Caps, CmdStatus, CqContext, CqeTail, EqContext, SqContext, SqState, WQEBB, cqe_opcode, event,
-    uar,
+    Caps, CmdStatus, Compression, CqContext, CqeTail, EqContext, SqContext, SqState, WQEBB,
+    cqe_opcode, event, uar,
 };
 use doorbell_packet::Packet;
 use zerocopy::byteorder::big_endian::U32;
@@ -59,6 +59,8 @@ const CQ_POLL_BUDGET: u32 = 128;
 const MIN_BUFFER: u32 = 64;
 /// log2 of the events in a ring.
 const LOG_EQ: u8 = 7;
+/// Place of the CQ of UMRs, among [`Cqs::others`].
+const OF_UMRS: usize = 1;
 /// Place of the CQ of what a program sends, among [`Cqs::others`].
 const OF_PROGRAM: usize = 3;
 
@@ -95,6 +97,12 @@ impl<F> Channel<F> {
             let bulks = 1..=1 << rq.log_size;
             check(bulks.contains(&rq.bulk), "rq.bulk: 1 to the size of the queue")?;
             check(rq.buffer >= MIN_BUFFER, "rq.buffer: at least 64 B")?;
+            if let Some(log) = rq.log_stride {
+                check(caps.striding, "rq.log_stride: the device has no striding queues")?;
+                check((8..=12).contains(&log), "rq.log_stride: 8 to 12")?;
+                check(!rq.xdp || log == 12, "rq.log_stride: 12 with a program")?;
+                check(c.cqs != Cqs::Send, "rq.log_stride: the CQ of UMRs is missing")?;
+            }
             check(!rq.xdp || c.cqs == Cqs::Five, "rq.xdp: the CQ of what it sends is missing")?;
             check(!rq.xdp || caps.min_inline == 0, "rq.xdp: the device wants headers inlined")?;
         }
@@ -102,7 +110,7 @@ impl<F> Channel<F> {
         let mpw_wqebbs = if mpw { max_wqebbs(caps.max_wqe_sz_sq) } else { 0 };
         // All memory before any object, so that running out of it needs no commands.
         let eq = Eq::allocate(h, LOG_EQ)?;
-        let cqs = allocate_cqs(h, c);
+        let cqs = allocate_cqs(h, c, &caps);
         let (eq, (cq, others)) = both(eq, cqs, |eq| eq.release(h))?;
         let sq = Sq::allocate(h, c, &caps, mpw_wqebbs);
         let ((eq, cq, others), sq) = both((eq, cq, others), sq, |(eq, cq, others)| {
@@ -197,6 +205,7 @@ impl<F> Channel<F> {
             let mut cqc = CqContext { log_size, ring, dbr, ..cqc };
             if let Some(rq) = c.rq.filter(|_| i == 0) {
                 (cqc.period_us, cqc.max_count) = (rq.cq_period_us, rq.cq_max_count);
+                cqc.compression = cq.blocks.as_ref().map(|blocks| blocks.compression);
             }
             cq.cqn = fw.create_cq(h, &cqc)?;
             objects.cqns.push(cq.cqn);
@@ -208,6 +217,7 @@ impl<F> Channel<F> {
             cqn: cq.cqn,
             uar,
             min_inline,
+            internal: false,
         };
         sq.sqn = fw.create_sq(h, &sqc)?;
         objects.sqns.push(sq.sqn);
@@ -221,7 +231,30 @@ impl<F> Channel<F> {
             objects.sqns.push(back.sqn);
             fw.modify_sq(h, back.sqn, SqState::Reset, SqState::Ready)?;
         }
+        if let (Some(striding), Some(cq)) =
+            (rq.as_mut().and_then(|rq| rq.striding.as_mut()), others.get(OF_UMRS))
+        {
+            let umrs = &mut striding.umrs;
+            umrs.page = sq.page;
+            let (ring, dbr, log_size) = (umrs.ring.iova().0, umrs.dbr.iova().0, umrs.log_size);
+            let sqc = SqContext {
+                log_size,
+                ring,
+                dbr,
+                cqn: cq.cqn,
+                internal: true,
+                min_inline: 0,
+                ..sqc
+            };
+            umrs.sqn = fw.create_sq(h, &sqc)?;
+            objects.sqns.push(umrs.sqn);
+            fw.modify_sq(h, umrs.sqn, SqState::Reset, SqState::Ready)?;
+            let key = fw.create_page_key(h, striding.translations())?;
+            objects.page_key = Some(key);
+            striding.key = U32::new(key);
+        }
         if let (Some(rq), Some(cq)) = (rq, others.first()) {
+            rq.restart(h);
             rq.lkey = U32::new(lkey);
             rq.rqn = fw.create_rq(h, &rq.context(cq.cqn))?;
             objects.rqn = Some(rq.rqn);
@@ -330,6 +363,9 @@ impl<F> Channel<F> {
         let Some(rq) = &mut self.rq else { return false };
         let cq = self.others.get_mut(OF_PROGRAM);
         let sent = cq.map_or(0, |cq| rq.complete_sent(h, cq, CQ_POLL_BUDGET, &mut self.sq.stats));
+        if let Some(cq) = self.others.get_mut(OF_UMRS) {
+            rq.complete_umrs(h, cq, &mut self.sq.stats);
+        }
         let Some(cq) = self.others.first_mut() else { return false };
         let taken = rq.poll(h, cq, budget, &mut self.sq.stats, up);
         if rq.failed {
@@ -355,6 +391,21 @@ impl<F> Channel<F> {
             return;
         }
         Rq::drop_left(h, cq, &mut self.sq.stats);
+        if let Some(striding) = &rq.striding {
+            let umrs = striding.umrs.sqn;
+            let state = self.fw.query_sq(h, umrs).unwrap_or(SqState::Error);
+            let reset = self.fw.modify_sq(h, umrs, state, SqState::Reset);
+            if reset
+                .and_then(|()| self.fw.modify_sq(h, umrs, SqState::Reset, SqState::Ready))
+                .is_err()
+            {
+                return;
+            }
+            if let Some(cq) = self.others.get_mut(OF_UMRS) {
+                while cq.next(h).is_some() {}
+                cq.publish_ci(h);
+            }
+        }
         rq.restart(h);
         rq.fill(h, &mut self.sq.stats);
         let ready = self.fw.modify_rq(h, rq.rqn, RqState::Reset, RqState::Ready);
@@ -366,9 +417,10 @@ impl<F> Channel<F> {
     /// Polls the CQs of empty queues, as Linux does. An entry there is stray.
     fn poll_others<H: Host>(&mut self, h: &mut H) {
         let receives = self.rq.is_some();
+        let maps = self.rq.as_ref().is_some_and(|rq| rq.striding.is_some());
         let sends = self.rq.as_ref().is_some_and(|rq| rq.back.is_some());
         for (i, cq) in self.others.iter_mut().enumerate() {
-            if i == 0 && receives || i == OF_PROGRAM && sends {
+            if i == 0 && receives || i == OF_PROGRAM && sends || i == OF_UMRS && maps {
                 continue;
             }
             if cq.next(h).is_some() {
@@ -394,17 +446,27 @@ impl<F> Channel<F> {
 }
 
 /// Allocates the send queue's CQ and the others.
-fn allocate_cqs<H: Host>(h: &mut H, c: &Config) -> Result<(Cq, Box<[Cq]>), OutOfMemory> {
+fn allocate_cqs<H: Host>(
+    h: &mut H,
+    c: &Config,
+    caps: &Caps,
+) -> Result<(Cq, Box<[Cq]>), OutOfMemory> {
     let mut cqs = (Cq::allocate(h, c.log_cq)?, Vec::with_capacity(c.cqs.others().len()));
     for (i, &log_size) in c.cqs.others().iter().enumerate() {
         let of_rq = c.rq.filter(|_| i == 0);
-        let next = Cq::allocate(h, of_rq.map_or(log_size, |rq| rq.log_size));
+        let next = Cq::allocate(h, of_rq.map_or(log_size, |rq| rq.log_cqes()));
         let (all, next) = both(cqs, next, |(cq, others)| {
             cq.release(h);
             others.into_iter().for_each(|cq: Cq| cq.release(h));
         })?;
         cqs = all;
         cqs.1.push(next);
+    }
+    let layout = caps.compression.filter(|_| c.rq.is_some_and(|rq| rq.compression));
+    if let (Some(layout), Some(cq)) = (layout, cqs.1.first_mut()) {
+        let strides = c.rq.is_some_and(|rq| rq.log_stride.is_some());
+        let format = if strides { mini_format::STRIDE } else { mini_format::CHECKSUM };
+        cq.compress(h, Compression { layout, format });
     }
     Ok((cqs.0, cqs.1.into_boxed_slice()))
 }

@@ -1,9 +1,12 @@
 //! Completion and event queues: rings whose owner bit flips each lap.
 
+use super::decompress::{Blocks, NO_LAP};
 use crate::common::both;
+use alloc::boxed::Box;
 use doorbell_hal::{Coherent, Fence, Host, OutOfMemory, Reg};
 use doorbell_layout::mlx5::{
-    CQE_INITIAL, CQE_TAIL, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode, dbr, event, uar,
+    CQE_INITIAL, CQE_TAIL, Compression, CompressionLayout, Cqe, CqeTail, EQE_CQN, Eqe, cqe_opcode,
+    dbr, event, uar,
 };
 use zerocopy::FromBytes;
 use zerocopy::byteorder::big_endian::U32;
@@ -19,6 +22,10 @@ pub(super) struct Cq {
     /// Event count; two bits of it in each arm request let the device ignore a stale request (cq.h
     /// `mlx5_cq_arm`).
     arm_sn: u32,
+    /// Its entries tell their lap.
+    laps: bool,
+    /// Its entries may be compressed.
+    pub(super) blocks: Option<Box<Blocks>>,
 }
 
 const ENTRY: u32 = size_of::<Cqe>() as u32;
@@ -36,16 +43,28 @@ pub(super) fn ring_and_record<H: Host>(
 impl Cq {
     pub(super) fn allocate<H: Host>(h: &mut H, log_size: u8) -> Result<Cq, OutOfMemory> {
         let (ring, dbr) = ring_and_record(h, ENTRY << log_size)?;
-        let mut cq = Cq { ring, dbr, cqn: 0, log_size, ci: 0, arm_sn: 0 };
+        let mut cq =
+            Cq { ring, dbr, cqn: 0, log_size, ci: 0, arm_sn: 0, laps: false, blocks: None };
         cq.restart(h);
         Ok(cq)
+    }
+
+    /// Has entries compressed, before the queue is created.
+    pub(super) fn compress<H: Host>(&mut self, h: &mut H, compression: Compression) {
+        self.laps = compression.layout == CompressionLayout::Enhanced;
+        self.blocks = Some(Box::new(Blocks::new(compression)));
+        self.restart(h);
     }
 
     /// Empties the queue before it is created.
     pub(super) fn restart<H: Host>(&mut self, h: &mut H) {
         for i in 0..1u32 << self.log_size {
             h.store(&self.ring, i * ENTRY + ENTRY - 1, CQE_INITIAL);
+            if self.blocks.is_some() {
+                h.store(&self.ring, i * ENTRY + ENTRY - 2, NO_LAP);
+            }
         }
+        self.blocks.iter_mut().for_each(|blocks| blocks.restart());
         h.store(&self.dbr, dbr::CQ_CI, U32::ZERO);
         h.store(&self.dbr, dbr::CQ_ARM, U32::ZERO);
         (self.ci, self.arm_sn) = (0, 0);
@@ -56,8 +75,13 @@ impl Cq {
     pub(super) fn next<H: Host>(&mut self, h: &mut H) -> Option<CqeTail> {
         let index = self.ci & ((1 << self.log_size) - 1);
         let tail: CqeTail = h.load(&self.ring, index * ENTRY + CQE_TAIL);
-        let ours = u32::from(tail.op_own & 1) == self.ci >> self.log_size & 1;
-        if !ours || tail.op_own >> 4 == cqe_opcode::INVALID {
+        let lap = self.ci >> self.log_size;
+        let ours = u32::from(tail.op_own & 1) == lap & 1;
+        let there = match self.laps {
+            true => tail.signature == lap as u8,
+            false => ours && tail.op_own >> 4 != cqe_opcode::INVALID,
+        };
+        if !there {
             return None;
         }
         h.fence(Fence::DmaRead);
@@ -69,6 +93,20 @@ impl Cq {
     pub(super) fn entry<H: Host, T: FromBytes + Copy>(&self, h: &mut H) -> T {
         let index = self.ci.wrapping_sub(1) & ((1 << self.log_size) - 1);
         h.load(&self.ring, index * ENTRY)
+    }
+
+    /// Returns the entry at the consumer index.
+    pub(super) fn ahead<H: Host, T: FromBytes + Copy>(&self, h: &mut H) -> T {
+        let index = self.ci & ((1 << self.log_size) - 1);
+        h.load(&self.ring, index * ENTRY)
+    }
+
+    /// Skips an entry that the device did not write, and gives it this lap's owner.
+    pub(super) fn skip<H: Host>(&mut self, h: &mut H) {
+        let index = self.ci & ((1 << self.log_size) - 1);
+        let owner = (self.ci >> self.log_size & 1) as u8;
+        h.store(&self.ring, index * ENTRY + ENTRY - 1, owner);
+        self.ci = self.ci.wrapping_add(1);
     }
 
     /// Publishes the consumer index in the doorbell record.

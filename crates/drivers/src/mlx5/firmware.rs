@@ -6,7 +6,7 @@ use alloc::{rc::Rc, vec::Vec};
 use core::cell::RefCell;
 use doorbell_hal::Host;
 use doorbell_layout::mlx5::receive::{RqContext, RqState};
-use doorbell_layout::mlx5::{Caps, CqContext, EqContext, SqContext, SqState};
+use doorbell_layout::mlx5::{Caps, CmdStatus, CqContext, EqContext, SqContext, SqState};
 
 /// The numbers of a channel's objects: those that exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Objects {
     pub uar: Option<u32>,
     /// Memory key, as it stands in a WQE.
     pub lkey: Option<u32>,
+    /// That of the pages that UMRs map.
+    pub page_key: Option<u32>,
     /// Event queue.
     pub eqn: Option<u32>,
     /// Completion queues, the send queue's first.
@@ -33,6 +35,11 @@ pub trait Firmware<H: Host> {
     fn alloc_uar(&mut self, h: &mut H) -> Answer<u32>;
     /// `CREATE_MKEY` over all of memory (PA mode). Returns the lkey for data segments.
     fn create_mkey(&mut self, h: &mut H) -> Answer<u32>;
+    /// `CREATE_MKEY` for so many pages that UMRs map. Returns the lkey; without the capability it is
+    /// refused.
+    fn create_page_key(&mut self, _h: &mut H, _pages: u32) -> Answer<u32> {
+        Err(CmdStatus::BadOp)
+    }
     /// `CREATE_EQ`.
     fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Answer<u32>;
     /// `CREATE_CQ`.
@@ -67,6 +74,7 @@ impl<H: Host, F: Firmware<H>> Firmware<H> for Rc<RefCell<F>> {
         caps() -> Caps,
         alloc_uar() -> Answer<u32>,
         create_mkey() -> Answer<u32>,
+        create_page_key(pages: u32) -> Answer<u32>,
         create_eq(c: &EqContext) -> Answer<u32>,
         create_cq(c: &CqContext) -> Answer<u32>,
         create_sq(c: &SqContext) -> Answer<u32>,

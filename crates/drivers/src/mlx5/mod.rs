@@ -13,11 +13,13 @@
 mod channel;
 mod command;
 mod cq;
+mod decompress;
 mod firmware;
 mod rq;
 mod session;
 mod settings;
 mod sq;
+mod strides;
 #[cfg(test)]
 mod tests;
 
@@ -28,4 +30,4 @@ pub use channel::Channel;
 pub use command::{Hca, queue_of};
 pub use firmware::{Firmware, Objects};
 pub use session::Sizing;
-pub use settings::{Config, Cqs, RqConfig, Stats};
+pub use settings::{Config, Cqs, Recycling, RqConfig, Stats};

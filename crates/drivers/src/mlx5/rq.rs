@@ -4,6 +4,7 @@
 //! `mlx5e_rx_reporter_err_rq_cqe_recover`.
 //!
 //! Buffers are posted in bulks, and the doorbell record tells of them; there is no register write.
+//! With strides ([`Striding`]), frames share WQEs of pages.
 //! With a program, each frame has a page that stays mapped; pages that the program drops or sends
 //! are received into again.
 //!
@@ -11,16 +12,18 @@
 //! the device, and counted.
 
 use super::cq::{Cq, ring_and_record};
-use super::settings::{Config, RqConfig, Stats};
+use super::settings::{Config, Recycling, RqConfig, Stats};
 use super::sq::Sq;
+use super::strides::{self, Striding};
 use crate::common::{both, discard, map_rx};
 use crate::{Sink, Verdict};
-use alloc::{boxed::Box, collections::VecDeque};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::ops::Range;
-use doorbell_hal::{Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOfMemory};
+use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOfMemory};
 
 use doorbell_layout::mlx5::receive::{
-    CQE_RECEIVED, DBR_RECEIVE, L3_OK, L4_OK, RqContext, RxCqe, VLAN_STRIPPED,
+    CQE_RECEIVED, DBR_RECEIVE, FILLER, L3_OK, L4_OK, RqContext, RxCqe, STRIDE_BYTES, STRIDES_SHIFT,
+    VLAN_STRIPPED,
 };
 use doorbell_layout::mlx5::{Caps, DataSeg, cqe_opcode};
 use doorbell_packet::ethernet::HEADER;
@@ -30,38 +33,68 @@ use zerocopy::byteorder::big_endian::{U32, U64};
 /// Bytes of a WQE: one data segment.
 pub(super) const STRIDE: u32 = size_of::<DataSeg>() as u32;
 
-/// Pages that a queue keeps, and receives into again in the order in which they came back (en_rx.c
-/// `mlx5e_rx_cache_put`, `mlx5e_rx_cache_get`).
-#[derive(Debug, Default)]
-pub(super) struct PageCache(VecDeque<Mapped>);
+/// Pages that a queue keeps, and receives into again: in the order in which they came back (en_rx.c
+/// `mlx5e_rx_cache_put`, `mlx5e_rx_cache_get`), or the latest first (page_pool.c
+/// `__page_pool_get_cached`, `page_pool_put_unrefed_netmem`).
+#[derive(Debug)]
+pub(super) struct PageCache {
+    /// Of a pool those behind the latest, in the order in which they came.
+    ring: VecDeque<Mapped>,
+    latest: Vec<Mapped>,
+    /// The most of each.
+    most: [usize; 2],
+}
 
-/// The most of them: four times a poll of NAPI (en.h `MLX5E_CACHE_SIZE`).
+/// The most pages of a cache: four times a poll of NAPI (en.h `MLX5E_CACHE_SIZE`).
 const KEPT: usize = 256;
+/// The most of a pool's latest, and those that the ring refills it with (page_pool.h
+/// `PP_ALLOC_CACHE_SIZE`, `PP_ALLOC_CACHE_REFILL`).
+const LATEST: usize = 128;
+const REFILL: usize = 64;
 
 impl PageCache {
+    fn new(c: &RqConfig) -> PageCache {
+        let most = match c.recycling {
+            Recycling::Cache => [KEPT, 0],
+            Recycling::Pool => [1 << c.log_size, LATEST],
+        };
+        PageCache { ring: VecDeque::new(), latest: Vec::with_capacity(most[1]), most }
+    }
+
     /// Keeps a page, or releases it if there are enough.
     #[inline(always)]
     pub(super) fn put<H: Host>(&mut self, h: &mut H, page: Mapped, s: &mut Stats) {
-        if self.0.len() < KEPT {
-            self.0.push_back(page);
+        if self.latest.len() < self.most[1] {
+            self.latest.push(page);
+        } else if self.ring.len() < self.most[0] {
+            self.ring.push_back(page);
         } else {
             s.rx_cache_full += 1;
             discard(h, page);
         }
     }
 
-    fn take<H: Host>(&mut self, h: &mut H, c: &RqConfig, s: &mut Stats) -> Option<Mapped> {
-        if let Some(page) = self.0.pop_front() {
+    pub(super) fn take<H: Host>(
+        &mut self,
+        h: &mut H,
+        c: &RqConfig,
+        s: &mut Stats,
+    ) -> Option<Mapped> {
+        if self.most[1] > 0 && self.latest.is_empty() {
+            self.latest.extend(self.ring.drain(..self.ring.len().min(REFILL)));
+        }
+        if let Some(page) = self.latest.pop().or_else(|| self.ring.pop_front()) {
             s.rx_cache_reuse += 1;
             return Some(page);
         }
         s.rx_cache_empty += 1;
-        let buf = h.buffer(c.buffer, c.place()).ok()?;
+        let (len, place) = c.buffer();
+        let buf = h.buffer(len, place).ok()?;
         map_rx(h, buf, Direction::Both, |_, _| true)
     }
 
     fn release<H: Host>(self, h: &mut H) {
-        self.0.into_iter().for_each(|page| discard(h, page));
+        self.ring.into_iter().chain(self.latest).for_each(|page| discard(h, page));
     }
 }
 
@@ -76,6 +109,10 @@ pub(super) struct Rq {
     buffers: Box<[Option<Mapped>]>,
     /// Pages between a program and a WQE.
     pages: PageCache,
+    /// The bytes of a frame on their way from a page that frames share.
+    copied: Box<[u8]>,
+    /// WQEs that frames share, if they do.
+    pub(super) striding: Option<Striding>,
     /// The send queue of what the program sends.
     pub(super) back: Option<Sq>,
     /// WQEs posted, and those that came back: counters that wrap.
@@ -94,17 +131,31 @@ impl Rq {
     ) -> Result<Option<Rq>, OutOfMemory> {
         let Some(c) = &channel.rq else { return Ok(None) };
         let back = c.xdp.then(|| Sq::allocate_for_pages(h, channel, caps)).transpose()?;
-        let (back, (ring, dbr)) = both(back, ring_and_record(h, STRIDE << c.log_size), |back| {
+        let striding = c.log_stride.map(|log| Striding::allocate(h, c.log_size, log)).transpose();
+        let (back, striding) = both(back, striding, |back| {
             let _ = back.map(|sq| sq.release(h));
         })?;
+        let bytes = match &striding {
+            Some(s) => s.wqes() << strides::LOG_STRIDE,
+            None => STRIDE << c.log_size,
+        };
+        let parts = (back, striding);
+        let ((back, striding), (ring, dbr)) =
+            both(parts, ring_and_record(h, bytes), |(back, striding)| {
+                let _ = back.map(|sq| sq.release(h));
+                striding.into_iter().for_each(|s| s.release(h));
+            })?;
+        let cyclic = if striding.is_some() { 0 } else { 1 << c.log_size };
         let mut rq = Rq {
             ring,
             dbr,
             rqn: 0,
             lkey: U32::ZERO,
             config: *c,
-            buffers: (0..1 << c.log_size).map(|_| None).collect(),
-            pages: PageCache::default(),
+            buffers: (0..cyclic).map(|_| None).collect(),
+            pages: PageCache::new(c),
+            copied: alloc::vec![0; if cyclic > 0 { 0 } else { 4096 }].into_boxed_slice(),
+            striding,
             back,
             posted: 0,
             taken: 0,
@@ -116,9 +167,13 @@ impl Rq {
 
     /// Returns its context, for the completion queue `cqn`.
     pub(super) fn context(&self, cqn: u32) -> RqContext {
+        let (log_size, log_stride) = match &self.striding {
+            Some(s) => (s.wqes().ilog2() as u8, strides::LOG_STRIDE),
+            None => (self.config.log_size, STRIDE.ilog2() as u8),
+        };
         RqContext {
-            log_size: self.config.log_size,
-            log_stride: STRIDE.ilog2() as u8,
+            log_size,
+            log_stride,
             ring: self.ring.iova().0,
             dbr: self.dbr.iova().0,
             cqn,
@@ -126,7 +181,7 @@ impl Rq {
             keep_vlan: false,
             flush_in_error: true,
             end_padding: self.config.padding,
-            strides: None,
+            strides: self.striding.as_ref().map(|s| s.shape),
         }
     }
 
@@ -134,6 +189,9 @@ impl Rq {
     pub(super) fn restart<H: Host>(&mut self, h: &mut H) {
         self.buffers.iter_mut().filter_map(Option::take).for_each(|m| discard(h, m));
         (self.posted, self.taken, self.failed) = (0, 0, false);
+        if let Some(s) = &mut self.striding {
+            s.restart(h, &self.ring, &self.config);
+        }
         h.store(&self.dbr, DBR_RECEIVE, U32::ZERO);
     }
 
@@ -149,6 +207,9 @@ impl Rq {
     /// Posts buffers while a bulk of WQEs has none, and tells the device. Returns false if there is
     /// no memory for one; the next poll tries again.
     pub(super) fn fill<H: Host>(&mut self, h: &mut H, s: &mut Stats) -> bool {
+        if let Some(striding) = &mut self.striding {
+            return striding.fill(h, &mut self.pages, &self.config, s);
+        }
         let before = self.posted;
         let (free, bulk) = (self.free(), u32::from(self.config.bulk));
         let mut enough = true;
@@ -172,7 +233,8 @@ impl Rq {
             self.buffers[slot] = if self.config.xdp {
                 self.pages.take(h, &self.config, s)
             } else {
-                let buf = h.buffer(self.config.buffer, self.config.place()).ok();
+                let (len, place) = self.config.buffer();
+                let buf = h.buffer(len, place).ok();
                 buf.and_then(|buf| map_rx(h, buf, Direction::FromDevice, |_, _| true))
             };
         }
@@ -199,11 +261,15 @@ impl Rq {
         up: &mut S,
     ) -> u32 {
         let mut taken = 0;
-        while taken < budget && cq.next(h).is_some() {
+        while taken < budget
+            && let Some(cqe) = cq.frame(h, s)
+        {
             taken += 1;
             h.charge(CpuWork::Completion);
-            let cqe = cq.entry(h);
-            self.receive(h, &cqe, s, up);
+            match self.striding.is_some() {
+                false => self.receive(h, &cqe, s, up),
+                true => self.receive_strides(h, &cqe, s, up),
+            }
         }
         if let Some(back) = &mut self.back {
             back.announce_pages(h);
@@ -244,22 +310,118 @@ impl Rq {
         let start = mapped.range().start;
         h.charge(CpuWork::RxPacket);
         if self.config.xdp {
-            let Some(page) = self.run(h, mapped, start..start + len, s, up) else { return };
-            mapped = page;
+            match self.run(h, mapped, start..start + len, s, up) {
+                Ok(page) => mapped = page,
+                Err(Some(page)) => return self.pages.put(h, page, s),
+                Err(None) => return,
+            }
         }
         let head = Fragment { buf: h.unmap(mapped), start, len };
+        Rq::pass_up(cqe, head, s, up);
+    }
+
+    /// Passes a frame up with what the device found out about it.
+    fn pass_up<S: Sink>(cqe: &RxCqe, head: Fragment, s: &mut Stats, up: &mut S) {
         let tagged = cqe.l4_l3_hdr_type & VLAN_STRIPPED != 0;
         let todo =
             OffloadRequest { vlan: tagged.then(|| cqe.vlan_info.get()), ..OffloadRequest::NONE };
         let good = L3_OK | L4_OK;
         let verified = cqe.hds_ip_ext & good == good;
         s.rx_packets += 1;
-        s.rx_bytes += u64::from(len);
+        s.rx_bytes += u64::from(head.len);
         s.rx_csum_unnecessary += u64::from(verified);
         up.received(Packet { head, todo, more: None, cookie: 0 }, verified);
     }
 
-    /// Runs the program on a frame. Returns its page if the frame passes.
+    /// Takes the entry of a frame in a shared WQE.
+    fn receive_strides<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        cqe: &RxCqe,
+        s: &mut Stats,
+        up: &mut S,
+    ) {
+        let Some(striding) = self.striding.as_mut() else { return };
+        let n = cqe.wqe_id.get();
+        if cqe.op_own >> 4 != CQE_RECEIVED {
+            s.rx_wqe_err += 1;
+            self.failed = true;
+            return;
+        }
+        if !striding.is_posted(n) {
+            s.rx_cqe_stray += 1;
+            return;
+        }
+        let count = cqe.byte_cnt.get();
+        let used = (count & !FILLER) >> STRIDES_SHIFT;
+        if count & FILLER != 0 {
+            s.rx_mpwqe_filler_cqes += 1;
+        } else {
+            self.frame_of_strides(h, cqe, s, up);
+        }
+        if let Some(striding) = &mut self.striding {
+            striding.use_up(h, (&self.ring, n), used, &mut self.pages, s);
+        }
+    }
+
+    /// Takes a frame out of its strides. The program has the page; what goes up is copied, because
+    /// other frames may lie in it.
+    fn frame_of_strides<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        cqe: &RxCqe,
+        s: &mut Stats,
+        up: &mut S,
+    ) {
+        let len = cqe.byte_cnt.get() & STRIDE_BYTES;
+        let place = (cqe.wqe_id.get(), cqe.wqe_counter.get());
+        let headroom = self.config.headroom;
+        let found = self.striding.as_mut().and_then(|s| s.place(place, headroom, len));
+        let Some((slot, start)) = found.filter(|_| len >= HEADER as u32) else {
+            s.rx_malformed += 1;
+            return;
+        };
+        let Some(page) = slot.take() else { return };
+        h.charge(CpuWork::RxPacket);
+        let start = page.range().start + start;
+        let kept = match self.config.xdp {
+            true => self.run(h, page, start..start + len, s, up),
+            false => Ok(page),
+        };
+        let kept = match kept {
+            Ok(page) => Some(self.copy_up(h, page, start..start + len, (cqe, s, up))),
+            Err(kept) => kept,
+        };
+        // The WQE's pages are kept together, until all of it is used up.
+        if let Some((slot, _)) = self.striding.as_mut().and_then(|s| s.slot(place, headroom)) {
+            *slot = kept;
+        }
+    }
+
+    /// Passes up a copy of a frame. Returns its page.
+    fn copy_up<H: Host, S: Sink>(
+        &mut self,
+        h: &mut H,
+        page: Mapped,
+        range: Range<u32>,
+        (cqe, s, up): (&RxCqe, &mut Stats, &mut S),
+    ) -> Mapped {
+        let (c, len) = (&self.config, range.end - range.start);
+        let place = Alignment { align: c.align, offset: c.headroom };
+        let Ok(buf) = h.buffer(c.buffer.max(len), place) else {
+            s.rx_buff_alloc_err += 1;
+            return page;
+        };
+        let copied = &mut self.copied[..len as usize];
+        h.peek(&page, range, |from| copied.copy_from_slice(from));
+        h.bytes_mut(&buf, 0..len, |to| to.copy_from_slice(copied));
+        h.charge(CpuWork::Copy(len));
+        Rq::pass_up(cqe, Fragment { buf, start: 0, len }, s, up);
+        page
+    }
+
+    /// Runs the program on a frame. Returns its page if the frame passes, else the page if nobody
+    /// has it.
     #[inline(always)]
     fn run<H: Host, S: Sink>(
         &mut self,
@@ -268,23 +430,25 @@ impl Rq {
         frame: Range<u32>,
         s: &mut Stats,
         up: &mut S,
-    ) -> Option<Mapped> {
+    ) -> Result<Mapped, Option<Mapped>> {
         let verdict = up.program(h, &page, frame.clone());
         let unsent = match (verdict, &mut self.back) {
-            (Verdict::Pass, _) => return Some(page),
+            (Verdict::Pass, _) => return Ok(page),
             (Verdict::Send, Some(back)) => back.send_page(h, page, frame),
             _ => Err(page),
         };
         match unsent {
-            Ok(()) => s.rx_xdp_tx_xmit += 1,
+            Ok(()) => {
+                s.rx_xdp_tx_xmit += 1;
+                Err(None)
+            }
             Err(page) => {
                 let dropped = u64::from(verdict == Verdict::Drop);
                 s.rx_xdp_drop += dropped;
                 s.rx_xdp_tx_full += 1 - dropped;
-                self.pages.put(h, page, s);
+                Err(Some(page))
             }
         }
-        None
     }
 
     /// Takes up to `budget` completions of the frames that the program sent, from the `cq` of their
@@ -317,6 +481,13 @@ impl Rq {
         cqes
     }
 
+    /// Takes completions of UMRs from the `cq` of their queue.
+    pub(super) fn complete_umrs<H: Host>(&mut self, h: &mut H, cq: &mut Cq, s: &mut Stats) {
+        if let Some(striding) = &mut self.striding {
+            self.failed |= !striding.complete(h, cq, &self.dbr, s);
+        }
+    }
+
     /// Returns whether one of its queues is in error.
     pub(super) fn has_failed(&self) -> bool {
         self.failed || self.back.as_ref().is_some_and(Sq::recovering)
@@ -339,6 +510,7 @@ impl Rq {
     pub(super) fn release<H: Host>(mut self, h: &mut H) {
         self.restart(h);
         self.pages.release(h);
+        self.striding.into_iter().for_each(|s| s.release(h));
         let _ = self.back.map(|sq| sq.release(h));
         h.release_coherent(self.ring);
         h.release_coherent(self.dbr);

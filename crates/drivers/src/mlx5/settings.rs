@@ -1,6 +1,7 @@
 //! Configuration and counters of a channel.
 
 use super::session::Sizing;
+use super::strides::{LOG_WQE, log_wqes};
 use crate::common::counters;
 use doorbell_hal::Alignment;
 
@@ -46,6 +47,13 @@ pub struct RqConfig {
     pub bulk: u16,
     /// The last write of a frame goes on to the end of its cache line.
     pub padding: bool,
+    /// log2 of the bytes of a stride, if frames share WQEs: 12 with a program, which has a page for
+    /// each frame.
+    pub log_stride: Option<u8>,
+    /// The order in which pages are received into again.
+    pub recycling: Recycling,
+    /// The device compresses CQEs, if it can.
+    pub compression: bool,
     /// A program looks at each frame first ([`Sink::program`](crate::Sink::program)). Pages stay
     /// mapped, and go from the program back to the queue; those that it sends leave through a send
     /// queue of their own, which needs [`Cqs::Five`].
@@ -56,10 +64,31 @@ pub struct RqConfig {
     pub cq_max_count: u16,
 }
 
+/// Orders in which the pages of a queue are received into again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recycling {
+    /// That in which they came back, of up to 256 (en.h `MLX5E_CACHE_SIZE`): until Linux 6.3.
+    Cache,
+    /// The latest first, of up to 128, and behind them a ring (page_pool.c
+    /// `PP_ALLOC_CACHE_SIZE`).
+    Pool,
+}
+
 impl RqConfig {
-    /// Returns the place of a frame in its area.
-    pub(super) const fn place(&self) -> Alignment {
-        Alignment { align: self.align, offset: self.headroom }
+    /// Returns the bytes of a buffer and their place: a frame in its area, or a page that frames
+    /// share.
+    pub(super) const fn buffer(&self) -> (u32, Alignment) {
+        match self.log_stride {
+            Some(_) if !self.xdp => (4096, Alignment { align: 4096, offset: 0 }),
+            _ => (self.buffer, Alignment { align: self.align, offset: self.headroom }),
+        }
+    }
+    /// Returns log2 of the entries of its CQ.
+    pub(super) const fn log_cqes(&self) -> u8 {
+        match self.log_stride {
+            Some(stride) => log_wqes(self.log_size, stride) + LOG_WQE - stride,
+            None => self.log_size,
+        }
     }
 }
 
@@ -136,6 +165,12 @@ counters! {
         rx_bytes in Bytes: "Bytes of those, without FCS.",
         rx_csum_unnecessary: "Frames among them whose checksums the device found good.",
         rx_cqes: "CQEs of the receive queue taken.",
+        rx_cqe_compress_blks: "Blocks of compressed CQEs taken.",
+        rx_cqe_compress_pkts: "Frames in those.",
+        rx_mpwqe_filler_cqes: "CQEs that told of strides without a frame.",
+        rx_umrs: "UMRs posted, each for the pages of a receive WQE.",
+        rx_umr_doorbells: "Doorbells rung for those.",
+        rx_umr_err: "UMRs that failed.",
         rx_cqe_stray: "CQEs that named no buffer.",
         rx_wqe_err: "Error CQEs of the receive queue.",
         rx_malformed: "CQEs with a length that no frame can have.",

@@ -71,6 +71,8 @@ pub struct SqContext {
     pub uar: u32,
     /// Minimum inline mode: 0 none, 1 L2, 2 IP, 3 TCP/UDP.
     pub min_inline: u8,
+    /// A queue for internal operations: it has no transport interface, and executes UMRs.
+    pub internal: bool,
 }
 
 /// States of a send queue (`sqc.state`).

@@ -15,7 +15,7 @@ use crate::settings::{take, words};
 use crate::system::StackKeys;
 use crate::{SettingError, closed_loop, refuse};
 use doorbell_devices::mlx5::{Compress, Config as Nic};
-use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, RqConfig, Sizing, queue_of};
+use doorbell_drivers::mlx5::{Config as DriverConfig, Cqs, Recycling, RqConfig, Sizing, queue_of};
 use doorbell_hal::Span;
 use doorbell_layout::mlx5::{Caps, CompressionLayout};
 use doorbell_packet::ethernet::HEADER;
@@ -99,8 +99,21 @@ fn receives(v: &Values) -> Result<Option<RqConfig>, SettingError> {
     if xdp && v.word("nic.min_inline") != "none" {
         refuse!("`driver.xdp` needs a device that wants no headers inline: `nic.min_inline=none`");
     }
+    let strides = v.word("nic.striding") == "on" && r.striding;
+    // Linux builds the packet in the stride (`mlx5e_rx_get_linear_stride_sz`).
+    let linear = (buffer + headroom + XDP_TAIL).next_power_of_two();
+    if strides && linear > PAGE {
+        let most = PAGE - headroom - XDP_TAIL - HEADER as u32;
+        refuse!(
+            "`driver.striding` has each frame in one page: `driver.mtu` is at most {most} then"
+        );
+    }
+    let log_stride = if xdp { PAGE.ilog2() } else { linear.ilog2() } as u8;
     Ok(Some(RqConfig {
         log_size: log2(r.ring),
+        log_stride: strides.then_some(log_stride),
+        recycling: r.recycling,
+        compression: r.compression,
         buffer,
         align: if xdp { PAGE } else { (buffer + headroom).next_power_of_two() },
         headroom,
@@ -173,6 +186,7 @@ words! {
         "off" => None, "basic" => Some(CompressionLayout::Basic),
         "enhanced" => Some(CompressionLayout::Enhanced),
     }
+    Recycling { "cache" => Self::Cache, "pool" => Self::Pool }
     Sizing { "padded" => Self::Padded, "fit" => Self::Fit }
     Option<Program> {
         "off" => None, "drop" => Some(Program::Drop), "read" => Some(Program::Read),

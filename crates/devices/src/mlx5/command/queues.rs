@@ -171,6 +171,7 @@ impl Mlx5 {
             cqn: context.get(Sqc::CQN),
             uar: wq.get(Wq::UAR),
             min_inline: (context.get(Sqc::MIN_INLINE) as u8).max(least),
+            internal: context.get(Sqc::REG_UMR) == 1,
         };
         let pd = wq.get(Wq::PD);
         self.sqs.insert(Sq::new(ctx, ring, pd, tis, &context), LIMIT)

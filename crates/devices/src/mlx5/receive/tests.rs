@@ -329,6 +329,7 @@ impl Bench {
                     cqn,
                     uar: self.uar,
                     min_inline: 0,
+                    internal: false,
                 })
                 .unwrap();
             self.d.modify_sq(sqn, SqState::Reset, SqState::Ready).unwrap();

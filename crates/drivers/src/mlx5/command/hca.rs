@@ -12,7 +12,7 @@ use doorbell_layout::mlx5::command::{
     QueryNicVportOut, QueryPagesOut, QuerySqOut, Rqc, SetIssiIn, Sqc, TisIn, Tisc, Wq, access,
     access_mode, cap_type, op, pages, paos, register, wq_type,
 };
-use doorbell_layout::mlx5::receive::{RqContext, RqState};
+use doorbell_layout::mlx5::receive::{LOG_STRIDE_BASE, LOG_STRIDES_BASE, RqContext, RqState};
 use doorbell_layout::mlx5::{
     Caps, CmdStatus, CompressionLayout, CqContext, EqContext, SqContext, SqState, WQEBB,
 };
@@ -308,6 +308,16 @@ impl<H: Host> Firmware<H> for Hca {
         Ok(self.create(h, op::CREATE_MKEY, &m, &[])? << 8)
     }
 
+    fn create_page_key(&mut self, h: &mut H, pages: u32) -> Answer<u32> {
+        let mut m = CreateMkeyIn::ZERO;
+        let c = m.part_mut(CreateMkeyIn::MKC);
+        c.set(Mkc::FREE, 1).set(Mkc::UMR, 1).set(Mkc::LOCAL_READ, 1).set(Mkc::LOCAL_WRITE, 1);
+        c.set(Mkc::ACCESS_MODE, access_mode::MTT).set(Mkc::QPN, 0xff_ffff).set(Mkc::PD, self.pd);
+        c.set(Mkc::OCTWORDS, pages.div_ceil(2)).set(Mkc::LOG_PAGE_SIZE, PAGE.ilog2());
+        c.set_quad(Mkc::LENGTH, u64::from(pages) * u64::from(PAGE));
+        Ok(self.create(h, op::CREATE_MKEY, &m, &[])? << 8)
+    }
+
     fn create_eq(&mut self, h: &mut H, c: &EqContext) -> Answer<u32> {
         let mut m = CreateEqIn::ZERO;
         m.set_quad(CreateEqIn::EVENTS, c.events);
@@ -327,6 +337,11 @@ impl<H: Host> Firmware<H> for Hca {
         cqc.set(Cqc::PERIOD, period)
             .set(Cqc::MAX_COUNT, u32::from(c.max_count))
             .set_quad(Cqc::DBR, c.dbr);
+        if let Some(compression) = c.compression {
+            let enhanced = compression.layout == CompressionLayout::Enhanced;
+            cqc.set(Cqc::COMPRESSION, 1).set(Cqc::COMPRESSION_LAYOUT, enhanced.into());
+            cqc.set(Cqc::MINI_FORMAT, compression.format);
+        }
         self.create(h, op::CREATE_CQ, &m, &page_list(c.ring, ENTRY << c.log_size))
     }
 
@@ -337,7 +352,10 @@ impl<H: Host> Firmware<H> for Hca {
             .set(Sqc::MIN_INLINE, u32::from(c.min_inline))
             .set(Sqc::CQN, c.cqn);
         sqc.set(Sqc::ALLOW_SWP, u32::from(self.caps.swp));
-        sqc.set(Sqc::TIS_LIST_SIZE, 1).set(Sqc::TIS, self.tisn);
+        match c.internal {
+            true => sqc.set(Sqc::REG_UMR, 1),
+            false => sqc.set(Sqc::TIS_LIST_SIZE, 1).set(Sqc::TIS, self.tisn),
+        };
         let wq = sqc.part_mut(Sqc::WQ);
         wq.set(Wq::TYPE, wq_type::CYCLIC)
             .set(Wq::PD, self.pd)
@@ -369,7 +387,14 @@ impl<H: Host> Firmware<H> for Hca {
             .set(Rqc::COUNTER_SET, c.counter_set.into())
             .set(Rqc::CQN, c.cqn);
         let wq = rqc.part_mut(Rqc::WQ);
-        wq.set(Wq::TYPE, wq_type::CYCLIC)
+        let kind = if c.strides.is_some() { wq_type::STRIDING } else { wq_type::CYCLIC };
+        if let Some(strides) = c.strides {
+            // A number of four bits with a sign.
+            let count = u32::from(strides.log_count).wrapping_sub(LOG_STRIDES_BASE) & 0xf;
+            wq.set(Wq::LOG_STRIDES, count)
+                .set(Wq::LOG_STRIDE_SIZE, u32::from(strides.log_size) - LOG_STRIDE_BASE);
+        }
+        wq.set(Wq::TYPE, kind)
             .set(Wq::END_PADDING, c.end_padding.into())
             .set(Wq::PD, self.pd)
             .set_quad(Wq::DBR, c.dbr);
@@ -394,7 +419,9 @@ impl<H: Host> Firmware<H> for Hca {
             .chain(o.rqn.map(|n| (op::DESTROY_RQ, n)))
             .chain(o.cqns.iter().map(|n| (op::DESTROY_CQ, *n)))
             .chain(o.eqn.map(|n| (op::DESTROY_EQ, n)))
-            .chain(o.lkey.map(|key| (op::DESTROY_MKEY, key >> 8)))
+            .chain(
+                [o.lkey, o.page_key].into_iter().flatten().map(|key| (op::DESTROY_MKEY, key >> 8)),
+            )
             .chain(o.uar.map(|n| (op::DEALLOC_UAR, n)));
         for (opcode, n) in all {
             let _ = self.execute_on(h, opcode, n);

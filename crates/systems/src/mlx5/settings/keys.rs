@@ -7,7 +7,7 @@ use crate::arrivals;
 use crate::closed_loop;
 use crate::key::{Key, Needs};
 use crate::settings::settings;
-use doorbell_drivers::mlx5::{Cqs, Sizing};
+use doorbell_drivers::mlx5::{Cqs, Recycling, Sizing};
 use doorbell_hal::Span;
 use doorbell_layout::mlx5::CompressionLayout;
 use doorbell_sim::traffic::arrivals::Program;
@@ -24,6 +24,9 @@ const CQ_SIZES: &[f64] =
 pub(super) const RECEIVE_KINDS: [&str; 4] = [arrivals::KIND, "send", "receive", "transactions"];
 const RECEIVE: &[Needs] = &[Needs::kind(&RECEIVE_KINDS)];
 const COMPRESSED: &[Needs] = &[Needs::word("nic.cqe_compression", &["basic", "enhanced"])];
+const STRIDES: &[Needs] = &[Needs::kind(&RECEIVE_KINDS), Needs::word("nic.striding", &["on"])];
+const PAGES: &[Needs] =
+    &[Needs::kind(&[arrivals::KIND]), Needs::word("driver.xdp", &["drop", "read", "tx"])];
 const ARRIVE: &[Needs] = &[Needs::kind(&[arrivals::KIND])];
 const LINKED: &[Needs] = &[Needs::kind(&closed_loop::KINDS)];
 /// TCP has one channel.
@@ -162,6 +165,15 @@ settings! {
             among("WQEs", &[64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0])
                 .default("1024")
                 .when(RECEIVE);
+        /// receive WQEs that frames share, where the device has them
+        striding: bool = "driver.striding", choice(&["on", "off"]).default("on").when(STRIDES);
+        /// the device compresses CQEs, where it can
+        compression: bool = "driver.rx_cqe_compress",
+            choice(&["on", "off"]).default("on").when(COMPRESSED);
+        /// order in which pages are received into again: that in which they came back (Linux 5.10),
+        /// or the latest first (page_pool, Linux since 6.4)
+        recycling: Recycling = "driver.rx_recycling",
+            choice(&["cache", "pool"]).default("cache").when(PAGES);
         /// receive WQEs posted at a time; Linux 5.10 has 8, since 6.4 up to a quarter of the queue
         bulk: u16 = "driver.rx_bulk", whole("WQEs", 1.0, 2048.0).default("8").when(RECEIVE);
         /// longest IP packet

@@ -14,7 +14,15 @@ fn look(b: &mut Bench) -> u32 {
 /// A ready send queue with a doorbell record of its own.
 fn queue(b: &mut Bench, n: u64) -> (u32, u64, u64) {
     let (ring, dbr) = (SQ + n * 0x1000, RQ_DBR + 0x200 + n * 0x40);
-    let sq = SqContext { log_size: 6, ring, dbr, cqn: b.cqn, uar: b.uar, min_inline: 0 };
+    let sq = SqContext {
+        log_size: 6,
+        ring,
+        dbr,
+        cqn: b.cqn,
+        uar: b.uar,
+        min_inline: 0,
+        internal: false,
+    };
     let sqn = b.d.create_sq(&sq).unwrap();
     b.d.modify_sq(sqn, SqState::Reset, SqState::Ready).unwrap();
     (sqn, ring, dbr)
