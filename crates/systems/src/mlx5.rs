@@ -389,8 +389,8 @@ fn receiving(setup: &Setup) -> usize {
     frames + shared + rings(setup) + setup.driver.rq.map_or(0, |rq| 80 << rq.log_size)
 }
 
-/// Returns the host memory for the pages of a striding queue beyond those of its frames, for its UMRs
-/// and for its completions.
+/// Returns the host memory for the pages of a striding queue beyond those of its frames, for its
+/// UMRs and for its completions.
 fn shared(rq: RqConfig) -> usize {
     let wqes = (1usize << rq.log_size).max(1 << 9);
     wqes * (4096 + 64 + 16) + (wqes >> 5) * 2048 + (64 << rq.log_size) + (1 << 20)

@@ -254,7 +254,10 @@ impl<F> Channel<F> {
             striding.key = U32::new(key);
         }
         if let (Some(rq), Some(cq)) = (rq, others.first()) {
-            rq.restart(h);
+            if rq.striding.is_some() {
+                // Its list names the key.
+                rq.restart(h);
+            }
             rq.lkey = U32::new(lkey);
             rq.rqn = fw.create_rq(h, &rq.context(cq.cqn))?;
             objects.rqn = Some(rq.rqn);
@@ -385,9 +388,11 @@ impl<F> Channel<F> {
         if !rq.failed {
             return;
         }
-        if self.fw.modify_rq(h, rq.rqn, RqState::Error, RqState::Reset).is_err() {
+        // Where UMRs failed, the queue itself has not.
+        let from = if rq.unmapped { RqState::Ready } else { RqState::Error };
+        if self.fw.modify_rq(h, rq.rqn, from, RqState::Reset).is_err() {
             // It is not in error, whatever the entry said.
-            rq.failed = false;
+            (rq.failed, rq.unmapped) = (false, false);
             return;
         }
         Rq::drop_left(h, cq, &mut self.sq.stats);

@@ -35,8 +35,8 @@ pub trait Firmware<H: Host> {
     fn alloc_uar(&mut self, h: &mut H) -> Answer<u32>;
     /// `CREATE_MKEY` over all of memory (PA mode). Returns the lkey for data segments.
     fn create_mkey(&mut self, h: &mut H) -> Answer<u32>;
-    /// `CREATE_MKEY` for so many pages that UMRs map. Returns the lkey; without the capability it is
-    /// refused.
+    /// `CREATE_MKEY` for so many pages that UMRs map. Returns the lkey; without the capability it
+    /// is refused.
     fn create_page_key(&mut self, _h: &mut H, _pages: u32) -> Answer<u32> {
         Err(CmdStatus::BadOp)
     }

@@ -120,6 +120,8 @@ pub(super) struct Rq {
     taken: u16,
     /// An entry told of an error: the queue is in ERR, and has to be started again.
     pub(super) failed: bool,
+    /// A UMR failed, and nothing else.
+    pub(super) unmapped: bool,
 }
 
 impl Rq {
@@ -160,6 +162,7 @@ impl Rq {
             posted: 0,
             taken: 0,
             failed: false,
+            unmapped: false,
         };
         rq.restart(h);
         Ok(Some(rq))
@@ -188,7 +191,7 @@ impl Rq {
     /// Empties the queue, which the device does not use. Its buffers are released.
     pub(super) fn restart<H: Host>(&mut self, h: &mut H) {
         self.buffers.iter_mut().filter_map(Option::take).for_each(|m| discard(h, m));
-        (self.posted, self.taken, self.failed) = (0, 0, false);
+        (self.posted, self.taken, self.failed, self.unmapped) = (0, 0, false, false);
         if let Some(s) = &mut self.striding {
             s.restart(h, &self.ring, &self.config);
         }
@@ -345,7 +348,7 @@ impl Rq {
         let n = cqe.wqe_id.get();
         if cqe.op_own >> 4 != CQE_RECEIVED {
             s.rx_wqe_err += 1;
-            self.failed = true;
+            (self.failed, self.unmapped) = (true, false);
             return;
         }
         if !striding.is_posted(n) {
@@ -484,7 +487,9 @@ impl Rq {
     /// Takes completions of UMRs from the `cq` of their queue.
     pub(super) fn complete_umrs<H: Host>(&mut self, h: &mut H, cq: &mut Cq, s: &mut Stats) {
         if let Some(striding) = &mut self.striding {
-            self.failed |= !striding.complete(h, cq, &self.dbr, s);
+            let mapped = striding.complete(h, cq, &self.dbr, s);
+            self.unmapped |= !mapped && !self.failed;
+            self.failed |= !mapped;
         }
     }
 

@@ -172,8 +172,8 @@ impl Striding {
         h.store(ring, u32::from(n) * ENTRY, seg);
     }
 
-    /// Maps pages for free WQEs, if there are as many as are worth it, and tells the device. Returns
-    /// false if there is no memory.
+    /// Maps pages for free WQEs, if there are as many as are worth it, and tells the device.
+    /// Returns false if there is no memory.
     pub(super) fn fill<H: Host>(
         &mut self,
         h: &mut H,
