@@ -5,11 +5,11 @@ use super::{Seen, Subject};
 use crate::fuzz::Seed;
 use crate::mlx5::{Backend, SMALL_RQ, machine};
 use doorbell_bus::{Machine, Pcie, ProtectionGranularity};
-use doorbell_devices::mlx5::{Config as Nic, Mlx5};
-use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, Sizing};
+use doorbell_devices::mlx5::{Compress, Config as Nic, Mlx5};
+use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, RqConfig, Sizing};
 use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};
 use doorbell_hal::Span;
-use doorbell_layout::mlx5::Caps;
+use doorbell_layout::mlx5::{Caps, CompressionLayout};
 use doorbell_packet::Packet;
 use doorbell_testkit::Hostile;
 use std::cell::RefCell;
@@ -26,6 +26,11 @@ pub struct Adapter {
     receives: bool,
 }
 
+/// Bit of a shape without which frames share WQEs, and completions come in blocks.
+const SHARED: u8 = 0x80;
+const SHARED_RQ: RqConfig =
+    RqConfig { log_size: 9, log_stride: Some(11), compression: true, ..SMALL_RQ };
+
 fn config(shape: u8) -> Config {
     let cqs = [Cqs::Send, Cqs::Three, Cqs::Five][usize::from(shape >> 3 & 3) % 3];
     Config {
@@ -34,7 +39,7 @@ fn config(shape: u8) -> Config {
         log_sq: 6,
         log_cq: if shape & 4 == 0 { 6 } else { 2 },
         cqs,
-        rq: (cqs != Cqs::Send).then_some(SMALL_RQ),
+        rq: (cqs != Cqs::Send).then_some(if shape & SHARED == 0 { SHARED_RQ } else { SMALL_RQ }),
         vector: 1,
         ..Config::DEFAULT
     }
@@ -63,8 +68,17 @@ impl Driver<Hostile<System>> for Adapter {
 
 impl Subject<System> for Adapter {
     fn machine(shape: u8) -> System {
-        let caps = Caps { min_inline: shape >> 5 & 3, ..Nic::CONNECTX.caps };
-        let mut h = machine(Nic { caps, ..Nic::CONNECTX }, ProtectionGranularity::Byte);
+        let layout =
+            if shape & 4 == 0 { CompressionLayout::Basic } else { CompressionLayout::Enhanced };
+        let shared = shape & SHARED == 0;
+        let caps = Caps {
+            min_inline: shape >> 5 & 3,
+            striding: shared,
+            compression: shared.then_some(layout),
+            ..Nic::CONNECTX.caps
+        };
+        let compress = Compress { pressure: 0, wait: Span::from_us(1), most: 9 };
+        let mut h = machine(Nic { caps, compress, ..Nic::CONNECTX }, ProtectionGranularity::Byte);
         h.keep_frames();
         h
     }
@@ -117,5 +131,5 @@ pub fn attack(bytes: &[u8]) -> Seen {
 
 /// Returns its seeds.
 pub fn seeds() -> Vec<Seed> {
-    super::seeds([0x88, 0xaf])
+    super::seeds([0x88, 0x2f])
 }

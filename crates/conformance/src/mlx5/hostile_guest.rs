@@ -15,9 +15,10 @@ use super::CommandHarness;
 use crate::fuzz::next;
 use arbitrary::Unstructured;
 use doorbell_devices::mlx5::receive::Counters as RxCounters;
-use doorbell_devices::mlx5::{Config, Counters, Mlx5};
-use doorbell_hal::Device;
+use doorbell_devices::mlx5::{Compress, Config, Counters, Mlx5};
+use doorbell_hal::{Device, Span};
 use doorbell_layout::mlx5::receive::{L4_OK, RxCqe};
+use doorbell_layout::mlx5::{Caps, CompressionLayout};
 use doorbell_testkit::mlx5::Access;
 use guest::Guest;
 use std::collections::BTreeSet;
@@ -60,6 +61,17 @@ pub fn attack(input: &[u8]) -> Reached {
         init_pages: 1,
         polled_doorbells,
         checksum_full: shape & 4 != 0,
+        caps: Caps {
+            striding: shape & 8 != 0,
+            compression: [
+                None,
+                Some(CompressionLayout::Basic),
+                None,
+                Some(CompressionLayout::Enhanced),
+            ][usize::from(shape >> 4 & 3)],
+            ..Config::CONNECTX.caps
+        },
+        compress: Compress { pressure: 0, wait: Span::from_us(5), most: 9 },
         ..Config::CONNECTX
     })));
     g.c.port.log.clear();

@@ -185,6 +185,21 @@ input! {
         },
         /// Makes an event queue for all events.
         Events { },
+        /// Maps pages by a UMR, with a fault.
+        Umr {
+            /// Place in the key's list, in octowords.
+            place: u16,
+            /// Octowords.
+            octowords: u8,
+            /// Flags beside the usual.
+            flags: u8,
+            /// Bits of the key's number that are wrong.
+            key: u8,
+            /// Data segments that are missing.
+            short: u8,
+            /// The page of the first translation.
+            page: u16,
+        },
     }
 }
 
@@ -215,6 +230,8 @@ pub(super) const TOLD: u8 = 128;
 pub(super) const KEEP_TAG: u8 = 1;
 pub(super) const FLUSH: u8 = 2;
 pub(super) const UNREADABLE: u8 = 4;
+/// With strides, in memory that UMRs map.
+pub(super) const STRIDES: u8 = 8;
 /// Bits of [`Action::Key`].
 pub(super) const PAGES: u8 = 1;
 pub(super) const SHORT: u8 = 2;

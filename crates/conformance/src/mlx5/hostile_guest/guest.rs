@@ -2,7 +2,7 @@
 
 use super::action::{
     Action, CHECKSUMS, DIRECT, DMAC, ETHERTYPE, FLUSH, GRE, INSERT_TAG, IP_IN_IP, IP_VERSION,
-    KEEP_TAG, KEYED, LOOPBACK, PORTS, PROTOCOL, SYMMETRIC, TAG, TOLD, TUNNEL, UNREADABLE,
+    KEEP_TAG, KEYED, LOOPBACK, PORTS, PROTOCOL, STRIDES, SYMMETRIC, TAG, TOLD, TUNNEL, UNREADABLE,
 };
 use super::commands::{opcode, sensible, some};
 use crate::fuzz::Frame;
@@ -10,16 +10,16 @@ use crate::mlx5::CommandHarness;
 use doorbell_devices::mlx5::Config;
 use doorbell_hal::{Device, Reg, Span};
 use doorbell_layout::mlx5::command::{
-    CRITERIA_LIST, CreateFlowGroupIn, CreateFlowTableIn, CreateRqIn, CreateSqIn, CreateTirIn,
-    DESTINATION_LIST, FlowContext, FlowTableContext, FlowTableIn, ModifyNicVportIn, ModifyRqIn,
-    ModifySqIn, NicVport, Rqc, RqtIn, SetFteIn, Sqc, Tirc, destination, flow_action, init_segment,
-    miss_action, op, vport_field,
+    CRITERIA_LIST, Cqc, CreateCqIn, CreateFlowGroupIn, CreateFlowTableIn, CreateMkeyIn, CreateRqIn,
+    CreateSqIn, CreateTirIn, DESTINATION_LIST, FlowContext, FlowTableContext, FlowTableIn, Mkc,
+    ModifyNicVportIn, ModifyRqIn, ModifySqIn, NicVport, Rqc, RqtIn, SetFteIn, Sqc, Tirc, Wq,
+    access_mode, destination, flow_action, init_segment, miss_action, op, vport_field, wq_type,
 };
-use doorbell_layout::mlx5::receive::{TERMINATE_LKEY, self_lb_block};
+use doorbell_layout::mlx5::receive::{NextSeg, TERMINATE_LKEY, mini_format, self_lb_block};
 use doorbell_layout::mlx5::steering::{CVLAN, IP_VERSION_SHIFT, Layers, criteria};
 use doorbell_layout::mlx5::{
-    CQ_UPDATE, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, cs_flags, opcode as wqe, swp_flags,
-    uar,
+    CQ_UPDATE, CompressionLayout, CtrlSeg, DataSeg, ETH_WQE_INSERT_VLAN, EthSeg, MKEY_MASK_FREE,
+    MTT_WRITE, UmrCtrlSeg, cs_flags, opcode as wqe, swp_flags, uar, umr,
 };
 use doorbell_packet::headers::{self, Transport};
 use doorbell_testkit::mlx5::Common;
@@ -33,6 +33,21 @@ const FRAMES: u64 = CommandHarness::DATA + 0x4_0000;
 /// The page of the first receive queue's ring; those of the send queue's.
 const RQ_PAGE: u64 = 40;
 pub(super) const SQ_PAGES: [u64; 4] = [30, 28, 29, 31];
+/// The page of the queue of UMRs.
+const UMR_PAGE: u64 = 60;
+/// Beside the bytes of a queue's WQE: it is a list of WQEs with strides.
+const LINKED: u32 = 1 << 31;
+
+/// A UMR, as [`Action::Umr`] says it.
+struct Umr {
+    place: u16,
+    octowords: u8,
+    flags: u8,
+    key: u8,
+    short: u8,
+    page: u16,
+}
+
 /// Queues, TIRs, tables at the most.
 const MANY: usize = 8;
 
@@ -94,6 +109,8 @@ pub(super) struct Guest {
     pub(super) done: BTreeSet<(u16, u16)>,
     /// The end of the last frame that was sent in a tunnel.
     pub(super) inner: Vec<u8>,
+    /// The queue of UMRs, its counter, and the key of the pages that they map.
+    umrs: Option<(u32, u16, u32)>,
 }
 
 impl Guest {
@@ -112,7 +129,10 @@ impl Guest {
             rules: Vec::new(),
             done: BTreeSet::new(),
             inner: Vec::new(),
+            umrs: None,
         };
+        g.compress();
+        g.map();
         let mut m = CommandHarness::sq_message(&g.o, 6, CommandHarness::DBR);
         m.part_mut(CreateSqIn::SQC).set(Sqc::ALLOW_SWP, 1);
         let pages = CommandHarness::pas(&SQ_PAGES.map(CommandHarness::page));
@@ -121,6 +141,65 @@ impl Guest {
         m.set(ModifySqIn::NUMBER, g.sqn).part_mut(ModifySqIn::SQC).set(Sqc::STATE, 1);
         g.command(op::MODIFY_SQ, &m, &[]).expect("a queue that is ready");
         g
+    }
+
+    /// Takes a CQ that may compress in the place of the other, if the device has such.
+    fn compress(&mut self) {
+        let Some(layout) = self.c.device.config().caps.compression else { return };
+        let mut m = CommandHarness::cq_message(&self.o, 6, CommandHarness::DBR + 16);
+        m.part_mut(CreateCqIn::CQC)
+            .set(Cqc::COMPRESSION, 1)
+            .set(Cqc::COMPRESSION_LAYOUT, (layout == CompressionLayout::Enhanced).into())
+            .set(Cqc::MINI_FORMAT, mini_format::CHECKSUM);
+        let list = CommandHarness::pas(&[CommandHarness::page(1)]);
+        self.o.cq = self.command(op::CREATE_CQ, &m, &list).expect("a CQ");
+    }
+
+    /// Makes a queue for UMRs and a key of 64 pages, if the device has such.
+    fn map(&mut self) {
+        if !self.c.device.config().caps.striding {
+            return;
+        }
+        let mut m = CommandHarness::sq_message(&self.o, 6, CommandHarness::DBR + 24);
+        m.part_mut(CreateSqIn::SQC).set(Sqc::TIS_LIST_SIZE, 0).set(Sqc::REG_UMR, 1);
+        let pages = CommandHarness::pas(&[CommandHarness::page(UMR_PAGE)]);
+        let sqn = self.command(op::CREATE_SQ, &m, &pages).expect("a queue of UMRs");
+        let mut m = ModifySqIn::ZERO;
+        m.set(ModifySqIn::NUMBER, sqn).part_mut(ModifySqIn::SQC).set(Sqc::STATE, 1);
+        self.command(op::MODIFY_SQ, &m, &[]).expect("a queue that is ready");
+        let mut m = CommandHarness::mkey_message(self.o.pd);
+        let c = m.part_mut(CreateMkeyIn::MKC);
+        c.set(Mkc::FREE, 1).set(Mkc::UMR, 1).set(Mkc::ACCESS_MODE, access_mode::MTT);
+        c.set(Mkc::LENGTH64, 0).set(Mkc::LOG_PAGE_SIZE, 12);
+        c.set(Mkc::OCTWORDS, 32).set_quad(Mkc::LENGTH, 64 << 12);
+        let key = self.command(op::CREATE_MKEY, &m, &[]).expect("a key");
+        self.umrs = Some((sqn, 0, key << 8));
+    }
+
+    fn umr(&mut self, u: &Umr) {
+        let Some((sqn, pc, lkey)) = self.umrs else { return };
+        let ds = (8 + u32::from(u.octowords)).min(60).saturating_sub(u.short.into());
+        let mut ctrl = CtrlSeg::new(pc, wqe::UMR, sqn, ds);
+        ctrl.fm_ce_se = CQ_UPDATE;
+        ctrl.imm = (lkey ^ u32::from(u.key)).into();
+        let flags = umr::INLINE | umr::TRANSLATION_OFFSET;
+        let mut control = UmrCtrlSeg { flags: flags ^ u.flags, ..UmrCtrlSeg::default() };
+        control.octowords.set(u.octowords.into());
+        control.offset.set(u.place);
+        control.mkey_mask.set(MKEY_MASK_FREE);
+        let mut all = [ctrl.as_bytes(), control.as_bytes(), &[0; 64]].concat();
+        for i in 0..2 * u64::from(u.octowords) {
+            let page = CommandHarness::DATA + ((u64::from(u.page) + i) << 12);
+            all.extend((page | MTT_WRITE).to_be_bytes());
+        }
+        let ring = CommandHarness::page(UMR_PAGE);
+        for (i, block) in all.chunks(64).take(60).enumerate() {
+            let at = u64::from(pc.wrapping_add(i as u16) & 63) * 64;
+            self.write_memory(ring + at, block);
+        }
+        self.umrs = Some((sqn, pc.wrapping_add(ds.div_ceil(4).max(1) as u16), lkey));
+        let first = u64::from_le_bytes(all[..8].try_into().expect("8 bytes"));
+        self.uar(uar::SEND, 8, first);
     }
 
     /// Has a command done. Returns the number of what it made.
@@ -167,11 +246,18 @@ impl Guest {
             if i == MANY {
                 return;
             }
-            let log_stride = 4 + u32::from(stride % 3);
+            let strides = flags & STRIDES != 0;
+            let log_stride = 4 + u32::from(stride % 3) + u32::from(strides);
             let mut m = CommandHarness::rq_message(&self.o, 4, log_stride, Guest::record(i));
             m.part_mut(CreateRqIn::RQC)
                 .set(Rqc::NO_VLAN_STRIP, u32::from(flags & KEEP_TAG != 0))
                 .set(Rqc::FLUSH_IN_ERROR, u32::from(flags & FLUSH != 0));
+            if strides {
+                // Eight strides of 256 to 1024 bytes.
+                let wq = m.part_mut(CreateRqIn::RQC).part_mut(Rqc::WQ);
+                wq.set(Wq::TYPE, wq_type::STRIDING).set(Wq::LOG_STRIDES, 0xa);
+                wq.set(Wq::LOG_STRIDE_SIZE, 2 + u32::from(stride % 3));
+            }
             let page = CommandHarness::page(RQ_PAGE + i as u64);
             let page = if flags & UNREADABLE == 0 { page } else { 1 << 40 };
             let made = self.command(op::CREATE_RQ, &m, &CommandHarness::pas(&[page]));
@@ -179,7 +265,8 @@ impl Guest {
             let mut m = ModifyRqIn::ZERO;
             m.set(ModifyRqIn::NUMBER, rqn).part_mut(ModifyRqIn::RQC).set(Rqc::STATE, 1);
             self.command(op::MODIFY_RQ, &m, &[]);
-            self.rqs.push((rqn, 0, 1 << log_stride));
+            let linked = if strides { LINKED } else { 0 };
+            self.rqs.push((rqn, 0, 1 << log_stride | linked));
         }
     }
 
@@ -189,8 +276,14 @@ impl Guest {
         }
         let i = usize::from(queue) % self.rqs.len();
         let (_, mut posted, stride) = self.rqs[i];
+        let (linked, stride) = (stride & LINKED != 0, stride & !LINKED);
         for _ in 0..n & 31 {
             let slot = u64::from(posted & 15);
+            if linked {
+                self.link(i, (slot, stride), fault);
+                posted = posted.wrapping_add(1);
+                continue;
+            }
             for s in 0..stride / 16 {
                 let at = CommandHarness::page(RQ_PAGE + i as u64);
                 let at = at + slot * u64::from(stride) + u64::from(s) * 16;
@@ -211,6 +304,22 @@ impl Guest {
         }
         self.rqs[i].1 = posted;
         self.write_memory(Guest::record(i), &u32::from(posted).to_be_bytes());
+    }
+
+    /// Writes the WQE of a list, with a fault in its link, its key or its place.
+    fn link(&mut self, queue: usize, (slot, stride): (u64, u32), fault: u8) {
+        let at = CommandHarness::page(RQ_PAGE + queue as u64) + slot * u64::from(stride);
+        let next = match fault % 8 {
+            4 => slot as u16,
+            5 => 0xfff0,
+            _ => (slot as u16 + 1) & 15,
+        };
+        let lkey = self.umrs.map_or(0, |u| u.2) ^ if fault % 8 == 2 { 0x100 } else { 0 };
+        let place = if fault % 8 == 3 { 63 << 12 } else { slot * 0x2000 };
+        let data = DataSeg { byte_count: 0x2000.into(), lkey: lkey.into(), addr: place.into() };
+        let next = NextSeg { next: next.into(), ..NextSeg::default() };
+        self.write_memory(at, next.as_bytes());
+        self.write_memory(at + 16, data.as_bytes());
     }
 
     fn tir(&mut self, how: u8, fields: u32, key: u8) {
@@ -479,6 +588,9 @@ impl Guest {
             Action::State { queue, from, to } => self.state(queue, from, to),
             Action::Register { which, write, at, value } => self.register(which, write, at, value),
             Action::Key { how, order } => self.key(how, order),
+            Action::Umr { place, octowords, flags, key, short, page } => {
+                self.umr(&Umr { place, octowords, flags, key, short, page });
+            }
             Action::Events {} => {
                 let m = CommandHarness::eq_message(self.o.uar, 6, 5, u64::MAX);
                 let list = CommandHarness::pas(&[CommandHarness::page(2)]);

@@ -49,6 +49,25 @@ pub fn seeds() -> Vec<Seed> {
         all.push(wait.clone());
         all
     };
+    let umr = |octowords, flags, short| Action::Umr {
+        place: 0,
+        octowords,
+        flags,
+        key: 0,
+        short,
+        page: 0,
+    };
+    // Pages, and UMRs without sense; then frames alike, which share a block.
+    let strided = |stride: u8, fault: u8| {
+        let mut all = vec![umr(32, 0, 0), queues(stride, STRIDES | FLUSH)];
+        all.extend(post(fault));
+        all.extend([hash(DIRECT), Action::Table { level: 0 }, rule(0, 0, 0, 0)]);
+        (0..3).for_each(|_| all.extend(frames(40)));
+        all.extend((0..20).map(|_| Action::Receive { frame: Frame::new(Frame::UDP, 700) }));
+        all.extend([wait.clone(), umr(32, 0x80, 0), wait.clone(), umr(40, 0, 9), umr(4, 0x60, 0)]);
+        all.push(wait.clone());
+        all
+    };
     let about = |opcode: u16, n: u8| {
         let which = NUMBERED.iter().position(|(o, _)| *o == opcode);
         let which = which.unwrap_or_else(|| panic!("{opcode:#x} needs more than a number"));
@@ -88,6 +107,11 @@ pub fn seeds() -> Vec<Seed> {
                 .concat(),
             ),
         ),
+        ("mlx5_strides", make(0x08, &strided(0, 0))),
+        ("mlx5_strides_basic", make(0x18, &strided(1, 0))),
+        ("mlx5_strides_enhanced", make(0x38, &strided(2, 0))),
+        ("mlx5_strides_faults", make(0x18, &[2, 3, 4, 5].map(|f| strided(0, f)).concat())),
+        ("mlx5_compressed", make(0x10, &[receive(2, 1, 0, 0, 40), frames(40)].concat())),
         ("mlx5_short_buffers", make(0, &receive(2, 1, 0, 1, 2000))),
         ("mlx5_wrong_key", make(0, &receive(2 | 0x80, 1, 0, 2, 100))),
         ("mlx5_wrong_address", make(0, &receive(2, 1, 0, 3, 100))),
