@@ -7,7 +7,7 @@
 
 use super::cq::Cq;
 use super::settings::Stats;
-use doorbell_hal::Host;
+use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::mlx5::receive::{
     COMPRESSED, CQE_RECEIVED, MINIS, MiniArray, MiniCqe, RxCqe, STRIDES_SHIFT, mini_format,
 };
@@ -72,7 +72,10 @@ impl Cq {
     #[inline(always)]
     pub(super) fn frame<H: Host>(&mut self, h: &mut H, s: &mut Stats) -> Option<RxCqe> {
         match self.blocks.is_some() {
-            false => self.next(h).map(|_| self.entry(h)),
+            false => self.next(h).map(|_| {
+                h.charge(CpuWork::Completion);
+                self.entry(h)
+            }),
             true => self.frame_of_block(h, s),
         }
     }
@@ -86,6 +89,7 @@ impl Cq {
 
     fn take_frame<H: Host>(&mut self, h: &mut H, b: &mut Blocks, s: &mut Stats) -> Option<RxCqe> {
         if b.left > 0 {
+            h.charge(CpuWork::Completion);
             if !b.enhanced() {
                 if b.at == MINIS as usize {
                     (b.array, b.at) = (self.array(h), 0);
@@ -95,6 +99,7 @@ impl Cq {
             return Some(b.unpack());
         }
         let tail = self.next(h)?.op_own;
+        h.charge(CpuWork::Completion);
         let entry: RxCqe = self.entry(h);
         if tail & COMPRESSED != COMPRESSED {
             b.title = entry;

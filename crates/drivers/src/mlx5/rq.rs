@@ -268,7 +268,6 @@ impl Rq {
             && let Some(cqe) = cq.frame(h, s)
         {
             taken += 1;
-            h.charge(CpuWork::Completion);
             match self.striding.is_some() {
                 false => self.receive(h, &cqe, s, up),
                 true => self.receive_strides(h, &cqe, s, up),
