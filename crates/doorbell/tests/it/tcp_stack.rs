@@ -235,7 +235,7 @@ fn exchanged<D: Device<Pcie>, Dr: Driver<Machine<Pcie, D>>>(
         }
         for i in 0..2 {
             for frame in hosts[i].left() {
-                if lost.is_some_and(|one_in| splitmix(&mut state) % one_in == 0) {
+                if lost.is_some_and(|one_in| splitmix(&mut state).is_multiple_of(one_in)) {
                     losses += 1;
                 } else {
                     let m = &mut hosts[1 - i].nic.m;
