@@ -169,7 +169,7 @@ counters! {
         rx_cqe_compress_pkts: "Frames in those.",
         rx_mpwqe_filler_cqes: "CQEs that told of strides without a frame.",
         rx_umrs: "UMRs posted, each for the pages of a receive WQE.",
-        rx_umr_doorbells: "Doorbells rung for those.",
+        rx_umr_doorbells: "Doorbells rung for UMRs.",
         rx_umr_err: "UMRs that failed.",
         rx_cqe_stray: "CQEs that named no buffer.",
         rx_wqe_err: "Error CQEs of the receive queue.",

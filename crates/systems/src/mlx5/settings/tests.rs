@@ -72,6 +72,7 @@ fn every_key_but_a_few_changes_the_setup_or_the_load() {
             plan(&[
                 "cpu.cores=8",
                 "memory.ways=4",
+                "nic.striding=on",
                 "run.cores=4",
                 "run.fault=lost-interrupt@1",
                 "traffic.arrivals=on_off",

@@ -143,7 +143,7 @@ fn blocks_go_on_over_the_end_of_the_queue() {
 /// The same of the enhanced layout, where entries tell their lap.
 fn enhanced(b: &mut Bench, cc: &mut usize) -> Vec<u32> {
     let mut lens = vec![];
-    while usize::from(b.p.memory[slot(*cc) + 62]) == *cc / 64 & 0xff {
+    while usize::from(b.p.memory[slot(*cc) + 62]) == (*cc / 64) & 0xff {
         let bytes = &b.p.memory[slot(*cc)..slot(*cc) + 64];
         let array = MiniArray::read_from_bytes(bytes).unwrap();
         if array.op_own >> 2 & 3 == 3 {
