@@ -5,8 +5,8 @@
 //! the time of this one instruction (the trap flag); what it has written then goes to the machine.
 //! So any instruction is right, and none is emulated.
 //!
-//! What the CPU stores into a ring waits in a store buffer. A barrier of `doorbell.h` empties it,
-//! and a register write does not: stores without a barrier are seen after [`LIMIT`]. So a card
+//! Stores of the CPU into a ring wait in a store buffer. A barrier of `doorbell.h` empties it, and
+//! a register write does not: stores without a barrier are seen after [`LIMIT`]. So a card
 //! does not see a descriptor whose barrier is missing. The CPU sees its own stores. Sources: Intel
 //! SDM volume 3 (single stepping, page faults); linux Documentation/memory-barriers.txt ("Kernel
 //! I/O barrier effects").

@@ -116,7 +116,7 @@ impl Asked {
             !interrupt.came()
         };
         let advice = advise::advise(&question, &self.profile, plan.seed(), &mut tell);
-        advice.map_err(|e| crate::plan::of_run(&plan.scenario, e))
+        advice.map_err(|e| plan::of_run(&plan.scenario, e))
     }
 
     /// Returns the advice for programs, with its origin.

@@ -52,11 +52,10 @@ enum Member {
 }
 
 impl Member {
-    /// Copies it. Returns its SHA-256.
-    fn copy(&self, to: impl Write) -> io::Result<String> {
+    fn sha256(&self) -> io::Result<String> {
         match self {
-            Member::File(path) => copied(files::open(path)?, to),
-            Member::Text(text) => copied(text.as_bytes(), to),
+            Member::File(path) => sha256(files::open(path)?),
+            Member::Text(text) => sha256(text.as_bytes()),
         }
     }
 }
@@ -138,7 +137,7 @@ pub(crate) fn archive(registry: &Registry, args: &Archive) -> Result<u8, Error> 
     sources(registry, &named, &mut members);
     let name = args.out.file_name().unwrap_or_default().to_string_lossy();
     let hash = |(name, member): (&String, &Member)| {
-        Ok((name.clone(), member.copy(io::sink()).map_err(Error::at(name))?))
+        Ok((name.clone(), member.sha256().map_err(Error::at(name))?))
     };
     let manifest = Manifest {
         schema: SCHEMA,
@@ -187,7 +186,7 @@ fn captures(named: &Named, members: &mut Members) -> Result<BTreeMap<String, Str
             return Err(input!("a capture of the results was stdin, of which there is no file"));
         }
         let file = Member::File(path.into());
-        let own = file.copy(io::sink()).map_err(Error::at(path))?;
+        let own = file.sha256().map_err(Error::at(path))?;
         if let Some(other) = hashes.iter().find(|h| **h != own) {
             return Err(input!(
                 "{path}: it is another capture than that of the results: SHA-256 {own}, and not \
@@ -214,18 +213,10 @@ fn sources(registry: &Registry, named: &Named, members: &mut Members) {
     }
 }
 
-/// Copies all bytes. Returns their SHA-256.
-fn copied(mut from: impl Read, mut to: impl Write) -> io::Result<String> {
-    let (mut hash, mut part) = (Sha256::new(), vec![0; 1 << 16]);
-    loop {
-        match from.read(&mut part)? {
-            0 => return Ok(format!("{:x}", hash.finalize())),
-            n => {
-                hash.update(&part[..n]);
-                to.write_all(&part[..n])?;
-            }
-        }
-    }
+fn sha256(mut from: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    io::copy(&mut from, &mut hash)?;
+    Ok(format!("{:x}", hash.finalize()))
 }
 
 /// Returns whether the name of a file is that of an archive.
@@ -300,16 +291,16 @@ pub(crate) fn opened(path: &Path) -> Result<Opened, Error> {
     let wrong = |what: String| input!("{name}: {what}");
     let dir = tempfile::tempdir().map_err(Error::at("a directory for the archive"))?;
     let file = files::open(path).map_err(Error::at(&name))?;
-    let found = unpack(file, dir.path()).map_err(|e| wrong(format!("it is no archive: {e}")))?;
-    let own = dir.path().join(MANIFEST);
-    let text = files::text(&own).map_err(|e| wrong(format!("{MANIFEST}: {e}")))?;
+    unpack(file, dir.path()).map_err(|e| wrong(format!("it is no archive: {e}")))?;
+    let text =
+        files::text(&dir.path().join(MANIFEST)).map_err(|e| wrong(format!("{MANIFEST}: {e}")))?;
     let manifest: Manifest = serde_json::from_str(&text)
         .map_err(|e| wrong(format!("its {MANIFEST} is not one of an archive: {e}")))?;
-    for (member, sha256) in &manifest.sha256 {
-        match found.get(member) {
-            Some(own) if own == sha256 => {}
-            Some(_) => return Err(wrong(format!("{member} is not what its {MANIFEST} says"))),
-            None => return Err(wrong(format!("{member} is missing"))),
+    for (member, hash) in &manifest.sha256 {
+        match Member::File(dir.path().join(member)).sha256() {
+            Ok(own) if own == *hash => {}
+            Ok(_) => return Err(wrong(format!("{member} is not what its {MANIFEST} says"))),
+            Err(_) => return Err(wrong(format!("{member} is missing"))),
         }
     }
     let captures = manifest.captures.into_iter().map(|(path, member)| {
@@ -321,13 +312,11 @@ pub(crate) fn opened(path: &Path) -> Result<Opened, Error> {
     Ok(Opened { dir, captures })
 }
 
-/// Writes the members of an archive into a directory, in which their names stay. Returns the
-/// SHA-256 of each.
-fn unpack(file: File, dir: &Path) -> io::Result<BTreeMap<String, String>> {
+/// Writes the members of an archive into a directory, in which their names stay.
+fn unpack(file: File, dir: &Path) -> io::Result<()> {
     let mut tar = tar::Archive::new(GzDecoder::new(file));
-    let mut found = BTreeMap::new();
     for entry in tar.entries()? {
-        let entry = entry?;
+        let mut entry = entry?;
         let name = entry.path()?.into_owned();
         let is_within = name.components().all(|c| matches!(c, Component::Normal(_)));
         if !is_within || !entry.header().entry_type().is_file() {
@@ -335,8 +324,7 @@ fn unpack(file: File, dir: &Path) -> io::Result<BTreeMap<String, String>> {
         }
         let to = dir.join(&name);
         std::fs::create_dir_all(to.parent().unwrap_or(dir))?;
-        let hash = copied(entry, File::create_new(to)?)?;
-        found.insert(name.to_string_lossy().into_owned(), hash);
+        io::copy(&mut entry, &mut File::create_new(to)?)?;
     }
-    Ok(found)
+    Ok(())
 }

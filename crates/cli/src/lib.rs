@@ -36,7 +36,7 @@ pub use doorbell_systems::{DOORBELL, Registry};
 
 use args::{Args, Command};
 use clap::Parser;
-use doorbell_console::{DONE, Error, MISSED, failed, input, output, progress, render};
+use doorbell_console::{Error, input, output, progress, render};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 mod package;
 
 use crate::args::{Changes, FileKind, New};
-use crate::output::{begun_beside, print};
-use crate::{DONE, Error, check, failed, input, plan};
+use crate::{check, plan};
+use doorbell_console::output::{begun_beside, print};
+use doorbell_console::{DONE, Error, failed, input};
 use doorbell_spec::key::{Kind, Value};
 use doorbell_study::schema as schemas;
 use doorbell_systems::Registry;

@@ -76,7 +76,7 @@ fn at_lossless_load(plan: &mut Plan, most: f64, interrupt: &Interrupt) -> Result
         return Err(Error::Interrupted("nothing was written"));
     }
     let share = amount(most * 100.0);
-    let found = found.map_err(|e| crate::plan::of_run(&plan.scenario, e))?;
+    let found = found.map_err(|e| plan::of_run(&plan.scenario, e))?;
     let Some(load) = found else {
         return Err(failed!("at every load more than {share} % of the frames are lost"));
     };

@@ -107,7 +107,7 @@ fn ran(
     let measured = plan
         .system
         .run(&plan.values, None, &mut Unwatched)
-        .map_err(|e| crate::plan::of_run(scenario, e))?;
+        .map_err(|e| plan::of_run(scenario, e))?;
     Ok(Ran { result: plan::result(&plan, measured)?, plan })
 }
 

@@ -74,7 +74,7 @@ pub fn hint<'a>(wanted: &str, among: impl Iterator<Item = &'a str>) -> String {
 
 /// Returns the number of the line at this position of a text.
 pub fn line_at(text: &str, at: usize) -> usize {
-    text[..at.min(text.len())].matches('\n').count() + 1
+    text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
 }
 
 /// A parsed file.

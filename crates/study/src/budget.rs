@@ -3,7 +3,9 @@
 //! A dotted key may also be a table (`[budget.ledger]`); names joined by `+` are a sum.
 //! `doorbell new budget` writes one. `--update` changes the numbers in place and keeps comments.
 
+use crate::paths::named_beside;
 use doorbell_host_io::files;
+use doorbell_spec::error::line_at;
 use doorbell_spec::{InputError, hint};
 use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
@@ -130,8 +132,7 @@ struct Reader<'t> {
 
 impl Reader<'_> {
     fn line(&self, at: Option<Range<usize>>) -> usize {
-        let start = at.map_or(0, |r| r.start.min(self.text.len()));
-        self.text.as_bytes()[..start].iter().filter(|b| **b == b'\n').count() + 1
+        line_at(self.text, at.map_or(0, |r| r.start))
     }
     fn error(&self, line: usize, what: impl Into<String>) -> InputError {
         InputError::new(format!("{}:{line}", self.file), what)
@@ -201,9 +202,10 @@ impl Budget {
             (Some((given, line)), None) => {
                 not_with(&["bus"], "scenario")?;
                 let scenario = registry
-                    .scenario(&beside(file, &given))
+                    .scenario(&named_beside(file, &given))
                     .map_err(|e| if e.place.is_empty() { r.error(line, e.what) } else { e })?;
-                let profile = head("profile")?.map(|(name, line)| (beside(file, &name), line));
+                let profile =
+                    head("profile")?.map(|(name, line)| (named_beside(file, &name), line));
                 let set = settings(&r, d.as_table())?;
                 Subject::Scenario { scenario: Box::new(scenario), profile, set }
             }
@@ -289,14 +291,6 @@ impl Budget {
             }
         }
         d.to_string()
-    }
-}
-
-/// Returns the path of a file that is named relative to the budget.
-fn beside(file: &str, given: &str) -> String {
-    match Path::new(file).parent() {
-        Some(dir) if given.ends_with(".toml") => dir.join(given).to_string_lossy().into_owned(),
-        _ => given.to_owned(),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod limits;
 pub mod lossless;
 mod memo;
 pub mod origin;
+mod paths;
 pub mod point;
 pub mod rank;
 pub mod record;

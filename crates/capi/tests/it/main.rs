@@ -43,7 +43,8 @@ fn built(dir: &Path, sources: &[&str]) -> PathBuf {
         .arg("-L")
         .arg(&libraries)
         .arg("-ldoorbell_capi")
-        .arg(format!("-Wl,-rpath,{}", libraries.display())));
+        // Before LD_LIBRARY_PATH, in which cargo has a directory with an older build.
+        .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", libraries.display())));
     program
 }
 

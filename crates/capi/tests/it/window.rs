@@ -1,12 +1,10 @@
 //! A driver that knows only pointers: the same counts, and a store buffer that barriers empty.
 
-use crate::command::without_own;
-use crate::rust::REGISTRY;
+use crate::command::counts_as_in_rust;
 use crate::{built, ran};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Arc;
 
 fn run(program: &Path, case: &str, line: &str) -> Output {
     Command::new(program).env("CASE", case).args(line.split(' ')).output().unwrap()
@@ -27,18 +25,7 @@ fn pointers_count_as_in_rust() {
         "run mynic-send --set traffic.packets=1000 --set bus.kind=pcix",
         "run mynic-send --set traffic.packets=1000 --fault dma-fault@300",
     ] {
-        let line = format!("{line} --no-limits --format json");
-        let of_c = ran(Command::new(&program).args(line.split(' '))).stdout;
-        let of_c: Value = serde_json::from_slice(&of_c).unwrap();
-        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let (code, text) = doorbell::call(&REGISTRY, &args, &Arc::default()).unwrap();
-        assert_eq!(code, 0, "{line}: {text}");
-        let of_rust: Value = serde_json::from_str(&text).unwrap();
-        for part in ["packets", "ledger", "per_packet", "rates", "latency_ns", "audit"] {
-            assert!(of_rust[part] != Value::Null, "{line}: {part}");
-            assert_eq!(without_own(&of_c[part]), without_own(&of_rust[part]), "{line}: {part}");
-        }
-        assert_eq!(of_c["ledger"]["driver_refused_calls"], 0, "{line}");
+        counts_as_in_rust(&program, line);
     }
 }
 

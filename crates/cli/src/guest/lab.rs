@@ -2,7 +2,8 @@
 
 use super::machine::{self, GROUPS};
 use super::result::{Run, Timed, settings_of};
-use crate::{Error, input};
+use crate::plan::of_run;
+use doorbell_console::{Error, input};
 use doorbell_guest::settings::Settings;
 use doorbell_guest::{Device, Workload};
 use doorbell_packet::ethernet::{MIN_FRAME, OVERHEAD};
@@ -79,7 +80,7 @@ pub(super) fn beside(
         plan.set(&set)?;
     }
     let measured = plan.system.run(&plan.values, None, &mut Unwatched);
-    let measured = measured.map_err(|e| crate::plan::of_run(LABORATORY, e))?;
+    let measured = measured.map_err(|e| of_run(LABORATORY, e))?;
     Ok(Some(run(&plan, &measured, settings, workload)))
 }
 

@@ -1,7 +1,7 @@
 //! The machine of a guest in virtual time: the laboratory's, from a profile and `--set`.
 
-use crate::{Error, input};
 use doorbell_bus::tce::Window;
+use doorbell_console::{Error, input};
 use doorbell_devices::{axi_ethernet, e1000, mlx5, veth, vnic};
 use doorbell_guest::net::{GUEST, HOST, MAC};
 use doorbell_guest::{Device, settings::Settings};
@@ -165,15 +165,10 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
         "mlx5" => {
             let setup = on_pcie::settings::setup(v)?;
             let nic = mlx5::Config { mac: MAC, polled_doorbells: false, ..setup.nic };
-            return Ok(Plan {
-                card: Card::Mlx5(nic),
-                slot: Slot::Express(setup.pcie, setup.latencies),
-                rate: v.bits_per_second("nic.port_rate"),
-                // The profile has no cable.
-                delay: Span::ZERO,
-                addresses: [GUEST, HOST],
-                captured: Arc::default(),
-            });
+            let slot = Slot::Express(setup.pcie, setup.latencies);
+            // The profile has no cable.
+            let link = (v.bits_per_second("nic.port_rate"), Span::ZERO);
+            return Ok(linked(Card::Mlx5(nic), slot, link));
         }
         "axi-ethernet" => return axi_plan(v),
         "vnic" => return Ok(vnic_plan(v)),
@@ -181,31 +176,25 @@ fn plan(device: &Device, v: &Values) -> Result<Plan, SettingError> {
         _ => {}
     }
     let setup = card::setup::<E1000>(v)?;
-    Ok(Plan {
-        card: Card::E1000(e1000::Config { mac: MAC, ..setup.card.nic }),
-        slot: match setup.slot {
-            slot::Slot::Parallel(settings, latencies) => Slot::Parallel(settings, latencies),
-            slot::Slot::Express(settings, latencies) => Slot::Express(settings, latencies),
-        },
-        rate: setup.host.link_rate,
-        delay: setup.host.link_delay,
-        addresses: [GUEST, HOST],
-        captured: Arc::default(),
-    })
+    let card = Card::E1000(e1000::Config { mac: MAC, ..setup.card.nic });
+    let slot = match setup.slot {
+        slot::Slot::Parallel(settings, latencies) => Slot::Parallel(settings, latencies),
+        slot::Slot::Express(settings, latencies) => Slot::Express(settings, latencies),
+    };
+    Ok(linked(card, slot, (setup.host.link_rate, setup.host.link_delay)))
+}
+
+/// Returns the machine of a card whose link has this rate and delay.
+fn linked(card: Card, slot: Slot, (rate, delay): (u64, Span)) -> Plan {
+    Plan { card, slot, rate, delay, addresses: [GUEST, HOST], captured: Arc::default() }
 }
 
 fn axi_plan(v: &Values) -> Result<Plan, SettingError> {
     let setup = axienet::settings::setup(v)?;
     // The device tree has a PHY, and the profile a link that is fixed.
     let nic = axi_ethernet::Config { phy: axi_ethernet::Config::ZYNQMP.phy, ..setup.nic };
-    Ok(Plan {
-        card: Card::Axi(nic, MAC),
-        slot: Slot::Axi(setup.axi, setup.latencies),
-        rate: setup.host.link_rate,
-        delay: setup.host.link_delay,
-        addresses: [GUEST, HOST],
-        captured: Arc::default(),
-    })
+    let slot = Slot::Axi(setup.axi, setup.latencies);
+    Ok(linked(Card::Axi(nic, MAC), slot, (setup.host.link_rate, setup.host.link_delay)))
 }
 
 /// The unit addresses of QEMU's command line.
@@ -247,14 +236,8 @@ fn veth_plan(v: &Values) -> Result<Plan, SettingError> {
 fn hosted(adapter: Adapter, papr: Papr, host: &HostConfig) -> Plan {
     let Papr { call, calls, copy, window, .. } = papr;
     let window = Window { base: 0, multi: true, ..window };
-    Plan {
-        card: Card::Adapter(adapter),
-        slot: Slot::Hypervisor(Hypervisor { call, calls, copy, window }),
-        rate: host.link_rate,
-        delay: host.link_delay,
-        addresses: [GUEST, HOST],
-        captured: Arc::default(),
-    }
+    let slot = Slot::Hypervisor(Hypervisor { call, calls, copy, window });
+    linked(Card::Adapter(adapter), slot, (host.link_rate, host.link_delay))
 }
 
 #[cfg(test)]

@@ -16,11 +16,11 @@ pub(crate) use table::LEGEND;
 
 use crate::args::{FUNCTIONS, Guest, GuestClock, Instructions, Output};
 use crate::check::GuestBudget;
-use crate::output::{print, tell};
-use crate::progress::Interrupt;
-use crate::render::json;
-use crate::{DONE, Error, MISSED, failed, input};
 use clap::ValueEnum;
+use doorbell_console::output::{print, tell};
+use doorbell_console::progress::Interrupt;
+use doorbell_console::render::json;
+use doorbell_console::{DONE, Error, MISSED, failed, input};
 use doorbell_guest::settings::{self, Settings};
 use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, VirtualTime, Workload};
 use doorbell_study::axis::Axis;

@@ -3,7 +3,7 @@
 use super::result::{GuestResult, Run};
 use super::table::{self, Margin, View};
 use crate::args::FUNCTIONS;
-use crate::render::{Table, amount};
+use doorbell_console::render::{Table, amount};
 
 /// Returns the sentence at the head: what the last of several kernels changes of the first
 /// workload's packet.

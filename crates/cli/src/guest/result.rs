@@ -1,7 +1,7 @@
 //! The results of `doorbell guest`, also read again from files.
 
-use crate::render::of_this_schema;
-use crate::{Error, input};
+use doorbell_console::render::of_this_schema;
+use doorbell_console::{Error, input};
 use doorbell_guest::instructions::{Event, Profile, Step, Work};
 use doorbell_guest::settings::Settings;
 use doorbell_guest::{Booted, Kernel, Measured, Workload};

@@ -1,9 +1,11 @@
 //! The results of `doorbell guest` as tables: kernels side by side, and what changed between them.
 
 use super::result::{GuestResult, Run};
-use crate::render::{Cell, Document, NUMBER, Record, Table, Tone, amount, count, numbers};
 use doorbell_bus::Ledger;
 use doorbell_bus::ledger::{Counter, Group};
+use doorbell_console::render::{
+    Cell, Document, NUMBER, Record, Table, Tone, amount, count, numbers,
+};
 use doorbell_guest::instructions::Step;
 use doorbell_hal::Unit;
 use serde_json::Value;

@@ -4,8 +4,8 @@
 //! compile and run. Their name is `mynic`; in a new one each `mynic` is its own.
 
 use crate::args::Chip;
-use crate::output::parent;
-use crate::{Error, input};
+use doorbell_console::output::parent;
+use doorbell_console::{Error, input};
 use std::path::{Path, PathBuf};
 
 /// A file, by its path in the crate, and its text.

@@ -1,6 +1,6 @@
 //! `doorbell archive`, and `repeat` of what it makes.
 
-use crate::common::{doorbell_in, wrong_in};
+use crate::common::{done_in, doorbell_in, wrong_in};
 use doorbell_hal::{Span, Time};
 use doorbell_host_io::pcap::Writer;
 use flate2::Compression;
@@ -57,12 +57,7 @@ fn pack(path: &Path, members: &[Member]) {
 #[test]
 fn an_archive_repeats_without_the_files_that_it_was_made_of() {
     let dir = tempfile::tempdir().unwrap();
-    let at = |line: &str| doorbell_in(dir.path(), &line.split(' ').collect::<Vec<_>>());
-    let done = |line: &str| {
-        let r = at(line);
-        assert_eq!((r.code, r.err.as_str()), (0, ""), "{line}");
-        r.out
-    };
+    let done = |line: &str| done_in(dir.path(), line);
     let path = |name: &str| dir.path().join(name);
     capture_of(&path("a.pcapng"), 4);
     capture_of(&path("b.pcapng"), 3);

@@ -1,6 +1,6 @@
 //! Results for programs: their schema, kept results that are run again, records and files of them.
 
-use crate::common::{doorbell_in, good, names, result, wrong, wrong_in};
+use crate::common::{done_in, doorbell_in, good, names, result, wrong, wrong_in};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -106,11 +106,7 @@ fn what_cannot_be_repeated_is_refused() {
 fn files_of_records_are_repeated_and_say_what_differs() {
     let dir = tempfile::tempdir().unwrap();
     let at = |line: &str| doorbell_in(dir.path(), &line.split(' ').collect::<Vec<_>>());
-    let done = |line: &str| {
-        let r = at(line);
-        assert_eq!((r.code, r.err.as_str()), (0, ""), "{line}");
-        r.out
-    };
+    let done = |line: &str| done_in(dir.path(), line);
     let sweep = "sweep mlx5-pktgen-64 --set traffic.packets=480 --over traffic.burst=1..5 --over \
                  pcie.mps=128,256 --quiet";
     std::fs::create_dir(dir.path().join("all")).unwrap();

@@ -9,7 +9,7 @@ use super::cq::Cq;
 use super::settings::Stats;
 use doorbell_hal::{CpuWork, Host};
 use doorbell_layout::mlx5::receive::{
-    COMPRESSED, CQE_RECEIVED, MINIS, MiniArray, MiniCqe, RxCqe, STRIDES_SHIFT, mini_format,
+    COMPRESSED, CQE_RECEIVED, MINIS, MiniArray, MiniCqe, RxCqe, mini_format,
 };
 use doorbell_layout::mlx5::{Compression, CompressionLayout};
 use zerocopy::FromZeros;
@@ -62,8 +62,7 @@ impl Blocks {
     }
 
     fn follow(&mut self, cqe: &RxCqe) {
-        let strides = (cqe.byte_cnt.get() >> STRIDES_SHIFT) as u16 & 0x7fff;
-        self.next = cqe.wqe_counter.get().wrapping_add(strides.max(1));
+        self.next = cqe.wqe_counter.get().wrapping_add(cqe.strides().max(1));
     }
 }
 

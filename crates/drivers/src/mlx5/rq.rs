@@ -22,8 +22,7 @@ use core::ops::Range;
 use doorbell_hal::{Alignment, Coherent, CpuWork, Direction, Fence, Host, Mapped, OutOfMemory};
 
 use doorbell_layout::mlx5::receive::{
-    CQE_RECEIVED, DBR_RECEIVE, FILLER, L3_OK, L4_OK, RqContext, RxCqe, STRIDE_BYTES, STRIDES_SHIFT,
-    VLAN_STRIPPED,
+    CQE_RECEIVED, DBR_RECEIVE, FILLER, L3_OK, L4_OK, RqContext, RxCqe, STRIDE_BYTES, VLAN_STRIPPED,
 };
 use doorbell_layout::mlx5::{Caps, DataSeg, cqe_opcode};
 use doorbell_packet::ethernet::HEADER;
@@ -354,15 +353,13 @@ impl Rq {
             s.rx_cqe_stray += 1;
             return;
         }
-        let count = cqe.byte_cnt.get();
-        let used = (count & !FILLER) >> STRIDES_SHIFT;
-        if count & FILLER != 0 {
+        if cqe.byte_cnt.get() & FILLER != 0 {
             s.rx_mpwqe_filler_cqes += 1;
         } else {
             self.frame_of_strides(h, cqe, s, up);
         }
         if let Some(striding) = &mut self.striding {
-            striding.use_up(h, (&self.ring, n), used, &mut self.pages, s);
+            striding.use_up(h, (&self.ring, n), cqe.strides().into(), &mut self.pages, s);
         }
     }
 

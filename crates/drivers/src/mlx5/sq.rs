@@ -133,6 +133,23 @@ struct Plain {
     data: DataSeg,
 }
 
+/// Tells the device of WQEs up to `pc`, of which `last` is the last: in the doorbell record, then
+/// at the doorbell page.
+#[inline(always)]
+pub(super) fn ring_doorbell<H: Host>(
+    h: &mut H,
+    (record, page): (&Coherent, u32),
+    pc: u16,
+    last: &CtrlSeg,
+) {
+    h.fence(Fence::DmaWrite);
+    h.store(record, dbr::SEND, U32::new(u32::from(pc)));
+    h.fence(Fence::Write);
+    let mut first8 = [0; 8];
+    first8.copy_from_slice(&last.as_bytes()[..8]);
+    h.write64(Reg::at(page + uar::SEND), u64::from_le_bytes(first8));
+}
+
 impl Sq {
     pub(super) fn allocate<H: Host>(
         h: &mut H,
@@ -590,12 +607,7 @@ impl Sq {
         self.stats.doorbells += 1;
         self.announced = self.pc;
         self.last_wqe = last.pc();
-        h.fence(Fence::DmaWrite);
-        h.store(&self.dbr, dbr::SEND, U32::new(u32::from(self.pc)));
-        h.fence(Fence::Write);
-        let mut first8 = [0; 8];
-        first8.copy_from_slice(&last.as_bytes()[..8]);
-        h.write64(Reg::at(self.page + uar::SEND), u64::from_le_bytes(first8));
+        ring_doorbell(h, (&self.dbr, self.page), self.pc, last);
     }
 
     #[inline(always)]

@@ -6,20 +6,20 @@
 //! A WQE is free, being mapped, or posted. It is free again when its strides are used up, and goes
 //! to the end of the list. One WQE is always free: the list's last link is that of the next to be.
 
+use super::cq::{Cq, ring_and_record};
 use super::rq::PageCache;
 use super::settings::{RqConfig, Stats};
+use super::sq::ring_doorbell;
 use crate::common::discard;
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
-use doorbell_hal::{Coherent, CpuWork, Fence, Host, Mapped, OutOfMemory, Reg};
+use doorbell_hal::{Coherent, CpuWork, Fence, Host, Mapped, OutOfMemory};
 use doorbell_layout::mlx5::receive::{DBR_RECEIVE, NextSeg, Strides};
 use doorbell_layout::mlx5::{
     CQ_UPDATE, CtrlSeg, DataSeg, FRAGMENT, MKEY_MASK_FREE, MTT_WRITE, UMR_TRANSLATIONS, UmrCtrlSeg,
-    WQEBB, cqe_opcode, dbr, opcode, uar, umr,
+    WQEBB, cqe_opcode, dbr, opcode, umr,
 };
 use zerocopy::byteorder::big_endian::{U16, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
-
-use super::cq::{Cq, ring_and_record};
 
 /// log2 of the bytes of a page, and of a WQE (`MLX5_MPWRQ_MAX_LOG_WQE_SZ`).
 const LOG_PAGE: u8 = 12;
@@ -381,11 +381,6 @@ impl Umrs {
             self.offset(last) + core::mem::offset_of!(CtrlSeg, fm_ce_se) as u32,
             CQ_UPDATE,
         );
-        h.fence(Fence::DmaWrite);
-        h.store(&self.dbr, dbr::SEND, U32::new(u32::from(self.pc)));
-        h.fence(Fence::Write);
-        let mut first8 = [0; 8];
-        first8.copy_from_slice(&ctrl.as_bytes()[..8]);
-        h.write64(Reg::at(self.page + uar::SEND), u64::from_le_bytes(first8));
+        ring_doorbell(h, (&self.dbr, self.page), self.pc, &ctrl);
     }
 }

@@ -188,3 +188,10 @@ layout! {
         MULTICAST = 2, "Multicast and broadcast frames.";
     }
 }
+
+impl RxCqe {
+    /// Returns the strides that the entry uses up; 0 of a queue without strides.
+    pub const fn strides(&self) -> u16 {
+        ((self.byte_cnt.get() & !FILLER) >> STRIDES_SHIFT) as u16
+    }
+}

@@ -11,6 +11,7 @@
 
 mod counters;
 
+use crate::paths::named_beside;
 use counters::CountersEntry;
 use doorbell_host_io::files;
 use doorbell_sim::traffic::Frames;
@@ -226,19 +227,6 @@ impl Measurements {
     pub fn run_of(&self, row: &Row) -> &Plan {
         &self.runs[row.run].plan
     }
-}
-
-/// Returns the path of a file that is named relative to another. Names of built-in ones do not end
-/// in .toml.
-fn beside(file: &str, given: &str) -> String {
-    match Path::new(file).parent() {
-        Some(dir) => dir.join(given).to_string_lossy().into_owned(),
-        None => given.to_owned(),
-    }
-}
-
-fn named_beside(file: &str, given: &str) -> String {
-    if given.ends_with(".toml") { beside(file, given) } else { given.to_owned() }
 }
 
 impl<'t> Reader<'t> {

@@ -59,6 +59,14 @@ pub(crate) fn program() -> &'static str {
     &PATH
 }
 
+/// Runs the words of a line in a directory. Returns what it prints; it succeeds without a word on
+/// stderr.
+pub(crate) fn done_in(dir: &Path, line: &str) -> String {
+    let r = doorbell_in(dir, &line.split(' ').collect::<Vec<_>>());
+    assert_eq!((r.code, r.err.as_str()), (0, ""), "{line}");
+    r.out
+}
+
 /// `doorbell` with these arguments, in a directory.
 pub(crate) fn doorbell_in(dir: &Path, args: &[&str]) -> Ran {
     doorbell_from(dir, Stdio::null(), args)

@@ -13,8 +13,7 @@ use super::super::{device::Mlx5, queues::Cq};
 use alloc::vec::Vec;
 use doorbell_hal::{Port, Time};
 use doorbell_layout::mlx5::receive::{
-    COMPRESSED, CQE_RECEIVED, ENHANCED_MINIS, MINIS, MiniArray, MiniCqe, RxCqe, STRIDES_SHIFT,
-    mini_format,
+    COMPRESSED, CQE_RECEIVED, ENHANCED_MINIS, MINIS, MiniArray, MiniCqe, RxCqe, mini_format,
 };
 use doorbell_layout::mlx5::{Compression, CompressionLayout};
 use zerocopy::{FromZeros, IntoBytes, transmute};
@@ -78,8 +77,7 @@ impl Session {
     }
 
     fn follow(&mut self, cqe: &RxCqe) {
-        let strides = (cqe.byte_cnt.get() >> STRIDES_SHIFT) as u16;
-        self.next = cqe.wqe_counter.get().wrapping_add(strides.max(1));
+        self.next = cqe.wqe_counter.get().wrapping_add(cqe.strides().max(1));
     }
 
     /// A whole entry was written that no frame's may be like.

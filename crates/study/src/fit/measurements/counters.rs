@@ -1,7 +1,8 @@
 //! Rows made of the counters of other tools.
 
-use super::{Reader, Role, Row, SpreadEntry, beside};
+use super::{Reader, Role, Row, SpreadEntry};
 use crate::fit::readers::{Format, Kind, Reading, Readings, read};
+use crate::paths::beside;
 use doorbell_host_io::files;
 use doorbell_spec::InputError;
 use doorbell_spec::error::line_at;
