@@ -5,7 +5,7 @@
 //! use doorbell_console::render::{Document, Format, NUMBER, numbers};
 //!
 //! let mut table = numbers("frames", &["sent"], NUMBER);
-//! table.row(["all".into(), 3.0.into()]);
+//! table.row(["all", "3"]);
 //! let text = Document::from(table).show(Format::Csv, "example", &());
 //! assert_eq!(text.lines().count(), 2);
 //! ```
