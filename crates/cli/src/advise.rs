@@ -18,6 +18,7 @@ use doorbell_systems::metrics::{Kind, Metric};
 use doorbell_systems::result::Provenance;
 use doorbell_systems::{Plan, Profile, Registry};
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -44,6 +45,16 @@ pub(crate) fn advise(registry: &'static Registry, args: &args::Advise) -> Result
     let document = document(&asked.plan, &advice).with(flat(&advice.settings));
     print(&document.show(args.output.format, "advise", &asked.data(&advice)?))?;
     Ok(if advice.nearest.is_some() { MISSED } else { DONE })
+}
+
+/// An answer for programs.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Advised<'a> {
+    of: Provenance,
+    /// The values of each setting that were searched, today's first.
+    searched: IndexMap<&'static str, Vec<String>>,
+    #[serde(flatten)]
+    advice: &'a Advice,
 }
 
 /// A question, and the plan that it is about.
@@ -120,18 +131,10 @@ impl Asked {
     }
 
     /// Returns the advice for programs, with its origin.
-    pub(crate) fn data<'a>(&self, advice: &'a Advice) -> Result<impl Serialize + use<'a>, Error> {
-        #[derive(Serialize)]
-        struct Whole<'a> {
-            of: Provenance,
-            /// The values of each setting that were searched, today's first.
-            searched: IndexMap<&'static str, Vec<String>>,
-            #[serde(flatten)]
-            advice: &'a Advice,
-        }
+    pub(crate) fn data<'a>(&self, advice: &'a Advice) -> Result<Advised<'a>, Error> {
         let values = |v: &Variable| v.values.iter().map(|value| v.key.said(value)).collect();
         let searched = self.variables.iter().map(|v| (v.key.name, values(v))).collect();
-        Ok(Whole { of: plan::provenance(&self.plan)?, searched, advice })
+        Ok(Advised { of: plan::provenance(&self.plan)?, searched, advice })
     }
 }
 

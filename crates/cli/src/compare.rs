@@ -8,21 +8,25 @@ use doorbell_console::render::{
     Cell, Document, Record, Table, Tone, amount, flat, numbers, rate, wrapped,
 };
 use doorbell_console::{DONE, Error, MISSED, input};
-use doorbell_spec::number::Object;
 use doorbell_systems::Registry;
 use doorbell_systems::metrics::{Better, Kind, Metric};
 use doorbell_systems::result::{Group, Number, Numbers, RunResult, rounded};
 use doorbell_systems::{Plan, Setting};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-/// One number in both runs. `None` is a number that the run does not have.
-#[derive(Serialize, Clone, Debug)]
+/// One number in both runs.
+#[derive(Serialize, JsonSchema, Clone, Debug)]
 struct Pair {
+    /// Null if run A has no such number.
     a: Option<f64>,
+    /// Null if run B has no such number.
     b: Option<f64>,
+    /// B minus A.
     difference: Option<f64>,
-    /// B over A; none if A is zero.
+    /// B over A; null if A is zero.
     ratio: Option<f64>,
 }
 
@@ -125,22 +129,22 @@ fn records(pairs: &Pairs) -> Vec<Record> {
     flat(pairs.iter().map(|(metric, pair)| Row { name: metric.name, pair }))
 }
 
-/// Returns both results, and the pairs of their numbers.
-fn data<'a>(results: &'a [RunResult; 2], pairs: &'a Pairs) -> impl Serialize {
-    type Named<'a> = Object<std::vec::IntoIter<(&'a str, &'a Pair)>>;
-    #[derive(Serialize)]
-    struct Comparison<'a> {
-        a: &'a RunResult,
-        b: &'a RunResult,
-        rates: Named<'a>,
-        per_packet: Named<'a>,
-        latency_ns: Named<'a>,
-    }
+/// Two runs, and the pairs of their numbers, for programs.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Comparison<'a> {
+    a: &'a RunResult,
+    b: &'a RunResult,
+    rates: IndexMap<&'static str, &'a Pair>,
+    per_packet: IndexMap<&'static str, &'a Pair>,
+    latency_ns: IndexMap<&'static str, &'a Pair>,
+}
+
+fn data<'a>(results: &'a [RunResult; 2], pairs: &'a Pairs) -> Comparison<'a> {
     let named = |is: fn(&Metric) -> bool| {
         let all = pairs.iter().filter(|(metric, _)| is(metric));
         // In a result, latencies are in a group of their own.
         let own = |name: &'static str| name.split_once('.').map_or(name, |(_, own)| own);
-        Object(all.map(|(m, pair)| (own(m.name), pair)).collect::<Vec<_>>().into_iter())
+        all.map(|(m, pair)| (own(m.name), pair)).collect()
     };
     Comparison {
         a: &results[0],

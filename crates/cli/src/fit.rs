@@ -6,14 +6,15 @@ use doorbell_console::progress::{Interrupt, Progress};
 use doorbell_console::render::{Cell, Document, Record, Table, amount, flat, people};
 use doorbell_console::{DONE, Error, MISSED, failed, input};
 use doorbell_study::fit::{
-    Compared, Constant, Fit, FitError, Measurements, Role, Row, Runs, State, Unmeasured, fit,
-    profile,
+    Compared, Constant, Fit, FitError, Measurements, Role, Row, Runs, State, Unknown, Unmeasured,
+    fit, profile,
 };
 use doorbell_study::origin;
 use doorbell_systems::Registry;
 use doorbell_systems::RunError;
 use doorbell_systems::result::rounded;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write;
 
 pub(crate) fn solve(registry: &'static Registry, args: &Args) -> Result<u8, Error> {
@@ -37,7 +38,7 @@ pub(crate) fn solve(registry: &'static Registry, args: &Args) -> Result<u8, Erro
     }
     let found = Found { of: &of, fit: &solved };
     let data = found.data();
-    let document = found.document().with(found.records(&data));
+    let document = found.document().with(records(&data));
     print(&document.show(args.output.format, "fit", &data))?;
     let missed = solved.rows.iter().any(|r| r.holds() == Some(false));
     Ok(if missed { MISSED } else { DONE })
@@ -233,28 +234,26 @@ impl Found<'_> {
         ]
     }
 
-    fn data(&self) -> Value {
+    fn data(&self) -> Fitted<'_> {
         let (of, fit) = (self.of, self.fit);
-        let constants: Vec<Value> = self.constants().map(|(u, c)| self.constant(u, c)).collect();
         let all = of.rows.iter().zip(&fit.rows).enumerate();
-        let rows: Vec<Value> = all.map(|(i, (row, c))| self.row(i + 1, row, c)).collect();
-        json!({
-            "measurements": of.name,
-            "about": of.about,
-            "file": of.file,
-            "system": of.system().name,
-            "profile": of.profile.name,
-            "profile_sha256": origin::profile_sha256(&of.runs[0].plan),
-            "constants": constants,
-            "rows": rows,
-            "undetermined": self.groups(),
-            "squares": rounded(fit.squares),
-            "freedom": fit.freedom,
-            "runs": fit.runs,
-        })
+        Fitted {
+            measurements: &of.name,
+            about: &of.about,
+            file: &of.file,
+            system: of.system().name,
+            profile: &of.profile.name,
+            profile_sha256: origin::profile_sha256(&of.runs[0].plan),
+            constants: self.constants().map(|(u, c)| self.constant(u, c)).collect(),
+            rows: all.map(|(i, (row, c))| self.row(i + 1, row, c)).collect(),
+            undetermined: self.groups(),
+            squares: rounded(fit.squares),
+            freedom: fit.freedom,
+            runs: fit.runs,
+        }
     }
 
-    fn constant(&self, unknown: &doorbell_study::fit::Unknown, c: &Constant) -> Value {
+    fn constant(&self, unknown: &Unknown, c: &Constant) -> FittedConstant {
         let (state, interval, with) = match &c.state {
             State::Determined(interval) => ("determined", *interval, Vec::new()),
             State::AtBound => ("at_bound", None, Vec::new()),
@@ -262,48 +261,124 @@ impl Found<'_> {
             State::Unused => ("unused", None, Vec::new()),
         };
         let value = matches!(c.state, State::Determined(_) | State::AtBound);
-        let rows: Vec<usize> = c.rows.iter().map(|i| i + 1).collect();
-        json!({
-            "constant": unknown.key.name,
-            "unit": unknown.key.unit(),
-            "profile_value": rounded(unknown.start),
-            "value": value.then(|| rounded(c.value)),
-            "low": interval.map(|i| rounded(i.0)),
-            "high": interval.map(|i| rounded(i.1)),
-            "state": state,
-            "with": with,
-            "rows": rows,
-        })
+        FittedConstant {
+            constant: unknown.key.name,
+            unit: unknown.key.unit(),
+            profile_value: rounded(unknown.start),
+            value: value.then(|| rounded(c.value)),
+            low: interval.map(|i| rounded(i.0)),
+            high: interval.map(|i| rounded(i.1)),
+            state,
+            with,
+            rows: c.rows.iter().map(|i| i + 1).collect(),
+        }
     }
 
-    fn row(&self, n: usize, row: &Row, c: &Compared) -> Value {
+    fn row<'a>(&'a self, n: usize, row: &'a Row, c: &Compared) -> ComparedRow<'a> {
         let plan = self.of.run_of(row);
-        json!({
-            "row": n,
-            "place": row.place,
-            "role": row.role,
-            "scenario": plan.scenario,
-            "set": plan.set,
-            "metric": row.metric.name,
-            "unit": row.metric.unit().name(),
-            "measured": rounded(row.value),
-            "spread": row.spread.map(rounded),
-            "computed": rounded(c.computed),
-            "difference": rounded(c.difference),
-            "spreads": c.spreads.map(rounded),
-            "error": c.error.map(rounded),
-            "holds": c.holds(),
-            "rests_on": self.names(&c.rests_on),
-            "source": row.source,
-        })
+        ComparedRow {
+            row: n,
+            place: &row.place,
+            role: row.role,
+            scenario: &plan.scenario,
+            set: &plan.set,
+            metric: &row.metric.name,
+            unit: row.metric.unit().name(),
+            measured: rounded(row.value),
+            spread: row.spread.map(rounded),
+            computed: rounded(c.computed),
+            difference: rounded(c.difference),
+            spreads: c.spreads.map(rounded),
+            error: c.error.map(rounded),
+            holds: c.holds(),
+            rests_on: self.names(&c.rests_on),
+            source: &row.source,
+        }
     }
+}
 
-    /// Returns the records for programs: constants, then rows.
-    fn records(&self, data: &Value) -> Vec<Record> {
-        let members =
-            ["constants", "rows"].map(|m| data[m].as_array().cloned().unwrap_or_default());
-        flat(members.concat())
-    }
+/// A fit for programs.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Fitted<'a> {
+    /// Their name.
+    measurements: &'a str,
+    /// Their description.
+    about: &'a str,
+    file: &'a str,
+    system: &'static str,
+    /// The profile that the fit began with.
+    profile: &'a str,
+    /// SHA-256 of its content, a line `key=value` for each of its keys, in hexadecimal.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    profile_sha256: String,
+    constants: Vec<FittedConstant>,
+    rows: Vec<ComparedRow<'a>>,
+    /// Constants that the rows show in combination only.
+    undetermined: Vec<Vec<&'static str>>,
+    /// The sum of squared differences of rows to fit, in spreads; relative to the measured values
+    /// if there are no spreads.
+    squares: f64,
+    /// Rows to fit, less what they determine.
+    freedom: usize,
+    /// Runs that were made.
+    runs: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct FittedConstant {
+    /// Its key.
+    constant: &'static str,
+    unit: &'static str,
+    /// The start of the search.
+    profile_value: f64,
+    /// Null if the rows do not determine it.
+    value: Option<f64>,
+    /// The lower end of the interval that holds with 95 % for all constants together.
+    low: Option<f64>,
+    /// The upper end.
+    high: Option<f64>,
+    /// `determined`; `at_bound`: the rows would have it beyond the end of its range;
+    /// `undetermined`; `unused`: no row to fit depends on it.
+    state: &'static str,
+    /// Constants that it cannot be told apart from.
+    with: Vec<&'static str>,
+    /// The rows to fit that depend on it.
+    rows: Vec<usize>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ComparedRow<'a> {
+    /// Its number, from 1 on.
+    row: usize,
+    /// File and line.
+    place: &'a str,
+    role: Role,
+    scenario: &'a str,
+    set: &'a [String],
+    metric: &'a str,
+    /// The unit of all numbers of the row; empty for a pure number.
+    unit: &'a str,
+    measured: f64,
+    /// One standard deviation of the measured value.
+    spread: Option<f64>,
+    /// By a run with the fitted constants.
+    computed: f64,
+    /// Computed minus measured.
+    difference: f64,
+    /// The difference in spreads.
+    spreads: Option<f64>,
+    /// The 95 % error of the difference, of a check row.
+    error: Option<f64>,
+    /// The difference is within that error.
+    holds: Option<bool>,
+    /// Constants that a check row depends on and that the rows to fit do not determine.
+    rests_on: Vec<&'static str>,
+    source: &'a str,
+}
+
+/// Returns the records for programs: constants, then rows.
+fn records(data: &Fitted<'_>) -> Vec<Record> {
+    flat(&data.constants).into_iter().chain(flat(&data.rows)).collect()
 }
 
 /// Returns a setting without the table of its key: `burst=8`.

@@ -26,6 +26,7 @@ mod repeat;
 mod report;
 mod reproduce;
 mod run;
+mod schema;
 mod summary;
 mod sweep;
 mod trace;
@@ -136,7 +137,7 @@ fn run(registry: &'static Registry, mut args: Args, program: &[OsString]) -> Res
         Command::Live(a) => doorbell_live::live(&a),
         Command::List(a) => list::list(r, &a),
         Command::New(a) => new::new(r, &a),
-        Command::Schema { of } => new::schema(r, of),
+        Command::Schema { of } => schema::schema(r, of),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out } => manual::pages(out.as_deref()),
     }

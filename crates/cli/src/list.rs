@@ -8,37 +8,43 @@ use doorbell_systems::Registry;
 use doorbell_systems::Scenario;
 use doorbell_systems::metrics::Metric;
 use doorbell_systems::system::System;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Serialize)]
-struct All {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct All {
     systems: Vec<&'static str>,
     scenarios: Vec<Named>,
     profiles: Vec<String>,
     devices: Vec<&'static str>,
+    /// With `--keys`.
     #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<Vec<Setting>>,
+    /// With `--metrics`: the numbers of a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<Vec<Number>>,
+    /// With `--workloads`: those of `guest`.
     #[serde(skip_serializing_if = "Option::is_none")]
     workloads: Option<Vec<Load>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedLoad")]
 struct Load {
     workload: String,
     about: String,
     variables: Vec<LoadVariable>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LoadVariable {
     name: String,
     default: String,
     about: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedNamed")]
 struct Named {
     name: String,
     system: &'static str,
@@ -46,20 +52,23 @@ struct Named {
     about: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedSetting")]
 struct Setting {
     system: &'static str,
     key: &'static str,
+    /// `scenario` or `profile`.
     of: &'static str,
     allowed: String,
     default: Option<&'static str>,
-    /// Conditions under which it has an effect.
+    /// Conditions under which it has an effect; left out where it always has.
     #[serde(skip_serializing_if = "String::is_empty")]
     needs: String,
     about: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedNumber")]
 struct Number {
     system: &'static str,
     #[serde(flatten)]

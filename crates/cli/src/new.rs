@@ -1,13 +1,12 @@
-//! `doorbell new` and `doorbell schema`: files and crates to start from.
+//! `doorbell new`: files and crates to start from.
 
 mod package;
 
-use crate::args::{Changes, FileKind, New};
-use crate::{check, plan};
+use crate::args::{Changes, New};
+use crate::plan;
 use doorbell_console::output::{begun_beside, print};
 use doorbell_console::{DONE, Error, failed, input};
 use doorbell_spec::key::{Kind, Value};
-use doorbell_study::schema as schemas;
 use doorbell_systems::Registry;
 use doorbell_systems::result::{Group, RunResult, rounded};
 
@@ -73,21 +72,6 @@ pub(crate) fn new(registry: &'static Registry, args: &New) -> Result<u8, Error> 
         None => print(&text)?,
         Some(path) => write(path, text.as_bytes())?,
     }
-    Ok(DONE)
-}
-
-pub(crate) fn schema(registry: &Registry, of: FileKind) -> Result<u8, Error> {
-    let schema = match of {
-        FileKind::Scenario => schemas::of_scenarios(registry),
-        FileKind::Profile => schemas::of_profiles(registry),
-        FileKind::Budget => check::schema(registry),
-        FileKind::Measurements => schemas::of_measurements(registry),
-        FileKind::Result => {
-            print(include_str!("schema/result.json"))?;
-            return Ok(DONE);
-        }
-    };
-    print(&format!("{schema:#}\n"))?;
     Ok(DONE)
 }
 

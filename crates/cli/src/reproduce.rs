@@ -11,12 +11,21 @@ use doorbell_console::render::{self, Format};
 use doorbell_console::{DONE, Error, MISSED, failed, input};
 use doorbell_spec::key::{Key, Value, parse_setting};
 use doorbell_study::figures::{
-    self, Given, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
+    self, Given, JsonRow, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
 };
 use doorbell_systems::Registry;
 use doorbell_systems::published::Headline;
 use doorbell_systems::system::System;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Published figures beside those of a run, for programs.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Reproduction<'a> {
+    systems: &'a [String],
+    set: &'a [String],
+    rows: Vec<JsonRow<'a>>,
+}
 
 pub(crate) fn reproduce(registry: &'static Registry, args: &Reproduce) -> Result<u8, Error> {
     let systems = chosen(figures::open_all(registry)?, &args.systems)?;
@@ -75,10 +84,8 @@ pub(crate) fn reproduce(registry: &'static Registry, args: &Reproduce) -> Result
     print(&match args.output.format {
         Format::Json => {
             let set = &args.sets;
-            render::json(
-                "reproduce",
-                &json!({ "systems": names, "set": set, "rows": found.json_rows() }),
-            )
+            let rows = found.json_rows();
+            render::json("reproduce", &Reproduction { systems: &names, set, rows })
         }
         format @ (Format::Csv | Format::Ndjson) => {
             render::records(format, &render::flat(found.json_rows()))

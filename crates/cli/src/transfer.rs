@@ -6,16 +6,31 @@ use doorbell_console::render::{self, Format};
 use doorbell_console::{DONE, Error, input, output::print};
 use doorbell_spec::key::{Key, Value};
 use doorbell_systems::Registry;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
 const BYTES: Key = Key::steps("--bytes", "B", (1.0, 16_777_216.0, 1.0), "length of the transfer");
 
-#[derive(Serialize)]
+/// The transactions of a transfer, for programs.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Transferred<'a> {
+    profile: &'a str,
+    set: &'a [String],
+    /// `read` or `write`.
+    operation: &'static str,
+    #[schemars(regex(pattern = "^0x[0-9a-f]+$"))]
+    address: String,
+    bytes: u32,
+    transactions: Vec<Transaction>,
+}
+
+#[derive(Serialize, JsonSchema)]
 struct Transaction {
+    #[schemars(regex(pattern = "^0x[0-9a-f]+$"))]
     address: String,
     command: &'static str,
     bytes: u32,
+    /// PCIe only.
     #[serde(skip_serializing_if = "Option::is_none")]
     wire_bytes: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,13 +70,14 @@ pub(crate) fn transfer(registry: &'static Registry, args: &Transfer) -> Result<u
         });
     print(&match args.output.format {
         Format::Json => {
-            let (profile, set) = (&profile.name, &args.sets);
-            let operation = if args.read { "read" } else { "write" };
-            let all = transactions.collect::<Vec<_>>();
-            let data = json!({
-                "profile": profile, "set": set, "operation": operation,
-                "address": format!("{at:#x}"), "bytes": bytes, "transactions": all,
-            });
+            let data = Transferred {
+                profile: &profile.name,
+                set: &args.sets,
+                operation: if args.read { "read" } else { "write" },
+                address: format!("{at:#x}"),
+                bytes,
+                transactions: transactions.collect(),
+            };
             render::json("transfer", &data)
         }
         format @ (Format::Csv | Format::Ndjson) => {

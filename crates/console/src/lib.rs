@@ -16,6 +16,7 @@ mod error;
 pub mod output;
 pub mod progress;
 pub mod render;
+pub mod schema;
 
 pub use error::{Error, Failure, plain};
 

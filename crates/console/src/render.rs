@@ -11,6 +11,7 @@ use doorbell_spec::number::rounded;
 use doorbell_spec::table::csv;
 pub use doorbell_spec::table::{Cell, Record, Table, Tone};
 use indicatif::HumanCount;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hasher};
@@ -188,9 +189,10 @@ pub fn flat(objects: impl IntoIterator<Item = impl Serialize>) -> Vec<Record> {
 pub const SCHEMA: u32 = 1;
 
 /// The program that made a result.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
     version: Cow<'static, str>,
+    /// The commit of its source; null if it was not built in a repository.
     commit: Option<Cow<'static, str>>,
     /// The hash of the sources that decide the numbers of a run; empty in files from before it.
     #[serde(default)]

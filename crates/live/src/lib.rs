@@ -24,6 +24,7 @@ mod wire;
 pub use args::Live;
 use doorbell_console::output::{print, visible};
 use doorbell_console::{DONE, Error, failed, input, plain, progress::Interrupt};
+pub use report::LiveResult;
 
 use doorbell_host_io::pcap::{InterfaceId, Writer};
 use indicatif::{ProgressBar, ProgressStyle};

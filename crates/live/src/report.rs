@@ -1,9 +1,12 @@
 //! The result, for people and for programs.
 
+use super::measure::Slice;
 use super::{LEAST, Measured, ledger::Ledger, wire::AMOUNT};
 use crate::args::Live;
 use doorbell_console::render::{Document, NUMBER, count, each, numbers};
-use serde_json::{Map, Value, json};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Renders the result.
 pub(super) fn show(all: &[Measured], args: &Live, version: &str) -> String {
@@ -88,55 +91,117 @@ fn per(l: &Ledger) -> [f64; 2] {
     [l.frames as f64, l.bytes as f64 / 1024.0]
 }
 
-fn data(all: &[Measured], args: &Live, version: &str) -> Value {
-    let states: Vec<Value> = all.iter().map(state).collect();
-    let gain = gain(all).unwrap_or_default();
-    json!({
-        "system": "ibmveth",
-        "direction": direction(args),
-        "seconds": args.seconds,
-        "ovs": version,
-        "least_ratio": LEAST,
-        "states": states,
-        "gain": { "ibmveth": gain[0], "bare": gain[1] },
-    })
+/// The result for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct LiveResult {
+    system: &'static str,
+    /// `VM to network`, or `network to VM`.
+    direction: &'static str,
+    /// Seconds of TCP in each state.
+    seconds: u32,
+    /// The version of Open vSwitch.
+    ovs: String,
+    /// The least ratio to a bare TAP that holds.
+    least_ratio: f64,
+    states: Vec<OfState>,
+    gain: Gain,
 }
 
-fn state(m: &Measured) -> Value {
+/// The last state's rate over the first's.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Gain {
+    ibmveth: f64,
+    bare: f64,
+}
+
+/// A state of the offloads.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OfState {
+    offloads: &'static str,
+    bits_per_s: f64,
+    /// The rate of a bare TAP.
+    bare_bits_per_s: f64,
+    ratio: f64,
+    /// The rates of each round, through ibmveth and bare.
+    rounds_bits_per_s: Vec<[f64; 2]>,
+    retransmits: u64,
+    bare_retransmits: u64,
+    wire: Wire,
+    transfer: Transfer,
+    ledger: IndexMap<&'static str, u64>,
+    per_frame: IndexMap<&'static str, f64>,
+    per_kib: IndexMap<&'static str, f64>,
+    /// The claims that do not hold.
+    faults: Vec<String>,
+}
+
+/// Frames behind the NIC.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Wire {
+    over_mtu: u64,
+    looked_at: u64,
+    longest: u32,
+    right_checksums: u64,
+    wrong_checksums: u64,
+}
+
+/// The inspected transfer.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Transfer {
+    bytes: u64,
+    whole_to_network: u64,
+    whole_to_vm: u64,
+    sends: u64,
+    segments: u64,
+    arrived: u64,
+}
+
+fn data(all: &[Measured], args: &Live, version: &str) -> LiveResult {
+    let [ibmveth, bare] = gain(all).unwrap_or_default();
+    LiveResult {
+        system: "ibmveth",
+        direction: direction(args),
+        seconds: args.seconds,
+        ovs: version.to_owned(),
+        least_ratio: LEAST,
+        states: all.iter().map(state).collect(),
+        gain: Gain { ibmveth, bare },
+    }
+}
+
+fn state(m: &Measured) -> OfState {
     let entries = m.ledger.entries();
-    let divided = |by: f64| -> Map<String, Value> {
+    let divided = |by: f64| {
         let each = entries.iter().filter(|_| by > 0.0);
-        each.map(|e| (e.0.to_owned(), json!(e.2 as f64 / by))).collect()
+        each.map(|e| (e.0, e.2 as f64 / by)).collect()
     };
     let [frames, kib] = per(&m.ledger);
-    let totals: Map<String, Value> = entries.iter().map(|e| (e.0.to_owned(), json!(e.2))).collect();
-    let rounds: Vec<Value> = m.rounds.iter().map(|r| json!(r.map(|s| s.rate()))).collect();
-    json!({
-        "offloads": m.state.name(),
-        "bits_per_s": m.rate(0),
-        "bare_bits_per_s": m.rate(1),
-        "ratio": m.ratio(),
-        "rounds_bits_per_s": rounds,
-        "retransmits": m.retransmits(0),
-        "bare_retransmits": m.retransmits(1),
-        "wire": {
-            "over_mtu": m.oversize,
-            "looked_at": m.sample.frames,
-            "longest": m.sample.longest,
-            "right_checksums": m.sample.right,
-            "wrong_checksums": m.sample.wrong,
+    OfState {
+        offloads: m.state.name(),
+        bits_per_s: m.rate(0),
+        bare_bits_per_s: m.rate(1),
+        ratio: m.ratio(),
+        rounds_bits_per_s: m.rounds.iter().map(|r| r.each_ref().map(Slice::rate)).collect(),
+        retransmits: m.retransmits(0),
+        bare_retransmits: m.retransmits(1),
+        wire: Wire {
+            over_mtu: m.oversize,
+            looked_at: m.sample.frames,
+            longest: m.sample.longest,
+            right_checksums: m.sample.right,
+            wrong_checksums: m.sample.wrong,
         },
-        "transfer": {
-            "bytes": AMOUNT,
-            "whole_to_network": m.sample.whole[0],
-            "whole_to_vm": m.sample.whole[1],
-            "sends": m.sample.sends,
-            "segments": m.sample.segments,
-            "arrived": m.sample.arrived,
+        transfer: Transfer {
+            bytes: AMOUNT,
+            whole_to_network: m.sample.whole[0],
+            whole_to_vm: m.sample.whole[1],
+            sends: m.sample.sends,
+            segments: m.sample.segments,
+            arrived: m.sample.arrived,
         },
-        "ledger": totals,
-        "per_frame": divided(frames),
-        "per_kib": divided(kib),
-        "faults": m.faults(),
-    })
+        ledger: entries.iter().map(|e| (e.0, e.2)).collect(),
+        per_frame: divided(frames),
+        per_kib: divided(kib),
+        faults: m.faults(),
+    }
 }

@@ -26,7 +26,7 @@ mod vio_devices;
 pub mod fuzzing;
 
 pub use args::{ClientLimits, Serve};
-pub use report::Report;
+pub use report::{Report, Served};
 
 use args::{NEWCOMERS, PARTITIONS, REPLY_TIMEOUT};
 use bill::Bill;

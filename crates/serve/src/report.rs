@@ -2,7 +2,8 @@
 
 use doorbell_bus::Ledger;
 use doorbell_console::render::{Document, Format, NUMBER, count, each, flat, numbers};
-use doorbell_spec::number::Object;
+use indexmap::IndexMap;
+use schemars::JsonSchema;
 
 /// All counts of a server.
 #[derive(Debug)]
@@ -21,18 +22,21 @@ pub struct Report {
     pub counters: Vec<(&'static str, u64)>,
 }
 
-type Named<T> = Object<std::vec::IntoIter<(&'static str, T)>>;
-
-#[derive(serde::Serialize)]
-struct Data {
+/// The counts of a server, for programs.
+#[derive(Debug, serde::Serialize, JsonSchema)]
+pub struct Served {
     device: &'static str,
+    /// The rules by which it is counted.
     bus: &'static str,
+    /// Connections so far.
     clients: u64,
+    /// Frames in both directions.
     frames: u64,
-    ledger: Named<u64>,
-    /// The ledger divided by the frames; empty without frames.
-    per_packet: Named<f64>,
-    device_counters: Named<u64>,
+    ledger: IndexMap<&'static str, u64>,
+    /// The ledger by frame; empty without frames.
+    per_packet: IndexMap<&'static str, f64>,
+    /// Counters of the device itself.
+    device_counters: IndexMap<&'static str, u64>,
 }
 
 impl Report {
@@ -51,14 +55,14 @@ impl Report {
     pub fn show(&self, format: Format) -> String {
         let frames = self.frames() as f64;
         let per_packet = self.ledger.iter().filter(|_| frames > 0.0);
-        let data = Data {
+        let data = Served {
             device: self.device,
             bus: self.bus,
             clients: self.clients,
             frames: self.frames(),
-            ledger: object(self.ledger.iter().map(|&(name, _, v)| (name, v)).collect()),
-            per_packet: object(per_packet.map(|&(n, _, v)| (n, v as f64 / frames)).collect()),
-            device_counters: object(self.counters.clone()),
+            ledger: self.ledger.iter().map(|&(name, _, v)| (name, v)).collect(),
+            per_packet: per_packet.map(|&(n, _, v)| (n, v as f64 / frames)).collect(),
+            device_counters: self.counters.iter().copied().collect(),
         };
         let plural = if self.clients == 1 { "" } else { "s" };
         let mut doc = Document::titled(format!(
@@ -79,7 +83,7 @@ impl Report {
         }
         doc.table(table);
         let mut all = flat([&data]).remove(0);
-        all.extend(data.per_packet.0.clone().map(|(name, v)| (name.to_owned(), v.into())));
+        all.extend(data.per_packet.iter().map(|(name, v)| ((*name).to_owned(), (*v).into())));
         doc.with(vec![all]).show(format, "serve", &data)
     }
 }
@@ -87,8 +91,4 @@ impl Report {
 /// Returns all counts of a ledger with their descriptions.
 pub(crate) fn entries(ledger: &Ledger) -> Vec<(&'static str, &'static str, u64)> {
     ledger.counters().map(|(c, v)| (c.name, c.about, v)).collect()
-}
-
-fn object<T: Clone>(members: Vec<(&'static str, T)>) -> Named<T> {
-    Object(members.into_iter())
 }

@@ -2,7 +2,8 @@
 //! is counted.
 
 use doorbell_hal::Unit;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 /// The part of a result that a number is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,17 +41,22 @@ pub enum Use {
 }
 
 /// The declaration of a number of a result.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Metric {
     /// The name.
     pub name: &'static str,
-    /// The unit.
+    /// The unit; empty for a count.
+    #[serde(serialize_with = "named")]
+    #[schemars(with = "str")]
     pub unit: Unit,
     /// The part of a result that it is in.
+    #[serde(skip)]
     pub kind: Kind,
     /// The direction.
+    #[serde(skip)]
     pub better: Better,
     /// The resource that it uses, if it tells.
+    #[serde(skip)]
     pub uses: Option<Use>,
     /// The place where it is counted, or its origin.
     pub counted: &'static str,
@@ -58,16 +64,8 @@ pub struct Metric {
     pub about: &'static str,
 }
 
-/// Serializes to the members that `list --metrics` describes.
-impl Serialize for Metric {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut out = s.serialize_struct("Metric", 4)?;
-        out.serialize_field("name", self.name)?;
-        out.serialize_field("unit", self.unit.name())?;
-        out.serialize_field("counted", self.counted)?;
-        out.serialize_field("about", self.about)?;
-        out.end()
-    }
+fn named<S: Serializer>(unit: &Unit, s: S) -> Result<S::Ok, S::Error> {
+    unit.name().serialize(s)
 }
 
 impl Metric {

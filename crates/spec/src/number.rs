@@ -1,7 +1,7 @@
 //! Numbers of a result: values with their errors, and how they are rounded.
 
 use crate::metric::Metric;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// A rate or a share.
@@ -109,16 +109,6 @@ pub fn significant(x: f64, digits: u32) -> f64 {
 /// Rounds to significant digits. Formatting as text rounds correctly.
 fn significant_by_text(x: f64, digits: u32) -> f64 {
     format!("{x:.*e}", digits as usize - 1).parse().unwrap_or(x)
-}
-
-/// A JSON object whose members stay in order.
-#[derive(Debug)]
-pub struct Object<I>(pub I);
-
-impl<K: Serialize, V: Serialize, I: Iterator<Item = (K, V)> + Clone> Serialize for Object<I> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_map(self.0.clone())
-    }
 }
 
 #[cfg(test)]

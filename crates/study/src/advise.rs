@@ -22,6 +22,7 @@ use doorbell_systems::profile::{Profile, Source};
 use doorbell_systems::result::{Measured, Outcome, rounded, significant};
 use doorbell_systems::system::System;
 use doorbell_systems::{RunError, in_parallel};
+use schemars::JsonSchema;
 use search::{Design, Score, Space, designs};
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
@@ -208,10 +209,12 @@ pub struct Question<'a> {
 }
 
 /// A number before and after.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ChangedNumber")]
 pub struct Change {
     /// The number, by name in JSON.
     #[serde(rename = "name", serialize_with = "name_of")]
+    #[schemars(with = "String")]
     pub metric: Metric,
     /// Today.
     pub from: f64,
@@ -220,7 +223,8 @@ pub struct Change {
 }
 
 /// A bound, and whether it is kept.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "KeptBound")]
 pub struct Bound {
     /// The bound, as `--keep` takes it.
     pub text: String,
@@ -230,13 +234,14 @@ pub struct Bound {
     pub holds: bool,
     /// The number that it bounds, by name in JSON.
     #[serde(rename = "name", serialize_with = "name_of")]
+    #[schemars(with = "String")]
     pub metric: Metric,
     /// That number, with the advice or the nearest settings.
     pub reached: Option<f64>,
 }
 
 /// A value of a key other than today's.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Other {
     /// The key.
     pub key: &'static str,
@@ -247,7 +252,8 @@ pub struct Other {
 }
 
 /// A recommended setting.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AdvisedSetting")]
 pub struct Setting {
     /// The key.
     pub key: &'static str,
@@ -275,7 +281,7 @@ pub struct Setting {
 }
 
 /// A constant with which a setting ceases to pay.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Flip {
     /// The setting's key.
     pub setting: &'static str,
@@ -294,16 +300,18 @@ pub struct Flip {
 }
 
 /// The gains of switches at one value of a key of the traffic.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "GainsAt")]
 pub struct At {
     /// The value.
     pub value: String,
-    /// The gain of each switch.
+    /// The gain of each switch, in their order; null where no run is possible.
     pub gains: Vec<Option<f64>>,
 }
 
 /// The gains of switches over a key of the traffic.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "GainsOver")]
 pub struct Over {
     /// The key.
     pub key: &'static str,
@@ -313,7 +321,7 @@ pub struct Over {
 
 /// A choice between two values of a setting, with all others as advised: a changed setting against
 /// today's value, or one that stays, if it is a choice, against the best of its other values.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Switch {
     /// The key.
     pub key: &'static str,
@@ -331,7 +339,7 @@ pub struct Switch {
 }
 
 /// A value of a setting other than the advised one.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct OtherValue {
     /// The value.
     pub value: String,
@@ -343,7 +351,7 @@ pub struct OtherValue {
 
 /// The worth of a setting: the change of the goal with each other value, relative, all other
 /// settings as advised.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Worth {
     /// The key.
     pub key: &'static str,
@@ -354,18 +362,18 @@ pub struct Worth {
 }
 
 /// The advice.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Advice {
-    /// The goal.
+    /// The number to improve.
     pub goal: String,
     /// The goal's number before and after.
     pub reached: Change,
-    /// Half of the 95 % interval of the gain of all settings together.
+    /// Half of the 95 % interval of the gain of all settings together, relative.
     pub error: Option<f64>,
     /// The goal's best number of all designs that were run and keep the bounds. It may be better
     /// than the advice by what settings near today's give up.
     pub best: Option<f64>,
-    /// Bounds, and whether they hold.
+    /// Bounds, with the number that each bounds.
     pub keep: Vec<Bound>,
     /// Settings that come nearest to bounds that cannot be kept. There is no advice then.
     pub nearest: Option<Vec<Other>>,
@@ -377,13 +385,14 @@ pub struct Advice {
     pub settings: Vec<Setting>,
     /// The worth of every setting, changed or not.
     pub worth: Vec<Worth>,
-    /// The switches of `over`.
+    /// Choices between two values, of which `over` has the gains.
     pub switches: Vec<Switch>,
     /// Numbers that the advice changes.
     pub elsewhere: Vec<Change>,
     /// Constants that change the advice.
     pub flips: Vec<Flip>,
-    /// Constants that were moved and change nothing.
+    /// Assumed or fitted constants that were moved to half and to twice their values and change
+    /// nothing.
     pub firm: usize,
     /// Gains over the traffic.
     pub over: Vec<Over>,

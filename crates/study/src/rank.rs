@@ -17,10 +17,11 @@ use doorbell_systems::metrics::{Kind, LOST_SHARE};
 use doorbell_systems::result::{Measured, Numbers, Provenance, rounded};
 use doorbell_systems::{Plan, Registry, Setting, cores};
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A choice of settings.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
     /// Its name, or the settings.
     pub name: String,
@@ -416,7 +417,7 @@ impl<'a> Contest<'a> {
 pub type Points = Vec<(f64, f64)>;
 
 /// A ranking: rows, shares of runs, or a number over time.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ranked {
     /// The origin of each scenario's runs, without the keys that the sides differ in.
     pub of: Vec<Provenance>,
@@ -430,7 +431,7 @@ pub struct Ranked {
     pub noise_percent: f64,
     /// The first seed and the last.
     pub seeds: Option<(u64, u64)>,
-    /// The condition that all sides had to meet.
+    /// The condition; a load in which a side does not meet it is left out.
     #[serde(rename = "where")]
     pub filter: Option<String>,
     /// All loads, those left out among them.
@@ -451,12 +452,12 @@ pub struct Ranked {
 }
 
 /// The result of a ranking.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Found {
     /// The shares of loads in which a side dominates the first, and the reverse.
     Shares {
-        /// The first side.
+        /// The first side; only with `--seeds`.
         ranked: String,
         /// The loads.
         runs: usize,
@@ -475,11 +476,11 @@ pub enum Found {
     },
     /// A number over time.
     Series {
-        /// Its name.
+        /// Its name; only with `--series`.
         series: String,
         /// The points of a mean.
         every: usize,
-        /// The means of each side.
+        /// The means of each side: pairs of ms and value.
         points: IndexMap<String, Points>,
     },
 }
@@ -488,7 +489,8 @@ pub enum Found {
 pub type Named = IndexMap<String, Option<f64>>;
 
 /// A side in a load.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RankedRow")]
 pub struct Row {
     /// The scenario.
     pub scenario: String,
@@ -496,7 +498,8 @@ pub struct Row {
     pub side: String,
     /// The numbers.
     pub values: Named,
-    /// The halves of their 95 % intervals.
+    /// The halves of their 95 % intervals; null if a run cannot tell: it is too short, or its load
+    /// changes too slowly.
     #[serde(default)]
     pub errors: Named,
     /// `dominates`, `dominated`, or nothing.
@@ -504,7 +507,7 @@ pub struct Row {
 }
 
 /// A side against the first, in all loads.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Rival {
     /// The name of the side.
     pub side: String,

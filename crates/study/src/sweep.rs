@@ -14,6 +14,7 @@ use doorbell_spec::table::Record;
 use doorbell_systems::result::Provenance;
 use doorbell_systems::{Plan, Registry, Setting};
 use indexmap::IndexMap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::Range;
@@ -189,7 +190,7 @@ impl Grid {
 }
 
 /// A number of a row, or one for each column.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Numbers {
     /// The only one.
@@ -208,15 +209,27 @@ impl Numbers {
     }
 }
 
+/// A value of a key in a row.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "describes what `setting` returns")]
+enum Given {
+    Number(f64),
+    Word(String),
+}
+
 /// A row of a sweep.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SweptRow")]
 pub struct Row {
     /// The values of its keys as they were given.
     #[serde(skip)]
     pub given: Vec<String>,
-    /// A number or a word of each key.
+    /// The value of each `--over` key, in its unit: a number or a word; null if it was given as
+    /// empty.
+    #[schemars(with = "IndexMap<String, Option<Given>>")]
     pub keys: IndexMap<String, Value>,
-    /// The numbers that are shown.
+    /// Each number of `--show`; with `--across` one for each of its values.
     pub values: IndexMap<String, Numbers>,
     /// The checks that failed.
     pub audit: Vec<String>,
@@ -249,13 +262,13 @@ impl Row {
 }
 
 /// The results of a sweep.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Swept {
     /// The origin, without the keys of the axes.
     pub of: Provenance,
     /// The keys that it goes over, with their values as they were given.
     pub over: IndexMap<String, Vec<String>>,
-    /// The key across, with its values.
+    /// The key across, with its values; empty without one.
     pub across: IndexMap<String, Vec<String>>,
     /// The units of keys and numbers that have one.
     pub units: IndexMap<String, String>,

@@ -4,8 +4,8 @@ use crate::key::Values;
 use crate::metrics::Use;
 use crate::result::{Measured, Rate, rounded};
 use crate::system::System;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde::ser::{SerializeStruct, Serializer};
 
 /// The way in which a key's value makes a resource wider.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,8 @@ pub(crate) const NETWORK: Resource =
     Resource { name: "network delay", shares: &[], keys: &[("link.delay", Wider::Less)] };
 
 /// A key's number before and after its resource was made wider.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WiderKey")]
 pub struct Change {
     /// The key.
     pub key: &'static str,
@@ -64,7 +65,7 @@ pub struct Change {
 }
 
 /// A resource in a run.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Limit {
     /// The name of the resource.
     pub resource: &'static str,
@@ -77,8 +78,10 @@ pub struct Limit {
     pub wider: Vec<Change>,
 }
 
-/// The limits of a run.
-#[derive(Clone, PartialEq, Default, Debug)]
+/// The limits of a run, found by running again with each resource wider.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, JsonSchema)]
+#[serde(into = "Written")]
+#[schemars(from = "Written")]
 pub struct Limits {
     /// Every resource, the one that gains most first.
     pub resources: Vec<Limit>,
@@ -113,13 +116,20 @@ impl Change {
     }
 }
 
-impl Serialize for Limits {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut out = s.serialize_struct("Limits", 3)?;
-        out.serialize_field("binds", &self.binds)?;
-        out.serialize_field("said", &self.said())?;
-        out.serialize_field("resources", &self.resources)?;
-        out.end()
+/// Limits as programs read them.
+#[derive(Serialize, JsonSchema)]
+struct Written {
+    /// The resource that limits; null if none does alone.
+    binds: Option<&'static str>,
+    /// The same as a sentence.
+    said: String,
+    /// The one that gains most for its widening first.
+    resources: Vec<Limit>,
+}
+
+impl From<Limits> for Written {
+    fn from(limits: Limits) -> Written {
+        Written { binds: limits.binds, said: limits.said(), resources: limits.resources }
     }
 }
 

@@ -13,11 +13,13 @@ use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
 use doorbell_sim::traffic::Frames;
-use doorbell_spec::number::Object;
 pub use doorbell_spec::number::{Number, Numbers, Rate, Sampled, Series, rounded, significant};
-use serde::ser::{SerializeMap, Serializer};
+use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -91,7 +93,8 @@ impl Count {
 }
 
 /// The part of a run that counts and costs refer to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum CountsOf {
     /// The whole run, start and end included.
     Run,
@@ -269,7 +272,7 @@ pub struct Measured {
 }
 
 /// The frames of a capture that are sent in a round, and those that are not.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Sent {
     /// Packets in the file, of the interface that was asked for.
     pub packets: u64,
@@ -281,7 +284,11 @@ pub struct Sent {
     pub padded: u64,
     /// Frames whose Ethernet header is made up.
     pub made_up_headers: u64,
-    /// Packets that were left out, by reason.
+    /// Packets that were left out, by reason: a link type, or the type of a cooked packet's
+    /// device, that cannot be replayed; no IP on a link without Ethernet's header; captured in
+    /// part; shorter or longer than any frame; longer than driver and device take; over the MTU;
+    /// over it, and not to be cut; more payload than a large send takes; segments that are over
+    /// the MTU.
     pub skipped: BTreeMap<&'static str, u64>,
     /// The offset in bytes of the record in which the file ends, if it is cut short.
     pub cut_short: Option<u64>,
@@ -304,7 +311,7 @@ impl Sent {
 }
 
 /// Things that were lost for want of something, without a fault.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Loss {
     /// Their number.
     pub lost: u64,
@@ -333,7 +340,8 @@ impl fmt::Display for Loss {
 }
 
 /// The outcome of a run, in one word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// Everything arrived, and all counts agree.
     Sound,
@@ -511,7 +519,7 @@ fn of(errors: &[(&'static str, f64)], name: &str) -> Option<f64> {
 }
 
 /// The origin of a result: all that decides its numbers, and the names of it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
     /// The scenario's name.
     pub scenario: String,
@@ -521,30 +529,35 @@ pub struct Provenance {
     pub system: String,
     /// The profile's name.
     pub profile: String,
-    /// SHA-256 of the profile's content, in hexadecimal.
+    /// SHA-256 of the profile's content, a line `key=value` for each of its keys, in hexadecimal.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     pub profile_sha256: String,
     /// The settings given on top of the two, as they were written.
     pub set: Vec<String>,
     /// The final value of every key of scenario and profile, with its unit, as `--set` takes it;
-    /// null for a file or faults that were not given.
+    /// null for a file or faults that were not given. Where several runs share an origin, the keys
+    /// that differ are left out; of a ranking, those that all sides set.
+    #[schemars(with = "BTreeMap<String, Option<String>>")]
     pub settings: Map<String, Value>,
     /// SHA-256 of the capture that was sent, in hexadecimal, if there was one.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     pub capture_sha256: Option<String>,
-    /// The seed of the run.
+    /// The seed of random faults and random loads.
     pub seed: u64,
 }
 
 /// The measurements of a run, with their origin.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct RunResult {
     /// The origin.
     #[serde(flatten)]
     pub of: Provenance,
-    /// The share of each resource that was used, the most used first
-    /// ([`shares`](crate::limits::shares)).
+    /// The share of each resource that was used over the window, 1 at its limit, the most used
+    /// first: cores, buses, links, port.
     #[serde(serialize_with = "members")]
+    #[schemars(with = "BTreeMap<String, f64>")]
     pub limits: Vec<(String, f64)>,
-    /// The limit of the run, where that was asked.
+    /// The limit of the packet rate, where that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limits>,
     /// The measurements.
@@ -552,45 +565,94 @@ pub struct RunResult {
     pub measured: Measured,
 }
 
-/// Serializes to the members that `doorbell schema result` describes.
+/// The measurements of a run as programs read them.
+#[derive(Serialize, JsonSchema)]
+struct Written<'a> {
+    /// Packets sent, or received where the load is received; large sends count as their segments.
+    packets: u64,
+    /// Simulated time from the start to the last packet.
+    seconds: f64,
+    /// Rates and shares over the window.
+    rates: IndexMap<&'a str, f64>,
+    /// Half of the 95 % interval of a rate, in its unit, from the means of the rate in batches of
+    /// the window. A rate has none where the run is too short for one, its load changes too
+    /// slowly, or it is known at the end alone.
+    rates_error: IndexMap<&'a str, f64>,
+    window: &'a Window,
+    counts_of: CountsOf,
+    /// Counts, of the buses that the system has.
+    ledger: IndexMap<&'a str, u64>,
+    /// The same by packet, and CPU cycles, in all and by cause; empty without packets.
+    per_packet: IndexMap<String, f64>,
+    /// Only where counts are of the window: half of the 95 % interval of the members of
+    /// `per_packet` that have one. Counts of the whole run are exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_packet_error: Option<IndexMap<String, f64>>,
+    /// Quantiles of the latency within 0.2 %, to four digits (p50, p90, p99, p999), and the exact
+    /// least and greatest (min, max); empty where nothing has one.
+    latency_ns: IndexMap<&'a str, f64>,
+    /// Half of the 95 % interval of the quantiles that have one, in ns.
+    latency_ns_error: IndexMap<&'a str, f64>,
+    /// The latency's start and end.
+    latency_of: &'a str,
+    /// Pairs of a bucket's upper bound and its count, of buckets that are not empty, each 1/256 of
+    /// a power of two wide.
+    latency_histogram_ns: Vec<(f64, u64)>,
+    /// Numbers over the time of the run: pairs of ms and value.
+    series: IndexMap<&'a str, Vec<[f64; 2]>>,
+    /// Only of a run that sends a capture: what is sent of it in a round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture: Option<&'a Sent>,
+    outcome: Outcome,
+    /// Losses for want of room.
+    lost: &'a [Loss],
+    /// The checks that failed: of counts of driver, device, bus and wire against each other. Empty
+    /// if all agree.
+    audit: &'a [String],
+    /// Only of a run that did not come to its end: what was still waiting.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    #[schemars(default)]
+    unfinished: &'a [String],
+}
+
 impl Serialize for Measured {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut out = s.serialize_map(None)?;
-        out.serialize_entry("packets", &self.packets)?;
-        out.serialize_entry("seconds", &self.elapsed.as_secs_f64())?;
-        out.serialize_entry(
-            "rates",
-            &Object(self.rates.iter().map(|r| (r.metric.name, rounded(r.value)))),
-        )?;
-        out.serialize_entry("rates_error", &Object(self.rate_errors().into_iter()))?;
-        out.serialize_entry("window", &self.window)?;
-        out.serialize_entry("counts_of", self.counts_of.name())?;
-        out.serialize_entry("ledger", &Object(self.counts.iter().map(|c| (&c.name, c.value))))?;
-        out.serialize_entry("per_packet", &Object(self.per_packet().into_iter()))?;
-        if self.counts_of == CountsOf::Window {
-            let errors = self.per_packet_errors();
-            out.serialize_entry("per_packet_error", &Object(errors.into_iter()))?;
-        }
-        out.serialize_entry("latency_ns", &Object(self.latency_ns().into_iter()))?;
-        out.serialize_entry("latency_ns_error", &Object(self.latency_errors().into_iter()))?;
-        out.serialize_entry("latency_of", self.latency_of)?;
-        let buckets: Vec<(f64, u64)> =
-            self.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n)).collect();
-        out.serialize_entry("latency_histogram_ns", &buckets)?;
-        let points =
-            |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect::<Vec<_>>();
-        out.serialize_entry("series", &Object(self.series.iter().map(|s| (s.name, points(s)))))?;
-        if let Some(sent) = &self.sent {
-            out.serialize_entry("capture", sent)?;
-        }
+        let buckets = self.latency.buckets().map(|(upto, n)| (rounded(upto.as_ns_f64()), n));
+        let points = |s: &Series| s.points.iter().map(|p| [rounded(p.0), rounded(p.1)]).collect();
         let v = &self.verdict;
-        out.serialize_entry("outcome", v.outcome().name())?;
-        out.serialize_entry("lost", &v.lost)?;
-        out.serialize_entry("audit", &v.audit)?;
-        if !v.unfinished.is_empty() {
-            out.serialize_entry("unfinished", &v.unfinished)?;
+        let of_window = self.counts_of == CountsOf::Window;
+        Written {
+            packets: self.packets,
+            seconds: self.elapsed.as_secs_f64(),
+            rates: self.rates.iter().map(|r| (r.metric.name, rounded(r.value))).collect(),
+            rates_error: self.rate_errors().into_iter().collect(),
+            window: &self.window,
+            counts_of: self.counts_of,
+            ledger: self.counts.iter().map(|c| (&*c.name, c.value)).collect(),
+            per_packet: self.per_packet().into_iter().collect(),
+            per_packet_error: of_window.then(|| self.per_packet_errors().into_iter().collect()),
+            latency_ns: self.latency_ns().into_iter().collect(),
+            latency_ns_error: self.latency_errors().into_iter().collect(),
+            latency_of: self.latency_of,
+            latency_histogram_ns: buckets.collect(),
+            series: self.series.iter().map(|s| (s.name, points(s))).collect(),
+            capture: self.sent.as_ref(),
+            outcome: v.outcome(),
+            lost: &v.lost,
+            audit: &v.audit,
+            unfinished: &v.unfinished,
         }
-        out.end()
+        .serialize(s)
+    }
+}
+
+impl JsonSchema for Measured {
+    fn schema_name() -> Cow<'static, str> {
+        "Measured".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Written::json_schema(generator)
     }
 }
 

@@ -15,7 +15,8 @@
 use crate::Counts;
 use crate::result::rounded;
 use doorbell_hal::{Span, Time};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Fewest batches that give an error, and most.
 const FEWEST: usize = 10;
@@ -70,7 +71,9 @@ impl Lack {
 }
 
 /// The time over which rates are taken.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+#[serde(into = "Written")]
+#[schemars(from = "Written")]
 pub struct Window {
     /// Start, relative to that of the traffic.
     pub start: Span,
@@ -187,16 +190,29 @@ pub fn percent(error: f64) -> String {
     }
 }
 
-impl Serialize for Window {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut out = s.serialize_map(None)?;
-        out.serialize_entry("start_ns", &rounded(self.start.as_ns_f64()))?;
-        out.serialize_entry("end_ns", &rounded(self.end.as_ns_f64()))?;
-        out.serialize_entry("packets", &self.packets)?;
-        out.serialize_entry("batches", &self.batches)?;
-        out.serialize_entry("steady", &self.is_steady())?;
-        out.serialize_entry("note", &self.lacks.map(Lack::about))?;
-        out.end()
+/// A window as programs read it.
+#[derive(Serialize, JsonSchema)]
+struct Written {
+    start_ns: f64,
+    end_ns: f64,
+    packets: u64,
+    /// Those that the error comes from; 0 without one.
+    batches: usize,
+    steady: bool,
+    /// The lack of a window that is not steady.
+    note: Option<&'static str>,
+}
+
+impl From<Window> for Written {
+    fn from(w: Window) -> Written {
+        Written {
+            start_ns: rounded(w.start.as_ns_f64()),
+            end_ns: rounded(w.end.as_ns_f64()),
+            packets: w.packets,
+            batches: w.batches,
+            steady: w.is_steady(),
+            note: w.lacks(),
+        }
     }
 }
 

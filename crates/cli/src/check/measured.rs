@@ -1,5 +1,6 @@
 //! The numbers of a result, as `run --format json` and `serve --format json` print it.
 
+use super::show::Of;
 use crate::plan;
 use doorbell_console::render::{count, of_this_schema};
 use doorbell_console::{Error, failed, input, output::text_of};
@@ -7,7 +8,7 @@ use doorbell_spec::hint;
 use doorbell_study::budget::{Budget, Line, NAMED, Subject, ungrouped};
 use doorbell_systems::Plan;
 use doorbell_systems::result::{Provenance, rounded};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::{collections::BTreeMap, path::Path};
 
 /// A number that a result does not have: its name, and the nearest one.
@@ -136,10 +137,10 @@ impl Measured {
     }
 
     /// Returns the origin of a run, or the served device and its bus.
-    pub(super) fn of(&self) -> Value {
+    pub(super) fn of(&self) -> Of<'_> {
         match &self.origin {
-            Some(of) => json!(of),
-            None => json!({ "device": self.of, "bus": self.bus }),
+            Some(of) => Of::Run(of),
+            None => Of::Device { device: &self.of, bus: self.bus.as_deref() },
         }
     }
 

@@ -20,6 +20,7 @@ use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
 use measured::Measured;
 pub(crate) use schema::schema;
+pub(crate) use show::Checked;
 use std::path::Path;
 
 /// A line of a budget with the measured number.

@@ -3,7 +3,9 @@
 use super::{Row, Verdict};
 use doorbell_console::render::{Cell, Document, Table, amount};
 use doorbell_study::budget::Bounds;
-use serde_json::{Value, json};
+use doorbell_systems::result::Provenance;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Formats a bound: `≤ 128`.
 fn allowed(b: &Bounds) -> String {
@@ -73,33 +75,83 @@ fn reason(r: &Row<'_>) -> String {
     format!("{} is {}: {by}{percent} {over} {}", r.line.name, measured(r.measured), against.bound)
 }
 
-pub(super) fn data(v: &Verdict<'_>) -> Value {
-    let row = |r: &Row<'_>| -> Value {
+/// A verdict for programs.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Checked<'a> {
+    /// Its file.
+    budget: &'a str,
+    /// The subject in words.
+    title: &'a str,
+    of: Of<'a>,
+    holds: bool,
+    /// Rows that do not hold.
+    broken: usize,
+    /// The checks of counts against each other that failed. Empty if all agree.
+    audit: &'a [String],
+    rows: Vec<CheckedRow<'a>>,
+}
+
+/// The origin of a run, or a served device and its bus.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum Of<'a> {
+    Run(&'a Provenance),
+    Device { device: &'a str, bus: Option<&'a str> },
+}
+
+/// A line of a budget.
+#[derive(Serialize, JsonSchema)]
+struct CheckedRow<'a> {
+    /// The number, or a sum of several.
+    name: &'a str,
+    line: usize,
+    allowed: Allowed,
+    measured: f64,
+    /// Measured minus the bound that it breaks, or comes closest to breaking.
+    difference: f64,
+    /// The difference in percent of the bound; null if that is 0.
+    percent: Option<f64>,
+    holds: bool,
+}
+
+/// The bounds of a line.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Allowed {
+    Exactly {
+        exact: f64,
+    },
+    Between {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        min: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max: Option<f64>,
+    },
+}
+
+pub(super) fn data<'a>(v: &'a Verdict<'_>) -> Checked<'a> {
+    let row = |r: &'a Row<'_>| {
         let against = r.against();
-        let allowed = match r.line.bounds {
-            Bounds::Exactly(n) => json!({ "exact": n }),
-            Bounds::Between { min, max } => {
-                let parts = [("min", min), ("max", max)];
-                parts.into_iter().filter_map(|(k, v)| Some((k.to_owned(), json!(v?)))).collect()
-            }
-        };
-        json!({
-            "name": r.line.name,
-            "line": r.line.at,
-            "allowed": allowed,
-            "measured": r.measured,
-            "difference": against.difference,
-            "percent": against.percent,
-            "holds": r.holds(),
-        })
+        CheckedRow {
+            name: &r.line.name,
+            line: r.line.at,
+            allowed: match r.line.bounds {
+                Bounds::Exactly(exact) => Allowed::Exactly { exact },
+                Bounds::Between { min, max } => Allowed::Between { min, max },
+            },
+            measured: r.measured,
+            difference: against.difference,
+            percent: against.percent,
+            holds: r.holds(),
+        }
     };
-    json!({
-        "budget": v.file,
-        "title": v.title,
-        "of": v.measured.of(),
-        "holds": v.holds(),
-        "broken": v.broken(),
-        "audit": v.measured.unsound,
-        "rows": v.rows.iter().map(row).collect::<Vec<_>>(),
-    })
+    Checked {
+        budget: v.file,
+        title: &v.title,
+        of: v.measured.of(),
+        holds: v.holds(),
+        broken: v.broken(),
+        audit: &v.measured.unsound,
+        rows: v.rows.iter().map(row).collect(),
+    }
 }

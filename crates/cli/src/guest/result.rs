@@ -7,6 +7,7 @@ use doorbell_guest::settings::Settings;
 use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
 use doorbell_systems::result::rounded;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,15 +15,15 @@ use std::fmt;
 use std::path::Path;
 
 /// All runs of one command.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct GuestResult {
     pub(super) device: String,
     /// The kernel module of its driver.
     pub(super) driver: String,
-    /// The bus by whose rules it is counted; none of QEMU's own devices.
+    /// The bus by whose rules it is counted; null of QEMU's own devices, which have no ledger.
     pub(super) bus: Option<String>,
     pub(super) cpus: u32,
-    /// The arguments that ask for it.
+    /// The arguments that ask for it; absent where `compare` has put two results together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) command: Vec<String>,
     /// QEMU's own words on its version.
@@ -34,14 +35,16 @@ pub(crate) struct GuestResult {
     /// The machine around the device, of a guest in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) profile: Option<String>,
+    /// A workload on a kernel each, in the order of kernels, values of `--across`, and workloads.
     pub(super) runs: Vec<Run>,
-    /// Workloads without a result.
+    /// Workloads without a result; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) failed: Vec<Failure>,
 }
 
 /// A workload that failed on a kernel.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "GuestFailure")]
 pub(super) struct Failure {
     pub(super) kernel: String,
     /// None, if the kernel did not come to its workloads.
@@ -61,9 +64,10 @@ impl fmt::Display for Failure {
 }
 
 /// A workload on one kernel.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "GuestRun")]
 pub(super) struct Run {
-    /// The file that it was read from, A or B.
+    /// A or B: of the results that `compare` was given, or of `--module` and `--against`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) side: Option<String>,
     pub(super) kernel: String,
@@ -73,27 +77,33 @@ pub(super) struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<Origin>,
     pub(super) workload: String,
-    /// Settings, and the workload's own variables.
+    /// Settings of interface and driver, and the workload's own variables.
     pub(super) settings: BTreeMap<String, String>,
     /// The workload's packets, by which counts are divided.
     pub(super) packets: u64,
     /// Frames on the wire, in both directions.
     pub(super) frames: u64,
+    /// Counts, of the bus that the device has.
     pub(super) ledger: BTreeMap<String, u64>,
+    /// The ledger by packet.
     pub(super) per_packet: BTreeMap<String, f64>,
+    /// Counters of the device itself.
     pub(super) device_counters: BTreeMap<String, u64>,
-    /// Instructions a packet, by part of the kernel.
+    /// Instructions a packet: of the driver's modules and of its steps, of the kernel with all
+    /// modules, of user code. Null if they were not counted.
     pub(super) instructions: Option<BTreeMap<String, f64>>,
-    /// Instructions a packet of each of the driver's modules.
+    /// Instructions a packet of each of the driver's modules that executed any.
     #[serde(default)]
     pub(super) modules: BTreeMap<String, f64>,
-    /// Calls a packet of the driver's functions, by what they are for.
+    /// Calls a packet, if instructions were counted: of the driver's function to send
+    /// (`transmit`), of its polls (`poll`), of its interrupt handlers (`interrupt`).
     #[serde(default)]
     pub(super) calls: BTreeMap<String, f64>,
-    /// The driver's own work to send, by call of its function to send.
+    /// By call of the driver's function to send: instructions of its transmit step, with `--mmio`
+    /// its loads from and stores to I/O memory. Empty without a call.
     #[serde(default)]
     pub(super) per_transmit: BTreeMap<String, f64>,
-    /// The driver's own work in polls and interrupts, by poll.
+    /// By poll of the driver: the same of its steps in polls and interrupts.
     #[serde(default)]
     pub(super) per_poll: BTreeMap<String, f64>,
     /// Functions of the driver, or of the whole kernel, the most expensive first.
@@ -112,7 +122,8 @@ pub(super) struct Run {
 }
 
 /// A kernel and its modules.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "GuestOrigin")]
 pub(super) struct Origin {
     /// `/proc/version`.
     pub(super) version: String,
@@ -126,7 +137,7 @@ pub(super) struct Origin {
 }
 
 /// The file of a module.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct ModuleFile {
     pub(super) name: String,
     pub(super) sha256: String,
@@ -153,7 +164,7 @@ impl Origin {
 }
 
 /// Times and rates of a guest in virtual time: exact, and the same in each boot.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Timed {
     /// Frames a second that the device sent, from the first to the last.
     pub(super) sent_per_s: Option<f64>,
@@ -167,7 +178,8 @@ pub(super) struct Timed {
 }
 
 /// The share of a function.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "GuestFunction")]
 pub(super) struct Function {
     pub(super) module: String,
     pub(super) function: String,

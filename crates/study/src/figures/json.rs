@@ -3,37 +3,50 @@
 use super::{
     Choice, Combinations, Outcome, Report, Sensitivity, SystemReport, Tolerance, sensitivity::Moved,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A row for other programs.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, JsonSchema, Debug)]
+#[schemars(rename = "ReproducedRow")]
 pub struct JsonRow<'a> {
     system: &'a str,
     figure: &'a str,
     unit: &'a str,
     published: f64,
+    /// Null if it could not be measured.
     measured: Option<f64>,
+    /// `exact`, `predicted`, `bound`, `definition`, `fit`, or `shown`.
     role: &'static str,
     tolerance: Option<Tolerance>,
+    /// Null where nothing is judged.
     holds: Option<bool>,
     source: String,
+    /// Constants and choices that the number rests on.
     inputs: &'a [String],
+    /// Choices of the system between models.
     choices: Vec<JsonChoice<'a>>,
+    /// Combinations of the choices under which all rows of the system hold.
     combinations: Option<Combinations>,
     note: String,
+    /// With `--sensitivity`: the row's relative change when a constant is moved and the fits are
+    /// made again, or for `choice=alternative` when that is taken; null if a fit is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     sensitivity: Option<BTreeMap<String, Option<f64>>>,
 }
 
 /// A choice of the row's system.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, JsonSchema, Debug)]
+#[schemars(rename = "ChosenModel")]
 struct JsonChoice<'a> {
     key: &'a str,
     value: &'a str,
     alternatives: &'a [String],
+    /// Figures that rest on it.
     rows: &'a [String],
     source: String,
+    /// By `--set`.
     set: bool,
 }
 
@@ -51,12 +64,7 @@ impl<'a> JsonChoice<'a> {
 }
 
 impl Report {
-    /// Returns the rows, as `doorbell schema result` describes them.
-    ///
-    /// `choices` and `combinations` are those of the row's system. `measured` is null if the figure
-    /// could not be measured. After a sensitivity run there is also `sensitivity`: for each
-    /// constant the row's relative change when it is moved and the fits are re-run, and for each
-    /// `choice=alternative` the change when that is taken.
+    /// Returns the rows for other programs.
     pub fn json_rows(&self) -> Vec<JsonRow<'_>> {
         let rows = self.systems.iter().flat_map(|s| {
             let rows = s.rows.iter().enumerate();

@@ -38,6 +38,7 @@ pub use constant::{
 };
 pub use doorbell_systems::published::MeasureError;
 pub use fit::{Fit, FitError};
+pub use json::JsonRow;
 pub use profile_figures::{open, open_all};
 pub use report::{DegreesOfFreedom, Outcome, Report, SystemReport, Verdict};
 pub use reproduce::{Done, Options, Refused, reproduce};

@@ -45,7 +45,9 @@ impl Role {
 }
 
 /// The allowed distance of a measured value from the published one.
-#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Tolerance {
     /// A share of the published value: 0.05 is 5 %.

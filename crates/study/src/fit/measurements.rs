@@ -32,8 +32,11 @@ use toml::Spanned;
 pub const BEYOND: f64 = 5.0;
 
 /// The use of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "RowRole")]
 pub enum Role {
     /// The constants follow it.
     #[default]

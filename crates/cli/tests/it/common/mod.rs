@@ -85,8 +85,8 @@ pub(crate) fn doorbell_from(dir: &Path, stdin: impl Into<Stdio>, args: &[&str]) 
 /// A result for programs, which must fit `doorbell schema result`.
 pub(crate) fn result(text: &str) -> Value {
     static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
-        let schema = include_str!("../../../src/schema/result.json");
-        jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap()
+        let schema = Command::new(program()).args(["schema", "result"]).output().unwrap();
+        jsonschema::validator_for(&serde_json::from_slice(&schema.stdout).unwrap()).unwrap()
     });
     let value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     let wrong: Vec<String> =
