@@ -9,8 +9,8 @@ compile there is unviable. One in a constant or in the length of an array is lef
 ("apart"). Each test runs once alone and notes which mutants it reaches. Then each mutant meets the
 tests that reach it until one fails: alone with a few quick ones, and with other mutants in all that
 are left. A test that fails with many mutants runs again with half of them, down to one. First come
-the tests of the crates and of `doorbell-conformance`, for the survivors those of `doorbell-sim` and
-`doorbell-systems`. None of them needs QEMU, root or the network.
+the tests of the crates, of `doorbell-conformance` and of `doorbell-hostile`, for the survivors
+those of `doorbell-sim` and `doorbell-systems`. None of them needs QEMU, root or the network.
 
 Each result is a line of DIR/results.jsonl. --only takes the mutants whose names match, --again
 those with such a result in the last run. A name holds a line number, so a new test goes into a file
@@ -33,7 +33,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CRATES = ["packet", "moderation", "drivers", "devices"]
-STAGES = [CRATES, ["conformance"], ["sim", "systems"]]
+STAGES = [CRATES, ["conformance", "hostile"], ["sim", "systems"]]
 # The tests that a mutant meets alone and the seconds that one may take, the mutants in one run, and
 # the seconds that any test may take.
 FEW, SHORT, GROUP, LONG = 20, 0.05, 48, 20

@@ -1,7 +1,7 @@
-//! A guest of the AXI Ethernet core: see `doorbell_conformance::fuzz::axi_ethernet_mmio`.
+//! A guest of the AXI Ethernet core: see `doorbell_hostile::fuzz::axi_ethernet_mmio`.
 #![no_main]
 
-use doorbell_conformance::fuzz::axi_ethernet_mmio;
+use doorbell_hostile::fuzz::axi_ethernet_mmio;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -1,7 +1,7 @@
 //! Any bytes as the device of the mlx5 driver: lies between it and a well-behaved model.
 #![no_main]
 
-use doorbell_conformance::hostile_device::mlx5;
+use doorbell_hostile::device::mlx5;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
-//! A guest of the vNIC and the logical LAN behind the plug-in: see `doorbell_conformance::hcalls`.
+//! A guest of the vNIC and the logical LAN behind the plug-in: see `doorbell_hostile::hcalls`.
 #![no_main]
 
-use doorbell_conformance::hcalls;
+use doorbell_hostile::hcalls;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

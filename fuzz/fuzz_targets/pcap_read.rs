@@ -1,7 +1,7 @@
-//! Any bytes as a capture file: see `doorbell_conformance::fuzz::pcap_read`.
+//! Any bytes as a capture file: see `doorbell_hostile::fuzz::pcap_read`.
 #![no_main]
 
-use doorbell_conformance::fuzz::pcap_read;
+use doorbell_hostile::fuzz::pcap_read;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -2,7 +2,7 @@
 //! values that are the same when they are written and read again.
 #![no_main]
 
-use doorbell_conformance::settings;
+use doorbell_hostile::settings;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
-//! A client of the served 8254x: see `doorbell_conformance::vfio_user`.
+//! A client of the served 8254x: see `doorbell_hostile::vfio_user`.
 #![no_main]
 
-use doorbell_conformance::vfio_user;
+use doorbell_hostile::vfio_user;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

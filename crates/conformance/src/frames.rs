@@ -4,17 +4,17 @@ use doorbell_packet::{OffloadRequest, vlan};
 use doorbell_packet::{checksum::Sum, headers, segment};
 
 /// Another station.
-pub(crate) const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
+pub const PEER: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
 
 /// A frame of no protocol, whose bytes tell its length.
-pub(crate) fn plain(to: [u8; 6], len: usize) -> Vec<u8> {
+pub fn plain(to: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = [&to[..], &PEER, &[0x88, 0xb5]].concat();
     frame.extend((frame.len()..len).map(|i| (i * 7 + i / 256 + len) as u8));
     frame
 }
 
 /// A frame of TCP or UDP over IPv4 or IPv6, with right checksums.
-pub(crate) fn ip(to: [u8; 6], v4: bool, udp: bool, payload: usize) -> Vec<u8> {
+pub fn ip(to: [u8; 6], v4: bool, udp: bool, payload: usize) -> Vec<u8> {
     let l4 = if udp { 8 } else { 20 } + payload;
     let protocol = if udp { 17 } else { 6 };
     let mut f = [&to[..], &PEER].concat();
@@ -44,21 +44,21 @@ pub(crate) fn ip(to: [u8; 6], v4: bool, udp: bool, payload: usize) -> Vec<u8> {
 }
 
 /// The same with a tag in the frame.
-pub(crate) fn tagged(frame: &[u8], tci: u16) -> Vec<u8> {
+pub fn tagged(frame: &[u8], tci: u16) -> Vec<u8> {
     let mut f = vec![0; frame.len() + vlan::TAG];
     vlan::insert_into(&mut f, frame, tci);
     f
 }
 
 /// Prepares a frame with deferred checksum.
-pub(crate) fn partial(frame: &[u8]) -> (Vec<u8>, OffloadRequest) {
+pub fn partial(frame: &[u8]) -> (Vec<u8>, OffloadRequest) {
     let mut f = frame.to_vec();
     let checksum = headers::prepare_partial(&mut f);
     (f, OffloadRequest { checksum, ..OffloadRequest::NONE })
 }
 
 /// Prepares a frame with deferred segmentation.
-pub(crate) fn large(frame: &[u8], mss: u16) -> (Vec<u8>, OffloadRequest) {
+pub fn large(frame: &[u8], mss: u16) -> (Vec<u8>, OffloadRequest) {
     let mut f = frame.to_vec();
     let todo = segment::prepare_gso(&mut f, mss).unwrap();
     (f, todo)

@@ -16,7 +16,7 @@ mod transmit;
 
 pub use direct::*;
 pub use failover::*;
-pub(crate) use harness::sized;
+pub use harness::sized;
 pub use harness::{Model, System, reordered, system};
 pub use limits::*;
 pub use receive::*;

@@ -3,17 +3,12 @@
 
 pub mod axienet;
 pub mod e1000;
-mod frames;
-pub mod fuzz;
-pub mod hcalls;
-pub mod hostile_device;
+pub mod frames;
 pub mod ibmveth;
 pub mod ibmvnic;
 pub mod mlx5;
 pub mod packets;
-pub mod settings;
 pub mod tshark;
-pub mod vfio_user;
 
 use doorbell_bus::tce::{Prices, Table, Window};
 use doorbell_bus::{HypervisorPort, Mapping, Platform, ProtectionGranularity};

@@ -1,23 +1,17 @@
-//! Tests of the mlx5 driver and the mlx5 device together, and attacks of a guest on the device.
+//! Tests of the mlx5 driver and the mlx5 device together.
 //!
 //! A [`Backend`] is a host with the device. The [`cases`] run on each: the direct one, and the
 //! lab's machine with memory protection by page and by byte.
 
 pub mod cases;
-pub mod hostile;
-pub mod hostile_guest;
 pub mod traffic;
 
-use crate::fuzz::Seed;
 use doorbell_bus::pcie::{Rules, Settings};
 use doorbell_bus::{Bus, Costs, Latencies, Machine, Pcie, Platform, ProtectionGranularity};
 use doorbell_devices::mlx5::{Config as Nic, Mlx5};
 use doorbell_drivers::mlx5::{Recycling, RqConfig};
 use doorbell_hal::{Host, Span, Time};
 use doorbell_testkit::{DirectHost, LeakCheckHost};
-
-type CommandHarness = doorbell_testkit::mlx5::CommandHarness<Mlx5>;
-type DeviceHarness = doorbell_testkit::mlx5::DeviceHarness<Mlx5>;
 
 /// A short receive queue whose entries are reported one by one.
 pub const SMALL_RQ: RqConfig = RqConfig {
@@ -34,20 +28,6 @@ pub const SMALL_RQ: RqConfig = RqConfig {
     cq_period_us: 0,
     cq_max_count: 0,
 };
-
-/// Attacks a device: an even byte leads to WQEs, an odd one to a whole guest.
-pub fn attack(bytes: &[u8]) {
-    match bytes.split_first() {
-        Some((kind, rest)) if kind & 1 == 0 => _ = hostile::attack(rest),
-        Some((_, rest)) => _ = hostile_guest::attack(rest),
-        None => {}
-    }
-}
-
-/// Returns the seeds of both.
-pub fn seeds() -> Vec<Seed> {
-    [hostile::seeds(), hostile_guest::seeds()].concat()
-}
 
 /// A host with an mlx5 device.
 pub trait Backend: Host {

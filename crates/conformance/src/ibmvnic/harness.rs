@@ -39,7 +39,7 @@ pub fn system(cfg: vnic::Config) -> System {
 }
 
 /// The same with so many bytes of memory.
-pub(crate) fn sized(cfg: vnic::Config, memory: usize) -> System {
+pub fn sized(cfg: vnic::Config, memory: usize) -> System {
     let mut costs = Costs::FREE;
     costs.relax = Span::from_us(1);
     // While a packet is handed up, others land.

@@ -4,10 +4,6 @@
 mod axienet;
 mod e1000;
 mod e1000_reordered;
-mod fuzz_corpora;
-mod fuzz_seeds;
-mod hcalls;
-mod hostile_device;
 mod ibmveth;
 mod ibmvnic;
 mod ibmvnic_adaptive;
@@ -21,9 +17,7 @@ mod packet_socket;
 mod real_capture;
 mod replay;
 mod segmentation_kernel;
-mod settings;
 mod tap_and_netns;
-mod vfio_user;
 
 /// The two others are programs of their own: each says why.
 #[test]

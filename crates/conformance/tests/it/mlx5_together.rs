@@ -3,7 +3,7 @@
 use doorbell_bus::ProtectionGranularity;
 use doorbell_conformance::mlx5::cases::{Came, recovers, sends};
 use doorbell_conformance::mlx5::traffic::{Offload, Spec, any_spec};
-use doorbell_conformance::mlx5::{direct, hostile, hostile_guest, machine};
+use doorbell_conformance::mlx5::{direct, machine};
 use doorbell_devices::mlx5::Config as Nic;
 use doorbell_drivers::mlx5::{Config, Sizing};
 use doorbell_layout::mlx5::Caps;
@@ -104,26 +104,6 @@ proptest! {
             recovers(direct(Nic::CONNECTX), config, &specs);
             recovers(machine(Nic::CONNECTX, ProtectionGranularity::Byte), config, &specs);
         }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 1000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn no_guest_harms_the_device(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-        hostile::attack(&bytes);
-    }
-
-    #[test]
-    fn no_guest_harms_the_device_by_registers_memory_and_commands(
-        bytes in prop::collection::vec(any::<u8>(), 0..1500),
-    ) {
-        hostile_guest::attack(&bytes);
     }
 }
 

@@ -5,9 +5,9 @@
 //! waits for a share of a turn of all guests and one indivisible piece of work.
 
 use super::*;
-use doorbell_conformance::hcalls::{header_entries, login_buffer};
 use doorbell_hal::HcallReturn;
 use doorbell_host_io::shared::Window;
+use doorbell_hostile::hcalls::{header_entries, login_buffer};
 use doorbell_layout::ibmveth::{Descriptor, attribute, send as veth_send};
 use doorbell_layout::ibmvnic::{
     AddressLength, Capability, ControlIpOffload, LogicalLinkState, Login, LoginResponse,

@@ -1,6 +1,6 @@
 use super::*;
 use doorbell_bus::random::splitmix;
-use doorbell_conformance::fuzz::{Seed, files};
+use doorbell_hostile::fuzz::{Seed, files};
 
 /// Returns bytes by SplitMix64.
 fn drawn(seed: u64, len: usize) -> Vec<u8> {

@@ -1,5 +1,5 @@
 use super::*;
-use doorbell_conformance::fuzz::{Seed, files};
+use doorbell_hostile::fuzz::{Seed, files};
 use proptest::prelude::*;
 
 /// Returns an input of each kind, and some that are refused.

@@ -1,7 +1,7 @@
 //! A vNIC guest of `doorbell serve vnic`: a plug-in and a driver's part, by hand.
 
-use doorbell_conformance::hcalls::login_buffer;
 use doorbell_host_io::shared::{Window, memfd};
+use doorbell_hostile::hcalls::login_buffer;
 use doorbell_layout::ibmvnic::well_formed;
 use doorbell_layout::ibmvnic::{
     AddressLength, Capability, ChangeMac, ControlIpOffload, Login, LoginResponse, RequestMap, Tx,

@@ -1,9 +1,7 @@
 //! Drivers against devices that lie: inputs drawn from seeds, and those that once did harm.
 
-use doorbell_conformance::hostile_device::kind::{ALARM, CHANGE, LIE_LOAD, LIE_READ, TRANSMIT};
-use doorbell_conformance::hostile_device::{
-    Seen, axienet, e1000, ibmveth, ibmvnic, kind, mlx5, step,
-};
+use doorbell_hostile::device::kind::{ALARM, CHANGE, LIE_LOAD, LIE_READ, TRANSMIT};
+use doorbell_hostile::device::{Seen, axienet, e1000, ibmveth, ibmvnic, kind, mlx5, step};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! The inputs of each packed corpus, which the fuzzer found, run through the body of their target.
 
-use doorbell_conformance::fuzz::{TARGETS, files};
+use doorbell_hostile::fuzz::{TARGETS, files};
 use std::thread;
 
 /// Targets whose bodies are in `crates/serve`, whose tests replay their corpora.

@@ -1,7 +1,7 @@
-//! Any bytes as a guest behind the plug-in: see `doorbell_conformance::hcalls`. The fuzz target
+//! Any bytes as a guest behind the plug-in: see `doorbell_hostile::hcalls`. The fuzz target
 //! does the same for longer.
 
-use doorbell_conformance::hcalls::attack;
+use doorbell_hostile::hcalls::attack;
 use proptest::prelude::*;
 
 proptest! {

@@ -13,11 +13,11 @@ pub mod ibmveth;
 pub mod ibmvnic;
 pub mod mlx5;
 
-use crate::frames::{ip, plain, tagged};
 use crate::fuzz::Seed;
-use crate::mlx5::hostile::Input;
-use crate::mlx5::traffic::{Offload, Spec};
+use crate::mlx5::queue::Input;
 use doorbell_bus::{Bus, Capture, Machine};
+use doorbell_conformance::frames::{ip, plain, tagged};
+use doorbell_conformance::mlx5::traffic::{Offload, Spec};
 use doorbell_drivers::{Alarm, Driver, Filter, Irq, OpenError, Poll, Sink, Tx};
 use doorbell_hal::{Buf, Device, Host, Span};
 use doorbell_packet::Packet;

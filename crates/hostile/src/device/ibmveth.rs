@@ -38,7 +38,7 @@ impl Subject<System> for Ibmveth {
             slice: if shape & 0x20 == 0 { u32::MAX } else { 1024 },
             ..device::Config::new(vec![Adapter::new(0, 0)])
         };
-        let ports = vec![crate::partition(1 << 20)];
+        let ports = vec![doorbell_conformance::partition(1 << 20)];
         let partitions = Partitions::new(ports, vec![0], Span::from_ns(600));
         let device = HypervisorDevice(Veth::new(cfg));
         let mut h = Machine::new(partitions, device, Costs::FREE, 1);

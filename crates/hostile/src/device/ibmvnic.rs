@@ -3,7 +3,7 @@
 
 use super::{Desk, Seen, Subject};
 use crate::fuzz::Seed;
-use crate::ibmvnic::{System, sized};
+use doorbell_conformance::ibmvnic::{System, sized};
 use doorbell_devices::vnic;
 use doorbell_drivers::ibmvnic::{Config, Direct, Ibmvnic, Replenish};
 use doorbell_drivers::{Alarm, Filter, OpenError};

@@ -1,6 +1,6 @@
 //! Texts of scenarios, profiles and settings, whole and damaged.
 
-use doorbell_conformance::settings::{Read, attack};
+use doorbell_hostile::settings::{Read, attack};
 use doorbell_spec::key::in_unit;
 use doorbell_systems::DOORBELL;
 use proptest::prelude::*;

@@ -3,8 +3,8 @@
 
 use super::{Seen, Subject};
 use crate::fuzz::Seed;
-use crate::mlx5::{Backend, SMALL_RQ, machine};
 use doorbell_bus::{Machine, Pcie, ProtectionGranularity};
+use doorbell_conformance::mlx5::{Backend, SMALL_RQ, machine};
 use doorbell_devices::mlx5::{Compress, Config as Nic, Mlx5};
 use doorbell_drivers::mlx5::{Channel, Config, Cqs, Hca, RqConfig, Sizing};
 use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};

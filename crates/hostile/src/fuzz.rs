@@ -11,8 +11,9 @@ pub mod e1000_mmio;
 pub mod files;
 pub mod pcap_read;
 
-use crate::{frames, hcalls, hostile_device, mlx5, settings, vfio_user};
+use crate::{device, hcalls, mlx5, settings, vfio_user};
 use arbitrary::{Arbitrary, Unstructured};
+use doorbell_conformance::frames;
 use doorbell_hal::{DmaFault, DmaFaultKind, Iova, Port, Span, Time};
 
 /// A seed: the name of its file, and its bytes.
@@ -42,11 +43,11 @@ macro_rules! targets {
 /// The targets of this crate.
 pub const TARGETS: &[Target] = targets! {
     "axi_ethernet_mmio": axi_ethernet_mmio,
-    "driver_axienet": hostile_device::axienet,
-    "driver_e1000": hostile_device::e1000,
-    "driver_ibmveth": hostile_device::ibmveth,
-    "driver_ibmvnic": hostile_device::ibmvnic,
-    "driver_mlx5": hostile_device::mlx5,
+    "driver_axienet": device::axienet,
+    "driver_e1000": device::e1000,
+    "driver_ibmveth": device::ibmveth,
+    "driver_ibmvnic": device::ibmvnic,
+    "driver_mlx5": device::mlx5,
     "e1000_mmio": e1000_mmio,
     "hcalls": hcalls,
     "mlx5_device": mlx5,

@@ -1,6 +1,6 @@
 //! Hostile clients of a served device, without a fuzzer: random ones, and the same every time.
 
-use doorbell_conformance::vfio_user;
+use doorbell_hostile::vfio_user;
 use proptest::prelude::*;
 
 proptest! {

@@ -1,10 +1,10 @@
 //! The seeds of the fuzz targets reach the parts that they are for. With `DOORBELL_SEEDS=write` the
 //! files of `fuzz/seeds` are written anew.
 
-use doorbell_conformance::fuzz::{self, Seed, axi_ethernet_mmio, e1000_mmio, files, pcap_read};
-use doorbell_conformance::hostile_device::{self, Seen};
-use doorbell_conformance::mlx5::{hostile, hostile_guest};
-use doorbell_conformance::{hcalls, settings, vfio_user};
+use doorbell_hostile::device::{self, Seen};
+use doorbell_hostile::fuzz::{self, Seed, axi_ethernet_mmio, e1000_mmio, files, pcap_read};
+use doorbell_hostile::mlx5::{function, queue};
+use doorbell_hostile::{hcalls, settings, vfio_user};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -78,9 +78,9 @@ fn vfio_user_seeds_reach_dma_and_interrupts() {
 
 #[test]
 fn mlx5_seeds_reach_receive_with_rss() {
-    let seeds = hostile_guest::seeds();
+    let seeds = function::seeds();
     // Without the byte that chooses the harness.
-    let run = |name| hostile_guest::attack(&find(&seeds, name)[1..]);
+    let run = |name| function::attack(&find(&seeds, name)[1..]);
     for name in ["mlx5_receive", "mlx5_receive_full_sum"] {
         let r = run(name);
         assert_eq!((r.received.packets, r.received.arrived), (7, 7), "{name}");
@@ -107,9 +107,9 @@ fn mlx5_seeds_reach_receive_with_rss() {
 
 #[test]
 fn mlx5_seeds_reach_commands_on_objects() {
-    let seeds = hostile_guest::seeds();
+    let seeds = function::seeds();
     let run = |name| {
-        let r = hostile_guest::attack(&find(&seeds, name)[1..]);
+        let r = function::attack(&find(&seeds, name)[1..]);
         println!("{name}: {r:?}");
         r
     };
@@ -143,9 +143,9 @@ fn mlx5_seeds_reach_commands_on_objects() {
 
 #[test]
 fn mlx5_seeds_reach_wqes_of_each_kind() {
-    let seeds = hostile::seeds();
+    let seeds = queue::seeds();
     for name in ["wqes", "wqes_refetched", "wqes_inline", "wqes_wrong"] {
-        let c = hostile::attack(&find(&seeds, name)[1..]);
+        let c = queue::attack(&find(&seeds, name)[1..]);
         println!("{name}: {c:?}");
         match name {
             "wqes_inline" => assert!(c.errors > 0 && c.packets > 0, "{name}: {c:?}"),
@@ -265,7 +265,7 @@ fn driver_seeds_reach(
 
 #[test]
 fn driver_seeds_reach_traffic_and_lies() {
-    use hostile_device::{axienet, e1000, ibmveth, ibmvnic, mlx5};
+    use device::{axienet, e1000, ibmveth, ibmvnic, mlx5};
     let (registers, calls) = ([true, true, true, false, true], [false, false, true, true, true]);
     driver_seeds_reach(&axienet::seeds(), axienet::attack, registers, true);
     driver_seeds_reach(&e1000::seeds(), e1000::attack, registers, true);

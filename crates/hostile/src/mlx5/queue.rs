@@ -3,8 +3,8 @@
 //! after a reset of its queue.
 
 use super::DeviceHarness;
-use crate::frames;
 use crate::fuzz::Seed;
+use doorbell_conformance::frames;
 use doorbell_devices::mlx5::{Config, Counters, Mlx5};
 use doorbell_hal::{Device, EventSource, Reg, Span};
 use doorbell_layout::mlx5::{CQ_UPDATE, Caps, CtrlSeg, EthSeg, SqState, opcode, uar};

@@ -1,8 +1,8 @@
 //! The e1000 driver on a card that lies: all three parts, with and without copies, short buffers.
 
 use super::{Seen, Subject};
-use crate::e1000::model::{self, System};
 use crate::fuzz::Seed;
+use doorbell_conformance::e1000::model::{self, System};
 use doorbell_drivers::e1000::{Config, E1000, Eeprom, Throttle};
 use doorbell_drivers::{Filter, OpenError};
 use doorbell_hal::Span;

@@ -2,8 +2,8 @@
 //! without a PHY.
 
 use super::{Seen, Subject};
-use crate::axienet::model::{self, System};
 use crate::fuzz::Seed;
+use doorbell_conformance::axienet::model::{self, System};
 use doorbell_devices::axi_ethernet as device;
 use doorbell_drivers::axienet::{Adaptive, Axienet, Checksum, Coalesce, Config};
 use doorbell_drivers::{Filter, OpenError};
