@@ -180,6 +180,9 @@ impl<D: EventSource> EventSource for HypervisorDevice<D> {
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         self.0.diagnose(tell);
     }
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        self.0.counters(tell);
+    }
 }
 
 /// Register accesses without a device: reads return ones and writes are lost.

@@ -83,31 +83,18 @@ pub trait Board {
     fn mark(&mut self);
 }
 
-/// A device with counters, and calls that its bus counts.
+/// A device with calls that its bus counts.
 pub(crate) trait Counted<B> {
-    fn entries(&self) -> Vec<(&'static str, u64)>;
     fn calls(_: &B) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-impl<B> Counted<B> for E1000 {
-    fn entries(&self) -> Vec<(&'static str, u64)> {
-        self.counters.entries().collect()
-    }
-}
+impl<B> Counted<B> for E1000 {}
 
-impl<B> Counted<B> for Mlx5 {
-    fn entries(&self) -> Vec<(&'static str, u64)> {
-        self.counters.entries().collect()
-    }
-}
+impl<B> Counted<B> for Mlx5 {}
 
-impl<B> Counted<B> for AxiEthernet {
-    fn entries(&self) -> Vec<(&'static str, u64)> {
-        self.counters.entries().collect()
-    }
-}
+impl<B> Counted<B> for AxiEthernet {}
 
 impl<B: Bus, D: Device<B> + Counted<B>> Board for Machine<B, Wired<D, OtherEnd>> {
     fn run(&mut self, t: Time) {
@@ -174,10 +161,12 @@ impl<B: Bus, D: Device<B> + Counted<B>> Board for Machine<B, Wired<D, OtherEnd>>
 
     fn counts(&self) -> Counts {
         let Wired { device, peer, dropped, .. } = &self.device;
+        let mut counters = Vec::new();
+        device.counters(&mut |name, n| counters.push((name, n)));
         Counts {
             ledger: self.bus.ledger(),
             calls: D::calls(&self.bus),
-            device: device.entries(),
+            device: counters,
             dropped: *dropped,
             sent: peer.sent,
             offered: peer.offered,

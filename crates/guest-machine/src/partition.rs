@@ -170,20 +170,12 @@ fn is_translation(call: u64) -> bool {
 }
 
 impl<B: Bus> Counted<Partitions<B>> for HypervisorDevice<VnicServer> {
-    fn entries(&self) -> Vec<(&'static str, u64)> {
-        self.0.counters.entries().collect()
-    }
-
     fn calls(bus: &Partitions<B>) -> Vec<(&'static str, u64)> {
         made(bus, &ibmvnic::CALLS)
     }
 }
 
 impl<B: Bus> Counted<Partitions<B>> for HypervisorDevice<Veth> {
-    fn entries(&self) -> Vec<(&'static str, u64)> {
-        self.0.counters(0).entries().collect()
-    }
-
     fn calls(bus: &Partitions<B>) -> Vec<(&'static str, u64)> {
         made(bus, &ibmveth::CALLS)
     }

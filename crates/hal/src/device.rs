@@ -1,7 +1,7 @@
 //! The device's side: NIC models and their port.
 
 use crate::{Direction, Hcall, Iova, Reg, Reply, Time};
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 
 /// A value of a device that helps to diagnose a standstill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,13 @@ pub trait EventSource {
     /// causes and masks, the link. Each has the name of its register or a plain noun. Not called
     /// while packets move.
     fn diagnose(&self, _tell: &mut dyn FnMut(&'static str, Fact)) {}
+    /// Passes each counter of its own to `tell`, by name. Not called while packets move.
+    fn counters(&self, _tell: &mut dyn FnMut(&'static str, u64)) {}
+    /// Describes the `n`th different request of a driver that it does not know, if there were so
+    /// many.
+    fn unknown(&self, _n: usize) -> Option<String> {
+        None
+    }
 }
 
 /// A NIC model.
@@ -55,6 +62,8 @@ pub trait Device<P: Port>: EventSource {
         self.advance(p, due);
         Some(due)
     }
+    /// Pulls the cable, or plugs it in. A device without a link stays as it is.
+    fn cable(&mut self, _p: &mut P, _at: Time, _plugged: bool) {}
     /// Resets the device as power-on or a function-level reset does: nothing pending, no DMA.
     fn reset(&mut self, p: &mut P, at: Time);
 }

@@ -5,7 +5,7 @@
 //! Registers and messages of the bridge are not counted except in `messages`.
 
 use super::context::{ServeContext, SharedBill};
-use super::vfio::{Card, Served, bars, serve};
+use super::vfio::{Card, bars, serve};
 use doorbell_console::{Error, input};
 use doorbell_devices::axi_ethernet::{AxiEthernet, Config};
 use doorbell_devices::rp1::{self, Bridge, core};
@@ -77,6 +77,11 @@ impl EventSource for Rp1 {
     fn next_due(&self) -> Option<Time> {
         self.cores.next_due()
     }
+
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        self.cores.counters(tell);
+        tell("acknowledged_messages", self.bridge.acknowledged);
+    }
 }
 
 impl Device<GuestPort<SharedBill>> for Rp1 {
@@ -108,23 +113,15 @@ impl Device<GuestPort<SharedBill>> for Rp1 {
         cores.advance(&mut p, until);
     }
 
+    fn cable(&mut self, p: &mut GuestPort<SharedBill>, at: Time, plugged: bool) {
+        let (cores, mut p) = self.split(p);
+        cores.cable(&mut p, at, plugged);
+    }
+
     fn reset(&mut self, p: &mut GuestPort<SharedBill>, at: Time) {
         let (cores, mut p) = self.split(p);
         cores.reset(&mut p, at);
         self.bridge.reset();
-    }
-}
-
-impl Served for Rp1 {
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut all: Vec<_> = self.cores.counters.entries().collect();
-        all.push(("acknowledged_messages", self.bridge.acknowledged));
-        all
-    }
-
-    fn set_cable(&mut self, port: &mut GuestPort<SharedBill>, at: Time, plugged: bool) {
-        self.cores.set_cable(at, plugged);
-        Device::advance(self, port, at);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::axi::axi_ethernet;
 use super::context::{ServeContext, SharedBill};
-use super::vfio::{Card, Served, bars, serve};
+use super::vfio::{Card, bars, serve};
 use doorbell_bus::{Meter, axi, pci, pcie};
 use doorbell_console::Error;
 use doorbell_devices::e1000::{Config, E1000, Variant};
@@ -175,32 +175,6 @@ pub(super) fn mlx5_function(
     Ok(function.with_doorbell_handler(mlx5_rung))
 }
 
-impl Served for Mlx5 {
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut all: Vec<_> = self.counters.entries().collect();
-        all.extend(self.received().entries());
-        let c = self.command_counters();
-        all.extend([
-            ("commands", c.commands),
-            ("refused_commands", c.refused),
-            ("unknown_commands", c.unknown),
-            ("undelivered_commands", c.undelivered),
-            ("lost_commands", c.lost),
-        ]);
-        all
-    }
-
-    fn unknown(&self, n: usize) -> Option<String> {
-        let u = self.unknown_commands().get(n)?;
-        Some(format!("command {:#x}, modifier {:#x}", u.opcode, u.modifier))
-    }
-
-    fn set_cable(&mut self, port: &mut GuestPort<SharedBill>, at: Time, plugged: bool) {
-        Device::advance(self, port, at);
-        self.set_carrier(port, at, plugged);
-    }
-}
-
 // ---- e1000 ----
 
 /// Sizes of the registers and of the I/O window.
@@ -236,15 +210,4 @@ pub(super) fn e1000_function(
         polled: None,
     };
     Function::new(identity, E1000::new(cfg), bill.clone())
-}
-
-impl Served for E1000 {
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.counters.entries().collect()
-    }
-
-    fn set_cable(&mut self, port: &mut GuestPort<SharedBill>, at: Time, plugged: bool) {
-        E1000::set_cable(self, at, plugged);
-        Device::advance(self, port, at);
-    }
 }

@@ -6,7 +6,7 @@
 use super::context::{Clock, ServeContext, SharedBill, span};
 use super::event_loop::{AWAKE, CommandError, NAP, Transport, run};
 use super::outlet::Kind;
-use super::report::{Report, entries};
+use super::report::{Report, counters, entries};
 use doorbell_console::Error;
 use doorbell_hal::{HcallDevice, Port as _, RxVerdict, Span, Time};
 use doorbell_layout::Call;
@@ -36,8 +36,8 @@ pub(super) type Port = Partition<SharedBill>;
 pub(super) trait Backend: HcallDevice<Port> + Sized {
     /// Queries whose answers are shared with the plug-in.
     const CALLBACKS: DeviceCallbacks<Self>;
-    /// Returns its own counters by name, summed over the partitions.
-    fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)>;
+    /// A counter that the device cannot keep, because the plug-in does its work.
+    const UNCOUNTED: Option<&'static str> = None;
     /// Pulls the cable, or plugs it in. Returns false if the device has no link.
     fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool) -> bool;
     /// Takes back the registrations of a partition whose guest has gone, as a hypervisor does.
@@ -298,13 +298,15 @@ impl<D: Backend> Transport for Hcalls<D> {
             ("arrived_bytes", "Bytes of those, without FCS.", bill.arrived.1),
             ("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped),
         ]);
+        let mut all = counters(&self.device);
+        all.retain(|(name, _)| Some(*name) != D::UNCOUNTED);
         Report {
             device: self.adapter.name,
             bus: BUS,
             connected: self.connected(),
             clients: self.guests,
             ledger,
-            counters: self.device.counters(self.ports.len()),
+            counters: all,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use doorbell_bus::Ledger;
 use doorbell_console::render::{Document, Format, NUMBER, count, each, flat, numbers};
+use doorbell_hal::EventSource;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 
@@ -86,6 +87,13 @@ impl Report {
         all.extend(data.per_packet.iter().map(|(name, v)| ((*name).to_owned(), (*v).into())));
         doc.with(vec![all]).show(format, "serve", &data)
     }
+}
+
+/// Returns the counters of a device by name.
+pub(crate) fn counters(device: &impl EventSource) -> Vec<(&'static str, u64)> {
+    let mut all = Vec::new();
+    device.counters(&mut |name, n| all.push((name, n)));
+    all
 }
 
 /// Returns all counts of a ledger with their descriptions.

@@ -6,24 +6,12 @@
 use super::context::{Clock, ServeContext, SharedBill};
 use super::event_loop::{AWAKE, NAP, Transport, run};
 use super::outlet::Kind;
-use super::report::{Report, entries};
+use super::report::{Report, counters, entries};
 use doorbell_console::{Error, input};
 use doorbell_hal::{Device, EventSource, RxVerdict, Time};
 use doorbell_vfio_user::{Bar, Function, GuestPort, Limits};
 use std::os::unix::net::UnixStream;
 use std::{io, os::fd::BorrowedFd, time::Duration};
-
-/// A device model that can be served.
-pub(super) trait Served: Device<GuestPort<SharedBill>> {
-    /// Returns the device's own counters by name.
-    fn counters(&self) -> Vec<(&'static str, u64)>;
-    /// Pulls the cable, or plugs it in.
-    fn set_cable(&mut self, port: &mut GuestPort<SharedBill>, at: Time, plugged: bool);
-    /// Describes the `n`th different request that the device does not know.
-    fn unknown(&self, _n: usize) -> Option<String> {
-        None
-    }
-}
 
 /// The time between looks at polled pages when no doorbell comes.
 const GLANCE: Duration = Duration::from_micros(50);
@@ -61,7 +49,7 @@ pub(super) fn bars<const N: usize>(first: [Bar; N]) -> [Bar; 6] {
 }
 
 /// Serves a device until a signal stops it.
-pub(super) fn serve<D: Served>(
+pub(super) fn serve<D: Device<GuestPort<SharedBill>>>(
     card: Card,
     function: io::Result<Function<D, SharedBill>>,
     bill: SharedBill,
@@ -71,7 +59,7 @@ pub(super) fn serve<D: Served>(
     run(Vfio::new(card, function, &bill, &c), card.bits_per_second, bill, c)
 }
 
-impl<D: Served> Vfio<D> {
+impl<D: Device<GuestPort<SharedBill>>> Vfio<D> {
     pub(super) fn new(
         card: Card,
         function: Function<D, SharedBill>,
@@ -88,11 +76,11 @@ impl<D: Served> Vfio<D> {
     }
 }
 
-impl<D: Served> Transport for Vfio<D> {
+impl<D: Device<GuestPort<SharedBill>>> Transport for Vfio<D> {
     const PAUSES: bool = true;
 
     fn set_cable(&mut self, at: Time, plugged: bool) -> bool {
-        self.function.with_device(|d, port| d.set_cable(port, at, plugged));
+        self.function.with_device(|d, port| d.cable(port, at, plugged));
         true
     }
 
@@ -181,7 +169,7 @@ impl<D: Served> Transport for Vfio<D> {
             connected: self.function.connected(),
             clients: self.clients,
             ledger,
-            counters: self.function.device().counters(),
+            counters: counters(self.function.device()),
         }
     }
 

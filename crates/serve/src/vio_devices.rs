@@ -123,10 +123,6 @@ impl Backend for VnicServer {
         has_waiting: VnicServer::has_waiting,
     };
 
-    fn counters(&self, _: usize) -> Vec<(&'static str, u64)> {
-        self.counters.entries().collect()
-    }
-
     fn set_cable(&mut self, partitions: usize, at: Time, plugged: bool) -> bool {
         for client in 0..partitions {
             self.set_link(client, at, plugged);
@@ -185,20 +181,8 @@ impl Backend for Veth {
     /// Nothing: the fate of a frame is known after switching only.
     const CALLBACKS: DeviceCallbacks<Veth> =
         DeviceCallbacks { queues: |_, _, _| (), has_waiting: |_, _| false };
-
-    fn counters(&self, partitions: usize) -> Vec<(&'static str, u64)> {
-        let mut all: Vec<(&'static str, u64)> = Veth::counters(self, 0).entries().collect();
-        for i in 1..partitions {
-            for (sum, (_, v)) in all.iter_mut().zip(Veth::counters(self, i).entries()) {
-                sum.1 += v;
-            }
-        }
-        // The plug-in holds the mask, so the device cannot count sent interrupts; the ledger's
-        // `messages` does.
-        all.retain(|(name, _)| *name != "interrupts");
-        all.push(("strangers", self.strangers()));
-        all
-    }
+    /// The plug-in holds the mask of interrupts; the ledger's `messages` has those that were sent.
+    const UNCOUNTED: Option<&'static str> = Some("interrupts");
 
     /// A logical LAN has no link.
     fn set_cable(&mut self, _: usize, _: Time, _: bool) -> bool {

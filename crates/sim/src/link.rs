@@ -314,6 +314,9 @@ impl<D: EventSource, Pr: Peer> EventSource for Wired<D, Pr> {
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
         self.device.diagnose(tell);
     }
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        self.device.counters(tell);
+    }
     #[inline]
     fn next_due(&self) -> Option<Time> {
         let device = self.device.next_due().unwrap_or(Time::NEVER);

@@ -469,6 +469,10 @@ impl EventSource for AxiEthernet {
             facts.for_each(|(name, v)| tell(name, Fact::Bits(v)));
         }
     }
+
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        self.counters.entries().for_each(|(name, n)| tell(name, n));
+    }
 }
 
 impl<P: Port> Device<P> for AxiEthernet {
@@ -508,6 +512,11 @@ impl<P: Port> Device<P> for AxiEthernet {
     #[inline]
     fn advance_to_effect(&mut self, p: &mut P, until: Time) -> Option<Time> {
         if self.due <= until { self.run(p, until) } else { None }
+    }
+
+    fn cable(&mut self, p: &mut P, at: Time, plugged: bool) {
+        self.set_cable(at, plugged);
+        self.advance(p, at);
     }
 
     fn reset(&mut self, p: &mut P, at: Time) {

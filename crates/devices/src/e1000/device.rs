@@ -388,6 +388,10 @@ impl EventSource for E1000 {
         let broken = self.counters.rules().into_iter().filter(|(times, _)| *times > 0);
         broken.for_each(|(times, rule)| tell(rule, Fact::Number(times)));
     }
+
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        self.counters.entries().for_each(|(name, n)| tell(name, n));
+    }
 }
 
 impl<P: Port> Device<P> for E1000 {
@@ -416,6 +420,11 @@ impl<P: Port> Device<P> for E1000 {
             self.step(p, self.now);
         }
         self.now = self.now.max(until);
+    }
+
+    fn cable(&mut self, p: &mut P, at: Time, plugged: bool) {
+        self.set_cable(at, plugged);
+        self.advance(p, at);
     }
 
     fn reset(&mut self, p: &mut P, at: Time) {

@@ -5,6 +5,8 @@ use super::queues::{Cq, Eq, Mkey, Sq, Table};
 use super::transmit::{Chunk, Pipe};
 use super::{Config, receive::Receiver};
 use crate::common::{RESET, STEP};
+use alloc::format;
+use alloc::string::String;
 use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Device, DropReason, EventSource, Fact, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::command::{Tisc, init_segment};
@@ -483,6 +485,24 @@ impl EventSource for Mlx5 {
         tell("EQEs consumed", Fact::Number(eq.ci.into()));
         tell("EQ armed", Fact::State(eq.armed.is_some()));
     }
+
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        let c = self.command_counters();
+        let commands = [
+            ("commands", c.commands),
+            ("refused_commands", c.refused),
+            ("unknown_commands", c.unknown),
+            ("undelivered_commands", c.undelivered),
+            ("lost_commands", c.lost),
+        ];
+        let all = self.counters.entries().chain(self.received().entries()).chain(commands);
+        all.for_each(|(name, n)| tell(name, n));
+    }
+
+    fn unknown(&self, n: usize) -> Option<String> {
+        let u = self.unknown_commands().get(n)?;
+        Some(format!("command {:#x}, modifier {:#x}", u.opcode, u.modifier))
+    }
 }
 
 impl<P: Port> Device<P> for Mlx5 {
@@ -538,6 +558,11 @@ impl<P: Port> Device<P> for Mlx5 {
             }
             self.update_next_event();
         }
+    }
+
+    fn cable(&mut self, p: &mut P, at: Time, plugged: bool) {
+        self.advance(p, at);
+        self.set_carrier(p, at, plugged);
     }
 
     fn reset(&mut self, p: &mut P, _at: Time) {

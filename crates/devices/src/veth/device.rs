@@ -122,6 +122,14 @@ impl EventSource for Veth {
             tell("calls refused", Fact::Number(a.counters.refused + a.counters.tx_refused));
         }
     }
+
+    /// Those of all adapters, as sums.
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        let all =
+            self.parts.adapters.iter().fold(Counters::default(), |sum, a| sum.plus(&a.counters));
+        all.entries().for_each(|(name, n)| tell(name, n));
+        tell("strangers", self.strangers);
+    }
 }
 
 impl Veth {

@@ -668,6 +668,10 @@ impl EventSource for VnicServer {
         let refused = c.refused_parameter + c.refused_closed + c.refused_resource;
         tell("calls refused", Fact::Number(refused));
     }
+
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        self.counters.entries().for_each(|(name, n)| tell(name, n));
+    }
 }
 
 impl<P: Port> HcallDevice<P> for VnicServer {

@@ -6,7 +6,6 @@
 //! one indivisible piece.
 
 use super::super::axi::{Rp1, axi_function};
-use super::super::vfio::Served;
 use super::*;
 use doorbell_devices::{e1000::E1000, mlx5::Mlx5};
 use doorbell_hal::{Device, EventSource, Reg, RxVerdict};
@@ -19,7 +18,7 @@ use doorbell_layout::mlx5::command::{RqtIn, SLOTS, init_segment, op, own};
 use doorbell_layout::mlx5::steering::SET;
 use doorbell_layout::mlx5::uar;
 use doorbell_testkit::mlx5::{CommandHarness, RecordingPort};
-use doorbell_vfio_user::Share;
+use doorbell_vfio_user::{GuestPort, Share};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use tempfile::TempDir;
@@ -49,7 +48,7 @@ const NO_REPLY: u32 = 0x10;
 const CONFIG: u32 = 7;
 
 /// A guest that is the only client of a server.
-struct Guest<D: Served> {
+struct Guest<D: Device<GuestPort<SharedBill>>> {
     around: Around<Vfio<D>>,
     client: Client,
     memory: Window,
@@ -59,7 +58,7 @@ struct Guest<D: Served> {
     _dir: TempDir,
 }
 
-impl<D: Served> Guest<D> {
+impl<D: Device<GuestPort<SharedBill>>> Guest<D> {
     /// Connects a guest with so much memory, from address 0 on, to a device that is bus master.
     fn connect(make: impl FnOnce(&SharedBill, &ServeContext) -> Vfio<D>, memory: u64) -> Guest<D> {
         let dir = tempfile::tempdir().expect(MADE);
