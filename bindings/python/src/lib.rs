@@ -4,7 +4,7 @@
 /// Runs commands. `doorbell/_native.pyi` has the types.
 #[pyo3::pymodule]
 mod _native {
-    use doorbell_cli::{DOORBELL, Failure, call, main_of};
+    use doorbell_cli::{DOORBELL, Devices, Failure, call, main_of};
     use pyo3::exceptions::PyRuntimeError;
     use pyo3::prelude::*;
     use std::ffi::OsString;
@@ -60,6 +60,6 @@ mod _native {
     #[pyfunction]
     fn main(program: Vec<OsString>, args: Vec<OsString>) {
         // A server confines itself, and Python's end needs more than that allows.
-        std::process::exit(main_of(&DOORBELL, &program, args).into());
+        std::process::exit(main_of(&DOORBELL, Devices::default(), &program, args).into());
     }
 }

@@ -35,7 +35,12 @@ pub unsafe extern "C" fn db_main(
     let run = || {
         // SAFETY: The caller's.
         let registry = unsafe { take(driver, None) }?;
-        Ok::<u8, doorbell_c_driver::Wrong>(doorbell::main_of(registry, &[], args))
+        Ok::<u8, doorbell_c_driver::Wrong>(doorbell::main_of(
+            registry,
+            doorbell::Devices::default(),
+            &[],
+            args,
+        ))
     };
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(code)) => code.into(),

@@ -551,9 +551,12 @@ pub(crate) enum Instructions {
 
 #[derive(Group, Debug)]
 pub(crate) struct Guest {
-    /// A device of `doorbell serve`, or one of QEMU's own: qemu:e1000, qemu:e1000e, qemu:igb,
-    /// qemu:virtio-net-pci
+    /// A device of `doorbell serve`; one of QEMU's own, such as qemu:e1000e, qemu:igb or
+    /// qemu:virtio-net-pci; or vfio-user:PATH, the socket of a model that somebody else serves
     pub(crate) device: String,
+    /// The kernel module of its driver, which models beside the built-in ones need
+    #[arg(long, value_name = "NAME")]
+    pub(crate) driver: Option<String>,
     /// Kernels, separated by commas: debian:VERSION (5.10, 6.1, 6.12, 7.3), which is fetched once;
     /// the path of a kernel's .deb; or of an image, with --modules. By default Debian's 6.12; for
     /// axi-ethernet 7.3

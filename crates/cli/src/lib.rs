@@ -33,6 +33,7 @@ mod trace;
 mod transfer;
 
 pub use doorbell_console::Failure;
+pub use doorbell_serve::Devices;
 pub use doorbell_systems::{DOORBELL, Registry};
 
 use args::{Args, Command};
@@ -50,7 +51,13 @@ pub fn main() -> ExitCode {
 
 /// Runs the command that the arguments of this process name, on these systems.
 pub fn main_with(registry: &'static Registry) -> ExitCode {
-    ExitCode::from(main_of(registry, &[], std::env::args_os()))
+    main_serving(registry, Devices::default())
+}
+
+/// Runs the command that the arguments of this process name, on these systems and with these
+/// devices for `serve` and `guest`.
+pub fn main_serving(registry: &'static Registry, devices: Devices) -> ExitCode {
+    ExitCode::from(main_of(registry, devices, &[], std::env::args_os()))
 }
 
 /// Runs the command that `args` name, with the name of the program first, as the whole of this
@@ -58,11 +65,12 @@ pub fn main_with(registry: &'static Registry) -> ExitCode {
 /// process again; if it is empty, the program of this process does without any.
 pub fn main_of(
     registry: &'static Registry,
+    devices: Devices,
     program: &[OsString],
     args: impl IntoIterator<Item = OsString>,
 ) -> u8 {
     let done = match Args::try_parse_from(args) {
-        Ok(args) => run(registry, args, program),
+        Ok(args) => run(registry, devices, args, program),
         Err(e) => output::of_arguments(&e),
     };
     done.unwrap_or_else(|e| {
@@ -88,11 +96,16 @@ pub fn call(
         what: e.to_string().trim_start_matches("error: ").trim_end().to_owned(),
     })?;
     let _taken = progress::take(interrupt);
-    let (done, out) = output::collected(|| run(registry, args, &[]));
+    let (done, out) = output::collected(|| run(registry, Devices::default(), args, &[]));
     done.map(|code| (code, out)).map_err(Failure::from)
 }
 
-fn run(registry: &'static Registry, mut args: Args, program: &[OsString]) -> Result<u8, Error> {
+fn run(
+    registry: &'static Registry,
+    devices: Devices,
+    mut args: Args,
+    program: &[OsString],
+) -> Result<u8, Error> {
     let own = args.command.own();
     let driver = own.and_then(|own| own.driver.as_deref());
     let r = match driver {
@@ -130,14 +143,14 @@ fn run(registry: &'static Registry, mut args: Args, program: &[OsString]) -> Res
         Command::Rank(a) => rank::rank(r, &a),
         Command::Advise(a) => advise::advise(r, &a),
         Command::Fit(a) => fit::solve(r, &a),
-        Command::Check(a) => check::check(r, &a),
+        Command::Check(a) => check::check(r, devices, &a),
         Command::Transfer(a) => transfer::transfer(r, &a),
-        Command::Serve(a) => doorbell_serve::serve(&a),
-        Command::Guest(a) => guest::guest(r, &a, program),
+        Command::Serve(a) => doorbell_serve::serve(devices, &a),
+        Command::Guest(a) => guest::guest(r, devices, &a, program),
         Command::Live(a) => doorbell_live::live(&a),
         Command::List(a) => list::list(r, &a),
         Command::New(a) => new::new(r, &a),
-        Command::Schema { of } => schema::schema(r, of),
+        Command::Schema { of } => schema::schema(r, devices, of),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out } => manual::pages(out.as_deref()),
     }

@@ -12,7 +12,7 @@ use crate::transfer::Transferred;
 use doorbell_console::schema::{KindOf, of_results};
 use doorbell_console::{DONE, Error, output::print};
 use doorbell_live::LiveResult;
-use doorbell_serve::Served;
+use doorbell_serve::{Devices, Served};
 use doorbell_study::rank::Ranked;
 use doorbell_study::schema as schemas;
 use doorbell_study::sweep::Swept;
@@ -36,11 +36,11 @@ const KINDS: [KindOf; 13] = [
     KindOf::new::<All>("list"),
 ];
 
-pub(crate) fn schema(registry: &Registry, of: FileKind) -> Result<u8, Error> {
+pub(crate) fn schema(registry: &Registry, devices: Devices, of: FileKind) -> Result<u8, Error> {
     let schema = match of {
         FileKind::Scenario => schemas::of_scenarios(registry),
         FileKind::Profile => schemas::of_profiles(registry),
-        FileKind::Budget => check::schema(registry),
+        FileKind::Budget => check::schema(registry, devices),
         FileKind::Measurements => schemas::of_measurements(registry),
         FileKind::Result => of_results(&KINDS),
     };

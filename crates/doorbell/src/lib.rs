@@ -38,11 +38,14 @@ pub use doorbell_drivers as drivers;
 pub use doorbell_hal as hal;
 pub use doorbell_layout as layout;
 pub use doorbell_packet as packet;
+pub use doorbell_serve as serve;
 pub use doorbell_spec::{SettingError, key};
 pub use doorbell_systems::{card, custom, result, system::System};
 pub use zerocopy;
 
-pub use doorbell_cli::{DOORBELL, Failure, Registry, call, main_of, main_with};
+pub use doorbell_cli::{
+    DOORBELL, Devices, Failure, Registry, call, main_of, main_serving, main_with,
+};
 
 /// The names that the file of a driver or of a device needs.
 pub mod prelude {

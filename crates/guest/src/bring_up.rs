@@ -58,14 +58,22 @@ pub(crate) fn load_order(
 /// failure means.
 pub(crate) type Steps = Vec<(String, Option<String>)>;
 
-/// Returns the steps that load the modules and bring the interface up.
-pub(crate) fn bring_up_steps(setup: &Setup<'_>, order: &[String], settings: &Settings) -> Steps {
+/// Returns the steps that load the modules and bring the interface up, if any workload has one.
+pub(crate) fn bring_up_steps(
+    setup: &Setup<'_>,
+    order: &[String],
+    settings: &Settings,
+    workloads: &[Workload],
+) -> Steps {
     let mut steps = Steps::new();
     let driver = setup.device.driver;
     for module in order {
         let own = *module == driver.replace('-', "_");
         let parameters = if own { settings::parameters(settings) } else { String::new() };
         steps.push((format!("insmod /m/{module}.ko{parameters}"), None));
+    }
+    if workloads.iter().all(|workload| !workload.has_interface) {
+        return steps;
     }
     let none = format!("the driver {driver} has made no interface");
     steps.push((format!("[ -e /sys/class/net/{NIC} ]"), Some(none)));

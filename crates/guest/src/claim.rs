@@ -42,12 +42,20 @@ impl Claim {
         Some(Claim { packets, frames })
     }
 
-    /// Returns the packets, if so many frames are allowed. The error shows the workload's output.
-    pub(crate) fn held(&self, workload: &str, frames: u64, output: &str) -> Result<u64, Error> {
-        let packets = self.packets.unwrap_or(frames);
-        if frames > 0 && packets > 0 && self.frames.contains(&frames) {
+    /// Returns the packets, if so many frames are allowed. Where nobody sees frames, they are what
+    /// the workload claims. The error shows the workload's output.
+    pub(crate) fn held(
+        &self,
+        workload: &str,
+        frames: Option<u64>,
+        output: &str,
+    ) -> Result<u64, Error> {
+        let packets = self.packets.or(frames).unwrap_or(0);
+        let seen = |frames: u64| frames > 0 && self.frames.contains(&frames);
+        if packets > 0 && frames.is_none_or(seen) {
             return Ok(packets);
         }
+        let frames = frames.unwrap_or(0);
         Err(Error::Claim {
             workload: workload.to_owned(),
             claim: self.to_string(),

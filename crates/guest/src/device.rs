@@ -1,6 +1,9 @@
-//! Devices that a guest can have: those that `doorbell serve` has, and QEMU's own NICs.
+//! Devices that a guest can have: those that `doorbell serve` has, QEMU's own, and models that
+//! others serve over vfio-user.
 
+use crate::Error;
 use crate::arch::Arch;
+use std::path::Path;
 
 /// A device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +30,23 @@ pub(crate) enum Reached {
     Calls { unit: u32, device: &'static str },
     /// A model of QEMU's.
     Qemu { model: &'static str },
+    /// A model that somebody serves over vfio-user, at this socket.
+    Socket { path: &'static str },
 }
+
+/// Models of QEMU's on conventional PCI, which has no place behind a root port.
+pub(crate) const CONVENTIONAL: [&str; 10] = [
+    "e1000",
+    "e1000-82544gc",
+    "e1000-82545em",
+    "i82550",
+    "i82557b",
+    "i82559er",
+    "ne2k_pci",
+    "pcnet",
+    "rtl8139",
+    "tulip",
+];
 
 const E1000: Device = Device {
     name: "e1000",
@@ -85,13 +104,59 @@ pub const DEVICES: [Device; 11] = [
 ];
 
 impl Device {
-    /// Finds a device by its name.
+    /// Finds one of [`DEVICES`].
     pub fn find(name: &str) -> Option<Device> {
         DEVICES.into_iter().find(|d| d.name == name)
     }
 
+    /// Finds a device by its name: one of [`DEVICES`], `qemu:MODEL` for any model of QEMU's, or
+    /// `vfio-user:PATH` for a model that somebody serves. `own` says that `doorbell serve` of this
+    /// program has it, in a slot of PCI Express or not. `driver` is its kernel module, which those
+    /// beside [`DEVICES`] need.
+    ///
+    /// # Errors
+    /// There is no such device, or it has no driver.
+    pub fn named(name: &str, own: Option<bool>, driver: Option<&str>) -> Result<Device, Error> {
+        // A device is copied everywhere, and a command has one.
+        let kept = |text: &str| -> &'static str { text.to_owned().leak() };
+        if let (Some(device), None) = (Device::find(name), own) {
+            let driver = driver.map_or(device.driver, kept);
+            return Ok(Device { driver, ..device });
+        }
+        let reached = if let Some(slot) = own {
+            Reached::VfioUser { slot }
+        } else if let Some(model) = name.strip_prefix("qemu:") {
+            Reached::Qemu { model: kept(model) }
+        } else if let Some(path) = name.strip_prefix("vfio-user:") {
+            Reached::Socket { path: kept(path) }
+        } else {
+            let names: Vec<&str> = DEVICES.iter().map(|d| d.name).collect();
+            return Err(Error::Input(format!(
+                "no device is called `{name}`; there are: {}, qemu:MODEL and vfio-user:PATH",
+                names.join(", ")
+            )));
+        };
+        let driver = driver.ok_or_else(|| {
+            Error::Input(format!("{name} needs --driver NAME: the kernel module of its driver"))
+        })?;
+        Ok(Device { name: kept(name), driver: kept(driver), reached, ..E1000 })
+    }
+
     /// Returns true if `doorbell serve` has it, so that there is a ledger.
     pub fn is_served(&self) -> bool {
-        !matches!(self.reached, Reached::Qemu { .. })
+        !matches!(self.reached, Reached::Qemu { .. } | Reached::Socket { .. })
+    }
+
+    /// Returns true if its wire is a TAP of this machine.
+    pub(crate) fn has_wire(&self) -> bool {
+        matches!(self.reached, Reached::Qemu { .. })
+    }
+
+    /// Returns the socket of somebody else's server.
+    pub(crate) fn socket(&self) -> Option<&'static Path> {
+        match self.reached {
+            Reached::Socket { path } => Some(Path::new(path)),
+            _ => None,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! QEMU's command line for each architecture and device.
 
-use crate::device::{Device, Reached};
+use crate::device::{CONVENTIONAL, Device, Reached};
 use crate::net::text;
 use crate::{Arch, Error, Machine, tree};
 use std::ffi::OsString;
@@ -167,7 +167,8 @@ fn device(command: &mut Command, machine: &Machine, parts: &Parts<'_>) -> Result
         )
     };
     match parts.device.reached {
-        Reached::VfioUser { slot } => {
+        Reached::VfioUser { .. } | Reached::Socket { .. } => {
+            let slot = !matches!(parts.device.reached, Reached::VfioUser { slot: false });
             if slot {
                 command.args(["-device", "pcie-root-port,id=root,chassis=1,slot=1"]);
             }
@@ -197,8 +198,7 @@ fn device(command: &mut Command, machine: &Machine, parts: &Parts<'_>) -> Result
             let tap = "tap,id=net,ifname=tap0,script=no,downscript=no";
             command.args(["-netdev", tap]);
             command.args(["-device", "pcie-root-port,id=root,chassis=1,slot=1"]);
-            // A conventional PCI device has no place behind a root port.
-            let bus = if model == "e1000" { "pcie.0" } else { "root" };
+            let bus = if CONVENTIONAL.contains(&model) { "pcie.0" } else { "root" };
             let device = format!("{model},netdev=net,bus={bus},mac={}", text(parts.mac));
             command.args(["-device", &device]);
         }

@@ -102,7 +102,7 @@ impl Server {
             Reached::Calls { .. } => command.arg("--plugin-socket"),
             // The device tree has its address.
             Reached::DeviceTree => command.arg("--socket"),
-            Reached::VfioUser { .. } | Reached::Qemu { .. } => {
+            Reached::VfioUser { .. } | Reached::Qemu { .. } | Reached::Socket { .. } => {
                 command.args(["--mac", &text(MAC), "--socket"])
             }
         };

@@ -66,7 +66,7 @@ pub struct Measured {
     pub workload: String,
     /// Packets: those that the workload named, or frames on the wire.
     pub packets: u64,
-    /// Frames on the wire, in both directions.
+    /// Frames on the wire, in both directions; 0 where only a model of somebody else sees them.
     pub frames: u64,
     /// Additions to the server's counts; empty for QEMU's own devices.
     pub counts: Counts,
@@ -158,7 +158,7 @@ pub fn boot(
     let (mut server, mut wire) = (None, None);
     if setup.device.is_served() {
         server = Some(serve(setup, own.path())?);
-    } else {
+    } else if setup.device.has_wire() {
         wire = Some(Wire::open().map_err(Error::io(TAP))?);
     }
     let counting = setup.plugin.filter(|_| setup.instructions);
@@ -175,7 +175,7 @@ pub fn boot(
     let parts = Parts {
         device: setup.device,
         mac: MAC,
-        socket: server.as_ref().map(Server::socket),
+        socket: server.as_ref().map(Server::socket).or(setup.device.socket()),
         plugin: setup.plugin.filter(|_| needs_plugin),
         counting: argument.as_deref(),
         in_process: None,
@@ -219,8 +219,8 @@ struct Session<'a> {
 struct Window {
     since: Instant,
     counts: Counts,
-    /// Frames on the wire, in both directions.
-    frames: u64,
+    /// Frames on the wire, in both directions, if this side sees them.
+    frames: Option<u64>,
     executed: Option<crate::instructions::Snapshot>,
 }
 
@@ -263,7 +263,7 @@ impl Session<'_> {
         progress(&format!("{}: {release}, loads {}", kernel.name, setup.device.driver));
         // Messages of the boot are not the driver's.
         self.shell("dmesg -c >/dev/null")?;
-        self.bring_up(setup, order, settings)?;
+        self.bring_up(setup, order, settings, workloads)?;
         let mut symbols = None;
         if self.counter.is_some() {
             self.shell("echo 0 >/proc/sys/kernel/kptr_restrict")?;
@@ -296,8 +296,9 @@ impl Session<'_> {
         setup: &Setup<'_>,
         order: &[String],
         settings: &Settings,
+        workloads: &[Workload],
     ) -> Result<(), Error> {
-        for (line, what) in bring_up_steps(setup, order, settings) {
+        for (line, what) in bring_up_steps(setup, order, settings, workloads) {
             match what {
                 Some(what) => self.guest.wait_for(&line, &what)?,
                 None => self.step(&line)?,
@@ -340,9 +341,9 @@ impl Session<'_> {
             Some(counter) => Some(counter.read().map_err(Error::io("the plug-in's counts"))?),
             None => None,
         };
-        let frames = match &self.wire {
-            Some(wire) => wire.frames().map_err(Error::io(TAP))?,
-            None => counts.frames(),
+        let frames = match (&self.wire, &self.server) {
+            (Some(wire), _) => Some(wire.frames().map_err(Error::io(TAP))?),
+            (None, server) => server.as_ref().map(|_| counts.frames()),
         };
         Ok(Window { since: Instant::now(), counts, frames, executed })
     }
@@ -373,7 +374,8 @@ impl Session<'_> {
                     };
                     let elapsed = begun.since.elapsed();
                     let now = self.window()?;
-                    result = Some(measured(name, begun, now, elapsed, &words, &output));
+                    let on_wire = workload.has_interface;
+                    result = Some(measured(name, begun, now, elapsed, &words, on_wire, &output));
                     self.guest.console.send("")?;
                 }
                 "frames" => self.frames(name, &words)?,
@@ -514,11 +516,12 @@ fn measured(
     now: Window,
     elapsed: Duration,
     claimed: &[&str],
+    on_wire: bool,
     output: &str,
 ) -> Result<Measured, Error> {
     let counts = now.counts.since(&begun.counts);
-    let frames = now.frames - begun.frames;
-    let packets = Claim::of(name, claimed)?.held(name, frames, output)?;
+    let frames = now.frames.zip(begun.frames).map(|(now, then)| now - then);
+    let packets = Claim::of(name, claimed)?.held(name, frames.filter(|_| on_wire), output)?;
     let executed = match (begun.executed, now.executed) {
         (Some(a), Some(b)) => Some(b.since(&a)),
         _ => None,
@@ -526,7 +529,7 @@ fn measured(
     Ok(Measured {
         workload: name.to_owned(),
         packets,
-        frames,
+        frames: frames.unwrap_or(0),
         counts,
         executed,
         elapsed,

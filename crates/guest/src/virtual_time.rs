@@ -154,7 +154,7 @@ fn measured(
     let counts = |w: &Word| Counts { ledger: w.group("ledger."), device: w.group("device.") };
     let frames = ended.count("sent.frames") + ended.count("offered.frames");
     let claimed: Vec<&str> = ended.line.split_whitespace().skip(1).collect();
-    let packets = Claim::of(name, &claimed)?.held(name, frames, &output)?;
+    let packets = Claim::of(name, &claimed)?.held(name, Some(frames), &output)?;
     let executed: Option<Executed> = match (&begun.snapshot, &ended.snapshot) {
         (Some(a), Some(b)) => Some(b.since(a)),
         _ => None,
@@ -234,7 +234,7 @@ fn script(
 ) -> Script {
     let plain = |line: &str| (line.to_owned(), None);
     let mut steps = vec![plain("cat /proc/version"), plain("dmesg -c >/dev/null")];
-    steps.extend(bring_up::bring_up_steps(setup, order, settings));
+    steps.extend(bring_up::bring_up_steps(setup, order, settings, workloads));
     let mut symbols = None;
     if setup.instructions {
         steps.push(plain("echo 0 >/proc/sys/kernel/kptr_restrict"));

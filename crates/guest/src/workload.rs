@@ -44,6 +44,8 @@ pub struct Workload {
     pub(crate) packages: Vec<(String, Vec<String>)>,
     /// A program of the guest has the device, and not the kernel's driver.
     pub(crate) replaces_driver: bool,
+    /// The driver makes a network interface, and packets are frames on its wire.
+    pub(crate) has_interface: bool,
     /// The script.
     pub script: String,
 }
@@ -113,6 +115,7 @@ impl Workload {
             modules: Vec::new(),
             packages: Vec::new(),
             replaces_driver: false,
+            has_interface: true,
             script: script.to_owned(),
         };
         for (n, line) in script.lines().enumerate() {
@@ -132,6 +135,10 @@ impl Workload {
                 found.replaces_driver = true;
                 continue;
             }
+            if (what, rest.trim()) == ("no", "interface") {
+                found.has_interface = false;
+                continue;
+            }
             let mut words = rest.split_whitespace().map(str::to_owned);
             if let ("package", Some(package)) = (what, words.next()) {
                 found.packages.push((package, words.collect()));
@@ -144,8 +151,8 @@ impl Workload {
                 let n = n + 1;
                 return Err(format!(
                     "line {n}: `#: {said}`: allowed are `#: NAME=DEFAULT  Description` with a \
-                     lower-case name, `#: modules NAME…`, `#: package NAME FILE…` and \
-                     `#: replaces driver`"
+                     lower-case name, `#: modules NAME…`, `#: package NAME FILE…`, \
+                     `#: replaces driver` and `#: no interface`"
                 ));
             }
             found.variables.push(Variable {

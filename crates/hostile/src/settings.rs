@@ -117,7 +117,7 @@ fn settings(system: &System, text: &str) -> Read {
 /// Reads a budget, and what it measures.
 fn budget(text: &str) -> Read {
     // The bodies of targets know no server: each device and each bus is one.
-    let served = Served { device: |_| Ok(()), bus: |_| Ok("a bus") };
+    let served = Served { device: &|_| Ok(()), bus: |_| Ok("a bus") };
     let read = Budget::parse(&DOORBELL, &served, FILE, text.to_owned());
     match read.and_then(|b| if b.is_of_a_run() { b.plan().map(drop) } else { Ok(()) }) {
         Ok(()) => Read { budgets: 1, ..Read::default() },

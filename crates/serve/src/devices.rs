@@ -1,9 +1,9 @@
 //! The devices that can be served over vfio-user.
 //!
-//! An entry has the identity of a device on its bus, the rules by which its transactions are
-//! counted, and the rate of its wire. A new device is one more entry and an implementation of
-//! [`Served`]. PCI Express with doorbell pages takes [`Capability::Express`], [`Capability::MsiX`],
-//! a [`Bar::Memory64`] and a [`PolledPages`] in the identity.
+//! A [`PciDevice`] has the identity of a device on its bus, the rules by which its transactions are
+//! counted, and the rate of its wire. PCI Express with doorbell pages takes
+//! [`Capability::Express`], [`Capability::MsiX`], a [`Bar::Memory64`] and a [`PolledPages`] in the
+//! identity.
 
 use super::axi::axi_ethernet;
 use super::context::{ServeContext, SharedBill};
@@ -12,7 +12,7 @@ use doorbell_bus::{Meter, axi, pci, pcie};
 use doorbell_console::Error;
 use doorbell_devices::e1000::{Config, E1000, Variant};
 use doorbell_devices::mlx5::Mlx5;
-use doorbell_hal::{Device, Reg, Time};
+use doorbell_hal::{Device, Port, Reg, Time};
 use doorbell_layout::mlx5::uar;
 use doorbell_vfio_user::{
     Bar, BarOffset, Capability, Crossing, Function, GuestPort, Identity, Observer, PolledPages,
@@ -20,7 +20,7 @@ use doorbell_vfio_user::{
 use std::io;
 
 /// A device that can be served.
-pub(super) struct Entry {
+pub struct PciDevice {
     pub(super) name: &'static str,
     /// The bus of such a card, one of [`PLATFORMS`] by name.
     pub(super) bus: &'static str,
@@ -28,6 +28,45 @@ pub(super) struct Entry {
     pub(super) bits_per_second: u64,
     /// Serves it until a signal stops it.
     pub(super) serve: fn(Card, SharedBill, ServeContext) -> Result<u8, Error>,
+}
+
+impl std::fmt::Debug for PciDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PciDevice").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A model of a PCI device of a program's own.
+pub trait Model {
+    /// Its name, for `serve` and `guest`.
+    const NAME: &'static str;
+    /// The bus by whose rules it is counted unless `--bus` names another: pci32, pci64, pcix,
+    /// pcie2x16 or pcie3x16.
+    const BUS: &'static str;
+    /// The rate of its wire.
+    const BITS_PER_SECOND: u64;
+    /// The device.
+    type Device<P: Port>: Device<P>;
+
+    /// Returns what a guest finds on its bus.
+    fn identity() -> Identity;
+    /// Makes a device, with this address if one was given.
+    fn device<P: Port>(mac: Option<[u8; 6]>) -> Self::Device<P>;
+}
+
+impl PciDevice {
+    /// Returns the device of a model.
+    pub const fn of<M: Model>() -> PciDevice {
+        PciDevice {
+            name: M::NAME,
+            bus: M::BUS,
+            bits_per_second: M::BITS_PER_SECOND,
+            serve: |card, bill, c| {
+                let device = M::device::<GuestPort<SharedBill>>(card.mac);
+                serve(card, Function::new(M::identity(), device, bill.clone()), bill, c)
+            },
+        }
+    }
 }
 
 /// A bus by whose rules a device is counted.
@@ -94,27 +133,32 @@ impl Platform {
     }
 }
 
-pub(super) static DEVICES: [Entry; 5] = [
-    Entry {
+pub(super) static DEVICES: [PciDevice; 5] = [
+    PciDevice {
         name: "e1000",
         bus: "pci32",
         bits_per_second: 1_000_000_000,
         serve: |card, bill, c| e1000(Config::I82540EM, card, bill, c),
     },
-    Entry {
+    PciDevice {
         name: "e1000-82544gc",
         bus: "pci64",
         bits_per_second: 1_000_000_000,
         serve: |card, bill, c| e1000(Config::I82544GC, card, bill, c),
     },
-    Entry {
+    PciDevice {
         name: "e1000-82545em",
         bus: "pcix",
         bits_per_second: 1_000_000_000,
         serve: |card, bill, c| e1000(Config::I82545EM, card, bill, c),
     },
-    Entry { name: "mlx5", bus: "pcie3x16", bits_per_second: 100_000_000_000, serve: mlx5 },
-    Entry { name: "axi-ethernet", bus: "axi", bits_per_second: 1_000_000_000, serve: axi_ethernet },
+    PciDevice { name: "mlx5", bus: "pcie3x16", bits_per_second: 100_000_000_000, serve: mlx5 },
+    PciDevice {
+        name: "axi-ethernet",
+        bus: "axi",
+        bits_per_second: 1_000_000_000,
+        serve: axi_ethernet,
+    },
 ];
 
 // ---- mlx5 ----

@@ -33,6 +33,7 @@ use bill::Bill;
 use context::{ServeContext, SharedBill};
 use control::Control;
 use devices::{DEVICES, PLATFORMS, Platform};
+pub use devices::{Model, PciDevice};
 use doorbell_bus::Meter;
 use doorbell_console::output::{Capture, Output, apart, is_collected, parent};
 use doorbell_console::progress::Interrupt;
@@ -40,15 +41,50 @@ use doorbell_console::{Error, failed, input};
 use doorbell_host_io::sandbox::Sandbox;
 use doorbell_papr_io::UNITS;
 use doorbell_vfio_user::Listener;
+pub use doorbell_vfio_user::{Bar, BarOffset, Capability, Identity, PolledPages};
 use metrics::Metrics;
 use outlet::{Notices, Outlet};
 use std::{cell::RefCell, collections::BTreeSet, io, path::Path, rc::Rc};
 use uplink::Uplink;
 use vfio::Card;
 
-/// Returns the names of all devices that can be served.
-pub fn devices() -> impl Iterator<Item = &'static str> {
-    DEVICES.iter().map(|d| d.name).chain(vio_devices::KINDS.iter().map(|k| k.adapter.name))
+/// The devices that can be served: those of a program's own, and those of this repository.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Devices(pub &'static [PciDevice]);
+
+impl Devices {
+    fn on_pci(self) -> impl Iterator<Item = &'static PciDevice> {
+        self.0.iter().chain(&DEVICES)
+    }
+
+    /// Returns their names.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        self.on_pci().map(|d| d.name).chain(vio_devices::KINDS.iter().map(|k| k.adapter.name))
+    }
+
+    /// Returns whether a device of the program's own is on PCI Express, if this is one.
+    pub fn is_on_express(self, name: &str) -> Option<bool> {
+        self.0.iter().find(|d| d.name == name).map(|d| d.bus.starts_with("pcie"))
+    }
+
+    /// Fails unless there is a device of this name.
+    ///
+    /// # Errors
+    /// There is none. The error has all of them.
+    pub fn find(self, name: &str) -> Result<(), UnknownName> {
+        let unknown =
+            || UnknownName { kind: "device", name: name.into(), known: self.names().collect() };
+        self.names().find(|d| *d == name).map(drop).ok_or_else(unknown)
+    }
+
+    /// Returns the description of the bus by whose rules a device is counted unless another is
+    /// named.
+    pub fn bus_of(self, device: &str) -> Option<&'static str> {
+        if vio_devices::KINDS.iter().any(|k| k.adapter.name == device) {
+            return Some(hcall::BUS);
+        }
+        self.on_pci().find(|d| d.name == device).and_then(|d| bus(d.bus).ok())
+    }
 }
 
 /// Returns the names of the buses by whose rules a device can be counted.
@@ -65,24 +101,10 @@ pub struct UnknownName {
     known: Vec<&'static str>,
 }
 
-/// Fails unless a device of this name can be served.
-pub fn device(name: &str) -> Result<(), UnknownName> {
-    let unknown = || UnknownName { kind: "device", name: name.into(), known: devices().collect() };
-    devices().find(|d| *d == name).map(drop).ok_or_else(unknown)
-}
-
 /// Returns the description of the bus of this name in a report.
 pub fn bus(name: &str) -> Result<&'static str, UnknownName> {
     let unknown = || UnknownName { kind: "bus", name: name.into(), known: buses().collect() };
     Platform::find(name).map(|p| p.about).ok_or_else(unknown)
-}
-
-/// Returns the description of the bus by whose rules a device is counted unless another is named.
-pub fn bus_of(device: &str) -> Option<&'static str> {
-    if vio_devices::KINDS.iter().any(|k| k.adapter.name == device) {
-        return Some(hcall::BUS);
-    }
-    DEVICES.iter().find(|d| d.name == device).and_then(|d| bus(d.bus).ok())
 }
 
 /// Reports that wait for the reader of stdout.
@@ -104,12 +126,12 @@ fn without(device: &str, options: &[(bool, &str, &str)]) -> Result<(), Error> {
 ///
 /// # Errors
 /// Wrong input, a socket or file that cannot be used, or a server that cannot go on.
-pub fn serve(args: &Serve) -> Result<u8, Error> {
+pub fn serve(devices: Devices, args: &Serve) -> Result<u8, Error> {
     if let Some(kind) = vio_devices::KINDS.iter().find(|k| k.adapter.name == args.device) {
         return behind_calls(args, kind);
     }
-    device(&args.device).map_err(|e| input!("{e}"))?;
-    let Some(entry) = DEVICES.iter().find(|d| d.name == args.device) else {
+    devices.find(&args.device).map_err(|e| input!("{e}"))?;
+    let Some(entry) = devices.on_pci().find(|d| d.name == args.device) else {
         unreachable!("a device that can be served is in one of the tables");
     };
     let name = entry.name;

@@ -116,10 +116,10 @@ pub struct Budget {
 }
 
 /// The devices that can be served, and the buses by whose rules they are counted.
-#[derive(Clone, Copy, Debug)]
-pub struct Served {
+#[derive(Clone, Copy)]
+pub struct Served<'a> {
     /// Fails unless there is a device of this name.
-    pub device: fn(&str) -> Result<(), String>,
+    pub device: &'a dyn Fn(&str) -> Result<(), String>,
     /// Returns the description of the bus of this name.
     pub bus: fn(&str) -> Result<&'static str, String>,
 }
@@ -149,7 +149,7 @@ impl Budget {
     /// Returns the error with file and line.
     pub fn read(
         registry: &'static Registry,
-        served: &Served,
+        served: &Served<'_>,
         file: &str,
     ) -> Result<Budget, InputError> {
         let text = files::text(Path::new(file));
@@ -167,7 +167,7 @@ impl Budget {
     /// Returns the error with file and line.
     pub fn parse(
         registry: &'static Registry,
-        served: &Served,
+        served: &Served<'_>,
         file: &str,
         text: String,
     ) -> Result<Budget, InputError> {

@@ -215,6 +215,10 @@ impl EventSource for Nic {
         tell("enabled", Fact::Bits(self.enabled.into()));
         tell("stopped by a failed access", Fact::State(self.stopped));
     }
+
+    fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
+        self.counters.entries().for_each(|(name, n)| tell(name, n));
+    }
 }
 
 impl<P: Port> Device<P> for Nic {

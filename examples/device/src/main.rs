@@ -2,13 +2,14 @@
 //!
 //! `src/device.rs` is the device, `src/driver.rs` its driver; this file says how they are made.
 //! Every command that runs a system takes it: `run`, `compare`, `sweep`, `rank`, `advise`, `check`,
-//! `report`, `list`.
+//! `report`, `list`. `serve` and `guest` have the device for a virtual machine.
 
 use device::{Config, Counters, Nic};
 use doorbell::card::system;
 use doorbell::key::{Key, Values};
 use doorbell::prelude::*;
-use doorbell::{Registry, SettingError, main_with};
+use doorbell::serve::{Bar, Identity, Model, PciDevice};
+use doorbell::{Devices, Registry, SettingError, main_serving};
 use driver::{MyDriver, Stats};
 
 mod device;
@@ -62,6 +63,32 @@ impl Card for MyCard {
     }
 }
 
+impl Model for MyCard {
+    const NAME: &'static str = "mynic";
+    const BUS: &'static str = "pcie2x16";
+    const BITS_PER_SECOND: u64 = 10_000_000_000;
+    type Device<P: Port> = Nic;
+
+    fn identity() -> Identity {
+        Identity {
+            // Of nobody: not to be sold.
+            vendor: 0xfffe,
+            device: 1,
+            subsystem: (0xfffe, 1),
+            revision: 0,
+            class: 0x02_0000,
+            bars: [Bar::Memory(4096), Bar::None, Bar::None, Bar::None, Bar::None, Bar::None],
+            line: true,
+            capabilities: Vec::new(),
+            polled: None,
+        }
+    }
+
+    fn device<P: Port>(_: Option<[u8; 6]>) -> Nic {
+        Nic::new(Config::default())
+    }
+}
+
 static SYSTEM: System = system::<MyCard>("mynic", "a device and a driver of one's own");
 
 pub(crate) static REGISTRY: Registry = Registry {
@@ -74,6 +101,8 @@ pub(crate) static REGISTRY: Registry = Registry {
     ],
 };
 
+static DEVICES: [PciDevice; 1] = [PciDevice::of::<MyCard>()];
+
 fn main() -> std::process::ExitCode {
-    main_with(&REGISTRY)
+    main_serving(&REGISTRY, Devices(&DEVICES))
 }

@@ -15,6 +15,7 @@ use crate::{args::Check, plan};
 use doorbell_console::output::{begun_beside, print, tell};
 use doorbell_console::render::{Format, count, json};
 use doorbell_console::{DONE, Error, MISSED, failed, input};
+use doorbell_serve::Devices;
 use doorbell_study::budget::{Bounds, Budget, Line, Served, Subject};
 use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
@@ -85,15 +86,23 @@ impl Verdict<'_> {
     }
 }
 
-/// The devices of `doorbell serve`.
-const SERVED: Served = Served {
-    device: |name| doorbell_serve::device(name).map_err(|e| e.to_string()),
-    bus: |name| doorbell_serve::bus(name).map_err(|e| e.to_string()),
-};
+/// Reads a budget about a scenario, or about one of these devices.
+fn read(registry: &'static Registry, devices: Devices, file: &Path) -> Result<Budget, Error> {
+    let device = |name: &str| devices.find(name).map_err(|e| e.to_string());
+    let served = Served {
+        device: &device,
+        bus: |name| doorbell_serve::bus(name).map_err(|e| e.to_string()),
+    };
+    Ok(Budget::read(registry, &served, utf8(file)?)?)
+}
 
-pub(crate) fn check(registry: &'static Registry, args: &Check) -> Result<u8, Error> {
-    let file = utf8(&args.budget)?;
-    let budget = Budget::read(registry, &SERVED, file)?;
+pub(crate) fn check(
+    registry: &'static Registry,
+    devices: Devices,
+    args: &Check,
+) -> Result<u8, Error> {
+    let budget = read(registry, devices, &args.budget)?;
+    let file = &*budget.file;
     let (title, set, measured) = measure(args, &budget)?;
     let verdict = verdict(&budget, title, set, &measured)?;
     print(&show::document(&verdict).show(args.output.format, "check", &show::data(&verdict)))?;
@@ -163,10 +172,11 @@ impl GuestBudget {
     /// Reads the budget, which must be about this device.
     pub(crate) fn read(
         registry: &'static Registry,
+        devices: Devices,
         path: &Path,
         device: &str,
     ) -> Result<GuestBudget, Error> {
-        let budget = Budget::read(registry, &SERVED, utf8(path)?)?;
+        let budget = read(registry, devices, path)?;
         match &budget.of {
             Subject::Device { device: of, .. } if of == device => Ok(GuestBudget(budget)),
             _ => Err(input!("{}: it is not about the device {device}", budget.file)),

@@ -3,7 +3,7 @@
 //! The counters of a driver or a device are known to results only, so that any name fits there.
 
 use doorbell_bus::Ledger;
-use doorbell_serve as serve;
+use doorbell_serve::{Devices, buses};
 use doorbell_study::budget::{FORMS, GROUPS, HEADS};
 use doorbell_study::schema as schemas;
 use doorbell_systems::Registry;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 const WHOLE: [&str; 5] = ["packets", "seconds", "seed", "frames", "clients"];
 
 /// Returns the schema of budget files.
-pub(crate) fn schema(registry: &Registry) -> Value {
+pub(crate) fn schema(registry: &Registry, devices: Devices) -> Value {
     let of_system = |name: &str| json!({ "$ref": format!("#/definitions/{name}") });
     let mut definitions: Map<String, Value> =
         registry.systems.iter().map(|s| (s.name.to_owned(), schemas::of_settings(s))).collect();
@@ -35,7 +35,7 @@ pub(crate) fn schema(registry: &Registry) -> Value {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Doorbell budget", "type": "object",
         "description": "The allowed cost of a packet: doorbell check FILE",
-        "properties": heads(registry, &systems), "additionalProperties": false,
+        "properties": heads(registry, devices, &systems), "additionalProperties": false,
         "required": ["budget"],
         "oneOf": [
             { "required": ["scenario"], "properties": { "device": false, "bus": false } },
@@ -48,7 +48,7 @@ pub(crate) fn schema(registry: &Registry) -> Value {
     })
 }
 
-fn heads(registry: &Registry, systems: &[Value]) -> Map<String, Value> {
+fn heads(registry: &Registry, devices: Devices, systems: &[Value]) -> Map<String, Value> {
     let file_or = |names: Vec<&str>| {
         let any = json!([{ "enum": names }, { "pattern": "\\.toml$" }]);
         json!({ "type": "string", "anyOf": any })
@@ -56,8 +56,8 @@ fn heads(registry: &Registry, systems: &[Value]) -> Map<String, Value> {
     let of = |name: &str| match name {
         "scenario" => file_or(registry.scenario_names().collect()),
         "profile" => file_or(registry.profile_names().collect()),
-        "device" => json!({ "enum": serve::devices().collect::<Vec<_>>() }),
-        "bus" => json!({ "enum": serve::buses().collect::<Vec<_>>() }),
+        "device" => json!({ "enum": devices.names().collect::<Vec<_>>() }),
+        "bus" => json!({ "enum": buses().collect::<Vec<_>>() }),
         "seed" => json!({ "type": "integer", "minimum": 0 }),
         "set" => json!({ "type": "object", "anyOf": systems }),
         "budget" => held(registry),

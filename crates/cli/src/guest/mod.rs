@@ -22,7 +22,8 @@ use doorbell_console::progress::Interrupt;
 use doorbell_console::render::json;
 use doorbell_console::{DONE, Error, MISSED, failed, input};
 use doorbell_guest::settings::{self, Settings};
-use doorbell_guest::{Arch, DEVICES, Device, Kernel, Machine, Setup, VirtualTime, Workload};
+use doorbell_guest::{Arch, Device, Kernel, Machine, Setup, VirtualTime, Workload};
+use doorbell_serve::Devices;
 use doorbell_study::axis::Axis;
 use doorbell_systems::{Profile, Registry};
 use result::{Failure, Run};
@@ -39,13 +40,14 @@ const STOP: u8 = 128;
 /// Runs the command. `program` is how this program is started again, if it has arguments then.
 pub(crate) fn guest(
     registry: &'static Registry,
+    devices: Devices,
     args: &Guest,
     program: &[OsString],
 ) -> Result<u8, Error> {
     if let Some(budget) = &args.bisect {
-        return bisect(registry, args, program, budget);
+        return bisect(registry, devices, args, program, budget);
     }
-    let result = measure(registry, args, program)?;
+    let result = measure(registry, devices, args, program)?;
     let view = View { all: args.instructions == Instructions::All, functions: args.functions };
     let mut doc = table::document(&result, view);
     for (side, files) in sides(args) {
@@ -72,6 +74,7 @@ pub(crate) fn compare(a: &Path, b: &Path, output: &Output<1>) -> Result<u8, Erro
 /// "bad".
 fn bisect(
     registry: &'static Registry,
+    devices: Devices,
     args: &Guest,
     program: &[OsString],
     budget: &Path,
@@ -85,11 +88,11 @@ fn bisect(
         let why = "one kernel and one workload, without --across, --against and --beside-lab";
         return told(&input!("--bisect: {why}"), STOP);
     }
-    let budget = match GuestBudget::read(registry, budget, &args.device) {
+    let budget = match GuestBudget::read(registry, devices, budget, &args.device) {
         Ok(budget) => budget,
         Err(e) => return told(&e, STOP),
     };
-    let result = match measure(registry, args, program) {
+    let result = match measure(registry, devices, args, program) {
         Ok(result) => result,
         // A build that has no such module, or does not boot.
         Err(e @ (Error::Failed(_) | Error::Untestable(_))) => return told(&e, SKIP),
@@ -106,15 +109,18 @@ fn bisect(
 }
 
 /// Boots all kernels with all settings.
-fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<GuestResult, Error> {
-    let device = Device::find(&args.device).ok_or_else(|| {
-        let names: Vec<&str> = DEVICES.iter().map(|d| d.name).collect();
-        input!("no device is called `{}`; there are: {}", args.device, names.join(", "))
-    })?;
+fn measure(
+    registry: &Registry,
+    devices: Devices,
+    args: &Guest,
+    program: &[OsString],
+) -> Result<GuestResult, Error> {
+    let (own, driver) = (devices.is_on_express(&args.device), args.driver.as_deref());
+    let device = Device::named(&args.device, own, driver)?;
     let bus = match &args.bus {
         None => None,
         Some(_) if !device.is_served() => {
-            return Err(input!("--bus: {} is QEMU's own and has no ledger", device.name));
+            return Err(input!("--bus: {} is not served here and has no ledger", device.name));
         }
         Some(name) => Some(doorbell_serve::bus(name).map_err(|e| input!("--bus: {e}"))?),
     };
@@ -186,7 +192,7 @@ fn measure(registry: &Registry, args: &Guest, program: &[OsString]) -> Result<Gu
         driver: device.driver.to_owned(),
         bus: match &profile {
             Some(profile) => Some(format!("the bus of the profile {profile}")),
-            None => bus.or_else(|| doorbell_serve::bus_of(device.name)).map(str::to_owned),
+            None => bus.or_else(|| devices.bus_of(device.name)).map(str::to_owned),
         },
         cpus: args.cpus,
         command: arguments(args, is_virtual),
@@ -288,6 +294,7 @@ fn arguments(args: &Guest, is_virtual: bool) -> Vec<String> {
     if !args.kernel.is_empty() {
         option("kernel", args.kernel.join(","));
     }
+    args.driver.iter().for_each(|name| option("driver", name.clone()));
     args.modules.iter().for_each(|dir| option("modules", path(dir)));
     args.module.iter().for_each(|file| option("module", path(file)));
     args.against.iter().for_each(|file| option("against", path(file)));

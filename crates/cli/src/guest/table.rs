@@ -128,7 +128,7 @@ const LATENCIES: [(&str, &str); 5] = [
 pub(super) fn document(result: &GuestResult, view: View) -> Document {
     let mut doc = Document::titled(match &result.bus {
         Some(_) => format!("{}: the driver of Linux on the served device", result.device),
-        None => format!("{}: the driver of Linux on QEMU's own device", result.device),
+        None => format!("{}: its driver in Linux, without a ledger", result.device),
     });
     if let Some(bus) = &result.bus {
         doc.line(bus);

@@ -1,6 +1,7 @@
 //! Integration tests, one program.
 
 mod custom;
+mod guest;
 mod one_page;
 mod own_command;
 mod tcp_stack;

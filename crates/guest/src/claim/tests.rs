@@ -2,7 +2,7 @@ use super::Claim;
 
 fn held(words: &[&str], frames: u64) -> Result<u64, String> {
     let claim = Claim::of("own", words).map_err(|e| e.to_string())?;
-    claim.held("own", frames, "nc: bad option\n").map_err(|e| e.to_string())
+    claim.held("own", Some(frames), "nc: bad option\n").map_err(|e| e.to_string())
 }
 
 #[test]

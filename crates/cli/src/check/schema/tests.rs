@@ -1,13 +1,14 @@
 use super::*;
-use crate::check::SERVED;
 use doorbell_sim::Unwatched;
-use doorbell_study::budget::Budget;
+use doorbell_study::budget::{Budget, Served};
 use doorbell_systems::DOORBELL;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-static CHECKER: LazyLock<jsonschema::Validator> =
-    LazyLock::new(|| jsonschema::draft7::new(&schema(&DOORBELL)).unwrap_or_else(|e| panic!("{e}")));
+static CHECKER: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+    jsonschema::draft7::new(&schema(&DOORBELL, Devices::default()))
+        .unwrap_or_else(|e| panic!("{e}"))
+});
 
 /// Returns the faults of a file by the schema.
 fn against(text: &str) -> Vec<String> {
@@ -17,13 +18,17 @@ fn against(text: &str) -> Vec<String> {
 
 /// Returns true if the command accepts the file, as far as it can tell before a run.
 fn taken(text: &str) -> bool {
-    Budget::parse(&DOORBELL, &SERVED, "budgets/x.toml", text.to_owned())
+    let device = |name: &str| Devices::default().find(name).map_err(|e| e.to_string());
+    let bus = |name: &str| doorbell_serve::bus(name).map_err(|e| e.to_string());
+    let served = Served { device: &device, bus };
+    Budget::parse(&DOORBELL, &served, "budgets/x.toml", text.to_owned())
         .is_ok_and(|b| !b.is_of_a_run() || b.plan().is_ok())
 }
 
 #[test]
 fn the_schema_is_a_schema() {
-    jsonschema::draft7::meta::validate(&schema(&DOORBELL)).unwrap_or_else(|e| panic!("{e}"));
+    jsonschema::draft7::meta::validate(&schema(&DOORBELL, Devices::default()))
+        .unwrap_or_else(|e| panic!("{e}"));
 }
 
 #[test]
@@ -108,7 +113,7 @@ fn what_the_command_refuses_does_not_fit() {
 /// Returns a server's report with one of everything.
 fn a_report() -> String {
     let ledger = vec![("wire_frames", "", 1)];
-    let report = serve::Report {
+    let report = doorbell_serve::Report {
         device: "e1000",
         bus: "",
         connected: true,

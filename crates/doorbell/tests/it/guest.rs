@@ -1,0 +1,83 @@
+//! A device of one's own in a virtual machine, with Linux's own driver.
+//!
+//! These tests boot a kernel and are ignored here; `make test-guest` builds the examples and runs
+//! them, where kernels and QEMU have been fetched.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program of `examples/own_served.rs`.
+fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a program");
+    let built = test.parent().and_then(Path::parent).expect("it is in a directory of deps");
+    built.join("examples/own_served")
+}
+
+/// The only run of `own_served guest`.
+fn booted(args: &[&str]) -> Value {
+    let mut command = Command::new(program());
+    command.arg("guest").args(args).args(["--set", "size=1024", "--format", "json", "--quiet"]);
+    let done = command.stderr(Stdio::inherit()).output().expect("examples are built");
+    assert!(done.status.success(), "{args:?}");
+    let all: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    all["runs"][0].clone()
+}
+
+#[test]
+#[ignore = "boots a kernel; `make test-guest` runs it"]
+fn linux_drives_a_device_of_ones_own() {
+    let own = booted(&["shortnic", "--driver", "e1000"]);
+    let built_in = booted(&["e1000", "--clock", "wall"]);
+    assert_eq!((&own["frames"], &own["frames"]), (&6400.into(), &built_in["frames"]));
+    // 1,024 bytes in pieces of 64, and in one.
+    let reads = |run: &Value| run["device_counters"]["data_reads"].as_u64().expect("a count");
+    assert_eq!((reads(&own), reads(&built_in)), (16 * 6400, 6400));
+    let clocks = |run: &Value| run["per_packet"]["pci_clocks"].as_f64().expect("a count");
+    assert!(clocks(&own) > 1.5 * clocks(&built_in));
+}
+
+/// A server that ends with its test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "boots a kernel; `make test-guest` runs it"]
+fn linux_drives_a_model_that_somebody_else_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let script = dir.path().join("again.sh");
+    let again = "# Loads the driver again\n#: no interface\n#: times=3  How often\nbegin\n\
+                 for n in $(seq \"$times\"); do rmmod e1000 && insmod /m/e1000.ko || exit 1; done\n\
+                 end \"$times\"\n";
+    std::fs::write(&script, again).unwrap();
+    let mut command = Command::new(program());
+    command.args(["serve", "shortnic", "--quiet", "--socket"]).arg(&socket);
+    let _served = Served(command.stdout(Stdio::null()).spawn().expect("examples are built"));
+    let until = Instant::now() + Duration::from_secs(60);
+    while !socket.exists() {
+        assert!(Instant::now() < until, "the server has no socket");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let device = format!("vfio-user:{}", socket.display());
+    // Nobody here sees its wire: packets are what the workload says.
+    let run = booted(&[&device, "--driver", "e1000"]);
+    assert_eq!((&run["packets"], &run["frames"]), (&6400.into(), &0.into()));
+    assert!(run["instructions"]["driver"].as_f64().expect("counted") > 100.0);
+    // A driver without a network needs none.
+    let script = script.to_str().unwrap();
+    let mut command = Command::new(program());
+    command.args(["guest", &device, "--driver", "e1000", "--workload", script]);
+    let done = command.args(["--format", "json", "--quiet"]).output().unwrap();
+    let all: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(all["runs"][0]["packets"], 3);
+    let functions = all["runs"][0]["functions"].as_array().expect("functions");
+    assert!(functions.iter().any(|f| f["function"] == "e1000_probe"), "{functions:?}");
+}
