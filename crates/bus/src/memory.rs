@@ -296,11 +296,12 @@ impl Memory {
         DmaFault { at: Iova(self.base + at.max(start) as u64), kind }
     }
 
-    /// Reads for the device.
+    /// Reads for the device, which looks at the first `seen` bytes: the others stay as they are.
     #[inline(always)]
-    pub fn device_read(&self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
+    pub fn device_read(&self, from: Iova, into: &mut [u8], seen: usize) -> Result<(), DmaFault> {
         let at = self.check(from, into.len(), |g| g & READ != 0)?;
-        into.copy_from_slice(&self.bytes[at..at + into.len()]);
+        let seen = seen.min(into.len());
+        into[..seen].copy_from_slice(&self.bytes[at..at + seen]);
         Ok(())
     }
 

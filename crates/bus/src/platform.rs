@@ -606,9 +606,22 @@ impl Platform {
     /// is counted.
     #[inline(always)]
     pub fn fetch(&mut self, from: Iova, into: &mut [u8]) -> Result<(), DmaFault> {
-        let read =
-            self.struck_at(from).and_then(|()| self.read_by(Memory::device_read, from, into));
-        read.inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
+        self.fetch_passing(from, into, usize::MAX)
+    }
+
+    /// Reads memory as [`Platform::fetch`] for a device that looks at the first `seen` bytes.
+    /// Others may stay as they are in `into`.
+    #[inline(always)]
+    pub(crate) fn fetch_passing(
+        &mut self,
+        from: Iova,
+        into: &mut [u8],
+        seen: usize,
+    ) -> Result<(), DmaFault> {
+        // Where it takes several pieces, so many bytes of each are.
+        let read = |m: &Memory, at, into: &mut [u8]| m.device_read(at, into, seen);
+        let fetched = self.struck_at(from).and_then(|()| self.read_by(read, from, into));
+        fetched.inspect_err(|fault| self.refuse(from, into.len(), Direction::ToDevice, *fault))
     }
 
     /// Reads for the hypervisor what is mapped, in either direction

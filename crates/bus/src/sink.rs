@@ -15,9 +15,18 @@ pub trait FrameSink {
     fn emit_buffer(&mut self, at: Time, frame: &mut Vec<u8>) {
         self.emit(at, frame);
     }
+    /// Returns false while it looks at no byte of a frame.
+    fn looks(&self) -> bool {
+        true
+    }
 }
 
 impl<S: FrameSink> FrameSink for Rc<RefCell<S>> {
+    #[inline]
+    fn looks(&self) -> bool {
+        self.borrow().looks()
+    }
+
     #[inline]
     fn emit(&mut self, at: Time, frame: &[u8]) {
         self.borrow_mut().emit(at, frame);
@@ -62,6 +71,11 @@ impl Capture {
 }
 
 impl FrameSink for Capture {
+    #[inline(always)]
+    fn looks(&self) -> bool {
+        self.on
+    }
+
     #[inline]
     fn emit(&mut self, at: Time, frame: &[u8]) {
         if self.on {

@@ -96,6 +96,18 @@ pub trait HcallDevice<P: Port>: EventSource {
 pub trait Port {
     /// Reads host memory. Returns the time at which the last byte arrives at the device.
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault>;
+    /// Reads host memory as [`Port::read`], of which the device looks at the first `seen` bytes.
+    /// The rest only passes on to the wire: a port whose frames nobody looks at may leave it as it
+    /// is in `into`, so that no byte of it is copied.
+    fn read_passing(
+        &mut self,
+        at: Time,
+        from: Iova,
+        into: &mut [u8],
+        _seen: usize,
+    ) -> Result<Time, DmaFault> {
+        self.read(at, from, into)
+    }
     /// Returns the time from which one more read can be under way. A read before it waits.
     fn read_ready(&self) -> Time {
         Time::ZERO

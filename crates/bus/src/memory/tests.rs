@@ -48,12 +48,12 @@ fn a_device_reads_only_what_is_lent_to_be_read() {
     let at = Iova(b.addr());
     let unmapped = Err(DmaFault { at, kind: DmaFaultKind::Unmapped });
     let mut into = [0; 100];
-    assert_eq!(m.device_read(at, &mut into), unmapped);
+    assert_eq!(m.device_read(at, &mut into, usize::MAX), unmapped);
     m.map(at, 100, Direction::ToDevice);
-    assert_eq!(m.device_read(at, &mut into), Ok(()));
+    assert_eq!(m.device_read(at, &mut into, usize::MAX), Ok(()));
     assert_eq!(m.device_may_write(at, 1), Err(DmaFault { at, kind: DmaFaultKind::Direction }));
     m.unmap(at, 100, Direction::ToDevice);
-    assert_eq!(m.device_read(at, &mut into), unmapped);
+    assert_eq!(m.device_read(at, &mut into, usize::MAX), unmapped);
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn the_byte_guard_sees_one_byte_too_many() {
     let b = m.buffer(100, Alignment::ANY).unwrap();
     let at = Iova(b.addr());
     m.map(at, 100, Direction::ToDevice);
-    assert_eq!(m.device_read(at, &mut [0; 100]), Ok(()));
+    assert_eq!(m.device_read(at, &mut [0; 100], usize::MAX), Ok(()));
     let fault = DmaFault { at: at + 100, kind: DmaFaultKind::Unmapped };
-    assert_eq!(m.device_read(at, &mut [0; 101]), Err(fault));
+    assert_eq!(m.device_read(at, &mut [0; 101], usize::MAX), Err(fault));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn addresses_outside_memory_fault() {
     let m = memory(ProtectionGranularity::Page);
     for at in [0, (1 << 32) - 1, (1 << 32) + (1 << 20), u64::MAX] {
         assert_eq!(
-            m.device_read(Iova(at), &mut [0; 4]),
+            m.device_read(Iova(at), &mut [0; 4], usize::MAX),
             Err(DmaFault { at: Iova(at), kind: DmaFaultKind::Unmapped })
         );
     }

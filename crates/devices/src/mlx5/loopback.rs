@@ -27,7 +27,13 @@ impl Loopback {
     /// Returns true if a frame to be sent comes back.
     #[inline(always)]
     pub(super) fn takes(&self, frame: &[u8]) -> bool {
-        !self.own.is_empty() && self.is_own(frame)
+        self.is_on() && self.is_own(frame)
+    }
+
+    /// Returns true if any frame may come back.
+    #[inline(always)]
+    pub(super) fn is_on(&self) -> bool {
+        !self.own.is_empty()
     }
 
     /// Compares a few addresses of the guest's list, and never all: no share is charged for them.

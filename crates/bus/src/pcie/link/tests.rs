@@ -155,3 +155,40 @@ fn a_full_link_carries_what_its_rules_leave() {
         assert_eq!(busy, symbols * 16 * n, "{gap:?} {size}");
     }
 }
+
+/// Bytes that only pass on are counted, timed and checked as others, and copied only where somebody
+/// looks at frames: a capture, or a trace.
+#[test]
+fn bytes_that_nobody_looks_at_are_counted_and_not_copied() {
+    let read = |p: &mut Pcie, at: Iova, seen: Option<usize>| {
+        let mut into = [0xee; 1518];
+        let answered = match seen {
+            Some(seen) => p.read_passing(t(9000), at, &mut into, seen),
+            None => p.read(t(9000), at, &mut into),
+        };
+        (answered, p.ledger(), into)
+    };
+    let written = || {
+        let (mut p, at) = link();
+        p.write(t(0), at, &[7; 1518]).unwrap();
+        p.platform_mut().deliver(t(8000));
+        (p, at)
+    };
+    let (mut p, at) = written();
+    let (answered, counted, all) = read(&mut p, at, None);
+    assert_eq!(all, [7; 1518]);
+    let (mut p, at) = written();
+    let (passed, ledger, some) = read(&mut p, at, Some(14));
+    assert_eq!((passed, ledger), (answered, counted));
+    assert_eq!((&some[..14], &some[14..]), (&[7; 14][..], &[0xee; 1504][..]));
+    let looks: [fn(&mut Pcie); 2] = [|p| p.sink_mut().start(), |p| p.platform_mut().record(1)];
+    for look in looks {
+        let (mut p, at) = written();
+        look(&mut p);
+        assert_eq!(read(&mut p, at, Some(14)).2, [7; 1518]);
+    }
+    // One byte behind what is mapped is refused as ever.
+    let (mut p, at) = link();
+    assert!(p.read_passing(t(0), at + ((1 << 16) - 14), &mut [0; 15], 14).is_err());
+    assert_eq!(p.ledger().dma_faults, 1);
+}

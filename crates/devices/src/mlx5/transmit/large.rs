@@ -114,8 +114,13 @@ impl<P: Port> Execution<'_, P> {
             let d = self.data(at, from.segment).ok_or(syndrome::LOCAL_LENGTH)?;
             let left = d.byte_count.get() - from.offset;
             let n = left.min((end - to) as u32);
-            whole_at =
-                whole_at.max(self.read_data(t, &d, u64::from(from.offset), to, n as usize)?);
+            whole_at = whole_at.max(self.read_data(
+                t,
+                &d,
+                u64::from(from.offset),
+                (to, usize::MAX),
+                n as usize,
+            )?);
             to += n as usize;
             from.offset += n;
             if n == left {

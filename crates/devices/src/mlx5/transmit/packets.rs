@@ -18,14 +18,14 @@ impl<P: Port> Execution<'_, P> {
     }
 
     /// Reads `n` bytes from `offset` of a data segment into the frame at `to`; when
-    /// the last is there.
+    /// the last is there. The bytes of the frame before `seen` are looked at here.
     #[inline(always)]
     pub(super) fn read_data(
         &mut self,
         t: Time,
         d: &DataSeg,
         offset: u64,
-        to: usize,
+        (to, seen): (usize, usize),
         n: usize,
     ) -> Arrival {
         let lkey = d.lkey.get();
@@ -36,7 +36,7 @@ impl<P: Port> Execution<'_, P> {
         };
         let addr = d.addr.get().wrapping_add(offset);
         if key.everything {
-            return self.pipe.read(self.p, t, Iova(addr), to, n);
+            return self.pipe.read(self.p, t, Iova(addr), (to, seen), n);
         }
         self.read_pieces(t, lkey, addr, to, n)
     }
@@ -52,7 +52,13 @@ impl<P: Port> Execution<'_, P> {
                 .get(lkey >> 8)
                 .and_then(|k| k.find(addr.wrapping_add(done as u64), left, MTT_READ));
             let (from, len) = piece.ok_or(syndrome::LOCAL_PROT)?;
-            whole_at = whole_at.max(self.pipe.read(self.p, t, from, to + done, len as usize)?);
+            whole_at = whole_at.max(self.pipe.read(
+                self.p,
+                t,
+                from,
+                (to + done, usize::MAX),
+                len as usize,
+            )?);
             done += len as usize;
         }
         Ok(whole_at)
@@ -73,6 +79,7 @@ impl<P: Port> Execution<'_, P> {
             self.counters.mpwqes += 1;
         }
         let mut done = Time::ZERO;
+        let seen = self.pipe.seen(&eth);
         while self.sq.segment < ds {
             let t = self.chunk.at.max(self.pipe.ready());
             if t > until {
@@ -87,7 +94,7 @@ impl<P: Port> Execution<'_, P> {
                 if len == 0 || len > self.pipe.max_frame {
                     return self.session_failed(syndrome::LOCAL_LENGTH, at, ds);
                 }
-                match self.read_data(t, &d, 0, 0, len) {
+                match self.read_data(t, &d, 0, (0, seen), len) {
                     Ok(whole_at) => (len, whole_at, 1),
                     Err(why) => return self.session_failed(why, at, ds),
                 }
@@ -176,6 +183,7 @@ impl<P: Port> Execution<'_, P> {
         if inline > 0 {
             self.copy_inline(at, &eth, inline);
         }
+        let seen = self.pipe.seen(&eth);
         let mut whole_at = t;
         let mut seg = first;
         while seg < ds {
@@ -193,7 +201,7 @@ impl<P: Port> Execution<'_, P> {
             }
             let n = count as usize;
             fail_if(n == 0 || len + n > self.pipe.max_frame, syndrome::LOCAL_LENGTH)?;
-            whole_at = whole_at.max(self.read_data(t, &d, 0, len, n)?);
+            whole_at = whole_at.max(self.read_data(t, &d, 0, (len, seen), n)?);
             len += n;
             seg += 1;
         }

@@ -5,7 +5,7 @@ use super::Arrival;
 use crate::common::FRAME;
 use alloc::vec::Vec;
 use doorbell_hal::{Iova, Port, Span, Time, transfer_units};
-use doorbell_layout::mlx5::syndrome;
+use doorbell_layout::mlx5::{EthSeg, syndrome};
 use doorbell_packet::ethernet::{self, MIN_FRAME};
 
 /// The send pipe: reads in flight, pacing, wire.
@@ -71,17 +71,25 @@ impl Pipe {
         self.start_free = t + self.packet_time;
     }
 
-    /// Reads into the frame at `t`.
+    /// Returns how many bytes of a packet are looked at here: all for checksums, and for a frame
+    /// that may come back.
+    #[inline(always)]
+    pub(super) fn seen(&self, eth: &EthSeg) -> usize {
+        if eth.cs_flags == 0 && !self.loopback.is_on() { ethernet::HEADER } else { usize::MAX }
+    }
+
+    /// Reads into the frame at `t`, of which the bytes before `seen` are looked at here.
     #[inline(always)]
     pub(super) fn read<P: Port>(
         &mut self,
         p: &mut P,
         t: Time,
         from: Iova,
-        at: usize,
+        (at, seen): (usize, usize),
         len: usize,
     ) -> Arrival {
-        let arrived = p.read(t, from, &mut self.frame[at..at + len]);
+        let seen = seen.saturating_sub(at).min(len);
+        let arrived = p.read_passing(t, from, &mut self.frame[at..at + len], seen);
         self.read_ready = p.read_ready();
         arrived.map_err(|_| syndrome::LOCAL_PROT)
     }

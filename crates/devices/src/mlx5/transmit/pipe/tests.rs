@@ -7,7 +7,7 @@ fn a_packet_starts_when_the_port_can_read() {
     let mut pipe = Pipe::new(&Config::CONNECTX);
     for (ready, starts) in [(ns(0), ns(0)), (ns(70), ns(70))] {
         p.read_ready = ready;
-        pipe.read(&mut p, Time::ZERO, Iova(0x1000), 0, 64).expect("memory");
+        pipe.read(&mut p, Time::ZERO, Iova(0x1000), (0, 64), 64).expect("memory");
         assert_eq!(pipe.ready(), starts);
     }
     pipe.start(ns(70));
