@@ -5,6 +5,7 @@
 //! catches up before the entered core could see one of its effects: before a register access, and
 //! before a load from device-writable memory.
 
+use crate::order::Written;
 use crate::platform::Stray;
 use crate::trace::{CpuStep, DriverCall, EventKind, MappedRange};
 use crate::{FrameSink, Ledger, Memory, Platform};
@@ -64,6 +65,24 @@ pub trait Bus: Port {
     fn ledger(&self) -> Ledger {
         self.platform().ledger
     }
+    /// Returns whether the CPU's stores to coherent memory wait in a buffer ([`crate::order`]). The
+    /// next calls are for buses where they do.
+    #[inline(always)]
+    fn holds_stores(&self) -> bool {
+        false
+    }
+    /// Takes a store of the CPU.
+    fn hold(&mut self, _to: &Coherent, _offset: u32, _bytes: &[u8], _now: Time) {}
+    /// Puts what waits over the bytes of memory at `start`, as the CPU sees them.
+    fn forward(&self, _start: u64, _bytes: &mut [u8]) {}
+    /// Lets stores reach memory that may wait no longer, and, if it `draws`, some of the others.
+    fn stores_due(&mut self, _now: Time, _draws: bool) {}
+    /// Lets stores reach memory that come before a register write.
+    fn before_register_write(&mut self, _write: Written) {}
+    /// Orders stores.
+    fn fence(&mut self, _f: Fence) {}
+    /// Lets all stores reach memory.
+    fn drain_stores(&mut self) {}
     /// Returns the time of the next arrival; [`Time::NEVER`] if nothing is in flight.
     #[inline(always)]
     fn next_arrival(&self) -> Time {
@@ -262,6 +281,9 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
     fn advance(&mut self, until: Time) {
         self.device.advance(&mut self.bus, until);
         self.bus.deliver(until);
+        if self.bus.holds_stores() {
+            self.bus.stores_due(until, false);
+        }
         self.look_ahead();
     }
 
@@ -436,6 +458,17 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         }
     }
 
+    /// Loads what is in memory, under what the CPU has stored and the device does not see yet.
+    fn load_forwarded<T: FromBytes>(&mut self, at: u64) -> T {
+        self.bus.stores_due(self.core.now, true);
+        let mut bytes = self.memory().cpu(at, size_of::<T>()).to_vec();
+        self.bus.forward(at, &mut bytes);
+        match T::read_from_bytes(&bytes) {
+            Ok(v) => v,
+            Err(_) => unreachable!("the bytes are as many as T has"),
+        }
+    }
+
     /// Counts an access of the driver beyond its own area.
     #[cold]
     #[inline(never)]
@@ -456,12 +489,16 @@ impl<B: Bus, D: Device<B>> Machine<B, D> {
         }
         self.core.last_mmio_write = Some(self.core.now);
         self.catch_up();
+        if self.bus.holds_stores() {
+            let (name, at) = (self.device.register_name(r), self.core.now);
+            self.bus.before_register_write(Written { reg: r, name, value: v, at });
+        }
         self.bus.platform_mut().ledger.mmio_writes += 1;
         let arrival = self.bus.register_write(self.core.now, size);
         self.device.mmio_write(&mut self.bus, arrival, r, size, v);
         self.stalled += self.costs.mmio_write;
         self.core.now += self.costs.mmio_write;
-        self.note(began, || CpuStep::Write(r, size));
+        self.note(began, || CpuStep::Write(r, size, v));
         self.look_ahead();
     }
 }
@@ -488,6 +525,9 @@ fn common_bytes(b: &Buf, range: &Range<u32>, area: &Coherent, offset: u32) -> u3
 impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     fn read32(&mut self, r: Reg) -> u32 {
         let began = self.core.now;
+        if self.bus.holds_stores() {
+            self.bus.stores_due(began, true);
+        }
         self.bus.platform_mut().ledger.mmio_reads += 1;
         let arrival = self.bus.register_read(self.core.now, 4);
         self.advance(arrival);
@@ -495,7 +535,7 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         let answered = self.bus.register_answer(arrival, 4);
         self.stalled += answered.since(self.core.now);
         self.core.now = self.core.now.max(answered);
-        self.note(began, || CpuStep::Read(r, 4));
+        self.note(began, || CpuStep::Read(r, 4, v & 0xffff_ffff));
         // The answer pushed the device's earlier writes before it.
         self.bus.deliver(self.core.now);
         self.look_ahead();
@@ -539,7 +579,12 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     fn copy(&mut self, from: &Buf, range: Range<u32>, to: &Coherent, offset: u32) {
         let len = common_bytes(from, &range, to, offset);
         let at = (from.addr() + u64::from(range.start), to.addr() + u64::from(offset));
-        self.copies(at, len as usize);
+        if self.bus.holds_stores() {
+            let bytes = self.memory().cpu(at.0, len as usize).to_vec();
+            self.bus.hold(to, offset, &bytes, self.core.now);
+        } else {
+            self.copies(at, len as usize);
+        }
         self.note(self.core.now, || CpuStep::Copy(to.iova() + u64::from(offset), len));
     }
 
@@ -548,6 +593,11 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
         self.catch_up();
         let at = (from.addr() + u64::from(offset), to.addr() + u64::from(range.start));
         self.copies(at, len as usize);
+        if self.bus.holds_stores() {
+            let mut bytes = self.memory().cpu(at.1, len as usize).to_vec();
+            self.bus.forward(at.0, &mut bytes);
+            self.memory().cpu(at.1, len as usize).copy_from_slice(&bytes);
+        }
         self.note(self.core.now, || CpuStep::CopyOut(from.iova() + u64::from(offset), len));
     }
 
@@ -602,6 +652,8 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     }
 
     fn release_coherent(&mut self, c: Coherent) {
+        // Its memory may soon be somebody else's.
+        self.bus.drain_stores();
         let took = self.bus.platform_mut().release_coherent(c);
         self.stall(took);
     }
@@ -614,6 +666,9 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
             return T::new_zeroed();
         }
         self.loads(at.addr() + u64::from(offset), size_of::<T>());
+        if self.bus.holds_stores() {
+            return self.load_forwarded(at.addr() + u64::from(offset));
+        }
         let bytes = self.memory().cpu(at.addr() + u64::from(offset), size_of::<T>());
         match T::read_from_bytes(bytes) {
             Ok(v) => v,
@@ -627,13 +682,17 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
             return self.stray(true, at, offset, size_of::<T>());
         }
         self.stores(at.addr() + u64::from(offset), size_of::<T>());
+        if self.bus.holds_stores() {
+            return self.bus.hold(at, offset, v.as_bytes(), self.core.now);
+        }
         self.memory()
             .cpu(at.addr() + u64::from(offset), size_of::<T>())
             .copy_from_slice(v.as_bytes());
     }
 
     #[inline]
-    fn fence(&mut self, _f: Fence) {
+    fn fence(&mut self, f: Fence) {
+        self.bus.fence(f);
         self.bus.platform_mut().ledger.fences += 1;
         let began = self.core.now;
         self.stall(self.costs.fence);
@@ -660,12 +719,18 @@ impl<B: Bus, D: Device<B>> Host for Machine<B, D> {
     fn relax(&mut self) {
         self.core.now += self.costs.relax;
         self.catch_up();
+        if self.bus.holds_stores() {
+            self.bus.stores_due(self.core.now, true);
+        }
     }
 
     fn delay(&mut self, d: Span) {
         self.core.now += d;
         if !self.ahead {
             self.catch_up();
+        }
+        if self.bus.holds_stores() {
+            self.bus.stores_due(self.core.now, true);
         }
     }
 

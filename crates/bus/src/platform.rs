@@ -8,7 +8,9 @@
 use crate::cache::{self, Cache};
 use crate::departures::Departures;
 use crate::fault::{FaultCounts, Faults};
+use crate::log::{Dma, Log};
 use crate::memory::COPY;
+use crate::order::Unordered;
 use crate::tce::{Table, Written};
 use crate::trace::{EventKind, Trace};
 use crate::{Ledger, Memory, ProtectionGranularity};
@@ -78,7 +80,8 @@ pub struct Platform {
     /// Lines that are high, with the time since when.
     lines: Vec<Option<Time>>,
     departures: Departures,
-    trace: Option<Box<Trace>>,
+    /// The recorders, if there is one.
+    records: Option<Box<Records>>,
     /// The faults to inject, if any.
     faults: Option<Box<Faults>>,
     /// Coherent areas, by the device's addresses: rings, for the trace and the audit.
@@ -87,6 +90,8 @@ pub struct Platform {
     refused: Option<Refused>,
     /// The CPU's accesses outside coherent areas.
     strays: Strays,
+    /// Stores that the device missed for want of a barrier, and the first.
+    unordered: (u64, Option<Unordered>),
     /// The last-level cache, if it is modelled.
     cache: Option<Box<Cache>>,
 }
@@ -218,11 +223,12 @@ impl Platform {
             interrupt_changes: 0,
             lines: vec![None; VECTORS],
             departures: Departures::none(),
-            trace: None,
+            records: None,
             faults: None,
             shared: Vec::new(),
             refused: None,
             strays: Strays::default(),
+            unordered: (0, None),
             cache: None,
         })
     }
@@ -432,6 +438,22 @@ impl Platform {
         }
         self.ledger.dma_faults += 1;
         self.refused = Some(Refused { at, len, dir, fault });
+        // What led to the first is what a person wants to know, unless it was asked for.
+        if fault.kind != DmaFaultKind::Injected {
+            self.log_mut().into_iter().for_each(Log::freeze);
+        }
+    }
+
+    /// Counts a store that the device missed for want of a barrier.
+    pub(crate) fn missed(&mut self, store: Unordered) {
+        self.unordered.0 += 1;
+        self.unordered.1.get_or_insert(store);
+    }
+
+    /// Returns how often the device missed a store for want of a barrier, and the first
+    /// ([`crate::order`]).
+    pub fn unordered(&self) -> (u64, Option<Unordered>) {
+        self.unordered
     }
 
     /// Returns the device's last access that was refused, if any.
@@ -495,7 +517,7 @@ impl Platform {
     /// Returns the place of a write that may be posted in place of several to parts of it:
     /// nothing is recorded or struck one by one, and the device may write all of it.
     pub(crate) fn may_join_writes(&self, to: Iova, len: usize) -> Option<Admitted> {
-        let plain = self.trace.is_none() && self.faults.is_none();
+        let plain = self.records.is_none() && self.faults.is_none();
         if plain { self.device_may_write(to, len).ok() } else { None }
     }
 
@@ -772,7 +794,7 @@ impl Platform {
         if self.ledger.wire_frames == self.departures.next {
             self.departures.mark(at);
         }
-        if let Some(t) = &mut self.trace {
+        if let Some(t) = self.records.as_mut().and_then(|r| r.trace.as_mut()) {
             t.frame(at, frame);
         }
     }
@@ -832,29 +854,62 @@ impl Platform {
     }
 }
 
-/// Recording of a trace.
+/// The recorders of a platform. One test on the packet path is for both.
+#[derive(Debug, Default)]
+struct Records {
+    trace: Option<Trace>,
+    log: Option<Log>,
+}
+
+impl Records {
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, from: Time, until: Time, what: EventKind) {
+        self.log.iter_mut().for_each(|log| log.add(from, until, &what));
+        if let Some(t) = &mut self.trace {
+            t.add(from, until, what);
+        }
+    }
+}
+
+/// Recording of a trace, and of a log.
 impl Platform {
     /// Starts to record the events of `packets` packets.
     pub fn record(&mut self, packets: u32) {
-        self.trace = Some(Box::new(Trace::new(packets)));
+        self.records.get_or_insert_default().trace = Some(Trace::new(packets));
+    }
+
+    /// Logs register accesses from now on, if it does not yet.
+    pub fn keep_log(&mut self) {
+        self.records.get_or_insert_default().log.get_or_insert_default();
+    }
+
+    /// Returns the log, if there is one.
+    pub fn log(&self) -> Option<&Log> {
+        self.records.as_ref()?.log.as_ref()
+    }
+
+    /// Returns the log, if there is one.
+    pub fn log_mut(&mut self) -> Option<&mut Log> {
+        self.records.as_mut()?.log.as_mut()
     }
 
     /// Returns true if events are recorded.
     #[inline(always)]
     pub(crate) fn is_recording(&self) -> bool {
-        self.trace.is_some()
+        self.records.is_some()
     }
 
     /// Returns the record, if there is one. A line that is still high is no event.
     pub fn take_trace(&mut self) -> Option<Trace> {
-        self.trace.take().map(|t| *t)
+        self.records.as_mut()?.trace.take()
     }
 
     /// Records an event. A closure makes it, so that it costs nothing without a recording.
     #[inline(always)]
     pub fn note(&mut self, from: Time, until: Time, what: impl FnOnce() -> EventKind) {
-        if let Some(t) = &mut self.trace {
-            t.add(from, until, what());
+        if let Some(r) = &mut self.records {
+            r.add(from, until, what());
         }
     }
 
@@ -868,10 +923,13 @@ impl Platform {
         bytes: &[u8],
         dir: Direction,
     ) {
-        if let Some(t) = &mut self.trace {
-            let shared =
-                self.shared.iter().any(|&(s, len)| (s.0..s.0 + u64::from(len)).contains(&place.0));
-            t.transfer((at, until), place, bytes, dir, shared);
+        if let Some(r) = &mut self.records {
+            let shared = |(s, len): &(Iova, u32)| (s.0..s.0 + u64::from(*len)).contains(&place.0);
+            let len = bytes.len();
+            r.log.iter_mut().for_each(|log| log.transfer(Dma { at, place, len, dir }));
+            if let Some(t) = &mut r.trace {
+                t.transfer((at, until), place, bytes, dir, self.shared.iter().any(shared));
+            }
         }
     }
 

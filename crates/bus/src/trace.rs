@@ -45,10 +45,10 @@ pub enum CpuStep {
     Call(DriverCall),
     /// Work that the driver or the stack declared.
     CpuWork(CpuWork),
-    /// A register is read: `size` bytes.
-    Read(Reg, u8),
-    /// A register is written.
-    Write(Reg, u8),
+    /// A register is read: its bytes and its value.
+    Read(Reg, u8, u64),
+    /// A register is written: its bytes and its value.
+    Write(Reg, u8, u64),
     /// A fence.
     Fence,
     /// A buffer is lent to the device.

@@ -5,9 +5,9 @@
 //! is kept by name.
 
 use crate::machine::Machine;
-use crate::trap::{self, Held, LIMIT, PAGE, Traps};
+use crate::trap::{self, PAGE, Traps};
 use doorbell_drivers::Sink;
-use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Mapped, Reg, Span};
+use doorbell_hal::{Alignment, Buf, Coherent, CpuWork, Direction, Fence, Mapped, Reg};
 use doorbell_packet::checksum::Sum;
 use doorbell_packet::{Fragment, OffloadRequest, Packet};
 use std::any::Any;
@@ -68,21 +68,17 @@ pub struct Db {
     free: Vec<u32>,
     up: Vec<Up>,
     pub(crate) refused: Refused,
-    /// Stores that no barrier followed in time.
-    pub(crate) late: u64,
     /// The driver knows only pointers: they are the device's addresses.
     pub(crate) pointers: bool,
-    /// Stores wait for a barrier.
-    pub(crate) holds: bool,
     pub(crate) traps: Traps,
     /// The panic of a call of the machine, to go on where no C is in between.
     pub(crate) panicked: Option<Box<dyn Any + Send>>,
 }
 
 impl Db {
-    /// Makes one for a driver that knows only pointers, or whose stores wait for a barrier.
-    pub(crate) fn new(pointers: bool, holds: bool) -> Db {
-        Db { pointers, holds, ..Db::default() }
+    /// Makes one for a driver that may know only pointers.
+    pub(crate) fn new(pointers: bool) -> Db {
+        Db { pointers, ..Db::default() }
     }
 
     /// Lends the machine to the driver's calls until [`Db::leave`].
@@ -224,7 +220,6 @@ impl Db {
         if matches!(self.at(handle)?.1, Memory::Mapped(..)) {
             return None;
         }
-        self.settle(|_| true);
         self.traps.remove(handle);
         let memory = self.take(handle)?;
         self.free_memory(memory)
@@ -292,7 +287,7 @@ impl Db {
         if self.pointers { self.traps.window() } else { None }
     }
 
-    // ---- the store buffer ----
+    // ---- accesses ----
 
     /// Loads from coherent memory.
     pub(crate) fn load<const N: usize>(&mut self, handle: u32, at: u32) -> Option<[u8; N]> {
@@ -309,46 +304,18 @@ impl Db {
         at: u32,
         bytes: [u8; N],
     ) -> Option<()> {
-        let holds = self.holds;
         let (host, area) = self.area(handle)?;
-        if holds && u64::from(at) + N as u64 <= u64::from(area.len()) {
-            self.stored(trap::Place::Area(handle, at), &bytes);
-            return Some(());
-        }
         put(host, area, at, &bytes);
         Some(())
     }
 
-    /// Lets stores reach memory, oldest first, up to the last one that `go` names.
-    fn settle(&mut self, go: impl Fn(&Held) -> bool) {
-        let Some(last) = self.traps.held.iter().rposition(go) else { return };
-        for held in self.traps.held.drain(..=last).collect::<Vec<_>>() {
-            let Some((host, area)) = self.area(held.area) else { continue };
-            put(host, area, held.at, &held.bytes[..held.len]);
-        }
-    }
-
-    /// Lets those stores go that are as old as any may be.
-    fn turn(&mut self) {
-        let Some(now) = self.machine().map(|m| m.now()) else { return };
-        let late = self.traps.held.iter().filter(|held| held.since + LIMIT <= now).count();
-        if late > 0 {
-            self.late += late as u64;
-            // The device's accesses up to now come first.
-            self.machine().into_iter().for_each(|m| m.delay(Span::ZERO));
-            self.settle(|held| held.since + LIMIT <= now);
-        }
-    }
-
-    /// Orders accesses. A barrier lets all stores go.
+    /// Orders accesses.
     pub(crate) fn fence(&mut self, f: Fence) -> Option<()> {
-        self.settle(|_| true);
         self.machine().map(|m| m.fence(f))
     }
 
-    /// Writes a register. Stores without a barrier come after it.
+    /// Writes a register.
     pub(crate) fn write(&mut self, reg: u32, value: Word) -> Option<()> {
-        self.turn();
         let host = self.machine()?;
         match value {
             Word::Half(v) => host.write32(Reg::at(reg), v),
@@ -373,7 +340,6 @@ impl Db {
             }
             trap::Place::Area(area, at) => (area, at),
         };
-        self.turn();
         let Some((host, of)) = self.area(area) else { return };
         match to.len() {
             1 => to[0] = host.load8(of, at),
@@ -381,13 +347,6 @@ impl Db {
             4 => to.copy_from_slice(&host.load32(of, at).to_le_bytes()),
             8 => to.copy_from_slice(&host.load64(of, at).to_le_bytes()),
             _ => (at..).zip(to.iter_mut()).for_each(|(at, b)| *b = host.load8(of, at)),
-        }
-        for held in self.traps.held.iter().filter(|held| held.area == area) {
-            for (i, b) in (held.at..).zip(&held.bytes[..held.len]) {
-                if let Some(seen) = i.checked_sub(at).and_then(|i| to.get_mut(i as usize)) {
-                    *seen = *b;
-                }
-            }
         }
     }
 
@@ -406,13 +365,11 @@ impl Db {
                 }
             }
             trap::Place::Area(area, mut at) => {
-                let Some(since) = self.machine().map(|m| m.now()) else { return };
+                let Some((host, area)) = self.area(area) else { return };
                 let mut left = from;
                 while !left.is_empty() {
                     let (piece, rest) = left.split_at(left.len().min(8 - at as usize % 8));
-                    let mut held = Held { area, at, bytes: [0; 8], len: piece.len(), since };
-                    held.bytes[..piece.len()].copy_from_slice(piece);
-                    self.traps.held.push_back(held);
+                    put(host, area, at, piece);
                     (at, left) = (at + piece.len() as u32, rest);
                 }
             }
@@ -421,7 +378,6 @@ impl Db {
 
     /// Copies out of memory.
     pub(crate) fn get(&mut self, handle: u32, at: u32, to: &mut [u8]) -> Option<()> {
-        self.settle(|_| true);
         let (host, memory) = self.at(handle)?;
         let range = at..at.checked_add(to.len() as u32)?;
         match memory {
@@ -451,7 +407,6 @@ impl Db {
 
     /// Copies into memory that the device does not have, or shares.
     pub(crate) fn put(&mut self, handle: u32, at: u32, from: &[u8]) -> Option<()> {
-        self.settle(|_| true);
         let (host, memory) = self.at(handle)?;
         let range = at..at.checked_add(from.len() as u32)?;
         match memory {

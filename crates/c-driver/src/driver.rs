@@ -3,7 +3,7 @@
 use crate::db::{Db, Memory, Place, Refused};
 use crate::region::Region;
 use crate::trap;
-use doorbell_bus::{Memory as Bytes, Platform, ProtectionGranularity};
+use doorbell_bus::{Memory as Bytes, Order, Platform, ProtectionGranularity};
 use doorbell_devices::e1000::{Config, Counters, E1000};
 use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};
 use doorbell_hal::{Alignment, Buf, Counter, CounterSet, Host, OutOfMemory, Port, Time, Unit};
@@ -15,7 +15,6 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The functions of a driver: `struct db_driver`.
 #[repr(C)]
@@ -73,36 +72,20 @@ pub(crate) struct Given {
 
 pub(crate) static DRIVER: OnceLock<Given> = OnceLock::new();
 
-/// Stores of drivers that are opened from now on wait for a barrier.
-pub(crate) static HOLDS: AtomicBool = AtomicBool::new(false);
-
-/// The sentence about stores without a barrier, behind their number.
-const LATE: &str = "stores to rings were followed by no barrier: a db_wmb() before a doorbell is \
-                    missing";
-
 /// The counts of the interface.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stats {
     refused: Refused,
-    late: u64,
 }
 
 impl CounterSet for Stats {
-    const DECLARED: &'static [Counter] = &[
-        Counter {
-            name: "refused_calls",
-            unit: Unit::Count,
-            about: "Calls of the driver with a handle, a range or a moment that is none",
-        },
-        Counter {
-            name: "late_stores",
-            unit: Unit::Count,
-            about: "Stores to coherent memory that no barrier followed in 10 us, where they wait",
-        },
-    ];
+    const DECLARED: &'static [Counter] = &[Counter {
+        name: "refused_calls",
+        unit: Unit::Count,
+        about: "Calls of the driver with a handle, a range or a moment that is none",
+    }];
     fn each(&self, of: &mut dyn FnMut(&'static str, u64)) {
         of("refused_calls", self.refused.calls);
-        of("late_stores", self.late);
     }
 }
 
@@ -136,11 +119,6 @@ impl Drop for Foreign {
         // A run that is stuck has no audit to say so.
         if !self.closed && calls > 0 {
             let text = format!("{calls} calls of the driver were refused, the first of {first}");
-            let _ = writeln!(std::io::stderr(), "doorbell: {text}");
-        }
-        let late = db.late + db.traps.held.len() as u64;
-        if !self.closed && late > 0 {
-            let text = format!("{late} {LATE}");
             let _ = writeln!(std::io::stderr(), "doorbell: {text}");
         }
     }
@@ -337,14 +315,17 @@ impl Card for CCard {
         Ok(Some(memory))
     }
 
+    fn order(c: &Set, asked: Option<Order>) -> Option<Order> {
+        asked.or(c.given.pointers.then_some(Order::Late))
+    }
+
     fn device<P: Port>(c: &Set) -> E1000 {
         E1000::new(c.given.device)
     }
 
     fn open<H: Host>(h: &mut H, c: &Set) -> Result<Foreign, OpenError> {
         let c = &c.given;
-        let holds = c.pointers || HOLDS.load(Ordering::Relaxed);
-        let db = Box::into_raw(Box::new(Db::new(c.pointers, holds)));
+        let db = Box::into_raw(Box::new(Db::new(c.pointers)));
         let own = Foreign::call(db, h, |db| {
             // SAFETY: The function is the driver's. It may use `db` until `close` returns.
             unsafe { (c.open)(db) }
@@ -370,7 +351,7 @@ impl Card for CCard {
     }
 
     fn stats<H: Host>(driver: &Foreign) -> Stats {
-        Stats { refused: driver.db().refused, late: driver.db().late }
+        Stats { refused: driver.db().refused }
     }
 
     fn counters<P: Port>(device: &E1000) -> Counters {
@@ -392,9 +373,8 @@ impl Card for CCard {
         wire: (u64, u64),
     ) -> CrossCheck {
         let mut b = card::audit::<Self>(o, p, handed, wire);
-        let Stats { refused: Refused { calls, first }, late } = o.totals.driver;
+        let Stats { refused: Refused { calls, first } } = o.totals.driver;
         b.never(&format!("calls that were refused: {{}}, the first of {first}"), calls);
-        b.never(&format!("{{}} {LATE}"), late);
         b
     }
 }

@@ -16,7 +16,7 @@ mod trap;
 
 pub use db::Db;
 pub use driver::{DbDriver, DbFrame};
-pub use load::{Loaded, Wrong, has_driver, hold_stores, load, take};
+pub use load::{Loaded, Wrong, load, take};
 
 use db::{INVALID, NO_MEMORY, OK, Word};
 use doorbell_hal::{CpuWork, Direction, Fence, Reg, Span};

@@ -1,7 +1,7 @@
 //! A driver of C as a registry: its functions checked, from a program or from a shared object.
 
 use crate::VERSION;
-use crate::driver::{CCard, DRIVER, DbDriver, Given, HOLDS, POINTERS};
+use crate::driver::{CCard, DRIVER, DbDriver, Given, POINTERS};
 use crate::trap;
 use doorbell_devices::e1000::Config;
 use doorbell_systems::{Registry, card::system, system::System};
@@ -9,7 +9,6 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use thiserror::Error;
 
@@ -114,17 +113,6 @@ fn linked(file: &Path) -> Result<*mut c_void, Wrong> {
     // SAFETY: The object is loaded, and the name ends with a zero.
     let symbol = unsafe { libc::dlsym(object, c"db_driver".as_ptr()) };
     if symbol.is_null() { Err(Wrong::NoSymbol) } else { Ok(symbol) }
-}
-
-/// Returns whether this process has a driver in C.
-pub fn has_driver() -> bool {
-    DRIVER.get().is_some()
-}
-
-/// Has stores to coherent memory wait for a barrier, or not, in runs from now on. Those that have
-/// none are late, and a register write goes before them.
-pub fn hold_stores(holds: bool) {
-    HOLDS.store(holds, Ordering::Relaxed);
 }
 
 /// Takes the driver of this process, on this card or on the one that it names. Returns its system,

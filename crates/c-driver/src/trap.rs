@@ -5,22 +5,16 @@
 //! the time of this one instruction (the trap flag); what it has written then goes to the machine.
 //! So any instruction is right, and none is emulated.
 //!
-//! Stores of the CPU into a ring wait in a store buffer. A barrier of `doorbell.h` empties it, and
-//! a register write does not: stores without a barrier are seen after [`LIMIT`]. So a card
-//! does not see a descriptor whose barrier is missing. The CPU sees its own stores. Sources: Intel
-//! SDM volume 3 (single stepping, page faults); linux Documentation/memory-barriers.txt ("Kernel
-//! I/O barrier effects").
+//! Stores of the CPU into a ring wait in the machine's store buffer ([`doorbell_bus::order`]), so a
+//! card does not see a descriptor whose barrier is missing. Source: Intel SDM volume 3 (single
+//! stepping, page faults).
 
 use crate::db::Db;
 use crate::region::Region;
-use doorbell_hal::{Span, Time};
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Bytes of the card's registers: BAR 0 of the 8254x.
 pub(crate) const REGISTERS: usize = 128 << 10;
-/// The longest time for which a store is kept from the device.
-pub(crate) const LIMIT: Span = Span::from_us(10);
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
 
@@ -33,23 +27,12 @@ pub(crate) enum Place {
     Area(u32, u32),
 }
 
-/// A store that the device does not see yet.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) area: u32,
-    pub(crate) at: u32,
-    pub(crate) bytes: [u8; 8],
-    pub(crate) len: usize,
-    pub(crate) since: Time,
-}
-
 /// The trapped memory of a driver.
 #[derive(Debug, Default)]
 pub(crate) struct Traps {
     window: Option<Region>,
     /// Coherent areas by their addresses.
     areas: Vec<(Range<usize>, u32)>,
-    pub(crate) held: VecDeque<Held>,
     /// The instruction that runs now.
     step: Vec<Operand>,
 }

@@ -138,19 +138,6 @@ pub(crate) struct Own {
     /// The card of --driver, instead of the one that it names
     #[arg(long, value_name = "CARD", requires = "driver", help_heading = OWN)]
     pub(crate) card: Option<Chip>,
-    /// A driver in C: late: a store to a ring that no barrier follows comes 10 us later. A run that
-    /// is sound without it and fails with it lacks a barrier
-    #[arg(long, value_enum, help_heading = OWN)]
-    pub(crate) order: Option<StoreOrder>,
-}
-
-/// The order of a driver's stores to rings.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum StoreOrder {
-    /// That of the program
-    Program,
-    /// As late as its barriers allow
-    Late,
 }
 
 /// Changes to a scenario.
@@ -158,6 +145,12 @@ pub(crate) enum StoreOrder {
 pub(crate) struct Changes {
     #[command(flatten)]
     pub(crate) own: Own,
+    /// A driver of your own: late: its stores to rings are seen as late as its barriers allow, at
+    /// most 10 us; random: in any order that they allow, by --seed. A run that fails with it alone
+    /// lacks a barrier, and says where. Short for --set run.order=
+    #[arg(long, value_name = "ORDER", help_heading = OWN)]
+    #[arg(value_parser = ["program", "late", "overtaken", "random"])]
+    pub(crate) order: Option<String>,
     /// Run on this profile instead of the scenario's: a name, or the path of a .toml file
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
@@ -210,6 +203,7 @@ impl Changes {
         let of_capture =
             [&self.direction, &self.interface, &self.offload, &self.gso, &self.times, &self.rounds];
         self.profile.is_some()
+            || self.order.is_some()
             || !self.sets.is_empty()
             || !self.fault.is_empty()
             || self.seed.is_some()
@@ -230,6 +224,10 @@ pub(crate) struct Run {
     /// Do not find out what limits: that takes a run for each resource that may
     #[arg(long)]
     pub(crate) no_limits: bool,
+    /// Count the CPU's accesses by register, as for a driver of your own, and show the last ones
+    /// if the run fails
+    #[arg(long)]
+    pub(crate) registers: bool,
     /// Frames that arrive: find the greatest traffic.load that loses at most this share of them,
     /// such as 0 or 0.5%, and run at it
     #[arg(long, value_name = "SHARE", value_parser = lost_share)]

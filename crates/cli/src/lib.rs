@@ -116,12 +116,6 @@ fn run(
             loaded.map_err(|e| input!("--driver {}: {e}", file.display()))?.registry
         }
     };
-    if let Some(order) = own.and_then(|own| own.order) {
-        if !doorbell_c_driver::has_driver() {
-            return Err(input!("--order: it is for a driver in C, and there is none"));
-        }
-        doorbell_c_driver::hold_stores(order == args::StoreOrder::Late);
-    }
     if !std::ptr::eq(r, &DOORBELL) {
         render::has_own_models(driver)?;
     }

@@ -12,21 +12,33 @@ pub(crate) struct Recorder {
     pub(crate) traced: Option<Recording>,
 }
 
+/// The captures and records of a run, beside its result.
+#[derive(Default)]
+pub(crate) struct Observed<'a> {
+    pub(crate) capture: Option<&'a mut Capture>,
+    pub(crate) recording: Option<&'a mut Recorder>,
+    /// Register accesses are logged.
+    pub(crate) registers: bool,
+}
+
 /// Follows a run: shows its progress, captures and records it.
 pub(crate) struct Observer<'a> {
     pub(crate) progress: Progress,
-    pub(crate) capture: Option<&'a mut Capture>,
-    pub(crate) recording: Option<&'a mut Recorder>,
+    pub(crate) of: Observed<'a>,
     pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Watch for Observer<'_> {
     fn wants_frames(&self) -> bool {
-        self.capture.is_some()
+        self.of.capture.is_some()
+    }
+
+    fn wants_log(&self) -> bool {
+        self.of.registers
     }
 
     fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
-        match &mut self.capture {
+        match &mut self.of.capture {
             Some(c) => c
                 .frame(at, frame)
                 .map_err(|e| format!("the capture cannot be written: {}", plain(&e))),
@@ -35,11 +47,11 @@ impl Watch for Observer<'_> {
     }
 
     fn wants_trace(&self) -> Option<u32> {
-        self.recording.as_ref().map(|r| r.packets)
+        self.of.recording.as_ref().map(|r| r.packets)
     }
 
     fn trace(&mut self, traced: Recording) {
-        if let Some(r) = &mut self.recording {
+        if let Some(r) = &mut self.of.recording {
             r.traced = Some(traced);
         }
     }

@@ -1,8 +1,8 @@
 //! From arguments to a run: the scenario, its changes, and its capture.
 
 use crate::args::Changes;
-use crate::observer::{Observer, Recorder};
-use doorbell_console::output::{Capture, tell};
+use crate::observer::{Observed, Observer};
+use doorbell_console::output::tell;
 use doorbell_console::progress::{Interrupt, Progress};
 use doorbell_console::render::count;
 use doorbell_console::{Error, failed, input};
@@ -23,6 +23,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
+
+/// The key that `--order` sets.
+const ORDER: &str = "run.order";
 
 /// The longest frame of an MTU of 1500 bytes.
 const LONGEST_USUAL: usize = 1514;
@@ -170,6 +173,15 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
             return Err(input!("{given}: it is for captures; give one with --pcap FILE"));
         }
         all.push(Setting::at(given, format!("{key}={value}")));
+    }
+    if let Some(order) = &changes.order {
+        if !plan.values.keys().iter().any(|k| k.name == ORDER) {
+            let system = plan.system.name;
+            return Err(input!(
+                "--order: it is for a driver of your own, and {system} is built in"
+            ));
+        }
+        all.push(Setting::at(format!("--order {order}"), format!("{ORDER}={order}")));
     }
     let seed = |n| Setting::at(format!("--seed {n}"), format!("run.seed={n}"));
     all.extend(changes.seed.map(seed));
@@ -322,19 +334,19 @@ pub(crate) fn result(plan: &Plan, mut measured: Measured) -> Result<RunResult, E
 
 /// Runs a plan that writes no file.
 pub(crate) fn execute(plan: &Plan, quiet: bool) -> Result<RunResult, Error> {
-    execute_with(plan, (None, None), &Interrupt::ignored(), quiet)
+    execute_with(plan, Observed::default(), &Interrupt::ignored(), quiet)
 }
 
 /// Runs a plan, captures or records it if requested, and ends early when interrupted.
 pub(crate) fn execute_with(
     plan: &Plan,
-    (capture, recording): (Option<&mut Capture>, Option<&mut Recorder>),
+    of: Observed<'_>,
     interrupt: &Interrupt,
     quiet: bool,
 ) -> Result<RunResult, Error> {
-    let (loaded, recorded) = (self::capture(plan)?, recording.is_some());
-    let mut observer =
-        Observer { progress: Progress::new(&plan.scenario, quiet), capture, recording, interrupt };
+    let (loaded, recorded) = (self::capture(plan)?, of.recording.is_some());
+    let progress = Progress::new(&plan.scenario, quiet);
+    let mut observer = Observer { progress, of, interrupt };
     let frames = loaded.as_ref().map(|c| &c.frames);
     let measured = plan.system.run(&plan.values, frames, &mut observer);
     let measured = measured.map_err(|e| match e {

@@ -12,6 +12,7 @@ mod records;
 use crate::advise::Asked;
 use crate::archive::{Opened, is_archive, opened};
 use crate::args::Repeat;
+use crate::observer::Observed;
 use crate::point::{Runner, program};
 use crate::record::{extension, kept};
 use crate::{plan, run};
@@ -134,11 +135,13 @@ impl<'a> Kept<'a> {
         let of: Provenance = parsed(&name, &then)?;
         let plan = registry.again(&name, &of)?;
         same(&name, &plan, &of)?;
-        let limits = then.get("limit").is_some();
+        let [limits, registers] = ["limit", "registers"].map(|name| then.get(name).is_some());
         let now = move || {
-            let mut result = plan::execute(&plan, args.quiet)?;
+            let (observed, all) =
+                (Observed { registers, ..Observed::default() }, Interrupt::ignored());
+            let mut result = plan::execute_with(&plan, observed, &all, args.quiet)?;
             if limits {
-                run::find_limit(&plan, &mut result, &Interrupt::ignored())?;
+                run::find_limit(&plan, &mut result, &all)?;
             }
             result.of.profile_sha256 = of.profile_sha256;
             Ok(value("run", &result))

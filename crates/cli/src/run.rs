@@ -1,6 +1,6 @@
 //! `doorbell run`.
 
-use crate::observer::Recorder;
+use crate::observer::{Observed, Recorder};
 use crate::{args::Run, plan, record, trace};
 use doorbell_console::output::{Files, print, tell};
 use doorbell_console::progress::Interrupt;
@@ -36,7 +36,11 @@ pub(crate) fn run(registry: &'static Registry, args: &Run) -> Result<u8, Error> 
     if let Some(most) = args.lossless {
         at_lossless_load(&mut plan, most, &interrupt)?;
     }
-    let observed = (files.capture.as_mut(), recording.as_mut());
+    let observed = Observed {
+        capture: files.capture.as_mut(),
+        recording: recording.as_mut(),
+        registers: args.registers,
+    };
     let result = plan::execute_with(&plan, observed, &interrupt, args.output.quiet);
     let traced = recording.and_then(|r| r.traced);
     if let Some(traced) = &traced
@@ -163,6 +167,7 @@ fn document(plan: &Plan, capture: Option<&Loaded>, result: &RunResult) -> Docume
         doc.table(table);
         if group == Group::Cpu {
             costs(&mut doc, m);
+            registers(&mut doc, m);
         }
     }
     let mut latency = estimates("latency", "ns", 10);
@@ -232,6 +237,19 @@ fn costs(doc: &mut Document, m: &Measured) {
     doc.table(table);
 }
 
+/// Registers that the table for people has: the longest waited for.
+const DEAREST: usize = 3;
+
+/// Adds the dearest registers, if accesses are logged.
+fn registers(doc: &mut Document, m: &Measured) {
+    let mut table = numbers("registers", &["reads a packet", "writes a packet", "waited"], NUMBER);
+    for r in m.registers.iter().take(DEAREST) {
+        let [reads, writes] = [r.reads, r.writes].map(|n| each(n as f64, m.packets as f64));
+        table.row([&*r.name, &reads, &writes, &format!("{} %", amount(r.waited_share * 100.0))]);
+    }
+    doc.table(table);
+}
+
 /// Formats the half of the 95 % interval of a number, by its name among all that have one.
 fn error(name: &str, value: f64, all: &[(&'static str, f64)]) -> String {
     let own = all.iter().find(|(of, _)| *of == name && value != 0.0);
@@ -253,4 +271,8 @@ pub(crate) fn audit(doc: &mut Document, of: &str, result: &RunResult) {
     }
     doc.line(format!("{of}: AUDIT FAILED"));
     verdict.audit.iter().for_each(|why| doc.line(format!("  {why}")));
+    if !verdict.evidence.is_empty() {
+        doc.line("at the end of the traffic, before the driver was closed:");
+        verdict.evidence.iter().for_each(|fact| doc.line(format!("  {fact}")));
+    }
 }

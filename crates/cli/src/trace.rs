@@ -246,8 +246,8 @@ fn core(step: &CpuStep) -> (Cow<'static, str>, String) {
         CpuStep::CpuWork(w) => {
             (format!("cpu.{}", w.kind().name()).into(), format!(",\"amount\":{}", w.amount()))
         }
-        CpuStep::Read(r, size) => ("register read".into(), register(r, *size)),
-        CpuStep::Write(r, size) => ("register write".into(), register(r, *size)),
+        CpuStep::Read(r, size, _) => ("register read".into(), register(r, *size)),
+        CpuStep::Write(r, size, _) => ("register write".into(), register(r, *size)),
         CpuStep::Fence => ("fence".into(), String::new()),
         CpuStep::Map(l) => ("map".into(), lent(l)),
         CpuStep::Unmap(l) => ("unmap".into(), lent(l)),

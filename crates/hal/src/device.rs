@@ -29,6 +29,10 @@ pub trait EventSource {
     fn unknown(&self, _n: usize) -> Option<String> {
         None
     }
+    /// Returns the name of a register in the manual. A table of registers has one name.
+    fn register_name(&self, _r: Reg) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A NIC model.

@@ -48,6 +48,37 @@ pub fn can(request: &Request<'_>, built: Checksum) -> Offload {
     }
 }
 
+/// Returns the name of the register of a window ([`MAC`], [`DMA`]) at `offset`. The statistics and
+/// the words of a table have one name.
+pub fn register_name(window: u8, offset: u32) -> Option<&'static str> {
+    match (window, offset) {
+        (MAC, mac::STATISTICS..mac::RCW0) => Some("STATISTICS"),
+        (MAC, mac::TX_VLAN..mac::RX_VLAN) => Some("TX_VLAN"),
+        (MAC, mac::RX_VLAN..mac::MULTICAST) => Some("RX_VLAN"),
+        (MAC, mac::MULTICAST..MAC_LEN) => Some("MULTICAST"),
+        (MAC, _) => crate::name_of(offset, mac::NAMES),
+        (DMA, _) => {
+            let (channel, second) = if offset < S2MM { (MM2S, false) } else { (S2MM, true) };
+            let (_, tx, rx) = DMA_NAMES.iter().find(|r| channel + r.0 == offset)?;
+            Some(if second { rx } else { tx })
+        }
+        _ => None,
+    }
+}
+
+/// Registers of a channel, with their names in the first and in the second.
+const DMA_NAMES: [(u32, &str, &str); 9] = [
+    (dma::CR, "MM2S_DMACR", "S2MM_DMACR"),
+    (dma::SR, "MM2S_DMASR", "S2MM_DMASR"),
+    (dma::CURDESC, "MM2S_CURDESC", "S2MM_CURDESC"),
+    (dma::CURDESC_MSB, "MM2S_CURDESC_MSB", "S2MM_CURDESC_MSB"),
+    (dma::TAILDESC, "MM2S_TAILDESC", "S2MM_TAILDESC"),
+    (dma::TAILDESC_MSB, "MM2S_TAILDESC_MSB", "S2MM_TAILDESC_MSB"),
+    (dma::ADDRESS, "MM2S_SA", "S2MM_DA"),
+    (dma::ADDRESS_MSB, "MM2S_SA_MSB", "S2MM_DA_MSB"),
+    (dma::LENGTH, "MM2S_LENGTH", "S2MM_LENGTH"),
+];
+
 layout! {
     const u32 {
         MAC: u8 = 0, "The MAC's register window: region of `hal::Reg`.";
@@ -194,7 +225,7 @@ layout! {
     }
 
     /// Registers of the MAC.
-    mod mac: u32 {
+    registers mac: u32 {
         RAF = 0x000, "Reset and address filter ([`super::raf`]).";
         TPF = 0x004, "Pause time of transmitted pause frames, 16 bits.";
         IFGP = 0x008, "Inter-frame gap, 7 bits.";

@@ -1,6 +1,7 @@
 //! `layout!` declares registers, records and messages. Documentation stands before an item (`///`)
 //! or behind it as a string. `mod` and `impl` declare constants there, `const` in place. `struct`
-//! declares a record, `message` a type of named bits, eight bytes, or nested messages.
+//! declares a record, `message` a type of named bits, eight bytes, or nested messages. `registers`
+//! is `mod` or `const` for register offsets, with their names in `NAMES`.
 //! ```text
 //! layout! {
 //!     mod cr: u32 { RS = 1 << 0, "Run."; RESET = 1 << 2, "Reset."; WIDTH: usize = 4; }
@@ -16,6 +17,18 @@ macro_rules! layout {
         pub mod $name {
             layout!(@consts $t; $($body)*);
         }
+        layout!($($rest)*);
+    };
+    ($(#[$a:meta])* registers $name:ident: $t:ty { $($body:tt)* } $($rest:tt)*) => {
+        $(#[$a])*
+        pub mod $name {
+            layout!(registers $t { $($body)* });
+        }
+        layout!($($rest)*);
+    };
+    (registers $t:ty { $($body:tt)* } $($rest:tt)*) => {
+        layout!(@consts $t; $($body)*);
+        layout!(@names $t; $($body)*);
         layout!($($rest)*);
     };
     (impl $T:ident: $t:ty { $($body:tt)* } $($rest:tt)*) => {
@@ -127,6 +140,10 @@ macro_rules! layout {
         $(layout!(
             @const [$(#[$a])* $(#[doc = $doc])?] $c = $v; $($own,)? $t
         );)*
+    };
+    (@names $t:ty; $($(#[$a:meta])* $c:ident = $v:expr $(, $doc:literal)?;)*) => {
+        /// The offsets with their names.
+        pub const NAMES: &[($t, &str)] = &[$(($c, stringify!($c))),*];
     };
     (@const [$($a:tt)*] $c:ident = $v:expr; $t:ty $(, $default:ty)?) => {
         $($a)*

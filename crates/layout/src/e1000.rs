@@ -71,7 +71,7 @@ layout! {
 /// Register offsets in region 0.
 pub mod reg {
     layout! {
-        const u32 {
+        registers u32 {
             CTRL = 0x0000, "Device control.";
             CTRL_DUP = 0x0004, "Device control, shadow.";
             STATUS = 0x0008, "Device status.";
@@ -130,6 +130,9 @@ pub mod reg {
             VFTA = 0x5600, "VLAN filter table: 128 words.";
             WUC = 0x5800, "Wake up control.";
             MANC = 0x5820, "Management control (82540 and later).";
+        }
+
+        const u32 {
             MTA_LEN = 128, "Words in [`MTA`].";
             VFTA_LEN = 128, "Words in [`VFTA`].";
             RAR_LEN = 16, "Pairs at [`RAL0`].";
@@ -137,7 +140,7 @@ pub mod reg {
 
         /// Statistics: reading clears, and they stick at all ones. Of the four pairs
         /// the low half comes first, and reading the high half clears both.
-        mod stat: u32 {
+        registers stat: u32 {
             CRCERRS = 0x4000, "CRC errors.";
             ALGNERRC = 0x4004, "Alignment errors.";
             SYMERRS = 0x4008, "Symbol errors.";
@@ -199,6 +202,20 @@ pub mod reg {
             FIRST = CRCERRS, "The first.";
             LAST = TSCTFC, "The last.";
         }
+    }
+}
+
+/// Returns the name of the register at `offset`. The words of a table have one name.
+pub fn register_name(offset: u32) -> Option<&'static str> {
+    let table = |from: u32, words: u32| (from..from + 4 * words).contains(&offset);
+    if table(reg::MTA, reg::MTA_LEN) {
+        Some("MTA")
+    } else if table(reg::VFTA, reg::VFTA_LEN) {
+        Some("VFTA")
+    } else if table(reg::RAL0, 2 * reg::RAR_LEN) {
+        Some(["RAL", "RAH"][(offset / 4 % 2) as usize])
+    } else {
+        crate::name_of(offset, reg::NAMES).or_else(|| crate::name_of(offset, reg::stat::NAMES))
     }
 }
 

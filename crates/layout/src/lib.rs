@@ -16,6 +16,11 @@
 #[macro_use]
 mod declare;
 
+/// Returns the name of the register at `offset`: the first that is there.
+fn name_of(offset: u32, names: &[(u32, &'static str)]) -> Option<&'static str> {
+    names.iter().find(|(at, _)| *at == offset).map(|(_, name)| *name)
+}
+
 /// A hypervisor call of an adapter. Lists, counts and prices take its names from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {

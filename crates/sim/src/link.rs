@@ -317,6 +317,10 @@ impl<D: EventSource, Pr: Peer> EventSource for Wired<D, Pr> {
     fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         self.device.counters(tell);
     }
+
+    fn register_name(&self, r: Reg) -> Option<&'static str> {
+        self.device.register_name(r)
+    }
     #[inline]
     fn next_due(&self) -> Option<Time> {
         let device = self.device.next_due().unwrap_or(Time::NEVER);

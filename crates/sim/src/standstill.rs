@@ -3,8 +3,9 @@
 //! A run is stuck when its cores wait and no event is due. [`Cause`] collects the evidence:
 //! refused DMA, accesses of the driver outside its coherent memory, ring indices, interrupt masks.
 
-use doorbell_bus::{Bus, Ledger, Machine, Platform, Refused};
-use doorbell_hal::{Device, Fact, WorkKind};
+use doorbell_bus::log::{Dma, RegisterAccess, moment};
+use doorbell_bus::{Bus, Ledger, Log, Machine, Platform, Refused};
+use doorbell_hal::{Device, EventSource, Fact, Reg, Time, WorkKind};
 use std::fmt;
 
 /// The evidence of a standstill, one line for each fact.
@@ -55,13 +56,53 @@ impl Cause {
         if !facts.is_empty() {
             lines.push(format!("device: {}", facts.join(", ")));
         }
+        if let Some(log) = m.bus.platform().log() {
+            lines.extend(pending(m.bus.platform()));
+            lines.extend(last(log, &m.device));
+        }
         for p in m.bus.platforms() {
             if let Some(last) = p.refused() {
                 lines.push(failed(p.ledger.dma_faults, &last));
             }
             lines.extend(strays(p));
+            lines.extend(unordered(p));
         }
         Cause(lines)
+    }
+}
+
+/// Formats the interrupts that wait for the CPU, if there are any.
+fn pending(p: &Platform) -> Option<String> {
+    let since = |what, n, at: Time| format!("{what} {n} since {}", moment(at));
+    let vectors = 0..=u8::MAX;
+    let of = |n: u8| {
+        let line = p.line(n.into()).map(|at| since("line", n, at));
+        [line, p.message_pending(n.into()).map(|at| since("message", n, at))]
+    };
+    let all: Vec<String> = vectors.flat_map(of).flatten().collect();
+    (!all.is_empty()).then(|| format!("interrupts that wait for the CPU: {}", all.join(", ")))
+}
+
+/// Formats the last events of a log, those before the first DMA fault if there was one. `names`
+/// knows the registers.
+fn last(log: &Log, names: &impl EventSource) -> Vec<String> {
+    let access = |a: &RegisterAccess| {
+        let name = names.register_name(a.reg).map_or_else(|| place(a.reg), str::to_owned);
+        let way = if a.write { "write" } else { "read" };
+        format!("register: {way} {name} {:#x} at {}", a.value, moment(a.at))
+    };
+    let dma = |d: &Dma| {
+        let way = if d.dir.is_written() { "write" } else { "read" };
+        format!("DMA: {way} of {} B at {:#x} at {}", d.len, d.place.0, moment(d.at))
+    };
+    log.last().map(access).chain(log.dma().map(dma)).collect()
+}
+
+/// Formats the place of a register that has no name.
+pub fn place(r: Reg) -> String {
+    match r.region {
+        0 => format!("{:#x}", r.offset),
+        region => format!("{region}:{:#x}", r.offset),
     }
 }
 
@@ -94,8 +135,14 @@ pub fn strays(p: &Platform) -> Option<String> {
     ))
 }
 
-/// Formats the faults of a platform's coherent memory at the end of a run: areas not released and
-/// accesses outside of them.
+/// Formats the stores that the device missed for want of a barrier, if any.
+fn unordered(p: &Platform) -> Option<String> {
+    let (times, first) = p.unordered();
+    Some(format!("order: a write barrier is missing, {times} times, first after {}", first?))
+}
+
+/// Formats the faults of a platform's coherent memory at the end of a run: areas not released,
+/// accesses outside of them, and barriers that are missing.
 pub fn of_coherent(p: &Platform) -> impl Iterator<Item = String> {
     let areas = p.areas();
     let bytes: u64 = areas.iter().map(|a| u64::from(a.1)).sum();
@@ -107,5 +154,5 @@ pub fn of_coherent(p: &Platform) -> impl Iterator<Item = String> {
             at.0
         )
     });
-    first.into_iter().chain(strays(p))
+    first.into_iter().chain(strays(p)).chain(unordered(p))
 }

@@ -2,7 +2,7 @@
 //! first packets.
 
 use super::link::{FrameRecord, Wired};
-use doorbell_bus::{Bus, Machine, Trace};
+use doorbell_bus::{Bus, Machine, Platform, Trace};
 use doorbell_hal::Time;
 
 /// An observer of a run.
@@ -21,6 +21,10 @@ pub trait Watch {
     /// Returns the number of packets to trace, or `None` for no trace.
     fn wants_trace(&self) -> Option<u32> {
         None
+    }
+    /// Returns whether register accesses are logged ([`doorbell_bus::log`]).
+    fn wants_log(&self) -> bool {
+        false
     }
     /// Handles the recording at the end of the traffic.
     fn trace(&mut self, _traced: Recording) {}
@@ -51,6 +55,36 @@ impl std::fmt::Debug for While<'_> {
     }
 }
 
+/// An observer that has register accesses logged, and leaves the rest to another.
+pub struct Logged<'a>(pub &'a mut dyn Watch);
+
+impl Watch for Logged<'_> {
+    fn wants_frames(&self) -> bool {
+        self.0.wants_frames()
+    }
+    fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
+        self.0.frame(at, frame)
+    }
+    fn wants_trace(&self) -> Option<u32> {
+        self.0.wants_trace()
+    }
+    fn wants_log(&self) -> bool {
+        true
+    }
+    fn trace(&mut self, traced: Recording) {
+        self.0.trace(traced);
+    }
+    fn progress(&mut self, done: u64, of: u64) -> bool {
+        self.0.progress(done, of)
+    }
+}
+
+impl std::fmt::Debug for Logged<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Logged")
+    }
+}
+
 /// The recording of a run.
 #[derive(Debug)]
 pub struct Recording {
@@ -63,10 +97,13 @@ pub struct Recording {
     pub wires: Option<[Vec<FrameRecord>; 2]>,
 }
 
-/// Starts the trace if the observer wants one.
+/// Starts the trace and the log if the observer wants them.
 pub fn begin<B: Bus, D>(m: &mut Machine<B, D>, watch: &dyn Watch) {
     if let Some(packets) = watch.wants_trace() {
         m.bus.platforms().for_each(|p| p.record(packets));
+    }
+    if watch.wants_log() {
+        m.bus.platforms().for_each(Platform::keep_log);
     }
 }
 

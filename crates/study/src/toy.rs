@@ -84,6 +84,7 @@ fn run(v: &Values, _: Option<&Arc<Frames>>, watch: &mut dyn Watch) -> Result<Mea
             count("unknown", 1.0),
         ],
         costs: Vec::new(),
+        registers: Vec::new(),
         series: vec![Series {
             name: "size",
             points: (1..=5).map(|n| (f64::from(n), size * f64::from(n))).collect(),

@@ -27,7 +27,7 @@ use crate::{
 use crate::{open_loop, run};
 use doorbell_bus::ledger::BusKind;
 use doorbell_bus::tce::{Table, Window};
-use doorbell_bus::{Bus, Capture, Machine, Mapping, Memory, Pci, Pcie, Platform};
+use doorbell_bus::{Bus, Capture, Machine, Mapping, Memory, Order, Ordered, Pci, Pcie, Platform};
 use doorbell_bus::{ProtectionGranularity, pci, pcie};
 use doorbell_drivers::{Driver, OpenError};
 use doorbell_hal::{Counter, CounterSet, Device, Host, OutOfMemory, Port, Span, Time};
@@ -35,7 +35,7 @@ use doorbell_packet::ethernet::HEADER;
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::scheduler::Interrupt;
 use doorbell_sim::traffic::{Frames, arrivals::Meter};
-use doorbell_sim::{Watch, fault::FaultSchedule, napi::NapiContext};
+use doorbell_sim::{Watch, fault::FaultSchedule, napi::NapiContext, watch::Logged};
 use std::sync::{Arc, OnceLock};
 
 pub use crate::audit::CrossCheck;
@@ -57,6 +57,8 @@ pub trait Card: Sized + 'static {
     const PLATFORM: &'static [Key] = &[];
     /// Keys of its scenarios, beside those of the traffic.
     const RUN: &'static [Key] = &[];
+    /// Its system has `run.order`.
+    const ORDERED: bool = true;
     /// The transmit timeout of the driver, with faults.
     const WATCHDOG: Span = Span::from_ms(5_000);
 
@@ -101,6 +103,11 @@ pub trait Card: Sized + 'static {
         _: ProtectionGranularity,
     ) -> Result<Option<Memory>, OutOfMemory> {
         Ok(None)
+    }
+
+    /// Returns the order of the driver's stores, given the one that was asked for.
+    fn order(_: &Self::Config, asked: Option<Order>) -> Option<Order> {
+        asked
     }
 
     /// Makes the device.
@@ -178,6 +185,8 @@ pub struct Setup<C> {
     pub slot: Slot,
     /// Translation of the device's addresses; `None` if they are physical.
     pub tce: Option<Window>,
+    /// The order of the driver's stores, if it is not that of the program.
+    pub order: Option<Order>,
     /// Device and driver.
     pub card: C,
 }
@@ -220,7 +229,9 @@ const ADVICE: &str = "fewer connections (`traffic.connections`), a smaller windo
 /// Values that are allowed each, but not together.
 pub fn setup<C: Card>(v: &Values) -> Result<Setup<C::Config>, SettingError> {
     let (slot, tce) = Slot::of(v)?;
-    Ok(Setup { host: HostConfig::of(v, C::WATCHDOG), slot, tce, card: C::config(v)? })
+    let card = C::config(v)?;
+    let order = C::order(&card, order(v));
+    Ok(Setup { host: HostConfig::of(v, C::WATCHDOG), slot, tce, order, card })
 }
 
 /// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
@@ -263,10 +274,12 @@ trait On {
     fn on<B: Bus<Sink = Capture>>(self, bus: B) -> Result<Self::Made>;
 }
 
-/// Puts a load on the slot's bus, with so much memory. Returns what it made.
+/// Puts a load on the slot's bus, with so much memory, and a log from the driver's opening on.
+/// Returns what it made.
 fn placed<C: Card, T>(
     setup: &Setup<C::Config>,
     memory: usize,
+    log: bool,
     load: impl On<Made = run::RunStats<T>>,
 ) -> Result<run::RunStats<T>> {
     let _room = setup.host.room(memory);
@@ -283,21 +296,49 @@ fn placed<C: Card, T>(
     if let Some(window) = setup.tce {
         platform = platform.with_mapping(Mapping::Tce(Box::new(Table::new(window))));
     }
+    if log {
+        platform.keep_log();
+    }
     match setup.slot {
         Slot::Parallel(settings, latencies) => {
             let rules = pci::Rules::new(settings)?;
-            let mut o = load.on(Pci::new(platform, rules, latencies, BAR))?;
+            let mut o = ordered::<C, _, _>(setup, Pci::new(platform, rules, latencies, BAR), load)?;
             let clocks = |time: Span| (time.ps() / rules.period().ps()).max(1);
             o.use_of_bus("clocks", 4096, clocks, |l| vec![l.pci_clocks]);
             Ok(o)
         }
         Slot::Express(settings, latencies) => {
             let rules = pcie::Rules::new(settings)?;
-            let mut o = load.on(Pcie::new(platform, rules, latencies, BAR))?;
+            let bus = Pcie::new(platform, rules, latencies, BAR);
+            let mut o = ordered::<C, _, _>(setup, bus, load)?;
             let capacity = |time: Span| rules.byte_time().capacity(time).max(1);
             o.use_of_bus("bytes", 4096, capacity, host::link_bytes);
             Ok(o)
         }
+    }
+}
+
+/// Puts a load on a bus, with a store buffer if the order asks for one.
+fn ordered<C: Card, B: Bus<Sink = Capture>, L: On>(
+    setup: &Setup<C::Config>,
+    bus: B,
+    load: L,
+) -> Result<L::Made> {
+    if C::ORDERED
+        && let Some(order) = setup.order
+    {
+        return load.on(Ordered::new(bus, order));
+    }
+    load.on(bus)
+}
+
+/// Reads the order of stores.
+fn order(v: &Values) -> Option<Order> {
+    match v.word_if_any(ORDER[0].name)? {
+        "late" => Some(Order::Late),
+        "overtaken" => Some(Order::Overtaken),
+        "random" => Some(Order::Random(v.number("run.seed") as u64)),
+        _ => None,
     }
 }
 
@@ -322,7 +363,7 @@ pub fn run<C: Card>(
         }
     }
     let memory = memory_size::<C>(setup, load).min(MOST_MEMORY);
-    placed::<C, _>(setup, memory, Run::<C>(setup, load, watch))
+    placed::<C, _>(setup, memory, watch.wants_log(), Run::<C>(setup, load, watch))
 }
 
 /// Returns the counters of both, by name.
@@ -369,11 +410,13 @@ fn finish<C: Card, B: Bus, Pr: Peer>(
     mut m: Linked<C, B, Pr>,
     driver: DriverOn<C, B, Pr>,
 ) -> RunStats<C> {
+    let evidence = run::evidence(&mut m);
     let driver = C::close(driver, &mut m);
     m.flush_posted();
     let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
     let wire = (m.device.out.borrow().frames, m.device.back.landed.0 - m.device.dropped);
     o.verdict.take(C::audit(&o, m.bus.platform(), None, wire));
+    o.verdict.evidence = evidence;
     o
 }
 
@@ -447,6 +490,7 @@ fn paced<C: Card>(
             let ways = (look::<C, _, _, _>, fixed_rate::by_interrupt);
             let rules = &setup.host.softirq;
             let (mut o, driver) = fixed_rate::run(&mut m, queue, (load, mac), ways, rules, watch)?;
+            o.verdict.evidence = run::evidence(&mut m);
             C::close(driver, &mut m);
             m.flush_posted();
             let mut b = CrossCheck::new(None);
@@ -456,7 +500,7 @@ fn paced<C: Card>(
         }
     }
     let memory = (C::memory(&setup.card) + load.memory()).next_multiple_of(1 << 20);
-    placed::<C, _>(setup, memory, Run::<C>(setup, load, watch))
+    placed::<C, _>(setup, memory, watch.wants_log(), Run::<C>(setup, load, watch))
 }
 
 /// Runs the traffic of these values, as a [`System`] does.
@@ -491,6 +535,15 @@ pub fn run_values<C: Card>(
     Ok(Measured { sent, ..o.measured(rates, of, latency, ghz) })
 }
 
+/// Runs as [`run_values`], with a log for the message of a run that fails.
+fn run_own<C: Card>(
+    v: &Values,
+    frames: Option<&Arc<Frames>>,
+    watch: &mut dyn Watch,
+) -> Result<Measured> {
+    run_values::<C>(v, frames, &mut Logged(watch))
+}
+
 /// Returns keys with the default 0: work that is counted, and costs nothing until a profile says
 /// otherwise.
 const fn free<const N: usize>(mut keys: [Key; N]) -> [Key; N] {
@@ -514,6 +567,14 @@ static KIND: [Key; 1] = [Key::choice(
     "the packet generator; a capture; frames at a fixed rate; frames that arrive in a pattern; TCP \
      in bulk, either way; TCP transactions that the machine serves",
 )];
+
+static ORDER: [Key; 1] = [Key::choice(
+    "run.order",
+    &["program", "late", "overtaken", "random"],
+    "order in which the driver's stores to shared memory are seen: that of the program; each as \
+     late as its fences allow, at most 10 us; the first after a fence last; any, by the seed",
+)
+.default("program")];
 
 static LINK: [Key; 2] = [
     Key::number("link.rate", "Gbit/s", 0.01, 1000.0, "rate of the link").default("1"),
@@ -541,6 +602,7 @@ trait Declared: Card {
         open_loop::Keys::KEYS,
         Paced::KEYS,
         Self::RUN,
+        &ORDER,
         RUN,
     ];
     const COUNTERS: &'static [(Party, &'static [Counter])] = &[
@@ -579,7 +641,7 @@ pub const fn system<C: Card>(name: &'static str, about: &'static str) -> System 
         devices: &[],
         platform_keys: C::PLATFORM_KEYS,
         run_keys: C::RUN_KEYS,
-        runner: run_values::<C>,
+        runner: run_own::<C>,
         transfer: slot::transfer,
         port_rate: "link.rate",
         knobs: &KNOBS,

@@ -22,7 +22,7 @@ use doorbell_bus::{
 };
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Span};
-use doorbell_sim::{Unwatched, Watch, scheduler::Interrupt, standstill};
+use doorbell_sim::{Unwatched, Watch, scheduler::Interrupt, standstill, watch::Logged};
 use std::fmt::Write;
 
 /// The names that the file of a driver needs: traits, their types, and [`meter`].
@@ -94,13 +94,15 @@ pub fn meter_watched<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B,
 ) -> Result<Measured> {
     let driver = open(m);
     let close = |m: &mut _, driver| close(driver, m);
+    let watch = &mut Logged(watch);
     let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;
     o.verdict.audit.extend(leaks(m, load.packets(1)));
     let rates = |_: &Counts, rate| vec![PACKETS.is(rate).about("packets sent")];
     Ok(o.measured(rates, CountsOf::Run, SENT, ghz))
 }
 
-/// Returns the counts of a packet that are not zero, a line each.
+/// Returns the counts of a packet that are not zero, a line each, then the registers that were
+/// accessed, the longest waited for first.
 ///
 /// # Errors
 /// A check of the audit failed, so the counts are no bill.
@@ -111,6 +113,10 @@ pub fn bill(m: &Measured) -> Result<String> {
     let mut text = format!("{} packets in {}\n", m.packets, m.elapsed);
     for (name, each) in m.per_packet().into_iter().filter(|(_, each)| *each > 0.0) {
         let _ = writeln!(text, "{name:24}{each:10.3}");
+    }
+    for r in &m.registers {
+        let [reads, writes] = [r.reads, r.writes].map(|n| n as f64 / m.packets.max(1) as f64);
+        let _ = writeln!(text, "{:24}{reads:10.3} reads {writes:10.3} writes", r.name);
     }
     Ok(text)
 }

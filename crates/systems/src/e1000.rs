@@ -171,6 +171,8 @@ impl Card for E1000 {
     type Stats = Stats;
     type Counters = Counters;
 
+    const ORDERED: bool = false;
+
     fn config(v: &Values) -> Result<Config, SettingError> {
         settings::config(v)
     }

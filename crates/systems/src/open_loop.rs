@@ -8,7 +8,7 @@ mod load;
 pub use load::{ARRIVING, Arrivals, Captured, Generator, Keys, Limits, Load};
 
 use crate::result::Verdict;
-use crate::run::{Batch, Looks};
+use crate::run::{Batch, Looks, evidence};
 use crate::window::Window;
 use crate::{Counts, Result, RunError, RunStats};
 use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
@@ -219,6 +219,7 @@ pub(crate) fn run_alone<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine
     let before = Counts::of(m);
     let trouble = trouble(m);
     let mut o = run(m, &mut cores, load, trouble, &before, |_, end| end, watch)?;
+    o.verdict.evidence = evidence(m);
     close(m, cores, &mut o, end);
     m.flush_posted();
     Ok(o)

@@ -7,11 +7,14 @@
 use crate::audit::CrossCheck;
 use crate::limits::Limits;
 use crate::metrics::{MISSED_LINES, PACKETS, STALLED};
+use crate::run::Register;
 use crate::window::{Window, error_of};
 use crate::{Counts, RunError, metrics};
+use doorbell_bus::log::Accesses;
 use doorbell_bus::{Ledger, ledger};
 use doorbell_hal::Span;
 use doorbell_sim::histogram::Histogram;
+use doorbell_sim::standstill;
 use doorbell_sim::traffic::Frames;
 pub use doorbell_spec::number::{Number, Numbers, Rate, Sampled, Series, rounded, significant};
 use indexmap::IndexMap;
@@ -20,6 +23,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -144,6 +148,43 @@ impl Cost {
     }
 }
 
+/// The accesses of the CPU to a register, or to all that have one name.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct RegisterRow {
+    /// The name in the manual, or else its place: `0x3818`, `1:0x10` in region 1.
+    pub name: String,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Time that cores waited for them, in ns.
+    pub waited_ns: f64,
+    /// Their share of all time that cores waited for registers, fences and mappings.
+    pub waited_share: f64,
+}
+
+impl RegisterRow {
+    /// Returns a row for each name, the longest waited for first, then the most used. Cores waited
+    /// for `stalled` in all.
+    pub(crate) fn of(registers: &[Register], stalled: Span) -> Vec<RegisterRow> {
+        let mut by_name: BTreeMap<String, Accesses> = BTreeMap::new();
+        for Register { reg, name, accesses } in registers {
+            let name = name.map_or_else(|| standstill::place(*reg), str::to_owned);
+            by_name.entry(name).or_default().add(*accesses);
+        }
+        let mut all: Vec<_> = by_name.into_iter().filter(|(_, a)| a.reads + a.writes > 0).collect();
+        all.sort_by_key(|(_, a)| Reverse((a.waited, a.reads + a.writes)));
+        let row = |(name, Accesses { reads, writes, waited })| RegisterRow {
+            name,
+            reads,
+            writes,
+            waited_ns: rounded(waited.as_ns_f64()),
+            waited_share: rounded(waited.ps() as f64 / stalled.ps().max(1) as f64),
+        };
+        all.into_iter().map(row).collect()
+    }
+}
+
 /// Digits of a quantile of a latency. The histogram knows it to 0.2 per cent.
 const QUANTILE_DIGITS: u32 = 4;
 
@@ -257,6 +298,8 @@ pub struct Measured {
     pub counts: Vec<Count>,
     /// CPU time by cause.
     pub costs: Vec<Cost>,
+    /// Accesses by register, the dearest first; empty unless they were logged.
+    pub registers: Vec<RegisterRow>,
     /// Values over the time of the run.
     pub series: Vec<Series>,
     /// The latencies.
@@ -377,6 +420,9 @@ pub struct Verdict {
     pub lost: Vec<Loss>,
     /// The evidence of a run that was ended at its limit; empty if the load came to its end.
     pub unfinished: Vec<String>,
+    /// Of a failed run whose register accesses were logged: the state of machine and device before
+    /// the driver was closed, and the last accesses.
+    pub evidence: Vec<String>,
     /// Faults were injected.
     pub faults: bool,
 }
@@ -600,6 +646,11 @@ struct Written<'a> {
     latency_histogram_ns: Vec<(f64, u64)>,
     /// Numbers over the time of the run: pairs of ms and value.
     series: IndexMap<&'a str, Vec<[f64; 2]>>,
+    /// Only of a driver or device of one's own, or with --registers: accesses of the CPU by
+    /// register, the longest waited for first.
+    #[serde(skip_serializing_if = "<[RegisterRow]>::is_empty")]
+    #[schemars(default)]
+    registers: &'a [RegisterRow],
     /// Only of a run that sends a capture: what is sent of it in a round.
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<&'a Sent>,
@@ -613,6 +664,11 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     #[schemars(default)]
     unfinished: &'a [String],
+    /// Only of a failed run with `registers`: the state of driver and device before the driver was
+    /// closed, and the last accesses.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    #[schemars(default)]
+    evidence: &'a [String],
 }
 
 impl Serialize for Measured {
@@ -636,11 +692,13 @@ impl Serialize for Measured {
             latency_of: self.latency_of,
             latency_histogram_ns: buckets.collect(),
             series: self.series.iter().map(|s| (s.name, points(s))).collect(),
+            registers: &self.registers,
             capture: self.sent.as_ref(),
             outcome: v.outcome(),
             lost: &v.lost,
             audit: &v.audit,
             unfinished: &v.unfinished,
+            evidence: &v.evidence,
         }
         .serialize(s)
     }

@@ -7,13 +7,16 @@
 
 use crate::audit::fault_counts;
 use crate::metrics::{self, DEVICE, DRIVER};
-use crate::result::{Cost, Count, CountsOf, Errors, Group, Measured, Rate, Series, Verdict};
+use crate::result::{
+    Cost, Count, CountsOf, Errors, Group, Measured, Rate, RegisterRow, Series, Verdict,
+};
 use crate::window::{MOST, Marks, Window, edges};
 use crate::{SettingError, host};
+use doorbell_bus::log::{Accesses, Log};
 use doorbell_bus::machine::Done;
 use doorbell_bus::{Bus, Ledger, Machine, Platform, ProtectionGranularity, RulesError};
 use doorbell_drivers::{Driver, OpenError};
-use doorbell_hal::{Device, Host, OutOfMemory, Span, Time, WorkKind};
+use doorbell_hal::{Device, Host, OutOfMemory, Reg, Span, Time, WorkKind};
 use doorbell_sim::fault::{self, Plan, Report, WatchdogEvents};
 use doorbell_sim::link::{Peer, Tell, Wired, on_wire};
 use doorbell_sim::napi::{Cpu, End, Endpoint, Interrupt, NapiContext, Rules, Stuck, run};
@@ -126,6 +129,41 @@ impl From<OpenError> for RunError {
     }
 }
 
+/// The accesses to a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Register {
+    /// The register.
+    pub reg: Reg,
+    /// Its name in the manual, if the device knows it.
+    pub name: Option<&'static str>,
+    /// The accesses.
+    pub accesses: Accesses,
+}
+
+impl Register {
+    /// Returns the accesses since those of `before`.
+    fn since(&self, before: &[Register]) -> Register {
+        let same = before.iter().find(|r| r.reg == self.reg);
+        let since = same.map_or(self.accesses, |r| self.accesses.since(r.accesses));
+        Register { accesses: since, ..*self }
+    }
+}
+
+/// Returns the accesses by register so far. Without a log there are none.
+fn registers<B: Bus, D: Device<B>>(m: &Machine<B, D>) -> Vec<Register> {
+    let log = m.bus.platform().log().into_iter().flat_map(Log::registers);
+    let named = |(reg, accesses)| Register { reg, name: m.device.register_name(reg), accesses };
+    log.map(named).collect()
+}
+
+/// Returns the state of the machine for the case that the audit fails. Without a log there is none.
+pub(crate) fn evidence<B: Bus, D: Device<B>>(m: &mut Machine<B, D>) -> Vec<String> {
+    match m.bus.platform().log() {
+        None => Vec::new(),
+        Some(_) => Cause::of(m, None).lines().map(str::to_owned).collect(),
+    }
+}
+
 /// Counts over a time, or of a machine so far.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Counts {
@@ -145,6 +183,8 @@ pub struct Counts {
     pub wire: (u64, u64),
     /// Crossings.
     pub ledger: Ledger,
+    /// Accesses of the CPU by register, if they are logged.
+    pub registers: Vec<Register>,
     /// The drivers' work.
     pub work: WorkTotals,
     /// Time that cores waited for register accesses, fences and mappings.
@@ -185,6 +225,7 @@ impl Counts {
             interrupts: vec![m.done(WorkKind::Interrupt).times],
             polls: m.done(WorkKind::Poll).times,
             stalled: m.stalled(),
+            registers: registers(m),
             ledger,
             work,
             counters: Default::default(),
@@ -214,6 +255,7 @@ impl Counts {
             wire: (b.wire.0.saturating_sub(a.wire.0), b.wire.1.saturating_sub(a.wire.1)),
             core_time: b.core_time - a.core_time,
             ledger: b.ledger.since(&a.ledger),
+            registers: b.registers.iter().map(|r| r.since(&a.registers)).collect(),
             work: a.work.iter().zip(&b.work).map(work).collect(),
             stalled: b.stalled - a.stalled,
             missed: a.missed.zip(b.missed).map(|(a, b)| b - a),
@@ -416,9 +458,14 @@ impl<T> RunStats<T> {
         ghz: f64,
     ) -> Measured {
         let errors = self.errors(&rates, counts_of, ghz);
+        // One that is not finished has told of it.
+        if self.verdict.audit.is_empty() || !self.verdict.unfinished.is_empty() {
+            self.verdict.evidence.clear();
+        }
         let rates = rates(&self.steady, self.window.rate());
         let of = self.counts;
         let costs = Cost::of(&of, ghz);
+        let registers = RegisterRow::of(&of.registers, of.stalled);
         let [driver, device, calls] = of.counters;
         let mut counts = Count::of_ledger(&of.ledger);
         counts.extend(Count::of(Group::Driver, DRIVER.prefix, driver.into_iter()));
@@ -433,6 +480,7 @@ impl<T> RunStats<T> {
             rates,
             counts,
             costs,
+            registers,
             series: self.series,
             latency: self.latency,
             latency_of,

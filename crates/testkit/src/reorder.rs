@@ -1,57 +1,19 @@
 //! A host whose CPU reorders stores and loads as far as its fences allow.
 //!
-//! [`Reorder`] puts a store buffer between a [`Host`]'s stores and memory, and keeps no promise but
-//! those of the fences: [`Fence::DmaWrite`] and [`Fence::Write`] order stores, and [`Fence::Write`]
-//! flushes those before it at the next register write. Stores to the same bytes stay in order;
-//! those of more than eight bytes are several; after [`Reorder::LIMIT`] a store goes. A hypervisor
-//! on the same CPU sees all stores. In [`Order::Random`] a load may be as old as one before it of
-//! the same line, unless [`Fence::DmaRead`], a register read or a wait lies between. Source: linux
-//! Documentation/memory-barriers.txt ("Kernel I/O barrier effects", `dma_wmb`).
+//! [`Reorder`] puts a [`StoreBuffer`] between a [`Host`]'s stores and memory. A hypervisor on the
+//! same CPU sees all stores. In [`Order::Random`] a load may be as old as one before it of the same
+//! line, unless [`Fence::DmaRead`], a register read or a wait lies between. Source: linux
+//! Documentation/memory-barriers.txt ("Kernel I/O barrier effects").
 
 use core::ops::Range;
-use doorbell_bus::random::splitmix;
+use doorbell_bus::order::{Held, StoreBuffer};
 use doorbell_hal::{
     Alignment, Buf, Coherent, CpuWork, Direction, Fence, Hcall, HcallReturn, Host, Hypervisor,
     MapError, Mapped, OutOfMemory, Reg, Span, Time,
 };
-use std::collections::VecDeque;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The choice among the allowed orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Delays each store as long as allowed. Finds a missing fence between a store and its
-    /// doorbell.
-    Late,
-    /// Delays the first store after a fence, which all others pass. Finds a missing fence between a
-    /// descriptor's body and its ownership word.
-    Overtaken,
-    /// Completes any store at any time, drawn from this seed. Finds either, eventually.
-    Random(u64),
-}
-
-/// A store that has not reached memory.
-#[derive(Debug)]
-struct Held {
-    area: Coherent,
-    offset: u32,
-    bytes: Vec<u8>,
-    /// Fences before it.
-    epoch: u64,
-    at: Time,
-}
-
-impl Held {
-    fn range(&self) -> Range<u64> {
-        let start = self.area.addr() + u64::from(self.offset);
-        start..start + self.bytes.len() as u64
-    }
-
-    fn overlaps(&self, other: &Range<u64>) -> bool {
-        let own = self.range();
-        own.start < other.end && other.start < own.end
-    }
-}
+pub use doorbell_bus::Order;
 
 /// Bytes of a cache line, a power of two of at most 64.
 const LINE: u64 = 64;
@@ -81,51 +43,37 @@ pub struct Reorder<H> {
     pub distant: &'static [Hcall],
     /// Callback after each store that reaches memory: a device that polls.
     pub reached: Option<fn(&mut H)>,
-    order: Order,
-    random: u64,
-    /// Oldest first.
-    held: VecDeque<Held>,
-    /// Fences so far.
-    epoch: u64,
-    /// Stores of earlier epochs go before the next register write.
-    before_register: u64,
+    buffer: StoreBuffer,
     /// Lines that loads may be answered from.
     loaded: Vec<Loaded>,
-    passed: u64,
 }
 
 impl<H: Host> Reorder<H> {
     /// The longest time for which a store is kept.
-    pub const LIMIT: Span = Span::from_us(10);
+    pub const LIMIT: Span = StoreBuffer::LIMIT;
 
     /// `inner` with an empty store buffer.
     pub fn new(inner: H, order: Order) -> Reorder<H> {
-        let random = if let Order::Random(seed) = order { seed } else { 0 };
         Reorder {
             inner,
             ignored: None,
             distant: &[],
             reached: None,
-            order,
-            random,
-            held: VecDeque::new(),
-            epoch: 0,
-            before_register: 0,
+            buffer: StoreBuffer::new(order),
             loaded: Vec::new(),
-            passed: 0,
         }
     }
 
     /// Returns the stores that reached memory before an older one: whether the arm did
     /// anything at all.
     pub fn passed(&self) -> u64 {
-        self.passed
+        self.buffer.passed()
     }
 
     /// Everything held goes to memory, oldest first.
     pub fn drain(&mut self) {
-        while !self.held.is_empty() {
-            self.release_at(0);
+        while let Some(held) = self.buffer.pop() {
+            self.arrive(&held);
         }
     }
 
@@ -140,36 +88,22 @@ impl<H: Host> Reorder<H> {
     fn hold(&mut self, to: &Coherent, mut offset: u32, mut bytes: &[u8]) {
         assert!(offset as usize + bytes.len() <= to.len() as usize, "store outside the area");
         while !bytes.is_empty() {
-            let to_boundary = 8 - (to.addr() + u64::from(offset)) % 8;
-            let (piece, rest) = bytes.split_at(bytes.len().min(to_boundary as usize));
-            let area = Coherent::from_parts(to.addr(), to.iova(), to.len(), to.token());
-            let at = self.inner.now();
-            self.held.push_back(Held {
-                area,
-                offset,
-                bytes: piece.to_vec(),
-                epoch: self.epoch,
-                at,
-            });
-            let newest = self.held.len() - 1;
-            if self.order == Order::Overtaken && newest > 0 && self.may_go(newest) {
-                self.release_at(newest);
+            let n = self.buffer.push(to, offset, bytes, self.inner.now());
+            if let Some(held) = self.buffer.overtaking() {
+                self.arrive(&held);
             }
-            offset += piece.len() as u32;
-            bytes = rest;
+            (offset, bytes) = (offset + n as u32, &bytes[n..]);
         }
     }
 
     /// One store goes to memory, at one moment: no device looks in between.
-    fn release_at(&mut self, i: usize) {
-        self.passed += u64::from(i > 0);
-        let Some(Held { area, offset, bytes, .. }) = self.held.remove(i) else { return };
-        for (at, b) in (offset..).zip(bytes) {
-            self.inner.store(&area, at, b);
+    fn arrive(&mut self, held: &Held) {
+        for (at, b) in (held.offset..).zip(held.bytes()) {
+            self.inner.store(&held.area, at, *b);
             // The CPU sees its own stores.
-            let address = area.addr() + u64::from(at);
+            let address = held.area.addr() + u64::from(at);
             for l in self.loaded.iter_mut().filter(|l| l.start == address & !(LINE - 1)) {
-                l.bytes[(address - l.start) as usize] = b;
+                l.bytes[(address - l.start) as usize] = *b;
             }
         }
         if let Some(look) = self.reached {
@@ -182,7 +116,7 @@ impl<H: Host> Reorder<H> {
     fn look(&mut self, at: &Coherent, offset: u32, bytes: &mut [u8]) {
         let (now, early) = (
             self.inner.now(),
-            matches!(self.order, Order::Random(_)) && self.next_random() & 1 == 1,
+            matches!(self.buffer.order(), Order::Random(_)) && self.buffer.draw() & 1 == 1,
         );
         self.loaded.retain(|l| now.since(l.at) < Self::LIMIT);
         for (o, byte) in (offset..).zip(bytes) {
@@ -216,44 +150,23 @@ impl<H: Host> Reorder<H> {
         }
     }
 
-    /// Returns true if nothing older has to go first.
-    fn may_go(&self, i: usize) -> bool {
-        let (epoch, range) = (self.held[i].epoch, self.held[i].range());
-        self.held.iter().take(i).all(|older| older.epoch == epoch && !older.overlaps(&range))
-    }
-
     /// The CPU is about to do something during which the device may look.
     fn turn(&mut self) {
         let now = self.inner.now();
-        while self.held.front().is_some_and(|h| h.at + Self::LIMIT <= now) {
-            self.release_at(0);
+        while let Some(held) = self.buffer.due(now) {
+            self.arrive(&held);
         }
-        if let Order::Random(_) = self.order {
-            // One time in two nothing goes; else one or more do.
-            while !self.held.is_empty() && self.next_random() & 1 == 1 {
-                let i = self.next_random() as usize % self.held.len();
-                if self.may_go(i) {
-                    self.release_at(i);
-                }
-            }
+        while let Some(held) = self.buffer.drawn() {
+            self.arrive(&held);
         }
     }
 
     /// Releases the stores that the last [`Fence::Write`] orders before a register write.
     fn before_register_write(&mut self) {
         self.turn();
-        self.release_before(self.before_register);
-    }
-
-    /// Stores of earlier epochs go to memory.
-    fn release_before(&mut self, epoch: u64) {
-        while self.held.front().is_some_and(|h| h.epoch < epoch) {
-            self.release_at(0);
+        while let Some(held) = self.buffer.before_register() {
+            self.arrive(&held);
         }
-    }
-
-    fn next_random(&mut self) -> u64 {
-        splitmix(&mut self.random) >> 32
     }
 }
 
@@ -312,15 +225,7 @@ impl<H: Host> Host for Reorder<H> {
         }
         let mut bytes = vec![0; size_of::<T>()];
         self.look(at, offset, &mut bytes);
-        let start = at.addr() + u64::from(offset);
-        let range = start..start + size_of::<T>() as u64;
-        for held in &self.held {
-            for (address, b) in held.range().zip(&held.bytes) {
-                if range.contains(&address) {
-                    bytes[(address - start) as usize] = *b;
-                }
-            }
-        }
+        self.buffer.forward(at.addr() + u64::from(offset), &mut bytes);
         match T::read_from_bytes(&bytes) {
             Ok(v) => v,
             Err(_) => unreachable!("the bytes are as many as T has"),
@@ -338,18 +243,11 @@ impl<H: Host> Host for Reorder<H> {
         if self.ignored == Some(f) {
             return;
         }
-        match f {
-            Fence::DmaRead => self.loaded.clear(),
-            Fence::DmaWrite | Fence::Write => {
-                self.epoch += 1;
-                if f == Fence::Write {
-                    self.before_register = self.epoch;
-                }
-                // What is kept behind a fence would keep what follows it from overtaking.
-                if self.order == Order::Overtaken {
-                    self.drain();
-                }
-            }
+        if f == Fence::DmaRead {
+            self.loaded.clear();
+        }
+        if self.buffer.fence(f) {
+            self.drain();
         }
         self.inner.fence(f);
     }
@@ -376,7 +274,9 @@ impl<H: Hypervisor> Hypervisor for Reorder<H> {
     fn hcall(&mut self, call: Hcall, a: &[u64]) -> HcallReturn {
         if self.distant.contains(&call) {
             self.turn();
-            self.release_before(self.epoch);
+            while let Some(held) = self.buffer.before_fence() {
+                self.arrive(&held);
+            }
         } else {
             self.drain();
         }

@@ -51,7 +51,7 @@ fn a_missing_barrier_sends_nothing() {
     let out = run(&program, "no barrier", line);
     let told = [out.stdout, out.stderr].map(|b| String::from_utf8(b).unwrap()).concat();
     assert_eq!(out.status.code(), Some(1), "{told}");
-    assert!(told.contains("a db_wmb() before a doorbell is missing"), "{told}");
+    assert!(told.contains("a write barrier is missing"), "{told}");
 }
 
 #[test]

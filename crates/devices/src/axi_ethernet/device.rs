@@ -13,7 +13,7 @@ use crate::common::SpareFrames;
 use crate::common::{RESET, STEP};
 use alloc::vec::Vec;
 use doorbell_hal::{Device, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
-use doorbell_layout::axienet::{int, line};
+use doorbell_layout::axienet::{int, line, register_name};
 
 counters! {
     /// Counters of the device. Unlike the statistics registers, no reset clears them.
@@ -472,6 +472,10 @@ impl EventSource for AxiEthernet {
 
     fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         self.counters.entries().for_each(|(name, n)| tell(name, n));
+    }
+
+    fn register_name(&self, r: Reg) -> Option<&'static str> {
+        register_name(r.region, r.offset)
     }
 }
 

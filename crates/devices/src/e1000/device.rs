@@ -12,7 +12,7 @@ use super::transmit::Transmitter;
 use crate::common::SpareFrames;
 use crate::common::{RESET, STEP};
 use doorbell_hal::{Device, DmaFault, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
-use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC};
+use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, register_name};
 
 counters! {
     /// Counters of the device. Unlike the statistics registers, nothing clears them.
@@ -381,6 +381,7 @@ impl EventSource for E1000 {
         ] {
             let values = [ring.size(), ring.head, ring.tail];
             names.into_iter().zip(values).for_each(|(name, v)| tell(name, Fact::Number(v.into())));
+            tell("of them outstanding", Fact::Number(ring.left().into()));
         }
         tell("ICR", Fact::Bits(self.irq.causes.into()));
         tell("IMS", Fact::Bits(self.irq.mask.into()));
@@ -391,6 +392,10 @@ impl EventSource for E1000 {
 
     fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {
         self.counters.entries().for_each(|(name, n)| tell(name, n));
+    }
+
+    fn register_name(&self, r: Reg) -> Option<&'static str> {
+        if r.region == 0 { register_name(r.offset) } else { None }
     }
 }
 

@@ -11,7 +11,8 @@ use alloc::{collections::VecDeque, vec::Vec};
 use doorbell_hal::{Device, DropReason, EventSource, Fact, Iova, Port, Reg, RxVerdict, Time};
 use doorbell_layout::mlx5::command::{Tisc, init_segment};
 use doorbell_layout::mlx5::{
-    Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, syndrome, uar,
+    Cqe, EQE_CQN, EQE_ERROR_CQN, Eqe, FRAGMENT, SqState, WQEBB, cqe_opcode, event, register_name,
+    syndrome, uar,
 };
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromZeros, IntoBytes};
@@ -502,6 +503,10 @@ impl EventSource for Mlx5 {
     fn unknown(&self, n: usize) -> Option<String> {
         let u = self.unknown_commands().get(n)?;
         Some(format!("command {:#x}, modifier {:#x}", u.opcode, u.modifier))
+    }
+
+    fn register_name(&self, r: Reg) -> Option<&'static str> {
+        if r.region == 0 { register_name(r.offset) } else { None }
     }
 }
 

@@ -37,6 +37,21 @@ fn a_result_names_the_system_and_has_the_counts_of_its_meter() {
 }
 
 #[test]
+fn each_register_has_its_accesses() {
+    let run = json("run mine-send --no-limits");
+    let rows = run["registers"].as_array().unwrap();
+    let of = |name: &str| rows.iter().find(|r| r["name"] == name).unwrap();
+    // Each interrupt reads the causes, and nothing else reads. Nearly all the time is in that.
+    assert_eq!(of("ICR")["reads"], run["ledger"]["mmio_reads"]);
+    assert_eq!((&rows[0]["name"], &of("TDT")["reads"]), (&"ICR".into(), &0.into()));
+    let writes: u64 = rows.iter().map(|r| r["writes"].as_u64().unwrap()).sum();
+    assert_eq!(run["ledger"]["mmio_writes"], writes);
+    let (_, text) = called("run mine-send --no-limits");
+    let row = |name: &str| text.lines().any(|l| l.trim().starts_with(&format!("{name}  ")));
+    assert!(row("ICR") && row("IMS") && !row("TDT"), "{text}");
+}
+
+#[test]
 fn every_command_that_runs_a_system_takes_it() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
@@ -95,6 +110,8 @@ fn a_fault_of_the_driver_is_named() {
     let (code, text) = called("run mine-send --set traffic.kind=send --no-limits");
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("frames with a bad checksum were sent"), "{text}");
+    let evidence = ["register: write TDT 0x", "register: read ICR 0x3 at", "DMA: write of 4 B"];
+    evidence.iter().for_each(|told| assert!(text.contains(told), "{told}: {text}"));
     // It receives nothing.
     let received = "--set traffic.kind=paced --set paced.way=receive --set paced.bursts=20";
     let (code, text) = called(&format!("run mine-send --no-limits {received}"));

@@ -18,3 +18,15 @@ pub use context::*;
 pub use offload::can;
 pub use queue::*;
 pub use wqe::*;
+
+/// Returns the name of what lies at `offset` in BAR 0: the initialization segment, then doorbell
+/// pages, of which all have the same names.
+pub fn register_name(offset: u32) -> Option<&'static str> {
+    use command::init_segment;
+    match (offset < init_segment::LEN, offset % uar::PAGE) {
+        (true, _) => crate::name_of(offset, init_segment::NAMES),
+        // Two doorbells by turns, of two sizes of pages.
+        (false, uar::SEND..0xc00) => Some("SEND"),
+        (false, offset) => crate::name_of(offset, uar::NAMES),
+    }
+}

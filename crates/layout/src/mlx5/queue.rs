@@ -112,7 +112,7 @@ layout! {
     }
 
     /// Doorbell page (UAR) offsets.
-    mod uar: u32 {
+    registers uar: u32 {
         PAGE = 4096, "Bytes a page.";
         CQ_ARM = 0x20, "CQ arm: 64 bits {sn, command, consumer counter; CQ number}.";
         EQ_ARM = 0x40, "EQ consumer update and arm: eqn << 24 | consumer counter.";

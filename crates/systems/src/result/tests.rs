@@ -10,6 +10,7 @@ fn a_run_without_packets_divides_by_nothing() {
         rates: vec![PACKETS.is(0.0)],
         counts: vec![Count { group: Group::Bus, name: "maps".into(), about: "", value: 1 }],
         costs: vec![],
+        registers: vec![],
         series: vec![Series { name: "setting", points: vec![(0.0, 1.0)] }],
         latency: Histogram::default(),
         latency_of: SENT,

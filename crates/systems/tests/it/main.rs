@@ -9,6 +9,7 @@ mod keys;
 mod mlx5_receive;
 mod mlx5_tcp;
 mod rates;
+mod registers;
 mod sound;
 mod standstill;
 #[expect(unreachable_pub, dead_code, reason = "shared with doorbell-conformance")]

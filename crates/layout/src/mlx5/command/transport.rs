@@ -9,7 +9,7 @@ pub const SLOTS: u32 = 32;
 
 layout! {
     /// Offsets in BAR0.
-    mod init_segment: u32 {
+    registers init_segment: u32 {
         FW_REV = 0x00, "Firmware revision: minor << 16 | major.";
         CMDIF_REV = 0x04, "Command interface revision (5) << 16 | sub minor.";
         CMDIF = 5, "The interface revision that drivers know.";
