@@ -6,7 +6,9 @@ use crate::trap;
 use doorbell_bus::{Memory as Bytes, Order, Platform, ProtectionGranularity};
 use doorbell_devices::e1000::{Config, Counters, E1000};
 use doorbell_drivers::{Alarm, Driver, Irq, OpenError, Poll, Sink, Tx};
-use doorbell_hal::{Alignment, Buf, Counter, CounterSet, Host, OutOfMemory, Port, Time, Unit};
+use doorbell_hal::{
+    Alignment, Buf, Counter, CounterSet, Host, OutOfMemory, Port, Rule, Time, Unit,
+};
 use doorbell_packet::{Fragment, NoBuffer, OffloadRequest, Packet};
 use doorbell_spec::{SettingError, key::Values};
 use doorbell_systems::card::{self, Card, CrossCheck, RunStats};
@@ -315,8 +317,8 @@ impl Card for CCard {
         Ok(Some(memory))
     }
 
-    fn order(c: &Set, asked: Option<Order>) -> Option<Order> {
-        asked.or(c.given.pointers.then_some(Order::Late))
+    fn order(c: &Set) -> Option<Order> {
+        c.given.pointers.then_some(Order::Late)
     }
 
     fn device<P: Port>(c: &Set) -> E1000 {
@@ -358,8 +360,8 @@ impl Card for CCard {
         device.counters
     }
 
-    fn rules(n: &Counters) -> impl IntoIterator<Item = (u64, &'static str)> {
-        n.rules()
+    fn rules<P: Port>(device: &E1000) -> impl IntoIterator<Item = Rule> {
+        device.rules()
     }
 
     fn cable<P: Port>(device: &mut E1000, at: Time, up: bool) {

@@ -151,6 +151,10 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "ORDER", help_heading = OWN)]
     #[arg(value_parser = ["program", "late", "overtaken", "random"])]
     pub(crate) order: Option<String>,
+    /// A driver of your own: fail the audit where it breaks a rule of the card's manual that the
+    /// model works without, and that is a warning otherwise. Short for --set run.strict=on
+    #[arg(long, help_heading = OWN)]
+    pub(crate) strict: bool,
     /// Run on this profile instead of the scenario's: a name, or the path of a .toml file
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
@@ -204,6 +208,7 @@ impl Changes {
             [&self.direction, &self.interface, &self.offload, &self.gso, &self.times, &self.rounds];
         self.profile.is_some()
             || self.order.is_some()
+            || self.strict
             || !self.sets.is_empty()
             || !self.fault.is_empty()
             || self.seed.is_some()

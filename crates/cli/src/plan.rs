@@ -24,9 +24,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// The key that `--order` sets.
-const ORDER: &str = "run.order";
-
 /// The longest frame of an MTU of 1500 bytes.
 const LONGEST_USUAL: usize = 1514;
 
@@ -174,14 +171,17 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
         }
         all.push(Setting::at(given, format!("{key}={value}")));
     }
-    if let Some(order) = &changes.order {
-        if !plan.values.keys().iter().any(|k| k.name == ORDER) {
+    let order = changes.order.as_ref().map(|order| (format!("--order {order}"), "order", &**order));
+    let strict = changes.strict.then(|| ("--strict".to_owned(), "strict", "on"));
+    for (given, key, value) in order.into_iter().chain(strict) {
+        let key = format!("run.{key}");
+        if !plan.values.keys().iter().any(|k| k.name == key) {
             let system = plan.system.name;
             return Err(input!(
-                "--order: it is for a driver of your own, and {system} is built in"
+                "{given}: it is for a driver of your own, and {system} is built in"
             ));
         }
-        all.push(Setting::at(format!("--order {order}"), format!("{ORDER}={order}")));
+        all.push(Setting::at(given, format!("{key}={value}")));
     }
     let seed = |n| Setting::at(format!("--seed {n}"), format!("run.seed={n}"));
     all.extend(changes.seed.map(seed));

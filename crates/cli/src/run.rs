@@ -266,6 +266,7 @@ pub(crate) fn audit(doc: &mut Document, of: &str, result: &RunResult) {
         rest.iter().for_each(|fact| doc.line(format!("  {fact}")));
     }
     verdict.lost.iter().for_each(|loss| doc.line(format!("{of}: lossy: {loss}")));
+    verdict.warnings.iter().for_each(|why| doc.line(format!("{of}: warning: {why}")));
     if result.measured.is_sound() {
         return doc.line(format!("{of}: audit ok: driver, device, bus and wire agree"));
     }

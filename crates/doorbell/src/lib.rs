@@ -53,5 +53,7 @@ pub mod prelude {
     pub use crate::card::Card;
     pub use crate::custom::prelude::*;
     pub use crate::drivers::OpenError;
-    pub use crate::hal::{Device, DropReason, EventSource, Fact, Iova, Port, RxVerdict, Time};
+    pub use crate::hal::{
+        Device, DropReason, EventSource, Fact, Iova, Port, Rule, RxVerdict, Time,
+    };
 }

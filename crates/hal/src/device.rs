@@ -14,6 +14,17 @@ pub enum Fact {
     State(bool),
 }
 
+/// A rule of a device's manual, and how often the driver broke it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The number of times.
+    pub broken: u64,
+    /// The rule, in words that follow the number, with the section of the manual.
+    pub text: &'static str,
+    /// The model works all the same: a break of the rule is a warning.
+    pub works: bool,
+}
+
 /// A source of events in virtual time.
 pub trait EventSource {
     /// Returns the time of its next event, if one is pending. It changes if a timer restarts.

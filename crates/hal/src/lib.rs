@@ -36,8 +36,8 @@ mod work;
 pub use counters::{Counter, CounterSet, Unit};
 pub use device::transfer_units;
 pub use device::{
-    Device, DmaFault, DmaFaultKind, DropReason, EventSource, Fact, HcallDevice, Port, RxVerdict,
-    write_each,
+    Device, DmaFault, DmaFaultKind, DropReason, EventSource, Fact, HcallDevice, Port, Rule,
+    RxVerdict, write_each,
 };
 pub use fail::fail_if;
 pub use hcall::{Hcall, HcallReturn, Hypervisor, Reply};

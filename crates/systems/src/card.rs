@@ -17,7 +17,7 @@ use crate::limits::Wider::{Less, More};
 use crate::limits::{self, Resource};
 use crate::metrics::{self, DEVICE, DRIVER, Numbers, Party};
 use crate::open_loop::{Limits, Load as OpenLoad};
-use crate::result::{CountsOf, Measured, SENT};
+use crate::result::{CountsOf, Measured, SENT, Verdict};
 use crate::run::platform;
 use crate::slot::{self, BUS_BUSY, BusKeys, IommuKeys, PciKeys, Slot};
 use crate::system::{PlacementKeys, RUN, System};
@@ -30,7 +30,7 @@ use doorbell_bus::tce::{Table, Window};
 use doorbell_bus::{Bus, Capture, Machine, Mapping, Memory, Order, Ordered, Pci, Pcie, Platform};
 use doorbell_bus::{ProtectionGranularity, pci, pcie};
 use doorbell_drivers::{Driver, OpenError};
-use doorbell_hal::{Counter, CounterSet, Device, Host, OutOfMemory, Port, Span, Time};
+use doorbell_hal::{Counter, CounterSet, Device, Host, OutOfMemory, Port, Rule, Span, Time};
 use doorbell_packet::ethernet::HEADER;
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::scheduler::Interrupt;
@@ -105,9 +105,9 @@ pub trait Card: Sized + 'static {
         Ok(None)
     }
 
-    /// Returns the order of the driver's stores, given the one that was asked for.
-    fn order(_: &Self::Config, asked: Option<Order>) -> Option<Order> {
-        asked
+    /// Returns the order of the driver's stores if none was asked for; `None` is the program's.
+    fn order(_: &Self::Config) -> Option<Order> {
+        None
     }
 
     /// Makes the device.
@@ -132,9 +132,9 @@ pub trait Card: Sized + 'static {
         Self::Counters::default()
     }
 
-    /// Returns how often the driver broke each rule of the device's manual. The audit of a run
-    /// names those that it broke.
-    fn rules(_: &Self::Counters) -> impl IntoIterator<Item = (u64, &'static str)> {
+    /// Returns the rules of the device's manual that drivers break. The audit of a run names those
+    /// that its driver broke. One that the model works without is a warning, but with `run.strict`.
+    fn rules<P: Port>(_: &Self::Device<P>) -> impl IntoIterator<Item = Rule> {
         []
     }
 
@@ -169,9 +169,6 @@ pub fn audit<C: Card>(
     }
     let wrong = o.counts.counter(1, "wire_bad_checksums");
     b.never("checksums: wrong on the wire {}", wrong);
-    for (times, rule) in C::rules(&o.totals.device) {
-        b.never(&format!("{{}} {rule}"), times);
-    }
     b.platform(p, o.faults.map_or(0, |f| f.struck.dma));
     b
 }
@@ -187,6 +184,8 @@ pub struct Setup<C> {
     pub tce: Option<Window>,
     /// The order of the driver's stores, if it is not that of the program.
     pub order: Option<Order>,
+    /// All rules of the manual are kept, not only those that the model needs.
+    pub strict: bool,
     /// Device and driver.
     pub card: C,
 }
@@ -230,8 +229,9 @@ const ADVICE: &str = "fewer connections (`traffic.connections`), a smaller windo
 pub fn setup<C: Card>(v: &Values) -> Result<Setup<C::Config>, SettingError> {
     let (slot, tce) = Slot::of(v)?;
     let card = C::config(v)?;
-    let order = C::order(&card, order(v));
-    Ok(Setup { host: HostConfig::of(v, C::WATCHDOG), slot, tce, order, card })
+    let order = order(v).unwrap_or_else(|| C::order(&card));
+    let strict = v.word_if_any(OWN[1].name) == Some("on");
+    Ok(Setup { host: HostConfig::of(v, C::WATCHDOG), slot, tce, order, strict, card })
 }
 
 /// Reads the [`Load`] from `v`. `frames` are those of the capture that it names.
@@ -332,13 +332,22 @@ fn ordered<C: Card, B: Bus<Sink = Capture>, L: On>(
     load.on(bus)
 }
 
-/// Reads the order of stores.
-fn order(v: &Values) -> Option<Order> {
-    match v.word_if_any(ORDER[0].name)? {
-        "late" => Some(Order::Late),
-        "overtaken" => Some(Order::Overtaken),
-        "random" => Some(Order::Random(v.number("run.seed") as u64)),
+/// Reads the order of stores, if one is asked for.
+fn order(v: &Values) -> Option<Option<Order>> {
+    match v.word_if_any(OWN[0].name)? {
+        "program" => Some(None),
+        "late" => Some(Some(Order::Late)),
+        "overtaken" => Some(Some(Order::Overtaken)),
+        "random" => Some(Some(Order::Random(v.number("run.seed") as u64))),
         _ => None,
+    }
+}
+
+/// Names the rules of the manual that the driver broke.
+fn obeys<C: Card, P: Port>(device: &C::Device<P>, strict: bool, verdict: &mut Verdict) {
+    for Rule { broken, text, works } in C::rules(device) {
+        let into = if works && !strict { &mut verdict.warnings } else { &mut verdict.audit };
+        into.extend((broken > 0).then(|| format!("{broken} {text}")));
     }
 }
 
@@ -409,11 +418,13 @@ fn finish<C: Card, B: Bus, Pr: Peer>(
     o: run::RunStats,
     mut m: Linked<C, B, Pr>,
     driver: DriverOn<C, B, Pr>,
+    strict: bool,
 ) -> RunStats<C> {
     let evidence = run::evidence(&mut m);
     let driver = C::close(driver, &mut m);
     m.flush_posted();
     let mut o = o.with(Totals { driver, device: C::counters(&m.device.device) });
+    obeys::<C, _>(&m.device.device, strict, &mut o.verdict);
     let wire = (m.device.out.borrow().frames, m.device.back.landed.0 - m.device.dropped);
     o.verdict.take(C::audit(&o, m.bus.platform(), None, wire));
     o.verdict.evidence = evidence;
@@ -431,7 +442,7 @@ fn tcp<C: Card, B: Bus>(
     let ways = (C::cable as Tell<_>, look::<C, _, _, _>);
     let (o, driver) =
         closed_loop::over(&mut m, queue, (load, connections), &setup.host, ways, watch)?;
-    Ok(finish::<C, _, _>(o, m, driver))
+    Ok(finish::<C, _, _>(o, m, driver, setup.strict))
 }
 
 fn received<C: Card, B: Bus>(
@@ -446,7 +457,7 @@ fn received<C: Card, B: Bus>(
     let ways = (C::cable as Tell<_>, look::<C, _, _, _>);
     let (o, mut drivers) =
         arrivals::run(&mut m, vec![queue], meter, (load, host), ways, |_| Vec::new(), watch)?;
-    Ok(finish::<C, _, _>(o, m, drivers.remove(0)))
+    Ok(finish::<C, _, _>(o, m, drivers.remove(0), setup.strict))
 }
 
 fn packets<C: Card, B: Bus<Sink = Capture>>(
@@ -467,6 +478,7 @@ fn packets<C: Card, B: Bus<Sink = Capture>>(
     let device = C::counters(&m.device);
     o.counts.counters = counted(&driver, &device);
     let mut o = o.with(Totals { driver, device });
+    obeys::<C, _>(&m.device, setup.strict, &mut o.verdict);
     let handed = load.sent().is_none().then(|| load.packets(1));
     let sent = m.ledger().wire_frames;
     o.verdict.take(C::audit(&o, m.bus.platform(), handed, (sent, 0)));
@@ -493,6 +505,7 @@ fn paced<C: Card>(
             o.verdict.evidence = run::evidence(&mut m);
             C::close(driver, &mut m);
             m.flush_posted();
+            obeys::<C, _>(&m.device.device, setup.strict, &mut o.verdict);
             let mut b = CrossCheck::new(None);
             b.platform(m.bus.platform(), 0);
             o.verdict.take(b);
@@ -568,13 +581,23 @@ static KIND: [Key; 1] = [Key::choice(
      in bulk, either way; TCP transactions that the machine serves",
 )];
 
-static ORDER: [Key; 1] = [Key::choice(
-    "run.order",
-    &["program", "late", "overtaken", "random"],
-    "order in which the driver's stores to shared memory are seen: that of the program; each as \
-     late as its fences allow, at most 10 us; the first after a fence last; any, by the seed",
-)
-.default("program")];
+/// The keys of a driver's trials.
+static OWN: [Key; 2] = [
+    Key::choice(
+        "run.order",
+        &["auto", "program", "late", "overtaken", "random"],
+        "order in which the driver's stores to shared memory are seen: that of the program; each \
+         as late as its fences allow, at most 10 us; the first after a fence last; any, by the \
+         seed; auto: program, or late for a driver in C that knows only pointers",
+    )
+    .default("auto"),
+    Key::choice(
+        "run.strict",
+        &["on", "off"],
+        "the audit fails where the driver breaks a rule of the manual that the model works without",
+    )
+    .default("off"),
+];
 
 static LINK: [Key; 2] = [
     Key::number("link.rate", "Gbit/s", 0.01, 1000.0, "rate of the link").default("1"),
@@ -602,7 +625,7 @@ trait Declared: Card {
         open_loop::Keys::KEYS,
         Paced::KEYS,
         Self::RUN,
-        &ORDER,
+        &OWN,
         RUN,
     ];
     const COUNTERS: &'static [(Party, &'static [Counter])] = &[

@@ -420,6 +420,8 @@ pub struct Verdict {
     pub lost: Vec<Loss>,
     /// The evidence of a run that was ended at its limit; empty if the load came to its end.
     pub unfinished: Vec<String>,
+    /// Rules of the manual that the driver broke, and that the model works without.
+    pub warnings: Vec<String>,
     /// Of a failed run whose register accesses were logged: the state of machine and device before
     /// the driver was closed, and the last accesses.
     pub evidence: Vec<String>,
@@ -664,6 +666,11 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     #[schemars(default)]
     unfinished: &'a [String],
+    /// Only of a driver of one's own, without --strict: rules of the manual that it broke, and that
+    /// the model works without.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    #[schemars(default)]
+    warnings: &'a [String],
     /// Only of a failed run with `registers`: the state of driver and device before the driver was
     /// closed, and the last accesses.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -698,6 +705,7 @@ impl Serialize for Measured {
             lost: &v.lost,
             audit: &v.audit,
             unfinished: &v.unfinished,
+            warnings: &v.warnings,
             evidence: &v.evidence,
         }
         .serialize(s)

@@ -61,8 +61,8 @@ impl Card for MyCard {
         device.counters
     }
 
-    fn rules(n: &Counters) -> impl IntoIterator<Item = (u64, &'static str)> {
-        n.rules()
+    fn rules<P: Port>(device: &E1000) -> impl IntoIterator<Item = Rule> {
+        device.rules()
     }
 
     fn cable<P: Port>(device: &mut E1000, at: Time, up: bool) {

@@ -11,7 +11,7 @@ use super::stats::Stats;
 use super::transmit::Transmitter;
 use crate::common::SpareFrames;
 use crate::common::{RESET, STEP};
-use doorbell_hal::{Device, DmaFault, EventSource, Fact, Port, Reg, RxVerdict, Span, Time};
+use doorbell_hal::{Device, DmaFault, EventSource, Fact, Port, Reg, Rule, RxVerdict, Span, Time};
 use doorbell_layout::e1000::{CTRL_FD, CTRL_FRCDPX, CTRL_FRCSPD, CTRL_SLU, INT_LSC, register_name};
 
 counters! {
@@ -56,20 +56,50 @@ counters! {
     resets: "Resets, by CTRL.RST or from outside.",
 }
 
-impl Counters {
-    /// Returns what the driver did against the manual: how often, and what the manual has.
-    pub fn rules(&self) -> [(u64, &'static str); 4] {
+/// Counts of what the manual forbids and the model takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Forbidden {
+    /// Addresses and lengths of rings with bits that are ignored.
+    pub(super) ring_places: u64,
+    /// Heads written to a ring that is in use.
+    pub(super) heads: u64,
+    /// Tails that pass the head.
+    pub(super) overruns: u64,
+    /// Transmit tails without a link that could come up.
+    pub(super) without_link: u64,
+}
+
+impl E1000 {
+    /// Returns the rules of the manual that drivers break.
+    pub fn rules(&self) -> [Rule; 8] {
+        let (n, f) = (&self.counters, &self.forbidden);
+        let broken = |broken, text| Rule { broken, text, works: false };
+        let works = |broken, text| Rule { broken, text, works: true };
         [
-            (
-                self.tx_discarded,
+            broken(
+                n.tx_discarded,
                 "frames that the card gave up: without IFCS the FCS is the driver's (SDM 3.3.3)",
             ),
-            (self.bad_descriptors, "descriptors of a type that does not exist (SDM 3.3)"),
-            (
-                self.bad_doorbells,
+            broken(n.bad_descriptors, "descriptors of a type that does not exist (SDM 3.3)"),
+            broken(
+                n.bad_doorbells,
                 "tails outside of their ring: its length comes first (SDM 13.4.25 to 13.4.46)",
             ),
-            (self.ignored_writes, "register writes that the card ignores (SDM 13.2)"),
+            broken(n.ignored_writes, "register writes that the card ignores (SDM 13.2)"),
+            works(
+                f.ring_places,
+                "ring addresses that are no multiple of 16, or lengths that are none of 128 \
+                 (SDM 13.4.25, 13.4.27, 13.4.36, 13.4.38)",
+            ),
+            works(f.heads, "heads written to a ring that is enabled (SDM 13.4.28, 13.4.39)"),
+            works(
+                f.overruns,
+                "tails that pass descriptors which are not done (SDM 13.4.29, 13.4.40)",
+            ),
+            works(
+                f.without_link,
+                "frames to be sent without CTRL.SLU, so that no link comes up (SDM 8.6.2, 13.4.1)",
+            ),
         ]
     }
 }
@@ -90,6 +120,7 @@ pub struct E1000 {
     pub(super) cfg: Config,
     /// Counters since it was made.
     pub counters: Counters,
+    pub(super) forbidden: Forbidden,
     pub(super) regs: Registers,
     pub(super) stats: Stats,
     pub(super) filter: Filter,
@@ -130,6 +161,7 @@ impl E1000 {
         E1000 {
             cfg,
             counters: Counters::default(),
+            forbidden: Forbidden::default(),
             regs: Registers::new(),
             stats: Stats::new(),
             filter,
@@ -386,8 +418,8 @@ impl EventSource for E1000 {
         tell("ICR", Fact::Bits(self.irq.causes.into()));
         tell("IMS", Fact::Bits(self.irq.mask.into()));
         tell("interrupt line high", Fact::State(self.irq.high));
-        let broken = self.counters.rules().into_iter().filter(|(times, _)| *times > 0);
-        broken.for_each(|(times, rule)| tell(rule, Fact::Number(times)));
+        let broken = self.rules().into_iter().filter(|rule| rule.broken > 0);
+        broken.for_each(|rule| tell(rule.text, Fact::Number(rule.broken)));
     }
 
     fn counters(&self, tell: &mut dyn FnMut(&'static str, u64)) {

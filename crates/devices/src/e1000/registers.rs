@@ -6,14 +6,16 @@
 //!
 //! Source: SDM chapter 13; 13.2 for narrow accesses.
 
-use super::{config::Slot, device::E1000, filter::RAH_MASK, interrupt::TIMER, ring::LEN_MASK};
+use super::device::{E1000, Forbidden};
+use super::ring::{LEN_MASK, Ring};
+use super::{config::Slot, filter::RAH_MASK, interrupt::TIMER};
 use doorbell_hal::{Port, Reg, Time};
 use doorbell_layout::e1000::{
-    CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SPD_1000, CTRL_TFCE, EECD_DO, EECD_GNT,
-    EECD_PRES, EECD_REQ, EERD_ADDR_SHIFT, EERD_DATA_SHIFT, EERD_DONE, EERD_START, INT_ASSERTED,
-    INT_MDAC, MDIC_DATA, MDIC_ERROR, MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE, MDIC_PHY_SHIFT,
-    MDIC_READY, MDIC_REG_SHIFT, RCTL_LBM_MAC, STATUS_BUS64, STATUS_FD, STATUS_LU, STATUS_PCI66,
-    STATUS_PCIX_MODE, STATUS_TXOFF, TIMER_FPD, io, phy, reg,
+    CTRL_EXT_EE_RST, CTRL_FD, CTRL_PHY_RST, CTRL_RST, CTRL_SLU, CTRL_SPD_1000, CTRL_TFCE, EECD_DO,
+    EECD_GNT, EECD_PRES, EECD_REQ, EERD_ADDR_SHIFT, EERD_DATA_SHIFT, EERD_DONE, EERD_START,
+    INT_ASSERTED, INT_MDAC, MDIC_DATA, MDIC_ERROR, MDIC_INT_EN, MDIC_OP_READ, MDIC_OP_WRITE,
+    MDIC_PHY_SHIFT, MDIC_READY, MDIC_REG_SHIFT, RCTL_EN, RCTL_LBM_MAC, STATUS_BUS64, STATUS_FD,
+    STATUS_LU, STATUS_PCI66, STATUS_PCIX_MODE, STATUS_TXOFF, TCTL_EN, TIMER_FPD, io, phy, reg,
 };
 use doorbell_packet::vlan;
 
@@ -151,6 +153,25 @@ impl Registers {
 fn within(offset: u32, base: u32, n: u32) -> Option<usize> {
     let i = offset.wrapping_sub(base) / 4;
     (offset >= base && i < n).then_some(i as usize)
+}
+
+/// Registers of a ring, from its first.
+const LEN: u32 = reg::RDLEN - reg::RDBAL;
+const HEAD: u32 = reg::RDH - reg::RDBAL;
+const TAIL: u32 = reg::RDT - reg::RDBAL;
+
+impl Forbidden {
+    /// Counts a write of `v` to a register of a ring.
+    fn ring(&mut self, ring: &Ring, offset: u32, v: u32, enabled: bool) {
+        let misplaced = match offset {
+            0 => v & 0xf != 0,
+            LEN => v & !LEN_MASK != 0,
+            _ => false,
+        };
+        self.ring_places += u64::from(misplaced);
+        self.heads += u64::from(offset == HEAD && enabled);
+        self.overruns += u64::from(offset == TAIL && enabled && ring.is_passed_by(v));
+    }
 }
 
 impl E1000 {
@@ -338,6 +359,8 @@ impl E1000 {
             reg::PBA => self.regs.pba = v & 0xffff,
             reg::RDBAL | reg::RDBAH | reg::RDLEN | reg::RDH | reg::RDT | reg::RXDCTL => {
                 self.counters.rx_doorbells += u64::from(offset == reg::RDT);
+                let enabled = self.regs.rctl & RCTL_EN != 0;
+                self.forbidden.ring(&self.rx.ring, offset - reg::RDBAL, v, enabled);
                 if write_ring(&mut self.rx.ring, at, offset - reg::RDBAL, v) {
                     self.rx.restart();
                 }
@@ -346,6 +369,11 @@ impl E1000 {
             }
             reg::TDBAL | reg::TDBAH | reg::TDLEN | reg::TDH | reg::TDT | reg::TXDCTL => {
                 self.counters.tx_doorbells += u64::from(offset == reg::TDT);
+                let (enabled, no_link) =
+                    (self.regs.tctl & TCTL_EN != 0, self.regs.ctrl & CTRL_SLU == 0);
+                self.forbidden.ring(&self.tx.ring, offset - reg::TDBAL, v, enabled);
+                let announces = offset == reg::TDT && v != self.tx.ring.tail;
+                self.forbidden.without_link += u64::from(announces && no_link);
                 if write_ring(&mut self.tx.ring, at, offset - reg::TDBAL, v) {
                     self.tx.restart();
                 }
@@ -402,10 +430,7 @@ impl E1000 {
 }
 
 /// Writes a ring's register, `offset` from its base register. Returns true if the ring has moved.
-fn write_ring(ring: &mut super::ring::Ring, at: Time, offset: u32, v: u32) -> bool {
-    const LEN: u32 = reg::RDLEN - reg::RDBAL;
-    const HEAD: u32 = reg::RDH - reg::RDBAL;
-    const TAIL: u32 = reg::RDT - reg::RDBAL;
+fn write_ring(ring: &mut Ring, at: Time, offset: u32, v: u32) -> bool {
     match offset {
         0 => ring.base = ring.base & !0xffff_ffff | u64::from(v & !0xf),
         4 => ring.base = ring.base & 0xffff_ffff | u64::from(v) << 32,

@@ -117,6 +117,13 @@ impl Ring {
         self.to_tail(self.head)
     }
 
+    /// Returns whether a tail of `tail` passes descriptors that the chip has not used.
+    pub(super) fn is_passed_by(&self, tail: u32) -> bool {
+        let size = self.size();
+        let inside = [tail, self.tail, self.head].iter().all(|i| *i < size);
+        inside && self.left() + (tail + size - self.tail) % size >= size
+    }
+
     /// RXDCTL or TXDCTL.
     pub(super) fn control(&self) -> u32 {
         self.control
