@@ -1,12 +1,14 @@
-//! smoltcp on the driver of the e1000: two machines exchange TCP, with and without losses.
+//! smoltcp on the drivers of the e1000 and of mlx5: two machines exchange TCP, with and without
+//! losses.
 //!
 //! Each machine has a core, a card and its driver. A wire with a delay takes the frames across, and
 //! loses some. What a driver hands up goes to smoltcp, and what smoltcp sends to the driver.
 
 use doorbell::bus::random::splitmix;
 use doorbell::bus::{Bus as _, Machine, Pcie};
-use doorbell::devices::e1000 as card;
+use doorbell::devices::{e1000 as card, mlx5 as hca};
 use doorbell::drivers::e1000::{Bus, Config, E1000, Part};
+use doorbell::drivers::mlx5::{self, Channel, Cqs, Hca, Recycling, RqConfig};
 use doorbell::hal::{Alignment, Buf};
 use doorbell::packet::Fragment;
 use doorbell::{custom, prelude::*};
@@ -15,7 +17,9 @@ use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Delay of the wire, and the step in which both machines go on.
 const STEP: Span = Span::from_us(20);
@@ -290,4 +294,61 @@ fn two_machines_exchange_tcp_over_e1000() {
 fn losses_are_made_good() {
     let (took, losses) = over_e1000(Some(50));
     assert!(losses > 3 && took > over_e1000(None).0, "{took} {losses}");
+}
+
+/// A channel as Linux has it, with a receive queue.
+const CHANNEL: mlx5::Config = mlx5::Config {
+    cqs: Cqs::Three,
+    rq: Some(RqConfig {
+        log_size: 10,
+        buffer: 1536,
+        align: 2048,
+        headroom: 64,
+        bulk: 64,
+        padding: false,
+        log_stride: None,
+        recycling: Recycling::Pool,
+        compression: false,
+        xdp: false,
+        cq_period_us: 16,
+        cq_max_count: 32,
+    }),
+    bql: false,
+    ..mlx5::Config::DEFAULT
+};
+
+fn over_mlx5(lost: Option<u64>) -> (Span, u64) {
+    let functions = MACS.map(|mac| {
+        let config = hca::Config { mac, ..hca::Config::CONNECTX };
+        let mut m = custom::on_pcie(3, 8, hca::Mlx5::new(config)).unwrap();
+        let function = Rc::new(RefCell::new(Hca::open(&mut m).unwrap()));
+        let driver = Channel::open(&mut m, Rc::clone(&function), &CHANNEL).unwrap();
+        let nic = Nic { m, driver, line: Interrupt::Message(0), received: VecDeque::new() };
+        (function, Station::new(nic, mac, mac[5]))
+    });
+    let [(one, a), (two, b)] = functions;
+    let (took, losses, hosts) = exchanged([a, b], lost);
+    for (Station { nic: Nic { mut m, driver, .. }, .. }, function) in
+        hosts.into_iter().zip([one, two])
+    {
+        driver.close(&mut m);
+        Rc::into_inner(function).unwrap().into_inner().close(&mut m);
+        is_clean(&mut m);
+    }
+    (took, losses)
+}
+
+#[test]
+fn two_machines_exchange_tcp_over_mlx5() {
+    let (took, losses) = over_mlx5(None);
+    assert_eq!(losses, 0);
+    // The wire is a hundred times as fast, so the steps of the stacks are all of it.
+    assert!(took > STEP * 10 && took < over_e1000(None).0, "{took}");
+    assert_eq!(over_mlx5(None), (took, 0));
+}
+
+#[test]
+fn losses_over_mlx5_are_made_good() {
+    let (took, losses) = over_mlx5(Some(50));
+    assert!(losses > 3 && took > over_mlx5(None).0, "{took} {losses}");
 }
