@@ -6,6 +6,7 @@ mod one_page;
 mod own_command;
 mod tcp_stack;
 mod trial;
+mod zoo;
 
 /// The device that `doorbell new device` writes, with its tests.
 #[path = "../../../../examples/device/src/main.rs"]
