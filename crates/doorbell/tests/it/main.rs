@@ -2,6 +2,7 @@
 
 mod custom;
 mod guest;
+mod guide;
 mod one_page;
 mod own_command;
 mod tcp_stack;
