@@ -27,6 +27,20 @@ pub(crate) const RESET: Reg = Reg::at(0x28);
 pub(crate) const TX_HEAD: Reg = Reg::at(0x2c);
 pub(crate) const RX_HEAD: Reg = Reg::at(0x30);
 
+/// The names that runs show.
+const NAMES: [(Reg, &str); 10] = [
+    (TX_BASE, "TX_BASE"),
+    (RX_BASE, "RX_BASE"),
+    (WORDS, "WORDS"),
+    (TX_TAIL, "TX_TAIL"),
+    (RX_TAIL, "RX_TAIL"),
+    (CAUSE, "CAUSE"),
+    (ENABLED, "ENABLED"),
+    (RESET, "RESET"),
+    (TX_HEAD, "TX_HEAD"),
+    (RX_HEAD, "RX_HEAD"),
+];
+
 /// A packet was sent; a frame was received.
 pub(crate) const SENT: u32 = 1;
 pub(crate) const RECEIVED: u32 = 2;
@@ -205,6 +219,10 @@ impl EventSource for Nic {
         }
         let due = [self.wire.front().map(|l| l.at), self.landing.front().map(|l| l.at)];
         due.into_iter().flatten().min()
+    }
+
+    fn register_name(&self, r: Reg) -> Option<&'static str> {
+        NAMES.iter().find(|(of, _)| *of == r).map(|(_, name)| *name)
     }
 
     fn diagnose(&self, tell: &mut dyn FnMut(&'static str, Fact)) {
