@@ -1,6 +1,7 @@
 //! The C interface, by programs that `cc` builds. Without a C compiler they fail.
 
 mod command;
+mod eth_intel;
 mod header;
 mod loaded;
 mod misuse;
