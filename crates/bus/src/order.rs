@@ -69,6 +69,10 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
+/// Stores that wait at the most: several times those of a CPU, so that a long initialisation of
+/// memory, which takes no time here, does not wait as a whole.
+const MOST: usize = 1024;
+
 /// The stores of a CPU that have not reached memory. Who takes one out puts it into memory.
 #[derive(Debug)]
 pub struct StoreBuffer {
@@ -140,6 +144,11 @@ impl StoreBuffer {
         let newest = self.held.len().checked_sub(1).filter(|n| *n > 0)?;
         let passes = self.order == Order::Overtaken && self.may_go(newest);
         if passes { self.take(newest) } else { None }
+    }
+
+    /// Takes out the oldest store, if there are more than any CPU holds.
+    pub fn overflowing(&mut self) -> Option<Held> {
+        if self.held.len() > MOST { self.take(0) } else { None }
     }
 
     /// Takes out the oldest store.
@@ -399,7 +408,7 @@ impl<B: Bus> Bus for Ordered<B> {
     fn hold(&mut self, to: &Coherent, mut offset: u32, mut bytes: &[u8], now: Time) {
         while !bytes.is_empty() {
             let n = self.buffer.push(to, offset, bytes, now);
-            if let Some(held) = self.buffer.overtaking() {
+            if let Some(held) = self.buffer.overtaking().or_else(|| self.buffer.overflowing()) {
                 self.arrive(&held);
             }
             (offset, bytes) = (offset + n as u32, &bytes[n..]);

@@ -55,3 +55,15 @@ fn the_device_misses_what_a_register_write_has_passed() {
     b.register_written();
     assert_eq!((missed(&b, 0x9000), missed(&b, 0x9010)), (Some(8), None));
 }
+
+#[test]
+fn no_more_wait_than_a_buffer_holds() {
+    let mut b = StoreBuffer::new(Order::Late);
+    let all: Vec<u32> = (0..2 * MOST as u32)
+        .filter_map(|i| {
+            b.push(&area(0x8000), i % 8 * 8, &[0; 8], t(0));
+            b.overflowing().map(|held| held.offset)
+        })
+        .collect();
+    assert_eq!((all.len(), b.held().count(), all[..3].to_vec()), (MOST, MOST, vec![0, 8, 16]));
+}
