@@ -11,7 +11,7 @@ use doorbell_console::render::{self, Format};
 use doorbell_console::{DONE, Error, MISSED, failed, input};
 use doorbell_spec::key::{Key, Value, parse_setting};
 use doorbell_study::figures::{
-    self, Given, JsonRow, Options, PublishedFigures, Refused, SetError, Setting, Stage, Verdict,
+    self, FigureSet, Given, JsonRow, Options, Refused, SetError, Setting, Stage, Verdict,
 };
 use doorbell_systems::Registry;
 use doorbell_systems::published::Headline;
@@ -33,9 +33,9 @@ pub(crate) fn reproduce(registry: &'static Registry, args: &Reproduce) -> Result
         args.sets.iter().map(|s| setting(registry, s, &systems)).collect::<Result<Vec<_>, _>>()?;
     let options = Options { swap: args.swap, sensitivity: args.sensitivity, set };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
-    let lines = Progress::lines(systems.iter().map(|s| s.name()), args.output.quiet);
+    let lines = Progress::lines(systems.iter().map(|s| &*s.system), args.output.quiet);
     let interrupt = Interrupt::watched_for(folder.is_some())?;
-    let names: Vec<String> = systems.iter().map(|s| s.name().to_owned()).collect();
+    let names: Vec<String> = systems.iter().map(|s| s.system.clone()).collect();
     let mut progress = |p: figures::Progress<'_>| {
         let Some(line) = names.iter().position(|n| n == p.system).and_then(|at| lines.get(at))
         else {
@@ -110,13 +110,13 @@ pub(crate) fn reproduce(registry: &'static Registry, args: &Reproduce) -> Result
 /// Runs the summary of each system that has one, in parallel.
 fn summaries(
     registry: &Registry,
-    systems: &[Box<dyn PublishedFigures>],
+    systems: &[FigureSet],
     lines: &[Progress],
     set: &[Setting],
     all: bool,
     interrupt: &Interrupt,
 ) -> Result<Vec<Option<Sides>>, Error> {
-    let headlines: Vec<_> = systems.iter().map(|s| (s.name(), s.headline())).collect();
+    let headlines: Vec<_> = systems.iter().map(|s| (&*s.system, s.headline)).collect();
     std::thread::scope(|threads| {
         let begin = |((name, headline), line): (&(&str, Option<Headline>), _)| {
             let (what, headline) = (format!("{name}: before and after"), *headline);
@@ -135,11 +135,7 @@ fn summaries(
 
 /// Parses one `--set`: with a unit if the constant or choice is a key of one of these systems, or
 /// of any system if of none of these; else a bare number.
-fn setting(
-    registry: &Registry,
-    text: &str,
-    systems: &[Box<dyn PublishedFigures>],
-) -> Result<Setting, Error> {
+fn setting(registry: &Registry, text: &str, systems: &[FigureSet]) -> Result<Setting, Error> {
     let name = text.split('=').next().unwrap_or("").trim();
     let has = |s: &&System| s.keys().iter().any(|k| k.name == name);
     let (ours, others): (Vec<_>, Vec<_>) = registry
@@ -147,7 +143,7 @@ fn setting(
         .iter()
         .copied()
         .filter(has)
-        .partition(|s| systems.iter().any(|c| c.name() == s.name));
+        .partition(|s| systems.iter().any(|c| c.system == s.name));
     let mut found: Vec<(&System, &Key, Value)> = Vec::new();
     for system in if ours.is_empty() { others } else { ours } {
         let (key, value) = parse_setting(&system.keys(), text)?;
@@ -172,11 +168,8 @@ fn setting(
 }
 
 /// Returns the named systems in that order, or all.
-fn chosen(
-    mut all: Vec<Box<dyn PublishedFigures>>,
-    names: &[String],
-) -> Result<Vec<Box<dyn PublishedFigures>>, Error> {
-    let there = all.iter().map(|s| s.name().to_owned()).collect::<Vec<_>>();
+fn chosen(mut all: Vec<FigureSet>, names: &[String]) -> Result<Vec<FigureSet>, Error> {
+    let there = all.iter().map(|s| s.system.clone()).collect::<Vec<_>>();
     if there.is_empty() {
         return Err(input!("no system has published figures yet"));
     }
@@ -185,7 +178,7 @@ fn chosen(
     }
     let mut chosen = Vec::new();
     for name in names {
-        match all.iter().position(|s| s.name() == name) {
+        match all.iter().position(|s| s.system == *name) {
             Some(at) => chosen.push(all.remove(at)),
             // A name may be repeated.
             None if there.contains(name) => {}

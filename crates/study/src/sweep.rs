@@ -112,7 +112,7 @@ impl Grid {
     }
 
     /// Returns whether this key is one of an axis.
-    pub fn is_axis(&self, key: &str) -> bool {
+    pub(crate) fn is_axis(&self, key: &str) -> bool {
         self.axes().any(|a| a.key == key)
     }
 

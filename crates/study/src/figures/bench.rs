@@ -1,7 +1,7 @@
 //! The bench: a system, its sheet, and the measurements made so far.
 
 use super::cores::{Cores, Rank};
-use super::{Constants, FigureSet, MeasureError, PublishedFigures};
+use super::{Constants, FigureSet, MeasureError};
 use crate::memo::Memo;
 use doorbell_systems::on_threads;
 use std::convert::Infallible;
@@ -78,7 +78,6 @@ impl fmt::Display for Progress<'_> {
 /// nothing is simulated twice.
 pub(super) struct Bench<'a> {
     pub(super) sheet: &'a FigureSet,
-    pub(super) system: &'a dyn PublishedFigures,
     /// The cores that it shares with the other systems, and its rank among them.
     pub(super) cores: &'a Cores,
     pub(super) rank: Rank,
@@ -120,7 +119,7 @@ impl Bench<'_> {
             let value = match &row.derived {
                 None => {
                     let _core = self.cores.take(self.rank);
-                    self.system.measure(c, &row.figure)?
+                    (self.sheet.measure)(c, &row.figure)?
                 }
                 Some(derived) => {
                     let part = |parent: &String| {

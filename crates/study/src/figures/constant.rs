@@ -156,7 +156,7 @@ impl Constants {
 
     /// Returns the values' bits and the choices' alternatives. Two sets are equal exactly if the
     /// same system computes the same with both.
-    pub fn fingerprint(&self) -> Vec<u64> {
+    pub(crate) fn fingerprint(&self) -> Vec<u64> {
         let taken = self.choices.iter().map(|c| c.taken as u64);
         self.iter().map(|c| c.value.to_bits()).chain(taken).collect()
     }

@@ -20,12 +20,12 @@ use super::solve::{Found, Precision, linear, root};
 use super::{Constants, MeasureError, Row, Source};
 
 /// The residual at which a fit is done, relative to the published value, unless the system sets
-/// [`PublishedFigures::precision`](super::PublishedFigures::precision).
-pub const RESIDUAL: f64 = 1e-7;
+/// [`precision`](super::FigureSet::precision).
+pub(crate) const RESIDUAL: f64 = 1e-7;
 /// The largest residual, relative to the published value, that the steps of a simulation may leave.
-pub const GRAIN: f64 = 1e-3;
+pub(crate) const GRAIN: f64 = 1e-3;
 /// The most sweeps over all fits of a system.
-pub const SWEEPS: u32 = 60;
+pub(crate) const SWEEPS: u32 = 60;
 /// The most of them that begin around the constants' present values.
 const NEAR_SWEEPS: u32 = 10;
 /// The residual of one search among several, as a share of what the sweep is to leave: finer, so

@@ -3,12 +3,12 @@
 
 use super::platform::{self, choice, with};
 use super::published::{Sheet, parse};
-use super::{Choice, Constant, Constants, KnownMiss, PublishedFigures, Row};
+use super::{Constant, Constants, FigureSet};
 use crate::memo::Memo;
 use doorbell_sim::Unwatched;
 use doorbell_spec::InputError;
 use doorbell_spec::key::Values;
-use doorbell_systems::published::{Headline, MeasureError, Measuring, SystemFigures};
+use doorbell_systems::published::{MeasureError, Measuring, SystemFigures};
 use doorbell_systems::result::{Measured, Numbers};
 use doorbell_systems::{Profile, Registry};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// A profile or a file of rows does not parse.
-pub fn open_all(registry: &Registry) -> Result<Vec<Box<dyn PublishedFigures>>, InputError> {
+pub fn open_all(registry: &Registry) -> Result<Vec<FigureSet>, InputError> {
     registry.systems.iter().flat_map(|s| s.figures).map(|of| open(registry, of)).collect()
 }
 
@@ -25,11 +25,27 @@ pub fn open_all(registry: &Registry) -> Result<Vec<Box<dyn PublishedFigures>>, I
 ///
 /// # Errors
 /// The profile or the file of rows does not parse.
-pub fn open(
-    registry: &Registry,
-    of: &'static SystemFigures,
-) -> Result<Box<dyn PublishedFigures>, InputError> {
-    Ok(Box::new(read(registry, of)?))
+pub fn open(registry: &Registry, of: &'static SystemFigures) -> Result<FigureSet, InputError> {
+    let figures = read(registry, of)?;
+    let (sheet, profile) = (figures.sheet.clone(), &figures.profile);
+    let mut constants = platform::constants(profile);
+    constants.retain(|c| !of.left_out.iter().any(|letters| c.key.starts_with(letters)));
+    let others = of.constants.iter();
+    constants.extend(others.map(|c| Constant::cited(c.key, c.value, c.unit, c.source)));
+    let choices = of.choices.iter().map(|c| choice(profile, c)).collect();
+    let (known_misses, swapped_misses) = (sheet.known_misses(false), sheet.known_misses(true));
+    let measure = move |c: &Constants, figure: &str| figures.measure(c, figure);
+    let set = FigureSet::new(of.name, constants, sheet.rows, measure);
+    Ok(FigureSet {
+        about: sheet.about,
+        constants: set.constants.choosing(choices),
+        known_misses,
+        swapped_misses,
+        jitter: sheet.jitter,
+        precision: sheet.precision,
+        headline: of.headline,
+        ..set
+    })
 }
 
 fn read(registry: &Registry, of: &'static SystemFigures) -> Result<Figures, InputError> {
@@ -64,6 +80,18 @@ impl Figures {
             Ok(Arc::new(run.and_then(Measured::sound)?.numbers()))
         })
     }
+
+    fn measure(&self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
+        let row = self.sheet.rows.iter().find(|r| r.figure == figure);
+        let Some(of) = row.and_then(|row| row.number.clone()) else {
+            let name = figure.split_once('.').map_or(figure, |(_, name)| name);
+            return (self.of.measure)(&At { figures: self, constants: c }, name);
+        };
+        let number = self.number(c, &of.run, &of.metric)?;
+        let per = of.per.as_ref().map_or(Ok(1.0), |per| self.number(c, &of.run, per))?;
+        let quotient = if number == 0.0 { 0.0 } else { number / per };
+        Ok(quotient * of.factor.unwrap_or(1.0))
+    }
 }
 
 /// The models at these constants.
@@ -83,61 +111,6 @@ impl Measuring for At<'_> {
 
     fn constant(&self, key: &str) -> Result<f64, MeasureError> {
         Ok(self.constants.get(key)?)
-    }
-}
-
-impl PublishedFigures for Figures {
-    fn name(&self) -> &str {
-        self.of.name
-    }
-
-    fn about(&self) -> &str {
-        &self.sheet.about
-    }
-
-    fn constants(&self) -> Vec<Constant> {
-        let mut all = platform::constants(&self.profile);
-        all.retain(|c| !self.of.left_out.iter().any(|letters| c.key.starts_with(letters)));
-        all.extend(
-            self.of.constants.iter().map(|c| Constant::cited(c.key, c.value, c.unit, c.source)),
-        );
-        all
-    }
-
-    fn choices(&self) -> Vec<Choice> {
-        self.of.choices.iter().map(|c| choice(&self.profile, c)).collect()
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        self.sheet.rows.clone()
-    }
-
-    fn measure(&self, c: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        let row = self.sheet.rows.iter().find(|r| r.figure == figure);
-        let Some(of) = row.and_then(|row| row.number.clone()) else {
-            let name = figure.split_once('.').map_or(figure, |(_, name)| name);
-            return (self.of.measure)(&At { figures: self, constants: c }, name);
-        };
-        let number = self.number(c, &of.run, &of.metric)?;
-        let per = of.per.as_ref().map_or(Ok(1.0), |per| self.number(c, &of.run, per))?;
-        let quotient = if number == 0.0 { 0.0 } else { number / per };
-        Ok(quotient * of.factor.unwrap_or(1.0))
-    }
-
-    fn jitter(&self) -> f64 {
-        self.sheet.jitter
-    }
-
-    fn precision(&self) -> f64 {
-        self.sheet.precision
-    }
-
-    fn headline(&self) -> Option<Headline> {
-        self.of.headline
-    }
-
-    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
-        self.sheet.known_misses(swapped)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The published rows: quotations in TOML, one file a system, built into the binary.
 //!
 //! A file begins with `about` (the measured setup, in one line) and optional `jitter` and
-//! `precision` ([`PublishedFigures`](super::PublishedFigures)). `[documents]` names each source.
+//! `precision` ([`FigureSet`](super::FigureSet)). `[documents]` names each source.
 //!
 //! A `[run.NAME]` has `scenario` and `set` (a list of `key=value`), as a row of a measurement file
 //! has; a `set` at the head of the file is for all runs. A run takes all constants and choices, or
@@ -33,7 +33,7 @@ use toml::Spanned;
 
 /// A file of published rows.
 #[derive(Clone, Debug)]
-pub struct Sheet {
+pub(crate) struct Sheet {
     /// The measured setup, in one line.
     pub about: String,
     /// The largest relative change of a row that is jitter.
@@ -87,7 +87,7 @@ impl Sheet {
     }
 
     /// Returns the rows that are known to miss, in a `--swap` run if `swapped`.
-    pub fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
+    pub(crate) fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
         let figure = |m: &FileMiss| match &m.swapped {
             Some(other) if swapped => other.clone(),
             _ => m.figure.clone(),
@@ -143,7 +143,7 @@ struct Reader<'t> {
 ///
 /// # Errors
 /// The first violation of the format, with its line.
-pub fn parse(
+pub(crate) fn parse(
     registry: &Registry,
     name: &str,
     text: &str,

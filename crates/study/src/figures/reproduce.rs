@@ -4,8 +4,8 @@ use super::bench::{Bench, Progress, Stage};
 use super::cores::Cores;
 use super::report::{DegreesOfFreedom, Outcome, Report, SystemReport, round_significant, settle};
 use super::{
-    FigureSet, FigureSetError, Fit, MeasureError, PublishedFigures, SetError, Setting,
-    UnknownConstant, combinations, fit, sensitivity,
+    FigureSet, FigureSetError, Fit, MeasureError, SetError, Setting, UnknownConstant, combinations,
+    fit, sensitivity,
 };
 use crate::memo::Memo;
 use doorbell_spec::nearest;
@@ -60,7 +60,7 @@ const OTHERS: usize = 1;
 /// A sheet is inconsistent or a constant unknown; nothing has run then. Or `progress` ended it.
 /// Later failures (of a fit, of a measurement) are in the report.
 pub fn reproduce(
-    systems: &[Box<dyn PublishedFigures>],
+    systems: &[FigureSet],
     options: &Options,
     progress: &mut (dyn FnMut(Progress<'_>) -> bool + Send),
     done: &mut dyn FnMut(Done<'_>),
@@ -70,16 +70,18 @@ pub fn reproduce(
 
 pub(super) fn reproduce_on(
     cores: usize,
-    systems: &[Box<dyn PublishedFigures>],
+    systems: &[FigureSet],
     options: &Options,
     progress: &mut (dyn FnMut(Progress<'_>) -> bool + Send),
     done: &mut dyn FnMut(Done<'_>),
 ) -> Result<Report, Refused> {
-    let sheets = systems.iter().map(|s| FigureSet::of(&**s)).collect::<Result<Vec<_>, _>>();
-    let mut sheets = sheets.map_err(Refused::FigureSet)?;
+    let mut sheets = systems.to_vec();
+    for sheet in &mut sheets {
+        sheet.check().map_err(Refused::FigureSet)?;
+    }
     if options.swap {
-        for (sheet, system) in sheets.iter_mut().zip(systems) {
-            sheet.swap(&**system).map_err(Refused::FigureSet)?;
+        for sheet in &mut sheets {
+            sheet.swap().map_err(Refused::FigureSet)?;
         }
     }
     for setting in &options.set {
@@ -104,10 +106,9 @@ pub(super) fn reproduce_on(
     let tell = |p: Progress<'_>| (heard.lock().unwrap_or_else(PoisonError::into_inner))(p);
     let cores = Cores::new(cores);
     let systems: Option<Vec<SystemReport>> = std::thread::scope(|threads| {
-        let runs = sheets.iter().zip(systems).enumerate().map(|(place, (sheet, system))| {
+        let runs = sheets.iter().enumerate().map(|(place, sheet)| {
             let bench = Bench {
                 sheet,
-                system: &**system,
                 cores: &cores,
                 rank: [place.min(1), FITS, place],
                 progress: &tell,

@@ -58,7 +58,7 @@ pub enum Tolerance {
 
 impl Tolerance {
     /// Returns whether `measured` is close enough to `published`.
-    pub fn admits(self, published: f64, measured: f64) -> bool {
+    pub(crate) fn admits(self, published: f64, measured: f64) -> bool {
         let allowed = match self {
             Tolerance::Rel(share) => share * published.abs(),
             Tolerance::Abs(by) => by,
@@ -222,7 +222,7 @@ impl Row {
     }
 
     /// Returns whether a definition was not met. One without a tolerance always is met.
-    pub fn departs(&self, measured: f64) -> bool {
+    pub(crate) fn departs(&self, measured: f64) -> bool {
         let compared = self.tolerance.filter(|_| self.role == Role::Definition);
         compared.is_some_and(|t| !t.admits(self.published, measured))
     }

@@ -75,7 +75,7 @@ pub struct Sensitivity {
 
 /// A row whose declared inputs differ from those found.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Disagreement {
+pub(crate) struct Disagreement {
     /// The row's name.
     pub figure: String,
     /// Declared constants that do not move it.
@@ -99,7 +99,7 @@ impl Sensitivity {
     /// Returns the rows that declare other inputs than were found. Rows without a declaration are
     /// left out, and so are derived rows that inherit one, since the common inputs of their two
     /// parts may cancel.
-    pub fn disagreements(&self) -> Vec<Disagreement> {
+    pub(crate) fn disagreements(&self) -> Vec<Disagreement> {
         let mut list = Vec::new();
         for (at, (figure, declared)) in self.figures.iter().zip(&self.declared).enumerate() {
             let Some(declared) = declared else { continue };

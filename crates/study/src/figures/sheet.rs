@@ -4,25 +4,103 @@
 //! runs: a constant fitted on two rows or two on one, a tolerance on a fitted row, a derived row in
 //! a circle.
 
-use super::{Constants, KnownMiss, PublishedFigures, Role, Row, SetError, Setting, Source};
+use super::{Constant, Constants, Role, Row, SetError, Setting, Source, UnknownConstant, fit};
 use doorbell_spec::nearest;
+use doorbell_systems::published::{Headline, MeasureError};
 use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
 
-/// The declarations of one system, checked for consistency.
-#[derive(Clone, Debug)]
+/// Returns the models' value for a figure, in the row's unit, at these constants.
+///
+/// It may be a whole simulation, and the same constants give the same number. Figures are measured
+/// by several threads at a time. None is asked for twice at the same constants, and no derived row
+/// at all. A judged row that cannot be measured misses.
+pub type Measure = dyn Fn(&Constants, &str) -> Result<f64, MeasureError> + Send + Sync;
+
+/// A system whose figures can be reproduced: its constants, its rows, and their measurement.
+///
+/// The order of constants and rows is the order of the tables.
+///
+/// ```
+/// use doorbell_study::figures::*;
+///
+/// let constants = vec![
+///     Constant::cited("boat.seats", 20.0, "seats", "plate on the bridge"),
+///     Constant::fitted("boat.crossing", 10.0, "minutes", "ferry.half_full", (1.0, 60.0)),
+/// ];
+/// let rows = vec![
+///     Row::new("ferry.half_full", 40.0, "passengers/hour", Role::Fit),
+///     Row::new("ferry.full", 78.0, "passengers/hour", Role::Predicted)
+///         .within(Tolerance::Rel(0.05)),
+/// ];
+/// let ferry = FigureSet::new("ferry", constants, rows, |constants, figure| {
+///     let on_board = match figure {
+///         "ferry.half_full" => constants.get("boat.seats")? / 2.0,
+///         "ferry.full" => constants.get("boat.seats")?,
+///         other => return Err(MeasureError::unknown_figure(other)),
+///     };
+///     Ok(on_board * 60.0 / constants.get("boat.crossing")?)
+/// });
+///
+/// let report = reproduce(&[ferry], &Options::default(), &mut |_| true, &mut |_| ())?;
+/// assert_eq!(report.systems[0].rows[1].measured, Ok(80.0));
+/// assert_eq!(report.verdict(), Verdict::AllHold);
+/// # Ok::<(), Refused>(())
+/// ```
+#[derive(Clone)]
 pub struct FigureSet {
-    pub(super) system: String,
-    pub(super) about: String,
-    pub(super) constants: Constants,
-    pub(super) rows: Vec<Row>,
-    pub(super) known_misses: Vec<KnownMiss>,
+    /// Short name, the first part of each figure's name: `mlx5`.
+    pub system: String,
+    /// The measured setup, in one line.
+    pub about: String,
+    /// The constants that rows are measured with, and the choices between models that were made by
+    /// looking at rows.
+    pub constants: Constants,
+    /// The published figures.
+    pub rows: Vec<Row>,
+    /// Rows that are known to miss, with the reasons.
+    pub known_misses: Vec<KnownMiss>,
+    /// Those of a `--swap` run, which predicts other rows.
+    pub swapped_misses: Vec<KnownMiss>,
+    /// The largest relative change of a row that is jitter: a simulation reacts a little to any
+    /// change of a time. A row rests on the constants that move it by more.
+    pub jitter: f64,
+    /// The residual of a fit, relative to the published value. A simulation of whole packets in a
+    /// short time means nothing below it, and each step closer is a run.
+    pub precision: f64,
+    /// The scenarios that show the switch best, if there are any.
+    pub headline: Option<Headline>,
+    /// Measures a row.
+    pub measure: Arc<Measure>,
     /// The changes by `--swap` and `--set`, by figure.
     pub(super) remarks: Vec<(String, String)>,
     /// The number of fits that `--swap` moved to the partner; `None` without it.
     pub(super) swapped: Option<usize>,
     pub(super) set_by_hand: bool,
-    pub(super) jitter: f64,
-    pub(super) precision: f64,
+}
+
+impl fmt::Debug for FigureSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FigureSet").field("system", &self.system).finish_non_exhaustive()
+    }
+}
+
+/// A miss with an explanation. It remains a miss.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownMiss {
+    /// The row.
+    pub figure: String,
+    /// The best explanation known.
+    pub why: String,
+}
+
+impl KnownMiss {
+    /// Makes the explanation of `figure`'s miss.
+    #[cfg(test)]
+    pub(crate) fn new(figure: &str, why: &str) -> KnownMiss {
+        KnownMiss { figure: figure.into(), why: why.into() }
+    }
 }
 
 /// All faults of a system's declarations. Its author made them, not the user.
@@ -36,39 +114,32 @@ pub struct FigureSetError {
 }
 
 impl FigureSet {
-    /// Reads a system's declarations and checks them.
-    ///
-    /// # Errors
-    /// Every inconsistency, at once.
-    pub fn of(system: &dyn PublishedFigures) -> Result<FigureSet, FigureSetError> {
-        let sheet = FigureSet {
-            system: system.name().into(),
-            about: system.about().into(),
-            constants: Constants::new(system.constants()).choosing(system.choices()),
-            rows: system.rows(),
-            known_misses: system.known_misses(false),
+    /// Makes the set of a system without choices, headline or known misses.
+    pub fn new(
+        system: &str,
+        constants: Vec<Constant>,
+        rows: Vec<Row>,
+        measure: impl Fn(&Constants, &str) -> Result<f64, MeasureError> + Send + Sync + 'static,
+    ) -> FigureSet {
+        FigureSet {
+            system: system.into(),
+            about: String::new(),
+            constants: Constants::new(constants),
+            rows,
+            known_misses: Vec::new(),
+            swapped_misses: Vec::new(),
+            jitter: super::MIN_EFFECT,
+            precision: fit::RESIDUAL,
+            headline: None,
+            measure: Arc::new(measure),
             remarks: Vec::new(),
             swapped: None,
             set_by_hand: false,
-            jitter: system.jitter(),
-            precision: system.precision(),
-        };
-        sheet.check()?;
-        Ok(sheet)
-    }
-
-    /// Returns the constants.
-    pub fn constants(&self) -> &Constants {
-        &self.constants
-    }
-
-    /// Returns the rows.
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
+        }
     }
 
     /// Returns the row called `figure`.
-    pub fn row(&self, figure: &str) -> Option<&Row> {
+    pub(super) fn row(&self, figure: &str) -> Option<&Row> {
         self.rows.iter().find(|r| r.figure == figure)
     }
 
@@ -107,7 +178,7 @@ impl FigureSet {
 
     /// Exchanges fitted rows with their partners: the fit consumes the partner, and the fitted row
     /// is predicted with the partner's tolerance.
-    pub(super) fn swap(&mut self, system: &dyn PublishedFigures) -> Result<(), FigureSetError> {
+    pub(super) fn swap(&mut self) -> Result<(), FigureSetError> {
         let mut swapped = 0;
         for (constant, fitted) in self.fits() {
             let was = self.rows[fitted].figure.clone();
@@ -132,7 +203,7 @@ impl FigureSet {
         }
         self.swapped = Some(swapped);
         if swapped > 0 {
-            self.known_misses = system.known_misses(true);
+            self.known_misses.clone_from(&self.swapped_misses);
         }
         self.check()
     }
@@ -160,7 +231,8 @@ impl FigureSet {
         }
     }
 
-    fn check(&self) -> Result<(), FigureSetError> {
+    /// Checks the declarations. The error has every inconsistency.
+    pub(super) fn check(&self) -> Result<(), FigureSetError> {
         let mut faults = Vec::new();
         self.check_constants(&mut faults);
         self.check_choices(&mut faults);
@@ -344,5 +416,11 @@ impl FigureSet {
             }
             None => format!("names the row {figure}, but there are no rows"),
         }
+    }
+}
+
+impl From<UnknownConstant> for MeasureError {
+    fn from(e: UnknownConstant) -> MeasureError {
+        MeasureError(e.to_string())
     }
 }

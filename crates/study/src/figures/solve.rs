@@ -7,7 +7,7 @@
 
 /// The conditions to stop a search.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Precision {
+pub(crate) struct Precision {
     /// The largest residual of a root.
     pub residual: f64,
     /// The width of a closed bracket. It holds a jump if its ends have not come closer for a
@@ -17,7 +17,7 @@ pub struct Precision {
 
 /// The end of a search.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Found {
+pub(crate) enum Found {
     /// The function is zero at `at`, within the precision.
     Root {
         /// The argument.
@@ -50,7 +50,7 @@ const JUMP: f64 = 1024.0;
 ///
 /// # Errors
 /// The first error of `f`. Its values must be finite otherwise.
-pub fn root<E>(
+pub(crate) fn root<E>(
     (low, high): (f64, f64),
     precision: Precision,
     mut f: impl FnMut(f64) -> Result<f64, E>,
@@ -117,7 +117,7 @@ pub fn root<E>(
 
 /// Solves a square system of linear equations by elimination with row pivoting. Returns `None` if
 /// it is singular.
-pub fn linear(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
+pub(crate) fn linear(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
     let n = right.len();
     for column in 0..n {
         let pivot = (column..n)

@@ -8,7 +8,7 @@
 use super::svd::{Direction, decompose, dot, norm};
 
 /// A function of parameters, with one value for each row.
-pub trait Model {
+pub(crate) trait Model {
     /// The reason why it has no values.
     type Error;
     /// Returns the values of all rows at each point.
@@ -20,7 +20,7 @@ pub trait Model {
 
 /// A parameter.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Parameter {
+pub(crate) struct Parameter {
     /// The start of the search.
     pub start: f64,
     /// The bounds.
@@ -29,7 +29,7 @@ pub struct Parameter {
 
 /// A value that a row is to have.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Target {
+pub(crate) struct Target {
     /// The value.
     pub value: f64,
     /// The size of one standard deviation, or a size that makes rows of different units
@@ -41,7 +41,7 @@ pub struct Target {
 
 /// Derivatives of all rows, by parameter.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Derivatives {
+pub(crate) struct Derivatives {
     /// The parameters at which they were taken.
     pub at: Vec<f64>,
     /// For each parameter, the derivative of each row.
@@ -50,7 +50,7 @@ pub struct Derivatives {
 
 impl Derivatives {
     /// Returns the differences from those over half the width, which are about their errors.
-    pub fn errors(&self, halved: &Derivatives) -> Vec<Vec<f64>> {
+    pub(crate) fn errors(&self, halved: &Derivatives) -> Vec<Vec<f64>> {
         let error = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(|(a, b)| a - b).collect();
         self.columns.iter().zip(&halved.columns).map(error).collect()
     }
@@ -58,7 +58,7 @@ impl Derivatives {
 
 /// The end of a search.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Solution {
+pub(crate) struct Solution {
     /// The parameters.
     pub at: Vec<f64>,
     /// The rows there.
@@ -89,7 +89,7 @@ const SHARP: f64 = 0.1;
 
 /// A search.
 #[derive(Clone, Debug)]
-pub struct Search<'a> {
+pub(crate) struct Search<'a> {
     parameters: &'a [Parameter],
     targets: &'a [Target],
     /// The width of each parameter's differences, in steps.
@@ -100,7 +100,7 @@ pub struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// Creates the search of the parameters that bring rows closest to their targets.
-    pub fn new(parameters: &'a [Parameter], targets: &'a [Target]) -> Search<'a> {
+    pub(crate) fn new(parameters: &'a [Parameter], targets: &'a [Target]) -> Search<'a> {
         let n = parameters.len();
         Search { parameters, targets, widths: vec![WIDTHS[0]; n], visible: vec![true; n] }
     }
@@ -110,7 +110,7 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     /// The first error of the model.
-    pub fn tune<M: Model>(&mut self, model: &mut M, at: &[f64]) -> Result<(), M::Error> {
+    pub(crate) fn tune<M: Model>(&mut self, model: &mut M, at: &[f64]) -> Result<(), M::Error> {
         let mut best = vec![f64::INFINITY; at.len()];
         let mut chosen = vec![WIDTHS[0]; at.len()];
         for width in WIDTHS {
@@ -140,7 +140,7 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     /// The first error of the model.
-    pub fn grain<M: Model>(&self, model: &mut M, at: &[f64]) -> Result<Vec<f64>, M::Error> {
+    pub(crate) fn grain<M: Model>(&self, model: &mut M, at: &[f64]) -> Result<Vec<f64>, M::Error> {
         let n = self.parameters.len();
         let narrow = Search { widths: vec![WIDTHS[0]; n], ..self.clone() };
         let whole = narrow.derivatives(model, at, 1.0)?;
@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
     }
 
     /// Returns whether a derivative of each parameter is more than its error.
-    pub fn visible(&self) -> &[bool] {
+    pub(crate) fn visible(&self) -> &[bool] {
         &self.visible
     }
 
@@ -163,7 +163,7 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     /// The first error of the model.
-    pub fn solve<M: Model>(&mut self, model: &mut M) -> Result<Solution, M::Error> {
+    pub(crate) fn solve<M: Model>(&mut self, model: &mut M) -> Result<Solution, M::Error> {
         let start = self.parameters.iter().map(|p| p.start.clamp(p.range.0, p.range.1));
         let start: Vec<f64> = start.collect();
         self.tune(model, &start)?;
@@ -202,13 +202,13 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the distance of each row from its target, in spreads; 0 for one that does not count.
-    pub fn residuals(&self, s: &Solution) -> Vec<f64> {
+    pub(crate) fn residuals(&self, s: &Solution) -> Vec<f64> {
         let each = self.targets.iter().zip(&s.values);
         each.map(|(t, v)| if t.counts { (v - t.value) / t.spread } else { 0.0 }).collect()
     }
 
     /// Returns the sum of squared residuals.
-    pub fn squares(&self, s: &Solution) -> f64 {
+    pub(crate) fn squares(&self, s: &Solution) -> f64 {
         let residuals = self.residuals(s);
         dot(&residuals, &residuals)
     }
@@ -218,13 +218,13 @@ impl<'a> Search<'a> {
     }
 
     /// Returns derivatives in spreads of rows that count.
-    pub fn weighted(&self, column: &[f64]) -> Vec<f64> {
+    pub(crate) fn weighted(&self, column: &[f64]) -> Vec<f64> {
         let each = self.targets.iter().zip(column);
         each.map(|(t, d)| if t.counts { d / t.spread } else { 0.0 }).collect()
     }
 
     /// Returns the parameters that are not at a bound over which the rows would push them.
-    pub fn free(&self, s: &Solution, slopes: &Derivatives) -> Vec<bool> {
+    pub(crate) fn free(&self, s: &Solution, slopes: &Derivatives) -> Vec<bool> {
         let residuals = self.residuals(s);
         let is_free = |((p, x), column): ((&Parameter, &f64), &Vec<f64>)| {
             let uphill = dot(&self.weighted(column), &residuals);
@@ -268,7 +268,7 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     /// The first error of the model.
-    pub fn derivatives<M: Model>(
+    pub(crate) fn derivatives<M: Model>(
         &self,
         model: &mut M,
         at: &[f64],
@@ -314,7 +314,7 @@ fn power_of_two(x: f64) -> f64 {
 
 /// Columns of unit length, without those of zero, and their singular directions.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Scaled {
+pub(crate) struct Scaled {
     /// The place of each column among all.
     pub of: Vec<usize>,
     /// The length that each had.
@@ -325,7 +325,7 @@ pub struct Scaled {
 
 impl Scaled {
     /// Decomposes the columns that are `taken` and not zero.
-    pub fn new(columns: Vec<Vec<f64>>, taken: &[bool]) -> Scaled {
+    pub(crate) fn new(columns: Vec<Vec<f64>>, taken: &[bool]) -> Scaled {
         let (mut of, mut norms, mut unit) = (Vec::new(), Vec::new(), Vec::new());
         for (i, mut column) in columns.into_iter().enumerate() {
             let length = norm(&column);

@@ -29,7 +29,7 @@ use toml::Spanned;
 
 /// The distance of two values, or of a residual from zero, that spreads do not explain: in standard
 /// deviations.
-pub const BEYOND: f64 = 5.0;
+pub(crate) const BEYOND: f64 = 5.0;
 
 /// The use of a row.
 #[derive(

@@ -4,11 +4,11 @@
 //! brings the runs of its rows closest to them ([`least_squares`]) and tells for each constant its
 //! interval, or that the rows do not determine it. Rows of role `check` are predicted.
 
-pub mod least_squares;
-pub mod measurements;
+mod least_squares;
+mod measurements;
 mod outcome;
 mod profile;
-pub mod readers;
+pub(crate) mod readers;
 mod runs;
 mod student;
 mod svd;

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// The format of a file of counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Format {
+pub(crate) enum Format {
     /// Snapshots of `ethtool -S`.
     Ethtool,
     /// The rates of `ethtool_stats.pl`.
@@ -44,7 +44,7 @@ pub enum Format {
 
 impl Format {
     /// All formats with their names in files and their descriptions.
-    pub const ALL: [(Format, &str, &str); 10] = [
+    pub(crate) const ALL: [(Format, &str, &str); 10] = [
         (Format::Ethtool, "ethtool", "ethtool -S, in `before` and `after`, or one in `file`"),
         (Format::EthtoolRates, "ethtool-rates", "the rates of ethtool_stats.pl"),
         (Format::Interrupts, "interrupts", "/proc/interrupts, likewise"),
@@ -58,14 +58,14 @@ impl Format {
     ];
 
     /// Returns whether two snapshots may be compared. One by itself counts from the start.
-    pub fn has_snapshots(self) -> bool {
+    pub(crate) fn has_snapshots(self) -> bool {
         matches!(self, Format::Ethtool | Format::Interrupts)
     }
 }
 
 /// The meaning of a counter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A number of things over the time of the measurement.
     Total,
     /// A number of things in a second.
@@ -76,7 +76,7 @@ pub enum Kind {
 
 /// The value of a counter.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// The value, or `None` if the tool could not count it.
     pub value: Option<f64>,
     /// Its meaning.
@@ -93,7 +93,7 @@ impl Reading {
 
 /// The counters of a measurement.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Readings {
+pub(crate) struct Readings {
     /// The readings by the tool's names.
     pub counters: BTreeMap<String, Reading>,
     /// The time of the measurement in seconds, if the tool tells it.
@@ -104,7 +104,7 @@ pub struct Readings {
 ///
 /// # Errors
 /// The first line that does not fit the format.
-pub fn read(format: Format, file: &str, text: &str) -> Result<Readings, InputError> {
+pub(crate) fn read(format: Format, file: &str, text: &str) -> Result<Readings, InputError> {
     let readings = match format {
         Format::Ethtool => ethtool::read(text),
         Format::EthtoolRates => ethtool::read_rates(text),
@@ -148,7 +148,7 @@ impl Readings {
     ///
     /// # Errors
     /// There is none, or the tool did not count it.
-    pub fn get(&self, name: &str) -> Result<(f64, Reading), String> {
+    pub(crate) fn get(&self, name: &str) -> Result<(f64, Reading), String> {
         let found = match self.counters.get(name) {
             Some(reading) => Some(*reading),
             None => self.sum(name)?,
@@ -185,7 +185,7 @@ impl Readings {
     ///
     /// # Errors
     /// A counter went back.
-    pub fn until(&self, after: &Readings) -> Result<Readings, String> {
+    pub(crate) fn until(&self, after: &Readings) -> Result<Readings, String> {
         let mut counters = BTreeMap::new();
         for (name, late) in &after.counters {
             let Some(early) = self.counters.get(name) else { continue };

@@ -9,7 +9,7 @@ const ORTHOGONAL: f64 = 1e-15;
 
 /// A direction of the columns' space, and its image.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Direction {
+pub(crate) struct Direction {
     /// The singular value.
     pub value: f64,
     /// A coefficient for each column, of unit length.

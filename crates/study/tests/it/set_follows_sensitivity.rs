@@ -4,13 +4,10 @@
 //! Tested on a part of the published rows to take seconds: one run of each kind (fixed rate, full
 //! rate, one core), and rows that are no run.
 
-use doorbell_study::figures::{
-    Constant, Constants, KnownMiss, MeasureError, Options, PublishedFigures, Report, Row, Setting,
-    open_all,
-};
+use doorbell_study::figures::{Constants, FigureSet, Options, Report, Setting, open_all};
 use doorbell_systems::DOORBELL;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 const ROWS: [&str; 6] = [
     "mlx5.pcie_inbound_gen2_on",
@@ -30,51 +27,30 @@ type Key = (String, Vec<(String, u64)>);
 /// of one precision may lie on.
 const CLOSE: f64 = 1e-4;
 
-/// A system with some of its rows and constants.
-struct Part {
-    whole: Box<dyn PublishedFigures>,
-    constants: Option<&'static [&'static str]>,
-}
-
-impl PublishedFigures for Part {
-    fn name(&self) -> &str {
-        self.whole.name()
-    }
-    fn about(&self) -> &str {
-        self.whole.about()
-    }
-    fn constants(&self) -> Vec<Constant> {
-        let mut all = self.whole.constants();
-        all.retain(|c| self.constants.is_none_or(|keys| keys.contains(&c.key.as_str())));
-        all
-    }
-    fn rows(&self) -> Vec<Row> {
-        let mut all = self.whole.rows();
-        all.retain(|r| ROWS.contains(&r.figure.as_str()));
-        // Constants that a row rests on may be missing here.
-        all.iter_mut().for_each(|r| r.inputs = None);
-        all
-    }
-    fn measure(&self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
+/// Leaves a system with some of its rows and constants.
+fn part(mut whole: FigureSet, constants: Option<&[&str]>) -> FigureSet {
+    let taken = |key: &str| constants.is_none_or(|keys| keys.contains(&key));
+    let numbers = whole.constants.iter().filter(|c| taken(&c.key)).cloned();
+    whole.constants = Constants::new(numbers.collect());
+    whole.rows.retain(|r| ROWS.contains(&r.figure.as_str()));
+    // Constants that a row rests on may be missing here.
+    whole.rows.iter_mut().for_each(|r| r.inputs = None);
+    whole.known_misses.retain(|miss| ROWS.contains(&miss.figure.as_str()));
+    // One side searches from the profile's values, the other from those found. What they find
+    // agrees this well, and what follows from it to [`CLOSE`].
+    whole.precision = 1e-5;
+    let measure = Arc::clone(&whole.measure);
+    whole.measure = Arc::new(move |constants, figure| {
         let value = |key: &str| (key.to_owned(), constants.get(key).map_or(0, f64::to_bits));
         let key = (figure.to_owned(), constants.keys().map(value).collect());
         if let Some(known) = MEASURED.lock().unwrap().get(&key) {
             return Ok(*known);
         }
-        let value = self.whole.measure(constants, figure)?;
+        let value = measure(constants, figure)?;
         MEASURED.lock().unwrap().insert(key, value);
         Ok(value)
-    }
-    /// One side searches from the profile's values, the other from those found. What they find
-    /// agrees this well, and what follows from it to [`CLOSE`].
-    fn precision(&self) -> f64 {
-        1e-5
-    }
-    fn known_misses(&self, swapped: bool) -> Vec<KnownMiss> {
-        let mut all = self.whole.known_misses(swapped);
-        all.retain(|miss| ROWS.contains(&miss.figure.as_str()));
-        all
-    }
+    });
+    whole
 }
 
 fn reproduce(
@@ -85,7 +61,7 @@ fn reproduce(
     let whole = open_all(&DOORBELL).expect("the profiles parse").remove(0);
     let options = Options { swap: false, sensitivity, set };
     doorbell_study::figures::reproduce(
-        &[Box::new(Part { whole, constants })],
+        &[part(whole, constants)],
         &options,
         &mut |_| true,
         &mut |_| (),

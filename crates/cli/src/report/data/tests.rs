@@ -1,51 +1,38 @@
 use super::*;
 use doorbell_study::figures::{
-    self, Choice, Constant, Constants, MeasureError, Options, PublishedFigures, Row, Tolerance,
+    self, Choice, Constant, Constants, FigureSet, Options, Row, Tolerance,
 };
 use serde_json::json;
 
 /// Passengers an hour, full.
-struct Ferry;
-
-impl PublishedFigures for Ferry {
-    fn name(&self) -> &str {
-        "ferry"
-    }
-    fn about(&self) -> &str {
-        "one boat"
-    }
-    fn constants(&self) -> Vec<Constant> {
-        vec![
-            Constant::cited("boat.seats", 20.0, "seats", "plate on the bridge"),
-            Constant::cited("boat.crossing", 15.0, "minutes", "timetable"),
-            Constant::cited("boat.colour", 3.0, "", "looked at"),
-        ]
-    }
-    fn choices(&self) -> Vec<Choice> {
-        vec![Choice::new(
-            "boat.rule",
-            "full",
-            &["full", "half"],
-            "nobody wrote it down",
-            &["ferry.all_full"],
-        )]
-    }
-    fn rows(&self) -> Vec<Row> {
-        let row = Row::new("ferry.all_full", 78.0, "passengers/hour", Role::Predicted);
-        let (document, passage) = ("harbour master".into(), "page 3".into());
-        vec![Row { document, passage, ..row.within(Tolerance::Rel(0.05)) }]
-    }
-    fn measure(&self, c: &Constants, _: &str) -> Result<f64, MeasureError> {
+fn ferry() -> FigureSet {
+    let constants = vec![
+        Constant::cited("boat.seats", 20.0, "seats", "plate on the bridge"),
+        Constant::cited("boat.crossing", 15.0, "minutes", "timetable"),
+        Constant::cited("boat.colour", 3.0, "", "looked at"),
+    ];
+    let row = Row::new("ferry.all_full", 78.0, "passengers/hour", Role::Predicted);
+    let (document, passage) = ("harbour master".into(), "page 3".into());
+    let rows = vec![Row { document, passage, ..row.within(Tolerance::Rel(0.05)) }];
+    let mut set = FigureSet::new("ferry", constants, rows, |c: &Constants, _| {
         let taken = if c.choice("boat.rule")? == "full" { 1.0 } else { 0.5 };
         Ok(taken * c.get("boat.seats")? * 60.0 / c.get("boat.crossing")?)
-    }
+    });
+    let rule = Choice::new(
+        "boat.rule",
+        "full",
+        &["full", "half"],
+        "nobody wrote it down",
+        &["ferry.all_full"],
+    );
+    set.constants = set.constants.choosing(vec![rule]);
+    set
 }
 
 #[test]
 fn a_row_carries_its_source_and_what_moves_it() {
     let options = Options { sensitivity: true, ..Options::default() };
-    let report =
-        figures::reproduce(&[Box::new(Ferry)], &options, &mut |_| true, &mut |_| ()).unwrap();
+    let report = figures::reproduce(&[ferry()], &options, &mut |_| true, &mut |_| ()).unwrap();
     let all = serde_json::to_value(of_reproduction(&report, &[None])).unwrap();
     let row = &all["systems"][0]["rows"][0];
     let text = |name: &str| row[name].as_str().unwrap().to_owned();

@@ -52,9 +52,8 @@ number = { run = "off", metric = "driver_mpwqe_blks", per = "driver_mpwqe_pkts" 
 };
 
 fn toy() -> (Figures, Constants) {
-    let toy = read(&doorbell_systems::DOORBELL, &TOY).unwrap();
-    let constants = Constants::new(toy.constants()).choosing(toy.choices());
-    (toy, constants)
+    let registry = &doorbell_systems::DOORBELL;
+    (read(registry, &TOY).unwrap(), open(registry, &TOY).unwrap().constants)
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn no_figure_is_measured_twice_at_the_same_constants() {
 fn a_report_does_not_depend_on_the_number_of_cores() {
     let options = Options { sensitivity: true, ..Options::default() };
     let on = |cores: usize| {
-        let systems: [Box<dyn PublishedFigures>; 2] = [Box::new(transfer()), Box::new(queue())];
+        let systems = [transfer().set(), queue().set()];
         reproduce_on(cores, &systems, &options, &mut |_| true, &mut |_| ()).unwrap()
     };
     let alone = on(1);
@@ -244,7 +244,7 @@ fn a_system_is_told_of_when_it_and_those_before_it_are_done() {
             told.push((system.name.clone(), last.lock().unwrap().len()));
         }
     };
-    let systems: [Box<dyn PublishedFigures>; 2] = [Box::new(slow), Box::new(fast)];
+    let systems = [slow.set(), fast.set()];
     let report = reproduce(&systems, &Options::default(), &mut |_| true, &mut tell).unwrap();
     let all = last.lock().unwrap().len();
     assert_eq!(told, [("toy".to_owned(), all), ("queue".to_owned(), all)]);
@@ -277,8 +277,7 @@ fn rows_are_told_of_before_any_constant_is_moved() {
         toy.add(Row::new(&format!("{name}.size"), 8.0, "", Role::Exact), waits(what));
         toy
     };
-    let systems: [Box<dyn PublishedFigures>; 2] =
-        [Box::new(toy("first", "first rows")), Box::new(toy("second", "first whole"))];
+    let systems = [toy("first", "first rows").set(), toy("second", "first whole").set()];
     let mut parts = Vec::new();
     let mut tell = |part: Done<'_>| {
         parts.push(part.to_table());
@@ -341,7 +340,7 @@ fn a_table_shows_the_digits_that_a_reader_can_use() {
 #[test]
 fn progress_names_every_stage() {
     let mut heard = Vec::new();
-    let systems: [Box<dyn PublishedFigures>; 1] = [Box::new(queue())];
+    let systems = [queue().set()];
     let options = Options { sensitivity: true, ..Options::default() };
     let mut hear = |p: Progress<'_>| {
         heard.push(p.to_string());
@@ -366,7 +365,7 @@ fn who_hears_of_the_progress_can_end_it() {
         rows += u32::from(matches!(p.doing, Stage::Row { .. }));
         rows < 3
     };
-    let ended = reproduce(&[Box::new(system)], &Options::default(), &mut third, &mut |_| ());
+    let ended = reproduce(&[system.set()], &Options::default(), &mut third, &mut |_| ());
     assert_eq!(ended.unwrap_err(), Refused::Stopped);
     // The first two rows were measured, and those that were fitted.
     let asked: BTreeSet<String> = asked.lock().unwrap().iter().map(|(f, _)| f.clone()).collect();

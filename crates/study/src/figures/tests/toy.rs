@@ -48,43 +48,23 @@ impl Toy {
     }
 }
 
-impl PublishedFigures for Toy {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn about(&self) -> &str {
-        "a server that is called once a packet, or once a batch"
-    }
-
-    fn constants(&self) -> Vec<Constant> {
-        self.constants.clone()
-    }
-
-    fn choices(&self) -> Vec<Choice> {
-        self.choices.clone()
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        self.rows.iter().map(|(row, _)| row.clone()).collect()
-    }
-
-    fn measure(&self, constants: &Constants, figure: &str) -> Result<f64, MeasureError> {
-        self.asked.lock().unwrap().push((figure.into(), constants.fingerprint()));
-        let (_, measure) = self
-            .rows
-            .iter()
-            .find(|(r, _)| r.figure == figure)
-            .ok_or_else(|| MeasureError::unknown_figure(figure))?;
-        measure(constants)
-    }
-
-    fn precision(&self) -> f64 {
-        self.precision
-    }
-
-    fn known_misses(&self, _swapped: bool) -> Vec<KnownMiss> {
-        self.misses.clone()
+impl Toy {
+    pub(super) fn set(self) -> FigureSet {
+        let (measures, asked) = (self.rows, self.asked);
+        let rows = measures.iter().map(|(row, _)| row.clone()).collect();
+        let set = FigureSet::new(self.name, self.constants, rows, move |constants, figure| {
+            asked.lock().unwrap().push((figure.into(), constants.fingerprint()));
+            let of = measures.iter().find(|(r, _)| r.figure == figure);
+            of.ok_or_else(|| MeasureError::unknown_figure(figure))?.1(constants)
+        });
+        FigureSet {
+            about: "a server that is called once a packet, or once a batch".into(),
+            constants: set.constants.choosing(self.choices),
+            known_misses: self.misses.clone(),
+            swapped_misses: self.misses,
+            precision: self.precision,
+            ..set
+        }
     }
 }
 
@@ -172,7 +152,7 @@ pub(super) fn run_with(system: Toy, options: &Options) -> Report {
 }
 
 pub(super) fn refuse(system: Toy, options: &Options) -> Result<Report, Refused> {
-    reproduce(&[Box::new(system)], options, &mut |_| true, &mut |_| ())
+    reproduce(&[system.set()], options, &mut |_| true, &mut |_| ())
 }
 
 impl Row {
