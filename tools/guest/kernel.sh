@@ -1,6 +1,7 @@
 #!/bin/sh
-# kernel.sh amd64|arm64|ppc64el VERSION|SUITE [DIRECTORY]: brings a kernel of Debian into a cache
-# directory, and prints its path.
+# kernel.sh amd64|arm64|ppc64el VERSION[-cloud|-rt]|SUITE [DIRECTORY]: brings a kernel of Debian
+# into a cache directory, and prints its path. VERSION is a series, such as 6.12, of which the last
+# is taken, or a release, such as 6.12.43.
 #
 #   vmlinuz  the kernel
 #   kernel/  its modules
@@ -15,56 +16,74 @@ set -eu
 . "$(dirname "$0")/apt.sh"
 arch=$1 wanted=$2
 case $arch in
-    amd64) image=linux-image-amd64 ;;
-    arm64) image=linux-image-arm64 triple=aarch64-linux-gnu kernel_arch=arm64 ;;
-    ppc64el) image=linux-image-powerpc64le triple=powerpc64le-linux-gnu kernel_arch=powerpc ;;
+    amd64) machine_name=amd64 ;;
+    arm64) machine_name=arm64 triple=aarch64-linux-gnu kernel_arch=arm64 ;;
+    ppc64el) machine_name=powerpc64le triple=powerpc64le-linux-gnu kernel_arch=powerpc ;;
     *) echo "kernel.sh: allowed are amd64, arm64 and ppc64el" >&2; exit 2 ;;
 esac
+# The releases that may have it, each with its place in the mirror.
 case $wanted in
-    5.10 | bullseye) release=bullseye ;;
-    6.1 | bookworm) release=bookworm ;;
-    6.12 | trixie) release=trixie ;;
-    7.* | trixie-backports) release=trixie-backports ;;
-    sid) release=sid ;;
+    5.10 | 5.10[.-]* | bullseye) releases=bullseye ;;
+    6.1 | 6.1[.-]* | bookworm) releases=bookworm ;;
+    6.12 | 6.12-* | trixie) releases=trixie ;;
+    6.12.*) releases="trixie bookworm-backports" ;;
+    [0-9]*) releases=trixie-backports ;;
+    trixie-backports | bookworm-backports | sid) releases=$wanted ;;
     *)
-        refuse 2 "Debian's kernel $wanted: there are 5.10, 6.1, 6.12, 7.3, and names of suites"
+        refuse 2 "Debian's kernel $wanted: there are 5.10, 6.1, 6.12, 6.16 to 6.18, 7.2, 7.3," \
+            "releases of them such as 6.12.43, each with -cloud or -rt, and names of suites"
         ;;
 esac
-codename=${release%-backports}
-case $codename in
-    bullseye) role=oldoldstable ;;
-    bookworm) role=oldstable ;;
-    trixie) role=stable ;;
-    sid) role=unstable ;;
-esac
 begin "${3:-$kept/kernel-$arch-$wanted}" "Debian's kernel $wanted for $arch"
-suite "$codename" "amd64,$arch"
-[ "$release" = "$codename" ] || suite "$release" "amd64,$arch"
-update amd64 "$arch"
 
 depends() { # PACKAGE=VERSION PATTERN: the dependencies that match
     apt-cache show "$1" | sed -n 's/^Depends: //p' | tr ',|' '\n' | sed 's/^ *//; s/ .*//' |
         grep -E "$2" | head -1
 }
 
-version=$(apt-cache madison "$image:$arch" | sed "s, $role\(-backports\)\?/, $codename\1/," |
-    awk -v r="$release/main" '$6 == r { print $3; exit }')
-if [ -z "$version" ]; then
-    refuse 3 "$release has no kernel for $arch (package $image)"
-fi
-name=$(depends "$image:$arch=$version" '^linux-image-[0-9]')
+# The newest image of this release: what its package for the newest depends on, or of those of a
+# number the last.
+image() {
+    case $wanted in
+        [0-9]*) ;;
+        *) depends "linux-image-$machine_name:$arch" '^linux-image-[0-9]'; return ;;
+    esac
+    flavour=$machine_name number=$wanted
+    case $wanted in
+        *-cloud | *-rt) number=${wanted%-*} flavour=${wanted##*-}-$machine_name ;;
+        *-16k | *-64k) number=${wanted%-*} flavour=$machine_name-${wanted##*-} ;;
+    esac
+    number=$(echo "$number" | sed 's/[.+]/[&]/g')
+    apt-cache pkgnames linux-image- |
+        grep -E "^linux-image-$number([.][0-9]+)*(-[0-9]+)?([+][^-]*)?-$flavour\$" |
+        sort -V | tail -1
+}
+
+name=
+for release in $releases; do
+    codename=${release%-backports}
+    case $codename in
+        bullseye) role=oldoldstable ;;
+        bookworm) role=oldstable ;;
+        trixie) role=stable ;;
+        sid) role=unstable ;;
+    esac
+    : >"$apt/suites"
+    suite "$codename" "amd64,$arch"
+    [ "$release" = "$codename" ] || suite "$release" "amd64,$arch"
+    update amd64 "$arch"
+    name=$(image)
+    [ -z "$name" ] || break
+done
+[ -n "$name" ] || refuse 3 "$releases: no kernel $wanted for $arch"
+version=$(apt-cache madison "$name:$arch" | awk '{ print $3; exit }')
 abi=${name#linux-image-}
-case $wanted in
-    [0-9]*)
-        case $abi in
-            "$wanted"[.-]* | "$wanted") ;;
-            *) refuse 3 "$release has kernel $abi, and no $wanted" ;;
-        esac
-        ;;
-esac
 # Since 7.x the image package is empty, and binary and modules are packages of their own.
 kernels=$name:$arch=$version
 if apt-cache show "linux-binary-$abi:$arch" >"$apt/shown" 2>&1 && [ -s "$apt/shown" ]; then
+    if ! apt-cache show "linux-modules-$abi:$arch" >"$apt/shown" 2>&1 || [ ! -s "$apt/shown" ]; then
+        refuse 3 "$release has kernel $abi for $arch, and no modules of it any more"
+    fi
     kernels="linux-binary-$abi:$arch=$version linux-modules-$abi:$arch=$version"
 fi
 merged "$dir/kernel"

@@ -560,9 +560,10 @@ pub(crate) struct Guest {
     /// The kernel module of its driver, which models beside the built-in ones need
     #[arg(long, value_name = "NAME")]
     pub(crate) driver: Option<String>,
-    /// Kernels, separated by commas: debian:VERSION (5.10, 6.1, 6.12, 7.3), which is fetched once;
-    /// the path of a kernel's .deb; or of an image, with --modules. By default Debian's 6.12; for
-    /// axi-ethernet 7.3
+    /// Kernels, separated by commas: debian:VERSION (5.10, 6.1, 6.12, 6.16 to 6.18, 7.2, 7.3, or a
+    /// release such as 6.12.43, each also with -cloud or -rt), which is fetched once; the path of a
+    /// kernel's .deb, or of several with + between them; or of an image, with --modules. By default
+    /// Debian's 6.12; for axi-ethernet 7.3
     #[arg(long, value_name = "KERNEL,...", value_delimiter = ',')]
     pub(crate) kernel: Vec<String>,
     /// The modules of an image: its build tree, or its directory of /lib/modules

@@ -21,6 +21,17 @@ pub struct Kernel {
     _unpacked: Option<tempfile::TempDir>,
 }
 
+/// Returns the packages of `a.deb+b.deb`.
+fn packages(name: &str) -> Vec<&str> {
+    let (mut all, mut rest) = (Vec::new(), name);
+    while let Some(end) = rest.find(".deb+").map(|at| at + ".deb".len()) {
+        all.push(&rest[..end]);
+        rest = &rest[end + 1..];
+    }
+    all.push(rest);
+    all
+}
+
 /// The advice for a module that is not there.
 const ELSEWHERE: &str = "name the directory that has it in --modules, or the file in --module";
 
@@ -50,14 +61,17 @@ impl Kernel {
                 _unpacked: None,
             });
         }
+        // A file name may have a plus: Debian's versions have.
+        let packages = packages(name);
+        if name.ends_with(".deb") && packages.iter().all(|deb| Path::new(deb).is_file()) {
+            return Kernel::unpack(name, &packages, modules);
+        }
         if !path.is_file() {
             return Err(Error::Input(format!(
-                "--kernel {name}: allowed are debian:VERSION (5.10, 6.1, 6.12, 7.3), the path of a \
-                 kernel's .deb, and the path of a kernel's image"
+                "--kernel {name}: allowed are debian:VERSION (5.10, 6.1, 6.12, 6.16 to 6.18, 7.2, \
+                 7.3, a release such as 6.12.43, each also with -cloud or -rt), the path of a \
+                 kernel's .deb, several such with + between them, and the path of a kernel's image"
             )));
-        }
-        if path.extension().is_some_and(|e| e == "deb") {
-            return Kernel::unpack(name, modules);
         }
         let Some(below) = modules else {
             return Err(Error::Input(format!(
@@ -69,14 +83,17 @@ impl Kernel {
         Ok(Kernel { name: name.to_owned(), image: path.to_owned(), modules, _unpacked: None })
     }
 
-    /// Unpacks a package that has an image and modules, as `make bindeb-pkg` makes one.
-    fn unpack(name: &str, modules: Option<&Path>) -> Result<Kernel, Error> {
+    /// Unpacks packages that have an image and modules: one, as `make bindeb-pkg` makes it, or
+    /// those of a distribution.
+    fn unpack(name: &str, packages: &[&str], modules: Option<&Path>) -> Result<Kernel, Error> {
         let to = tempfile::tempdir().map_err(Error::io("a temporary directory"))?;
-        let done = Command::new("dpkg-deb").arg("-x").arg(name).arg(to.path()).output();
-        let done = done.map_err(Error::io("dpkg-deb"))?;
-        if !done.status.success() {
-            let said = String::from_utf8_lossy(&done.stderr);
-            return Err(Error::Input(format!("--kernel {name}: {}", said.trim())));
+        for package in packages {
+            let done = Command::new("dpkg-deb").arg("-x").arg(package).arg(to.path()).output();
+            let done = done.map_err(Error::io("dpkg-deb"))?;
+            if !done.status.success() {
+                let said = String::from_utf8_lossy(&done.stderr);
+                return Err(Error::Input(format!("--kernel {name}: {}", said.trim())));
+            }
         }
         let image = |p: &&PathBuf| {
             let name = p.file_name().unwrap_or_default().to_string_lossy();
@@ -84,7 +101,7 @@ impl Kernel {
         };
         let files = crate::files::below(to.path())?;
         let Some(image) = files.iter().find(image).cloned() else {
-            return Err(Error::Input(format!("--kernel {name}: the package has no /boot/vmlinuz")));
+            return Err(Error::Input(format!("--kernel {name}: no package has a file vmlinuz")));
         };
         let modules = Modules::below(modules.unwrap_or(to.path()))?;
         Ok(Kernel { name: name.to_owned(), image, modules, _unpacked: Some(to) })
@@ -110,3 +127,6 @@ impl Kernel {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
