@@ -1,7 +1,7 @@
 //! Published figures, compared with the results of the models.
 //!
 //! A system states [`Constant`]s, each with a source or a fit, and [`Row`]s, each a published
-//! figure (data in TOML, see [`published`]). [`reproduce`] checks the sheet, applies `--swap` and
+//! figure (data in TOML, see `published.rs`). [`reproduce`] checks the sheet, applies `--swap` and
 //! `--set`, solves the fits, measures and judges every row, tries all [`Combinations`] of choices
 //! and, if asked, measures the [`Sensitivity`]. The [`Report`] gives the same bytes each time.
 //!

@@ -166,7 +166,7 @@ pub struct Row {
     /// Set for a row that is computed from other rows instead of being measured.
     pub derived: Option<Derived>,
     /// Keys of the constants that it depends on directly; `None` if undeclared. A sensitivity run
-    /// finds them, and [`super::Sensitivity::disagreements`] compares the two.
+    /// finds them, and says where the two disagree.
     pub inputs: Option<Vec<String>>,
     /// Depends on nothing but its inputs, however far they move. Its run gets no other constant.
     #[serde(default)]

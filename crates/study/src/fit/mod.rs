@@ -1,7 +1,7 @@
 //! Calibration: constants of a profile, solved for so that runs give measured numbers.
 //!
 //! [`Measurements`] is a file of rows, each a number of a result, measured on a machine. [`fit`]
-//! brings the runs of its rows closest to them ([`least_squares`]) and tells for each constant its
+//! brings the runs of its rows closest to them (by least squares) and tells for each constant its
 //! interval, or that the rows do not determine it. Rows of role `check` are predicted.
 
 mod least_squares;

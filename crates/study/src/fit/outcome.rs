@@ -127,7 +127,7 @@ pub struct Fit {
 /// Solves for the constants of a measurement file, and predicts its check rows.
 ///
 /// # Errors
-/// A run fails, or a row is more than [`BEYOND`] spreads away from what the constants reach.
+/// A run fails, or a row is more than five spreads away from what the constants reach.
 pub fn fit(of: &Measurements, runs: &mut Runs<'_>) -> Result<Fit, FitError> {
     let told = of.rows.iter().any(|r| r.spread.is_some());
     let targets = targets(of);
