@@ -27,7 +27,7 @@ case $wanted in
     6.1 | 6.1[.-]* | bookworm) releases=bookworm ;;
     6.12 | 6.12-* | trixie) releases=trixie ;;
     6.12.*) releases="trixie bookworm-backports" ;;
-    [0-9]*) releases=trixie-backports ;;
+    6.1[6-9] | 6.1[6-9][.-]* | 7.*) releases=trixie-backports ;;
     trixie-backports | bookworm-backports | sid) releases=$wanted ;;
     *)
         refuse 2 "Debian's kernel $wanted: there are 5.10, 6.1, 6.12, 6.16 to 6.18, 7.2, 7.3," \

@@ -4,6 +4,7 @@
 //! The guest's words are answered by the plug-in, which writes a file for each (its module
 //! `device::words`). They are read when QEMU has ended.
 
+use crate::arch::Arch;
 use crate::bring_up::{self, Steps};
 use crate::claim::Claim;
 use crate::console::{Message, PANIC, message};
@@ -234,6 +235,11 @@ fn script(
 ) -> Script {
     let plain = |line: &str| (line.to_owned(), None);
     let mut steps = vec![plain("cat /proc/version"), plain("dmesg -c >/dev/null")];
+    if setup.device.arch == Arch::X86_64 {
+        let why = "the kernel has no /dev/port (CONFIG_DEVPORT), by which a workload speaks in \
+                   virtual time; --clock wall does without";
+        steps.push(("[ -c /dev/port ]".to_owned(), Some(why.to_owned())));
+    }
     steps.extend(bring_up::bring_up_steps(setup, order, settings, workloads));
     let mut symbols = None;
     if setup.instructions {
