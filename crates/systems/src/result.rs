@@ -106,16 +106,6 @@ pub enum CountsOf {
     Window,
 }
 
-impl CountsOf {
-    /// Returns the name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CountsOf::Run => "run",
-            CountsOf::Window => "window",
-        }
-    }
-}
-
 /// CPU time spent on one kind of work.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
