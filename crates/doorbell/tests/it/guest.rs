@@ -25,15 +25,27 @@ fn booted(args: &[&str]) -> Value {
     all["runs"][0].clone()
 }
 
+/// True for as many frames as the workload was asked for. pktgen sends in bursts of 32; one that a
+/// full ring has cut short moves the last past its end.
+fn asked(count: &Value) -> bool {
+    (6400..6432).contains(&count.as_u64().expect("a count"))
+}
+
+/// The frames on the wire.
+fn frames(run: &Value) -> u64 {
+    assert!(asked(&run["frames"]), "{}", run["frames"]);
+    run["frames"].as_u64().expect("a count")
+}
+
 #[test]
 #[ignore = "boots a kernel; `make test-guest` runs it"]
 fn linux_drives_a_device_of_ones_own() {
     let own = booted(&["shortnic", "--driver", "e1000"]);
     let built_in = booted(&["e1000", "--clock", "wall"]);
-    assert_eq!((&own["frames"], &own["frames"]), (&6400.into(), &built_in["frames"]));
     // 1,024 bytes in pieces of 64, and in one.
     let reads = |run: &Value| run["device_counters"]["data_reads"].as_u64().expect("a count");
-    assert_eq!((reads(&own), reads(&built_in)), (16 * 6400, 6400));
+    assert_eq!((reads(&own), reads(&built_in)), (16 * frames(&own), frames(&built_in)));
+    assert_eq!((&own["packets"], &built_in["packets"]), (&own["frames"], &built_in["frames"]));
     let clocks = |run: &Value| run["per_packet"]["pci_clocks"].as_f64().expect("a count");
     assert!(clocks(&own) > 1.5 * clocks(&built_in));
 }
@@ -69,7 +81,7 @@ fn linux_drives_a_model_that_somebody_else_serves() {
     let device = format!("vfio-user:{}", socket.display());
     // Nobody here sees its wire: packets are what the workload says.
     let run = booted(&[&device, "--driver", "e1000"]);
-    assert_eq!((&run["packets"], &run["frames"]), (&6400.into(), &0.into()));
+    assert_eq!((asked(&run["packets"]), &run["frames"]), (true, &0.into()));
     assert!(run["instructions"]["driver"].as_f64().expect("counted") > 100.0);
     // A driver without a network needs none.
     let script = script.to_str().unwrap();
