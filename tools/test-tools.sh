@@ -434,4 +434,21 @@ p some fast
 p some slow::of_all" "$(echo "$shown" | sed -n 's/^[ 0-9.]*[0-9]  //p' | sort)"
 unset DOORBELL_TIMES
 
+# A part of the program that grew is named; the rest is quiet.
+is "instructions over the record" "\
+s: 103 instructions a packet, recorded are 100; of the difference:
+          +4  grown" "$(cd tools && python3 -c '
+import bench
+had = {"s": {"grown": 60, "other": 40}, "t": {"grown": 100}}
+now = {"s": {"grown": 64, "other": 39}, "t": {"grown": 100.9}}
+print("\n".join(bench.check(now, had)))')"
+# A module of a symbol, and where the time of others goes.
+is "parts" "devices::mlx5::transmit bus::pcie::link copies allocator others' code" \
+    "$(cd tools && python3 -c '
+import bench
+print(*map(bench.part, [
+    "doorbell_devices::mlx5::transmit::Execution<P>::run",
+    "<doorbell_bus::pcie::link::Pcie<S> as doorbell_hal::device::Port>::write",
+    "__memcpy_avx_unaligned_erms", "_int_malloc", "core::slice::copy_from_slice_impl"]))')"
+
 echo "tools: retry, step, mirror, suites, what is skipped, counted and timed hold" >&2

@@ -40,6 +40,7 @@ if [ -z "$reasons" ]; then
     step "cargo test, built" cargo test --workspace --locked --no-run $timings "$@"
     # The commands of the documents take half the time.
     export DOORBELL_PROGRAMS="${CARGO_TARGET_DIR:-$PWD/target}/release"
+    step "instructions" tools/bench.py --check "$DOORBELL_PROGRAMS/doorbell"
     # One of them computes all published figures, for two minutes of a core. The report shows them.
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT

@@ -80,8 +80,9 @@ impl Histogram {
         let used = other.used();
         self.reach(used.start);
         self.reach(used.end - 1);
-        for i in used {
-            self.counts[i - self.first] += other.counts[i - other.first];
+        let into = &mut self.counts[used.start - self.first..used.end - self.first];
+        for (sum, n) in into.iter_mut().zip(&other.counts[used.start - other.first..]) {
+            *sum += n;
         }
         self.total += other.total;
         self.min = self.min.min(other.min);
