@@ -420,7 +420,8 @@ impl Session<'_> {
                     let status = said.arguments.parse().unwrap_or(-1);
                     if status != 0 {
                         let command = format!("the workload {name}");
-                        return Err(Error::Command { command, status, said: output });
+                        let said = output + &self.faults();
+                        return Err(Error::Command { command, status, said });
                     }
                     return result.unwrap_or_else(|| Err(no_end(name)));
                 }
@@ -429,6 +430,18 @@ impl Session<'_> {
                 }
             }
         }
+    }
+
+    /// Returns a line with the faults of the device's accesses, if there were any.
+    fn faults(&mut self) -> String {
+        let counts = self.server.as_mut().and_then(|server| server.counts().ok());
+        let counts = counts.unwrap_or_default().ledger;
+        let told = ["dma_faults", "dma_without_master"].into_iter().filter_map(|name| {
+            let count = counts.get(name).filter(|n| **n > 0)?;
+            Some(format!("{name} {count}"))
+        });
+        let told = told.collect::<Vec<_>>().join(", ");
+        if told.is_empty() { told } else { format!("the device has counted {told}\n") }
     }
 
     /// Starts a server of iperf3 on the host. Returns it when it listens.

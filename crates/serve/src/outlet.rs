@@ -122,7 +122,7 @@ impl Kind {
         match self {
             Kind::Refused => "rejected connections",
             Kind::Guest => "guests that came or went",
-            Kind::Driver => "requests of drivers that the device does not know",
+            Kind::Driver => "notices of drivers",
             Kind::Control => "lines of --control",
             Kind::Uplink => "changes of the uplink",
             Kind::Server => "notices of the server",

@@ -16,6 +16,10 @@ use std::{io, os::fd::BorrowedFd, time::Duration};
 /// The time between looks at polled pages when no doorbell comes.
 const GLANCE: Duration = Duration::from_micros(50);
 
+/// The rule that a driver breaks whose device is told to do DMA too early.
+const WITHOUT_MASTER: &str = "the driver has started DMA while bus mastering is off, or the \
+    device is not in D0: PCI Local Bus Specification 3.0, section 6.2.2, command register, bit 2";
+
 /// The description of a device, and the user's options for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Card {
@@ -41,6 +45,8 @@ pub(super) struct Vfio<D> {
     rang: Time,
     /// Reported unknown requests.
     unknown: usize,
+    /// Reported accesses without bus mastering.
+    without_master: u64,
 }
 
 /// Fills a list of BARs up with empty ones.
@@ -72,7 +78,15 @@ impl<D: Device<GuestPort<SharedBill>>> Vfio<D> {
         if c.populate {
             function = function.with_populated_memory();
         }
-        Vfio { card, function, bill: bill.clone(), clients: 0, rang: Time::ZERO, unknown: 0 }
+        Vfio {
+            card,
+            function,
+            bill: bill.clone(),
+            clients: 0,
+            rang: Time::ZERO,
+            unknown: 0,
+            without_master: 0,
+        }
     }
 }
 
@@ -115,6 +129,11 @@ impl<D: Device<GuestPort<SharedBill>>> Transport for Vfio<D> {
             self.rang = now;
         }
         self.function.advance(now);
+        let without_master = self.function.accesses_without_master();
+        if without_master > self.without_master {
+            self.without_master = without_master;
+            c.notice(Kind::Driver, format_args!("{WITHOUT_MASTER}"));
+        }
         rung || served.is_ok_and(|n| n > 0)
     }
 
@@ -151,6 +170,7 @@ impl<D: Device<GuestPort<SharedBill>>> Transport for Vfio<D> {
         let mut ledger = entries(&bill.ledger);
         let (trapped, missed) = (bill.trapped, bill.missed_after_pause);
         let lost = self.function.lost_interrupts();
+        let without_master = self.function.accesses_without_master();
         ledger.extend([
             ("trapped_writes", "Of the register writes, those that left the guest's CPU.", trapped),
             ("arrived_frames", "Frames that arrived from the wire.", bill.arrived.0),
@@ -162,6 +182,11 @@ impl<D: Device<GuestPort<SharedBill>>> Transport for Vfio<D> {
             ),
             ("uplink_dropped", "Frames that the uplink did not take.", bill.uplink.dropped),
             ("lost_interrupts", "Interrupts that the guest had not asked for.", lost),
+            (
+                "dma_without_master",
+                "DMA faults of accesses that the device tried without bus mastering.",
+                without_master,
+            ),
         ]);
         Report {
             device: self.card.name,

@@ -159,6 +159,11 @@ impl<D: Device<GuestPort<W>>, W: Observer> Function<D, W> {
         self.port.irqs.lost
     }
 
+    /// Returns the number of accesses that the device tried without bus mastering.
+    pub fn accesses_without_master(&self) -> u64 {
+        self.port.without_master
+    }
+
     /// Connects a new client and drops the present one.
     ///
     /// # Errors

@@ -133,6 +133,8 @@ pub struct GuestPort<W> {
     pub(super) irqs: Irqs,
     /// Bus mastering is on, and the function is in D0.
     pub(super) bus_master: bool,
+    /// Accesses that a client's device tried without it.
+    pub(super) without_master: u64,
     /// The most mappings.
     pub(super) max_maps: usize,
     /// Memory is allocated when it is mapped.
@@ -149,6 +151,7 @@ impl<W: Observer> GuestPort<W> {
             channel: None,
             irqs,
             bus_master: false,
+            without_master: 0,
             max_maps: max_maps(),
             populate: false,
             share: Share::new(Arc::default()),
@@ -256,6 +259,11 @@ impl<W: Observer> GuestPort<W> {
         self.memory.clear();
     }
 
+    /// Counts an access that is tried without bus mastering.
+    fn count_master(&mut self) {
+        self.without_master += u64::from(!self.bus_master && self.channel.is_some());
+    }
+
     fn check_bus_master(&self, at: Iova) -> Result<(), DmaFault> {
         fail_if(!self.bus_master, DmaFault { at, kind: DmaFaultKind::Unmapped })
     }
@@ -274,6 +282,7 @@ fn end_without_memory(channel: &mut Option<Channel>, bus_master: &mut bool) -> b
 impl<W: Observer> Port for GuestPort<W> {
     fn read(&mut self, at: Time, from: Iova, into: &mut [u8]) -> Result<Time, DmaFault> {
         self.share.charge(transfer_units(into.len()));
+        self.count_master();
         let done = self.fetch(from, into);
         let read = |()| Crossing::DmaRead(from, into.len() as u32);
         self.observer.crossed(at, done.map_or_else(Crossing::Fault, read));
@@ -281,6 +290,7 @@ impl<W: Observer> Port for GuestPort<W> {
     }
 
     fn write(&mut self, at: Time, to: Iova, from: &[u8]) -> Result<Time, DmaFault> {
+        self.count_master();
         let done = self.store(to, from);
         let written = |()| Crossing::DmaWrite(to, from.len() as u32);
         self.observer.crossed(at, done.map_or_else(Crossing::Fault, written));
