@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-const SOURCES: &[&str] = &["../../examples/c/mynic.c", "../../examples/c/main.c"];
+pub(crate) const SOURCES: &[&str] = &["../../examples/c/mynic.c", "../../examples/c/main.c"];
 
 #[test]
 fn the_counts_are_those_of_the_driver_in_rust() {

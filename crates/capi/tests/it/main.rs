@@ -5,6 +5,7 @@ mod eth_intel;
 mod header;
 mod loaded;
 mod misuse;
+mod served;
 mod window;
 mod zoo;
 
