@@ -5,6 +5,7 @@ mod guest;
 mod guide;
 mod one_page;
 mod own_command;
+mod own_dma_engine;
 mod tcp_stack;
 mod trial;
 mod zoo;
@@ -19,6 +20,10 @@ mod new_device;
 mod new_driver;
 #[path = "../../../../examples/own_device.rs"]
 mod own_device;
+/// A DMA engine for a guest.
+#[path = "../../../../examples/dma/main.rs"]
+#[allow(dead_code, reason = "its own program has the entry")]
+mod own_dma;
 
 #[test]
 fn no_file_is_forgotten() {
