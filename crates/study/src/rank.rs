@@ -8,6 +8,7 @@
 //! in which a side does not meet the condition is left out, for all sides. A series is a number
 //! over time, side by side.
 
+use crate::axis::plain;
 use crate::origin;
 use crate::point::SEED;
 use crate::runs::{Caller, each};
@@ -19,6 +20,7 @@ use doorbell_systems::{Plan, Registry, Setting, cores};
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A choice of settings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -30,13 +32,21 @@ pub struct Side {
 }
 
 impl Side {
-    /// Parses `NAME: key=value,…`, or settings without a name.
+    /// Parses `NAME: key=value,…`, or settings without a name; or `NAME: {…}`, an object of JSON
+    /// whose values are taken as they are.
     pub fn parse(text: &str) -> Result<Side, InputError> {
         // A colon ends a name unless a setting precedes it: then it is part of a time span.
-        let (name, sets) =
-            text.split_once(':').filter(|(name, _)| !name.contains('=')).unwrap_or((text, text));
-        let set: Vec<String> = sets.split(',').map(|s| s.trim().to_owned()).collect();
-        if set.iter().any(|s| !s.contains('=')) {
+        let is_name = |name: &str| !name.contains('=') && !name.trim_start().starts_with('{');
+        let named = text.split_once(':').filter(|(name, _)| is_name(name));
+        let (name, sets) = named.unwrap_or((text, text));
+        let set: Vec<String> = match serde_json::from_str::<IndexMap<String, Value>>(sets) {
+            Ok(object) => {
+                let set = |(key, v)| Some(format!("{key}={}", plain(v)?));
+                object.iter().map(set).collect::<Option<_>>().unwrap_or_default()
+            }
+            Err(_) => sets.split(',').map(|s| s.trim().to_owned()).collect(),
+        };
+        if set.is_empty() || set.iter().any(|s| !s.contains('=')) {
             let what = "expected key=value,… or a name before them, such as \
                         fixed: driver.controller=fixed";
             return Err(InputError::new(format!("--side {text}"), what));

@@ -85,11 +85,14 @@ pub fn each<C: Caller, I: Sync, T: Send>(
 ) -> Result<Vec<T>, C::Error> {
     let (done, of) = (AtomicUsize::new(before), before + items.len());
     let go_on = || caller.go_on(done.load(Ordering::Relaxed), of);
-    on_threads(threads, items, |_, item| {
+    let all = on_threads(threads, items, |_, item| {
         let taken = take(item, one(caller, plan(item), &go_on)?);
         done.fetch_add(1, Ordering::Relaxed);
         taken
-    })
+    })?;
+    // Nothing is left that could be ended.
+    caller.go_on(of, of);
+    Ok(all)
 }
 
 fn one<C: Caller>(caller: &C, plan: &Plan, go_on: &dyn Fn() -> bool) -> Result<Measured, C::Error> {

@@ -178,6 +178,13 @@ fn what_is_no_side_no_condition_and_no_seed_is_refused() {
     );
     // A colon behind a key is part of its value.
     assert_eq!(Side::parse("run.fault=link-flap@1ms:2ms").unwrap().set.len(), 1);
+    let side = Side::parse(r#"mix: {"traffic.mix": "60:7,1514:1", "toy.way": true}"#).unwrap();
+    assert_eq!(side.name, "mix");
+    assert_eq!(side.set, ["traffic.mix=60:7,1514:1", "toy.way=on"]);
+    assert_eq!(Side::parse(r#"{"toy.size": 8}"#).unwrap().set, ["toy.size=8"]);
+    for empty in ["{}", r#"{"toy.size": null}"#] {
+        assert!(Side::parse(empty).unwrap_err().to_string().contains("expected key=value"));
+    }
     let said = Side::parse("dim").unwrap_err().to_string();
     assert!(said.starts_with("--side dim: expected key=value,… or a name before them"), "{said}");
     for wrong in ["maps", "maps=x"] {
