@@ -4,7 +4,7 @@
 /// Runs commands. `doorbell/_native.pyi` has the types.
 #[pyo3::pymodule]
 mod _native {
-    use doorbell_cli::{DOORBELL, Devices, Failure, call, main_of};
+    use doorbell_cli::{Caller, DOORBELL, Devices, Failure, VERSION, call, main_of};
     use pyo3::exceptions::PyRuntimeError;
     use pyo3::prelude::*;
     use std::ffi::OsString;
@@ -13,6 +13,10 @@ mod _native {
     use std::thread;
     use std::time::Duration;
 
+    /// The version, and the commit that it was built from.
+    #[pymodule_export]
+    const VERSION_AND_COMMIT: &str = VERSION;
+
     /// The time between two looks for Ctrl-C.
     const LOOK: Duration = Duration::from_millis(20);
 
@@ -20,34 +24,50 @@ mod _native {
     type Ended = (u8, Option<String>, String, String);
 
     /// Runs a command without the global interpreter lock. Returns its exit code and its output;
-    /// if it has none, the place and the text of the error.
+    /// if it has none, the place and the text of the error. Now and then `progress` gets how much
+    /// is done, and of how much.
     ///
     /// # Errors
-    /// Returns the exception of a signal handler, such as `KeyboardInterrupt`; the command has
-    /// ended then.
+    /// Returns the exception of a signal handler, such as `KeyboardInterrupt`, or of `progress`;
+    /// the command has ended then.
     #[pyfunction]
-    fn run(py: Python<'_>, args: Vec<String>) -> PyResult<Ended> {
-        let (stop, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    #[pyo3(signature = (args, progress=None, /))]
+    fn run(
+        py: Python<'_>,
+        args: Vec<String>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Ended> {
+        let (own, ended) = (Arc::new(Caller::default()), Arc::new(AtomicBool::new(false)));
         let command = thread::spawn({
-            let (stop, ended, caller) = (stop.clone(), ended.clone(), thread::current());
+            let (own, ended, waiting) = (own.clone(), ended.clone(), thread::current());
             move || {
-                let done = call(&DOORBELL, &args, &stop);
+                let done = call(&DOORBELL, &args, &own);
                 ended.store(true, Ordering::Release);
-                caller.unpark();
+                waiting.unpark();
                 done
             }
         });
-        let mut signal = Ok(());
+        let (mut signal, mut told) = (Ok(()), (0, 0));
+        let mut tell = || {
+            let now = own.progress();
+            match &progress {
+                Some(progress) if now != told => {
+                    told = now;
+                    progress.call1(now).map(drop)
+                }
+                _ => Ok(()),
+            }
+        };
         // A thread that panicked has not said that it ended.
         while !ended.load(Ordering::Acquire) && !command.is_finished() {
             py.detach(|| thread::park_timeout(LOOK));
             if signal.is_ok() {
-                signal = py.check_signals();
-                stop.store(signal.is_err(), Ordering::Relaxed);
+                signal = py.check_signals().and_then(|()| tell());
+                own.stop.store(signal.is_err(), Ordering::Relaxed);
             }
         }
         let done = py.detach(|| command.join());
-        signal?;
+        signal.and_then(|()| tell())?;
         match done {
             Ok(Ok((code, out))) => Ok((code, Some(out), String::new(), String::new())),
             Ok(Err(Failure { code, place, what })) => Ok((code, None, place, what)),

@@ -32,7 +32,8 @@ mod sweep;
 mod trace;
 mod transfer;
 
-pub use doorbell_console::Failure;
+pub use doorbell_console::progress::Caller;
+pub use doorbell_console::{Failure, VERSION};
 pub use doorbell_serve::Devices;
 pub use doorbell_systems::{DOORBELL, Registry};
 
@@ -42,7 +43,6 @@ use doorbell_console::{Error, input, output, progress, render};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Runs the command that the arguments of this process name, on the built-in systems.
 pub fn main() -> ExitCode {
@@ -80,14 +80,14 @@ pub fn main_of(
 }
 
 /// Runs a command, without the name of the program, in this thread. Returns its exit code, 0 or 1,
-/// and what it prints. It ends early once `interrupt` is set.
+/// and what it prints. It ends early once the caller stops it.
 ///
 /// # Errors
 /// Returns the reason if the command has no result.
 pub fn call(
     registry: &'static Registry,
     args: &[String],
-    interrupt: &Arc<AtomicBool>,
+    caller: &Arc<Caller>,
 ) -> Result<(u8, String), Failure> {
     let named = ["doorbell"].into_iter().chain(args.iter().map(String::as_str));
     let args = Args::try_parse_from(named).map_err(|e| Failure {
@@ -95,7 +95,7 @@ pub fn call(
         place: String::new(),
         what: e.to_string().trim_start_matches("error: ").trim_end().to_owned(),
     })?;
-    let _taken = progress::take(interrupt);
+    let _taken = progress::take(caller);
     let (done, out) = output::collected(|| run(registry, Devices::default(), args, &[]));
     done.map(|code| (code, out)).map_err(Failure::from)
 }

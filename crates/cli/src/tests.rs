@@ -1,9 +1,9 @@
 use super::*;
 use std::sync::atomic::Ordering;
 
-fn called(line: &str, interrupt: &Arc<AtomicBool>) -> Result<(u8, String), Failure> {
+fn called(line: &str, caller: &Arc<Caller>) -> Result<(u8, String), Failure> {
     let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    call(&DOORBELL, &args, interrupt)
+    call(&DOORBELL, &args, caller)
 }
 
 #[test]
@@ -29,12 +29,22 @@ fn a_failure_tells_the_place() {
 
 #[test]
 fn a_call_ends_when_its_caller_wants() {
-    let stop = Arc::new(AtomicBool::new(false));
+    let caller = Arc::new(Caller::default());
     let done = std::thread::scope(|scope| {
-        let called = scope.spawn(|| called("run mlx5-pktgen-64 --set traffic.packets=1e9", &stop));
+        let line = "run mlx5-pktgen-64 --set traffic.packets=1e9";
+        let called = scope.spawn(|| called(line, &caller));
         std::thread::sleep(std::time::Duration::from_millis(50));
-        stop.store(true, Ordering::Relaxed);
+        caller.stop.store(true, Ordering::Relaxed);
         called.join().unwrap()
     });
     assert_eq!(done.unwrap_err().code, 130);
+}
+
+#[test]
+fn a_caller_is_told_how_much_is_done() {
+    let caller = Arc::new(Caller::default());
+    assert_eq!(caller.progress(), (0, 0));
+    let line = "sweep mlx5-pktgen-64 --set traffic.packets=480 --over pcie.mps=128,256 --quiet";
+    assert_eq!(called(line, &caller).unwrap().0, 0);
+    assert_eq!(caller.progress(), (2, 2));
 }

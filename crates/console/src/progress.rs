@@ -7,40 +7,67 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, stderr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A line of progress on stderr that goes away; nothing unless stderr is a terminal.
-pub struct Progress(Option<ProgressBar>);
+/// A program that calls a command in one of its threads, and has the signals itself.
+#[derive(Debug, Default)]
+pub struct Caller {
+    /// Ends the command once it is set.
+    pub stop: Arc<AtomicBool>,
+    progress: Mutex<(u64, u64)>,
+}
+
+impl Caller {
+    /// Returns how much is done, and of how much; of nothing before the first step.
+    pub fn progress(&self) -> (u64, u64) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A line of progress on stderr that goes away; nothing unless stderr is a terminal. A caller is
+/// told, too.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    caller: Option<Arc<Caller>>,
+}
 
 impl Progress {
     /// Shows a line that starts with `what`.
     pub fn new(what: &str, quiet: bool) -> Progress {
-        Progress::line(what, quiet, ProgressBar::new(1))
+        let caller = CALLER.with_borrow(Clone::clone);
+        Progress { bar: Progress::line(what, quiet, ProgressBar::new(1)), caller }
     }
 
     /// Shows lines below each other, one for each of `what`.
     pub fn lines<'a>(what: impl Iterator<Item = &'a str>, quiet: bool) -> Vec<Progress> {
         let all = MultiProgress::new();
-        what.map(|what| Progress::line(what, quiet, all.add(ProgressBar::new(1)))).collect()
+        let line = |what| Progress::line(what, quiet, all.add(ProgressBar::new(1)));
+        what.map(|what| Progress { bar: line(what), caller: None }).collect()
     }
 
-    fn line(what: &str, quiet: bool, bar: ProgressBar) -> Progress {
+    fn line(what: &str, quiet: bool, bar: ProgressBar) -> Option<ProgressBar> {
         if quiet || !stderr().is_terminal() {
-            return Progress(None);
+            return None;
         }
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %") {
             bar.set_style(style);
         }
         bar.set_message(visible(what, &[]).into_owned());
-        Progress(Some(bar))
+        Some(bar)
     }
 
     /// Shows how much is done.
     pub fn at(&self, done: u64, of: u64) {
-        if let Some(bar) = &self.0 {
+        if let Some(caller) = &self.caller {
+            let mut told = caller.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            // Of several threads one may come late.
+            let least = if told.1 == of { told.0 } else { 0 };
+            *told = (done.clamp(least, of.max(least)), of);
+        }
+        if let Some(bar) = &self.bar {
             bar.set_length(of);
             bar.set_position(done.min(of));
         }
@@ -48,7 +75,7 @@ impl Progress {
 
     /// Runs `f`, which writes to stdout, while no line is on the screen.
     pub fn aside<R>(&self, f: impl FnOnce() -> R) -> R {
-        match &self.0 {
+        match &self.bar {
             Some(bar) => bar.suspend(f),
             None => f(),
         }
@@ -56,7 +83,7 @@ impl Progress {
 
     /// Shows the current step.
     pub fn doing(&self, what: String) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.set_message(what);
         }
     }
@@ -64,7 +91,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
@@ -83,19 +110,20 @@ pub struct Interrupt {
 }
 
 thread_local! {
-    /// The request of a program that calls a command in this thread, and has the signals itself.
-    static CALLER: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+    /// The program that calls a command in this thread.
+    static CALLER: RefCell<Option<Arc<Caller>>> = const { RefCell::new(None) };
 }
 
-/// Takes interruptions in this thread from `flag` instead of signals, until the result is dropped.
-pub fn take(flag: &Arc<AtomicBool>) -> impl Drop + use<> {
+/// Takes interruptions in this thread from `caller` instead of signals, and tells it the progress,
+/// until the result is dropped.
+pub fn take(caller: &Arc<Caller>) -> impl Drop + use<> {
     struct Taken;
     impl Drop for Taken {
         fn drop(&mut self) {
             CALLER.set(None);
         }
     }
-    CALLER.set(Some(Arc::clone(flag)));
+    CALLER.set(Some(Arc::clone(caller)));
     Taken
 }
 
@@ -110,7 +138,7 @@ impl Interrupt {
     }
 
     fn of_caller() -> Option<Arc<AtomicBool>> {
-        CALLER.with_borrow(Clone::clone)
+        CALLER.with_borrow(|caller| caller.as_ref().map(|c| Arc::clone(&c.stop)))
     }
 
     /// Watches for Ctrl-C, a closed terminal, and SIGTERM.

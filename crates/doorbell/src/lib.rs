@@ -44,7 +44,7 @@ pub use doorbell_systems::{card, custom, result, system::System};
 pub use zerocopy;
 
 pub use doorbell_cli::{
-    DOORBELL, Devices, Failure, Registry, call, main_of, main_serving, main_with,
+    Caller, DOORBELL, Devices, Failure, Registry, call, main_of, main_serving, main_with,
 };
 
 /// The names that the file of a driver or of a device needs.
