@@ -13,6 +13,13 @@ frames=$kept/frames-$(sha256sum tools/test-frames/requirements.txt | cut -c1-12)
 packages tools/test-frames/requirements.txt "$frames"
 notebooks=$kept/notebooks-$(sha256sum tools/test-notebooks/requirements.txt | cut -c1-12)
 packages tools/test-notebooks/requirements.txt "$notebooks"
+(
+    cd tools/test-python
+    # shellcheck disable=SC3013 # every sh that Debian has knows it
+    [ node_modules/.package-lock.json -nt package-lock.json ] ||
+        retry "test-python: npm" npm ci --ignore-scripts --no-audit --no-fund
+)
+pyright=$PWD/tools/test-python/node_modules/pyright/index.js
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -31,6 +38,11 @@ tests=$PWD/bindings/python/tests
 unset PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX="$work/compiled"
 cd "$work"
+# A person's script, by both checkers.
+cp "$tests/user.py" .
+PYTHONPATH=$libraries python3 -m mypy --strict --python-executable env/bin/python \
+    --cache-dir mypy user.py >&2
+node "$pyright" --pythonpath env/bin/python user.py >&2
 PYTHONPATH=$libraries env/bin/python -m pytest -q -p no:cacheprovider "$tests" \
     -m "not frames and not notebooks" "$@"
 PYTHONPATH=$libraries:$frames env/bin/python -m pytest -q -p no:cacheprovider "$tests" \

@@ -128,13 +128,20 @@ def _is_whole(path: pathlib.Path) -> bool:
         return file.read() == b"PAR1"
 
 
+def _version() -> str:
+    from . import __version__
+
+    return __version__
+
+
 def _check(client: "Client") -> None:
-    """Refuses workers without this version of the package."""
-    own = importlib.metadata.version("doorbell")
+    """Refuses workers without this version of the package, of this commit."""
+    own = _version()
     try:
-        found = client.run(importlib.metadata.version, "doorbell")
+        client.run(importlib.metadata.version, "doorbell")
     except importlib.metadata.PackageNotFoundError:
         raise InputError("client", "a worker lacks the package doorbell") from None
+    found = client.run(_version)
     for worker, version in found.items():
         if version != own:
             raise InputError(worker, f"the worker has doorbell {version}, the client {own}")

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from ._errors import InputError, command
 
 Value = str | int | float | bool
+# Settings by key. Values are those of `Value`, and scalars of numpy and pandas.
+Settings = Mapping[str, object]
 
 
 class Frame(Protocol):
@@ -26,8 +28,19 @@ class Frame(Protocol):
 Capture = str | os.PathLike[str] | bytes | Iterable[Frame]
 
 
-def text(value: Value) -> str:
+def plain(value: object) -> Value:
+    """Returns a value as one of Python's own types: numpy and pandas have scalars of theirs."""
+    item = getattr(value, "item", None)
+    if callable(item):
+        value = item()
+    if isinstance(value, str | bool | int | float):
+        return value
+    raise TypeError(f"{value!r} is no value; a value is a number, a word, True or False")
+
+
+def text(value: object) -> str:
     """Returns a value as `--set` takes it."""
+    value = plain(value)
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
@@ -42,11 +55,10 @@ def named_file(given: str | os.PathLike[str]) -> str:
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, str | bool):
-        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    return repr(value)
+    value = plain(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
 
 
 def _tables(entries: Mapping[str, str]) -> str:
@@ -107,19 +119,28 @@ class Profile:
 
     @classmethod
     def load(cls, given: str | os.PathLike[str]) -> "Profile":
-        """Returns the profile of this name, or of the file at this path if it ends in .toml."""
+        """Returns the profile of this name, or of the file at this path if it ends in .toml.
+
+        >>> Profile.load("mlx5-gen3").constants["pcie.memory_latency"].unit
+        'ns'
+        """
         parsed = tomllib.loads(command("new", "profile", "--from", os.fspath(given)))
         constants = {key: Constant._of(**entry) for key, entry in _keys(parsed)}
         name = pathlib.Path(given).stem
         return cls(name, parsed["system"], parsed["about"], constants)
 
     def replace(
-        self, key: str, value: Value, *, unit: str | None = None, source: str = "assumed: by hand"
+        self, key: str, value: object, *, unit: str | None = None, source: str = "assumed: by hand"
     ) -> "Profile":
-        """Returns the profile with another value, in the unit of the old one unless given."""
+        """Returns the profile with another value, in the unit of the old one unless given.
+
+        >>> far = Profile.load("mlx5-gen3").replace("pcie.memory_latency", 3, unit="us")
+        >>> far.constants["pcie.memory_latency"].value
+        3
+        """
         old = self.constants.get(key)
         unit = unit if unit is not None else old.unit if old else ""
-        new = {**self.constants, key: Constant(value, unit, source)}
+        new = {**self.constants, key: Constant(plain(value), unit, source)}
         return dataclasses.replace(self, constants=new)
 
     def toml(self) -> str:
@@ -141,7 +162,11 @@ class Scenario:
 
     @classmethod
     def load(cls, given: str | os.PathLike[str]) -> "Scenario":
-        """Returns the scenario of this name, or of the file at this path if it ends in .toml."""
+        """Returns the scenario of this name, or of the file at this path if it ends in .toml.
+
+        >>> Scenario.load("mlx5-pktgen-64").profile
+        'mlx5-gen2'
+        """
         name = pathlib.Path(given).stem
         with tempfile.TemporaryDirectory(prefix="doorbell-") as made:
             # From a file elsewhere, paths are named from the root.
@@ -151,9 +176,14 @@ class Scenario:
         settings = dict(_keys(parsed))
         return cls(name, parsed["system"], parsed["profile"], settings, parsed["about"])
 
-    def replace(self, settings: Mapping[str, Value | None]) -> "Scenario":
-        """Returns the scenario with these settings on top of its own; None takes one away."""
-        new = {k: v for k, v in {**self.settings, **settings}.items() if v is not None}
+    def replace(self, settings: Mapping[str, object]) -> "Scenario":
+        """Returns the scenario with these settings on top of its own; None takes one away.
+
+        >>> Scenario.load("mlx5-pktgen-64").replace({"pcie.mps": 128}).settings["pcie.mps"]
+        128
+        """
+        all = {**self.settings, **settings}
+        new = {k: plain(v) for k, v in all.items() if v is not None}
         return dataclasses.replace(self, settings=new)
 
     def toml(self) -> str:
@@ -186,9 +216,9 @@ def _pcap(frames: Iterable[Frame]) -> bytes:
 
 @contextmanager
 def arguments(
-    scenario: str | os.PathLike[str] | Scenario,
+    scenario: str | os.PathLike[str] | Scenario | Sequence[str | os.PathLike[str] | Scenario],
     profile: str | os.PathLike[str] | Profile | None = None,
-    set: Mapping[str, Value] | None = None,
+    set: Settings | None = None,
     seed: int | None = None,
     capture: Capture | None = None,
     faults: Iterable[str] = (),
@@ -209,13 +239,17 @@ def arguments(
             path.write_text(of.toml(), "utf-8")
             return str(path)
 
-        args = [named(of) for of in (scenario, also) if of is not None]
+        if isinstance(scenario, str | os.PathLike | Scenario):
+            scenario = [scenario]
+        args = [named(of) for of in (*scenario, also) if of is not None]
         if profile is not None:
             args += ["--profile", named(profile)]
+        if isinstance(set, str):
+            raise TypeError("`set` is keys with their values, such as {'pcie.mps': 128}")
         for key, value in (set or {}).items():
             args += ["--set", f"{key}={text(value)}"]
         if seed is not None:
-            args += ["--seed", str(seed)]
+            args += ["--seed", text(seed)]
         for fault in faults:
             args += ["--fault", fault]
         if capture is not None:

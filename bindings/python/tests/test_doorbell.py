@@ -1,5 +1,6 @@
 """The package as it is installed. Nothing here asserts a time."""
 
+import doctest
 import hashlib
 import importlib
 import json
@@ -69,6 +70,158 @@ def test_a_sweep_is_a_typed_table():
     assert ranged.table["traffic.burst"].to_pylist() == [1, 2, 3, 4]
 
 
+def test_values_are_values():
+    mixes = ["60:7,590:4,1514:1", "off"]
+    swept = doorbell.sweep("mlx5-pktgen-64", {"traffic.mix": mixes}, set=SHORT)
+    assert swept.table["traffic.mix"].to_pylist() == mixes
+    both = {"run.fault": ["dma-fault@3", "dma-fault@5,dma-fault@9"]}
+    assert doorbell.sweep("mlx5-pktgen-64", both, set=SHORT).table.num_rows == 2
+    # A list of points has what all of them set.
+    points = [{"pcie.mps": 128, "traffic.burst": 8}, {"pcie.mps": 256, "traffic.burst": 32}]
+    swept = doorbell.sweep("mlx5-pktgen-64", points, set=SHORT)
+    rows = swept.table.select(["pcie.mps", "traffic.burst"]).to_pylist()
+    assert rows == points and set(swept.over) == {"pcie.mps", "traffic.burst"}
+    one = doorbell.run("mlx5-pktgen-64", set={**SHORT, **points[1]}, limits=False)
+    assert swept.table["cycles"][1].as_py() == one["cycles"]
+    for wrong, what in [
+        ({"pcie.mps": [None]}, "None is no value"),
+        ({"pcie.mps": 128}, r"expected its values, as a list"),
+    ]:
+        with pytest.raises(TypeError, match=what):
+            doorbell.sweep("mlx5-pktgen-64", wrong)
+    with pytest.raises(TypeError, match="None is no value"):
+        doorbell.run("mlx5-pktgen-64", set={"pcie.mps": None})
+    with pytest.raises(doorbell.InputError, match="it is empty; expected keys") as caught:
+        doorbell.sweep("mlx5-pktgen-64", {})
+    assert caught.value.place == "over"
+    with pytest.raises(doorbell.InputError, match="run.seed, which is the same"):
+        doorbell.sweep("mlx5-pktgen-64", {"run.seed": [1, 2]}, seed=3)
+
+
+def test_there_are_tables_of_what_there_is():
+    keys = doorbell.keys("mlx5", "pcie.mps").to_pylist()
+    assert [(k["key"], k["of"]) for k in keys] == [("pcie.mps", "profile")]
+    assert doorbell.keys().num_rows > doorbell.keys("mlx5").num_rows > 100
+    units = {m["name"]: m["unit"] for m in doorbell.metrics("mlx5").to_pylist()}
+    assert (units["latency_ns.p99"], units["maps"]) == ("ns", None)
+    result = doorbell.run("mlx5-pktgen-64", set=SHORT, limits=False)
+    assert set(result.rates) <= set(units)
+    named = {s["name"]: s["profile"] for s in doorbell.scenarios().to_pylist()}
+    assert named["mlx5-pktgen-64"] == "mlx5-gen2"
+    with pytest.raises(doorbell.InputError, match="no system is called"):
+        doorbell.keys("mlx4")
+
+
+def test_a_wrong_name_tells_the_nearest():
+    result = doorbell.run("mlx5-pktgen-64", set=SHORT, limits=False)
+    with pytest.raises(KeyError, match=r"`latency_ns.p95`; the nearest is `latency_ns.p9"):
+        result["latency_ns.p95"]
+    with pytest.raises(doorbell.UnknownName) as caught:
+        result["cycle"]
+    assert str(caught.value) == "no number of this run is called `cycle`; the nearest is `cycles`"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    with pytest.raises(doorbell.InputError, match=r"doorbell.metrics\('mlx5'\)` has all") as goal:
+        doorbell.advise("mlx5-pktgen-64", goal="x")
+    assert goal.value.place == "goal"
+    with pytest.raises(doorbell.InputError, match=r"seed cannot be -1: invalid digit found"):
+        doorbell.run("mlx5-pktgen-64", seed=-1)
+    with pytest.raises(doorbell.InputError) as over:
+        doorbell.sweep("mlx5-pktgen-64", {"pcie.mp": [1]})
+    assert over.value.place == "over['pcie.mp']"
+
+
+def test_what_is_shown_is_short():
+    result = doorbell.run("mlx5-pktgen-64", set=SHORT, limits=False)
+    shown = repr(result)
+    assert shown.startswith("<Result: mlx5-pktgen-64 on mlx5-gen2, 480 packets, ")
+    assert len(shown) < 120 and "<td>ns</td>" in result._repr_html_()
+    both = doorbell.compare("mlx5-pktgen-64", change={"driver.mpwqe": False}, set=SHORT)
+    assert len(repr(both)) < 300 and "pcie_read_bytes" in both._repr_html_()
+    # It is equal in both.
+    assert "<td>maps</td>" not in both._repr_html_()
+    swept = doorbell.sweep("mlx5-pktgen-64", {"traffic.burst": range(1, 13)}, set=SHORT)
+    assert repr(swept) == "<Sweep: 12 points of mlx5-pktgen-64 over traffic.burst>"
+    page = swept._repr_html_()
+    assert page.count("<tr>") == 11 and "the first 10" in page
+    assert "<th>traffic.burst, packets</th>" in page
+
+
+def test_progress_is_told():
+    seen = []
+    doorbell.sweep(
+        "mlx5-pktgen-64", OVER, set=SHORT, progress=lambda done, of: seen.append((done, of))
+    )
+    assert seen[-1] == (4, 4) and seen == sorted(seen)
+
+    def fails(done, of):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        doorbell.sweep("mlx5-pktgen-64", OVER, set=SHORT, progress=fails)
+
+
+def test_progress_is_a_line(capsys):
+    doorbell.sweep("mlx5-pktgen-64", OVER, set=SHORT, progress=True)
+    assert capsys.readouterr().err.endswith("\r4 of 4\n")
+
+
+def test_sides_are_ranked():
+    sides = {"on": {"driver.mpwqe": True}, "off": {"driver.mpwqe": False}}
+    ranked = doorbell.rank("mlx5-pktgen-64", sides, "pcie_read_bytes", set=SHORT, show=["maps"])
+    assert [(r.side, r.against_first) for r in ranked.rows] == [("on", ""), ("off", "dominated")]
+    assert (ranked.rows[0].values["maps"], ranked.loads, ranked.runs) == (1.0, 1, None)
+    few = {"traffic.duration": "20 ms"}
+    controllers = {c: {"driver.controller": c} for c in ("dim", "trains")}
+    ranked = doorbell.rank(
+        "axienet-random", controllers, ["latency_ns.p99"], seeds=range(1, 4), set=few
+    )
+    assert (ranked.loads, [s.side for s in ranked.sides]) == (3, ["trains"])
+    assert ranked.runs == 3 and ranked.rows == ()
+    with pytest.raises(doorbell.InputError, match="expected seeds one after another"):
+        doorbell.rank("axienet-random", controllers, "cycles", seeds=range(0, 9, 2))
+
+
+def test_a_budget_is_a_test(tmp_path):
+    budget = tmp_path / "budget.toml"
+    text = 'scenario = "mlx5-pktgen-64"\n[set]\n"traffic.packets" = 480\n[budget]\n'
+    budget.write_text(text + "maps = { exact = 1 }\n")
+    held = doorbell.check(budget)
+    assert held and held.broken == () and "1 limits hold" in repr(held)
+    budget.write_text(text + "maps = { max = 0.5 }\nunmaps = 1\n")
+    broken = doorbell.check(budget)
+    assert not broken and [r.name for r in broken.broken] == ["maps"]
+    assert "maps is 1, allowed is max 0.5" in repr(broken)
+    # A result that is there.
+    result = doorbell.run("mlx5-pktgen-64", set=SHORT, limits=False)
+    assert doorbell.check(budget, report=result).broken[0].measured == 1.0
+    with pytest.raises(doorbell.InputError, match="No such file"):
+        doorbell.check(tmp_path / "none.toml")
+
+
+def test_the_version_has_its_commit():
+    program = pathlib.Path(sys.executable).with_name("doorbell")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    version, _, commit = doorbell.__version__.partition("+")
+    assert said == f"doorbell {version} ({commit})\n"
+    swept = doorbell.sweep("mlx5-pktgen-64", {"traffic.burst": [1]}, set=SHORT)
+    assert swept.origin["doorbell"]["commit"] == commit
+
+
+def test_the_examples_of_docstrings_run():
+    tried = 0
+    for module in ("_catalog", "_commands", "_files", "_results"):
+        done = doctest.testmod(importlib.import_module(f"doorbell.{module}"))
+        assert done.failed == 0
+        tried += done.attempted
+    assert tried > 20
+
+
+def test_a_script_of_a_person_runs():
+    script = pathlib.Path(__file__).with_name("user.py")
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_points_are_the_sweep_and_run_once(tmp_path, capfd):
     lines = doorbell.plan("mlx5-pktgen-64", OVER, set=SHORT)
     whole = doorbell.sweep("mlx5-pktgen-64", OVER, set=SHORT, cache=tmp_path / "c")
@@ -88,7 +241,7 @@ def test_a_plan_needs_its_capture_as_a_file():
 def test_a_mistake_tells_place_and_what_is_allowed(tmp_path):
     with pytest.raises(doorbell.InputError, match="allowed: 128, 256") as caught:
         doorbell.run("mlx5-pktgen-64", set={"pcie.mps": 3})
-    assert (caught.value.place, caught.value.line) == ("--set pcie.mps=3", None)
+    assert (caught.value.place, caught.value.line) == ("set['pcie.mps']", None)
     file = tmp_path / "mine.toml"
     file.write_text(
         'name = "m"\nabout = "m"\nsystem = "mlx5"\nprofile = "mlx5-gen3"\n[pcie]\nx = 3\n'
@@ -157,11 +310,7 @@ def test_a_scenario_is_an_object():
 
 def test_a_scenario_is_loaded_and_compared(tmp_path):
     known = doorbell.Scenario.load("mlx5-pktgen-64-gen3")
-    assert (known.name, known.system, known.profile) == (
-        "mlx5-pktgen-64-gen3",
-        "mlx5",
-        "mlx5-gen3",
-    )
+    assert (known.name, known.system, known.profile) == ("mlx5-pktgen-64-gen3", "mlx5", "mlx5-gen3")
     assert known.settings["traffic.rate"] == "56.064 Mpps" and "64-byte" in known.about
     short = known.replace(SHORT)
     named = doorbell.run("mlx5-pktgen-64-gen3", set=SHORT, limits=False)
@@ -259,6 +408,36 @@ def test_a_table_goes_to_a_data_frame(library):
     frame = swept.table.to_pandas() if library == "pandas" else frames.from_arrow(swept.table)
     assert list(frame["pcie.mps"]) == [128, 128, 256, 256]
     assert list(frame["pcie_read_bytes"]) == swept.table["pcie_read_bytes"].to_pylist()
+
+
+@pytest.mark.frames
+def test_frames_have_units_and_settings():
+    numpy, pandas = importlib.import_module("numpy"), importlib.import_module("pandas")
+    over = {"pcie.mps": numpy.array([128, 256]), "driver.mpwqe": numpy.array([False, True])}
+    swept = doorbell.sweep("mlx5-pktgen-64", over, set={"traffic.packets": numpy.int64(480)})
+    frame = swept.to_pandas()
+    assert frame[frame["driver.mpwqe"]]["pcie.mps"].tolist() == [128, 256]
+    assert frame.attrs["units"]["pcie.mps"] == "B"
+    assert frame.attrs["settings"]["traffic.packets"] == "480 packets"
+    assert swept.to_polars()["driver.mpwqe"].to_list() == [False, True] * 2
+    grid = swept.to_xarray(["pcie_read_bytes"])
+    assert dict(grid.sizes) == {"pcie.mps": 2, "driver.mpwqe": 2}
+    assert grid["pcie_read_bytes"].attrs["units"] == grid["pcie.mps"].attrs["units"] == "B"
+    assert grid["pcie.mps"].attrs["long_name"] == "Max_Payload_Size"
+    assert grid.attrs["traffic.packets"] == "480 packets"
+    one = grid["pcie_read_bytes"].sel({"pcie.mps": 256, "driver.mpwqe": True}).item()
+    assert one == swept.table["pcie_read_bytes"][3].as_py()
+    assert "cycles" in swept.to_xarray()
+    with pytest.raises(KeyError, match="nearest is `cycles`"):
+        swept.to_xarray(["cycle"])
+    # Scalars of numpy and pandas, wherever a value is.
+    series = pandas.Series([1, 8])
+    assert doorbell.sweep("mlx5-pktgen-64", {"traffic.burst": series}).table.num_rows == 2
+    scenario = doorbell.Scenario.load("mlx5-pktgen-64").replace({"traffic.burst": numpy.int64(4)})
+    profile = doorbell.Profile.load("mlx5-gen2").replace("pcie.tags", numpy.float64(2))
+    changed = {**SHORT, "driver.mpwqe": numpy.bool_(False)}
+    result = doorbell.run(scenario, profile=profile, set=changed, limits=False)
+    assert result.settings["driver.mpwqe"] == "off" and result.settings["pcie.tags"] == "2 tags"
 
 
 def test_the_program_comes_with_the_package():
