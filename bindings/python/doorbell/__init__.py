@@ -3,8 +3,8 @@
 `run`, `compare`, `sweep`, `rank`, `check`, `advise`, `fit` and `reproduce` are the commands of the
 same names, with dataclasses as results; the columns of a sweep are an Arrow table, which goes to
 pandas, polars and xarray. `plan` and `point` are the two halves of a sweep, for whatever
-distributes work. `scenarios`, `keys` and `metrics` list what there is. `Profile` and `Scenario` are
-files of Doorbell as objects.
+distributes work. `scenarios`, `profiles`, `keys` and `metrics` list what there is. `Profile` and
+`Scenario` are files of Doorbell as objects.
 
 Settings are a dict of keys and values: numbers in the key's unit, strings with a unit ("300 ns"),
 words, or Booleans for on and off, also scalars of numpy and pandas. Captures are paths, the bytes
@@ -12,7 +12,7 @@ of a file, or packets of scapy.
 The interpreter's lock is free while a command runs, and Ctrl-C ends it.
 """
 
-from ._catalog import keys, metrics, scenarios
+from ._catalog import keys, metrics, profiles, scenarios
 from ._commands import Over, advise, check, compare, fit, plan, point, rank, reproduce, run, sweep
 from ._errors import Error, InputError, Progress, UnknownName
 from ._files import Capture, Constant, Profile, Scenario, Settings
@@ -83,6 +83,7 @@ __all__ = [
     "metrics",
     "plan",
     "point",
+    "profiles",
     "rank",
     "reproduce",
     "run",

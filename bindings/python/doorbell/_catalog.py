@@ -31,6 +31,15 @@ def scenarios(system: str | None = None) -> "pyarrow.Table":
     return _table(_listed(*([system] if system else []))["scenarios"])
 
 
+def profiles(system: str | None = None) -> list[str]:
+    """Returns the names of the profiles.
+
+    >>> "mlx5-gen3" in profiles("mlx5")
+    True
+    """
+    return list(_listed(*([system] if system else []))["profiles"])
+
+
 def keys(system: str | None = None, word: str | None = None) -> "pyarrow.Table":
     """Returns the keys of scenarios and profiles: `system`, `key`, `of`, `allowed` values with the
     unit, `default`, `needs` (conditions under which it has an effect), `about`.

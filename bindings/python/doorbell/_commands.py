@@ -95,7 +95,10 @@ def _over(over: Mapping[str, Iterable[object]]) -> list[str]:
             return values
         if not isinstance(values, Iterable):
             raise TypeError(f"over[{key!r}] is {values!r}; expected its values, as a list")
-        return json.dumps([plain(v) for v in values])
+        found = [plain(v) for v in values]
+        if not found:
+            raise InputError(f"over[{key!r}]", "it has no values")
+        return json.dumps(found)
 
     return [f"--over={key}={listed(key, values)}" for key, values in over.items()]
 
@@ -110,6 +113,8 @@ def _planned(over: Over, seed: int | None, *args: str) -> list[str]:
     points = [over] if isinstance(over, Mapping) else [{k: [v] for k, v in p.items()} for p in over]
     if seed is not None and any("run.seed" in p for p in points):
         raise InputError("seed", "`over` has the key run.seed, which is the same")
+    if not all(points):
+        raise InputError("over", "a point has no settings")
     lines = (command("sweep", *args, *_over(p), "--plan").splitlines() for p in points)
     return [line for some in lines for line in some]
 
@@ -325,6 +330,8 @@ def rank(
         noise: differences up to so many percent count as equal.
         progress: as that of `run`.
     """
+    if not sides:
+        raise InputError("sides", "it is empty; expected settings by name")
     with arguments(scenarios, profile, set) as args:
         for name, side in sides.items():
             if ":" in name or "=" in name:

@@ -82,6 +82,7 @@ _OPTION = re.compile(r"--([a-z-]+)(?: (?:([\w.]+)(?:=.*)?)?.*)?", re.S)
 _CALLS = [
     (re.compile(r"`(?:doorbell )?list --(keys|metrics) ([\w-]+)`"), r"`doorbell.\1('\2')`"),
     (re.compile(r"`(?:doorbell )?list --(keys|metrics)`"), r"`doorbell.\1()`"),
+    (re.compile(r"(no profile .*)`doorbell list`"), r"\1`doorbell.profiles()`"),
     (re.compile(r"`doorbell list`"), "`doorbell.scenarios()`"),
     (re.compile(r"invalid value '(.*?)' for '--([a-z-]+)[^']*'"), r"\2 cannot be \1"),
     (re.compile(r"\n\nFor more information, try '--help'\.$"), ""),

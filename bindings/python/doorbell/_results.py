@@ -122,9 +122,9 @@ class Result:
     limit: Limit | None = None
 
     def numbers(self) -> dict[str, float]:
-        """Returns all numbers by name: rates, those of a packet, latencies."""
+        """Returns all numbers by name: those of a packet, rates, latencies."""
         latencies = {f"latency_ns.{k}": v for k, v in self.latency_ns.items()}
-        return {**self.rates, **self.per_packet, **latencies}
+        return {**self.per_packet, **self.rates, **latencies}
 
     def __getitem__(self, name: str) -> float:
         numbers = self.numbers()

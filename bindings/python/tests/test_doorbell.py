@@ -94,6 +94,9 @@ def test_values_are_values():
     with pytest.raises(doorbell.InputError, match="it is empty; expected keys") as caught:
         doorbell.sweep("mlx5-pktgen-64", {})
     assert caught.value.place == "over"
+    for empty, what in [({"pcie.mps": []}, "it has no values"), ([{}], "a point has no settings")]:
+        with pytest.raises(doorbell.InputError, match=what):
+            doorbell.sweep("mlx5-pktgen-64", empty)
     with pytest.raises(doorbell.InputError, match="run.seed, which is the same"):
         doorbell.sweep("mlx5-pktgen-64", {"run.seed": [1, 2]}, seed=3)
 
@@ -108,8 +111,11 @@ def test_there_are_tables_of_what_there_is():
     assert set(result.rates) <= set(units)
     named = {s["name"]: s["profile"] for s in doorbell.scenarios().to_pylist()}
     assert named["mlx5-pktgen-64"] == "mlx5-gen2"
+    assert "mlx5-gen3" in doorbell.profiles() and "mlx5-gen3" not in doorbell.profiles("e1000")
     with pytest.raises(doorbell.InputError, match="no system is called"):
         doorbell.keys("mlx4")
+    with pytest.raises(doorbell.InputError, match=r"`doorbell.profiles\(\)` has all"):
+        doorbell.run("mlx5-pktgen-64", profile="mlx5-gen9")
 
 
 def test_a_wrong_name_tells_the_nearest():
@@ -177,6 +183,8 @@ def test_sides_are_ranked():
     )
     assert (ranked.loads, [s.side for s in ranked.sides]) == (3, ["trains"])
     assert ranked.runs == 3 and ranked.rows == ()
+    with pytest.raises(doorbell.InputError, match="sides: it is empty"):
+        doorbell.rank("axienet-random", {}, "cycles")
     with pytest.raises(doorbell.InputError, match="expected seeds one after another"):
         doorbell.rank("axienet-random", controllers, "cycles", seeds=range(0, 9, 2))
 
