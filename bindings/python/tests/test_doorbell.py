@@ -215,6 +215,7 @@ def test_the_version_has_its_commit():
     assert swept.origin["doorbell"]["commit"] == commit
 
 
+@pytest.mark.frames
 def test_the_examples_of_docstrings_run():
     tried = 0
     for module in ("_catalog", "_commands", "_files", "_results"):
