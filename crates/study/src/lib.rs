@@ -19,6 +19,7 @@ pub mod record;
 pub mod runs;
 pub mod schema;
 pub mod shown;
+mod solve;
 pub mod sweep;
 pub mod today;
 #[cfg(test)]

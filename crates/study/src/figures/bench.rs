@@ -24,7 +24,7 @@ pub enum Stage<'a> {
     Fit {
         /// The constant.
         constant: &'a str,
-        /// Evaluations of its row so far, over all sweeps.
+        /// Evaluations of its row so far.
         evaluations: u32,
     },
     /// Measuring a row.

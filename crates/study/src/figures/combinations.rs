@@ -12,7 +12,8 @@
 //! combination. The order affects the time and not the count.
 
 use super::bench::{Bench, Stage};
-use super::{Constants, FigureSet, Outcome, fit, reproduce::judge};
+use super::fit::{self, Fit, Slopes};
+use super::{Constants, FigureSet, Outcome, reproduce::judge};
 use std::sync::{Mutex, PoisonError};
 
 /// The number of combinations of a system's choices that hold every row that the chosen one holds.
@@ -44,8 +45,13 @@ enum Fits {
 }
 
 /// Tries every combination of the choices that are not set by hand. Returns `None` if there is no
-/// choice, or if no row holds.
-pub(super) fn count(bench: &Bench<'_>, base: &Constants, rows: &[Outcome]) -> Option<Combinations> {
+/// choice, or if no row holds. `slopes` are those of the chosen one.
+pub(super) fn count(
+    bench: &Bench<'_>,
+    base: &Constants,
+    slopes: &Slopes,
+    rows: &[Outcome],
+) -> Option<Combinations> {
     let free = base.choices().iter().enumerate().filter(|(_, c)| c.is_free());
     let choices: Vec<(usize, usize)> = free.map(|(at, c)| (at, c.alternatives.len())).collect();
     let stages = stages(bench.sheet, rows);
@@ -62,7 +68,9 @@ pub(super) fn count(bench: &Bench<'_>, base: &Constants, rows: &[Outcome]) -> Op
             rest /= alternatives;
         }
         let chosen = constants.fingerprint() == base.fingerprint();
-        chosen || stages.iter().all(|stage| stage.holds(bench, &mut constants))
+        let mut slopes = slopes.clone();
+        let holds = |stage: &FitGroup| stage.holds(bench, &mut constants, &mut slopes);
+        chosen || stages.iter().all(holds)
     });
     Some(Combinations { hold: holds.into_iter().filter(|holds| *holds).count(), of })
 }
@@ -86,29 +94,31 @@ fn stages(sheet: &FigureSet, rows: &[Outcome]) -> Vec<FitGroup> {
 
 impl FitGroup {
     /// Solves the fits and returns whether all rows hold.
-    fn holds(&self, bench: &Bench<'_>, constants: &mut Constants) -> bool {
+    fn holds(&self, bench: &Bench<'_>, constants: &mut Constants, slopes: &mut Slopes) -> bool {
         let precision = bench.sheet.precision;
         let rough = self.fits != Fits::None && precision < fit::GRAIN;
-        (!rough || self.holds_within(bench, constants, fit::GRAIN, NEARLY))
-            && self.holds_within(bench, constants, precision, 0.0)
+        let mut within = |enough, nearly| {
+            let fits = match self.fits {
+                Fits::None => Vec::new(),
+                Fits::Alone => fit::solve_again(bench, constants, enough, slopes, |row| row.alone),
+                Fits::All => fit::solve_again(bench, constants, enough, slopes, |_| true),
+            };
+            self.holds_within(bench, constants, &fits, nearly)
+        };
+        (!rough || within(fit::GRAIN, NEARLY)) && within(precision, 0.0)
     }
 
-    /// Solves the fits to a residual of `enough`, and returns whether all rows hold, or are no more
-    /// than `nearly` of their published values outside. Moves the first row that does not to the
-    /// front: it is likely to fail the next combination too.
+    /// Returns whether all rows hold, or are no more than `nearly` of their published values
+    /// outside. Moves the first row that does not to the front: it is likely to fail the next
+    /// combination too.
     fn holds_within(
         &self,
         bench: &Bench<'_>,
-        constants: &mut Constants,
-        enough: f64,
+        constants: &Constants,
+        fits: &[Fit],
         nearly: f64,
     ) -> bool {
         let sheet = bench.sheet;
-        let fits = match self.fits {
-            Fits::None => Vec::new(),
-            Fits::Alone => fit::solve_those(bench, constants, enough, |row| row.alone),
-            Fits::All => fit::solve_those(bench, constants, enough, |_| true),
-        };
         let order = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = order().clone();
         let failed = rows.into_iter().find(|at| {
@@ -116,7 +126,7 @@ impl FitGroup {
             let most = nearly * row.scale();
             let nearer = |m: f64| m + (row.published - m).clamp(-most, most);
             let measured = bench.measure(constants, *at).map(nearer);
-            judge(sheet, *at, measured, sheet.declared_inputs(row), &fits).holds != Some(true)
+            judge(sheet, *at, measured, sheet.declared_inputs(row), fits).holds != Some(true)
         });
         if let Some(row) = failed {
             order().sort_by_key(|other| *other != row);

@@ -24,7 +24,6 @@ mod reproduce;
 mod row;
 mod sensitivity;
 mod sheet;
-mod solve;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -141,14 +141,14 @@ fn run(
 ) -> Option<SystemReport> {
     let sheet = bench.sheet;
     let mut constants = sheet.constants.clone();
-    let fits = fit::solve(&bench, &mut constants);
+    let (fits, slopes) = fit::solve(&bench, &mut constants);
 
     let measured = bench.each(&sheet.rows, |at, row| {
         bench.tell(Stage::Row { figure: &row.figure, done: at, total: sheet.rows.len() });
         bench.measure(&constants, at)
     });
     let bench = Bench { rank: [bench.rank[0], OTHERS, bench.rank[2]], ..bench };
-    let move_all = || sensitivity::measure(&bench, &constants, &fits);
+    let move_all = || sensitivity::measure(&bench, &constants, &fits, &slopes);
     // Whether a row rests on a fit that failed is known when all constants were moved.
     let failed = fits.iter().any(|f| f.failed.is_some());
     let sensitivity = (options.sensitivity && failed).then(move_all);
@@ -161,7 +161,7 @@ fn run(
         judge(sheet, at, measured, inputs, &fits)
     });
     let rows: Vec<Outcome> = rows.collect();
-    let combinations = combinations::count(&bench, &constants, &rows);
+    let combinations = combinations::count(&bench, &constants, &slopes, &rows);
     let mut report = SystemReport {
         name: sheet.system.clone(),
         about: sheet.about.clone(),

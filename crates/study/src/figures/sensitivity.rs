@@ -9,7 +9,8 @@
 //! no such floor. The effects are local: a constant behind a limit that is not reached has none.
 
 use super::bench::{Bench, Stage};
-use super::{Constants, FigureSet, Fit, Perturbation, Role, fit};
+use super::fit::{self, Slopes};
+use super::{Constants, FigureSet, Fit, Perturbation, Role};
 
 /// The largest relative change, with everything else held, that counts as rounding.
 pub const MIN_EFFECT: f64 = 1e-9;
@@ -117,7 +118,12 @@ impl Sensitivity {
 }
 
 /// Moves each constant from where the fits left it.
-pub(super) fn measure(bench: &Bench<'_>, base: &Constants, fits: &[Fit]) -> Sensitivity {
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    base: &Constants,
+    fits: &[Fit],
+    slopes: &Slopes,
+) -> Sensitivity {
     let sheet = bench.sheet;
     let rows = 0..sheet.rows.len();
     let still: Vec<Option<f64>> = rows.clone().map(|row| bench.measure(base, row).ok()).collect();
@@ -125,7 +131,6 @@ pub(super) fn measure(bench: &Bench<'_>, base: &Constants, fits: &[Fit]) -> Sens
         let each = rows.clone().zip(&still);
         each.map(|(row, still)| change((*still)?, bench.measure(constants, row).ok()?)).collect()
     };
-    let slopes = if fits.is_empty() { None } else { fit::all_slopes(bench, base) };
     let moved = bench.each(&base.numbers, |at, constant| {
         let total = base.numbers.len();
         bench.tell(Stage::Sensitivity { constant: &constant.key, done: at, total });
@@ -139,7 +144,8 @@ pub(super) fn measure(bench: &Bench<'_>, base: &Constants, fits: &[Fit]) -> Sens
             left.fill(0.0);
             alone.clone()
         } else {
-            let refits = fit::solve_again(bench, &mut constants, slopes.as_ref());
+            let (enough, mut slopes) = (sheet.precision, slopes.clone());
+            let refits = fit::solve_again(bench, &mut constants, enough, &mut slopes, |_| true);
             if refits.iter().any(|fit| fit.failed.is_some()) {
                 vec![None; alone.len()]
             } else {

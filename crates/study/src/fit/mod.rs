@@ -4,14 +4,12 @@
 //! brings the runs of its rows closest to them (by least squares) and tells for each constant its
 //! interval, or that the rows do not determine it. Rows of role `check` are predicted.
 
-mod least_squares;
 mod measurements;
 mod outcome;
 mod profile;
 pub(crate) mod readers;
 mod runs;
 mod student;
-mod svd;
 
 pub use measurements::{Measurements, Role, Row, Unknown};
 pub use outcome::{Compared, Constant, Contradiction, Fit, FitError, State, fit};

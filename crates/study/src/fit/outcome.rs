@@ -9,14 +9,11 @@
 //! the residuals and Student's t. They are the extent of the joint region (Scheffé): they hold for
 //! all constants together, and errors of predictions for all check rows.
 
-use super::least_squares::{Derivatives, Parameter, Scaled, Search, Solution, Target};
 use super::measurements::{BEYOND, Measurements, Role, Unknown};
 use super::runs::{Runs, Unmeasured};
 use super::student::half_width;
-use super::svd::{Direction, norm};
+use crate::solve::{Derivatives, Direction, Parameter, Scaled, Search, Solution, Target, norm};
 
-/// The factors at which searches begin again if the rows are not met.
-const RESTARTS: [f64; 2] = [4.0, 0.25];
 /// A relative residual after which a search begins again, if no spread tells.
 const FAR: f64 = 0.05;
 /// The change of rows along a direction, in errors of the derivatives, that determines it.
@@ -135,8 +132,8 @@ pub fn fit(of: &Measurements, runs: &mut Runs<'_>) -> Result<Fit, FitError> {
     let start = |u: &Unknown| u.start.clamp(u.range.0, u.range.1);
     let parameters: Vec<Parameter> =
         of.unknowns.iter().map(|u| Parameter { start: start(u), range: u.range }).collect();
-    let solution = solve(&parameters, &targets, if told { BEYOND } else { FAR }, runs)?;
     let mut search = Search::new(&parameters, &targets);
+    let solution = search.solve(runs, if told { BEYOND } else { FAR })?;
     search.tune(runs, &solution.at)?;
     let slopes = search.derivatives(runs, &solution.at, 1.0)?;
     let halved = search.derivatives(runs, &solution.at, 0.5)?;
@@ -167,34 +164,6 @@ fn targets(of: &Measurements) -> Vec<Target> {
 fn scatter(of: &Measurements, grain: &[f64]) -> Vec<f64> {
     let each = of.rows.iter().zip(grain);
     each.map(|(row, g)| 1.0 + row.spread.map_or(0.0, |s| (g / s).powi(2))).collect()
-}
-
-/// Searches from the values of the profile. If a row stays `far` away, each constant is started
-/// anew at other sizes: where another part of the machine limits a run, its derivatives are zero.
-fn solve(
-    parameters: &[Parameter],
-    targets: &[Target],
-    far: f64,
-    runs: &mut Runs<'_>,
-) -> Result<Solution, Unmeasured> {
-    let mut search = Search::new(parameters, targets);
-    let mut best = search.solve(runs)?;
-    let is_far = |s: &Solution| search.residuals(s).iter().any(|r| r.abs() > far);
-    for (i, factor) in (0..parameters.len()).flat_map(|i| RESTARTS.map(|f| (i, f))) {
-        if !is_far(&best) {
-            break;
-        }
-        let mut others = parameters.to_vec();
-        for (p, at) in others.iter_mut().zip(&best.at) {
-            p.start = *at;
-        }
-        others[i].start *= factor;
-        let found = Search::new(&others, targets).solve(runs)?;
-        if search.squares(&found) < search.squares(&best) {
-            best = found;
-        }
-    }
-    Ok(best)
 }
 
 /// Checks that no row is beyond its spread.

@@ -3,9 +3,9 @@
 //! Each run is made once for each set of values, and is single-threaded. Independent runs go over
 //! threads; results, errors and their order do not depend on how many there are.
 
-use super::least_squares::Model;
 use super::measurements::{Measurements, Run};
 use crate::memo::Memo;
+use crate::solve::Model;
 use doorbell_sim::watch::While;
 use doorbell_spec::key::Value;
 use doorbell_systems::result::Measured;

@@ -97,6 +97,17 @@ fn a_combination_is_given_up_before_it_is_fitted() {
 }
 
 #[test]
+fn a_combination_begins_with_the_chosen_ones_slopes() {
+    let system = transfer();
+    let asked = system.asked.clone();
+    run(system);
+    let others = |c: &[u64]| c[1] != 0 && c[2] == 0;
+    let fits = asked.lock().unwrap().iter().filter(|(f, c)| f == "toy.base" && others(c)).count();
+    // Of each of two: where the chosen one is, where its slope ends, and a step by the right slope.
+    assert_eq!(fits, 6);
+}
+
+#[test]
 fn a_row_of_its_own_waits_for_no_other_fit() {
     let asked_late = |alone: bool| {
         let mut system = transfer();

@@ -49,24 +49,24 @@ fn a_fit_recovers_the_constant() {
     let fit = fit_of(&report, "call.time");
     assert!((fit.value - 0.3).abs() < 1e-6, "{fit:?}");
     assert!(fit.residual.unwrap().abs() <= crate::figures::fit::RESIDUAL);
-    assert_eq!((fit.sweeps, &fit.failed), (1, &None));
+    assert_eq!(fit.failed, None);
     assert!(fit.evaluations < 40, "{}", fit.evaluations);
     assert_eq!(measured(&report, "queue.rate_off"), 2.0);
 }
 
 #[test]
-fn a_fit_that_is_not_bracketed_is_reported() {
+fn a_fit_out_of_reach_is_reported() {
     let report = run(single(|x| x * x, 121.0));
     let fit = fit_of(&report, "x");
-    let failed = FitError::NotBracketed { low: (0.0, 0.0), high: (10.0, 100.0), published: 121.0 };
+    let failed = FitError::Unmet { published: 121.0, computed: 100.0, at: 10.0, at_bound: true };
     assert_eq!(fit.failed, Some(failed));
-    assert_eq!(fit.value, 10.0, "the closer end");
+    assert_eq!(fit.value, 10.0, "the closest");
     let Verdict::Misses { failed_fits, .. } = report.verdict() else { panic!() };
     assert_eq!(failed_fits, ["toy.f"]);
     let text = report.to_table();
     assert!(text.contains("FIT FAILED"), "{text}");
     assert!(
-        text.contains("not bracketed: published is 121, but computed is 0 at 0 and 100 at 10"),
+        text.contains("published is 121, but computed is 100 at 10, where all fits are met best"),
         "{text}"
     );
 }
@@ -90,7 +90,7 @@ fn a_search_goes_where_its_values_point() {
 fn a_constant_that_moves_nothing_is_found_out_at_once() {
     let report = run(wide(|_| 1.0, 2.0));
     let fit = fit_of(&report, "x");
-    assert!(matches!(fit.failed, Some(FitError::NotBracketed { .. })), "{fit:?}");
+    assert!(matches!(fit.failed, Some(FitError::Unmet { .. })), "{fit:?}");
     assert!(fit.evaluations < 12, "{}", fit.evaluations);
 }
 
@@ -109,9 +109,8 @@ fn what_rests_on_a_failed_fit_does_not_hold() {
 #[test]
 fn a_jump_across_the_published_figure_is_reported() {
     let report = run(single(|x| if x < 4.0 { 1.0 } else { 2.0 }, 1.5));
-    let Some(FitError::Jumps { at, below, above }) = fit_of(&report, "x").failed else { panic!() };
-    assert!((at - 4.0).abs() < 1e-4, "{at}");
-    assert_eq!((below, above), (1.0, 2.0));
+    let Some(FitError::Unmet { computed, .. }) = fit_of(&report, "x").failed else { panic!() };
+    assert!([1.0, 2.0].contains(&computed), "{computed}");
 }
 
 #[test]
@@ -155,7 +154,7 @@ fn one_set_of_constants_has_to_serve() {
     let (x, y) = (fit_of(&report, "x"), fit_of(&report, "y"));
     assert!((x.value - 5.0).abs() < 1e-5 && (y.value - 4.0).abs() < 1e-5, "{x:?} {y:?}");
     assert_eq!((&x.failed, &y.failed), (&None, &None));
-    assert_eq!(x.sweeps, 0, "a Newton step ends it");
+    assert!(x.evaluations < 8, "{}", x.evaluations);
 }
 
 #[test]
@@ -168,7 +167,7 @@ fn rows_that_contradict_each_other_fail() {
 
 #[test]
 fn rows_that_follow_each_other_s_constant_are_fitted_together() {
-    // Each sweep undoes more than it mends: sweeps alone end at the bounds.
+    // One after the other, each fit undoes more than it mends.
     let f = |x: f64, y: f64| x - 1.5 * (y - 50.0);
     let g = |x: f64, y: f64| y + 1.5 * (x - 50.0);
     let report = run(pair(f, g, (f(40.0, 70.0), g(40.0, 70.0))));
@@ -184,7 +183,7 @@ fn curved_rows_are_fitted_together() {
     let report = run(pair(f, g, (f(20.0, 30.0), g(20.0, 30.0))));
     let (x, y) = (fit_of(&report, "x"), fit_of(&report, "y"));
     assert!((x.value - 20.0).abs() < 1e-3 && (y.value - 30.0).abs() < 1e-3, "{x:?} {y:?}");
-    assert!(x.sweeps < 6, "sweeps alone never settle: {}", x.sweeps);
+    assert!(x.evaluations < 80, "{}", x.evaluations);
 }
 
 #[test]
@@ -208,7 +207,7 @@ fn fits_that_chase_each_other_are_not_converged() {
     let report = run(pair(f, g, (10.0, 5.0)));
     let failed = report.systems[0].fits.iter().filter_map(|f| f.failed.as_ref());
     let all: Vec<String> = failed.map(ToString::to_string).collect();
-    assert!(all.iter().any(|why| why.contains("not converged after 60 sweeps")), "{all:?}");
+    assert!(all.iter().any(|why| why.contains("where all fits are met best")), "{all:?}");
 }
 
 #[test]

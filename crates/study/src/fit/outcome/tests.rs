@@ -1,6 +1,6 @@
 use super::*;
-use crate::fit::least_squares::Model;
 use crate::fit::profile;
+use crate::solve::Model;
 use doorbell_sim::traffic::arrivals::Rng;
 use doorbell_systems::DOORBELL;
 

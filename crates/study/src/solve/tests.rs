@@ -25,8 +25,62 @@ fn solved(
     let target = |v: &f64| Target { value: *v, spread: 0.01 * v.abs(), counts: true };
     let targets: Vec<Target> = targets.iter().map(target).collect();
     let mut model = Counted(f, 0);
-    let Ok(s) = Search::new(&parameters, &targets).solve(&mut model);
+    let Ok(s) = Search::new(&parameters, &targets).solve(&mut model, f64::INFINITY);
     (s, model.1)
+}
+
+/// Searches for the place where all rows are met, from `start` in 0 to 100. Returns it, and the
+/// evaluations.
+fn met<const N: usize>(
+    f: impl Fn(&[f64]) -> Vec<f64>,
+    start: [f64; N],
+    targets: [f64; N],
+    slopes: &mut Option<Derivatives>,
+) -> (Solution, usize) {
+    let parameters = start.map(|start| Parameter { start, range: (0.0, 100.0) });
+    let targets = targets.map(|value| Target { value, spread: 1.0, counts: true });
+    let (search, mut model) = (Search::new(&parameters, &targets), Counted(f, 0));
+    let Ok(found) = match slopes {
+        None => search.meet(&mut model, (1e-6, 1e-3), slopes),
+        Some(_) => search.meet_again(&mut model, (1e-6, 1e-3), slopes),
+    };
+    (found, model.1)
+}
+
+#[test]
+fn lines_are_met_by_one_step() {
+    let lines = |p: &[f64]| vec![2.0 * p[0] + p[1], p[0] - 3.0 * p[1]];
+    let mut slopes = None;
+    let (s, evaluations) = met(lines, [8.0, 8.0], [11.0, -19.0], &mut slopes);
+    assert!((s.at[0] - 2.0).abs() < 1e-6 && (s.at[1] - 7.0).abs() < 1e-6, "{s:?}");
+    // The start, a step of each, and the place.
+    assert_eq!(evaluations, 4);
+    let (_, again) = met(lines, [8.0, 8.0], [13.0, -18.0], &mut slopes);
+    assert_eq!(again, 2, "the slopes are known");
+}
+
+#[test]
+fn slopes_follow_a_curve() {
+    let (s, evaluations) = met(|p| vec![p[0] * p[0]], [3.0], [49.0], &mut None);
+    assert!((s.at[0] - 7.0).abs() < 1e-6, "{s:?}");
+    assert!(evaluations < 10, "{evaluations}");
+}
+
+#[test]
+fn a_search_for_what_is_out_of_reach_ends_at_the_bound() {
+    let mut slopes = None;
+    met(|p| vec![p[0]], [8.0], [9.0], &mut slopes);
+    let (s, evaluations) = met(|p| vec![p[0]], [8.0], [200.0], &mut slopes);
+    assert_eq!(s.at, [100.0]);
+    assert!(evaluations < 6, "{evaluations}");
+}
+
+#[test]
+fn a_row_that_nothing_moves_ends_the_search() {
+    let (s, evaluations) = met(|_| vec![1.0], [8.0], [2.0], &mut None);
+    assert_eq!(s.values, [1.0]);
+    // The start and a step of each of three searches.
+    assert_eq!(evaluations, 6);
 }
 
 /// Cycles of a packet and of a batch, over batches.

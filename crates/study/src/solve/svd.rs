@@ -11,11 +11,11 @@ const ORTHOGONAL: f64 = 1e-15;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Direction {
     /// The singular value.
-    pub value: f64,
+    pub(crate) value: f64,
     /// A coefficient for each column, of unit length.
-    pub right: Vec<f64>,
+    pub(crate) right: Vec<f64>,
     /// The image of `right`: of the length of the singular value.
-    pub image: Vec<f64>,
+    pub(crate) image: Vec<f64>,
 }
 
 /// Decomposes the matrix with these columns. The greatest singular value comes first.
@@ -72,7 +72,7 @@ pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Returns the Euclidean length.
-pub(super) fn norm(a: &[f64]) -> f64 {
+pub(crate) fn norm(a: &[f64]) -> f64 {
     dot(a, a).sqrt()
 }
 

@@ -4,8 +4,14 @@
 //! differences over steps of 3 to 6 % of a parameter, or over wider ones where the grain hides the
 //! slope ([`Search::tune`]). They are kept while the search stays within such a step. So a search
 //! takes few runs, and begins with the same ones whatever the targets are.
+//!
+//! Where there is a parameter for each row, all rows can be met ([`Search::meet`]). Slopes are
+//! taken once, corrected by each step, and taken anew where steps do not halve the worst residual.
 
-use super::svd::{Direction, decompose, dot, norm};
+mod svd;
+
+pub(crate) use svd::{Direction, norm};
+use svd::{decompose, dot};
 
 /// A function of parameters, with one value for each row.
 pub(crate) trait Model {
@@ -22,33 +28,40 @@ pub(crate) trait Model {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Parameter {
     /// The start of the search.
-    pub start: f64,
+    pub(crate) start: f64,
     /// The bounds.
-    pub range: (f64, f64),
+    pub(crate) range: (f64, f64),
 }
 
 /// A value that a row is to have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Target {
     /// The value.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The size of one standard deviation, or a size that makes rows of different units
     /// comparable.
-    pub spread: f64,
+    pub(crate) spread: f64,
     /// True if the parameters are to follow it. Other rows only get derivatives.
-    pub counts: bool,
+    pub(crate) counts: bool,
 }
 
 /// Derivatives of all rows, by parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Derivatives {
     /// The parameters at which they were taken.
-    pub at: Vec<f64>,
+    pub(crate) at: Vec<f64>,
     /// For each parameter, the derivative of each row.
-    pub columns: Vec<Vec<f64>>,
+    pub(crate) columns: Vec<Vec<f64>>,
 }
 
 impl Derivatives {
+    /// Returns those of some of the parameters, and of rows of the same places.
+    pub(crate) fn only(&self, places: &[usize]) -> Derivatives {
+        let of = |all: &[f64]| places.iter().map(|at| all[*at]).collect::<Vec<f64>>();
+        let columns = places.iter().map(|at| of(&self.columns[*at])).collect();
+        Derivatives { at: of(&self.at), columns }
+    }
+
     /// Returns the differences from those over half the width, which are about their errors.
     pub(crate) fn errors(&self, halved: &Derivatives) -> Vec<Vec<f64>> {
         let error = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(|(a, b)| a - b).collect();
@@ -60,27 +73,36 @@ impl Derivatives {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Solution {
     /// The parameters.
-    pub at: Vec<f64>,
+    pub(crate) at: Vec<f64>,
     /// The rows there.
-    pub values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
     /// Steps that were tried.
-    pub steps: u32,
+    pub(crate) steps: u32,
 }
 
+/// The factors at which searches begin again if a row stays far away.
+const RESTARTS: [f64; 2] = [4.0, 0.25];
 /// The most steps that are tried.
 const STEPS: u32 = 60;
-/// The damping at the start, relative to the greatest squared singular value of unit columns.
+/// The damping at the start, relative to the greatest squared singular value of unit columns, and
+/// at least after a step that brought nothing.
 const DAMPING: f64 = 1e-3;
 /// The damping at which the search gives up.
 const MOST_DAMPING: f64 = 1e6;
-/// The damping that does not get any less.
+/// The damping that does not get any less, and that of a search for rows that can be met.
 const LEAST_DAMPING: f64 = 1e-9;
 /// A singular value of unit columns below which a direction is left as it is.
 const SINGULAR: f64 = 1e-4;
 /// A relative decrease of the sum of squares that ends the search.
 const DECREASE: f64 = 1e-6;
-/// A residual, in spreads, that ends the search.
+/// A residual, in spreads, that ends the search for the least squares.
 const RESIDUAL: f64 = 1e-6;
+/// The share of a step over which slopes are taken next if they are no good, and the least.
+const FINER: f64 = 0.25;
+const FINEST: f64 = 1e-3;
+
+/// Steps in a row that may bring less than half before derivatives are taken anew.
+const SLOW: u32 = 1;
 
 /// Widths of the differences that are tried, in steps.
 const WIDTHS: [f64; 3] = [1.0, 4.0, 16.0];
@@ -94,6 +116,8 @@ pub(crate) struct Search<'a> {
     targets: &'a [Target],
     /// The width of each parameter's differences, in steps.
     widths: Vec<f64>,
+    /// The share of a step that a difference of width 1 is.
+    share: f64,
     /// False for parameters whose derivatives are less than their errors.
     visible: Vec<bool>,
 }
@@ -102,7 +126,8 @@ impl<'a> Search<'a> {
     /// Creates the search of the parameters that bring rows closest to their targets.
     pub(crate) fn new(parameters: &'a [Parameter], targets: &'a [Target]) -> Search<'a> {
         let n = parameters.len();
-        Search { parameters, targets, widths: vec![WIDTHS[0]; n], visible: vec![true; n] }
+        let (widths, visible) = (vec![WIDTHS[0]; n], vec![true; n]);
+        Search { parameters, targets, widths, share: 1.0, visible }
     }
 
     /// Chooses the width of each parameter's differences near `at`: the least one whose derivatives
@@ -159,18 +184,90 @@ impl<'a> Search<'a> {
         &self.visible
     }
 
-    /// Runs the search.
+    /// Runs the search for the least sum of squares. If a row stays `far` away, each parameter is
+    /// started anew at other sizes: where another part of the machine limits a run, its derivatives
+    /// are zero.
     ///
     /// # Errors
     /// The first error of the model.
-    pub(crate) fn solve<M: Model>(&mut self, model: &mut M) -> Result<Solution, M::Error> {
-        let start = self.parameters.iter().map(|p| p.start.clamp(p.range.0, p.range.1));
-        let start: Vec<f64> = start.collect();
+    pub(crate) fn solve<M: Model>(&self, model: &mut M, far: f64) -> Result<Solution, M::Error> {
+        let once = |search: &Search<'_>, model: &mut M| search.clone().least(model);
+        self.again(model, far, once)
+    }
+
+    /// Runs the search for the place where all rows that count are within `enough` of their
+    /// targets. Leaves the slopes there, if it took any. If a row stays further than `near` away,
+    /// begins again as [`solve`](Search::solve) does.
+    ///
+    /// # Errors
+    /// The first error of the model.
+    pub(crate) fn meet<M: Model>(
+        &self,
+        model: &mut M,
+        (enough, near): (f64, f64),
+        slopes: &mut Option<Derivatives>,
+    ) -> Result<Solution, M::Error> {
+        self.again(model, near, |search, model| {
+            *slopes = None;
+            search.clone().newton(model, (enough, near), slopes, FINEST)
+        })
+    }
+
+    /// Runs the same search from a place like one that was found, with the slopes there. Gives up
+    /// soon, since most searches at the ends of ranges have nothing to find.
+    ///
+    /// # Errors
+    /// The first error of the model.
+    pub(crate) fn meet_again<M: Model>(
+        &self,
+        model: &mut M,
+        (enough, near): (f64, f64),
+        slopes: &mut Option<Derivatives>,
+    ) -> Result<Solution, M::Error> {
+        self.clone().newton(model, (enough, near), slopes, 1.0)
+    }
+
+    /// Searches once, and as long as a row stays `far` away, again with each parameter at other
+    /// sizes.
+    fn again<M: Model>(
+        &self,
+        model: &mut M,
+        far: f64,
+        mut once: impl FnMut(&Search<'_>, &mut M) -> Result<Solution, M::Error>,
+    ) -> Result<Solution, M::Error> {
+        let mut best = once(self, model)?;
+        let restarts = (0..self.parameters.len()).flat_map(|i| RESTARTS.map(|f| (i, f)));
+        for (i, factor) in restarts {
+            if self.worst(&best) <= far {
+                break;
+            }
+            let mut others = self.parameters.to_vec();
+            for (p, at) in others.iter_mut().zip(&best.at) {
+                p.start = *at;
+            }
+            others[i].start *= factor;
+            let found = once(&Search::new(&others, self.targets), model)?;
+            if self.squares(&found) < self.squares(&best) {
+                best = found;
+            }
+        }
+        Ok(best)
+    }
+
+    /// Returns the start of each parameter, within its bounds.
+    fn start(&self) -> Vec<f64> {
+        self.parameters.iter().map(|p| p.start.clamp(p.range.0, p.range.1)).collect()
+    }
+
+    /// Makes damped steps (Levenberg-Marquardt) as long as the sum of squares gets less.
+    fn least<M: Model>(mut self, model: &mut M) -> Result<Solution, M::Error> {
+        let start = self.start();
         self.tune(model, &start)?;
         let mut here = self.look(model, start)?;
         let mut slopes = self.derivatives(model, &here.at, 1.0)?;
         let mut damping = DAMPING;
-        while here.steps < STEPS && damping <= MOST_DAMPING && self.squares(&here) > self.enough() {
+        let enough = self.targets.len() as f64 * RESIDUAL * RESIDUAL;
+        while here.steps < STEPS && damping <= MOST_DAMPING && self.squares(&here) > enough {
             if self.centre(&here.at) != slopes.at {
                 slopes = self.derivatives(model, &here.at, 1.0)?;
             }
@@ -196,6 +293,77 @@ impl<'a> Search<'a> {
         Ok(here)
     }
 
+    /// Makes steps to where all rows would be met by the slopes. Where steps bring too little,
+    /// slopes are taken anew, over less if they were of this place, down to the share `finest`.
+    fn newton<M: Model>(
+        mut self,
+        model: &mut M,
+        (enough, near): (f64, f64),
+        slopes: &mut Option<Derivatives>,
+        finest: f64,
+    ) -> Result<Solution, M::Error> {
+        let mut here = self.look(model, self.start())?;
+        let mut damping = LEAST_DAMPING;
+        // Steps by these slopes that brought less than half.
+        let mut slow = 0;
+        // A row that cannot be computed is infinite.
+        while here.steps < STEPS && self.worst(&here) > enough && self.worst(&here).is_finite() {
+            let fresh = slopes.is_none();
+            let mut used = match slopes.take() {
+                Some(used) => used,
+                None => self.forward(model, &here)?,
+            };
+            let next = self.moved(&here.at, &self.step(&here, &used, damping));
+            let stays = next == here.at;
+            if stays && fresh {
+                break;
+            }
+            let mut there = self.look(model, next)?;
+            there.steps = here.steps + 1;
+            let halves = self.worst(&there) <= self.worst(&here) / 2.0;
+            self.follow(&mut used, &here, &there);
+            if self.squares(&there) < self.squares(&here) {
+                here = there;
+                damping = (damping / 10.0).max(LEAST_DAMPING);
+            } else {
+                here.steps += 1;
+                damping = (damping * 10.0).max(DAMPING);
+            }
+            slow = if halves { 0 } else { slow + 1 };
+            if slow <= SLOW && !stays {
+                *slopes = Some(used);
+                continue;
+            }
+            if self.worst(&here) <= near || self.share < finest {
+                *slopes = Some(used);
+                break;
+            }
+            (slow, self.share) = (0, self.share * FINER);
+        }
+        Ok(here)
+    }
+
+    /// Corrects derivatives by the way from one place to another (Broyden), so that they give the
+    /// change of the rows along it.
+    fn follow(&self, slopes: &mut Derivatives, from: &Solution, to: &Solution) {
+        let way = self.parameters.iter().zip(from.at.iter().zip(&to.at));
+        let way: Vec<(f64, f64)> = way.map(|(p, (a, b))| (b - a, p.step(p.start))).collect();
+        let length: f64 = way.iter().map(|(by, step)| (by / step).powi(2)).sum();
+        if length == 0.0 {
+            return;
+        }
+        for row in 0..self.targets.len() {
+            let expected = slopes.columns.iter().zip(&way).map(|(c, (by, _))| c[row] * by);
+            let error = to.values[row] - from.values[row] - expected.sum::<f64>();
+            if !error.is_finite() {
+                continue;
+            }
+            for (column, (by, step)) in slopes.columns.iter_mut().zip(&way) {
+                column[row] += error * by / (step * step * length);
+            }
+        }
+    }
+
     fn look<M: Model>(&self, model: &mut M, at: Vec<f64>) -> Result<Solution, M::Error> {
         let values = model.values(std::slice::from_ref(&at))?.pop().unwrap_or_default();
         Ok(Solution { at, values, steps: 0 })
@@ -213,8 +381,9 @@ impl<'a> Search<'a> {
         dot(&residuals, &residuals)
     }
 
-    fn enough(&self) -> f64 {
-        self.targets.len() as f64 * RESIDUAL * RESIDUAL
+    /// Returns the greatest residual.
+    pub(crate) fn worst(&self, s: &Solution) -> f64 {
+        self.residuals(s).iter().fold(0.0, |worst, r| r.abs().max(worst))
     }
 
     /// Returns derivatives in spreads of rows that count.
@@ -264,6 +433,25 @@ impl<'a> Search<'a> {
         each.map(snapped).collect()
     }
 
+    /// Returns the slopes of the rows from a place, over a share of a step of each parameter.
+    fn forward<M: Model>(&self, model: &mut M, here: &Solution) -> Result<Derivatives, M::Error> {
+        let mut steps = Vec::with_capacity(here.at.len());
+        let mut points = Vec::with_capacity(here.at.len());
+        for (i, (p, x)) in self.parameters.iter().zip(&here.at).enumerate() {
+            let step = self.share * p.step(*x);
+            steps.push(if x + step <= p.range.1 { step } else { -step });
+            let mut point = here.at.clone();
+            point[i] += steps[i];
+            points.push(point);
+        }
+        let slope = |(there, step): (&Vec<f64>, &f64)| {
+            let rise = there.iter().zip(&here.values).map(|(there, here)| (there - here) / step);
+            rise.map(|slope| if slope.is_finite() { slope } else { 0.0 }).collect()
+        };
+        let columns = model.values(&points)?.iter().zip(&steps).map(slope).collect();
+        Ok(Derivatives { at: here.at.clone(), columns })
+    }
+
     /// Returns the derivatives near `at` over a share of their widths.
     ///
     /// # Errors
@@ -289,7 +477,9 @@ impl<'a> Search<'a> {
         }
         let values = model.values(&points)?;
         let column = |(ends, width): (&[Vec<f64>], &f64)| {
-            ends[0].iter().zip(&ends[1]).map(|(low, high)| (high - low) / width).collect()
+            let slope = |(low, high): (&f64, &f64)| (high - low) / width;
+            let slopes = ends[0].iter().zip(&ends[1]).map(slope);
+            slopes.map(|slope| if slope.is_finite() { slope } else { 0.0 }).collect()
         };
         let columns = values.chunks(2).zip(&widths).map(column).collect();
         Ok(Derivatives { at: centre, columns })
@@ -316,11 +506,11 @@ fn power_of_two(x: f64) -> f64 {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Scaled {
     /// The place of each column among all.
-    pub of: Vec<usize>,
+    pub(crate) of: Vec<usize>,
     /// The length that each had.
-    pub norms: Vec<f64>,
+    pub(crate) norms: Vec<f64>,
     /// The singular directions.
-    pub directions: Vec<Direction>,
+    pub(crate) directions: Vec<Direction>,
 }
 
 impl Scaled {
