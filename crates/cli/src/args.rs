@@ -161,6 +161,10 @@ pub(crate) struct Changes {
     /// Set a key of the scenario or its profile; later ones win. `list --keys` lists them
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
+    /// End each run when the error of its packet rate is below this, such as 0.5%, instead of at
+    /// the length of its scenario; at most 1000 times that. Short for --set run.until=
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) until: Option<String>,
     /// Seed of random faults and random loads; recorded with the result
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
@@ -209,6 +213,7 @@ impl Changes {
         self.profile.is_some()
             || self.order.is_some()
             || self.strict
+            || self.until.is_some()
             || !self.sets.is_empty()
             || !self.fault.is_empty()
             || self.seed.is_some()

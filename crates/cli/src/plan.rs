@@ -183,6 +183,8 @@ fn settings(plan: &Plan, changes: &Changes) -> Result<Vec<Setting>, Error> {
         }
         all.push(Setting::at(given, format!("{key}={value}")));
     }
+    let until = |e: &String| Setting::at(format!("--until {e}"), format!("run.until={e}"));
+    all.extend(changes.until.iter().map(until));
     let seed = |n| Setting::at(format!("--seed {n}"), format!("run.seed={n}"));
     all.extend(changes.seed.map(seed));
     if !changes.fault.is_empty() {

@@ -26,6 +26,11 @@ pub trait Watch {
     fn wants_log(&self) -> bool {
         false
     }
+    /// Returns the error of the packet rate, a share of it, below which the run may end. `None` for
+    /// a run that ends with its traffic.
+    fn until(&self) -> Option<f64> {
+        None
+    }
     /// Handles the recording at the end of the traffic.
     fn trace(&mut self, _traced: Recording) {}
     /// Handles progress: `done` of `of` packets. Returns whether to go on.
@@ -55,33 +60,58 @@ impl std::fmt::Debug for While<'_> {
     }
 }
 
-/// An observer that has register accesses logged, and leaves the rest to another.
-pub struct Logged<'a>(pub &'a mut dyn Watch);
+/// An observer that has a run made in another way, and leaves the rest to another observer.
+pub struct Asking<'a> {
+    /// The other.
+    pub watch: &'a mut dyn Watch,
+    /// Register accesses are logged ([`Watch::wants_log`]).
+    pub log: bool,
+    /// The error with which the run may end ([`Watch::until`]).
+    pub until: Option<f64>,
+}
 
-impl Watch for Logged<'_> {
-    fn wants_frames(&self) -> bool {
-        self.0.wants_frames()
+impl<'a> Asking<'a> {
+    /// Has register accesses logged.
+    pub fn log(watch: &'a mut dyn Watch) -> Asking<'a> {
+        let until = watch.until();
+        Asking { watch, log: true, until }
     }
-    fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
-        self.0.frame(at, frame)
-    }
-    fn wants_trace(&self) -> Option<u32> {
-        self.0.wants_trace()
-    }
-    fn wants_log(&self) -> bool {
-        true
-    }
-    fn trace(&mut self, traced: Recording) {
-        self.0.trace(traced);
-    }
-    fn progress(&mut self, done: u64, of: u64) -> bool {
-        self.0.progress(done, of)
+
+    /// Has the run end with this error.
+    pub fn until(watch: &'a mut dyn Watch, until: Option<f64>) -> Asking<'a> {
+        let log = watch.wants_log();
+        Asking { watch, log, until }
     }
 }
 
-impl std::fmt::Debug for Logged<'_> {
+impl Watch for Asking<'_> {
+    fn wants_frames(&self) -> bool {
+        self.watch.wants_frames()
+    }
+    fn frame(&mut self, at: Time, frame: &[u8]) -> Result<(), String> {
+        self.watch.frame(at, frame)
+    }
+    fn wants_trace(&self) -> Option<u32> {
+        self.watch.wants_trace()
+    }
+    fn wants_log(&self) -> bool {
+        self.log
+    }
+    fn until(&self) -> Option<f64> {
+        self.until
+    }
+    fn trace(&mut self, traced: Recording) {
+        self.watch.trace(traced);
+    }
+    fn progress(&mut self, done: u64, of: u64) -> bool {
+        self.watch.progress(done, of)
+    }
+}
+
+impl std::fmt::Debug for Asking<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Logged")
+        let Asking { log, until, .. } = self;
+        f.debug_struct("Asking").field("log", log).field("until", until).finish_non_exhaustive()
     }
 }
 

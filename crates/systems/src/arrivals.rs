@@ -260,6 +260,7 @@ where
     x.m.outside(|device, _, at| device.peer.start(at));
     let times = (load.warmup, load.duration);
     let (mut o, at) = x.measure(begin, times, &mut HandedUp { look, sample })?;
+    x.m.device.peer.finish();
     let end = at + Span::from_ms(50);
     x.slice(end)?;
     o.faults = x.end();

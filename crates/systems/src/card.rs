@@ -35,7 +35,7 @@ use doorbell_packet::ethernet::HEADER;
 use doorbell_sim::link::{Peer, SharedWire, Tell, Wired};
 use doorbell_sim::scheduler::Interrupt;
 use doorbell_sim::traffic::{Frames, arrivals::Meter};
-use doorbell_sim::{Watch, fault::FaultSchedule, napi::NapiContext, watch::Logged};
+use doorbell_sim::{Watch, fault::FaultSchedule, napi::NapiContext, watch::Asking};
 use std::sync::{Arc, OnceLock};
 
 pub use crate::audit::CrossCheck;
@@ -554,7 +554,7 @@ fn run_own<C: Card>(
     frames: Option<&Arc<Frames>>,
     watch: &mut dyn Watch,
 ) -> Result<Measured> {
-    run_values::<C>(v, frames, &mut Logged(watch))
+    run_values::<C>(v, frames, &mut Asking::log(watch))
 }
 
 /// Returns keys with the default 0: work that is counted, and costs nothing until a profile says

@@ -22,7 +22,7 @@ use doorbell_bus::{
 };
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Span};
-use doorbell_sim::{Unwatched, Watch, scheduler::Interrupt, standstill, watch::Logged};
+use doorbell_sim::{Unwatched, Watch, scheduler::Interrupt, standstill, watch::Asking};
 use std::fmt::Write;
 
 /// The names that the file of a driver needs: traits, their types, and [`meter`].
@@ -94,7 +94,7 @@ pub fn meter_watched<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B,
 ) -> Result<Measured> {
     let driver = open(m);
     let close = |m: &mut _, driver| close(driver, m);
-    let watch = &mut Logged(watch);
+    let watch = &mut Asking::log(watch);
     let mut o = open_loop::run_alone(m, driver, on, load, |_| None, close, watch)?;
     o.verdict.audit.extend(leaks(m, load.packets(1)));
     let rates = |_: &Counts, rate| vec![PACKETS.is(rate).about("packets sent")];

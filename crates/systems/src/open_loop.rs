@@ -8,10 +8,10 @@ mod load;
 pub use load::{ARRIVING, Arrivals, Captured, Generator, Keys, Limits, Load};
 
 use crate::result::Verdict;
-use crate::run::{Batch, Looks, evidence};
-use crate::window::Window;
+use crate::run::{Looks, evidence};
+use crate::window::{Marks, Window};
 use crate::{Counts, Result, RunError, RunStats};
-use doorbell_bus::{Bus, Capture, Machine, keep_every_other};
+use doorbell_bus::{Bus, Capture, Machine};
 use doorbell_drivers::Driver;
 use doorbell_hal::{Device, Host, Span, Time, fail_if};
 use doorbell_sim::fault::{FaultSchedule, WatchdogEvents};
@@ -19,23 +19,24 @@ use doorbell_sim::scheduler::{self, Core, Interrupt};
 use doorbell_sim::traffic::Source;
 use doorbell_sim::{Watch, histogram::Histogram, watch};
 
-/// Samples of a run at about equal numbers of frames. In a long run every other sample is dropped
-/// each time that they are too many.
+/// Samples of a run at about equal numbers of frames.
 #[derive(Debug)]
 struct Samples {
     sent: u64,
     next: u64,
     stride: u64,
     /// Each with the latencies since the one before.
-    all: Vec<(Counts, Histogram)>,
+    looks: Looks,
     /// The latencies of all cores since the last sample, kept for its memory.
     since: Histogram,
     /// Frames that had left when the first source had handed over all of its own.
     dry: Option<u64>,
+    /// The steady window of a run that ends because its rate stands.
+    stood: Option<Steady>,
 }
 
-/// The number of samples at which every other is dropped.
-const MOST_LOOKS: usize = 128;
+/// A steady window, with its counts and looks.
+type Steady = (Window, Counts, Looks);
 
 impl Samples {
     fn new<B: Bus, D: Device<B>>(m: &Machine<B, D>, stride: u64) -> Samples {
@@ -44,9 +45,10 @@ impl Samples {
             sent,
             next: sent + stride,
             stride,
-            all: Vec::with_capacity(MOST_LOOKS),
+            looks: Looks::default(),
             since: Histogram::default(),
             dry: None,
+            stood: None,
         }
     }
 
@@ -59,33 +61,38 @@ impl Samples {
     ) {
         self.since.clear();
         take_latencies(cores, &mut self.since);
-        self.all.push((Counts::of(m), self.since.clone()));
-        if self.all.len() == MOST_LOOKS {
-            for pair in self.all.chunks_exact_mut(2) {
-                let dropped = std::mem::take(&mut pair[0].1);
-                pair[1].1.add(&dropped);
-            }
-            keep_every_other(&mut self.all);
+        self.looks.push(Counts::of(m), self.since.clone());
+        if self.looks.thin() {
             self.stride *= 2;
         }
         let rounds = (m.ledger().wire_frames - self.sent) / self.stride + 1;
         self.next = self.sent + rounds * self.stride;
     }
 
+    /// Returns whether the packet rate stands by now, with an error below `until`.
+    fn stand(&mut self, began: Time, departures: impl FnOnce() -> Marks, until: f64) -> bool {
+        if self.stood.is_some() || !self.looks.ask() {
+            return false;
+        }
+        let mut steady = self.steady(began, &departures());
+        if let Some((window, _, looks)) = &mut steady {
+            looks.batched(window, 0);
+        }
+        let stands = self.looks.stand(steady.as_ref().map(|s| &s.0), until);
+        self.stood = steady.filter(|_| stands);
+        stands
+    }
+
     /// Returns the steady window of a run that began at `began` and had these departures, with its
-    /// counts and batches. A device counts ahead of the wire, so the counts are those between two
+    /// counts and looks. A device counts ahead of the wire, so the counts are those between two
     /// samples, over the time that as many departures took in the window.
-    fn steady(
-        &self,
-        began: Time,
-        departures: &[(Time, u64)],
-    ) -> Option<(Window, Counts, Vec<Batch>)> {
+    fn steady(&self, began: Time, departures: &[(Time, u64)]) -> Option<Steady> {
         let dry = self.dry.unwrap_or(u64::MAX);
         let window = Window::found(began, departures, dry)?;
         let last = departures[..departures.partition_point(|d| d.1 <= dry)].last()?.1;
         let first = last - window.packets;
         let frames = |s: &Counts| s.packets - self.sent;
-        let mut all = self.all.iter();
+        let mut all = self.looks.all.iter();
         let a = &all.find(|(s, _)| frames(s) >= first)?.0;
         let b = &all.rfind(|(s, _)| frames(s) <= last).filter(|(b, _)| b.packets > a.packets)?.0;
         let mut counts = b.since(a);
@@ -93,11 +100,12 @@ impl Samples {
         counts.elapsed = Span::from_ps((seconds * 1e12).round() as u64);
         counts.ran = counts.elapsed;
         let mut looks = Looks::default();
-        for (s, since) in self.all.iter().filter(|(s, _)| (first..=last).contains(&frames(s))) {
+        for (s, since) in self.looks.all.iter().filter(|(s, _)| (first..=last).contains(&frames(s)))
+        {
             let elapsed = departed(departures, frames(s));
             looks.push(Counts { elapsed, ran: elapsed, ..s.clone() }, since.clone());
         }
-        Some((window, counts, looks.batches()))
+        Some((window, counts, looks))
     }
 }
 
@@ -129,15 +137,18 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     }
     let stride = load.stride(cores.len() as u16);
     m.bus.platform_mut().mark_departures(stride);
-    let mut looks = Samples::new(m, stride);
-    let (mut steps, mut failed) = (0u64, None);
+    let mut samples = Samples::new(m, stride);
+    let (mut steps, mut failed, until) = (0u64, None, watch.until());
     let stuck_or_ended = scheduler::run(m, cores, trouble.as_mut(), |m, cores, i| {
         steps += 1;
-        if m.ledger().wire_frames >= looks.next {
-            looks.look(m, cores);
+        if m.ledger().wire_frames >= samples.next {
+            samples.look(m, cores);
+            if until.is_some_and(|e| samples.stand(began, || m.bus.platform().departures(), e)) {
+                cores.iter_mut().for_each(|c| c.traffic.finish());
+            }
         }
-        if looks.dry.is_none() && cores[i].traffic.is_dry() {
-            looks.dry = Some(m.ledger().wire_frames - looks.sent);
+        if samples.dry.is_none() && cores[i].traffic.is_dry() {
+            samples.dry = Some(m.ledger().wire_frames - samples.sent);
         }
         if failed.is_none() {
             failed = m.bus.sink_mut().drain(|at, f| watch.frame(at, f)).err();
@@ -174,7 +185,8 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     m.bus.sink_mut().drain(|at, f| watch.frame(at, f)).map_err(RunError::Capture)?;
     watch.progress(m.ledger().wire_frames, total);
     watch::end(m, watch);
-    let steady = looks.steady(began, &m.bus.platform().departures());
+    let departures = m.bus.platform().departures();
+    let steady = samples.stood.take().or_else(|| samples.steady(began, &departures));
     let mut alarms = WatchdogEvents::default();
     cores.iter().for_each(|c| alarms.add(c.alarms()));
     let faults = trouble.map(|t| t.end(m, alarms));
@@ -186,9 +198,11 @@ pub(crate) fn run<B: Bus<Sink = Capture>, D: Device<B>, Dr: Driver<Machine<B, D>
     counts.core_time = counts.core_time.max(elapsed * cores.len() as u64);
     let mut latency = Histogram::default();
     take_latencies(cores, &mut latency);
-    looks.all.iter().for_each(|(_, since)| latency.add(since));
-    let whole = || (Window::whole(counts.elapsed, counts.packets), counts.clone(), Vec::new());
-    let (window, steady, batches) = steady.unwrap_or_else(whole);
+    samples.looks.all.iter().for_each(|(_, since)| latency.add(since));
+    let whole =
+        || (Window::whole(counts.elapsed, counts.packets), counts.clone(), Looks::default());
+    let (window, steady, looks) = steady.unwrap_or_else(whole);
+    let batches = looks.batches();
     let verdict = Verdict { unfinished, ..Verdict::default() };
     Ok(RunStats { batches, latency, faults, verdict, ..RunStats::new(window, steady, counts) })
 }

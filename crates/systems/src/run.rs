@@ -10,11 +10,14 @@ use crate::metrics::{self, DEVICE, DRIVER};
 use crate::result::{
     Cost, Count, CountsOf, Errors, Group, Measured, Rate, RegisterRow, Series, Verdict,
 };
+use crate::system::LONGEST;
 use crate::window::{MOST, Marks, Window, edges};
 use crate::{SettingError, host};
 use doorbell_bus::log::{Accesses, Log};
 use doorbell_bus::machine::Done;
-use doorbell_bus::{Bus, Ledger, Machine, Platform, ProtectionGranularity, RulesError};
+use doorbell_bus::{
+    Bus, Ledger, Machine, Platform, ProtectionGranularity, RulesError, keep_every_other,
+};
 use doorbell_drivers::{Driver, OpenError};
 use doorbell_hal::{Device, Host, OutOfMemory, Reg, Span, Time, WorkKind};
 use doorbell_sim::fault::{self, Plan, Report, WatchdogEvents};
@@ -339,17 +342,61 @@ pub struct Batch {
     pub latency: Histogram,
 }
 
-/// Looks at a run at marks of the time that is measured, so many that they make batches.
+/// Looks at a run at marks of the time that is measured, so many that they make batches. In a long
+/// run every other look is dropped each time that they are too many.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
     /// Counts so far, each with the latencies since the look before.
-    all: Vec<(Counts, Histogram)>,
+    pub(crate) all: Vec<(Counts, Histogram)>,
+    /// The rate when it was last asked whether the rates stand, if it did but for that question.
+    stood: Option<f64>,
 }
 
 impl Looks {
+    /// The number of looks at which every other is dropped.
+    pub(crate) const MOST: usize = 128;
+    /// Numbers of looks at which to ask whether the rates stand: a third to a half apart.
+    const ASKED: [usize; 6] = [16, 24, 32, 48, 64, 96];
+
     /// Adds a look, with the latencies since the last one.
     pub(crate) fn push(&mut self, counts: Counts, latency: Histogram) {
         self.all.push((counts, latency));
+    }
+
+    /// Drops every other look if they are too many. Returns whether they were.
+    pub(crate) fn thin(&mut self) -> bool {
+        let many = self.all.len() == Looks::MOST;
+        if many {
+            for pair in self.all.chunks_exact_mut(2) {
+                let dropped = std::mem::take(&mut pair[0].1);
+                pair[1].1.add(&dropped);
+            }
+            keep_every_other(&mut self.all);
+        }
+        many
+    }
+
+    /// Returns whether to ask now whether the rates stand.
+    pub(crate) fn ask(&self) -> bool {
+        Looks::ASKED.contains(&self.all.len())
+    }
+
+    /// Returns whether the rate of a window, which may have these looks, has an error below `until`
+    /// and is within that of the rate when it was asked before. A change that is slower than the
+    /// window has no part in its error.
+    pub(crate) fn stand(&mut self, window: Option<&Window>, until: f64) -> bool {
+        let steady = window.filter(|w| w.is_steady() && w.error.is_some_and(|e| e <= until));
+        let rate = steady.map(|w| w.rate());
+        let before = std::mem::replace(&mut self.stood, rate);
+        rate.zip(before).is_some_and(|(now, before)| (now / before - 1.0).abs() <= until)
+    }
+
+    /// Gives a window its error by these looks: `phases` are the load's.
+    pub(crate) fn batched(&self, window: &mut Window, phases: u64) {
+        let batches: Vec<Counts> = self.batches().into_iter().map(|b| b.counts).collect();
+        if !batches.is_empty() {
+            window.batched(&batches, phases);
+        }
     }
 
     /// Returns 10 to 20 batches, or none if there are too few looks.
@@ -362,6 +409,84 @@ impl Looks {
             Batch { counts: self.all[ends[1]].0.since(&self.all[ends[0]].0), latency }
         };
         edges.windows(2).map(batch).collect()
+    }
+}
+
+/// All that is taken down of a run of a given duration.
+struct Taken {
+    begin: Time,
+    /// There was a warm-up.
+    warm: bool,
+    /// The error with which the run may end.
+    until: Option<f64>,
+    series: Vec<Series>,
+    /// The latencies of the measured time.
+    latency: Histogram,
+    /// The packets at the end of each slice of it.
+    marks: Marks,
+    looks: Looks,
+    /// Slices from a look to the next, and those before the first.
+    each: u64,
+    first: u64,
+}
+
+impl Taken {
+    /// Takes down a run that began at `begin` and is measured for so many slices.
+    fn new(begin: Time, warm: bool, slices: u64, until: Option<f64>) -> Taken {
+        let each = if until.is_some() { 1 } else { slices.div_ceil(MOST as u64).max(1) };
+        Taken {
+            begin,
+            warm,
+            until,
+            series: Vec::new(),
+            latency: Histogram::default(),
+            marks: Marks::new(),
+            looks: Looks::default(),
+            each,
+            first: slices % each,
+        }
+    }
+
+    /// Adds the numbers of a slice that ended at `at`.
+    fn sample(&mut self, at: Time, points: Points) {
+        if self.series.is_empty() {
+            let named = |p: &(&'static str, f64)| Series { name: p.0, points: Vec::new() };
+            self.series = points.iter().map(named).collect();
+        }
+        let ms = at.since(self.begin).ps() as f64 / 1e9;
+        let all = self.series.iter_mut().zip(points);
+        all.for_each(|(s, (_, value))| s.points.push((ms, value)));
+    }
+
+    /// Adds the packets at the start or at the end of a slice. Returns whether to look there.
+    fn mark(&mut self, at: Time, packets: u64) -> bool {
+        self.marks.push((at, packets));
+        (self.marks.len() as u64 - 1) % self.each == self.first
+    }
+
+    /// Adds the latencies since the last call, if they are of the measured time, and a look.
+    fn look(&mut self, counts: Option<&Counts>, latency: Histogram, measured: bool) {
+        if measured {
+            self.latency.add(&latency);
+        }
+        let Some(counts) = counts else { return };
+        self.looks.push(counts.clone(), latency);
+        if self.looks.thin() {
+            self.each *= 2;
+            self.first = self.each - 1;
+        }
+    }
+
+    /// Returns whether the packet rate stands: `phases` are the load's so far.
+    fn stands(&mut self, phases: u64) -> bool {
+        let Some(until) = self.until.filter(|_| self.looks.ask()) else { return false };
+        let mut window = self.window();
+        self.looks.batched(&mut window, phases);
+        self.looks.stand(Some(&window), until)
+    }
+
+    fn window(&self) -> Window {
+        Window::given(self.begin, &self.marks, self.warm)
     }
 }
 
@@ -682,14 +807,14 @@ where
         probe: &mut impl Probe<Machine<B, Wired<D, Pr>>, NapiContext<Dr, E>>,
     ) -> Result<(RunStats, Time)> {
         let ends = [begin + warmup, begin + warmup + duration];
-        let mut snapshots: Vec<Counts> = Vec::with_capacity(2);
-        let mut series: Vec<Series> = Vec::new();
-        let mut latency = Histogram::default();
-        let mut looks = Looks::default();
+        let until = self.watch.until();
+        if until.is_some() {
+            self.slice_within(Span::from_ps(duration.ps() / LONGEST));
+        }
         let slices = duration.ps().div_ceil(self.slice.ps());
-        let each = slices.div_ceil(MOST as u64).max(1);
-        let is_edge = |slice: u64| (slices - slice).is_multiple_of(each);
-        let (mut at, mut last, mut marks) = (begin, self.so_far(probe), Marks::new());
+        let mut taken = Taken::new(begin, warmup > Span::ZERO, slices, until);
+        let mut snapshots: Vec<Counts> = Vec::with_capacity(2);
+        let (mut at, mut last) = (begin, self.so_far(probe));
         while snapshots.len() < 2 {
             let goal = ends[snapshots.len()];
             let from = at;
@@ -705,41 +830,28 @@ where
             if at > from {
                 let seconds = at.since(from).as_secs_f64();
                 let rates = [0, 1].map(|i| (now[i] - before[i]) as f64 / seconds);
-                let points = probe.series(rates, self.m, &mut self.stations);
-                if series.is_empty() {
-                    let named = |p: &(&'static str, f64)| Series { name: p.0, points: Vec::new() };
-                    series = points.iter().map(named).collect();
-                }
-                let ms = at.since(begin).ps() as f64 / 1e9;
-                let all = series.iter_mut().zip(points);
-                all.for_each(|(s, (_, value))| s.points.push((ms, value)));
+                taken.sample(at, probe.series(rates, self.m, &mut self.stations));
             }
-            if at == goal {
+            if at < goal && snapshots.is_empty() {
+                continue;
+            }
+            let edge = taken.mark(at, now[0]);
+            if at == goal || edge {
                 // Steps of cores that end later count for the other side at both ends alike.
                 let snapshot = self.snapshot(at, probe);
-                let taken = probe.take_latency(self.m, &mut self.stations);
-                if !snapshots.is_empty() {
-                    latency.add(&taken);
+                let latency = probe.take_latency(self.m, &mut self.stations);
+                taken.look(edge.then_some(&snapshot), latency, !snapshots.is_empty());
+                let phases = snapshots.first().map(|start| snapshot.phases - start.phases);
+                if at == goal || phases.is_some_and(|phases| taken.stands(phases)) {
+                    snapshots.push(snapshot);
+                    probe.snapped(self.m, &mut self.stations);
                 }
-                if is_edge(marks.len() as u64) {
-                    looks.push(snapshot.clone(), taken);
-                }
-                snapshots.push(snapshot);
-                probe.snapped(self.m, &mut self.stations);
-            } else if !snapshots.is_empty() && is_edge(marks.len() as u64) {
-                let taken = probe.take_latency(self.m, &mut self.stations);
-                latency.add(&taken);
-                looks.push(self.snapshot(at, probe), taken);
-            }
-            if !snapshots.is_empty() {
-                marks.push((at, now[0]));
             }
         }
         let counts = snapshots[1].since(&snapshots[0]);
-        let window = Window::given(begin, &marks, warmup > Span::ZERO);
-        let batches = looks.batches();
-        let o = RunStats::new(window, counts.clone(), counts);
-        Ok((RunStats { batches, latency, series, ..o }, at))
+        let o = RunStats::new(taken.window(), counts.clone(), counts);
+        let Taken { looks, latency, series, .. } = taken;
+        Ok((RunStats { batches: looks.batches(), latency, series, ..o }, at))
     }
 
     /// Ends trace and faults. Returns the injected ones, if the plan has any.

@@ -5,7 +5,7 @@
 //! [`Registry`](crate::registry::Registry).
 
 use crate::RunError;
-use crate::key::{Is, Key, Needs, Values};
+use crate::key::{Is, Key, Needs, Value, Values};
 use crate::knobs::{Condition, Knob};
 use crate::limits::{self, Resource};
 use crate::metrics::{Metric, Numbers};
@@ -16,7 +16,7 @@ use crate::{SettingError, fault, host, refuse};
 use doorbell_bus::pcie::{LinkDirection, Operation};
 use doorbell_bus::{pci, pcie};
 use doorbell_hal::Alignment;
-use doorbell_sim::{Watch, traffic::Frames};
+use doorbell_sim::{Watch, traffic::Frames, watch::Asking};
 use std::sync::{Arc, OnceLock};
 
 /// Runs a system. The frames are those of the capture that `traffic.file` names.
@@ -129,7 +129,12 @@ impl System {
         frames: Option<&Arc<Frames>>,
         watch: &mut dyn Watch,
     ) -> Result<Measured, RunError> {
-        let mut m = (self.runner)(values, frames, watch)?;
+        let key = values.find("run.until").filter(|(key, _)| values.idle(key).is_none());
+        let until = key.and_then(|_| values.number_or_word("run.until"));
+        let long = until.map(|_| longest(values));
+        let values = long.as_ref().unwrap_or(values);
+        let mut watch = Asking::until(watch, until.map(|percent| percent / 100.0));
+        let mut m = (self.runner)(values, frames, &mut watch)?;
         m.verdict.lost = self.numbers.losses.iter().filter_map(|of| Loss::of(&m, of)).collect();
         // The shares of a run that is wrong mean nothing.
         if m.verdict.audit.is_empty() {
@@ -164,6 +169,22 @@ impl System {
 }
 
 const WHOLE: &[Needs] = &[Needs::kind(&["pktgen", "send", "receive", "transactions"])];
+/// The length of a run that does not end by its error, in those that its traffic has.
+pub(crate) const LONGEST: u64 = 1000;
+
+/// Returns the values with the most traffic that a run may have which ends by its error.
+fn longest(values: &Values) -> Values {
+    let mut long = values.clone();
+    for name in ["traffic.packets", "traffic.rounds", "traffic.duration"] {
+        if let Some((key, Value::Number(n))) = values.find(name) {
+            long.put(key, Value::Number(n * LONGEST as f64));
+        }
+    }
+    long
+}
+
+const STEADY: &[Needs] =
+    &[Needs::kind(&["pktgen", "pcap", "send", "receive", "transactions", "bulk", "arrivals"])];
 const FAULTS: &[Needs] = &[Needs::new("run.fault", Is::Given)];
 
 /// Needs packets that come down through the stack.
@@ -222,6 +243,17 @@ pub static RUN: &[Key] = &[
         "seed of random faults and arrivals, recorded; pktgen, captures and TCP draw nothing",
     )
     .default("0"),
+    Key::number(
+        "run.until",
+        "%",
+        0.001,
+        100.0,
+        "error of the packet rate at which a run ends, after at most 1000 times its length; end: \
+         after its length",
+    )
+    .or(&["end"])
+    .default("end")
+    .when(STEADY),
     Key::faults("run.fault", fault::FORM, "faults injected during the traffic"),
     Key::number(
         "run.watchdog",

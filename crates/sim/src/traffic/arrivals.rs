@@ -189,6 +189,11 @@ impl Arrivals {
         Arrivals { most, ..self }
     }
 
+    /// Ends the traffic behind the frame that is due next.
+    pub fn finish(&mut self) {
+        self.most = self.most.min(self.sent + 1);
+    }
+
     /// Returns the index of the current phase, at the end that of the last one.
     pub fn phase(&self) -> usize {
         self.phase.min(self.phases.len().saturating_sub(1))

@@ -67,6 +67,14 @@ impl Source {
         }
     }
 
+    /// Ends the traffic early: a generator with its burst, a capture with its round.
+    pub fn finish(&mut self) {
+        match self {
+            Source::Pktgen(s) => s.finish(),
+            Source::Replay(s) => s.finish(),
+        }
+    }
+
     /// Releases all buffers. Returns the number of frames skipped for lack of memory or wrong form.
     pub fn release<H: Host>(self, h: &mut H) -> u64 {
         match self {

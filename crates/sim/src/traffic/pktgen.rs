@@ -158,6 +158,12 @@ impl Pktgen {
         self.left == 0
     }
 
+    /// Ends the traffic with the burst under way.
+    pub fn finish(&mut self) {
+        let rest = if self.in_burst > 0 { self.of.burst - self.in_burst } else { 0 };
+        self.left = self.left.min(rest.into());
+    }
+
     /// Releases the buffers.
     pub fn release<H: Host>(self, h: &mut H) {
         self.pool.into_iter().for_each(|b| h.release(b));

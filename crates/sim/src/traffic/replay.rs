@@ -239,6 +239,11 @@ impl Replay {
         self.round >= self.options.rounds || self.own.is_empty()
     }
 
+    /// Ends the traffic with the round under way.
+    pub fn finish(&mut self) {
+        self.options.rounds = self.options.rounds.min(self.round + 1);
+    }
+
     /// Releases the buffers. Returns the number of skipped frames.
     pub fn release<H: Host>(self, h: &mut H) -> u64 {
         self.returned.into_iter().for_each(|b| h.release(b));

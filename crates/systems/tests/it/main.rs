@@ -15,6 +15,7 @@ mod standstill;
 #[expect(unreachable_pub, dead_code, reason = "shared with doorbell-conformance")]
 mod toy;
 mod trivial;
+mod until;
 mod words;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::sound::{plan, run_of};
 use doorbell_sim::Unwatched;
-use doorbell_sim::watch::Logged;
+use doorbell_sim::watch::Asking;
 use doorbell_systems::result::Measured;
 
 const SHORT: [&str; 2] = ["traffic.warmup=200us", "traffic.duration=2ms"];
@@ -29,7 +29,7 @@ fn a_log_has_every_access_and_changes_nothing() {
     for (scenario, sets) in RUNS {
         let plan = plan(scenario, sets);
         let plain = run_of(&plan, None);
-        let logged = plan.system.run(&plan.values, None, &mut Logged(&mut Unwatched));
+        let logged = plan.system.run(&plan.values, None, &mut Asking::log(&mut Unwatched));
         let mut logged = logged.unwrap_or_else(|e| panic!("{scenario}: {e}"));
         let rows = std::mem::take(&mut logged.registers);
         assert_eq!(plain, logged, "{scenario}");
