@@ -282,7 +282,8 @@ pub(crate) struct Sweep {
     #[arg(required_unless_present = "driver", default_value = "", hide_default_value = true)]
     pub(crate) scenario: String,
     /// A key and its values; each combination is a row. 1..8 are the numbers from 1 to 8,
-    /// 64..1500:64 those 64 apart, 1..64:x2 each twice the one before
+    /// 64..1500:64 those 64 apart, 1..64:x2 each twice the one before. Values with commas are an
+    /// array of JSON: traffic.mix=["60:7,1514:1","off"]
     #[arg(long, value_name = "KEY=V,V,...", required = true)]
     pub(crate) over: Vec<String>,
     /// A key whose values stand side by side; two values also with their difference
