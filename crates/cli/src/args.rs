@@ -466,6 +466,10 @@ pub(crate) struct Fit {
     /// Write the profile with the solved constants to this file (.toml), which then has that name
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) out: Option<PathBuf>,
+    /// Move every other number of the profile, and show what follows in the solved constants and in
+    /// the predicted rows
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
     #[command(flatten)]
     pub(crate) output: Output<1>,
 }

@@ -5,8 +5,9 @@ use doorbell_console::output::{SHARED, apart, begun_file, keep, print};
 use doorbell_console::progress::{Interrupt, Progress};
 use doorbell_console::render::{Cell, Document, Record, Table, amount, flat, people};
 use doorbell_console::{DONE, Error, MISSED, failed, input};
+use doorbell_study::figures::Role;
 use doorbell_study::fit::{
-    Compared, Constant, Fit, FitError, Measurements, Role, Row, Runs, State, Unknown, Unmeasured,
+    Compared, Constant, Fit, FitError, Measurements, Moved, Row, Runs, State, Unknown, Unmeasured,
     fit, profile,
 };
 use doorbell_study::origin;
@@ -15,6 +16,7 @@ use doorbell_systems::RunError;
 use doorbell_systems::result::rounded;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 pub(crate) fn solve(registry: &'static Registry, args: &Args) -> Result<u8, Error> {
@@ -29,7 +31,7 @@ pub(crate) fn solve(registry: &'static Registry, args: &Args) -> Result<u8, Erro
         progress.doing(format!("{}: {runs} runs", of.name));
         !interrupt.came()
     };
-    let solved = fit(&of, &mut Runs::new(&of, &go_on)).map_err(error)?;
+    let solved = fit(&of, &mut Runs::new(&of, &go_on), args.sensitivity).map_err(error)?;
     drop(progress);
     if let Some((mut file, path)) = file {
         let text = profile(&of, &solved, &name);
@@ -73,7 +75,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn constants(&self) -> impl Iterator<Item = (&doorbell_study::fit::Unknown, &Constant)> {
+    fn constants(&self) -> impl Iterator<Item = (&Unknown, &Constant)> {
         self.of.unknowns.iter().zip(&self.fit.constants)
     }
 
@@ -91,16 +93,18 @@ impl Found<'_> {
         let (of, fit) = (self.of, self.fit);
         let mut doc = Document::titled(format!("{} on {}", of.name, of.profile.name));
         doc.line(&of.about);
-        let (fitted, checked) = (self.rows(Role::Fit).count(), self.rows(Role::Check).count());
+        let (fitted, predicted) =
+            (self.rows(Role::Fit).count(), self.rows(Role::Predicted).count());
         let (constants, runs) = (of.unknowns.len(), fit.runs);
         doc.line(format!(
-            "rows to fit: {fitted}, to check: {checked}; constants: {constants}; runs: {runs}"
+            "rows to fit: {fitted}, predicted: {predicted}; constants: {constants}; runs: {runs}"
         ));
+        doc.line(self.freedom());
         doc.table(self.solved());
         doc.table(self.fitted());
-        doc.table(self.checked());
+        doc.table(self.predicted());
         let groups = self.groups();
-        if !groups.is_empty() || checked > 0 {
+        if !groups.is_empty() || predicted > 0 {
             doc.gap();
         }
         for group in groups {
@@ -109,10 +113,49 @@ impl Found<'_> {
                 group.join(", ")
             ));
         }
-        if checked > 0 {
+        if predicted > 0 {
             doc.line(self.verdict());
         }
+        if let Some(moved) = &fit.sensitivity {
+            doc.table(self.followers(moved));
+            let still = moved.iter().filter(|m| m.follows.is_none()).count();
+            doc.gap();
+            doc.line(format!("no row depends on {still} other constants of the profile"));
+        }
         doc
+    }
+
+    /// Describes what the rows are worth. With as many constants as rows, and nothing predicted,
+    /// there is no evidence.
+    fn freedom(&self) -> String {
+        let (fitted, free) = (self.rows(Role::Fit).count(), self.fit.freedom);
+        let (solved, predicted) = (fitted - free, self.rows(Role::Predicted).count());
+        let verdict = if free + predicted == 0 { ": believe nothing" } else { "" };
+        format!(
+            "degrees of freedom: {free}, of {fitted} rows less {solved} that are used up; \
+             predictions: {predicted}{verdict}"
+        )
+    }
+
+    /// Returns the table of constants that were moved, and the changes that follow.
+    fn followers(&self, moved: &[Moved]) -> Table {
+        let solved = self.constants().map(|(unknown, _)| unknown.key.name.to_owned());
+        let predicted = self.rows(Role::Predicted).map(|(n, _, _)| format!("row {n}"));
+        let heads = ["moved", "by"].map(str::to_owned).into_iter().chain(solved).chain(predicted);
+        let heads: Vec<String> = heads.collect();
+        let mut table = Table::new(heads.iter().map(String::as_str)).right(1..heads.len());
+        for m in moved {
+            let Some((constants, rows)) = &m.follows else { continue };
+            let percent = |change: f64| format!("{:+.2}", change * 100.0);
+            let known = self.constants().zip(constants).map(|((_, c), by)| match c.state {
+                State::Determined(_) => percent(*by),
+                _ => String::new(),
+            });
+            let rows = self.rows(Role::Predicted).map(|(n, _, _)| percent(rows[n - 1]));
+            let cells = [m.key.to_owned(), m.nudge.to_string()];
+            table.row(cells.into_iter().chain(known).chain(rows).map(Cell::from));
+        }
+        table
     }
 
     /// Returns the sets of constants that cannot be told apart.
@@ -133,8 +176,9 @@ impl Found<'_> {
 
     fn verdict(&self) -> String {
         let count =
-            |holds| self.rows(Role::Check).filter(|(_, _, c)| c.holds() == Some(holds)).count();
-        let (all, within, outside) = (self.rows(Role::Check).count(), count(true), count(false));
+            |holds| self.rows(Role::Predicted).filter(|(_, _, c)| c.holds() == Some(holds)).count();
+        let (all, within, outside) =
+            (self.rows(Role::Predicted).count(), count(true), count(false));
         match (outside, all - within - outside) {
             (0, 0) => format!("{within} of {all} predictions are within their 95 % error"),
             (0, without) => format!("{within} of {all} predictions hold; {without} have no error"),
@@ -192,12 +236,12 @@ impl Found<'_> {
         table
     }
 
-    /// Returns the table of check rows.
-    fn checked(&self) -> Table {
+    /// Returns the table of predicted rows.
+    fn predicted(&self) -> Table {
         let heads =
             ["row", "predicted", "metric", "measured", "computed", "unit", "percent", "error", ""];
         let mut table = Table::new(heads).right([0, 3, 4, 6, 7]);
-        for (n, row, c) in self.rows(Role::Check) {
+        for (n, row, c) in self.rows(Role::Predicted) {
             let error = c.error.map(|e| format!("{:.2}", percent(e, row.value)));
             let verdict = match c.holds() {
                 Some(true) => "within".to_owned(),
@@ -250,7 +294,24 @@ impl Found<'_> {
             squares: rounded(fit.squares),
             freedom: fit.freedom,
             runs: fit.runs,
+            sensitivity: fit.sensitivity.as_ref().map(|moved| self.moved(moved)),
         }
+    }
+
+    /// Returns the constants that rows depend on, with the changes that follow them.
+    fn moved(&self, moved: &[Moved]) -> Vec<MovedConstant> {
+        let of = |m: &Moved| {
+            let (constants, rows) = m.follows.as_ref()?;
+            let known = self.constants().zip(constants);
+            let known = known.filter(|((_, c), _)| matches!(c.state, State::Determined(_)));
+            Some(MovedConstant {
+                moved: m.key,
+                by: m.nudge.to_string(),
+                constants: known.map(|((u, _), by)| (u.key.name, rounded(*by))).collect(),
+                rows: rows.iter().map(|by| rounded(*by)).collect(),
+            })
+        };
+        moved.iter().filter_map(of).collect()
     }
 
     fn constant(&self, unknown: &Unknown, c: &Constant) -> FittedConstant {
@@ -322,6 +383,21 @@ pub(crate) struct Fitted<'a> {
     freedom: usize,
     /// Runs that were made.
     runs: usize,
+    /// With `--sensitivity`: the constants that were not solved for and that rows depend on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sensitivity: Option<Vec<MovedConstant>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct MovedConstant {
+    /// Its key.
+    moved: &'static str,
+    /// Its step: a share, or an amount in its unit.
+    by: String,
+    /// The relative change of each determined constant, solved again.
+    constants: BTreeMap<&'static str, f64>,
+    /// The relative change of each row then.
+    rows: Vec<f64>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -367,11 +443,11 @@ struct ComparedRow<'a> {
     difference: f64,
     /// The difference in spreads.
     spreads: Option<f64>,
-    /// The 95 % error of the difference, of a check row.
+    /// The 95 % error of the difference, of a predicted row.
     error: Option<f64>,
     /// The difference is within that error.
     holds: Option<bool>,
-    /// Constants that a check row depends on and that the rows to fit do not determine.
+    /// Constants that a predicted row depends on and that the rows to fit do not determine.
     rests_on: Vec<&'static str>,
     source: &'a str,
 }

@@ -71,7 +71,10 @@ pub fn of_measurements(registry: &Registry) -> Value {
             "description": "Settings as with --set",
         },
         "spread": spread,
-        "role": { "enum": ["fit", "check"], "description": "A check row is only predicted" },
+        "role": {
+            "enum": ["fit", "predicted", "check"],
+            "description": "A predicted row moves no constant; `check` is its old name",
+        },
     });
     let row = json!({
         "metric": text("A number of a result, or a sum with +: doorbell list --metrics"),

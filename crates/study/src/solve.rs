@@ -191,8 +191,25 @@ impl<'a> Search<'a> {
     /// # Errors
     /// The first error of the model.
     pub(crate) fn solve<M: Model>(&self, model: &mut M, far: f64) -> Result<Solution, M::Error> {
-        let once = |search: &Search<'_>, model: &mut M| search.clone().least(model);
-        self.again(model, far, once)
+        self.again(model, far, |search, model| {
+            let (mut search, start) = (search.clone(), search.start());
+            search.tune(model, &start)?;
+            let slopes = search.derivatives(model, &start, 1.0)?;
+            search.least(model, start, slopes)
+        })
+    }
+
+    /// Runs the same search from a solution, with the slopes there.
+    ///
+    /// # Errors
+    /// The first error of the model.
+    pub(crate) fn solve_again<M: Model>(
+        &self,
+        model: &mut M,
+        from: &Solution,
+        slopes: &Derivatives,
+    ) -> Result<Solution, M::Error> {
+        self.least(model, from.at.clone(), slopes.clone())
     }
 
     /// Runs the search for the place where all rows that count are within `enough` of their
@@ -260,11 +277,13 @@ impl<'a> Search<'a> {
     }
 
     /// Makes damped steps (Levenberg-Marquardt) as long as the sum of squares gets less.
-    fn least<M: Model>(mut self, model: &mut M) -> Result<Solution, M::Error> {
-        let start = self.start();
-        self.tune(model, &start)?;
+    fn least<M: Model>(
+        &self,
+        model: &mut M,
+        start: Vec<f64>,
+        mut slopes: Derivatives,
+    ) -> Result<Solution, M::Error> {
         let mut here = self.look(model, start)?;
-        let mut slopes = self.derivatives(model, &here.at, 1.0)?;
         let mut damping = DAMPING;
         let enough = self.targets.len() as f64 * RESIDUAL * RESIDUAL;
         while here.steps < STEPS && damping <= MOST_DAMPING && self.squares(&here) > enough {

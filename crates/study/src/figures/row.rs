@@ -3,13 +3,25 @@
 use std::fmt;
 
 /// The claim of a run about a figure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Debug,
+    Default,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "RowRole")]
 pub enum Role {
     /// Must equal the figure, or lie within its tolerance if that was itself counted on a noisy
     /// machine.
     Exact,
     /// Computed from constants that other rows or data sheets fixed; a tolerance on the figure.
+    #[serde(alias = "check")]
     Predicted,
     /// The published figure must lie at or below the computed value: a rate under a line rate.
     AtOrBelow,
@@ -18,7 +30,8 @@ pub enum Role {
     /// Cannot differ: it restates a switch, another row, or an input. It is not judged, but a
     /// deviation is a fault of the model.
     Definition,
-    /// Calibrates one constant. Never a success.
+    /// Calibrates constants. Never a success.
+    #[default]
     Fit,
     /// Printed for comparison, without a claim.
     Shown,

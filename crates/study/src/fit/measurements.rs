@@ -4,13 +4,14 @@
 //! A `[[constant]]` has `key`, and may have `range` with its `unit`. A `[[row]]` has `scenario`,
 //! `set` (a list of `key=value`), `metric` (a number of a result, or a sum with `+`), `value` with
 //! its `unit`, `spread` (one standard deviation, a number in that unit or `"1 %"`), `role` (`fit`,
-//! or `check` for one that is only predicted) and `source`. `[[counters]]` makes rows of the files
-//! of other tools ([`readers`](super::readers)): it has `scenario`, `set`, `spread` and `role` as
-//! a row, `format`, `file` or `before` and `after`, `packets` (a number, or a counter) and
-//! `seconds`, and `[counters.metrics]` names the metric of each counter.
+//! or `predicted`, which may be written `check`) and `source`. `[[counters]]` makes rows of the
+//! files of other tools ([`readers`](super::readers)): it has `scenario`, `set`, `spread` and
+//! `role` as a row, `format`, `file` or `before` and `after`, `packets` (a number, or a counter)
+//! and `seconds`, and `[counters.metrics]` names the metric of each counter.
 
 mod counters;
 
+use crate::figures::Role;
 use crate::paths::named_beside;
 use counters::CountersEntry;
 use doorbell_host_io::files;
@@ -31,31 +32,7 @@ use toml::Spanned;
 /// deviations.
 pub(crate) const BEYOND: f64 = 5.0;
 
-/// The use of a row.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, serde::Serialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "RowRole")]
-pub enum Role {
-    /// The constants follow it.
-    #[default]
-    Fit,
-    /// It is predicted.
-    Check,
-}
-
-impl Role {
-    /// Returns the name in files and tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Role::Fit => "fit",
-            Role::Check => "check",
-        }
-    }
-}
-
-/// A constant to solve for.
+/// A constant to solve for, or one that a sensitivity run moves.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unknown {
     /// The key.
@@ -71,7 +48,8 @@ pub struct Unknown {
 pub struct Run {
     /// The scenario on the profile, with the settings of its rows.
     pub plan: Plan,
-    /// For each constant, whether it is left to the profile.
+    /// For each constant to solve for and each other, whether it is left to the profile and has an
+    /// effect.
     pub free: Vec<bool>,
     /// The frames of its capture.
     pub frames: Option<Arc<Frames>>,
@@ -109,6 +87,8 @@ pub struct Measurements {
     pub profile: Profile,
     /// The constants to solve for.
     pub unknowns: Vec<Unknown>,
+    /// The other numbers of the profile.
+    pub others: Vec<Unknown>,
     /// The distinct runs.
     pub runs: Vec<Run>,
     /// The rows: those of the file, then those of counters.
@@ -147,8 +127,7 @@ struct RowEntry {
     value: Spanned<f64>,
     unit: Option<Spanned<String>>,
     spread: Option<Spanned<SpreadEntry>>,
-    #[serde(default)]
-    role: Role,
+    role: Option<Spanned<Role>>,
     source: Spanned<String>,
 }
 
@@ -168,6 +147,7 @@ struct Reader<'t> {
     profile: Profile,
     scenarios: Vec<(String, Scenario)>,
     unknowns: Vec<Unknown>,
+    others: Vec<Unknown>,
     runs: Vec<Run>,
 }
 
@@ -201,6 +181,7 @@ impl Measurements {
             let unknown = r.unknown(entry)?;
             r.unknowns.push(unknown);
         }
+        r.others = r.others();
         let mut rows = Vec::new();
         for entry in entries.row {
             rows.push(r.row(entry)?);
@@ -216,6 +197,7 @@ impl Measurements {
             file: file.to_owned(),
             profile: r.profile,
             unknowns: r.unknowns,
+            others: r.others,
             runs: r.runs,
             rows,
         })
@@ -241,8 +223,8 @@ impl<'t> Reader<'t> {
         let place = format!("{file}:{}", line_at(text, profile.span().start));
         let profile = registry.profile(&named_beside(file, profile.get_ref()));
         let profile = profile.map_err(|e| placed(e, &place))?;
-        let (scenarios, unknowns, runs) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Reader { registry, file, text, profile, scenarios, unknowns, runs })
+        let (scenarios, unknowns, others, runs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Reader { registry, file, text, profile, scenarios, unknowns, others, runs })
     }
 
     fn place<T>(&self, of: &Spanned<T>) -> String {
@@ -276,6 +258,20 @@ impl<'t> Reader<'t> {
             (None, _) => (min, max),
         };
         Ok(Unknown { key, start: *start, range })
+    }
+
+    /// Returns the numbers of the profile that are not solved for.
+    fn others(&self) -> Vec<Unknown> {
+        let solved = |key: &Key| self.unknowns.iter().any(|u| u.key.name == key.name);
+        let all = self.profile.values.iter().filter(|(key, _)| !solved(key));
+        let number = |(key, value): (&'static Key, &Value)| match (key.kind, value) {
+            (Kind::Number { min, max, .. }, Value::Number(start)) => {
+                Some(Unknown { key, start: *start, range: (min, max) })
+            }
+            (_, Value::Number(start)) => Some(Unknown { key, start: *start, range: (0.0, 0.0) }),
+            _ => None,
+        };
+        all.filter_map(number).collect()
     }
 
     fn range(
@@ -314,7 +310,8 @@ impl<'t> Reader<'t> {
         if entry.source.get_ref().trim().is_empty() {
             return Err(self.error(&entry.source, "the source says nothing"));
         }
-        let (role, value, source) = (entry.role, given * size, entry.source.into_inner());
+        let role = self.role(entry.role.as_ref())?;
+        let (value, source) = (given * size, entry.source.into_inner());
         Ok(Row { place, role, run, metric, value, spread, source })
     }
 
@@ -342,6 +339,19 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Returns the role of a measured row. No other claim is judged by its error.
+    fn role(&self, role: Option<&Spanned<Role>>) -> Result<Role, InputError> {
+        match role.map(|r| (r, *r.get_ref())) {
+            None => Ok(Role::default()),
+            Some((_, role @ (Role::Fit | Role::Predicted))) => Ok(role),
+            Some((at, other)) => {
+                let name = other.name();
+                let what = format!("a measured row cannot be `{name}`; allowed: fit, predicted");
+                Err(self.error(at, what))
+            }
+        }
+    }
+
     fn metric(&self, name: &Spanned<String>) -> Result<Sum, InputError> {
         self.profile.system.sum(name.get_ref()).map_err(|what| self.error(name, what))
     }
@@ -364,7 +374,10 @@ impl<'t> Reader<'t> {
             let by_row = |s: &Setting| s.text.split('=').next().is_some_and(|k| k.trim() == name);
             scenario.settings.iter().any(|(k, _)| k.name == name) || settings.iter().any(by_row)
         };
-        let free: Vec<bool> = self.unknowns.iter().map(|u| !is_set(u.key.name)).collect();
+        let idle = |key: &'static Key| plan.values.idle(key).is_some();
+        let unknowns = self.unknowns.iter().map(|u| !is_set(u.key.name));
+        let others = self.others.iter().map(|u| !is_set(u.key.name) && !idle(u.key));
+        let free: Vec<bool> = unknowns.chain(others).collect();
         let same = |r: &Run| r.plan.values == plan.values && r.free == free;
         if let Some(at) = self.runs.iter().position(same) {
             return Ok(at);

@@ -2,16 +2,20 @@
 //!
 //! [`Measurements`] is a file of rows, each a number of a result, measured on a machine. [`fit`]
 //! brings the runs of its rows closest to them (by least squares) and tells for each constant its
-//! interval, or that the rows do not determine it. Rows of role `check` are predicted.
+//! interval, or that the rows do not determine it. Rows of role
+//! [`Predicted`](crate::figures::Role::Predicted) are predicted. [`Moved`] tells what follows a
+//! constant that was not solved for.
 
 mod measurements;
 mod outcome;
 mod profile;
 pub(crate) mod readers;
 mod runs;
+mod sensitivity;
 mod student;
 
-pub use measurements::{Measurements, Role, Row, Unknown};
+pub use measurements::{Measurements, Row, Unknown};
 pub use outcome::{Compared, Constant, Contradiction, Fit, FitError, State, fit};
 pub use profile::profile;
 pub use runs::{GoOn, Runs, Unmeasured};
+pub use sensitivity::Moved;

@@ -7,17 +7,19 @@
 //!
 //! Intervals are those of the linear model: from the spreads and the grain, or without spreads from
 //! the residuals and Student's t. They are the extent of the joint region (Scheffé): they hold for
-//! all constants together, and errors of predictions for all check rows.
+//! all constants together, and errors of predictions for all predicted rows.
 
-use super::measurements::{BEYOND, Measurements, Role, Unknown};
+use super::measurements::{BEYOND, Measurements, Unknown};
 use super::runs::{Runs, Unmeasured};
+use super::sensitivity::{self, Moved};
 use super::student::half_width;
+use crate::figures::Role;
 use crate::solve::{Derivatives, Direction, Parameter, Scaled, Search, Solution, Target, norm};
 
 /// A relative residual after which a search begins again, if no spread tells.
 const FAR: f64 = 0.05;
 /// The change of rows along a direction, in errors of the derivatives, that determines it.
-const ERRORS: f64 = 2.0;
+pub(super) const ERRORS: f64 = 2.0;
 /// A singular value of unit columns that is zero but for rounding.
 const ROUNDING: f64 = 1e-6;
 /// The squared part of a constant in a direction below which it is not of it.
@@ -92,15 +94,15 @@ pub struct Compared {
     pub difference: f64,
     /// The difference in spreads, if there are spreads.
     pub spreads: Option<f64>,
-    /// The 95 % error of the difference, of a check row. It is missing without spreads and with as
-    /// many constants as rows, and if the row rests on an undetermined constant.
+    /// The 95 % error of the difference, of a predicted row. It is missing without spreads and with
+    /// as many constants as rows, and if the row rests on an undetermined constant.
     pub error: Option<f64>,
-    /// The constants on which a check row rests but no row to fit shows, by index.
+    /// The constants on which a predicted row rests but no row to fit shows, by index.
     pub rests_on: Vec<usize>,
 }
 
 impl Compared {
-    /// Returns whether a check row is within its error; `None` without an error.
+    /// Returns whether a predicted row is within its error; `None` without an error.
     pub fn holds(&self) -> Option<bool> {
         self.error.map(|e| self.difference.abs() <= e)
     }
@@ -119,13 +121,16 @@ pub struct Fit {
     pub freedom: usize,
     /// Runs made.
     pub runs: usize,
+    /// The effects of the constants that were not solved for, if they were asked for.
+    pub sensitivity: Option<Vec<Moved>>,
 }
 
-/// Solves for the constants of a measurement file, and predicts its check rows.
+/// Solves for the constants of a measurement file, and predicts its other rows. With `sensitivity`,
+/// moves every other constant of the profile.
 ///
 /// # Errors
 /// A run fails, or a row is more than five spreads away from what the constants reach.
-pub fn fit(of: &Measurements, runs: &mut Runs<'_>) -> Result<Fit, FitError> {
+pub fn fit(of: &Measurements, runs: &mut Runs<'_>, sensitivity: bool) -> Result<Fit, FitError> {
     let told = of.rows.iter().any(|r| r.spread.is_some());
     let targets = targets(of);
     // The profile's value may be outside of the range of a file.
@@ -143,8 +148,11 @@ pub fn fit(of: &Measurements, runs: &mut Runs<'_>) -> Result<Fit, FitError> {
     if told {
         met(of, &search, &solution, (&free, &scatter)).map_err(FitError::Contradiction)?;
     }
+    let base = (&search, &solution, &slopes);
+    let moved = sensitivity.then(|| sensitivity::measure(of, base, &grain, runs)).transpose()?;
     let analysis = Analysis::new(&search, &solution, (slopes, &halved), &free, scatter);
-    Ok(analysis.result(of, told, runs.made()))
+    let result = analysis.result(of, told, runs.made());
+    Ok(Fit { sensitivity: moved, ..result })
 }
 
 /// Returns the value of each row and its spread. Without spreads all rows weigh the same, relative
@@ -255,10 +263,11 @@ impl<'a> Analysis<'a> {
         let width = half_width(rank, known);
         let spread = variance.map(|v| width * v.sqrt());
         let constants = (0..of.unknowns.len()).map(|i| self.constant(of, i, spread));
-        let checks = of.rows.iter().filter(|r| r.role == Role::Check).count();
+        let checks = of.rows.iter().filter(|r| r.role == Role::Predicted).count();
         let variance = variance.map(|v| half_width(checks, known).powi(2) * v);
         let rows = (0..of.rows.len()).map(|i| self.row(of, i, told, variance));
-        Fit { constants: constants.collect(), rows: rows.collect(), squares, freedom, runs }
+        let (constants, rows) = (constants.collect(), rows.collect());
+        Fit { constants, rows, squares, freedom, runs, sensitivity: None }
     }
 
     /// Returns the place of a constant among those that are free and used.

@@ -72,9 +72,16 @@ impl<'a> Runs<'a> {
         self.done.len()
     }
 
-    fn job(run: &Run, at: usize, point: &[f64]) -> Job {
-        let taken = run.free.iter().zip(point).map(|(free, x)| free.then(|| x.to_bits()));
-        (at, taken.collect())
+    /// Returns the run at a point, which may end before the constants that are not solved for. Of
+    /// these, only those that were moved count.
+    fn job(&self, run: &Run, at: usize, point: &[f64]) -> Job {
+        let solved = self.of.unknowns.len();
+        let of = |(i, free): (usize, &bool)| {
+            let x = point.get(i).filter(|_| *free)?;
+            let moved = i < solved || self.of.others[i - solved].start != *x;
+            moved.then(|| x.to_bits())
+        };
+        (at, run.free.iter().enumerate().map(of).collect())
     }
 
     /// Returns the numbers of the rows of a run, which is made if it is not yet done.
@@ -86,7 +93,7 @@ impl<'a> Runs<'a> {
     fn run(&self, (at, point): &Job, go_on: &dyn Fn() -> bool) -> Result<Vec<f64>, Unmeasured> {
         let run = &self.of.runs[*at];
         let mut values = run.plan.values.clone();
-        for (unknown, bits) in self.of.unknowns.iter().zip(point) {
+        for (unknown, bits) in self.of.unknowns.iter().chain(&self.of.others).zip(point) {
             if let Some(bits) = bits {
                 values.put(unknown.key, Value::Number(f64::from_bits(*bits)));
             }
@@ -122,7 +129,7 @@ impl Model for Runs<'_> {
     fn values(&mut self, points: &[Vec<f64>]) -> Result<Vec<Vec<f64>>, Unmeasured> {
         let of = self.of;
         let jobs = |point: &Vec<f64>| -> Vec<Job> {
-            of.runs.iter().enumerate().map(|(at, run)| Runs::job(run, at, point)).collect()
+            of.runs.iter().enumerate().map(|(at, run)| self.job(run, at, point)).collect()
         };
         let all: BTreeSet<Job> = points.iter().flat_map(jobs).collect();
         on_threads(self.threads, &Vec::from_iter(all), |_, job| self.get(job))?;

@@ -101,7 +101,7 @@ fn a_bad_file_is_refused_with_its_line() {
     assert_eq!(parse("rows.toml", &file(good)).unwrap().rows.len(), 1);
     insta::assert_snapshot!(
         refusal(&good.replace("exact", "sure")),
-        @"rows.toml:8: unknown variant `sure`, expected one of `exact`, `predicted`, \
+        @"rows.toml:8: unknown variant `sure`, expected one of `exact`, `check`, `predicted`, \
           `at_or_below`, `at_or_above`, `definition`, `fit`, `shown`"
     );
     insta::assert_snapshot!(

@@ -25,8 +25,7 @@ pub(super) struct CountersEntry {
     packets: Option<Spanned<Amount>>,
     seconds: Option<Spanned<f64>>,
     spread: Option<Spanned<SpreadEntry>>,
-    #[serde(default)]
-    role: Role,
+    role: Option<Spanned<Role>>,
     metrics: Spanned<BTreeMap<Spanned<String>, Spanned<Mapped>>>,
 }
 
@@ -62,6 +61,7 @@ impl Reader<'_> {
         let entry = entry.into_inner();
         let run = self.run(&entry.scenario, &entry.set)?;
         let counted = self.counted(&entry, &place)?;
+        let role = self.role(entry.role.as_ref())?;
         let files: Vec<&str> = [&entry.file, &entry.before, &entry.after]
             .into_iter()
             .flatten()
@@ -93,7 +93,7 @@ impl Reader<'_> {
             let told = self.spread(entry.spread.as_ref(), value * size)?;
             let spread = told.or(reading.spread.map(|s| s * size));
             let source = format!("{} {name}", files.join(" to "));
-            let (role, value) = (entry.role, value * size);
+            let value = value * size;
             rows.push(Row { place, role, run, metric, value, spread, source });
         }
         Ok(rows)

@@ -31,7 +31,7 @@ fn values_and_spreads_are_in_the_unit_of_the_metric() {
     assert_eq!(m.rows[1].spread, Some(0.25e6));
     assert_eq!(
         m.rows.iter().map(|r| r.role).collect::<Vec<_>>(),
-        [Role::Fit, Role::Fit, Role::Check]
+        [Role::Fit, Role::Fit, Role::Predicted]
     );
     assert_eq!(m.rows[2].place, "m.toml:22");
     assert_eq!((m.unknowns[0].start, m.unknowns[0].range), (86.9, (0.0, 1e6)));

@@ -68,7 +68,7 @@ fn truth() -> [f64; 3] {
 }
 
 fn solved(of: &Measurements) -> Fit {
-    fit(of, &mut Runs::new(of, &|_| true)).unwrap_or_else(|e| panic!("{e}"))
+    fit(of, &mut Runs::new(of, &|_| true), false).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn constants_lie_in_their_intervals() {
             row.value *= 1.0 + 0.01 * normal(&mut draw);
             row.spread = Some(0.01 * row.value);
         }
-        let found = fit(&noisy, &mut runs).unwrap_or_else(|e| panic!("{seed}: {e}"));
+        let found = fit(&noisy, &mut runs, false).unwrap_or_else(|e| panic!("{seed}: {e}"));
         let is_inside = |(c, truth): (&Constant, f64)| match c.state {
             State::Determined(Some((low, high))) => {
                 widest = widest.max((high - low) / 2.0 / truth);
@@ -188,7 +188,7 @@ fn rows_that_no_constant_meets_are_a_contradiction() {
     let mut of = measurements(&["cpu.stack"], &[LINES[0], LINES[1]]);
     measured(&mut of, &[61.0], || 0.0);
     of.rows[1].value *= 1.5;
-    let Err(FitError::Contradiction(c)) = fit(&of, &mut Runs::new(&of, &|_| true)) else {
+    let Err(FitError::Contradiction(c)) = fit(&of, &mut Runs::new(&of, &|_| true), false) else {
         panic!("it is none")
     };
     assert!(c.spreads > BEYOND && c.to_string().contains("contradict"), "{c}");
@@ -229,6 +229,22 @@ fn the_number_of_threads_changes_nothing() {
     let mut of = measurements(&names(), &LINES);
     let mut draw = Rng::new(5);
     measured(&mut of, &truth(), || normal(&mut draw));
-    let alone = fit(&of, &mut Runs::new(&of, &|_| true).on(1)).unwrap();
-    assert_eq!(alone, fit(&of, &mut Runs::new(&of, &|_| true).on(3)).unwrap());
+    let alone = fit(&of, &mut Runs::new(&of, &|_| true).on(1), true).unwrap();
+    assert_eq!(alone, fit(&of, &mut Runs::new(&of, &|_| true).on(3), true).unwrap());
+}
+
+#[test]
+fn a_constant_gives_way_to_another_that_every_packet_pays() {
+    let mut of = measurements(&["cpu.stack"], &LINES[..4]);
+    measured(&mut of, &[61.0], || 0.0);
+    let found = fit(&of, &mut Runs::new(&of, &|_| true), true).unwrap();
+    let moved = found.sensitivity.unwrap();
+    let of_key = |key: &str| moved.iter().find(|m| m.key == key).unwrap().follows.clone();
+    // One sum: as many cycles as the other has more, this one has less, and no row moves.
+    let (constants, rows) = of_key("cpu.tx_shared").unwrap();
+    let shared = of.others.iter().find(|u| u.key.name == "cpu.tx_shared").unwrap().start;
+    let by = constants[0] * found.constants[0].value;
+    assert!((by + 0.01 * shared).abs() < 0.02 * 0.01 * shared, "{by} for {shared}");
+    assert!(rows.iter().all(|r| r.abs() < 1e-3), "{rows:?}");
+    assert_eq!(of_key("nic.port_rate"), None, "a core limits all rows");
 }
