@@ -5,6 +5,7 @@
     tools/bench.py --check PROGRAM  fails where one is more than 1 % over the record, and names the
                                     parts that grew
     tools/bench.py --write PROGRAM  records them, here and in docs/benchmarks.md
+    tools/bench.py --growth PROGRAM prints how they grow with queues, sizes and flows, for mlx5
 
 Each scenario runs twice, for different lengths, and the difference is divided by that of the
 packets: start, preparation and output drop out. A run without the search for limits is counted.
@@ -34,6 +35,12 @@ SCENARIOS = {
     "axienet-saturated": ("traffic.duration", 50, 100),
     "ibmveth-send": ("traffic.duration", 25, 50),
     "ibmvnic-transactions": ("traffic.duration", 6, 12),
+}
+# What mlx5-full-rate has more of, as settings of each value.
+GROWTH = {
+    "queues": ("cpu.cores={0} run.cores={0}", [1, 8, 24, 64, 252]),
+    "bytes": ("run.cores=1 traffic.size={0}", [64, 512, 1518, 9000]),
+    "flows": ("run.cores=1 traffic.flows={0}", [1, 64, 4096, 65535]),
 }
 BOUND = 1.01
 FAR = 1 << 40
@@ -82,13 +89,14 @@ def parts(profile):
     return counted
 
 
-def run(program, scenario, length):
+def run(program, scenario, length, more=()):
     """Returns the packets of a run, and the instructions of the whole program by part."""
     key = SCENARIOS[scenario][0]
     with tempfile.NamedTemporaryFile("r", suffix=".callgrind") as profile:
         done = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile.name}", program]
-            + ["run", scenario, "--no-limits", "--quiet", "--format=json", f"--set={key}={length}"],
+            + ["run", scenario, "--no-limits", "--quiet", "--format=json", f"--set={key}={length}"]
+            + [f"--set={setting}" for setting in more],
             env={**os.environ, "GLIBC_TUNABLES": TUNABLES},
             capture_output=True,
             text=True,
@@ -103,10 +111,10 @@ def run(program, scenario, length):
     return json.loads(done.stdout)["packets"], counted
 
 
-def slope(program, scenario):
+def slope(program, scenario, more=(), times=1):
     """Returns the instructions that a packet takes, by part."""
-    _, short, long = SCENARIOS[scenario]
-    (few, before), (many, after) = (run(program, scenario, n) for n in (short, long))
+    _, short, long = (n if isinstance(n, str) else n * times for n in SCENARIOS[scenario])
+    (few, before), (many, after) = (run(program, scenario, n, more) for n in (short, long))
     by_part = {of: (after[of] - before[of]) / (many - few) for of in {*before, *after}}
     return {of: round(n, 1) for of, n in sorted(by_part.items(), key=lambda p: -p[1])}
 
@@ -114,6 +122,21 @@ def slope(program, scenario):
 def total(by_part):
     """Adds up the parts."""
     return sum(by_part.values())
+
+
+def growth(program):
+    """Prints how the instructions of a packet of mlx5 grow."""
+    rows = [(what, form, n) for what, (form, values) in GROWTH.items() for n in values]
+
+    def row(of):
+        what, form, n = of
+        # Each of many queues has to come to its steady state.
+        times = max(1, n // 24) if what == "queues" else 1
+        return total(slope(program, "mlx5-full-rate", form.format(n).split(), times))
+
+    with ThreadPoolExecutor(os.cpu_count()) as several:
+        for (what, _, n), counted in zip(rows, several.map(row, rows), strict=True):
+            print(f"{n:6,} {what:8} {counted:7,.0f}", flush=True)
 
 
 def check(counted, recorded):
@@ -155,8 +178,11 @@ def greatest(by_part):
 
 def main():
     *option, program = sys.argv[1:] or sys.exit(__doc__)
-    if option not in ([], ["--check"], ["--write"]):
+    if option not in ([], ["--check"], ["--write"], ["--growth"]):
         sys.exit(__doc__)
+    if option == ["--growth"]:
+        growth(program)
+        return
     with ThreadPoolExecutor(os.cpu_count()) as several:
         rows = several.map(lambda scenario: slope(program, scenario), SCENARIOS)
         counted = dict(zip(SCENARIOS, rows, strict=True))

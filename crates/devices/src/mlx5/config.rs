@@ -38,6 +38,8 @@ pub struct Config {
     pub firmware: (u16, u16, u16),
     /// The board's identity (PSID).
     pub psid: [u8; 16],
+    /// MSI-X vectors of the function.
+    pub vectors: u16,
     /// The port's address.
     pub mac: [u8; 6],
     /// Pages that firmware asks for to boot.
@@ -95,6 +97,7 @@ impl Config {
         command_time: Span::ZERO,
         firmware: (16, 35, 3000),
         psid: *b"MT_0000000008\0\0\0",
+        vectors: 64,
         mac: [0x02, 0x00, 0x00, 0x10, 0x17, 0x01],
         boot_pages: 16,
         init_pages: 32,

@@ -35,10 +35,10 @@ type Answer<T = ()> = Result<T, CmdStatus>;
 
 /// Objects of a kind at the most.
 const LIMIT: usize = 1024;
+/// CQs at the most: five for each EQ, as many as a channel of Linux has.
+const MAX_CQS: usize = 5 * MAX_EQS;
 /// EQs at the most: an arm has eight bits for the number, and it starts at 4.
-const MAX_EQS: usize = 124;
-/// MSI-X vectors.
-const VECTORS: u32 = 64;
+const MAX_EQS: usize = 252;
 /// The BAR's 32 MiB in pages.
 const BAR_PAGES: u32 = 8192;
 /// log2 of the longest work queue in entries, and of the longest CQ and EQ.

@@ -58,7 +58,7 @@ pub fn setup(v: &Values) -> Result<Setup, SettingError> {
         latencies,
         bar,
         memory_base,
-        nic: nic(&NicKeys::of(v)),
+        nic: nic(&NicKeys::of(v), cores),
         driver: DriverConfig {
             mpwqe: d.mpwqe,
             sizing: d.sizing,
@@ -195,7 +195,7 @@ words! {
     Cqs { "1" => Self::Send, "3" => Self::Three, "5" => Self::Five }
 }
 
-fn nic(n: &NicKeys) -> Nic {
+fn nic(n: &NicKeys, cores: u16) -> Nic {
     let mut nic = Nic {
         caps: Caps {
             enhanced_mpw: n.enhanced_mpw,
@@ -215,6 +215,8 @@ fn nic(n: &NicKeys) -> Nic {
         },
         // 8 bits take 8000 ps at 1 Gbit/s.
         wire_byte_1024th_ps: (8000.0 * 1024.0 / n.port_rate).round() as u32,
+        // One for each core's queue.
+        vectors: cores.max(Nic::CONNECTX.vectors),
         ..Nic::CONNECTX
     };
     take!(nic; n: fetch_chunk fetch_ahead refetch);

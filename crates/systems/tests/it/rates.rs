@@ -254,3 +254,13 @@ fn a_busy_share_says_of_which_cores() {
     assert_eq!(about("ibmvnic-transactions", &[]), "of the 16 cores, one for each queue");
     assert_eq!(about("ibmveth-paced", &[]), "of its one core");
 }
+
+/// A queue of each has an event queue and a vector, and of five completion queues its own.
+#[test]
+fn as_many_cores_send_as_the_key_allows() {
+    let key = sound::plan("mlx5-full-rate", &[] as &[&str]);
+    let (cores, _) = key.values.find("cpu.cores").unwrap();
+    let doorbell_spec::key::Kind::Number { max, .. } = cores.kind else { panic!("{cores:?}") };
+    let sets = [format!("cpu.cores={max}"), format!("traffic.packets={}", 32.0 * max)];
+    assert_eq!(run("mlx5-full-rate", &sets).packets, 32 * max as u64);
+}

@@ -1,7 +1,7 @@
 //! Event, completion and send queues.
 
 use super::super::queues::{Cq, Eq, Sq};
-use super::super::{Answer, LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_EQS, VECTORS};
+use super::super::{Answer, LIMIT, LOG_MAX_CQ_SZ, LOG_MAX_EQ_SZ, LOG_MAX_WQ, MAX_CQS, MAX_EQS};
 use super::{super::device::Mlx5, answer, check, input, ring};
 use doorbell_hal::fail_if;
 use doorbell_layout::mlx5::command::{
@@ -32,7 +32,7 @@ impl Mlx5 {
         let c = m.part(CreateEqIn::EQC);
         let log_size = c.get(Eqc::LOG_SIZE);
         check(log_size <= LOG_MAX_EQ_SZ && c.get(Eqc::PAGE_OFFSET) == 0)?;
-        check(c.get(Eqc::INTR) < VECTORS)?;
+        check(c.get(Eqc::INTR) < self.cfg.vectors.into())?;
         self.uar_exists(c.get(Eqc::UAR))?;
         let ring = ring(bytes, c.get(Eqc::LOG_PAGE_SIZE), ENTRY << log_size)?;
         let ctx = EqContext {
@@ -83,7 +83,7 @@ impl Mlx5 {
             max_count: c.get(Cqc::MAX_COUNT) as u16,
             compression,
         };
-        self.cqs.insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), LIMIT)
+        self.cqs.insert(Cq::new(ctx, ring, self.cfg.polled_doorbells), MAX_CQS)
     }
 
     /// Returns the compression that a context asks for.
