@@ -479,7 +479,9 @@ fn packets<C: Card, B: Bus<Sink = Capture>>(
     o.counts.counters = counted(&driver, &device);
     let mut o = o.with(Totals { driver, device });
     obeys::<C, _>(&m.device, setup.strict, &mut o.verdict);
-    let handed = load.sent().is_none().then(|| load.packets(1));
+    // The number is known beforehand, unless the run ends by its error.
+    let counted = load.sent().is_none() && watch.until().is_none();
+    let handed = counted.then(|| load.packets(1));
     let sent = m.ledger().wire_frames;
     o.verdict.take(C::audit(&o, m.bus.platform(), handed, (sent, 0)));
     Ok(o)
