@@ -2,7 +2,7 @@
 """Counts the instructions that a simulated packet takes, with Callgrind: exact, on any machine.
 
     tools/bench.py PROGRAM          prints them, and those of each part of the program
-    tools/bench.py --check PROGRAM  fails where one is more than 1 % over the record, and names the
+    tools/bench.py --check PROGRAM  fails where one is more than 3 % over the record, and names the
                                     parts that grew
     tools/bench.py --write PROGRAM  records them, here and in docs/benchmarks.md
     tools/bench.py --growth PROGRAM prints how they grow with queues, sizes and flows, for mlx5
@@ -42,7 +42,9 @@ GROWTH = {
     "bytes": ("run.cores=1 traffic.size={0}", [64, 512, 1518, 9000]),
     "flows": ("run.cores=1 traffic.flows={0}", [1, 64, 4096, 65535]),
 }
-BOUND = 1.01
+# The compiler divides a crate into units by all that is in it: a change elsewhere in it moves a
+# number by up to 2 %.
+BOUND = 1.03
 FAR = 1 << 40
 TUNABLES = ":".join(f"glibc.cpu.x86_rep_{copy}_threshold={FAR}" for copy in ("movsb", "stosb"))
 OTHERS = {
@@ -193,7 +195,7 @@ def main():
     if option == ["--write"]:
         write(counted)
     elif option and (lines := check(counted, json.loads(RECORD.read_text()))):
-        sys.exit("bench: more than 1 % over tools/bench.json:\n" + "\n".join(lines))
+        sys.exit("bench: more than 3 % over tools/bench.json:\n" + "\n".join(lines))
 
 
 if __name__ == "__main__":

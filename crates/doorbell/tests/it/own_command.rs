@@ -62,6 +62,7 @@ fn every_command_that_runs_a_system_takes_it() {
         format!("run mine-send {short}"),
         format!("run mine-send {short} --capture {capture} --trace {trace} --out {out}"),
         format!("run mine-send --no-limits --pcap {capture}"),
+        "run mine-send --no-limits --until 1%".to_owned(),
         format!("run mine-send {short} --no-limits --fault lost-interrupt@5 --fault dma-fault@900"),
         format!("compare mine-send {short} --with pcie.mps=256"),
         format!("sweep mine-send {short} --over traffic.burst=1,8 --out {points}"),
