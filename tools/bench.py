@@ -71,21 +71,24 @@ def parts(profile):
     names = {}
     of = None
     called = False
+
+    def named(text):
+        # A name is written where it comes first, and has its number from then on.
+        number, _, name = text.rstrip().partition(" ")
+        if name:
+            names[number] = part(name)
+        return names[number]
+
     for line in profile:
         if line.startswith("fn="):
-            number, _, name = line[3:].rstrip().partition(" ")
-            if name:
-                names[number] = part(name)
-            of = names[number]
+            of = named(line[3:])
         elif called:
             # What the called function took is counted there.
             called = False
         elif line.startswith("calls="):
             called = True
         elif line.startswith("cfn="):
-            number, _, name = line[4:].rstrip().partition(" ")
-            if name:
-                names[number] = part(name)
+            named(line[4:])
         elif line[:1] in "+-*0123456789" and of:
             counted[of] += int(line.split()[1])
     return counted

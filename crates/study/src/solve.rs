@@ -5,8 +5,8 @@
 //! slope ([`Search::tune`]). They are kept while the search stays within such a step. So a search
 //! takes few runs, and begins with the same ones whatever the targets are.
 //!
-//! Where there is a parameter for each row, all rows can be met ([`Search::meet`]). Slopes are
-//! taken once, corrected by each step, and taken anew where steps do not halve the worst residual.
+//! Rows that have a parameter each can all be met ([`Search::meet`]). Slopes are taken once,
+//! corrected by each step, and taken anew where steps do not halve the worst residual.
 
 mod svd;
 

@@ -354,7 +354,7 @@ pub(crate) struct Looks {
 
 impl Looks {
     /// The number of looks at which every other is dropped.
-    pub(crate) const MOST: usize = 128;
+    const MOST: usize = 128;
     /// Numbers of looks at which to ask whether the rates stand: a third to a half apart.
     const ASKED: [usize; 6] = [16, 24, 32, 48, 64, 96];
 

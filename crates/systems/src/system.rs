@@ -129,8 +129,10 @@ impl System {
         frames: Option<&Arc<Frames>>,
         watch: &mut dyn Watch,
     ) -> Result<Measured, RunError> {
-        let key = values.find("run.until").filter(|(key, _)| values.idle(key).is_none());
-        let until = key.and_then(|_| values.number_or_word("run.until"));
+        let until = match values.find("run.until") {
+            Some((key, Value::Number(percent))) if values.idle(key).is_none() => Some(*percent),
+            _ => None,
+        };
         let long = until.map(|_| longest(values));
         let values = long.as_ref().unwrap_or(values);
         let mut watch = Asking::until(watch, until.map(|percent| percent / 100.0));
