@@ -58,7 +58,7 @@ pub(super) fn slice(bed: &mut Testbed, amount: Amount, watch: &Watcher<'_>) -> i
 }
 
 fn attempt(bed: &mut Testbed, amount: Amount, watch: &Watcher<'_>) -> io::Result<Slice> {
-    let mut command = bed.host(amount.arm).command("iperf3");
+    let mut command = bed.iperf3(amount.arm);
     command.args(["-c", SERVER, "-J", "-i", "0", "--connect-timeout", "10000"]);
     command.args(["-t", &amount.seconds.to_string()]);
     if amount.reverse {

@@ -18,9 +18,11 @@ use doorbell_host_io::packet_socket::{Oversize, PacketSocket};
 use doorbell_host_io::tap::{Tap, offload};
 use doorbell_host_io::{child::ChildGuard, ovs::Ovs};
 use doorbell_packet::ethernet;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use std::{fs, io, process::Stdio, sync::Arc, thread::JoinHandle};
+use std::{fs, io, sync::Arc, thread::JoinHandle};
+use tempfile::TempDir;
 
 /// The NIC's MTU, and all others'.
 pub(super) const MTU: u32 = ethernet::MTU as u32;
@@ -48,7 +50,7 @@ pub(super) enum Arm {
 /// Everything that runs in one state; removed when dropped.
 #[derive(Debug)]
 pub(super) struct Testbed {
-    // Dropped in this order: programs, path, switch, then their namespaces.
+    // Dropped in this order: programs, path, switch, then their namespaces and files.
     server: ChildGuard,
     path: Running,
     pub(super) oversize: Oversize,
@@ -57,6 +59,15 @@ pub(super) struct Testbed {
     bare: NetNs,
     pub(super) net: NetNs,
     sw: NetNs,
+    /// What iperf3 leaves when a signal ends it.
+    files: TempDir,
+}
+
+/// iperf3 makes a file for each stream, and removes its name only a moment later.
+fn iperf3(host: &NetNs, files: &TempDir) -> Command {
+    let mut command = host.command("iperf3");
+    command.env("TMPDIR", files.path());
+    command
 }
 
 /// The path's thread.
@@ -144,11 +155,12 @@ impl Testbed {
             std::thread::Builder::new().name("path".to_owned()).spawn(move || path.run(&told))?;
         let path = Running { shared, thread: Some(thread) };
 
-        let mut command = net.command("iperf3");
+        let files = tempfile::Builder::new().prefix("doorbell-live-").tempdir()?;
+        let mut command = iperf3(&net, &files);
         command.args(["-s", "-B", SERVER]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = ChildGuard::spawn("iperf3 -s", &mut command)?;
-        let mut bed = Testbed { server, path, oversize, ovs, vm, bare, net, sw };
+        let mut bed = Testbed { server, path, oversize, ovs, vm, bare, net, sw, files };
         bed.wait()?;
         Ok(bed)
     }
@@ -214,6 +226,11 @@ impl Testbed {
             Arm::Ibmveth => &self.vm,
             Arm::Bare => &self.bare,
         }
+    }
+
+    /// Returns a command that runs iperf3 on a host.
+    pub(super) fn iperf3(&self, arm: Arm) -> Command {
+        iperf3(self.host(arm), &self.files)
     }
 
     /// Fails if a process or the path has ended.
