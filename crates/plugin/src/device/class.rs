@@ -1,8 +1,8 @@
 //! The device's class: QEMU's layout of it is found by search, and tested by what two of QEMU's own
 //! classes hold.
 
-use super::exports::Object;
-use super::{Host, realize, refuse, reset};
+use super::exports::{Configured, Object};
+use super::{Host, configured, realize, refuse, reset};
 use crate::internals::TypeInfo;
 use doorbell_devices::rp1;
 use doorbell_guest_machine::Card;
@@ -13,8 +13,9 @@ use std::os::unix::fs::FileExt;
 /// Bytes of a class in which the ids are searched, and of an object.
 const CLASS: usize = 640;
 const OBJECT: usize = 2048;
-/// Bytes from a class's `realize` to its `vendor_id`.
+/// Bytes from a class's `realize` and `config_write` to its `vendor_id`.
 const REALIZE: usize = 32;
+const CONFIG_WRITE: usize = 8;
 
 /// Machine types that tell QEMU's version: it has one of the first and not the second beside it.
 const VERSIONS: [[&CStr; 2]; 3] = [
@@ -115,12 +116,13 @@ extern "C" fn class_init(class: *mut c_void, _: *const c_void) {
     let at = ids_of_class(host).unwrap_or_else(|e| refuse(&e));
     let bytes = Identity::of(&host.plan.card).bytes();
     // SAFETY: the class is of a PCI device, and QEMU's thread has the only use of it. The place of
-    // its ids was found and tested, and `realize` is in front of them.
+    // its ids was found and tested, and `realize` and `config_write` are in front of them.
     unsafe {
         let ids = class.cast::<u8>().add(at);
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), ids, bytes.len());
         type Realize = extern "C" fn(*mut c_void, *mut c_void);
         ids.sub(REALIZE).cast::<Realize>().write(realize);
+        ids.sub(CONFIG_WRITE).cast::<Configured>().write(configured);
     }
     (host.exports.device_class_set_legacy_reset)(class, reset);
 }

@@ -105,6 +105,8 @@ macro_rules! exports {
 }
 
 type Fired = extern "C" fn(*mut c_void);
+/// A write of the CPU to a function's configuration space: address, value, bytes.
+pub(super) type Configured = extern "C" fn(*mut c_void, u32, u32, c_int);
 
 exports! {
     type_register_static: RegisterType;
@@ -117,6 +119,11 @@ exports! {
     get_system_memory: extern "C" fn() -> *mut c_void;
     pci_register_bar: extern "C" fn(*mut c_void, c_int, u8, *mut c_void);
     pci_set_irq: extern "C" fn(*mut c_void, c_int);
+    pci_add_capability: extern "C" fn(*mut c_void, u8, u8, u8, *mut c_void) -> c_int;
+    pci_default_write_config: Configured;
+    pci_device_reset: extern "C" fn(*mut c_void);
+    pcie_cap_flr_init: extern "C" fn(*mut c_void);
+    pcie_cap_flr_write_config: Configured;
     pcie_endpoint_cap_init: extern "C" fn(*mut c_void, u8) -> c_int;
     msix_init: extern "C" fn(
         *mut c_void, u16, *mut c_void, u8, c_uint, *mut c_void, u8, c_uint, u8, *mut c_void,
@@ -181,8 +188,17 @@ impl Exports {
         (self.memory_region_add_subregion)(space, at, region);
     }
 
-    /// Adds the capabilities of PCI Express and of MSI-X, with its tables at two places of this
-    /// BAR, number 0.
+    /// Adds the capability of power management at an offset of the configuration space.
+    pub(super) fn power(&self, of: Object, at: u8) -> Result<(), String> {
+        const POWER: u8 = 1;
+        match (self.pci_add_capability)(of.0, POWER, at, 8, std::ptr::null_mut()) {
+            0.. => Ok(()),
+            _ => Err("QEMU refuses the capability of power management".to_owned()),
+        }
+    }
+
+    /// Adds the capabilities of PCI Express, with function-level reset, and of MSI-X, with its
+    /// tables at two places of this BAR, number 0.
     pub(super) fn express(
         &self,
         of: Object,
@@ -193,6 +209,7 @@ impl Exports {
         if (self.pcie_endpoint_cap_init)(of.0, 0x60) < 0 {
             return Err("QEMU refuses the capability of PCI Express".to_owned());
         }
+        (self.pcie_cap_flr_init)(of.0);
         let none = std::ptr::null_mut();
         if (self.msix_init)(of.0, n, bar, 0, table, bar, 0, pending, 0xa0, none) < 0 {
             return Err("QEMU refuses MSI-X".to_owned());

@@ -27,7 +27,7 @@ use doorbell_hal::{Reg, Time};
 use exports::{Exports, Object, Ops};
 use function::Function;
 use std::cell::RefCell;
-use std::ffi::{CStr, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use words::Words;
@@ -110,11 +110,32 @@ impl Nic {
         result
     }
 
+    /// Returns whether the device's registers are off.
+    fn is_asleep(&self) -> bool {
+        matches!(&self.machine, Machine::Card(_, function) if function.is_asleep())
+    }
+
+    /// Takes a write to the configuration space. Returns whether the function is one of PCI
+    /// Express, and whether it is reset by its power state.
+    fn configured(&mut self, host: &Host, at: u32, value: u32, bytes: u32) -> (bool, bool) {
+        let Machine::Card(_, function) = &mut self.machine else { return (false, false) };
+        let told = (function.is_express(), function.configured(at, value, bytes));
+        // DMA goes on or ends with it.
+        self.at_now(host, |_| ());
+        told
+    }
+
     fn read(&mut self, host: &Host, r: Reg, size: u8) -> u64 {
+        if self.is_asleep() {
+            return u64::MAX;
+        }
         self.at_now(host, |nic| nic.machine.board().read(r, size))
     }
 
     fn write(&mut self, host: &Host, r: Reg, size: u8, value: u64) {
+        if self.is_asleep() {
+            return;
+        }
         self.at_now(host, |nic| nic.machine.board().write(r, size, value));
     }
 
@@ -126,6 +147,9 @@ impl Nic {
 
     /// Resets device and line.
     fn reset(&mut self, host: &Host) {
+        if let Machine::Card(_, function) = &mut self.machine {
+            function.reset();
+        }
         self.at_now(host, |nic| nic.machine.board().reset());
     }
 
@@ -161,6 +185,22 @@ extern "C" fn fired(_: *mut c_void) {
 extern "C" fn reset(_: *mut c_void) {
     let Some(host) = HOST.get() else { return };
     with(host, Nic::reset);
+}
+
+/// Handles a write of the CPU to the configuration space: QEMU's own part first.
+extern "C" fn configured(device: *mut c_void, at: u32, value: u32, bytes: c_int) {
+    let Some(host) = HOST.get() else { return };
+    let exports = &host.exports;
+    (exports.pci_default_write_config)(device, at, value, bytes);
+    let write = |nic: &mut Nic, host: &Host| nic.configured(host, at, value, bytes as u32);
+    let (is_express, is_reset) = with(host, write).unwrap_or_default();
+    // Each comes back to `reset`.
+    if is_express {
+        (exports.pcie_cap_flr_write_config)(device, at, value, bytes);
+    }
+    if is_reset {
+        (exports.pci_device_reset)(device);
+    }
 }
 
 /// Takes a character of a word.
