@@ -1,7 +1,7 @@
 //! The way of a guest from its kernel to an interface that is up.
 
 use crate::initramfs::Archive;
-use crate::instructions::{Symbols, SymbolsError, built_in};
+use crate::instructions::{Event, Symbols, SymbolsError, built_in};
 use crate::kernel::Kernel;
 use crate::net::{self, GUEST, HOST, HOST_MAC};
 use crate::session::Setup;
@@ -13,18 +13,47 @@ use crate::{Error, Machine};
 const NIC: &str = "eth0";
 
 /// Returns the modules that do the driver's work: its own, and all that those need. Of what is
-/// built into the kernel the functions are counted if their names tell them, or it is refused.
-pub(crate) fn driver(setup: &Setup<'_>, kernel: &Kernel) -> Result<Vec<String>, Error> {
+/// built into the kernel the functions are counted if their names or the objects of its build tree
+/// tell them, or it is refused.
+pub(crate) fn driver(
+    setup: &Setup<'_>,
+    kernel: &Kernel,
+    settings: &Settings,
+) -> Result<Vec<String>, Error> {
     let own = [setup.device.beside, &[setup.device.driver]].concat();
     let mut all = kernel.load_order(&own)?;
     for module in own.into_iter().filter(|module| kernel.modules.has_built_in(module)) {
-        if setup.instructions && built_in::names(module).is_none() {
+        let is_known = built_in::names(module).is_some();
+        if setup.instructions && !is_known && kernel.modules.objects(module)?.is_empty() {
             let (kernel, module) = (kernel.name.clone(), module.to_owned());
             return Err(Error::BuiltIn { kernel, module });
         }
-        all.push(module.to_owned());
+        if module == setup.device.driver && !settings::parameters(settings).is_empty() {
+            return Err(Error::Input(format!(
+                "--set module.NAME: {} has `{module}` built in, which takes no parameters then",
+                kernel.name
+            )));
+        }
+        all.push(module.replace('-', "_"));
+    }
+    if setup.inclusive && followed(&all).is_empty() {
+        let driver = setup.device.driver;
+        return Err(Error::Input(format!(
+            "--inclusive: the functions of `{driver}` that send and poll are not known here"
+        )));
     }
     Ok(all)
+}
+
+/// Returns the lines that have the calls of a driver's functions followed.
+fn followed(driver: &[String]) -> Vec<String> {
+    let line = |event: Event, module: &String| {
+        let functions = event.functions(module).collect::<Vec<_>>().join("|");
+        let named = !functions.is_empty();
+        named.then(|| format!("inside {} '{functions}' {module}", event.name()))
+    };
+    let of = |event| driver.iter().filter_map(move |module| line(event, module));
+    Event::FOLLOWED.into_iter().flat_map(of).collect()
 }
 
 /// Reads the kernel's `/proc/kallsyms`, with the functions of the driver's modules that are built
@@ -36,7 +65,14 @@ pub(crate) fn symbols(
 ) -> Result<Symbols, SymbolsError> {
     let mut symbols = Symbols::parse(kallsyms)?;
     for module in driver.iter().filter(|module| kernel.modules.has_built_in(module)) {
-        symbols.give(module, built_in::names(module).unwrap_or_default());
+        match built_in::names(module) {
+            Some(names) => symbols.give(module, names),
+            // They were read before the boot.
+            None => {
+                let objects = kernel.modules.objects(module).unwrap_or_default();
+                symbols.give_text(module, &objects)?;
+            }
+        }
     }
     Ok(symbols)
 }
@@ -59,9 +95,11 @@ pub(crate) fn load_order(
 pub(crate) type Steps = Vec<(String, Option<String>)>;
 
 /// Returns the steps that load the modules and bring the interface up, if any workload has one.
+/// `all` are the driver's modules.
 pub(crate) fn bring_up_steps(
     setup: &Setup<'_>,
     order: &[String],
+    all: &[String],
     settings: &Settings,
     workloads: &[Workload],
 ) -> Steps {
@@ -71,6 +109,11 @@ pub(crate) fn bring_up_steps(
         let own = *module == driver.replace('-', "_");
         let parameters = if own { settings::parameters(settings) } else { String::new() };
         steps.push((format!("insmod /m/{module}.ko{parameters}"), None));
+    }
+    if setup.inclusive {
+        // Before the first of them is executed.
+        steps.push(("echo 0 >/proc/sys/kernel/kptr_restrict".to_owned(), None));
+        steps.extend(followed(all).into_iter().map(|line| (line, None)));
     }
     if workloads.iter().all(|workload| !workload.has_interface) {
         return steps;

@@ -1,7 +1,9 @@
-//! The parts of ELF files that name other files.
+//! The used parts of ELF files: names of other files, and functions.
 
+use crate::instructions::Text;
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, elf};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind, elf};
+use std::collections::BTreeMap;
 
 /// Returns the libraries that a program or library is linked with (`DT_NEEDED`).
 pub(crate) fn libraries(file: &[u8]) -> Result<Vec<String>, object::Error> {
@@ -41,6 +43,22 @@ pub(crate) fn modinfo(module: &[u8], key: &str) -> Result<Vec<String>, object::E
         text.split_once('=').filter(|(k, _)| *k == key).map(|(_, v)| v.to_owned())
     };
     Ok(entries.filter_map(value).collect())
+}
+
+/// Returns the functions of an object by section of code, each with its distance from the section's
+/// begin. Code that a kernel frees or leaves out is not among them.
+pub(crate) fn text(object: &[u8]) -> Result<Vec<Text>, object::Error> {
+    let object = ElfFile64::<Endianness>::parse(object)?;
+    let mut all: BTreeMap<usize, Vec<(u64, &str)>> = BTreeMap::new();
+    for symbol in object.symbols().filter(|s| s.kind() == SymbolKind::Text) {
+        let Some(index) = symbol.section_index() else { continue };
+        let section = object.section_by_index(index)?;
+        let section = section.name()?;
+        if ![".init", ".exit"].iter().any(|gone| section.starts_with(gone)) {
+            all.entry(index.0).or_default().push((symbol.address(), symbol.name()?));
+        }
+    }
+    Ok(all.into_values().map(Text::of).collect())
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub struct InProcess<'a> {
     pub instructions: bool,
     /// Accesses to I/O memory are counted.
     pub mmio: bool,
+    /// Calls of the driver's functions are followed.
+    pub inclusive: bool,
 }
 
 impl InProcess<'_> {
@@ -70,6 +72,7 @@ impl InProcess<'_> {
         if self.instructions {
             text.push(",instructions=on");
             text.push(if self.mmio { ",mmio=on" } else { "" });
+            text.push(if self.inclusive { ",inside=on" } else { "" });
         }
         text
     }

@@ -67,7 +67,8 @@ pub enum Error {
     /// The driver is part of the kernel.
     #[error(
         "{kernel} has `{module}` built in, where its instructions cannot be told from the \
-         kernel's: build it as a module (=m), or count none (--instructions off)"
+         kernel's: name the kernel's build tree in --modules, whose objects tell them, build it as \
+         a module (=m), or count none (--instructions off)"
     )]
     BuiltIn {
         /// The name of the kernel.
@@ -87,6 +88,21 @@ pub enum Error {
         driver: String,
         /// The frames.
         frames: u64,
+    },
+    /// Calls of the driver's functions were not seen to end.
+    #[error(
+        "{workload}: {lost} of {calls} calls ({event}) were not seen to end, as in a kernel that \
+         preempts its drivers; do without --inclusive"
+    )]
+    Lost {
+        /// The name of the workload.
+        workload: String,
+        /// The event that the functions are for.
+        event: &'static str,
+        /// All calls.
+        calls: u64,
+        /// Those that were not seen to end.
+        lost: u64,
     },
     /// A workload had no guest any more.
     #[error("not run, since the guest did not come through the workload before it")]

@@ -27,8 +27,9 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use built_in::Text;
 pub use counter::{Counter, Executed, Snapshot};
 pub use events::Event;
-pub use profile::{Profile, Work};
+pub use profile::{Profile, Within, Work};
 pub use steps::Step;
 pub use symbols::{Function, KERNEL, Symbols, SymbolsError};

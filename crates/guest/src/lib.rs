@@ -24,6 +24,7 @@ mod kernel;
 mod log;
 mod modules;
 pub mod net;
+mod objects;
 mod origin;
 mod plugin;
 mod server;

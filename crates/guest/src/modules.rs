@@ -1,6 +1,7 @@
 //! Kernel modules: files by name, their order, and their text without compression.
 
-use crate::{Error, elf, files};
+use crate::instructions::Text;
+use crate::{Error, elf, files, objects};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ const DEPENDENCIES: &str = "modules.dep";
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Modules {
     files: BTreeMap<String, PathBuf>,
-    built_in: BTreeSet<String>,
+    /// Modules that are built in: the directory with the list of them, and their place there.
+    built_in: BTreeMap<String, (PathBuf, PathBuf)>,
     /// The modules that a module needs, as `modules.dep` says. Those that it does not name say so
     /// themselves.
     needs: BTreeMap<String, Vec<String>>,
@@ -46,7 +48,11 @@ impl Modules {
         for path in files::below(directory)? {
             let read = || std::fs::read_to_string(&path).map_err(Error::io(path.display()));
             if path.ends_with(BUILT_IN) {
-                self.built_in.extend(read()?.lines().filter_map(|l| name_of(Path::new(l))));
+                let root = path.parent().unwrap_or(Path::new(""));
+                self.built_in.extend(read()?.lines().filter_map(|l| {
+                    let place = l.strip_prefix("kernel/").unwrap_or(l);
+                    Some((name_of(Path::new(l))?, (root.to_owned(), place.into())))
+                }));
             } else if path.ends_with(DEPENDENCIES) {
                 self.needs.extend(read()?.lines().filter_map(|l| {
                     let (module, needs) = l.split_once(':')?;
@@ -57,6 +63,8 @@ impl Modules {
                 self.files.insert(name, path);
             }
         }
+        // A build tree keeps the file of a module that has been built in since.
+        self.files.retain(|name, _| !self.built_in.contains_key(name));
         Ok(())
     }
 
@@ -88,7 +96,14 @@ impl Modules {
     /// Returns true if a module is part of the kernel, and no file.
     pub(crate) fn has_built_in(&self, module: &str) -> bool {
         let module = module.replace('-', "_");
-        !self.files.contains_key(&module) && self.built_in.contains(&module)
+        !self.files.contains_key(&module) && self.built_in.contains_key(&module)
+    }
+
+    /// Returns the text of a module that is built in, from the objects of the build tree.
+    pub(crate) fn objects(&self, module: &str) -> Result<Vec<Text>, Error> {
+        let module = module.replace('-', "_");
+        let Some((root, place)) = self.built_in.get(&module) else { return Ok(Vec::new()) };
+        objects::text(root, place, &module)
     }
 
     fn visit(
@@ -101,7 +116,11 @@ impl Modules {
             return Ok(());
         }
         if !self.files.contains_key(module) {
-            return if self.built_in.contains(module) { Ok(()) } else { Err(module.to_owned()) };
+            return if self.built_in.contains_key(module) {
+                Ok(())
+            } else {
+                Err(module.to_owned())
+            };
         }
         let needs = match self.needs.get(module) {
             Some(needs) => needs.clone(),

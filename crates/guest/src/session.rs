@@ -7,7 +7,7 @@ use crate::device::{Device, Reached};
 use crate::emulator::Parts;
 use crate::guest::Guest;
 pub(crate) use crate::guest::awaited;
-use crate::instructions::{Counter, Executed, Symbols};
+use crate::instructions::{Counter, Event, Executed, Symbols};
 use crate::kernel::Kernel;
 use crate::net::{self, GUEST, MAC, TAP};
 use crate::origin::Origin;
@@ -49,6 +49,9 @@ pub struct Setup<'a> {
     pub instructions: bool,
     /// Accesses to I/O memory are counted, which takes twice as long.
     pub mmio: bool,
+    /// The calls of the driver to send and its polls are followed, with all that they call. It
+    /// needs virtual time.
+    pub inclusive: bool,
     /// The machine of a guest in virtual time; `None` for the wall clock.
     pub virtual_time: Option<VirtualTime<'a>>,
     /// CPUs of the guest.
@@ -81,7 +84,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Refuses it if none of the driver's modules executed an instruction: any limit would hold.
+    /// Refuses it if none of the driver's modules executed an instruction, since any limit would
+    /// hold, or if calls that were followed ended unseen.
     pub(crate) fn of_driver(
         self,
         workload: &Workload,
@@ -95,6 +99,13 @@ impl Measured {
             if driver.iter().all(|module| profile.module(module).instructions == 0) {
                 let (workload, driver) = (self.workload, driver.join(", "));
                 return Err(Error::Idle { workload, driver, frames: self.frames });
+            }
+            let lost = Event::FOLLOWED.into_iter().find_map(|event| {
+                let within = profile.inside(event).filter(|within| within.lost > 0)?;
+                Some((event.name(), within.calls, within.lost))
+            });
+            if let Some((event, calls, lost)) = lost {
+                return Err(Error::Lost { workload: self.workload, event, calls, lost });
             }
         }
         Ok(self)
@@ -164,7 +175,7 @@ pub fn boot(
     let counting = setup.plugin.filter(|_| setup.instructions);
     let counter = counting.map(|_| Counter::bind(own.path().join("count"))).transpose();
     let counter = counter.map_err(Error::io("the plug-in's socket"))?;
-    let driver = bring_up::driver(setup, kernel)?;
+    let driver = bring_up::driver(setup, kernel, settings)?;
     let order = load_order(setup, kernel, workloads)?;
     let initramfs = own.path().join("initramfs");
     let packed = pack(machine, kernel, &order, workloads, settings, None)?;
@@ -263,7 +274,7 @@ impl Session<'_> {
         progress(&format!("{}: {release}, loads {}", kernel.name, setup.device.driver));
         // Messages of the boot are not the driver's.
         self.shell("dmesg -c >/dev/null")?;
-        self.bring_up(setup, order, settings, workloads)?;
+        self.bring_up(setup, order, &driver, settings, workloads)?;
         let mut symbols = None;
         if self.counter.is_some() {
             self.shell("echo 0 >/proc/sys/kernel/kptr_restrict")?;
@@ -295,10 +306,11 @@ impl Session<'_> {
         &mut self,
         setup: &Setup<'_>,
         order: &[String],
+        driver: &[String],
         settings: &Settings,
         workloads: &[Workload],
     ) -> Result<(), Error> {
-        for (line, what) in bring_up_steps(setup, order, settings, workloads) {
+        for (line, what) in bring_up_steps(setup, order, driver, settings, workloads) {
             match what {
                 Some(what) => self.guest.wait_for(&line, &what)?,
                 None => self.step(&line)?,

@@ -230,6 +230,7 @@ const VERSION: usize = 0;
 fn script(
     setup: &Setup<'_>,
     order: &[String],
+    driver: &[String],
     settings: &Settings,
     workloads: &[Workload],
 ) -> Script {
@@ -240,7 +241,7 @@ fn script(
                    virtual time; --clock wall does without";
         steps.push(("[ -c /dev/port ]".to_owned(), Some(why.to_owned())));
     }
-    steps.extend(bring_up::bring_up_steps(setup, order, settings, workloads));
+    steps.extend(bring_up::bring_up_steps(setup, order, driver, settings, workloads));
     let mut symbols = None;
     if setup.instructions {
         steps.push(plain("echo 0 >/proc/sys/kernel/kptr_restrict"));
@@ -339,11 +340,14 @@ pub(crate) fn boot(
     let own = session::own_directory()?;
     let [plan, words, initramfs] = ["plan", "words", "initramfs"].map(|name| own.path().join(name));
     fs::write(&plan, time.plan).map_err(Error::io(plan.display()))?;
-    let driver = bring_up::driver(setup, kernel)?;
+    let driver = bring_up::driver(setup, kernel, settings)?;
     let order = bring_up::load_order(setup, kernel, workloads)?;
-    let script = script(setup, &order, settings, workloads);
-    let packed =
-        bring_up::pack(machine, kernel, &order, workloads, settings, Some(&script.text()))?;
+    let script = script(setup, &order, &driver, settings, workloads);
+    let mut text = script.text();
+    if setup.inclusive {
+        text.insert_str(0, include_str!("inclusive.sh"));
+    }
+    let packed = bring_up::pack(machine, kernel, &order, workloads, settings, Some(&text))?;
     fs::write(&initramfs, packed).map_err(Error::io(initramfs.display()))?;
     let in_process = InProcess {
         plan: &plan,
@@ -351,6 +355,7 @@ pub(crate) fn boot(
         shift: time.shift,
         instructions: setup.instructions,
         mmio: setup.mmio,
+        inclusive: setup.inclusive,
     };
     let parts = Parts {
         device: setup.device,

@@ -22,9 +22,15 @@
 //! | n × (address, count) | instructions executed at the address, in ascending order |
 //! | m | number of addresses with device accesses, or [`NOT_COUNTED`] |
 //! | m × (address, loads, stores) | accesses by the instruction there, in ascending order |
+//! | kinds | number of kinds of watched functions, or 0 if none are watched ([`inside`]) |
+//! | calls | of the kind: calls of its functions |
+//! | lost | of the kind: calls whose end was not seen |
+//! | k | of the kind: number of addresses |
+//! | k × (address, count) | instructions executed there inside its calls, in ascending order |
 //!
 //! Accesses by unlisted instructions are at address [`NOT_COUNTED`].
 
+use crate::inside::{self, Code, Entry, Inside, KINDS};
 use crate::qemu::{self, PerCpu};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_int, c_void};
@@ -33,8 +39,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Version of the protocol, with a mark: "dbcount" and 1.
-const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x01");
+/// Version of the protocol, with a mark: "dbcount" and 2.
+const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x02");
 /// The reader's request for a table.
 const REQUEST: &[u8; 5] = b"read\n";
 /// Number of addresses if device accesses are not counted.
@@ -44,6 +50,8 @@ const NOT_COUNTED: u64 = u64::MAX;
 const BOARD: usize = 4096;
 /// Addresses that are listed at most, 1 GiB of scoreboards. A booted kernel has a tenth.
 const LIMIT: usize = 1 << 23;
+/// The lowest address of kernel code.
+const KERNEL: u64 = 1 << 63;
 
 /// Accesses of an instruction to device memory.
 #[derive(Default)]
@@ -72,6 +80,8 @@ struct Table {
     /// By number of the counter, if they are counted.
     accesses: Vec<&'static Accesses>,
     blocks: HashSet<&'static Block>,
+    /// Calls of watched functions, if any are watched.
+    inside: Option<Inside>,
 }
 
 /// A scoreboard.
@@ -83,7 +93,8 @@ unsafe impl Send for Board {}
 /// The counters.
 pub(crate) struct Count {
     table: Mutex<Table>,
-    /// Two numbers: the count of unlisted instructions, and the [`Block`] that a CPU began last.
+    /// Three numbers: the count of unlisted instructions, the [`Block`] that a CPU began last, and
+    /// 1 while it is within a call of a watched function.
     common: Board,
     exceptions: Exceptions,
     /// Accesses of unlisted instructions, if they are counted.
@@ -131,19 +142,31 @@ impl Exceptions {
 
 static COUNT: OnceLock<Count> = OnceLock::new();
 
+/// The parts that are counted beside instructions.
+#[derive(Clone, Copy)]
+pub(crate) struct More {
+    /// Accesses to device memory.
+    pub(crate) mmio: bool,
+    /// Instructions inside calls of watched functions.
+    pub(crate) inside: bool,
+}
+
 /// Begins to count, and answers the reader at `path` on a thread of its own, if there is one.
-pub(crate) fn start(id: u64, target: &CStr, path: Option<&str>, mmio: bool) -> io::Result<()> {
+pub(crate) fn start(id: u64, target: &CStr, path: Option<&str>, more: More) -> io::Result<()> {
     let socket = path.map(UnixStream::connect).transpose()?;
+    let More { mmio, inside } = more;
+    let inside = inside.then(|| Inside::new(target));
+    let kinds = qemu::EXCEPTIONS | if inside.is_some() { qemu::INTERRUPTS } else { 0 };
     let count = COUNT.get_or_init(|| Count {
-        table: Mutex::default(),
-        common: new_board(2),
+        table: Mutex::new(Table { inside, ..Table::default() }),
+        common: new_board(3),
         exceptions: Exceptions::of(target.to_bytes()),
         unlisted_accesses: mmio.then(new_accesses),
     });
     // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
     unsafe {
         let none = std::ptr::null_mut();
-        qemu::qemu_plugin_register_vcpu_discon_cb(id, qemu::EXCEPTIONS, excepted, none);
+        qemu::qemu_plugin_register_vcpu_discon_cb(id, kinds, discontinued, none);
     };
     if let Some(socket) = socket {
         std::thread::spawn(move || {
@@ -202,6 +225,11 @@ impl Table {
         Some(n)
     }
 
+    /// Returns the kind of the watched function that begins at an address.
+    fn kind(&self, address: u64) -> Option<usize> {
+        self.inside.as_ref()?.kind(address)
+    }
+
     /// Returns the block of these addresses. Translated code has its address.
     fn block(&mut self, block: Block) -> &'static Block {
         match self.blocks.get(&block) {
@@ -224,6 +252,10 @@ impl Count {
         self.common.counter(1)
     }
 
+    fn within(&self) -> PerCpu {
+        self.common.counter(2)
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,6 +266,8 @@ impl Count {
     /// The block must be QEMU's, in its translation callback.
     pub(crate) unsafe fn translated(&self, block: *mut c_void) {
         let mut table = self.table();
+        // SAFETY: as the caller has it.
+        let code = unsafe { self.watched(&mut table, block) };
         let mut faults = Block { start: 0, end: 0 };
         let Exceptions { is_call, .. } = self.exceptions;
         // SAFETY: the block is as the caller has it, and `i` one of its instructions.
@@ -245,6 +279,12 @@ impl Count {
                 let size = qemu::qemu_plugin_insn_data(insn, bytes.as_mut_ptr().cast(), 4);
                 if i == 0 {
                     faults.start = address;
+                }
+                if let Some((code, kind)) = code.and_then(|c| Some((c, table.kind(address)?))) {
+                    let entry = Box::leak(Box::new(Entry { kind, code }));
+                    let data = std::ptr::from_ref(entry).cast_mut().cast();
+                    let flags = qemu::CB_R_REGS;
+                    qemu::qemu_plugin_register_vcpu_insn_exec_cb(insn, entered, flags, data);
                 }
                 // A call ends its block.
                 faults.end = address + u64::from(!is_call(&bytes[..size.min(4)]));
@@ -266,6 +306,60 @@ impl Count {
             let address = std::ptr::from_ref(table.block(faults)).expose_provenance() as u64;
             qemu::qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(block, store, begun, address);
         }
+    }
+
+    /// Has a block looked at while a CPU is within a call of a watched function. Returns the block,
+    /// if there are such functions.
+    ///
+    /// # Safety
+    /// The block must be QEMU's, in its translation callback.
+    unsafe fn watched(&self, table: &mut Table, block: *mut c_void) -> Option<&'static Code> {
+        table.inside.as_ref()?;
+        // SAFETY: the block is as the caller has it, and `i` one of its instructions.
+        let addresses: Vec<u64> = unsafe {
+            let insn = |i| qemu::qemu_plugin_insn_vaddr(qemu::qemu_plugin_tb_get_insn(block, i));
+            (0..qemu::qemu_plugin_tb_n_insns(block)).map(insn).collect()
+        };
+        let start = addresses.first().copied().filter(|start| *start >= KERNEL)?;
+        let accesses = self.unlisted_accesses.is_some();
+        let counters = addresses.iter().filter_map(|at| table.number(*at, accesses)).collect();
+        let code = table.inside.as_mut()?.block(Code { start, counters });
+        let data = std::ptr::from_ref(code).cast_mut().cast();
+        // SAFETY: the block is as the caller has it; the callback is of the type that the interface
+        // has.
+        unsafe {
+            let (flags, condition, number) = (qemu::CB_R_REGS, qemu::NOT_EQUAL, self.within());
+            let f = begun;
+            qemu::qemu_plugin_register_vcpu_tb_exec_cond_cb(
+                block, f, flags, condition, number, 0, data,
+            );
+        }
+        Some(code)
+    }
+
+    /// Watches a function of one of [`KINDS`] that begins at an address. Returns false if there is
+    /// no such kind, or nothing is watched.
+    pub(crate) fn watch(&self, kind: &str, address: u64) -> bool {
+        let kind = KINDS.iter().position(|k| *k == kind);
+        let mut table = self.table();
+        let both = kind.zip(table.inside.as_mut());
+        both.map(|(kind, inside)| inside.watch(kind, address)).is_some()
+    }
+
+    /// Does something with the calls of watched functions. It gets the counter of an address on
+    /// this CPU by its number.
+    fn look<R>(
+        &self,
+        cpu: u32,
+        act: impl FnOnce(&mut Inside, &dyn Fn(usize) -> u64) -> R,
+    ) -> Option<R> {
+        let table = &mut *self.table();
+        let boards = &table.boards;
+        // SAFETY: the counter is in its scoreboard, and this is the CPU's thread.
+        let count = |n: usize| unsafe {
+            qemu::qemu_plugin_u64_get(boards[n / BOARD].counter(n % BOARD), cpu)
+        };
+        table.inside.as_mut().map(|inside| act(inside, &count))
     }
 
     /// Takes an instruction off again, if it had begun when it raised an exception.
@@ -300,9 +394,10 @@ impl Count {
 
     /// Returns the answer, as the protocol has it.
     pub(crate) fn message(&self) -> Vec<u8> {
-        let (addresses, boards, accesses) = {
+        let (addresses, boards, accesses, inside) = {
             let table = self.table();
-            (table.addresses.clone(), table.boards.clone(), table.accesses.clone())
+            let inside = table.inside.as_ref().map(|inside| inside.words(&table.addresses));
+            (table.addresses.clone(), table.boards.clone(), table.accesses.clone(), inside)
         };
         let mut counted: Vec<[u64; 2]> = Vec::new();
         for (n, &address) in addresses.iter().enumerate() {
@@ -325,13 +420,39 @@ impl Count {
                 words.extend(some.as_flattened());
             }
         }
+        words.push(if inside.is_some() { KINDS.len() as u64 } else { 0 });
+        words.extend(inside.unwrap_or_default());
         words[0] = (words.len() as u64 - 1) * size_of::<u64>() as u64;
         words.iter().flat_map(|w| w.to_le_bytes()).collect()
     }
 }
 
-/// Handles an exception, of the instruction at `from`.
-extern "C" fn excepted(cpu: u32, _: c_int, from: u64, to: u64, _: *mut c_void) {
+/// Handles a CPU at the first instruction of a watched function.
+extern "C" fn entered(cpu: u32, data: *mut c_void) {
+    let Some(count) = active() else { return };
+    // SAFETY: the data are an entry that `translated` has leaked.
+    let entry = unsafe { &*data.cast::<Entry>() };
+    count.look(cpu, |inside, counter| inside.entered(cpu, entry, counter));
+    inside::say(count.within(), cpu, true);
+}
+
+/// Handles a block that a CPU begins within a call of a watched function.
+extern "C" fn begun(cpu: u32, data: *mut c_void) {
+    let Some(count) = active() else { return };
+    // SAFETY: the data are a block that `watched` has kept.
+    let code = unsafe { &*data.cast::<Code>() };
+    if count.look(cpu, |inside, counter| inside.begun(cpu, code, counter)) == Some(false) {
+        inside::say(count.within(), cpu, false);
+    }
+}
+
+/// Handles an interrupt, or an exception of the instruction at `from`.
+extern "C" fn discontinued(cpu: u32, kind: c_int, from: u64, to: u64, _: *mut c_void) {
+    if kind == qemu::INTERRUPTS {
+        let Some(count) = active() else { return };
+        count.look(cpu, |inside, counter| inside.interrupted(cpu, from, counter));
+        return;
+    }
     if let Some(count) = active().filter(|c| !(c.exceptions.is_interrupt)(to)) {
         count.excepted(cpu, from);
     }

@@ -12,7 +12,8 @@
 //!
 //! `-plugin file=libdoorbell_plugin.so,machine=PLAN,words=DIR,instructions=on -device doorbell-nic`
 //! has an e1000 or an mlx5 run in this process by QEMU's virtual clock, and counts instructions
-//! where the guest says so (`device`); with `-device doorbell-vnic` or `doorbell-veth` an adapter.
+//! where the guest says so (`device`), with `inside=on` also those inside calls of the functions
+//! that it names (`inside`); with `-device doorbell-vnic` or `doorbell-veth` an adapter.
 //!
 //! QEMU loads a file once and passes the arguments of all `-plugin` together. Counters, calls and
 //! registers are QEMU's plug-in interface, version 7; interrupts and device types are not in it
@@ -21,6 +22,7 @@
 mod calls;
 mod count;
 mod device;
+mod inside;
 mod internals;
 mod node;
 mod qemu;
@@ -126,6 +128,7 @@ struct Arguments<'a> {
     count: Option<&'a str>,
     instructions: bool,
     mmio: bool,
+    inside: bool,
     /// The plan of a machine in this process, and the directory for the guest's words.
     machine: Option<&'a str>,
     words: Option<&'a str>,
@@ -151,16 +154,21 @@ impl<'a> Arguments<'a> {
                 Some(("machine", path)) => arguments.machine = Some(path),
                 Some(("words", path)) => arguments.words = Some(path),
                 Some(("mmio", state @ ("on" | "off"))) => arguments.mmio = state == "on",
+                Some(("inside", state @ ("on" | "off"))) => arguments.inside = state == "on",
                 _ => {
                     let other = text.to_string_lossy();
                     let allowed = "socket=PATH, once for each adapter, count=PATH, mmio=on|off, \
-                                   machine=PLAN, words=DIR and instructions=on|off";
+                                   inside=on|off, machine=PLAN, words=DIR and \
+                                   instructions=on|off";
                     return Err(format!("`{other}` is not known; allowed are {allowed}"));
                 }
             }
         }
         if arguments.mmio && arguments.count.is_none() && !arguments.instructions {
             return Err("mmio=on needs count=PATH or instructions=on".into());
+        }
+        if arguments.inside && !arguments.instructions {
+            return Err("inside=on needs instructions=on, whose guest names functions".into());
         }
         if arguments.machine.is_some() != arguments.words.is_some() {
             return Err("machine=PLAN and words=DIR belong together".into());
@@ -252,7 +260,8 @@ unsafe fn install(
     }
     if arguments.count.is_some() || arguments.instructions {
         let wrong = |e| format!("{}: {e}", arguments.count.unwrap_or("counts"));
-        count::start(id, target, arguments.count, arguments.mmio).map_err(wrong)?;
+        let more = count::More { mmio: arguments.mmio, inside: arguments.inside };
+        count::start(id, target, arguments.count, more).map_err(wrong)?;
     }
     // SAFETY: the callback is of the type that the interface has, and lives as long as the process.
     unsafe {

@@ -37,8 +37,13 @@ pub(crate) struct Register {
 /// counter.
 pub(crate) const CB_RW_REGS_PC: c_int = 3;
 
-/// `QEMU_PLUGIN_CB_NO_REGS`: the callback uses no registers.
+/// `QEMU_PLUGIN_CB_NO_REGS` and `QEMU_PLUGIN_CB_R_REGS`: the callback uses no registers, or reads
+/// some.
 pub(crate) const CB_NO_REGS: c_int = 0;
+pub(crate) const CB_R_REGS: c_int = 1;
+
+/// `QEMU_PLUGIN_COND_NE`: the number is another than the value.
+pub(crate) const NOT_EQUAL: c_int = 3;
 
 /// `QEMU_PLUGIN_MEM_RW`: loads and stores.
 pub(crate) const MEM_RW: c_int = 3;
@@ -48,7 +53,9 @@ pub(crate) const MEM_RW: c_int = 3;
 pub(crate) const INLINE_ADD: c_int = 0;
 pub(crate) const INLINE_STORE: c_int = 1;
 
-/// `QEMU_PLUGIN_DISCON_EXCEPTION`: exceptions that an instruction causes.
+/// `QEMU_PLUGIN_DISCON_INTERRUPT` and `QEMU_PLUGIN_DISCON_EXCEPTION`: interrupts, and exceptions
+/// that an instruction causes.
+pub(crate) const INTERRUPTS: c_int = 1;
 pub(crate) const EXCEPTIONS: c_int = 2;
 
 /// `qemu_plugin_u64`: a number of each CPU, at an offset of the CPU's part of a scoreboard.
@@ -72,12 +79,26 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_get_registers() -> *mut Array;
     pub(crate) fn qemu_plugin_read_register(handle: *mut c_void, into: *mut ByteArray) -> bool;
     pub(crate) fn qemu_plugin_write_register(handle: *mut c_void, from: *mut ByteArray) -> bool;
+    pub(crate) fn qemu_plugin_read_memory_vaddr(
+        address: u64,
+        into: *mut ByteArray,
+        len: usize,
+    ) -> bool;
     pub(crate) fn qemu_plugin_set_pc(to: u64) -> !;
     pub(crate) fn qemu_plugin_register_vcpu_tb_trans_cb(id: u64, f: Translated, data: *mut c_void);
     pub(crate) fn qemu_plugin_register_vcpu_insn_exec_cb(
         insn: *mut c_void,
         f: Executed,
         flags: c_int,
+        data: *mut c_void,
+    );
+    pub(crate) fn qemu_plugin_register_vcpu_tb_exec_cond_cb(
+        block: *mut c_void,
+        f: Executed,
+        flags: c_int,
+        condition: c_int,
+        number: PerCpu,
+        value: u64,
         data: *mut c_void,
     );
     pub(crate) fn qemu_plugin_tb_n_insns(block: *mut c_void) -> usize;
@@ -104,6 +125,7 @@ unsafe extern "C" {
         data: *mut c_void,
     );
     pub(crate) fn qemu_plugin_u64_add(number: PerCpu, cpu: u32, value: u64);
+    pub(crate) fn qemu_plugin_u64_set(number: PerCpu, cpu: u32, value: u64);
     pub(crate) fn qemu_plugin_u64_get(number: PerCpu, cpu: u32) -> u64;
     pub(crate) fn qemu_plugin_u64_sum(number: PerCpu) -> u64;
     pub(crate) fn qemu_plugin_register_vcpu_mem_cb(

@@ -138,6 +138,9 @@ fn measure(
     if args.mmio && !counted {
         return Err(input!("--mmio: nothing is counted with --instructions off"));
     }
+    if args.inclusive && !(counted && is_virtual) {
+        return Err(input!("--inclusive: it needs --clock virtual, and instructions counted"));
+    }
     let needs_plugin = counted || is_virtual || device.arch == Arch::Ppc64;
     let plugin = needs_plugin.then(doorbell_guest::plugin).transpose()?;
     let said = |line: &str| {
@@ -167,6 +170,7 @@ fn measure(
         plugin: plugin.as_deref(),
         instructions: counted,
         mmio: args.mmio,
+        inclusive: args.inclusive,
         virtual_time: None,
         cpus: args.cpus,
         patience: Duration::from_secs(args.timeout),
@@ -308,9 +312,9 @@ fn arguments(args: &Guest, is_virtual: bool) -> Vec<String> {
     option("cpus", args.cpus.to_string());
     let counted = args.instructions.to_possible_value();
     counted.iter().for_each(|value| option("instructions", value.get_name().to_owned()));
-    for (given, name) in [(args.mmio, "--mmio"), (args.beside_lab, "--beside-lab")] {
-        words.extend(given.then(|| name.to_owned()));
-    }
+    let flags =
+        [(args.mmio, "--mmio"), (args.inclusive, "--inclusive"), (args.beside_lab, "--beside-lab")];
+    words.extend(flags.iter().filter(|(given, _)| *given).map(|(_, name)| (*name).to_owned()));
     words
 }
 

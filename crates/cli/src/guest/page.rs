@@ -44,7 +44,7 @@ pub(crate) fn sentence(label: &str, result: &GuestResult) -> String {
 }
 
 /// Returns a line about the device, and of each workload a title and its tables.
-pub(crate) fn parts(result: &GuestResult) -> (String, Vec<(String, [Table; 2])>) {
+pub(crate) fn parts(result: &GuestResult) -> (String, Vec<(String, Vec<Table>)>) {
     let view = View { all: false, functions: FUNCTIONS };
     let parts = table::parts(result, view).into_iter().map(|p| (p.title, p.tables));
     let bus = match &result.bus {

@@ -2,7 +2,7 @@
 
 use doorbell_console::render::of_this_schema;
 use doorbell_console::{Error, input};
-use doorbell_guest::instructions::{Event, Profile, Step, Work};
+use doorbell_guest::instructions::{Event, Profile, Step, Within, Work};
 use doorbell_guest::settings::Settings;
 use doorbell_guest::{Booted, Kernel, Measured, Workload};
 use doorbell_host_io::files;
@@ -99,8 +99,9 @@ pub(super) struct Run {
     /// (`transmit`), of its polls (`poll`), of its interrupt handlers (`interrupt`).
     #[serde(default)]
     pub(super) calls: BTreeMap<String, f64>,
-    /// By call of the driver's function to send: instructions of its transmit step, with `--mmio`
-    /// its loads from and stores to I/O memory. Empty without a call.
+    /// By call of the driver's function to send: instructions of its transmit step, with
+    /// `--inclusive` those of the call with all that it calls, with `--mmio` its loads from and
+    /// stores to I/O memory. Empty without a call.
     #[serde(default)]
     pub(super) per_transmit: BTreeMap<String, f64>,
     /// By poll of the driver: the same of its steps in polls and interrupts.
@@ -108,6 +109,10 @@ pub(super) struct Run {
     pub(super) per_poll: BTreeMap<String, f64>,
     /// Functions of the driver, or of the whole kernel, the most expensive first.
     pub(super) functions: Vec<Function>,
+    /// With `--inclusive`, the driver's calls to send (`transmit`) and its polls (`poll`) with all
+    /// that they call.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) inside: BTreeMap<String, Inside>,
     /// The time that this machine took, which says nothing about another machine; in virtual time
     /// the guest's.
     pub(super) elapsed_s: f64,
@@ -119,6 +124,41 @@ pub(super) struct Run {
     pub(super) latency_ns: BTreeMap<String, f64>,
     /// The workload's own output.
     pub(super) output: String,
+}
+
+/// Calls of the driver's functions with all that they call.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "GuestInside")]
+pub(super) struct Inside {
+    pub(super) calls: u64,
+    /// Instructions, interrupts meanwhile left out.
+    pub(super) instructions: u64,
+    /// Functions that were executed in the calls, the most expensive first.
+    pub(super) functions: Vec<InsideFunction>,
+}
+
+/// The share of a function in calls of the driver's functions.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "GuestInsideFunction")]
+pub(super) struct InsideFunction {
+    pub(super) module: String,
+    pub(super) function: String,
+    pub(super) instructions: u64,
+    pub(super) per_call: f64,
+}
+
+impl Inside {
+    fn of(within: &Within) -> Inside {
+        let calls = within.calls.max(1) as f64;
+        let functions = within.functions().into_iter().map(|(f, instructions)| InsideFunction {
+            module: f.module.clone(),
+            function: f.name.clone(),
+            instructions,
+            per_call: rounded(instructions as f64 / calls),
+        });
+        let (calls, instructions) = (within.calls, within.instructions());
+        Inside { calls, instructions, functions: functions.collect() }
+    }
 }
 
 /// A kernel and its modules.
@@ -319,6 +359,7 @@ impl Run {
             per_transmit: of(&|p| by_call(p, driver, Event::Transmit)),
             per_poll: of(&|p| by_call(p, driver, Event::Poll)),
             functions: profile.as_ref().map(|p| functions(p, packets)).unwrap_or_default(),
+            inside: profile.as_ref().map(inside).unwrap_or_default(),
             elapsed_s: rounded(m.elapsed.as_secs_f64()),
             timed: m.timed.as_ref().map(|t| Timed {
                 sent_per_s: t.sent_per_s.map(rounded),
@@ -393,6 +434,7 @@ fn by_call(p: &Profile, driver: &[String], event: Event) -> BTreeMap<String, f64
     let steps = driver.iter().flat_map(|module| p.steps(module));
     let work: Work = steps.filter(|(step, _)| of_event(*step)).map(|(_, work)| work).sum();
     let mut all = vec![("instructions", work.instructions)];
+    all.extend(p.inside(event).map(|within| ("inclusive", within.instructions())));
     if p.has_mmio() {
         all.extend([("io_loads", work.loads), ("io_stores", work.stores)]);
     }
@@ -421,6 +463,12 @@ fn parts(p: &Profile, driver: &[String], packets: f64) -> BTreeMap<String, f64> 
     ];
     let known = all.into_iter().filter(|(name, n)| *n > 0 || name != "unlisted");
     known.chain(steps).map(|(name, n)| (name, each(n))).collect()
+}
+
+/// Returns the calls that were followed and happened, by event.
+fn inside(p: &Profile) -> BTreeMap<String, Inside> {
+    let of = |event: Event| p.inside(event).map(|w| (event.name().to_owned(), Inside::of(w)));
+    Event::ALL.into_iter().filter_map(of).filter(|(_, inside)| inside.calls > 0).collect()
 }
 
 fn functions(p: &Profile, packets: f64) -> Vec<Function> {

@@ -98,11 +98,13 @@ const CALLS: [(&str, &str); 3] = [
 ];
 
 /// The driver's own work by call, with descriptions.
-const BY_CALL: [(&str, &str, &str); 6] = [
+const BY_CALL: [(&str, &str, &str); 8] = [
     ("per_transmit", "instructions", "of the driver's transmit, a call to send"),
+    ("per_transmit", "inclusive", "of a call to send, with all that it calls in the kernel"),
     ("per_transmit", "io_loads", "loads from I/O memory there"),
     ("per_transmit", "io_stores", "stores to I/O memory there"),
     ("per_poll", "instructions", "of the driver's polls and interrupts, a poll"),
+    ("per_poll", "inclusive", "of a poll, with all that it calls in the kernel"),
     ("per_poll", "io_loads", "loads from I/O memory there"),
     ("per_poll", "io_stores", "stores to I/O memory there"),
 ];
@@ -166,8 +168,8 @@ fn compilers(result: &GuestResult) -> Vec<String> {
 /// A workload's tables.
 pub(super) struct Part {
     pub(super) title: String,
-    /// The bill, and the functions.
-    pub(super) tables: [Table; 2],
+    /// The bill, the functions, and those of calls that were followed.
+    pub(super) tables: Vec<Table>,
     /// True if any number is marked.
     marked: bool,
 }
@@ -180,7 +182,9 @@ pub(super) fn parts(result: &GuestResult, view: View) -> Vec<Part> {
         let (bill, some) = bill(&heads, &runs, view);
         let (functions, others) = functions(&heads, &runs, &driver, view);
         let title = title(workload, &runs);
-        Part { title, tables: [bill, functions], marked: some || others }
+        let mut tables = vec![bill, functions];
+        tables.extend(INSIDE.iter().filter_map(|of| inside(&heads, &runs, of, &driver, view)));
+        Part { title, tables, marked: some || others }
     };
     result.workloads().into_iter().map(part).collect()
 }
@@ -265,7 +269,7 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
     for (group, name, about) in BY_CALL {
         let margin = match (group, name) {
             ("per_transmit", _) => Margin::EXACT,
-            (_, "instructions") => Margin::INSTRUCTIONS,
+            (_, "instructions" | "inclusive") => Margin::INSTRUCTIONS,
             _ => Margin::COUNT,
         };
         row(group, name, about, Some(margin));
@@ -316,6 +320,44 @@ fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> (Tabl
         table.row(cells);
     }
     (table, marked)
+}
+
+/// Calls that are followed, with the heads of their tables.
+const INSIDE: [(&str, &str); 2] = [
+    ("transmit", "a call to send, with all that it calls"),
+    ("poll", "a poll, with all that it calls"),
+];
+
+/// Returns the functions in the calls of the driver to send or in its polls, by call, the most
+/// expensive first; `None` if no run has followed them.
+fn inside(
+    heads: &[String],
+    runs: &[&Run],
+    (event, about): &(&str, &str),
+    driver: &str,
+    view: View,
+) -> Option<Table> {
+    let mut all: BTreeMap<(&str, &str), Vec<Option<f64>>> = BTreeMap::new();
+    for (n, run) in runs.iter().enumerate() {
+        for f in run.inside.get(*event).iter().flat_map(|inside| &inside.functions) {
+            let values = all.entry((&f.module, &f.function)).or_insert(vec![None; runs.len()]);
+            values[n] = Some(f.per_call);
+        }
+    }
+    let most = |values: &[Option<f64>]| values.iter().flatten().fold(0.0, |m: f64, v| m.max(*v));
+    let mut rows: Vec<_> = all.into_iter().filter(|(_, v)| most(v) >= Margin::EXACT.1).collect();
+    rows.sort_by(|(_, a), (_, b)| most(b).total_cmp(&most(a)));
+    let mut table = side_by_side(about, heads);
+    if rows.is_empty() {
+        return None;
+    }
+    for ((module, function), values) in rows.into_iter().take(view.functions) {
+        let named = module == driver;
+        let name = if named { function.to_owned() } else { format!("{function} [{module}]") };
+        let (cells, _) = cells(&values, None);
+        table.row([Cell::from(name)].into_iter().chain(cells));
+    }
+    Some(table)
 }
 
 /// Returns a record of each run, with all its numbers.

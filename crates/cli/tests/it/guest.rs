@@ -717,3 +717,110 @@ fn an_ordinary_user_needs_no_rights() {
     let packets = result(&out)["runs"][0]["packets"].as_u64();
     assert!(packets.is_some_and(|n| (640..1280).contains(&n)), "{packets:?}");
 }
+
+/// Each instruction of the driver's own functions is in a call to send or in a poll, and the rest
+/// of these is the kernel's.
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn calls_of_a_driver_hold_all_that_they_cause() {
+    let checked = |device: &str, workloads: &str, own: [&[&str]; 2]| {
+        let line = ["--inclusive", "--workload", workloads, "--set", "packets=640"];
+        let all = booted(&[&[device][..], &line].concat());
+        for run in all["runs"].as_array().unwrap() {
+            for (event, own) in ["transmit", "poll"].into_iter().zip(own) {
+                let inside = &run["inside"][event];
+                let calls = number(run, "calls", event) * 640.0;
+                assert_eq!(inside["calls"].as_f64().unwrap_or(0.0), calls, "{device} {event}");
+                if calls == 0.0 {
+                    continue;
+                }
+                let functions = inside["functions"].as_array().unwrap();
+                let of = |all: &[Value], name: &str| {
+                    let found = all.iter().find(|f| f["function"] == name);
+                    found.map_or(0, |f| f["instructions"].as_u64().unwrap())
+                };
+                let sum: u64 = functions.iter().map(|f| f["instructions"].as_u64().unwrap()).sum();
+                assert_eq!(inside["instructions"], sum);
+                for name in own {
+                    let everywhere = of(run["functions"].as_array().unwrap(), name);
+                    assert_eq!(of(functions, name), everywhere, "{device} {event} {name}");
+                }
+                let group = format!("per_{event}");
+                let inclusive = number(run, &group, "inclusive");
+                assert!((inclusive * calls / sum as f64 - 1.0).abs() < 1e-6, "{inclusive} {sum}");
+                assert!(inclusive > number(run, &group, "instructions"), "{device} {event}");
+            }
+        }
+    };
+    let e1000: [&[&str]; 2] = [
+        &["e1000_xmit_frame", "e1000_maybe_stop_tx"],
+        &["e1000_clean", "e1000_clean_rx_irq", "e1000_unmap_and_free_tx_resource"],
+    ];
+    checked("e1000", "pktgen,receive", e1000);
+    checked("veth", "pktgen,receive", [&["ibmveth_start_xmit"], &["ibmveth_poll"]]);
+}
+
+/// A script that leaves a card without its driver, resets it in two ways, and gives it back. It
+/// prints a register before and behind each: REGISTER is written and read, CONTROL is the offset of
+/// the power state in the configuration space.
+const RESETS: &str = r#"#: register=0 Offset of a register
+#: control=0 Offset of the control register of power management
+pci=$(readlink -f /sys/class/net/$NIC/device)
+driver=$(readlink -f $pci/driver)
+name=${pci##*/}
+base=$(head -n 1 $pci/resource | cut -d ' ' -f 1)
+place=$(printf '0x%x' $((base + register)))
+state() { printf "\\$1" | dd of=$pci/config bs=1 seek=$((control)) conv=notrunc 2>/dev/null; }
+begin
+ip link set $NIC down
+echo $name >$driver/unbind
+echo 1 >$pci/enable
+devmem $place 32 0x12345000
+said="$(cat $pci/reset_method): $(devmem $place)"
+echo 1 >$pci/reset
+said="$said $(devmem $place)"
+devmem $place 32 0x12345000
+state 003
+said="$said; D3hot $(devmem $place)"
+devmem $place 32 0
+state 000
+# A function that has lost its state has lost its BARs, too.
+said="$said D0 $(dd if=$pci/config bs=4 skip=4 count=1 2>/dev/null | hexdump -e '1/4 "%08x"')"
+case $said in *" 00000000") ;; *) said="$said $(devmem $place)" ;; esac
+echo "$said"
+echo 1 >$pci/remove
+echo 1 >/sys/bus/pci/rescan
+for _ in $(seq 200); do [ -e /sys/class/net/$NIC ] && break; usleep 50000; done
+ip link set $NIC up && ip addr add $GUEST/24 dev $NIC || exit 1
+for _ in $(seq 200); do [ "$(cat /sys/class/net/$NIC/carrier)" = 1 ] && break; usleep 50000; done
+ip neigh replace $HOST lladdr $HOST_MAC nud permanent dev $NIC
+ping -q -c 3 -i 0.005 $HOST || exit 1
+end 3 6-10
+"#;
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn a_function_is_reset_by_its_flr_and_by_its_power_state() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("resets.sh"), RESETS).unwrap();
+    let said = |device: &str, register: &str, control: &str| {
+        let set = [format!("register={register}"), format!("control={control}")];
+        let sets = ["--set", &set[0], "--set", &set[1]];
+        let line = ["guest", device, "--workload", "resets.sh", "--quiet", "--format", "json"];
+        let r = doorbell_in(dir.path(), &[&line[..], &sets].concat());
+        assert_eq!(r.code, 0, "{device}: {}", r.err);
+        let all = result(&r.out);
+        let output = all["runs"][0]["output"].as_str().unwrap().to_owned();
+        println!("{device}: {output}");
+        assert!(output.contains("3 packets received") || output.contains("3 received"), "{output}");
+        output.lines().next().unwrap().to_owned()
+    };
+    // TDBAL: the part has no FLR, and loses its state between D3hot and D0.
+    let e1000 = said("e1000", "0x3800", "0xe0");
+    assert_eq!(e1000, "pm: 0x12345000 0x00000000; D3hot 0xFFFFFFFF D0 00000000");
+    // The lower half of the command queue's address, in network order, with the queue's sizes,
+    // which are read only. In D3hot the state is kept.
+    let mlx5 = said("mlx5", "0x14", "0x44");
+    let kept = "0x56305000 0x56000000; D3hot 0xFFFFFFFF D0 fc00000c 0x56305000";
+    assert_eq!(mlx5, format!("flr bus: {kept}"));
+}

@@ -1,6 +1,6 @@
 //! The reader of the plug-in's counts.
 
-use super::{Profile, Symbols, Work};
+use super::{Event, Profile, Symbols, Work};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Version of the protocol, as in the plug-in's `count`.
-const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x01");
+const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x02");
 /// Number of addresses if device accesses are not counted.
 pub(super) const NOT_COUNTED: u64 = u64::MAX;
 /// Longest answer. A full table of the plug-in has 320 MiB.
@@ -43,6 +43,30 @@ pub struct Snapshot {
     work: BTreeMap<u64, Work>,
     unlisted: Work,
     mmio: bool,
+    inside: Vec<Inside>,
+}
+
+/// Calls of the functions of an event, and the instructions inside them by address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Inside {
+    pub(super) calls: u64,
+    /// Calls whose end was not seen.
+    pub(super) lost: u64,
+    pub(super) executed: BTreeMap<u64, u64>,
+}
+
+impl Inside {
+    fn since(&self, earlier: &Inside) -> Inside {
+        let difference = |(address, now): (&u64, &u64)| {
+            let before = earlier.executed.get(address).copied().unwrap_or(0);
+            now.checked_sub(before).filter(|n| *n > 0).map(|n| (*address, n))
+        };
+        Inside {
+            calls: self.calls.saturating_sub(earlier.calls),
+            lost: self.lost.saturating_sub(earlier.lost),
+            executed: self.executed.iter().filter_map(difference).collect(),
+        }
+    }
 }
 
 /// Instructions that the guest executed between two snapshots.
@@ -51,6 +75,8 @@ pub struct Executed {
     pub(super) work: BTreeMap<u64, Work>,
     pub(super) unlisted: Work,
     pub(super) mmio: bool,
+    /// By event, in the order of [`Event::ALL`], if they were followed.
+    pub(super) inside: Vec<Inside>,
 }
 
 impl Counter {
@@ -188,6 +214,18 @@ impl Snapshot {
             };
             (work.loads, work.stores) = (next()?, next()?);
         }
+        let kinds = next()?;
+        if kinds > Event::ALL.len() as u64 {
+            return Err(malformed("it has too many kinds"));
+        }
+        for _ in 0..kinds {
+            let mut inside = Inside { calls: next()?, lost: next()?, executed: BTreeMap::new() };
+            for _ in 0..next()? {
+                let address = next()?;
+                inside.executed.insert(address, next()?);
+            }
+            snapshot.inside.push(inside);
+        }
         if words.next().is_some() || !rest.is_empty() {
             return Err(malformed("it is too long"));
         }
@@ -210,7 +248,14 @@ impl Snapshot {
             work: self.work.iter().filter_map(difference).collect(),
             unlisted: self.unlisted.since(earlier.unlisted),
             mmio: self.mmio,
+            inside: self.inside_since(earlier),
         }
+    }
+
+    fn inside_since(&self, earlier: &Snapshot) -> Vec<Inside> {
+        let none = Inside::default();
+        let before = |n: usize| earlier.inside.get(n).unwrap_or(&none);
+        self.inside.iter().enumerate().map(|(n, now)| now.since(before(n))).collect()
     }
 }
 

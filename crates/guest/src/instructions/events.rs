@@ -15,6 +15,8 @@ pub enum Event {
 impl Event {
     /// All events.
     pub const ALL: [Event; 3] = [Event::Transmit, Event::Poll, Event::Interrupt];
+    /// Those whose calls the plug-in follows, in its order.
+    pub(crate) const FOLLOWED: [Event; 2] = [Event::Transmit, Event::Poll];
 
     /// Returns its name in results.
     pub fn name(self) -> &'static str {

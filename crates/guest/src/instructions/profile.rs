@@ -1,5 +1,6 @@
 //! Work by module and function.
 
+use super::counter::Inside;
 use super::{Event, Executed, Function, KERNEL, Step, Symbols};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -56,6 +57,35 @@ pub struct Profile {
     unknown: Work,
     unlisted: Work,
     mmio: bool,
+    /// By event, in the order of [`Event::ALL`], if they were followed.
+    inside: Vec<Within>,
+}
+
+/// The calls of a driver's functions for an event, with all that they call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// Calls.
+    pub calls: u64,
+    /// Calls whose end was not seen.
+    pub lost: u64,
+    functions: BTreeMap<Function, u64>,
+    /// Instructions of no known function.
+    unknown: u64,
+}
+
+impl Within {
+    /// Returns the instructions of the calls: of the functions themselves, and of all that they
+    /// call.
+    pub fn instructions(&self) -> u64 {
+        self.functions.values().sum::<u64>() + self.unknown
+    }
+
+    /// Returns the functions that were executed in the calls, most instructions first.
+    pub fn functions(&self) -> Vec<(&Function, u64)> {
+        let mut all: Vec<_> = self.functions.iter().map(|(f, n)| (f, *n)).collect();
+        all.sort_by_key(|(f, n)| (Reverse(*n), *f));
+        all
+    }
 }
 
 impl Profile {
@@ -73,6 +103,17 @@ impl Profile {
                 },
             };
             part.add(work);
+        }
+        for inside in &executed.inside {
+            let Inside { calls, lost, .. } = *inside;
+            let mut within = Within { calls, lost, ..Within::default() };
+            for (&address, n) in &inside.executed {
+                match symbols.function_among(address, any) {
+                    Some(f) => *within.functions.entry(f.clone()).or_default() += n,
+                    None => within.unknown += n,
+                }
+            }
+            profile.inside.push(within);
         }
         let executed_at = |address: u64| executed.work.get(&address).map_or(0, |w| w.instructions);
         for (function, [first, second]) in symbols.entries() {
@@ -109,6 +150,12 @@ impl Profile {
             event.functions(module).map(|function| self.calls(module, function)).sum()
         };
         driver.iter().map(of).sum()
+    }
+
+    /// Returns the calls of a driver's functions for an event with all that they call; `None` if
+    /// they were not followed.
+    pub fn inside(&self, event: Event) -> Option<&Within> {
+        self.inside.get(event as usize)
     }
 
     /// Returns the kernel's modules, most instructions first.

@@ -1,6 +1,8 @@
 //! A guest kernel's symbols, from its `/proc/kallsyms`.
 
+use super::built_in::{Part, Text};
 use super::steps::is_among;
+use std::collections::HashMap;
 use std::fmt;
 use thiserror::Error;
 
@@ -14,6 +16,8 @@ const LONGEST: u64 = 64 << 10;
 /// Name of the code that the kernel puts behind a module's, through which its calls reach other
 /// modules and the kernel (ppc64).
 const STUBS: &str = "[stubs]";
+/// Begin the names of the padding in front of a function.
+const PREFIXES: [&str; 2] = ["__pfx_", "__cfi_"];
 /// Bytes that hold both entries of a function of ppc64.
 const ENTRY: u64 = 16;
 /// The highest four bits of ppc64's addresses, and the distance of its second entry.
@@ -35,8 +39,8 @@ impl fmt::Display for Function {
     }
 }
 
-/// Error of [`Symbols::parse`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+/// Error of symbols.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SymbolsError {
     /// The list has no function of the kernel.
@@ -48,6 +52,20 @@ pub enum SymbolsError {
          echo 0 > /proc/sys/kernel/kptr_restrict"
     )]
     Hidden,
+    /// The code of a module that is built in is not where its objects say.
+    #[error(
+        "the functions of `{module}`, which is built in, cannot be told from the kernel's: the \
+         code of its object around `{function}` is there {places} times; the image and the build \
+         tree have to belong together"
+    )]
+    Unlike {
+        /// The name of the module.
+        module: String,
+        /// The first function of the code.
+        function: String,
+        /// Places in the kernel with the same functions.
+        places: usize,
+    },
 }
 
 /// Functions of a guest's kernel by address.
@@ -69,15 +87,17 @@ struct Range {
     behind: Option<usize>,
     /// The function is entered at its start: it is no part that a compiler made of another.
     is_entry: bool,
+    /// Padding in front of the function.
+    is_prefix: bool,
 }
 
 /// A line of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line<'a> {
-    address: u64,
-    kind: char,
-    name: &'a str,
-    module: &'a str,
+pub(super) struct Line<'a> {
+    pub(super) address: u64,
+    pub(super) kind: char,
+    pub(super) name: &'a str,
+    pub(super) module: &'a str,
 }
 
 impl<'a> Line<'a> {
@@ -99,19 +119,29 @@ impl<'a> Line<'a> {
 
     /// Returns whether it marks the code's form (`$x` and `$d` of arm64) or a place in a function
     /// (`.L` of compilers, `.E` of x86's assembly).
-    fn is_mark(&self) -> bool {
+    pub(super) fn is_mark(&self) -> bool {
         ["$", ".L", ".E_"].iter().any(|m| self.name.starts_with(m))
+    }
+
+    /// Returns whether it is the padding in front of a function.
+    pub(super) fn is_prefix(&self) -> bool {
+        PREFIXES.iter().any(|p| self.name.starts_with(p))
     }
 
     fn is_text(&self) -> bool {
         matches!(self.kind, 't' | 'T' | 'w' | 'W')
     }
 
+    /// Returns whether it is a whole function, and no part that a compiler made of another.
+    pub(super) fn is_entry(&self) -> bool {
+        ![".cold", ".part."].iter().any(|part| self.name.contains(part))
+    }
+
     /// Returns the function's name without the compiler's additions.
-    fn function(&self) -> &'a str {
+    pub(super) fn function(&self) -> &'a str {
         // A leading dot is the code of a function whose plain name is its descriptor (ppc64).
         let name = self.name.strip_prefix('.').unwrap_or(self.name);
-        let name = ["__pfx_", "__cfi_"].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name);
+        let name = PREFIXES.iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name);
         match name.find('.') {
             Some(at) if at > 0 => &name[..at],
             _ => name,
@@ -119,7 +149,7 @@ impl<'a> Line<'a> {
     }
 
     /// Orders names of one address: the first is the best.
-    fn preference(&self) -> (bool, usize, bool, usize, &'a str) {
+    pub(super) fn preference(&self) -> (bool, usize, bool, usize, &'a str) {
         let name = self.function();
         let underscores = name.len() - name.trim_start_matches('_').len();
         let local = self.kind.is_ascii_lowercase();
@@ -173,8 +203,9 @@ impl Symbols {
         // The cold part of a function is entered in its middle.
         let has_stubs = is_last && line.module != CORE && !line.name.contains(".cold");
         let behind = has_stubs.then(|| new(STUBS));
-        let is_entry = ![".cold", ".part."].iter().any(|part| line.name.contains(part));
-        self.ranges.push(Range { start: line.address, end, function, behind, is_entry });
+        let is_entry = line.is_entry();
+        let is_prefix = line.is_prefix();
+        self.ranges.push(Range { start: line.address, end, function, behind, is_entry, is_prefix });
     }
 
     /// Gives functions of the kernel itself to a module that is built into it, by their names as
@@ -182,6 +213,47 @@ impl Symbols {
     pub(crate) fn give(&mut self, module: &str, names: &str) {
         let own = |f: &&mut Function| f.module == CORE && is_among(names, &f.name);
         self.functions.iter_mut().filter(own).for_each(|f| module.clone_into(&mut f.module));
+    }
+
+    /// Gives functions of the kernel itself to a module that is built into it, by the text of its
+    /// objects. Code of which the kernel has no function was left out of it.
+    ///
+    /// # Errors
+    /// The text is at no place of the kernel, or at several.
+    pub(crate) fn give_text(&mut self, module: &str, text: &[Text]) -> Result<(), SymbolsError> {
+        let own = |r: &&Range| !r.is_prefix && self.functions[r.function].module == CORE;
+        let mut places = [HashMap::<&str, Vec<u64>>::new(), HashMap::new()];
+        for range in self.ranges.iter().filter(own) {
+            let name = &*self.functions[range.function].name;
+            places[usize::from(range.is_entry)].entry(name).or_default().push(range.start);
+        }
+        let at = |part: &Part| {
+            let places = &places[usize::from(part.is_entry)];
+            places.get(&*part.function).map_or(&[][..], Vec::as_slice)
+        };
+        let mut found = Vec::new();
+        for Text(parts) in text {
+            let Some(first) = parts.first() else { continue };
+            if parts.iter().all(|part| at(part).is_empty()) {
+                continue;
+            }
+            let all_from = |begin: u64| {
+                let there = |p: &Part| at(p).binary_search(&begin.wrapping_add(p.distance)).is_ok();
+                parts.iter().all(there)
+            };
+            let begins = at(first).iter().map(|start| start.wrapping_sub(first.distance));
+            let begins: Vec<u64> = begins.filter(|begin| all_from(*begin)).collect();
+            let [begin] = begins[..] else {
+                let (module, function) = (module.to_owned(), first.function.clone());
+                return Err(SymbolsError::Unlike { module, function, places: begins.len() });
+            };
+            found.extend(parts.iter().map(|part| begin.wrapping_add(part.distance)));
+        }
+        found.sort_unstable();
+        for range in self.ranges.iter().filter(|r| found.binary_search(&r.start).is_ok()) {
+            module.clone_into(&mut self.functions[range.function].module);
+        }
+        Ok(())
     }
 
     /// Returns the functions with the addresses at which they are entered. Those of ppc64 have two,

@@ -28,6 +28,7 @@ fn modules_are_loaded_behind_all_that_they_need_each_once() {
         ("b/lib-one.ko", &module("two,built")),
         ("two.ko", &module("")),
         ("modules.builtin", b"kernel/lib/built.ko\n"),
+        ("lib/built.ko", b"of an earlier build"),
     ]);
     let all = Modules::below(dir.path()).unwrap();
     assert_eq!(all.order(&["nic", "two"]).unwrap(), ["two", "lib_one", "nic"]);

@@ -5,10 +5,11 @@
 //! it. Words are `begin`, `end` with or without a number,
 //! `frames COUNT SIZE BURST GAP` with the gap in microseconds,
 //! `arrivals PATTERN COUNT SIZE INTERVAL BURST FLOWS` with the interval in nanoseconds, `on_off`
-//! with microseconds of load and of silence in the burst's place and `60:7,590:4` as a size, and
-//! `ask icmp|tcp COUNT SIZE`. Others are only noted. A read of the first place says what has become
-//! of frames and requests: `0` they are done, `1` some are left, `2` a request was not answered,
-//! `3` the last word of either was not understood.
+//! with microseconds of load and of silence in the burst's place and `60:7,590:4` as a size,
+//! `ask icmp|tcp COUNT SIZE`, and `inside transmit|poll ADDRESS`, in hexadecimal digits, whose
+//! function has its calls followed. Others are only noted. A read of the first place says what has
+//! become of frames and requests: `0` they are done, `1` some are left, `2` a request was not
+//! answered, `3` the last word of either was not understood.
 //!
 //! For each word a file is written, `0`, `1` and so on: the line itself, then a count a line, as
 //! name and number. Beside it is a file with the counts of instructions in the protocol of
@@ -70,6 +71,11 @@ impl Words {
         }
         match &words[..] {
             ["begin"] => board.mark(),
+            ["inside", kind, address] => {
+                let address = u64::from_str_radix(address, 16).ok();
+                let watched = count::active().zip(address).map(|(c, at)| c.watch(kind, at));
+                self.understood = watched == Some(true);
+            }
             ["frames" | "arrivals", ..] => {
                 let frames = frames(&words).filter(|f| board.can_send(f));
                 self.understood = frames.is_some();

@@ -1,13 +1,13 @@
 //! Tests of the protocol's reader, with a plug-in of their own.
 
 use crate::instructions::counter::NOT_COUNTED;
-use crate::instructions::{Counter, Executed, Snapshot, Work};
+use crate::instructions::{Counter, Event, Executed, Snapshot, Symbols, Work};
 use proptest::prelude::*;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x01");
+const VERSION: u64 = u64::from_be_bytes(*b"dbcount\x02");
 const SOON: Duration = Duration::from_millis(200);
 
 fn bytes(words: &[u64]) -> Vec<u8> {
@@ -35,9 +35,9 @@ fn differences_of_two_answers_are_work() {
     let path = directory.path().join("count");
     let mut counter = Counter::bind(&path).unwrap();
     let mut plugin = UnixStream::connect(&path).unwrap();
-    plugin.write_all(&message(&[VERSION, 1, 2, 0x10, 5, 0x14, 5, NOT_COUNTED])).unwrap();
+    plugin.write_all(&message(&[VERSION, 1, 2, 0x10, 5, 0x14, 5, NOT_COUNTED, 0])).unwrap();
     let before = counter.read().unwrap();
-    let later = [VERSION, 3, 3, 0x10, 9, 0x14, 5, 0x18, 2, NOT_COUNTED];
+    let later = [VERSION, 3, 3, 0x10, 9, 0x14, 5, 0x18, 2, NOT_COUNTED, 0];
     plugin.write_all(&message(&later)).unwrap();
     let executed = counter.read().unwrap().since(&before);
     let mut asked = [0; 10];
@@ -54,11 +54,31 @@ fn differences_of_two_answers_are_work() {
 
 #[test]
 fn device_accesses_are_beside_instructions() {
-    let words = [VERSION, 4, 1, 0x10, 5, 2, 0x10, 1, 2, NOT_COUNTED, 3, 0];
+    let words = [VERSION, 4, 1, 0x10, 5, 2, 0x10, 1, 2, NOT_COUNTED, 3, 0, 0];
     let executed = answered(&message(&words)).unwrap().since(&Snapshot::default());
     assert!(executed.has_mmio());
     assert_eq!(executed.within(0..0x20), Work { instructions: 5, loads: 1, stores: 2 });
     assert_eq!(executed.unlisted(), Work { instructions: 4, loads: 3, stores: 0 });
+}
+
+#[test]
+fn instructions_inside_calls_are_apart() {
+    let of = |words: &[u64]| answered(&message(words)).unwrap();
+    let symbols = Symbols::parse(
+        "ffffffffc0000000 t xmit\t[nic]\nffffffff81000000 T map\nffffffff81000040 T send\n",
+    );
+    let (nic, map) = (0xffff_ffff_c000_0000, 0xffff_ffff_8100_0000);
+    let before = of(&[VERSION, 0, 1, nic, 5, NOT_COUNTED, 2, 1, 0, 1, nic, 5, 0, 0, 0]);
+    let counts = [VERSION, 0, 3, map, 8, map + 0x40, 9, nic, 15, NOT_COUNTED, 2];
+    let inside = [3, 1, 2, map, 6, nic, 15, 0, 0, 0];
+    let executed = of(&[&counts[..], &inside].concat()).since(&before);
+    let profile = executed.profile(&symbols.unwrap());
+    let sent = profile.inside(Event::Transmit).unwrap();
+    assert_eq!((sent.calls, sent.lost, sent.instructions()), (2, 1, 16));
+    let all: Vec<_> = sent.functions().into_iter().map(|(f, n)| (f.to_string(), n)).collect();
+    assert_eq!(all, [("nic:xmit".to_owned(), 10), ("vmlinux:map".to_owned(), 6)]);
+    assert_eq!(profile.inside(Event::Poll).unwrap().instructions(), 0);
+    assert!(profile.inside(Event::Interrupt).is_none());
 }
 
 #[test]
@@ -75,12 +95,15 @@ fn options_name_path_and_accesses() {
 #[test]
 fn malformed_answers_are_errors() {
     let kind = |sent: &[u8]| answered(sent).unwrap_err().kind();
-    let good = message(&[VERSION, 0, 1, 0x10, 5, NOT_COUNTED]);
+    let good = message(&[VERSION, 0, 1, 0x10, 5, NOT_COUNTED, 0]);
     assert!(answered(&good).is_ok());
     assert_eq!(kind(&message(&[VERSION + 1, 0, 0, NOT_COUNTED])), ErrorKind::InvalidData);
     assert_eq!(kind(&message(&[VERSION, 0, 2, 0x10, 5, NOT_COUNTED])), ErrorKind::InvalidData);
-    assert_eq!(kind(&message(&[VERSION, 0, 0, NOT_COUNTED, 0])), ErrorKind::InvalidData);
+    assert_eq!(kind(&message(&[VERSION, 0, 0, NOT_COUNTED, 0, 0])), ErrorKind::InvalidData);
     assert_eq!(kind(&message(&[VERSION, 0, u64::MAX, 1, 2])), ErrorKind::InvalidData);
+    assert_eq!(kind(&message(&[VERSION, 0, 0, NOT_COUNTED])), ErrorKind::InvalidData);
+    assert_eq!(kind(&message(&[VERSION, 0, 0, NOT_COUNTED, 4])), ErrorKind::InvalidData);
+    assert_eq!(kind(&message(&[VERSION, 0, 0, NOT_COUNTED, 1, 0, 0, 1])), ErrorKind::InvalidData);
     assert_eq!(kind(&bytes(&[u64::MAX])), ErrorKind::InvalidData);
     assert_eq!(kind(&bytes(&[7])), ErrorKind::InvalidData);
 }
@@ -115,7 +138,7 @@ proptest! {
         0..u64::MAX, 1..u64::MAX / 64, 0..20)) {
         let pairs = counts.iter().flat_map(|(a, n)| [*a, *n]);
         let head = [VERSION, 0, counts.len() as u64];
-        let words: Vec<u64> = head.into_iter().chain(pairs).chain([NOT_COUNTED]).collect();
+        let words: Vec<u64> = head.into_iter().chain(pairs).chain([NOT_COUNTED, 0]).collect();
         let snapshot = Snapshot::decode(&bytes(&words)).unwrap();
         prop_assert_eq!(snapshot.since(&Snapshot::default()), Executed::from_counts(counts));
         prop_assert_eq!(snapshot.since(&snapshot), Executed::default());

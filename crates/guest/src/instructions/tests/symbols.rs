@@ -1,7 +1,7 @@
 //! Tests of symbols: names, extents and errors.
 
 use super::{ARM64, PPC64, X86_64, function};
-use crate::instructions::{Symbols, SymbolsError};
+use crate::instructions::{Symbols, SymbolsError, Text};
 
 /// Returns the function of an address as text.
 fn name(symbols: &Symbols, address: u64) -> String {
@@ -97,4 +97,55 @@ fn names_tell_the_functions_of_a_built_in_module() {
     assert_eq!(named, expected);
     assert_eq!(name(&symbols, 0xffff_ffff_c020_0000), "vhost:vring_x");
     assert_eq!(built_in::names("e1000"), None);
+}
+
+/// A kernel with two drivers of one source: their functions have the same names, at other
+/// distances.
+const TWO: &str = "\
+ffffffff81000000 T _text
+ffffffff81000f70 t __pfx_e1000_xmit_frame
+ffffffff81000f80 t e1000_xmit_frame
+ffffffff81001000 t e1000_clean.isra.0
+ffffffff81001080 T e1000_open
+ffffffff81001100 t e1000_xmit_frame
+ffffffff81001200 t e1000_clean.isra.0
+ffffffff81001280 T e1000_open
+ffffffff81002000 t e1000_clean.isra.0.cold
+ffffffff81003000 D _etext
+";
+
+#[test]
+fn objects_tell_the_functions_of_a_built_in_driver() {
+    let main = Text::of(vec![
+        (0x100, "e1000_clean.isra.0"),
+        (0x10, "__pfx_e1000_xmit_frame"),
+        (0, "e1000_xmit_frame"),
+        (0x180, "e1000_open"),
+    ]);
+    let cold = Text::of(vec![(0, "e1000_clean.isra.0.cold")]);
+    // The linker has left it out.
+    let unused = Text::of(vec![(0, "e1000_unused")]);
+    let of = |text: &[Text]| {
+        let mut symbols = Symbols::parse(TWO).unwrap();
+        symbols.give_text("e1000", text).map(|()| symbols)
+    };
+    let symbols = of(&[main, unused]).unwrap();
+    let own = [0x1100, 0x1200, 0x1280].map(|at| name(&symbols, 0xffff_ffff_8100_0000 + at));
+    assert_eq!(
+        own,
+        ["e1000_xmit_frame", "e1000_clean", "e1000_open"].map(|f| "e1000:".to_owned() + f)
+    );
+    for other in [0xf80, 0x1000, 0x1080, 0x2000] {
+        assert!(name(&symbols, 0xffff_ffff_8100_0000 + other).starts_with("vmlinux:"));
+    }
+    // Two places have the name, and no place has both functions at this distance.
+    let unlike = |places| {
+        let (module, function) = ("e1000".to_owned(), "e1000_clean".to_owned());
+        SymbolsError::Unlike { module, function, places }
+    };
+    assert_eq!(name(&of(&[cold]).unwrap(), 0xffff_ffff_8100_2000), "e1000:e1000_clean");
+    let one = Text::of(vec![(0, "e1000_clean.isra.0")]);
+    assert_eq!(of(&[one]).unwrap_err(), unlike(2));
+    let moved = Text::of(vec![(0, "e1000_clean.isra.0"), (0x90, "e1000_open")]);
+    assert_eq!(of(&[moved]).unwrap_err(), unlike(0));
 }
