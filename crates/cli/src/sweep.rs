@@ -7,21 +7,26 @@
 use crate::args::Sweep;
 use crate::chart::{self, Chart, Line, Plot};
 use crate::plan::{self, Plans};
-use crate::point::{Runner, program, write};
+use crate::point::{Runner, program};
 use crate::record::RecordFile;
 use crate::run::overloaded;
-use doorbell_console::output::print;
+use doorbell_console::output::{print, tell};
 use doorbell_console::render::{Cell, Document, Format, Table, amount, people_of, with_unit};
 use doorbell_console::{DONE, Error, MISSED, input};
-use doorbell_study::point::{Origins, Point};
+use doorbell_study::point::Point;
 use doorbell_study::shown::Shown;
 use doorbell_study::sweep::{Grid, Row, Swept};
 use doorbell_systems::result::rounded;
 use doorbell_systems::{Plan, Registry, cores, on_threads};
+use std::ops::Range;
 use std::path::Path;
 
-/// Lines that `--plan` makes at a time.
-const LINES: usize = 1024;
+/// Runs whose points are held at a time.
+const RUNS: usize = 1024;
+/// The most rows of a table, if there is a file that has them, too.
+const SHOWN: usize = 10_000;
+/// The most runs without a file.
+const HELD: usize = 100_000;
 
 pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Error> {
     let mut grid = Grid::parse(&args.over, args.across.as_deref(), &args.changes.sets)?;
@@ -30,57 +35,103 @@ pub(crate) fn sweep(registry: &'static Registry, args: &Sweep) -> Result<u8, Err
         drawable(args.show.len(), lines, args.shard.is_some())?;
     }
     args.shard.map_or(Ok(()), |part| grid.keep(part))?;
+    let all = grid.runs().len();
+    if all > HELD && args.out.is_none() && !args.plan {
+        return Err(input!("{all} runs, and more than {HELD} need a file: --out FILE, or --plan"));
+    }
     let mut plans = Plans::of(registry);
-    let mut shown: Vec<Shown<'_>> = Vec::new();
-    // A plan that is printed is made again, so that no more of them are held than one part.
-    let own = grid.plans(!args.plan, |n| {
-        let plan = plans.plan(&args.scenario, &args.changes, &grid.settings(n))?;
-        if n == 0 {
-            let all = args.show.iter().map(|text| Shown::parse("--show", text, plan.system));
-            shown = all.collect::<Result<_, _>>()?;
-        }
-        if args.plan && plan.capture() == Some("-") {
-            return Err(input!("--plan: a point that runs later cannot read stdin again"));
-        }
-        Ok(plan)
-    })?;
-    plans.check()?;
-    let (program, one) = (program(), plans.plan(&args.scenario, &args.changes, &grid.settings(0))?);
-    let words = grid.words(&one);
+    check(&mut plans, &grid, args)?;
+    let one = plans.plan(&args.scenario, &args.changes, &grid.settings(0))?;
+    let shown = args.show.iter().map(|text| Shown::parse("--show", text, one.system));
+    let shown: Vec<Shown<'_>> = shown.collect::<Result<_, _>>()?;
+    let (program, words) = (program(), grid.words(&one));
     // Hashing all values takes most of the time of a plan.
     let point = |_, plan: &Plan| {
         let columns = grid.columns(plan, &words);
         Ok::<_, Error>(Point::new(&program, plan.clone(), columns, plan::sha256(plan)?))
     };
+    let mut points = |rows: &Range<usize>| {
+        let own = grid.runs_of(rows).map(|n| plans_of(&mut plans, &grid, args, n));
+        on_threads(cores(), &own.collect::<Result<Vec<_>, _>>()?, point)
+    };
     if args.plan {
-        for begin in grid.runs().step_by(LINES) {
-            let runs = begin..grid.runs().end.min(begin + LINES);
-            let plans = runs.map(|n| plans.plan(&args.scenario, &args.changes, &grid.settings(n)));
-            let points = on_threads(cores(), &plans.collect::<Result<Vec<_>, _>>()?, point)?;
+        for rows in grid.parts(RUNS) {
+            let points = points(&rows)?;
             print(&points.iter().map(|point| point.line(&program)).collect::<String>())?;
         }
         return Ok(DONE);
     }
-    let points = on_threads(cores(), &own, point)?;
-    drop(own);
-    let one = &points[0];
-    let runner = Runner::new(&args.scenario, &args.points, args.out.is_some(), args.output.quiet)?;
+    let name = &args.scenario;
+    let runner = Runner::new(name, &args.points, (args.out.is_some(), args.output.quiet), all)?;
     // Scenarios and profiles have another extension than records.
-    let read = one.plan.capture().map(Path::new);
-    let file =
-        args.out.as_deref().map(|path| RecordFile::begin(path, read.as_slice())).transpose()?;
-    let outcomes = runner.run(&points)?;
-    let swept = Swept::of(&grid, &shown, &points, &outcomes)?;
-    if let Some(file) = file {
-        let records = points.iter().zip(&outcomes).map(|(point, o)| point.record(o));
-        write(file, records.collect(), &points, Origins::of_sweep(&grid, &points))?;
+    let read = one.capture().map(Path::new);
+    let file = args.out.as_deref().map(|path| RecordFile::begin(path, read.as_slice()));
+    let mut file = file.transpose()?;
+    let held = file.is_none() || args.output.format != Format::Table || grid.rows() <= SHOWN;
+    let one = point(0, &one)?;
+    let mut swept = Swept::begin(&grid, &shown, &one);
+    let (mut sound, mut overload) = (true, 0);
+    for rows in grid.parts(RUNS) {
+        let points = points(&rows)?;
+        let outcomes = runner.run(&points)?;
+        if let Some(file) = &mut file {
+            file.origins.extend(&grid, &points);
+            file.extend(&points, &outcomes)?;
+        }
+        let before = swept.rows.len();
+        swept.extend((&grid, rows), &shown, &points, &outcomes)?;
+        sound &= swept.rows[before..].iter().all(|row| row.audit.is_empty());
+        overload += outcomes.iter().filter(|o| o.is_overloaded()).count();
+        if !held {
+            swept.rows.clear();
+        }
     }
+    runner.end();
+    file.map_or(Ok(()), RecordFile::end)?;
     print(&match args.output.format {
-        Format::Svg => picture(&swept, &shown[0], one, &args.changes.sets)?,
-        format => document(&swept, &shown, points.len()).show(format, "sweep", &swept),
+        Format::Svg => picture(&swept, &shown[0], &one, &args.changes.sets)?,
+        Format::Table if !held => format!("{} rows are in the file\n", grid.rows()),
+        format => document(&swept, &shown, all).show(format, "sweep", &swept),
     })?;
-    overloaded(outcomes.iter().filter(|o| o.is_overloaded()).count(), outcomes.len());
-    Ok(if swept.rows.iter().all(|row| row.audit.is_empty()) { DONE } else { MISSED })
+    overloaded(overload, all);
+    Ok(if sound { DONE } else { MISSED })
+}
+
+fn plans_of(plans: &mut Plans, grid: &Grid, args: &Sweep, n: usize) -> Result<Plan, Error> {
+    plans.plan(&args.scenario, &args.changes, &grid.settings(n))
+}
+
+/// Makes plans of a grid, so that a wrong value of any axis is known before the first run, and says
+/// which axes have an effect on a part of the runs.
+fn check(plans: &mut Plans, grid: &Grid, args: &Sweep) -> Result<(), Error> {
+    let mut idle = vec![0; grid.axes().count()];
+    for n in grid.samples() {
+        let plan = plans_of(plans, grid, args, n)?;
+        if args.plan && plan.capture() == Some("-") {
+            return Err(input!("--plan: a point that runs later cannot read stdin again"));
+        }
+        let known = |key: &str| plan.values.find(key).map(|(key, _)| key);
+        let own = grid.runs().contains(&n);
+        for (idle, axis) in idle.iter_mut().zip(grid.axes()).filter(|_| own) {
+            let is_idle = known(&axis.key).is_some_and(|key| plan.values.idle(key).is_some());
+            *idle += usize::from(is_idle);
+        }
+    }
+    // Beside other values than those of the samples a key may have an effect.
+    if plans.check().is_err() && grid.runs() != grid.all() {
+        for n in grid.all() {
+            plans_of(plans, grid, args, n)?;
+        }
+    }
+    plans.check()?;
+    let all = grid.runs().len();
+    for (idle, axis) in idle.into_iter().zip(grid.axes()).filter(|(idle, _)| *idle > 0) {
+        if !args.output.quiet {
+            let (option, key) = (axis.option, &axis.key);
+            tell(format_args!("{option} {key}: it has no effect on {idle} of {all} runs"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns a notice of the runs that lose frames, if any do. Their latencies are those of the

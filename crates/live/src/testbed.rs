@@ -59,7 +59,7 @@ pub(super) struct Testbed {
     bare: NetNs,
     pub(super) net: NetNs,
     sw: NetNs,
-    /// What iperf3 leaves when a signal ends it.
+    /// Directory of iperf3's files, some of which it leaves if a signal ends it.
     files: TempDir,
 }
 

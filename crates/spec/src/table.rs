@@ -83,9 +83,26 @@ pub fn names(records: &[Record]) -> Vec<&str> {
     names
 }
 
-/// Renders records as CSV, numbers with all digits. What a record does not have is left empty.
-/// Text that a spreadsheet would take for a formula has an apostrophe before it.
+/// Renders records as CSV below a line with their names.
 pub fn csv(records: &[Record]) -> String {
+    let names = names(records);
+    csv_heads(&names) + &csv_lines(&names, records)
+}
+
+/// Renders the first line of CSV.
+pub fn csv_heads(names: &[&str]) -> String {
+    csv_line(names.iter().map(|n| (*n).to_owned()))
+}
+
+/// Renders what records have of these names as lines of CSV, numbers with all digits. What a record
+/// does not have is left empty. Text that a spreadsheet would take for a formula has an apostrophe
+/// before it.
+pub fn csv_lines(names: &[&str], records: &[Record]) -> String {
+    let cell = |record: &Record, name: &str| record.get(name).map_or(String::new(), text);
+    records.iter().map(|record| csv_line(names.iter().map(|name| cell(record, name)))).collect()
+}
+
+fn csv_line(cells: impl Iterator<Item = String>) -> String {
     let quoted = |text: String| {
         let runs = text.len() > 1
             && text.starts_with(['=', '+', '-', '@', '\t', '\r'])
@@ -97,15 +114,7 @@ pub fn csv(records: &[Record]) -> String {
             false => text,
         }
     };
-    let line = |cells: &mut dyn Iterator<Item = String>| {
-        cells.map(quoted).collect::<Vec<_>>().join(",") + "\n"
-    };
-    let names = names(records);
-    let mut all = line(&mut names.iter().map(|n| (*n).to_owned()));
-    for record in records {
-        all += &line(&mut names.iter().map(|n| record.get(*n).map_or(String::new(), text)));
-    }
-    all
+    cells.map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// Returns a value as text, empty for null.

@@ -6,7 +6,7 @@ use doorbell_spec::InputError;
 use doorbell_systems::Setting;
 use serde_json::Value;
 
-/// The most runs of a study, whose settings are held in memory: with all else about 2 GB.
+/// The most values of a key.
 pub const MOST: usize = 100_000;
 
 /// A key and its values.

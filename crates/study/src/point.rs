@@ -53,16 +53,14 @@ impl Origins {
         self.all.extend(known.is_none().then_some(one));
     }
 
-    /// Returns those of the points of a sweep, which differ in their captures alone.
-    pub fn of_sweep(grid: &Grid, points: &[Point]) -> Origins {
-        let mut origins = Origins::default();
+    /// Adds those of points of a sweep, which differ in their captures alone.
+    pub fn extend(&mut self, grid: &Grid, points: &[Point]) {
         for point in points {
             let is_own = |of: &Provenance| of.capture_sha256 == point.capture_sha256;
-            let known = origins.all.iter().rposition(is_own);
-            origins.of.push(known.unwrap_or(origins.all.len()));
-            origins.all.extend(known.is_none().then(|| grid.origin(point)));
+            let known = self.all.iter().rposition(is_own);
+            self.of.push(known.unwrap_or(self.all.len()));
+            self.all.extend(known.is_none().then(|| grid.origin(point)));
         }
-        origins
     }
 }
 
@@ -78,10 +76,12 @@ struct Line {
 }
 
 /// Returns the hash of the program and all that decides the numbers of a run: the value of each key
-/// of scenario and profile, the seed among them, and the bytes of the capture, wherever it is.
+/// of scenario and profile that has an effect, the seed among them, and the bytes of the capture,
+/// wherever it is.
 fn key(program: &str, plan: &Plan, capture_sha256: Option<&str>) -> String {
     let mut all = format!("{program}\n{}\n", plan.system.name);
-    let decides = |(key, _): &(&Key, _)| key.kind != Kind::File;
+    let decides =
+        |(key, _): &(&'static Key, _)| key.kind != Kind::File && plan.values.idle(key).is_none();
     for (key, value) in plan.values.iter().filter(decides) {
         let _ = writeln!(all, "{}={value}", key.name);
     }
@@ -181,8 +181,8 @@ impl Point {
     }
 }
 
-/// Returns the outcomes of points in their order, whatever the number of threads. A point runs
-/// once, and not at all if it was kept. Refuses a capture that is not that of its point.
+/// Returns the outcomes of points in their order, whatever the number of threads. Of equal points
+/// one runs, and none if it was kept. Refuses a capture that is not that of its point.
 pub fn outcomes<C: Caller>(
     caller: &C,
     threads: usize,
@@ -209,11 +209,9 @@ pub fn outcomes<C: Caller>(
     Ok(points.iter().map(|p| found[&*p.key].clone()).collect())
 }
 
-/// Returns the units of all numbers and keys of the points' systems. A key that has another unit in
-/// another system has them all, each with its systems.
-pub fn units(points: &[Point]) -> Map<String, Value> {
-    let systems: BTreeMap<&str, &Plan> =
-        points.iter().map(|p| (p.plan.system.name, &p.plan)).collect();
+/// Returns the units of all numbers and keys of systems, of each of which there is a plan by its
+/// name. A key that has another unit in another system has them all, each with its systems.
+pub fn units(systems: &BTreeMap<&str, Plan>) -> Map<String, Value> {
     let mut all: BTreeMap<String, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
     for (system, plan) in systems {
         for (name, unit) in units_of(plan) {

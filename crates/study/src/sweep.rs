@@ -3,7 +3,7 @@
 //! Each combination of the keys that it goes over is a row. The values of the key that it goes
 //! across stand side by side, as columns.
 
-use crate::axis::{Axis, MOST};
+use crate::axis::Axis;
 use crate::origin;
 use crate::point::Point;
 use crate::record::{Outcome, setting, units};
@@ -19,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// The most runs of a sweep.
+pub const MOST: usize = 10_000_000;
 
 /// A part of a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +110,8 @@ impl Grid {
         Ok(())
     }
 
-    fn axes(&self) -> impl Iterator<Item = &Axis> {
+    /// Returns all axes.
+    pub fn axes(&self) -> impl Iterator<Item = &Axis> {
         self.over.iter().chain(&self.across)
     }
 
@@ -123,7 +127,12 @@ impl Grid {
 
     /// Returns the runs of the rows that were kept.
     pub fn runs(&self) -> Range<usize> {
-        self.rows.start * self.width()..self.rows.end * self.width()
+        self.runs_of(&self.rows)
+    }
+
+    /// Returns the number of rows that were kept.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
     }
 
     /// Returns the values of a row.
@@ -144,19 +153,35 @@ impl Grid {
         row.chain(self.across.iter().map(|a| a.setting(&a.values[column]))).collect()
     }
 
-    /// Makes the plans of all runs, so that a wrong value in the last combination is known before
-    /// the first has run. Returns those of the rows that were kept, if they are to be `held`.
-    pub fn plans<E>(
-        &self,
-        held: bool,
-        mut plan: impl FnMut(usize) -> Result<Plan, E>,
-    ) -> Result<Vec<Plan>, E> {
-        let (all, mut own) = (self.axes().map(|a| a.values.len()).product(), Vec::new());
-        for n in 0..all {
-            let plan = plan(n)?;
-            own.extend((held && self.runs().contains(&n)).then_some(plan));
-        }
-        Ok(own)
+    /// Returns the runs of all rows.
+    pub fn all(&self) -> Range<usize> {
+        0..self.axes().map(|a| a.values.len()).product()
+    }
+
+    /// Returns the runs whose plans show a wrong value before the first has run: those of the kept
+    /// rows, and of the others those with the first value of all keys but one.
+    pub fn samples(&self) -> impl Iterator<Item = usize> + use<'_> {
+        let (own, lengths) = (self.runs(), self.axes().map(|a| a.values.len()));
+        let lengths: Vec<usize> = lengths.collect();
+        // The last key changes fastest.
+        let step = move |axis: usize| lengths[axis + 1..].iter().product::<usize>();
+        let along = self.axes().enumerate().flat_map(move |(axis, a)| {
+            let step = step(axis);
+            (0..a.values.len()).map(move |n| n * step)
+        });
+        let (kept, own) = (own.clone(), own);
+        own.chain(along.filter(move |n| !kept.contains(n)))
+    }
+
+    /// Returns the kept rows in parts of about as many runs.
+    pub fn parts(&self, runs: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (rows, some) = (self.rows.clone(), (runs / self.width()).max(1));
+        rows.clone().step_by(some).map(move |begin| begin..rows.end.min(begin + some))
+    }
+
+    /// Returns the runs of some rows.
+    pub fn runs_of(&self, rows: &Range<usize>) -> Range<usize> {
+        rows.start * self.width()..rows.end * self.width()
     }
 
     /// Returns the axes whose values are text in all records: some of them are no numbers.
@@ -280,13 +305,29 @@ pub struct Swept {
 }
 
 impl Swept {
-    /// Puts the outcomes of the points of a grid in its rows.
-    pub fn of(
-        grid: &Grid,
+    /// Creates the results of a grid, of which this is a point, without rows.
+    pub fn begin(grid: &Grid, shown: &[Shown<'_>], one: &Point) -> Swept {
+        let all = units(&one.plan);
+        let unit = |a: &Axis| Some((a.key.clone(), all.get(&a.key)?.as_str()?.to_owned()));
+        let values = |a: &Axis| (a.key.clone(), a.values.clone());
+        Swept {
+            of: grid.origin(one),
+            over: grid.over.iter().map(values).collect(),
+            across: grid.across.iter().map(values).collect(),
+            units: grid.axes().filter_map(unit).chain(shown::units(shown)).collect(),
+            rows: Vec::new(),
+            lose_frames: 0,
+        }
+    }
+
+    /// Adds some rows with the outcomes of their points.
+    pub fn extend(
+        &mut self,
+        (grid, rows): (&Grid, Range<usize>),
         shown: &[Shown<'_>],
         points: &[Point],
         outcomes: &[Arc<Outcome>],
-    ) -> Result<Swept, InputError> {
+    ) -> Result<(), InputError> {
         let row = |(n, (points, outcomes)): (usize, (&[Point], &[Arc<Outcome>]))| {
             let value = |a: &Axis| {
                 let (key, value) = points[0].plan.values.find(&a.key)?;
@@ -301,18 +342,11 @@ impl Swept {
             .with(grid.across.as_ref().map(|a| &a.values), shown, outcomes)
         };
         let runs = points.chunks(grid.width()).zip(outcomes.chunks(grid.width()));
-        let rows = grid.rows.clone().zip(runs).map(row).collect::<Result<_, InputError>>()?;
-        let all = units(&points[0].plan);
-        let unit = |a: &Axis| Some((a.key.clone(), all.get(&a.key)?.as_str()?.to_owned()));
-        let values = |a: &Axis| (a.key.clone(), a.values.clone());
-        Ok(Swept {
-            of: grid.origin(&points[0]),
-            over: grid.over.iter().map(values).collect(),
-            across: grid.across.iter().map(values).collect(),
-            units: grid.axes().filter_map(unit).chain(shown::units(shown)).collect(),
-            rows,
-            lose_frames: outcomes.iter().filter(|o| o.loses_frames()).count(),
-        })
+        for row in rows.zip(runs).map(row) {
+            self.rows.push(row?);
+        }
+        self.lose_frames += outcomes.iter().filter(|o| o.loses_frames()).count();
+        Ok(())
     }
 
     /// Makes the points of some rows again, row by row. `place` is the file of the results.

@@ -8,7 +8,7 @@ fn grid(over: &[&str], across: Option<&str>) -> Result<Grid, InputError> {
 }
 
 fn points(grid: &Grid) -> Vec<Point> {
-    let plans = grid.plans(true, |n| toy::plan(&grid.settings(n))).unwrap();
+    let plans: Vec<Plan> = grid.runs().map(|n| toy::plan(&grid.settings(n)).unwrap()).collect();
     let words = grid.words(&plans[0]);
     let point = |p: &Plan| Point::new("1+2", p.clone(), grid.columns(p, &words), None);
     plans.iter().map(point).collect()
@@ -18,7 +18,14 @@ fn swept(grid: &Grid, show: &[&str]) -> Swept {
     let shown: Result<Vec<_>, _> = show.iter().map(|t| Shown::parse("--show", t, &TOY)).collect();
     let points = points(grid);
     let outcomes = outcomes(&Lab::default(), 3, &points).unwrap();
-    Swept::of(grid, &shown.unwrap(), &points, &outcomes).unwrap()
+    let mut swept = Swept::begin(grid, shown.as_ref().unwrap(), &points[0]);
+    for rows in grid.parts(3) {
+        let own = grid.runs_of(&rows);
+        let own = own.start - grid.runs().start..own.end - grid.runs().start;
+        let (points, outcomes) = (&points[own.clone()], &outcomes[own]);
+        swept.extend((grid, rows), shown.as_ref().unwrap(), points, outcomes).unwrap();
+    }
+    swept
 }
 
 #[test]
@@ -113,8 +120,9 @@ fn a_wrong_axis_says_what_is_wrong() {
         said(&["toy.time=1"], None),
         "--set toy.time=5: --over gives every run a value of it"
     );
-    let many = ["run.seed=1..1000", "toy.size=1..64", "toy.way=on,off"];
-    assert!(said(&many, None).starts_with("--over: the values make 128000 runs, and a sweep has"));
+    let many = ["run.seed=1..10000", "toy.size=1..64", "toy.time=1..20"];
+    let many = Grid::parse(&many.map(str::to_owned), None, &[]).unwrap_err().to_string();
+    assert!(many.starts_with("--over: the values make 12800000 runs, and a sweep has 10000000"));
     let e = Shown::parse("--show", "map", &TOY).unwrap_err().to_string();
     assert!(e.starts_with("--show map: no metric is called `map`"), "{e}");
 }
@@ -122,8 +130,32 @@ fn a_wrong_axis_says_what_is_wrong() {
 #[test]
 fn a_wrong_value_in_the_last_run_is_known_before_the_first() {
     let all = grid(&["toy.size=1..3,99"], None).unwrap();
-    let e = all.plans(true, |n| toy::plan(&all.settings(n))).unwrap_err().to_string();
+    let first = |grid: &Grid| grid.samples().find_map(|n| toy::plan(&grid.settings(n)).err());
+    let e = first(&all).unwrap().to_string();
     assert!(e.starts_with("--over toy.size=99: `toy.size` cannot be 99"), "{e}");
+    // Also in the first part of a million.
+    let mut part =
+        grid(&["run.seed=1..1000", "toy.size=1..30,99"], Some("toy.way=on,off")).unwrap();
+    part.keep(Shard::parse("1/1000").unwrap()).unwrap();
+    assert_eq!(first(&part).unwrap().to_string(), e);
+    assert_eq!((part.runs().len(), part.samples().count()), (62, 62 + 999));
+}
+
+#[test]
+fn samples_of_a_whole_are_its_runs_and_of_a_part_each_value_is_one() {
+    let whole = grid(&["run.seed=1..9", "toy.size=1..4"], Some("toy.way=on,off")).unwrap();
+    assert!(whole.samples().eq(whole.all()) && whole.all() == (0..72));
+    let mut part = whole.clone();
+    part.keep(Shard::parse("36/36").unwrap()).unwrap();
+    let samples: Vec<usize> = part.samples().collect();
+    for axis in whole.axes() {
+        for value in &axis.values {
+            let text = format!("{}={value}", axis.key);
+            let has = |n: &usize| whole.settings(*n).iter().any(|s| s.text == text);
+            assert!(samples.iter().any(has), "{text}");
+        }
+    }
+    assert_eq!(samples[..2], [70, 71]);
 }
 
 #[test]
