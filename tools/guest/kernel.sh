@@ -3,6 +3,9 @@
 # into a cache directory, and prints its path. VERSION is a series, such as 6.12, of which the last
 # is taken, or a release, such as 6.12.43.
 #
+# kernel.sh ARCH FROM..TO[-cloud|-rt]: prints, one a line, the series between two, or between two
+# releases the releases, that Debian's mirrors have.
+#
 #   vmlinuz  the kernel
 #   kernel/  its modules
 #   drivers/ drivers that Debian does not build, from its kernel source package, unchanged:
@@ -20,6 +23,58 @@ case $arch in
     arm64) machine_name=arm64 triple=aarch64-linux-gnu kernel_arch=arm64 ;;
     ppc64el) machine_name=powerpc64le triple=powerpc64le-linux-gnu kernel_arch=powerpc ;;
     *) echo "kernel.sh: allowed are amd64, arm64 and ppc64el" >&2; exit 2 ;;
+esac
+# Prints the series or releases of a range, each once, in order.
+listed() (
+    flavour=$machine_name range=$wanted
+    case $range in
+        *-cloud | *-rt) range=${wanted%-*} flavour=${wanted##*-}-$machine_name ;;
+    esac
+    from=${range%..*} to=${range#*..} digits='[0-9]+[.][0-9]+'
+    for bound in "$from" "$to"; do
+        echo "$bound" | grep -qE "^${digits}([.][0-9]+)?\$" ||
+            refuse 2 "$wanted: a range is of two series such as 6.1..7.3, or of two releases such" \
+                "as 6.12.41..6.12.57"
+    done
+    case $from,$to in
+        *.*.*,*.*.*) digits="${digits}[.][0-9]+" ;;
+        *.*.*,* | *,*.*.*) refuse 2 "$wanted: a range is of two series or of two releases" ;;
+    esac
+    for release in bullseye bookworm trixie; do
+        codename=$release
+        case $release in
+            bullseye) role=oldoldstable ;;
+            bookworm) role=oldstable ;;
+            trixie) role=stable ;;
+        esac
+        (
+            begin "$kept/list-$arch" "the list of Debian's kernels of $release" >&2
+            trap 'rm -rf "$dir"' EXIT
+            suite "$codename" "amd64,$arch"
+            [ "$release" = bullseye ] || suite "$release-backports" "amd64,$arch"
+            update amd64 "$arch" >&2
+            apt-cache pkgnames linux-image- | grep -E "^linux-image-[0-9].*[0-9]-$flavour\$" |
+                while read -r name; do
+                    # Of a kernel in two packages the modules go before the binary does.
+                    abi=${name#linux-image-}
+                    apt-cache pkgnames "linux-binary-$abi" | grep -qx "linux-binary-$abi" &&
+                        ! apt-cache pkgnames "linux-modules-$abi" | grep -qx "linux-modules-$abi" ||
+                        echo "$abi"
+                done
+        ) || exit
+    done | sed -nE "s/^($digits)([^0-9].*)?\$/\\1/p" | sort -Vu | while read -r version; do
+        low=$(printf '%s\n%s\n' "$from" "$version" | sort -V | head -n 1)
+        high=$(printf '%s\n%s\n' "$to" "$version" | sort -V | tail -n 1)
+        if [ "$low,$high" = "$from,$to" ]; then echo "$version${wanted#"$range"}"; fi
+    done
+)
+case $wanted in
+    *..*)
+        versions=$(listed)
+        [ -n "$versions" ] || refuse 3 "Debian's mirrors have no kernel $wanted for $arch"
+        echo "$versions"
+        exit
+        ;;
 esac
 # The releases that may have it, each with its place in the mirror.
 case $wanted in

@@ -101,6 +101,16 @@ pub(crate) fn debian_kernel(
     script("kernel.sh", &[arch.debian(), version], progress)
 }
 
+/// Versions of Debian's kernels in a range, which its mirrors have.
+pub(crate) fn debian_kernels(
+    arch: Arch,
+    range: &str,
+    progress: &Progress<'_>,
+) -> Result<Vec<String>, Error> {
+    let printed = script("kernel.sh", &[arch.debian(), range], progress)?;
+    Ok(printed.to_string_lossy().lines().map(str::to_owned).collect())
+}
+
 /// Begins the last line of a script that refuses its arguments or this machine.
 const ERROR: &str = "error: ";
 

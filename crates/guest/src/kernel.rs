@@ -36,6 +36,19 @@ fn packages(name: &str) -> Vec<&str> {
 const ELSEWHERE: &str = "name the directory that has it in --modules, or the file in --module";
 
 impl Kernel {
+    /// Returns true for a range of Debian's kernels, such as `debian:6.1..7.3`.
+    pub fn is_range(name: &str) -> bool {
+        name.strip_prefix(DEBIAN).is_some_and(|version| version.contains(".."))
+    }
+
+    /// Returns the names of the kernels of a range: of two series each series between them, of two
+    /// releases each release, as Debian's mirrors have them.
+    pub fn range(name: &str, arch: Arch, progress: &Progress<'_>) -> Result<Vec<String>, Error> {
+        let range = name.strip_prefix(DEBIAN).unwrap_or(name);
+        let versions = fetch::debian_kernels(arch, range, progress)?;
+        Ok(versions.iter().map(|version| format!("{DEBIAN}{version}")).collect())
+    }
+
     /// Finds a kernel: `debian:6.12`, the path of a `.deb`, or the path of an image whose modules
     /// are below `modules` (a build tree, or a directory of /lib/modules).
     pub fn find(
@@ -69,7 +82,8 @@ impl Kernel {
         if !path.is_file() {
             return Err(Error::Input(format!(
                 "--kernel {name}: allowed are debian:VERSION (5.10, 6.1, 6.12, 6.16 to 6.18, 7.2, \
-                 7.3, a release such as 6.12.43, each also with -cloud or -rt), the path of a \
+                 7.3, a release such as 6.12.43, each also with -cloud or -rt, or all \
+                 between two, 6.1..7.3), the path of a \
                  kernel's .deb, several such with + between them, and the path of a kernel's image"
             )));
         }
