@@ -484,10 +484,11 @@ pub(crate) struct Check {
     /// Replace the numbers in the budget by the measured ones
     #[arg(long)]
     pub(crate) update: bool,
-    /// With --update: leave this much room in ceilings and floors
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "update")]
+    /// With --update: leave this much room in ceilings and floors [default: 0; of a guest 0.5 in
+    /// virtual time, and otherwise as much again as its boots differ by, with --repeat]
+    #[arg(long, value_name = "PERCENT", requires = "update")]
     #[arg(allow_negative_numbers = true)]
-    pub(crate) room: f64,
+    pub(crate) room: Option<f64>,
     #[command(flatten)]
     pub(crate) changes: Changes,
     #[command(flatten)]
@@ -572,8 +573,9 @@ pub(crate) struct Guest {
     pub(crate) driver: Option<String>,
     /// Kernels, separated by commas: debian:VERSION (5.10, 6.1, 6.12, 6.16 to 6.18, 7.2, 7.3, or a
     /// release such as 6.12.43, each also with -cloud or -rt), which is fetched once; the path of a
-    /// kernel's .deb, or of several with + between them; or of an image, with --modules. By default
-    /// Debian's 6.12; for axi-ethernet 7.3
+    /// kernel's .deb, or of several with + between them; or of an image, with --modules.
+    /// debian:6.1..7.3 is each series between the two that the mirrors have, and
+    /// debian:6.12.41..6.12.57 each release. By default Debian's 6.12; for axi-ethernet 7.3
     #[arg(long, value_name = "KERNEL,...", value_delimiter = ',')]
     pub(crate) kernel: Vec<String>,
     /// The modules of an image: its build tree, or its directory of /lib/modules
@@ -587,8 +589,8 @@ pub(crate) struct Guest {
     pub(crate) against: Vec<PathBuf>,
     /// Workloads, separated by commas: pktgen, receive, arrivals, xdp-drop, xdp-tx, testpmd, echo,
     /// request-response, ping, iperf-send, iperf-receive, or the path of a script. `list
-    /// --workloads` describes them
-    #[arg(long, value_name = "WORKLOAD,...", value_delimiter = ',', default_value = "pktgen")]
+    /// --workloads` describes them [default: pktgen, or those that the budget of --bisect names]
+    #[arg(long, value_name = "WORKLOAD,...", value_delimiter = ',')]
     pub(crate) workload: Vec<String>,
     /// The guest's clock: this machine's, with counts; or instructions, with counts, rates and
     /// times that are the same in each boot (devices of the laboratory, one CPU) [default: virtual
@@ -623,6 +625,11 @@ pub(crate) struct Guest {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = value_parser!(u32).range(1..=16))]
     pub(crate) cpus: u32,
+    /// Boot each kernel so many times: in virtual time all have to be equal; on the machine's clock
+    /// the result has what they differ by, which marks and `check --update` go by
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: u32,
     /// Count the instructions that the guest executes
     #[arg(long, value_enum, default_value = "driver")]
     pub(crate) instructions: Instructions,

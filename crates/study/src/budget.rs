@@ -36,7 +36,7 @@ pub fn ungrouped(name: &str) -> (Option<&'static str>, &str) {
 }
 
 /// Keys at the head of a budget, with descriptions.
-pub const HEADS: [(&str, &str); 8] = [
+pub const HEADS: [(&str, &str); 9] = [
     ("about", "One line"),
     ("scenario", "The scenario to run: a name, or a .toml file beside this one"),
     ("device", "Or the device, served or in a guest, whose report is checked"),
@@ -44,7 +44,8 @@ pub const HEADS: [(&str, &str); 8] = [
     ("bus", "The bus by whose rules the served device was counted"),
     ("seed", "As --seed"),
     ("set", "As --set; later ones win"),
-    ("budget", "Numbers of the result, with their bounds"),
+    ("budget", "Numbers of the result, with their bounds; of a guest, in each of its workloads"),
+    ("workload", "Of a device in a guest, tables named by a workload, with numbers of it alone"),
 ];
 
 /// The forms of a bound, with descriptions. A number alone is the first.
@@ -74,7 +75,9 @@ pub struct Line {
     pub old: Option<&'static str>,
     /// Its line in the file.
     pub at: usize,
-    /// Keys that lead to it, from `[budget]`.
+    /// The workload that it is about, of a guest; by default, all.
+    pub workload: Option<String>,
+    /// Keys that lead to it, from the file's own.
     pub path: Vec<String>,
     /// The allowed values.
     pub bounds: Bounds,
@@ -200,7 +203,7 @@ impl Budget {
         };
         let of = match (head("scenario")?, head("device")?) {
             (Some((given, line)), None) => {
-                not_with(&["bus"], "scenario")?;
+                not_with(&["bus", "workload"], "scenario")?;
                 let scenario = registry
                     .scenario(&named_beside(file, &given))
                     .map_err(|e| if e.place.is_empty() { r.error(line, e.what) } else { e })?;
@@ -252,15 +255,27 @@ impl Budget {
         Ok(plan)
     }
 
-    /// Returns its text with the measured numbers in place of the allowed ones. Ceilings and floors
-    /// get `room`, a share of the number.
-    pub fn updated(&self, measured: &[f64], room: f64) -> String {
+    /// Returns the workloads that have numbers of their own, in their order.
+    pub fn workloads(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for name in self.lines.iter().filter_map(|line| line.workload.as_deref()) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        all
+    }
+
+    /// Returns its text with the measured numbers in place of the allowed ones: the lowest and the
+    /// highest for each line. Floors and ceilings get `room`, a share of the number.
+    pub fn updated(&self, measured: &[[f64; 2]], room: f64) -> String {
         let Ok(d) = Document::parse(self.text.as_str()) else {
             unreachable!("the text of a budget was parsed")
         };
         let mut d = d.into_mut();
         let mut put = |path: &[String], v: f64| {
-            let mut item = d.get_mut("budget");
+            let (root, path) = path.split_first().map_or(("", path), |(r, path)| (&**r, path));
+            let mut item = d.get_mut(root);
             for key in path {
                 item = item.and_then(|i| i.as_table_like_mut()).and_then(|t| t.get_mut(key));
             }
@@ -273,19 +288,19 @@ impl Budget {
                 *old = new;
             }
         };
-        for (line, &m) in self.lines.iter().zip(measured) {
-            let slack = m.abs() * room;
+        for (line, &[low, high]) in self.lines.iter().zip(measured) {
+            let slack = |m: f64| m.abs() * room;
             let part = |name: &str| [&line.path[..], &[name.to_owned()]].concat();
             match line.bounds {
-                Bounds::Exactly(_) => put(&part("exact"), m),
+                Bounds::Exactly(_) => put(&part("exact"), high),
                 Bounds::Between { min, max } => {
                     if min.is_some() {
-                        put(&part("min"), m - slack);
+                        put(&part("min"), low - slack(low));
                     }
                     if max.is_some() {
                         // A ceiling is a table's, or stands alone.
-                        put(&part("max"), m + slack);
-                        put(&line.path, m + slack);
+                        put(&part("max"), high + slack(high));
+                        put(&line.path, high + slack(high));
                     }
                 }
             }
@@ -353,44 +368,73 @@ fn flatten(
     Ok(())
 }
 
-/// Returns the lines of `[budget]` in order.
+/// Returns the lines of `[budget]` and of each `[workload.NAME]`, in order.
 fn lines(r: &Reader<'_>, d: &Document<&str>) -> Result<Vec<Line>, InputError> {
     let nothing = || {
         let what = "`[budget]` must name a number, such as pcie_read_bytes = 128";
         InputError::new(r.file, what)
     };
-    let table = d.get("budget").ok_or_else(nothing)?.as_table_like().ok_or_else(nothing)?;
     let mut all = Vec::new();
-    for (key, item) in table.iter() {
-        // A group as a table: its keys are names.
-        if let (true, Some(group)) = (GROUPS.contains(&key), item.as_table_like()) {
-            for (name, item) in group.iter() {
-                all.push(line(r, group, name, item, vec![key.to_owned(), name.to_owned()])?);
-            }
-        } else {
-            all.push(line(r, table, key, item, vec![key.to_owned()])?);
+    if let Some(budget) = d.get("budget") {
+        section(r, budget.as_table_like().ok_or_else(nothing)?, None, &mut all)?;
+    }
+    if let Some(workloads) = d.get("workload") {
+        let named = |line: usize| {
+            let what = "a workload has a table of numbers, such as [workload.pktgen]";
+            r.error(line, what)
+        };
+        let here = r.key_line(d.as_table(), "workload");
+        let workloads = workloads.as_table_like().ok_or_else(|| named(here))?;
+        for (name, item) in workloads.iter() {
+            let table = item.as_table_like().ok_or_else(|| named(r.key_line(workloads, name)))?;
+            section(r, table, Some(name), &mut all)?;
         }
     }
     if all.is_empty() {
         return Err(nothing());
     }
     all.sort_by_key(|l| l.at);
-    if let Some(w) = all.iter().find(|l| all.iter().any(|m| m.name == l.name && m.at < l.at)) {
+    let again = |l: &Line, m: &Line| m.name == l.name && m.workload == l.workload && m.at < l.at;
+    if let Some(w) = all.iter().find(|l| all.iter().any(|m| again(l, m))) {
         return Err(r.error(w.at, format!("`{}` is there twice", w.name)));
     }
     Ok(all)
 }
 
+/// Adds the lines of a table.
+fn section(
+    r: &Reader<'_>,
+    table: &dyn TableLike,
+    workload: Option<&str>,
+    to: &mut Vec<Line>,
+) -> Result<(), InputError> {
+    for (key, item) in table.iter() {
+        // A group as a table: its keys are names.
+        if let (true, Some(group)) = (GROUPS.contains(&key), item.as_table_like()) {
+            for (name, item) in group.iter() {
+                to.push(line(r, group, (Some(key), name), item, workload)?);
+            }
+        } else {
+            to.push(line(r, table, (None, key), item, workload)?);
+        }
+    }
+    Ok(())
+}
+
 fn line(
     r: &Reader<'_>,
     of: &dyn TableLike,
-    key: &str,
+    (group, key): (Option<&str>, &str),
     item: &Item,
-    path: Vec<String>,
+    workload: Option<&str>,
 ) -> Result<Line, InputError> {
     let forms = FORMS.map(|(name, _)| name);
     let at = r.key_line(of, key);
-    let whole = path.join(".");
+    let own: Vec<&str> = group.into_iter().chain([key]).collect();
+    let whole = own.join(".");
+    let root = workload.map_or(vec!["budget"], |name| vec!["workload", name]);
+    let path = root.into_iter().chain(own).map(str::to_owned).collect();
+    let workload = workload.map(str::to_owned);
     let old = ungrouped(whole.trim()).0;
     let name = whole.split('+').map(|n| ungrouped(n.trim()).1).collect::<Vec<_>>().join("+");
     let wrong = |what: String| r.error(at, format!("`{name}` {what}"));
@@ -421,5 +465,5 @@ fn line(
             }
         }
     };
-    Ok(Line { name, old, at, path, bounds })
+    Ok(Line { name, old, at, workload, path, bounds })
 }

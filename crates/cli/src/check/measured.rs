@@ -1,5 +1,6 @@
 //! The numbers of a result, as `run --format json` and `serve --format json` print it.
 
+use super::Row;
 use super::show::Of;
 use crate::plan;
 use doorbell_console::render::{count, of_this_schema};
@@ -35,6 +36,30 @@ impl NoNumber {
     }
 }
 
+/// The numbers of a run.
+#[derive(Default)]
+struct Part {
+    /// The workload of a guest.
+    workload: Option<String>,
+    /// `frames`, `ledger.mmio_writes`.
+    numbers: BTreeMap<String, f64>,
+    /// The lowest and the highest of several boots, of those that differ.
+    spread: BTreeMap<String, [f64; 2]>,
+    /// Boots.
+    boots: u64,
+}
+
+/// The room that an update leaves: a share of the number, and so many times what boots differ by.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub(super) share: f64,
+    pub(super) spreads: f64,
+}
+
+/// The room for a guest in virtual time, where each boot is the same: what another compiler or
+/// another text of the command moves.
+const VIRTUAL: f64 = 0.005;
+
 pub(super) struct Measured {
     /// Its name in messages.
     from: String,
@@ -46,8 +71,10 @@ pub(super) struct Measured {
     bus: Option<String>,
     /// The origin of a run.
     origin: Option<Provenance>,
-    /// `frames`, `ledger.mmio_writes`.
-    numbers: BTreeMap<String, f64>,
+    /// One, but of a guest one for each workload.
+    parts: Vec<Part>,
+    /// Of a guest: its time is virtual.
+    is_virtual: Option<bool>,
     /// Reasons to distrust it.
     pub(super) unsound: Vec<String>,
 }
@@ -95,45 +122,70 @@ impl Measured {
             is_run,
             bus: word("bus"),
             origin,
-            numbers,
+            parts: vec![Part { numbers, boots: 1, ..Part::default() }],
+            is_virtual: None,
             unsound: audit.map(|why| text(why, "?")).collect(),
         })
     }
 
-    /// Takes the only run of a result of `guest`, with a number for each function.
+    /// Takes the runs of a result of `guest`, one for each workload of a kernel.
     fn of_guest(from: &str, result: &Map<String, Value>) -> Result<Measured, Error> {
         let runs = result.get("runs").and_then(Value::as_array).ok_or_else(|| unknown(from))?;
-        let [Value::Object(run)] = &runs[..] else {
+        let word = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
+        let part = |run: &Value| {
+            let spread = run.pointer("/boots/spread").cloned().unwrap_or_default();
+            Some(Part {
+                workload: Some(word(run, "workload")?),
+                numbers: of_run(run.as_object()?),
+                spread: serde_json::from_value(spread).unwrap_or_default(),
+                boots: run.pointer("/boots/boots").and_then(Value::as_u64).unwrap_or(1),
+            })
+        };
+        let parts: Option<Vec<Part>> = runs.iter().map(part).collect();
+        let parts = parts.ok_or_else(|| unknown(from))?;
+        let twice = |n: usize| parts[..n].iter().any(|p| p.workload == parts[n].workload);
+        if parts.is_empty() || (0..parts.len()).any(twice) {
             let n = runs.len();
             return Err(input!(
-                "{from}: it is of {n} runs; a budget is for one kernel and one workload"
+                "{from}: it is of {n} runs; a budget is for one kernel and one run of each workload"
             ));
-        };
-        let word = |of: &Map<String, Value>, name: &str| {
-            of.get(name).and_then(Value::as_str).map(str::to_owned)
-        };
-        let (Some(of), Some(kernel), Some(workload)) =
-            (word(result, "device"), word(run, "kernel"), word(run, "workload"))
-        else {
+        }
+        let of = result.get("device").and_then(Value::as_str).map(str::to_owned);
+        let (Some(of), Some(kernel)) = (of, word(&runs[0], "kernel")) else {
             return Err(unknown(from));
         };
-        let mut numbers = numbers(run);
-        for f in run.get("functions").and_then(Value::as_array).into_iter().flatten() {
-            if let (Some(name), Some(n)) = (f["function"].as_str(), f["per_packet"].as_f64()) {
-                *numbers.entry(format!("functions.{name}")).or_default() += n;
-            }
-        }
-        let packets = numbers.get("packets").map_or(0, |n| *n as u64);
+        let each = parts.iter().map(|part| {
+            let packets = part.numbers.get("packets").map_or(0, |n| *n as u64);
+            format!("{}, {} packets", part.workload.as_deref().unwrap_or("?"), count(packets))
+        });
+        let title = format!("{of}, {kernel}, {}", each.collect::<Vec<_>>().join("; "));
         Ok(Measured {
             from: from.to_owned(),
-            title: format!("{of}, {kernel}, {workload}, {} packets", count(packets)),
+            title,
             of,
             is_run: false,
-            bus: word(result, "bus"),
+            bus: result.get("bus").and_then(Value::as_str).map(str::to_owned),
             origin: None,
-            numbers,
+            parts,
+            is_virtual: Some(result.get("profile").is_some_and(Value::is_string)),
             unsound: Vec::new(),
         })
+    }
+
+    /// Returns the room that an update leaves, if nobody names one.
+    pub(super) fn room(&self) -> Result<Room, Error> {
+        match self.is_virtual {
+            None => Ok(Room { share: 0.0, spreads: 0.0 }),
+            Some(true) => Ok(Room { share: VIRTUAL, spreads: 0.0 }),
+            Some(false) if self.parts.iter().all(|part| part.boots > 1) => {
+                Ok(Room { share: 0.0, spreads: 1.0 })
+            }
+            Some(false) => Err(input!(
+                "{}: boots on the machine's clock differ, and it is of one: `guest --repeat 3` \
+                 measures by how much, or name a --room",
+                self.from
+            )),
+        }
     }
 
     /// Returns the origin of a run, or the served device and its bus.
@@ -197,33 +249,77 @@ impl Measured {
         Ok(())
     }
 
-    /// Returns a number by the name that all commands have for it, or in its group.
-    fn find(&self, name: &str) -> Option<f64> {
-        let within = |group: &&str| self.numbers.get(&format!("{group}.{name}"));
-        self.numbers.get(name).or_else(|| NAMED.iter().find_map(within)).copied()
+    /// Returns the rows of a line of the budget: one, but of a guest one for each workload, or that
+    /// of the line's own.
+    pub(super) fn rows<'b>(&'b self, line: &'b Line) -> Result<Vec<Row<'b>>, NoNumber> {
+        let own = |part: &&Part| line.workload.is_none() || part.workload == line.workload;
+        let several = self.parts.len() > 1 || line.workload.is_some();
+        let row = |part: &'b Part| {
+            let [measured, low, high] = part.number(line, &self.of)?;
+            let workload = part.workload.as_deref().filter(|_| several);
+            Ok(Row { line, workload, measured, range: [low, high] })
+        };
+        let rows: Vec<Row<'_>> =
+            self.parts.iter().filter(own).map(row).collect::<Result<_, _>>()?;
+        match (rows.is_empty(), &line.workload) {
+            (true, Some(workload)) => {
+                let all = self.parts.iter().filter_map(|part| part.workload.as_deref());
+                let near = hint(workload, all);
+                let name = format!("workload.{workload}");
+                Err(NoNumber { of: self.of.clone(), name, near })
+            }
+            _ => Ok(rows),
+        }
+    }
+}
+
+impl Part {
+    /// Returns a number by the name that all commands have for it, or in its group, with its lowest
+    /// and its highest value of several boots.
+    fn find(&self, name: &str) -> Option<[f64; 3]> {
+        let within = |group: &&str| {
+            let name = format!("{group}.{name}");
+            self.numbers.contains_key(&name).then_some(name)
+        };
+        let here = self.numbers.contains_key(name).then(|| name.to_owned());
+        let name = here.or_else(|| NAMED.iter().find_map(within))?;
+        let number = self.numbers[&name];
+        let [low, high] = self.spread.get(&name).copied().unwrap_or([number; 2]);
+        Some([number, low, high])
     }
 
     /// Returns the number that a line of the budget names, or the sum of several.
-    pub(super) fn number(&self, line: &Line) -> Result<f64, NoNumber> {
+    fn number(&self, line: &Line, of: &str) -> Result<[f64; 3], NoNumber> {
         let group = line.name.split_once('.').map_or("", |(group, _)| group);
-        let mut sum = 0.0;
+        let mut sum = [0.0; 3];
         for (n, part) in line.name.split('+').enumerate() {
             // Later names of a sum may leave out the group.
             let whole = format!("{group}.{part}");
-            let in_group = (n > 0).then(|| self.numbers.get(&whole).copied()).flatten();
+            let in_group = (n > 0).then(|| self.find(&whole)).flatten();
             let Some(v) = in_group.or_else(|| self.find(part)) else {
-                let (of, name) = (self.of.clone(), part.to_owned());
+                let (of, name) = (of.to_owned(), part.to_owned());
                 let near = hint(part, self.numbers.keys().map(|n| ungrouped(n).1));
                 return Err(NoNumber { of, name, near });
             };
-            sum += v;
+            sum.iter_mut().zip(v).for_each(|(sum, v)| *sum += v);
         }
-        Ok(rounded(sum))
+        Ok(sum.map(rounded))
     }
 }
 
 fn unknown(from: &str) -> Error {
     input!("{from}: it is not an output of `run`, `serve` or `guest` with --format json")
+}
+
+/// Returns the numbers of a run of a guest, with one for each function.
+pub(crate) fn of_run(run: &Map<String, Value>) -> BTreeMap<String, f64> {
+    let mut numbers = numbers(run);
+    for f in run.get("functions").and_then(Value::as_array).into_iter().flatten() {
+        if let (Some(name), Some(n)) = (f["function"].as_str(), f["per_packet"].as_f64()) {
+            *numbers.entry(format!("functions.{name}")).or_default() += n;
+        }
+    }
+    numbers
 }
 
 /// Returns the numbers of an object and of the objects in it, by dotted names.

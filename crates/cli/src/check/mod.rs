@@ -19,7 +19,8 @@ use doorbell_serve::Devices;
 use doorbell_study::budget::{Bounds, Budget, Line, Served, Subject};
 use doorbell_systems::Registry;
 use doorbell_systems::result::rounded;
-use measured::Measured;
+pub(crate) use measured::of_run;
+use measured::{Measured, Room};
 pub(crate) use schema::schema;
 pub(crate) use show::Checked;
 use std::path::Path;
@@ -28,7 +29,11 @@ use std::path::Path;
 #[derive(Clone, PartialEq, Debug)]
 struct Row<'b> {
     line: &'b Line,
+    /// The workload that it is of, where a guest has several.
+    workload: Option<&'b str>,
     measured: f64,
+    /// The lowest and the highest of several boots.
+    range: [f64; 2],
 }
 
 /// A number compared with the bound that it breaks, or comes closest to breaking.
@@ -112,13 +117,30 @@ pub(crate) fn check(
     if !measured.unsound.is_empty() {
         return Err(failed!("{file}: not updated from a result that is not sound"));
     }
-    let values: Vec<f64> = verdict.rows.iter().map(|r| r.measured).collect();
-    let updated = budget.updated(&values, args.room / 100.0);
+    let room = match args.room {
+        Some(percent) => Room { share: percent / 100.0, spreads: 0.0 },
+        None => measured.room()?,
+    };
+    let updated = updated(&budget, &verdict, room);
     replace(Path::new(file), &updated).map_err(Error::at(file))?;
     if !args.output.quiet {
         tell(format_args!("{file}: updated"));
     }
     Ok(DONE)
+}
+
+/// Returns the text of a budget with what was measured, and room.
+fn updated(budget: &Budget, verdict: &Verdict<'_>, room: Room) -> String {
+    let all = |line: &Line| {
+        let rows = verdict.rows.iter().filter(|row| row.line.at == line.at);
+        rows.fold([f64::MAX, f64::MIN], |[low, high], row| {
+            let more = room.spreads * (row.range[1] - row.range[0]);
+            // A count is not below zero.
+            [low.min((row.range[0] - more).max(0.0)), high.max(row.range[1] + more)]
+        })
+    };
+    let values: Vec<[f64; 2]> = budget.lines.iter().map(all).collect();
+    budget.updated(&values, room.share)
 }
 
 /// Replaces a file as a whole, with its permissions. A symbolic link stays one.
@@ -143,8 +165,8 @@ fn verdict<'b>(
     let (file, mut rows, mut unknown) = (budget.file.as_str(), Vec::new(), Vec::new());
     let mut of_code = true;
     for line in &budget.lines {
-        match measured.number(line) {
-            Ok(measured) => rows.push(Row { line, measured }),
+        match measured.rows(line) {
+            Ok(more) => rows.extend(more),
             Err(e) => {
                 of_code &= e.is_of_code();
                 unknown.push(format!("{file}:{}: {e}", line.at));
@@ -183,6 +205,11 @@ impl GuestBudget {
         }
     }
 
+    /// Returns the workloads that have numbers of their own.
+    pub(crate) fn workloads(&self) -> Vec<&str> {
+        self.0.workloads()
+    }
+
     /// Checks the output of `guest --format json` and prints the verdict. Returns whether it holds.
     pub(crate) fn holds(&self, result: &str, format: Format) -> Result<bool, Error> {
         let measured = Measured::parse("the result", result)?;
@@ -195,8 +222,8 @@ impl GuestBudget {
 
 /// Returns the subject of the budget in words, its settings, and all its numbers.
 fn measure(args: &Check, budget: &Budget) -> Result<(String, Vec<String>, Measured), Error> {
-    if !(0.0..=1000.0).contains(&args.room) {
-        return Err(input!("--room {}: expected 0 to 1000 percent", args.room));
+    if let Some(room) = args.room.filter(|room| !(0.0..=1000.0).contains(room)) {
+        return Err(input!("--room {room}: expected 0 to 1000 percent"));
     }
     let file = &budget.file;
     if let Some(report) = &args.report {

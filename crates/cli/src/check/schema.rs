@@ -36,9 +36,12 @@ pub(crate) fn schema(registry: &Registry, devices: Devices) -> Value {
         "title": "Doorbell budget", "type": "object",
         "description": "The allowed cost of a packet: doorbell check FILE",
         "properties": heads(registry, devices, &systems), "additionalProperties": false,
-        "required": ["budget"],
+        "anyOf": [{ "required": ["budget"] }, { "required": ["workload"] }],
         "oneOf": [
-            { "required": ["scenario"], "properties": { "device": false, "bus": false } },
+            {
+                "required": ["scenario"],
+                "properties": { "device": false, "bus": false, "workload": false }
+            },
             {
                 "required": ["device"],
                 "properties": { "scenario": false, "profile": false, "seed": false, "set": false }
@@ -61,6 +64,9 @@ fn heads(registry: &Registry, devices: Devices, systems: &[Value]) -> Map<String
         "seed" => json!({ "type": "integer", "minimum": 0 }),
         "set" => json!({ "type": "object", "anyOf": systems }),
         "budget" => held(registry),
+        "workload" => {
+            json!({ "type": "object", "minProperties": 1, "additionalProperties": held(registry) })
+        }
         _ => json!({ "type": "string", "pattern": "\\S" }),
     };
     let described = |(name, about): (&str, &str)| {

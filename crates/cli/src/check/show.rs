@@ -42,8 +42,12 @@ pub(super) fn document(v: &Verdict<'_>) -> Document {
     for r in &v.rows {
         let against = r.against();
         let percent = against.percent.filter(|p| *p != 0.0);
+        let name = match r.workload {
+            Some(workload) => format!("{workload}: {}", r.line.name),
+            None => r.line.name.clone(),
+        };
         table.row([
-            Cell::from(&r.line.name),
+            Cell::from(name),
             allowed(&r.line.bounds).into(),
             Cell::exact(measured(r.measured), r.measured),
             Cell::exact(signed(against.difference), against.difference),
@@ -72,7 +76,9 @@ fn reason(r: &Row<'_>) -> String {
     let over = if against.difference > 0.0 { "more than" } else { "less than" };
     let percent = against.percent.map_or(String::new(), |p| format!(" ({} %)", amount(p.abs())));
     let by = amount(against.difference.abs());
-    format!("{} is {}: {by}{percent} {over} {}", r.line.name, measured(r.measured), against.bound)
+    let of = r.workload.map_or(String::new(), |workload| format!(" of {workload}"));
+    let (name, is) = (&r.line.name, measured(r.measured));
+    format!("{name}{of} is {is}: {by}{percent} {over} {}", against.bound)
 }
 
 /// A verdict for programs.
@@ -104,6 +110,9 @@ pub(super) enum Of<'a> {
 struct CheckedRow<'a> {
     /// The number, or a sum of several.
     name: &'a str,
+    /// The workload that it is of, where a guest has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workload: Option<&'a str>,
     line: usize,
     allowed: Allowed,
     measured: f64,
@@ -134,6 +143,7 @@ pub(super) fn data<'a>(v: &'a Verdict<'_>) -> Checked<'a> {
         let against = r.against();
         CheckedRow {
             name: &r.line.name,
+            workload: r.workload,
             line: r.line.at,
             allowed: match r.line.bounds {
                 Bounds::Exactly(exact) => Allowed::Exactly { exact },

@@ -47,7 +47,7 @@ pub(crate) fn guest(
     if let Some(budget) = &args.bisect {
         return bisect(registry, devices, args, program, budget);
     }
-    let result = measure(registry, devices, args, program)?;
+    let result = measure(registry, devices, args, program, &workloads(args, &[]))?;
     let view = View { all: args.instructions == Instructions::All, functions: args.functions };
     let mut doc = table::document(&result, view);
     for (side, files) in sides(args) {
@@ -84,15 +84,22 @@ fn bisect(
         Ok(code)
     };
     let several = args.across.is_some() || !args.against.is_empty() || args.beside_lab;
-    if args.kernel.len() > 1 || args.workload.len() > 1 || several {
-        let why = "one kernel and one workload, without --across, --against and --beside-lab";
+    if args.kernel.len() > 1 || args.kernel.iter().any(|k| Kernel::is_range(k)) || several {
+        let why = "one kernel, without --across, --against and --beside-lab";
         return told(&input!("--bisect: {why}"), STOP);
     }
     let budget = match GuestBudget::read(registry, devices, budget, &args.device) {
         Ok(budget) => budget,
         Err(e) => return told(&e, STOP),
     };
-    let result = match measure(registry, devices, args, program) {
+    let workloads = workloads(args, &budget.workloads());
+    if let Some(missing) = budget.workloads().iter().find(|w| !workloads.iter().any(|n| n == *w)) {
+        return told(&input!("--workload: the budget has numbers of {missing}, too"), STOP);
+    }
+    let result = match measure(registry, devices, args, program, &workloads) {
+        Ok(result) if !result.failed.is_empty() => {
+            return told(&failed!("not each workload has a result"), SKIP);
+        }
         Ok(result) => result,
         // A build that has no such module, or does not boot.
         Err(e @ (Error::Failed(_) | Error::Untestable(_))) => return told(&e, SKIP),
@@ -108,12 +115,22 @@ fn bisect(
     }
 }
 
+/// Returns the names of the workloads: those that were asked for, those of a budget, or pktgen.
+fn workloads(args: &Guest, of_budget: &[&str]) -> Vec<String> {
+    let default = if of_budget.is_empty() { &["pktgen"] } else { of_budget };
+    match &args.workload[..] {
+        [] => default.iter().map(|name| (*name).to_owned()).collect(),
+        named => named.to_vec(),
+    }
+}
+
 /// Boots all kernels with all settings.
 fn measure(
     registry: &Registry,
     devices: Devices,
     args: &Guest,
     program: &[OsString],
+    names: &[String],
 ) -> Result<GuestResult, Error> {
     let (own, driver) = (devices.is_on_express(&args.device), args.driver.as_deref());
     let device = Device::named(&args.device, own, driver)?;
@@ -124,7 +141,7 @@ fn measure(
         }
         Some(name) => Some(doorbell_serve::bus(name).map_err(|e| input!("--bus: {e}"))?),
     };
-    let workloads: Result<Vec<_>, _> = args.workload.iter().map(|w| Workload::find(w)).collect();
+    let workloads: Result<Vec<_>, _> = names.iter().map(|w| Workload::find(w)).collect();
     let workloads = workloads?;
     let variants = variants(args)?;
     let is_virtual = is_virtual(args, &device, &workloads);
@@ -178,7 +195,7 @@ fn measure(
     };
     let stop = || interrupt.came();
     let (mut runs, failures) =
-        booted(&setup, &machine, &kernels, &boots, &workloads, &said, &stop)?;
+        booted(&setup, &machine, &kernels, &boots, &workloads, args.repeat, &said, &stop)?;
     if let Some(profile) = profile.as_ref().filter(|_| args.beside_lab) {
         for (Boot { settings, .. }, workload) in
             boots.iter().flat_map(|boot| workloads.iter().map(move |w| (boot, w)))
@@ -199,7 +216,7 @@ fn measure(
             None => bus.or_else(|| devices.bus_of(device.name)).map(str::to_owned),
         },
         cpus: args.cpus,
-        command: arguments(args, is_virtual),
+        command: arguments(args, names, is_virtual),
         qemu: Some(qemu),
         plugin: plugin.is_some().then(|| doorbell_guest::PLUGIN_HASH.to_owned()),
         profile,
@@ -215,7 +232,15 @@ fn kernels(
     said: &dyn Fn(&str),
 ) -> Result<Vec<(Option<&'static str>, Kernel)>, Error> {
     let mut all = Vec::new();
-    for name in names(args, device) {
+    let mut names = Vec::new();
+    for name in self::names(args, device) {
+        if Kernel::is_range(&name) {
+            names.extend(Kernel::range(&name, device.arch, said)?);
+        } else {
+            names.push(name);
+        }
+    }
+    for name in names {
         for (side, files) in sides(args) {
             let mut kernel = Kernel::find(&name, args.modules.as_deref(), device.arch, said)?;
             for file in files {
@@ -227,13 +252,16 @@ fn kernels(
     Ok(all)
 }
 
-/// Boots each kernel with all settings. Returns the results of the workloads, and what failed.
+/// Boots each kernel with all settings, so many times. Returns the results of the workloads, and
+/// what failed.
+#[expect(clippy::too_many_arguments, reason = "a boot's, and how many")]
 fn booted(
     setup: &Setup<'_>,
     machine: &Machine,
     kernels: &[(Option<&'static str>, Kernel)],
     boots: &[Boot],
     workloads: &[Workload],
+    repeat: u32,
     said: &dyn Fn(&str),
     stop: &dyn Fn() -> bool,
 ) -> Result<(Vec<Run>, Failures), Error> {
@@ -242,24 +270,36 @@ fn booted(
         for Boot { settings, inside, machine: time } in boots {
             let virtual_time = time.as_ref().map(|m| VirtualTime { plan: &m.plan, shift: m.shift });
             let setup = Setup { virtual_time, ..*setup };
-            let booted =
-                doorbell_guest::boot(&setup, machine, kernel, inside, workloads, said, stop);
-            let booted = match booted {
-                Ok(booted) => booted,
-                Err(e @ doorbell_guest::Error::Interrupted) => return Err(e.into()),
-                Err(e) => {
-                    failures.add(kernel, None, e);
-                    continue;
+            let mut all: Vec<Run> = Vec::new();
+            for n in 0..repeat {
+                let booted =
+                    doorbell_guest::boot(&setup, machine, kernel, inside, workloads, said, stop);
+                let booted = match booted {
+                    Ok(booted) => booted,
+                    Err(e @ doorbell_guest::Error::Interrupted) => return Err(e.into()),
+                    Err(e) => {
+                        failures.add(kernel, None, e.into());
+                        continue;
+                    }
+                };
+                // Each boot has them.
+                for warning in booted.warnings.iter().filter(|_| n == 0) {
+                    said(&format!("{}: {warning}", kernel.name));
                 }
-            };
-            for warning in &booted.warnings {
-                said(&format!("{}: {warning}", kernel.name));
+                let measured = Run::of(&booted, kernel, settings, workloads);
+                let side = side.map(str::to_owned);
+                let measured = measured.into_iter().map(|r| Run { side: side.clone(), ..r });
+                all.extend(measured);
+                for failed in booted.failed {
+                    failures.add(kernel, Some(failed.workload), failed.error.into());
+                }
             }
-            let side = side.map(str::to_owned);
-            let measured = Run::of(&booted, kernel, settings, workloads);
-            runs.extend(measured.into_iter().map(|run| Run { side: side.clone(), ..run }));
-            for failed in booted.failed {
-                failures.add(kernel, Some(failed.workload), failed.error);
+            for (run, differs) in Run::repeated(all, repeat, time.is_some()) {
+                if let Some(differs) = differs {
+                    let workload = Some(run.workload.clone());
+                    failures.add(kernel, workload, failed!("{differs}"));
+                }
+                runs.push(run);
             }
         }
     }
@@ -271,8 +311,7 @@ fn booted(
 struct Failures(Vec<(Failure, Error)>);
 
 impl Failures {
-    fn add(&mut self, kernel: &Kernel, workload: Option<String>, e: doorbell_guest::Error) {
-        let e = Error::from(e);
+    fn add(&mut self, kernel: &Kernel, workload: Option<String>, e: Error) {
         let failure = Failure { kernel: kernel.name.clone(), workload, error: e.to_string() };
         self.0.push((failure, e));
     }
@@ -291,7 +330,7 @@ impl Failures {
 }
 
 /// Returns the arguments that ask for this result, whatever is shown of it.
-fn arguments(args: &Guest, is_virtual: bool) -> Vec<String> {
+fn arguments(args: &Guest, workloads: &[String], is_virtual: bool) -> Vec<String> {
     let mut words = vec!["guest".to_owned(), args.device.clone()];
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     let path = |path: &PathBuf| path.display().to_string();
@@ -302,7 +341,7 @@ fn arguments(args: &Guest, is_virtual: bool) -> Vec<String> {
     args.modules.iter().for_each(|dir| option("modules", path(dir)));
     args.module.iter().for_each(|file| option("module", path(file)));
     args.against.iter().for_each(|file| option("against", path(file)));
-    option("workload", args.workload.join(","));
+    option("workload", workloads.join(","));
     option("clock", if is_virtual { "virtual" } else { "wall" }.to_owned());
     args.profile.iter().for_each(|name| option("profile", name.clone()));
     args.bus.iter().for_each(|name| option("bus", name.clone()));
@@ -310,6 +349,9 @@ fn arguments(args: &Guest, is_virtual: bool) -> Vec<String> {
     args.across.iter().for_each(|across| option("across", across.clone()));
     args.pcap.iter().for_each(|file| option("pcap", path(file)));
     option("cpus", args.cpus.to_string());
+    if args.repeat > 1 {
+        option("repeat", args.repeat.to_string());
+    }
     let counted = args.instructions.to_possible_value();
     counted.iter().for_each(|value| option("instructions", value.get_name().to_owned()));
     let flags =

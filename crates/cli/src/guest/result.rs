@@ -1,5 +1,6 @@
 //! The results of `doorbell guest`, also read again from files.
 
+use crate::check::of_run;
 use doorbell_console::render::of_this_schema;
 use doorbell_console::{Error, input};
 use doorbell_guest::instructions::{Event, Profile, Step, Within, Work};
@@ -119,11 +120,24 @@ pub(super) struct Run {
     /// Times and rates in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) timed: Option<Timed>,
+    /// Of several boots (`--repeat`), what they differ by. All other numbers are of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) boots: Option<Boots>,
     /// Time from a request of the peer, its first bit, to its answer's last bit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) latency_ns: BTreeMap<String, f64>,
     /// The workload's own output.
     pub(super) output: String,
+}
+
+/// Boots of a kernel.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "GuestBoots")]
+pub(super) struct Boots {
+    pub(super) boots: u32,
+    /// The lowest and the highest of each number that is not the same in all boots, as
+    /// `per_packet.mmio_writes` or `functions.NAME`. Empty if the boots are equal.
+    pub(super) spread: BTreeMap<String, [f64; 2]>,
 }
 
 /// Calls of the driver's functions with all that they call.
@@ -361,6 +375,7 @@ impl Run {
             functions: profile.as_ref().map(|p| functions(p, packets)).unwrap_or_default(),
             inside: profile.as_ref().map(inside).unwrap_or_default(),
             elapsed_s: rounded(m.elapsed.as_secs_f64()),
+            boots: None,
             timed: m.timed.as_ref().map(|t| Timed {
                 sent_per_s: t.sent_per_s.map(rounded),
                 offered_per_s: t.offered_per_s.map(rounded),
@@ -369,6 +384,72 @@ impl Run {
             }),
             latency_ns: m.timed.as_ref().map(|t| t.latency_ns.clone()).unwrap_or_default(),
             output: m.output.clone(),
+        }
+    }
+
+    /// Puts the runs of several boots together: of each workload the first run, with what the
+    /// others differ by. In virtual time a difference is an error, which is returned beside it.
+    pub(super) fn repeated(
+        all: Vec<Run>,
+        repeat: u32,
+        is_virtual: bool,
+    ) -> Vec<(Run, Option<String>)> {
+        if repeat == 1 {
+            return all.into_iter().map(|run| (run, None)).collect();
+        }
+        let mut firsts: Vec<(Run, Vec<Run>)> = Vec::new();
+        for run in all {
+            match firsts.iter_mut().find(|(first, _)| first.workload == run.workload) {
+                Some((_, others)) => others.push(run),
+                None => firsts.push((run, Vec::new())),
+            }
+        }
+        firsts.into_iter().map(|(first, others)| first.with(&others, is_virtual)).collect()
+    }
+
+    /// Adds what other boots differ by.
+    fn with(mut self, others: &[Run], is_virtual: bool) -> (Run, Option<String>) {
+        let own = self.numbers();
+        let mut spread: BTreeMap<String, [f64; 2]> = BTreeMap::new();
+        for other in others.iter().map(Run::numbers) {
+            for name in own.keys().chain(other.keys()) {
+                // A function that did not run has no number.
+                let [own, n] = [&own, &other].map(|of| of.get(name).copied().unwrap_or(0.0));
+                let [low, high] = spread.entry(name.clone()).or_insert([own; 2]);
+                (*low, *high) = (low.min(n), high.max(n));
+            }
+        }
+        // The time that this machine took says nothing.
+        spread.retain(|name, [low, high]| low < high && (is_virtual || name != "elapsed_s"));
+        let boots = 1 + others.len() as u32;
+        let first = spread.iter().next().filter(|_| is_virtual);
+        let differs = first.map(|(name, [low, high])| {
+            let n = spread.len();
+            format!("{boots} boots in virtual time differ in {n} numbers: {name} {low} to {high}")
+        });
+        self.boots = Some(Boots { boots, spread });
+        (self, differs)
+    }
+
+    /// Returns all numbers by their names in budgets.
+    fn numbers(&self) -> BTreeMap<String, f64> {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        value.as_object().map(of_run).unwrap_or_default()
+    }
+
+    /// Returns the lowest and the highest of several boots.
+    pub(super) fn range(&self, group: &str, name: &str) -> Option<[f64; 2]> {
+        let boots = self.boots.as_ref().filter(|boots| boots.boots > 1)?;
+        let number = || match group {
+            "functions" => {
+                let own = self.functions.iter().filter(|f| f.function == name);
+                Some(own.map(|f| f.per_packet).sum())
+            }
+            _ => self.number(group, name),
+        };
+        match boots.spread.get(&format!("{group}.{name}")) {
+            Some(range) => Some(*range),
+            None => number().map(|n| [n; 2]),
         }
     }
 
@@ -482,4 +563,39 @@ fn functions(p: &Profile, packets: f64) -> Vec<Function> {
         io_stores: io(w.stores),
     });
     all.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Run;
+    use std::collections::BTreeMap;
+
+    /// A run of pktgen with these register writes a packet.
+    fn boot(writes: f64) -> Run {
+        let per_packet = BTreeMap::from([("mmio_writes".to_owned(), writes)]);
+        Run { workload: "pktgen".to_owned(), packets: 100, per_packet, ..Run::default() }
+    }
+
+    #[test]
+    fn boots_that_differ_have_a_spread_and_in_virtual_time_an_error() {
+        let boots = || vec![boot(0.25), boot(0.5), boot(0.125)];
+        let repeated = |boots: Vec<Run>, is_virtual| {
+            let n = boots.len() as u32;
+            let mut all = Run::repeated(boots, n, is_virtual);
+            assert_eq!(all.len(), 1);
+            all.remove(0)
+        };
+        let (run, error) = repeated(boots(), false);
+        let spread = BTreeMap::from([("per_packet.mmio_writes".to_owned(), [0.125, 0.5])]);
+        assert_eq!(run.boots.as_ref().unwrap().spread, spread);
+        assert_eq!((run.per_packet["mmio_writes"], error), (0.25, None));
+        assert_eq!(run.range("per_packet", "mmio_writes"), Some([0.125, 0.5]));
+        let said =
+            "3 boots in virtual time differ in 1 numbers: per_packet.mmio_writes 0.125 to 0.5";
+        assert_eq!(repeated(boots(), true).1.as_deref(), Some(said));
+        // Equal ones are told as such, and one boot says nothing of others.
+        let (run, error) = repeated(vec![boot(0.25), boot(0.25)], true);
+        assert_eq!((run.boots.unwrap().spread.len(), error), (0, None));
+        assert!(Run::repeated(vec![boot(0.25)], 1, true)[0].0.boots.is_none());
+    }
 }

@@ -138,7 +138,7 @@ pub(super) fn document(result: &GuestResult, view: View) -> Document {
     if let Some(profile) = &result.profile {
         doc.line(format!("in virtual time on {profile}; cpu.instruction is assumed"));
     }
-    for line in compilers(result) {
+    for line in compilers(result).into_iter().chain(boots(result)) {
         doc.line(line);
     }
     let parts = parts(result, view);
@@ -163,6 +163,19 @@ fn compilers(result: &GuestResult) -> Vec<String> {
         return Vec::new();
     }
     kernels.iter().map(|(kernel, compiler)| format!("{kernel} is built by {compiler}")).collect()
+}
+
+/// Returns a line about boots of the same, if there are any.
+fn boots(result: &GuestResult) -> Option<String> {
+    let boots = || result.runs.iter().filter_map(|run| run.boots.as_ref());
+    let n = boots().map(|boots| boots.boots).max()?;
+    Some(match boots().all(|boots| boots.spread.is_empty()) {
+        true => format!("{n} boots of each, which are equal to the last digit"),
+        false => format!(
+            "{n} boots of each, which differ: the numbers are those of the first, and a * stands \
+             where no boot is as any to its left"
+        ),
+    })
 }
 
 /// A workload's tables.
@@ -210,22 +223,53 @@ fn side_by_side(title: &str, heads: &[String]) -> Table {
     numbers(title, &heads, width)
 }
 
+/// A number, and the lowest and the highest of several boots.
+#[derive(Clone, Copy)]
+struct Measured {
+    number: f64,
+    range: Option<[f64; 2]>,
+}
+
+impl Measured {
+    /// Returns true if it differs from the one to its left: of several boots, if none is as any of
+    /// the others, and by more than what each packet costs by itself may.
+    fn differs(self, before: Measured, margin: Margin) -> bool {
+        match (before.range, self.range) {
+            (Some([low, high]), Some([lowest, highest])) => {
+                (lowest > high || highest < low)
+                    && Margin::EXACT.exceeded(before.number, self.number)
+            }
+            _ => margin.exceeded(before.number, self.number),
+        }
+    }
+}
+
 /// Returns the cells of a row; a number that differs from its left neighbour is marked. Also
 /// returns whether any is.
-fn cells(values: &[Option<f64>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
+fn cells(values: &[Option<Measured>], margin: Option<Margin>) -> (Vec<Cell>, bool) {
     let mut any = false;
-    let mut before: Option<f64> = None;
-    let mut cell = |v: &Option<f64>| {
+    let mut before: Option<Measured> = None;
+    let mut cell = |v: &Option<Measured>| {
         let Some(v) = *v else { return Cell::from("-") };
-        let moved = before.filter(|b| margin.is_some_and(|m| m.exceeded(*b, v)));
+        let moved = before.filter(|b| margin.is_some_and(|m| v.differs(*b, m)));
         before = Some(v);
         any |= moved.is_some();
-        let tone = moved.map(|b| if v < b { Tone::Better } else { Tone::Worse });
+        let is_less = |b: Measured| v.number < b.number;
+        let tone = moved.map(|b| if is_less(b) { Tone::Better } else { Tone::Worse });
         let mark = if moved.is_some() { "*" } else { "" };
-        Cell::toned(format!("{mark}{}", amount(v)), tone)
+        Cell::toned(format!("{mark}{}", amount(v.number)), tone)
     };
     let cells = values.iter().map(&mut cell).collect();
     (cells, any)
+}
+
+/// Returns a number of each run.
+fn measured(runs: &[&Run], group: &str, name: &str) -> Vec<Option<Measured>> {
+    let of = |run: &&Run| {
+        let number = run.number(group, name)?;
+        Some(Measured { number, range: run.range(group, name) })
+    };
+    runs.iter().map(of).collect()
 }
 
 /// Groups that stand before the names of their numbers.
@@ -242,8 +286,8 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
     let mut table = side_by_side("a packet", heads);
     let mut marked = false;
     let mut row = |group: &str, name: &str, about: &str, margin: Option<Margin>| {
-        let values: Vec<Option<f64>> = runs.iter().map(|r| r.number(group, name)).collect();
-        if values.iter().flatten().all(|v| *v == 0.0) {
+        let values = measured(runs, group, name);
+        if values.iter().flatten().all(|v| v.number == 0.0) {
             return;
         }
         let (mut all, any) = cells(&values, margin);
@@ -252,7 +296,14 @@ fn bill(heads: &[String], runs: &[&Run], view: View) -> (Table, bool) {
             if GROUPS.contains(&group) { format!("{group}.{name}") } else { name.to_owned() };
         all.insert(0, Cell::from(shown));
         // Beside more columns there is no room for it.
-        table.noted(all, if runs.len() > 2 { "" } else { about });
+        let about = if runs.len() > 2 { "" } else { about };
+        match (runs, values.first().copied().flatten().and_then(|v| v.range)) {
+            ([_], Some([low, high])) if low < high => {
+                let range = format!("{about}: {} to {}", amount(low), amount(high));
+                table.noted(all, &range);
+            }
+            _ => table.noted(all, about),
+        }
     };
     for (name, about) in PARTS {
         if view.all || !matches!(name, "kernel" | "user") {
@@ -312,6 +363,10 @@ fn functions(heads: &[String], runs: &[&Run], driver: &str, view: View) -> (Tabl
         if spread(&values) < Margin::EXACT.1 {
             continue;
         }
+        let of = |(value, run): (&Option<f64>, &&Run)| {
+            value.map(|number| Measured { number, range: run.range("functions", function) })
+        };
+        let values: Vec<Option<Measured>> = values.iter().zip(runs).map(of).collect();
         let (mut cells, any) = cells(&values, Some(Margin::of_function(module, function)));
         marked |= any;
         let named = module == driver;
@@ -354,7 +409,8 @@ fn inside(
     for ((module, function), values) in rows.into_iter().take(view.functions) {
         let named = module == driver;
         let name = if named { function.to_owned() } else { format!("{function} [{module}]") };
-        let (cells, _) = cells(&values, None);
+        let of = |number: &Option<f64>| number.map(|number| Measured { number, range: None });
+        let (cells, _) = cells(&values.iter().map(of).collect::<Vec<_>>(), None);
         table.row([Cell::from(name)].into_iter().chain(cells));
     }
     Some(table)

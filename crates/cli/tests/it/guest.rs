@@ -824,3 +824,33 @@ fn a_function_is_reset_by_its_flr_and_by_its_power_state() {
     let kept = "0x56305000 0x56000000; D3hot 0xFFFFFFFF D0 fc00000c 0x56305000";
     assert_eq!(mlx5, format!("flr bus: {kept}"));
 }
+
+#[test]
+#[ignore = "boots kernels; `make test-guest` runs it"]
+fn boots_are_repeated_and_a_budget_has_several_workloads() {
+    let dir = tempfile::tempdir().unwrap();
+    let budget = "device = \"e1000\"\n[budget]\n\"ledger.dma_faults\" = { exact = 0 }\n\
+                  [workload.pktgen]\nwire_frames = 1\nmmio_writes = 9\n\
+                  [workload.receive]\npci_write_bytes = { min = 1 } # each\n";
+    std::fs::write(dir.path().join("budget.toml"), budget).unwrap();
+    let workloads = ["--workload", "pktgen,receive", "--set", "packets=320"];
+    let line = ["guest", "e1000", "--repeat", "2", "--instructions", "off"];
+    let line = [&line[..], &workloads, &["--quiet", "--format", "json"]].concat();
+    let r = doorbell_in(dir.path(), &line);
+    assert_eq!(r.code, 0, "{}", r.err);
+    for run in result(&r.out)["runs"].as_array().unwrap() {
+        assert_eq!(run["boots"], serde_json::json!({ "boots": 2, "spread": {} }));
+    }
+    std::fs::write(dir.path().join("r.json"), &r.out).unwrap();
+    let check = ["check", "budget.toml", "--report", "r.json"];
+    let r = doorbell_in(dir.path(), &check);
+    assert_eq!(r.code, 0, "{}{}", r.out, r.err);
+    assert!(r.out.contains("pktgen: mmio_writes"), "{}", r.out);
+    assert!(r.out.contains("budget.toml: 5 of 5 hold"), "{}", r.out);
+    let r = doorbell_in(dir.path(), &[&check[..], &["--update"]].concat());
+    assert_eq!(r.code, 0, "{}", r.err);
+    let updated = std::fs::read_to_string(dir.path().join("budget.toml")).unwrap();
+    assert!(updated.contains("wire_frames = 1.005\n"), "{updated}");
+    // 64 bytes of a frame with its FCS, and 8 of its descriptor.
+    assert!(updated.contains("pci_write_bytes = { min = 71.64 } # each\n"), "{updated}");
+}

@@ -63,6 +63,9 @@ fn each_way_to_write_a_budget_fits() {
         "device = \"vnic\"\n[budget]\n\"device_counters.crqs\" = 2\n\"frames + clients\" = { min = \
          2 }",
         "device = \"e1000\"\nbus = \"pcix\"\n[budget]\nframes = -1",
+        "device = \"mlx5\"\n[budget]\n\"ledger.dma_faults\" = 0\n[workload.pktgen]\nmessages = \
+         1\n[workload.receive.instructions]\ndriver = 400",
+        "device = \"mlx5\"\n[workload.pktgen]\nmessages = 1",
     ] {
         let budget = budget.replace("{}", "{ max = 1 }");
         assert!(taken(&budget), "{budget}");
@@ -82,6 +85,9 @@ fn what_the_command_refuses_does_not_fit() {
         "device = \"e1000\"\nbus = \"isa\"\n[budget]\nframes = 1".to_owned(),
         "device = \"e1000\"\nseed = 1\n[budget]\nframes = 1".to_owned(),
         run("device = \"e1000\""),
+        run("[workload.pktgen]\nmessages = 1"),
+        "device = \"mlx5\"\nworkload = 3".to_owned(),
+        "device = \"mlx5\"\n[workload]\npktgen = 3".to_owned(),
         run("bus = \"pci32\""),
         run("profil = \"mlx5-gen3\""),
         run("profile = \"mlx5-gen4\""),
